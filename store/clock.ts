@@ -1,0 +1,32 @@
+import { CONTROL, type Memory } from "./memory.ts";
+
+/** What the store's clock says at the start: memcached begins at 2 too, so that 1 is always in the past. */
+export const FIRST_SECOND = 2;
+/** A deadline that has passed. */
+export const PAST_SEC = 1;
+/** Expiry times above this are Unix times (memcached doc/protocol.txt, "Expiration times"). */
+const RELATIVE_SECONDS_MAX = 60 * 60 * 24 * 30;
+
+/**
+ * Moves the store's clock. The store reads no clock of its own: the process calls this on a tick, tests by hand.
+ *
+ * @param milliseconds Since the store was made, on a monotonic clock.
+ */
+export function writeClock(memory: Memory, milliseconds: number): void {
+  memory.control[CONTROL.NOW_MS] = milliseconds | 0;
+  memory.control[CONTROL.NOW_SEC] = FIRST_SECOND + Math.floor(milliseconds / 1000);
+}
+
+/**
+ * The instant at which something with this expiry time dies, in seconds of the store's clock.
+ *
+ * @param exptime As a client sends it, 32 bits: 0 never, up to 30 days from now, above that Unix time.
+ * @returns 0 for never, else an instant; PAST_SEC when it is over already.
+ */
+export function deadlineSec(memory: Memory, exptime: number): number {
+  if (exptime === 0) return 0;
+  if (exptime < 0) return PAST_SEC;
+  if (exptime <= RELATIVE_SECONDS_MAX) return memory.control[CONTROL.NOW_SEC]! + exptime;
+  const instant = exptime - memory.control[CONTROL.STARTED_UNIX_SEC]!;
+  return instant <= PAST_SEC ? PAST_SEC : instant;
+}

@@ -1,0 +1,48 @@
+/** Sizes and bounds that several rooms share. Where memcached has the same number, it is memcached's. */
+
+export const KEY_LENGTH_MAX = 250;
+/** Each thread's buffer for what connections send. One read brings at most this much. */
+export const INPUT_BYTES = 64 * 1024;
+/** Each thread's buffer for replies, sent when a batch is done or the next reply might not fit. */
+export const REPLY_BYTES = 256 * 1024;
+/** The most a connection may leave unconsumed between two reads: an unfinished line or a small unfinished value. */
+export const PENDING_BYTES_MAX = 8 * 1024;
+/** A text line without LF in this many bytes closes the connection (get and gets: unbounded). */
+export const LINE_LENGTH_MAX = 2048;
+/** Unfinished values up to this wait in the input; longer ones are stored piece by piece as they arrive. */
+export const BUFFERED_VALUE_BYTES_MAX = 4096;
+/** The most that is copied under one hold of the mutex. */
+export const COPY_BYTES_MAX = 64 * 1024;
+
+export const MIB = 1024 * 1024;
+/** An item reference reaches 16 GiB; the last GiB is kept for the tables. */
+export const MEMORY_LIMIT_MIB_MAX = 15 * 1024;
+export const ITEM_SIZE_MAX_LEAST = 1024;
+export const ITEM_SIZE_MAX_MOST = 1024 * MIB;
+
+/** What the store is made with: the part of the options that it needs. */
+export interface StoreOptions {
+  /** Everything the store keeps, tables included. */
+  memoryLimitBytes: number;
+  /** `-I`: the largest item, key and header included. */
+  itemSizeMaxBytes: number;
+  /** `-M`: answer an error instead of evicting. */
+  evictions: boolean;
+  /** `-C` turns it off: ids are always 0. */
+  casEnabled: boolean;
+  /** `-f`: how far the sizes of neighbouring classes are apart. */
+  growthFactor: number;
+  /** `-n`: the least room for key, value and flags. */
+  chunkSizeMin: number;
+  /** `-o slab_layout`. */
+  slabLayout: "leased" | "memcached";
+  /** `-c`: rows of the connection table. */
+  connectionsMax: number;
+  threads: number;
+  /** The Unix time, in seconds, of the moment the store is made. */
+  startedUnixSec: number;
+  /** The first id handed out; never one that an earlier process used. */
+  firstId: number;
+  /** Seeds the hash, so that nobody can choose keys that collide. 32 bits. */
+  hashSeed: number;
+}
