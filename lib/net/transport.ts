@@ -1,0 +1,128 @@
+import type { ThreadContext } from "../../protocol/thread_context.ts";
+import type { Life } from "../server/life.ts";
+
+/** Which protocols a listener understands. `auto`: the first byte of a connection decides. */
+export type WireProtocol = "auto" | "ascii" | "binary";
+
+export interface TcpListen {
+  readonly kind: "tcp";
+  /** A numeric address or a name; never empty. */
+  readonly hostname: string;
+  /** 0: any free port; the host's `listens` then hold the real one. */
+  readonly port: number;
+  readonly protocol: WireProtocol;
+}
+
+export interface UdpListen {
+  readonly kind: "udp";
+  readonly hostname: string;
+  readonly port: number;
+  readonly protocol: WireProtocol;
+}
+
+export interface UnixListen {
+  readonly kind: "unix";
+  readonly path: string;
+  /** Permission bits of the socket file, like 0o700. */
+  readonly mode: number;
+  readonly protocol: WireProtocol;
+}
+
+export type Listen = TcpListen | UdpListen | UnixListen;
+
+/** What transports need to know beside where to listen. Plain, so that it can be posted to a worker. */
+export interface TransportOptions {
+  readonly threads: number;
+  /** `-b`: connections the kernel may hold before they are accepted. */
+  readonly backlog: number;
+  /** Whether a connection too many is told so and closed, or left waiting. */
+  readonly maxconnsFast: boolean;
+  /** TCP connections that wait for a command this long are closed; 0: never. */
+  readonly idleTimeoutSec: number;
+  /** A peer that takes no byte of its replies for this long is dropped. */
+  readonly sendTimeoutSec: number;
+}
+
+/**
+ * The main thread's side of a transport. Made by `bindPortable` or `bindNative` before the workers start, which throws a
+ * `ListenError` when an address cannot be had.
+ */
+export interface TransportHost {
+  readonly name: "portable" | "native";
+  /** Where it listens, with the ports that were really bound. */
+  readonly listens: readonly Listen[];
+  /** What the worker's side needs (descriptors, addresses): plain, so that it can be posted to the worker. */
+  threadPart(threadIndex: number): unknown;
+  /** Makes worker `threadIndex` look at `life` soon. May be called at any time, from the main thread only. */
+  wake(threadIndex: number): void;
+  /** After all workers have ended: closes what is shared and removes socket files. Idempotent. */
+  close(): void;
+}
+
+/** What a worker's side of a transport is made of. */
+export interface TransportThread {
+  readonly thread: ThreadContext;
+  /** 0-based number of the worker. */
+  readonly threadIndex: number;
+  readonly options: TransportOptions;
+  readonly life: Life;
+  /** What the host's `threadPart` gave. */
+  readonly part: unknown;
+  /** Tells the main thread of something worth a line in the log. Not for the command path. */
+  report(event: TransportEvent): void;
+}
+
+/** The worker's side. One kind is chosen for the whole process. */
+export interface Transport {
+  /** Opens what is left to open, so that connections are accepted from here on. */
+  open(): void;
+  /**
+   * Accepts and serves connections. Ends (by returning, or by resolving) when `life.phase` is no longer RUNNING and every
+   * connection is closed:
+   * - DRAINING: accept no more, answer what has been received, send it, close. Takes at most `DRAIN_MS_MAX`.
+   * - STOPPING: close everything now.
+   *
+   * A transport that blocks its thread receives no messages, so it must be woken by `TransportHost.wake`.
+   */
+  serve(): Promise<void> | void;
+}
+
+/** From DRAINING on, connections that neither finish nor take their replies are closed after this long. */
+export const DRAIN_MS_MAX = 5000;
+/** From DRAINING on, bytes that are still under way are waited for this long. */
+export const DRAIN_GRACE_MS = 100;
+/** After EMFILE, ENFILE, ENOBUFS or ENOMEM from accept, the next try waits this long. */
+export const ACCEPT_PAUSE_MS = 50;
+
+export interface TransportEvent {
+  readonly level: "debug" | "info" | "warning" | "error";
+  /** Stable name, like `accept_failed`. */
+  readonly event: string;
+  readonly message: string;
+}
+
+/** An address cannot be listened on. */
+export class ListenError extends Error {
+  override readonly name = "ListenError";
+
+  /** @param code The operating system's name of the cause, like `EADDRINUSE`. */
+  constructor(readonly listen: Listen, readonly code: string, message: string) {
+    super(message);
+  }
+}
+
+/** `127.0.0.1:11211`, `[::1]:11211`, `udp 127.0.0.1:11211` or the path of a Unix socket. */
+export function listenText(listen: Listen): string {
+  if (listen.kind === "unix") return listen.path;
+  const address = hostPortText(listen.hostname, listen.port);
+  return listen.kind === "udp" ? `udp ${address}` : address;
+}
+
+/** How `stats conns` writes an address: `tcp:127.0.0.1:11211`, `tcp6:[::1]:11211`, `udp:…`. */
+export function statsAddressText(kind: "tcp" | "udp", hostname: string, port: number): string {
+  return `${kind}${hostname.includes(":") ? "6" : ""}:${hostPortText(hostname, port)}`;
+}
+
+function hostPortText(hostname: string, port: number): string {
+  return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
+}

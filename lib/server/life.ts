@@ -1,0 +1,55 @@
+/** How the process lives, as all its threads see it. */
+export const LifePhase = {
+  RUNNING: 0,
+  /** No new connections; what was received is answered; then everything closes. */
+  DRAINING: 1,
+  /** Everything closes now. */
+  STOPPING: 2,
+} as const;
+
+export type LifePhase = typeof LifePhase[keyof typeof LifePhase];
+
+const PHASE_WORD = 0;
+/** Then one word a thread, counted up to wake it. */
+const WAKE_WORDS = 1;
+
+/**
+ * The phase of the process and a bell for each thread, in shared memory: a thread that blocks in a system call receives no
+ * messages, and a thread that does not may wait for its bell with `rung`.
+ */
+export class Life {
+  readonly #words: Int32Array<SharedArrayBuffer>;
+
+  constructor(shared: SharedArrayBuffer) {
+    this.#words = new Int32Array(shared);
+  }
+
+  static createShared(threads: number): SharedArrayBuffer {
+    return new SharedArrayBuffer(4 * (WAKE_WORDS + threads));
+  }
+
+  get phase(): LifePhase {
+    return Atomics.load(this.#words, PHASE_WORD) as LifePhase;
+  }
+
+  set phase(phase: LifePhase) {
+    Atomics.store(this.#words, PHASE_WORD, phase);
+  }
+
+  /** Rings the bell of thread `threadIndex`: its `rung` resolves. Callable from every thread. */
+  ring(threadIndex: number): void {
+    Atomics.add(this.#words, WAKE_WORDS + threadIndex, 1);
+    Atomics.notify(this.#words, WAKE_WORDS + threadIndex);
+  }
+
+  /** How often the bell of this thread was rung so far. */
+  rings(threadIndex: number): number {
+    return Atomics.load(this.#words, WAKE_WORDS + threadIndex);
+  }
+
+  /** Resolves when the bell has been rung more than `rings` times; keeps the thread free meanwhile. */
+  async rung(threadIndex: number, rings: number): Promise<void> {
+    const wait = Atomics.waitAsync(this.#words, WAKE_WORDS + threadIndex, rings);
+    if (wait.async) await wait.value;
+  }
+}
