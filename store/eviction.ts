@@ -1,0 +1,135 @@
+import { Ghost } from "./ghost.ts";
+import { FREQUENCY_MASK, FREQUENCY_ONE, type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
+import type { Links } from "./links.ts";
+import { CLASS, CONTROL } from "./memory.ts";
+import { CLASS_STAT, STAT } from "./stats.ts";
+
+// Hot path: no allocation.
+
+/**
+ * S3-FIFO in each class (Yang et al., SOSP 2023): new items enter a small queue; those read while in it go on to the
+ * main queue, the others leave, and a ghost remembers their hashes. In the main queue an item that was read goes round again,
+ * up to three times. A hit changes two bits of the item and no list.
+ */
+
+/** The small queue's share of a class, in percent (`bench:store`: 5 and 20 were no better). */
+const SMALL_PERCENT = 10;
+/** Reads in the small queue that promote (`bench:store`: 1 before 2). */
+const PROMOTION_READS = 1;
+/** Items looked at before the next unlocked one goes whatever it was read: bounds the time under the mutex. */
+const LOOKS_MAX = 256;
+
+/** Why an item was evicted, for the class's counters. */
+export const EvictionCause = { ROOM: 0, PAGE_MOVE: 1 } as const;
+export type EvictionCause = typeof EvictionCause[keyof typeof EvictionCause];
+
+export class Eviction {
+  readonly #links: Links;
+  readonly #ghost: Ghost;
+
+  constructor(links: Links) {
+    this.#links = links;
+    this.#ghost = new Ghost(links.memory, links.slabs);
+  }
+
+  /** Once, by the thread that makes the store. */
+  format(): void {
+    this.#ghost.format();
+  }
+
+  /** Notes a read. One or no store to the item. */
+  static noteHit(state: number): number {
+    return ((state & FREQUENCY_MASK) === FREQUENCY_MASK ? state : state + FREQUENCY_ONE) |
+      STATE.FETCHED;
+  }
+
+  /** Chooses the queue of an item that is about to be linked: main if it was evicted not long ago. */
+  place(item: ItemRef, hash: number): void {
+    if (!this.#ghost.recall(hash)) return;
+    const { memory, items, slabs } = this.#links;
+    items.addState(item, STATE.MAIN);
+    memory.counters[STAT.ghost_hits]! += 1;
+    memory.countClass(slabs.classOf(item), CLASS_STAT.ghost_hits);
+  }
+
+  /**
+   * Removes one item of a class, a dead one if the oldest is dead.
+   *
+   * @returns False when the class has no item that may go.
+   */
+  evictOne(classId: number, cause: EvictionCause): boolean {
+    const { items, queues } = this.#links;
+    for (let looks = 0;; looks++) {
+      const main = this.#takeFromMain(classId);
+      const item = queues.oldest(classId, main);
+      if (item === NO_ITEM) return false;
+      const state = items.state(item);
+      if (state & STATE.LOCKED || this.#links.isPinned(item)) {
+        if (looks > 2 * LOOKS_MAX) return false;
+        queues.moveToMain(item, classId, 0);
+        continue;
+      }
+      const reads = (state & FREQUENCY_MASK) / FREQUENCY_ONE;
+      if (this.#links.isDead(item)) {
+        this.reclaim(item);
+        return true;
+      }
+      if (looks < LOOKS_MAX) {
+        if (main && reads > 0) {
+          queues.moveToMain(item, classId, reads - 1);
+          continue;
+        }
+        if (!main && reads >= PROMOTION_READS) {
+          queues.moveToMain(item, classId, 0);
+          this.#links.memory.countClass(classId, CLASS_STAT.promoted);
+          continue;
+        }
+      }
+      this.#evict(item, classId, main, cause);
+      return true;
+    }
+  }
+
+  /** Removes a dead item that was met on the way. */
+  reclaim(item: ItemRef): void {
+    const { memory, items, slabs, index } = this.#links;
+    const classId = slabs.classOf(item);
+    memory.countClass(classId, CLASS_STAT.reclaimed);
+    if (!(items.state(item) & STATE.FETCHED)) {
+      memory.countClass(classId, CLASS_STAT.expired_unfetched);
+    }
+    this.#links.unlink(item, index.hashOf(item));
+  }
+
+  /** Evicts this item whatever its queue says: it stands in the way of a page move. */
+  evictForMove(item: ItemRef): void {
+    const { items, slabs } = this.#links;
+    const main = (items.state(item) & STATE.MAIN) !== 0;
+    this.#evict(item, slabs.classOf(item), main, EvictionCause.PAGE_MOVE);
+  }
+
+  #takeFromMain(classId: number): boolean {
+    const { queues } = this.#links;
+    const small = queues.count(classId, false);
+    const main = queues.count(classId, true);
+    return main > 0 && small * 100 <= (small + main) * SMALL_PERCENT;
+  }
+
+  #evict(item: ItemRef, classId: number, main: boolean, cause: EvictionCause): void {
+    const { memory, items, index } = this.#links;
+    const hash = index.hashOf(item);
+    memory.countClass(classId, CLASS_STAT.evicted);
+    if (cause === EvictionCause.PAGE_MOVE) memory.countClass(classId, CLASS_STAT.evicted_moved);
+    else memory.classes[classId * CLASS.WORDS + CLASS.EVICTIONS]! += 1;
+    if (items.word(item, WORD.DEADLINE_SEC) !== 0) {
+      memory.countClass(classId, CLASS_STAT.evicted_nonzero);
+    }
+    if (!(items.state(item) & STATE.FETCHED)) {
+      memory.countClass(classId, CLASS_STAT.evicted_unfetched);
+    }
+    memory.classes[classId * CLASS.WORDS + CLASS.EVICTED_AGE_SEC] =
+      memory.control[CONTROL.NOW_SEC]! - items.word(item, WORD.ACCESSED_SEC);
+    if (!main) this.#ghost.remember(hash);
+    this.#links.unlink(item, hash);
+  }
+}

@@ -1,0 +1,83 @@
+import { CONTROL, type Memory, NO_PAGE, PAGE_OWNER } from "./memory.ts";
+import type { Slabs } from "./slabs.ts";
+
+// Hot path: no allocation.
+
+/** One page in this many remembers hashes of evicted items (`bench:store`). */
+const PAGES_PER_GHOST_PAGE = 64;
+/** Hashes that share a set; the oldest leaves. */
+const WAYS = 4;
+
+/**
+ * The ghost of S3-FIFO: 4-byte hashes of items evicted from a small queue, so that one that is stored again soon
+ * after goes to the main queue at once. A set-associative table over some pages; a hash of 0 is an empty place.
+ */
+export class Ghost {
+  readonly #memory: Memory;
+  readonly #slabs: Slabs;
+  readonly #setsPerPageShift: number;
+
+  constructor(memory: Memory, slabs: Slabs) {
+    this.#memory = memory;
+    this.#slabs = slabs;
+    this.#setsPerPageShift = memory.pageShift - 4;
+  }
+
+  /** Takes the pages. Once, by the thread that makes the store, when nobody else has taken any in between. */
+  format(): void {
+    const control = this.#memory.control;
+    const wanted = Math.floor(control[CONTROL.PAGE_COUNT]! / PAGES_PER_GHOST_PAGE);
+    let first = NO_PAGE;
+    let pages = 0;
+    while (pages < wanted) {
+      const page = this.#slabs.takePage(PAGE_OWNER.GHOST);
+      if (page === NO_PAGE) break;
+      if (pages === 0) first = page;
+      pages++;
+    }
+    control[CONTROL.GHOST_FIRST_PAGE] = first;
+    control[CONTROL.GHOST_SETS] = pages << this.#setsPerPageShift;
+  }
+
+  remember(hash: number): void {
+    const sets = this.#memory.control[CONTROL.GHOST_SETS]!;
+    if (sets === 0) return;
+    const set = this.#setOf(hash, sets);
+    const words = this.#wordsOf(set);
+    const at = this.#startOf(set);
+    for (let way = WAYS - 1; way > 0; way--) words[at + way] = words[at + way - 1]!;
+    words[at] = hash;
+  }
+
+  /** Whether this hash was remembered; it is forgotten then. */
+  recall(hash: number): boolean {
+    const sets = this.#memory.control[CONTROL.GHOST_SETS]!;
+    if (sets === 0 || hash === 0) return false;
+    const set = this.#setOf(hash, sets);
+    const words = this.#wordsOf(set);
+    const at = this.#startOf(set);
+    for (let way = 0; way < WAYS; way++) {
+      if (words[at + way] === hash) {
+        words[at + way] = 0;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  #setOf(hash: number, sets: number): number {
+    return (hash >>> 0) % sets;
+  }
+
+  #wordsOf(set: number): Int32Array {
+    const page = this.#memory.control[CONTROL.GHOST_FIRST_PAGE]! + (set >>> this.#setsPerPageShift);
+    return this.#memory.words[page >>> (30 - this.#memory.pageShift)]!;
+  }
+
+  #startOf(set: number): number {
+    const page = this.#memory.control[CONTROL.GHOST_FIRST_PAGE]! + (set >>> this.#setsPerPageShift);
+    const pageMask = (1 << (30 - this.#memory.pageShift)) - 1;
+    return ((page & pageMask) << (this.#memory.pageShift - 2)) +
+      ((set & ((1 << this.#setsPerPageShift) - 1)) * WAYS);
+  }
+}

@@ -1,0 +1,184 @@
+import { type ByteRegion, equalBytes } from "./bytes.ts";
+import { hashKey } from "./hash.ts";
+import { type ItemRef, Items, KEY_LENGTH_MASK, NO_ITEM, WORD } from "./item.ts";
+import { CONTROL, type Memory, NO_PAGE, PAGE_OWNER } from "./memory.ts";
+import type { Slabs } from "./slabs.ts";
+import { STAT } from "./stats.ts";
+
+// Hot path: no allocation.
+
+/**
+ * From key to item: linear hashing (Litwin, 1980) over pages of 32-bit slots. The table grows by one bucket whenever
+ * there are more items than buckets, so growth never pauses anybody, and by one page at a time, so it needs no large
+ * stretch of memory. A bucket is a list of items through WORD.HASH_NEXT.
+ */
+export class HashIndex {
+  readonly #memory: Memory;
+  readonly #control: Int32Array;
+  readonly #directory: Int32Array;
+  readonly #words: Int32Array[];
+  readonly #segments: ByteRegion[];
+  readonly #items: Items;
+  readonly #slabs: Slabs;
+  readonly #seed: number;
+  /** Slots in a page, as a power of two. */
+  readonly #slotShift: number;
+  readonly #slotMask: number;
+  /** From a page to its segment. */
+  readonly #pageSegmentShift: number;
+  readonly #pageMask: number;
+
+  constructor(memory: Memory, items: Items, slabs: Slabs) {
+    this.#memory = memory;
+    this.#control = memory.control;
+    this.#directory = memory.directory;
+    this.#words = memory.words;
+    this.#segments = memory.segments;
+    this.#items = items;
+    this.#slabs = slabs;
+    this.#seed = memory.options.hashSeed | 0;
+    this.#slotShift = memory.pageShift - 2;
+    this.#slotMask = (1 << this.#slotShift) - 1;
+    this.#pageSegmentShift = 30 - memory.pageShift;
+    this.#pageMask = (1 << this.#pageSegmentShift) - 1;
+  }
+
+  /** Makes the first buckets. Once, by the thread that makes the store. */
+  format(): void {
+    if (!this.#addPage()) throw new RangeError("Cannot make a hash index: no page is free");
+    this.#control[CONTROL.HASH_LEVEL] = 1 << this.#slotShift;
+    this.#control[CONTROL.HASH_BUCKETS] = 1 << this.#slotShift;
+  }
+
+  hash(input: ByteRegion, offset: number, length: number): number {
+    return hashKey(input, offset, length, this.#seed);
+  }
+
+  hashOf(item: ItemRef): number {
+    return hashKey(
+      this.#segments[item >>> 27]!,
+      this.#items.keyOffset(item),
+      this.#items.keyLength(item),
+      this.#seed,
+    );
+  }
+
+  /** The item with this key, dead or alive, or NO_ITEM. */
+  find(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
+    let item = this.head(this.bucketOf(hash));
+    while (item !== NO_ITEM) {
+      if (
+        (this.#items.word(item, WORD.STATE) & KEY_LENGTH_MASK) === keyLength &&
+        equalBytes(
+          input,
+          keyOffset,
+          this.#segments[item >>> 27]!,
+          this.#items.keyOffset(item),
+          keyLength,
+        )
+      ) return item;
+      item = this.#items.word(item, WORD.HASH_NEXT);
+    }
+    return NO_ITEM;
+  }
+
+  insert(item: ItemRef, hash: number): void {
+    const count = this.#control[CONTROL.ITEM_COUNT]! + 1;
+    this.#control[CONTROL.ITEM_COUNT] = count;
+    // Twice, so that the table catches up after it could not grow for a while.
+    if (count > this.#control[CONTROL.HASH_BUCKETS]! && this.#split()) {
+      if (count > this.#control[CONTROL.HASH_BUCKETS]!) this.#split();
+    }
+    const bucket = this.bucketOf(hash);
+    this.#items.setWord(item, WORD.HASH_NEXT, this.head(bucket));
+    this.#setHead(bucket, item);
+  }
+
+  remove(item: ItemRef, hash: number): void {
+    this.replace(item, this.#items.word(item, WORD.HASH_NEXT), hash);
+    this.#control[CONTROL.ITEM_COUNT]! -= 1;
+  }
+
+  /** Puts `other` where `item` stands in its bucket; the rest of the bucket is `other`'s business. */
+  replace(item: ItemRef, other: ItemRef, hash: number): void {
+    const bucket = this.bucketOf(hash);
+    let at = this.head(bucket);
+    if (at === item) {
+      this.#setHead(bucket, other);
+      return;
+    }
+    for (;;) {
+      const next = this.#items.word(at, WORD.HASH_NEXT);
+      if (next === item) break;
+      at = next;
+    }
+    this.#items.setWord(at, WORD.HASH_NEXT, other);
+  }
+
+  /** Whether there are so many items for the buckets that a page should be freed for more of them. */
+  needsPage(): boolean {
+    const buckets = this.#control[CONTROL.HASH_BUCKETS]!;
+    return this.#control[CONTROL.ITEM_COUNT]! * 4 > buckets * 5 &&
+      this.#control[CONTROL.FREE_PAGE_COUNT] === 0;
+  }
+
+  bucketOf(hash: number): number {
+    const level = this.#control[CONTROL.HASH_LEVEL]!;
+    const bucket = hash & (2 * level - 1);
+    return bucket < this.#control[CONTROL.HASH_BUCKETS]! ? bucket : bucket & (level - 1);
+  }
+
+  /** The first item of a bucket. */
+  head(bucket: number): ItemRef {
+    const page = this.#directory[bucket >>> this.#slotShift]!;
+    return this.#words[page >>> this.#pageSegmentShift]![
+      ((page & this.#pageMask) << this.#slotShift) + (bucket & this.#slotMask)
+    ]!;
+  }
+
+  #setHead(bucket: number, item: ItemRef): void {
+    const page = this.#directory[bucket >>> this.#slotShift]!;
+    this.#words[page >>> this.#pageSegmentShift]![
+      ((page & this.#pageMask) << this.#slotShift) + (bucket & this.#slotMask)
+    ] = item;
+  }
+
+  /** Adds a bucket and moves to it what belongs there. False when no page is left for it. */
+  #split(): boolean {
+    const control = this.#control;
+    const buckets = control[CONTROL.HASH_BUCKETS]!;
+    if (buckets === control[CONTROL.HASH_PAGES]! << this.#slotShift && !this.#addPage()) return false;
+    const level = control[CONTROL.HASH_LEVEL]!;
+    const from = buckets - level;
+    let stay = NO_ITEM;
+    let go = NO_ITEM;
+    for (let item = this.head(from); item !== NO_ITEM;) {
+      const next = this.#items.word(item, WORD.HASH_NEXT);
+      if ((this.hashOf(item) & (2 * level - 1)) === buckets) {
+        this.#items.setWord(item, WORD.HASH_NEXT, go);
+        go = item;
+      } else {
+        this.#items.setWord(item, WORD.HASH_NEXT, stay);
+        stay = item;
+      }
+      item = next;
+    }
+    this.#setHead(from, stay);
+    control[CONTROL.HASH_BUCKETS] = buckets + 1;
+    if (buckets + 1 === 2 * level) control[CONTROL.HASH_LEVEL] = buckets + 1;
+    this.#setHead(buckets, go);
+    this.#memory.counters[STAT.hash_expansions]! += 1;
+    return true;
+  }
+
+  #addPage(): boolean {
+    const page = this.#slabs.takePage(PAGE_OWNER.HASH);
+    if (page === NO_PAGE) return false;
+    const start = (page & this.#pageMask) << this.#slotShift;
+    this.#words[page >>> this.#pageSegmentShift]!.fill(0, start, start + (1 << this.#slotShift));
+    const pages = this.#control[CONTROL.HASH_PAGES]!;
+    this.#directory[pages] = page;
+    this.#control[CONTROL.HASH_PAGES] = pages + 1;
+    return true;
+  }
+}

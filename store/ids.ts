@@ -1,0 +1,28 @@
+import { CONTROL, type Memory } from "./memory.ts";
+
+/** Ids stay below 2^53, because JavaScript and some PHP clients keep numbers as doubles. */
+const TWO_53 = 2 ** 53;
+/** Record changes per millisecond that a clock-based start leaves room for. */
+const IDS_PER_MS = 1024;
+/** Before this instant (2024-01-01) a wall clock is not believed. */
+const CLOCK_BELIEVED_MS = 1704067200000;
+
+/**
+ * The first id of a process: larger than any id an earlier process on this machine handed out, so that an old reader's
+ * id can never match a new record.
+ *
+ * @param unixMs What the wall clock says.
+ * @param random In 0..1, used when the clock cannot be believed.
+ */
+export function firstIdAt(unixMs: number, random: number): number {
+  if (unixMs > CLOCK_BELIEVED_MS) return Math.min(unixMs * IDS_PER_MS, TWO_53 / 2);
+  return 2 ** 40 + Math.floor(random * (2 ** 52 - 2 ** 40));
+}
+
+/** Takes the next id: strictly growing, never repeated. Read it as `control[ID_LOW]`, `control[ID_HIGH]`. */
+export function takeId(memory: Memory): void {
+  const control = memory.control;
+  const low = (control[CONTROL.ID_LOW]! + 1) | 0;
+  control[CONTROL.ID_LOW] = low;
+  if (low === 0) control[CONTROL.ID_HIGH]! += 1;
+}

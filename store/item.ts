@@ -1,0 +1,150 @@
+import { type Memory, SEGMENT_MASK, SEGMENT_SHIFT } from "./memory.ts";
+
+/**
+ * An item in its chunk. A reference counts 8 bytes from the start of the memory; 0 is no item.
+ *
+ *   word 0  next item of the hash bucket            (free chunk: next free chunk of the page)
+ *   word 1  next newer item of its queue            (chunk of a chain: the item it belongs to)
+ *   word 2  next older item of its queue            (chunk of a chain: the next chunk)
+ *   word 3  deadline, in seconds of the store's clock; 0: never
+ *   word 4  id, lower half     handed out at the last change; never chosen by a client
+ *   word 5  id, upper half
+ *   word 6  length of the value in bytes
+ *   word 7  last access, in seconds of the store's clock
+ *   word 8  key length (8 bits) and STATE bits
+ *   then, each only if its STATE bit is set: client flags (1 word), explicit id (2), dirty-until (1), chain (2: first
+ *   chunk, pin count); then the key and, right behind it, the value
+ *
+ * 36 bytes beside key and value; with the hash slot (one a bucket, one bucket an item) 40. Example: key "foo", value
+ * "hello", flags 0: words 0..8 in bytes 0..35, "foo" in 36..38, "hello" in 39..43; 44 bytes, so a chunk of 48.
+ *
+ * An item whose head does not fit the largest ordinary class goes on in a chain of chunks, each with the same 9 words.
+ *
+ * A reference is good until the next call that may store, evict or run maintenance.
+ */
+export type ItemRef = number & { readonly unit?: "8 bytes from the start of the memory" };
+
+export const NO_ITEM: ItemRef = 0;
+
+export const WORD = {
+  HASH_NEXT: 0,
+  NEWER: 1,
+  OLDER: 2,
+  DEADLINE_SEC: 3,
+  ID_LOW: 4,
+  ID_HIGH: 5,
+  VALUE_LENGTH: 6,
+  ACCESSED_SEC: 7,
+  STATE: 8,
+} as const;
+
+export const HEADER_BYTES = 36;
+
+export const KEY_LENGTH_MASK = 0xff;
+export const FREQUENCY_ONE = 1 << 8;
+export const FREQUENCY_MASK = 3 << 8;
+
+export const STATE = {
+  /** In the main queue; else in the small one. */
+  MAIN: 1 << 10,
+  /** In the hash index and in a queue. */
+  LINKED: 1 << 11,
+  HAS_FLAGS: 1 << 12,
+  /** Goes on in a chain of chunks. */
+  CHAINED: 1 << 13,
+  /** Read at least once since it was stored. */
+  FETCHED: 1 << 14,
+  /** The key came as base64 (meta flag b). */
+  KEY_BINARY: 1 << 15,
+  /** Meta: marked stale. */
+  STALE: 1 << 16,
+  /** Meta: somebody was told to refill it. */
+  WON: 1 << 17,
+  LOCKED: 1 << 18,
+  /** Must not live beyond its dirty-until word. */
+  DIRTY: 1 << 19,
+  /** Carries a cas id that a client chose (meta flag E). */
+  EXPLICIT_ID: 1 << 20,
+  /** Being filled by a connection: in no index and no queue. */
+  RESERVED: 1 << 21,
+  /** A chunk of a chain. */
+  CONTINUATION: 1 << 22,
+  /** Not a value but the right to fill one. */
+  LEASE: 1 << 23,
+  /** Meta: made empty by a miss that was told to fill it. */
+  STUB: 1 << 24,
+} as const;
+
+/** State bits that add words between header and key. */
+export const OPTIONAL_WORDS = STATE.HAS_FLAGS | STATE.CHAINED | STATE.DIRTY | STATE.EXPLICIT_ID;
+
+/** Bytes between the header and the key. */
+export function optionalBytes(state: number): number {
+  if ((state & OPTIONAL_WORDS) === 0) return 0;
+  return (state & STATE.HAS_FLAGS ? 4 : 0) + (state & STATE.EXPLICIT_ID ? 8 : 0) +
+    (state & STATE.DIRTY ? 4 : 0) + (state & STATE.CHAINED ? 8 : 0);
+}
+
+/** Access to the words and bytes of items. Small enough to be inlined everywhere. */
+export class Items {
+  readonly memory: Memory;
+  readonly #words: Int32Array[];
+
+  constructor(memory: Memory) {
+    this.memory = memory;
+    this.#words = memory.words;
+  }
+
+  word(item: ItemRef, word: number): number {
+    return this.#words[item >>> SEGMENT_SHIFT]![((item & SEGMENT_MASK) << 1) + word]!;
+  }
+
+  setWord(item: ItemRef, word: number, value: number): void {
+    this.#words[item >>> SEGMENT_SHIFT]![((item & SEGMENT_MASK) << 1) + word] = value;
+  }
+
+  state(item: ItemRef): number {
+    return this.word(item, WORD.STATE);
+  }
+
+  addState(item: ItemRef, bits: number): void {
+    this.setWord(item, WORD.STATE, this.word(item, WORD.STATE) | bits);
+  }
+
+  dropState(item: ItemRef, bits: number): void {
+    this.setWord(item, WORD.STATE, this.word(item, WORD.STATE) & ~bits);
+  }
+
+  keyLength(item: ItemRef): number {
+    return this.word(item, WORD.STATE) & KEY_LENGTH_MASK;
+  }
+
+  /** Byte offset of the item in its segment. */
+  offset(item: ItemRef): number {
+    return (item & SEGMENT_MASK) << 3;
+  }
+
+  /** Byte offset of the key in the item's segment. */
+  keyOffset(item: ItemRef): number {
+    return ((item & SEGMENT_MASK) << 3) + HEADER_BYTES + optionalBytes(this.word(item, WORD.STATE));
+  }
+
+  clientFlags(item: ItemRef): number {
+    return this.word(item, WORD.STATE) & STATE.HAS_FLAGS ? this.word(item, 9) : 0;
+  }
+
+  /** Word in which the explicit id's lower half stands; the upper half follows. */
+  explicitIdWord(item: ItemRef): number {
+    return 9 + (this.word(item, WORD.STATE) & STATE.HAS_FLAGS ? 1 : 0);
+  }
+
+  /** Word with the instant that a dirty item must not outlive. */
+  dirtyWord(item: ItemRef): number {
+    return this.explicitIdWord(item) + (this.word(item, WORD.STATE) & STATE.EXPLICIT_ID ? 2 : 0);
+  }
+
+  /** Word with the first chunk of a chain; the next word counts the pins. */
+  chainWord(item: ItemRef): number {
+    return this.dirtyWord(item) + (this.word(item, WORD.STATE) & STATE.DIRTY ? 1 : 0);
+  }
+}

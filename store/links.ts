@@ -1,0 +1,130 @@
+import { HashIndex } from "./hash_index.ts";
+import { HEADER_BYTES, type ItemRef, Items, NO_ITEM, optionalBytes, STATE, WORD } from "./item.ts";
+import { CONTROL, type Memory, PAGE } from "./memory.ts";
+import { Queues } from "./queues.ts";
+import { Slabs } from "./slabs.ts";
+import { STAT } from "./stats.ts";
+
+// Hot path: no allocation.
+
+/**
+ * What makes a chunk an item of the cache: its place in the index, in a queue and in the sums. Everything that adds or
+ * takes away an item goes through here, so that the four cannot disagree.
+ */
+export class Links {
+  readonly memory: Memory;
+  readonly items: Items;
+  readonly slabs: Slabs;
+  readonly index: HashIndex;
+  readonly queues: Queues;
+  readonly #memcachedAccounting: boolean;
+
+  constructor(memory: Memory) {
+    this.memory = memory;
+    this.items = new Items(memory);
+    this.slabs = new Slabs(memory, this.items);
+    this.index = new HashIndex(memory, this.items, this.slabs);
+    this.queues = new Queues(memory, this.items);
+    this.#memcachedAccounting = memory.options.slabLayout === "memcached";
+  }
+
+  /**
+   * The size of an item as the layout counts it, in bytes: header, optional words, key and value. Layout "memcached" counts
+   * what memcached would need (48 header, 8 cas id, key and NUL, value and CR LF, 4 if there are flags).
+   */
+  itemBytes(keyLength: number, valueLength: number, state: number): number {
+    return this.#memcachedAccounting
+      ? memcachedItemBytes(
+        keyLength,
+        valueLength,
+        (state & STATE.HAS_FLAGS) !== 0,
+        this.memory.options.casEnabled,
+      )
+      : HEADER_BYTES + optionalBytes(state) + keyLength + valueLength;
+  }
+
+  bytesOf(item: ItemRef): number {
+    const state = this.items.state(item);
+    return this.itemBytes(state & 0xff, this.items.word(item, WORD.VALUE_LENGTH), state);
+  }
+
+  /** Puts a filled, unlinked item into the cache, at the new end of the queue its STATE names. */
+  link(item: ItemRef, hash: number): void {
+    const classId = this.slabs.classOf(item);
+    const state = (this.items.state(item) & ~STATE.RESERVED) | STATE.LINKED;
+    this.items.setWord(item, WORD.STATE, state);
+    this.queues.push(item, classId);
+    this.memory.addRequestedBytes(classId, this.bytesOf(item));
+    this.memory.counters[STAT.total_items]! += 1;
+    this.noteDeadline(item);
+    this.index.insert(item, hash);
+  }
+
+  /** Takes an item out of the cache and frees its memory, unless it is pinned: then the last unpin frees it. */
+  unlink(item: ItemRef, hash: number): void {
+    const classId = this.slabs.classOf(item);
+    this.index.remove(item, hash);
+    this.queues.remove(item, classId);
+    this.memory.addRequestedBytes(classId, -this.bytesOf(item));
+    this.items.dropState(item, STATE.LINKED);
+    if (!this.isPinned(item)) this.free(item);
+  }
+
+  /** Frees the memory of an unlinked item, its chain included. */
+  free(item: ItemRef): void {
+    if (this.items.state(item) & STATE.CHAINED) {
+      let chunk = this.items.word(item, this.items.chainWord(item));
+      while (chunk !== NO_ITEM) {
+        const next = this.items.word(chunk, WORD.OLDER);
+        this.slabs.free(chunk);
+        chunk = next;
+      }
+    }
+    this.slabs.free(item);
+  }
+
+  /** Only items with a chain can be pinned: others are copied whole. */
+  isPinned(item: ItemRef): boolean {
+    return (this.items.state(item) & STATE.CHAINED) !== 0 &&
+      this.items.word(item, this.items.chainWord(item) + 1) !== 0;
+  }
+
+  /** Tells the item's page when to look for it. */
+  noteDeadline(item: ItemRef): void {
+    const deadline = this.items.word(item, WORD.DEADLINE_SEC);
+    if (deadline === 0) return;
+    const at = (item >>> this.memory.refPageShift) * PAGE.WORDS + PAGE.SOONEST_SEC;
+    if (deadline < this.memory.pages[at]!) this.memory.pages[at] = deadline;
+  }
+
+  isExpired(item: ItemRef): boolean {
+    const deadline = this.items.word(item, WORD.DEADLINE_SEC);
+    return deadline !== 0 && deadline <= this.memory.control[CONTROL.NOW_SEC]!;
+  }
+
+  /** Whether a flush_all hides the item: its id was handed out before the flush. */
+  isFlushed(item: ItemRef): boolean {
+    const flushHigh = this.memory.control[CONTROL.FLUSH_HIGH]!;
+    const flushLow = this.memory.control[CONTROL.FLUSH_LOW]!;
+    if ((flushHigh | flushLow) === 0) return false;
+    const high = this.items.word(item, WORD.ID_HIGH);
+    if (high !== flushHigh) return high < flushHigh;
+    return this.items.word(item, WORD.ID_LOW) >>> 0 < flushLow >>> 0;
+  }
+
+  /** Expired or flushed, and nobody's: a locked item stays until it is unlocked. */
+  isDead(item: ItemRef): boolean {
+    return (this.isExpired(item) || this.isFlushed(item)) &&
+      (this.items.state(item) & STATE.LOCKED) === 0;
+  }
+}
+
+/** memcached's size of an item (items.h, item_make_header), by which `-I` is compared in either layout. */
+export function memcachedItemBytes(
+  keyLength: number,
+  valueLength: number,
+  hasFlags: boolean,
+  casEnabled: boolean,
+): number {
+  return 48 + (casEnabled ? 8 : 0) + keyLength + 1 + valueLength + 2 + (hasFlags ? 4 : 0);
+}

@@ -1,0 +1,247 @@
+import { ByteRegion } from "./bytes.ts";
+import { assert } from "./assert.ts";
+import { FIRST_SECOND } from "./clock.ts";
+import { MEMORY_LIMIT_MIB_MAX, MIB, type StoreOptions } from "./limits.ts";
+import { CLASS_STATS, STORE_STATS } from "./stats.ts";
+import { highHalf, lowHalf } from "./u64.ts";
+import { ConnectionTable } from "./connections.ts";
+
+/**
+ * The store's memory: `-m` bytes, all of it laid out here.
+ *
+ *   control   one SharedArrayBuffer: the words below, counters, class rows, the directory of the hash index, and a row
+ *             for every page
+ *   segments  SharedArrayBuffers of at most 1 GiB, divided into pages. More than 2^31 bytes in one array would make
+ *             V8 leave 32-bit arithmetic (measured: 5.5 times slower).
+ *
+ * A page belongs to a slab class, to the hash index, to the ghost table, or to nobody (the pool of free pages).
+ */
+
+const WORDS = [
+  "MUTEX",
+  "NOW_SEC", // the store's clock, see clock.ts
+  "NOW_MS",
+  "STARTED_UNIX_SEC",
+  "ID_LOW", // the last id handed out
+  "ID_HIGH",
+  "FLUSH_LOW", // items with an id below this are dead
+  "FLUSH_HIGH",
+  "FLUSH_AT_SEC", // when the next flush falls due; 0: none
+  "OLDEST_LIVE_SEC", // when the last flush happened, for `stats settings`
+  "PAGE_COUNT",
+  "PAGES_NEVER_USED", // pages from here on were never handed out: their memory is not even touched
+  "FREE_PAGE", // head of the list of pages given back, or NO_PAGE
+  "FREE_PAGE_COUNT", // pages nobody has: given back and never used
+  "MEMORY_LIMIT_PAGES", // `cache_memlimit`: how many pages may be in use
+  "HASH_BUCKETS", // buckets in use
+  "HASH_LEVEL", // the power of two at or below HASH_BUCKETS
+  "HASH_PAGES",
+  "GHOST_SETS",
+  "GHOST_FIRST_PAGE",
+  "ITEM_COUNT", // items in the index
+  "RANDOM", // state of the generator that picks pages
+  "SWEEP_PAGE", // where maintenance goes on
+  "DISTURBED", // counts evictions, moves and sweeps: refs read before are void
+  "STOP", // 1: stop serving, 2: at once
+] as const;
+
+/** Words of `memory.control`, by name. */
+export const CONTROL = Object.fromEntries(WORDS.map((name, index) => [name, index])) as {
+  readonly [Name in typeof WORDS[number]]: number;
+};
+
+export const NO_PAGE = -1;
+
+/** Words of a page's row. */
+export const PAGE = {
+  CLASS: 0, // slab class, or one of PAGE_OWNER
+  USED: 1, // chunks in use
+  FREE_CHUNK: 2, // head of the list of freed chunks (item references), or 0
+  CARVED: 3, // chunks ever handed out; those behind were never used
+  NEXT: 4, // of the class's pages with room, or of the free pages
+  PREVIOUS: 5,
+  SOONEST_SEC: 6, // no item here dies before this instant
+  LISTED: 7, // 1 while in the class's list of pages with room
+  WORDS: 8,
+} as const;
+
+/** Who has a page that no slab class has. Slab classes are numbered from 1. */
+export const PAGE_OWNER = { NOBODY: 0, HASH: -1, GHOST: -2 } as const;
+
+/** Words of a class's row. */
+export const CLASS = {
+  CHUNK_BYTES: 0,
+  CHUNKS_PER_PAGE: 1,
+  PAGES: 2,
+  USED: 3, // chunks in use
+  ROOM: 4, // head of the list of pages with room, or NO_PAGE
+  SMALL_NEWEST: 5, // the small queue, see eviction.ts
+  SMALL_OLDEST: 6,
+  SMALL_COUNT: 7,
+  MAIN_NEWEST: 8,
+  MAIN_OLDEST: 9,
+  MAIN_COUNT: 10,
+  EVICTIONS: 11, // since a page last came in
+  EVICTED_AGE_SEC: 12, // how long the last evicted item had not been read
+  WORDS: 13,
+} as const;
+
+/** Doubles of a class's row beside its counters. */
+export const CLASS_REQUESTED_BYTES = CLASS_STATS.length;
+const CLASS_DOUBLES = CLASS_STATS.length + 1;
+
+export const CLASSES_MAX = 64;
+/** Double beside the counters: sum of the sizes of all linked items. */
+export const ITEM_BYTES = STORE_STATS.length;
+const COUNTER_DOUBLES = STORE_STATS.length + 1;
+
+/** Segments hold 2^30 bytes. An item reference counts 8 bytes, so 27 bits of it are inside a segment. */
+const SEGMENT_BYTES = 1024 * MIB;
+export const SEGMENT_SHIFT = 27;
+export const SEGMENT_MASK = (1 << SEGMENT_SHIFT) - 1;
+
+const PAGE_SHIFT = { leased: 16, memcached: 20 } as const;
+
+/** What threads hand to each other: plain, so that it can be posted. */
+export interface SharedMemory {
+  readonly options: StoreOptions;
+  readonly control: SharedArrayBuffer;
+  readonly segments: readonly SharedArrayBuffer[];
+  readonly connections: SharedArrayBuffer;
+}
+
+interface ControlLayout {
+  counters: number;
+  classCounters: number;
+  classes: number;
+  directory: number;
+  pages: number;
+  bytes: number;
+}
+
+/** Where the parts of the control buffer start, in bytes. */
+function layoutControl(pageCount: number): ControlLayout {
+  const counters = Math.ceil(WORDS.length / 2) * 8;
+  const classCounters = counters + COUNTER_DOUBLES * 8;
+  const classes = classCounters + CLASSES_MAX * CLASS_DOUBLES * 8;
+  const directory = classes + CLASSES_MAX * CLASS.WORDS * 4;
+  const pages = directory + pageCount * 4;
+  return { counters, classCounters, classes, directory, pages, bytes: pages + pageCount * PAGE.WORDS * 4 };
+}
+
+/**
+ * Makes the memory of a store. Nothing of the pages is touched, so they cost nothing until they are used.
+ *
+ * @throws RangeError when the limit is outside 1 MiB..15 GiB, or too small for the layout's pages.
+ */
+export function createSharedMemory(options: StoreOptions): SharedMemory {
+  const { memoryLimitBytes } = options;
+  if (!(memoryLimitBytes >= MIB && memoryLimitBytes <= MEMORY_LIMIT_MIB_MAX * MIB)) {
+    throw new RangeError(
+      `Cannot make a store of ${memoryLimitBytes} bytes: must be ${MIB}..${MEMORY_LIMIT_MIB_MAX * MIB}`,
+    );
+  }
+  const pageBytes = 1 << PAGE_SHIFT[options.slabLayout];
+  // The tables come out of the limit too: first guess the pages, then give up as many as the tables need.
+  const guess = Math.floor(memoryLimitBytes / pageBytes);
+  const pageCount = Math.floor((memoryLimitBytes - layoutControl(guess).bytes) / pageBytes);
+  if (pageCount < 4) {
+    throw new RangeError(
+      `Cannot make a store of ${memoryLimitBytes} bytes: pages of ${pageBytes} bytes need at least ${
+        5 * pageBytes
+      }`,
+    );
+  }
+  const control = new SharedArrayBuffer(layoutControl(pageCount).bytes);
+  const words = new Int32Array(control);
+  words[CONTROL.PAGE_COUNT] = pageCount;
+  words[CONTROL.MEMORY_LIMIT_PAGES] = pageCount;
+  words[CONTROL.FREE_PAGE] = NO_PAGE;
+  words[CONTROL.FREE_PAGE_COUNT] = pageCount;
+  words[CONTROL.STARTED_UNIX_SEC] = options.startedUnixSec - FIRST_SECOND;
+  words[CONTROL.NOW_SEC] = FIRST_SECOND;
+  words[CONTROL.ID_LOW] = lowHalf(options.firstId - 1);
+  words[CONTROL.ID_HIGH] = highHalf(options.firstId - 1);
+  words[CONTROL.RANDOM] = options.hashSeed | 1;
+  const segments: SharedArrayBuffer[] = [];
+  for (let left = pageCount * pageBytes; left > 0; left -= SEGMENT_BYTES) {
+    segments.push(new SharedArrayBuffer(Math.min(left, SEGMENT_BYTES)));
+  }
+  const connections = new SharedArrayBuffer(ConnectionTable.bytesNeeded(options.connectionsMax));
+  return { options, control, segments, connections };
+}
+
+/** One thread's views of the shared memory. */
+export class Memory {
+  readonly shared: SharedMemory;
+  readonly options: StoreOptions;
+  /** CONTROL words. */
+  readonly control: Int32Array;
+  /** STAT rows, then ITEM_BYTES. */
+  readonly counters: Float64Array;
+  /** Of each class, CLASS_STAT rows, then CLASS_REQUESTED_BYTES. */
+  readonly classCounters: Float64Array;
+  /** CLASS words of each class. */
+  readonly classes: Int32Array;
+  /** The pages of the hash index, in order. */
+  readonly directory: Int32Array;
+  /** PAGE words of each page. */
+  readonly pages: Int32Array;
+  /** The segments as bytes. */
+  readonly segments: ByteRegion[];
+  /** The segments as 32-bit words. */
+  readonly words: Int32Array[];
+  readonly pageShift: number;
+  readonly pageBytes: number;
+  /** From an item reference to its page. */
+  readonly refPageShift: number;
+
+  constructor(shared: SharedMemory) {
+    this.shared = shared;
+    this.options = shared.options;
+    const { control } = shared;
+    this.control = new Int32Array(control, 0, WORDS.length);
+    const pageCount = this.control[CONTROL.PAGE_COUNT]!;
+    const layout = layoutControl(pageCount);
+    assert(layout.bytes === control.byteLength, "the control buffer has another layout");
+    this.counters = new Float64Array(control, layout.counters, COUNTER_DOUBLES);
+    this.classCounters = new Float64Array(
+      control,
+      layout.classCounters,
+      CLASSES_MAX * CLASS_DOUBLES,
+    );
+    this.classes = new Int32Array(control, layout.classes, CLASSES_MAX * CLASS.WORDS);
+    this.directory = new Int32Array(control, layout.directory, pageCount);
+    this.pages = new Int32Array(control, layout.pages, pageCount * PAGE.WORDS);
+    this.segments = shared.segments.map((segment) => new ByteRegion(segment));
+    this.words = shared.segments.map((segment) => new Int32Array(segment));
+    this.pageShift = PAGE_SHIFT[shared.options.slabLayout];
+    this.pageBytes = 1 << this.pageShift;
+    this.refPageShift = this.pageShift - 3;
+  }
+
+  /** Adds one to a counter of a class. */
+  countClass(classId: number, stat: number): void {
+    this.classCounters[classId * CLASS_DOUBLES + stat]! += 1;
+  }
+
+  /** A double of a class's row: a CLASS_STAT, or CLASS_REQUESTED_BYTES. */
+  classCounter(classId: number, stat: number): number {
+    return this.classCounters[classId * CLASS_DOUBLES + stat]!;
+  }
+
+  addRequestedBytes(classId: number, bytes: number): void {
+    this.classCounters[classId * CLASS_DOUBLES + CLASS_REQUESTED_BYTES]! += bytes;
+    this.counters[ITEM_BYTES]! += bytes;
+  }
+
+  /** Whole pseudo-random number in 0..bound-1, from a state that all threads share (xorshift). */
+  random(bound: number): number {
+    let state = this.control[CONTROL.RANDOM]!;
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    this.control[CONTROL.RANDOM] = state;
+    return (state >>> 0) % bound;
+  }
+}

@@ -1,0 +1,286 @@
+import { HEADER_BYTES, type ItemRef, Items, NO_ITEM, STATE, WORD } from "./item.ts";
+import { CLASS, CLASSES_MAX, CONTROL, type Memory, NO_PAGE, PAGE, PAGE_OWNER } from "./memory.ts";
+import { CLASS_STAT, STAT } from "./stats.ts";
+
+// Hot path: no allocation.
+
+/**
+ * Slab classes over pages. A page belongs to one class at a time and is cut into chunks of the class's size; a class
+ * keeps a list of those of its pages that have room. A page whose last chunk is freed goes back to the pool.
+ */
+
+/**
+ * Layout "leased": pages of 64 KiB, so that memory moves between classes in small steps; classes about a tenth apart and
+ * stretched so that a page is cut without a rest. Items that would leave less than a quarter of a page's chunks go into chains of
+ * chunks of LARGE_CHUNK_BYTES instead: half such a chunk is lost per item, at most an eighth.
+ */
+const SMALLEST_CHUNK_BYTES = 48;
+const CHUNKS_PER_PAGE_MIN = 4;
+const LARGE_CHUNK_BYTES = 4096;
+/** memcached's default for -n: the layout "leased" has smaller classes too and starts higher only when asked to. */
+const MEMCACHED_CHUNK_SIZE_MIN = 48;
+
+/** Layout "memcached": slabs.c's numbers. */
+const MEMCACHED_ITEM_HEADER_BYTES = 48;
+const MEMCACHED_CHUNK_BYTES_MAX = 512 * 1024;
+
+const align8 = (bytes: number): number => (bytes + 7) & ~7;
+
+/** Chunk sizes of classes 1.. and which class the chunks of chains come from. */
+function classSizes(memory: Memory): { sizes: number[]; largeClass: number } {
+  const { slabLayout, growthFactor, chunkSizeMin } = memory.options;
+  const sizes: number[] = [];
+  if (slabLayout === "memcached") {
+    let size = align8(MEMCACHED_ITEM_HEADER_BYTES + chunkSizeMin);
+    while (sizes.length < CLASSES_MAX - 2 && size < MEMCACHED_CHUNK_BYTES_MAX / growthFactor) {
+      sizes.push(size);
+      size = align8(Math.floor(size * growthFactor));
+    }
+    sizes.push(MEMCACHED_CHUNK_BYTES_MAX);
+    return { sizes, largeClass: sizes.length };
+  }
+  const largest = memory.pageBytes / CHUNKS_PER_PAGE_MIN;
+  let size = chunkSizeMin > MEMCACHED_CHUNK_SIZE_MIN
+    ? align8(HEADER_BYTES + chunkSizeMin)
+    : SMALLEST_CHUNK_BYTES;
+  while (sizes.length < CLASSES_MAX - 3 && size < largest) {
+    const stretched = Math.floor(memory.pageBytes / Math.floor(memory.pageBytes / size)) & ~7;
+    sizes.push(stretched);
+    size = Math.max(stretched + 8, align8(Math.floor(stretched * growthFactor)));
+  }
+  sizes.push(largest, LARGE_CHUNK_BYTES);
+  return { sizes, largeClass: sizes.length };
+}
+
+export class Slabs {
+  readonly #memory: Memory;
+  readonly #items: Items;
+  readonly #control: Int32Array;
+  readonly #classes: Int32Array;
+  readonly #pages: Int32Array;
+  /** Class of an item by its size in units of 8 bytes. */
+  readonly #classOfUnits: Uint8Array;
+  /** Number of the last class; classes count from 1. */
+  readonly classCount: number;
+  /** The class whose chunks make up chains. */
+  readonly largeClass: number;
+  readonly largeChunkBytes: number;
+  /** Items up to this size are in one chunk. */
+  readonly ordinaryBytesMax: number;
+
+  constructor(memory: Memory, items: Items) {
+    this.#memory = memory;
+    this.#items = items;
+    this.#control = memory.control;
+    this.#classes = memory.classes;
+    this.#pages = memory.pages;
+    const { sizes, largeClass } = classSizes(memory);
+    this.classCount = sizes.length;
+    this.largeClass = largeClass;
+    this.largeChunkBytes = sizes[largeClass - 1]!;
+    const ordinary = memory.options.slabLayout === "memcached" ? sizes : sizes.slice(0, -1);
+    this.ordinaryBytesMax = ordinary.at(-1)!;
+    this.#classOfUnits = new Uint8Array((this.ordinaryBytesMax >> 3) + 1);
+    let classId = 1;
+    for (let units = 0; units < this.#classOfUnits.length; units++) {
+      while (units << 3 > ordinary[classId - 1]!) classId++;
+      this.#classOfUnits[units] = classId;
+    }
+  }
+
+  /** Writes the rows of the classes. Once, by the thread that makes the store. */
+  format(): void {
+    const { sizes } = classSizes(this.#memory);
+    sizes.forEach((chunkBytes, index) => {
+      const row = (index + 1) * CLASS.WORDS;
+      this.#classes[row + CLASS.CHUNK_BYTES] = chunkBytes;
+      this.#classes[row + CLASS.CHUNKS_PER_PAGE] = Math.floor(this.#memory.pageBytes / chunkBytes);
+      this.#classes[row + CLASS.ROOM] = NO_PAGE;
+    });
+  }
+
+  /** The smallest class for an item of `bytes`, which must be at most `ordinaryBytesMax`. */
+  classFor(bytes: number): number {
+    return this.#classOfUnits[(bytes + 7) >> 3]!;
+  }
+
+  classOf(item: ItemRef): number {
+    return this.#pages[(item >>> this.#memory.refPageShift) * PAGE.WORDS + PAGE.CLASS]!;
+  }
+
+  chunkBytes(classId: number): number {
+    return this.#classes[classId * CLASS.WORDS + CLASS.CHUNK_BYTES]!;
+  }
+
+  /** Chunks of a class that nobody uses. */
+  freeChunks(classId: number): number {
+    const row = classId * CLASS.WORDS;
+    return this.#classes[row + CLASS.PAGES]! * this.#classes[row + CLASS.CHUNKS_PER_PAGE]! -
+      this.#classes[row + CLASS.USED]!;
+  }
+
+  /** A chunk from a page that the class has, or NO_ITEM. Its STATE is what the last user left; set it at once. */
+  allocateFromRoom(classId: number): ItemRef {
+    const classRow = classId * CLASS.WORDS;
+    const page = this.#classes[classRow + CLASS.ROOM]!;
+    if (page === NO_PAGE) return NO_ITEM;
+    const row = page * PAGE.WORDS;
+    let chunk = this.#pages[row + PAGE.FREE_CHUNK]!;
+    if (chunk !== NO_ITEM) {
+      this.#pages[row + PAGE.FREE_CHUNK] = this.#items.word(chunk, WORD.HASH_NEXT);
+    } else {
+      const carved = this.#pages[row + PAGE.CARVED]!;
+      chunk = this.chunkAt(page, carved, classId);
+      this.#pages[row + PAGE.CARVED] = carved + 1;
+    }
+    this.#classes[classRow + CLASS.USED]! += 1;
+    const used = this.#pages[row + PAGE.USED]! + 1;
+    this.#pages[row + PAGE.USED] = used;
+    if (used === this.#classes[classRow + CLASS.CHUNKS_PER_PAGE]) this.#unlist(page, classRow);
+    return chunk;
+  }
+
+  /** A chunk, with a new page for the class if there is one in the pool; else NO_ITEM. */
+  allocate(classId: number): ItemRef {
+    const chunk = this.allocateFromRoom(classId);
+    if (chunk !== NO_ITEM) return chunk;
+    return this.addPage(classId) ? this.allocateFromRoom(classId) : NO_ITEM;
+  }
+
+  /** Takes a page from the pool for a class. False when the pool is empty. */
+  addPage(classId: number): boolean {
+    const page = this.takePage(classId);
+    if (page === NO_PAGE) return false;
+    const classRow = classId * CLASS.WORDS;
+    this.#classes[classRow + CLASS.PAGES]! += 1;
+    this.#list(page, classRow);
+    return true;
+  }
+
+  /** Gives a chunk back. A page with no chunk in use goes back to the pool. */
+  free(chunk: ItemRef): void {
+    const page = chunk >>> this.#memory.refPageShift;
+    const row = page * PAGE.WORDS;
+    const classRow = this.#pages[row + PAGE.CLASS]! * CLASS.WORDS;
+    this.#items.setWord(chunk, WORD.STATE, 0);
+    this.#items.setWord(chunk, WORD.HASH_NEXT, this.#pages[row + PAGE.FREE_CHUNK]!);
+    this.#pages[row + PAGE.FREE_CHUNK] = chunk;
+    this.#classes[classRow + CLASS.USED]! -= 1;
+    const used = this.#pages[row + PAGE.USED]! - 1;
+    this.#pages[row + PAGE.USED] = used;
+    const listed = this.#pages[row + PAGE.LISTED]!;
+    if (listed === BEING_EMPTIED) return;
+    if (used === 0) {
+      if (listed === LISTED) this.#unlist(page, classRow);
+      this.#releasePage(page, classRow);
+    } else if (listed === NOT_LISTED) {
+      this.#list(page, classRow);
+    }
+  }
+
+  /** The chunk in place `index` of a page. */
+  chunkAt(page: number, index: number, classId: number): ItemRef {
+    return ((page << this.#memory.refPageShift) + index * (this.chunkBytes(classId) >> 3)) | 0;
+  }
+
+  /** Keeps a page from being allocated from, or going back to the pool, while it is emptied. */
+  beginEmptying(page: number): void {
+    const row = page * PAGE.WORDS;
+    if (this.#pages[row + PAGE.LISTED] === LISTED) {
+      this.#unlist(page, this.#pages[row + PAGE.CLASS]! * CLASS.WORDS);
+    }
+    this.#pages[row + PAGE.LISTED] = BEING_EMPTIED;
+  }
+
+  /** Gives the page to the pool if it is empty now, else back to its class. True if it went to the pool. */
+  endEmptying(page: number): boolean {
+    const row = page * PAGE.WORDS;
+    const classRow = this.#pages[row + PAGE.CLASS]! * CLASS.WORDS;
+    this.#pages[row + PAGE.LISTED] = NOT_LISTED;
+    const used = this.#pages[row + PAGE.USED]!;
+    if (used === 0) {
+      this.#releasePage(page, classRow);
+      return true;
+    }
+    if (used < this.#classes[classRow + CLASS.CHUNKS_PER_PAGE]!) this.#list(page, classRow);
+    return false;
+  }
+
+  /**
+   * Takes a page out of the pool.
+   *
+   * @param owner A class, or one of PAGE_OWNER.
+   * @returns The page, or NO_PAGE when none is left or the memory limit was lowered.
+   */
+  takePage(owner: number): number {
+    const control = this.#control;
+    const free = control[CONTROL.FREE_PAGE_COUNT]!;
+    if (
+      free === 0 ||
+      control[CONTROL.PAGE_COUNT]! - free >= control[CONTROL.MEMORY_LIMIT_PAGES]!
+    ) return NO_PAGE;
+    let page = control[CONTROL.FREE_PAGE]!;
+    if (page !== NO_PAGE) {
+      control[CONTROL.FREE_PAGE] = this.#pages[page * PAGE.WORDS + PAGE.NEXT]!;
+    } else {
+      page = control[CONTROL.PAGES_NEVER_USED]!;
+      control[CONTROL.PAGES_NEVER_USED] = page + 1;
+    }
+    control[CONTROL.FREE_PAGE_COUNT] = free - 1;
+    const row = page * PAGE.WORDS;
+    this.#pages[row + PAGE.CLASS] = owner;
+    this.#pages[row + PAGE.USED] = 0;
+    this.#pages[row + PAGE.FREE_CHUNK] = NO_ITEM;
+    this.#pages[row + PAGE.CARVED] = 0;
+    this.#pages[row + PAGE.SOONEST_SEC] = NEVER_SEC;
+    this.#pages[row + PAGE.LISTED] = NOT_LISTED;
+    return page;
+  }
+
+  #releasePage(page: number, classRow: number): void {
+    this.#classes[classRow + CLASS.PAGES]! -= 1;
+    const row = page * PAGE.WORDS;
+    this.#pages[row + PAGE.CLASS] = PAGE_OWNER.NOBODY;
+    this.#pages[row + PAGE.NEXT] = this.#control[CONTROL.FREE_PAGE]!;
+    this.#control[CONTROL.FREE_PAGE] = page;
+    this.#control[CONTROL.FREE_PAGE_COUNT]! += 1;
+  }
+
+  #list(page: number, classRow: number): void {
+    const row = page * PAGE.WORDS;
+    const next = this.#classes[classRow + CLASS.ROOM]!;
+    this.#pages[row + PAGE.NEXT] = next;
+    this.#pages[row + PAGE.PREVIOUS] = NO_PAGE;
+    this.#pages[row + PAGE.LISTED] = LISTED;
+    if (next !== NO_PAGE) this.#pages[next * PAGE.WORDS + PAGE.PREVIOUS] = page;
+    this.#classes[classRow + CLASS.ROOM] = page;
+  }
+
+  #unlist(page: number, classRow: number): void {
+    const row = page * PAGE.WORDS;
+    const next = this.#pages[row + PAGE.NEXT]!;
+    const previous = this.#pages[row + PAGE.PREVIOUS]!;
+    if (next !== NO_PAGE) this.#pages[next * PAGE.WORDS + PAGE.PREVIOUS] = previous;
+    if (previous !== NO_PAGE) this.#pages[previous * PAGE.WORDS + PAGE.NEXT] = next;
+    else this.#classes[classRow + CLASS.ROOM] = next;
+    this.#pages[row + PAGE.LISTED] = NOT_LISTED;
+  }
+
+  /** Counts a page that went from one class to another. */
+  countMove(from: number, to: number): void {
+    this.#memory.counters[STAT.pages_moved]! += 1;
+    this.#memory.countClass(from, CLASS_STAT.pages_out);
+    if (to > 0) this.#memory.countClass(to, CLASS_STAT.pages_in);
+  }
+}
+
+/** A page in which nothing expires. */
+export const NEVER_SEC = 0x7fffffff;
+
+/** Values of PAGE.LISTED. */
+export const NOT_LISTED = 0;
+export const LISTED = 1;
+export const BEING_EMPTIED = 2;
+
+/** State of a chunk that is not free and not yet an item. */
+export const CLAIMED = STATE.RESERVED;

@@ -1,0 +1,80 @@
+/**
+ * One row a counter: `stats`, `/metrics` and the documents are made from these tables. All counters live in one shared
+ * `Float64Array` and are changed under the store's mutex: `counters[STAT.cmd_get]! += 1` costs a few nanoseconds.
+ */
+export type StatRow = readonly [name: string, unit: string, meaning: string];
+
+// deno-fmt-ignore
+export const STORE_STATS = [
+  // name                 unit     meaning
+  ["cmd_get",             "keys",  "keys asked for by get, gets, mg and their binary forms"],
+  ["cmd_set",             "items", "storing commands that got their memory"],
+  ["cmd_flush",           "commands", "flush_all"],
+  ["cmd_touch",           "keys",  "touch, gat, gats"],
+  ["cmd_meta",            "commands", "meta debug commands"],
+  ["get_misses",          "keys",  "reads that found nothing"],
+  ["get_expired",         "keys",  "reads that found an expired item"],
+  ["get_flushed",         "keys",  "reads that found an item hidden by flush_all"],
+  ["delete_misses",       "keys",  "deletions of what was not there"],
+  ["incr_misses",         "keys",  "increments of what was not there"],
+  ["decr_misses",         "keys",  "decrements of what was not there"],
+  ["cas_misses",          "keys",  "cas on what was not there"],
+  ["touch_misses",        "keys",  "touches of what was not there"],
+  ["store_too_large",     "items", "stores refused: larger than the item size limit"],
+  ["store_no_memory",     "items", "stores refused: no memory"],
+  ["auth_cmds",           "commands", "authentications"],
+  ["auth_errors",         "commands", "authentications that failed"],
+  ["idle_kicks",          "connections", "closed for being idle"],
+  ["bytes_read",          "bytes", "received from clients"],
+  ["bytes_written",       "bytes", "sent to clients"],
+  ["total_connections",   "connections", "accepted since the start"],
+  ["rejected_connections", "connections", "refused: too many"],
+  ["listen_disabled_num", "times", "accepting stopped: no descriptor, or too many connections"],
+  ["time_in_listen_disabled_us", "microseconds", "for how long accepting was stopped"],
+  ["conn_yields",         "times", "a connection had more requests than one turn serves"],
+  ["total_items",         "items", "linked since the start"],
+  ["hash_expansions",     "buckets", "buckets split since the start"],
+  ["pages_moved",         "pages", "pages taken from a class for another"],
+  ["rescued_items",       "items", "copied out of a page that was moved"],
+  ["rescued_chunks",      "chunks", "copied out of a page that was moved"],
+  ["crawler_reclaimed",   "items", "expired items removed by maintenance"],
+  ["crawler_items_checked", "items", "looked at by maintenance"],
+  ["ghost_hits",          "items", "stored again soon after their eviction"],
+  ["mutex_waits",         "times", "the mutex was held by another thread"],
+] as const satisfies readonly StatRow[];
+
+// deno-fmt-ignore
+export const CLASS_STATS = [
+  // name                 unit     meaning
+  ["get_hits",            "keys",  "reads that found a value"],
+  ["cmd_set",             "items", "stores into this class"],
+  ["delete_hits",         "keys",  "deleted"],
+  ["incr_hits",           "keys",  "incremented"],
+  ["decr_hits",           "keys",  "decremented"],
+  ["cas_hits",            "keys",  "cas with the right id"],
+  ["cas_badval",          "keys",  "cas with another id"],
+  ["touch_hits",          "keys",  "touched"],
+  ["evicted",             "items", "removed to make room"],
+  ["evicted_nonzero",     "items", "of these with an expiry time"],
+  ["evicted_unfetched",   "items", "of these never read"],
+  ["evicted_moved",       "items", "of these so that a page could go to another class"],
+  ["outofmemory",         "items", "stores that found no memory"],
+  ["reclaimed",           "items", "expired items removed to make room, or met by a read"],
+  ["expired_unfetched",   "items", "expired without ever being read"],
+  ["crawler_reclaimed",   "items", "expired items removed by maintenance"],
+  ["pages_in",            "pages", "taken from other classes"],
+  ["pages_out",           "pages", "given to other classes"],
+  ["promoted",            "items", "moved from the small queue to the main one"],
+  ["ghost_hits",          "items", "stored again soon after their eviction"],
+] as const satisfies readonly StatRow[];
+
+type IndexOf<Rows extends readonly StatRow[]> = { readonly [Name in Rows[number][0]]: number };
+
+function indexRows<Rows extends readonly StatRow[]>(rows: Rows): IndexOf<Rows> {
+  return Object.fromEntries(rows.map((row, index) => [row[0], index])) as IndexOf<Rows>;
+}
+
+/** Where each counter stands in `memory.counters`. */
+export const STAT: IndexOf<typeof STORE_STATS> = indexRows(STORE_STATS);
+/** Where each counter of a class stands, from the class's row in `memory.classCounters`. */
+export const CLASS_STAT: IndexOf<typeof CLASS_STATS> = indexRows(CLASS_STATS);

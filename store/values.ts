@@ -1,0 +1,132 @@
+import { type ByteRegion, copyBytes } from "./bytes.ts";
+import { HEADER_BYTES, type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
+import type { Links } from "./links.ts";
+
+// Hot path: no allocation.
+
+/** Where a value's bytes are, in one chunk or along a chain. */
+export class Values {
+  readonly #links: Links;
+  readonly #chunkCapacity: number;
+  /** Where the last walk along a chain ended, so that piecewise copies need not start over. */
+  #walkItem: ItemRef = NO_ITEM;
+  #walkChunk: ItemRef = NO_ITEM;
+  #walkStart = 0;
+
+  constructor(links: Links) {
+    this.#links = links;
+    this.#chunkCapacity = links.slabs.largeChunkBytes - HEADER_BYTES;
+  }
+
+  /** How many bytes of the value are in the item's own chunk. */
+  #headCapacity(item: ItemRef): number {
+    const { items, slabs } = this.#links;
+    return slabs.largeChunkBytes -
+      (items.keyOffset(item) - items.offset(item) + items.keyLength(item));
+  }
+
+  /** How many chunks the value needs beside the item's own. The item must have its STATE and length. */
+  chainLength(item: ItemRef): number {
+    const rest = this.#links.items.word(item, WORD.VALUE_LENGTH) - this.#headCapacity(item);
+    return rest <= 0 ? 0 : Math.ceil(rest / this.#chunkCapacity);
+  }
+
+  /** Forgets a remembered walk: the item is about to be freed, or to change. */
+  forgetWalk(): void {
+    this.#walkItem = NO_ITEM;
+  }
+
+  /** Writes `length` bytes of `from` into the value, from its byte `at` on. */
+  write(item: ItemRef, at: number, from: ByteRegion, fromOffset: number, length: number): void {
+    const { items, memory } = this.#links;
+    if (!(items.state(item) & STATE.CHAINED)) {
+      const start = items.keyOffset(item) + items.keyLength(item);
+      copyBytes(memory.segments[item >>> 27]!, start + at, from, fromOffset, length);
+      return;
+    }
+    this.#walk(item, at, length, from, fromOffset, true);
+  }
+
+  /** Copies the value's bytes [at, at + length) to `to`. */
+  read(item: ItemRef, at: number, length: number, to: ByteRegion, toOffset: number): void {
+    const { items, memory } = this.#links;
+    if (!(items.state(item) & STATE.CHAINED)) {
+      const start = items.keyOffset(item) + items.keyLength(item);
+      copyBytes(to, toOffset, memory.segments[item >>> 27]!, start + at, length);
+      return;
+    }
+    this.#walk(item, at, length, to, toOffset, false);
+  }
+
+  /** Copies a whole value into another item, from that one's byte `at` on. */
+  copyInto(to: ItemRef, at: number, from: ItemRef): void {
+    const { items, memory } = this.#links;
+    const length = items.word(from, WORD.VALUE_LENGTH);
+    if (!(items.state(from) & STATE.CHAINED)) {
+      const start = items.keyOffset(from) + items.keyLength(from);
+      this.write(to, at, memory.segments[from >>> 27]!, start, length);
+      return;
+    }
+    const capacity = this.#headCapacity(from);
+    let done = Math.min(length, capacity);
+    const head = items.keyOffset(from) + items.keyLength(from);
+    this.write(to, at, memory.segments[from >>> 27]!, head, done);
+    let chunk = items.word(from, items.chainWord(from));
+    while (done < length) {
+      const piece = Math.min(length - done, this.#chunkCapacity);
+      this.write(
+        to,
+        at + done,
+        memory.segments[chunk >>> 27]!,
+        items.offset(chunk) + HEADER_BYTES,
+        piece,
+      );
+      done += piece;
+      chunk = items.word(chunk, WORD.OLDER);
+    }
+  }
+
+  #walk(
+    item: ItemRef,
+    at: number,
+    length: number,
+    other: ByteRegion,
+    otherOffset: number,
+    writing: boolean,
+  ): void {
+    const { items, memory } = this.#links;
+    const capacity = this.#headCapacity(item);
+    let done = 0;
+    if (at < capacity) {
+      done = Math.min(length, capacity - at);
+      const start = items.keyOffset(item) + items.keyLength(item) + at;
+      const segment = memory.segments[item >>> 27]!;
+      if (writing) copyBytes(segment, start, other, otherOffset, done);
+      else copyBytes(other, otherOffset, segment, start, done);
+    }
+    if (done === length) return;
+    let chunk = items.word(item, items.chainWord(item));
+    let chunkStart = capacity;
+    if (this.#walkItem === item && this.#walkStart <= at + done) {
+      chunk = this.#walkChunk;
+      chunkStart = this.#walkStart;
+    }
+    while (done < length) {
+      const position = at + done;
+      while (position >= chunkStart + this.#chunkCapacity) {
+        chunk = items.word(chunk, WORD.OLDER);
+        chunkStart += this.#chunkCapacity;
+      }
+      const inChunk = position - chunkStart;
+      const piece = Math.min(length - done, this.#chunkCapacity - inChunk);
+      const start = items.offset(chunk) + HEADER_BYTES + inChunk;
+      const segment = memory.segments[chunk >>> 27]!;
+      if (writing) copyBytes(segment, start, other, otherOffset + done, piece);
+      else copyBytes(other, otherOffset + done, segment, start, piece);
+      done += piece;
+    }
+    this.#walkItem = item;
+    this.#walkChunk = chunk;
+    this.#walkStart = chunkStart;
+  }
+}
