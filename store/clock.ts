@@ -1,7 +1,6 @@
+import { FIRST_SECOND } from "./limits.ts";
 import { CONTROL, type Memory } from "./memory.ts";
 
-/** What the store's clock says at the start: memcached begins at 2 too, so that 1 is always in the past. */
-export const FIRST_SECOND = 2;
 /** A deadline that has passed. */
 export const PAST_SEC = 1;
 /** Expiry times above this are Unix times (memcached doc/protocol.txt, "Expiration times"). */

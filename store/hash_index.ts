@@ -147,7 +147,9 @@ export class HashIndex {
   #split(): boolean {
     const control = this.#control;
     const buckets = control[CONTROL.HASH_BUCKETS]!;
-    if (buckets === control[CONTROL.HASH_PAGES]! << this.#slotShift && !this.#addPage()) return false;
+    if (buckets === control[CONTROL.HASH_PAGES]! << this.#slotShift && !this.#addPage()) {
+      return false;
+    }
     const level = control[CONTROL.HASH_LEVEL]!;
     const from = buckets - level;
     let stay = NO_ITEM;

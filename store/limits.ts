@@ -1,5 +1,8 @@
 /** Sizes and bounds that several rooms share. Where memcached has the same number, it is memcached's. */
 
+/** What the store's clock says at the start: memcached begins at 2 too, so that 1 is always in the past. */
+export const FIRST_SECOND = 2;
+
 export const KEY_LENGTH_MAX = 250;
 /** Each thread's buffer for what connections send. One read brings at most this much. */
 export const INPUT_BYTES = 64 * 1024;

@@ -1,7 +1,6 @@
 import { ByteRegion } from "./bytes.ts";
 import { assert } from "./assert.ts";
-import { FIRST_SECOND } from "./clock.ts";
-import { MEMORY_LIMIT_MIB_MAX, MIB, type StoreOptions } from "./limits.ts";
+import { FIRST_SECOND, MEMORY_LIMIT_MIB_MAX, MIB, type StoreOptions } from "./limits.ts";
 import { CLASS_STATS, STORE_STATS } from "./stats.ts";
 import { highHalf, lowHalf } from "./u64.ts";
 import { ConnectionTable } from "./connections.ts";
@@ -126,7 +125,14 @@ function layoutControl(pageCount: number): ControlLayout {
   const classes = classCounters + CLASSES_MAX * CLASS_DOUBLES * 8;
   const directory = classes + CLASSES_MAX * CLASS.WORDS * 4;
   const pages = directory + pageCount * 4;
-  return { counters, classCounters, classes, directory, pages, bytes: pages + pageCount * PAGE.WORDS * 4 };
+  return {
+    counters,
+    classCounters,
+    classes,
+    directory,
+    pages,
+    bytes: pages + pageCount * PAGE.WORDS * 4,
+  };
 }
 
 /**
@@ -138,7 +144,9 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
   const { memoryLimitBytes } = options;
   if (!(memoryLimitBytes >= MIB && memoryLimitBytes <= MEMORY_LIMIT_MIB_MAX * MIB)) {
     throw new RangeError(
-      `Cannot make a store of ${memoryLimitBytes} bytes: must be ${MIB}..${MEMORY_LIMIT_MIB_MAX * MIB}`,
+      `Cannot make a store of ${memoryLimitBytes} bytes: must be ${MIB}..${
+        MEMORY_LIMIT_MIB_MAX * MIB
+      }`,
     );
   }
   const pageBytes = 1 << PAGE_SHIFT[options.slabLayout];

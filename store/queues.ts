@@ -1,4 +1,12 @@
-import { FREQUENCY_MASK, FREQUENCY_ONE, type ItemRef, Items, NO_ITEM, STATE, WORD } from "./item.ts";
+import {
+  FREQUENCY_MASK,
+  FREQUENCY_ONE,
+  type ItemRef,
+  Items,
+  NO_ITEM,
+  STATE,
+  WORD,
+} from "./item.ts";
 import { CLASS, type Memory } from "./memory.ts";
 
 // Hot path: no allocation.
@@ -86,4 +94,3 @@ export class Queues {
 /** Words of a queue, from its NEWEST. */
 const OLDEST = CLASS.SMALL_OLDEST - CLASS.SMALL_NEWEST;
 const COUNT = CLASS.SMALL_COUNT - CLASS.SMALL_NEWEST;
-

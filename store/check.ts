@@ -1,0 +1,210 @@
+import { assert } from "./assert.ts";
+import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "./item.ts";
+import { Links } from "./links.ts";
+import {
+  CLASS,
+  CLASS_REQUESTED_BYTES,
+  CONTROL,
+  ITEM_BYTES,
+  type Memory,
+  NO_PAGE,
+  PAGE,
+  PAGE_OWNER,
+} from "./memory.ts";
+import { LISTED, NOT_LISTED } from "./slabs.ts";
+import { Values } from "./values.ts";
+
+/**
+ * Walks all of the store and asserts that its parts agree: pages, chunks, index, queues, chains, sums. For tests and
+ * for `stats check` of a developer; it takes as long as the store is large. Wants the mutex.
+ *
+ * @throws Error at the first disagreement.
+ */
+export function checkStore(memory: Memory): void {
+  new Check(memory).run();
+}
+
+class Check {
+  readonly #memory: Memory;
+  readonly #links: Links;
+  readonly #items: Items;
+  readonly #values: Values;
+
+  constructor(memory: Memory) {
+    this.#memory = memory;
+    this.#links = new Links(memory);
+    this.#items = this.#links.items;
+    this.#values = new Values(this.#links);
+  }
+
+  run(): void {
+    const linked = this.#checkIndex();
+    this.#checkQueues(linked);
+    this.#checkPages(linked);
+    this.#checkRoomLists();
+    this.#checkPool();
+  }
+
+  /** Every bucket's items: right bucket, linked once. Returns them. */
+  #checkIndex(): Set<ItemRef> {
+    const { control } = this.#memory;
+    const { index } = this.#links;
+    const found = new Set<ItemRef>();
+    const buckets = control[CONTROL.HASH_BUCKETS]!;
+    const level = control[CONTROL.HASH_LEVEL]!;
+    assert(level <= buckets && buckets < 2 * level, "buckets lie between two powers of two");
+    for (let bucket = 0; bucket < buckets; bucket++) {
+      let item = index.head(bucket);
+      for (; item !== NO_ITEM; item = this.#items.word(item, WORD.HASH_NEXT)) {
+        assert(!found.has(item), "an item is in the index once");
+        found.add(item);
+        assert(index.bucketOf(index.hashOf(item)) === bucket, "an item is in its key's bucket");
+        const state = this.#items.state(item);
+        assert((state & STATE.LINKED) !== 0, "an item of the index is marked as linked");
+        assert((state & (STATE.RESERVED | STATE.CONTINUATION)) === 0, "only items are linked");
+      }
+    }
+    assert(found.size === control[CONTROL.ITEM_COUNT], "ITEM_COUNT counts the index");
+    return found;
+  }
+
+  #checkQueues(linked: Set<ItemRef>): void {
+    const { queues, slabs } = this.#links;
+    let queued = 0;
+    let totalBytes = 0;
+    for (let classId = 1; classId <= slabs.classCount; classId++) {
+      let bytes = 0;
+      for (const main of [false, true]) {
+        let count = 0;
+        let newer: ItemRef = NO_ITEM;
+        let item = queues.newest(classId, main);
+        for (; item !== NO_ITEM; item = this.#items.word(item, WORD.OLDER)) {
+          assert(linked.has(item), "a queued item is in the index");
+          assert(this.#items.word(item, WORD.NEWER) === newer, "queue links agree");
+          assert(slabs.classOf(item) === classId, "an item is in its class's queue");
+          const marked = (this.#items.state(item) & STATE.MAIN) !== 0;
+          assert(marked === main, "an item is in the queue its state names");
+          bytes += this.#links.bytesOf(item);
+          count++;
+          newer = item;
+        }
+        assert(queues.oldest(classId, main) === newer, "a queue ends at its oldest item");
+        assert(queues.count(classId, main) === count, "a queue counts its items");
+        queued += count;
+      }
+      const counted = this.#memory.classCounter(classId, CLASS_REQUESTED_BYTES);
+      assert(counted === bytes, "a class counts the bytes of its items");
+      totalBytes += bytes;
+    }
+    assert(queued === linked.size, "every linked item is in a queue");
+    assert(this.#memory.counters[ITEM_BYTES] === totalBytes, "the store counts its bytes");
+  }
+
+  /** Every page: chunks in use are items or chunks of their chains, the others are on the free list. */
+  #checkPages(linked: Set<ItemRef>): void {
+    const { pages, control } = this.#memory;
+    const { slabs } = this.#links;
+    const usedOfClass = new Int32Array(slabs.classCount + 1);
+    const pagesOfClass = new Int32Array(slabs.classCount + 1);
+    let linkedSeen = 0;
+    let chunksInChains = 0;
+    let chunksSeen = 0;
+    for (let page = 0; page < control[CONTROL.PAGES_NEVER_USED]!; page++) {
+      const row = page * PAGE.WORDS;
+      const classId = pages[row + PAGE.CLASS]!;
+      if (classId <= 0) continue;
+      pagesOfClass[classId]! += 1;
+      usedOfClass[classId]! += pages[row + PAGE.USED]!;
+      let used = 0;
+      for (let index = 0; index < pages[row + PAGE.CARVED]!; index++) {
+        const chunk = slabs.chunkAt(page, index, classId);
+        const state = this.#items.state(chunk);
+        if (state === 0) continue;
+        used++;
+        if (state & STATE.CONTINUATION) {
+          chunksSeen++;
+          continue;
+        }
+        if (state & STATE.CHAINED) chunksInChains += this.#checkChain(chunk);
+        if (!(state & STATE.LINKED)) continue;
+        assert(linked.has(chunk), "an item marked as linked is in the index");
+        this.#checkDeadline(chunk, pages[row + PAGE.SOONEST_SEC]!);
+        linkedSeen++;
+      }
+      assert(used === pages[row + PAGE.USED], "a page counts its chunks in use");
+      assert(used > 0, "an empty page goes back to the pool");
+      this.#checkFreeList(page, classId, pages[row + PAGE.CARVED]! - used);
+    }
+    assert(linkedSeen === linked.size, "every linked item lies in a page of a class");
+    assert(chunksSeen === chunksInChains, "every chunk of a chain belongs to an item");
+    for (let classId = 1; classId <= slabs.classCount; classId++) {
+      const row = classId * CLASS.WORDS;
+      assert(this.#memory.classes[row + CLASS.PAGES] === pagesOfClass[classId], "pages of a class");
+      assert(this.#memory.classes[row + CLASS.USED] === usedOfClass[classId], "chunks of a class");
+    }
+  }
+
+  #checkDeadline(item: ItemRef, soonestSec: number): void {
+    const deadlineSec = this.#items.word(item, WORD.DEADLINE_SEC);
+    assert(deadlineSec === 0 || deadlineSec >= soonestSec, "a page knows its soonest deadline");
+  }
+
+  #checkChain(item: ItemRef): number {
+    const expected = this.#values.chainLength(item);
+    let count = 0;
+    let chunk = this.#items.word(item, this.#items.chainWord(item));
+    for (; chunk !== NO_ITEM; chunk = this.#items.word(chunk, WORD.OLDER)) {
+      assert((this.#items.state(chunk) & STATE.CONTINUATION) !== 0, "a chain is of chunks");
+      assert(this.#items.word(chunk, WORD.NEWER) === item, "a chunk knows its item");
+      count++;
+    }
+    assert(count === expected, "a chain is as long as its value needs");
+    return count;
+  }
+
+  #checkFreeList(page: number, classId: number, expected: number): void {
+    const { pages, refPageShift } = this.#memory;
+    let count = 0;
+    let chunk = pages[page * PAGE.WORDS + PAGE.FREE_CHUNK]!;
+    for (; chunk !== NO_ITEM; chunk = this.#items.word(chunk, WORD.HASH_NEXT)) {
+      assert(chunk >>> refPageShift === page, "a free chunk is of its page");
+      assert(this.#items.state(chunk) === 0, "a free chunk has no state");
+      count++;
+    }
+    assert(count === expected, "a page lists its free chunks");
+    const full = pages[page * PAGE.WORDS + PAGE.USED] ===
+      this.#memory.classes[classId * CLASS.WORDS + CLASS.CHUNKS_PER_PAGE];
+    const listed = pages[page * PAGE.WORDS + PAGE.LISTED];
+    assert(listed === (full ? NOT_LISTED : LISTED), "a page with room is listed as such");
+  }
+
+  #checkRoomLists(): void {
+    const { classes, pages } = this.#memory;
+    for (let classId = 1; classId <= this.#links.slabs.classCount; classId++) {
+      let previous = NO_PAGE;
+      let page = classes[classId * CLASS.WORDS + CLASS.ROOM]!;
+      for (; page !== NO_PAGE; page = pages[page * PAGE.WORDS + PAGE.NEXT]!) {
+        assert(pages[page * PAGE.WORDS + PAGE.CLASS] === classId, "a listed page is of its class");
+        assert(pages[page * PAGE.WORDS + PAGE.PREVIOUS] === previous, "page links agree");
+        previous = page;
+      }
+    }
+  }
+
+  #checkPool(): void {
+    const { control, pages } = this.#memory;
+    let count = control[CONTROL.PAGE_COUNT]! - control[CONTROL.PAGES_NEVER_USED]!;
+    for (
+      let page = control[CONTROL.FREE_PAGE]!;
+      page !== NO_PAGE;
+      page = pages[page * PAGE.WORDS + PAGE.NEXT]!
+    ) {
+      assert(
+        pages[page * PAGE.WORDS + PAGE.CLASS] === PAGE_OWNER.NOBODY,
+        "a free page is nobody's",
+      );
+      count++;
+    }
+    assert(count === control[CONTROL.FREE_PAGE_COUNT], "the pool counts its pages");
+  }
+}

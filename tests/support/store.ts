@@ -1,0 +1,141 @@
+import { ByteRegion } from "../../store/bytes.ts";
+import { Cache } from "../../store/cache.ts";
+import { Change, type StoreMode } from "../../store/change.ts";
+import { checkStore } from "../../store/check.ts";
+import { writeClock } from "../../store/clock.ts";
+import { type ItemRef, NO_ITEM } from "../../store/item.ts";
+import { MIB, type StoreOptions } from "../../store/limits.ts";
+import { createSharedMemory, Memory } from "../../store/memory.ts";
+import type { Outcome } from "../../store/outcome.ts";
+import { u64ToNumber } from "../../store/u64.ts";
+
+/** Store options as the server's defaults make them, but reproducible. */
+export function storeOptions(changed: Partial<StoreOptions> = {}): StoreOptions {
+  return {
+    memoryLimitBytes: 64 * MIB,
+    itemSizeMaxBytes: MIB,
+    evictions: true,
+    casEnabled: true,
+    growthFactor: 1.1,
+    chunkSizeMin: 48,
+    slabLayout: "leased",
+    connectionsMax: 64,
+    threads: 1,
+    startedUnixSec: 1_700_000_000,
+    firstId: 1000,
+    hashSeed: 12345,
+    ...changed,
+  };
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+const VALUE_OFFSET = 300;
+
+/** A cache with strings for keys and values: what tests of the store talk to. */
+export class TestStore {
+  readonly memory: Memory;
+  readonly cache: Cache;
+  readonly change: Change;
+  readonly input = new ByteRegion(new ArrayBuffer(2 * MIB));
+
+  constructor(changed: Partial<StoreOptions> = {}) {
+    this.memory = new Memory(createSharedMemory(storeOptions(changed)));
+    this.cache = Cache.format(this.memory);
+    this.change = new Change(this.input);
+  }
+
+  /** Moves the clock to so many milliseconds after the start. */
+  clock(milliseconds: number): void {
+    writeClock(this.memory, milliseconds);
+    this.cache.enter();
+    this.cache.leave();
+  }
+
+  store(
+    mode: StoreMode,
+    key: string,
+    value: string | Uint8Array,
+    fields: Partial<Change> = {},
+  ): Outcome {
+    this.#prepare(key, fields);
+    const bytes = typeof value === "string" ? encoder.encode(value) : value;
+    this.input.bytes.set(bytes, VALUE_OFFSET);
+    Object.assign(this.change, { mode, valueOffset: VALUE_OFFSET, valueLength: bytes.length });
+    return this.cache.store(this.change);
+  }
+
+  /** Stores by reserve, pieces of `pieceLength` bytes, and commit. */
+  storeInPieces(
+    mode: StoreMode,
+    key: string,
+    value: Uint8Array,
+    pieceLength: number,
+    fields: Partial<Change> = {},
+  ): Outcome {
+    this.#prepare(key, fields);
+    this.input.bytes.set(value, VALUE_OFFSET);
+    Object.assign(this.change, { mode, valueLength: value.length });
+    const outcome = this.cache.reserve(this.change);
+    const item = this.change.reserved;
+    if (item === NO_ITEM) return this.cache.storeRefused(this.change, outcome);
+    for (let at = 0; at < value.length; at += pieceLength) {
+      const length = Math.min(pieceLength, value.length - at);
+      this.cache.fillReserved(item, at, this.input, VALUE_OFFSET + at, length);
+    }
+    return this.cache.commitReserved(this.change);
+  }
+
+  remove(key: string, fields: Partial<Change> = {}): Outcome {
+    this.#prepare(key, fields);
+    return this.cache.remove(this.change);
+  }
+
+  touch(key: string, deadlineSec: number): Outcome {
+    this.#prepare(key, { deadlineSec });
+    return this.cache.touch(this.change);
+  }
+
+  add(key: string, delta: number, increment: boolean): Outcome {
+    this.#prepare(key, { deltaLow: delta | 0, deltaHigh: Math.floor(delta / 2 ** 32) | 0 });
+    return this.cache.add(this.change, increment);
+  }
+
+  item(key: string): ItemRef {
+    this.#prepare(key, {});
+    return this.cache.get(this.input, 0, this.change.keyLength);
+  }
+
+  bytes(key: string): Uint8Array | undefined {
+    const item = this.item(key);
+    if (item === NO_ITEM) return undefined;
+    const length = this.cache.valueLength(item);
+    const to = new ByteRegion(new ArrayBuffer(length));
+    this.cache.copyValue(item, 0, length, to, 0);
+    return to.bytes;
+  }
+
+  get(key: string): string | undefined {
+    const bytes = this.bytes(key);
+    return bytes && decoder.decode(bytes);
+  }
+
+  id(key: string): number {
+    const item = this.item(key);
+    return u64ToNumber(this.cache.idLow(item), this.cache.idHigh(item));
+  }
+
+  check(): void {
+    checkStore(this.memory);
+  }
+
+  #prepare(key: string, fields: Partial<Change>): void {
+    const bytes = encoder.encode(key);
+    this.input.bytes.set(bytes, 0);
+    Object.assign(this.change, new Change(this.input), {
+      keyOffset: 0,
+      keyLength: bytes.length,
+      ...fields,
+    });
+  }
+}
