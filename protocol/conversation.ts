@@ -1,0 +1,134 @@
+import type { OwnerId } from "../store/connections.ts";
+import { NO_OWNER } from "../store/connections.ts";
+import { STAT } from "../store/stats.ts";
+import type { ThreadContext } from "./thread_context.ts";
+
+// Hot path: no allocation.
+
+/** What the transport has to do after `feed`. In every state it first sends what is in the reply buffer. */
+export const ConversationState = {
+  /** Bring more bytes. */
+  NEEDS_INPUT: 0,
+  /** Then call `feed` again with the bytes that were left, also if there are none. */
+  MORE_OUTPUT: 1,
+  /** Then close the connection. */
+  CLOSING: 2,
+} as const;
+
+export type ConversationState = typeof ConversationState[keyof typeof ConversationState];
+
+export interface ConversationOptions {
+  readonly protocol: "auto" | "ascii" | "binary";
+  /** One datagram's requests, not a stream. */
+  readonly udp?: boolean;
+}
+
+/** How a protocol's bytes become operations. One a thread and protocol: it keeps nothing of a connection. */
+export interface Parser {
+  /**
+   * Executes requests in the thread's input [start, end) until the input is used up, the reply buffer is full, the connection
+   * shall close, or `conversation.task` is set. In all cases but the last, it calls `conversation.pause`.
+   *
+   * @returns The first byte not consumed.
+   */
+  run(conversation: Conversation, start: number, end: number): number;
+}
+
+/** What a connection is in the middle of, when that can outlast a call of `feed`. */
+export interface Task {
+  /**
+   * Goes on with it. When it is done it sets `conversation.task` to null or to its successor; when it can go no further for now, it calls
+   * `conversation.pause`.
+   *
+   * @returns The first byte not consumed.
+   */
+  run(conversation: Conversation, start: number, end: number): number;
+  /** The connection is gone: gives back what the task holds. */
+  abandon(thread: ThreadContext): void;
+}
+
+const BINARY_MAGIC = 0x80;
+
+/** One connection: bytes in, replies out. It owns no buffer. */
+export class Conversation {
+  readonly thread: ThreadContext;
+  /** The connection's number; for locks. */
+  readonly owner: OwnerId;
+  readonly udp: boolean;
+  /** Good after `feed`. */
+  state: ConversationState = ConversationState.NEEDS_INPUT;
+  /** Null: between requests. */
+  task: Task | null = null;
+  #parser: Parser | null;
+  #paused = false;
+  #ended = false;
+
+  /** @param owner Above 0, and of no other open connection. */
+  constructor(thread: ThreadContext, owner: OwnerId, options: ConversationOptions) {
+    this.thread = thread;
+    this.owner = owner;
+    this.udp = options.udp ?? false;
+    this.#parser = options.protocol === "ascii" ? thread.textParser : null;
+    if (options.protocol === "binary") this.#parser = thread.binaryParser;
+  }
+
+  /** Between requests: `idle_timeout` applies. */
+  get idle(): boolean {
+    return this.task === null;
+  }
+
+  /**
+   * Executes every complete request in the thread's input [start, end). Replies are appended to the thread's reply buffer; the caller
+   * has reset it, and sends it after. Takes the store's mutex once, for long values once a 64 KiB.
+   *
+   * @returns The first byte that was not consumed. The caller keeps [returned, end), at most PENDING_BYTES_MAX after
+   *   NEEDS_INPUT, and brings it again in front of what comes next. `state` says what to do.
+   */
+  feed(start: number, end: number): number {
+    const { cache, change, reply, memory } = this.thread;
+    cache.enter();
+    const replyStart = reply.length;
+    change.owner = this.owner;
+    let at = start;
+    this.#paused = false;
+    while (!this.#paused) {
+      if (this.task !== null) at = this.task.run(this, at, end);
+      else if (this.#parser !== null) at = this.#parser.run(this, at, end);
+      else this.#chooseParser(at, end);
+    }
+    memory.counters[STAT.bytes_read]! += at - start;
+    memory.counters[STAT.bytes_written]! += reply.length - replyStart;
+    cache.leave();
+    return at;
+  }
+
+  /** Stops `feed`, for the reason that `state` gives. */
+  pause(state: ConversationState): void {
+    this.state = state;
+    this.#paused = true;
+  }
+
+  /** The connection is gone, for whatever reason: releases what it holds. Idempotent. */
+  end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    const { cache } = this.thread;
+    cache.enter();
+    this.task?.abandon(this.thread);
+    this.task = null;
+    if (this.owner !== NO_OWNER) cache.releaseOwner(this.owner);
+    cache.leave();
+  }
+
+  /** The first byte of a connection decides (memcached: `-B auto`). */
+  #chooseParser(start: number, end: number): void {
+    const { input, textParser, binaryParser } = this.thread;
+    if (start === end) {
+      this.pause(ConversationState.NEEDS_INPUT);
+    } else if (input.bytes[start] !== BINARY_MAGIC) {
+      this.#parser = textParser;
+    } else {
+      this.#parser = binaryParser;
+    }
+  }
+}

@@ -1,0 +1,112 @@
+import { type ByteRegion, copyBytes } from "../store/bytes.ts";
+import { u64ToBigInt, u64ToNumber } from "../store/u64.ts";
+
+// Hot path: no allocation, except where a comment says so.
+
+const ZERO = 0x30;
+/** "\r\n" as a little-endian number. */
+const CRLF = 0x0a0d;
+const TWO_53 = 2 ** 53;
+
+/** The replies of one batch, in the thread's reply region. The caller of `feed` resets it before and sends it after. */
+export class ReplyBuffer {
+  readonly region: ByteRegion;
+  readonly capacity: number;
+  /** How many bytes are to be sent, from the region's start. */
+  length = 0;
+
+  constructor(region: ByteRegion) {
+    this.region = region;
+    this.capacity = region.bytes.length;
+  }
+
+  reset(): void {
+    this.length = 0;
+  }
+
+  /** How many more bytes go in. Nothing below checks it: whoever writes has made sure. */
+  get room(): number {
+    return this.capacity - this.length;
+  }
+
+  /** A fixed reply. */
+  put(line: Uint8Array): void {
+    const bytes = this.region.bytes;
+    const at = this.length;
+    const length = line.length;
+    for (let index = 0; index < length; index++) bytes[at + index] = line[index]!;
+    this.length = at + length;
+  }
+
+  /** Bytes of a request or of a value. */
+  copy(from: ByteRegion, offset: number, length: number): void {
+    copyBytes(this.region, this.length, from, offset, length);
+    this.length += length;
+  }
+
+  byte(value: number): void {
+    this.region.bytes[this.length] = value;
+    this.length += 1;
+  }
+
+  crlf(): void {
+    this.region.view.setInt16(this.length, CRLF, true);
+    this.length += 2;
+  }
+
+  /** A whole number in 0..2^53-1, in decimal. */
+  decimal(value: number): void {
+    const bytes = this.region.bytes;
+    const at = this.length;
+    if (value < 10) {
+      bytes[at] = ZERO + value;
+      this.length = at + 1;
+      return;
+    }
+    let length = 2;
+    for (let bound = 100; bound <= value; bound *= 10) length++;
+    let rest = value;
+    if (rest > 0x7fffffff) {
+      // The loop below wants int32.
+      let digit = at + length;
+      for (; rest > 0x7fffffff; digit--) {
+        const tenth = Math.floor(rest / 10);
+        bytes[digit - 1] = ZERO + (rest - tenth * 10);
+        rest = tenth;
+      }
+      this.#digits(at, digit, rest);
+    } else {
+      this.#digits(at, at + length, rest);
+    }
+    this.length = at + length;
+  }
+
+  #digits(start: number, end: number, value: number): void {
+    const bytes = this.region.bytes;
+    let rest = value | 0;
+    for (let at = end - 1; at >= start; at--) {
+      const tenth = (rest / 10) | 0;
+      bytes[at] = ZERO + rest - tenth * 10;
+      rest = tenth;
+    }
+  }
+
+  /** A 64-bit number in decimal. Allocates from 2^53 on. */
+  decimalU64(low: number, high: number): void {
+    if (high === 0) {
+      this.decimal(low >>> 0);
+      return;
+    }
+    const value = u64ToNumber(low, high);
+    if (value < TWO_53) this.decimal(value);
+    else this.text(String(u64ToBigInt(low, high)));
+  }
+
+  /** A string of characters below 256, as bytes. Not for hot replies. */
+  text(text: string): void {
+    const bytes = this.region.bytes;
+    let at = this.length;
+    for (let index = 0; index < text.length; index++) bytes[at++] = text.charCodeAt(index);
+    this.length = at;
+  }
+}

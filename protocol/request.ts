@@ -1,0 +1,45 @@
+/** More words than this of a line are not looked at (memcached: MAX_TOKENS), except keys of the get family. */
+export const WORDS_MAX = 23;
+
+/** What became of a request, as its handler says it. */
+export const Flow = {
+  /** Executed, or refused with a reply: go on at `request.next`. */
+  DONE: 0,
+  /** More input is needed; nothing has happened: come back with the same bytes and more. */
+  INCOMPLETE: 1,
+  /** The reply needs more room than is left; nothing has happened: come back when what there is has been sent. */
+  OUTPUT_FULL: 2,
+  /** `conversation.task` says what is under way: it goes on at `request.next`. */
+  UNDER_WAY: 3,
+  /** Send what there is, then close. */
+  CLOSE: 4,
+} as const;
+
+export type Flow = typeof Flow[keyof typeof Flow];
+
+/**
+ * The request that is being looked at: where its parts are in the thread's input, in bytes. One a thread, filled anew by
+ * the parser for every request.
+ */
+export class Request {
+  /** The first byte of the request. */
+  start = 0;
+  /** Behind the last byte of its line (text) or of its header (binary): the value starts here. */
+  lineEnd = 0;
+  /** Behind the last byte received. */
+  inputEnd = 0;
+  /** The first byte that does not belong to the request; where to go on. The handler moves it behind a value. */
+  next = 0;
+
+  /** How many words the line has, the command's included; at most WORDS_MAX are kept. */
+  wordCount = 0;
+  readonly wordStart = new Int32Array(WORDS_MAX + 1);
+  readonly wordEnd = new Int32Array(WORDS_MAX + 1);
+
+  /** Nothing is answered, not even errors. */
+  noreply = false;
+
+  wordLength(index: number): number {
+    return this.wordEnd[index]! - this.wordStart[index]!;
+  }
+}

@@ -1,0 +1,70 @@
+/**
+ * What the protocols must know of how the process was started: plain, so that it can be posted to workers. Made from the options
+ * table; what the store was made with stands in `StoreOptions`. What commands may change later stands in `Tunables`.
+ */
+export interface Settings {
+  /** Our own version, like `0.1.0`. */
+  readonly version: string;
+  /** What runs us, in one word, like `deno-2.9.6`. */
+  readonly runtime: string;
+  readonly pid: number;
+  readonly connectionsMax: number;
+  /** 0: no TCP. The port that was really bound. */
+  readonly tcpPort: number;
+  /** 0: no UDP. */
+  readonly udpPort: number;
+  /** The addresses as given with `-l`; null: none was given. */
+  readonly listenAddresses: string | null;
+  /** Path of the Unix socket, or null. */
+  readonly unixSocketPath: string | null;
+  /** Permission bits of the Unix socket, like 0o700. */
+  readonly unixSocketMode: number;
+  /** 0..3, as counted from -v. */
+  readonly verbosity: number;
+  /** `-A` */
+  readonly shutdownEnabled: boolean;
+  readonly threads: number;
+  /** `-D`: ends the prefix of a key; one character. */
+  readonly statsDelimiter: string;
+  /** Whether prefixes are counted from the start. */
+  readonly detailEnabled: boolean;
+  /** `-R` */
+  readonly requestsPerEvent: number;
+  readonly backlog: number;
+  readonly wireProtocol: "auto" | "ascii" | "binary";
+  readonly maxconnsFast: boolean;
+  /** 0: never. */
+  readonly idleTimeoutSec: number;
+  /** False under `-F`. */
+  readonly flushEnabled: boolean;
+  /** False under `-X`. */
+  readonly dumpEnabled: boolean;
+  /** False under `-W`. */
+  readonly watchEnabled: boolean;
+}
+
+/** memcached's defaults, for tests and as a base. */
+export const DEFAULT_SETTINGS: Settings = {
+  version: "0.0.0",
+  runtime: "deno",
+  pid: 0,
+  connectionsMax: 1024,
+  tcpPort: 11211,
+  udpPort: 0,
+  listenAddresses: null,
+  unixSocketPath: null,
+  unixSocketMode: 0o700,
+  verbosity: 0,
+  shutdownEnabled: false,
+  threads: 4,
+  statsDelimiter: ":",
+  detailEnabled: false,
+  requestsPerEvent: 20,
+  backlog: 1024,
+  wireProtocol: "auto",
+  maxconnsFast: true,
+  idleTimeoutSec: 0,
+  flushEnabled: true,
+  dumpEnabled: true,
+  watchEnabled: true,
+};

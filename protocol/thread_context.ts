@@ -1,0 +1,75 @@
+import { ByteRegion } from "../store/bytes.ts";
+import { Cache } from "../store/cache.ts";
+import { Change } from "../store/change.ts";
+import { ConnectionTable } from "../store/connections.ts";
+import { INPUT_BYTES, REPLY_BYTES } from "../store/limits.ts";
+import { Memory, type SharedMemory } from "../store/memory.ts";
+import { BinaryParser } from "./binary_parser.ts";
+import { ReplyBuffer } from "./reply_buffer.ts";
+import { Request } from "./request.ts";
+import type { Settings } from "./settings.ts";
+import { TextParser } from "./text_parser.ts";
+import { Tunables } from "./tunables.ts";
+
+/** What the protocols ask of the process. Both calls come with the store's mutex held and must return at once. */
+export interface ServerHooks {
+  /**
+   * The `shutdown` command: the process shall end. The connection that asked is closed without a reply.
+   *
+   * @param graceful Batches under way are answered first.
+   */
+  shutdown(graceful: boolean): void;
+  /** What only the process knows, for `stats`. */
+  processFacts(): ProcessFacts;
+}
+
+export interface ProcessFacts {
+  /** Processor time of the whole process, in microseconds. */
+  readonly userMicroseconds: number;
+  readonly systemMicroseconds: number;
+  /** Whether connections are accepted now. */
+  readonly accepting: boolean;
+}
+
+/** What all threads share, beside settings: plain, so that it can be posted to workers. */
+export interface SharedState {
+  readonly memory: SharedMemory;
+  readonly tunables: SharedArrayBuffer;
+}
+
+/**
+ * What one thread serves its connections with. There is one input and one reply region a thread, so a connection between two
+ * requests costs no buffer.
+ */
+export class ThreadContext {
+  readonly memory: Memory;
+  readonly cache: Cache;
+  readonly connections: ConnectionTable;
+  readonly tunables: Tunables;
+  readonly settings: Settings;
+  readonly hooks: ServerHooks;
+  /** What was received: INPUT_BYTES. */
+  readonly input: ByteRegion;
+  /** What is to be sent: REPLY_BYTES. */
+  readonly reply: ReplyBuffer;
+  /** Filled anew for every command. */
+  readonly request: Request;
+  readonly change: Change;
+  readonly textParser: TextParser;
+  readonly binaryParser: BinaryParser;
+
+  constructor(shared: SharedState, settings: Settings, hooks: ServerHooks) {
+    this.memory = new Memory(shared.memory);
+    this.cache = new Cache(this.memory);
+    this.connections = new ConnectionTable(shared.memory.connections);
+    this.tunables = new Tunables(shared.tunables);
+    this.settings = settings;
+    this.hooks = hooks;
+    this.input = new ByteRegion(new ArrayBuffer(INPUT_BYTES));
+    this.reply = new ReplyBuffer(new ByteRegion(new ArrayBuffer(REPLY_BYTES)));
+    this.request = new Request();
+    this.change = new Change(this.input);
+    this.textParser = new TextParser(this);
+    this.binaryParser = new BinaryParser();
+  }
+}
