@@ -1,7 +1,22 @@
 import { type ByteRegion, equalBytes } from "./bytes.ts";
 import { hashKey } from "./hash.ts";
-import { type ItemRef, Items, KEY_LENGTH_MASK, NO_ITEM, WORD } from "./item.ts";
-import { CONTROL, type Memory, NO_PAGE, PAGE_OWNER } from "./memory.ts";
+import {
+  HEADER_BYTES,
+  type ItemRef,
+  Items,
+  KEY_LENGTH_MASK,
+  NO_ITEM,
+  optionalBytes,
+  WORD,
+} from "./item.ts";
+import {
+  CONTROL,
+  type Memory,
+  NO_PAGE,
+  PAGE_OWNER,
+  SEGMENT_MASK,
+  SEGMENT_SHIFT,
+} from "./memory.ts";
 import type { Slabs } from "./slabs.ts";
 import { STAT } from "./stats.ts";
 
@@ -67,17 +82,16 @@ export class HashIndex {
   find(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
     let item = this.head(this.bucketOf(hash));
     while (item !== NO_ITEM) {
-      if (
-        (this.#items.word(item, WORD.STATE) & KEY_LENGTH_MASK) === keyLength &&
-        equalBytes(
-          input,
-          keyOffset,
-          this.#segments[item >>> 27]!,
-          this.#items.keyOffset(item),
-          keyLength,
-        )
-      ) return item;
-      item = this.#items.word(item, WORD.HASH_NEXT);
+      // Words and offset by hand: this loop is where a get spends its time.
+      const words = this.#words[item >>> SEGMENT_SHIFT]!;
+      const word = (item & SEGMENT_MASK) << 1;
+      const state = words[word + WORD.STATE]!;
+      if ((state & KEY_LENGTH_MASK) === keyLength) {
+        const segment = this.#segments[item >>> SEGMENT_SHIFT]!;
+        const offset = (word << 2) + HEADER_BYTES + optionalBytes(state);
+        if (equalBytes(input, keyOffset, segment, offset, keyLength)) return item;
+      }
+      item = words[word + WORD.HASH_NEXT]!;
     }
     return NO_ITEM;
   }

@@ -1,0 +1,30 @@
+import { assertEquals, assertGreater, assertLess } from "@std/assert";
+import { firstIdAt, takeId } from "../../store/ids.ts";
+import { CONTROL } from "../../store/memory.ts";
+import { compareU64, highHalf, lowHalf, u64ToBigInt, u64ToNumber } from "../../store/u64.ts";
+import { TestStore } from "../support/store.ts";
+
+Deno.test("firstIdAt() grows with the clock, and is random when the clock cannot be believed", () => {
+  const now = 1_800_000_000_000;
+  assertGreater(firstIdAt(now + 1, 0), firstIdAt(now, 0));
+  assertLess(firstIdAt(now, 0), 2 ** 53);
+  assertEquals(firstIdAt(0, 0), 2 ** 40);
+  assertLess(firstIdAt(0, 0.999999), 2 ** 52);
+});
+
+Deno.test("takeId() carries into the upper half", () => {
+  const { memory } = new TestStore({ firstId: 2 ** 32 });
+  takeId(memory);
+  const { control } = memory;
+  assertEquals(u64ToNumber(control[CONTROL.ID_LOW]!, control[CONTROL.ID_HIGH]!), 2 ** 32);
+});
+
+Deno.test("halves and whole numbers agree", () => {
+  for (const number of [0, 1, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 53 - 1, 1_800_000_000_000_000]) {
+    assertEquals(u64ToNumber(lowHalf(number), highHalf(number)), number);
+    assertEquals(u64ToBigInt(lowHalf(number), highHalf(number)), BigInt(number));
+  }
+  assertEquals(compareU64(-1, 0, 0, 1) < 0, true);
+  assertEquals(compareU64(0, -1, -1, 0x7fffffff) > 0, true);
+  assertEquals(compareU64(5, 5, 5, 5), 0);
+});
