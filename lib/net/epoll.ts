@@ -1,0 +1,102 @@
+// Hot path: `wait`, `events` and `fd` run once per ready connection.
+import { EINTR, type Libc, type LibcCalls } from "./libc.ts";
+
+export const EPOLLIN = 0x1;
+export const EPOLLOUT = 0x4;
+export const EPOLLERR = 0x8;
+export const EPOLLHUP = 0x10;
+export const EPOLLRDHUP = 0x2000;
+/** Of several threads that wait for one listener, not all are woken. */
+export const EPOLLEXCLUSIVE = 1 << 28;
+
+const EPOLL_CTL_ADD = 1;
+const EPOLL_CTL_DEL = 2;
+const EPOLL_CTL_MOD = 3;
+const EPOLL_CLOEXEC = 0o2000000;
+
+/*
+ * struct epoll_event, in 32-bit words. Packed on x86-64 only:
+ *
+ *     x86-64   | events | data low | data high |            12 bytes
+ *     arm64    | events | unused   | data low  | data high | 16 bytes
+ *
+ * `data low` holds the descriptor.
+ */
+const PACKED = Deno.build.arch === "x86_64";
+const EVENT_WORDS = PACKED ? 3 : 4;
+const DATA_WORD = PACKED ? 1 : 2;
+
+export function createEpoll(libc: Libc): number {
+  return libc.calls.epoll_create1(EPOLL_CLOEXEC);
+}
+
+/** One thread's view of an epoll instance. Another thread may add descriptors to the same instance. */
+export class Epoll {
+  readonly epollFd: number;
+  readonly #libc: Libc;
+  readonly #calls: LibcCalls;
+  readonly #change: Int32Array = new Int32Array(EVENT_WORDS);
+  readonly #ready: Int32Array;
+  readonly #readyBytes: Uint8Array;
+  readonly #readyMax: number;
+
+  /** @param readyMax How many descriptors one `wait` reports at most. */
+  constructor(libc: Libc, epollFd: number, readyMax: number) {
+    this.epollFd = epollFd;
+    this.#libc = libc;
+    this.#calls = libc.calls;
+    this.#ready = new Int32Array(EVENT_WORDS * readyMax);
+    this.#readyBytes = new Uint8Array(this.#ready.buffer);
+    this.#readyMax = readyMax;
+  }
+
+  add(fd: number, events: number): boolean {
+    return this.#control(this.epollFd, EPOLL_CTL_ADD, fd, events);
+  }
+
+  /** Gives `fd` to the epoll instance of another thread. */
+  addTo(epollFd: number, fd: number, events: number): boolean {
+    return this.#control(epollFd, EPOLL_CTL_ADD, fd, events);
+  }
+
+  modify(fd: number, events: number): boolean {
+    return this.#control(this.epollFd, EPOLL_CTL_MOD, fd, events);
+  }
+
+  remove(fd: number): boolean {
+    return this.#control(this.epollFd, EPOLL_CTL_DEL, fd, 0);
+  }
+
+  /**
+   * Waits until something is ready.
+   *
+   * @param timeoutMs -1: for ever; 0: not at all.
+   * @returns How many descriptors are ready; 0 after the time or a signal.
+   */
+  wait(timeoutMs: number): number {
+    const count = this.#calls.epoll_wait(
+      this.epollFd,
+      this.#readyBytes,
+      this.#readyMax,
+      timeoutMs,
+    );
+    if (count >= 0) return count;
+    if (this.#libc.errno === EINTR) return 0;
+    throw new Error("Cannot wait for sockets: epoll_wait failed");
+  }
+
+  /** What the ready descriptor number `index` is ready for. */
+  events(index: number): number {
+    return this.#ready[index * EVENT_WORDS]!;
+  }
+
+  fd(index: number): number {
+    return this.#ready[index * EVENT_WORDS + DATA_WORD]!;
+  }
+
+  #control(epollFd: number, operation: number, fd: number, events: number): boolean {
+    this.#change[0] = events;
+    this.#change[DATA_WORD] = fd;
+    return this.#calls.epoll_ctl(epollFd, operation, fd, this.#change) === 0;
+  }
+}

@@ -1,0 +1,104 @@
+/** Starts the servers that are compared and reads what CPU time they take. */
+import process from "node:process";
+
+const MAIN = new URL("../../main.ts", import.meta.url).pathname;
+const CONFIG = new URL("../../deno.json", import.meta.url).pathname;
+const MEMORY_MIB = 1024;
+const START_MS_MAX = 20_000;
+
+/** Where servers and generator run, so that they do not share a core. */
+export const SERVER_CORE = 0;
+export const GENERATOR_CORE = 1;
+
+export interface BenchServer {
+  readonly name: string;
+  readonly port: number;
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+export async function startMemcached(
+  path: string,
+  port: number,
+  threads: number,
+): Promise<BenchServer> {
+  const { stdout } = await new Deno.Command(path, { args: ["-V"] }).output();
+  const name = new TextDecoder().decode(stdout).trim();
+  // deno-fmt-ignore
+  const args = ["-u", "root", "-l", "127.0.0.1", "-p", `${port}`, "-U", "0", "-m", `${MEMORY_MIB}`, "-t", `${threads}`, "-c", "2048"];
+  return await start(name, port, path, args);
+}
+
+export async function startLeased(
+  port: number,
+  threads: number,
+  io: string,
+  extra: readonly string[] = [],
+): Promise<BenchServer> {
+  // deno-fmt-ignore
+  const args = ["run", "-A", "--no-prompt", "--config", CONFIG, ...extra, MAIN,
+    "-l", "127.0.0.1", "-p", `${port}`, "-m", `${MEMORY_MIB}`, "-t", `${threads}`, "-c", "2048", "--io", io];
+  return await start(`leased --io ${io}`, port, Deno.execPath(), args);
+}
+
+/** CPU time that all threads of a process have had, in nanoseconds (Linux, `schedstat`). */
+export function cpuNanoseconds(pid: number): number {
+  let sum = 0;
+  for (const task of Deno.readDirSync(`/proc/${pid}/task`)) {
+    try {
+      sum += Number(
+        Deno.readTextFileSync(`/proc/${pid}/task/${task.name}/schedstat`).split(" ")[0],
+      );
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) throw error; // the thread has just ended
+    }
+  }
+  return sum;
+}
+
+/** Keeps this process on the generator's core, where there is more than one. */
+export async function pinGenerator(): Promise<void> {
+  if (navigator.hardwareConcurrency < 2) return;
+  const args = ["-acp", `${GENERATOR_CORE}`, `${process.pid}`];
+  await new Deno.Command("taskset", { args, stdout: "null" }).output();
+}
+
+async function start(
+  name: string,
+  port: number,
+  program: string,
+  args: readonly string[],
+): Promise<BenchServer> {
+  const pinned = navigator.hardwareConcurrency >= 2;
+  const command = pinned
+    ? new Deno.Command("taskset", {
+      args: ["-c", `${SERVER_CORE}`, program, ...args],
+      stdout: "null",
+      stderr: "inherit",
+    })
+    : new Deno.Command(program, { args: [...args], stdout: "null", stderr: "inherit" });
+  const child = command.spawn();
+  await untilListening(port);
+  return {
+    name,
+    port,
+    pid: child.pid,
+    async stop(): Promise<void> {
+      child.kill("SIGTERM");
+      await child.status;
+    },
+  };
+}
+
+async function untilListening(port: number): Promise<void> {
+  const endMs = performance.now() + START_MS_MAX;
+  for (;;) {
+    try {
+      (await Deno.connect({ hostname: "127.0.0.1", port })).close();
+      return;
+    } catch (error) {
+      if (performance.now() > endMs) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+}

@@ -1,0 +1,181 @@
+/**
+ * Memcached and leased under the same load, in alternating rounds: requests per second, CPU per request, and ours ÷ theirs.
+ *
+ *     deno task bench:ratio [--rounds 5] [--seconds 2] [--only p1,p16] [--io native] [--threads 1]
+ *                           [--memcached PATH]... [--json]
+ */
+import process from "node:process";
+import { parseArgs } from "@std/cli/parse-args";
+import { Generator } from "./generator.ts";
+import {
+  type BenchServer,
+  cpuNanoseconds,
+  pinGenerator,
+  startLeased,
+  startMemcached,
+} from "./processes.ts";
+import { type BenchRow, CONNECTIONS, expectedReply, preload, type Random, ROWS } from "./rows.ts";
+
+const WARM_UP_SEC = 1;
+const DEBIAN_MEMCACHED = "/usr/bin/memcached";
+
+/** One server under one load for one round. */
+interface Sample {
+  readonly perSecond: number;
+  readonly cpuMicroseconds: number;
+  /** The part of one core that the server, or the generator, was busy: 0..1. */
+  readonly serverShare: number;
+  readonly generatorShare: number;
+}
+
+interface Comparison {
+  readonly row: string;
+  readonly server: string;
+  readonly samples: readonly Sample[];
+  /** CPU per request, ours ÷ theirs, one a round. Empty for ours. */
+  readonly cpuRatios: readonly number[];
+  readonly goal: number;
+}
+
+if (import.meta.main) await main();
+
+async function main(): Promise<void> {
+  const options = parseArgs(Deno.args, {
+    string: ["only", "memcached", "io", "port", "rounds", "seconds", "threads"],
+    boolean: ["json"],
+    collect: ["memcached"],
+    default: { rounds: "5", seconds: "2", threads: "1", io: "native", port: "21290", only: "" },
+  });
+  const only = String(options["only"]).split(",").filter((name) => name !== "");
+  const rows = ROWS.filter((row) => only.length === 0 || only.includes(row.name));
+  const paths = options["memcached"] as string[];
+  await pinGenerator();
+  const port = Number(options["port"]);
+  const threads = Number(options["threads"]);
+  const servers: BenchServer[] = [];
+  try {
+    servers.push(await startLeased(port, threads, String(options["io"])));
+    for (const path of paths.length > 0 ? paths : [DEBIAN_MEMCACHED]) {
+      servers.push(await startMemcached(path, port + servers.length, threads));
+    }
+    for (const server of servers) fill(server);
+    for (const row of rows) {
+      const found = compare(row, servers, Number(options["rounds"]), Number(options["seconds"]));
+      if (options["json"]) console.log(JSON.stringify(found));
+      else print(row, found);
+    }
+  } finally {
+    for (const server of servers) await server.stop();
+  }
+}
+
+function fill(server: BenchServer): void {
+  const generator = new Generator(server.port, 1);
+  generator.verify(preload(), checkReply(preload()));
+  generator.close();
+}
+
+function checkReply(
+  batches: readonly { bytes: Uint8Array }[],
+): (index: number, reply: Uint8Array) => void {
+  return (index, reply) => {
+    const text = new TextDecoder().decode(reply);
+    if (text !== expectedReply(batches[index]!.bytes)) {
+      throw new Error(`Cannot compare: wrong reply ${JSON.stringify(text.slice(0, 200))}`);
+    }
+  };
+}
+
+function compare(
+  row: BenchRow,
+  servers: readonly BenchServer[],
+  rounds: number,
+  seconds: number,
+): Comparison[] {
+  const batches = row.batches(seededRandom(1));
+  const generators = servers.map((server) => new Generator(server.port, CONNECTIONS));
+  for (const generator of generators) {
+    generator.verify(batches.slice(0, 50), checkReply(batches));
+    generator.run(batches, WARM_UP_SEC);
+  }
+  const samples: Sample[][] = servers.map(() => []);
+  for (let round = 0; round < rounds; round++) {
+    for (let index = 0; index < servers.length; index++) {
+      samples[index]!.push(measure(generators[index]!, servers[index]!, batches, seconds));
+    }
+  }
+  for (const generator of generators) generator.close();
+  return servers.map((server, index) => ({
+    row: row.name,
+    server: server.name,
+    samples: samples[index]!,
+    goal: row.goal,
+    cpuRatios: index === 0
+      ? []
+      : samples[index]!.map((theirs, round) =>
+        samples[0]![round]!.cpuMicroseconds / theirs.cpuMicroseconds
+      ),
+  }));
+}
+
+function measure(
+  generator: Generator,
+  server: BenchServer,
+  batches: Parameters<Generator["run"]>[0],
+  seconds: number,
+): Sample {
+  const serverBefore = cpuNanoseconds(server.pid);
+  const ownBefore = cpuNanoseconds(process.pid);
+  const result = generator.run(batches, seconds);
+  const serverNs = cpuNanoseconds(server.pid) - serverBefore;
+  const ownNs = cpuNanoseconds(process.pid) - ownBefore;
+  return {
+    perSecond: result.count / result.seconds,
+    cpuMicroseconds: serverNs / 1000 / result.count,
+    serverShare: serverNs / 1e9 / result.seconds,
+    generatorShare: ownNs / 1e9 / result.seconds,
+  };
+}
+
+function print(row: BenchRow, found: readonly Comparison[]): void {
+  console.log(`\n${row.name}: ${row.title} (goal ${row.goal.toFixed(2)})`);
+  for (const { server, samples, cpuRatios } of found) {
+    const of = (pick: (sample: Sample) => number): number => median(samples.map(pick));
+    const columns = [
+      server.padEnd(22),
+      `${Math.round(of((sample) => sample.perSecond)).toLocaleString("en")} ${row.unit}s/s`
+        .padStart(22),
+      `${of((sample) => sample.cpuMicroseconds).toFixed(3)} µs CPU/${row.unit}`.padStart(22),
+      `server ${percent(of((sample) => sample.serverShare))}`,
+      `generator ${percent(of((sample) => sample.generatorShare))}`,
+    ];
+    if (cpuRatios.length > 0) {
+      const [least, most] = [Math.min(...cpuRatios), Math.max(...cpuRatios)];
+      columns.push(
+        `ours ÷ theirs ${median(cpuRatios).toFixed(3)} (${least.toFixed(3)}..${most.toFixed(3)})`,
+      );
+    }
+    console.log("  " + columns.join("  "));
+  }
+}
+
+function percent(share: number): string {
+  return `${Math.round(share * 100)} %`;
+}
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
+
+/** xorshift32: good enough to pick keys. */
+function seededRandom(seed: number): Random {
+  let state = seed;
+  return (bound) => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) % bound;
+  };
+}
