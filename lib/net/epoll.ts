@@ -20,11 +20,12 @@ const EPOLL_CLOEXEC = 0o2000000;
  *     x86-64   | events | data low | data high |            12 bytes
  *     arm64    | events | unused   | data low  | data high | 16 bytes
  *
- * `data low` holds the descriptor.
+ * `data low` holds the descriptor, `data high` a tag: a number that whoever added it may choose.
  */
 const PACKED = Deno.build.arch === "x86_64";
 const EVENT_WORDS = PACKED ? 3 : 4;
-const DATA_WORD = PACKED ? 1 : 2;
+const FD_WORD = PACKED ? 1 : 2;
+const TAG_WORD = FD_WORD + 1;
 
 export function createEpoll(libc: Libc): number {
   return libc.calls.epoll_create1(EPOLL_CLOEXEC);
@@ -50,21 +51,21 @@ export class Epoll {
     this.#readyMax = readyMax;
   }
 
-  add(fd: number, events: number): boolean {
-    return this.#control(this.epollFd, EPOLL_CTL_ADD, fd, events);
+  add(fd: number, events: number, tag: number): boolean {
+    return this.#control(this.epollFd, EPOLL_CTL_ADD, fd, events, tag);
   }
 
   /** Gives `fd` to the epoll instance of another thread. */
-  addTo(epollFd: number, fd: number, events: number): boolean {
-    return this.#control(epollFd, EPOLL_CTL_ADD, fd, events);
+  addTo(epollFd: number, fd: number, events: number, tag: number): boolean {
+    return this.#control(epollFd, EPOLL_CTL_ADD, fd, events, tag);
   }
 
-  modify(fd: number, events: number): boolean {
-    return this.#control(this.epollFd, EPOLL_CTL_MOD, fd, events);
+  modify(fd: number, events: number, tag: number): boolean {
+    return this.#control(this.epollFd, EPOLL_CTL_MOD, fd, events, tag);
   }
 
   remove(fd: number): boolean {
-    return this.#control(this.epollFd, EPOLL_CTL_DEL, fd, 0);
+    return this.#control(this.epollFd, EPOLL_CTL_DEL, fd, 0, 0);
   }
 
   /**
@@ -91,12 +92,17 @@ export class Epoll {
   }
 
   fd(index: number): number {
-    return this.#ready[index * EVENT_WORDS + DATA_WORD]!;
+    return this.#ready[index * EVENT_WORDS + FD_WORD]!;
   }
 
-  #control(epollFd: number, operation: number, fd: number, events: number): boolean {
+  tag(index: number): number {
+    return this.#ready[index * EVENT_WORDS + TAG_WORD]!;
+  }
+
+  #control(epollFd: number, operation: number, fd: number, events: number, tag: number): boolean {
     this.#change[0] = events;
-    this.#change[DATA_WORD] = fd;
+    this.#change[FD_WORD] = fd;
+    this.#change[TAG_WORD] = tag;
     return this.#calls.epoll_ctl(epollFd, operation, fd, this.#change) === 0;
   }
 }

@@ -27,6 +27,7 @@ const SYMBOLS = {
   epoll_wait: { parameters: ["i32", "buffer", "i32", "i32"], result: "i32" },
   eventfd: { parameters: ["u32", "i32"], result: "i32" },
   umask: { parameters: ["u32"], result: "u32" },
+  statx: { parameters: ["i32", "buffer", "i32", "u32", "buffer"], result: "i32" },
   unlink: { parameters: ["buffer"], result: "i32" },
   getaddrinfo: { parameters: ["buffer", "buffer", "buffer", "buffer"], result: "i32" },
   freeaddrinfo: { parameters: ["pointer"], result: "void" },
@@ -65,7 +66,7 @@ export const ENFILE = 23;
 export const EMFILE = 24;
 export const EADDRINUSE = 98;
 export const ENOBUFS = 105;
-export const EINPROGRESS = 115;
+export const ECONNREFUSED = 111;
 
 const ERRNO_NAME: Readonly<Record<number, string>> = {
   1: "EPERM",

@@ -1,6 +1,5 @@
 // Hot path: `run` is the bench's own share of the machine; it must stay the faster side.
-import { Epoll, EPOLLIN, EPOLLOUT } from "../../lib/net/epoll.ts";
-import { createEpoll } from "../../lib/net/epoll.ts";
+import { createEpoll, Epoll, EPOLLIN, EPOLLOUT } from "../../lib/net/epoll.ts";
 import {
   AF_INET,
   EAGAIN,
@@ -59,7 +58,7 @@ export class Generator {
       const client = new Client(this.#connect(address.bytes));
       this.#clients.push(client);
       this.#clientOfFd[client.fd] = client;
-      this.#epoll.add(client.fd, EPOLLIN);
+      this.#epoll.add(client.fd, EPOLLIN, 0);
     }
   }
 
@@ -143,7 +142,7 @@ export class Generator {
     const sent = this.#send(client.fd, batch.bytes);
     if (sent === batch.bytes.length) return;
     client.unsent = batch.bytes.subarray(sent);
-    this.#epoll.modify(client.fd, EPOLLIN | EPOLLOUT);
+    this.#epoll.modify(client.fd, EPOLLIN | EPOLLOUT, 0);
   }
 
   #sendRest(client: Client): void {
@@ -153,7 +152,7 @@ export class Generator {
       return;
     }
     client.unsent = null;
-    this.#epoll.modify(client.fd, EPOLLIN);
+    this.#epoll.modify(client.fd, EPOLLIN, 0);
   }
 
   #send(fd: number, bytes: Uint8Array): number {

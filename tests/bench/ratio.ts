@@ -61,7 +61,7 @@ async function main(): Promise<void> {
     for (const server of servers) fill(server);
     for (const row of rows) {
       const found = compare(row, servers, Number(options["rounds"]), Number(options["seconds"]));
-      if (options["json"]) console.log(JSON.stringify(found));
+      if (options["json"]) say(JSON.stringify(found));
       else print(row, found);
     }
   } finally {
@@ -138,7 +138,7 @@ function measure(
 }
 
 function print(row: BenchRow, found: readonly Comparison[]): void {
-  console.log(`\n${row.name}: ${row.title} (goal ${row.goal.toFixed(2)})`);
+  say(`\n${row.name}: ${row.title} (goal ${row.goal.toFixed(2)})`);
   for (const { server, samples, cpuRatios } of found) {
     const of = (pick: (sample: Sample) => number): number => median(samples.map(pick));
     const columns = [
@@ -155,8 +155,12 @@ function print(row: BenchRow, found: readonly Comparison[]): void {
         `ours ÷ theirs ${median(cpuRatios).toFixed(3)} (${least.toFixed(3)}..${most.toFixed(3)})`,
       );
     }
-    console.log("  " + columns.join("  "));
+    say("  " + columns.join("  "));
   }
+}
+
+function say(line: string): void {
+  Deno.stdout.writeSync(new TextEncoder().encode(line + "\n"));
 }
 
 function percent(share: number): string {

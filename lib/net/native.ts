@@ -1,0 +1,86 @@
+import { createEpoll } from "./epoll.ts";
+import { EFD_CLOEXEC, EFD_NONBLOCK, Libc } from "./libc.ts";
+import { listenTcp, listenUnix, type NativeListener, removeSocketFile } from "./native_listener.ts";
+import type { Listen, TransportHost, TransportOptions } from "./transport.ts";
+
+export { libcAvailable as nativeAvailable } from "./libc.ts";
+export { NativeThread } from "./native_thread.ts";
+
+/** What workers get. Descriptors belong to the process, so their numbers are good in every thread. */
+export interface NativePart {
+  readonly listens: readonly Listen[];
+  /** Of each of `listens`. */
+  readonly listenFds: readonly number[];
+  /** By worker. */
+  readonly epollFds: readonly number[];
+  /** By worker: an eventfd that ends its waiting. */
+  readonly wakeFds: readonly number[];
+  /** Words: open connections by worker, then of all. */
+  readonly loads: SharedArrayBuffer;
+}
+
+/**
+ * Opens the listeners and each worker's epoll instance.
+ *
+ * @throws {ListenError} When an address cannot be had.
+ */
+export function bindNative(listens: readonly Listen[], options: TransportOptions): TransportHost {
+  const libc = new Libc();
+  const listeners: NativeListener[] = [];
+  try {
+    for (const listen of listens) {
+      if (listen.kind === "tcp") listeners.push(...listenTcp(libc, listen, options.backlog));
+      if (listen.kind === "unix") listeners.push(listenUnix(libc, listen, options.backlog));
+    }
+  } catch (error) {
+    closeListeners(libc, listeners);
+    throw error;
+  }
+  return new NativeHost(libc, listeners, options.threads);
+}
+
+class NativeHost implements TransportHost {
+  readonly name = "native";
+  readonly listens: readonly Listen[];
+  readonly #libc: Libc;
+  readonly #listeners: readonly NativeListener[];
+  readonly #part: NativePart;
+  readonly #one = new BigUint64Array([1n]);
+  #closed = false;
+
+  constructor(libc: Libc, listeners: readonly NativeListener[], threads: number) {
+    this.#libc = libc;
+    this.#listeners = listeners;
+    this.listens = listeners.map(({ listen }) => listen);
+    const ofThreads = { length: threads };
+    this.#part = {
+      listens: this.listens,
+      listenFds: listeners.map(({ fd }) => fd),
+      epollFds: Array.from(ofThreads, () => createEpoll(libc)),
+      wakeFds: Array.from(ofThreads, () => libc.calls.eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      loads: new SharedArrayBuffer(4 * (threads + 1)),
+    };
+  }
+
+  threadPart(_threadIndex: number): NativePart {
+    return this.#part;
+  }
+
+  wake(threadIndex: number): void {
+    if (!this.#closed) this.#libc.calls.write(this.#part.wakeFds[threadIndex]!, this.#one, 8);
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    closeListeners(this.#libc, this.#listeners);
+    for (const fd of [...this.#part.epollFds, ...this.#part.wakeFds]) this.#libc.calls.close(fd);
+  }
+}
+
+function closeListeners(libc: Libc, listeners: readonly NativeListener[]): void {
+  for (const { fd, listen } of listeners) {
+    libc.calls.close(fd);
+    if (listen.kind === "unix") removeSocketFile(libc, listen.path);
+  }
+}

@@ -1,0 +1,226 @@
+import { Conversation } from "../../protocol/conversation.ts";
+import { ConnectionKind, NO_OWNER } from "../../store/connections.ts";
+import { CONTROL } from "../../store/memory.ts";
+import { STAT } from "../../store/stats.ts";
+import { type Epoll, EPOLLEXCLUSIVE, EPOLLIN, EPOLLOUT } from "./epoll.ts";
+import {
+  EAGAIN,
+  EMFILE,
+  ENFILE,
+  ENOBUFS,
+  ENOMEM,
+  errnoName,
+  type Libc,
+  MSG_DONTWAIT,
+  MSG_NOSIGNAL,
+  SHUT_WR,
+  SOCK_CLOEXEC,
+  SOCK_NONBLOCK,
+} from "./libc.ts";
+import type { NativePart } from "./native.ts";
+import { NativeConnection } from "./native_connection.ts";
+import { ADDRESS_BYTES_MAX, readAddress } from "./socket_address.ts";
+import {
+  ACCEPT_PAUSE_MS,
+  type Listen,
+  listenText,
+  statsAddressText,
+  type TransportThread,
+} from "./transport.ts";
+
+/** Connections accepted in one go before those that are open get their turn. */
+const ACCEPTS_MAX = 32;
+const TOO_MANY = new TextEncoder().encode("ERROR Too many open connections\r\n");
+
+/**
+ * The opening and closing of one worker's connections. Every worker accepts from the same listeners, and gives each new
+ * connection to the worker that has the fewest: it adds the descriptor to that worker's epoll instance, armed for
+ * writing, so that the other one meets it at once and adopts it.
+ */
+export class NativeAcceptor {
+  readonly #side: TransportThread;
+  readonly #part: NativePart;
+  readonly #libc: Libc;
+  readonly #epoll: Epoll;
+  /** Open connections by worker, then of all. */
+  readonly #loads: Int32Array;
+  readonly #address = new Uint8Array(ADDRESS_BYTES_MAX);
+  readonly #addressLength = new Int32Array(1);
+  #listening = false;
+  /** When accepting was stopped, on the process's clock; 0: it is not. */
+  #pausedAtMs = 0;
+
+  constructor(side: TransportThread, libc: Libc, epoll: Epoll) {
+    this.#side = side;
+    this.#part = side.part as NativePart;
+    this.#libc = libc;
+    this.#epoll = epoll;
+    this.#loads = new Int32Array(this.#part.loads);
+  }
+
+  /** How long accepting pauses now; 0: not at all. */
+  get pauseMs(): number {
+    return this.#pausedAtMs === 0 ? 0 : ACCEPT_PAUSE_MS;
+  }
+
+  open(): void {
+    this.#listening = true;
+    this.#part.listenFds.forEach((fd, index) => {
+      this.#epoll.add(fd, EPOLLIN | EPOLLEXCLUSIVE, index);
+    });
+  }
+
+  close(): void {
+    if (!this.#listening) return;
+    this.#listening = false;
+    for (const fd of this.#part.listenFds) this.#epoll.remove(fd);
+  }
+
+  isListener(fd: number): boolean {
+    return this.#part.listenFds.includes(fd);
+  }
+
+  /** Accepts what waits at a listener and hands it out. */
+  accept(listenFd: number): void {
+    const tag = this.#part.listenFds.indexOf(listenFd);
+    for (let accepts = 0; accepts < ACCEPTS_MAX; accepts++) {
+      if (!this.#reserve()) return;
+      const flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
+      const fd = this.#libc.calls.accept4(listenFd, null, null, flags);
+      if (fd < 0) {
+        const { errno } = this.#libc;
+        this.#unreserve();
+        if (errno !== EAGAIN) this.#acceptFailed(errno);
+        return;
+      }
+      this.#handOut(fd, tag);
+    }
+  }
+
+  /**
+   * A descriptor that some worker has accepted for this one.
+   *
+   * @returns Undefined when there is no room for it: it has been told so and closed.
+   */
+  adopt(fd: number, tag: number): NativeConnection | undefined {
+    const listen = this.#part.listens[tag]!;
+    const { cache, memory, connections } = this.#side.thread;
+    const kind = listen.kind === "unix" ? ConnectionKind.UNIX : ConnectionKind.TCP;
+    const peer = this.#peerText(fd, listen);
+    cache.enter();
+    const nowSec = memory.control[CONTROL.NOW_SEC]!;
+    const owner = connections.open(
+      kind,
+      this.#side.threadIndex,
+      peer,
+      listenerText(listen),
+      nowSec,
+    );
+    memory.counters[owner === NO_OWNER ? STAT.rejected_connections : STAT.total_connections]! += 1;
+    cache.leave();
+    if (owner === NO_OWNER) {
+      this.#refuse(fd);
+      return undefined;
+    }
+    this.#epoll.modify(fd, EPOLLIN, tag);
+    const conversation = new Conversation(this.#side.thread, owner, { protocol: listen.protocol });
+    return new NativeConnection(fd, tag, kind, owner, conversation);
+  }
+
+  /** Gives back what a connection took. Its conversation has ended. */
+  release(connection: NativeConnection): void {
+    const { cache, connections } = this.#side.thread;
+    cache.enter();
+    connections.close(connection.owner);
+    cache.leave();
+    this.#closeFd(connection.fd);
+  }
+
+  /** Accepts again when the pause is over. */
+  resume(): void {
+    const pausedMs = performance.now() - this.#pausedAtMs;
+    if (pausedMs < ACCEPT_PAUSE_MS) return;
+    this.#pausedAtMs = 0;
+    this.#count(STAT.time_in_listen_disabled_us, Math.round(pausedMs * 1000));
+    this.open();
+  }
+
+  #handOut(fd: number, tag: number): void {
+    const loads = this.#loads;
+    let target = this.#side.threadIndex;
+    let least = Atomics.load(loads, target);
+    for (let index = 0; index < this.#side.options.threads; index++) {
+      const load = Atomics.load(loads, index);
+      if (load < least) [target, least] = [index, load];
+    }
+    Atomics.add(loads, target, 1);
+    if (this.#epoll.addTo(this.#part.epollFds[target]!, fd, EPOLLIN | EPOLLOUT, tag)) return;
+    Atomics.sub(loads, target, 1);
+    this.#unreserve();
+    this.#libc.calls.close(fd);
+  }
+
+  /** Makes sure, where connections too many are left waiting, that there is room for one more. */
+  #reserve(): boolean {
+    const total = this.#side.options.threads;
+    const open = Atomics.add(this.#loads, total, 1);
+    if (this.#side.options.maxconnsFast || open < this.#side.thread.connections.rows) return true;
+    this.#unreserve();
+    this.#pause();
+    return false;
+  }
+
+  #unreserve(): void {
+    Atomics.sub(this.#loads, this.#side.options.threads, 1);
+  }
+
+  #acceptFailed(errno: number): void {
+    if (errno !== EMFILE && errno !== ENFILE && errno !== ENOBUFS && errno !== ENOMEM) return;
+    this.#pause();
+    this.#side.report({
+      level: "warning",
+      event: "accept_failed",
+      message: `Cannot accept connections for now: ${errnoName(errno)}`,
+    });
+  }
+
+  #pause(): void {
+    this.close();
+    this.#pausedAtMs = performance.now();
+    this.#count(STAT.listen_disabled_num, 1);
+  }
+
+  #refuse(fd: number): void {
+    const { calls } = this.#libc;
+    calls.send(fd, TOO_MANY, TOO_MANY.length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    calls.shutdown(fd, SHUT_WR);
+    calls.recv(fd, this.#address, this.#address.length, MSG_DONTWAIT);
+    this.#closeFd(fd);
+  }
+
+  #closeFd(fd: number): void {
+    Atomics.sub(this.#loads, this.#side.threadIndex, 1);
+    this.#unreserve();
+    this.#libc.calls.close(fd);
+  }
+
+  #peerText(fd: number, listen: Listen): string {
+    if (listen.kind === "unix") return listenerText(listen);
+    this.#addressLength[0] = ADDRESS_BYTES_MAX;
+    const failed = this.#libc.calls.getpeername(fd, this.#address, this.#addressLength);
+    const peer = failed === 0 ? readAddress(this.#address) : undefined;
+    return peer === undefined ? "tcp:?" : statsAddressText("tcp", peer.hostname, peer.port);
+  }
+
+  #count(stat: number, by: number): void {
+    const { cache, memory } = this.#side.thread;
+    cache.enter();
+    memory.counters[stat]! += by;
+    cache.leave();
+  }
+}
+
+function listenerText(listen: Listen): string {
+  if (listen.kind === "unix") return `unix:${listenText(listen)}`;
+  return statsAddressText(listen.kind, listen.hostname, listen.port);
+}

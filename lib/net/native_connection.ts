@@ -1,0 +1,33 @@
+import type { Conversation } from "../../protocol/conversation.ts";
+import type { ConnectionKind, OwnerId } from "../../store/connections.ts";
+
+/** What a worker knows of one open socket. Between two requests it holds no buffer. */
+export class NativeConnection {
+  readonly fd: number;
+  /** 0-based number of the listener that accepted it. */
+  readonly tag: number;
+  readonly kind: ConnectionKind;
+  readonly owner: OwnerId;
+  readonly conversation: Conversation;
+  /** Bytes that the conversation has not consumed yet. */
+  pending: Uint8Array | null = null;
+  /** Replies that the kernel would not take. While there are any, nothing is read. */
+  unsent: Uint8Array | null = null;
+  /** When the kernel last took a byte of `unsent`, in seconds of the store's clock. */
+  progressAtSec = 0;
+  closed = false;
+
+  constructor(
+    fd: number,
+    tag: number,
+    kind: ConnectionKind,
+    owner: OwnerId,
+    conversation: Conversation,
+  ) {
+    this.fd = fd;
+    this.tag = tag;
+    this.kind = kind;
+    this.owner = owner;
+    this.conversation = conversation;
+  }
+}

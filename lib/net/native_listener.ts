@@ -1,0 +1,156 @@
+import {
+  AF_INET6,
+  cString,
+  EADDRINUSE,
+  ECONNREFUSED,
+  errnoName,
+  IPPROTO_IPV6,
+  IPPROTO_TCP,
+  IPV6_V6ONLY,
+  type Libc,
+  SO_KEEPALIVE,
+  SO_REUSEADDR,
+  SOCK_CLOEXEC,
+  SOCK_NONBLOCK,
+  SOCK_STREAM,
+  SOL_SOCKET,
+  TCP_NODELAY,
+} from "./libc.ts";
+import {
+  ADDRESS_BYTES_MAX,
+  readAddress,
+  resolveAddresses,
+  type SocketAddress,
+  unixAddress,
+} from "./socket_address.ts";
+import {
+  type Listen,
+  ListenError,
+  listenText,
+  type TcpListen,
+  type UnixListen,
+} from "./transport.ts";
+
+/** A socket that connections can be accepted from. */
+export interface NativeListener {
+  readonly fd: number;
+  /** With the numeric address and the port that were really bound. */
+  readonly listen: Listen;
+}
+
+const AT_FDCWD = -100;
+const AT_SYMLINK_NOFOLLOW = 0x100;
+const STATX_TYPE = 1;
+const STATX_BYTES = 256;
+const STATX_MODE_BYTE = 28;
+const FILE_TYPE_MASK = 0o170000;
+const FILE_TYPE_SOCKET = 0o140000;
+
+/**
+ * Listens on every address that the name stands for.
+ *
+ * @throws {ListenError} When one of them is taken, or none can be had.
+ */
+export function listenTcp(libc: Libc, listen: TcpListen, backlog: number): NativeListener[] {
+  const addresses = resolveAddresses(libc, "tcp", listen.hostname, listen.port);
+  if (addresses.length === 0) {
+    throw new ListenError(
+      listen,
+      "ENOENT",
+      `Cannot listen on ${listenText(listen)}: no such address`,
+    );
+  }
+  const listeners: NativeListener[] = [];
+  let port = listen.port;
+  try {
+    for (const address of addresses) {
+      // All addresses of one name get the port that the first was given.
+      new DataView(address.bytes.buffer).setUint16(2, port, false);
+      const found = bindTcp(libc, listen, address, backlog);
+      if (typeof found === "number") {
+        if (found === EADDRINUSE || addresses.length === 1) throw failure(listen, found);
+        continue;
+      }
+      listeners.push(found);
+      port = (found.listen as TcpListen).port;
+    }
+    if (listeners.length === 0) throw failure(listen, libc.errno);
+    return listeners;
+  } catch (error) {
+    for (const { fd } of listeners) libc.calls.close(fd);
+    throw error;
+  }
+}
+
+/**
+ * Makes the socket file with its mode. A socket file that nobody listens on any more is replaced.
+ *
+ * @throws {ListenError}
+ */
+export function listenUnix(libc: Libc, listen: UnixListen, backlog: number): NativeListener {
+  const { calls } = libc;
+  const address = unixAddress(listen.path);
+  if (isStaleSocket(libc, address, listen.path)) calls.unlink(cString(listen.path));
+  const fd = calls.socket(address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  // The file never has more rights than it shall have, not even between bind and chmod.
+  const umask = calls.umask(~listen.mode & 0o777);
+  const bound = calls.bind(fd, address.bytes, address.bytes.length) === 0;
+  const errno = libc.errno;
+  calls.umask(umask);
+  if (fd >= 0 && bound && calls.listen(fd, backlog) === 0) return { fd, listen };
+  if (fd >= 0) calls.close(fd);
+  throw failure(listen, errno);
+}
+
+export function removeSocketFile(libc: Libc, path: string): void {
+  libc.calls.unlink(cString(path));
+}
+
+/** @returns The listener, or what errno said. */
+function bindTcp(
+  libc: Libc,
+  listen: TcpListen,
+  address: SocketAddress,
+  backlog: number,
+): NativeListener | number {
+  const { calls } = libc;
+  const fd = calls.socket(address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return libc.errno;
+  const on = new Int32Array([1]);
+  calls.setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, on, 4);
+  // The sockets that are accepted inherit these.
+  calls.setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, on, 4);
+  calls.setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, on, 4);
+  if (address.family === AF_INET6) calls.setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, on, 4);
+  const bound = calls.bind(fd, address.bytes, address.bytes.length) === 0 &&
+    calls.listen(fd, backlog) === 0;
+  if (!bound) {
+    const { errno } = libc;
+    calls.close(fd);
+    return errno;
+  }
+  const name = new Uint8Array(ADDRESS_BYTES_MAX);
+  calls.getsockname(fd, name, new Int32Array([ADDRESS_BYTES_MAX]));
+  return { fd, listen: { ...listen, ...readAddress(name) } };
+}
+
+/** Whether the path is a socket that refuses connections. */
+function isStaleSocket(libc: Libc, address: SocketAddress, path: string): boolean {
+  const { calls } = libc;
+  const status = new Uint8Array(STATX_BYTES);
+  if (calls.statx(AT_FDCWD, cString(path), AT_SYMLINK_NOFOLLOW, STATX_TYPE, status) !== 0) {
+    return false;
+  }
+  const mode = new DataView(status.buffer).getUint16(STATX_MODE_BYTE, true);
+  if ((mode & FILE_TYPE_MASK) !== FILE_TYPE_SOCKET) return false;
+  const fd = calls.socket(address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const refused = calls.connect(fd, address.bytes, address.bytes.length) !== 0 &&
+    libc.errno === ECONNREFUSED;
+  calls.close(fd);
+  return refused;
+}
+
+function failure(listen: Listen, errno: number): ListenError {
+  const code = errnoName(errno);
+  return new ListenError(listen, code, `Cannot listen on ${listenText(listen)}: ${code}`);
+}

@@ -1,0 +1,294 @@
+// Hot path: `#serveReady`, `#receive` and what they call run for every batch of requests.
+import { ConversationState } from "../../protocol/conversation.ts";
+import type { ThreadContext } from "../../protocol/thread_context.ts";
+import { Activity, ConnectionKind } from "../../store/connections.ts";
+import { PENDING_BYTES_MAX } from "../../store/limits.ts";
+import { CONTROL } from "../../store/memory.ts";
+import { STAT } from "../../store/stats.ts";
+import { LifePhase } from "../server/life.ts";
+import { Epoll, EPOLLIN, EPOLLOUT } from "./epoll.ts";
+import {
+  EAGAIN,
+  EINTR,
+  Libc,
+  type LibcCalls,
+  MSG_DONTWAIT,
+  MSG_NOSIGNAL,
+  SHUT_WR,
+} from "./libc.ts";
+import type { NativePart } from "./native.ts";
+import { NativeAcceptor } from "./native_acceptor.ts";
+import type { NativeConnection } from "./native_connection.ts";
+import { DRAIN_GRACE_MS, DRAIN_MS_MAX, type Transport, type TransportThread } from "./transport.ts";
+
+/**
+ * What is received always goes to this offset of the input region, so that one view serves every read; bytes left over from
+ * before are put in front of it.
+ */
+const RECEIVE_AT = PENDING_BYTES_MAX;
+/** Most sockets are seen to in one round; more only make the round longer. */
+const READY_MAX = 256;
+/** A connection that fills the input each time it is read is read at most so often in one round. */
+const READS_MAX = 8;
+/** While something has to be watched over, a round ends at least this often. */
+const WATCH_MS = 1000;
+const FOR_EVER_MS = -1;
+
+/** A worker that blocks in epoll_wait and serves whatever is ready. */
+export class NativeThread implements Transport {
+  readonly #side: TransportThread;
+  readonly #thread: ThreadContext;
+  readonly #part: NativePart;
+  readonly #libc = new Libc();
+  readonly #calls: LibcCalls = this.#libc.calls;
+  readonly #epoll: Epoll;
+  readonly #acceptor: NativeAcceptor;
+  /** By descriptor. */
+  readonly #connections: (NativeConnection | undefined)[] = [];
+  readonly #wakeFd: number;
+  readonly #wakeCount = new Uint8Array(8);
+  readonly #receiveBytes: Uint8Array;
+  readonly #replyBytes: Uint8Array;
+  readonly #control: Int32Array;
+  /** Connections whose peers do not take their replies. */
+  readonly #stalled = new Set<NativeConnection>();
+  #sweptAtSec = 0;
+
+  constructor(side: TransportThread) {
+    this.#side = side;
+    this.#thread = side.thread;
+    this.#part = side.part as NativePart;
+    const { input, reply, memory } = side.thread;
+    this.#control = memory.control;
+    this.#receiveBytes = input.bytes.subarray(RECEIVE_AT);
+    this.#replyBytes = reply.region.bytes;
+    this.#wakeFd = this.#part.wakeFds[side.threadIndex]!;
+    this.#epoll = new Epoll(this.#libc, this.#part.epollFds[side.threadIndex]!, READY_MAX);
+    this.#acceptor = new NativeAcceptor(side, this.#libc, this.#epoll);
+  }
+
+  open(): void {
+    this.#epoll.add(this.#wakeFd, EPOLLIN, 0);
+    this.#acceptor.open();
+  }
+
+  serve(): void {
+    while (this.#side.life.phase === LifePhase.RUNNING) {
+      this.#serveReady(this.#timeoutMs());
+      if (this.#control[CONTROL.NOW_SEC] !== this.#sweptAtSec) this.#sweep();
+    }
+    this.#acceptor.close();
+    if (this.#side.life.phase === LifePhase.DRAINING) this.#drain();
+    for (const connection of this.#connections) {
+      if (connection !== undefined) this.#close(connection);
+    }
+  }
+
+  #timeoutMs(): number {
+    const pauseMs = this.#acceptor.pauseMs;
+    if (pauseMs > 0) return pauseMs;
+    const watching = this.#side.options.idleTimeoutSec > 0 || this.#stalled.size > 0;
+    return watching ? WATCH_MS : FOR_EVER_MS;
+  }
+
+  #serveReady(timeoutMs: number): void {
+    const epoll = this.#epoll;
+    const ready = epoll.wait(timeoutMs);
+    for (let index = 0; index < ready; index++) {
+      const fd = epoll.fd(index);
+      const connection = this.#connections[fd];
+      if (connection === undefined) this.#serveOther(fd, epoll.tag(index));
+      else if (connection.unsent === null) this.#receive(connection);
+      else this.#sendRest(connection);
+    }
+    if (this.#acceptor.pauseMs > 0) this.#acceptor.resume();
+  }
+
+  #serveOther(fd: number, tag: number): void {
+    if (fd === this.#wakeFd) {
+      this.#calls.read(fd, this.#wakeCount, 8);
+    } else if (this.#acceptor.isListener(fd)) {
+      this.#acceptor.accept(fd);
+    } else {
+      const connection = this.#acceptor.adopt(fd, tag);
+      if (connection !== undefined) this.#connections[fd] = connection;
+    }
+  }
+
+  #receive(connection: NativeConnection): void {
+    const bytes = this.#receiveBytes;
+    for (let reads = 0; reads < READS_MAX; reads++) {
+      const received = this.#calls.recv(connection.fd, bytes, bytes.length, MSG_DONTWAIT);
+      if (received <= 0) {
+        this.#receiveFailed(connection, received);
+        return;
+      }
+      this.#thread.connections.seen(connection.owner, this.#control[CONTROL.NOW_SEC]!);
+      let start = RECEIVE_AT;
+      if (connection.pending !== null) {
+        start -= connection.pending.length;
+        this.#thread.input.bytes.set(connection.pending, start);
+        connection.pending = null;
+      }
+      this.#converse(connection, start, RECEIVE_AT + received);
+      // Bytes that did not fill the input were all there were: the next wait tells of new ones.
+      if (received < bytes.length || connection.closed || connection.unsent !== null) return;
+    }
+  }
+
+  #receiveFailed(connection: NativeConnection, received: number): void {
+    if (received < 0) {
+      const { errno } = this.#libc;
+      if (errno === EAGAIN || errno === EINTR) return;
+    }
+    this.#close(connection);
+  }
+
+  /** Lets the conversation have the input [start, end) and sends what it answers. */
+  #converse(connection: NativeConnection, start: number, end: number): void {
+    const { conversation } = connection;
+    const { reply } = this.#thread;
+    for (;;) {
+      reply.reset();
+      start = conversation.feed(start, end);
+      if (reply.length > 0 && !this.#sendReply(connection)) {
+        this.#keep(connection, start, end);
+        return;
+      }
+      if (conversation.state === ConversationState.NEEDS_INPUT) {
+        this.#keep(connection, start, end);
+        return;
+      }
+      if (conversation.state === ConversationState.CLOSING) {
+        this.#closeGently(connection);
+        return;
+      }
+    }
+  }
+
+  /** Keeps what the conversation has not consumed. */
+  #keep(connection: NativeConnection, start: number, end: number): void {
+    if (start < end && !connection.closed) {
+      connection.pending = this.#thread.input.bytes.slice(start, end);
+    }
+  }
+
+  /** Sends the reply region. False: the connection is closed, or must wait until its peer takes the rest. */
+  #sendReply(connection: NativeConnection): boolean {
+    const { length } = this.#thread.reply;
+    const sent = this.#send(connection, this.#replyBytes, length);
+    if (sent === length) return true;
+    if (sent >= 0) this.#stall(connection, this.#replyBytes.slice(sent, length));
+    return false;
+  }
+
+  /** @returns How many bytes the kernel took; -1: the connection was broken and is closed now. */
+  #send(connection: NativeConnection, bytes: Uint8Array, length: number): number {
+    const sent = this.#calls.send(connection.fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0) return sent;
+    const { errno } = this.#libc;
+    if (errno === EAGAIN || errno === EINTR) return 0;
+    this.#close(connection);
+    return -1;
+  }
+
+  #stall(connection: NativeConnection, unsent: Uint8Array): void {
+    connection.unsent = unsent;
+    connection.progressAtSec = this.#control[CONTROL.NOW_SEC]!;
+    this.#stalled.add(connection);
+    this.#thread.connections.setActivity(connection.owner, Activity.WRITING);
+    this.#epoll.modify(connection.fd, EPOLLOUT, connection.tag);
+  }
+
+  /** The peer takes bytes again. */
+  #sendRest(connection: NativeConnection): void {
+    const unsent = connection.unsent!;
+    const sent = this.#send(connection, unsent, unsent.length);
+    if (sent < 0) return;
+    if (sent > 0) connection.progressAtSec = this.#control[CONTROL.NOW_SEC]!;
+    if (sent < unsent.length) {
+      connection.unsent = unsent.subarray(sent);
+      return;
+    }
+    connection.unsent = null;
+    this.#stalled.delete(connection);
+    this.#goOn(connection);
+  }
+
+  /** After everything has been sent: what the conversation wanted when its replies would not go out. */
+  #goOn(connection: NativeConnection): void {
+    const { state } = connection.conversation;
+    if (state === ConversationState.CLOSING) {
+      this.#closeGently(connection);
+      return;
+    }
+    if (state === ConversationState.MORE_OUTPUT) {
+      const pending = connection.pending;
+      connection.pending = null;
+      if (pending !== null) this.#thread.input.bytes.set(pending);
+      this.#converse(connection, 0, pending === null ? 0 : pending.length);
+      if (connection.closed || connection.unsent !== null) return;
+    }
+    this.#thread.connections.setActivity(connection.owner, Activity.READING);
+    this.#epoll.modify(connection.fd, EPOLLIN, connection.tag);
+  }
+
+  /** Once a second: closes what has been silent, or has not taken its replies, for too long. */
+  #sweep(): void {
+    const nowSec = this.#control[CONTROL.NOW_SEC]!;
+    this.#sweptAtSec = nowSec;
+    const { idleTimeoutSec, sendTimeoutSec } = this.#side.options;
+    for (const connection of this.#stalled) {
+      if (nowSec - connection.progressAtSec > sendTimeoutSec) this.#close(connection);
+    }
+    if (idleTimeoutSec === 0) return;
+    for (const connection of this.#connections) {
+      if (connection === undefined || connection.kind !== ConnectionKind.TCP) continue;
+      if (!connection.conversation.idle || connection.unsent !== null) continue;
+      const silentSec = nowSec - this.#thread.connections.seenAtSec(connection.owner);
+      if (silentSec <= idleTimeoutSec) continue;
+      this.#close(connection);
+      this.#count(STAT.idle_kicks);
+    }
+  }
+
+  /** Answers what is under way and sends what is unsent, for as long as that may take. */
+  #drain(): void {
+    const startedMs = performance.now();
+    for (;;) {
+      const drainedMs = performance.now() - startedMs;
+      if (this.#side.life.phase === LifePhase.STOPPING || drainedMs > DRAIN_MS_MAX) return;
+      if (drainedMs > DRAIN_GRACE_MS && this.#stalled.size === 0) return;
+      this.#serveReady(DRAIN_GRACE_MS / 4);
+    }
+  }
+
+  /** Closes so that a peer which sent more than was read still gets the last reply. */
+  #closeGently(connection: NativeConnection): void {
+    this.#calls.shutdown(connection.fd, SHUT_WR);
+    const bytes = this.#receiveBytes;
+    // What is left unread would make the kernel reset the connection, and the peer lose the reply.
+    for (let reads = 0; reads < READS_MAX; reads++) {
+      if (this.#calls.recv(connection.fd, bytes, bytes.length, MSG_DONTWAIT) < bytes.length) break;
+    }
+    this.#close(connection);
+  }
+
+  #close(connection: NativeConnection): void {
+    if (connection.closed) return;
+    connection.closed = true;
+    connection.unsent = null;
+    connection.pending = null;
+    this.#stalled.delete(connection);
+    this.#connections[connection.fd] = undefined;
+    connection.conversation.end();
+    this.#acceptor.release(connection);
+  }
+
+  #count(stat: number): void {
+    const { cache, memory } = this.#thread;
+    cache.enter();
+    memory.counters[stat]! += 1;
+    cache.leave();
+  }
+}
