@@ -3,6 +3,12 @@ import { u64ToBigInt, u64ToNumber } from "../store/u64.ts";
 
 // Hot path: no allocation, except where a comment says so.
 
+/**
+ * With so much room every reply goes in, but those made for more (values, statistics, dumps): requests are not begun with less. It
+ * holds the largest value that cannot be pinned in the store's own layout, too, so that those are never copied aside.
+ */
+export const REPLY_ROOM_MIN = 20 * 1024;
+
 const ZERO = 0x30;
 /** "\r\n" as a little-endian number. */
 const CRLF = 0x0a0d;

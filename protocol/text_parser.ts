@@ -1,12 +1,203 @@
+import { KEY_LENGTH_MAX, LINE_LENGTH_MAX } from "../store/limits.ts";
+import { CommandIndex, COMMANDS } from "./commands/table.ts";
+import { getOne, hasLineEnd } from "./commands/read.ts";
 import { type Conversation, ConversationState, type Parser } from "./conversation.ts";
+import { REFUSAL, REPLY } from "./replies.ts";
+import { REPLY_ROOM_MIN } from "./reply_buffer.ts";
+import { Flow, type Request, WORDS_MAX } from "./request.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
-/** The text protocol. */
-export class TextParser implements Parser {
-  constructor(_thread: ThreadContext) {}
+// Hot path: no allocation.
 
-  run(conversation: Conversation, _start: number, end: number): number {
-    conversation.pause(ConversationState.NEEDS_INPUT);
-    return end;
+const SPACE = 0x20;
+const CR = 0x0d;
+const LF = 0x0a;
+/** Little-endian pieces of command lines. */
+const GET_SPACE = 0x20746567; // "get "
+const GETS = 0x73746567; // "gets"
+const CRLF = 0x0a0d;
+/** Lines shorter than this, their end included, are refused (memcached: proto_text.c). */
+const LINE_BYTES_MIN = 4;
+
+/** What a get line starts with, in bytes. */
+const GET_LENGTH = 4;
+const GETS_LENGTH = 5;
+
+/** The text protocol: finds requests in the input and hands them to their handlers. */
+export class TextParser implements Parser {
+  readonly #thread: ThreadContext;
+  readonly #request: Request;
+  readonly #commands = new CommandIndex(COMMANDS);
+
+  constructor(thread: ThreadContext) {
+    this.#thread = thread;
+    this.#request = thread.request;
+  }
+
+  run(conversation: Conversation, start: number, end: number): number {
+    const { reply } = this.#thread;
+    const { view } = this.#thread.input;
+    let at = start;
+    for (;;) {
+      if (at === end) return this.#pause(conversation, ConversationState.NEEDS_INPUT, at);
+      if (reply.room < REPLY_ROOM_MIN) {
+        return this.#pause(conversation, ConversationState.MORE_OUTPUT, at);
+      }
+      if (end - at > GETS_LENGTH) {
+        const word = view.getInt32(at, true);
+        if (word === GET_SPACE) {
+          const next = this.#get(conversation, at, end);
+          if (next > at) at = next;
+          else if (!this.#beginKeys(conversation, at, end, false)) return at;
+          else return at + GET_LENGTH;
+          if (conversation.task !== null) return at;
+          continue;
+        }
+        if (word === GETS && this.#thread.input.bytes[at + 4] === SPACE) {
+          return this.#beginKeys(conversation, at, end, true) ? at + GETS_LENGTH : at;
+        }
+      }
+      const flow = this.#execute(conversation, at, end);
+      if (flow === Flow.DONE) at = this.#request.next;
+      else return this.#leave(conversation, flow);
+    }
+  }
+
+  /**
+   * `get`, one blank, one key, CR LF: executed in one pass.
+   *
+   * @returns Where to go on, or `start` when the line is of another kind and nothing has happened.
+   */
+  #get(conversation: Conversation, start: number, end: number): number {
+    const { bytes, view } = this.#thread.input;
+    const keyOffset = start + GET_LENGTH;
+    let keyEnd = keyOffset;
+    while (keyEnd < end && bytes[keyEnd]! > SPACE) keyEnd++;
+    if (end - keyEnd < 2 || view.getInt16(keyEnd, true) !== CRLF) return start;
+    const keyLength = keyEnd - keyOffset;
+    if (keyLength === 0 || keyLength > KEY_LENGTH_MAX) return start;
+    return getOne(conversation, keyOffset, keyLength) ? keyEnd + 2 : keyEnd;
+  }
+
+  /**
+   * Any other get or gets line. It is executed key by key, and may be longer than a buffer; but a line of ordinary length is not begun
+   * before all of it is there, so that it fails as a whole.
+   *
+   * @returns False when it is not begun.
+   */
+  #beginKeys(
+    conversation: Conversation,
+    start: number,
+    end: number,
+    withId: boolean,
+  ): boolean {
+    if (end - start <= LINE_LENGTH_MAX && !hasLineEnd(this.#thread, start, end)) {
+      this.#pause(conversation, ConversationState.NEEDS_INPUT, start);
+      return false;
+    }
+    this.#thread.keys.begin(withId);
+    conversation.task = this.#thread.keys;
+    return true;
+  }
+
+  /** Any line, by the table of commands. */
+  #execute(conversation: Conversation, start: number, end: number): Flow {
+    const request = this.#request;
+    request.start = start;
+    request.inputEnd = end;
+    request.noreply = false;
+    if (!this.#splitLine(start, end)) {
+      return end - start > LINE_LENGTH_MAX ? Flow.CLOSE : Flow.INCOMPLETE;
+    }
+    request.next = request.lineEnd;
+    if (request.lineEnd - start < LINE_BYTES_MIN) return this.#refuse(REFUSAL.BAD_FORMAT);
+    const { bytes } = this.#thread.input;
+    // A line that starts with a blank has no command.
+    const row = bytes[start] === SPACE || request.wordCount === 0
+      ? null
+      : this.#commands.find(this.#thread.input, start, request.wordEnd[0]! - start);
+    if (row === null) return this.#unknown(conversation);
+    if (request.wordCount < row.wordsMin) return this.#refuse(REFUSAL.BAD_FORMAT);
+    request.noreply = row.noreply && this.#lastWordIs(NOREPLY);
+    return row.handler(conversation);
+  }
+
+  /** Finds the line's end and its words. False when the line does not end in the input. */
+  #splitLine(start: number, end: number): boolean {
+    const request = this.#request;
+    const { wordStart, wordEnd } = request;
+    const { bytes } = this.#thread.input;
+    let count = 0;
+    let at = start;
+    for (;;) {
+      while (at < end && bytes[at] === SPACE) at++;
+      const word = at;
+      while (at < end && bytes[at] !== SPACE && bytes[at] !== LF) at++;
+      if (at === end) return false;
+      const last = bytes[at] === LF;
+      const wordEndOffset = last && at > word && bytes[at - 1] === CR ? at - 1 : at;
+      if (wordEndOffset > word && count < WORDS_MAX) {
+        wordStart[count] = word;
+        wordEnd[count] = wordEndOffset;
+        count++;
+      }
+      if (last) {
+        request.lineEnd = at + 1;
+        request.wordCount = count;
+        return true;
+      }
+    }
+  }
+
+  #unknown(conversation: Conversation): Flow {
+    const request = this.#request;
+    if (request.wordCount > 1 && this.#lastWordStartsWith(HTTP)) return Flow.CLOSE;
+    if (request.wordCount > 1 && this.#lastWordIs(NOREPLY)) return Flow.DONE;
+    conversation.thread.reply.put(REPLY.ERROR);
+    return Flow.DONE;
+  }
+
+  #refuse(line: Uint8Array): Flow {
+    this.#thread.reply.put(line);
+    return Flow.DONE;
+  }
+
+  #lastWordIs(word: Uint8Array): boolean {
+    const request = this.#request;
+    return request.wordLength(request.wordCount - 1) === word.length &&
+      this.#lastWordStartsWith(word);
+  }
+
+  #lastWordStartsWith(word: Uint8Array): boolean {
+    const request = this.#request;
+    const { bytes } = this.#thread.input;
+    const last = request.wordCount - 1;
+    if (last < 1 || request.wordLength(last) < word.length) return false;
+    const start = request.wordStart[last]!;
+    for (let at = 0; at < word.length; at++) if (bytes[start + at] !== word[at]) return false;
+    return true;
+  }
+
+  /** Leaves `run` for a reason that a handler gave. */
+  #leave(conversation: Conversation, flow: Flow): number {
+    const request = this.#request;
+    switch (flow) {
+      case Flow.INCOMPLETE:
+        return this.#pause(conversation, ConversationState.NEEDS_INPUT, request.start);
+      case Flow.OUTPUT_FULL:
+        return this.#pause(conversation, ConversationState.MORE_OUTPUT, request.start);
+      case Flow.CLOSE:
+        return this.#pause(conversation, ConversationState.CLOSING, request.inputEnd);
+      default:
+        return request.next;
+    }
+  }
+
+  #pause(conversation: Conversation, state: ConversationState, at: number): number {
+    conversation.pause(state);
+    return at;
   }
 }
+
+const NOREPLY = new TextEncoder().encode("noreply");
+const HTTP = new TextEncoder().encode("HTTP/");

@@ -6,6 +6,8 @@ import { INPUT_BYTES, REPLY_BYTES } from "../store/limits.ts";
 import { Memory, type SharedMemory } from "../store/memory.ts";
 import { BinaryParser } from "./binary_parser.ts";
 import { ReplyBuffer } from "./reply_buffer.ts";
+import { KeysTask } from "./commands/read.ts";
+import { Numbers } from "./numbers.ts";
 import { Request } from "./request.ts";
 import type { Settings } from "./settings.ts";
 import { TextParser } from "./text_parser.ts";
@@ -55,6 +57,9 @@ export class ThreadContext {
   /** Filled anew for every command. */
   readonly request: Request;
   readonly change: Change;
+  readonly numbers: Numbers;
+  /** For the next line of keys; a connection that needs it longer takes it, and puts a new one here. */
+  keys: KeysTask;
   readonly textParser: TextParser;
   readonly binaryParser: BinaryParser;
 
@@ -69,6 +74,8 @@ export class ThreadContext {
     this.reply = new ReplyBuffer(new ByteRegion(new ArrayBuffer(REPLY_BYTES)));
     this.request = new Request();
     this.change = new Change(this.input);
+    this.numbers = new Numbers();
+    this.keys = new KeysTask();
     this.textParser = new TextParser(this);
     this.binaryParser = new BinaryParser();
   }

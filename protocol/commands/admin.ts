@@ -1,0 +1,94 @@
+import { deadlineSec, PAST_SEC } from "../../store/clock.ts";
+import { MIB } from "../../store/limits.ts";
+import { CONTROL } from "../../store/memory.ts";
+import { STAT } from "../../store/stats.ts";
+import type { Conversation } from "../conversation.ts";
+import { REFUSAL, REPLY, versionText } from "../replies.ts";
+import { Flow } from "../request.ts";
+import { answer, argumentCount, wordText } from "./answer.ts";
+
+/** memcached keeps no more than this. */
+const VERBOSITY_MAX = 2;
+const MEMORY_LIMIT_MIB_MIN = 8;
+/** A larger number was surely meant as bytes (memcached: process_memlimit_command). */
+const MEMORY_LIMIT_MIB_SANE = 1_000_000_000;
+
+/** Reads word `index` as a whole number of int32 into `numbers.value`. */
+export function readInt32(conversation: Conversation, index: number): boolean {
+  const { request, numbers, input } = conversation.thread;
+  return index < request.wordCount &&
+    numbers.int32(input, request.wordStart[index]!, request.wordEnd[index]!);
+}
+
+export function flushAll(conversation: Conversation): Flow {
+  const { request, numbers, cache, memory, settings } = conversation.thread;
+  memory.counters[STAT.cmd_flush]! += 1;
+  if (!settings.flushEnabled) return answer(conversation, REFUSAL.FLUSH_NOT_ALLOWED);
+  if (argumentCount(request, 1) === 0) {
+    cache.flushAll(0);
+    return answer(conversation, REPLY.OK);
+  }
+  if (!readInt32(conversation, 1)) return answer(conversation, REFUSAL.BAD_EXPTIME);
+  const delay = numbers.value;
+  if (delay <= 0) {
+    cache.flushAll(0);
+  } else {
+    // As memcached has it: a flush in n seconds is due at the tick before (memcached.c, process_flush_all_command). A Unix
+    // time that is over does nothing.
+    const instant = deadlineSec(memory, delay);
+    if (instant !== PAST_SEC) cache.flushAll(instant - 1);
+  }
+  return answer(conversation, REPLY.OK);
+}
+
+export function version(conversation: Conversation): Flow {
+  const { reply, settings } = conversation.thread;
+  reply.text(`VERSION ${versionText(settings.version)}\r\n`);
+  return Flow.DONE;
+}
+
+export function verbosity(conversation: Conversation): Flow {
+  const { numbers, tunables, request, input } = conversation.thread;
+  if (
+    request.wordCount < 2 ||
+    !numbers.unsignedLong(input, request.wordStart[1]!, request.wordEnd[1]!)
+  ) return answer(conversation, REFUSAL.BAD_FORMAT);
+  tunables.set("verbosity", Math.min(numbers.value >>> 0, VERBOSITY_MAX));
+  return answer(conversation, REPLY.OK);
+}
+
+/** cache_memlimit: memory may be taken back and given again, but never more than the process started with. */
+export function memoryLimit(conversation: Conversation): Flow {
+  const { numbers, cache, memory, request, input } = conversation.thread;
+  if (
+    request.wordCount < 2 ||
+    !numbers.unsignedLong(input, request.wordStart[1]!, request.wordEnd[1]!)
+  ) return answer(conversation, REPLY.ERROR);
+  const mebibytes = numbers.value >>> 0;
+  if (mebibytes < MEMORY_LIMIT_MIB_MIN) return answer(conversation, REFUSAL.MEMLIMIT_TOO_SMALL);
+  if (mebibytes > MEMORY_LIMIT_MIB_SANE) return answer(conversation, REFUSAL.MEMLIMIT_NOT_BYTES);
+  const bytes = mebibytes * MIB;
+  if (bytes > memory.options.memoryLimitBytes) {
+    return answer(conversation, REFUSAL.MEMLIMIT_BOUNDS);
+  }
+  cache.setMemoryLimit(bytes);
+  return answer(conversation, REPLY.OK);
+}
+
+/** How many bytes the store may use, as `cache_memlimit` left it. */
+export function memoryLimitBytes(conversation: Conversation): number {
+  const { memory } = conversation.thread;
+  const pages = memory.control[CONTROL.MEMORY_LIMIT_PAGES]!;
+  return pages >= memory.control[CONTROL.PAGE_COUNT]!
+    ? memory.options.memoryLimitBytes
+    : pages * memory.pageBytes;
+}
+
+export function shutdown(conversation: Conversation): Flow {
+  const { settings, hooks, request } = conversation.thread;
+  if (!settings.shutdownEnabled) return answer(conversation, REFUSAL.SHUTDOWN_NOT_ENABLED);
+  const mode = argumentCount(request, 1) > 0 ? wordText(conversation, 1) : "";
+  if (mode !== "" && mode !== "graceful") return answer(conversation, REFUSAL.BAD_SHUTDOWN_MODE);
+  hooks.shutdown(mode === "graceful");
+  return Flow.CLOSE;
+}

@@ -1,0 +1,24 @@
+import type { Conversation } from "../conversation.ts";
+import { Flow, type Request } from "../request.ts";
+
+/** Answers with a fixed line, unless the request asked for silence. */
+export function answer(conversation: Conversation, line: Uint8Array): Flow {
+  const { request, reply } = conversation.thread;
+  if (!request.noreply) reply.put(line);
+  return Flow.DONE;
+}
+
+/** How many words stand behind the first `leading` ones, `noreply` not counted. */
+export function argumentCount(request: Request, leading: number): number {
+  return request.wordCount - leading - (request.noreply ? 1 : 0);
+}
+
+/** A word as a string, for commands where speed does not matter. "" when there is no such word. */
+export function wordText(conversation: Conversation, index: number): string {
+  const { request, input } = conversation.thread;
+  if (index >= request.wordCount) return "";
+  const word = input.bytes.subarray(request.wordStart[index]!, request.wordEnd[index]!);
+  let text = "";
+  for (const byte of word) text += String.fromCharCode(byte);
+  return text;
+}

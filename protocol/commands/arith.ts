@@ -1,0 +1,27 @@
+import { Outcome } from "../../store/outcome.ts";
+import type { Conversation } from "../conversation.ts";
+import { OUTCOME_LINE, REFUSAL } from "../replies.ts";
+import { Flow } from "../request.ts";
+import { answer } from "./answer.ts";
+import { readKey } from "./write.ts";
+
+const DELTA_WORD = 2;
+
+/** incr and decr. */
+export function arithmetic(conversation: Conversation, increment: boolean): Flow {
+  const { request, numbers, input, change, cache, reply } = conversation.thread;
+  if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
+  if (!numbers.u64(input, request.wordStart[DELTA_WORD]!, request.wordEnd[DELTA_WORD]!)) {
+    return answer(conversation, REFUSAL.BAD_DELTA);
+  }
+  change.deltaLow = numbers.low;
+  change.deltaHigh = numbers.high;
+  const outcome = cache.add(change, increment);
+  if (outcome === Outcome.NO_MEMORY) return answer(conversation, REFUSAL.OUT_OF_MEMORY);
+  if (outcome !== Outcome.OK) return answer(conversation, OUTCOME_LINE[outcome]);
+  if (!request.noreply) {
+    reply.decimalU64(change.resultLow, change.resultHigh);
+    reply.crlf();
+  }
+  return Flow.DONE;
+}

@@ -1,0 +1,227 @@
+import { deadlineSec } from "../../store/clock.ts";
+import { type ItemRef, NO_ITEM } from "../../store/item.ts";
+import { KEY_LENGTH_MAX } from "../../store/limits.ts";
+import { type Conversation, ConversationState, type Task } from "../conversation.ts";
+import { REFUSAL } from "../replies.ts";
+import { REPLY_ROOM_MIN, type ReplyBuffer } from "../reply_buffer.ts";
+import { Flow } from "../request.ts";
+import { SendTask, SkipLineTask } from "../tasks.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import { answer } from "./answer.ts";
+
+// Hot path: no allocation.
+
+const SPACE = 0x20;
+const CR = 0x0d;
+const LF = 0x0a;
+// Little-endian pieces of fixed replies.
+const VALU = 0x554c4156;
+const E_SPACE = 0x2045;
+const CRLF_END_1 = 0x4e450a0d; // "\r\nEN"
+const CRLF_END_2 = 0x000a0d44; // "D\r\n" and a byte that does not count
+const END_1 = 0x0d444e45; // "END\r"
+
+/** CR LF, END, CR LF. */
+const TRAILER_LENGTH = 7;
+
+/** Writes the line in front of a value. */
+function putValueLine(
+  thread: ThreadContext,
+  item: ItemRef,
+  keyOffset: number,
+  keyLength: number,
+  valueLength: number,
+  withId: boolean,
+): void {
+  const { cache, reply, input } = thread;
+  const { view } = reply.region;
+  view.setInt32(reply.length, VALU, true);
+  view.setInt16(reply.length + 4, E_SPACE, true);
+  reply.length += 6;
+  reply.copy(input, keyOffset, keyLength);
+  reply.byte(SPACE);
+  reply.decimal(cache.clientFlags(item));
+  reply.byte(SPACE);
+  reply.decimal(valueLength);
+  if (withId) {
+    reply.byte(SPACE);
+    reply.decimalU64(cache.idLow(item), cache.idHigh(item));
+  }
+  reply.crlf();
+}
+
+function putEnd(reply: ReplyBuffer): void {
+  reply.region.view.setInt32(reply.length, END_1, true);
+  reply.region.bytes[reply.length + 4] = LF;
+  reply.length += 5;
+}
+
+/**
+ * `get` of one key: the hottest command. There must be REPLY_ROOM_MIN.
+ *
+ * @returns False when the value goes on in `conversation.task`, END still to be written.
+ */
+export function getOne(conversation: Conversation, keyOffset: number, keyLength: number): boolean {
+  const { thread } = conversation;
+  const { cache, reply } = thread;
+  const item = cache.get(thread.input, keyOffset, keyLength);
+  if (item === NO_ITEM) {
+    putEnd(reply);
+    return true;
+  }
+  const valueLength = cache.valueLength(item);
+  putValueLine(thread, item, keyOffset, keyLength, valueLength, false);
+  if (valueLength > reply.room - TRAILER_LENGTH) {
+    conversation.task = new SendTask(thread, item, true, KeysTask.afterFirstKey());
+    return false;
+  }
+  const at = reply.length;
+  cache.copyValue(item, 0, valueLength, reply.region, at);
+  reply.region.view.setInt32(at + valueLength, CRLF_END_1, true);
+  reply.region.view.setInt32(at + valueLength + 4, CRLF_END_2, true);
+  reply.length = at + valueLength + TRAILER_LENGTH;
+  return true;
+}
+
+/**
+ * The keys of a get, gets, gat or gats line, one after the other. Runs in place while it can; becomes a connection's task when
+ * the line goes on in the next read, or a value does not fit.
+ */
+export class KeysTask implements Task {
+  #withId = false;
+  #touches = false;
+  #deadlineSec = 0;
+  #keyCount = 0;
+
+  /** For a `get` whose first key has been answered. */
+  static afterFirstKey(): KeysTask {
+    const task = new KeysTask();
+    task.#keyCount = 1;
+    return task;
+  }
+
+  /** For a new line. */
+  begin(withId: boolean): void {
+    this.#withId = withId;
+    this.#touches = false;
+    this.#keyCount = 0;
+  }
+
+  /** For a new line whose keys are touched. */
+  beginTouching(withId: boolean, deadlineSec: number): void {
+    this.begin(withId);
+    this.#touches = true;
+    this.#deadlineSec = deadlineSec;
+  }
+
+  /** Goes on from a blank, a key's start, or the line's end. */
+  run(conversation: Conversation, start: number, end: number): number {
+    const { reply, input } = conversation.thread;
+    const { bytes } = input;
+    // What was written before is sent, or belongs to other requests.
+    const replyStart = reply.length;
+    let at = start;
+    for (;;) {
+      while (at < end && bytes[at] === SPACE) at++;
+      if (reply.room < REPLY_ROOM_MIN) {
+        return this.#pause(conversation, ConversationState.MORE_OUTPUT, at);
+      }
+      let keyEnd = at;
+      while (keyEnd < end && bytes[keyEnd] !== SPACE && bytes[keyEnd] !== LF) keyEnd++;
+      let keyLength = keyEnd - at;
+      const complete = keyEnd < end;
+      if (!complete && keyLength <= KEY_LENGTH_MAX + 1) {
+        return this.#pause(conversation, ConversationState.NEEDS_INPUT, at);
+      }
+      const last = complete && bytes[keyEnd] === LF;
+      if (last && keyLength > 0 && bytes[keyEnd - 1] === CR) keyLength--;
+      if (keyLength === 0) return this.#finish(conversation, keyEnd + 1);
+      if (keyLength > KEY_LENGTH_MAX) return this.#refuse(conversation, replyStart, keyEnd);
+      this.#keyCount++;
+      const done = this.#getKey(conversation, at, keyLength);
+      at += keyLength;
+      if (!done) return at;
+    }
+  }
+
+  abandon(): void {}
+
+  /** @returns False when the value goes on in another task. */
+  #getKey(conversation: Conversation, keyOffset: number, keyLength: number): boolean {
+    const { thread } = conversation;
+    const { cache, reply, input } = thread;
+    const item = this.#touches
+      ? cache.getAndTouch(input, keyOffset, keyLength, this.#deadlineSec)
+      : cache.get(input, keyOffset, keyLength);
+    if (item === NO_ITEM) return true;
+    const valueLength = cache.valueLength(item);
+    putValueLine(thread, item, keyOffset, keyLength, valueLength, this.#withId);
+    if (valueLength > reply.room - TRAILER_LENGTH) {
+      conversation.task = new SendTask(thread, item, true, this.#detach(thread));
+      return false;
+    }
+    cache.copyValue(item, 0, valueLength, reply.region, reply.length);
+    reply.length += valueLength;
+    reply.crlf();
+    return true;
+  }
+
+  #finish(conversation: Conversation, next: number): number {
+    const { reply } = conversation.thread;
+    if (this.#keyCount > 0) putEnd(reply);
+    else reply.put(REFUSAL.BAD_FORMAT);
+    conversation.task = null;
+    return next;
+  }
+
+  /** An over-long key: the refusal stands instead of all values of the line. */
+  #refuse(conversation: Conversation, replyStart: number, keyEnd: number): number {
+    const { reply } = conversation.thread;
+    reply.length = replyStart;
+    reply.put(REFUSAL.BAD_FORMAT);
+    conversation.task = new SkipLineTask();
+    return keyEnd;
+  }
+
+  #pause(conversation: Conversation, state: ConversationState, at: number): number {
+    conversation.task = this.#detach(conversation.thread);
+    conversation.pause(state);
+    return at;
+  }
+
+  /** Makes this task the connection's own. */
+  #detach(thread: ThreadContext): KeysTask {
+    if (thread.keys === this) thread.keys = new KeysTask();
+    return this;
+  }
+}
+
+/** Whether a line that starts at `start` ends in the input. */
+export function hasLineEnd(thread: ThreadContext, start: number, end: number): boolean {
+  const { bytes } = thread.input;
+  if (bytes[end - 1] === LF) return true;
+  for (let at = start; at < end; at++) if (bytes[at] === LF) return true;
+  return false;
+}
+
+/** get and gets with their keys, when the parser has not met them sooner. */
+export function getKeys(conversation: Conversation, withId: boolean): Flow {
+  const { request, keys } = conversation.thread;
+  keys.begin(withId);
+  conversation.task = keys;
+  request.next = request.wordStart[1]!;
+  return Flow.UNDER_WAY;
+}
+
+/** gat, gats: sets the expiry of each hit. */
+export function getAndTouch(conversation: Conversation, withId: boolean): Flow {
+  const { thread } = conversation;
+  const { request, numbers, keys } = thread;
+  if (!numbers.int32(thread.input, request.wordStart[1]!, request.wordEnd[1]!)) {
+    return answer(conversation, REFUSAL.BAD_EXPTIME);
+  }
+  keys.beginTouching(withId, deadlineSec(thread.memory, numbers.value));
+  conversation.task = keys;
+  request.next = request.wordStart[2]!;
+  return Flow.UNDER_WAY;
+}

@@ -1,0 +1,95 @@
+import type { ByteRegion } from "../../store/bytes.ts";
+import { StoreMode } from "../../store/change.ts";
+import type { Conversation } from "../conversation.ts";
+import { Flow } from "../request.ts";
+import * as admin from "./admin.ts";
+import { arithmetic } from "./arith.ts";
+import { getAndTouch, getKeys } from "./read.ts";
+import { stats } from "./stats.ts";
+import { remove, store, touch } from "./write.ts";
+
+/** Executes the request that `conversation.thread.request` describes. */
+export type Handler = (conversation: Conversation) => Flow;
+
+/** A command of the text protocols. */
+export interface CommandRow {
+  readonly name: string;
+  /** Lines with fewer words, the command's included, are refused as badly formatted. */
+  readonly wordsMin: number;
+  /** Whether a last word `noreply` silences it. */
+  readonly noreply: boolean;
+  /** Whether a data block follows the line; the handler looks for it at `request.lineEnd`. */
+  readonly block: boolean;
+  readonly handler: Handler;
+}
+
+type Row = readonly [
+  name: string,
+  wordsMin: number,
+  noreply: boolean,
+  block: boolean,
+  handler: Handler,
+];
+
+// deno-fmt-ignore
+const ROWS: readonly Row[] = [
+  // name            words  noreply block  handler
+  ["get",            2,     false,  false, (c) => getKeys(c, false)],
+  ["gets",           2,     false,  false, (c) => getKeys(c, true)],
+  ["set",            5,     true,   true,  (c) => store(c, StoreMode.SET)],
+  ["add",            5,     true,   true,  (c) => store(c, StoreMode.ADD)],
+  ["cas",            5,     true,   true,  (c) => store(c, StoreMode.CAS)],
+  ["delete",         2,     true,   false, remove],
+  ["incr",           3,     true,   false, (c) => arithmetic(c, true)],
+  ["decr",           3,     true,   false, (c) => arithmetic(c, false)],
+  ["touch",          3,     true,   false, touch],
+  ["gat",            3,     false,  false, (c) => getAndTouch(c, false)],
+  ["gats",           3,     false,  false, (c) => getAndTouch(c, true)],
+  ["replace",        5,     true,   true,  (c) => store(c, StoreMode.REPLACE)],
+  ["append",         5,     true,   true,  (c) => store(c, StoreMode.APPEND)],
+  ["prepend",        5,     true,   true,  (c) => store(c, StoreMode.PREPEND)],
+  ["flush_all",      1,     true,   false, admin.flushAll],
+  ["version",        1,     false,  false, admin.version],
+  ["verbosity",      1,     true,   false, admin.verbosity],
+  ["quit",           1,     false,  false, () => Flow.CLOSE],
+  ["stats",          1,     false,  false, stats],
+  ["cache_memlimit", 1,     true,   false, admin.memoryLimit],
+  ["shutdown",       1,     true,   false, admin.shutdown],
+];
+
+export const COMMANDS: readonly CommandRow[] = ROWS.map(
+  ([name, wordsMin, noreply, block, handler]) => ({ name, wordsMin, noreply, block, handler }),
+);
+
+interface IndexedRow {
+  readonly row: CommandRow;
+  readonly word: Uint8Array;
+}
+
+/** Finds a command by its word. */
+export class CommandIndex {
+  /** By the word's length. */
+  readonly #rows: IndexedRow[][] = [];
+
+  constructor(rows: readonly CommandRow[]) {
+    const encoder = new TextEncoder();
+    for (const row of rows) {
+      const word = encoder.encode(row.name);
+      while (this.#rows.length <= word.length) this.#rows.push([]);
+      this.#rows[word.length]!.push({ row, word });
+    }
+  }
+
+  find(input: ByteRegion, offset: number, length: number): CommandRow | null {
+    if (length >= this.#rows.length) return null;
+    const rows = this.#rows[length]!;
+    const { bytes } = input;
+    for (let index = 0; index < rows.length; index++) {
+      const { row, word } = rows[index]!;
+      let at = 0;
+      while (at < length && bytes[offset + at] === word[at]) at++;
+      if (at === length) return row;
+    }
+    return null;
+  }
+}

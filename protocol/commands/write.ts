@@ -1,0 +1,183 @@
+import { StoreMode } from "../../store/change.ts";
+import { deadlineSec } from "../../store/clock.ts";
+import { BUFFERED_VALUE_BYTES_MAX, KEY_LENGTH_MAX, PENDING_BYTES_MAX } from "../../store/limits.ts";
+import { Outcome } from "../../store/outcome.ts";
+import { STAT } from "../../store/stats.ts";
+import type { Conversation } from "../conversation.ts";
+import { OUTCOME_LINE, REFUSAL } from "../replies.ts";
+import { Flow } from "../request.ts";
+import { FillTask, type StoreReply, SwallowTask } from "../tasks.ts";
+import { answer } from "./answer.ts";
+
+// Hot path: no allocation.
+
+/** "\r\n" as a little-endian number. */
+const CRLF = 0x0a0d;
+const CRLF_LENGTH = 2;
+/** So that the length with CR LF is an int32 (memcached: INT_MAX - 2). */
+const VALUE_LENGTH_MAX = 2147483645;
+
+// Where the words of a storage line stand.
+const KEY_WORD = 1;
+const FLAGS_WORD = 2;
+const EXPTIME_WORD = 3;
+const LENGTH_WORD = 4;
+const CAS_WORD = 5;
+
+class TextStoreReply implements StoreReply {
+  readonly #noreply: boolean;
+
+  constructor(noreply: boolean) {
+    this.#noreply = noreply;
+  }
+
+  stored(conversation: Conversation, outcome: Outcome): void {
+    if (!this.#noreply) conversation.thread.reply.put(OUTCOME_LINE[outcome]);
+  }
+
+  badChunk(conversation: Conversation): void {
+    // Its memory had been found, and that is what cmd_set counts.
+    conversation.thread.memory.counters[STAT.cmd_set]! += 1;
+    if (!this.#noreply) conversation.thread.reply.put(REFUSAL.BAD_CHUNK);
+  }
+}
+
+export const ANSWERED: StoreReply = new TextStoreReply(false);
+export const SILENT: StoreReply = new TextStoreReply(true);
+
+/** set, add, replace, append, prepend, cas: reads the line's numbers into the change, then stores. */
+export function store(conversation: Conversation, mode: StoreMode): Flow {
+  const { request, numbers, input, change, memory } = conversation.thread;
+  const { wordStart, wordEnd } = request;
+  if (
+    !numbers.int32(input, wordStart[LENGTH_WORD]!, wordEnd[LENGTH_WORD]!) ||
+    numbers.value < 0 || numbers.value > VALUE_LENGTH_MAX
+  ) {
+    // Where the value ends is unknown: it will be read as commands. No word was looked at for `noreply` yet.
+    conversation.thread.reply.put(REFUSAL.BAD_FORMAT);
+    return Flow.DONE;
+  }
+  change.mode = mode;
+  change.valueLength = numbers.value;
+  change.explicit = false;
+  change.keyOffset = wordStart[KEY_WORD]!;
+  change.keyLength = request.wordLength(KEY_WORD);
+  if (change.keyLength > KEY_LENGTH_MAX) return refuseBlock(conversation);
+  if (!numbers.unsignedLong(input, wordStart[FLAGS_WORD]!, wordEnd[FLAGS_WORD]!)) {
+    return refuseBlock(conversation);
+  }
+  change.clientFlags = numbers.value;
+  if (!numbers.long(input, wordStart[EXPTIME_WORD]!, wordEnd[EXPTIME_WORD]!)) {
+    return refuseBlock(conversation);
+  }
+  change.deadlineSec = deadlineSec(memory, numbers.value);
+  change.compare = mode === StoreMode.CAS;
+  if (change.compare && !readCompare(conversation)) return refuseBlock(conversation);
+  return storeBlock(conversation, request.noreply ? SILENT : ANSWERED);
+}
+
+function readCompare(conversation: Conversation): boolean {
+  const { request, numbers, input, change } = conversation.thread;
+  if (request.wordCount <= CAS_WORD) return false;
+  if (!numbers.u64(input, request.wordStart[CAS_WORD]!, request.wordEnd[CAS_WORD]!)) return false;
+  change.compareLow = numbers.low;
+  change.compareHigh = numbers.high;
+  return true;
+}
+
+/**
+ * Stores the data block behind `request.lineEnd`, as `change` says, or as much of it as there is.
+ */
+export function storeBlock(conversation: Conversation, reply: StoreReply): Flow {
+  const { request, input, change, cache } = conversation.thread;
+  const valueOffset = request.lineEnd;
+  const end = valueOffset + change.valueLength + CRLF_LENGTH;
+  if (end > request.inputEnd) {
+    if (
+      change.valueLength <= BUFFERED_VALUE_BYTES_MAX && end - request.start <= PENDING_BYTES_MAX
+    ) return Flow.INCOMPLETE;
+    return beginFill(conversation, reply);
+  }
+  request.next = end;
+  if (input.view.getInt16(end - CRLF_LENGTH, true) !== CRLF) {
+    reply.badChunk(conversation);
+    return Flow.DONE;
+  }
+  change.valueOffset = valueOffset;
+  // An append is refused as such when already the piece is too large.
+  if (isExtension(change.mode) && !fitsAlone(conversation)) {
+    cache.storeRefused(change, Outcome.TOO_LARGE);
+    reply.stored(conversation, Outcome.TOO_LARGE);
+  } else {
+    reply.stored(conversation, cache.store(change));
+  }
+  return Flow.DONE;
+}
+
+function isExtension(mode: StoreMode): boolean {
+  return mode === StoreMode.APPEND || mode === StoreMode.PREPEND;
+}
+
+function fitsAlone(conversation: Conversation): boolean {
+  const { change, cache } = conversation.thread;
+  return cache.fits(change.keyLength, change.valueLength, change.clientFlags);
+}
+
+/** A long value of which a part is here: makes room for it, and fills it as it comes. */
+function beginFill(conversation: Conversation, reply: StoreReply): Flow {
+  const { request, change, cache } = conversation.thread;
+  const outcome = cache.reserve(change);
+  if (outcome !== Outcome.OK) {
+    cache.storeRefused(change, outcome);
+    reply.stored(conversation, outcome);
+    return swallowBlock(conversation);
+  }
+  conversation.task = new FillTask(change, true, reply);
+  request.next = request.lineEnd;
+  return Flow.UNDER_WAY;
+}
+
+/** Refuses a storage line whose data block's length is known, and passes over the block. */
+function refuseBlock(conversation: Conversation): Flow {
+  answer(conversation, REFUSAL.BAD_FORMAT);
+  return swallowBlock(conversation);
+}
+
+/** Passes over the data block of `change.valueLength` bytes and its CR LF. */
+export function swallowBlock(conversation: Conversation): Flow {
+  const { request, change } = conversation.thread;
+  const length = change.valueLength + CRLF_LENGTH;
+  if (request.lineEnd + length <= request.inputEnd) {
+    request.next = request.lineEnd + length;
+    return Flow.DONE;
+  }
+  conversation.task = new SwallowTask(length);
+  request.next = request.lineEnd;
+  return Flow.UNDER_WAY;
+}
+
+/** Takes the key from the line's second word. False when it is too long. */
+export function readKey(conversation: Conversation): boolean {
+  const { request, change } = conversation.thread;
+  change.keyOffset = request.wordStart[KEY_WORD]!;
+  change.keyLength = request.wordLength(KEY_WORD);
+  change.compare = false;
+  change.explicit = false;
+  return change.keyLength <= KEY_LENGTH_MAX;
+}
+
+export function remove(conversation: Conversation): Flow {
+  const { change, cache } = conversation.thread;
+  if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
+  return answer(conversation, OUTCOME_LINE[cache.remove(change)]);
+}
+
+export function touch(conversation: Conversation): Flow {
+  const { request, numbers, input, change, cache, memory } = conversation.thread;
+  if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
+  if (!numbers.int32(input, request.wordStart[2]!, request.wordEnd[2]!)) {
+    return answer(conversation, REFUSAL.BAD_EXPTIME);
+  }
+  change.deadlineSec = deadlineSec(memory, numbers.value);
+  return answer(conversation, OUTCOME_LINE[cache.touch(change)]);
+}

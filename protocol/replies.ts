@@ -1,0 +1,75 @@
+import { Outcome } from "../store/outcome.ts";
+
+/** Every fixed reply of the text protocols. The only file with their error texts. */
+
+const encoder = new TextEncoder();
+
+function line(text: string): Uint8Array {
+  return encoder.encode(`${text}\r\n`);
+}
+
+export const MEMCACHED_VERSION = "1.6.45";
+
+/** `VERSION` begins with memcached's digits, because client libraries read features from them. */
+export function versionText(version: string): string {
+  return `${MEMCACHED_VERSION}-leased-${version}`;
+}
+
+/** Single words. */
+export const REPLY = {
+  END: line("END"),
+  OK: line("OK"),
+  RESET: line("RESET"),
+  STORED: line("STORED"),
+  NOT_FOUND: line("NOT_FOUND"),
+  ERROR: line("ERROR"),
+} as const;
+
+/** Refusals that say why. */
+export const REFUSAL = {
+  BAD_FORMAT: line("CLIENT_ERROR bad command line format"),
+  BAD_LINE: line("CLIENT_ERROR bad command line"),
+  BAD_CHUNK: line("CLIENT_ERROR bad data chunk"),
+  BAD_EXPTIME: line("CLIENT_ERROR invalid exptime argument"),
+  BAD_DELTA: line("CLIENT_ERROR invalid numeric delta argument"),
+  FLUSH_NOT_ALLOWED: line("CLIENT_ERROR flush_all not allowed"),
+  OUT_OF_MEMORY: line("SERVER_ERROR out of memory"),
+  VALUE_OUT_OF_MEMORY: line("SERVER_ERROR Out of memory during read"),
+  SHUTDOWN_NOT_ENABLED: line("SERVER_ERROR: shutdown not enabled"),
+  BAD_SHUTDOWN_MODE: line("CLIENT_ERROR invalid shutdown mode"),
+  DETAIL_USAGE: line("CLIENT_ERROR usage: stats detail on|off|dump"),
+  DETAIL_NOT_ALLOWED: line("CLIENT_ERROR stats detail not allowed"),
+  CACHEDUMP_NOT_ALLOWED: line("CLIENT_ERROR stats cachedump not allowed"),
+  ILLEGAL_SLAB_ID: line("CLIENT_ERROR Illegal slab id"),
+  REASSIGN_DISABLED: line("CLIENT_ERROR slab reassignment disabled"),
+  WINDOW_RANGE: line("CLIENT_ERROR automove window too low or too high"),
+  SLEEP_RANGE: line("CLIENT_ERROR sleep must be one second or less"),
+  MEMLIMIT_TOO_SMALL: line("MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m"),
+  MEMLIMIT_NOT_BYTES: line("MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes"),
+  MEMLIMIT_BOUNDS: line("MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust"),
+  BAD_REASSIGN_CLASS: line("BADCLASS invalid src or dst class id"),
+  BAD_CRAWL_CLASS: line("BADCLASS invalid class id"),
+  NO_SPARE_PAGES: line("NOSPARE source class has no spare pages"),
+  SAME_CLASS: line("SAME src and dst class are identical"),
+  LRU_PERCENTS: line("ERROR hot and warm pcts must not exceed 80"),
+  LRU_FACTORS: line("ERROR hot/warm age factors must be greater than 0"),
+  CRAWLER_NOT_STARTED: line("ERROR failed to start lru crawler thread"),
+  CRAWLER_NOT_STOPPED: line("ERROR failed to stop lru crawler thread"),
+  METADUMP_NOT_ALLOWED: line("ERROR metadump not allowed"),
+  MGDUMP_NOT_ALLOWED: line("ERROR key dump not allowed"),
+} as const;
+
+/** The line that says how an operation ended. */
+export const OUTCOME_LINE: Record<Outcome, Uint8Array> = {
+  [Outcome.OK]: REPLY.OK,
+  [Outcome.STORED]: REPLY.STORED,
+  [Outcome.NOT_STORED]: line("NOT_STORED"),
+  [Outcome.EXISTS]: line("EXISTS"),
+  [Outcome.NOT_FOUND]: REPLY.NOT_FOUND,
+  [Outcome.DELETED]: line("DELETED"),
+  [Outcome.TOUCHED]: line("TOUCHED"),
+  [Outcome.LOCKED]: line("LOCKED"),
+  [Outcome.TOO_LARGE]: line("SERVER_ERROR object too large for cache"),
+  [Outcome.NO_MEMORY]: line("SERVER_ERROR out of memory storing object"),
+  [Outcome.NOT_NUMERIC]: line("CLIENT_ERROR cannot increment or decrement non-numeric value"),
+};

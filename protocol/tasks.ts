@@ -1,0 +1,244 @@
+import { ByteRegion } from "../store/bytes.ts";
+import { type Change, StoreMode } from "../store/change.ts";
+import { type ItemRef, NO_ITEM } from "../store/item.ts";
+import { COPY_BYTES_MAX } from "../store/limits.ts";
+import type { Outcome } from "../store/outcome.ts";
+import { type Conversation, ConversationState, type Task } from "./conversation.ts";
+import type { ThreadContext } from "./thread_context.ts";
+
+// What a connection can be in the middle of. A task is made when a value or a line does not fit one buffer, so that what is short
+// costs none.
+
+const CR = 0x0d;
+const LF = 0x0a;
+const CRLF_LENGTH = 2;
+
+/** Passes over a data block that was refused. */
+export class SwallowTask implements Task {
+  #left: number;
+
+  constructor(length: number) {
+    this.#left = length;
+  }
+
+  run(conversation: Conversation, start: number, end: number): number {
+    const length = Math.min(this.#left, end - start);
+    this.#left -= length;
+    if (this.#left === 0) conversation.task = null;
+    else conversation.pause(ConversationState.NEEDS_INPUT);
+    return start + length;
+  }
+
+  abandon(): void {}
+}
+
+/** Passes over the rest of a line. */
+export class SkipLineTask implements Task {
+  run(conversation: Conversation, start: number, end: number): number {
+    const { bytes } = conversation.thread.input;
+    let at = start;
+    while (at < end && bytes[at] !== LF) at++;
+    if (at < end) {
+      conversation.task = null;
+      return at + 1;
+    }
+    conversation.pause(ConversationState.NEEDS_INPUT);
+    return end;
+  }
+
+  abandon(): void {}
+}
+
+/** How a protocol answers a store that arrived in pieces. Outlives the request, so it keeps what it needs of it. */
+export interface StoreReply {
+  /** `change` holds the results. */
+  stored(conversation: Conversation, outcome: Outcome): void;
+  /** The value was not followed by CR LF. */
+  badChunk(conversation: Conversation): void;
+}
+
+/** Fills a reserved item with a value as it arrives, then stores it. */
+export class FillTask implements Task {
+  readonly #reply: StoreReply;
+  readonly #item: ItemRef;
+  readonly #length: number;
+  /** Whether CR LF follows the value. */
+  readonly #crlf: boolean;
+  #filled = 0;
+  // What commitReserved wants to know besides the item.
+  readonly #mode: StoreMode;
+  readonly #clientFlags: number;
+  readonly #deadlineSec: number;
+  readonly #compare: boolean;
+  readonly #compareLow: number;
+  readonly #compareHigh: number;
+  readonly #explicit: boolean;
+  readonly #explicitLow: number;
+  readonly #explicitHigh: number;
+
+  /** @param change As `reserve` left it. */
+  constructor(change: Change, crlf: boolean, reply: StoreReply) {
+    this.#reply = reply;
+    this.#item = change.reserved;
+    this.#length = change.valueLength;
+    this.#crlf = crlf;
+    this.#mode = change.mode;
+    this.#clientFlags = change.clientFlags;
+    this.#deadlineSec = change.deadlineSec;
+    this.#compare = change.compare;
+    this.#compareLow = change.compareLow;
+    this.#compareHigh = change.compareHigh;
+    this.#explicit = change.explicit;
+    this.#explicitLow = change.explicitLow;
+    this.#explicitHigh = change.explicitHigh;
+  }
+
+  run(conversation: Conversation, start: number, end: number): number {
+    const { cache, input } = conversation.thread;
+    const length = Math.min(this.#length - this.#filled, end - start);
+    if (length > 0) cache.fillReserved(this.#item, this.#filled, input, start, length);
+    this.#filled += length;
+    const at = start + length;
+    if (this.#filled < this.#length || (this.#crlf && end - at < CRLF_LENGTH)) {
+      conversation.pause(ConversationState.NEEDS_INPUT);
+      return at;
+    }
+    conversation.task = null;
+    if (!this.#crlf) {
+      this.#commit(conversation);
+      return at;
+    }
+    if (input.bytes[at] === CR && input.bytes[at + 1] === LF) {
+      this.#commit(conversation);
+    } else {
+      cache.abandonReserved(this.#item);
+      this.#reply.badChunk(conversation);
+    }
+    return at + CRLF_LENGTH;
+  }
+
+  abandon(thread: ThreadContext): void {
+    thread.cache.abandonReserved(this.#item);
+  }
+
+  #commit(conversation: Conversation): void {
+    const { cache, change } = conversation.thread;
+    change.mode = this.#mode;
+    change.clientFlags = this.#clientFlags;
+    change.deadlineSec = this.#deadlineSec;
+    change.compare = this.#compare;
+    change.compareLow = this.#compareLow;
+    change.compareHigh = this.#compareHigh;
+    change.explicit = this.#explicit;
+    change.explicitLow = this.#explicitLow;
+    change.explicitHigh = this.#explicitHigh;
+    change.reserved = this.#item;
+    this.#reply.stored(conversation, cache.commitReserved(change));
+  }
+}
+
+/** Sends the value of an item piece by piece. */
+export class SendTask implements Task {
+  /** Pinned, or NO_ITEM when the value was copied aside because such items cannot be pinned. */
+  readonly #item: ItemRef;
+  readonly #copy: ByteRegion | null;
+  readonly #length: number;
+  readonly #crlf: boolean;
+  readonly #successor: Task | null;
+  #sent = 0;
+
+  /**
+   * Call it while `item` is good. If it cannot be pinned, its value is copied: up to half a MiB of garbage in the layout
+   * "memcached", never in the other one.
+   *
+   * @param crlf Whether CR LF follows the value.
+   * @param successor What the connection does after it.
+   */
+  constructor(thread: ThreadContext, item: ItemRef, crlf: boolean, successor: Task | null) {
+    const { cache } = thread;
+    this.#length = cache.valueLength(item);
+    this.#crlf = crlf;
+    this.#successor = successor;
+    if (cache.pin(item)) {
+      this.#item = item;
+      this.#copy = null;
+    } else {
+      this.#item = NO_ITEM;
+      this.#copy = new ByteRegion(new ArrayBuffer(this.#length));
+      cache.copyValue(item, 0, this.#length, this.#copy, 0);
+    }
+  }
+
+  run(conversation: Conversation, start: number, _end: number): number {
+    const { cache, reply } = conversation.thread;
+    for (;;) {
+      const left = this.#length - this.#sent;
+      const length = Math.min(left, reply.room - CRLF_LENGTH, COPY_BYTES_MAX);
+      if (length > 0) this.#put(conversation.thread, length);
+      if (length >= left) break;
+      if (reply.room <= CRLF_LENGTH) {
+        conversation.pause(ConversationState.MORE_OUTPUT);
+        return start;
+      }
+      // Others have their turn between two pieces.
+      cache.leave();
+      cache.enter();
+    }
+    if (this.#crlf) reply.crlf();
+    if (this.#item !== NO_ITEM) cache.unpin(this.#item);
+    conversation.task = this.#successor;
+    return start;
+  }
+
+  abandon(thread: ThreadContext): void {
+    if (this.#item !== NO_ITEM) thread.cache.unpin(this.#item);
+    this.#successor?.abandon(thread);
+  }
+
+  #put(thread: ThreadContext, length: number): void {
+    const { cache, reply } = thread;
+    if (this.#copy !== null) reply.copy(this.#copy, this.#sent, length);
+    else {
+      cache.copyValue(this.#item, this.#sent, length, reply.region, reply.length);
+      reply.length += length;
+    }
+    this.#sent += length;
+  }
+}
+
+/** Sends text that is made while it is sent: statistics and dumps. Every step of the generator runs under the mutex. */
+export class TextTask implements Task {
+  readonly #pieces: Iterator<string>;
+  #piece = "";
+  #sent = 0;
+
+  /** @param pieces Strings of characters below 256. */
+  constructor(pieces: Iterable<string>) {
+    this.#pieces = pieces[Symbol.iterator]();
+  }
+
+  run(conversation: Conversation, start: number, _end: number): number {
+    const { cache, reply } = conversation.thread;
+    for (;;) {
+      const length = Math.min(this.#piece.length - this.#sent, reply.room);
+      if (length > 0) {
+        reply.text(this.#piece.slice(this.#sent, this.#sent + length));
+        this.#sent += length;
+      }
+      if (this.#sent < this.#piece.length) {
+        conversation.pause(ConversationState.MORE_OUTPUT);
+        return start;
+      }
+      const next = this.#pieces.next();
+      if (next.done) break;
+      this.#piece = next.value;
+      this.#sent = 0;
+      cache.leave();
+      cache.enter();
+    }
+    conversation.task = null;
+    return start;
+  }
+
+  abandon(): void {}
+}
