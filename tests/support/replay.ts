@@ -1,0 +1,141 @@
+import type { Trace } from "./traces.ts";
+
+/** A cache that a trace is replayed against. Keys are numbers, dense from 0, unlike ones for unlike traces. */
+export interface ReplayTarget {
+  /** Whether the key was there. */
+  get(key: number, keySize: number, valueSize: number): boolean;
+  /** Stores after a miss; `ttlSeconds` 0: for good. False when it was refused. */
+  set(key: number, keySize: number, valueSize: number, ttlSeconds: number): boolean;
+  /** Time passes; called before every window. `milliseconds` is of the trace's clock, scaled, or 0 when it is not kept. */
+  tick(milliseconds: number): void;
+}
+
+/** How a trace is replayed: the options of the project's trace replayer, same meaning. */
+export interface ReplayOptions {
+  readonly copies: number;
+  readonly valueScale: number;
+  /** Rows with larger values, after scaling, are skipped. */
+  readonly maxValue: number;
+  /** Use the TTLs. */
+  readonly ttl: boolean;
+  /** How much faster than the trace's clock; TTLs are divided by it; 0: clock not kept. */
+  readonly timeScale: number;
+  /** Requests in flight. */
+  readonly batch: number;
+}
+
+export const REPLAY_DEFAULTS: ReplayOptions = {
+  copies: 1,
+  valueScale: 1,
+  maxValue: 1_000_000,
+  ttl: false,
+  timeScale: 0,
+  batch: 256,
+};
+
+export interface ReplayResult {
+  readonly gets: number;
+  readonly misses: number;
+  readonly refused: number;
+}
+
+/** One row of a window, reused. */
+class Window {
+  count = 0;
+  readonly keys: Int32Array;
+  readonly keySizes: Int32Array;
+  readonly valueSizes: Int32Array;
+  readonly ttlSeconds: Int32Array;
+
+  constructor(rows: number) {
+    this.keys = new Int32Array(rows);
+    this.keySizes = new Int32Array(rows);
+    this.valueSizes = new Int32Array(rows);
+    this.ttlSeconds = new Int32Array(rows);
+  }
+
+  add(key: number, keySize: number, valueSize: number, ttlSeconds: number): void {
+    const at = this.count++;
+    this.keys[at] = key;
+    this.keySizes[at] = keySize;
+    this.valueSizes[at] = valueSize;
+    this.ttlSeconds[at] = ttlSeconds;
+  }
+
+  addFrom(other: Window, at: number): void {
+    this.add(other.keys[at]!, other.keySizes[at]!, other.valueSizes[at]!, other.ttlSeconds[at]!);
+  }
+}
+
+/**
+ * Replays a trace in windows: first all gets of a window, then a set for every key that missed. A second get of such a
+ * key waits for the next window, so that a window never counts one cold key twice.
+ *
+ * @param firstKey Added to key numbers, so that a second trace has keys of its own.
+ */
+export function replay(
+  trace: Trace,
+  target: ReplayTarget,
+  options: ReplayOptions,
+  firstKey = 0,
+): ReplayResult {
+  const { copies, batch } = options;
+  let window = new Window(batch + copies);
+  let carry = new Window(batch + copies);
+  const fills = new Window(batch + copies);
+  const missedIn = new Int32Array(trace.keyCount * copies).fill(-1);
+  const startSec = trace.rows > 0 ? trace.seconds[0]! : 0;
+  let row = 0;
+  let gets = 0;
+  let misses = 0;
+  let refused = 0;
+  let now = 0;
+  for (let turn = 0; row < trace.rows || carry.count > 0; turn++) {
+    [window, carry] = [carry, window];
+    carry.count = 0;
+    fills.count = 0;
+    for (; window.count < batch && row < trace.rows; row++) {
+      const valueSize = scaled(trace.valueSizes[row]!, options.valueScale);
+      if (valueSize > options.maxValue) continue;
+      if (options.timeScale > 0) now = (trace.seconds[row]! - startSec) * 1000 / options.timeScale;
+      const ttlSeconds = ttlOf(trace.ttlSeconds[row]!, options);
+      const firstCopy = firstKey + trace.keys[row]! * copies;
+      for (let copy = 0; copy < copies; copy++) {
+        window.add(firstCopy + copy, trace.keySizes[row]!, valueSize, ttlSeconds);
+      }
+    }
+    target.tick(now);
+    for (let at = 0; at < window.count; at++) {
+      const key = window.keys[at]!;
+      if (target.get(key, window.keySizes[at]!, window.valueSizes[at]!)) {
+        gets++;
+      } else if (missedIn[key - firstKey] === turn) {
+        carry.addFrom(window, at);
+      } else {
+        missedIn[key - firstKey] = turn;
+        gets++;
+        misses++;
+        fills.addFrom(window, at);
+      }
+    }
+    for (let at = 0; at < fills.count; at++) {
+      const { keys, keySizes, valueSizes, ttlSeconds } = fills;
+      if (!target.set(keys[at]!, keySizes[at]!, valueSizes[at]!, ttlSeconds[at]!)) refused++;
+    }
+  }
+  return { gets, misses, refused };
+}
+
+function scaled(valueSize: number, scale: number): number {
+  return scale === 1 ? valueSize : Math.max(1, Math.floor(valueSize * scale));
+}
+
+/** Python's round, to even at a half, as the trace replayer has it. */
+function ttlOf(ttlSeconds: number, options: ReplayOptions): number {
+  if (!options.ttl || ttlSeconds === 0) return 0;
+  if (options.timeScale === 0) return ttlSeconds;
+  const whole = Math.floor(ttlSeconds / options.timeScale);
+  const rest = ttlSeconds / options.timeScale - whole;
+  const up = rest > 0.5 || (rest === 0.5 && whole % 2 === 1);
+  return Math.max(1, up ? whole + 1 : whole);
+}

@@ -1,0 +1,136 @@
+import { ByteRegion } from "../../store/bytes.ts";
+import { Cache } from "../../store/cache.ts";
+import { Change, StoreMode } from "../../store/change.ts";
+import { deadlineSec, writeClock } from "../../store/clock.ts";
+import { NO_ITEM } from "../../store/item.ts";
+import { MIB, type StoreOptions } from "../../store/limits.ts";
+import { CONTROL, createSharedMemory, Memory } from "../../store/memory.ts";
+import { Outcome } from "../../store/outcome.ts";
+import { CLASS_STAT, STAT } from "../../store/stats.ts";
+import type { ReplayTarget } from "./replay.ts";
+import { storeOptions } from "./store.ts";
+
+const VALUE_OFFSET = 512;
+const HEX = "0123456789abcdef";
+const SMALL_VALUE_BYTES = 4096;
+/** As often as the server calls maintenance. */
+const MAINTENANCE_EVERY_MS = 100;
+/** Without a clock to keep: how many requests the server is taken to serve in a second. */
+const REQUESTS_PER_MS = 300;
+
+/** The real store as a target of replays: no sockets, a clock moved by the replay, every value read back and compared. */
+export class StoreTarget implements ReplayTarget {
+  readonly memory: Memory;
+  readonly cache: Cache;
+  readonly change: Change;
+  readonly #input = new ByteRegion(new ArrayBuffer(2 * MIB));
+  readonly #output = new ByteRegion(new ArrayBuffer(64));
+  #requests = 0;
+  #maintainedAtMs = 0;
+  /** Values that came back with other bytes or another length. */
+  wrong = 0;
+  maintenanceMs = 0;
+  longestSliceMs = 0;
+  slices = 0;
+
+  constructor(changed: Partial<StoreOptions>) {
+    this.memory = new Memory(createSharedMemory(storeOptions(changed)));
+    this.cache = Cache.format(this.memory);
+    this.change = new Change(this.#input);
+    for (let at = VALUE_OFFSET; at < this.#input.bytes.length; at++) {
+      this.#input.bytes[at] = 97 + (at * 7) % 26;
+    }
+  }
+
+  get(key: number, keySize: number, valueSize: number): boolean {
+    this.#requests++;
+    const keyLength = this.#writeKey(key, keySize);
+    const item = this.cache.get(this.#input, 0, keyLength);
+    if (item === NO_ITEM) return false;
+    const length = Math.min(valueSize, 8);
+    this.cache.copyValue(item, 0, length, this.#output, 0);
+    const same = this.cache.valueLength(item) === valueSize &&
+      (length < 4 || this.#output.view.getInt32(0, true) === key);
+    if (!same) this.wrong++;
+    return true;
+  }
+
+  set(key: number, keySize: number, valueSize: number, ttlSeconds: number): boolean {
+    this.#requests++;
+    const { change } = this;
+    change.mode = StoreMode.SET;
+    change.keyLength = this.#writeKey(key, keySize);
+    change.valueOffset = VALUE_OFFSET;
+    change.valueLength = valueSize;
+    change.deadlineSec = deadlineSec(this.memory, ttlSeconds);
+    if (valueSize >= 4) this.#input.view.setInt32(VALUE_OFFSET, key, true);
+    if (valueSize <= SMALL_VALUE_BYTES) return this.cache.store(change) === Outcome.STORED;
+    return this.#setInPieces(valueSize);
+  }
+
+  tick(milliseconds: number): void {
+    const now = Math.max(milliseconds, this.#requests / REQUESTS_PER_MS);
+    if (now < this.#maintainedAtMs + MAINTENANCE_EVERY_MS) return;
+    this.#maintainedAtMs = now;
+    writeClock(this.memory, now);
+    this.cache.enter();
+    this.cache.leave();
+    this.maintain();
+  }
+
+  /** All maintenance that is due, timing each slice. */
+  maintain(): void {
+    for (let more = true; more;) {
+      const start = performance.now();
+      more = this.cache.maintain();
+      const took = performance.now() - start;
+      this.slices++;
+      this.maintenanceMs += took;
+      this.longestSliceMs = Math.max(this.longestSliceMs, took);
+    }
+  }
+
+  get items(): number {
+    return this.memory.control[CONTROL.ITEM_COUNT]!;
+  }
+
+  stat(name: keyof typeof STAT): number {
+    return this.memory.counters[STAT[name]]!;
+  }
+
+  /** Items evicted from any class. */
+  get evicted(): number {
+    let sum = 0;
+    for (let classId = 1; classId <= this.cache.links.slabs.classCount; classId++) {
+      sum += this.memory.classCounter(classId, CLASS_STAT.evicted);
+    }
+    return sum;
+  }
+
+  #setInPieces(valueSize: number): boolean {
+    const { cache, change } = this;
+    const outcome = cache.reserve(change);
+    const item = change.reserved;
+    if (item === NO_ITEM) {
+      cache.storeRefused(change, outcome);
+      return false;
+    }
+    cache.fillReserved(item, 0, this.#input, VALUE_OFFSET, valueSize);
+    return cache.commitReserved(change) === Outcome.STORED;
+  }
+
+  /** Writes `at`, the number in hexadecimal, and underscores up to the size. */
+  #writeKey(key: number, keySize: number): number {
+    const { bytes } = this.#input;
+    bytes[0] = 97;
+    bytes[1] = 116;
+    let length = 2;
+    let digits = 1;
+    for (let rest = key >>> 4; rest > 0; rest >>>= 4) digits++;
+    for (let digit = digits - 1; digit >= 0; digit--) {
+      bytes[length++] = HEX.charCodeAt((key >>> (digit * 4)) & 15);
+    }
+    while (length < keySize) bytes[length++] = 95;
+    return length;
+  }
+}
