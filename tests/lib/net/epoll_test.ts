@@ -1,0 +1,31 @@
+import { assert, assertEquals } from "@std/assert";
+import { createEpoll, Epoll, EPOLLIN, EPOLLOUT } from "../../../lib/net/epoll.ts";
+import { EAGAIN, EFD_NONBLOCK, Libc, libcAvailable } from "../../../lib/net/libc.ts";
+
+const ignore = !libcAvailable();
+
+Deno.test({ name: "epoll reports descriptor, events and tag", ignore }, () => {
+  const libc = new Libc();
+  const epoll = new Epoll(libc, createEpoll(libc), 4);
+  const [first, second] = [0, 1].map(() => libc.calls.eventfd(0, EFD_NONBLOCK)) as [number, number];
+  assert(epoll.add(first, EPOLLIN, 7));
+  assert(epoll.add(second, EPOLLIN, 8));
+  assertEquals(epoll.wait(0), 0);
+  libc.calls.write(second, new BigUint64Array([1n]), 8);
+  assertEquals(epoll.wait(0), 1);
+  assertEquals([epoll.fd(0), epoll.events(0), epoll.tag(0)], [second, EPOLLIN, 8]);
+  epoll.modify(second, EPOLLIN | EPOLLOUT, 9);
+  assertEquals(epoll.wait(0), 1);
+  assertEquals([epoll.events(0), epoll.tag(0)], [EPOLLIN | EPOLLOUT, 9]);
+  epoll.remove(second);
+  assertEquals(epoll.wait(0), 0);
+  for (const fd of [first, second, epoll.epollFd]) libc.calls.close(fd);
+});
+
+Deno.test({ name: "errno tells why a call failed", ignore }, () => {
+  const libc = new Libc();
+  const fd = libc.calls.eventfd(0, EFD_NONBLOCK);
+  assertEquals(libc.calls.read(fd, new Uint8Array(8), 8), -1);
+  assertEquals(libc.errno, EAGAIN);
+  libc.calls.close(fd);
+});
