@@ -97,14 +97,16 @@ const ERRNO_NAME: Readonly<Record<number, string>> = {
 export type LibcCalls = Deno.DynamicLibrary<typeof SYMBOLS>["symbols"];
 
 /** The C library as one thread sees it. Not to be shared between threads: `errno` is this thread's. */
-export class Libc {
+export class Libc implements Disposable {
   readonly calls: LibcCalls;
+  readonly #library: Deno.DynamicLibrary<typeof SYMBOLS>;
   /** One word: what the last failed call of this thread left behind. Good only right after the call. */
   readonly #errno: Int32Array;
 
   /** @throws When the library cannot be opened or `--allow-ffi` is missing. */
   constructor() {
-    this.calls = Deno.dlopen("libc.so.6", SYMBOLS).symbols;
+    this.#library = Deno.dlopen("libc.so.6", SYMBOLS);
+    this.calls = this.#library.symbols;
     const location = this.calls.__errno_location();
     if (location === null) throw new TypeError("Cannot find errno: null pointer");
     this.#errno = new Int32Array(Deno.UnsafePointerView.getArrayBuffer(location, 4));
@@ -112,6 +114,11 @@ export class Libc {
 
   get errno(): number {
     return this.#errno[0]!;
+  }
+
+  /** Nothing may be called afterwards. */
+  [Symbol.dispose](): void {
+    this.#library.close();
   }
 }
 
@@ -125,7 +132,7 @@ export function libcAvailable(): boolean {
   if (Deno.build.os !== "linux" || !Deno.build.target.endsWith("-gnu")) return false;
   if (Deno.permissions.querySync({ name: "ffi" }).state !== "granted") return false;
   try {
-    new Libc();
+    new Libc()[Symbol.dispose]();
     return true;
   } catch {
     return false;

@@ -34,6 +34,7 @@ export function bindNative(listens: readonly Listen[], options: TransportOptions
     }
   } catch (error) {
     closeListeners(libc, listeners);
+    libc[Symbol.dispose]();
     throw error;
   }
   return new NativeHost(libc, listeners, options.threads);
@@ -75,6 +76,7 @@ class NativeHost implements TransportHost {
     this.#closed = true;
     closeListeners(this.#libc, this.#listeners);
     for (const fd of [...this.#part.epollFds, ...this.#part.wakeFds]) this.#libc.calls.close(fd);
+    this.#libc[Symbol.dispose]();
   }
 }
 

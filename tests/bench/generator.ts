@@ -127,6 +127,7 @@ export class Generator {
   close(): void {
     for (const client of this.#clients) this.#libc.calls.close(client.fd);
     this.#libc.calls.close(this.#epoll.epollFd);
+    this.#libc[Symbol.dispose]();
   }
 
   #connect(address: Uint8Array<ArrayBuffer>): number {

@@ -5,7 +5,7 @@ import { EAGAIN, EFD_NONBLOCK, Libc, libcAvailable } from "../../../lib/net/libc
 const ignore = !libcAvailable();
 
 Deno.test({ name: "epoll reports descriptor, events and tag", ignore }, () => {
-  const libc = new Libc();
+  using libc = new Libc();
   const epoll = new Epoll(libc, createEpoll(libc), 4);
   const [first, second] = [0, 1].map(() => libc.calls.eventfd(0, EFD_NONBLOCK)) as [number, number];
   assert(epoll.add(first, EPOLLIN, 7));
@@ -23,7 +23,7 @@ Deno.test({ name: "epoll reports descriptor, events and tag", ignore }, () => {
 });
 
 Deno.test({ name: "errno tells why a call failed", ignore }, () => {
-  const libc = new Libc();
+  using libc = new Libc();
   const fd = libc.calls.eventfd(0, EFD_NONBLOCK);
   assertEquals(libc.calls.read(fd, new Uint8Array(8), 8), -1);
   assertEquals(libc.errno, EAGAIN);

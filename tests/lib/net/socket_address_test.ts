@@ -5,7 +5,7 @@ import { readAddress, resolveAddresses, unixAddress } from "../../../lib/net/soc
 const ignore = !libcAvailable();
 
 Deno.test({ name: "resolveAddresses() reads numeric addresses", ignore }, () => {
-  const libc = new Libc();
+  using libc = new Libc();
   const [four] = resolveAddresses(libc, "tcp", "127.0.0.1", 11211);
   assertEquals(four!.family, AF_INET);
   assertEquals(readAddress(four!.bytes), { hostname: "127.0.0.1", port: 11211 });
@@ -15,7 +15,8 @@ Deno.test({ name: "resolveAddresses() reads numeric addresses", ignore }, () => 
 });
 
 Deno.test({ name: "resolveAddresses() gives nothing for what is no address", ignore }, () => {
-  assertEquals(resolveAddresses(new Libc(), "tcp", "300.1.2.3.4", 1), []);
+  using libc = new Libc();
+  assertEquals(resolveAddresses(libc, "tcp", "300.1.2.3.4", 1), []);
 });
 
 Deno.test("readAddress() writes IPv6 addresses with their longest run of zeros left out", () => {
