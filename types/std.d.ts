@@ -56,6 +56,10 @@ declare module "@std/text/closest-string" {
   ): string;
 }
 
+declare module "@std/text/levenshtein-distance" {
+  export function levenshteinDistance(a: string, b: string): number;
+}
+
 declare module "@std/streams" {
   export class TextLineStream extends TransformStream<string, string> {
     constructor(options?: { allowCR?: boolean });

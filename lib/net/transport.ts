@@ -101,6 +101,11 @@ export interface TransportEvent {
   readonly message: string;
 }
 
+/** What a connection above the limit is told before it is closed (memcached: maxconns_fast). */
+export const TOO_MANY_CONNECTIONS: Uint8Array<ArrayBuffer> = new TextEncoder().encode(
+  "ERROR Too many open connections\r\n",
+);
+
 /** An address cannot be listened on. */
 export class ListenError extends Error {
   override readonly name = "ListenError";
@@ -116,6 +121,13 @@ export function listenText(listen: Listen): string {
   if (listen.kind === "unix") return listen.path;
   const address = hostPortText(listen.hostname, listen.port);
   return listen.kind === "udp" ? `udp ${address}` : address;
+}
+
+/** The name of a listener in `stats conns`. */
+export function listenerName(listen: Listen): string {
+  return listen.kind === "unix"
+    ? `unix:${listen.path}`
+    : statsAddressText(listen.kind, listen.hostname, listen.port);
 }
 
 /** How `stats conns` writes an address: `tcp:127.0.0.1:11211`, `tcp6:[::1]:11211`, `udp:…`. */

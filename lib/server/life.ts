@@ -10,8 +10,10 @@ export const LifePhase = {
 export type LifePhase = typeof LifePhase[keyof typeof LifePhase];
 
 const PHASE_WORD = 0;
+/** How many listeners have stopped accepting for now. */
+const PAUSED_WORD = 1;
 /** Then one word a thread, counted up to wake it. */
-const WAKE_WORDS = 1;
+const WAKE_WORDS = 2;
 
 /**
  * The phase of the process and a bell for each thread, in shared memory: a thread that blocks in a system call receives no
@@ -34,6 +36,20 @@ export class Life {
 
   set phase(phase: LifePhase) {
     Atomics.store(this.#words, PHASE_WORD, phase);
+  }
+
+  /** Whether every listener accepts connections: `accepting_conns` of `stats`. */
+  get accepting(): boolean {
+    return Atomics.load(this.#words, PAUSED_WORD) === 0;
+  }
+
+  /** One listener stops accepting for a while: too many connections, or no descriptor left. */
+  pauseAccepting(): void {
+    Atomics.add(this.#words, PAUSED_WORD, 1);
+  }
+
+  resumeAccepting(): void {
+    Atomics.sub(this.#words, PAUSED_WORD, 1);
   }
 
   /** Rings the bell of thread `threadIndex`: its `rung` resolves. Callable from every thread. */

@@ -1,0 +1,229 @@
+import { parseArgs } from "@std/cli/parse-args";
+import {
+  ABSENT_EXTENDED_PREFIXES,
+  EXTENDED_OPTIONS,
+  type ExtendedValues,
+  type OptionRow,
+  OPTIONS,
+  type OptionValues,
+} from "./option_table.ts";
+import { didYouMean, type OptionValue, readValue, ValueError } from "./values.ts";
+
+/** What a command line says. */
+export interface ParsedArguments {
+  readonly values: OptionValues;
+  readonly extended: ExtendedValues;
+  /** Long names of the options that were given, `-o` words included. */
+  readonly given: ReadonlySet<string>;
+  /** What was given and means nothing here, as it was named: `-k`, `-o hashpower`. */
+  readonly idle: readonly string[];
+  /** Everything that is wrong with it, one sentence each. */
+  readonly errors: readonly string[];
+}
+
+const ROW_BY_NAME = new Map<string, OptionRow>(OPTIONS.map((row) => [row[0], row]));
+const ROW_BY_LETTER = new Map<string, OptionRow>(OPTIONS.map((row) => [row[1], row]));
+const EXTENDED_BY_NAME = new Map<string, OptionRow>(EXTENDED_OPTIONS.map((row) => [row[0], row]));
+const LONG_FLAGS = OPTIONS.filter((row) => row[7] === "works").map((row) => `--${row[0]}`);
+const EXTENDED_WORDS = EXTENDED_OPTIONS.flatMap((row): string[] =>
+  row[2] === "switch" || row[2] === "level" ? [row[0], `no_${row[0]}`] : [row[0]]
+);
+
+ROW_BY_LETTER.delete("");
+
+/** Reads a command line by the tables. Never throws: all that is wrong is in `errors`. */
+export function parseArguments(argv: readonly string[]): ParsedArguments {
+  const errors: string[] = [];
+  const idle: string[] = [];
+  const given = new Set<string>();
+  const values = presets(OPTIONS);
+  const texts = parseArgs(toLongForm(argv, errors), {
+    string: OPTIONS.filter(takesValue).map((row) => row[0]),
+    boolean: OPTIONS.filter((row) => !takesValue(row)).map((row) => row[0]),
+    collect: OPTIONS.filter((row) => row[2] === "list" || row[2] === "count").map((row) => row[0]),
+    unknown: (argument, key) => {
+      if (key !== undefined) errors.push(unknownFlag(argument));
+      else errors.push(`unexpected argument "${argument}": every option starts with -`);
+      return false;
+    },
+  });
+  for (const row of OPTIONS) {
+    const [name, , kind, , , , , state, meaning] = row;
+    const text = texts[name];
+    if (text === undefined || text === false || (Array.isArray(text) && text.length === 0)) {
+      continue;
+    }
+    given.add(name);
+    if (state === "absent") {
+      errors.push(`${flagText(row)}: this version has no ${meaning}`);
+      continue;
+    }
+    if (state === "idle") idle.push(flagText(row));
+    if (kind === "switch") values[name] = true;
+    else if (kind === "count") values[name] = (text as unknown[]).length;
+    else readInto(values, row, flagText(row), text as string | string[], errors);
+  }
+  const extended = presets(EXTENDED_OPTIONS);
+  for (const word of values["extended"] as string[]) {
+    readExtended(extended, word, given, idle, errors);
+  }
+  return {
+    values: values as OptionValues,
+    extended: extended as ExtendedValues,
+    given,
+    idle,
+    errors,
+  };
+}
+
+function takesValue(row: OptionRow): boolean {
+  return row[2] !== "switch" && row[2] !== "count";
+}
+
+/** The values of a table when nothing is given. A number without a preset is NaN, a text "". */
+function presets(rows: readonly OptionRow[]): Record<string, OptionValue> {
+  const values: Record<string, OptionValue> = {};
+  for (const row of rows) {
+    const [name, , kind, , , , preset] = row;
+    if (kind === "switch") values[name] = preset === "on";
+    else if (kind === "count") values[name] = 0;
+    else if (preset !== "") values[name] = readValue(row, preset);
+    else values[name] = kind === "list" ? [] : kind === "text" || kind === "choice" ? "" : NaN;
+  }
+  return values;
+}
+
+function readInto(
+  values: Record<string, OptionValue>,
+  row: OptionRow,
+  flag: string,
+  text: string | readonly string[],
+  errors: string[],
+): void {
+  try {
+    const texts = typeof text === "string" ? [text] : text;
+    const read = texts.map((part) => readValue(row, part));
+    values[row[0]] = row[2] === "list" ? (read as string[][]).flat() : read[0]!;
+  } catch (error) {
+    if (!(error instanceof ValueError)) throw error;
+    errors.push(`${flag} ${JSON.stringify(text)}: ${error.message}`);
+  }
+}
+
+/** One word of `-o`: `name`, `no_name` or `name=value`. */
+function readExtended(
+  values: Record<string, OptionValue>,
+  word: string,
+  given: Set<string>,
+  idle: string[],
+  errors: string[],
+): void {
+  const [, label, , text] = /^([^=]*)(=(.*))?$/s.exec(word)!;
+  const negated = !EXTENDED_BY_NAME.has(label!) && label!.startsWith("no_");
+  const name = negated ? label!.slice(3) : label!;
+  const row = EXTENDED_BY_NAME.get(name);
+  const kind = row?.[2];
+  if (row === undefined || (negated && kind !== "switch" && kind !== "level")) {
+    errors.push(unknownExtended(label!));
+    return;
+  }
+  given.add(name);
+  if (row[7] === "idle") idle.push(`-o ${label}`);
+  if (kind === "switch" || negated) {
+    if (text !== undefined) errors.push(`-o ${label}: takes no value, got ${JSON.stringify(text)}`);
+    values[name] = kind === "switch" ? !negated : 0;
+  } else if (kind === "level" && text === undefined) {
+    values[name] = 1;
+  } else {
+    readInto(values, row, `-o ${label}`, text ?? "", errors);
+  }
+}
+
+/**
+ * Rewrites what memcached's users write (`-vv`, `-m64`, `-uroot`, `-p -1`, `--port 1`) as `--name` and `--name=value`, which
+ * leaves nothing to guess.
+ */
+function toLongForm(argv: readonly string[], errors: string[]): string[] {
+  const long: string[] = [];
+  for (let index = 0; index < argv.length; index++) {
+    const argument = argv[index]!;
+    if (argument === "--") {
+      long.push(...argv.slice(index));
+      break;
+    }
+    const name = /^--([^=]+)$/.exec(argument)?.[1];
+    if (argument.startsWith("--")) {
+      const row = ROW_BY_NAME.get(name ?? argument.slice(2, argument.indexOf("=")));
+      if (row !== undefined && !takesValue(row) && name === undefined) {
+        errors.push(`${flagText(row)}: takes no value`);
+      } else if (row !== undefined && takesValue(row) && name !== undefined) {
+        index = pushValue(long, row, argv, index, errors);
+      } else {
+        long.push(argument);
+      }
+    } else if (argument.startsWith("-") && argument.length > 1) {
+      index = expandLetters(long, argv, index, errors);
+    } else {
+      long.push(argument);
+    }
+  }
+  return long;
+}
+
+/** `-vv`, `-vMm64`: letters until one takes the rest of the word, or the next word. Returns the last index used. */
+function expandLetters(
+  long: string[],
+  argv: readonly string[],
+  index: number,
+  errors: string[],
+): number {
+  const argument = argv[index]!;
+  for (let at = 1; at < argument.length; at++) {
+    const row = ROW_BY_LETTER.get(argument[at]!);
+    if (row === undefined) {
+      errors.push(`unknown option -${argument[at]}${didYouMean(`-${argument}`, LONG_FLAGS)}`);
+      return index;
+    }
+    if (!takesValue(row)) {
+      long.push(`--${row[0]}`);
+    } else if (at + 1 < argument.length) {
+      long.push(`--${row[0]}=${argument.slice(at + 1)}`);
+      return index;
+    } else {
+      return pushValue(long, row, argv, index, errors);
+    }
+  }
+  return index;
+}
+
+function pushValue(
+  long: string[],
+  row: OptionRow,
+  argv: readonly string[],
+  index: number,
+  errors: string[],
+): number {
+  if (index + 1 >= argv.length) {
+    errors.push(`${flagText(row)}: needs a value${row[3] === "" ? "" : ` (${row[3]})`}`);
+    return index;
+  }
+  long.push(`--${row[0]}=${argv[index + 1]}`);
+  return index + 1;
+}
+
+/** `-p (--port)`, or `--io` where there is no letter. */
+export function flagText(row: OptionRow): string {
+  return row[1] === "" ? `--${row[0]}` : `-${row[1]} (--${row[0]})`;
+}
+
+function unknownFlag(argument: string): string {
+  const flag = argument.replace(/=.*$/s, "");
+  return `unknown option ${flag}${didYouMean(flag, LONG_FLAGS)}`;
+}
+
+function unknownExtended(label: string): string {
+  if (ABSENT_EXTENDED_PREFIXES.some((prefix) => label.startsWith(prefix))) {
+    return `-o ${label}: this version has no such part of memcached`;
+  }
+  return `unknown option -o ${label}${didYouMean(label, EXTENDED_WORDS)}`;
+}

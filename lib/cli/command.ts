@@ -1,0 +1,27 @@
+import license from "../../LICENSE" with { type: "text" };
+import { MEMCACHED_VERSION } from "../version.ts";
+import { parseArguments } from "./argv.ts";
+import { helpText } from "./help.ts";
+import { type ProcessFacts, type ServerOptions, toServerOptions } from "./options.ts";
+
+/** What a command line asks for. */
+export type Command =
+  | { readonly kind: "print"; readonly text: string }
+  | { readonly kind: "refuse"; readonly errors: readonly string[] }
+  | { readonly kind: "serve"; readonly options: ServerOptions };
+
+/** Reads the command line. */
+export function readCommand(argv: readonly string[], facts: ProcessFacts): Command {
+  const parsed = parseArguments(argv);
+  const { values } = parsed;
+  if (values.help) return { kind: "print", text: helpText(facts.version) };
+  if (values.version) return { kind: "print", text: versionText(facts) };
+  if (values.license) return { kind: "print", text: license.trimEnd() };
+  const errors = [...parsed.errors];
+  const options = toServerOptions(parsed, facts, errors);
+  return errors.length > 0 ? { kind: "refuse", errors } : { kind: "serve", options };
+}
+
+function versionText(facts: ProcessFacts): string {
+  return `leased ${facts.version} (speaks memcached ${MEMCACHED_VERSION}; ${facts.runtime})`;
+}

@@ -1,0 +1,71 @@
+import type { Listen, WireProtocol } from "../net/transport.ts";
+
+/** One part of `-l`, taken apart. */
+export interface ListenAddress {
+  readonly hostname: string;
+  /** Where none is given, the ports of `-p` and `-U` count. */
+  readonly port: number | undefined;
+  /** Where none is given, `-B` counts. */
+  readonly protocol: WireProtocol | undefined;
+}
+
+const PROTOCOLS: Readonly<Record<string, WireProtocol>> = {
+  ascii: "ascii",
+  binary: "binary",
+  negotiating: "auto",
+};
+
+/**
+ * Reads `[proto[ascii]:][tag[name]:]host[:port]`, `tag_name_:host`, `[v6]:port`, a bare IPv6 address, or `*`
+ * (memcached doc/protocol.txt and `-h`).
+ *
+ * @throws RangeError with what is wrong.
+ */
+export function readListenAddress(text: string): ListenAddress {
+  let rest = text;
+  let protocol: WireProtocol | undefined;
+  for (;;) {
+    const prefix = /^(?:(notls|proto|tag)(?:\[([^\]]*)\]|_(.*?)_)?:)/.exec(rest);
+    if (prefix === null) break;
+    const [whole, kind, bracketed, underscored] = prefix;
+    const word = bracketed ?? underscored;
+    if (kind === "proto") {
+      protocol = PROTOCOLS[word ?? ""];
+      if (protocol === undefined) {
+        throw new RangeError(`proto must be ${Object.keys(PROTOCOLS).join(", ")}`);
+      }
+    }
+    if (kind === "tag" && (word === undefined || word.length < 1 || word.length > 8)) {
+      throw new RangeError("a tag must have 1 to 8 characters");
+    }
+    rest = rest.slice(whole.length);
+  }
+  const { hostname, port } = readHostAndPort(rest);
+  if (/^(?:btls|mtls)$/.test(hostname)) throw new RangeError("this version has no TLS");
+  if (hostname === "") throw new RangeError("the host is missing");
+  return { hostname: hostname === "*" ? "0.0.0.0" : hostname, port, protocol };
+}
+
+function readHostAndPort(text: string): { hostname: string; port: number | undefined } {
+  const bracketed = /^\[([^\]]+)\](?::(.*))?$/.exec(text);
+  if (bracketed !== null) return { hostname: bracketed[1]!, port: readPort(bracketed[2]) };
+  const colons = text.split(":").length - 1;
+  if (colons !== 1) return { hostname: text, port: undefined }; // a name, or a bare IPv6 address
+  const [hostname, port] = text.split(":") as [string, string];
+  return { hostname, port: readPort(port) };
+}
+
+function readPort(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : NaN;
+  if (!(port <= 65535)) throw new RangeError("the port must be a whole number from 0 to 65535");
+  return port;
+}
+
+/** Whether others than this machine can reach it. */
+export function isPublic(listen: Listen): boolean {
+  if (listen.kind === "unix") return false;
+  const { hostname } = listen;
+  return !(hostname === "localhost" || hostname === "::1" || /^127(?:\.\d+){3}$/.test(hostname) ||
+    /^::ffff:127(?:\.\d+){3}$/i.test(hostname));
+}

@@ -1,0 +1,195 @@
+import type { Settings } from "../../protocol/settings.ts";
+import { type TunableName, TUNABLES } from "../../protocol/tunables.ts";
+import { firstIdAt } from "../../store/ids.ts";
+import { KEY_LENGTH_MAX, type StoreOptions } from "../../store/limits.ts";
+import type { Listen, TransportOptions, WireProtocol } from "../net/transport.ts";
+import type { LogFormat } from "../log.ts";
+import type { ParsedArguments } from "./argv.ts";
+import { type ListenAddress, readListenAddress } from "./listen.ts";
+import { sizeText } from "./values.ts";
+
+/** What this run is like that no option says. */
+export interface ProcessFacts {
+  readonly version: string;
+  /** In one word, like `deno-2.9.6`. */
+  readonly runtime: string;
+  readonly pid: number;
+  /** The wall clock. */
+  readonly unixMs: number;
+  /** Two random numbers in 0..1. */
+  readonly random: readonly [number, number];
+}
+
+export type IoChoice = "auto" | "portable" | "native";
+
+/** Everything the server is started with. */
+export interface ServerOptions {
+  readonly listens: readonly Listen[];
+  readonly io: IoChoice;
+  readonly store: StoreOptions;
+  readonly transport: TransportOptions;
+  /** Ports of 0 in `listens` are not known here yet: the server fills them in. */
+  readonly settings: Settings;
+  /** Values `stats settings` shows and commands may change. */
+  readonly tunables: readonly (readonly [TunableName, number])[];
+  /** "": none. */
+  readonly pidFile: string;
+  readonly logFormat: LogFormat;
+  /** Options that were accepted and mean nothing here. */
+  readonly idle: readonly string[];
+}
+
+/**
+ * Makes the server's options of what the command line says.
+ *
+ * @param errors Gets a sentence for everything that does not fit together.
+ */
+export function toServerOptions(
+  parsed: ParsedArguments,
+  facts: ProcessFacts,
+  errors: string[],
+): ServerOptions {
+  const { values, extended, given } = parsed;
+  const listens = toListens(parsed, errors);
+  const threads = values.threads;
+  const maxconnsFast = extended.maxconns_fast;
+  const idleTimeoutSec = extended.idle_timeout;
+  const wireProtocol = values.protocol as WireProtocol;
+  return {
+    listens,
+    io: values.io as IoChoice,
+    store: toStoreOptions(parsed, facts, errors),
+    transport: {
+      threads,
+      backlog: values["listen-backlog"],
+      maxconnsFast,
+      idleTimeoutSec,
+      sendTimeoutSec: extended.send_timeout,
+    },
+    settings: {
+      version: facts.version,
+      runtime: facts.runtime,
+      pid: facts.pid,
+      connectionsMax: values["conn-limit"],
+      tcpPort: portOf(listens, "tcp"),
+      udpPort: portOf(listens, "udp"),
+      listenAddresses: given.has("listen") ? values.listen.join(",") : null,
+      unixSocketPath: values["unix-socket"] || null,
+      unixSocketMode: values["unix-mask"],
+      verbosity: values.verbose,
+      shutdownEnabled: values["enable-shutdown"],
+      threads,
+      statsDelimiter: values["stats-delimiter"].slice(0, 1) || ":",
+      detailEnabled: given.has("stats-delimiter"),
+      requestsPerEvent: values["max-reqs-per-event"],
+      backlog: values["listen-backlog"],
+      wireProtocol,
+      maxconnsFast,
+      idleTimeoutSec,
+      flushEnabled: !values["disable-flush-all"],
+      dumpEnabled: !values["disable-dumping"],
+      watchEnabled: !values["disable-watch"],
+    },
+    tunables: toTunables(parsed),
+    pidFile: values.pidfile,
+    logFormat: extended.log_format as LogFormat,
+    idle: parsed.idle,
+  };
+}
+
+/** The settings once it is known which ports were bound. */
+export function withPorts(settings: Settings, listens: readonly Listen[]): Settings {
+  return { ...settings, tcpPort: portOf(listens, "tcp"), udpPort: portOf(listens, "udp") };
+}
+
+function portOf(listens: readonly Listen[], kind: "tcp" | "udp"): number {
+  for (const listen of listens) if (listen.kind === kind) return listen.port;
+  return 0;
+}
+
+function toListens(parsed: ParsedArguments, errors: string[]): Listen[] {
+  const { values, given } = parsed;
+  const protocol = values.protocol as WireProtocol;
+  const path = values["unix-socket"];
+  if (path !== "") return [{ kind: "unix", path, mode: values["unix-mask"], protocol }];
+  const udpPort = values["udp-port"];
+  // As memcached does: a UDP port without a TCP port moves both.
+  const tcpPort = udpPort > 0 && !given.has("port") ? udpPort : values.port;
+  const addresses: ListenAddress[] = [];
+  for (const text of values.listen) {
+    try {
+      addresses.push(readListenAddress(text));
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      errors.push(`-l (--listen) ${JSON.stringify(text)}: ${error.message}`);
+    }
+  }
+  const listens: Listen[] = [];
+  for (const { hostname, port, protocol: own } of addresses) {
+    const spoken = own ?? protocol;
+    if (port !== undefined || tcpPort !== 0) {
+      listens.push({ kind: "tcp", hostname, port: Math.max(0, port ?? tcpPort), protocol: spoken });
+    }
+    if (udpPort !== 0) {
+      listens.push({ kind: "udp", hostname, port: Math.max(0, udpPort), protocol: spoken });
+    }
+  }
+  if (listens.length === 0 && addresses.length === values.listen.length) {
+    errors.push("nothing to listen on: -p 0 needs -U (--udp-port) or -s (--unix-socket)");
+  }
+  return listens;
+}
+
+/** An item must fit twice, so that there is always another to evict for it (memcached refuses it too). */
+const ITEMS_IN_MEMORY_LEAST = 2;
+const MEMCACHED_GROWTH_FACTOR = 1.25;
+
+function toStoreOptions(
+  parsed: ParsedArguments,
+  facts: ProcessFacts,
+  errors: string[],
+): StoreOptions {
+  const { values, extended, given } = parsed;
+  const memoryLimitBytes = values["memory-limit"];
+  const slabLayout = extended.slab_layout as StoreOptions["slabLayout"];
+  const itemSizeMost = Math.floor(memoryLimitBytes / ITEMS_IN_MEMORY_LEAST);
+  let itemSizeMaxBytes = values["max-item-size"];
+  if (itemSizeMaxBytes > itemSizeMost) {
+    if (given.has("max-item-size")) {
+      errors.push(
+        `-I (--max-item-size) ${sizeText(itemSizeMaxBytes)}: must be at most half of -m ` +
+          `(--memory-limit), which is ${sizeText(itemSizeMost)}`,
+      );
+    }
+    itemSizeMaxBytes = itemSizeMost;
+  }
+  if (values["slab-min-size"] > itemSizeMaxBytes - KEY_LENGTH_MAX) {
+    errors.push(
+      `-n (--slab-min-size) ${values["slab-min-size"]}: must be below -I (--max-item-size), ` +
+        `which is ${sizeText(itemSizeMaxBytes)}`,
+    );
+  }
+  return {
+    memoryLimitBytes,
+    itemSizeMaxBytes,
+    evictions: !values["disable-evictions"],
+    casEnabled: !values["disable-cas"],
+    growthFactor: given.has("slab-growth-factor") || slabLayout === "leased"
+      ? values["slab-growth-factor"]
+      : MEMCACHED_GROWTH_FACTOR,
+    chunkSizeMin: values["slab-min-size"],
+    slabLayout,
+    connectionsMax: values["conn-limit"],
+    threads: values.threads,
+    startedUnixSec: Math.floor(facts.unixMs / 1000),
+    firstId: firstIdAt(facts.unixMs, facts.random[0]),
+    hashSeed: (facts.random[1] * 2 ** 32) | 0,
+  };
+}
+
+/** What `-o` says about settings that do nothing here, so that `stats settings` repeats it. */
+function toTunables(parsed: ParsedArguments): (readonly [TunableName, number])[] {
+  const extended: Readonly<Record<string, unknown>> = parsed.extended;
+  const named = TUNABLES.filter(([name]) => parsed.given.has(name) && name in extended);
+  return named.map(([name]) => [name, Number(extended[name])] as const);
+}

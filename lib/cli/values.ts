@@ -1,0 +1,110 @@
+import { closestString } from "@std/text/closest-string";
+import { levenshteinDistance } from "@std/text/levenshtein-distance";
+import type { OptionRow } from "./option_table.ts";
+
+export type OptionValue = boolean | number | string | readonly string[];
+
+/** A value that an option does not take. The message says what it must be: "must be 1..65535". */
+export class ValueError extends Error {
+  override readonly name = "ValueError";
+}
+
+const KIB = 1024;
+const SIZE_UNITS: Readonly<Record<string, number>> = {
+  b: 1,
+  k: KIB,
+  m: KIB ** 2,
+  g: KIB ** 3,
+};
+
+/**
+ * Reads what stands after an option that takes a value.
+ *
+ * @throws ValueError when the text is not of the row's kind or range.
+ */
+export function readValue(row: OptionRow, text: string): OptionValue {
+  const [, , kind, unit] = row;
+  if (text === "") throw new ValueError("needs a value");
+  switch (kind) {
+    case "whole":
+    case "level":
+      return inRange(row, /^-?\d+$/.test(text) ? Number(text) : NaN);
+    case "octal":
+      return inRange(row, /^[0-7]+$/.test(text) ? parseInt(text, 8) : NaN);
+    case "real":
+      return inRange(row, /^\d*\.?\d+$|^\d+\.$/.test(text) ? Number(text) : NaN);
+    case "mib":
+      return inRange(row, readSize(text, SIZE_UNITS.m!));
+    case "bytes":
+      return inRange(row, readSize(text, 1));
+    case "choice":
+      if (!unit.split("|").includes(text)) throw new ValueError(`must be ${rangeText(row)}`);
+      return text;
+    case "list":
+      return text.split(/[,;]/).filter((part) => part !== "");
+    default:
+      return text;
+  }
+}
+
+/** `64`, `64m`, `1g`, `1.5g`, `512kb`, in bytes; NaN when it is no size. */
+function readSize(text: string, bareUnitBytes: number): number {
+  const match = /^(\d+(?:\.\d+)?)([kmg]?)b?$/i.exec(text);
+  if (match === null) return NaN;
+  const unitBytes = match[2] === "" ? bareUnitBytes : SIZE_UNITS[match[2]!.toLowerCase()]!;
+  return Math.floor(Number(match[1]) * unitBytes);
+}
+
+function inRange(row: OptionRow, value: number): number {
+  const [, , , , least, most] = row;
+  if (Number.isNaN(value) || value < least || value > most) {
+    throw new ValueError(`must be ${rangeText(row)}`);
+  }
+  return value;
+}
+
+/** What values a row takes, to stand after "must be". */
+export function rangeText(row: OptionRow): string {
+  const [, , kind, unit, least, most] = row;
+  switch (kind) {
+    case "octal":
+      return `an octal number, ${least.toString(8)} to ${most.toString(8)}`;
+    case "mib":
+      return `a size from ${sizeText(least)} to ${sizeText(most)} (a bare number counts MiB)`;
+    case "bytes":
+      return `a size from ${sizeText(least)} to ${sizeText(most)} (a bare number counts bytes)`;
+    case "real":
+      return `a number from ${least} to ${most}`;
+    case "choice":
+      return orList(unit.split("|"));
+    default:
+      return `a whole number from ${least} to ${most}`;
+  }
+}
+
+/** `64m`, `1g`, `1000`. */
+export function sizeText(bytes: number): string {
+  for (const unit of ["g", "m", "k"]) {
+    const unitBytes = SIZE_UNITS[unit]!;
+    if (bytes >= unitBytes && bytes % unitBytes === 0) return `${bytes / unitBytes}${unit}`;
+  }
+  return String(bytes);
+}
+
+function orList(words: readonly string[]): string {
+  return words.length === 1
+    ? words[0]!
+    : `${words.slice(0, -1).join(", ")} or ${words[words.length - 1]}`;
+}
+
+/** `; did you mean --port or --protocol?`, or nothing when no word is near. */
+export function didYouMean(word: string, words: readonly string[]): string {
+  const bare = word.replace(/^-+/, "");
+  if (bare.length < 2 || words.length === 0) return "";
+  const closest = closestString(word, words);
+  const distance = levenshteinDistance(word, closest);
+  const near = distance <= Math.max(2, Math.floor(bare.length / 3)) && distance < bare.length;
+  const longer = words.filter((candidate) => bare.length >= 3 && candidate.startsWith(word));
+  const candidates = new Set([...(near ? [closest] : []), ...longer.slice(0, 2)]);
+  return candidates.size === 0 ? "" : `; did you mean ${[...candidates].join(" or ")}?`;
+}

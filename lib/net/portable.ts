@@ -1,0 +1,276 @@
+import { Conversation } from "../../protocol/conversation.ts";
+import type { ThreadContext } from "../../protocol/thread_context.ts";
+import { ConnectionKind, NO_OWNER, type OwnerId } from "../../store/connections.ts";
+import { CONTROL } from "../../store/memory.ts";
+import { STAT } from "../../store/stats.ts";
+import type { Life } from "../server/life.ts";
+import { LifePhase } from "../server/life.ts";
+import { ConnectionBuffers, PortableConnection } from "./portable_connection.ts";
+import { openSocket, type PortablePart } from "./portable_host.ts";
+import {
+  ACCEPT_PAUSE_MS,
+  DRAIN_GRACE_MS,
+  DRAIN_MS_MAX,
+  listenerName,
+  statsAddressText,
+  type TcpListen,
+  TOO_MANY_CONNECTIONS,
+  type Transport,
+  type TransportThread,
+  type UnixListen,
+} from "./transport.ts";
+import { UdpServer } from "./udp_server.ts";
+import { setSocketMode } from "./unix_socket.ts";
+
+const SWEEP_MS = 1000;
+/** What accept fails with when descriptors or memory for sockets are out: it may work again later. */
+const SCARCITY_CODES = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
+
+/** The transport on `Deno.listen`: works wherever Deno does. */
+export class PortableTransport implements Transport {
+  readonly #context: TransportThread;
+  readonly #thread: ThreadContext;
+  readonly #life: Life;
+  readonly #buffers = new ConnectionBuffers();
+  readonly #connections = new Set<PortableConnection>();
+  readonly #listeners: Deno.Listener[] = [];
+  readonly #udp: UdpServer[] = [];
+  /** What to wait for at the end: accepting loops and connections. */
+  readonly #tasks = new Set<Promise<void>>();
+  #accepting = true;
+  #scarcityReported = false;
+
+  constructor(context: TransportThread) {
+    this.#context = context;
+    this.#thread = context.thread;
+    this.#life = context.life;
+  }
+
+  open(): void {
+    const { backlog, threads } = this.#context.options;
+    for (const listen of (this.#context.part as PortablePart).listens) {
+      const socket = openSocket(listen, backlog, threads > 1);
+      if (listen.kind === "udp") {
+        this.#udp.push(new UdpServer(socket as Deno.DatagramConn, listen, this.#context));
+        continue;
+      }
+      if (listen.kind === "unix") setSocketMode(listen);
+      this.#listeners.push(socket as Deno.Listener);
+      this.#run(this.#accept(socket as Deno.Listener, listen));
+    }
+  }
+
+  async serve(): Promise<void> {
+    for (const udp of this.#udp) this.#run(udp.serve());
+    const sweep = setInterval(() => this.#sweep(), SWEEP_MS);
+    const { threadIndex } = this.#context;
+    for (;;) {
+      const rings = this.#life.rings(threadIndex);
+      if (this.#life.phase !== LifePhase.RUNNING) break;
+      await this.#life.rung(threadIndex, rings);
+    }
+    this.#accepting = false;
+    for (const listener of this.#listeners) listener.close();
+    if (this.#life.phase === LifePhase.DRAINING) await this.#drain();
+    for (const udp of this.#udp) udp.close();
+    for (const connection of this.#connections) connection.close();
+    await Promise.all(this.#tasks);
+    clearInterval(sweep);
+  }
+
+  /** Lets connections answer what is under way. */
+  async #drain(): Promise<void> {
+    await this.#ended(DRAIN_GRACE_MS);
+    for (const connection of this.#connections) connection.finish();
+    await this.#ended(DRAIN_MS_MAX);
+  }
+
+  /** Resolves when no connection is left, after `ms`, or when the process shall stop at once. */
+  async #ended(ms: number): Promise<void> {
+    const stepMs = 10;
+    for (let passed = 0; passed < ms; passed += stepMs) {
+      if (this.#connections.size === 0 || this.#life.phase === LifePhase.STOPPING) return;
+      await pause(stepMs);
+    }
+  }
+
+  /** Keeps a task to wait for at the end. One that fails takes the process down. */
+  #run(task: Promise<void>): void {
+    this.#tasks.add(task);
+    task.then(() => this.#tasks.delete(task));
+  }
+
+  // --- accepting ---------------------------------------------------------------------------------
+
+  async #accept(listener: Deno.Listener, listen: TcpListen | UnixListen): Promise<void> {
+    const name = listenerName(listen);
+    while (this.#accepting) {
+      if (!this.#context.options.maxconnsFast) await this.#untilRoom();
+      let socket: Deno.Conn;
+      try {
+        socket = await listener.accept();
+      } catch (error) {
+        if (!this.#accepting) return;
+        const code = (error as { code?: string }).code ?? "";
+        // Anything else concerns the one connection that was to be accepted.
+        if (SCARCITY_CODES.has(code)) await this.#pauseAccepting(code);
+        continue;
+      }
+      this.#adopt(socket, listen, name);
+    }
+  }
+
+  /** Waits until a connection may be accepted under `no_maxconns_fast`. */
+  async #untilRoom(): Promise<void> {
+    const { connections } = this.#thread;
+    if (connections.openCount < connections.rows) return;
+    await this.#withoutAccepting(async () => {
+      while (this.#accepting && connections.openCount >= connections.rows) {
+        await pause(ACCEPT_PAUSE_MS);
+      }
+    });
+  }
+
+  async #pauseAccepting(code: string): Promise<void> {
+    if (!this.#scarcityReported) {
+      this.#scarcityReported = true;
+      this.#context.report({
+        level: "warning",
+        event: "accept_failed",
+        message:
+          `cannot accept connections for now: ${code}; raise the limit of open files or lower -c`,
+      });
+    }
+    await this.#withoutAccepting(() => pause(ACCEPT_PAUSE_MS));
+  }
+
+  async #withoutAccepting(wait: () => Promise<void>): Promise<void> {
+    const startMs = performance.now();
+    this.#life.pauseAccepting();
+    await wait();
+    this.#life.resumeAccepting();
+    const { cache, memory } = this.#thread;
+    cache.enter();
+    memory.counters[STAT.listen_disabled_num]! += 1;
+    memory.counters[STAT.time_in_listen_disabled_us]! += Math.round(
+      (performance.now() - startMs) * 1000,
+    );
+    cache.leave();
+  }
+
+  #adopt(socket: Deno.Conn, listen: TcpListen | UnixListen, listener: string): void {
+    const thread = this.#thread;
+    const isTcp = listen.kind === "tcp";
+    const peer = isTcp ? peerName(socket.remoteAddr as Deno.NetAddr) : listener;
+    const id = this.#enter(isTcp ? ConnectionKind.TCP : ConnectionKind.UNIX, peer, listener);
+    if (id === NO_OWNER) {
+      this.#run(refuse(socket));
+      this.#reportConnection("connection_refused", `${peer}: too many connections`);
+      return;
+    }
+    if (isTcp) prepareTcp(socket as Deno.TcpConn);
+    const conversation = new Conversation(thread, id, { protocol: listen.protocol });
+    const connection = new PortableConnection(
+      socket,
+      id,
+      isTcp,
+      thread,
+      conversation,
+      this.#buffers,
+    );
+    this.#connections.add(connection);
+    this.#reportConnection("connection_opened", peer);
+    this.#run(this.#serveConnection(connection, peer));
+  }
+
+  /** Counts a connection and gives it a row. */
+  #enter(kind: ConnectionKind, peer: string, listener: string): OwnerId {
+    const { cache, connections, memory } = this.#thread;
+    cache.enter();
+    const nowSec = memory.control[CONTROL.NOW_SEC]!;
+    const id = connections.open(kind, this.#context.threadIndex, peer, listener, nowSec);
+    const counter = id === NO_OWNER ? STAT.rejected_connections : STAT.total_connections;
+    memory.counters[counter]! += 1;
+    cache.leave();
+    return id;
+  }
+
+  async #serveConnection(connection: PortableConnection, peer: string): Promise<void> {
+    await connection.serve();
+    this.#connections.delete(connection);
+    const { cache, connections } = this.#thread;
+    cache.enter();
+    connections.close(connection.id);
+    cache.leave();
+    this.#reportConnection("connection_closed", peer);
+  }
+
+  #reportConnection(event: string, message: string): void {
+    if (this.#thread.tunables.get("verbosity") < 2) return;
+    this.#context.report({
+      level: "debug",
+      event,
+      message: `${event.replace("_", " ")}: ${message}`,
+    });
+  }
+
+  // --- once a second -----------------------------------------------------------------------------
+
+  /** Closes connections that are idle for too long, and those whose peer does not read. */
+  #sweep(): void {
+    const { idleTimeoutSec, sendTimeoutSec } = this.#context.options;
+    const { cache, memory } = this.#thread;
+    const nowSec = memory.control[CONTROL.NOW_SEC]!;
+    let kicked = 0;
+    for (const connection of this.#connections) {
+      if (connection.stalledSince(nowSec - sendTimeoutSec)) {
+        connection.close();
+        this.#context.report({
+          level: "info",
+          event: "connection_stalled",
+          message: `a connection took nothing of its replies for ${sendTimeoutSec} s; closed`,
+        });
+      } else if (
+        idleTimeoutSec > 0 && connection.kickable &&
+        connection.idleSince(nowSec - idleTimeoutSec)
+      ) {
+        connection.close();
+        kicked++;
+      }
+    }
+    if (kicked === 0) return;
+    cache.enter();
+    memory.counters[STAT.idle_kicks]! += kicked;
+    cache.leave();
+  }
+}
+
+function peerName(address: Deno.NetAddr): string {
+  return statsAddressText(
+    address.transport === "udp" ? "udp" : "tcp",
+    address.hostname,
+    address.port,
+  );
+}
+
+function prepareTcp(socket: Deno.TcpConn): void {
+  try {
+    socket.setNoDelay(true);
+    socket.setKeepAlive(true);
+  } catch {
+    // The peer is gone already; reading will tell.
+  }
+}
+
+async function refuse(socket: Deno.Conn): Promise<void> {
+  try {
+    await socket.write(TOO_MANY_CONNECTIONS);
+  } catch {
+    // It did not wait for the answer.
+  }
+  socket.close();
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

@@ -1,0 +1,192 @@
+import { type Conversation, ConversationState } from "../../protocol/conversation.ts";
+import type { ThreadContext } from "../../protocol/thread_context.ts";
+import { Activity, type OwnerId } from "../../store/connections.ts";
+import { INPUT_BYTES, PENDING_BYTES_MAX, REPLY_BYTES } from "../../store/limits.ts";
+import { CONTROL } from "../../store/memory.ts";
+import { BufferPool } from "./buffer_pool.ts";
+
+// Hot path, as far as the runtime's sockets allow: a read and a write each cost promises of their own.
+
+/** What an idle connection reads into. It holds some fifty requests for single keys. */
+const SMALL_READ_BYTES = 2048;
+/** What a busy one reads into: the input region, less what may be left over from before. */
+const LARGE_READ_BYTES = INPUT_BYTES - PENDING_BYTES_MAX;
+/** A connection gives its large buffer back after this many reads in a row that a small one could have held. */
+const SMALL_READS_BEFORE_SHRINKING = 16;
+const LARGE_READ_BUFFERS_MAX = 128;
+const SMALL_REPLY_BYTES = 16 * 1024;
+
+/** The buffers of one thread's connections. */
+export class ConnectionBuffers {
+  readonly reads: BufferPool = new BufferPool(LARGE_READ_BYTES, 16, LARGE_READ_BUFFERS_MAX);
+  readonly smallReplies: BufferPool = new BufferPool(SMALL_REPLY_BYTES, 64);
+  readonly largeReplies: BufferPool = new BufferPool(REPLY_BYTES, 8);
+}
+
+/**
+ * One connection: reads, lets the conversation execute what came, and sends the replies before it reads again. So a peer that
+ * sends and never reads costs one reply buffer and what it sent in one read.
+ */
+export class PortableConnection {
+  readonly id: OwnerId;
+  /** Whether `idle_timeout` applies to its kind. */
+  readonly kickable: boolean;
+  readonly #socket: Deno.Conn;
+  readonly #thread: ThreadContext;
+  readonly #conversation: Conversation;
+  readonly #buffers: ConnectionBuffers;
+  #readBuffer: Uint8Array<ArrayBuffer> = new Uint8Array(SMALL_READ_BYTES);
+  #smallBuffer = this.#readBuffer;
+  #smallReads = 0;
+  /** What was received and not consumed. */
+  #rest: Uint8Array | null = null;
+  /** Since when the peer has taken nothing, on the store's clock; 0: nothing is being sent. */
+  #sendingSinceSec = 0;
+  #closing = false;
+  #closed = false;
+
+  constructor(
+    socket: Deno.Conn,
+    id: OwnerId,
+    kickable: boolean,
+    thread: ThreadContext,
+    conversation: Conversation,
+    buffers: ConnectionBuffers,
+  ) {
+    this.#socket = socket;
+    this.id = id;
+    this.kickable = kickable;
+    this.#thread = thread;
+    this.#conversation = conversation;
+    this.#buffers = buffers;
+  }
+
+  /** Whether it waits for a command, and has since before `instantSec`. */
+  idleSince(instantSec: number): boolean {
+    return this.#sendingSinceSec === 0 && this.#conversation.idle &&
+      this.#thread.connections.seenAtSec(this.id) < instantSec;
+  }
+
+  /** Whether the peer has taken nothing of its replies since before `instantSec`. */
+  stalledSince(instantSec: number): boolean {
+    return this.#sendingSinceSec !== 0 && this.#sendingSinceSec < instantSec;
+  }
+
+  /** Closes now; what is being read or sent fails. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    try {
+      this.#socket.close();
+    } catch {
+      // It was closed by its peer.
+    }
+  }
+
+  /** Closes when the replies under way have been sent, or now when there are none. */
+  finish(): void {
+    this.#closing = true;
+    if (this.#sendingSinceSec === 0) this.close();
+  }
+
+  /** Serves to the end. Never rejects for what the peer does. */
+  async serve(): Promise<void> {
+    try {
+      await this.#serve();
+    } catch (error) {
+      if (!isConnectionError(error)) throw error;
+    } finally {
+      this.close();
+      this.#conversation.end();
+      if (this.#readBuffer !== this.#smallBuffer) this.#buffers.reads.give(this.#readBuffer);
+    }
+  }
+
+  async #serve(): Promise<void> {
+    const { input, reply, connections, memory } = this.#thread;
+    const conversation = this.#conversation;
+    while (!this.#closing) {
+      const received = await this.#socket.read(this.#readBuffer);
+      if (received === null) return;
+      connections.seen(this.id, memory.control[CONTROL.NOW_SEC]!);
+      let end = this.#presentRest();
+      const buffer = this.#readBuffer;
+      input.bytes.set(received === buffer.length ? buffer : buffer.subarray(0, received), end);
+      end += received;
+      this.#resizeReads(received);
+      for (;;) {
+        reply.reset();
+        const at = conversation.feed(0, end);
+        if (at < end) this.#rest = input.bytes.slice(at, end);
+        const { state } = conversation;
+        if (reply.length > 0) await this.#send(state);
+        if (state === ConversationState.CLOSING) return;
+        if (state === ConversationState.NEEDS_INPUT) break;
+        end = this.#presentRest();
+      }
+    }
+  }
+
+  /** Puts what was left over back to the start of the input. Returns where it ends. */
+  #presentRest(): number {
+    const rest = this.#rest;
+    if (rest === null) return 0;
+    this.#rest = null;
+    this.#thread.input.bytes.set(rest);
+    return rest.length;
+  }
+
+  /**
+   * Sends the reply buffer. It belongs to all connections of the thread, and the socket may take its time, so the bytes
+   * are moved out of it first.
+   */
+  async #send(state: ConversationState): Promise<void> {
+    const { reply, connections, memory } = this.#thread;
+    const { length } = reply;
+    const pool = length <= SMALL_REPLY_BYTES
+      ? this.#buffers.smallReplies
+      : this.#buffers.largeReplies;
+    const buffer = pool.take()!;
+    buffer.set(reply.region.bytes.subarray(0, length));
+    connections.setActivity(
+      this.id,
+      state === ConversationState.CLOSING ? Activity.CLOSING : Activity.WRITING,
+    );
+    for (let sent = 0; sent < length;) {
+      this.#sendingSinceSec = memory.control[CONTROL.NOW_SEC]!;
+      sent += await this.#socket.write(buffer.subarray(sent, length));
+    }
+    this.#sendingSinceSec = 0;
+    connections.setActivity(this.id, Activity.READING);
+    // After a failure the buffer is left to the collector: the socket may still look at it.
+    pool.give(buffer);
+  }
+
+  /** Chooses the buffer of the next read by how much this one brought. */
+  #resizeReads(received: number): void {
+    if (this.#readBuffer === this.#smallBuffer) {
+      if (received === SMALL_READ_BYTES) {
+        this.#readBuffer = this.#buffers.reads.take() ?? this.#smallBuffer;
+        this.#smallReads = 0;
+      }
+    } else if (received > SMALL_READ_BYTES) {
+      this.#smallReads = 0;
+    } else if (++this.#smallReads >= SMALL_READS_BEFORE_SHRINKING) {
+      this.#buffers.reads.give(this.#readBuffer);
+      this.#readBuffer = this.#smallBuffer;
+    }
+  }
+}
+
+/** Whether an error is the end of a connection, by its peer or by `close`. */
+function isConnectionError(error: unknown): boolean {
+  return error instanceof Deno.errors.ConnectionReset ||
+    error instanceof Deno.errors.ConnectionAborted ||
+    error instanceof Deno.errors.BrokenPipe ||
+    error instanceof Deno.errors.BadResource ||
+    error instanceof Deno.errors.Interrupted ||
+    error instanceof Deno.errors.TimedOut ||
+    error instanceof Deno.errors.NotConnected ||
+    error instanceof Deno.errors.UnexpectedEof ||
+    (error instanceof Error && "code" in error); // any other error of the operating system
+}

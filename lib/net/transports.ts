@@ -1,0 +1,41 @@
+import type { Life } from "../server/life.ts";
+import { PortableTransport } from "./portable.ts";
+import { bindPortable } from "./portable_host.ts";
+import type {
+  Listen,
+  Transport,
+  TransportHost,
+  TransportOptions,
+  TransportThread,
+} from "./transport.ts";
+
+export type TransportName = TransportHost["name"];
+
+/** Which transport `--io` comes to here. */
+export function chooseTransport(io: "auto" | TransportName): TransportName {
+  return io === "native" ? "native" : "portable";
+}
+
+/** Whether a transport serves this kind of listener; what it does not is served by a portable thread beside it. */
+export function serves(name: TransportName, listen: Listen): boolean {
+  return name === "portable" || listen.kind !== "udp";
+}
+
+/**
+ * On the main thread: takes the addresses.
+ *
+ * @throws ListenError when one cannot be had.
+ */
+export function bindTransport(
+  _name: TransportName,
+  listens: readonly Listen[],
+  options: TransportOptions,
+  life: Life,
+): Promise<TransportHost> {
+  return bindPortable(listens, options, life);
+}
+
+/** On a worker: what serves the connections. */
+export function createTransport(_name: TransportName, side: TransportThread): Transport {
+  return new PortableTransport(side);
+}

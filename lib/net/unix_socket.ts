@@ -1,0 +1,49 @@
+import { ListenError, type UnixListen } from "./transport.ts";
+
+/**
+ * Makes the path of a Unix socket free: the file of a server that is gone is removed.
+ *
+ * @throws ListenError when a server answers there, or when the file is no socket.
+ */
+export async function claimSocketPath(listen: UnixListen): Promise<void> {
+  const { path } = listen;
+  let file: Deno.FileInfo;
+  try {
+    file = Deno.lstatSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return;
+    throw error;
+  }
+  if (!file.isSocket) {
+    throw new ListenError(listen, "EEXIST", "there is a file that is no socket");
+  }
+  if (await answers(path)) {
+    throw new ListenError(listen, "EADDRINUSE", "another server listens there");
+  }
+  Deno.removeSync(path);
+}
+
+async function answers(path: string): Promise<boolean> {
+  try {
+    const connection = await Deno.connect({ transport: "unix", path });
+    connection.close();
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) throw error;
+    return false;
+  }
+}
+
+/** Gives the socket file its mode; between bind and here it has what the umask leaves. */
+export function setSocketMode(listen: UnixListen): void {
+  Deno.chmodSync(listen.path, listen.mode);
+}
+
+/** Removes the socket file at the end. Somebody else may have done so. */
+export function removeSocketFile(listen: UnixListen): void {
+  try {
+    if (Deno.lstatSync(listen.path).isSocket) Deno.removeSync(listen.path);
+  } catch {
+    // It is gone, or not ours to remove.
+  }
+}

@@ -1,0 +1,202 @@
+import { Tunables } from "../../protocol/tunables.ts";
+import type { SharedState } from "../../protocol/thread_context.ts";
+import { Cache } from "../../store/cache.ts";
+import { ConnectionTable } from "../../store/connections.ts";
+import { createSharedMemory, Memory } from "../../store/memory.ts";
+import { ExitCode, refuseUsage } from "../cli/exit.ts";
+import { isPublic } from "../cli/listen.ts";
+import { type ServerOptions, withPorts } from "../cli/options.ts";
+import { missingPermissions } from "../cli/permissions.ts";
+import { sizeText } from "../cli/values.ts";
+import { configureLog, logConnection, logProcess, writeStderr } from "../log.ts";
+import {
+  DRAIN_MS_MAX,
+  type Listen,
+  listenerName,
+  ListenError,
+  listenText,
+} from "../net/transport.ts";
+import { chooseTransport, type TransportName } from "../net/transports.ts";
+import { portFilePath, removePidFile, writePidFile, writePortFile } from "./files.ts";
+import { type Crew, crewFor } from "./crew.ts";
+import { Life, LifePhase } from "./life.ts";
+import { Stop } from "./stop.ts";
+import { ThreadError, Threads } from "./threads.ts";
+import { Ticker } from "./ticker.ts";
+
+/** Beyond the time threads take at most to drain. */
+const DRAIN_MARGIN_MS = 1000;
+
+/**
+ * Runs the server until it is told to stop.
+ *
+ * @param argv As it was started, for messages.
+ * @returns The status to exit with.
+ */
+export async function serve(options: ServerOptions, argv: readonly string[]): Promise<ExitCode> {
+  configureLog(options.logFormat, options.settings.verbosity);
+  const missing = missingPermissions(options, argv);
+  if (missing !== null) {
+    for (const purpose of missing.purposes) writeStderr(`leased: not permitted to ${purpose}`);
+    writeStderr(`leased: this line permits what is needed, and no more:`);
+    writeStderr(`  ${missing.command}`);
+    return ExitCode.NO_PERMISSION;
+  }
+  try {
+    return await run(options);
+  } catch (error) {
+    if (error instanceof ListenError || error instanceof ThreadError) {
+      logProcess("fatal", "cannot_start", failureText(error));
+      return ExitCode.OS_ERROR;
+    }
+    if (error instanceof RangeError) return refuseUsage([error.message]);
+    throw error;
+  }
+}
+
+async function run(options: ServerOptions): Promise<ExitCode> {
+  const startMs = performance.now();
+  const name = chooseTransport(options.io);
+  const lifeShared = Life.createShared(options.transport.threads + 1);
+  const life = new Life(lifeShared);
+  const crew = await crewFor(name, options, life);
+  const cleanUp = (): void => {
+    crew.close();
+    if (options.pidFile !== "") removePidFile(options.pidFile);
+  };
+  const endAtOnce = (status: number): never => {
+    cleanUp();
+    Deno.exit(status);
+  };
+  try {
+    const stop = new Stop(endAtOnce);
+    const threads = new Threads({
+      shutdown: () => stop.request("shutdown command", ExitCode.OK),
+      event: ({ level, event, message }) => logConnection(level, event, message),
+      died: (reason) => {
+        logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`);
+        endAtOnce(ExitCode.SOFTWARE);
+      },
+    });
+    const store = makeStore(options, crew.listens);
+    await startThreads(threads, crew, options, store.shared, lifeShared);
+    const ticker = new Ticker(store.cache, startMs);
+    ticker.start();
+    stop.listenToSignals();
+    announce(options, crew.listens, name);
+    await stop.requested;
+    await drain(life, crew, threads);
+    ticker.stop();
+    return ExitCode.OK;
+  } finally {
+    cleanUp();
+  }
+}
+
+/** Makes the memory that the threads share, an empty store in it. */
+function makeStore(
+  options: ServerOptions,
+  listens: readonly Listen[],
+): { shared: SharedState; cache: Cache } {
+  const shared: SharedState = {
+    memory: createSharedMemory(options.store),
+    tunables: Tunables.createShared(options.settings),
+  };
+  const tunables = new Tunables(shared.tunables);
+  for (const [name, value] of options.tunables) tunables.set(name, value);
+  const connections = new ConnectionTable(shared.memory.connections);
+  for (const listen of listens) connections.addListener(listenerName(listen));
+  return { shared, cache: Cache.format(new Memory(shared.memory)) };
+}
+
+async function startThreads(
+  threads: Threads,
+  crew: Crew,
+  options: ServerOptions,
+  shared: SharedState,
+  life: SharedArrayBuffer,
+): Promise<void> {
+  const settings = withPorts(options.settings, crew.listens);
+  const ready = crew.members.map(({ transport, part }, threadIndex) =>
+    threads.start({
+      threadIndex,
+      transport,
+      part,
+      transportOptions: options.transport,
+      settings,
+      shared,
+      life,
+    })
+  );
+  await Promise.all(ready);
+}
+
+/** Says that it runs, and what whoever started it should know. */
+function announce(options: ServerOptions, listens: readonly Listen[], name: TransportName): void {
+  const { settings, store, transport, pidFile } = options;
+  const addresses = listens.map(listenText);
+  const memory = sizeText(store.memoryLimitBytes);
+  const threads = transport.threads === 1 ? "1 thread" : `${transport.threads} threads`;
+  logProcess(
+    "info",
+    "listening",
+    `leased ${settings.version} listens on ${addresses.join(", ")}; ${memory} of memory, ` +
+      `${threads}, ${name} transport, ${settings.runtime}, pid ${settings.pid}`,
+    {
+      version: settings.version,
+      runtime: settings.runtime,
+      pid: settings.pid,
+      addresses,
+      memoryBytes: store.memoryLimitBytes,
+      threads: transport.threads,
+      transport: name,
+    },
+  );
+  if (options.idle.length > 0) {
+    logProcess(
+      "info",
+      "options_without_effect",
+      `accepted, and without effect here: ${options.idle.join(", ")}`,
+      { options: options.idle },
+    );
+  }
+  const open = listens.filter(isPublic);
+  if (open.length > 0) {
+    logProcess(
+      "warning",
+      "public_address",
+      `other machines can reach ${
+        open.map(listenText).join(", ")
+      }, and nobody is asked for a password: ` +
+        `keep strangers out by a firewall, or listen on 127.0.0.1`,
+    );
+  }
+  warn("pid_file", pidFile === "" ? null : writePidFile(pidFile, settings.pid));
+  const portFile = portFilePath();
+  warn("port_file", portFile === "" ? null : writePortFile(portFile, listens));
+}
+
+function warn(event: string, problem: string | null): void {
+  if (problem !== null) logProcess("warning", event, problem);
+}
+
+/** Lets the threads answer what is under way, and waits until they have ended. */
+async function drain(life: Life, crew: Crew, threads: Threads): Promise<void> {
+  life.phase = LifePhase.DRAINING;
+  crew.wake();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const tooLate = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, DRAIN_MS_MAX + DRAIN_MARGIN_MS);
+  });
+  await Promise.race([threads.ended(), tooLate]);
+  clearTimeout(timer);
+}
+
+function failureText(error: ListenError | ThreadError): string {
+  if (!(error instanceof ListenError)) return error.message;
+  const { listen, code, message } = error;
+  if (code !== "EADDRINUSE" || listen.kind === "unix") return message;
+  const [flag, family] = listen.kind === "udp" ? ["-U", "-u"] : ["-p", "-t"];
+  return `${message}; \`ss ${family}lnp 'sport = :${listen.port}'\` shows who has it, ` +
+    `${flag} chooses another port`;
+}

@@ -1,0 +1,50 @@
+import { logConnection, logProcess } from "../log.ts";
+
+/** Numbers of the signals, for exit statuses. */
+const STOPPING_SIGNALS = { SIGINT: 2, SIGTERM: 15, SIGUSR1: 10 } as const;
+const SIGNAL_STATUS_BASE = 128;
+
+/** Waits for the reason to stop: a signal, or a client's `shutdown`. The second one ends the process at once. */
+export class Stop {
+  readonly #requested = Promise.withResolvers<void>();
+  readonly #atOnce: (status: number) => never;
+  #count = 0;
+
+  /** @param atOnce Ends the process without waiting for anything. */
+  constructor(atOnce: (status: number) => never) {
+    this.#atOnce = atOnce;
+  }
+
+  /** Resolves when the process shall stop. */
+  get requested(): Promise<void> {
+    return this.#requested.promise;
+  }
+
+  listenToSignals(): void {
+    for (const [signal, number] of Object.entries(STOPPING_SIGNALS)) {
+      addSignal(signal as Deno.Signal, () => this.request(signal, SIGNAL_STATUS_BASE + number));
+    }
+    addSignal("SIGHUP", () => {
+      logConnection("info", "hangup_ignored", "SIGHUP: there is nothing to read again");
+    });
+  }
+
+  /** @param statusAtOnce What to exit with when this is not the first request. */
+  request(reason: string, statusAtOnce: number): void {
+    this.#count++;
+    if (this.#count > 1) {
+      logProcess("warning", "stopping_at_once", `${reason} again: stopping at once`);
+      this.#atOnce(statusAtOnce);
+    }
+    logProcess("info", "stopping", `${reason}: stopping when what is under way has been answered`);
+    this.#requested.resolve();
+  }
+}
+
+function addSignal(signal: Deno.Signal, listener: () => void): void {
+  try {
+    Deno.addSignalListener(signal, listener);
+  } catch {
+    // This operating system has no such signal.
+  }
+}

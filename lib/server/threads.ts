@@ -1,0 +1,68 @@
+import type { TransportEvent } from "../net/transport.ts";
+import type { WorkerMessage, WorkerStart } from "./messages.ts";
+
+/** What the threads tell the process. */
+export interface ThreadEvents {
+  /** A client asked the process to end. */
+  shutdown(): void;
+  event(event: TransportEvent): void;
+  /** A thread died of an error: the store may be half changed. */
+  died(reason: string): void;
+}
+
+/** A worker could not begin. */
+export class ThreadError extends Error {
+  override readonly name = "ThreadError";
+}
+
+/** The workers that serve connections. */
+export class Threads {
+  readonly #workers: Worker[] = [];
+  readonly #ended: Promise<void>[] = [];
+  readonly #events: ThreadEvents;
+
+  constructor(events: ThreadEvents) {
+    this.#events = events;
+  }
+
+  /**
+   * Starts a worker.
+   *
+   * @returns Resolves when it accepts connections; rejects with a ThreadError when it cannot.
+   */
+  start(start: WorkerStart): Promise<void> {
+    const worker = new Worker(new URL("./worker.ts", import.meta.url), {
+      type: "module",
+      name: `leased-${start.threadIndex}`,
+    });
+    this.#workers.push(worker);
+    const ended = Promise.withResolvers<void>();
+    this.#ended.push(ended.promise);
+    const ready = Promise.withResolvers<void>();
+    worker.onmessage = ({ data }: MessageEvent<WorkerMessage>) => {
+      switch (data.kind) {
+        case "ready":
+          return ready.resolve();
+        case "refused":
+          return ready.reject(new ThreadError(data.reason));
+        case "ended":
+          return ended.resolve();
+        case "shutdown":
+          return this.#events.shutdown();
+        case "event":
+          return this.#events.event(data.event);
+      }
+    };
+    worker.onerror = (event) => {
+      event.preventDefault();
+      this.#events.died(event.message);
+    };
+    worker.postMessage(start);
+    return ready.promise;
+  }
+
+  /** Resolves when every worker has closed its last connection. */
+  async ended(): Promise<void> {
+    await Promise.all(this.#ended);
+  }
+}

@@ -1,0 +1,55 @@
+/// <reference lib="deno.worker" />
+// The entry module of the threads that serve connections.
+import process from "node:process";
+import { ThreadContext } from "../../protocol/thread_context.ts";
+import { createTransport } from "../net/transports.ts";
+import { Life } from "./life.ts";
+import type { WorkerMessage, WorkerStart } from "./messages.ts";
+
+self.addEventListener("unhandledrejection", (event) => die(event.reason));
+self.onmessage = (event: MessageEvent<WorkerStart>) => {
+  run(event.data).catch(die);
+};
+
+function say(message: WorkerMessage): void {
+  self.postMessage(message);
+}
+
+async function run(start: WorkerStart): Promise<void> {
+  const life = new Life(start.life);
+  const thread = new ThreadContext(start.shared, start.settings, {
+    shutdown: () => say({ kind: "shutdown" }),
+    processFacts: () => {
+      const { user, system } = process.cpuUsage();
+      return { userMicroseconds: user, systemMicroseconds: system, accepting: life.accepting };
+    },
+  });
+  const transport = createTransport(start.transport, {
+    thread,
+    threadIndex: start.threadIndex,
+    options: start.transportOptions,
+    life,
+    part: start.part,
+    report: (event) => say({ kind: "event", event }),
+  });
+  try {
+    transport.open();
+  } catch (error) {
+    say({ kind: "refused", reason: error instanceof Error ? error.message : String(error) });
+    return;
+  }
+  say({ kind: "ready" });
+  await transport.serve();
+  say({ kind: "ended" });
+  self.close();
+}
+
+/**
+ * Ends the whole process. This thread may hold the store's mutex, with the store half changed; the others, the main
+ * thread among them, must neither wait for it nor go on without.
+ */
+function die(error: unknown): void {
+  const text = error instanceof Error ? error.stack ?? error.message : String(error);
+  Deno.stderr.writeSync(new TextEncoder().encode(`leased: a thread failed, stopping: ${text}\n`));
+  process.kill(process.pid, "SIGABRT");
+}

@@ -1,0 +1,18 @@
+import { readCommand } from "./lib/cli/command.ts";
+import { ExitCode, refuseUsage } from "./lib/cli/exit.ts";
+import { serve } from "./lib/server/boot.ts";
+import { processFacts } from "./lib/server/facts.ts";
+
+const command = readCommand(Deno.args, processFacts());
+switch (command.kind) {
+  case "print":
+    // deno-lint-ignore no-console
+    console.log(command.text);
+    Deno.exit(ExitCode.OK);
+    break;
+  case "refuse":
+    Deno.exit(refuseUsage(command.errors));
+    break;
+  case "serve":
+    Deno.exit(await serve(command.options, Deno.args));
+}
