@@ -1,4 +1,5 @@
 import type { Listen } from "../net/transport.ts";
+import { serves, type TransportName } from "../net/transports.ts";
 import { PORT_FILE_VARIABLE } from "../server/files.ts";
 import type { ServerOptions } from "./options.ts";
 
@@ -25,14 +26,16 @@ export interface MissingPermissions {
  * Looks whether everything that these options need is permitted. Asks nobody: what a terminal would be asked for counts as
  * missing.
  *
+ * @param transport The one that was chosen.
  * @param argv What the server was started with, to be repeated in the line.
  * @returns Null when nothing is missing.
  */
 export function missingPermissions(
   options: ServerOptions,
+  transport: TransportName,
   argv: readonly string[],
 ): MissingPermissions | null {
-  const needs = neededPermissions(options);
+  const needs = neededPermissions(options, transport);
   const missing = needs.filter(({ descriptor, optional }) =>
     !optional && Deno.permissions.querySync(descriptor).state !== "granted"
   );
@@ -44,14 +47,17 @@ export function missingPermissions(
   };
 }
 
-function neededPermissions(options: ServerOptions): Need[] {
+function neededPermissions(options: ServerOptions, transport: TransportName): Need[] {
   const needs: Need[] = SOURCE_FOLDERS.map((folder) => ({
     descriptor: { name: "read", path: filePath(folder) },
     purpose: `read ${filePath("")} (the sources of its threads)`,
   }));
-  for (const listen of options.listens) needs.push(...listenNeeds(listen));
-  if (options.io === "native") {
+  if (transport === "native") {
     needs.push({ descriptor: { name: "ffi" }, purpose: "call the C library (--io native)" });
+  }
+  for (const listen of options.listens) {
+    // The native transport asks the operating system itself.
+    if (transport === "portable" || !serves(transport, listen)) needs.push(...listenNeeds(listen));
   }
   if (options.pidFile !== "") {
     for (const name of ["read", "write"] as const) {

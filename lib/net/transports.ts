@@ -1,4 +1,5 @@
 import type { Life } from "../server/life.ts";
+import { bindNative, nativeAvailable, NativeThread } from "./native.ts";
 import { PortableTransport } from "./portable.ts";
 import { bindPortable } from "./portable_host.ts";
 import type {
@@ -13,7 +14,8 @@ export type TransportName = TransportHost["name"];
 
 /** Which transport `--io` comes to here. */
 export function chooseTransport(io: "auto" | TransportName): TransportName {
-  return io === "native" ? "native" : "portable";
+  if (io !== "auto") return io;
+  return nativeAvailable() ? "native" : "portable";
 }
 
 /** Whether a transport serves this kind of listener; what it does not is served by a portable thread beside it. */
@@ -26,16 +28,18 @@ export function serves(name: TransportName, listen: Listen): boolean {
  *
  * @throws ListenError when one cannot be had.
  */
-export function bindTransport(
-  _name: TransportName,
+export async function bindTransport(
+  name: TransportName,
   listens: readonly Listen[],
   options: TransportOptions,
   life: Life,
 ): Promise<TransportHost> {
-  return bindPortable(listens, options, life);
+  return name === "native"
+    ? bindNative(listens, options)
+    : await bindPortable(listens, options, life);
 }
 
 /** On a worker: what serves the connections. */
-export function createTransport(_name: TransportName, side: TransportThread): Transport {
-  return new PortableTransport(side);
+export function createTransport(name: TransportName, side: TransportThread): Transport {
+  return name === "native" ? new NativeThread(side) : new PortableTransport(side);
 }

@@ -35,7 +35,8 @@ const DRAIN_MARGIN_MS = 1000;
  */
 export async function serve(options: ServerOptions, argv: readonly string[]): Promise<ExitCode> {
   configureLog(options.logFormat, options.settings.verbosity);
-  const missing = missingPermissions(options, argv);
+  const name = chooseTransport(options.io);
+  const missing = missingPermissions(options, name, argv);
   if (missing !== null) {
     for (const purpose of missing.purposes) writeStderr(`leased: not permitted to ${purpose}`);
     writeStderr(`leased: this line permits what is needed, and no more:`);
@@ -43,7 +44,7 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
     return ExitCode.NO_PERMISSION;
   }
   try {
-    return await run(options);
+    return await run(options, name);
   } catch (error) {
     if (error instanceof ListenError || error instanceof ThreadError) {
       logProcess("fatal", "cannot_start", failureText(error));
@@ -54,9 +55,8 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
   }
 }
 
-async function run(options: ServerOptions): Promise<ExitCode> {
+async function run(options: ServerOptions, name: TransportName): Promise<ExitCode> {
   const startMs = performance.now();
-  const name = chooseTransport(options.io);
   const lifeShared = Life.createShared(options.transport.threads + 1);
   const life = new Life(lifeShared);
   const crew = await crewFor(name, options, life);
