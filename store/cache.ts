@@ -1,18 +1,19 @@
+import { Allocator } from "./allocator.ts";
 import { Decimal } from "./arithmetic.ts";
 import { ByteRegion, copyBytes } from "./bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
-import { Eviction, EvictionCause } from "./eviction.ts";
+import { Eviction } from "./eviction.ts";
 import { Expiry } from "./expiry.ts";
 import { takeId } from "./ids.ts";
-import { FREQUENCY_MASK, type ItemRef, Items, NO_ITEM, STATE, WORD } from "./item.ts";
-import { Links, memcachedItemBytes } from "./links.ts";
+import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "./item.ts";
+import { Links } from "./links.ts";
 import { CONTROL, type Memory, PAGE_OWNER } from "./memory.ts";
 import { Mutex } from "./mutex.ts";
 import { Outcome } from "./outcome.ts";
 import { PageMover } from "./page_mover.ts";
-import { CLAIMED } from "./slabs.ts";
 import { CLASS_STAT, STAT } from "./stats.ts";
 import { Values } from "./values.ts";
+import { Writer } from "./writer.ts";
 
 // Hot path: no allocation.
 
@@ -32,6 +33,8 @@ export class Cache {
   readonly #mover: PageMover;
   readonly #expiry: Expiry;
   readonly #values: Values;
+  readonly #allocator: Allocator;
+  readonly #writer: Writer;
   readonly #decimal = new Decimal();
   readonly #digits: ByteRegion;
   readonly #casEnabled: boolean;
@@ -47,6 +50,8 @@ export class Cache {
     this.#mover = new PageMover(this.links, this.#eviction);
     this.#expiry = new Expiry(this.links, this.#eviction);
     this.#values = new Values(this.links);
+    this.#allocator = new Allocator(this.links, this.#eviction, this.#mover, this.#values);
+    this.#writer = new Writer(this.links, this.#allocator, this.#eviction, this.#values);
     this.#digits = new ByteRegion(this.#decimal.digits.buffer);
     this.#casEnabled = memory.options.casEnabled;
   }
@@ -101,7 +106,7 @@ export class Cache {
     }
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
     this.#noteHit(item);
-    this.#setDeadline(item, deadlineSec);
+    this.links.setDeadline(item, deadlineSec);
     return item;
   }
 
@@ -122,17 +127,11 @@ export class Cache {
 
   /** Lower half of the cas id; 0 under `-C`. */
   idLow(item: ItemRef): number {
-    if (!this.#casEnabled) return 0;
-    return this.items.state(item) & STATE.EXPLICIT_ID
-      ? this.items.word(item, this.items.explicitIdWord(item))
-      : this.items.word(item, WORD.ID_LOW);
+    return this.#casEnabled ? this.items.idLow(item) : 0;
   }
 
   idHigh(item: ItemRef): number {
-    if (!this.#casEnabled) return 0;
-    return this.items.state(item) & STATE.EXPLICIT_ID
-      ? this.items.word(item, this.items.explicitIdWord(item) + 1)
-      : this.items.word(item, WORD.ID_HIGH);
+    return this.#casEnabled ? this.items.idHigh(item) : 0;
   }
 
   /** When the item dies, in seconds of the store's clock; 0: never. */
@@ -175,8 +174,7 @@ export class Cache {
 
   /** Whether an item of this size may be stored at all (`-I`, counted as memcached counts it). */
   fits(keyLength: number, valueLength: number, clientFlags: number): boolean {
-    return memcachedItemBytes(keyLength, valueLength, clientFlags !== 0, this.#casEnabled) <=
-      this.memory.options.itemSizeMaxBytes;
+    return this.#writer.fits(keyLength, valueLength, clientFlags);
   }
 
   /**
@@ -196,10 +194,10 @@ export class Cache {
     if (refusal !== Outcome.OK) return refusal;
     const { mode } = change;
     if (mode === StoreMode.APPEND || mode === StoreMode.PREPEND) {
-      return this.#extend(change, old, hash);
+      return this.#writer.extend(change, old, hash);
     }
-    if (old !== NO_ITEM && this.#overwrite(change, old)) return Outcome.STORED;
-    const item = this.#allocateItem(
+    if (old !== NO_ITEM && this.#writer.overwrite(change, old)) return Outcome.STORED;
+    const item = this.#allocator.item(
       input,
       keyOffset,
       keyLength,
@@ -208,8 +206,8 @@ export class Cache {
     );
     if (item === NO_ITEM) return this.storeRefused(change, Outcome.NO_MEMORY);
     this.#values.write(item, 0, input, change.valueOffset, change.valueLength);
-    this.#countStore(change, item);
-    this.#replace(change, item, hash);
+    this.#writer.countStore(change, item);
+    this.#writer.replace(change, item, hash);
     return Outcome.STORED;
   }
 
@@ -222,7 +220,7 @@ export class Cache {
     change.reserved = NO_ITEM;
     const { input, keyOffset, keyLength, valueLength } = change;
     if (!this.fits(keyLength, valueLength, change.clientFlags)) return Outcome.TOO_LARGE;
-    change.reserved = this.#allocateItem(input, keyOffset, keyLength, valueLength, change);
+    change.reserved = this.#allocator.item(input, keyOffset, keyLength, valueLength, change);
     return change.reserved === NO_ITEM ? Outcome.NO_MEMORY : Outcome.OK;
   }
 
@@ -247,12 +245,12 @@ export class Cache {
       return refusal;
     }
     if (change.mode === StoreMode.APPEND || change.mode === StoreMode.PREPEND) {
-      const outcome = this.#joinInto(change, old, item, hash);
+      const outcome = this.#writer.joinInto(change, old, item, hash);
       this.links.free(item);
       return outcome;
     }
-    this.#countStore(change, item);
-    this.#replace(change, item, hash);
+    this.#writer.countStore(change, item);
+    this.#writer.replace(change, item, hash);
     return Outcome.STORED;
   }
 
@@ -276,7 +274,9 @@ export class Cache {
       const { input, keyOffset, keyLength } = change;
       const hash = this.links.index.hash(input, keyOffset, keyLength);
       const old = this.#findLive(input, keyOffset, keyLength, hash);
-      if (old !== NO_ITEM && !this.#isLockedByOther(old, change.owner)) this.#unlink(old, hash);
+      if (old !== NO_ITEM && !this.#isLockedByOther(old, change.owner)) {
+        this.links.unlink(old, hash);
+      }
     }
     return outcome;
   }
@@ -295,7 +295,7 @@ export class Cache {
     if (this.#isLockedByOther(item, change.owner)) return Outcome.LOCKED;
     if (change.compare && !this.#hasId(item, change)) return Outcome.EXISTS;
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.delete_hits);
-    this.#unlink(item, hash);
+    this.links.unlink(item, hash);
     return Outcome.DELETED;
   }
 
@@ -311,7 +311,7 @@ export class Cache {
     if (this.#isLockedByOther(item, change.owner)) return Outcome.LOCKED;
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
     this.#noteHit(item);
-    this.#setDeadline(item, change.deadlineSec);
+    this.links.setDeadline(item, change.deadlineSec);
     change.item = item;
     return Outcome.TOUCHED;
   }
@@ -342,14 +342,16 @@ export class Cache {
     decimal.change(change.deltaLow, change.deltaHigh, increment);
     const digits = decimal.format();
     const classId = this.links.slabs.classOf(item);
-    if (digits > length && !this.#growNumber(change, item, hash, digits)) return Outcome.NO_MEMORY;
+    if (digits > length && !this.#writer.growNumber(change, item, hash, digits)) {
+      return Outcome.NO_MEMORY;
+    }
     const target = change.item;
     this.#values.write(target, 0, this.#digits, 0, digits);
     if (digits < length) {
       const start = this.items.keyOffset(target) + keyLength;
       this.memory.segments[target >>> 27]!.bytes.fill(0x20, start + digits, start + length);
     }
-    if (target === item) this.#giveId(change, item);
+    if (target === item) this.#writer.giveId(change, item);
     this.#noteHit(target);
     this.memory.countClass(classId, increment ? CLASS_STAT.incr_hits : CLASS_STAT.decr_hits);
     change.resultLow = decimal.low;
@@ -431,11 +433,6 @@ export class Cache {
     this.items.setWord(item, WORD.ACCESSED_SEC, this.#control[CONTROL.NOW_SEC]!);
   }
 
-  #setDeadline(item: ItemRef, deadlineSec: number): void {
-    this.items.setWord(item, WORD.DEADLINE_SEC, deadlineSec);
-    this.links.noteDeadline(item);
-  }
-
   /** The one gate of storing operations: OK, or why not. In this order: lock, presence, id. */
   #refuse(change: Change, old: ItemRef): Outcome {
     const { mode } = change;
@@ -469,272 +466,5 @@ export class Cache {
   #hasId(item: ItemRef, change: Change): boolean {
     return this.#casEnabled && this.idLow(item) === change.compareLow &&
       this.idHigh(item) === change.compareHigh;
-  }
-
-  #countStore(change: Change, item: ItemRef): void {
-    this.#counters[STAT.cmd_set]! += 1;
-    this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.cmd_set);
-    change.item = item;
-  }
-
-  /** Gives the item a fresh id, or the one that the client chose. */
-  #giveId(change: Change, item: ItemRef): void {
-    takeId(this.memory);
-    this.items.setWord(item, WORD.ID_LOW, this.#control[CONTROL.ID_LOW]!);
-    this.items.setWord(item, WORD.ID_HIGH, this.#control[CONTROL.ID_HIGH]!);
-    if (this.items.state(item) & STATE.EXPLICIT_ID) {
-      const word = this.items.explicitIdWord(item);
-      this.items.setWord(item, word, change.explicitLow);
-      this.items.setWord(item, word + 1, change.explicitHigh);
-    }
-    change.idLow = this.idLow(item);
-    change.idHigh = this.idHigh(item);
-  }
-
-  /** Which optional words an item made by this change has. */
-  #optionalState(change: Change): number {
-    return (change.clientFlags !== 0 ? STATE.HAS_FLAGS : 0) |
-      (change.explicit ? STATE.EXPLICIT_ID : 0);
-  }
-
-  /** Writes the new value over the old one if it goes into the same chunk. Keeps the place in the queue. */
-  #overwrite(change: Change, old: ItemRef): boolean {
-    const { slabs } = this.links;
-    const state = this.items.state(old);
-    const optional = this.#optionalState(change);
-    const wanted = STATE.HAS_FLAGS | STATE.EXPLICIT_ID | STATE.DIRTY | STATE.CHAINED;
-    if ((state & wanted) !== optional) return false;
-    const bytes = this.links.itemBytes(change.keyLength, change.valueLength, state);
-    if (bytes > slabs.ordinaryBytesMax) return false;
-    const classId = slabs.classOf(old);
-    if (slabs.classFor(bytes) !== classId) return false;
-    this.memory.addRequestedBytes(classId, bytes - this.links.bytesOf(old));
-    this.items.setWord(old, WORD.VALUE_LENGTH, change.valueLength);
-    const keep = STATE.MAIN | STATE.LINKED | STATE.LOCKED | FREQUENCY_MASK | 0xff;
-    this.items.setWord(old, WORD.STATE, (state & keep) | optional);
-    if (change.clientFlags !== 0) this.items.setWord(old, 9, change.clientFlags);
-    this.#values.write(old, 0, change.input, change.valueOffset, change.valueLength);
-    this.#setDeadline(old, change.deadlineSec);
-    this.items.setWord(old, WORD.ACCESSED_SEC, this.#control[CONTROL.NOW_SEC]!);
-    this.#giveId(change, old);
-    this.#countStore(change, old);
-    return true;
-  }
-
-  /**
-   * An unlinked item with key, deadline and flags, its value still to be written; NO_ITEM when there is no memory.
-   * May evict anything.
-   */
-  #allocateItem(
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    valueLength: number,
-    change: Change,
-  ): ItemRef {
-    const { slabs } = this.links;
-    let state = this.#optionalState(change) | keyLength;
-    const bytes = this.links.itemBytes(keyLength, valueLength, state);
-    const chained = bytes > slabs.ordinaryBytesMax;
-    if (chained) state |= STATE.CHAINED;
-    const item = this.#allocateChunk(chained ? slabs.largeClass : slabs.classFor(bytes));
-    if (item === NO_ITEM) return NO_ITEM;
-    const items = this.items;
-    items.setWord(item, WORD.STATE, state | STATE.RESERVED);
-    items.setWord(item, WORD.DEADLINE_SEC, change.deadlineSec);
-    items.setWord(item, WORD.VALUE_LENGTH, valueLength);
-    items.setWord(item, WORD.ACCESSED_SEC, this.#control[CONTROL.NOW_SEC]!);
-    if (change.clientFlags !== 0) items.setWord(item, 9, change.clientFlags);
-    copyBytes(
-      this.memory.segments[item >>> 27]!,
-      items.keyOffset(item),
-      input,
-      keyOffset,
-      keyLength,
-    );
-    if (chained && !this.#allocateChain(item)) return NO_ITEM;
-    return item;
-  }
-
-  /** Gives a reserved item its chunks. Frees the item and returns false when there is no memory. */
-  #allocateChain(item: ItemRef): boolean {
-    const items = this.items;
-    const chain = items.chainWord(item);
-    items.setWord(item, chain, NO_ITEM);
-    items.setWord(item, chain + 1, 0);
-    let last = NO_ITEM;
-    for (let left = this.#values.chainLength(item); left > 0; left--) {
-      const chunk = this.#allocateChunk(this.links.slabs.largeClass);
-      if (chunk === NO_ITEM) {
-        this.links.free(item);
-        return false;
-      }
-      items.setWord(chunk, WORD.STATE, STATE.CONTINUATION);
-      items.setWord(chunk, WORD.NEWER, item);
-      items.setWord(chunk, WORD.OLDER, NO_ITEM);
-      if (last === NO_ITEM) items.setWord(item, chain, chunk);
-      else items.setWord(last, WORD.OLDER, chunk);
-      last = chunk;
-    }
-    return true;
-  }
-
-  #allocateChunk(classId: number): ItemRef {
-    const { slabs } = this.links;
-    for (;;) {
-      const chunk = slabs.allocate(classId);
-      if (chunk !== NO_ITEM) {
-        this.items.setWord(chunk, WORD.STATE, CLAIMED);
-        return chunk;
-      }
-      if (!this.#makeRoom(classId)) {
-        this.memory.countClass(classId, CLASS_STAT.outofmemory);
-        return NO_ITEM;
-      }
-    }
-  }
-
-  /** Frees at least one chunk of a class, or a page. May evict anything but locked, pinned and reserved items. */
-  #makeRoom(classId: number): boolean {
-    this.#control[CONTROL.DISTURBED] = (this.#control[CONTROL.DISTURBED]! + 1) | 0;
-    if (!this.memory.options.evictions) return this.#mover.freeSpareOf(classId);
-    if (this.#mover.isDue(classId)) {
-      if (this.#mover.freeSpareOf(classId) || this.#mover.moveTo(classId)) return true;
-    }
-    return this.#eviction.evictOne(classId, EvictionCause.ROOM) || this.#mover.freePage(classId);
-  }
-
-  /** Links a filled item in place of whatever has its key now. */
-  #replace(change: Change, item: ItemRef, hash: number): void {
-    const items = this.items;
-    const segment = this.memory.segments[item >>> 27]!;
-    const keyLength = items.keyLength(item);
-    const old = this.links.index.find(segment, items.keyOffset(item), keyLength, hash);
-    if (old !== NO_ITEM) {
-      // A new value for a known key keeps what is known of how often the key is read.
-      const kept = items.state(old) & (STATE.MAIN | STATE.LOCKED | FREQUENCY_MASK);
-      this.#unlink(old, hash);
-      items.addState(item, kept);
-    } else {
-      this.#eviction.place(item, hash);
-    }
-    this.#giveId(change, item);
-    this.links.link(item, hash);
-    change.item = item;
-  }
-
-  #unlink(item: ItemRef, hash: number): void {
-    this.links.unlink(item, hash);
-  }
-
-  /** append and prepend with the value still in the input. */
-  #extend(change: Change, old: ItemRef, hash: number): Outcome {
-    if (change.mode === StoreMode.APPEND && this.#appendInPlace(change, old)) {
-      return Outcome.STORED;
-    }
-    const oldLength = this.items.word(old, WORD.VALUE_LENGTH);
-    const item = this.#allocateJoined(change, old, oldLength + change.valueLength);
-    if (item === NO_ITEM) return Outcome.NOT_STORED;
-    const current = this.#findLive(change.input, change.keyOffset, change.keyLength, hash);
-    if (current === NO_ITEM) {
-      // Making room evicted the very item that was to be extended.
-      this.links.free(item);
-      return Outcome.NOT_STORED;
-    }
-    const append = change.mode === StoreMode.APPEND;
-    this.#values.copyInto(item, append ? 0 : change.valueLength, current);
-    this.#values.write(
-      item,
-      append ? oldLength : 0,
-      change.input,
-      change.valueOffset,
-      change.valueLength,
-    );
-    this.#countStore(change, item);
-    this.#replace(change, item, hash);
-    return Outcome.STORED;
-  }
-
-  /** append and prepend with the value in a reserved item, which the caller frees. */
-  #joinInto(change: Change, old: ItemRef, piece: ItemRef, hash: number): Outcome {
-    const pieceLength = this.items.word(piece, WORD.VALUE_LENGTH);
-    const oldLength = this.items.word(old, WORD.VALUE_LENGTH);
-    const keyLength = this.items.keyLength(piece);
-    const item = this.#allocateJoined(change, old, oldLength + pieceLength, piece);
-    if (item === NO_ITEM) return Outcome.NOT_STORED;
-    const segment = this.memory.segments[piece >>> 27]!;
-    const current = this.#findLive(segment, this.items.keyOffset(piece), keyLength, hash);
-    if (current === NO_ITEM) {
-      this.links.free(item);
-      return Outcome.NOT_STORED;
-    }
-    const append = change.mode === StoreMode.APPEND;
-    this.#values.copyInto(item, append ? 0 : pieceLength, current);
-    this.#values.copyInto(item, append ? oldLength : 0, piece);
-    this.#values.forgetWalk();
-    this.#countStore(change, item);
-    this.#replace(change, item, hash);
-    return Outcome.STORED;
-  }
-
-  /** A new item for a longer value, with the old one's flags and deadline. */
-  #allocateJoined(
-    change: Change,
-    old: ItemRef,
-    valueLength: number,
-    keyFrom: ItemRef = NO_ITEM,
-  ): ItemRef {
-    const flags = this.items.clientFlags(old);
-    const keyLength = this.items.keyLength(old);
-    if (!this.fits(keyLength, valueLength, flags)) return NO_ITEM;
-    change.clientFlags = flags;
-    change.deadlineSec = this.items.word(old, WORD.DEADLINE_SEC);
-    if (keyFrom === NO_ITEM) {
-      return this.#allocateItem(
-        change.input,
-        change.keyOffset,
-        keyLength,
-        valueLength,
-        change,
-      );
-    }
-    const segment = this.memory.segments[keyFrom >>> 27]!;
-    return this.#allocateItem(
-      segment,
-      this.items.keyOffset(keyFrom),
-      keyLength,
-      valueLength,
-      change,
-    );
-  }
-
-  /** Appends behind the value if its chunk has the room. */
-  #appendInPlace(change: Change, old: ItemRef): boolean {
-    const { slabs } = this.links;
-    const state = this.items.state(old);
-    const optional = STATE.CHAINED | STATE.EXPLICIT_ID | STATE.DIRTY;
-    if (change.explicit || (state & optional) !== 0) return false;
-    const oldLength = this.items.word(old, WORD.VALUE_LENGTH);
-    const length = oldLength + change.valueLength;
-    const bytes = this.links.itemBytes(change.keyLength, length, state);
-    const classId = slabs.classOf(old);
-    if (bytes > slabs.chunkBytes(classId)) return false;
-    if (!this.fits(change.keyLength, length, this.items.clientFlags(old))) return false;
-    this.#values.write(old, oldLength, change.input, change.valueOffset, change.valueLength);
-    this.memory.addRequestedBytes(classId, change.valueLength);
-    this.items.setWord(old, WORD.VALUE_LENGTH, length);
-    this.items.dropState(old, STATE.FETCHED | STATE.STALE | STATE.WON);
-    this.#giveId(change, old);
-    this.#countStore(change, old);
-    return true;
-  }
-
-  /** Makes room for a number that became longer. False when there is no memory. */
-  #growNumber(change: Change, item: ItemRef, hash: number, digits: number): boolean {
-    change.mode = StoreMode.SET;
-    const longer = this.#allocateJoined(change, item, digits);
-    if (longer === NO_ITEM) return false;
-    this.#replace(change, longer, hash);
-    return true;
   }
 }

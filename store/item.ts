@@ -133,6 +133,23 @@ export class Items {
     return this.word(item, WORD.STATE) & STATE.HAS_FLAGS ? this.word(item, 9) : 0;
   }
 
+  /** Lower half of the cas id. */
+  idLow(item: ItemRef): number {
+    return this.word(
+      item,
+      this.word(item, WORD.STATE) & STATE.EXPLICIT_ID ? this.explicitIdWord(item) : WORD.ID_LOW,
+    );
+  }
+
+  idHigh(item: ItemRef): number {
+    return this.word(
+      item,
+      this.word(item, WORD.STATE) & STATE.EXPLICIT_ID
+        ? this.explicitIdWord(item) + 1
+        : WORD.ID_HIGH,
+    );
+  }
+
   /** Word in which the explicit id's lower half stands; the upper half follows. */
   explicitIdWord(item: ItemRef): number {
     return 9 + (this.word(item, WORD.STATE) & STATE.HAS_FLAGS ? 1 : 0);

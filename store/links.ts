@@ -89,6 +89,11 @@ export class Links {
       this.items.word(item, this.items.chainWord(item) + 1) !== 0;
   }
 
+  setDeadline(item: ItemRef, deadlineSec: number): void {
+    this.items.setWord(item, WORD.DEADLINE_SEC, deadlineSec);
+    this.noteDeadline(item);
+  }
+
   /** Tells the item's page when to look for it. */
   noteDeadline(item: ItemRef): void {
     const deadline = this.items.word(item, WORD.DEADLINE_SEC);
