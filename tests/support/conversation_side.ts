@@ -1,0 +1,186 @@
+import { assert } from "@std/assert";
+import { Conversation, ConversationState } from "../../protocol/conversation.ts";
+import { DEFAULT_SETTINGS, type Settings } from "../../protocol/settings.ts";
+import { ThreadContext } from "../../protocol/thread_context.ts";
+import { Tunables } from "../../protocol/tunables.ts";
+import { Cache } from "../../store/cache.ts";
+import { checkStore } from "../../store/check.ts";
+import { writeClock } from "../../store/clock.ts";
+import { ConnectionKind, NO_OWNER } from "../../store/connections.ts";
+import { INPUT_BYTES, MIB, PENDING_BYTES_MAX, type StoreOptions } from "../../store/limits.ts";
+import { createSharedMemory, Memory } from "../../store/memory.ts";
+import { bytesOf, parseStats, type Peer, type Side, textOf } from "./side.ts";
+import { storeOptions } from "./store.ts";
+
+export interface ConversationSideOptions {
+  readonly settings?: Partial<Settings>;
+  readonly store?: Partial<StoreOptions>;
+}
+
+/** A whole server without sockets and threads: conversations over a store whose clock is moved by hand. */
+export class ConversationSide implements Side {
+  readonly name = "conversations";
+  readonly secondsMax = Infinity;
+  readonly thread: ThreadContext;
+  /** What the `shutdown` command asked for. */
+  shutdown: "no" | "graceful" | "at once" = "no";
+  #nowMs = 0;
+
+  constructor(options: ConversationSideOptions = {}) {
+    const settings = { ...DEFAULT_SETTINGS, ...options.settings };
+    const memory = createSharedMemory(
+      storeOptions({ memoryLimitBytes: 8 * MIB, ...options.store }),
+    );
+    Cache.format(new Memory(memory));
+    this.thread = new ThreadContext(
+      { memory, tunables: Tunables.createShared(settings) },
+      settings,
+      {
+        shutdown: (graceful) => {
+          this.shutdown = graceful ? "graceful" : "at once";
+        },
+        processFacts: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
+      },
+    );
+  }
+
+  /** A connection; synchronous, for tests that are. */
+  connect(): ConversationPeer {
+    return new ConversationPeer(this.thread);
+  }
+
+  open(): Promise<ConversationPeer> {
+    return Promise.resolve(this.connect());
+  }
+
+  advance(seconds: number): Promise<void> {
+    this.advanceNow(seconds);
+    return Promise.resolve();
+  }
+
+  /** Second by second, with the maintenance that a process would do meanwhile. */
+  advanceNow(seconds: number): void {
+    const { cache, memory } = this.thread;
+    for (let second = 0; second < seconds; second++) {
+      this.#nowMs += 1000;
+      writeClock(memory, this.#nowMs);
+      cache.enter();
+      while (cache.maintain());
+      cache.leave();
+    }
+  }
+
+  stats(): Promise<Map<string, number>> {
+    const peer = this.connect();
+    const stats = parseStats(peer.ask("stats\r\n"));
+    peer.disconnect();
+    return Promise.resolve(stats);
+  }
+
+  /** Walks the memory. */
+  check(): void {
+    checkStore(this.thread.memory);
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+/** A client that is served the way transports do it, at once. */
+export class ConversationPeer implements Peer {
+  readonly #thread: ThreadContext;
+  readonly #conversation: Conversation;
+  /** What the conversation left unconsumed. */
+  #pending: Uint8Array = new Uint8Array(0);
+  #received = "";
+  #closed = false;
+
+  constructor(thread: ThreadContext) {
+    this.#thread = thread;
+    const owner = thread.connections.open(ConnectionKind.TCP, 0, "tcp:127.0.0.1:1", "tcp:test", 2);
+    assert(owner !== NO_OWNER, "the table of connections is full");
+    this.#conversation = new Conversation(thread, owner, { protocol: "auto" });
+  }
+
+  /** Sends and returns all that comes back at once. */
+  ask(text: string): string {
+    this.feed(bytesOf(text));
+    const received = this.#received;
+    this.#received = "";
+    return received;
+  }
+
+  feed(bytes: Uint8Array): void {
+    let at = 0;
+    while (at < bytes.length && !this.#closed) {
+      const { input } = this.#thread;
+      const count = Math.min(bytes.length - at, INPUT_BYTES - this.#pending.length);
+      input.bytes.set(this.#pending, 0);
+      input.bytes.set(bytes.subarray(at, at + count), this.#pending.length);
+      at += count;
+      this.#serve(this.#pending.length + count);
+    }
+  }
+
+  send(text: string): Promise<void> {
+    this.feed(bytesOf(text));
+    return Promise.resolve();
+  }
+
+  receive(_known: number): Promise<string> {
+    return Promise.resolve(this.#received);
+  }
+
+  take(length: number): void {
+    this.#received = this.#received.slice(length);
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  isClosed(): Promise<boolean> {
+    return Promise.resolve(this.#closed);
+  }
+
+  /** Bytes the connection costs between two reads. */
+  get pendingLength(): number {
+    return this.#pending.length;
+  }
+
+  disconnect(): void {
+    this.#closed = true;
+    this.#conversation.end();
+    this.#thread.connections.close(this.#conversation.owner);
+  }
+
+  #serve(end: number): void {
+    const { input, reply } = this.#thread;
+    let start = 0;
+    do {
+      reply.reset();
+      const consumed = this.#conversation.feed(start, end);
+      assert(start <= consumed && consumed <= end, "feed() consumes what it was given");
+      start = consumed;
+      this.#received += textOf(reply.region.bytes.subarray(0, reply.length));
+      if (this.#conversation.state === ConversationState.MORE_OUTPUT) {
+        assert(reply.length > 0, "MORE_OUTPUT comes with output");
+        // Transports serve others meanwhile, who use the same regions.
+        const rest = input.bytes.slice(start, end);
+        input.bytes.fill(0x21);
+        reply.region.bytes.fill(0x21);
+        input.bytes.set(rest, 0);
+        end -= start;
+        start = 0;
+      }
+    } while (this.#conversation.state === ConversationState.MORE_OUTPUT);
+    this.#pending = input.bytes.slice(start, end);
+    input.bytes.fill(0x21, 0, end);
+    if (this.#conversation.state === ConversationState.CLOSING) this.disconnect();
+    else {assert(
+        this.#pending.length <= PENDING_BYTES_MAX,
+        "feed() leaves at most PENDING_BYTES_MAX",
+      );}
+  }
+}

@@ -1,0 +1,67 @@
+import { SocketSide } from "./socket_side.ts";
+
+const STARTS_WITHIN_MS = 20_000;
+const LOOK_EVERY_MS = 20;
+
+/** The version of the memcached of this machine, like `1.6.18`; undefined when there is none. */
+export function memcachedVersion(): string | undefined {
+  try {
+    const { stdout } = new Deno.Command("memcached", { args: ["-V"], stderr: "null" }).outputSync();
+    return /\d+\.\d+\.\d+/.exec(new TextDecoder().decode(stdout))?.[0];
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}
+
+/** Whether version `have` is at least `wanted`. */
+export function isAtLeast(have: string, wanted: string): boolean {
+  const a = have.split(".").map(Number);
+  const b = wanted.split(".").map(Number);
+  for (let index = 0; index < b.length; index++) {
+    if ((a[index] ?? 0) !== b[index]) return (a[index] ?? 0) > b[index]!;
+  }
+  return true;
+}
+
+/** Starts the real memcached on a Unix socket of its own. */
+export async function startMemcached(options: readonly string[] = []): Promise<SocketSide> {
+  const folder = Deno.makeTempDirSync({ prefix: "leased-test-" });
+  const path = `${folder}/memcached.sock`;
+  const child = new Deno.Command("memcached", {
+    args: ["-u", "root", "-s", path, ...options],
+    stdin: "null",
+    stdout: "null",
+    stderr: "null",
+  }).spawn();
+  const side = new SocketSide(
+    `memcached ${memcachedVersion()}`,
+    { transport: "unix", path },
+    async () => {
+      child.kill("SIGKILL");
+      await child.status;
+      Deno.removeSync(folder, { recursive: true });
+    },
+  );
+  await untilItListens(side, child.status);
+  return side;
+}
+
+/** Waits until a connection succeeds. @throws Error when the server ends before. */
+export async function untilItListens(
+  side: SocketSide,
+  ended: Promise<Deno.CommandStatus>,
+): Promise<void> {
+  let status: Deno.CommandStatus | undefined;
+  ended.then((result) => status = result);
+  for (let waitedMs = 0;; waitedMs += LOOK_EVERY_MS) {
+    if (status !== undefined) throw new Error(`${side.name} ended with status ${status.code}`);
+    try {
+      (await side.open()).disconnect();
+      return;
+    } catch (error) {
+      if (waitedMs > STARTS_WITHIN_MS) throw error;
+      await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+    }
+  }
+}

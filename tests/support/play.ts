@@ -1,0 +1,189 @@
+import type { Peer, Side } from "./side.ts";
+import {
+  type Holes,
+  matchReply,
+  type Part,
+  requestText,
+  showText,
+  type TranscriptCase,
+  type TranscriptEvent,
+} from "./transcript.ts";
+
+/** Counters that a `stats:` without their name says have not moved. */
+const COMMAND_COUNTERS =
+  /^(cmd_(get|set|flush|touch)|(get|delete|incr|decr|cas|touch)_(hits|misses)|cas_badval)$/;
+const STATS_TRIES = 20;
+
+/** How much time has to pass on the server's clock in a case. */
+export function secondsOf({ events }: TranscriptCase): number {
+  let seconds = 0;
+  for (const event of events) if (event.kind === "clock") seconds += event.seconds;
+  return seconds;
+}
+
+/** A transcript that did not go as written. */
+export class TranscriptError extends Error {
+  override readonly name = "TranscriptError";
+}
+
+/**
+ * Plays one case.
+ *
+ * @param send How the bytes of a request go out: whole, unless a test cuts them.
+ * @throws TranscriptError at the first reply that differs.
+ */
+export async function play(
+  side: Side,
+  transcriptCase: TranscriptCase,
+  send: (peer: Peer, text: string) => Promise<void> = (peer, text) => peer.send(text),
+): Promise<void> {
+  const game = new Game(side, send);
+  try {
+    await game.begin(transcriptCase);
+    for (const event of transcriptCase.events) {
+      try {
+        await game.step(event);
+      } catch (error) {
+        if (!(error instanceof TranscriptError)) throw error;
+        throw new TranscriptError(`line ${event.line} on ${side.name}: ${error.message}`);
+      }
+    }
+    await game.end();
+  } finally {
+    game.disconnect();
+  }
+}
+
+class Game {
+  readonly #side: Side;
+  readonly #send: (peer: Peer, text: string) => Promise<void>;
+  readonly #peers = new Map<string, Peer>();
+  readonly #holes: Holes = new Map();
+  #stats = new Map<string, number>();
+
+  constructor(side: Side, send: (peer: Peer, text: string) => Promise<void>) {
+    this.#side = side;
+    this.#send = send;
+  }
+
+  async begin(transcriptCase: TranscriptCase): Promise<void> {
+    if (transcriptCase.events.some(({ kind }) => kind === "stats")) {
+      this.#stats = await this.#side.stats();
+    }
+  }
+
+  async step(event: TranscriptEvent): Promise<void> {
+    switch (event.kind) {
+      case "send": {
+        const peer = await this.#peer(event.connection);
+        await this.#send(peer, requestText(event.text, this.#holes));
+        break;
+      }
+      case "reply":
+        await this.#expectReply(await this.#peer(event.connection), event.text);
+        break;
+      case "disconnect":
+        (await this.#peer(event.connection)).disconnect();
+        this.#peers.delete(event.connection);
+        break;
+      case "closed":
+        await this.#expectClosed(event.connection);
+        break;
+      case "stats":
+        await this.#expectStats(event.deltas);
+        break;
+      case "clock":
+        await this.#side.advance(event.seconds);
+    }
+  }
+
+  /** Nothing may be left: whatever else a connection got stands before the reply to one more request. */
+  async end(): Promise<void> {
+    for (const [name, peer] of this.#peers) {
+      try {
+        await peer.send("mn\r\n");
+        await this.#expectReply(peer, ["MN\r\n"]);
+      } catch (error) {
+        throw new TranscriptError(`at the end, connection ${name}: ${(error as Error).message}`);
+      }
+    }
+  }
+
+  disconnect(): void {
+    for (const peer of this.#peers.values()) peer.disconnect();
+  }
+
+  async #peer(name: string): Promise<Peer> {
+    let peer = this.#peers.get(name);
+    if (peer === undefined) {
+      peer = await this.#side.open();
+      this.#peers.set(name, peer);
+    }
+    return peer;
+  }
+
+  async #expectReply(peer: Peer, expected: Part[]): Promise<void> {
+    let received = "";
+    for (;;) {
+      const before = received.length;
+      received = await peer.receive(before);
+      const length = matchReply(expected, this.#holes, received);
+      if (length !== undefined) {
+        peer.take(length);
+        return;
+      }
+      if (received.length === before || differs(expected, received)) {
+        const wanted = expected.map((part) => typeof part === "string" ? part : `{${part.hole}}`);
+        throw new TranscriptError(
+          `got      ${showText(received)}\nexpected ${showText(wanted.join(""))}`,
+        );
+      }
+    }
+  }
+
+  async #expectClosed(name: string): Promise<void> {
+    const peer = await this.#peer(name);
+    if (!await peer.isClosed()) throw new TranscriptError(`connection ${name} is not closed`);
+    const rest = await peer.receive(0);
+    if (rest !== "") throw new TranscriptError(`before it closed, ${name} got ${showText(rest)}`);
+    peer.disconnect();
+    this.#peers.delete(name);
+  }
+
+  async #expectStats(deltas: ReadonlyMap<string, number>): Promise<void> {
+    let wrong: string[] = [];
+    let stats = this.#stats;
+    // Over sockets a connection's end is noticed a little later.
+    for (let count = 0; count < STATS_TRIES; count++) {
+      stats = await this.#side.stats();
+      wrong = wrongDeltas(this.#stats, stats, deltas);
+      if (wrong.length === 0) break;
+    }
+    this.#stats = stats;
+    if (wrong.length > 0) throw new TranscriptError(`stats: ${wrong.join(", ")}`);
+  }
+}
+
+function wrongDeltas(
+  before: ReadonlyMap<string, number>,
+  after: ReadonlyMap<string, number>,
+  expected: ReadonlyMap<string, number>,
+): string[] {
+  const names = new Set(expected.keys());
+  for (const name of after.keys()) if (COMMAND_COUNTERS.test(name)) names.add(name);
+  const wrong: string[] = [];
+  for (const name of names) {
+    const delta = (after.get(name) ?? NaN) - (before.get(name) ?? NaN);
+    const wanted = expected.get(name) ?? 0;
+    if (delta !== wanted) wrong.push(`${name} ${delta < 0 ? "" : "+"}${delta}, expected ${wanted}`);
+  }
+  return wrong;
+}
+
+/** Whether `received` can never become the expected reply, so that there is no use in waiting. */
+function differs(expected: readonly Part[], received: string): boolean {
+  const start = expected[0];
+  if (typeof start !== "string") return false;
+  const length = Math.min(start.length, received.length);
+  return start.slice(0, length) !== received.slice(0, length);
+}

@@ -1,0 +1,53 @@
+/** One server, or what stands for one: what transcripts are played to. */
+export interface Side {
+  /** Stands in the names of tests. */
+  readonly name: string;
+  open(): Promise<Peer>;
+  /** The most time that a case may let pass here. */
+  readonly secondsMax: number;
+  /** Lets so many seconds pass on the server's clock. */
+  advance(seconds: number): Promise<void>;
+  /** The counters of `stats`. */
+  stats(): Promise<Map<string, number>>;
+  close(): Promise<void>;
+}
+
+/** A client's end of one connection. Bytes are strings of characters below 256. */
+export interface Peer {
+  send(bytes: string): Promise<void>;
+  /**
+   * Waits until something was received beyond `known` bytes, or the connection ended, or nothing more is to be expected.
+   *
+   * @returns All that was received so far and not taken.
+   */
+  receive(known: number): Promise<string>;
+  /** Takes the first `length` bytes of what was received. */
+  take(length: number): void;
+  /** Whether the server has closed the connection, waiting a while for it. */
+  isClosed(): Promise<boolean>;
+  disconnect(): void;
+}
+
+export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+  return bytes;
+}
+
+export function textOf(bytes: Uint8Array): string {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 8192) {
+    text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  }
+  return text;
+}
+
+/** The numbers in the reply to `stats`. */
+export function parseStats(reply: string): Map<string, number> {
+  const stats = new Map<string, number>();
+  for (const line of reply.split("\r\n")) {
+    const [, name, value] = /^STAT (\S+) (.*)$/.exec(line) ?? [];
+    if (name !== undefined) stats.set(name, Number(value));
+  }
+  return stats;
+}

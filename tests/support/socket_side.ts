@@ -1,0 +1,137 @@
+import { bytesOf, parseStats, type Peer, type Side, textOf } from "./side.ts";
+
+/** A server that does not answer for this long does not answer. Generous: machines can be very busy. */
+const SILENCE_MS = 20_000;
+
+export type Address = Deno.ConnectOptions | Deno.UnixConnectOptions;
+
+/** With this in the environment, cases that need time to pass are played to real servers too, and take that time. */
+export const REAL_SECONDS_MAX = Deno.env.get("LEASED_TESTS_WAIT") === undefined ? 0 : 20;
+
+/** A server in a process of its own, on the real clock. */
+export class SocketSide implements Side {
+  readonly name: string;
+  readonly secondsMax = REAL_SECONDS_MAX;
+  readonly #address: Address;
+  readonly #stop: () => Promise<void>;
+
+  /** @param stop Ends the server. */
+  constructor(name: string, address: Address, stop: () => Promise<void>) {
+    this.name = name;
+    this.#address = address;
+    this.#stop = stop;
+  }
+
+  async open(): Promise<SocketPeer> {
+    return new SocketPeer(await connect(this.#address));
+  }
+
+  advance(seconds: number): Promise<void> {
+    return new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+  }
+
+  async stats(): Promise<Map<string, number>> {
+    return parseStats(await this.ask("stats\r\n", "END\r\n"));
+  }
+
+  /** Sends a request on a connection of its own and returns all that comes up to `end`. */
+  async ask(request: string, end: string): Promise<string> {
+    const peer = await this.open();
+    try {
+      await peer.send(request);
+      let received = "";
+      while (!received.endsWith(end)) {
+        const length = received.length;
+        received = await peer.receive(length);
+        if (received.length === length) throw new Error(`${this.name} answered "${received}"`);
+      }
+      return received;
+    } finally {
+      peer.disconnect();
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#stop();
+  }
+}
+
+function connect(address: Address): Promise<Deno.Conn> {
+  return "path" in address ? Deno.connect(address) : Deno.connect(address);
+}
+
+export class SocketPeer implements Peer {
+  readonly #connection: Deno.Conn;
+  readonly #buffer = new Uint8Array(64 * 1024);
+  #received = "";
+  #ended = false;
+  #disconnected = false;
+
+  constructor(connection: Deno.Conn) {
+    this.#connection = connection;
+  }
+
+  async send(text: string): Promise<void> {
+    const bytes = bytesOf(text);
+    try {
+      for (let at = 0; at < bytes.length;) at += await this.#connection.write(bytes.subarray(at));
+    } catch (error) {
+      // The server may close at any moment; what it sent before is still to be read.
+      if (!isConnectionLoss(error)) throw error;
+    }
+  }
+
+  async receive(known: number): Promise<string> {
+    while (this.#received.length <= known && !this.#ended) {
+      if (!await this.#read()) break;
+    }
+    return this.#received;
+  }
+
+  take(length: number): void {
+    this.#received = this.#received.slice(length);
+  }
+
+  async isClosed(): Promise<boolean> {
+    while (!this.#ended) if (!await this.#read()) return false;
+    return true;
+  }
+
+  /** No more will be sent; replies can still come. */
+  endSending(): Promise<void> {
+    return this.#connection.closeWrite();
+  }
+
+  disconnect(): void {
+    if (this.#disconnected) return;
+    this.#disconnected = true;
+    this.#connection.close();
+  }
+
+  /** @returns Whether something was received, or the end. */
+  async #read(): Promise<boolean> {
+    let silent = false;
+    const timer = setTimeout(() => {
+      silent = true;
+      this.disconnect();
+    }, SILENCE_MS);
+    try {
+      const count = await this.#connection.read(this.#buffer);
+      if (count === null) this.#ended = true;
+      else this.#received += textOf(this.#buffer.subarray(0, count));
+      return true;
+    } catch (error) {
+      if (silent) return false;
+      if (!isConnectionLoss(error)) throw error;
+      this.#ended = true;
+      return true;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+function isConnectionLoss(error: unknown): boolean {
+  return error instanceof Deno.errors.ConnectionReset || error instanceof Deno.errors.BrokenPipe ||
+    error instanceof Deno.errors.ConnectionAborted || error instanceof Deno.errors.NotConnected;
+}
