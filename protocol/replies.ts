@@ -23,6 +23,7 @@ export const REPLY = {
   STORED: line("STORED"),
   NOT_FOUND: line("NOT_FOUND"),
   ERROR: line("ERROR"),
+  MN: line("MN"),
 } as const;
 
 /** Refusals that say why. */

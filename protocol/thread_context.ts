@@ -10,6 +10,7 @@ import { KeysTask } from "./commands/read.ts";
 import { Numbers } from "./numbers.ts";
 import { Request } from "./request.ts";
 import type { Settings } from "./settings.ts";
+import { PrefixTable } from "./stats/prefixes.ts";
 import { TextParser } from "./text_parser.ts";
 import { Tunables } from "./tunables.ts";
 
@@ -37,6 +38,16 @@ export interface ProcessFacts {
 export interface SharedState {
   readonly memory: SharedMemory;
   readonly tunables: SharedArrayBuffer;
+  readonly prefixes: SharedArrayBuffer;
+}
+
+/** Makes what the protocols share, for a store that has been made. */
+export function createSharedState(memory: SharedMemory, settings: Settings): SharedState {
+  return {
+    memory,
+    tunables: Tunables.createShared(settings),
+    prefixes: PrefixTable.createShared(),
+  };
 }
 
 /**
@@ -48,6 +59,7 @@ export class ThreadContext {
   readonly cache: Cache;
   readonly connections: ConnectionTable;
   readonly tunables: Tunables;
+  readonly prefixes: PrefixTable;
   readonly settings: Settings;
   readonly hooks: ServerHooks;
   /** What was received: INPUT_BYTES. */
@@ -68,6 +80,7 @@ export class ThreadContext {
     this.cache = new Cache(this.memory);
     this.connections = new ConnectionTable(shared.memory.connections);
     this.tunables = new Tunables(shared.tunables);
+    this.prefixes = new PrefixTable(shared.prefixes, settings.statsDelimiter);
     this.settings = settings;
     this.hooks = hooks;
     this.input = new ByteRegion(new ArrayBuffer(INPUT_BYTES));

@@ -1,5 +1,5 @@
 import { Tunables } from "../../protocol/tunables.ts";
-import type { SharedState } from "../../protocol/thread_context.ts";
+import { createSharedState, type SharedState } from "../../protocol/thread_context.ts";
 import { Cache } from "../../store/cache.ts";
 import { ConnectionTable } from "../../store/connections.ts";
 import { createSharedMemory, Memory } from "../../store/memory.ts";
@@ -98,10 +98,7 @@ function makeStore(
   options: ServerOptions,
   listens: readonly Listen[],
 ): { shared: SharedState; cache: Cache } {
-  const shared: SharedState = {
-    memory: createSharedMemory(options.store),
-    tunables: Tunables.createShared(options.settings),
-  };
+  const shared = createSharedState(createSharedMemory(options.store), options.settings);
   const tunables = new Tunables(shared.tunables);
   for (const [name, value] of options.tunables) tunables.set(name, value);
   const connections = new ConnectionTable(shared.memory.connections);

@@ -1,6 +1,5 @@
 import { deadlineSec, PAST_SEC } from "../../store/clock.ts";
 import { MIB } from "../../store/limits.ts";
-import { CONTROL } from "../../store/memory.ts";
 import { STAT } from "../../store/stats.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY, versionText } from "../replies.ts";
@@ -73,15 +72,6 @@ export function memoryLimit(conversation: Conversation): Flow {
   }
   cache.setMemoryLimit(bytes);
   return answer(conversation, REPLY.OK);
-}
-
-/** How many bytes the store may use, as `cache_memlimit` left it. */
-export function memoryLimitBytes(conversation: Conversation): number {
-  const { memory } = conversation.thread;
-  const pages = memory.control[CONTROL.MEMORY_LIMIT_PAGES]!;
-  return pages >= memory.control[CONTROL.PAGE_COUNT]!
-    ? memory.options.memoryLimitBytes
-    : pages * memory.pageBytes;
 }
 
 export function shutdown(conversation: Conversation): Flow {

@@ -65,6 +65,9 @@ export function getOne(conversation: Conversation, keyOffset: number, keyLength:
   const { thread } = conversation;
   const { cache, reply } = thread;
   const item = cache.get(thread.input, keyOffset, keyLength);
+  if (thread.tunables.detailEnabled) {
+    thread.prefixes.countGet(thread.input, keyOffset, keyLength, item !== NO_ITEM);
+  }
   if (item === NO_ITEM) {
     putEnd(reply);
     return true;
@@ -153,6 +156,9 @@ export class KeysTask implements Task {
     const item = this.#touches
       ? cache.getAndTouch(input, keyOffset, keyLength, this.#deadlineSec)
       : cache.get(input, keyOffset, keyLength);
+    if (thread.tunables.detailEnabled) {
+      thread.prefixes.countGet(input, keyOffset, keyLength, item !== NO_ITEM);
+    }
     if (item === NO_ITEM) return true;
     const valueLength = cache.valueLength(item);
     putValueLine(thread, item, keyOffset, keyLength, valueLength, this.#withId);

@@ -1,8 +1,109 @@
+import { CLASSES_MAX } from "../../store/memory.ts";
 import type { Conversation } from "../conversation.ts";
-import { REPLY } from "../replies.ts";
-import type { Flow } from "../request.ts";
-import { answer } from "./answer.ts";
+import { REFUSAL, REPLY } from "../replies.ts";
+import { Flow } from "../request.ts";
+import { itemStats, slabStats } from "../stats/classes.ts";
+import { connectionStats } from "../stats/connections.ts";
+import type { StatEntry } from "../stats/entry.ts";
+import { generalStats, resetStats } from "../stats/general.ts";
+import { cachedump, sizeStats } from "../stats/item_walk.ts";
+import type { PrefixTable } from "../stats/prefixes.ts";
+import { settingStats } from "../stats/settings.ts";
+import { TextTask } from "../tasks.ts";
+import { answer, wordText } from "./answer.ts";
+
+type SubCommand = readonly [
+  name: string,
+  /** Whether any beginning of the name will do, as memcached compares it. */
+  abbreviable: boolean,
+  handler: (conversation: Conversation) => Flow,
+];
+
+/** What may stand behind `stats`. The first that matches wins. */
+// deno-fmt-ignore
+const SUB_COMMANDS: readonly SubCommand[] = [
+  // name         abbreviable handler
+  ["reset",       true,       reset],
+  ["detail",      true,       detail],
+  ["settings",    true,       (c) => send(c, settingStats(c.thread))],
+  ["cachedump",   true,       dumpClass],
+  ["conns",       true,       (c) => send(c, connectionStats(c.thread, c.owner))],
+  ["extstore",    true,       (c) => send(c, [])],
+  ["items",       false,      (c) => send(c, itemStats(c.thread))],
+  ["slabs",       false,      (c) => send(c, slabStats(c.thread))],
+  ["sizes",       false,      (c) => sendText(c, sizeStats(c.thread))],
+];
+
+const SUB_WORD = 1;
 
 export function stats(conversation: Conversation): Flow {
-  return answer(conversation, REPLY.END);
+  const { thread } = conversation;
+  if (thread.request.wordCount <= SUB_WORD) return send(conversation, generalStats(thread));
+  const word = wordText(conversation, SUB_WORD);
+  for (const [name, abbreviable, handler] of SUB_COMMANDS) {
+    if (name === word || (abbreviable && name.startsWith(word))) return handler(conversation);
+  }
+  return answer(conversation, REPLY.ERROR);
+}
+
+/** Answers with lines that are made while they are sent. */
+export function sendText(conversation: Conversation, pieces: Iterable<string>): Flow {
+  conversation.task = new TextTask(pieces);
+  return Flow.UNDER_WAY;
+}
+
+function send(conversation: Conversation, entries: Iterable<StatEntry>): Flow {
+  return sendText(conversation, statLines(entries));
+}
+
+function* statLines(entries: Iterable<StatEntry>): Generator<string> {
+  for (const [name, value] of entries) yield `STAT ${name} ${value}\r\n`;
+  yield "END\r\n";
+}
+
+function reset(conversation: Conversation): Flow {
+  resetStats(conversation.thread);
+  return answer(conversation, REPLY.RESET);
+}
+
+function detail(conversation: Conversation): Flow {
+  const { settings, tunables, prefixes } = conversation.thread;
+  if (!settings.dumpEnabled) return answer(conversation, REFUSAL.DETAIL_NOT_ALLOWED);
+  switch (wordText(conversation, SUB_WORD + 1)) {
+    case "on":
+      tunables.set("detail_enabled", 1);
+      return answer(conversation, REPLY.OK);
+    case "off":
+      tunables.set("detail_enabled", 0);
+      return answer(conversation, REPLY.OK);
+    case "dump":
+      return sendText(conversation, prefixLines(prefixes));
+    default:
+      return answer(conversation, REFUSAL.DETAIL_USAGE);
+  }
+}
+
+/** The lines of `stats detail dump`. */
+export function* prefixLines(prefixes: PrefixTable): Generator<string> {
+  for (const row of prefixes) {
+    yield `PREFIX ${row.prefix} get ${row.get} hit ${row.hit} set ${row.set} del ${row.delete}\r\n`;
+  }
+  yield "END\r\n";
+}
+
+function dumpClass(conversation: Conversation): Flow {
+  const { settings, request, numbers, input } = conversation.thread;
+  const { wordStart, wordEnd, wordCount } = request;
+  if (!settings.dumpEnabled) return answer(conversation, REFUSAL.CACHEDUMP_NOT_ALLOWED);
+  if (wordCount < 4) return answer(conversation, REFUSAL.BAD_LINE);
+  if (!numbers.unsignedLong(input, wordStart[2]!, wordEnd[2]!)) {
+    return answer(conversation, REFUSAL.BAD_FORMAT);
+  }
+  const classId = numbers.value >>> 0;
+  if (!numbers.unsignedLong(input, wordStart[3]!, wordEnd[3]!)) {
+    return answer(conversation, REFUSAL.BAD_FORMAT);
+  }
+  const limit = numbers.value >>> 0;
+  if (classId >= CLASSES_MAX) return answer(conversation, REFUSAL.ILLEGAL_SLAB_ID);
+  return sendText(conversation, [cachedump(conversation.thread, classId, limit)]);
 }

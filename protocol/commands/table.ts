@@ -2,7 +2,9 @@ import type { ByteRegion } from "../../store/bytes.ts";
 import { StoreMode } from "../../store/change.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
+import { REPLY } from "../replies.ts";
 import * as admin from "./admin.ts";
+import { answer } from "./answer.ts";
 import { arithmetic } from "./arith.ts";
 import { getAndTouch, getKeys } from "./read.ts";
 import { stats } from "./stats.ts";
@@ -51,6 +53,7 @@ const ROWS: readonly Row[] = [
   ["flush_all",      1,     true,   false, admin.flushAll],
   ["version",        1,     false,  false, admin.version],
   ["verbosity",      1,     true,   false, admin.verbosity],
+  ["mn",             1,     false,  false, (c) => answer(c, REPLY.MN)],
   ["quit",           1,     false,  false, () => Flow.CLOSE],
   ["stats",          1,     false,  false, stats],
   ["cache_memlimit", 1,     true,   false, admin.memoryLimit],

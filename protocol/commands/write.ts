@@ -89,15 +89,16 @@ function readCompare(conversation: Conversation): boolean {
  * Stores the data block behind `request.lineEnd`, as `change` says, or as much of it as there is.
  */
 export function storeBlock(conversation: Conversation, reply: StoreReply): Flow {
-  const { request, input, change, cache } = conversation.thread;
+  const { request, input, change, cache, tunables, prefixes } = conversation.thread;
   const valueOffset = request.lineEnd;
   const end = valueOffset + change.valueLength + CRLF_LENGTH;
-  if (end > request.inputEnd) {
-    if (
-      change.valueLength <= BUFFERED_VALUE_BYTES_MAX && end - request.start <= PENDING_BYTES_MAX
-    ) return Flow.INCOMPLETE;
-    return beginFill(conversation, reply);
-  }
+  const complete = end <= request.inputEnd;
+  if (
+    !complete && change.valueLength <= BUFFERED_VALUE_BYTES_MAX &&
+    end - request.start <= PENDING_BYTES_MAX
+  ) return Flow.INCOMPLETE;
+  if (tunables.detailEnabled) prefixes.countSet(input, change.keyOffset, change.keyLength);
+  if (!complete) return beginFill(conversation, reply);
   request.next = end;
   if (input.view.getInt16(end - CRLF_LENGTH, true) !== CRLF) {
     reply.badChunk(conversation);
@@ -167,8 +168,9 @@ export function readKey(conversation: Conversation): boolean {
 }
 
 export function remove(conversation: Conversation): Flow {
-  const { change, cache } = conversation.thread;
+  const { change, cache, input, tunables, prefixes } = conversation.thread;
   if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
+  if (tunables.detailEnabled) prefixes.countDelete(input, change.keyOffset, change.keyLength);
   return answer(conversation, OUTCOME_LINE[cache.remove(change)]);
 }
 

@@ -1,8 +1,7 @@
 import { assert } from "@std/assert";
 import { Conversation, ConversationState } from "../../protocol/conversation.ts";
 import { DEFAULT_SETTINGS, type Settings } from "../../protocol/settings.ts";
-import { ThreadContext } from "../../protocol/thread_context.ts";
-import { Tunables } from "../../protocol/tunables.ts";
+import { createSharedState, ThreadContext } from "../../protocol/thread_context.ts";
 import { Cache } from "../../store/cache.ts";
 import { checkStore } from "../../store/check.ts";
 import { writeClock } from "../../store/clock.ts";
@@ -33,7 +32,7 @@ export class ConversationSide implements Side {
     );
     Cache.format(new Memory(memory));
     this.thread = new ThreadContext(
-      { memory, tunables: Tunables.createShared(settings) },
+      createSharedState(memory, settings),
       settings,
       {
         shutdown: (graceful) => {

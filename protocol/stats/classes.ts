@@ -1,0 +1,128 @@
+import { NO_ITEM, WORD } from "../../store/item.ts";
+import { CLASS, CLASS_REQUESTED_BYTES, CLASSES_MAX, CONTROL } from "../../store/memory.ts";
+import { CLASS_STAT } from "../../store/stats.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import type { StatEntry } from "./entry.ts";
+
+/** One slab class, as a report sees it. */
+class ClassSource {
+  readonly thread: ThreadContext;
+  readonly classId: number;
+
+  constructor(thread: ThreadContext, classId: number) {
+    this.thread = thread;
+    this.classId = classId;
+  }
+
+  word(name: keyof typeof CLASS): number {
+    return this.thread.memory.classes[this.classId * CLASS.WORDS + CLASS[name]]!;
+  }
+
+  stat(name: keyof typeof CLASS_STAT): number {
+    return this.thread.memory.classCounter(this.classId, CLASS_STAT[name]);
+  }
+
+  get requestedBytes(): number {
+    return this.thread.memory.classCounter(this.classId, CLASS_REQUESTED_BYTES);
+  }
+
+  get itemCount(): number {
+    return this.word("SMALL_COUNT") + this.word("MAIN_COUNT");
+  }
+
+  get totalChunks(): number {
+    return this.word("PAGES") * this.word("CHUNKS_PER_PAGE");
+  }
+
+  /** For how many seconds the item that stands last in a queue has not been read. */
+  ageSec(main: boolean): number {
+    const { cache, memory } = this.thread;
+    const item = cache.links.queues.oldest(this.classId, main);
+    if (item === NO_ITEM) return 0;
+    return memory.control[CONTROL.NOW_SEC]! - cache.items.word(item, WORD.ACCESSED_SEC);
+  }
+}
+
+type ClassRow = readonly [name: string, value: (source: ClassSource) => number];
+
+const never = (): number => 0;
+
+/**
+ * The lines of `stats items`. Of memcached's queues, "hot" stands for the small queue here, and "warm" for the main one; a hit is
+ * not counted by queue, so all stand under warm.
+ */
+// deno-fmt-ignore
+const ITEM_ROWS: readonly ClassRow[] = [
+  ["number",                (s) => s.itemCount],
+  ["number_hot",            (s) => s.word("SMALL_COUNT")],
+  ["number_warm",           (s) => s.word("MAIN_COUNT")],
+  ["number_cold",           never],
+  ["age_hot",               (s) => s.ageSec(false)],
+  ["age_warm",              (s) => s.ageSec(true)],
+  ["age",                   (s) => Math.max(s.ageSec(false), s.ageSec(true))],
+  ["mem_requested",         (s) => s.requestedBytes],
+  ["evicted",               (s) => s.stat("evicted")],
+  ["evicted_nonzero",       (s) => s.stat("evicted_nonzero")],
+  ["evicted_time",          (s) => s.word("EVICTED_AGE_SEC")],
+  ["outofmemory",           (s) => s.stat("outofmemory")],
+  ["tailrepairs",           never],
+  ["reclaimed",             (s) => s.stat("reclaimed")],
+  ["expired_unfetched",     (s) => s.stat("expired_unfetched")],
+  ["evicted_unfetched",     (s) => s.stat("evicted_unfetched")],
+  ["evicted_active",        never],
+  ["crawler_reclaimed",     (s) => s.stat("crawler_reclaimed")],
+  ["crawler_items_checked", never],
+  ["lrutail_reflocked",     never],
+  ["moves_to_cold",         never],
+  ["moves_to_warm",         (s) => s.stat("promoted")],
+  ["moves_within_lru",      never],
+  ["direct_reclaims",       (s) => s.stat("evicted")],
+  ["hits_to_hot",           never],
+  ["hits_to_warm",          (s) => s.stat("get_hits") + s.stat("touch_hits")],
+  ["hits_to_cold",          never],
+  ["hits_to_temp",          never],
+];
+
+/** The lines of `stats slabs` for each class. */
+// deno-fmt-ignore
+const SLAB_ROWS: readonly ClassRow[] = [
+  ["chunk_size",      (s) => s.word("CHUNK_BYTES")],
+  ["chunks_per_page", (s) => s.word("CHUNKS_PER_PAGE")],
+  ["total_pages",     (s) => s.word("PAGES")],
+  ["total_chunks",    (s) => s.totalChunks],
+  ["used_chunks",     (s) => s.word("USED")],
+  ["free_chunks",     (s) => s.totalChunks - s.word("USED")],
+  ["free_chunks_end", never],
+  ["get_hits",        (s) => s.stat("get_hits")],
+  ["cmd_set",         (s) => s.stat("cmd_set")],
+  ["delete_hits",     (s) => s.stat("delete_hits")],
+  ["incr_hits",       (s) => s.stat("incr_hits")],
+  ["decr_hits",       (s) => s.stat("decr_hits")],
+  ["cas_hits",        (s) => s.stat("cas_hits")],
+  ["cas_badval",      (s) => s.stat("cas_badval")],
+  ["touch_hits",      (s) => s.stat("touch_hits")],
+];
+
+/** `stats items`: the classes that hold items. */
+export function* itemStats(thread: ThreadContext): Generator<StatEntry> {
+  for (let classId = 1; classId < CLASSES_MAX; classId++) {
+    const source = new ClassSource(thread, classId);
+    if (source.itemCount === 0) continue;
+    for (const [name, value] of ITEM_ROWS) yield [`items:${classId}:${name}`, value(source)];
+  }
+}
+
+/** `stats slabs`: the classes that hold pages. */
+export function* slabStats(thread: ThreadContext): Generator<StatEntry> {
+  let classes = 0;
+  let pages = 0;
+  for (let classId = 1; classId < CLASSES_MAX; classId++) {
+    const source = new ClassSource(thread, classId);
+    if (source.word("PAGES") === 0) continue;
+    classes++;
+    pages += source.word("PAGES");
+    for (const [name, value] of SLAB_ROWS) yield [`${classId}:${name}`, value(source)];
+  }
+  yield ["active_slabs", classes];
+  yield ["total_malloced", pages * thread.memory.pageBytes];
+}

@@ -1,0 +1,38 @@
+import { Activity, ConnectionKind, type OwnerId } from "../../store/connections.ts";
+import { CONTROL } from "../../store/memory.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import type { StatEntry } from "./entry.ts";
+
+/** memcached's names for what connections do. */
+const STATE_NAME: Record<Activity, string> = {
+  [Activity.READING]: "conn_read",
+  [Activity.WRITING]: "conn_mwrite",
+  [Activity.WATCHING]: "conn_watch",
+  [Activity.WAITING]: "conn_io_pending",
+  [Activity.CLOSING]: "conn_closing",
+};
+
+/**
+ * `stats conns`: listeners, then connections.
+ *
+ * @param asker The connection that asks: it is being served.
+ */
+export function* connectionStats(thread: ThreadContext, asker: OwnerId): Generator<StatEntry> {
+  const { connections, memory } = thread;
+  const nowSec = memory.control[CONTROL.NOW_SEC]!;
+  let number = 0;
+  for (const listener of connections.listeners()) {
+    yield [`${number}:addr`, listener];
+    yield [`${number}:state`, "conn_listening"];
+    yield [`${number}:secs_since_last_cmd`, nowSec];
+    number++;
+  }
+  for (const row of connections) {
+    const id = number + row.index;
+    if (row.kind === ConnectionKind.UDP) yield [`${id}:UDP`, "UDP"];
+    yield [`${id}:addr`, row.peer];
+    if (row.kind !== ConnectionKind.UDP) yield [`${id}:listen_addr`, row.listener];
+    yield [`${id}:state`, row.id === asker ? "conn_parse_cmd" : STATE_NAME[row.activity]];
+    yield [`${id}:secs_since_last_cmd`, nowSec - row.seenAtSec];
+  }
+}

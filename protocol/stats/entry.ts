@@ -1,0 +1,5 @@
+/** One line of statistics: the text protocol writes `STAT <name> <value>`, the binary one a packet. */
+export type StatEntry = readonly [name: string, value: string | number];
+
+export const yesNo = (value: boolean): string => value ? "yes" : "no";
+export const onOff = (value: boolean): string => value ? "on" : "off";

@@ -1,0 +1,184 @@
+import { CLASSES_MAX, CONTROL, ITEM_BYTES } from "../../store/memory.ts";
+import { INPUT_BYTES, REPLY_BYTES } from "../../store/limits.ts";
+import { CLASS_STAT, STAT } from "../../store/stats.ts";
+import { versionText } from "../replies.ts";
+import type { Settings } from "../settings.ts";
+import type { ProcessFacts, ThreadContext } from "../thread_context.ts";
+import type { StatEntry } from "./entry.ts";
+
+/** Where the values of `stats` come from. */
+class Source {
+  readonly thread: ThreadContext;
+  readonly facts: ProcessFacts;
+
+  constructor(thread: ThreadContext) {
+    this.thread = thread;
+    this.facts = thread.hooks.processFacts();
+  }
+
+  get settings(): Settings {
+    return this.thread.settings;
+  }
+
+  stat(name: keyof typeof STAT): number {
+    return this.thread.memory.counters[STAT[name]]!;
+  }
+
+  control(name: keyof typeof CONTROL): number {
+    return this.thread.memory.control[CONTROL[name]]!;
+  }
+
+  /** A counter summed over all slab classes. */
+  classes(name: keyof typeof CLASS_STAT): number {
+    let sum = 0;
+    for (let classId = 0; classId < CLASSES_MAX; classId++) {
+      sum += this.thread.memory.classCounter(classId, CLASS_STAT[name]);
+    }
+    return sum;
+  }
+}
+
+type GeneralRow = readonly [
+  name: string,
+  value: (source: Source) => string | number,
+  /** Whether the line is there at all; always if left out. */
+  shown?: (settings: Settings) => boolean,
+];
+
+/** Microseconds as memcached writes processor times. */
+function secondsText(microseconds: number): string {
+  const seconds = Math.floor(microseconds / 1e6);
+  return `${seconds}.${String(Math.floor(microseconds - seconds * 1e6)).padStart(6, "0")}`;
+}
+
+const never = (): number => 0;
+
+/**
+ * The lines of `stats`, in memcached's order. What there is nothing of here is 0, and always will be: no buffers are given to
+ * connections, no queue of log lines, no threads for LRU, crawler and page moves.
+ */
+// deno-fmt-ignore
+const ROWS: readonly GeneralRow[] = [
+  ["pid",                   (s) => s.settings.pid],
+  ["uptime",                (s) => s.control("NOW_SEC")],
+  ["time",                  (s) => s.control("STARTED_UNIX_SEC") + s.control("NOW_SEC")],
+  ["version",               (s) => versionText(s.settings.version)],
+  ["libevent",              (s) => s.settings.runtime],
+  ["pointer_size",          () => 64],
+  ["rusage_user",           (s) => secondsText(s.facts.userMicroseconds)],
+  ["rusage_system",         (s) => secondsText(s.facts.systemMicroseconds)],
+  ["max_connections",       (s) => s.settings.connectionsMax],
+  ["curr_connections",      (s) => s.thread.connections.openCount],
+  ["total_connections",     (s) => s.stat("total_connections")],
+  ["rejected_connections",  (s) => s.stat("rejected_connections"), (settings) => settings.maxconnsFast],
+  ["connection_structures", (s) => s.thread.connections.openCount],
+  ["response_obj_oom",      never],
+  ["response_obj_count",    (s) => s.settings.threads],
+  ["response_obj_bytes",    (s) => s.settings.threads * REPLY_BYTES],
+  ["read_buf_count",        (s) => s.settings.threads],
+  ["read_buf_bytes",        (s) => s.settings.threads * INPUT_BYTES],
+  ["read_buf_bytes_free",   never],
+  ["read_buf_oom",          never],
+  ["reserved_fds",          never],
+  ["cmd_get",               (s) => s.stat("cmd_get")],
+  ["cmd_set",               (s) => s.stat("cmd_set")],
+  ["cmd_flush",             (s) => s.stat("cmd_flush")],
+  ["cmd_touch",             (s) => s.stat("cmd_touch")],
+  ["cmd_meta",              (s) => s.stat("cmd_meta")],
+  ["get_hits",              (s) => s.classes("get_hits")],
+  ["get_misses",            (s) => s.stat("get_misses")],
+  ["get_expired",           (s) => s.stat("get_expired")],
+  ["get_flushed",           (s) => s.stat("get_flushed")],
+  ["delete_misses",         (s) => s.stat("delete_misses")],
+  ["delete_hits",           (s) => s.classes("delete_hits")],
+  ["incr_misses",           (s) => s.stat("incr_misses")],
+  ["incr_hits",             (s) => s.classes("incr_hits")],
+  ["decr_misses",           (s) => s.stat("decr_misses")],
+  ["decr_hits",             (s) => s.classes("decr_hits")],
+  ["cas_misses",            (s) => s.stat("cas_misses")],
+  ["cas_hits",              (s) => s.classes("cas_hits")],
+  ["cas_badval",            (s) => s.classes("cas_badval")],
+  ["touch_hits",            (s) => s.classes("touch_hits")],
+  ["touch_misses",          (s) => s.stat("touch_misses")],
+  ["store_too_large",       (s) => s.stat("store_too_large")],
+  ["store_no_memory",       (s) => s.stat("store_no_memory")],
+  ["auth_cmds",             (s) => s.stat("auth_cmds")],
+  ["auth_errors",           (s) => s.stat("auth_errors")],
+  ["idle_kicks",            (s) => s.stat("idle_kicks"), (settings) => settings.idleTimeoutSec > 0],
+  ["bytes_read",            (s) => s.stat("bytes_read")],
+  ["bytes_written",         (s) => s.stat("bytes_written")],
+  ["limit_maxbytes",        (s) => memoryLimitBytes(s.thread)],
+  ["accepting_conns",       (s) => s.facts.accepting ? 1 : 0],
+  ["listen_disabled_num",   (s) => s.stat("listen_disabled_num")],
+  ["time_in_listen_disabled_us", (s) => s.stat("time_in_listen_disabled_us")],
+  ["threads",               (s) => s.settings.threads],
+  ["conn_yields",           (s) => s.stat("conn_yields")],
+  ["hash_power_level",      (s) => 31 - Math.clz32(s.control("HASH_LEVEL"))],
+  ["hash_bytes",            (s) => s.control("HASH_PAGES") * s.thread.memory.pageBytes],
+  ["hash_is_expanding",     (s) => s.control("ITEM_COUNT") > s.control("HASH_BUCKETS") ? 1 : 0],
+  ["slab_reassign_rescues", (s) => s.stat("rescued_items")],
+  ["slab_reassign_chunk_rescues", (s) => s.stat("rescued_chunks")],
+  ["slab_reassign_inline_reclaim", never],
+  ["slab_reassign_busy_items", never],
+  ["slab_reassign_busy_deletes", never],
+  ["slab_reassign_busy_nomem", never],
+  ["slab_reassign_last_busy_status", () => "none"],
+  ["slab_reassign_running", never],
+  ["slabs_moved",           (s) => s.stat("pages_moved")],
+  ["lru_crawler_running",   never],
+  ["lru_crawler_starts",    never],
+  ["lru_maintainer_juggles", never],
+  ["malloc_fails",          never],
+  ["log_worker_dropped",    never],
+  ["log_worker_written",    never],
+  ["log_watcher_skipped",   never],
+  ["log_watcher_sent",      never],
+  ["log_watchers",          never],
+  ["unexpected_napi_ids",   never],
+  ["round_robin_fallback",  never],
+  ["bytes",                 (s) => s.thread.memory.counters[ITEM_BYTES]!],
+  ["curr_items",            (s) => s.control("ITEM_COUNT")],
+  ["total_items",           (s) => s.stat("total_items")],
+  ["slab_global_page_pool", (s) => s.control("FREE_PAGE_COUNT")],
+  ["expired_unfetched",     (s) => s.classes("expired_unfetched")],
+  ["evicted_unfetched",     (s) => s.classes("evicted_unfetched")],
+  ["evicted_active",        never],
+  ["evictions",             (s) => s.classes("evicted")],
+  ["reclaimed",             (s) => s.classes("reclaimed")],
+  ["crawler_reclaimed",     (s) => s.stat("crawler_reclaimed")],
+  ["crawler_items_checked", (s) => s.stat("crawler_items_checked")],
+  ["lrutail_reflocked",     never],
+  ["moves_to_cold",         never],
+  ["moves_to_warm",         (s) => s.classes("promoted")],
+  ["moves_within_lru",      never],
+  ["direct_reclaims",       (s) => s.classes("evicted")],
+  ["lru_bumps_dropped",     never],
+];
+
+export function* generalStats(thread: ThreadContext): Generator<StatEntry> {
+  const source = new Source(thread);
+  for (const [name, value, shown] of ROWS) {
+    if (shown === undefined || shown(thread.settings)) yield [name, value(source)];
+  }
+}
+
+/** How many bytes the store may use, as `cache_memlimit` left it. */
+export function memoryLimitBytes(thread: ThreadContext): number {
+  const { memory } = thread;
+  const pages = memory.control[CONTROL.MEMORY_LIMIT_PAGES]!;
+  return pages >= memory.control[CONTROL.PAGE_COUNT]!
+    ? memory.options.memoryLimitBytes
+    : pages * memory.pageBytes;
+}
+
+/** `stats reset`: every counter to 0. Sizes and states stay. */
+export function resetStats(thread: ThreadContext): void {
+  const { memory, prefixes } = thread;
+  memory.counters.fill(0, 0, Object.keys(STAT).length);
+  const perClass = memory.classCounters.length / CLASSES_MAX;
+  const counters = Object.keys(CLASS_STAT).length;
+  for (let classId = 0; classId < CLASSES_MAX; classId++) {
+    memory.classCounters.fill(0, classId * perClass, classId * perClass + counters);
+  }
+  prefixes.clear();
+}

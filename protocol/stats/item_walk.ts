@@ -1,0 +1,186 @@
+import { ByteRegion } from "../../store/bytes.ts";
+import { type ItemRef, STATE, WORD } from "../../store/item.ts";
+import { KEY_LENGTH_MAX } from "../../store/limits.ts";
+import { CONTROL, PAGE } from "../../store/memory.ts";
+import { u64ToBigInt } from "../../store/u64.ts";
+import type { ThreadContext } from "../thread_context.ts";
+
+/** Items looked at before others have their turn with the store: well below a millisecond. */
+const SLICE_ITEMS = 256;
+const SIZE_STEP_BYTES = 32;
+/** memcached's bound of what cachedump answers. */
+const CACHEDUMP_BYTES_MAX = 2 * 1024 * 1024;
+
+/** What dumps say of an item. Everything is read while the reference is good. */
+class ItemSource {
+  readonly #thread: ThreadContext;
+  readonly #key = new ByteRegion(new ArrayBuffer(KEY_LENGTH_MAX));
+
+  constructor(thread: ThreadContext) {
+    this.#thread = thread;
+  }
+
+  /** Bytes as characters below 256. */
+  key(item: ItemRef): string {
+    const { cache } = this.#thread;
+    cache.copyKey(item, this.#key, 0);
+    const length = cache.items.keyLength(item);
+    return String.fromCharCode(...this.#key.bytes.subarray(0, length));
+  }
+
+  hasState(item: ItemRef, bits: number): boolean {
+    return (this.#thread.cache.items.state(item) & bits) !== 0;
+  }
+
+  bytes(item: ItemRef): number {
+    return this.#thread.cache.links.bytesOf(item);
+  }
+
+  isDead(item: ItemRef): boolean {
+    return this.#thread.cache.links.isDead(item);
+  }
+
+  /** An instant of the store's clock as Unix time. */
+  unixSec(instantSec: number): number {
+    return this.#thread.memory.control[CONTROL.STARTED_UNIX_SEC]! + instantSec;
+  }
+
+  metadumpLine(item: ItemRef, classId: number): string {
+    const { cache } = this.#thread;
+    const deadline = cache.deadlineSec(item);
+    const expires = deadline === 0 ? -1 : this.unixSec(deadline);
+    const accessed = this.unixSec(cache.items.word(item, WORD.ACCESSED_SEC));
+    const id = u64ToBigInt(cache.idLow(item), cache.idHigh(item));
+    const fetched = this.hasState(item, STATE.FETCHED) ? "yes" : "no";
+    return `key=${percentEncoded(this.key(item))} exp=${expires} la=${accessed} cas=${id} ` +
+      `fetch=${fetched} cls=${classId} size=${this.bytes(item)} flags=${
+        cache.clientFlags(item)
+      } \n`;
+  }
+
+  mgdumpLine(item: ItemRef): string {
+    const key = this.key(item);
+    return this.hasState(item, STATE.KEY_BINARY) ? `mg ${btoa(key)} b\r\n` : `mg ${key}\r\n`;
+  }
+
+  cachedumpLine(item: ItemRef): string {
+    const { cache } = this.#thread;
+    const deadline = cache.deadlineSec(item);
+    const expires = deadline === 0 ? 0 : this.unixSec(deadline);
+    return `ITEM ${this.key(item)} [${cache.valueLength(item)} b; ${expires} s]\r\n`;
+  }
+}
+
+/** As memcached writes keys into lines that are split at blanks. */
+function percentEncoded(key: string): string {
+  return key.replace(
+    /[^A-Za-z0-9\-._~]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`,
+  );
+}
+
+/**
+ * Calls `visit` with every live item of some classes, and yields from time to time so that the store can go on. Items that
+ * are stored, or moved to another page, meanwhile may be missed or met twice.
+ *
+ * @param classes Null: all.
+ */
+function* walk(
+  thread: ThreadContext,
+  classes: ReadonlySet<number> | null,
+  visit: (item: ItemRef, classId: number) => void,
+): Generator<void> {
+  const { memory, cache } = thread;
+  const { slabs } = cache.links;
+  const source = new ItemSource(thread);
+  for (let page = 0; page < memory.control[CONTROL.PAGES_NEVER_USED]!; page++) {
+    const row = page * PAGE.WORDS;
+    for (let index = 0;; index++) {
+      // Read anew each time: the page may have changed hands while others had their turn.
+      const classId = memory.pages[row + PAGE.CLASS]!;
+      if (classId <= 0 || index >= memory.pages[row + PAGE.CARVED]!) break;
+      if (classes !== null && !classes.has(classId)) break;
+      const item = slabs.chunkAt(page, index, classId);
+      if (source.hasState(item, STATE.LINKED) && !source.isDead(item)) visit(item, classId);
+      if (index % SLICE_ITEMS === SLICE_ITEMS - 1) yield;
+    }
+    yield;
+  }
+}
+
+/** As `walk`, with a line for every item. */
+function* walkLines(
+  thread: ThreadContext,
+  classes: ReadonlySet<number> | null,
+  line: (source: ItemSource, item: ItemRef, classId: number) => string,
+): Generator<string> {
+  const source = new ItemSource(thread);
+  let lines = "";
+  const visits = walk(thread, classes, (item, classId) => {
+    lines += line(source, item, classId);
+  });
+  for (const _ of visits) {
+    yield lines;
+    lines = "";
+  }
+}
+
+/** `lru_crawler metadump`. */
+export function* metadump(
+  thread: ThreadContext,
+  classes: ReadonlySet<number> | null,
+): Generator<string> {
+  yield* walkLines(
+    thread,
+    classes,
+    (source, item, classId) => source.metadumpLine(item, classId),
+  );
+  yield "END\r\n";
+}
+
+/** `lru_crawler mgdump`. */
+export function* mgdump(
+  thread: ThreadContext,
+  classes: ReadonlySet<number> | null,
+): Generator<string> {
+  yield* walkLines(thread, classes, (source, item) => source.mgdumpLine(item));
+  yield "EN\r\n";
+}
+
+/** `stats sizes`: how many items there are of each size, rounded up to 32 bytes. */
+export function* sizeStats(thread: ThreadContext): Generator<string> {
+  const source = new ItemSource(thread);
+  const counts = new Map<number, number>();
+  const visits = walk(thread, null, (item) => {
+    const size = Math.ceil(source.bytes(item) / SIZE_STEP_BYTES) * SIZE_STEP_BYTES;
+    counts.set(size, (counts.get(size) ?? 0) + 1);
+  });
+  for (const _ of visits) yield "";
+  const sizes = [...counts].sort((a, b) => a[0] - b[0]);
+  for (const [size, count] of sizes) yield `STAT ${size} ${count}\r\n`;
+  yield "END\r\n";
+}
+
+/**
+ * `stats cachedump`: a class's items, newest first, in one step.
+ *
+ * @param limit 0: all that fit 2 MB.
+ */
+export function cachedump(thread: ThreadContext, classId: number, limit: number): string {
+  const { cache } = thread;
+  const source = new ItemSource(thread);
+  const lines: string[] = [];
+  let length = 0;
+  for (const main of [false, true]) {
+    let item = cache.links.queues.newest(classId, main);
+    for (; item !== 0; item = cache.items.word(item, WORD.OLDER)) {
+      if (limit > 0 && lines.length === limit) break;
+      if (source.isDead(item) || source.hasState(item, STATE.KEY_BINARY)) continue;
+      const line = source.cachedumpLine(item);
+      if (length + line.length > CACHEDUMP_BYTES_MAX) break;
+      length += line.length;
+      lines.push(line);
+    }
+  }
+  return lines.join("") + "END\r\n";
+}

@@ -1,0 +1,149 @@
+import type { ByteRegion } from "../../store/bytes.ts";
+
+/**
+ * Counts by key prefix, for `stats detail`: a prefix is what stands before the first delimiter of a key. All threads share one
+ * table, in a buffer that is as large as it may ever get; the system gives memory to the parts that were touched.
+ *
+ *   words     COUNT (prefixes known), USED (bytes of prefixes)
+ *   buckets   first prefix of each, by number; numbers count from 1
+ *   prefixes  words: next in bucket, offset and length of its bytes
+ *   counters  doubles: get, hit, set, del of each prefix
+ *   bytes     of all prefixes
+ *
+ * Written under the store's mutex. When it is full, further prefixes are not counted.
+ */
+
+/** memcached's bound. */
+const PREFIXES_MAX = 65536;
+const BUCKETS = 16384;
+const KEY_BYTES = 2 * 1024 * 1024;
+
+const COUNT = 0;
+const USED = 1;
+const BUCKETS_WORD = 2;
+const PREFIX_WORDS = 3;
+const PREFIXES_WORD = BUCKETS_WORD + BUCKETS;
+const COUNTERS_BYTE = (PREFIXES_WORD + PREFIX_WORDS * (PREFIXES_MAX + 1) + 1) * 4 & ~7;
+const COUNTERS_EACH = 4;
+const BYTES_BYTE = COUNTERS_BYTE + COUNTERS_EACH * (PREFIXES_MAX + 1) * 8;
+
+const GET = 0;
+const HIT = 1;
+const SET = 2;
+const DELETE = 3;
+
+export interface PrefixCounts {
+  readonly prefix: string;
+  readonly get: number;
+  readonly hit: number;
+  readonly set: number;
+  readonly delete: number;
+}
+
+export class PrefixTable {
+  readonly #words: Int32Array;
+  readonly #counters: Float64Array;
+  readonly #bytes: Uint8Array;
+  readonly #delimiter: number;
+
+  /** @param delimiter One character. */
+  constructor(shared: SharedArrayBuffer, delimiter: string) {
+    this.#words = new Int32Array(shared, 0, COUNTERS_BYTE >> 2);
+    this.#counters = new Float64Array(shared, COUNTERS_BYTE, (BYTES_BYTE - COUNTERS_BYTE) >> 3);
+    this.#bytes = new Uint8Array(shared, BYTES_BYTE, KEY_BYTES);
+    this.#delimiter = delimiter.charCodeAt(0) & 0xff;
+  }
+
+  static createShared(): SharedArrayBuffer {
+    return new SharedArrayBuffer(BYTES_BYTE + KEY_BYTES);
+  }
+
+  countGet(input: ByteRegion, keyOffset: number, keyLength: number, hit: boolean): void {
+    const prefix = this.#find(input, keyOffset, keyLength);
+    if (prefix === 0) return;
+    this.#counters[prefix * COUNTERS_EACH + GET]! += 1;
+    if (hit) this.#counters[prefix * COUNTERS_EACH + HIT]! += 1;
+  }
+
+  countSet(input: ByteRegion, keyOffset: number, keyLength: number): void {
+    this.#counters[this.#find(input, keyOffset, keyLength) * COUNTERS_EACH + SET]! += 1;
+  }
+
+  countDelete(input: ByteRegion, keyOffset: number, keyLength: number): void {
+    this.#counters[this.#find(input, keyOffset, keyLength) * COUNTERS_EACH + DELETE]! += 1;
+  }
+
+  /** Forgets all prefixes. */
+  clear(): void {
+    this.#words.fill(0, 0, PREFIXES_WORD);
+  }
+
+  *[Symbol.iterator](): Generator<PrefixCounts> {
+    const counters = this.#counters;
+    for (let prefix = 1; prefix <= this.#words[COUNT]!; prefix++) {
+      const row = prefix * COUNTERS_EACH;
+      yield {
+        prefix: this.#text(prefix),
+        get: counters[row + GET]!,
+        hit: counters[row + HIT]!,
+        set: counters[row + SET]!,
+        delete: counters[row + DELETE]!,
+      };
+    }
+  }
+
+  /** The number of the key's prefix, a new one if need be; 0 (whose counters nobody reads) if it has none. */
+  #find(input: ByteRegion, keyOffset: number, keyLength: number): number {
+    const { bytes } = input;
+    let length = 0;
+    let hash = 0;
+    while (length < keyLength && bytes[keyOffset + length] !== this.#delimiter) {
+      hash = (Math.imul(hash, 31) + bytes[keyOffset + length]!) | 0;
+      length++;
+    }
+    if (length === keyLength) return 0;
+    const bucket = BUCKETS_WORD + ((hash ^ (hash >>> 15)) & (BUCKETS - 1));
+    let prefix = this.#words[bucket]!;
+    while (prefix !== 0 && !this.#equals(prefix, input, keyOffset, length)) {
+      prefix = this.#words[PREFIXES_WORD + prefix * PREFIX_WORDS]!;
+    }
+    return prefix !== 0 ? prefix : this.#insert(bucket, input, keyOffset, length);
+  }
+
+  #equals(prefix: number, input: ByteRegion, offset: number, length: number): boolean {
+    const row = PREFIXES_WORD + prefix * PREFIX_WORDS;
+    if (this.#words[row + 2] !== length) return false;
+    const start = this.#words[row + 1]!;
+    for (let at = 0; at < length; at++) {
+      if (this.#bytes[start + at] !== input.bytes[offset + at]) return false;
+    }
+    return true;
+  }
+
+  #insert(bucket: number, input: ByteRegion, offset: number, length: number): number {
+    const words = this.#words;
+    const prefix = words[COUNT]! + 1;
+    const start = words[USED]!;
+    if (prefix > PREFIXES_MAX || start + length > KEY_BYTES) return 0;
+    words[COUNT] = prefix;
+    words[USED] = start + length;
+    for (let at = 0; at < length; at++) this.#bytes[start + at] = input.bytes[offset + at]!;
+    const row = PREFIXES_WORD + prefix * PREFIX_WORDS;
+    words[row] = words[bucket]!;
+    words[row + 1] = start;
+    words[row + 2] = length;
+    words[bucket] = prefix;
+    this.#counters.fill(0, prefix * COUNTERS_EACH, (prefix + 1) * COUNTERS_EACH);
+    return prefix;
+  }
+
+  #text(prefix: number): string {
+    const row = PREFIXES_WORD + prefix * PREFIX_WORDS;
+    const start = this.#words[row + 1]!;
+    let text = "";
+    for (let at = 0; at < this.#words[row + 2]!; at++) {
+      text += String.fromCharCode(this.#bytes[start + at]!);
+    }
+    return text;
+  }
+}

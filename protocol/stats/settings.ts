@@ -1,0 +1,84 @@
+import { CONTROL } from "../../store/memory.ts";
+import type { Settings } from "../settings.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import type { TunableName } from "../tunables.ts";
+import { onOff, type StatEntry, yesNo } from "./entry.ts";
+import { memoryLimitBytes } from "./general.ts";
+
+const BINDING_PROTOCOL: Record<Settings["wireProtocol"], string> = {
+  auto: "auto-negotiate",
+  ascii: "ascii",
+  binary: "binary",
+};
+
+type SettingRow = readonly [name: string, value: (thread: ThreadContext) => string | number];
+
+/** A setting that commands may change. */
+const tunable = (name: TunableName): SettingRow => [name, (t) => t.tunables.text(name)];
+/** A setting of memcached that means nothing here: its value says what is the case. */
+const fixed = (name: string, value: string | number): SettingRow => [name, () => value];
+
+/** The lines of `stats settings`, in memcached's order. */
+// deno-fmt-ignore
+const ROWS: readonly SettingRow[] = [
+  ["maxbytes",             (t) => memoryLimitBytes(t)],
+  ["maxconns",             (t) => t.settings.connectionsMax],
+  ["tcpport",              (t) => t.settings.tcpPort],
+  ["udpport",              (t) => t.settings.udpPort],
+  ["inter",                (t) => t.settings.listenAddresses ?? "NULL"],
+  tunable("verbosity"),
+  ["oldest",               (t) => t.memory.control[CONTROL.OLDEST_LIVE_SEC]!],
+  ["evictions",            (t) => onOff(t.memory.options.evictions)],
+  ["domain_socket",        (t) => t.settings.unixSocketPath ?? "NULL"],
+  ["umask",                (t) => t.settings.unixSocketMode.toString(8)],
+  ["shutdown_command",     (t) => yesNo(t.settings.shutdownEnabled)],
+  ["growth_factor",        (t) => t.memory.options.growthFactor.toFixed(2)],
+  ["chunk_size",           (t) => t.memory.options.chunkSizeMin],
+  ["num_threads",          (t) => t.settings.threads],
+  ["num_threads_per_udp",  (t) => t.settings.threads],
+  ["stat_key_prefix",      (t) => t.settings.statsDelimiter],
+  tunable("detail_enabled"),
+  ["reqs_per_event",       (t) => t.settings.requestsPerEvent],
+  ["cas_enabled",          (t) => yesNo(t.memory.options.casEnabled)],
+  ["tcp_backlog",          (t) => t.settings.backlog],
+  ["binding_protocol",     (t) => BINDING_PROTOCOL[t.settings.wireProtocol]],
+  fixed("auth_enabled_sasl", "no"),
+  fixed("auth_enabled_ascii", "no"),
+  ["item_size_max",        (t) => t.memory.options.itemSizeMaxBytes],
+  ["maxconns_fast",        (t) => yesNo(t.settings.maxconnsFast)],
+  fixed("hashpower_init", 0),
+  fixed("slab_reassign", "yes"),
+  tunable("slab_automove"),
+  tunable("slab_automove_ratio"),
+  tunable("slab_automove_window"),
+  ["slab_chunk_max",       (t) => t.cache.links.slabs.ordinaryBytesMax],
+  tunable("lru_crawler"),
+  tunable("lru_crawler_sleep"),
+  tunable("lru_crawler_tocrawl"),
+  fixed("tail_repair_time", 0),
+  ["flush_enabled",        (t) => yesNo(t.settings.flushEnabled)],
+  ["dump_enabled",         (t) => yesNo(t.settings.dumpEnabled)],
+  fixed("hash_algorithm", "murmur3"),
+  fixed("lru_maintainer_thread", "yes"),
+  tunable("lru_segmented"),
+  tunable("hot_lru_pct"),
+  tunable("warm_lru_pct"),
+  tunable("hot_max_factor"),
+  tunable("warm_max_factor"),
+  tunable("temp_lru"),
+  tunable("temporary_ttl"),
+  ["idle_timeout",         (t) => t.settings.idleTimeoutSec],
+  fixed("watcher_logbuf_size", 0),
+  fixed("worker_logbuf_size", 0),
+  fixed("read_buf_mem_limit", 0),
+  fixed("track_sizes", "yes"),
+  fixed("inline_ascii_response", "no"),
+  fixed("num_napi_ids", 0),
+  fixed("memory_file", "(null)"),
+  fixed("client_flags_size", 4),
+];
+
+export function* settingStats(thread: ThreadContext): Generator<StatEntry> {
+  for (const [name, value] of ROWS) yield [name, value(thread)];
+  yield ["slab_layout", thread.memory.options.slabLayout];
+}
