@@ -23,14 +23,14 @@ import { ADDRESS_BYTES_MAX, readAddress } from "./socket_address.ts";
 import {
   ACCEPT_PAUSE_MS,
   type Listen,
-  listenText,
+  listenerName,
   statsAddressText,
+  TOO_MANY_CONNECTIONS,
   type TransportThread,
 } from "./transport.ts";
 
 /** Connections accepted in one go before those that are open get their turn. */
 const ACCEPTS_MAX = 32;
-const TOO_MANY = new TextEncoder().encode("ERROR Too many open connections\r\n");
 
 /**
  * The opening and closing of one worker's connections. Every worker accepts from the same listeners, and gives each new
@@ -49,6 +49,7 @@ export class NativeAcceptor {
   #listening = false;
   /** When accepting was stopped, on the process's clock; 0: it is not. */
   #pausedAtMs = 0;
+  #scarcityReported = false;
 
   constructor(side: TransportThread, libc: Libc, epoll: Epoll) {
     this.#side = side;
@@ -113,16 +114,18 @@ export class NativeAcceptor {
       kind,
       this.#side.threadIndex,
       peer,
-      listenerText(listen),
+      listenerName(listen),
       nowSec,
     );
     memory.counters[owner === NO_OWNER ? STAT.rejected_connections : STAT.total_connections]! += 1;
     cache.leave();
     if (owner === NO_OWNER) {
       this.#refuse(fd);
+      this.#reportConnection("connection_refused", `${peer}: too many connections`);
       return undefined;
     }
     this.#epoll.modify(fd, EPOLLIN, tag);
+    this.#reportConnection("connection_opened", peer);
     const conversation = new Conversation(this.#side.thread, owner, { protocol: listen.protocol });
     return new NativeConnection(fd, tag, kind, owner, conversation);
   }
@@ -133,6 +136,10 @@ export class NativeAcceptor {
     cache.enter();
     connections.close(connection.owner);
     cache.leave();
+    if (this.#isVerbose) {
+      const peer = this.#peerText(connection.fd, this.#part.listens[connection.tag]!);
+      this.#reportConnection("connection_closed", peer);
+    }
     this.#closeFd(connection.fd);
   }
 
@@ -141,6 +148,7 @@ export class NativeAcceptor {
     const pausedMs = performance.now() - this.#pausedAtMs;
     if (pausedMs < ACCEPT_PAUSE_MS) return;
     this.#pausedAtMs = 0;
+    this.#side.life.resumeAccepting();
     this.#count(STAT.time_in_listen_disabled_us, Math.round(pausedMs * 1000));
     this.open();
   }
@@ -177,22 +185,26 @@ export class NativeAcceptor {
   #acceptFailed(errno: number): void {
     if (errno !== EMFILE && errno !== ENFILE && errno !== ENOBUFS && errno !== ENOMEM) return;
     this.#pause();
+    if (this.#scarcityReported) return;
+    this.#scarcityReported = true;
     this.#side.report({
       level: "warning",
       event: "accept_failed",
-      message: `Cannot accept connections for now: ${errnoName(errno)}`,
+      message: `cannot accept connections for now: ${errnoName(errno)}; ` +
+        `raise the limit of open files or lower -c`,
     });
   }
 
   #pause(): void {
     this.close();
     this.#pausedAtMs = performance.now();
+    this.#side.life.pauseAccepting();
     this.#count(STAT.listen_disabled_num, 1);
   }
 
   #refuse(fd: number): void {
     const { calls } = this.#libc;
-    calls.send(fd, TOO_MANY, TOO_MANY.length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    calls.send(fd, TOO_MANY_CONNECTIONS, TOO_MANY_CONNECTIONS.length, MSG_DONTWAIT | MSG_NOSIGNAL);
     calls.shutdown(fd, SHUT_WR);
     calls.recv(fd, this.#address, this.#address.length, MSG_DONTWAIT);
     this.#closeFd(fd);
@@ -205,11 +217,24 @@ export class NativeAcceptor {
   }
 
   #peerText(fd: number, listen: Listen): string {
-    if (listen.kind === "unix") return listenerText(listen);
+    if (listen.kind === "unix") return listenerName(listen);
     this.#addressLength[0] = ADDRESS_BYTES_MAX;
     const failed = this.#libc.calls.getpeername(fd, this.#address, this.#addressLength);
     const peer = failed === 0 ? readAddress(this.#address) : undefined;
     return peer === undefined ? "tcp:?" : statsAddressText("tcp", peer.hostname, peer.port);
+  }
+
+  get #isVerbose(): boolean {
+    return this.#side.thread.tunables.get("verbosity") >= 2;
+  }
+
+  #reportConnection(event: string, message: string): void {
+    if (!this.#isVerbose) return;
+    this.#side.report({
+      level: "debug",
+      event,
+      message: `${event.replace("_", " ")}: ${message}`,
+    });
   }
 
   #count(stat: number, by: number): void {
@@ -218,9 +243,4 @@ export class NativeAcceptor {
     memory.counters[stat]! += by;
     cache.leave();
   }
-}
-
-function listenerText(listen: Listen): string {
-  if (listen.kind === "unix") return `unix:${listenText(listen)}`;
-  return statsAddressText(listen.kind, listen.hostname, listen.port);
 }

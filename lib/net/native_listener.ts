@@ -57,7 +57,7 @@ export function listenTcp(libc: Libc, listen: TcpListen, backlog: number): Nativ
     throw new ListenError(
       listen,
       "ENOENT",
-      `Cannot listen on ${listenText(listen)}: no such address`,
+      `cannot listen on ${listenText(listen)}: no such address`,
     );
   }
   const listeners: NativeListener[] = [];
@@ -152,5 +152,5 @@ function isStaleSocket(libc: Libc, address: SocketAddress, path: string): boolea
 
 function failure(listen: Listen, errno: number): ListenError {
   const code = errnoName(errno);
-  return new ListenError(listen, code, `Cannot listen on ${listenText(listen)}: ${code}`);
+  return new ListenError(listen, code, `cannot listen on ${listenText(listen)}: ${code}`);
 }

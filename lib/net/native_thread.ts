@@ -239,7 +239,13 @@ export class NativeThread implements Transport {
     this.#sweptAtSec = nowSec;
     const { idleTimeoutSec, sendTimeoutSec } = this.#side.options;
     for (const connection of this.#stalled) {
-      if (nowSec - connection.progressAtSec > sendTimeoutSec) this.#close(connection);
+      if (nowSec - connection.progressAtSec <= sendTimeoutSec) continue;
+      this.#close(connection);
+      this.#side.report({
+        level: "info",
+        event: "connection_stalled",
+        message: `a connection took nothing of its replies for ${sendTimeoutSec} s; closed`,
+      });
     }
     if (idleTimeoutSec === 0) return;
     for (const connection of this.#connections) {
