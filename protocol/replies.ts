@@ -50,6 +50,7 @@ export const REFUSAL = {
   MEMLIMIT_BOUNDS: line("MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust"),
   BAD_REASSIGN_CLASS: line("BADCLASS invalid src or dst class id"),
   BAD_CRAWL_CLASS: line("BADCLASS invalid class id"),
+  NOT_STARTED: line("NOTSTARTED no items to crawl"),
   NO_SPARE_PAGES: line("NOSPARE source class has no spare pages"),
   SAME_CLASS: line("SAME src and dst class are identical"),
   LRU_PERCENTS: line("ERROR hot and warm pcts must not exceed 80"),

@@ -4,20 +4,13 @@ import { STAT } from "../../store/stats.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY, versionText } from "../replies.ts";
 import { Flow } from "../request.ts";
-import { answer, argumentCount, wordText } from "./answer.ts";
+import { answer, argumentCount, readInt32, wordText } from "./answer.ts";
 
 /** memcached keeps no more than this. */
 const VERBOSITY_MAX = 2;
 const MEMORY_LIMIT_MIB_MIN = 8;
 /** A larger number was surely meant as bytes (memcached: process_memlimit_command). */
 const MEMORY_LIMIT_MIB_SANE = 1_000_000_000;
-
-/** Reads word `index` as a whole number of int32 into `numbers.value`. */
-export function readInt32(conversation: Conversation, index: number): boolean {
-  const { request, numbers, input } = conversation.thread;
-  return index < request.wordCount &&
-    numbers.int32(input, request.wordStart[index]!, request.wordEnd[index]!);
-}
 
 export function flushAll(conversation: Conversation): Flow {
   const { request, numbers, cache, memory, settings } = conversation.thread;

@@ -22,3 +22,10 @@ export function wordText(conversation: Conversation, index: number): string {
   for (const byte of word) text += String.fromCharCode(byte);
   return text;
 }
+
+/** Reads word `index` as a whole number of int32 into `numbers.value`. */
+export function readInt32(conversation: Conversation, index: number): boolean {
+  const { request, numbers, input } = conversation.thread;
+  return index < request.wordCount &&
+    numbers.int32(input, request.wordStart[index]!, request.wordEnd[index]!);
+}

@@ -8,6 +8,7 @@ import { answer } from "./answer.ts";
 import { arithmetic } from "./arith.ts";
 import { getAndTouch, getKeys } from "./read.ts";
 import { stats } from "./stats.ts";
+import * as tuning from "./tuning.ts";
 import { remove, store, touch } from "./write.ts";
 
 /** Executes the request that `conversation.thread.request` describes. */
@@ -58,6 +59,9 @@ const ROWS: readonly Row[] = [
   ["stats",          1,     false,  false, stats],
   ["cache_memlimit", 1,     true,   false, admin.memoryLimit],
   ["shutdown",       1,     true,   false, admin.shutdown],
+  ["slabs",          1,     true,   false, tuning.slabs],
+  ["lru",            1,     true,   false, tuning.lru],
+  ["lru_crawler",    1,     true,   false, tuning.crawler],
 ];
 
 export const COMMANDS: readonly CommandRow[] = ROWS.map(
