@@ -1,12 +1,12 @@
 import { Allocator } from "./allocator.ts";
-import { Decimal } from "./arithmetic.ts";
-import { ByteRegion, copyBytes } from "./bytes.ts";
+import { type ByteRegion, copyBytes } from "./bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
 import { Eviction } from "./eviction.ts";
 import { Expiry } from "./expiry.ts";
 import { takeId } from "./ids.ts";
 import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "./item.ts";
 import { Links } from "./links.ts";
+import { Locks } from "./locks.ts";
 import { CONTROL, type Memory, PAGE_OWNER } from "./memory.ts";
 import { Mutex } from "./mutex.ts";
 import { Outcome } from "./outcome.ts";
@@ -17,6 +17,9 @@ import { Writer } from "./writer.ts";
 
 // Hot path: no allocation.
 
+/** What `getAndTouch` returns when another connection holds the lock. */
+export const LOCKED_ITEM: ItemRef = -1;
+
 /**
  * The cache: the one door to the store. Every method but `enter` wants the mutex held (`enter` … `leave`), is one uninterrupted
  * step, and returns an Outcome or an item reference that is good until the next call that may store, evict or maintain.
@@ -26,6 +29,10 @@ export class Cache {
   readonly memory: Memory;
   readonly items: Items;
   readonly links: Links;
+  /** To look at, and for those that wait; changed through the operations below alone. */
+  readonly locks: Locks;
+  /** Called by `leave` for every thread that has connections whose waiting is over (`locks.waiters.takeReady`). */
+  onReady: (thread: number) => void = () => {};
   readonly #control: Int32Array;
   readonly #counters: Float64Array;
   readonly #mutex: Mutex;
@@ -35,9 +42,8 @@ export class Cache {
   readonly #values: Values;
   readonly #allocator: Allocator;
   readonly #writer: Writer;
-  readonly #decimal = new Decimal();
-  readonly #digits: ByteRegion;
   readonly #casEnabled: boolean;
+  readonly #yrmcdsLocks: boolean;
 
   constructor(memory: Memory) {
     this.memory = memory;
@@ -50,10 +56,17 @@ export class Cache {
     this.#mover = new PageMover(this.links, this.#eviction);
     this.#expiry = new Expiry(this.links, this.#eviction);
     this.#values = new Values(this.links);
+    this.locks = new Locks(this.links, this.#eviction);
     this.#allocator = new Allocator(this.links, this.#eviction, this.#mover, this.#values);
-    this.#writer = new Writer(this.links, this.#allocator, this.#eviction, this.#values);
-    this.#digits = new ByteRegion(this.#decimal.digits.buffer);
+    this.#writer = new Writer(
+      this.links,
+      this.#allocator,
+      this.#eviction,
+      this.#values,
+      this.locks,
+    );
     this.#casEnabled = memory.options.casEnabled;
+    this.#yrmcdsLocks = memory.options.yrmcdsLocks ?? false;
   }
 
   /** Makes an empty store of new memory. Once, before any other thread has it. */
@@ -74,6 +87,7 @@ export class Cache {
 
   leave(): void {
     this.#mutex.unlock();
+    if (this.locks.waiters.hasToWake) this.#wakeThreads();
   }
 
   // --- reading -----------------------------------------------------------------------------------
@@ -91,12 +105,18 @@ export class Cache {
     return item;
   }
 
-  /** As `get`, but counted as a touch, and the item lives until `deadlineSec` from now on. */
+  /**
+   * As `get`, but counted as a touch, and the item lives until `deadlineSec` from now on.
+   *
+   * @param owner The connection that asks.
+   * @returns LOCKED_ITEM when another connection holds the item's lock: nothing has changed.
+   */
   getAndTouch(
     input: ByteRegion,
     keyOffset: number,
     keyLength: number,
     deadlineSec: number,
+    owner = 0,
   ): ItemRef {
     this.#counters[STAT.cmd_touch]! += 1;
     const item = this.#findForRead(input, keyOffset, keyLength);
@@ -104,6 +124,7 @@ export class Cache {
       this.#counters[STAT.touch_misses]! += 1;
       return NO_ITEM;
     }
+    if (!this.#yrmcdsLocks && this.#gate(item, owner) !== Outcome.OK) return LOCKED_ITEM;
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
     this.#noteHit(item);
     this.links.setDeadline(item, deadlineSec);
@@ -178,11 +199,17 @@ export class Cache {
   }
 
   /**
-   * Stores the value in `change` by its mode.
+   * Stores the value in `change` by its mode. With `change.unlock`, ends the item's lock with it.
    *
-   * @returns STORED, NOT_STORED, EXISTS, NOT_FOUND, LOCKED, TOO_LARGE or NO_MEMORY.
+   * @returns STORED, NOT_STORED, EXISTS, NOT_FOUND, LOCKED, NOT_LOCKED, TOO_LARGE or NO_MEMORY.
    */
   store(change: Change): Outcome {
+    const outcome = this.#store(change);
+    if (change.unlock && outcome === Outcome.STORED) this.#unlockStored(change);
+    return outcome;
+  }
+
+  #store(change: Change): Outcome {
     const { input, keyOffset, keyLength } = change;
     change.item = NO_ITEM;
     if (!this.fits(keyLength, change.valueLength, change.clientFlags)) {
@@ -231,6 +258,12 @@ export class Cache {
 
   /** As `store`, with the value of `change.reserved`. The operation is judged now, not when it was announced. */
   commitReserved(change: Change): Outcome {
+    const outcome = this.#commitReserved(change);
+    if (change.unlock && outcome === Outcome.STORED) this.#unlockStored(change);
+    return outcome;
+  }
+
+  #commitReserved(change: Change): Outcome {
     const item = change.reserved;
     change.reserved = NO_ITEM;
     change.item = NO_ITEM;
@@ -274,9 +307,7 @@ export class Cache {
       const { input, keyOffset, keyLength } = change;
       const hash = this.links.index.hash(input, keyOffset, keyLength);
       const old = this.#findLive(input, keyOffset, keyLength, hash);
-      if (old !== NO_ITEM && !this.#isLockedByOther(old, change.owner)) {
-        this.links.unlink(old, hash);
-      }
+      if (old !== NO_ITEM && this.#gate(old, change.owner) === Outcome.OK) this.#unlink(old, hash);
     }
     return outcome;
   }
@@ -292,10 +323,10 @@ export class Cache {
       this.#counters[STAT.delete_misses]! += 1;
       return Outcome.NOT_FOUND;
     }
-    if (this.#isLockedByOther(item, change.owner)) return Outcome.LOCKED;
+    if (this.#gate(item, change.owner) !== Outcome.OK) return Outcome.LOCKED;
     if (change.compare && !this.#hasId(item, change)) return Outcome.EXISTS;
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.delete_hits);
-    this.links.unlink(item, hash);
+    this.#unlink(item, hash);
     return Outcome.DELETED;
   }
 
@@ -308,7 +339,7 @@ export class Cache {
       this.#counters[STAT.touch_misses]! += 1;
       return Outcome.NOT_FOUND;
     }
-    if (this.#isLockedByOther(item, change.owner)) return Outcome.LOCKED;
+    if (!this.#yrmcdsLocks && this.#gate(item, change.owner) !== Outcome.OK) return Outcome.LOCKED;
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
     this.#noteHit(item);
     this.links.setDeadline(item, change.deadlineSec);
@@ -330,37 +361,77 @@ export class Cache {
       this.#counters[increment ? STAT.incr_misses : STAT.decr_misses]! += 1;
       return Outcome.NOT_FOUND;
     }
-    if (this.#isLockedByOther(item, change.owner)) return Outcome.LOCKED;
+    if (this.#gate(item, change.owner) !== Outcome.OK) return Outcome.LOCKED;
     if (change.compare && !this.#hasId(item, change)) return Outcome.EXISTS;
-    const length = this.items.word(item, WORD.VALUE_LENGTH);
-    const decimal = this.#decimal;
-    if (this.items.state(item) & STATE.CHAINED) return Outcome.NOT_NUMERIC;
-    const valueOffset = this.items.keyOffset(item) + keyLength;
-    if (!decimal.parse(this.memory.segments[item >>> 27]!, valueOffset, length)) {
-      return Outcome.NOT_NUMERIC;
-    }
-    decimal.change(change.deltaLow, change.deltaHigh, increment);
-    const digits = decimal.format();
     const classId = this.links.slabs.classOf(item);
-    if (digits > length && !this.#writer.growNumber(change, item, hash, digits)) {
-      return Outcome.NO_MEMORY;
-    }
-    const target = change.item;
-    this.#values.write(target, 0, this.#digits, 0, digits);
-    if (digits < length) {
-      const start = this.items.keyOffset(target) + keyLength;
-      this.memory.segments[target >>> 27]!.bytes.fill(0x20, start + digits, start + length);
-    }
-    if (target === item) this.#writer.giveId(change, item);
-    this.#noteHit(target);
+    const outcome = this.#writer.changeNumber(change, item, hash, increment);
+    if (outcome !== Outcome.OK) return outcome;
+    this.#noteHit(change.item);
     this.memory.countClass(classId, increment ? CLASS_STAT.incr_hits : CLASS_STAT.decr_hits);
-    change.resultLow = decimal.low;
-    change.resultHigh = decimal.high;
     return Outcome.OK;
   }
 
+  // --- locks -------------------------------------------------------------------------------------
+
   /**
-   * Hides everything stored so far.
+   * Lets only `change.owner` change the key until it unlocks it or its connection ends.
+   *
+   * @returns OK (the fencing number is in `change.resultLow/High`), NOT_FOUND, LOCKED (another connection holds it),
+   *   WAITING (as LOCKED, but the connection waits for it: see `change.waiter`) or TOO_MANY_LOCKS.
+   */
+  lock(change: Change): Outcome {
+    const { input, keyOffset, keyLength } = change;
+    const item = this.peek(input, keyOffset, keyLength);
+    return item === NO_ITEM ? Outcome.NOT_FOUND : this.locks.acquire(change, item);
+  }
+
+  /**
+   * Locks the key and reads it as `get` does; with `touch` it lives until `change.deadlineSec` from now on.
+   *
+   * @returns As `lock`; after OK the item is `change.item`.
+   */
+  lockAndGet(change: Change, touch: boolean): Outcome {
+    const { input, keyOffset, keyLength } = change;
+    change.item = NO_ITEM;
+    const item = this.#findForRead(input, keyOffset, keyLength);
+    if (item === NO_ITEM) {
+      this.#counters[STAT.cmd_get]! += 1;
+      this.#counters[STAT.get_misses]! += 1;
+      return Outcome.NOT_FOUND;
+    }
+    const outcome = this.locks.acquire(change, item);
+    if (outcome !== Outcome.OK) return outcome;
+    this.#counters[STAT.cmd_get]! += 1;
+    this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.get_hits);
+    this.#noteHit(item);
+    if (touch) this.links.setDeadline(item, change.deadlineSec);
+    change.item = item;
+    return Outcome.OK;
+  }
+
+  /** @returns OK, NOT_FOUND, or NOT_LOCKED (nobody, or another connection, holds it). */
+  unlock(change: Change): Outcome {
+    const item = this.peek(change.input, change.keyOffset, change.keyLength);
+    if (item === NO_ITEM) return Outcome.NOT_FOUND;
+    if (!this.locks.isLockedBy(item, change.owner)) return Outcome.NOT_LOCKED;
+    this.locks.release(this.locks.rowOf(item));
+    return Outcome.OK;
+  }
+
+  /** Unlocks everything that a connection holds. */
+  unlockAll(owner: number): void {
+    this.locks.releaseAll(owner);
+  }
+
+  /** Releases what a connection holds: it has ended. */
+  releaseOwner(owner: number): void {
+    this.#counters[STAT.lock_freed_by_close]! += this.locks.releaseAll(owner);
+  }
+
+  // --- all of it ---------------------------------------------------------------------------------
+
+  /**
+   * Hides everything stored so far. What is locked stays until it is unlocked.
    *
    * @param atSec 0: now; else the instant at which to do it, for what has been stored until then.
    */
@@ -388,15 +459,13 @@ export class Cache {
     );
   }
 
-  /** Releases what a connection holds. */
-  releaseOwner(_owner: number): void {}
-
   /**
    * One slice of maintenance, at most about 200 microseconds.
    *
    * @returns Whether more is due now.
    */
   maintain(): boolean {
+    this.locks.waiters.timeOut();
     if (this.links.index.needsPage()) this.#mover.freePage(PAGE_OWNER.HASH);
     const control = this.#control;
     const used = control[CONTROL.PAGE_COUNT]! - control[CONTROL.FREE_PAGE_COUNT]!;
@@ -433,7 +502,7 @@ export class Cache {
     this.items.setWord(item, WORD.ACCESSED_SEC, this.#control[CONTROL.NOW_SEC]!);
   }
 
-  /** The one gate of storing operations: OK, or why not. In this order: lock, presence, id. */
+  /** Before storing: OK, or why not. In this order: lock, presence, id. */
   #refuse(change: Change, old: ItemRef): Outcome {
     const { mode } = change;
     if (old === NO_ITEM) {
@@ -441,9 +510,14 @@ export class Cache {
         this.#counters[STAT.cas_misses]! += 1;
         return Outcome.NOT_FOUND;
       }
+      if (change.unlock) return Outcome.NOT_FOUND;
       return mode === StoreMode.SET || mode === StoreMode.ADD ? Outcome.OK : Outcome.NOT_STORED;
     }
-    if (this.#isLockedByOther(old, change.owner)) return Outcome.LOCKED;
+    if (change.unlock) {
+      if (!this.locks.isLockedBy(old, change.owner)) return Outcome.NOT_LOCKED;
+    } else if (this.#gate(old, change.owner) !== Outcome.OK) {
+      return Outcome.LOCKED;
+    }
     if (mode === StoreMode.ADD) {
       this.#noteHit(old);
       return Outcome.NOT_STORED;
@@ -459,8 +533,32 @@ export class Cache {
     return Outcome.OK;
   }
 
-  #isLockedByOther(_item: ItemRef, _owner: number): boolean {
-    return false;
+  /** The one gate before any change of a live item: OK, or LOCKED when another connection holds its lock. */
+  #gate(item: ItemRef, owner: number): Outcome {
+    if ((this.items.state(item) & STATE.LOCKED) === 0) return Outcome.OK;
+    if (this.locks.isLockedBy(item, owner)) return Outcome.OK;
+    this.#counters[STAT.lock_busy]! += 1;
+    return Outcome.LOCKED;
+  }
+
+  /** A store that ends the lock is done. The item may have outlived its deadline, and then goes. */
+  #unlockStored(change: Change): void {
+    change.item = this.locks.release(this.locks.rowOf(change.item));
+  }
+
+  /** Takes an item away for good, its lock with it. */
+  #unlink(item: ItemRef, hash: number): void {
+    if (this.items.state(item) & STATE.LOCKED) this.locks.forget(item);
+    this.links.unlink(item, hash);
+  }
+
+  #wakeThreads(): void {
+    const { waiters } = this.locks;
+    for (;;) {
+      const thread = waiters.nextToWake();
+      if (thread < 0) return;
+      this.onReady(thread);
+    }
   }
 
   #hasId(item: ItemRef, change: Change): boolean {

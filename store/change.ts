@@ -1,6 +1,7 @@
 import type { ByteRegion } from "./bytes.ts";
 import type { ItemRef } from "./item.ts";
 import { NO_ITEM } from "./item.ts";
+import { NO_WAITER, type WaiterRow } from "./lock_waiters.ts";
 
 /** What a storing operation does with an item that is, or is not, there. */
 export const StoreMode = {
@@ -47,15 +48,22 @@ export class Change {
   owner = 0;
   /** The unlinked item that `reserve` made, or NO_ITEM. */
   reserved: ItemRef = NO_ITEM;
+  /** Whether the owner must hold the item's lock, which ends with a successful store (RaU). */
+  unlock = false;
+  /** Which thread serves the owner, and how long `lock` may wait, in milliseconds; 0: not at all. */
+  thread = 0;
+  waitMs = 0;
 
   /** Result: the item as it is now, or NO_ITEM. Good until the next call that may store or evict. */
   item: ItemRef = NO_ITEM;
   /** Result: the cas id the item has now. */
   idLow = 0;
   idHigh = 0;
-  /** Result of arithmetic. */
+  /** Result of arithmetic; of `lock`: the fencing number. */
   resultLow = 0;
   resultHigh = 0;
+  /** Result of `lock` that waits. */
+  waiter: WaiterRow = NO_WAITER;
 
   constructor(input: ByteRegion) {
     this.input = input;

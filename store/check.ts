@@ -1,4 +1,5 @@
 import { assert } from "./assert.ts";
+import { checkLocks } from "./check_locks.ts";
 import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "./item.ts";
 import { Links } from "./links.ts";
 import {
@@ -40,6 +41,7 @@ class Check {
   run(): void {
     const linked = this.#checkIndex();
     this.#checkQueues(linked);
+    checkLocks(this.#links, linked);
     this.#checkPages(linked);
     this.#checkRoomLists();
     this.#checkPool();
@@ -70,10 +72,14 @@ class Check {
 
   #checkQueues(linked: Set<ItemRef>): void {
     const { queues, slabs } = this.#links;
+    const bytesOfClass = new Float64Array(slabs.classCount + 1);
     let queued = 0;
+    for (const item of linked) {
+      bytesOfClass[slabs.classOf(item)]! += this.#links.bytesOf(item);
+      if (this.#items.state(item) & STATE.LOCKED) queued++;
+    }
     let totalBytes = 0;
     for (let classId = 1; classId <= slabs.classCount; classId++) {
-      let bytes = 0;
       for (const main of [false, true]) {
         let count = 0;
         let newer: ItemRef = NO_ITEM;
@@ -84,7 +90,7 @@ class Check {
           assert(slabs.classOf(item) === classId, "an item is in its class's queue");
           const marked = (this.#items.state(item) & STATE.MAIN) !== 0;
           assert(marked === main, "an item is in the queue its state names");
-          bytes += this.#links.bytesOf(item);
+          assert((this.#items.state(item) & STATE.LOCKED) === 0, "a locked item is in no queue");
           count++;
           newer = item;
         }
@@ -93,10 +99,10 @@ class Check {
         queued += count;
       }
       const counted = this.#memory.classCounter(classId, CLASS_REQUESTED_BYTES);
-      assert(counted === bytes, "a class counts the bytes of its items");
-      totalBytes += bytes;
+      assert(counted === bytesOfClass[classId], "a class counts the bytes of its items");
+      totalBytes += counted;
     }
-    assert(queued === linked.size, "every linked item is in a queue");
+    assert(queued === linked.size, "every linked item is in a queue or locked");
     assert(this.#memory.counters[ITEM_BYTES] === totalBytes, "the store counts its bytes");
   }
 
@@ -145,6 +151,7 @@ class Check {
   }
 
   #checkDeadline(item: ItemRef, soonestSec: number): void {
+    if (this.#items.state(item) & STATE.LOCKED) return;
     const deadlineSec = this.#items.word(item, WORD.DEADLINE_SEC);
     assert(deadlineSec === 0 || deadlineSec >= soonestSec, "a page knows its soonest deadline");
   }

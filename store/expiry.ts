@@ -68,7 +68,8 @@ export class Expiry {
     let removed = 0;
     for (let index = 0; index < carved; index++) {
       const item = slabs.chunkAt(page, index, classId);
-      if (!(items.state(item) & STATE.LINKED)) continue;
+      // A locked item is looked at when it is unlocked.
+      if ((items.state(item) & (STATE.LINKED | STATE.LOCKED)) !== STATE.LINKED) continue;
       if (this.#links.isDead(item)) {
         memory.countClass(classId, CLASS_STAT.crawler_reclaimed);
         memory.counters[STAT.crawler_reclaimed]! += 1;

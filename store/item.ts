@@ -4,7 +4,7 @@ import { type Memory, SEGMENT_MASK, SEGMENT_SHIFT } from "./memory.ts";
  * An item in its chunk. A reference counts 8 bytes from the start of the memory; 0 is no item.
  *
  *   word 0  next item of the hash bucket            (free chunk: next free chunk of the page)
- *   word 1  next newer item of its queue            (chunk of a chain: the item it belongs to)
+ *   word 1  next newer item of its queue            (chunk of a chain: the item it belongs to; locked: row of its lock)
  *   word 2  next older item of its queue            (chunk of a chain: the next chunk)
  *   word 3  deadline, in seconds of the store's clock; 0: never
  *   word 4  id, lower half     handed out at the last change; never chosen by a client
@@ -60,6 +60,7 @@ export const STATE = {
   STALE: 1 << 16,
   /** Meta: somebody was told to refill it. */
   WON: 1 << 17,
+  /** One connection's alone to change; in no queue, see locks.ts. */
   LOCKED: 1 << 18,
   /** Must not live beyond its dirty-until word. */
   DIRTY: 1 << 19,

@@ -17,6 +17,29 @@ export const BUFFERED_VALUE_BYTES_MAX = 4096;
 /** The most that is copied under one hold of the mutex. */
 export const COPY_BYTES_MAX = 64 * 1024;
 
+/** The longest that `lock` may wait: an hour. */
+export const LOCK_WAIT_MS_MAX = 3_600_000;
+
+/** How much of the table of locks anybody may have. */
+export interface LockLimits {
+  /** Locks in all. */
+  readonly locksMax: number;
+  readonly locksPerConnectionMax: number;
+  /** Connections that may wait for one lock. */
+  readonly waitersPerLockMax: number;
+}
+
+const LOCK_LIMITS: LockLimits = {
+  locksMax: 65_536,
+  locksPerConnectionMax: 1024,
+  waitersPerLockMax: 1024,
+};
+
+/** The limits that hold for a store. */
+export function lockLimits(options: StoreOptions): LockLimits {
+  return { ...LOCK_LIMITS, ...options.lockLimits };
+}
+
 export const MIB = 1024 * 1024;
 /** An item reference reaches 16 GiB; the last GiB is kept for the tables. */
 export const MEMORY_LIMIT_MIB_MAX = 15 * 1024;
@@ -48,4 +71,8 @@ export interface StoreOptions {
   firstId: number;
   /** Seeds the hash, so that nobody can choose keys that collide. 32 bits. */
   hashSeed: number;
+  /** Of those not named, the usual. */
+  lockLimits?: Partial<LockLimits>;
+  /** `-o compat=yrmcds`: a lock is refused to its own holder too, and anybody may touch a locked item. */
+  yrmcdsLocks?: boolean;
 }

@@ -48,12 +48,12 @@ export class Links {
     return this.itemBytes(state & 0xff, this.items.word(item, WORD.VALUE_LENGTH), state);
   }
 
-  /** Puts a filled, unlinked item into the cache, at the new end of the queue its STATE names. */
+  /** Puts a filled, unlinked item into the cache, at the new end of the queue its STATE names; a locked one into none. */
   link(item: ItemRef, hash: number): void {
     const classId = this.slabs.classOf(item);
     const state = (this.items.state(item) & ~STATE.RESERVED) | STATE.LINKED;
     this.items.setWord(item, WORD.STATE, state);
-    this.queues.push(item, classId);
+    if ((state & STATE.LOCKED) === 0) this.queues.push(item, classId);
     this.memory.addRequestedBytes(classId, this.bytesOf(item));
     this.memory.counters[STAT.total_items]! += 1;
     this.noteDeadline(item);
@@ -64,9 +64,9 @@ export class Links {
   unlink(item: ItemRef, hash: number): void {
     const classId = this.slabs.classOf(item);
     this.index.remove(item, hash);
-    this.queues.remove(item, classId);
+    if ((this.items.state(item) & STATE.LOCKED) === 0) this.queues.remove(item, classId);
     this.memory.addRequestedBytes(classId, -this.bytesOf(item));
-    this.items.dropState(item, STATE.LINKED);
+    this.items.dropState(item, STATE.LINKED | STATE.LOCKED);
     if (!this.isPinned(item)) this.free(item);
   }
 

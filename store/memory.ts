@@ -4,6 +4,7 @@ import { FIRST_SECOND, MEMORY_LIMIT_MIB_MAX, MIB, type StoreOptions } from "./li
 import { CLASS_STATS, STORE_STATS } from "./stats.ts";
 import { highHalf, lowHalf } from "./u64.ts";
 import { ConnectionTable } from "./connections.ts";
+import { lockBytesNeeded, waiterBytesNeeded } from "./lock_layout.ts";
 
 /**
  * The store's memory: `-m` bytes, all of it laid out here.
@@ -107,6 +108,8 @@ export interface SharedMemory {
   readonly control: SharedArrayBuffer;
   readonly segments: readonly SharedArrayBuffer[];
   readonly connections: SharedArrayBuffer;
+  readonly locks: SharedArrayBuffer;
+  readonly lockWaiters: SharedArrayBuffer;
 }
 
 interface ControlLayout {
@@ -176,7 +179,9 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
     segments.push(new SharedArrayBuffer(Math.min(left, SEGMENT_BYTES)));
   }
   const connections = new SharedArrayBuffer(ConnectionTable.bytesNeeded(options.connectionsMax));
-  return { options, control, segments, connections };
+  const locks = new SharedArrayBuffer(lockBytesNeeded(options));
+  const lockWaiters = new SharedArrayBuffer(waiterBytesNeeded(options));
+  return { options, control, segments, connections, locks, lockWaiters };
 }
 
 /** One thread's views of the shared memory. */

@@ -14,6 +14,12 @@ export const Outcome = {
   TOO_LARGE: 8,
   NO_MEMORY: 9,
   NOT_NUMERIC: 10,
+  /** The asking connection does not hold the lock. */
+  NOT_LOCKED: 11,
+  /** A limit on locks, or on those that wait for them, is reached. */
+  TOO_MANY_LOCKS: 12,
+  /** The connection waits for the lock: `change.waiter`. */
+  WAITING: 13,
 } as const;
 
 export type Outcome = typeof Outcome[keyof typeof Outcome];

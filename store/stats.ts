@@ -40,6 +40,13 @@ export const STORE_STATS = [
   ["crawler_reclaimed",   "items", "expired items removed by maintenance"],
   ["crawler_items_checked", "items", "looked at by maintenance"],
   ["ghost_hits",          "items", "stored again soon after their eviction"],
+  ["lock_ok",             "locks", "locks taken"],
+  ["lock_busy",           "keys",  "locks and changes refused: another connection holds the key"],
+  ["lock_freed_by_close", "locks", "freed because their connection ended"],
+  ["lock_refused",        "locks", "refused by a limit on locks or on those that wait"],
+  ["lock_waits",          "waits", "connections that began to wait for a lock"],
+  ["lock_wait_timeouts",  "waits", "ended without the lock: its time was over"],
+  ["lock_wait_ms",        "milliseconds", "spent waiting for locks, by waits that are over"],
   ["mutex_waits",         "times", "the mutex was held by another thread"],
 ] as const satisfies readonly StatRow[];
 

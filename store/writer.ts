@@ -1,9 +1,12 @@
 import { type Allocator, optionalState } from "./allocator.ts";
+import { Decimal } from "./arithmetic.ts";
+import { ByteRegion } from "./bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
 import type { Eviction } from "./eviction.ts";
 import { takeId } from "./ids.ts";
 import { FREQUENCY_MASK, type ItemRef, type Items, NO_ITEM, STATE, WORD } from "./item.ts";
 import { type Links, memcachedItemBytes } from "./links.ts";
+import type { Locks } from "./locks.ts";
 import { CONTROL, type Memory } from "./memory.ts";
 import { Outcome } from "./outcome.ts";
 import { CLASS_STAT, STAT } from "./stats.ts";
@@ -24,9 +27,18 @@ export class Writer {
   readonly #allocator: Allocator;
   readonly #eviction: Eviction;
   readonly #values: Values;
+  readonly #locks: Locks;
   readonly #casEnabled: boolean;
+  readonly #decimal = new Decimal();
+  readonly #digits = new ByteRegion(this.#decimal.digits.buffer);
 
-  constructor(links: Links, allocator: Allocator, eviction: Eviction, values: Values) {
+  constructor(
+    links: Links,
+    allocator: Allocator,
+    eviction: Eviction,
+    values: Values,
+    locks: Locks,
+  ) {
     this.memory = links.memory;
     this.items = links.items;
     this.links = links;
@@ -35,6 +47,7 @@ export class Writer {
     this.#allocator = allocator;
     this.#eviction = eviction;
     this.#values = values;
+    this.#locks = locks;
     this.#casEnabled = links.memory.options.casEnabled;
   }
 
@@ -102,9 +115,10 @@ export class Writer {
     const old = this.links.index.find(segment, items.keyOffset(item), keyLength, hash);
     if (old !== NO_ITEM) {
       // A new value for a known key keeps what is known of how often the key is read.
-      const kept = items.state(old) & (STATE.MAIN | STATE.LOCKED | FREQUENCY_MASK);
+      const state = items.state(old);
+      if (state & STATE.LOCKED) this.#locks.follow(old, item);
       this.links.unlink(old, hash);
-      items.addState(item, kept);
+      items.addState(item, state & (STATE.MAIN | FREQUENCY_MASK));
     } else {
       this.#eviction.place(item, hash);
     }
@@ -216,8 +230,41 @@ export class Writer {
     return true;
   }
 
+  /**
+   * Adds `change.deltaLow/High` to the number in an item, or takes it off. A shorter number is padded with blanks, for a longer one the
+   * item is replaced: `change.item` is the one that has it.
+   *
+   * @returns OK (the new number is in `change.resultLow/High`), NOT_NUMERIC or NO_MEMORY.
+   */
+  changeNumber(change: Change, item: ItemRef, hash: number, increment: boolean): Outcome {
+    const { items } = this;
+    const length = items.word(item, WORD.VALUE_LENGTH);
+    const decimal = this.#decimal;
+    if (items.state(item) & STATE.CHAINED) return Outcome.NOT_NUMERIC;
+    const { keyLength } = change;
+    const valueOffset = items.keyOffset(item) + keyLength;
+    if (!decimal.parse(this.memory.segments[item >>> 27]!, valueOffset, length)) {
+      return Outcome.NOT_NUMERIC;
+    }
+    decimal.change(change.deltaLow, change.deltaHigh, increment);
+    const digits = decimal.format();
+    if (digits > length && !this.#growNumber(change, item, hash, digits)) {
+      return Outcome.NO_MEMORY;
+    }
+    const target = change.item;
+    this.#values.write(target, 0, this.#digits, 0, digits);
+    if (digits < length) {
+      const start = items.keyOffset(target) + keyLength;
+      this.memory.segments[target >>> 27]!.bytes.fill(0x20, start + digits, start + length);
+    }
+    if (target === item) this.giveId(change, item);
+    change.resultLow = decimal.low;
+    change.resultHigh = decimal.high;
+    return Outcome.OK;
+  }
+
   /** Makes room for a number that became longer. False when there is no memory. */
-  growNumber(change: Change, item: ItemRef, hash: number, digits: number): boolean {
+  #growNumber(change: Change, item: ItemRef, hash: number, digits: number): boolean {
     change.mode = StoreMode.SET;
     const longer = this.#allocateJoined(change, item, digits);
     if (longer === NO_ITEM) return false;

@@ -91,14 +91,30 @@ export class TestStore {
     return this.cache.remove(this.change);
   }
 
-  touch(key: string, deadlineSec: number): Outcome {
-    this.#prepare(key, { deadlineSec });
+  touch(key: string, deadlineSec: number, fields: Partial<Change> = {}): Outcome {
+    this.#prepare(key, { deadlineSec, ...fields });
     return this.cache.touch(this.change);
   }
 
-  add(key: string, delta: number, increment: boolean): Outcome {
-    this.#prepare(key, { deltaLow: delta | 0, deltaHigh: Math.floor(delta / 2 ** 32) | 0 });
+  add(key: string, delta: number, increment: boolean, fields: Partial<Change> = {}): Outcome {
+    const deltaHigh = Math.floor(delta / 2 ** 32) | 0;
+    this.#prepare(key, { deltaLow: delta | 0, deltaHigh, ...fields });
     return this.cache.add(this.change, increment);
+  }
+
+  lock(key: string, owner: number, fields: Partial<Change> = {}): Outcome {
+    this.#prepare(key, { owner, ...fields });
+    return this.cache.lock(this.change);
+  }
+
+  lockAndGet(key: string, owner: number, fields: Partial<Change> = {}): Outcome {
+    this.#prepare(key, { owner, ...fields });
+    return this.cache.lockAndGet(this.change, fields.deadlineSec !== undefined);
+  }
+
+  unlock(key: string, owner: number): Outcome {
+    this.#prepare(key, { owner });
+    return this.cache.unlock(this.change);
   }
 
   item(key: string): ItemRef {

@@ -1,0 +1,128 @@
+import { assert } from "./assert.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
+import { lockLimits } from "./limits.ts";
+import type { Links } from "./links.ts";
+import {
+  LIST,
+  LOCK,
+  LOCK_HEADER,
+  lockRowsStart,
+  OWNER,
+  ownerPlaces,
+  WAITER,
+  WAITER_HEADER,
+  waiterQueuesStart,
+  waiterRowsStart,
+} from "./lock_layout.ts";
+import { WaiterState } from "./lock_waiters.ts";
+
+/**
+ * Walks the tables of locks and waiters and asserts that they agree with the items and with themselves.
+ *
+ * @throws Error at the first disagreement.
+ */
+export function checkLocks(links: Links, linked: Set<ItemRef>): void {
+  const held = checkRows(links, linked);
+  checkOwners(links, held);
+  checkWaiters(links, held);
+}
+
+/** Every row in use has its item, and every locked item its row. Returns the rows in use. */
+function checkRows(links: Links, linked: Set<ItemRef>): Set<number> {
+  const { memory, items } = links;
+  const words = new Int32Array(memory.shared.locks);
+  const start = lockRowsStart(memory.options);
+  const held = new Set<number>();
+  for (let row = 1; row <= words[LOCK_HEADER.NEVER_USED]!; row++) {
+    const item = words[start + row * LOCK.WORDS + LOCK.ITEM]!;
+    if (item === NO_ITEM) continue;
+    held.add(row);
+    assert(linked.has(item), "a lock is of an item of the index");
+    assert((items.state(item) & STATE.LOCKED) !== 0, "an item with a lock is marked as locked");
+    assert(items.word(item, WORD.NEWER) === row, "a locked item knows its lock");
+    assert(words[start + row * LOCK.WORDS + LOCK.OWNER] !== 0, "a lock has an owner");
+  }
+  for (const item of linked) {
+    if ((items.state(item) & STATE.LOCKED) === 0) continue;
+    assert(held.has(items.word(item, WORD.NEWER)), "an item marked as locked has a lock");
+  }
+  let free = 0;
+  let row = words[LOCK_HEADER.FREE]!;
+  for (; row !== 0; row = words[start + row * LOCK.WORDS + LOCK.NEXT]!) {
+    assert(!held.has(row), "a free row of locks is not in use");
+    free++;
+  }
+  assert(held.size === words[LOCK_HEADER.COUNT], "the table counts its locks");
+  assert(held.size + free === words[LOCK_HEADER.NEVER_USED], "every row of locks is free or used");
+  assert(held.size <= lockLimits(memory.options).locksMax, "locks keep to their limit");
+  return held;
+}
+
+/** Every lock is in its owner's list, once. */
+function checkOwners(links: Links, held: Set<number>): void {
+  const { options, shared } = links.memory;
+  const words = new Int32Array(shared.locks);
+  const start = lockRowsStart(options);
+  let listed = 0;
+  for (let place = 0; place < ownerPlaces(options); place++) {
+    const head = LOCK_HEADER.WORDS + place * OWNER.WORDS;
+    let count = 0;
+    let previous = 0;
+    for (let row = words[head + OWNER.FIRST]!; row !== 0;) {
+      const at = start + row * LOCK.WORDS;
+      assert(held.has(row), "a connection's lock is in use");
+      assert(words[at + LOCK.PREVIOUS] === previous, "links of a connection's locks agree");
+      assert(
+        (words[at + LOCK.OWNER]! & (ownerPlaces(options) - 1)) === place,
+        "a lock is in its owner's list",
+      );
+      count++;
+      previous = row;
+      row = words[at + LOCK.NEXT]!;
+    }
+    assert(words[head + OWNER.COUNT] === count, "a connection counts its locks");
+    listed += count;
+  }
+  assert(listed === held.size, "every lock is in its owner's list");
+}
+
+/** Every waiter in use is in the list that its state names, or was taken from its thread's. */
+function checkWaiters(links: Links, held: Set<number>): void {
+  const { options, shared } = links.memory;
+  const words = new Int32Array(shared.lockWaiters);
+  const queues = waiterQueuesStart(options);
+  const start = waiterRowsStart(options);
+  const inList = new Map<number, number>();
+  const walk = (list: number): void => {
+    let count = 0;
+    let previous = 0;
+    for (let waiter = words[list + LIST.FIRST]!; waiter !== 0;) {
+      const at = start + waiter * WAITER.WORDS;
+      assert(words[at + WAITER.LIST] === list, "a waiter knows its list");
+      assert(words[at + WAITER.PREVIOUS] === previous, "links of waiters agree");
+      inList.set(waiter, list);
+      count++;
+      previous = waiter;
+      waiter = words[at + WAITER.NEXT]!;
+    }
+    assert(words[list + LIST.LAST] === previous, "a list of waiters knows its end");
+    assert(words[list + LIST.COUNT] === count, "a list of waiters counts them");
+    const isQueue = list >= queues;
+    assert(count === 0 || !isQueue || held.has((list - queues) / LIST.WORDS), "a queue has a lock");
+  };
+  for (let list = WAITER_HEADER.WORDS; list < start; list += LIST.WORDS) walk(list);
+  let waiting = 0;
+  for (let waiter = 1; waiter <= words[WAITER_HEADER.NEVER_USED]!; waiter++) {
+    const at = start + waiter * WAITER.WORDS;
+    if (words[at + WAITER.OWNER] === 0) {
+      assert(!inList.has(waiter), "a free row of waiters is in no list");
+      continue;
+    }
+    const list = inList.get(waiter) ?? 0;
+    assert(words[at + WAITER.LIST] === list, "a waiter is in the list it names");
+    const isWaiting = words[at + WAITER.STATE] === WaiterState.WAITING;
+    assert(isWaiting === (list >= queues), "a waiter is in a queue while it waits");
+    if (isWaiting) waiting++;
+  }
+  assert(waiting === words[WAITER_HEADER.COUNT], "the table counts those that wait");
+}

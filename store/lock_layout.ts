@@ -1,0 +1,88 @@
+import { lockLimits, type StoreOptions } from "./limits.ts";
+
+/**
+ * How locks and those that wait for them lie in shared memory. Two buffers of 32-bit words, both empty when they are all zeros; rows
+ * that were never used are never touched.
+ *
+ *   locks     header, a place for every connection (the list of its locks), rows of locks
+ *   waiters   header, a list for every thread (waiters to tell something), a queue for every row of locks, rows of waiters
+ *
+ * Rows count from 1; 0 is none.
+ */
+export const LOCK_HEADER = {
+  FREE: 0, // head of the list of rows given back, through LOCK.NEXT
+  NEVER_USED: 1, // rows that have been used at least once
+  COUNT: 2,
+  WORDS: 3,
+} as const;
+
+/** A connection's locks, the latest first. */
+export const OWNER = { FIRST: 0, COUNT: 1, WORDS: 2 } as const;
+
+export const LOCK = {
+  ITEM: 0, // NO_ITEM: the row is free
+  OWNER: 1,
+  NEXT: 2, // of the owner's locks, or of the free rows
+  PREVIOUS: 3,
+  FENCE_LOW: 4,
+  FENCE_HIGH: 5,
+  SINCE_SEC: 6,
+  WORDS: 7,
+} as const;
+
+export const WAITER_HEADER = {
+  FREE: 0, // head of the list of rows given back, through WAITER.NEXT
+  NEVER_USED: 1, // rows that have been used at least once
+  COUNT: 2, // waiters in queues
+  WORDS: 3,
+} as const;
+
+/** Waiters, the longest waiting first. */
+export const LIST = { FIRST: 0, LAST: 1, COUNT: 2, WORDS: 3 } as const;
+
+export const WAITER = {
+  OWNER: 0, // 0: the row is free
+  THREAD: 1,
+  LIST: 2, // the word at which the list it is in starts; 0: it is in none
+  NEXT: 3, // of the list, or of the free rows
+  PREVIOUS: 4,
+  STATE: 5,
+  SINCE_MS: 6,
+  DEADLINE_MS: 7,
+  FENCE_LOW: 8,
+  FENCE_HIGH: 9,
+  WORDS: 10,
+} as const;
+
+/**
+ * Places for connections: a power of two, at least their number. An `OwnerId` ends in the number of a row of the table of connections, so
+ * two connections never share a place.
+ */
+export function ownerPlaces(options: StoreOptions): number {
+  return 2 ** (32 - Math.clz32(options.connectionsMax - 1 || 1));
+}
+
+/** The word at which the rows of locks start. */
+export function lockRowsStart(options: StoreOptions): number {
+  return LOCK_HEADER.WORDS + ownerPlaces(options) * OWNER.WORDS;
+}
+
+/** The word at which the queues start. */
+export function waiterQueuesStart(options: StoreOptions): number {
+  return WAITER_HEADER.WORDS + options.threads * LIST.WORDS;
+}
+
+/** The word at which the rows of waiters start. */
+export function waiterRowsStart(options: StoreOptions): number {
+  return waiterQueuesStart(options) + (lockLimits(options).locksMax + 1) * LIST.WORDS;
+}
+
+/** Size of the buffer of locks. */
+export function lockBytesNeeded(options: StoreOptions): number {
+  return 4 * (lockRowsStart(options) + (lockLimits(options).locksMax + 1) * LOCK.WORDS);
+}
+
+/** Size of the buffer of waiters: a connection waits for one lock at a time. */
+export function waiterBytesNeeded(options: StoreOptions): number {
+  return 4 * (waiterRowsStart(options) + (options.connectionsMax + 1) * WAITER.WORDS);
+}

@@ -1,0 +1,247 @@
+import { lockLimits } from "./limits.ts";
+import {
+  LIST,
+  WAITER,
+  WAITER_HEADER as HEADER,
+  waiterQueuesStart,
+  waiterRowsStart,
+} from "./lock_layout.ts";
+import { CONTROL, type Memory } from "./memory.ts";
+import { STAT } from "./stats.ts";
+
+// Hot path: no allocation.
+
+/**
+ * Connections that wait for a lock. A waiter's states:
+ *
+ *   WAITING    in the queue of one lock, first come, first served; leaves when its connection ends
+ *   GRANTED    the lock was freed and is its connection's now  ┐
+ *   NOT_FOUND  the item is gone                                ├ in the list of its connection's thread, until that takes it
+ *   TIMED_OUT  it has waited as long as it wanted              ┘ from there, or its connection ends
+ *
+ * The thread of a waiter that left its queue is woken once the mutex is free (`hasToWake`).
+ */
+export const WaiterState = { WAITING: 1, GRANTED: 2, NOT_FOUND: 3, TIMED_OUT: 4 } as const;
+export type WaiterState = typeof WaiterState[keyof typeof WaiterState];
+
+/** Number of a waiter's row, from 1. */
+export type WaiterRow = number;
+export const NO_WAITER: WaiterRow = 0;
+
+export class LockWaiters {
+  readonly #words: Int32Array;
+  readonly #control: Int32Array;
+  readonly #counters: Float64Array;
+  readonly #threads: number;
+  readonly #rowsMax: number;
+  readonly #perLockMax: number;
+  /** Words at which parts of the buffer start. */
+  readonly #queues: number;
+  readonly #rows: number;
+  /** Threads to be woken once the mutex is free: a flag each, and whether there is any. */
+  readonly #wake: Uint8Array;
+  #wakeAny = false;
+
+  constructor(memory: Memory) {
+    const { options } = memory;
+    this.#words = new Int32Array(memory.shared.lockWaiters);
+    this.#control = memory.control;
+    this.#counters = memory.counters;
+    this.#threads = options.threads;
+    this.#rowsMax = options.connectionsMax;
+    this.#perLockMax = lockLimits(options).waitersPerLockMax;
+    this.#queues = waiterQueuesStart(options);
+    this.#rows = waiterRowsStart(options);
+    this.#wake = new Uint8Array(options.threads);
+  }
+
+  /** How many connections wait. */
+  get count(): number {
+    return this.#words[HEADER.COUNT]!;
+  }
+
+  /** How many connections wait for the lock in this row of the table of locks. */
+  countOf(lock: number): number {
+    return this.#words[this.#queue(lock) + LIST.COUNT]!;
+  }
+
+  /** The connection that has waited longest, or 0. */
+  firstOwner(lock: number): number {
+    const waiter = this.#words[this.#queue(lock) + LIST.FIRST]!;
+    return waiter === NO_WAITER ? 0 : this.#words[this.#row(waiter) + WAITER.OWNER]!;
+  }
+
+  stateOf(waiter: WaiterRow): WaiterState {
+    return this.#words[this.#row(waiter) + WAITER.STATE]! as WaiterState;
+  }
+
+  /** The fencing number of the lock it was granted. */
+  fenceLow(waiter: WaiterRow): number {
+    return this.#words[this.#row(waiter) + WAITER.FENCE_LOW]!;
+  }
+
+  fenceHigh(waiter: WaiterRow): number {
+    return this.#words[this.#row(waiter) + WAITER.FENCE_HIGH]!;
+  }
+
+  /**
+   * Puts a connection at the end of a lock's queue.
+   *
+   * @param waitMs 1..LOCK_WAIT_MS_MAX.
+   * @returns The waiter, or NO_WAITER when the queue is full.
+   */
+  join(lock: number, owner: number, thread: number, waitMs: number): WaiterRow {
+    if (this.countOf(lock) >= this.#perLockMax) return NO_WAITER;
+    const waiter = this.#newRow();
+    if (waiter === NO_WAITER) return NO_WAITER;
+    const words = this.#words;
+    const row = this.#row(waiter);
+    const nowMs = this.#control[CONTROL.NOW_MS]!;
+    words[row + WAITER.OWNER] = owner;
+    words[row + WAITER.THREAD] = thread < this.#threads ? thread : 0;
+    words[row + WAITER.STATE] = WaiterState.WAITING;
+    words[row + WAITER.SINCE_MS] = nowMs;
+    words[row + WAITER.DEADLINE_MS] = (nowMs + waitMs) | 0;
+    this.#append(this.#queue(lock), waiter);
+    words[HEADER.COUNT]! += 1;
+    this.#counters[STAT.lock_waits]! += 1;
+    return waiter;
+  }
+
+  /** The connection that `firstOwner` named has the lock now. */
+  grantFirst(lock: number, fenceLow: number, fenceHigh: number): void {
+    const words = this.#words;
+    const waiter = words[this.#queue(lock) + LIST.FIRST]!;
+    const row = this.#row(waiter);
+    words[row + WAITER.FENCE_LOW] = fenceLow;
+    words[row + WAITER.FENCE_HIGH] = fenceHigh;
+    this.#settle(waiter, WaiterState.GRANTED);
+  }
+
+  /** What they wait for is gone. */
+  disappoint(lock: number): void {
+    const queue = this.#queue(lock);
+    for (;;) {
+      const waiter = this.#words[queue + LIST.FIRST]!;
+      if (waiter === NO_WAITER) return;
+      this.#settle(waiter, WaiterState.NOT_FOUND);
+    }
+  }
+
+  /** Ends the waiting of those whose time is over. Called on every tick. */
+  timeOut(): void {
+    const words = this.#words;
+    if (words[HEADER.COUNT] === 0) return;
+    const nowMs = this.#control[CONTROL.NOW_MS]!;
+    for (let waiter = 1; waiter <= words[HEADER.NEVER_USED]!; waiter++) {
+      const row = this.#row(waiter);
+      if (words[row + WAITER.OWNER] === 0) continue;
+      if (words[row + WAITER.STATE] !== WaiterState.WAITING) continue;
+      // The clock of milliseconds wraps; waits are short.
+      if (((nowMs - words[row + WAITER.DEADLINE_MS]!) | 0) < 0) continue;
+      this.#counters[STAT.lock_wait_timeouts]! += 1;
+      this.#settle(waiter, WaiterState.TIMED_OUT);
+    }
+  }
+
+  /** The waiter knows what became of it, or its connection is gone. A lock that it was granted stays its connection's. */
+  dismiss(waiter: WaiterRow): void {
+    const words = this.#words;
+    const row = this.#row(waiter);
+    if (words[row + WAITER.STATE] === WaiterState.WAITING) words[HEADER.COUNT]! -= 1;
+    if (words[row + WAITER.LIST] !== 0) this.#detach(waiter);
+    words[row + WAITER.OWNER] = 0;
+    words[row + WAITER.NEXT] = words[HEADER.FREE]!;
+    words[HEADER.FREE] = waiter;
+  }
+
+  /** The next connection of a thread whose waiting is over, or 0. */
+  takeReady(thread: number): number {
+    const waiter = this.#words[this.#ready(thread) + LIST.FIRST]!;
+    if (waiter === NO_WAITER) return 0;
+    this.#detach(waiter);
+    return this.#words[this.#row(waiter) + WAITER.OWNER]!;
+  }
+
+  /** Whether `nextToWake` has something to say. */
+  get hasToWake(): boolean {
+    return this.#wakeAny;
+  }
+
+  /** Takes a thread out of those to be woken; -1 when there is none left. */
+  nextToWake(): number {
+    const thread = this.#wake.indexOf(1);
+    if (thread < 0) this.#wakeAny = false;
+    else this.#wake[thread] = 0;
+    return thread;
+  }
+
+  // --- private -----------------------------------------------------------------------------------
+
+  #ready(thread: number): number {
+    return HEADER.WORDS + thread * LIST.WORDS;
+  }
+
+  #queue(lock: number): number {
+    return this.#queues + lock * LIST.WORDS;
+  }
+
+  #row(waiter: WaiterRow): number {
+    return this.#rows + waiter * WAITER.WORDS;
+  }
+
+  #newRow(): WaiterRow {
+    const words = this.#words;
+    const free = words[HEADER.FREE]!;
+    if (free !== NO_WAITER) {
+      words[HEADER.FREE] = words[this.#row(free) + WAITER.NEXT]!;
+      return free;
+    }
+    const fresh = words[HEADER.NEVER_USED]! + 1;
+    if (fresh > this.#rowsMax) return NO_WAITER;
+    words[HEADER.NEVER_USED] = fresh;
+    return fresh;
+  }
+
+  /** Takes a waiter out of its queue and leaves word of what became of it to its thread. */
+  #settle(waiter: WaiterRow, state: WaiterState): void {
+    const words = this.#words;
+    const row = this.#row(waiter);
+    const thread = words[row + WAITER.THREAD]!;
+    this.#detach(waiter);
+    words[HEADER.COUNT]! -= 1;
+    words[row + WAITER.STATE] = state;
+    const waitedMs = (this.#control[CONTROL.NOW_MS]! - words[row + WAITER.SINCE_MS]!) | 0;
+    this.#counters[STAT.lock_wait_ms]! += waitedMs;
+    this.#append(this.#ready(thread), waiter);
+    this.#wake[thread] = 1;
+    this.#wakeAny = true;
+  }
+
+  #append(list: number, waiter: WaiterRow): void {
+    const words = this.#words;
+    const row = this.#row(waiter);
+    const previous = words[list + LIST.LAST]!;
+    words[row + WAITER.LIST] = list;
+    words[row + WAITER.NEXT] = NO_WAITER;
+    words[row + WAITER.PREVIOUS] = previous;
+    if (previous !== NO_WAITER) words[this.#row(previous) + WAITER.NEXT] = waiter;
+    else words[list + LIST.FIRST] = waiter;
+    words[list + LIST.LAST] = waiter;
+    words[list + LIST.COUNT]! += 1;
+  }
+
+  #detach(waiter: WaiterRow): void {
+    const words = this.#words;
+    const row = this.#row(waiter);
+    const list = words[row + WAITER.LIST]!;
+    const next = words[row + WAITER.NEXT]!;
+    const previous = words[row + WAITER.PREVIOUS]!;
+    if (next !== NO_WAITER) words[this.#row(next) + WAITER.PREVIOUS] = previous;
+    else words[list + LIST.LAST] = previous;
+    if (previous !== NO_WAITER) words[this.#row(previous) + WAITER.NEXT] = next;
+    else words[list + LIST.FIRST] = next;
+    words[list + LIST.COUNT]! -= 1;
+    words[row + WAITER.LIST] = 0;
+  }
+}

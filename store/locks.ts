@@ -1,0 +1,296 @@
+import type { Change } from "./change.ts";
+import type { Eviction } from "./eviction.ts";
+import { takeId } from "./ids.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
+import { type LockLimits, lockLimits } from "./limits.ts";
+import type { Links } from "./links.ts";
+import { LOCK, LOCK_HEADER as HEADER, lockRowsStart, OWNER, ownerPlaces } from "./lock_layout.ts";
+import { LockWaiters, NO_WAITER } from "./lock_waiters.ts";
+import { CONTROL } from "./memory.ts";
+import { Outcome } from "./outcome.ts";
+import { STAT } from "./stats.ts";
+
+// Hot path: no allocation.
+
+/**
+ * Locks: who alone may change a key. The states of a key that has an item, and what leads from one to the next:
+ *
+ *   FREE      lock, LaG by a                                     → HELD(a)
+ *   HELD(a)   a may change the item; everybody may read it; everybody else's changes are refused
+ *             lock, LaG by a                                     → HELD(a)      the same lock, the same fencing number
+ *             lock by b                                          → HELD(a)      b is refused, or waits
+ *             unlock, unlock_all, RaU by a; a's connection ends  → HELD(b)      b has waited longest
+ *                                                                → FREE         nobody waits
+ *                                                                → the item goes: it expired or was flushed meanwhile
+ *             a deletes the item                                 → the item goes, the lock with it
+ *
+ * A locked item is never expired, flushed, evicted or moved: it stands in no queue, and its WORD.NEWER holds the row of its lock
+ * instead, so that asking for the owner is no search. When a longer item takes its place, the row follows (`follow`).
+ *
+ * Every lock gets a fencing number from the generator of ids when it is taken: larger than that of any earlier lock, and
+ * than any id that the item got before.
+ */
+/** Number of a lock's row, from 1. */
+export type LockRow = number;
+export const NO_LOCK: LockRow = 0;
+
+/** One thread's view of the locks. */
+export class Locks {
+  readonly waiters: LockWaiters;
+  readonly #links: Links;
+  readonly #eviction: Eviction;
+  readonly #words: Int32Array;
+  readonly #control: Int32Array;
+  readonly #counters: Float64Array;
+  readonly #limits: LockLimits;
+  readonly #ownerMask: number;
+  /** As yrmcds does: a lock is refused to its own holder. */
+  readonly #refuseAgain: boolean;
+  /** The word at which the rows start. */
+  readonly #rows: number;
+
+  constructor(links: Links, eviction: Eviction) {
+    const { memory } = links;
+    const { options } = memory;
+    this.#links = links;
+    this.#eviction = eviction;
+    this.#words = new Int32Array(memory.shared.locks);
+    this.#control = memory.control;
+    this.#counters = memory.counters;
+    this.#limits = lockLimits(options);
+    this.waiters = new LockWaiters(memory);
+    this.#ownerMask = ownerPlaces(options) - 1;
+    this.#rows = lockRowsStart(options);
+    this.#refuseAgain = options.yrmcdsLocks ?? false;
+  }
+
+  // --- asking ------------------------------------------------------------------------------------
+
+  /** The row of a locked item. */
+  rowOf(item: ItemRef): LockRow {
+    return this.#links.items.word(item, WORD.NEWER);
+  }
+
+  /** Whether this connection holds the item's lock. */
+  isLockedBy(item: ItemRef, owner: number): boolean {
+    return (this.#links.items.state(item) & STATE.LOCKED) !== 0 && owner !== 0 &&
+      this.#words[this.#row(this.rowOf(item)) + LOCK.OWNER] === owner;
+  }
+
+  /** How many locks there are. */
+  get count(): number {
+    return this.#words[HEADER.COUNT]!;
+  }
+
+  /** How many locks a connection holds. */
+  countOf(owner: number): number {
+    return this.#words[this.#owner(owner) + OWNER.COUNT]!;
+  }
+
+  /** Whether the limits allow the connection one lock more. */
+  #mayTake(owner: number): boolean {
+    return this.countOf(owner) < this.#limits.locksPerConnectionMax &&
+      this.#words[HEADER.COUNT]! < this.#limits.locksMax;
+  }
+
+  /** Rows are 1..rowEnd - 1. */
+  get rowEnd(): LockRow {
+    return this.#words[HEADER.NEVER_USED]! + 1;
+  }
+
+  /** The item of a row, or NO_ITEM when the row is free. */
+  itemOf(row: LockRow): ItemRef {
+    return this.#words[this.#row(row) + LOCK.ITEM]!;
+  }
+
+  ownerOf(row: LockRow): number {
+    return this.#words[this.#row(row) + LOCK.OWNER]!;
+  }
+
+  /** When the lock was taken, in seconds of the store's clock. */
+  sinceSec(row: LockRow): number {
+    return this.#words[this.#row(row) + LOCK.SINCE_SEC]!;
+  }
+
+  /** Lower half of the fencing number. */
+  fenceLow(row: LockRow): number {
+    return this.#words[this.#row(row) + LOCK.FENCE_LOW]!;
+  }
+
+  fenceHigh(row: LockRow): number {
+    return this.#words[this.#row(row) + LOCK.FENCE_HIGH]!;
+  }
+
+  // --- changing ----------------------------------------------------------------------------------
+
+  /**
+   * Locks a live item for `change.owner`, or lets it wait.
+   *
+   * @returns OK (the fencing number is in `change.resultLow/High`), LOCKED, WAITING (`change.waiter`) or TOO_MANY_LOCKS.
+   */
+  acquire(change: Change, item: ItemRef): Outcome {
+    const { owner } = change;
+    let row;
+    if (this.#links.items.state(item) & STATE.LOCKED) {
+      row = this.rowOf(item);
+      const again = this.isLockedBy(item, owner);
+      if (!again || this.#refuseAgain) {
+        this.#counters[STAT.lock_busy]! += 1;
+        return again || change.waitMs === 0 ? Outcome.LOCKED : this.#wait(change, row);
+      }
+    } else {
+      if (!this.#mayTake(owner)) return this.#refuse();
+      row = this.#take(item, owner);
+    }
+    change.resultLow = this.fenceLow(row);
+    change.resultHigh = this.fenceHigh(row);
+    return Outcome.OK;
+  }
+
+  #wait(change: Change, row: LockRow): Outcome {
+    if (!this.#mayTake(change.owner)) return this.#refuse();
+    change.waiter = this.waiters.join(row, change.owner, change.thread, change.waitMs);
+    return change.waiter === NO_WAITER ? this.#refuse() : Outcome.WAITING;
+  }
+
+  #refuse(): Outcome {
+    this.#counters[STAT.lock_refused]! += 1;
+    return Outcome.TOO_MANY_LOCKS;
+  }
+
+  /** Locks an item that is not locked. */
+  #take(item: ItemRef, owner: number): LockRow {
+    const { items, queues, slabs } = this.#links;
+    queues.remove(item, slabs.classOf(item));
+    const row = this.#newRow();
+    items.addState(item, STATE.LOCKED);
+    items.setWord(item, WORD.NEWER, row);
+    this.#words[this.#row(row) + LOCK.ITEM] = item;
+    this.#give(row, owner);
+    return row;
+  }
+
+  /**
+   * Ends a lock: who has waited longest gets it, if the item still lives.
+   *
+   * @returns The item, or NO_ITEM when it expired or was flushed meanwhile and is gone now.
+   */
+  release(row: LockRow): ItemRef {
+    const item = this.itemOf(row);
+    const { items, queues, slabs } = this.#links;
+    this.#takeAway(row);
+    const dead = this.#links.isExpired(item) || this.#links.isFlushed(item);
+    const next = this.waiters.firstOwner(row);
+    if (next !== 0 && !dead) {
+      this.#give(row, next);
+      this.waiters.grantFirst(row, this.fenceLow(row), this.fenceHigh(row));
+      return item;
+    }
+    this.#freeRow(row);
+    items.dropState(item, STATE.LOCKED);
+    queues.push(item, slabs.classOf(item));
+    this.#links.noteDeadline(item);
+    if (!dead) return item;
+    this.#eviction.reclaim(item);
+    return NO_ITEM;
+  }
+
+  /** Ends all locks of a connection. @returns How many there were. */
+  releaseAll(owner: number): number {
+    const words = this.#words;
+    let released = 0;
+    let row = words[this.#owner(owner) + OWNER.FIRST]!;
+    while (row !== NO_LOCK) {
+      const next = words[this.#row(row) + LOCK.NEXT]!;
+      if (words[this.#row(row) + LOCK.OWNER] === owner) {
+        this.release(row);
+        released++;
+      }
+      row = next;
+    }
+    return released;
+  }
+
+  /** Lets the lock of `from` go on with `to`, an unlinked item that is about to take its place. */
+  follow(from: ItemRef, to: ItemRef): void {
+    const { items } = this.#links;
+    const row = this.rowOf(from);
+    items.addState(to, STATE.LOCKED);
+    items.setWord(to, WORD.NEWER, row);
+    this.#words[this.#row(row) + LOCK.ITEM] = to;
+  }
+
+  /** A locked item is about to be unlinked for good, by its holder: the lock goes with it. */
+  forget(item: ItemRef): void {
+    const row = this.rowOf(item);
+    this.#takeAway(row);
+    this.#freeRow(row);
+  }
+
+  // --- private -----------------------------------------------------------------------------------
+
+  #owner(owner: number): number {
+    return HEADER.WORDS + (owner & this.#ownerMask) * OWNER.WORDS;
+  }
+
+  #row(row: LockRow): number {
+    return this.#rows + row * LOCK.WORDS;
+  }
+
+  #newRow(): LockRow {
+    const words = this.#words;
+    const free = words[HEADER.FREE]!;
+    if (free !== NO_LOCK) {
+      words[HEADER.FREE] = words[this.#row(free) + LOCK.NEXT]!;
+      return free;
+    }
+    const fresh = words[HEADER.NEVER_USED]! + 1;
+    words[HEADER.NEVER_USED] = fresh;
+    return fresh;
+  }
+
+  /** Frees a row that no connection has. */
+  #freeRow(row: LockRow): void {
+    this.waiters.disappoint(row);
+    const words = this.#words;
+    const at = this.#row(row);
+    words[at + LOCK.ITEM] = NO_ITEM;
+    words[at + LOCK.OWNER] = 0;
+    words[at + LOCK.NEXT] = words[HEADER.FREE]!;
+    words[HEADER.FREE] = row;
+  }
+
+  /** Makes a row a connection's. */
+  #give(row: LockRow, owner: number): void {
+    const words = this.#words;
+    const at = this.#row(row);
+    const place = this.#owner(owner);
+    const next = words[place + OWNER.FIRST]!;
+    takeId(this.#links.memory);
+    words[at + LOCK.OWNER] = owner;
+    words[at + LOCK.FENCE_LOW] = this.#control[CONTROL.ID_LOW]!;
+    words[at + LOCK.FENCE_HIGH] = this.#control[CONTROL.ID_HIGH]!;
+    words[at + LOCK.SINCE_SEC] = this.#control[CONTROL.NOW_SEC]!;
+    words[at + LOCK.NEXT] = next;
+    words[at + LOCK.PREVIOUS] = NO_LOCK;
+    if (next !== NO_LOCK) words[this.#row(next) + LOCK.PREVIOUS] = row;
+    words[place + OWNER.FIRST] = row;
+    words[place + OWNER.COUNT]! += 1;
+    words[HEADER.COUNT]! += 1;
+    this.#counters[STAT.lock_ok]! += 1;
+  }
+
+  /** Takes a row out of its owner's list. */
+  #takeAway(row: LockRow): void {
+    const words = this.#words;
+    const at = this.#row(row);
+    const place = this.#owner(words[at + LOCK.OWNER]!);
+    const next = words[at + LOCK.NEXT]!;
+    const previous = words[at + LOCK.PREVIOUS]!;
+    if (next !== NO_LOCK) words[this.#row(next) + LOCK.PREVIOUS] = previous;
+    if (previous !== NO_LOCK) words[this.#row(previous) + LOCK.NEXT] = next;
+    else words[place + OWNER.FIRST] = next;
+    words[place + OWNER.COUNT]! -= 1;
+    words[HEADER.COUNT]! -= 1;
+  }
+}

@@ -1,0 +1,357 @@
+import { assert, assertEquals, assertGreater } from "@std/assert";
+import { LOCKED_ITEM } from "../../store/cache.ts";
+import { StoreMode } from "../../store/change.ts";
+import { NO_ITEM } from "../../store/item.ts";
+import { MIB } from "../../store/limits.ts";
+import { WaiterState } from "../../store/lock_waiters.ts";
+import { CONTROL } from "../../store/memory.ts";
+import { Outcome } from "../../store/outcome.ts";
+import { STAT } from "../../store/stats.ts";
+import { u64ToNumber } from "../../store/u64.ts";
+import { TestStore } from "../support/store.ts";
+
+const { SET, ADD, REPLACE, APPEND, PREPEND, CAS } = StoreMode;
+const A = 1;
+const B = 2;
+const C = 3;
+
+function storeWith(key: string, value = "1"): TestStore {
+  const store = new TestStore();
+  store.store(SET, key, value);
+  return store;
+}
+
+function fence(store: TestStore): number {
+  return u64ToNumber(store.change.resultLow, store.change.resultHigh);
+}
+
+Deno.test("lock() gives a key to one connection, and again to the same", () => {
+  const store = storeWith("k");
+  assertEquals(store.lock("missing", A), Outcome.NOT_FOUND);
+  assertEquals(store.lock("k", A), Outcome.OK);
+  const first = fence(store);
+  assertEquals(store.lock("k", A), Outcome.OK);
+  assertEquals(fence(store), first, "the same lock has the same fencing number");
+  assertEquals(store.lock("k", B), Outcome.LOCKED);
+  assertEquals(store.unlock("k", B), Outcome.NOT_LOCKED);
+  store.check();
+  assertEquals(store.unlock("k", A), Outcome.OK);
+  assertEquals(store.unlock("k", A), Outcome.NOT_LOCKED);
+  assertEquals(store.unlock("missing", A), Outcome.NOT_FOUND);
+  assertEquals(store.lock("k", B), Outcome.OK);
+  assertGreater(fence(store), first);
+  store.check();
+  assertEquals(store.memory.counters[STAT.lock_ok], 2);
+  assertEquals(store.memory.counters[STAT.lock_busy], 1);
+});
+
+Deno.test("lock() is refused to its own holder under yrmcdsLocks, and anybody may touch", () => {
+  const store = new TestStore({ yrmcdsLocks: true });
+  store.store(SET, "k", "1");
+  assertEquals(store.lock("k", A), Outcome.OK);
+  assertEquals(store.lock("k", A), Outcome.LOCKED);
+  assertEquals(store.lock("k", A, { waitMs: 10 }), Outcome.LOCKED, "nobody waits for itself");
+  assertEquals(store.lockAndGet("k", A), Outcome.LOCKED);
+  assertEquals(store.touch("k", 100, { owner: B }), Outcome.TOUCHED);
+  assertEquals(store.store(SET, "k", "2", { owner: B }), Outcome.LOCKED);
+});
+
+Deno.test("a locked key is changed by its holder alone, and read by everybody", () => {
+  const store = storeWith("k", "5");
+  const id = store.id("k");
+  assertEquals(store.lock("k", A), Outcome.OK);
+  for (const owner of [B, 0]) {
+    for (const mode of [SET, ADD, REPLACE, APPEND, PREPEND]) {
+      assertEquals(store.store(mode, "k", "x", { owner }), Outcome.LOCKED);
+      assertEquals(
+        store.storeInPieces(mode, "k", new Uint8Array(9), 4, { owner }),
+        Outcome.LOCKED,
+      );
+    }
+    assertEquals(store.store(CAS, "k", "x", { owner, compareLow: id }), Outcome.LOCKED);
+    assertEquals(store.store(CAS, "k", "x", { owner, compareLow: 7 }), Outcome.LOCKED);
+    assertEquals(store.add("k", 1, true, { owner }), Outcome.LOCKED);
+    assertEquals(store.add("k", 1, false, { owner }), Outcome.LOCKED);
+    assertEquals(store.remove("k", { owner }), Outcome.LOCKED);
+    assertEquals(store.touch("k", 100, { owner }), Outcome.LOCKED);
+    assertEquals(store.cache.getAndTouch(store.input, 0, 1, 100, owner), LOCKED_ITEM);
+    assertEquals(
+      store.store(SET, "k", new Uint8Array(2 * MIB - 300), { owner }),
+      Outcome.TOO_LARGE,
+    );
+  }
+  assertEquals(store.cache.deadlineSec(store.item("k")), 0);
+  assertEquals(store.get("k"), "5");
+  const owner = A;
+  assertEquals(store.store(ADD, "k", "x", { owner }), Outcome.NOT_STORED);
+  assertEquals(store.add("k", 1, true, { owner }), Outcome.OK);
+  assertEquals(store.touch("k", 100, { owner }), Outcome.TOUCHED);
+  assertEquals(store.store(CAS, "k", "x", { owner, compareLow: id }), Outcome.EXISTS);
+  assertEquals(store.store(SET, "k", "7", { owner }), Outcome.STORED);
+  assertEquals(store.get("k"), "7");
+  assertEquals(store.store(SET, "k", "x", { owner: B }), Outcome.LOCKED, "the lock has stayed");
+  store.check();
+});
+
+Deno.test("the lock follows its item into other chunks", () => {
+  const store = storeWith("k", "9");
+  store.lock("k", A);
+  const steps: [string, () => Outcome][] = [
+    ["incr", () => store.add("k", 1, true, { owner: A })],
+    ["replace", () => store.store(REPLACE, "k", "x".repeat(500), { owner: A })],
+    ["append", () => store.store(APPEND, "k", "y".repeat(700), { owner: A })],
+    ["prepend", () => store.store(PREPEND, "k", "z", { owner: A })],
+    ["long set", () => store.store(SET, "k", "x".repeat(100_000), { owner: A })],
+    ["long append", () => store.store(APPEND, "k", "x".repeat(100_000), { owner: A })],
+    ["pieces", () => store.storeInPieces(SET, "k", new Uint8Array(90_000), 5000, { owner: A })],
+    ["more", () => store.storeInPieces(APPEND, "k", new Uint8Array(9000), 5000, { owner: A })],
+    ["flags", () => store.store(SET, "k", "1", { owner: A, clientFlags: 3 })],
+    ["touch", () => store.touch("k", 50, { owner: A })],
+  ];
+  for (const [name, step] of steps) {
+    const outcome = step();
+    assert(outcome === Outcome.STORED || outcome === Outcome.OK || outcome === Outcome.TOUCHED);
+    store.check();
+    assertEquals(store.store(SET, "k", "b", { owner: B }), Outcome.LOCKED, name);
+    assertEquals(store.lock("k", A), Outcome.OK, name);
+    assertEquals(store.cache.locks.count, 1, name);
+  }
+  assertEquals(store.unlock("k", A), Outcome.OK);
+  store.check();
+});
+
+Deno.test("the lock goes with an item that its holder deletes", () => {
+  const store = storeWith("k");
+  store.lock("k", A);
+  assertEquals(store.remove("k", { owner: A }), Outcome.DELETED);
+  store.check();
+  assertEquals(store.unlock("k", A), Outcome.NOT_FOUND);
+  assertEquals(store.store(SET, "k", "1", { owner: B }), Outcome.STORED);
+  assertEquals(store.lock("k", B), Outcome.OK);
+  store.cache.releaseOwner(A);
+  assertEquals(store.store(SET, "k", "1", { owner: A }), Outcome.LOCKED);
+  store.check();
+});
+
+Deno.test("a set too large by the holder removes the item and the lock, by another nothing", () => {
+  const store = storeWith("k");
+  store.lock("k", A);
+  const large = new Uint8Array(MIB + 1);
+  assertEquals(store.store(SET, "k", large, { owner: B }), Outcome.TOO_LARGE);
+  assertEquals(store.get("k"), "1");
+  assertEquals(store.store(SET, "k", large, { owner: A }), Outcome.TOO_LARGE);
+  assertEquals(store.get("k"), undefined);
+  assertEquals(store.cache.locks.count, 0);
+  store.check();
+});
+
+Deno.test("releaseOwner() frees all that the connection holds and nothing else", () => {
+  const store = new TestStore();
+  for (let n = 0; n < 100; n++) {
+    store.store(SET, `k${n}`, "1");
+    assertEquals(store.lock(`k${n}`, n % 2 === 0 ? A : B), Outcome.OK);
+  }
+  store.check();
+  store.cache.releaseOwner(A);
+  store.check();
+  assertEquals(store.cache.locks.count, 50);
+  assertEquals(store.memory.counters[STAT.lock_freed_by_close], 50);
+  for (let n = 0; n < 100; n++) {
+    assertEquals(store.lock(`k${n}`, C), n % 2 === 0 ? Outcome.OK : Outcome.LOCKED);
+  }
+  store.cache.unlockAll(B);
+  assertEquals(store.cache.locks.count, 50);
+  store.check();
+});
+
+Deno.test("a locked item outlives its deadline and dies when it is unlocked", () => {
+  const store = new TestStore();
+  for (const end of ["unlock", "close", "RaU"]) {
+    const now = store.memory.control[CONTROL.NOW_SEC]!;
+    store.store(SET, "k", "1", { deadlineSec: now + 2 });
+    store.store(SET, "other", "1", { deadlineSec: now + 2 });
+    store.lock("k", A);
+    store.clock((now + 10) * 1000);
+    while (store.cache.maintain());
+    store.check();
+    assertEquals(store.get("k"), "1");
+    assertEquals(store.get("other"), undefined);
+    assertEquals(store.store(ADD, "k", "2", { owner: A }), Outcome.NOT_STORED);
+    if (end === "unlock") assertEquals(store.unlock("k", A), Outcome.OK);
+    else if (end === "close") store.cache.releaseOwner(A);
+    else {
+      const past = { owner: A, unlock: true, deadlineSec: 1 };
+      assertEquals(store.store(REPLACE, "k", "2", past), Outcome.STORED);
+      assertEquals(store.change.item, NO_ITEM);
+    }
+    assertEquals(store.get("k"), undefined);
+    store.check();
+  }
+});
+
+Deno.test("a locked item outlives flush_all and dies when it is unlocked", () => {
+  const store = storeWith("k");
+  store.store(SET, "kept", "1");
+  store.lock("k", A);
+  store.lock("kept", A);
+  store.cache.flushAll(0);
+  while (store.cache.maintain());
+  assertEquals(store.get("k"), "1");
+  store.store(SET, "kept", "2", { owner: A });
+  store.cache.unlockAll(A);
+  assertEquals(store.get("k"), undefined);
+  assertEquals(store.get("kept"), "2", "stored after the flush");
+  store.check();
+});
+
+Deno.test("lockAndGet() looks at the deadline first, and renews it", () => {
+  const store = new TestStore();
+  store.store(SET, "k", "1", { deadlineSec: 4 });
+  assertEquals(store.lockAndGet("k", A, { deadlineSec: 100 }), Outcome.OK);
+  assertEquals(store.cache.deadlineSec(store.change.item), 100);
+  assertEquals(store.lockAndGet("k", B, { deadlineSec: 5 }), Outcome.LOCKED);
+  assertEquals(store.cache.deadlineSec(store.item("k")), 100);
+  store.unlock("k", A);
+  store.clock(200_000);
+  assertEquals(store.lockAndGet("k", A), Outcome.NOT_FOUND, "an expired item is not brought back");
+  assertEquals(store.lock("k", A), Outcome.NOT_FOUND);
+  store.check();
+});
+
+Deno.test("replace and unlock", () => {
+  const store = storeWith("k");
+  const owner = A;
+  assertEquals(store.store(REPLACE, "no", "2", { owner, unlock: true }), Outcome.NOT_FOUND);
+  assertEquals(store.store(REPLACE, "k", "2", { owner, unlock: true }), Outcome.NOT_LOCKED);
+  store.lock("k", A);
+  assertEquals(store.store(REPLACE, "k", "2", { owner: B, unlock: true }), Outcome.NOT_LOCKED);
+  const wrong = { owner, unlock: true, compare: true, compareLow: 1 };
+  assertEquals(store.store(REPLACE, "k", "2", wrong), Outcome.EXISTS);
+  assertEquals(store.lock("k", B), Outcome.LOCKED, "a wrong id keeps the lock");
+  const large = new Uint8Array(MIB + 1);
+  assertEquals(store.store(REPLACE, "k", large, { owner, unlock: true }), Outcome.TOO_LARGE);
+  assertEquals(store.get("k"), "1");
+  assertEquals(store.store(REPLACE, "k", "2", { owner, unlock: true }), Outcome.STORED);
+  assertEquals(store.get("k"), "2");
+  assertEquals(store.lock("k", B), Outcome.OK);
+  const pieces = new Uint8Array(50_000).fill(0x61);
+  assertEquals(
+    store.storeInPieces(REPLACE, "k", pieces, 7000, { owner: B, unlock: true }),
+    Outcome.STORED,
+  );
+  assertEquals(store.cache.locks.count, 0);
+  store.check();
+});
+
+Deno.test("locked items are not evicted, nor moved with their pages", () => {
+  const store = new TestStore({ memoryLimitBytes: 2 * MIB });
+  const value = new Uint8Array(700);
+  for (let n = 0; n < 40; n++) {
+    store.store(SET, `locked-${n}`, value);
+    assertEquals(store.lock(`locked-${n}`, A), Outcome.OK);
+    for (let m = 0; m < 40; m++) store.store(SET, `other-${n}-${m}`, value);
+  }
+  for (let n = 0; n < 3000; n++) {
+    const length = n % 3 === 0 ? 20 : n % 3 === 1 ? 3000 : 30_000;
+    assertEquals(store.store(SET, `more-${n}`, new Uint8Array(length)), Outcome.STORED);
+    if (n % 100 === 0) { while (store.cache.maintain()); }
+  }
+  store.check();
+  for (let n = 0; n < 40; n++) assertEquals(store.bytes(`locked-${n}`), value);
+  assertEquals(store.cache.locks.count, 40);
+});
+
+Deno.test("limits on locks: of a connection and in all", () => {
+  const store = new TestStore({ lockLimits: { locksMax: 5, locksPerConnectionMax: 3 } });
+  for (let n = 0; n < 8; n++) store.store(SET, `k${n}`, "1");
+  for (let n = 0; n < 3; n++) assertEquals(store.lock(`k${n}`, A), Outcome.OK);
+  assertEquals(store.lock("k3", A), Outcome.TOO_MANY_LOCKS);
+  assertEquals(store.lock("k2", A), Outcome.OK, "what it holds already");
+  assertEquals(store.lock("k3", B), Outcome.OK);
+  assertEquals(store.lock("k4", B), Outcome.OK);
+  assertEquals(store.lock("k5", B), Outcome.TOO_MANY_LOCKS);
+  assertEquals(store.lock("k0", C, { waitMs: 10 }), Outcome.TOO_MANY_LOCKS);
+  store.unlock("k0", A);
+  assertEquals(store.lock("k5", C), Outcome.OK);
+  assertEquals(store.memory.counters[STAT.lock_refused], 3);
+  store.check();
+});
+
+Deno.test("those that wait get the lock in the order they came", () => {
+  const store = storeWith("k");
+  const { waiters } = store.cache.locks;
+  store.lock("k", A);
+  const first = fence(store);
+  const rows = [B, C, 4].map((owner) => {
+    assertEquals(store.lock("k", owner, { waitMs: 1000 }), Outcome.WAITING);
+    return store.change.waiter;
+  });
+  store.check();
+  const woken: number[] = [];
+  store.cache.onReady = (thread) => woken.push(thread);
+  store.cache.enter();
+  store.unlock("k", A);
+  store.cache.leave();
+  assertEquals(woken, [0]);
+  assertEquals(waiters.takeReady(0), B);
+  assertEquals(waiters.takeReady(0), 0);
+  assertEquals(waiters.stateOf(rows[0]!), WaiterState.GRANTED);
+  assertGreater(u64ToNumber(waiters.fenceLow(rows[0]!), waiters.fenceHigh(rows[0]!)), first);
+  waiters.dismiss(rows[0]!);
+  assertEquals(store.lock("k", A), Outcome.LOCKED, "nobody overtakes those that wait");
+  waiters.dismiss(rows[1]!);
+  store.check();
+  store.cache.releaseOwner(B);
+  assertEquals(waiters.stateOf(rows[2]!), WaiterState.GRANTED, "who left was passed over");
+  store.check();
+  // Its connection ends before it knew that it has the lock.
+  waiters.dismiss(rows[2]!);
+  store.cache.releaseOwner(4);
+  assertEquals(store.cache.locks.count, 0);
+  assertEquals(waiters.takeReady(0), 0);
+  store.check();
+});
+
+Deno.test("waiting ends when the item goes, and when the time is over", () => {
+  const store = storeWith("k");
+  store.store(SET, "e", "1", { deadlineSec: 3 });
+  const { waiters } = store.cache.locks;
+  store.lock("k", A);
+  store.lock("e", A);
+  store.lock("k", B, { waitMs: 5000 });
+  const deleted = store.change.waiter;
+  store.lock("e", C, { waitMs: 5000 });
+  const expired = store.change.waiter;
+  store.clock(2500);
+  store.remove("k", { owner: A });
+  store.unlock("e", A);
+  assertEquals(waiters.stateOf(deleted), WaiterState.NOT_FOUND);
+  assertEquals(waiters.stateOf(expired), WaiterState.NOT_FOUND);
+  assertEquals([waiters.takeReady(0), waiters.takeReady(0)], [B, C]);
+  waiters.dismiss(deleted);
+  waiters.dismiss(expired);
+  store.store(SET, "k", "1");
+  store.lock("k", A);
+  store.lock("k", B, { waitMs: 700 });
+  const late = store.change.waiter;
+  store.clock(3100);
+  store.cache.maintain();
+  assertEquals(waiters.stateOf(late), WaiterState.WAITING);
+  store.clock(3200);
+  store.cache.maintain();
+  assertEquals(waiters.stateOf(late), WaiterState.TIMED_OUT);
+  waiters.dismiss(late);
+  assertEquals(store.memory.counters[STAT.lock_wait_timeouts], 1);
+  assertEquals(store.memory.counters[STAT.lock_wait_ms], 2500 + 2500 + 700);
+  store.check();
+});
+
+Deno.test("a queue is bounded", () => {
+  const store = new TestStore({ lockLimits: { waitersPerLockMax: 2 } });
+  store.store(SET, "k", "1");
+  store.lock("k", A);
+  assertEquals(store.lock("k", B, { waitMs: 9 }), Outcome.WAITING);
+  assertEquals(store.lock("k", C, { waitMs: 9 }), Outcome.WAITING);
+  assertEquals(store.lock("k", 4, { waitMs: 9 }), Outcome.TOO_MANY_LOCKS);
+  store.check();
+});
