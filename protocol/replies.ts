@@ -74,4 +74,8 @@ export const OUTCOME_LINE: Record<Outcome, Uint8Array> = {
   [Outcome.TOO_LARGE]: line("SERVER_ERROR object too large for cache"),
   [Outcome.NO_MEMORY]: line("SERVER_ERROR out of memory storing object"),
   [Outcome.NOT_NUMERIC]: line("CLIENT_ERROR cannot increment or decrement non-numeric value"),
+  [Outcome.NOT_LOCKED]: line("CLIENT_ERROR object is not locked or not found"),
+  [Outcome.TOO_MANY_LOCKS]: line("SERVER_ERROR too many locks"),
+  // A connection that waits is answered when its waiting is over.
+  [Outcome.WAITING]: new Uint8Array(),
 };

@@ -1,8 +1,10 @@
+import { LOCKED_ITEM } from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { type ItemRef, NO_ITEM } from "../../store/item.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
+import { Outcome } from "../../store/outcome.ts";
 import { type Conversation, ConversationState, type Task } from "../conversation.ts";
-import { REFUSAL } from "../replies.ts";
+import { OUTCOME_LINE, REFUSAL } from "../replies.ts";
 import { REPLY_ROOM_MIN, type ReplyBuffer } from "../reply_buffer.ts";
 import { Flow } from "../request.ts";
 import { SendTask, SkipLineTask } from "../tasks.ts";
@@ -20,6 +22,8 @@ const E_SPACE = 0x2045;
 const CRLF_END_1 = 0x4e450a0d; // "\r\nEN"
 const CRLF_END_2 = 0x000a0d44; // "D\r\n" and a byte that does not count
 const END_1 = 0x0d444e45; // "END\r"
+
+const LOCKED = OUTCOME_LINE[Outcome.LOCKED];
 
 /** CR LF, END, CR LF. */
 const TRAILER_LENGTH = 7;
@@ -95,6 +99,8 @@ export class KeysTask implements Task {
   #touches = false;
   #deadlineSec = 0;
   #keyCount = 0;
+  /** The last key may not be touched. */
+  #locked = false;
 
   /** For a `get` whose first key has been answered. */
   static afterFirstKey(): KeysTask {
@@ -108,6 +114,7 @@ export class KeysTask implements Task {
     this.#withId = withId;
     this.#touches = false;
     this.#keyCount = 0;
+    this.#locked = false;
   }
 
   /** For a new line whose keys are touched. */
@@ -139,9 +146,12 @@ export class KeysTask implements Task {
       const last = complete && bytes[keyEnd] === LF;
       if (last && keyLength > 0 && bytes[keyEnd - 1] === CR) keyLength--;
       if (keyLength === 0) return this.#finish(conversation, keyEnd + 1);
-      if (keyLength > KEY_LENGTH_MAX) return this.#refuse(conversation, replyStart, keyEnd);
+      if (keyLength > KEY_LENGTH_MAX) {
+        return this.#refuse(conversation, replyStart, keyEnd, REFUSAL.BAD_FORMAT);
+      }
       this.#keyCount++;
       const done = this.#getKey(conversation, at, keyLength);
+      if (this.#locked) return this.#refuse(conversation, replyStart, keyEnd, LOCKED);
       at += keyLength;
       if (!done) return at;
     }
@@ -154,8 +164,12 @@ export class KeysTask implements Task {
     const { thread } = conversation;
     const { cache, reply, input } = thread;
     const item = this.#touches
-      ? cache.getAndTouch(input, keyOffset, keyLength, this.#deadlineSec)
+      ? cache.getAndTouch(input, keyOffset, keyLength, this.#deadlineSec, conversation.owner)
       : cache.get(input, keyOffset, keyLength);
+    if (item === LOCKED_ITEM) {
+      this.#locked = true;
+      return true;
+    }
     if (thread.tunables.detailEnabled) {
       thread.prefixes.countGet(input, keyOffset, keyLength, item !== NO_ITEM);
     }
@@ -180,11 +194,16 @@ export class KeysTask implements Task {
     return next;
   }
 
-  /** An over-long key: the refusal stands instead of all values of the line. */
-  #refuse(conversation: Conversation, replyStart: number, keyEnd: number): number {
+  /** An over-long key, or one that another connection has locked: the refusal stands instead of all values of the line. */
+  #refuse(
+    conversation: Conversation,
+    replyStart: number,
+    keyEnd: number,
+    line: Uint8Array,
+  ): number {
     const { reply } = conversation.thread;
     reply.length = replyStart;
-    reply.put(REFUSAL.BAD_FORMAT);
+    reply.put(line);
     conversation.task = new SkipLineTask();
     return keyEnd;
   }
