@@ -87,7 +87,7 @@ export class Conversation {
   feed(start: number, end: number): number {
     const { cache, change, reply, memory } = this.thread;
     cache.enter();
-    const replyStart = reply.length;
+    const replyStart = reply.totalLength;
     change.owner = this.owner;
     let at = start;
     this.#paused = false;
@@ -97,7 +97,7 @@ export class Conversation {
       else this.#chooseParser(at, end);
     }
     memory.counters[STAT.bytes_read]! += at - start;
-    memory.counters[STAT.bytes_written]! += reply.length - replyStart;
+    memory.counters[STAT.bytes_written]! += reply.totalLength - replyStart;
     cache.leave();
     return at;
   }

@@ -1,5 +1,8 @@
 import { type ByteRegion, copyBytes } from "../store/bytes.ts";
+import type { Cache } from "../store/cache.ts";
+import type { ItemRef } from "../store/item.ts";
 import { u64ToBigInt, u64ToNumber } from "../store/u64.ts";
+import { Inlays } from "./inlays.ts";
 
 // Hot path: no allocation, except where a comment says so.
 
@@ -8,6 +11,9 @@ import { u64ToBigInt, u64ToNumber } from "../store/u64.ts";
  * holds the largest value that cannot be pinned in the store's own layout, too, so that those are never copied aside.
  */
 export const REPLY_ROOM_MIN = 20 * 1024;
+
+/** What is left behind a long value, for the end of its reply. */
+export const TRAILER_ROOM = 64;
 
 const ZERO = 0x30;
 /** "\r\n" as a little-endian number. */
@@ -20,19 +26,49 @@ export class ReplyBuffer {
   readonly capacity: number;
   /** How many bytes are to be sent, from the region's start. */
   length = 0;
+  /** Long values that are to be sent between these bytes. */
+  readonly inlays: Inlays = new Inlays();
+  /** How far the region may be filled: inlays count as if they stood in it. */
+  #limit: number;
 
   constructor(region: ByteRegion) {
     this.region = region;
     this.capacity = region.bytes.length;
+    this.#limit = this.capacity;
   }
 
+  /** Empties it. There must be no inlays any more. */
   reset(): void {
     this.length = 0;
+    this.#limit = this.capacity;
+  }
+
+  /** How many bytes are to be sent, inlays included. */
+  get totalLength(): number {
+    return this.length + this.capacity - this.#limit;
+  }
+
+  /**
+   * Appends the bytes [start, start + length) of a value without copying them, if the transport can send so and they go in.
+   *
+   * @returns False when nothing was appended.
+   */
+  inlay(cache: Cache, item: ItemRef, start: number, length: number): boolean {
+    if (length > this.room - TRAILER_ROOM) return false;
+    if (!this.inlays.add(cache, this.length, item, start, length)) return false;
+    this.#limit -= length;
+    return true;
+  }
+
+  /** Takes back everything from byte `length` of the region on, under the mutex. */
+  truncate(cache: Cache, length: number): void {
+    this.#limit += this.inlays.release(cache, length);
+    this.length = length;
   }
 
   /** How many more bytes go in. Nothing below checks it: whoever writes has made sure. */
   get room(): number {
-    return this.capacity - this.length;
+    return this.#limit - this.length;
   }
 
   /** A fixed reply. */

@@ -3,7 +3,9 @@ import { type Change, StoreMode } from "../store/change.ts";
 import { type ItemRef, NO_ITEM } from "../store/item.ts";
 import { COPY_BYTES_MAX } from "../store/limits.ts";
 import type { Outcome } from "../store/outcome.ts";
+import { STAT } from "../store/stats.ts";
 import { type Conversation, ConversationState, type Task } from "./conversation.ts";
+import { TRAILER_ROOM } from "./reply_buffer.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
 // What a connection can be in the middle of. A task is made when a value or a line does not fit one buffer, so that what is short
@@ -12,6 +14,8 @@ import type { ThreadContext } from "./thread_context.ts";
 const CR = 0x0d;
 const LF = 0x0a;
 const CRLF_LENGTH = 2;
+/** Less than this of a long value is not worth a piece of its own. */
+const PIECE_ROOM_MIN = 4096;
 
 /** Passes over a data block that was refused. */
 export class SwallowTask implements Task {
@@ -65,6 +69,8 @@ export class FillTask implements Task {
   /** Whether CR LF follows the value. */
   readonly #crlf: boolean;
   #filled = 0;
+  /** Of these, bytes that `bytes_read` does not know of yet. */
+  #uncounted = 0;
   // What commitReserved wants to know besides the item.
   readonly #mode: StoreMode;
   readonly #clientFlags: number;
@@ -93,9 +99,32 @@ export class FillTask implements Task {
     this.#explicitHigh = change.explicitHigh;
   }
 
+  /** The item whose value is being received. */
+  get item(): ItemRef {
+    return this.#item;
+  }
+
+  /** How many bytes of the value have been received. */
+  get filled(): number {
+    return this.#filled;
+  }
+
+  /** How many are still to come. */
+  get missing(): number {
+    return this.#length - this.#filled;
+  }
+
+  /** `length` more bytes have been received, and stand in their place already. */
+  receivedInPlace(length: number): void {
+    this.#filled += length;
+    this.#uncounted += length;
+  }
+
   run(conversation: Conversation, start: number, end: number): number {
-    const { cache, input } = conversation.thread;
-    const length = Math.min(this.#length - this.#filled, end - start);
+    const { cache, input, memory } = conversation.thread;
+    memory.counters[STAT.bytes_read]! += this.#uncounted;
+    this.#uncounted = 0;
+    const length = Math.min(this.missing, end - start);
     if (length > 0) cache.fillReserved(this.#item, this.#filled, input, start, length);
     this.#filled += length;
     const at = start + length;
@@ -171,15 +200,14 @@ export class SendTask implements Task {
 
   run(conversation: Conversation, start: number, _end: number): number {
     const { cache, reply } = conversation.thread;
-    for (;;) {
-      const left = this.#length - this.#sent;
-      const length = Math.min(left, reply.room - CRLF_LENGTH, COPY_BYTES_MAX);
-      if (length > 0) this.#put(conversation.thread, length);
-      if (length >= left) break;
-      if (reply.room <= CRLF_LENGTH) {
+    while (this.#sent < this.#length) {
+      if (reply.room < PIECE_ROOM_MIN) {
         conversation.pause(ConversationState.MORE_OUTPUT);
         return start;
       }
+      const length = Math.min(this.#length - this.#sent, reply.room - TRAILER_ROOM);
+      if (this.#inlay(conversation.thread, length)) continue;
+      this.#copyPiece(conversation.thread, Math.min(length, COPY_BYTES_MAX));
       // Others have their turn between two pieces.
       cache.leave();
       cache.enter();
@@ -195,7 +223,14 @@ export class SendTask implements Task {
     this.#successor?.abandon(thread);
   }
 
-  #put(thread: ThreadContext, length: number): void {
+  #inlay(thread: ThreadContext, length: number): boolean {
+    const { cache, reply } = thread;
+    if (this.#item === NO_ITEM || !reply.inlay(cache, this.#item, this.#sent, length)) return false;
+    this.#sent += length;
+    return true;
+  }
+
+  #copyPiece(thread: ThreadContext, length: number): void {
     const { cache, reply } = thread;
     if (this.#copy !== null) reply.copy(this.#copy, this.#sent, length);
     else {

@@ -79,6 +79,7 @@ export class Allocator {
     items.setWord(item, chain, NO_ITEM);
     items.setWord(item, chain + 1, 0);
     let last = NO_ITEM;
+    this.#values.forgetWalk(); // of an item that was here before
     for (let left = this.#values.chainLength(item); left > 0; left--) {
       const chunk = this.#chunk(this.links.slabs.largeClass);
       if (chunk === NO_ITEM) {

@@ -165,6 +165,24 @@ export class Cache {
     this.#values.read(item, at, length, to, toOffset);
   }
 
+  /**
+   * Finds the value's byte `at`: `pieceSegment` and `pieceOffset` tell where it lies. For a pinned or reserved item the mutex need not be
+   * held.
+   *
+   * @returns How many of the value's bytes follow there without a gap.
+   */
+  locateValue(item: ItemRef, at: number): number {
+    return this.#values.locate(item, at);
+  }
+
+  get pieceSegment(): number {
+    return this.#values.pieceSegment;
+  }
+
+  get pieceOffset(): number {
+    return this.#values.pieceOffset;
+  }
+
   copyKey(item: ItemRef, to: ByteRegion, toOffset: number): void {
     const from = this.memory.segments[item >>> 27]!;
     copyBytes(to, toOffset, from, this.items.keyOffset(item), this.items.keyLength(item));

@@ -1,6 +1,7 @@
 import { type ByteRegion, copyBytes } from "./bytes.ts";
 import { HEADER_BYTES, type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
 import type { Links } from "./links.ts";
+import { SEGMENT_SHIFT } from "./memory.ts";
 
 // Hot path: no allocation.
 
@@ -12,6 +13,9 @@ export class Values {
   #walkItem: ItemRef = NO_ITEM;
   #walkChunk: ItemRef = NO_ITEM;
   #walkStart = 0;
+  /** Where the piece that `locate` found lies: its segment's number, and a byte offset there. */
+  pieceSegment = 0;
+  pieceOffset = 0;
 
   constructor(links: Links) {
     this.#links = links;
@@ -56,6 +60,29 @@ export class Values {
       return;
     }
     this.#walk(item, at, length, to, toOffset, false);
+  }
+
+  /**
+   * Finds the value's byte `at`: `pieceSegment` and `pieceOffset` tell where it lies.
+   *
+   * @returns How many of the value's bytes follow there without a gap.
+   */
+  locate(item: ItemRef, at: number): number {
+    const { items } = this.#links;
+    const length = items.word(item, WORD.VALUE_LENGTH);
+    const chained = (items.state(item) & STATE.CHAINED) !== 0;
+    const capacity = chained ? this.#headCapacity(item) : length;
+    if (at === 0) this.forgetWalk();
+    if (at < capacity) {
+      this.pieceSegment = item >>> SEGMENT_SHIFT;
+      this.pieceOffset = items.keyOffset(item) + items.keyLength(item) + at;
+      return Math.min(length, capacity) - at;
+    }
+    this.#seek(item, at, capacity);
+    const inChunk = at - this.#walkStart;
+    this.pieceSegment = this.#walkChunk >>> SEGMENT_SHIFT;
+    this.pieceOffset = items.offset(this.#walkChunk) + HEADER_BYTES + inChunk;
+    return Math.min(length - at, this.#chunkCapacity - inChunk);
   }
 
   /** Copies a whole value into another item, from that one's byte `at` on. */
@@ -105,12 +132,11 @@ export class Values {
       else copyBytes(other, otherOffset, segment, start, done);
     }
     if (done === length) return;
-    let chunk = items.word(item, items.chainWord(item));
-    let chunkStart = capacity;
-    if (this.#walkItem === item && this.#walkStart <= at + done) {
-      chunk = this.#walkChunk;
-      chunkStart = this.#walkStart;
-    }
+    // What is remembered of a walk is good only for whoever goes on with it, not for one who starts over.
+    if (at === 0) this.forgetWalk();
+    this.#seek(item, at + done, capacity);
+    let chunk = this.#walkChunk;
+    let chunkStart = this.#walkStart;
     while (done < length) {
       const position = at + done;
       while (position >= chunkStart + this.#chunkCapacity) {
@@ -125,8 +151,25 @@ export class Values {
       else copyBytes(other, otherOffset + done, segment, start, piece);
       done += piece;
     }
-    this.#walkItem = item;
     this.#walkChunk = chunk;
     this.#walkStart = chunkStart;
+  }
+
+  /**
+   * Walks to the chunk of the chain that holds the value's byte `at`: `#walkChunk`, from the value's byte `#walkStart` on.
+   *
+   * @param capacity How many bytes are in front of the chain; at most `at`.
+   */
+  #seek(item: ItemRef, at: number, capacity: number): void {
+    const { items } = this.#links;
+    if (this.#walkItem !== item || this.#walkStart > at) {
+      this.#walkItem = item;
+      this.#walkChunk = items.word(item, items.chainWord(item));
+      this.#walkStart = capacity;
+    }
+    while (at >= this.#walkStart + this.#chunkCapacity) {
+      this.#walkChunk = items.word(this.#walkChunk, WORD.OLDER);
+      this.#walkStart += this.#chunkCapacity;
+    }
   }
 }

@@ -18,6 +18,8 @@ const SYMBOLS = {
   close: { parameters: ["i32"], result: "i32" },
   recv: { parameters: ["i32", "buffer", "u32", "i32"], result: "i32" },
   send: { parameters: ["i32", "buffer", "u32", "i32"], result: "i32" },
+  recvmsg: { parameters: ["i32", "buffer", "i32"], result: "i32" },
+  sendmsg: { parameters: ["i32", "buffer", "i32"], result: "i32" },
   recvfrom: { parameters: ["i32", "buffer", "u32", "i32", "buffer", "buffer"], result: "i32" },
   sendto: { parameters: ["i32", "buffer", "u32", "i32", "buffer", "u32"], result: "i32" },
   read: { parameters: ["i32", "buffer", "u32"], result: "i32" },

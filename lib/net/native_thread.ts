@@ -1,5 +1,6 @@
 // Hot path: `#serveReady`, `#receive` and what they call run for every batch of requests.
 import { ConversationState } from "../../protocol/conversation.ts";
+import { FillTask } from "../../protocol/tasks.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
 import { Activity, ConnectionKind } from "../../store/connections.ts";
 import { PENDING_BYTES_MAX } from "../../store/limits.ts";
@@ -19,6 +20,7 @@ import {
 import type { NativePart } from "./native.ts";
 import { NativeAcceptor } from "./native_acceptor.ts";
 import type { NativeConnection } from "./native_connection.ts";
+import { ValueIo } from "./value_io.ts";
 import { DRAIN_GRACE_MS, DRAIN_MS_MAX, type Transport, type TransportThread } from "./transport.ts";
 
 /**
@@ -26,6 +28,10 @@ import { DRAIN_GRACE_MS, DRAIN_MS_MAX, type Transport, type TransportThread } fr
  * before are put in front of it.
  */
 const RECEIVE_AT = PENDING_BYTES_MAX;
+/** What one read brings at most. It fits a processor's first cache, and of a long value only so much is copied. */
+const RECEIVE_BYTES = 16 * 1024;
+/** Of a long value, after a shorter piece, the next one is waited for. */
+const VALUE_PIECE_BYTES = 32 * 1024;
 /** Most sockets are seen to in one round; more only make the round longer. */
 const READY_MAX = 256;
 /** A connection that fills the input each time it is read is read at most so often in one round. */
@@ -48,6 +54,7 @@ export class NativeThread implements Transport {
   readonly #wakeFd: number;
   readonly #wakeCount = new Uint8Array(8);
   readonly #receiveBytes: Uint8Array;
+  readonly #valueIo: ValueIo;
   readonly #replyBytes: Uint8Array;
   readonly #control: Int32Array;
   /** Connections whose peers do not take their replies. */
@@ -60,7 +67,9 @@ export class NativeThread implements Transport {
     this.#part = side.part as NativePart;
     const { input, reply, memory } = side.thread;
     this.#control = memory.control;
-    this.#receiveBytes = input.bytes.subarray(RECEIVE_AT);
+    this.#receiveBytes = input.bytes.subarray(RECEIVE_AT, RECEIVE_AT + RECEIVE_BYTES);
+    this.#valueIo = new ValueIo(side.thread, this.#calls);
+    reply.inlays.enabled = true;
     this.#replyBytes = reply.region.bytes;
     this.#wakeFd = this.#part.wakeFds[side.threadIndex]!;
     this.#epoll = new Epoll(this.#libc, this.#part.epollFds[side.threadIndex]!, READY_MAX);
@@ -118,7 +127,12 @@ export class NativeThread implements Transport {
   #receive(connection: NativeConnection): void {
     const bytes = this.#receiveBytes;
     for (let reads = 0; reads < READS_MAX; reads++) {
-      const received = this.#calls.recv(connection.fd, bytes, bytes.length, MSG_DONTWAIT);
+      const { task } = connection.conversation;
+      if (task instanceof FillTask && task.missing > 0) {
+        if (!this.#receiveValue(connection, task)) return;
+        continue;
+      }
+      const received = this.#calls.recv(connection.fd, bytes, RECEIVE_BYTES, MSG_DONTWAIT);
       if (received <= 0) {
         this.#receiveFailed(connection, received);
         return;
@@ -132,8 +146,27 @@ export class NativeThread implements Transport {
       }
       this.#converse(connection, start, RECEIVE_AT + received);
       // Bytes that did not fill the input were all there were: the next wait tells of new ones.
-      if (received < bytes.length || connection.closed || connection.unsent !== null) return;
+      if (received < RECEIVE_BYTES || connection.closed || connection.unsent !== null) return;
     }
+  }
+
+  /**
+   * Receives more of a long value straight into the store.
+   *
+   * @returns Whether there may be more to read.
+   */
+  #receiveValue(connection: NativeConnection, task: FillTask): boolean {
+    const missing = task.missing;
+    const received = this.#valueIo.receiveValue(connection.fd, task, RECEIVE_AT, RECEIVE_BYTES);
+    if (received <= 0) {
+      this.#receiveFailed(connection, received);
+      return false;
+    }
+    this.#thread.connections.seen(connection.owner, this.#control[CONTROL.NOW_SEC]!);
+    if (task.missing > 0) return received >= VALUE_PIECE_BYTES;
+    const inInput = received - missing;
+    this.#converse(connection, RECEIVE_AT, RECEIVE_AT + inInput);
+    return inInput === RECEIVE_BYTES && !connection.closed && connection.unsent === null;
   }
 
   #receiveFailed(connection: NativeConnection, received: number): void {
@@ -175,16 +208,35 @@ export class NativeThread implements Transport {
 
   /** Sends the reply region. False: the connection is closed, or must wait until its peer takes the rest. */
   #sendReply(connection: NativeConnection): boolean {
-    const { length } = this.#thread.reply;
+    const { reply } = this.#thread;
+    if (reply.inlays.count > 0) return this.#sendInlaidReply(connection);
+    const { length } = reply;
     const sent = this.#send(connection, this.#replyBytes, length);
     if (sent === length) return true;
     if (sent >= 0) this.#stall(connection, this.#replyBytes.slice(sent, length));
     return false;
   }
 
+  /** As `#sendReply`, when long values are to be sent from the store itself. */
+  #sendInlaidReply(connection: NativeConnection): boolean {
+    const { reply, cache } = this.#thread;
+    const length = reply.totalLength;
+    const sent = this.#sent(connection, this.#valueIo.sendReply(connection.fd));
+    if (sent >= 0 && sent < length) this.#stall(connection, this.#valueIo.unsentReply(sent));
+    cache.enter();
+    reply.truncate(cache, 0);
+    cache.leave();
+    return sent === length;
+  }
+
   /** @returns How many bytes the kernel took; -1: the connection was broken and is closed now. */
   #send(connection: NativeConnection, bytes: Uint8Array, length: number): number {
     const sent = this.#calls.send(connection.fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return sent >= 0 ? sent : this.#sent(connection, sent);
+  }
+
+  /** Looks at what a sending call returned, as `#send`. */
+  #sent(connection: NativeConnection, sent: number): number {
     if (sent >= 0) return sent;
     const { errno } = this.#libc;
     if (errno === EAGAIN || errno === EINTR) return 0;
@@ -275,7 +327,9 @@ export class NativeThread implements Transport {
     const bytes = this.#receiveBytes;
     // What is left unread would make the kernel reset the connection, and the peer lose the reply.
     for (let reads = 0; reads < READS_MAX; reads++) {
-      if (this.#calls.recv(connection.fd, bytes, bytes.length, MSG_DONTWAIT) < bytes.length) break;
+      if (this.#calls.recv(connection.fd, bytes, RECEIVE_BYTES, MSG_DONTWAIT) < RECEIVE_BYTES) {
+        break;
+      }
     }
     this.#close(connection);
   }

@@ -4,6 +4,7 @@ import { type ItemRef, NO_ITEM } from "../../store/item.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { type Conversation, ConversationState, type Task } from "../conversation.ts";
+import { INLAY_BYTES_MIN } from "../inlays.ts";
 import { OUTCOME_LINE, REFUSAL } from "../replies.ts";
 import { REPLY_ROOM_MIN, type ReplyBuffer } from "../reply_buffer.ts";
 import { Flow } from "../request.ts";
@@ -78,6 +79,11 @@ export function getOne(conversation: Conversation, keyOffset: number, keyLength:
   }
   const valueLength = cache.valueLength(item);
   putValueLine(thread, item, keyOffset, keyLength, valueLength, false);
+  if (valueLength >= INLAY_BYTES_MIN && reply.inlay(cache, item, 0, valueLength)) {
+    reply.crlf();
+    putEnd(reply);
+    return true;
+  }
   if (valueLength > reply.room - TRAILER_LENGTH) {
     conversation.task = new SendTask(thread, item, true, KeysTask.afterFirstKey());
     return false;
@@ -176,6 +182,10 @@ export class KeysTask implements Task {
     if (item === NO_ITEM) return true;
     const valueLength = cache.valueLength(item);
     putValueLine(thread, item, keyOffset, keyLength, valueLength, this.#withId);
+    if (valueLength >= INLAY_BYTES_MIN && reply.inlay(cache, item, 0, valueLength)) {
+      reply.crlf();
+      return true;
+    }
     if (valueLength > reply.room - TRAILER_LENGTH) {
       conversation.task = new SendTask(thread, item, true, this.#detach(thread));
       return false;
@@ -202,7 +212,7 @@ export class KeysTask implements Task {
     line: Uint8Array,
   ): number {
     const { reply } = conversation.thread;
-    reply.length = replyStart;
+    reply.truncate(conversation.thread.cache, replyStart);
     reply.put(line);
     conversation.task = new SkipLineTask();
     return keyEnd;

@@ -1,0 +1,103 @@
+// Hot path for long values: no allocation, but where a peer does not take its replies.
+import type { FillTask } from "../../protocol/tasks.ts";
+import type { ThreadContext } from "../../protocol/thread_context.ts";
+import type { ItemRef } from "../../store/item.ts";
+import { type LibcCalls, MSG_DONTWAIT, MSG_NOSIGNAL } from "./libc.ts";
+import { addressOf, Vectors } from "./vectors.ts";
+
+/** Longer rests of values are received in several calls. */
+const RECEIVE_BYTES_MAX = 512 * 1024;
+
+/** Sends long values from the store's memory, and receives them into it, without a copy in between. */
+export class ValueIo {
+  readonly #thread: ThreadContext;
+  readonly #vectors: Vectors;
+  readonly #segmentAddresses: number[];
+  readonly #replyAddress: number;
+  readonly #inputAddress: number;
+
+  constructor(thread: ThreadContext, calls: LibcCalls) {
+    this.#thread = thread;
+    this.#vectors = new Vectors(calls);
+    this.#segmentAddresses = thread.memory.segments.map(({ bytes }) => addressOf(bytes));
+    this.#replyAddress = addressOf(thread.reply.region.bytes);
+    this.#inputAddress = addressOf(thread.input.bytes);
+  }
+
+  /**
+   * Sends the reply buffer with its inlays.
+   *
+   * @returns As sendmsg(2).
+   */
+  sendReply(fd: number): number {
+    const vectors = this.#vectors;
+    const { reply } = this.#thread;
+    const { inlays } = reply;
+    vectors.clear();
+    let at = 0;
+    for (let index = 0; index < inlays.count; index++) {
+      vectors.add(this.#replyAddress + at, inlays.at(index) - at);
+      at = inlays.at(index);
+      this.#addValue(inlays.item(index), inlays.start(index), inlays.length(index));
+    }
+    vectors.add(this.#replyAddress + at, reply.length - at);
+    return vectors.send(fd, MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+
+  /** Copies what of the reply buffer and its inlays has not been sent. */
+  unsentReply(sent: number): Uint8Array {
+    const { reply, cache, memory } = this.#thread;
+    const { inlays } = reply;
+    const rest = new Uint8Array(reply.totalLength - sent);
+    // Where the next piece goes in `rest`; what was sent lies in front of it.
+    let to = -sent;
+    const put = (bytes: Uint8Array, start: number, length: number): void => {
+      const skipped = Math.min(length, Math.max(0, -to));
+      to += skipped;
+      rest.set(bytes.subarray(start + skipped, start + length), Math.max(0, to));
+      to += length - skipped;
+    };
+    let at = 0;
+    for (let index = 0; index < inlays.count; index++) {
+      put(reply.region.bytes, at, inlays.at(index) - at);
+      at = inlays.at(index);
+      const end = inlays.start(index) + inlays.length(index);
+      for (let valueAt = inlays.start(index); valueAt < end;) {
+        const length = Math.min(cache.locateValue(inlays.item(index), valueAt), end - valueAt);
+        put(memory.segments[cache.pieceSegment]!.bytes, cache.pieceOffset, length);
+        valueAt += length;
+      }
+    }
+    put(reply.region.bytes, at, reply.length - at);
+    return rest;
+  }
+
+  /**
+   * Receives the missing bytes of a value into its item; what follows it goes to the thread's input.
+   *
+   * @param inputOffset Where in the input.
+   * @param inputLength How many bytes there at most.
+   * @returns As recvmsg(2). The task knows how much of it went into the item.
+   */
+  receiveValue(fd: number, task: FillTask, inputOffset: number, inputLength: number): number {
+    const vectors = this.#vectors;
+    vectors.clear();
+    const length = Math.min(task.missing, RECEIVE_BYTES_MAX);
+    this.#addValue(task.item, task.filled, length);
+    if (length === task.missing) vectors.add(this.#inputAddress + inputOffset, inputLength);
+    const received = vectors.receive(fd, MSG_DONTWAIT);
+    if (received <= 0) return received;
+    task.receivedInPlace(Math.min(received, length));
+    return received;
+  }
+
+  #addValue(item: ItemRef, start: number, length: number): void {
+    const { cache } = this.#thread;
+    const end = start + length;
+    for (let at = start; at < end;) {
+      const piece = Math.min(cache.locateValue(item, at), end - at);
+      this.#vectors.add(this.#segmentAddresses[cache.pieceSegment]! + cache.pieceOffset, piece);
+      at += piece;
+    }
+  }
+}

@@ -1,0 +1,68 @@
+import type { Cache } from "../store/cache.ts";
+import type { ItemRef } from "../store/item.ts";
+
+// Hot path: no allocation.
+
+/** Shorter values are cheaper copied; besides, only values in chains of chunks can be pinned. */
+export const INLAY_BYTES_MIN = 16 * 1024;
+/** More than the reply buffer has room for. */
+const INLAYS_MAX = 32;
+
+/**
+ * Values among the replies of one batch that are not copied into the reply region: the transport sends them from the store's own
+ * memory. Each is pinned from `add` to `release`.
+ */
+export class Inlays {
+  /** Switched on by a transport that can send so. */
+  enabled = false;
+  count = 0;
+  readonly #at = new Int32Array(INLAYS_MAX);
+  readonly #items = new Int32Array(INLAYS_MAX);
+  readonly #starts = new Int32Array(INLAYS_MAX);
+  readonly #lengths = new Int32Array(INLAYS_MAX);
+
+  /** In front of which byte of the reply region inlay number `index` goes. */
+  at(index: number): number {
+    return this.#at[index]!;
+  }
+
+  item(index: number): ItemRef {
+    return this.#items[index]!;
+  }
+
+  /** The first byte of the value to be sent. */
+  start(index: number): number {
+    return this.#starts[index]!;
+  }
+
+  length(index: number): number {
+    return this.#lengths[index]!;
+  }
+
+  /**
+   * Adds the bytes [start, start + length) of a value.
+   *
+   * @returns False when they must be copied instead.
+   */
+  add(cache: Cache, at: number, item: ItemRef, start: number, length: number): boolean {
+    const index = this.count;
+    if (!this.enabled || index === INLAYS_MAX || !cache.pin(item)) return false;
+    this.#at[index] = at;
+    this.#items[index] = item;
+    this.#starts[index] = start;
+    this.#lengths[index] = length;
+    this.count = index + 1;
+    return true;
+  }
+
+  /** Drops the inlays at `at` and behind it, under the mutex. Returns their length in bytes. */
+  release(cache: Cache, at: number): number {
+    let bytes = 0;
+    while (this.count > 0 && this.#at[this.count - 1]! >= at) {
+      this.count--;
+      bytes += this.#lengths[this.count]!;
+      cache.unpin(this.#items[this.count]!);
+    }
+    return bytes;
+  }
+}
