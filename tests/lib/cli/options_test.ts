@@ -1,0 +1,146 @@
+import { assertEquals } from "@std/assert";
+import { type Command, readCommand } from "../../../lib/cli/command.ts";
+import type { ServerOptions } from "../../../lib/cli/options.ts";
+
+const FACTS = {
+  version: "0.1.0",
+  runtime: "deno-2.9.6",
+  pid: 7,
+  unixMs: 1_800_000_000_500,
+  random: [0.5, 0.25],
+} as const;
+
+function command(...argv: string[]): Command {
+  return readCommand(argv, FACTS);
+}
+
+function options(...argv: string[]): ServerOptions {
+  const read = command(...argv);
+  if (read.kind !== "serve") throw new Error(JSON.stringify(read));
+  return read.options;
+}
+
+function errors(...argv: string[]): readonly string[] {
+  const read = command(...argv);
+  return read.kind === "refuse" ? read.errors : [];
+}
+
+const TCP = { kind: "tcp", hostname: "127.0.0.1", port: 11211, protocol: "auto" } as const;
+const UDP = { ...TCP, kind: "udp" } as const;
+
+Deno.test("readCommand() listens on the loopback address and memcached's port", () => {
+  assertEquals(options().listens, [TCP]);
+});
+
+Deno.test("readCommand() makes a listener of every address, TCP and UDP", () => {
+  assertEquals(options("-l", "127.0.0.1,[::1]:5", "-p", "9", "-U", "8").listens, [
+    { ...TCP, port: 9 },
+    { ...UDP, port: 8 },
+    { ...TCP, hostname: "::1", port: 5 },
+    { ...UDP, hostname: "::1", port: 8 },
+  ]);
+  assertEquals(options("-l", "proto[binary]:127.0.0.1:7,tag[x]:127.0.0.1").listens, [
+    { ...TCP, port: 7, protocol: "binary" },
+    TCP,
+  ]);
+  assertEquals(options("-l", "*").listens, [{ ...TCP, hostname: "0.0.0.0" }]);
+});
+
+Deno.test("readCommand() lets -U without -p move the TCP port too, and -1 be any port", () => {
+  assertEquals(options("-U", "5").listens, [{ ...TCP, port: 5 }, { ...UDP, port: 5 }]);
+  assertEquals(options("-p", "-1").listens, [{ ...TCP, port: 0 }]);
+  assertEquals(options("-p0", "-U", "-1").listens, [{ ...UDP, port: 0 }]);
+});
+
+Deno.test("readCommand() listens on nothing else beside a Unix socket", () => {
+  assertEquals(options("-s", "/tmp/x", "-p", "9", "-U", "8", "-a", "770").listens, [
+    { kind: "unix", path: "/tmp/x", mode: 0o770, protocol: "auto" },
+  ]);
+});
+
+Deno.test("readCommand() refuses what does not fit together", () => {
+  assertEquals(errors("-p", "0"), [
+    "nothing to listen on: -p 0 needs -U (--udp-port) or -s (--unix-socket)",
+  ]);
+  assertEquals(errors("-l", "proto[x]:h", "-l", "tag[123456789]:h", "-l", "h:99999", "-l", ":1"), [
+    '-l (--listen) "proto[x]:h": proto must be ascii, binary, negotiating',
+    '-l (--listen) "tag[123456789]:h": a tag must have 1 to 8 characters',
+    '-l (--listen) "h:99999": the port must be a whole number from 0 to 65535',
+    '-l (--listen) ":1": the host is missing',
+  ]);
+  assertEquals(errors("-m", "2", "-I", "1500k"), [
+    "-I (--max-item-size) 1500k: must be at most half of -m (--memory-limit), which is 1m",
+  ]);
+  assertEquals(errors("-n", "2097152"), [
+    "-n (--slab-min-size) 2097152: must be below -I (--max-item-size), which is 1m",
+  ]);
+});
+
+Deno.test("readCommand() makes the largest item smaller where memory is small", () => {
+  assertEquals(options("-m", "1").store.itemSizeMaxBytes, 512 * 1024);
+});
+
+Deno.test("readCommand() passes on what the store is made with", () => {
+  const { store } = options("-m1g", "-I2m", "-M", "-C", "-c", "10", "-t2", "-n", "100");
+  assertEquals(store.memoryLimitBytes, 1024 ** 3);
+  assertEquals(store.itemSizeMaxBytes, 2 * 1024 ** 2);
+  assertEquals(store.evictions, false);
+  assertEquals(store.casEnabled, false);
+  assertEquals(store.connectionsMax, 10);
+  assertEquals(store.threads, 2);
+  assertEquals(store.chunkSizeMin, 100);
+  assertEquals(store.startedUnixSec, 1_800_000_000);
+  assertEquals(store.growthFactor, 1.1);
+});
+
+Deno.test("readCommand() takes memcached's growth factor with memcached's layout", () => {
+  assertEquals(options("-o", "slab_layout=memcached").store.growthFactor, 1.25);
+  assertEquals(options("-o", "slab_layout=memcached", "-f", "1.5").store.growthFactor, 1.5);
+});
+
+Deno.test("readCommand() tells the protocols what stats settings shows", () => {
+  const { settings, tunables } = options(
+    ...["-l", "127.0.0.1", "-A", "-F", "-X", "-W", "-D", "/", "-R", "5", "-b", "9", "-vv"],
+    ...["-o", "hot_lru_pct=30,no_lru_crawler,slab_automove_ratio=0.5,idle_timeout=3"],
+  );
+  assertEquals(settings, {
+    version: "0.1.0",
+    runtime: "deno-2.9.6",
+    pid: 7,
+    connectionsMax: 1024,
+    tcpPort: 11211,
+    udpPort: 0,
+    listenAddresses: "127.0.0.1",
+    unixSocketPath: null,
+    unixSocketMode: 0o700,
+    verbosity: 2,
+    shutdownEnabled: true,
+    threads: 4,
+    statsDelimiter: "/",
+    detailEnabled: true,
+    requestsPerEvent: 5,
+    backlog: 9,
+    wireProtocol: "auto",
+    maxconnsFast: true,
+    idleTimeoutSec: 3,
+    flushEnabled: false,
+    dumpEnabled: false,
+    watchEnabled: false,
+  });
+  assertEquals(tunables, [
+    ["slab_automove_ratio", 0.5],
+    ["lru_crawler", 0],
+    ["hot_lru_pct", 30],
+  ]);
+});
+
+Deno.test("readCommand() prints help, version and licence before it looks for mistakes", () => {
+  const help = command("-h", "--nonsense");
+  assertEquals(help.kind === "print" && help.text.includes("--memory-limit"), true);
+  assertEquals(command("-V"), {
+    kind: "print",
+    text: "leased 0.1.0 (speaks memcached 1.6.45; deno-2.9.6)",
+  });
+  const license = command("-i");
+  assertEquals(license.kind === "print" && license.text.startsWith("MIT"), true);
+});
