@@ -83,7 +83,15 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     const ticker = new Ticker(store.cache, startMs);
     ticker.start();
     stop.listenToSignals();
+    const portFile = portFilePath();
+    const problems = [
+      options.pidFile === "" ? null : writePidFile(options.pidFile, options.settings.pid),
+      portFile === "" ? null : writePortFile(portFile, crew.listens),
+    ];
     announce(options, crew.listens, name);
+    for (const problem of problems) {
+      if (problem !== null) logProcess("warning", "file_not_written", problem);
+    }
     await stop.requested;
     await drain(life, crew, threads);
     ticker.stop();
@@ -130,7 +138,7 @@ async function startThreads(
 
 /** Says that it runs, and what whoever started it should know. */
 function announce(options: ServerOptions, listens: readonly Listen[], name: TransportName): void {
-  const { settings, store, transport, pidFile } = options;
+  const { settings, store, transport } = options;
   const addresses = listens.map(listenText);
   const memory = sizeText(store.memoryLimitBytes);
   const threads = transport.threads === 1 ? "1 thread" : `${transport.threads} threads`;
@@ -168,13 +176,6 @@ function announce(options: ServerOptions, listens: readonly Listen[], name: Tran
         `keep strangers out by a firewall, or listen on 127.0.0.1`,
     );
   }
-  warn("pid_file", pidFile === "" ? null : writePidFile(pidFile, settings.pid));
-  const portFile = portFilePath();
-  warn("port_file", portFile === "" ? null : writePortFile(portFile, listens));
-}
-
-function warn(event: string, problem: string | null): void {
-  if (problem !== null) logProcess("warning", event, problem);
 }
 
 /** Lets the threads answer what is under way, and waits until they have ended. */

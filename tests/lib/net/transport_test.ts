@@ -1,0 +1,304 @@
+import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
+import {
+  Client,
+  leastPermissions,
+  type ProcessOptions,
+  ServerProcess,
+  TRANSPORTS,
+} from "../../support/server_process.ts";
+
+/** A test of every transport there is. */
+function test(name: string, run: (start: Start, io: "portable" | "native") => Promise<void>): void {
+  for (const io of TRANSPORTS) {
+    Deno.test(`${io}: ${name}`, () =>
+      run((options = {}) => ServerProcess.start({ io, ...options }), io));
+  }
+}
+
+type Start = (options?: ProcessOptions) => Promise<ServerProcess>;
+
+/** Open descriptors of a process (Linux). */
+function descriptorCount(pid: number): number {
+  return [...Deno.readDirSync(`/proc/${pid}/fd`)].length;
+}
+
+/** Memory of a process in KiB (Linux). */
+function residentKib(pid: number): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(Deno.readTextFileSync(`/proc/${pid}/status`))![1]);
+}
+
+/** Waits until `holds`; the test's own time limit ends a wait in vain. */
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!await holds()) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+test("requests cut anywhere, and many in one piece, are answered in order", async (start) => {
+  await using server = await start();
+  using client = await server.connect();
+  for (const byte of "set foo 5 0 3\r\nbar\r\n") await client.send(byte);
+  await client.expect("STORED\r\n");
+  await client.ask(
+    "get foo\r\n".repeat(3000),
+    "VALUE foo 5 3\r\nbar\r\nEND\r\n".repeat(3000),
+  );
+  await client.ask(
+    "set n 0 0 1\r\n1\r\nincr n 4\r\nget n\r\n",
+    "STORED\r\n5\r\nVALUE n 0 1\r\n5\r\nEND\r\n",
+  );
+  await server.stop();
+});
+
+test("values larger than any buffer come back as they were", async (start) => {
+  await using server = await start({ args: ["-I", "8m"] });
+  using client = await server.connect();
+  const value = Array.from(
+    { length: 500_000 },
+    (_, index) => (index % 1000).toString().padStart(6, "-"),
+  )
+    .join("");
+  await client.ask(`set big 0 0 ${value.length}\r\n${value}\r\n`, "STORED\r\n");
+  await client.ask(
+    "get big\r\nget big\r\n",
+    `VALUE big 0 ${value.length}\r\n${value}\r\nEND\r\n`.repeat(2),
+  );
+  await server.stop();
+});
+
+test("connections share one store over all threads", async (start) => {
+  await using server = await start({ args: ["-t", "4"] });
+  const clients = await Promise.all(Array.from({ length: 40 }, () => server.connect()));
+  await clients[0]!.ask("set n 0 0 1\r\n0\r\n", "STORED\r\n");
+  await Promise.all(clients.map(async (client) => {
+    for (let round = 0; round < 25; round++) {
+      await client.send("incr n 1\r\n");
+      assertMatch(await client.until("\r\n"), /^\d+\r\n$/);
+    }
+  }));
+  await clients[0]!.ask("get n\r\n", "VALUE n 0 4\r\n1000\r\nEND\r\n");
+  for (const client of clients) client[Symbol.dispose]();
+  await server.stop();
+});
+
+test("a peer that ends its side gets the answers that are due", async (start) => {
+  await using server = await start();
+  using client = await server.connect();
+  await client.send("set a 0 0 1\r\n1\r\nget a\r\nget unfinished");
+  await client.socket.closeWrite();
+  assertEquals(await client.rest(), "STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\n");
+  await server.stop();
+});
+
+test("quit closes, and so does a line without end", async (start) => {
+  await using server = await start();
+  using polite = await server.connect();
+  await polite.send("version\r\nquit\r\nversion\r\n");
+  assertMatch(await polite.rest(), /^VERSION \S+\r\n$/);
+  using rambling = await server.connect();
+  await rambling.send("x".repeat(10_000));
+  await rambling.rest();
+  await server.stop();
+});
+
+test("connections above -c are told and closed; a place that is free again is given", async (start) => {
+  await using server = await start({ args: ["-c", "3"] });
+  const clients = await Promise.all([1, 2, 3].map(() => server.connect()));
+  for (const client of clients) await client.ping();
+  using refused = await server.connect();
+  assertEquals(await refused.rest(), "ERROR Too many open connections\r\n");
+  assertEquals(await clients[0]!.stat("rejected_connections"), "1");
+  clients[2]![Symbol.dispose]();
+  await until(async () => {
+    using again = await server.connect();
+    await again.send("get z\r\n").catch(() => {});
+    return (await again.until("\r\n")) === "END\r\n";
+  });
+  for (const client of clients) client[Symbol.dispose]();
+  await server.stop();
+});
+
+test("under no_maxconns_fast a connection too many waits for its turn", async (start) => {
+  await using server = await start({ args: ["-c", "2", "-t", "1", "-o", "no_maxconns_fast"] });
+  const clients = await Promise.all([1, 2].map(() => server.connect()));
+  for (const client of clients) await client.ping();
+  using waiting = await server.connect();
+  await waiting.send("get z\r\n");
+  await until(async () => await clients[0]!.stat("accepting_conns") === "0");
+  clients[1]![Symbol.dispose]();
+  await waiting.expect("END\r\n");
+  assertGreater(Number(await waiting.stat("listen_disabled_num")), 0);
+  clients[0]![Symbol.dispose]();
+  await server.stop();
+});
+
+test("silent connections are closed after idle_timeout, busy ones are not", async (start) => {
+  await using server = await start({ args: ["-o", "idle_timeout=1"] });
+  using silent = await server.connect();
+  using busy = await server.connect();
+  let done = false;
+  const chatter = (async (): Promise<void> => {
+    while (!done) {
+      await busy.ping();
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  })();
+  await silent.ping();
+  assertEquals(await silent.rest(), "");
+  done = true;
+  await chatter;
+  assertEquals(await busy.stat("idle_kicks"), "1");
+  await server.stop();
+});
+
+test("a peer that never reads costs one bounded buffer, and is dropped", async (start) => {
+  await using server = await start({ args: ["-v", "-o", "send_timeout=1"] });
+  using client = await server.connect();
+  const value = "x".repeat(100_000);
+  await client.ask(`set big 0 0 ${value.length}\r\n${value}\r\n`, "STORED\r\n");
+  const before = residentKib(server.pid);
+  const sending = client.send("get big\r\n".repeat(1_000_000)).catch(() => {});
+  await server.line("took nothing of its replies");
+  assertLess(residentKib(server.pid) - before, 16 * 1024);
+  await sending;
+  using other = await server.connect();
+  await other.ping();
+  await server.stop();
+});
+
+test("out of descriptors the server waits, counts it, and goes on", async (start) => {
+  await using server = await start({ openFilesMax: 64, args: ["-c", "1000"] });
+  const clients: Client[] = [];
+  const first = await server.connect();
+  await first.ping();
+  for (let count = 0; count < 80; count++) clients.push(await server.connect());
+  await server.line("EMFILE");
+  assertEquals(server.lines.filter((line) => line.includes("EMFILE")).length >= 1, true);
+  await until(async () => Number(await first.stat("listen_disabled_num")) > 0);
+  for (const client of clients) client[Symbol.dispose]();
+  await until(async () => {
+    using again = await server.connect();
+    await again.ping();
+    return await first.stat("accepting_conns") === "1";
+  });
+  first[Symbol.dispose]();
+  await server.stop();
+});
+
+test("connections reset at any moment leave nothing behind", async (start) => {
+  await using server = await start();
+  using watcher = await server.connect();
+  await watcher.ask("set a 0 0 1\r\n1\r\n", "STORED\r\n");
+  const before = descriptorCount(server.pid);
+  for (let round = 0; round < 20; round++) {
+    const clients = await Promise.all(Array.from({ length: 10 }, () => server.connect()));
+    await Promise.all(
+      clients.map((client, index) =>
+        client.send(["get a\r\n".repeat(500), "set b 0 0 100000\r\nxx", "", "ge"][index % 4]!)
+      ),
+    );
+    // Unread replies make the kernel send a reset.
+    for (const client of clients) client[Symbol.dispose]();
+  }
+  await until(() => descriptorCount(server.pid) <= before + 2);
+  await until(async () => Number(await watcher.stat("curr_connections")) <= 2);
+  await watcher.ask("get a\r\n", "VALUE a 0 1\r\n1\r\nEND\r\n");
+  await server.stop();
+});
+
+test("what was sent before SIGTERM is answered", async (start) => {
+  await using server = await start();
+  using client = await server.connect();
+  await client.ask(`set a 0 0 1000\r\n${"v".repeat(1000)}\r\n`, "STORED\r\n");
+  await client.send("get a\r\n".repeat(2000));
+  server.signal("SIGTERM");
+  assertEquals(
+    await client.rest(),
+    `VALUE a 0 1000\r\n${"v".repeat(1000)}\r\nEND\r\n`.repeat(2000),
+  );
+  assertEquals((await server.ended()).code, 0);
+});
+
+test(
+  "a Unix socket has the mode of -a, replaces a stale file, and is gone at the end",
+  async (start, io) => {
+    const folder = await Deno.makeTempDir();
+    const path = `${folder}/s`;
+    const permissions = [
+      ...leastPermissions(io),
+      ...(io === "portable"
+        ? [`--allow-net=unix:${path}`, `--allow-read=${path}`, `--allow-write=${path}`]
+        : []),
+    ];
+    const options = { args: ["-s", path, "-a", "770"], permissions };
+    {
+      // Killed, so that the file stays.
+      await using stale = await start(options);
+      stale.signal("SIGKILL");
+      await stale.ended();
+    }
+    assert(Deno.lstatSync(path).isSocket);
+    await using server = await start(options);
+    assertEquals(Deno.lstatSync(path).mode! & 0o777, 0o770);
+    using client = await Client.connectUnix(path);
+    await client.ask("set a 0 0 1\r\n1\r\nget a\r\n", "STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\n");
+    await server.stop();
+    assertEquals([...Deno.readDirSync(folder)], []);
+    await Deno.remove(folder);
+  },
+);
+
+test(
+  "a Unix socket that another server has, or a file that is none, is left alone",
+  async (start, io) => {
+    const folder = await Deno.makeTempDir();
+    const path = `${folder}/s`;
+    await using server = await start({ args: ["-s", path], permissions: ["--allow-all"] });
+    const second = await start({ args: ["-s", path], permissions: ["--allow-all"] }).catch((
+      error,
+    ) => error);
+    assertMatch(String(second), /another server|already in use/i);
+    using client = await Client.connectUnix(path);
+    await client.ping();
+    await server.stop();
+    Deno.writeTextFileSync(path, "mine");
+    const third = await start({ args: ["-s", path], permissions: ["--allow-all"] }).catch((error) =>
+      error
+    );
+    assertMatch(String(third), /ended without/, io);
+    assertEquals(Deno.readTextFileSync(path), "mine");
+    await Deno.remove(folder, { recursive: true });
+  },
+);
+
+test("UDP requests are answered by datagrams with the same id", async (start, io) => {
+  const permissions = ["--allow-net=127.0.0.1", ...leastPermissions(io)];
+  await using server = await start({ args: ["-p", "-1", "-U", "-1"], permissions });
+  using client = await server.connect();
+  await client.ask(
+    "set a 0 0 1\r\n1\r\nset b 0 0 2000\r\n" + "b".repeat(2000) + "\r\n",
+    "STORED\r\nSTORED\r\n",
+  );
+  const port = Number(/udp 127\.0\.0\.1:(\d+)/.exec(server.lines[0]!)![1]);
+  const socket = Deno.listenDatagram({ transport: "udp", hostname: "127.0.0.1", port: 0 });
+  const address = { transport: "udp", hostname: "127.0.0.1", port } as const;
+  const ask = (text: string): Promise<number> =>
+    socket.send(
+      new Uint8Array([0x12, 0x34, 0, 0, 0, 1, 0, 0, ...new TextEncoder().encode(text)]),
+      address,
+    );
+  const receive = async (): Promise<[number[], string]> => {
+    const [datagram] = await socket.receive();
+    return [[...datagram.subarray(0, 8)], new TextDecoder().decode(datagram.subarray(8))];
+  };
+  await ask("get a\r\n");
+  assertEquals(await receive(), [[0x12, 0x34, 0, 0, 0, 1, 0, 0], "VALUE a 0 1\r\n1\r\nEND\r\n"]);
+  await ask("get b\r\n");
+  const [head, first] = await receive();
+  const [tail, second] = await receive();
+  assertEquals([head, tail], [[0x12, 0x34, 0, 0, 0, 2, 0, 0], [0x12, 0x34, 0, 1, 0, 2, 0, 0]]);
+  assertEquals(first + second, `VALUE b 0 2000\r\n${"b".repeat(2000)}\r\nEND\r\n`);
+  await ask("set c 0 0 1\r\n3\r\nget c\r\n");
+  assertEquals((await receive())[1], "STORED\r\n");
+  assertEquals((await receive())[1], "VALUE c 0 1\r\n3\r\nEND\r\n");
+  socket.close();
+  await server.stop();
+});

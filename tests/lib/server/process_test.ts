@@ -1,0 +1,210 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import {
+  leastPermissions,
+  MAIN,
+  path,
+  runToEnd,
+  ServerProcess,
+} from "../../support/server_process.ts";
+
+Deno.test("the server says where it listens, with how much memory, how many threads, how and on what", async () => {
+  await using server = await ServerProcess.start({ args: ["-m", "65"] });
+  const version = JSON.parse(Deno.readTextFileSync(path("deno.json"))).version;
+  const [line] = server.lines;
+  assertMatch(
+    line!,
+    /^\S+Z leased [\d.]+ listens on 127\.0\.0\.1:\d+; 65m of memory, 2 threads, portable transport, deno-[\d.]+, pid \d+$/,
+  );
+  assertStringIncludes(line!, `leased ${version} `);
+  assertStringIncludes(line!, `pid ${server.pid}`);
+  const { stderr } = await server.stop();
+  assertEquals(stderr.split("\n").length, 2, stderr);
+});
+
+Deno.test("the server ends with 0 at SIGINT, SIGTERM and SIGUSR1, and stays at SIGHUP", async () => {
+  for (const signal of ["SIGINT", "SIGTERM", "SIGUSR1"] as const) {
+    await using server = await ServerProcess.start();
+    server.signal("SIGHUP");
+    using client = await server.connect();
+    await client.ask("set a 0 0 1\r\n1\r\n", "STORED\r\n");
+    server.signal(signal);
+    const ended = await server.ended();
+    assertEquals([ended.code, ended.signal], [0, null], ended.stderr);
+    assertEquals(await client.rest(), "");
+  }
+});
+
+Deno.test("the shutdown command ends the server, with -A only", async () => {
+  await using strict = await ServerProcess.start();
+  using refused = await strict.connect();
+  await refused.send("shutdown\r\n");
+  assertMatch(await refused.until("\r\n"), /ERROR/);
+  await strict.stop();
+  await using server = await ServerProcess.start({ args: ["-A"] });
+  using client = await server.connect();
+  await client.send("shutdown\r\n");
+  assertEquals(await client.rest(), "");
+  assertEquals((await server.ended()).code, 0);
+});
+
+Deno.test("a command line that is wrong ends with 64 and names every mistake", async () => {
+  const { code, stderr, stdout } = await runToEnd({ args: ["-m", "abc", "--prot", "1"] });
+  assertEquals(code, 64);
+  assertEquals(stdout, "");
+  assertEquals(stderr.split("\n"), [
+    "leased: unknown option --prot; did you mean --port or --protocol?",
+    'leased: -m (--memory-limit) "abc": must be a size from 1m to 15g (a bare number counts MiB)',
+    "leased: --help lists the options",
+    "",
+  ]);
+  const small = await runToEnd({ args: ["-p", "-1", "-m", "2", "-o", "slab_layout=memcached"] });
+  assertEquals(small.code, 64, small.stderr);
+});
+
+Deno.test("--help and --version need no permission and end with 0", async () => {
+  const help = await runToEnd({ args: ["-h"], permissions: [] });
+  assertEquals([help.code, help.stderr], [0, ""]);
+  assertMatch(help.stdout, /--memory-limit/);
+  const version = await runToEnd({ args: ["-V"], permissions: [] });
+  assertMatch(version.stdout, /^leased \d+\.\d+\.\d+ \(speaks memcached 1\.6\.45; deno-/);
+});
+
+Deno.test("a port that is taken ends the second server with 71, whatever transport has it", async () => {
+  await using server = await ServerProcess.start();
+  const { code, stderr } = await runToEnd({
+    args: ["--io", "portable", "-p", `${server.port}`],
+  });
+  assertEquals(code, 71, stderr);
+  assertStringIncludes(stderr, `cannot listen on 127.0.0.1:${server.port}: `);
+  assertStringIncludes(stderr, "ss -tlnp");
+});
+
+Deno.test("an address that is not ours ends with 71", async () => {
+  const { code, stderr } = await runToEnd({
+    args: ["--io", "portable", "-l", "192.0.2.1:1"],
+    permissions: ["--allow-all"],
+  });
+  assertEquals(code, 71);
+  assertStringIncludes(stderr, "192.0.2.1:1");
+});
+
+Deno.test("a missing permission ends with 77 and the line that would do, which does", async () => {
+  const refused = await runToEnd({ args: ["-p", "-1", "-t", "1"], permissions: [] });
+  assertEquals(refused.code, 77);
+  assertStringIncludes(refused.stderr, "leased: not permitted to listen on 127.0.0.1\n");
+  const line = refused.stderr.split("\n").find((text) => text.startsWith("  deno run "))!;
+  const words = line.trim().split(" ");
+  assertEquals(words.slice(-5), [MAIN, "-p", "-1", "-t", "1"]);
+  assertEquals(words.filter((word) => word.startsWith("--allow")).length, 2);
+  await using server = await ServerProcess.start({
+    permissions: words.slice(2, -5),
+    args: ["-p", "-1"],
+  });
+  await server.stop();
+});
+
+Deno.test("the server runs with the flags that README documents, and never asks", async () => {
+  await using server = await ServerProcess.start({ permissions: leastPermissions("portable") });
+  using client = await server.connect();
+  await client.ask("version\r\n", "VERSION ");
+  await server.stop();
+});
+
+Deno.test("the pid file is there while the server runs", async () => {
+  const folder = await Deno.makeTempDir();
+  const pidFile = `${folder}/leased.pid`;
+  await using server = await ServerProcess.start({
+    args: ["-P", pidFile],
+    permissions: [
+      ...leastPermissions("portable"),
+      `--allow-read=${folder}`,
+      `--allow-write=${folder}`,
+    ],
+  });
+  // The line that says it listens comes first.
+  using client = await server.connect();
+  await client.ask("version\r\n", "VERSION ");
+  assertEquals(Deno.readTextFileSync(pidFile), `${server.pid}\n`);
+  await server.stop();
+  assertEquals([...Deno.readDirSync(folder)], []);
+  await Deno.remove(folder);
+});
+
+Deno.test("a pid file that cannot be written is a warning", async () => {
+  await using server = await ServerProcess.start({ args: ["-P", "/nowhere/leased.pid"] });
+  await server.line("warning: ");
+  await server.stop();
+});
+
+Deno.test("MEMCACHED_PORT_FILENAME names the file that gets the ports", async () => {
+  const folder = await Deno.makeTempDir();
+  const portFile = `${folder}/ports`;
+  await using server = await ServerProcess.start({
+    args: ["-p", "-1", "-U", "-1"],
+    env: { MEMCACHED_PORT_FILENAME: portFile },
+    permissions: [
+      ...leastPermissions("portable"),
+      `--allow-read=${folder}`,
+      `--allow-write=${folder}`,
+      "--allow-env=MEMCACHED_PORT_FILENAME",
+    ],
+  });
+  using client = await server.connect();
+  await client.ask("version\r\n", "VERSION ");
+  assertMatch(Deno.readTextFileSync(portFile), /^TCP INET: \d+\nUDP INET: \d+\n$/);
+  assertStringIncludes(Deno.readTextFileSync(portFile), `TCP INET: ${server.port}\n`);
+  await server.stop();
+  await Deno.remove(folder, { recursive: true });
+});
+
+Deno.test("options without effect are named once; a public address is warned of", async () => {
+  await using server = await ServerProcess.start({
+    args: ["-k", "-u", "nobody", "-o", "modern,relaxed_privileges", "-l", "0.0.0.0"],
+    permissions: ["--allow-net", leastPermissions("portable")[0]!],
+  });
+  assertStringIncludes(
+    await server.line("without effect"),
+    "-u (--user), -k (--lock-memory), -o modern, -o relaxed_privileges",
+  );
+  await server.line("warning: other machines can reach 0.0.0.0:");
+  await server.stop();
+});
+
+Deno.test("-o log_format=json says the same as an object a line", async () => {
+  await using server = await ServerProcess.start({ args: ["-o", "log_format=json"] });
+  const { event, transport, threads, addresses, memoryBytes } = JSON.parse(server.lines[0]!);
+  assertEquals([event, transport, threads, memoryBytes], [
+    "listening",
+    "portable",
+    2,
+    64 * 1024 * 1024,
+  ]);
+  assertEquals(addresses, [`127.0.0.1:${server.port}`]);
+  await server.stop();
+});
+
+Deno.test("a second signal ends the server at once", async () => {
+  await using server = await ServerProcess.start();
+  using client = await server.connect();
+  // A reply nobody takes keeps the drain busy.
+  await client.ask(`set big 0 0 1000000\r\n${"x".repeat(1_000_000)}\r\n`, "STORED\r\n");
+  await client.send("get big\r\n".repeat(100));
+  await client.until("\r\n");
+  server.signal("SIGTERM");
+  await server.line("stopping when");
+  server.signal("SIGTERM");
+  const { code } = await server.ended();
+  assertEquals(code, 128 + 15);
+});
+
+Deno.test("a thread that fails takes the process down, loudly", async () => {
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["run", "--no-prompt", "--allow-all", path("tests/support/failing_thread.ts")],
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  });
+  const { signal, stderr } = await child.output();
+  assertEquals(signal, "SIGABRT");
+  assert(new TextDecoder().decode(stderr).startsWith("leased: a thread failed, stopping: "));
+});

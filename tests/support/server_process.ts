@@ -1,0 +1,248 @@
+import { assert, assertEquals } from "@std/assert";
+import { bytesOf, latin1 } from "./peer.ts";
+
+const ROOT = new URL("../../", import.meta.url);
+export const MAIN = path("main.ts");
+const SOURCES = ["lib", "protocol", "store"].map(path).join(",");
+
+/** The transports there are here. */
+export const TRANSPORTS: readonly ("portable" | "native")[] =
+  Deno.build.os === "linux" && Deno.build.target.endsWith("-gnu")
+    ? ["portable", "native"]
+    : ["portable"];
+
+/** Absolute path of a file of the repository. */
+export function path(name: string): string {
+  return decodeURIComponent(new URL(name, ROOT).pathname);
+}
+
+export interface ProcessOptions {
+  readonly args?: readonly string[];
+  readonly io?: "portable" | "native";
+  /** Instead of the least that the transport needs on 127.0.0.1. */
+  readonly permissions?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** The most descriptors it may have. */
+  readonly openFilesMax?: number;
+}
+
+/** The flags that a server on 127.0.0.1 needs at least. */
+export function leastPermissions(io: "portable" | "native"): string[] {
+  const own = io === "native" ? "--allow-ffi" : "--allow-net=127.0.0.1";
+  return [`--allow-read=${SOURCES}`, own];
+}
+
+/** How a process ended, and what it said. */
+export interface Ended {
+  readonly code: number;
+  readonly signal: Deno.Signal | null;
+  readonly stderr: string;
+  readonly stdout: string;
+}
+
+/** Runs a server that is not expected to stay. */
+export async function runToEnd(options: ProcessOptions): Promise<Ended> {
+  const { code, signal, stdout, stderr } = await command(options, "piped").output();
+  return { code, signal, stdout: latin1(stdout), stderr: latin1(stderr) };
+}
+
+function command(options: ProcessOptions, stdout: "piped" | "null"): Deno.Command {
+  const io = options.io ?? "portable";
+  const args = [
+    "run",
+    "--no-prompt",
+    ...options.permissions ?? leastPermissions(io),
+    MAIN,
+    ...options.args ?? [],
+  ];
+  const settings = {
+    env: { NO_COLOR: "1", ...options.env },
+    stdin: "null",
+    stdout,
+    stderr: "piped",
+  } as const;
+  if (options.openFilesMax === undefined) {
+    return new Deno.Command(Deno.execPath(), { ...settings, args });
+  }
+  const line = `ulimit -n ${options.openFilesMax} && exec "$0" "$@"`;
+  return new Deno.Command("sh", { ...settings, args: ["-c", line, Deno.execPath(), ...args] });
+}
+
+/** A server as users start it: another process, driven over its sockets. */
+export class ServerProcess implements AsyncDisposable {
+  readonly pid: number;
+  /** What it said so far, a line each. */
+  readonly lines: string[] = [];
+  readonly #child: Deno.ChildProcess;
+  readonly #reading: Promise<void>;
+  /** Called at every line and at the end. */
+  #news: () => void = () => {};
+  #silent = false;
+
+  private constructor(child: Deno.ChildProcess) {
+    this.#child = child;
+    this.pid = child.pid;
+    this.#reading = this.#read();
+  }
+
+  /** Starts one on a free port of 127.0.0.1, with two threads, and waits until it says that it listens. */
+  static async start(options: ProcessOptions = {}): Promise<ServerProcess> {
+    const { args = [], io = "portable" } = options;
+    const listens = args.some((argument) => /^-[ps]/.test(argument));
+    const all = ["--io", io, "-t", "2", ...(listens ? [] : ["-p", "-1"]), ...args];
+    const server = new ServerProcess(command({ ...options, args: all }, "null").spawn());
+    await server.line(" listens on ");
+    return server;
+  }
+
+  /** The TCP port it says it listens on. */
+  get port(): number {
+    const line = this.lines.find((candidate) => candidate.includes(" listens on "));
+    return Number(/listens on .*?:(\d+)/.exec(line!)![1]);
+  }
+
+  /** The first line that contains `text`, now or later. Fails when the process ends without it. */
+  async line(text: string): Promise<string> {
+    for (;;) {
+      const found = this.lines.find((line) => line.includes(text));
+      if (found !== undefined) return found;
+      if (this.#silent) throw new Error(`ended without "${text}":\n${this.lines.join("\n")}`);
+      await new Promise<void>((resolve) => this.#news = resolve);
+    }
+  }
+
+  async connect(): Promise<Client> {
+    return new Client(await Deno.connect({ hostname: "127.0.0.1", port: this.port }));
+  }
+
+  signal(signal: Deno.Signal): void {
+    this.#child.kill(signal);
+  }
+
+  /** Resolves when the process is gone. */
+  async ended(): Promise<Ended> {
+    const { code, signal } = await this.#child.status;
+    await this.#reading;
+    return { code, signal, stderr: this.lines.join("\n"), stdout: "" };
+  }
+
+  /** Stops it as a service manager does, and checks that it went in peace. */
+  async stop(): Promise<Ended> {
+    this.signal("SIGTERM");
+    const ended = await this.ended();
+    assertEquals(ended.code, 0, ended.stderr);
+    return ended;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#silent) {
+      try {
+        this.#child.kill("SIGKILL");
+      } catch {
+        // It ended by itself.
+      }
+    }
+    await this.ended();
+  }
+
+  async #read(): Promise<void> {
+    let rest = "";
+    for await (const bytes of this.#child.stderr) {
+      const lines = (rest + latin1(bytes)).split("\n");
+      rest = lines.pop()!;
+      this.lines.push(...lines);
+      this.#news();
+    }
+    this.#silent = true;
+    this.#news();
+  }
+}
+
+/** A raw session over a socket. */
+export class Client implements Disposable {
+  readonly socket: Deno.Conn;
+  readonly #buffer = new Uint8Array(64 * 1024);
+  #received = "";
+
+  constructor(socket: Deno.Conn) {
+    this.socket = socket;
+  }
+
+  static async connectUnix(path: string): Promise<Client> {
+    return new Client(await Deno.connect({ transport: "unix", path }));
+  }
+
+  async send(text: string): Promise<void> {
+    for (let bytes = bytesOf(text); bytes.length > 0;) {
+      bytes = bytes.subarray(await this.socket.write(bytes));
+    }
+  }
+
+  /** Waits for exactly `text`. */
+  async expect(text: string): Promise<void> {
+    while (this.#received.length < text.length && await this.#more());
+    assertEquals(this.#received.slice(0, text.length), text);
+    this.#received = this.#received.slice(text.length);
+  }
+
+  /** Sends a request and waits for exactly this reply. */
+  async ask(request: string, reply: string): Promise<void> {
+    await this.send(request);
+    await this.expect(reply);
+  }
+
+  /** Asks for something that is not there, to see that the connection is served. */
+  async ping(): Promise<void> {
+    await this.ask("get nothing\r\n", "END\r\n");
+  }
+
+  /** What comes up to and including `mark`. */
+  async until(mark: string): Promise<string> {
+    for (;;) {
+      const at = this.#received.indexOf(mark);
+      if (at >= 0) {
+        const text = this.#received.slice(0, at + mark.length);
+        this.#received = this.#received.slice(at + mark.length);
+        return text;
+      }
+      assert(await this.#more(), `closed before ${JSON.stringify(mark)}: ${this.#received}`);
+    }
+  }
+
+  /** Everything up to the end of the connection; a reset counts as an end. */
+  async rest(): Promise<string> {
+    while (await this.#more());
+    const text = this.#received;
+    this.#received = "";
+    return text;
+  }
+
+  /** One value of `stats`, or of one of its tables. */
+  async stat(name: string, table = ""): Promise<string> {
+    await this.send(table === "" ? "stats\r\n" : `stats ${table}\r\n`);
+    const reply = await this.until("END\r\n");
+    const line = reply.split("\r\n").find((candidate) => candidate.startsWith(`STAT ${name} `));
+    assert(line !== undefined, `no ${name} in ${reply}`);
+    return line.slice(`STAT ${name} `.length);
+  }
+
+  [Symbol.dispose](): void {
+    try {
+      this.socket.close();
+    } catch {
+      // It was closed before.
+    }
+  }
+
+  async #more(): Promise<boolean> {
+    try {
+      const length = await this.socket.read(this.#buffer);
+      if (length === null) return false;
+      this.#received += latin1(this.#buffer.subarray(0, length));
+      return true;
+    } catch (error) {
+      if (error instanceof Deno.errors.ConnectionReset) return false;
+      throw error;
+    }
+  }
+}
