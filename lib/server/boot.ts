@@ -190,11 +190,20 @@ async function drain(life: Life, crew: Crew, threads: Threads): Promise<void> {
   clearTimeout(timer);
 }
 
+const CAUSES: Readonly<Record<string, string>> = {
+  EADDRINUSE: "another server has this address",
+  EADDRNOTAVAIL: "this machine has no such address",
+  EACCES: "the operating system does not permit it",
+};
+
 function failureText(error: ListenError | ThreadError): string {
   if (!(error instanceof ListenError)) return error.message;
   const { listen, code, message } = error;
-  if (code !== "EADDRINUSE" || listen.kind === "unix") return message;
+  const cause = CAUSES[code];
+  if (cause === undefined) return message;
+  const text = `cannot listen on ${listenText(listen)}: ${cause} (${code})`;
+  if (code !== "EADDRINUSE" || listen.kind === "unix") return text;
   const [flag, family] = listen.kind === "udp" ? ["-U", "-u"] : ["-p", "-t"];
-  return `${message}; \`ss ${family}lnp 'sport = :${listen.port}'\` shows who has it, ` +
+  return `${text}; \`ss ${family}lnp 'sport = :${listen.port}'\` shows which, ` +
     `${flag} chooses another port`;
 }

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { bytesOf, latin1 } from "./peer.ts";
+import { bytesOf, textOf } from "./side.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 export const MAIN = path("main.ts");
@@ -43,7 +43,7 @@ export interface Ended {
 /** Runs a server that is not expected to stay. */
 export async function runToEnd(options: ProcessOptions): Promise<Ended> {
   const { code, signal, stdout, stderr } = await command(options, "piped").output();
-  return { code, signal, stdout: latin1(stdout), stderr: latin1(stderr) };
+  return { code, signal, stdout: textOf(stdout), stderr: textOf(stderr) };
 }
 
 function command(options: ProcessOptions, stdout: "piped" | "null"): Deno.Command {
@@ -148,7 +148,7 @@ export class ServerProcess implements AsyncDisposable {
   async #read(): Promise<void> {
     let rest = "";
     for await (const bytes of this.#child.stderr) {
-      const lines = (rest + latin1(bytes)).split("\n");
+      const lines = (rest + textOf(bytes)).split("\n");
       rest = lines.pop()!;
       this.lines.push(...lines);
       this.#news();
@@ -238,7 +238,7 @@ export class Client implements Disposable {
     try {
       const length = await this.socket.read(this.#buffer);
       if (length === null) return false;
-      this.#received += latin1(this.#buffer.subarray(0, length));
+      this.#received += textOf(this.#buffer.subarray(0, length));
       return true;
     } catch (error) {
       if (error instanceof Deno.errors.ConnectionReset) return false;
