@@ -98,39 +98,7 @@ export class ReplyBuffer {
 
   /** A whole number in 0..2^53-1, in decimal. */
   decimal(value: number): void {
-    const bytes = this.region.bytes;
-    const at = this.length;
-    if (value < 10) {
-      bytes[at] = ZERO + value;
-      this.length = at + 1;
-      return;
-    }
-    let length = 2;
-    for (let bound = 100; bound <= value; bound *= 10) length++;
-    let rest = value;
-    if (rest > 0x7fffffff) {
-      // The loop below wants int32.
-      let digit = at + length;
-      for (; rest > 0x7fffffff; digit--) {
-        const tenth = Math.floor(rest / 10);
-        bytes[digit - 1] = ZERO + (rest - tenth * 10);
-        rest = tenth;
-      }
-      this.#digits(at, digit, rest);
-    } else {
-      this.#digits(at, at + length, rest);
-    }
-    this.length = at + length;
-  }
-
-  #digits(start: number, end: number, value: number): void {
-    const bytes = this.region.bytes;
-    let rest = value | 0;
-    for (let at = end - 1; at >= start; at--) {
-      const tenth = (rest / 10) | 0;
-      bytes[at] = ZERO + rest - tenth * 10;
-      rest = tenth;
-    }
+    this.length = putDecimal(this.region.bytes, this.length, value);
   }
 
   /** A 64-bit number in decimal. Allocates from 2^53 on. */
@@ -151,4 +119,33 @@ export class ReplyBuffer {
     for (let index = 0; index < text.length; index++) bytes[at++] = text.charCodeAt(index);
     this.length = at;
   }
+}
+
+/**
+ * Writes a whole number in 0..2^53-1 in decimal.
+ *
+ * @returns The offset behind it.
+ */
+export function putDecimal(bytes: Uint8Array, offset: number, value: number): number {
+  if (value < 10) {
+    bytes[offset] = ZERO + value;
+    return offset + 1;
+  }
+  let length = 2;
+  for (let bound = 100; bound <= value; bound *= 10) length++;
+  const end = offset + length;
+  let at = end;
+  let rest = value;
+  // Above int32 a digit costs a division of doubles.
+  while (rest > 0x7fffffff) {
+    const tenth = Math.floor(rest / 10);
+    bytes[--at] = ZERO + (rest - tenth * 10);
+    rest = tenth;
+  }
+  for (let digits = rest | 0; at > offset;) {
+    const tenth = (digits / 10) | 0;
+    bytes[--at] = ZERO + digits - tenth * 10;
+    digits = tenth;
+  }
+  return end;
 }

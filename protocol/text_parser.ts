@@ -1,6 +1,9 @@
+import { StoreMode } from "../store/change.ts";
+import { deadlineSec } from "../store/clock.ts";
 import { KEY_LENGTH_MAX, LINE_LENGTH_MAX } from "../store/limits.ts";
 import { CommandIndex, COMMANDS } from "./commands/table.ts";
 import { getOne, hasLineEnd } from "./commands/read.ts";
+import { ANSWERED, storeBlock } from "./commands/write.ts";
 import { type Conversation, ConversationState, type Parser } from "./conversation.ts";
 import { REFUSAL, REPLY } from "./replies.ts";
 import { REPLY_ROOM_MIN } from "./reply_buffer.ts";
@@ -15,19 +18,28 @@ const LF = 0x0a;
 /** Little-endian pieces of command lines. */
 const GET_SPACE = 0x20746567; // "get "
 const GETS = 0x73746567; // "gets"
+const SET_SPACE = 0x20746573; // "set "
 const CRLF = 0x0a0d;
+const ZERO = 0x30;
 /** Lines shorter than this, their end included, are refused (memcached: proto_text.c). */
 const LINE_BYTES_MIN = 4;
 
 /** What a get line starts with, in bytes. */
 const GET_LENGTH = 4;
 const GETS_LENGTH = 5;
+const SET_LENGTH = 4;
+/** `set k 0 0 0` and CR LF. */
+const SET_LINE_LENGTH_MIN = 13;
+/** So that the number is an int32. */
+const SMALL_NUMBER_DIGITS_MAX = 9;
 
 /** The text protocol: finds requests in the input and hands them to their handlers. */
 export class TextParser implements Parser {
   readonly #thread: ThreadContext;
   readonly #request: Request;
   readonly #commands = new CommandIndex(COMMANDS);
+  /** Where the last small number ended. */
+  #numberEnd = 0;
 
   constructor(thread: ThreadContext) {
     this.#thread = thread;
@@ -106,6 +118,7 @@ export class TextParser implements Parser {
     request.start = start;
     request.inputEnd = end;
     request.noreply = false;
+    if (this.#readSet(start, end)) return storeBlock(conversation, ANSWERED);
     if (!this.#splitLine(start, end)) {
       return end - start > LINE_LENGTH_MAX ? Flow.CLOSE : Flow.INCOMPLETE;
     }
@@ -120,6 +133,58 @@ export class TextParser implements Parser {
     if (request.wordCount < row.wordsMin) return this.#refuse(REFUSAL.BAD_FORMAT);
     request.noreply = row.noreply && this.#lastWordIs(NOREPLY);
     return row.handler(conversation);
+  }
+
+  /**
+   * A set line with one blank between its words, nothing behind them, and small numbers: read into the change in one pass.
+   *
+   * @returns False when the line is of another kind; then it is read anew.
+   */
+  #readSet(start: number, end: number): boolean {
+    const { bytes, view } = this.#thread.input;
+    if (end - start < SET_LINE_LENGTH_MIN || view.getInt32(start, true) !== SET_SPACE) return false;
+    const keyOffset = start + SET_LENGTH;
+    let at = keyOffset;
+    while (at < end && bytes[at]! > SPACE) at++;
+    const keyLength = at - keyOffset;
+    if (keyLength === 0 || keyLength > KEY_LENGTH_MAX) return false;
+    const flags = this.#smallNumber(at, end);
+    const exptime = this.#smallNumber(this.#numberEnd, end);
+    const valueLength = this.#smallNumber(this.#numberEnd, end);
+    if ((flags | exptime | valueLength) < 0) return false;
+    at = this.#numberEnd;
+    if (end - at < 2 || view.getInt16(at, true) !== CRLF) return false;
+    const { change, memory } = this.#thread;
+    change.mode = StoreMode.SET;
+    change.keyOffset = keyOffset;
+    change.keyLength = keyLength;
+    change.valueLength = valueLength;
+    change.clientFlags = flags;
+    change.deadlineSec = deadlineSec(memory, exptime);
+    change.compare = false;
+    change.explicit = false;
+    this.#request.lineEnd = at + 2;
+    return true;
+  }
+
+  /**
+   * A blank and up to nine digits.
+   *
+   * @returns The number; -1 when something else stands there. `#numberEnd` is then where it ends.
+   */
+  #smallNumber(start: number, end: number): number {
+    const { bytes } = this.#thread.input;
+    let at = start + 1;
+    if (at >= end || bytes[start] !== SPACE) return -1;
+    const last = Math.min(end, at + SMALL_NUMBER_DIGITS_MAX);
+    let value = 0;
+    for (; at < last; at++) {
+      const digit = bytes[at]! - ZERO;
+      if (digit < 0 || digit > 9) break;
+      value = value * 10 + digit;
+    }
+    this.#numberEnd = at;
+    return at === start + 1 ? -1 : value;
   }
 
   /** Finds the line's end and its words. False when the line does not end in the input. */

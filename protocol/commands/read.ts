@@ -1,3 +1,4 @@
+import { type ByteRegion, copyBytes } from "../../store/bytes.ts";
 import { LOCKED_ITEM } from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { type ItemRef, NO_ITEM } from "../../store/item.ts";
@@ -6,7 +7,7 @@ import { Outcome } from "../../store/outcome.ts";
 import { type Conversation, ConversationState, type Task } from "../conversation.ts";
 import { INLAY_BYTES_MIN } from "../inlays.ts";
 import { OUTCOME_LINE, REFUSAL } from "../replies.ts";
-import { REPLY_ROOM_MIN, type ReplyBuffer } from "../reply_buffer.ts";
+import { putDecimal, REPLY_ROOM_MIN, type ReplyBuffer } from "../reply_buffer.ts";
 import { Flow } from "../request.ts";
 import { SendTask, SkipLineTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
@@ -20,6 +21,7 @@ const LF = 0x0a;
 // Little-endian pieces of fixed replies.
 const VALU = 0x554c4156;
 const E_SPACE = 0x2045;
+const CRLF = 0x0a0d;
 const CRLF_END_1 = 0x4e450a0d; // "\r\nEN"
 const CRLF_END_2 = 0x000a0d44; // "D\r\n" and a byte that does not count
 const END_1 = 0x0d444e45; // "END\r"
@@ -38,21 +40,44 @@ function putValueLine(
   valueLength: number,
   withId: boolean,
 ): void {
-  const { cache, reply, input } = thread;
-  const { view } = reply.region;
-  view.setInt32(reply.length, VALU, true);
-  view.setInt16(reply.length + 4, E_SPACE, true);
-  reply.length += 6;
-  reply.copy(input, keyOffset, keyLength);
-  reply.byte(SPACE);
-  reply.decimal(cache.clientFlags(item));
-  reply.byte(SPACE);
-  reply.decimal(valueLength);
+  const { cache, reply } = thread;
+  const { view, bytes } = reply.region;
+  let at = reply.length;
+  view.setInt32(at, VALU, true);
+  view.setInt16(at + 4, E_SPACE, true);
+  copyOver(reply.region, at + 6, thread.input, keyOffset, keyLength);
+  at += 6 + keyLength;
+  bytes[at] = SPACE;
+  at = putDecimal(bytes, at + 1, cache.clientFlags(item));
+  bytes[at] = SPACE;
+  at = putDecimal(bytes, at + 1, valueLength);
   if (withId) {
-    reply.byte(SPACE);
+    bytes[at] = SPACE;
+    reply.length = at + 1;
     reply.decimalU64(cache.idLow(item), cache.idHigh(item));
+    at = reply.length;
   }
-  reply.crlf();
+  view.setInt16(at, CRLF, true);
+  reply.length = at + 2;
+}
+
+/**
+ * Copies a short stretch 8 bytes at a time, up to 7 bytes too far where the regions reach so far: what is written next stands over it.
+ */
+function copyOver(
+  to: ByteRegion,
+  toOffset: number,
+  from: ByteRegion,
+  fromOffset: number,
+  length: number,
+): void {
+  if (fromOffset + length + 8 > from.bytes.length) {
+    copyBytes(to, toOffset, from, fromOffset, length);
+    return;
+  }
+  for (let done = 0; done < length; done += 8) {
+    to.view.setBigInt64(toOffset + done, from.view.getBigInt64(fromOffset + done, true), true);
+  }
 }
 
 function putEnd(reply: ReplyBuffer): void {
