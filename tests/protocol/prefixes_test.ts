@@ -1,0 +1,42 @@
+import { assertEquals } from "@std/assert";
+import { PrefixTable } from "../../protocol/stats/prefixes.ts";
+import { ByteRegion } from "../../store/bytes.ts";
+
+const input = new ByteRegion(new ArrayBuffer(512));
+
+function key(text: string): [ByteRegion, number, number] {
+  input.bytes.set(new TextEncoder().encode(text), 3);
+  return [input, 3, text.length];
+}
+
+Deno.test("counts stand under what precedes the first delimiter", () => {
+  const table = new PrefixTable(PrefixTable.createShared(), ":");
+  table.countSet(...key("user:1"));
+  table.countGet(...key("user:2:3"), true);
+  table.countGet(...key("user:"), false);
+  table.countDelete(...key("u:1"));
+  table.countGet(...key("none"), true);
+  table.countSet(...key(":x"));
+  assertEquals([...table], [
+    { prefix: "user", get: 2, hit: 1, set: 1, delete: 0 },
+    { prefix: "u", get: 0, hit: 0, set: 0, delete: 1 },
+    { prefix: "", get: 0, hit: 0, set: 1, delete: 0 },
+  ]);
+  table.clear();
+  assertEquals([...table], []);
+});
+
+Deno.test("all threads see the same counts", () => {
+  const shared = PrefixTable.createShared();
+  new PrefixTable(shared, "/").countSet(...key("a/b"));
+  assertEquals([...new PrefixTable(shared, "/")].length, 1);
+});
+
+Deno.test("what goes beyond the table's size is not counted", () => {
+  const table = new PrefixTable(PrefixTable.createShared(), ":");
+  for (let number = 0; number < 66_000; number++) table.countSet(...key(`${number}:`));
+  table.countSet(...key("0:"));
+  const rows = [...table];
+  assertEquals(rows.length, 65536);
+  assertEquals(rows[0]!.set, 2);
+});

@@ -1,0 +1,194 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { ConversationSide } from "../support/conversation_side.ts";
+
+// memcached's names, in memcached's order (doc/protocol.txt and the server itself, version 1.6.45).
+const GENERAL_NAMES = `
+  pid uptime time version libevent pointer_size rusage_user rusage_system max_connections curr_connections
+  total_connections rejected_connections connection_structures response_obj_oom response_obj_count response_obj_bytes
+  read_buf_count read_buf_bytes read_buf_bytes_free read_buf_oom reserved_fds cmd_get cmd_set cmd_flush cmd_touch cmd_meta
+  get_hits get_misses get_expired get_flushed delete_misses delete_hits incr_misses incr_hits decr_misses decr_hits
+  cas_misses cas_hits cas_badval touch_hits touch_misses store_too_large store_no_memory auth_cmds auth_errors bytes_read
+  bytes_written limit_maxbytes accepting_conns listen_disabled_num time_in_listen_disabled_us threads conn_yields
+  hash_power_level hash_bytes hash_is_expanding slab_reassign_rescues slab_reassign_chunk_rescues
+  slab_reassign_inline_reclaim slab_reassign_busy_items slab_reassign_busy_deletes slab_reassign_busy_nomem
+  slab_reassign_last_busy_status slab_reassign_running slabs_moved lru_crawler_running lru_crawler_starts
+  lru_maintainer_juggles malloc_fails log_worker_dropped log_worker_written log_watcher_skipped log_watcher_sent
+  log_watchers unexpected_napi_ids round_robin_fallback bytes curr_items total_items slab_global_page_pool
+  expired_unfetched evicted_unfetched evicted_active evictions reclaimed crawler_reclaimed crawler_items_checked
+  lrutail_reflocked moves_to_cold moves_to_warm moves_within_lru direct_reclaims lru_bumps_dropped
+`.trim().split(/\s+/);
+
+const SETTING_NAMES = `
+  maxbytes maxconns tcpport udpport inter verbosity oldest evictions domain_socket umask shutdown_command growth_factor
+  chunk_size num_threads num_threads_per_udp stat_key_prefix detail_enabled reqs_per_event cas_enabled tcp_backlog
+  binding_protocol auth_enabled_sasl auth_enabled_ascii item_size_max maxconns_fast hashpower_init slab_reassign
+  slab_automove slab_automove_ratio slab_automove_window slab_chunk_max lru_crawler lru_crawler_sleep lru_crawler_tocrawl
+  tail_repair_time flush_enabled dump_enabled hash_algorithm lru_maintainer_thread lru_segmented hot_lru_pct warm_lru_pct
+  hot_max_factor warm_max_factor temp_lru temporary_ttl idle_timeout watcher_logbuf_size worker_logbuf_size
+  read_buf_mem_limit track_sizes inline_ascii_response num_napi_ids memory_file client_flags_size
+`.trim().split(/\s+/);
+
+/** Names and values of a reply, in order. */
+function parse(reply: string): [string, string][] {
+  assert(reply.endsWith("END\r\n"));
+  return [...reply.matchAll(/^STAT (\S+) (.*)\r$/gm)].map(([, name, value]) => [name!, value!]);
+}
+
+function names(reply: string): string[] {
+  return parse(reply).map(([name]) => name);
+}
+
+Deno.test("stats has memcached's names in memcached's order, then ours", () => {
+  const reply = new ConversationSide().connect().ask("stats\r\n");
+  assertEquals(names(reply).slice(0, GENERAL_NAMES.length), GENERAL_NAMES);
+  assertEquals(GENERAL_NAMES.length, 93);
+});
+
+Deno.test("stats settings has memcached's names in memcached's order, then ours", () => {
+  const reply = new ConversationSide().connect().ask("stats settings\r\n");
+  assertEquals(names(reply).slice(0, SETTING_NAMES.length), SETTING_NAMES);
+});
+
+Deno.test("stats s, stats c and stats r are enough", () => {
+  const peer = new ConversationSide().connect();
+  assertStringIncludes(peer.ask("stats s\r\n"), "STAT maxbytes ");
+  assertEquals(peer.ask("stats c\r\n"), "CLIENT_ERROR bad command line\r\n");
+  assertStringIncludes(peer.ask("stats co\r\n"), ":listen_addr ");
+  assertEquals(peer.ask("stats r\r\n"), "RESET\r\n");
+  assertEquals(peer.ask("stats item\r\n"), "ERROR\r\n");
+  assertEquals(peer.ask("stats extstore\r\n"), "END\r\n");
+});
+
+Deno.test("stats items and stats slabs tell of the classes that hold something", () => {
+  const peer = new ConversationSide().connect();
+  assertEquals(peer.ask("stats items\r\n"), "END\r\n");
+  peer.ask("set k 0 0 1\r\nx\r\nget k\r\n");
+  const items = new Map(parse(peer.ask("stats items\r\n")));
+  assertEquals(items.get("items:1:number"), "1");
+  assertEquals(items.get("items:1:hits_to_warm"), "1");
+  const slabs = new Map(parse(peer.ask("stats slabs\r\n")));
+  assertEquals(slabs.get("1:used_chunks"), "1");
+  assertEquals(slabs.get("1:get_hits"), "1");
+  assertEquals(slabs.get("active_slabs"), "1");
+  assertEquals(slabs.get("total_malloced"), "65536");
+});
+
+Deno.test("stats reset zeroes counters and keeps sizes", () => {
+  const peer = new ConversationSide().connect();
+  peer.ask("set k 0 0 1\r\nx\r\nget k\r\nstats detail on\r\nset p:k 0 0 1\r\nx\r\n");
+  assertEquals(peer.ask("stats reset\r\n"), "RESET\r\n");
+  const stats = new Map(parse(peer.ask("stats\r\n")));
+  assertEquals(stats.get("cmd_set"), "0");
+  assertEquals(stats.get("get_hits"), "0");
+  assertEquals(stats.get("total_items"), "0");
+  assertEquals(stats.get("curr_items"), "2");
+  assert(Number(stats.get("bytes")) > 0);
+  assertEquals(peer.ask("stats detail dump\r\n"), "END\r\n");
+});
+
+Deno.test("stats conns shows listeners and connections; the asker is in conn_parse_cmd", () => {
+  const side = new ConversationSide();
+  side.connect();
+  const values = parse(side.connect().ask("stats conns\r\n"));
+  assertEquals(values.filter(([name]) => name.endsWith(":state")).map(([, state]) => state), [
+    "conn_listening",
+    "conn_read",
+    "conn_parse_cmd",
+  ]);
+});
+
+Deno.test("metadump and mgdump name every item, in many more bytes than a buffer", () => {
+  const peer = new ConversationSide().connect();
+  const count = 5000;
+  for (let index = 0; index < count; index++) {
+    peer.ask(`set key%${index} 3 ${index % 2 ? 100 : 0} 1\r\nx\r\n`);
+  }
+  const lines = peer.ask("lru_crawler metadump all\r\n").split("\n");
+  assertEquals(lines.length, count + 2);
+  assertEquals(lines.at(-2), "END\r");
+  assertMatch(
+    lines.sort()[3]!,
+    /^key=key%25\d+ exp=(-1|\d{10}) la=\d{10} cas=\d+ fetch=no cls=1 size=\d+ flags=3 $/,
+  );
+  const keys = peer.ask("lru_crawler mgdump all\r\n").split("\r\n");
+  assertEquals(new Set(keys).size, count + 2);
+  assertEquals(keys.at(-2), "EN");
+  assertEquals(peer.ask("lru_crawler mgdump 60,61\r\n"), "EN\r\n");
+});
+
+Deno.test("stats cachedump lists a class, newest first", () => {
+  const peer = new ConversationSide().connect();
+  peer.ask("set a 0 0 1\r\nx\r\nset b 0 50 2\r\nxy\r\n");
+  const reply = peer.ask("stats cachedump 1 0\r\n");
+  assertMatch(reply, /^ITEM b \[2 b; \d{10} s\]\r\nITEM a \[1 b; 0 s\]\r\nEND\r\n$/);
+  assertMatch(peer.ask("stats cachedump 1 1\r\n"), /^ITEM b [^\r]*\r\nEND\r\n$/);
+});
+
+Deno.test("what tuning commands are told is in stats settings", () => {
+  const peer = new ConversationSide().connect();
+  for (
+    const line of [
+      "slabs automove 2",
+      "slabs automove ratio 0.5",
+      "slabs automove window 30",
+      "lru tune 10 20 0.3 3",
+      "lru mode flat",
+      "lru temp_ttl 5",
+      "lru_crawler sleep 7",
+      "lru_crawler tocrawl 8",
+      "lru_crawler disable",
+      "verbosity 9",
+    ]
+  ) assertEquals(peer.ask(`${line}\r\n`), "OK\r\n", line);
+  const settings = new Map(parse(peer.ask("stats settings\r\n")));
+  for (
+    const [name, value] of Object.entries({
+      slab_automove: "2",
+      slab_automove_ratio: "0.50",
+      slab_automove_window: "30",
+      hot_lru_pct: "10",
+      warm_lru_pct: "20",
+      hot_max_factor: "0.30",
+      warm_max_factor: "3.00",
+      lru_segmented: "no",
+      temp_lru: "yes",
+      temporary_ttl: "5",
+      lru_crawler_sleep: "7",
+      lru_crawler_tocrawl: "8",
+      lru_crawler: "no",
+      verbosity: "2",
+    })
+  ) assertEquals(settings.get(name), value, name);
+});
+
+Deno.test("tuning commands refuse as memcached does", () => {
+  const peer = new ConversationSide().connect();
+  peer.ask("set k 0 0 1\r\nx\r\n");
+  for (
+    const [line, reply] of Object.entries({
+      "slabs": "ERROR",
+      "slabs reassign 1": "ERROR",
+      "slabs reassign x 1": "CLIENT_ERROR bad command line format",
+      "slabs reassign 1 1": "SAME src and dst class are identical",
+      "slabs reassign 1 99": "BADCLASS invalid src or dst class id",
+      "slabs reassign 1 2": "NOSPARE source class has no spare pages",
+      "slabs automove": "ERROR",
+      "slabs automove 3": "ERROR",
+      "slabs automove x": "CLIENT_ERROR bad command line format",
+      "slabs automove ratio x": "ERROR",
+      "slabs automove window 2": "CLIENT_ERROR automove window too low or too high",
+      "lru tune 50 50 1 1": "ERROR hot and warm pcts must not exceed 80",
+      "lru tune 10 10 0 1": "ERROR hot/warm age factors must be greater than 0",
+      "lru tune 10 10 1": "ERROR",
+      "lru mode x": "ERROR",
+      "lru constructor": "ERROR",
+      "lru_crawler": "ERROR",
+      "lru_crawler enable": "ERROR failed to start lru crawler thread",
+      "lru_crawler sleep 1000001": "CLIENT_ERROR sleep must be one second or less",
+      "lru_crawler sleep x": "CLIENT_ERROR bad command line format",
+      "lru_crawler crawl 64": "BADCLASS invalid class id",
+      "lru_crawler crawl all": "OK",
+      "lru_crawler metadump 0": "BADCLASS invalid class id",
+    })
+  ) assertEquals(peer.ask(`${line}\r\n`), `${reply}\r\n`, line);
+});
