@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, AssertionError } from "@std/assert";
 import { bytesOf, textOf } from "./side.ts";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -181,8 +181,18 @@ export class Client implements Disposable {
   /** Waits for exactly `text`. */
   async expect(text: string): Promise<void> {
     while (this.#received.length < text.length && await this.#more());
-    assertEquals(this.#received.slice(0, text.length), text);
+    const received = this.#received.slice(0, text.length);
     this.#received = this.#received.slice(text.length);
+    if (received === text) return;
+    let at = 0;
+    while (received[at] === text[at]) at++;
+    // Whole values would bury the difference.
+    const around = (all: string): string =>
+      JSON.stringify(all.slice(Math.max(0, at - 40), at + 40));
+    throw new AssertionError(
+      `from byte ${at} of ${text.length} on: ${around(received)} instead of ${around(text)}; ` +
+        `${received.length} bytes came`,
+    );
   }
 
   /** Sends a request and waits for exactly this reply. */
