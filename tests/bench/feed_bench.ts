@@ -1,0 +1,27 @@
+import { ConversationSide } from "../support/conversation_side.ts";
+import { BATCHES, FeedLoop, processorNs, REQUEST_COUNT } from "../support/feed_loop.ts";
+
+// What a request costs between the bytes that came and the bytes that go, without any transport: `deno task bench:feed [name]`.
+// Keys of 12 bytes, values of 100, all in the processor's caches. Numbers of two machines cannot be compared.
+
+const WARM_UP_ROUNDS = 2000;
+const ROUNDS = 500;
+const TRIES = 7;
+
+function measure(name: string): void {
+  const loop = new FeedLoop(new ConversationSide());
+  loop.load(name);
+  const bytes = loop.allocatedPerRequest(WARM_UP_ROUNDS, ROUNDS);
+  const costs: number[] = [];
+  for (let attempt = 0; attempt < TRIES; attempt++) {
+    const before = processorNs();
+    loop.run(ROUNDS);
+    costs.push((processorNs() - before) / (ROUNDS * REQUEST_COUNT));
+  }
+  const best = Math.min(...costs).toFixed(0).padStart(5);
+  // deno-lint-ignore no-console
+  console.log(`${name.padEnd(26)} ${best} ns   ${bytes.toFixed(2).padStart(6)} bytes allocated`);
+}
+
+const wanted = Deno.args.length > 0 ? Deno.args : Object.keys(BATCHES);
+for (const name of wanted) measure(name);

@@ -1,0 +1,96 @@
+import process from "node:process";
+import { getHeapStatistics } from "node:v8";
+import { Conversation } from "../../protocol/conversation.ts";
+import type { OwnerId } from "../../store/connections.ts";
+import { INPUT_BYTES } from "../../store/limits.ts";
+import type { ConversationSide } from "./conversation_side.ts";
+
+const KEY_COUNT = 400;
+const ALLOCATION_TRIES = 5;
+const VALUE = "v".repeat(100);
+
+const keyOf = (index: number): string => `key:${String(index).padStart(8, "0")}`;
+const keys = Array.from({ length: KEY_COUNT }, (_, index) => keyOf(index));
+
+/** Batches of requests by name: each leaves the store as it found it, so that it can be fed again and again. */
+export const BATCHES: Readonly<Record<string, string>> = {
+  "get": keys.map((key) => `get ${key}\r\n`).join(""),
+  "gets": keys.map((key) => `gets ${key}\r\n`).join(""),
+  "get, missing": keys.map((key) => `get no${key}\r\n`).join(""),
+  "get of 50 keys": batchesOf(50).map((part) => `get ${part.join(" ")}\r\n`).join(""),
+  "set": keys.map((key) => `set ${key} 0 0 100\r\n${VALUE}\r\n`).join(""),
+  "set with flags and expiry": keys.map((key) => `set ${key} 7 3600 100\r\n${VALUE}\r\n`).join(""),
+  "add": keys.map((key) => `add ${key} 0 0 100\r\n${VALUE}\r\n`).join(""),
+  "touch": keys.map((key) => `touch ${key} 3600\r\n`).join(""),
+  "incr": keys.map((key) => `incr n${key} 1\r\n`).join(""),
+  "delete, missing": keys.map((key) => `delete no${key}\r\n`).join(""),
+};
+
+/** Requests, or keys, in every batch. */
+export const REQUEST_COUNT = KEY_COUNT;
+
+function batchesOf(size: number): string[][] {
+  const batches: string[][] = [];
+  for (let at = 0; at < keys.length; at += size) batches.push(keys.slice(at, at + size));
+  return batches;
+}
+
+/** Feeds batches without a transport, as fast as it goes. */
+export class FeedLoop {
+  readonly #side: ConversationSide;
+  readonly #conversation: Conversation;
+  #length = 0;
+
+  constructor(side: ConversationSide) {
+    this.#side = side;
+    const peer = side.connect();
+    for (const key of keys) {
+      peer.ask(`set ${key} 0 0 100\r\n${VALUE}\r\nset n${key} 0 0 6\r\n100000\r\n`);
+    }
+    this.#conversation = new Conversation(side.thread, 1_000_000 as OwnerId, { protocol: "auto" });
+  }
+
+  load(name: string): void {
+    const bytes = new TextEncoder().encode(BATCHES[name]);
+    if (bytes.length > INPUT_BYTES) throw new RangeError(`Cannot feed ${name}: too long`);
+    this.#side.thread.input.bytes.set(bytes);
+    this.#length = bytes.length;
+  }
+
+  /** Feeds the batch so many times. */
+  run(rounds: number): void {
+    const { reply } = this.#side.thread;
+    for (let round = 0; round < rounds; round++) {
+      for (let at = 0; at < this.#length;) {
+        reply.reset();
+        at = this.#conversation.feed(at, this.#length);
+      }
+    }
+  }
+
+  /**
+   * Bytes allocated per request, after so many rounds of warming up. The least of several tries, because V8 has business of its own.
+   */
+  allocatedPerRequest(warmUpRounds: number, rounds: number): number {
+    this.run(warmUpRounds);
+    let least = Infinity;
+    for (let attempt = 0; attempt < ALLOCATION_TRIES; attempt++) {
+      const before = allocatedBytes();
+      this.run(rounds);
+      least = Math.min(least, (allocatedBytes() - before) / (rounds * REQUEST_COUNT));
+    }
+    return least;
+  }
+}
+
+/** What V8 has allocated since the start: it only grows. */
+export function allocatedBytes(): number {
+  return (getHeapStatistics() as unknown as { total_allocated_bytes: number })
+    .total_allocated_bytes;
+}
+
+/** Processor time of this process, in nanoseconds. */
+export function processorNs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) * 1000;
+}
