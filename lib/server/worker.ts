@@ -3,6 +3,7 @@
 import process from "node:process";
 import { ThreadContext } from "../../protocol/thread_context.ts";
 import { createTransport } from "../net/transports.ts";
+import { warmUp } from "./warm_up.ts";
 import { Life } from "./life.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";
 
@@ -24,6 +25,7 @@ async function run(start: WorkerStart): Promise<void> {
       return { userMicroseconds: user, systemMicroseconds: system, accepting: life.accepting };
     },
   });
+  warmUp(start.shared, start.settings);
   const transport = createTransport(start.transport, {
     thread,
     threadIndex: start.threadIndex,
