@@ -1,20 +1,28 @@
 import { assert } from "@std/assert";
 import { Conversation, ConversationState } from "../../protocol/conversation.ts";
-import { DEFAULT_SETTINGS, type Settings } from "../../protocol/settings.ts";
+import { readCommand } from "../../lib/cli/command.ts";
 import { createSharedState, ThreadContext } from "../../protocol/thread_context.ts";
 import { Cache } from "../../store/cache.ts";
 import { checkStore } from "../../store/check.ts";
 import { writeClock } from "../../store/clock.ts";
 import { ConnectionKind, NO_OWNER } from "../../store/connections.ts";
-import { INPUT_BYTES, MIB, PENDING_BYTES_MAX, type StoreOptions } from "../../store/limits.ts";
+import { INPUT_BYTES, PENDING_BYTES_MAX } from "../../store/limits.ts";
 import { createSharedMemory, Memory } from "../../store/memory.ts";
-import { bytesOf, parseStats, type Peer, type Side, textOf } from "./side.ts";
-import { storeOptions } from "./store.ts";
+import { bytesOf, latin1 } from "./latin1.ts";
+import { parseStats, type Peer, type Side } from "./side.ts";
 
-export interface ConversationSideOptions {
-  readonly settings?: Partial<Settings>;
-  readonly store?: Partial<StoreOptions>;
-}
+/** What tests start with unless they say otherwise: enough memory for values of every size, and fewer connections. */
+const OPTIONS = ["-m", "16", "-c", "64", "-t", "1"];
+/** What the process would say of itself, always the same. */
+const FACTS = {
+  version: "0.0.0",
+  runtime: "tests",
+  pid: 1,
+  unixMs: 1_700_000_000_000,
+  random: [0.5, 0.25],
+} as const;
+/** A longer span passes in this many steps. */
+const STEPS_MAX = 100;
 
 /** A whole server without sockets and threads: conversations over a store whose clock is moved by hand. */
 export class ConversationSide implements Side {
@@ -25,11 +33,12 @@ export class ConversationSide implements Side {
   shutdown: "no" | "graceful" | "at once" = "no";
   #nowMs = 0;
 
-  constructor(options: ConversationSideOptions = {}) {
-    const settings = { ...DEFAULT_SETTINGS, ...options.settings };
-    const memory = createSharedMemory(
-      storeOptions({ memoryLimitBytes: 8 * MIB, ...options.store }),
-    );
+  /** @param options As on the command line. */
+  constructor(options: readonly string[] = []) {
+    const command = readCommand([...OPTIONS, ...options], FACTS);
+    if (command.kind !== "serve") throw new Error(`Cannot start with ${options.join(" ")}`);
+    const { settings, store } = command.options;
+    const memory = createSharedMemory(store);
     Cache.format(new Memory(memory));
     this.thread = new ThreadContext(
       createSharedState(memory, settings),
@@ -57,11 +66,12 @@ export class ConversationSide implements Side {
     return Promise.resolve();
   }
 
-  /** Second by second, with the maintenance that a process would do meanwhile. */
+  /** With the maintenance that a process would do meanwhile. */
   advanceNow(seconds: number): void {
     const { cache, memory } = this.thread;
-    for (let second = 0; second < seconds; second++) {
-      this.#nowMs += 1000;
+    const stepSec = Math.ceil(seconds / STEPS_MAX);
+    for (let left = seconds; left > 0; left -= stepSec) {
+      this.#nowMs += Math.min(left, stepSec) * 1000;
       writeClock(memory, this.#nowMs);
       cache.enter();
       while (cache.maintain());
@@ -162,7 +172,7 @@ export class ConversationPeer implements Peer {
       const consumed = this.#conversation.feed(start, end);
       assert(start <= consumed && consumed <= end, "feed() consumes what it was given");
       start = consumed;
-      this.#received += textOf(reply.region.bytes.subarray(0, reply.length));
+      this.#received += latin1(reply.region.bytes.subarray(0, reply.length));
       if (this.#conversation.state === ConversationState.MORE_OUTPUT) {
         assert(reply.length > 0, "MORE_OUTPUT comes with output");
         // Transports serve others meanwhile, who use the same regions.
@@ -176,10 +186,10 @@ export class ConversationPeer implements Peer {
     } while (this.#conversation.state === ConversationState.MORE_OUTPUT);
     this.#pending = input.bytes.slice(start, end);
     input.bytes.fill(0x21, 0, end);
-    if (this.#conversation.state === ConversationState.CLOSING) this.disconnect();
-    else {assert(
-        this.#pending.length <= PENDING_BYTES_MAX,
-        "feed() leaves at most PENDING_BYTES_MAX",
-      );}
+    if (this.#conversation.state === ConversationState.CLOSING) {
+      this.disconnect();
+      this.#pending = new Uint8Array(0);
+    }
+    assert(this.#pending.length <= PENDING_BYTES_MAX, "feed() leaves at most PENDING_BYTES_MAX");
   }
 }

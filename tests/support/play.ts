@@ -101,8 +101,8 @@ class Game {
   async end(): Promise<void> {
     for (const [name, peer] of this.#peers) {
       try {
-        await peer.send("mn\r\n");
-        await this.#expectReply(peer, ["MN\r\n"]);
+        await peer.send("version\r\n");
+        await this.#expectReply(peer, ["VERSION ", { hole: "*" }, "\r\n"]);
       } catch (error) {
         throw new TranscriptError(`at the end, connection ${name}: ${(error as Error).message}`);
       }
@@ -134,9 +134,7 @@ class Game {
       }
       if (received.length === before || differs(expected, received)) {
         const wanted = expected.map((part) => typeof part === "string" ? part : `{${part.hole}}`);
-        throw new TranscriptError(
-          `got      ${showText(received)}\nexpected ${showText(wanted.join(""))}`,
-        );
+        throw new TranscriptError(describeDifference(received, wanted.join("")));
       }
     }
   }
@@ -178,6 +176,16 @@ function wrongDeltas(
     if (delta !== wanted) wrong.push(`${name} ${delta < 0 ? "" : "+"}${delta}, expected ${wanted}`);
   }
   return wrong;
+}
+
+/** What is different, from a little before the first difference on. */
+function describeDifference(received: string, wanted: string): string {
+  let same = 0;
+  while (same < wanted.length && received[same] === wanted[same]) same++;
+  const start = Math.max(0, same - 60);
+  const from = start === 0 ? "" : ` from byte ${start} of ${received.length} and ${wanted.length}`;
+  return `differs${from}:\ngot      ${showText(received.slice(start))}` +
+    `\nexpected ${showText(wanted.slice(start))}`;
 }
 
 /** Whether `received` can never become the expected reply, so that there is no use in waiting. */

@@ -102,6 +102,7 @@ function parseEvent(text: string, line: number): TranscriptEvent {
   if (!match) throw new SyntaxError(`"${text}" is no event`);
   const [head, speaker, direction, subject, what, stats] = match;
   if (speaker !== undefined) {
+    if (/ [A-Z][<>] /.test(text)) throw new SyntaxError(`"${text}": two spaces go between events`);
     const kind = direction === ">" ? "send" : "reply";
     return { kind, connection: speaker, text: parseText(text.slice(head.length)), line };
   }

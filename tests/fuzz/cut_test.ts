@@ -1,0 +1,83 @@
+import { ConversationSide } from "../support/conversation_side.ts";
+import { randomFrom } from "../support/random.ts";
+import { play } from "../support/play.ts";
+import type { Peer } from "../support/side.ts";
+import { requestText, type TranscriptCase } from "../support/transcript.ts";
+import { readTranscripts } from "../support/transcript_files.ts";
+
+// Where the network cuts what a client sends changes no reply. Every case is played again for every place in its requests; in long
+// requests only some places around the first line's end, at the end, and drawn by lot are tried.
+
+const WHOLE_LENGTH_MAX = 400;
+const NEIGHBOURHOOD = 3;
+const DRAWN = 2;
+/** Cases that send more than this are not sent byte by byte. */
+const BYTEWISE_LENGTH_MAX = 20_000;
+
+for (const { name, options, cases } of readTranscripts()) {
+  Deno.test(`${name}: cut anywhere, the replies are the same`, async () => {
+    for (const transcriptCase of cases) await playWithCuts(transcriptCase, options);
+  });
+
+  Deno.test(`${name}: sent byte by byte, the replies are the same`, async () => {
+    for (const transcriptCase of cases) {
+      const length = requestsOf(transcriptCase).reduce((sum, text) => sum + text.length, 0);
+      if (length > BYTEWISE_LENGTH_MAX) continue;
+      await play(new ConversationSide(options), transcriptCase, async (peer, text) => {
+        for (const byte of text) await peer.send(byte);
+      });
+    }
+  });
+}
+
+async function playWithCuts(
+  transcriptCase: TranscriptCase,
+  options: readonly string[],
+): Promise<void> {
+  for (const [cutRequest, text] of requestsOf(transcriptCase).entries()) {
+    for (const cut of cutsOf(text)) {
+      let request = 0;
+      const send = async (peer: Peer, sent: string): Promise<void> => {
+        if (request++ !== cutRequest) return await peer.send(sent);
+        await peer.send(sent.slice(0, cut));
+        await peer.send(sent.slice(cut));
+      };
+      try {
+        await play(new ConversationSide(options), transcriptCase, send);
+      } catch (error) {
+        const place = `request ${cutRequest + 1} cut at byte ${cut}`;
+        throw new Error(`${transcriptCase.name}, ${place}: ${(error as Error).message}`);
+      }
+    }
+  }
+}
+
+/** What is sent, with every learned number as one digit: good enough to choose places by. */
+function requestsOf({ events }: TranscriptCase): string[] {
+  const requests: string[] = [];
+  for (const event of events) {
+    if (event.kind !== "send") continue;
+    const digits = event.text.map((part) => typeof part === "string" ? part : "0");
+    requests.push(requestText(digits, new Map()));
+  }
+  return requests;
+}
+
+function cutsOf(text: string): Iterable<number> {
+  const cuts = new Set<number>();
+  const add = (start: number, end: number): void => {
+    for (let cut = Math.max(1, start); cut < Math.min(end, text.length); cut++) cuts.add(cut);
+  };
+  if (text.length <= WHOLE_LENGTH_MAX) {
+    add(1, text.length);
+    return cuts;
+  }
+  const lineEnd = text.indexOf("\n");
+  add(lineEnd - NEIGHBOURHOOD, lineEnd + NEIGHBOURHOOD);
+  add(text.length - NEIGHBOURHOOD, text.length);
+  const random = randomFrom(text.length);
+  for (let count = 0; count < DRAWN; count++) {
+    cuts.add(1 + Math.floor(random() * (text.length - 1)));
+  }
+  return cuts;
+}
