@@ -236,7 +236,10 @@ export class Cache {
     const hash = this.links.index.hash(input, keyOffset, keyLength);
     const old = this.#findLive(input, keyOffset, keyLength, hash);
     const refusal = this.#refuse(change, old);
-    if (refusal !== Outcome.OK) return refusal;
+    if (refusal !== Outcome.OK) {
+      this.#writer.countRefused(change);
+      return refusal;
+    }
     const { mode } = change;
     if (mode === StoreMode.APPEND || mode === StoreMode.PREPEND) {
       return this.#writer.extend(change, old, hash);
@@ -292,6 +295,7 @@ export class Cache {
     const old = this.#findLive(segment, keyOffset, this.items.keyLength(item), hash);
     const refusal = this.#refuse(change, old);
     if (refusal !== Outcome.OK) {
+      this.#writer.countReservedRefused(item);
       this.links.free(item);
       return refusal;
     }

@@ -58,9 +58,25 @@ export class Writer {
   }
 
   countStore(change: Change, item: ItemRef): void {
-    this.#counters[STAT.cmd_set]! += 1;
-    this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.cmd_set);
+    this.#countTried(this.links.slabs.classOf(item));
     change.item = item;
+  }
+
+  /** Counts a store that came to nothing because of what is, or is not, there: it has been tried. */
+  countRefused(change: Change): void {
+    const { slabs } = this.links;
+    const bytes = this.links.itemBytes(change.keyLength, change.valueLength, optionalState(change));
+    this.#countTried(bytes > slabs.ordinaryBytesMax ? slabs.largeClass : slabs.classFor(bytes));
+  }
+
+  /** As `countRefused`, for the item that was reserved. */
+  countReservedRefused(item: ItemRef): void {
+    this.#countTried(this.links.slabs.classOf(item));
+  }
+
+  #countTried(classId: number): void {
+    this.#counters[STAT.cmd_set]! += 1;
+    this.memory.countClass(classId, CLASS_STAT.cmd_set);
   }
 
   /** Gives the item a fresh id, or the one that the client chose. */
@@ -104,6 +120,7 @@ export class Writer {
     this.items.setWord(old, WORD.ACCESSED_SEC, this.#control[CONTROL.NOW_SEC]!);
     this.giveId(change, old);
     this.countStore(change, old);
+    this.#counters[STAT.total_items]! += 1;
     return true;
   }
 
@@ -227,6 +244,7 @@ export class Writer {
     this.items.dropState(old, STATE.FETCHED | STATE.STALE | STATE.WON);
     this.giveId(change, old);
     this.countStore(change, old);
+    this.#counters[STAT.total_items]! += 1;
     return true;
   }
 

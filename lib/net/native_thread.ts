@@ -184,7 +184,7 @@ export class NativeThread implements Transport {
     for (;;) {
       reply.reset();
       start = conversation.feed(start, end);
-      if (reply.length > 0 && !this.#sendReply(connection)) {
+      if (reply.totalLength > 0 && !this.#sendReply(connection)) {
         this.#keep(connection, start, end);
         return;
       }

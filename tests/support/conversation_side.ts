@@ -8,8 +8,8 @@ import { writeClock } from "../../store/clock.ts";
 import { ConnectionKind, NO_OWNER } from "../../store/connections.ts";
 import { INPUT_BYTES, PENDING_BYTES_MAX } from "../../store/limits.ts";
 import { createSharedMemory, Memory } from "../../store/memory.ts";
-import { bytesOf, latin1 } from "./latin1.ts";
-import { parseStats, type Peer, type Side } from "./side.ts";
+import { STAT } from "../../store/stats.ts";
+import { bytesOf, parseStats, type Peer, type Side, textOf } from "./side.ts";
 
 /** What tests start with unless they say otherwise: enough memory for values of every size, and fewer connections. */
 const OPTIONS = ["-m", "16", "-c", "64", "-t", "1"];
@@ -107,6 +107,7 @@ export class ConversationPeer implements Peer {
 
   constructor(thread: ThreadContext) {
     this.#thread = thread;
+    thread.memory.counters[STAT.total_connections]! += 1;
     const owner = thread.connections.open(ConnectionKind.TCP, 0, "tcp:127.0.0.1:1", "tcp:test", 2);
     assert(owner !== NO_OWNER, "the table of connections is full");
     this.#conversation = new Conversation(thread, owner, { protocol: "auto" });
@@ -172,7 +173,7 @@ export class ConversationPeer implements Peer {
       const consumed = this.#conversation.feed(start, end);
       assert(start <= consumed && consumed <= end, "feed() consumes what it was given");
       start = consumed;
-      this.#received += latin1(reply.region.bytes.subarray(0, reply.length));
+      this.#received += textOf(reply.region.bytes.subarray(0, reply.length));
       if (this.#conversation.state === ConversationState.MORE_OUTPUT) {
         assert(reply.length > 0, "MORE_OUTPUT comes with output");
         // Transports serve others meanwhile, who use the same regions.

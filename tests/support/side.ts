@@ -28,6 +28,20 @@ export interface Peer {
   disconnect(): void;
 }
 
+export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+  return bytes;
+}
+
+export function textOf(bytes: Uint8Array): string {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 8192) {
+    text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  }
+  return text;
+}
+
 /** The numbers in the reply to `stats`. */
 export function parseStats(reply: string): Map<string, number> {
   const stats = new Map<string, number>();

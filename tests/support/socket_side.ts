@@ -1,5 +1,4 @@
-import { bytesOf, latin1 } from "./latin1.ts";
-import { parseStats, type Peer, type Side } from "./side.ts";
+import { bytesOf, parseStats, type Peer, type Side, textOf } from "./side.ts";
 
 /** A server that does not answer for this long does not answer. Generous: machines can be very busy. */
 const SILENCE_MS = 20_000;
@@ -119,7 +118,7 @@ export class SocketPeer implements Peer {
     try {
       const count = await this.#connection.read(this.#buffer);
       if (count === null) this.#ended = true;
-      else this.#received += latin1(this.#buffer.subarray(0, count));
+      else this.#received += textOf(this.#buffer.subarray(0, count));
       return true;
     } catch (error) {
       if (silent) return false;

@@ -1,18 +1,19 @@
-import { isSupported, startLeased, WAYS } from "../support/leased.ts";
+import { startLeased } from "../support/leased.ts";
 import { play, secondsOf } from "../support/play.ts";
+import { TRANSPORTS } from "../support/server_process.ts";
 import { REAL_SECONDS_MAX } from "../support/socket_side.ts";
 import { readTranscripts } from "../support/transcript_files.ts";
 
 // The same transcripts over both transports, each file to a server process of its own.
 
-for (const way of WAYS) {
+for (const io of TRANSPORTS) {
   for (const { name, options, cases } of readTranscripts()) {
     const playable = cases.filter((one) => secondsOf(one) <= REAL_SECONDS_MAX);
     Deno.test({
-      name: `${name} over sockets, ${way}`,
-      ignore: !isSupported(way) || playable.length === 0,
+      name: `${name} over sockets, ${io}`,
+      ignore: playable.length === 0,
       async fn(t): Promise<void> {
-        const leased = await startLeased(way, options);
+        const leased = await startLeased(io, options);
         try {
           for (const transcriptCase of playable) {
             await leased.ask("flush_all\r\n", "\r\n");
