@@ -17,7 +17,6 @@ export function versionText(version: string): string {
 
 /** Single words. */
 export const REPLY = {
-  END: line("END"),
   OK: line("OK"),
   RESET: line("RESET"),
   STORED: line("STORED"),
@@ -35,7 +34,6 @@ export const REFUSAL = {
   BAD_DELTA: line("CLIENT_ERROR invalid numeric delta argument"),
   FLUSH_NOT_ALLOWED: line("CLIENT_ERROR flush_all not allowed"),
   OUT_OF_MEMORY: line("SERVER_ERROR out of memory"),
-  VALUE_OUT_OF_MEMORY: line("SERVER_ERROR Out of memory during read"),
   SHUTDOWN_NOT_ENABLED: line("SERVER_ERROR: shutdown not enabled"),
   BAD_SHUTDOWN_MODE: line("CLIENT_ERROR invalid shutdown mode"),
   DETAIL_USAGE: line("CLIENT_ERROR usage: stats detail on|off|dump"),
