@@ -28,6 +28,7 @@ const SYMBOLS = {
   epoll_ctl: { parameters: ["i32", "i32", "i32", "buffer"], result: "i32" },
   epoll_wait: { parameters: ["i32", "buffer", "i32", "i32"], result: "i32" },
   eventfd: { parameters: ["u32", "i32"], result: "i32" },
+  madvise: { parameters: ["buffer", "u32", "i32"], result: "i32" },
   umask: { parameters: ["u32"], result: "u32" },
   statx: { parameters: ["i32", "buffer", "i32", "u32", "buffer"], result: "i32" },
   unlink: { parameters: ["buffer"], result: "i32" },

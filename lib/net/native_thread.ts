@@ -7,6 +7,7 @@ import { PENDING_BYTES_MAX } from "../../store/limits.ts";
 import { CONTROL } from "../../store/memory.ts";
 import { STAT } from "../../store/stats.ts";
 import { LifePhase } from "../server/life.ts";
+import { adviseHugePages } from "./huge_pages.ts";
 import { Epoll, EPOLLIN, EPOLLOUT } from "./epoll.ts";
 import {
   EAGAIN,
@@ -73,6 +74,7 @@ export class NativeThread implements Transport {
     this.#replyBytes = reply.region.bytes;
     this.#wakeFd = this.#part.wakeFds[side.threadIndex]!;
     this.#epoll = new Epoll(this.#libc, this.#part.epollFds[side.threadIndex]!, READY_MAX);
+    if (side.threadIndex === 0) adviseHugePages(this.#libc, memory);
     this.#acceptor = new NativeAcceptor(side, this.#libc, this.#epoll);
   }
 
