@@ -58,7 +58,7 @@ export class TextParser implements Parser {
       if (end - at > GETS_LENGTH) {
         const word = view.getInt32(at, true);
         if (word === GET_SPACE) {
-          const next = this.#get(conversation, at, end);
+          const next = this.#gets(conversation, at, end);
           if (next > at) at = next;
           else if (!this.#beginKeys(conversation, at, end, false)) return at;
           else return at + GET_LENGTH;
@@ -76,19 +76,43 @@ export class TextParser implements Parser {
   }
 
   /**
-   * `get`, one blank, one key, CR LF: executed in one pass.
+   * `get`, one blank, one key, CR LF, and more lines of the kind: executed as one group.
    *
-   * @returns Where to go on, or `start` when the line is of another kind and nothing has happened.
+   * @returns Where to go on, or `start` when the first line is of another kind and nothing has happened.
    */
-  #get(conversation: Conversation, start: number, end: number): number {
-    const { bytes, view } = this.#thread.input;
-    const keyOffset = start + GET_LENGTH;
-    let keyEnd = keyOffset;
-    while (keyEnd < end && bytes[keyEnd]! > SPACE) keyEnd++;
-    if (end - keyEnd < 2 || view.getInt16(keyEnd, true) !== CRLF) return start;
-    const keyLength = keyEnd - keyOffset;
-    if (keyLength === 0 || keyLength > KEY_LENGTH_MAX) return start;
-    return getOne(conversation, keyOffset, keyLength) ? keyEnd + 2 : keyEnd;
+  #gets(conversation: Conversation, start: number, end: number): number {
+    const { cache, reply } = this.#thread;
+    const { lookahead } = cache;
+    const next = this.#lookAhead(start, end);
+    if (lookahead.count > 1) lookahead.touch();
+    for (let index = 0; index < lookahead.count; index++) {
+      const keyOffset = lookahead.keyOffset(index);
+      if (reply.room < REPLY_ROOM_MIN) return keyOffset - GET_LENGTH;
+      const keyLength = lookahead.keyLength(index);
+      const hash = lookahead.hash(index);
+      if (!getOne(conversation, keyOffset, keyLength, hash)) return keyOffset + keyLength;
+    }
+    return next;
+  }
+
+  /** Collects the keys of the next plain get lines. Returns where the first line of another kind begins. */
+  #lookAhead(start: number, end: number): number {
+    const { input, cache } = this.#thread;
+    const { bytes, view } = input;
+    const { lookahead } = cache;
+    lookahead.clear();
+    let at = start;
+    do {
+      const keyOffset = at + GET_LENGTH;
+      let keyEnd = keyOffset;
+      while (keyEnd < end && bytes[keyEnd]! > SPACE) keyEnd++;
+      if (end - keyEnd < 2 || view.getInt16(keyEnd, true) !== CRLF) return at;
+      const keyLength = keyEnd - keyOffset;
+      if (keyLength === 0 || keyLength > KEY_LENGTH_MAX) return at;
+      lookahead.add(input, keyOffset, keyLength);
+      at = keyEnd + 2;
+    } while (!lookahead.full && end - at > GETS_LENGTH && view.getInt32(at, true) === GET_SPACE);
+    return at;
   }
 
   /**

@@ -7,6 +7,7 @@ import { takeId } from "./ids.ts";
 import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "./item.ts";
 import { Links } from "./links.ts";
 import { Locks } from "./locks.ts";
+import { Lookahead } from "./lookahead.ts";
 import { CONTROL, type Memory, PAGE_OWNER } from "./memory.ts";
 import { Mutex } from "./mutex.ts";
 import { Outcome } from "./outcome.ts";
@@ -42,6 +43,8 @@ export class Cache {
   readonly #values: Values;
   readonly #allocator: Allocator;
   readonly #writer: Writer;
+  /** For those who know the next keys before they look them up. */
+  readonly lookahead: Lookahead;
   readonly #casEnabled: boolean;
   readonly #yrmcdsLocks: boolean;
 
@@ -56,6 +59,7 @@ export class Cache {
     this.#mover = new PageMover(this.links, this.#eviction);
     this.#expiry = new Expiry(this.links, this.#eviction);
     this.#values = new Values(this.links);
+    this.lookahead = new Lookahead(memory, this.links.index);
     this.locks = new Locks(this.links, this.#eviction);
     this.#allocator = new Allocator(this.links, this.#eviction, this.#mover, this.#values);
     this.#writer = new Writer(
@@ -93,9 +97,14 @@ export class Cache {
   // --- reading -----------------------------------------------------------------------------------
 
   /** The live item with this key, noted as read and counted as a get; NO_ITEM on a miss. */
-  get(input: ByteRegion, keyOffset: number, keyLength: number): ItemRef {
+  get(
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    hash = this.links.index.hash(input, keyOffset, keyLength),
+  ): ItemRef {
     this.#counters[STAT.cmd_get]! += 1;
-    const item = this.#findForRead(input, keyOffset, keyLength);
+    const item = this.#findForRead(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM) {
       this.#counters[STAT.get_misses]! += 1;
       return NO_ITEM;
@@ -117,9 +126,10 @@ export class Cache {
     keyLength: number,
     deadlineSec: number,
     owner = 0,
+    hash = this.links.index.hash(input, keyOffset, keyLength),
   ): ItemRef {
     this.#counters[STAT.cmd_touch]! += 1;
-    const item = this.#findForRead(input, keyOffset, keyLength);
+    const item = this.#findForRead(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM) {
       this.#counters[STAT.touch_misses]! += 1;
       return NO_ITEM;
@@ -508,8 +518,12 @@ export class Cache {
   }
 
   /** As `#findLive`, counting what kind of death hid the item. */
-  #findForRead(input: ByteRegion, keyOffset: number, keyLength: number): ItemRef {
-    const hash = this.links.index.hash(input, keyOffset, keyLength);
+  #findForRead(
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    hash = this.links.index.hash(input, keyOffset, keyLength),
+  ): ItemRef {
     const item = this.links.index.find(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM || !this.links.isDead(item)) return item;
     this.#counters[this.links.isExpired(item) ? STAT.get_expired : STAT.get_flushed]! += 1;

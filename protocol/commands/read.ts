@@ -91,10 +91,15 @@ function putEnd(reply: ReplyBuffer): void {
  *
  * @returns False when the value goes on in `conversation.task`, END still to be written.
  */
-export function getOne(conversation: Conversation, keyOffset: number, keyLength: number): boolean {
+export function getOne(
+  conversation: Conversation,
+  keyOffset: number,
+  keyLength: number,
+  hash: number,
+): boolean {
   const { thread } = conversation;
   const { cache, reply } = thread;
-  const item = cache.get(thread.input, keyOffset, keyLength);
+  const item = cache.get(thread.input, keyOffset, keyLength, hash);
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countGet(thread.input, keyOffset, keyLength, item !== NO_ITEM);
   }
@@ -121,6 +126,10 @@ export function getOne(conversation: Conversation, keyOffset: number, keyLength:
   return true;
 }
 
+/** What ended the collecting of a group of keys. */
+const Scanned = { GROUP: 0, INPUT: 1, LINE: 2, LONG_KEY: 3 } as const;
+type Scanned = typeof Scanned[keyof typeof Scanned];
+
 /**
  * The keys of a get, gets, gat or gats line, one after the other. Runs in place while it can; becomes a connection's task when
  * the line goes on in the next read, or a value does not fit.
@@ -132,6 +141,7 @@ export class KeysTask implements Task {
   #keyCount = 0;
   /** The last key may not be touched. */
   #locked = false;
+  #scanned: Scanned = Scanned.GROUP;
 
   /** For a `get` whose first key has been answered. */
   static afterFirstKey(): KeysTask {
@@ -157,46 +167,92 @@ export class KeysTask implements Task {
 
   /** Goes on from a blank, a key's start, or the line's end. */
   run(conversation: Conversation, start: number, end: number): number {
-    const { reply, input } = conversation.thread;
-    const { bytes } = input;
+    const { reply, cache } = conversation.thread;
+    const { lookahead } = cache;
     // What was written before is sent, or belongs to other requests.
     const replyStart = reply.length;
     let at = start;
     for (;;) {
-      while (at < end && bytes[at] === SPACE) at++;
-      if (reply.room < REPLY_ROOM_MIN) {
-        return this.#pause(conversation, ConversationState.MORE_OUTPUT, at);
+      at = this.#scan(conversation.thread, at, end);
+      lookahead.touch();
+      for (let index = 0; index < lookahead.count; index++) {
+        const keyOffset = lookahead.keyOffset(index);
+        if (reply.room < REPLY_ROOM_MIN) {
+          return this.#pause(conversation, ConversationState.MORE_OUTPUT, keyOffset);
+        }
+        this.#keyCount++;
+        const keyLength = lookahead.keyLength(index);
+        const done = this.#getKey(conversation, keyOffset, keyLength, lookahead.hash(index));
+        if (this.#locked) {
+          return this.#refuse(conversation, replyStart, keyOffset + keyLength, LOCKED);
+        }
+        if (!done) return keyOffset + keyLength;
       }
+      switch (this.#scanned) {
+        case Scanned.GROUP:
+          continue;
+        case Scanned.INPUT:
+          return this.#pause(conversation, ConversationState.NEEDS_INPUT, at);
+        case Scanned.LINE:
+          return this.#finish(conversation, at);
+        case Scanned.LONG_KEY:
+          return this.#refuse(conversation, replyStart, at, REFUSAL.BAD_FORMAT);
+      }
+    }
+  }
+
+  /**
+   * Collects the next keys. `#scanned` tells what has been met.
+   *
+   * @returns Behind the line, or in front of what comes next.
+   */
+  #scan(thread: ThreadContext, start: number, end: number): number {
+    const { input, cache } = thread;
+    const { lookahead } = cache;
+    const { bytes } = input;
+    lookahead.clear();
+    let at = start;
+    while (!lookahead.full) {
+      while (at < end && bytes[at] === SPACE) at++;
       let keyEnd = at;
       while (keyEnd < end && bytes[keyEnd] !== SPACE && bytes[keyEnd] !== LF) keyEnd++;
       let keyLength = keyEnd - at;
       const complete = keyEnd < end;
       if (!complete && keyLength <= KEY_LENGTH_MAX + 1) {
-        return this.#pause(conversation, ConversationState.NEEDS_INPUT, at);
+        this.#scanned = Scanned.INPUT;
+        return at;
       }
       const last = complete && bytes[keyEnd] === LF;
       if (last && keyLength > 0 && bytes[keyEnd - 1] === CR) keyLength--;
-      if (keyLength === 0) return this.#finish(conversation, keyEnd + 1);
       if (keyLength > KEY_LENGTH_MAX) {
-        return this.#refuse(conversation, replyStart, keyEnd, REFUSAL.BAD_FORMAT);
+        this.#scanned = Scanned.LONG_KEY;
+        return keyEnd;
       }
-      this.#keyCount++;
-      const done = this.#getKey(conversation, at, keyLength);
-      if (this.#locked) return this.#refuse(conversation, replyStart, keyEnd, LOCKED);
-      at += keyLength;
-      if (!done) return at;
+      if (keyLength > 0) lookahead.add(input, at, keyLength);
+      if (last) {
+        this.#scanned = Scanned.LINE;
+        return keyEnd + 1;
+      }
+      at = keyEnd;
     }
+    this.#scanned = Scanned.GROUP;
+    return at;
   }
 
   abandon(): void {}
 
   /** @returns False when the value goes on in another task. */
-  #getKey(conversation: Conversation, keyOffset: number, keyLength: number): boolean {
+  #getKey(
+    conversation: Conversation,
+    keyOffset: number,
+    keyLength: number,
+    hash: number,
+  ): boolean {
     const { thread } = conversation;
     const { cache, reply, input } = thread;
     const item = this.#touches
-      ? cache.getAndTouch(input, keyOffset, keyLength, this.#deadlineSec, conversation.owner)
-      : cache.get(input, keyOffset, keyLength);
+      ? cache.getAndTouch(input, keyOffset, keyLength, this.#deadlineSec, conversation.owner, hash)
+      : cache.get(input, keyOffset, keyLength, hash);
     if (item === LOCKED_ITEM) {
       this.#locked = true;
       return true;
