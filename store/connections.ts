@@ -172,6 +172,12 @@ export class ConnectionTable {
     this.#words[this.#row(this.#index(id)) + ACTIVITY] = activity;
   }
 
+  /** The peer's name, as `open` got it. */
+  peerOf(id: OwnerId): string {
+    const row = this.#row(this.#index(id));
+    return this.#readText(row * 4 + PEER_OFFSET, this.#words[row + PEER_LENGTH]!);
+  }
+
   /** Which worker serves the connection. */
   threadOf(id: OwnerId): number {
     return this.#words[this.#row(this.#index(id)) + KIND_AND_THREAD]! >>> 8;

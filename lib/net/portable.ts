@@ -35,7 +35,7 @@ export class PortableTransport implements Transport {
   readonly #connections = new Set<PortableConnection>();
   readonly #listeners: Deno.Listener[] = [];
   readonly #udp: UdpServer[] = [];
-  /** What to wait for at the end: accepting loops and connections. */
+  /** What to wait for at the end beside connections: loops that accept, refusals. */
   readonly #tasks = new Set<Promise<void>>();
   #accepting = true;
   #scarcityReported = false;
@@ -74,6 +74,7 @@ export class PortableTransport implements Transport {
     if (this.#life.phase === LifePhase.DRAINING) await this.#drain();
     for (const udp of this.#udp) udp.close();
     for (const connection of this.#connections) connection.close();
+    await this.#ended(DRAIN_MS_MAX);
     await Promise.all(this.#tasks);
     clearInterval(sweep);
   }
@@ -180,7 +181,8 @@ export class PortableTransport implements Transport {
     );
     this.#connections.add(connection);
     this.#reportConnection("connection_opened", peer);
-    this.#run(this.#serveConnection(connection, peer));
+    // One that fails otherwise than by its peer rejects, which takes the process down.
+    connection.serve(this.#connectionEnded);
   }
 
   /** Counts a connection and gives it a row. */
@@ -195,18 +197,22 @@ export class PortableTransport implements Transport {
     return id;
   }
 
-  async #serveConnection(connection: PortableConnection, peer: string): Promise<void> {
-    await connection.serve();
+  readonly #connectionEnded = (connection: PortableConnection): void => {
     this.#connections.delete(connection);
     const { cache, connections } = this.#thread;
+    const peer = this.#verbose ? connections.peerOf(connection.id) : "";
     cache.enter();
     connections.close(connection.id);
     cache.leave();
     this.#reportConnection("connection_closed", peer);
+  };
+
+  get #verbose(): boolean {
+    return this.#thread.tunables.get("verbosity") >= 2;
   }
 
   #reportConnection(event: string, message: string): void {
-    if (this.#thread.tunables.get("verbosity") < 2) return;
+    if (!this.#verbose) return;
     this.#context.report({
       level: "debug",
       event,

@@ -7,18 +7,25 @@ import { BufferPool } from "./buffer_pool.ts";
 
 // Hot path, as far as the runtime's sockets allow: a read and a write each cost promises of their own.
 
-/** What an idle connection reads into. It holds some fifty requests for single keys. */
-const SMALL_READ_BYTES = 2048;
-/** What a busy one reads into: the input region, less what may be left over from before. */
-const LARGE_READ_BYTES = INPUT_BYTES - PENDING_BYTES_MAX;
-/** A connection gives its large buffer back after this many reads in a row that a small one could have held. */
+/** What an idle connection reads into. It holds some fifteen requests for single keys. */
+const IDLE_READ_BYTES = 512;
+/** What one reads into that pipelines small requests. */
+const BUSY_READ_BYTES = 4096;
+/** What one reads into that brings large values: the input region, less what may be left over from before. */
+const BULK_READ_BYTES = INPUT_BYTES - PENDING_BYTES_MAX;
+const BULK_READ_BUFFERS_MAX = 128;
+/** A connection goes back to a smaller buffer after this many reads in a row that it could have held. */
 const SMALL_READS_BEFORE_SHRINKING = 16;
-const LARGE_READ_BUFFERS_MAX = 128;
 const SMALL_REPLY_BYTES = 16 * 1024;
 
 /** The buffers of one thread's connections. */
 export class ConnectionBuffers {
-  readonly reads: BufferPool = new BufferPool(LARGE_READ_BYTES, 16, LARGE_READ_BUFFERS_MAX);
+  /** By how much a connection has to read. */
+  readonly reads: readonly BufferPool[] = [
+    new BufferPool(IDLE_READ_BYTES, Infinity),
+    new BufferPool(BUSY_READ_BYTES, 256),
+    new BufferPool(BULK_READ_BYTES, 16, BULK_READ_BUFFERS_MAX),
+  ];
   readonly smallReplies: BufferPool = new BufferPool(SMALL_REPLY_BYTES, 64);
   readonly largeReplies: BufferPool = new BufferPool(REPLY_BYTES, 8);
 }
@@ -35,8 +42,9 @@ export class PortableConnection {
   readonly #thread: ThreadContext;
   readonly #conversation: Conversation;
   readonly #buffers: ConnectionBuffers;
-  #readBuffer: Uint8Array<ArrayBuffer> = new Uint8Array(SMALL_READ_BYTES);
-  #smallBuffer = this.#readBuffer;
+  #readBuffer: Uint8Array<ArrayBuffer>;
+  /** Which of the pools it is from. */
+  #readPool = 0;
   #smallReads = 0;
   /** What was received and not consumed. */
   #rest: Uint8Array | null = null;
@@ -59,6 +67,7 @@ export class PortableConnection {
     this.#thread = thread;
     this.#conversation = conversation;
     this.#buffers = buffers;
+    this.#readBuffer = buffers.reads[0]!.take()!;
   }
 
   /** Whether it waits for a command, and has since before `instantSec`. */
@@ -89,42 +98,43 @@ export class PortableConnection {
     if (this.#sendingSinceSec === 0) this.close();
   }
 
-  /** Serves to the end. Never rejects for what the peer does. */
-  async serve(): Promise<void> {
+  /**
+   * Serves to the end. Never rejects for what the peer does.
+   *
+   * @param ended Called when everything has been given back.
+   */
+  async serve(ended: (connection: PortableConnection) => void): Promise<void> {
     try {
-      await this.#serve();
-    } catch (error) {
-      if (!isConnectionError(error)) throw error;
-    } finally {
-      this.close();
-      this.#conversation.end();
-      if (this.#readBuffer !== this.#smallBuffer) this.#buffers.reads.give(this.#readBuffer);
-    }
-  }
-
-  async #serve(): Promise<void> {
-    const { input, reply, connections, memory } = this.#thread;
-    const conversation = this.#conversation;
-    while (!this.#closing) {
-      const received = await this.#socket.read(this.#readBuffer);
-      if (received === null) return;
-      connections.seen(this.id, memory.control[CONTROL.NOW_SEC]!);
-      let end = this.#presentRest();
-      const buffer = this.#readBuffer;
-      input.bytes.set(received === buffer.length ? buffer : buffer.subarray(0, received), end);
-      end += received;
-      this.#resizeReads(received);
-      for (;;) {
-        reply.reset();
-        const at = conversation.feed(0, end);
-        if (at < end) this.#rest = input.bytes.slice(at, end);
-        const { state } = conversation;
-        if (reply.length > 0) await this.#send(state);
-        if (state === ConversationState.CLOSING) return;
-        if (state === ConversationState.NEEDS_INPUT) break;
-        end = this.#presentRest();
+      const { input, reply, connections, memory } = this.#thread;
+      const conversation = this.#conversation;
+      serving: while (!this.#closing) {
+        const received = await this.#socket.read(this.#readBuffer);
+        if (received === null) break;
+        connections.seen(this.id, memory.control[CONTROL.NOW_SEC]!);
+        let end = this.#presentRest();
+        const buffer = this.#readBuffer;
+        input.bytes.set(received === buffer.length ? buffer : buffer.subarray(0, received), end);
+        end += received;
+        this.#resizeReads(received);
+        for (;;) {
+          reply.reset();
+          const at = conversation.feed(0, end);
+          if (at < end) this.#rest = input.bytes.slice(at, end);
+          const { state } = conversation;
+          if (reply.length > 0) await this.#send(state);
+          if (state === ConversationState.CLOSING) break serving;
+          if (state === ConversationState.NEEDS_INPUT) break;
+          end = this.#presentRest();
+        }
       }
+    } catch (error) {
+      // Anything else is a broken invariant, perhaps with the mutex held: nothing may be touched any more.
+      if (!isConnectionError(error)) throw error;
     }
+    this.close();
+    this.#conversation.end();
+    this.#buffers.reads[this.#readPool]!.give(this.#readBuffer);
+    ended(this);
   }
 
   /** Puts what was left over back to the start of the input. Returns where it ends. */
@@ -164,17 +174,27 @@ export class PortableConnection {
 
   /** Chooses the buffer of the next read by how much this one brought. */
   #resizeReads(received: number): void {
-    if (this.#readBuffer === this.#smallBuffer) {
-      if (received === SMALL_READ_BYTES) {
-        this.#readBuffer = this.#buffers.reads.take() ?? this.#smallBuffer;
-        this.#smallReads = 0;
-      }
-    } else if (received > SMALL_READ_BYTES) {
+    const { reads } = this.#buffers;
+    const pool = this.#readPool;
+    if (received === this.#readBuffer.length) {
+      this.#smallReads = 0;
+      if (pool + 1 < reads.length) this.#readFrom(pool + 1);
+    } else if (pool === 0 || received > reads[pool - 1]!.bufferBytes) {
       this.#smallReads = 0;
     } else if (++this.#smallReads >= SMALL_READS_BEFORE_SHRINKING) {
-      this.#buffers.reads.give(this.#readBuffer);
-      this.#readBuffer = this.#smallBuffer;
+      this.#smallReads = 0;
+      this.#readFrom(pool - 1);
     }
+  }
+
+  /** Changes to a buffer of another pool, if that has one. */
+  #readFrom(pool: number): void {
+    const { reads } = this.#buffers;
+    const buffer = reads[pool]!.take();
+    if (buffer === null) return;
+    reads[this.#readPool]!.give(this.#readBuffer);
+    this.#readBuffer = buffer;
+    this.#readPool = pool;
   }
 }
 
