@@ -76,4 +76,6 @@ export const OUTCOME_LINE: Record<Outcome, Uint8Array> = {
   [Outcome.TOO_MANY_LOCKS]: line("SERVER_ERROR too many locks"),
   // A connection that waits is answered when its waiting is over.
   [Outcome.WAITING]: new Uint8Array(),
+  // Shown by those who ask for leases.
+  [Outcome.LEASED]: REPLY.ERROR,
 };

@@ -41,6 +41,11 @@ export interface Settings {
   readonly dumpEnabled: boolean;
   /** False under `-W`. */
   readonly watchEnabled: boolean;
+  /** `-z`: client flags that mark a lease, and which of their bits count. Mask 0: no getss and deletess. */
+  readonly leaseFlag: number;
+  readonly leaseMask: number;
+  /** `--lease-time` */
+  readonly leaseTimeSec: number;
 }
 
 /** memcached's defaults, for tests and as a base. */
@@ -67,4 +72,7 @@ export const DEFAULT_SETTINGS: Settings = {
   flushEnabled: true,
   dumpEnabled: true,
   watchEnabled: true,
+  leaseFlag: 0,
+  leaseMask: 0,
+  leaseTimeSec: 10,
 };

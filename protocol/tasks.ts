@@ -1,5 +1,5 @@
 import { ByteRegion } from "../store/bytes.ts";
-import { type Change, StoreMode } from "../store/change.ts";
+import { Change } from "../store/change.ts";
 import { type ItemRef, NO_ITEM } from "../store/item.ts";
 import { COPY_BYTES_MAX } from "../store/limits.ts";
 import type { Outcome } from "../store/outcome.ts";
@@ -72,15 +72,7 @@ export class FillTask implements Task {
   /** Of these, bytes that `bytes_read` does not know of yet. */
   #uncounted = 0;
   // What commitReserved wants to know besides the item.
-  readonly #mode: StoreMode;
-  readonly #clientFlags: number;
-  readonly #deadlineSec: number;
-  readonly #compare: boolean;
-  readonly #compareLow: number;
-  readonly #compareHigh: number;
-  readonly #explicit: boolean;
-  readonly #explicitLow: number;
-  readonly #explicitHigh: number;
+  readonly #change: Change;
 
   /** @param change As `reserve` left it. */
   constructor(change: Change, crlf: boolean, reply: StoreReply) {
@@ -88,15 +80,8 @@ export class FillTask implements Task {
     this.#item = change.reserved;
     this.#length = change.valueLength;
     this.#crlf = crlf;
-    this.#mode = change.mode;
-    this.#clientFlags = change.clientFlags;
-    this.#deadlineSec = change.deadlineSec;
-    this.#compare = change.compare;
-    this.#compareLow = change.compareLow;
-    this.#compareHigh = change.compareHigh;
-    this.#explicit = change.explicit;
-    this.#explicitLow = change.explicitLow;
-    this.#explicitHigh = change.explicitHigh;
+    this.#change = new Change(change.input);
+    this.#change.askAs(change);
   }
 
   /** The item whose value is being received. */
@@ -152,17 +137,10 @@ export class FillTask implements Task {
 
   #commit(conversation: Conversation): void {
     const { cache, change } = conversation.thread;
-    change.mode = this.#mode;
-    change.clientFlags = this.#clientFlags;
-    change.deadlineSec = this.#deadlineSec;
-    change.compare = this.#compare;
-    change.compareLow = this.#compareLow;
-    change.compareHigh = this.#compareHigh;
-    change.explicit = this.#explicit;
-    change.explicitLow = this.#explicitLow;
-    change.explicitHigh = this.#explicitHigh;
+    change.askAs(this.#change);
     change.reserved = this.#item;
     this.#reply.stored(conversation, cache.commitReserved(change));
+    change.askNothingSpecial();
   }
 }
 

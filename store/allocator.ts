@@ -11,10 +11,10 @@ import type { Values } from "./values.ts";
 
 // Hot path: no allocation.
 
-/** Which optional words an item made by this change has. */
-export function optionalState(change: Change): number {
+/** What an item made by this change is marked with, and which optional words it has. */
+export function stateOf(change: Change): number {
   return (change.clientFlags !== 0 ? STATE.HAS_FLAGS : 0) |
-    (change.explicit ? STATE.EXPLICIT_ID : 0);
+    (change.explicit ? STATE.EXPLICIT_ID : 0) | change.marks;
 }
 
 /** Makes items, and room for them: from free chunks, from free pages, or by eviction. */
@@ -49,7 +49,7 @@ export class Allocator {
     change: Change,
   ): ItemRef {
     const { slabs } = this.links;
-    let state = optionalState(change) | keyLength;
+    let state = stateOf(change) | keyLength;
     const bytes = this.links.itemBytes(keyLength, valueLength, state);
     const chained = bytes > slabs.ordinaryBytesMax;
     if (chained) state |= STATE.CHAINED;

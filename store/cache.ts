@@ -3,10 +3,14 @@ import { type ByteRegion, copyBytes } from "./bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
 import { Eviction } from "./eviction.ts";
 import { Expiry } from "./expiry.ts";
+import { Finder } from "./finder.ts";
+import { Gate, isConditional, isExtending } from "./gate.ts";
 import { takeId } from "./ids.ts";
 import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "./item.ts";
 import { Links } from "./links.ts";
 import { Locks } from "./locks.ts";
+import { Leaseholding } from "./leaseholding.ts";
+import { type Leases, NO_LEASE } from "./leases.ts";
 import { Lookahead } from "./lookahead.ts";
 import { CONTROL, type Memory, PAGE_OWNER } from "./memory.ts";
 import { Mutex } from "./mutex.ts";
@@ -43,6 +47,9 @@ export class Cache {
   readonly #values: Values;
   readonly #allocator: Allocator;
   readonly #writer: Writer;
+  readonly #gate: Gate;
+  readonly #finder: Finder;
+  readonly #leaseholding: Leaseholding;
   /** For those who know the next keys before they look them up. */
   readonly lookahead: Lookahead;
   readonly #casEnabled: boolean;
@@ -69,6 +76,9 @@ export class Cache {
       this.#values,
       this.locks,
     );
+    this.#gate = new Gate(this.links, this.locks);
+    this.#finder = new Finder(this.links, this.#eviction, this.locks);
+    this.#leaseholding = new Leaseholding(this.links, this.#finder, this.#gate);
     this.#casEnabled = memory.options.casEnabled;
     this.#yrmcdsLocks = memory.options.yrmcdsLocks ?? false;
   }
@@ -104,13 +114,13 @@ export class Cache {
     hash = this.links.index.hash(input, keyOffset, keyLength),
   ): ItemRef {
     this.#counters[STAT.cmd_get]! += 1;
-    const item = this.#findForRead(input, keyOffset, keyLength, hash);
+    const item = this.#finder.forRead(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM) {
       this.#counters[STAT.get_misses]! += 1;
       return NO_ITEM;
     }
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.get_hits);
-    this.#noteHit(item);
+    this.#gate.noteHit(item);
     return item;
   }
 
@@ -129,22 +139,22 @@ export class Cache {
     hash = this.links.index.hash(input, keyOffset, keyLength),
   ): ItemRef {
     this.#counters[STAT.cmd_touch]! += 1;
-    const item = this.#findForRead(input, keyOffset, keyLength, hash);
+    const item = this.#finder.forRead(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM) {
       this.#counters[STAT.touch_misses]! += 1;
       return NO_ITEM;
     }
-    if (!this.#yrmcdsLocks && this.#gate(item, owner) !== Outcome.OK) return LOCKED_ITEM;
+    if (!this.#yrmcdsLocks && this.#gate.isLockedByOther(item, owner)) return LOCKED_ITEM;
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
-    this.#noteHit(item);
-    this.links.setDeadline(item, deadlineSec);
+    this.#gate.noteHit(item);
+    this.links.setDeadline(item, this.#gate.cutFor(input, keyOffset, keyLength, deadlineSec));
     return item;
   }
 
   /** The live item with this key; nothing is counted or noted. */
   peek(input: ByteRegion, keyOffset: number, keyLength: number): ItemRef {
     const hash = this.links.index.hash(input, keyOffset, keyLength);
-    return this.#findLive(input, keyOffset, keyLength, hash);
+    return this.#finder.live(input, keyOffset, keyLength, hash);
   }
 
   valueLength(item: ItemRef): number {
@@ -219,6 +229,29 @@ export class Cache {
     }
   }
 
+  // --- leases ------------------------------------------------------------------------------------
+
+  /** What the store knows of leases. */
+  get leases(): Leases {
+    return this.#gate.leases;
+  }
+
+  /** getss, lease-get: the value, or the right to fill it. See `Leaseholding.get`. */
+  getOrLease(change: Change): Outcome {
+    const item = this.get(change.input, change.keyOffset, change.keyLength);
+    return this.#leaseholding.get(change, item);
+  }
+
+  /** deletess: removes whatever there is and gives the key to the asker. See `Leaseholding.take`. */
+  removeAndLease(change: Change): Outcome {
+    return this.#leaseholding.take(change);
+  }
+
+  /** Whether the key, which has no live item, is held; then `change.idLow/High` and `remainSec` say more. Nothing is counted. */
+  findLease(change: Change): boolean {
+    return this.#leaseholding.find(change);
+  }
+
   // --- storing -----------------------------------------------------------------------------------
 
   /** Whether an item of this size may be stored at all (`-I`, counted as memcached counts it). */
@@ -244,17 +277,19 @@ export class Cache {
       return this.storeRefused(change, Outcome.TOO_LARGE);
     }
     const hash = this.links.index.hash(input, keyOffset, keyLength);
-    const old = this.#findLive(input, keyOffset, keyLength, hash);
-    const refusal = this.#refuse(change, old);
+    const old = this.#finder.live(input, keyOffset, keyLength, hash);
+    const refusal = this.#gate.admit(change, old, input, keyOffset, keyLength, hash);
     if (refusal !== Outcome.OK) {
       this.#writer.countRefused(change);
       return refusal;
     }
-    const { mode } = change;
-    if (mode === StoreMode.APPEND || mode === StoreMode.PREPEND) {
-      return this.#writer.extend(change, old, hash);
+    if (old !== NO_ITEM) {
+      if (isExtending(change)) return this.#writer.extend(change, old, hash);
+      if (this.#writer.overwrite(change, old)) {
+        this.#gate.settle(change, hash);
+        return Outcome.STORED;
+      }
     }
-    if (old !== NO_ITEM && this.#writer.overwrite(change, old)) return Outcome.STORED;
     const item = this.#allocator.item(
       input,
       keyOffset,
@@ -266,6 +301,7 @@ export class Cache {
     this.#values.write(item, 0, input, change.valueOffset, change.valueLength);
     this.#writer.countStore(change, item);
     this.#writer.replace(change, item, hash);
+    this.#gate.settle(change, hash);
     return Outcome.STORED;
   }
 
@@ -302,20 +338,26 @@ export class Cache {
     const segment = this.memory.segments[item >>> 27]!;
     const keyOffset = this.items.keyOffset(item);
     const hash = this.links.index.hashOf(item);
-    const old = this.#findLive(segment, keyOffset, this.items.keyLength(item), hash);
-    const refusal = this.#refuse(change, old);
+    const keyLength = this.items.keyLength(item);
+    change.valueLength = this.items.word(item, WORD.VALUE_LENGTH);
+    const old = this.#finder.live(segment, keyOffset, keyLength, hash);
+    const refusal = this.#gate.admit(change, old, segment, keyOffset, keyLength, hash);
     if (refusal !== Outcome.OK) {
       this.#writer.countReservedRefused(item);
       this.links.free(item);
       return refusal;
     }
-    if (change.mode === StoreMode.APPEND || change.mode === StoreMode.PREPEND) {
+    if (isExtending(change) && old !== NO_ITEM) {
       const outcome = this.#writer.joinInto(change, old, item, hash);
       this.links.free(item);
       return outcome;
     }
+    // Decided only now, at the gate.
+    this.items.setWord(item, WORD.DEADLINE_SEC, change.deadlineSec);
+    this.items.addState(item, change.marks);
     this.#writer.countStore(change, item);
     this.#writer.replace(change, item, hash);
+    this.#gate.settle(change, hash);
     return Outcome.STORED;
   }
 
@@ -326,20 +368,28 @@ export class Cache {
   }
 
   /**
-   * What happens to the old item when a store is refused for its size or for lack of memory: `set` removes it, since
-   * it is out of date; the others keep it. append and prepend answer NOT_STORED.
+   * What happens to what is there when a store is refused for its size or for lack of memory: `set` removes the old item, since
+   * it is out of date; the others keep it. append and prepend answer NOT_STORED. A lease is renewed, since the store may stand
+   * for an update of the database; its holder gives it back, so that others need not wait.
    */
   storeRefused(change: Change, outcome: Outcome): Outcome {
     const tooLarge = outcome === Outcome.TOO_LARGE;
     this.#counters[tooLarge ? STAT.store_too_large : STAT.store_no_memory]! += 1;
-    if (change.mode === StoreMode.APPEND || change.mode === StoreMode.PREPEND) {
-      return Outcome.NOT_STORED;
+    const { input, keyOffset, keyLength } = change;
+    const hash = this.links.index.hash(input, keyOffset, keyLength);
+    const lease = this.leases.find(input, keyOffset, keyLength, hash);
+    if (lease !== NO_LEASE && this.leases.isHeld(lease)) {
+      if (!isConditional(change)) this.#gate.renew(lease);
+      else if (this.leases.hasId(lease, change.compareLow, change.compareHigh)) {
+        this.leases.giveBack(lease, hash);
+      }
     }
-    if (change.mode === StoreMode.SET) {
-      const { input, keyOffset, keyLength } = change;
-      const hash = this.links.index.hash(input, keyOffset, keyLength);
-      const old = this.#findLive(input, keyOffset, keyLength, hash);
-      if (old !== NO_ITEM && this.#gate(old, change.owner) === Outcome.OK) this.#unlink(old, hash);
+    if (isExtending(change) && !change.refusalRemoves) return Outcome.NOT_STORED;
+    if (change.mode === StoreMode.SET || change.refusalRemoves) {
+      const old = this.#finder.live(input, keyOffset, keyLength, hash);
+      if (old !== NO_ITEM && !this.#gate.isLockedByOther(old, change.owner)) {
+        this.#finder.unlink(old, hash);
+      }
     }
     return outcome;
   }
@@ -350,15 +400,14 @@ export class Cache {
   remove(change: Change): Outcome {
     const { input, keyOffset, keyLength } = change;
     const hash = this.links.index.hash(input, keyOffset, keyLength);
-    const item = this.#findLive(input, keyOffset, keyLength, hash);
-    if (item === NO_ITEM) {
-      this.#counters[STAT.delete_misses]! += 1;
-      return Outcome.NOT_FOUND;
-    }
-    if (this.#gate(item, change.owner) !== Outcome.OK) return Outcome.LOCKED;
-    if (change.compare && !this.#hasId(item, change)) return Outcome.EXISTS;
+    const item = this.#finder.live(input, keyOffset, keyLength, hash);
+    const lease = this.leases.find(input, keyOffset, keyLength, hash);
+    if (item === NO_ITEM) return this.#leaseholding.remove(change, lease, hash);
+    if (this.#gate.isLockedByOther(item, change.owner)) return Outcome.LOCKED;
+    if (change.compare && !this.#gate.hasId(item, change)) return Outcome.EXISTS;
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.delete_hits);
-    this.#unlink(item, hash);
+    this.#finder.unlink(item, hash);
+    if (lease !== NO_LEASE) this.leases.forget(lease, hash);
     return Outcome.DELETED;
   }
 
@@ -366,15 +415,23 @@ export class Cache {
   touch(change: Change): Outcome {
     const { input, keyOffset, keyLength } = change;
     this.#counters[STAT.cmd_touch]! += 1;
-    const item = this.#findForRead(input, keyOffset, keyLength);
+    const item = this.#finder.forRead(
+      input,
+      keyOffset,
+      keyLength,
+      this.links.index.hash(input, keyOffset, keyLength),
+    );
     if (item === NO_ITEM) {
       this.#counters[STAT.touch_misses]! += 1;
       return Outcome.NOT_FOUND;
     }
-    if (!this.#yrmcdsLocks && this.#gate(item, change.owner) !== Outcome.OK) return Outcome.LOCKED;
+    if (!this.#yrmcdsLocks && this.#gate.isLockedByOther(item, change.owner)) {
+      return Outcome.LOCKED;
+    }
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
-    this.#noteHit(item);
-    this.links.setDeadline(item, change.deadlineSec);
+    this.#gate.noteHit(item);
+    const deadlineSec = this.#gate.cutFor(input, keyOffset, keyLength, change.deadlineSec);
+    this.links.setDeadline(item, deadlineSec);
     change.item = item;
     return Outcome.TOUCHED;
   }
@@ -382,25 +439,39 @@ export class Cache {
   /**
    * Increments or decrements a stored number by `change.deltaLow/High`; the new one is in `change.resultLow/High`.
    *
-   * @returns OK, NOT_FOUND, EXISTS, NOT_NUMERIC, NO_MEMORY or LOCKED.
+   * @returns OK, STORED (`change.vivify`: it was made), NOT_STORED, NOT_FOUND, EXISTS, NOT_NUMERIC, NO_MEMORY or LOCKED.
    */
   add(change: Change, increment: boolean): Outcome {
     const { input, keyOffset, keyLength } = change;
     const hash = this.links.index.hash(input, keyOffset, keyLength);
-    const item = this.#findLive(input, keyOffset, keyLength, hash);
+    const item = this.#finder.live(input, keyOffset, keyLength, hash);
     change.item = item;
-    if (item === NO_ITEM) {
-      this.#counters[increment ? STAT.incr_misses : STAT.decr_misses]! += 1;
-      return Outcome.NOT_FOUND;
-    }
-    if (this.#gate(item, change.owner) !== Outcome.OK) return Outcome.LOCKED;
-    if (change.compare && !this.#hasId(item, change)) return Outcome.EXISTS;
+    if (item === NO_ITEM) return this.#addToNothing(change, hash, increment);
+    if (this.#gate.isLockedByOther(item, change.owner)) return Outcome.LOCKED;
+    if (change.compare && !this.#gate.hasId(item, change)) return Outcome.EXISTS;
     const classId = this.links.slabs.classOf(item);
     const outcome = this.#writer.changeNumber(change, item, hash, increment);
     if (outcome !== Outcome.OK) return outcome;
-    this.#noteHit(change.item);
+    this.#gate.noteHit(change.item);
     this.memory.countClass(classId, increment ? CLASS_STAT.incr_hits : CLASS_STAT.decr_hits);
     return Outcome.OK;
+  }
+
+  /** Where there is no value: makes one if `change.vivify`, else renews a lease. */
+  #addToNothing(change: Change, hash: number, increment: boolean): Outcome {
+    const { input, keyOffset, keyLength } = change;
+    if (change.vivify) {
+      change.mode = StoreMode.ADD;
+      const refusal = this.#gate.admit(change, NO_ITEM, input, keyOffset, keyLength, hash);
+      if (refusal !== Outcome.OK) return refusal;
+      const outcome = this.#writer.makeNumber(change, hash);
+      if (outcome === Outcome.STORED) this.#gate.settle(change, hash);
+      return outcome;
+    }
+    const lease = this.leases.find(input, keyOffset, keyLength, hash);
+    if (lease !== NO_LEASE && this.leases.isHeld(lease)) this.#gate.renew(lease);
+    this.#counters[increment ? STAT.incr_misses : STAT.decr_misses]! += 1;
+    return Outcome.NOT_FOUND;
   }
 
   // --- locks -------------------------------------------------------------------------------------
@@ -425,7 +496,12 @@ export class Cache {
   lockAndGet(change: Change, touch: boolean): Outcome {
     const { input, keyOffset, keyLength } = change;
     change.item = NO_ITEM;
-    const item = this.#findForRead(input, keyOffset, keyLength);
+    const item = this.#finder.forRead(
+      input,
+      keyOffset,
+      keyLength,
+      this.links.index.hash(input, keyOffset, keyLength),
+    );
     if (item === NO_ITEM) {
       this.#counters[STAT.cmd_get]! += 1;
       this.#counters[STAT.get_misses]! += 1;
@@ -435,8 +511,11 @@ export class Cache {
     if (outcome !== Outcome.OK) return outcome;
     this.#counters[STAT.cmd_get]! += 1;
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.get_hits);
-    this.#noteHit(item);
-    if (touch) this.links.setDeadline(item, change.deadlineSec);
+    this.#gate.noteHit(item);
+    if (touch) {
+      const deadlineSec = this.#gate.cutFor(input, keyOffset, keyLength, change.deadlineSec);
+      this.links.setDeadline(item, deadlineSec);
+    }
     change.item = item;
     return Outcome.OK;
   }
@@ -504,88 +583,15 @@ export class Cache {
     if (used > control[CONTROL.MEMORY_LIMIT_PAGES]!) {
       return this.#mover.freePage(PAGE_OWNER.NOBODY);
     }
-    return this.#expiry.sweepSlice();
+    const leasesAreDue = this.leases.sweepSlice();
+    return this.#expiry.sweepSlice() || leasesAreDue;
   }
 
   // --- private -----------------------------------------------------------------------------------
 
-  /** The live item with this key, or NO_ITEM; a dead one is removed. */
-  #findLive(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
-    const item = this.links.index.find(input, keyOffset, keyLength, hash);
-    if (item === NO_ITEM || !this.links.isDead(item)) return item;
-    this.#eviction.reclaim(item);
-    return NO_ITEM;
-  }
-
-  /** As `#findLive`, counting what kind of death hid the item. */
-  #findForRead(
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    hash = this.links.index.hash(input, keyOffset, keyLength),
-  ): ItemRef {
-    const item = this.links.index.find(input, keyOffset, keyLength, hash);
-    if (item === NO_ITEM || !this.links.isDead(item)) return item;
-    this.#counters[this.links.isExpired(item) ? STAT.get_expired : STAT.get_flushed]! += 1;
-    this.#eviction.reclaim(item);
-    return NO_ITEM;
-  }
-
-  #noteHit(item: ItemRef): void {
-    const state = this.items.state(item);
-    const noted = Eviction.noteHit(state);
-    if (noted !== state) this.items.setWord(item, WORD.STATE, noted);
-    this.items.setWord(item, WORD.ACCESSED_SEC, this.#control[CONTROL.NOW_SEC]!);
-  }
-
-  /** Before storing: OK, or why not. In this order: lock, presence, id. */
-  #refuse(change: Change, old: ItemRef): Outcome {
-    const { mode } = change;
-    if (old === NO_ITEM) {
-      if (mode === StoreMode.CAS || change.compare) {
-        this.#counters[STAT.cas_misses]! += 1;
-        return Outcome.NOT_FOUND;
-      }
-      if (change.unlock) return Outcome.NOT_FOUND;
-      return mode === StoreMode.SET || mode === StoreMode.ADD ? Outcome.OK : Outcome.NOT_STORED;
-    }
-    if (change.unlock) {
-      if (!this.locks.isLockedBy(old, change.owner)) return Outcome.NOT_LOCKED;
-    } else if (this.#gate(old, change.owner) !== Outcome.OK) {
-      return Outcome.LOCKED;
-    }
-    if (mode === StoreMode.ADD) {
-      this.#noteHit(old);
-      return Outcome.NOT_STORED;
-    }
-    if (mode === StoreMode.CAS || change.compare) {
-      const classId = this.links.slabs.classOf(old);
-      if (!this.#hasId(old, change)) {
-        this.memory.countClass(classId, CLASS_STAT.cas_badval);
-        return Outcome.EXISTS;
-      }
-      this.memory.countClass(classId, CLASS_STAT.cas_hits);
-    }
-    return Outcome.OK;
-  }
-
-  /** The one gate before any change of a live item: OK, or LOCKED when another connection holds its lock. */
-  #gate(item: ItemRef, owner: number): Outcome {
-    if ((this.items.state(item) & STATE.LOCKED) === 0) return Outcome.OK;
-    if (this.locks.isLockedBy(item, owner)) return Outcome.OK;
-    this.#counters[STAT.lock_busy]! += 1;
-    return Outcome.LOCKED;
-  }
-
   /** A store that ends the lock is done. The item may have outlived its deadline, and then goes. */
   #unlockStored(change: Change): void {
     change.item = this.locks.release(this.locks.rowOf(change.item));
-  }
-
-  /** Takes an item away for good, its lock with it. */
-  #unlink(item: ItemRef, hash: number): void {
-    if (this.items.state(item) & STATE.LOCKED) this.locks.forget(item);
-    this.links.unlink(item, hash);
   }
 
   #wakeThreads(): void {
@@ -595,10 +601,5 @@ export class Cache {
       if (thread < 0) return;
       this.onReady(thread);
     }
-  }
-
-  #hasId(item: ItemRef, change: Change): boolean {
-    return this.#casEnabled && this.idLow(item) === change.compareLow &&
-      this.idHigh(item) === change.compareHigh;
   }
 }

@@ -10,8 +10,10 @@ export const StoreMode = {
   REPLACE: 2,
   APPEND: 3,
   PREPEND: 4,
-  /** Only when the item is there with the cas id to compare. */
+  /** Only when the item is there with the cas id to compare, or a lease with that id. */
   CAS: 5,
+  /** As CAS, but only for the holder of a lease, or of a stub. */
+  FILL: 6,
 } as const;
 
 export type StoreMode = typeof StoreMode[keyof typeof StoreMode];
@@ -33,7 +35,10 @@ export class Change {
   clientFlags = 0;
   /** On the store's clock, by `deadlineSec`; 0: never. */
   deadlineSec = 0;
-  /** Whether `compareLow/High` must equal the item's cas id (or a lease's). */
+  /**
+   * Whether `compareLow/High` must equal the item's cas id (or a lease's). Understood by every mode but ADD: append and
+   * prepend answer NOT_STORED when there is nothing to compare with, the others NOT_FOUND.
+   */
   compare = false;
   compareLow = 0;
   compareHigh = 0;
@@ -41,6 +46,16 @@ export class Change {
   explicit = false;
   explicitLow = 0;
   explicitHigh = 0;
+  /** Whether an id to compare that is older than the item's stores all the same, and marks the item stale (meta flag I). */
+  allowOlder = false;
+  /** STATE bits that the item gets: KEY_BINARY, STUB, WON. */
+  marks = 0;
+  /** Whether append, prepend and `add` make what is not there, `add` with the number `initialLow/High`. */
+  vivify = false;
+  initialLow = 0;
+  initialHigh = 0;
+  /** Whether the old item goes in every mode when the new one is too large or has no memory (meta); else only `set` removes it. */
+  refusalRemoves = false;
   /** By how much `add` changes the number. */
   deltaLow = 0;
   deltaHigh = 0;
@@ -56,7 +71,7 @@ export class Change {
 
   /** Result: the item as it is now, or NO_ITEM. Good until the next call that may store or evict. */
   item: ItemRef = NO_ITEM;
-  /** Result: the cas id the item has now. */
+  /** Result: the cas id the item has now, or the lease. */
   idLow = 0;
   idHigh = 0;
   /** Result of arithmetic; of `lock`: the fencing number. */
@@ -65,7 +80,37 @@ export class Change {
   /** Result of `lock` that waits. */
   waiter: WaiterRow = NO_WAITER;
 
+  /** Result: what is left of a lease, in whole seconds; 0: it was made now; -1: for ever (a stub). */
+  remainSec = 0;
+
   constructor(input: ByteRegion) {
     this.input = input;
+  }
+
+  /** Takes back what only few commands ask for. Whoever asks for it does this when it is done. */
+  askNothingSpecial(): void {
+    this.compare = false;
+    this.explicit = false;
+    this.allowOlder = false;
+    this.marks = 0;
+    this.vivify = false;
+    this.refusalRemoves = false;
+  }
+
+  /** Copies what another change asks for, all but the key and the value. */
+  askAs(other: Change): void {
+    this.mode = other.mode;
+    this.clientFlags = other.clientFlags;
+    this.deadlineSec = other.deadlineSec;
+    this.compare = other.compare;
+    this.compareLow = other.compareLow;
+    this.compareHigh = other.compareHigh;
+    this.explicit = other.explicit;
+    this.explicitLow = other.explicitLow;
+    this.explicitHigh = other.explicitHigh;
+    this.allowOlder = other.allowOlder;
+    this.marks = other.marks;
+    this.vivify = other.vivify;
+    this.refusalRemoves = other.refusalRemoves;
   }
 }

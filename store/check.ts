@@ -1,6 +1,7 @@
 import { assert } from "./assert.ts";
 import { checkLocks } from "./check_locks.ts";
 import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "./item.ts";
+import { checkLeases } from "./lease_check.ts";
 import { Links } from "./links.ts";
 import {
   CLASS,
@@ -45,6 +46,7 @@ class Check {
     this.#checkPages(linked);
     this.#checkRoomLists();
     this.#checkPool();
+    checkLeases(this.#links);
   }
 
   /** Every bucket's items: right bucket, linked once. Returns them. */

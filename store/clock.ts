@@ -13,6 +13,7 @@ const RELATIVE_SECONDS_MAX = 60 * 60 * 24 * 30;
  */
 export function writeClock(memory: Memory, milliseconds: number): void {
   memory.control[CONTROL.NOW_MS] = milliseconds | 0;
+  memory.control[CONTROL.NOW_MILLI] = Math.floor(milliseconds) % 1000;
   memory.control[CONTROL.NOW_SEC] = FIRST_SECOND + Math.floor(milliseconds / 1000);
 }
 

@@ -12,8 +12,8 @@ import { type Memory, SEGMENT_MASK, SEGMENT_SHIFT } from "./memory.ts";
  *   word 6  length of the value in bytes
  *   word 7  last access, in seconds of the store's clock
  *   word 8  key length (8 bits) and STATE bits
- *   then, each only if its STATE bit is set: client flags (1 word), explicit id (2), dirty-until (1), chain (2: first
- *   chunk, pin count); then the key and, right behind it, the value
+ *   then, each only if its STATE bit is set: client flags (1 word), explicit id (2), chain (2: first chunk, pin
+ *   count); then the key and, right behind it, the value
  *
  * 36 bytes beside key and value; with the hash slot (one a bucket, one bucket an item) 40. Example: key "foo", value
  * "hello", flags 0: words 0..8 in bytes 0..35, "foo" in 36..38, "hello" in 39..43; 44 bytes, so a chunk of 48.
@@ -62,28 +62,24 @@ export const STATE = {
   WON: 1 << 17,
   /** One connection's alone to change; in no queue, see locks.ts. */
   LOCKED: 1 << 18,
-  /** Must not live beyond its dirty-until word. */
-  DIRTY: 1 << 19,
   /** Carries a cas id that a client chose (meta flag E). */
   EXPLICIT_ID: 1 << 20,
   /** Being filled by a connection: in no index and no queue. */
   RESERVED: 1 << 21,
   /** A chunk of a chain. */
   CONTINUATION: 1 << 22,
-  /** Not a value but the right to fill one. */
-  LEASE: 1 << 23,
   /** Meta: made empty by a miss that was told to fill it. */
   STUB: 1 << 24,
 } as const;
 
 /** State bits that add words between header and key. */
-export const OPTIONAL_WORDS = STATE.HAS_FLAGS | STATE.CHAINED | STATE.DIRTY | STATE.EXPLICIT_ID;
+export const OPTIONAL_WORDS = STATE.HAS_FLAGS | STATE.CHAINED | STATE.EXPLICIT_ID;
 
 /** Bytes between the header and the key. */
 export function optionalBytes(state: number): number {
   if ((state & OPTIONAL_WORDS) === 0) return 0;
   return (state & STATE.HAS_FLAGS ? 4 : 0) + (state & STATE.EXPLICIT_ID ? 8 : 0) +
-    (state & STATE.DIRTY ? 4 : 0) + (state & STATE.CHAINED ? 8 : 0);
+    (state & STATE.CHAINED ? 8 : 0);
 }
 
 /** Access to the words and bytes of items. Small enough to be inlined everywhere. */
@@ -156,13 +152,8 @@ export class Items {
     return 9 + (this.word(item, WORD.STATE) & STATE.HAS_FLAGS ? 1 : 0);
   }
 
-  /** Word with the instant that a dirty item must not outlive. */
-  dirtyWord(item: ItemRef): number {
-    return this.explicitIdWord(item) + (this.word(item, WORD.STATE) & STATE.EXPLICIT_ID ? 2 : 0);
-  }
-
   /** Word with the first chunk of a chain; the next word counts the pins. */
   chainWord(item: ItemRef): number {
-    return this.dirtyWord(item) + (this.word(item, WORD.STATE) & STATE.DIRTY ? 1 : 0);
+    return this.explicitIdWord(item) + (this.word(item, WORD.STATE) & STATE.EXPLICIT_ID ? 2 : 0);
   }
 }

@@ -62,6 +62,13 @@ export interface StoreOptions {
   chunkSizeMin: number;
   /** `-o slab_layout`. */
   slabLayout: "leased" | "memcached";
+  /** `--lease-entries`: how many leases there can be at once; their table is taken out of `memoryLimitBytes`. 0: none. */
+  leaseEntries: number;
+  /** `-z`: stored values whose flags look like this, under the mask, are counted as a clash. Mask 0: no leases in text. */
+  leaseFlag: number;
+  leaseMask: number;
+  /** `--strict`: keys that only the holder of a lease may fill, by prefix. `[""]`: all keys; `[]`: none. */
+  strictPrefixes: readonly string[];
   /** `-c`: rows of the connection table. */
   connectionsMax: number;
   threads: number;

@@ -1,5 +1,6 @@
 import { ByteRegion } from "./bytes.ts";
 import { assert } from "./assert.ts";
+import { leaseBucketCount, leaseTableBytes } from "./lease_table.ts";
 import { FIRST_SECOND, MEMORY_LIMIT_MIB_MAX, MIB, type StoreOptions } from "./limits.ts";
 import { CLASS_STATS, STORE_STATS } from "./stats.ts";
 import { highHalf, lowHalf } from "./u64.ts";
@@ -11,6 +12,7 @@ import { lockBytesNeeded, waiterBytesNeeded } from "./lock_layout.ts";
  *
  *   control   one SharedArrayBuffer: the words below, counters, class rows, the directory of the hash index, and a row
  *             for every page
+ *   leases    one SharedArrayBuffer, see leases.ts
  *   segments  SharedArrayBuffers of at most 1 GiB, divided into pages. More than 2^31 bytes in one array would make
  *             V8 leave 32-bit arithmetic (measured: 5.5 times slower).
  *
@@ -21,6 +23,7 @@ const WORDS = [
   "MUTEX",
   "NOW_SEC", // the store's clock, see clock.ts
   "NOW_MS",
+  "NOW_MILLI", // 0..999, within NOW_SEC
   "STARTED_UNIX_SEC",
   "ID_LOW", // the last id handed out
   "ID_HIGH",
@@ -41,6 +44,14 @@ const WORDS = [
   "ITEM_COUNT", // items in the index
   "RANDOM", // state of the generator that picks pages
   "SWEEP_PAGE", // where maintenance goes on
+  "LEASE_RECORDS", // see leases.ts
+  "LEASE_CURR", // of these held
+  "LEASE_FREE", // head of the list of slots given back
+  "LEASE_FREE_SLOTS", // slots nobody has: given back and never used
+  "LEASE_LAST_USED", // slots behind it were never handed out
+  "LEASE_OLDEST",
+  "LEASE_NEWEST",
+  "LEASE_SWEEP", // where maintenance goes on
   "DISTURBED", // counts evictions, moves and sweeps: refs read before are void
   "STOP", // 1: stop serving, 2: at once
 ] as const;
@@ -110,6 +121,8 @@ export interface SharedMemory {
   readonly connections: SharedArrayBuffer;
   readonly locks: SharedArrayBuffer;
   readonly lockWaiters: SharedArrayBuffer;
+  /** Buckets and slots of the lease table. */
+  readonly leases: SharedArrayBuffer;
 }
 
 interface ControlLayout {
@@ -155,7 +168,10 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
   const pageBytes = 1 << PAGE_SHIFT[options.slabLayout];
   // The tables come out of the limit too: first guess the pages, then give up as many as the tables need.
   const guess = Math.floor(memoryLimitBytes / pageBytes);
-  const pageCount = Math.floor((memoryLimitBytes - layoutControl(guess).bytes) / pageBytes);
+  const leaseBytes = leaseTableBytes(options.leaseEntries);
+  const pageCount = Math.floor(
+    (memoryLimitBytes - layoutControl(guess).bytes - leaseBytes) / pageBytes,
+  );
   if (pageCount < 4) {
     throw new RangeError(
       `Cannot make a store of ${memoryLimitBytes} bytes: pages of ${pageBytes} bytes need at least ${
@@ -173,6 +189,7 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
   words[CONTROL.NOW_SEC] = FIRST_SECOND;
   words[CONTROL.ID_LOW] = lowHalf(options.firstId - 1);
   words[CONTROL.ID_HIGH] = highHalf(options.firstId - 1);
+  words[CONTROL.LEASE_FREE_SLOTS] = options.leaseEntries;
   words[CONTROL.RANDOM] = options.hashSeed | 1;
   const segments: SharedArrayBuffer[] = [];
   for (let left = pageCount * pageBytes; left > 0; left -= SEGMENT_BYTES) {
@@ -181,7 +198,8 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
   const connections = new SharedArrayBuffer(ConnectionTable.bytesNeeded(options.connectionsMax));
   const locks = new SharedArrayBuffer(lockBytesNeeded(options));
   const lockWaiters = new SharedArrayBuffer(waiterBytesNeeded(options));
-  return { options, control, segments, connections, locks, lockWaiters };
+  const leases = new SharedArrayBuffer(leaseBytes);
+  return { options, control, segments, connections, locks, lockWaiters, leases };
 }
 
 /** One thread's views of the shared memory. */
@@ -204,6 +222,11 @@ export class Memory {
   readonly segments: ByteRegion[];
   /** The segments as 32-bit words. */
   readonly words: Int32Array[];
+  /** Heads of the lease table's hash buckets. */
+  readonly leaseBuckets: Int32Array;
+  /** The lease table's slots, as words and as bytes. */
+  readonly leaseWords: Int32Array;
+  readonly leaseSlots: ByteRegion;
   readonly pageShift: number;
   readonly pageBytes: number;
   /** From an item reference to its page. */
@@ -228,6 +251,10 @@ export class Memory {
     this.pages = new Int32Array(control, layout.pages, pageCount * PAGE.WORDS);
     this.segments = shared.segments.map((segment) => new ByteRegion(segment));
     this.words = shared.segments.map((segment) => new Int32Array(segment));
+    const buckets = leaseBucketCount(shared.options.leaseEntries);
+    this.leaseBuckets = new Int32Array(shared.leases, 0, buckets);
+    this.leaseWords = new Int32Array(shared.leases, buckets * 4);
+    this.leaseSlots = new ByteRegion(shared.leases, buckets * 4);
     this.pageShift = PAGE_SHIFT[shared.options.slabLayout];
     this.pageBytes = 1 << this.pageShift;
     this.refPageShift = this.pageShift - 3;

@@ -20,6 +20,8 @@ export const Outcome = {
   TOO_MANY_LOCKS: 12,
   /** The connection waits for the lock: `change.waiter`. */
   WAITING: 13,
+  /** No value, but a lease: `change.idLow/High` and `remainSec`. */
+  LEASED: 14,
 } as const;
 
 export type Outcome = typeof Outcome[keyof typeof Outcome];

@@ -47,6 +47,19 @@ export const STORE_STATS = [
   ["lock_waits",          "waits", "connections that began to wait for a lock"],
   ["lock_wait_timeouts",  "waits", "ended without the lock: its time was over"],
   ["lock_wait_ms",        "milliseconds", "spent waiting for locks, by waits that are over"],
+  ["lease_cnt",           "leases", "made or renewed"],
+  ["lease_rewrite",       "commands", "updates other than cas that met a lease"],
+  ["lease_getss",         "leases", "made by a miss of getss or lease-get"],
+  ["lease_deletess",      "leases", "made by deletess, or renewed by delete"],
+  ["lease_hit",           "commands", "cas on a lease with the right id"],
+  ["lease_badval",        "commands", "cas on a lease with another id"],
+  ["lease_set",           "items", "stored on a lease without its id"],
+  ["lease_expired",       "leases", "ended by their deadline, not filled"],
+  ["lease_dropped",       "leases", "dropped for newer ones: the table was full"],
+  ["lease_flag_clash",    "items", "stored with client flags that look like a lease's"],
+  ["lease_wait_hint",     "keys",  "asked for with getss or lease-get, and held by another"],
+  ["dirty_cut",           "items", "given an earlier expiry time, because the key is dirty"],
+  ["strict_refused",      "commands", "stores without a lease refused under --strict"],
   ["mutex_waits",         "times", "the mutex was held by another thread"],
 ] as const satisfies readonly StatRow[];
 
@@ -73,6 +86,9 @@ export const CLASS_STATS = [
   ["pages_out",           "pages", "given to other classes"],
   ["promoted",            "items", "moved from the small queue to the main one"],
   ["ghost_hits",          "items", "stored again soon after their eviction"],
+  ["lease_hits",          "items", "cas on a lease with the right id"],
+  ["lease_badval",        "items", "cas on a lease with another id"],
+  ["lease_set",           "items", "stored on a lease without its id"],
 ] as const satisfies readonly StatRow[];
 
 type IndexOf<Rows extends readonly StatRow[]> = { readonly [Name in Rows[number][0]]: number };

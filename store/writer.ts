@@ -1,4 +1,4 @@
-import { type Allocator, optionalState } from "./allocator.ts";
+import { type Allocator, stateOf } from "./allocator.ts";
 import { Decimal } from "./arithmetic.ts";
 import { ByteRegion } from "./bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
@@ -65,7 +65,7 @@ export class Writer {
   /** Counts a store that came to nothing because of what is, or is not, there: it has been tried. */
   countRefused(change: Change): void {
     const { slabs } = this.links;
-    const bytes = this.links.itemBytes(change.keyLength, change.valueLength, optionalState(change));
+    const bytes = this.links.itemBytes(change.keyLength, change.valueLength, stateOf(change));
     this.#countTried(bytes > slabs.ordinaryBytesMax ? slabs.largeClass : slabs.classFor(bytes));
   }
 
@@ -103,9 +103,9 @@ export class Writer {
   overwrite(change: Change, old: ItemRef): boolean {
     const { slabs } = this.links;
     const state = this.items.state(old);
-    const optional = optionalState(change);
-    const wanted = STATE.HAS_FLAGS | STATE.EXPLICIT_ID | STATE.DIRTY | STATE.CHAINED;
-    if ((state & wanted) !== optional) return false;
+    const marked = stateOf(change);
+    const words = STATE.HAS_FLAGS | STATE.EXPLICIT_ID | STATE.CHAINED;
+    if ((state & words) !== (marked & words)) return false;
     const bytes = this.links.itemBytes(change.keyLength, change.valueLength, state);
     if (bytes > slabs.ordinaryBytesMax) return false;
     const classId = slabs.classOf(old);
@@ -113,7 +113,7 @@ export class Writer {
     this.memory.addRequestedBytes(classId, bytes - this.links.bytesOf(old));
     this.items.setWord(old, WORD.VALUE_LENGTH, change.valueLength);
     const keep = STATE.MAIN | STATE.LINKED | STATE.LOCKED | FREQUENCY_MASK | 0xff;
-    this.items.setWord(old, WORD.STATE, (state & keep) | optional);
+    this.items.setWord(old, WORD.STATE, (state & keep) | marked);
     if (change.clientFlags !== 0) this.items.setWord(old, 9, change.clientFlags);
     this.#values.write(old, 0, change.input, change.valueOffset, change.valueLength);
     this.links.setDeadline(old, change.deadlineSec);
@@ -230,8 +230,8 @@ export class Writer {
   #appendInPlace(change: Change, old: ItemRef): boolean {
     const { slabs } = this.links;
     const state = this.items.state(old);
-    const optional = STATE.CHAINED | STATE.EXPLICIT_ID | STATE.DIRTY;
-    if (change.explicit || (state & optional) !== 0) return false;
+    const words = STATE.CHAINED | STATE.EXPLICIT_ID;
+    if (change.explicit || (state & words) !== 0) return false;
     const oldLength = this.items.word(old, WORD.VALUE_LENGTH);
     const length = oldLength + change.valueLength;
     const bytes = this.links.itemBytes(change.keyLength, length, state);
@@ -241,7 +241,7 @@ export class Writer {
     this.#values.write(old, oldLength, change.input, change.valueOffset, change.valueLength);
     this.memory.addRequestedBytes(classId, change.valueLength);
     this.items.setWord(old, WORD.VALUE_LENGTH, length);
-    this.items.dropState(old, STATE.FETCHED | STATE.STALE | STATE.WON);
+    this.items.dropState(old, STATE.FETCHED | STATE.STALE | STATE.WON | STATE.STUB);
     this.giveId(change, old);
     this.countStore(change, old);
     this.#counters[STAT.total_items]! += 1;
@@ -258,7 +258,8 @@ export class Writer {
     const { items } = this;
     const length = items.word(item, WORD.VALUE_LENGTH);
     const decimal = this.#decimal;
-    if (items.state(item) & STATE.CHAINED) return Outcome.NOT_NUMERIC;
+    const state = items.state(item);
+    if (state & STATE.CHAINED) return Outcome.NOT_NUMERIC;
     const { keyLength } = change;
     const valueOffset = items.keyOffset(item) + keyLength;
     if (!decimal.parse(this.memory.segments[item >>> 27]!, valueOffset, length)) {
@@ -266,7 +267,8 @@ export class Writer {
     }
     decimal.change(change.deltaLow, change.deltaHigh, increment);
     const digits = decimal.format();
-    if (digits > length && !this.#growNumber(change, item, hash, digits)) {
+    const isNarrow = digits > length || (change.explicit && (state & STATE.EXPLICIT_ID) === 0);
+    if (isNarrow && !this.#growNumber(change, item, hash, Math.max(digits, length))) {
       return Outcome.NO_MEMORY;
     }
     const target = change.item;
@@ -279,6 +281,22 @@ export class Writer {
     change.resultLow = decimal.low;
     change.resultHigh = decimal.high;
     return Outcome.OK;
+  }
+
+  /** Stores `change.initialLow/High` as a new item. @returns STORED or NO_MEMORY. */
+  makeNumber(change: Change, hash: number): Outcome {
+    const { input, keyOffset, keyLength } = change;
+    const decimal = this.#decimal;
+    decimal.low = change.initialLow;
+    decimal.high = change.initialHigh;
+    const digits = decimal.format();
+    const item = this.#allocator.item(input, keyOffset, keyLength, digits, change);
+    if (item === NO_ITEM) return Outcome.NO_MEMORY;
+    this.#values.write(item, 0, this.#digits, 0, digits);
+    this.replace(change, item, hash);
+    change.resultLow = decimal.low;
+    change.resultHigh = decimal.high;
+    return Outcome.STORED;
   }
 
   /** Makes room for a number that became longer. False when there is no memory. */

@@ -4,6 +4,7 @@ import {
   ITEM_SIZE_MAX_MOST,
   MEMORY_LIMIT_MIB_MAX,
 } from "../../store/limits.ts";
+import { LEASE_ENTRIES_MOST } from "../../store/lease_table.ts";
 import { MIB } from "../../store/limits.ts";
 
 /**
@@ -83,6 +84,11 @@ export const OPTIONS = [
   ["disable-watch",          "W", "switch", "",                     NONE, NONE,                  "",        "idle",   "has no watch"],
   ["enable-shutdown",        "A", "switch", "",                     NONE, NONE,                  "",        "works",  "allow the shutdown command"],
   ["stats-delimiter",        "D", "text",   "character",            NONE, NONE,                  "",        "works",  "count gets and sets by key prefix, which ends at this character (':')"],
+  ["lease-flag",             "z", "text",   "flag[:mask]",          NONE, NONE,                  "",        "works",  "turn getss and deletess on; client flags, in hexadecimal, that mark a lease (mask ffff)"],
+  ["lease-time",             "",  "whole",  "seconds",                 1, 2_592_000,             "10",      "works",  "how long a lease is held, when a client does not say"],
+  ["lease-entries",          "",  "whole",  "leases",                  0, LEASE_ENTRIES_MOST,    "100000",  "works",  "leases at the same time, 64 bytes each; not given: at most what 1/64 of the memory holds"],
+  ["strict",                 "",  "list",   "prefix",               NONE, NONE,                  "",        "works",  "keys that only the holder of a lease may fill, by prefix; '*': all keys"],
+  ["cas-start",              "",  "whole",  "id",                      2, 2 ** 52,               "",        "works",  "first cas id, for tests; not given: from the clock, so that no id ever comes twice"],
   ["io",                     "",  "choice", "auto|portable|native", NONE, NONE,                  "auto",    "works",  "native: system calls of Linux through FFI; auto: native where it can be had"],
   ["pidfile",                "P", "text",   "path",                 NONE, NONE,                  "",        "works",  "write the process id into this file while running"],
   ["extended",               "o", "list",   "name[=value]",         NONE, NONE,                  "",        "works",  "further options, below; several between commas or by repeating"],

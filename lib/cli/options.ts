@@ -2,6 +2,7 @@ import type { Settings } from "../../protocol/settings.ts";
 import { type TunableName, TUNABLES } from "../../protocol/tunables.ts";
 import { firstIdAt } from "../../store/ids.ts";
 import { KEY_LENGTH_MAX, type StoreOptions } from "../../store/limits.ts";
+import { leaseEntries, type LeaseFlag, NO_LEASE_FLAG, readLeaseFlag } from "./lease_options.ts";
 import type { Listen, TransportOptions, WireProtocol } from "../net/transport.ts";
 import type { LogFormat } from "../log.ts";
 import type { ParsedArguments } from "./argv.ts";
@@ -55,10 +56,11 @@ export function toServerOptions(
   const maxconnsFast = extended.maxconns_fast;
   const idleTimeoutSec = extended.idle_timeout;
   const wireProtocol = values.protocol as WireProtocol;
+  const leaseFlag = toLeaseFlag(parsed, errors);
   return {
     listens,
     io: values.io as IoChoice,
-    store: toStoreOptions(parsed, facts, errors),
+    store: toStoreOptions(parsed, leaseFlag, facts, errors),
     transport: {
       threads,
       backlog: values["listen-backlog"],
@@ -89,6 +91,9 @@ export function toServerOptions(
       flushEnabled: !values["disable-flush-all"],
       dumpEnabled: !values["disable-dumping"],
       watchEnabled: !values["disable-watch"],
+      leaseFlag: leaseFlag.flag,
+      leaseMask: leaseFlag.mask,
+      leaseTimeSec: values["lease-time"],
     },
     tunables: toTunables(parsed),
     pidFile: values.pidfile,
@@ -146,6 +151,7 @@ const MEMCACHED_GROWTH_FACTOR = 1.25;
 
 function toStoreOptions(
   parsed: ParsedArguments,
+  leaseFlag: LeaseFlag,
   facts: ProcessFacts,
   errors: string[],
 ): StoreOptions {
@@ -182,9 +188,43 @@ function toStoreOptions(
     connectionsMax: values["conn-limit"],
     threads: values.threads,
     startedUnixSec: Math.floor(facts.unixMs / 1000),
-    firstId: firstIdAt(facts.unixMs, facts.random[0]),
+    firstId: given.has("cas-start")
+      ? values["cas-start"]
+      : firstIdAt(facts.unixMs, facts.random[0]),
     hashSeed: (facts.random[1] * 2 ** 32) | 0,
+    leaseEntries: toLeaseEntries(parsed, errors),
+    leaseFlag: leaseFlag.flag,
+    leaseMask: leaseFlag.mask,
+    strictPrefixes: values.strict.map((prefix) => prefix === "*" ? "" : prefix),
   };
+}
+
+function toLeaseFlag({ values, given }: ParsedArguments, errors: string[]): LeaseFlag {
+  if (!given.has("lease-flag")) return NO_LEASE_FLAG;
+  if (values["disable-cas"]) {
+    errors.push("-z (--lease-flag) and -C (--disable-cas): leases are cas ids, choose one of both");
+  }
+  if (given.has("lease-entries") && values["lease-entries"] === 0) {
+    errors.push("-z (--lease-flag) and --lease-entries 0: there would be no leases");
+  }
+  try {
+    return readLeaseFlag(values["lease-flag"]);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    errors.push(`-z (--lease-flag) ${JSON.stringify(values["lease-flag"])}: ${error.message}`);
+    return NO_LEASE_FLAG;
+  }
+}
+
+function toLeaseEntries({ values, given }: ParsedArguments, errors: string[]): number {
+  const wanted = values["lease-entries"];
+  try {
+    return leaseEntries(wanted, given.has("lease-entries"), values["memory-limit"]);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    errors.push(`--lease-entries ${wanted}: ${error.message}`);
+    return 0;
+  }
 }
 
 /** What `-o` says about settings that do nothing here, so that `stats settings` repeats it. */

@@ -3,6 +3,7 @@ import type { Settings } from "../../protocol/settings.ts";
 import { type SharedState, ThreadContext } from "../../protocol/thread_context.ts";
 import type { OwnerId } from "../../store/connections.ts";
 import { Cache } from "../../store/cache.ts";
+import { LEASE_ENTRIES_LEAST } from "../../store/lease_table.ts";
 import { MIB } from "../../store/limits.ts";
 import { createSharedMemory, Memory } from "../../store/memory.ts";
 
@@ -26,6 +27,8 @@ export function warmUp(shared: SharedState, settings: Settings): void {
     slabLayout: "leased",
     itemSizeMaxBytes: SCRATCH_BYTES / 2,
     connectionsMax: 2,
+    leaseEntries: LEASE_ENTRIES_LEAST,
+    strictPrefixes: [],
   });
   Cache.format(new Memory(memory));
   const thread = new ThreadContext(

@@ -2,11 +2,11 @@ import { ByteRegion } from "../../store/bytes.ts";
 import { Cache } from "../../store/cache.ts";
 import { Change, type StoreMode } from "../../store/change.ts";
 import { checkStore } from "../../store/check.ts";
-import { writeClock } from "../../store/clock.ts";
+import { deadlineSec, writeClock } from "../../store/clock.ts";
 import { type ItemRef, NO_ITEM } from "../../store/item.ts";
 import { MIB, type StoreOptions } from "../../store/limits.ts";
 import { createSharedMemory, Memory } from "../../store/memory.ts";
-import type { Outcome } from "../../store/outcome.ts";
+import { Outcome } from "../../store/outcome.ts";
 import { u64ToNumber } from "../../store/u64.ts";
 
 /** Store options as the server's defaults make them, but reproducible. */
@@ -24,6 +24,10 @@ export function storeOptions(changed: Partial<StoreOptions> = {}): StoreOptions 
     startedUnixSec: 1_700_000_000,
     firstId: 1000,
     hashSeed: 12345,
+    leaseEntries: 1000,
+    leaseFlag: 0,
+    leaseMask: 0,
+    strictPrefixes: [],
     ...changed,
   };
 }
@@ -115,6 +119,25 @@ export class TestStore {
   unlock(key: string, owner: number): Outcome {
     this.#prepare(key, { owner });
     return this.cache.unlock(this.change);
+  }
+
+  /** getss: `hit`, or the lease's id and what is left of it. */
+  getss(key: string, seconds: number): "hit" | "none" | { id: number; remain: number } {
+    this.#prepare(key, { deadlineSec: deadlineSec(this.memory, seconds) });
+    const outcome = this.cache.getOrLease(this.change);
+    if (outcome === Outcome.OK) return "hit";
+    if (outcome === Outcome.NO_MEMORY) return "none";
+    return { id: this.changedId(), remain: this.change.remainSec };
+  }
+
+  deletess(key: string, seconds: number, fields: Partial<Change> = {}): Outcome {
+    this.#prepare(key, { deadlineSec: deadlineSec(this.memory, seconds), ...fields });
+    return this.cache.removeAndLease(this.change);
+  }
+
+  /** The id that the last operation gave. */
+  changedId(): number {
+    return u64ToNumber(this.change.idLow, this.change.idHigh);
   }
 
   item(key: string): ItemRef {

@@ -126,6 +126,9 @@ Deno.test("readCommand() tells the protocols what stats settings shows", () => {
     flushEnabled: false,
     dumpEnabled: false,
     watchEnabled: false,
+    leaseFlag: 0,
+    leaseMask: 0,
+    leaseTimeSec: 10,
   });
   assertEquals(tunables, [
     ["slab_automove_ratio", 0.5],

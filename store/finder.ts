@@ -1,0 +1,46 @@
+import type { ByteRegion } from "./bytes.ts";
+import type { Eviction } from "./eviction.ts";
+import { type ItemRef, NO_ITEM, STATE } from "./item.ts";
+import type { Links } from "./links.ts";
+import type { Locks } from "./locks.ts";
+import { STAT } from "./stats.ts";
+
+// Hot path: no allocation.
+
+/** Finds live items, and removes dead ones that it meets. */
+export class Finder {
+  readonly #links: Links;
+  readonly #eviction: Eviction;
+  readonly #locks: Locks;
+  readonly #counters: Float64Array;
+
+  constructor(links: Links, eviction: Eviction, locks: Locks) {
+    this.#links = links;
+    this.#eviction = eviction;
+    this.#locks = locks;
+    this.#counters = links.memory.counters;
+  }
+
+  /** The live item with this key, or NO_ITEM; a dead one is removed. */
+  live(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
+    const item = this.#links.index.find(input, keyOffset, keyLength, hash);
+    if (item === NO_ITEM || !this.#links.isDead(item)) return item;
+    this.#eviction.reclaim(item);
+    return NO_ITEM;
+  }
+
+  /** As `live`, counting what kind of death hid the item. */
+  forRead(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
+    const item = this.#links.index.find(input, keyOffset, keyLength, hash);
+    if (item === NO_ITEM || !this.#links.isDead(item)) return item;
+    this.#counters[this.#links.isExpired(item) ? STAT.get_expired : STAT.get_flushed]! += 1;
+    this.#eviction.reclaim(item);
+    return NO_ITEM;
+  }
+
+  /** Takes an item away for good, its lock with it. */
+  unlink(item: ItemRef, hash: number): void {
+    if (this.#links.items.state(item) & STATE.LOCKED) this.#locks.forget(item);
+    this.#links.unlink(item, hash);
+  }
+}

@@ -1,0 +1,276 @@
+import type { ByteRegion } from "./bytes.ts";
+import { type Change, StoreMode } from "./change.ts";
+import { Eviction } from "./eviction.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
+import { type LeaseRef, Leases, NO_LEASE } from "./leases.ts";
+import type { Links } from "./links.ts";
+import type { Locks } from "./locks.ts";
+import { CONTROL } from "./memory.ts";
+import { Outcome } from "./outcome.ts";
+import { CLASS_STAT, STAT } from "./stats.ts";
+import { StrictPrefixes } from "./strict.ts";
+import { compareU64 } from "./u64.ts";
+
+// Hot path: no allocation.
+
+export function isExtending(change: Change): boolean {
+  return change.mode === StoreMode.APPEND || change.mode === StoreMode.PREPEND;
+}
+
+/** Whether a storing operation asks for an id. */
+export function isConditional(change: Change): boolean {
+  return change.mode === StoreMode.CAS || change.mode === StoreMode.FILL || change.compare;
+}
+
+/**
+ * Decides who may change a key. Every changing operation asks here, in the same order, so that the protocols cannot
+ * disagree: lock, then what is there (value, stub, lease, nothing), then the id. What must be done to the key's lease once the
+ * change has happened is kept from `admit` to `settle`.
+ */
+export class Gate {
+  readonly leases: Leases;
+  readonly #links: Links;
+  readonly #locks: Locks;
+  readonly #counters: Float64Array;
+  readonly #strict: StrictPrefixes;
+  readonly #isStrict: boolean;
+  readonly #casEnabled: boolean;
+  readonly #leaseFlag: number;
+  readonly #leaseMask: number;
+  /** Of the operation under way: the key's record in the lease table. */
+  #lease: LeaseRef = NO_LEASE;
+  /** Of the operation under way: whether it stores under the id of a lease or of a stub. */
+  #certified = false;
+
+  constructor(links: Links, locks: Locks) {
+    const { options } = links.memory;
+    this.#links = links;
+    this.#locks = locks;
+    this.#counters = links.memory.counters;
+    this.leases = new Leases(links.memory);
+    this.#strict = new StrictPrefixes(options.strictPrefixes);
+    this.#isStrict = options.strictPrefixes.length > 0;
+    this.#casEnabled = options.casEnabled;
+    this.#leaseMask = options.leaseMask;
+    // Under mask 0 nothing equals 1.
+    this.#leaseFlag = options.leaseMask === 0 ? 1 : options.leaseFlag & options.leaseMask;
+  }
+
+  /** Whether another connection holds the item's lock; counted when it does. */
+  isLockedByOther(item: ItemRef, owner: number): boolean {
+    if ((this.#links.items.state(item) & STATE.LOCKED) === 0) return false;
+    if (this.#locks.isLockedBy(item, owner)) return false;
+    this.#counters[STAT.lock_busy]! += 1;
+    return true;
+  }
+
+  hasId(item: ItemRef, change: Change): boolean {
+    const { items } = this.#links;
+    return this.#casEnabled && items.idLow(item) === change.compareLow &&
+      items.idHigh(item) === change.compareHigh;
+  }
+
+  /**
+   * Whether a storing operation may go on: OK, or why not. May give `change` an earlier deadline, and marks.
+   *
+   * @param old The live item with the key, or NO_ITEM.
+   * @param region Where the key is, and at which offset.
+   */
+  admit(
+    change: Change,
+    old: ItemRef,
+    region: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    hash: number,
+  ): Outcome {
+    this.#certified = false;
+    this.#lease = this.leases.find(region, keyOffset, keyLength, hash);
+    if (old !== NO_ITEM) {
+      if (change.unlock) {
+        if (!this.#locks.isLockedBy(old, change.owner)) return Outcome.NOT_LOCKED;
+      } else if (this.isLockedByOther(old, change.owner)) return Outcome.LOCKED;
+    }
+    const outcome = old !== NO_ITEM
+      ? this.#admitOnItem(change, old)
+      : this.#lease !== NO_LEASE && this.leases.isHeld(this.#lease)
+      ? this.#admitOnLease(change, keyLength)
+      : this.#admitOnNothing(change);
+    if (outcome !== Outcome.OK || this.#certified) return outcome;
+    if (this.#isStrict && this.#isRefusedAsStrict(change, old, region, keyOffset, keyLength)) {
+      this.#counters[STAT.strict_refused]! += 1;
+      return Outcome.NOT_STORED;
+    }
+    // What extends a value keeps its deadline.
+    if (old === NO_ITEM || !isExtending(change)) {
+      change.deadlineSec = this.#cut(change.deadlineSec);
+    }
+    return Outcome.OK;
+  }
+
+  /** The change happened: does what it means for the key's lease. */
+  settle(change: Change, hash: number): void {
+    if ((change.clientFlags & this.#leaseMask) === this.#leaseFlag) {
+      this.#counters[STAT.lease_flag_clash]! += 1;
+    }
+    const lease = this.#lease;
+    if (lease === NO_LEASE) return;
+    if (this.#certified) {
+      this.leases.forget(lease, hash);
+    } else if (this.leases.isHeld(lease)) {
+      this.leases.makeDirty(lease);
+      this.#counters[STAT.lease_set]! += 1;
+      const { memory, slabs } = this.#links;
+      memory.countClass(slabs.classOf(change.item), CLASS_STAT.lease_set);
+    }
+  }
+
+  /** What touching a live item may give it. */
+  cutFor(
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    deadlineSec: number,
+  ): number {
+    if (this.leases.count === 0) return deadlineSec;
+    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    this.#lease = this.leases.find(input, keyOffset, keyLength, hash);
+    return this.#cut(deadlineSec);
+  }
+
+  /** An update that fails on a lease: it may stand for an update of the database, so the holder's id must not fill any more. */
+  renew(lease: LeaseRef): void {
+    this.#counters[STAT.lease_rewrite]! += 1;
+    this.leases.renew(lease);
+  }
+
+  /** Notes a read: the queue's place, and the time. */
+  noteHit(item: ItemRef): void {
+    const { items, memory } = this.#links;
+    const state = items.state(item);
+    const noted = Eviction.noteHit(state);
+    if (noted !== state) items.setWord(item, WORD.STATE, noted);
+    items.setWord(item, WORD.ACCESSED_SEC, memory.control[CONTROL.NOW_SEC]!);
+  }
+
+  #admitOnItem(change: Change, old: ItemRef): Outcome {
+    const { mode } = change;
+    if (mode === StoreMode.ADD) {
+      this.noteHit(old);
+      return Outcome.NOT_STORED;
+    }
+    const { items, slabs, memory } = this.#links;
+    const isStub = (items.state(old) & STATE.STUB) !== 0;
+    if (mode === StoreMode.FILL && !isStub) return Outcome.NOT_STORED;
+    if (!isConditional(change)) return Outcome.OK;
+    const extending = isExtending(change);
+    // append and prepend count no cas, and take 0 for no id (memcached).
+    if (extending && (change.compareLow | change.compareHigh) === 0) return Outcome.OK;
+    const classId = slabs.classOf(old);
+    if (this.hasId(old, change)) {
+      if (!extending) memory.countClass(classId, CLASS_STAT.cas_hits);
+      this.#certified = isStub;
+      return Outcome.OK;
+    }
+    if (!extending && change.allowOlder && this.#isOlder(change, old)) {
+      memory.countClass(classId, CLASS_STAT.cas_hits);
+      change.marks |= STATE.STALE | (items.state(old) & STATE.WON);
+      change.deadlineSec = items.word(old, WORD.DEADLINE_SEC);
+      return Outcome.OK;
+    }
+    if (!extending) memory.countClass(classId, CLASS_STAT.cas_badval);
+    return mode === StoreMode.FILL ? Outcome.NOT_STORED : Outcome.EXISTS;
+  }
+
+  /** Whether the id to compare was handed out before the item's. */
+  #isOlder(change: Change, old: ItemRef): boolean {
+    const { items } = this.#links;
+    const { compareLow, compareHigh } = change;
+    return this.#casEnabled && (compareLow | compareHigh) !== 0 &&
+      compareU64(compareLow, compareHigh, items.idLow(old), items.idHigh(old)) < 0;
+  }
+
+  #admitOnLease(change: Change, keyLength: number): Outcome {
+    const lease = this.#lease;
+    const { mode } = change;
+    if (change.unlock) {
+      this.renew(lease);
+      return Outcome.NOT_FOUND;
+    }
+    const extending = isExtending(change);
+    if (isConditional(change) && mode !== StoreMode.ADD && !extending) {
+      const classId = this.#classOf(change, keyLength);
+      const { memory } = this.#links;
+      if (this.leases.hasId(lease, change.compareLow, change.compareHigh)) {
+        this.#counters[STAT.lease_hit]! += 1;
+        memory.countClass(classId, CLASS_STAT.cas_hits);
+        memory.countClass(classId, CLASS_STAT.lease_hits);
+        this.#certified = true;
+        return Outcome.OK;
+      }
+      this.#counters[STAT.lease_badval]! += 1;
+      memory.countClass(classId, CLASS_STAT.cas_badval);
+      memory.countClass(classId, CLASS_STAT.lease_badval);
+      return mode === StoreMode.FILL ? Outcome.NOT_STORED : Outcome.EXISTS;
+    }
+    if (mode === StoreMode.SET || mode === StoreMode.ADD || (extending && change.vivify)) {
+      this.#counters[STAT.lease_rewrite]! += 1;
+      return Outcome.OK;
+    }
+    this.renew(lease);
+    return Outcome.NOT_STORED;
+  }
+
+  #admitOnNothing(change: Change): Outcome {
+    if (change.unlock) return Outcome.NOT_FOUND;
+    switch (change.mode) {
+      case StoreMode.ADD:
+        return Outcome.OK;
+      case StoreMode.APPEND:
+      case StoreMode.PREPEND:
+        return change.vivify ? Outcome.OK : Outcome.NOT_STORED;
+      case StoreMode.FILL:
+        this.#counters[STAT.cas_misses]! += 1;
+        return Outcome.NOT_STORED;
+      case StoreMode.CAS:
+        this.#counters[STAT.cas_misses]! += 1;
+        return Outcome.NOT_FOUND;
+      default:
+        if (change.compare) {
+          this.#counters[STAT.cas_misses]! += 1;
+          return Outcome.NOT_FOUND;
+        }
+        return change.mode === StoreMode.SET ? Outcome.OK : Outcome.NOT_STORED;
+    }
+  }
+
+  /** Under --strict, what would put a whole value in without an id. What only changes a value that is there may. */
+  #isRefusedAsStrict(
+    change: Change,
+    old: ItemRef,
+    region: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+  ): boolean {
+    if (old !== NO_ITEM) {
+      if (isConditional(change)) return false;
+      if (isExtending(change)) return false;
+    }
+    return this.#strict.covers(region, keyOffset, keyLength);
+  }
+
+  #cut(deadlineSec: number): number {
+    if (this.#lease === NO_LEASE) return deadlineSec;
+    const cut = this.leases.cut(this.#lease, deadlineSec);
+    if (cut !== deadlineSec) this.#counters[STAT.dirty_cut]! += 1;
+    return cut;
+  }
+
+  /** The class that the value offered by a change would be in. */
+  #classOf(change: Change, keyLength: number): number {
+    const { slabs } = this.#links;
+    const state = change.clientFlags === 0 ? 0 : STATE.HAS_FLAGS;
+    const bytes = this.#links.itemBytes(keyLength, change.valueLength, state);
+    return bytes > slabs.ordinaryBytesMax ? slabs.largeClass : slabs.classFor(bytes);
+  }
+}

@@ -1,0 +1,50 @@
+import { assert } from "./assert.ts";
+import { ByteRegion } from "./bytes.ts";
+import { hashKey } from "./hash.ts";
+import { NO_ITEM } from "./item.ts";
+import { type LeaseRef, Leases, NO_LEASE } from "./leases.ts";
+import { KEY_LENGTH_MAX } from "./limits.ts";
+import type { Links } from "./links.ts";
+import { CONTROL } from "./memory.ts";
+
+/**
+ * Walks the lease table and asserts that its parts agree, and that no key has a live value and is held.
+ *
+ * @throws Error at the first disagreement.
+ */
+export function checkLeases(links: Links): void {
+  const { memory } = links;
+  const { control } = memory;
+  const leases = new Leases(memory);
+  const key = new ByteRegion(new ArrayBuffer(KEY_LENGTH_MAX));
+  const records = new Set<LeaseRef>();
+  let held = 0;
+  for (let bucket = 0; bucket < leases.bucketCount; bucket++) {
+    let lease = leases.bucketHead(bucket);
+    for (; lease !== NO_LEASE; lease = leases.nextInBucket(lease)) {
+      assert(!records.has(lease), "a record is in the lease table once");
+      records.add(lease);
+      const keyLength = leases.keyLength(lease);
+      leases.copyKey(lease, key, 0);
+      const hash = hashKey(key, 0, keyLength, memory.options.hashSeed | 0);
+      assert((hash & (leases.bucketCount - 1)) === bucket, "a record is in its key's bucket");
+      if (leases.isHeld(lease)) held++;
+      if (leases.isHeldNow(lease)) {
+        const item = links.index.find(key, 0, keyLength, hash);
+        assert(item === NO_ITEM || links.isDead(item), "no key has a live value and is held");
+      }
+    }
+  }
+  assert(records.size === control[CONTROL.LEASE_RECORDS], "LEASE_RECORDS counts the table");
+  assert(held === control[CONTROL.LEASE_CURR], "LEASE_CURR counts what is held");
+  let queued = 0;
+  for (let at = leases.newer(NO_LEASE); at !== NO_LEASE; at = leases.newer(at)) {
+    assert(records.has(at), "a record of the queue is in the table");
+    queued++;
+  }
+  assert(queued === records.size, "every record is in the queue");
+  assert(
+    leases.usedSlots() + control[CONTROL.LEASE_FREE_SLOTS]! === memory.options.leaseEntries,
+    "slots are used or free",
+  );
+}

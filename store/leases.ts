@@ -1,0 +1,457 @@
+import { ByteRegion, copyBytes, equalBytes } from "./bytes.ts";
+import { hashKey } from "./hash.ts";
+import { takeId } from "./ids.ts";
+import { KEY_LENGTH_MAX } from "./limits.ts";
+import { SLOT_BYTES } from "./lease_table.ts";
+import { CONTROL, type Memory } from "./memory.ts";
+import { STAT } from "./stats.ts";
+
+// Hot path: no allocation.
+
+/**
+ * Leases: the right to fill a missing key, and the doubt that stays when somebody stored without that right.
+ *
+ *   state   who brings it about                        who may do what                              when it ends
+ *   none    –                                          anyone may store                             –
+ *   held    the first getss or lease-get that misses;  the holder of the id fills (cas, lease-set,  at its deadline; when filled;
+ *           deletess; renewed, with a new id and the   ms C) or gives back (md C); others are told  when the table is full and it is
+ *           same deadline, by delete and by updates    to wait; a plain set or add stores, cut      the oldest; by delete, deletess,
+ *           that fail on it                            to the deadline, and makes the key dirty     flush_all; at a restart
+ *   dirty   a plain set or add on a held key           anyone may store, touch and read; nothing    at the deadline the lease had;
+ *                                                      outlives the deadline the lease had          by delete, flush_all, a fill
+ *                                                                                                   under a later lease
+ *
+ * A dirty key may be held at the same time, when its value is gone and somebody asked for a lease. No key has a live value and is
+ * held. No read but getss, lease-get, mg with N and the listings sees any of this. What a lease forbids it forbids by its id, which is
+ * never handed out again; deadlines only decide how long others wait.
+ *
+ * The table has a size of its own, taken out of the memory limit when the store is made. When it is full the
+ * oldest record goes: dropping one is always safe, its holder's fill is refused. No value is ever evicted for a lease, and a
+ * scan of absent keys cannot take memory from values. It is not made of pages that come and go with
+ * the need: a full cache has no free page, just when leases are wanted, and 1/64 of the memory, which the server takes unless told
+ * otherwise, costs about 0.1 points of the hit ratio (`bench:store`) and holds 14,000 leases in 64 MB.
+ *
+ * A record is a slot of 64 bytes, and further slots for a key longer than 32 bytes:
+ *
+ *   word 0  next record of the hash bucket, or next free slot
+ *   word 1  next newer record; 2  next older record
+ *   word 3  deadline of the lease, whole seconds of the store's clock (its milliseconds are in STATE)
+ *   word 4  id, lower half; 5  upper half
+ *   word 6  dirty until this second; 0: not dirty
+ *   word 7  STATE: key length (8 bits), HELD, milliseconds of the deadline from bit 16 on
+ *   words 8..15  the key; if it goes on, word 15 names the next slot, all of which is key (and again word 15, if it goes on)
+ */
+export type LeaseRef = number & { readonly unit?: "slot of the lease table" };
+
+export const NO_LEASE: LeaseRef = 0;
+
+const WORD = {
+  NEXT: 0,
+  NEWER: 1,
+  OLDER: 2,
+  DEADLINE_SEC: 3,
+  ID_LOW: 4,
+  ID_HIGH: 5,
+  DIRTY_UNTIL_SEC: 6,
+  STATE: 7,
+  LINK: 15,
+} as const;
+
+const KEY_LENGTH_MASK = 0xff;
+const HELD = 1 << 8;
+const MILLI_SHIFT = 16;
+
+const SLOT_SHIFT = 4;
+const KEY_OFFSET = 32;
+const LINK_BYTES = 4;
+/** Records looked at in one slice of maintenance: some 100 microseconds. */
+const SWEEP_RECORDS = 10_000;
+
+export class Leases {
+  readonly #memory: Memory;
+  readonly #control: Int32Array;
+  readonly #counters: Float64Array;
+  readonly #buckets: Int32Array;
+  readonly #bucketMask: number;
+  readonly #words: Int32Array;
+  readonly #region: ByteRegion;
+  readonly #entries: number;
+  readonly #key = new ByteRegion(new ArrayBuffer(KEY_LENGTH_MAX));
+
+  constructor(memory: Memory) {
+    this.#memory = memory;
+    this.#control = memory.control;
+    this.#counters = memory.counters;
+    this.#entries = memory.options.leaseEntries;
+    this.#buckets = memory.leaseBuckets;
+    this.#bucketMask = this.#buckets.length - 1;
+    this.#region = memory.leaseSlots;
+    this.#words = memory.leaseWords;
+  }
+
+  /** How many records there are; some may be over and not swept yet. */
+  get count(): number {
+    return this.#control[CONTROL.LEASE_RECORDS]!;
+  }
+
+  /** The key's record if it is held or dirty, else NO_LEASE. Costs one comparison while there are no records at all. */
+  find(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): LeaseRef {
+    if (this.#control[CONTROL.LEASE_RECORDS] === 0) return NO_LEASE;
+    let lease = this.#buckets[hash & this.#bucketMask]!;
+    while (lease !== NO_LEASE) {
+      if (this.#hasKey(lease, input, keyOffset, keyLength)) {
+        return this.#refresh(lease, hash) ? lease : NO_LEASE;
+      }
+      lease = this.#word(lease, WORD.NEXT);
+    }
+    return NO_LEASE;
+  }
+
+  isHeld(lease: LeaseRef): boolean {
+    return (this.#word(lease, WORD.STATE) & HELD) !== 0;
+  }
+
+  idLow(lease: LeaseRef): number {
+    return this.#word(lease, WORD.ID_LOW);
+  }
+
+  idHigh(lease: LeaseRef): number {
+    return this.#word(lease, WORD.ID_HIGH);
+  }
+
+  hasId(lease: LeaseRef, low: number, high: number): boolean {
+    return this.#word(lease, WORD.ID_LOW) === low && this.#word(lease, WORD.ID_HIGH) === high;
+  }
+
+  /** What is left of a held lease, in whole seconds rounded up, at least 1. */
+  remainSec(lease: LeaseRef): number {
+    const milli = this.#word(lease, WORD.STATE) >>> MILLI_SHIFT;
+    const whole = this.#word(lease, WORD.DEADLINE_SEC) - this.#control[CONTROL.NOW_SEC]!;
+    return Math.max(1, milli > this.#control[CONTROL.NOW_MILLI]! ? whole + 1 : whole);
+  }
+
+  /** What a plain write may live to: the earlier of its own deadline (0: never) and the one that the record sets. */
+  cut(lease: LeaseRef, deadlineSec: number): number {
+    const until = this.isHeld(lease)
+      ? this.#word(lease, WORD.DEADLINE_SEC)
+      : this.#word(lease, WORD.DIRTY_UNTIL_SEC);
+    return deadlineSec === 0 || deadlineSec > until ? until : deadlineSec;
+  }
+
+  /**
+   * Makes the key held, with a fresh id.
+   *
+   * @param lease What `find` gave for the key.
+   * @param deadlineSec In seconds of the store's clock; the milliseconds are those of now.
+   * @returns NO_LEASE when the table has no room even for this one.
+   */
+  grant(
+    lease: LeaseRef,
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    hash: number,
+    deadlineSec: number,
+  ): LeaseRef {
+    let made = lease;
+    if (made === NO_LEASE) {
+      made = this.#allocate(keyLength);
+      if (made === NO_LEASE) return NO_LEASE;
+      this.#setWord(made, WORD.DIRTY_UNTIL_SEC, 0);
+      this.#setWord(made, WORD.STATE, keyLength);
+      this.#writeKey(made, input, keyOffset, keyLength);
+      this.#insert(made, hash);
+    }
+    const state = this.#word(made, WORD.STATE);
+    if ((state & HELD) === 0) this.#control[CONTROL.LEASE_CURR]! += 1;
+    const milli = this.#control[CONTROL.NOW_MILLI]! << MILLI_SHIFT;
+    this.#setWord(made, WORD.STATE, (state & KEY_LENGTH_MASK) | HELD | milli);
+    this.#setWord(made, WORD.DEADLINE_SEC, deadlineSec);
+    this.#giveId(made);
+    return made;
+  }
+
+  /** Gives a held lease another id, so that whoever has the old one cannot fill any more. Its deadline stays. */
+  renew(lease: LeaseRef): void {
+    this.#giveId(lease);
+  }
+
+  /** A plain write happened: a lease is over, and the key is dirty until the deadline it had. */
+  makeDirty(lease: LeaseRef): void {
+    if (!this.isHeld(lease)) return;
+    const until = this.#word(lease, WORD.DEADLINE_SEC);
+    if (until > this.#word(lease, WORD.DIRTY_UNTIL_SEC)) {
+      this.#setWord(lease, WORD.DIRTY_UNTIL_SEC, until);
+    }
+    this.#endHold(lease);
+  }
+
+  /** The holder gave its lease back: the key is free, but as dirty as it was before. */
+  giveBack(lease: LeaseRef, hash: number): void {
+    this.#endHold(lease);
+    this.#refresh(lease, hash);
+  }
+
+  /** Forgets all about the key: it was filled under its lease, or its dirty value was deleted. */
+  forget(lease: LeaseRef, hash: number): void {
+    this.#remove(lease, hash);
+  }
+
+  /** Removes records that are over. @returns Whether the slice ended before the newest record. */
+  sweepSlice(): boolean {
+    const control = this.#control;
+    if (control[CONTROL.LEASE_RECORDS] === 0) return false;
+    let lease = control[CONTROL.LEASE_SWEEP]!;
+    if (lease === NO_LEASE) lease = control[CONTROL.LEASE_OLDEST]!;
+    for (let looked = 0; lease !== NO_LEASE && looked < SWEEP_RECORDS; looked++) {
+      const newer = this.#word(lease, WORD.NEWER);
+      if (!this.#isCurrent(lease)) this.#refresh(lease, this.#hashOf(lease));
+      lease = newer;
+    }
+    control[CONTROL.LEASE_SWEEP] = lease;
+    return lease !== NO_LEASE;
+  }
+
+  // --- for listings and checks ---------------------------------------------------------------------
+
+  get bucketCount(): number {
+    return this.#buckets.length;
+  }
+
+  /** The first record of a bucket. A listing that lets go of the mutex goes on at a bucket: records come and go, buckets stay. */
+  bucketHead(bucket: number): LeaseRef {
+    return this.#buckets[bucket]!;
+  }
+
+  nextInBucket(lease: LeaseRef): LeaseRef {
+    return this.#word(lease, WORD.NEXT);
+  }
+
+  /** Whether the record is held now, its deadline and flushes looked at. */
+  isHeldNow(lease: LeaseRef): boolean {
+    return this.isHeld(lease) && !this.#isFlushed(lease) && !this.#leaseIsOver(lease);
+  }
+
+  keyLength(lease: LeaseRef): number {
+    return this.#word(lease, WORD.STATE) & KEY_LENGTH_MASK;
+  }
+
+  dirtyUntilSec(lease: LeaseRef): number {
+    return this.#word(lease, WORD.DIRTY_UNTIL_SEC);
+  }
+
+  /** The next newer record; NO_LEASE: the oldest. */
+  newer(lease: LeaseRef): LeaseRef {
+    return lease === NO_LEASE
+      ? this.#control[CONTROL.LEASE_OLDEST]!
+      : this.#word(lease, WORD.NEWER);
+  }
+
+  /** How many slots records have. */
+  usedSlots(): number {
+    let slots = 0;
+    for (let lease = this.newer(NO_LEASE); lease !== NO_LEASE; lease = this.newer(lease)) {
+      slots += this.#slotsFor(this.keyLength(lease));
+    }
+    return slots;
+  }
+
+  copyKey(lease: LeaseRef, to: ByteRegion, toOffset: number): void {
+    const length = this.keyLength(lease);
+    let slot = lease;
+    let offset = slot * SLOT_BYTES + KEY_OFFSET;
+    let room = SLOT_BYTES - KEY_OFFSET;
+    for (let done = 0;;) {
+      const piece = length - done <= room ? length - done : room - LINK_BYTES;
+      copyBytes(to, toOffset + done, this.#region, offset, piece);
+      done += piece;
+      if (done === length) return;
+      slot = this.#word(slot, WORD.LINK);
+      offset = slot * SLOT_BYTES;
+      room = SLOT_BYTES;
+    }
+  }
+
+  // --- private -----------------------------------------------------------------------------------
+
+  #word(slot: number, word: number): number {
+    return this.#words[(slot << SLOT_SHIFT) + word]!;
+  }
+
+  #setWord(slot: number, word: number, value: number): void {
+    this.#words[(slot << SLOT_SHIFT) + word] = value;
+  }
+
+  #giveId(lease: LeaseRef): void {
+    takeId(this.#memory);
+    this.#setWord(lease, WORD.ID_LOW, this.#control[CONTROL.ID_LOW]!);
+    this.#setWord(lease, WORD.ID_HIGH, this.#control[CONTROL.ID_HIGH]!);
+    this.#counters[STAT.lease_cnt]! += 1;
+  }
+
+  #leaseIsOver(lease: LeaseRef): boolean {
+    const whole = this.#word(lease, WORD.DEADLINE_SEC) - this.#control[CONTROL.NOW_SEC]!;
+    if (whole !== 0) return whole < 0;
+    return this.#word(lease, WORD.STATE) >>> MILLI_SHIFT <= this.#control[CONTROL.NOW_MILLI]!;
+  }
+
+  /** Whether flush_all came after the record: its id was handed out before the flush. */
+  #isFlushed(lease: LeaseRef): boolean {
+    const flushHigh = this.#control[CONTROL.FLUSH_HIGH]!;
+    const high = this.#word(lease, WORD.ID_HIGH);
+    if (high !== flushHigh) return high < flushHigh;
+    return this.#word(lease, WORD.ID_LOW) >>> 0 < this.#control[CONTROL.FLUSH_LOW]! >>> 0;
+  }
+
+  #isDirty(lease: LeaseRef): boolean {
+    return this.#word(lease, WORD.DIRTY_UNTIL_SEC) > this.#control[CONTROL.NOW_SEC]!;
+  }
+
+  #isCurrent(lease: LeaseRef): boolean {
+    return !this.#isFlushed(lease) &&
+      (this.isHeld(lease) ? !this.#leaseIsOver(lease) : this.#isDirty(lease));
+  }
+
+  /** Brings a record up to date. @returns Whether there still is one. */
+  #refresh(lease: LeaseRef, hash: number): boolean {
+    if (this.#isFlushed(lease)) {
+      this.#remove(lease, hash);
+      return false;
+    }
+    if (this.isHeld(lease)) {
+      if (!this.#leaseIsOver(lease)) return true;
+      this.#counters[STAT.lease_expired]! += 1;
+      this.#endHold(lease);
+    }
+    if (this.#isDirty(lease)) return true;
+    this.#remove(lease, hash);
+    return false;
+  }
+
+  #endHold(lease: LeaseRef): void {
+    this.#setWord(lease, WORD.STATE, this.#word(lease, WORD.STATE) & KEY_LENGTH_MASK);
+    this.#control[CONTROL.LEASE_CURR]! -= 1;
+  }
+
+  #hasKey(lease: LeaseRef, input: ByteRegion, keyOffset: number, keyLength: number): boolean {
+    if ((this.#word(lease, WORD.STATE) & KEY_LENGTH_MASK) !== keyLength) return false;
+    let slot = lease;
+    let offset = slot * SLOT_BYTES + KEY_OFFSET;
+    let room = SLOT_BYTES - KEY_OFFSET;
+    for (let done = 0;;) {
+      const piece = keyLength - done <= room ? keyLength - done : room - LINK_BYTES;
+      if (!equalBytes(input, keyOffset + done, this.#region, offset, piece)) return false;
+      done += piece;
+      if (done === keyLength) return true;
+      slot = this.#word(slot, WORD.LINK);
+      offset = slot * SLOT_BYTES;
+      room = SLOT_BYTES;
+    }
+  }
+
+  #writeKey(lease: LeaseRef, input: ByteRegion, keyOffset: number, keyLength: number): void {
+    let slot = lease;
+    let offset = slot * SLOT_BYTES + KEY_OFFSET;
+    let room = SLOT_BYTES - KEY_OFFSET;
+    for (let done = 0;;) {
+      const piece = keyLength - done <= room ? keyLength - done : room - LINK_BYTES;
+      copyBytes(this.#region, offset, input, keyOffset + done, piece);
+      done += piece;
+      if (done === keyLength) return;
+      const next = this.#takeSlot();
+      this.#setWord(slot, WORD.LINK, next);
+      slot = next;
+      offset = slot * SLOT_BYTES;
+      room = SLOT_BYTES;
+    }
+  }
+
+  #hashOf(lease: LeaseRef): number {
+    this.copyKey(lease, this.#key, 0);
+    return hashKey(this.#key, 0, this.keyLength(lease), this.#memory.options.hashSeed | 0);
+  }
+
+  /** How many slots a record with such a key has. */
+  #slotsFor(keyLength: number): number {
+    const rest = keyLength - (SLOT_BYTES - KEY_OFFSET);
+    return rest <= 0 ? 1 : 1 + Math.ceil(rest / (SLOT_BYTES - LINK_BYTES));
+  }
+
+  /** The first slot of a new record, with enough free ones behind it for the key. Drops the oldest records if it must. */
+  #allocate(keyLength: number): LeaseRef {
+    const slots = this.#slotsFor(keyLength);
+    if (slots > this.#entries) return NO_LEASE;
+    while (this.#control[CONTROL.LEASE_FREE_SLOTS]! < slots) this.#dropOldest();
+    return this.#takeSlot();
+  }
+
+  #dropOldest(): void {
+    const oldest = this.#control[CONTROL.LEASE_OLDEST]!;
+    if (this.#isCurrent(oldest)) this.#counters[STAT.lease_dropped]! += 1;
+    this.#remove(oldest, this.#hashOf(oldest));
+  }
+
+  #takeSlot(): number {
+    const control = this.#control;
+    control[CONTROL.LEASE_FREE_SLOTS]! -= 1;
+    const free = control[CONTROL.LEASE_FREE]!;
+    if (free !== NO_LEASE) {
+      control[CONTROL.LEASE_FREE] = this.#word(free, WORD.NEXT);
+      return free;
+    }
+    // Slots behind this one were never used: their memory is not even touched.
+    control[CONTROL.LEASE_LAST_USED]! += 1;
+    return control[CONTROL.LEASE_LAST_USED]!;
+  }
+
+  #freeSlot(slot: number): void {
+    this.#setWord(slot, WORD.NEXT, this.#control[CONTROL.LEASE_FREE]!);
+    this.#control[CONTROL.LEASE_FREE] = slot;
+    this.#control[CONTROL.LEASE_FREE_SLOTS]! += 1;
+  }
+
+  #insert(lease: LeaseRef, hash: number): void {
+    const control = this.#control;
+    const bucket = hash & this.#bucketMask;
+    this.#setWord(lease, WORD.NEXT, this.#buckets[bucket]!);
+    this.#buckets[bucket] = lease;
+    const newest = control[CONTROL.LEASE_NEWEST]!;
+    this.#setWord(lease, WORD.OLDER, newest);
+    this.#setWord(lease, WORD.NEWER, NO_LEASE);
+    if (newest === NO_LEASE) control[CONTROL.LEASE_OLDEST] = lease;
+    else this.#setWord(newest, WORD.NEWER, lease);
+    control[CONTROL.LEASE_NEWEST] = lease;
+    control[CONTROL.LEASE_RECORDS]! += 1;
+  }
+
+  #remove(lease: LeaseRef, hash: number): void {
+    const control = this.#control;
+    if (this.isHeld(lease)) this.#endHold(lease);
+    this.#unlinkFromBucket(lease, hash & this.#bucketMask);
+    const newer = this.#word(lease, WORD.NEWER);
+    const older = this.#word(lease, WORD.OLDER);
+    if (newer === NO_LEASE) control[CONTROL.LEASE_NEWEST] = older;
+    else this.#setWord(newer, WORD.OLDER, older);
+    if (older === NO_LEASE) control[CONTROL.LEASE_OLDEST] = newer;
+    else this.#setWord(older, WORD.NEWER, newer);
+    if (control[CONTROL.LEASE_SWEEP] === lease) control[CONTROL.LEASE_SWEEP] = newer;
+    control[CONTROL.LEASE_RECORDS]! -= 1;
+    let slot: number = lease;
+    for (let left = this.#slotsFor(this.keyLength(lease)); left > 0; left--) {
+      const next = this.#word(slot, WORD.LINK);
+      this.#freeSlot(slot);
+      slot = next;
+    }
+  }
+
+  #unlinkFromBucket(lease: LeaseRef, bucket: number): void {
+    const next = this.#word(lease, WORD.NEXT);
+    let at = this.#buckets[bucket]!;
+    if (at === lease) {
+      this.#buckets[bucket] = next;
+      return;
+    }
+    while (this.#word(at, WORD.NEXT) !== lease) at = this.#word(at, WORD.NEXT);
+    this.#setWord(at, WORD.NEXT, next);
+  }
+}

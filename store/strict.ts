@@ -1,0 +1,33 @@
+import type { ByteRegion } from "./bytes.ts";
+
+// Hot path: no allocation.
+
+/** `--strict`: which keys only the holder of a lease may fill. */
+export class StrictPrefixes {
+  readonly #prefixes: readonly Uint8Array[];
+
+  /** @param prefixes In UTF-8 they are the keys' first bytes. `""` covers every key. */
+  constructor(prefixes: readonly string[]) {
+    const encoder = new TextEncoder();
+    this.#prefixes = prefixes.map((prefix) => encoder.encode(prefix));
+  }
+
+  covers(input: ByteRegion, keyOffset: number, keyLength: number): boolean {
+    const prefixes = this.#prefixes;
+    for (let index = 0; index < prefixes.length; index++) {
+      if (startsWith(input.bytes, keyOffset, keyLength, prefixes[index]!)) return true;
+    }
+    return false;
+  }
+}
+
+function startsWith(
+  bytes: Uint8Array,
+  offset: number,
+  length: number,
+  prefix: Uint8Array,
+): boolean {
+  if (prefix.length > length) return false;
+  for (let at = 0; at < prefix.length; at++) if (bytes[offset + at] !== prefix[at]) return false;
+  return true;
+}
