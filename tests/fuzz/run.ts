@@ -1,0 +1,40 @@
+// Fuzzes for as long as asked: `deno task fuzz [seconds]`. Every failure names its seed, and ends the run with status 1.
+import { CONTESTS } from "../support/contests.ts";
+import { startLeased } from "../support/leased.ts";
+import { drawSeed, withSeed } from "../support/seed.ts";
+import { TRANSPORTS } from "../support/server_process.ts";
+import { fuzzConversations, fuzzSockets } from "./mutation_fuzz.ts";
+
+type Fuzzer = (seed: number) => Promise<void> | void;
+
+const SECONDS = 120;
+
+async function fuzzServer(io: "portable" | "native", seed: number): Promise<void> {
+  const leased = await startLeased(io);
+  try {
+    await fuzzSockets(leased, seed, 300);
+  } finally {
+    await leased.close();
+  }
+}
+
+const fuzzers: Record<string, Fuzzer> = {
+  "mutated requests to conversations": (seed) => fuzzConversations(seed, 5000),
+};
+for (const io of TRANSPORTS) {
+  fuzzers[`mutated requests over sockets, ${io}`] = (seed) => fuzzServer(io, seed);
+}
+for (const [name, contest] of Object.entries(CONTESTS)) {
+  fuzzers[`the model: ${name}`] = (seed) => contest(seed, 10_000);
+}
+
+const endMs = Date.now() + Number(Deno.args[0] ?? SECONDS) * 1000;
+const runs = Object.fromEntries(Object.keys(fuzzers).map((name) => [name, 0]));
+do {
+  for (const [name, fuzzer] of Object.entries(fuzzers)) {
+    await withSeed(drawSeed(), fuzzer);
+    runs[name]! += 1;
+  }
+} while (Date.now() < endMs);
+// deno-lint-ignore no-console
+for (const [name, count] of Object.entries(runs)) console.log(`${count} runs of ${name}: ok`);

@@ -1,0 +1,117 @@
+import { assert, assertEquals } from "@std/assert";
+import { NO_ITEM } from "../../store/item.ts";
+import { FIRST_SECOND } from "../../store/limits.ts";
+import { type ConversationPeer, ConversationSide } from "./conversation_side.ts";
+import { Model, type Operation, requestOf, type StoreOperation } from "./model.ts";
+import { type OperationRanges, OperationSource } from "./operations.ts";
+import { bytesOf } from "./side.ts";
+import { type Holes, matchReply, requestText, showText } from "./transcript.ts";
+
+const PEERS = 3;
+const CHECK_EVERY = 300;
+/** A value in a chain of chunks is no number, whatever it begins with; the model knows no chunks. */
+const NUMBER_LENGTH_MAX = 1000;
+
+/** Plays random operations to conversations and to the model, and compares every reply. */
+export class Contest {
+  readonly #side: ConversationSide;
+  readonly #model: Model;
+  readonly #source: OperationSource;
+  readonly #peers: ConversationPeer[];
+  readonly #ids: Holes = new Map();
+  #newestId = 0n;
+  #newestVersion = 0;
+  /** Items the cache gave up for lack of memory. */
+  evicted = 0;
+
+  /** @param options Of the server, as on the command line. */
+  constructor(seed: number, options: readonly string[], ranges: OperationRanges) {
+    this.#side = new ConversationSide(options);
+    const { startedUnixSec, itemSizeMaxBytes } = this.#side.thread.memory.options;
+    this.#model = new Model(FIRST_SECOND, startedUnixSec - FIRST_SECOND, itemSizeMaxBytes);
+    this.#source = new OperationSource(seed, ranges);
+    this.#peers = Array.from({ length: PEERS }, () => this.#side.connect());
+  }
+
+  run(operations: number): void {
+    for (let count = 0; count < operations; count++) {
+      if (this.#source.random() < 0.02) this.#advance(this.#source.integer(1, 4));
+      this.#step(this.#source.next());
+      if (count % CHECK_EVERY === 0) this.#side.check();
+    }
+    this.#side.check();
+  }
+
+  #advance(seconds: number): void {
+    this.#model.advance(seconds);
+    this.#side.advanceNow(seconds);
+  }
+
+  #step(operation: Operation): void {
+    if ("delta" in operation && this.#model.valueLength(operation.key)! > NUMBER_LENGTH_MAX) return;
+    const request = requestText(requestOf(operation), this.#ids);
+    const keys = "keys" in operation ? operation.keys : "key" in operation ? [operation.key] : [];
+    for (const key of keys) this.#forgetEvicted(key);
+    const reply = this.#ask(request);
+    if ("value" in operation) this.#meetEviction(operation, reply);
+    const expected = this.#model.execute(operation);
+    const known = new Set(this.#ids.keys());
+    const length = matchReply(expected, this.#ids, reply);
+    if (length !== reply.length) {
+      const wanted = expected.map((part) => typeof part === "string" ? part : `{${part.hole}}`);
+      assertEquals(showText(reply), showText(wanted.join("")), `after ${showText(request)}`);
+    }
+    for (const [name, id] of this.#ids) if (!known.has(name)) this.#learn(name, BigInt(id));
+  }
+
+  /** Sends by one of the connections, in pieces of any length. */
+  #ask(request: string): string {
+    const peer = this.#source.pick(this.#peers);
+    let reply = "";
+    for (let at = 0; at < request.length;) {
+      const length = this.#source.random() < 0.9
+        ? request.length
+        : this.#source.integer(1, request.length + 1);
+      reply += peer.ask(request.slice(at, at + length));
+      at += length;
+    }
+    return reply;
+  }
+
+  #forgetEvicted(key: string): void {
+    if (this.#model.valueLength(key) === undefined || this.#isThere(key)) return;
+    this.#model.forget(key);
+    this.evicted++;
+  }
+
+  /** Storing may evict the very item it is about, to make room for the value. */
+  #meetEviction({ name, key }: StoreOperation, reply: string): void {
+    if (name === "set") return;
+    if (name !== "add") {
+      if (reply.startsWith("NOT_")) this.#forgetEvicted(key);
+    } else if (reply === "STORED\r\n" && this.#model.valueLength(key) !== undefined) {
+      this.#model.forget(key);
+      this.evicted++;
+    }
+  }
+
+  #isThere(key: string): boolean {
+    const { cache, input } = this.#side.thread;
+    const bytes = bytesOf(key);
+    input.bytes.set(bytes);
+    cache.enter();
+    const item = cache.peek(input, 0, bytes.length);
+    cache.leave();
+    return item !== NO_ITEM;
+  }
+
+  /** A later change has a larger id. */
+  #learn(name: string, id: bigint): void {
+    this.#source.learned(name);
+    const version = Number(name.slice("id".length));
+    if (version <= this.#newestVersion) return;
+    assert(id > this.#newestId, "cas ids grow");
+    this.#newestVersion = version;
+    this.#newestId = id;
+  }
+}

@@ -1,0 +1,27 @@
+import { assertEquals } from "@std/assert";
+import { Contest } from "./contest.ts";
+import type { OperationRanges } from "./operations.ts";
+
+const LARGE: OperationRanges = { valueLengthMax: 120_000, coldKeys: 60 };
+const SMALL: OperationRanges = { valueLengthMax: 5000, coldKeys: 100 };
+const MANY: OperationRanges = { valueLengthMax: 120_000, coldKeys: 2000 };
+
+type RunContest = (seed: number, operations: number) => void;
+
+function contest(options: readonly string[], ranges: OperationRanges): RunContest {
+  return (seed, operations) => {
+    new Contest(seed, options, ranges).run(operations);
+  };
+}
+
+/** Random operations against the model, in stores of several kinds. */
+export const CONTESTS: Readonly<Record<string, RunContest>> = {
+  "memory enough": (seed, operations) => {
+    const plenty = new Contest(seed, ["-m", "64"], LARGE);
+    plenty.run(operations);
+    assertEquals(plenty.evicted, 0, "nothing is evicted");
+  },
+  "memcached's slab layout": contest(["-m", "128", "-o", "slab_layout=memcached"], LARGE),
+  "memory short": contest(["-m", "2", "-I", "200k"], MANY),
+  "small items only": contest(["-I", "4k"], SMALL),
+};

@@ -1,0 +1,220 @@
+import type { Part } from "./transcript.ts";
+
+/** One command, before it is written down. A cas id is named by the hole that a gets learned it in. */
+export type Operation =
+  | {
+    name: "set" | "add" | "replace" | "append" | "prepend" | "cas";
+    key: string;
+    flags: number;
+    exptime: number;
+    value: string;
+    id?: string;
+  }
+  | { name: "get" | "gets"; keys: string[] }
+  | { name: "gat" | "gats"; exptime: number; keys: string[] }
+  | { name: "touch"; key: string; exptime: number }
+  | { name: "delete"; key: string }
+  | { name: "incr" | "decr"; key: string; delta: bigint }
+  | { name: "flush_all"; delaySec: number };
+
+export type StoreOperation = Extract<Operation, { value: string }>;
+
+interface ModelItem {
+  value: string;
+  flags: number;
+  /** The item lives while the clock is below it. */
+  deadlineSec: number;
+  /** Numbers changes: stands for the cas id. */
+  version: number;
+}
+
+const RELATIVE_SEC_MAX = 60 * 60 * 24 * 30;
+const U64 = 1n << 64n;
+
+/** What memcached counts of an item beside key and value: header, terminator, CR LF, cas id; and the flags if there are any. */
+const ITEM_BYTES = 48 + 1 + 2 + 8;
+const FLAGS_BYTES = 4;
+
+/** The cache as a Map: what every command does, in plain words, with endless memory. */
+export class Model {
+  nowSec: number;
+  readonly #startedUnixSec: number;
+  readonly #itemBytesMax: number;
+  readonly #items = new Map<string, ModelItem>();
+  #flushAtSec = Infinity;
+  #version = 0;
+
+  /** @param nowSec What the clock says now, in seconds; it says 0 at `startedUnixSec`. */
+  constructor(nowSec: number, startedUnixSec: number, itemBytesMax: number) {
+    this.nowSec = nowSec;
+    this.#startedUnixSec = startedUnixSec;
+    this.#itemBytesMax = itemBytesMax;
+  }
+
+  advance(seconds: number): void {
+    this.nowSec += seconds;
+    if (this.nowSec < this.#flushAtSec) return;
+    this.#items.clear();
+    this.#flushAtSec = Infinity;
+  }
+
+  /** The length of the value in bytes, or undefined. */
+  valueLength(key: string): number | undefined {
+    return this.#live(key)?.value.length;
+  }
+
+  /** An item that the real cache has given up for lack of memory. */
+  forget(key: string): void {
+    this.#items.delete(key);
+  }
+
+  /** The reply, with holes for cas ids. */
+  execute(operation: Operation): Part[] {
+    switch (operation.name) {
+      case "get":
+      case "gets":
+        return this.#read(operation.keys, operation.name === "gets");
+      case "gat":
+      case "gats":
+        return this.#read(operation.keys, operation.name === "gats", operation.exptime);
+      case "touch": {
+        const item = this.#live(operation.key);
+        if (item === undefined) return ["NOT_FOUND\r\n"];
+        item.deadlineSec = this.#deadline(operation.exptime);
+        return ["TOUCHED\r\n"];
+      }
+      case "delete":
+        return this.#live(operation.key) && this.#items.delete(operation.key)
+          ? ["DELETED\r\n"]
+          : ["NOT_FOUND\r\n"];
+      case "incr":
+      case "decr":
+        return [this.#add(operation.key, operation.name === "incr", operation.delta) + "\r\n"];
+      case "flush_all":
+        return this.#flush(operation.delaySec);
+      default:
+        return [this.#store(operation) + "\r\n"];
+    }
+  }
+
+  #live(key: string): ModelItem | undefined {
+    const item = this.#items.get(key);
+    return item !== undefined && this.nowSec < item.deadlineSec ? item : undefined;
+  }
+
+  #deadline(exptime: number): number {
+    if (exptime === 0) return Infinity;
+    if (exptime < 0) return 0;
+    return exptime <= RELATIVE_SEC_MAX ? this.nowSec + exptime : exptime - this.#startedUnixSec;
+  }
+
+  #read(keys: readonly string[], withId: boolean, exptime?: number): Part[] {
+    const parts: Part[] = [];
+    let text = "";
+    for (const key of keys) {
+      const item = this.#live(key);
+      if (item === undefined) continue;
+      if (exptime !== undefined) item.deadlineSec = this.#deadline(exptime);
+      text += `VALUE ${key} ${item.flags} ${item.value.length}`;
+      if (withId) {
+        parts.push(text + " ", { hole: holeOf(item.version) });
+        text = "";
+      }
+      text += `\r\n${item.value}\r\n`;
+    }
+    return [...parts, text + "END\r\n"];
+  }
+
+  #store({ name, key, flags, exptime, value, id }: StoreOperation): string {
+    const old = this.#live(key);
+    if (!this.#fits(key, value, flags)) {
+      if (name === "set") this.#items.delete(key);
+      return "SERVER_ERROR object too large for cache";
+    }
+    if (name === "cas") {
+      if (old === undefined) return "NOT_FOUND";
+      if (id !== holeOf(old.version)) return "EXISTS";
+    } else if (name === "add") {
+      if (old !== undefined) return "NOT_STORED";
+    } else if (name !== "set") {
+      if (old === undefined) return "NOT_STORED";
+      if (name !== "replace") return this.#extend(key, old, value, name === "append");
+    }
+    this.#items.set(key, {
+      value,
+      flags,
+      deadlineSec: this.#deadline(exptime),
+      version: ++this.#version,
+    });
+    return "STORED";
+  }
+
+  #extend(key: string, item: ModelItem, value: string, behind: boolean): string {
+    const joined = behind ? item.value + value : value + item.value;
+    if (!this.#fits(key, joined, item.flags)) return "NOT_STORED";
+    item.value = joined;
+    item.version = ++this.#version;
+    return "STORED";
+  }
+
+  #fits(key: string, value: string, flags: number): boolean {
+    const bytes = ITEM_BYTES + key.length + value.length + (flags === 0 ? 0 : FLAGS_BYTES);
+    return bytes <= this.#itemBytesMax;
+  }
+
+  #add(key: string, increment: boolean, delta: bigint): string {
+    const item = this.#live(key);
+    if (item === undefined) return "NOT_FOUND";
+    const [, digits] = /^[ \t-\r]*\+?(\d+)(?:[ \t-\r\0]|$)/.exec(item.value) ?? [];
+    if (digits === undefined || BigInt(digits) >= U64) {
+      return "CLIENT_ERROR cannot increment or decrement non-numeric value";
+    }
+    const old = BigInt(digits);
+    const result = increment ? (old + delta) % U64 : old > delta ? old - delta : 0n;
+    item.value = String(result).padEnd(item.value.length);
+    item.version = ++this.#version;
+    return String(result);
+  }
+
+  #flush(delaySec: number): Part[] {
+    if (delaySec <= 1) {
+      this.#items.clear();
+      this.#flushAtSec = Infinity;
+    } else {
+      this.#flushAtSec = this.nowSec + delaySec - 1;
+    }
+    return ["OK\r\n"];
+  }
+}
+
+/** The hole that stands for the cas id of a change. */
+function holeOf(version: number): string {
+  return `id${version}`;
+}
+
+/** The operation as a client writes it. */
+export function requestOf(operation: Operation): Part[] {
+  switch (operation.name) {
+    case "get":
+    case "gets":
+      return [`${operation.name} ${operation.keys.join(" ")}\r\n`];
+    case "gat":
+    case "gats":
+      return [`${operation.name} ${operation.exptime} ${operation.keys.join(" ")}\r\n`];
+    case "touch":
+      return [`touch ${operation.key} ${operation.exptime}\r\n`];
+    case "delete":
+      return [`delete ${operation.key}\r\n`];
+    case "incr":
+    case "decr":
+      return [`${operation.name} ${operation.key} ${operation.delta}\r\n`];
+    case "flush_all":
+      return [`flush_all ${operation.delaySec}\r\n`];
+    default: {
+      const { name, key, flags, exptime, value, id } = operation;
+      const line = `${name} ${key} ${flags} ${exptime} ${value.length}`;
+      const end = `\r\n${value}\r\n`;
+      return id === undefined ? [line + end] : [`${line} `, { hole: id }, end];
+    }
+  }
+}

@@ -1,0 +1,125 @@
+import type { Operation, StoreOperation } from "./model.ts";
+import { randomFrom } from "./random.ts";
+
+/** What a stream of operations is drawn from. */
+export interface OperationRanges {
+  /** Values are at most so long; most are short. */
+  readonly valueLengthMax: number;
+  readonly coldKeys: number;
+}
+
+const HOT_KEYS = 4;
+const STORES = ["set", "add", "replace", "append", "prepend", "cas"] as const;
+const READS = ["get", "gets", "gat", "gats"] as const;
+const NAMES = [...STORES, ...READS, "touch", "delete", "incr", "decr", "flush_all"] as const;
+/** Weights drawn are one of these: some operations are frequent in a run, some do not happen at all. */
+const WEIGHTS = [0, 1, 1, 3, 10];
+/** flush_all empties everything, so it must be rare for anything else to be tried. */
+const FLUSH_WEIGHT = 0.02;
+const EXPTIMES = [0, 0, 0, 1, 2, 3, 10, 1000, 2592000, -1, 2592001, 2147483647];
+
+/** Draws operations; the same seed draws the same. */
+export class OperationSource {
+  readonly random: () => number;
+  readonly #ranges: OperationRanges;
+  readonly #weights: number[];
+  readonly #weightSum: number;
+  /** Names of cas ids that were learned. */
+  readonly #ids: string[] = [];
+
+  constructor(seed: number, ranges: OperationRanges) {
+    this.random = randomFrom(seed);
+    this.#ranges = ranges;
+    this.#weights = NAMES.map((name) =>
+      this.pick(WEIGHTS) * (name === "flush_all" ? FLUSH_WEIGHT : 1)
+    );
+    // Something has to be stored, and to be seen.
+    for (const name of ["set", "get", "gets"] as const) this.#weights[NAMES.indexOf(name)]! += 1;
+    this.#weightSum = this.#weights.reduce((sum, weight) => sum + weight, 0);
+  }
+
+  /** An integer in start..end-1. */
+  integer(start: number, end: number): number {
+    return start + Math.floor(this.random() * (end - start));
+  }
+
+  pick<T>(choices: readonly T[]): T {
+    return choices[this.integer(0, choices.length)]!;
+  }
+
+  learned(id: string): void {
+    this.#ids.push(id);
+  }
+
+  next(): Operation {
+    const name = this.#name();
+    switch (name) {
+      case "get":
+      case "gets":
+        return { name, keys: this.#keys() };
+      case "gat":
+      case "gats":
+        return { name, keys: this.#keys(), exptime: this.pick(EXPTIMES) };
+      case "touch":
+        return { name, key: this.key(), exptime: this.pick(EXPTIMES) };
+      case "delete":
+        return { name, key: this.key() };
+      case "incr":
+      case "decr":
+        return { name, key: this.key(), delta: this.#number() };
+      case "flush_all":
+        return { name, delaySec: this.integer(-1, 5) };
+      default:
+        return this.#store(name);
+    }
+  }
+
+  key(): string {
+    if (this.random() < 0.5) return `hot${this.integer(0, HOT_KEYS)}`;
+    const number = this.integer(0, this.#ranges.coldKeys);
+    return `cold${number}`.padEnd(number % 7 === 0 ? 250 : number % 30, "k");
+  }
+
+  #name(): typeof NAMES[number] {
+    let left = this.random() * this.#weightSum;
+    const index = this.#weights.findIndex((weight) => (left -= weight) < 0);
+    return NAMES[index] ?? "get";
+  }
+
+  #keys(): string[] {
+    return Array.from({ length: this.random() < 0.8 ? 1 : this.integer(1, 40) }, () => this.key());
+  }
+
+  #store(name: StoreOperation["name"]): Operation {
+    const operation: Operation = {
+      name,
+      key: this.key(),
+      flags: this.pick([0, 0, 1, 77, 4294967295]),
+      exptime: this.pick(EXPTIMES),
+      value: this.#value(),
+    };
+    if (name !== "cas") return operation;
+    if (this.#ids.length === 0) return { ...operation, name: "set" };
+    // Mostly a fresh id, else it would be out of date always.
+    const recent = this.random() < 0.8 ? this.#ids.length - this.integer(1, 6) : 0;
+    return { ...operation, id: this.#ids[Math.max(0, recent)]! };
+  }
+
+  #value(): string {
+    const choice = this.random();
+    if (choice < 0.2) return String(this.#number());
+    if (choice < 0.25) return this.pick(["", " 7", "+7", "007", "7 x", "7x", "-7", "x", "7\0"]);
+    const most = choice < 0.9 ? 300 : choice < 0.98 ? 10_000 : this.#ranges.valueLengthMax;
+    const length = Math.min(this.integer(0, most), this.#ranges.valueLengthMax);
+    const piece = `${this.integer(0, 1e9)}\r\n${String.fromCharCode(this.integer(0, 256))}`;
+    return piece.repeat(Math.ceil(length / piece.length)).slice(0, length);
+  }
+
+  #number(): bigint {
+    const bits = this.pick([1, 4, 8, 31, 32, 33, 53, 54, 63, 64]);
+    const number = BigInt(Math.floor(this.random() * 2 ** 32)) << 32n |
+      BigInt(Math.floor(this.random() * 2 ** 32));
+    if (this.random() < 0.1) return (1n << BigInt(bits)) - 1n;
+    return number >> BigInt(64 - bits);
+  }
+}
