@@ -30,7 +30,9 @@ async function answers(path: string): Promise<boolean> {
     return true;
   } catch (error) {
     if (error instanceof Deno.errors.NotCapable) throw error;
-    return false;
+    // Anything else (a full queue, a descriptor too many) may be the answer of a server that lives.
+    return !(error instanceof Deno.errors.ConnectionRefused ||
+      error instanceof Deno.errors.NotFound);
   }
 }
 

@@ -91,7 +91,12 @@ export class ServerProcess implements AsyncDisposable {
     const listens = args.some((argument) => /^-[ps]/.test(argument));
     const all = ["--io", io, "-t", "2", ...(listens ? [] : ["-p", "-1"]), ...args];
     const server = new ServerProcess(command({ ...options, args: all }, "null").spawn());
-    await server.line(" listens on ");
+    try {
+      await server.line(" listens on ");
+    } catch (error) {
+      await server[Symbol.asyncDispose]();
+      throw error;
+    }
     return server;
   }
 
