@@ -65,12 +65,23 @@ export class PageMover {
       const row = classId * CLASS.WORDS;
       const perPage = memory.classes[row + CLASS.CHUNKS_PER_PAGE]!;
       if (classId === exceptClass || slabs.freeChunks(classId) < perPage + (perPage >> 1)) continue;
-      const page = memory.classes[row + CLASS.ROOM]!;
+      const page = this.#movableWithRoom(classId);
       if (page === NO_PAGE || !this.#empty(page)) continue;
       slabs.countMove(classId, exceptClass);
       return true;
     }
     return false;
+  }
+
+  /** One of the first pages of a class that have free chunks and may be emptied. */
+  #movableWithRoom(classId: number): number {
+    const { memory } = this.#links;
+    let page = memory.classes[classId * CLASS.WORDS + CLASS.ROOM]!;
+    for (let looks = 0; looks < DRAWS_MAX && page !== NO_PAGE; looks++) {
+      if (this.#isMovable(page)) return page;
+      page = memory.pages[page * PAGE.WORDS + PAGE.NEXT]!;
+    }
+    return NO_PAGE;
   }
 
   /** Looks at every page in turn: the last resort. */

@@ -123,6 +123,9 @@ export class Values {
   ): void {
     const { items, memory } = this.#links;
     const capacity = this.#headCapacity(item);
+    // What is remembered of a walk is good only for whoever goes on with it, not for one who starts over, were it with a piece that ends
+    // in front of the chain.
+    if (at === 0) this.forgetWalk();
     let done = 0;
     if (at < capacity) {
       done = Math.min(length, capacity - at);
@@ -132,8 +135,6 @@ export class Values {
       else copyBytes(other, otherOffset, segment, start, done);
     }
     if (done === length) return;
-    // What is remembered of a walk is good only for whoever goes on with it, not for one who starts over.
-    if (at === 0) this.forgetWalk();
     this.#seek(item, at + done, capacity);
     let chunk = this.#walkChunk;
     let chunkStart = this.#walkStart;
