@@ -13,6 +13,11 @@ export const ConversationState = {
   MORE_OUTPUT: 1,
   /** Then close the connection. */
   CLOSING: 2,
+  /**
+   * Then read nothing, but notice when the peer is gone, until the store says that this connection's waiting is over
+   * (`cache.onReady`, `ThreadContext.takeReady`). Then call `feed` again with the bytes that were left, also if there are none.
+   */
+  WAITING: 3,
 } as const;
 
 export type ConversationState = typeof ConversationState[keyof typeof ConversationState];

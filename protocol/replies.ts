@@ -18,6 +18,7 @@ export function versionText(version: string): string {
 /** Single words. */
 export const REPLY = {
   OK: line("OK"),
+  END: line("END"),
   RESET: line("RESET"),
   STORED: line("STORED"),
   NOT_FOUND: line("NOT_FOUND"),
@@ -56,6 +57,9 @@ export const REFUSAL = {
   CRAWLER_NOT_STARTED: line("ERROR failed to start lru crawler thread"),
   CRAWLER_NOT_STOPPED: line("ERROR failed to stop lru crawler thread"),
   METADUMP_NOT_ALLOWED: line("ERROR metadump not allowed"),
+  KEYS_NOT_ALLOWED: line("ERROR keys not allowed"),
+  BAD_WAIT: line("CLIENT_ERROR invalid wait argument"),
+  LOCK_NEEDS_CONNECTION: line("CLIENT_ERROR locks need a connection"),
   MGDUMP_NOT_ALLOWED: line("ERROR key dump not allowed"),
 } as const;
 

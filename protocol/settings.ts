@@ -35,6 +35,8 @@ export interface Settings {
   readonly maxconnsFast: boolean;
   /** 0: never. */
   readonly idleTimeoutSec: number;
+  /** 0: never. */
+  readonly lockIdleTimeoutSec: number;
   /** False under `-F`. */
   readonly flushEnabled: boolean;
   /** False under `-X`. */
@@ -46,6 +48,8 @@ export interface Settings {
   readonly leaseMask: number;
   /** `--lease-time` */
   readonly leaseTimeSec: number;
+  /** `-o compat`: whose rules hold where memcached and yrmcds contradict each other. */
+  readonly compat: "memcached" | "yrmcds";
 }
 
 /** memcached's defaults, for tests and as a base. */
@@ -69,10 +73,12 @@ export const DEFAULT_SETTINGS: Settings = {
   wireProtocol: "auto",
   maxconnsFast: true,
   idleTimeoutSec: 0,
+  lockIdleTimeoutSec: 0,
   flushEnabled: true,
   dumpEnabled: true,
   watchEnabled: true,
   leaseFlag: 0,
   leaseMask: 0,
   leaseTimeSec: 10,
+  compat: "memcached",
 };

@@ -1,7 +1,7 @@
 import { StoreMode } from "../store/change.ts";
 import { deadlineSec } from "../store/clock.ts";
 import { KEY_LENGTH_MAX, LINE_LENGTH_MAX } from "../store/limits.ts";
-import { CommandIndex, COMMANDS } from "./commands/table.ts";
+import { CommandIndex, type CommandRow, COMMANDS } from "./commands/table.ts";
 import { getOne, hasLineEnd } from "./commands/read.ts";
 import { ANSWERED, storeBlock } from "./commands/write.ts";
 import { type Conversation, ConversationState, type Parser } from "./conversation.ts";
@@ -33,10 +33,14 @@ const SET_LINE_LENGTH_MIN = 13;
 /** So that the number is an int32. */
 const SMALL_NUMBER_DIGITS_MAX = 9;
 
+const GET_ROW = COMMANDS.findIndex(({ name }) => name === "get");
+const GETS_ROW = COMMANDS.findIndex(({ name }) => name === "gets");
+
 /** The text protocol: finds requests in the input and hands them to their handlers. */
 export class TextParser implements Parser {
   readonly #thread: ThreadContext;
   readonly #request: Request;
+  readonly commands: readonly CommandRow[] = COMMANDS;
   readonly #commands = new CommandIndex(COMMANDS);
   /** Where the last small number ended. */
   #numberEnd = 0;
@@ -81,13 +85,14 @@ export class TextParser implements Parser {
    * @returns Where to go on, or `start` when the first line is of another kind and nothing has happened.
    */
   #gets(conversation: Conversation, start: number, end: number): number {
-    const { cache, reply } = this.#thread;
+    const { cache, reply, ops } = this.#thread;
     const { lookahead } = cache;
     const next = this.#lookAhead(start, end);
     if (lookahead.count > 1) lookahead.touch();
     for (let index = 0; index < lookahead.count; index++) {
       const keyOffset = lookahead.keyOffset(index);
       if (reply.room < REPLY_ROOM_MIN) return keyOffset - GET_LENGTH;
+      ops.countText(GET_ROW);
       const keyLength = lookahead.keyLength(index);
       const hash = lookahead.hash(index);
       if (!getOne(conversation, keyOffset, keyLength, hash)) return keyOffset + keyLength;
@@ -131,6 +136,7 @@ export class TextParser implements Parser {
       this.#pause(conversation, ConversationState.NEEDS_INPUT, start);
       return false;
     }
+    this.#thread.ops.countText(withId ? GETS_ROW : GET_ROW);
     this.#thread.keys.begin(withId);
     conversation.task = this.#thread.keys;
     return true;
@@ -156,6 +162,7 @@ export class TextParser implements Parser {
     if (row === null) return this.#unknown(conversation);
     if (request.wordCount < row.wordsMin) return this.#refuse(REFUSAL.BAD_FORMAT);
     request.noreply = row.noreply && this.#lastWordIs(NOREPLY);
+    this.#thread.ops.countText(row.index);
     return row.handler(conversation);
   }
 

@@ -1,7 +1,7 @@
 import { ByteRegion } from "../store/bytes.ts";
 import { Cache } from "../store/cache.ts";
 import { Change } from "../store/change.ts";
-import { ConnectionTable } from "../store/connections.ts";
+import { ConnectionTable, type OwnerId } from "../store/connections.ts";
 import { INPUT_BYTES, REPLY_BYTES } from "../store/limits.ts";
 import { Memory, type SharedMemory } from "../store/memory.ts";
 import { BinaryParser } from "./binary_parser.ts";
@@ -9,6 +9,7 @@ import { ReplyBuffer } from "./reply_buffer.ts";
 import { KeysTask } from "./commands/read.ts";
 import { Numbers } from "./numbers.ts";
 import { Request } from "./request.ts";
+import { OpCounts } from "./op_counts.ts";
 import type { Settings } from "./settings.ts";
 import { PrefixTable } from "./stats/prefixes.ts";
 import { TextParser } from "./text_parser.ts";
@@ -39,6 +40,7 @@ export interface SharedState {
   readonly memory: SharedMemory;
   readonly tunables: SharedArrayBuffer;
   readonly prefixes: SharedArrayBuffer;
+  readonly ops: SharedArrayBuffer;
 }
 
 /** Makes what the protocols share, for a store that has been made. */
@@ -47,6 +49,7 @@ export function createSharedState(memory: SharedMemory, settings: Settings): Sha
     memory,
     tunables: Tunables.createShared(settings),
     prefixes: PrefixTable.createShared(),
+    ops: OpCounts.createShared(),
   };
 }
 
@@ -60,6 +63,7 @@ export class ThreadContext {
   readonly connections: ConnectionTable;
   readonly tunables: Tunables;
   readonly prefixes: PrefixTable;
+  readonly ops: OpCounts;
   readonly settings: Settings;
   readonly hooks: ServerHooks;
   /** What was received: INPUT_BYTES. */
@@ -81,6 +85,7 @@ export class ThreadContext {
     this.connections = new ConnectionTable(shared.memory.connections);
     this.tunables = new Tunables(shared.tunables);
     this.prefixes = new PrefixTable(shared.prefixes, settings.statsDelimiter);
+    this.ops = new OpCounts(shared.ops);
     this.settings = settings;
     this.hooks = hooks;
     this.input = new ByteRegion(new ArrayBuffer(INPUT_BYTES));
@@ -91,5 +96,21 @@ export class ThreadContext {
     this.keys = new KeysTask();
     this.textParser = new TextParser(this);
     this.binaryParser = new BinaryParser();
+  }
+
+  /**
+   * The connections of a thread whose waiting is over, for the transport to `feed`. To be asked whenever `cache.onReady` named
+   * the thread.
+   */
+  takeReady(threadIndex: number): OwnerId[] {
+    const owners: OwnerId[] = [];
+    this.cache.enter();
+    for (;;) {
+      const owner = this.cache.locks.waiters.takeReady(threadIndex);
+      if (owner === 0) break;
+      owners.push(owner as OwnerId);
+    }
+    this.cache.leave();
+    return owners;
   }
 }

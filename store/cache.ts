@@ -80,7 +80,7 @@ export class Cache {
     this.#finder = new Finder(this.links, this.#eviction, this.locks);
     this.#leaseholding = new Leaseholding(this.links, this.#finder, this.#gate);
     this.#casEnabled = memory.options.casEnabled;
-    this.#yrmcdsLocks = memory.options.yrmcdsLocks ?? false;
+    this.#yrmcdsLocks = memory.options.yrmcdsLocks;
   }
 
   /** Makes an empty store of new memory. Once, before any other thread has it. */

@@ -1,6 +1,5 @@
 import { assert } from "./assert.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
-import { lockLimits } from "./limits.ts";
 import type { Links } from "./links.ts";
 import {
   LIST,
@@ -54,7 +53,7 @@ function checkRows(links: Links, linked: Set<ItemRef>): Set<number> {
   }
   assert(held.size === words[LOCK_HEADER.COUNT], "the table counts its locks");
   assert(held.size + free === words[LOCK_HEADER.NEVER_USED], "every row of locks is free or used");
-  assert(held.size <= lockLimits(memory.options).locksMax, "locks keep to their limit");
+  assert(held.size <= memory.options.lockLimits.locksMax, "locks keep to their limit");
   return held;
 }
 

@@ -172,15 +172,21 @@ export class ConnectionTable {
     this.#words[this.#row(this.#index(id)) + ACTIVITY] = activity;
   }
 
-  /** The peer's name, as `open` got it. */
+  /** The number of the connection's row: `stats conns` counts on from the listeners. */
+  indexOf(id: OwnerId): number {
+    return this.#index(id);
+  }
+
+  /** As `stats conns` writes it. */
   peerOf(id: OwnerId): string {
+    if (!this.isOpen(id)) return "?";
     const row = this.#row(this.#index(id));
     return this.#readText(row * 4 + PEER_OFFSET, this.#words[row + PEER_LENGTH]!);
   }
 
   /** Which worker serves the connection. */
   threadOf(id: OwnerId): number {
-    return this.#words[this.#row(this.#index(id)) + KIND_AND_THREAD]! >>> 8;
+    return this.isOpen(id) ? this.#words[this.#row(this.#index(id)) + KIND_AND_THREAD]! >>> 8 : 0;
   }
 
   /**
@@ -202,6 +208,10 @@ export class ConnectionTable {
     this.#words[at >>> 2] = this.#writeText(at + 4, LISTENER_BYTES - 4, name);
     this.#words[LISTENER_COUNT] = count + 1;
     return count;
+  }
+
+  get listenerCount(): number {
+    return this.#words[LISTENER_COUNT]!;
   }
 
   /** The names of all listeners, in the order they became known. */

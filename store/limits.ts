@@ -20,6 +20,9 @@ export const COPY_BYTES_MAX = 64 * 1024;
 /** The longest that `lock` may wait: an hour. */
 export const LOCK_WAIT_MS_MAX = 3_600_000;
 
+/** More locks than this nobody may ask for. */
+export const LOCKS_MAX_MOST = 1 << 24;
+
 /** How much of the table of locks anybody may have. */
 export interface LockLimits {
   /** Locks in all. */
@@ -27,17 +30,6 @@ export interface LockLimits {
   readonly locksPerConnectionMax: number;
   /** Connections that may wait for one lock. */
   readonly waitersPerLockMax: number;
-}
-
-const LOCK_LIMITS: LockLimits = {
-  locksMax: 65_536,
-  locksPerConnectionMax: 1024,
-  waitersPerLockMax: 1024,
-};
-
-/** The limits that hold for a store. */
-export function lockLimits(options: StoreOptions): LockLimits {
-  return { ...LOCK_LIMITS, ...options.lockLimits };
 }
 
 export const MIB = 1024 * 1024;
@@ -78,8 +70,7 @@ export interface StoreOptions {
   firstId: number;
   /** Seeds the hash, so that nobody can choose keys that collide. 32 bits. */
   hashSeed: number;
-  /** Of those not named, the usual. */
-  lockLimits?: Partial<LockLimits>;
+  lockLimits: LockLimits;
   /** `-o compat=yrmcds`: a lock is refused to its own holder too, and anybody may touch a locked item. */
-  yrmcdsLocks?: boolean;
+  yrmcdsLocks: boolean;
 }

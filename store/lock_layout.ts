@@ -1,4 +1,4 @@
-import { lockLimits, type StoreOptions } from "./limits.ts";
+import type { StoreOptions } from "./limits.ts";
 
 /**
  * How locks and those that wait for them lie in shared memory. Two buffers of 32-bit words, both empty when they are all zeros; rows
@@ -62,6 +62,11 @@ export function ownerPlaces(options: StoreOptions): number {
   return 2 ** (32 - Math.clz32(options.connectionsMax - 1 || 1));
 }
 
+/** Places for threads: beside those of `-t` one may serve what their transport does not. */
+export function threadPlaces(options: StoreOptions): number {
+  return options.threads + 1;
+}
+
 /** The word at which the rows of locks start. */
 export function lockRowsStart(options: StoreOptions): number {
   return LOCK_HEADER.WORDS + ownerPlaces(options) * OWNER.WORDS;
@@ -69,17 +74,17 @@ export function lockRowsStart(options: StoreOptions): number {
 
 /** The word at which the queues start. */
 export function waiterQueuesStart(options: StoreOptions): number {
-  return WAITER_HEADER.WORDS + options.threads * LIST.WORDS;
+  return WAITER_HEADER.WORDS + threadPlaces(options) * LIST.WORDS;
 }
 
 /** The word at which the rows of waiters start. */
 export function waiterRowsStart(options: StoreOptions): number {
-  return waiterQueuesStart(options) + (lockLimits(options).locksMax + 1) * LIST.WORDS;
+  return waiterQueuesStart(options) + (options.lockLimits.locksMax + 1) * LIST.WORDS;
 }
 
 /** Size of the buffer of locks. */
 export function lockBytesNeeded(options: StoreOptions): number {
-  return 4 * (lockRowsStart(options) + (lockLimits(options).locksMax + 1) * LOCK.WORDS);
+  return 4 * (lockRowsStart(options) + (options.lockLimits.locksMax + 1) * LOCK.WORDS);
 }
 
 /** Size of the buffer of waiters: a connection waits for one lock at a time. */

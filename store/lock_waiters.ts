@@ -1,6 +1,6 @@
-import { lockLimits } from "./limits.ts";
 import {
   LIST,
+  threadPlaces,
   WAITER,
   WAITER_HEADER as HEADER,
   waiterQueuesStart,
@@ -47,12 +47,12 @@ export class LockWaiters {
     this.#words = new Int32Array(memory.shared.lockWaiters);
     this.#control = memory.control;
     this.#counters = memory.counters;
-    this.#threads = options.threads;
+    this.#threads = threadPlaces(options);
     this.#rowsMax = options.connectionsMax;
-    this.#perLockMax = lockLimits(options).waitersPerLockMax;
+    this.#perLockMax = options.lockLimits.waitersPerLockMax;
     this.#queues = waiterQueuesStart(options);
     this.#rows = waiterRowsStart(options);
-    this.#wake = new Uint8Array(options.threads);
+    this.#wake = new Uint8Array(this.#threads);
   }
 
   /** How many connections wait. */

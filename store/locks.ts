@@ -2,7 +2,7 @@ import type { Change } from "./change.ts";
 import type { Eviction } from "./eviction.ts";
 import { takeId } from "./ids.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
-import { type LockLimits, lockLimits } from "./limits.ts";
+import type { LockLimits } from "./limits.ts";
 import type { Links } from "./links.ts";
 import { LOCK, LOCK_HEADER as HEADER, lockRowsStart, OWNER, ownerPlaces } from "./lock_layout.ts";
 import { LockWaiters, NO_WAITER } from "./lock_waiters.ts";
@@ -57,11 +57,11 @@ export class Locks {
     this.#words = new Int32Array(memory.shared.locks);
     this.#control = memory.control;
     this.#counters = memory.counters;
-    this.#limits = lockLimits(options);
+    this.#limits = options.lockLimits;
     this.waiters = new LockWaiters(memory);
     this.#ownerMask = ownerPlaces(options) - 1;
     this.#rows = lockRowsStart(options);
-    this.#refuseAgain = options.yrmcdsLocks ?? false;
+    this.#refuseAgain = options.yrmcdsLocks;
   }
 
   // --- asking ------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@ import { CONNECTIONS_MAX_MOST } from "../../store/connections.ts";
 import {
   ITEM_SIZE_MAX_LEAST,
   ITEM_SIZE_MAX_MOST,
+  LOCKS_MAX_MOST,
   MEMORY_LIMIT_MIB_MAX,
 } from "../../store/limits.ts";
 import { LEASE_ENTRIES_MOST } from "../../store/lease_table.ts";
@@ -80,7 +81,7 @@ export const OPTIONS = [
   ["slab-min-size",          "n", "whole",  "bytes",                   1, ITEM_SIZE_MAX_MOST,    "48",      "works",  "least room for key, value and flags"],
   ["disable-cas",            "C", "switch", "",                     NONE, NONE,                  "",        "works",  "no cas ids"],
   ["disable-flush-all",      "F", "switch", "",                     NONE, NONE,                  "",        "works",  "refuse flush_all"],
-  ["disable-dumping",        "X", "switch", "",                     NONE, NONE,                  "",        "works",  "refuse stats detail, stats cachedump and lru_crawler metadump"],
+  ["disable-dumping",        "X", "switch", "",                     NONE, NONE,                  "",        "works",  "refuse stats detail, stats cachedump, lru_crawler metadump, keys and lock list"],
   ["disable-watch",          "W", "switch", "",                     NONE, NONE,                  "",        "idle",   "has no watch"],
   ["enable-shutdown",        "A", "switch", "",                     NONE, NONE,                  "",        "works",  "allow the shutdown command"],
   ["stats-delimiter",        "D", "text",   "character",            NONE, NONE,                  "",        "works",  "count gets and sets by key prefix, which ends at this character (':')"],
@@ -90,6 +91,10 @@ export const OPTIONS = [
   ["strict",                 "",  "list",   "prefix",               NONE, NONE,                  "",        "works",  "keys that only the holder of a lease may fill, by prefix; '*': all keys"],
   ["cas-start",              "",  "whole",  "id",                      2, 2 ** 52,               "",        "works",  "first cas id, for tests; not given: from the clock, so that no id ever comes twice"],
   ["io",                     "",  "choice", "auto|portable|native", NONE, NONE,                  "auto",    "works",  "native: system calls of Linux through FFI; auto: native where it can be had"],
+  ["lock-limit",             "",  "whole",  "locks",                   1, LOCKS_MAX_MOST,        "65536",   "works",  "locks in all"],
+  ["lock-limit-per-conn",    "",  "whole",  "locks",                   1, LOCKS_MAX_MOST,        "1024",    "works",  "locks that one connection may hold"],
+  ["lock-waiters",           "",  "whole",  "connections",             1, CONNECTIONS_MAX_MOST,  "1024",    "works",  "connections that may wait for one lock"],
+  ["lock-idle-timeout",      "",  "whole",  "seconds",                 0, INT31,                 "0",       "works",  "close connections that hold locks and are silent for so long; 0: never"],
   ["pidfile",                "P", "text",   "path",                 NONE, NONE,                  "",        "works",  "write the process id into this file while running"],
   ["extended",               "o", "list",   "name[=value]",         NONE, NONE,                  "",        "works",  "further options, below; several between commas or by repeating"],
   ["verbose",                "v", "count",  "",                     NONE, NONE,                  "",        "works",  "say more: -v refusals and errors, -vv every connection, -vvv everything"],
@@ -116,6 +121,7 @@ export const EXTENDED_OPTIONS = [
   ["idle_timeout",          "", "whole",  "seconds",          0, INT31,     "0",       "works",  "close TCP connections that are silent for so long; 0: never"],
   ["send_timeout",          "", "whole",  "seconds",          1, INT31,     "60",      "works",  "drop connections that take nothing of their replies for so long"],
   ["slab_layout",           "", "choice", "leased|memcached", NONE, NONE,   "leased",  "works",  "memcached: pages, classes and item sizes are counted as memcached does"],
+  ["compat",                "", "choice", "memcached|yrmcds", NONE, NONE,    "memcached", "works", "whose rules hold where the two contradict each other"],
   ["log_format",            "", "choice", "text|json",     NONE, NONE,      "text",    "works",  "how lines of the log are written"],
   ["relaxed_privileges",    "", "switch", "",              NONE, NONE,      "",        "idle",   "no privileges are dropped"],
   ["drop_privileges",       "", "switch", "",              NONE, NONE,      "",        "idle",   "permissions of deno run take its place"],

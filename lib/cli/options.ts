@@ -55,6 +55,7 @@ export function toServerOptions(
   const threads = values.threads;
   const maxconnsFast = extended.maxconns_fast;
   const idleTimeoutSec = extended.idle_timeout;
+  const lockIdleTimeoutSec = values["lock-idle-timeout"];
   const wireProtocol = values.protocol as WireProtocol;
   const leaseFlag = toLeaseFlag(parsed, errors);
   return {
@@ -67,6 +68,7 @@ export function toServerOptions(
       maxconnsFast,
       idleTimeoutSec,
       sendTimeoutSec: extended.send_timeout,
+      lockIdleTimeoutSec,
     },
     settings: {
       version: facts.version,
@@ -88,12 +90,14 @@ export function toServerOptions(
       wireProtocol,
       maxconnsFast,
       idleTimeoutSec,
+      lockIdleTimeoutSec,
       flushEnabled: !values["disable-flush-all"],
       dumpEnabled: !values["disable-dumping"],
       watchEnabled: !values["disable-watch"],
       leaseFlag: leaseFlag.flag,
       leaseMask: leaseFlag.mask,
       leaseTimeSec: values["lease-time"],
+      compat: extended.compat as Settings["compat"],
     },
     tunables: toTunables(parsed),
     pidFile: values.pidfile,
@@ -187,6 +191,12 @@ function toStoreOptions(
     slabLayout,
     connectionsMax: values["conn-limit"],
     threads: values.threads,
+    lockLimits: {
+      locksMax: values["lock-limit"],
+      locksPerConnectionMax: values["lock-limit-per-conn"],
+      waitersPerLockMax: values["lock-waiters"],
+    },
+    yrmcdsLocks: extended.compat === "yrmcds",
     startedUnixSec: Math.floor(facts.unixMs / 1000),
     firstId: given.has("cas-start")
       ? values["cas-start"]

@@ -16,6 +16,8 @@ export class NativeConnection {
   /** When the kernel last took a byte of `unsent`, in seconds of the store's clock. */
   progressAtSec = 0;
   closed = false;
+  /** The conversation waits: nothing is read until the store says that it may go on. */
+  waiting = false;
 
   constructor(
     fd: number,
@@ -29,5 +31,10 @@ export class NativeConnection {
     this.kind = kind;
     this.owner = owner;
     this.conversation = conversation;
+  }
+
+  /** Whether more of what it sends may be read now. */
+  get mayRead(): boolean {
+    return !this.closed && !this.waiting && this.unsent === null;
   }
 }

@@ -8,7 +8,7 @@ import { CONTROL } from "../../store/memory.ts";
 import { STAT } from "../../store/stats.ts";
 import { LifePhase } from "../server/life.ts";
 import { adviseHugePages } from "./huge_pages.ts";
-import { Epoll, EPOLLIN, EPOLLOUT } from "./epoll.ts";
+import { Epoll, EPOLLIN, EPOLLOUT, EPOLLRDHUP } from "./epoll.ts";
 import {
   EAGAIN,
   EINTR,
@@ -22,7 +22,13 @@ import type { NativePart } from "./native.ts";
 import { NativeAcceptor } from "./native_acceptor.ts";
 import type { NativeConnection } from "./native_connection.ts";
 import { ValueIo } from "./value_io.ts";
-import { DRAIN_GRACE_MS, DRAIN_MS_MAX, type Transport, type TransportThread } from "./transport.ts";
+import {
+  DRAIN_GRACE_MS,
+  DRAIN_MS_MAX,
+  lockHolderClosed,
+  type Transport,
+  type TransportThread,
+} from "./transport.ts";
 
 /**
  * What is received always goes to this offset of the input region, so that one view serves every read; bytes left over from
@@ -60,6 +66,9 @@ export class NativeThread implements Transport {
   readonly #control: Int32Array;
   /** Connections whose peers do not take their replies. */
   readonly #stalled = new Set<NativeConnection>();
+  /** Connections whose conversations wait for something that the store will say. */
+  readonly #waiting = new Map<number, NativeConnection>();
+  readonly #one = new BigUint64Array([1n]);
   #sweptAtSec = 0;
 
   constructor(side: TransportThread) {
@@ -98,7 +107,8 @@ export class NativeThread implements Transport {
   #timeoutMs(): number {
     const pauseMs = this.#acceptor.pauseMs;
     if (pauseMs > 0) return pauseMs;
-    const watching = this.#side.options.idleTimeoutSec > 0 || this.#stalled.size > 0;
+    const { idleTimeoutSec, lockIdleTimeoutSec } = this.#side.options;
+    const watching = idleTimeoutSec > 0 || lockIdleTimeoutSec > 0 || this.#stalled.size > 0;
     return watching ? WATCH_MS : FOR_EVER_MS;
   }
 
@@ -109,6 +119,7 @@ export class NativeThread implements Transport {
       const fd = epoll.fd(index);
       const connection = this.#connections[fd];
       if (connection === undefined) this.#serveOther(fd, epoll.tag(index));
+      else if (connection.waiting) this.#close(connection);
       else if (connection.unsent === null) this.#receive(connection);
       else this.#sendRest(connection);
     }
@@ -118,6 +129,7 @@ export class NativeThread implements Transport {
   #serveOther(fd: number, tag: number): void {
     if (fd === this.#wakeFd) {
       this.#calls.read(fd, this.#wakeCount, 8);
+      this.#resumeReady();
     } else if (this.#acceptor.isListener(fd)) {
       this.#acceptor.accept(fd);
     } else {
@@ -148,7 +160,7 @@ export class NativeThread implements Transport {
       }
       this.#converse(connection, start, RECEIVE_AT + received);
       // Bytes that did not fill the input were all there were: the next wait tells of new ones.
-      if (received < RECEIVE_BYTES || connection.closed || connection.unsent !== null) return;
+      if (received < RECEIVE_BYTES || !connection.mayRead) return;
     }
   }
 
@@ -168,7 +180,7 @@ export class NativeThread implements Transport {
     if (task.missing > 0) return received >= VALUE_PIECE_BYTES;
     const inInput = received - missing;
     this.#converse(connection, RECEIVE_AT, RECEIVE_AT + inInput);
-    return inInput === RECEIVE_BYTES && !connection.closed && connection.unsent === null;
+    return inInput === RECEIVE_BYTES && connection.mayRead;
   }
 
   #receiveFailed(connection: NativeConnection, received: number): void {
@@ -198,7 +210,37 @@ export class NativeThread implements Transport {
         this.#closeGently(connection);
         return;
       }
+      if (conversation.state === ConversationState.WAITING) {
+        this.#keep(connection, start, end);
+        this.#wait(connection);
+        return;
+      }
     }
+  }
+
+  /** Reads nothing of a connection, but notices when its peer is gone. */
+  #wait(connection: NativeConnection): void {
+    if (connection.waiting) return;
+    connection.waiting = true;
+    this.#waiting.set(connection.owner, connection);
+    this.#thread.connections.setActivity(connection.owner, Activity.WAITING);
+    this.#epoll.modify(connection.fd, EPOLLRDHUP, connection.tag);
+  }
+
+  /** Lets connections go on whose waiting is over. */
+  #resumeReady(): void {
+    for (const owner of this.#thread.takeReady(this.#side.threadIndex)) {
+      const connection = this.#waiting.get(owner);
+      // One that still sends will look for itself.
+      if (connection === undefined) continue;
+      this.#waiting.delete(owner);
+      connection.waiting = false;
+      this.#goOn(connection);
+    }
+  }
+
+  wake(threadIndex: number): void {
+    this.#calls.write(this.#part.wakeFds[threadIndex]!, this.#one, 8);
   }
 
   /** Keeps what the conversation has not consumed. */
@@ -276,12 +318,12 @@ export class NativeThread implements Transport {
       this.#closeGently(connection);
       return;
     }
-    if (state === ConversationState.MORE_OUTPUT) {
+    if (state === ConversationState.MORE_OUTPUT || state === ConversationState.WAITING) {
       const pending = connection.pending;
       connection.pending = null;
       if (pending !== null) this.#thread.input.bytes.set(pending);
       this.#converse(connection, 0, pending === null ? 0 : pending.length);
-      if (connection.closed || connection.unsent !== null) return;
+      if (connection.closed || connection.unsent !== null || connection.waiting) return;
     }
     this.#thread.connections.setActivity(connection.owner, Activity.READING);
     this.#epoll.modify(connection.fd, EPOLLIN, connection.tag);
@@ -291,7 +333,7 @@ export class NativeThread implements Transport {
   #sweep(): void {
     const nowSec = this.#control[CONTROL.NOW_SEC]!;
     this.#sweptAtSec = nowSec;
-    const { idleTimeoutSec, sendTimeoutSec } = this.#side.options;
+    const { idleTimeoutSec, sendTimeoutSec, lockIdleTimeoutSec } = this.#side.options;
     for (const connection of this.#stalled) {
       if (nowSec - connection.progressAtSec <= sendTimeoutSec) continue;
       this.#close(connection);
@@ -301,14 +343,22 @@ export class NativeThread implements Transport {
         message: `a connection took nothing of its replies for ${sendTimeoutSec} s; closed`,
       });
     }
-    if (idleTimeoutSec === 0) return;
+    if (idleTimeoutSec === 0 && lockIdleTimeoutSec === 0) return;
+    const { locks } = this.#thread.cache;
     for (const connection of this.#connections) {
-      if (connection === undefined || connection.kind !== ConnectionKind.TCP) continue;
-      if (!connection.conversation.idle || connection.unsent !== null) continue;
-      const silentSec = nowSec - this.#thread.connections.seenAtSec(connection.owner);
-      if (silentSec <= idleTimeoutSec) continue;
-      this.#close(connection);
-      this.#count(STAT.idle_kicks);
+      if (connection === undefined) continue;
+      const { conversation, kind, owner } = connection;
+      if (!conversation.idle || connection.unsent !== null) continue;
+      const silentSec = nowSec - this.#thread.connections.seenAtSec(owner);
+      if (idleTimeoutSec > 0 && kind === ConnectionKind.TCP && silentSec > idleTimeoutSec) {
+        this.#close(connection);
+        this.#count(STAT.idle_kicks);
+      } else if (
+        lockIdleTimeoutSec > 0 && silentSec > lockIdleTimeoutSec && locks.countOf(owner) > 0
+      ) {
+        this.#close(connection);
+        this.#side.report(lockHolderClosed(lockIdleTimeoutSec));
+      }
     }
   }
 
@@ -342,6 +392,7 @@ export class NativeThread implements Transport {
     connection.unsent = null;
     connection.pending = null;
     this.#stalled.delete(connection);
+    this.#waiting.delete(connection.owner);
     this.#connections[connection.fd] = undefined;
     connection.conversation.end();
     this.#acceptor.release(connection);

@@ -12,6 +12,7 @@ import {
   DRAIN_GRACE_MS,
   DRAIN_MS_MAX,
   listenerName,
+  lockHolderClosed,
   statsAddressText,
   type TcpListen,
   TOO_MANY_CONNECTIONS,
@@ -32,7 +33,7 @@ export class PortableTransport implements Transport {
   readonly #thread: ThreadContext;
   readonly #life: Life;
   readonly #buffers = new ConnectionBuffers();
-  readonly #connections = new Set<PortableConnection>();
+  readonly #connections = new Map<OwnerId, PortableConnection>();
   readonly #listeners: Deno.Listener[] = [];
   readonly #udp: UdpServer[] = [];
   /** What to wait for at the end beside connections: loops that accept, refusals. */
@@ -67,13 +68,14 @@ export class PortableTransport implements Transport {
     for (;;) {
       const rings = this.#life.rings(threadIndex);
       if (this.#life.phase !== LifePhase.RUNNING) break;
+      this.#resumeReady();
       await this.#life.rung(threadIndex, rings);
     }
     this.#accepting = false;
     for (const listener of this.#listeners) listener.close();
     if (this.#life.phase === LifePhase.DRAINING) await this.#drain();
     for (const udp of this.#udp) udp.close();
-    for (const connection of this.#connections) connection.close();
+    for (const connection of this.#connections.values()) connection.close();
     await this.#ended(DRAIN_MS_MAX);
     await Promise.all(this.#tasks);
     clearInterval(sweep);
@@ -82,7 +84,7 @@ export class PortableTransport implements Transport {
   /** Lets connections answer what is under way. */
   async #drain(): Promise<void> {
     await this.#ended(DRAIN_GRACE_MS);
-    for (const connection of this.#connections) connection.finish();
+    for (const connection of this.#connections.values()) connection.finish();
     await this.#ended(DRAIN_MS_MAX);
   }
 
@@ -99,6 +101,13 @@ export class PortableTransport implements Transport {
   #run(task: Promise<void>): void {
     this.#tasks.add(task);
     task.then(() => this.#tasks.delete(task));
+  }
+
+  /** Lets connections go on whose waiting is over. */
+  #resumeReady(): void {
+    for (const owner of this.#thread.takeReady(this.#context.threadIndex)) {
+      this.#connections.get(owner)?.resume();
+    }
   }
 
   // --- accepting ---------------------------------------------------------------------------------
@@ -179,7 +188,7 @@ export class PortableTransport implements Transport {
       conversation,
       this.#buffers,
     );
-    this.#connections.add(connection);
+    this.#connections.set(id, connection);
     this.#reportConnection("connection_opened", peer);
     // One that fails otherwise than by its peer rejects, which takes the process down.
     connection.serve(this.#connectionEnded);
@@ -198,7 +207,7 @@ export class PortableTransport implements Transport {
   }
 
   readonly #connectionEnded = (connection: PortableConnection): void => {
-    this.#connections.delete(connection);
+    this.#connections.delete(connection.id);
     const { cache, connections } = this.#thread;
     const peer = this.#verbose ? connections.peerOf(connection.id) : "";
     cache.enter();
@@ -224,11 +233,11 @@ export class PortableTransport implements Transport {
 
   /** Closes connections that are idle for too long, and those whose peer does not read. */
   #sweep(): void {
-    const { idleTimeoutSec, sendTimeoutSec } = this.#context.options;
+    const { idleTimeoutSec, sendTimeoutSec, lockIdleTimeoutSec } = this.#context.options;
     const { cache, memory } = this.#thread;
     const nowSec = memory.control[CONTROL.NOW_SEC]!;
     let kicked = 0;
-    for (const connection of this.#connections) {
+    for (const connection of this.#connections.values()) {
       if (connection.stalledSince(nowSec - sendTimeoutSec)) {
         connection.close();
         this.#context.report({
@@ -242,6 +251,11 @@ export class PortableTransport implements Transport {
       ) {
         connection.close();
         kicked++;
+      } else if (
+        lockIdleTimeoutSec > 0 && connection.holdsLocksSince(nowSec - lockIdleTimeoutSec)
+      ) {
+        connection.close();
+        this.#context.report(lockHolderClosed(lockIdleTimeoutSec));
       }
     }
     if (kicked === 0) return;

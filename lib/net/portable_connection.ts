@@ -50,6 +50,12 @@ export class PortableConnection {
   #rest: Uint8Array | null = null;
   /** Since when the peer has taken nothing, on the store's clock; 0: nothing is being sent. */
   #sendingSinceSec = 0;
+  /** A read under way while the conversation waits. */
+  #reading: Promise<number | null> | null = null;
+  /** Ends a pause in `#wait`. */
+  #resume: () => void = () => {};
+  /** The store has said that the waiting is over. */
+  #resumed = false;
   #closing = false;
   #closed = false;
 
@@ -81,6 +87,17 @@ export class PortableConnection {
     return this.#sendingSinceSec !== 0 && this.#sendingSinceSec < instantSec;
   }
 
+  /** The store says that the conversation need not wait any longer. */
+  resume(): void {
+    this.#resumed = true;
+    this.#resume();
+  }
+
+  /** Whether it holds locks, waits for a command, and has since before `instantSec`. */
+  holdsLocksSince(instantSec: number): boolean {
+    return this.idleSince(instantSec) && this.#thread.cache.locks.countOf(this.id) > 0;
+  }
+
   /** Closes now; what is being read or sent fails. */
   close(): void {
     if (this.#closed) return;
@@ -108,7 +125,8 @@ export class PortableConnection {
       const { input, reply, connections, memory } = this.#thread;
       const conversation = this.#conversation;
       serving: while (!this.#closing) {
-        const received = await this.#socket.read(this.#readBuffer);
+        const received = await (this.#reading ?? this.#socket.read(this.#readBuffer));
+        this.#reading = null;
         if (received === null) break;
         connections.seen(this.id, memory.control[CONTROL.NOW_SEC]!);
         let end = this.#presentRest();
@@ -124,6 +142,7 @@ export class PortableConnection {
           if (reply.length > 0) await this.#send(state);
           if (state === ConversationState.CLOSING) break serving;
           if (state === ConversationState.NEEDS_INPUT) break;
+          if (state === ConversationState.WAITING && !await this.#wait()) break serving;
           end = this.#presentRest();
         }
       }
@@ -133,8 +152,54 @@ export class PortableConnection {
     }
     this.close();
     this.#conversation.end();
-    this.#buffers.reads[this.#readPool]!.give(this.#readBuffer);
+    // A read that is still under way may yet write into its buffer.
+    if (this.#reading === null) this.#buffers.reads[this.#readPool]!.give(this.#readBuffer);
     ended(this);
+  }
+
+  /**
+   * Waits until the store has something to say to the conversation. It reads a little meanwhile, to learn when the peer is gone; what
+   * comes is executed after.
+   *
+   * @returns False when the peer is gone.
+   */
+  async #wait(): Promise<boolean> {
+    const { connections } = this.#thread;
+    connections.setActivity(this.id, Activity.WAITING);
+    let over = false;
+    let gone = false;
+    const watch = async (): Promise<void> => {
+      while ((this.#rest?.length ?? 0) <= PENDING_BYTES_MAX) {
+        this.#reading ??= this.#socket.read(this.#readBuffer);
+        const received = await this.#reading.catch(() => null);
+        // What came too late for the wait is the next read's.
+        if (over) return;
+        if (received === null) {
+          gone = true;
+          this.#resume();
+          return;
+        }
+        this.#reading = null;
+        this.#appendRest(this.#readBuffer.subarray(0, received));
+      }
+    };
+    watch();
+    while (!this.#resumed && !gone) {
+      await new Promise<void>((resolve) => this.#resume = resolve);
+    }
+    over = true;
+    this.#resumed = false;
+    connections.setActivity(this.id, Activity.READING);
+    return !gone;
+  }
+
+  /** Keeps bytes behind what was not consumed. */
+  #appendRest(bytes: Uint8Array): void {
+    const rest = this.#rest ?? new Uint8Array();
+    const joined = new Uint8Array(rest.length + bytes.length);
+    joined.set(rest);
+    joined.set(bytes, rest.length);
+    this.#rest = joined;
   }
 
   /** Puts what was left over back to the start of the input. Returns where it ends. */

@@ -41,6 +41,8 @@ export interface TransportOptions {
   readonly idleTimeoutSec: number;
   /** A peer that takes no byte of its replies for this long is dropped. */
   readonly sendTimeoutSec: number;
+  /** Connections that hold locks and wait for a command this long are closed; 0: never. */
+  readonly lockIdleTimeoutSec: number;
 }
 
 /**
@@ -53,7 +55,7 @@ export interface TransportHost {
   readonly listens: readonly Listen[];
   /** What the worker's side needs (descriptors, addresses): plain, so that it can be posted to the worker. */
   threadPart(threadIndex: number): unknown;
-  /** Makes worker `threadIndex` look at `life` soon. May be called at any time, from the main thread only. */
+  /** Makes worker `threadIndex` look at `life`, and for connections whose waiting is over, soon. May be called at any time, from the main thread only. */
   wake(threadIndex: number): void;
   /** After all workers have ended: closes what is shared and removes socket files. Idempotent. */
   close(): void;
@@ -85,6 +87,11 @@ export interface Transport {
    * A transport that blocks its thread receives no messages, so it must be woken by `TransportHost.wake`.
    */
   serve(): Promise<void> | void;
+  /**
+   * Makes another worker of the same transport look for connections whose waiting is over (`ThreadContext.takeReady`). Absent: ringing
+   * its bell in `life` is enough. May be called at any time, and for the worker itself.
+   */
+  wake?(threadIndex: number): void;
 }
 
 /** From DRAINING on, connections that neither finish nor take their replies are closed after this long. */
@@ -99,6 +106,15 @@ export interface TransportEvent {
   /** Stable name, like `accept_failed`. */
   readonly event: string;
   readonly message: string;
+}
+
+/** A connection held locks and was silent for too long. */
+export function lockHolderClosed(timeoutSec: number): TransportEvent {
+  return {
+    level: "info",
+    event: "lock_holder_idle",
+    message: `a connection that held locks was silent for ${timeoutSec} s; closed`,
+  };
 }
 
 /** What a connection above the limit is told before it is closed (memcached: maxconns_fast). */

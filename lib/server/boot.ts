@@ -72,6 +72,7 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     const stop = new Stop(endAtOnce);
     const threads = new Threads({
       shutdown: () => stop.request("shutdown command", ExitCode.OK),
+      wake: (index) => crew.wake(index),
       event: ({ level, event, message }) => logConnection(level, event, message),
       died: (reason) => {
         logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`);
@@ -80,6 +81,7 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     });
     const store = makeStore(options, crew.listens);
     await startThreads(threads, crew, options, store.shared, lifeShared);
+    store.cache.onReady = (index) => crew.wake(index);
     const ticker = new Ticker(store.cache, startMs);
     ticker.start();
     stop.listenToSignals();
@@ -126,6 +128,7 @@ async function startThreads(
     threads.start({
       threadIndex,
       transport,
+      transports: crew.members.map((member) => member.transport),
       part,
       transportOptions: options.transport,
       settings,
@@ -181,7 +184,7 @@ function announce(options: ServerOptions, listens: readonly Listen[], name: Tran
 /** Lets the threads answer what is under way, and waits until they have ended. */
 async function drain(life: Life, crew: Crew, threads: Threads): Promise<void> {
   life.phase = LifePhase.DRAINING;
-  crew.wake();
+  crew.members.forEach((_, index) => crew.wake(index));
   let timer: ReturnType<typeof setTimeout> | undefined;
   const tooLate = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, DRAIN_MS_MAX + DRAIN_MARGIN_MS);

@@ -8,8 +8,8 @@ export interface Crew {
   /** Where it listens, with the real ports. */
   readonly listens: readonly Listen[];
   readonly members: readonly { readonly transport: TransportName; readonly part: unknown }[];
-  /** Makes every thread look at `life`. */
-  wake(): void;
+  /** Makes a thread look at `life`, and for connections whose waiting is over. */
+  wake(threadIndex: number): void;
   /** Closes what is shared and removes socket files. Idempotent. */
   close(): void;
 }
@@ -46,9 +46,9 @@ export async function crewFor(
   return {
     listens: hosts.flatMap((each) => each.listens),
     members,
-    wake: () => {
-      for (let index = 0; index < transport.threads; index++) host.wake(index);
-      if (hosts.length > 1) hosts[1]!.wake(transport.threads);
+    wake: (index) => {
+      if (index < transport.threads) host.wake(index);
+      else hosts[1]?.wake(index);
     },
     close: () => hosts.forEach((each) => each.close()),
   };

@@ -7,6 +7,8 @@ import type { TransportName } from "../net/transports.ts";
 export interface WorkerStart {
   readonly threadIndex: number;
   readonly transport: TransportName;
+  /** Of all workers, by their numbers. */
+  readonly transports: readonly TransportName[];
   /** What the transport's host made for this worker. */
   readonly part: unknown;
   readonly transportOptions: TransportOptions;
@@ -25,4 +27,6 @@ export type WorkerMessage =
   | { readonly kind: "ended" }
   /** A client asked the process to end. */
   | { readonly kind: "shutdown" }
+  /** A worker that this one cannot reach shall look for connections whose waiting is over. */
+  | { readonly kind: "wake"; readonly threadIndex: number }
   | { readonly kind: "event"; readonly event: TransportEvent };

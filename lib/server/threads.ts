@@ -6,6 +6,8 @@ import type { WorkerMessage, WorkerStart } from "./messages.ts";
 export interface ThreadEvents {
   /** A client asked the process to end. */
   shutdown(): void;
+  /** A thread shall look for connections whose waiting is over. */
+  wake(threadIndex: number): void;
   event(event: TransportEvent): void;
   /** A thread died of an error: the store may be half changed. */
   died(reason: string): void;
@@ -57,6 +59,8 @@ export class Threads {
           return ended.resolve();
         case "shutdown":
           return this.#events.shutdown();
+        case "wake":
+          return this.#events.wake(data.threadIndex);
         case "event":
           return this.#events.event(data.event);
       }

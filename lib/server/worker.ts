@@ -34,6 +34,11 @@ async function run(start: WorkerStart): Promise<void> {
     part: start.part,
     report: (event) => say({ kind: "event", event }),
   });
+  thread.cache.onReady = (index) => {
+    if (start.transports[index] === "portable") life.ring(index);
+    else if (transport.wake !== undefined) transport.wake(index);
+    else say({ kind: "wake", threadIndex: index });
+  };
   try {
     transport.open();
   } catch (error) {

@@ -1,3 +1,5 @@
+import { ByteRegion } from "../../store/bytes.ts";
+import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow, type Request } from "../request.ts";
 
@@ -21,6 +23,16 @@ export function wordText(conversation: Conversation, index: number): string {
   let text = "";
   for (const byte of word) text += String.fromCharCode(byte);
   return text;
+}
+
+/** A word's bytes, or none when there is no such word: what listed keys must begin with. */
+export function prefixOf(conversation: Conversation, index: number): ByteRegion {
+  const { request, input } = conversation.thread;
+  if (index >= request.wordCount) return new ByteRegion(new ArrayBuffer(0));
+  const start = request.wordStart[index]!;
+  // No key begins with more than this.
+  const end = Math.min(request.wordEnd[index]!, start + KEY_LENGTH_MAX + 1);
+  return new ByteRegion(input.bytes.slice(start, end).buffer);
 }
 
 /** Reads word `index` as a whole number of int32 into `numbers.value`. */

@@ -7,6 +7,7 @@ import { connectionStats } from "../stats/connections.ts";
 import type { StatEntry } from "../stats/entry.ts";
 import { generalStats, resetStats } from "../stats/general.ts";
 import { cachedump, sizeStats } from "../stats/item_walk.ts";
+import { opStats } from "../stats/ops.ts";
 import type { PrefixTable } from "../stats/prefixes.ts";
 import { settingStats } from "../stats/settings.ts";
 import { TextTask } from "../tasks.ts";
@@ -31,6 +32,7 @@ const SUB_COMMANDS: readonly SubCommand[] = [
   ["extstore",    true,       (c) => send(c, [])],
   ["items",       false,      (c) => send(c, itemStats(c.thread))],
   ["slabs",       false,      (c) => send(c, slabStats(c.thread))],
+  ["ops",         false,      (c) => send(c, opStats(c.thread))],
   ["sizes",       false,      (c) => sendText(c, sizeStats(c.thread))],
 ];
 

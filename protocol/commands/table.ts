@@ -6,6 +6,8 @@ import { REPLY } from "../replies.ts";
 import * as admin from "./admin.ts";
 import { answer } from "./answer.ts";
 import { arithmetic } from "./arith.ts";
+import { keys } from "./keys.ts";
+import { lock, unlock, unlockAll } from "./lock.ts";
 import { getAndTouch, getKeys } from "./read.ts";
 import { stats } from "./stats.ts";
 import * as tuning from "./tuning.ts";
@@ -16,6 +18,8 @@ export type Handler = (conversation: Conversation) => Flow;
 
 /** A command of the text protocols. */
 export interface CommandRow {
+  /** Of the row in the table, for `stats ops`. */
+  readonly index: number;
   readonly name: string;
   /** Lines with fewer words, the command's included, are refused as badly formatted. */
   readonly wordsMin: number;
@@ -58,6 +62,10 @@ const ROWS: readonly Row[] = [
   ["quit",           1,     false,  false, () => Flow.CLOSE],
   ["stats",          1,     false,  false, stats],
   ["cache_memlimit", 1,     true,   false, admin.memoryLimit],
+  ["lock",           1,     false,  false, lock],
+  ["unlock",         1,     false,  false, unlock],
+  ["unlock_all",     1,     false,  false, unlockAll],
+  ["keys",           1,     false,  false, keys],
   ["shutdown",       1,     true,   false, admin.shutdown],
   ["slabs",          1,     true,   false, tuning.slabs],
   ["lru",            1,     true,   false, tuning.lru],
@@ -65,7 +73,14 @@ const ROWS: readonly Row[] = [
 ];
 
 export const COMMANDS: readonly CommandRow[] = ROWS.map(
-  ([name, wordsMin, noreply, block, handler]) => ({ name, wordsMin, noreply, block, handler }),
+  ([name, wordsMin, noreply, block, handler], index) => ({
+    index,
+    name,
+    wordsMin,
+    noreply,
+    block,
+    handler,
+  }),
 );
 
 interface IndexedRow {

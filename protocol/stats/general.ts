@@ -153,6 +153,16 @@ const ROWS: readonly GeneralRow[] = [
   ["moves_within_lru",      never],
   ["direct_reclaims",       (s) => s.classes("evicted")],
   ["lru_bumps_dropped",     never],
+  // Ours.
+  ["lock_curr",             (s) => s.thread.cache.locks.count],
+  ["lock_waiting",          (s) => s.thread.cache.locks.waiters.count],
+  ["lock_ok",               (s) => s.stat("lock_ok")],
+  ["lock_busy",             (s) => s.stat("lock_busy")],
+  ["lock_refused",          (s) => s.stat("lock_refused")],
+  ["lock_freed_by_close",   (s) => s.stat("lock_freed_by_close")],
+  ["lock_waits",            (s) => s.stat("lock_waits")],
+  ["lock_wait_timeouts",    (s) => s.stat("lock_wait_timeouts")],
+  ["lock_wait_ms",          (s) => s.stat("lock_wait_ms")],
 ];
 
 export function* generalStats(thread: ThreadContext): Generator<StatEntry> {
@@ -173,7 +183,7 @@ export function memoryLimitBytes(thread: ThreadContext): number {
 
 /** `stats reset`: every counter to 0. Sizes and states stay. */
 export function resetStats(thread: ThreadContext): void {
-  const { memory, prefixes } = thread;
+  const { memory, prefixes, ops } = thread;
   memory.counters.fill(0, 0, Object.keys(STAT).length);
   const perClass = memory.classCounters.length / CLASSES_MAX;
   const counters = Object.keys(CLASS_STAT).length;
@@ -181,4 +191,5 @@ export function resetStats(thread: ThreadContext): void {
     memory.classCounters.fill(0, classId * perClass, classId * perClass + counters);
   }
   prefixes.clear();
+  ops.clear();
 }

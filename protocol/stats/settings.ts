@@ -80,5 +80,11 @@ const ROWS: readonly SettingRow[] = [
 
 export function* settingStats(thread: ThreadContext): Generator<StatEntry> {
   for (const [name, value] of ROWS) yield [name, value(thread)];
-  yield ["slab_layout", thread.memory.options.slabLayout];
+  const { slabLayout, lockLimits } = thread.memory.options;
+  yield ["slab_layout", slabLayout];
+  yield ["compat", thread.settings.compat];
+  yield ["lock_limit", lockLimits.locksMax];
+  yield ["lock_limit_per_conn", lockLimits.locksPerConnectionMax];
+  yield ["lock_waiters", lockLimits.waitersPerLockMax];
+  yield ["lock_idle_timeout", thread.settings.lockIdleTimeoutSec];
 }

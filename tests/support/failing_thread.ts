@@ -3,6 +3,11 @@ import { Life } from "../../lib/server/life.ts";
 import type { WorkerStart } from "../../lib/server/messages.ts";
 import { Threads } from "../../lib/server/threads.ts";
 
-const threads = new Threads({ shutdown: () => {}, event: () => {}, died: () => {} });
+const threads = new Threads({
+  shutdown: () => {},
+  wake: () => {},
+  event: () => {},
+  died: () => {},
+});
 threads.start({ threadIndex: 0, life: Life.createShared(1) } as unknown as WorkerStart);
 Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);

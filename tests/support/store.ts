@@ -4,13 +4,17 @@ import { Change, type StoreMode } from "../../store/change.ts";
 import { checkStore } from "../../store/check.ts";
 import { deadlineSec, writeClock } from "../../store/clock.ts";
 import { type ItemRef, NO_ITEM } from "../../store/item.ts";
-import { MIB, type StoreOptions } from "../../store/limits.ts";
+import { type LockLimits, MIB, type StoreOptions } from "../../store/limits.ts";
 import { createSharedMemory, Memory } from "../../store/memory.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { u64ToNumber } from "../../store/u64.ts";
 
+export type ChangedOptions = Partial<Omit<StoreOptions, "lockLimits">> & {
+  lockLimits?: Partial<LockLimits>;
+};
+
 /** Store options as the server's defaults make them, but reproducible. */
-export function storeOptions(changed: Partial<StoreOptions> = {}): StoreOptions {
+export function storeOptions(changed: ChangedOptions = {}): StoreOptions {
   return {
     memoryLimitBytes: 64 * MIB,
     itemSizeMaxBytes: MIB,
@@ -28,7 +32,14 @@ export function storeOptions(changed: Partial<StoreOptions> = {}): StoreOptions 
     leaseFlag: 0,
     leaseMask: 0,
     strictPrefixes: [],
+    yrmcdsLocks: false,
     ...changed,
+    lockLimits: {
+      locksMax: 65_536,
+      locksPerConnectionMax: 1024,
+      waitersPerLockMax: 1024,
+      ...changed.lockLimits,
+    },
   };
 }
 
@@ -43,7 +54,7 @@ export class TestStore {
   readonly change: Change;
   readonly input = new ByteRegion(new ArrayBuffer(2 * MIB));
 
-  constructor(changed: Partial<StoreOptions> = {}) {
+  constructor(changed: ChangedOptions = {}) {
     this.memory = new Memory(createSharedMemory(storeOptions(changed)));
     this.cache = Cache.format(this.memory);
     this.change = new Change(this.input);

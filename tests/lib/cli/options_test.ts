@@ -123,12 +123,14 @@ Deno.test("readCommand() tells the protocols what stats settings shows", () => {
     wireProtocol: "auto",
     maxconnsFast: true,
     idleTimeoutSec: 3,
+    lockIdleTimeoutSec: 0,
     flushEnabled: false,
     dumpEnabled: false,
     watchEnabled: false,
     leaseFlag: 0,
     leaseMask: 0,
     leaseTimeSec: 10,
+    compat: "memcached",
   });
   assertEquals(tunables, [
     ["slab_automove_ratio", 0.5],

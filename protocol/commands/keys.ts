@@ -1,0 +1,100 @@
+import { type ByteRegion, equalBytes } from "../../store/bytes.ts";
+import type { ItemRef } from "../../store/item.ts";
+import { KeyWalk } from "../../store/key_walk.ts";
+import { KEY_LENGTH_MAX } from "../../store/limits.ts";
+import type { Conversation } from "../conversation.ts";
+import { REFUSAL, REPLY } from "../replies.ts";
+import { Flow } from "../request.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import { type Walk, WalkTask } from "../walk_task.ts";
+import { answer, prefixOf } from "./answer.ts";
+
+/** How a protocol writes the list of keys. */
+export interface KeyWriter {
+  /** Writes one key. There is room for it, and for many more. */
+  put(thread: ThreadContext, item: ItemRef): void;
+  end(thread: ThreadContext): void;
+}
+
+/** The keys of all live values that begin with a prefix. */
+export class KeysWalk implements Walk {
+  readonly #thread: ThreadContext;
+  readonly #walk: KeyWalk;
+  readonly #prefix: ByteRegion;
+  readonly #writer: KeyWriter;
+  readonly #visit: (item: ItemRef) => void;
+
+  /** @param prefix Empty: all keys. */
+  constructor(thread: ThreadContext, prefix: ByteRegion, writer: KeyWriter) {
+    this.#thread = thread;
+    this.#walk = new KeyWalk(thread.cache.links);
+    this.#prefix = prefix;
+    this.#writer = writer;
+    this.#visit = (item) => this.#put(item);
+  }
+
+  step(): number {
+    if (this.#walk.isDone) return 0;
+    const looked = this.#walk.visit(this.#visit);
+    this.#walk.next();
+    return looked + 1;
+  }
+
+  end(): void {
+    this.#writer.end(this.#thread);
+  }
+
+  #put(item: ItemRef): void {
+    const { reply } = this.#thread;
+    // More keys than that in a bucket have never been seen; they would be left out.
+    if (reply.room < 2 * KEY_LENGTH_MAX || !hasPrefix(this.#thread, item, this.#prefix)) return;
+    this.#writer.put(this.#thread, item);
+  }
+}
+
+/** Whether an item's key begins with these bytes. */
+export function hasPrefix(thread: ThreadContext, item: ItemRef, prefix: ByteRegion): boolean {
+  const { items } = thread.cache;
+  const { length } = prefix.bytes;
+  if (items.keyLength(item) < length) return false;
+  const segment = thread.memory.segments[item >>> 27]!;
+  return equalBytes(prefix, 0, segment, items.keyOffset(item), length);
+}
+
+const VALUE = new TextEncoder().encode("VALUE ");
+
+/** `VALUE <key>` lines, then END. Keys that are no word of the text protocol can only be listed by the binary one. */
+const TEXT_KEYS: KeyWriter = {
+  put(thread, item): void {
+    if (!isWord(thread, item)) return;
+    const { reply, cache } = thread;
+    reply.put(VALUE);
+    cache.copyKey(item, reply.region, reply.length);
+    reply.length += cache.items.keyLength(item);
+    reply.crlf();
+  },
+  end({ reply }): void {
+    reply.put(REPLY.END);
+  },
+};
+
+/** Whether an item's key has no blank and no control character. */
+export function isWord(thread: ThreadContext, item: ItemRef): boolean {
+  const { items } = thread.cache;
+  const { bytes } = thread.memory.segments[item >>> 27]!;
+  const start = items.keyOffset(item);
+  const end = start + items.keyLength(item);
+  for (let at = start; at < end; at++) {
+    if (bytes[at]! <= 0x20 || bytes[at] === 0x7f) return false;
+  }
+  return true;
+}
+
+/** `keys [<prefix>]`; further words do not matter. */
+export function keys(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  if (!thread.settings.dumpEnabled) return answer(conversation, REFUSAL.KEYS_NOT_ALLOWED);
+  const walk = new KeysWalk(thread, prefixOf(conversation, 1), TEXT_KEYS);
+  conversation.task = new WalkTask(walk);
+  return Flow.UNDER_WAY;
+}

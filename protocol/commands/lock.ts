@@ -1,0 +1,126 @@
+import { NO_OWNER } from "../../store/connections.ts";
+import { LOCK_WAIT_MS_MAX } from "../../store/limits.ts";
+import { WaiterState } from "../../store/lock_waiters.ts";
+import { Outcome } from "../../store/outcome.ts";
+import { type Conversation, ConversationState, type Task } from "../conversation.ts";
+import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
+import { Flow } from "../request.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import { answer, wordText } from "./answer.ts";
+import { listLocks } from "./lock_list.ts";
+import { readKey } from "./write.ts";
+
+const KEY_WORD = 1;
+const LIST = "list";
+const FENCE = "fence";
+
+/** `lock <key> [<wait ms>] [fence]`, `lock list [<prefix>]`. What is malformed is ERROR, as yrmcds has it. */
+export function lock(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  const { request, change, cache, settings } = thread;
+  if (request.wordCount <= KEY_WORD) return answer(conversation, REPLY.ERROR);
+  // yrmcds lists no locks: there it is the key of that name.
+  if (settings.compat !== "yrmcds" && wordText(conversation, KEY_WORD) === LIST) {
+    return listLocks(conversation);
+  }
+  let fence = false;
+  change.waitMs = 0;
+  for (let index = KEY_WORD + 1; index < request.wordCount; index++) {
+    if (wordText(conversation, index) === FENCE) {
+      fence = true;
+    } else {
+      const refusal = readWait(conversation, index);
+      if (refusal !== null) return answer(conversation, refusal);
+    }
+  }
+  if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
+  if (conversation.owner === NO_OWNER) return answer(conversation, REFUSAL.LOCK_NEEDS_CONNECTION);
+  if (change.waitMs > 0) change.thread = thread.connections.threadOf(conversation.owner);
+  const outcome = cache.lock(change);
+  if (outcome === Outcome.WAITING) {
+    conversation.task = new LockWait(change.waiter, fence);
+    return Flow.UNDER_WAY;
+  }
+  if (outcome === Outcome.OK && fence) {
+    putFence(conversation, change.resultLow, change.resultHigh);
+    return Flow.DONE;
+  }
+  return answer(conversation, OUTCOME_LINE[outcome]);
+}
+
+/** Reads how long to wait into the change. @returns Why not, or null. */
+function readWait(conversation: Conversation, index: number): Uint8Array | null {
+  const { request, numbers, input, change } = conversation.thread;
+  const start = request.wordStart[index]!;
+  if (!numbers.u64(input, start, request.wordEnd[index]!)) return REPLY.ERROR;
+  if (numbers.high !== 0 || numbers.low >>> 0 > LOCK_WAIT_MS_MAX) return REFUSAL.BAD_WAIT;
+  change.waitMs = numbers.low;
+  return null;
+}
+
+function putFence(conversation: Conversation, low: number, high: number): void {
+  const { reply } = conversation.thread;
+  reply.text("OK ");
+  reply.decimalU64(low, high);
+  reply.crlf();
+}
+
+/** A connection waits for a lock that another holds. */
+class LockWait implements Task {
+  readonly #waiter: number;
+  readonly #fence: boolean;
+
+  constructor(waiter: number, fence: boolean) {
+    this.#waiter = waiter;
+    this.#fence = fence;
+  }
+
+  run(conversation: Conversation, start: number, _end: number): number {
+    const { cache, reply } = conversation.thread;
+    const { waiters } = cache.locks;
+    const state = waiters.stateOf(this.#waiter);
+    if (state === WaiterState.WAITING) {
+      conversation.pause(ConversationState.WAITING);
+      return start;
+    }
+    if (state === WaiterState.GRANTED && this.#fence) {
+      putFence(
+        conversation,
+        waiters.fenceLow(this.#waiter),
+        waiters.fenceHigh(this.#waiter),
+      );
+    } else {
+      reply.put(OUTCOME_LINE[WAITED[state]]);
+    }
+    waiters.dismiss(this.#waiter);
+    conversation.task = null;
+    return start;
+  }
+
+  abandon(thread: ThreadContext): void {
+    thread.cache.locks.waiters.dismiss(this.#waiter);
+  }
+}
+
+/** What a waiter is told. */
+const WAITED = {
+  [WaiterState.GRANTED]: Outcome.OK,
+  [WaiterState.NOT_FOUND]: Outcome.NOT_FOUND,
+  [WaiterState.TIMED_OUT]: Outcome.LOCKED,
+} as const;
+
+/** `unlock <key>` */
+export function unlock(conversation: Conversation): Flow {
+  const { request, change, cache } = conversation.thread;
+  if (request.wordCount !== KEY_WORD + 1) return answer(conversation, REPLY.ERROR);
+  if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
+  const outcome = cache.unlock(change);
+  // The text protocol has one line for all that is not the connection's to unlock.
+  return answer(conversation, OUTCOME_LINE[outcome === Outcome.OK ? outcome : Outcome.NOT_LOCKED]);
+}
+
+/** `unlock_all`; what follows does not matter. */
+export function unlockAll(conversation: Conversation): Flow {
+  conversation.thread.cache.unlockAll(conversation.owner);
+  return answer(conversation, REPLY.OK);
+}
