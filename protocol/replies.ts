@@ -41,7 +41,7 @@ export const REFUSAL = {
   DETAIL_NOT_ALLOWED: line("CLIENT_ERROR stats detail not allowed"),
   CACHEDUMP_NOT_ALLOWED: line("CLIENT_ERROR stats cachedump not allowed"),
   ILLEGAL_SLAB_ID: line("CLIENT_ERROR Illegal slab id"),
-  REASSIGN_DISABLED: line("CLIENT_ERROR slab reassignment disabled"),
+  REASSIGN_BUSY: line("BUSY currently processing reassign request"),
   WINDOW_RANGE: line("CLIENT_ERROR automove window too low or too high"),
   SLEEP_RANGE: line("CLIENT_ERROR sleep must be one second or less"),
   MEMLIMIT_TOO_SMALL: line("MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m"),
@@ -55,12 +55,15 @@ export const REFUSAL = {
   LRU_PERCENTS: line("ERROR hot and warm pcts must not exceed 80"),
   LRU_FACTORS: line("ERROR hot/warm age factors must be greater than 0"),
   CRAWLER_NOT_STARTED: line("ERROR failed to start lru crawler thread"),
-  CRAWLER_NOT_STOPPED: line("ERROR failed to stop lru crawler thread"),
+  CRAWLER_DISABLED: line("CLIENT_ERROR lru crawler disabled"),
+  CRAWLER_UNKNOWN: line("ERROR an unknown error happened"),
   METADUMP_NOT_ALLOWED: line("ERROR metadump not allowed"),
   KEYS_NOT_ALLOWED: line("ERROR keys not allowed"),
   BAD_WAIT: line("CLIENT_ERROR invalid wait argument"),
   LOCK_NEEDS_CONNECTION: line("CLIENT_ERROR locks need a connection"),
+  METADUMP_NOT_ALONE: line("ERROR cannot pipeline other commands before metadump"),
   MGDUMP_NOT_ALLOWED: line("ERROR key dump not allowed"),
+  MGDUMP_NOT_ALONE: line("ERROR cannot pipeline other commands before mgdump"),
 } as const;
 
 /** The line that says how an operation ended. */

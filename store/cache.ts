@@ -4,8 +4,8 @@ import { type Change, StoreMode } from "./change.ts";
 import { Eviction } from "./eviction.ts";
 import { Expiry } from "./expiry.ts";
 import { Finder } from "./finder.ts";
+import { Flush } from "./flush.ts";
 import { Gate, isConditional, isExtending } from "./gate.ts";
-import { takeId } from "./ids.ts";
 import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "./item.ts";
 import { Links } from "./links.ts";
 import { Locks } from "./locks.ts";
@@ -15,7 +15,7 @@ import { Lookahead } from "./lookahead.ts";
 import { CONTROL, type Memory, PAGE_OWNER } from "./memory.ts";
 import { Mutex } from "./mutex.ts";
 import { Outcome } from "./outcome.ts";
-import { PageMover } from "./page_mover.ts";
+import { type MoveResult, PageMover } from "./page_mover.ts";
 import { CLASS_STAT, STAT } from "./stats.ts";
 import { Values } from "./values.ts";
 import { Writer } from "./writer.ts";
@@ -44,6 +44,7 @@ export class Cache {
   readonly #eviction: Eviction;
   readonly #mover: PageMover;
   readonly #expiry: Expiry;
+  readonly #flush: Flush;
   readonly #values: Values;
   readonly #allocator: Allocator;
   readonly #writer: Writer;
@@ -65,6 +66,7 @@ export class Cache {
     this.#eviction = new Eviction(this.links);
     this.#mover = new PageMover(this.links, this.#eviction);
     this.#expiry = new Expiry(this.links, this.#eviction);
+    this.#flush = new Flush(memory, this.#expiry);
     this.#values = new Values(this.links);
     this.lookahead = new Lookahead(memory, this.links.index);
     this.locks = new Locks(this.links, this.#eviction);
@@ -96,7 +98,7 @@ export class Cache {
   enter(): void {
     this.#mutex.lock();
     const flushAtSec = this.#control[CONTROL.FLUSH_AT_SEC]!;
-    if (flushAtSec !== 0 && flushAtSec <= this.#control[CONTROL.NOW_SEC]!) this.flushAll(0);
+    if (flushAtSec !== 0 && flushAtSec <= this.#control[CONTROL.NOW_SEC]!) this.#flush.due();
   }
 
   leave(): void {
@@ -544,21 +546,17 @@ export class Cache {
   /**
    * Hides everything stored so far. What is locked stays until it is unlocked.
    *
-   * @param atSec 0: now; else the instant at which to do it, for what has been stored until then.
+   * @param atSec 0: now; else the second of the store's clock at which to do it, for all that is stored up to its end.
    */
   flushAll(atSec: number): void {
-    const control = this.#control;
-    const nowSec = control[CONTROL.NOW_SEC]!;
-    if (atSec > nowSec) {
-      control[CONTROL.FLUSH_AT_SEC] = atSec;
-      return;
-    }
-    control[CONTROL.FLUSH_AT_SEC] = 0;
-    takeId(this.memory);
-    control[CONTROL.FLUSH_LOW] = control[CONTROL.ID_LOW]!;
-    control[CONTROL.FLUSH_HIGH] = control[CONTROL.ID_HIGH]!;
-    control[CONTROL.OLDEST_LIVE_SEC] = nowSec;
-    this.#expiry.suspectAllPages();
+    if (atSec === 0) this.#flush.now();
+    else this.#flush.at(atSec);
+  }
+
+  /** `slabs reassign`: takes a page from a class (-1: any, 0: the pool of free pages) to another (0: to the pool). */
+  movePage(source: number, target: number): MoveResult {
+    this.#control[CONTROL.DISTURBED] = (this.#control[CONTROL.DISTURBED]! + 1) | 0;
+    return this.#mover.move(source, target);
   }
 
   /** `cache_memlimit`: how many bytes may be in use from now on. What is in use stays until maintenance gives it back. */

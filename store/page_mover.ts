@@ -16,6 +16,22 @@ const EVICTIONS_PER_PAGE = 50;
 /** Pages drawn before a move is given up for now. */
 const DRAWS_MAX = 8;
 
+/** What became of a page that somebody wanted moved. */
+export const MoveResult = {
+  MOVED: 0,
+  /** Every page of the class is needed where it is by a lock, a reader or a writer. */
+  BUSY: 1,
+  BAD_CLASS: 2,
+  NO_SPARE: 3,
+  SAME_CLASS: 4,
+} as const;
+export type MoveResult = typeof MoveResult[keyof typeof MoveResult];
+
+/** Stands for any class, as the one that gives a page. */
+const ANY_CLASS = -1;
+/** Stands for the pool of free pages. */
+const POOL = 0;
+
 export class PageMover {
   readonly #links: Links;
   readonly #eviction: Eviction;
@@ -54,6 +70,46 @@ export class PageMover {
       return true;
     }
     return this.#freeAnyPage(exceptClass);
+  }
+
+  /**
+   * Takes a page from one class to another, whatever their evictions say.
+   *
+   * @param source A class, POOL, or ANY_CLASS.
+   * @param target A class, or POOL.
+   */
+  move(source: number, target: number): MoveResult {
+    const { memory, slabs } = this.#links;
+    const last = slabs.classCount;
+    if (source === target) return MoveResult.SAME_CLASS;
+    const from = source === ANY_CLASS ? this.#mostPages(target) : source;
+    if (from < 0 || from > last || target < 0 || target > last) return MoveResult.BAD_CLASS;
+    if (from === POOL) return slabs.addPage(target) ? MoveResult.MOVED : MoveResult.NO_SPARE;
+    if (memory.classes[from * CLASS.WORDS + CLASS.PAGES]! < 2) return MoveResult.NO_SPARE;
+    const end = memory.control[CONTROL.PAGES_NEVER_USED]!;
+    const start = memory.random(end);
+    for (let looks = 0; looks < end; looks++) {
+      const page = (start + looks) % end;
+      if (this.#classOf(page) !== from || !this.#isMovable(page) || !this.#empty(page)) continue;
+      slabs.countMove(from, target);
+      if (target !== POOL) slabs.addPage(target);
+      return MoveResult.MOVED;
+    }
+    return MoveResult.BUSY;
+  }
+
+  /** The class with most pages, if it has one to spare; else ANY_CLASS. */
+  #mostPages(exceptClass: number): number {
+    const { memory, slabs } = this.#links;
+    let most = 1;
+    let found = ANY_CLASS;
+    for (let classId = 1; classId <= slabs.classCount; classId++) {
+      const pages = memory.classes[classId * CLASS.WORDS + CLASS.PAGES]!;
+      if (classId === exceptClass || pages <= most) continue;
+      most = pages;
+      found = classId;
+    }
+    return found;
   }
 
   /**

@@ -25,8 +25,8 @@ export function flushAll(conversation: Conversation): Flow {
   if (delay <= 0) {
     cache.flushAll(0);
   } else {
-    // As memcached has it: a flush in n seconds is due at the tick before (memcached.c, process_flush_all_command). A Unix
-    // time that is over does nothing.
+    // As memcached has it: a flush in n seconds takes what is stored up to the second before (memcached.c,
+    // process_flush_all_command). A Unix time that is over does nothing.
     const instant = deadlineSec(memory, delay);
     if (instant !== PAST_SEC) cache.flushAll(instant - 1);
   }

@@ -1,4 +1,5 @@
-import { CLASS, CLASSES_MAX, CONTROL } from "../../store/memory.ts";
+import { CLASSES_MAX, CONTROL } from "../../store/memory.ts";
+import { MoveResult } from "../../store/page_mover.ts";
 import type { Conversation } from "../conversation.ts";
 import { Numbers } from "../numbers.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
@@ -9,7 +10,7 @@ import { sendText } from "./stats.ts";
 
 /**
  * slabs, lru and lru_crawler. memcached tunes its page mover, its queues and its crawler with them. The store here needs no
- * tuning, so most of them only keep what they are told, for `stats settings`; the dumps are real.
+ * tuning, so most of them only keep what they are told, for `stats settings`; dumps and page moves are real.
  */
 
 const WINDOW_MIN = 3;
@@ -17,21 +18,31 @@ const WINDOW_MAX = 1800;
 const QUEUE_PERCENT_SUM_MAX = 80;
 const SLEEP_MICROSECONDS_MAX = 1_000_000;
 const AUTOMOVE_MAX = 2;
+/** More words than a line can have. */
+const MANY = Infinity;
 
 type SubCommand = (conversation: Conversation) => Flow;
 
-/** Calls the sub-command that the line's second word names; with fewer words than it needs, or another name: ERROR. */
-function dispatch(
-  conversation: Conversation,
-  subCommands: Readonly<Record<string, readonly [argumentsMin: number, handler: SubCommand]>>,
-): Flow {
+type SubCommandRow = readonly [
+  name: string,
+  /** How many words stand behind it. */
+  argumentsMin: number,
+  argumentsMax: number,
+  handler: SubCommand,
+];
+
+/**
+ * Calls the first sub-command that begins with the line's second word and takes so many words behind it (memcached compares no
+ * further than what was sent); otherwise: ERROR.
+ */
+function dispatch(conversation: Conversation, subCommands: readonly SubCommandRow[]): Flow {
   const word = wordText(conversation, 1);
-  if (!Object.hasOwn(subCommands, word)) return answer(conversation, REPLY.ERROR);
-  const [argumentsMin, handler] = subCommands[word]!;
-  if (argumentCount(conversation.thread.request, 2) < argumentsMin) {
-    return answer(conversation, REPLY.ERROR);
+  const count = argumentCount(conversation.thread.request, 2);
+  for (const [name, argumentsMin, argumentsMax, handler] of subCommands) {
+    const takes = count >= argumentsMin && count <= argumentsMax;
+    if (word !== "" && takes && name.startsWith(word)) return handler(conversation);
   }
-  return handler(conversation);
+  return answer(conversation, REPLY.ERROR);
 }
 
 function real(conversation: Conversation, index: number): number {
@@ -41,29 +52,32 @@ function real(conversation: Conversation, index: number): number {
 
 // --- slabs ---------------------------------------------------------------------------------------
 
-const SLABS = { reassign: [2, reassign], automove: [1, automove] } as const;
+// deno-fmt-ignore
+const SLABS: readonly SubCommandRow[] = [
+  ["reassign", 2, 2,    reassign],
+  ["automove", 1, MANY, automove],
+];
 
 export function slabs(conversation: Conversation): Flow {
   return dispatch(conversation, SLABS);
 }
 
-/** Pages go by themselves to the class that evicts: what is well formed is answered as under memcached's `no_slab_reassign`. */
+/** Moves a page at once: pages are small, so nobody has to wait for a mover in the background. */
 function reassign(conversation: Conversation): Flow {
-  const { numbers, cache, memory } = conversation.thread;
+  const { numbers, cache } = conversation.thread;
   if (!readInt32(conversation, 2)) return answer(conversation, REFUSAL.BAD_FORMAT);
   const source = numbers.value;
   if (!readInt32(conversation, 3)) return answer(conversation, REFUSAL.BAD_FORMAT);
-  const target = numbers.value;
-  const { classCount } = cache.links.slabs;
-  if (source === target) return answer(conversation, REFUSAL.SAME_CLASS);
-  if (source < -1 || source > classCount || target < 0 || target > classCount) {
-    return answer(conversation, REFUSAL.BAD_REASSIGN_CLASS);
-  }
-  if (source > 0 && memory.classes[source * CLASS.WORDS + CLASS.PAGES]! < 2) {
-    return answer(conversation, REFUSAL.NO_SPARE_PAGES);
-  }
-  return answer(conversation, REFUSAL.REASSIGN_DISABLED);
+  return answer(conversation, REASSIGN_REPLY[cache.movePage(source, numbers.value)]);
 }
+
+const REASSIGN_REPLY: Record<MoveResult, Uint8Array> = {
+  [MoveResult.MOVED]: REPLY.OK,
+  [MoveResult.BUSY]: REFUSAL.REASSIGN_BUSY,
+  [MoveResult.BAD_CLASS]: REFUSAL.BAD_REASSIGN_CLASS,
+  [MoveResult.NO_SPARE]: REFUSAL.NO_SPARE_PAGES,
+  [MoveResult.SAME_CLASS]: REFUSAL.SAME_CLASS,
+};
 
 function automove(conversation: Conversation): Flow {
   const { tunables, numbers, request } = conversation.thread;
@@ -94,7 +108,12 @@ function automove(conversation: Conversation): Flow {
 
 // --- lru -----------------------------------------------------------------------------------------
 
-const LRU = { tune: [4, tune], mode: [1, mode], temp_ttl: [1, temporaryTtl] } as const;
+// deno-fmt-ignore
+const LRU: readonly SubCommandRow[] = [
+  ["tune",     4, MANY, tune],
+  ["mode",     1, MANY, mode],
+  ["temp_ttl", 1, MANY, temporaryTtl],
+];
 
 export function lru(conversation: Conversation): Flow {
   return dispatch(conversation, LRU);
@@ -139,15 +158,34 @@ function temporaryTtl(conversation: Conversation): Flow {
 
 // --- lru_crawler ---------------------------------------------------------------------------------
 
-const CRAWLER = {
-  enable: [0, (c: Conversation): Flow => enableCrawler(c, true)],
-  disable: [0, (c: Conversation): Flow => enableCrawler(c, false)],
-  sleep: [1, crawlerSleep],
-  tocrawl: [1, crawlerTocrawl],
-  crawl: [1, crawl],
-  metadump: [1, (c: Conversation): Flow => dump(c, false)],
-  mgdump: [1, (c: Conversation): Flow => dump(c, true)],
-} as const;
+// deno-fmt-ignore
+const CRAWLER: readonly SubCommandRow[] = [
+  ["crawl",    1, 1, crawl],
+  ["metadump", 1, 1, (c) => dump(c, METADUMP)],
+  ["mgdump",   1, 1, (c) => dump(c, MGDUMP)],
+  ["tocrawl",  1, 1, crawlerTocrawl],
+  ["sleep",    1, 1, crawlerSleep],
+  ["enable",   0, 0, (c) => enableCrawler(c, true)],
+  ["disable",  0, 0, (c) => enableCrawler(c, false)],
+];
+
+/** What the two dumps say. */
+interface Dump {
+  readonly lines: typeof metadump;
+  readonly notAllowed: Uint8Array;
+  readonly notAlone: Uint8Array;
+}
+
+const METADUMP: Dump = {
+  lines: metadump,
+  notAllowed: REFUSAL.METADUMP_NOT_ALLOWED,
+  notAlone: REFUSAL.METADUMP_NOT_ALONE,
+};
+const MGDUMP: Dump = {
+  lines: mgdump,
+  notAllowed: REFUSAL.MGDUMP_NOT_ALLOWED,
+  notAlone: REFUSAL.MGDUMP_NOT_ALONE,
+};
 
 export function crawler(conversation: Conversation): Flow {
   return dispatch(conversation, CRAWLER);
@@ -155,15 +193,14 @@ export function crawler(conversation: Conversation): Flow {
 
 function enableCrawler(conversation: Conversation, enable: boolean): Flow {
   const { tunables } = conversation.thread;
-  const enabled = tunables.get("lru_crawler") !== 0;
-  if (enabled === enable) {
-    return answer(
-      conversation,
-      enable ? REFUSAL.CRAWLER_NOT_STARTED : REFUSAL.CRAWLER_NOT_STOPPED,
-    );
-  }
+  const enabled = isCrawlerEnabled(conversation);
+  if (enable && enabled) return answer(conversation, REFUSAL.CRAWLER_NOT_STARTED);
   tunables.set("lru_crawler", enable ? 1 : 0);
   return answer(conversation, REPLY.OK);
+}
+
+function isCrawlerEnabled(conversation: Conversation): boolean {
+  return conversation.thread.tunables.get("lru_crawler") !== 0;
 }
 
 function crawlerSleep(conversation: Conversation): Flow {
@@ -188,20 +225,24 @@ function crawlerTocrawl(conversation: Conversation): Flow {
 /** Maintenance removes what has expired anyhow, within a second or two. */
 function crawl(conversation: Conversation): Flow {
   const { control } = conversation.thread.memory;
+  if (!isCrawlerEnabled(conversation)) return answer(conversation, REFUSAL.CRAWLER_DISABLED);
+  if (wordText(conversation, 2) === "hash") return answer(conversation, REFUSAL.CRAWLER_UNKNOWN);
   if (readClasses(conversation, 2) === undefined) {
     return answer(conversation, REFUSAL.BAD_CRAWL_CLASS);
   }
   return answer(conversation, control[CONTROL.ITEM_COUNT] === 0 ? REFUSAL.NOT_STARTED : REPLY.OK);
 }
 
-function dump(conversation: Conversation, short: boolean): Flow {
+/** A dump wants to begin with nothing else to be sent, as in memcached, where another thread writes to the connection meanwhile. */
+function dump(conversation: Conversation, kind: Dump): Flow {
   const { thread } = conversation;
-  if (!thread.settings.dumpEnabled) {
-    return answer(conversation, short ? REFUSAL.MGDUMP_NOT_ALLOWED : REFUSAL.METADUMP_NOT_ALLOWED);
-  }
+  if (!isCrawlerEnabled(conversation)) return answer(conversation, REFUSAL.CRAWLER_DISABLED);
+  if (!thread.settings.dumpEnabled) return answer(conversation, kind.notAllowed);
+  if (thread.reply.totalLength > 0) return answer(conversation, kind.notAlone);
   const classes = wordText(conversation, 2) === "hash" ? null : readClasses(conversation, 2);
   if (classes === undefined) return answer(conversation, REFUSAL.BAD_CRAWL_CLASS);
-  return sendText(conversation, short ? mgdump(thread, classes) : metadump(thread, classes));
+  thread.reply.put(REPLY.OK);
+  return sendText(conversation, kind.lines(thread, classes));
 }
 
 /**

@@ -104,16 +104,28 @@ Deno.test("metadump and mgdump name every item, in many more bytes than a buffer
     peer.ask(`set key%${index} 3 ${index % 2 ? 100 : 0} 1\r\nx\r\n`);
   }
   const lines = peer.ask("lru_crawler metadump all\r\n").split("\n");
-  assertEquals(lines.length, count + 2);
+  assertEquals(lines.length, count + 3);
+  assertEquals(lines[0], "OK\r");
   assertEquals(lines.at(-2), "END\r");
   assertMatch(
     lines.sort()[3]!,
     /^key=key%25\d+ exp=(-1|\d{10}) la=\d{10} cas=\d+ fetch=no cls=1 size=\d+ flags=3 $/,
   );
   const keys = peer.ask("lru_crawler mgdump all\r\n").split("\r\n");
-  assertEquals(new Set(keys).size, count + 2);
+  assertEquals(new Set(keys).size, count + 3);
   assertEquals(keys.at(-2), "EN");
-  assertEquals(peer.ask("lru_crawler mgdump 60,61\r\n"), "EN\r\n");
+  assertEquals(peer.ask("lru_crawler mgdump 60,61\r\n"), "OK\r\nEN\r\n");
+});
+
+Deno.test("dumps want to be the first of a pipeline", () => {
+  const peer = new ConversationSide().connect();
+  const mn = "mn\r\n";
+  for (const name of ["metadump", "mgdump"]) {
+    const refusal = `ERROR cannot pipeline other commands before ${name}\r\n`;
+    assertEquals(peer.ask(`${mn}lru_crawler ${name} all\r\n`), `MN\r\n${refusal}`);
+    const end = name === "metadump" ? "END\r\n" : "EN\r\n";
+    assertEquals(peer.ask(`lru_crawler ${name} all\r\n${mn}`), `OK\r\n${end}MN\r\n`);
+  }
 });
 
 Deno.test("stats cachedump lists a class, newest first", () => {

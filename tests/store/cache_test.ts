@@ -82,6 +82,12 @@ Deno.test("items die at their deadline and by flush", () => {
   assertEquals(store.get("b"), "2");
   store.clock(4000);
   assertEquals(store.get("b"), undefined);
+  store.store(SET, "b", "3");
+  assertEquals(store.get("b"), undefined);
+  store.clock(5000);
+  assertEquals(store.get("b"), undefined);
+  store.store(SET, "b", "4");
+  assertEquals(store.get("b"), "4");
   store.check();
 });
 
