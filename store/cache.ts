@@ -417,12 +417,8 @@ export class Cache {
   touch(change: Change): Outcome {
     const { input, keyOffset, keyLength } = change;
     this.#counters[STAT.cmd_touch]! += 1;
-    const item = this.#finder.forRead(
-      input,
-      keyOffset,
-      keyLength,
-      this.links.index.hash(input, keyOffset, keyLength),
-    );
+    const hash = this.links.index.hash(input, keyOffset, keyLength);
+    const item = this.#finder.forRead(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM) {
       this.#counters[STAT.touch_misses]! += 1;
       return Outcome.NOT_FOUND;
@@ -498,12 +494,8 @@ export class Cache {
   lockAndGet(change: Change, touch: boolean): Outcome {
     const { input, keyOffset, keyLength } = change;
     change.item = NO_ITEM;
-    const item = this.#finder.forRead(
-      input,
-      keyOffset,
-      keyLength,
-      this.links.index.hash(input, keyOffset, keyLength),
-    );
+    const hash = this.links.index.hash(input, keyOffset, keyLength);
+    const item = this.#finder.forRead(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM) {
       this.#counters[STAT.cmd_get]! += 1;
       this.#counters[STAT.get_misses]! += 1;
