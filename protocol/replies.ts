@@ -22,6 +22,11 @@ export const REPLY = {
   RESET: line("RESET"),
   STORED: line("STORED"),
   NOT_FOUND: line("NOT_FOUND"),
+  // An id follows.
+  DELETED_SPACE: encoder.encode("DELETED "),
+  NOT_FOUND_SPACE: encoder.encode("NOT_FOUND "),
+  LEASE_VALUE_SPACE: encoder.encode("LVALUE "),
+  LEASE_VALUE_END: encoder.encode(" 0 0\r\n\r\n"),
   ERROR: line("ERROR"),
   MN: line("MN"),
 } as const;
@@ -35,6 +40,9 @@ export const REFUSAL = {
   BAD_DELTA: line("CLIENT_ERROR invalid numeric delta argument"),
   FLUSH_NOT_ALLOWED: line("CLIENT_ERROR flush_all not allowed"),
   OUT_OF_MEMORY: line("SERVER_ERROR out of memory"),
+  NO_LEASE: line("SERVER_ERROR out of memory storing lease"),
+  NOT_OVER_UDP: line("SERVER_ERROR not available over UDP"),
+  LEASE_LIST_NOT_ALLOWED: line("ERROR lease list not allowed"),
   SHUTDOWN_NOT_ENABLED: line("SERVER_ERROR: shutdown not enabled"),
   BAD_SHUTDOWN_MODE: line("CLIENT_ERROR invalid shutdown mode"),
   DETAIL_USAGE: line("CLIENT_ERROR usage: stats detail on|off|dump"),

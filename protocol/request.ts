@@ -13,6 +13,8 @@ export const Flow = {
   UNDER_WAY: 3,
   /** Send what there is, then close. */
   CLOSE: 4,
+  /** There is no such command, as this server was started. */
+  UNKNOWN: 5,
 } as const;
 
 export type Flow = typeof Flow[keyof typeof Flow];

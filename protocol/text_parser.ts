@@ -2,7 +2,8 @@ import { StoreMode } from "../store/change.ts";
 import { deadlineSec } from "../store/clock.ts";
 import { KEY_LENGTH_MAX, LINE_LENGTH_MAX } from "../store/limits.ts";
 import { CommandIndex, type CommandRow, COMMANDS } from "./commands/table.ts";
-import { getOne, hasLineEnd } from "./commands/read.ts";
+import { beginGetss } from "./commands/lease.ts";
+import { getOne, hasLineEnd, KeysKind } from "./commands/read.ts";
 import { ANSWERED, storeBlock } from "./commands/write.ts";
 import { type Conversation, ConversationState, type Parser } from "./conversation.ts";
 import { REFUSAL, REPLY } from "./replies.ts";
@@ -21,6 +22,7 @@ const GETS = 0x73746567; // "gets"
 const SET_SPACE = 0x20746573; // "set "
 const CRLF = 0x0a0d;
 const ZERO = 0x30;
+const LOWER_S = 0x73;
 /** Lines shorter than this, their end included, are refused (memcached: proto_text.c). */
 const LINE_BYTES_MIN = 4;
 
@@ -35,6 +37,7 @@ const SMALL_NUMBER_DIGITS_MAX = 9;
 
 const GET_ROW = COMMANDS.findIndex(({ name }) => name === "get");
 const GETS_ROW = COMMANDS.findIndex(({ name }) => name === "gets");
+const GETSS_ROW = COMMANDS.findIndex(({ name }) => name === "getss");
 
 /** The text protocol: finds requests in the input and hands them to their handlers. */
 export class TextParser implements Parser {
@@ -69,8 +72,12 @@ export class TextParser implements Parser {
           if (conversation.task !== null) return at;
           continue;
         }
-        if (word === GETS && this.#thread.input.bytes[at + 4] === SPACE) {
-          return this.#beginKeys(conversation, at, end, true) ? at + GETS_LENGTH : at;
+        if (word === GETS) {
+          if (this.#thread.input.bytes[at + 4] === SPACE) {
+            return this.#beginKeys(conversation, at, end, true) ? at + GETS_LENGTH : at;
+          }
+          const next = this.#beginGetss(conversation, at, end);
+          if (next > at) return next;
         }
       }
       const flow = this.#execute(conversation, at, end);
@@ -137,9 +144,28 @@ export class TextParser implements Parser {
       return false;
     }
     this.#thread.ops.countText(withId ? GETS_ROW : GET_ROW);
-    this.#thread.keys.begin(withId);
+    this.#thread.keys.begin(withId ? KeysKind.GETS : KeysKind.GET);
     conversation.task = this.#thread.keys;
     return true;
+  }
+
+  /**
+   * A getss line that is all there, with a small number of seconds.
+   *
+   * @returns Where its keys begin, or `start` when the line is of another kind and nothing has happened.
+   */
+  #beginGetss(conversation: Conversation, start: number, end: number): number {
+    const { input, settings } = this.#thread;
+    const { bytes } = input;
+    if (settings.leaseMask === 0 || bytes[start + 4] !== LOWER_S) return start;
+    const seconds = this.#smallNumber(start + GETS_LENGTH, end);
+    if (seconds < 0 || bytes[this.#numberEnd] !== SPACE || bytes[this.#numberEnd + 1]! <= SPACE) {
+      return start;
+    }
+    if (!hasLineEnd(this.#thread, start, end)) return start;
+    if (beginGetss(conversation, seconds) !== null) return start;
+    this.#thread.ops.countText(GETSS_ROW);
+    return this.#numberEnd;
   }
 
   /** Any line, by the table of commands. */
@@ -163,7 +189,8 @@ export class TextParser implements Parser {
     if (request.wordCount < row.wordsMin) return this.#refuse(REFUSAL.BAD_FORMAT);
     request.noreply = row.noreply && this.#lastWordIs(NOREPLY);
     this.#thread.ops.countText(row.index);
-    return row.handler(conversation);
+    const flow = row.handler(conversation);
+    return flow === Flow.UNKNOWN ? this.#unknown(conversation) : flow;
   }
 
   /**

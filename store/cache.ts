@@ -239,9 +239,12 @@ export class Cache {
   }
 
   /** getss, lease-get: the value, or the right to fill it. See `Leaseholding.get`. */
-  getOrLease(change: Change): Outcome {
-    const item = this.get(change.input, change.keyOffset, change.keyLength);
-    return this.#leaseholding.get(change, item);
+  getOrLease(
+    change: Change,
+    hash = this.links.index.hash(change.input, change.keyOffset, change.keyLength),
+  ): Outcome {
+    const item = this.get(change.input, change.keyOffset, change.keyLength, hash);
+    return this.#leaseholding.get(change, item, hash);
   }
 
   /** deletess: removes whatever there is and gives the key to the asker. See `Leaseholding.take`. */

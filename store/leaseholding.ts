@@ -33,13 +33,12 @@ export class Leaseholding {
    * @returns OK (`change.item` is live), LEASED (`change.idLow/High`, `remainSec`: 0 for whom it was made) or NO_MEMORY (no lease
    *   can be made).
    */
-  get(change: Change, item: ItemRef): Outcome {
+  get(change: Change, item: ItemRef, hash: number): Outcome {
     change.item = item;
     if (item !== NO_ITEM) {
       return this.#links.items.state(item) & STATE.STUB ? this.#showStub(change, item) : Outcome.OK;
     }
     const { input, keyOffset, keyLength } = change;
-    const hash = this.#links.index.hash(input, keyOffset, keyLength);
     let lease = this.#leases.find(input, keyOffset, keyLength, hash);
     if (this.#isHeld(lease)) {
       this.#counters[STAT.lease_wait_hint]! += 1;

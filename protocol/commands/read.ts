@@ -6,7 +6,7 @@ import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { type Conversation, ConversationState, type Task } from "../conversation.ts";
 import { INLAY_BYTES_MIN } from "../inlays.ts";
-import { OUTCOME_LINE, REFUSAL } from "../replies.ts";
+import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
 import { putDecimal, REPLY_ROOM_MIN, type ReplyBuffer } from "../reply_buffer.ts";
 import { Flow } from "../request.ts";
 import { SendTask, SkipLineTask } from "../tasks.ts";
@@ -27,6 +27,9 @@ const CRLF_END_2 = 0x000a0d44; // "D\r\n" and a byte that does not count
 const END_1 = 0x0d444e45; // "END\r"
 
 const LOCKED = OUTCOME_LINE[Outcome.LOCKED];
+
+/** mcrouter's lease token for "somebody else has it"; no id is ever 1. */
+const HELD_BY_ANOTHER = 1;
 
 /** CR LF, END, CR LF. */
 const TRAILER_LENGTH = 7;
@@ -126,21 +129,31 @@ export function getOne(
   return true;
 }
 
+/** What a line does with its keys. */
+export const KeysKind = {
+  GET: 0,
+  GETS: 1,
+  GAT: 2,
+  GATS: 3,
+  GETSS: 4,
+  LEASE_GET: 5,
+} as const;
+export type KeysKind = typeof KeysKind[keyof typeof KeysKind];
+
 /** What ended the collecting of a group of keys. */
 const Scanned = { GROUP: 0, INPUT: 1, LINE: 2, LONG_KEY: 3 } as const;
 type Scanned = typeof Scanned[keyof typeof Scanned];
 
 /**
- * The keys of a get, gets, gat or gats line, one after the other. Runs in place while it can; becomes a connection's task when
+ * The keys of a line, one after the other. Runs in place while it can; becomes a connection's task when
  * the line goes on in the next read, or a value does not fit.
  */
 export class KeysTask implements Task {
-  #withId = false;
-  #touches = false;
+  #kind: KeysKind = KeysKind.GET;
   #deadlineSec = 0;
   #keyCount = 0;
-  /** The last key may not be touched. */
-  #locked = false;
+  /** Why the last key was refused, and with it the line. */
+  #refusal: Uint8Array | null = null;
   #scanned: Scanned = Scanned.GROUP;
 
   /** For a `get` whose first key has been answered. */
@@ -150,19 +163,16 @@ export class KeysTask implements Task {
     return task;
   }
 
-  /** For a new line. */
-  begin(withId: boolean): void {
-    this.#withId = withId;
-    this.#touches = false;
-    this.#keyCount = 0;
-    this.#locked = false;
-  }
-
-  /** For a new line whose keys are touched. */
-  beginTouching(withId: boolean, deadlineSec: number): void {
-    this.begin(withId);
-    this.#touches = true;
+  /**
+   * For a new line.
+   *
+   * @param deadlineSec For GAT, GATS: of the items; for GETSS, LEASE_GET: of the leases.
+   */
+  begin(kind: KeysKind, deadlineSec = 0): void {
+    this.#kind = kind;
     this.#deadlineSec = deadlineSec;
+    this.#keyCount = 0;
+    this.#refusal = null;
   }
 
   /** Goes on from a blank, a key's start, or the line's end. */
@@ -183,8 +193,8 @@ export class KeysTask implements Task {
         this.#keyCount++;
         const keyLength = lookahead.keyLength(index);
         const done = this.#getKey(conversation, keyOffset, keyLength, lookahead.hash(index));
-        if (this.#locked) {
-          return this.#refuse(conversation, replyStart, keyOffset + keyLength, LOCKED);
+        if (this.#refusal !== null) {
+          return this.#refuse(conversation, replyStart, keyOffset + keyLength, this.#refusal);
         }
         if (!done) return keyOffset + keyLength;
       }
@@ -250,11 +260,17 @@ export class KeysTask implements Task {
   ): boolean {
     const { thread } = conversation;
     const { cache, reply, input } = thread;
-    const item = this.#touches
+    const kind = this.#kind;
+    if (kind >= KeysKind.GETSS && !this.#hasValue(conversation, keyOffset, keyLength, hash)) {
+      return true;
+    }
+    const item = kind <= KeysKind.GETS
+      ? cache.get(input, keyOffset, keyLength, hash)
+      : kind <= KeysKind.GATS
       ? cache.getAndTouch(input, keyOffset, keyLength, this.#deadlineSec, conversation.owner, hash)
-      : cache.get(input, keyOffset, keyLength, hash);
+      : thread.change.item;
     if (item === LOCKED_ITEM) {
-      this.#locked = true;
+      this.#refusal = LOCKED;
       return true;
     }
     if (thread.tunables.detailEnabled) {
@@ -262,7 +278,8 @@ export class KeysTask implements Task {
     }
     if (item === NO_ITEM) return true;
     const valueLength = cache.valueLength(item);
-    putValueLine(thread, item, keyOffset, keyLength, valueLength, this.#withId);
+    const withId = kind === KeysKind.GETS || kind === KeysKind.GATS || kind === KeysKind.GETSS;
+    putValueLine(thread, item, keyOffset, keyLength, valueLength, withId);
     if (valueLength >= INLAY_BYTES_MIN && reply.inlay(cache, item, 0, valueLength)) {
       reply.crlf();
       return true;
@@ -275,6 +292,29 @@ export class KeysTask implements Task {
     reply.length += valueLength;
     reply.crlf();
     return true;
+  }
+
+  /** getss and lease-get: finds the value, `change.item`, or answers with a lease. */
+  #hasValue(
+    conversation: Conversation,
+    keyOffset: number,
+    keyLength: number,
+    hash: number,
+  ): boolean {
+    const { thread } = conversation;
+    const { cache, change, tunables } = thread;
+    change.keyOffset = keyOffset;
+    change.keyLength = keyLength;
+    change.deadlineSec = this.#deadlineSec;
+    const outcome = cache.getOrLease(change, hash);
+    if (outcome === Outcome.OK) return true;
+    if (tunables.detailEnabled) {
+      thread.prefixes.countGet(thread.input, keyOffset, keyLength, false);
+    }
+    if (outcome === Outcome.NO_MEMORY) this.#refusal = REFUSAL.NO_LEASE;
+    else if (this.#kind === KeysKind.GETSS) putLease(thread);
+    else putLeaseValue(thread);
+    return false;
   }
 
   #finish(conversation: Conversation, next: number): number {
@@ -312,6 +352,39 @@ export class KeysTask implements Task {
   }
 }
 
+/** A lease as getss shows it: a value with the lease's flags, that says how many seconds are left. */
+function putLease(thread: ThreadContext): void {
+  const { reply, change, settings, input } = thread;
+  const { view, bytes } = reply.region;
+  const remainSec = change.remainSec < 0 ? settings.leaseTimeSec : change.remainSec;
+  view.setInt32(reply.length, VALU, true);
+  view.setInt16(reply.length + 4, E_SPACE, true);
+  reply.length += 6;
+  reply.copy(input, change.keyOffset, change.keyLength);
+  reply.byte(SPACE);
+  reply.decimal(settings.leaseFlag);
+  reply.byte(SPACE);
+  // Written once to learn how many digits there are.
+  const digits = putDecimal(bytes, reply.length, remainSec) - reply.length;
+  reply.decimal(digits);
+  reply.byte(SPACE);
+  reply.decimalU64(change.idLow, change.idHigh);
+  reply.crlf();
+  reply.decimal(remainSec);
+  reply.crlf();
+}
+
+/** A lease as lease-get shows it. Those who do not hold it get an id that fits nothing. */
+function putLeaseValue(thread: ThreadContext): void {
+  const { reply, change, input } = thread;
+  reply.put(REPLY.LEASE_VALUE_SPACE);
+  reply.copy(input, change.keyOffset, change.keyLength);
+  reply.byte(SPACE);
+  if (change.remainSec === 0) reply.decimalU64(change.idLow, change.idHigh);
+  else reply.decimal(HELD_BY_ANOTHER);
+  reply.put(REPLY.LEASE_VALUE_END);
+}
+
 /** Whether a line that starts at `start` ends in the input. */
 export function hasLineEnd(thread: ThreadContext, start: number, end: number): boolean {
   const { bytes } = thread.input;
@@ -321,22 +394,22 @@ export function hasLineEnd(thread: ThreadContext, start: number, end: number): b
 }
 
 /** get and gets with their keys, when the parser has not met them sooner. */
-export function getKeys(conversation: Conversation, withId: boolean): Flow {
+export function getKeys(conversation: Conversation, kind: KeysKind): Flow {
   const { request, keys } = conversation.thread;
-  keys.begin(withId);
+  keys.begin(kind);
   conversation.task = keys;
   request.next = request.wordStart[1]!;
   return Flow.UNDER_WAY;
 }
 
 /** gat, gats: sets the expiry of each hit. */
-export function getAndTouch(conversation: Conversation, withId: boolean): Flow {
+export function getAndTouch(conversation: Conversation, kind: KeysKind): Flow {
   const { thread } = conversation;
   const { request, numbers, keys } = thread;
   if (!numbers.int32(thread.input, request.wordStart[1]!, request.wordEnd[1]!)) {
     return answer(conversation, REFUSAL.BAD_EXPTIME);
   }
-  keys.beginTouching(withId, deadlineSec(thread.memory, numbers.value));
+  keys.begin(kind, deadlineSec(thread.memory, numbers.value));
   conversation.task = keys;
   request.next = request.wordStart[2]!;
   return Flow.UNDER_WAY;

@@ -7,8 +7,9 @@ import * as admin from "./admin.ts";
 import { answer } from "./answer.ts";
 import { arithmetic } from "./arith.ts";
 import { keys } from "./keys.ts";
+import { deletess, getss, lease, leaseGet, leaseSet } from "./lease.ts";
 import { lock, unlock, unlockAll } from "./lock.ts";
-import { getAndTouch, getKeys } from "./read.ts";
+import { getAndTouch, getKeys, KeysKind } from "./read.ts";
 import { stats } from "./stats.ts";
 import * as tuning from "./tuning.ts";
 import { remove, store, touch } from "./write.ts";
@@ -41,8 +42,8 @@ type Row = readonly [
 // deno-fmt-ignore
 const ROWS: readonly Row[] = [
   // name            words  noreply block  handler
-  ["get",            2,     false,  false, (c) => getKeys(c, false)],
-  ["gets",           2,     false,  false, (c) => getKeys(c, true)],
+  ["get",            2,     false,  false, (c) => getKeys(c, KeysKind.GET)],
+  ["gets",           2,     false,  false, (c) => getKeys(c, KeysKind.GETS)],
   ["set",            5,     true,   true,  (c) => store(c, StoreMode.SET)],
   ["add",            5,     true,   true,  (c) => store(c, StoreMode.ADD)],
   ["cas",            5,     true,   true,  (c) => store(c, StoreMode.CAS)],
@@ -50,11 +51,16 @@ const ROWS: readonly Row[] = [
   ["incr",           3,     true,   false, (c) => arithmetic(c, true)],
   ["decr",           3,     true,   false, (c) => arithmetic(c, false)],
   ["touch",          3,     true,   false, touch],
-  ["gat",            3,     false,  false, (c) => getAndTouch(c, false)],
-  ["gats",           3,     false,  false, (c) => getAndTouch(c, true)],
+  ["gat",            3,     false,  false, (c) => getAndTouch(c, KeysKind.GAT)],
+  ["gats",           3,     false,  false, (c) => getAndTouch(c, KeysKind.GATS)],
   ["replace",        5,     true,   true,  (c) => store(c, StoreMode.REPLACE)],
   ["append",         5,     true,   true,  (c) => store(c, StoreMode.APPEND)],
   ["prepend",        5,     true,   true,  (c) => store(c, StoreMode.PREPEND)],
+  ["getss",          1,     false,  false, getss],
+  ["deletess",       1,     true,   false, deletess],
+  ["lease-get",      2,     false,  false, leaseGet],
+  ["lease-set",      6,     true,   true,  leaseSet],
+  ["lease",          1,     false,  false, lease],
   ["flush_all",      1,     true,   false, admin.flushAll],
   ["version",        1,     false,  false, admin.version],
   ["verbosity",      1,     true,   false, admin.verbosity],

@@ -49,16 +49,8 @@ export const SILENT: StoreReply = new TextStoreReply(true);
 export function store(conversation: Conversation, mode: StoreMode): Flow {
   const { request, numbers, input, change, memory } = conversation.thread;
   const { wordStart, wordEnd } = request;
-  if (
-    !numbers.int32(input, wordStart[LENGTH_WORD]!, wordEnd[LENGTH_WORD]!) ||
-    numbers.value < 0 || numbers.value > VALUE_LENGTH_MAX
-  ) {
-    // Where the value ends is unknown: it will be read as commands. No word was looked at for `noreply` yet.
-    conversation.thread.reply.put(REFUSAL.BAD_FORMAT);
-    return Flow.DONE;
-  }
+  if (!readValueLength(conversation, LENGTH_WORD)) return Flow.DONE;
   change.mode = mode;
-  change.valueLength = numbers.value;
   change.explicit = false;
   change.keyOffset = wordStart[KEY_WORD]!;
   change.keyLength = request.wordLength(KEY_WORD);
@@ -74,6 +66,24 @@ export function store(conversation: Conversation, mode: StoreMode): Flow {
   change.compare = mode === StoreMode.CAS;
   if (change.compare && !readCompare(conversation)) return refuseBlock(conversation);
   return storeBlock(conversation, request.noreply ? SILENT : ANSWERED);
+}
+
+/**
+ * Reads how long the data block is into the change. If it cannot, the request is refused, and since nobody knows where the block ends
+ * it will be read as commands.
+ */
+export function readValueLength(conversation: Conversation, word: number): boolean {
+  const { request, numbers, input, change, reply } = conversation.thread;
+  if (
+    !numbers.int32(input, request.wordStart[word]!, request.wordEnd[word]!) ||
+    numbers.value < 0 || numbers.value > VALUE_LENGTH_MAX
+  ) {
+    // No word was looked at for `noreply` yet.
+    reply.put(REFUSAL.BAD_FORMAT);
+    return false;
+  }
+  change.valueLength = numbers.value;
+  return true;
 }
 
 function readCompare(conversation: Conversation): boolean {
@@ -139,7 +149,7 @@ function beginFill(conversation: Conversation, reply: StoreReply): Flow {
 }
 
 /** Refuses a storage line whose data block's length is known, and passes over the block. */
-function refuseBlock(conversation: Conversation): Flow {
+export function refuseBlock(conversation: Conversation): Flow {
   answer(conversation, REFUSAL.BAD_FORMAT);
   return swallowBlock(conversation);
 }

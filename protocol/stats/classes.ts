@@ -101,6 +101,9 @@ const SLAB_ROWS: readonly ClassRow[] = [
   ["cas_hits",        (s) => s.stat("cas_hits")],
   ["cas_badval",      (s) => s.stat("cas_badval")],
   ["touch_hits",      (s) => s.stat("touch_hits")],
+  ["lease_hits",      (s) => s.stat("lease_hits")],
+  ["lease_badval",    (s) => s.stat("lease_badval")],
+  ["lease_set",       (s) => s.stat("lease_set")],
 ];
 
 /** `stats items`: the classes that hold items. */

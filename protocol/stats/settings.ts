@@ -80,6 +80,11 @@ const ROWS: readonly SettingRow[] = [
 
 export function* settingStats(thread: ThreadContext): Generator<StatEntry> {
   for (const [name, value] of ROWS) yield [name, value(thread)];
+  const { leaseFlag, leaseMask, leaseTimeSec } = thread.settings;
+  yield ["lease_flag", `0x${leaseFlag.toString(16)}`];
+  yield ["lease_mask", `0x${leaseMask.toString(16)}`];
+  yield ["lease_time", leaseTimeSec];
+  yield ["lease_entries", thread.memory.options.leaseEntries];
   const { slabLayout, lockLimits } = thread.memory.options;
   yield ["slab_layout", slabLayout];
   yield ["compat", thread.settings.compat];

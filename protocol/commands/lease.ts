@@ -1,0 +1,150 @@
+import { StoreMode } from "../../store/change.ts";
+import { deadlineSec } from "../../store/clock.ts";
+import { KEY_LENGTH_MAX } from "../../store/limits.ts";
+import { CONTROL } from "../../store/memory.ts";
+import { Outcome } from "../../store/outcome.ts";
+import type { Conversation } from "../conversation.ts";
+import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
+import { Flow } from "../request.ts";
+import { TextTask } from "../tasks.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import { answer, argumentCount, readInt32, wordText } from "./answer.ts";
+import { leaseLines } from "./lease_list.ts";
+import { KeysKind } from "./read.ts";
+import { ANSWERED, readValueLength, refuseBlock, SILENT, storeBlock } from "./write.ts";
+
+// Hot path: no allocation.
+
+/**
+ * Until when a lease lasts that is asked for with this time; 0 stands for `--lease-time`.
+ *
+ * @returns An instant of the store's clock; 0 when it is negative or over.
+ */
+export function leaseDeadlineSec(thread: ThreadContext, seconds: number): number {
+  if (seconds < 0) return 0;
+  const { memory, settings } = thread;
+  const instant = deadlineSec(memory, seconds === 0 ? settings.leaseTimeSec : seconds);
+  return instant > memory.control[CONTROL.NOW_SEC]! ? instant : 0;
+}
+
+/**
+ * Begins a getss line, whose keys come next.
+ *
+ * @param seconds How long leases shall last, as asked for.
+ * @returns Null, or the line that refuses it.
+ */
+export function beginGetss(conversation: Conversation, seconds: number): Uint8Array | null {
+  const { thread } = conversation;
+  if (conversation.udp) return REFUSAL.NOT_OVER_UDP;
+  const deadline = leaseDeadlineSec(thread, seconds);
+  if (deadline === 0) return REFUSAL.BAD_EXPTIME;
+  thread.keys.begin(KeysKind.GETSS, deadline);
+  conversation.task = thread.keys;
+  return null;
+}
+
+/** getss: values, and where there is none the right to fill it. */
+export function getss(conversation: Conversation): Flow {
+  const { request, numbers, settings } = conversation.thread;
+  if (settings.leaseMask === 0) return Flow.UNKNOWN;
+  if (request.wordCount < 3 || !readInt32(conversation, 1)) {
+    return answer(conversation, REFUSAL.BAD_FORMAT);
+  }
+  const refusal = beginGetss(conversation, numbers.value);
+  if (refusal !== null) return answer(conversation, refusal);
+  request.next = request.wordStart[2]!;
+  return Flow.UNDER_WAY;
+}
+
+/** deletess: removes what there is, and gives the asker the right to fill it. */
+export function deletess(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  const { request, numbers, change, cache, reply, settings, tunables } = thread;
+  if (settings.leaseMask === 0) return Flow.UNKNOWN;
+  const isTimed = argumentCount(request, 1) === 2;
+  const keyWord = isTimed ? 2 : 1;
+  if (request.wordCount < 2 || argumentCount(request, 1) > 2) {
+    return answer(conversation, REFUSAL.BAD_FORMAT);
+  }
+  if (isTimed && !readInt32(conversation, 1)) return answer(conversation, REFUSAL.BAD_FORMAT);
+  change.keyOffset = request.wordStart[keyWord]!;
+  change.keyLength = request.wordLength(keyWord);
+  change.compare = false;
+  if (change.keyLength > KEY_LENGTH_MAX) return answer(conversation, REFUSAL.BAD_FORMAT);
+  if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
+  change.deadlineSec = leaseDeadlineSec(thread, isTimed ? numbers.value : 0);
+  if (change.deadlineSec === 0) return answer(conversation, REFUSAL.BAD_EXPTIME);
+  if (tunables.detailEnabled) {
+    thread.prefixes.countDelete(thread.input, change.keyOffset, change.keyLength);
+  }
+  const outcome = cache.removeAndLease(change);
+  if (request.noreply) return Flow.DONE;
+  switch (outcome) {
+    case Outcome.DELETED:
+      reply.put(REPLY.DELETED_SPACE);
+      break;
+    case Outcome.NOT_FOUND:
+      reply.put(REPLY.NOT_FOUND_SPACE);
+      break;
+    case Outcome.NO_MEMORY:
+      return answer(conversation, REFUSAL.NO_LEASE);
+    default:
+      return answer(conversation, OUTCOME_LINE[outcome]);
+  }
+  reply.decimalU64(change.idLow, change.idHigh);
+  reply.crlf();
+  return Flow.DONE;
+}
+
+/** lease-get, mcrouter's word for getss: the server says how long, and only the holder learns the id. */
+export function leaseGet(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
+  thread.keys.begin(KeysKind.LEASE_GET, leaseDeadlineSec(thread, 0));
+  conversation.task = thread.keys;
+  thread.request.next = thread.request.wordStart[1]!;
+  return Flow.UNDER_WAY;
+}
+
+// Where the words of a lease-set line stand.
+const KEY_WORD = 1;
+const ID_WORD = 2;
+const FLAGS_WORD = 3;
+const EXPTIME_WORD = 4;
+const LENGTH_WORD = 5;
+
+/** lease-set: fills a key under its lease, and never otherwise. */
+export function leaseSet(conversation: Conversation): Flow {
+  const { request, numbers, input, change, memory } = conversation.thread;
+  const { wordStart, wordEnd } = request;
+  if (!readValueLength(conversation, LENGTH_WORD)) return Flow.DONE;
+  change.mode = StoreMode.FILL;
+  change.keyOffset = wordStart[KEY_WORD]!;
+  change.keyLength = request.wordLength(KEY_WORD);
+  if (
+    change.keyLength > KEY_LENGTH_MAX ||
+    !numbers.unsignedLong(input, wordStart[FLAGS_WORD]!, wordEnd[FLAGS_WORD]!)
+  ) return refuseBlock(conversation);
+  change.clientFlags = numbers.value;
+  if (!numbers.long(input, wordStart[EXPTIME_WORD]!, wordEnd[EXPTIME_WORD]!)) {
+    return refuseBlock(conversation);
+  }
+  change.deadlineSec = deadlineSec(memory, numbers.value);
+  if (!numbers.u64(input, wordStart[ID_WORD]!, wordEnd[ID_WORD]!)) {
+    return refuseBlock(conversation);
+  }
+  change.compare = true;
+  change.compareLow = numbers.low;
+  change.compareHigh = numbers.high;
+  change.explicit = false;
+  return storeBlock(conversation, request.noreply ? SILENT : ANSWERED);
+}
+
+/** lease list: who is expected to fill what. */
+export function lease(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  if (wordText(conversation, 1) !== "list") return answer(conversation, REPLY.ERROR);
+  if (!thread.settings.dumpEnabled) return answer(conversation, REFUSAL.LEASE_LIST_NOT_ALLOWED);
+  conversation.task = new TextTask(leaseLines(thread, wordText(conversation, 2)));
+  return Flow.UNDER_WAY;
+}

@@ -1,0 +1,44 @@
+import { ByteRegion } from "../../store/bytes.ts";
+import { NO_LEASE } from "../../store/leases.ts";
+import { KEY_LENGTH_MAX } from "../../store/limits.ts";
+import { u64ToNumber } from "../../store/u64.ts";
+import type { ThreadContext } from "../thread_context.ts";
+
+/** Buckets looked at before others have their turn with the store. */
+const SLICE_BUCKETS = 1024;
+
+/**
+ * The lines of `lease list`. Leases that come or go meanwhile may be missing; none is met twice.
+ *
+ * @param prefix Only keys that begin with it; characters below 256 stand for bytes.
+ */
+export function* leaseLines(thread: ThreadContext, prefix: string): Generator<string> {
+  const { leases } = thread.cache;
+  const key = new ByteRegion(new ArrayBuffer(KEY_LENGTH_MAX));
+  for (let start = 0; start < leases.bucketCount; start += SLICE_BUCKETS) {
+    let lines = "";
+    const end = Math.min(start + SLICE_BUCKETS, leases.bucketCount);
+    for (let bucket = start; bucket < end; bucket++) {
+      let lease = leases.bucketHead(bucket);
+      for (; lease !== NO_LEASE; lease = leases.nextInBucket(lease)) {
+        if (!leases.isHeldNow(lease)) continue;
+        leases.copyKey(lease, key, 0);
+        const name = String.fromCharCode(...key.bytes.subarray(0, leases.keyLength(lease)));
+        if (!name.startsWith(prefix)) continue;
+        const id = u64ToNumber(leases.idLow(lease), leases.idHigh(lease));
+        lines += `LEASE ${printable(name)} ${id} ${leases.remainSec(lease)}\r\n`;
+      }
+    }
+    yield lines;
+  }
+  yield "END\r\n";
+}
+
+/** A key as one word of a line. Only keys of binary requests and of base64 are changed by it. */
+function printable(key: string): string {
+  return key.replace(
+    // deno-lint-ignore no-control-regex
+    /[\x00-\x20%\x7f]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`,
+  );
+}
