@@ -70,6 +70,8 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
   };
   try {
     const stop = new Stop(endAtOnce);
+    // Before the first client can take the descriptors that this needs: Deno ends the process without them.
+    stop.listenToSignals();
     const threads = new Threads({
       shutdown: () => stop.request("shutdown command", ExitCode.OK),
       wake: (index) => crew.wake(index),
@@ -84,7 +86,6 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     store.cache.onReady = (index) => crew.wake(index);
     const ticker = new Ticker(store.cache, startMs);
     ticker.start();
-    stop.listenToSignals();
     const portFile = portFilePath();
     const problems = [
       options.pidFile === "" ? null : writePidFile(options.pidFile, options.settings.pid),

@@ -183,6 +183,33 @@ test("out of descriptors the server waits, counts it, and goes on", async (start
   await server.stop();
 });
 
+test("clients that take every descriptor while the server starts do not end it", async (start) => {
+  const folder = await Deno.makeTempDir();
+  const path = `${folder}/socket`;
+  const starting = start({
+    openFilesMax: 64,
+    args: ["-s", path],
+    permissions: ["--allow-all"],
+  });
+  const clients: Client[] = [];
+  while (clients.length < 80) {
+    try {
+      clients.push(await Client.connectUnix(path));
+    } catch {
+      // It does not listen yet.
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+  }
+  await using server = await starting;
+  await server.line("EMFILE");
+  for (const client of clients) client[Symbol.dispose]();
+  using client = await Client.connectUnix(path);
+  await client.ping();
+  client[Symbol.dispose]();
+  await server.stop();
+  await Deno.remove(folder, { recursive: true });
+});
+
 test("connections reset at any moment leave nothing behind", async (start) => {
   await using server = await start();
   using watcher = await server.connect();
