@@ -3,13 +3,16 @@ import type { Change } from "./change.ts";
 import { type Eviction, EvictionCause } from "./eviction.ts";
 import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "./item.ts";
 import type { Links } from "./links.ts";
-import { CONTROL, type Memory } from "./memory.ts";
+import { CLASS, CONTROL, type Memory, PAGE_OWNER } from "./memory.ts";
 import type { PageMover } from "./page_mover.ts";
 import { CLAIMED } from "./slabs.ts";
 import { CLASS_STAT } from "./stats.ts";
 import type { Values } from "./values.ts";
 
 // Hot path: no allocation.
+
+/** How often a class that evicts looks whether another one has free chunks to spare. */
+const EVICTIONS_PER_SEARCH = 8;
 
 /** What an item made by this change is marked with, and which optional words it has. */
 export function stateOf(change: Change): number {
@@ -40,6 +43,8 @@ export class Allocator {
   /**
    * An unlinked item with key, deadline and flags, its value still to be written; NO_ITEM when there is no memory.
    * May evict anything.
+   *
+   * @param chunksMost Chunks of its chain that it gets at once; `growChain` adds the others.
    */
   item(
     input: ByteRegion,
@@ -47,6 +52,7 @@ export class Allocator {
     keyLength: number,
     valueLength: number,
     change: Change,
+    chunksMost = Infinity,
   ): ItemRef {
     const { slabs } = this.links;
     let state = stateOf(change) | keyLength;
@@ -68,19 +74,29 @@ export class Allocator {
       keyOffset,
       keyLength,
     );
-    if (chained && !this.#chain(item)) return NO_ITEM;
+    if (chained) {
+      const chain = items.chainWord(item);
+      items.setWord(item, chain, NO_ITEM);
+      items.setWord(item, chain + 1, 0);
+      items.setWord(item, WORD.NEWER, this.#values.chainLength(item));
+      items.setWord(item, WORD.OLDER, NO_ITEM);
+      this.#values.forgetWalk(); // of an item that was here before
+      if (!this.growChain(item, chunksMost)) return NO_ITEM;
+    }
     return item;
   }
 
-  /** Gives a reserved item its chunks. Frees the item and returns false when there is no memory. */
-  #chain(item: ItemRef): boolean {
+  /**
+   * Gives a reserved item up to `most` of the chunks it still needs. Until it is whole, the words for its queue say how many are
+   * missing and which is the last.
+   *
+   * @returns False when there is no memory: then the item is freed.
+   */
+  growChain(item: ItemRef, most: number): boolean {
     const items = this.items;
-    const chain = items.chainWord(item);
-    items.setWord(item, chain, NO_ITEM);
-    items.setWord(item, chain + 1, 0);
-    let last = NO_ITEM;
-    this.#values.forgetWalk(); // of an item that was here before
-    for (let left = this.#values.chainLength(item); left > 0; left--) {
+    let missing = items.word(item, WORD.NEWER);
+    let last = items.word(item, WORD.OLDER);
+    for (let left = Math.min(most, missing); left > 0; left--) {
       const chunk = this.#chunk(this.links.slabs.largeClass);
       if (chunk === NO_ITEM) {
         this.links.free(item);
@@ -89,11 +105,21 @@ export class Allocator {
       items.setWord(chunk, WORD.STATE, STATE.CONTINUATION);
       items.setWord(chunk, WORD.NEWER, item);
       items.setWord(chunk, WORD.OLDER, NO_ITEM);
-      if (last === NO_ITEM) items.setWord(item, chain, chunk);
+      items.setWord(chunk, WORD.CHAIN_PREVIOUS, last);
+      if (last === NO_ITEM) items.setWord(item, items.chainWord(item), chunk);
       else items.setWord(last, WORD.OLDER, chunk);
       last = chunk;
+      missing--;
     }
+    items.setWord(item, WORD.NEWER, missing);
+    items.setWord(item, WORD.OLDER, last);
     return true;
+  }
+
+  /** Whether a reserved item has all its chunks. */
+  isWhole(item: ItemRef): boolean {
+    return (this.items.state(item) & STATE.CHAINED) === 0 ||
+      this.items.word(item, WORD.NEWER) === 0;
   }
 
   #chunk(classId: number): ItemRef {
@@ -114,10 +140,16 @@ export class Allocator {
   /** Frees at least one chunk of a class, or a page. May evict anything but locked, pinned and reserved items. */
   #makeRoom(classId: number): boolean {
     this.#control[CONTROL.DISTURBED] = (this.#control[CONTROL.DISTURBED]! + 1) | 0;
-    if (!this.memory.options.evictions) return this.#mover.freeSpareOf(classId);
-    if (this.#mover.isDue(classId)) {
-      if (this.#mover.freeSpareOf(classId) || this.#mover.moveTo(classId)) return true;
+    const mover = this.#mover;
+    const { slabs, index } = this.links;
+    if (!this.memory.options.evictions) return mover.takeSpare(classId);
+    if (!mover.isMoving) {
+      const evictions = this.memory.classes[classId * CLASS.WORDS + CLASS.EVICTIONS]!;
+      if (index.needsPage()) mover.begin(PAGE_OWNER.HASH);
+      else if (evictions % EVICTIONS_PER_SEARCH === 0) mover.beginSpare(classId);
     }
-    return this.#eviction.evictOne(classId, EvictionCause.ROOM) || this.#mover.freePage(classId);
+    mover.noteEviction(classId);
+    return slabs.hasRoom(classId) || this.#eviction.evictOne(classId, EvictionCause.ROOM) ||
+      mover.takeNow(classId);
   }
 }

@@ -1,3 +1,4 @@
+import { assert } from "./assert.ts";
 import { Allocator } from "./allocator.ts";
 import { type ByteRegion, copyBytes } from "./bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
@@ -21,6 +22,9 @@ import { Values } from "./values.ts";
 import { Writer } from "./writer.ts";
 
 // Hot path: no allocation.
+
+/** Chunks for a long value that are found in one step: each may cost an eviction, every 16th a page. */
+const CHUNKS_PER_STEP = 64;
 
 /** What `getAndTouch` returns when another connection holds the lock. */
 export const LOCKED_ITEM: ItemRef = -1;
@@ -313,18 +317,40 @@ export class Cache {
   /**
    * Makes room for a value that will arrive in pieces: an item in no index, with the key in it.
    *
+   * A very long one has not all its memory yet: call `growReserved` until it is whole, with the mutex given up in between.
+   *
    * @returns OK (see `change.reserved`), TOO_LARGE or NO_MEMORY; on a refusal nothing else has happened.
    */
   reserve(change: Change): Outcome {
     change.reserved = NO_ITEM;
     const { input, keyOffset, keyLength, valueLength } = change;
     if (!this.fits(keyLength, valueLength, change.clientFlags)) return Outcome.TOO_LARGE;
-    change.reserved = this.#allocator.item(input, keyOffset, keyLength, valueLength, change);
+    change.reserved = this.#allocator.item(
+      input,
+      keyOffset,
+      keyLength,
+      valueLength,
+      change,
+      CHUNKS_PER_STEP,
+    );
     return change.reserved === NO_ITEM ? Outcome.NO_MEMORY : Outcome.OK;
+  }
+
+  /** Whether `change.reserved` has all its memory, so that it may be filled. */
+  isReservedWhole(change: Change): boolean {
+    return this.#allocator.isWhole(change.reserved);
+  }
+
+  /** Gives `change.reserved` more of its memory. @returns OK, or NO_MEMORY: then it is given back. */
+  growReserved(change: Change): Outcome {
+    if (this.#allocator.growChain(change.reserved, CHUNKS_PER_STEP)) return Outcome.OK;
+    change.reserved = NO_ITEM;
+    return Outcome.NO_MEMORY;
   }
 
   /** Writes a piece of a reserved item's value. */
   fillReserved(item: ItemRef, at: number, from: ByteRegion, offset: number, length: number): void {
+    assert(this.#allocator.isWhole(item), "a value is filled when it has all its chunks");
     this.#values.write(item, at, from, offset, length);
   }
 
@@ -570,14 +596,17 @@ export class Cache {
    */
   maintain(): boolean {
     this.locks.waiters.timeOut();
-    if (this.links.index.needsPage()) this.#mover.freePage(PAGE_OWNER.HASH);
-    const control = this.#control;
-    const used = control[CONTROL.PAGE_COUNT]! - control[CONTROL.FREE_PAGE_COUNT]!;
-    if (used > control[CONTROL.MEMORY_LIMIT_PAGES]!) {
-      return this.#mover.freePage(PAGE_OWNER.NOBODY);
-    }
     const leasesAreDue = this.leases.sweepSlice();
-    return this.#expiry.sweepSlice() || leasesAreDue;
+    return this.#movePages() || this.#expiry.sweepSlice() || leasesAreDue;
+  }
+
+  /** A slice's worth of moving pages, if a page should move: for the index, for the limit, or because a class has too much. */
+  #movePages(): boolean {
+    const mover = this.#mover;
+    if (mover.isMoving) return mover.advanceSlice();
+    if (this.links.slabs.isOverLimit()) return mover.begin(PAGE_OWNER.NOBODY);
+    if (this.links.index.needsPage()) return mover.begin(PAGE_OWNER.HASH);
+    return !this.links.slabs.canTakePage() && mover.beginSpare(PAGE_OWNER.NOBODY);
   }
 
   // --- private -----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import {
   PAGE,
   PAGE_OWNER,
 } from "./memory.ts";
-import { LISTED, NOT_LISTED } from "./slabs.ts";
+import { BEING_EMPTIED, LISTED, NOT_LISTED } from "./slabs.ts";
 import { Values } from "./values.ts";
 
 /**
@@ -136,12 +136,16 @@ class Check {
         if (state & STATE.CHAINED) chunksInChains += this.#checkChain(chunk);
         if (!(state & STATE.LINKED)) continue;
         assert(linked.has(chunk), "an item marked as linked is in the index");
-        this.#checkDeadline(chunk, pages[row + PAGE.SOONEST_SEC]!);
+        // In the middle of its sweep a page does not know.
+        const swept = page === control[CONTROL.SWEEP_PAGE] && control[CONTROL.SWEEP_CHUNK]! > 0;
+        if (!swept) this.#checkDeadline(chunk, pages[row + PAGE.SOONEST_SEC]!);
         linkedSeen++;
       }
       assert(used === pages[row + PAGE.USED], "a page counts its chunks in use");
       // One that was just given to a class has no chunks yet.
-      assert(used > 0 || pages[row + PAGE.CARVED] === 0, "an empty page goes back to the pool");
+      const fresh = pages[row + PAGE.CARVED] === 0;
+      const emptied = page === control[CONTROL.MOVE_PAGE];
+      assert(used > 0 || fresh || emptied, "an empty page goes back to the pool");
       this.#checkFreeList(page, classId, pages[row + PAGE.CARVED]! - used);
     }
     assert(linkedSeen === linked.size, "every linked item lies in a page of a class");
@@ -162,13 +166,19 @@ class Check {
   #checkChain(item: ItemRef): number {
     const expected = this.#values.chainLength(item);
     let count = 0;
+    let previous: ItemRef = NO_ITEM;
     let chunk = this.#items.word(item, this.#items.chainWord(item));
     for (; chunk !== NO_ITEM; chunk = this.#items.word(chunk, WORD.OLDER)) {
+      assert(this.#items.word(chunk, WORD.CHAIN_PREVIOUS) === previous, "chain links agree");
+      previous = chunk;
       assert((this.#items.state(chunk) & STATE.CONTINUATION) !== 0, "a chain is of chunks");
       assert(this.#items.word(chunk, WORD.NEWER) === item, "a chunk knows its item");
       count++;
     }
-    assert(count === expected, "a chain is as long as its value needs");
+    const missing = this.#items.state(item) & STATE.RESERVED
+      ? this.#items.word(item, WORD.NEWER)
+      : 0;
+    assert(count + missing === expected, "a chain is as long as its value needs");
     return count;
   }
 
@@ -185,7 +195,11 @@ class Check {
     const full = pages[page * PAGE.WORDS + PAGE.USED] ===
       this.#memory.classes[classId * CLASS.WORDS + CLASS.CHUNKS_PER_PAGE];
     const listed = pages[page * PAGE.WORDS + PAGE.LISTED];
-    assert(listed === (full ? NOT_LISTED : LISTED), "a page with room is listed as such");
+    if (page === this.#memory.control[CONTROL.MOVE_PAGE]) {
+      assert(listed === BEING_EMPTIED, "nothing is allocated from a page that is emptied");
+    } else {
+      assert(listed === (full ? NOT_LISTED : LISTED), "a page with room is listed as such");
+    }
   }
 
   #checkRoomLists(): void {

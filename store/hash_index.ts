@@ -132,8 +132,7 @@ export class HashIndex {
   /** Whether there are so many items for the buckets that a page should be freed for more of them. */
   needsPage(): boolean {
     const buckets = this.#control[CONTROL.HASH_BUCKETS]!;
-    return this.#control[CONTROL.ITEM_COUNT]! * 4 > buckets * 5 &&
-      this.#control[CONTROL.FREE_PAGE_COUNT] === 0;
+    return this.#control[CONTROL.ITEM_COUNT]! * 4 > buckets * 5 && !this.#slabs.canTakePage();
   }
 
   bucketOf(hash: number): number {
@@ -190,11 +189,16 @@ export class HashIndex {
   #addPage(): boolean {
     const page = this.#slabs.takePage(PAGE_OWNER.HASH);
     if (page === NO_PAGE) return false;
+    this.adoptPage(page);
+    return true;
+  }
+
+  /** Makes a page that is the index's its last one. */
+  adoptPage(page: number): void {
     const start = (page & this.#pageMask) << this.#slotShift;
     this.#words[page >>> this.#pageSegmentShift]!.fill(0, start, start + (1 << this.#slotShift));
     const pages = this.#control[CONTROL.HASH_PAGES]!;
     this.#directory[pages] = page;
     this.#control[CONTROL.HASH_PAGES] = pages + 1;
-    return true;
   }
 }

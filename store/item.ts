@@ -6,7 +6,7 @@ import { type Memory, SEGMENT_MASK, SEGMENT_SHIFT } from "./memory.ts";
  *   word 0  next item of the hash bucket            (free chunk: next free chunk of the page)
  *   word 1  next newer item of its queue            (chunk of a chain: the item it belongs to; locked: row of its lock)
  *   word 2  next older item of its queue            (chunk of a chain: the next chunk)
- *   word 3  deadline, in seconds of the store's clock; 0: never
+ *   word 3  deadline, in seconds of the store's clock; 0: never  (chunk of a chain: the chunk before it, or 0)
  *   word 4  id, lower half     handed out at the last change; never chosen by a client
  *   word 5  id, upper half
  *   word 6  length of the value in bytes
@@ -31,6 +31,7 @@ export const WORD = {
   NEWER: 1,
   OLDER: 2,
   DEADLINE_SEC: 3,
+  CHAIN_PREVIOUS: 3,
   ID_LOW: 4,
   ID_HIGH: 5,
   VALUE_LENGTH: 6,
@@ -68,6 +69,8 @@ export const STATE = {
   RESERVED: 1 << 21,
   /** A chunk of a chain. */
   CONTINUATION: 1 << 22,
+  /** Got a new value where it stood, and has not gone to the new end of its queue for it yet. */
+  REWRITTEN: 1 << 25,
   /** Meta: made empty by a miss that was told to fill it. */
   STUB: 1 << 24,
 } as const;

@@ -43,7 +43,14 @@ const WORDS = [
   "GHOST_FIRST_PAGE",
   "ITEM_COUNT", // items in the index
   "RANDOM", // state of the generator that picks pages
-  "SWEEP_PAGE", // where maintenance goes on
+  "MOVE_PAGE", // the page that is being emptied, or NO_PAGE; see page_mover.ts
+  "MOVE_TO", // who gets it
+  "MOVE_CHUNK", // how far that has got
+  "SWEEP_PAGE", // where the sweep for dead items goes on, see expiry.ts
+  "SWEEP_CHUNK",
+  "SWEEP_SOONEST_SEC",
+  "SWEEP_BUDGET_SEC", // the second in which the sweep did SWEEP_UNITS
+  "SWEEP_UNITS",
   "LEASE_RECORDS", // see leases.ts
   "LEASE_CURR", // of these held
   "LEASE_FREE", // head of the list of slots given back
@@ -51,7 +58,7 @@ const WORDS = [
   "LEASE_LAST_USED", // slots behind it were never handed out
   "LEASE_OLDEST",
   "LEASE_NEWEST",
-  "LEASE_SWEEP", // where maintenance goes on
+  "LEASE_SWEEP", // where maintenance goes on with leases
   "DISTURBED", // counts evictions, moves and sweeps: refs read before are void
   "STOP", // 1: stop serving, 2: at once
 ] as const;
@@ -101,7 +108,8 @@ export const CLASS = {
 export const CLASS_REQUESTED_BYTES = CLASS_STATS.length;
 const CLASS_DOUBLES = CLASS_STATS.length + 1;
 
-export const CLASSES_MAX = 64;
+/** One more than the largest class number. */
+export const CLASSES_MAX = 128;
 /** Double beside the counters: sum of the sizes of all linked items. */
 export const ITEM_BYTES = STORE_STATS.length;
 const COUNTER_DOUBLES = STORE_STATS.length + 1;
@@ -184,6 +192,7 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
   words[CONTROL.PAGE_COUNT] = pageCount;
   words[CONTROL.MEMORY_LIMIT_PAGES] = pageCount;
   words[CONTROL.FREE_PAGE] = NO_PAGE;
+  words[CONTROL.MOVE_PAGE] = NO_PAGE;
   words[CONTROL.FREE_PAGE_COUNT] = pageCount;
   words[CONTROL.STARTED_UNIX_SEC] = options.startedUnixSec - FIRST_SECOND;
   words[CONTROL.NOW_SEC] = FIRST_SECOND;

@@ -69,6 +69,13 @@ export class Queues {
     this.push(item, classId);
   }
 
+  /** Lets an item that was overwritten in its place go to the new end now, as a new one would have. */
+  renew(item: ItemRef, classId: number): void {
+    this.remove(item, classId);
+    this.#items.dropState(item, STATE.REWRITTEN);
+    this.push(item, classId);
+  }
+
   oldest(classId: number, main: boolean): ItemRef {
     return this.#classes[
       classId * CLASS.WORDS + (main ? CLASS.MAIN_OLDEST : CLASS.SMALL_OLDEST)

@@ -21,6 +21,7 @@ const LARGE_CHUNK_BYTES = 4096;
 const MEMCACHED_CHUNK_SIZE_MIN = 48;
 
 /** Layout "memcached": slabs.c's numbers. */
+const MEMCACHED_CLASSES_MAX = 64;
 const MEMCACHED_ITEM_HEADER_BYTES = 48;
 const MEMCACHED_CHUNK_BYTES_MAX = 512 * 1024;
 
@@ -32,7 +33,9 @@ function classSizes(memory: Memory): { sizes: number[]; largeClass: number } {
   const sizes: number[] = [];
   if (slabLayout === "memcached") {
     let size = align8(MEMCACHED_ITEM_HEADER_BYTES + chunkSizeMin);
-    while (sizes.length < CLASSES_MAX - 2 && size < MEMCACHED_CHUNK_BYTES_MAX / growthFactor) {
+    while (
+      sizes.length < MEMCACHED_CLASSES_MAX - 2 && size < MEMCACHED_CHUNK_BYTES_MAX / growthFactor
+    ) {
       sizes.push(size);
       size = align8(Math.floor(size * growthFactor));
     }
@@ -40,13 +43,16 @@ function classSizes(memory: Memory): { sizes: number[]; largeClass: number } {
     return { sizes, largeClass: sizes.length };
   }
   const largest = memory.pageBytes / CHUNKS_PER_PAGE_MIN;
-  let size = chunkSizeMin > MEMCACHED_CHUNK_SIZE_MIN
+  const smallest = chunkSizeMin > MEMCACHED_CHUNK_SIZE_MIN
     ? align8(HEADER_BYTES + chunkSizeMin)
     : SMALLEST_CHUNK_BYTES;
-  while (sizes.length < CLASSES_MAX - 3 && size < largest) {
+  // With a factor so small that the class numbers would run out, the classes are as close as they can be.
+  const factor = Math.max(growthFactor, Math.pow(largest / smallest, 1 / (CLASSES_MAX - 8)));
+  let size = smallest;
+  while (size < largest) {
     const stretched = Math.floor(memory.pageBytes / Math.floor(memory.pageBytes / size)) & ~7;
     sizes.push(stretched);
-    size = Math.max(stretched + 8, align8(Math.floor(stretched * growthFactor)));
+    size = Math.max(stretched + 8, align8(Math.floor(stretched * factor)));
   }
   sizes.push(largest, LARGE_CHUNK_BYTES);
   return { sizes, largeClass: sizes.length };
@@ -151,10 +157,19 @@ export class Slabs {
   addPage(classId: number): boolean {
     const page = this.takePage(classId);
     if (page === NO_PAGE) return false;
+    this.#addToClass(page, classId);
+    return true;
+  }
+
+  #addToClass(page: number, classId: number): void {
     const classRow = classId * CLASS.WORDS;
     this.#classes[classRow + CLASS.PAGES]! += 1;
     this.#list(page, classRow);
-    return true;
+  }
+
+  /** Whether a page of the class has a free chunk. */
+  hasRoom(classId: number): boolean {
+    return this.#classes[classId * CLASS.WORDS + CLASS.ROOM] !== NO_PAGE;
   }
 
   /** Gives a chunk back. A page with no chunk in use goes back to the pool. */
@@ -192,18 +207,41 @@ export class Slabs {
     this.#pages[row + PAGE.LISTED] = BEING_EMPTIED;
   }
 
-  /** Gives the page to the pool if it is empty now, else back to its class. True if it went to the pool. */
-  endEmptying(page: number): boolean {
+  /**
+   * Hands the page on if it is empty now, else it stays with its class. True if it was handed on.
+   *
+   * @param to A class, or one of PAGE_OWNER.
+   */
+  endEmptying(page: number, to: number): boolean {
     const row = page * PAGE.WORDS;
     const classRow = this.#pages[row + PAGE.CLASS]! * CLASS.WORDS;
     this.#pages[row + PAGE.LISTED] = NOT_LISTED;
     const used = this.#pages[row + PAGE.USED]!;
-    if (used === 0) {
-      this.#releasePage(page, classRow);
-      return true;
+    if (used > 0) {
+      if (used < this.#classes[classRow + CLASS.CHUNKS_PER_PAGE]!) this.#list(page, classRow);
+      return false;
     }
-    if (used < this.#classes[classRow + CLASS.CHUNKS_PER_PAGE]!) this.#list(page, classRow);
-    return false;
+    if (to === PAGE_OWNER.NOBODY) {
+      this.#releasePage(page, classRow);
+    } else {
+      this.#classes[classRow + CLASS.PAGES]! -= 1;
+      this.#assignPage(page, to);
+      if (to > 0) this.#addToClass(page, to);
+    }
+    return true;
+  }
+
+  /** Whether there is a page in the pool that may be used. */
+  canTakePage(): boolean {
+    const free = this.#control[CONTROL.FREE_PAGE_COUNT]!;
+    return free > 0 &&
+      this.#control[CONTROL.PAGE_COUNT]! - free < this.#control[CONTROL.MEMORY_LIMIT_PAGES]!;
+  }
+
+  /** Whether more pages are in use than the limit allows, because it was lowered. */
+  isOverLimit(): boolean {
+    return this.#control[CONTROL.PAGE_COUNT]! - this.#control[CONTROL.FREE_PAGE_COUNT]! >
+      this.#control[CONTROL.MEMORY_LIMIT_PAGES]!;
   }
 
   /**
@@ -213,12 +251,8 @@ export class Slabs {
    * @returns The page, or NO_PAGE when none is left or the memory limit was lowered.
    */
   takePage(owner: number): number {
+    if (!this.canTakePage()) return NO_PAGE;
     const control = this.#control;
-    const free = control[CONTROL.FREE_PAGE_COUNT]!;
-    if (
-      free === 0 ||
-      control[CONTROL.PAGE_COUNT]! - free >= control[CONTROL.MEMORY_LIMIT_PAGES]!
-    ) return NO_PAGE;
     let page = control[CONTROL.FREE_PAGE]!;
     if (page !== NO_PAGE) {
       control[CONTROL.FREE_PAGE] = this.#pages[page * PAGE.WORDS + PAGE.NEXT]!;
@@ -226,7 +260,12 @@ export class Slabs {
       page = control[CONTROL.PAGES_NEVER_USED]!;
       control[CONTROL.PAGES_NEVER_USED] = page + 1;
     }
-    control[CONTROL.FREE_PAGE_COUNT] = free - 1;
+    control[CONTROL.FREE_PAGE_COUNT]! -= 1;
+    this.#assignPage(page, owner);
+    return page;
+  }
+
+  #assignPage(page: number, owner: number): void {
     const row = page * PAGE.WORDS;
     this.#pages[row + PAGE.CLASS] = owner;
     this.#pages[row + PAGE.USED] = 0;
@@ -234,7 +273,6 @@ export class Slabs {
     this.#pages[row + PAGE.CARVED] = 0;
     this.#pages[row + PAGE.SOONEST_SEC] = NEVER_SEC;
     this.#pages[row + PAGE.LISTED] = NOT_LISTED;
-    return page;
   }
 
   #releasePage(page: number, classRow: number): void {

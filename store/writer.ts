@@ -113,7 +113,7 @@ export class Writer {
     this.memory.addRequestedBytes(classId, bytes - this.links.bytesOf(old));
     this.items.setWord(old, WORD.VALUE_LENGTH, change.valueLength);
     const keep = STATE.MAIN | STATE.LINKED | STATE.LOCKED | FREQUENCY_MASK | 0xff;
-    this.items.setWord(old, WORD.STATE, (state & keep) | marked);
+    this.items.setWord(old, WORD.STATE, (state & keep) | marked | STATE.REWRITTEN);
     if (change.clientFlags !== 0) this.items.setWord(old, 9, change.clientFlags);
     this.#values.write(old, 0, change.input, change.valueOffset, change.valueLength);
     this.links.setDeadline(old, change.deadlineSec);
@@ -242,6 +242,7 @@ export class Writer {
     this.memory.addRequestedBytes(classId, change.valueLength);
     this.items.setWord(old, WORD.VALUE_LENGTH, length);
     this.items.dropState(old, STATE.FETCHED | STATE.STALE | STATE.WON | STATE.STUB);
+    this.items.addState(old, STATE.REWRITTEN);
     this.giveId(change, old);
     this.countStore(change, old);
     this.#counters[STAT.total_items]! += 1;

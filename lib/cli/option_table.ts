@@ -77,7 +77,7 @@ export const OPTIONS = [
   ["max-reqs-per-event",     "R", "whole",  "requests",                1, INT31,                 "20",      "idle",   "a turn ends with what one read brought"],
   ["listen-backlog",         "b", "whole",  "connections",             1, INT31,                 "1024",    "works",  "connections the kernel may keep waiting"],
   ["protocol",               "B", "choice", "auto|ascii|binary",    NONE, NONE,                  "auto",    "works",  "protocol to speak; auto: what the first byte of a connection shows"],
-  ["slab-growth-factor",     "f", "real",   "factor",             1.001, 1024,                   "1.1",     "works",  "how far the sizes of neighbouring slab classes are apart; with slab_layout=memcached 1.25"],
+  ["slab-growth-factor",     "f", "real",   "factor",             1.001, 1024,                   "1.075",    "works",  "how far the sizes of neighbouring slab classes are apart; with slab_layout=memcached 1.25"],
   ["slab-min-size",          "n", "whole",  "bytes",                   1, ITEM_SIZE_MAX_MOST,    "48",      "works",  "least room for key, value and flags"],
   ["disable-cas",            "C", "switch", "",                     NONE, NONE,                  "",        "works",  "no cas ids"],
   ["disable-flush-all",      "F", "switch", "",                     NONE, NONE,                  "",        "works",  "refuse flush_all"],

@@ -20,7 +20,7 @@ export function storeOptions(changed: ChangedOptions = {}): StoreOptions {
     itemSizeMaxBytes: MIB,
     evictions: true,
     casEnabled: true,
-    growthFactor: 1.1,
+    growthFactor: 1.075,
     chunkSizeMin: 48,
     slabLayout: "leased",
     connectionsMax: 64,
@@ -91,7 +91,10 @@ export class TestStore {
     this.#prepare(key, fields);
     this.input.bytes.set(value, VALUE_OFFSET);
     Object.assign(this.change, { mode, valueLength: value.length });
-    const outcome = this.cache.reserve(this.change);
+    let outcome = this.cache.reserve(this.change);
+    while (outcome === Outcome.OK && !this.cache.isReservedWhole(this.change)) {
+      outcome = this.cache.growReserved(this.change);
+    }
     const item = this.change.reserved;
     if (item === NO_ITEM) return this.cache.storeRefused(this.change, outcome);
     for (let at = 0; at < value.length; at += pieceLength) {

@@ -109,7 +109,10 @@ export class StoreTarget implements ReplayTarget {
 
   #setInPieces(valueSize: number): boolean {
     const { cache, change } = this;
-    const outcome = cache.reserve(change);
+    let outcome = cache.reserve(change);
+    while (outcome === Outcome.OK && !cache.isReservedWhole(change)) {
+      outcome = cache.growReserved(change);
+    }
     const item = change.reserved;
     if (item === NO_ITEM) {
       cache.storeRefused(change, outcome);

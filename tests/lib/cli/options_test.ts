@@ -90,7 +90,7 @@ Deno.test("readCommand() passes on what the store is made with", () => {
   assertEquals(store.threads, 2);
   assertEquals(store.chunkSizeMin, 100);
   assertEquals(store.startedUnixSec, 1_800_000_000);
-  assertEquals(store.growthFactor, 1.1);
+  assertEquals(store.growthFactor, 1.075);
 });
 
 Deno.test("readCommand() takes memcached's growth factor with memcached's layout", () => {
