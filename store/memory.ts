@@ -108,8 +108,8 @@ export const CLASS = {
 export const CLASS_REQUESTED_BYTES = CLASS_STATS.length;
 const CLASS_DOUBLES = CLASS_STATS.length + 1;
 
-/** One more than the largest class number. */
-export const CLASSES_MAX = 128;
+/** One more than the largest class number. memcached has as many, and its tools know that. */
+export const CLASSES_MAX = 64;
 /** Double beside the counters: sum of the sizes of all linked items. */
 export const ITEM_BYTES = STORE_STATS.length;
 const COUNTER_DOUBLES = STORE_STATS.length + 1;

@@ -27,7 +27,11 @@ class View {
     const change = this.#prepare(key);
     change.mode = SET;
     change.valueLength = length;
-    return this.cache.reserve(change) === Outcome.OK ? change.reserved : NO_ITEM;
+    let outcome = this.cache.reserve(change);
+    while (outcome === Outcome.OK && !this.cache.isReservedWhole(change)) {
+      outcome = this.cache.growReserved(change);
+    }
+    return change.reserved;
   }
 
   fill(item: ItemRef, at: number, bytes: Uint8Array): void {
