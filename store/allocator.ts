@@ -11,6 +11,8 @@ import type { Values } from "./values.ts";
 
 // Hot path: no allocation.
 
+/** Chunks for a long value that are found in one step: each may cost an eviction, every 16th a page. */
+export const CHUNKS_PER_STEP = 64;
 /** How often a class that evicts looks whether another one has free chunks to spare. */
 const EVICTIONS_PER_SEARCH = 8;
 
@@ -38,6 +40,12 @@ export class Allocator {
     this.#eviction = eviction;
     this.#mover = mover;
     this.#values = values;
+  }
+
+  /** As `item`, with the key and the length of the value in `change`. */
+  itemFor(change: Change, chunksMost = Infinity): ItemRef {
+    const { input, keyOffset, keyLength, valueLength } = change;
+    return this.item(input, keyOffset, keyLength, valueLength, change, chunksMost);
   }
 
   /**

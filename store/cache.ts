@@ -1,5 +1,5 @@
 import { assert } from "./assert.ts";
-import { Allocator } from "./allocator.ts";
+import { Allocator, CHUNKS_PER_STEP } from "./allocator.ts";
 import { type ByteRegion, copyBytes } from "./bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
 import { Eviction } from "./eviction.ts";
@@ -13,7 +13,7 @@ import { Locks } from "./locks.ts";
 import { Leaseholding } from "./leaseholding.ts";
 import { type Leases, NO_LEASE } from "./leases.ts";
 import { Lookahead } from "./lookahead.ts";
-import { CONTROL, type Memory, PAGE_OWNER } from "./memory.ts";
+import { CONTROL, type Memory } from "./memory.ts";
 import { Mutex } from "./mutex.ts";
 import { Outcome } from "./outcome.ts";
 import { type MoveResult, PageMover } from "./page_mover.ts";
@@ -22,9 +22,6 @@ import { Values } from "./values.ts";
 import { Writer } from "./writer.ts";
 
 // Hot path: no allocation.
-
-/** Chunks for a long value that are found in one step: each may cost an eviction, every 16th a page. */
-const CHUNKS_PER_STEP = 64;
 
 /** What `getAndTouch` returns when another connection holds the lock. */
 export const LOCKED_ITEM: ItemRef = -1;
@@ -299,13 +296,7 @@ export class Cache {
         return Outcome.STORED;
       }
     }
-    const item = this.#allocator.item(
-      input,
-      keyOffset,
-      keyLength,
-      change.valueLength,
-      change,
-    );
+    const item = this.#allocator.itemFor(change);
     if (item === NO_ITEM) return this.storeRefused(change, Outcome.NO_MEMORY);
     this.#values.write(item, 0, input, change.valueOffset, change.valueLength);
     this.#writer.countStore(change, item);
@@ -323,16 +314,10 @@ export class Cache {
    */
   reserve(change: Change): Outcome {
     change.reserved = NO_ITEM;
-    const { input, keyOffset, keyLength, valueLength } = change;
-    if (!this.fits(keyLength, valueLength, change.clientFlags)) return Outcome.TOO_LARGE;
-    change.reserved = this.#allocator.item(
-      input,
-      keyOffset,
-      keyLength,
-      valueLength,
-      change,
-      CHUNKS_PER_STEP,
-    );
+    if (!this.fits(change.keyLength, change.valueLength, change.clientFlags)) {
+      return Outcome.TOO_LARGE;
+    }
+    change.reserved = this.#allocator.itemFor(change, CHUNKS_PER_STEP);
     return change.reserved === NO_ITEM ? Outcome.NO_MEMORY : Outcome.OK;
   }
 
@@ -582,11 +567,7 @@ export class Cache {
 
   /** `cache_memlimit`: how many bytes may be in use from now on. What is in use stays until maintenance gives it back. */
   setMemoryLimit(bytes: number): void {
-    const pages = Math.floor(bytes / this.memory.pageBytes);
-    this.#control[CONTROL.MEMORY_LIMIT_PAGES] = Math.min(
-      pages,
-      this.#control[CONTROL.PAGE_COUNT]!,
-    );
+    this.links.slabs.setLimit(bytes);
   }
 
   /**
@@ -597,16 +578,7 @@ export class Cache {
   maintain(): boolean {
     this.locks.waiters.timeOut();
     const leasesAreDue = this.leases.sweepSlice();
-    return this.#movePages() || this.#expiry.sweepSlice() || leasesAreDue;
-  }
-
-  /** A slice's worth of moving pages, if a page should move: for the index, for the limit, or because a class has too much. */
-  #movePages(): boolean {
-    const mover = this.#mover;
-    if (mover.isMoving) return mover.advanceSlice();
-    if (this.links.slabs.isOverLimit()) return mover.begin(PAGE_OWNER.NOBODY);
-    if (this.links.index.needsPage()) return mover.begin(PAGE_OWNER.HASH);
-    return !this.links.slabs.canTakePage() && mover.beginSpare(PAGE_OWNER.NOBODY);
+    return this.#mover.slice() || this.#expiry.sweepSlice() || leasesAreDue;
   }
 
   // --- private -----------------------------------------------------------------------------------

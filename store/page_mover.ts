@@ -92,11 +92,21 @@ export class PageMover {
     this.begin(classId);
   }
 
-  /** A slice's worth of the move under way, if there is one. */
-  advanceSlice(): boolean {
-    if (!this.isMoving) return false;
-    this.#advance(CHUNKS_PER_SLICE);
-    return true;
+  /**
+   * A slice of maintenance: goes on with the move under way, or begins one for the memory limit, for the index, or because a class
+   * has more than it needs while the pool is empty.
+   *
+   * @returns Whether there is more to do.
+   */
+  slice(): boolean {
+    const { slabs, index } = this.#links;
+    if (this.isMoving) {
+      this.#advance(CHUNKS_PER_SLICE);
+      return true;
+    }
+    if (slabs.isOverLimit()) return this.begin(PAGE_OWNER.NOBODY);
+    if (index.needsPage()) return this.begin(PAGE_OWNER.HASH);
+    return !slabs.canTakePage() && this.beginSpare(PAGE_OWNER.NOBODY);
   }
 
   /**

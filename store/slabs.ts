@@ -248,6 +248,13 @@ export class Slabs {
       this.#control[CONTROL.PAGE_COUNT]! - free < this.#control[CONTROL.MEMORY_LIMIT_PAGES]!;
   }
 
+  /** From now on so many bytes may be in use, if there are as many. */
+  setLimit(bytes: number): void {
+    const pages = Math.floor(bytes / this.#memory.pageBytes);
+    const control = this.#control;
+    control[CONTROL.MEMORY_LIMIT_PAGES] = Math.min(pages, control[CONTROL.PAGE_COUNT]!);
+  }
+
   /** Whether more pages are in use than the limit allows, because it was lowered. */
   isOverLimit(): boolean {
     return this.#control[CONTROL.PAGE_COUNT]! - this.#control[CONTROL.FREE_PAGE_COUNT]! >
