@@ -175,7 +175,7 @@ export class PortableTransport implements Transport {
     const id = this.#enter(isTcp ? ConnectionKind.TCP : ConnectionKind.UNIX, peer, listener);
     if (id === NO_OWNER) {
       this.#run(refuse(socket));
-      this.#reportConnection("connection_refused", `${peer}: too many connections`);
+      this.#reportRefusal(peer);
       return;
     }
     if (isTcp) prepareTcp(socket as Deno.TcpConn);
@@ -227,6 +227,12 @@ export class PortableTransport implements Transport {
       event,
       message: `${event.replace("_", " ")}: ${message}`,
     });
+  }
+
+  #reportRefusal(peer: string): void {
+    if (this.#thread.tunables.get("verbosity") < 1) return;
+    const message = `connection refused: ${peer}: too many connections`;
+    this.#context.report({ level: "info", event: "connection_refused", message });
   }
 
   // --- once a second -----------------------------------------------------------------------------

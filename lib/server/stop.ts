@@ -4,11 +4,18 @@ import { logConnection, logProcess } from "../log.ts";
 const STOPPING_SIGNALS = { SIGINT: 2, SIGTERM: 15, SIGUSR1: 10 } as const;
 const SIGNAL_STATUS_BASE = 128;
 
+/**
+ * A signal that comes again so soon is the same one: at Ctrl-C a terminal signals the whole process group, and what
+ * started us (npx) passes its own on.
+ */
+const ECHO_MS = 250;
+
 /** Waits for the reason to stop: a signal, or a client's `shutdown`. The second one ends the process at once. */
 export class Stop {
   readonly #requested = Promise.withResolvers<void>();
   readonly #atOnce: (status: number) => never;
-  #count = 0;
+  /** When the first request came; undefined: none yet. */
+  #requestedAtMs: number | undefined;
 
   /** @param atOnce Ends the process without waiting for anything. */
   constructor(atOnce: (status: number) => never) {
@@ -31,11 +38,13 @@ export class Stop {
 
   /** @param statusAtOnce What to exit with when this is not the first request. */
   request(reason: string, statusAtOnce: number): void {
-    this.#count++;
-    if (this.#count > 1) {
+    const nowMs = performance.now();
+    if (this.#requestedAtMs !== undefined) {
+      if (nowMs - this.#requestedAtMs < ECHO_MS) return;
       logProcess("warning", "stopping_at_once", `${reason} again: stopping at once`);
       this.#atOnce(statusAtOnce);
     }
+    this.#requestedAtMs = nowMs;
     logProcess("info", "stopping", `${reason}: stopping when what is under way has been answered`);
     this.#requested.resolve();
   }

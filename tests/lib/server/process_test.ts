@@ -192,7 +192,16 @@ Deno.test("a second signal ends the server at once", async () => {
   await client.until("\r\n");
   server.signal("SIGTERM");
   await server.line("stopping when");
-  server.signal("SIGTERM");
+  // One that follows at once counts as the first one's echo.
+  const repeating = setInterval(() => {
+    try {
+      server.signal("SIGTERM");
+    } catch {
+      // It has ended.
+    }
+  }, 50);
+  await server.line("stopping at once");
+  clearInterval(repeating);
   const { code } = await server.ended();
   assertEquals(code, 128 + 15);
 });
