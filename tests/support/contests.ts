@@ -1,10 +1,16 @@
 import { assertEquals } from "@std/assert";
 import { Contest } from "./contest.ts";
-import type { OperationRanges } from "./operations.ts";
+import { type OperationRanges, TIMELESS } from "./operations.ts";
 
-const LARGE: OperationRanges = { valueLengthMax: 120_000, coldKeys: 60 };
-const SMALL: OperationRanges = { valueLengthMax: 5000, coldKeys: 100 };
-const MANY: OperationRanges = { valueLengthMax: 120_000, coldKeys: 2000 };
+const LARGE: OperationRanges = {
+  valueLengthMax: 120_000,
+  coldKeys: 60,
+  exptimes: [...TIMELESS, 1, 2, 3, 10],
+  flushDelaysSec: [-1, 0, 1, 2, 3, 4],
+  numberBits: [1, 4, 8, 31, 32, 33, 53, 54, 63, 64],
+};
+const SMALL: OperationRanges = { ...LARGE, valueLengthMax: 5000, coldKeys: 100 };
+const MANY: OperationRanges = { ...LARGE, coldKeys: 2000 };
 
 type RunContest = (seed: number, operations: number) => void;
 

@@ -58,9 +58,8 @@ export class Model {
     this.#flushAtSec = Infinity;
   }
 
-  /** The length of the value in bytes, or undefined. */
-  valueLength(key: string): number | undefined {
-    return this.#live(key)?.value.length;
+  has(key: string): boolean {
+    return this.#live(key) !== undefined;
   }
 
   /** An item that the real cache has given up for lack of memory. */

@@ -6,9 +6,15 @@ export interface OperationRanges {
   /** Values are at most so long; most are short. */
   readonly valueLengthMax: number;
   readonly coldKeys: number;
+  readonly exptimes: readonly number[];
+  readonly flushDelaysSec: readonly number[];
+  /** How long numbers are. */
+  readonly numberBits: readonly number[];
 }
 
 const HOT_KEYS = 4;
+/** Only these are incremented, and their values are short: a value in a chain of chunks is no number, whatever it begins with. */
+const NUMBER_KEYS = 4;
 const STORES = ["set", "add", "replace", "append", "prepend", "cas"] as const;
 const READS = ["get", "gets", "gat", "gats"] as const;
 const NAMES = [...STORES, ...READS, "touch", "delete", "incr", "decr", "flush_all"] as const;
@@ -16,7 +22,8 @@ const NAMES = [...STORES, ...READS, "touch", "delete", "incr", "decr", "flush_al
 const WEIGHTS = [0, 1, 1, 3, 10];
 /** flush_all empties everything, so it must be rare for anything else to be tried. */
 const FLUSH_WEIGHT = 0.02;
-const EXPTIMES = [0, 0, 0, 1, 2, 3, 10, 1000, 2592000, -1, 2592001, 2147483647];
+/** Lasting, and over at once. */
+export const TIMELESS = [0, 0, 0, 1000, 2592000, -1, 2592001, 2147483647];
 
 /** Draws operations; the same seed draws the same. */
 export class OperationSource {
@@ -59,25 +66,30 @@ export class OperationSource {
         return { name, keys: this.#keys() };
       case "gat":
       case "gats":
-        return { name, keys: this.#keys(), exptime: this.pick(EXPTIMES) };
+        return { name, keys: this.#keys(), exptime: this.pick(this.#ranges.exptimes) };
       case "touch":
-        return { name, key: this.key(), exptime: this.pick(EXPTIMES) };
+        return { name, key: this.key(), exptime: this.pick(this.#ranges.exptimes) };
       case "delete":
         return { name, key: this.key() };
       case "incr":
       case "decr":
-        return { name, key: this.key(), delta: this.#number() };
+        return { name, key: this.#numberKey(), delta: this.#number() };
       case "flush_all":
-        return { name, delaySec: this.integer(-1, 5) };
+        return { name, delaySec: this.pick(this.#ranges.flushDelaysSec) };
       default:
         return this.#store(name);
     }
   }
 
   key(): string {
+    if (this.random() < 0.2) return this.#numberKey();
     if (this.random() < 0.5) return `hot${this.integer(0, HOT_KEYS)}`;
     const number = this.integer(0, this.#ranges.coldKeys);
     return `cold${number}`.padEnd(number % 7 === 0 ? 250 : number % 30, "k");
+  }
+
+  #numberKey(): string {
+    return `number${this.integer(0, NUMBER_KEYS)}`;
   }
 
   #name(): typeof NAMES[number] {
@@ -91,12 +103,13 @@ export class OperationSource {
   }
 
   #store(name: StoreOperation["name"]): Operation {
+    const key = this.key();
     const operation: Operation = {
       name,
-      key: this.key(),
+      key,
       flags: this.pick([0, 0, 1, 77, 4294967295]),
-      exptime: this.pick(EXPTIMES),
-      value: this.#value(),
+      exptime: this.pick(this.#ranges.exptimes),
+      value: this.#value(key.startsWith("number") ? 40 : this.#ranges.valueLengthMax),
     };
     if (name !== "cas") return operation;
     if (this.#ids.length === 0) return { ...operation, name: "set" };
@@ -105,18 +118,20 @@ export class OperationSource {
     return { ...operation, id: this.#ids[Math.max(0, recent)]! };
   }
 
-  #value(): string {
+  #value(lengthMax: number): string {
     const choice = this.random();
     if (choice < 0.2) return String(this.#number());
-    if (choice < 0.25) return this.pick(["", " 7", "+7", "007", "7 x", "7x", "-7", "x", "7\0"]);
-    const most = choice < 0.9 ? 300 : choice < 0.98 ? 10_000 : this.#ranges.valueLengthMax;
-    const length = Math.min(this.integer(0, most), this.#ranges.valueLengthMax);
+    if (choice < 0.25) {
+      return this.pick(["", "-7", " 7", "+7", "007", "7 x", "7x", "x", "7\0"]);
+    }
+    const most = choice < 0.9 ? 300 : choice < 0.98 ? 10_000 : lengthMax;
+    const length = this.integer(0, Math.min(most, lengthMax));
     const piece = `${this.integer(0, 1e9)}\r\n${String.fromCharCode(this.integer(0, 256))}`;
     return piece.repeat(Math.ceil(length / piece.length)).slice(0, length);
   }
 
   #number(): bigint {
-    const bits = this.pick([1, 4, 8, 31, 32, 33, 53, 54, 63, 64]);
+    const bits = this.pick(this.#ranges.numberBits);
     const number = BigInt(Math.floor(this.random() * 2 ** 32)) << 32n |
       BigInt(Math.floor(this.random() * 2 ** 32));
     if (this.random() < 0.1) return (1n << BigInt(bits)) - 1n;

@@ -1,0 +1,56 @@
+import type { Holes } from "../support/transcript.ts";
+
+/** Names cas ids of two servers alike: what both give at the same place is the same change. */
+export class IdPairs {
+  /** By name, the id as each server knows it. */
+  readonly ours: Holes = new Map();
+  readonly theirs: Holes = new Map();
+  readonly #names = new Map<string, string>();
+  readonly #learned: (name: string) => void;
+
+  constructor(learned: (name: string) => void) {
+    this.#learned = learned;
+  }
+
+  /** Whether two ids stand for the same change; what was never seen before does from now on. */
+  agree(ours: string, theirs: string): boolean {
+    const known = this.#names.get(`ours ${ours}`);
+    if (known !== this.#names.get(`theirs ${theirs}`)) return false;
+    if (known !== undefined) return true;
+    const name = `id${this.ours.size + 1}`;
+    this.#names.set(`ours ${ours}`, name);
+    this.#names.set(`theirs ${theirs}`, name);
+    this.ours.set(name, ours);
+    this.theirs.set(name, theirs);
+    this.#learned(name);
+    return true;
+  }
+}
+
+const VALUE_LINE_LENGTH_MAX = 300;
+
+/** Takes a stream of replies apart: lines, and values with their lines. */
+export function* splitReplies(text: string): Generator<string> {
+  for (let at = 0; at < text.length;) {
+    const lineEnd = text.indexOf("\r\n", at);
+    if (lineEnd < 0) {
+      yield text.slice(at);
+      return;
+    }
+    const line = text.slice(at, Math.min(lineEnd, at + VALUE_LINE_LENGTH_MAX));
+    const [, length] = /^VALUE \S+ \d+ (\d+)/.exec(line) ?? [];
+    const end = length === undefined ? lineEnd + 2 : lineEnd + 2 + Number(length) + 2;
+    yield text.slice(at, end);
+    at = end;
+  }
+}
+
+const WITH_ID = /^(VALUE \S+ \d+ \d+) (\d+)(\r\n[^]*)$/;
+
+/** Whether two replies are equal but for cas ids, which must stand for the same change. */
+export function equalReplies(ours: string, theirs: string, ids: IdPairs): boolean {
+  const a = WITH_ID.exec(ours);
+  const b = WITH_ID.exec(theirs);
+  if (a === null || b === null) return ours === theirs;
+  return a[1] === b[1] && a[3] === b[3] && ids.agree(a[2]!, b[2]!);
+}
