@@ -13,7 +13,7 @@ const IDLE_READ_BYTES = 512;
 const BUSY_READ_BYTES = 4096;
 /** What one reads into that brings large values: the input region, less what may be left over from before. */
 const BULK_READ_BYTES = INPUT_BYTES - PENDING_BYTES_MAX;
-const BULK_READ_BUFFERS_MAX = 128;
+const BULK_READ_BUFFERS_MAX = 32;
 /** A connection goes back to a smaller buffer after this many reads in a row that it could have held. */
 const SMALL_READS_BEFORE_SHRINKING = 16;
 const SMALL_REPLY_BYTES = 16 * 1024;
