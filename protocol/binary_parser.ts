@@ -1,9 +1,151 @@
+import { KEY_LENGTH_MAX } from "../store/limits.ts";
+import { HEADER_LENGTH, putError } from "./binary_replies.ts";
+import type { BinaryRequest } from "./binary_request.ts";
+import { BINARY_COMMANDS, type BinaryCommand, Part } from "./commands/binary_table.ts";
 import { type Conversation, ConversationState, type Parser } from "./conversation.ts";
+import { REPLY_ROOM_MIN } from "./reply_buffer.ts";
+import { Flow, type Request } from "./request.ts";
+import { Status } from "./status.ts";
+import { SwallowTask } from "./tasks.ts";
+import type { ThreadContext } from "./thread_context.ts";
 
-/** The binary protocol is not spoken yet: such connections are closed. */
+// Hot path: no allocation.
+
+/**
+ * A request, numbers in network order:
+ *
+ *   0 magic 0x80   1 opcode   2 length of the key (2)   4 length of the extras   5 data type   6 bucket (2)
+ *   8 length of the body (4)   12 opaque (4)   16 cas id (8)   24 the body: extras, key, value
+ *
+ * Data type and bucket mean nothing.
+ */
+const MAGIC = 0x80;
+/** A longer body is no request (memcached: proto_bin.c). */
+const BODY_LENGTH_MAX = 1024 * 1024 * 1024;
+/** Opcodes from here on are yrmcds's. What is wrong with their requests costs no connection. */
+const YRMCDS_OPCODES = 0x40;
+
+/** The binary protocol: finds requests in the input and hands them to their handlers. */
 export class BinaryParser implements Parser {
-  run(conversation: Conversation, _start: number, end: number): number {
-    conversation.pause(ConversationState.CLOSING);
-    return end;
+  readonly commands: readonly BinaryCommand[] = BINARY_COMMANDS;
+  readonly #thread: ThreadContext;
+  readonly #request: Request;
+  readonly #binary: BinaryRequest;
+  readonly #byOpcode: (BinaryCommand | null)[] = new Array(256).fill(null);
+
+  constructor(thread: ThreadContext) {
+    this.#thread = thread;
+    this.#request = thread.request;
+    this.#binary = thread.binary;
+    for (const command of BINARY_COMMANDS) this.#byOpcode[command.opcode] = command;
   }
+
+  run(conversation: Conversation, start: number, end: number): number {
+    const { reply } = this.#thread;
+    const request = this.#request;
+    request.trailerLength = 0;
+    let at = start;
+    for (;;) {
+      if (end - at < HEADER_LENGTH) return pause(conversation, ConversationState.NEEDS_INPUT, at);
+      if (reply.room < REPLY_ROOM_MIN) {
+        return pause(conversation, ConversationState.MORE_OUTPUT, at);
+      }
+      const flow = this.#execute(conversation, at, end);
+      if (flow === Flow.DONE) at = request.next;
+      else return this.#leave(conversation, flow);
+    }
+  }
+
+  #execute(conversation: Conversation, start: number, end: number): Flow {
+    const { view, bytes } = this.#thread.input;
+    const { change } = this.#thread;
+    const request = this.#request;
+    const binary = this.#binary;
+    request.start = start;
+    request.inputEnd = end;
+    if (bytes[start] !== MAGIC) return Flow.CLOSE;
+    const opcode = bytes[start + 1]!;
+    const keyLength = view.getUint16(start + 2);
+    const extrasLength = bytes[start + 4]!;
+    const bodyLength = view.getUint32(start + 8);
+    binary.opcode = opcode;
+    binary.opaque = view.getInt32(start + 12);
+    const valueLength = bodyLength - keyLength - extrasLength;
+    const command = this.#byOpcode[opcode]!;
+    if (valueLength < 0) return this.#refuse(Status.UNKNOWN_COMMAND);
+    if (bodyLength > BODY_LENGTH_MAX) return this.#refuse(Status.INVALID);
+    if (command === null) return this.#passOver(conversation, Status.UNKNOWN_COMMAND, bodyLength);
+    if (!isWellFormed(command, extrasLength, keyLength, valueLength)) {
+      if (opcode < YRMCDS_OPCODES) return this.#refuse(Status.INVALID);
+      return this.#passOver(conversation, Status.INVALID, bodyLength);
+    }
+    const valueOffset = start + HEADER_LENGTH + extrasLength + keyLength;
+    if (valueOffset > end) return Flow.INCOMPLETE;
+    binary.quiet = command.quiet;
+    binary.extrasOffset = start + HEADER_LENGTH;
+    binary.extrasLength = extrasLength;
+    request.lineEnd = valueOffset;
+    request.next = valueOffset;
+    change.keyOffset = valueOffset - keyLength;
+    change.keyLength = keyLength;
+    change.valueLength = valueLength;
+    change.compareHigh = view.getInt32(start + 16);
+    change.compareLow = view.getInt32(start + 20);
+    change.compare = (change.compareHigh | change.compareLow) !== 0;
+    const flow = command.handler(conversation);
+    if (flow !== Flow.INCOMPLETE) this.#thread.ops.countBinary(opcode);
+    change.compare = false;
+    return flow;
+  }
+
+  /** Where the next request starts is not to be believed: answers, and closes the connection. */
+  #refuse(status: Status): Flow {
+    putError(this.#thread.reply, this.#binary, status);
+    return Flow.CLOSE;
+  }
+
+  /** Answers, and passes over the body. */
+  #passOver(conversation: Conversation, status: Status, bodyLength: number): Flow {
+    const request = this.#request;
+    putError(this.#thread.reply, this.#binary, status);
+    request.next = request.start + HEADER_LENGTH;
+    if (request.inputEnd - request.next >= bodyLength) {
+      request.next += bodyLength;
+      return Flow.DONE;
+    }
+    conversation.task = new SwallowTask(bodyLength);
+    return Flow.UNDER_WAY;
+  }
+
+  /** Leaves `run` for a reason that a handler gave. */
+  #leave(conversation: Conversation, flow: Flow): number {
+    const request = this.#request;
+    switch (flow) {
+      case Flow.INCOMPLETE:
+        return pause(conversation, ConversationState.NEEDS_INPUT, request.start);
+      case Flow.CLOSE:
+        return pause(conversation, ConversationState.CLOSING, request.inputEnd);
+      default:
+        return request.next;
+    }
+  }
+}
+
+function isWellFormed(
+  command: BinaryCommand,
+  extrasLength: number,
+  keyLength: number,
+  valueLength: number,
+): boolean {
+  return command.extras.includes(extrasLength) && fits(command.key, keyLength) &&
+    keyLength <= KEY_LENGTH_MAX && fits(command.value, valueLength);
+}
+
+function fits(part: Part, length: number): boolean {
+  return part === Part.ANY || (length > 0) === (part === Part.SOME);
+}
+
+function pause(conversation: Conversation, state: ConversationState, at: number): number {
+  conversation.pause(state);
+  return at;
 }

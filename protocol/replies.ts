@@ -1,6 +1,7 @@
 import { Outcome } from "../store/outcome.ts";
+import { Status } from "./status.ts";
 
-/** Every fixed reply of the text protocols. The only file with their error texts. */
+/** Every fixed reply of the text protocols, and the texts of refusals in the binary one. The only file with error texts. */
 
 const encoder = new TextEncoder();
 
@@ -73,6 +74,24 @@ export const REFUSAL = {
   MGDUMP_NOT_ALLOWED: line("ERROR key dump not allowed"),
   MGDUMP_NOT_ALONE: line("ERROR cannot pipeline other commands before mgdump"),
 } as const;
+
+const text = (characters: string): Uint8Array => encoder.encode(characters);
+
+/** The bodies of refusals in the binary protocol. */
+export const STATUS_TEXT: Record<Status, Uint8Array> = {
+  [Status.OK]: text(""),
+  [Status.NOT_FOUND]: text("Not found"),
+  [Status.EXISTS]: text("Data exists for key."),
+  [Status.TOO_LARGE]: text("Too large."),
+  [Status.INVALID]: text("Invalid arguments"),
+  [Status.NOT_STORED]: text("Not stored."),
+  [Status.NOT_NUMERIC]: text("Non-numeric server-side value for incr or decr"),
+  [Status.LOCKED]: text("Locked"),
+  [Status.NOT_LOCKED]: text("Not locked"),
+  [Status.REFUSED]: text("Auth failure."),
+  [Status.UNKNOWN_COMMAND]: text("Unknown command"),
+  [Status.NO_MEMORY]: text("Out of memory"),
+};
 
 /** The line that says how an operation ended. */
 export const OUTCOME_LINE: Record<Outcome, Uint8Array> = {

@@ -28,6 +28,8 @@ export class Request {
   start = 0;
   /** Behind the last byte of its line (text) or of its header (binary): the value starts here. */
   lineEnd = 0;
+  /** What ends a value: 2 for CR LF, 0 where nothing does. */
+  trailerLength = 2;
   /** Behind the last byte received. */
   inputEnd = 0;
   /** The first byte that does not belong to the request; where to go on. The handler moves it behind a value. */

@@ -57,6 +57,8 @@ export class SkipLineTask implements Task {
 export interface StoreReply {
   /** `change` holds the results. */
   stored(conversation: Conversation, outcome: Outcome): void;
+  /** One that gives the same reply later, when the request is no longer known. */
+  kept(conversation: Conversation): StoreReply;
   /** The value was not followed by CR LF. */
   badChunk(conversation: Conversation): void;
 }

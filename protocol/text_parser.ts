@@ -21,6 +21,7 @@ const GET_SPACE = 0x20746567; // "get "
 const GETS = 0x73746567; // "gets"
 const SET_SPACE = 0x20746573; // "set "
 const CRLF = 0x0a0d;
+const CRLF_LENGTH = 2;
 const ZERO = 0x30;
 const LOWER_S = 0x73;
 /** Lines shorter than this, their end included, are refused (memcached: proto_text.c). */
@@ -56,6 +57,7 @@ export class TextParser implements Parser {
   run(conversation: Conversation, start: number, end: number): number {
     const { reply } = this.#thread;
     const { view } = this.#thread.input;
+    this.#request.trailerLength = CRLF_LENGTH;
     let at = start;
     for (;;) {
       if (at === end) return this.#pause(conversation, ConversationState.NEEDS_INPUT, at);

@@ -5,6 +5,7 @@ import { ConnectionTable, type OwnerId } from "../store/connections.ts";
 import { INPUT_BYTES, REPLY_BYTES } from "../store/limits.ts";
 import { Memory, type SharedMemory } from "../store/memory.ts";
 import { BinaryParser } from "./binary_parser.ts";
+import { BinaryRequest } from "./binary_request.ts";
 import { ReplyBuffer } from "./reply_buffer.ts";
 import { KeysTask } from "./commands/read.ts";
 import { Numbers } from "./numbers.ts";
@@ -72,6 +73,8 @@ export class ThreadContext {
   readonly reply: ReplyBuffer;
   /** Filled anew for every command. */
   readonly request: Request;
+  /** What a binary request says besides. */
+  readonly binary: BinaryRequest = new BinaryRequest();
   readonly change: Change;
   readonly numbers: Numbers;
   /** For the next line of keys; a connection that needs it longer takes it, and puts a new one here. */
@@ -95,7 +98,7 @@ export class ThreadContext {
     this.numbers = new Numbers();
     this.keys = new KeysTask();
     this.textParser = new TextParser(this);
-    this.binaryParser = new BinaryParser();
+    this.binaryParser = new BinaryParser(this);
   }
 
   /**

@@ -95,6 +95,7 @@ export class Change {
     this.marks = 0;
     this.vivify = false;
     this.refusalRemoves = false;
+    this.unlock = false;
   }
 
   /** Copies what another change asks for, all but the key and the value. */
@@ -112,5 +113,6 @@ export class Change {
     this.marks = other.marks;
     this.vivify = other.vivify;
     this.refusalRemoves = other.refusalRemoves;
+    this.unlock = other.unlock;
   }
 }

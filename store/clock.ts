@@ -3,6 +3,7 @@ import { CONTROL, type Memory } from "./memory.ts";
 
 /** A deadline that has passed. */
 export const PAST_SEC = 1;
+const INSTANT_MAX_SEC = 2 ** 31 - 1;
 /** Expiry times above this are Unix times (memcached doc/protocol.txt, "Expiration times"). */
 const RELATIVE_SECONDS_MAX = 60 * 60 * 24 * 30;
 
@@ -20,7 +21,7 @@ export function writeClock(memory: Memory, milliseconds: number): void {
 /**
  * The instant at which something with this expiry time dies, in seconds of the store's clock.
  *
- * @param exptime As a client sends it, 32 bits: 0 never, up to 30 days from now, above that Unix time.
+ * @param exptime As a client sends it, below 2^32: 0 never, up to 30 days from now, above that Unix time.
  * @returns 0 for never, else an instant; PAST_SEC when it is over already.
  */
 export function deadlineSec(memory: Memory, exptime: number): number {
@@ -28,5 +29,5 @@ export function deadlineSec(memory: Memory, exptime: number): number {
   if (exptime < 0) return PAST_SEC;
   if (exptime <= RELATIVE_SECONDS_MAX) return memory.control[CONTROL.NOW_SEC]! + exptime;
   const instant = exptime - memory.control[CONTROL.STARTED_UNIX_SEC]!;
-  return instant <= PAST_SEC ? PAST_SEC : instant;
+  return Math.min(Math.max(instant, PAST_SEC), INSTANT_MAX_SEC);
 }

@@ -13,24 +13,35 @@ const MEMORY_LIMIT_MIB_MIN = 8;
 const MEMORY_LIMIT_MIB_SANE = 1_000_000_000;
 
 export function flushAll(conversation: Conversation): Flow {
-  const { request, numbers, cache, memory, settings } = conversation.thread;
-  memory.counters[STAT.cmd_flush]! += 1;
-  if (!settings.flushEnabled) return answer(conversation, REFUSAL.FLUSH_NOT_ALLOWED);
-  if (argumentCount(request, 1) === 0) {
-    cache.flushAll(0);
-    return answer(conversation, REPLY.OK);
+  const { request, numbers, memory, settings } = conversation.thread;
+  const isGiven = argumentCount(request, 1) > 0;
+  if (settings.flushEnabled && isGiven && !readInt32(conversation, 1)) {
+    memory.counters[STAT.cmd_flush]! += 1;
+    return answer(conversation, REFUSAL.BAD_EXPTIME);
   }
-  if (!readInt32(conversation, 1)) return answer(conversation, REFUSAL.BAD_EXPTIME);
-  const delay = numbers.value;
+  const isDone = flush(conversation, isGiven ? numbers.value : 0);
+  return answer(conversation, isDone ? REPLY.OK : REFUSAL.FLUSH_NOT_ALLOWED);
+}
+
+/**
+ * Hides what is stored.
+ *
+ * @param delay An expiry time as a client sends it; 0 and below: now.
+ * @returns False when it is not allowed.
+ */
+export function flush(conversation: Conversation, delay: number): boolean {
+  const { cache, memory, settings } = conversation.thread;
+  memory.counters[STAT.cmd_flush]! += 1;
+  if (!settings.flushEnabled) return false;
   if (delay <= 0) {
     cache.flushAll(0);
-  } else {
-    // As memcached has it: a flush in n seconds takes what is stored up to the second before (memcached.c,
-    // process_flush_all_command). A Unix time that is over does nothing.
-    const instant = deadlineSec(memory, delay);
-    if (instant !== PAST_SEC) cache.flushAll(instant - 1);
+    return true;
   }
-  return answer(conversation, REPLY.OK);
+  // As memcached has it: a flush in n seconds takes what is stored up to the second before (memcached.c,
+  // process_flush_all_command). A Unix time that is over does nothing.
+  const instant = deadlineSec(memory, delay);
+  if (instant !== PAST_SEC) cache.flushAll(instant - 1);
+  return true;
 }
 
 export function version(conversation: Conversation): Flow {

@@ -33,7 +33,7 @@ const SUB_COMMANDS: readonly SubCommand[] = [
   ["items",       false,      (c) => send(c, itemStats(c.thread))],
   ["slabs",       false,      (c) => send(c, slabStats(c.thread))],
   ["ops",         false,      (c) => send(c, opStats(c.thread))],
-  ["sizes",       false,      (c) => sendText(c, sizeStats(c.thread))],
+  ["sizes",       false,      (c) => send(c, sizeStats(c.thread))],
 ];
 
 const SUB_WORD = 1;
@@ -54,12 +54,12 @@ export function sendText(conversation: Conversation, pieces: Iterable<string>): 
   return Flow.UNDER_WAY;
 }
 
-function send(conversation: Conversation, entries: Iterable<StatEntry>): Flow {
+function send(conversation: Conversation, entries: Iterable<StatEntry | null>): Flow {
   return sendText(conversation, statLines(entries));
 }
 
-function* statLines(entries: Iterable<StatEntry>): Generator<string> {
-  for (const [name, value] of entries) yield `STAT ${name} ${value}\r\n`;
+function* statLines(entries: Iterable<StatEntry | null>): Generator<string> {
+  for (const entry of entries) yield entry === null ? "" : `STAT ${entry[0]} ${entry[1]}\r\n`;
   yield "END\r\n";
 }
 

@@ -13,7 +13,6 @@ import { answer } from "./answer.ts";
 
 /** "\r\n" as a little-endian number. */
 const CRLF = 0x0a0d;
-const CRLF_LENGTH = 2;
 /** So that the length with CR LF is an int32 (memcached: INT_MAX - 2). */
 const VALUE_LENGTH_MAX = 2147483645;
 
@@ -33,6 +32,10 @@ class TextStoreReply implements StoreReply {
 
   stored(conversation: Conversation, outcome: Outcome): void {
     if (!this.#noreply) conversation.thread.reply.put(OUTCOME_LINE[outcome]);
+  }
+
+  kept(): StoreReply {
+    return this;
   }
 
   badChunk(conversation: Conversation): void {
@@ -101,7 +104,8 @@ function readCompare(conversation: Conversation): boolean {
 export function storeBlock(conversation: Conversation, reply: StoreReply): Flow {
   const { request, input, change, cache, tunables, prefixes } = conversation.thread;
   const valueOffset = request.lineEnd;
-  const end = valueOffset + change.valueLength + CRLF_LENGTH;
+  const { trailerLength } = request;
+  const end = valueOffset + change.valueLength + trailerLength;
   const complete = end <= request.inputEnd;
   if (
     !complete && change.valueLength <= BUFFERED_VALUE_BYTES_MAX &&
@@ -110,7 +114,7 @@ export function storeBlock(conversation: Conversation, reply: StoreReply): Flow 
   if (tunables.detailEnabled) prefixes.countSet(input, change.keyOffset, change.keyLength);
   if (!complete) return beginFill(conversation, reply);
   request.next = end;
-  if (input.view.getInt16(end - CRLF_LENGTH, true) !== CRLF) {
+  if (trailerLength > 0 && input.view.getInt16(end - trailerLength, true) !== CRLF) {
     reply.badChunk(conversation);
     return Flow.DONE;
   }
@@ -149,7 +153,8 @@ function beginFill(conversation: Conversation, reply: StoreReply): Flow {
     reply.stored(conversation, outcome);
     return swallowBlock(conversation);
   }
-  conversation.task = new FillTask(change, true, reply);
+  const { trailerLength } = request;
+  conversation.task = new FillTask(change, trailerLength > 0, reply.kept(conversation));
   request.next = request.lineEnd;
   return Flow.UNDER_WAY;
 }
@@ -160,10 +165,10 @@ export function refuseBlock(conversation: Conversation): Flow {
   return swallowBlock(conversation);
 }
 
-/** Passes over the data block of `change.valueLength` bytes and its CR LF. */
+/** Passes over the data block of `change.valueLength` bytes and what ends it. */
 export function swallowBlock(conversation: Conversation): Flow {
   const { request, change } = conversation.thread;
-  const length = change.valueLength + CRLF_LENGTH;
+  const length = change.valueLength + request.trailerLength;
   if (request.lineEnd + length <= request.inputEnd) {
     request.next = request.lineEnd + length;
     return Flow.DONE;
@@ -184,10 +189,15 @@ export function readKey(conversation: Conversation): boolean {
 }
 
 export function remove(conversation: Conversation): Flow {
-  const { change, cache, input, tunables, prefixes } = conversation.thread;
   if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
+  return answer(conversation, OUTCOME_LINE[removeKey(conversation)]);
+}
+
+/** Deletes, as the change says. */
+export function removeKey(conversation: Conversation): Outcome {
+  const { change, cache, input, tunables, prefixes } = conversation.thread;
   if (tunables.detailEnabled) prefixes.countDelete(input, change.keyOffset, change.keyLength);
-  return answer(conversation, OUTCOME_LINE[cache.remove(change)]);
+  return cache.remove(change);
 }
 
 export function touch(conversation: Conversation): Flow {

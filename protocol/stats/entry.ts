@@ -1,4 +1,7 @@
-/** One line of statistics: the text protocol writes `STAT <name> <value>`, the binary one a packet. */
+/**
+ * One line of statistics: the text protocol writes `STAT <name> <value>`, the binary one a packet. Where null stands in
+ * place of one, others may have their turn.
+ */
 export type StatEntry = readonly [name: string, value: string | number];
 
 export const yesNo = (value: boolean): string => value ? "yes" : "no";

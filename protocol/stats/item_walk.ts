@@ -4,6 +4,7 @@ import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { CONTROL, PAGE } from "../../store/memory.ts";
 import { u64ToBigInt } from "../../store/u64.ts";
 import type { ThreadContext } from "../thread_context.ts";
+import type { StatEntry } from "./entry.ts";
 
 /** Items looked at before others have their turn with the store: well below a millisecond. */
 const SLICE_ITEMS = 256;
@@ -148,17 +149,16 @@ export function* mgdump(
 }
 
 /** `stats sizes`: how many items there are of each size, rounded up to 32 bytes. */
-export function* sizeStats(thread: ThreadContext): Generator<string> {
+export function* sizeStats(thread: ThreadContext): Generator<StatEntry | null> {
   const source = new ItemSource(thread);
   const counts = new Map<number, number>();
   const visits = walk(thread, null, (item) => {
     const size = Math.ceil(source.bytes(item) / SIZE_STEP_BYTES) * SIZE_STEP_BYTES;
     counts.set(size, (counts.get(size) ?? 0) + 1);
   });
-  for (const _ of visits) yield "";
+  for (const _ of visits) yield null;
   const sizes = [...counts].sort((a, b) => a[0] - b[0]);
-  for (const [size, count] of sizes) yield `STAT ${size} ${count}\r\n`;
-  yield "END\r\n";
+  for (const [size, count] of sizes) yield [String(size), count];
 }
 
 /**

@@ -1,0 +1,16 @@
+/** What a binary request says beside the key, the value and the numbers in the change. One a thread, filled anew by the parser. */
+export class BinaryRequest {
+  opcode = 0;
+  /** Given back in every reply, as int32. */
+  opaque = 0;
+  /** Success, or a miss of a read, is not answered. */
+  quiet = false;
+  /** Where the extras start in the thread's input, and their length in bytes. */
+  extrasOffset = 0;
+  extrasLength = 0;
+
+  /** A copy for a reply that is given later. */
+  copy(): BinaryRequest {
+    return Object.assign(new BinaryRequest(), this);
+  }
+}

@@ -1,0 +1,116 @@
+import { LOCKED_ITEM } from "../../store/cache.ts";
+import { deadlineSec } from "../../store/clock.ts";
+import { type ItemRef, NO_ITEM } from "../../store/item.ts";
+import { Outcome } from "../../store/outcome.ts";
+import { OUTCOME_STATUS, putError, putHeader } from "../binary_replies.ts";
+import type { Conversation } from "../conversation.ts";
+import { INLAY_BYTES_MIN } from "../inlays.ts";
+import { TRAILER_ROOM } from "../reply_buffer.ts";
+import { Flow } from "../request.ts";
+import { Status } from "../status.ts";
+import { SendTask } from "../tasks.ts";
+
+// Hot path: no allocation.
+
+const FLAGS_LENGTH = 4;
+
+/** Get, GetK, GaT, GaTK and their quiet forms. */
+export function get(conversation: Conversation, withKey: boolean, touches: boolean): Flow {
+  const { thread } = conversation;
+  const { cache, input, change, binary, reply } = thread;
+  const { keyOffset, keyLength } = change;
+  const item = touches
+    ? cache.getAndTouch(input, keyOffset, keyLength, readDeadline(conversation), conversation.owner)
+    : cache.get(input, keyOffset, keyLength);
+  if (item === LOCKED_ITEM) {
+    putError(reply, binary, Status.LOCKED);
+    return Flow.DONE;
+  }
+  if (thread.tunables.detailEnabled) {
+    thread.prefixes.countGet(input, keyOffset, keyLength, item !== NO_ITEM);
+  }
+  if (item !== NO_ITEM) return putItem(conversation, item, withKey);
+  if (binary.quiet) return Flow.DONE;
+  if (withKey) {
+    putHeader(reply, binary, Status.NOT_FOUND, 0, keyLength, 0, 0, 0);
+    reply.copy(input, keyOffset, keyLength);
+  } else {
+    putError(reply, binary, Status.NOT_FOUND);
+  }
+  return Flow.DONE;
+}
+
+/** Touch: answered like a Get without the value. */
+export function touch(conversation: Conversation): Flow {
+  const { cache, change, binary, reply } = conversation.thread;
+  change.deadlineSec = readDeadline(conversation);
+  const outcome = cache.touch(change);
+  if (outcome === Outcome.TOUCHED) putItemHeader(conversation, change.item, false, 0);
+  else putError(reply, binary, OUTCOME_STATUS[outcome]);
+  return Flow.DONE;
+}
+
+/** LaG, LaGK and their quiet forms, which are silent about nothing. */
+export function lockAndGet(conversation: Conversation, withKey: boolean): Flow {
+  const { cache, change, binary, reply } = conversation.thread;
+  const touches = binary.extrasLength > 0 && readExptime(conversation) !== KEEP_EXPTIME;
+  if (touches) change.deadlineSec = readDeadline(conversation);
+  change.waitMs = 0;
+  const outcome = cache.lockAndGet(change, touches);
+  if (outcome === Outcome.OK) return putItem(conversation, change.item, withKey);
+  putError(reply, binary, OUTCOME_STATUS[outcome]);
+  return Flow.DONE;
+}
+
+/** LaG with this expiry time leaves the item's as it is. */
+const KEEP_EXPTIME = 0xffffffff;
+
+/** The expiry time in the extras: always above 0. */
+function readExptime(conversation: Conversation): number {
+  const { input, binary } = conversation.thread;
+  return input.view.getUint32(binary.extrasOffset);
+}
+
+function readDeadline(conversation: Conversation): number {
+  return deadlineSec(conversation.thread.memory, readExptime(conversation));
+}
+
+/** Writes header, flags and key of a reply that has an item. */
+function putItemHeader(
+  conversation: Conversation,
+  item: ItemRef,
+  withKey: boolean,
+  valueLength: number,
+): void {
+  const { cache, change, binary, reply, input } = conversation.thread;
+  const keyLength = withKey ? change.keyLength : 0;
+  putHeader(
+    reply,
+    binary,
+    Status.OK,
+    FLAGS_LENGTH,
+    keyLength,
+    valueLength,
+    cache.idLow(item),
+    cache.idHigh(item),
+  );
+  reply.region.view.setInt32(reply.length, cache.clientFlags(item) | 0);
+  reply.length += FLAGS_LENGTH;
+  if (withKey) reply.copy(input, change.keyOffset, keyLength);
+}
+
+/** Answers with an item. */
+function putItem(conversation: Conversation, item: ItemRef, withKey: boolean): Flow {
+  const { thread } = conversation;
+  const { cache, reply } = thread;
+  const valueLength = cache.valueLength(item);
+  putItemHeader(conversation, item, withKey, valueLength);
+  if (valueLength >= INLAY_BYTES_MIN && reply.inlay(cache, item, 0, valueLength)) return Flow.DONE;
+  if (valueLength > reply.room - TRAILER_ROOM) {
+    conversation.task = new SendTask(thread, item, false, null);
+    return Flow.UNDER_WAY;
+  }
+  cache.copyValue(item, 0, valueLength, reply.region, reply.length);
+  reply.length += valueLength;
+  return Flow.DONE;
+}

@@ -1,0 +1,85 @@
+import type { BinaryRequest } from "../binary_request.ts";
+import type { Conversation } from "../conversation.ts";
+import type { Flow } from "../request.ts";
+import { itemStats, slabStats } from "../stats/classes.ts";
+import type { StatEntry } from "../stats/entry.ts";
+import { generalStats, resetStats } from "../stats/general.ts";
+import { sizeStats } from "../stats/item_walk.ts";
+import { opStats } from "../stats/ops.ts";
+import { settingStats } from "../stats/settings.ts";
+import { Status } from "../status.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import { refuse } from "./binary_admin.ts";
+import { prefixLines, sendText } from "./stats.ts";
+
+/** What the key of a Stat names: its beginning is compared, or all of it. */
+// deno-fmt-ignore
+const KINDS: readonly (readonly [name: string, whole: boolean, entries: (thread: ThreadContext) => Iterable<StatEntry | null>])[] = [
+  // name      whole   entries
+  ["settings", false,  settingStats],
+  ["items",    true,   itemStats],
+  ["slabs",    true,   slabStats],
+  ["sizes",    true,   sizeStats],
+  ["ops",      true,   opStats],
+];
+
+const RESET = "reset";
+const DETAIL = "detail";
+
+/** Stat: a packet for every line, then one with neither key nor value. */
+export function stat(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  const { input, change, binary } = thread;
+  const { keyOffset, keyLength } = change;
+  const word = String.fromCharCode(...input.bytes.subarray(keyOffset, keyOffset + keyLength));
+  const entries = word === "" ? generalStats(thread) : entriesOf(conversation, word);
+  if (entries === null) return refuse(conversation, Status.NOT_FOUND);
+  return sendText(conversation, packets(binary.copy(), entries));
+}
+
+function entriesOf(conversation: Conversation, word: string): Iterable<StatEntry | null> | null {
+  const { thread } = conversation;
+  if (word.startsWith(RESET)) {
+    resetStats(thread);
+    return [];
+  }
+  if (word.startsWith(DETAIL)) return detail(thread, word.slice(DETAIL.length));
+  for (const [name, whole, entries] of KINDS) {
+    if (whole ? word === name : word.startsWith(name)) return entries(thread);
+  }
+  return null;
+}
+
+function detail(thread: ThreadContext, what: string): Iterable<StatEntry> | null {
+  const { settings, tunables, prefixes } = thread;
+  if (!settings.dumpEnabled) return null;
+  if (what.startsWith(" dump")) return [["detailed", [...prefixLines(prefixes)].join("")]];
+  if (!what.startsWith(" on") && !what.startsWith(" off")) return null;
+  tunables.set("detail_enabled", what.startsWith(" on") ? 1 : 0);
+  return [];
+}
+
+function* packets(
+  request: BinaryRequest,
+  entries: Iterable<StatEntry | null>,
+): Generator<string> {
+  for (const entry of entries) {
+    yield entry === null ? "" : packet(request, entry[0], String(entry[1]));
+  }
+  yield packet(request, "", "");
+}
+
+/** A reply as characters below 256. */
+function packet({ opcode, opaque }: BinaryRequest, key: string, value: string): string {
+  return String.fromCharCode(0x81, opcode) + number(key.length, 2) + "\0\0\0\0" +
+    number(key.length + value.length, 4) + number(opaque, 4) + "\0".repeat(8) + key + value;
+}
+
+/** The lower bytes of a number, the highest first. */
+function number(value: number, bytes: number): string {
+  let text = "";
+  for (let shift = 8 * (bytes - 1); shift >= 0; shift -= 8) {
+    text += String.fromCharCode((value >>> shift) & 0xff);
+  }
+  return text;
+}

@@ -1,0 +1,78 @@
+import { StoreMode } from "../../store/change.ts";
+import type { Conversation } from "../conversation.ts";
+import type { Flow } from "../request.ts";
+import * as admin from "./binary_admin.ts";
+import { get, lockAndGet, touch } from "./binary_read.ts";
+import { stat } from "./binary_stats.ts";
+import { arithmetic, extend, remove, replaceAndUnlock, store } from "./binary_write.ts";
+
+/** Whether a request must, may or must not have a key or a value. A value that must be there has a byte at least. */
+export const Part = { NONE: 0, SOME: 1, ANY: 2 } as const;
+export type Part = typeof Part[keyof typeof Part];
+
+/** A command of the binary protocol. */
+export interface BinaryCommand {
+  /** As `stats ops` has it. */
+  readonly name: string;
+  readonly opcode: number;
+  /** Success, or a miss of a read, is not answered. */
+  readonly quiet: boolean;
+  /** The lengths that the extras may have, in bytes. */
+  readonly extras: readonly number[];
+  readonly key: Part;
+  readonly value: Part;
+  readonly handler: (conversation: Conversation) => Flow;
+}
+
+type Row = readonly [
+  name: string,
+  opcode: number,
+  quietOpcode: number | null,
+  extras: readonly number[],
+  key: Part,
+  value: Part,
+  handler: (conversation: Conversation) => Flow,
+];
+
+const { SET, ADD, REPLACE, APPEND, PREPEND } = StoreMode;
+const { NONE, SOME, ANY } = Part;
+
+/** memcached's commands, and from 0x40 on yrmcds's. */
+// deno-fmt-ignore
+const ROWS: readonly Row[] = [
+  // name         opcode quiet  extras   key   value  handler
+  ["Get",         0x00,  0x09,  [0],     SOME, NONE,  (c) => get(c, false, false)],
+  ["Set",         0x01,  0x11,  [8],     SOME, ANY,   (c) => store(c, SET)],
+  ["Add",         0x02,  0x12,  [8],     SOME, ANY,   (c) => store(c, ADD)],
+  ["Replace",     0x03,  0x13,  [8],     SOME, ANY,   (c) => store(c, REPLACE)],
+  ["Delete",      0x04,  0x14,  [0],     SOME, NONE,  remove],
+  ["Increment",   0x05,  0x15,  [20],    SOME, NONE,  (c) => arithmetic(c, true)],
+  ["Decrement",   0x06,  0x16,  [20],    SOME, NONE,  (c) => arithmetic(c, false)],
+  ["Quit",        0x07,  0x17,  [0],     NONE, NONE,  admin.quit],
+  ["Flush",       0x08,  0x18,  [0, 4],  NONE, NONE,  admin.flush],
+  ["Noop",        0x0a,  null,  [0],     NONE, NONE,  admin.done],
+  ["Version",     0x0b,  null,  [0],     NONE, NONE,  admin.version],
+  ["GetK",        0x0c,  0x0d,  [0],     SOME, NONE,  (c) => get(c, true, false)],
+  ["Append",      0x0e,  0x19,  [0],     SOME, ANY,   (c) => extend(c, APPEND)],
+  ["Prepend",     0x0f,  0x1a,  [0],     SOME, ANY,   (c) => extend(c, PREPEND)],
+  ["Stat",        0x10,  null,  [0],     ANY,  NONE,  stat],
+  ["Touch",       0x1c,  null,  [4],     SOME, NONE,  touch],
+  ["GaT",         0x1d,  0x1e,  [4],     SOME, NONE,  (c) => get(c, false, true)],
+  ["GaTK",        0x23,  0x24,  [4],     SOME, NONE,  (c) => get(c, true, true)],
+  ["Lock",        0x40,  0x41,  [0],     SOME, NONE,  admin.lock],
+  ["Unlock",      0x42,  0x43,  [0],     SOME, NONE,  admin.unlock],
+  ["UnlockAll",   0x44,  0x45,  [0],     NONE, NONE,  admin.unlockAll],
+  ["LaG",         0x46,  0x47,  [0, 4],  SOME, NONE,  (c) => lockAndGet(c, false)],
+  ["LaGK",        0x48,  0x49,  [0, 4],  SOME, NONE,  (c) => lockAndGet(c, true)],
+  ["RaU",         0x4a,  0x4b,  [8],     SOME, SOME,  replaceAndUnlock],
+  ["Keys",        0x50,  null,  [0],     ANY,  NONE,  admin.keys],
+];
+
+/** By opcode. */
+export const BINARY_COMMANDS: readonly BinaryCommand[] = ROWS.flatMap(
+  ([name, opcode, quietOpcode, extras, key, value, handler]) => {
+    const loud = { name, opcode, quiet: false, extras, key, value, handler };
+    if (quietOpcode === null) return [loud];
+    return [loud, { ...loud, name: `${name}Q`, opcode: quietOpcode, quiet: true }];
+  },
+).sort((a, b) => a.opcode - b.opcode);

@@ -1,0 +1,144 @@
+import { StoreMode } from "../../store/change.ts";
+import { deadlineSec } from "../../store/clock.ts";
+import { Outcome } from "../../store/outcome.ts";
+import { OUTCOME_STATUS, putDone, putError, putHeader } from "../binary_replies.ts";
+import type { BinaryRequest } from "../binary_request.ts";
+import type { Conversation } from "../conversation.ts";
+import { Flow } from "../request.ts";
+import { Status } from "../status.ts";
+import type { StoreReply } from "../tasks.ts";
+import { removeKey, storeBlock } from "./write.ts";
+
+// Hot path: no allocation.
+
+const NUMBER_LENGTH = 8;
+/** Incr and Decr with this expiry time make nothing. */
+const MAKE_NOTHING = 0xffffffff;
+
+// Where the numbers stand in the extras.
+const FLAGS_OFFSET = 0;
+const EXPTIME_OFFSET = 4;
+const DELTA_OFFSET = 0;
+const INITIAL_OFFSET = 8;
+const NUMBER_EXPTIME_OFFSET = 16;
+
+/** Answers a store: at once with the thread's request, later with one that was kept. */
+class BinaryStoreReply implements StoreReply {
+  readonly #kept: BinaryRequest | null;
+
+  constructor(kept: BinaryRequest | null) {
+    this.#kept = kept;
+  }
+
+  stored(conversation: Conversation, outcome: Outcome): void {
+    const { binary, change, reply } = conversation.thread;
+    const request = this.#kept ?? binary;
+    const status = storeStatus(conversation, outcome);
+    if (status !== Status.OK) putError(reply, request, status);
+    else if (!request.quiet) putDone(reply, request, change.idLow, change.idHigh);
+  }
+
+  kept(conversation: Conversation): StoreReply {
+    return new BinaryStoreReply(conversation.thread.binary.copy());
+  }
+
+  badChunk(): void {
+    // Nothing follows a value.
+  }
+}
+
+const REPLY_NOW = new BinaryStoreReply(null);
+
+/** memcached says what was wrong rather than that nothing was stored. */
+function storeStatus(conversation: Conversation, outcome: Outcome): Status {
+  if (outcome !== Outcome.NOT_STORED) return OUTCOME_STATUS[outcome];
+  const { change, settings } = conversation.thread;
+  switch (change.mode) {
+    case StoreMode.ADD:
+      return Status.EXISTS;
+    case StoreMode.REPLACE:
+      return Status.NOT_FOUND;
+    case StoreMode.APPEND:
+    case StoreMode.PREPEND:
+      return settings.compat === "yrmcds" ? Status.NOT_FOUND : Status.NOT_STORED;
+    default:
+      return Status.NOT_STORED;
+  }
+}
+
+/** Set, Add and Replace: with a cas id each is a cas. */
+export function store(conversation: Conversation, mode: StoreMode): Flow {
+  const { change } = conversation.thread;
+  readFlagsAndDeadline(conversation);
+  change.refusalRemoves = mode === StoreMode.SET;
+  change.mode = change.compare ? StoreMode.CAS : mode;
+  const flow = storeBlock(conversation, REPLY_NOW);
+  change.refusalRemoves = false;
+  return flow;
+}
+
+export function extend(conversation: Conversation, mode: StoreMode): Flow {
+  const { change } = conversation.thread;
+  change.mode = mode;
+  change.clientFlags = 0;
+  change.deadlineSec = 0;
+  return storeBlock(conversation, REPLY_NOW);
+}
+
+/** RaU: replaces an item whose lock the connection holds, and unlocks it. */
+export function replaceAndUnlock(conversation: Conversation): Flow {
+  const { change } = conversation.thread;
+  readFlagsAndDeadline(conversation);
+  change.mode = StoreMode.REPLACE;
+  change.unlock = true;
+  const flow = storeBlock(conversation, REPLY_NOW);
+  change.unlock = false;
+  return flow;
+}
+
+function readFlagsAndDeadline(conversation: Conversation): void {
+  const { input, binary, change, memory } = conversation.thread;
+  change.clientFlags = input.view.getInt32(binary.extrasOffset + FLAGS_OFFSET);
+  const exptime = input.view.getUint32(binary.extrasOffset + EXPTIME_OFFSET);
+  change.deadlineSec = deadlineSec(memory, exptime);
+}
+
+export function remove(conversation: Conversation): Flow {
+  const { binary, reply, settings } = conversation.thread;
+  const outcome = removeKey(conversation);
+  if (outcome === Outcome.DELETED) {
+    if (!binary.quiet) putDone(reply, binary, 0, 0);
+  } else if (
+    outcome !== Outcome.NOT_FOUND || !binary.quiet || settings.compat !== "yrmcds"
+  ) {
+    putError(reply, binary, OUTCOME_STATUS[outcome]);
+  }
+  return Flow.DONE;
+}
+
+/** Incr and Decr: what is missing is made, unless the expiry time says not to. */
+export function arithmetic(conversation: Conversation, increment: boolean): Flow {
+  const { input, binary, change, cache, memory, reply } = conversation.thread;
+  const { view } = input;
+  const extras = binary.extrasOffset;
+  change.deltaHigh = view.getInt32(extras + DELTA_OFFSET);
+  change.deltaLow = view.getInt32(extras + DELTA_OFFSET + 4);
+  change.initialHigh = view.getInt32(extras + INITIAL_OFFSET);
+  change.initialLow = view.getInt32(extras + INITIAL_OFFSET + 4);
+  const exptime = view.getUint32(extras + NUMBER_EXPTIME_OFFSET);
+  change.vivify = exptime !== MAKE_NOTHING;
+  change.deadlineSec = deadlineSec(memory, exptime);
+  change.clientFlags = 0;
+  const outcome = cache.add(change, increment);
+  change.vivify = false;
+  const status = OUTCOME_STATUS[outcome];
+  if (status !== Status.OK) {
+    putError(reply, binary, status);
+  } else if (!binary.quiet) {
+    putHeader(reply, binary, Status.OK, 0, 0, NUMBER_LENGTH, change.idLow, change.idHigh);
+    reply.region.view.setInt32(reply.length, change.resultHigh);
+    reply.region.view.setInt32(reply.length + 4, change.resultLow);
+    reply.length += NUMBER_LENGTH;
+  }
+  return Flow.DONE;
+}

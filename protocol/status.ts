@@ -1,0 +1,17 @@
+/** Statuses of the binary protocol: memcached's, and yrmcds's for locks. */
+export const Status = {
+  OK: 0x00,
+  NOT_FOUND: 0x01,
+  EXISTS: 0x02,
+  TOO_LARGE: 0x03,
+  INVALID: 0x04,
+  NOT_STORED: 0x05,
+  NOT_NUMERIC: 0x06,
+  LOCKED: 0x10,
+  NOT_LOCKED: 0x11,
+  REFUSED: 0x20,
+  UNKNOWN_COMMAND: 0x81,
+  NO_MEMORY: 0x82,
+} as const;
+
+export type Status = typeof Status[keyof typeof Status];
