@@ -1,5 +1,4 @@
-import type { OwnerId } from "../store/connections.ts";
-import { NO_OWNER } from "../store/connections.ts";
+import { Activity, NO_OWNER, type OwnerId } from "../store/connections.ts";
 import { STAT } from "../store/stats.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
@@ -48,6 +47,8 @@ export interface Task {
    * @returns The first byte not consumed.
    */
   run(conversation: Conversation, start: number, end: number): number;
+  /** What it is called while it waits; left out: Activity.WAITING. */
+  readonly activity?: Activity;
   /** The connection is gone: gives back what the task holds. */
   abandon(thread: ThreadContext): void;
 }
@@ -82,6 +83,11 @@ export class Conversation {
     return this.task === null;
   }
 
+  /** In state WAITING: what it waits for, for reports. */
+  get waitActivity(): Activity {
+    return this.task?.activity ?? Activity.WAITING;
+  }
+
   /**
    * Executes every complete request in the thread's input [start, end). Replies are appended to the thread's reply buffer; the caller
    * has reset it, and sends it after. Takes the store's mutex once, for long values once a 64 KiB.
@@ -94,6 +100,7 @@ export class Conversation {
     cache.enter();
     const replyStart = reply.totalLength;
     change.owner = this.owner;
+    cache.links.watchLog.connection = this.owner;
     let at = start;
     this.#paused = false;
     while (!this.#paused) {

@@ -71,6 +71,10 @@ export const REFUSAL = {
   BAD_WAIT: line("CLIENT_ERROR invalid wait argument"),
   LOCK_NEEDS_CONNECTION: line("CLIENT_ERROR locks need a connection"),
   METADUMP_NOT_ALONE: line("ERROR cannot pipeline other commands before metadump"),
+  WATCH_NOT_ALLOWED: line("CLIENT_ERROR watch commands not allowed"),
+  WATCH_NOT_ALONE: line("ERROR cannot pipeline other commands before watch"),
+  TOO_MANY_WATCHERS: line("WATCHER_TOO_MANY log watcher limit reached"),
+  WATCHER_FAILED: line("WATCHER_FAILED failed to add log watcher"),
   MGDUMP_NOT_ALLOWED: line("ERROR key dump not allowed"),
   MGDUMP_NOT_ALONE: line("ERROR cannot pipeline other commands before mgdump"),
 } as const;

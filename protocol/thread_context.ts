@@ -113,6 +113,11 @@ export class ThreadContext {
       if (owner === 0) break;
       owners.push(owner as OwnerId);
     }
+    for (;;) {
+      const owner = this.cache.links.watchLog.takeReady(threadIndex);
+      if (owner === 0) break;
+      owners.push(owner as OwnerId);
+    }
     this.cache.leave();
     return owners;
   }

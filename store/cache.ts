@@ -26,6 +26,10 @@ import { Writer } from "./writer.ts";
 /** What `getAndTouch` returns when another connection holds the lock. */
 export const LOCKED_ITEM: ItemRef = -1;
 
+function wakeThreads(source: { nextToWake(): number }, wake: (thread: number) => void): void {
+  for (let thread = source.nextToWake(); thread >= 0; thread = source.nextToWake()) wake(thread);
+}
+
 /**
  * The cache: the one door to the store. Every method but `enter` wants the mutex held (`enter` … `leave`), is one uninterrupted
  * step, and returns an Outcome or an item reference that is good until the next call that may store, evict or maintain.
@@ -104,7 +108,8 @@ export class Cache {
 
   leave(): void {
     this.#mutex.unlock();
-    if (this.locks.waiters.hasToWake) this.#wakeThreads();
+    if (this.locks.waiters.hasToWake) wakeThreads(this.locks.waiters, this.onReady);
+    if (this.links.watchLog.hasToWake) wakeThreads(this.links.watchLog, this.onReady);
   }
 
   // --- reading -----------------------------------------------------------------------------------
@@ -272,6 +277,7 @@ export class Cache {
    */
   store(change: Change): Outcome {
     const outcome = this.#store(change);
+    if (this.links.watch.isOn) this.links.watch.storedFrom(change, outcome);
     if (change.unlock && outcome === Outcome.STORED) this.#unlockStored(change);
     return outcome;
   }
@@ -280,7 +286,7 @@ export class Cache {
     const { input, keyOffset, keyLength } = change;
     change.item = NO_ITEM;
     if (!this.fits(keyLength, change.valueLength, change.clientFlags)) {
-      return this.storeRefused(change, Outcome.TOO_LARGE);
+      return this.#storeRefused(change, Outcome.TOO_LARGE);
     }
     const hash = this.links.index.hash(input, keyOffset, keyLength);
     const old = this.#finder.live(input, keyOffset, keyLength, hash);
@@ -297,7 +303,7 @@ export class Cache {
       }
     }
     const item = this.#allocator.itemFor(change);
-    if (item === NO_ITEM) return this.storeRefused(change, Outcome.NO_MEMORY);
+    if (item === NO_ITEM) return this.#storeRefused(change, Outcome.NO_MEMORY);
     this.#values.write(item, 0, input, change.valueOffset, change.valueLength);
     this.#writer.countStore(change, item);
     this.#writer.replace(change, item, hash);
@@ -341,7 +347,10 @@ export class Cache {
 
   /** As `store`, with the value of `change.reserved`. The operation is judged now, not when it was announced. */
   commitReserved(change: Change): Outcome {
+    const { watch } = this.links;
+    const key = watch.isOn ? watch.keyOf(change.reserved) : "";
     const outcome = this.#commitReserved(change);
+    if (watch.isOn) watch.stored(change, outcome, key);
     if (change.unlock && outcome === Outcome.STORED) this.#unlockStored(change);
     return outcome;
   }
@@ -389,6 +398,12 @@ export class Cache {
    * for an update of the database; its holder gives it back, so that others need not wait.
    */
   storeRefused(change: Change, outcome: Outcome): Outcome {
+    change.item = NO_ITEM;
+    if (this.links.watch.isOn) this.links.watch.storedFrom(change, outcome);
+    return this.#storeRefused(change, outcome);
+  }
+
+  #storeRefused(change: Change, outcome: Outcome): Outcome {
     const tooLarge = outcome === Outcome.TOO_LARGE;
     this.#counters[tooLarge ? STAT.store_too_large : STAT.store_no_memory]! += 1;
     const { input, keyOffset, keyLength } = change;
@@ -422,6 +437,7 @@ export class Cache {
     if (this.#gate.isLockedByOther(item, change.owner)) return Outcome.LOCKED;
     if (change.compare && !this.#gate.hasId(item, change)) return Outcome.EXISTS;
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.delete_hits);
+    if (this.links.watch.isOn) this.links.watch.deleted(item);
     this.#finder.unlink(item, hash);
     if (lease !== NO_LEASE) this.leases.forget(lease, hash);
     return Outcome.DELETED;
@@ -586,14 +602,5 @@ export class Cache {
   /** A store that ends the lock is done. The item may have outlived its deadline, and then goes. */
   #unlockStored(change: Change): void {
     change.item = this.locks.release(this.locks.rowOf(change.item));
-  }
-
-  #wakeThreads(): void {
-    const { waiters } = this.locks;
-    for (;;) {
-      const thread = waiters.nextToWake();
-      if (thread < 0) return;
-      this.onReady(thread);
-    }
   }
 }

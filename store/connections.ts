@@ -184,6 +184,11 @@ export class ConnectionTable {
     return this.#readText(row * 4 + PEER_OFFSET, this.#words[row + PEER_LENGTH]!);
   }
 
+  /** Its number in reports: that of `stats conns`. */
+  numberOf(id: OwnerId): number {
+    return this.#words[LISTENER_COUNT]! + this.#index(id);
+  }
+
   /** Which worker serves the connection. */
   threadOf(id: OwnerId): number {
     return this.isOpen(id) ? this.#words[this.#row(this.#index(id)) + KIND_AND_THREAD]! >>> 8 : 0;

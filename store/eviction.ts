@@ -124,6 +124,7 @@ export class Eviction {
   #evict(item: ItemRef, classId: number, main: boolean, cause: EvictionCause): void {
     const { memory, items, index } = this.#links;
     const hash = index.hashOf(item);
+    if (this.#links.watch.isOn) this.#links.watch.evicted(item);
     memory.countClass(classId, CLASS_STAT.evicted);
     if (cause === EvictionCause.PAGE_MOVE) memory.countClass(classId, CLASS_STAT.evicted_moved);
     else memory.classes[classId * CLASS.WORDS + CLASS.EVICTIONS]! += 1;

@@ -24,6 +24,7 @@ export class Finder {
   /** The live item with this key, or NO_ITEM; a dead one is removed. */
   live(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
     const item = this.#links.index.find(input, keyOffset, keyLength, hash);
+    if (this.#links.watch.isOn) this.#tell(item, input, keyOffset, keyLength);
     if (item === NO_ITEM || !this.#links.isDead(item)) return item;
     this.#eviction.reclaim(item);
     return NO_ITEM;
@@ -32,6 +33,7 @@ export class Finder {
   /** As `live`, counting what kind of death hid the item. */
   forRead(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
     const item = this.#links.index.find(input, keyOffset, keyLength, hash);
+    if (this.#links.watch.isOn) this.#tell(item, input, keyOffset, keyLength);
     if (item === NO_ITEM || !this.#links.isDead(item)) return item;
     this.#counters[this.#links.isExpired(item) ? STAT.get_expired : STAT.get_flushed]! += 1;
     this.#eviction.reclaim(item);
@@ -42,5 +44,18 @@ export class Finder {
   unlink(item: ItemRef, hash: number): void {
     if (this.#links.items.state(item) & STATE.LOCKED) this.#locks.forget(item);
     this.#links.unlink(item, hash);
+  }
+
+  /** Tells those who watch what was found. */
+  #tell(item: ItemRef, input: ByteRegion, keyOffset: number, keyLength: number): void {
+    const links = this.#links;
+    if (item === NO_ITEM) {
+      links.watch.lookedUp(NO_ITEM, "not_found", input, keyOffset, keyLength);
+    } else if (!links.isDead(item)) {
+      links.watch.lookedUp(item, "found", input, keyOffset, keyLength);
+    } else {
+      const death = links.isExpired(item) ? "expired" : "flushed";
+      links.watch.lookedUp(NO_ITEM, death, input, keyOffset, keyLength);
+    }
   }
 }

@@ -73,4 +73,6 @@ export interface StoreOptions {
   lockLimits: LockLimits;
   /** `-o compat=yrmcds`: a lock is refused to its own holder too, and anybody may touch a locked item. */
   yrmcdsLocks: boolean;
+  /** `-o watcher_logbuf_size`: of lines that one watcher has not read yet; left out: memcached's. */
+  watchRingBytes?: number;
 }

@@ -1,9 +1,11 @@
 import { HashIndex } from "./hash_index.ts";
 import { HEADER_BYTES, type ItemRef, Items, NO_ITEM, optionalBytes, STATE, WORD } from "./item.ts";
 import { CONTROL, type Memory, PAGE } from "./memory.ts";
+import { ItemWatch } from "./item_watch.ts";
 import { Queues } from "./queues.ts";
 import { Slabs } from "./slabs.ts";
 import { STAT } from "./stats.ts";
+import { WatchLog } from "./watch_log.ts";
 
 // Hot path: no allocation.
 
@@ -17,6 +19,8 @@ export class Links {
   readonly slabs: Slabs;
   readonly index: HashIndex;
   readonly queues: Queues;
+  readonly watchLog: WatchLog;
+  readonly watch: ItemWatch;
   readonly #memcachedAccounting: boolean;
 
   constructor(memory: Memory) {
@@ -25,6 +29,8 @@ export class Links {
     this.slabs = new Slabs(memory, this.items);
     this.index = new HashIndex(memory, this.items, this.slabs);
     this.queues = new Queues(memory, this.items);
+    this.watchLog = new WatchLog(memory);
+    this.watch = new ItemWatch(this.watchLog, memory, this.items, this.slabs);
     this.#memcachedAccounting = memory.options.slabLayout === "memcached";
   }
 

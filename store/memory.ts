@@ -3,6 +3,7 @@ import { assert } from "./assert.ts";
 import { leaseBucketCount, leaseTableBytes } from "./lease_table.ts";
 import { FIRST_SECOND, MEMORY_LIMIT_MIB_MAX, MIB, type StoreOptions } from "./limits.ts";
 import { CLASS_STATS, STORE_STATS } from "./stats.ts";
+import { WATCH_RING_BYTES, watchBytesNeeded } from "./watch_layout.ts";
 import { highHalf, lowHalf } from "./u64.ts";
 import { ConnectionTable } from "./connections.ts";
 import { lockBytesNeeded, waiterBytesNeeded } from "./lock_layout.ts";
@@ -60,6 +61,7 @@ const WORDS = [
   "LEASE_NEWEST",
   "LEASE_SWEEP", // where maintenance goes on with leases
   "DISTURBED", // counts evictions, moves and sweeps: refs read before are void
+  "WATCHED", // WatchEvent bits that anybody watches for
   "STOP", // 1: stop serving, 2: at once
 ] as const;
 
@@ -131,6 +133,7 @@ export interface SharedMemory {
   readonly lockWaiters: SharedArrayBuffer;
   /** Buckets and slots of the lease table. */
   readonly leases: SharedArrayBuffer;
+  readonly watch: SharedArrayBuffer;
 }
 
 interface ControlLayout {
@@ -208,7 +211,8 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
   const locks = new SharedArrayBuffer(lockBytesNeeded(options));
   const lockWaiters = new SharedArrayBuffer(waiterBytesNeeded(options));
   const leases = new SharedArrayBuffer(leaseBytes);
-  return { options, control, segments, connections, locks, lockWaiters, leases };
+  const watch = new SharedArrayBuffer(watchBytesNeeded(options.watchRingBytes ?? WATCH_RING_BYTES));
+  return { options, control, segments, connections, locks, lockWaiters, leases, watch };
 }
 
 /** One thread's views of the shared memory. */

@@ -377,6 +377,7 @@ export class PageMover {
     if (!slabs.endEmptying(page, to)) return;
     if (to === PAGE_OWNER.HASH) index.adoptPage(page);
     slabs.countMove(from, to);
+    if (this.#links.watch.isOn) this.#links.watchLog.pageMoved(from, to);
   }
 
   /** Frees a chunk of the page that is being emptied. False when that is not allowed. */

@@ -60,6 +60,9 @@ export const STORE_STATS = [
   ["lease_wait_hint",     "keys",  "asked for with getss or lease-get, and held by another"],
   ["dirty_cut",           "items", "given an earlier expiry time, because the key is dirty"],
   ["strict_refused",      "commands", "stores without a lease refused under --strict"],
+  ["log_worker_written",  "lines", "events that somebody watched for"],
+  ["log_watcher_sent",    "lines", "put into the buffers of watchers"],
+  ["log_watcher_skipped", "lines", "that a watcher lost, its buffer being full"],
   ["mutex_waits",         "times", "the mutex was held by another thread"],
 ] as const satisfies readonly StatRow[];
 

@@ -201,6 +201,7 @@ function toStoreOptions(
     firstId: given.has("cas-start")
       ? values["cas-start"]
       : firstIdAt(facts.unixMs, facts.random[0]),
+    watchRingBytes: extended.watcher_logbuf_size * 1024,
     hashSeed: (facts.random[1] * 2 ** 32) | 0,
     leaseEntries: toLeaseEntries(parsed, errors),
     leaseFlag: leaseFlag.flag,

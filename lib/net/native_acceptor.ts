@@ -118,6 +118,7 @@ export class NativeAcceptor {
       nowSec,
     );
     memory.counters[owner === NO_OWNER ? STAT.rejected_connections : STAT.total_connections]! += 1;
+    if (owner !== NO_OWNER) cache.links.watchLog.connectionOpened(owner);
     cache.leave();
     if (owner === NO_OWNER) {
       this.#refuse(fd);
@@ -134,6 +135,7 @@ export class NativeAcceptor {
   release(connection: NativeConnection): void {
     const { cache, connections } = this.#side.thread;
     cache.enter();
+    cache.links.watchLog.connectionClosed(connection.owner, connection.closeReason);
     connections.close(connection.owner);
     cache.leave();
     if (this.#isVerbose) {

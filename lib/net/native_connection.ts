@@ -1,5 +1,6 @@
 import type { Conversation } from "../../protocol/conversation.ts";
 import type { ConnectionKind, OwnerId } from "../../store/connections.ts";
+import type { CloseReason } from "../../store/watch_log.ts";
 
 /** What a worker knows of one open socket. Between two requests it holds no buffer. */
 export class NativeConnection {
@@ -16,6 +17,8 @@ export class NativeConnection {
   /** When the kernel last took a byte of `unsent`, in seconds of the store's clock. */
   progressAtSec = 0;
   closed = false;
+  /** For those who watch connections. */
+  closeReason: CloseReason = "normal";
   /** The conversation waits: nothing is read until the store says that it may go on. */
   waiting = false;
 

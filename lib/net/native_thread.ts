@@ -6,6 +6,7 @@ import { Activity, ConnectionKind } from "../../store/connections.ts";
 import { PENDING_BYTES_MAX } from "../../store/limits.ts";
 import { CONTROL } from "../../store/memory.ts";
 import { STAT } from "../../store/stats.ts";
+import type { CloseReason } from "../../store/watch_log.ts";
 import { LifePhase } from "../server/life.ts";
 import { adviseHugePages } from "./huge_pages.ts";
 import { Epoll, EPOLLIN, EPOLLOUT, EPOLLRDHUP } from "./epoll.ts";
@@ -100,7 +101,7 @@ export class NativeThread implements Transport {
     this.#acceptor.close();
     if (this.#side.life.phase === LifePhase.DRAINING) this.#drain();
     for (const connection of this.#connections) {
-      if (connection !== undefined) this.#close(connection);
+      if (connection !== undefined) this.#close(connection, "shutdown");
     }
   }
 
@@ -187,6 +188,7 @@ export class NativeThread implements Transport {
     if (received < 0) {
       const { errno } = this.#libc;
       if (errno === EAGAIN || errno === EINTR) return;
+      return this.#close(connection, "error");
     }
     this.#close(connection);
   }
@@ -223,7 +225,7 @@ export class NativeThread implements Transport {
     if (connection.waiting) return;
     connection.waiting = true;
     this.#waiting.set(connection.owner, connection);
-    this.#thread.connections.setActivity(connection.owner, Activity.WAITING);
+    this.#thread.connections.setActivity(connection.owner, connection.conversation.waitActivity);
     this.#epoll.modify(connection.fd, EPOLLRDHUP, connection.tag);
   }
 
@@ -284,7 +286,7 @@ export class NativeThread implements Transport {
     if (sent >= 0) return sent;
     const { errno } = this.#libc;
     if (errno === EAGAIN || errno === EINTR) return 0;
-    this.#close(connection);
+    this.#close(connection, "error");
     return -1;
   }
 
@@ -336,7 +338,7 @@ export class NativeThread implements Transport {
     const { idleTimeoutSec, sendTimeoutSec, lockIdleTimeoutSec } = this.#side.options;
     for (const connection of this.#stalled) {
       if (nowSec - connection.progressAtSec <= sendTimeoutSec) continue;
-      this.#close(connection);
+      this.#close(connection, "error");
       this.#side.report({
         level: "info",
         event: "connection_stalled",
@@ -351,7 +353,7 @@ export class NativeThread implements Transport {
       if (!conversation.idle || connection.unsent !== null) continue;
       const silentSec = nowSec - this.#thread.connections.seenAtSec(owner);
       if (idleTimeoutSec > 0 && kind === ConnectionKind.TCP && silentSec > idleTimeoutSec) {
-        this.#close(connection);
+        this.#close(connection, "idle_timeout");
         this.#count(STAT.idle_kicks);
       } else if (
         lockIdleTimeoutSec > 0 && silentSec > lockIdleTimeoutSec && locks.countOf(owner) > 0
@@ -386,9 +388,10 @@ export class NativeThread implements Transport {
     this.#close(connection);
   }
 
-  #close(connection: NativeConnection): void {
+  #close(connection: NativeConnection, reason: CloseReason = "normal"): void {
     if (connection.closed) return;
     connection.closed = true;
+    connection.closeReason = reason;
     connection.unsent = null;
     connection.pending = null;
     this.#stalled.delete(connection);

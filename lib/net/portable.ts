@@ -75,7 +75,7 @@ export class PortableTransport implements Transport {
     for (const listener of this.#listeners) listener.close();
     if (this.#life.phase === LifePhase.DRAINING) await this.#drain();
     for (const udp of this.#udp) udp.close();
-    for (const connection of this.#connections.values()) connection.close();
+    for (const connection of this.#connections.values()) connection.close("shutdown");
     await this.#ended(DRAIN_MS_MAX);
     await Promise.all(this.#tasks);
     clearInterval(sweep);
@@ -202,6 +202,7 @@ export class PortableTransport implements Transport {
     const id = connections.open(kind, this.#context.threadIndex, peer, listener, nowSec);
     const counter = id === NO_OWNER ? STAT.rejected_connections : STAT.total_connections;
     memory.counters[counter]! += 1;
+    if (id !== NO_OWNER) cache.links.watchLog.connectionOpened(id);
     cache.leave();
     return id;
   }
@@ -211,6 +212,7 @@ export class PortableTransport implements Transport {
     const { cache, connections } = this.#thread;
     const peer = this.#verbose ? connections.peerOf(connection.id) : "";
     cache.enter();
+    cache.links.watchLog.connectionClosed(connection.id, connection.closeReason);
     connections.close(connection.id);
     cache.leave();
     this.#reportConnection("connection_closed", peer);
@@ -245,7 +247,7 @@ export class PortableTransport implements Transport {
     let kicked = 0;
     for (const connection of this.#connections.values()) {
       if (connection.stalledSince(nowSec - sendTimeoutSec)) {
-        connection.close();
+        connection.close("error");
         this.#context.report({
           level: "info",
           event: "connection_stalled",
@@ -255,7 +257,7 @@ export class PortableTransport implements Transport {
         idleTimeoutSec > 0 && connection.kickable &&
         connection.idleSince(nowSec - idleTimeoutSec)
       ) {
-        connection.close();
+        connection.close("idle_timeout");
         kicked++;
       } else if (
         lockIdleTimeoutSec > 0 && connection.holdsLocksSince(nowSec - lockIdleTimeoutSec)

@@ -3,6 +3,7 @@ import type { ThreadContext } from "../../protocol/thread_context.ts";
 import { Activity, type OwnerId } from "../../store/connections.ts";
 import { INPUT_BYTES, PENDING_BYTES_MAX, REPLY_BYTES } from "../../store/limits.ts";
 import { CONTROL } from "../../store/memory.ts";
+import type { CloseReason } from "../../store/watch_log.ts";
 import { BufferPool } from "./buffer_pool.ts";
 
 // Hot path, as far as the runtime's sockets allow: a read and a write each cost promises of their own.
@@ -38,6 +39,8 @@ export class PortableConnection {
   readonly id: OwnerId;
   /** Whether `idle_timeout` applies to its kind. */
   readonly kickable: boolean;
+  /** For those who watch connections; good when it is closed. */
+  closeReason: CloseReason = "normal";
   readonly #socket: Deno.Conn;
   readonly #thread: ThreadContext;
   readonly #conversation: Conversation;
@@ -99,9 +102,10 @@ export class PortableConnection {
   }
 
   /** Closes now; what is being read or sent fails. */
-  close(): void {
+  close(reason: CloseReason = "normal"): void {
     if (this.#closed) return;
     this.#closed = true;
+    this.closeReason = reason;
     try {
       this.#socket.close();
     } catch {
@@ -112,7 +116,7 @@ export class PortableConnection {
   /** Closes when the replies under way have been sent, or now when there are none. */
   finish(): void {
     this.#closing = true;
-    if (this.#sendingSinceSec === 0) this.close();
+    if (this.#sendingSinceSec === 0) this.close("shutdown");
   }
 
   /**
@@ -149,6 +153,7 @@ export class PortableConnection {
     } catch (error) {
       // Anything else is a broken invariant, perhaps with the mutex held: nothing may be touched any more.
       if (!isConnectionError(error)) throw error;
+      this.close("error");
     }
     this.close();
     this.#conversation.end();
@@ -165,7 +170,7 @@ export class PortableConnection {
    */
   async #wait(): Promise<boolean> {
     const { connections } = this.#thread;
-    connections.setActivity(this.id, Activity.WAITING);
+    connections.setActivity(this.id, this.#conversation.waitActivity);
     let over = false;
     let gone = false;
     const watch = async (): Promise<void> => {

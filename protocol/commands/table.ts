@@ -12,6 +12,7 @@ import { lock, unlock, unlockAll } from "./lock.ts";
 import { getAndTouch, getKeys, KeysKind } from "./read.ts";
 import { stats } from "./stats.ts";
 import * as tuning from "./tuning.ts";
+import { watch } from "./watch.ts";
 import { remove, store, touch } from "./write.ts";
 
 /** Executes the request that `conversation.thread.request` describes. */
@@ -73,6 +74,7 @@ const ROWS: readonly Row[] = [
   ["unlock_all",     1,     false,  false, unlockAll],
   ["keys",           1,     false,  false, keys],
   ["shutdown",       1,     true,   false, admin.shutdown],
+  ["watch",          1,     false,  false, watch],
   ["slabs",          1,     true,   false, tuning.slabs],
   ["lru",            1,     true,   false, tuning.lru],
   ["lru_crawler",    1,     true,   false, tuning.crawler],

@@ -1,5 +1,6 @@
 import { ByteRegion } from "../../store/bytes.ts";
 import { type ItemRef, STATE, WORD } from "../../store/item.ts";
+import { percentEncoded } from "../../store/key_text.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { CONTROL, PAGE } from "../../store/memory.ts";
 import { u64ToBigInt } from "../../store/u64.ts";
@@ -70,14 +71,6 @@ class ItemSource {
     const expires = deadline === 0 ? 0 : this.unixSec(deadline);
     return `ITEM ${this.key(item)} [${cache.valueLength(item)} b; ${expires} s]\r\n`;
   }
-}
-
-/** As memcached writes keys into lines that are split at blanks. */
-function percentEncoded(key: string): string {
-  return key.replace(
-    /[^A-Za-z0-9\-._~]/g,
-    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`,
-  );
 }
 
 /**

@@ -1,4 +1,5 @@
 import { CONTROL } from "../../store/memory.ts";
+import { WATCH_RING_BYTES } from "../../store/watch_layout.ts";
 import type { Settings } from "../settings.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import type { TunableName } from "../tunables.ts";
@@ -68,7 +69,7 @@ const ROWS: readonly SettingRow[] = [
   tunable("temp_lru"),
   tunable("temporary_ttl"),
   ["idle_timeout",         (t) => t.settings.idleTimeoutSec],
-  fixed("watcher_logbuf_size", 0),
+  ["watcher_logbuf_size",  (t) => t.memory.options.watchRingBytes ?? WATCH_RING_BYTES],
   fixed("worker_logbuf_size", 0),
   fixed("read_buf_mem_limit", 0),
   fixed("track_sizes", "yes"),

@@ -133,6 +133,20 @@ export class ConversationPeer implements Peer {
     }
   }
 
+  /** Goes on as transports do when the store says that the connection's waiting is over. Returns what comes back. */
+  resume(): string {
+    this.#thread.input.bytes.set(this.#pending, 0);
+    this.#serve(this.#pending.length);
+    const received = this.#received;
+    this.#received = "";
+    return received;
+  }
+
+  /** The connection's number. */
+  get owner(): number {
+    return this.#conversation.owner;
+  }
+
   send(text: string): Promise<void> {
     this.feed(bytesOf(text));
     return Promise.resolve();

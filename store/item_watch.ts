@@ -1,0 +1,112 @@
+import type { ByteRegion } from "./bytes.ts";
+import { type Change, StoreMode } from "./change.ts";
+import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "./item.ts";
+import { keyText } from "./key_text.ts";
+import { CONTROL, type Memory } from "./memory.ts";
+import { Outcome } from "./outcome.ts";
+import type { Slabs } from "./slabs.ts";
+import { type LookUp, type WatchedItem, WatchEvent, type WatchLog } from "./watch_log.ts";
+
+/** memcached's names of storing commands. */
+const COMMAND: Record<StoreMode, string> = {
+  [StoreMode.SET]: "set",
+  [StoreMode.ADD]: "add",
+  [StoreMode.REPLACE]: "replace",
+  [StoreMode.APPEND]: "append",
+  [StoreMode.PREPEND]: "prepend",
+  [StoreMode.CAS]: "cas",
+  [StoreMode.FILL]: "fill",
+};
+
+const STATUS: Partial<Record<Outcome, string>> = {
+  [Outcome.STORED]: "stored",
+  [Outcome.NOT_STORED]: "not_stored",
+  [Outcome.EXISTS]: "exists",
+  [Outcome.NOT_FOUND]: "not_found",
+  [Outcome.LOCKED]: "locked",
+  [Outcome.NOT_LOCKED]: "not_locked",
+  [Outcome.TOO_LARGE]: "too_large",
+  [Outcome.NO_MEMORY]: "no_memory",
+};
+
+/** Tells the log of watchers what happens to items. While nobody watches, each call is one test of a word. */
+export class ItemWatch {
+  readonly #log: WatchLog;
+  readonly #memory: Memory;
+  readonly #items: Items;
+  readonly #slabs: Slabs;
+
+  constructor(log: WatchLog, memory: Memory, items: Items, slabs: Slabs) {
+    this.#log = log;
+    this.#memory = memory;
+    this.#items = items;
+    this.#slabs = slabs;
+  }
+
+  /** Whether anybody watches anything. */
+  get isOn(): boolean {
+    return this.#memory.control[CONTROL.WATCHED] !== 0;
+  }
+
+  /** @param item NO_ITEM when it was not found, or is dead. */
+  lookedUp(
+    item: ItemRef,
+    status: LookUp,
+    region: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+  ): void {
+    if (!this.#log.wants(WatchEvent.FETCHERS)) return;
+    const key = keyText(region, keyOffset, keyLength);
+    this.#log.lookedUp(item === NO_ITEM ? { ...NOTHING, key } : this.#told(item), status);
+  }
+
+  /** After the change. @param key Where it has come to nothing, else it is read from the item. */
+  stored(change: Change, outcome: Outcome, key: string): void {
+    const { item } = change;
+    const told = outcome === Outcome.STORED && item !== NO_ITEM ? this.#told(item) : {
+      key,
+      classId: 0,
+      valueLength: change.valueLength,
+      deadlineSec: change.deadlineSec,
+    };
+    this.#log.stored(told, COMMAND[change.mode], STATUS[outcome] ?? "null");
+  }
+
+  /** As `stored`, when the key stands in the change's input. */
+  storedFrom(change: Change, outcome: Outcome): void {
+    this.stored(change, outcome, keyText(change.input, change.keyOffset, change.keyLength));
+  }
+
+  /** Before the item goes. */
+  evicted(item: ItemRef): void {
+    if (!this.#log.wants(WatchEvent.EVICTIONS)) return;
+    const items = this.#items;
+    const ageSec = this.#memory.control[CONTROL.NOW_SEC]! - items.word(item, WORD.ACCESSED_SEC);
+    this.#log.evicted(this.#told(item), (items.state(item) & STATE.FETCHED) !== 0, ageSec);
+  }
+
+  /** Before the item goes. */
+  deleted(item: ItemRef): void {
+    if (this.#log.wants(WatchEvent.DELETIONS)) this.#log.deleted(this.#told(item));
+  }
+
+  /** The key in an item. */
+  keyOf(item: ItemRef): string {
+    const items = this.#items;
+    const segment = this.#memory.segments[item >>> 27]!;
+    return keyText(segment, items.keyOffset(item), items.keyLength(item));
+  }
+
+  #told(item: ItemRef): WatchedItem {
+    const items = this.#items;
+    return {
+      key: this.keyOf(item),
+      classId: this.#slabs.classOf(item),
+      valueLength: items.word(item, WORD.VALUE_LENGTH),
+      deadlineSec: items.word(item, WORD.DEADLINE_SEC),
+    };
+  }
+}
+
+const NOTHING = { classId: 0, valueLength: 0, deadlineSec: 0 } as const;

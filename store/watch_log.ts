@@ -1,0 +1,308 @@
+import type { ByteRegion } from "./bytes.ts";
+import { ConnectionTable, type OwnerId } from "./connections.ts";
+import { percentEncoded } from "./key_text.ts";
+import { FIRST_SECOND } from "./limits.ts";
+import { CONTROL, type Memory } from "./memory.ts";
+import { STAT } from "./stats.ts";
+import {
+  ANNOUNCED,
+  EVENTS,
+  LENGTH,
+  NEXT_LINE,
+  OWNER,
+  QUIET,
+  READY,
+  RINGS_BYTE,
+  ROW_WORDS,
+  ROWS,
+  SKIPPED,
+  START,
+  TAKEN,
+  THREAD,
+  WATCHERS_MAX,
+} from "./watch_layout.ts";
+
+/**
+ * What watchers are told: a line for an event, put under the mutex into a ring for each of them that asked for such events. One that
+ * does not read loses lines, and is told how many; nobody ever waits for it. While nobody watches, `memory.control[CONTROL.WATCHED]` is
+ * 0, and whoever could report an event looks at nothing else.
+ */
+
+/** Bits of what a watcher wants to know. */
+export const WatchEvent = {
+  /** Keys looked up. */
+  FETCHERS: 1,
+  /** Values stored, or not. */
+  MUTATIONS: 2,
+  EVICTIONS: 4,
+  /** Connections opened and closed. */
+  CONNECTIONS: 8,
+  DELETIONS: 16,
+  /** Pages moved. */
+  SYSTEM: 32,
+} as const;
+
+/** What a look-up came to. */
+export type LookUp = "found" | "not_found" | "expired" | "flushed";
+export type CloseReason = "normal" | "error" | "idle_timeout" | "shutdown";
+
+/** An item as lines tell of it. */
+export interface WatchedItem {
+  /** Its bytes as characters below 256. */
+  readonly key: string;
+  readonly classId: number;
+  readonly valueLength: number;
+  /** On the store's clock; 0: never. */
+  readonly deadlineSec: number;
+}
+
+export class WatchLog {
+  /** Whose requests are being executed; 0: nobody's. */
+  connection = 0;
+  readonly #memory: Memory;
+  readonly #control: Int32Array;
+  readonly #connections: ConnectionTable;
+  readonly #words: Int32Array;
+  readonly #bytes: Uint8Array;
+  readonly #ringBytes: number;
+  /** Threads that this one has to wake. */
+  readonly #wake = new Set<number>();
+
+  constructor(memory: Memory) {
+    this.#memory = memory;
+    this.#control = memory.control;
+    const { watch, connections } = memory.shared;
+    this.#connections = new ConnectionTable(connections);
+    this.#words = new Int32Array(watch, 0, RINGS_BYTE / 4);
+    this.#bytes = new Uint8Array(watch, RINGS_BYTE);
+    this.#ringBytes = this.#bytes.length / WATCHERS_MAX;
+  }
+
+  // --- watchers ----------------------------------------------------------------------------------
+
+  /** How many watch. */
+  get count(): number {
+    let count = 0;
+    for (let watcher = 0; watcher < WATCHERS_MAX; watcher++) {
+      if (this.#words[this.#row(watcher) + EVENTS] !== 0) count++;
+    }
+    return count;
+  }
+
+  /**
+   * Begins to gather lines for a connection.
+   *
+   * @param events WatchEvent bits.
+   * @returns Its number as a watcher, or -1 when there are WATCHERS_MAX already.
+   */
+  open(events: number, thread: number, owner: number): number {
+    const words = this.#words;
+    for (let watcher = 0; watcher < WATCHERS_MAX; watcher++) {
+      const row = this.#row(watcher);
+      if (words[row + EVENTS] !== 0) continue;
+      words.fill(0, row, row + ROW_WORDS);
+      words[row + EVENTS] = events;
+      words[row + THREAD] = thread;
+      words[row + OWNER] = owner;
+      this.#control[CONTROL.WATCHED]! |= events;
+      return watcher;
+    }
+    return -1;
+  }
+
+  close(watcher: number): void {
+    const words = this.#words;
+    words[this.#row(watcher) + EVENTS] = 0;
+    let events = 0;
+    for (let other = 0; other < WATCHERS_MAX; other++) events |= words[this.#row(other) + EVENTS]!;
+    this.#control[CONTROL.WATCHED] = events;
+  }
+
+  /**
+   * Moves the oldest bytes out of a watcher's ring.
+   *
+   * @returns How many, at most `lengthMax`; 0: from the next line on its thread will be woken again.
+   */
+  take(watcher: number, to: ByteRegion, offset: number, lengthMax: number): number {
+    const words = this.#words;
+    const row = this.#row(watcher);
+    const start = words[row + START]!;
+    const length = Math.min(words[row + LENGTH]!, lengthMax, this.#ringBytes - start);
+    if (length === 0) {
+      words[row + READY] = QUIET;
+      return 0;
+    }
+    const ring = watcher * this.#ringBytes;
+    to.bytes.set(this.#bytes.subarray(ring + start, ring + start + length), offset);
+    words[row + START] = (start + length) % this.#ringBytes;
+    words[row + LENGTH]! -= length;
+    return length;
+  }
+
+  /** The next watching connection of a thread for which there is something new, or 0. */
+  takeReady(thread: number): number {
+    if (this.#control[CONTROL.WATCHED] === 0) return 0;
+    const words = this.#words;
+    for (let watcher = 0; watcher < WATCHERS_MAX; watcher++) {
+      const row = this.#row(watcher);
+      if (words[row + EVENTS] === 0 || words[row + THREAD] !== thread) continue;
+      if (words[row + READY] !== ANNOUNCED) continue;
+      words[row + READY] = TAKEN;
+      return words[row + OWNER]!;
+    }
+    return 0;
+  }
+
+  /** Whether `nextToWake` has something to say. */
+  hasToWake = false;
+
+  /** Takes a thread out of those to be woken; -1 when there is none left. */
+  nextToWake(): number {
+    for (const thread of this.#wake) {
+      this.#wake.delete(thread);
+      return thread;
+    }
+    this.hasToWake = false;
+    return -1;
+  }
+
+  // --- events ------------------------------------------------------------------------------------
+
+  /** Whether anybody watches for such events. */
+  wants(event: number): boolean {
+    return (this.#control[CONTROL.WATCHED]! & event) !== 0;
+  }
+
+  /** A key was looked up. */
+  lookedUp(item: WatchedItem, status: LookUp): void {
+    if (!this.wants(WatchEvent.FETCHERS)) return;
+    this.#line(
+      WatchEvent.FETCHERS,
+      `type=item_get key=${percentEncoded(item.key)} status=${status} clsid=${item.classId} ` +
+        `cfd=${this.#cfd} size=${item.valueLength}`,
+    );
+  }
+
+  /** A value was to be stored. */
+  stored(item: WatchedItem, command: string, status: string): void {
+    if (!this.wants(WatchEvent.MUTATIONS)) return;
+    const ttl = item.deadlineSec === 0 ? 0 : this.#ttl(item.deadlineSec) >>> 0;
+    this.#line(
+      WatchEvent.MUTATIONS,
+      `type=item_store key=${
+        percentEncoded(item.key)
+      } status=${status} cmd=${command} ttl=${ttl} ` +
+        `clsid=${item.classId} cfd=${this.#cfd} size=${item.valueLength}`,
+    );
+  }
+
+  /** @param ageSec For how long it had not been read. */
+  evicted(item: WatchedItem, fetched: boolean, ageSec: number): void {
+    if (!this.wants(WatchEvent.EVICTIONS)) return;
+    const ttl = item.deadlineSec === 0 ? -1 : this.#ttl(item.deadlineSec);
+    this.#line(
+      WatchEvent.EVICTIONS,
+      `type=eviction key=${percentEncoded(item.key)} fetch=${fetched ? "yes" : "no"} ttl=${ttl} ` +
+        `la=${ageSec} clsid=${item.classId} size=${item.valueLength}`,
+    );
+  }
+
+  deleted(item: WatchedItem): void {
+    if (!this.wants(WatchEvent.DELETIONS)) return;
+    this.#line(
+      WatchEvent.DELETIONS,
+      `type=deleted key=${percentEncoded(item.key)} cmd=delete clsid=${item.classId} ` +
+        `size=${item.valueLength}`,
+    );
+  }
+
+  connectionOpened(owner: OwnerId): void {
+    if (!this.wants(WatchEvent.CONNECTIONS)) return;
+    this.#line(
+      WatchEvent.CONNECTIONS,
+      `type=conn_new ${this.#peer(owner)} cfd=${this.#connections.numberOf(owner)}`,
+    );
+  }
+
+  /** Call it while the connection still has its row. */
+  connectionClosed(owner: OwnerId, reason: CloseReason): void {
+    if (!this.wants(WatchEvent.CONNECTIONS)) return;
+    const number = this.#connections.numberOf(owner);
+    this.#line(
+      WatchEvent.CONNECTIONS,
+      `type=conn_close ${this.#peer(owner)} reason=${reason} cfd=${number}`,
+    );
+  }
+
+  /** @param to 0: the pool of free pages. */
+  pageMoved(from: number, to: number): void {
+    if (!this.wants(WatchEvent.SYSTEM)) return;
+    this.#line(WatchEvent.SYSTEM, `type=slab_move src=${from} dst=${Math.max(0, to)} state=done`);
+  }
+
+  // --- private -----------------------------------------------------------------------------------
+
+  #row(watcher: number): number {
+    return ROWS + watcher * ROW_WORDS;
+  }
+
+  #ttl(deadlineSec: number): number {
+    return deadlineSec - this.#control[CONTROL.NOW_SEC]!;
+  }
+
+  get #cfd(): number {
+    return this.connection === 0 ? 0 : this.#connections.numberOf(this.connection as OwnerId);
+  }
+
+  #peer(owner: OwnerId): string {
+    const peer = this.#connections.peerOf(owner);
+    const [, transport, host, port] = /^(tcp|udp)6?:\[?(.*?)\]?:(\d+)$/.exec(peer) ?? [];
+    return transport === undefined
+      ? "rip=unix rport=0 transport=local"
+      : `rip=${host} rport=${port} transport=${transport}`;
+  }
+
+  #line(event: number, text: string): void {
+    const words = this.#words;
+    const { counters } = this.#memory;
+    const line = `${this.#stamp()} gid=${words[NEXT_LINE]!++} ${text}\n`;
+    counters[STAT.log_worker_written]! += 1;
+    for (let watcher = 0; watcher < WATCHERS_MAX; watcher++) {
+      const row = this.#row(watcher);
+      if ((words[row + EVENTS]! & event) === 0) continue;
+      const skipped = words[row + SKIPPED]!;
+      const whole = skipped === 0 ? line : `skipped=${skipped}\n${line}`;
+      if (whole.length > this.#ringBytes - words[row + LENGTH]!) {
+        words[row + SKIPPED]! += 1;
+        counters[STAT.log_watcher_skipped]! += 1;
+        continue;
+      }
+      words[row + SKIPPED] = 0;
+      counters[STAT.log_watcher_sent]! += 1;
+      this.#append(watcher, whole);
+      if (words[row + READY] !== QUIET) continue;
+      words[row + READY] = ANNOUNCED;
+      this.#wake.add(words[row + THREAD]!);
+      this.hasToWake = true;
+    }
+  }
+
+  /** The clock of the store ticks some times a second, so lines of one tick have one time. */
+  #stamp(): string {
+    const second = this.#control[CONTROL.NOW_SEC]!;
+    const sinceStart = Math.imul(second - FIRST_SECOND, 1000);
+    const milliseconds = (this.#control[CONTROL.NOW_MS]! - sinceStart) | 0;
+    return `ts=${this.#control[CONTROL.STARTED_UNIX_SEC]! + second}.${milliseconds * 1000}`;
+  }
+
+  #append(watcher: number, text: string): void {
+    const row = this.#row(watcher);
+    const ring = watcher * this.#ringBytes;
+    let at = (this.#words[row + START]! + this.#words[row + LENGTH]!) % this.#ringBytes;
+    for (let index = 0; index < text.length; index++) {
+      this.#bytes[ring + at] = text.charCodeAt(index);
+      at = at + 1 === this.#ringBytes ? 0 : at + 1;
+    }
+    this.#words[row + LENGTH]! += text.length;
+  }
+}

@@ -1,0 +1,58 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { type Client, ServerProcess, TRANSPORTS } from "../../support/server_process.ts";
+
+async function linesUntil(watcher: Client, mark: string): Promise<string[]> {
+  const text = await watcher.until(mark);
+  return (text + await watcher.until("\n")).split("\n").slice(0, -1);
+}
+
+for (const io of TRANSPORTS) {
+  Deno.test(`${io}: watch tells of what happens on all threads`, async () => {
+    await using server = await ServerProcess.start({ io, args: ["-t", "3"] });
+    using watcher = await server.connect();
+    await watcher.ask("watch fetchers connevents\r\n", "OK\r\n");
+    for (let round = 0; round < 6; round++) {
+      using client = await server.connect();
+      await client.ask(`get key-${round}\r\n`, "END\r\n");
+      const lines = await linesUntil(watcher, `key=key-${round} `);
+      assertMatch(lines.at(-1)!, /^ts=\d+\.\d+ gid=\d+ type=item_get key=key-\d status=not_found/);
+      const opened = lines.find((line) => line.includes("type=conn_new"));
+      const { port } = client.socket.localAddr as Deno.NetAddr;
+      assertMatch(
+        opened!,
+        new RegExp(`type=conn_new rip=127\\.0\\.0\\.1 rport=${port} transport=tcp cfd=\\d+$`),
+      );
+    }
+    await linesUntil(watcher, "type=conn_close");
+    using client = await server.connect();
+    await client.send("stats conns\r\n");
+    assert((await client.until("END\r\n")).includes(":state conn_watch\r\n"));
+    assertEquals(await client.stat("log_watchers"), "1");
+    watcher[Symbol.dispose]();
+    while (await client.stat("log_watchers") !== "0");
+    await server.stop();
+  });
+
+  Deno.test(`${io}: a watcher that does not read costs nobody anything, and learns what it lost`, async () => {
+    await using server = await ServerProcess.start({
+      io,
+      args: ["-o", "watcher_logbuf_size=16"],
+    });
+    using watcher = await server.connect();
+    await watcher.ask("watch\r\n", "OK\r\n");
+    using client = await server.connect();
+    const key = "k".repeat(200);
+    const count = 5000;
+    do {
+      await client.ask(`get ${key}\r\n`.repeat(count), "END\r\n".repeat(count));
+    } while (await client.stat("log_watcher_skipped") === "0");
+    let skipped = 0;
+    while (skipped === 0) {
+      await client.ask("get last\r\n", "END\r\n");
+      const [line] = (await linesUntil(watcher, "skipped=")).slice(-1);
+      skipped = Number(/skipped=(\d+)/.exec(line!)![1]);
+    }
+    assert(skipped > 0);
+    await server.stop();
+  });
+}
