@@ -19,16 +19,13 @@ import { Outcome } from "./outcome.ts";
 import { type MoveResult, PageMover } from "./page_mover.ts";
 import { CLASS_STAT, STAT } from "./stats.ts";
 import { Values } from "./values.ts";
+import { wakeThreads } from "./wake.ts";
 import { Writer } from "./writer.ts";
 
 // Hot path: no allocation.
 
 /** What `getAndTouch` returns when another connection holds the lock. */
 export const LOCKED_ITEM: ItemRef = -1;
-
-function wakeThreads(source: { nextToWake(): number }, wake: (thread: number) => void): void {
-  for (let thread = source.nextToWake(); thread >= 0; thread = source.nextToWake()) wake(thread);
-}
 
 /**
  * The cache: the one door to the store. Every method but `enter` wants the mutex held (`enter` … `leave`), is one uninterrupted
