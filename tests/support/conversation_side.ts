@@ -1,7 +1,11 @@
 import { assert } from "@std/assert";
 import { Conversation, ConversationState } from "../../protocol/conversation.ts";
 import { readCommand } from "../../lib/cli/command.ts";
-import { createSharedState, ThreadContext } from "../../protocol/thread_context.ts";
+import {
+  createSharedState,
+  type SharedState,
+  ThreadContext,
+} from "../../protocol/thread_context.ts";
 import { Cache } from "../../store/cache.ts";
 import { checkStore } from "../../store/check.ts";
 import { writeClock } from "../../store/clock.ts";
@@ -29,6 +33,8 @@ export class ConversationSide implements Side {
   readonly name = "conversations";
   readonly secondsMax = Infinity;
   readonly thread: ThreadContext;
+  /** What further threads over the same store are made of, with `thread.settings`. */
+  readonly shared: SharedState;
   /** What the `shutdown` command asked for. */
   shutdown: "no" | "graceful" | "at once" = "no";
   #nowMs = 0;
@@ -40,8 +46,9 @@ export class ConversationSide implements Side {
     const { settings, store } = command.options;
     const memory = createSharedMemory(store);
     Cache.format(new Memory(memory));
+    this.shared = createSharedState(memory, settings);
     this.thread = new ThreadContext(
-      createSharedState(memory, settings),
+      this.shared,
       settings,
       {
         shutdown: (graceful) => {
@@ -107,8 +114,11 @@ export class ConversationPeer implements Peer {
 
   constructor(thread: ThreadContext) {
     this.#thread = thread;
-    thread.memory.counters[STAT.total_connections]! += 1;
-    const owner = thread.connections.open(ConnectionKind.TCP, 0, "tcp:127.0.0.1:1", "tcp:test", 2);
+    const { cache, connections, memory } = thread;
+    cache.enter();
+    memory.counters[STAT.total_connections]! += 1;
+    const owner = connections.open(ConnectionKind.TCP, 0, "tcp:127.0.0.1:1", "tcp:test", 2);
+    cache.leave();
     assert(owner !== NO_OWNER, "the table of connections is full");
     this.#conversation = new Conversation(thread, owner, { protocol: "auto" });
   }
@@ -176,7 +186,9 @@ export class ConversationPeer implements Peer {
   disconnect(): void {
     this.#closed = true;
     this.#conversation.end();
+    this.#thread.cache.enter();
     this.#thread.connections.close(this.#conversation.owner);
+    this.#thread.cache.leave();
   }
 
   #serve(end: number): void {

@@ -1,0 +1,109 @@
+import { assertEquals } from "@std/assert";
+import { linesWith, readSources, type Source } from "./support/sources.ts";
+
+// Rules about the source that neither compiler nor linter knows. Each test lists what breaks its rule.
+
+const LINES_MAX = 600;
+
+/** From the bottom up: imports point down only. */
+const LAYERS = ["store", "protocol", "lib", "main.ts"];
+
+const sources = readSources();
+const own = sources.filter(({ path }) => LAYERS.includes(layerOf(path)));
+
+function layerOf(path: string): string {
+  return path.split("/")[0]!;
+}
+
+function places(files: readonly Source[], pattern: RegExp): string[] {
+  return files.flatMap((file) => linesWith(file, pattern).map((line) => `${file.path}:${line}`));
+}
+
+Deno.test("imports point down: main.ts, lib, protocol, store", () => {
+  const upward = own.flatMap(({ path, imports }) =>
+    imports.filter((imported) =>
+      LAYERS.indexOf(layerOf(imported)) > LAYERS.indexOf(layerOf(path)) ||
+      !LAYERS.includes(layerOf(imported))
+    ).map((imported) => `${path} imports ${imported}`)
+  );
+  assertEquals(upward, []);
+});
+
+Deno.test("lib/client and what it is made of can be packed: it imports node modules only", () => {
+  const foreign = own.filter(({ path }) => path.startsWith("lib/client/")).flatMap((file) =>
+    places([file], /from "(?!\.\/|node:)/)
+  );
+  assertEquals(foreign, []);
+});
+
+Deno.test("texts of errors stand in protocol/replies.ts only", () => {
+  const others = own.filter(({ path }) => path !== "protocol/replies.ts");
+  assertEquals(places(others, /(?:CLIENT|SERVER)_ERROR/), []);
+});
+
+/** What store and protocol may not call, and what they have instead. */
+const BANNED: readonly (readonly [pattern: RegExp, instead: string])[] = [
+  [/\bDate\.now\b|\bnew Date\b/, "store/clock.ts"],
+  [/\bperformance\.now\b/, "store/clock.ts"],
+  [/\bset(?:Timeout|Interval)\b/, "Cache.maintain, which the process calls"],
+  [/\bMath\.random\b|\bcrypto\./, "CONTROL.RANDOM, or StoreOptions.hashSeed"],
+  [/\bDeno\./, "ServerHooks"],
+  [/\bconsole\./, "ServerHooks"],
+];
+
+for (const [pattern, instead] of BANNED) {
+  Deno.test(`store and protocol use ${instead} instead of ${pattern.source}`, () => {
+    const below = own.filter(({ path }) => ["store", "protocol"].includes(layerOf(path)));
+    assertEquals(places(below, pattern), []);
+  });
+}
+
+Deno.test("every source file is imported by another", () => {
+  const imported = new Set(sources.flatMap(({ imports }) => imports));
+  const started = /(?:^main|_test|_bench)\.ts$|^types\/|^tests\/\w+\/run\.ts$|^tests\/bench\//;
+  const dead = sources.filter(({ path, text }) =>
+    !imported.has(path) && !started.test(path) && !text.includes("import.meta.main") &&
+    !sources.some((other) => other.text.includes(`"${path}"`))
+  );
+  assertEquals(dead.map(({ path }) => path), []);
+});
+
+/** Parts of the store that are tested through what they are parts of. */
+const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
+  ["cache", "allocator change eviction expiry finder flush ghost hash_index item links memory"],
+  ["cache", "queues slabs values writer check"],
+  ["locks", "gate check_locks lock_layout lock_waiters"],
+  ["leases", "lease_check lease_table leaseholding"],
+  ["under_way", "lookahead"],
+];
+const testOf = new Map(
+  TESTED_THROUGH.flatMap(([test, parts]) => parts.split(" ").map((part) => [part, test])),
+);
+
+/** Nothing but names and numbers. */
+const WITHOUT_TEST = ["assert", "limits", "outcome", "stats", "strict"];
+
+Deno.test("every part of the store has its test", () => {
+  const paths = new Set(sources.map(({ path }) => path));
+  const missing = sources.filter(({ path }) => layerOf(path) === "store")
+    .map(({ path }) => path.slice("store/".length, -".ts".length))
+    .filter((name) => !WITHOUT_TEST.includes(name))
+    .filter((name) => !paths.has(`tests/store/${testOf.get(name) ?? name}_test.ts`));
+  assertEquals(missing, []);
+});
+
+Deno.test("the list of parts tested through others names only what there is", () => {
+  const names = [...testOf.keys(), ...WITHOUT_TEST];
+  const paths = new Set(sources.map(({ path }) => path));
+  assertEquals(names.filter((name) => !paths.has(`store/${name}.ts`)), []);
+});
+
+Deno.test(`no file is longer than ${LINES_MAX} lines`, () => {
+  const long = sources.filter(({ text }) => text.split("\n").length - 1 > LINES_MAX);
+  assertEquals(long.map(({ path }) => path), []);
+});
+
+Deno.test("nothing is left to be done", () => {
+  // Written apart, so that this file does not find itself.
+  assertEquals(places(sources, new RegExp(["FIX" + "ME", "TO" + "DO", "X" + "XX"].join("|"))), []);
+});
