@@ -122,8 +122,8 @@ export class PortableTransport implements Transport {
       } catch (error) {
         if (!this.#accepting) return;
         const code = (error as { code?: string }).code ?? "";
-        // Anything else concerns the one connection that was to be accepted.
-        if (SCARCITY_CODES.has(code)) await this.#pauseAccepting(code);
+        // Anything else concerns the one connection that was to be accepted; the pause is in case it does not.
+        await (SCARCITY_CODES.has(code) ? this.#pauseAccepting(code) : pause(1));
         continue;
       }
       this.#adopt(socket, listen, name);
