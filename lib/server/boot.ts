@@ -82,7 +82,10 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
       },
     });
     const store = makeStore(options, crew.listens);
-    await startThreads(threads, crew, options, store.shared, lifeShared);
+    const started = startThreads(threads, crew, options, store.shared, lifeShared);
+    // Whoever stops it meanwhile need not wait for the start.
+    await Promise.race([started, stop.requested]);
+    if (stop.isRequested) return ExitCode.OK;
     store.cache.onReady = (index) => crew.wake(index);
     const ticker = new Ticker(store.cache, startMs);
     ticker.start();

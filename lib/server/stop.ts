@@ -27,6 +27,10 @@ export class Stop {
     return this.#requested.promise;
   }
 
+  get isRequested(): boolean {
+    return this.#requestedAtMs !== undefined;
+  }
+
   listenToSignals(): void {
     for (const [signal, number] of Object.entries(STOPPING_SIGNALS)) {
       addSignal(signal as Deno.Signal, () => this.request(signal, SIGNAL_STATUS_BASE + number));
