@@ -32,6 +32,22 @@ export const REPLY = {
   MN: line("MN"),
 } as const;
 
+/** Pieces of answers to meta commands. Flags follow those without a line's end. */
+export const META = {
+  HD: encoder.encode("HD"),
+  EN: encoder.encode("EN"),
+  NF: encoder.encode("NF"),
+  NS: encoder.encode("NS"),
+  EX: encoder.encode("EX"),
+  VA_SPACE: encoder.encode("VA "),
+  VA_EMPTY: encoder.encode("VA 0"),
+  WON: encoder.encode(" W"),
+  LOST: encoder.encode(" Z"),
+  STALE: encoder.encode(" X"),
+  TTL_NEVER: encoder.encode(" t-1"),
+  KEY_BINARY: encoder.encode(" b"),
+} as const;
+
 /** Refusals that say why. */
 export const REFUSAL = {
   BAD_FORMAT: line("CLIENT_ERROR bad command line format"),
@@ -39,6 +55,19 @@ export const REFUSAL = {
   BAD_CHUNK: line("CLIENT_ERROR bad data chunk"),
   BAD_EXPTIME: line("CLIENT_ERROR invalid exptime argument"),
   BAD_DELTA: line("CLIENT_ERROR invalid numeric delta argument"),
+  // Meta commands.
+  FLAGS_TOO_LONG: line("CLIENT_ERROR options flags are too long"),
+  DUPLICATE_FLAG: line("CLIENT_ERROR duplicate flag"),
+  INVALID_FLAG: line("CLIENT_ERROR invalid flag"),
+  BAD_TOKEN: line("CLIENT_ERROR bad token in command line format"),
+  BAD_BASE64: line("CLIENT_ERROR error decoding key"),
+  OPAQUE_TOO_LONG: line("CLIENT_ERROR opaque token too long"),
+  BAD_INITIAL: line("CLIENT_ERROR invalid numeric initial value"),
+  BAD_META_DELTA: line("CLIENT_ERROR invalid numeric delta value"),
+  BAD_SET_MODE: line("CLIENT_ERROR invalid mode for ms M token"),
+  BAD_ADD_MODE: line("CLIENT_ERROR invalid mode for ma M token"),
+  BAD_ADD_FLAG: line("CLIENT_ERROR invalid or duplicate flag"),
+  NO_MEMORY_FOR_NUMBER: line("SERVER_ERROR Out of memory allocating new item"),
   FLUSH_NOT_ALLOWED: line("CLIENT_ERROR flush_all not allowed"),
   OUT_OF_MEMORY: line("SERVER_ERROR out of memory"),
   NO_LEASE: line("SERVER_ERROR out of memory storing lease"),
@@ -116,4 +145,23 @@ export const OUTCOME_LINE: Record<Outcome, Uint8Array> = {
   [Outcome.WAITING]: new Uint8Array(),
   // Shown by those who ask for leases.
   [Outcome.LEASED]: REPLY.ERROR,
+};
+
+/** How meta commands say it; null: in the words of the others. What another connection has locked is just not changed. */
+export const META_CODE: Record<Outcome, Uint8Array | null> = {
+  [Outcome.OK]: META.HD,
+  [Outcome.STORED]: META.HD,
+  [Outcome.DELETED]: META.HD,
+  [Outcome.TOUCHED]: META.HD,
+  [Outcome.NOT_STORED]: META.NS,
+  [Outcome.LOCKED]: META.NS,
+  [Outcome.EXISTS]: META.EX,
+  [Outcome.NOT_FOUND]: META.NF,
+  [Outcome.TOO_LARGE]: null,
+  [Outcome.NO_MEMORY]: null,
+  [Outcome.NOT_NUMERIC]: null,
+  [Outcome.NOT_LOCKED]: null,
+  [Outcome.TOO_MANY_LOCKS]: null,
+  [Outcome.WAITING]: null,
+  [Outcome.LEASED]: null,
 };

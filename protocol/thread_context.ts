@@ -8,6 +8,7 @@ import { BinaryParser } from "./binary_parser.ts";
 import { BinaryRequest } from "./binary_request.ts";
 import { ReplyBuffer } from "./reply_buffer.ts";
 import { KeysTask } from "./commands/read.ts";
+import { KEY_SCRATCH_BYTES, MetaRequest } from "./meta_parser.ts";
 import { Numbers } from "./numbers.ts";
 import { Request } from "./request.ts";
 import { OpCounts } from "./op_counts.ts";
@@ -67,7 +68,7 @@ export class ThreadContext {
   readonly ops: OpCounts;
   readonly settings: Settings;
   readonly hooks: ServerHooks;
-  /** What was received: INPUT_BYTES. */
+  /** What was received: INPUT_BYTES. Behind them, room for a decoded key. */
   readonly input: ByteRegion;
   /** What is to be sent: REPLY_BYTES. */
   readonly reply: ReplyBuffer;
@@ -77,6 +78,7 @@ export class ThreadContext {
   readonly binary: BinaryRequest = new BinaryRequest();
   readonly change: Change;
   readonly numbers: Numbers;
+  readonly meta: MetaRequest;
   /** For the next line of keys; a connection that needs it longer takes it, and puts a new one here. */
   keys: KeysTask;
   readonly textParser: TextParser;
@@ -91,11 +93,12 @@ export class ThreadContext {
     this.ops = new OpCounts(shared.ops);
     this.settings = settings;
     this.hooks = hooks;
-    this.input = new ByteRegion(new ArrayBuffer(INPUT_BYTES));
+    this.input = new ByteRegion(new ArrayBuffer(INPUT_BYTES + KEY_SCRATCH_BYTES));
     this.reply = new ReplyBuffer(new ByteRegion(new ArrayBuffer(REPLY_BYTES)));
     this.request = new Request();
     this.change = new Change(this.input);
     this.numbers = new Numbers();
+    this.meta = new MetaRequest(this.request, this.numbers, this.input);
     this.keys = new KeysTask();
     this.textParser = new TextParser(this);
     this.binaryParser = new BinaryParser(this);

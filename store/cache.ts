@@ -2,6 +2,7 @@ import { assert } from "./assert.ts";
 import { Allocator, CHUNKS_PER_STEP } from "./allocator.ts";
 import { type ByteRegion, copyBytes } from "./bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
+import { Counting } from "./counting.ts";
 import { Eviction } from "./eviction.ts";
 import { Expiry } from "./expiry.ts";
 import { Finder } from "./finder.ts";
@@ -14,6 +15,7 @@ import { Leaseholding } from "./leaseholding.ts";
 import { type Leases, NO_LEASE } from "./leases.ts";
 import { Lookahead } from "./lookahead.ts";
 import { CONTROL, type Memory } from "./memory.ts";
+import { MetaItems } from "./meta_items.ts";
 import { Mutex } from "./mutex.ts";
 import { Outcome } from "./outcome.ts";
 import { type MoveResult, PageMover } from "./page_mover.ts";
@@ -40,6 +42,8 @@ export class Cache {
   readonly locks: Locks;
   /** Called by `leave` for every thread that has connections whose waiting is over (`locks.waiters.takeReady`). */
   onReady: (thread: number) => void = () => {};
+  /** What meta commands do beyond the classic ones. */
+  readonly meta: MetaItems;
   readonly #control: Int32Array;
   readonly #counters: Float64Array;
   readonly #mutex: Mutex;
@@ -53,6 +57,7 @@ export class Cache {
   readonly #gate: Gate;
   readonly #finder: Finder;
   readonly #leaseholding: Leaseholding;
+  readonly #counting: Counting;
   /** For those who know the next keys before they look them up. */
   readonly lookahead: Lookahead;
   readonly #casEnabled: boolean;
@@ -83,6 +88,21 @@ export class Cache {
     this.#gate = new Gate(this.links, this.locks);
     this.#finder = new Finder(this.links, this.#eviction, this.locks);
     this.#leaseholding = new Leaseholding(this.links, this.#finder, this.#gate);
+    this.#counting = new Counting(
+      this.links,
+      this.#gate,
+      this.#allocator,
+      this.#writer,
+      this.#values,
+    );
+    this.meta = new MetaItems(
+      this.links,
+      this.#finder,
+      this.#gate,
+      this.#leaseholding,
+      this.#allocator,
+      this.#writer,
+    );
     this.#casEnabled = memory.options.casEnabled;
     this.#yrmcdsLocks = memory.options.yrmcdsLocks;
   }
@@ -471,32 +491,9 @@ export class Cache {
     const hash = this.links.index.hash(input, keyOffset, keyLength);
     const item = this.#finder.live(input, keyOffset, keyLength, hash);
     change.item = item;
-    if (item === NO_ITEM) return this.#addToNothing(change, hash, increment);
-    if (this.#gate.isLockedByOther(item, change.owner)) return Outcome.LOCKED;
-    if (change.compare && !this.#gate.hasId(item, change)) return Outcome.EXISTS;
-    const classId = this.links.slabs.classOf(item);
-    const outcome = this.#writer.changeNumber(change, item, hash, increment);
-    if (outcome !== Outcome.OK) return outcome;
-    this.#gate.noteHit(change.item);
-    this.memory.countClass(classId, increment ? CLASS_STAT.incr_hits : CLASS_STAT.decr_hits);
-    return Outcome.OK;
-  }
-
-  /** Where there is no value: makes one if `change.vivify`, else renews a lease. */
-  #addToNothing(change: Change, hash: number, increment: boolean): Outcome {
-    const { input, keyOffset, keyLength } = change;
-    if (change.vivify) {
-      change.mode = StoreMode.ADD;
-      const refusal = this.#gate.admit(change, NO_ITEM, input, keyOffset, keyLength, hash);
-      if (refusal !== Outcome.OK) return refusal;
-      const outcome = this.#writer.makeNumber(change, hash);
-      if (outcome === Outcome.STORED) this.#gate.settle(change, hash);
-      return outcome;
-    }
-    const lease = this.leases.find(input, keyOffset, keyLength, hash);
-    if (lease !== NO_LEASE && this.leases.isHeld(lease)) this.#gate.renew(lease);
-    this.#counters[increment ? STAT.incr_misses : STAT.decr_misses]! += 1;
-    return Outcome.NOT_FOUND;
+    return item === NO_ITEM
+      ? this.#counting.addToNothing(change, hash, increment)
+      : this.#counting.addTo(item, change, hash, increment);
   }
 
   // --- locks -------------------------------------------------------------------------------------

@@ -1,6 +1,4 @@
 import { type Allocator, stateOf } from "./allocator.ts";
-import { Decimal } from "./arithmetic.ts";
-import { ByteRegion } from "./bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
 import type { Eviction } from "./eviction.ts";
 import { takeId } from "./ids.ts";
@@ -29,8 +27,6 @@ export class Writer {
   readonly #values: Values;
   readonly #locks: Locks;
   readonly #casEnabled: boolean;
-  readonly #decimal = new Decimal();
-  readonly #digits = new ByteRegion(this.#decimal.digits.buffer);
 
   constructor(
     links: Links,
@@ -150,7 +146,7 @@ export class Writer {
       return Outcome.STORED;
     }
     const oldLength = this.items.word(old, WORD.VALUE_LENGTH);
-    const item = this.#allocateJoined(change, old, oldLength + change.valueLength);
+    const item = this.allocateJoined(change, old, oldLength + change.valueLength);
     if (item === NO_ITEM) return Outcome.NOT_STORED;
     const { input, keyOffset, keyLength } = change;
     const current = this.links.index.find(input, keyOffset, keyLength, hash);
@@ -178,7 +174,7 @@ export class Writer {
     const pieceLength = this.items.word(piece, WORD.VALUE_LENGTH);
     const oldLength = this.items.word(old, WORD.VALUE_LENGTH);
     const keyLength = this.items.keyLength(piece);
-    const item = this.#allocateJoined(change, old, oldLength + pieceLength, piece);
+    const item = this.allocateJoined(change, old, oldLength + pieceLength, piece);
     if (item === NO_ITEM) return Outcome.NOT_STORED;
     const segment = this.memory.segments[piece >>> 27]!;
     const current = this.links.index.find(segment, this.items.keyOffset(piece), keyLength, hash);
@@ -196,7 +192,7 @@ export class Writer {
   }
 
   /** A new item for a longer value, with the old one's flags and deadline. */
-  #allocateJoined(
+  allocateJoined(
     change: Change,
     old: ItemRef,
     valueLength: number,
@@ -249,63 +245,21 @@ export class Writer {
     return true;
   }
 
-  /**
-   * Adds `change.deltaLow/High` to the number in an item, or takes it off. A shorter number is padded with blanks, for a longer one the
-   * item is replaced: `change.item` is the one that has it.
-   *
-   * @returns OK (the new number is in `change.resultLow/High`), NOT_NUMERIC or NO_MEMORY.
-   */
-  changeNumber(change: Change, item: ItemRef, hash: number, increment: boolean): Outcome {
+  /** Puts a copy of the item in its place, with the words that `change` asks for. NO_ITEM when there is no memory. */
+  copy(change: Change, old: ItemRef, hash: number): ItemRef {
     const { items } = this;
-    const length = items.word(item, WORD.VALUE_LENGTH);
-    const decimal = this.#decimal;
-    const state = items.state(item);
-    if (state & STATE.CHAINED) return Outcome.NOT_NUMERIC;
-    const { keyLength } = change;
-    const valueOffset = items.keyOffset(item) + keyLength;
-    if (!decimal.parse(this.memory.segments[item >>> 27]!, valueOffset, length)) {
-      return Outcome.NOT_NUMERIC;
-    }
-    decimal.change(change.deltaLow, change.deltaHigh, increment);
-    const digits = decimal.format();
-    const isNarrow = digits > length || (change.explicit && (state & STATE.EXPLICIT_ID) === 0);
-    if (isNarrow && !this.#growNumber(change, item, hash, Math.max(digits, length))) {
-      return Outcome.NO_MEMORY;
-    }
-    const target = change.item;
-    this.#values.write(target, 0, this.#digits, 0, digits);
-    if (digits < length) {
-      const start = items.keyOffset(target) + keyLength;
-      this.memory.segments[target >>> 27]!.bytes.fill(0x20, start + digits, start + length);
-    }
-    if (target === item) this.giveId(change, item);
-    change.resultLow = decimal.low;
-    change.resultHigh = decimal.high;
-    return Outcome.OK;
-  }
-
-  /** Stores `change.initialLow/High` as a new item. @returns STORED or NO_MEMORY. */
-  makeNumber(change: Change, hash: number): Outcome {
+    change.marks |= items.state(old) & (STATE.KEY_BINARY | STATE.STUB | STATE.FETCHED);
+    const item = this.allocateJoined(change, old, items.word(old, WORD.VALUE_LENGTH));
+    if (item === NO_ITEM) return NO_ITEM;
     const { input, keyOffset, keyLength } = change;
-    const decimal = this.#decimal;
-    decimal.low = change.initialLow;
-    decimal.high = change.initialHigh;
-    const digits = decimal.format();
-    const item = this.#allocator.item(input, keyOffset, keyLength, digits, change);
-    if (item === NO_ITEM) return Outcome.NO_MEMORY;
-    this.#values.write(item, 0, this.#digits, 0, digits);
+    const current = this.links.index.find(input, keyOffset, keyLength, hash);
+    if (current === NO_ITEM) {
+      // Making room evicted the very item that was to be copied.
+      this.links.free(item);
+      return NO_ITEM;
+    }
+    this.#values.copyInto(item, 0, current);
     this.replace(change, item, hash);
-    change.resultLow = decimal.low;
-    change.resultHigh = decimal.high;
-    return Outcome.STORED;
-  }
-
-  /** Makes room for a number that became longer. False when there is no memory. */
-  #growNumber(change: Change, item: ItemRef, hash: number, digits: number): boolean {
-    change.mode = StoreMode.SET;
-    const longer = this.#allocateJoined(change, item, digits);
-    if (longer === NO_ITEM) return false;
-    this.replace(change, longer, hash);
-    return true;
+    return item;
   }
 }

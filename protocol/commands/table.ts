@@ -2,13 +2,13 @@ import type { ByteRegion } from "../../store/bytes.ts";
 import { StoreMode } from "../../store/change.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
-import { REPLY } from "../replies.ts";
 import * as admin from "./admin.ts";
-import { answer } from "./answer.ts";
 import { arithmetic } from "./arith.ts";
 import { keys } from "./keys.ts";
 import { deletess, getss, lease, leaseGet, leaseSet } from "./lease.ts";
 import { lock, unlock, unlockAll } from "./lock.ts";
+import { metaGet, metaNoop } from "./meta.ts";
+import { metaArithmetic, metaDebug, metaDelete, metaSet } from "./meta_write.ts";
 import { getAndTouch, getKeys, KeysKind } from "./read.ts";
 import { stats } from "./stats.ts";
 import * as tuning from "./tuning.ts";
@@ -65,7 +65,12 @@ const ROWS: readonly Row[] = [
   ["flush_all",      1,     true,   false, admin.flushAll],
   ["version",        1,     false,  false, admin.version],
   ["verbosity",      1,     true,   false, admin.verbosity],
-  ["mn",             1,     false,  false, (c) => answer(c, REPLY.MN)],
+  ["mg",             2,     false,  false, metaGet],
+  ["ms",             3,     false,  true,  metaSet],
+  ["md",             2,     false,  false, metaDelete],
+  ["ma",             2,     false,  false, metaArithmetic],
+  ["me",             2,     false,  false, metaDebug],
+  ["mn",             1,     false,  false, metaNoop],
   ["quit",           1,     false,  false, () => Flow.CLOSE],
   ["stats",          1,     false,  false, stats],
   ["cache_memlimit", 1,     true,   false, admin.memoryLimit],

@@ -1,0 +1,225 @@
+import { deadlineSec } from "../../store/clock.ts";
+import { type ItemRef, NO_ITEM, STATE } from "../../store/item.ts";
+import type { Conversation } from "../conversation.ts";
+import { INLAY_BYTES_MIN } from "../inlays.ts";
+import { FLAG } from "../meta_parser.ts";
+import { META, REPLY } from "../replies.ts";
+import { Flow } from "../request.ts";
+import { SendTask } from "../tasks.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import { putKey, putOpaque, putU64Flag, putUint32Flag } from "./meta_reply.ts";
+
+// Hot path: no allocation.
+
+/** The words of a line without a length: command, key, flags. */
+const FIRST_FLAG = 2;
+
+/** CR LF behind the value. */
+const TRAILER_LENGTH = 2;
+
+/** mg: reads, and whatever its flags ask for. */
+export function metaGet(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  const { meta, cache, change, input, reply } = thread;
+  const refusal = meta.read(FIRST_FLAG);
+  if (refusal !== null) {
+    reply.put(refusal);
+    return Flow.DONE;
+  }
+  const item = cache.meta.find(input, meta.keyOffset, meta.keyLength);
+  if (thread.tunables.detailEnabled) {
+    thread.prefixes.countGet(input, meta.keyOffset, meta.keyLength, item !== NO_ITEM);
+  }
+  if (item !== NO_ITEM) return answerItem(conversation, item, false);
+  if (!meta.vivify) return answerMiss(thread);
+  change.keyOffset = meta.keyOffset;
+  change.keyLength = meta.keyLength;
+  if (cache.findLease(change)) return answerLease(thread);
+  const stub = makeStub(thread);
+  return stub === NO_ITEM ? answerMiss(thread) : answerItem(conversation, stub, true);
+}
+
+/** An empty item for whom nobody has fetched a value yet. */
+function makeStub(thread: ThreadContext): ItemRef {
+  const { meta, cache, change, memory } = thread;
+  change.clientFlags = 0;
+  change.deadlineSec = deadlineSec(memory, meta.vivifySeconds);
+  change.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
+  change.explicit = meta.explicit;
+  change.explicitLow = meta.explicitLow;
+  change.explicitHigh = meta.explicitHigh;
+  const stub = cache.meta.makeStub(change);
+  change.askNothingSpecial();
+  return stub;
+}
+
+function answerMiss(thread: ThreadContext): Flow {
+  const { meta, cache, reply } = thread;
+  cache.meta.noteMiss();
+  if (meta.quiet) return Flow.DONE;
+  reply.put(META.EN);
+  putRequestFlags(thread, FIRST_FLAG);
+  reply.crlf();
+  return Flow.DONE;
+}
+
+/** Under a lease there is no value, and somebody else has been told to fetch it. */
+function answerLease(thread: ThreadContext): Flow {
+  const { meta, cache, reply, request, change } = thread;
+  cache.meta.noteMiss();
+  reply.put(meta.value ? META.VA_EMPTY : META.HD);
+  for (let word = FIRST_FLAG; word < request.wordCount; word++) {
+    switch (meta.letter(word)) {
+      case FLAG.c:
+        putU64Flag(reply, FLAG.c, change.idLow, change.idHigh);
+        break;
+      case FLAG.t:
+        putUint32Flag(reply, FLAG.t, change.remainSec);
+        break;
+      case FLAG.s:
+      case FLAG.f:
+      case FLAG.h:
+      case FLAG.l:
+        putUint32Flag(reply, meta.letter(word), 0);
+        break;
+      case FLAG.O:
+        putOpaque(thread, word);
+        break;
+      case FLAG.k:
+        putKey(thread, meta.isBinary);
+    }
+  }
+  reply.put(META.LOST);
+  reply.crlf();
+  if (meta.value) reply.crlf();
+  return Flow.DONE;
+}
+
+/** @param made Whether the item is a stub that was made just now. */
+function answerItem(conversation: Conversation, item: ItemRef, made: boolean): Flow {
+  const { thread } = conversation;
+  const { meta, cache, reply } = thread;
+  const valueLength = cache.valueLength(item);
+  const withValue = meta.value &&
+    !(meta.compare && cache.idLow(item) === meta.compareLow &&
+      cache.idHigh(item) === meta.compareHigh);
+  if (withValue) {
+    reply.put(META.VA_SPACE);
+    reply.decimal(valueLength);
+  } else {
+    reply.put(META.HD);
+  }
+  const wins = putItemFlags(conversation, item, made);
+  putTokens(thread, item, wins);
+  reply.crlf();
+  cache.meta.noteHit(item, meta.touches, !meta.noUpdate);
+  if (!withValue) return Flow.DONE;
+  if (valueLength >= INLAY_BYTES_MIN && reply.inlay(cache, item, 0, valueLength)) {
+    reply.crlf();
+    return Flow.DONE;
+  }
+  if (valueLength > reply.room - TRAILER_LENGTH) {
+    conversation.task = new SendTask(thread, item, true, null);
+    return Flow.UNDER_WAY;
+  }
+  cache.copyValue(item, 0, valueLength, reply.region, reply.length);
+  reply.length += valueLength;
+  reply.crlf();
+  return Flow.DONE;
+}
+
+/**
+ * The flags in the order asked for; what they do happens in this order too.
+ *
+ * @returns Whether the asker shall fetch the value.
+ */
+function putItemFlags(conversation: Conversation, item: ItemRef, made: boolean): boolean {
+  const { thread } = conversation;
+  const { meta, cache, reply, request, memory } = thread;
+  let wins = false;
+  let born = !made;
+  for (let word = FIRST_FLAG; word < request.wordCount; word++) {
+    const letter = meta.letter(word);
+    switch (letter) {
+      case FLAG.k:
+        putKey(thread, cache.meta.isKeyBinary(item));
+        break;
+      case FLAG.O:
+        putOpaque(thread, word);
+        break;
+      case FLAG.c:
+        putU64Flag(reply, FLAG.c, cache.idLow(item), cache.idHigh(item));
+        break;
+      case FLAG.f:
+        putUint32Flag(reply, FLAG.f, cache.clientFlags(item));
+        break;
+      case FLAG.s:
+        putUint32Flag(reply, FLAG.s, cache.valueLength(item));
+        break;
+      case FLAG.t:
+        putTtl(thread, born ? cache.meta.remainSec(item) : -1);
+        break;
+      case FLAG.h:
+        putUint32Flag(reply, FLAG.h, cache.meta.wasFetched(item) ? 1 : 0);
+        break;
+      case FLAG.l:
+        putUint32Flag(reply, FLAG.l, cache.meta.idleSec(item));
+        break;
+      case FLAG.T:
+        touch(conversation, item);
+        break;
+      case FLAG.N:
+        born = true;
+        if (made) wins = true;
+        break;
+      case FLAG.R:
+        wins ||= !made && !cache.meta.isWon(item) &&
+          isSoonerThan(cache.deadlineSec(item), deadlineSec(memory, meta.recacheSeconds));
+    }
+  }
+  return wins;
+}
+
+function isSoonerThan(deadline: number, bound: number): boolean {
+  return deadline !== 0 && deadline < bound;
+}
+
+/** T: sets when the item dies. */
+export function touch(conversation: Conversation, item: ItemRef): void {
+  const { cache, meta, input, memory } = conversation.thread;
+  const deadline = deadlineSec(memory, meta.touchSeconds);
+  cache.meta.touch(item, input, meta.keyOffset, meta.keyLength, deadline, conversation.owner);
+}
+
+export function putTtl(thread: ThreadContext, remainSec: number): void {
+  if (remainSec < 0) thread.reply.put(META.TTL_NEVER);
+  else putUint32Flag(thread.reply, FLAG.t, remainSec);
+}
+
+/** Z: somebody fetches it already; X: it is stale; W: the asker shall fetch it. */
+function putTokens(thread: ThreadContext, item: ItemRef, wins: boolean): void {
+  const { cache, reply } = thread;
+  const isWon = cache.meta.isWon(item);
+  if (isWon) reply.put(META.LOST);
+  const isStale = cache.meta.isStale(item);
+  if (isStale) reply.put(META.STALE);
+  if (!wins && !(isStale && !isWon)) return;
+  reply.put(META.WON);
+  cache.meta.markWon(item);
+}
+
+/** The flags that only give back what the request said. */
+export function putRequestFlags(thread: ThreadContext, firstFlag: number): void {
+  const { meta, request } = thread;
+  for (let word = firstFlag; word < request.wordCount; word++) {
+    const letter = meta.letter(word);
+    if (letter === FLAG.O) putOpaque(thread, word);
+    else if (letter === FLAG.k) putKey(thread, meta.isBinary);
+  }
+}
+
+/** mn: marks the end of a pipeline. */
+export function metaNoop(conversation: Conversation): Flow {
+  conversation.thread.reply.put(REPLY.MN);
+  return Flow.DONE;
+}

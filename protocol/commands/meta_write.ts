@@ -1,0 +1,406 @@
+import { StoreMode } from "../../store/change.ts";
+import { deadlineSec } from "../../store/clock.ts";
+import { type ItemRef, NO_ITEM, STATE } from "../../store/item.ts";
+import { Outcome } from "../../store/outcome.ts";
+import { STAT } from "../../store/stats.ts";
+import type { Conversation } from "../conversation.ts";
+import { FLAG } from "../meta_parser.ts";
+import { META, META_CODE, OUTCOME_LINE, REFUSAL } from "../replies.ts";
+import { Flow } from "../request.ts";
+import type { StoreReply } from "../tasks.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import { putRequestFlags, putTtl, touch } from "./meta.ts";
+import { putKey, putOpaque, putU64Flag, putUint32Flag } from "./meta_reply.ts";
+import { readValueLength, storeBlock, swallowBlock } from "./write.ts";
+
+// Hot path: no allocation, but for values that arrive in pieces.
+
+/** Where flags begin: ms has a length in front of them. */
+const FIRST_FLAG = 2;
+const FIRST_SET_FLAG = 3;
+const LENGTH_WORD = 2;
+
+/** Letters of modes (M). */
+const MODE = { A: 0x41, D: 0x44, E: 0x45, I: 0x49, P: 0x50, R: 0x52, S: 0x53 } as const;
+const PLUS = 0x2b;
+const MINUS = 0x2d;
+
+// --- ms ------------------------------------------------------------------------------------------
+
+/** ms: stores. */
+export function metaSet(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  const { meta, change, reply } = thread;
+  if (!readValueLength(conversation, LENGTH_WORD)) return Flow.DONE;
+  let refusal = meta.read(FIRST_SET_FLAG);
+  if (refusal !== null && meta.isUnframed) {
+    reply.put(refusal);
+    return Flow.DONE;
+  }
+  if (refusal === null && !readMode(thread)) refusal = REFUSAL.BAD_SET_MODE;
+  if (refusal !== null) {
+    reply.put(refusal);
+    return swallowBlock(conversation);
+  }
+  prepareStore(thread);
+  const flow = storeBlock(conversation, DIRECT);
+  change.askNothingSpecial();
+  return flow;
+}
+
+/** Sets what the store does by the mode's letter. False when there is no such mode. */
+function readMode({ meta, change }: ThreadContext): boolean {
+  switch (meta.mode) {
+    case 0:
+    case MODE.S:
+      change.mode = meta.compare ? StoreMode.CAS : StoreMode.SET;
+      return true;
+    case MODE.E:
+      change.mode = StoreMode.ADD;
+      return true;
+    case MODE.A:
+      change.mode = StoreMode.APPEND;
+      return true;
+    case MODE.P:
+      change.mode = StoreMode.PREPEND;
+      return true;
+    case MODE.R:
+      change.mode = meta.compare ? StoreMode.CAS : StoreMode.REPLACE;
+      return true;
+    default:
+      return false;
+  }
+}
+
+function prepareStore({ meta, change, memory }: ThreadContext): void {
+  const extending = change.mode === StoreMode.APPEND || change.mode === StoreMode.PREPEND;
+  change.keyOffset = meta.keyOffset;
+  change.keyLength = meta.keyLength;
+  change.clientFlags = meta.clientFlags;
+  change.vivify = extending && meta.vivify;
+  const seconds = change.vivify ? meta.vivifySeconds : meta.touches ? meta.touchSeconds : 0;
+  change.deadlineSec = deadlineSec(memory, seconds);
+  change.compare = meta.compare && change.mode !== StoreMode.ADD;
+  change.compareLow = meta.compareLow;
+  change.compareHigh = meta.compareHigh;
+  change.allowOlder = meta.stale && change.mode === StoreMode.CAS;
+  change.explicit = meta.explicit;
+  change.explicitLow = meta.explicitLow;
+  change.explicitHigh = meta.explicitHigh;
+  change.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
+  change.refusalRemoves = true;
+}
+
+/** Answers while the request is still there. */
+class DirectReply implements StoreReply {
+  stored(conversation: Conversation, outcome: Outcome): void {
+    const { thread } = conversation;
+    const { meta, request, reply } = thread;
+    if (!putCode(thread, outcome, meta.quiet)) return;
+    for (let word = FIRST_SET_FLAG; word < request.wordCount; word++) {
+      switch (meta.letter(word)) {
+        case FLAG.O:
+          putOpaque(thread, word);
+          break;
+        case FLAG.k:
+          putKey(thread, meta.isBinary);
+          break;
+        case FLAG.c:
+          putStoredId(thread, outcome);
+          break;
+        case FLAG.s:
+          putStoredSize(thread, outcome);
+      }
+    }
+    reply.crlf();
+  }
+
+  badChunk(conversation: Conversation): void {
+    putBadChunk(conversation.thread);
+  }
+
+  kept(conversation: Conversation): StoreReply {
+    return new KeptReply(conversation.thread);
+  }
+}
+
+const DIRECT: StoreReply = new DirectReply();
+
+/** Answers when the value has arrived, long after the line. */
+class KeptReply implements StoreReply {
+  readonly #quiet: boolean;
+  /** Bytes to be given back, or the letter of what is known only then. */
+  readonly #parts: (Uint8Array | number)[] = [];
+
+  constructor(thread: ThreadContext) {
+    const { meta, request, reply } = thread;
+    this.#quiet = meta.quiet;
+    const { length } = reply;
+    for (let word = FIRST_SET_FLAG; word < request.wordCount; word++) {
+      const letter = meta.letter(word);
+      if (letter === FLAG.c || letter === FLAG.s) this.#parts.push(letter);
+      if (letter !== FLAG.O && letter !== FLAG.k) continue;
+      // Written into the reply's free room, and taken back.
+      if (letter === FLAG.O) putOpaque(thread, word);
+      else putKey(thread, meta.isBinary);
+      this.#parts.push(reply.region.bytes.slice(length, reply.length));
+      reply.length = length;
+    }
+  }
+
+  stored(conversation: Conversation, outcome: Outcome): void {
+    const { thread } = conversation;
+    const { reply } = thread;
+    if (!putCode(thread, outcome, this.#quiet)) return;
+    for (const part of this.#parts) {
+      if (typeof part !== "number") reply.put(part);
+      else if (part === FLAG.c) putStoredId(thread, outcome);
+      else putStoredSize(thread, outcome);
+    }
+    reply.crlf();
+  }
+
+  badChunk(conversation: Conversation): void {
+    putBadChunk(conversation.thread);
+  }
+
+  kept(): StoreReply {
+    return this;
+  }
+}
+
+/** Begins the answer to a change, or gives it whole. @returns Whether flags follow. */
+function putCode(thread: ThreadContext, outcome: Outcome, quiet: boolean): boolean {
+  const code = META_CODE[outcome];
+  if (code === null) {
+    thread.reply.put(OUTCOME_LINE[outcome]);
+    return false;
+  }
+  if (quiet && code === META.HD) return false;
+  thread.reply.put(code);
+  return true;
+}
+
+function putStoredId({ reply, change }: ThreadContext, outcome: Outcome): void {
+  if (outcome === Outcome.STORED) putU64Flag(reply, FLAG.c, change.idLow, change.idHigh);
+  else putUint32Flag(reply, FLAG.c, 0);
+}
+
+/** The size of what is stored now; of what was sent when nothing was stored. */
+function putStoredSize({ reply, change, cache }: ThreadContext, outcome: Outcome): void {
+  const length = outcome === Outcome.STORED ? cache.valueLength(change.item) : change.valueLength;
+  putUint32Flag(reply, FLAG.s, length);
+}
+
+/** Told in spite of q. */
+function putBadChunk({ reply, memory }: ThreadContext): void {
+  // Its memory had been found, and that is what cmd_set counts.
+  memory.counters[STAT.cmd_set]! += 1;
+  reply.put(REFUSAL.BAD_CHUNK);
+}
+
+// --- md ------------------------------------------------------------------------------------------
+
+/** md: deletes, or marks stale (I), or empties (x). */
+export function metaDelete(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  const { meta, reply, change, cache, memory, input } = thread;
+  const refusal = meta.read(FIRST_FLAG);
+  if (refusal !== null) {
+    reply.put(refusal);
+    return Flow.DONE;
+  }
+  if (thread.tunables.detailEnabled) {
+    thread.prefixes.countDelete(input, meta.keyOffset, meta.keyLength);
+  }
+  change.keyOffset = meta.keyOffset;
+  change.keyLength = meta.keyLength;
+  change.compare = meta.compare;
+  change.compareLow = meta.compareLow;
+  change.compareHigh = meta.compareHigh;
+  change.explicit = meta.explicit;
+  change.explicitLow = meta.explicitLow;
+  change.explicitHigh = meta.explicitHigh;
+  change.deadlineSec = meta.touches ? deadlineSec(memory, meta.touchSeconds) : 0;
+  change.clientFlags = 0;
+  let outcome: Outcome;
+  if (meta.empties) outcome = cache.meta.empty(change, meta.stale);
+  else if (meta.stale) outcome = cache.meta.markStale(change, meta.touches);
+  else outcome = cache.remove(change);
+  change.askNothingSpecial();
+  if (outcome === Outcome.NO_MEMORY) {
+    reply.put(REFUSAL.OUT_OF_MEMORY);
+    return Flow.DONE;
+  }
+  if (outcome === Outcome.EXISTS) memory.counters[STAT.delete_misses]! += 1;
+  if (!putCode(thread, outcome, meta.quiet)) return Flow.DONE;
+  putRequestFlags(thread, FIRST_FLAG);
+  reply.crlf();
+  return Flow.DONE;
+}
+
+// --- ma ------------------------------------------------------------------------------------------
+
+/** ma: increments or decrements. */
+export function metaArithmetic(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  const { meta, reply, change, cache, memory } = thread;
+  if (meta.read(FIRST_FLAG) !== null) {
+    reply.put(REFUSAL.BAD_ADD_FLAG);
+    return Flow.DONE;
+  }
+  const { mode } = meta;
+  const decrements = mode === MODE.D || mode === MINUS;
+  if (!decrements && mode !== 0 && mode !== MODE.I && mode !== PLUS) {
+    reply.put(REFUSAL.BAD_ADD_MODE);
+    return Flow.DONE;
+  }
+  change.keyOffset = meta.keyOffset;
+  change.keyLength = meta.keyLength;
+  // 0 is no id (memcached: do_add_delta).
+  change.compare = meta.compare && (meta.compareLow | meta.compareHigh) !== 0;
+  change.compareLow = meta.compareLow;
+  change.compareHigh = meta.compareHigh;
+  change.explicit = meta.explicit;
+  change.explicitLow = meta.explicitLow;
+  change.explicitHigh = meta.explicitHigh;
+  change.deltaLow = meta.deltaLow;
+  change.deltaHigh = meta.deltaHigh;
+  change.vivify = meta.vivify;
+  change.initialLow = meta.initialLow;
+  change.initialHigh = meta.initialHigh;
+  change.clientFlags = 0;
+  change.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
+  if (meta.vivify) change.deadlineSec = deadlineSec(memory, meta.vivifySeconds);
+  const outcome = cache.add(change, !decrements);
+  change.askNothingSpecial();
+  answerArithmetic(conversation, outcome);
+  return Flow.DONE;
+}
+
+function answerArithmetic(conversation: Conversation, outcome: Outcome): void {
+  const { thread } = conversation;
+  const { meta, reply, change } = thread;
+  if (outcome === Outcome.NO_MEMORY) {
+    reply.put(meta.vivify ? REFUSAL.NO_MEMORY_FOR_NUMBER : REFUSAL.OUT_OF_MEMORY);
+    return;
+  }
+  if (outcome !== Outcome.OK && outcome !== Outcome.STORED) {
+    if (!putCode(thread, outcome, meta.quiet)) return;
+    putRequestFlags(thread, FIRST_FLAG);
+    reply.crlf();
+    return;
+  }
+  const start = reply.length;
+  const made = outcome === Outcome.STORED;
+  // The number goes behind the longest line first, because its length stands in front.
+  const numberStart = start + LINE_LENGTH_MAX;
+  let numberLength = 0;
+  if (meta.value) {
+    reply.length = numberStart;
+    reply.decimalU64(change.resultLow, change.resultHigh);
+    numberLength = reply.length - numberStart;
+    reply.length = start;
+    reply.put(META.VA_SPACE);
+    reply.decimal(numberLength);
+  } else {
+    reply.put(META.HD);
+  }
+  putNumberFlags(conversation, change.item, made);
+  reply.crlf();
+  if (meta.value) {
+    const { bytes } = reply.region;
+    bytes.copyWithin(reply.length, numberStart, numberStart + numberLength);
+    reply.length += numberLength;
+    reply.crlf();
+  }
+  // memcached answers one that it made although it was asked to be quiet.
+  if (meta.quiet && !made) reply.length = start;
+}
+
+/** Room for `VA`, a key in base64, an opaque, and numbers. */
+const LINE_LENGTH_MAX = 1024;
+
+function putNumberFlags(conversation: Conversation, item: ItemRef, made: boolean): void {
+  const { thread } = conversation;
+  const { meta, reply, cache, request, change } = thread;
+  let born = !made;
+  for (let word = FIRST_FLAG; word < request.wordCount; word++) {
+    switch (meta.letter(word)) {
+      case FLAG.c:
+        putU64Flag(reply, FLAG.c, change.idLow, change.idHigh);
+        break;
+      case FLAG.t:
+        putTtl(thread, born ? cache.meta.remainSec(item) : -1);
+        break;
+      case FLAG.T:
+        touch(conversation, item);
+        break;
+      case FLAG.N:
+        born = true;
+        break;
+      case FLAG.O:
+        putOpaque(thread, word);
+        break;
+      case FLAG.k:
+        putKey(thread, meta.isBinary);
+    }
+  }
+}
+
+// --- me ------------------------------------------------------------------------------------------
+
+/** me: what the store knows of an item, for debugging. */
+export function metaDebug(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  const { meta, reply, cache, change, memory, input } = thread;
+  memory.counters[STAT.cmd_meta]! += 1;
+  const refusal = meta.readKey(FIRST_FLAG);
+  if (refusal !== null) {
+    reply.put(refusal);
+    return Flow.DONE;
+  }
+  const item = cache.peek(input, meta.keyOffset, meta.keyLength);
+  change.keyOffset = meta.keyOffset;
+  change.keyLength = meta.keyLength;
+  if (item !== NO_ITEM) putDebugLine(thread, item);
+  else if (cache.findLease(change)) putLeaseDebugLine(thread);
+  else {
+    reply.put(META.EN);
+    reply.crlf();
+  }
+  return Flow.DONE;
+}
+
+function putDebugLine(thread: ThreadContext, item: ItemRef): void {
+  const { reply, cache } = thread;
+  reply.text("ME");
+  putDebugKey(thread, cache.meta.isKeyBinary(item));
+  reply.text(` exp=${cache.meta.remainSec(item)} la=${cache.meta.idleSec(item)} cas=`);
+  reply.decimalU64(cache.idLow(item), cache.idHigh(item));
+  const fetched = cache.meta.wasFetched(item) ? "yes" : "no";
+  const { slabs } = cache.links;
+  reply.text(` fetch=${fetched} cls=${slabs.classOf(item)} size=${cache.links.bytesOf(item)}`);
+  reply.crlf();
+}
+
+function putLeaseDebugLine(thread: ThreadContext): void {
+  const { reply, meta, change } = thread;
+  reply.text("ME");
+  putDebugKey(thread, meta.isBinary);
+  reply.text(` exp=${change.remainSec} la=0 cas=`);
+  reply.decimalU64(change.idLow, change.idHigh);
+  reply.text(" fetch=no cls=0 size=0 kind=lease");
+  reply.crlf();
+}
+
+function putDebugKey(thread: ThreadContext, binary: boolean): void {
+  const { reply, meta, input } = thread;
+  reply.text(" ");
+  if (!binary) {
+    reply.copy(input, meta.keyOffset, meta.keyLength);
+    return;
+  }
+  const key = input.bytes.subarray(meta.keyOffset, meta.keyOffset + meta.keyLength);
+  reply.text(btoa(String.fromCharCode(...key)));
+}

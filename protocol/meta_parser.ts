@@ -1,0 +1,307 @@
+import type { ByteRegion } from "../store/bytes.ts";
+import { INPUT_BYTES, KEY_LENGTH_MAX } from "../store/limits.ts";
+import { decodeBase64 } from "./base64.ts";
+import type { Numbers } from "./numbers.ts";
+import { REFUSAL } from "./replies.ts";
+import type { Request } from "./request.ts";
+
+// Hot path: no allocation.
+
+/** Flags of meta commands, by their letter. What each means stands in the handlers. */
+export const FLAG = {
+  A_FIRST: 0x41,
+  C: 0x43,
+  D: 0x44,
+  E: 0x45,
+  F: 0x46,
+  I: 0x49,
+  J: 0x4a,
+  L: 0x4c,
+  M: 0x4d,
+  N: 0x4e,
+  O: 0x4f,
+  P: 0x50,
+  R: 0x52,
+  T: 0x54,
+  b: 0x62,
+  c: 0x63,
+  f: 0x66,
+  h: 0x68,
+  k: 0x6b,
+  l: 0x6c,
+  q: 0x71,
+  s: 0x73,
+  t: 0x74,
+  u: 0x75,
+  v: 0x76,
+  x: 0x78,
+  z_LAST: 0x7a,
+} as const;
+
+/** A line with more words, the command's included, is refused (memcached: MFLAG_MAX_OPT_LENGTH). */
+const WORDS_IN_LINE_MAX = 20;
+/** Its letter included (memcached: MFLAG_MAX_OPAQUE_LENGTH). */
+const OPAQUE_LENGTH_MAX = 32;
+const KEY_WORD = 1;
+
+/** Where in the thread's input a decoded key stands: behind what is received. */
+export const KEY_SCRATCH_OFFSET = INPUT_BYTES;
+export const KEY_SCRATCH_BYTES = 256;
+
+/** The set of letters from A on, in two halves. */
+const bitOf = (letter: number): number => 1 << (letter - FLAG.A_FIRST);
+
+/**
+ * The flags of a meta command, read out of the request's words. One a thread, filled anew for every command. Every command
+ * understands the form of every flag, also of those that mean nothing to it (memcached: _meta_flag_preparse).
+ */
+export class MetaRequest {
+  readonly #numbers: Numbers;
+  readonly #input: ByteRegion;
+  readonly #request: Request;
+
+  /** The key as the store knows it: in the line, or decoded in KEY_SCRATCH. */
+  keyOffset = 0;
+  keyLength = 0;
+  /** Flag b: the line has the key in base64. */
+  isBinary = false;
+  /** Whether the refusal comes before the length of a data block is trusted, so that the block is read as commands. */
+  isUnframed = false;
+
+  /** q, v, u, I, x: whether they are there. */
+  quiet = false;
+  value = false;
+  noUpdate = false;
+  stale = false;
+  empties = false;
+  /** C */
+  compare = false;
+  compareLow = 0;
+  compareHigh = 0;
+  /** E */
+  explicit = false;
+  explicitLow = 0;
+  explicitHigh = 0;
+  /** N, with an expiry time. */
+  vivify = false;
+  vivifySeconds = 0;
+  /** T */
+  touches = false;
+  touchSeconds = 0;
+  /** R */
+  recaches = false;
+  recacheSeconds = 0;
+  /** F */
+  clientFlags = 0;
+  /** M: the mode's letter; 0: not given. */
+  mode = 0;
+  /** J, D */
+  initialLow = 0;
+  initialHigh = 0;
+  deltaLow = 1;
+  deltaHigh = 0;
+  #seenLow = 0;
+  #seenHigh = 0;
+
+  constructor(request: Request, numbers: Numbers, input: ByteRegion) {
+    this.#request = request;
+    this.#numbers = numbers;
+    this.#input = input;
+  }
+
+  /**
+   * Reads key and flags.
+   *
+   * @param firstFlag The word at which flags begin.
+   * @returns Null, or the line that refuses the request. Of several refusals the one memcached gives.
+   */
+  read(firstFlag: number): Uint8Array | null {
+    const request = this.#request;
+    this.#clear();
+    this.keyOffset = request.wordStart[KEY_WORD]!;
+    this.keyLength = request.wordLength(KEY_WORD);
+    if (this.keyLength > KEY_LENGTH_MAX) return REFUSAL.BAD_FORMAT;
+    if (request.wordCount > WORDS_IN_LINE_MAX) return REFUSAL.FLAGS_TOO_LONG;
+    const { bytes } = this.#input;
+    let refusal: Uint8Array | null = null;
+    for (let word = firstFlag; word < request.wordCount; word++) {
+      const letter = bytes[request.wordStart[word]!]!;
+      const problem = this.#readFlag(letter, word);
+      if (problem === null) continue;
+      if (
+        this.isUnframed || problem === REFUSAL.DUPLICATE_FLAG || problem === REFUSAL.INVALID_FLAG
+      ) {
+        return problem;
+      }
+      // A later word's refusal stands for the earlier one's, but that of F, which says nothing of its own.
+      if (refusal === null || problem !== REFUSAL.BAD_FORMAT) refusal = problem;
+    }
+    return refusal;
+  }
+
+  /** Reads the key alone: flags but b are not looked at. */
+  readKey(firstFlag: number): Uint8Array | null {
+    const request = this.#request;
+    this.#clear();
+    this.keyOffset = request.wordStart[KEY_WORD]!;
+    this.keyLength = request.wordLength(KEY_WORD);
+    if (this.keyLength > KEY_LENGTH_MAX) return REFUSAL.BAD_FORMAT;
+    const isBinary = request.wordCount > firstFlag && request.wordLength(firstFlag) === 1 &&
+      this.letter(firstFlag) === FLAG.b;
+    return isBinary && this.#decodeKey() !== null ? REFUSAL.BAD_FORMAT : null;
+  }
+
+  /** The word with the flag's argument begins right behind its letter. */
+  argumentStart(word: number): number {
+    return this.#request.wordStart[word]! + 1;
+  }
+
+  /** The flag that a word is. */
+  letter(word: number): number {
+    return this.#input.bytes[this.#request.wordStart[word]!]!;
+  }
+
+  #clear(): void {
+    this.isBinary = false;
+    this.isUnframed = false;
+    this.quiet = false;
+    this.value = false;
+    this.noUpdate = false;
+    this.stale = false;
+    this.empties = false;
+    this.compare = false;
+    this.explicit = false;
+    this.vivify = false;
+    this.touches = false;
+    this.recaches = false;
+    this.clientFlags = 0;
+    this.mode = 0;
+    this.initialLow = 0;
+    this.initialHigh = 0;
+    this.deltaLow = 1;
+    this.deltaHigh = 0;
+    this.#seenLow = 0;
+    this.#seenHigh = 0;
+  }
+
+  #readFlag(letter: number, word: number): Uint8Array | null {
+    if (letter < FLAG.A_FIRST || letter > FLAG.z_LAST) {
+      if (letter >= 0x30 && letter <= 0x39) return REFUSAL.INVALID_FLAG;
+      this.isUnframed = true;
+      return REFUSAL.BAD_FORMAT;
+    }
+    if (this.#isSeen(letter)) return REFUSAL.DUPLICATE_FLAG;
+    switch (letter) {
+      case FLAG.v:
+        this.value = true;
+        return null;
+      case FLAG.k:
+      case FLAG.s:
+      case FLAG.c:
+      case FLAG.f:
+      case FLAG.t:
+      case FLAG.h:
+      case FLAG.l:
+      case FLAG.P:
+      case FLAG.L:
+        return null;
+      case FLAG.q:
+        this.quiet = true;
+        return null;
+      case FLAG.u:
+        this.noUpdate = true;
+        return null;
+      case FLAG.I:
+        this.stale = true;
+        return null;
+      case FLAG.x:
+        this.empties = true;
+        return null;
+      case FLAG.O:
+        return this.#request.wordLength(word) > OPAQUE_LENGTH_MAX ? REFUSAL.OPAQUE_TOO_LONG : null;
+      case FLAG.M:
+        this.mode = this.#request.wordLength(word) > 1
+          ? this.#input.bytes[this.argumentStart(word)]!
+          : 0;
+        return null;
+      case FLAG.b:
+        return this.#decodeKey();
+      default:
+        return this.#readNumber(letter, word);
+    }
+  }
+
+  #isSeen(letter: number): boolean {
+    const bit = bitOf(letter);
+    if (letter < FLAG.A_FIRST + 32) {
+      if (this.#seenLow & bit) return true;
+      this.#seenLow |= bit;
+    } else {
+      if (this.#seenHigh & bit) return true;
+      this.#seenHigh |= bit;
+    }
+    return false;
+  }
+
+  #readNumber(letter: number, word: number): Uint8Array | null {
+    const numbers = this.#numbers;
+    const start = this.argumentStart(word);
+    const end = this.#request.wordEnd[word]!;
+    switch (letter) {
+      case FLAG.T:
+        this.touches = numbers.int32(this.#input, start, end);
+        this.touchSeconds = numbers.value;
+        return this.touches ? null : REFUSAL.BAD_TOKEN;
+      case FLAG.N:
+        this.vivify = numbers.int32(this.#input, start, end);
+        this.vivifySeconds = numbers.value;
+        return this.vivify ? null : REFUSAL.BAD_TOKEN;
+      case FLAG.R:
+        this.recaches = numbers.int32(this.#input, start, end);
+        this.recacheSeconds = numbers.value;
+        return this.recaches ? null : REFUSAL.BAD_TOKEN;
+      case FLAG.F:
+        if (!numbers.u64(this.#input, start, end) || numbers.high !== 0) return REFUSAL.BAD_FORMAT;
+        this.clientFlags = numbers.low;
+        return null;
+      case FLAG.C:
+        this.compare = numbers.u64(this.#input, start, end);
+        this.compareLow = numbers.low;
+        this.compareHigh = numbers.high;
+        return this.compare ? null : REFUSAL.BAD_TOKEN;
+      case FLAG.E:
+        this.explicit = numbers.u64(this.#input, start, end);
+        this.explicitLow = numbers.low;
+        this.explicitHigh = numbers.high;
+        return this.explicit ? null : REFUSAL.BAD_TOKEN;
+      case FLAG.J:
+        if (!numbers.u64(this.#input, start, end)) return REFUSAL.BAD_INITIAL;
+        this.initialLow = numbers.low;
+        this.initialHigh = numbers.high;
+        return null;
+      case FLAG.D:
+        if (!numbers.u64(this.#input, start, end)) return REFUSAL.BAD_META_DELTA;
+        this.deltaLow = numbers.low;
+        this.deltaHigh = numbers.high;
+        return null;
+      default:
+        return REFUSAL.INVALID_FLAG;
+    }
+  }
+
+  #decodeKey(): Uint8Array | null {
+    const { bytes } = this.#input;
+    const length = decodeBase64(
+      bytes,
+      this.keyOffset,
+      this.keyOffset + this.keyLength,
+      bytes,
+      KEY_SCRATCH_OFFSET,
+    );
+    if (length <= 0) return REFUSAL.BAD_BASE64;
+    this.isBinary = true;
+    this.keyOffset = KEY_SCRATCH_OFFSET;
+    this.keyLength = length;
+    return null;
+  }
+}

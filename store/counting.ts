@@ -1,0 +1,130 @@
+import type { Allocator } from "./allocator.ts";
+import { Decimal } from "./arithmetic.ts";
+import { ByteRegion } from "./bytes.ts";
+import { type Change, StoreMode } from "./change.ts";
+import type { Gate } from "./gate.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
+import { NO_LEASE } from "./leases.ts";
+import type { Links } from "./links.ts";
+import { Outcome } from "./outcome.ts";
+import { CLASS_STAT, STAT } from "./stats.ts";
+import type { Values } from "./values.ts";
+import type { Writer } from "./writer.ts";
+
+// Hot path: no allocation.
+
+const BLANK = 0x20;
+
+/** incr and decr: values that are numbers in decimal. */
+export class Counting {
+  readonly #links: Links;
+  readonly #counters: Float64Array;
+  readonly #gate: Gate;
+  readonly #allocator: Allocator;
+  readonly #writer: Writer;
+  readonly #values: Values;
+  readonly #decimal = new Decimal();
+  readonly #digits = new ByteRegion(this.#decimal.digits.buffer);
+
+  constructor(links: Links, gate: Gate, allocator: Allocator, writer: Writer, values: Values) {
+    this.#links = links;
+    this.#counters = links.memory.counters;
+    this.#gate = gate;
+    this.#allocator = allocator;
+    this.#writer = writer;
+    this.#values = values;
+  }
+
+  /**
+   * Adds `change.deltaLow/High` to the number in an item, or takes it off.
+   *
+   * @returns OK (the new number is in `change.resultLow/High`), EXISTS, NOT_NUMERIC, NO_MEMORY or LOCKED.
+   */
+  addTo(item: ItemRef, change: Change, hash: number, increment: boolean): Outcome {
+    if (this.#gate.isLockedByOther(item, change.owner)) return Outcome.LOCKED;
+    if (change.compare && !this.#gate.hasId(item, change)) return Outcome.EXISTS;
+    const { memory, slabs } = this.#links;
+    const classId = slabs.classOf(item);
+    const outcome = this.#changeNumber(item, change, hash, increment);
+    if (outcome !== Outcome.OK) return outcome;
+    this.#gate.noteHit(change.item);
+    memory.countClass(classId, increment ? CLASS_STAT.incr_hits : CLASS_STAT.decr_hits);
+    return Outcome.OK;
+  }
+
+  /**
+   * Where there is no value: makes one of `change.initialLow/High` if `change.vivify`, else renews a lease.
+   *
+   * @returns STORED, NOT_STORED, NO_MEMORY or NOT_FOUND.
+   */
+  addToNothing(change: Change, hash: number, increment: boolean): Outcome {
+    const { input, keyOffset, keyLength } = change;
+    if (change.vivify) {
+      change.mode = StoreMode.ADD;
+      const refusal = this.#gate.admit(change, NO_ITEM, input, keyOffset, keyLength, hash);
+      if (refusal !== Outcome.OK) return refusal;
+      const outcome = this.#makeNumber(change, hash);
+      if (outcome === Outcome.STORED) this.#gate.settle(change, hash);
+      return outcome;
+    }
+    const { leases } = this.#gate;
+    const lease = leases.find(input, keyOffset, keyLength, hash);
+    if (lease !== NO_LEASE && leases.isHeld(lease)) this.#gate.renew(lease);
+    this.#counters[increment ? STAT.incr_misses : STAT.decr_misses]! += 1;
+    return Outcome.NOT_FOUND;
+  }
+
+  /**
+   * A shorter number is padded with blanks, as memcached does; for a longer one the item is replaced: `change.item` is the one that
+   * has it.
+   */
+  #changeNumber(item: ItemRef, change: Change, hash: number, increment: boolean): Outcome {
+    const { items, memory } = this.#links;
+    const state = items.state(item);
+    const length = items.word(item, WORD.VALUE_LENGTH);
+    const decimal = this.#decimal;
+    if (state & STATE.CHAINED) return Outcome.NOT_NUMERIC;
+    const start = items.keyOffset(item) + items.keyLength(item);
+    if (!decimal.parse(memory.segments[item >>> 27]!, start, length)) return Outcome.NOT_NUMERIC;
+    decimal.change(change.deltaLow, change.deltaHigh, increment);
+    const digits = decimal.format();
+    const isNarrow = digits > length || (change.explicit && (state & STATE.EXPLICIT_ID) === 0);
+    if (isNarrow && !this.#grow(item, change, hash, Math.max(digits, length))) {
+      return Outcome.NO_MEMORY;
+    }
+    const target = change.item;
+    this.#values.write(target, 0, this.#digits, 0, digits);
+    if (digits < length) {
+      const end = items.keyOffset(target) + items.keyLength(target) + length;
+      memory.segments[target >>> 27]!.bytes.fill(BLANK, end - length + digits, end);
+    }
+    if (target === item) this.#writer.giveId(change, item);
+    change.resultLow = decimal.low;
+    change.resultHigh = decimal.high;
+    return Outcome.OK;
+  }
+
+  /** Replaces the item by one of another length. False when there is no memory. */
+  #grow(item: ItemRef, change: Change, hash: number, length: number): boolean {
+    change.mode = StoreMode.SET;
+    const longer = this.#writer.allocateJoined(change, item, length);
+    if (longer === NO_ITEM) return false;
+    this.#writer.replace(change, longer, hash);
+    return true;
+  }
+
+  #makeNumber(change: Change, hash: number): Outcome {
+    const { input, keyOffset, keyLength } = change;
+    const decimal = this.#decimal;
+    decimal.low = change.initialLow;
+    decimal.high = change.initialHigh;
+    const digits = decimal.format();
+    const item = this.#allocator.item(input, keyOffset, keyLength, digits, change);
+    if (item === NO_ITEM) return Outcome.NO_MEMORY;
+    this.#values.write(item, 0, this.#digits, 0, digits);
+    this.#writer.replace(change, item, hash);
+    change.resultLow = decimal.low;
+    change.resultHigh = decimal.high;
+    return Outcome.STORED;
+  }
+}

@@ -1,0 +1,213 @@
+import type { Allocator } from "./allocator.ts";
+import type { ByteRegion } from "./bytes.ts";
+import type { Change } from "./change.ts";
+import type { Finder } from "./finder.ts";
+import type { Gate } from "./gate.ts";
+import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "./item.ts";
+import type { Leaseholding } from "./leaseholding.ts";
+import { NO_LEASE } from "./leases.ts";
+import type { Links } from "./links.ts";
+import { CONTROL, type Memory } from "./memory.ts";
+import { Outcome } from "./outcome.ts";
+import { CLASS_STAT, STAT } from "./stats.ts";
+import type { Writer } from "./writer.ts";
+
+// Hot path: no allocation.
+
+/** What meta commands do beyond the classic ones: reads that leave no trace, stubs, stale and emptied values. */
+export class MetaItems {
+  readonly #memory: Memory;
+  readonly #links: Links;
+  readonly #items: Items;
+  readonly #finder: Finder;
+  readonly #gate: Gate;
+  readonly #leaseholding: Leaseholding;
+  readonly #allocator: Allocator;
+  readonly #writer: Writer;
+
+  constructor(
+    links: Links,
+    finder: Finder,
+    gate: Gate,
+    leaseholding: Leaseholding,
+    allocator: Allocator,
+    writer: Writer,
+  ) {
+    this.#memory = links.memory;
+    this.#links = links;
+    this.#items = links.items;
+    this.#finder = finder;
+    this.#gate = gate;
+    this.#leaseholding = leaseholding;
+    this.#allocator = allocator;
+    this.#writer = writer;
+  }
+
+  /** The live item; nothing is noted yet, see `noteHit` and `noteMiss`. */
+  find(input: ByteRegion, keyOffset: number, keyLength: number): ItemRef {
+    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    return this.#finder.forRead(input, keyOffset, keyLength, hash);
+  }
+
+  /**
+   * Counts a hit.
+   *
+   * @param touched Counted as a touch, else as a get.
+   * @param mark Whether eviction, `h` and `l` shall know of it.
+   */
+  noteHit(item: ItemRef, touched: boolean, mark: boolean): void {
+    const memory = this.#memory;
+    memory.counters[touched ? STAT.cmd_touch : STAT.cmd_get]! += 1;
+    const classId = this.#links.slabs.classOf(item);
+    memory.countClass(classId, touched ? CLASS_STAT.touch_hits : CLASS_STAT.get_hits);
+    if (mark) this.#gate.noteHit(item);
+  }
+
+  noteMiss(): void {
+    this.#memory.counters[STAT.cmd_get]! += 1;
+    this.#memory.counters[STAT.get_misses]! += 1;
+  }
+
+  wasFetched(item: ItemRef): boolean {
+    return (this.#items.state(item) & STATE.FETCHED) !== 0;
+  }
+
+  /** Seconds since it was last read or stored. */
+  idleSec(item: ItemRef): number {
+    return this.#memory.control[CONTROL.NOW_SEC]! - this.#items.word(item, WORD.ACCESSED_SEC);
+  }
+
+  /** Seconds it has to live: -1 for ever, 0 when they are over. */
+  remainSec(item: ItemRef): number {
+    const deadlineSec = this.#items.word(item, WORD.DEADLINE_SEC);
+    if (deadlineSec === 0) return -1;
+    return Math.max(0, deadlineSec - this.#memory.control[CONTROL.NOW_SEC]!);
+  }
+
+  /** Sets the deadline, which a dirty key cuts, unless another connection holds the item's lock. */
+  touch(
+    item: ItemRef,
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    deadlineSec: number,
+    owner: number,
+  ): void {
+    if (this.#gate.isLockedByOther(item, owner)) return;
+    const cut = this.#gate.cutFor(input, keyOffset, keyLength, deadlineSec);
+    this.#links.setDeadline(item, cut);
+  }
+
+  /** Makes an empty item that stands for the value somebody was told to fetch. NO_ITEM when there is no memory. */
+  makeStub(change: Change): ItemRef {
+    const { input, keyOffset, keyLength } = change;
+    change.marks |= STATE.STUB;
+    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    const item = this.#allocator.item(input, keyOffset, keyLength, 0, change);
+    if (item === NO_ITEM) return NO_ITEM;
+    this.#writer.replace(change, item, hash);
+    return item;
+  }
+
+  isStale(item: ItemRef): boolean {
+    return (this.#items.state(item) & STATE.STALE) !== 0;
+  }
+
+  isWon(item: ItemRef): boolean {
+    return (this.#items.state(item) & STATE.WON) !== 0;
+  }
+
+  /** Somebody was told to refill the item. */
+  markWon(item: ItemRef): void {
+    this.#items.addState(item, STATE.WON);
+  }
+
+  isKeyBinary(item: ItemRef): boolean {
+    return (this.#items.state(item) & STATE.KEY_BINARY) !== 0;
+  }
+
+  /**
+   * Marks the value stale instead of deleting it: the next who asks is told to refill it. It gets a new id, and
+   * `change.deadlineSec` if `touches`.
+   *
+   * @returns OK, NOT_FOUND, EXISTS, LOCKED, NO_MEMORY, or DELETED for a lease that was given back.
+   */
+  markStale(change: Change, touches: boolean): Outcome {
+    const { input, keyOffset, keyLength } = change;
+    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    const refusal = this.#refuse(change, hash);
+    if (refusal !== Outcome.OK) return refusal;
+    const deadlineSec = change.deadlineSec;
+    let item = change.item;
+    if (change.explicit && (this.#items.state(item) & STATE.EXPLICIT_ID) === 0) {
+      item = this.#writer.copy(change, item, hash);
+      if (item === NO_ITEM) return Outcome.NO_MEMORY;
+    } else {
+      this.#writer.giveId(change, item);
+    }
+    if (touches) this.touch(item, input, keyOffset, keyLength, deadlineSec, change.owner);
+    this.#stale(item);
+    return Outcome.OK;
+  }
+
+  /**
+   * Takes the value, the flags and the expiry time away, but not the item; its id stays unless `change.explicit`. It lives until
+   * `change.deadlineSec`. With `stale`, marks it so as well, and its id is new.
+   *
+   * @returns As `markStale`.
+   */
+  empty(change: Change, stale: boolean): Outcome {
+    const { input, keyOffset, keyLength } = change;
+    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    const refusal = this.#refuse(change, hash);
+    if (refusal !== Outcome.OK) return refusal;
+    const old = change.item;
+    const items = this.#items;
+    const keepsId = !stale && !change.explicit;
+    const idLow = items.idLow(old);
+    const idHigh = items.idHigh(old);
+    const ownLow = items.word(old, WORD.ID_LOW);
+    const ownHigh = items.word(old, WORD.ID_HIGH);
+    change.marks |= items.state(old) & STATE.KEY_BINARY;
+    if (keepsId && (items.state(old) & STATE.EXPLICIT_ID) !== 0) {
+      change.explicit = true;
+      change.explicitLow = idLow;
+      change.explicitHigh = idHigh;
+    }
+    change.deadlineSec = this.#gate.cutFor(input, keyOffset, keyLength, change.deadlineSec);
+    const item = this.#allocator.item(input, keyOffset, keyLength, 0, change);
+    if (item === NO_ITEM) return Outcome.NO_MEMORY;
+    this.#writer.replace(change, item, hash);
+    if (keepsId) {
+      items.setWord(item, WORD.ID_LOW, ownLow);
+      items.setWord(item, WORD.ID_HIGH, ownHigh);
+    }
+    if (stale) this.#stale(item);
+    return Outcome.OK;
+  }
+
+  /** Whether a deletion that leaves the item may go on; then it is `change.item`. */
+  #refuse(change: Change, hash: number): Outcome {
+    const { input, keyOffset, keyLength } = change;
+    const item = this.#finder.live(input, keyOffset, keyLength, hash);
+    change.item = item;
+    if (item === NO_ITEM) {
+      const { leases } = this.#gate;
+      const lease = leases.find(input, keyOffset, keyLength, hash);
+      return lease === NO_LEASE ? this.#miss() : this.#leaseholding.remove(change, lease, hash);
+    }
+    if (this.#gate.isLockedByOther(item, change.owner)) return Outcome.LOCKED;
+    if (change.compare && !this.#gate.hasId(item, change)) return Outcome.EXISTS;
+    return Outcome.OK;
+  }
+
+  #miss(): Outcome {
+    this.#memory.counters[STAT.delete_misses]! += 1;
+    return Outcome.NOT_FOUND;
+  }
+
+  #stale(item: ItemRef): void {
+    this.#items.dropState(item, STATE.WON);
+    this.#items.addState(item, STATE.STALE);
+  }
+}
