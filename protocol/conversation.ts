@@ -66,6 +66,8 @@ export class Conversation {
   /** Null: between requests. */
   task: Task | null = null;
   #parser: Parser | null;
+  /** How many bytes the last `feed` did not consume: they come again, and have been counted. */
+  #leftLength = 0;
   #paused = false;
   #ended = false;
 
@@ -101,6 +103,7 @@ export class Conversation {
     const replyStart = reply.totalLength;
     change.owner = this.owner;
     cache.links.watchLog.connection = this.owner;
+    memory.counters[STAT.bytes_read]! += end - start - this.#leftLength;
     let at = start;
     this.#paused = false;
     while (!this.#paused) {
@@ -108,7 +111,7 @@ export class Conversation {
       else if (this.#parser !== null) at = this.#parser.run(this, at, end);
       else this.#chooseParser(at, end);
     }
-    memory.counters[STAT.bytes_read]! += at - start;
+    this.#leftLength = end - at;
     memory.counters[STAT.bytes_written]! += reply.totalLength - replyStart;
     cache.leave();
     return at;

@@ -13,7 +13,7 @@ export interface Settings {
   readonly tcpPort: number;
   /** 0: no UDP. */
   readonly udpPort: number;
-  /** The addresses as given with `-l`; null: none was given. */
+  /** The addresses as given with `-l`, or the default; null: a Unix socket instead. */
   readonly listenAddresses: string | null;
   /** Path of the Unix socket, or null. */
   readonly unixSocketPath: string | null;

@@ -73,7 +73,7 @@ export class Eviction {
       }
       const reads = (state & FREQUENCY_MASK) / FREQUENCY_ONE;
       if (this.#links.isDead(item)) {
-        this.reclaim(item);
+        this.reclaimForRoom(item);
         return true;
       }
       if (looks < LOOKS_MAX) {
@@ -98,13 +98,23 @@ export class Eviction {
 
   /** Removes a dead item that was met on the way. */
   reclaim(item: ItemRef): void {
-    const { memory, items, slabs, index } = this.#links;
+    this.#links.unlink(item, this.#links.index.hashOf(item));
+  }
+
+  /** Removes a dead item whose memory is needed. */
+  reclaimForRoom(item: ItemRef): void {
+    this.countReclaimed(item, CLASS_STAT.reclaimed);
+    this.reclaim(item);
+  }
+
+  /** Counts a dead item that somebody looked for, before it is removed. */
+  countReclaimed(item: ItemRef, stat: number): void {
+    const { memory, items, slabs } = this.#links;
     const classId = slabs.classOf(item);
-    memory.countClass(classId, CLASS_STAT.reclaimed);
-    if (!(items.state(item) & STATE.FETCHED)) {
+    memory.countClass(classId, stat);
+    if ((items.state(item) & STATE.FETCHED) === 0) {
       memory.countClass(classId, CLASS_STAT.expired_unfetched);
     }
-    this.#links.unlink(item, index.hashOf(item));
   }
 
   /** Evicts this item whatever its queue says: it stands in the way of a page move. */

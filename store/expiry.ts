@@ -96,7 +96,7 @@ export class Expiry {
       // A locked item is looked at when it is unlocked.
       if ((items.state(item) & (STATE.LINKED | STATE.LOCKED)) !== STATE.LINKED) continue;
       if (this.#links.isDead(item)) {
-        this.#remove(item, classId);
+        this.#remove(item);
       } else {
         const deadline = items.word(item, WORD.DEADLINE_SEC);
         if (deadline !== 0 && deadline < soonest) soonest = deadline;
@@ -114,11 +114,10 @@ export class Expiry {
   }
 
   /** Removals pay: they end a slice, but do not count as looking. */
-  #remove(item: ItemRef, classId: number): void {
-    const { memory } = this.#links;
+  #remove(item: ItemRef): void {
     this.#unitsLeft -= REMOVAL_UNITS;
-    memory.countClass(classId, CLASS_STAT.crawler_reclaimed);
-    memory.counters[STAT.crawler_reclaimed]! += 1;
+    this.#links.memory.counters[STAT.crawler_reclaimed]! += 1;
+    this.#eviction.countReclaimed(item, CLASS_STAT.crawler_reclaimed);
     this.#eviction.reclaim(item);
   }
 }

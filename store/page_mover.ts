@@ -386,7 +386,7 @@ export class PageMover {
     const continuation = (items.state(chunk) & STATE.CONTINUATION) !== 0;
     const item = continuation ? items.word(chunk, WORD.NEWER) : chunk;
     if (this.#links.isDead(item)) {
-      this.#eviction.reclaim(item);
+      this.#eviction.reclaimForRoom(item);
       return true;
     }
     const copy = rescue ? this.#placeFor(chunk, classId) : NO_ITEM;

@@ -147,7 +147,10 @@ export class Writer {
     }
     const oldLength = this.items.word(old, WORD.VALUE_LENGTH);
     const item = this.allocateJoined(change, old, oldLength + change.valueLength);
-    if (item === NO_ITEM) return Outcome.NOT_STORED;
+    if (item === NO_ITEM) {
+      this.countRefused(change);
+      return Outcome.NOT_STORED;
+    }
     const { input, keyOffset, keyLength } = change;
     const current = this.links.index.find(input, keyOffset, keyLength, hash);
     if (current === NO_ITEM) {
@@ -175,7 +178,10 @@ export class Writer {
     const oldLength = this.items.word(old, WORD.VALUE_LENGTH);
     const keyLength = this.items.keyLength(piece);
     const item = this.allocateJoined(change, old, oldLength + pieceLength, piece);
-    if (item === NO_ITEM) return Outcome.NOT_STORED;
+    if (item === NO_ITEM) {
+      this.countReservedRefused(piece);
+      return Outcome.NOT_STORED;
+    }
     const segment = this.memory.segments[piece >>> 27]!;
     const current = this.links.index.find(segment, this.items.keyOffset(piece), keyLength, hash);
     if (current === NO_ITEM) {

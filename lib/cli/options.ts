@@ -77,7 +77,7 @@ export function toServerOptions(
       connectionsMax: values["conn-limit"],
       tcpPort: portOf(listens, "tcp"),
       udpPort: portOf(listens, "udp"),
-      listenAddresses: given.has("listen") ? values.listen.join(",") : null,
+      listenAddresses: values["unix-socket"] === "" ? values.listen.join(",") : null,
       unixSocketPath: values["unix-socket"] || null,
       unixSocketMode: values["unix-mask"],
       verbosity: values.verbose,

@@ -22,8 +22,10 @@ export function* connectionStats(thread: ThreadContext, asker: OwnerId): Generat
   const nowSec = memory.control[CONTROL.NOW_SEC]!;
   let number = 0;
   for (const listener of connections.listeners()) {
+    const isUdp = listener.startsWith("udp");
+    if (isUdp) yield [`${number}:UDP`, "UDP"];
     yield [`${number}:addr`, listener];
-    yield [`${number}:state`, "conn_listening"];
+    yield [`${number}:state`, isUdp ? "conn_read" : "conn_listening"];
     yield [`${number}:secs_since_last_cmd`, nowSec];
     number++;
   }

@@ -36,7 +36,7 @@ const ROWS: readonly SettingRow[] = [
   ["growth_factor",        (t) => t.memory.options.growthFactor.toFixed(2)],
   ["chunk_size",           (t) => t.memory.options.chunkSizeMin],
   ["num_threads",          (t) => t.settings.threads],
-  ["num_threads_per_udp",  (t) => t.settings.threads],
+  fixed("num_threads_per_udp", 1),
   ["stat_key_prefix",      (t) => t.settings.statsDelimiter],
   tunable("detail_enabled"),
   ["reqs_per_event",       (t) => t.settings.requestsPerEvent],

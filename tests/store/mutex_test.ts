@@ -32,7 +32,9 @@ async function stress(threads: number, options: readonly string[], seed: number)
   const all = Promise.all(reports).finally(() => running = false);
   while (running) {
     side.advanceNow(1);
-    await Promise.race([all, new Promise((resolve) => setTimeout(resolve, 5))]);
+    const pause = new Promise((resolve) => setTimeout(resolve, 5));
+    await Promise.race([all, pause]);
+    await pause;
   }
   let swaps = 0;
   for (const { error, swaps: own } of await all) {
