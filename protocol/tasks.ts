@@ -1,7 +1,8 @@
 import { ByteRegion } from "../store/bytes.ts";
 import { Change } from "../store/change.ts";
+import type { Cache } from "../store/cache.ts";
 import { type ItemRef, NO_ITEM } from "../store/item.ts";
-import { COPY_BYTES_MAX } from "../store/limits.ts";
+import { COPY_BYTES_MAX, RESERVED_AHEAD_BYTES } from "../store/limits.ts";
 import type { Outcome } from "../store/outcome.ts";
 import { STAT } from "../store/stats.ts";
 import { type Conversation, ConversationState, type Task } from "./conversation.ts";
@@ -71,6 +72,8 @@ export class FillTask implements Task {
   /** Whether CR LF follows the value. */
   readonly #crlf: boolean;
   #filled = 0;
+  /** For how many there is memory. */
+  #room: number;
   /** Of these, bytes that `bytes_read` does not know of yet. */
   #uncounted = 0;
   // What commitReserved wants to know besides the item.
@@ -81,6 +84,7 @@ export class FillTask implements Task {
     this.#reply = reply;
     this.#item = change.reserved;
     this.#length = change.valueLength;
+    this.#room = Math.min(this.#length, RESERVED_AHEAD_BYTES);
     this.#crlf = crlf;
     this.#change = new Change(change.input);
     this.#change.askAs(change);
@@ -101,6 +105,23 @@ export class FillTask implements Task {
     return this.#length - this.#filled;
   }
 
+  /** How many more can be received in their place: there is memory for them. */
+  get room(): number {
+    return this.#room - this.#filled;
+  }
+
+  /**
+   * Finds memory for more, under the mutex.
+   *
+   * @returns False when there is none: `run` says so to the client when the next bytes come.
+   */
+  makeRoom(cache: Cache): boolean {
+    const room = Math.min(this.#length, this.#filled + RESERVED_AHEAD_BYTES);
+    if (!cache.growReserved(this.#item, room)) return false;
+    this.#room = room;
+    return true;
+  }
+
   /** `length` more bytes have been received, and stand in their place already. */
   receivedInPlace(length: number): void {
     this.#filled += length;
@@ -112,6 +133,7 @@ export class FillTask implements Task {
     memory.counters[STAT.bytes_read]! += this.#uncounted;
     this.#uncounted = 0;
     const length = Math.min(this.missing, end - start);
+    if (length > this.room && !this.makeRoom(cache)) return this.#refuse(conversation, start);
     if (length > 0) cache.fillReserved(this.#item, this.#filled, input, start, length);
     this.#filled += length;
     const at = start + length;
@@ -135,6 +157,17 @@ export class FillTask implements Task {
 
   abandon(thread: ThreadContext): void {
     thread.cache.abandonReserved(this.#item);
+  }
+
+  /** There is no memory for the rest, which is passed over. */
+  #refuse(conversation: Conversation, start: number): number {
+    const { cache, change } = conversation.thread;
+    change.askAs(this.#change);
+    change.reserved = this.#item;
+    this.#reply.stored(conversation, cache.reservedRefused(change));
+    change.askNothingSpecial();
+    conversation.task = new SwallowTask(this.missing + (this.#crlf ? CRLF_LENGTH : 0));
+    return start;
   }
 
   #commit(conversation: Conversation): void {

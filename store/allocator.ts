@@ -2,6 +2,7 @@ import { type ByteRegion, copyBytes } from "./bytes.ts";
 import type { Change } from "./change.ts";
 import { type Eviction, EvictionCause } from "./eviction.ts";
 import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "./item.ts";
+import { RESERVED_AHEAD_BYTES } from "./limits.ts";
 import type { Links } from "./links.ts";
 import { CLASS, CONTROL, type Memory, PAGE_OWNER } from "./memory.ts";
 import type { PageMover } from "./page_mover.ts";
@@ -11,8 +12,6 @@ import type { Values } from "./values.ts";
 
 // Hot path: no allocation.
 
-/** Chunks for a long value that are found in one step: each may cost an eviction, every 16th a page. */
-export const CHUNKS_PER_STEP = 64;
 /** How often a class that evicts looks whether another one has free chunks to spare. */
 const EVICTIONS_PER_SEARCH = 8;
 
@@ -43,16 +42,23 @@ export class Allocator {
   }
 
   /** As `item`, with the key and the length of the value in `change`. */
-  itemFor(change: Change, chunksMost = Infinity): ItemRef {
+  itemFor(change: Change): ItemRef {
     const { input, keyOffset, keyLength, valueLength } = change;
-    return this.item(input, keyOffset, keyLength, valueLength, change, chunksMost);
+    return this.item(input, keyOffset, keyLength, valueLength, change);
+  }
+
+  /** As `itemFor`, for a value that will arrive in pieces: there is memory for its beginning. */
+  itemAhead(change: Change): ItemRef {
+    const { input, keyOffset, keyLength, valueLength } = change;
+    const lengthNow = Math.min(valueLength, RESERVED_AHEAD_BYTES);
+    return this.item(input, keyOffset, keyLength, valueLength, change, lengthNow);
   }
 
   /**
    * An unlinked item with key, deadline and flags, its value still to be written; NO_ITEM when there is no memory.
    * May evict anything.
    *
-   * @param chunksMost Chunks of its chain that it gets at once; `growChain` adds the others.
+   * @param lengthNow For how much of the value there must be memory at once; `grow` sees to the rest.
    */
   item(
     input: ByteRegion,
@@ -60,7 +66,7 @@ export class Allocator {
     keyLength: number,
     valueLength: number,
     change: Change,
-    chunksMost = Infinity,
+    lengthNow = valueLength,
   ): ItemRef {
     const { slabs } = this.links;
     let state = stateOf(change) | keyLength;
@@ -89,27 +95,28 @@ export class Allocator {
       items.setWord(item, WORD.NEWER, this.#values.chainLength(item));
       items.setWord(item, WORD.OLDER, NO_ITEM);
       this.#values.forgetWalk(); // of an item that was here before
-      if (!this.growChain(item, chunksMost)) return NO_ITEM;
+      if (!this.grow(item, lengthNow)) {
+        this.links.free(item);
+        return NO_ITEM;
+      }
     }
     return item;
   }
 
   /**
-   * Gives a reserved item up to `most` of the chunks it still needs. Until it is whole, the words for its queue say how many are
-   * missing and which is the last.
+   * Sees to it that a reserved item has memory for the first `length` bytes of its value. Until it is whole, the words for its queue
+   * say how many chunks are missing and which is the last. May evict anything.
    *
-   * @returns False when there is no memory: then the item is freed.
+   * @returns False when there is no memory.
    */
-  growChain(item: ItemRef, most: number): boolean {
+  grow(item: ItemRef, length: number): boolean {
     const items = this.items;
-    let missing = items.word(item, WORD.NEWER);
+    if ((items.state(item) & STATE.CHAINED) === 0) return true;
+    const missingThen = this.#values.chunksFrom(item, length);
     let last = items.word(item, WORD.OLDER);
-    for (let left = Math.min(most, missing); left > 0; left--) {
+    for (let missing = items.word(item, WORD.NEWER); missing > missingThen; missing--) {
       const chunk = this.#chunk(this.links.slabs.largeClass);
-      if (chunk === NO_ITEM) {
-        this.links.free(item);
-        return false;
-      }
+      if (chunk === NO_ITEM) return false;
       items.setWord(chunk, WORD.STATE, STATE.CONTINUATION);
       items.setWord(chunk, WORD.NEWER, item);
       items.setWord(chunk, WORD.OLDER, NO_ITEM);
@@ -117,10 +124,9 @@ export class Allocator {
       if (last === NO_ITEM) items.setWord(item, items.chainWord(item), chunk);
       else items.setWord(last, WORD.OLDER, chunk);
       last = chunk;
-      missing--;
+      items.setWord(item, WORD.OLDER, last);
+      items.setWord(item, WORD.NEWER, missing - 1);
     }
-    items.setWord(item, WORD.NEWER, missing);
-    items.setWord(item, WORD.OLDER, last);
     return true;
   }
 

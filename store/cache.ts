@@ -1,5 +1,5 @@
 import { assert } from "./assert.ts";
-import { Allocator, CHUNKS_PER_STEP } from "./allocator.ts";
+import { Allocator } from "./allocator.ts";
 import { type ByteRegion, copyBytes } from "./bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
 import { Counting } from "./counting.ts";
@@ -329,9 +329,8 @@ export class Cache {
   }
 
   /**
-   * Makes room for a value that will arrive in pieces: an item in no index, with the key in it.
-   *
-   * A very long one has not all its memory yet: call `growReserved` until it is whole, with the mutex given up in between.
+   * Makes room for a value that will arrive in pieces: an item in no index, with the key in it. A long one gets its memory
+   * by `growReserved`, before a piece is filled in.
    *
    * @returns OK (see `change.reserved`), TOO_LARGE or NO_MEMORY; on a refusal nothing else has happened.
    */
@@ -340,25 +339,29 @@ export class Cache {
     if (!this.fits(change.keyLength, change.valueLength, change.clientFlags)) {
       return Outcome.TOO_LARGE;
     }
-    change.reserved = this.#allocator.itemFor(change, CHUNKS_PER_STEP);
+    change.reserved = this.#allocator.itemAhead(change);
     return change.reserved === NO_ITEM ? Outcome.NO_MEMORY : Outcome.OK;
   }
 
-  /** Whether `change.reserved` has all its memory, so that it may be filled. */
-  isReservedWhole(change: Change): boolean {
-    return this.#allocator.isWhole(change.reserved);
+  /** Finds memory for the first `length` bytes of a reserved item's value. False when there is none: see `reservedRefused`. */
+  growReserved(item: ItemRef, length: number): boolean {
+    return this.#allocator.grow(item, length);
   }
 
-  /** Gives `change.reserved` more of its memory. @returns OK, or NO_MEMORY: then it is given back. */
-  growReserved(change: Change): Outcome {
-    if (this.#allocator.growChain(change.reserved, CHUNKS_PER_STEP)) return Outcome.OK;
-    change.reserved = NO_ITEM;
-    return Outcome.NO_MEMORY;
+  /** As `storeRefused`, when there is no memory for all of `change.reserved`, which is freed. */
+  reservedRefused(change: Change): Outcome {
+    const { input, reserved } = change;
+    change.input = this.memory.segments[reserved >>> 27]!;
+    change.keyOffset = this.items.keyOffset(reserved);
+    change.keyLength = this.items.keyLength(reserved);
+    const outcome = this.storeRefused(change, Outcome.NO_MEMORY);
+    change.input = input;
+    this.abandonReserved(reserved);
+    return outcome;
   }
 
-  /** Writes a piece of a reserved item's value. */
+  /** Writes a piece of a reserved item's value, for which there is memory. */
   fillReserved(item: ItemRef, at: number, from: ByteRegion, offset: number, length: number): void {
-    assert(this.#allocator.isWhole(item), "a value is filled when it has all its chunks");
     this.#values.write(item, at, from, offset, length);
   }
 
@@ -374,6 +377,7 @@ export class Cache {
 
   #commitReserved(change: Change): Outcome {
     const item = change.reserved;
+    assert(this.#allocator.isWhole(item), "a value is stored when it has all its chunks");
     change.reserved = NO_ITEM;
     change.item = NO_ITEM;
     this.#values.forgetWalk();

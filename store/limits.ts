@@ -14,6 +14,11 @@ export const PENDING_BYTES_MAX = 8 * 1024;
 export const LINE_LENGTH_MAX = 2048;
 /** Unfinished values up to this wait in the input; longer ones are stored piece by piece as they arrive. */
 export const BUFFERED_VALUE_BYTES_MAX = 4096;
+/**
+ * Of a value that arrives in pieces, at most so much has its memory before it is here: whoever announces a large value and sends none
+ * takes little.
+ */
+export const RESERVED_AHEAD_BYTES = 128 * 1024;
 /** The most that is copied under one hold of the mutex. */
 export const COPY_BYTES_MAX = 64 * 1024;
 

@@ -35,6 +35,12 @@ export class Values {
     return rest <= 0 ? 0 : Math.ceil(rest / this.#chunkCapacity);
   }
 
+  /** How many of these are needed for what comes behind the value's first `length` bytes alone. */
+  chunksFrom(item: ItemRef, length: number): number {
+    const inChain = length - this.#headCapacity(item);
+    return this.chainLength(item) - (inChain <= 0 ? 0 : Math.ceil(inChain / this.#chunkCapacity));
+  }
+
   /** Forgets a remembered walk: the item is about to be freed, or to change. */
   forgetWalk(): void {
     this.#walkItem = NO_ITEM;

@@ -143,7 +143,7 @@ export class NativeThread implements Transport {
     const bytes = this.#receiveBytes;
     for (let reads = 0; reads < READS_MAX; reads++) {
       const { task } = connection.conversation;
-      if (task instanceof FillTask && task.missing > 0) {
+      if (task instanceof FillTask && task.missing > 0 && this.#hasRoom(task)) {
         if (!this.#receiveValue(connection, task)) return;
         continue;
       }
@@ -163,6 +163,17 @@ export class NativeThread implements Transport {
       // Bytes that did not fill the input were all there were: the next wait tells of new ones.
       if (received < RECEIVE_BYTES || !connection.mayRead) return;
     }
+  }
+
+  /** Whether the value's next bytes can be received where they belong. */
+  #hasRoom(task: FillTask): boolean {
+    if (task.room < Math.min(task.missing, VALUE_PIECE_BYTES)) {
+      const { cache } = this.#thread;
+      cache.enter();
+      task.makeRoom(cache);
+      cache.leave();
+    }
+    return task.room > 0;
   }
 
   /**

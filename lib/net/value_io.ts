@@ -5,9 +5,6 @@ import type { ItemRef } from "../../store/item.ts";
 import { type LibcCalls, MSG_DONTWAIT, MSG_NOSIGNAL } from "./libc.ts";
 import { addressOf, Vectors } from "./vectors.ts";
 
-/** Longer rests of values are received in several calls. */
-const RECEIVE_BYTES_MAX = 512 * 1024;
-
 /** Sends long values from the store's memory, and receives them into it, without a copy in between. */
 export class ValueIo {
   readonly #thread: ThreadContext;
@@ -73,7 +70,8 @@ export class ValueIo {
   }
 
   /**
-   * Receives the missing bytes of a value into its item; what follows it goes to the thread's input.
+   * Receives missing bytes of a value into its item, in which there must be room; what follows the value goes to the thread's
+   * input.
    *
    * @param inputOffset Where in the input.
    * @param inputLength How many bytes there at most.
@@ -82,7 +80,7 @@ export class ValueIo {
   receiveValue(fd: number, task: FillTask, inputOffset: number, inputLength: number): number {
     const vectors = this.#vectors;
     vectors.clear();
-    const length = Math.min(task.missing, RECEIVE_BYTES_MAX);
+    const length = task.room;
     this.#addValue(task.item, task.filled, length);
     if (length === task.missing) vectors.add(this.#inputAddress + inputOffset, inputLength);
     const received = vectors.receive(fd, MSG_DONTWAIT);

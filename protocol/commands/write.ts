@@ -141,13 +141,7 @@ function fitsAlone(conversation: Conversation): boolean {
 /** A long value of which a part is here: makes room for it, and fills it as it comes. */
 function beginFill(conversation: Conversation, reply: StoreReply): Flow {
   const { request, change, cache } = conversation.thread;
-  let outcome = cache.reserve(change);
-  while (outcome === Outcome.OK && !cache.isReservedWhole(change)) {
-    // A very long value gets its memory in steps, and others have their turn between two.
-    cache.leave();
-    cache.enter();
-    outcome = cache.growReserved(change);
-  }
+  const outcome = cache.reserve(change);
   if (outcome !== Outcome.OK) {
     cache.storeRefused(change, outcome);
     reply.stored(conversation, outcome);

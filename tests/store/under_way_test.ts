@@ -27,16 +27,24 @@ class View {
     const change = this.#prepare(key);
     change.mode = SET;
     change.valueLength = length;
-    let outcome = this.cache.reserve(change);
-    while (outcome === Outcome.OK && !this.cache.isReservedWhole(change)) {
-      outcome = this.cache.growReserved(change);
-    }
+    this.cache.reserve(change);
     return change.reserved;
   }
 
-  fill(item: ItemRef, at: number, bytes: Uint8Array): void {
+  /** Receives a piece of it. False when there is no memory. */
+  fill(item: ItemRef, at: number, bytes: Uint8Array): boolean {
+    if (!this.cache.growReserved(item, at + bytes.length)) return false;
     this.#change.input.bytes.set(bytes);
     this.cache.fillReserved(item, at, this.#change.input, 0, bytes.length);
+    return true;
+  }
+
+  /** Gives it up for lack of memory. */
+  refuse(item: ItemRef): Outcome {
+    const change = this.#prepare("");
+    change.mode = SET;
+    change.reserved = item;
+    return this.cache.reservedRefused(change);
   }
 
   commit(item: ItemRef, length: number): Outcome {
@@ -127,6 +135,34 @@ Deno.test("a thread that starts over reads the chain that is there now", () => {
   store.check();
 });
 
+Deno.test("whoever announces large values and sends none of them takes little memory", () => {
+  const store = new TestStore({ memoryLimitBytes: 32 * MIB, itemSizeMaxBytes: 16 * MIB });
+  const view = new View(store);
+  for (let n = 0; n < 10_000; n++) store.store(SET, `small-${n}`, piece(n, 0, 500));
+  const items = Array.from({ length: 100 }, (_, n) => view.reserve(`large-${n}`, 15 * MIB));
+  store.check();
+  assert(!items.includes(NO_ITEM));
+  for (let n = 0; n < 10_000; n++) assert(store.get(`small-${n}`) !== undefined);
+  for (const item of items) view.cache.abandonReserved(item);
+  store.check();
+});
+
+Deno.test("a value whose memory runs out while it arrives removes the old one", () => {
+  const store = new TestStore({ memoryLimitBytes: 8 * MIB, itemSizeMaxBytes: 4 * MIB });
+  const view = new View(store);
+  store.store(SET, "key", "old");
+  const item = view.reserve("key", 3 * MIB);
+  const holders = Array.from({ length: 200 }, (_, n) => view.reserve(`large-${n}`, 3 * MIB));
+  assert(view.fill(item, 0, piece(1, 0, 100_000)));
+  assertEquals(view.cache.growReserved(item, 3 * MIB), false);
+  assertEquals(view.refuse(item), Outcome.NO_MEMORY);
+  store.check();
+  assertEquals(store.get("key"), undefined);
+  for (const holder of holders) if (holder !== NO_ITEM) view.cache.abandonReserved(holder);
+  store.check();
+  assertEquals(store.store(SET, "key", piece(1, 0, 500_000)), Outcome.STORED);
+});
+
 for (const evictions of [true, false]) {
   Deno.test(`random values under way on two threads, evictions ${evictions}`, () => {
     for (let seed = 1; seed <= 3; seed++) {
@@ -161,7 +197,13 @@ for (const evictions of [true, false]) {
           const index = below(receiving.length);
           const value = receiving[index]!;
           const length = Math.min(value.length - value.done, 1 + below(200_000));
-          value.view.fill(value.item, value.done, piece(value.seed, value.done, length));
+          if (!value.view.fill(value.item, value.done, piece(value.seed, value.done, length))) {
+            assert(!evictions || receiving.length > 1);
+            receiving.splice(index, 1);
+            assertEquals(value.view.refuse(value.item), Outcome.NO_MEMORY);
+            model.delete(keys.get(value.item)!);
+            continue;
+          }
           value.done += length;
           if (value.done === value.length) {
             receiving.splice(index, 1);

@@ -91,14 +91,14 @@ export class TestStore {
     this.#prepare(key, fields);
     this.input.bytes.set(value, VALUE_OFFSET);
     Object.assign(this.change, { mode, valueLength: value.length });
-    let outcome = this.cache.reserve(this.change);
-    while (outcome === Outcome.OK && !this.cache.isReservedWhole(this.change)) {
-      outcome = this.cache.growReserved(this.change);
-    }
+    const outcome = this.cache.reserve(this.change);
     const item = this.change.reserved;
     if (item === NO_ITEM) return this.cache.storeRefused(this.change, outcome);
     for (let at = 0; at < value.length; at += pieceLength) {
       const length = Math.min(pieceLength, value.length - at);
+      if (!this.cache.growReserved(item, at + length)) {
+        return this.cache.reservedRefused(this.change);
+      }
       this.cache.fillReserved(item, at, this.input, VALUE_OFFSET + at, length);
     }
     return this.cache.commitReserved(this.change);

@@ -109,13 +109,14 @@ export class StoreTarget implements ReplayTarget {
 
   #setInPieces(valueSize: number): boolean {
     const { cache, change } = this;
-    let outcome = cache.reserve(change);
-    while (outcome === Outcome.OK && !cache.isReservedWhole(change)) {
-      outcome = cache.growReserved(change);
-    }
+    const outcome = cache.reserve(change);
     const item = change.reserved;
     if (item === NO_ITEM) {
       cache.storeRefused(change, outcome);
+      return false;
+    }
+    if (!cache.growReserved(item, valueSize)) {
+      cache.reservedRefused(change);
       return false;
     }
     cache.fillReserved(item, 0, this.#input, VALUE_OFFSET, valueSize);

@@ -64,6 +64,21 @@ test("values larger than any buffer come back as they were", async (start) => {
   await server.stop();
 });
 
+test("a value whose memory runs out while it arrives is passed over", async (start) => {
+  await using server = await start({ args: ["-m", "8", "-M", "-I", "4m"] });
+  using client = await server.connect();
+  const value = "v".repeat(3_000_000);
+  const refusal = "SERVER_ERROR out of memory storing object\r\n";
+  await client.ask(`set a 0 0 ${value.length}\r\n${value}\r\n`, "STORED\r\n");
+  await client.ask(`set b 0 0 ${value.length}\r\n${value}\r\n`, "STORED\r\n");
+  await client.ask(
+    `set c 0 0 ${value.length}\r\n${value}\r\nget c\r\n`,
+    `${refusal}END\r\n`,
+  );
+  await client.ask("get a\r\n", `VALUE a 0 ${value.length}\r\n${value}\r\nEND\r\n`);
+  await server.stop();
+});
+
 test("connections share one store over all threads", async (start) => {
   await using server = await start({ args: ["-t", "4"] });
   const clients = await Promise.all(Array.from({ length: 40 }, () => server.connect()));
