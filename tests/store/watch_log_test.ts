@@ -1,0 +1,106 @@
+import { assert, assertEquals } from "@std/assert";
+import { ByteRegion } from "../../store/bytes.ts";
+import { StoreMode } from "../../store/change.ts";
+import { ConnectionKind, ConnectionTable } from "../../store/connections.ts";
+import { Cache } from "../../store/cache.ts";
+import { Memory } from "../../store/memory.ts";
+import { WatchEvent, WatchLog } from "../../store/watch_log.ts";
+import { TestStore } from "../support/store.ts";
+
+const ALL = Object.values(WatchEvent).reduce((bits, bit) => bits | bit, 0);
+
+function taken(log: WatchLog, watcher: number, pieceLength = 1000): string {
+  const to = new ByteRegion(new ArrayBuffer(pieceLength));
+  let text = "";
+  for (;;) {
+    const length = log.take(watcher, to, 0, pieceLength);
+    if (length === 0) return text;
+    text += String.fromCharCode(...to.bytes.subarray(0, length));
+  }
+}
+
+Deno.test("lines go once round a ring many times, in whatever pieces they are taken", () => {
+  const store = new TestStore({ watchRingBytes: 1000 });
+  const { watchLog } = store.cache.links;
+  const watcher = watchLog.open(WatchEvent.FETCHERS, 0, 1);
+  for (let n = 0; n < 500; n++) {
+    store.get(`key-${n}`);
+    const text = taken(watchLog, watcher, 1 + n % 90);
+    assert(
+      text.endsWith(`gid=${n} type=item_get key=key-${n} status=not_found clsid=0 cfd=0 size=0\n`),
+    );
+    assert(text.startsWith("ts=17"));
+  }
+});
+
+Deno.test("each watcher gets what it asked for, and none what it did not", () => {
+  const store = new TestStore();
+  const { watchLog } = store.cache.links;
+  const all = watchLog.open(ALL, 0, 1);
+  const mutations = watchLog.open(WatchEvent.MUTATIONS, 0, 2);
+  store.store(StoreMode.SET, "a", "1");
+  store.remove("a");
+  assertEquals(taken(watchLog, all).match(/type=\w+/g), [
+    "type=item_get",
+    "type=item_store",
+    "type=item_get",
+    "type=deleted",
+  ]);
+  assertEquals(taken(watchLog, mutations).match(/type=\w+/g), ["type=item_store"]);
+  watchLog.close(all);
+  store.get("a");
+  assertEquals(taken(watchLog, mutations), "");
+});
+
+Deno.test("a thread tells the watchers of another, and says whom to wake", () => {
+  const store = new TestStore({ threads: 3 });
+  const { watchLog } = store.cache.links;
+  const watcher = watchLog.open(ALL, 2, 7);
+  const other = new Cache(new Memory(store.memory.shared));
+  const woken: number[] = [];
+  other.onReady = (thread) => woken.push(thread);
+  other.enter();
+  other.movePage(1, 2); // refused: nothing to tell
+  other.get(store.input, 0, 3);
+  other.get(store.input, 0, 3);
+  other.leave();
+  assertEquals(woken, [2]);
+  assertEquals(watchLog.takeReady(0), 0);
+  assertEquals(watchLog.takeReady(2), 7);
+  assertEquals(watchLog.takeReady(2), 0);
+  assertEquals(taken(watchLog, watcher).split("\n").length, 3);
+});
+
+Deno.test("connections are told with their peer", () => {
+  const store = new TestStore();
+  const connections = new ConnectionTable(store.memory.shared.connections);
+  const { watchLog } = store.cache.links;
+  const watcher = watchLog.open(ALL, 0, 1);
+  const { TCP, UNIX } = ConnectionKind;
+  const tcp = connections.open(TCP, 0, "tcp:10.0.0.1:5", "tcp:127.0.0.1:11211", 2);
+  const tcp6 = connections.open(TCP, 0, "tcp6:[::1]:6", "tcp:127.0.0.1:11211", 2);
+  const unix = connections.open(UNIX, 0, "unix:/tmp/s", "unix:/tmp/s", 2);
+  watchLog.connectionOpened(tcp);
+  watchLog.connectionClosed(tcp6, "error");
+  watchLog.connectionClosed(unix, "idle_timeout");
+  const lines = taken(watchLog, watcher).split("\n").map((line) =>
+    line.replace(/^.* type/, "type")
+  );
+  assertEquals(lines, [
+    "type=conn_new rip=10.0.0.1 rport=5 transport=tcp cfd=2",
+    "type=conn_close rip=::1 rport=6 transport=tcp reason=error cfd=3",
+    "type=conn_close rip=unix rport=0 transport=local reason=idle_timeout cfd=4",
+    "",
+  ]);
+});
+
+Deno.test("nobody is gathered for when nobody watches", () => {
+  const store = new TestStore();
+  const { watchLog, watch } = store.cache.links;
+  assertEquals(watch.isOn, false);
+  const watcher = watchLog.open(ALL, 0, 1);
+  assertEquals(watch.isOn, true);
+  watchLog.close(watcher);
+  assertEquals(watch.isOn, false);
+  assertEquals(watchLog.count, 0);
+});
