@@ -406,7 +406,7 @@ export class PageMover {
   #placeFor(chunk: ItemRef, classId: number): ItemRef {
     const { memory, items, slabs } = this.#links;
     for (let tries = 0;; tries++) {
-      const copy = slabs.allocateFromRoom(classId);
+      const copy = slabs.allocate(classId);
       if (copy !== NO_ITEM || tries === RESCUE_EVICTIONS_MAX) return copy;
       if (!memory.options.evictions) return NO_ITEM;
       if (!this.#eviction.evictOne(classId, EvictionCause.PAGE_MOVE)) return NO_ITEM;
