@@ -405,8 +405,9 @@ export class PageMover {
   /** Another chunk of the class, for which something may be evicted; NO_ITEM when there is none, or the original went. */
   #placeFor(chunk: ItemRef, classId: number): ItemRef {
     const { memory, items, slabs } = this.#links;
+    const fromPool = this.#control[CONTROL.MOVE_TO] !== PAGE_OWNER.NOBODY;
     for (let tries = 0;; tries++) {
-      const copy = slabs.allocate(classId);
+      const copy = fromPool ? slabs.allocate(classId) : slabs.allocateFromRoom(classId);
       if (copy !== NO_ITEM || tries === RESCUE_EVICTIONS_MAX) return copy;
       if (!memory.options.evictions) return NO_ITEM;
       if (!this.#eviction.evictOne(classId, EvictionCause.PAGE_MOVE)) return NO_ITEM;
