@@ -561,8 +561,6 @@ export class Cache {
     this.#counters[STAT.lock_freed_by_close]! += this.locks.releaseAll(owner);
   }
 
-  // --- all of it ---------------------------------------------------------------------------------
-
   /**
    * Hides everything stored so far. What is locked stays until it is unlocked.
    *
@@ -575,13 +573,12 @@ export class Cache {
 
   /** `slabs reassign`: takes a page from a class (-1: any, 0: the pool of free pages) to another (0: to the pool). */
   movePage(source: number, target: number): MoveResult {
-    this.#control[CONTROL.DISTURBED] = (this.#control[CONTROL.DISTURBED]! + 1) | 0;
     return this.#mover.move(source, target);
   }
 
-  /** `cache_memlimit`: how many bytes may be in use from now on. What is in use stays until maintenance gives it back. */
-  setMemoryLimit(bytes: number): void {
-    this.links.slabs.setLimit(bytes);
+  /** `cache_memlimit`: see `Slabs.setLimit`. What is in use stays until maintenance gives it back. */
+  setMemoryLimit(bytes: number): boolean {
+    return this.links.slabs.setLimit(bytes);
   }
 
   /**
@@ -594,8 +591,6 @@ export class Cache {
     const leasesAreDue = this.leases.sweepSlice();
     return this.#mover.slice() || this.#expiry.sweepSlice() || leasesAreDue;
   }
-
-  // --- private -----------------------------------------------------------------------------------
 
   /** A store that ends the lock is done. The item may have outlived its deadline, and then goes. */
   #unlockStored(change: Change): void {

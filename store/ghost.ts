@@ -26,7 +26,7 @@ export class Ghost {
   /** Takes the pages. Once, by the thread that makes the store, when nobody else has taken any in between. */
   format(): void {
     const control = this.#memory.control;
-    const wanted = Math.floor(control[CONTROL.PAGE_COUNT]! / PAGES_PER_GHOST_PAGE);
+    const wanted = Math.floor(control[CONTROL.MEMORY_LIMIT_PAGES]! / PAGES_PER_GHOST_PAGE);
     let first = NO_PAGE;
     let pages = 0;
     while (pages < wanted) {

@@ -47,6 +47,8 @@ export const ITEM_SIZE_MAX_MOST = 1024 * MIB;
 export interface StoreOptions {
   /** Everything the store keeps, tables included. */
   memoryLimitBytes: number;
+  /** How far the limit may be raised while the process runs; left out: not at all. Costs addresses, not memory. */
+  memoryCeilingBytes?: number;
   /** `-I`: the largest item, key and header included. */
   itemSizeMaxBytes: number;
   /** `-M`: answer an error instead of evicting. */

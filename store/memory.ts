@@ -37,6 +37,7 @@ const WORDS = [
   "FREE_PAGE", // head of the list of pages given back, or NO_PAGE
   "FREE_PAGE_COUNT", // pages nobody has: given back and never used
   "MEMORY_LIMIT_PAGES", // `cache_memlimit`: how many pages may be in use
+  "MEMORY_LIMIT_KIB", // as it was given
   "HASH_BUCKETS", // buckets in use
   "HASH_LEVEL", // the power of two at or below HASH_BUCKETS
   "HASH_PAGES",
@@ -116,6 +117,8 @@ export const CLASSES_MAX = 64;
 export const ITEM_BYTES = STORE_STATS.length;
 const COUNTER_DOUBLES = STORE_STATS.length + 1;
 
+/** With fewer a store cannot do anything. */
+export const PAGES_MIN = 4;
 /** Segments hold 2^30 bytes. An item reference counts 8 bytes, so 27 bits of it are inside a segment. */
 const SEGMENT_BYTES = 1024 * MIB;
 export const SEGMENT_SHIFT = 27;
@@ -176,24 +179,21 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
       }`,
     );
   }
-  const pageBytes = 1 << PAGE_SHIFT[options.slabLayout];
-  // The tables come out of the limit too: first guess the pages, then give up as many as the tables need.
-  const guess = Math.floor(memoryLimitBytes / pageBytes);
-  const leaseBytes = leaseTableBytes(options.leaseEntries);
-  const pageCount = Math.floor(
-    (memoryLimitBytes - layoutControl(guess).bytes - leaseBytes) / pageBytes,
-  );
-  if (pageCount < 4) {
+  const limitPages = pagesWithin(options, memoryLimitBytes);
+  if (limitPages < PAGES_MIN) {
+    const pageBytes = 1 << PAGE_SHIFT[options.slabLayout];
     throw new RangeError(
       `Cannot make a store of ${memoryLimitBytes} bytes: pages of ${pageBytes} bytes need at least ${
-        5 * pageBytes
+        (PAGES_MIN + 1) * pageBytes
       }`,
     );
   }
+  const { pageCount, segments } = makePages(options, limitPages);
   const control = new SharedArrayBuffer(layoutControl(pageCount).bytes);
   const words = new Int32Array(control);
   words[CONTROL.PAGE_COUNT] = pageCount;
-  words[CONTROL.MEMORY_LIMIT_PAGES] = pageCount;
+  words[CONTROL.MEMORY_LIMIT_PAGES] = limitPages;
+  words[CONTROL.MEMORY_LIMIT_KIB] = Math.floor(memoryLimitBytes / 1024);
   words[CONTROL.FREE_PAGE] = NO_PAGE;
   words[CONTROL.MOVE_PAGE] = NO_PAGE;
   words[CONTROL.FREE_PAGE_COUNT] = pageCount;
@@ -203,16 +203,46 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
   words[CONTROL.ID_HIGH] = highHalf(options.firstId - 1);
   words[CONTROL.LEASE_FREE_SLOTS] = options.leaseEntries;
   words[CONTROL.RANDOM] = options.hashSeed | 1;
+  const connections = new SharedArrayBuffer(ConnectionTable.bytesNeeded(options.connectionsMax));
+  const locks = new SharedArrayBuffer(lockBytesNeeded(options));
+  const lockWaiters = new SharedArrayBuffer(waiterBytesNeeded(options));
+  const leases = new SharedArrayBuffer(leaseTableBytes(options.leaseEntries));
+  const watch = new SharedArrayBuffer(watchBytesNeeded(options.watchRingBytes ?? WATCH_RING_BYTES));
+  return { options, control, segments, connections, locks, lockWaiters, leases, watch };
+}
+
+/** How many pages a limit is worth: the tables come out of it too. */
+export function pagesWithin(options: StoreOptions, limitBytes: number): number {
+  const pageBytes = 1 << PAGE_SHIFT[options.slabLayout];
+  // First guess the pages, then give up as many as the tables need.
+  const guess = Math.floor(limitBytes / pageBytes);
+  const tableBytes = layoutControl(guess).bytes + leaseTableBytes(options.leaseEntries);
+  return Math.floor((limitBytes - tableBytes) / pageBytes);
+}
+
+/** Room for pages up to the ceiling, or to the limit where the system does not even promise so much. */
+function makePages(
+  options: StoreOptions,
+  limitPages: number,
+): { pageCount: number; segments: SharedArrayBuffer[] } {
+  const ceilingPages = pagesWithin(options, options.memoryCeilingBytes ?? 0);
+  if (ceilingPages > limitPages) {
+    try {
+      return { pageCount: ceilingPages, segments: makeSegments(options, ceilingPages) };
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+    }
+  }
+  return { pageCount: limitPages, segments: makeSegments(options, limitPages) };
+}
+
+function makeSegments(options: StoreOptions, pageCount: number): SharedArrayBuffer[] {
+  const pageBytes = 1 << PAGE_SHIFT[options.slabLayout];
   const segments: SharedArrayBuffer[] = [];
   for (let left = pageCount * pageBytes; left > 0; left -= SEGMENT_BYTES) {
     segments.push(new SharedArrayBuffer(Math.min(left, SEGMENT_BYTES)));
   }
-  const connections = new SharedArrayBuffer(ConnectionTable.bytesNeeded(options.connectionsMax));
-  const locks = new SharedArrayBuffer(lockBytesNeeded(options));
-  const lockWaiters = new SharedArrayBuffer(waiterBytesNeeded(options));
-  const leases = new SharedArrayBuffer(leaseBytes);
-  const watch = new SharedArrayBuffer(watchBytesNeeded(options.watchRingBytes ?? WATCH_RING_BYTES));
-  return { options, control, segments, connections, locks, lockWaiters, leases, watch };
+  return segments;
 }
 
 /** One thread's views of the shared memory. */

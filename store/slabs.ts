@@ -1,5 +1,15 @@
 import { HEADER_BYTES, type ItemRef, Items, NO_ITEM, STATE, WORD } from "./item.ts";
-import { CLASS, CLASSES_MAX, CONTROL, type Memory, NO_PAGE, PAGE, PAGE_OWNER } from "./memory.ts";
+import {
+  CLASS,
+  CLASSES_MAX,
+  CONTROL,
+  type Memory,
+  NO_PAGE,
+  PAGE,
+  PAGE_OWNER,
+  PAGES_MIN,
+  pagesWithin,
+} from "./memory.ts";
 import { CLASS_STAT, STAT } from "./stats.ts";
 
 // Hot path: no allocation.
@@ -248,11 +258,26 @@ export class Slabs {
       this.#control[CONTROL.PAGE_COUNT]! - free < this.#control[CONTROL.MEMORY_LIMIT_PAGES]!;
   }
 
-  /** From now on so many bytes may be in use, if there are as many. */
-  setLimit(bytes: number): void {
-    const pages = Math.floor(bytes / this.#memory.pageBytes);
+  /** How many pages of the pool may be used. */
+  get freePages(): number {
     const control = this.#control;
-    control[CONTROL.MEMORY_LIMIT_PAGES] = Math.min(pages, control[CONTROL.PAGE_COUNT]!);
+    const free = control[CONTROL.FREE_PAGE_COUNT]!;
+    const used = control[CONTROL.PAGE_COUNT]! - free;
+    return Math.max(0, Math.min(free, control[CONTROL.MEMORY_LIMIT_PAGES]! - used));
+  }
+
+  /**
+   * From now on so many bytes may be in use, tables included.
+   *
+   * @returns False when there is no room for as many: nothing has changed.
+   */
+  setLimit(bytes: number): boolean {
+    const control = this.#control;
+    const pages = Math.max(PAGES_MIN, pagesWithin(this.#memory.options, bytes));
+    if (pages > control[CONTROL.PAGE_COUNT]!) return false;
+    control[CONTROL.MEMORY_LIMIT_PAGES] = pages;
+    control[CONTROL.MEMORY_LIMIT_KIB] = Math.floor(bytes / 1024);
+    return true;
   }
 
   /** Whether more pages are in use than the limit allows, because it was lowered. */

@@ -60,7 +60,8 @@ for (const [pattern, instead] of BANNED) {
 
 Deno.test("every source file is imported by another", () => {
   const imported = new Set(sources.flatMap(({ imports }) => imports));
-  const started = /(?:^main|_test|_bench|_check)\.ts$|^types\/|^tests\/\w+\/run\.ts$|^tests\/bench\//;
+  const started =
+    /(?:^main|_test|_bench|_check)\.ts$|^types\/|^tests\/\w+\/run\.ts$|^tests\/bench\//;
   const dead = sources.filter(({ path, text }) =>
     !imported.has(path) && !started.test(path) && !text.includes("import.meta.main") &&
     !sources.some((other) => other.text.includes(`"${path}"`))

@@ -120,6 +120,7 @@ export const EXTENDED_OPTIONS = [
   ["maxconns_fast",         "", "switch", "",              NONE, NONE,      "on",      "works",  "refuse connections above the limit at once; no_maxconns_fast: let them wait"],
   ["idle_timeout",          "", "whole",  "seconds",          0, INT31,     "0",       "works",  "close TCP connections that are silent for so long; 0: never"],
   ["send_timeout",          "", "whole",  "seconds",          1, INT31,     "60",      "works",  "drop connections that take nothing of their replies for so long"],
+  ["memlimit_max",          "", "mib",    "MiB",              0, MEMORY_LIMIT_MIB_MAX * MIB, "0", "works", "how far cache_memlimit may raise -m; 0: to four times as much, at least 1g"],
   ["slab_layout",           "", "choice", "leased|memcached", NONE, NONE,   "leased",  "works",  "memcached: pages, classes and item sizes are counted as memcached does"],
   ["compat",                "", "choice", "memcached|yrmcds", NONE, NONE,    "memcached", "works", "whose rules hold where the two contradict each other"],
   ["log_format",            "", "choice", "text|json",     NONE, NONE,      "text",    "works",  "how lines of the log are written"],

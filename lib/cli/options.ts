@@ -1,7 +1,12 @@
 import type { Settings } from "../../protocol/settings.ts";
 import { type TunableName, TUNABLES } from "../../protocol/tunables.ts";
 import { firstIdAt } from "../../store/ids.ts";
-import { KEY_LENGTH_MAX, type StoreOptions } from "../../store/limits.ts";
+import {
+  KEY_LENGTH_MAX,
+  MEMORY_LIMIT_MIB_MAX,
+  MIB,
+  type StoreOptions,
+} from "../../store/limits.ts";
 import { leaseEntries, type LeaseFlag, NO_LEASE_FLAG, readLeaseFlag } from "./lease_options.ts";
 import type { Listen, TransportOptions, WireProtocol } from "../net/transport.ts";
 import type { LogFormat } from "../log.ts";
@@ -153,6 +158,11 @@ function toListens(parsed: ParsedArguments, errors: string[]): Listen[] {
 const ITEMS_IN_MEMORY_LEAST = 2;
 const MEMCACHED_GROWTH_FACTOR = 1.25;
 
+/** How far the memory limit may be raised, unless the command line says otherwise: addresses are kept free for it. */
+function ceilingFor(memoryLimitBytes: number): number {
+  return Math.min(Math.max(4 * memoryLimitBytes, 1024 * MIB), MEMORY_LIMIT_MIB_MAX * MIB);
+}
+
 function toStoreOptions(
   parsed: ParsedArguments,
   leaseFlag: LeaseFlag,
@@ -181,6 +191,7 @@ function toStoreOptions(
   }
   return {
     memoryLimitBytes,
+    memoryCeilingBytes: extended.memlimit_max || ceilingFor(memoryLimitBytes),
     itemSizeMaxBytes,
     evictions: !values["disable-evictions"],
     casEnabled: !values["disable-cas"],

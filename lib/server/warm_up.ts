@@ -24,6 +24,7 @@ export function warmUp(shared: SharedState, settings: Settings): void {
   const memory = createSharedMemory({
     ...shared.memory.options,
     memoryLimitBytes: SCRATCH_BYTES,
+    memoryCeilingBytes: SCRATCH_BYTES,
     slabLayout: "leased",
     itemSizeMaxBytes: SCRATCH_BYTES / 2,
     connectionsMax: 2,

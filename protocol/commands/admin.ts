@@ -60,9 +60,9 @@ export function verbosity(conversation: Conversation): Flow {
   return answer(conversation, REPLY.OK);
 }
 
-/** cache_memlimit: memory may be taken back and given again, but never more than the process started with. */
+/** cache_memlimit: memory may be taken back and given, up to the ceiling that the process started with. */
 export function memoryLimit(conversation: Conversation): Flow {
-  const { numbers, cache, memory, request, input } = conversation.thread;
+  const { numbers, cache, request, input } = conversation.thread;
   if (
     request.wordCount < 2 ||
     !numbers.unsignedLong(input, request.wordStart[1]!, request.wordEnd[1]!)
@@ -70,12 +70,8 @@ export function memoryLimit(conversation: Conversation): Flow {
   const mebibytes = numbers.value >>> 0;
   if (mebibytes < MEMORY_LIMIT_MIB_MIN) return answer(conversation, REFUSAL.MEMLIMIT_TOO_SMALL);
   if (mebibytes > MEMORY_LIMIT_MIB_SANE) return answer(conversation, REFUSAL.MEMLIMIT_NOT_BYTES);
-  const bytes = mebibytes * MIB;
-  if (bytes > memory.options.memoryLimitBytes) {
-    return answer(conversation, REFUSAL.MEMLIMIT_BOUNDS);
-  }
-  cache.setMemoryLimit(bytes);
-  return answer(conversation, REPLY.OK);
+  const done = cache.setMemoryLimit(mebibytes * MIB);
+  return answer(conversation, done ? REPLY.OK : REFUSAL.MEMLIMIT_BOUNDS);
 }
 
 export function shutdown(conversation: Conversation): Flow {

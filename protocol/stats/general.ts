@@ -139,7 +139,7 @@ const ROWS: readonly GeneralRow[] = [
   ["bytes",                 (s) => s.thread.memory.counters[ITEM_BYTES]!],
   ["curr_items",            (s) => s.control("ITEM_COUNT")],
   ["total_items",           (s) => s.stat("total_items")],
-  ["slab_global_page_pool", (s) => s.control("FREE_PAGE_COUNT")],
+  ["slab_global_page_pool", (s) => s.thread.cache.links.slabs.freePages],
   ["expired_unfetched",     (s) => s.classes("expired_unfetched")],
   ["evicted_unfetched",     (s) => s.classes("evicted_unfetched")],
   ["evicted_active",        never],
@@ -188,11 +188,7 @@ export function* generalStats(thread: ThreadContext): Generator<StatEntry> {
 
 /** How many bytes the store may use, as `cache_memlimit` left it. */
 export function memoryLimitBytes(thread: ThreadContext): number {
-  const { memory } = thread;
-  const pages = memory.control[CONTROL.MEMORY_LIMIT_PAGES]!;
-  return pages >= memory.control[CONTROL.PAGE_COUNT]!
-    ? memory.options.memoryLimitBytes
-    : pages * memory.pageBytes;
+  return thread.memory.control[CONTROL.MEMORY_LIMIT_KIB]! * 1024;
 }
 
 /** `stats reset`: every counter to 0. Sizes and states stay. */

@@ -16,7 +16,7 @@ import { STAT } from "../../store/stats.ts";
 import { bytesOf, parseStats, type Peer, type Side, textOf } from "./side.ts";
 
 /** What tests start with unless they say otherwise: enough memory for values of every size, and fewer connections. */
-const OPTIONS = ["-m", "16", "-c", "64", "-t", "1"];
+const OPTIONS = ["-m", "16", "-c", "64", "-t", "1", "-o", "memlimit_max=1"];
 /** What the process would say of itself, always the same. */
 const FACTS = {
   version: "0.0.0",
