@@ -74,7 +74,7 @@ export const OPTIONS = [
   ["disable-evictions",      "M", "switch", "",                     NONE, NONE,                  "",        "works",  "answer an error when memory is full instead of evicting"],
   ["conn-limit",             "c", "whole",  "connections",             1, CONNECTIONS_MAX_MOST,  "1024",    "works",  "connections at the same time"],
   ["threads",                "t", "whole",  "threads",                 1, 256,                   "4",       "works",  "threads that serve connections"],
-  ["max-reqs-per-event",     "R", "whole",  "requests",                1, INT31,                 "20",      "idle",   "a turn ends with what one read brought"],
+  ["max-reqs-per-event",     "R", "whole",  "requests",                1, INT31,                 "20",      "idle",   "a turn ends after some full reads, whatever the requests in them"],
   ["listen-backlog",         "b", "whole",  "connections",             1, INT31,                 "1024",    "works",  "connections the kernel may keep waiting"],
   ["protocol",               "B", "choice", "auto|ascii|binary",    NONE, NONE,                  "auto",    "works",  "protocol to speak; auto: what the first byte of a connection shows"],
   ["slab-growth-factor",     "f", "real",   "factor",             1.001, 1024,                   "1.075",    "works",  "how far the sizes of neighbouring slab classes are apart; with slab_layout=memcached 1.25"],

@@ -341,6 +341,32 @@ test("UDP requests are answered by datagrams with the same id", async (start, io
   await ask("set c 0 0 1\r\n3\r\nget c\r\n");
   assertEquals((await receive())[1], "STORED\r\n");
   assertEquals((await receive())[1], "VALUE c 0 1\r\n3\r\nEND\r\n");
+  // Lines whose data is missing, short or long, are dropped, and hold nobody up.
+  await ask("set d 0 0 5\r\nab");
+  await ask("set d 0 0 5000\r\nab");
+  await ask("get a d a\r\nmn\r\n");
+  const replies = [await receive(), await receive(), await receive()];
+  assertEquals(replies.map(([, text]) => text), [
+    "VALUE a 0 1\r\n1\r\n",
+    "VALUE a 0 1\r\n1\r\nEND\r\n",
+    "MN\r\n",
+  ]);
+  for (const [frame] of replies) assertEquals(frame, [0x12, 0x34, 0, 0, 0, 1, 0, 0]);
   socket.close();
   await server.stop();
+});
+
+Deno.test({
+  name: "native: conn_yields counts turns that ended before all was read",
+  ignore: !TRANSPORTS.includes("native"),
+  async fn(): Promise<void> {
+    await using server = await ServerProcess.start({ io: "native" });
+    using client = await server.connect();
+    const count = 100_000;
+    const sending = client.send("touch nothing 1\r\n".repeat(count));
+    await client.expect("NOT_FOUND\r\n".repeat(count));
+    await sending;
+    assertGreater(Number(await client.stat("conn_yields")), 0);
+    await server.stop();
+  },
 });
