@@ -90,7 +90,8 @@ export class Expiry {
     let index = first;
     // A page whose last item goes may be in the pool at once.
     for (; index < carved && pages[row + PAGE.CLASS] === classId; index++) {
-      if (this.#unitsLeft <= 0) break;
+      // Not before the first chunk, or the page would count as not begun.
+      if (this.#unitsLeft <= 0 && index > first) break;
       this.#look(CHUNK_UNITS);
       const item = slabs.chunkAt(page, index, classId);
       // A locked item is looked at when it is unlocked.
