@@ -153,10 +153,18 @@ export class Gate {
     items.setWord(item, WORD.ACCESSED_SEC, memory.control[CONTROL.NOW_SEC]!);
   }
 
+  /** As `noteHit`, but nobody has seen the value. */
+  #refresh(item: ItemRef): void {
+    const { items } = this.#links;
+    const wasFetched = items.state(item) & STATE.FETCHED;
+    this.noteHit(item);
+    if (!wasFetched) items.dropState(item, STATE.FETCHED);
+  }
+
   #admitOnItem(change: Change, old: ItemRef): Outcome {
     const { mode } = change;
     if (mode === StoreMode.ADD) {
-      this.noteHit(old);
+      this.#refresh(old);
       return Outcome.NOT_STORED;
     }
     const { items, slabs, memory } = this.#links;

@@ -84,6 +84,11 @@ export class MetaItems {
     return Math.max(0, deadlineSec - this.#memory.control[CONTROL.NOW_SEC]!);
   }
 
+  /** Sets a stub's deadline: nothing cuts that. */
+  setDeadline(item: ItemRef, deadlineSec: number): void {
+    this.#links.setDeadline(item, deadlineSec);
+  }
+
   /** Sets the deadline, which a dirty key cuts, unless another connection holds the item's lock. */
   touch(
     item: ItemRef,

@@ -209,23 +209,13 @@ export class Writer {
     if (!this.fits(keyLength, valueLength, flags)) return NO_ITEM;
     change.clientFlags = flags;
     change.deadlineSec = this.items.word(old, WORD.DEADLINE_SEC);
-    if (keyFrom === NO_ITEM) {
-      return this.#allocator.item(
-        change.input,
-        change.keyOffset,
-        keyLength,
-        valueLength,
-        change,
-      );
-    }
-    const segment = this.memory.segments[keyFrom >>> 27]!;
-    return this.#allocator.item(
-      segment,
-      this.items.keyOffset(keyFrom),
-      keyLength,
-      valueLength,
-      change,
-    );
+    const { marks } = change;
+    change.marks = marks | (this.items.state(old) & STATE.KEY_BINARY);
+    const from = keyFrom === NO_ITEM ? change.input : this.memory.segments[keyFrom >>> 27]!;
+    const keyOffset = keyFrom === NO_ITEM ? change.keyOffset : this.items.keyOffset(keyFrom);
+    const item = this.#allocator.item(from, keyOffset, keyLength, valueLength, change);
+    change.marks = marks;
+    return item;
   }
 
   /** Appends behind the value if its chunk has the room. */
@@ -254,7 +244,7 @@ export class Writer {
   /** Puts a copy of the item in its place, with the words that `change` asks for. NO_ITEM when there is no memory. */
   copy(change: Change, old: ItemRef, hash: number): ItemRef {
     const { items } = this;
-    change.marks |= items.state(old) & (STATE.KEY_BINARY | STATE.STUB | STATE.FETCHED);
+    change.marks |= items.state(old) & (STATE.STUB | STATE.FETCHED);
     const item = this.allocateJoined(change, old, items.word(old, WORD.VALUE_LENGTH));
     if (item === NO_ITEM) return NO_ITEM;
     const { input, keyOffset, keyLength } = change;

@@ -41,9 +41,10 @@ export function metaGet(conversation: Conversation): Flow {
 
 /** An empty item for whom nobody has fetched a value yet. */
 function makeStub(thread: ThreadContext): ItemRef {
-  const { meta, cache, change, memory } = thread;
+  const { meta, cache, change } = thread;
   change.clientFlags = 0;
-  change.deadlineSec = deadlineSec(memory, meta.vivifySeconds);
+  // N sets it when its turn comes.
+  change.deadlineSec = 0;
   change.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
   change.explicit = meta.explicit;
   change.explicitLow = meta.explicitLow;
@@ -137,7 +138,6 @@ function putItemFlags(conversation: Conversation, item: ItemRef, made: boolean):
   const { thread } = conversation;
   const { meta, cache, reply, request, memory } = thread;
   let wins = false;
-  let born = !made;
   for (let word = FIRST_FLAG; word < request.wordCount; word++) {
     const letter = meta.letter(word);
     switch (letter) {
@@ -157,7 +157,7 @@ function putItemFlags(conversation: Conversation, item: ItemRef, made: boolean):
         putUint32Flag(reply, FLAG.s, cache.valueLength(item));
         break;
       case FLAG.t:
-        putTtl(thread, born ? cache.meta.remainSec(item) : -1);
+        putTtl(thread, cache.meta.remainSec(item));
         break;
       case FLAG.h:
         putUint32Flag(reply, FLAG.h, cache.meta.wasFetched(item) ? 1 : 0);
@@ -166,11 +166,12 @@ function putItemFlags(conversation: Conversation, item: ItemRef, made: boolean):
         putUint32Flag(reply, FLAG.l, cache.meta.idleSec(item));
         break;
       case FLAG.T:
-        touch(conversation, item);
+        touch(conversation, item, meta.touchSeconds);
         break;
       case FLAG.N:
-        born = true;
-        if (made) wins = true;
+        if (!made) break;
+        cache.meta.setDeadline(item, deadlineSec(memory, meta.vivifySeconds));
+        wins = true;
         break;
       case FLAG.R:
         wins ||= !made && !cache.meta.isWon(item) &&
@@ -184,10 +185,10 @@ function isSoonerThan(deadline: number, bound: number): boolean {
   return deadline !== 0 && deadline < bound;
 }
 
-/** T: sets when the item dies. */
-export function touch(conversation: Conversation, item: ItemRef): void {
+/** Sets when the item dies, unless it is dirty and would live too long, or locked. */
+export function touch(conversation: Conversation, item: ItemRef, seconds: number): void {
   const { cache, meta, input, memory } = conversation.thread;
-  const deadline = deadlineSec(memory, meta.touchSeconds);
+  const deadline = deadlineSec(memory, seconds);
   cache.meta.touch(item, input, meta.keyOffset, meta.keyLength, deadline, conversation.owner);
 }
 

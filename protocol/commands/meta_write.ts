@@ -244,7 +244,7 @@ export function metaDelete(conversation: Conversation): Flow {
 /** ma: increments or decrements. */
 export function metaArithmetic(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { meta, reply, change, cache, memory } = thread;
+  const { meta, reply, change, cache } = thread;
   if (meta.read(FIRST_FLAG) !== null) {
     reply.put(REFUSAL.BAD_ADD_FLAG);
     return Flow.DONE;
@@ -271,7 +271,8 @@ export function metaArithmetic(conversation: Conversation): Flow {
   change.initialHigh = meta.initialHigh;
   change.clientFlags = 0;
   change.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
-  if (meta.vivify) change.deadlineSec = deadlineSec(memory, meta.vivifySeconds);
+  // N sets it when its turn comes.
+  change.deadlineSec = 0;
   const outcome = cache.add(change, !decrements);
   change.askNothingSpecial();
   answerArithmetic(conversation, outcome);
@@ -324,20 +325,19 @@ const LINE_LENGTH_MAX = 1024;
 function putNumberFlags(conversation: Conversation, item: ItemRef, made: boolean): void {
   const { thread } = conversation;
   const { meta, reply, cache, request, change } = thread;
-  let born = !made;
   for (let word = FIRST_FLAG; word < request.wordCount; word++) {
     switch (meta.letter(word)) {
       case FLAG.c:
         putU64Flag(reply, FLAG.c, change.idLow, change.idHigh);
         break;
       case FLAG.t:
-        putTtl(thread, born ? cache.meta.remainSec(item) : -1);
+        putTtl(thread, cache.meta.remainSec(item));
         break;
       case FLAG.T:
-        touch(conversation, item);
+        touch(conversation, item, meta.touchSeconds);
         break;
       case FLAG.N:
-        born = true;
+        if (made) touch(conversation, item, meta.vivifySeconds);
         break;
       case FLAG.O:
         putOpaque(thread, word);

@@ -94,8 +94,17 @@ const ODDITIES: readonly Oddity[] = [
 const LARGE_LENGTH = 10_000;
 const LARGE_ONE_IN = 20;
 
-/** Draws requests; the same seed and the same ids learned draw the same. */
-export class CommandSource {
+/** Where a duel has its requests from. The same seed and the same ids learned draw the same. */
+export interface RequestSource {
+  /** The dice. */
+  readonly operations: OperationSource;
+  next(): readonly Part[];
+  /** Both servers gave the id that is known by this name. */
+  learned(name: string): void;
+}
+
+/** Draws classic commands. */
+export class CommandSource implements RequestSource {
   readonly operations: OperationSource;
   readonly #oddities: readonly Oddity[];
   #largeCount = 0;
@@ -103,6 +112,10 @@ export class CommandSource {
   constructor(seed: number, without: ReadonlySet<Difference>) {
     this.operations = new OperationSource(seed, RANGES);
     this.#oddities = ODDITIES.filter(([, ...meets]) => !meets.some((name) => without.has(name)));
+  }
+
+  learned(name: string): void {
+    this.operations.learned(name);
   }
 
   next(): readonly Part[] {

@@ -24,6 +24,17 @@ export const DIFFERENCES = [
   ["C numbers",         "1.6.45", "byte counts, deltas and expiry times of touch and gat could have a plus or more than 32 bits"],
   ["NUL",               "1.6.45", "a NUL ended a line"],
   ["silent unknown",    "1.6.45", "unknown commands were answered despite noreply"],
+  ["flags that are no letters", "1.6.45", "were invalid flags like others, and the data block was passed over"],
+  ["lost T",            ALL,      "ma's T was set on the item whose place a longer number had taken"],
+  ["base64 forgotten",  ALL,      "items made by N, and values that were extended, do not know that their key came as base64"],
+  ["long modes",        "1.6.45", "a mode had to be one letter"],
+  ["mg C",              "1.6.45", "C meant nothing to mg"],
+  ["flags E and x",     "1.6.45", "were unknown"],
+  ["long opaque",       "1.6.45", "an opaque that is too long was refused only with what came before it already done"],
+  ["ms N",              "1.6.45", "N meant nothing to ms"],
+  ["ms s",              "1.6.45", "s meant nothing to ms"],
+  ["md refusals",       "1.6.45", "all were CLIENT_ERROR invalid or duplicate flag"],
+  ["long meta key",     "1.6.45", "the refusal was mangled"],
   ["long key in a get", ALL,      "the error for an over-long key swallows the reply before, or an empty line follows it"],
 ] as const satisfies readonly DifferenceRow[];
 

@@ -1,7 +1,6 @@
 import type { SocketPeer, SocketSide } from "../support/socket_side.ts";
 import { type Holes, type Part, requestText, showText } from "../support/transcript.ts";
-import { CommandSource } from "./commands.ts";
-import type { Difference } from "./differences.ts";
+import type { RequestSource } from "./commands.ts";
 import { equalReplies, IdPairs, splitReplies } from "./replies.ts";
 
 /** Enough that nothing is evicted. */
@@ -25,7 +24,7 @@ interface Pair {
 export class Duel {
   readonly #ours: SocketSide;
   readonly #theirs: SocketSide;
-  readonly #source: CommandSource;
+  readonly #source: RequestSource;
   readonly #ids: IdPairs;
   readonly #pairs: Pair[] = [];
   #batch = 0;
@@ -34,13 +33,12 @@ export class Duel {
   constructor(
     ours: SocketSide,
     theirs: SocketSide,
-    seed: number,
-    without: ReadonlySet<Difference>,
+    source: RequestSource,
   ) {
     this.#ours = ours;
     this.#theirs = theirs;
-    this.#source = new CommandSource(seed, without);
-    this.#ids = new IdPairs((name) => this.#source.operations.learned(name));
+    this.#source = source;
+    this.#ids = new IdPairs((name) => source.learned(name));
   }
 
   /** @throws Error at the first reply that differs. */
@@ -101,7 +99,8 @@ export class Duel {
 
 /** See differences.ts. */
 function arithmeticFirst(batch: (readonly Part[])[]): (readonly Part[])[] {
-  const isArithmetic = ([start]: readonly Part[]): boolean => /^(?:incr|decr) /.test(String(start));
+  const isArithmetic = ([start]: readonly Part[]): boolean =>
+    /^(?:incr|decr|ma) /.test(String(start));
   return [...batch.filter(isArithmetic), ...batch.filter((request) => !isArithmetic(request))];
 }
 

@@ -2,12 +2,16 @@ import { startLeased } from "../support/leased.ts";
 import { memcachedVersion, startMemcached } from "../support/memcached.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { TRANSPORTS } from "../support/server_process.ts";
+import { CommandSource } from "./commands.ts";
 import { differencesFrom } from "./differences.ts";
 import { Duel, OUR_OPTIONS, THEIR_OPTIONS } from "./duel.ts";
+import { MetaCommandSource } from "./meta_commands.ts";
 
 const COMMANDS = 6000;
 
 const version = memcachedVersion();
+
+const SOURCES = [CommandSource, MetaCommandSource];
 
 for (const io of TRANSPORTS) {
   Deno.test({
@@ -17,9 +21,11 @@ for (const io of TRANSPORTS) {
       const theirs = await startMemcached(THEIR_OPTIONS);
       const ours = await startLeased(io, OUR_OPTIONS);
       try {
-        await withSeed(drawSeed(), async (seed) => {
-          await new Duel(ours, theirs, seed, differencesFrom(version!)).run(COMMANDS);
-        });
+        for (const Source of SOURCES) {
+          await withSeed(drawSeed(), async (seed) => {
+            await new Duel(ours, theirs, new Source(seed, differencesFrom(version!))).run(COMMANDS);
+          });
+        }
       } finally {
         await ours.close();
         await theirs.close();

@@ -38,7 +38,7 @@ export function* splitReplies(text: string): Generator<string> {
       return;
     }
     const line = text.slice(at, Math.min(lineEnd, at + VALUE_LINE_LENGTH_MAX));
-    const [, length] = /^VALUE \S+ \d+ (\d+)/.exec(line) ?? [];
+    const [, length] = /^(?:VALUE \S+ \d+|VA) (\d+)/.exec(line) ?? [];
     const end = length === undefined ? lineEnd + 2 : lineEnd + 2 + Number(length) + 2;
     yield text.slice(at, end);
     at = end;
@@ -46,11 +46,34 @@ export function* splitReplies(text: string): Generator<string> {
 }
 
 const WITH_ID = /^(VALUE \S+ \d+ \d+) (\d+)(\r\n[^]*)$/;
+const META_REPLY = /^((?:HD|VA|NS|EX|NF)(?: [^\r]*)?)(\r\n[^]*)$/;
+/** Seconds left and seconds idle: one server may see the tick of its clock sooner. */
+const TIME_FLAG = /^[tl]\d+$/;
 
 /** Whether two replies are equal but for cas ids, which must stand for the same change. */
 export function equalReplies(ours: string, theirs: string, ids: IdPairs): boolean {
+  const metaOurs = META_REPLY.exec(ours);
+  const metaTheirs = META_REPLY.exec(theirs);
+  if (metaOurs !== null && metaTheirs !== null) {
+    return metaOurs[2] === metaTheirs[2] && equalFlags(metaOurs[1]!, metaTheirs[1]!, ids);
+  }
   const a = WITH_ID.exec(ours);
   const b = WITH_ID.exec(theirs);
   if (a === null || b === null) return ours === theirs;
   return a[1] === b[1] && a[3] === b[3] && ids.agree(a[2]!, b[2]!);
+}
+
+function equalFlags(ours: string, theirs: string, ids: IdPairs): boolean {
+  const a = ours.split(" ");
+  const b = theirs.split(" ");
+  return a.length === b.length && a.every((flag, index) => equalFlag(flag, b[index]!, ids));
+}
+
+function equalFlag(ours: string, theirs: string, ids: IdPairs): boolean {
+  if (ours === theirs && !/^c[1-9]/.test(ours)) return true;
+  if (/^c[1-9]\d*$/.test(ours) && /^c[1-9]\d*$/.test(theirs)) {
+    return ids.agree(ours.slice(1), theirs.slice(1));
+  }
+  return TIME_FLAG.test(ours) && TIME_FLAG.test(theirs) && ours[0] === theirs[0] &&
+    Math.abs(Number(ours.slice(1)) - Number(theirs.slice(1))) <= 1;
 }

@@ -4,8 +4,10 @@ import { startLeased } from "../support/leased.ts";
 import { memcachedVersion, startMemcached } from "../support/memcached.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { TRANSPORTS } from "../support/server_process.ts";
+import { CommandSource } from "./commands.ts";
 import { differencesFrom } from "./differences.ts";
 import { Duel, OUR_OPTIONS, THEIR_OPTIONS } from "./duel.ts";
+import { MetaCommandSource } from "./meta_commands.ts";
 
 const COMMANDS = 240_000;
 /** Another choice of commands is drawn after so many. */
@@ -28,10 +30,12 @@ for (const io of TRANSPORTS) {
     let done = 0;
     while (done < commands) {
       await withSeed(drawSeed(), async (seed) => {
-        const duel = new Duel(ours, theirs, seed, without);
+        const isMeta = seed % 2 === 1;
+        const Source = isMeta ? MetaCommandSource : CommandSource;
+        const duel = new Duel(ours, theirs, new Source(seed, without));
         await duel.run(Math.min(COMMANDS_A_SEED, commands - done));
         done += duel.commands;
-        say(`${done} commands, ${io}: equal (seed ${seed})`);
+        say(`${done} commands, ${io}: equal (${isMeta ? "meta" : "classic"}, seed ${seed})`);
       });
     }
   } finally {

@@ -1,0 +1,251 @@
+import { OperationSource } from "../support/operations.ts";
+import type { Part } from "../support/transcript.ts";
+import { CommandSource, type RequestSource } from "./commands.ts";
+import type { Difference } from "./differences.ts";
+
+/** How many requests are classic ones, on other keys and on the same. */
+const CLASSIC_SHARE = 0.1;
+const NEIGHBOUR_SHARE = 0.25;
+const ODD_SHARE = 0.1;
+const BASE64_SHARE = 0.15;
+
+const RANGES = {
+  valueLengthMax: 20_000,
+  coldKeys: 50,
+  exptimes: [0, 1000],
+  flushDelaysSec: [0],
+  numberBits: [1, 8, 31, 33],
+};
+
+const KEYS = ["m0", "m1", "m2", "m3", "m4:with a longer name".replaceAll(" ", "_")];
+const NUMBERS = ["n0", "n1", "n2"];
+/** Keys that come as base64. */
+const CODED = ["b0", "b1 with blanks\r\n"];
+/** Far from each other, so that a second more or less decides nothing. */
+const SECONDS = [0, 100, 5000, 100_000];
+
+const LONG_KEY = "k".repeat(251);
+
+type Oddity = readonly [request: string, ...meets: Difference[]];
+
+const ODDITIES: readonly Oddity[] = [
+  ["mn\r\n"],
+  ["mn whatever\r\n"],
+  ["ma n0\r\n"],
+  ["ma n0 v k\r\n"],
+  ["mg\r\n", "word count"],
+  ["ms\r\n", "word count"],
+  ["mx m0\r\n"],
+  ["MG m0\r\n"],
+  ["mg m0 v v\r\n"],
+  ["mg m0 S\r\n"],
+  ["mg m0 5\r\n"],
+  ["mg m0 !\r\n", "flags that are no letters"],
+  ["mg m0 ~\r\n", "flags that are no letters"],
+  ["mg m0 N\r\n"],
+  ["mg m0 Nx\r\n"],
+  ["mg m0 T\r\n"],
+  ["mg m0 Rx k\r\n"],
+  ["mg m0 C1\r\n", "mg C"],
+  ["mg m0 E1\r\n", "flags E and x"],
+  ["mg m0 x\r\n", "flags E and x"],
+  ["mg m0 I vv k1 sS\r\n"],
+  ["mg *** b\r\n"],
+  ["mg abc b\r\n"],
+  ["mg m0 O1234567890123456789012345678901 k\r\n"],
+  ["mg m0 O12345678901234567890123456789012 k\r\n", "long opaque"],
+  ["mg m0 P1 L2 v\r\n"],
+  [`mg m0 ${"k O1 v s t f h l c u q T1 R2 N3 I P1 L1 M1 F1".slice(0, 200)} C1\r\n`],
+  [`mg ${LONG_KEY}\r\n`, "long meta key"],
+  [`md ${LONG_KEY}\r\n`, "long meta key"],
+  ["ms m0 x\r\n"],
+  ["ms m0 -1\r\n"],
+  ["ms m0 2147483647\r\n"],
+  ["ms m0 2 v v\r\nhi\r\n"],
+  ["ms m0 2 S100\r\nhi\r\n"],
+  ["ms m0 2 MX\r\nhi\r\n"],
+  ["ms m0 2 M\r\nhi\r\n", "long modes"],
+  ["ms m0 2 Fx\r\nhi\r\n"],
+  ["ms m0 2 F4294967295 \r\nhi\r\n"],
+  ["ms m0 2 F-1\r\nhi\r\n"],
+  ["ms m0 2 Tx\r\nhi\r\n"],
+  ["ms m0 2 Cx\r\nhi\r\n"],
+  ["ms m0 2 MA N0 c\r\nhi\r\n", "ms N"],
+  ["ms m0 2 s\r\nhi\r\n", "ms s"],
+  ["ms m0 2 b\r\nhi\r\n"],
+  ["ms m0 2\r\nhix\r\nmn\r\n", "short line"],
+  ["ms m0 2 q k\r\nhixyz\r\n", "short line"],
+  ["mg YjI= b N100 k\r\n", "base64 forgotten"],
+  ["mg YjI= b k\r\n"],
+  ["md m0 v v\r\n", "md refusals"],
+  ["md m0 S\r\n", "md refusals"],
+  ["ma n0 S\r\n"],
+  ["ma n0 v v\r\n"],
+  ["ma n0 Jx\r\n"],
+  ["ma n0 D100000000 T100\r\n", "lost T"],
+  ["ma n0 D-1\r\n"],
+  ["ma n0 Mx\r\n"],
+  ["ma n0 Md\r\n"],
+  ["ma n0 MIncr v\r\n", "long modes"],
+  ["ms m0 2 Mset\r\nhi\r\n", "long modes"],
+  ["ma m0 v k O1\r\n"],
+  ["me nothing\r\n"],
+  [`ms m0 1048600 k\r\n${"x".repeat(1048600)}\r\n`],
+];
+
+/** Draws meta commands, and classic ones on the same keys. */
+export class MetaCommandSource implements RequestSource {
+  readonly operations: OperationSource;
+  readonly #classic: CommandSource;
+  readonly #oddities: readonly Oddity[];
+  readonly #ids: string[] = [];
+
+  constructor(seed: number, without: ReadonlySet<Difference>) {
+    this.operations = new OperationSource(seed, RANGES);
+    this.#classic = new CommandSource(seed, without);
+    this.#oddities = ODDITIES.filter(([, ...meets]) => !meets.some((name) => without.has(name)));
+  }
+
+  learned(name: string): void {
+    this.#ids.push(name);
+    this.#classic.learned(name);
+  }
+
+  next(): readonly Part[] {
+    const { operations } = this;
+    const share = operations.random();
+    if (share < CLASSIC_SHARE) return this.#classic.next();
+    if (share < CLASSIC_SHARE + NEIGHBOUR_SHARE) return [this.#neighbour()];
+    if (share < CLASSIC_SHARE + NEIGHBOUR_SHARE + ODD_SHARE) {
+      return [operations.pick(this.#oddities)[0]];
+    }
+    switch (operations.integer(0, 10)) {
+      case 0:
+      case 1:
+      case 2:
+        return this.#set();
+      case 3:
+        return this.#delete();
+      case 4:
+      case 5:
+        return this.#arithmetic();
+      default:
+        return this.#get();
+    }
+  }
+
+  /** A classic command on a key that meta commands use. */
+  #neighbour(): string {
+    const { operations } = this;
+    const key = operations.pick([...KEYS, ...NUMBERS]);
+    return operations.pick([
+      `get ${key}\r\n`,
+      `gets ${key}\r\n`,
+      `gat 5000 ${key}\r\n`,
+      `touch ${key} 100\r\n`,
+      `delete ${key}\r\n`,
+      `set ${key} 3 0 2\r\n10\r\n`,
+      `add ${key} 0 5000 2\r\n20\r\n`,
+      `append ${key} 0 0 1\r\n5\r\n`,
+      `incr ${operations.pick(NUMBERS)} 7\r\n`,
+    ]);
+  }
+
+  #get(): readonly Part[] {
+    const flags = this.#some(["s", "t", "v", "v", "v", "f", "h", "l", "c", "u"]);
+    if (this.#chance(0.3)) flags.push(`N${this.#seconds()}`);
+    if (this.#chance(0.1)) flags.push(`T${this.#seconds()}`);
+    if (this.#chance(0.2)) flags.push(`R${this.#seconds() / 2}`);
+    return this.#line("mg", KEYS, "", flags);
+  }
+
+  #set(): readonly Part[] {
+    const { operations } = this;
+    const isNumber = this.#chance(0.3);
+    const value = isNumber
+      ? String(operations.integer(0, 100_000))
+      : "v".repeat(operations.integer(0, this.#chance(0.02) ? 6000 : 40));
+    const flags: Part[][] = this.#some(["c"]).map((flag) => [flag]);
+    if (this.#chance(0.3)) flags.push([`F${operations.integer(0, 1000)}`]);
+    if (this.#chance(0.3)) flags.push([`T${this.#seconds()}`]);
+    if (this.#chance(0.5)) flags.push([operations.pick(["MS", "ME", "MA", "MP", "MR"])]);
+    if (this.#chance(0.3)) flags.push(this.#id());
+    if (this.#chance(0.2)) flags.push(["I"]);
+    const line = this.#line("ms", isNumber ? NUMBERS : KEYS, ` ${value.length}`, flags);
+    return [...line, `${value}\r\n`];
+  }
+
+  #delete(): readonly Part[] {
+    const flags: Part[][] = [];
+    if (this.#chance(0.5)) flags.push(["I"]);
+    if (this.#chance(0.3)) flags.push([`T${this.#seconds()}`]);
+    if (this.#chance(0.3)) flags.push(this.#id());
+    return this.#line("md", KEYS, "", flags);
+  }
+
+  #arithmetic(): readonly Part[] {
+    const { operations } = this;
+    const flags: Part[][] = this.#some(["t", "c", "v"]).map((flag) => [flag]);
+    if (this.#chance(0.3)) flags.push([`N${this.#seconds()}`]);
+    if (this.#chance(0.3)) flags.push([`J${operations.integer(0, 1000)}`]);
+    // T on a number that becomes longer is lost there (differences.ts, "lost T").
+    if (this.#chance(0.1)) flags.push([`T${this.#seconds()}`], ["D0"]);
+    else if (this.#chance(0.3)) flags.push([`D${operations.integer(0, 1000)}`]);
+    flags.push([operations.pick(["MI", "MI", "MD", "M+", "M-"])]);
+    if (this.#chance(0.1)) flags.push(this.#id());
+    return this.#line("ma", NUMBERS, "", flags);
+  }
+
+  /** A line with these flags and those that every command takes, in any order. */
+  #line(
+    command: string,
+    keys: readonly string[],
+    length: string,
+    flags: readonly (string | Part[])[],
+  ): Part[] {
+    const { operations } = this;
+    const all = flags.map((flag) => typeof flag === "string" ? [flag] : flag);
+    const isCoded = this.#chance(BASE64_SHARE) && !all.some(([flag]) => forgetsBase64(flag));
+    const key = operations.pick(isCoded ? CODED : keys);
+    if (isCoded) all.push(["b"]);
+    if (this.#chance(0.3)) all.push(["k"]);
+    if (this.#chance(0.3)) all.push([`O${operations.integer(0, 1e6)}`]);
+    if (this.#chance(0.2)) all.push(["q"]);
+    shuffle(all, () => operations.random());
+    const parts: Part[] = [`${command} ${isCoded ? btoa(key) : key}${length}`];
+    for (const flag of all) parts.push(" ", ...flag);
+    return [...parts, "\r\n"];
+  }
+
+  #id(): Part[] {
+    const id = this.#ids.length === 0 || this.#chance(0.1)
+      ? "1"
+      : { hole: this.operations.pick(this.#ids.slice(-20)) };
+    return ["C", id];
+  }
+
+  #seconds(): number {
+    return this.operations.pick(SECONDS);
+  }
+
+  #chance(share: number): boolean {
+    return this.operations.random() < share;
+  }
+
+  /** Some of the flags, each at most once. */
+  #some(flags: readonly string[]): string[] {
+    return [...new Set(flags.filter(() => this.#chance(0.4)))];
+  }
+}
+
+/** What makes an item of its own, which in memcached does not know that its key came as base64. */
+function forgetsBase64(flag: Part | undefined): boolean {
+  return /^(?:N|MA|MP|MI|MD|M\+|M-)/.test(String(flag));
+}
+
+function shuffle<T>(list: T[], random: () => number): void {
+  for (let left = list.length - 1; left > 0; left--) {
+    const other = Math.floor(random() * (left + 1));
+    [list[left], list[other]] = [list[other]!, list[left]!];
+  }
+}
