@@ -163,7 +163,8 @@ export class NativeThread implements Transport {
       // Bytes that did not fill the input were all there were: the next wait tells of new ones.
       if (received < RECEIVE_BYTES || !connection.mayRead) return;
     }
-    this.#count(STAT.conn_yields);
+    // In the middle of a value it is not requests that have to wait.
+    if (connection.conversation.idle) this.#count(STAT.conn_yields);
   }
 
   /** Whether the value's next bytes can be received where they belong. */

@@ -1,0 +1,76 @@
+import { assertEquals } from "@std/assert";
+import { startLeased } from "../support/leased.ts";
+import { memcachedVersion, startMemcached } from "../support/memcached.ts";
+import { TRANSPORTS } from "../support/server_process.ts";
+import type { SocketSide } from "../support/socket_side.ts";
+
+// The same requests leave the same counts as in memcached: all counters of `stats` that have one meaning in both.
+
+const COUNTERS = `
+  cmd_get cmd_set cmd_flush cmd_touch cmd_meta get_hits get_misses get_expired delete_misses delete_hits
+  incr_misses incr_hits decr_misses decr_hits cas_misses cas_hits cas_badval touch_hits touch_misses store_too_large
+  store_no_memory auth_cmds auth_errors bytes_read bytes_written accepting_conns listen_disabled_num conn_yields curr_items
+  total_items evictions reclaimed expired_unfetched evicted_unfetched evicted_active response_obj_oom read_buf_oom
+  rejected_connections total_connections max_connections limit_maxbytes malloc_fails log_worker_dropped
+  log_watcher_skipped unexpected_napi_ids round_robin_fallback
+`.trim().split(/\s+/);
+
+const block = (line: string, value: string): string => `${line}\r\n${value}\r\n`;
+const big = "x".repeat(600_000);
+const tooLarge = "x".repeat(1_048_576);
+
+/** Every reply has the same length on both: no `gets`, no versions. */
+const REQUESTS = [
+  "get a\r\n",
+  block("set a 0 0 3", "abc"),
+  "get a b a\r\n",
+  block("add a 0 0 1", "x"),
+  block("add b 5 100 1", "x"),
+  block("replace b 0 0 2", "xy"),
+  block("replace none 0 0 1", "x"),
+  block("append a 0 0 1", "d"),
+  block("prepend a 0 0 1", "d"),
+  block("append none 0 0 1", "d"),
+  block("cas a 0 0 1 1", "x"),
+  block("cas none 0 0 1 1", "x"),
+  block("set n 0 0 1", "5"),
+  "incr n 3\r\ndecr n 1\r\nincr none 1\r\ndecr none 1\r\nincr a 1\r\nincr n 100\r\n",
+  "touch a 100\r\ntouch none 1\r\ngat 100 a none\r\n",
+  "delete b\r\ndelete b\r\n",
+  block(`set big 0 0 ${big.length}`, big),
+  "get big\r\n",
+  block(`append big 0 0 ${big.length}`, big),
+  block(`set large 0 0 ${tooLarge.length}`, tooLarge),
+  block(`add large 0 0 ${tooLarge.length}`, tooLarge),
+  block("set bad 0 0 3", "abcdef"),
+  "bogus\r\n\r\n",
+  block("set s 0 0 1 noreply", "x"),
+  "mg a v\r\nmg none v\r\nmg a T100\r\nmg none T100\r\nmn\r\n",
+  block("ms m 2", "ab") + block("ms m 2 ME", "ab") +
+  "md m\r\nmd m\r\nma n\r\nma none\r\nma n MD D2\r\n",
+  "verbosity 0\r\n",
+];
+
+async function countersAfter(side: SocketSide): Promise<Map<string, number>> {
+  await side.ask("stats reset\r\n", "RESET\r\n");
+  for (const requests of REQUESTS) await side.ask(`${requests}mn\r\n`, "MN\r\n");
+  const stats = await side.stats();
+  return new Map(COUNTERS.map((name) => [name, stats.get(name) ?? NaN]));
+}
+
+for (const io of TRANSPORTS) {
+  Deno.test({
+    name: `stats over the ${io} transport counts what memcached counts`,
+    ignore: memcachedVersion() === undefined,
+    async fn(): Promise<void> {
+      const memcached = await startMemcached(["-t", "1"]);
+      const leased = await startLeased(io, ["-t", "1"]);
+      try {
+        assertEquals(await countersAfter(leased), await countersAfter(memcached));
+      } finally {
+        await memcached.close();
+        await leased.close();
+      }
+    },
+  });
+}
