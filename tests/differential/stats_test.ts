@@ -42,8 +42,8 @@ const REQUESTS = [
   block(`append big 0 0 ${big.length}`, big),
   block(`set large 0 0 ${tooLarge.length}`, tooLarge),
   block(`add large 0 0 ${tooLarge.length}`, tooLarge),
-  block("set bad 0 0 3", "abcdef"),
-  "bogus\r\n\r\n",
+  block("set bad 0 0 3", "abcdefghijk"),
+  "bogus\r\n",
   block("set s 0 0 1 noreply", "x"),
   "mg a v\r\nmg none v\r\nmg a T100\r\nmg none T100\r\nmn\r\n",
   block("ms m 2", "ab") + block("ms m 2 ME", "ab") +
