@@ -1,3 +1,5 @@
+import v8 from "node:v8";
+import vm from "node:vm";
 import { assert } from "@std/assert";
 import { Conversation, ConversationState } from "../../protocol/conversation.ts";
 import { readCommand } from "../../lib/cli/command.ts";
@@ -25,6 +27,12 @@ const FACTS = {
   unixMs: 1_700_000_000_000,
   random: [0.5, 0.25],
 } as const;
+/** Shared memory does not move the engine to collect what is done with, so it is asked to, every so many servers. */
+const SERVERS_PER_COLLECTION = 32;
+let serversMade = 0;
+v8.setFlagsFromString("--expose-gc");
+const collectGarbage: () => void = vm.runInNewContext("gc");
+
 /** A longer span passes in this many steps. */
 const STEPS_MAX = 100;
 
@@ -32,6 +40,7 @@ const STEPS_MAX = 100;
 export class ConversationSide implements Side {
   readonly name = "conversations";
   readonly secondsMax = Infinity;
+  readonly unsteadyStats: ReadonlySet<string> = new Set();
   readonly thread: ThreadContext;
   /** What further threads over the same store are made of, with `thread.settings`. */
   readonly shared: SharedState;
@@ -41,6 +50,7 @@ export class ConversationSide implements Side {
 
   /** @param options As on the command line. */
   constructor(options: readonly string[] = []) {
+    if (++serversMade % SERVERS_PER_COLLECTION === 0) collectGarbage();
     const command = readCommand([...OPTIONS, ...options], FACTS);
     if (command.kind !== "serve") throw new Error(`Cannot start with ${options.join(" ")}`);
     const { settings, store } = command.options;

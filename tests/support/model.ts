@@ -52,10 +52,11 @@ export class Model {
   }
 
   advance(seconds: number): void {
+    const hiding = this.#isHiding();
     this.nowSec += seconds;
-    if (this.nowSec < this.#flushAtSec) return;
+    if (!hiding && this.nowSec < this.#flushAtSec) return;
     this.#items.clear();
-    this.#flushAtSec = Infinity;
+    if (!this.#isHiding()) this.#flushAtSec = Infinity;
   }
 
   has(key: string): boolean {
@@ -96,7 +97,13 @@ export class Model {
     }
   }
 
+  /** In the second of a flush that was announced, what is stored is hidden too. */
+  #isHiding(): boolean {
+    return this.nowSec === this.#flushAtSec;
+  }
+
   #live(key: string): ModelItem | undefined {
+    if (this.#isHiding()) return undefined;
     const item = this.#items.get(key);
     return item !== undefined && this.nowSec < item.deadlineSec ? item : undefined;
   }
@@ -176,12 +183,8 @@ export class Model {
   }
 
   #flush(delaySec: number): Part[] {
-    if (delaySec <= 1) {
-      this.#items.clear();
-      this.#flushAtSec = Infinity;
-    } else {
-      this.#flushAtSec = this.nowSec + delaySec - 1;
-    }
+    if (delaySec <= 0 || this.#isHiding()) this.#items.clear();
+    this.#flushAtSec = delaySec <= 0 ? Infinity : this.nowSec + delaySec - 1;
     return ["OK\r\n"];
   }
 }

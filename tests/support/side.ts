@@ -7,6 +7,8 @@ export interface Side {
   readonly secondsMax: number;
   /** Lets so many seconds pass on the server's clock. */
   advance(seconds: number): Promise<void>;
+  /** Counters that maintenance, which goes on by itself here, changes at times of its own. */
+  readonly unsteadyStats: ReadonlySet<string>;
   /** The counters of `stats`. */
   stats(): Promise<Map<string, number>>;
   close(): Promise<void>;

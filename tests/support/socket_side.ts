@@ -12,6 +12,12 @@ export const REAL_SECONDS_MAX = Deno.env.get("LEASED_TESTS_WAIT") === undefined 
 export class SocketSide implements Side {
   readonly name: string;
   readonly secondsMax = REAL_SECONDS_MAX;
+  readonly unsteadyStats: ReadonlySet<string> = new Set([
+    "get_expired",
+    "get_flushed",
+    "lease_curr",
+    "lease_expired",
+  ]);
   readonly #address: Address;
   readonly #stop: () => Promise<void>;
 
