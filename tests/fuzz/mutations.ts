@@ -102,7 +102,7 @@ export class MutationSource {
   }
 }
 
-/** Whether a data block may be under way that is too long to be waited for. */
+/** Whether a data block may be under way that is too long to be waited for. In binary (0x80) any four bytes announce one. */
 export function mayWaitForLong(stream: string): boolean {
-  return /\d{6}/.test(stream);
+  return /\d{6}/.test(stream) || stream.startsWith("\x80");
 }
