@@ -1,6 +1,11 @@
-import { Activity, NO_OWNER, type OwnerId } from "../store/connections.ts";
-import { STAT } from "../store/stats.ts";
+import { Activity, type OwnerId } from "../store/connections.ts";
+import * as connectionsModule from "../store/connections.ts";
+import * as statsModule from "../store/stats.ts";
 import type { ThreadContext } from "./thread_context.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { NO_OWNER } = connectionsModule;
+const { STAT } = statsModule;
 
 // Hot path: no allocation.
 

@@ -1,13 +1,20 @@
 import { ByteRegion } from "../store/bytes.ts";
 import { Change } from "../store/change.ts";
 import type { Cache } from "../store/cache.ts";
-import { type ItemRef, NO_ITEM } from "../store/item.ts";
-import { COPY_BYTES_MAX, RESERVED_AHEAD_BYTES } from "../store/limits.ts";
+import type { ItemRef } from "../store/item.ts";
+import * as itemModule from "../store/item.ts";
+import * as limitsModule from "../store/limits.ts";
 import type { Outcome } from "../store/outcome.ts";
-import { STAT } from "../store/stats.ts";
+import * as statsModule from "../store/stats.ts";
 import { type Conversation, ConversationState, type Task } from "./conversation.ts";
-import { TRAILER_ROOM } from "./reply_buffer.ts";
+import * as replyBufferModule from "./reply_buffer.ts";
 import type { ThreadContext } from "./thread_context.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { NO_ITEM } = itemModule;
+const { COPY_BYTES_MAX, RESERVED_AHEAD_BYTES } = limitsModule;
+const { STAT } = statsModule;
+const { TRAILER_ROOM } = replyBufferModule;
 
 // What a connection can be in the middle of. A task is made when a value or a line does not fit one buffer, so that what is short
 // costs none.

@@ -1,15 +1,26 @@
 import { StoreMode } from "../store/change.ts";
 import { deadlineSec } from "../store/clock.ts";
-import { KEY_LENGTH_MAX, LINE_LENGTH_MAX } from "../store/limits.ts";
-import { CommandIndex, type CommandRow, COMMANDS } from "./commands/table.ts";
+import * as limitsModule from "../store/limits.ts";
+import { CommandIndex, type CommandRow } from "./commands/table.ts";
+import * as tableModule from "./commands/table.ts";
 import { beginGetss } from "./commands/lease.ts";
 import { getOne, hasLineEnd, KeysKind } from "./commands/read.ts";
-import { ANSWERED, storeBlock } from "./commands/write.ts";
+import { storeBlock } from "./commands/write.ts";
+import * as writeModule from "./commands/write.ts";
 import { type Conversation, ConversationState, type Parser } from "./conversation.ts";
-import { REFUSAL, REPLY } from "./replies.ts";
-import { REPLY_ROOM_MIN } from "./reply_buffer.ts";
-import { Flow, type Request, WORDS_MAX } from "./request.ts";
+import * as repliesModule from "./replies.ts";
+import * as replyBufferModule from "./reply_buffer.ts";
+import { Flow, type Request } from "./request.ts";
+import * as requestModule from "./request.ts";
 import type { ThreadContext } from "./thread_context.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { KEY_LENGTH_MAX, LINE_LENGTH_MAX } = limitsModule;
+const { COMMANDS } = tableModule;
+const { ANSWERED } = writeModule;
+const { REFUSAL, REPLY } = repliesModule;
+const { REPLY_ROOM_MIN } = replyBufferModule;
+const { WORDS_MAX } = requestModule;
 
 // Hot path: no allocation.
 

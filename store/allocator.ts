@@ -1,14 +1,23 @@
 import { type ByteRegion, copyBytes } from "./bytes.ts";
 import type { Change } from "./change.ts";
 import { type Eviction, EvictionCause } from "./eviction.ts";
-import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "./item.ts";
-import { RESERVED_AHEAD_BYTES } from "./limits.ts";
+import type { ItemRef, Items } from "./item.ts";
+import * as itemModule from "./item.ts";
+import * as limitsModule from "./limits.ts";
 import type { Links } from "./links.ts";
-import { CLASS, CONTROL, type Memory, PAGE_OWNER } from "./memory.ts";
+import type { Memory } from "./memory.ts";
+import * as memoryModule from "./memory.ts";
 import type { PageMover } from "./page_mover.ts";
-import { CLAIMED } from "./slabs.ts";
-import { CLASS_STAT } from "./stats.ts";
+import * as slabsModule from "./slabs.ts";
+import * as statsModule from "./stats.ts";
 import type { Values } from "./values.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { NO_ITEM, STATE, WORD } = itemModule;
+const { RESERVED_AHEAD_BYTES } = limitsModule;
+const { CLASS, CONTROL, PAGE_OWNER } = memoryModule;
+const { CLAIMED } = slabsModule;
+const { CLASS_STAT } = statsModule;
 
 // Hot path: no allocation.
 

@@ -8,21 +8,30 @@ import { Expiry } from "./expiry.ts";
 import { Finder } from "./finder.ts";
 import { Flush } from "./flush.ts";
 import { Gate, isConditional, isExtending } from "./gate.ts";
-import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "./item.ts";
+import { type ItemRef, Items } from "./item.ts";
+import * as itemModule from "./item.ts";
 import { Links } from "./links.ts";
 import { Locks } from "./locks.ts";
 import { Leaseholding } from "./leaseholding.ts";
-import { type Leases, NO_LEASE } from "./leases.ts";
+import type { Leases } from "./leases.ts";
+import * as leasesModule from "./leases.ts";
 import { Lookahead } from "./lookahead.ts";
-import { CONTROL, type Memory } from "./memory.ts";
+import type { Memory } from "./memory.ts";
+import * as memoryModule from "./memory.ts";
 import { MetaItems } from "./meta_items.ts";
 import { Mutex } from "./mutex.ts";
 import { Outcome } from "./outcome.ts";
 import { type MoveResult, PageMover } from "./page_mover.ts";
-import { CLASS_STAT, STAT } from "./stats.ts";
+import * as statsModule from "./stats.ts";
 import { Values } from "./values.ts";
 import { wakeThreads } from "./wake.ts";
 import { Writer } from "./writer.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { NO_ITEM, STATE, WORD } = itemModule;
+const { NO_LEASE } = leasesModule;
+const { CONTROL } = memoryModule;
+const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
 

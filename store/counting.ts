@@ -3,13 +3,19 @@ import { Decimal } from "./arithmetic.ts";
 import { ByteRegion } from "./bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
 import type { Gate } from "./gate.ts";
-import { type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
-import { NO_LEASE } from "./leases.ts";
+import type { ItemRef } from "./item.ts";
+import * as itemModule from "./item.ts";
+import * as leasesModule from "./leases.ts";
 import type { Links } from "./links.ts";
 import { Outcome } from "./outcome.ts";
-import { CLASS_STAT, STAT } from "./stats.ts";
+import * as statsModule from "./stats.ts";
 import type { Values } from "./values.ts";
 import type { Writer } from "./writer.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { NO_ITEM, STATE, WORD } = itemModule;
+const { NO_LEASE } = leasesModule;
+const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
 

@@ -1,8 +1,14 @@
 import { Ghost } from "./ghost.ts";
-import { FREQUENCY_MASK, FREQUENCY_ONE, type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
+import type { ItemRef } from "./item.ts";
+import * as itemModule from "./item.ts";
 import type { Links } from "./links.ts";
-import { CLASS, CONTROL } from "./memory.ts";
-import { CLASS_STAT, STAT } from "./stats.ts";
+import * as memoryModule from "./memory.ts";
+import * as statsModule from "./stats.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { FREQUENCY_MASK, FREQUENCY_ONE, NO_ITEM, STATE, WORD } = itemModule;
+const { CLASS, CONTROL } = memoryModule;
+const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
 

@@ -1,9 +1,14 @@
 import type { ByteRegion } from "./bytes.ts";
 import type { Eviction } from "./eviction.ts";
-import { type ItemRef, NO_ITEM, STATE } from "./item.ts";
+import type { ItemRef } from "./item.ts";
+import * as itemModule from "./item.ts";
 import type { Links } from "./links.ts";
 import type { Locks } from "./locks.ts";
-import { STAT } from "./stats.ts";
+import * as statsModule from "./stats.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { NO_ITEM, STATE } = itemModule;
+const { STAT } = statsModule;
 
 // Hot path: no allocation.
 

@@ -1,15 +1,23 @@
 import type { ByteRegion } from "./bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
 import { Eviction } from "./eviction.ts";
-import { type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
-import { type LeaseRef, Leases, NO_LEASE } from "./leases.ts";
+import type { ItemRef } from "./item.ts";
+import * as itemModule from "./item.ts";
+import { type LeaseRef, Leases } from "./leases.ts";
+import * as leasesModule from "./leases.ts";
 import type { Links } from "./links.ts";
 import type { Locks } from "./locks.ts";
-import { CONTROL } from "./memory.ts";
+import * as memoryModule from "./memory.ts";
 import { Outcome } from "./outcome.ts";
-import { CLASS_STAT, STAT } from "./stats.ts";
+import * as statsModule from "./stats.ts";
 import { StrictPrefixes } from "./strict.ts";
 import { compareU64 } from "./u64.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { NO_ITEM, STATE, WORD } = itemModule;
+const { NO_LEASE } = leasesModule;
+const { CONTROL } = memoryModule;
+const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
 

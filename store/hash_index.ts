@@ -1,26 +1,20 @@
-import { type ByteRegion, equalBytes } from "./bytes.ts";
+import type { ByteRegion } from "./bytes.ts";
 import { hashKey } from "./hash.ts";
-import {
-  HEADER_BYTES,
-  type ItemRef,
-  Items,
-  KEY_LENGTH_MASK,
-  NO_ITEM,
-  optionalBytes,
-  WORD,
-} from "./item.ts";
-import {
-  CONTROL,
-  type Memory,
-  NO_PAGE,
-  PAGE_OWNER,
-  SEGMENT_MASK,
-  SEGMENT_SHIFT,
-} from "./memory.ts";
+import { type ItemRef, Items, optionalBytes } from "./item.ts";
+import * as itemModule from "./item.ts";
+import type { Memory } from "./memory.ts";
+import * as memoryModule from "./memory.ts";
 import type { Slabs } from "./slabs.ts";
-import { STAT } from "./stats.ts";
+import * as statsModule from "./stats.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { HEADER_BYTES, KEY_LENGTH_MASK, NO_ITEM, WORD } = itemModule;
+const { CONTROL, NO_PAGE, PAGE_OWNER, SEGMENT_MASK, SEGMENT_SHIFT } = memoryModule;
+const { STAT } = statsModule;
 
 // Hot path: no allocation.
+
+const HEADER_WORDS = HEADER_BYTES >>> 2;
 
 /**
  * From key to item: linear hashing (Litwin, 1980) over pages of 32-bit slots. The table grows by one bucket whenever
@@ -87,9 +81,8 @@ export class HashIndex {
       const word = (item & SEGMENT_MASK) << 1;
       const state = words[word + WORD.STATE]!;
       if ((state & KEY_LENGTH_MASK) === keyLength) {
-        const segment = this.#segments[item >>> SEGMENT_SHIFT]!;
-        const offset = (word << 2) + HEADER_BYTES + optionalBytes(state);
-        if (equalBytes(input, keyOffset, segment, offset, keyLength)) return item;
+        const keyWord = word + HEADER_WORDS + (optionalBytes(state) >>> 2);
+        if (equalKey(words, keyWord, input, keyOffset, keyLength)) return item;
       }
       item = words[word + WORD.HASH_NEXT]!;
     }
@@ -201,4 +194,26 @@ export class HashIndex {
     this.#directory[pages] = page;
     this.#control[CONTROL.HASH_PAGES] = pages + 1;
   }
+}
+
+/** Whether the key at `keyWord` is the one in the input. Keys of items start at a whole word. */
+function equalKey(
+  words: Int32Array,
+  keyWord: number,
+  input: ByteRegion,
+  keyOffset: number,
+  keyLength: number,
+): boolean {
+  const { view, bytes } = input;
+  const wordCount = keyLength >>> 2;
+  for (let index = 0; index < wordCount; index++) {
+    if (words[keyWord + index] !== view.getInt32(keyOffset + 4 * index, true)) return false;
+  }
+  let at = keyOffset + 4 * wordCount;
+  const end = keyOffset + keyLength;
+  if (at === end) return true;
+  for (let rest = words[keyWord + wordCount]!; at < end; at++, rest >>>= 8) {
+    if ((rest & 0xff) !== bytes[at]) return false;
+  }
+  return true;
 }

@@ -1,11 +1,18 @@
 import { HashIndex } from "./hash_index.ts";
-import { HEADER_BYTES, type ItemRef, Items, NO_ITEM, optionalBytes, STATE, WORD } from "./item.ts";
-import { CONTROL, type Memory, PAGE } from "./memory.ts";
+import { type ItemRef, Items, optionalBytes } from "./item.ts";
+import * as itemModule from "./item.ts";
+import type { Memory } from "./memory.ts";
+import * as memoryModule from "./memory.ts";
 import { ItemWatch } from "./item_watch.ts";
 import { Queues } from "./queues.ts";
 import { Slabs } from "./slabs.ts";
-import { STAT } from "./stats.ts";
+import * as statsModule from "./stats.ts";
 import { WatchLog } from "./watch_log.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { HEADER_BYTES, NO_ITEM, STATE, WORD } = itemModule;
+const { CONTROL, PAGE } = memoryModule;
+const { STAT } = statsModule;
 
 // Hot path: no allocation.
 

@@ -1,7 +1,12 @@
 import type { ByteRegion } from "./bytes.ts";
 import type { HashIndex } from "./hash_index.ts";
-import { WORD } from "./item.ts";
-import { type Memory, SEGMENT_MASK, SEGMENT_SHIFT } from "./memory.ts";
+import * as itemModule from "./item.ts";
+import type { Memory } from "./memory.ts";
+import * as memoryModule from "./memory.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { WORD } = itemModule;
+const { SEGMENT_MASK, SEGMENT_SHIFT } = memoryModule;
 
 // Hot path: no allocation.
 

@@ -1,5 +1,10 @@
-import { CONTROL, type Memory } from "./memory.ts";
-import { STAT } from "./stats.ts";
+import type { Memory } from "./memory.ts";
+import * as memoryModule from "./memory.ts";
+import * as statsModule from "./stats.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { CONTROL } = memoryModule;
+const { STAT } = statsModule;
 
 const FREE = 0;
 const HELD = 1;

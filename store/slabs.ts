@@ -1,16 +1,13 @@
-import { HEADER_BYTES, type ItemRef, Items, NO_ITEM, STATE, WORD } from "./item.ts";
-import {
-  CLASS,
-  CLASSES_MAX,
-  CONTROL,
-  type Memory,
-  NO_PAGE,
-  PAGE,
-  PAGE_OWNER,
-  PAGES_MIN,
-  pagesWithin,
-} from "./memory.ts";
-import { CLASS_STAT, STAT } from "./stats.ts";
+import { type ItemRef, Items } from "./item.ts";
+import * as itemModule from "./item.ts";
+import { type Memory, pagesWithin } from "./memory.ts";
+import * as memoryModule from "./memory.ts";
+import * as statsModule from "./stats.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { HEADER_BYTES, NO_ITEM, STATE, WORD } = itemModule;
+const { CLASS, CLASSES_MAX, CONTROL, NO_PAGE, PAGE, PAGE_OWNER, PAGES_MIN } = memoryModule;
+const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
 

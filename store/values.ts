@@ -1,7 +1,12 @@
 import { type ByteRegion, copyBytes } from "./bytes.ts";
-import { HEADER_BYTES, type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
+import type { ItemRef } from "./item.ts";
+import * as itemModule from "./item.ts";
 import type { Links } from "./links.ts";
-import { SEGMENT_SHIFT } from "./memory.ts";
+import * as memoryModule from "./memory.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { HEADER_BYTES, NO_ITEM, STATE, WORD } = itemModule;
+const { SEGMENT_SHIFT } = memoryModule;
 
 // Hot path: no allocation.
 

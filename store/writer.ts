@@ -2,13 +2,20 @@ import { type Allocator, stateOf } from "./allocator.ts";
 import { type Change, StoreMode } from "./change.ts";
 import type { Eviction } from "./eviction.ts";
 import { takeId } from "./ids.ts";
-import { FREQUENCY_MASK, type ItemRef, type Items, NO_ITEM, STATE, WORD } from "./item.ts";
+import type { ItemRef, Items } from "./item.ts";
+import * as itemModule from "./item.ts";
 import { type Links, memcachedItemBytes } from "./links.ts";
 import type { Locks } from "./locks.ts";
-import { CONTROL, type Memory } from "./memory.ts";
+import type { Memory } from "./memory.ts";
+import * as memoryModule from "./memory.ts";
 import { Outcome } from "./outcome.ts";
-import { CLASS_STAT, STAT } from "./stats.ts";
+import * as statsModule from "./stats.ts";
 import type { Values } from "./values.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { FREQUENCY_MASK, NO_ITEM, STATE, WORD } = itemModule;
+const { CONTROL } = memoryModule;
+const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
 

@@ -2,8 +2,12 @@
 import type { FillTask } from "../../protocol/tasks.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
 import type { ItemRef } from "../../store/item.ts";
-import { type LibcCalls, MSG_DONTWAIT, MSG_NOSIGNAL } from "./libc.ts";
+import type { LibcCalls } from "./libc.ts";
+import * as libcModule from "./libc.ts";
 import { addressOf, Vectors } from "./vectors.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { MSG_DONTWAIT, MSG_NOSIGNAL } = libcModule;
 
 /** Sends long values from the store's memory, and receives them into it, without a copy in between. */
 export class ValueIo {

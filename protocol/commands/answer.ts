@@ -1,7 +1,10 @@
 import { ByteRegion } from "../../store/bytes.ts";
-import { KEY_LENGTH_MAX } from "../../store/limits.ts";
+import * as limitsModule from "../../store/limits.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow, type Request } from "../request.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { KEY_LENGTH_MAX } = limitsModule;
 
 /** Answers with a fixed line, unless the request asked for silence. */
 export function answer(conversation: Conversation, line: Uint8Array): Flow {

@@ -1,17 +1,27 @@
 import { type ByteRegion, copyBytes } from "../../store/bytes.ts";
-import { LOCKED_ITEM } from "../../store/cache.ts";
+import * as cacheModule from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
-import { type ItemRef, NO_ITEM } from "../../store/item.ts";
-import { KEY_LENGTH_MAX } from "../../store/limits.ts";
+import type { ItemRef } from "../../store/item.ts";
+import * as itemModule from "../../store/item.ts";
+import * as limitsModule from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { type Conversation, ConversationState, type Task } from "../conversation.ts";
-import { INLAY_BYTES_MIN } from "../inlays.ts";
-import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
-import { putDecimal, REPLY_ROOM_MIN, type ReplyBuffer } from "../reply_buffer.ts";
+import * as inlaysModule from "../inlays.ts";
+import * as repliesModule from "../replies.ts";
+import { putDecimal, type ReplyBuffer } from "../reply_buffer.ts";
+import * as replyBufferModule from "../reply_buffer.ts";
 import { Flow } from "../request.ts";
 import { SendTask, SkipLineTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { answer } from "./answer.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { LOCKED_ITEM } = cacheModule;
+const { NO_ITEM } = itemModule;
+const { KEY_LENGTH_MAX } = limitsModule;
+const { INLAY_BYTES_MIN } = inlaysModule;
+const { OUTCOME_LINE, REFUSAL, REPLY } = repliesModule;
+const { REPLY_ROOM_MIN } = replyBufferModule;
 
 // Hot path: no allocation.
 

@@ -1,13 +1,18 @@
 import { StoreMode } from "../../store/change.ts";
 import { deadlineSec } from "../../store/clock.ts";
-import { BUFFERED_VALUE_BYTES_MAX, KEY_LENGTH_MAX, PENDING_BYTES_MAX } from "../../store/limits.ts";
+import * as limitsModule from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
-import { STAT } from "../../store/stats.ts";
+import * as statsModule from "../../store/stats.ts";
 import type { Conversation } from "../conversation.ts";
-import { OUTCOME_LINE, REFUSAL } from "../replies.ts";
+import * as repliesModule from "../replies.ts";
 import { Flow } from "../request.ts";
 import { FillTask, type StoreReply, SwallowTask } from "../tasks.ts";
 import { answer } from "./answer.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { BUFFERED_VALUE_BYTES_MAX, KEY_LENGTH_MAX, PENDING_BYTES_MAX } = limitsModule;
+const { STAT } = statsModule;
+const { OUTCOME_LINE, REFUSAL } = repliesModule;
 
 // Hot path: no allocation.
 
