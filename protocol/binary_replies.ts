@@ -21,9 +21,9 @@ export const OUTCOME_STATUS: Record<Outcome, Status> = {
   [Outcome.NOT_NUMERIC]: Status.NOT_NUMERIC,
   [Outcome.NOT_LOCKED]: Status.NOT_LOCKED,
   [Outcome.TOO_MANY_LOCKS]: Status.NO_MEMORY,
-  // Nothing in the binary protocol waits, or asks for leases.
+  // Nothing in the binary protocol waits.
   [Outcome.WAITING]: Status.LOCKED,
-  [Outcome.LEASED]: Status.NOT_FOUND,
+  [Outcome.LEASED]: Status.LEASED,
 };
 
 const REPLY_MAGIC = 0x81;

@@ -121,6 +121,7 @@ export const STATUS_TEXT: Record<Status, Uint8Array> = {
   [Status.NOT_NUMERIC]: text("Non-numeric server-side value for incr or decr"),
   [Status.LOCKED]: text("Locked"),
   [Status.NOT_LOCKED]: text("Not locked"),
+  [Status.LEASED]: text("Leased"),
   [Status.REFUSED]: text("Auth failure."),
   [Status.UNKNOWN_COMMAND]: text("Unknown command"),
   [Status.NO_MEMORY]: text("Out of memory"),

@@ -1,4 +1,4 @@
-/** Statuses of the binary protocol: memcached's, and yrmcds's for locks. */
+/** Statuses of the binary protocol: memcached's, yrmcds's for locks, and those of leases. */
 export const Status = {
   OK: 0x00,
   NOT_FOUND: 0x01,
@@ -9,6 +9,8 @@ export const Status = {
   NOT_NUMERIC: 0x06,
   LOCKED: 0x10,
   NOT_LOCKED: 0x11,
+  /** No value, but a lease. */
+  LEASED: 0x12,
   REFUSED: 0x20,
   UNKNOWN_COMMAND: 0x81,
   NO_MEMORY: 0x82,

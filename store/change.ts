@@ -80,6 +80,8 @@ export class Change {
   /** Result of `lock` that waits. */
   waiter: WaiterRow = NO_WAITER;
 
+  /** Result: whether a store was refused because only the holder of a lease may do it. */
+  isStrict = false;
   /** Result: what is left of a lease, in whole seconds; 0: it was made now; -1: for ever (a stub). */
   remainSec = 0;
 

@@ -93,6 +93,7 @@ export class Gate {
     hash: number,
   ): Outcome {
     this.#certified = false;
+    change.isStrict = false;
     this.#lease = this.leases.find(region, keyOffset, keyLength, hash);
     if (old !== NO_ITEM) {
       if (change.unlock) {
@@ -107,6 +108,7 @@ export class Gate {
     if (outcome !== Outcome.OK || this.#certified) return outcome;
     if (this.#isStrict && this.#isRefusedAsStrict(change, old, region, keyOffset, keyLength)) {
       this.#counters[STAT.strict_refused]! += 1;
+      change.isStrict = true;
       return Outcome.NOT_STORED;
     }
     // What extends a value keeps its deadline.

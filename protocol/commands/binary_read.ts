@@ -100,7 +100,7 @@ function putItemHeader(
 }
 
 /** Answers with an item. */
-function putItem(conversation: Conversation, item: ItemRef, withKey: boolean): Flow {
+export function putItem(conversation: Conversation, item: ItemRef, withKey: boolean): Flow {
   const { thread } = conversation;
   const { cache, reply } = thread;
   const valueLength = cache.valueLength(item);

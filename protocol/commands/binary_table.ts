@@ -2,6 +2,7 @@ import { StoreMode } from "../../store/change.ts";
 import type { Conversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
 import * as admin from "./binary_admin.ts";
+import { deletess, getss } from "./binary_lease.ts";
 import { get, lockAndGet, touch } from "./binary_read.ts";
 import { stat } from "./binary_stats.ts";
 import { arithmetic, extend, remove, replaceAndUnlock, store } from "./binary_write.ts";
@@ -37,7 +38,7 @@ type Row = readonly [
 const { SET, ADD, REPLACE, APPEND, PREPEND } = StoreMode;
 const { NONE, SOME, ANY } = Part;
 
-/** memcached's commands, and from 0x40 on yrmcds's. */
+/** memcached's commands, from 0x40 on yrmcds's, and from 0x60 on those of leases. */
 // deno-fmt-ignore
 const ROWS: readonly Row[] = [
   // name         opcode quiet  extras   key   value  handler
@@ -65,6 +66,9 @@ const ROWS: readonly Row[] = [
   ["LaG",         0x46,  0x47,  [0, 4],  SOME, NONE,  (c) => lockAndGet(c, false)],
   ["LaGK",        0x48,  0x49,  [0, 4],  SOME, NONE,  (c) => lockAndGet(c, true)],
   ["RaU",         0x4a,  0x4b,  [8],     SOME, SOME,  replaceAndUnlock],
+  ["GetSS",       0x60,  null,  [4],     SOME, NONE,  (c) => getss(c, false)],
+  ["GetSSK",      0x62,  null,  [4],     SOME, NONE,  (c) => getss(c, true)],
+  ["DeleteSS",    0x64,  0x65,  [4],     SOME, NONE,  deletess],
   ["Keys",        0x50,  null,  [0],     ANY,  NONE,  admin.keys],
 ];
 

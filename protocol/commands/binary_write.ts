@@ -53,6 +53,7 @@ const REPLY_NOW = new BinaryStoreReply(null);
 function storeStatus(conversation: Conversation, outcome: Outcome): Status {
   if (outcome !== Outcome.NOT_STORED) return OUTCOME_STATUS[outcome];
   const { change, settings } = conversation.thread;
+  if (change.isStrict) return Status.NOT_STORED;
   switch (change.mode) {
     case StoreMode.ADD:
       return Status.EXISTS;

@@ -1,0 +1,83 @@
+import { Outcome } from "../../store/outcome.ts";
+import { OUTCOME_STATUS, putError, putHeader } from "../binary_replies.ts";
+import type { Conversation } from "../conversation.ts";
+import { Flow } from "../request.ts";
+import { Status } from "../status.ts";
+import { putItem } from "./binary_read.ts";
+import { leaseDeadlineSec } from "./lease.ts";
+
+// Hot path: no allocation.
+
+/** Flags of a lease, and how many seconds are left of it. */
+const LEASE_EXTRAS_LENGTH = 8;
+/** An int32 stands for a Unix time until 2038; what is above is refused. */
+const SECONDS_MAX = 0x7fffffff;
+
+/** GetSS and GetSSK: the value, or the right to fill it. */
+export function getss(conversation: Conversation, withKey: boolean): Flow {
+  const { thread } = conversation;
+  const { cache, change, binary, reply } = thread;
+  if (!readDeadline(conversation)) return Flow.DONE;
+  const outcome = cache.getOrLease(change);
+  if (thread.tunables.detailEnabled) {
+    const isHit = outcome === Outcome.OK;
+    thread.prefixes.countGet(thread.input, change.keyOffset, change.keyLength, isHit);
+  }
+  if (outcome === Outcome.OK) return putItem(conversation, change.item, withKey);
+  if (outcome === Outcome.LEASED) putLease(conversation, withKey);
+  else putError(reply, binary, OUTCOME_STATUS[outcome]);
+  return Flow.DONE;
+}
+
+/** DeleteSS: removes what there is, and gives the asker the right to fill it. The quiet form tells only what went wrong. */
+export function deletess(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  const { cache, change, binary, reply } = thread;
+  if (!readDeadline(conversation)) return Flow.DONE;
+  if (thread.tunables.detailEnabled) {
+    thread.prefixes.countDelete(thread.input, change.keyOffset, change.keyLength);
+  }
+  const outcome = cache.removeAndLease(change);
+  const status = OUTCOME_STATUS[outcome];
+  if (status !== Status.OK && status !== Status.NOT_FOUND) putError(reply, binary, status);
+  else if (!binary.quiet) {
+    putHeader(reply, binary, status, 0, 0, 0, change.idLow, change.idHigh);
+  }
+  return Flow.DONE;
+}
+
+/** Reads the lease time of the extras into the change. When it cannot be, or there are no leases, that is answered. */
+function readDeadline(conversation: Conversation): boolean {
+  const { thread } = conversation;
+  const { input, binary, change, reply, settings } = thread;
+  if (settings.leaseMask === 0) {
+    putError(reply, binary, Status.UNKNOWN_COMMAND);
+    return false;
+  }
+  const seconds = input.view.getUint32(binary.extrasOffset);
+  change.deadlineSec = seconds > SECONDS_MAX ? 0 : leaseDeadlineSec(thread, seconds);
+  if (change.deadlineSec !== 0 && !conversation.udp) return true;
+  putError(reply, binary, Status.INVALID);
+  return false;
+}
+
+function putLease(conversation: Conversation, withKey: boolean): void {
+  const { change, binary, reply, input, settings } = conversation.thread;
+  const keyLength = withKey ? change.keyLength : 0;
+  const remainSec = change.remainSec < 0 ? settings.leaseTimeSec : change.remainSec;
+  putHeader(
+    reply,
+    binary,
+    Status.LEASED,
+    LEASE_EXTRAS_LENGTH,
+    keyLength,
+    0,
+    change.idLow,
+    change.idHigh,
+  );
+  const { view } = reply.region;
+  view.setInt32(reply.length, settings.leaseFlag);
+  view.setInt32(reply.length + 4, remainSec);
+  reply.length += LEASE_EXTRAS_LENGTH;
+  if (withKey) reply.copy(input, change.keyOffset, keyLength);
+}
