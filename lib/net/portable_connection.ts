@@ -5,6 +5,7 @@ import { INPUT_BYTES, PENDING_BYTES_MAX, REPLY_BYTES } from "../../store/limits.
 import { CONTROL } from "../../store/memory.ts";
 import type { CloseReason } from "../../store/watch_log.ts";
 import { BufferPool } from "./buffer_pool.ts";
+import { Turns } from "./turns.ts";
 
 // Hot path, as far as the runtime's sockets allow: a read and a write each cost promises of their own.
 
@@ -14,12 +15,12 @@ const IDLE_READ_BYTES = 512;
 const BUSY_READ_BYTES = 4096;
 /** What one reads into that brings large values: the input region, less what may be left over from before. */
 const BULK_READ_BYTES = INPUT_BYTES - PENDING_BYTES_MAX;
-const BULK_READ_BUFFERS_MAX = 32;
+const BULK_READ_BUFFERS_MAX = 64;
 /** A connection goes back to a smaller buffer after this many reads in a row that it could have held. */
 const SMALL_READS_BEFORE_SHRINKING = 16;
 const SMALL_REPLY_BYTES = 16 * 1024;
 
-/** The buffers of one thread's connections. */
+/** What the connections of one thread share. */
 export class ConnectionBuffers {
   /** By how much a connection has to read. */
   readonly reads: readonly BufferPool[] = [
@@ -29,6 +30,7 @@ export class ConnectionBuffers {
   ];
   readonly smallReplies: BufferPool = new BufferPool(SMALL_REPLY_BYTES, 64);
   readonly largeReplies: BufferPool = new BufferPool(REPLY_BYTES, 8);
+  readonly turns: Turns = new Turns();
 }
 
 /**
@@ -137,6 +139,8 @@ export class PortableConnection {
         const buffer = this.#readBuffer;
         input.bytes.set(received === buffer.length ? buffer : buffer.subarray(0, received), end);
         end += received;
+        const full = received === buffer.length;
+        const startMs = full ? performance.now() : 0;
         this.#resizeReads(received);
         for (;;) {
           reply.reset();
@@ -148,6 +152,10 @@ export class PortableConnection {
           if (state === ConversationState.NEEDS_INPUT) break;
           if (state === ConversationState.WAITING && !await this.#wait()) break serving;
           end = this.#presentRest();
+        }
+        if (full) {
+          const turn = this.#buffers.turns.take(performance.now() - startMs);
+          if (turn !== null) await turn;
         }
       }
     } catch (error) {
