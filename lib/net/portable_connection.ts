@@ -130,7 +130,8 @@ export class PortableConnection {
     try {
       const { input, reply, connections, memory } = this.#thread;
       const conversation = this.#conversation;
-      serving: while (!this.#closing) {
+      let open = true;
+      while (open && !this.#closing) {
         const received = await (this.#reading ?? this.#socket.read(this.#readBuffer));
         this.#reading = null;
         if (received === null) break;
@@ -142,16 +143,16 @@ export class PortableConnection {
         const full = received === buffer.length;
         const startMs = full ? performance.now() : 0;
         this.#resizeReads(received);
-        for (;;) {
+        for (let more = true; more;) {
           reply.reset();
           const at = conversation.feed(0, end);
           if (at < end) this.#rest = input.bytes.slice(at, end);
           const { state } = conversation;
           if (reply.length > 0) await this.#send(state);
-          if (state === ConversationState.CLOSING) break serving;
-          if (state === ConversationState.NEEDS_INPUT) break;
-          if (state === ConversationState.WAITING && !await this.#wait()) break serving;
-          end = this.#presentRest();
+          if (state === ConversationState.WAITING) open = await this.#wait();
+          else open = state !== ConversationState.CLOSING;
+          more = open && state !== ConversationState.NEEDS_INPUT;
+          if (more) end = this.#presentRest();
         }
         if (full) {
           const turn = this.#buffers.turns.take(performance.now() - startMs);
