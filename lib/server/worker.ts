@@ -7,6 +7,9 @@ import { warmUp } from "./warm_up.ts";
 import { Life } from "./life.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";
 
+/** More than this at once, on few cores, would take long; the others warm up while they serve. */
+const THREADS_TO_WARM = 8;
+
 self.addEventListener("unhandledrejection", (event) => die(event.reason));
 self.onmessage = (event: MessageEvent<WorkerStart>) => {
   run(event.data).catch(die);
@@ -25,7 +28,7 @@ async function run(start: WorkerStart): Promise<void> {
       return { userMicroseconds: user, systemMicroseconds: system, accepting: life.accepting };
     },
   });
-  warmUp(start.shared, start.settings);
+  if (start.threadIndex < THREADS_TO_WARM) warmUp(start.shared, start.settings);
   const transport = createTransport(start.transport, {
     thread,
     threadIndex: start.threadIndex,

@@ -13,6 +13,7 @@ export class SocketSide implements Side {
   readonly name: string;
   readonly secondsMax = REAL_SECONDS_MAX;
   readonly unsteadyStats: ReadonlySet<string> = new Set([
+    "curr_connections",
     "get_expired",
     "get_flushed",
     "lease_curr",
