@@ -48,6 +48,7 @@ const SET_LINE_LENGTH_MIN = 13;
 const SMALL_NUMBER_DIGITS_MAX = 9;
 
 const GET_ROW = COMMANDS.findIndex(({ name }) => name === "get");
+const SET_ROW = COMMANDS.findIndex(({ name }) => name === "set");
 const GETS_ROW = COMMANDS.findIndex(({ name }) => name === "gets");
 const GETSS_ROW = COMMANDS.findIndex(({ name }) => name === "getss");
 
@@ -187,7 +188,9 @@ export class TextParser implements Parser {
     request.start = start;
     request.inputEnd = end;
     request.noreply = false;
-    if (this.#readSet(start, end)) return storeBlock(conversation, ANSWERED);
+    if (this.#readSet(start, end)) {
+      return this.#count(SET_ROW, storeBlock(conversation, ANSWERED));
+    }
     if (!this.#splitLine(start, end)) {
       return end - start > LINE_LENGTH_MAX ? Flow.CLOSE : Flow.INCOMPLETE;
     }
@@ -201,9 +204,14 @@ export class TextParser implements Parser {
     if (row === null) return this.#unknown(conversation);
     if (request.wordCount < row.wordsMin) return this.#refuse(REFUSAL.BAD_FORMAT);
     request.noreply = row.noreply && this.#lastWordIs(NOREPLY);
-    this.#thread.ops.countText(row.index);
-    const flow = row.handler(conversation);
+    const flow = this.#count(row.index, row.handler(conversation));
     return flow === Flow.UNKNOWN ? this.#unknown(conversation) : flow;
+  }
+
+  /** Counts a command, unless it will be read again. */
+  #count(row: number, flow: Flow): Flow {
+    if (flow !== Flow.INCOMPLETE) this.#thread.ops.countText(row);
+    return flow;
   }
 
   /**

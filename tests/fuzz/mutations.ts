@@ -102,7 +102,10 @@ export class MutationSource {
   }
 }
 
-/** Whether a data block may be under way that is too long to be waited for. In binary (0x80) any four bytes announce one. */
+/**
+ * Whether a data block may be under way that is too long to be waited for, or a lock is waited for. In binary (0x80) any four bytes
+ * announce a block.
+ */
 export function mayWaitForLong(stream: string): boolean {
-  return /\d{6}/.test(stream) || stream.startsWith("\x80");
+  return /\d{6}/.test(stream) || stream.startsWith("\x80") || stream.includes("lock");
 }

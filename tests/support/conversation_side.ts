@@ -46,6 +46,7 @@ export class ConversationSide implements Side {
   readonly shared: SharedState;
   /** What the `shutdown` command asked for. */
   shutdown: "no" | "graceful" | "at once" = "no";
+  readonly #peers = new Map<number, ConversationPeer>();
   #nowMs = 0;
 
   /** @param options As on the command line. */
@@ -71,7 +72,21 @@ export class ConversationSide implements Side {
 
   /** A connection; synchronous, for tests that are. */
   connect(): ConversationPeer {
-    return new ConversationPeer(this.thread);
+    const peer = new ConversationPeer(this.thread, () => this.#resumeReady());
+    this.#peers.set(peer.owner, peer);
+    return peer;
+  }
+
+  /** Lets connections go on whose waiting for a lock is over, as a transport does when it is woken. */
+  #resumeReady(): void {
+    const { cache } = this.thread;
+    for (;;) {
+      cache.enter();
+      const owner = cache.locks.waiters.takeReady(0);
+      cache.leave();
+      if (owner === 0) return;
+      this.#peers.get(owner)?.goOn();
+    }
   }
 
   open(): Promise<ConversationPeer> {
@@ -94,6 +109,7 @@ export class ConversationSide implements Side {
       while (cache.maintain());
       cache.leave();
     }
+    this.#resumeReady();
   }
 
   stats(): Promise<Map<string, number>> {
@@ -121,16 +137,21 @@ export class ConversationPeer implements Peer {
   #pending: Uint8Array = new Uint8Array(0);
   #received = "";
   #closed = false;
+  readonly #after: () => void;
 
-  constructor(thread: ThreadContext) {
+  /** @param after Called after everything that others may have waited for. */
+  constructor(thread: ThreadContext, after: () => void = () => {}) {
     this.#thread = thread;
+    this.#after = after;
     const { cache, connections, memory } = thread;
     cache.enter();
     memory.counters[STAT.total_connections]! += 1;
     const owner = connections.open(ConnectionKind.TCP, 0, "tcp:127.0.0.1:1", "tcp:test", 2);
     cache.leave();
     assert(owner !== NO_OWNER, "the table of connections is full");
-    this.#conversation = new Conversation(thread, owner, { protocol: "auto" });
+    this.#conversation = new Conversation(thread, owner, {
+      protocol: thread.settings.wireProtocol,
+    });
   }
 
   /** Sends and returns all that comes back at once. */
@@ -142,6 +163,11 @@ export class ConversationPeer implements Peer {
   }
 
   feed(bytes: Uint8Array): void {
+    this.#feed(bytes);
+    this.#after();
+  }
+
+  #feed(bytes: Uint8Array): void {
     let at = 0;
     while (at < bytes.length && !this.#closed) {
       const { input } = this.#thread;
@@ -153,10 +179,17 @@ export class ConversationPeer implements Peer {
     }
   }
 
-  /** Goes on as transports do when the store says that the connection's waiting is over. Returns what comes back. */
+  /** Goes on as transports do when the store says that the connection's waiting is over. */
+  goOn(): void {
+    const pending = this.#pending;
+    this.#pending = new Uint8Array(0);
+    this.#thread.input.bytes.set(pending, 0);
+    this.#serve(pending.length);
+  }
+
+  /** As `goOn`. Returns what comes back. */
   resume(): string {
-    this.#thread.input.bytes.set(this.#pending, 0);
-    this.#serve(this.#pending.length);
+    this.goOn();
     const received = this.#received;
     this.#received = "";
     return received;
@@ -199,6 +232,7 @@ export class ConversationPeer implements Peer {
     this.#thread.cache.enter();
     this.#thread.connections.close(this.#conversation.owner);
     this.#thread.cache.leave();
+    this.#after();
   }
 
   #serve(end: number): void {
@@ -211,7 +245,6 @@ export class ConversationPeer implements Peer {
       start = consumed;
       this.#received += textOf(reply.region.bytes.subarray(0, reply.length));
       if (this.#conversation.state === ConversationState.MORE_OUTPUT) {
-        assert(reply.length > 0, "MORE_OUTPUT comes with output");
         // Transports serve others meanwhile, who use the same regions.
         const rest = input.bytes.slice(start, end);
         input.bytes.fill(0x21);
@@ -227,6 +260,10 @@ export class ConversationPeer implements Peer {
       this.disconnect();
       this.#pending = new Uint8Array(0);
     }
-    assert(this.#pending.length <= PENDING_BYTES_MAX, "feed() leaves at most PENDING_BYTES_MAX");
+    assert(
+      this.#pending.length <= PENDING_BYTES_MAX ||
+        this.#conversation.state === ConversationState.WAITING,
+      "feed() leaves at most PENDING_BYTES_MAX",
+    );
   }
 }

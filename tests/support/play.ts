@@ -13,6 +13,8 @@ import {
 const COMMAND_COUNTERS =
   /^(cmd_(get|set|flush|touch)|(get|delete|incr|decr|cas|touch)_(hits|misses)|cas_badval)$/;
 const STATS_TRIES = 20;
+/** A request of the binary protocol that does nothing. */
+const NOOP = `\x80\x0a${"\0".repeat(22)}`;
 
 /** How much time has to pass on the server's clock in a case. */
 export function secondsOf({ events }: TranscriptCase): number {
@@ -59,6 +61,8 @@ class Game {
   readonly #send: (peer: Peer, text: string) => Promise<void>;
   readonly #peers = new Map<string, Peer>();
   readonly #holes: Holes = new Map();
+  /** Connections that speak the binary protocol. */
+  readonly #binary = new Set<string>();
   #stats = new Map<string, number>();
 
   constructor(side: Side, send: (peer: Peer, text: string) => Promise<void>) {
@@ -90,6 +94,7 @@ class Game {
     switch (event.kind) {
       case "send": {
         const peer = await this.#peer(event.connection);
+        if (String(event.text[0]).startsWith("\x80")) this.#binary.add(event.connection);
         await this.#send(peer, requestText(event.text, this.#holes));
         break;
       }
@@ -98,7 +103,7 @@ class Game {
         break;
       case "disconnect":
         (await this.#peer(event.connection)).disconnect();
-        this.#peers.delete(event.connection);
+        this.#forget(event.connection);
         break;
       case "closed":
         await this.#expectClosed(event.connection);
@@ -115,8 +120,13 @@ class Game {
   async end(): Promise<void> {
     for (const [name, peer] of this.#peers) {
       try {
-        await peer.send("version\r\n");
-        await this.#expectReply(peer, ["VERSION ", { hole: "*" }, "\r\n"]);
+        if (this.#binary.has(name)) {
+          await peer.send(NOOP);
+          await this.#expectReply(peer, [NOOP.replace("\x80", "\x81")]);
+        } else {
+          await peer.send("version\r\n");
+          await this.#expectReply(peer, ["VERSION ", { hole: "*" }, "\r\n"]);
+        }
       } catch (error) {
         throw new TranscriptError(`at the end, connection ${name}: ${(error as Error).message}`);
       }
@@ -159,7 +169,12 @@ class Game {
     const rest = await peer.receive(0);
     if (rest !== "") throw new TranscriptError(`before it closed, ${name} got ${showText(rest)}`);
     peer.disconnect();
+    this.#forget(name);
+  }
+
+  #forget(name: string): void {
     this.#peers.delete(name);
+    this.#binary.delete(name);
   }
 
   async #expectStats(deltas: ReadonlyMap<string, number>): Promise<void> {

@@ -1,3 +1,5 @@
+import { numberBytes, numberOf, parseBinary } from "./binary_text.ts";
+
 /**
  * Transcripts: what clients send, what they must get back, and what happens beside it. One file holds many cases:
  *
@@ -23,8 +25,10 @@
  * `{text*n}` is the text n times. In a reply `{name}` is a number that is learned there and meant by every later `{name}`,
  * `{*}` is anything up to the line's end.
  *
+ * Text that starts with `!` is of the binary protocol, see `binary_text.ts`.
+ *
  * Tags: `[shared]`: memcached answers the same, and the case is played to it too; `[shared since 1.6.40]`: from that
- * version on.
+ * version on. `[yrmcds]`: yrmcds answers the same.
  */
 export interface Transcript {
   readonly name: string;
@@ -39,6 +43,8 @@ export interface TranscriptCase {
   readonly line: number;
   /** The first memcached version that plays it the same; undefined: ours alone. */
   readonly sharedSince: string | undefined;
+  /** Whether yrmcds plays it the same. */
+  readonly yrmcds: boolean;
   readonly events: readonly TranscriptEvent[];
 }
 
@@ -52,8 +58,8 @@ export type TranscriptEvent =
     | { readonly kind: "clock"; readonly seconds: number }
   );
 
-/** A stretch of fixed bytes (one character each), or a hole. */
-export type Part = string | { readonly hole: string };
+/** A stretch of fixed bytes (one character each), or a hole: of digits, or of the 8 bytes of a number. */
+export type Part = string | { readonly hole: string; readonly binary?: boolean };
 
 const EVENT_START =
   /^(?:([A-Z])([<>])(?: |$)|([A-Z]): (disconnects|is closed)$|(stats): |(clock) \+)/;
@@ -89,12 +95,14 @@ export function parseTranscript(name: string, text: string): Transcript {
 function parseHead(head: string): Omit<TranscriptCase, "line" | "events"> {
   const [, name, tagText] = CASE_HEAD.exec(head)!;
   let sharedSince: string | undefined;
+  let yrmcds = false;
   for (const [, tag] of tagText!.matchAll(/\[([^\]]+)\]/g)) {
     const shared = /^shared(?: since ([\d.]+))?$/.exec(tag!);
     if (shared) sharedSince = shared[1] ?? "0";
+    else if (tag === "yrmcds") yrmcds = true;
     else throw new SyntaxError(`unknown tag "${tag}"`);
   }
-  return { name: name!, sharedSince };
+  return { name: name!, sharedSince, yrmcds };
 }
 
 function parseEvent(text: string, line: number): TranscriptEvent {
@@ -104,7 +112,11 @@ function parseEvent(text: string, line: number): TranscriptEvent {
   if (speaker !== undefined) {
     if (/ [A-Z][<>] /.test(text)) throw new SyntaxError(`"${text}": two spaces go between events`);
     const kind = direction === ">" ? "send" : "reply";
-    return { kind, connection: speaker, text: parseText(text.slice(head.length)), line };
+    const body = text.slice(head.length);
+    const parts = body.startsWith("!")
+      ? parseBinary(body.slice(1), kind, unescape)
+      : parseText(body);
+    return { kind, connection: speaker, text: parts, line };
   }
   if (subject !== undefined) {
     return { kind: what === "disconnects" ? "disconnect" : "closed", connection: subject, line };
@@ -181,7 +193,7 @@ export function requestText(parts: readonly Part[], holes: Holes): string {
     if (typeof part === "string") return part;
     const value = holes.get(part.hole);
     if (value === undefined) throw new SyntaxError(`{${part.hole}} was never learned`);
-    return value;
+    return part.binary ? numberBytes(BigInt(value), 8) : value;
   }).join("");
 }
 
@@ -198,13 +210,21 @@ export function matchReply(
   const learned: Holes = new Map();
   let at = 0;
   for (const part of parts) {
-    const known = typeof part === "string" ? part : holes.get(part.hole) ?? learned.get(part.hole);
-    if (known !== undefined) {
+    const value = typeof part === "string" ? part : holes.get(part.hole) ?? learned.get(part.hole);
+    const isBinary = typeof part !== "string" && part.binary;
+    if (value !== undefined) {
+      const known = isBinary ? numberBytes(BigInt(value), 8) : value;
       if (!received.startsWith(known, at)) return undefined;
       at += known.length;
       continue;
     }
     const { hole } = part as { hole: string };
+    if (isBinary) {
+      if (received.length < at + 8) return undefined;
+      learned.set(hole, String(numberOf(received.slice(at, at + 8))));
+      at += 8;
+      continue;
+    }
     const end = endOf(hole === "*" ? ANYTHING : DIGITS, received, at);
     if (end === undefined) return undefined;
     if (hole !== "*") learned.set(hole, received.slice(at, end));

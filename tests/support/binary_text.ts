@@ -1,0 +1,134 @@
+import { BINARY_COMMANDS } from "../../protocol/commands/binary_table.ts";
+import type { Part } from "./transcript.ts";
+
+/**
+ * Requests and replies of the binary protocol in transcripts: packets with `|` between them, each an opcode by its name (or as two
+ * hexadecimal digits) and fields:
+ *
+ *     A> !Set key=k flags=5 exptime=0 value=one\stwo opaque=7      A< !Set opaque=7 cas={id}
+ *     A> !Get key=no | Noop                                         A< !Get error=01 | Noop
+ *
+ * `key`, `value`: text with the escapes of transcripts. `flags`, `exptime` (4 bytes), `delta`, `initial` (8): extras, in the order
+ * given; `extras`: the same in hexadecimal digits. `number`: a value of 8 bytes. `cas`, `opaque`: 0 unless given; a cas id may be a
+ * hole. In replies `status`: two hexadecimal digits; `error`: a status with its text as the value. The lengths in the header follow
+ * from the fields; `keylength`, `extraslength` and `bodylength` put others in their place, `magic` another first byte.
+ */
+export function parseBinary(
+  text: string,
+  kind: "send" | "reply",
+  unescape: (text: string) => Part[],
+): Part[] {
+  return text.split(/ ?(?<!\\)\| ?/).flatMap((packet) => new Packet(packet, unescape).parts(kind));
+}
+
+/** The texts of refusals, by status. */
+const ERROR_TEXT: Readonly<Record<string, string>> = {
+  "01": "Not found",
+  "02": "Data exists for key.",
+  "03": "Too large.",
+  "04": "Invalid arguments",
+  "05": "Not stored.",
+  "06": "Non-numeric server-side value for incr or decr",
+  "10": "Locked",
+  "11": "Not locked",
+  "20": "Auth failure.",
+  "81": "Unknown command",
+  "82": "Out of memory",
+};
+
+const EXTRAS_LENGTH: Readonly<Record<string, number>> = {
+  flags: 4,
+  exptime: 4,
+  delta: 8,
+  initial: 8,
+};
+
+class Packet {
+  readonly #opcode: number;
+  readonly #fields = new Map<string, string>();
+  readonly #unescape: (text: string) => Part[];
+
+  constructor(text: string, unescape: (text: string) => Part[]) {
+    this.#unescape = unescape;
+    const [name, ...fields] = text.trim().split(/\s+/);
+    this.#opcode = opcodeOf(name!);
+    for (const field of fields) {
+      const [, key, value] = /^(\w+)=(.*)$/.exec(field) ?? [];
+      if (key === undefined) throw new SyntaxError(`"${field}" is no field`);
+      this.#fields.set(key, value!);
+    }
+  }
+
+  parts(kind: "send" | "reply"): Part[] {
+    const error = this.#fields.get("error");
+    if (error !== undefined) {
+      if (!(error in ERROR_TEXT)) throw new SyntaxError(`status "${error}" has no text`);
+      this.#fields.set("status", error);
+    }
+    const key = this.#text("key");
+    const extras = this.#extras();
+    const number = this.#fields.get("number");
+    const value = error !== undefined
+      ? ERROR_TEXT[error]!
+      : number !== undefined
+      ? numberBytes(BigInt(number), 8)
+      : this.#text("value");
+    const bodyLength = key.length + extras.length + value.length;
+    const start = numberBytes(this.#number("magic", kind === "send" ? 0x80 : 0x81), 1) +
+      numberBytes(BigInt(this.#opcode), 1) +
+      numberBytes(this.#number("keylength", key.length), 2) +
+      numberBytes(this.#number("extraslength", extras.length), 1) + "\0" +
+      numberBytes(BigInt(parseInt(this.#fields.get("status") ?? "0", 16)), 2) +
+      numberBytes(this.#number("bodylength", bodyLength), 4) +
+      numberBytes(this.#number("opaque", 0), 4);
+    const [, hole] = /^\{([a-z]\w*)\}$/.exec(this.#fields.get("cas") ?? "") ?? [];
+    if (hole !== undefined) return [start, { hole, binary: true }, extras + key + value];
+    return [start + numberBytes(this.#number("cas", 0), 8) + extras + key + value];
+  }
+
+  #number(field: string, preset: number): bigint {
+    return BigInt(this.#fields.get(field) ?? preset);
+  }
+
+  #text(field: string): string {
+    const parts = this.#unescape(this.#fields.get(field) ?? "");
+    if (parts.some((part) => typeof part !== "string")) throw new SyntaxError("no holes here");
+    return parts.join("");
+  }
+
+  #extras(): string {
+    let extras = "";
+    for (const [field, value] of this.#fields) {
+      const length = EXTRAS_LENGTH[field];
+      if (length !== undefined) extras += numberBytes(BigInt(value), length);
+      if (field !== "extras") continue;
+      for (const [digits] of value.matchAll(/../g)) {
+        extras += String.fromCharCode(parseInt(digits, 16));
+      }
+    }
+    return extras;
+  }
+}
+
+function opcodeOf(name: string): number {
+  if (/^[0-9a-f]{2}$/.test(name)) return parseInt(name, 16);
+  const command = BINARY_COMMANDS.find((row) => row.name === name);
+  if (command === undefined) throw new SyntaxError(`"${name}" is no command`);
+  return command.opcode;
+}
+
+/** A number in network order, one character a byte. */
+export function numberBytes(number: bigint, length: number): string {
+  let text = "";
+  for (let shift = BigInt(8 * (length - 1)); shift >= 0n; shift -= 8n) {
+    text += String.fromCharCode(Number((number >> shift) & 0xffn));
+  }
+  return text;
+}
+
+/** The number that some bytes in network order are. */
+export function numberOf(bytes: string): bigint {
+  let number = 0n;
+  for (let at = 0; at < bytes.length; at++) number = number << 8n | BigInt(bytes.charCodeAt(at));
+  return number;
+}
