@@ -1,5 +1,11 @@
 import { ConversationSide } from "../support/conversation_side.ts";
-import { BATCHES, FeedLoop, processorNs, REQUEST_COUNT } from "../support/feed_loop.ts";
+import {
+  BATCHES,
+  FEED_OPTIONS,
+  FeedLoop,
+  processorNs,
+  REQUEST_COUNT,
+} from "../support/feed_loop.ts";
 
 // What a request costs between the bytes that came and the bytes that go, without any transport: `deno task bench:feed [name]`.
 // Keys of 12 bytes, values of 100, all in the processor's caches. Numbers of two machines cannot be compared.
@@ -9,7 +15,7 @@ const ROUNDS = 500;
 const TRIES = 7;
 
 function measure(name: string): void {
-  const loop = new FeedLoop(new ConversationSide());
+  const loop = new FeedLoop(new ConversationSide(FEED_OPTIONS));
   loop.load(name);
   const bytes = loop.allocatedPerRequest(WARM_UP_ROUNDS, ROUNDS);
   const costs: number[] = [];

@@ -23,8 +23,22 @@ export const BATCHES: Readonly<Record<string, string>> = {
   "add": keys.map((key) => `add ${key} 0 0 100\r\n${VALUE}\r\n`).join(""),
   "touch": keys.map((key) => `touch ${key} 3600\r\n`).join(""),
   "incr": keys.map((key) => `incr n${key} 1\r\n`).join(""),
+  "getss": keys.map((key) => `getss 10 ${key}\r\n`).join(""),
+  "getss, leased": keys.map((key) => `getss 10 no${key}\r\n`).join(""),
+  "deletess": keys.map((key) => `deletess 10 no${key}\r\n`).join(""),
+  "mg": keys.map((key) => `mg ${key} v\r\n`).join(""),
+  "mg with flags": keys.map((key) => `mg ${key} s v c t f k O123\r\n`).join(""),
+  "mg, missing": keys.map((key) => `mg no${key} v\r\n`).join(""),
+  "mg N, made": keys.map((key) => `mg stub${key} v N30\r\n`).join(""),
+  "ms": keys.map((key) => `ms ${key} 100\r\n${VALUE}\r\n`).join(""),
+  "ms with flags": keys.map((key) => `ms ${key} 100 T3600 F7 c\r\n${VALUE}\r\n`).join(""),
+  "md, missing": keys.map((key) => `md no${key}\r\n`).join(""),
+  "ma": keys.map((key) => `ma n${key} v\r\n`).join(""),
   "delete, missing": keys.map((key) => `delete no${key}\r\n`).join(""),
 };
+
+/** What the server that is fed must be started with. */
+export const FEED_OPTIONS = ["-z", "3333"];
 
 /** Requests, or keys, in every batch. */
 export const REQUEST_COUNT = KEY_COUNT;
