@@ -1,4 +1,3 @@
-import v8 from "node:v8";
 import type { TransportEvent } from "../net/transport.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";
 
@@ -18,12 +17,6 @@ export class ThreadError extends Error {
   override readonly name = "ThreadError";
 }
 
-/**
- * Young generation of a thread's heap, in MiB: serving allocates next to nothing, and what V8 would take by default (16) is
- * memory that `-m` does not account for.
- */
-const YOUNG_GENERATION_MIB = 1;
-
 /** The workers that serve connections. */
 export class Threads {
   readonly #workers: Worker[] = [];
@@ -32,7 +25,6 @@ export class Threads {
 
   constructor(events: ThreadEvents) {
     this.#events = events;
-    v8.setFlagsFromString(`--max-semi-space-size=${YOUNG_GENERATION_MIB}`);
   }
 
   /**

@@ -1,8 +1,8 @@
 /** Starts the servers that are compared and reads what CPU time they take. */
 import process from "node:process";
 
-const MAIN = new URL("../../main.ts", import.meta.url).pathname;
-const CONFIG = new URL("../../deno.json", import.meta.url).pathname;
+const ROOT = decodeURIComponent(new URL("../../", import.meta.url).pathname);
+const MAIN = "main.ts";
 const MEMORY_MIB = 1024;
 const START_MS_MAX = 20_000;
 
@@ -33,12 +33,19 @@ export async function startLeased(
   port: number,
   threads: number,
   io: string,
-  extra: readonly string[] = [],
 ): Promise<BenchServer> {
   // deno-fmt-ignore
-  const args = ["run", "-A", "--no-prompt", "--config", CONFIG, ...extra, MAIN,
+  const args = ["run", ...await startFlags(), MAIN,
     "-l", "127.0.0.1", "-p", `${port}`, "-m", `${MEMORY_MIB}`, "-t", `${threads}`, "-c", "2048", "--io", io];
-  return await start(`leased --io ${io}`, port, Deno.execPath(), args);
+  return await start(`leased --io ${io}`, port, Deno.execPath(), args, ROOT);
+}
+
+/** What users start it with: the words between `deno run` and `main.ts` of the task `start`. */
+async function startFlags(): Promise<string[]> {
+  const { default: config } = await import("../../deno.json", { with: { type: "json" } });
+  const [, flags] = /^deno run (.*) main\.ts$/.exec(config.tasks.start.command) ?? [];
+  if (flags === undefined) throw new Error("Cannot start the server: the task start is unknown");
+  return flags.split(" ");
 }
 
 /** CPU time that all threads of a process have had, in nanoseconds (Linux, `schedstat`). */
@@ -68,6 +75,7 @@ async function start(
   port: number,
   program: string,
   args: readonly string[],
+  cwd = ".",
 ): Promise<BenchServer> {
   const pinned = navigator.hardwareConcurrency >= 2;
   const command = pinned
@@ -75,8 +83,9 @@ async function start(
       args: ["-c", `${SERVER_CORE}`, program, ...args],
       stdout: "null",
       stderr: "inherit",
+      cwd,
     })
-    : new Deno.Command(program, { args: [...args], stdout: "null", stderr: "inherit" });
+    : new Deno.Command(program, { args: [...args], stdout: "null", stderr: "inherit", cwd });
   const child = command.spawn();
   await untilListening(port);
   return {
