@@ -60,7 +60,8 @@ export class Cache {
   readonly #mover: PageMover;
   readonly #expiry: Expiry;
   readonly #flush: Flush;
-  readonly #values: Values;
+  /** Where values lie. `values.locate` needs the mutex only for what is neither pinned nor reserved. */
+  readonly values: Values;
   readonly #allocator: Allocator;
   readonly #writer: Writer;
   readonly #gate: Gate;
@@ -83,15 +84,15 @@ export class Cache {
     this.#mover = new PageMover(this.links, this.#eviction);
     this.#expiry = new Expiry(this.links, this.#eviction);
     this.#flush = new Flush(memory, this.#expiry);
-    this.#values = new Values(this.links);
+    this.values = new Values(this.links);
     this.lookahead = new Lookahead(memory, this.links.index);
     this.locks = new Locks(this.links, this.#eviction);
-    this.#allocator = new Allocator(this.links, this.#eviction, this.#mover, this.#values);
+    this.#allocator = new Allocator(this.links, this.#eviction, this.#mover, this.values);
     this.#writer = new Writer(
       this.links,
       this.#allocator,
       this.#eviction,
-      this.#values,
+      this.values,
       this.locks,
     );
     this.#gate = new Gate(this.links, this.locks);
@@ -102,7 +103,7 @@ export class Cache {
       this.#gate,
       this.#allocator,
       this.#writer,
-      this.#values,
+      this.values,
     );
     this.meta = new MetaItems(
       this.links,
@@ -216,25 +217,7 @@ export class Cache {
 
   /** Copies the value's bytes [at, at + length). */
   copyValue(item: ItemRef, at: number, length: number, to: ByteRegion, toOffset: number): void {
-    this.#values.read(item, at, length, to, toOffset);
-  }
-
-  /**
-   * Finds the value's byte `at`: `pieceSegment` and `pieceOffset` tell where it lies. For a pinned or reserved item the mutex need not be
-   * held.
-   *
-   * @returns How many of the value's bytes follow there without a gap.
-   */
-  locateValue(item: ItemRef, at: number): number {
-    return this.#values.locate(item, at);
-  }
-
-  get pieceSegment(): number {
-    return this.#values.pieceSegment;
-  }
-
-  get pieceOffset(): number {
-    return this.#values.pieceOffset;
+    this.values.read(item, at, length, to, toOffset);
   }
 
   copyKey(item: ItemRef, to: ByteRegion, toOffset: number): void {
@@ -258,7 +241,7 @@ export class Cache {
     const pins = this.items.word(item, word) - 1;
     this.items.setWord(item, word, pins);
     if (pins === 0 && !(this.items.state(item) & STATE.LINKED)) {
-      this.#values.forgetWalk();
+      this.values.forgetWalk();
       this.links.free(item);
     }
   }
@@ -330,7 +313,7 @@ export class Cache {
     }
     const item = this.#allocator.itemFor(change);
     if (item === NO_ITEM) return this.#storeRefused(change, Outcome.NO_MEMORY);
-    this.#values.write(item, 0, input, change.valueOffset, change.valueLength);
+    this.values.write(item, 0, input, change.valueOffset, change.valueLength);
     this.#writer.countStore(change, item);
     this.#writer.replace(change, item, hash);
     this.#gate.settle(change, hash);
@@ -371,7 +354,7 @@ export class Cache {
 
   /** Writes a piece of a reserved item's value, for which there is memory. */
   fillReserved(item: ItemRef, at: number, from: ByteRegion, offset: number, length: number): void {
-    this.#values.write(item, at, from, offset, length);
+    this.values.write(item, at, from, offset, length);
   }
 
   /** As `store`, with the value of `change.reserved`. The operation is judged now, not when it was announced. */
@@ -389,7 +372,7 @@ export class Cache {
     assert(this.#allocator.isWhole(item), "a value is stored when it has all its chunks");
     change.reserved = NO_ITEM;
     change.item = NO_ITEM;
-    this.#values.forgetWalk();
+    this.values.forgetWalk();
     const segment = this.memory.segments[item >>> 27]!;
     const keyOffset = this.items.keyOffset(item);
     const hash = this.links.index.hashOf(item);
@@ -418,7 +401,7 @@ export class Cache {
 
   /** Frees a reserved item that will never be complete. */
   abandonReserved(item: ItemRef): void {
-    this.#values.forgetWalk();
+    this.values.forgetWalk();
     this.links.free(item);
   }
 

@@ -48,6 +48,7 @@ export class ValueIo {
   /** Copies what of the reply buffer and its inlays has not been sent. */
   unsentReply(sent: number): Uint8Array {
     const { reply, cache, memory } = this.#thread;
+    const { values } = cache;
     const { inlays } = reply;
     const rest = new Uint8Array(reply.totalLength - sent);
     // Where the next piece goes in `rest`; what was sent lies in front of it.
@@ -64,8 +65,8 @@ export class ValueIo {
       at = inlays.at(index);
       const end = inlays.start(index) + inlays.length(index);
       for (let valueAt = inlays.start(index); valueAt < end;) {
-        const length = Math.min(cache.locateValue(inlays.item(index), valueAt), end - valueAt);
-        put(memory.segments[cache.pieceSegment]!.bytes, cache.pieceOffset, length);
+        const length = Math.min(values.locate(inlays.item(index), valueAt), end - valueAt);
+        put(memory.segments[values.pieceSegment]!.bytes, values.pieceOffset, length);
         valueAt += length;
       }
     }
@@ -94,11 +95,11 @@ export class ValueIo {
   }
 
   #addValue(item: ItemRef, start: number, length: number): void {
-    const { cache } = this.#thread;
+    const { values } = this.#thread.cache;
     const end = start + length;
     for (let at = start; at < end;) {
-      const piece = Math.min(cache.locateValue(item, at), end - at);
-      this.#vectors.add(this.#segmentAddresses[cache.pieceSegment]! + cache.pieceOffset, piece);
+      const piece = Math.min(values.locate(item, at), end - at);
+      this.#vectors.add(this.#segmentAddresses[values.pieceSegment]! + values.pieceOffset, piece);
       at += piece;
     }
   }
