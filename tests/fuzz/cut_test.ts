@@ -16,24 +16,25 @@ const BYTEWISE_LENGTH_MAX = 20_000;
 
 for (const { name, options, cases } of readTranscripts()) {
   Deno.test(`${name}: cut anywhere, the replies are the same`, async () => {
-    for (const transcriptCase of cases) await playWithCuts(transcriptCase, options);
+    // One store for all: hundreds of them would fill the machine's memory sooner than the collector looks.
+    const side = new ConversationSide(options);
+    for (const transcriptCase of cases) await playWithCuts(side, transcriptCase);
   });
 
   Deno.test(`${name}: sent byte by byte, the replies are the same`, async () => {
+    const side = new ConversationSide(options);
     for (const transcriptCase of cases) {
       const length = requestsOf(transcriptCase).reduce((sum, text) => sum + text.length, 0);
       if (length > BYTEWISE_LENGTH_MAX) continue;
-      await play(new ConversationSide(options), transcriptCase, async (peer, text) => {
+      await play(side, transcriptCase, async (peer, text) => {
         for (const byte of text) await peer.send(byte);
       });
+      side.empty();
     }
   });
 }
 
-async function playWithCuts(
-  transcriptCase: TranscriptCase,
-  options: readonly string[],
-): Promise<void> {
+async function playWithCuts(side: ConversationSide, transcriptCase: TranscriptCase): Promise<void> {
   for (const [cutRequest, text] of requestsOf(transcriptCase).entries()) {
     for (const cut of cutsOf(text)) {
       let request = 0;
@@ -43,7 +44,8 @@ async function playWithCuts(
         await peer.send(sent.slice(cut));
       };
       try {
-        await play(new ConversationSide(options), transcriptCase, send);
+        await play(side, transcriptCase, send);
+        side.empty();
       } catch (error) {
         const place = `request ${cutRequest + 1} cut at byte ${cut}`;
         throw new Error(`${transcriptCase.name}, ${place}: ${(error as Error).message}`);

@@ -112,6 +112,18 @@ export class ConversationSide implements Side {
     this.#resumeReady();
   }
 
+  /** Forgets all items and counts, so that another case can be played as if nothing had been before. */
+  empty(): void {
+    const peer = this.connect();
+    peer.ask("stats reset\r\n");
+    peer.disconnect();
+    const { cache } = this.thread;
+    cache.enter();
+    cache.flushAll(0);
+    while (cache.maintain());
+    cache.leave();
+  }
+
   stats(): Promise<Map<string, number>> {
     const peer = this.connect();
     const stats = parseStats(peer.ask("stats\r\n"));
