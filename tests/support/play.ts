@@ -16,9 +16,9 @@ const STATS_TRIES = 20;
 /** A request of the binary protocol that does nothing. */
 const NOOP = `\x80\x0a${"\0".repeat(22)}`;
 
-/** How much time has to pass on the server's clock in a case. */
-export function secondsOf({ events }: TranscriptCase): number {
-  let seconds = 0;
+/** How much time has to pass on the server's clock in a case: none may, or that much. */
+export function secondsOf({ events, secondsMatter }: TranscriptCase): number {
+  let seconds = secondsMatter ? 1 : 0;
   for (const event of events) if (event.kind === "clock") seconds += event.seconds;
   return seconds;
 }

@@ -28,7 +28,8 @@ import { numberBytes, numberOf, parseBinary } from "./binary_text.ts";
  * Text that starts with `!` is of the binary protocol, see `binary_text.ts`.
  *
  * Tags: `[shared]`: memcached answers the same, and the case is played to it too; `[shared since 1.6.40]`: from that
- * version on. `[yrmcds]`: yrmcds answers the same.
+ * version on. `[yrmcds]`: yrmcds answers the same. `[seconds matter]`: replies tell how much time is left, so it is not
+ * played where the clock runs.
  */
 export interface Transcript {
   readonly name: string;
@@ -45,6 +46,7 @@ export interface TranscriptCase {
   readonly sharedSince: string | undefined;
   /** Whether yrmcds plays it the same. */
   readonly yrmcds: boolean;
+  readonly secondsMatter: boolean;
   readonly events: readonly TranscriptEvent[];
 }
 
@@ -96,13 +98,15 @@ function parseHead(head: string): Omit<TranscriptCase, "line" | "events"> {
   const [, name, tagText] = CASE_HEAD.exec(head)!;
   let sharedSince: string | undefined;
   let yrmcds = false;
+  let secondsMatter = false;
   for (const [, tag] of tagText!.matchAll(/\[([^\]]+)\]/g)) {
     const shared = /^shared(?: since ([\d.]+))?$/.exec(tag!);
     if (shared) sharedSince = shared[1] ?? "0";
     else if (tag === "yrmcds") yrmcds = true;
+    else if (tag === "seconds matter") secondsMatter = true;
     else throw new SyntaxError(`unknown tag "${tag}"`);
   }
-  return { name: name!, sharedSince, yrmcds };
+  return { name: name!, sharedSince, yrmcds, secondsMatter };
 }
 
 function parseEvent(text: string, line: number): TranscriptEvent {
