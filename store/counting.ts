@@ -53,7 +53,7 @@ export class Counting {
     const classId = slabs.classOf(item);
     const outcome = this.#changeNumber(item, change, hash, increment);
     if (outcome !== Outcome.OK) return outcome;
-    this.#gate.noteHit(change.item);
+    this.#gate.noteUse(change.item);
     memory.countClass(classId, increment ? CLASS_STAT.incr_hits : CLASS_STAT.decr_hits);
     return Outcome.OK;
   }

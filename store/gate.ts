@@ -163,8 +163,8 @@ export class Gate {
     items.setWord(item, WORD.ACCESSED_SEC, memory.control[CONTROL.NOW_SEC]!);
   }
 
-  /** As `noteHit`, but nobody has seen the value. */
-  #refresh(item: ItemRef): void {
+  /** As `noteHit`, but nobody has read the value: a refused `add`, and arithmetic (memcached). */
+  noteUse(item: ItemRef): void {
     const { items } = this.#links;
     const wasFetched = items.state(item) & STATE.FETCHED;
     this.noteHit(item);
@@ -174,7 +174,7 @@ export class Gate {
   #admitOnItem(change: Change, old: ItemRef): Outcome {
     const { mode } = change;
     if (mode === StoreMode.ADD) {
-      this.#refresh(old);
+      this.noteUse(old);
       return Outcome.NOT_STORED;
     }
     const { items, slabs, memory } = this.#links;

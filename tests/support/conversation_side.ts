@@ -124,6 +124,10 @@ export class ConversationSide implements Side {
     cache.leave();
   }
 
+  settle(): Promise<void> {
+    return Promise.resolve();
+  }
+
   stats(): Promise<Map<string, number>> {
     const peer = this.connect();
     const stats = parseStats(peer.ask("stats\r\n"));
@@ -147,6 +151,8 @@ export class ConversationPeer implements Peer {
   readonly #conversation: Conversation;
   /** What the conversation left unconsumed. */
   #pending: Uint8Array = new Uint8Array(0);
+  /** What was sent while the conversation waited: transports leave it with the kernel. */
+  readonly #unread: Uint8Array[] = [];
   #received = "";
   #closed = false;
   readonly #after: () => void;
@@ -182,6 +188,10 @@ export class ConversationPeer implements Peer {
   #feed(bytes: Uint8Array): void {
     let at = 0;
     while (at < bytes.length && !this.#closed) {
+      if (this.#conversation.state === ConversationState.WAITING) {
+        this.#unread.push(bytes.slice(at));
+        return;
+      }
       const { input } = this.#thread;
       const count = Math.min(bytes.length - at, INPUT_BYTES - this.#pending.length);
       input.bytes.set(this.#pending, 0);
@@ -197,6 +207,7 @@ export class ConversationPeer implements Peer {
     this.#pending = new Uint8Array(0);
     this.#thread.input.bytes.set(pending, 0);
     this.#serve(pending.length);
+    for (const bytes of this.#unread.splice(0)) this.#feed(bytes);
   }
 
   /** As `goOn`. Returns what comes back. */

@@ -72,22 +72,9 @@ class Game {
 
   async begin(transcriptCase: TranscriptCase): Promise<void> {
     if (transcriptCase.events.some(({ kind }) => kind === "stats")) {
-      this.#stats = await this.#settledStats();
+      await this.#side.settle();
+      this.#stats = await this.#side.stats();
     }
-  }
-
-  /** Connections of the case before may only now be closed on the server's side. */
-  async #settledStats(): Promise<Map<string, number>> {
-    let stats = await this.#side.stats();
-    for (let tries = 0; tries < STATS_TRIES; tries++) {
-      const before = stats.get("curr_connections");
-      if (this.#side.secondsMax !== Infinity) {
-        await new Promise((resolve) => setTimeout(resolve, 5));
-      }
-      stats = await this.#side.stats();
-      if (stats.get("curr_connections") === before) break;
-    }
-    return stats;
   }
 
   async step(event: TranscriptEvent): Promise<void> {

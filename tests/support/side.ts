@@ -9,6 +9,8 @@ export interface Side {
   advance(seconds: number): Promise<void>;
   /** Counters that maintenance, which goes on by itself here, changes at times of its own. */
   readonly unsteadyStats: ReadonlySet<string>;
+  /** Waits until the server has noticed that the connections of earlier cases are closed. */
+  settle(): Promise<void>;
   /** The counters of `stats`. */
   stats(): Promise<Map<string, number>>;
   close(): Promise<void>;

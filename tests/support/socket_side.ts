@@ -3,6 +3,8 @@ import { bytesOf, parseStats, type Peer, type Side, textOf } from "./side.ts";
 /** A server that does not answer for this long does not answer. Generous: machines can be very busy. */
 const SILENCE_MS = 20_000;
 
+const SETTLE_TRIES = 1000;
+
 export type Address = Deno.ConnectOptions | Deno.UnixConnectOptions;
 
 /** With this in the environment, cases that need time to pass are played to real servers too, and take that time. */
@@ -20,6 +22,8 @@ export class SocketSide implements Side {
     "lease_expired",
   ]);
   readonly #address: Address;
+  /** What `stats` counts, that one and the listening ones too, when nobody else is connected. */
+  #connectionsAtRest: number | undefined;
   readonly #stop: () => Promise<void>;
 
   /** @param stop Ends the server. */
@@ -35,6 +39,17 @@ export class SocketSide implements Side {
 
   advance(seconds: number): Promise<void> {
     return new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+  }
+
+  async settle(): Promise<void> {
+    for (let tries = 0; tries < SETTLE_TRIES; tries++) {
+      const connections = (await this.stats()).get("curr_connections");
+      // The first to ask finds a server that nobody has used.
+      this.#connectionsAtRest ??= connections;
+      if (connections === this.#connectionsAtRest) return;
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    throw new Error(`${this.name} keeps connections that are closed`);
   }
 
   async stats(): Promise<Map<string, number>> {

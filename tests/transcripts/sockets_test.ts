@@ -16,6 +16,7 @@ for (const io of TRANSPORTS) {
         const leased = await startLeased(io, options);
         try {
           for (const transcriptCase of playable) {
+            await leased.settle();
             await leased.ask("flush_all\r\n", "\r\n");
             await t.step(transcriptCase.name, () => play(leased, transcriptCase));
           }
