@@ -48,8 +48,11 @@ export class Counting {
    */
   addTo(item: ItemRef, change: Change, hash: number, increment: boolean): Outcome {
     if (this.#gate.isLockedByOther(item, change.owner)) return Outcome.LOCKED;
+    const { memory, slabs, items } = this.#links;
+    // As memcached does: what by its length is no number, is none before the id is looked at.
+    const isChained = (items.state(item) & STATE.CHAINED) !== 0;
+    if (isChained || items.word(item, WORD.VALUE_LENGTH) === 0) return Outcome.NOT_NUMERIC;
     if (change.compare && !this.#gate.hasId(item, change)) return Outcome.EXISTS;
-    const { memory, slabs } = this.#links;
     const classId = slabs.classOf(item);
     const outcome = this.#changeNumber(item, change, hash, increment);
     if (outcome !== Outcome.OK) return outcome;
@@ -81,15 +84,14 @@ export class Counting {
   }
 
   /**
-   * A shorter number is padded with blanks, as memcached does; for a longer one the item is replaced: `change.item` is the one that
-   * has it.
+   * Changes the number in a value that is not chained. A shorter one is padded with blanks, as memcached does; for a longer one the
+   * item is replaced: `change.item` is the one that has it.
    */
   #changeNumber(item: ItemRef, change: Change, hash: number, increment: boolean): Outcome {
     const { items, memory } = this.#links;
     const state = items.state(item);
     const length = items.word(item, WORD.VALUE_LENGTH);
     const decimal = this.#decimal;
-    if (state & STATE.CHAINED) return Outcome.NOT_NUMERIC;
     const start = items.keyOffset(item) + items.keyLength(item);
     if (!decimal.parse(memory.segments[item >>> 27]!, start, length)) return Outcome.NOT_NUMERIC;
     decimal.change(change.deltaLow, change.deltaHigh, increment);

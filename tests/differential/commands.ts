@@ -101,6 +101,24 @@ export interface RequestSource {
   next(): readonly Part[];
   /** Both servers gave the id that is known by this name. */
   learned(name: string): void;
+  /** What ends a batch: a request, and the end of its reply, which nothing before can have. */
+  fence(number: number): Fence;
+  /** After this, both servers close the connection. */
+  closer(): readonly Part[];
+}
+
+export interface Fence {
+  readonly request: string;
+  readonly reply: string;
+}
+
+/** The fence of a text connection. */
+export function textFence(number: number): Fence {
+  const value = `batch${number}`;
+  return {
+    request: `set end 0 0 ${value.length}\r\n${value}\r\nget end\r\n`,
+    reply: `VALUE end 0 ${value.length}\r\n${value}\r\nEND\r\n`,
+  };
 }
 
 /** Draws classic commands. */
@@ -116,6 +134,14 @@ export class CommandSource implements RequestSource {
 
   learned(name: string): void {
     this.operations.learned(name);
+  }
+
+  fence(number: number): Fence {
+    return textFence(number);
+  }
+
+  closer(): readonly Part[] {
+    return ["quit\r\n"];
   }
 
   next(): readonly Part[] {

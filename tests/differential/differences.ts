@@ -36,6 +36,9 @@ export const DIFFERENCES = [
   ["md refusals",       "1.6.45", "all were CLIENT_ERROR invalid or duplicate flag"],
   ["long meta key",     "1.6.45", "the refusal was mangled"],
   ["long key in a get", ALL,      "the error for an over-long key swallows the reply before, or an empty line follows it"],
+  ["endless body",      "1.6.45", "a binary request with a body of more than 1 GiB was no error"],
+  ["malformed SASL",    ALL,      "binary requests of SASL without it are unknown commands, but malformed ones cost the connection"],
+  ["unknown with a body", ALL,    "behind an unknown binary command more is passed over than its body"],
 ] as const satisfies readonly DifferenceRow[];
 
 export type Difference = typeof DIFFERENCES[number][0];

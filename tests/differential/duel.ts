@@ -12,6 +12,11 @@ const BATCH_MAX = 120;
 const CONNECTIONS = 3;
 /** Some batches come on a connection of their own and end with it. */
 const CLOSING_SHARE = 0.05;
+/** How requests begin that do arithmetic. */
+const ARITHMETIC = [
+  ...["incr ", "decr ", "ma "],
+  ...["\x05", "\x06", "\x15", "\x16"].map((opcode) => `\x80${opcode}`),
+];
 /** How many replies in front of the first that differs are shown. */
 const CONTEXT = 12;
 
@@ -62,9 +67,10 @@ export class Duel {
     const pair = closing ? await this.#open() : operations.pick(this.#pairs);
     const length = operations.integer(1, BATCH_MAX);
     const batch = arithmeticFirst(Array.from({ length }, () => this.#source.next()));
-    const end = `batch${this.#batch++}`;
-    batch.push([`set end 0 0 ${end.length}\r\n${end}\r\nget end\r\n${closing ? "quit\r\n" : ""}`]);
-    const last = `VALUE end 0 ${end.length}\r\n${end}\r\nEND\r\n`;
+    const fence = this.#source.fence(this.#batch++);
+    batch.push([fence.request]);
+    if (closing) batch.push(this.#source.closer());
+    const last = closing ? undefined : fence.reply;
     const [ours, theirs] = await Promise.all([
       converse(pair.ours, textOf(batch, this.#ids.ours), last),
       converse(pair.theirs, textOf(batch, this.#ids.theirs), last),
@@ -73,7 +79,7 @@ export class Duel {
     this.commands += length;
     if (!closing) return;
     if (!await pair.ours.isClosed() || !await pair.theirs.isClosed()) {
-      throw new Error("quit did not close both connections");
+      throw new Error(`${showText(textOf([batch.at(-1)!], this.#ids.ours))} did not close both`);
     }
     disconnect(pair);
   }
@@ -100,7 +106,7 @@ export class Duel {
 /** See differences.ts. */
 function arithmeticFirst(batch: (readonly Part[])[]): (readonly Part[])[] {
   const isArithmetic = ([start]: readonly Part[]): boolean =>
-    /^(?:incr|decr|ma) /.test(String(start));
+    ARITHMETIC.some((text) => String(start).startsWith(text));
   return [...batch.filter(isArithmetic), ...batch.filter((request) => !isArithmetic(request))];
 }
 
@@ -113,12 +119,16 @@ function textOf(batch: readonly (readonly Part[])[], ids: Holes): string {
   return batch.map((request) => requestText(request, ids)).join("");
 }
 
-/** Sends, and returns what comes back up to `last`, or up to the end of the connection. */
-async function converse(peer: SocketPeer, request: string, last: string): Promise<string> {
+/** Sends, and returns what comes back up to `last` or, if that is not given, up to the end of the connection. */
+async function converse(
+  peer: SocketPeer,
+  request: string,
+  last: string | undefined,
+): Promise<string> {
   // Replies must be taken while requests are still being sent, or both sides wait for each other.
   const sent = peer.send(request);
   let received = "";
-  while (!received.endsWith(last)) {
+  while (last === undefined || !received.endsWith(last)) {
     const { length } = received;
     received = await peer.receive(length);
     if (received.length === length) break;

@@ -2,6 +2,7 @@ import { startLeased } from "../support/leased.ts";
 import { memcachedVersion, startMemcached } from "../support/memcached.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { TRANSPORTS } from "../support/server_process.ts";
+import { BinaryCommandSource } from "./binary_commands.ts";
 import { CommandSource } from "./commands.ts";
 import { differencesFrom } from "./differences.ts";
 import { Duel, OUR_OPTIONS, THEIR_OPTIONS } from "./duel.ts";
@@ -11,7 +12,7 @@ const COMMANDS = 6000;
 
 const version = memcachedVersion();
 
-const SOURCES = [CommandSource, MetaCommandSource];
+const SOURCES = [CommandSource, MetaCommandSource, BinaryCommandSource];
 
 for (const io of TRANSPORTS) {
   Deno.test({

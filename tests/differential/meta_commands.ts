@@ -1,6 +1,6 @@
 import { OperationSource } from "../support/operations.ts";
 import type { Part } from "../support/transcript.ts";
-import { CommandSource, type RequestSource } from "./commands.ts";
+import { CommandSource, type Fence, type RequestSource, textFence } from "./commands.ts";
 import type { Difference } from "./differences.ts";
 
 /** How many requests are classic ones, on other keys and on the same. */
@@ -109,6 +109,14 @@ export class MetaCommandSource implements RequestSource {
   learned(name: string): void {
     this.#ids.push(name);
     this.#classic.learned(name);
+  }
+
+  fence(number: number): Fence {
+    return textFence(number);
+  }
+
+  closer(): readonly Part[] {
+    return this.#classic.closer();
   }
 
   next(): readonly Part[] {

@@ -1,3 +1,4 @@
+import { numberOf } from "../support/binary_text.ts";
 import type { Holes } from "../support/transcript.ts";
 
 /** Names cas ids of two servers alike: what both give at the same place is the same change. */
@@ -29,9 +30,20 @@ export class IdPairs {
 
 const VALUE_LINE_LENGTH_MAX = 300;
 
-/** Takes a stream of replies apart: lines, and values with their lines. */
+/** First byte of a reply of the binary protocol; no line begins with it. */
+const PACKET_MAGIC = "\x81";
+const HEADER_LENGTH = 24;
+const BODY_LENGTH_OFFSET = 8;
+const CAS_OFFSET = 16;
+
+/** Takes a stream of replies apart: packets, lines, and values with their lines. */
 export function* splitReplies(text: string): Generator<string> {
   for (let at = 0; at < text.length;) {
+    if (text[at] === PACKET_MAGIC) {
+      const bodyLength = Number(numberOf(text.slice(at + BODY_LENGTH_OFFSET, at + 12)));
+      yield text.slice(at, at += HEADER_LENGTH + bodyLength);
+      continue;
+    }
     const lineEnd = text.indexOf("\r\n", at);
     if (lineEnd < 0) {
       yield text.slice(at);
@@ -52,6 +64,9 @@ const TIME_FLAG = /^[tl]\d+$/;
 
 /** Whether two replies are equal but for cas ids, which must stand for the same change. */
 export function equalReplies(ours: string, theirs: string, ids: IdPairs): boolean {
+  if (ours.startsWith(PACKET_MAGIC) && theirs.startsWith(PACKET_MAGIC)) {
+    return equalPackets(ours, theirs, ids);
+  }
   const metaOurs = META_REPLY.exec(ours);
   const metaTheirs = META_REPLY.exec(theirs);
   if (metaOurs !== null && metaTheirs !== null) {
@@ -61,6 +76,15 @@ export function equalReplies(ours: string, theirs: string, ids: IdPairs): boolea
   const b = WITH_ID.exec(theirs);
   if (a === null || b === null) return ours === theirs;
   return a[1] === b[1] && a[3] === b[3] && ids.agree(a[2]!, b[2]!);
+}
+
+function equalPackets(ours: string, theirs: string, ids: IdPairs): boolean {
+  const withoutCas = (packet: string): string =>
+    packet.slice(0, CAS_OFFSET) + packet.slice(HEADER_LENGTH);
+  if (withoutCas(ours) !== withoutCas(theirs)) return false;
+  const a = numberOf(ours.slice(CAS_OFFSET, HEADER_LENGTH));
+  const b = numberOf(theirs.slice(CAS_OFFSET, HEADER_LENGTH));
+  return a === b && a === 0n || a !== 0n && b !== 0n && ids.agree(String(a), String(b));
 }
 
 function equalFlags(ours: string, theirs: string, ids: IdPairs): boolean {

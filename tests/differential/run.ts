@@ -4,6 +4,7 @@ import { startLeased } from "../support/leased.ts";
 import { memcachedVersion, startMemcached } from "../support/memcached.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { TRANSPORTS } from "../support/server_process.ts";
+import { BinaryCommandSource } from "./binary_commands.ts";
 import { CommandSource } from "./commands.ts";
 import { differencesFrom } from "./differences.ts";
 import { Duel, OUR_OPTIONS, THEIR_OPTIONS } from "./duel.ts";
@@ -12,6 +13,12 @@ import { MetaCommandSource } from "./meta_commands.ts";
 const COMMANDS = 240_000;
 /** Another choice of commands is drawn after so many. */
 const COMMANDS_A_SEED = 10_000;
+/** The seed chooses one of them. */
+const SOURCES = [
+  { kind: "classic", Source: CommandSource },
+  { kind: "meta", Source: MetaCommandSource },
+  { kind: "binary", Source: BinaryCommandSource },
+] as const;
 
 // deno-lint-ignore no-console
 const say = console.log;
@@ -30,12 +37,11 @@ for (const io of TRANSPORTS) {
     let done = 0;
     while (done < commands) {
       await withSeed(drawSeed(), async (seed) => {
-        const isMeta = seed % 2 === 1;
-        const Source = isMeta ? MetaCommandSource : CommandSource;
+        const { kind, Source } = SOURCES[seed % SOURCES.length]!;
         const duel = new Duel(ours, theirs, new Source(seed, without));
         await duel.run(Math.min(COMMANDS_A_SEED, commands - done));
         done += duel.commands;
-        say(`${done} commands, ${io}: equal (${isMeta ? "meta" : "classic"}, seed ${seed})`);
+        say(`${done} commands, ${io}: equal (${kind}, seed ${seed})`);
       });
     }
   } finally {

@@ -43,6 +43,37 @@ const EXTRAS_LENGTH: Readonly<Record<string, number>> = {
   initial: 8,
 };
 
+/** What a packet says. Text stands for bytes, a character each. */
+export interface PacketFields {
+  /** 0x80, a request's, unless given. */
+  readonly magic?: number;
+  readonly opcode: number;
+  readonly status?: number;
+  readonly opaque?: number | undefined;
+  /** Digits, none for 0; or what was learned under a name. */
+  readonly cas?: string | { readonly hole: string };
+  readonly extras?: string;
+  readonly key?: string;
+  readonly value?: string;
+  /** Lengths that the header claims, instead of the true ones. */
+  readonly keyLength?: number | undefined;
+  readonly extrasLength?: number | undefined;
+  readonly bodyLength?: number | undefined;
+}
+
+/** A packet of the binary protocol. */
+export function packetParts(fields: PacketFields): Part[] {
+  const { magic = 0x80, opcode, status = 0, opaque = 0, cas = "" } = fields;
+  const { extras = "", key = "", value = "" } = fields;
+  const body = extras + key + value;
+  const start = numberBytes(magic, 1) + numberBytes(opcode, 1) +
+    numberBytes(fields.keyLength ?? key.length, 2) +
+    numberBytes(fields.extrasLength ?? extras.length, 1) + "\0" + numberBytes(status, 2) +
+    numberBytes(fields.bodyLength ?? body.length, 4) + numberBytes(opaque, 4);
+  if (typeof cas === "string") return [start + numberBytes(BigInt(cas), 8) + body];
+  return [start, { hole: cas.hole, binary: true }, body];
+}
+
 class Packet {
   readonly #opcode: number;
   readonly #fields = new Map<string, string>();
@@ -65,29 +96,32 @@ class Packet {
       if (!(error in ERROR_TEXT)) throw new SyntaxError(`status "${error}" has no text`);
       this.#fields.set("status", error);
     }
-    const key = this.#text("key");
-    const extras = this.#extras();
     const number = this.#fields.get("number");
     const value = error !== undefined
       ? ERROR_TEXT[error]!
       : number !== undefined
       ? numberBytes(BigInt(number), 8)
       : this.#text("value");
-    const bodyLength = key.length + extras.length + value.length;
-    const start = numberBytes(this.#number("magic", kind === "send" ? 0x80 : 0x81), 1) +
-      numberBytes(BigInt(this.#opcode), 1) +
-      numberBytes(this.#number("keylength", key.length), 2) +
-      numberBytes(this.#number("extraslength", extras.length), 1) + "\0" +
-      numberBytes(BigInt(parseInt(this.#fields.get("status") ?? "0", 16)), 2) +
-      numberBytes(this.#number("bodylength", bodyLength), 4) +
-      numberBytes(this.#number("opaque", 0), 4);
-    const [, hole] = /^\{([a-z]\w*)\}$/.exec(this.#fields.get("cas") ?? "") ?? [];
-    if (hole !== undefined) return [start, { hole, binary: true }, extras + key + value];
-    return [start + numberBytes(this.#number("cas", 0), 8) + extras + key + value];
+    const cas = this.#fields.get("cas") ?? "";
+    const [, hole] = /^\{([a-z]\w*)\}$/.exec(cas) ?? [];
+    return packetParts({
+      magic: this.#number("magic") ?? (kind === "send" ? 0x80 : 0x81),
+      opcode: this.#opcode,
+      status: parseInt(this.#fields.get("status") ?? "0", 16),
+      opaque: this.#number("opaque"),
+      cas: hole === undefined ? cas : { hole },
+      extras: this.#extras(),
+      key: this.#text("key"),
+      value,
+      keyLength: this.#number("keylength"),
+      extrasLength: this.#number("extraslength"),
+      bodyLength: this.#number("bodylength"),
+    });
   }
 
-  #number(field: string, preset: number): bigint {
-    return BigInt(this.#fields.get(field) ?? preset);
+  #number(field: string): number | undefined {
+    const text = this.#fields.get(field);
+    return text === undefined ? undefined : Number(text);
   }
 
   #text(field: string): string {
@@ -110,7 +144,8 @@ class Packet {
   }
 }
 
-function opcodeOf(name: string): number {
+/** The number of a command: by its name, or as two hexadecimal digits. @throws SyntaxError when there is none. */
+export function opcodeOf(name: string): number {
   if (/^[0-9a-f]{2}$/.test(name)) return parseInt(name, 16);
   const command = BINARY_COMMANDS.find((row) => row.name === name);
   if (command === undefined) throw new SyntaxError(`"${name}" is no command`);
@@ -118,10 +153,10 @@ function opcodeOf(name: string): number {
 }
 
 /** A number in network order, one character a byte. */
-export function numberBytes(number: bigint, length: number): string {
+export function numberBytes(number: bigint | number, length: number): string {
   let text = "";
-  for (let shift = BigInt(8 * (length - 1)); shift >= 0n; shift -= 8n) {
-    text += String.fromCharCode(Number((number >> shift) & 0xffn));
+  for (let left = BigInt(number); text.length < length; left >>= 8n) {
+    text = String.fromCharCode(Number(left & 0xffn)) + text;
   }
   return text;
 }
