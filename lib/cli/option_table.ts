@@ -59,6 +59,8 @@ export type OptionRow = readonly [
 
 const NONE = NaN;
 const INT31 = 2 ** 31 - 1;
+/** The runtime's timers reach no further. */
+const COUNTER_INTERVAL_SEC_MAX = Math.floor(INT31 / 1000);
 
 /** The options of the command line. One table for parsing, errors, `--help`, README and `stats settings`. */
 // deno-fmt-ignore
@@ -95,6 +97,10 @@ export const OPTIONS = [
   ["lock-limit-per-conn",    "",  "whole",  "locks",                   1, LOCKS_MAX_MOST,        "1024",    "works",  "locks that one connection may hold"],
   ["lock-waiters",           "",  "whole",  "connections",             1, CONNECTIONS_MAX_MOST,  "1024",    "works",  "connections that may wait for one lock"],
   ["lock-idle-timeout",      "",  "whole",  "seconds",                 0, INT31,                 "0",       "works",  "close connections that hold locks and are silent for so long; 0: never"],
+  ["counter-port",           "",  "whole",  "port",                   -1, 65535,                 "0",       "works",  "port of yrmcds's counter protocol, on the addresses of -l; 0: none, -1: any free port"],
+  ["counter-conn-limit",     "",  "whole",  "connections",             1, CONNECTIONS_MAX_MOST,  "1024",    "works",  "connections to the counter port at the same time; beside those of -c"],
+  ["counter-memory",         "",  "mib",    "MiB",                   MIB, 1024 * MIB,            "16m",     "works",  "memory for counters, beside that of -m; a bare number counts MiB"],
+  ["counter-interval",       "",  "whole",  "seconds",                 1, COUNTER_INTERVAL_SEC_MAX, "86400", "works", "how often idle counters are dropped, and the highest sums of Dump forgotten"],
   ["pidfile",                "P", "text",   "path",                 NONE, NONE,                  "",        "works",  "write the process id into this file while running"],
   ["extended",               "o", "list",   "name[=value]",         NONE, NONE,                  "",        "works",  "further options, below; several between commas or by repeating"],
   ["verbose",                "v", "count",  "",                     NONE, NONE,                  "",        "works",  "say more: -v refusals and errors, -vv every connection, -vvv everything"],

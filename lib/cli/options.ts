@@ -8,6 +8,7 @@ import {
   type StoreOptions,
 } from "../../store/limits.ts";
 import { leaseEntries, type LeaseFlag, NO_LEASE_FLAG, readLeaseFlag } from "./lease_options.ts";
+import type { CounterServerOptions } from "../net/counter_server.ts";
 import type { Listen, TransportOptions, WireProtocol } from "../net/transport.ts";
 import type { LogFormat } from "../log.ts";
 import type { ParsedArguments } from "./argv.ts";
@@ -34,6 +35,8 @@ export interface ServerOptions {
   readonly io: IoChoice;
   readonly store: StoreOptions;
   readonly transport: TransportOptions;
+  /** Null: no counter protocol. */
+  readonly counters: CounterServerOptions | null;
   /** Ports of 0 in `listens` are not known here yet: the server fills them in. */
   readonly settings: Settings;
   /** Values `stats settings` shows and commands may change. */
@@ -56,7 +59,8 @@ export function toServerOptions(
   errors: string[],
 ): ServerOptions {
   const { values, extended, given } = parsed;
-  const listens = toListens(parsed, errors);
+  const addresses = toAddresses(parsed, errors);
+  const listens = toListens(parsed, addresses, errors);
   const threads = values.threads;
   const maxconnsFast = extended.maxconns_fast;
   const idleTimeoutSec = extended.idle_timeout;
@@ -75,6 +79,7 @@ export function toServerOptions(
       sendTimeoutSec: extended.send_timeout,
       lockIdleTimeoutSec,
     },
+    counters: toCounters(parsed, addresses),
     settings: {
       version: facts.version,
       runtime: facts.runtime,
@@ -121,14 +126,8 @@ function portOf(listens: readonly Listen[], kind: "tcp" | "udp"): number {
   return 0;
 }
 
-function toListens(parsed: ParsedArguments, errors: string[]): Listen[] {
-  const { values, given } = parsed;
-  const protocol = values.protocol as WireProtocol;
-  const path = values["unix-socket"];
-  if (path !== "") return [{ kind: "unix", path, mode: values["unix-mask"], protocol }];
-  const udpPort = values["udp-port"];
-  // As memcached does: a UDP port without a TCP port moves both.
-  const tcpPort = udpPort > 0 && !given.has("port") ? udpPort : values.port;
+/** What `-l` names, and what is wrong with the rest. */
+function toAddresses({ values }: ParsedArguments, errors: string[]): ListenAddress[] {
   const addresses: ListenAddress[] = [];
   for (const text of values.listen) {
     try {
@@ -138,6 +137,21 @@ function toListens(parsed: ParsedArguments, errors: string[]): Listen[] {
       errors.push(`-l (--listen) ${JSON.stringify(text)}: ${error.message}`);
     }
   }
+  return addresses;
+}
+
+function toListens(
+  parsed: ParsedArguments,
+  addresses: readonly ListenAddress[],
+  errors: string[],
+): Listen[] {
+  const { values, given } = parsed;
+  const protocol = values.protocol as WireProtocol;
+  const path = values["unix-socket"];
+  if (path !== "") return [{ kind: "unix", path, mode: values["unix-mask"], protocol }];
+  const udpPort = values["udp-port"];
+  // As memcached does: a UDP port without a TCP port moves both.
+  const tcpPort = udpPort > 0 && !given.has("port") ? udpPort : values.port;
   const listens: Listen[] = [];
   for (const { hostname, port, protocol: own } of addresses) {
     const spoken = own ?? protocol;
@@ -152,6 +166,24 @@ function toListens(parsed: ParsedArguments, errors: string[]): Listen[] {
     errors.push("nothing to listen on: -p 0 needs -U (--udp-port) or -s (--unix-socket)");
   }
   return listens;
+}
+
+function toCounters(
+  { values }: ParsedArguments,
+  addresses: readonly ListenAddress[],
+): CounterServerOptions | null {
+  const port = values["counter-port"];
+  if (port === 0) return null;
+  const hostnames = new Set(addresses.map(({ hostname }) => hostname));
+  return {
+    listens: Array.from(
+      hostnames,
+      (hostname) => ({ kind: "tcp", hostname, port: Math.max(0, port), protocol: "binary" }),
+    ),
+    connectionsMax: values["counter-conn-limit"],
+    bytesMax: values["counter-memory"],
+    intervalSec: values["counter-interval"],
+  };
 }
 
 /** An item must fit twice, so that there is always another to evict for it (memcached refuses it too). */

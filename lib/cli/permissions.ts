@@ -59,6 +59,7 @@ function neededPermissions(options: ServerOptions, transport: TransportName): Ne
     // The native transport asks the operating system itself.
     if (transport === "portable" || !serves(transport, listen)) needs.push(...listenNeeds(listen));
   }
+  for (const listen of options.counters?.listens ?? []) needs.push(...listenNeeds(listen));
   if (options.pidFile !== "") {
     for (const name of ["read", "write"] as const) {
       for (const path of [options.pidFile, `${options.pidFile}.tmp`]) {

@@ -22,6 +22,7 @@ import { NativeConnection } from "./native_connection.ts";
 import { ADDRESS_BYTES_MAX, readAddress } from "./socket_address.ts";
 import {
   ACCEPT_PAUSE_MS,
+  acceptFailed,
   type Listen,
   listenerName,
   statsAddressText,
@@ -189,12 +190,7 @@ export class NativeAcceptor {
     this.#pause();
     if (this.#scarcityReported) return;
     this.#scarcityReported = true;
-    this.#side.report({
-      level: "warning",
-      event: "accept_failed",
-      message: `cannot accept connections for now: ${errnoName(errno)}; ` +
-        `raise the limit of open files or lower -c`,
-    });
+    this.#side.report(acceptFailed(errnoName(errno)));
   }
 
   #pause(): void {

@@ -17,7 +17,12 @@ import type { NativePart } from "./native.ts";
 import { NativeAcceptor } from "./native_acceptor.ts";
 import type { NativeConnection } from "./native_connection.ts";
 import { ValueIo } from "./value_io.ts";
-import { lockHolderClosed, type Transport, type TransportThread } from "./transport.ts";
+import {
+  connectionStalled,
+  lockHolderClosed,
+  type Transport,
+  type TransportThread,
+} from "./transport.ts";
 import * as transportModule from "./transport.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
@@ -349,11 +354,7 @@ export class NativeThread implements Transport {
     for (const connection of this.#stalled) {
       if (nowSec - connection.progressAtSec <= sendTimeoutSec) continue;
       this.#close(connection, "error");
-      this.#side.report({
-        level: "info",
-        event: "connection_stalled",
-        message: `a connection took nothing of its replies for ${sendTimeoutSec} s; closed`,
-      });
+      this.#side.report(connectionStalled(sendTimeoutSec));
     }
     if (idleTimeoutSec === 0 && lockIdleTimeoutSec === 0) return;
     const { locks } = this.#thread.cache;

@@ -7,8 +7,11 @@ import type { Life } from "../server/life.ts";
 import { LifePhase } from "../server/life.ts";
 import { ConnectionBuffers, PortableConnection } from "./portable_connection.ts";
 import { openSocket, type PortablePart } from "./portable_host.ts";
+import { pause, prepareTcp, scarcityOf } from "./portable_sockets.ts";
 import {
   ACCEPT_PAUSE_MS,
+  acceptFailed,
+  connectionStalled,
   DRAIN_GRACE_MS,
   DRAIN_MS_MAX,
   listenerName,
@@ -24,8 +27,6 @@ import { UdpServer } from "./udp_server.ts";
 import { setSocketMode } from "./unix_socket.ts";
 
 const SWEEP_MS = 1000;
-/** What accept fails with when descriptors or memory for sockets are out: it may work again later. */
-const SCARCITY_CODES = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
 
 /** The transport on `Deno.listen`: works wherever Deno does. */
 export class PortableTransport implements Transport {
@@ -121,9 +122,9 @@ export class PortableTransport implements Transport {
         socket = await listener.accept();
       } catch (error) {
         if (!this.#accepting) return;
-        const code = (error as { code?: string }).code ?? "";
-        // Anything else concerns the one connection that was to be accepted; the pause is in case it does not.
-        await (SCARCITY_CODES.has(code) ? this.#pauseAccepting(code) : pause(1));
+        const code = scarcityOf(error);
+        // The short pause is in case that it does not only concern the one connection.
+        await (code !== "" ? this.#pauseAccepting(code) : pause(1));
         continue;
       }
       this.#adopt(socket, listen, name);
@@ -144,12 +145,7 @@ export class PortableTransport implements Transport {
   async #pauseAccepting(code: string): Promise<void> {
     if (!this.#scarcityReported) {
       this.#scarcityReported = true;
-      this.#context.report({
-        level: "warning",
-        event: "accept_failed",
-        message:
-          `cannot accept connections for now: ${code}; raise the limit of open files or lower -c`,
-      });
+      this.#context.report(acceptFailed(code));
     }
     await this.#withoutAccepting(() => pause(ACCEPT_PAUSE_MS));
   }
@@ -248,11 +244,7 @@ export class PortableTransport implements Transport {
     for (const connection of this.#connections.values()) {
       if (connection.stalledSince(nowSec - sendTimeoutSec)) {
         connection.close("error");
-        this.#context.report({
-          level: "info",
-          event: "connection_stalled",
-          message: `a connection took nothing of its replies for ${sendTimeoutSec} s; closed`,
-        });
+        this.#context.report(connectionStalled(sendTimeoutSec));
       } else if (
         idleTimeoutSec > 0 && connection.kickable &&
         connection.idleSince(nowSec - idleTimeoutSec)
@@ -281,15 +273,6 @@ function peerName(address: Deno.NetAddr): string {
   );
 }
 
-function prepareTcp(socket: Deno.TcpConn): void {
-  try {
-    socket.setNoDelay(true);
-    socket.setKeepAlive(true);
-  } catch {
-    // The peer is gone already; reading will tell.
-  }
-}
-
 async function refuse(socket: Deno.Conn): Promise<void> {
   try {
     await socket.write(TOO_MANY_CONNECTIONS);
@@ -297,8 +280,4 @@ async function refuse(socket: Deno.Conn): Promise<void> {
     // It did not wait for the answer.
   }
   socket.close();
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -5,6 +5,7 @@ import { INPUT_BYTES, PENDING_BYTES_MAX, REPLY_BYTES } from "../../store/limits.
 import { CONTROL } from "../../store/memory.ts";
 import type { CloseReason } from "../../store/watch_log.ts";
 import { BufferPool } from "./buffer_pool.ts";
+import { isConnectionError } from "./portable_sockets.ts";
 import { Turns } from "./turns.ts";
 
 // Hot path, as far as the runtime's sockets allow: a read and a write each cost promises of their own.
@@ -275,17 +276,4 @@ export class PortableConnection {
     this.#readBuffer = buffer;
     this.#readPool = pool;
   }
-}
-
-/** Whether an error is the end of a connection, by its peer or by `close`. */
-function isConnectionError(error: unknown): boolean {
-  return error instanceof Deno.errors.ConnectionReset ||
-    error instanceof Deno.errors.ConnectionAborted ||
-    error instanceof Deno.errors.BrokenPipe ||
-    error instanceof Deno.errors.BadResource ||
-    error instanceof Deno.errors.Interrupted ||
-    error instanceof Deno.errors.TimedOut ||
-    error instanceof Deno.errors.NotConnected ||
-    error instanceof Deno.errors.UnexpectedEof ||
-    (error instanceof Error && "code" in error); // any other error of the operating system
 }

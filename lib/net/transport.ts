@@ -117,6 +117,25 @@ export function lockHolderClosed(timeoutSec: number): TransportEvent {
   };
 }
 
+/** Descriptors, or memory for sockets, are out. */
+export function acceptFailed(code: string): TransportEvent {
+  return {
+    level: "warning",
+    event: "accept_failed",
+    message:
+      `cannot accept connections for now: ${code}; raise the limit of open files or lower -c`,
+  };
+}
+
+/** A peer did not read. */
+export function connectionStalled(timeoutSec: number): TransportEvent {
+  return {
+    level: "info",
+    event: "connection_stalled",
+    message: `a connection took nothing of its replies for ${timeoutSec} s; closed`,
+  };
+}
+
 /** What a connection above the limit is told before it is closed (memcached: maxconns_fast). */
 export const TOO_MANY_CONNECTIONS: Uint8Array<ArrayBuffer> = new TextEncoder().encode(
   "ERROR Too many open connections\r\n",

@@ -9,12 +9,14 @@ import { type ServerOptions, withPorts } from "../cli/options.ts";
 import { missingPermissions } from "../cli/permissions.ts";
 import { sizeText } from "../cli/values.ts";
 import { configureLog, logConnection, logProcess, writeStderr } from "../log.ts";
+import { CounterServer } from "../net/counter_server.ts";
 import {
   DRAIN_MS_MAX,
   type Listen,
   listenerName,
   ListenError,
   listenText,
+  type TransportEvent,
 } from "../net/transport.ts";
 import { chooseTransport, type TransportName } from "../net/transports.ts";
 import { portFilePath, removePidFile, writePidFile, writePortFile } from "./files.ts";
@@ -47,7 +49,7 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
     return await run(options, name);
   } catch (error) {
     if (error instanceof ListenError || error instanceof ThreadError) {
-      logProcess("fatal", "cannot_start", failureText(error));
+      logProcess("fatal", "cannot_start", failureText(error, options));
       return ExitCode.OS_ERROR;
     }
     if (error instanceof RangeError) return refuseUsage([error.message]);
@@ -60,8 +62,10 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
   const lifeShared = Life.createShared(options.transport.threads + 1);
   const life = new Life(lifeShared);
   const crew = await crewFor(name, options, life);
+  let counterServer: CounterServer | null = null;
   const cleanUp = (): void => {
     crew.close();
+    counterServer?.close();
     if (options.pidFile !== "") removePidFile(options.pidFile);
   };
   const endAtOnce = (status: number): never => {
@@ -72,10 +76,13 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     const stop = new Stop(endAtOnce);
     // Before the first client can take the descriptors that this needs: Deno ends the process without them.
     stop.listenToSignals();
+    if (options.counters !== null) {
+      counterServer = new CounterServer(options.counters, options.transport, logEvent);
+    }
     const threads = new Threads({
       shutdown: () => stop.request("shutdown command", ExitCode.OK),
       wake: (index) => crew.wake(index),
-      event: ({ level, event, message }) => logConnection(level, event, message),
+      event: logEvent,
       died: (reason) => {
         logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`);
         endAtOnce(ExitCode.SOFTWARE);
@@ -87,6 +94,7 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     await Promise.race([started, stop.requested]);
     if (stop.isRequested) return ExitCode.OK;
     store.cache.onReady = (index) => crew.wake(index);
+    counterServer?.start();
     const ticker = new Ticker(store.cache, startMs);
     ticker.start();
     const portFile = portFilePath();
@@ -94,12 +102,12 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
       options.pidFile === "" ? null : writePidFile(options.pidFile, options.settings.pid),
       portFile === "" ? null : writePortFile(portFile, crew.listens),
     ];
-    announce(options, crew.listens, name);
+    announce(options, crew.listens, counterServer?.listens ?? [], name);
     for (const problem of problems) {
       if (problem !== null) logProcess("warning", "file_not_written", problem);
     }
     await stop.requested;
-    await drain(life, crew, threads);
+    await Promise.all([drain(life, crew, threads), counterServer?.stop()]);
     ticker.stop();
     return ExitCode.OK;
   } finally {
@@ -144,21 +152,33 @@ async function startThreads(
 }
 
 /** Says that it runs, and what whoever started it should know. */
-function announce(options: ServerOptions, listens: readonly Listen[], name: TransportName): void {
+function announce(
+  options: ServerOptions,
+  listens: readonly Listen[],
+  counterListens: readonly Listen[],
+  name: TransportName,
+): void {
   const { settings, store, transport } = options;
   const addresses = listens.map(listenText);
+  const counterAddresses = counterListens.map(listenText);
+  const counters = counterAddresses.length === 0
+    ? ""
+    : `, for counters on ${counterAddresses.join(", ")}`;
   const memory = sizeText(store.memoryLimitBytes);
   const threads = transport.threads === 1 ? "1 thread" : `${transport.threads} threads`;
   logProcess(
     "info",
     "listening",
-    `leased ${settings.version} listens on ${addresses.join(", ")}; ${memory} of memory, ` +
+    `leased ${settings.version} listens on ${
+      addresses.join(", ")
+    }${counters}; ${memory} of memory, ` +
       `${threads}, ${name} transport, ${settings.runtime}, pid ${settings.pid}`,
     {
       version: settings.version,
       runtime: settings.runtime,
       pid: settings.pid,
       addresses,
+      counterAddresses,
       memoryBytes: store.memoryLimitBytes,
       threads: transport.threads,
       transport: name,
@@ -172,7 +192,7 @@ function announce(options: ServerOptions, listens: readonly Listen[], name: Tran
       { options: options.idle },
     );
   }
-  const open = listens.filter(isPublic);
+  const open = [...listens, ...counterListens].filter(isPublic);
   if (open.length > 0) {
     logProcess(
       "warning",
@@ -183,6 +203,10 @@ function announce(options: ServerOptions, listens: readonly Listen[], name: Tran
         `keep strangers out by a firewall, or listen on 127.0.0.1`,
     );
   }
+}
+
+function logEvent({ level, event, message }: TransportEvent): void {
+  logConnection(level, event, message);
 }
 
 /** Lets the threads answer what is under way, and waits until they have ended. */
@@ -203,14 +227,16 @@ const CAUSES: Readonly<Record<string, string>> = {
   EACCES: "the operating system does not permit it",
 };
 
-function failureText(error: ListenError | ThreadError): string {
+function failureText(error: ListenError | ThreadError, options: ServerOptions): string {
   if (!(error instanceof ListenError)) return error.message;
   const { listen, code, message } = error;
   const cause = CAUSES[code];
   if (cause === undefined) return message;
   const text = `cannot listen on ${listenText(listen)}: ${cause} (${code})`;
   if (code !== "EADDRINUSE" || listen.kind === "unix") return text;
-  const [flag, family] = listen.kind === "udp" ? ["-U", "-u"] : ["-p", "-t"];
+  const family = listen.kind === "udp" ? "-u" : "-t";
+  const isCounterPort = options.counters?.listens.some((each) => each === listen) === true;
+  const flag = isCounterPort ? "--counter-port" : listen.kind === "udp" ? "-U" : "-p";
   return `${text}; \`ss ${family}lnp 'sport = :${listen.port}'\` shows which, ` +
     `${flag} chooses another port`;
 }

@@ -106,6 +106,11 @@ export class ServerProcess implements AsyncDisposable {
     return Number(/listens on .*?:(\d+)/.exec(line!)![1]);
   }
 
+  /** The port of the counter protocol, if it has one. */
+  get counterPort(): number {
+    return Number(/ for counters on .*?:(\d+)/.exec(this.lines[0]!)![1]);
+  }
+
   /** The first line that contains `text`, now or later. Fails when the process ends without it. */
   async line(text: string): Promise<string> {
     for (;;) {
@@ -116,8 +121,8 @@ export class ServerProcess implements AsyncDisposable {
     }
   }
 
-  async connect(): Promise<Client> {
-    return new Client(await Deno.connect({ hostname: "127.0.0.1", port: this.port }));
+  async connect(port = this.port): Promise<Client> {
+    return new Client(await Deno.connect({ hostname: "127.0.0.1", port }));
   }
 
   signal(signal: Deno.Signal): void {
@@ -222,6 +227,16 @@ export class Client implements Disposable {
       }
       assert(await this.#more(), `closed before ${JSON.stringify(mark)}: ${this.#received}`);
     }
+  }
+
+  /** The next `length` bytes. */
+  async take(length: number): Promise<string> {
+    while (this.#received.length < length) {
+      assert(await this.#more(), `closed before ${length} bytes: ${this.#received}`);
+    }
+    const text = this.#received.slice(0, length);
+    this.#received = this.#received.slice(length);
+    return text;
   }
 
   /** Everything up to the end of the connection; a reset counts as an end. */

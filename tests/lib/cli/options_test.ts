@@ -76,6 +76,23 @@ Deno.test("readCommand() refuses what does not fit together", () => {
   ]);
 });
 
+Deno.test("readCommand() makes a counter server where a port is given, on each address once", () => {
+  assertEquals(options().counters, null);
+  const { counters } = options(
+    ...["-l", "127.0.0.1,127.0.0.1:5000,::1", "--counter-port", "11215"],
+    ...["--counter-memory", "2", "--counter-interval", "60"],
+  );
+  assertEquals(counters, {
+    listens: [
+      { kind: "tcp", hostname: "127.0.0.1", port: 11215, protocol: "binary" },
+      { kind: "tcp", hostname: "::1", port: 11215, protocol: "binary" },
+    ],
+    connectionsMax: 1024,
+    bytesMax: 2 * 1024 * 1024,
+    intervalSec: 60,
+  });
+});
+
 Deno.test("readCommand() makes the largest item smaller where memory is small", () => {
   assertEquals(options("-m", "1").store.itemSizeMaxBytes, 512 * 1024);
 });

@@ -1,0 +1,241 @@
+import { CounterConversation, CounterService } from "../../protocol/counter_conversation.ts";
+import { openSocket } from "./portable_host.ts";
+import { isConnectionError, pause, prepareTcp, scarcityOf } from "./portable_sockets.ts";
+import {
+  ACCEPT_PAUSE_MS,
+  acceptFailed,
+  connectionStalled,
+  DRAIN_GRACE_MS,
+  DRAIN_MS_MAX,
+  type TcpListen,
+  type TransportEvent,
+  type TransportOptions,
+} from "./transport.ts";
+import { Turns } from "./turns.ts";
+
+const SWEEP_MS = 1000;
+/** So many counters are dropped at once. */
+const DROPS_MAX = 1000;
+/** The pause between two such times. */
+const DROP_PAUSE_MS = 5;
+
+/** What the counter server is started with. */
+export interface CounterServerOptions {
+  readonly listens: readonly TcpListen[];
+  readonly connectionsMax: number;
+  /** What all counters may cost. */
+  readonly bytesMax: number;
+  /** How often idle counters are dropped and the highest consumptions forgotten. */
+  readonly intervalSec: number;
+}
+
+/**
+ * Serves yrmcds's counter protocol on ports of its own, all on the thread that opens it, with the runtime's sockets: whatever
+ * transport serves the cache, there is one set of counters.
+ */
+export class CounterServer {
+  /** Where it listens, with the ports that were really bound. */
+  readonly listens: TcpListen[] = [];
+  readonly #options: CounterServerOptions;
+  readonly #transport: TransportOptions;
+  readonly #report: (event: TransportEvent) => void;
+  readonly #service: CounterService;
+  readonly #listeners: Deno.TcpListener[] = [];
+  readonly #connections = new Set<CounterConnection>();
+  readonly #turns = new Turns();
+  readonly #timers: ReturnType<typeof setInterval>[] = [];
+  #stopping = false;
+  #scarcityReported = false;
+
+  /**
+   * Takes the addresses.
+   *
+   * @param report Gets what is worth a line in the log.
+   * @throws ListenError when one cannot be had.
+   */
+  constructor(
+    options: CounterServerOptions,
+    transport: TransportOptions,
+    report: (event: TransportEvent) => void,
+  ) {
+    this.#options = options;
+    this.#transport = transport;
+    this.#report = report;
+    this.#service = new CounterService(options.bytesMax);
+    try {
+      for (const listen of options.listens) {
+        const listener = openSocket(listen, transport.backlog, false) as Deno.TcpListener;
+        this.#listeners.push(listener);
+        this.listens.push({ ...listen, port: listener.addr.port });
+      }
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  /** Accepts and serves connections from here on. */
+  start(): void {
+    for (const listener of this.#listeners) this.#accept(listener);
+    this.#timers.push(
+      setInterval(() => this.#sweep(), SWEEP_MS),
+      setInterval(() => this.#beginInterval(), this.#options.intervalSec * 1000),
+    );
+  }
+
+  /** Answers what has been received, then closes everything. */
+  async stop(): Promise<void> {
+    this.#stopListening();
+    await this.#ended(DRAIN_GRACE_MS);
+    for (const connection of this.#connections) connection.finish();
+    await this.#ended(DRAIN_MS_MAX);
+    this.close();
+  }
+
+  /** Closes everything now. Idempotent. */
+  close(): void {
+    this.#stopListening();
+    for (const connection of this.#connections) connection.close();
+    for (const timer of this.#timers.splice(0)) clearInterval(timer);
+  }
+
+  #stopListening(): void {
+    this.#stopping = true;
+    for (const listener of this.#listeners.splice(0)) listener.close();
+  }
+
+  /** Resolves when no connection is left, or after `ms`. */
+  async #ended(ms: number): Promise<void> {
+    const stepMs = 10;
+    for (let passed = 0; passed < ms && this.#connections.size > 0; passed += stepMs) {
+      await pause(stepMs);
+    }
+  }
+
+  async #accept(listener: Deno.TcpListener): Promise<void> {
+    while (!this.#stopping) {
+      let socket: Deno.TcpConn;
+      try {
+        socket = await listener.accept();
+      } catch (error) {
+        if (this.#stopping) return;
+        const code = scarcityOf(error);
+        if (code !== "" && !this.#scarcityReported) {
+          this.#scarcityReported = true;
+          this.#report(acceptFailed(code));
+        }
+        await pause(code === "" ? 1 : ACCEPT_PAUSE_MS);
+        continue;
+      }
+      if (this.#connections.size >= this.#options.connectionsMax) {
+        socket.close();
+        continue;
+      }
+      prepareTcp(socket);
+      const connection = new CounterConnection(socket, this.#service, this.#turns);
+      this.#connections.add(connection);
+      // One that fails otherwise than by its peer rejects, which takes the process down.
+      connection.serve().then(() => this.#connections.delete(connection));
+    }
+  }
+
+  /** Closes connections whose peer does not read. */
+  #sweep(): void {
+    const { sendTimeoutSec } = this.#transport;
+    const instantMs = performance.now() - sendTimeoutSec * 1000;
+    for (const connection of this.#connections) {
+      if (!connection.stalledSince(instantMs)) continue;
+      connection.close();
+      this.#report(connectionStalled(sendTimeoutSec));
+    }
+  }
+
+  #beginInterval(): void {
+    this.#service.gcCount++;
+    this.#service.gcMicroseconds = 0;
+    this.#service.counters.beginInterval();
+    this.#dropIdle();
+  }
+
+  #dropIdle(): void {
+    const startMs = performance.now();
+    const more = this.#service.counters.dropIdle(DROPS_MAX);
+    const microseconds = Math.round((performance.now() - startMs) * 1000);
+    this.#service.gcMicroseconds += microseconds;
+    this.#service.gcMicrosecondsEver += microseconds;
+    if (more && !this.#stopping) setTimeout(() => this.#dropIdle(), DROP_PAUSE_MS);
+  }
+}
+
+/** One connection: reads, lets the conversation execute what came, and sends the replies before it reads again. */
+class CounterConnection {
+  readonly #socket: Deno.TcpConn;
+  readonly #conversation: CounterConversation;
+  readonly #turns: Turns;
+  /** Since when the peer has taken nothing; 0: nothing is being sent. */
+  #sendingSinceMs = 0;
+  #closing = false;
+  #closed = false;
+
+  constructor(socket: Deno.TcpConn, service: CounterService, turns: Turns) {
+    this.#socket = socket;
+    this.#conversation = new CounterConversation(service);
+    this.#turns = turns;
+  }
+
+  /** Whether the peer has taken nothing of its replies since before `instantMs`. */
+  stalledSince(instantMs: number): boolean {
+    return this.#sendingSinceMs !== 0 && this.#sendingSinceMs < instantMs;
+  }
+
+  /** Closes now; what is being read or sent fails. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    try {
+      this.#socket.close();
+    } catch {
+      // It was closed by its peer.
+    }
+  }
+
+  /** Closes when the replies under way have been sent, or now when there are none. */
+  finish(): void {
+    this.#closing = true;
+    if (this.#sendingSinceMs === 0) this.close();
+  }
+
+  /** Serves to the end. Never rejects for what the peer does. */
+  async serve(): Promise<void> {
+    const conversation = this.#conversation;
+    try {
+      while (!this.#closing && !conversation.closing) {
+        const received = await this.#socket.read(conversation.room());
+        if (received === null) break;
+        conversation.received(received);
+        for (let more = true; more;) {
+          const startMs = performance.now();
+          const replies = conversation.replies();
+          const turn = this.#turns.take(performance.now() - startMs);
+          more = replies !== null;
+          if (replies !== null) await this.#send(replies);
+          if (turn !== null) await turn;
+        }
+      }
+    } catch (error) {
+      // Anything else is a broken invariant.
+      if (!isConnectionError(error)) throw error;
+    } finally {
+      conversation.end();
+    }
+    this.close();
+  }
+
+  async #send(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+    for (let sent = 0; sent < bytes.length;) {
+      this.#sendingSinceMs = performance.now();
+      sent += await this.#socket.write(bytes.subarray(sent));
+    }
+    this.#sendingSinceMs = 0;
+  }
+}

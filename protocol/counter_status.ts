@@ -1,0 +1,12 @@
+/** Statuses of the counter protocol. */
+export const CounterStatus = {
+  OK: 0x00,
+  NOT_FOUND: 0x01,
+  INVALID: 0x04,
+  UNAVAILABLE: 0x21,
+  NOT_ACQUIRED: 0x22,
+  UNKNOWN_COMMAND: 0x81,
+  NO_MEMORY: 0x82,
+} as const;
+
+export type CounterStatus = typeof CounterStatus[keyof typeof CounterStatus];

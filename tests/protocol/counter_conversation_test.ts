@@ -1,0 +1,201 @@
+import { assert, assertEquals } from "@std/assert";
+import { CounterConversation, CounterService } from "../../protocol/counter_conversation.ts";
+import {
+  acquire,
+  COUNTER_HEADER_LENGTH,
+  counterReply,
+  counterRequest,
+  counterStats,
+  dump,
+  getCounter,
+  named,
+  noop,
+  packetLength,
+  readCounterStats,
+  release,
+  u32,
+} from "../support/counter_packets.ts";
+import { randomFrom } from "../support/random.ts";
+import { drawSeed, withSeed } from "../support/seed.ts";
+import { bytesOf, textOf } from "../support/side.ts";
+
+const NAME_LENGTH_MAX = 65535;
+
+/** Brings bytes, at most `pieceMax` at once, and returns all replies. */
+function feed(conversation: CounterConversation, text: string, pieceMax = Infinity): string {
+  let received = "";
+  const bytes = bytesOf(text);
+  for (let at = 0; at < bytes.length && !conversation.closing;) {
+    const room = conversation.room();
+    assert(room.length > 0);
+    const piece = bytes.subarray(at, at + Math.min(room.length, pieceMax));
+    room.set(piece);
+    conversation.received(piece.length);
+    at += piece.length;
+    for (let replies = conversation.replies(); replies !== null; replies = conversation.replies()) {
+      received += textOf(replies);
+    }
+  }
+  return received;
+}
+
+function connect(): CounterConversation {
+  return new CounterConversation(new CounterService(1e7));
+}
+
+/** Requests and replies of one connection to a new server. */
+const SESSION: readonly (readonly [request: string, reply: string])[] = [
+  [noop(), counterReply(0x00)],
+  [counterRequest(0x00, "what is this", { flags: 9 }), counterReply(0x00)],
+  [getCounter("n"), counterReply(0x01, 0x01, "Not found")],
+  [acquire(3, 5, "n"), counterReply(0x02, 0, u32(3))],
+  [getCounter("n"), counterReply(0x01, 0, u32(3))],
+  [acquire(3, 5, "n"), counterReply(0x02, 0x21, "Resource not available")],
+  [release(4, "n"), counterReply(0x03, 0x22, "Not acquired")],
+  [release(3, "n"), counterReply(0x03)],
+  [release(0, "n"), counterReply(0x03, 0x22, "Not acquired")],
+  [release(1, "absent"), counterReply(0x03, 0x01, "Not found")],
+  [getCounter("n"), counterReply(0x01, 0, u32(0))],
+  [
+    acquire(0xffffffff, 0xffffffff, "\0\xff\r\n"),
+    counterReply(0x02, 0, u32(0xffffffff)),
+  ],
+  // Nothing of these can be carried out.
+  [acquire(0, 5, "n"), counterReply(0x02, 0x04, "Invalid arguments")],
+  [acquire(6, 5, "n"), counterReply(0x02, 0x04, "Invalid arguments")],
+  [acquire(1, 5, ""), counterReply(0x02, 0x04, "Invalid arguments")],
+  [release(1, ""), counterReply(0x03, 0x04, "Invalid arguments")],
+  [getCounter(""), counterReply(0x01, 0x04, "Invalid arguments")],
+  [counterRequest(0x01), counterReply(0x01, 0x04, "Invalid arguments")],
+  [counterRequest(0x01, "\0"), counterReply(0x01, 0x04, "Invalid arguments")],
+  [counterRequest(0x01, "\0\x05abcd"), counterReply(0x01, 0x04, "Invalid arguments")],
+  [counterRequest(0x02, u32(1) + u32(1)), counterReply(0x02, 0x04, "Invalid arguments")],
+  [counterRequest(0x03, "\0\0"), counterReply(0x03, 0x04, "Invalid arguments")],
+  [counterRequest(0x55, "hello"), counterReply(0x12, 0x81, "Unknown command")],
+  [noop().replace("\x90", "\x91"), counterReply(0x00, 0x04, "Invalid arguments")],
+  // What stands behind the fields does not count.
+  [counterRequest(0x01, named("n") + "more"), counterReply(0x01, 0, u32(0))],
+  [counterRequest(0x01, named("n") + "m".repeat(200_000)), counterReply(0x01, 0, u32(0))],
+  [
+    acquire(2, 2, "l".repeat(NAME_LENGTH_MAX)),
+    counterReply(0x02, 0, u32(2)),
+  ],
+  [
+    counterRequest(0x11, "ignored"),
+    counterReply(0x11, 0, u32(0) + u32(3) + named("n")) +
+    counterReply(0x11, 0, u32(0xffffffff) + u32(0xffffffff) + named("\0\xff\r\n")) +
+    counterReply(0x11, 0, u32(2) + u32(2) + named("l".repeat(NAME_LENGTH_MAX))) +
+    counterReply(0x11),
+  ],
+];
+
+Deno.test("requests get yrmcds's replies, one by one, all together, and cut anywhere", () => {
+  const conversation = connect();
+  for (const [request, reply] of SESSION) assertEquals(feed(conversation, request), reply);
+  const requests = SESSION.map(([request]) => request).join("");
+  const replies = SESSION.map(([, reply]) => reply).join("");
+  for (const pieceMax of [Infinity, 1, 7, 511, 4096]) {
+    assertEquals(feed(connect(), requests, pieceMax), replies);
+  }
+});
+
+Deno.test("a body that nobody can mean is refused, and ends the connection", () => {
+  const conversation = connect();
+  const refused = feed(conversation, counterRequest(0x00, "", { bodyLength: 31 * 2 ** 20 }));
+  assertEquals(refused, counterReply(0x00, 0x04, "Invalid arguments"));
+  assert(conversation.closing);
+});
+
+Deno.test("a long name takes memory as it arrives", () => {
+  const conversation = connect();
+  feed(conversation, acquire(1, 1, "n".repeat(60_000)).slice(0, 600));
+  assert(conversation.room().buffer.byteLength <= 2048);
+});
+
+Deno.test("what a connection holds comes back when it ends", () => {
+  const service = new CounterService(1e7);
+  const [a, b] = [new CounterConversation(service), new CounterConversation(service)];
+  feed(a, acquire(2, 9, "n") + acquire(1, 9, "m"));
+  feed(b, acquire(3, 9, "n"));
+  a.end();
+  assertEquals(feed(b, getCounter("n")), counterReply(0x01, 0, u32(3)));
+  assertEquals(feed(b, getCounter("m")), counterReply(0x01, 0, u32(0)));
+});
+
+Deno.test("Stats tells yrmcds's figures, and counts well-formed commands", () => {
+  const conversation = connect();
+  feed(conversation, SESSION.map(([request]) => request).join(""));
+  const reply = feed(conversation, counterStats());
+  assertEquals(reply.slice(0, 4), "\x91\x10\0\0");
+  assertEquals(packetLength(reply), reply.length);
+  assertEquals(Object.fromEntries(readCounterStats(reply.slice(COUNTER_HEADER_LENGTH))), {
+    "objects": "3",
+    "total_objects": "3",
+    "used_memory": String(3 * 256 + 2 * 128 + 1 + 4 + NAME_LENGTH_MAX),
+    "conflicts": "0",
+    "gc_count": "0",
+    "last_gc_elapsed": "0",
+    "total_gc_elapsed": "0",
+    "curr_connections": "1",
+    "total_connections": "1",
+    "command:noop": "2",
+    "command:get": "5",
+    "command:acquire": "4",
+    "command:release": "4",
+    "command:stats": "0",
+    "command:dump": "1",
+  });
+});
+
+Deno.test("a long Dump is made as it is taken", () => {
+  const service = new CounterService(1e8);
+  const conversation = new CounterConversation(service);
+  const count = 3000;
+  for (let index = 0; index < count; index++) {
+    feed(conversation, acquire(1, 1, `${index}`.padStart(1000, "-")));
+  }
+  const request = bytesOf(dump() + noop());
+  conversation.room().set(request);
+  conversation.received(request.length);
+  const lengths: number[] = [];
+  let last = "";
+  for (let replies = conversation.replies(); replies !== null; replies = conversation.replies()) {
+    lengths.push(replies.length);
+    last = textOf(replies);
+  }
+  assertEquals(
+    lengths.reduce((sum, length) => sum + length),
+    count * (COUNTER_HEADER_LENGTH + 10 + 1000) + 2 * COUNTER_HEADER_LENGTH,
+  );
+  assert(Math.max(...lengths) < 70_000, `${lengths}`);
+  assert(last.endsWith(counterReply(0x11) + counterReply(0x00)));
+});
+
+Deno.test("bytes at random are answered with packets, and leave nothing acquired", async () => {
+  await withSeed(drawSeed(), (seed) => {
+    const random = randomFrom(seed);
+    const service = new CounterService(100_000);
+    const whole = SESSION.map(([request]) => request).filter(({ length }) => length < 1000);
+    for (let stream = 0; stream < 2000; stream++) {
+      const conversation = new CounterConversation(service);
+      let requests = "";
+      for (let count = 0; count < 5; count++) {
+        requests += whole[Math.floor(random() * whole.length)]!;
+      }
+      const bytes = [...requests];
+      for (let count = 0; count < random() * 6; count++) {
+        bytes[Math.floor(random() * bytes.length)] = String.fromCharCode(random() * 256);
+      }
+      let replies = feed(conversation, bytes.join(""), 1 + random() * 100);
+      while (replies.length > 0) {
+        assertEquals(replies[0], "\x91");
+        assert(packetLength(replies) <= replies.length);
+        replies = replies.slice(packetLength(replies));
+      }
+      conversation.end();
+    }
+    service.counters.beginInterval();
+    while (service.counters.dropIdle(1000));
+    assertEquals([service.counters.count, service.counters.usedBytes], [0, 0]);
+  });
+});
