@@ -35,17 +35,21 @@ export async function startLeased(
   io: string,
 ): Promise<BenchServer> {
   // deno-fmt-ignore
-  const args = ["run", ...await startFlags(), MAIN,
-    "-l", "127.0.0.1", "-p", `${port}`, "-m", `${MEMORY_MIB}`, "-t", `${threads}`, "-c", "2048", "--io", io];
-  return await start(`leased --io ${io}`, port, Deno.execPath(), args, ROOT);
+  const args = ["-l", "127.0.0.1", "-p", `${port}`, "-m", `${MEMORY_MIB}`, "-t", `${threads}`, "-c", "2048", "--io", io];
+  const { variables, flags } = await startTask();
+  const words = [...variables, Deno.execPath(), "run", ...flags, MAIN, ...args];
+  return await start(`leased --io ${io}`, port, "env", words, ROOT);
 }
 
-/** What users start it with: the words between `deno run` and `main.ts` of the task `start`. */
-async function startFlags(): Promise<string[]> {
+/** What users start it with: what the task `start` says before and after `deno run`. */
+async function startTask(): Promise<{ variables: string[]; flags: string[] }> {
   const { default: config } = await import("../../deno.json", { with: { type: "json" } });
-  const [, flags] = /^deno run (.*) main\.ts$/.exec(config.tasks.start.command) ?? [];
-  if (flags === undefined) throw new Error("Cannot start the server: the task start is unknown");
-  return flags.split(" ");
+  const { command } = config.tasks.start;
+  const [, variables, flags] = /^((?:\w+=\w+ )*)deno run (.*) main\.ts$/.exec(command) ?? [];
+  if (variables === undefined || flags === undefined) {
+    throw new Error("Cannot start the server: the task start is unknown");
+  }
+  return { variables: variables.split(" ").filter((word) => word !== ""), flags: flags.split(" ") };
 }
 
 /** CPU time that all threads of a process have had, in nanoseconds (Linux, `schedstat`). */
