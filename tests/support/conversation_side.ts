@@ -244,6 +244,11 @@ export class ConversationPeer implements Peer {
     return Promise.resolve(this.#closed);
   }
 
+  /** In the middle of a request. */
+  get isBusy(): boolean {
+    return this.#pending.length > 0 || !this.#conversation.idle;
+  }
+
   /** Bytes the connection costs between two reads. */
   get pendingLength(): number {
     return this.#pending.length;

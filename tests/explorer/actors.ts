@@ -1,0 +1,283 @@
+import type { World } from "./world.ts";
+
+/** What an actor learned from a step: a word, and an id, 0 for none. */
+export interface Answer {
+  readonly word: string;
+  readonly id: number;
+}
+
+export const NOTHING: Answer = { word: "", id: 0 };
+/** The step came to nothing: the actor is where it was, and will do it again. */
+export const AGAIN: Answer = { word: "again", id: 0 };
+
+interface AnyStep {
+  /** A writer's update is complete with it, although the writer goes on. */
+  readonly endsUpdate?: boolean;
+}
+
+/** One command to the server, or the beginning of one. */
+export interface Ask extends AnyStep {
+  readonly kind: "ask";
+  readonly request: string;
+  /** What the actor takes from the reply; undefined: it does not look. */
+  read(reply: string): Answer | undefined;
+}
+
+/** One step that the server does not see. */
+export interface Act extends AnyStep {
+  readonly kind: "act";
+  readonly note: string;
+  act(world: World): Answer | undefined;
+}
+
+export type Step = Ask | Act;
+
+/** A client: it yields its steps one by one, and what they answer is all that it keeps. */
+export type Actor = Generator<Step, void, Answer>;
+
+/** How long leases last, in seconds: those of readers, and those that invalidations leave. */
+const LEASE_SEC = 2;
+const INVALIDATION_SEC = 1;
+/** More than the server keeps outside the store: such a value is announced, and comes later. */
+const LONG_BYTES = 10_000;
+
+// --- steps ---------------------------------------------------------------------------------------
+
+function ask(request: string, read: Ask["read"] = () => undefined): Ask {
+  return { kind: "ask", request: `${request}\r\n`, read };
+}
+
+/** The same step, with which the update is complete. */
+function completing(step: Step): Step {
+  return { ...step, endsUpdate: true };
+}
+
+/** The reply's first word. */
+function firstWord(reply: string): Answer {
+  return { word: /^\w*/.exec(reply)![0], id: 0 };
+}
+
+function idIn(reply: string, pattern: RegExp): number {
+  return Number(pattern.exec(reply)![1]);
+}
+
+/** getss: `value`, `lease` (made for the asker) or `held`; ids of leases are told. */
+function readGetss(reply: string): Answer {
+  const [, flags, id, data] = /^VALUE k (\d+) \d+ (\d+)\r\n(.*)\r\n/.exec(reply)!;
+  if (flags !== "13107") return { word: "value", id: 0 };
+  return { word: data === "0" ? "lease" : "held", id: Number(id) };
+}
+
+/** As `readGetss`, for those who do not look at what others have. */
+function readOwnLease(reply: string): Answer {
+  const answer = readGetss(reply);
+  return answer.word === "lease" ? answer : { word: answer.word, id: 0 };
+}
+
+const getss = ask(`getss ${LEASE_SEC} k`, readOwnLease);
+const deletess = ask(`deletess ${INVALIDATION_SEC} k`);
+const deletessKeepingId = ask(
+  `deletess ${INVALIDATION_SEC} k`,
+  (reply) => ({ word: "lease", id: idIn(reply, / (\d+)/) }),
+);
+const remove = ask("delete k");
+
+const readRow: Act = {
+  kind: "act",
+  note: "reads the row: version ",
+  act: ({ committed }) => ({ word: `${committed}`, id: 0 }),
+};
+const commit: Act = {
+  kind: "act",
+  note: "commits version ",
+  act: (world) => ({ word: `${++world.committed}`, id: 0 }),
+};
+const updateUncommitted: Act = {
+  kind: "act",
+  note: "updates the row, not committed yet",
+  act: () => undefined,
+};
+
+const cas = (version: string, id: number): Ask => ask(`cas k 0 0 1 ${id}\r\n${version}`, firstWord);
+const set = (version: string): Ask => ask(`set k 0 0 1\r\n${version}`, firstWord);
+
+// --- readers -------------------------------------------------------------------------------------
+
+/** The rules: lease, read, fill under the lease. Who finds the key held waits, or reads and does not fill. */
+export function* reader(): Actor {
+  const got = yield getss;
+  if (got.word !== "lease") return;
+  const row = yield readRow;
+  yield cas(row.word, got.id);
+}
+
+/** Breaks a rule: it fills with an id that it was shown, too. */
+export function* borrowingReader(): Actor {
+  const got = yield ask(`getss ${LEASE_SEC} k`, readGetss);
+  if (got.word === "value") return;
+  const row = yield readRow;
+  yield cas(row.word, got.id);
+}
+
+/** Breaks a rule: it reads the row before it asks for the lease. */
+export function* hastyReader(): Actor {
+  const row = yield readRow;
+  const got = yield getss;
+  if (got.word === "lease") yield cas(row.word, got.id);
+}
+
+/** As `reader`; its value arrives in two pieces. */
+export function* slowReader(): Actor {
+  const got = yield getss;
+  if (got.word !== "lease") return;
+  const row = yield readRow;
+  const rest = LONG_BYTES / 2;
+  const head = `cas k 0 0 ${LONG_BYTES} ${got.id}\r\n${row.word}${"x".repeat(rest - 1)}`;
+  yield { kind: "ask", request: head, read: () => undefined };
+  yield ask("x".repeat(rest), firstWord);
+}
+
+/** Gives the lease back after it has read the row: what it read may not be cached. */
+export function* abandoningReader(): Actor {
+  const got = yield getss;
+  if (got.word !== "lease") return;
+  yield readRow;
+  yield ask(`cas k 0 -1 0 ${got.id}\r\n`, firstWord);
+}
+
+/** By mcrouter's words. */
+export function* mcrouterReader(): Actor {
+  const got = yield ask("lease-get k", (reply) => {
+    if (reply.startsWith("VALUE")) return { word: "value", id: 0 };
+    const id = idIn(reply, /^LVALUE k (\d+) /);
+    return id === 1 ? { word: "held", id: 0 } : { word: "lease", id };
+  });
+  if (got.word !== "lease") return;
+  const row = yield readRow;
+  yield ask(`lease-set k ${got.id} 0 0 1\r\n${row.word}`, firstWord);
+}
+
+/** By memcached's meta commands: who is told W fetches. */
+export function* metaReader(): Actor {
+  const got = yield ask(`mg k v c N${LEASE_SEC}`, (reply) => {
+    if (!/^VA \d+ .*\bW\b/.test(reply)) return { word: "value", id: 0 };
+    return { word: "lease", id: idIn(reply, /\bc(\d+)/) };
+  });
+  if (got.word !== "lease") return;
+  const row = yield readRow;
+  yield ask(`ms k 1 C${got.id}\r\n${row.word}`, firstWord);
+}
+
+/** A client that knows of no leases: look, read, set. */
+export function* plainSetter(): Actor {
+  const got = yield ask("get k", firstWord);
+  if (got.word !== "END") return;
+  const row = yield readRow;
+  yield set(row.word);
+}
+
+/** Keeps what is there alive. */
+export function* toucher(): Actor {
+  yield ask("touch k 0");
+}
+
+// --- writers -------------------------------------------------------------------------------------
+
+/** The rules: invalidate after the commit. */
+export function* writer(): Actor {
+  yield commit;
+  for (;;) {
+    const answer = yield ask(`deletess ${INVALIDATION_SEC} k`, lockedOrDone);
+    if (answer !== AGAIN) return;
+  }
+}
+
+function lockedOrDone(reply: string): Answer {
+  return reply.startsWith("LOCKED") ? AGAIN : NOTHING;
+}
+
+/** As `writer`, invalidating by what leaves no lease. */
+export function* deletingWriter(): Actor {
+  yield commit;
+  yield remove;
+}
+
+/** Marks the value stale instead of removing it. */
+export function* stalingWriter(): Actor {
+  yield commit;
+  yield ask("md k I");
+}
+
+/** Invalidates everything. */
+export function* flushingWriter(): Actor {
+  yield commit;
+  yield ask("flush_all");
+}
+
+/** Counts the value up with the row; where that fails, or may have gone wrong, it is satisfied that nothing is there. */
+export function* countingWriter(): Actor {
+  yield commit;
+  const counted = yield ask("incr k 1", firstWord);
+  if (counted.word !== "NOT_FOUND") yield remove;
+}
+
+/** Breaks a rule: the value goes before the commit, and the new one comes under the id that this gave. */
+export function* deleteFirstWriter(): Actor {
+  const got = yield deletessKeepingId;
+  const row = yield commit;
+  yield cas(row.word, got.id);
+}
+
+/** As `deleteFirstWriter`, which invalidates again when somebody else was quicker. */
+export function* carefulDeleteFirstWriter(): Actor {
+  const got = yield deletessKeepingId;
+  const row = yield commit;
+  const stored = yield cas(row.word, got.id);
+  if (stored.word !== "STORED") yield deletess;
+}
+
+/** Breaks a rule: it fills with what it wrote itself, and has not read again. */
+export function* selfFillingWriter(): Actor {
+  const row = yield commit;
+  const got = yield completing(deletessKeepingId);
+  yield cas(row.word, got.id);
+}
+
+/** As `selfFillingWriter`, but it reads the row again: a reader under the lease that its invalidation gave. */
+export function* warmingWriter(): Actor {
+  yield commit;
+  const got = yield completing(deletessKeepingId);
+  const row = yield readRow;
+  yield cas(row.word, got.id);
+}
+
+/** Breaks a rule: it deletes inside its transaction, which others cannot see yet. */
+export function* inTransactionWriter(): Actor {
+  yield updateUncommitted;
+  yield remove;
+  yield commit;
+}
+
+// --- others --------------------------------------------------------------------------------------
+
+/** Locks the value, deletes it, and sets what the row says, without a lease. */
+export function* lockingSetter(): Actor {
+  const locked = yield ask("lock k", firstWord);
+  if (locked.word !== "OK") return;
+  const row = yield readRow;
+  yield remove;
+  yield set(row.word);
+}
+
+/** Locks the value for a while, and does nothing to it. */
+export function* lockingReader(): Actor {
+  const locked = yield ask("lock k", firstWord);
+  if (locked.word !== "OK") return;
+  yield readRow;
+  yield ask("unlock k");
+}
+
+/** Announces that everything goes a second later. */
+export function* lateFlusher(): Actor {
+  yield ask("flush_all 1");
+}

@@ -1,0 +1,37 @@
+import { assert, assertEquals } from "@std/assert";
+import { ConversationSide } from "../support/conversation_side.ts";
+import { startLeased } from "../support/leased.ts";
+import { play, secondsOf } from "../support/play.ts";
+import { REAL_SECONDS_MAX } from "../support/socket_side.ts";
+import { parseTranscript, type TranscriptCase } from "../support/transcript.ts";
+import { explore } from "./explore.ts";
+import { DIRTY_WINDOWS, FAULTS, FLOWS, MEETINGS } from "./scenarios.ts";
+import { OPTIONS } from "./world.ts";
+
+// Every interleaving of a few clients over the real store. The larger ones are those of `deno task explore`.
+
+/** Ways to wrong states that clients can go. */
+const ways: TranscriptCase[] = [];
+
+for (const row of [...FLOWS, ...MEETINGS, ...DIRTY_WINDOWS, ...FAULTS]) {
+  const expected = row.wrongAfter === undefined ? "never wrong" : `wrong after ${row.wrongAfter}`;
+  Deno.test(`explorer, ${row.name}: ${expected}`, () => {
+    const { wrong } = explore(row);
+    assertEquals(wrong?.steps, row.wrongAfter, wrong?.transcript);
+    if (wrong?.canBePlayed) ways.push(...parseTranscript(row.name, wrong.transcript).cases);
+  });
+}
+
+Deno.test("the ways to wrong states can be played to any server", async (t) => {
+  assert(ways.length > 5, "the tests before have found them");
+  for (const way of ways) await play(new ConversationSide(OPTIONS), way);
+  const server = await startLeased("portable", OPTIONS);
+  try {
+    for (const way of ways.filter((one) => secondsOf(one) <= REAL_SECONDS_MAX)) {
+      await server.ask("flush_all\r\n", "\r\n");
+      await t.step(way.name, () => play(server, way));
+    }
+  } finally {
+    await server.close();
+  }
+});

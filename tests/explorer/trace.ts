@@ -1,0 +1,61 @@
+/** Ids are the only numbers as long as this in these sessions. */
+const ID = /\d{15,}/g;
+
+/** Writes down what happens as a transcript, in the words of tests/support/transcript.ts. */
+export class TraceWriter {
+  readonly #lines: string[] = [];
+  readonly #ids = new Map<string, string>();
+  /** Whether the transcript is all that it takes to get there. */
+  canBePlayed = true;
+
+  begin(roles: readonly string[]): void {
+    this.note(roles.map((role, index) => `${this.nameOf(index)}: ${role}`).join("; "));
+  }
+
+  /** The letter of a connection. */
+  nameOf(index: number): string {
+    return String.fromCharCode(65 + index);
+  }
+
+  exchange(index: number, request: string, reply: string): void {
+    const name = this.nameOf(index);
+    const sent = `${name}> ${this.#written(request)}`;
+    // The reply first: ids are learned there.
+    const answer = reply === "" ? "" : `  ${name}< ${this.#written(reply)}`;
+    this.#lines.push(sent.padEnd(answer === "" ? 0 : 24) + answer);
+  }
+
+  note(text: string): void {
+    this.#lines.push(`# ${text}`);
+  }
+
+  /** As `note`, for what no client and no clock can bring about. */
+  noteDeed(text: string): void {
+    this.canBePlayed = false;
+    this.note(text);
+  }
+
+  clock(seconds: number): void {
+    this.#lines.push(`clock +${seconds}`);
+  }
+
+  disconnect(index: number): void {
+    this.#lines.push(`${this.nameOf(index)}: disconnects`);
+  }
+
+  /** The whole case; the last lines show what is wrong. */
+  text(title: string): string {
+    return [`== ${title}`, ...this.#lines, ""].join("\n");
+  }
+
+  #written(text: string): string {
+    const whole = text.endsWith("\r\n");
+    const line = (whole ? text.slice(0, -2) : text).replaceAll("\r\n", "|")
+      .replace(/x{100,}/g, (run) => `{x*${run.length}}`)
+      .replace(ID, (id) => {
+        if (!this.#ids.has(id)) this.#ids.set(id, `{id${this.#ids.size + 1}}`);
+        return this.#ids.get(id)!;
+      });
+    return whole ? line : `${line}\\`;
+  }
+}
