@@ -50,6 +50,7 @@ export class BinaryParser implements Parser {
       if (reply.room < REPLY_ROOM_MIN) {
         return pause(conversation, ConversationState.MORE_OUTPUT, at);
       }
+      if (reply.length > reply.turnAt) this.#thread.giveTurn();
       const flow = this.#execute(conversation, at, end);
       if (flow === Flow.DONE) at = request.next;
       else return this.#leave(conversation, flow);

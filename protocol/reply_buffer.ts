@@ -1,8 +1,12 @@
 import { type ByteRegion, copyBytes } from "../store/bytes.ts";
 import type { Cache } from "../store/cache.ts";
 import type { ItemRef } from "../store/item.ts";
+import * as limitsModule from "../store/limits.ts";
 import { highHalf, lowHalf, u64ToBigInt } from "../store/u64.ts";
 import { Inlays } from "./inlays.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { UNPINNED_BYTES_MAX } = limitsModule;
 
 // Hot path: no allocation, except where a comment says so.
 
@@ -31,6 +35,8 @@ export class ReplyBuffer {
   readonly capacity: number;
   /** How many bytes are to be sent, from the region's start. */
   length = 0;
+  /** Behind this byte, enough has been copied under one hold of the mutex: `ThreadContext.giveTurn`. */
+  turnAt = 0;
   /** Long values that are to be sent between these bytes. */
   readonly inlays: Inlays = new Inlays();
   /** How far the region may be filled: inlays count as if they stood in it. */
@@ -46,6 +52,11 @@ export class ReplyBuffer {
   reset(): void {
     this.length = 0;
     this.#limit = this.capacity;
+  }
+
+  /** Others have just had their turn with the store. */
+  beginTurn(): void {
+    this.turnAt = this.length + UNPINNED_BYTES_MAX;
   }
 
   /** How many bytes are to be sent, inlays included. */

@@ -197,8 +197,8 @@ export class SendTask implements Task {
   #sent = 0;
 
   /**
-   * Call it while `item` is good. If it cannot be pinned, its value is copied: up to half a MiB of garbage in the layout
-   * "memcached", never in the other one.
+   * Call it while `item` is good. If it cannot be pinned, its value is copied: garbage in the layout "memcached", where the reply buffer
+   * may have too little room for it, never in the other one.
    *
    * @param crlf Whether CR LF follows the value.
    * @param successor What the connection does after it.
@@ -227,10 +227,8 @@ export class SendTask implements Task {
       }
       const length = Math.min(this.#length - this.#sent, reply.room - TRAILER_ROOM);
       if (this.#inlay(conversation.thread, length)) continue;
+      conversation.thread.giveTurn();
       this.#copyPiece(conversation.thread, Math.min(length, COPY_BYTES_MAX));
-      // Others have their turn between two pieces.
-      cache.leave();
-      cache.enter();
     }
     if (this.#crlf) reply.crlf();
     if (this.#item !== NO_ITEM) cache.unpin(this.#item);
@@ -288,8 +286,7 @@ export class TextTask implements Task {
       if (next.done) break;
       this.#piece = next.value;
       this.#sent = 0;
-      cache.leave();
-      cache.enter();
+      cache.giveTurn();
     }
     conversation.task = null;
     return start;

@@ -76,6 +76,7 @@ export class TextParser implements Parser {
       if (reply.room < REPLY_ROOM_MIN) {
         return this.#pause(conversation, ConversationState.MORE_OUTPUT, at);
       }
+      if (reply.length > reply.turnAt) this.#thread.giveTurn();
       if (end - at > GETS_LENGTH) {
         const word = view.getInt32(at, true);
         if (word === GET_SPACE) {
@@ -113,6 +114,7 @@ export class TextParser implements Parser {
     for (let index = 0; index < lookahead.count; index++) {
       const keyOffset = lookahead.keyOffset(index);
       if (reply.room < REPLY_ROOM_MIN) return keyOffset - GET_LENGTH;
+      if (reply.length > reply.turnAt) this.#thread.giveTurn();
       ops.countText(GET_ROW);
       const keyLength = lookahead.keyLength(index);
       const hash = lookahead.hash(index);

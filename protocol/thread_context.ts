@@ -105,6 +105,15 @@ export class ThreadContext {
   }
 
   /**
+   * Lets other threads have their turn with the store, in the middle of a batch. To be called between two requests, keys or pieces, when
+   * the reply has grown past `turnAt`.
+   */
+  giveTurn(): void {
+    this.cache.giveTurn();
+    this.reply.beginTurn();
+  }
+
+  /**
    * The connections of a thread whose waiting is over, for the transport to `feed`. To be asked whenever `cache.onReady` named
    * the thread.
    */

@@ -43,8 +43,7 @@ export class WalkTask implements Task {
       if (cost < SLICE_COST) continue;
       cost = 0;
       slices++;
-      cache.leave();
-      cache.enter();
+      cache.giveTurn();
     }
     this.#walk.end(thread);
     conversation.task = null;

@@ -13,8 +13,8 @@ import * as statsModule from "./stats.ts";
 import type { Values } from "./values.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
-const { NO_ITEM, STATE, WORD } = itemModule;
-const { RESERVED_AHEAD_BYTES } = limitsModule;
+const { HEADER_BYTES, NO_ITEM, optionalBytes, STATE, WORD } = itemModule;
+const { RESERVED_AHEAD_BYTES, UNPINNED_BYTES_MAX } = limitsModule;
 const { CLASS, CONTROL, PAGE_OWNER } = memoryModule;
 const { CLAIMED } = slabsModule;
 const { CLASS_STAT } = statsModule;
@@ -80,9 +80,13 @@ export class Allocator {
     const { slabs } = this.links;
     let state = stateOf(change) | keyLength;
     const bytes = this.links.itemBytes(keyLength, valueLength, state);
-    const chained = bytes > slabs.ordinaryBytesMax;
+    const classId = bytes > slabs.ordinaryBytesMax ? slabs.largeClass : slabs.classFor(bytes);
+    // A long value that is in one chunk all the same has an empty chain, if there is room for that, so that it can be pinned.
+    const chained = bytes > slabs.ordinaryBytesMax || (bytes > UNPINNED_BYTES_MAX &&
+      HEADER_BYTES + optionalBytes(state | STATE.CHAINED) + keyLength + valueLength <=
+        slabs.chunkBytes(classId));
     if (chained) state |= STATE.CHAINED;
-    const item = this.#chunk(chained ? slabs.largeClass : slabs.classFor(bytes));
+    const item = this.#chunk(classId);
     if (item === NO_ITEM) return NO_ITEM;
     const items = this.items;
     items.setWord(item, WORD.STATE, state | STATE.RESERVED);

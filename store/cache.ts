@@ -26,12 +26,14 @@ import * as statsModule from "./stats.ts";
 import { Values } from "./values.ts";
 import { wakeThreads } from "./wake.ts";
 import { Writer } from "./writer.ts";
+import * as writerModule from "./writer.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
-const { NO_ITEM, STATE, WORD } = itemModule;
+const { NO_ITEM, WORD } = itemModule;
 const { NO_LEASE } = leasesModule;
 const { CONTROL } = memoryModule;
 const { CLASS_STAT, STAT } = statsModule;
+const { CHANGED_MEANWHILE } = writerModule;
 
 // Hot path: no allocation.
 
@@ -40,7 +42,8 @@ export const LOCKED_ITEM: ItemRef = -1;
 
 /**
  * The cache: the one door to the store. Every method but `enter` wants the mutex held (`enter` … `leave`), is one uninterrupted
- * step, and returns an Outcome or an item reference that is good until the next call that may store, evict or maintain.
+ * step, and returns an Outcome or an item reference that is good until the next call that may store, evict or maintain. What has to copy
+ * more than COPY_BYTES_MAX gives others their turn in between, and takes effect at its end.
  * Each thread has a Cache of its own over the shared memory; it keeps nothing of its own but scratch space.
  */
 export class Cache {
@@ -94,6 +97,7 @@ export class Cache {
       this.#eviction,
       this.values,
       this.locks,
+      () => this.giveTurn(),
     );
     this.#gate = new Gate(this.links, this.locks);
     this.#finder = new Finder(this.links, this.#eviction, this.locks);
@@ -131,6 +135,12 @@ export class Cache {
     this.#mutex.lock();
     const flushAtSec = this.#control[CONTROL.FLUSH_AT_SEC]!;
     if (flushAtSec !== 0 && flushAtSec <= this.#control[CONTROL.NOW_SEC]!) this.#flush.due();
+  }
+
+  /** Lets others have their turn, in the middle of something long: item references are void, unless pinned or reserved. */
+  giveTurn(): void {
+    this.leave();
+    this.enter();
   }
 
   leave(): void {
@@ -226,24 +236,15 @@ export class Cache {
   }
 
   /**
-   * Keeps a value's bytes while they are sent piece by piece, although the item may be replaced or deleted meanwhile.
-   * Only values with a chain can be pinned; shorter ones are copied whole.
+   * Keeps a value's bytes while they are sent piece by piece, although the item may be replaced or deleted meanwhile. False for short
+   * values, which cannot be pinned: they are copied whole.
    */
   pin(item: ItemRef): boolean {
-    if (!(this.items.state(item) & STATE.CHAINED)) return false;
-    const word = this.items.chainWord(item) + 1;
-    this.items.setWord(item, word, this.items.word(item, word) + 1);
-    return true;
+    return this.values.pin(item);
   }
 
   unpin(item: ItemRef): void {
-    const word = this.items.chainWord(item) + 1;
-    const pins = this.items.word(item, word) - 1;
-    this.items.setWord(item, word, pins);
-    if (pins === 0 && !(this.items.state(item) & STATE.LINKED)) {
-      this.values.forgetWalk();
-      this.links.free(item);
-    }
+    this.values.unpin(item);
   }
 
   // --- leases ------------------------------------------------------------------------------------
@@ -305,7 +306,10 @@ export class Cache {
       return refusal;
     }
     if (old !== NO_ITEM) {
-      if (isExtending(change)) return this.#writer.extend(change, old, hash);
+      if (isExtending(change)) {
+        const outcome = this.#writer.extend(change, old, NO_ITEM, hash);
+        return outcome === CHANGED_MEANWHILE ? this.#store(change) : outcome;
+      }
       if (this.#writer.overwrite(change, old)) {
         this.#gate.settle(change, hash);
         return Outcome.STORED;
@@ -386,7 +390,11 @@ export class Cache {
       return refusal;
     }
     if (isExtending(change) && old !== NO_ITEM) {
-      const outcome = this.#writer.joinInto(change, old, item, hash);
+      const outcome = this.#writer.extend(change, old, item, hash);
+      if (outcome === CHANGED_MEANWHILE) {
+        change.reserved = item;
+        return this.#commitReserved(change);
+      }
       this.links.free(item);
       return outcome;
     }
@@ -565,7 +573,7 @@ export class Cache {
 
   /** `slabs reassign`: takes a page from a class (-1: any, 0: the pool of free pages) to another (0: to the pool). */
   movePage(source: number, target: number): MoveResult {
-    return this.#mover.move(source, target);
+    return this.#mover.move(source, target, () => this.giveTurn());
   }
 
   /** `cache_memlimit`: see `Slabs.setLimit`. What is in use stays until maintenance gives it back. */

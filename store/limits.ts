@@ -21,6 +21,11 @@ export const BUFFERED_VALUE_BYTES_MAX = 4096;
 export const RESERVED_AHEAD_BYTES = 128 * 1024;
 /** The most that is copied under one hold of the mutex. */
 export const COPY_BYTES_MAX = 64 * 1024;
+/**
+ * Longer values can be pinned, in every layout, and are copied in pieces; after so many bytes of shorter ones others have their turn with
+ * the store. So the two together stay within COPY_BYTES_MAX.
+ */
+export const UNPINNED_BYTES_MAX = COPY_BYTES_MAX / 2;
 
 /** The longest that `lock` may wait: an hour. */
 export const LOCK_WAIT_MS_MAX = 3_600_000;

@@ -10,7 +10,7 @@ import type { Links } from "./links.ts";
 import { CONTROL, type Memory } from "./memory.ts";
 import { Outcome } from "./outcome.ts";
 import { CLASS_STAT, STAT } from "./stats.ts";
-import type { Writer } from "./writer.ts";
+import { CHANGED_MEANWHILE, type Writer } from "./writer.ts";
 
 // Hot path: no allocation.
 
@@ -146,6 +146,7 @@ export class MetaItems {
     let item = change.item;
     if (change.explicit && (this.#items.state(item) & STATE.EXPLICIT_ID) === 0) {
       item = this.#writer.copy(change, item, hash);
+      if (item === CHANGED_MEANWHILE) return this.markStale(change, touches);
       if (item === NO_ITEM) return Outcome.NO_MEMORY;
     } else {
       this.#writer.giveId(change, item);

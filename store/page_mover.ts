@@ -2,7 +2,7 @@ import { copyBytes } from "./bytes.ts";
 import type { Eviction } from "./eviction.ts";
 import { EvictionCause } from "./eviction.ts";
 import { FREQUENCY_MASK, type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
-import { MIB } from "./limits.ts";
+import { COPY_BYTES_MAX, MIB } from "./limits.ts";
 import type { Links } from "./links.ts";
 import { CLASS, CLASS_REQUESTED_BYTES, CONTROL, NO_PAGE, PAGE, PAGE_OWNER } from "./memory.ts";
 import { STAT } from "./stats.ts";
@@ -45,8 +45,8 @@ const SPARE_LOOKS = 8;
 const RESCUE_EVICTIONS_MAX = 8;
 /** Chunks looked at by a request that can get its memory no other way: about two milliseconds. */
 const LAST_RESORT_CHUNKS_MAX = 200_000;
-/** Of such a request's page at most so many chunks are copied; what is in the others goes. */
-const URGENT_RESCUES_MAX = 2048;
+/** More than a page has. */
+const ALL_CHUNKS = 0x3fffffff;
 /** Larger values stay where they begin. */
 const CHAIN_MOVED_BYTES_MAX = 8 * MIB;
 
@@ -164,8 +164,9 @@ export class PageMover {
    *
    * @param source A class, ANY_CLASS, or 0 for the pool.
    * @param target A class, or 0 for the pool.
+   * @param giveTurn Lets others change the store. They may finish the move, or find another use for the page.
    */
-  move(source: number, target: number): MoveResult {
+  move(source: number, target: number, giveTurn: () => void): MoveResult {
     const { memory, slabs } = this.#links;
     const last = slabs.classCount;
     if (source === target) return MoveResult.SAME_CLASS;
@@ -182,7 +183,12 @@ export class PageMover {
       const page = (start + looks) % end;
       if (this.#classOf(page) !== from || !this.#isMovable(page)) continue;
       this.#start(page, target);
-      if (this.#finishNow()) return MoveResult.MOVED;
+      this.#advance(ALL_CHUNKS);
+      while (this.#control[CONTROL.MOVE_PAGE] === page) {
+        giveTurn();
+        if (this.#control[CONTROL.MOVE_PAGE] === page) this.#advance(ALL_CHUNKS);
+      }
+      if (this.#classOf(page) === target) return MoveResult.MOVED;
     }
     return MoveResult.BUSY;
   }
@@ -342,12 +348,18 @@ export class PageMover {
 
   #finishNow(): boolean {
     const page = this.#control[CONTROL.MOVE_PAGE]!;
-    this.#advance(URGENT_RESCUES_MAX);
-    while (this.isMoving) this.#advance(URGENT_RESCUES_MAX, false);
+    this.#advance(ALL_CHUNKS);
+    while (this.isMoving) this.#advance(ALL_CHUNKS, false);
     return this.#classOf(page) === this.#control[CONTROL.MOVE_TO];
   }
 
-  /** Goes on with the move by so many chunks. The page may turn out not to be movable any more: then it stays. */
+  /**
+   * Goes on with the move by so many chunks, but copies no more than COPY_BYTES_MAX. The page may turn out not to be movable any more: then
+   * it stays.
+   *
+   * @param rescue False: what is in the chunks goes, without copies, if the store may evict. So does what is in larger chunks than may be
+   *   copied, which there are in the layout "memcached" only.
+   */
   #advance(chunks: number, rescue = true): void {
     const { memory, items, slabs } = this.#links;
     const page = this.#control[CONTROL.MOVE_PAGE]!;
@@ -355,12 +367,19 @@ export class PageMover {
     const classId = this.#classOf(page);
     const carved = memory.pages[row + PAGE.CARVED]!;
     const first = this.#control[CONTROL.MOVE_CHUNK]!;
-    const end = Math.min(carved, first + chunks);
+    const { evictions } = memory.options;
+    let copies = evictions ? Math.floor(COPY_BYTES_MAX / slabs.chunkBytes(classId)) : ALL_CHUNKS;
+    const rescues = rescue && copies > 0;
+    let end = Math.min(carved, first + chunks);
     for (let index = first; index < end && memory.pages[row + PAGE.USED]! > 0; index++) {
       const chunk = slabs.chunkAt(page, index, classId);
       const state = items.state(chunk);
       if (state === 0) continue;
-      if (!this.#isMovableChunk(chunk, state) || !this.#clear(chunk, classId, rescue)) {
+      if (rescues && copies-- === 0) {
+        end = index;
+        break;
+      }
+      if (!this.#isMovableChunk(chunk, state) || !this.#clear(chunk, classId, rescues)) {
         this.#end(page);
         return;
       }

@@ -1,11 +1,13 @@
 import { type ByteRegion, copyBytes } from "./bytes.ts";
 import type { ItemRef } from "./item.ts";
 import * as itemModule from "./item.ts";
+import * as limitsModule from "./limits.ts";
 import type { Links } from "./links.ts";
 import * as memoryModule from "./memory.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { HEADER_BYTES, NO_ITEM, STATE, WORD } = itemModule;
+const { COPY_BYTES_MAX } = limitsModule;
 const { SEGMENT_SHIFT } = memoryModule;
 
 // Hot path: no allocation.
@@ -96,31 +98,59 @@ export class Values {
     return Math.min(length - at, this.#chunkCapacity - inChunk);
   }
 
-  /** Copies a whole value into another item, from that one's byte `at` on. */
-  copyInto(to: ItemRef, at: number, from: ItemRef): void {
+  /**
+   * Keeps a value's bytes where they are, although the item may be replaced or deleted meanwhile.
+   *
+   * @returns False for short values, which cannot be pinned: see `Allocator.item`.
+   */
+  pin(item: ItemRef): boolean {
+    const { items } = this.#links;
+    if (!(items.state(item) & STATE.CHAINED)) return false;
+    const word = items.chainWord(item) + 1;
+    items.setWord(item, word, items.word(item, word) + 1);
+    return true;
+  }
+
+  unpin(item: ItemRef): void {
+    const { items } = this.#links;
+    const word = items.chainWord(item) + 1;
+    const pins = items.word(item, word) - 1;
+    items.setWord(item, word, pins);
+    if (pins === 0 && !(items.state(item) & STATE.LINKED)) {
+      this.forgetWalk();
+      this.#links.free(item);
+    }
+  }
+
+  /**
+   * Copies a whole value into another item, from that one's byte `at` on.
+   *
+   * @param giveTurn Called after every COPY_BYTES_MAX at most; it may let others change the store, if `from` is pinned, or reserved as `to`
+   *   is.
+   */
+  copyInto(to: ItemRef, at: number, from: ItemRef, giveTurn: (() => void) | null): void {
     const { items, memory } = this.#links;
     const length = items.word(from, WORD.VALUE_LENGTH);
-    if (!(items.state(from) & STATE.CHAINED)) {
-      const start = items.keyOffset(from) + items.keyLength(from);
-      this.write(to, at, memory.segments[from >>> 27]!, start, length);
-      return;
-    }
-    const capacity = this.#headCapacity(from);
-    let done = Math.min(length, capacity);
-    const head = items.keyOffset(from) + items.keyLength(from);
-    this.write(to, at, memory.segments[from >>> 27]!, head, done);
-    let chunk = items.word(from, items.chainWord(from));
-    while (done < length) {
-      const piece = Math.min(length - done, this.#chunkCapacity);
-      this.write(
-        to,
-        at + done,
-        memory.segments[chunk >>> 27]!,
-        items.offset(chunk) + HEADER_BYTES,
-        piece,
-      );
+    const chained = (items.state(from) & STATE.CHAINED) !== 0;
+    let offset = items.keyOffset(from) + items.keyLength(from);
+    let stretchEnd = chained ? Math.min(length, this.#headCapacity(from)) : length;
+    let chunk = from;
+    let copied = 0;
+    for (let done = 0; done < length;) {
+      if (done === stretchEnd) {
+        chunk = items.word(chunk, chunk === from ? items.chainWord(from) : WORD.OLDER);
+        offset = items.offset(chunk) + HEADER_BYTES;
+        stretchEnd = Math.min(length, done + this.#chunkCapacity);
+      }
+      if (copied === COPY_BYTES_MAX) {
+        giveTurn?.();
+        copied = 0;
+      }
+      const piece = Math.min(stretchEnd - done, COPY_BYTES_MAX - copied);
+      this.write(to, at + done, memory.segments[chunk >>> SEGMENT_SHIFT]!, offset, piece);
       done += piece;
-      chunk = items.word(chunk, WORD.OLDER);
+      offset += piece;
+      copied += piece;
     }
   }
 

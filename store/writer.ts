@@ -4,6 +4,7 @@ import type { Eviction } from "./eviction.ts";
 import { takeId } from "./ids.ts";
 import type { ItemRef, Items } from "./item.ts";
 import * as itemModule from "./item.ts";
+import * as limitsModule from "./limits.ts";
 import { type Links, memcachedItemBytes } from "./links.ts";
 import type { Locks } from "./locks.ts";
 import type { Memory } from "./memory.ts";
@@ -14,10 +15,16 @@ import type { Values } from "./values.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { FREQUENCY_MASK, NO_ITEM, STATE, WORD } = itemModule;
+const { COPY_BYTES_MAX, UNPINNED_BYTES_MAX } = limitsModule;
 const { CONTROL } = memoryModule;
 const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
+
+/** What `extend` and `copy` return when others, who had their turn in between, have changed the item. */
+export const CHANGED_MEANWHILE = -1;
+/** So often in a row that may happen to a thread; then it gives no turns. */
+const TURNS_IN_VAIN_MAX = 3;
 
 /**
  * Puts new values where readers find them: in place of the old item, or over its bytes. Whether that is allowed was
@@ -34,13 +41,24 @@ export class Writer {
   readonly #values: Values;
   readonly #locks: Locks;
   readonly #casEnabled: boolean;
+  readonly #giveTurn: () => void;
+  // What `#prepareTurns` did last, and the item's id.
+  #isPinned = false;
+  #copiedIdLow = 0;
+  #copiedIdHigh = 0;
+  #turnsInVain = 0;
+  // What the change asked for that `allocateJoined` replaced last.
+  #askedFlags = 0;
+  #askedDeadlineSec = 0;
 
+  /** @param giveTurn Lets other threads have their turn with the store: whatever they do may have happened when it returns. */
   constructor(
     links: Links,
     allocator: Allocator,
     eviction: Eviction,
     values: Values,
     locks: Locks,
+    giveTurn: () => void,
   ) {
     this.memory = links.memory;
     this.items = links.items;
@@ -51,6 +69,7 @@ export class Writer {
     this.#eviction = eviction;
     this.#values = values;
     this.#locks = locks;
+    this.#giveTurn = giveTurn;
     this.#casEnabled = links.memory.options.casEnabled;
   }
 
@@ -110,7 +129,7 @@ export class Writer {
     const words = STATE.HAS_FLAGS | STATE.EXPLICIT_ID | STATE.CHAINED;
     if ((state & words) !== (marked & words)) return false;
     const bytes = this.links.itemBytes(change.keyLength, change.valueLength, state);
-    if (bytes > slabs.ordinaryBytesMax) return false;
+    if (bytes > slabs.ordinaryBytesMax || bytes > UNPINNED_BYTES_MAX) return false;
     const classId = slabs.classOf(old);
     if (slabs.classFor(bytes) !== classId) return false;
     this.memory.addRequestedBytes(classId, bytes - this.links.bytesOf(old));
@@ -147,61 +166,101 @@ export class Writer {
     change.item = item;
   }
 
-  /** append and prepend with the value still in the input. */
-  extend(change: Change, old: ItemRef, hash: number): Outcome {
-    if (change.mode === StoreMode.APPEND && this.#appendInPlace(change, old)) {
-      return Outcome.STORED;
-    }
-    const oldLength = this.items.word(old, WORD.VALUE_LENGTH);
-    const item = this.allocateJoined(change, old, oldLength + change.valueLength);
+  /**
+   * append and prepend with the value still in the input, or in a reserved item, which the caller frees.
+   *
+   * @param piece The reserved item, or NO_ITEM.
+   * @returns Also CHANGED_MEANWHILE: nothing has happened, and all has to be judged anew.
+   */
+  extend(
+    change: Change,
+    old: ItemRef,
+    piece: ItemRef,
+    hash: number,
+  ): Outcome | typeof CHANGED_MEANWHILE {
+    const { items } = this;
+    const append = change.mode === StoreMode.APPEND;
+    const inInput = piece === NO_ITEM;
+    if (inInput && append && this.#appendInPlace(change, old)) return Outcome.STORED;
+    const oldLength = items.word(old, WORD.VALUE_LENGTH);
+    const pieceLength = inInput ? change.valueLength : items.word(piece, WORD.VALUE_LENGTH);
+    const item = this.allocateJoined(change, old, oldLength + pieceLength, piece);
     if (item === NO_ITEM) {
-      this.countRefused(change);
+      if (inInput) this.countRefused(change);
+      else this.countReservedRefused(piece);
       return Outcome.NOT_STORED;
     }
-    const { input, keyOffset, keyLength } = change;
-    const current = this.links.index.find(input, keyOffset, keyLength, hash);
+    // Making room may have moved the item that is to be extended, or evicted it.
+    const current = this.#withKeyOf(item, hash);
     if (current === NO_ITEM) {
-      // Making room evicted the very item that was to be extended.
       this.links.free(item);
       return Outcome.NOT_STORED;
     }
-    const append = change.mode === StoreMode.APPEND;
-    this.#values.copyInto(item, append ? 0 : change.valueLength, current);
-    this.#values.write(
-      item,
-      append ? oldLength : 0,
-      change.input,
-      change.valueOffset,
-      change.valueLength,
-    );
+    const giveTurn = this.#prepareTurns(current, oldLength + pieceLength);
+    this.#values.copyInto(item, append ? 0 : pieceLength, current, giveTurn);
+    giveTurn?.();
+    const at = append ? oldLength : 0;
+    if (inInput) this.#values.write(item, at, change.input, change.valueOffset, pieceLength);
+    else this.#values.copyInto(item, at, piece, giveTurn);
+    this.#values.forgetWalk();
+    if (giveTurn !== null && !this.#isAsItWas(change, current, item, hash)) {
+      return CHANGED_MEANWHILE;
+    }
     this.countStore(change, item);
     this.replace(change, item, hash);
     return Outcome.STORED;
   }
 
-  /** append and prepend with the value in a reserved item, which the caller frees. */
-  joinInto(change: Change, old: ItemRef, piece: ItemRef, hash: number): Outcome {
-    const pieceLength = this.items.word(piece, WORD.VALUE_LENGTH);
-    const oldLength = this.items.word(old, WORD.VALUE_LENGTH);
-    const keyLength = this.items.keyLength(piece);
-    const item = this.allocateJoined(change, old, oldLength + pieceLength, piece);
-    if (item === NO_ITEM) {
-      this.countReservedRefused(piece);
-      return Outcome.NOT_STORED;
+  /** The item that has the key of another one now, or NO_ITEM. */
+  #withKeyOf(item: ItemRef, hash: number): ItemRef {
+    const { items } = this;
+    const segment = this.memory.segments[item >>> 27]!;
+    return this.links.index.find(segment, items.keyOffset(item), items.keyLength(item), hash);
+  }
+
+  /**
+   * Before an item's value is copied into a new one of `bytes`: if that would hold the mutex for too long, pins the item, unless it is
+   * copied in one piece.
+   *
+   * @returns What gives others their turn now and then, to be followed by `#isAsItWas`; null: all is done in one step.
+   */
+  #prepareTurns(item: ItemRef, bytes: number): (() => void) | null {
+    if (bytes <= COPY_BYTES_MAX) return null;
+    if (this.#turnsInVain >= TURNS_IN_VAIN_MAX) {
+      this.#turnsInVain = 0;
+      return null;
     }
-    const segment = this.memory.segments[piece >>> 27]!;
-    const current = this.links.index.find(segment, this.items.keyOffset(piece), keyLength, hash);
-    if (current === NO_ITEM) {
-      this.links.free(item);
-      return Outcome.NOT_STORED;
+    this.#isPinned = this.#values.pin(item);
+    this.#copiedIdLow = this.items.word(item, WORD.ID_LOW);
+    this.#copiedIdHigh = this.items.word(item, WORD.ID_HIGH);
+    return this.#giveTurn;
+  }
+
+  /**
+   * After others have had their turns, which the item that was copied need not survive, unless pinned: unpins it.
+   *
+   * @param copy Has its key. Freed if it is of no use any more; then `change` asks again for what it did.
+   * @returns Whether the item still has the key, unchanged, and may be changed.
+   */
+  #isAsItWas(change: Change, item: ItemRef, copy: ItemRef, hash: number): boolean {
+    const { items } = this;
+    // Another one may have its place, but not its id.
+    const same = this.#withKeyOf(copy, hash) === item && !this.links.isDead(item) &&
+      items.word(item, WORD.ID_LOW) === this.#copiedIdLow &&
+      items.word(item, WORD.ID_HIGH) === this.#copiedIdHigh &&
+      ((items.state(item) & STATE.LOCKED) === 0 || this.#locks.isLockedBy(item, change.owner));
+    if (same) {
+      this.#turnsInVain = 0;
+      // A touch leaves the id alone.
+      items.setWord(copy, WORD.DEADLINE_SEC, items.word(item, WORD.DEADLINE_SEC));
+    } else {
+      this.#turnsInVain++;
+      this.links.free(copy);
+      change.clientFlags = this.#askedFlags;
+      change.deadlineSec = this.#askedDeadlineSec;
     }
-    const append = change.mode === StoreMode.APPEND;
-    this.#values.copyInto(item, append ? 0 : pieceLength, current);
-    this.#values.copyInto(item, append ? oldLength : 0, piece);
-    this.#values.forgetWalk();
-    this.countStore(change, item);
-    this.replace(change, item, hash);
-    return Outcome.STORED;
+    if (this.#isPinned) this.#values.unpin(item);
+    return same;
   }
 
   /** A new item for a longer value, with the old one's flags and deadline. */
@@ -214,6 +273,8 @@ export class Writer {
     const flags = this.items.clientFlags(old);
     const keyLength = this.items.keyLength(old);
     if (!this.fits(keyLength, valueLength, flags)) return NO_ITEM;
+    this.#askedFlags = change.clientFlags;
+    this.#askedDeadlineSec = change.deadlineSec;
     change.clientFlags = flags;
     change.deadlineSec = this.items.word(old, WORD.DEADLINE_SEC);
     const { marks } = change;
@@ -235,7 +296,7 @@ export class Writer {
     const length = oldLength + change.valueLength;
     const bytes = this.links.itemBytes(change.keyLength, length, state);
     const classId = slabs.classOf(old);
-    if (bytes > slabs.chunkBytes(classId)) return false;
+    if (bytes > slabs.chunkBytes(classId) || bytes > UNPINNED_BYTES_MAX) return false;
     if (!this.fits(change.keyLength, length, this.items.clientFlags(old))) return false;
     this.#values.write(old, oldLength, change.input, change.valueOffset, change.valueLength);
     this.memory.addRequestedBytes(classId, change.valueLength);
@@ -248,20 +309,26 @@ export class Writer {
     return true;
   }
 
-  /** Puts a copy of the item in its place, with the words that `change` asks for. NO_ITEM when there is no memory. */
+  /**
+   * Puts a copy of the item in its place, with the words that `change` asks for. NO_ITEM when there is no memory; CHANGED_MEANWHILE as
+   * `extend`.
+   */
   copy(change: Change, old: ItemRef, hash: number): ItemRef {
     const { items } = this;
     change.marks |= items.state(old) & (STATE.STUB | STATE.FETCHED);
     const item = this.allocateJoined(change, old, items.word(old, WORD.VALUE_LENGTH));
     if (item === NO_ITEM) return NO_ITEM;
-    const { input, keyOffset, keyLength } = change;
-    const current = this.links.index.find(input, keyOffset, keyLength, hash);
+    const current = this.#withKeyOf(item, hash);
     if (current === NO_ITEM) {
       // Making room evicted the very item that was to be copied.
       this.links.free(item);
       return NO_ITEM;
     }
-    this.#values.copyInto(item, 0, current);
+    const giveTurn = this.#prepareTurns(current, items.word(item, WORD.VALUE_LENGTH));
+    this.#values.copyInto(item, 0, current, giveTurn);
+    if (giveTurn !== null && !this.#isAsItWas(change, current, item, hash)) {
+      return CHANGED_MEANWHILE;
+    }
     this.replace(change, item, hash);
     return item;
   }

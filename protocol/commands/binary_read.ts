@@ -1,6 +1,7 @@
 import { LOCKED_ITEM } from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { type ItemRef, NO_ITEM } from "../../store/item.ts";
+import { UNPINNED_BYTES_MAX } from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { OUTCOME_STATUS, putError, putHeader } from "../binary_replies.ts";
 import type { Conversation } from "../conversation.ts";
@@ -106,7 +107,7 @@ export function putItem(conversation: Conversation, item: ItemRef, withKey: bool
   const valueLength = cache.valueLength(item);
   putItemHeader(conversation, item, withKey, valueLength);
   if (valueLength >= INLAY_BYTES_MIN && reply.inlay(cache, item, 0, valueLength)) return Flow.DONE;
-  if (valueLength > reply.room - TRAILER_ROOM) {
+  if (valueLength > UNPINNED_BYTES_MAX || valueLength > reply.room - TRAILER_ROOM) {
     conversation.task = new SendTask(thread, item, false, null);
     return Flow.UNDER_WAY;
   }

@@ -1,5 +1,6 @@
 import { deadlineSec } from "../../store/clock.ts";
 import { type ItemRef, NO_ITEM, STATE } from "../../store/item.ts";
+import { UNPINNED_BYTES_MAX } from "../../store/limits.ts";
 import type { Conversation } from "../conversation.ts";
 import { INLAY_BYTES_MIN } from "../inlays.ts";
 import { FLAG } from "../meta_parser.ts";
@@ -119,7 +120,7 @@ function answerItem(conversation: Conversation, item: ItemRef, made: boolean): F
     reply.crlf();
     return Flow.DONE;
   }
-  if (valueLength > reply.room - TRAILER_LENGTH) {
+  if (valueLength > UNPINNED_BYTES_MAX || valueLength > reply.room - TRAILER_LENGTH) {
     conversation.task = new SendTask(thread, item, true, null);
     return Flow.UNDER_WAY;
   }

@@ -18,7 +18,7 @@ import { answer } from "./answer.ts";
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { LOCKED_ITEM } = cacheModule;
 const { NO_ITEM } = itemModule;
-const { KEY_LENGTH_MAX } = limitsModule;
+const { KEY_LENGTH_MAX, UNPINNED_BYTES_MAX } = limitsModule;
 const { INLAY_BYTES_MIN } = inlaysModule;
 const { OUTCOME_LINE, REFUSAL, REPLY } = repliesModule;
 const { REPLY_ROOM_MIN } = replyBufferModule;
@@ -127,7 +127,7 @@ export function getOne(
     putEnd(reply);
     return true;
   }
-  if (valueLength > reply.room - TRAILER_LENGTH) {
+  if (valueLength > UNPINNED_BYTES_MAX || valueLength > reply.room - TRAILER_LENGTH) {
     conversation.task = new SendTask(thread, item, true, KeysTask.afterFirstKey());
     return false;
   }
@@ -200,6 +200,7 @@ export class KeysTask implements Task {
         if (reply.room < REPLY_ROOM_MIN) {
           return this.#pause(conversation, ConversationState.MORE_OUTPUT, keyOffset);
         }
+        if (reply.length > reply.turnAt) conversation.thread.giveTurn();
         this.#keyCount++;
         const keyLength = lookahead.keyLength(index);
         const done = this.#getKey(conversation, keyOffset, keyLength, lookahead.hash(index));
@@ -294,7 +295,7 @@ export class KeysTask implements Task {
       reply.crlf();
       return true;
     }
-    if (valueLength > reply.room - TRAILER_LENGTH) {
+    if (valueLength > UNPINNED_BYTES_MAX || valueLength > reply.room - TRAILER_LENGTH) {
       conversation.task = new SendTask(thread, item, true, this.#detach(thread));
       return false;
     }

@@ -107,5 +107,5 @@ function dumpClass(conversation: Conversation): Flow {
   }
   const limit = numbers.value >>> 0;
   if (classId >= CLASSES_MAX) return answer(conversation, REFUSAL.ILLEGAL_SLAB_ID);
-  return sendText(conversation, [cachedump(conversation.thread, classId, limit)]);
+  return sendText(conversation, cachedump(conversation.thread, classId, limit));
 }

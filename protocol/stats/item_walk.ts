@@ -1,5 +1,5 @@
 import { ByteRegion } from "../../store/bytes.ts";
-import { type ItemRef, STATE, WORD } from "../../store/item.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "../../store/item.ts";
 import { percentEncoded } from "../../store/key_text.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { CONTROL, PAGE } from "../../store/memory.ts";
@@ -7,8 +7,8 @@ import { u64ToBigInt } from "../../store/u64.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import type { StatEntry } from "./entry.ts";
 
-/** Items looked at before others have their turn with the store: well below a millisecond. */
-const SLICE_ITEMS = 256;
+/** Items looked at before others have their turn with the store: some 50 microseconds, and at most 50 KB of text. */
+const SLICE_ITEMS = 64;
 const SIZE_STEP_BYTES = 32;
 /** memcached's bound of what cachedump answers. */
 const CACHEDUMP_BYTES_MAX = 2 * 1024 * 1024;
@@ -154,26 +154,88 @@ export function* sizeStats(thread: ThreadContext): Generator<StatEntry | null> {
   for (const [size, count] of sizes) yield [String(size), count];
 }
 
+/** Items of a queue, newest first, while others change it now and then. */
+class QueueWalk {
+  readonly #thread: ThreadContext;
+  readonly #classId: number;
+  readonly #main: boolean;
+  /** The next ones when others had their turn, with the lower halves of their ids: some of them will still be there. */
+  readonly #next: { item: ItemRef; idLow: number }[] = [];
+
+  constructor(thread: ThreadContext, classId: number, main: boolean) {
+    this.#thread = thread;
+    this.#classId = classId;
+    this.#main = main;
+  }
+
+  /**
+   * Calls `visit` with the next SLICE_ITEMS.
+   *
+   * @returns Whether there are more.
+   */
+  slice(isFirst: boolean, visit: (item: ItemRef) => void): boolean {
+    const { items, links } = this.#thread.cache;
+    let item = isFirst ? links.queues.newest(this.#classId, this.#main) : this.#found();
+    for (let count = 0; count < SLICE_ITEMS && item !== NO_ITEM; count++) {
+      visit(item);
+      item = items.word(item, WORD.OLDER);
+    }
+    this.#next.length = 0;
+    for (
+      ;
+      item !== NO_ITEM && this.#next.length < SLICE_ITEMS;
+      item = items.word(item, WORD.OLDER)
+    ) {
+      this.#next.push({ item, idLow: items.word(item, WORD.ID_LOW) });
+    }
+    return this.#next.length > 0;
+  }
+
+  /** The first of the next ones that is still in the queue, or NO_ITEM. */
+  #found(): ItemRef {
+    const { items, links } = this.#thread.cache;
+    for (const { item, idLow } of this.#next) {
+      if (links.slabs.classOf(item) !== this.#classId) continue; // its page has changed hands
+      const state = items.state(item);
+      if (
+        (state & (STATE.LINKED | STATE.LOCKED | STATE.CONTINUATION)) === STATE.LINKED &&
+        ((state & STATE.MAIN) !== 0) === this.#main && items.word(item, WORD.ID_LOW) === idLow
+      ) return item;
+    }
+    return NO_ITEM;
+  }
+}
+
 /**
- * `stats cachedump`: a class's items, newest first, in one step.
+ * `stats cachedump`: a class's items, newest first.
  *
  * @param limit 0: all that fit 2 MB.
  */
-export function cachedump(thread: ThreadContext, classId: number, limit: number): string {
-  const { cache } = thread;
+export function* cachedump(
+  thread: ThreadContext,
+  classId: number,
+  limit: number,
+): Generator<string> {
   const source = new ItemSource(thread);
-  const lines: string[] = [];
+  let count = 0;
   let length = 0;
   for (const main of [false, true]) {
-    let item = cache.links.queues.newest(classId, main);
-    for (; item !== 0; item = cache.items.word(item, WORD.OLDER)) {
-      if (limit > 0 && lines.length === limit) break;
-      if (source.isDead(item) || source.hasState(item, STATE.KEY_BINARY)) continue;
-      const line = source.cachedumpLine(item);
-      if (length + line.length > CACHEDUMP_BYTES_MAX) break;
-      length += line.length;
-      lines.push(line);
+    const walk = new QueueWalk(thread, classId, main);
+    let more = true;
+    for (let isFirst = true; more; isFirst = false) {
+      let lines = "";
+      more = walk.slice(isFirst, (item) => {
+        if (source.isDead(item) || source.hasState(item, STATE.KEY_BINARY)) return;
+        if (length > CACHEDUMP_BYTES_MAX || (limit > 0 && count === limit)) return;
+        const line = source.cachedumpLine(item);
+        length += line.length;
+        if (length > CACHEDUMP_BYTES_MAX) return;
+        count++;
+        lines += line;
+      });
+      yield lines;
+      if (length > CACHEDUMP_BYTES_MAX || (limit > 0 && count === limit)) more = false;
     }
   }
-  return lines.join("") + "END\r\n";
+  yield "END\r\n";
 }

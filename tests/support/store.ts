@@ -77,7 +77,11 @@ export class TestStore {
     const bytes = typeof value === "string" ? encoder.encode(value) : value;
     this.input.bytes.set(bytes, VALUE_OFFSET);
     Object.assign(this.change, { mode, valueOffset: VALUE_OFFSET, valueLength: bytes.length });
-    return this.cache.store(this.change);
+    // What is long gives others their turn, which only the holder of the mutex can.
+    this.cache.enter();
+    const outcome = this.cache.store(this.change);
+    this.cache.leave();
+    return outcome;
   }
 
   /** Stores by reserve, pieces of `pieceLength` bytes, and commit. */
@@ -91,9 +95,9 @@ export class TestStore {
     this.#prepare(key, fields);
     this.input.bytes.set(value, VALUE_OFFSET);
     Object.assign(this.change, { mode, valueLength: value.length });
-    const outcome = this.cache.reserve(this.change);
+    const reserved = this.cache.reserve(this.change);
     const item = this.change.reserved;
-    if (item === NO_ITEM) return this.cache.storeRefused(this.change, outcome);
+    if (item === NO_ITEM) return this.cache.storeRefused(this.change, reserved);
     for (let at = 0; at < value.length; at += pieceLength) {
       const length = Math.min(pieceLength, value.length - at);
       if (!this.cache.growReserved(item, at + length)) {
@@ -101,7 +105,10 @@ export class TestStore {
       }
       this.cache.fillReserved(item, at, this.input, VALUE_OFFSET + at, length);
     }
-    return this.cache.commitReserved(this.change);
+    this.cache.enter();
+    const outcome = this.cache.commitReserved(this.change);
+    this.cache.leave();
+    return outcome;
   }
 
   remove(key: string, fields: Partial<Change> = {}): Outcome {

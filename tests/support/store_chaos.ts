@@ -141,7 +141,9 @@ export class StoreChaos {
       cache.maintain();
     } else if (choice < 0.955) {
       const { classCount } = cache.links.slabs;
+      cache.enter();
       cache.movePage(this.#below(classCount + 2) - 1, this.#below(classCount + 1));
+      cache.leave();
     } else if (choice < 0.96) {
       this.#advance(1 + this.#below(3));
     } else if (choice < 0.9605) {

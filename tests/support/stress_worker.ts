@@ -19,6 +19,7 @@ export interface StressReport {
 }
 
 const KEYS = 40;
+const LONG_VALUE_BYTES = 200_000;
 
 self.onmessage = ({ data }: MessageEvent<StressOrder>) => {
   const report: { swaps: number; error: string | undefined } = { swaps: 0, error: undefined };
@@ -49,6 +50,7 @@ function hammer({ shared, settings, seed, rounds }: StressOrder): number {
     checkValue(peer.ask(`get key${below(KEYS)}\r\n`));
     if (round % 7 === 0) peer.ask(`delete key${below(KEYS)} noreply\r\n`);
     if (round % 3 === 0) swaps += swap(peer);
+    if (round % 50 === 0) extend(peer, below(2) === 0, below(9000));
   }
   peer.disconnect();
   return swaps;
@@ -59,6 +61,22 @@ function checkValue(reply: string): void {
   if (reply === "END\r\n") return;
   if (!/^VALUE \w+ 0 (\d+)\r\n(?:([a-z])\2*)?\r\nEND\r\n$/.test(reply)) {
     throw new Error(`a value is torn: ${reply.slice(0, 200)}`);
+  }
+}
+
+/** Makes a value longer and longer, so that others have their turn while it is copied; each piece stays whole. */
+function extend(peer: ConversationPeer, append: boolean, length: number): void {
+  const piece = `<${"-".repeat(length)}>`;
+  const command = append ? "append" : "prepend";
+  const reply = peer.ask(`${command} long 0 0 ${piece.length}\r\n${piece}\r\n`);
+  const value = peer.ask("get long\r\n");
+  if (value === "END\r\n" || value.length > LONG_VALUE_BYTES) {
+    peer.ask("set long 0 0 2\r\n<>\r\n");
+    return;
+  }
+  if (!/^(STORED|NOT_STORED)\r\n$/.test(reply)) throw new Error(`${command}: ${reply}`);
+  if (!/^VALUE long 0 (\d+)\r\n(?:<-*>)*\r\nEND\r\n$/.test(value)) {
+    throw new Error(`a value that was extended is torn: ${value.slice(0, 200)}`);
   }
 }
 

@@ -1,0 +1,207 @@
+import { assert, assertEquals } from "@std/assert";
+import { Cache } from "../../store/cache.ts";
+import { Change, StoreMode } from "../../store/change.ts";
+import { ByteRegion } from "../../store/bytes.ts";
+import { NO_ITEM } from "../../store/item.ts";
+import { COPY_BYTES_MAX, MIB, UNPINNED_BYTES_MAX } from "../../store/limits.ts";
+import { Outcome } from "../../store/outcome.ts";
+import { ConversationSide } from "../support/conversation_side.ts";
+import { TestStore } from "../support/store.ts";
+
+// Long values are copied in pieces, and others have their turn with the store in between.
+
+const { SET, APPEND, PREPEND } = StoreMode;
+const LONG = "a".repeat(300_000);
+const LAYOUTS = [
+  { slabLayout: "leased" },
+  { slabLayout: "memcached", growthFactor: 1.25 },
+] as const;
+
+/** Lets `act` have its turn, once, when the store gives one. */
+function atFirstTurn(store: TestStore, act: (other: OtherThread) => void): () => number {
+  const other = new OtherThread(store);
+  const { cache } = store;
+  const leave = cache.leave.bind(cache);
+  let turns = 0;
+  cache.leave = () => {
+    leave();
+    if (turns++ === 0) act(other);
+  };
+  return () => turns;
+}
+
+/** Another thread's view of the store. */
+class OtherThread {
+  readonly cache: Cache;
+  readonly change = new Change(new ByteRegion(new ArrayBuffer(MIB)));
+
+  constructor(store: TestStore) {
+    this.cache = new Cache(store.memory);
+  }
+
+  /** Names the key of the next operation. */
+  key(key: string): Change {
+    const { change } = this;
+    change.keyLength = new TextEncoder().encodeInto(key, change.input.bytes).written;
+    change.mode = SET;
+    return change;
+  }
+
+  set(key: string, value: string): void {
+    const change = this.key(key);
+    change.valueOffset = 300;
+    new TextEncoder().encodeInto(value, change.input.bytes.subarray(300));
+    change.valueLength = value.length;
+    this.#do(() => assertEquals(this.cache.store(change), Outcome.STORED));
+  }
+
+  remove(key: string): void {
+    this.#do(() => assertEquals(this.cache.remove(this.key(key)), Outcome.DELETED));
+  }
+
+  touch(key: string, deadlineSec: number): void {
+    const change = this.key(key);
+    change.deadlineSec = deadlineSec;
+    this.#do(() => assertEquals(this.cache.touch(change), Outcome.TOUCHED));
+  }
+
+  lock(key: string, owner: number): void {
+    const change = this.key(key);
+    change.owner = owner;
+    this.#do(() => assertEquals(this.cache.lock(change), Outcome.OK));
+  }
+
+  #do(act: () => void): void {
+    this.cache.enter();
+    act();
+    this.cache.leave();
+  }
+}
+
+for (const layout of LAYOUTS) {
+  const test = (name: string, run: (store: TestStore) => void): void =>
+    Deno.test(`${name}, layout ${layout.slabLayout}`, () => {
+      const store = new TestStore(layout);
+      store.store(SET, "key", LONG, { clientFlags: 7 });
+      run(store);
+      store.check();
+    });
+
+  test("append and prepend to a long value give others their turn", (store) => {
+    const turns = atFirstTurn(store, (other) => other.set("another", "x"));
+    assertEquals(store.store(APPEND, "key", "<>"), Outcome.STORED);
+    assertEquals(store.store(PREPEND, "key", "()"), Outcome.STORED);
+    assert(turns() > 8, `${turns()} turns`);
+    assertEquals(store.get("key"), `()${LONG}<>`);
+    assertEquals(store.get("another"), "x");
+  });
+
+  test("a long piece is added to a long value", (store) => {
+    const piece = new TextEncoder().encode("b".repeat(200_000));
+    assertEquals(store.storeInPieces(APPEND, "key", piece, 50_000), Outcome.STORED);
+    assertEquals(store.get("key"), LONG + "b".repeat(200_000));
+    atFirstTurn(store, (other) => other.set("key", "new"));
+    assertEquals(store.storeInPieces(PREPEND, "key", piece, 50_000), Outcome.STORED);
+    assertEquals(store.get("key"), "b".repeat(200_000) + "new");
+  });
+
+  test("append() to what was replaced meanwhile extends the new value", (store) => {
+    atFirstTurn(store, (other) => other.set("key", "new"));
+    assertEquals(store.store(APPEND, "key", "<>"), Outcome.STORED);
+    assertEquals(store.get("key"), "new<>");
+  });
+
+  test("append() to what was removed meanwhile stores nothing", (store) => {
+    atFirstTurn(store, (other) => other.remove("key"));
+    assertEquals(store.store(APPEND, "key", "<>"), Outcome.NOT_STORED);
+    assertEquals(store.get("key"), undefined);
+  });
+
+  test("append() to what was locked meanwhile is refused", (store) => {
+    atFirstTurn(store, (other) => other.lock("key", 5));
+    assertEquals(store.store(APPEND, "key", "<>", { owner: 4 }), Outcome.LOCKED);
+    assertEquals(store.get("key"), LONG);
+  });
+
+  test("append() to what was touched meanwhile keeps the new deadline", (store) => {
+    atFirstTurn(store, (other) => other.touch("key", 50));
+    assertEquals(store.store(APPEND, "key", "<>"), Outcome.STORED);
+    assertEquals(store.get("key"), `${LONG}<>`);
+    store.clock(60_000);
+    assertEquals(store.get("key"), undefined);
+  });
+
+  test("append() comes to an end although others always change the value", (store) => {
+    const other = new OtherThread(store);
+    const { cache } = store;
+    const leave = cache.leave.bind(cache);
+    let writes = 0;
+    cache.leave = () => {
+      leave();
+      if (writes < 100) other.set("key", `${writes++}`.padEnd(200_000));
+    };
+    assertEquals(store.store(APPEND, "key", "<>"), Outcome.STORED);
+    assert(writes < 20, `${writes} writes`);
+  });
+
+  test("a value longer than UNPINNED_BYTES_MAX can be pinned and is never overwritten", (store) => {
+    const value = "b".repeat(UNPINNED_BYTES_MAX + 1);
+    store.store(SET, "key", value);
+    const item = store.item("key");
+    assert(item !== NO_ITEM && store.cache.pin(item));
+    store.store(SET, "key", "c".repeat(value.length));
+    const read = new ByteRegion(new ArrayBuffer(value.length));
+    store.cache.copyValue(item, 0, value.length, read, 0);
+    assertEquals(new TextDecoder().decode(read.bytes), value);
+    store.cache.unpin(item);
+    store.check();
+  });
+
+  Deno.test(`no hold of the mutex copies more than COPY_BYTES_MAX, layout ${layout.slabLayout}`, () => {
+    const side = new ConversationSide(
+      layout.slabLayout === "leased" ? [] : ["-o", "slab_layout=memcached"],
+    );
+    const { cache, reply } = side.thread;
+    let copied = 0;
+    let most = 0;
+    const count = (length: number): void => {
+      copied += length;
+      most = Math.max(most, copied);
+    };
+    const { values } = cache;
+    const write = values.write.bind(values);
+    values.write = (...args) => {
+      count(args[4]);
+      write(...args);
+    };
+    const read = values.read.bind(values);
+    values.read = (...args) => {
+      count(args[2]);
+      read(...args);
+    };
+    const enter = cache.enter.bind(cache);
+    cache.enter = () => {
+      enter();
+      copied = 0;
+    };
+    const peer = side.connect();
+    for (const length of [20_000, 40_000, 100_000, 500_000, 900_000]) {
+      const key = `key${length}`;
+      peer.ask(`set ${key} 0 0 ${length}\r\n${"v".repeat(length)}\r\n`);
+      peer.ask(`append ${key} 0 0 100\r\n${"v".repeat(100)}\r\n`);
+      peer.ask(`prepend ${key} 0 0 60000\r\n${"v".repeat(60_000)}\r\n`);
+      const total = length + 60_100;
+      const value = "v".repeat(total);
+      const block = `VALUE ${key} 0 ${total}\r\n${value}\r\n`;
+      assertEquals(peer.ask(`get ${key}\r\n`.repeat(3)), `${block}END\r\n`.repeat(3));
+      assertEquals(peer.ask(`get ${`${key} `.repeat(9)}\r\n`), `${block.repeat(9)}END\r\n`);
+      assertEquals(peer.ask(`mg ${key} v\r\n`.repeat(3)), `VA ${total}\r\n${value}\r\n`.repeat(3));
+    }
+    peer.ask(`set small 0 0 3000\r\n${"s".repeat(3000)}\r\n`);
+    peer.ask("get small\r\n".repeat(60));
+    peer.ask(`get ${"small ".repeat(60)}\r\n`);
+    assert(most > UNPINNED_BYTES_MAX && most <= COPY_BYTES_MAX, `${most} bytes`);
+    assertEquals(reply.inlays.count, 0);
+    side.check();
+  });
+}
