@@ -1,85 +1,158 @@
 /**
- * Drives the server, over each transport, with clients that others wrote: `deno task clients`. They come from Debian's packages
- * python3-pymemcache and libmemcached-tools; one that is missing is named and skipped.
+ * Drives the server, over each transport, with clients that others wrote: `deno task clients [name]...`. First each alone, then all
+ * at the same time. One that is not installed is a failure: its package is named.
  */
 import { ServerProcess, TRANSPORTS } from "../support/server_process.ts";
 
 interface ClientRun {
   readonly name: string;
-  readonly command: string;
-  args(port: number): string[];
-  /** Judges what it printed and its status; null when all is well, else what is not. */
-  judge(output: string, status: number): string | null;
+  /** Where it comes from, if not with us. */
+  readonly packages: string;
+  /** Ends with status 0 where the client is installed. */
+  readonly probe: readonly string[];
+  /** @param alone Whether it may flush, and count on what is in the store. */
+  command(port: number, prefix: string, alone: boolean): string[];
+  /** Whether it cannot be run beside others. */
+  readonly onlyAlone?: boolean;
+  /** Judges what it printed, where its status does not tell; null when all is well, else what is not. */
+  judge?(output: string): string | null;
 }
+
+/** A client that is not done by then never will be. */
+const CLIENT_SEC_MAX = 40;
+/** What `timeout` ends with then: it kills the client and all that this has started. */
+const KILLED = 137;
+
+const PYTHON = "/usr/bin/python3";
+const here = (name: string): string => decodeURIComponent(new URL(name, import.meta.url).pathname);
+const aloneArgs = (alone: boolean): string[] => alone ? ["alone"] : [];
+
+function python(library: string, module: string, packages: string): ClientRun {
+  return {
+    name: library,
+    packages,
+    probe: [PYTHON, "-c", `import ${module}`],
+    command: (port, prefix, alone) => [
+      ...[PYTHON, here("python_clients.py"), library, `${port}`, prefix],
+      ...aloneArgs(alone),
+    ],
+  };
+}
+
+/** Its names go to stdout and its verdicts to stderr, so a shell brings them together. */
+function memccapable(name: string, flag: string): ClientRun {
+  return {
+    name,
+    packages: "Debian's libmemcached-tools",
+    probe: ["sh", "-c", "command -v memccapable"],
+    command: (port) => ["sh", "-c", `memccapable -h 127.0.0.1 -p ${port} ${flag} 2>&1`],
+    onlyAlone: true,
+    judge: judgeMemccapable,
+  };
+}
+
+function script(
+  name: string,
+  packages: string,
+  probe: readonly string[],
+  command: readonly string[],
+): ClientRun {
+  return {
+    name,
+    packages,
+    probe,
+    command: (port, prefix, alone) => [...command, `${port}`, prefix, ...aloneArgs(alone)],
+  };
+}
+
+const RUNS: readonly ClientRun[] = [
+  python("pymemcache", "pymemcache", "Debian's python3-pymemcache"),
+  python("pylibmc-text", "pylibmc", "Debian's python3-pylibmc"),
+  python("pylibmc-binary", "pylibmc", "Debian's python3-pylibmc"),
+  python("bmemcached", "bmemcached", "Debian's python3-binary-memcached"),
+  script(
+    "raw-sessions",
+    "Debian's python3",
+    [PYTHON, "-c", ""],
+    [PYTHON, here("raw_sessions.py")],
+  ),
+  script(
+    "dalli",
+    "Debian's ruby and ruby-dalli",
+    ["ruby", "-e", 'require "dalli"'],
+    ["ruby", here("dalli.rb")],
+  ),
+  script(
+    "memjs",
+    "npm's memjs, which the runtime fetches",
+    [Deno.execPath(), "eval", 'import "npm:memjs@1.3.2"'],
+    [Deno.execPath(), "run", "--no-check", "--allow-all", here("memjs_client.ts")],
+  ),
+  script(
+    "libmemcached-tools",
+    "Debian's libmemcached-tools",
+    ["sh", "-c", "command -v memccp"],
+    ["sh", here("libmemcached.sh")],
+  ),
+  memccapable("memccapable-ascii", "-a"),
+  memccapable("memccapable-binary", "-b"),
+];
 
 /** memccapable's cases that memcached 1.6.45 fails too: they want errors that it does not give. */
 const MEMCCAPABLE_KNOWN = ["ascii delete", "ascii delete noreply"];
-
-const script = (name: string): string => new URL(name, import.meta.url).pathname;
-const byStatus = (output: string, status: number): string | null => status === 0 ? null : output;
-
-const RUNS: readonly ClientRun[] = [
-  {
-    name: "pymemcache",
-    command: "/usr/bin/python3",
-    args: (port) => [script("text_clients.py"), "127.0.0.1", String(port)],
-    judge: byStatus,
-  },
-  {
-    name: "memccapable, ASCII",
-    // Names go to its stdout and verdicts to its stderr.
-    command: "sh",
-    args: (port) => ["-c", `exec memccapable -h 127.0.0.1 -p ${port} -a 2>&1`],
-    judge: judgeMemccapable,
-  },
-  {
-    name: "memcping",
-    command: "memcping",
-    args: (port) => [`--servers=127.0.0.1:${port}`],
-    judge: byStatus,
-  },
-  {
-    name: "memcstat",
-    command: "memcstat",
-    args: (port) => [`--servers=127.0.0.1:${port}`],
-    judge: (output) => output.includes("curr_items: ") ? null : output,
-  },
-];
 
 function judgeMemccapable(output: string): string | null {
   const surprises = output.split("\n").filter((line) =>
     line.includes("[FAIL]") && !MEMCCAPABLE_KNOWN.some((name) => line.startsWith(`${name} `))
   );
-  if (output.includes("memccapable: not found")) throw new Deno.errors.NotFound("memccapable");
   if (!output.includes("[pass]")) return output;
   return surprises.length === 0 ? null : surprises.join("\n");
 }
 
-async function run(client: ClientRun, port: number): Promise<string | null> {
-  const process = await new Deno.Command(client.command, {
-    args: client.args(port),
+/** Runs a command to its end. */
+async function runToEnd(
+  command: readonly string[],
+): Promise<{ status: number; output: string }> {
+  const { code, stdout, stderr } = await new Deno.Command("timeout", {
+    args: ["--signal=KILL", `${CLIENT_SEC_MAX}`, ...command],
     stdin: "null",
   }).output();
-  const output = new TextDecoder().decode(process.stdout) +
-    new TextDecoder().decode(process.stderr);
-  return client.judge(output, process.code);
+  const decoder = new TextDecoder();
+  return { status: code, output: decoder.decode(stdout) + decoder.decode(stderr) };
 }
 
-let surprises = 0;
+let failures = 0;
+
+function say(name: string, complaint: string | null): void {
+  if (complaint !== null) failures++;
+  // deno-lint-ignore no-console
+  console.log(`${name}: ${complaint === null ? "ok" : `FAILED: ${complaint}`}`);
+}
+
+async function drive(client: ClientRun, port: number, io: string, alone: boolean): Promise<void> {
+  const prefix = `${client.name}:${alone ? "alone" : "together"}:`;
+  const { status, output } = await runToEnd(client.command(port, prefix, alone));
+  const complaint = status === KILLED
+    ? `not done after ${CLIENT_SEC_MAX} s\n${output}`
+    : client.judge !== undefined
+    ? client.judge(output)
+    : status === 0
+    ? null
+    : `status ${status}\n${output}`;
+  say(`${client.name}, ${io}, ${alone ? "alone" : "beside others"}`, complaint);
+}
+
+const wanted = RUNS.filter(({ name }) => Deno.args.length === 0 || Deno.args.includes(name));
+const installed: ClientRun[] = [];
+for (const client of wanted) {
+  const { status } = await runToEnd(client.probe);
+  if (status === 0) installed.push(client);
+  else say(client.name, `not installed; it comes with ${client.packages}`);
+}
 for (const io of TRANSPORTS) {
   await using server = await ServerProcess.start({ io });
-  for (const client of RUNS) {
-    let result: string;
-    try {
-      const complaint = await run(client, server.port);
-      if (complaint !== null) surprises++;
-      result = complaint === null ? "ok" : `FAILED\n${complaint}`;
-    } catch (error) {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-      result = "skipped, not installed";
-    }
-    // deno-lint-ignore no-console
-    console.log(`${client.name}, ${io}: ${result}`);
-  }
+  for (const client of installed) await drive(client, server.port, io, true);
+  const beside = installed.filter(({ onlyAlone }) => onlyAlone !== true);
+  await Promise.all(beside.map((client) => drive(client, server.port, io, false)));
 }
-if (surprises > 0) Deno.exit(1);
+if (failures > 0) Deno.exit(1);
