@@ -10,6 +10,7 @@
 import { parseArgs } from "@std/cli/parse-args";
 import { MIB } from "../../store/limits.ts";
 import { foresee } from "../support/belady.ts";
+import { WithLargeValues } from "../support/large_values.ts";
 import { Clock, Lru, S3Fifo, Segments, Sieve } from "../support/policies.ts";
 import {
   replay,
@@ -28,8 +29,10 @@ interface TraceRun {
   readonly memoryMib: number;
   readonly options: Partial<ReplayOptions>;
   readonly limit?: number;
+  /** One set in ten is of a large value that nobody reads; the run without these is another row. */
+  readonly large?: true;
   /** The miss ratio that memcached 1.6.45 had, and what ours must not exceed, of the last trace. */
-  readonly memcached: number;
+  readonly memcached?: number;
   readonly target: number;
 }
 
@@ -52,6 +55,9 @@ const RUNS: readonly TraceRun[] = [
   { name: "recs-ecom-64", traces: ["recs", "ecom-orm"], memoryMib: 64,  options: SMALLER,  memcached: 0.084, target: 0.068 },
   { name: "ecom-recs-64", traces: ["ecom-orm", "recs"], memoryMib: 64,  options: SMALLER,  memcached: 0.47,  target: 0.38 },
   { name: "ttl-32",       traces: ["ttl-mix"],          memoryMib: 32,  options: TTL_MIX,  memcached: 0.421, target: 0.410 },
+  // Within 3 % of what recs60k has without the large values: 0.2805 and 0.2281.
+  { name: "large-64",     traces: ["recs"],             memoryMib: 64,  options: FOUR_60K, target: 0.289, large: true },
+  { name: "large-128",    traces: ["recs"],             memoryMib: 128, options: FOUR_60K, target: 0.235, large: true },
 ];
 
 /** What the reference policies are charged beside key and value: as much as the store takes. */
@@ -83,19 +89,20 @@ const ratio = (result: ReplayResult): number => result.misses / result.gets;
 
 function runStore(run: TraceRun, traces: readonly Trace[], options: ReplayOptions): void {
   const target = new StoreTarget({ memoryLimitBytes: run.memoryMib * MIB });
+  const large = run.large ? new WithLargeValues(target) : undefined;
   const start = performance.now();
-  const results = replayAll(traces, target, options);
+  const results = replayAll(traces, large ?? target, options);
   const seconds = (performance.now() - start) / 1000;
   const last = results.at(-1)!;
   const { items, wrong } = target;
-  const refused = results.reduce((sum, result) => sum + result.refused, 0);
+  const refused = results.reduce((sum, result) => sum + result.refused, large?.refused ?? 0);
   const gets = results.reduce((sum, result) => sum + result.gets, 0);
   const cells = [
     run.name.padEnd(13),
     ratio(last).toFixed(4),
     `<= ${run.target.toFixed(3)}`,
     ratio(last) <= run.target ? "ok  " : "MISS",
-    `memcached ${run.memcached.toFixed(3)}`,
+    run.memcached === undefined ? `${large?.large} large` : `memcached ${run.memcached.toFixed(3)}`,
     `items ${items}`,
     `${(run.memoryMib * MIB / items).toFixed(1)} B/item`,
     `evicted ${target.evicted}`,
@@ -144,7 +151,7 @@ async function main(): Promise<void> {
     }
     const options = { ...REPLAY_DEFAULTS, ...run.options };
     runStore(run, traces, options);
-    if (!given["only-store"]) runPolicies(run, traces, options);
+    if (!given["only-store"] && !run.large) runPolicies(run, traces, options);
   }
   for (const [name, run] of Object.entries(STORE_RUNS)) if (wanted(name)) run();
 }
