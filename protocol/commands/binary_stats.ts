@@ -1,7 +1,7 @@
 import type { BinaryRequest } from "../binary_request.ts";
 import type { Conversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
-import { itemStats, slabStats } from "../stats/classes.ts";
+import { classStats, itemStats, slabStats } from "../stats/classes.ts";
 import type { StatEntry } from "../stats/entry.ts";
 import { generalStats, resetStats } from "../stats/general.ts";
 import { sizeStats } from "../stats/item_walk.ts";
@@ -20,6 +20,7 @@ const KINDS: readonly (readonly [name: string, whole: boolean, entries: (thread:
   ["items",    true,   itemStats],
   ["slabs",    true,   slabStats],
   ["sizes",    true,   sizeStats],
+  ["classes",  true,   classStats],
   ["ops",      true,   opStats],
 ];
 

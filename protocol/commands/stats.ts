@@ -2,7 +2,7 @@ import { CLASSES_MAX } from "../../store/memory.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
-import { itemStats, slabStats } from "../stats/classes.ts";
+import { classStats, itemStats, slabStats } from "../stats/classes.ts";
 import { connectionStats } from "../stats/connections.ts";
 import type { StatEntry } from "../stats/entry.ts";
 import { generalStats, resetStats } from "../stats/general.ts";
@@ -32,6 +32,7 @@ const SUB_COMMANDS: readonly SubCommand[] = [
   ["extstore",    true,       (c) => send(c, [])],
   ["items",       false,      (c) => send(c, itemStats(c.thread))],
   ["slabs",       false,      (c) => send(c, slabStats(c.thread))],
+  ["classes",     false,      (c) => send(c, classStats(c.thread))],
   ["ops",         false,      (c) => send(c, opStats(c.thread))],
   ["sizes",       false,      (c) => send(c, sizeStats(c.thread))],
 ];

@@ -1,5 +1,13 @@
 import { NO_ITEM, WORD } from "../../store/item.ts";
-import { CLASS, CLASS_REQUESTED_BYTES, CLASSES_MAX, CONTROL } from "../../store/memory.ts";
+import {
+  CLASS,
+  CLASS_REQUESTED_BYTES,
+  CLASSES_MAX,
+  CONTROL,
+  type Memory,
+  PAGE,
+  PAGE_OWNER,
+} from "../../store/memory.ts";
 import { CLASS_STAT } from "../../store/stats.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import type { StatEntry } from "./entry.ts";
@@ -32,6 +40,11 @@ class ClassSource {
 
   get totalChunks(): number {
     return this.word("PAGES") * this.word("CHUNKS_PER_PAGE");
+  }
+
+  /** Bytes of all chunks in use. */
+  get usedBytes(): number {
+    return this.word("USED") * this.word("CHUNK_BYTES");
   }
 
   /** For how many seconds the item that stands last in a queue has not been read. */
@@ -106,6 +119,30 @@ const SLAB_ROWS: readonly ClassRow[] = [
   ["lease_set",       (s) => s.stat("lease_set")],
 ];
 
+/** The lines of `stats classes` for each class: what this store knows of itself and memcached has no name for. */
+// deno-fmt-ignore
+const CLASS_ROWS: readonly ClassRow[] = [
+  ["chunk_size",    (s) => s.word("CHUNK_BYTES")],
+  ["pages",         (s) => s.word("PAGES")],
+  ["pages_in",      (s) => s.stat("pages_in")],
+  ["pages_out",     (s) => s.stat("pages_out")],
+  ["used_percent",  (s) => percent(s.word("USED"), s.totalChunks)],
+  ["waste_percent", (s) => percent(s.usedBytes - s.requestedBytes, s.usedBytes)],
+  ["small",         (s) => s.word("SMALL_COUNT")],
+  ["main",          (s) => s.word("MAIN_COUNT")],
+  ["promoted",      (s) => s.stat("promoted")],
+  ["ghost_hits",    (s) => s.stat("ghost_hits")],
+  ["evicted",       (s) => s.stat("evicted") - s.stat("evicted_moved")],
+  ["evicted_moved", (s) => s.stat("evicted_moved")],
+  ["evicted_age",   (s) => s.word("EVICTED_AGE_SEC")],
+  ["expired",       (s) => s.stat("crawler_reclaimed")],
+  ["reclaimed",     (s) => s.stat("reclaimed")],
+];
+
+/** With two digits behind the point. */
+const percent = (part: number, whole: number): number =>
+  whole === 0 ? 0 : Math.round(part / whole * 10_000) / 100;
+
 /** `stats items`: the classes that hold items. */
 export function* itemStats(thread: ThreadContext): Generator<StatEntry> {
   for (let classId = 1; classId < CLASSES_MAX; classId++) {
@@ -128,4 +165,26 @@ export function* slabStats(thread: ThreadContext): Generator<StatEntry> {
   }
   yield ["active_slabs", classes];
   yield ["total_malloced", pages * thread.memory.pageBytes];
+}
+
+/** `stats classes`: the classes that ever held something, then who has the pages. */
+export function* classStats(thread: ThreadContext): Generator<StatEntry> {
+  for (let classId = 1; classId < CLASSES_MAX; classId++) {
+    const source = new ClassSource(thread, classId);
+    if (source.word("PAGES") === 0 && source.stat("cmd_set") === 0) continue;
+    for (const [name, value] of CLASS_ROWS) yield [`${classId}:${name}`, value(source)];
+  }
+  const { memory } = thread;
+  yield ["page_bytes", memory.pageBytes];
+  yield ["pages", memory.control[CONTROL.MEMORY_LIMIT_PAGES]!];
+  yield ["pages_hash", pagesOwnedBy(memory, PAGE_OWNER.HASH)];
+  yield ["pages_ghost", pagesOwnedBy(memory, PAGE_OWNER.GHOST)];
+}
+
+function pagesOwnedBy(memory: Memory, owner: number): number {
+  let count = 0;
+  for (let page = 0; page < memory.control[CONTROL.PAGES_NEVER_USED]!; page++) {
+    if (memory.pages[page * PAGE.WORDS + PAGE.CLASS] === owner) count++;
+  }
+  return count;
 }

@@ -59,6 +59,30 @@ Deno.test("stats s, stats c and stats r are enough", () => {
   assertEquals(peer.ask("stats extstore\r\n"), "END\r\n");
 });
 
+Deno.test("stats classes tells what became of items and pages", () => {
+  const peer = new ConversationSide(["-m", "8"]).connect();
+  const set = (key: string, length: number): string =>
+    peer.ask(`set ${key} 0 0 ${length}\r\n${"x".repeat(length)}\r\n`);
+  for (let key = 0; key < 70_000; key++) set(`s${key}`, 100);
+  for (let key = 12_000; key < 12_100; key++) set(`s${key}`, 100);
+  for (let key = 0; key < 200; key++) set(`m${key}`, 8000);
+  const stats = new Map(
+    parse(peer.ask("stats classes\r\n")).map(([name, value]) => [name, Number(value)]),
+  );
+  const sum = (name: string): number =>
+    [...stats].filter(([key]) => key.endsWith(`:${name}`)).reduce((all, [, one]) => all + one, 0);
+  assertEquals(stats.get("page_bytes"), 65_536);
+  assertEquals(sum("pages_in"), sum("pages_out"));
+  assert(sum("pages_in") > 0);
+  assert(sum("evicted") > 0 && sum("ghost_hits") > 0);
+  assert(
+    sum("pages") + stats.get("pages_hash")! + stats.get("pages_ghost")! <= stats.get("pages")!,
+  );
+  for (const [name, value] of stats) {
+    if (name.endsWith("_percent")) assert(value >= 0 && value <= 100, `${name} ${value}`);
+  }
+});
+
 Deno.test("stats items and stats slabs tell of the classes that hold something", () => {
   const peer = new ConversationSide().connect();
   assertEquals(peer.ask("stats items\r\n"), "END\r\n");
