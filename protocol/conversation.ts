@@ -5,7 +5,7 @@ import type { ThreadContext } from "./thread_context.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { NO_OWNER } = connectionsModule;
-const { STAT } = statsModule;
+const { STAT, THREAD_STAT } = statsModule;
 
 // Hot path: no allocation.
 
@@ -110,6 +110,7 @@ export class Conversation {
     const replyStart = reply.totalLength;
     change.owner = this.owner;
     cache.links.watchLog.connection = this.owner;
+    memory.threadCounters[THREAD_STAT.batches]! += 1;
     memory.counters[STAT.bytes_read]! += end - start - this.#leftLength;
     let at = start;
     this.#paused = false;

@@ -3,7 +3,7 @@ import { Cache } from "../store/cache.ts";
 import { Change } from "../store/change.ts";
 import { ConnectionTable, type OwnerId } from "../store/connections.ts";
 import { INPUT_BYTES, REPLY_BYTES } from "../store/limits.ts";
-import { Memory, type SharedMemory } from "../store/memory.ts";
+import { Memory, type SharedMemory, threadRowCount } from "../store/memory.ts";
 import { BinaryParser } from "./binary_parser.ts";
 import { BinaryRequest } from "./binary_request.ts";
 import { ReplyBuffer } from "./reply_buffer.ts";
@@ -51,7 +51,7 @@ export function createSharedState(memory: SharedMemory, settings: Settings): Sha
     memory,
     tunables: Tunables.createShared(settings),
     prefixes: PrefixTable.createShared(),
-    ops: OpCounts.createShared(),
+    ops: OpCounts.createShared(threadRowCount(memory.options)),
   };
 }
 
@@ -84,13 +84,14 @@ export class ThreadContext {
   readonly textParser: TextParser;
   readonly binaryParser: BinaryParser;
 
-  constructor(shared: SharedState, settings: Settings, hooks: ServerHooks) {
-    this.memory = new Memory(shared.memory);
+  /** @param threadIndex 0-based number of the thread. */
+  constructor(shared: SharedState, settings: Settings, hooks: ServerHooks, threadIndex = 0) {
+    this.memory = new Memory(shared.memory, threadIndex);
     this.cache = new Cache(this.memory);
     this.connections = new ConnectionTable(shared.memory.connections);
     this.tunables = new Tunables(shared.tunables);
     this.prefixes = new PrefixTable(shared.prefixes, settings.statsDelimiter);
-    this.ops = new OpCounts(shared.ops);
+    this.ops = new OpCounts(shared.ops, threadIndex);
     this.settings = settings;
     this.hooks = hooks;
     this.input = new ByteRegion(new ArrayBuffer(INPUT_BYTES + KEY_SCRATCH_BYTES));

@@ -58,7 +58,7 @@ export class Cache {
   readonly meta: MetaItems;
   readonly #control: Int32Array;
   readonly #counters: Float64Array;
-  readonly #mutex: Mutex;
+  readonly mutex: Mutex;
   readonly #eviction: Eviction;
   readonly #mover: PageMover;
   readonly #expiry: Expiry;
@@ -80,7 +80,7 @@ export class Cache {
     this.memory = memory;
     this.#control = memory.control;
     this.#counters = memory.counters;
-    this.#mutex = new Mutex(memory);
+    this.mutex = new Mutex(memory);
     this.links = new Links(memory);
     this.items = this.links.items;
     this.#eviction = new Eviction(this.links);
@@ -132,7 +132,7 @@ export class Cache {
 
   /** Takes the mutex; may wait for another thread's batch. */
   enter(): void {
-    this.#mutex.lock();
+    this.mutex.lock();
     const flushAtSec = this.#control[CONTROL.FLUSH_AT_SEC]!;
     if (flushAtSec !== 0 && flushAtSec <= this.#control[CONTROL.NOW_SEC]!) this.#flush.due();
   }
@@ -144,7 +144,7 @@ export class Cache {
   }
 
   leave(): void {
-    this.#mutex.unlock();
+    this.mutex.unlock();
     if (this.locks.waiters.hasToWake) wakeThreads(this.locks.waiters, this.onReady);
     if (this.links.watchLog.hasToWake) wakeThreads(this.links.watchLog, this.onReady);
   }

@@ -137,6 +137,19 @@ export interface SharedMemory {
   /** Buckets and slots of the lease table. */
   readonly leases: SharedArrayBuffer;
   readonly watch: SharedArrayBuffer;
+  /** Counters of the threads, see `threadRow`. */
+  readonly threads: SharedArrayBuffer;
+}
+
+/** So long that no two threads write to the same line of a processor's cache. */
+const THREAD_ROW_DOUBLES = 16;
+
+/**
+ * Which row of the threads' counters is whose: those that serve (`-t`), then the one that the chosen transport may need beside it, then
+ * maintenance.
+ */
+export function threadRowCount(options: StoreOptions): number {
+  return options.threads + 2;
 }
 
 interface ControlLayout {
@@ -208,7 +221,8 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
   const lockWaiters = new SharedArrayBuffer(waiterBytesNeeded(options));
   const leases = new SharedArrayBuffer(leaseTableBytes(options.leaseEntries));
   const watch = new SharedArrayBuffer(watchBytesNeeded(options.watchRingBytes ?? WATCH_RING_BYTES));
-  return { options, control, segments, connections, locks, lockWaiters, leases, watch };
+  const threads = new SharedArrayBuffer(threadRowCount(options) * THREAD_ROW_DOUBLES * 8);
+  return { options, control, segments, connections, locks, lockWaiters, leases, watch, threads };
 }
 
 /** How many pages a limit is worth: the tables come out of it too. */
@@ -245,6 +259,15 @@ function makeSegments(options: StoreOptions, pageCount: number): SharedArrayBuff
   return segments;
 }
 
+/** The row of a thread, which it alone changes. */
+export function threadCounters(shared: SharedMemory, threadIndex: number): Float64Array {
+  return new Float64Array(
+    shared.threads,
+    threadIndex * THREAD_ROW_DOUBLES * Float64Array.BYTES_PER_ELEMENT,
+    THREAD_ROW_DOUBLES,
+  );
+}
+
 /** One thread's views of the shared memory. */
 export class Memory {
   readonly shared: SharedMemory;
@@ -270,13 +293,17 @@ export class Memory {
   /** The lease table's slots, as words and as bytes. */
   readonly leaseWords: Int32Array;
   readonly leaseSlots: ByteRegion;
+  /** THREAD_STAT rows of this thread. */
+  readonly threadCounters: Float64Array;
   readonly pageShift: number;
   readonly pageBytes: number;
   /** From an item reference to its page. */
   readonly refPageShift: number;
 
-  constructor(shared: SharedMemory) {
+  /** @param threadIndex Whose view it is; left out: maintenance's. */
+  constructor(shared: SharedMemory, threadIndex = threadRowCount(shared.options) - 1) {
     this.shared = shared;
+    this.threadCounters = threadCounters(shared, threadIndex);
     this.options = shared.options;
     const { control } = shared;
     this.control = new Int32Array(control, 0, WORDS.length);

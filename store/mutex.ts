@@ -4,7 +4,7 @@ import * as statsModule from "./stats.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { CONTROL } = memoryModule;
-const { STAT } = statsModule;
+const { THREAD_STAT } = statsModule;
 
 const FREE = 0;
 const HELD = 1;
@@ -13,47 +13,65 @@ const CONTENDED = 2;
 
 /** How often to look again before going to sleep: about two microseconds, several batches' worth. */
 const SPINS = 200;
+/** Every so many holds one is measured: a look at the clock takes longer than taking the mutex. */
+const HOLDS_PER_MEASURE = 64;
 
 /**
  * The one lock on the store: a futex mutex over a control word (Drepper, "Futexes Are Tricky", mutex 2). A thread takes
  * it once a batch and never holds it across a read, a write or an await.
  */
 export class Mutex {
+  /** Milliseconds since whenever. Until it is set, no times are measured. */
+  nowMs: () => number = () => 0;
   readonly #control: Int32Array;
   readonly #counters: Float64Array;
+  #holdsUntilMeasure = HOLDS_PER_MEASURE;
+  /** When the hold that is measured began. */
+  readonly #heldSinceMs = new Float64Array(1);
 
   constructor(memory: Memory) {
     this.#control = memory.control;
-    this.#counters = memory.counters;
+    this.#counters = memory.threadCounters;
   }
 
   lock(): void {
     if (Atomics.compareExchange(this.#control, CONTROL.MUTEX, FREE, HELD) !== FREE) {
       this.#lockSlowly();
     }
+    if (--this.#holdsUntilMeasure === 0) this.#heldSinceMs[0] = this.nowMs();
   }
 
   unlock(): void {
+    if (this.#holdsUntilMeasure === 0) this.#measure();
     if (Atomics.exchange(this.#control, CONTROL.MUTEX, FREE) === CONTENDED) {
       Atomics.notify(this.#control, CONTROL.MUTEX, 1);
     }
   }
 
+  #measure(): void {
+    this.#holdsUntilMeasure = HOLDS_PER_MEASURE;
+    const heldMs = this.nowMs() - this.#heldSinceMs[0]!;
+    this.#counters[THREAD_STAT.mutex_held_us]! += heldMs * 1000 * HOLDS_PER_MEASURE;
+  }
+
   #lockSlowly(): void {
+    const startMs = this.nowMs();
+    this.#wait();
+    this.#counters[THREAD_STAT.mutex_waits]! += 1;
+    this.#counters[THREAD_STAT.mutex_wait_us]! += (this.nowMs() - startMs) * 1000;
+  }
+
+  #wait(): void {
     const control = this.#control;
     for (let spin = 0; spin < SPINS; spin++) {
       if (
         control[CONTROL.MUTEX] === FREE &&
         Atomics.compareExchange(control, CONTROL.MUTEX, FREE, HELD) === FREE
-      ) {
-        this.#counters[STAT.mutex_waits]! += 1;
-        return;
-      }
+      ) return;
       Atomics.pause?.();
     }
     while (Atomics.exchange(control, CONTROL.MUTEX, CONTENDED) !== FREE) {
       Atomics.wait(control, CONTROL.MUTEX, CONTENDED);
     }
-    this.#counters[STAT.mutex_waits]! += 1;
   }
 }

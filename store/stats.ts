@@ -63,7 +63,6 @@ export const STORE_STATS = [
   ["log_worker_written",  "lines", "events that somebody watched for"],
   ["log_watcher_sent",    "lines", "put into the buffers of watchers"],
   ["log_watcher_skipped", "lines", "that a watcher lost, its buffer being full"],
-  ["mutex_waits",         "times", "the mutex was held by another thread"],
 ] as const satisfies readonly StatRow[];
 
 // deno-fmt-ignore
@@ -94,6 +93,16 @@ export const CLASS_STATS = [
   ["lease_set",           "items", "stored on a lease without its id"],
 ] as const satisfies readonly StatRow[];
 
+/** Of each thread, and of maintenance. Times are measured at every 64th hold of the mutex, and at every wait. */
+// deno-fmt-ignore
+export const THREAD_STATS = [
+  // name                 unit     meaning
+  ["batches",             "batches", "of requests executed together, mostly those that one read brought"],
+  ["mutex_waits",         "times", "another thread held the mutex"],
+  ["mutex_wait_us",       "microseconds", "spent waiting for the mutex"],
+  ["mutex_held_us",       "microseconds", "for which it held the mutex, about"],
+] as const satisfies readonly StatRow[];
+
 type IndexOf<Rows extends readonly StatRow[]> = { readonly [Name in Rows[number][0]]: number };
 
 function indexRows<Rows extends readonly StatRow[]>(rows: Rows): IndexOf<Rows> {
@@ -102,5 +111,7 @@ function indexRows<Rows extends readonly StatRow[]>(rows: Rows): IndexOf<Rows> {
 
 /** Where each counter stands in `memory.counters`. */
 export const STAT: IndexOf<typeof STORE_STATS> = indexRows(STORE_STATS);
+/** Where each counter of a thread stands, from the thread's row in `memory.threadCounters`. */
+export const THREAD_STAT: IndexOf<typeof THREAD_STATS> = indexRows(THREAD_STATS);
 /** Where each counter of a class stands, from the class's row in `memory.classCounters`. */
 export const CLASS_STAT: IndexOf<typeof CLASS_STATS> = indexRows(CLASS_STATS);

@@ -93,6 +93,7 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     // Whoever stops it meanwhile need not wait for the start.
     await Promise.race([started, stop.requested]);
     if (stop.isRequested) return ExitCode.OK;
+    store.cache.mutex.nowMs = () => performance.now();
     store.cache.onReady = (index) => crew.wake(index);
     counterServer?.start();
     const ticker = new Ticker(store.cache, startMs);

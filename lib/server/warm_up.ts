@@ -1,6 +1,10 @@
 import { Conversation } from "../../protocol/conversation.ts";
 import type { Settings } from "../../protocol/settings.ts";
-import { type SharedState, ThreadContext } from "../../protocol/thread_context.ts";
+import {
+  createSharedState,
+  type SharedState,
+  ThreadContext,
+} from "../../protocol/thread_context.ts";
 import type { OwnerId } from "../../store/connections.ts";
 import { Cache } from "../../store/cache.ts";
 import { LEASE_ENTRIES_LEAST } from "../../store/lease_table.ts";
@@ -33,7 +37,7 @@ export function warmUp(shared: SharedState, settings: Settings): void {
   });
   Cache.format(new Memory(memory));
   const thread = new ThreadContext(
-    { ...shared, memory },
+    createSharedState(memory, settings),
     settings,
     {
       shutdown: () => {},

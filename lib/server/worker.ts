@@ -27,7 +27,8 @@ async function run(start: WorkerStart): Promise<void> {
       const { user, system } = process.cpuUsage();
       return { userMicroseconds: user, systemMicroseconds: system, accepting: life.accepting };
     },
-  });
+  }, start.threadIndex);
+  thread.cache.mutex.nowMs = () => performance.now();
   if (start.threadIndex < THREADS_TO_WARM) warmUp(start.shared, start.settings);
   const transport = createTransport(start.transport, {
     thread,

@@ -7,6 +7,7 @@ import { generalStats, resetStats } from "../stats/general.ts";
 import { sizeStats } from "../stats/item_walk.ts";
 import { opStats } from "../stats/ops.ts";
 import { settingStats } from "../stats/settings.ts";
+import { threadStats } from "../stats/threads.ts";
 import { Status } from "../status.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { refuse } from "./binary_admin.ts";
@@ -22,6 +23,7 @@ const KINDS: readonly (readonly [name: string, whole: boolean, entries: (thread:
   ["sizes",    true,   sizeStats],
   ["classes",  true,   classStats],
   ["ops",      true,   opStats],
+  ["threads",  true,   threadStats],
 ];
 
 const RESET = "reset";

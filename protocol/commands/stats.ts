@@ -10,6 +10,7 @@ import { cachedump, sizeStats } from "../stats/item_walk.ts";
 import { opStats } from "../stats/ops.ts";
 import type { PrefixTable } from "../stats/prefixes.ts";
 import { settingStats } from "../stats/settings.ts";
+import { threadStats } from "../stats/threads.ts";
 import { TextTask } from "../tasks.ts";
 import { answer, wordText } from "./answer.ts";
 
@@ -34,6 +35,7 @@ const SUB_COMMANDS: readonly SubCommand[] = [
   ["slabs",       false,      (c) => send(c, slabStats(c.thread))],
   ["classes",     false,      (c) => send(c, classStats(c.thread))],
   ["ops",         false,      (c) => send(c, opStats(c.thread))],
+  ["threads",     false,      (c) => send(c, threadStats(c.thread))],
   ["sizes",       false,      (c) => send(c, sizeStats(c.thread))],
 ];
 

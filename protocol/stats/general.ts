@@ -202,4 +202,5 @@ export function resetStats(thread: ThreadContext): void {
   }
   prefixes.clear();
   ops.clear();
+  new Float64Array(memory.shared.threads).fill(0);
 }

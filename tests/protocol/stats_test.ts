@@ -44,6 +44,25 @@ Deno.test("stats has memcached's names in memcached's order, then ours", () => {
   assertEquals(GENERAL_NAMES.length, 93);
 });
 
+Deno.test("stats threads tells what each thread has done, and stats reset forgets it", () => {
+  const side = new ConversationSide(["-t", "2"]);
+  const peer = side.connect();
+  peer.ask("get a\r\nget b\r\n");
+  const of = (names: readonly string[]): (string | undefined)[] => {
+    const stats = new Map(parse(peer.ask("stats threads\r\n")));
+    return names.map((name) => stats.get(name));
+  };
+  const rows = [0, 1, 2].map((thread) => [`${thread}:commands`, `${thread}:batches`]).flat();
+  assertEquals(of(rows), ["3", "2", "0", "0", "0", "0"]);
+  assertEquals(of(["maintenance:mutex_waits", "0:mutex_wait_us", "1:mutex_held_us"]), [
+    "0",
+    "0",
+    "0",
+  ]);
+  peer.ask("stats reset\r\n");
+  assertEquals(of(["0:commands", "1:commands"]), ["2", "0"]);
+});
+
 Deno.test("stats settings has memcached's names in memcached's order, then ours", () => {
   const reply = new ConversationSide().connect().ask("stats settings\r\n");
   assertEquals(names(reply).slice(0, SETTING_NAMES.length), SETTING_NAMES);

@@ -1,0 +1,18 @@
+import { threadCounters, threadRowCount } from "../../store/memory.ts";
+import { THREAD_STATS } from "../../store/stats.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import type { StatEntry } from "./entry.ts";
+
+/** `stats threads`: what each thread has done, by its number, and maintenance, which executes no commands. */
+export function* threadStats(thread: ThreadContext): Generator<StatEntry> {
+  const { memory, ops } = thread;
+  const maintenance = threadRowCount(memory.options) - 1;
+  for (let index = 0; index <= maintenance; index++) {
+    const counters = threadCounters(memory.shared, index);
+    const name = index === maintenance ? "maintenance" : index;
+    if (index !== maintenance) yield [`${name}:commands`, ops.ofThread(index)];
+    for (const [row, [counter]] of THREAD_STATS.entries()) {
+      yield [`${name}:${counter}`, Math.round(counters[row]!)];
+    }
+  }
+}
