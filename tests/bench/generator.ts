@@ -17,8 +17,10 @@ import { resolveAddresses } from "../../lib/net/socket_address.ts";
 /** Requests that are sent together; the next batch goes out when all its replies are in. */
 export interface Batch {
   readonly bytes: Uint8Array;
-  /** How long the replies are together: the generator counts bytes, it does not parse. */
-  readonly replyBytes: number;
+  /** All replies together, as characters below 256. While it runs, the generator counts bytes and looks at the last. */
+  readonly reply: string;
+  /** Whether they end with an id, which servers choose. */
+  readonly endsWithId: boolean;
   /** Requests in the batch, or keys where a row counts keys. */
   readonly count: number;
 }
@@ -68,10 +70,10 @@ export class Generator {
     const fd = this.#clients[0]!.fd;
     for (let index = 0; index < batches.length; index++) {
       const batch = batches[index]!;
-      const reply = new Uint8Array(batch.replyBytes);
+      const reply = new Uint8Array(batch.reply.length);
       let sent = 0;
       let received = 0;
-      while (received < batch.replyBytes) {
+      while (received < reply.length) {
         if (sent < batch.bytes.length) {
           const part = batch.bytes.subarray(sent, sent + 64 * 1024);
           const count = calls.send(fd, part, part.length, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -172,11 +174,13 @@ export class Generator {
       throw this.#broken("recv");
     }
     client.received += count;
-    if (client.received < batch.replyBytes) return false;
-    if (client.received > batch.replyBytes || input[count - 1] !== 0x0a) {
+    const { reply } = batch;
+    if (client.received < reply.length) return false;
+    const isWrong = !batch.endsWithId && input[count - 1] !== reply.charCodeAt(reply.length - 1);
+    if (client.received > reply.length || isWrong) {
       const text = new TextDecoder().decode(input.subarray(0, Math.min(count, 200)));
       throw new Error(
-        `Cannot count replies: ${client.received} of ${batch.replyBytes} bytes: ${text}`,
+        `Cannot count replies: ${client.received} of ${reply.length} bytes: ${text}`,
       );
     }
     return true;

@@ -33,12 +33,13 @@ export async function startLeased(
   port: number,
   threads: number,
   io: string,
+  options: readonly string[],
 ): Promise<BenchServer> {
   // deno-fmt-ignore
-  const args = ["-l", "127.0.0.1", "-p", `${port}`, "-m", `${MEMORY_MIB}`, "-t", `${threads}`, "-c", "2048", "--io", io];
+  const args = [...options, "-l", "127.0.0.1", "-p", `${port}`, "-m", `${MEMORY_MIB}`, "-t", `${threads}`, "-c", "2048", "--io", io];
   const { variables, flags } = await startTask();
   const words = [...variables, Deno.execPath(), "run", ...flags, MAIN, ...args];
-  return await start(`leased --io ${io}`, port, "env", words, ROOT);
+  return await start(["leased --io", io, ...options].join(" "), port, "env", words, ROOT);
 }
 
 /** What users start it with: what the task `start` says before and after `deno run`. */

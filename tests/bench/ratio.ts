@@ -6,7 +6,7 @@
  */
 import process from "node:process";
 import { parseArgs } from "@std/cli/parse-args";
-import { Generator } from "./generator.ts";
+import { type Batch, Generator } from "./generator.ts";
 import {
   type BenchServer,
   cpuNanoseconds,
@@ -14,7 +14,8 @@ import {
   startLeased,
   startMemcached,
 } from "./processes.ts";
-import { type BenchRow, CONNECTIONS, expectedReply, preload, type Random, ROWS } from "./rows.ts";
+import { textOf } from "../support/side.ts";
+import { type BenchRow, CONNECTIONS, preload, type Random, ROWS, withFirstIds } from "./rows.ts";
 
 const WARM_UP_SEC = 1;
 const DEBIAN_MEMCACHED = "/usr/bin/memcached";
@@ -26,6 +27,13 @@ interface Sample {
   /** The part of one core that the server, or the generator, was busy: 0..1. */
   readonly serverShare: number;
   readonly generatorShare: number;
+}
+
+/** A server and the load it is measured with. */
+interface Contestant {
+  readonly server: BenchServer;
+  readonly name: string;
+  readonly batches: readonly Batch[];
 }
 
 interface Comparison {
@@ -53,14 +61,33 @@ async function main(): Promise<void> {
   const port = Number(options["port"]);
   const threads = Number(options["threads"]);
   const servers: BenchServer[] = [];
+  const started = async (starting: Promise<BenchServer>): Promise<BenchServer> => {
+    const server = await starting;
+    servers.push(server);
+    fill(server);
+    return server;
+  };
+  /** Ours, by the options they were started with. */
+  const ours = new Map<string, BenchServer>();
+  const theirs: BenchServer[] = [];
   try {
-    servers.push(await startLeased(port, threads, String(options["io"])));
     for (const path of paths.length > 0 ? paths : [DEBIAN_MEMCACHED]) {
-      servers.push(await startMemcached(path, port + servers.length, threads));
+      theirs.push(await started(startMemcached(path, port + servers.length, threads)));
     }
-    for (const server of servers) fill(server);
     for (const row of rows) {
-      const found = compare(row, servers, Number(options["rounds"]), Number(options["seconds"]));
+      const key = row.options?.join(" ") ?? "";
+      const our = ours.get(key) ??
+        await started(
+          startLeased(port + servers.length, threads, String(options["io"]), row.options ?? []),
+        );
+      ours.set(key, our);
+      const contestants = contestantsOf(row, our, theirs);
+      const found = compare(
+        row,
+        contestants,
+        Number(options["rounds"]),
+        Number(options["seconds"]),
+      );
       if (options["json"]) say(JSON.stringify(found));
       else print(row, found);
     }
@@ -69,18 +96,31 @@ async function main(): Promise<void> {
   }
 }
 
+/** Ours, then those it is compared with. */
+function contestantsOf(
+  row: BenchRow,
+  our: BenchServer,
+  theirs: readonly BenchServer[],
+): Contestant[] {
+  const batches = row.batches(seededRandom(1));
+  const own = { server: our, name: our.name, batches };
+  if (row.against === undefined) {
+    return [own, ...theirs.map((server) => ({ server, name: server.name, batches }))];
+  }
+  return [own, { server: our, name: "the same server", batches: row.against(seededRandom(1)) }];
+}
+
 function fill(server: BenchServer): void {
   const generator = new Generator(server.port, 1);
-  generator.verify(preload(), checkReply(preload()));
+  const batches = preload();
+  generator.verify(batches, checkReply(batches));
   generator.close();
 }
 
-function checkReply(
-  batches: readonly { bytes: Uint8Array }[],
-): (index: number, reply: Uint8Array) => void {
+function checkReply(batches: readonly Batch[]): (index: number, reply: Uint8Array) => void {
   return (index, reply) => {
-    const text = new TextDecoder().decode(reply);
-    if (text !== expectedReply(batches[index]!.bytes)) {
+    const text = withFirstIds(textOf(reply));
+    if (text !== batches[index]!.reply) {
       throw new Error(`Cannot compare: wrong reply ${JSON.stringify(text.slice(0, 200))}`);
     }
   };
@@ -88,26 +128,25 @@ function checkReply(
 
 function compare(
   row: BenchRow,
-  servers: readonly BenchServer[],
+  contestants: readonly Contestant[],
   rounds: number,
   seconds: number,
 ): Comparison[] {
-  const batches = row.batches(seededRandom(1));
-  const generators = servers.map((server) => new Generator(server.port, CONNECTIONS));
-  for (const generator of generators) {
-    generator.verify(batches.slice(0, 50), checkReply(batches));
-    generator.run(batches, WARM_UP_SEC);
-  }
-  const samples: Sample[][] = servers.map(() => []);
+  const generators = contestants.map(({ server }) => new Generator(server.port, CONNECTIONS));
+  contestants.forEach(({ batches }, index) => {
+    generators[index]!.verify(batches.slice(0, 50), checkReply(batches));
+    generators[index]!.run(batches, WARM_UP_SEC);
+  });
+  const samples: Sample[][] = contestants.map(() => []);
   for (let round = 0; round < rounds; round++) {
-    for (let index = 0; index < servers.length; index++) {
-      samples[index]!.push(measure(generators[index]!, servers[index]!, batches, seconds));
-    }
+    contestants.forEach(({ server, batches }, index) => {
+      samples[index]!.push(measure(generators[index]!, server, batches, seconds));
+    });
   }
   for (const generator of generators) generator.close();
-  return servers.map((server, index) => ({
+  return contestants.map(({ name }, index) => ({
     row: row.name,
-    server: server.name,
+    server: name,
     samples: samples[index]!,
     goal: row.goal,
     cpuRatios: index === 0
@@ -121,7 +160,7 @@ function compare(
 function measure(
   generator: Generator,
   server: BenchServer,
-  batches: Parameters<Generator["run"]>[0],
+  batches: readonly Batch[],
   seconds: number,
 ): Sample {
   const serverBefore = cpuNanoseconds(server.pid);

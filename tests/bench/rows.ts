@@ -1,3 +1,5 @@
+import { opcodeOf, packetText } from "../support/binary_text.ts";
+import { bytesOf } from "../support/side.ts";
 import type { Batch } from "./generator.ts";
 
 export const CONNECTIONS = 50;
@@ -7,6 +9,8 @@ const LARGE_KEY_COUNT = 200;
 const LARGE_VALUE_BYTES = 100_000;
 /** Batches are made before the clock starts and used over and over. */
 const REQUEST_COUNT = 20_000;
+const MULTIGET_KEY_COUNT = 100_000;
+const LARGE_GET_COUNT = 1000;
 
 /** One kind of load. */
 export interface BenchRow {
@@ -17,140 +21,196 @@ export interface BenchRow {
   /** Ours ÷ theirs of CPU per unit that we mean to stay below. */
   readonly goal: number;
   batches(random: Random): Batch[];
+  /** With this load on the same server it is compared, not with other servers: they have no such command. */
+  against?(random: Random): Batch[];
+  /** What our server must be started with, beside the usual. */
+  readonly options?: readonly string[];
 }
 
 /** Whole numbers from 0 below `bound`; the same sequence in every run. */
 export type Random = (bound: number) => number;
 
-// deno-fmt-ignore
-export const ROWS: readonly BenchRow[] = [
-  { name: "p1",      title: "90 % get, 100 B, 1 in flight",   unit: "request", goal: 1.0, batches: (random) => mixed(random, 1) },
-  { name: "p16",     title: "90 % get, 100 B, 16 in flight",  unit: "request", goal: 0.2, batches: (random) => mixed(random, 16) },
-  { name: "p100",    title: "90 % get, 100 B, 100 in flight", unit: "request", goal: 0.2, batches: (random) => mixed(random, 100) },
-  { name: "mget50",  title: "multiget of 50 keys, 100 B",     unit: "key",     goal: 1 / 1.8, batches: (random) => multiget(random, 50) },
-  { name: "set100",  title: "set, 100 B, 100 in flight",      unit: "request", goal: 0.7, batches: (random) => sets(random, 100) },
-  { name: "get100k", title: "get, 100 KB, 1 in flight",       unit: "request", goal: 1.1, batches: largeGets },
-  { name: "set100k", title: "set, 100 KB, 1 in flight",       unit: "request", goal: 1.1, batches: largeSets },
-];
+/** A request and its reply, as characters below 256. */
+type Exchange = readonly [request: string, reply: string];
 
-/** Stores every key that the rows ask for. */
-export function preload(): Batch[] {
-  const batches: Batch[] = [];
-  for (let first = 0; first < KEY_COUNT; first += 100) {
-    const requests: string[] = [];
-    for (let key = first; key < first + 100; key++) requests.push(setRequest(keyText(key), VALUE));
-    batches.push(batch(requests, 100 * STORED.length, 100));
-  }
-  for (let key = 0; key < LARGE_KEY_COUNT; key++) {
-    batches.push(batch([setRequest(largeKeyText(key), LARGE_VALUE)], STORED.length, 1));
-  }
-  return batches;
-}
-
-/** What the server must answer to a batch, byte for byte. */
-export function expectedReply(request: Uint8Array): string {
-  const replies: string[] = [];
-  const text = new TextDecoder().decode(request);
-  let offset = 0;
-  while (offset < text.length) {
-    const lineEnd = text.indexOf("\r\n", offset);
-    const words = text.slice(offset, lineEnd).split(" ");
-    offset = lineEnd + 2;
-    if (words[0] === "set") {
-      offset += Number(words[4]) + 2;
-      replies.push(STORED);
-    } else {
-      for (const key of words.slice(1)) replies.push(valueReply(key));
-      replies.push(END);
-    }
-  }
-  return replies.join("");
+/** How requests are written. */
+interface Dialect {
+  get(key: string): Exchange;
+  set(key: string): Exchange;
+  /** What follows the last request of a batch: it is not counted. */
+  readonly end: readonly Exchange[];
 }
 
 const STORED = "STORED\r\n";
 const END = "END\r\n";
 const VALUE = "v".repeat(VALUE_BYTES);
 const LARGE_VALUE = "V".repeat(LARGE_VALUE_BYTES);
-const LARGE_KEY_PREFIX = "large:";
+/** The first id of servers that tell ids: all have as many digits. */
+const CAS_START = "4000000000000000";
+
+const setExchange = (key: string, value: string): Exchange => [
+  `set ${key} 0 0 ${value.length}\r\n${value}\r\n`,
+  STORED,
+];
+const valueReply = (key: string, value: string, id = ""): string =>
+  `VALUE ${key} 0 ${value.length}${id}\r\n${value}\r\n`;
+
+const TEXT: Dialect = {
+  get: (key) => [`get ${key}\r\n`, valueReply(key, VALUE) + END],
+  set: (key) => setExchange(key, VALUE),
+  end: [],
+};
+
+const META: Dialect = {
+  get: (key) => [`mg ${key} v\r\n`, `VA ${VALUE_BYTES}\r\n${VALUE}\r\n`],
+  set: (key) => [`ms ${key} ${VALUE_BYTES}\r\n${VALUE}\r\n`, "HD\r\n"],
+  end: [],
+};
+
+/** Reads that tell ids, by the words in front of the key. */
+function withIds(words: string): Dialect {
+  const get = (key: string): Exchange => [
+    `${words} ${key}\r\n`,
+    valueReply(key, VALUE, ` ${CAS_START}`) + END,
+  ];
+  return { get, set: TEXT.set, end: [] };
+}
+
+const NOOP = opcodeOf("Noop");
+/** A header, which ends with the cas id. */
+const BINARY_STORED = packetText({ magic: 0x81, opcode: opcodeOf("Set") });
+const FLAGS = "\0".repeat(4);
+
+function binary(get: string, set: string, isQuiet: boolean): Dialect {
+  const [getOpcode, setOpcode] = [opcodeOf(get), opcodeOf(set)];
+  const reply = (opcode: number, extras = "", value = ""): string =>
+    packetText({ magic: 0x81, opcode, extras, value });
+  return {
+    get: (key) => [packetText({ opcode: getOpcode, key }), reply(getOpcode, FLAGS, VALUE)],
+    set: (key) => [
+      packetText({ opcode: setOpcode, key, extras: FLAGS + FLAGS, value: VALUE }),
+      isQuiet ? "" : BINARY_STORED,
+    ],
+    end: isQuiet ? [[packetText({ opcode: NOOP }), reply(NOOP)]] : [],
+  };
+}
+
+const BINARY = binary("Get", "Set", false);
+const BINARY_QUIET = binary("GetQ", "SetQ", true);
+const GETS = withIds("gets");
+const GETSS = withIds("getss 10");
+const LEASES = ["-z", "3333", "--cas-start", CAS_START];
+
+// deno-fmt-ignore
+export const ROWS: readonly BenchRow[] = [
+  { name: "p1",      title: "90 % get, 100 B, 1 in flight",    unit: "request", goal: 1.0, batches: (random) => requests(random, TEXT, 1, 90) },
+  { name: "p16",     title: "90 % get, 100 B, 16 in flight",   unit: "request", goal: 0.2, batches: (random) => requests(random, TEXT, 16, 90) },
+  { name: "p100",    title: "90 % get, 100 B, 100 in flight",  unit: "request", goal: 0.2, batches: (random) => requests(random, TEXT, 100, 90) },
+  { name: "mget50",  title: "multiget of 50 keys, 100 B",      unit: "key",     goal: 1 / 1.8, batches: (random) => multiget(random, 50) },
+  { name: "set100",  title: "set, 100 B, 100 in flight",       unit: "request", goal: 0.7, batches: (random) => requests(random, TEXT, 100, 0) },
+  { name: "get100k", title: "get, 100 KB, 1 in flight",        unit: "request", goal: 1.1, batches: largeGets },
+  { name: "set100k", title: "set, 100 KB, 1 in flight",        unit: "request", goal: 1.1, batches: largeSets },
+  { name: "mg1",     title: "mg, 100 B, 1 in flight",          unit: "request", goal: 1.0, batches: (random) => requests(random, META, 1, 100) },
+  { name: "ms1",     title: "ms, 100 B, 1 in flight",          unit: "request", goal: 1.0, batches: (random) => requests(random, META, 1, 0) },
+  { name: "mg100",   title: "mg, 100 B, 100 in flight",        unit: "request", goal: 0.7, batches: (random) => requests(random, META, 100, 100) },
+  { name: "ms100",   title: "ms, 100 B, 100 in flight",        unit: "request", goal: 0.7, batches: (random) => requests(random, META, 100, 0) },
+  { name: "bget1",   title: "binary Get, 100 B, 1 in flight",  unit: "request", goal: 1.0, batches: (random) => requests(random, BINARY, 1, 100) },
+  { name: "bset1",   title: "binary Set, 100 B, 1 in flight",  unit: "request", goal: 1.0, batches: (random) => requests(random, BINARY, 1, 0) },
+  { name: "getq100", title: "binary: 100 GetQ and Noop, 100 B", unit: "key",    goal: 1 / 1.8, batches: (random) => requests(random, BINARY_QUIET, 100, 100) },
+  { name: "setq100", title: "binary: 100 SetQ and Noop, 100 B", unit: "request", goal: 0.7, batches: (random) => requests(random, BINARY_QUIET, 100, 0) },
+  { name: "getss1",  title: "getss on a hit against gets, 1 in flight",   unit: "request", goal: 1.05, batches: (random) => requests(random, GETSS, 1, 100), against: (random) => requests(random, GETS, 1, 100), options: LEASES },
+  { name: "getss100", title: "getss on a hit against gets, 100 in flight", unit: "request", goal: 1.05, batches: (random) => requests(random, GETSS, 100, 100), against: (random) => requests(random, GETS, 100, 100), options: LEASES },
+];
+
+/** Stores every key that the rows ask for. */
+export function preload(): Batch[] {
+  const batches: Batch[] = [];
+  for (let first = 0; first < KEY_COUNT; first += 100) {
+    const exchanges: Exchange[] = [];
+    for (let key = first; key < first + 100; key++) exchanges.push(TEXT.set(keyText(key)));
+    batches.push(batchOf(exchanges, 100));
+  }
+  for (let key = 0; key < LARGE_KEY_COUNT; key++) {
+    batches.push(batchOf([setExchange(largeKeyText(key), LARGE_VALUE)], 1));
+  }
+  return batches;
+}
+
+/** A reply with the ids in it taken for the first: they differ from server to server. */
+export function withFirstIds(reply: string): string {
+  if (reply[0] !== "\x81") return reply.replaceAll(/ \d{16}(?=\r\n)/g, ` ${CAS_START}`);
+  let same = "";
+  for (let at = 0; at < reply.length;) {
+    const bodyLength = reply.charCodeAt(at + 10) * 256 + reply.charCodeAt(at + 11);
+    const end = at + 24 + bodyLength;
+    same += reply.slice(at, at + 16) + "\0".repeat(8) + reply.slice(at + 24, end);
+    at = end;
+  }
+  return same;
+}
 
 function keyText(key: number): string {
   return `key:${String(key).padStart(8, "0")}`;
 }
 
 function largeKeyText(key: number): string {
-  return `${LARGE_KEY_PREFIX}${String(key).padStart(6, "0")}`;
+  return `large:${String(key).padStart(6, "0")}`;
 }
 
-function setRequest(key: string, value: string): string {
-  return `set ${key} 0 0 ${value.length}\r\n${value}\r\n`;
+/** @param count Requests, or keys. */
+function batchOf(exchanges: readonly Exchange[], count: number): Batch {
+  return {
+    bytes: bytesOf(exchanges.map(([request]) => request).join("")),
+    reply: exchanges.map(([, reply]) => reply).join(""),
+    endsWithId: exchanges.at(-1)![1] === BINARY_STORED,
+    count,
+  };
 }
 
-function valueReply(key: string): string {
-  const value = key.startsWith(LARGE_KEY_PREFIX) ? LARGE_VALUE : VALUE;
-  return `VALUE ${key} 0 ${value.length}\r\n${value}\r\n`;
-}
-
-function batch(requests: readonly string[], replyBytes: number, count: number): Batch {
-  return { bytes: new TextEncoder().encode(requests.join("")), replyBytes, count };
-}
-
-const VALUE_REPLY_BYTES = valueReply(keyText(0)).length;
-const LARGE_REPLY_BYTES = valueReply(largeKeyText(0)).length;
-
-function mixed(random: Random, inFlight: number): Batch[] {
+/** Gets and sets at random, so many at once, of which so many in a hundred are gets. */
+function requests(
+  random: Random,
+  dialect: Dialect,
+  inFlight: number,
+  getPercent: number,
+): Batch[] {
   const batches: Batch[] = [];
   for (let made = 0; made < REQUEST_COUNT; made += inFlight) {
-    const requests: string[] = [];
-    let replyBytes = 0;
+    const exchanges: Exchange[] = [];
     for (let index = 0; index < inFlight; index++) {
       const key = keyText(random(KEY_COUNT));
-      const isSet = random(10) === 0;
-      requests.push(isSet ? setRequest(key, VALUE) : `get ${key}\r\n`);
-      replyBytes += isSet ? STORED.length : VALUE_REPLY_BYTES + END.length;
+      exchanges.push(random(100) < getPercent ? dialect.get(key) : dialect.set(key));
     }
-    batches.push(batch(requests, replyBytes, inFlight));
+    batches.push(batchOf([...exchanges, ...dialect.end], inFlight));
   }
   return batches;
 }
 
 function multiget(random: Random, keyCount: number): Batch[] {
   const batches: Batch[] = [];
-  for (let made = 0; made < 100_000; made += keyCount) {
-    const keys: string[] = [];
-    for (let index = 0; index < keyCount; index++) keys.push(keyText(random(KEY_COUNT)));
-    const replyBytes = keyCount * VALUE_REPLY_BYTES + END.length;
-    batches.push(batch([`get ${keys.join(" ")}\r\n`], replyBytes, keyCount));
-  }
-  return batches;
-}
-
-function sets(random: Random, inFlight: number): Batch[] {
-  const batches: Batch[] = [];
-  for (let made = 0; made < REQUEST_COUNT; made += inFlight) {
-    const requests: string[] = [];
-    for (let index = 0; index < inFlight; index++) {
-      requests.push(setRequest(keyText(random(KEY_COUNT)), VALUE));
-    }
-    batches.push(batch(requests, inFlight * STORED.length, inFlight));
+  for (let made = 0; made < MULTIGET_KEY_COUNT; made += keyCount) {
+    const keys = Array.from({ length: keyCount }, () => keyText(random(KEY_COUNT)));
+    const reply = keys.map((key) => valueReply(key, VALUE)).join("") + END;
+    batches.push(batchOf([[`get ${keys.join(" ")}\r\n`, reply]], keyCount));
   }
   return batches;
 }
 
 function largeGets(random: Random): Batch[] {
+  // The same key's reply is the same string.
+  const exchanges = Array.from({ length: LARGE_KEY_COUNT }, (_, index): Exchange => {
+    const key = largeKeyText(index);
+    return [`get ${key}\r\n`, valueReply(key, LARGE_VALUE) + END];
+  });
   return Array.from(
-    { length: 1000 },
-    () =>
-      batch(
-        [`get ${largeKeyText(random(LARGE_KEY_COUNT))}\r\n`],
-        LARGE_REPLY_BYTES + END.length,
-        1,
-      ),
+    { length: LARGE_GET_COUNT },
+    () => batchOf([exchanges[random(LARGE_KEY_COUNT)]!], 1),
   );
 }
 
 function largeSets(random: Random): Batch[] {
   return Array.from(
     { length: LARGE_KEY_COUNT },
-    () => batch([setRequest(largeKeyText(random(LARGE_KEY_COUNT)), LARGE_VALUE)], STORED.length, 1),
+    () => batchOf([setExchange(largeKeyText(random(LARGE_KEY_COUNT)), LARGE_VALUE)], 1),
   );
 }

@@ -74,6 +74,11 @@ export function packetParts(fields: PacketFields): Part[] {
   return [start, { hole: cas.hole, binary: true }, body];
 }
 
+/** The same as one string, for those without holes. */
+export function packetText(fields: PacketFields): string {
+  return packetParts(fields).join("");
+}
+
 class Packet {
   readonly #opcode: number;
   readonly #fields = new Map<string, string>();

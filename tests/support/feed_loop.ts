@@ -3,7 +3,9 @@ import { getHeapStatistics } from "node:v8";
 import { Conversation } from "../../protocol/conversation.ts";
 import type { OwnerId } from "../../store/connections.ts";
 import { INPUT_BYTES } from "../../store/limits.ts";
+import { opcodeOf, packetText } from "./binary_text.ts";
 import type { ConversationSide } from "./conversation_side.ts";
+import { bytesOf } from "./side.ts";
 
 const KEY_COUNT = 400;
 const ALLOCATION_TRIES = 5;
@@ -11,6 +13,13 @@ const VALUE = "v".repeat(100);
 
 const keyOf = (index: number): string => `key:${String(index).padStart(8, "0")}`;
 const keys = Array.from({ length: KEY_COUNT }, (_, index) => keyOf(index));
+
+const packets = (opcode: string, keyed: readonly string[], extras = "", value = ""): string =>
+  keyed.map((key) => packetText({ opcode: opcodeOf(opcode), key, extras, value })).join("");
+const NOOP = packetText({ opcode: opcodeOf("Noop") });
+const missing = keys.map((key) => `no${key}`);
+/** Flags and expiry time of a set: none. */
+const SET_EXTRAS = "\0".repeat(8);
 
 /** Batches of requests by name: each leaves the store as it found it, so that it can be fed again and again. */
 export const BATCHES: Readonly<Record<string, string>> = {
@@ -35,6 +44,12 @@ export const BATCHES: Readonly<Record<string, string>> = {
   "md, missing": keys.map((key) => `md no${key}\r\n`).join(""),
   "ma": keys.map((key) => `ma n${key} v\r\n`).join(""),
   "delete, missing": keys.map((key) => `delete no${key}\r\n`).join(""),
+  "binary Get": packets("Get", keys),
+  "binary GetQ": packets("GetQ", keys) + NOOP,
+  "binary GetKQ": packets("GetKQ", keys) + NOOP,
+  "binary GetKQ, missing": packets("GetKQ", missing) + NOOP,
+  "binary Set": packets("Set", keys, SET_EXTRAS, VALUE),
+  "binary SetQ": packets("SetQ", keys, SET_EXTRAS, VALUE) + NOOP,
 };
 
 /** What the server that is fed must be started with. */
@@ -52,7 +67,7 @@ function batchesOf(size: number): string[][] {
 /** Feeds batches without a transport, as fast as it goes. */
 export class FeedLoop {
   readonly #side: ConversationSide;
-  readonly #conversation: Conversation;
+  #conversation: Conversation;
   #length = 0;
 
   constructor(side: ConversationSide) {
@@ -61,14 +76,19 @@ export class FeedLoop {
     for (const key of keys) {
       peer.ask(`set ${key} 0 0 100\r\n${VALUE}\r\nset n${key} 0 0 6\r\n100000\r\n`);
     }
-    this.#conversation = new Conversation(side.thread, 1_000_000 as OwnerId, { protocol: "auto" });
+    this.#conversation = this.#converse();
+  }
+
+  #converse(): Conversation {
+    return new Conversation(this.#side.thread, 1_000_000 as OwnerId, { protocol: "auto" });
   }
 
   load(name: string): void {
-    const bytes = new TextEncoder().encode(BATCHES[name]);
+    const bytes = bytesOf(BATCHES[name]!);
     if (bytes.length > INPUT_BYTES) throw new RangeError(`Cannot feed ${name}: too long`);
     this.#side.thread.input.bytes.set(bytes);
     this.#length = bytes.length;
+    this.#conversation = this.#converse();
   }
 
   /** Feeds the batch so many times. */
