@@ -2,7 +2,7 @@
  * Drives the server, over each transport, with clients that others wrote: `deno task clients [name]...`. First each alone, then all
  * at the same time. One that is not installed is a failure: its package is named.
  */
-import { ServerProcess, TRANSPORTS } from "../support/server_process.ts";
+import { path, ServerProcess, TRANSPORTS } from "../support/server_process.ts";
 
 interface ClientRun {
   readonly name: string;
@@ -94,6 +94,24 @@ const RUNS: readonly ClientRun[] = [
     ["sh", "-c", "command -v memccp"],
     ["sh", here("libmemcached.sh")],
   ),
+  script(
+    "lease-example-pymemcache",
+    "Debian's python3-pymemcache",
+    [PYTHON, "-c", "import pymemcache, sqlite3"],
+    [PYTHON, path("examples/leases_pymemcache.py")],
+  ),
+  script(
+    "lease-example-dalli",
+    "Debian's ruby, ruby-dalli and ruby-sqlite3",
+    ["ruby", "-e", 'require "dalli"; require "sqlite3"'],
+    ["ruby", path("examples/leases_dalli.rb")],
+  ),
+  script(
+    "lease-example-raw",
+    "the runtime",
+    [Deno.execPath(), "eval", 'import "node:sqlite"'],
+    [Deno.execPath(), "run", "--allow-net=127.0.0.1", path("examples/leases_raw.ts")],
+  ),
   memccapable("memccapable-ascii", "-a"),
   memccapable("memccapable-binary", "-b"),
 ];
@@ -150,7 +168,7 @@ for (const client of wanted) {
   else say(client.name, `not installed; it comes with ${client.packages}`);
 }
 for (const io of TRANSPORTS) {
-  await using server = await ServerProcess.start({ io });
+  await using server = await ServerProcess.start({ io, args: ["-z", "3333"] });
   for (const client of installed) await drive(client, server.port, io, true);
   const beside = installed.filter(({ onlyAlone }) => onlyAlone !== true);
   await Promise.all(beside.map((client) => drive(client, server.port, io, false)));

@@ -1,0 +1,19 @@
+import { assert, assertEquals } from "@std/assert";
+import { startLeased } from "../support/leased.ts";
+import { runHerd } from "./herd.ts";
+import { LEASE_FLAG, LEASES, META_LEASES, WARM_LEASES } from "./herd_ways.ts";
+
+// The bench with next to nothing to do. What it measures is time; what is safe is so at any speed.
+
+for (const way of [META_LEASES, LEASES, WARM_LEASES]) {
+  Deno.test(`a small herd by ${way.name} sees nothing stale that is not marked so`, async () => {
+    const server = await startLeased("portable", ["-z", LEASE_FLAG]);
+    try {
+      const result = await runHerd(server, way, { clients: 4, seconds: 0.3, updateEveryMs: 200 });
+      assert(result.reads > 0 && result.updates > 0);
+      assertEquals([result.staleReads - result.markedReads, result.staleLeft], [0, 0]);
+    } finally {
+      await server.close();
+    }
+  });
+}

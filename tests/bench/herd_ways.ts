@@ -1,0 +1,174 @@
+import type { Peer } from "../support/side.ts";
+
+/** The row that everybody wants, in a database that takes its time. */
+export interface Database {
+  /** Reads the row, and counts it. */
+  load(): Promise<number>;
+}
+
+/** What one read came to. */
+export interface ReadResult {
+  readonly version: number;
+  /** The server said that the value is stale, and that somebody fetches a fresh one. */
+  readonly markedStale: boolean;
+}
+
+/** One way of keeping a cache in front of a database, as a client does it. */
+export interface Way {
+  readonly name: string;
+  /** From the cache, or from the database and then into the cache for `ttlSec`. */
+  read(client: Client, database: Database, ttlSec: number): Promise<ReadResult>;
+  /** After a commit. */
+  invalidate(client: Client, database: Database, ttlSec: number): Promise<void>;
+}
+
+const KEY = "hot";
+/** How long whoever fetches the row keeps others from doing so, in seconds. */
+const LEASE_SEC = 5;
+/** The flag that the server is started with (`-z`), as it comes back. */
+export const LEASE_FLAG = "3333";
+const LEASE_FLAG_TEXT = String(parseInt(LEASE_FLAG, 16));
+const BACK_OFF_MS = 10;
+const BACK_OFF_MS_MAX = 80;
+/** Who has waited for so long reads the database, and does not fill. */
+const PATIENCE_MS = 3000;
+
+/** One connection and its requests. */
+export class Client {
+  readonly #peer: Peer;
+
+  constructor(peer: Peer) {
+    this.#peer = peer;
+  }
+
+  /** Sends a request and returns its whole reply. @param end What the reply ends with. */
+  async ask(request: string, end: RegExp): Promise<string> {
+    await this.#peer.send(request);
+    let received = "";
+    while (!end.test(received)) {
+      const length = received.length;
+      received = await this.#peer.receive(length);
+      if (received.length === length) throw new Error(`the server answered "${received}"`);
+    }
+    this.#peer.take(received.length);
+    return received;
+  }
+
+  disconnect(): void {
+    this.#peer.disconnect();
+  }
+}
+
+const LINE = /\r\n$/;
+const VALUES = /^(?:VALUE [^]*\r\n)?END\r\n$/;
+const META = /^(?:(?:EN|HD[^\r]*)\r\n|VA[^\r]*\r\n\d*\r\n)$/;
+
+export const sleep = (ms: number): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Asks again and again while somebody else fetches the row; `undefined` when patience is over. */
+async function withPatience<T>(ask: () => Promise<T | undefined>): Promise<T | undefined> {
+  const endMs = performance.now() + PATIENCE_MS;
+  for (let waitMs = BACK_OFF_MS; performance.now() < endMs; waitMs *= 2) {
+    const result = await ask();
+    if (result !== undefined) return result;
+    await sleep(Math.min(waitMs, BACK_OFF_MS_MAX));
+  }
+  return undefined;
+}
+
+const fresh = (version: number): ReadResult => ({ version, markedStale: false });
+
+/** Look, load, set; delete after the commit. */
+export const LOOK_ASIDE: Way = {
+  name: "`get`, `set`, `delete`",
+  async read(client, database, ttlSec): Promise<ReadResult> {
+    const reply = await client.ask(`get ${KEY}\r\n`, VALUES);
+    const hit = /^VALUE \S+ \d+ \d+\r\n(\d+)/.exec(reply);
+    if (hit !== null) return fresh(Number(hit[1]));
+    const version = await database.load();
+    const value = String(version);
+    await client.ask(`set ${KEY} 0 ${ttlSec} ${value.length}\r\n${value}\r\n`, LINE);
+    return fresh(version);
+  },
+  async invalidate(client): Promise<void> {
+    await client.ask(`delete ${KEY}\r\n`, LINE);
+  },
+};
+
+/** memcached's meta commands: who is told W fetches, the others wait, or take what is marked stale. */
+export const META_LEASES: Way = {
+  name: "`mg N`, `ms C`, `md I`",
+  async read(client, database, ttlSec): Promise<ReadResult> {
+    const result = await withPatience(async () => {
+      const reply = await client.ask(`mg ${KEY} v c N${LEASE_SEC}\r\n`, META);
+      const [, flags, value] = /^VA \d+([^\r]*)\r\n(\d*)/.exec(reply)!;
+      if (flags!.includes(" W")) {
+        const version = await database.load();
+        const text = String(version);
+        const id = /c(\d+)/.exec(flags!)![1];
+        await client.ask(`ms ${KEY} ${text.length} C${id} T${ttlSec}\r\n${text}\r\n`, LINE);
+        return fresh(version);
+      }
+      if (value === "") return undefined;
+      return { version: Number(value), markedStale: flags!.includes(" X") };
+    });
+    return result ?? fresh(await database.load());
+  },
+  async invalidate(client): Promise<void> {
+    await client.ask(`md ${KEY} I T${LEASE_SEC}\r\n`, LINE);
+  },
+};
+
+async function readUnderLease(
+  client: Client,
+  database: Database,
+  ttlSec: number,
+): Promise<ReadResult> {
+  const result = await withPatience(async () => {
+    const reply = await client.ask(`getss ${LEASE_SEC} ${KEY}\r\n`, VALUES);
+    const [, flags, id, value] = /^VALUE \S+ (\d+) \d+ (\d+)\r\n(\d+)/.exec(reply)!;
+    if (flags !== LEASE_FLAG_TEXT) return fresh(Number(value));
+    if (value !== "0") return undefined;
+    return fresh(await fill(client, database, ttlSec, id!));
+  });
+  return result ?? fresh(await database.load());
+}
+
+async function fill(
+  client: Client,
+  database: Database,
+  ttlSec: number,
+  id: string,
+): Promise<number> {
+  const version = await database.load();
+  const value = String(version);
+  await client.ask(`cas ${KEY} 0 ${ttlSec} ${value.length} ${id}\r\n${value}\r\n`, LINE);
+  return version;
+}
+
+/** The rules of leases, to the letter. */
+export const LEASES: Way = {
+  name: "`getss`, `cas`, `deletess 1`",
+  read: readUnderLease,
+  async invalidate(client): Promise<void> {
+    await client.ask(`deletess 1 ${KEY}\r\n`, LINE);
+  },
+};
+
+/** As `LEASES`; the writer fills the key under the lease of its own deletess, after it has read the row again. */
+export const WARM_LEASES: Way = {
+  name: "`getss`, `cas`; the writer: `deletess`, a fresh read, `cas`",
+  read: readUnderLease,
+  async invalidate(client, database, ttlSec): Promise<void> {
+    const reply = await client.ask(`deletess ${LEASE_SEC} ${KEY}\r\n`, LINE);
+    await fill(client, database, ttlSec, / (\d+)/.exec(reply)![1]!);
+  },
+};
+
+/** The version that is in the cache and passes for fresh; undefined: none does. */
+export async function cachedVersion(client: Client): Promise<number | undefined> {
+  const reply = await client.ask(`mg ${KEY} v\r\n`, META);
+  const [, flags, value] = /^VA \d+([^\r]*)\r\n(\d+)/.exec(reply) ?? [];
+  return value === undefined || flags!.includes(" X") ? undefined : Number(value);
+}
