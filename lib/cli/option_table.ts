@@ -103,7 +103,7 @@ export const OPTIONS = [
   ["counter-interval",       "",  "whole",  "seconds",                 1, COUNTER_INTERVAL_SEC_MAX, "86400", "works", "how often idle counters are dropped, and the highest sums of Dump forgotten"],
   ["pidfile",                "P", "text",   "path",                 NONE, NONE,                  "",        "works",  "write the process id into this file while running"],
   ["extended",               "o", "list",   "name[=value]",         NONE, NONE,                  "",        "works",  "further options, below; several between commas or by repeating"],
-  ["verbose",                "v", "count",  "",                     NONE, NONE,                  "",        "works",  "say more: -v refusals and errors, -vv every connection, -vvv everything"],
+  ["verbose",                "v", "count",  "",                     NONE, NONE,                  "",        "works",  "say more: -v refusals and errors, -vv every connection, -vvv everything, and check the store at the end"],
   ["help",                   "h", "switch", "",                     NONE, NONE,                  "",        "works",  "print this and exit"],
   ["version",                "V", "switch", "",                     NONE, NONE,                  "",        "works",  "print the version and exit"],
   ["license",                "i", "switch", "",                     NONE, NONE,                  "",        "works",  "print the licence and exit"],

@@ -1,8 +1,9 @@
 import { Tunables } from "../../protocol/tunables.ts";
 import { createSharedState, type SharedState } from "../../protocol/thread_context.ts";
 import { Cache } from "../../store/cache.ts";
+import { checkStore } from "../../store/check.ts";
 import { ConnectionTable } from "../../store/connections.ts";
-import { createSharedMemory, Memory } from "../../store/memory.ts";
+import { CONTROL, createSharedMemory, Memory } from "../../store/memory.ts";
 import { ExitCode, refuseUsage } from "../cli/exit.ts";
 import { isPublic } from "../cli/listen.ts";
 import { type ServerOptions, withPorts } from "../cli/options.ts";
@@ -28,6 +29,8 @@ import { Ticker } from "./ticker.ts";
 
 /** Beyond the time threads take at most to drain. */
 const DRAIN_MARGIN_MS = 1000;
+/** From this verbosity on (-vvv) the store is checked at the end: a walk over all of it. */
+const CHECKING_VERBOSITY = 3;
 
 /**
  * Runs the server until it is told to stop.
@@ -110,7 +113,8 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     await stop.requested;
     await Promise.all([drain(life, crew, threads), counterServer?.stop()]);
     ticker.stop();
-    return ExitCode.OK;
+    if (options.settings.verbosity < CHECKING_VERBOSITY) return ExitCode.OK;
+    return checkAtEnd(store.cache.memory);
   } finally {
     cleanUp();
   }
@@ -204,6 +208,20 @@ function announce(
         `keep strangers out by a firewall, or listen on 127.0.0.1`,
     );
   }
+}
+
+/** Walks the store when nobody uses it any more. */
+function checkAtEnd(memory: Memory): ExitCode {
+  try {
+    checkStore(memory);
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    logProcess("error", "store_broken", `the store is not whole: ${error.message}`);
+    return ExitCode.SOFTWARE;
+  }
+  const items = memory.control[CONTROL.ITEM_COUNT]!;
+  logProcess("info", "store_whole", `the store is whole; items: ${items}`, { items });
+  return ExitCode.OK;
 }
 
 function logEvent({ level, event, message }: TransportEvent): void {

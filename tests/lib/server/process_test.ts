@@ -34,6 +34,15 @@ Deno.test("the server ends with 0 at SIGINT, SIGTERM and SIGUSR1, and stays at S
   }
 });
 
+Deno.test("with -vvv the store is checked at the end", async () => {
+  await using server = await ServerProcess.start({ args: ["-vvv"] });
+  using client = await server.connect();
+  await client.ask("set a 0 0 1\r\n1\r\n", "STORED\r\n");
+  const { code, stderr } = await server.stop();
+  assertEquals(code, 0);
+  assertStringIncludes(stderr, "the store is whole; items: 1");
+});
+
 Deno.test("the shutdown command ends the server, with -A only", async () => {
   await using strict = await ServerProcess.start();
   using refused = await strict.connect();
