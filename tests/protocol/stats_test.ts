@@ -68,6 +68,42 @@ Deno.test("stats settings has memcached's names in memcached's order, then ours"
   assertEquals(names(reply).slice(0, SETTING_NAMES.length), SETTING_NAMES);
 });
 
+Deno.test("leases have their figures where the draft of strong cas has them: behind memcached's", () => {
+  const peer = new ConversationSide(["-z", "3333:ff33"]).connect();
+  const id = / (\d+)\r/.exec(peer.ask("getss 10 k\r\n"))![1];
+  peer.ask(`cas k 0 0 1 999\r\na\r\ncas k 0 0 1 ${id}\r\na\r\n`);
+  peer.ask("deletess 10 k\r\nset k 0 0 1\r\nb\r\n");
+  const general = parse(peer.ask("stats\r\n"));
+  assertEquals(general.slice(GENERAL_NAMES.length, GENERAL_NAMES.length + 14), [
+    ["lease_cnt", "2"],
+    ["lease_rewrite", "1"],
+    ["lease_getss", "1"],
+    ["lease_deletess", "1"],
+    ["lease_hit", "1"],
+    ["lease_badval", "1"],
+    ["lease_set", "1"],
+    ["lease_curr", "0"],
+    ["lease_expired", "0"],
+    ["lease_dropped", "0"],
+    ["lease_flag_clash", "0"],
+    ["lease_wait_hint", "0"],
+    ["dirty_cut", "1"],
+    ["strict_refused", "0"],
+  ]);
+  const settings = parse(peer.ask("stats settings\r\n"));
+  assertEquals(settings.slice(SETTING_NAMES.length, SETTING_NAMES.length + 2), [
+    ["lease_flag", "0x3333"],
+    ["lease_mask", "0xff33"],
+  ]);
+  const slabs = parse(peer.ask("stats slabs\r\n"));
+  const touched = slabs.findIndex(([name]) => name.endsWith(":touch_hits"));
+  assertEquals(slabs.slice(touched + 1, touched + 4).map(([name, n]) => [name.split(":")[1], n]), [
+    ["lease_hits", "1"],
+    ["lease_badval", "1"],
+    ["lease_set", "1"],
+  ]);
+});
+
 Deno.test("stats s, stats c and stats r are enough", () => {
   const peer = new ConversationSide().connect();
   assertStringIncludes(peer.ask("stats s\r\n"), "STAT maxbytes ");
