@@ -32,12 +32,17 @@ export class BinaryParser implements Parser {
   readonly #request: Request;
   readonly #binary: BinaryRequest;
   readonly #byOpcode: (BinaryCommand | null)[] = new Array(256).fill(null);
+  /** By opcode: 1 for commands that are executed in groups. */
+  readonly #grouped = new Uint8Array(256);
 
   constructor(thread: ThreadContext) {
     this.#thread = thread;
     this.#request = thread.request;
     this.#binary = thread.binary;
-    for (const command of BINARY_COMMANDS) this.#byOpcode[command.opcode] = command;
+    for (const command of BINARY_COMMANDS) {
+      this.#byOpcode[command.opcode] = command;
+      this.#grouped[command.opcode] = command.grouped ? 1 : 0;
+    }
   }
 
   run(conversation: Conversation, start: number, end: number): number {
@@ -82,6 +87,7 @@ export class BinaryParser implements Parser {
     }
     const valueOffset = start + HEADER_LENGTH + extrasLength + keyLength;
     if (valueOffset > end) return Flow.INCOMPLETE;
+    if (command.grouped) return this.#executeGroup(conversation, start, end);
     binary.quiet = command.quiet;
     binary.extrasOffset = start + HEADER_LENGTH;
     binary.extrasLength = extrasLength;
@@ -97,6 +103,61 @@ export class BinaryParser implements Parser {
     if (flow !== Flow.INCOMPLETE) this.#thread.ops.countBinary(opcode);
     change.compare = false;
     return flow;
+  }
+
+  /** Executes a request that is grouped, and those behind it. */
+  #executeGroup(conversation: Conversation, start: number, end: number): Flow {
+    const { cache, change, input, ops, reply } = this.#thread;
+    const { lookahead } = cache;
+    const { bytes, view } = input;
+    const request = this.#request;
+    const binary = this.#binary;
+    const next = this.#lookAhead(start, end);
+    if (lookahead.count > 1) lookahead.touch();
+    for (let index = 0; index < lookahead.count; index++) {
+      const keyOffset = lookahead.keyOffset(index);
+      const keyLength = lookahead.keyLength(index);
+      const at = keyOffset - HEADER_LENGTH;
+      request.next = at;
+      if (reply.room < REPLY_ROOM_MIN) return Flow.DONE;
+      if (reply.length > reply.turnAt) this.#thread.giveTurn();
+      const opcode = bytes[at + 1]!;
+      const command = this.#byOpcode[opcode]!;
+      binary.opcode = opcode;
+      binary.opaque = view.getInt32(at + 12);
+      binary.quiet = command.quiet;
+      binary.hash = lookahead.hash(index);
+      change.keyOffset = keyOffset;
+      change.keyLength = keyLength;
+      ops.countBinary(opcode);
+      request.next = keyOffset + keyLength;
+      const flow = command.handler(conversation);
+      if (flow !== Flow.DONE) return flow;
+    }
+    request.next = next;
+    return Flow.DONE;
+  }
+
+  /** Collects the keys of the next requests that are grouped, well-formed and all there: the first is. Returns where they end. */
+  #lookAhead(start: number, end: number): number {
+    const { input, cache } = this.#thread;
+    const { view } = input;
+    const { lookahead } = cache;
+    lookahead.clear();
+    let at = start;
+    let keyLength = view.getUint16(start + 2);
+    do {
+      lookahead.add(input, at + HEADER_LENGTH, keyLength);
+      at += HEADER_LENGTH + keyLength;
+      if (lookahead.full || end - at < HEADER_LENGTH) return at;
+      const word = view.getInt32(at);
+      keyLength = word & 0xffff;
+      if (word >>> 24 !== MAGIC || this.#grouped[(word >>> 16) & 0xff] === 0) return at;
+    } while (
+      view.getInt32(at + 8) === keyLength && view.getUint8(at + 4) === 0 &&
+      keyLength > 0 && keyLength <= KEY_LENGTH_MAX && end - at >= HEADER_LENGTH + keyLength
+    );
+    return at;
   }
 
   /** Where the next request starts is not to be believed: answers, and closes the connection. */

@@ -15,18 +15,29 @@ import { SendTask } from "../tasks.ts";
 
 const FLAGS_LENGTH = 4;
 
-/** Get, GetK, GaT, GaTK and their quiet forms. */
-export function get(conversation: Conversation, withKey: boolean, touches: boolean): Flow {
-  const { thread } = conversation;
-  const { cache, input, change, binary, reply } = thread;
+/** Get, GetK and their quiet forms. */
+export function get(conversation: Conversation, withKey: boolean): Flow {
+  const { cache, input, change, binary } = conversation.thread;
+  const item = cache.get(input, change.keyOffset, change.keyLength, binary.hash);
+  return putFound(conversation, item, withKey);
+}
+
+/** GaT, GaTK and their quiet forms. */
+export function getAndTouch(conversation: Conversation, withKey: boolean): Flow {
+  const { cache, input, change, binary, reply } = conversation.thread;
+  const deadline = readDeadline(conversation);
   const { keyOffset, keyLength } = change;
-  const item = touches
-    ? cache.getAndTouch(input, keyOffset, keyLength, readDeadline(conversation), conversation.owner)
-    : cache.get(input, keyOffset, keyLength);
-  if (item === LOCKED_ITEM) {
-    putError(reply, binary, Status.LOCKED);
-    return Flow.DONE;
-  }
+  const item = cache.getAndTouch(input, keyOffset, keyLength, deadline, conversation.owner);
+  if (item !== LOCKED_ITEM) return putFound(conversation, item, withKey);
+  putError(reply, binary, Status.LOCKED);
+  return Flow.DONE;
+}
+
+/** Answers with an item, or that there is none. */
+function putFound(conversation: Conversation, item: ItemRef, withKey: boolean): Flow {
+  const { thread } = conversation;
+  const { input, change, binary, reply } = thread;
+  const { keyOffset, keyLength } = change;
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countGet(input, keyOffset, keyLength, item !== NO_ITEM);
   }

@@ -3,7 +3,7 @@ import type { Conversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
 import * as admin from "./binary_admin.ts";
 import { deletess, getss } from "./binary_lease.ts";
-import { get, lockAndGet, touch } from "./binary_read.ts";
+import { get, getAndTouch, lockAndGet, touch } from "./binary_read.ts";
 import { stat } from "./binary_stats.ts";
 import { arithmetic, extend, remove, replaceAndUnlock, store } from "./binary_write.ts";
 
@@ -23,6 +23,8 @@ export interface BinaryCommand {
   readonly key: Part;
   readonly value: Part;
   readonly handler: (conversation: Conversation) => Flow;
+  /** Only looks a key up, whose hash is in the request: several in a row are executed as a group. */
+  readonly grouped: boolean;
 }
 
 type Row = readonly [
@@ -33,6 +35,7 @@ type Row = readonly [
   key: Part,
   value: Part,
   handler: (conversation: Conversation) => Flow,
+  grouped?: true,
 ];
 
 const { SET, ADD, REPLACE, APPEND, PREPEND } = StoreMode;
@@ -42,7 +45,7 @@ const { NONE, SOME, ANY } = Part;
 // deno-fmt-ignore
 const ROWS: readonly Row[] = [
   // name         opcode quiet  extras   key   value  handler
-  ["Get",         0x00,  0x09,  [0],     SOME, NONE,  (c) => get(c, false, false)],
+  ["Get",         0x00,  0x09,  [0],     SOME, NONE,  (c) => get(c, false), true],
   ["Set",         0x01,  0x11,  [8],     SOME, ANY,   (c) => store(c, SET)],
   ["Add",         0x02,  0x12,  [8],     SOME, ANY,   (c) => store(c, ADD)],
   ["Replace",     0x03,  0x13,  [8],     SOME, ANY,   (c) => store(c, REPLACE)],
@@ -53,13 +56,13 @@ const ROWS: readonly Row[] = [
   ["Flush",       0x08,  0x18,  [0, 4],  NONE, NONE,  admin.flush],
   ["Noop",        0x0a,  null,  [0],     NONE, NONE,  admin.done],
   ["Version",     0x0b,  null,  [0],     NONE, NONE,  admin.version],
-  ["GetK",        0x0c,  0x0d,  [0],     SOME, NONE,  (c) => get(c, true, false)],
+  ["GetK",        0x0c,  0x0d,  [0],     SOME, NONE,  (c) => get(c, true), true],
   ["Append",      0x0e,  0x19,  [0],     SOME, ANY,   (c) => extend(c, APPEND)],
   ["Prepend",     0x0f,  0x1a,  [0],     SOME, ANY,   (c) => extend(c, PREPEND)],
   ["Stat",        0x10,  null,  [0],     ANY,  NONE,  stat],
   ["Touch",       0x1c,  null,  [4],     SOME, NONE,  touch],
-  ["GaT",         0x1d,  0x1e,  [4],     SOME, NONE,  (c) => get(c, false, true)],
-  ["GaTK",        0x23,  0x24,  [4],     SOME, NONE,  (c) => get(c, true, true)],
+  ["GaT",         0x1d,  0x1e,  [4],     SOME, NONE,  (c) => getAndTouch(c, false)],
+  ["GaTK",        0x23,  0x24,  [4],     SOME, NONE,  (c) => getAndTouch(c, true)],
   ["Lock",        0x40,  0x41,  [0],     SOME, NONE,  admin.lock],
   ["Unlock",      0x42,  0x43,  [0],     SOME, NONE,  admin.unlock],
   ["UnlockAll",   0x44,  0x45,  [0],     NONE, NONE,  admin.unlockAll],
@@ -74,8 +77,8 @@ const ROWS: readonly Row[] = [
 
 /** By opcode. */
 export const BINARY_COMMANDS: readonly BinaryCommand[] = ROWS.flatMap(
-  ([name, opcode, quietOpcode, extras, key, value, handler]) => {
-    const loud = { name, opcode, quiet: false, extras, key, value, handler };
+  ([name, opcode, quietOpcode, extras, key, value, handler, grouped = false]) => {
+    const loud = { name, opcode, quiet: false, extras, key, value, handler, grouped };
     if (quietOpcode === null) return [loud];
     return [loud, { ...loud, name: `${name}Q`, opcode: quietOpcode, quiet: true }];
   },
