@@ -47,21 +47,17 @@ const CLOCK_ROUNDS = 64;
 
 /** Keeps one batch under way on each of its connections to one server. */
 export class Generator {
-  readonly #libc = new Libc();
+  readonly #connections: Connections<Client>;
+  readonly #libc: Libc;
   readonly #epoll: Epoll;
-  readonly #clients: Client[] = [];
-  readonly #clientOfFd: Client[] = [];
+  readonly #clients: readonly Client[];
+  readonly #clientOfFd: readonly Client[];
   readonly #input = new Uint8Array(RECEIVE_BYTES);
 
   constructor(port: number, connections: number) {
-    this.#epoll = new Epoll(this.#libc, createEpoll(this.#libc), connections);
-    const address = resolveAddresses(this.#libc, "tcp", "127.0.0.1", port)[0]!;
-    for (let index = 0; index < connections; index++) {
-      const client = new Client(this.#connect(address.bytes));
-      this.#clients.push(client);
-      this.#clientOfFd[client.fd] = client;
-      this.#epoll.add(client.fd, EPOLLIN, 0);
-    }
+    this.#connections = new Connections(port, connections, (fd) => new Client(fd));
+    ({ libc: this.#libc, epoll: this.#epoll, all: this.#clients, byFd: this.#clientOfFd } = this
+      .#connections);
   }
 
   /** Sends every batch once, over one connection, and returns the replies' bytes through `check`. */
@@ -127,17 +123,7 @@ export class Generator {
   }
 
   close(): void {
-    for (const client of this.#clients) this.#libc.calls.close(client.fd);
-    this.#libc.calls.close(this.#epoll.epollFd);
-    this.#libc[Symbol.dispose]();
-  }
-
-  #connect(address: Uint8Array<ArrayBuffer>): number {
-    const calls = this.#libc.calls;
-    const fd = calls.socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || calls.connect(fd, address, address.length) !== 0) throw this.#broken("connect");
-    calls.setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, new Int32Array([1]), 4);
-    return fd;
+    this.#connections.close();
   }
 
   #begin(client: Client, batch: Batch): void {
@@ -187,6 +173,44 @@ export class Generator {
   }
 
   #broken(call: string): Error {
-    return new Error(`Cannot talk to the server: ${call} failed (${errnoName(this.#libc.errno)})`);
+    return broken(this.#libc, call);
   }
+}
+
+/** Connections to one port of this machine, and what tells which of them can be read. */
+export class Connections<Client extends { readonly fd: number }> {
+  readonly libc: Libc = new Libc();
+  readonly epoll: Epoll;
+  readonly all: Client[] = [];
+  readonly byFd: Client[] = [];
+
+  constructor(port: number, count: number, make: (fd: number) => Client) {
+    this.epoll = new Epoll(this.libc, createEpoll(this.libc), count);
+    for (let index = 0; index < count; index++) {
+      const client = make(connectTo(this.libc, port));
+      this.all.push(client);
+      this.byFd[client.fd] = client;
+      this.epoll.add(client.fd, EPOLLIN, 0);
+    }
+  }
+
+  close(): void {
+    for (const { fd } of this.all) this.libc.calls.close(fd);
+    this.libc.calls.close(this.epoll.epollFd);
+    this.libc[Symbol.dispose]();
+  }
+}
+
+/** Opens a connection. Returns its descriptor. */
+function connectTo(libc: Libc, port: number): number {
+  const { calls } = libc;
+  const { bytes } = resolveAddresses(libc, "tcp", "127.0.0.1", port)[0]!;
+  const fd = calls.socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0 || calls.connect(fd, bytes, bytes.length) !== 0) throw broken(libc, "connect");
+  calls.setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, new Int32Array([1]), 4);
+  return fd;
+}
+
+export function broken(libc: Libc, call: string): Error {
+  return new Error(`Cannot talk to the server: ${call} failed (${errnoName(libc.errno)})`);
 }

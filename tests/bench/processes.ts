@@ -21,11 +21,12 @@ export async function startMemcached(
   path: string,
   port: number,
   threads: number,
+  options: readonly string[] = [],
 ): Promise<BenchServer> {
   const { stdout } = await new Deno.Command(path, { args: ["-V"] }).output();
   const name = new TextDecoder().decode(stdout).trim();
   // deno-fmt-ignore
-  const args = ["-u", "root", "-l", "127.0.0.1", "-p", `${port}`, "-U", "0", "-m", `${MEMORY_MIB}`, "-t", `${threads}`, "-c", "2048"];
+  const args = ["-u", "root", "-l", "127.0.0.1", "-p", `${port}`, "-U", "0", "-m", `${MEMORY_MIB}`, "-t", `${threads}`, "-c", "2048", ...options];
   return await start(name, port, path, args);
 }
 
@@ -33,10 +34,10 @@ export async function startLeased(
   port: number,
   threads: number,
   io: string,
-  options: readonly string[],
+  options: readonly string[] = [],
 ): Promise<BenchServer> {
   // deno-fmt-ignore
-  const args = [...options, "-l", "127.0.0.1", "-p", `${port}`, "-m", `${MEMORY_MIB}`, "-t", `${threads}`, "-c", "2048", "--io", io];
+  const args = ["-l", "127.0.0.1", "-p", `${port}`, "-m", `${MEMORY_MIB}`, "-t", `${threads}`, "-c", "2048", "--io", io, ...options];
   const { variables, flags } = await startTask();
   const words = [...variables, Deno.execPath(), "run", ...flags, MAIN, ...args];
   return await start(["leased --io", io, ...options].join(" "), port, "env", words, ROOT);
@@ -115,4 +116,9 @@ async function untilListening(port: number): Promise<void> {
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   }
+}
+
+/** A line on stdout. */
+export function say(line: string): void {
+  Deno.stdout.writeSync(new TextEncoder().encode(line + "\n"));
 }

@@ -11,11 +11,19 @@ import {
   type BenchServer,
   cpuNanoseconds,
   pinGenerator,
+  say,
   startLeased,
   startMemcached,
 } from "./processes.ts";
-import { textOf } from "../support/side.ts";
-import { type BenchRow, CONNECTIONS, preload, type Random, ROWS, withFirstIds } from "./rows.ts";
+import {
+  type BenchRow,
+  checkReply,
+  CONNECTIONS,
+  median,
+  preload,
+  ROWS,
+  seededRandom,
+} from "./rows.ts";
 
 const WARM_UP_SEC = 1;
 const DEBIAN_MEMCACHED = "/usr/bin/memcached";
@@ -117,15 +125,6 @@ function fill(server: BenchServer): void {
   generator.close();
 }
 
-function checkReply(batches: readonly Batch[]): (index: number, reply: Uint8Array) => void {
-  return (index, reply) => {
-    const text = withFirstIds(textOf(reply));
-    if (text !== batches[index]!.reply) {
-      throw new Error(`Cannot compare: wrong reply ${JSON.stringify(text.slice(0, 200))}`);
-    }
-  };
-}
-
 function compare(
   row: BenchRow,
   contestants: readonly Contestant[],
@@ -198,27 +197,6 @@ function print(row: BenchRow, found: readonly Comparison[]): void {
   }
 }
 
-function say(line: string): void {
-  Deno.stdout.writeSync(new TextEncoder().encode(line + "\n"));
-}
-
 function percent(share: number): string {
   return `${Math.round(share * 100)} %`;
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-}
-
-/** xorshift32: good enough to pick keys. */
-function seededRandom(seed: number): Random {
-  let state = seed;
-  return (bound) => {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    return (state >>> 0) % bound;
-  };
 }

@@ -1,3 +1,4 @@
+import { textOf } from "../support/side.ts";
 import { opcodeOf, packetText } from "../support/binary_text.ts";
 import { bytesOf } from "../support/side.ts";
 import type { Batch } from "./generator.ts";
@@ -137,7 +138,7 @@ export function preload(): Batch[] {
 }
 
 /** A reply with the ids in it taken for the first: they differ from server to server. */
-export function withFirstIds(reply: string): string {
+function withFirstIds(reply: string): string {
   if (reply[0] !== "\x81") return reply.replaceAll(/ \d{16}(?=\r\n)/g, ` ${CAS_START}`);
   let same = "";
   for (let at = 0; at < reply.length;) {
@@ -213,4 +214,31 @@ function largeSets(random: Random): Batch[] {
     { length: LARGE_KEY_COUNT },
     () => batchOf([setExchange(largeKeyText(random(LARGE_KEY_COUNT)), LARGE_VALUE)], 1),
   );
+}
+
+/** For `Generator.verify`: throws when a reply is not the expected one. */
+export function checkReply(batches: readonly Batch[]): (index: number, reply: Uint8Array) => void {
+  return (index, reply) => {
+    const text = withFirstIds(textOf(reply));
+    if (text !== batches[index]!.reply) {
+      throw new Error(`Cannot compare: wrong reply ${JSON.stringify(text.slice(0, 200))}`);
+    }
+  };
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
+
+/** xorshift32: good enough to pick keys. */
+export function seededRandom(seed: number): Random {
+  let state = seed;
+  return (bound) => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) % bound;
+  };
 }

@@ -1,0 +1,74 @@
+/**
+ * Many connections: what an idle one costs the server beside the kernel's part, and whether a thousand busy ones are served, over each
+ * transport.
+ *
+ *     deno task bench:idle [--idle 10000] [--active 1000] [--seconds 3] [--threads 1] [--port 21300]
+ */
+import { parseArgs } from "@std/cli/parse-args";
+import { Generator } from "./generator.ts";
+import { type BenchServer, pinGenerator, say, startLeased } from "./processes.ts";
+import { type BenchRow, checkReply, preload, ROWS, seededRandom } from "./rows.ts";
+
+/** Collections that free what accepting has left behind come with requests, and with time. */
+const SETTLE_MS = 3000;
+
+if (import.meta.main) await main();
+
+async function main(): Promise<void> {
+  const options = parseArgs(Deno.args, {
+    string: ["idle", "active", "seconds", "threads", "port", "io"],
+    default: { idle: "10000", active: "1000", seconds: "3", threads: "1", port: "21300" },
+  });
+  const of = (name: string): number => Number(options[name]);
+  const connections = of("idle") + of("active") + 100;
+  await pinGenerator();
+  const transports = options["io"] === undefined ? ["native", "portable"] : [String(options["io"])];
+  for (const io of transports) {
+    const server = await startLeased(of("port"), of("threads"), io, ["-c", `${connections}`]);
+    try {
+      await measure(server, of("idle"), of("active"), of("seconds"));
+    } finally {
+      await server.stop();
+    }
+  }
+}
+
+async function measure(
+  server: BenchServer,
+  idle: number,
+  active: number,
+  seconds: number,
+): Promise<void> {
+  const row: BenchRow = ROWS.find(({ name }) => name === "p1")!;
+  const batches = row.batches(seededRandom(1));
+  const filler = new Generator(server.port, 1);
+  filler.verify(preload(), checkReply(preload()));
+  await settle();
+  const before = residentBytes(server.pid);
+  const idlers = new Generator(server.port, idle);
+  // Each has asked for something once.
+  idlers.run(batches, 0);
+  await settle();
+  filler.run(batches, 1);
+  await settle();
+  const grown = residentBytes(server.pid) - before;
+  const busy = new Generator(server.port, active);
+  busy.verify(batches.slice(0, 50), checkReply(batches));
+  const { count, seconds: elapsed } = busy.run(batches, seconds);
+  say(
+    `${server.name}: ${idle} idle connections, ${(grown / idle / 1024).toFixed(2)} KiB each; ` +
+      `${active} busy ones, ${
+        Math.round(count / elapsed).toLocaleString("en")
+      } requests/s, no error`,
+  );
+  for (const generator of [filler, idlers, busy]) generator.close();
+}
+
+/** Memory of a process, without what the kernel has for its sockets (Linux). */
+function residentBytes(pid: number): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(Deno.readTextFileSync(`/proc/${pid}/status`))![1]) * 1024;
+}
+
+function settle(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+}

@@ -1,0 +1,152 @@
+// Hot path: `run` must not be what is late.
+import type { Epoll } from "../../lib/net/epoll.ts";
+import { EAGAIN, type Libc, MSG_DONTWAIT, MSG_NOSIGNAL } from "../../lib/net/libc.ts";
+import { broken, Connections } from "./generator.ts";
+
+/** A request with a one-line reply, or a get of values that contain no capital letters. */
+export type Request = Uint8Array;
+
+/** Requests under way on one connection at most; the schedule waits for none of them. */
+const IN_FLIGHT_MAX = 4096;
+const RECEIVE_BYTES = 256 * 1024;
+const NAP_MS = 0.02;
+const LF = 0x0a;
+const UPPER_V = 0x56;
+const UPPER_Z = 0x5a;
+
+class Client {
+  /** When the requests under way should have been sent, in milliseconds: a ring. */
+  readonly intendedMs = new Float64Array(IN_FLIGHT_MAX);
+  sent = 0;
+  answered = 0;
+  /** What the line that is being received began with; 0: nothing of it is here yet. */
+  lineStart = 0;
+
+  constructor(readonly fd: number) {}
+}
+
+export interface TailResult {
+  /** Milliseconds from when a request should have been sent until its reply was there, in ascending order. */
+  readonly latenciesMs: Float64Array;
+  readonly seconds: number;
+  /** The longest time for which the generator itself did not look, in milliseconds. */
+  readonly ownPauseMs: number;
+}
+
+/** Sends requests at the times of a schedule, whether or not earlier ones have been answered. */
+export class OpenGenerator {
+  readonly #connections: Connections<Client>;
+  readonly #libc: Libc;
+  readonly #epoll: Epoll;
+  readonly #clients: readonly Client[];
+  readonly #clientOfFd: readonly Client[];
+  readonly #input = new Uint8Array(RECEIVE_BYTES);
+  readonly #sleeper = new Int32Array(new SharedArrayBuffer(4));
+  #latencies = new Float64Array(0);
+  #answered = 0;
+
+  constructor(port: number, connections: number) {
+    this.#connections = new Connections(port, connections, (fd) => new Client(fd));
+    ({ libc: this.#libc, epoll: this.#epoll, all: this.#clients, byFd: this.#clientOfFd } = this
+      .#connections);
+  }
+
+  /**
+   * @param requests One after the other, over all connections in turn.
+   * @param perSecond How many are sent each second.
+   */
+  run(requests: readonly Request[], perSecond: number, seconds: number): TailResult {
+    const total = Math.floor(perSecond * seconds);
+    this.#latencies = new Float64Array(total);
+    this.#answered = 0;
+    const startMs = performance.now();
+    const stepMs = 1000 / perSecond;
+    let sent = 0;
+    let lastMs = startMs;
+    let ownPauseMs = 0;
+    while (this.#answered < total) {
+      const nowMs = performance.now();
+      ownPauseMs = Math.max(ownPauseMs, nowMs - lastMs);
+      lastMs = nowMs;
+      for (; sent < total && startMs + sent * stepMs <= nowMs; sent++) {
+        const client = this.#clients[sent % this.#clients.length]!;
+        this.#send(client, requests[sent % requests.length]!, startMs + sent * stepMs);
+      }
+      // Whoever never sleeps is made to wait by the scheduler, sooner or later and for longer.
+      if (this.#receiveReady(0) === 0) Atomics.wait(this.#sleeper, 0, 0, NAP_MS);
+    }
+    const elapsedSec = (performance.now() - startMs) / 1000;
+    return { latenciesMs: this.#latencies.sort(), seconds: elapsedSec, ownPauseMs };
+  }
+
+  /** Keeps one request under way on each connection. Returns how many were answered each second. */
+  runClosed(requests: readonly Request[], count: number): number {
+    this.#latencies = new Float64Array(count + this.#clients.length);
+    this.#answered = 0;
+    const startMs = performance.now();
+    let sent = 0;
+    for (const client of this.#clients) this.#send(client, requests[sent++]!, startMs);
+    while (this.#answered < sent) {
+      const ready = this.#receiveReady(-1);
+      const nowMs = performance.now();
+      for (let index = 0; index < ready && sent < count; index++) {
+        const client = this.#clientOfFd[this.#epoll.fd(index)]!;
+        if (client.sent === client.answered) {
+          this.#send(client, requests[sent++ % requests.length]!, nowMs);
+        }
+      }
+    }
+    return this.#answered / (performance.now() - startMs) * 1000;
+  }
+
+  close(): void {
+    this.#connections.close();
+  }
+
+  #send(client: Client, request: Request, intendedMs: number): void {
+    if (client.sent - client.answered === IN_FLIGHT_MAX) {
+      throw new Error(`Cannot keep the schedule: ${IN_FLIGHT_MAX} requests are not answered`);
+    }
+    client.intendedMs[client.sent % IN_FLIGHT_MAX] = intendedMs;
+    client.sent++;
+    const { calls } = this.#libc;
+    for (let at = 0; at < request.length;) {
+      const rest = at === 0 ? request : request.subarray(at);
+      const count = calls.send(client.fd, rest, rest.length, MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (count > 0) at += count;
+      else if (this.#libc.errno !== EAGAIN) throw broken(this.#libc, "send");
+    }
+  }
+
+  #receiveReady(timeoutMs: number): number {
+    const ready = this.#epoll.wait(timeoutMs);
+    for (let index = 0; index < ready; index++) {
+      const client = this.#clientOfFd[this.#epoll.fd(index)]!;
+      const input = this.#input;
+      const count = this.#libc.calls.recv(client.fd, input, RECEIVE_BYTES, MSG_DONTWAIT);
+      if (count > 0) this.#scan(client, count, performance.now());
+      else if (count === 0 || this.#libc.errno !== EAGAIN) {
+        throw broken(this.#libc, "recv");
+      }
+    }
+    return ready;
+  }
+
+  /** Counts the lines that end replies: those that begin with a capital letter, but VALUE. */
+  #scan(client: Client, length: number, nowMs: number): void {
+    const input = this.#input;
+    let lineStart = client.lineStart;
+    for (let at = 0; at < length; at++) {
+      const byte = input[at]!;
+      if (lineStart === 0) lineStart = byte;
+      if (byte !== LF) continue;
+      if (lineStart <= UPPER_Z && lineStart !== UPPER_V) {
+        const intendedMs = client.intendedMs[client.answered % IN_FLIGHT_MAX]!;
+        this.#latencies[this.#answered++] = nowMs - intendedMs;
+        client.answered++;
+      }
+      lineStart = 0;
+    }
+    client.lineStart = lineStart;
+  }
+}
