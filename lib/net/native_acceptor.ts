@@ -32,6 +32,11 @@ import {
 
 /** Connections accepted in one go before those that are open get their turn. */
 const ACCEPTS_MAX = 32;
+/**
+ * In a descriptor's tag, beside the number of its listener: no worker has adopted it yet. An event without it, for a descriptor that
+ * a worker does not know, is of a connection closed since the wait, whose number may have gone to another worker's newcomer already.
+ */
+const NEWCOMER = 1 << 16;
 
 /**
  * The opening and closing of one worker's connections. Every worker accepts from the same listeners, and gives each new
@@ -82,6 +87,11 @@ export class NativeAcceptor {
     return this.#part.listenFds.includes(fd);
   }
 
+  /** Whether a descriptor with this tag waits to be adopted. */
+  isNewcomer(tag: number): boolean {
+    return (tag & NEWCOMER) !== 0;
+  }
+
   /** Accepts what waits at a listener and hands it out. */
   accept(listenFd: number): void {
     const tag = this.#part.listenFds.indexOf(listenFd);
@@ -102,9 +112,11 @@ export class NativeAcceptor {
   /**
    * A descriptor that some worker has accepted for this one.
    *
+   * @param newcomerTag As its event gives it.
    * @returns Undefined when there is no room for it: it has been told so and closed.
    */
-  adopt(fd: number, tag: number): NativeConnection | undefined {
+  adopt(fd: number, newcomerTag: number): NativeConnection | undefined {
+    const tag = newcomerTag & ~NEWCOMER;
     const listen = this.#part.listens[tag]!;
     const { cache, memory, connections } = this.#side.thread;
     const kind = listen.kind === "unix" ? ConnectionKind.UNIX : ConnectionKind.TCP;
@@ -165,7 +177,8 @@ export class NativeAcceptor {
       if (load < least) [target, least] = [index, load];
     }
     Atomics.add(loads, target, 1);
-    if (this.#epoll.addTo(this.#part.epollFds[target]!, fd, EPOLLIN | EPOLLOUT, tag)) return;
+    const events = EPOLLIN | EPOLLOUT;
+    if (this.#epoll.addTo(this.#part.epollFds[target]!, fd, events, tag | NEWCOMER)) return;
     Atomics.sub(loads, target, 1);
     this.#unreserve();
     this.#libc.calls.close(fd);

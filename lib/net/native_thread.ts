@@ -135,7 +135,7 @@ export class NativeThread implements Transport {
       this.#resumeReady();
     } else if (this.#acceptor.isListener(fd)) {
       this.#acceptor.accept(fd);
-    } else {
+    } else if (this.#acceptor.isNewcomer(tag)) {
       const connection = this.#acceptor.adopt(fd, tag);
       if (connection !== undefined) this.#connections[fd] = connection;
     }

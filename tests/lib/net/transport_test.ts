@@ -246,6 +246,28 @@ test("connections reset at any moment leave nothing behind", async (start) => {
   await server.stop();
 });
 
+test("who comes while watchers break off gets a connection of his own", async (start) => {
+  await using server = await start({ args: ["-t", "4"] });
+  using writer = await server.connect();
+  for (let round = 0; round < 20; round++) {
+    const watchers = await Promise.all(Array.from({ length: 15 }, () => server.connect()));
+    // Their OK stays unread, so that closing them resets the connection.
+    for (const watcher of watchers) await watcher.send("watch fetchers\r\n");
+    await until(async () => await writer.stat("log_watchers") === "15");
+    const newcomers: Client[] = [];
+    for (const watcher of watchers) {
+      watcher[Symbol.dispose]();
+      await writer.send("get a\r\n".repeat(10));
+      newcomers.push(await server.connect());
+    }
+    await writer.expect("END\r\n".repeat(10 * watchers.length));
+    for (const newcomer of newcomers) await newcomer.ping();
+    for (const newcomer of newcomers) newcomer[Symbol.dispose]();
+    await until(async () => await writer.stat("curr_connections") === "1");
+  }
+  await server.stop();
+});
+
 test("what was sent before SIGTERM is answered", async (start) => {
   await using server = await start();
   using client = await server.connect();
