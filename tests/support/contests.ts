@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { Contest } from "./contest.ts";
+import { leaseContest } from "./lease_contest.ts";
 import { type OperationRanges, TIMELESS } from "./operations.ts";
 
 const LARGE: OperationRanges = {
@@ -30,4 +31,5 @@ export const CONTESTS: Readonly<Record<string, RunContest>> = {
   "memcached's slab layout": contest(["-m", "128", "-o", "slab_layout=memcached"], LARGE),
   "memory short": contest(["-m", "2", "-I", "200k"], MANY),
   "small items only": contest(["-I", "4k"], SMALL),
+  "leases": leaseContest,
 };

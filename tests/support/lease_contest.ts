@@ -1,0 +1,62 @@
+import { assert, assertEquals } from "@std/assert";
+import { ConversationSide } from "./conversation_side.ts";
+import { LEASE_COMMANDS, type LeaseCommand, LeaseModel, leaseRequestOf } from "./lease_model.ts";
+import { randomFrom } from "./random.ts";
+import { type Holes, matchReply, requestText, showText } from "./transcript.ts";
+
+const KEYS = ["a", "b", "c", "k".repeat(250)];
+const LEASE_SECONDS = [0, 1, 2, 5, 20];
+const EXPTIMES = [0, 0, 0, 1, 3, 8, 30, -1];
+
+/** Draws one command; most ids are those that the key has, the others it had before. */
+function draw(random: () => number, model: LeaseModel, ids: Holes): LeaseCommand {
+  const pick = <T>(choices: readonly T[]): T => choices[Math.floor(random() * choices.length)]!;
+  const known = [...ids.keys()];
+  for (;;) {
+    const name = pick(LEASE_COMMANDS);
+    if (name === "flush_all" && random() < 0.9) continue;
+    const key = pick(KEYS);
+    const current = model.idOf(key);
+    const id = current !== undefined && ids.has(current) && random() < 0.7
+      ? current
+      : pick(known.slice(-20));
+    const isById = ["cas", "ms C", "md C", "lease-set"].includes(name);
+    if (isById && id === undefined) continue;
+    const isLeasing = name === "getss" || name === "deletess";
+    const seconds = pick(isLeasing ? LEASE_SECONDS : EXPTIMES);
+    return { name, key, seconds, value: String(1 + Math.floor(random() * 99)), id: id ?? "" };
+  }
+}
+
+/** Plays random commands to conversations and to the model of leases, and compares every reply. */
+export function leaseContest(seed: number, commands: number): void {
+  const random = randomFrom(seed);
+  const side = new ConversationSide(["-z", "3333", "--lease-entries", "1000"]);
+  const peers = [side.connect(), side.connect()];
+  const model = new LeaseModel();
+  const ids: Holes = new Map();
+  for (let count = 0; count < commands; count++) {
+    if (random() < 0.15) {
+      const seconds = 1 + Math.floor(random() * 3);
+      model.advance(seconds);
+      side.advanceNow(seconds);
+    }
+    const command = draw(random, model, ids);
+    const request = requestText(leaseRequestOf(command), ids);
+    const reply = peers[count % peers.length]!.ask(request);
+    const expected = model.execute(command);
+    if (matchReply(expected, ids, reply) !== reply.length) {
+      const wanted = expected.map((part) =>
+        typeof part === "string" ? part : ids.get(part.hole) ?? `{${part.hole}}`
+      );
+      assertEquals(
+        showText(reply),
+        showText(wanted.join("")),
+        `${count}: after ${showText(request)}`,
+      );
+    }
+    if (count % 100 === 0) side.check();
+  }
+  assert(ids.size > commands / 100, "ids were learned");
+  assertEquals(new Set(ids.values()).size, ids.size, "no id comes twice");
+}
