@@ -99,7 +99,6 @@ export const REFUSAL = {
   METADUMP_NOT_ALLOWED: line("ERROR metadump not allowed"),
   KEYS_NOT_ALLOWED: line("ERROR keys not allowed"),
   BAD_WAIT: line("CLIENT_ERROR invalid wait argument"),
-  LOCK_NEEDS_CONNECTION: line("CLIENT_ERROR locks need a connection"),
   METADUMP_NOT_ALONE: line("ERROR cannot pipeline other commands before metadump"),
   WATCH_NOT_ALLOWED: line("CLIENT_ERROR watch commands not allowed"),
   WATCH_NOT_ALONE: line("ERROR cannot pipeline other commands before watch"),

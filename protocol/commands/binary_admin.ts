@@ -49,9 +49,10 @@ export function version(conversation: Conversation): Flow {
 
 // --- locks ---------------------------------------------------------------------------------------
 
-/** Lock and LockQ. */
+/** Lock and LockQ. Over UDP there is no connection whose end would unlock. */
 export function lock(conversation: Conversation): Flow {
   const { cache, change } = conversation.thread;
+  if (conversation.udp) return refuse(conversation, Status.INVALID);
   change.waitMs = 0;
   return answer(conversation, cache.lock(change));
 }

@@ -65,6 +65,10 @@ export function touch(conversation: Conversation): Flow {
 /** LaG, LaGK and their quiet forms, which are silent about nothing. */
 export function lockAndGet(conversation: Conversation, withKey: boolean): Flow {
   const { cache, change, binary, reply } = conversation.thread;
+  if (conversation.udp) {
+    putError(reply, binary, Status.INVALID);
+    return Flow.DONE;
+  }
   const touches = binary.extrasLength > 0 && readExptime(conversation) !== KEEP_EXPTIME;
   if (touches) change.deadlineSec = readDeadline(conversation);
   change.waitMs = 0;

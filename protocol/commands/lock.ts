@@ -1,4 +1,3 @@
-import { NO_OWNER } from "../../store/connections.ts";
 import { LOCK_WAIT_MS_MAX } from "../../store/limits.ts";
 import { WaiterState } from "../../store/lock_waiters.ts";
 import { Outcome } from "../../store/outcome.ts";
@@ -34,7 +33,7 @@ export function lock(conversation: Conversation): Flow {
     }
   }
   if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
-  if (conversation.owner === NO_OWNER) return answer(conversation, REFUSAL.LOCK_NEEDS_CONNECTION);
+  if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
   if (change.waitMs > 0) change.thread = thread.connections.threadOf(conversation.owner);
   const outcome = cache.lock(change);
   if (outcome === Outcome.WAITING) {

@@ -76,6 +76,48 @@ Deno.test("readCommand() refuses what does not fit together", () => {
   ]);
 });
 
+Deno.test("readCommand() reads the flag that marks leases, in hexadecimal", () => {
+  const flagOf = (text: string): number[] => {
+    const { settings, store } = options("-z", text);
+    assertEquals([store.leaseFlag, store.leaseMask], [settings.leaseFlag, settings.leaseMask]);
+    return [settings.leaseFlag, settings.leaseMask];
+  };
+  assertEquals(flagOf("3333"), [0x3333, 0xffff]);
+  assertEquals(flagOf("0x3333:0xff33"), [0x3333, 0xff33]);
+  assertEquals(flagOf("80000000:ffffffff"), [0x80000000, 0xffffffff]);
+  assertEquals(options().settings.leaseMask, 0);
+});
+
+Deno.test("readCommand() refuses flags that mark nothing, and leases that cannot be", () => {
+  for (const text of ["0", "1:2", "10000"]) {
+    assertEquals(errors("-z", text), [
+      `-z (--lease-flag) "${text}": no bit of the flag is in the mask, so a lease could not be told from a value`,
+    ]);
+  }
+  for (const text of ["xyz", "3333:", "123456789"]) {
+    assertEquals(errors("-z", text), [
+      `-z (--lease-flag) "${text}": must be flag or flag:mask, hexadecimal numbers of up to 32 bits`,
+    ]);
+  }
+  assertEquals(errors("-z", "3333", "-C"), [
+    "-z (--lease-flag) and -C (--disable-cas): leases are cas ids, choose one of both",
+  ]);
+  assertEquals(errors("-z", "3333", "--lease-entries", "0"), [
+    "-z (--lease-flag) and --lease-entries 0: there would be no leases",
+  ]);
+  assertEquals(errors("--lease-entries", "10000000"), [
+    "--lease-entries 10000000: their table takes 707108928 bytes, and may take a quarter of -m (--memory-limit), " +
+    "which is 64m",
+  ]);
+});
+
+Deno.test("readCommand() makes the table of leases smaller where memory is small and no number is given", () => {
+  assertEquals(options("-m", "1g").store.leaseEntries, 100_000);
+  assertEquals(options("-m", "64").store.leaseEntries, 14_562);
+  assertEquals(options("--lease-entries", "1").store.leaseEntries, 8);
+  assertEquals(options("--lease-entries", "0").store.leaseEntries, 0);
+});
+
 Deno.test("readCommand() makes a counter server where a port is given, on each address once", () => {
   assertEquals(options().counters, null);
   const { counters } = options(

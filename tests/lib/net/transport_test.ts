@@ -1,4 +1,6 @@
 import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
+import { opcodeOf, packetText } from "../../support/binary_text.ts";
+import { bytesOf, textOf } from "../../support/side.ts";
 import {
   Client,
   leastPermissions,
@@ -335,7 +337,8 @@ test(
 
 test("UDP requests are answered by datagrams with the same id", async (start, io) => {
   const permissions = ["--allow-net=127.0.0.1", ...leastPermissions(io)];
-  await using server = await start({ args: ["-p", "-1", "-U", "-1"], permissions });
+  const args = ["-p", "-1", "-U", "-1", "-z", "3333"];
+  await using server = await start({ args, permissions });
   using client = await server.connect();
   await client.ask(
     "set a 0 0 1\r\n1\r\nset b 0 0 2000\r\n" + "b".repeat(2000) + "\r\n",
@@ -346,12 +349,12 @@ test("UDP requests are answered by datagrams with the same id", async (start, io
   const address = { transport: "udp", hostname: "127.0.0.1", port } as const;
   const ask = (text: string): Promise<number> =>
     socket.send(
-      new Uint8Array([0x12, 0x34, 0, 0, 0, 1, 0, 0, ...new TextEncoder().encode(text)]),
+      new Uint8Array([0x12, 0x34, 0, 0, 0, 1, 0, 0, ...bytesOf(text)]),
       address,
     );
   const receive = async (): Promise<[number[], string]> => {
     const [datagram] = await socket.receive();
-    return [[...datagram.subarray(0, 8)], new TextDecoder().decode(datagram.subarray(8))];
+    return [[...datagram.subarray(0, 8)], textOf(datagram.subarray(8))];
   };
   await ask("get a\r\n");
   assertEquals(await receive(), [[0x12, 0x34, 0, 0, 0, 1, 0, 0], "VALUE a 0 1\r\n1\r\nEND\r\n"]);
@@ -374,6 +377,19 @@ test("UDP requests are answered by datagrams with the same id", async (start, io
     "MN\r\n",
   ]);
   for (const [frame] of replies) assertEquals(frame, [0x12, 0x34, 0, 0, 0, 1, 0, 0]);
+  // Datagrams may come twice: nobody would know of the second lease, or lock.
+  for (const line of ["getss 10 k", "deletess 10 k", "lease-get k", "lock a"]) {
+    await ask(`${line}\r\n`);
+    assertEquals((await receive())[1], "SERVER_ERROR not available over UDP\r\n", line);
+  }
+  const INVALID = 4;
+  for (const name of ["Lock", "LaG", "LaGK"]) {
+    const opcode = opcodeOf(name);
+    await ask(packetText({ opcode, key: "a" }));
+    const value = "Invalid arguments";
+    const refused = packetText({ magic: 0x81, opcode, status: INVALID, value });
+    assertEquals((await receive())[1], refused, name);
+  }
   socket.close();
   await server.stop();
 });
