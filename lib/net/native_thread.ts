@@ -388,6 +388,8 @@ export class NativeThread implements Transport {
 
   /** Closes so that a peer which sent more than was read still gets the last reply. */
   #closeGently(connection: NativeConnection): void {
+    // Before the peer can see that it is closed: who waits for that finds what was held here free.
+    connection.conversation.end();
     this.#calls.shutdown(connection.fd, SHUT_WR);
     const bytes = this.#receiveBytes;
     // What is left unread would make the kernel reset the connection, and the peer lose the reply.

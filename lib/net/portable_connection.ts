@@ -165,8 +165,9 @@ export class PortableConnection {
       if (!isConnectionError(error)) throw error;
       this.close("error");
     }
-    this.close();
+    // Before the peer can see that it is closed: who waits for that finds what was held here free.
     this.#conversation.end();
+    this.close();
     // A read that is still under way may yet write into its buffer.
     if (this.#reading === null) this.#buffers.reads[this.#readPool]!.give(this.#readBuffer);
     ended(this);

@@ -106,6 +106,14 @@ const CLOSERS: readonly Oddity[] = [
   ["Set", { key: "hot0", extras: STORE_EXTRAS, bodyLength: 0x40000001 }, "endless body"],
 ];
 
+/** The fence of a binary connection. */
+export function binaryFence(number: number): Fence {
+  const [request, reply] = [0x80, 0x81].map((magic) =>
+    String(packetParts({ magic, opcode: opcodeOf("Noop"), opaque: number }))
+  );
+  return { request: request!, reply: reply! };
+}
+
 /** Draws commands of the binary protocol. */
 export class BinaryCommandSource implements RequestSource {
   readonly operations: OperationSource;
@@ -127,10 +135,7 @@ export class BinaryCommandSource implements RequestSource {
   }
 
   fence(number: number): Fence {
-    const [request, reply] = [0x80, 0x81].map((magic) =>
-      String(packetParts({ magic, opcode: opcodeOf("Noop"), opaque: number }))
-    );
-    return { request: request!, reply: reply! };
+    return binaryFence(number);
   }
 
   closer(): readonly Part[] {

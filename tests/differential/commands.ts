@@ -103,7 +103,7 @@ export interface RequestSource {
   learned(name: string): void;
   /** What ends a batch: a request, and the end of its reply, which nothing before can have. */
   fence(number: number): Fence;
-  /** After this, both servers close the connection. */
+  /** After this, both servers close the connection; empty: after nothing more is sent. */
   closer(): readonly Part[];
 }
 

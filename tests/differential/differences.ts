@@ -48,3 +48,33 @@ export function differencesFrom(version: string): Set<Difference> {
   const rows = DIFFERENCES.filter(([, until]) => !isAtLeast(version, until));
   return new Set(rows.map(([name]) => name));
 }
+
+/** Where we mean to differ from yrmcds under `-o compat=yrmcds` too. What meets one is not asked for, or not compared. */
+// deno-fmt-ignore
+export const YRMCDS_DIFFERENCES = [
+  // name                      meaning
+  ["error texts",              "binary refusals have other texts, a miss of GetK names no key"],
+  ["flags of Touch",           "Touch is answered without the flags"],
+  ["ids by item",              "every item counts its own cas ids from 1, so they come again"],
+  ["order of keys",            "keys are listed in another order"],
+  ["Add with an id",           "Add is refused wherever there is something, whatever cas id it names"],
+  ["silent LaGKQ",             "LaGKQ says nothing about a miss"],
+  ["UnlockAll with a key",     "UnlockAll takes a key and a value"],
+  ["empty values",             "binary commands refuse to store an empty value"],
+  ["too large",                "a set that is too large leaves the old item; append and prepend know no limit"],
+  ["padded numbers",           "a number that becomes shorter is not padded"],
+  ["C numbers",                "numbers are read as C's strtoull does, negative expiry times are refused"],
+  ["refused lines",            "every malformed line is ERROR, and the data block behind it a command"],
+  ["refused requests",         "malformed requests of memcached's own commands cost no connection; Get may have an expiry time"],
+  ["long keys",                "keys of more than 250 bytes are only refused where something is stored"],
+  ["waits and fencing numbers", "lock knows no further words"],
+  ["flush",                    "for about a second after flush_all everything stored is lost; what is locked survives it"],
+  ["expired before LaG",       "LaG brings an expired item back to life"],
+  ["commands of memcached",    "gat, gats, meta commands and others are not known"],
+  ["unknown opcodes",          "are answered with opcode 0x51"],
+  ["versions",                 "have other texts"],
+  ["statistics",               "count other things, but for stats ops"],
+  ["counts of malformed lines", "stats ops counts no lock and unlock with too few or too many words"],
+] as const;
+
+export type YrmcdsDifference = typeof YRMCDS_DIFFERENCES[number][0];

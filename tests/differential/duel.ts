@@ -1,17 +1,14 @@
+import type { OperationSource } from "../support/operations.ts";
 import type { SocketPeer, SocketSide } from "../support/socket_side.ts";
 import { type Holes, type Part, requestText, showText } from "../support/transcript.ts";
 import type { RequestSource } from "./commands.ts";
-import { equalReplies, IdPairs, splitReplies } from "./replies.ts";
+import { equalReplies, IdPairs, type Ids, splitReplies } from "./replies.ts";
 
 /** Enough that nothing is evicted. */
 export const OUR_OPTIONS = ["-m", "1024"];
 /** memcached must not hold on to items in the background: incr treats those differently. */
 export const THEIR_OPTIONS = ["-m", "1024", "-t", "1", "-o", "no_lru_maintainer,no_lru_crawler"];
 
-const BATCH_MAX = 120;
-const CONNECTIONS = 3;
-/** Some batches come on a connection of their own and end with it. */
-const CLOSING_SHARE = 0.05;
 /** How requests begin that do arithmetic. */
 const ARITHMETIC = [
   ...["incr ", "decr ", "ma "],
@@ -20,76 +17,119 @@ const ARITHMETIC = [
 /** How many replies in front of the first that differs are shown. */
 const CONTEXT = 12;
 
+/** How a duel goes, and what counts as equal. */
+export interface DuelRules {
+  /** Connections at the same time. */
+  readonly connections: number;
+  /** How many requests go out at once, at most. */
+  readonly batchMax: number;
+  /** How many batches end their connection. */
+  readonly closingShare: number;
+  /** Knows which cas ids belong together. */
+  ids(learned: (name: string) => void): Ids;
+  /** What is left to compare of replies when what is meant to differ is gone. */
+  comparable(replies: readonly string[]): readonly string[];
+}
+
+export const MEMCACHED_RULES: DuelRules = {
+  connections: 3,
+  batchMax: 120,
+  closingShare: 0.05,
+  ids: (learned) => new IdPairs(learned),
+  comparable: (replies) => replies,
+};
+
 interface Pair {
   readonly ours: SocketPeer;
   readonly theirs: SocketPeer;
+  readonly source: RequestSource;
 }
 
-/** The same commands to memcached and to us. */
+/** The same commands to another server and to us. */
 export class Duel {
   readonly #ours: SocketSide;
   readonly #theirs: SocketSide;
-  readonly #source: RequestSource;
-  readonly #ids: IdPairs;
+  readonly #sources: readonly RequestSource[];
+  readonly #operations: OperationSource;
+  readonly #rules: DuelRules;
+  readonly #ids: Ids;
   readonly #pairs: Pair[] = [];
   #batch = 0;
   commands = 0;
 
+  /** @param sources Each serves some of the connections. */
   constructor(
     ours: SocketSide,
     theirs: SocketSide,
-    source: RequestSource,
+    sources: readonly RequestSource[],
+    rules: DuelRules = MEMCACHED_RULES,
   ) {
     this.#ours = ours;
     this.#theirs = theirs;
-    this.#source = source;
-    this.#ids = new IdPairs((name) => source.learned(name));
+    this.#sources = sources;
+    this.#operations = sources[0]!.operations;
+    this.#rules = rules;
+    this.#ids = rules.ids((name) => {
+      for (const source of sources) source.learned(name);
+    });
   }
 
-  /** @throws Error at the first reply that differs. */
+  /** Afterwards nothing is locked. @throws Error at the first reply that differs. */
   async run(commands: number): Promise<void> {
-    await Promise.all([this.#ours, this.#theirs].map((side) => side.ask("flush_all\r\n", "\r\n")));
+    const { connections } = this.#rules;
     try {
-      for (let count = 0; count < CONNECTIONS; count++) this.#pairs.push(await this.#open());
+      for (let count = 0; count < connections; count++) this.#pairs.push(await this.#open(count));
       while (this.commands < commands) await this.#playBatch();
+      for (const { ours, theirs } of this.#pairs) {
+        for (const peer of [ours, theirs]) {
+          await peer.endSending();
+          await peer.isClosed();
+        }
+      }
     } finally {
       for (const pair of this.#pairs) disconnect(pair);
     }
   }
 
-  async #open(): Promise<Pair> {
-    return { ours: await this.#ours.open(), theirs: await this.#theirs.open() };
+  async #open(index: number): Promise<Pair> {
+    const source = this.#sources[index % this.#sources.length]!;
+    return { ours: await this.#ours.open(), theirs: await this.#theirs.open(), source };
   }
 
   async #playBatch(): Promise<void> {
-    const { operations } = this.#source;
-    const closing = operations.random() < CLOSING_SHARE;
-    const pair = closing ? await this.#open() : operations.pick(this.#pairs);
-    const length = operations.integer(1, BATCH_MAX);
-    const batch = arithmeticFirst(Array.from({ length }, () => this.#source.next()));
-    const fence = this.#source.fence(this.#batch++);
+    const operations = this.#operations;
+    const closing = operations.random() < this.#rules.closingShare;
+    const index = operations.integer(0, this.#pairs.length);
+    const pair = this.#pairs[index]!;
+    const { source } = pair;
+    const length = operations.integer(1, this.#rules.batchMax);
+    const batch = arithmeticFirst(Array.from({ length }, () => source.next()));
+    const fence = source.fence(this.#batch++);
     batch.push([fence.request]);
-    if (closing) batch.push(this.#source.closer());
+    const closer = closing ? source.closer() : [];
+    batch.push(closer);
     const last = closing ? undefined : fence.reply;
+    const halfClose = closing && closer.length === 0;
     const [ours, theirs] = await Promise.all([
-      converse(pair.ours, textOf(batch, this.#ids.ours), last),
-      converse(pair.theirs, textOf(batch, this.#ids.theirs), last),
+      converse(pair.ours, textOf(batch, this.#ids.ours), last, halfClose),
+      converse(pair.theirs, textOf(batch, this.#ids.theirs), last, halfClose),
     ]);
     this.#compare(batch, ours, theirs);
     this.commands += length;
     if (!closing) return;
     if (!await pair.ours.isClosed() || !await pair.theirs.isClosed()) {
-      throw new Error(`${showText(textOf([batch.at(-1)!], this.#ids.ours))} did not close both`);
+      throw new Error(`${showText(textOf([closer], this.#ids.ours))} did not close both`);
     }
     disconnect(pair);
+    this.#pairs[index] = await this.#open(index);
   }
 
   #compare(batch: readonly (readonly Part[])[], ours: string, theirs: string): void {
-    const a = [...splitReplies(ours)];
-    const b = [...splitReplies(theirs)];
+    const a = this.#rules.comparable([...splitReplies(ours)]);
+    const b = this.#rules.comparable([...splitReplies(theirs)]);
     for (let index = 0; index < Math.max(a.length, b.length); index++) {
       if (equalReplies(a[index] ?? "", b[index] ?? "", this.#ids)) continue;
-      const shown = (texts: string[]): string =>
+      const shown = (texts: readonly string[]): string =>
         texts.map((text) => `  ${showText(text)}\n`).join("");
       const start = Math.max(0, index - CONTEXT);
       const requests = batch.map((request) => requestText(request, this.#ids.ours));
@@ -101,6 +141,11 @@ export class Duel {
       );
     }
   }
+}
+
+/** Empties both servers. */
+export async function emptyBoth(ours: SocketSide, theirs: SocketSide): Promise<void> {
+  await Promise.all([ours, theirs].map((side) => side.ask("flush_all\r\n", "\r\n")));
 }
 
 /** See differences.ts. */
@@ -119,14 +164,19 @@ function textOf(batch: readonly (readonly Part[])[], ids: Holes): string {
   return batch.map((request) => requestText(request, ids)).join("");
 }
 
-/** Sends, and returns what comes back up to `last` or, if that is not given, up to the end of the connection. */
+/**
+ * Sends, and returns what comes back up to `last` or, if that is not given, up to the end of the connection.
+ *
+ * @param halfClose Nothing more will be sent: that shall end the connection.
+ */
 async function converse(
   peer: SocketPeer,
   request: string,
   last: string | undefined,
+  halfClose: boolean,
 ): Promise<string> {
   // Replies must be taken while requests are still being sent, or both sides wait for each other.
-  const sent = peer.send(request);
+  const sent = peer.send(request).then(() => halfClose ? peer.endSending() : undefined);
   let received = "";
   while (last === undefined || !received.endsWith(last)) {
     const { length } = received;

@@ -1,9 +1,21 @@
 import { numberOf } from "../support/binary_text.ts";
 import type { Holes } from "../support/transcript.ts";
 
-/** Names cas ids of two servers alike: what both give at the same place is the same change. */
-export class IdPairs {
+/** Names cas ids of two servers alike. */
+export interface Ids {
   /** By name, the id as each server knows it. */
+  readonly ours: Holes;
+  readonly theirs: Holes;
+  /**
+   * Whether two ids stand for the same change; what was never seen before does from now on.
+   *
+   * @param key Of the item that has the id, if the reply says it.
+   */
+  agree(ours: string, theirs: string, key?: string): boolean;
+}
+
+/** What both servers give at the same place is the same change. */
+export class IdPairs implements Ids {
   readonly ours: Holes = new Map();
   readonly theirs: Holes = new Map();
   readonly #names = new Map<string, string>();
@@ -13,7 +25,6 @@ export class IdPairs {
     this.#learned = learned;
   }
 
-  /** Whether two ids stand for the same change; what was never seen before does from now on. */
   agree(ours: string, theirs: string): boolean {
     const known = this.#names.get(`ours ${ours}`);
     if (known !== this.#names.get(`theirs ${theirs}`)) return false;
@@ -30,17 +41,44 @@ export class IdPairs {
 
 const VALUE_LINE_LENGTH_MAX = 300;
 
-/** First byte of a reply of the binary protocol; no line begins with it. */
-const PACKET_MAGIC = "\x81";
 const HEADER_LENGTH = 24;
-const BODY_LENGTH_OFFSET = 8;
-const CAS_OFFSET = 16;
+
+/** Replies of the binary protocol. */
+export const PACKET = {
+  headerLength: HEADER_LENGTH,
+  opcode: (reply: string): number => reply.charCodeAt(1),
+  keyLength: (reply: string): number => numberAt(reply, 2, 2),
+  extrasLength: (reply: string): number => reply.charCodeAt(4),
+  status: (reply: string): number => numberAt(reply, 6, 2),
+  bodyLength: (reply: string): number => numberAt(reply, 8, 4),
+  cas: (reply: string): string => String(numberOf(reply.slice(16, HEADER_LENGTH))),
+  withoutCas: (reply: string): string => reply.slice(0, 16) + reply.slice(HEADER_LENGTH),
+  key(reply: string): string {
+    const start = HEADER_LENGTH + PACKET.extrasLength(reply);
+    return reply.slice(start, start + PACKET.keyLength(reply));
+  },
+  /** Opcode, status, opaque and cas id alone. */
+  withoutBody(reply: string): string {
+    const zeros = (length: number): string => "\0".repeat(length);
+    return reply.slice(0, 2) + zeros(4) + reply.slice(6, 8) + zeros(4) +
+      reply.slice(12, HEADER_LENGTH);
+  },
+};
+
+function numberAt(bytes: string, offset: number, length: number): number {
+  return Number(numberOf(bytes.slice(offset, offset + length)));
+}
+
+/** Whether a reply is of the binary protocol; no line begins so. */
+export function isPacket(text: string, at = 0): boolean {
+  return text[at] === "\x81";
+}
 
 /** Takes a stream of replies apart: packets, lines, and values with their lines. */
 export function* splitReplies(text: string): Generator<string> {
   for (let at = 0; at < text.length;) {
-    if (text[at] === PACKET_MAGIC) {
-      const bodyLength = Number(numberOf(text.slice(at + BODY_LENGTH_OFFSET, at + 12)));
+    if (isPacket(text, at)) {
+      const bodyLength = PACKET.bodyLength(text.slice(at, at + HEADER_LENGTH));
       yield text.slice(at, at += HEADER_LENGTH + bodyLength);
       continue;
     }
@@ -57,16 +95,14 @@ export function* splitReplies(text: string): Generator<string> {
   }
 }
 
-const WITH_ID = /^(VALUE \S+ \d+ \d+) (\d+)(\r\n[^]*)$/;
+const WITH_ID = /^(VALUE (\S+) \d+ \d+) (\d+)(\r\n[^]*)$/;
 const META_REPLY = /^((?:HD|VA|NS|EX|NF)(?: [^\r]*)?)(\r\n[^]*)$/;
 /** Seconds left and seconds idle: one server may see the tick of its clock sooner. */
 const TIME_FLAG = /^[tl]\d+$/;
 
 /** Whether two replies are equal but for cas ids, which must stand for the same change. */
-export function equalReplies(ours: string, theirs: string, ids: IdPairs): boolean {
-  if (ours.startsWith(PACKET_MAGIC) && theirs.startsWith(PACKET_MAGIC)) {
-    return equalPackets(ours, theirs, ids);
-  }
+export function equalReplies(ours: string, theirs: string, ids: Ids): boolean {
+  if (isPacket(ours) && isPacket(theirs)) return equalPackets(ours, theirs, ids);
   const metaOurs = META_REPLY.exec(ours);
   const metaTheirs = META_REPLY.exec(theirs);
   if (metaOurs !== null && metaTheirs !== null) {
@@ -75,25 +111,24 @@ export function equalReplies(ours: string, theirs: string, ids: IdPairs): boolea
   const a = WITH_ID.exec(ours);
   const b = WITH_ID.exec(theirs);
   if (a === null || b === null) return ours === theirs;
-  return a[1] === b[1] && a[3] === b[3] && ids.agree(a[2]!, b[2]!);
+  return a[1] === b[1] && a[4] === b[4] && ids.agree(a[3]!, b[3]!, a[2]);
 }
 
-function equalPackets(ours: string, theirs: string, ids: IdPairs): boolean {
-  const withoutCas = (packet: string): string =>
-    packet.slice(0, CAS_OFFSET) + packet.slice(HEADER_LENGTH);
-  if (withoutCas(ours) !== withoutCas(theirs)) return false;
-  const a = numberOf(ours.slice(CAS_OFFSET, HEADER_LENGTH));
-  const b = numberOf(theirs.slice(CAS_OFFSET, HEADER_LENGTH));
-  return a === b && a === 0n || a !== 0n && b !== 0n && ids.agree(String(a), String(b));
+function equalPackets(ours: string, theirs: string, ids: Ids): boolean {
+  if (PACKET.withoutCas(ours) !== PACKET.withoutCas(theirs)) return false;
+  const a = PACKET.cas(ours);
+  const b = PACKET.cas(theirs);
+  if (a === "0" || b === "0") return a === b;
+  return ids.agree(a, b, PACKET.key(ours) || undefined);
 }
 
-function equalFlags(ours: string, theirs: string, ids: IdPairs): boolean {
+function equalFlags(ours: string, theirs: string, ids: Ids): boolean {
   const a = ours.split(" ");
   const b = theirs.split(" ");
   return a.length === b.length && a.every((flag, index) => equalFlag(flag, b[index]!, ids));
 }
 
-function equalFlag(ours: string, theirs: string, ids: IdPairs): boolean {
+function equalFlag(ours: string, theirs: string, ids: Ids): boolean {
   if (ours === theirs && !/^c[1-9]/.test(ours)) return true;
   if (/^c[1-9]\d*$/.test(ours) && /^c[1-9]\d*$/.test(theirs)) {
     return ids.agree(ours.slice(1), theirs.slice(1));

@@ -5,6 +5,9 @@ const SERVER = "/usr/sbin/yrmcdsd";
 /** Its replication listens on the virtual address too, so the others must be other addresses. */
 const VIRTUAL_IP = "127.0.0.1";
 const BIND_IP = "127.0.0.2";
+/** Another process may take a port between our look and its start. */
+const TRIES = 5;
+const FORGOTTEN_AFTER_MS = 300;
 
 /** Whether the real yrmcds is installed. */
 export function yrmcdsInstalled(): boolean {
@@ -15,11 +18,35 @@ export function yrmcdsInstalled(): boolean {
   }
 }
 
+/** Starts the real yrmcds; what is returned talks to its cache. */
+export function startYrmcds(): Promise<SocketSide> {
+  return start("yrmcds", ({ port }) => port);
+}
+
 /** Starts the real yrmcds; what is returned talks to its counter port. */
-export async function startYrmcdsCounters(): Promise<SocketSide> {
+export function startYrmcdsCounters(): Promise<SocketSide> {
+  return start("yrmcds's counters", ({ counterPort }) => counterPort);
+}
+
+interface Ports {
+  readonly port: number;
+  readonly counterPort: number;
+}
+
+async function start(name: string, portOf: (ports: Ports) => number): Promise<SocketSide> {
+  for (let tries = 1;; tries++) {
+    try {
+      return await tryToStart(name, portOf);
+    } catch (error) {
+      if (tries === TRIES) throw error;
+    }
+  }
+}
+
+async function tryToStart(name: string, portOf: (ports: Ports) => number): Promise<SocketSide> {
   const folder = Deno.makeTempDirSync({ prefix: "leased-test-" });
   // It cannot be told to take free ports itself.
-  const [port, replicationPort, counterPort] = freePorts(3);
+  const [port, replicationPort, counterPort] = freePorts(3) as [number, number, number];
   const config = `${folder}/yrmcds.conf`;
   Deno.writeTextFileSync(
     config,
@@ -40,14 +67,38 @@ export async function startYrmcdsCounters(): Promise<SocketSide> {
     stdout: "null",
     stderr: "null",
   }).spawn();
-  const address = { hostname: VIRTUAL_IP, port: counterPort! };
-  const side = new SocketSide("yrmcds's counters", address, async () => {
-    child.kill("SIGKILL");
+  const address = { hostname: VIRTUAL_IP, port: portOf({ port, counterPort }) };
+  const side = new SocketSide(name, address, async () => {
+    try {
+      child.kill("SIGKILL");
+    } catch {
+      // It ended by itself.
+    }
     await child.status;
     Deno.removeSync(folder, { recursive: true });
   });
-  await untilItListens(side, child.status);
+  try {
+    await untilItListens(side, child.status);
+    while (!await answers(port));
+  } catch (error) {
+    await side.close();
+    throw error;
+  }
   return side;
+}
+
+/** Whether it answers on a new connection: of those that come right after its start, it may forget one. */
+async function answers(port: number): Promise<boolean> {
+  using connection = await Deno.connect({ hostname: VIRTUAL_IP, port });
+  const timer = setTimeout(() => connection.close(), FORGOTTEN_AFTER_MS);
+  try {
+    await connection.write(new TextEncoder().encode("version\r\n"));
+    return await connection.read(new Uint8Array(100)) !== null;
+  } catch {
+    return false;
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Ports that nobody has, for now. */

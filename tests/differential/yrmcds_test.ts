@@ -1,0 +1,47 @@
+import { assertEquals } from "@std/assert";
+import { startLeased } from "../support/leased.ts";
+import { drawSeed, withSeed } from "../support/seed.ts";
+import { TRANSPORTS } from "../support/server_process.ts";
+import type { SocketSide } from "../support/socket_side.ts";
+import { startYrmcds, yrmcdsInstalled } from "../support/yrmcds.ts";
+import { Duel } from "./duel.ts";
+import { lockSources, OUR_YRMCDS_OPTIONS, YRMCDS_RULES } from "./yrmcds_rules.ts";
+
+const COMMANDS = 6000;
+
+const there = yrmcdsInstalled();
+
+/** See "counts of malformed lines"; and yrmcds was asked for its version before. */
+const COUNTED_OTHERWISE = new Set(["text:lock", "text:unlock", "text:version"]);
+
+/** `stats ops`. */
+async function opCounts(side: SocketSide): Promise<Map<string, string>> {
+  const reply = await side.ask("stats ops\r\n", "END\r\n");
+  return new Map(
+    [...reply.matchAll(/STAT (\S+) (\d+)/g)].map(([, name, count]) => [name!, count!]),
+  );
+}
+
+for (const io of TRANSPORTS) {
+  Deno.test({
+    name: `random locking gets yrmcds's replies, ${io}${there ? "" : "; yrmcds is not installed"}`,
+    ignore: !there,
+    async fn(): Promise<void> {
+      const theirs = await startYrmcds();
+      const ours = await startLeased(io, OUR_YRMCDS_OPTIONS);
+      try {
+        await withSeed(drawSeed(), async (seed) => {
+          await new Duel(ours, theirs, lockSources(seed), YRMCDS_RULES).run(COMMANDS);
+          const ourCounts = await opCounts(ours);
+          const theirCounts = await opCounts(theirs);
+          for (const [name, count] of theirCounts) {
+            if (!COUNTED_OTHERWISE.has(name)) assertEquals(ourCounts.get(name), count, name);
+          }
+        });
+      } finally {
+        await ours.close();
+        await theirs.close();
+      }
+    },
+  });
+}

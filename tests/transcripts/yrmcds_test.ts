@@ -1,0 +1,28 @@
+import { play, secondsOf } from "../support/play.ts";
+import { REAL_SECONDS_MAX } from "../support/socket_side.ts";
+import { readTranscripts } from "../support/transcript_files.ts";
+import { yrmcdsInstalled, startYrmcds } from "../support/yrmcds.ts";
+
+// What transcripts mark as yrmcds's is what yrmcds does. A machine without yrmcds skips these, by name.
+
+const there = yrmcdsInstalled();
+
+for (const { name, cases } of readTranscripts()) {
+  const playable = cases.filter((one) => one.yrmcds && secondsOf(one) <= REAL_SECONDS_MAX);
+  if (playable.length === 0) continue;
+  Deno.test({
+    name: `${name} on yrmcds${there ? "" : " (not installed)"}`,
+    ignore: !there,
+    async fn(t): Promise<void> {
+      for (const transcriptCase of playable) {
+        // A server a case: for about a second after its flush_all, yrmcds forgets what is stored.
+        const yrmcds = await startYrmcds();
+        try {
+          await t.step(transcriptCase.name, () => play(yrmcds, transcriptCase));
+        } finally {
+          await yrmcds.close();
+        }
+      }
+    },
+  });
+}
