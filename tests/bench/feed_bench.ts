@@ -1,10 +1,10 @@
 import { ConversationSide } from "../support/conversation_side.ts";
 import {
-  BATCHES,
   FEED_OPTIONS,
   FeedLoop,
   processorNs,
   REQUEST_COUNT,
+  REQUESTS,
 } from "../support/feed_loop.ts";
 
 // What a request costs between the bytes that came and the bytes that go, without any transport: `deno task bench:feed [name]`.
@@ -29,5 +29,5 @@ function measure(name: string): void {
   console.log(`${name.padEnd(26)} ${best} ns   ${bytes.toFixed(2).padStart(6)} bytes allocated`);
 }
 
-const wanted = Deno.args.length > 0 ? Deno.args : Object.keys(BATCHES);
+const wanted = Deno.args.length > 0 ? Deno.args : Object.keys(REQUESTS);
 for (const name of wanted) measure(name);

@@ -8,49 +8,59 @@ import type { ConversationSide } from "./conversation_side.ts";
 import { bytesOf } from "./side.ts";
 
 const KEY_COUNT = 400;
-const ALLOCATION_TRIES = 5;
+export const ALLOCATION_TRIES = 5;
+/** What measuring itself costs, and V8's own business, spread over the requests. */
+export const BYTES_PER_REQUEST_MAX = 8;
 const VALUE = "v".repeat(100);
 
 const keyOf = (index: number): string => `key:${String(index).padStart(8, "0")}`;
 const keys = Array.from({ length: KEY_COUNT }, (_, index) => keyOf(index));
 
-const packets = (opcode: string, keyed: readonly string[], extras = "", value = ""): string =>
-  keyed.map((key) => packetText({ opcode: opcodeOf(opcode), key, extras, value })).join("");
+const packets = (opcode: string, keyed: readonly string[], extras = "", value = ""): string[] =>
+  keyed.map((key) => packetText({ opcode: opcodeOf(opcode), key, extras, value }));
 const NOOP = packetText({ opcode: opcodeOf("Noop") });
 const missing = keys.map((key) => `no${key}`);
 /** Flags and expiry time of a set: none. */
 const SET_EXTRAS = "\0".repeat(8);
 
-/** Batches of requests by name: each leaves the store as it found it, so that it can be fed again and again. */
-export const BATCHES: Readonly<Record<string, string>> = {
-  "get": keys.map((key) => `get ${key}\r\n`).join(""),
-  "gets": keys.map((key) => `gets ${key}\r\n`).join(""),
-  "get, missing": keys.map((key) => `get no${key}\r\n`).join(""),
-  "get of 50 keys": batchesOf(50).map((part) => `get ${part.join(" ")}\r\n`).join(""),
-  "set": keys.map((key) => `set ${key} 0 0 100\r\n${VALUE}\r\n`).join(""),
-  "set with flags and expiry": keys.map((key) => `set ${key} 7 3600 100\r\n${VALUE}\r\n`).join(""),
-  "add": keys.map((key) => `add ${key} 0 0 100\r\n${VALUE}\r\n`).join(""),
-  "touch": keys.map((key) => `touch ${key} 3600\r\n`).join(""),
-  "incr": keys.map((key) => `incr n${key} 1\r\n`).join(""),
-  "getss": keys.map((key) => `getss 10 ${key}\r\n`).join(""),
-  "getss, leased": keys.map((key) => `getss 10 no${key}\r\n`).join(""),
-  "deletess": keys.map((key) => `deletess 10 no${key}\r\n`).join(""),
-  "mg": keys.map((key) => `mg ${key} v\r\n`).join(""),
-  "mg with flags": keys.map((key) => `mg ${key} s v c t f k O123\r\n`).join(""),
-  "mg, missing": keys.map((key) => `mg no${key} v\r\n`).join(""),
-  "mg N, made": keys.map((key) => `mg stub${key} v N30\r\n`).join(""),
-  "ms": keys.map((key) => `ms ${key} 100\r\n${VALUE}\r\n`).join(""),
-  "ms with flags": keys.map((key) => `ms ${key} 100 T3600 F7 c\r\n${VALUE}\r\n`).join(""),
-  "md, missing": keys.map((key) => `md no${key}\r\n`).join(""),
-  "ma": keys.map((key) => `ma n${key} v\r\n`).join(""),
-  "delete, missing": keys.map((key) => `delete no${key}\r\n`).join(""),
+/** Requests by name: together they leave the store as they found it, so that they can be sent again and again. */
+export const REQUESTS: Readonly<Record<string, readonly string[]>> = {
+  "get": keys.map((key) => `get ${key}\r\n`),
+  "gets": keys.map((key) => `gets ${key}\r\n`),
+  "get, missing": keys.map((key) => `get no${key}\r\n`),
+  "get of 50 keys": batchesOf(50).map((part) => `get ${part.join(" ")}\r\n`),
+  "set": keys.map((key) => `set ${key} 0 0 100\r\n${VALUE}\r\n`),
+  "set with flags and expiry": keys.map((key) => `set ${key} 7 3600 100\r\n${VALUE}\r\n`),
+  "add": keys.map((key) => `add ${key} 0 0 100\r\n${VALUE}\r\n`),
+  "touch": keys.map((key) => `touch ${key} 3600\r\n`),
+  "incr": keys.map((key) => `incr n${key} 1\r\n`),
+  "getss": keys.map((key) => `getss 10 ${key}\r\n`),
+  "getss, leased": keys.map((key) => `getss 10 no${key}\r\n`),
+  "deletess": keys.map((key) => `deletess 10 no${key}\r\n`),
+  "mg": keys.map((key) => `mg ${key} v\r\n`),
+  "mg with flags": keys.map((key) => `mg ${key} s v c t f k O123\r\n`),
+  "mg, missing": keys.map((key) => `mg no${key} v\r\n`),
+  "mg N, made": keys.map((key) => `mg stub${key} v N30\r\n`),
+  "ms": keys.map((key) => `ms ${key} 100\r\n${VALUE}\r\n`),
+  "ms with flags": keys.map((key) => `ms ${key} 100 T3600 F7 c\r\n${VALUE}\r\n`),
+  "md, missing": keys.map((key) => `md no${key}\r\n`),
+  "ma": keys.map((key) => `ma n${key} v\r\n`),
+  "delete, missing": keys.map((key) => `delete no${key}\r\n`),
+  "set and delete": keys.flatMap((
+    key,
+  ) => [`set x${key} 0 0 9\r\n123456789\r\n`, `delete x${key}\r\n`]),
   "binary Get": packets("Get", keys),
-  "binary GetQ": packets("GetQ", keys) + NOOP,
-  "binary GetKQ": packets("GetKQ", keys) + NOOP,
-  "binary GetKQ, missing": packets("GetKQ", missing) + NOOP,
+  "binary GetQ": [...packets("GetQ", keys), NOOP],
+  "binary GetKQ": [...packets("GetKQ", keys), NOOP],
+  "binary GetKQ, missing": [...packets("GetKQ", missing), NOOP],
   "binary Set": packets("Set", keys, SET_EXTRAS, VALUE),
-  "binary SetQ": packets("SetQ", keys, SET_EXTRAS, VALUE) + NOOP,
+  "binary SetQ": [...packets("SetQ", keys, SET_EXTRAS, VALUE), NOOP],
 };
+
+/** What they ask for. */
+export const PRELOAD = keys.map((key) =>
+  `set ${key} 0 0 100\r\n${VALUE}\r\nset n${key} 0 0 6\r\n100000\r\n`
+).join("");
 
 /** What the server that is fed must be started with. */
 export const FEED_OPTIONS = ["-z", "3333"];
@@ -72,10 +82,7 @@ export class FeedLoop {
 
   constructor(side: ConversationSide) {
     this.#side = side;
-    const peer = side.connect();
-    for (const key of keys) {
-      peer.ask(`set ${key} 0 0 100\r\n${VALUE}\r\nset n${key} 0 0 6\r\n100000\r\n`);
-    }
+    side.connect().ask(PRELOAD);
     this.#conversation = this.#converse();
   }
 
@@ -84,7 +91,7 @@ export class FeedLoop {
   }
 
   load(name: string): void {
-    const bytes = bytesOf(BATCHES[name]!);
+    const bytes = bytesOf(REQUESTS[name]!.join(""));
     if (bytes.length > INPUT_BYTES) throw new RangeError(`Cannot feed ${name}: too long`);
     this.#side.thread.input.bytes.set(bytes);
     this.#length = bytes.length;

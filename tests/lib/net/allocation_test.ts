@@ -1,0 +1,88 @@
+import { assertEquals, assertLess } from "@std/assert";
+import { bindNative, NativeThread } from "../../../lib/net/native.ts";
+import type { TransportOptions } from "../../../lib/net/transport.ts";
+import { Life } from "../../../lib/server/life.ts";
+import { ThreadContext } from "../../../protocol/thread_context.ts";
+import { type AllocationLoad, ROUNDS } from "../../support/allocation_load.ts";
+import { ConversationSide } from "../../support/conversation_side.ts";
+import {
+  allocatedBytes,
+  ALLOCATION_TRIES,
+  BYTES_PER_REQUEST_MAX,
+  FEED_OPTIONS,
+  REQUEST_COUNT,
+  REQUESTS,
+} from "../../support/feed_loop.ts";
+import { TRANSPORTS } from "../../support/server_process.ts";
+
+const OPTIONS: TransportOptions = {
+  threads: 1,
+  backlog: 16,
+  maxconnsFast: true,
+  idleTimeoutSec: 0,
+  sendTimeoutSec: 60,
+  lockIdleTimeoutSec: 0,
+};
+
+Deno.test({
+  name: "the native transport allocates nothing for requests, sockets included",
+  // A thread keeps the C library until it ends.
+  sanitizeResources: false,
+  ignore: !TRANSPORTS.includes("native"),
+  async fn(t): Promise<void> {
+    const marks = await serveLoad();
+    const names = Object.keys(REQUESTS);
+    assertEquals(marks.length, names.length * ALLOCATION_TRIES * 3);
+    for (const name of names) {
+      await t.step(name, () => {
+        let least = Infinity;
+        for (let attempt = 0; attempt < ALLOCATION_TRIES; attempt++) {
+          const [first, second, third] = marks.splice(0, 3) as [number, number, number];
+          const bytes = third - second - (second - first);
+          least = Math.min(least, bytes / (ROUNDS * REQUEST_COUNT));
+        }
+        assertLess(least, BYTES_PER_REQUEST_MAX);
+      });
+    }
+  },
+});
+
+/** Serves the load in this thread. Returns what had been allocated at each look at the statistics. */
+async function serveLoad(): Promise<number[]> {
+  const marks: number[] = [];
+  const { shared, thread: { settings } } = new ConversationSide(FEED_OPTIONS);
+  const hooks = {
+    shutdown: () => {},
+    processFacts: () => {
+      marks.push(allocatedBytes());
+      return { userMicroseconds: 0, systemMicroseconds: 0, accepting: true };
+    },
+  };
+  const host = bindNative(
+    [{ kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" }],
+    OPTIONS,
+  );
+  const lifeShared = Life.createShared(1);
+  const transport = new NativeThread({
+    thread: new ThreadContext(shared, settings, hooks),
+    threadIndex: 0,
+    options: OPTIONS,
+    life: new Life(lifeShared),
+    part: host.threadPart(0),
+    report: () => {},
+  });
+  const worker = new Worker(new URL("../../support/allocation_load.ts", import.meta.url), {
+    type: "module",
+    name: "allocation load",
+  });
+  await new Promise((resolve) => worker.onmessage = resolve);
+  const [listen] = host.listens;
+  if (listen?.kind !== "tcp") throw new Error("Cannot know the port");
+  const load: AllocationLoad = { port: listen.port, life: lifeShared };
+  worker.postMessage(load);
+  transport.open();
+  transport.serve();
+  host.close();
+  worker.terminate();
+  return marks;
+}

@@ -1,0 +1,111 @@
+/// <reference lib="deno.worker" />
+// The client of the allocation test over sockets. It must be another thread: the one that serves blocks.
+import { AF_INET, Libc, SOCK_STREAM } from "../../lib/net/libc.ts";
+import { resolveAddresses } from "../../lib/net/socket_address.ts";
+import { Life, LifePhase } from "../../lib/server/life.ts";
+import { opcodeOf, packetText } from "./binary_text.ts";
+import { ALLOCATION_TRIES, PRELOAD, REQUESTS } from "./feed_loop.ts";
+import { bytesOf } from "./side.ts";
+
+export interface AllocationLoad {
+  readonly port: number;
+  readonly life: SharedArrayBuffer;
+}
+
+/** How many requests go out together. */
+const IN_FLIGHT = 50;
+const WARM_UP_ROUNDS = 200;
+/** Rounds of every try. */
+export const ROUNDS = 100;
+const NOOP = packetText({ opcode: opcodeOf("Noop") });
+
+if (self.name === "allocation load") {
+  self.onmessage = ({ data }: MessageEvent<AllocationLoad>) => {
+    drive(data);
+    self.close();
+  };
+  self.postMessage("ready");
+}
+
+function drive({ port, life }: AllocationLoad): void {
+  const client = new BlockingClient(port);
+  for (const request of PRELOAD.split("set ").slice(1)) client.ask(`set ${request}`, "STORED\r\n");
+  for (const [name, requests] of Object.entries(REQUESTS)) {
+    const load = new BlockingClient(port);
+    const groups = groupsOf(requests, name.startsWith("binary"));
+    load.exchange(groups, WARM_UP_ROUNDS);
+    for (let attempt = 0; attempt < ALLOCATION_TRIES; attempt++) {
+      // Whenever it is asked for statistics, the server notes what it has allocated; what that costs itself is told by the first two.
+      client.ask("stats\r\n", "END\r\n");
+      client.ask("stats\r\n", "END\r\n");
+      load.exchange(groups, ROUNDS);
+      client.ask("stats\r\n", "END\r\n");
+    }
+    load.close();
+  }
+  new Life(life).phase = LifePhase.STOPPING;
+  client.ask("mn\r\n", "");
+  client.close();
+}
+
+interface Group {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** How the reply ends. */
+  readonly end: Uint8Array;
+}
+
+function groupsOf(requests: readonly string[], binary: boolean): Group[] {
+  const groups: Group[] = [];
+  const end = bytesOf(binary ? `\x81${NOOP.slice(1)}` : "MN\r\n");
+  for (let at = 0; at < requests.length; at += IN_FLIGHT) {
+    const group = requests.slice(at, at + IN_FLIGHT).join("");
+    groups.push({ bytes: bytesOf(group + (binary ? NOOP : "mn\r\n")), end });
+  }
+  return groups;
+}
+
+class BlockingClient {
+  readonly #libc = new Libc();
+  readonly #fd: number;
+  readonly #input = new Uint8Array(256 * 1024);
+
+  constructor(port: number) {
+    const { calls } = this.#libc;
+    const { bytes } = resolveAddresses(this.#libc, "tcp", "127.0.0.1", port)[0]!;
+    this.#fd = calls.socket(AF_INET, SOCK_STREAM, 0);
+    if (calls.connect(this.#fd, bytes, bytes.length) !== 0) throw new Error("Cannot connect");
+  }
+
+  /** Sends a request and waits for a reply that ends so; "": for none. */
+  ask(request: string, end: string): void {
+    this.#exchange({ bytes: bytesOf(request), end: bytesOf(end) });
+  }
+
+  exchange(groups: readonly Group[], rounds: number): void {
+    for (let round = 0; round < rounds; round++) for (const group of groups) this.#exchange(group);
+  }
+
+  #exchange({ bytes, end }: Group): void {
+    const { calls } = this.#libc;
+    if (calls.send(this.#fd, bytes, bytes.length, 0) < bytes.length) throw new Error("Cannot send");
+    for (let received = 0; end.length > 0 && !this.#endsWith(received, end);) {
+      const count = calls.recv(this.#fd, this.#input.subarray(received), 65536, 0);
+      if (count <= 0) throw new Error("Cannot receive: the connection is closed");
+      received += count;
+    }
+  }
+
+  #endsWith(length: number, end: Uint8Array): boolean {
+    if (length < end.length) return false;
+    // The first and the last byte would do, but not for the end of a value.
+    for (let at = 0; at < end.length; at++) {
+      if (this.#input[length - end.length + at] !== end[at]) return false;
+    }
+    return true;
+  }
+
+  close(): void {
+    this.#libc.calls.close(this.#fd);
+    this.#libc[Symbol.dispose]();
+  }
+}
