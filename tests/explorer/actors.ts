@@ -1,3 +1,4 @@
+import { numberBytes, numberOf, opcodeOf, packetText } from "../support/binary_text.ts";
 import type { World } from "./world.ts";
 
 /** What an actor learned from a step: a word, and an id, 0 for none. */
@@ -168,6 +169,31 @@ export function* metaReader(): Actor {
   yield ask(`ms k 1 C${got.id}\r\n${row.word}`, firstWord);
 }
 
+// Of a packet's header: offsets in bytes, and the status of a lease.
+const STATUS_OFFSET = 6;
+const CAS_OFFSET = 16;
+const HEADER_BYTES = 24;
+const LEASED = 0x12;
+
+function askBinary(name: string, extras: string, read: Ask["read"], more = {}): Ask {
+  const request = packetText({ opcode: opcodeOf(name), key: "k", extras, ...more });
+  return { kind: "ask", request, read };
+}
+
+/** In the binary protocol. */
+export function* binaryReader(): Actor {
+  const got = yield askBinary("GetSS", numberBytes(LEASE_SEC, 4), (reply) => {
+    const remain = numberOf(reply.slice(HEADER_BYTES + 4, HEADER_BYTES + 8));
+    if (reply.charCodeAt(STATUS_OFFSET + 1) !== LEASED) return { word: "value", id: 0 };
+    if (remain !== 0n) return { word: "held", id: 0 };
+    return { word: "lease", id: Number(numberOf(reply.slice(CAS_OFFSET, CAS_OFFSET + 8))) };
+  });
+  if (got.word !== "lease") return;
+  const row = yield readRow;
+  const cas = String(got.id);
+  yield askBinary("Set", numberBytes(0, 8), () => undefined, { value: row.word, cas });
+}
+
 /** A client that knows of no leases: look, read, set. */
 export function* plainSetter(): Actor {
   const got = yield ask("get k", firstWord);
@@ -190,6 +216,12 @@ export function* writer(): Actor {
     const answer = yield ask(`deletess ${INVALIDATION_SEC} k`, lockedOrDone);
     if (answer !== AGAIN) return;
   }
+}
+
+/** As `writer`, in the binary protocol. */
+export function* binaryWriter(): Actor {
+  yield commit;
+  yield askBinary("DeleteSS", numberBytes(INVALIDATION_SEC, 4), () => undefined);
 }
 
 function lockedOrDone(reply: string): Answer {

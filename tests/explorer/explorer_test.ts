@@ -5,7 +5,7 @@ import { play, secondsOf } from "../support/play.ts";
 import { REAL_SECONDS_MAX } from "../support/socket_side.ts";
 import { parseTranscript, type TranscriptCase } from "../support/transcript.ts";
 import { explore } from "./explore.ts";
-import { DIRTY_WINDOWS, FAULTS, FLOWS, MEETINGS } from "./scenarios.ts";
+import { DIRTY_WINDOWS, FAULTS, FILLS, FLOWS, MEETINGS } from "./scenarios.ts";
 import { OPTIONS } from "./world.ts";
 
 // Every interleaving of a few clients over the real store. The larger ones are those of `deno task explore`.
@@ -13,7 +13,7 @@ import { OPTIONS } from "./world.ts";
 /** Ways to wrong states that clients can go. */
 const ways: TranscriptCase[] = [];
 
-for (const row of [...FLOWS, ...MEETINGS, ...DIRTY_WINDOWS, ...FAULTS]) {
+for (const row of [...FLOWS, ...MEETINGS, ...DIRTY_WINDOWS, ...FILLS, ...FAULTS]) {
   const expected = row.wrongAfter === undefined ? "never wrong" : `wrong after ${row.wrongAfter}`;
   Deno.test(`explorer, ${row.name}: ${expected}`, () => {
     const { wrong } = explore(row);

@@ -1,11 +1,11 @@
 // Visits all states of every scenario: `deno task explore [words of a name]`. Prints the shortest way to each wrong state as a
 // transcript, and ends with status 1 when anything came out otherwise than expected.
 import { explore } from "./explore.ts";
-import { DIRTY_WINDOWS, FAULTS, FLOWS, LARGE, MEETINGS, type Row } from "./scenarios.ts";
+import { DIRTY_WINDOWS, FAULTS, FILLS, FLOWS, LARGE, MEETINGS, type Row } from "./scenarios.ts";
 
 const wanted = Deno.args.join(" ");
 let surprises = 0;
-for (const row of [...FLOWS, ...MEETINGS, ...DIRTY_WINDOWS, ...FAULTS, ...LARGE]) {
+for (const row of [...FLOWS, ...MEETINGS, ...DIRTY_WINDOWS, ...FILLS, ...FAULTS, ...LARGE]) {
   if (row.name.includes(wanted)) report(row);
 }
 if (surprises > 0) Deno.exit(1);

@@ -138,6 +138,16 @@ export const MEETINGS: readonly Row[] = [
     environment: { time: 1, evict: 1 },
   },
   {
+    name: "text and binary mixed",
+    roles: [
+      reader(1),
+      reader(2, actors.binaryReader),
+      writer(1),
+      writer(1, actors.binaryWriter),
+    ],
+    environment: { time: 1 },
+  },
+  {
     name: "mg N and getss mixed",
     roles: [reader(1), reader(2, actors.metaReader), writer(1)],
     environment: { time: 1, evict: 1 },
@@ -277,6 +287,23 @@ export const FAULTS: readonly Row[] = [
     wrongAfter: 6,
   },
 ];
+
+const FILLERS: readonly (readonly [name: string, act: Role["act"], steps: number])[] = [
+  ["reader", actors.reader, 5],
+  ["reader whose value comes in pieces", actors.slowReader, 6],
+  ["reader by lease-get", actors.mcrouterReader, 5],
+  ["reader by mg N", actors.metaReader, 5],
+  ["reader in the binary protocol", actors.binaryReader, 5],
+  ["plain setter", actors.plainSetter, 5],
+];
+
+/** That all is well above would mean nothing if nobody filled: a writer that dies leaves what they filled. */
+export const FILLS: readonly Row[] = FILLERS.map(([name, act, steps]) => ({
+  name: `what a ${name} fills is seen when the writer crashes`,
+  roles: [other(name, act), writer(1)],
+  environment: { crash: 1 },
+  wrongAfter: steps,
+}));
 
 /** What `deno task explore` adds to those above. */
 export const LARGE: readonly Row[] = [

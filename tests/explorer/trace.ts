@@ -18,6 +18,8 @@ export class TraceWriter {
   }
 
   exchange(index: number, request: string, reply: string): void {
+    // Ids in packets are no text that holes could stand for.
+    if (request.startsWith("\x80")) this.canBePlayed = false;
     const name = this.nameOf(index);
     const sent = `${name}> ${this.#written(request)}`;
     // The reply first: ids are learned there.
@@ -56,6 +58,10 @@ export class TraceWriter {
         if (!this.#ids.has(id)) this.#ids.set(id, `{id${this.#ids.size + 1}}`);
         return this.#ids.get(id)!;
       });
-    return whole ? line : `${line}\\`;
+    const shown = line.replace(
+      /[^ -~]/g,
+      (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`,
+    );
+    return whole ? shown : `${shown}\\`;
   }
 }
