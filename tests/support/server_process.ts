@@ -24,6 +24,8 @@ export interface ProcessOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** The most descriptors it may have. */
   readonly openFilesMax?: number;
+  /** A command that runs the one behind it, with its arguments. */
+  readonly under?: readonly string[];
 }
 
 /** The flags that a server on 127.0.0.1 needs at least. */
@@ -62,7 +64,8 @@ function command(options: ProcessOptions, stdout: "piped" | "null"): Deno.Comman
     stderr: "piped",
   } as const;
   if (options.openFilesMax === undefined) {
-    return new Deno.Command(Deno.execPath(), { ...settings, args });
+    const [program, ...all] = [...options.under ?? [], Deno.execPath(), ...args];
+    return new Deno.Command(program!, { ...settings, args: all });
   }
   const line = `ulimit -n ${options.openFilesMax} && exec "$0" "$@"`;
   return new Deno.Command("sh", { ...settings, args: ["-c", line, Deno.execPath(), ...args] });
