@@ -25,6 +25,15 @@ const BODY_LENGTH_MAX = 1024 * 1024 * 1024;
 /** Opcodes from here on are yrmcds's. What is wrong with their requests costs no connection. */
 const YRMCDS_OPCODES = 0x40;
 
+/** What is done with several requests in a row whose keys are all there. */
+const Ahead = {
+  NOTHING: 0,
+  /** Their items are loaded, then they are executed one by one. */
+  LOAD: 1,
+  /** They are executed together. */
+  GROUP: 2,
+} as const;
+
 /** The binary protocol: finds requests in the input and hands them to their handlers. */
 export class BinaryParser implements Parser {
   readonly commands: readonly BinaryCommand[] = BINARY_COMMANDS;
@@ -32,8 +41,8 @@ export class BinaryParser implements Parser {
   readonly #request: Request;
   readonly #binary: BinaryRequest;
   readonly #byOpcode: (BinaryCommand | null)[] = new Array(256).fill(null);
-  /** By opcode: 1 for commands that are executed in groups. */
-  readonly #grouped = new Uint8Array(256);
+  /** By opcode. */
+  readonly #ahead = new Uint8Array(256);
 
   constructor(thread: ThreadContext) {
     this.#thread = thread;
@@ -41,7 +50,8 @@ export class BinaryParser implements Parser {
     this.#binary = thread.binary;
     for (const command of BINARY_COMMANDS) {
       this.#byOpcode[command.opcode] = command;
-      this.#grouped[command.opcode] = command.grouped ? 1 : 0;
+      if (command.key !== Part.SOME) continue;
+      this.#ahead[command.opcode] = command.grouped ? Ahead.GROUP : Ahead.LOAD;
     }
   }
 
@@ -50,12 +60,14 @@ export class BinaryParser implements Parser {
     const request = this.#request;
     request.trailerLength = 0;
     let at = start;
+    let loadedTo = start;
     for (;;) {
       if (end - at < HEADER_LENGTH) return pause(conversation, ConversationState.NEEDS_INPUT, at);
       if (reply.room < REPLY_ROOM_MIN) {
         return pause(conversation, ConversationState.MORE_OUTPUT, at);
       }
       if (reply.length > reply.turnAt) this.#thread.giveTurn();
+      if (at >= loadedTo) loadedTo = this.#loadAhead(at, end);
       const flow = this.#execute(conversation, at, end);
       if (flow === Flow.DONE) at = request.next;
       else return this.#leave(conversation, flow);
@@ -152,11 +164,40 @@ export class BinaryParser implements Parser {
       if (lookahead.full || end - at < HEADER_LENGTH) return at;
       const word = view.getInt32(at);
       keyLength = word & 0xffff;
-      if (word >>> 24 !== MAGIC || this.#grouped[(word >>> 16) & 0xff] === 0) return at;
+      if (word >>> 24 !== MAGIC || this.#ahead[(word >>> 16) & 0xff] !== Ahead.GROUP) return at;
     } while (
       view.getInt32(at + 8) === keyLength && view.getUint8(at + 4) === 0 &&
       keyLength > 0 && keyLength <= KEY_LENGTH_MAX && end - at >= HEADER_LENGTH + keyLength
     );
+    return at;
+  }
+
+  /**
+   * Loads the items of the next requests, if there are several that change or touch an item.
+   *
+   * @returns Where the first request begins that has not been looked at.
+   */
+  #loadAhead(start: number, end: number): number {
+    const { input, cache } = this.#thread;
+    const { bytes, view } = input;
+    const { lookahead } = cache;
+    lookahead.clear();
+    let at = start;
+    while (end - at >= HEADER_LENGTH && !lookahead.full) {
+      const word = view.getInt32(at);
+      if (word >>> 24 !== MAGIC || this.#ahead[(word >>> 16) & 0xff] !== Ahead.LOAD) break;
+      const keyLength = word & 0xffff;
+      const keyOffset = at + HEADER_LENGTH + bytes[at + 4]!;
+      const bodyLength = view.getInt32(at + 8);
+      const next = at + HEADER_LENGTH + bodyLength;
+      // A request that is alone, or malformed, or whose key is yet to come.
+      if (at === start && end - next < HEADER_LENGTH) break;
+      if (keyLength === 0 || keyLength > KEY_LENGTH_MAX) break;
+      if (keyOffset + keyLength > Math.min(next, end)) break;
+      lookahead.add(input, keyOffset, keyLength);
+      at = next;
+    }
+    if (lookahead.count > 1) lookahead.touch();
     return at;
   }
 
