@@ -11,7 +11,7 @@ import {
 import { Cache } from "../../store/cache.ts";
 import { checkStore } from "../../store/check.ts";
 import { writeClock } from "../../store/clock.ts";
-import { ConnectionKind, NO_OWNER } from "../../store/connections.ts";
+import { ConnectionKind, NO_OWNER, type OwnerId } from "../../store/connections.ts";
 import { INPUT_BYTES, PENDING_BYTES_MAX } from "../../store/limits.ts";
 import { createSharedMemory, Memory } from "../../store/memory.ts";
 import { STAT } from "../../store/stats.ts";
@@ -157,14 +157,18 @@ export class ConversationPeer implements Peer {
   #closed = false;
   readonly #after: () => void;
 
-  /** @param after Called after everything that others may have waited for. */
-  constructor(thread: ThreadContext, after: () => void = () => {}) {
+  /**
+   * @param after Called after everything that others may have waited for.
+   * @param threadIndex Of the thread that serves it: who is to be woken for it.
+   */
+  constructor(thread: ThreadContext, after: () => void = () => {}, threadIndex = 0) {
     this.#thread = thread;
     this.#after = after;
     const { cache, connections, memory } = thread;
     cache.enter();
     memory.counters[STAT.total_connections]! += 1;
-    const owner = connections.open(ConnectionKind.TCP, 0, "tcp:127.0.0.1:1", "tcp:test", 2);
+    const kind = ConnectionKind.TCP;
+    const owner = connections.open(kind, threadIndex, "tcp:127.0.0.1:1", "tcp:test", 2);
     cache.leave();
     assert(owner !== NO_OWNER, "the table of connections is full");
     this.#conversation = new Conversation(thread, owner, {
@@ -219,7 +223,7 @@ export class ConversationPeer implements Peer {
   }
 
   /** The connection's number. */
-  get owner(): number {
+  get owner(): OwnerId {
     return this.#conversation.owner;
   }
 
