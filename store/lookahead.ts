@@ -49,18 +49,20 @@ export class Lookahead {
   /** Adds a key. There must be room. */
   add(input: ByteRegion, keyOffset: number, keyLength: number): void {
     const index = this.count;
-    const hash = this.#index.hash(input, keyOffset, keyLength);
     this.#offsets[index] = keyOffset;
     this.#lengths[index] = keyLength;
-    this.#hashes[index] = hash;
-    this.#heads[index] = this.#index.head(this.#index.bucketOf(hash));
+    this.#hashes[index] = this.#index.hash(input, keyOffset, keyLength);
     this.count = index + 1;
   }
 
-  /** Loads the first item of every key's bucket. */
+  /** Loads every key's bucket, and its first item. */
   touch(): void {
     let sum = 0;
     const { count } = this;
+    // A loop of its own, so short that the processor has the loads of all buckets under way at once.
+    for (let index = 0; index < count; index++) {
+      this.#heads[index] = this.#index.head(this.#index.bucketOf(this.#hashes[index]!));
+    }
     for (let index = 0; index < count; index++) {
       const item = this.#heads[index]!; // NO_ITEM is a place in memory like any other
       const words = this.#words[item >>> SEGMENT_SHIFT]!;
