@@ -131,7 +131,9 @@ export class HashIndex {
   bucketOf(hash: number): number {
     const level = this.#control[CONTROL.HASH_LEVEL]!;
     const bucket = hash & (2 * level - 1);
-    return bucket < this.#control[CONTROL.HASH_BUCKETS]! ? bucket : bucket & (level - 1);
+    // All ones when there is such a bucket already, else 0: a branch here would be guessed wrong every other time.
+    const exists = (bucket - this.#control[CONTROL.HASH_BUCKETS]!) >> 31;
+    return bucket & ((level - 1) | exists);
   }
 
   /** The first item of a bucket. */
