@@ -285,5 +285,7 @@ function toLeaseEntries({ values, given }: ParsedArguments, errors: string[]): n
 function toTunables(parsed: ParsedArguments): (readonly [TunableName, number])[] {
   const extended: Readonly<Record<string, unknown>> = parsed.extended;
   const named = TUNABLES.filter(([name]) => parsed.given.has(name) && name in extended);
-  return named.map(([name]) => [name, Number(extended[name])] as const);
+  const tunables: [TunableName, number][] = named.map(([name]) => [name, Number(extended[name])]);
+  if (parsed.given.has("temporary_ttl")) tunables.push(["temp_lru", 1]);
+  return tunables;
 }

@@ -47,6 +47,7 @@ function replaceFile(path: string, suffix: string, text: string): string | null 
     Deno.renameSync(path + suffix, path);
     return null;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    const reason = error instanceof Error ? error.message : String(error);
+    return `cannot write ${path}: ${reason}`;
   }
 }

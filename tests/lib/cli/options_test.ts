@@ -160,7 +160,10 @@ Deno.test("readCommand() takes memcached's growth factor with memcached's layout
 Deno.test("readCommand() tells the protocols what stats settings shows", () => {
   const { settings, tunables } = options(
     ...["-l", "127.0.0.1", "-A", "-F", "-X", "-W", "-D", "/", "-R", "5", "-b", "9", "-vv"],
-    ...["-o", "hot_lru_pct=30,no_lru_crawler,slab_automove_ratio=0.5,idle_timeout=3"],
+    ...[
+      "-o",
+      "hot_lru_pct=30,no_lru_crawler,slab_automove_ratio=0.5,idle_timeout=3,temporary_ttl=20",
+    ],
   );
   assertEquals(settings, {
     version: "0.1.0",
@@ -195,6 +198,8 @@ Deno.test("readCommand() tells the protocols what stats settings shows", () => {
     ["slab_automove_ratio", 0.5],
     ["lru_crawler", 0],
     ["hot_lru_pct", 30],
+    ["temporary_ttl", 20],
+    ["temp_lru", 1],
   ]);
 });
 
