@@ -36,9 +36,12 @@ export type Step = Ask | Act;
 /** A client: it yields its steps one by one, and what they answer is all that it keeps. */
 export type Actor = Generator<Step, void, Answer>;
 
-/** How long leases last, in seconds: those of readers, and those that invalidations leave. */
-const LEASE_SEC = 2;
-const INVALIDATION_SEC = 1;
+/**
+ * How long leases last, in seconds: those of readers, and those that invalidations leave. Long enough for what is found to be played
+ * to a busy machine.
+ */
+export const LEASE_SEC = 20;
+const INVALIDATION_SEC = 10;
 /** More than the server keeps outside the store: such a value is announced, and comes later. */
 const LONG_BYTES = 10_000;
 

@@ -8,7 +8,7 @@ import { CONTROL } from "../../store/memory.ts";
 import { highHalf, lowHalf, u64ToNumber } from "../../store/u64.ts";
 import { type ConversationPeer, ConversationSide } from "../support/conversation_side.ts";
 import { bytesOf } from "../support/side.ts";
-import { type Actor, AGAIN, type Answer, NOTHING, type Step } from "./actors.ts";
+import { type Actor, AGAIN, type Answer, LEASE_SEC, NOTHING, type Step } from "./actors.ts";
 import { TraceWriter } from "./trace.ts";
 
 /** What happens to a key without any client's doing. */
@@ -53,7 +53,7 @@ export const OPTIONS: readonly string[] = [
   "-z",
   "3333",
   "--lease-time",
-  "2",
+  `${LEASE_SEC}`,
   "--lease-entries",
   `${LEASE_ENTRIES}`,
 ];
@@ -446,7 +446,7 @@ export class World {
     this.#forgetDoubt();
     const keys = Array.from({ length: LEASE_ENTRIES }, (_, at) => `e${this.#evictions}${at}`);
     this.#evictions++;
-    this.#askAs(this.#parts.length, `getss 9 ${keys.join(" ")}\r\n`);
+    this.#askAs(this.#parts.length, `getss 99 ${keys.join(" ")}\r\n`);
     assert(this.record().lease === NO_LEASE, "eight other leases drop the key's");
   }
 

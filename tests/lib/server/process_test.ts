@@ -1,4 +1,10 @@
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertGreater,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
 import {
   leastPermissions,
   MAIN,
@@ -32,6 +38,24 @@ Deno.test("the server ends with 0 at SIGINT, SIGTERM and SIGUSR1, and stays at S
     assertEquals([ended.code, ended.signal], [0, null], ended.stderr);
     assertEquals(await client.rest(), "");
   }
+});
+
+Deno.test("ids go on where an earlier process cannot have been: its leases fill nothing", async () => {
+  const lease = async (): Promise<[server: ServerProcess, id: number]> => {
+    const server = await ServerProcess.start({ args: ["-z", "3333"] });
+    using client = await server.connect();
+    await client.send("getss 1000 k\r\n");
+    return [server, Number(/ (\d+)\r\n0\r\n/.exec(await client.until("END\r\n"))![1])];
+  };
+  const [first, earlier] = await lease();
+  await first.stop();
+  const [second, later] = await lease();
+  await using server = second;
+  assertGreater(later, earlier);
+  using client = await server.connect();
+  await client.ask(`cas k 0 0 5 ${earlier}\r\nstale\r\n`, "EXISTS\r\n");
+  await client.ask(`cas k 0 0 5 ${later}\r\nfresh\r\n`, "STORED\r\n");
+  await server.stop();
 });
 
 Deno.test("with -vvv the store is checked at the end", async () => {
