@@ -178,7 +178,8 @@ export class BinaryCommandSource implements RequestSource {
       case "flush_all":
         return this.#packet("Flush", {});
       default:
-        return this.#store(operation);
+        // No locks are drawn here.
+        return "value" in operation ? this.#store(operation) : [];
     }
   }
 

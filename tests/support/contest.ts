@@ -25,8 +25,9 @@ export class Contest {
   /** @param options Of the server, as on the command line. */
   constructor(seed: number, options: readonly string[], ranges: OperationRanges) {
     this.#side = new ConversationSide(options);
-    const { startedUnixSec, itemSizeMaxBytes } = this.#side.thread.memory.options;
-    this.#model = new Model(FIRST_SECOND, startedUnixSec - FIRST_SECOND, itemSizeMaxBytes);
+    const { startedUnixSec, itemSizeMaxBytes, lockLimits } = this.#side.thread.memory.options;
+    const startedAt = startedUnixSec - FIRST_SECOND;
+    this.#model = new Model(FIRST_SECOND, startedAt, itemSizeMaxBytes, lockLimits);
     this.#source = new OperationSource(seed, ranges);
     this.#peers = Array.from({ length: PEERS }, () => this.#side.connect());
   }
@@ -34,6 +35,7 @@ export class Contest {
   run(operations: number): void {
     for (let count = 0; count < operations; count++) {
       if (this.#source.random() < 0.02) this.#advance(this.#source.integer(1, 4));
+      if (this.#source.random() < 0.01) this.#replacePeer();
       this.#step(this.#source.next());
       if (count % CHECK_EVERY === 0) this.#side.check();
     }
@@ -45,13 +47,23 @@ export class Contest {
     this.#side.advanceNow(seconds);
   }
 
+  /** A connection ends, and another comes. */
+  #replacePeer(): void {
+    const index = this.#source.integer(0, PEERS);
+    const peer = this.#peers[index]!;
+    this.#model.release(peer.owner);
+    peer.disconnect();
+    this.#peers[index] = this.#side.connect();
+  }
+
   #step(operation: Operation): void {
+    const peer = this.#source.pick(this.#peers);
     const request = requestText(requestOf(operation), this.#ids);
     const keys = "keys" in operation ? operation.keys : "key" in operation ? [operation.key] : [];
     for (const key of keys) this.#forgetEvicted(key);
-    const reply = this.#ask(request);
+    const reply = this.#ask(peer, request);
     if ("value" in operation) this.#meetEviction(operation, reply);
-    const expected = this.#model.execute(operation);
+    const expected = this.#model.execute(operation, peer.owner);
     const known = new Set(this.#ids.keys());
     const length = matchReply(expected, this.#ids, reply);
     if (length !== reply.length) {
@@ -61,9 +73,8 @@ export class Contest {
     for (const [name, id] of this.#ids) if (!known.has(name)) this.#learn(name, BigInt(id));
   }
 
-  /** Sends by one of the connections, in pieces of any length. */
-  #ask(request: string): string {
-    const peer = this.#source.pick(this.#peers);
+  /** Sends in pieces of any length. */
+  #ask(peer: ConversationPeer, request: string): string {
     let reply = "";
     for (let at = 0; at < request.length;) {
       const length = this.#source.random() < 0.9
@@ -77,6 +88,7 @@ export class Contest {
 
   #forgetEvicted(key: string): void {
     if (!this.#model.has(key) || this.#isThere(key)) return;
+    assert(!this.#model.isLocked(key), "what is locked is not evicted");
     this.#model.forget(key);
     this.evicted++;
   }

@@ -30,6 +30,11 @@ export const CONTESTS: Readonly<Record<string, RunContest>> = {
   },
   "memcached's slab layout": contest(["-m", "128", "-o", "slab_layout=memcached"], LARGE),
   "memory short": contest(["-m", "2", "-I", "200k"], MANY),
+  "locks": contest(["-m", "64", "--lock-limit-per-conn=20"], { ...LARGE, locks: true }),
+  "locks, few, and memory short": contest(
+    ["-m", "2", "-I", "100k", "--lock-limit=5", "--lock-limit-per-conn=3"],
+    { ...MANY, locks: true },
+  ),
   "small items only": contest(["-I", "4k"], SMALL),
   "leases": leaseContest,
 };

@@ -15,7 +15,10 @@ export type Operation =
   | { name: "touch"; key: string; exptime: number }
   | { name: "delete"; key: string }
   | { name: "incr" | "decr"; key: string; delta: bigint }
-  | { name: "flush_all"; delaySec: number };
+  | { name: "flush_all"; delaySec: number }
+  | { name: "lock"; key: string; fence: boolean }
+  | { name: "unlock"; key: string }
+  | { name: "unlock_all" };
 
 export type StoreOperation = Extract<Operation, { value: string }>;
 
@@ -26,7 +29,14 @@ interface ModelItem {
   deadlineSec: number;
   /** Numbers changes: stands for the cas id. */
   version: number;
+  /** A flush has met it while it was locked: it dies when it is unlocked. */
+  flushed: boolean;
+  /** Who holds its lock, or NOBODY; and the version that stands for the fencing number. */
+  owner: number;
+  fence: number;
 }
+
+export const NOBODY = 0;
 
 const RELATIVE_SEC_MAX = 60 * 60 * 24 * 30;
 const U64 = 1n << 64n;
@@ -35,27 +45,40 @@ const U64 = 1n << 64n;
 const ITEM_BYTES = 48 + 1 + 2 + 8;
 const FLAGS_BYTES = 4;
 
+/** How many locks there may be. */
+interface LockLimits {
+  readonly locksMax: number;
+  readonly locksPerConnectionMax: number;
+}
+
 /** The cache as a Map: what every command does, in plain words, with endless memory. */
 export class Model {
   nowSec: number;
   readonly #startedUnixSec: number;
   readonly #itemBytesMax: number;
+  readonly #lockLimits: LockLimits;
   readonly #items = new Map<string, ModelItem>();
   #flushAtSec = Infinity;
   #version = 0;
 
   /** @param nowSec What the clock says now, in seconds; it says 0 at `startedUnixSec`. */
-  constructor(nowSec: number, startedUnixSec: number, itemBytesMax: number) {
+  constructor(
+    nowSec: number,
+    startedUnixSec: number,
+    itemBytesMax: number,
+    lockLimits: LockLimits,
+  ) {
     this.nowSec = nowSec;
     this.#startedUnixSec = startedUnixSec;
     this.#itemBytesMax = itemBytesMax;
+    this.#lockLimits = lockLimits;
   }
 
   advance(seconds: number): void {
     const hiding = this.#isHiding();
     this.nowSec += seconds;
     if (!hiding && this.nowSec < this.#flushAtSec) return;
-    this.#items.clear();
+    this.#clear();
     if (!this.#isHiding()) this.#flushAtSec = Infinity;
   }
 
@@ -63,38 +86,63 @@ export class Model {
     return this.#live(key) !== undefined;
   }
 
+  isLocked(key: string): boolean {
+    return (this.#live(key)?.owner ?? NOBODY) !== NOBODY;
+  }
+
   /** An item that the real cache has given up for lack of memory. */
   forget(key: string): void {
     this.#items.delete(key);
   }
 
-  /** The reply, with holes for cas ids. */
-  execute(operation: Operation): Part[] {
+  /**
+   * The reply, with holes for cas ids and fencing numbers.
+   *
+   * @param owner The connection that asks.
+   */
+  execute(operation: Operation, owner: number): Part[] {
     switch (operation.name) {
       case "get":
       case "gets":
         return this.#read(operation.keys, operation.name === "gets");
       case "gat":
       case "gats":
-        return this.#read(operation.keys, operation.name === "gats", operation.exptime);
+        return operation.keys.some((key) => this.#isLockedByOther(key, owner))
+          ? ["LOCKED\r\n"]
+          : this.#read(operation.keys, operation.name === "gats", operation.exptime);
       case "touch": {
         const item = this.#live(operation.key);
         if (item === undefined) return ["NOT_FOUND\r\n"];
+        if (this.#isLockedByOther(operation.key, owner)) return ["LOCKED\r\n"];
         item.deadlineSec = this.#deadline(operation.exptime);
         return ["TOUCHED\r\n"];
       }
       case "delete":
+        if (this.#isLockedByOther(operation.key, owner)) return ["LOCKED\r\n"];
         return this.#live(operation.key) && this.#items.delete(operation.key)
           ? ["DELETED\r\n"]
           : ["NOT_FOUND\r\n"];
       case "incr":
       case "decr":
+        if (this.#isLockedByOther(operation.key, owner)) return ["LOCKED\r\n"];
         return [this.#add(operation.key, operation.name === "incr", operation.delta) + "\r\n"];
       case "flush_all":
         return this.#flush(operation.delaySec);
+      case "lock":
+        return this.#lock(operation.key, operation.fence, owner);
+      case "unlock":
+        return [this.#unlock(operation.key, owner) + "\r\n"];
+      case "unlock_all":
+        this.release(owner);
+        return ["OK\r\n"];
       default:
-        return [this.#store(operation) + "\r\n"];
+        return [this.#store(operation, owner) + "\r\n"];
     }
+  }
+
+  /** Frees all that a connection has locked, which may be gone. */
+  release(owner: number): void {
+    for (const key of this.#lockedBy(owner)) this.#unlock(key, owner);
   }
 
   /** In the second of a flush that was announced, what is stored is hidden too. */
@@ -102,10 +150,62 @@ export class Model {
     return this.nowSec === this.#flushAtSec;
   }
 
+  /** What is locked lives. */
   #live(key: string): ModelItem | undefined {
-    if (this.#isHiding()) return undefined;
     const item = this.#items.get(key);
-    return item !== undefined && this.nowSec < item.deadlineSec ? item : undefined;
+    if (item === undefined) return undefined;
+    return item.owner !== NOBODY || !this.#isDead(item) ? item : undefined;
+  }
+
+  #isDead(item: ModelItem): boolean {
+    return item.flushed || this.#isHiding() || this.nowSec >= item.deadlineSec;
+  }
+
+  #isLockedByOther(key: string, owner: number): boolean {
+    return this.isLocked(key) && this.#live(key)!.owner !== owner;
+  }
+
+  /** What everybody, or one connection, has locked. */
+  #lockedBy(owner?: number): string[] {
+    const all = [...this.#items].filter(([, item]) => item.owner !== NOBODY);
+    return all.filter(([, item]) => item.owner === (owner ?? item.owner)).map(([key]) => key);
+  }
+
+  #lock(key: string, fence: boolean, owner: number): Part[] {
+    const item = this.#live(key);
+    if (item === undefined) return ["NOT_FOUND\r\n"];
+    if (this.#isLockedByOther(key, owner)) return ["LOCKED\r\n"];
+    if (item.owner === NOBODY) {
+      const { locksMax, locksPerConnectionMax } = this.#lockLimits;
+      if (
+        this.#lockedBy().length >= locksMax || this.#lockedBy(owner).length >= locksPerConnectionMax
+      ) return ["SERVER_ERROR too many locks\r\n"];
+      item.owner = owner;
+      item.fence = ++this.#version;
+    }
+    return fence ? ["OK ", { hole: holeOf(item.fence) }, "\r\n"] : ["OK\r\n"];
+  }
+
+  #unlock(key: string, owner: number): string {
+    const item = this.#live(key);
+    if (item?.owner !== owner) return "CLIENT_ERROR object is not locked or not found";
+    item.owner = NOBODY;
+    if (this.#isDead(item)) this.#items.delete(key);
+    return "OK";
+  }
+
+  /** A flush: what is locked dies later. */
+  #clear(): void {
+    for (const [key, item] of this.#items) {
+      if (item.owner === NOBODY) this.#items.delete(key);
+      else item.flushed = true;
+    }
+  }
+
+  /** An item is changed: no flush so far has met it. */
+  #renew(item: ModelItem): void {
+    item.version = ++this.#version;
+    item.flushed = false;
   }
 
   #deadline(exptime: number): number {
@@ -131,12 +231,14 @@ export class Model {
     return [...parts, text + "END\r\n"];
   }
 
-  #store({ name, key, flags, exptime, value, id }: StoreOperation): string {
+  #store({ name, key, flags, exptime, value, id }: StoreOperation, owner: number): string {
     const old = this.#live(key);
+    const locked = this.#isLockedByOther(key, owner);
     if (!this.#fits(key, value, flags)) {
-      if (name === "set") this.#items.delete(key);
+      if (name === "set" && !locked) this.#items.delete(key);
       return "SERVER_ERROR object too large for cache";
     }
+    if (locked) return "LOCKED";
     if (name === "cas") {
       if (old === undefined) return "NOT_FOUND";
       if (id !== holeOf(old.version)) return "EXISTS";
@@ -151,6 +253,9 @@ export class Model {
       flags,
       deadlineSec: this.#deadline(exptime),
       version: ++this.#version,
+      flushed: false,
+      owner: old?.owner ?? NOBODY,
+      fence: old?.fence ?? 0,
     });
     return "STORED";
   }
@@ -159,7 +264,7 @@ export class Model {
     const joined = behind ? item.value + value : value + item.value;
     if (!this.#fits(key, joined, item.flags)) return "NOT_STORED";
     item.value = joined;
-    item.version = ++this.#version;
+    this.#renew(item);
     return "STORED";
   }
 
@@ -178,18 +283,18 @@ export class Model {
     const old = BigInt(digits);
     const result = increment ? (old + delta) % U64 : old > delta ? old - delta : 0n;
     item.value = String(result).padEnd(item.value.length);
-    item.version = ++this.#version;
+    this.#renew(item);
     return String(result);
   }
 
   #flush(delaySec: number): Part[] {
-    if (delaySec <= 0 || this.#isHiding()) this.#items.clear();
+    if (delaySec <= 0 || this.#isHiding()) this.#clear();
     this.#flushAtSec = delaySec <= 0 ? Infinity : this.nowSec + delaySec - 1;
     return ["OK\r\n"];
   }
 }
 
-/** The hole that stands for the cas id of a change. */
+/** The hole that stands for the cas id of a change, or for the fencing number of a lock. */
 function holeOf(version: number): string {
   return `id${version}`;
 }
@@ -212,6 +317,12 @@ export function requestOf(operation: Operation): Part[] {
       return [`${operation.name} ${operation.key} ${operation.delta}\r\n`];
     case "flush_all":
       return [`flush_all ${operation.delaySec}\r\n`];
+    case "lock":
+      return [`lock ${operation.key}${operation.fence ? " fence" : ""}\r\n`];
+    case "unlock":
+      return [`unlock ${operation.key}\r\n`];
+    case "unlock_all":
+      return ["unlock_all\r\n"];
     default: {
       const { name, key, flags, exptime, value, id } = operation;
       const line = `${name} ${key} ${flags} ${exptime} ${value.length}`;

@@ -10,6 +10,8 @@ export interface OperationRanges {
   readonly flushDelaysSec: readonly number[];
   /** How long numbers are. */
   readonly numberBits: readonly number[];
+  /** Whether keys are locked, too. */
+  readonly locks?: boolean;
 }
 
 const HOT_KEYS = 4;
@@ -17,11 +19,17 @@ const HOT_KEYS = 4;
 const NUMBER_KEYS = 4;
 const STORES = ["set", "add", "replace", "append", "prepend", "cas"] as const;
 const READS = ["get", "gets", "gat", "gats"] as const;
-const NAMES = [...STORES, ...READS, "touch", "delete", "incr", "decr", "flush_all"] as const;
+const LOCKS = ["lock", "unlock", "unlock_all"] as const;
+const NAMES = [
+  ...STORES,
+  ...READS,
+  ...["touch", "delete", "incr", "decr", "flush_all"] as const,
+  ...LOCKS,
+] as const;
 /** Weights drawn are one of these: some operations are frequent in a run, some do not happen at all. */
 const WEIGHTS = [0, 1, 1, 3, 10];
-/** flush_all empties everything, so it must be rare for anything else to be tried. */
-const FLUSH_WEIGHT = 0.02;
+/** These empty, or free, everything, so they must be rare for anything else to be tried. */
+const RARE: Readonly<Record<string, number>> = { "flush_all": 0.02, "unlock_all": 0.1 };
 /** Lasting, and over at once. */
 export const TIMELESS = [0, 0, 0, 1000, 2592000, -1, 2592001, 2147483647];
 
@@ -37,11 +45,13 @@ export class OperationSource {
   constructor(seed: number, ranges: OperationRanges) {
     this.random = randomFrom(seed);
     this.#ranges = ranges;
-    this.#weights = NAMES.map((name) =>
-      this.pick(WEIGHTS) * (name === "flush_all" ? FLUSH_WEIGHT : 1)
-    );
+    this.#weights = NAMES.map((name) => this.pick(WEIGHTS) * (RARE[name] ?? 1));
     // Something has to be stored, and to be seen.
     for (const name of ["set", "get", "gets"] as const) this.#weights[NAMES.indexOf(name)]! += 1;
+    for (const name of LOCKS) {
+      if (!ranges.locks) this.#weights[NAMES.indexOf(name)] = 0;
+      else if (name === "lock") this.#weights[NAMES.indexOf(name)]! += 3;
+    }
     this.#weightSum = this.#weights.reduce((sum, weight) => sum + weight, 0);
   }
 
@@ -65,8 +75,11 @@ export class OperationSource {
       case "gets":
         return { name, keys: this.#keys() };
       case "gat":
-      case "gats":
-        return { name, keys: this.#keys(), exptime: this.pick(this.#ranges.exptimes) };
+      case "gats": {
+        // Where one of several is locked, those before it were touched.
+        const keys = this.#ranges.locks ? [this.key()] : this.#keys();
+        return { name, keys, exptime: this.pick(this.#ranges.exptimes) };
+      }
       case "touch":
         return { name, key: this.key(), exptime: this.pick(this.#ranges.exptimes) };
       case "delete":
@@ -74,6 +87,12 @@ export class OperationSource {
       case "incr":
       case "decr":
         return { name, key: this.#numberKey(), delta: this.#number() };
+      case "lock":
+        return { name, key: this.key(), fence: this.random() < 0.5 };
+      case "unlock":
+        return { name, key: this.key() };
+      case "unlock_all":
+        return { name };
       case "flush_all":
         return { name, delaySec: this.pick(this.#ranges.flushDelaysSec) };
       default:
