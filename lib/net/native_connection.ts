@@ -16,6 +16,8 @@ export class NativeConnection {
   unsent: Uint8Array | null = null;
   /** When the kernel last took a byte of `unsent`, in seconds of the store's clock. */
   progressAtSec = 0;
+  /** The last that it sent was a long value. */
+  sendsLong = false;
   closed = false;
   /** For those who watch connections. */
   closeReason: CloseReason = "normal";
