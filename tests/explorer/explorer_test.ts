@@ -2,7 +2,6 @@ import { assert, assertEquals } from "@std/assert";
 import { ConversationSide } from "../support/conversation_side.ts";
 import { startLeased } from "../support/leased.ts";
 import { play, secondsOf } from "../support/play.ts";
-import { REAL_SECONDS_MAX } from "../support/socket_side.ts";
 import { parseTranscript, type TranscriptCase } from "../support/transcript.ts";
 import { explore } from "./explore.ts";
 import { DIRTY_WINDOWS, FAULTS, FILLS, FLOWS, MEETINGS } from "./scenarios.ts";
@@ -27,7 +26,8 @@ Deno.test("the ways to wrong states can be played to any server", async (t) => {
   for (const way of ways) await play(new ConversationSide(OPTIONS), way);
   const server = await startLeased("portable", OPTIONS);
   try {
-    for (const way of ways.filter((one) => secondsOf(one) <= REAL_SECONDS_MAX)) {
+    // A clock that runs by itself does not stop at a deadline.
+    for (const way of ways.filter((one) => secondsOf(one) === 0)) {
       await server.ask("flush_all\r\n", "\r\n");
       await t.step(way.name, () => play(server, way));
     }
