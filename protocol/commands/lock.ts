@@ -22,16 +22,15 @@ export function lock(conversation: Conversation): Flow {
   if (settings.compat !== "yrmcds" && wordText(conversation, KEY_WORD) === LIST) {
     return listLocks(conversation);
   }
-  let fence = false;
+  let word = KEY_WORD + 1;
   change.waitMs = 0;
-  for (let index = KEY_WORD + 1; index < request.wordCount; index++) {
-    if (wordText(conversation, index) === FENCE) {
-      fence = true;
-    } else {
-      const refusal = readWait(conversation, index);
-      if (refusal !== null) return answer(conversation, refusal);
-    }
+  if (word < request.wordCount && wordText(conversation, word) !== FENCE) {
+    const refusal = readWait(conversation, word++);
+    if (refusal !== null) return answer(conversation, refusal);
   }
+  const fence = wordText(conversation, word) === FENCE;
+  if (fence) word++;
+  if (word < request.wordCount) return answer(conversation, REPLY.ERROR);
   if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
   if (change.waitMs > 0) change.thread = thread.connections.threadOf(conversation.owner);
