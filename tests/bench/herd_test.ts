@@ -1,13 +1,14 @@
 import { assert, assertEquals } from "@std/assert";
 import { startLeased } from "../support/leased.ts";
+import { TRANSPORTS } from "../support/server_process.ts";
 import { runHerd } from "./herd.ts";
 import { LEASE_FLAG, LEASES, META_LEASES, WARM_LEASES } from "./herd_ways.ts";
 
 // The bench with next to nothing to do. What it measures is time; what is safe is so at any speed.
 
-for (const way of [META_LEASES, LEASES, WARM_LEASES]) {
+for (const [index, way] of [META_LEASES, LEASES, WARM_LEASES].entries()) {
   Deno.test(`a small herd by ${way.name} sees nothing stale that is not marked so`, async () => {
-    const server = await startLeased("portable", ["-z", LEASE_FLAG]);
+    const server = await startLeased(TRANSPORTS[index % TRANSPORTS.length]!, ["-z", LEASE_FLAG]);
     try {
       const result = await runHerd(server, way, { clients: 4, seconds: 0.3, updateEveryMs: 200 });
       assert(result.reads > 0 && result.updates > 0);

@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { ConversationSide } from "../support/conversation_side.ts";
 import { startLeased } from "../support/leased.ts";
+import { TRANSPORTS } from "../support/server_process.ts";
 import { play, secondsOf } from "../support/play.ts";
 import { parseTranscript, type TranscriptCase } from "../support/transcript.ts";
 import { explore } from "./explore.ts";
@@ -24,14 +25,16 @@ for (const row of [...FLOWS, ...MEETINGS, ...DIRTY_WINDOWS, ...FILLS, ...FAULTS]
 Deno.test("the ways to wrong states can be played to any server", async (t) => {
   assert(ways.length > 5, "the tests before have found them");
   for (const way of ways) await play(new ConversationSide(OPTIONS), way);
-  const server = await startLeased("portable", OPTIONS);
-  try {
-    // A clock that runs by itself does not stop at a deadline.
-    for (const way of ways.filter((one) => secondsOf(one) === 0)) {
-      await server.ask("flush_all\r\n", "\r\n");
-      await t.step(way.name, () => play(server, way));
+  for (const io of TRANSPORTS) {
+    const server = await startLeased(io, OPTIONS);
+    try {
+      // A clock that runs by itself does not stop at a deadline.
+      for (const way of ways.filter((one) => secondsOf(one) === 0)) {
+        await server.ask("flush_all\r\n", "\r\n");
+        await t.step(`${way.name}, ${io}`, () => play(server, way));
+      }
+    } finally {
+      await server.close();
     }
-  } finally {
-    await server.close();
   }
 });

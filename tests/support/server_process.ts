@@ -279,3 +279,19 @@ export class Client implements Disposable {
     }
   }
 }
+
+/** Starts a server over the transport that is tested. */
+export type Start = (options?: ProcessOptions) => Promise<ServerProcess>;
+
+/** A test for each transport there is. */
+export function testTransports(
+  name: string,
+  run: (start: Start, io: "portable" | "native") => Promise<void>,
+): void {
+  for (const io of TRANSPORTS) {
+    Deno.test(
+      `${io}: ${name}`,
+      () => run((options = {}) => ServerProcess.start({ io, ...options }), io),
+    );
+  }
+}

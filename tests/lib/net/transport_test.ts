@@ -4,20 +4,10 @@ import { bytesOf, textOf } from "../../support/side.ts";
 import {
   Client,
   leastPermissions,
-  type ProcessOptions,
   ServerProcess,
+  testTransports as test,
   TRANSPORTS,
 } from "../../support/server_process.ts";
-
-/** A test of every transport there is. */
-function test(name: string, run: (start: Start, io: "portable" | "native") => Promise<void>): void {
-  for (const io of TRANSPORTS) {
-    Deno.test(`${io}: ${name}`, () =>
-      run((options = {}) => ServerProcess.start({ io, ...options }), io));
-  }
-}
-
-type Start = (options?: ProcessOptions) => Promise<ServerProcess>;
 
 /** Open descriptors of a process (Linux). */
 function descriptorCount(pid: number): number {

@@ -11,25 +11,30 @@ import {
   path,
   runToEnd,
   ServerProcess,
+  testTransports as test,
 } from "../../support/server_process.ts";
 
-Deno.test("the server says where it listens, with how much memory, how many threads, how and on what", async () => {
-  await using server = await ServerProcess.start({ args: ["-m", "65"] });
-  const version = JSON.parse(Deno.readTextFileSync(path("deno.json"))).version;
-  const [line] = server.lines;
-  assertMatch(
-    line!,
-    /^\S+Z leased [\d.]+ listens on 127\.0\.0\.1:\d+; 65m of memory, 2 threads, portable transport, deno-[\d.]+, pid \d+$/,
-  );
-  assertStringIncludes(line!, `leased ${version} `);
-  assertStringIncludes(line!, `pid ${server.pid}`);
-  const { stderr } = await server.stop();
-  assertEquals(stderr.split("\n").length, 2, stderr);
-});
+test(
+  "the server says where it listens, with how much memory, how many threads, how and on what",
+  async (start, io) => {
+    await using server = await start({ args: ["-m", "65"] });
+    const version = JSON.parse(Deno.readTextFileSync(path("deno.json"))).version;
+    const [line] = server.lines;
+    assertMatch(
+      line!,
+      /^\S+Z leased [\d.]+ listens on 127\.0\.0\.1:\d+; 65m of memory, 2 threads, \w+ transport, deno-[\d.]+, pid \d+$/,
+    );
+    assertStringIncludes(line!, `leased ${version} `);
+    assertStringIncludes(line!, ` ${io} transport`);
+    assertStringIncludes(line!, `pid ${server.pid}`);
+    const { stderr } = await server.stop();
+    assertEquals(stderr.split("\n").length, 2, stderr);
+  },
+);
 
-Deno.test("the server ends with 0 at SIGINT, SIGTERM and SIGUSR1, and stays at SIGHUP", async () => {
+test("the server ends with 0 at SIGINT, SIGTERM and SIGUSR1, and stays at SIGHUP", async (start) => {
   for (const signal of ["SIGINT", "SIGTERM", "SIGUSR1"] as const) {
-    await using server = await ServerProcess.start();
+    await using server = await start();
     server.signal("SIGHUP");
     using client = await server.connect();
     await client.ask("set a 0 0 1\r\n1\r\n", "STORED\r\n");
@@ -40,9 +45,9 @@ Deno.test("the server ends with 0 at SIGINT, SIGTERM and SIGUSR1, and stays at S
   }
 });
 
-Deno.test("ids go on where an earlier process cannot have been: its leases fill nothing", async () => {
+test("ids go on where an earlier process cannot have been: its leases fill nothing", async (start) => {
   const lease = async (): Promise<[server: ServerProcess, id: number]> => {
-    const server = await ServerProcess.start({ args: ["-z", "3333"] });
+    const server = await start({ args: ["-z", "3333"] });
     using client = await server.connect();
     await client.send("getss 1000 k\r\n");
     return [server, Number(/ (\d+)\r\n0\r\n/.exec(await client.until("END\r\n"))![1])];
@@ -58,8 +63,8 @@ Deno.test("ids go on where an earlier process cannot have been: its leases fill 
   await server.stop();
 });
 
-Deno.test("with -vvv the store is checked at the end", async () => {
-  await using server = await ServerProcess.start({ args: ["-vvv"] });
+test("with -vvv the store is checked at the end", async (start) => {
+  await using server = await start({ args: ["-vvv"] });
   using client = await server.connect();
   await client.ask("set a 0 0 1\r\n1\r\n", "STORED\r\n");
   const { code, stderr } = await server.stop();
@@ -67,13 +72,13 @@ Deno.test("with -vvv the store is checked at the end", async () => {
   assertStringIncludes(stderr, "the store is whole; items: 1");
 });
 
-Deno.test("the shutdown command ends the server, with -A only", async () => {
-  await using strict = await ServerProcess.start();
+test("the shutdown command ends the server, with -A only", async (start) => {
+  await using strict = await start();
   using refused = await strict.connect();
   await refused.send("shutdown\r\n");
   assertMatch(await refused.until("\r\n"), /ERROR/);
   await strict.stop();
-  await using server = await ServerProcess.start({ args: ["-A"] });
+  await using server = await start({ args: ["-A"] });
   using client = await server.connect();
   await client.send("shutdown\r\n");
   assertEquals(await client.rest(), "");
@@ -102,15 +107,18 @@ Deno.test("--help and --version need no permission and end with 0", async () => 
   assertMatch(version.stdout, /^leased \d+\.\d+\.\d+ \(speaks memcached 1\.6\.45; deno-/);
 });
 
-Deno.test("a port that is taken ends the second server with 71, whatever transport has it", async () => {
-  await using server = await ServerProcess.start();
-  const { code, stderr } = await runToEnd({
-    args: ["--io", "portable", "-p", `${server.port}`],
-  });
-  assertEquals(code, 71, stderr);
-  assertStringIncludes(stderr, `cannot listen on 127.0.0.1:${server.port}: `);
-  assertStringIncludes(stderr, "ss -tlnp");
-});
+test(
+  "a port that is taken ends the second server with 71, whatever transport has it",
+  async (start) => {
+    await using server = await start();
+    const { code, stderr } = await runToEnd({
+      args: ["--io", "portable", "-p", `${server.port}`],
+    });
+    assertEquals(code, 71, stderr);
+    assertStringIncludes(stderr, `cannot listen on 127.0.0.1:${server.port}: `);
+    assertStringIncludes(stderr, "ss -tlnp");
+  },
+);
 
 Deno.test("an address that is not ours ends with 71", async () => {
   const { code, stderr } = await runToEnd({
@@ -136,20 +144,20 @@ Deno.test("a missing permission ends with 77 and the line that would do, which d
   await server.stop();
 });
 
-Deno.test("the server runs with the flags that README documents, and never asks", async () => {
-  await using server = await ServerProcess.start({ permissions: leastPermissions("portable") });
+test("the server runs with the flags that README documents, and never asks", async (start, io) => {
+  await using server = await start({ permissions: leastPermissions(io) });
   using client = await server.connect();
   await client.ask("version\r\n", "VERSION ");
   await server.stop();
 });
 
-Deno.test("the pid file is there while the server runs", async () => {
+test("the pid file is there while the server runs", async (start, io) => {
   const folder = await Deno.makeTempDir();
   const pidFile = `${folder}/leased.pid`;
-  await using server = await ServerProcess.start({
+  await using server = await start({
     args: ["-P", pidFile],
     permissions: [
-      ...leastPermissions("portable"),
+      ...leastPermissions(io),
       `--allow-read=${folder}`,
       `--allow-write=${folder}`,
     ],
@@ -163,20 +171,20 @@ Deno.test("the pid file is there while the server runs", async () => {
   await Deno.remove(folder);
 });
 
-Deno.test("a pid file that cannot be written is a warning", async () => {
-  await using server = await ServerProcess.start({ args: ["-P", "/nowhere/leased.pid"] });
+test("a pid file that cannot be written is a warning", async (start) => {
+  await using server = await start({ args: ["-P", "/nowhere/leased.pid"] });
   await server.line("warning: cannot write /nowhere/leased.pid: ");
   await server.stop();
 });
 
-Deno.test("MEMCACHED_PORT_FILENAME names the file that gets the ports", async () => {
+test("MEMCACHED_PORT_FILENAME names the file that gets the ports", async (start, io) => {
   const folder = await Deno.makeTempDir();
   const portFile = `${folder}/ports`;
-  await using server = await ServerProcess.start({
+  await using server = await start({
     args: ["-p", "-1", "-U", "-1"],
     env: { MEMCACHED_PORT_FILENAME: portFile },
     permissions: [
-      ...leastPermissions("portable"),
+      ...new Set([...leastPermissions(io), "--allow-net=127.0.0.1"]),
       `--allow-read=${folder}`,
       `--allow-write=${folder}`,
       "--allow-env=MEMCACHED_PORT_FILENAME",
@@ -190,10 +198,10 @@ Deno.test("MEMCACHED_PORT_FILENAME names the file that gets the ports", async ()
   await Deno.remove(folder, { recursive: true });
 });
 
-Deno.test("options without effect are named once; a public address is warned of", async () => {
-  await using server = await ServerProcess.start({
+test("options without effect are named once; a public address is warned of", async (start, io) => {
+  await using server = await start({
     args: ["-k", "-u", "nobody", "-o", "modern,relaxed_privileges", "-l", "0.0.0.0"],
-    permissions: ["--allow-net", leastPermissions("portable")[0]!],
+    permissions: leastPermissions(io).map((flag) => flag.replace("=127.0.0.1", "")),
   });
   assertStringIncludes(
     await server.line("without effect"),
@@ -203,12 +211,12 @@ Deno.test("options without effect are named once; a public address is warned of"
   await server.stop();
 });
 
-Deno.test("-o log_format=json says the same as an object a line", async () => {
-  await using server = await ServerProcess.start({ args: ["-o", "log_format=json"] });
+test("-o log_format=json says the same as an object a line", async (start, io) => {
+  await using server = await start({ args: ["-o", "log_format=json"] });
   const { event, transport, threads, addresses, memoryBytes } = JSON.parse(server.lines[0]!);
   assertEquals([event, transport, threads, memoryBytes], [
     "listening",
-    "portable",
+    io,
     2,
     64 * 1024 * 1024,
   ]);
@@ -216,8 +224,8 @@ Deno.test("-o log_format=json says the same as an object a line", async () => {
   await server.stop();
 });
 
-Deno.test("a second signal ends the server at once", async () => {
-  await using server = await ServerProcess.start();
+test("a second signal ends the server at once", async (start) => {
+  await using server = await start();
   using client = await server.connect();
   // A reply nobody takes keeps the drain busy.
   await client.ask(`set big 0 0 1000000\r\n${"x".repeat(1_000_000)}\r\n`, "STORED\r\n");
