@@ -64,7 +64,10 @@ export function closeLibc(): void {
 async function startProcess(port: number, request: string): Promise<Victim> {
   const script = `exec 3<>/dev/tcp/127.0.0.1/${port}; printf '%b' "$0" >&3; ` +
     `IFS= read -r line <&3; echo "$line"; read -r _`;
-  const escaped = request.replaceAll("\r", "\\r").replaceAll("\n", "\\n");
+  const escaped = request.replace(
+    /[^ -~]|[\\]/g,
+    (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`,
+  );
   const child = new Deno.Command("bash", {
     args: ["-c", script, escaped],
     stdin: "piped",

@@ -1,8 +1,9 @@
 import { assert, assertEquals, assertGreater, assertMatch } from "@std/assert";
+import { opcodeOf, packetParts } from "../../support/binary_text.ts";
 import { type Client, ServerProcess, TRANSPORTS } from "../../support/server_process.ts";
 import { randomFrom } from "../../support/random.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
-import { closeLibc, WAYS } from "../../support/victims.ts";
+import { closeLibc, type Victim, WAYS } from "../../support/victims.ts";
 
 // Clients that hold locks, or wait for some, are ended in every way while others go on. No lock of a dead client may survive, and none
 // of a living one may be lost.
@@ -29,7 +30,9 @@ const SITUATIONS: readonly ((key: string, living: string) => string)[] = [
   // Replies that nobody reads: closing resets the connection.
   () => "get large\r\n".repeat(10),
   (key) => `lock ${key}:b\r\nget large\r\nunlock`,
+  (key) => `lock ${key}:b\r\nkeys\r\nlock list\r\n`,
 ];
+const BINARY_SHARE = 0.2;
 
 async function storeAll(client: Client, keys: readonly string[]): Promise<void> {
   for (const key of keys) await client.ask(`set ${key} 0 0 1\r\n1\r\n`, "STORED\r\n");
@@ -54,6 +57,21 @@ async function load(
   }
 }
 
+/** A binary client with the lock. There is no waiting in this protocol, so it may have to ask again. */
+async function lockInBinary(way: string, port: number, key: string): Promise<Victim> {
+  // A value that ends a line comes last, whatever comes before.
+  const request = [
+    ...packetParts({ opcode: opcodeOf("LockQ"), key }),
+    ...packetParts({ opcode: opcodeOf("LaGKQ"), key: `${key}:b` }),
+    ...packetParts({ opcode: opcodeOf("Get"), key: "line" }),
+  ].join("");
+  for (;;) {
+    const victim = await WAYS[way]!(port, request);
+    if (!victim.firstLine.includes("Locked")) return victim;
+    await victim.end();
+  }
+}
+
 /** Ends `count` clients, one after the other. Each must get the lock of the one before. */
 async function endClients(
   port: number,
@@ -65,6 +83,10 @@ async function endClients(
   let fence = 0;
   for (let number = 0; number < count; number++) {
     const way = pick(Object.keys(WAYS));
+    if (random() < BINARY_SHARE) {
+      await (await lockInBinary(way, port, key)).end();
+      continue;
+    }
     const situation = pick(SITUATIONS)(key, `living${Math.floor(random() * LIVING)}`);
     const request = `lock ${key} ${WAIT_MS} fence\r\n${situation}`;
     const victim = await WAYS[way]!(port, request);
@@ -83,6 +105,7 @@ async function battle(server: ServerProcess, seed: number): Promise<void> {
   using watcher = await server.connect();
   await storeAll(watcher, dying.flatMap((key) => [key, `${key}:b`, `${key}:c`, `${key}:d`]));
   await storeAll(watcher, living);
+  await watcher.ask("set line 0 0 2\r\n\r\n\r\n", "STORED\r\n");
   await watcher.ask(`set large 0 0 ${LARGE.length}\r\n${LARGE}\r\n`, "STORED\r\n");
   const holders = await Promise.all(living.map(() => server.connect()));
   const fences: string[] = [];
