@@ -93,7 +93,7 @@ export const CLASS_STATS = [
   ["lease_set",           "items", "stored on a lease without its id"],
 ] as const satisfies readonly StatRow[];
 
-/** Of each thread, and of maintenance. Times are measured at every 64th hold of the mutex, and at every wait. */
+/** Of each thread, and of maintenance. Times are measured at every 61st hold of the mutex, and at every wait. */
 // deno-fmt-ignore
 export const THREAD_STATS = [
   // name                 unit     meaning
