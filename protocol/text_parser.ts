@@ -12,6 +12,7 @@ import * as repliesModule from "./replies.ts";
 import * as replyBufferModule from "./reply_buffer.ts";
 import { Flow, type Request } from "./request.ts";
 import * as requestModule from "./request.ts";
+import { loadAhead } from "./text_ahead.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
@@ -71,6 +72,8 @@ export class TextParser implements Parser {
     const { view } = this.#thread.input;
     this.#request.trailerLength = CRLF_LENGTH;
     let at = start;
+    // A request that is alone is not worth it.
+    let loadedTo = start + 1;
     for (;;) {
       if (at === end) return this.#pause(conversation, ConversationState.NEEDS_INPUT, at);
       if (reply.room < REPLY_ROOM_MIN) {
@@ -95,6 +98,7 @@ export class TextParser implements Parser {
           if (next > at) return next;
         }
       }
+      if (at >= loadedTo) loadedTo = loadAhead(this.#thread, at, end);
       const flow = this.#execute(conversation, at, end);
       if (flow === Flow.DONE) at = this.#request.next;
       else return this.#leave(conversation, flow);
