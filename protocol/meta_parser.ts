@@ -45,7 +45,7 @@ const OPAQUE_LENGTH_MAX = 32;
 const KEY_WORD = 1;
 
 /** Where in the thread's input a decoded key stands: behind what is received. */
-export const KEY_SCRATCH_OFFSET = INPUT_BYTES;
+const KEY_SCRATCH_OFFSET = INPUT_BYTES;
 export const KEY_SCRATCH_BYTES = 256;
 
 /** The set of letters from A on, in two halves. */
@@ -89,7 +89,6 @@ export class MetaRequest {
   touches = false;
   touchSeconds = 0;
   /** R */
-  recaches = false;
   recacheSeconds = 0;
   /** F */
   clientFlags = 0;
@@ -173,7 +172,6 @@ export class MetaRequest {
     this.explicit = false;
     this.vivify = false;
     this.touches = false;
-    this.recaches = false;
     this.clientFlags = 0;
     this.mode = 0;
     this.initialLow = 0;
@@ -257,9 +255,9 @@ export class MetaRequest {
         this.vivifySeconds = numbers.value;
         return this.vivify ? null : REFUSAL.BAD_TOKEN;
       case FLAG.R:
-        this.recaches = numbers.int32(this.#input, start, end);
+        if (!numbers.int32(this.#input, start, end)) return REFUSAL.BAD_TOKEN;
         this.recacheSeconds = numbers.value;
-        return this.recaches ? null : REFUSAL.BAD_TOKEN;
+        return null;
       case FLAG.F:
         if (!numbers.u64(this.#input, start, end) || numbers.high !== 0) return REFUSAL.BAD_FORMAT;
         this.clientFlags = numbers.low;

@@ -51,34 +51,3 @@ export interface Settings {
   /** `-o compat`: whose rules hold where memcached and yrmcds contradict each other. */
   readonly compat: "memcached" | "yrmcds";
 }
-
-/** memcached's defaults, for tests and as a base. */
-export const DEFAULT_SETTINGS: Settings = {
-  version: "0.0.0",
-  runtime: "deno",
-  pid: 0,
-  connectionsMax: 1024,
-  tcpPort: 11211,
-  udpPort: 0,
-  listenAddresses: null,
-  unixSocketPath: null,
-  unixSocketMode: 0o700,
-  verbosity: 0,
-  shutdownEnabled: false,
-  threads: 4,
-  statsDelimiter: ":",
-  detailEnabled: false,
-  requestsPerEvent: 20,
-  backlog: 1024,
-  wireProtocol: "auto",
-  maxconnsFast: true,
-  idleTimeoutSec: 0,
-  lockIdleTimeoutSec: 0,
-  flushEnabled: true,
-  dumpEnabled: true,
-  watchEnabled: true,
-  leaseFlag: 0,
-  leaseMask: 0,
-  leaseTimeSec: 10,
-  compat: "memcached",
-};

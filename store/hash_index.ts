@@ -5,12 +5,10 @@ import * as itemModule from "./item.ts";
 import type { Memory } from "./memory.ts";
 import * as memoryModule from "./memory.ts";
 import type { Slabs } from "./slabs.ts";
-import * as statsModule from "./stats.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { HEADER_BYTES, KEY_LENGTH_MASK, NO_ITEM, WORD } = itemModule;
 const { CONTROL, NO_PAGE, PAGE_OWNER, SEGMENT_MASK, SEGMENT_SHIFT } = memoryModule;
-const { STAT } = statsModule;
 
 // Hot path: no allocation.
 
@@ -22,7 +20,6 @@ const HEADER_WORDS = HEADER_BYTES >>> 2;
  * stretch of memory. A bucket is a list of items through WORD.HASH_NEXT.
  */
 export class HashIndex {
-  readonly #memory: Memory;
   readonly #control: Int32Array;
   readonly #directory: Int32Array;
   readonly #words: Int32Array[];
@@ -38,7 +35,6 @@ export class HashIndex {
   readonly #pageMask: number;
 
   constructor(memory: Memory, items: Items, slabs: Slabs) {
-    this.#memory = memory;
     this.#control = memory.control;
     this.#directory = memory.directory;
     this.#words = memory.words;
@@ -177,7 +173,6 @@ export class HashIndex {
     control[CONTROL.HASH_BUCKETS] = buckets + 1;
     if (buckets + 1 === 2 * level) control[CONTROL.HASH_LEVEL] = buckets + 1;
     this.#setHead(buckets, go);
-    this.#memory.counters[STAT.hash_expansions]! += 1;
     return true;
   }
 

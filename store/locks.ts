@@ -32,7 +32,7 @@ import { STAT } from "./stats.ts";
  */
 /** Number of a lock's row, from 1. */
 export type LockRow = number;
-export const NO_LOCK: LockRow = 0;
+const NO_LOCK: LockRow = 0;
 
 /** One thread's view of the locks. */
 export class Locks {

@@ -63,7 +63,6 @@ const WORDS = [
   "LEASE_SWEEP", // where maintenance goes on with leases
   "DISTURBED", // counts evictions, moves and sweeps: refs read before are void
   "WATCHED", // WatchEvent bits that anybody watches for
-  "STOP", // 1: stop serving, 2: at once
 ] as const;
 
 /** Words of `memory.control`, by name. */
@@ -137,7 +136,7 @@ export interface SharedMemory {
   /** Buckets and slots of the lease table. */
   readonly leases: SharedArrayBuffer;
   readonly watch: SharedArrayBuffer;
-  /** Counters of the threads, see `threadRow`. */
+  /** Counters of the threads, see `threadCounters`. */
   readonly threads: SharedArrayBuffer;
 }
 

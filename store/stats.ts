@@ -1,5 +1,5 @@
 /**
- * One row a counter: `stats`, `/metrics` and the documents are made from these tables. All counters live in one shared
+ * One row a counter. All counters live in one shared
  * `Float64Array` and are changed under the store's mutex: `counters[STAT.cmd_get]! += 1` costs a few nanoseconds.
  */
 export type StatRow = readonly [name: string, unit: string, meaning: string];
@@ -33,7 +33,6 @@ export const STORE_STATS = [
   ["time_in_listen_disabled_us", "microseconds", "for how long accepting was stopped"],
   ["conn_yields",         "times", "a connection sent more requests than one turn reads"],
   ["total_items",         "items", "linked since the start"],
-  ["hash_expansions",     "buckets", "buckets split since the start"],
   ["pages_moved",         "pages", "pages taken from a class for another"],
   ["rescued_items",       "items", "copied out of a page that was moved"],
   ["rescued_chunks",      "chunks", "copied out of a page that was moved"],

@@ -25,7 +25,6 @@ export class Vectors {
   readonly #header = new Uint32Array(HEADER_WORDS);
   readonly #calls: LibcCalls;
   #count = 0;
-  #length = 0;
 
   constructor(calls: LibcCalls) {
     this.#calls = calls;
@@ -34,19 +33,8 @@ export class Vectors {
     this.#header[HEADER_VECTORS + 1] = Math.floor(address / TWO_32);
   }
 
-  /** How long the pieces are together, in bytes. */
-  get length(): number {
-    return this.#length;
-  }
-
-  /** How many more pieces go in. */
-  get room(): number {
-    return VECTORS_MAX - this.#count;
-  }
-
   clear(): void {
     this.#count = 0;
-    this.#length = 0;
   }
 
   /** Appends `length` bytes at an address. Pieces of no length are left out. */
@@ -57,7 +45,6 @@ export class Vectors {
     this.#words[word + 1] = Math.floor(address / TWO_32);
     this.#words[word + 2] = length;
     this.#count++;
-    this.#length += length;
   }
 
   /** @returns As sendmsg(2). */

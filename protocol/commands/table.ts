@@ -27,8 +27,6 @@ export interface CommandRow {
   readonly wordsMin: number;
   /** Whether a last word `noreply` silences it. */
   readonly noreply: boolean;
-  /** Whether a data block follows the line; the handler looks for it at `request.lineEnd`. */
-  readonly block: boolean;
   readonly handler: Handler;
 }
 
@@ -36,62 +34,60 @@ type Row = readonly [
   name: string,
   wordsMin: number,
   noreply: boolean,
-  block: boolean,
   handler: Handler,
 ];
 
 // deno-fmt-ignore
 const ROWS: readonly Row[] = [
-  // name            words  noreply block  handler
-  ["get",            2,     false,  false, (c) => getKeys(c, KeysKind.GET)],
-  ["gets",           2,     false,  false, (c) => getKeys(c, KeysKind.GETS)],
-  ["set",            5,     true,   true,  (c) => store(c, StoreMode.SET)],
-  ["add",            5,     true,   true,  (c) => store(c, StoreMode.ADD)],
-  ["cas",            5,     true,   true,  (c) => store(c, StoreMode.CAS)],
-  ["delete",         2,     true,   false, remove],
-  ["incr",           3,     true,   false, (c) => arithmetic(c, true)],
-  ["decr",           3,     true,   false, (c) => arithmetic(c, false)],
-  ["touch",          3,     true,   false, touch],
-  ["gat",            3,     false,  false, (c) => getAndTouch(c, KeysKind.GAT)],
-  ["gats",           3,     false,  false, (c) => getAndTouch(c, KeysKind.GATS)],
-  ["replace",        5,     true,   true,  (c) => store(c, StoreMode.REPLACE)],
-  ["append",         5,     true,   true,  (c) => store(c, StoreMode.APPEND)],
-  ["prepend",        5,     true,   true,  (c) => store(c, StoreMode.PREPEND)],
-  ["getss",          1,     false,  false, getss],
-  ["deletess",       1,     true,   false, deletess],
-  ["lease-get",      2,     false,  false, leaseGet],
-  ["lease-set",      6,     true,   true,  leaseSet],
-  ["lease",          1,     false,  false, lease],
-  ["flush_all",      1,     true,   false, admin.flushAll],
-  ["version",        1,     false,  false, admin.version],
-  ["verbosity",      1,     true,   false, admin.verbosity],
-  ["mg",             2,     false,  false, metaGet],
-  ["ms",             3,     false,  true,  metaSet],
-  ["md",             2,     false,  false, metaDelete],
-  ["ma",             2,     false,  false, metaArithmetic],
-  ["me",             2,     false,  false, metaDebug],
-  ["mn",             1,     false,  false, metaNoop],
-  ["quit",           1,     false,  false, () => Flow.CLOSE],
-  ["stats",          1,     false,  false, stats],
-  ["cache_memlimit", 1,     true,   false, admin.memoryLimit],
-  ["lock",           1,     false,  false, lock],
-  ["unlock",         1,     false,  false, unlock],
-  ["unlock_all",     1,     false,  false, unlockAll],
-  ["keys",           1,     false,  false, keys],
-  ["shutdown",       1,     true,   false, admin.shutdown],
-  ["watch",          1,     false,  false, watch],
-  ["slabs",          1,     true,   false, tuning.slabs],
-  ["lru",            1,     true,   false, tuning.lru],
-  ["lru_crawler",    1,     true,   false, tuning.crawler],
+  // name            words  noreply handler
+  ["get",            2,     false, (c) => getKeys(c, KeysKind.GET)],
+  ["gets",           2,     false, (c) => getKeys(c, KeysKind.GETS)],
+  ["set",            5,     true,  (c) => store(c, StoreMode.SET)],
+  ["add",            5,     true,  (c) => store(c, StoreMode.ADD)],
+  ["cas",            5,     true,  (c) => store(c, StoreMode.CAS)],
+  ["delete",         2,     true,  remove],
+  ["incr",           3,     true,  (c) => arithmetic(c, true)],
+  ["decr",           3,     true,  (c) => arithmetic(c, false)],
+  ["touch",          3,     true,  touch],
+  ["gat",            3,     false, (c) => getAndTouch(c, KeysKind.GAT)],
+  ["gats",           3,     false, (c) => getAndTouch(c, KeysKind.GATS)],
+  ["replace",        5,     true,  (c) => store(c, StoreMode.REPLACE)],
+  ["append",         5,     true,  (c) => store(c, StoreMode.APPEND)],
+  ["prepend",        5,     true,  (c) => store(c, StoreMode.PREPEND)],
+  ["getss",          1,     false, getss],
+  ["deletess",       1,     true,  deletess],
+  ["lease-get",      2,     false, leaseGet],
+  ["lease-set",      6,     true,  leaseSet],
+  ["lease",          1,     false, lease],
+  ["flush_all",      1,     true,  admin.flushAll],
+  ["version",        1,     false, admin.version],
+  ["verbosity",      1,     true,  admin.verbosity],
+  ["mg",             2,     false, metaGet],
+  ["ms",             3,     false, metaSet],
+  ["md",             2,     false, metaDelete],
+  ["ma",             2,     false, metaArithmetic],
+  ["me",             2,     false, metaDebug],
+  ["mn",             1,     false, metaNoop],
+  ["quit",           1,     false, () => Flow.CLOSE],
+  ["stats",          1,     false, stats],
+  ["cache_memlimit", 1,     true,  admin.memoryLimit],
+  ["lock",           1,     false, lock],
+  ["unlock",         1,     false, unlock],
+  ["unlock_all",     1,     false, unlockAll],
+  ["keys",           1,     false, keys],
+  ["shutdown",       1,     true,  admin.shutdown],
+  ["watch",          1,     false, watch],
+  ["slabs",          1,     true,  tuning.slabs],
+  ["lru",            1,     true,  tuning.lru],
+  ["lru_crawler",    1,     true,  tuning.crawler],
 ];
 
 export const COMMANDS: readonly CommandRow[] = ROWS.map(
-  ([name, wordsMin, noreply, block, handler], index) => ({
+  ([name, wordsMin, noreply, handler], index) => ({
     index,
     name,
     wordsMin,
     noreply,
-    block,
     handler,
   }),
 );

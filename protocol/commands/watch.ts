@@ -47,7 +47,7 @@ export function watch(conversation: Conversation): Flow {
 }
 
 /** Sends what there is to tell, whenever there is something. */
-export class WatchTask implements Task {
+class WatchTask implements Task {
   readonly activity = Activity.WATCHING;
   readonly #watcher: number;
 
