@@ -2,6 +2,3 @@ import manifest from "../deno.json" with { type: "json" };
 
 /** Our own version, as deno.json says it. */
 export const VERSION: string = manifest.version;
-
-/** Whose behaviour ours is specified by. */
-export const MEMCACHED_VERSION = "1.6.45";

@@ -10,6 +10,7 @@ function line(text: string): Uint8Array {
   return encoder.encode(`${text}\r\n`);
 }
 
+/** Whose behaviour ours is specified by. */
 export const MEMCACHED_VERSION = "1.6.45";
 
 /** `VERSION` begins with memcached's digits, because client libraries read features from them. */

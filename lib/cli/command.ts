@@ -1,5 +1,5 @@
 import license from "../../LICENSE" with { type: "text" };
-import { MEMCACHED_VERSION } from "../version.ts";
+import { MEMCACHED_VERSION } from "../../protocol/replies.ts";
 import { parseArguments } from "./argv.ts";
 import { helpText } from "./help.ts";
 import { type ProcessFacts, type ServerOptions, toServerOptions } from "./options.ts";
