@@ -1,6 +1,7 @@
 /** Binary opcodes are bytes; behind their counts stand those of the text commands. */
 const BINARY_OPS = 256;
-const TEXT_OPS_MAX = 64;
+/** At least as many as the table of text commands has rows. */
+export const TEXT_OPS_MAX = 64;
 const OPS = BINARY_OPS + TEXT_OPS_MAX;
 
 /** How often each command was asked for: `stats ops`. A row for each thread, which only it changes. */

@@ -1,5 +1,6 @@
-import { assertEquals, assertStrictEquals } from "@std/assert";
+import { assert, assertEquals, assertStrictEquals } from "@std/assert";
 import { CommandIndex, COMMANDS } from "../../protocol/commands/table.ts";
+import { TEXT_OPS_MAX } from "../../protocol/op_counts.ts";
 import { ByteRegion } from "../../store/bytes.ts";
 
 function find(word: string): string | undefined {
@@ -20,4 +21,8 @@ Deno.test("find() finds every command by its whole word, and nothing else", () =
 
 Deno.test("every command stands in the table once", () => {
   assertEquals(new Set(COMMANDS.map((row) => row.name)).size, COMMANDS.length);
+});
+
+Deno.test("every command of the table has its place among the counts of `stats ops`", () => {
+  assert(COMMANDS.length <= TEXT_OPS_MAX, `${COMMANDS.length} commands`);
 });
