@@ -19,7 +19,7 @@ function isBlank(byte: number): boolean {
 
 /**
  * Reads numbers out of words of a request. One a thread; the last number read stands in its fields. There are as many rules
- * as memcached has (spec: "Numbers").
+ * as memcached has.
  */
 export class Numbers {
   /** After `int32` and `long`: the number, as int32. */

@@ -13,7 +13,7 @@ export class ByteRegion {
 
 /**
  * Up to here the loop over 8-byte words wins; above it the engine's own copy does, although its
- * view costs about 100 bytes of garbage (`tests/bench/copy_bench.ts`).
+ * view costs about 100 bytes of garbage.
  */
 const WORD_LOOP_BYTES_MAX = 1024;
 

@@ -1,6 +1,6 @@
 /**
  * Types of the standard library's modules as this project uses them. The npm mirror `deno-std` carries the code without
- * types; `tests/support/std_types_test.ts` checks that every name declared here exists.
+ * types; `tests/types_test.ts` checks that every name declared here exists.
  */
 declare module "@std/assert" {
   export class AssertionError extends Error {}
