@@ -86,6 +86,21 @@ test("connections share one store over all threads", async (start) => {
   await server.stop();
 });
 
+test("stats threads counts the commands of every connection, by thread", async (start) => {
+  await using server = await start({ args: ["-t", "3"] });
+  const clients = await Promise.all(Array.from({ length: 9 }, () => server.connect()));
+  for (const client of clients) await client.ask("get a\r\n".repeat(20), "END\r\n".repeat(20));
+  await clients[0]!.send("stats threads\r\n");
+  const stats = await clients[0]!.until("END\r\n");
+  const commands = [...stats.matchAll(/STAT [012]:commands (\d+)\r\n/g)].map(([, count]) =>
+    Number(count)
+  );
+  assertEquals(commands.length, 3);
+  assertEquals(commands.reduce((sum, count) => sum + count), 9 * 20 + 1);
+  for (const client of clients) client[Symbol.dispose]();
+  await server.stop();
+});
+
 test("a peer that ends its side gets the answers that are due", async (start) => {
   await using server = await start();
   using client = await server.connect();
