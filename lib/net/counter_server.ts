@@ -129,6 +129,11 @@ export class CounterServer {
       }
       if (this.#connections.size >= this.#options.connectionsMax) {
         socket.close();
+        this.#report({
+          level: "info",
+          event: "connection_refused",
+          message: "connection to the counter port refused: too many connections",
+        });
         continue;
       }
       prepareTcp(socket);

@@ -105,7 +105,7 @@ Deno.test("a client that does not read its Dump keeps nobody else waiting", asyn
 Deno.test("idle counters are dropped once an interval, memory and connections are limited", async () => {
   await using server = await startCounters(
     "portable",
-    ...["--counter-interval", "1", "--counter-memory", "1", "--counter-conn-limit", "2"],
+    ...["--counter-interval", "1", "--counter-memory", "1", "--counter-conn-limit", "2", "-v"],
   );
   using client = await server.connect(server.counterPort);
   await client.ask(
@@ -123,6 +123,7 @@ Deno.test("idle counters are dropped once an interval, memory and connections ar
   await second.ask(noop(), counterReply(0x00));
   using third = await server.connect(server.counterPort);
   assertEquals(await third.rest(), "");
+  await server.line("connection to the counter port refused");
   await server.stop();
 });
 
