@@ -71,6 +71,16 @@ function command(options: ProcessOptions, stdout: "piped" | "null"): Deno.Comman
   return new Deno.Command("sh", { ...settings, args: ["-c", line, Deno.execPath(), ...args] });
 }
 
+/** Memory of a process in KiB (Linux). */
+export function residentKib(pid: number): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(Deno.readTextFileSync(`/proc/${pid}/status`))![1]);
+}
+
+/** Waits until `holds`; the test's own time limit ends a wait in vain. */
+export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!await holds()) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
 /** A server as users start it: another process, driven over its sockets. */
 export class ServerProcess implements AsyncDisposable {
   readonly pid: number;

@@ -4,24 +4,16 @@ import { bytesOf, textOf } from "../../support/side.ts";
 import {
   Client,
   leastPermissions,
+  residentKib,
   ServerProcess,
   testTransports as test,
   TRANSPORTS,
+  until,
 } from "../../support/server_process.ts";
 
 /** Open descriptors of a process (Linux). */
 function descriptorCount(pid: number): number {
   return [...Deno.readDirSync(`/proc/${pid}/fd`)].length;
-}
-
-/** Memory of a process in KiB (Linux). */
-function residentKib(pid: number): number {
-  return Number(/VmRSS:\s+(\d+)/.exec(Deno.readTextFileSync(`/proc/${pid}/status`))![1]);
-}
-
-/** Waits until `holds`; the test's own time limit ends a wait in vain. */
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  while (!await holds()) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
 test("requests cut anywhere, and many in one piece, are answered in order", async (start) => {
