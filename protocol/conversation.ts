@@ -1,6 +1,7 @@
 import { Activity, type OwnerId } from "../store/connections.ts";
 import * as connectionsModule from "../store/connections.ts";
 import * as statsModule from "../store/stats.ts";
+import type { WireProtocol } from "./settings.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
@@ -27,7 +28,7 @@ export const ConversationState = {
 export type ConversationState = typeof ConversationState[keyof typeof ConversationState];
 
 export interface ConversationOptions {
-  readonly protocol: "auto" | "ascii" | "binary";
+  readonly protocol: WireProtocol;
   /** One datagram's requests, not a stream. */
   readonly udp?: boolean;
 }

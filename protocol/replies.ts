@@ -73,6 +73,8 @@ export const REFUSAL = {
   FLUSH_NOT_ALLOWED: line("CLIENT_ERROR flush_all not allowed"),
   OUT_OF_MEMORY: line("SERVER_ERROR out of memory"),
   NO_LEASE: line("SERVER_ERROR out of memory storing lease"),
+  /** To a connection above the limit, before it is closed (memcached: maxconns_fast). */
+  TOO_MANY_CONNECTIONS: line("ERROR Too many open connections"),
   NOT_OVER_UDP: line("SERVER_ERROR not available over UDP"),
   LEASE_LIST_NOT_ALLOWED: line("ERROR lease list not allowed"),
   SHUTDOWN_NOT_ENABLED: line("SERVER_ERROR: shutdown not enabled"),

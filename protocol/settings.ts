@@ -1,3 +1,6 @@
+/** Which protocols a listener understands. `auto`: the first byte of a connection decides. */
+export type WireProtocol = "auto" | "ascii" | "binary";
+
 /**
  * What the protocols must know of how the process was started: plain, so that it can be posted to workers. Made from the options
  * table; what the store was made with stands in `StoreOptions`. What commands may change later stands in `Tunables`.
@@ -31,7 +34,7 @@ export interface Settings {
   /** `-R` */
   readonly requestsPerEvent: number;
   readonly backlog: number;
-  readonly wireProtocol: "auto" | "ascii" | "binary";
+  readonly wireProtocol: WireProtocol;
   readonly maxconnsFast: boolean;
   /** 0: never. */
   readonly idleTimeoutSec: number;

@@ -1,4 +1,5 @@
-import type { Listen, WireProtocol } from "../net/transport.ts";
+import type { WireProtocol } from "../../protocol/settings.ts";
+import type { Listen } from "../net/transport.ts";
 
 /** One part of `-l`, taken apart. */
 export interface ListenAddress {

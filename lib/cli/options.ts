@@ -1,4 +1,4 @@
-import type { Settings } from "../../protocol/settings.ts";
+import type { Settings, WireProtocol } from "../../protocol/settings.ts";
 import { type TunableName, TUNABLES } from "../../protocol/tunables.ts";
 import { firstIdAt } from "../../store/ids.ts";
 import {
@@ -9,7 +9,7 @@ import {
 } from "../../store/limits.ts";
 import { leaseEntries, type LeaseFlag, NO_LEASE_FLAG, readLeaseFlag } from "./lease_options.ts";
 import type { CounterServerOptions } from "../net/counter_server.ts";
-import type { Listen, TransportOptions, WireProtocol } from "../net/transport.ts";
+import type { Listen, TransportOptions } from "../net/transport.ts";
 import type { LogFormat } from "../log.ts";
 import type { ParsedArguments } from "./argv.ts";
 import { type ListenAddress, readListenAddress } from "./listen.ts";

@@ -1,4 +1,5 @@
 import { Conversation } from "../../protocol/conversation.ts";
+import { REFUSAL } from "../../protocol/replies.ts";
 import { ConnectionKind, NO_OWNER } from "../../store/connections.ts";
 import { CONTROL } from "../../store/memory.ts";
 import { STAT } from "../../store/stats.ts";
@@ -26,7 +27,6 @@ import {
   type Listen,
   listenerName,
   statsAddressText,
-  TOO_MANY_CONNECTIONS,
   type TransportThread,
 } from "./transport.ts";
 
@@ -215,7 +215,8 @@ export class NativeAcceptor {
 
   #refuse(fd: number): void {
     const { calls } = this.#libc;
-    calls.send(fd, TOO_MANY_CONNECTIONS, TOO_MANY_CONNECTIONS.length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const line = REFUSAL.TOO_MANY_CONNECTIONS;
+    calls.send(fd, line, line.length, MSG_DONTWAIT | MSG_NOSIGNAL);
     calls.shutdown(fd, SHUT_WR);
     calls.recv(fd, this.#address, this.#address.length, MSG_DONTWAIT);
     this.#closeFd(fd);

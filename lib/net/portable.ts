@@ -1,4 +1,5 @@
 import { Conversation } from "../../protocol/conversation.ts";
+import { REFUSAL } from "../../protocol/replies.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
 import { ConnectionKind, NO_OWNER, type OwnerId } from "../../store/connections.ts";
 import { CONTROL } from "../../store/memory.ts";
@@ -18,7 +19,6 @@ import {
   lockHolderClosed,
   statsAddressText,
   type TcpListen,
-  TOO_MANY_CONNECTIONS,
   type Transport,
   type TransportThread,
   type UnixListen,
@@ -275,7 +275,7 @@ function peerName(address: Deno.NetAddr): string {
 
 async function refuse(socket: Deno.Conn): Promise<void> {
   try {
-    await socket.write(TOO_MANY_CONNECTIONS);
+    await socket.write(REFUSAL.TOO_MANY_CONNECTIONS);
   } catch {
     // It did not wait for the answer.
   }

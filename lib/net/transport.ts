@@ -1,8 +1,6 @@
+import type { WireProtocol } from "../../protocol/settings.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
 import type { Life } from "../server/life.ts";
-
-/** Which protocols a listener understands. `auto`: the first byte of a connection decides. */
-export type WireProtocol = "auto" | "ascii" | "binary";
 
 export interface TcpListen {
   readonly kind: "tcp";
@@ -135,11 +133,6 @@ export function connectionStalled(timeoutSec: number): TransportEvent {
     message: `a connection took nothing of its replies for ${timeoutSec} s; closed`,
   };
 }
-
-/** What a connection above the limit is told before it is closed (memcached: maxconns_fast). */
-export const TOO_MANY_CONNECTIONS: Uint8Array<ArrayBuffer> = new TextEncoder().encode(
-  "ERROR Too many open connections\r\n",
-);
 
 /** An address cannot be listened on. */
 export class ListenError extends Error {
