@@ -1,5 +1,5 @@
 // Hot path: `wait`, `events` and `fd` run once per ready connection.
-import { EINTR, type Libc, type LibcCalls } from "./libc.ts";
+import { EINTR, errnoName, type Libc, type LibcCalls } from "./libc.ts";
 
 export const EPOLLIN = 0x1;
 export const EPOLLOUT = 0x4;
@@ -80,8 +80,9 @@ export class Epoll {
       timeoutMs,
     );
     if (count >= 0) return count;
-    if (this.#libc.errno === EINTR) return 0;
-    throw new Error("Cannot wait for sockets: epoll_wait failed");
+    const { errno } = this.#libc;
+    if (errno === EINTR) return 0;
+    throw new Error(`Cannot wait for sockets: epoll_wait says ${errnoName(errno)}`);
   }
 
   /** What the ready descriptor number `index` is ready for. */

@@ -1,4 +1,4 @@
-import { ListenError, type UnixListen } from "./transport.ts";
+import { ListenError, listenText, type UnixListen } from "./transport.ts";
 
 /**
  * Makes the path of a Unix socket free: the file of a server that is gone is removed.
@@ -15,12 +15,16 @@ export async function claimSocketPath(listen: UnixListen): Promise<void> {
     throw error;
   }
   if (!file.isSocket) {
-    throw new ListenError(listen, "EEXIST", "there is a file that is no socket");
+    throw refusal(listen, "EEXIST", "there is a file that is no socket");
   }
   if (await answers(path)) {
-    throw new ListenError(listen, "EADDRINUSE", "another server listens there");
+    throw refusal(listen, "EADDRINUSE", "another server listens there");
   }
   Deno.removeSync(path);
+}
+
+function refusal(listen: UnixListen, code: string, cause: string): ListenError {
+  return new ListenError(listen, code, `cannot listen on ${listenText(listen)}: ${cause}`);
 }
 
 async function answers(path: string): Promise<boolean> {
