@@ -36,7 +36,7 @@ function flagText(row: OptionRow): string {
 /** The answer to `--help`. */
 export function helpText(version: string): string {
   const lines = [
-    `leased ${version}: a memcached-compatible cache server with leases, locks and update tokens`,
+    `leased ${version}: a memcached-compatible cache server with leases and locks`,
     "",
     "Usage: leased [options]",
     "",

@@ -4,9 +4,9 @@ import {
   ITEM_SIZE_MAX_MOST,
   LOCKS_MAX_MOST,
   MEMORY_LIMIT_MIB_MAX,
+  MIB,
 } from "../../store/limits.ts";
 import { LEASE_ENTRIES_MOST } from "../../store/lease_table.ts";
-import { MIB } from "../../store/limits.ts";
 
 /**
  * How an option's text becomes a value:
@@ -83,7 +83,7 @@ export const OPTIONS = [
   ["slab-min-size",          "n", "whole",  "bytes",                   1, ITEM_SIZE_MAX_MOST,    "48",      "works",  "least room for key, value and flags"],
   ["disable-cas",            "C", "switch", "",                     NONE, NONE,                  "",        "works",  "no cas ids"],
   ["disable-flush-all",      "F", "switch", "",                     NONE, NONE,                  "",        "works",  "refuse flush_all"],
-  ["disable-dumping",        "X", "switch", "",                     NONE, NONE,                  "",        "works",  "refuse stats detail, stats cachedump, lru_crawler metadump, keys and lock list"],
+  ["disable-dumping",        "X", "switch", "",                     NONE, NONE,                  "",        "works",  "refuse stats detail, stats cachedump, dumps of lru_crawler, and lists of keys, locks and leases"],
   ["disable-watch",          "W", "switch", "",                     NONE, NONE,                  "",        "works", "refuse watch"],
   ["enable-shutdown",        "A", "switch", "",                     NONE, NONE,                  "",        "works",  "allow the shutdown command"],
   ["stats-delimiter",        "D", "text",   "character",            NONE, NONE,                  "",        "works",  "count gets and sets by key prefix, which ends at this character (':')"],
@@ -110,7 +110,7 @@ export const OPTIONS = [
   ["daemon",                 "d", "switch", "",                     NONE, NONE,                  "",        "idle",   "stays in the foreground: let a service manager start it"],
   ["user",                   "u", "text",   "name",                 NONE, NONE,                  "",        "idle",   "does not change its user: let a service manager do it"],
   ["lock-memory",            "k", "switch", "",                     NONE, NONE,                  "",        "idle",   "does not lock memory"],
-  ["enable-largepages",      "L", "switch", "",                     NONE, NONE,                  "",        "idle",   "asks for no large pages"],
+  ["enable-largepages",      "L", "switch", "",                     NONE, NONE,                  "",        "idle",   "the native transport asks for large pages anyhow"],
   ["enable-coredumps",       "r", "switch", "",                     NONE, NONE,                  "",        "idle",   "leaves the core file limit alone"],
   ["napi-ids",               "N", "whole",  "ids",                     1, INT31,                 "",        "idle",   "the kernel spreads connections over threads"],
   ["enable-sasl",            "S", "switch", "",                     NONE, NONE,                  "",        "absent", "SASL authentication"],
