@@ -1,5 +1,6 @@
 import { StoreMode } from "../../store/change.ts";
 import { deadlineSec } from "../../store/clock.ts";
+import { isExtending } from "../../store/gate.ts";
 import { type ItemRef, NO_ITEM, STATE } from "../../store/item.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { STAT } from "../../store/stats.ts";
@@ -73,7 +74,7 @@ function readMode({ meta, change }: ThreadContext): boolean {
 }
 
 function prepareStore({ meta, change, memory }: ThreadContext): void {
-  const extending = change.mode === StoreMode.APPEND || change.mode === StoreMode.PREPEND;
+  const extending = isExtending(change);
   change.keyOffset = meta.keyOffset;
   change.keyLength = meta.keyLength;
   change.clientFlags = meta.clientFlags;

@@ -1,5 +1,6 @@
 import { StoreMode } from "../../store/change.ts";
 import { deadlineSec } from "../../store/clock.ts";
+import { isExtending } from "../../store/gate.ts";
 import * as limitsModule from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import * as statsModule from "../../store/stats.ts";
@@ -125,17 +126,13 @@ export function storeBlock(conversation: Conversation, reply: StoreReply): Flow 
   }
   change.valueOffset = valueOffset;
   // An append is refused as such when already the piece is too large.
-  if (isExtension(change.mode) && !fitsAlone(conversation)) {
+  if (isExtending(change) && !fitsAlone(conversation)) {
     cache.storeRefused(change, Outcome.TOO_LARGE);
     reply.stored(conversation, Outcome.TOO_LARGE);
   } else {
     reply.stored(conversation, cache.store(change));
   }
   return Flow.DONE;
-}
-
-function isExtension(mode: StoreMode): boolean {
-  return mode === StoreMode.APPEND || mode === StoreMode.PREPEND;
 }
 
 function fitsAlone(conversation: Conversation): boolean {
