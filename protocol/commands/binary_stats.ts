@@ -10,7 +10,7 @@ import { settingStats } from "../stats/settings.ts";
 import { threadStats } from "../stats/threads.ts";
 import { Status } from "../status.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { refuse } from "./binary_admin.ts";
+import { refuse } from "./binary_answer.ts";
 import { prefixLines, sendText } from "./stats.ts";
 
 /** What the key of a Stat names: its beginning is compared, or all of it. */

@@ -2,7 +2,10 @@ import { StoreMode } from "../../store/change.ts";
 import type { Conversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
 import * as admin from "./binary_admin.ts";
+import { done } from "./binary_answer.ts";
+import { keys } from "./binary_keys.ts";
 import { deletess, getss } from "./binary_lease.ts";
+import { lock, unlock, unlockAll } from "./binary_lock.ts";
 import { get, getAndTouch, lockAndGet, touch } from "./binary_read.ts";
 import { stat } from "./binary_stats.ts";
 import { arithmetic, extend, remove, replaceAndUnlock, store } from "./binary_write.ts";
@@ -54,7 +57,7 @@ const ROWS: readonly Row[] = [
   ["Decrement",   0x06,  0x16,  [20],    SOME, NONE,  (c) => arithmetic(c, false)],
   ["Quit",        0x07,  0x17,  [0],     NONE, NONE,  admin.quit],
   ["Flush",       0x08,  0x18,  [0, 4],  NONE, NONE,  admin.flush],
-  ["Noop",        0x0a,  null,  [0],     NONE, NONE,  admin.done],
+  ["Noop",        0x0a,  null,  [0],     NONE, NONE,  done],
   ["Version",     0x0b,  null,  [0],     NONE, NONE,  admin.version],
   ["GetK",        0x0c,  0x0d,  [0],     SOME, NONE,  (c) => get(c, true), true],
   ["Append",      0x0e,  0x19,  [0],     SOME, ANY,   (c) => extend(c, APPEND)],
@@ -63,16 +66,16 @@ const ROWS: readonly Row[] = [
   ["Touch",       0x1c,  null,  [4],     SOME, NONE,  touch],
   ["GaT",         0x1d,  0x1e,  [4],     SOME, NONE,  (c) => getAndTouch(c, false)],
   ["GaTK",        0x23,  0x24,  [4],     SOME, NONE,  (c) => getAndTouch(c, true)],
-  ["Lock",        0x40,  0x41,  [0],     SOME, NONE,  admin.lock],
-  ["Unlock",      0x42,  0x43,  [0],     SOME, NONE,  admin.unlock],
-  ["UnlockAll",   0x44,  0x45,  [0],     NONE, NONE,  admin.unlockAll],
+  ["Lock",        0x40,  0x41,  [0],     SOME, NONE,  lock],
+  ["Unlock",      0x42,  0x43,  [0],     SOME, NONE,  unlock],
+  ["UnlockAll",   0x44,  0x45,  [0],     NONE, NONE,  unlockAll],
   ["LaG",         0x46,  0x47,  [0, 4],  SOME, NONE,  (c) => lockAndGet(c, false)],
   ["LaGK",        0x48,  0x49,  [0, 4],  SOME, NONE,  (c) => lockAndGet(c, true)],
   ["RaU",         0x4a,  0x4b,  [8],     SOME, SOME,  replaceAndUnlock],
   ["GetSS",       0x60,  null,  [4],     SOME, NONE,  (c) => getss(c, false)],
   ["GetSSK",      0x62,  null,  [4],     SOME, NONE,  (c) => getss(c, true)],
   ["DeleteSS",    0x64,  0x65,  [4],     SOME, NONE,  deletess],
-  ["Keys",        0x50,  null,  [0],     ANY,  NONE,  admin.keys],
+  ["Keys",        0x50,  null,  [0],     ANY,  NONE,  keys],
 ];
 
 /** By opcode. */

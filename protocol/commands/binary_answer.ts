@@ -1,0 +1,25 @@
+import { Outcome } from "../../store/outcome.ts";
+import { OUTCOME_STATUS, putDone, putError } from "../binary_replies.ts";
+import type { Conversation } from "../conversation.ts";
+import { Flow } from "../request.ts";
+import type { Status } from "../status.ts";
+
+/** Answers with success and no body, unless the request is quiet. */
+export function done(conversation: Conversation): Flow {
+  const { binary, reply } = conversation.thread;
+  if (!binary.quiet) putDone(reply, binary, 0, 0);
+  return Flow.DONE;
+}
+
+export function refuse(conversation: Conversation, status: Status): Flow {
+  const { binary, reply } = conversation.thread;
+  putError(reply, binary, status);
+  return Flow.DONE;
+}
+
+/** Answers with how an operation ended that tells nothing else. */
+export function answer(conversation: Conversation, outcome: Outcome): Flow {
+  return outcome === Outcome.OK
+    ? done(conversation)
+    : refuse(conversation, OUTCOME_STATUS[outcome]);
+}

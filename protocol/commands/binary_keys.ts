@@ -1,0 +1,43 @@
+import { ByteRegion } from "../../store/bytes.ts";
+import type { ItemRef } from "../../store/item.ts";
+import { putDone, putHeader } from "../binary_replies.ts";
+import type { BinaryRequest } from "../binary_request.ts";
+import type { Conversation } from "../conversation.ts";
+import { Flow } from "../request.ts";
+import { Status } from "../status.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import { WalkTask } from "../walk_task.ts";
+import { refuse } from "./binary_answer.ts";
+import { KeysWalk, type KeyWriter } from "./keys.ts";
+
+/** A packet a key, then one with no key. */
+class BinaryKeys implements KeyWriter {
+  readonly #request: BinaryRequest;
+
+  constructor(request: BinaryRequest) {
+    this.#request = request;
+  }
+
+  put({ reply, cache }: ThreadContext, item: ItemRef): void {
+    const keyLength = cache.items.keyLength(item);
+    putHeader(reply, this.#request, Status.OK, 0, keyLength, 0, 0, 0);
+    cache.copyKey(item, reply.region, reply.length);
+    reply.length += keyLength;
+  }
+
+  end({ reply }: ThreadContext): void {
+    putDone(reply, this.#request, 0, 0);
+  }
+}
+
+/** Keys: all that begin with the request's key. */
+export function keys(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  const { input, change, binary, settings } = thread;
+  if (!settings.dumpEnabled) return refuse(conversation, Status.REFUSED);
+  const { keyOffset, keyLength } = change;
+  const prefix = new ByteRegion(input.bytes.slice(keyOffset, keyOffset + keyLength).buffer);
+  const walk = new KeysWalk(thread, prefix, new BinaryKeys(binary.copy()));
+  conversation.task = new WalkTask(walk);
+  return Flow.UNDER_WAY;
+}

@@ -1,0 +1,24 @@
+import type { Conversation } from "../conversation.ts";
+import type { Flow } from "../request.ts";
+import { Status } from "../status.ts";
+import { answer, done, refuse } from "./binary_answer.ts";
+
+/** Lock and LockQ. Over UDP there is no connection whose end would unlock. */
+export function lock(conversation: Conversation): Flow {
+  const { cache, change } = conversation.thread;
+  if (conversation.udp) return refuse(conversation, Status.INVALID);
+  change.waitMs = 0;
+  return answer(conversation, cache.lock(change));
+}
+
+/** Unlock and UnlockQ. */
+export function unlock(conversation: Conversation): Flow {
+  const { cache, change } = conversation.thread;
+  return answer(conversation, cache.unlock(change));
+}
+
+/** UnlockAll and UnlockAllQ. */
+export function unlockAll(conversation: Conversation): Flow {
+  conversation.thread.cache.unlockAll(conversation.owner);
+  return done(conversation);
+}
