@@ -93,7 +93,7 @@ export class Allocator {
     items.setWord(item, WORD.DEADLINE_SEC, change.deadlineSec);
     items.setWord(item, WORD.VALUE_LENGTH, valueLength);
     items.setWord(item, WORD.ACCESSED_SEC, this.#control[CONTROL.NOW_SEC]!);
-    if (change.clientFlags !== 0) items.setWord(item, 9, change.clientFlags);
+    if (change.clientFlags !== 0) items.setWord(item, WORD.CLIENT_FLAGS, change.clientFlags);
     copyBytes(
       this.memory.segments[item >>> 27]!,
       items.keyOffset(item),

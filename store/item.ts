@@ -37,6 +37,8 @@ export const WORD = {
   VALUE_LENGTH: 6,
   ACCESSED_SEC: 7,
   STATE: 8,
+  /** The first of the words that an item may have: where STATE.HAS_FLAGS is set. */
+  CLIENT_FLAGS: 9,
 } as const;
 
 export const HEADER_BYTES = 36;
@@ -130,7 +132,7 @@ export class Items {
   }
 
   clientFlags(item: ItemRef): number {
-    return this.word(item, WORD.STATE) & STATE.HAS_FLAGS ? this.word(item, 9) : 0;
+    return this.word(item, WORD.STATE) & STATE.HAS_FLAGS ? this.word(item, WORD.CLIENT_FLAGS) : 0;
   }
 
   /** Lower half of the cas id. */
@@ -152,7 +154,7 @@ export class Items {
 
   /** Word in which the explicit id's lower half stands; the upper half follows. */
   explicitIdWord(item: ItemRef): number {
-    return 9 + (this.word(item, WORD.STATE) & STATE.HAS_FLAGS ? 1 : 0);
+    return WORD.CLIENT_FLAGS + (this.word(item, WORD.STATE) & STATE.HAS_FLAGS ? 1 : 0);
   }
 
   /** Word with the first chunk of a chain; the next word counts the pins. */

@@ -136,7 +136,7 @@ export class Writer {
     this.items.setWord(old, WORD.VALUE_LENGTH, change.valueLength);
     const keep = STATE.MAIN | STATE.LINKED | STATE.LOCKED | FREQUENCY_MASK | 0xff;
     this.items.setWord(old, WORD.STATE, (state & keep) | marked | STATE.REWRITTEN);
-    if (change.clientFlags !== 0) this.items.setWord(old, 9, change.clientFlags);
+    if (change.clientFlags !== 0) this.items.setWord(old, WORD.CLIENT_FLAGS, change.clientFlags);
     this.#values.write(old, 0, change.input, change.valueOffset, change.valueLength);
     this.links.setDeadline(old, change.deadlineSec);
     this.items.setWord(old, WORD.ACCESSED_SEC, this.#control[CONTROL.NOW_SEC]!);
