@@ -15,7 +15,7 @@ import type { Values } from "./values.ts";
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { HEADER_BYTES, NO_ITEM, optionalBytes, STATE, WORD } = itemModule;
 const { RESERVED_AHEAD_BYTES, UNPINNED_BYTES_MAX } = limitsModule;
-const { CLASS, CONTROL, PAGE_OWNER } = memoryModule;
+const { CLASS, CONTROL, PAGE_OWNER, SEGMENT_SHIFT } = memoryModule;
 const { CLAIMED } = slabsModule;
 const { CLASS_STAT } = statsModule;
 
@@ -95,7 +95,7 @@ export class Allocator {
     items.setWord(item, WORD.ACCESSED_SEC, this.#control[CONTROL.NOW_SEC]!);
     if (change.clientFlags !== 0) items.setWord(item, WORD.CLIENT_FLAGS, change.clientFlags);
     copyBytes(
-      this.memory.segments[item >>> 27]!,
+      this.memory.segments[item >>> SEGMENT_SHIFT]!,
       items.keyOffset(item),
       input,
       keyOffset,

@@ -31,7 +31,7 @@ import * as writerModule from "./writer.ts";
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { NO_ITEM, WORD } = itemModule;
 const { NO_LEASE } = leasesModule;
-const { CONTROL } = memoryModule;
+const { CONTROL, SEGMENT_SHIFT } = memoryModule;
 const { CLASS_STAT, STAT } = statsModule;
 const { CHANGED_MEANWHILE } = writerModule;
 
@@ -231,7 +231,7 @@ export class Cache {
   }
 
   copyKey(item: ItemRef, to: ByteRegion, toOffset: number): void {
-    const from = this.memory.segments[item >>> 27]!;
+    const from = this.memory.segments[item >>> SEGMENT_SHIFT]!;
     copyBytes(to, toOffset, from, this.items.keyOffset(item), this.items.keyLength(item));
   }
 
@@ -347,7 +347,7 @@ export class Cache {
   /** As `storeRefused`, when there is no memory for all of `change.reserved`, which is freed. */
   reservedRefused(change: Change): Outcome {
     const { input, reserved } = change;
-    change.input = this.memory.segments[reserved >>> 27]!;
+    change.input = this.memory.segments[reserved >>> SEGMENT_SHIFT]!;
     change.keyOffset = this.items.keyOffset(reserved);
     change.keyLength = this.items.keyLength(reserved);
     const outcome = this.storeRefused(change, Outcome.NO_MEMORY);
@@ -377,7 +377,7 @@ export class Cache {
     change.reserved = NO_ITEM;
     change.item = NO_ITEM;
     this.values.forgetWalk();
-    const segment = this.memory.segments[item >>> 27]!;
+    const segment = this.memory.segments[item >>> SEGMENT_SHIFT]!;
     const keyOffset = this.items.keyOffset(item);
     const hash = this.links.index.hashOf(item);
     const keyLength = this.items.keyLength(item);

@@ -93,7 +93,7 @@ export class Counting {
     const length = items.word(item, WORD.VALUE_LENGTH);
     const decimal = this.#decimal;
     const start = items.keyOffset(item) + items.keyLength(item);
-    if (!decimal.parse(memory.segments[item >>> 27]!, start, length)) return Outcome.NOT_NUMERIC;
+    if (!decimal.parse(memory.segmentOf(item), start, length)) return Outcome.NOT_NUMERIC;
     decimal.change(change.deltaLow, change.deltaHigh, increment);
     const digits = decimal.format();
     const isNarrow = digits > length || (change.explicit && (state & STATE.EXPLICIT_ID) === 0);
@@ -104,7 +104,7 @@ export class Counting {
     this.#values.write(target, 0, this.#digits, 0, digits);
     if (digits < length) {
       const end = items.keyOffset(target) + items.keyLength(target) + length;
-      memory.segments[target >>> 27]!.bytes.fill(BLANK, end - length + digits, end);
+      memory.segmentOf(target).bytes.fill(BLANK, end - length + digits, end);
     }
     if (target === item) this.#writer.giveId(change, item);
     change.resultLow = decimal.low;

@@ -61,7 +61,7 @@ export class HashIndex {
 
   hashOf(item: ItemRef): number {
     return hashKey(
-      this.#segments[item >>> 27]!,
+      this.#segments[item >>> SEGMENT_SHIFT]!,
       this.#items.keyOffset(item),
       this.#items.keyLength(item),
       this.#seed,

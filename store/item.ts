@@ -78,7 +78,7 @@ export const STATE = {
 } as const;
 
 /** State bits that add words between header and key. */
-const OPTIONAL_WORDS = STATE.HAS_FLAGS | STATE.CHAINED | STATE.EXPLICIT_ID;
+export const OPTIONAL_WORDS = STATE.HAS_FLAGS | STATE.CHAINED | STATE.EXPLICIT_ID;
 
 /** Bytes between the header and the key. */
 export function optionalBytes(state: number): number {

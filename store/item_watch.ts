@@ -94,7 +94,7 @@ export class ItemWatch {
   /** The key in an item. */
   keyOf(item: ItemRef): string {
     const items = this.#items;
-    const segment = this.#memory.segments[item >>> 27]!;
+    const segment = this.#memory.segmentOf(item);
     return keyText(segment, items.keyOffset(item), items.keyLength(item));
   }
 

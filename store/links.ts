@@ -10,7 +10,7 @@ import * as statsModule from "./stats.ts";
 import { WatchLog } from "./watch_log.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
-const { HEADER_BYTES, NO_ITEM, STATE, WORD } = itemModule;
+const { HEADER_BYTES, KEY_LENGTH_MASK, NO_ITEM, STATE, WORD } = itemModule;
 const { CONTROL, PAGE } = memoryModule;
 const { STAT } = statsModule;
 
@@ -58,7 +58,7 @@ export class Links {
 
   bytesOf(item: ItemRef): number {
     const state = this.items.state(item);
-    return this.itemBytes(state & 0xff, this.items.word(item, WORD.VALUE_LENGTH), state);
+    return this.itemBytes(state & KEY_LENGTH_MASK, this.items.word(item, WORD.VALUE_LENGTH), state);
   }
 
   /** Puts a filled, unlinked item into the cache, at the new end of the queue its STATE names; a locked one into none. */

@@ -329,6 +329,11 @@ export class Memory {
     this.refPageShift = this.pageShift - 3;
   }
 
+  /** The segment in which an item or another chunk lies. Hot paths do it by hand. */
+  segmentOf(ref: number): ByteRegion {
+    return this.segments[ref >>> SEGMENT_SHIFT]!;
+  }
+
   /** Adds one to a counter of a class. */
   countClass(classId: number, stat: number): void {
     this.classCounters[classId * CLASS_DOUBLES + stat]! += 1;

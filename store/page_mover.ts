@@ -436,8 +436,8 @@ export class PageMover {
 
   #copyChunk(chunk: ItemRef, copy: ItemRef, classId: number): void {
     const { memory, items, slabs } = this.#links;
-    const from = memory.segments[chunk >>> 27]!;
-    const to = memory.segments[copy >>> 27]!;
+    const from = memory.segmentOf(chunk);
+    const to = memory.segmentOf(copy);
     copyBytes(to, items.offset(copy), from, items.offset(chunk), slabs.chunkBytes(classId));
   }
 

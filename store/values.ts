@@ -58,7 +58,7 @@ export class Values {
     const { items, memory } = this.#links;
     if (!(items.state(item) & STATE.CHAINED)) {
       const start = items.keyOffset(item) + items.keyLength(item);
-      copyBytes(memory.segments[item >>> 27]!, start + at, from, fromOffset, length);
+      copyBytes(memory.segments[item >>> SEGMENT_SHIFT]!, start + at, from, fromOffset, length);
       return;
     }
     this.#walk(item, at, length, from, fromOffset, true);
@@ -69,7 +69,7 @@ export class Values {
     const { items, memory } = this.#links;
     if (!(items.state(item) & STATE.CHAINED)) {
       const start = items.keyOffset(item) + items.keyLength(item);
-      copyBytes(to, toOffset, memory.segments[item >>> 27]!, start + at, length);
+      copyBytes(to, toOffset, memory.segments[item >>> SEGMENT_SHIFT]!, start + at, length);
       return;
     }
     this.#walk(item, at, length, to, toOffset, false);
@@ -171,7 +171,7 @@ export class Values {
     if (at < capacity) {
       done = Math.min(length, capacity - at);
       const start = items.keyOffset(item) + items.keyLength(item) + at;
-      const segment = memory.segments[item >>> 27]!;
+      const segment = memory.segments[item >>> SEGMENT_SHIFT]!;
       if (writing) copyBytes(segment, start, other, otherOffset, done);
       else copyBytes(other, otherOffset, segment, start, done);
     }
@@ -188,7 +188,7 @@ export class Values {
       const inChunk = position - chunkStart;
       const piece = Math.min(length - done, this.#chunkCapacity - inChunk);
       const start = items.offset(chunk) + HEADER_BYTES + inChunk;
-      const segment = memory.segments[chunk >>> 27]!;
+      const segment = memory.segments[chunk >>> SEGMENT_SHIFT]!;
       if (writing) copyBytes(segment, start, other, otherOffset + done, piece);
       else copyBytes(other, otherOffset + done, segment, start, piece);
       done += piece;

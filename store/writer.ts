@@ -14,9 +14,9 @@ import * as statsModule from "./stats.ts";
 import type { Values } from "./values.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
-const { FREQUENCY_MASK, NO_ITEM, STATE, WORD } = itemModule;
+const { FREQUENCY_MASK, KEY_LENGTH_MASK, NO_ITEM, OPTIONAL_WORDS, STATE, WORD } = itemModule;
 const { COPY_BYTES_MAX, UNPINNED_BYTES_MAX } = limitsModule;
-const { CONTROL } = memoryModule;
+const { CONTROL, SEGMENT_SHIFT } = memoryModule;
 const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
@@ -126,15 +126,14 @@ export class Writer {
     const { slabs } = this.links;
     const state = this.items.state(old);
     const marked = stateOf(change);
-    const words = STATE.HAS_FLAGS | STATE.EXPLICIT_ID | STATE.CHAINED;
-    if ((state & words) !== (marked & words)) return false;
+    if ((state & OPTIONAL_WORDS) !== (marked & OPTIONAL_WORDS)) return false;
     const bytes = this.links.itemBytes(change.keyLength, change.valueLength, state);
     if (bytes > slabs.ordinaryBytesMax || bytes > UNPINNED_BYTES_MAX) return false;
     const classId = slabs.classOf(old);
     if (slabs.classFor(bytes) !== classId) return false;
     this.memory.addRequestedBytes(classId, bytes - this.links.bytesOf(old));
     this.items.setWord(old, WORD.VALUE_LENGTH, change.valueLength);
-    const keep = STATE.MAIN | STATE.LINKED | STATE.LOCKED | FREQUENCY_MASK | 0xff;
+    const keep = STATE.MAIN | STATE.LINKED | STATE.LOCKED | FREQUENCY_MASK | KEY_LENGTH_MASK;
     this.items.setWord(old, WORD.STATE, (state & keep) | marked | STATE.REWRITTEN);
     if (change.clientFlags !== 0) this.items.setWord(old, WORD.CLIENT_FLAGS, change.clientFlags);
     this.#values.write(old, 0, change.input, change.valueOffset, change.valueLength);
@@ -149,7 +148,7 @@ export class Writer {
   /** Links a filled item in place of whatever has its key now. */
   replace(change: Change, item: ItemRef, hash: number): void {
     const items = this.items;
-    const segment = this.memory.segments[item >>> 27]!;
+    const segment = this.memory.segments[item >>> SEGMENT_SHIFT]!;
     const keyLength = items.keyLength(item);
     const old = this.links.index.find(segment, items.keyOffset(item), keyLength, hash);
     if (old !== NO_ITEM) {
@@ -214,7 +213,7 @@ export class Writer {
   /** The item that has the key of another one now, or NO_ITEM. */
   #withKeyOf(item: ItemRef, hash: number): ItemRef {
     const { items } = this;
-    const segment = this.memory.segments[item >>> 27]!;
+    const segment = this.memory.segments[item >>> SEGMENT_SHIFT]!;
     return this.links.index.find(segment, items.keyOffset(item), items.keyLength(item), hash);
   }
 
@@ -279,7 +278,9 @@ export class Writer {
     change.deadlineSec = this.items.word(old, WORD.DEADLINE_SEC);
     const { marks } = change;
     change.marks = marks | (this.items.state(old) & STATE.KEY_BINARY);
-    const from = keyFrom === NO_ITEM ? change.input : this.memory.segments[keyFrom >>> 27]!;
+    const from = keyFrom === NO_ITEM
+      ? change.input
+      : this.memory.segments[keyFrom >>> SEGMENT_SHIFT]!;
     const keyOffset = keyFrom === NO_ITEM ? change.keyOffset : this.items.keyOffset(keyFrom);
     const item = this.#allocator.item(from, keyOffset, keyLength, valueLength, change);
     change.marks = marks;

@@ -57,7 +57,7 @@ export function hasPrefix(thread: ThreadContext, item: ItemRef, prefix: ByteRegi
   const { items } = thread.cache;
   const { length } = prefix.bytes;
   if (items.keyLength(item) < length) return false;
-  const segment = thread.memory.segments[item >>> 27]!;
+  const segment = thread.memory.segmentOf(item);
   return equalBytes(prefix, 0, segment, items.keyOffset(item), length);
 }
 
@@ -81,7 +81,7 @@ const TEXT_KEYS: KeyWriter = {
 /** Whether an item's key has no blank and no control character. */
 export function isWord(thread: ThreadContext, item: ItemRef): boolean {
   const { items } = thread.cache;
-  const { bytes } = thread.memory.segments[item >>> 27]!;
+  const { bytes } = thread.memory.segmentOf(item);
   const start = items.keyOffset(item);
   const end = start + items.keyLength(item);
   for (let at = start; at < end; at++) {
