@@ -1,7 +1,7 @@
 import { assert } from "./assert.ts";
-import { checkLocks } from "./check_locks.ts";
 import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "./item.ts";
-import { checkLeases } from "./lease_check.ts";
+import { checkLeases } from "./check_leases.ts";
+import { checkLocks } from "./check_locks.ts";
 import { Links } from "./links.ts";
 import {
   CLASS,

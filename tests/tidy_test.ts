@@ -74,7 +74,7 @@ const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   ["cache", "allocator change eviction expiry finder flush ghost hash_index item links memory"],
   ["cache", "queues slabs values writer check"],
   ["locks", "gate check_locks lock_layout lock_waiters"],
-  ["leases", "lease_check lease_table leaseholding"],
+  ["leases", "check_leases lease_table leaseholding"],
   ["under_way", "lookahead"],
   ["cache", "counting meta_items"],
   ["watch_log", "item_watch watch_layout wake"],
