@@ -2,7 +2,7 @@
 /**
  * `deno task bench:store`: replays traces in process through the real store and through reference policies with the same bytes.
  *
- *   --traces DIR      where the traces are (or the environment's LEASED_TRACES); default ../shared/traces
+ *   --traces DIR      where the traces are (or the environment's LEASED_TRACES): NAME.csv.gz, as RUNS names them
  *   --run NAME        only this run (may be repeated): see RUNS
  *   --limit N         only the first N rows of each trace
  *   --only-store      without the reference policies
@@ -134,8 +134,11 @@ async function main(): Promise<void> {
     collect: ["run"],
     boolean: ["only-store"],
   });
-  const folder = (given["traces"] as string | undefined) ?? Deno.env.get("LEASED_TRACES") ??
-    new URL("../../../shared/traces", import.meta.url).pathname;
+  const folder = (given["traces"] as string | undefined) ?? Deno.env.get("LEASED_TRACES");
+  if (folder === undefined) {
+    console.error("Cannot replay: --traces or LEASED_TRACES must name the folder of the traces");
+    Deno.exit(64);
+  }
   const names = (given["run"] as string[] | undefined) ?? [];
   const wanted = (name: string): boolean =>
     names.length === 0 || names.some((start) => name.startsWith(start));
