@@ -117,7 +117,7 @@ class Check {
     let linkedSeen = 0;
     let chunksInChains = 0;
     let chunksSeen = 0;
-    for (let page = 0; page < control[CONTROL.PAGES_NEVER_USED]!; page++) {
+    for (let page = 0; page < control[CONTROL.PAGES_EVER_USED]!; page++) {
       const row = page * PAGE.WORDS;
       const classId = pages[row + PAGE.CLASS]!;
       if (classId <= 0) continue;
@@ -217,7 +217,7 @@ class Check {
 
   #checkPool(): void {
     const { control, pages } = this.#memory;
-    let count = control[CONTROL.PAGE_COUNT]! - control[CONTROL.PAGES_NEVER_USED]!;
+    let count = control[CONTROL.PAGE_COUNT]! - control[CONTROL.PAGES_EVER_USED]!;
     for (
       let page = control[CONTROL.FREE_PAGE]!;
       page !== NO_PAGE;

@@ -32,7 +32,7 @@ function checkRows(links: Links, linked: Set<ItemRef>): Set<number> {
   const words = new Int32Array(memory.shared.locks);
   const start = lockRowsStart(memory.options);
   const held = new Set<number>();
-  for (let row = 1; row <= words[LOCK_HEADER.NEVER_USED]!; row++) {
+  for (let row = 1; row <= words[LOCK_HEADER.EVER_USED]!; row++) {
     const item = words[start + row * LOCK.WORDS + LOCK.ITEM]!;
     if (item === NO_ITEM) continue;
     held.add(row);
@@ -52,7 +52,7 @@ function checkRows(links: Links, linked: Set<ItemRef>): Set<number> {
     free++;
   }
   assert(held.size === words[LOCK_HEADER.COUNT], "the table counts its locks");
-  assert(held.size + free === words[LOCK_HEADER.NEVER_USED], "every row of locks is free or used");
+  assert(held.size + free === words[LOCK_HEADER.EVER_USED], "every row of locks is free or used");
   assert(held.size <= memory.options.lockLimits.locksMax, "locks keep to their limit");
   return held;
 }
@@ -111,7 +111,7 @@ function checkWaiters(links: Links, held: Set<number>): void {
   };
   for (let list = WAITER_HEADER.WORDS; list < start; list += LIST.WORDS) walk(list);
   let waiting = 0;
-  for (let waiter = 1; waiter <= words[WAITER_HEADER.NEVER_USED]!; waiter++) {
+  for (let waiter = 1; waiter <= words[WAITER_HEADER.EVER_USED]!; waiter++) {
     const at = start + waiter * WAITER.WORDS;
     if (words[at + WAITER.OWNER] === 0) {
       assert(!inList.has(waiter), "a free row of waiters is in no list");

@@ -2,7 +2,7 @@
  * The open connections of all threads, for `stats conns`, for the limit `-c`, and as the source of lock owners' numbers.
  * One shared buffer:
  *
- *   header     8 words: OPEN_COUNT, FREE (head of the list of closed rows + 1; 0: none), NEVER_USED, LISTENER_COUNT
+ *   header     8 words: OPEN_COUNT, FREE (head of the list of closed rows + 1; 0: none), EVER_USED, LISTENER_COUNT
  *   listeners  LISTENERS_MAX names of LISTENER_BYTES: a word with the length, then UTF-8
  *   rows       ROW_BYTES each: the words below, then the peer's name in UTF-8
  *
@@ -53,7 +53,7 @@ export interface ConnectionRow {
 
 const OPEN_COUNT = 0;
 const FREE = 1;
-const NEVER_USED = 2;
+const EVER_USED = 2;
 const LISTENER_COUNT = 3;
 const HEADER_BYTES = 32;
 
@@ -122,9 +122,9 @@ export class ConnectionTable {
     if (index >= 0) {
       words[FREE] = words[this.#row(index) + NEXT_FREE]!;
     } else {
-      index = words[NEVER_USED]!;
+      index = words[EVER_USED]!;
       if (index >= this.rows) return NO_OWNER;
-      words[NEVER_USED] = index + 1;
+      words[EVER_USED] = index + 1;
     }
     words[OPEN_COUNT]! += 1;
     const row = this.#row(index);
@@ -231,7 +231,7 @@ export class ConnectionTable {
   /** Every open connection, by row. */
   *[Symbol.iterator](): Generator<ConnectionRow> {
     const words = this.#words;
-    for (let index = 0; index < words[NEVER_USED]!; index++) {
+    for (let index = 0; index < words[EVER_USED]!; index++) {
       const row = this.#row(index);
       if (words[row + OPEN] !== 1) continue;
       const kindAndThread = words[row + KIND_AND_THREAD]!;

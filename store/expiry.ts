@@ -34,7 +34,7 @@ export class Expiry {
   /** Makes every page due: after a flush anything may be dead. */
   suspectAllPages(): void {
     const { memory } = this.#links;
-    const end = memory.control[CONTROL.PAGES_NEVER_USED]!;
+    const end = memory.control[CONTROL.PAGES_EVER_USED]!;
     for (let page = 0; page < end; page++) memory.pages[page * PAGE.WORDS + PAGE.SOONEST_SEC] = 0;
   }
 
@@ -51,7 +51,7 @@ export class Expiry {
       control[CONTROL.SWEEP_UNITS] = 0;
     }
     if (control[CONTROL.SWEEP_UNITS]! >= UNITS_PER_SECOND) return false;
-    const end = control[CONTROL.PAGES_NEVER_USED]!;
+    const end = control[CONTROL.PAGES_EVER_USED]!;
     this.#unitsLeft = SLICE_UNITS;
     for (let page = control[CONTROL.SWEEP_PAGE]!; page < end; page++) {
       this.#look(PAGE_ROW_UNITS);

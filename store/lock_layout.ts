@@ -11,7 +11,7 @@ import type { StoreOptions } from "./limits.ts";
  */
 export const LOCK_HEADER = {
   FREE: 0, // head of the list of rows given back, through LOCK.NEXT
-  NEVER_USED: 1, // rows that have been used at least once
+  EVER_USED: 1, // rows that have been used at least once
   COUNT: 2,
   WORDS: 3,
 } as const;
@@ -32,7 +32,7 @@ export const LOCK = {
 
 export const WAITER_HEADER = {
   FREE: 0, // head of the list of rows given back, through WAITER.NEXT
-  NEVER_USED: 1, // rows that have been used at least once
+  EVER_USED: 1, // rows that have been used at least once
   COUNT: 2, // waiters in queues
   WORDS: 3,
 } as const;

@@ -133,7 +133,7 @@ export class LockWaiters {
     const words = this.#words;
     if (words[HEADER.COUNT] === 0) return;
     const nowMs = this.#control[CONTROL.NOW_MS]!;
-    for (let waiter = 1; waiter <= words[HEADER.NEVER_USED]!; waiter++) {
+    for (let waiter = 1; waiter <= words[HEADER.EVER_USED]!; waiter++) {
       const row = this.#row(waiter);
       if (words[row + WAITER.OWNER] === 0) continue;
       if (words[row + WAITER.STATE] !== WaiterState.WAITING) continue;
@@ -197,9 +197,9 @@ export class LockWaiters {
       words[HEADER.FREE] = words[this.#row(free) + WAITER.NEXT]!;
       return free;
     }
-    const fresh = words[HEADER.NEVER_USED]! + 1;
+    const fresh = words[HEADER.EVER_USED]! + 1;
     if (fresh > this.#rowsMax) return NO_WAITER;
-    words[HEADER.NEVER_USED] = fresh;
+    words[HEADER.EVER_USED] = fresh;
     return fresh;
   }
 

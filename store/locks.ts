@@ -95,7 +95,7 @@ export class Locks {
 
   /** Rows are 1..rowEnd - 1. */
   get rowEnd(): LockRow {
-    return this.#words[HEADER.NEVER_USED]! + 1;
+    return this.#words[HEADER.EVER_USED]! + 1;
   }
 
   /** The item of a row, or NO_ITEM when the row is free. */
@@ -244,8 +244,8 @@ export class Locks {
       words[HEADER.FREE] = words[this.#row(free) + LOCK.NEXT]!;
       return free;
     }
-    const fresh = words[HEADER.NEVER_USED]! + 1;
-    words[HEADER.NEVER_USED] = fresh;
+    const fresh = words[HEADER.EVER_USED]! + 1;
+    words[HEADER.EVER_USED] = fresh;
     return fresh;
   }
 

@@ -177,7 +177,7 @@ export class PageMover {
     }
     if (this.isMoving) this.#finishNow();
     if (memory.classes[from * CLASS.WORDS + CLASS.PAGES]! < 2) return MoveResult.NO_SPARE;
-    const end = this.#control[CONTROL.PAGES_NEVER_USED]!;
+    const end = this.#control[CONTROL.PAGES_EVER_USED]!;
     const start = memory.random(end);
     for (let looks = 0; looks < end; looks++) {
       const page = (start + looks) % end;
@@ -210,7 +210,7 @@ export class PageMover {
   /** Looks at one page after another: the last resort. */
   #takeAny(to: number): boolean {
     const { memory } = this.#links;
-    const end = this.#control[CONTROL.PAGES_NEVER_USED]!;
+    const end = this.#control[CONTROL.PAGES_EVER_USED]!;
     const first = memory.random(end);
     let chunks = 0;
     for (let step = 0; step < end && chunks < LAST_RESORT_CHUNKS_MAX; step++) {
@@ -232,7 +232,7 @@ export class PageMover {
   /** A page at random that some class has, or NO_PAGE. */
   #draw(): number {
     const { memory } = this.#links;
-    const end = this.#control[CONTROL.PAGES_NEVER_USED]!;
+    const end = this.#control[CONTROL.PAGES_EVER_USED]!;
     for (let tries = 0; tries < TRIES_MAX; tries++) {
       const page = memory.random(end);
       if (this.#classOf(page) > 0) return page;

@@ -296,8 +296,8 @@ export class Slabs {
     if (page !== NO_PAGE) {
       control[CONTROL.FREE_PAGE] = this.#pages[page * PAGE.WORDS + PAGE.NEXT]!;
     } else {
-      page = control[CONTROL.PAGES_NEVER_USED]!;
-      control[CONTROL.PAGES_NEVER_USED] = page + 1;
+      page = control[CONTROL.PAGES_EVER_USED]!;
+      control[CONTROL.PAGES_EVER_USED] = page + 1;
     }
     control[CONTROL.FREE_PAGE_COUNT]! -= 1;
     this.#assignPage(page, owner);

@@ -183,7 +183,7 @@ export function* classStats(thread: ThreadContext): Generator<StatEntry> {
 
 function pagesOwnedBy(memory: Memory, owner: number): number {
   let count = 0;
-  for (let page = 0; page < memory.control[CONTROL.PAGES_NEVER_USED]!; page++) {
+  for (let page = 0; page < memory.control[CONTROL.PAGES_EVER_USED]!; page++) {
     if (memory.pages[page * PAGE.WORDS + PAGE.CLASS] === owner) count++;
   }
   return count;

@@ -87,7 +87,7 @@ function* walk(
   const { memory, cache } = thread;
   const { slabs } = cache.links;
   const source = new ItemSource(thread);
-  for (let page = 0; page < memory.control[CONTROL.PAGES_NEVER_USED]!; page++) {
+  for (let page = 0; page < memory.control[CONTROL.PAGES_EVER_USED]!; page++) {
     const row = page * PAGE.WORDS;
     for (let index = 0;; index++) {
       // Read anew each time: the page may have changed hands while others had their turn.
