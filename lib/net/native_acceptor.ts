@@ -1,8 +1,8 @@
 import { Conversation } from "../../protocol/conversation.ts";
 import { REFUSAL } from "../../protocol/replies.ts";
 import { ConnectionKind, NO_OWNER } from "../../store/connections.ts";
-import { CONTROL } from "../../store/memory.ts";
 import { STAT } from "../../store/stats.ts";
+import { Admission } from "./admission.ts";
 import { type Epoll, EPOLLEXCLUSIVE, EPOLLIN, EPOLLOUT } from "./epoll.ts";
 import {
   EAGAIN,
@@ -52,6 +52,7 @@ export class NativeAcceptor {
   readonly #loads: Int32Array;
   readonly #address = new Uint8Array(ADDRESS_BYTES_MAX);
   readonly #addressLength = new Int32Array(1);
+  readonly #admission: Admission;
   #listening = false;
   /** When accepting was stopped, on the process's clock; 0: it is not. */
   #pausedAtMs = 0;
@@ -62,6 +63,7 @@ export class NativeAcceptor {
     this.#part = side.part as NativePart;
     this.#libc = libc;
     this.#epoll = epoll;
+    this.#admission = new Admission(side);
     this.#loads = new Int32Array(this.#part.loads);
   }
 
@@ -118,43 +120,20 @@ export class NativeAcceptor {
   adopt(fd: number, newcomerTag: number): NativeConnection | undefined {
     const tag = newcomerTag & ~NEWCOMER;
     const listen = this.#part.listens[tag]!;
-    const { cache, memory, connections } = this.#side.thread;
     const kind = listen.kind === "unix" ? ConnectionKind.UNIX : ConnectionKind.TCP;
-    const peer = this.#peerText(fd, listen);
-    cache.enter();
-    const nowSec = memory.control[CONTROL.NOW_SEC]!;
-    const owner = connections.open(
-      kind,
-      this.#side.threadIndex,
-      peer,
-      listenerName(listen),
-      nowSec,
-    );
-    memory.counters[owner === NO_OWNER ? STAT.rejected_connections : STAT.total_connections]! += 1;
-    if (owner !== NO_OWNER) cache.links.watchLog.connectionOpened(owner);
-    cache.leave();
+    const owner = this.#admission.open(kind, this.#peerText(fd, listen), listenerName(listen));
     if (owner === NO_OWNER) {
       this.#refuse(fd);
-      this.#reportConnection("connection_refused", `${peer}: too many connections`);
       return undefined;
     }
     this.#epoll.modify(fd, EPOLLIN, tag);
-    this.#reportConnection("connection_opened", peer);
     const conversation = new Conversation(this.#side.thread, owner, { protocol: listen.protocol });
     return new NativeConnection(fd, tag, kind, owner, conversation);
   }
 
   /** Gives back what a connection took. Its conversation has ended. */
   release(connection: NativeConnection): void {
-    const { cache, connections } = this.#side.thread;
-    cache.enter();
-    cache.links.watchLog.connectionClosed(connection.owner, connection.closeReason);
-    connections.close(connection.owner);
-    cache.leave();
-    if (this.#isVerbose) {
-      const peer = this.#peerText(connection.fd, this.#part.listens[connection.tag]!);
-      this.#reportConnection("connection_closed", peer);
-    }
+    this.#admission.close(connection.owner, connection.closeReason);
     this.#closeFd(connection.fd);
   }
 
@@ -234,19 +213,6 @@ export class NativeAcceptor {
     const failed = this.#libc.calls.getpeername(fd, this.#address, this.#addressLength);
     const peer = failed === 0 ? readAddress(this.#address) : undefined;
     return peer === undefined ? "tcp:?" : statsAddressText("tcp", peer.hostname, peer.port);
-  }
-
-  get #isVerbose(): boolean {
-    return this.#side.thread.tunables.get("verbosity") >= 2;
-  }
-
-  #reportConnection(event: string, message: string): void {
-    if (!this.#isVerbose) return;
-    this.#side.report({
-      level: "debug",
-      event,
-      message: `${event.replace("_", " ")}: ${message}`,
-    });
   }
 
   #count(stat: number, by: number): void {

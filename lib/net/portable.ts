@@ -6,6 +6,7 @@ import { CONTROL } from "../../store/memory.ts";
 import { STAT } from "../../store/stats.ts";
 import type { Life } from "../server/life.ts";
 import { LifePhase } from "../server/life.ts";
+import { Admission } from "./admission.ts";
 import { ConnectionBuffers, PortableConnection } from "./portable_connection.ts";
 import { openSocket, type PortablePart } from "./portable_host.ts";
 import { pause, prepareTcp, scarcityOf } from "./portable_sockets.ts";
@@ -33,6 +34,7 @@ export class PortableTransport implements Transport {
   readonly #context: TransportThread;
   readonly #thread: ThreadContext;
   readonly #life: Life;
+  readonly #admission: Admission;
   readonly #buffers = new ConnectionBuffers();
   readonly #connections = new Map<OwnerId, PortableConnection>();
   readonly #listeners: Deno.Listener[] = [];
@@ -46,6 +48,7 @@ export class PortableTransport implements Transport {
     this.#context = context;
     this.#thread = context.thread;
     this.#life = context.life;
+    this.#admission = new Admission(context);
   }
 
   open(): void {
@@ -168,10 +171,13 @@ export class PortableTransport implements Transport {
     const thread = this.#thread;
     const isTcp = listen.kind === "tcp";
     const peer = isTcp ? peerName(socket.remoteAddr as Deno.NetAddr) : listener;
-    const id = this.#enter(isTcp ? ConnectionKind.TCP : ConnectionKind.UNIX, peer, listener);
+    const id = this.#admission.open(
+      isTcp ? ConnectionKind.TCP : ConnectionKind.UNIX,
+      peer,
+      listener,
+    );
     if (id === NO_OWNER) {
       this.#run(refuse(socket));
-      this.#reportRefusal(peer);
       return;
     }
     if (isTcp) prepareTcp(socket as Deno.TcpConn);
@@ -185,53 +191,14 @@ export class PortableTransport implements Transport {
       this.#buffers,
     );
     this.#connections.set(id, connection);
-    this.#reportConnection("connection_opened", peer);
     // One that fails otherwise than by its peer rejects, which takes the process down.
     connection.serve(this.#connectionEnded);
   }
 
-  /** Counts a connection and gives it a row. */
-  #enter(kind: ConnectionKind, peer: string, listener: string): OwnerId {
-    const { cache, connections, memory } = this.#thread;
-    cache.enter();
-    const nowSec = memory.control[CONTROL.NOW_SEC]!;
-    const id = connections.open(kind, this.#context.threadIndex, peer, listener, nowSec);
-    const counter = id === NO_OWNER ? STAT.rejected_connections : STAT.total_connections;
-    memory.counters[counter]! += 1;
-    if (id !== NO_OWNER) cache.links.watchLog.connectionOpened(id);
-    cache.leave();
-    return id;
-  }
-
   readonly #connectionEnded = (connection: PortableConnection): void => {
     this.#connections.delete(connection.id);
-    const { cache, connections } = this.#thread;
-    const peer = this.#verbose ? connections.peerOf(connection.id) : "";
-    cache.enter();
-    cache.links.watchLog.connectionClosed(connection.id, connection.closeReason);
-    connections.close(connection.id);
-    cache.leave();
-    this.#reportConnection("connection_closed", peer);
+    this.#admission.close(connection.id, connection.closeReason);
   };
-
-  get #verbose(): boolean {
-    return this.#thread.tunables.get("verbosity") >= 2;
-  }
-
-  #reportConnection(event: string, message: string): void {
-    if (!this.#verbose) return;
-    this.#context.report({
-      level: "debug",
-      event,
-      message: `${event.replace("_", " ")}: ${message}`,
-    });
-  }
-
-  #reportRefusal(peer: string): void {
-    if (this.#thread.tunables.get("verbosity") < 1) return;
-    const message = `connection refused: ${peer}: too many connections`;
-    this.#context.report({ level: "info", event: "connection_refused", message });
-  }
 
   // --- once a second -----------------------------------------------------------------------------
 

@@ -114,11 +114,12 @@ test("quit closes, and so does a line without end", async (start) => {
 });
 
 test("connections above -c are told and closed; a place that is free again is given", async (start) => {
-  await using server = await start({ args: ["-c", "3"] });
+  await using server = await start({ args: ["-c", "3", "-v"] });
   const clients = await Promise.all([1, 2, 3].map(() => server.connect()));
   for (const client of clients) await client.ping();
   using refused = await server.connect();
   assertEquals(await refused.rest(), "ERROR Too many open connections\r\n");
+  await server.line("connection refused: tcp:127.0.0.1");
   assertEquals(await clients[0]!.stat("rejected_connections"), "1");
   clients[2]![Symbol.dispose]();
   await until(async () => {
@@ -127,6 +128,15 @@ test("connections above -c are told and closed; a place that is free again is gi
     return (await again.until("\r\n")) === "END\r\n";
   });
   for (const client of clients) client[Symbol.dispose]();
+  await server.stop();
+});
+
+test("-vv tells of every connection", async (start) => {
+  await using server = await start({ args: ["-vv"] });
+  const client = await server.connect();
+  await server.line("connection opened: tcp:127.0.0.1");
+  client[Symbol.dispose]();
+  await server.line("connection closed: tcp:127.0.0.1");
   await server.stop();
 });
 
