@@ -27,18 +27,6 @@ const PYTHON = "/usr/bin/python3";
 const here = (name: string): string => decodeURIComponent(new URL(name, import.meta.url).pathname);
 const aloneArgs = (alone: boolean): string[] => alone ? ["alone"] : [];
 
-function python(library: string, module: string, packages: string): ClientRun {
-  return {
-    name: library,
-    packages,
-    probe: [PYTHON, "-c", `import ${module}`],
-    command: (port, prefix, alone) => [
-      ...[PYTHON, here("python_clients.py"), library, `${port}`, prefix],
-      ...aloneArgs(alone),
-    ],
-  };
-}
-
 /** Its names go to stdout and its verdicts to stderr, so a shell brings them together. */
 function memccapable(name: string, flag: string): ClientRun {
   return {
@@ -63,6 +51,15 @@ function script(
     probe,
     command: (port, prefix, alone) => [...command, `${port}`, prefix, ...aloneArgs(alone)],
   };
+}
+
+function python(library: string, module: string, packages: string): ClientRun {
+  return script(
+    library,
+    packages,
+    [PYTHON, "-c", `import ${module}`],
+    [PYTHON, here("python_clients.py"), library],
+  );
 }
 
 const RUNS: readonly ClientRun[] = [
