@@ -18,7 +18,7 @@ import {
   SOCK_CLOEXEC,
   SOCK_NONBLOCK,
 } from "./libc.ts";
-import type { NativePart } from "./native.ts";
+import type { NativePart } from "./native_host.ts";
 import { NativeConnection } from "./native_connection.ts";
 import { ADDRESS_BYTES_MAX, readAddress } from "./socket_address.ts";
 import {

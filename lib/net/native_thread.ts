@@ -13,7 +13,7 @@ import { Epoll } from "./epoll.ts";
 import * as epollModule from "./epoll.ts";
 import { Libc, type LibcCalls } from "./libc.ts";
 import * as libcModule from "./libc.ts";
-import type { NativePart } from "./native.ts";
+import type { NativePart } from "./native_host.ts";
 import { NativeAcceptor } from "./native_acceptor.ts";
 import type { NativeConnection } from "./native_connection.ts";
 import { ValueIo } from "./value_io.ts";

@@ -1,7 +1,9 @@
 import type { Life } from "../server/life.ts";
-import { bindNative, nativeAvailable, NativeThread } from "./native.ts";
-import { PortableTransport } from "./portable.ts";
+import { libcAvailable } from "./libc.ts";
+import { bindNative } from "./native_host.ts";
+import { NativeThread } from "./native_thread.ts";
 import { bindPortable } from "./portable_host.ts";
+import { PortableThread } from "./portable_thread.ts";
 import type {
   Listen,
   Transport,
@@ -15,7 +17,7 @@ export type TransportName = TransportHost["name"];
 /** Which transport `--io` comes to here. */
 export function chooseTransport(io: "auto" | TransportName): TransportName {
   if (io !== "auto") return io;
-  return nativeAvailable() ? "native" : "portable";
+  return libcAvailable() ? "native" : "portable";
 }
 
 /** Whether a transport serves this kind of listener; what it does not is served by a portable thread beside it. */
@@ -41,5 +43,5 @@ export async function bindTransport(
 
 /** On a worker: what serves the connections. */
 export function createTransport(name: TransportName, side: TransportThread): Transport {
-  return name === "native" ? new NativeThread(side) : new PortableTransport(side);
+  return name === "native" ? new NativeThread(side) : new PortableThread(side);
 }

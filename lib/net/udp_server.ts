@@ -11,13 +11,13 @@ const REPLY_BYTES_MAX = 64 * 1024 * 1024;
 export class UdpServer {
   readonly #socket: Deno.DatagramConn;
   readonly #listen: UdpListen;
-  readonly #context: TransportThread;
+  readonly #side: TransportThread;
   #closed = false;
 
-  constructor(socket: Deno.DatagramConn, listen: UdpListen, context: TransportThread) {
+  constructor(socket: Deno.DatagramConn, listen: UdpListen, side: TransportThread) {
     this.#socket = socket;
     this.#listen = listen;
-    this.#context = context;
+    this.#side = side;
   }
 
   close(): void {
@@ -46,7 +46,7 @@ export class UdpServer {
 
   /** Executes the requests of a datagram. One that is not complete is dropped. */
   #execute(datagram: Uint8Array): Uint8Array {
-    const { thread } = this.#context;
+    const { thread } = this.#side;
     const { input, reply } = thread;
     const conversation = new Conversation(thread, NO_OWNER, {
       protocol: this.#listen.protocol,

@@ -1,5 +1,6 @@
 import { assertEquals, assertLess } from "@std/assert";
-import { bindNative, NativeThread } from "../../../lib/net/native.ts";
+import { bindNative } from "../../../lib/net/native_host.ts";
+import { NativeThread } from "../../../lib/net/native_thread.ts";
 import type { TransportOptions } from "../../../lib/net/transport.ts";
 import { Life } from "../../../lib/server/life.ts";
 import { ThreadContext } from "../../../protocol/thread_context.ts";

@@ -3,9 +3,6 @@ import { EFD_CLOEXEC, EFD_NONBLOCK, Libc } from "./libc.ts";
 import { listenTcp, listenUnix, type NativeListener, removeSocketFile } from "./native_listener.ts";
 import type { Listen, TransportHost, TransportOptions } from "./transport.ts";
 
-export { libcAvailable as nativeAvailable } from "./libc.ts";
-export { NativeThread } from "./native_thread.ts";
-
 /** What workers get. Descriptors belong to the process, so their numbers are good in every thread. */
 export interface NativePart {
   readonly listens: readonly Listen[];

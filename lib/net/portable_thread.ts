@@ -30,8 +30,8 @@ import { setSocketMode } from "./unix_socket.ts";
 const SWEEP_MS = 1000;
 
 /** The transport on `Deno.listen`: works wherever Deno does. */
-export class PortableTransport implements Transport {
-  readonly #context: TransportThread;
+export class PortableThread implements Transport {
+  readonly #side: TransportThread;
   readonly #thread: ThreadContext;
   readonly #life: Life;
   readonly #admission: Admission;
@@ -44,19 +44,19 @@ export class PortableTransport implements Transport {
   #accepting = true;
   #scarcityReported = false;
 
-  constructor(context: TransportThread) {
-    this.#context = context;
-    this.#thread = context.thread;
-    this.#life = context.life;
-    this.#admission = new Admission(context);
+  constructor(side: TransportThread) {
+    this.#side = side;
+    this.#thread = side.thread;
+    this.#life = side.life;
+    this.#admission = new Admission(side);
   }
 
   open(): void {
-    const { backlog, threads } = this.#context.options;
-    for (const listen of (this.#context.part as PortablePart).listens) {
+    const { backlog, threads } = this.#side.options;
+    for (const listen of (this.#side.part as PortablePart).listens) {
       const socket = openSocket(listen, backlog, threads > 1);
       if (listen.kind === "udp") {
-        this.#udp.push(new UdpServer(socket as Deno.DatagramConn, listen, this.#context));
+        this.#udp.push(new UdpServer(socket as Deno.DatagramConn, listen, this.#side));
         continue;
       }
       if (listen.kind === "unix") setSocketMode(listen);
@@ -68,7 +68,7 @@ export class PortableTransport implements Transport {
   async serve(): Promise<void> {
     for (const udp of this.#udp) this.#run(udp.serve());
     const sweep = setInterval(() => this.#sweep(), SWEEP_MS);
-    const { threadIndex } = this.#context;
+    const { threadIndex } = this.#side;
     for (;;) {
       const rings = this.#life.rings(threadIndex);
       if (this.#life.phase !== LifePhase.RUNNING) break;
@@ -109,7 +109,7 @@ export class PortableTransport implements Transport {
 
   /** Lets connections go on whose waiting is over. */
   #resumeReady(): void {
-    for (const owner of this.#thread.takeReady(this.#context.threadIndex)) {
+    for (const owner of this.#thread.takeReady(this.#side.threadIndex)) {
       this.#connections.get(owner)?.resume();
     }
   }
@@ -119,7 +119,7 @@ export class PortableTransport implements Transport {
   async #accept(listener: Deno.Listener, listen: TcpListen | UnixListen): Promise<void> {
     const name = listenerName(listen);
     while (this.#accepting) {
-      if (!this.#context.options.maxconnsFast) await this.#untilRoom();
+      if (!this.#side.options.maxconnsFast) await this.#untilRoom();
       let socket: Deno.Conn;
       try {
         socket = await listener.accept();
@@ -148,7 +148,7 @@ export class PortableTransport implements Transport {
   async #pauseAccepting(code: string): Promise<void> {
     if (!this.#scarcityReported) {
       this.#scarcityReported = true;
-      this.#context.report(acceptFailed(code));
+      this.#side.report(acceptFailed(code));
     }
     await this.#withoutAccepting(() => pause(ACCEPT_PAUSE_MS));
   }
@@ -204,14 +204,14 @@ export class PortableTransport implements Transport {
 
   /** Closes connections that are idle for too long, and those whose peer does not read. */
   #sweep(): void {
-    const { idleTimeoutSec, sendTimeoutSec, lockIdleTimeoutSec } = this.#context.options;
+    const { idleTimeoutSec, sendTimeoutSec, lockIdleTimeoutSec } = this.#side.options;
     const { cache, memory } = this.#thread;
     const nowSec = memory.control[CONTROL.NOW_SEC]!;
     let kicked = 0;
     for (const connection of this.#connections.values()) {
       if (connection.stalledSince(nowSec - sendTimeoutSec)) {
         connection.close("error");
-        this.#context.report(connectionStalled(sendTimeoutSec));
+        this.#side.report(connectionStalled(sendTimeoutSec));
       } else if (
         idleTimeoutSec > 0 && connection.kickable &&
         connection.idleSince(nowSec - idleTimeoutSec)
@@ -222,7 +222,7 @@ export class PortableTransport implements Transport {
         lockIdleTimeoutSec > 0 && connection.holdsLocksSince(nowSec - lockIdleTimeoutSec)
       ) {
         connection.close();
-        this.#context.report(lockHolderClosed(lockIdleTimeoutSec));
+        this.#side.report(lockHolderClosed(lockIdleTimeoutSec));
       }
     }
     if (kicked === 0) return;
