@@ -11,6 +11,7 @@ import { Gate, isConditional, isExtending } from "./gate.ts";
 import { type ItemRef, Items } from "./item.ts";
 import * as itemModule from "./item.ts";
 import { Links } from "./links.ts";
+import { Locking } from "./locking.ts";
 import { Locks } from "./locks.ts";
 import { Leaseholding } from "./leaseholding.ts";
 import type { Leases } from "./leases.ts";
@@ -71,6 +72,7 @@ export class Cache {
   readonly #finder: Finder;
   readonly #leaseholding: Leaseholding;
   readonly #counting: Counting;
+  readonly #locking: Locking;
   /** For those who know the next keys before they look them up. */
   readonly lookahead: Lookahead;
   readonly #casEnabled: boolean;
@@ -109,6 +111,7 @@ export class Cache {
       this.#writer,
       this.values,
     );
+    this.#locking = new Locking(this.links, this.#finder, this.#gate, this.locks);
     this.meta = new MetaItems(
       this.links,
       this.#finder,
@@ -288,7 +291,7 @@ export class Cache {
   store(change: Change): Outcome {
     const outcome = this.#store(change);
     if (this.links.watch.isOn) this.links.watch.storedFrom(change, outcome);
-    if (change.unlock && outcome === Outcome.STORED) this.#unlockStored(change);
+    if (change.unlock && outcome === Outcome.STORED) this.#locking.unlockStored(change);
     return outcome;
   }
 
@@ -367,7 +370,7 @@ export class Cache {
     const key = watch.isOn ? watch.keyOf(change.reserved) : "";
     const outcome = this.#commitReserved(change);
     if (watch.isOn) watch.stored(change, outcome, key);
-    if (change.unlock && outcome === Outcome.STORED) this.#unlockStored(change);
+    if (change.unlock && outcome === Outcome.STORED) this.#locking.unlockStored(change);
     return outcome;
   }
 
@@ -509,9 +512,7 @@ export class Cache {
    *   WAITING (as LOCKED, but the connection waits for it: see `change.waiter`) or TOO_MANY_LOCKS.
    */
   lock(change: Change): Outcome {
-    const { input, keyOffset, keyLength } = change;
-    const item = this.peek(input, keyOffset, keyLength);
-    return item === NO_ITEM ? Outcome.NOT_FOUND : this.locks.acquire(change, item);
+    return this.#locking.lock(change);
   }
 
   /**
@@ -520,35 +521,12 @@ export class Cache {
    * @returns As `lock`; after OK the item is `change.item`.
    */
   lockAndGet(change: Change, touch: boolean): Outcome {
-    const { input, keyOffset, keyLength } = change;
-    change.item = NO_ITEM;
-    const hash = this.links.index.hash(input, keyOffset, keyLength);
-    const item = this.#finder.forRead(input, keyOffset, keyLength, hash);
-    if (item === NO_ITEM) {
-      this.#counters[STAT.cmd_get]! += 1;
-      this.#counters[STAT.get_misses]! += 1;
-      return Outcome.NOT_FOUND;
-    }
-    const outcome = this.locks.acquire(change, item);
-    if (outcome !== Outcome.OK) return outcome;
-    this.#counters[STAT.cmd_get]! += 1;
-    this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.get_hits);
-    this.#gate.noteHit(item);
-    if (touch) {
-      const deadlineSec = this.#gate.cutFor(input, keyOffset, keyLength, change.deadlineSec);
-      this.links.setDeadline(item, deadlineSec);
-    }
-    change.item = item;
-    return Outcome.OK;
+    return this.#locking.lockAndGet(change, touch);
   }
 
   /** @returns OK, NOT_FOUND, or NOT_LOCKED (nobody, or another connection, holds it). */
   unlock(change: Change): Outcome {
-    const item = this.peek(change.input, change.keyOffset, change.keyLength);
-    if (item === NO_ITEM) return Outcome.NOT_FOUND;
-    if (!this.locks.isLockedBy(item, change.owner)) return Outcome.NOT_LOCKED;
-    this.locks.release(this.locks.rowOf(item));
-    return Outcome.OK;
+    return this.#locking.unlock(change);
   }
 
   /** Unlocks everything that a connection holds. */
@@ -590,10 +568,5 @@ export class Cache {
     this.locks.waiters.timeOut();
     const leasesAreDue = this.leases.sweepSlice();
     return this.#mover.slice() || this.#expiry.sweepSlice() || leasesAreDue;
-  }
-
-  /** A store that ends the lock is done. The item may have outlived its deadline, and then goes. */
-  #unlockStored(change: Change): void {
-    change.item = this.locks.release(this.locks.rowOf(change.item));
   }
 }

@@ -73,7 +73,7 @@ Deno.test("every source file is imported by another", () => {
 const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   ["cache", "allocator change eviction expiry finder flush ghost hash_index item links memory"],
   ["cache", "queues slabs values writer check"],
-  ["locks", "gate check_locks lock_layout lock_waiters"],
+  ["locks", "locking gate check_locks lock_layout lock_waiters"],
   ["leases", "check_leases lease_table leaseholding"],
   ["under_way", "lookahead"],
   ["cache", "counting meta_items"],
