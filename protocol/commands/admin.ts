@@ -12,6 +12,7 @@ const MEMORY_LIMIT_MIB_MIN = 8;
 /** A larger number was surely meant as bytes (memcached: process_memlimit_command). */
 const MEMORY_LIMIT_MIB_SANE = 1_000_000_000;
 
+/** `flush_all [<delay>]` */
 export function flushAll(conversation: Conversation): Flow {
   const { request, numbers, memory, settings } = conversation.thread;
   const isGiven = argumentCount(request, 1) > 0;
@@ -44,12 +45,14 @@ export function flush(conversation: Conversation, delay: number): boolean {
   return true;
 }
 
+/** `version` */
 export function version(conversation: Conversation): Flow {
   const { reply, settings } = conversation.thread;
   reply.text(`VERSION ${versionText(settings.version)}\r\n`);
   return Flow.DONE;
 }
 
+/** `verbosity <level>`: kept for `stats settings`, and for the log. */
 export function verbosity(conversation: Conversation): Flow {
   const { numbers, tunables, request, input } = conversation.thread;
   if (
@@ -74,6 +77,7 @@ export function memoryLimit(conversation: Conversation): Flow {
   return answer(conversation, done ? REPLY.OK : REFUSAL.MEMLIMIT_BOUNDS);
 }
 
+/** `shutdown [graceful]`, if `-A` allows it. */
 export function shutdown(conversation: Conversation): Flow {
   const { settings, hooks, request } = conversation.thread;
   if (!settings.shutdownEnabled) return answer(conversation, REFUSAL.SHUTDOWN_NOT_ENABLED);

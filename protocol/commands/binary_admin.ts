@@ -12,6 +12,7 @@ export function quit(conversation: Conversation): Flow {
   return Flow.CLOSE;
 }
 
+/** Flush, with or without a delay. */
 export function flush(conversation: Conversation): Flow {
   const { input, binary } = conversation.thread;
   const delay = binary.extrasLength > 0 ? input.view.getUint32(binary.extrasOffset) : 0;
@@ -20,6 +21,7 @@ export function flush(conversation: Conversation): Flow {
     : refuse(conversation, Status.REFUSED);
 }
 
+/** Version. */
 export function version(conversation: Conversation): Flow {
   const { binary, reply, settings } = conversation.thread;
   const text = versionText(settings.version);

@@ -11,6 +11,7 @@ export function done(conversation: Conversation): Flow {
   return Flow.DONE;
 }
 
+/** Answers with a status and its text, also when the request is quiet. */
 export function refuse(conversation: Conversation, status: Status): Flow {
   const { binary, reply } = conversation.thread;
   putError(reply, binary, status);

@@ -78,6 +78,7 @@ export function store(conversation: Conversation, mode: StoreMode): Flow {
   return flow;
 }
 
+/** Append and Prepend. */
 export function extend(conversation: Conversation, mode: StoreMode): Flow {
   const { change } = conversation.thread;
   change.mode = mode;
@@ -104,6 +105,7 @@ function readFlagsAndDeadline(conversation: Conversation): void {
   change.deadlineSec = deadlineSec(memory, exptime);
 }
 
+/** Delete. */
 export function remove(conversation: Conversation): Flow {
   const { binary, reply, settings } = conversation.thread;
   const outcome = removeKey(conversation);

@@ -193,6 +193,7 @@ export function touch(conversation: Conversation, item: ItemRef, seconds: number
   cache.meta.touch(item, input, meta.keyOffset, meta.keyLength, deadline, conversation.owner);
 }
 
+/** t. @param remainSec Below 0: for ever. */
 export function putTtl(thread: ThreadContext, remainSec: number): void {
   if (remainSec < 0) thread.reply.put(META.TTL_NEVER);
   else putUint32Flag(thread.reply, FLAG.t, remainSec);

@@ -17,6 +17,7 @@ export function putUint32Flag(reply: ReplyBuffer, letter: number, value: number)
   reply.length = putDecimal(bytes, at + 2, value);
 }
 
+/** As `putUint32Flag`, for a number in two int32 halves. */
 export function putU64Flag(reply: ReplyBuffer, letter: number, low: number, high: number): void {
   reply.byte(SPACE);
   reply.byte(letter);

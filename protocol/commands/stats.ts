@@ -41,6 +41,7 @@ const SUB_COMMANDS: readonly SubCommand[] = [
 
 const SUB_WORD = 1;
 
+/** `stats [<what>]` */
 export function stats(conversation: Conversation): Flow {
   const { thread } = conversation;
   if (thread.request.wordCount <= SUB_WORD) return send(conversation, generalStats(thread));

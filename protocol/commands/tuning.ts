@@ -58,6 +58,7 @@ const SLABS: readonly SubCommandRow[] = [
   ["automove", 1, MANY, automove],
 ];
 
+/** `slabs reassign <source> <target>`, `slabs automove …` */
 export function slabs(conversation: Conversation): Flow {
   return dispatch(conversation, SLABS);
 }
@@ -115,6 +116,7 @@ const LRU: readonly SubCommandRow[] = [
   ["temp_ttl", 1, MANY, temporaryTtl],
 ];
 
+/** `lru tune|mode|temp_ttl …` */
 export function lru(conversation: Conversation): Flow {
   return dispatch(conversation, LRU);
 }
@@ -187,6 +189,7 @@ const MGDUMP: Dump = {
   notAlone: REFUSAL.MGDUMP_NOT_ALONE,
 };
 
+/** `lru_crawler …` */
 export function crawler(conversation: Conversation): Flow {
   return dispatch(conversation, CRAWLER);
 }

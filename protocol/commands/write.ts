@@ -184,6 +184,7 @@ export function readKey(conversation: Conversation): boolean {
   return change.keyLength <= KEY_LENGTH_MAX;
 }
 
+/** `delete <key>` */
 export function remove(conversation: Conversation): Flow {
   if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
   return answer(conversation, OUTCOME_LINE[removeKey(conversation)]);
@@ -196,6 +197,7 @@ export function removeKey(conversation: Conversation): Outcome {
   return cache.remove(change);
 }
 
+/** `touch <key> <exptime>` */
 export function touch(conversation: Conversation): Flow {
   const { request, numbers, input, change, cache, memory } = conversation.thread;
   if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);

@@ -179,6 +179,7 @@ const ROWS: readonly GeneralRow[] = [
   ["lock_wait_ms",          (s) => s.stat("lock_wait_ms")],
 ];
 
+/** `stats` without a word behind it. */
 export function* generalStats(thread: ThreadContext): Generator<StatEntry> {
   const source = new Source(thread);
   for (const [name, value, shown] of ROWS) {

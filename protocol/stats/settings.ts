@@ -79,6 +79,7 @@ const ROWS: readonly SettingRow[] = [
   fixed("client_flags_size", 4),
 ];
 
+/** `stats settings` */
 export function* settingStats(thread: ThreadContext): Generator<StatEntry> {
   for (const [name, value] of ROWS) yield [name, value(thread)];
   const { leaseFlag, leaseMask, leaseTimeSec } = thread.settings;
