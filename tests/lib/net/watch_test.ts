@@ -25,8 +25,11 @@ for (const io of TRANSPORTS) {
     }
     await linesUntil(watcher, "type=conn_close");
     using client = await server.connect();
-    await client.send("stats conns\r\n");
-    assert((await client.until("END\r\n")).includes(":state conn_watch\r\n"));
+    let conns: string;
+    do { // while it is sent lines, it writes
+      await client.send("stats conns\r\n");
+      conns = await client.until("END\r\n");
+    } while (!conns.includes(":state conn_watch\r\n"));
     assertEquals(await client.stat("log_watchers"), "1");
     watcher[Symbol.dispose]();
     while (await client.stat("log_watchers") !== "0");
