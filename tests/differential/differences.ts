@@ -62,6 +62,7 @@ export const YRMCDS_DIFFERENCES = [
   ["UnlockAll with a key",     "UnlockAll takes a key and a value"],
   ["empty values",             "binary commands refuse to store an empty value"],
   ["too large",                "a set that is too large leaves the old item; append and prepend know no limit"],
+  ["id before number",         "incr and decr of an empty value look at the cas id first"],
   ["padded numbers",           "a number that becomes shorter is not padded"],
   ["C numbers",                "numbers are read as C's strtoull does, negative expiry times are refused"],
   ["refused lines",            "every malformed line is ERROR, and the data block behind it a command"],

@@ -1,4 +1,4 @@
-import { numberOf } from "../support/binary_text.ts";
+import { numberBytes, numberOf } from "../support/binary_text.ts";
 import type { Holes } from "../support/transcript.ts";
 
 /** Names cas ids of two servers alike. */
@@ -50,6 +50,8 @@ export const PACKET = {
   keyLength: (reply: string): number => numberAt(reply, 2, 2),
   extrasLength: (reply: string): number => reply.charCodeAt(4),
   status: (reply: string): number => numberAt(reply, 6, 2),
+  withStatus: (reply: string, status: number): string =>
+    reply.slice(0, 6) + numberBytes(status, 2) + reply.slice(8),
   bodyLength: (reply: string): number => numberAt(reply, 8, 4),
   cas: (reply: string): string => String(numberOf(reply.slice(16, HEADER_LENGTH))),
   withoutCas: (reply: string): string => reply.slice(0, 16) + reply.slice(HEADER_LENGTH),

@@ -1,3 +1,4 @@
+import { Status } from "../../protocol/status.ts";
 import { opcodeOf } from "../support/binary_text.ts";
 import type { Holes } from "../support/transcript.ts";
 import type { DuelRules } from "./duel.ts";
@@ -37,6 +38,10 @@ type Change = (reply: string) => string;
 /** What some of the differences do to a reply. */
 const CHANGES: Partial<Record<YrmcdsDifference, Change>> = {
   "error texts": (reply) => isRefusal(reply) ? PACKET.withoutBody(reply) : reply,
+  "id before number": (reply) =>
+    isArithmetic(reply) && PACKET.status(reply) === Status.EXISTS
+      ? PACKET.withStatus(reply, Status.NOT_NUMERIC)
+      : reply,
   "flags of Touch": (reply) => isOf(reply, "Touch") ? PACKET.withoutBody(reply) : reply,
 };
 
@@ -81,6 +86,10 @@ function isListedKey(reply: string): boolean {
 
 function isOf(reply: string, name: string): boolean {
   return isPacket(reply) && PACKET.opcode(reply) === opcodeOf(name);
+}
+
+function isArithmetic(reply: string): boolean {
+  return ["Increment", "IncrementQ", "Decrement", "DecrementQ"].some((name) => isOf(reply, name));
 }
 
 function isRefusal(reply: string): boolean {
