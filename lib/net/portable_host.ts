@@ -5,7 +5,7 @@ import {
   type TransportHost,
   type TransportOptions,
 } from "./transport.ts";
-import type { Life } from "../server/life.ts";
+import type { Life } from "../life.ts";
 import { claimSocketPath, removeSocketFile } from "./unix_socket.ts";
 
 /** What a worker is told: the addresses it opens itself. */

@@ -1,6 +1,6 @@
 import type { WireProtocol } from "../../protocol/settings.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
-import type { Life } from "../server/life.ts";
+import type { Life } from "../life.ts";
 
 export interface TcpListen {
   readonly kind: "tcp";

@@ -1,4 +1,4 @@
-import type { Life } from "../server/life.ts";
+import type { Life } from "../life.ts";
 import { libcAvailable } from "./libc.ts";
 import { bindNative } from "./native_host.ts";
 import { NativeThread } from "./native_thread.ts";

@@ -22,7 +22,7 @@ import {
 import { chooseTransport, type TransportName } from "../net/transports.ts";
 import { portFilePath, removePidFile, writePidFile, writePortFile } from "./files.ts";
 import { type Crew, crewFor } from "./crew.ts";
-import { Life, LifePhase } from "./life.ts";
+import { Life, LifePhase } from "../life.ts";
 import { Stop } from "./stop.ts";
 import { ThreadError, Threads } from "./threads.ts";
 import { Ticker } from "./ticker.ts";

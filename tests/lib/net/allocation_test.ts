@@ -2,7 +2,7 @@ import { assertEquals, assertLess } from "@std/assert";
 import { bindNative } from "../../../lib/net/native_host.ts";
 import { NativeThread } from "../../../lib/net/native_thread.ts";
 import type { TransportOptions } from "../../../lib/net/transport.ts";
-import { Life } from "../../../lib/server/life.ts";
+import { Life } from "../../../lib/life.ts";
 import { ThreadContext } from "../../../protocol/thread_context.ts";
 import { type AllocationLoad, ROUNDS } from "../../support/allocation_load.ts";
 import { ConversationSide } from "../../support/conversation_side.ts";
