@@ -1,8 +1,9 @@
 import license from "../../LICENSE" with { type: "text" };
 import { MEMCACHED_VERSION } from "../../protocol/replies.ts";
+import type { ProcessFacts } from "../facts.ts";
 import { parseArguments } from "./argv.ts";
 import { helpText } from "./help.ts";
-import { type ProcessFacts, type ServerOptions, toServerOptions } from "./options.ts";
+import { type ServerOptions, toServerOptions } from "./options.ts";
 
 /** What a command line asks for. */
 export type Command =

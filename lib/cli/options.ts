@@ -1,31 +1,15 @@
 import type { Settings, WireProtocol } from "../../protocol/settings.ts";
 import { type TunableName, TUNABLES } from "../../protocol/tunables.ts";
-import { firstIdAt } from "../../store/ids.ts";
-import {
-  KEY_LENGTH_MAX,
-  MEMORY_LIMIT_MIB_MAX,
-  MIB,
-  type StoreOptions,
-} from "../../store/limits.ts";
-import { leaseEntries, type LeaseFlag, NO_LEASE_FLAG, readLeaseFlag } from "./lease_options.ts";
+import type { StoreOptions } from "../../store/limits.ts";
+import type { ProcessFacts } from "../facts.ts";
+import type { LogFormat } from "../log.ts";
 import type { CounterServerOptions } from "../net/counter_server.ts";
 import type { Listen, TransportOptions } from "../net/transport.ts";
-import type { LogFormat } from "../log.ts";
 import type { ParsedArguments } from "./argv.ts";
+import { type LeaseFlag, NO_LEASE_FLAG, readLeaseFlag } from "./lease_options.ts";
 import { type ListenAddress, readListenAddress } from "./listen.ts";
-import { sizeText } from "./values.ts";
-
-/** What this run is like that no option says. */
-export interface ProcessFacts {
-  readonly version: string;
-  /** In one word, like `deno-2.9.6`. */
-  readonly runtime: string;
-  readonly pid: number;
-  /** The wall clock. */
-  readonly unixMs: number;
-  /** Two random numbers in 0..1. */
-  readonly random: readonly [number, number];
-}
+import { toStoreOptions } from "./store_options.ts";
+import { valueOr } from "./values.ts";
 
 export type IoChoice = "auto" | "portable" | "native";
 
@@ -58,61 +42,69 @@ export function toServerOptions(
   facts: ProcessFacts,
   errors: string[],
 ): ServerOptions {
-  const { values, extended, given } = parsed;
+  const { values, extended } = parsed;
   const addresses = toAddresses(parsed, errors);
   const listens = toListens(parsed, addresses, errors);
-  const threads = values.threads;
-  const maxconnsFast = extended.maxconns_fast;
-  const idleTimeoutSec = extended.idle_timeout;
-  const lockIdleTimeoutSec = values["lock-idle-timeout"];
-  const wireProtocol = values.protocol as WireProtocol;
   const leaseFlag = toLeaseFlag(parsed, errors);
   return {
     listens,
     io: values.io as IoChoice,
     store: toStoreOptions(parsed, leaseFlag, facts, errors),
-    transport: {
-      threads,
-      backlog: values["listen-backlog"],
-      maxconnsFast,
-      idleTimeoutSec,
-      sendTimeoutSec: extended.send_timeout,
-      lockIdleTimeoutSec,
-    },
+    transport: toTransportOptions(parsed),
     counters: toCounters(parsed, addresses),
-    settings: {
-      version: facts.version,
-      runtime: facts.runtime,
-      pid: facts.pid,
-      connectionsMax: values["conn-limit"],
-      tcpPort: portOf(listens, "tcp"),
-      udpPort: portOf(listens, "udp"),
-      listenAddresses: values["unix-socket"] === "" ? values.listen.join(",") : null,
-      unixSocketPath: values["unix-socket"] || null,
-      unixSocketMode: values["unix-mask"],
-      verbosity: values.verbose,
-      shutdownEnabled: values["enable-shutdown"],
-      threads,
-      statsDelimiter: values["stats-delimiter"].slice(0, 1) || ":",
-      detailEnabled: given.has("stats-delimiter"),
-      requestsPerEvent: values["max-reqs-per-event"],
-      backlog: values["listen-backlog"],
-      wireProtocol,
-      maxconnsFast,
-      idleTimeoutSec,
-      lockIdleTimeoutSec,
-      flushEnabled: !values["disable-flush-all"],
-      dumpEnabled: !values["disable-dumping"],
-      watchEnabled: !values["disable-watch"],
-      leaseFlag: leaseFlag.flag,
-      leaseMask: leaseFlag.mask,
-      leaseTimeSec: values["lease-time"],
-      compat: extended.compat as Settings["compat"],
-    },
+    settings: toSettings(parsed, leaseFlag, facts, listens),
     tunables: toTunables(parsed),
     pidFile: values.pidfile,
     logFormat: extended.log_format as LogFormat,
     idle: parsed.idle,
+  };
+}
+
+function toTransportOptions({ values, extended }: ParsedArguments): TransportOptions {
+  return {
+    threads: values.threads,
+    backlog: values["listen-backlog"],
+    maxconnsFast: extended.maxconns_fast,
+    idleTimeoutSec: extended.idle_timeout,
+    sendTimeoutSec: extended.send_timeout,
+    lockIdleTimeoutSec: values["lock-idle-timeout"],
+  };
+}
+
+function toSettings(
+  { values, extended, given }: ParsedArguments,
+  leaseFlag: LeaseFlag,
+  facts: ProcessFacts,
+  listens: readonly Listen[],
+): Settings {
+  return {
+    version: facts.version,
+    runtime: facts.runtime,
+    pid: facts.pid,
+    connectionsMax: values["conn-limit"],
+    tcpPort: portOf(listens, "tcp"),
+    udpPort: portOf(listens, "udp"),
+    listenAddresses: values["unix-socket"] === "" ? values.listen.join(",") : null,
+    unixSocketPath: values["unix-socket"] || null,
+    unixSocketMode: values["unix-mask"],
+    verbosity: values.verbose,
+    shutdownEnabled: values["enable-shutdown"],
+    threads: values.threads,
+    statsDelimiter: values["stats-delimiter"].slice(0, 1) || ":",
+    detailEnabled: given.has("stats-delimiter"),
+    requestsPerEvent: values["max-reqs-per-event"],
+    backlog: values["listen-backlog"],
+    wireProtocol: values.protocol as WireProtocol,
+    maxconnsFast: extended.maxconns_fast,
+    idleTimeoutSec: extended.idle_timeout,
+    lockIdleTimeoutSec: values["lock-idle-timeout"],
+    flushEnabled: !values["disable-flush-all"],
+    dumpEnabled: !values["disable-dumping"],
+    watchEnabled: !values["disable-watch"],
+    leaseFlag: leaseFlag.flag,
+    leaseMask: leaseFlag.mask,
+    leaseTimeSec: values["lease-time"],
+    compat: extended.compat as Settings["compat"],
   };
 }
 
@@ -128,16 +120,10 @@ function portOf(listens: readonly Listen[], kind: "tcp" | "udp"): number {
 
 /** What `-l` names, and what is wrong with the rest. */
 function toAddresses({ values }: ParsedArguments, errors: string[]): ListenAddress[] {
-  const addresses: ListenAddress[] = [];
-  for (const text of values.listen) {
-    try {
-      addresses.push(readListenAddress(text));
-    } catch (error) {
-      if (!(error instanceof RangeError)) throw error;
-      errors.push(`-l (--listen) ${JSON.stringify(text)}: ${error.message}`);
-    }
-  }
-  return addresses;
+  const addresses = values.listen.map((text) =>
+    valueOr(null, () => readListenAddress(text), errors, `-l (--listen) ${JSON.stringify(text)}`)
+  );
+  return addresses.filter((address) => address !== null);
 }
 
 function toListens(
@@ -186,73 +172,6 @@ function toCounters(
   };
 }
 
-/** An item must fit twice, so that there is always another to evict for it (memcached refuses it too). */
-const ITEMS_IN_MEMORY_LEAST = 2;
-const MEMCACHED_GROWTH_FACTOR = 1.25;
-
-/** How far the memory limit may be raised, unless the command line says otherwise: addresses are kept free for it. */
-function ceilingFor(memoryLimitBytes: number): number {
-  return Math.min(Math.max(4 * memoryLimitBytes, 1024 * MIB), MEMORY_LIMIT_MIB_MAX * MIB);
-}
-
-function toStoreOptions(
-  parsed: ParsedArguments,
-  leaseFlag: LeaseFlag,
-  facts: ProcessFacts,
-  errors: string[],
-): StoreOptions {
-  const { values, extended, given } = parsed;
-  const memoryLimitBytes = values["memory-limit"];
-  const slabLayout = extended.slab_layout as StoreOptions["slabLayout"];
-  const itemSizeMost = Math.floor(memoryLimitBytes / ITEMS_IN_MEMORY_LEAST);
-  let itemSizeMaxBytes = values["max-item-size"];
-  if (itemSizeMaxBytes > itemSizeMost) {
-    if (given.has("max-item-size")) {
-      errors.push(
-        `-I (--max-item-size) ${sizeText(itemSizeMaxBytes)}: must be at most half of -m ` +
-          `(--memory-limit), which is ${sizeText(itemSizeMost)}`,
-      );
-    }
-    itemSizeMaxBytes = itemSizeMost;
-  }
-  if (values["slab-min-size"] > itemSizeMaxBytes - KEY_LENGTH_MAX) {
-    errors.push(
-      `-n (--slab-min-size) ${values["slab-min-size"]}: must be below -I (--max-item-size), ` +
-        `which is ${sizeText(itemSizeMaxBytes)}`,
-    );
-  }
-  return {
-    memoryLimitBytes,
-    memoryCeilingBytes: extended.memlimit_max || ceilingFor(memoryLimitBytes),
-    itemSizeMaxBytes,
-    evictions: !values["disable-evictions"],
-    casEnabled: !values["disable-cas"],
-    growthFactor: given.has("slab-growth-factor") || slabLayout === "leased"
-      ? values["slab-growth-factor"]
-      : MEMCACHED_GROWTH_FACTOR,
-    chunkSizeMin: values["slab-min-size"],
-    slabLayout,
-    connectionsMax: values["conn-limit"],
-    threads: values.threads,
-    lockLimits: {
-      locksMax: values["lock-limit"],
-      locksPerConnectionMax: values["lock-limit-per-conn"],
-      waitersPerLockMax: values["lock-waiters"],
-    },
-    yrmcdsLocks: extended.compat === "yrmcds",
-    startedUnixSec: Math.floor(facts.unixMs / 1000),
-    firstId: given.has("cas-start")
-      ? values["cas-start"]
-      : firstIdAt(facts.unixMs, facts.random[0]),
-    watchRingBytes: extended.watcher_logbuf_size * 1024,
-    hashSeed: (facts.random[1] * 2 ** 32) | 0,
-    leaseEntries: toLeaseEntries(parsed, errors),
-    leaseFlag: leaseFlag.flag,
-    leaseMask: leaseFlag.mask,
-    strictPrefixes: values.strict.map((prefix) => prefix === "*" ? "" : prefix),
-  };
-}
-
 function toLeaseFlag({ values, given }: ParsedArguments, errors: string[]): LeaseFlag {
   if (!given.has("lease-flag")) return NO_LEASE_FLAG;
   if (values["disable-cas"]) {
@@ -261,24 +180,9 @@ function toLeaseFlag({ values, given }: ParsedArguments, errors: string[]): Leas
   if (given.has("lease-entries") && values["lease-entries"] === 0) {
     errors.push("-z (--lease-flag) and --lease-entries 0: there would be no leases");
   }
-  try {
-    return readLeaseFlag(values["lease-flag"]);
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    errors.push(`-z (--lease-flag) ${JSON.stringify(values["lease-flag"])}: ${error.message}`);
-    return NO_LEASE_FLAG;
-  }
-}
-
-function toLeaseEntries({ values, given }: ParsedArguments, errors: string[]): number {
-  const wanted = values["lease-entries"];
-  try {
-    return leaseEntries(wanted, given.has("lease-entries"), values["memory-limit"]);
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    errors.push(`--lease-entries ${wanted}: ${error.message}`);
-    return 0;
-  }
+  const text = values["lease-flag"];
+  const label = `-z (--lease-flag) ${JSON.stringify(text)}`;
+  return valueOr(NO_LEASE_FLAG, () => readLeaseFlag(text), errors, label);
 }
 
 /** What `-o` says about settings that do nothing here, so that `stats settings` repeats it. */

@@ -47,6 +47,26 @@ export function readValue(row: OptionRow, text: string): OptionValue {
   }
 }
 
+/**
+ * What `read` makes of an option's value.
+ *
+ * @param fallback Taken when it throws a RangeError, whose message then goes to `errors`, behind `label`.
+ */
+export function valueOr<Value, Fallback>(
+  fallback: Fallback,
+  read: () => Value,
+  errors: string[],
+  label: string,
+): Value | Fallback {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    errors.push(`${label}: ${error.message}`);
+    return fallback;
+  }
+}
+
 /** `64`, `64m`, `1g`, `1.5g`, `512kb`, in bytes; NaN when it is no size. */
 function readSize(text: string, bareUnitBytes: number): number {
   const match = /^(\d+(?:\.\d+)?)([kmg]?)b?$/i.exec(text);

@@ -5,10 +5,8 @@ import { checkStore } from "../../store/check.ts";
 import { ConnectionTable } from "../../store/connections.ts";
 import { CONTROL, createSharedMemory, Memory } from "../../store/memory.ts";
 import { ExitCode, refuseUsage } from "../cli/exit.ts";
-import { isPublic } from "../cli/listen.ts";
 import { type ServerOptions, withPorts } from "../cli/options.ts";
-import { missingPermissions } from "../cli/permissions.ts";
-import { sizeText } from "../cli/values.ts";
+import { Life, LifePhase } from "../life.ts";
 import { configureLog, logConnection, logProcess, writeStderr } from "../log.ts";
 import { CounterServer } from "../net/counter_server.ts";
 import {
@@ -16,13 +14,13 @@ import {
   type Listen,
   listenerName,
   ListenError,
-  listenText,
   type TransportEvent,
 } from "../net/transport.ts";
 import { chooseTransport, type TransportName } from "../net/transports.ts";
-import { portFilePath, removePidFile, writePidFile, writePortFile } from "./files.ts";
+import { announce, listenFailureText } from "./announce.ts";
 import { type Crew, crewFor } from "./crew.ts";
-import { Life, LifePhase } from "../life.ts";
+import { portFilePath, removePidFile, writePidFile, writePortFile } from "./files.ts";
+import { missingPermissions } from "./permissions.ts";
 import { Stop } from "./stop.ts";
 import { ThreadError, Threads } from "./threads.ts";
 import { Ticker } from "./ticker.ts";
@@ -51,8 +49,12 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
   try {
     return await run(options, name);
   } catch (error) {
-    if (error instanceof ListenError || error instanceof ThreadError) {
-      logProcess("fatal", "cannot_start", failureText(error, options));
+    if (error instanceof ListenError) {
+      logProcess("fatal", "cannot_start", listenFailureText(error, options));
+      return ExitCode.OS_ERROR;
+    }
+    if (error instanceof ThreadError) {
+      logProcess("fatal", "cannot_start", error.message);
       return ExitCode.OS_ERROR;
     }
     if (error instanceof RangeError) return refuseUsage([error.message]);
@@ -82,55 +84,50 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     if (options.counters !== null) {
       counterServer = new CounterServer(options.counters, options.transport, logEvent);
     }
-    const threads = new Threads({
-      shutdown: () => stop.request("shutdown command", ExitCode.OK),
-      wake: (index) => crew.wake(index),
-      event: logEvent,
-      died: (reason) => {
-        logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`);
-        endAtOnce(ExitCode.SOFTWARE);
-      },
-    });
-    const store = makeStore(options, crew.listens);
-    const started = startThreads(threads, crew, options, store.shared, lifeShared);
+    const threads = makeThreads(crew, stop, endAtOnce);
+    const { shared, cache } = makeStore(options, crew);
+    const started = startThreads(threads, crew, options, shared, lifeShared);
     // Whoever stops it meanwhile need not wait for the start.
     await Promise.race([started, stop.requested]);
     if (stop.isRequested) return ExitCode.OK;
-    store.cache.mutex.nowMs = () => performance.now();
-    store.cache.onReady = (index) => crew.wake(index);
     counterServer?.start();
-    const ticker = new Ticker(store.cache, startMs);
+    const ticker = new Ticker(cache, startMs);
     ticker.start();
-    const portFile = portFilePath();
-    const problems = [
-      options.pidFile === "" ? null : writePidFile(options.pidFile, options.settings.pid),
-      portFile === "" ? null : writePortFile(portFile, crew.listens),
-    ];
+    const problems = writeFiles(options, crew.listens);
     announce(options, crew.listens, counterServer?.listens ?? [], name);
-    for (const problem of problems) {
-      if (problem !== null) logProcess("warning", "file_not_written", problem);
-    }
+    for (const problem of problems) logProcess("warning", "file_not_written", problem);
     await stop.requested;
     await Promise.all([drain(life, crew, threads), counterServer?.stop()]);
     ticker.stop();
-    if (options.settings.verbosity < CHECKING_VERBOSITY) return ExitCode.OK;
-    return checkAtEnd(store.cache.memory);
+    return options.settings.verbosity < CHECKING_VERBOSITY ? ExitCode.OK : checkAtEnd(cache.memory);
   } finally {
     cleanUp();
   }
 }
 
-/** Makes the memory that the threads share, an empty store in it. */
-function makeStore(
-  options: ServerOptions,
-  listens: readonly Listen[],
-): { shared: SharedState; cache: Cache } {
+function makeThreads(crew: Crew, stop: Stop, endAtOnce: (status: number) => never): Threads {
+  return new Threads({
+    shutdown: () => stop.request("shutdown command", ExitCode.OK),
+    wake: (index) => crew.wake(index),
+    event: logEvent,
+    died: (reason) => {
+      logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`);
+      endAtOnce(ExitCode.SOFTWARE);
+    },
+  });
+}
+
+/** Makes the memory that the threads share, an empty store in it. The cache is the main thread's. */
+function makeStore(options: ServerOptions, crew: Crew): { shared: SharedState; cache: Cache } {
   const shared = createSharedState(createSharedMemory(options.store), options.settings);
   const tunables = new Tunables(shared.tunables);
   for (const [name, value] of options.tunables) tunables.set(name, value);
   const connections = new ConnectionTable(shared.memory.connections);
-  for (const listen of listens) connections.addListener(listenerName(listen));
-  return { shared, cache: Cache.format(new Memory(shared.memory)) };
+  for (const listen of crew.listens) connections.addListener(listenerName(listen));
+  const cache = Cache.format(new Memory(shared.memory));
+  cache.mutex.nowMs = () => performance.now();
+  cache.onReady = (index) => crew.wake(index);
+  return { shared, cache };
 }
 
 async function startThreads(
@@ -156,58 +153,14 @@ async function startThreads(
   await Promise.all(ready);
 }
 
-/** Says that it runs, and what whoever started it should know. */
-function announce(
-  options: ServerOptions,
-  listens: readonly Listen[],
-  counterListens: readonly Listen[],
-  name: TransportName,
-): void {
-  const { settings, store, transport } = options;
-  const addresses = listens.map(listenText);
-  const counterAddresses = counterListens.map(listenText);
-  const counters = counterAddresses.length === 0
-    ? ""
-    : `, for counters on ${counterAddresses.join(", ")}`;
-  const memory = sizeText(store.memoryLimitBytes);
-  const threads = transport.threads === 1 ? "1 thread" : `${transport.threads} threads`;
-  logProcess(
-    "info",
-    "listening",
-    `leased ${settings.version} listens on ${
-      addresses.join(", ")
-    }${counters}; ${memory} of memory, ` +
-      `${threads}, ${name} transport, ${settings.runtime}, pid ${settings.pid}`,
-    {
-      version: settings.version,
-      runtime: settings.runtime,
-      pid: settings.pid,
-      addresses,
-      counterAddresses,
-      memoryBytes: store.memoryLimitBytes,
-      threads: transport.threads,
-      transport: name,
-    },
-  );
-  if (options.idle.length > 0) {
-    logProcess(
-      "info",
-      "options_without_effect",
-      `accepted, and without effect here: ${options.idle.join(", ")}`,
-      { options: options.idle },
-    );
-  }
-  const open = [...listens, ...counterListens].filter(isPublic);
-  if (open.length > 0) {
-    logProcess(
-      "warning",
-      "public_address",
-      `other machines can reach ${
-        open.map(listenText).join(", ")
-      }, and nobody is asked for a password: ` +
-        `keep strangers out by a firewall, or listen on 127.0.0.1`,
-    );
-  }
+/** Writes what others look for in files, before anybody is told that the server runs. @returns What went wrong. */
+function writeFiles({ pidFile, settings }: ServerOptions, listens: readonly Listen[]): string[] {
+  const portFile = portFilePath();
+  const problems = [
+    pidFile === "" ? null : writePidFile(pidFile, settings.pid),
+    portFile === "" ? null : writePortFile(portFile, listens),
+  ];
+  return problems.filter((problem) => problem !== null);
 }
 
 /** Walks the store when nobody uses it any more. */
@@ -238,24 +191,4 @@ async function drain(life: Life, crew: Crew, threads: Threads): Promise<void> {
   });
   await Promise.race([threads.ended(), tooLate]);
   clearTimeout(timer);
-}
-
-const CAUSES: Readonly<Record<string, string>> = {
-  EADDRINUSE: "another server has this address",
-  EADDRNOTAVAIL: "this machine has no such address",
-  EACCES: "the operating system does not permit it",
-};
-
-function failureText(error: ListenError | ThreadError, options: ServerOptions): string {
-  if (!(error instanceof ListenError)) return error.message;
-  const { listen, code, message } = error;
-  const cause = CAUSES[code];
-  if (cause === undefined) return message;
-  const text = `cannot listen on ${listenText(listen)}: ${cause} (${code})`;
-  if (code !== "EADDRINUSE" || listen.kind === "unix") return text;
-  const family = listen.kind === "udp" ? "-u" : "-t";
-  const isCounterPort = options.counters?.listens.some((each) => each === listen) === true;
-  const flag = isCounterPort ? "--counter-port" : listen.kind === "udp" ? "-U" : "-p";
-  return `${text}; \`ss ${family}lnp 'sport = :${listen.port}'\` shows which, ` +
-    `${flag} chooses another port`;
 }

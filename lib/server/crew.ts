@@ -1,7 +1,7 @@
 import type { ServerOptions } from "../cli/options.ts";
+import type { Life } from "../life.ts";
 import type { Listen, TransportHost } from "../net/transport.ts";
 import { bindTransport, serves, type TransportName } from "../net/transports.ts";
-import type { Life } from "../life.ts";
 
 /** Who serves what: one entry a thread, by its number. */
 export interface Crew {

@@ -2,9 +2,9 @@
 // The entry module of the threads that serve connections.
 import process from "node:process";
 import { ThreadContext } from "../../protocol/thread_context.ts";
+import { Life } from "../life.ts";
 import { createTransport } from "../net/transports.ts";
 import { warmUp } from "./warm_up.ts";
-import { Life } from "../life.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";
 
 /** More than this at once, on few cores, would take long; the others warm up while they serve. */

@@ -1,7 +1,7 @@
+import type { ServerOptions } from "../cli/options.ts";
 import type { Listen } from "../net/transport.ts";
 import { serves, type TransportName } from "../net/transports.ts";
-import { PORT_FILE_VARIABLE } from "../server/files.ts";
-import type { ServerOptions } from "./options.ts";
+import { PORT_FILE_VARIABLE } from "./files.ts";
 
 /** Something the server may not do. */
 interface Need {

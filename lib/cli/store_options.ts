@@ -1,0 +1,97 @@
+import { firstIdAt } from "../../store/ids.ts";
+import {
+  KEY_LENGTH_MAX,
+  MEMORY_LIMIT_MIB_MAX,
+  MIB,
+  type StoreOptions,
+} from "../../store/limits.ts";
+import type { ProcessFacts } from "../facts.ts";
+import type { ParsedArguments } from "./argv.ts";
+import { leaseEntries, type LeaseFlag } from "./lease_options.ts";
+import { sizeText, valueOr } from "./values.ts";
+
+/** An item must fit twice, so that there is always another to evict for it (memcached refuses it too). */
+const ITEMS_IN_MEMORY_LEAST = 2;
+const MEMCACHED_GROWTH_FACTOR = 1.25;
+
+/**
+ * The part of the command line that the store is made with.
+ *
+ * @param errors Gets a sentence for everything that does not fit together.
+ */
+export function toStoreOptions(
+  parsed: ParsedArguments,
+  leaseFlag: LeaseFlag,
+  facts: ProcessFacts,
+  errors: string[],
+): StoreOptions {
+  const { values, extended, given } = parsed;
+  const memoryLimitBytes = values["memory-limit"];
+  const slabLayout = extended.slab_layout as StoreOptions["slabLayout"];
+  return {
+    memoryLimitBytes,
+    memoryCeilingBytes: extended.memlimit_max || ceilingFor(memoryLimitBytes),
+    itemSizeMaxBytes: toItemSizeMax(parsed, errors),
+    evictions: !values["disable-evictions"],
+    casEnabled: !values["disable-cas"],
+    growthFactor: given.has("slab-growth-factor") || slabLayout === "leased"
+      ? values["slab-growth-factor"]
+      : MEMCACHED_GROWTH_FACTOR,
+    chunkSizeMin: values["slab-min-size"],
+    slabLayout,
+    connectionsMax: values["conn-limit"],
+    threads: values.threads,
+    lockLimits: {
+      locksMax: values["lock-limit"],
+      locksPerConnectionMax: values["lock-limit-per-conn"],
+      waitersPerLockMax: values["lock-waiters"],
+    },
+    yrmcdsLocks: extended.compat === "yrmcds",
+    startedUnixSec: Math.floor(facts.unixMs / 1000),
+    firstId: given.has("cas-start")
+      ? values["cas-start"]
+      : firstIdAt(facts.unixMs, facts.random[0]),
+    watchRingBytes: extended.watcher_logbuf_size * 1024,
+    hashSeed: (facts.random[1] * 2 ** 32) | 0,
+    leaseEntries: toLeaseEntries(parsed, errors),
+    leaseFlag: leaseFlag.flag,
+    leaseMask: leaseFlag.mask,
+    strictPrefixes: values.strict.map((prefix) => prefix === "*" ? "" : prefix),
+  };
+}
+
+/** How far the memory limit may be raised, unless the command line says otherwise: addresses are kept free for it. */
+function ceilingFor(memoryLimitBytes: number): number {
+  return Math.min(Math.max(4 * memoryLimitBytes, 1024 * MIB), MEMORY_LIMIT_MIB_MAX * MIB);
+}
+
+/** `-I`, which shrinks with a small `-m` where it is not given, and must leave room for `-n`. */
+function toItemSizeMax({ values, given }: ParsedArguments, errors: string[]): number {
+  const wanted = values["max-item-size"];
+  const most = Math.floor(values["memory-limit"] / ITEMS_IN_MEMORY_LEAST);
+  if (wanted > most && given.has("max-item-size")) {
+    errors.push(
+      `-I (--max-item-size) ${sizeText(wanted)}: must be at most half of -m ` +
+        `(--memory-limit), which is ${sizeText(most)}`,
+    );
+  }
+  const itemSizeMaxBytes = Math.min(wanted, most);
+  const leastRoom = values["slab-min-size"];
+  if (leastRoom > itemSizeMaxBytes - KEY_LENGTH_MAX) {
+    errors.push(
+      `-n (--slab-min-size) ${leastRoom}: must be below -I (--max-item-size), ` +
+        `which is ${sizeText(itemSizeMaxBytes)}`,
+    );
+  }
+  return itemSizeMaxBytes;
+}
+
+function toLeaseEntries({ values, given }: ParsedArguments, errors: string[]): number {
+  const wanted = values["lease-entries"];
+  return valueOr(
+    0,
+    () => leaseEntries(wanted, given.has("lease-entries"), values["memory-limit"]),
+    errors,
+    `--lease-entries ${wanted}`,
+  );
+}

@@ -1,0 +1,25 @@
+import manifest from "../deno.json" with { type: "json" };
+
+/** What this run is like that no option says. */
+export interface ProcessFacts {
+  readonly version: string;
+  /** In one word, like `deno-2.9.6`. */
+  readonly runtime: string;
+  readonly pid: number;
+  /** The wall clock. */
+  readonly unixMs: number;
+  /** Two random numbers in 0..1. */
+  readonly random: readonly [number, number];
+}
+
+/** What this process is: the one place that asks for the wall clock and for chance at the start. */
+export function processFacts(): ProcessFacts {
+  const [first, second] = crypto.getRandomValues(new Uint32Array(2));
+  return {
+    version: manifest.version,
+    runtime: `deno-${Deno.version.deno}`,
+    pid: Deno.pid,
+    unixMs: Date.now(),
+    random: [first! / 2 ** 32, second! / 2 ** 32],
+  };
+}
