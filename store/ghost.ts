@@ -1,4 +1,11 @@
-import { CONTROL, type Memory, NO_PAGE, PAGE_OWNER } from "./memory.ts";
+import {
+  CONTROL,
+  type Memory,
+  NO_PAGE,
+  PAGE_OWNER,
+  SEGMENT_MASK,
+  SEGMENT_SHIFT,
+} from "./memory.ts";
 import type { Slabs } from "./slabs.ts";
 
 // Hot path: no allocation.
@@ -7,6 +14,9 @@ import type { Slabs } from "./slabs.ts";
 const PAGES_PER_GHOST_PAGE = 64;
 /** Hashes that share a set; the oldest leaves. */
 const WAYS = 4;
+const SET_BYTES = 4 * WAYS;
+/** The same in units of a reference. */
+const SET_REFS = SET_BYTES >> 3;
 
 /**
  * The ghost of S3-FIFO: 4-byte hashes of items evicted from a small queue, so that one that is stored again soon
@@ -15,12 +25,10 @@ const WAYS = 4;
 export class Ghost {
   readonly #memory: Memory;
   readonly #slabs: Slabs;
-  readonly #setsPerPageShift: number;
 
   constructor(memory: Memory, slabs: Slabs) {
     this.#memory = memory;
     this.#slabs = slabs;
-    this.#setsPerPageShift = memory.pageShift - 4;
   }
 
   /** Takes the pages. Once, by the thread that makes the store, when nobody else has taken any in between. */
@@ -36,15 +44,15 @@ export class Ghost {
       pages++;
     }
     control[CONTROL.GHOST_FIRST_PAGE] = first;
-    control[CONTROL.GHOST_SETS] = pages << this.#setsPerPageShift;
+    control[CONTROL.GHOST_SETS] = pages * (this.#memory.pageBytes / SET_BYTES);
   }
 
   remember(hash: number): void {
     const sets = this.#memory.control[CONTROL.GHOST_SETS]!;
     if (sets === 0) return;
     const set = this.#setOf(hash, sets);
-    const words = this.#wordsOf(set);
-    const at = this.#startOf(set);
+    const words = this.#memory.words[set >>> SEGMENT_SHIFT]!;
+    const at = (set & SEGMENT_MASK) << 1;
     for (let way = WAYS - 1; way > 0; way--) words[at + way] = words[at + way - 1]!;
     words[at] = hash;
   }
@@ -54,8 +62,8 @@ export class Ghost {
     const sets = this.#memory.control[CONTROL.GHOST_SETS]!;
     if (sets === 0 || hash === 0) return false;
     const set = this.#setOf(hash, sets);
-    const words = this.#wordsOf(set);
-    const at = this.#startOf(set);
+    const words = this.#memory.words[set >>> SEGMENT_SHIFT]!;
+    const at = (set & SEGMENT_MASK) << 1;
     for (let way = 0; way < WAYS; way++) {
       if (words[at + way] === hash) {
         words[at + way] = 0;
@@ -65,19 +73,9 @@ export class Ghost {
     return false;
   }
 
+  /** Reference of the hash's set. Sets lie one after the other, over all pages. */
   #setOf(hash: number, sets: number): number {
-    return (hash >>> 0) % sets;
-  }
-
-  #wordsOf(set: number): Int32Array {
-    const page = this.#memory.control[CONTROL.GHOST_FIRST_PAGE]! + (set >>> this.#setsPerPageShift);
-    return this.#memory.words[page >>> (30 - this.#memory.pageShift)]!;
-  }
-
-  #startOf(set: number): number {
-    const page = this.#memory.control[CONTROL.GHOST_FIRST_PAGE]! + (set >>> this.#setsPerPageShift);
-    const pageMask = (1 << (30 - this.#memory.pageShift)) - 1;
-    return ((page & pageMask) << (this.#memory.pageShift - 2)) +
-      ((set & ((1 << this.#setsPerPageShift) - 1)) * WAYS);
+    const start = this.#memory.pageRef(this.#memory.control[CONTROL.GHOST_FIRST_PAGE]!);
+    return (start + ((hash >>> 0) % sets) * SET_REFS) | 0;
   }
 }

@@ -20,6 +20,7 @@ const HEADER_WORDS = HEADER_BYTES >>> 2;
  * stretch of memory. A bucket is a list of items through WORD.HASH_NEXT.
  */
 export class HashIndex {
+  readonly #memory: Memory;
   readonly #control: Int32Array;
   readonly #directory: Int32Array;
   readonly #words: Int32Array[];
@@ -30,11 +31,9 @@ export class HashIndex {
   /** Slots in a page, as a power of two. */
   readonly #slotShift: number;
   readonly #slotMask: number;
-  /** From a page to its segment. */
-  readonly #pageSegmentShift: number;
-  readonly #pageMask: number;
 
   constructor(memory: Memory, items: Items, slabs: Slabs) {
+    this.#memory = memory;
     this.#control = memory.control;
     this.#directory = memory.directory;
     this.#words = memory.words;
@@ -44,8 +43,6 @@ export class HashIndex {
     this.#seed = memory.options.hashSeed | 0;
     this.#slotShift = memory.pageShift - 2;
     this.#slotMask = (1 << this.#slotShift) - 1;
-    this.#pageSegmentShift = 30 - memory.pageShift;
-    this.#pageMask = (1 << this.#pageSegmentShift) - 1;
   }
 
   /** Makes the first buckets. Once, by the thread that makes the store. */
@@ -135,15 +132,15 @@ export class HashIndex {
   /** The first item of a bucket. */
   head(bucket: number): ItemRef {
     const page = this.#directory[bucket >>> this.#slotShift]!;
-    return this.#words[page >>> this.#pageSegmentShift]![
-      ((page & this.#pageMask) << this.#slotShift) + (bucket & this.#slotMask)
+    return this.#words[page >>> SEGMENT_SHIFT]![
+      ((page & SEGMENT_MASK) << 1) + (bucket & this.#slotMask)
     ]!;
   }
 
   #setHead(bucket: number, item: ItemRef): void {
     const page = this.#directory[bucket >>> this.#slotShift]!;
-    this.#words[page >>> this.#pageSegmentShift]![
-      ((page & this.#pageMask) << this.#slotShift) + (bucket & this.#slotMask)
+    this.#words[page >>> SEGMENT_SHIFT]![
+      ((page & SEGMENT_MASK) << 1) + (bucket & this.#slotMask)
     ] = item;
   }
 
@@ -185,10 +182,11 @@ export class HashIndex {
 
   /** Makes a page that is the index's its last one. */
   adoptPage(page: number): void {
-    const start = (page & this.#pageMask) << this.#slotShift;
-    this.#words[page >>> this.#pageSegmentShift]!.fill(0, start, start + (1 << this.#slotShift));
+    const ref = this.#memory.pageRef(page);
+    const start = (ref & SEGMENT_MASK) << 1;
+    this.#words[ref >>> SEGMENT_SHIFT]!.fill(0, start, start + (1 << this.#slotShift));
     const pages = this.#control[CONTROL.HASH_PAGES]!;
-    this.#directory[pages] = page;
+    this.#directory[pages] = ref;
     this.#control[CONTROL.HASH_PAGES] = pages + 1;
   }
 }

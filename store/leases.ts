@@ -64,6 +64,10 @@ const MILLI_SHIFT = 16;
 const SLOT_SHIFT = 4;
 const KEY_OFFSET = 32;
 const LINK_BYTES = 4;
+/** What `#walkKey` does with a key. */
+const KeyUse = { COMPARE: 0, READ: 1, WRITE: 2 } as const;
+type KeyUse = typeof KeyUse[keyof typeof KeyUse];
+
 /** Records looked at in one slice of maintenance: some 100 microseconds. */
 const SWEEP_RECORDS = 10_000;
 
@@ -74,7 +78,7 @@ export class Leases {
   readonly #buckets: Int32Array;
   readonly #bucketMask: number;
   readonly #words: Int32Array;
-  readonly #region: ByteRegion;
+  readonly #slots: ByteRegion;
   readonly #entries: number;
   readonly #key = new ByteRegion(new ArrayBuffer(KEY_LENGTH_MAX));
 
@@ -85,7 +89,7 @@ export class Leases {
     this.#entries = memory.options.leaseEntries;
     this.#buckets = memory.leaseBuckets;
     this.#bucketMask = this.#buckets.length - 1;
-    this.#region = memory.leaseSlots;
+    this.#slots = memory.leaseSlots;
     this.#words = memory.leaseWords;
   }
 
@@ -159,7 +163,7 @@ export class Leases {
       if (made === NO_LEASE) return NO_LEASE;
       this.#setWord(made, WORD.DIRTY_UNTIL_SEC, 0);
       this.#setWord(made, WORD.STATE, keyLength);
-      this.#writeKey(made, input, keyOffset, keyLength);
+      this.#walkKey(made, keyLength, input, keyOffset, KeyUse.WRITE);
       this.#insert(made, hash);
     }
     const state = this.#word(made, WORD.STATE);
@@ -257,19 +261,7 @@ export class Leases {
   }
 
   copyKey(lease: LeaseRef, to: ByteRegion, toOffset: number): void {
-    const length = this.keyLength(lease);
-    let slot = lease;
-    let offset = slot * SLOT_BYTES + KEY_OFFSET;
-    let room = SLOT_BYTES - KEY_OFFSET;
-    for (let done = 0;;) {
-      const piece = length - done <= room ? length - done : room - LINK_BYTES;
-      copyBytes(to, toOffset + done, this.#region, offset, piece);
-      done += piece;
-      if (done === length) return;
-      slot = this.#word(slot, WORD.LINK);
-      offset = slot * SLOT_BYTES;
-      room = SLOT_BYTES;
-    }
+    this.#walkKey(lease, this.keyLength(lease), to, toOffset, KeyUse.READ);
   }
 
   // --- private -----------------------------------------------------------------------------------
@@ -334,33 +326,36 @@ export class Leases {
   }
 
   #hasKey(lease: LeaseRef, input: ByteRegion, keyOffset: number, keyLength: number): boolean {
-    if ((this.#word(lease, WORD.STATE) & KEY_LENGTH_MASK) !== keyLength) return false;
+    return this.keyLength(lease) === keyLength &&
+      this.#walkKey(lease, keyLength, input, keyOffset, KeyUse.COMPARE);
+  }
+
+  /**
+   * Goes through a record's key, the slots of a new one already linked.
+   *
+   * @param other Bytes to compare with, to be written to the record, or to be read into.
+   * @returns Whether all of it was equal; true unless it was compared.
+   */
+  #walkKey(
+    lease: LeaseRef,
+    keyLength: number,
+    other: ByteRegion,
+    otherOffset: number,
+    what: KeyUse,
+  ): boolean {
+    const slots = this.#slots;
     let slot = lease;
     let offset = slot * SLOT_BYTES + KEY_OFFSET;
     let room = SLOT_BYTES - KEY_OFFSET;
     for (let done = 0;;) {
       const piece = keyLength - done <= room ? keyLength - done : room - LINK_BYTES;
-      if (!equalBytes(input, keyOffset + done, this.#region, offset, piece)) return false;
+      const at = otherOffset + done;
+      if (what === KeyUse.WRITE) copyBytes(slots, offset, other, at, piece);
+      else if (what === KeyUse.READ) copyBytes(other, at, slots, offset, piece);
+      else if (!equalBytes(other, at, slots, offset, piece)) return false;
       done += piece;
       if (done === keyLength) return true;
       slot = this.#word(slot, WORD.LINK);
-      offset = slot * SLOT_BYTES;
-      room = SLOT_BYTES;
-    }
-  }
-
-  #writeKey(lease: LeaseRef, input: ByteRegion, keyOffset: number, keyLength: number): void {
-    let slot = lease;
-    let offset = slot * SLOT_BYTES + KEY_OFFSET;
-    let room = SLOT_BYTES - KEY_OFFSET;
-    for (let done = 0;;) {
-      const piece = keyLength - done <= room ? keyLength - done : room - LINK_BYTES;
-      copyBytes(this.#region, offset, input, keyOffset + done, piece);
-      done += piece;
-      if (done === keyLength) return;
-      const next = this.#takeSlot();
-      this.#setWord(slot, WORD.LINK, next);
-      slot = next;
       offset = slot * SLOT_BYTES;
       room = SLOT_BYTES;
     }
@@ -377,12 +372,18 @@ export class Leases {
     return rest <= 0 ? 1 : 1 + Math.ceil(rest / (SLOT_BYTES - LINK_BYTES));
   }
 
-  /** The first slot of a new record, with enough free ones behind it for the key. Drops the oldest records if it must. */
+  /** The first slot of a new record, linked to those that the key needs. Drops the oldest records if it must. */
   #allocate(keyLength: number): LeaseRef {
     const slots = this.#slotsFor(keyLength);
     if (slots > this.#entries) return NO_LEASE;
     while (this.#control[CONTROL.LEASE_FREE_SLOTS]! < slots) this.#dropOldest();
-    return this.#takeSlot();
+    const first = this.#takeSlot();
+    for (let slot = first, left = slots - 1; left > 0; left--) {
+      const next = this.#takeSlot();
+      this.#setWord(slot, WORD.LINK, next);
+      slot = next;
+    }
+    return first;
   }
 
   #dropOldest(): void {

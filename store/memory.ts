@@ -279,7 +279,7 @@ export class Memory {
   readonly classCounters: Float64Array;
   /** CLASS words of each class. */
   readonly classes: Int32Array;
-  /** The pages of the hash index, in order. */
+  /** References of the starts of the hash index's pages, in order. */
   readonly directory: Int32Array;
   /** PAGE words of each page. */
   readonly pages: Int32Array;
@@ -332,6 +332,11 @@ export class Memory {
   /** The segment in which an item or another chunk lies. Hot paths do it by hand. */
   segmentOf(ref: number): ByteRegion {
     return this.segments[ref >>> SEGMENT_SHIFT]!;
+  }
+
+  /** The reference of a page's start: what an item there would have. */
+  pageRef(page: number): number {
+    return (page << this.refPageShift) | 0;
   }
 
   /** Adds one to a counter of a class. */

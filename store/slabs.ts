@@ -212,7 +212,7 @@ export class Slabs {
 
   /** The chunk in place `index` of a page. */
   chunkAt(page: number, index: number, classId: number): ItemRef {
-    return ((page << this.#memory.refPageShift) + index * (this.chunkBytes(classId) >> 3)) | 0;
+    return (this.#memory.pageRef(page) + index * (this.chunkBytes(classId) >> 3)) | 0;
   }
 
   /** Keeps a page from being allocated from, or going back to the pool, while it is emptied. */
