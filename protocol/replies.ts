@@ -77,6 +77,7 @@ export const REFUSAL = {
   TOO_MANY_CONNECTIONS: line("ERROR Too many open connections"),
   NOT_OVER_UDP: line("SERVER_ERROR not available over UDP"),
   LEASE_LIST_NOT_ALLOWED: line("ERROR lease list not allowed"),
+  LOCK_LIST_NOT_ALLOWED: line("ERROR lock list not allowed"),
   SHUTDOWN_NOT_ENABLED: line("SERVER_ERROR: shutdown not enabled"),
   BAD_SHUTDOWN_MODE: line("CLIENT_ERROR invalid shutdown mode"),
   DETAIL_USAGE: line("CLIENT_ERROR usage: stats detail on|off|dump"),

@@ -1,4 +1,5 @@
 import { ByteRegion } from "../../store/bytes.ts";
+import { keyText, oneWord } from "../../store/key_text.ts";
 import { NO_LEASE } from "../../store/leases.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { u64ToNumber } from "../../store/u64.ts";
@@ -23,22 +24,13 @@ export function* leaseLines(thread: ThreadContext, prefix: string): Generator<st
       for (; lease !== NO_LEASE; lease = leases.nextInBucket(lease)) {
         if (!leases.isHeldNow(lease)) continue;
         leases.copyKey(lease, key, 0);
-        const name = String.fromCharCode(...key.bytes.subarray(0, leases.keyLength(lease)));
+        const name = keyText(key, 0, leases.keyLength(lease));
         if (!name.startsWith(prefix)) continue;
         const id = u64ToNumber(leases.idLow(lease), leases.idHigh(lease));
-        lines += `LEASE ${printable(name)} ${id} ${leases.remainSec(lease)}\r\n`;
+        lines += `LEASE ${oneWord(name)} ${id} ${leases.remainSec(lease)}\r\n`;
       }
     }
     yield lines;
   }
   yield "END\r\n";
-}
-
-/** A key as one word of a line. Only keys of binary requests and of base64 are changed by it. */
-function printable(key: string): string {
-  return key.replace(
-    // deno-lint-ignore no-control-regex
-    /[\x00-\x20%\x7f]/g,
-    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`,
-  );
 }

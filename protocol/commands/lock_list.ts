@@ -61,7 +61,7 @@ class LocksWalk implements Walk {
 export function listLocks(conversation: Conversation): Flow {
   const { settings, request } = conversation.thread;
   if (request.wordCount > PREFIX_WORD + 1) return answer(conversation, REPLY.ERROR);
-  if (!settings.dumpEnabled) return answer(conversation, REFUSAL.KEYS_NOT_ALLOWED);
+  if (!settings.dumpEnabled) return answer(conversation, REFUSAL.LOCK_LIST_NOT_ALLOWED);
   conversation.task = new WalkTask(new LocksWalk(prefixOf(conversation, PREFIX_WORD)));
   return Flow.UNDER_WAY;
 }
