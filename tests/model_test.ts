@@ -1,4 +1,4 @@
-import { CONTESTS } from "./support/contests.ts";
+import { CONTESTS } from "./support/models/contests.ts";
 import { drawSeed, withSeed } from "./support/seed.ts";
 
 const OPERATIONS = 3000;

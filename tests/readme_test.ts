@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { freshReadme, readReadme } from "./support/readme.ts";
-import { path } from "./support/server_process.ts";
+import { path } from "./support/servers/server_process.ts";
 
 Deno.test("README's table of options is that of the program", () => {
   assertEquals(freshReadme(readReadme()), readReadme(), "deno task readme writes it anew");

@@ -61,16 +61,21 @@ for (const [pattern, instead] of BANNED) {
   });
 }
 
-Deno.test("every source file is imported by another", () => {
+Deno.test("every source file is a test, imported by another, or started by a task or a test", () => {
   const imported = new Set(sources.flatMap(({ imports }) => imports));
-  const started =
-    /(?:^main|_test|_bench|_check)\.ts$|^types\/|^tests\/\w+\/run\.ts$|^tests\/bench\//;
-  const dead = sources.filter(({ path, text }) =>
-    !imported.has(path) && !started.test(path) && !text.includes("import.meta.main") &&
-    !sources.some((other) => other.text.includes(`"${path}"`))
+  const config = Deno.readTextFileSync(new URL("../deno.json", import.meta.url));
+  const dead = sources.filter(({ path }) =>
+    !imported.has(path) && !path.endsWith("_test.ts") && !config.includes(path) &&
+    !sources.some(({ text }) =>
+      text.includes(`"${path}"`) || text.includes(`here("${nameOf(path)}")`)
+    )
   );
   assertEquals(dead.map(({ path }) => path), []);
 });
+
+function nameOf(path: string): string {
+  return path.slice(path.lastIndexOf("/") + 1);
+}
 
 /** Parts of the store that are tested through what they are parts of. */
 const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [

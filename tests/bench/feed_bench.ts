@@ -1,11 +1,11 @@
-import { ConversationSide } from "../support/conversation_side.ts";
+import { ConversationSide } from "../support/sessions/conversation_side.ts";
 import {
   FEED_OPTIONS,
   FeedLoop,
   processorNs,
   REQUEST_COUNT,
   REQUESTS,
-} from "../support/feed_loop.ts";
+} from "../support/load/feed_loop.ts";
 
 // What a request costs between the bytes that came and the bytes that go, without any transport: `deno task bench:feed [name]`.
 // Keys of 12 bytes, values of 100, all in the processor's caches. Numbers of two machines cannot be compared.

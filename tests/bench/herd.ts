@@ -5,11 +5,11 @@
  *     deno task bench:herd [--clients 200] [--seconds 10]
  */
 import { parseArgs } from "@std/cli/parse-args";
-import { startLeased } from "../support/leased.ts";
-import { memcachedVersion, startMemcached } from "../support/memcached.ts";
+import { startLeased } from "../support/servers/leased.ts";
+import { memcachedVersion, startMemcached } from "../support/servers/memcached.ts";
 import { randomFrom } from "../support/random.ts";
-import { TRANSPORTS } from "../support/server_process.ts";
-import type { SocketSide } from "../support/socket_side.ts";
+import { TRANSPORTS } from "../support/servers/server_process.ts";
+import type { SocketSide } from "../support/sessions/socket_side.ts";
 import {
   cachedVersion,
   Client,

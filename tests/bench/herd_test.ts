@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { startLeased } from "../support/leased.ts";
-import { TRANSPORTS } from "../support/server_process.ts";
+import { startLeased } from "../support/servers/leased.ts";
+import { TRANSPORTS } from "../support/servers/server_process.ts";
 import { runHerd } from "./herd.ts";
 import { LEASE_FLAG, LEASES, META_LEASES, WARM_LEASES } from "./herd_ways.ts";
 

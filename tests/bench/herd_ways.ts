@@ -1,4 +1,4 @@
-import type { Peer } from "../support/side.ts";
+import type { Peer } from "../support/sessions/side.ts";
 
 /** The row that everybody wants, in a database that takes its time. */
 export interface Database {

@@ -1,6 +1,6 @@
-import { textOf } from "../support/side.ts";
-import { opcodeOf, packetText } from "../support/binary_text.ts";
-import { bytesOf } from "../support/side.ts";
+import { textOf } from "../support/sessions/side.ts";
+import { opcodeOf, packetText } from "../support/sessions/binary_text.ts";
+import { bytesOf } from "../support/sessions/side.ts";
 import type { Batch } from "./generator.ts";
 
 export const CONNECTIONS = 50;

@@ -9,18 +9,18 @@
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { MIB } from "../../store/limits.ts";
-import { foresee } from "../support/belady.ts";
-import { WithLargeValues } from "../support/large_values.ts";
-import { Clock, Lru, S3Fifo, Segments, Sieve } from "../support/policies.ts";
+import { foresee } from "./replay/belady.ts";
+import { WithLargeValues } from "./replay/large_values.ts";
+import { Clock, Lru, S3Fifo, Segments, Sieve } from "./replay/policies.ts";
 import {
   replay,
   REPLAY_DEFAULTS,
   type ReplayOptions,
   type ReplayResult,
   type ReplayTarget,
-} from "../support/replay.ts";
-import { StoreTarget } from "../support/store_target.ts";
-import { readTrace, type Trace } from "../support/traces.ts";
+} from "./replay/replay.ts";
+import { StoreTarget } from "./replay/store_target.ts";
+import { readTrace, type Trace } from "./replay/traces.ts";
 import { STORE_RUNS } from "./store_runs.ts";
 
 interface TraceRun {

@@ -2,7 +2,7 @@
 import { MIB } from "../../store/limits.ts";
 import { CONTROL } from "../../store/memory.ts";
 import { randomFrom } from "../support/random.ts";
-import { StoreTarget } from "../support/store_target.ts";
+import { StoreTarget } from "./replay/store_target.ts";
 
 /** The key size that the project's trace replayer uses for `fill` and `expire`. */
 const KEY_SIZE = 16;

@@ -2,7 +2,7 @@
  * Drives the server, over each transport, with clients that others wrote: `deno task clients [name]...`. First each alone, then all
  * at the same time. One that is not installed is a failure: its package is named.
  */
-import { path, ServerProcess, TRANSPORTS } from "../support/server_process.ts";
+import { path, ServerProcess, TRANSPORTS } from "../support/servers/server_process.ts";
 
 interface ClientRun {
   readonly name: string;

@@ -1,7 +1,12 @@
-import { numberBytes, opcodeOf, type PacketFields, packetParts } from "../support/binary_text.ts";
-import type { StoreOperation } from "../support/model.ts";
-import { OperationSource, TIMELESS } from "../support/operations.ts";
-import type { Part } from "../support/transcript.ts";
+import {
+  numberBytes,
+  opcodeOf,
+  type PacketFields,
+  packetParts,
+} from "../support/sessions/binary_text.ts";
+import type { StoreOperation } from "../support/models/model.ts";
+import { OperationSource, TIMELESS } from "../support/models/operations.ts";
+import type { Part } from "../support/sessions/transcript.ts";
 import type { Fence, RequestSource } from "./commands.ts";
 import type { Difference } from "./differences.ts";
 

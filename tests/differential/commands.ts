@@ -1,6 +1,6 @@
-import { type Operation, requestOf } from "../support/model.ts";
-import { OperationSource, TIMELESS } from "../support/operations.ts";
-import type { Part } from "../support/transcript.ts";
+import { type Operation, requestOf } from "../support/models/model.ts";
+import { OperationSource, TIMELESS } from "../support/models/operations.ts";
+import type { Part } from "../support/sessions/transcript.ts";
 import type { Difference } from "./differences.ts";
 
 const NOREPLY_SHARE = 0.15;

@@ -11,11 +11,11 @@ import {
   packetLength,
   release,
   u32,
-} from "../support/counter_packets.ts";
+} from "../support/sessions/counter_packets.ts";
 import { randomFrom } from "../support/random.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
-import { bytesOf, type Peer, type Side, textOf } from "../support/side.ts";
-import { startYrmcdsCounters, yrmcdsInstalled } from "../support/yrmcds.ts";
+import { bytesOf, type Peer, type Side, textOf } from "../support/sessions/side.ts";
+import { startYrmcdsCounters, yrmcdsInstalled } from "../support/servers/yrmcds.ts";
 
 const REQUESTS = 5000;
 const CLIENTS = 4;

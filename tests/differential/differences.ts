@@ -1,4 +1,4 @@
-import { isAtLeast } from "../support/memcached.ts";
+import { isAtLeast } from "../support/servers/memcached.ts";
 
 /**
  * Where we mean to differ from some memcached. A command that may meet one carries its name; what is drawn with it is left out

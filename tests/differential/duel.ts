@@ -1,6 +1,6 @@
-import type { OperationSource } from "../support/operations.ts";
-import type { SocketPeer, SocketSide } from "../support/socket_side.ts";
-import { type Holes, type Part, requestText, showText } from "../support/transcript.ts";
+import type { OperationSource } from "../support/models/operations.ts";
+import type { SocketPeer, SocketSide } from "../support/sessions/socket_side.ts";
+import { type Holes, type Part, requestText, showText } from "../support/sessions/transcript.ts";
 import type { RequestSource } from "./commands.ts";
 import { equalReplies, IdPairs, type Ids, splitReplies } from "./replies.ts";
 

@@ -1,7 +1,7 @@
-import { startLeased } from "../support/leased.ts";
-import { memcachedVersion, startMemcached } from "../support/memcached.ts";
+import { startLeased } from "../support/servers/leased.ts";
+import { memcachedVersion, startMemcached } from "../support/servers/memcached.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
-import { TRANSPORTS } from "../support/server_process.ts";
+import { TRANSPORTS } from "../support/servers/server_process.ts";
 import { differencesFrom } from "./differences.ts";
 import { Duel, emptyBoth, OUR_OPTIONS, THEIR_OPTIONS } from "./duel.ts";
 import { SOURCES } from "./sources.ts";

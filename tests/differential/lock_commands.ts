@@ -1,6 +1,11 @@
-import { numberBytes, opcodeOf, type PacketFields, packetParts } from "../support/binary_text.ts";
-import { type OperationRanges, OperationSource } from "../support/operations.ts";
-import type { Part } from "../support/transcript.ts";
+import {
+  numberBytes,
+  opcodeOf,
+  type PacketFields,
+  packetParts,
+} from "../support/sessions/binary_text.ts";
+import { type OperationRanges, OperationSource } from "../support/models/operations.ts";
+import type { Part } from "../support/sessions/transcript.ts";
 import { binaryFence } from "./binary_commands.ts";
 import { type Fence, type RequestSource, textFence } from "./commands.ts";
 import type { YrmcdsDifference } from "./differences.ts";

@@ -1,5 +1,5 @@
-import { OperationSource } from "../support/operations.ts";
-import type { Part } from "../support/transcript.ts";
+import { OperationSource } from "../support/models/operations.ts";
+import type { Part } from "../support/sessions/transcript.ts";
 import { CommandSource, type Fence, type RequestSource, textFence } from "./commands.ts";
 import type { Difference } from "./differences.ts";
 

@@ -1,5 +1,5 @@
-import { numberBytes, numberOf } from "../support/binary_text.ts";
-import type { Holes } from "../support/transcript.ts";
+import { numberBytes, numberOf } from "../support/sessions/binary_text.ts";
+import type { Holes } from "../support/sessions/transcript.ts";
 
 /** Names cas ids of two servers alike. */
 export interface Ids {

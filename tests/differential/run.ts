@@ -1,12 +1,12 @@
 // The same random commands to memcached, or to yrmcds, and to this server: `deno task differential [commands]`. Replies must be equal byte
 // for byte, but for cas ids, which must belong to the same changes, and for what differences.ts names. Ends with status 1 at the
 // first difference, naming the seed.
-import { startLeased } from "../support/leased.ts";
-import { memcachedVersion, startMemcached } from "../support/memcached.ts";
+import { startLeased } from "../support/servers/leased.ts";
+import { memcachedVersion, startMemcached } from "../support/servers/memcached.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
-import { TRANSPORTS } from "../support/server_process.ts";
-import type { SocketSide } from "../support/socket_side.ts";
-import { startYrmcds, yrmcdsInstalled } from "../support/yrmcds.ts";
+import { TRANSPORTS } from "../support/servers/server_process.ts";
+import type { SocketSide } from "../support/sessions/socket_side.ts";
+import { startYrmcds, yrmcdsInstalled } from "../support/servers/yrmcds.ts";
 import { differencesFrom, YRMCDS_DIFFERENCES } from "./differences.ts";
 import { Duel, emptyBoth, OUR_OPTIONS, THEIR_OPTIONS } from "./duel.ts";
 import { SOURCES } from "./sources.ts";

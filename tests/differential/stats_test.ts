@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
-import { startLeased } from "../support/leased.ts";
-import { memcachedVersion, startMemcached } from "../support/memcached.ts";
-import { TRANSPORTS } from "../support/server_process.ts";
-import type { SocketSide } from "../support/socket_side.ts";
+import { startLeased } from "../support/servers/leased.ts";
+import { memcachedVersion, startMemcached } from "../support/servers/memcached.ts";
+import { TRANSPORTS } from "../support/servers/server_process.ts";
+import type { SocketSide } from "../support/sessions/socket_side.ts";
 
 // The same requests leave the same counts as in memcached: all counters of `stats` that have one meaning in both.
 

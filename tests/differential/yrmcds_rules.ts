@@ -1,6 +1,6 @@
 import { Status } from "../../protocol/status.ts";
-import { opcodeOf } from "../support/binary_text.ts";
-import type { Holes } from "../support/transcript.ts";
+import { opcodeOf } from "../support/sessions/binary_text.ts";
+import type { Holes } from "../support/sessions/transcript.ts";
 import type { DuelRules } from "./duel.ts";
 import { BinaryLockSource, holeOf, LockDice, TextLockSource } from "./lock_commands.ts";
 import type { RequestSource } from "./commands.ts";

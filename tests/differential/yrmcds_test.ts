@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
-import { startLeased } from "../support/leased.ts";
+import { startLeased } from "../support/servers/leased.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
-import { TRANSPORTS } from "../support/server_process.ts";
-import type { SocketSide } from "../support/socket_side.ts";
-import { startYrmcds, yrmcdsInstalled } from "../support/yrmcds.ts";
+import { TRANSPORTS } from "../support/servers/server_process.ts";
+import type { SocketSide } from "../support/sessions/socket_side.ts";
+import { startYrmcds, yrmcdsInstalled } from "../support/servers/yrmcds.ts";
 import { Duel } from "./duel.ts";
 import { lockSources, OUR_YRMCDS_OPTIONS, YRMCDS_RULES } from "./yrmcds_rules.ts";
 

@@ -1,4 +1,4 @@
-import { numberBytes, numberOf, opcodeOf, packetText } from "../support/binary_text.ts";
+import { numberBytes, numberOf, opcodeOf, packetText } from "../support/sessions/binary_text.ts";
 import type { World } from "./world.ts";
 
 /** What an actor learned from a step: a word, and an id, 0 for none. */

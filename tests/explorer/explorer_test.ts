@@ -1,9 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
-import { ConversationSide } from "../support/conversation_side.ts";
-import { startLeased } from "../support/leased.ts";
-import { TRANSPORTS } from "../support/server_process.ts";
-import { play, secondsOf } from "../support/play.ts";
-import { parseTranscript, type TranscriptCase } from "../support/transcript.ts";
+import { ConversationSide } from "../support/sessions/conversation_side.ts";
+import { startLeased } from "../support/servers/leased.ts";
+import { TRANSPORTS } from "../support/servers/server_process.ts";
+import { play, secondsOf } from "../support/sessions/play.ts";
+import { parseTranscript, type TranscriptCase } from "../support/sessions/transcript.ts";
 import { explore } from "./explore.ts";
 import { DIRTY_WINDOWS, FAULTS, FILLS, FLOWS, MEETINGS } from "./scenarios.ts";
 import { OPTIONS } from "./world.ts";

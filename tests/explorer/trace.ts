@@ -1,7 +1,7 @@
 /** Ids are the only numbers as long as this in these sessions. */
 const ID = /\d{15,}/g;
 
-/** Writes down what happens as a transcript, in the words of tests/support/transcript.ts. */
+/** Writes down what happens as a transcript, in the words of tests/support/sessions/transcript.ts. */
 export class TraceWriter {
   readonly #lines: string[] = [];
   readonly #ids = new Map<string, string>();

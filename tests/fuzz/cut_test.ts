@@ -1,9 +1,9 @@
-import { ConversationSide } from "../support/conversation_side.ts";
+import { ConversationSide } from "../support/sessions/conversation_side.ts";
 import { randomFrom } from "../support/random.ts";
-import { play } from "../support/play.ts";
-import type { Peer } from "../support/side.ts";
-import { requestText, type TranscriptCase } from "../support/transcript.ts";
-import { readTranscripts } from "../support/transcript_files.ts";
+import { play } from "../support/sessions/play.ts";
+import type { Peer } from "../support/sessions/side.ts";
+import { requestText, type TranscriptCase } from "../support/sessions/transcript.ts";
+import { readTranscripts } from "../support/sessions/transcript_files.ts";
 
 // Where the network cuts what a client sends changes no reply. Every case is played again for every place in its requests; in long
 // requests only some places around the first line's end, at the end, and drawn by lot are tried.

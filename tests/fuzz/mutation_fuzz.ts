@@ -1,9 +1,9 @@
 import { assert, assertLess } from "@std/assert";
 import v8 from "node:v8";
 import { MIB } from "../../store/limits.ts";
-import { type ConversationPeer, ConversationSide } from "../support/conversation_side.ts";
-import type { SocketSide } from "../support/socket_side.ts";
-import { showText } from "../support/transcript.ts";
+import { type ConversationPeer, ConversationSide } from "../support/sessions/conversation_side.ts";
+import type { SocketSide } from "../support/sessions/socket_side.ts";
+import { showText } from "../support/sessions/transcript.ts";
 import { mayWaitForLong, MutationSource } from "./mutations.ts";
 
 const PEERS = 8;

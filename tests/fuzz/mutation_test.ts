@@ -1,6 +1,6 @@
-import { startLeased } from "../support/leased.ts";
+import { startLeased } from "../support/servers/leased.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
-import { TRANSPORTS } from "../support/server_process.ts";
+import { TRANSPORTS } from "../support/servers/server_process.ts";
 import { fuzzConversations, fuzzSockets } from "./mutation_fuzz.ts";
 
 const STREAMS = 3000;

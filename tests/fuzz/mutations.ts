@@ -1,6 +1,6 @@
 import { randomFrom } from "../support/random.ts";
-import { requestText } from "../support/transcript.ts";
-import { readTranscripts } from "../support/transcript_files.ts";
+import { requestText } from "../support/sessions/transcript.ts";
+import { readTranscripts } from "../support/sessions/transcript_files.ts";
 
 /** Requests that are longer are not mutated: it is the lines that are interesting. */
 const REQUEST_LENGTH_MAX = 6000;

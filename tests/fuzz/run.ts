@@ -1,8 +1,8 @@
 // Fuzzes for as long as asked: `deno task fuzz [seconds]`. Every failure names its seed, and ends the run with status 1.
-import { CONTESTS } from "../support/contests.ts";
-import { startLeased } from "../support/leased.ts";
+import { CONTESTS } from "../support/models/contests.ts";
+import { startLeased } from "../support/servers/leased.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
-import { TRANSPORTS } from "../support/server_process.ts";
+import { TRANSPORTS } from "../support/servers/server_process.ts";
 import { fuzzConversations, fuzzSockets } from "./mutation_fuzz.ts";
 
 type Fuzzer = (seed: number) => Promise<void> | void;

@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { path } from "../support/server_process.ts";
+import { path } from "../support/servers/server_process.ts";
 
 // With Deno itself in place of its runtime binary, which would have to be fetched: what is put into the executable can be looked
 // at, but the executable cannot be run.

@@ -1,6 +1,11 @@
 import { assertLess } from "@std/assert";
-import { ConversationSide } from "../support/conversation_side.ts";
-import { BYTES_PER_REQUEST_MAX, FEED_OPTIONS, FeedLoop, REQUESTS } from "../support/feed_loop.ts";
+import { ConversationSide } from "../support/sessions/conversation_side.ts";
+import {
+  BYTES_PER_REQUEST_MAX,
+  FEED_OPTIONS,
+  FeedLoop,
+  REQUESTS,
+} from "../support/load/feed_loop.ts";
 
 for (const name of Object.keys(REQUESTS)) {
   Deno.test(`feed() allocates nothing for ${name}`, () => {

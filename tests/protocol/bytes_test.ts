@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { ConversationSide } from "../support/conversation_side.ts";
-import { parseStats } from "../support/side.ts";
+import { ConversationSide } from "../support/sessions/conversation_side.ts";
+import { parseStats } from "../support/sessions/side.ts";
 
 function bytesRead(side: ConversationSide): number {
   return parseStats(side.connect().ask("stats\r\n")).get("bytes_read")!;

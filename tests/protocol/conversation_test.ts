@@ -3,8 +3,8 @@ import { Conversation, ConversationState } from "../../protocol/conversation.ts"
 import type { OwnerId } from "../../store/connections.ts";
 import { INPUT_BYTES, LINE_LENGTH_MAX, PENDING_BYTES_MAX } from "../../store/limits.ts";
 import { STAT } from "../../store/stats.ts";
-import { textOf } from "../support/side.ts";
-import { type ConversationPeer, ConversationSide } from "../support/conversation_side.ts";
+import { textOf } from "../support/sessions/side.ts";
+import { type ConversationPeer, ConversationSide } from "../support/sessions/conversation_side.ts";
 
 const BAD_FORMAT = "CLIENT_ERROR bad command line format\r\n";
 

@@ -14,10 +14,10 @@ import {
   readCounterStats,
   release,
   u32,
-} from "../support/counter_packets.ts";
+} from "../support/sessions/counter_packets.ts";
 import { randomFrom } from "../support/random.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
-import { bytesOf, textOf } from "../support/side.ts";
+import { bytesOf, textOf } from "../support/sessions/side.ts";
 
 const NAME_LENGTH_MAX = 65535;
 

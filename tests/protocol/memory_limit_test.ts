@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { ConversationSide } from "../support/conversation_side.ts";
-import { parseStats } from "../support/side.ts";
+import { ConversationSide } from "../support/sessions/conversation_side.ts";
+import { parseStats } from "../support/sessions/side.ts";
 
 const MIB = 1024 * 1024;
 

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { Numbers } from "../../protocol/numbers.ts";
 import { ByteRegion } from "../../store/bytes.ts";
 import { u64ToBigInt } from "../../store/u64.ts";
-import { bytesOf } from "../support/side.ts";
+import { bytesOf } from "../support/sessions/side.ts";
 
 const numbers = new Numbers();
 

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { ReplyBuffer } from "../../protocol/reply_buffer.ts";
 import { ByteRegion } from "../../store/bytes.ts";
-import { textOf } from "../support/side.ts";
+import { textOf } from "../support/sessions/side.ts";
 
 function written(write: (reply: ReplyBuffer) => void): string {
   const reply = new ReplyBuffer(new ByteRegion(new ArrayBuffer(256)));

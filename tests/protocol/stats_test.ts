@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { ConversationSide } from "../support/conversation_side.ts";
+import { ConversationSide } from "../support/sessions/conversation_side.ts";
 
 // memcached's names, in memcached's order (doc/protocol.txt and the server itself, version 1.6.45).
 const GENERAL_NAMES = `

@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { CONTROL } from "../../store/memory.ts";
 import { WATCHERS_MAX } from "../../store/watch_layout.ts";
-import { ConversationSide } from "../support/conversation_side.ts";
-import { parseStats } from "../support/side.ts";
+import { ConversationSide } from "../support/sessions/conversation_side.ts";
+import { parseStats } from "../support/sessions/side.ts";
 
 /** Lines without what every line starts with and without the connection's number; all large classes are 9. */
 function told(text: string): string[] {

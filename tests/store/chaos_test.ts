@@ -1,7 +1,7 @@
 import { MIB } from "../../store/limits.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import type { ChangedOptions } from "../support/store.ts";
-import { type ChaosRanges, StoreChaos } from "../support/store_chaos.ts";
+import { type ChaosRanges, StoreChaos } from "../support/load/store_chaos.ts";
 
 const SMALL: ChaosRanges = {
   keys: 2500,

@@ -5,7 +5,7 @@ import { ByteRegion } from "../../store/bytes.ts";
 import { NO_ITEM } from "../../store/item.ts";
 import { COPY_BYTES_MAX, MIB, UNPINNED_BYTES_MAX } from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
-import { ConversationSide } from "../support/conversation_side.ts";
+import { ConversationSide } from "../support/sessions/conversation_side.ts";
 import { TestStore } from "../support/store.ts";
 
 // Long values are copied in pieces, and others have their turn with the store in between.

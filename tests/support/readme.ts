@@ -1,6 +1,6 @@
 // Writes the parts of README.md that come from tables: `deno run --allow-read --allow-write tests/support/readme.ts`
 import { optionTexts } from "../../lib/cli/help.ts";
-import { path } from "./server_process.ts";
+import { path } from "./servers/server_process.ts";
 
 const README = path("README.md");
 

@@ -1,6 +1,6 @@
-import { ConversationSide } from "../support/conversation_side.ts";
-import { play } from "../support/play.ts";
-import { readTranscripts } from "../support/transcript_files.ts";
+import { ConversationSide } from "../support/sessions/conversation_side.ts";
+import { play } from "../support/sessions/play.ts";
+import { readTranscripts } from "../support/sessions/transcript_files.ts";
 
 for (const { name, options, cases } of readTranscripts()) {
   for (const transcriptCase of cases) {

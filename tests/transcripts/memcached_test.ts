@@ -1,8 +1,8 @@
-import { isAtLeast, memcachedVersion, startMemcached } from "../support/memcached.ts";
-import { play, secondsOf } from "../support/play.ts";
-import { REAL_SECONDS_MAX } from "../support/socket_side.ts";
-import { readTranscripts } from "../support/transcript_files.ts";
-import type { TranscriptCase } from "../support/transcript.ts";
+import { isAtLeast, memcachedVersion, startMemcached } from "../support/servers/memcached.ts";
+import { play, secondsOf } from "../support/sessions/play.ts";
+import { REAL_SECONDS_MAX } from "../support/sessions/socket_side.ts";
+import { readTranscripts } from "../support/sessions/transcript_files.ts";
+import type { TranscriptCase } from "../support/sessions/transcript.ts";
 
 // What transcripts mark as shared is what memcached does. A machine without memcached skips these, by name.
 

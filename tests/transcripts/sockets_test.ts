@@ -1,8 +1,8 @@
-import { startLeased } from "../support/leased.ts";
-import { play, secondsOf } from "../support/play.ts";
-import { TRANSPORTS } from "../support/server_process.ts";
-import { REAL_SECONDS_MAX } from "../support/socket_side.ts";
-import { readTranscripts } from "../support/transcript_files.ts";
+import { startLeased } from "../support/servers/leased.ts";
+import { play, secondsOf } from "../support/sessions/play.ts";
+import { TRANSPORTS } from "../support/servers/server_process.ts";
+import { REAL_SECONDS_MAX } from "../support/sessions/socket_side.ts";
+import { readTranscripts } from "../support/sessions/transcript_files.ts";
 
 // The same transcripts over both transports, each file to a server process of its own.
 

@@ -1,7 +1,7 @@
-import { play, secondsOf } from "../support/play.ts";
-import { REAL_SECONDS_MAX } from "../support/socket_side.ts";
-import { readTranscripts } from "../support/transcript_files.ts";
-import { yrmcdsInstalled, startYrmcds } from "../support/yrmcds.ts";
+import { play, secondsOf } from "../support/sessions/play.ts";
+import { REAL_SECONDS_MAX } from "../support/sessions/socket_side.ts";
+import { readTranscripts } from "../support/sessions/transcript_files.ts";
+import { yrmcdsInstalled, startYrmcds } from "../support/servers/yrmcds.ts";
 
 // What transcripts mark as yrmcds's is what yrmcds does. A machine without yrmcds skips these, by name.
 

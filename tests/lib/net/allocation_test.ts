@@ -4,8 +4,8 @@ import { NativeThread } from "../../../lib/net/native_thread.ts";
 import type { TransportOptions } from "../../../lib/net/transport.ts";
 import { Life } from "../../../lib/life.ts";
 import { ThreadContext } from "../../../protocol/thread_context.ts";
-import { type AllocationLoad, ROUNDS } from "../../support/allocation_load.ts";
-import { ConversationSide } from "../../support/conversation_side.ts";
+import { type AllocationLoad, ROUNDS } from "../../support/load/allocation_load.ts";
+import { ConversationSide } from "../../support/sessions/conversation_side.ts";
 import {
   allocatedBytes,
   ALLOCATION_TRIES,
@@ -13,8 +13,8 @@ import {
   FEED_OPTIONS,
   REQUEST_COUNT,
   REQUESTS,
-} from "../../support/feed_loop.ts";
-import { TRANSPORTS } from "../../support/server_process.ts";
+} from "../../support/load/feed_loop.ts";
+import { TRANSPORTS } from "../../support/servers/server_process.ts";
 
 const OPTIONS: TransportOptions = {
   threads: 1,
@@ -72,7 +72,7 @@ async function serveLoad(): Promise<number[]> {
     part: host.threadPart(0),
     report: () => {},
   });
-  const worker = new Worker(new URL("../../support/allocation_load.ts", import.meta.url), {
+  const worker = new Worker(new URL("../../support/load/allocation_load.ts", import.meta.url), {
     type: "module",
     name: "allocation load",
   });

@@ -11,14 +11,14 @@ import {
   readCounterStats,
   release,
   u32,
-} from "../../support/counter_packets.ts";
+} from "../../support/sessions/counter_packets.ts";
 import {
   type Client,
   leastPermissions,
   runToEnd,
   ServerProcess,
   TRANSPORTS,
-} from "../../support/server_process.ts";
+} from "../../support/servers/server_process.ts";
 
 async function startCounters(
   io: "portable" | "native",

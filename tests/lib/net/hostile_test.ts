@@ -1,5 +1,5 @@
 import { assertEquals, assertLess, assertStringIncludes } from "@std/assert";
-import { acquire, counterRequest, dump } from "../../support/counter_packets.ts";
+import { acquire, counterRequest, dump } from "../../support/sessions/counter_packets.ts";
 import { randomFrom } from "../../support/random.ts";
 import {
   type Client,
@@ -7,7 +7,7 @@ import {
   ServerProcess,
   TRANSPORTS,
   until,
-} from "../../support/server_process.ts";
+} from "../../support/servers/server_process.ts";
 
 // Clients that mean no good, over sockets. After each of them the next client is served as if nothing had been, nothing of theirs is
 // left, and at the end the store is whole.

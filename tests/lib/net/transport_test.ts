@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
-import { opcodeOf, packetText } from "../../support/binary_text.ts";
-import { bytesOf, textOf } from "../../support/side.ts";
+import { opcodeOf, packetText } from "../../support/sessions/binary_text.ts";
+import { bytesOf, textOf } from "../../support/sessions/side.ts";
 import {
   Client,
   leastPermissions,
@@ -9,7 +9,7 @@ import {
   testTransports as test,
   TRANSPORTS,
   until,
-} from "../../support/server_process.ts";
+} from "../../support/servers/server_process.ts";
 
 /** Open descriptors of a process (Linux). */
 function descriptorCount(pid: number): number {

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { UDP_DATAGRAM_BYTES_MAX, udpDatagrams, udpRequestId } from "../../../lib/net/udp.ts";
-import { bytesOf, textOf } from "../../support/side.ts";
+import { bytesOf, textOf } from "../../support/sessions/side.ts";
 
 /** The answers to a request with id 7, as [number, count, text]. */
 function answers(replies: string): [number, number, string][] {

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { type Client, ServerProcess, TRANSPORTS } from "../../support/server_process.ts";
+import { type Client, ServerProcess, TRANSPORTS } from "../../support/servers/server_process.ts";
 
 async function linesUntil(watcher: Client, mark: string): Promise<string[]> {
   const text = await watcher.until(mark);

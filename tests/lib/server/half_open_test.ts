@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { TwoNetworks } from "../../support/netns.ts";
-import { ServerProcess, TRANSPORTS } from "../../support/server_process.ts";
-import { textOf } from "../../support/side.ts";
+import { TwoNetworks } from "../../support/servers/netns.ts";
+import { ServerProcess, TRANSPORTS } from "../../support/servers/server_process.ts";
+import { textOf } from "../../support/sessions/side.ts";
 
 // Clients that hold locks and vanish without a packet: their host is cut off, or they say nothing more.
 

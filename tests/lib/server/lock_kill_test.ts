@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertGreater, assertMatch } from "@std/assert";
-import { opcodeOf, packetParts } from "../../support/binary_text.ts";
-import { type Client, ServerProcess, TRANSPORTS } from "../../support/server_process.ts";
+import { opcodeOf, packetParts } from "../../support/sessions/binary_text.ts";
+import { type Client, ServerProcess, TRANSPORTS } from "../../support/servers/server_process.ts";
 import { randomFrom } from "../../support/random.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
-import { closeLibc, type Victim, WAYS } from "../../support/victims.ts";
+import { closeLibc, type Victim, WAYS } from "../../support/servers/victims.ts";
 
 // Clients that hold locks, or wait for some, are ended in every way while others go on. No lock of a dead client may survive, and none
 // of a living one may be lost.

@@ -12,7 +12,7 @@ import {
   runToEnd,
   ServerProcess,
   testTransports as test,
-} from "../../support/server_process.ts";
+} from "../../support/servers/server_process.ts";
 
 test(
   "the server says where it listens, with how much memory, how many threads, how and on what",
@@ -249,7 +249,7 @@ test("a second signal ends the server at once", async (start) => {
 
 Deno.test("a thread that fails takes the process down, loudly", async () => {
   const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "--no-prompt", "--allow-all", path("tests/support/failing_thread.ts")],
+    args: ["run", "--no-prompt", "--allow-all", path("tests/support/servers/failing_thread.ts")],
     stdin: "null",
     stdout: "piped",
     stderr: "piped",

@@ -1,4 +1,4 @@
-import type { Part } from "./transcript.ts";
+import type { Part } from "../sessions/transcript.ts";
 
 /** One command, before it is written down. A cas id is named by the hole that a gets learned it in. */
 export type Operation =

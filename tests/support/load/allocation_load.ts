@@ -1,11 +1,11 @@
 /// <reference lib="deno.worker" />
 // The client of the allocation test over sockets. It must be another thread: the one that serves blocks.
-import { AF_INET, Libc, SOCK_STREAM } from "../../lib/net/libc.ts";
-import { resolveAddresses } from "../../lib/net/socket_address.ts";
-import { Life, LifePhase } from "../../lib/life.ts";
-import { opcodeOf, packetText } from "./binary_text.ts";
+import { AF_INET, Libc, SOCK_STREAM } from "../../../lib/net/libc.ts";
+import { resolveAddresses } from "../../../lib/net/socket_address.ts";
+import { Life, LifePhase } from "../../../lib/life.ts";
+import { opcodeOf, packetText } from "../sessions/binary_text.ts";
 import { ALLOCATION_TRIES, PRELOAD, REQUESTS } from "./feed_loop.ts";
-import { bytesOf } from "./side.ts";
+import { bytesOf } from "../sessions/side.ts";
 
 export interface AllocationLoad {
   readonly port: number;

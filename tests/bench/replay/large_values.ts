@@ -1,4 +1,4 @@
-import { randomFrom } from "./random.ts";
+import { randomFrom } from "../../support/random.ts";
 import type { ReplayTarget } from "./replay.ts";
 
 const SMALLEST_BYTES = 60_000;

@@ -1,4 +1,4 @@
-import { SocketSide } from "./socket_side.ts";
+import { SocketSide } from "../sessions/socket_side.ts";
 
 const STARTS_WITHIN_MS = 20_000;
 const LOOK_EVERY_MS = 20;

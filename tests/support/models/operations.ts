@@ -1,5 +1,5 @@
 import type { Operation, StoreOperation } from "./model.ts";
-import { randomFrom } from "./random.ts";
+import { randomFrom } from "../random.ts";
 
 /** What a stream of operations is drawn from. */
 export interface OperationRanges {

@@ -1,11 +1,11 @@
 import process from "node:process";
 import { getHeapStatistics } from "node:v8";
-import { Conversation } from "../../protocol/conversation.ts";
-import type { OwnerId } from "../../store/connections.ts";
-import { INPUT_BYTES } from "../../store/limits.ts";
-import { opcodeOf, packetText } from "./binary_text.ts";
-import type { ConversationSide } from "./conversation_side.ts";
-import { bytesOf } from "./side.ts";
+import { Conversation } from "../../../protocol/conversation.ts";
+import type { OwnerId } from "../../../store/connections.ts";
+import { INPUT_BYTES } from "../../../store/limits.ts";
+import { opcodeOf, packetText } from "../sessions/binary_text.ts";
+import type { ConversationSide } from "../sessions/conversation_side.ts";
+import { bytesOf } from "../sessions/side.ts";
 
 const KEY_COUNT = 400;
 export const ALLOCATION_TRIES = 5;

@@ -1,4 +1,4 @@
-import type { Part } from "./transcript.ts";
+import type { Part } from "../sessions/transcript.ts";
 
 /** What is on a key: a value, the right to fill it, or the empty item that `mg N` makes. */
 interface Entry {

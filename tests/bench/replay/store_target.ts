@@ -1,14 +1,14 @@
-import { ByteRegion } from "../../store/bytes.ts";
-import { Cache } from "../../store/cache.ts";
-import { Change, StoreMode } from "../../store/change.ts";
-import { deadlineSec, writeClock } from "../../store/clock.ts";
-import { NO_ITEM } from "../../store/item.ts";
-import { MIB, type StoreOptions } from "../../store/limits.ts";
-import { CONTROL, createSharedMemory, Memory } from "../../store/memory.ts";
-import { Outcome } from "../../store/outcome.ts";
-import { CLASS_STAT, STAT } from "../../store/stats.ts";
+import { ByteRegion } from "../../../store/bytes.ts";
+import { Cache } from "../../../store/cache.ts";
+import { Change, StoreMode } from "../../../store/change.ts";
+import { deadlineSec, writeClock } from "../../../store/clock.ts";
+import { NO_ITEM } from "../../../store/item.ts";
+import { MIB, type StoreOptions } from "../../../store/limits.ts";
+import { CONTROL, createSharedMemory, Memory } from "../../../store/memory.ts";
+import { Outcome } from "../../../store/outcome.ts";
+import { CLASS_STAT, STAT } from "../../../store/stats.ts";
 import type { ReplayTarget } from "./replay.ts";
-import { storeOptions } from "./store.ts";
+import { storeOptions } from "../../support/store.ts";
 
 const VALUE_OFFSET = 512;
 const HEX = "0123456789abcdef";

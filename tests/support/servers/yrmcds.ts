@@ -1,5 +1,5 @@
 import { untilItListens } from "./memcached.ts";
-import { SocketSide } from "./socket_side.ts";
+import { SocketSide } from "../sessions/socket_side.ts";
 
 const SERVER = "/usr/sbin/yrmcdsd";
 /** Its replication listens on the virtual address too, so the others must be other addresses. */

@@ -1,8 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
-import { ConversationSide } from "./conversation_side.ts";
+import { ConversationSide } from "../sessions/conversation_side.ts";
 import { LEASE_COMMANDS, type LeaseCommand, LeaseModel, leaseRequestOf } from "./lease_model.ts";
-import { randomFrom } from "./random.ts";
-import { type Holes, matchReply, requestText, showText } from "./transcript.ts";
+import { randomFrom } from "../random.ts";
+import { type Holes, matchReply, requestText, showText } from "../sessions/transcript.ts";
 
 const KEYS = ["a", "b", "c", "k".repeat(250)];
 const LEASE_SECONDS = [0, 1, 2, 5, 20];

@@ -5,10 +5,10 @@ import {
   SOCK_CLOEXEC,
   SOCK_STREAM,
   SOL_SOCKET,
-} from "../../lib/net/libc.ts";
-import { resolveAddresses } from "../../lib/net/socket_address.ts";
+} from "../../../lib/net/libc.ts";
+import { resolveAddresses } from "../../../lib/net/socket_address.ts";
 import { Client } from "./server_process.ts";
-import { bytesOf, textOf } from "./side.ts";
+import { bytesOf, textOf } from "../sessions/side.ts";
 
 /** A client that is there to be ended. */
 export interface Victim {

@@ -1,9 +1,9 @@
 /// <reference lib="deno.worker" />
 // One of several threads that hammer the same store. What must hold meanwhile is checked here, the sums by whoever started it.
-import type { Settings } from "../../protocol/settings.ts";
-import { type SharedState, ThreadContext } from "../../protocol/thread_context.ts";
-import { ConversationPeer } from "./conversation_side.ts";
-import { randomFrom } from "./random.ts";
+import type { Settings } from "../../../protocol/settings.ts";
+import { type SharedState, ThreadContext } from "../../../protocol/thread_context.ts";
+import { ConversationPeer } from "../sessions/conversation_side.ts";
+import { randomFrom } from "../random.ts";
 
 export interface StressOrder {
   readonly shared: SharedState;

@@ -1,7 +1,7 @@
 import { assert, assertEquals, AssertionError } from "@std/assert";
-import { bytesOf, textOf } from "./side.ts";
+import { bytesOf, textOf } from "../sessions/side.ts";
 
-const ROOT = new URL("../../", import.meta.url);
+const ROOT = new URL("../../../", import.meta.url);
 export const MAIN = path("main.ts");
 const SOURCES = ["lib", "protocol", "store"].map(path).join(",");
 

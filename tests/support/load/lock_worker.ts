@@ -2,10 +2,10 @@
 // One of several threads whose connections lock, write and vanish over the same store. What must hold meanwhile is checked here, what must
 // hold of the whole by whoever started it.
 import { assert, assertEquals, assertGreater, assertMatch } from "@std/assert";
-import type { Settings } from "../../protocol/settings.ts";
-import { type SharedState, ThreadContext } from "../../protocol/thread_context.ts";
-import { ConversationPeer } from "./conversation_side.ts";
-import { randomFrom } from "./random.ts";
+import type { Settings } from "../../../protocol/settings.ts";
+import { type SharedState, ThreadContext } from "../../../protocol/thread_context.ts";
+import { ConversationPeer } from "../sessions/conversation_side.ts";
+import { randomFrom } from "../random.ts";
 
 export const LOCK_KEYS = 8;
 export const LOCKS_MAX = 6;

@@ -1,6 +1,6 @@
 import { parseTranscript, type Transcript } from "./transcript.ts";
 
-const FOLDER = new URL("../transcripts/", import.meta.url);
+const FOLDER = new URL("../../transcripts/", import.meta.url);
 
 /** All transcripts, by name. */
 export function readTranscripts(): Transcript[] {

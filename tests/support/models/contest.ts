@@ -1,11 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
-import { NO_ITEM } from "../../store/item.ts";
-import { FIRST_SECOND } from "../../store/limits.ts";
-import { type ConversationPeer, ConversationSide } from "./conversation_side.ts";
+import { NO_ITEM } from "../../../store/item.ts";
+import { FIRST_SECOND } from "../../../store/limits.ts";
+import { type ConversationPeer, ConversationSide } from "../sessions/conversation_side.ts";
 import { Model, type Operation, requestOf, type StoreOperation } from "./model.ts";
 import { type OperationRanges, OperationSource } from "./operations.ts";
-import { bytesOf } from "./side.ts";
-import { type Holes, matchReply, requestText, showText } from "./transcript.ts";
+import { bytesOf } from "../sessions/side.ts";
+import { type Holes, matchReply, requestText, showText } from "../sessions/transcript.ts";
 
 const PEERS = 3;
 const CHECK_EVERY = 300;

@@ -1,5 +1,5 @@
 import { ServerProcess } from "./server_process.ts";
-import { SocketSide } from "./socket_side.ts";
+import { SocketSide } from "../sessions/socket_side.ts";
 
 /** Starts our server with one transport in a process of its own, to be played to like any other. */
 export async function startLeased(

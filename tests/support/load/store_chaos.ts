@@ -1,10 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
-import { Change, StoreMode } from "../../store/change.ts";
-import { type ItemRef, NO_ITEM, STATE } from "../../store/item.ts";
-import { CLASS, CONTROL } from "../../store/memory.ts";
-import { Outcome } from "../../store/outcome.ts";
-import { randomFrom } from "./random.ts";
-import { type ChangedOptions, TestStore } from "./store.ts";
+import { Change, StoreMode } from "../../../store/change.ts";
+import { type ItemRef, NO_ITEM, STATE } from "../../../store/item.ts";
+import { CLASS, CONTROL } from "../../../store/memory.ts";
+import { Outcome } from "../../../store/outcome.ts";
+import { randomFrom } from "../random.ts";
+import { type ChangedOptions, TestStore } from "../store.ts";
 
 const { SET, ADD, REPLACE, APPEND, PREPEND } = StoreMode;
 const OWNERS = 4;

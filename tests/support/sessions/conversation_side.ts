@@ -1,20 +1,20 @@
 import v8 from "node:v8";
 import vm from "node:vm";
 import { assert } from "@std/assert";
-import { Conversation, ConversationState } from "../../protocol/conversation.ts";
-import { readCommand } from "../../lib/cli/command.ts";
+import { Conversation, ConversationState } from "../../../protocol/conversation.ts";
+import { readCommand } from "../../../lib/cli/command.ts";
 import {
   createSharedState,
   type SharedState,
   ThreadContext,
-} from "../../protocol/thread_context.ts";
-import { Cache } from "../../store/cache.ts";
-import { checkStore } from "../../store/check.ts";
-import { writeClock } from "../../store/clock.ts";
-import { ConnectionKind, NO_OWNER, type OwnerId } from "../../store/connections.ts";
-import { INPUT_BYTES, PENDING_BYTES_MAX } from "../../store/limits.ts";
-import { createSharedMemory, Memory } from "../../store/memory.ts";
-import { STAT } from "../../store/stats.ts";
+} from "../../../protocol/thread_context.ts";
+import { Cache } from "../../../store/cache.ts";
+import { checkStore } from "../../../store/check.ts";
+import { writeClock } from "../../../store/clock.ts";
+import { ConnectionKind, NO_OWNER, type OwnerId } from "../../../store/connections.ts";
+import { INPUT_BYTES, PENDING_BYTES_MAX } from "../../../store/limits.ts";
+import { createSharedMemory, Memory } from "../../../store/memory.ts";
+import { STAT } from "../../../store/stats.ts";
 import { bytesOf, parseStats, type Peer, type Side, textOf } from "./side.ts";
 
 /** What tests start with unless they say otherwise: enough memory for values of every size, and fewer connections. */

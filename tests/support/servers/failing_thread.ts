@@ -1,7 +1,7 @@
 // Starts a thread with a store that is none, and then waits for something that thread would have to give back.
-import { Life } from "../../lib/life.ts";
-import type { WorkerStart } from "../../lib/server/messages.ts";
-import { Threads } from "../../lib/server/threads.ts";
+import { Life } from "../../../lib/life.ts";
+import type { WorkerStart } from "../../../lib/server/messages.ts";
+import { Threads } from "../../../lib/server/threads.ts";
 
 const threads = new Threads({
   shutdown: () => {},
