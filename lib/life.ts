@@ -16,8 +16,8 @@ const PAUSED_WORD = 1;
 const WAKE_WORDS = 2;
 
 /**
- * The phase of the process and a bell for each thread, in shared memory: a thread that blocks in a system call receives no
- * messages, and a thread that does not may wait for its bell with `rung`.
+ * The phase of the process and a bell for each thread, in shared memory: a thread that blocks in a
+ * system call receives no messages, and a thread that does not may wait for its bell with `rung`.
  */
 export class Life {
   readonly #words: Int32Array<SharedArrayBuffer>;

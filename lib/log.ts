@@ -6,8 +6,8 @@ export type LogLevel = "debug" | "info" | "warning" | "error" | "fatal";
 const encoder = new TextEncoder();
 
 /**
- * Sets up what the process says: one event a line on stderr, each with a stable name. Never in the command path: workers post
- * their events to the main thread.
+ * Sets up what the process says: one event a line on stderr, each with a stable name. Never in the
+ * command path: workers post their events to the main thread.
  *
  * @param verbosity 0: warnings and what every start says; from 2 on every connection.
  */

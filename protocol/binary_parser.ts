@@ -150,7 +150,10 @@ export class BinaryParser implements Parser {
     return Flow.DONE;
   }
 
-  /** Collects the keys of the next requests that are grouped, well-formed and all there: the first is. Returns where they end. */
+  /**
+   * Collects the keys of the next requests that are grouped, well-formed and all there: the first
+   * is. Returns where they end.
+   */
   #lookAhead(start: number, end: number): number {
     const { input, cache } = this.#thread;
     const { view } = input;

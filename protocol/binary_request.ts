@@ -1,4 +1,7 @@
-/** What a binary request says beside the key, the value and the numbers in the change. One a thread, filled anew by the parser. */
+/**
+ * What a binary request says beside the key, the value and the numbers in the change. One a thread,
+ * filled anew by the parser.
+ */
 export class BinaryRequest {
   opcode = 0;
   /** Given back in every reply, as int32. */

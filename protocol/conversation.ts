@@ -19,8 +19,9 @@ export const ConversationState = {
   /** Then close the connection. */
   CLOSING: 2,
   /**
-   * Then read nothing, but notice when the peer is gone, until the store says that this connection's waiting is over
-   * (`cache.onReady`, `ThreadContext.takeReady`). Then call `feed` again with the bytes that were left, also if there are none.
+   * Then read nothing, but notice when the peer is gone, until the store says that this
+   * connection's waiting is over (`cache.onReady`, `ThreadContext.takeReady`). Then call `feed`
+   * again with the bytes that were left, also if there are none.
    */
   WAITING: 3,
 } as const;
@@ -36,8 +37,9 @@ export interface ConversationOptions {
 /** How a protocol's bytes become operations. One a thread and protocol: it keeps nothing of a connection. */
 export interface Parser {
   /**
-   * Executes requests in the thread's input [start, end) until the input is used up, the reply buffer is full, the connection
-   * shall close, or `conversation.task` is set. In all cases but the last, it calls `conversation.pause`.
+   * Executes requests in the thread's input [start, end) until the input is used up, the reply
+   * buffer is full, the connection shall close, or `conversation.task` is set. In all cases but the
+   * last, it calls `conversation.pause`.
    *
    * @returns The first byte not consumed.
    */
@@ -47,8 +49,8 @@ export interface Parser {
 /** What a connection is in the middle of, when that can outlast a call of `feed`. */
 export interface Task {
   /**
-   * Goes on with it. When it is done it sets `conversation.task` to null or to its successor; when it can go no further for now, it calls
-   * `conversation.pause`.
+   * Goes on with it. When it is done it sets `conversation.task` to null or to its successor; when
+   * it can go no further for now, it calls `conversation.pause`.
    *
    * @returns The first byte not consumed.
    */
@@ -97,9 +99,9 @@ export class Conversation {
   }
 
   /**
-   * Executes every complete request in the thread's input [start, end). Replies are appended to the thread's reply buffer; the caller
-   * has reset it, and sends it after. Takes the store's mutex once, and once more after every 64 KiB
-   * that are copied.
+   * Executes every complete request in the thread's input [start, end). Replies are appended to the
+   * thread's reply buffer; the caller has reset it, and sends it after. Takes the store's mutex
+   * once, and once more after every 64 KiB that are copied.
    *
    * @returns The first byte that was not consumed. The caller keeps [returned, end), at most PENDING_BYTES_MAX after
    *   NEEDS_INPUT, and brings it again in front of what comes next. `state` says what to do.

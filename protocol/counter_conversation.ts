@@ -98,8 +98,9 @@ export class CounterService {
 }
 
 /**
- * One connection to the counter server: bytes in, replies out. The caller reads into `room()`, tells `received()` how much came, and
- * sends what `replies()` gives until that is null. It keeps at most one request, and makes at most one load of replies ahead.
+ * One connection to the counter server: bytes in, replies out. The caller reads into `room()`,
+ * tells `received()` how much came, and sends what `replies()` gives until that is null. It keeps
+ * at most one request, and makes at most one load of replies ahead.
  */
 export class CounterConversation {
   /** The peer cannot be understood: nothing more is read; close when the replies are sent. */

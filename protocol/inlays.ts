@@ -9,8 +9,8 @@ export const INLAY_BYTES_MIN = 16 * 1024;
 const INLAYS_MAX = 32;
 
 /**
- * Values among the replies of one batch that are not copied into the reply region: the transport sends them from the store's own
- * memory. Each is pinned from `add` to `release`.
+ * Values among the replies of one batch that are not copied into the reply region: the transport
+ * sends them from the store's own memory. Each is pinned from `add` to `release`.
  */
 export class Inlays {
   /** Switched on by a transport that can send so. */

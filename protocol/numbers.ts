@@ -18,8 +18,8 @@ function isBlank(byte: number): boolean {
 }
 
 /**
- * Reads numbers out of words of a request. One a thread; the last number read stands in its fields. There are as many rules
- * as memcached has.
+ * Reads numbers out of words of a request. One a thread; the last number read stands in its fields.
+ * There are as many rules as memcached has.
  */
 export class Numbers {
   /** After `int32` and `long`: the number, as int32. */
@@ -46,8 +46,8 @@ export class Numbers {
   }
 
   /**
-   * As C's strtol, 64 bits, cut to 32: leading blanks and `+` pass, and what follows a blank behind the digits does not matter. For the
-   * expiry times of storage commands.
+   * As C's strtol, 64 bits, cut to 32: leading blanks and `+` pass, and what follows a blank behind
+   * the digits does not matter. For the expiry times of storage commands.
    */
   long(region: ByteRegion, start: number, end: number): boolean {
     return this.#cLong(region, start, end, true);

@@ -2,7 +2,10 @@ import { Outcome } from "../store/outcome.ts";
 import { CounterStatus } from "./counter_status.ts";
 import { Status } from "./status.ts";
 
-/** Every fixed reply of the text protocols, and the texts of refusals in the binary one. The only file with error texts. */
+/**
+ * Every fixed reply of the text protocols, and the texts of refusals in the binary one. The only
+ * file with error texts.
+ */
 
 const encoder = new TextEncoder();
 
@@ -163,7 +166,10 @@ export const OUTCOME_LINE: Record<Outcome, Uint8Array> = {
   [Outcome.LEASED]: REPLY.ERROR,
 };
 
-/** How meta commands say it; null: in the words of the others. What another connection has locked is just not changed. */
+/**
+ * How meta commands say it; null: in the words of the others. What another connection has locked is
+ * just not changed.
+ */
 export const META_CODE: Record<Outcome, Uint8Array | null> = {
   [Outcome.OK]: META.HD,
   [Outcome.STORED]: META.HD,

@@ -11,8 +11,9 @@ const { UNPINNED_BYTES_MAX } = limitsModule;
 // Hot path: no allocation, except where a comment says so.
 
 /**
- * With so much room every reply goes in, but those made for more (values, statistics, dumps): requests are not begun with less. It
- * holds the largest value that cannot be pinned in the store's own layout, too, so that those are never copied aside.
+ * With so much room every reply goes in, but those made for more (values, statistics, dumps):
+ * requests are not begun with less. It holds the largest value that cannot be pinned in the store's
+ * own layout, too, so that those are never copied aside.
  */
 export const REPLY_ROOM_MIN = 20 * 1024;
 
@@ -65,7 +66,8 @@ export class ReplyBuffer {
   }
 
   /**
-   * Appends the bytes [start, start + length) of a value without copying them, if the transport can send so and they go in.
+   * Appends the bytes [start, start + length) of a value without copying them, if the transport can
+   * send so and they go in.
    *
    * @returns False when nothing was appended.
    */

@@ -20,8 +20,8 @@ export const Flow = {
 export type Flow = typeof Flow[keyof typeof Flow];
 
 /**
- * The request that is being looked at: where its parts are in the thread's input, in bytes. One a thread, filled anew by
- * the parser for every request.
+ * The request that is being looked at: where its parts are in the thread's input, in bytes. One a
+ * thread, filled anew by the parser for every request.
  */
 export class Request {
   /** The first byte of the request. */

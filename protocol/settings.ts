@@ -2,8 +2,9 @@
 export type WireProtocol = "auto" | "ascii" | "binary";
 
 /**
- * What the protocols must know of how the process was started: plain, so that it can be posted to workers. Made from the options
- * table; what the store was made with stands in `StoreOptions`. What commands may change later stands in `Tunables`.
+ * What the protocols must know of how the process was started: plain, so that it can be posted to
+ * workers. Made from the options table; what the store was made with stands in `StoreOptions`. What
+ * commands may change later stands in `Tunables`.
  */
 export interface Settings {
   /** Our own version, like `0.1.0`. */

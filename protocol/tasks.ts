@@ -16,8 +16,8 @@ const { COPY_BYTES_MAX, RESERVED_AHEAD_BYTES } = limitsModule;
 const { STAT } = statsModule;
 const { TRAILER_ROOM } = replyBufferModule;
 
-// What a connection can be in the middle of. A task is made when a value or a line does not fit one buffer, so that what is short
-// costs none.
+// What a connection can be in the middle of. A task is made when a value or a line does not fit one
+// buffer, so that what is short costs none.
 
 const CR = 0x0d;
 const LF = 0x0a;
@@ -197,8 +197,9 @@ export class SendTask implements Task {
   #sent = 0;
 
   /**
-   * Call it while `item` is good. If it cannot be pinned, its value is copied: garbage in the layout "memcached", where the reply buffer
-   * may have too little room for it, never in the other one.
+   * Call it while `item` is good. If it cannot be pinned, its value is copied: garbage in the
+   * layout "memcached", where the reply buffer may have too little room for it, never in the other
+   * one.
    *
    * @param crlf Whether CR LF follows the value.
    * @param successor What the connection does after it.

@@ -21,8 +21,8 @@ const LINE_LENGTH_MIN = 5;
 const CRLF_LENGTH = 2;
 
 /**
- * Loads the items of the next requests, if they are of kinds that come in long rows: sets and meta commands. It only guesses where
- * they begin: who is wrong has loaded something in vain.
+ * Loads the items of the next requests, if they are of kinds that come in long rows: sets and meta
+ * commands. It only guesses where they begin: who is wrong has loaded something in vain.
  *
  * @returns Where the first request begins that has not been looked at.
  */

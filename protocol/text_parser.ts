@@ -148,8 +148,8 @@ export class TextParser implements Parser {
   }
 
   /**
-   * Any other get or gets line. It is executed key by key, and may be longer than a buffer; but a line of ordinary length is not begun
-   * before all of it is there, so that it fails as a whole.
+   * Any other get or gets line. It is executed key by key, and may be longer than a buffer; but a
+   * line of ordinary length is not begun before all of it is there, so that it fails as a whole.
    *
    * @returns False when it is not begun.
    */
@@ -221,7 +221,8 @@ export class TextParser implements Parser {
   }
 
   /**
-   * A set line with one blank between its words, nothing behind them, and small numbers: read into the change in one pass.
+   * A set line with one blank between its words, nothing behind them, and small numbers: read into
+   * the change in one pass.
    *
    * @returns False when the line is of another kind; then it is read anew.
    */

@@ -56,8 +56,8 @@ export function createSharedState(memory: SharedMemory, settings: Settings): Sha
 }
 
 /**
- * What one thread serves its connections with. There is one input and one reply region a thread, so a connection between two
- * requests costs no buffer.
+ * What one thread serves its connections with. There is one input and one reply region a thread, so
+ * a connection between two requests costs no buffer.
  */
 export class ThreadContext {
   readonly memory: Memory;
@@ -106,8 +106,8 @@ export class ThreadContext {
   }
 
   /**
-   * Lets other threads have their turn with the store, in the middle of a batch. To be called between two requests, keys or pieces, when
-   * the reply has grown past `turnAt`.
+   * Lets other threads have their turn with the store, in the middle of a batch. To be called
+   * between two requests, keys or pieces, when the reply has grown past `turnAt`.
    */
   giveTurn(): void {
     this.cache.giveTurn();
@@ -115,8 +115,8 @@ export class ThreadContext {
   }
 
   /**
-   * The connections of a thread whose waiting is over, for the transport to `feed`. To be asked whenever `cache.onReady` named
-   * the thread.
+   * The connections of a thread whose waiting is over, for the transport to `feed`. To be asked
+   * whenever `cache.onReady` named the thread.
    */
   takeReady(threadIndex: number): OwnerId[] {
     const owners: OwnerId[] = [];

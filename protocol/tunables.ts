@@ -5,8 +5,9 @@ type TunableKind = "number" | "ratio" | "switch";
 type TunableRow = readonly [name: string, kind: TunableKind, preset: number];
 
 /**
- * Settings that commands may change while the process runs, under the names `stats settings` gives them. Those of memcached's queues,
- * crawler and page mover are kept and reported, and do nothing: the store here has other means, which need no tuning.
+ * Settings that commands may change while the process runs, under the names `stats settings` gives
+ * them. Those of memcached's queues, crawler and page mover are kept and reported, and do nothing:
+ * the store here has other means, which need no tuning.
  */
 // deno-fmt-ignore
 export const TUNABLES = [

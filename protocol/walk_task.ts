@@ -2,7 +2,10 @@ import { type Conversation, ConversationState, type Task } from "./conversation.
 import { REPLY_ROOM_MIN } from "./reply_buffer.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
-/** What a walk may cost before other threads have their turn with the store, in items looked at: below 100 microseconds. */
+/**
+ * What a walk may cost before other threads have their turn with the store, in items looked at:
+ * below 100 microseconds.
+ */
 const SLICE_COST = 256;
 /** Slices before other connections of the thread have theirs. */
 const SLICES_PER_TURN = 16;

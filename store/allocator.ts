@@ -81,7 +81,8 @@ export class Allocator {
     let state = stateOf(change) | keyLength;
     const bytes = this.links.itemBytes(keyLength, valueLength, state);
     const classId = bytes > slabs.ordinaryBytesMax ? slabs.largeClass : slabs.classFor(bytes);
-    // A long value that is in one chunk all the same has an empty chain, if there is room for that, so that it can be pinned.
+    // A long value that is in one chunk all the same has an empty chain, if there is room for that,
+    // so that it can be pinned.
     const chained = bytes > slabs.ordinaryBytesMax || (bytes > UNPINNED_BYTES_MAX &&
       HEADER_BYTES + optionalBytes(state | STATE.CHAINED) + keyLength + valueLength <=
         slabs.chunkBytes(classId));
@@ -117,8 +118,9 @@ export class Allocator {
   }
 
   /**
-   * Sees to it that a reserved item has memory for the first `length` bytes of its value. Until it is whole, the words for its queue
-   * say how many chunks are missing and which is the last. May evict anything.
+   * Sees to it that a reserved item has memory for the first `length` bytes of its value. Until it
+   * is whole, the words for its queue say how many chunks are missing and which is the last. May
+   * evict anything.
    *
    * @returns False when there is no memory.
    */

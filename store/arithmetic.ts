@@ -22,8 +22,8 @@ export class Decimal {
   readonly digits = new Uint8Array(20);
 
   /**
-   * Reads a stored number as C's strtoull does: leading blanks and a plus sign pass, the digits must be followed by a blank, a NUL
-   * or the end.
+   * Reads a stored number as C's strtoull does: leading blanks and a plus sign pass, the digits
+   * must be followed by a blank, a NUL or the end.
    *
    * @returns False when it is no such number, or above 2^64-1.
    */

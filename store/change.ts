@@ -46,7 +46,10 @@ export class Change {
   explicit = false;
   explicitLow = 0;
   explicitHigh = 0;
-  /** Whether an id to compare that is older than the item's stores all the same, and marks the item stale (meta flag I). */
+  /**
+   * Whether an id to compare that is older than the item's stores all the same, and marks the item
+   * stale (meta flag I).
+   */
   allowOlder = false;
   /** STATE bits that the item gets: KEY_BINARY, STUB, WON. */
   marks = 0;
@@ -54,7 +57,10 @@ export class Change {
   vivify = false;
   initialLow = 0;
   initialHigh = 0;
-  /** Whether the old item goes in every mode when the new one is too large or has no memory (meta); else only `set` removes it. */
+  /**
+   * Whether the old item goes in every mode when the new one is too large or has no memory (meta);
+   * else only `set` removes it.
+   */
   refusalRemoves = false;
   /** By how much `add` changes the number. */
   deltaLow = 0;

@@ -1,6 +1,6 @@
 /**
- * The open connections of all threads, for `stats conns`, for the limit `-c`, and as the source of lock owners' numbers.
- * One shared buffer:
+ * The open connections of all threads, for `stats conns`, for the limit `-c`, and as the source of
+ * lock owners' numbers. One shared buffer:
  *
  *   header     8 words: OPEN_COUNT, FREE (head of the list of closed rows + 1; 0: none), EVER_USED, LISTENER_COUNT
  *   listeners  LISTENERS_MAX names of LISTENER_BYTES: a word with the length, then UTF-8

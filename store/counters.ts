@@ -1,9 +1,11 @@
 /**
- * Named counters (semaphores): a client acquires resources under a name and gives them back, at the latest when its connection ends.
+ * Named counters (semaphores): a client acquires resources under a name and gives them back, at the
+ * latest when its connection ends.
  *
- * They belong to the server, not to the cache: they live in one thread, in plain objects, and are bounded by memory of their own. A
- * counter has no capacity; each acquisition says up to which sum it may go. One that nobody holds stays, and is dropped after the
- * next interval has begun, or sooner when memory is needed.
+ * They belong to the server, not to the cache: they live in one thread, in plain objects, and are
+ * bounded by memory of their own. A counter has no capacity; each acquisition says up to which sum
+ * it may go. One that nobody holds stays, and is dropped after the next interval has begun, or
+ * sooner when memory is needed.
  */
 
 /** How an operation ended. */

@@ -31,9 +31,10 @@ export function isConditional(change: Change): boolean {
 }
 
 /**
- * Decides who may change a key. Every changing operation asks here, in the same order, so that the protocols cannot
- * disagree: lock, then what is there (value, stub, lease, nothing), then the id. What must be done to the key's lease once the
- * change has happened is kept from `admit` to `settle`.
+ * Decides who may change a key. Every changing operation asks here, in the same order, so that the
+ * protocols cannot disagree: lock, then what is there (value, stub, lease, nothing), then the id.
+ * What must be done to the key's lease once the change has happened is kept from `admit` to
+ * `settle`.
  */
 export class Gate {
   readonly leases: Leases;
@@ -148,7 +149,10 @@ export class Gate {
     return this.#cut(deadlineSec);
   }
 
-  /** An update that fails on a lease: it may stand for an update of the database, so the holder's id must not fill any more. */
+  /**
+   * An update that fails on a lease: it may stand for an update of the database, so the holder's id
+   * must not fill any more.
+   */
   renew(lease: LeaseRef): void {
     this.#counters[STAT.lease_rewrite]! += 1;
     this.leases.renew(lease);

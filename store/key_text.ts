@@ -12,7 +12,10 @@ export function percentEncoded(key: string): string {
   return key.replace(/[^A-Za-z0-9\-._~]/g, percent);
 }
 
-/** A key as one word of a line, most characters as they are: only keys of binary requests and of base64 are changed by it. */
+/**
+ * A key as one word of a line, most characters as they are: only keys of binary requests and of
+ * base64 are changed by it.
+ */
 export function oneWord(key: string): string {
   // deno-lint-ignore no-control-regex
   return key.replace(/[\x00-\x20%\x7f]/g, percent);

@@ -3,8 +3,8 @@ import type { Links } from "./links.ts";
 import { CONTROL } from "./memory.ts";
 
 /**
- * Walks all live values, a few at a time, while others change the store in between: what is there all the time is met once, what comes or
- * goes meanwhile perhaps. Each step wants the mutex.
+ * Walks all live values, a few at a time, while others change the store in between: what is there
+ * all the time is met once, what comes or goes meanwhile perhaps. Each step wants the mutex.
  */
 export class KeyWalk {
   readonly #links: Links;

@@ -15,15 +15,16 @@ export const LINE_LENGTH_MAX = 2048;
 /** Unfinished values up to this wait in the input; longer ones are stored piece by piece as they arrive. */
 export const BUFFERED_VALUE_BYTES_MAX = 4096;
 /**
- * Of a value that arrives in pieces, at most so much has its memory before it is here: whoever announces a large value and sends none
- * takes little.
+ * Of a value that arrives in pieces, at most so much has its memory before it is here: whoever
+ * announces a large value and sends none takes little.
  */
 export const RESERVED_AHEAD_BYTES = 128 * 1024;
 /** The most that is copied under one hold of the mutex. */
 export const COPY_BYTES_MAX = 64 * 1024;
 /**
- * Longer values can be pinned, in every layout, and are copied in pieces; after so many bytes of shorter ones others have their turn with
- * the store. So the two together stay within COPY_BYTES_MAX.
+ * Longer values can be pinned, in every layout, and are copied in pieces; after so many bytes of
+ * shorter ones others have their turn with the store. So the two together stay within
+ * COPY_BYTES_MAX.
  */
 export const UNPINNED_BYTES_MAX = COPY_BYTES_MAX / 2;
 
@@ -66,9 +67,15 @@ export interface StoreOptions {
   chunkSizeMin: number;
   /** `-o slab_layout`. */
   slabLayout: "leased" | "memcached";
-  /** `--lease-entries`: how many leases there can be at once; their table is taken out of `memoryLimitBytes`. 0: none. */
+  /**
+   * `--lease-entries`: how many leases there can be at once; their table is taken out of
+   * `memoryLimitBytes`. 0: none.
+   */
   leaseEntries: number;
-  /** `-z`: stored values whose flags look like this, under the mask, are counted as a clash. Mask 0: no leases in text. */
+  /**
+   * `-z`: stored values whose flags look like this, under the mask, are counted as a clash. Mask 0:
+   * no leases in text.
+   */
   leaseFlag: number;
   leaseMask: number;
   /** `--strict`: keys that only the holder of a lease may fill, by prefix. `[""]`: all keys; `[]`: none. */

@@ -1,11 +1,12 @@
 import type { StoreOptions } from "./limits.ts";
 
 /**
- * How locks and those that wait for them lie in shared memory. Two buffers of 32-bit words, both empty when they are all zeros; rows
- * that were never used are never touched.
+ * How locks and those that wait for them lie in shared memory. Two buffers of 32-bit words, both
+ * empty when they are all zeros; rows that were never used are never touched.
  *
  *   locks     header, a place for every connection (the list of its locks), rows of locks
- *   waiters   header, a list for every thread (waiters to tell something), a queue for every row of locks, rows of waiters
+ *   waiters   header, a list for every thread (waiters to tell something), a queue for every row of
+ *             locks, rows of waiters
  *
  * Rows count from 1; 0 is none.
  */
@@ -55,8 +56,8 @@ export const WAITER = {
 } as const;
 
 /**
- * Places for connections: a power of two, at least their number. An `OwnerId` ends in the number of a row of the table of connections, so
- * two connections never share a place.
+ * Places for connections: a power of two, at least their number. An `OwnerId` ends in the number of
+ * a row of the table of connections, so two connections never share a place.
  */
 export function ownerPlaces(options: StoreOptions): number {
   return 2 ** (32 - Math.clz32(options.connectionsMax - 1 || 1));

@@ -24,12 +24,14 @@ import { STAT } from "./stats.ts";
  *                                                                → the item goes: it expired or was flushed meanwhile
  *             a deletes the item                                 → the item goes, the lock with it
  *
- * A locked item is never expired, flushed, evicted or moved: it stands in no queue, and its WORD.NEWER holds the row of its lock
- * instead, so that asking for the owner is no search. When a longer item takes its place, the row follows (`follow`).
+ * A locked item is never expired, flushed, evicted or moved: it stands in no queue, and its
+ * WORD.NEWER holds the row of its lock instead, so that asking for the owner is no search. When a
+ * longer item takes its place, the row follows (`follow`).
  *
- * Every lock gets a fencing number from the generator of ids when it is taken: larger than that of any earlier lock, and
- * than any id that the item got before.
+ * Every lock gets a fencing number from the generator of ids when it is taken: larger than that of
+ * any earlier lock, and than any id that the item got before.
  */
+
 /** Number of a lock's row, from 1. */
 export type LockRow = number;
 const NO_LOCK: LockRow = 0;
@@ -126,7 +128,8 @@ export class Locks {
   /**
    * Locks a live item for `change.owner`, or lets it wait.
    *
-   * @returns OK (the fencing number is in `change.resultLow/High`), LOCKED, WAITING (`change.waiter`) or TOO_MANY_LOCKS.
+   * @returns OK (the fencing number is in `change.resultLow/High`), LOCKED, WAITING
+   *   (`change.waiter`) or TOO_MANY_LOCKS.
    */
   acquire(change: Change, item: ItemRef): Outcome {
     const { owner } = change;

@@ -16,9 +16,10 @@ const LOOKAHEAD_KEYS_MAX = 16;
 const LINE_WORDS = 16;
 
 /**
- * The next keys to be looked up. A bucket and an item lie anywhere in memory, and one lookup after the other would wait for both
- * each time. So a group of keys is first hashed, which loads their buckets, then their items are touched, and only then looked up:
- * the processor has all those loads under way at once (`bench:ratio`, rows mget50 and p100).
+ * The next keys to be looked up. A bucket and an item lie anywhere in memory, and one lookup after
+ * the other would wait for both each time. So a group of keys is first hashed, which loads their
+ * buckets, then their items are touched, and only then looked up: the processor has all those loads
+ * under way at once (`bench:ratio`, rows mget50 and p100).
  */
 export class Lookahead {
   count = 0;

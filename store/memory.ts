@@ -144,8 +144,8 @@ export interface SharedMemory {
 const THREAD_ROW_DOUBLES = 16;
 
 /**
- * Which row of the threads' counters is whose: those that serve (`-t`), then the one that the chosen transport may need beside it, then
- * maintenance.
+ * Which row of the threads' counters is whose: those that serve (`-t`), then the one that the
+ * chosen transport may need beside it, then maintenance.
  */
 export function threadRowCount(options: StoreOptions): number {
   return options.threads + 2;

@@ -14,8 +14,8 @@ const CONTENDED = 2;
 /** How often to look again before going to sleep: about two microseconds, several batches' worth. */
 const SPINS = 200;
 /**
- * Every so many holds one is measured: a look at the clock takes longer than taking the mutex. A prime, so that it is not always the same
- * part of a batch.
+ * Every so many holds one is measured: a look at the clock takes longer than taking the mutex. A
+ * prime, so that it is not always the same part of a batch.
  */
 const HOLDS_PER_MEASURE = 61;
 

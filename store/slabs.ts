@@ -17,10 +17,12 @@ const { CLASS_STAT, STAT } = statsModule;
  */
 
 /**
- * Layout "leased": pages of 64 KiB, so that memory moves between classes in small steps (of 32 KiB it is no better, `bench:store`);
- * classes stretched so that a page is cut without a rest. Their factor is the option's, 1.075: of the classes that leaves numbers for,
- * those waste least (4.4 % of an item on average, 5.4 % with 1.1; `bench:store`, fill). Items that would leave less than a fifth of a
- * page's chunks go into chains of LARGE_CHUNK_BYTES instead: half such a chunk is lost per item, at most a sixth.
+ * Layout "leased": pages of 64 KiB, so that memory moves between classes in small steps (of 32 KiB
+ * it is no better, `bench:store`); classes stretched so that a page is cut without a rest. Their
+ * factor is the option's, 1.075: of the classes that leaves numbers for, those waste least (4.4 %
+ * of an item on average, 5.4 % with 1.1; `bench:store`, fill). Items that would leave less than a
+ * fifth of a page's chunks go into chains of LARGE_CHUNK_BYTES instead: half such a chunk is lost
+ * per item, at most a sixth.
  */
 const SMALLEST_CHUNK_BYTES = 48;
 const CHUNKS_PER_PAGE_MIN = 5;

@@ -125,8 +125,8 @@ export class Values {
   /**
    * Copies a whole value into another item, from that one's byte `at` on.
    *
-   * @param giveTurn Called after every COPY_BYTES_MAX at most; it may let others change the store, if `from` is pinned, or reserved as `to`
-   *   is.
+   * @param giveTurn Called after every COPY_BYTES_MAX at most; it may let others change the store,
+   *   if `from` is pinned, or reserved as `to` is.
    */
   copyInto(to: ItemRef, at: number, from: ItemRef, giveTurn: (() => void) | null): void {
     const { items, memory } = this.#links;
@@ -164,8 +164,8 @@ export class Values {
   ): void {
     const { items, memory } = this.#links;
     const capacity = this.#headCapacity(item);
-    // What is remembered of a walk is good only for whoever goes on with it, not for one who starts over, were it with a piece that ends
-    // in front of the chain.
+    // What is remembered of a walk is good only for whoever goes on with it, not for one who starts
+    // over, were it with a piece that ends in front of the chain.
     if (at === 0) this.forgetWalk();
     let done = 0;
     if (at < capacity) {
@@ -198,7 +198,8 @@ export class Values {
   }
 
   /**
-   * Walks to the chunk of the chain that holds the value's byte `at`: `#walkChunk`, from the value's byte `#walkStart` on.
+   * Walks to the chunk of the chain that holds the value's byte `at`: `#walkChunk`, from the
+   * value's byte `#walkStart` on.
    *
    * @param capacity How many bytes are in front of the chain; at most `at`.
    */

@@ -1,4 +1,7 @@
-/** The shared buffer of watch_log.ts: a word for the number of the next line, WATCHERS_MAX rows of the words below, then the rings. */
+/**
+ * The shared buffer of watch_log.ts: a word for the number of the next line, WATCHERS_MAX rows of
+ * the words below, then the rings.
+ */
 
 export const WATCHERS_MAX = 20;
 

@@ -23,9 +23,10 @@ import {
 } from "./watch_layout.ts";
 
 /**
- * What watchers are told: a line for an event, put under the mutex into a ring for each of them that asked for such events. One that
- * does not read loses lines, and is told how many; nobody ever waits for it. While nobody watches, `memory.control[CONTROL.WATCHED]` is
- * 0, and whoever could report an event looks at nothing else.
+ * What watchers are told: a line for an event, put under the mutex into a ring for each of them
+ * that asked for such events. One that does not read loses lines, and is told how many; nobody ever
+ * waits for it. While nobody watches, `memory.control[CONTROL.WATCHED]` is 0, and whoever could
+ * report an event looks at nothing else.
  */
 
 /** Bits of what a watcher wants to know. */

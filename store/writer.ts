@@ -51,7 +51,10 @@ export class Writer {
   #askedFlags = 0;
   #askedDeadlineSec = 0;
 
-  /** @param giveTurn Lets other threads have their turn with the store: whatever they do may have happened when it returns. */
+  /**
+   * @param giveTurn Lets other threads have their turn with the store: whatever they do may have
+   *   happened when it returns.
+   */
   constructor(
     links: Links,
     allocator: Allocator,
@@ -218,8 +221,8 @@ export class Writer {
   }
 
   /**
-   * Before an item's value is copied into a new one of `bytes`: if that would hold the mutex for too long, pins the item, unless it is
-   * copied in one piece.
+   * Before an item's value is copied into a new one of `bytes`: if that would hold the mutex for
+   * too long, pins the item, unless it is copied in one piece.
    *
    * @returns What gives others their turn now and then, to be followed by `#isAsItWas`; null: all is done in one step.
    */
@@ -311,8 +314,8 @@ export class Writer {
   }
 
   /**
-   * Puts a copy of the item in its place, with the words that `change` asks for. NO_ITEM when there is no memory; CHANGED_MEANWHILE as
-   * `extend`.
+   * Puts a copy of the item in its place, with the words that `change` asks for. NO_ITEM when there
+   * is no memory; CHANGED_MEANWHILE as `extend`.
    */
   copy(change: Change, old: ItemRef, hash: number): ItemRef {
     const { items } = this;

@@ -1,8 +1,9 @@
 /**
  * Builds the executable with `deno task compile` and looks into it: `deno task compile:check`.
  *
- * The runtime that a compiled program starts from may not be at hand; with DENORT_BIN the running deno takes its place. The result
- * proves the build (types, embedded files, permissions, unstable features), not that the program runs.
+ * The runtime that a compiled program starts from may not be at hand; with DENORT_BIN the running
+ * deno takes its place. The result proves the build (types, embedded files, permissions, unstable
+ * features), not that the program runs.
  */
 const OUTPUT = new URL("../leased", import.meta.url);
 

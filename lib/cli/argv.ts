@@ -140,8 +140,8 @@ function readExtended(
 }
 
 /**
- * Rewrites what memcached's users write (`-vv`, `-m64`, `-uroot`, `-p -1`, `--port 1`) as `--name` and `--name=value`, which
- * leaves nothing to guess.
+ * Rewrites what memcached's users write (`-vv`, `-m64`, `-uroot`, `-p -1`, `--port 1`) as `--name`
+ * and `--name=value`, which leaves nothing to guess.
  */
 function toLongForm(argv: readonly string[], errors: string[]): string[] {
   const long: string[] = [];

@@ -8,7 +8,10 @@ import type { TransportEvent, TransportThread } from "./transport.ts";
 const REFUSALS_TOLD = 1;
 const ALL_TOLD = 2;
 
-/** What a connection's coming and going means beside its socket, the same for every transport: its row, counters, watchers, log. */
+/**
+ * What a connection's coming and going means beside its socket, the same for every transport: its
+ * row, counters, watchers, log.
+ */
 export class Admission {
   readonly #side: TransportThread;
 

@@ -30,8 +30,8 @@ export interface CounterServerOptions {
 }
 
 /**
- * Serves yrmcds's counter protocol on ports of its own, all on the thread that opens it, with the runtime's sockets: whatever
- * transport serves the cache, there is one set of counters.
+ * Serves yrmcds's counter protocol on ports of its own, all on the thread that opens it, with the
+ * runtime's sockets: whatever transport serves the cache, there is one set of counters.
  */
 export class CounterServer {
   /** Where it listens, with the ports that were really bound. */

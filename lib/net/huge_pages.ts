@@ -6,10 +6,11 @@ const HUGE_PAGE_BYTES = 2 * 1024 * 1024;
 const MADV_HUGEPAGE = 14;
 
 /**
- * Asks the kernel for large pages under the store, as `memcached -L` does: a key's bucket and item lie anywhere in it, and
- * with small pages most of the time of a lookup goes into translating addresses. Memory is still taken only as it is
- * used, but 2 MiB at a time: what lies beyond `-m` is left out, so that the last of them does not exceed it. Without effect
- * where the kernel has none, or for stores smaller than one.
+ * Asks the kernel for large pages under the store, as `memcached -L` does: a key's bucket and item
+ * lie anywhere in it, and with small pages most of the time of a lookup goes into translating
+ * addresses. Memory is still taken only as it is used, but 2 MiB at a time: what lies beyond `-m`
+ * is left out, so that the last of them does not exceed it. Without effect where the kernel has
+ * none, or for stores smaller than one.
  */
 export function adviseHugePages(libc: Libc, memory: Memory): void {
   let left = memory.control[CONTROL.MEMORY_LIMIT_PAGES]! * memory.pageBytes;

@@ -1,8 +1,9 @@
 // Hot path: the calls below are made once or twice a request.
 
 /**
- * The C library's sockets. Every parameter is a number or a buffer, because only those stay on V8's fast calls (about 5 ns
- * beside the system call); sizes are `u32` for the same reason, which fills `size_t` on every 64-bit ABI that Deno runs on.
+ * The C library's sockets. Every parameter is a number or a buffer, because only those stay on V8's
+ * fast calls (about 5 ns beside the system call); sizes are `u32` for the same reason, which fills
+ * `size_t` on every 64-bit ABI that Deno runs on.
  */
 const SYMBOLS = {
   socket: { parameters: ["i32", "i32", "i32"], result: "i32" },

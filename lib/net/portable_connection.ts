@@ -35,8 +35,9 @@ export class ConnectionBuffers {
 }
 
 /**
- * One connection: reads, lets the conversation execute what came, and sends the replies before it reads again. So a peer that
- * sends and never reads costs one reply buffer and what it sent in one read.
+ * One connection: reads, lets the conversation execute what came, and sends the replies before it
+ * reads again. So a peer that sends and never reads costs one reply buffer and what it sent in one
+ * read.
  */
 export class PortableConnection {
   readonly id: OwnerId;
@@ -174,8 +175,8 @@ export class PortableConnection {
   }
 
   /**
-   * Waits until the store has something to say to the conversation. It reads a little meanwhile, to learn when the peer is gone; what
-   * comes is executed after.
+   * Waits until the store has something to say to the conversation. It reads a little meanwhile, to
+   * learn when the peer is gone; what comes is executed after.
    *
    * @returns False when the peer is gone.
    */

@@ -14,7 +14,8 @@ export interface PortablePart {
 }
 
 /**
- * Whether the kernel spreads connections over several listeners of one port. Elsewhere the first worker accepts them all.
+ * Whether the kernel spreads connections over several listeners of one port. Elsewhere the first
+ * worker accepts them all.
  */
 const SPREADS_CONNECTIONS = Deno.build.os === "linux";
 

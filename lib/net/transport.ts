@@ -44,8 +44,8 @@ export interface TransportOptions {
 }
 
 /**
- * The main thread's side of a transport. Made by `bindPortable` or `bindNative` before the workers start, which throws a
- * `ListenError` when an address cannot be had.
+ * The main thread's side of a transport. Made by `bindPortable` or `bindNative` before the workers
+ * start, which throws a `ListenError` when an address cannot be had.
  */
 export interface TransportHost {
   readonly name: "portable" | "native";
@@ -53,7 +53,10 @@ export interface TransportHost {
   readonly listens: readonly Listen[];
   /** What the worker's side needs (descriptors, addresses): plain, so that it can be posted to the worker. */
   threadPart(threadIndex: number): unknown;
-  /** Makes worker `threadIndex` look at `life`, and for connections whose waiting is over, soon. May be called at any time, from the main thread only. */
+  /**
+   * Makes worker `threadIndex` look at `life`, and for connections whose waiting is over, soon. May
+   * be called at any time, from the main thread only.
+   */
   wake(threadIndex: number): void;
   /** After all workers have ended: closes what is shared and removes socket files. Idempotent. */
   close(): void;
@@ -77,8 +80,8 @@ export interface Transport {
   /** Opens what is left to open, so that connections are accepted from here on. */
   open(): void;
   /**
-   * Accepts and serves connections. Ends (by returning, or by resolving) when `life.phase` is no longer RUNNING and every
-   * connection is closed:
+   * Accepts and serves connections. Ends (by returning, or by resolving) when `life.phase` is no
+   * longer RUNNING and every connection is closed:
    * - DRAINING: accept no more, answer what has been received, send it, close. Takes at most `DRAIN_MS_MAX`.
    * - STOPPING: close everything now.
    *
@@ -86,8 +89,9 @@ export interface Transport {
    */
   serve(): Promise<void> | void;
   /**
-   * Makes another worker of the same transport look for connections whose waiting is over (`ThreadContext.takeReady`). Absent: ringing
-   * its bell in `life` is enough. May be called at any time, and for the worker itself.
+   * Makes another worker of the same transport look for connections whose waiting is over
+   * (`ThreadContext.takeReady`). Absent: ringing its bell in `life` is enough. May be called at any
+   * time, and for the worker itself.
    */
   wake?(threadIndex: number): void;
 }

@@ -2,9 +2,9 @@
 const TURN_MS_MAX = 4;
 
 /**
- * Shares a thread out between connections. The runtime answers a read at once when bytes are waiting, and looks at other
- * sockets only when nothing is left to do, or rarely. So connections that always have bytes waiting would keep all others
- * waiting for a hundred milliseconds and more.
+ * Shares a thread out between connections. The runtime answers a read at once when bytes are
+ * waiting, and looks at other sockets only when nothing is left to do, or rarely. So connections
+ * that always have bytes waiting would keep all others waiting for a hundred milliseconds and more.
  */
 export class Turns {
   #spentMs = 0;

@@ -1,5 +1,6 @@
 /**
- * memcached's frames over UDP (doc/protocol.txt, "UDP protocol"). Every datagram starts with eight bytes, in network order:
+ * memcached's frames over UDP (doc/protocol.txt, "UDP protocol"). Every datagram starts with eight
+ * bytes, in network order:
  *
  *   0  request id, chosen by the client and repeated in every datagram of the answer
  *   2  number of this datagram, from 0

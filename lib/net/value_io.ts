@@ -75,8 +75,8 @@ export class ValueIo {
   }
 
   /**
-   * Receives missing bytes of a value into its item, in which there must be room; what follows the value goes to the thread's
-   * input.
+   * Receives missing bytes of a value into its item, in which there must be room; what follows the
+   * value goes to the thread's input.
    *
    * @param inputOffset Where in the input.
    * @param inputLength How many bytes there at most.

@@ -5,8 +5,10 @@ import type { LibcCalls } from "./libc.ts";
 const VECTORS_MAX = 256;
 
 /*
- * struct iovec, in 32-bit words:     0 base (2 words)  2 length (2 words)
- * struct msghdr, in 32-bit words:    0 name  2 name length  4 vectors  6 their count  8 control  10 its length  12 flags
+ * In 32-bit words:
+ *
+ *   struct iovec    0 base  2 length
+ *   struct msghdr   0 name  2 name length  4 vectors  6 their count  8 control  10 its length  12 flags
  */
 const VECTOR_WORDS = 4;
 const HEADER_WORDS = 14;

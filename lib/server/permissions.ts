@@ -23,8 +23,8 @@ export interface MissingPermissions {
 }
 
 /**
- * Looks whether everything that these options need is permitted. Asks nobody: what a terminal would be asked for counts as
- * missing.
+ * Looks whether everything that these options need is permitted. Asks nobody: what a terminal would
+ * be asked for counts as missing.
  *
  * @param transport The one that was chosen.
  * @param argv What the server was started with, to be repeated in the line.

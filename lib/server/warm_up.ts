@@ -21,8 +21,9 @@ const VALUE = "v".repeat(300);
 const OWNER = 1 as OwnerId;
 
 /**
- * Runs requests through a scratch store before the first client comes, so that the engine has compiled the request path and the
- * process has about the size that it is going to keep beside `-m`. It counts in no statistics.
+ * Runs requests through a scratch store before the first client comes, so that the engine has
+ * compiled the request path and the process has about the size that it is going to keep beside
+ * `-m`. It counts in no statistics.
  */
 export function warmUp(shared: SharedState, settings: Settings): void {
   const memory = createSharedMemory({

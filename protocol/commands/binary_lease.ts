@@ -29,7 +29,10 @@ export function getss(conversation: Conversation, withKey: boolean): Flow {
   return Flow.DONE;
 }
 
-/** DeleteSS: removes what there is, and gives the asker the right to fill it. The quiet form tells only what went wrong. */
+/**
+ * DeleteSS: removes what there is, and gives the asker the right to fill it. The quiet form tells
+ * only what went wrong.
+ */
 export function deletess(conversation: Conversation): Flow {
   const { thread } = conversation;
   const { cache, change, binary, reply } = thread;

@@ -55,8 +55,8 @@ class LocksWalk implements Walk {
 }
 
 /**
- * `lock list [<prefix>]`: `LOCK <key> conn=<number as in stats conns> peer=<address> age=<seconds> waiting=<connections>
- * fence=<number>` for every lock, then END.
+ * `lock list [<prefix>]`: `LOCK <key> conn=<number as in stats conns> peer=<address> age=<seconds>
+ * waiting=<connections> fence=<number>` for every lock, then END.
  */
 export function listLocks(conversation: Conversation): Flow {
   const { settings, request } = conversation.thread;

@@ -75,7 +75,8 @@ function putValueLine(
 }
 
 /**
- * Copies a short stretch 8 bytes at a time, up to 7 bytes too far where the regions reach so far: what is written next stands over it.
+ * Copies a short stretch 8 bytes at a time, up to 7 bytes too far where the regions reach so far:
+ * what is written next stands over it.
  */
 function copyOver(
   to: ByteRegion,
@@ -336,7 +337,10 @@ export class KeysTask implements Task {
     return next;
   }
 
-  /** An over-long key, or one that another connection has locked: the refusal stands instead of all values of the line. */
+  /**
+   * An over-long key, or one that another connection has locked: the refusal stands instead of all
+   * values of the line.
+   */
   #refuse(
     conversation: Conversation,
     replyStart: number,

@@ -9,8 +9,9 @@ import { answer, argumentCount, readInt32, wordText } from "./answer.ts";
 import { sendText } from "./stats.ts";
 
 /**
- * slabs, lru and lru_crawler. memcached tunes its page mover, its queues and its crawler with them. The store here needs no
- * tuning, so most of them only keep what they are told, for `stats settings`; dumps and page moves are real.
+ * slabs, lru and lru_crawler. memcached tunes its page mover, its queues and its crawler with them.
+ * The store here needs no tuning, so most of them only keep what they are told, for `stats
+ * settings`; dumps and page moves are real.
  */
 
 const WINDOW_MIN = 3;
@@ -32,8 +33,8 @@ type SubCommandRow = readonly [
 ];
 
 /**
- * Calls the first sub-command that begins with the line's second word and takes so many words behind it (memcached compares no
- * further than what was sent); otherwise: ERROR.
+ * Calls the first sub-command that begins with the line's second word and takes so many words
+ * behind it (memcached compares no further than what was sent); otherwise: ERROR.
  */
 function dispatch(conversation: Conversation, subCommands: readonly SubCommandRow[]): Flow {
   const word = wordText(conversation, 1);
@@ -236,7 +237,10 @@ function crawl(conversation: Conversation): Flow {
   return answer(conversation, control[CONTROL.ITEM_COUNT] === 0 ? REFUSAL.NOT_STARTED : REPLY.OK);
 }
 
-/** A dump wants to begin with nothing else to be sent, as in memcached, where another thread writes to the connection meanwhile. */
+/**
+ * A dump wants to begin with nothing else to be sent, as in memcached, where another thread writes
+ * to the connection meanwhile.
+ */
 function dump(conversation: Conversation, kind: Dump): Flow {
   const { thread } = conversation;
   if (!isCrawlerEnabled(conversation)) return answer(conversation, REFUSAL.CRAWLER_DISABLED);

@@ -9,7 +9,8 @@ import { answer, wordText } from "./answer.ts";
 /** What may stand behind `watch`; any beginning of a word will do, the first that matches wins. */
 // deno-fmt-ignore
 const EVENTS: readonly (readonly [word: string, events: number])[] = [
-  // Those of 0 are accepted, and never tell anything: so does memcached with the first, and without a proxy with the others.
+  // Those of 0 are accepted, and never tell anything: so does memcached with the first, and without
+  // a proxy with the others.
   ["rawcmds",     0],
   ["evictions",   WatchEvent.EVICTIONS],
   ["fetchers",    WatchEvent.FETCHERS],

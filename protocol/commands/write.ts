@@ -78,8 +78,8 @@ export function store(conversation: Conversation, mode: StoreMode): Flow {
 }
 
 /**
- * Reads how long the data block is into the change. If it cannot, the request is refused, and since nobody knows where the block ends
- * it will be read as commands.
+ * Reads how long the data block is into the change. If it cannot, the request is refused, and since
+ * nobody knows where the block ends it will be read as commands.
  */
 export function readValueLength(conversation: Conversation, word: number): boolean {
   const { request, numbers, input, change, reply } = conversation.thread;

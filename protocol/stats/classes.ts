@@ -61,8 +61,8 @@ type ClassRow = readonly [name: string, value: (source: ClassSource) => number];
 const never = (): number => 0;
 
 /**
- * The lines of `stats items`. Of memcached's queues, "hot" stands for the small queue here, and "warm" for the main one; a hit is
- * not counted by queue, so all stand under warm.
+ * The lines of `stats items`. Of memcached's queues, "hot" stands for the small queue here, and
+ * "warm" for the main one; a hit is not counted by queue, so all stand under warm.
  */
 // deno-fmt-ignore
 const ITEM_ROWS: readonly ClassRow[] = [

@@ -54,8 +54,9 @@ function secondsText(microseconds: number): string {
 const never = (): number => 0;
 
 /**
- * The lines of `stats`, in memcached's order. What there is nothing of here is 0, and always will be: no buffers are given to
- * connections, no queue of log lines, no threads for LRU, crawler and page moves.
+ * The lines of `stats`, in memcached's order. What there is nothing of here is 0, and always will
+ * be: no buffers are given to connections, no queue of log lines, no threads for LRU, crawler and
+ * page moves.
  */
 // deno-fmt-ignore
 const ROWS: readonly GeneralRow[] = [

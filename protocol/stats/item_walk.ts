@@ -74,8 +74,9 @@ class ItemSource {
 }
 
 /**
- * Calls `visit` with every live item of some classes, and yields from time to time so that the store can go on. Items that
- * are stored, or moved to another page, meanwhile may be missed or met twice.
+ * Calls `visit` with every live item of some classes, and yields from time to time so that the
+ * store can go on. Items that are stored, or moved to another page, meanwhile may be missed or met
+ * twice.
  *
  * @param classes Null: all.
  */

@@ -1,8 +1,9 @@
 import type { ByteRegion } from "../../store/bytes.ts";
 
 /**
- * Counts by key prefix, for `stats detail`: a prefix is what stands before the first delimiter of a key. All threads share one
- * table, in a buffer that is as large as it may ever get; the system gives memory to the parts that were touched.
+ * Counts by key prefix, for `stats detail`: a prefix is what stands before the first delimiter of a
+ * key. All threads share one table, in a buffer that is as large as it may ever get; the system
+ * gives memory to the parts that were touched.
  *
  *   words     COUNT (prefixes known), USED (bytes of prefixes)
  *   buckets   first prefix of each, by number; numbers count from 1

@@ -7,8 +7,9 @@ import {
   REQUESTS,
 } from "../support/load/feed_loop.ts";
 
-// What a request costs between the bytes that came and the bytes that go, without any transport: `deno task bench:feed [name]`.
-// Keys of 12 bytes, values of 100, all in the processor's caches. Numbers of two machines cannot be compared.
+// What a request costs between the bytes that came and the bytes that go, without any transport:
+// `deno task bench:feed [name]`. Keys of 12 bytes, values of 100, all in the processor's caches.
+// Numbers of two machines cannot be compared.
 
 const WARM_UP_ROUNDS = 2000;
 const ROUNDS = 500;

@@ -1,6 +1,6 @@
 /**
- * Many connections: what an idle one costs the server beside the kernel's part, and whether a thousand busy ones are served, over each
- * transport.
+ * Many connections: what an idle one costs the server beside the kernel's part, and whether a
+ * thousand busy ones are served, over each transport.
  *
  *     deno task bench:idle [--idle 10000] [--active 1000] [--seconds 3] [--threads 1] [--port 21300]
  */

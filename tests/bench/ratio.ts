@@ -1,5 +1,6 @@
 /**
- * Memcached and leased under the same load, in alternating rounds: requests per second, CPU per request, and ours ÷ theirs.
+ * Memcached and leased under the same load, in alternating rounds: requests per second, CPU per
+ * request, and ours ÷ theirs.
  *
  *     deno task bench:ratio [--rounds 5] [--seconds 2] [--only p1,p16] [--io native] [--threads 1]
  *                           [--memcached PATH]... [--json]

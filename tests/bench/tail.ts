@@ -1,8 +1,10 @@
 /**
- * Latency of leased and memcached at half of what the slower one can do, with eviction, expiry and changing sizes, in alternating rounds.
- * A request counts from the moment at which it should have been sent.
+ * Latency of leased and memcached at half of what the slower one can do, with eviction, expiry and
+ * changing sizes, in alternating rounds. A request counts from the moment at which it should have
+ * been sent.
  *
- *     deno task bench:tail [--seconds 60] [--rounds 30] [--io native] [--threads 1] [--rate REQUESTS] [--memcached PATH] [--port 21310]
+ *     deno task bench:tail [--seconds 60] [--rounds 30] [--io native] [--threads 1]
+ *         [--rate REQUESTS] [--memcached PATH] [--port 21310]
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { OpenGenerator, type Request, type TailResult } from "./open_generator.ts";

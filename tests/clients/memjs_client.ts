@@ -1,5 +1,6 @@
 /**
- * Drives a server with npm's memjs, in the binary protocol, as an application would: memjs_client.ts PORT PREFIX [alone].
+ * Drives a server with npm's memjs, in the binary protocol, as an application would:
+ * memjs_client.ts PORT PREFIX [alone].
  */
 import { Buffer } from "node:buffer";
 import { assertEquals } from "@std/assert";

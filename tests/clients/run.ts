@@ -1,6 +1,7 @@
 /**
- * Drives the server, over each transport, with clients that others wrote: `deno task clients [name]...`. First each alone, then all
- * at the same time. One that is not installed is a failure: its package is named.
+ * Drives the server, over each transport, with clients that others wrote: `deno task clients
+ * [name]...`. First each alone, then all at the same time. One that is not installed is a failure:
+ * its package is named.
  */
 import { path, ServerProcess, TRANSPORTS } from "../support/servers/server_process.ts";
 

@@ -37,8 +37,8 @@ export type Step = Ask | Act;
 export type Actor = Generator<Step, void, Answer>;
 
 /**
- * How long leases last, in seconds: those of readers, and those that invalidations leave. Long enough for what is found to be played
- * to a busy machine.
+ * How long leases last, in seconds: those of readers, and those that invalidations leave. Long
+ * enough for what is found to be played to a busy machine.
  */
 export const LEASE_SEC = 20;
 const INVALIDATION_SEC = 10;
@@ -249,7 +249,10 @@ export function* flushingWriter(): Actor {
   yield ask("flush_all");
 }
 
-/** Counts the value up with the row; where that fails, or may have gone wrong, it is satisfied that nothing is there. */
+/**
+ * Counts the value up with the row; where that fails, or may have gone wrong, it is satisfied that
+ * nothing is there.
+ */
 export function* countingWriter(): Actor {
   yield commit;
   const counted = yield ask("incr k 1", firstWord);

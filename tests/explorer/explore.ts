@@ -13,7 +13,10 @@ export interface Wrong {
   readonly reason: string;
   /** A case of a transcript. */
   readonly transcript: string;
-  /** Whether the transcript is all that it takes to get there: no fault was made up, and nothing happened that clients cannot do. */
+  /**
+   * Whether the transcript is all that it takes to get there: no fault was made up, and nothing
+   * happened that clients cannot do.
+   */
   readonly canBePlayed: boolean;
 }
 
@@ -23,8 +26,9 @@ interface State {
 }
 
 /**
- * Visits every state that the scenario can reach, nearest first. A state is reached by doing all that leads to it again from the
- * beginning, which costs a few microseconds a command and needs no copy of the store.
+ * Visits every state that the scenario can reach, nearest first. A state is reached by doing all
+ * that leads to it again from the beginning, which costs a few microseconds a command and needs no
+ * copy of the store.
  */
 export function explore(scenario: Scenario): Exploration {
   const world = new World(scenario);

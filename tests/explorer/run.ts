@@ -1,5 +1,6 @@
-// Visits all states of every scenario: `deno task explore [words of a name]`. Prints the shortest way to each wrong state as a
-// transcript, and ends with status 1 when anything came out otherwise than expected.
+// Visits all states of every scenario: `deno task explore [words of a name]`. Prints the shortest
+// way to each wrong state as a transcript, and ends with status 1 when anything came out otherwise
+// than expected.
 import { explore } from "./explore.ts";
 import { DIRTY_WINDOWS, FAULTS, FILLS, FLOWS, LARGE, MEETINGS, type Row } from "./scenarios.ts";
 

@@ -193,8 +193,8 @@ export const MEETINGS: readonly Row[] = [
 const plainSetters = (count: number): Role => other("plain setter", actors.plainSetter, count);
 
 /**
- * Plain writes on a lease are looked at for one thing: that they are gone when the lease would have been over. That they may be stale
- * until then is known, so nobody commits here.
+ * Plain writes on a lease are looked at for one thing: that they are gone when the lease would have
+ * been over. That they may be stale until then is known, so nobody commits here.
  */
 export const DIRTY_WINDOWS: readonly Row[] = [
   {

@@ -11,11 +11,16 @@ import { bytesOf } from "../support/sessions/side.ts";
 import { type Actor, AGAIN, type Answer, LEASE_SEC, NOTHING, type Step } from "./actors.ts";
 import { TraceWriter } from "./trace.ts";
 
-/** What happens to a key without any client's doing. */
+/**
+ * What happens to a key without any client's doing:
+ *
+ * - `time`: the clock goes on to the next deadline
+ * - `evict`: the key's value, or else its lease, makes room for others
+ * - `restart`: the server starts anew, empty
+ * - `crash`: a writer that has begun dies
+ * - `disconnect`: a connection is lost
+ */
 export const ENVIRONMENT = ["time", "evict", "restart", "crash", "disconnect"] as const;
-
-/** - `time`: the clock goes on to the next deadline; `evict`: the key's value, or else its lease, makes room for others;
- *  - `restart`: the server starts anew, empty; `crash`: a writer that has begun dies; `disconnect`: a connection is lost. */
 export type EnvironmentStep = typeof ENVIRONMENT[number];
 
 export interface Role {
@@ -92,8 +97,9 @@ export interface KeyRecord {
 }
 
 /**
- * One key in the real store, a database with one row, and the actors around them. `start` puts everything back; nothing random
- * and no clock of the machine takes part, so the same moves lead to the same state.
+ * One key in the real store, a database with one row, and the actors around them. `start` puts
+ * everything back; nothing random and no clock of the machine takes part, so the same moves lead to
+ * the same state.
  */
 export class World {
   readonly scenario: Scenario;
@@ -231,8 +237,8 @@ export class World {
   }
 
   /**
-   * The state as a text: equal texts, equal futures. Ids are told by their order, instants by what is left of them, and actors with
-   * the same part by what they know, not by who they are.
+   * The state as a text: equal texts, equal futures. Ids are told by their order, instants by what
+   * is left of them, and actors with the same part by what they know, not by who they are.
    */
   stateText(): string {
     const record = this.record();

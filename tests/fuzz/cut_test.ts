@@ -5,8 +5,9 @@ import type { Peer } from "../support/sessions/side.ts";
 import { requestText, type TranscriptCase } from "../support/sessions/transcript.ts";
 import { readTranscripts } from "../support/sessions/transcript_files.ts";
 
-// Where the network cuts what a client sends changes no reply. Every case is played again for every place in its requests; in long
-// requests only some places around the first line's end, at the end, and drawn by lot are tried.
+// Where the network cuts what a client sends changes no reply. Every case is played again for every
+// place in its requests; in long requests only some places around the first line's end, at the end,
+// and drawn by lot are tried.
 
 const WHOLE_LENGTH_MAX = 400;
 const NEIGHBOURHOOD = 3;

@@ -13,7 +13,10 @@ const GROWTH_BYTES_MAX = 256 * MIB;
 /** Ends any line, and any data block of up to 99 999 bytes. */
 const REVIVAL = `\r\n${"x".repeat(998)}`.repeat(101) + "\r\nversion\r\n";
 
-/** Mutated requests to conversations: nothing throws, nothing grows, nobody waits for ever, and the store stays whole. */
+/**
+ * Mutated requests to conversations: nothing throws, nothing grows, nobody waits for ever, and the
+ * store stays whole.
+ */
 export function fuzzConversations(seed: number, streams: number): void {
   const source = new MutationSource(seed);
   const side = new ConversationSide(["-m", "4", "-I", "1m", "-A"]);

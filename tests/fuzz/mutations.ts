@@ -103,8 +103,8 @@ export class MutationSource {
 }
 
 /**
- * Whether a data block may be under way that is too long to be waited for, or a lock is waited for. In binary (0x80) any four bytes
- * announce a block.
+ * Whether a data block may be under way that is too long to be waited for, or a lock is waited for.
+ * In binary (0x80) any four bytes announce a block.
  */
 export function mayWaitForLong(stream: string): boolean {
   return /\d{6}/.test(stream) || stream.startsWith("\x80") || stream.includes("lock");

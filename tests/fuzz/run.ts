@@ -1,4 +1,5 @@
-// Fuzzes for as long as asked: `deno task fuzz [seconds]`. Every failure names its seed, and ends the run with status 1.
+// Fuzzes for as long as asked: `deno task fuzz [seconds]`. Every failure names its seed, and ends
+// the run with status 1.
 import { CONTESTS } from "../support/models/contests.ts";
 import { startLeased } from "../support/servers/leased.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";

@@ -2,8 +2,8 @@ import { Buffer } from "node:buffer";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { path } from "../support/servers/server_process.ts";
 
-// With Deno itself in place of its runtime binary, which would have to be fetched: what is put into the executable can be looked
-// at, but the executable cannot be run.
+// With Deno itself in place of its runtime binary, which would have to be fetched: what is put into
+// the executable can be looked at, but the executable cannot be run.
 
 Deno.test("deno task compile puts threads, features and permissions into the executable", async () => {
   const folder = await Deno.makeTempDir();

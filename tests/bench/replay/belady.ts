@@ -5,8 +5,9 @@ import type { Trace } from "./traces.ts";
 const SAMPLE = 32;
 
 /**
- * The miss ratio of a cache that knows the future: of a sample it evicts the item with the largest product of size and time until
- * its next use (Belady's rule, weighed by size). No cache without that knowledge gets there; TTLs are not counted.
+ * The miss ratio of a cache that knows the future: of a sample it evicts the item with the largest
+ * product of size and time until its next use (Belady's rule, weighed by size). No cache without
+ * that knowledge gets there; TTLs are not counted.
  */
 export function foresee(
   trace: Trace,

@@ -1,8 +1,9 @@
 import type { ReplayTarget } from "./replay.ts";
 
 /**
- * Plain caches to compare the store with: one heap of bytes without pages or classes, in which an item takes its key, its value
- * and `overheadBytes`. So they show what the policy does, not what the memory layout costs.
+ * Plain caches to compare the store with: one heap of bytes without pages or classes, in which an
+ * item takes its key, its value and `overheadBytes`. So they show what the policy does, not what
+ * the memory layout costs.
  */
 const NONE = -1;
 
@@ -276,8 +277,9 @@ const MIB = 1024 * 1024;
 const PAGE_SHARE = 0.5;
 
 /**
- * memcached's own memory: pages of 1 MiB, classes 1.25 apart, 59 bytes beside key and value, a hot, a warm and a cold queue in each
- * class, pages staying where they went first (its page mover works by the clock and does nothing in a replay's seconds).
+ * memcached's own memory: pages of 1 MiB, classes 1.25 apart, 59 bytes beside key and value, a hot,
+ * a warm and a cold queue in each class, pages staying where they went first (its page mover works
+ * by the clock and does nothing in a replay's seconds).
  */
 export class Segments extends ByteHeap {
   readonly #sizes: number[] = [];

@@ -6,7 +6,10 @@ export interface ReplayTarget {
   get(key: number, keySize: number, valueSize: number): boolean;
   /** Stores after a miss; `ttlSeconds` 0: for good. False when it was refused. */
   set(key: number, keySize: number, valueSize: number, ttlSeconds: number): boolean;
-  /** Time passes; called before every window. `milliseconds` is of the trace's clock, scaled, or 0 when it is not kept. */
+  /**
+   * Time passes; called before every window. `milliseconds` is of the trace's clock, scaled, or 0
+   * when it is not kept.
+   */
   tick(milliseconds: number): void;
 }
 

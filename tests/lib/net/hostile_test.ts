@@ -9,8 +9,8 @@ import {
   until,
 } from "../../support/servers/server_process.ts";
 
-// Clients that mean no good, over sockets. After each of them the next client is served as if nothing had been, nothing of theirs is
-// left, and at the end the store is whole.
+// Clients that mean no good, over sockets. After each of them the next client is served as if
+// nothing had been, nothing of theirs is left, and at the end the store is whole.
 
 const CONNECTIONS_MAX = 150;
 /** The store has 2 MiB; the rest is the engine's, whose compiler is met with all there is to optimise. */

@@ -5,8 +5,8 @@ import { randomFrom } from "../../support/random.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
 import { closeLibc, type Victim, WAYS } from "../../support/servers/victims.ts";
 
-// Clients that hold locks, or wait for some, are ended in every way while others go on. No lock of a dead client may survive, and none
-// of a living one may be lost.
+// Clients that hold locks, or wait for some, are ended in every way while others go on. No lock of
+// a dead client may survive, and none of a living one may be lost.
 
 /** How many clients are ended, over each transport. */
 const KILLS = 500;

@@ -35,7 +35,8 @@ function drive({ port, life }: AllocationLoad): void {
     const groups = groupsOf(requests, name.startsWith("binary"));
     load.exchange(groups, WARM_UP_ROUNDS);
     for (let attempt = 0; attempt < ALLOCATION_TRIES; attempt++) {
-      // Whenever it is asked for statistics, the server notes what it has allocated; what that costs itself is told by the first two.
+      // Whenever it is asked for statistics, the server notes what it has allocated; what that
+      // costs itself is told by the first two.
       client.ask("stats\r\n", "END\r\n");
       client.ask("stats\r\n", "END\r\n");
       load.exchange(groups, ROUNDS);

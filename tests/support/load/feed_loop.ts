@@ -110,7 +110,8 @@ export class FeedLoop {
   }
 
   /**
-   * Bytes allocated per request, after so many rounds of warming up. The least of several tries, because V8 has business of its own.
+   * Bytes allocated per request, after so many rounds of warming up. The least of several tries,
+   * because V8 has business of its own.
    */
   allocatedPerRequest(warmUpRounds: number, rounds: number): number {
     this.run(warmUpRounds);

@@ -40,8 +40,9 @@ interface UnderWay {
 }
 
 /**
- * Random operations on a store, with values sent and received piece by piece meanwhile, pages moved, time passing; everything that
- * is read is compared with what was written, and everything the store is made of must agree.
+ * Random operations on a store, with values sent and received piece by piece meanwhile, pages
+ * moved, time passing; everything that is read is compared with what was written, and everything
+ * the store is made of must agree.
  */
 export class StoreChaos {
   readonly store: TestStore;

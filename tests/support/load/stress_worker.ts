@@ -1,5 +1,6 @@
 /// <reference lib="deno.worker" />
-// One of several threads that hammer the same store. What must hold meanwhile is checked here, the sums by whoever started it.
+// One of several threads that hammer the same store. What must hold meanwhile is checked here, the
+// sums by whoever started it.
 import type { Settings } from "../../../protocol/settings.ts";
 import { type SharedState, ThreadContext } from "../../../protocol/thread_context.ts";
 import { ConversationPeer } from "../sessions/conversation_side.ts";

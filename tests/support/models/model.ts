@@ -41,7 +41,10 @@ export const NOBODY = 0;
 const RELATIVE_SEC_MAX = 60 * 60 * 24 * 30;
 const U64 = 1n << 64n;
 
-/** What memcached counts of an item beside key and value: header, terminator, CR LF, cas id; and the flags if there are any. */
+/**
+ * What memcached counts of an item beside key and value: header, terminator, CR LF, cas id; and the
+ * flags if there are any.
+ */
 const ITEM_BYTES = 48 + 1 + 2 + 8;
 const FLAGS_BYTES = 4;
 

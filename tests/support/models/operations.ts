@@ -15,7 +15,10 @@ export interface OperationRanges {
 }
 
 const HOT_KEYS = 4;
-/** Only these are incremented, and their values are short: a value in a chain of chunks is no number, whatever it begins with. */
+/**
+ * Only these are incremented, and their values are short: a value in a chain of chunks is no
+ * number, whatever it begins with.
+ */
 const NUMBER_KEYS = 4;
 const STORES = ["set", "add", "replace", "append", "prepend", "cas"] as const;
 const READS = ["get", "gets", "gat", "gats"] as const;

@@ -1,6 +1,7 @@
 /**
- * Two networks of their own with a wire between them (Linux network namespaces), so that a host can vanish without a packet. TCP on
- * the server's side gives a silent peer up after some three seconds.
+ * Two networks of their own with a wire between them (Linux network namespaces), so that a host can
+ * vanish without a packet. TCP on the server's side gives a silent peer up after some three
+ * seconds.
  */
 export class TwoNetworks implements Disposable {
   /** Put in front of a command, these run it in one of the networks. */

@@ -2,16 +2,18 @@ import { BINARY_COMMANDS } from "../../../protocol/commands/binary_table.ts";
 import type { Part } from "./transcript.ts";
 
 /**
- * Requests and replies of the binary protocol in transcripts: packets with `|` between them, each an opcode by its name (or as two
- * hexadecimal digits) and fields:
+ * Requests and replies of the binary protocol in transcripts: packets with `|` between them, each
+ * an opcode by its name (or as two hexadecimal digits) and fields:
  *
  *     A> !Set key=k flags=5 exptime=0 value=one\stwo opaque=7      A< !Set opaque=7 cas={id}
  *     A> !Get key=no | Noop                                         A< !Get error=01 | Noop
  *
- * `key`, `value`: text with the escapes of transcripts. `flags`, `exptime` (4 bytes), `delta`, `initial` (8): extras, in the order
- * given; `extras`: the same in hexadecimal digits. `number`: a value of 8 bytes. `cas`, `opaque`: 0 unless given; a cas id may be a
- * hole. In replies `status`: two hexadecimal digits; `error`: a status with its text as the value. The lengths in the header follow
- * from the fields; `keylength`, `extraslength` and `bodylength` put others in their place, `magic` another first byte.
+ * `key`, `value`: text with the escapes of transcripts. `flags`, `exptime` (4 bytes), `delta`,
+ * `initial` (8): extras, in the order given; `extras`: the same in hexadecimal digits. `number`: a
+ * value of 8 bytes. `cas`, `opaque`: 0 unless given; a cas id may be a hole. In replies `status`:
+ * two hexadecimal digits; `error`: a status with its text as the value. The lengths in the header
+ * follow from the fields; `keylength`, `extraslength` and `bodylength` put others in their place,
+ * `magic` another first byte.
  */
 export function parseBinary(
   text: string,

@@ -20,7 +20,8 @@ export interface Side {
 export interface Peer {
   send(bytes: string): Promise<void>;
   /**
-   * Waits until something was received beyond `known` bytes, or the connection ended, or nothing more is to be expected.
+   * Waits until something was received beyond `known` bytes, or the connection ended, or nothing
+   * more is to be expected.
    *
    * @returns All that was received so far and not taken.
    */

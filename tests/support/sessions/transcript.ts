@@ -14,16 +14,18 @@ import { numberBytes, numberOf, parseBinary } from "./binary_text.ts";
  *     A: disconnects
  *     B: is closed
  *
- * Events stand one a line, or side by side with two spaces or more between them. `A>` sends on connection A (connections
- * open when they first speak), `A<` is all that A gets back, `|` is a line end (CR LF), and one more line end is understood at
- * the end of each text unless it ends in `\`. A connection that is sent something and has no `A<` must get nothing.
+ * Events stand one a line, or side by side with two spaces or more between them. `A>` sends on
+ * connection A (connections open when they first speak), `A<` is all that A gets back, `|` is a
+ * line end (CR LF), and one more line end is understood at the end of each text unless it ends in
+ * `\`. A connection that is sent something and has no `A<` must get nothing.
  *
- * `stats:` names by how much counters grew since the `stats:` before it or the start of the case; of the counters of commands
- * those not named must stay. `clock +n` moves the server's clock by n seconds.
+ * `stats:` names by how much counters grew since the `stats:` before it or the start of the case;
+ * of the counters of commands those not named must stay. `clock +n` moves the server's clock by n
+ * seconds.
  *
- * Escapes: `\s` space (needed only where two in a row or one at an end matter), `\r`, `\n`, `\t`, `\\`, `\|`, `\{`, `\xNN`.
- * `{text*n}` is the text n times. In a reply `{name}` is a number that is learned there and meant by every later `{name}`,
- * `{*}` is anything up to the line's end.
+ * Escapes: `\s` space (needed only where two in a row or one at an end matter), `\r`, `\n`, `\t`,
+ * `\\`, `\|`, `\{`, `\xNN`. `{text*n}` is the text n times. In a reply `{name}` is a number that is
+ * learned there and meant by every later `{name}`, `{*}` is anything up to the line's end.
  *
  * Text that starts with `!` is of the binary protocol, see `binary_text.ts`.
  *
