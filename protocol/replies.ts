@@ -55,11 +55,15 @@ export const META = {
 
 /** Refusals that say why. */
 export const REFUSAL = {
+  // Lines that are malformed.
   BAD_FORMAT: line("CLIENT_ERROR bad command line format"),
   BAD_LINE: line("CLIENT_ERROR bad command line"),
   BAD_CHUNK: line("CLIENT_ERROR bad data chunk"),
   BAD_EXPTIME: line("CLIENT_ERROR invalid exptime argument"),
   BAD_DELTA: line("CLIENT_ERROR invalid numeric delta argument"),
+  BAD_WAIT: line("CLIENT_ERROR invalid wait argument"),
+  BAD_SHUTDOWN_MODE: line("CLIENT_ERROR invalid shutdown mode"),
+  DETAIL_USAGE: line("CLIENT_ERROR usage: stats detail on|off|dump"),
   // Meta commands.
   FLAGS_TOO_LONG: line("CLIENT_ERROR options flags are too long"),
   DUPLICATE_FLAG: line("CLIENT_ERROR duplicate flag"),
@@ -72,47 +76,50 @@ export const REFUSAL = {
   BAD_SET_MODE: line("CLIENT_ERROR invalid mode for ms M token"),
   BAD_ADD_MODE: line("CLIENT_ERROR invalid mode for ma M token"),
   BAD_ADD_FLAG: line("CLIENT_ERROR invalid or duplicate flag"),
-  NO_MEMORY_FOR_NUMBER: line("SERVER_ERROR Out of memory allocating new item"),
-  FLUSH_NOT_ALLOWED: line("CLIENT_ERROR flush_all not allowed"),
+  // No memory.
   OUT_OF_MEMORY: line("SERVER_ERROR out of memory"),
+  NO_MEMORY_FOR_NUMBER: line("SERVER_ERROR Out of memory allocating new item"),
   NO_LEASE: line("SERVER_ERROR out of memory storing lease"),
-  /** To a connection above the limit, before it is closed (memcached: maxconns_fast). */
-  TOO_MANY_CONNECTIONS: line("ERROR Too many open connections"),
-  NOT_OVER_UDP: line("SERVER_ERROR not available over UDP"),
-  LEASE_LIST_NOT_ALLOWED: line("ERROR lease list not allowed"),
-  LOCK_LIST_NOT_ALLOWED: line("ERROR lock list not allowed"),
+  // What this server was not started for, or this connection cannot have.
+  FLUSH_NOT_ALLOWED: line("CLIENT_ERROR flush_all not allowed"),
   SHUTDOWN_NOT_ENABLED: line("SERVER_ERROR: shutdown not enabled"),
-  BAD_SHUTDOWN_MODE: line("CLIENT_ERROR invalid shutdown mode"),
-  DETAIL_USAGE: line("CLIENT_ERROR usage: stats detail on|off|dump"),
   DETAIL_NOT_ALLOWED: line("CLIENT_ERROR stats detail not allowed"),
   CACHEDUMP_NOT_ALLOWED: line("CLIENT_ERROR stats cachedump not allowed"),
+  METADUMP_NOT_ALLOWED: line("ERROR metadump not allowed"),
+  MGDUMP_NOT_ALLOWED: line("ERROR key dump not allowed"),
+  KEYS_NOT_ALLOWED: line("ERROR keys not allowed"),
+  LOCK_LIST_NOT_ALLOWED: line("ERROR lock list not allowed"),
+  LEASE_LIST_NOT_ALLOWED: line("ERROR lease list not allowed"),
+  WATCH_NOT_ALLOWED: line("CLIENT_ERROR watch commands not allowed"),
+  NOT_OVER_UDP: line("SERVER_ERROR not available over UDP"),
+  // What must stand at the beginning of a connection's batch.
+  METADUMP_NOT_ALONE: line("ERROR cannot pipeline other commands before metadump"),
+  MGDUMP_NOT_ALONE: line("ERROR cannot pipeline other commands before mgdump"),
+  WATCH_NOT_ALONE: line("ERROR cannot pipeline other commands before watch"),
+  // Watchers.
+  TOO_MANY_WATCHERS: line("WATCHER_TOO_MANY log watcher limit reached"),
+  WATCHER_FAILED: line("WATCHER_FAILED failed to add log watcher"),
+  // slabs, lru, lru_crawler, stats cachedump.
   ILLEGAL_SLAB_ID: line("CLIENT_ERROR Illegal slab id"),
   REASSIGN_BUSY: line("BUSY currently processing reassign request"),
-  WINDOW_RANGE: line("CLIENT_ERROR automove window too low or too high"),
-  SLEEP_RANGE: line("CLIENT_ERROR sleep must be one second or less"),
-  MEMLIMIT_TOO_SMALL: line("MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m"),
-  MEMLIMIT_NOT_BYTES: line("MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes"),
-  MEMLIMIT_BOUNDS: line("MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust"),
   BAD_REASSIGN_CLASS: line("BADCLASS invalid src or dst class id"),
-  BAD_CRAWL_CLASS: line("BADCLASS invalid class id"),
-  NOT_STARTED: line("NOTSTARTED no items to crawl"),
   NO_SPARE_PAGES: line("NOSPARE source class has no spare pages"),
   SAME_CLASS: line("SAME src and dst class are identical"),
+  WINDOW_RANGE: line("CLIENT_ERROR automove window too low or too high"),
   LRU_PERCENTS: line("ERROR hot and warm pcts must not exceed 80"),
   LRU_FACTORS: line("ERROR hot/warm age factors must be greater than 0"),
+  SLEEP_RANGE: line("CLIENT_ERROR sleep must be one second or less"),
   CRAWLER_NOT_STARTED: line("ERROR failed to start lru crawler thread"),
   CRAWLER_DISABLED: line("CLIENT_ERROR lru crawler disabled"),
   CRAWLER_UNKNOWN: line("ERROR an unknown error happened"),
-  METADUMP_NOT_ALLOWED: line("ERROR metadump not allowed"),
-  KEYS_NOT_ALLOWED: line("ERROR keys not allowed"),
-  BAD_WAIT: line("CLIENT_ERROR invalid wait argument"),
-  METADUMP_NOT_ALONE: line("ERROR cannot pipeline other commands before metadump"),
-  WATCH_NOT_ALLOWED: line("CLIENT_ERROR watch commands not allowed"),
-  WATCH_NOT_ALONE: line("ERROR cannot pipeline other commands before watch"),
-  TOO_MANY_WATCHERS: line("WATCHER_TOO_MANY log watcher limit reached"),
-  WATCHER_FAILED: line("WATCHER_FAILED failed to add log watcher"),
-  MGDUMP_NOT_ALLOWED: line("ERROR key dump not allowed"),
-  MGDUMP_NOT_ALONE: line("ERROR cannot pipeline other commands before mgdump"),
+  BAD_CRAWL_CLASS: line("BADCLASS invalid class id"),
+  NOT_STARTED: line("NOTSTARTED no items to crawl"),
+  // cache_memlimit.
+  MEMLIMIT_TOO_SMALL: line("MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m"),
+  MEMLIMIT_NOT_BYTES: line("MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes"),
+  MEMLIMIT_BOUNDS: line("MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust"),
+  /** To a connection above the limit, before it is closed (memcached: maxconns_fast). */
+  TOO_MANY_CONNECTIONS: line("ERROR Too many open connections"),
 } as const;
 
 const text = (characters: string): Uint8Array => encoder.encode(characters);

@@ -1,7 +1,7 @@
 import type { Settings } from "./settings.ts";
 
-/** `number`: as it is; `ratio`: two decimals; `switch`: yes or no. */
-type TunableKind = "number" | "ratio" | "switch";
+/** `number`: as it is; `ratio` and `fine`: with two and three decimals; `switch`: yes or no. */
+type TunableKind = "number" | "ratio" | "fine" | "switch";
 type TunableRow = readonly [name: string, kind: TunableKind, preset: number];
 
 /**
@@ -17,7 +17,7 @@ export const TUNABLES = [
   ["slab_automove",           "number", 1],
   ["slab_automove_ratio",     "ratio",  0.8],
   ["slab_automove_window",    "number", 10],
-  ["slab_automove_freeratio", "ratio",  0.01],
+  ["slab_automove_freeratio", "fine",   0.01],
   ["lru_crawler",             "switch", 1],
   ["lru_crawler_sleep",       "number", 100],
   ["lru_crawler_tocrawl",     "number", 0],
@@ -68,7 +68,9 @@ export class Tunables {
       case "switch":
         return value ? "yes" : "no";
       case "ratio":
-        return value.toFixed(name === "slab_automove_freeratio" ? 3 : 2);
+        return value.toFixed(2);
+      case "fine":
+        return value.toFixed(3);
       default:
         return String(value);
     }
