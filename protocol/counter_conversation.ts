@@ -1,3 +1,4 @@
+import { latin1Text } from "../store/bytes.ts";
 import { CounterOutcome, Counters, type CounterView, type Holdings } from "../store/counters.ts";
 import { CounterStatus } from "./counter_status.ts";
 import { COUNTER_STATUS_TEXT } from "./replies.ts";
@@ -28,8 +29,6 @@ const INPUT_BYTES_MOST = HEADER_LENGTH + FIELDS_LENGTH_MAX;
 /** When so much is to be sent, nothing more is executed. */
 const REPLIES_BYTES_MAX = 64 * 1024;
 const REPLY_BYTES_MAX = HEADER_LENGTH + 2 * NUMBER_LENGTH + NAME_LENGTH_LENGTH + NAME_LENGTH_MAX;
-/** Characters that are made from bytes at once: a function takes no more arguments. */
-const NAME_PIECE_LENGTH = 8192;
 
 const OUTCOME_STATUS: Record<CounterOutcome, CounterStatus> = {
   [CounterOutcome.OK]: CounterStatus.OK,
@@ -325,22 +324,8 @@ export class CounterConversation {
 
   /** The request's name: its bytes as characters below 256. */
   #name(): string {
-    const bytes = bytesOf(this.#input).subarray(
-      this.#nameOffset,
-      this.#nameOffset + this.#nameLength,
-    );
-    if (bytes.length <= NAME_PIECE_LENGTH) return characters(bytes);
-    const pieces: string[] = [];
-    for (let at = 0; at < bytes.length; at += NAME_PIECE_LENGTH) {
-      pieces.push(characters(bytes.subarray(at, at + NAME_PIECE_LENGTH)));
-    }
-    return pieces.join("");
+    return latin1Text(bytesOf(this.#input), this.#nameOffset, this.#nameLength);
   }
-}
-
-/** At most NAME_PIECE_LENGTH bytes as characters. Spread arguments would take ten times as long. */
-function characters(bytes: Uint8Array): string {
-  return String.fromCharCode.apply(null, bytes as unknown as number[]);
 }
 
 function bytesOf(view: DataView<ArrayBuffer>): Uint8Array<ArrayBuffer> {

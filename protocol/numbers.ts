@@ -1,4 +1,4 @@
-import type { ByteRegion } from "../store/bytes.ts";
+import { type ByteRegion, isBlank, latin1Text } from "../store/bytes.ts";
 import { highHalf, lowHalf } from "../store/u64.ts";
 
 // Hot path: no allocation, except where a comment says so.
@@ -10,12 +10,9 @@ const PLUS = 0x2b;
 const TWO_64 = 2 ** 64;
 const INT32_TEXT_MAX = 11;
 const U64_TEXT_MAX = 22;
+/** What is longer is cut: more digits do not matter. */
+const REAL_TEXT_MAX = 40;
 const INT32_MAX = 2147483647;
-
-/** C's isspace. */
-function isBlank(byte: number): boolean {
-  return byte === 0x20 || (byte >= 9 && byte <= 13);
-}
 
 /**
  * Reads numbers out of words of a request. One a thread; the last number read stands in its fields.
@@ -130,7 +127,7 @@ export class Numbers {
    * @returns NaN when it is no such number.
    */
   static real(region: ByteRegion, start: number, end: number): number {
-    const text = String.fromCharCode(...region.bytes.subarray(start, Math.min(end, start + 40)));
+    const text = latin1Text(region.bytes, start, Math.min(end - start, REAL_TEXT_MAX));
     return /^-?\d+(\.\d*)?$/.test(text) ? Number(text) : NaN;
   }
 }

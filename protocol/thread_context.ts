@@ -26,10 +26,11 @@ export interface ServerHooks {
    */
   shutdown(graceful: boolean): void;
   /** What only the process knows, for `stats`. */
-  processFacts(): ProcessFacts;
+  processState(): ProcessState;
 }
 
-export interface ProcessFacts {
+/** What the process has used up, and how it is. */
+export interface ProcessState {
   /** Processor time of the whole process, in microseconds. */
   readonly userMicroseconds: number;
   readonly systemMicroseconds: number;

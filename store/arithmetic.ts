@@ -1,4 +1,4 @@
-import type { ByteRegion } from "./bytes.ts";
+import { type ByteRegion, isBlank } from "./bytes.ts";
 import { highHalf, lowHalf, u64ToBigInt, u64ToNumber } from "./u64.ts";
 
 /** Digits that always fit a double exactly. */
@@ -7,10 +7,7 @@ const TWO_53 = 2 ** 53;
 const U64_MAX = (1n << 64n) - 1n;
 const ZERO = 0x30;
 const NINE = 0x39;
-const BLANK = 0x20;
 const PLUS = 0x2b;
-
-const isBlank = (byte: number): boolean => byte === BLANK || (byte >= 9 && byte <= 13);
 
 /**
  * A 64-bit unsigned number as text: what incr and decr read from and write to values. One per thread, reused.

@@ -63,3 +63,26 @@ export function equalBytes(
   for (; done < length; done++) if (aBytes[aOffset + done] !== bBytes[bOffset + done]) return false;
   return true;
 }
+
+/** Characters that are made at once: a function takes no more arguments. */
+const TEXT_PIECE_LENGTH = 8192;
+
+/** `length` bytes as characters below 256 (ISO 8859-1). For names in reports: it allocates. */
+export function latin1Text(bytes: Uint8Array, offset: number, length: number): string {
+  if (length <= TEXT_PIECE_LENGTH) return characters(bytes.subarray(offset, offset + length));
+  let text = "";
+  for (let at = offset; at < offset + length; at += TEXT_PIECE_LENGTH) {
+    text += characters(bytes.subarray(at, Math.min(at + TEXT_PIECE_LENGTH, offset + length)));
+  }
+  return text;
+}
+
+/** Spread arguments would take ten times as long. */
+function characters(bytes: Uint8Array): string {
+  return String.fromCharCode.apply(null, bytes as unknown as number[]);
+}
+
+/** C's isspace. */
+export function isBlank(byte: number): boolean {
+  return byte === 0x20 || (byte >= 9 && byte <= 13);
+}

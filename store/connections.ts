@@ -15,8 +15,10 @@
 
 /** The number of a connection: above 0, below 2^31. 0 stands for nobody. */
 export type OwnerId = number & { readonly unit: "number of a connection" };
+/** Nobody. */
 export const NO_OWNER = 0 as OwnerId;
 
+/** What a connection's socket is. */
 export const ConnectionKind = { TCP: 0, UNIX: 1, UDP: 2 } as const;
 export type ConnectionKind = typeof ConnectionKind[keyof typeof ConnectionKind];
 
@@ -57,6 +59,7 @@ const EVER_USED = 2;
 const LISTENER_COUNT = 3;
 const HEADER_BYTES = 32;
 
+/** More listeners than this share the last one's name in reports. */
 export const LISTENERS_MAX = 64;
 const LISTENER_BYTES = 128;
 const LISTENERS_BYTES = LISTENERS_MAX * LISTENER_BYTES;
@@ -74,8 +77,10 @@ const PEER_OFFSET = 32;
 const PEER_BYTES_MAX = 64;
 const ROW_BYTES = PEER_OFFSET + PEER_BYTES_MAX;
 
+/** The largest `-c`. */
 export const CONNECTIONS_MAX_MOST = 1 << 20;
 
+/** One thread's view of the open connections. */
 export class ConnectionTable {
   readonly rows: number;
   readonly #words: Int32Array;
@@ -106,6 +111,8 @@ export class ConnectionTable {
   }
 
   /**
+   * Gives a connection a row.
+   *
    * @param peer As `stats conns` shall write it; cut to 64 bytes.
    * @param listener The name of the listener that accepted it; becomes known if it is not.
    * @returns 0 when all rows are taken.
@@ -172,11 +179,6 @@ export class ConnectionTable {
     this.#words[this.#row(this.#index(id)) + ACTIVITY] = activity;
   }
 
-  /** The number of the connection's row: `stats conns` counts on from the listeners. */
-  indexOf(id: OwnerId): number {
-    return this.#index(id);
-  }
-
   /** As `stats conns` writes it. */
   peerOf(id: OwnerId): string {
     if (!this.isOpen(id)) return "?";
@@ -184,7 +186,7 @@ export class ConnectionTable {
     return this.#readText(row * 4 + PEER_OFFSET, this.#words[row + PEER_LENGTH]!);
   }
 
-  /** Its number in reports: that of `stats conns`. */
+  /** Its number in reports, which is that of `stats conns`: rows count on from the listeners. */
   numberOf(id: OwnerId): number {
     return this.#words[LISTENER_COUNT]! + this.#index(id);
   }
@@ -213,10 +215,6 @@ export class ConnectionTable {
     this.#words[at >>> 2] = this.#writeText(at + 4, LISTENER_BYTES - 4, name);
     this.#words[LISTENER_COUNT] = count + 1;
     return count;
-  }
-
-  get listenerCount(): number {
-    return this.#words[LISTENER_COUNT]!;
   }
 
   /** The names of all listeners, in the order they became known. */

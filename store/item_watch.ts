@@ -1,7 +1,6 @@
-import type { ByteRegion } from "./bytes.ts";
+import { type ByteRegion, latin1Text } from "./bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
 import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "./item.ts";
-import { keyText } from "./key_text.ts";
 import { CONTROL, type Memory } from "./memory.ts";
 import { Outcome } from "./outcome.ts";
 import type { Slabs } from "./slabs.ts";
@@ -57,7 +56,7 @@ export class ItemWatch {
     keyLength: number,
   ): void {
     if (!this.#log.wants(WatchEvent.FETCHERS)) return;
-    const key = keyText(region, keyOffset, keyLength);
+    const key = latin1Text(region.bytes, keyOffset, keyLength);
     this.#log.lookedUp(item === NO_ITEM ? { ...NOTHING, key } : this.#told(item), status);
   }
 
@@ -75,7 +74,8 @@ export class ItemWatch {
 
   /** As `stored`, when the key stands in the change's input. */
   storedFrom(change: Change, outcome: Outcome): void {
-    this.stored(change, outcome, keyText(change.input, change.keyOffset, change.keyLength));
+    const key = latin1Text(change.input.bytes, change.keyOffset, change.keyLength);
+    this.stored(change, outcome, key);
   }
 
   /** Before the item goes. */
@@ -94,8 +94,8 @@ export class ItemWatch {
   /** The key in an item. */
   keyOf(item: ItemRef): string {
     const items = this.#items;
-    const segment = this.#memory.segmentOf(item);
-    return keyText(segment, items.keyOffset(item), items.keyLength(item));
+    const { bytes } = this.#memory.segmentOf(item);
+    return latin1Text(bytes, items.keyOffset(item), items.keyLength(item));
   }
 
   #told(item: ItemRef): WatchedItem {

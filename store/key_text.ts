@@ -1,11 +1,4 @@
-import type { ByteRegion } from "./bytes.ts";
-
-/** A key's bytes as characters below 256. For reports. */
-export function keyText(region: ByteRegion, offset: number, length: number): string {
-  let text = "";
-  for (let at = offset; at < offset + length; at++) text += String.fromCharCode(region.bytes[at]!);
-  return text;
-}
+// How keys are written into lines of text. They come as characters below 256, one for each byte.
 
 /** As memcached writes keys into lines that are split at blanks: only letters, digits and -._~ stay. */
 export function percentEncoded(key: string): string {

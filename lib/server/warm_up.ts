@@ -42,7 +42,7 @@ export function warmUp(shared: SharedState, settings: Settings): void {
     settings,
     {
       shutdown: () => {},
-      processFacts: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
+      processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
     },
   );
   const conversation = new Conversation(thread, OWNER, { protocol: "ascii" });

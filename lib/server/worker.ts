@@ -23,7 +23,7 @@ async function run(start: WorkerStart): Promise<void> {
   const life = new Life(start.life);
   const thread = new ThreadContext(start.shared, start.settings, {
     shutdown: () => say({ kind: "shutdown" }),
-    processFacts: () => {
+    processState: () => {
       const { user, system } = process.cpuUsage();
       return { userMicroseconds: user, systemMicroseconds: system, accepting: life.accepting };
     },

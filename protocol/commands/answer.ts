@@ -1,7 +1,8 @@
-import { ByteRegion } from "../../store/bytes.ts";
+import { ByteRegion, latin1Text } from "../../store/bytes.ts";
 import * as limitsModule from "../../store/limits.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow, type Request } from "../request.ts";
+import { TextTask } from "../tasks.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { KEY_LENGTH_MAX } = limitsModule;
@@ -13,6 +14,12 @@ export function answer(conversation: Conversation, line: Uint8Array): Flow {
   return Flow.DONE;
 }
 
+/** Answers with text that is made while it is sent, of characters below 256. */
+export function sendText(conversation: Conversation, pieces: Iterable<string>): Flow {
+  conversation.task = new TextTask(pieces);
+  return Flow.UNDER_WAY;
+}
+
 /** How many words stand behind the first `leading` ones, `noreply` not counted. */
 export function argumentCount(request: Request, leading: number): number {
   return request.wordCount - leading - (request.noreply ? 1 : 0);
@@ -22,10 +29,7 @@ export function argumentCount(request: Request, leading: number): number {
 export function wordText(conversation: Conversation, index: number): string {
   const { request, input } = conversation.thread;
   if (index >= request.wordCount) return "";
-  const word = input.bytes.subarray(request.wordStart[index]!, request.wordEnd[index]!);
-  let text = "";
-  for (const byte of word) text += String.fromCharCode(byte);
-  return text;
+  return latin1Text(input.bytes, request.wordStart[index]!, request.wordLength(index));
 }
 
 /** A word's bytes, or none when there is no such word: what listed keys must begin with. */

@@ -1,30 +1,15 @@
+import { latin1Text } from "../../store/bytes.ts";
 import type { BinaryRequest } from "../binary_request.ts";
 import type { Conversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
-import { classStats, itemStats, slabStats } from "../stats/classes.ts";
 import type { StatEntry } from "../stats/entry.ts";
 import { generalStats, resetStats } from "../stats/general.ts";
-import { sizeStats } from "../stats/item_walk.ts";
-import { opStats } from "../stats/ops.ts";
-import { settingStats } from "../stats/settings.ts";
-import { threadStats } from "../stats/threads.ts";
+import { STAT_KINDS } from "../stats/kinds.ts";
 import { Status } from "../status.ts";
 import type { ThreadContext } from "../thread_context.ts";
+import { sendText } from "./answer.ts";
 import { refuse } from "./binary_answer.ts";
-import { prefixLines, sendText } from "./stats.ts";
-
-/** What the key of a Stat names: its beginning is compared, or all of it. */
-// deno-fmt-ignore
-const KINDS: readonly (readonly [name: string, whole: boolean, entries: (thread: ThreadContext) => Iterable<StatEntry | null>])[] = [
-  // name      whole   entries
-  ["settings", false,  settingStats],
-  ["items",    true,   itemStats],
-  ["slabs",    true,   slabStats],
-  ["sizes",    true,   sizeStats],
-  ["classes",  true,   classStats],
-  ["ops",      true,   opStats],
-  ["threads",  true,   threadStats],
-];
+import { prefixLines } from "./stats.ts";
 
 const RESET = "reset";
 const DETAIL = "detail";
@@ -34,7 +19,7 @@ export function stat(conversation: Conversation): Flow {
   const { thread } = conversation;
   const { input, change, binary } = thread;
   const { keyOffset, keyLength } = change;
-  const word = String.fromCharCode(...input.bytes.subarray(keyOffset, keyOffset + keyLength));
+  const word = latin1Text(input.bytes, keyOffset, keyLength);
   const entries = word === "" ? generalStats(thread) : entriesOf(conversation, word);
   if (entries === null) return refuse(conversation, Status.NOT_FOUND);
   return sendText(conversation, packets(binary.copy(), entries));
@@ -47,8 +32,8 @@ function entriesOf(conversation: Conversation, word: string): Iterable<StatEntry
     return [];
   }
   if (word.startsWith(DETAIL)) return detail(thread, word.slice(DETAIL.length));
-  for (const [name, whole, entries] of KINDS) {
-    if (whole ? word === name : word.startsWith(name)) return entries(thread);
+  for (const [name, loose, entries] of STAT_KINDS) {
+    if (loose ? word.startsWith(name) : word === name) return entries(thread);
   }
   return null;
 }

@@ -72,10 +72,10 @@ const ROWS: readonly Row[] = [
   ["LaG",         0x46,  0x47,  [0, 4],  SOME, NONE,  (c) => lockAndGet(c, false)],
   ["LaGK",        0x48,  0x49,  [0, 4],  SOME, NONE,  (c) => lockAndGet(c, true)],
   ["RaU",         0x4a,  0x4b,  [8],     SOME, SOME,  replaceAndUnlock],
+  ["Keys",        0x50,  null,  [0],     ANY,  NONE,  keys],
   ["GetSS",       0x60,  null,  [4],     SOME, NONE,  (c) => getss(c, false)],
   ["GetSSK",      0x62,  null,  [4],     SOME, NONE,  (c) => getss(c, true)],
   ["DeleteSS",    0x64,  0x65,  [4],     SOME, NONE,  deletess],
-  ["Keys",        0x50,  null,  [0],     ANY,  NONE,  keys],
 ];
 
 /** By opcode. */

@@ -6,9 +6,8 @@ import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
-import { TextTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { answer, argumentCount, readInt32, wordText } from "./answer.ts";
+import { answer, argumentCount, readInt32, sendText, wordText } from "./answer.ts";
 import { leaseLines } from "./lease_list.ts";
 import { KeysKind } from "./read.ts";
 import { ANSWERED, readValueLength, refuseBlock, SILENT, storeBlock } from "./write.ts";
@@ -145,6 +144,5 @@ export function lease(conversation: Conversation): Flow {
   const { thread } = conversation;
   if (wordText(conversation, 1) !== "list") return answer(conversation, REPLY.ERROR);
   if (!thread.settings.dumpEnabled) return answer(conversation, REFUSAL.LEASE_LIST_NOT_ALLOWED);
-  conversation.task = new TextTask(leaseLines(thread, wordText(conversation, 2)));
-  return Flow.UNDER_WAY;
+  return sendText(conversation, leaseLines(thread, wordText(conversation, 2)));
 }

@@ -1,5 +1,5 @@
-import { ByteRegion } from "../../store/bytes.ts";
-import { keyText, oneWord } from "../../store/key_text.ts";
+import { ByteRegion, latin1Text } from "../../store/bytes.ts";
+import { oneWord } from "../../store/key_text.ts";
 import { NO_LEASE } from "../../store/leases.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { u64ToNumber } from "../../store/u64.ts";
@@ -24,7 +24,7 @@ export function* leaseLines(thread: ThreadContext, prefix: string): Generator<st
       for (; lease !== NO_LEASE; lease = leases.nextInBucket(lease)) {
         if (!leases.isHeldNow(lease)) continue;
         leases.copyKey(lease, key, 0);
-        const name = keyText(key, 0, leases.keyLength(lease));
+        const name = latin1Text(key.bytes, 0, leases.keyLength(lease));
         if (!name.startsWith(prefix)) continue;
         const id = u64ToNumber(leases.idLow(lease), leases.idHigh(lease));
         lines += `LEASE ${oneWord(name)} ${id} ${leases.remainSec(lease)}\r\n`;

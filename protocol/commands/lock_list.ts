@@ -36,7 +36,7 @@ class LocksWalk implements Walk {
       return 1;
     }
     const owner = locks.ownerOf(row) as OwnerId;
-    const number = connections.listenerCount + connections.indexOf(owner);
+    const number = connections.numberOf(owner);
     const age = memory.control[CONTROL.NOW_SEC]! - locks.sinceSec(row);
     const fence = u64ToNumber(locks.fenceLow(row), locks.fenceHigh(row));
     reply.put(LOCK);

@@ -1,42 +1,24 @@
 import { CLASSES_MAX } from "../../store/memory.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
-import { Flow } from "../request.ts";
-import { classStats, itemStats, slabStats } from "../stats/classes.ts";
+import type { Flow } from "../request.ts";
 import { connectionStats } from "../stats/connections.ts";
 import type { StatEntry } from "../stats/entry.ts";
 import { generalStats, resetStats } from "../stats/general.ts";
-import { cachedump, sizeStats } from "../stats/item_walk.ts";
-import { opStats } from "../stats/ops.ts";
+import { cachedump } from "../stats/item_walk.ts";
+import { STAT_KINDS } from "../stats/kinds.ts";
 import type { PrefixTable } from "../stats/prefixes.ts";
-import { settingStats } from "../stats/settings.ts";
-import { threadStats } from "../stats/threads.ts";
-import { TextTask } from "../tasks.ts";
-import { answer, wordText } from "./answer.ts";
+import { answer, sendText, wordText } from "./answer.ts";
 
-type SubCommand = readonly [
-  name: string,
-  /** Whether any beginning of the name will do, as memcached compares it. */
-  abbreviable: boolean,
-  handler: (conversation: Conversation) => Flow,
-];
+type SubCommand = readonly [name: string, handler: (conversation: Conversation) => Flow];
 
-/** What may stand behind `stats`. The first that matches wins. */
-// deno-fmt-ignore
+/** What else may stand behind `stats`; any beginning will do, the first that matches wins (memcached). */
 const SUB_COMMANDS: readonly SubCommand[] = [
-  // name         abbreviable handler
-  ["reset",       true,       reset],
-  ["detail",      true,       detail],
-  ["settings",    true,       (c) => send(c, settingStats(c.thread))],
-  ["cachedump",   true,       dumpClass],
-  ["conns",       true,       (c) => send(c, connectionStats(c.thread, c.owner))],
-  ["extstore",    true,       (c) => send(c, [])],
-  ["items",       false,      (c) => send(c, itemStats(c.thread))],
-  ["slabs",       false,      (c) => send(c, slabStats(c.thread))],
-  ["classes",     false,      (c) => send(c, classStats(c.thread))],
-  ["ops",         false,      (c) => send(c, opStats(c.thread))],
-  ["threads",     false,      (c) => send(c, threadStats(c.thread))],
-  ["sizes",       false,      (c) => send(c, sizeStats(c.thread))],
+  ["reset", reset],
+  ["detail", detail],
+  ["cachedump", dumpClass],
+  ["conns", (c) => send(c, connectionStats(c.thread, c.owner))],
+  ["extstore", (c) => send(c, [])],
 ];
 
 const SUB_WORD = 1;
@@ -46,16 +28,13 @@ export function stats(conversation: Conversation): Flow {
   const { thread } = conversation;
   if (thread.request.wordCount <= SUB_WORD) return send(conversation, generalStats(thread));
   const word = wordText(conversation, SUB_WORD);
-  for (const [name, abbreviable, handler] of SUB_COMMANDS) {
-    if (name === word || (abbreviable && name.startsWith(word))) return handler(conversation);
+  for (const [name, handler] of SUB_COMMANDS) {
+    if (name.startsWith(word)) return handler(conversation);
+  }
+  for (const [name, loose, entries] of STAT_KINDS) {
+    if (loose ? name.startsWith(word) : name === word) return send(conversation, entries(thread));
   }
   return answer(conversation, REPLY.ERROR);
-}
-
-/** Answers with lines that are made while they are sent. */
-export function sendText(conversation: Conversation, pieces: Iterable<string>): Flow {
-  conversation.task = new TextTask(pieces);
-  return Flow.UNDER_WAY;
 }
 
 function send(conversation: Conversation, entries: Iterable<StatEntry | null>): Flow {

@@ -5,8 +5,7 @@ import { Numbers } from "../numbers.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
 import type { Flow } from "../request.ts";
 import { metadump, mgdump } from "../stats/item_walk.ts";
-import { answer, argumentCount, readInt32, wordText } from "./answer.ts";
-import { sendText } from "./stats.ts";
+import { answer, argumentCount, readInt32, sendText, wordText } from "./answer.ts";
 
 /**
  * slabs, lru and lru_crawler. memcached tunes its page mover, its queues and its crawler with them.

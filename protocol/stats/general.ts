@@ -3,17 +3,17 @@ import { INPUT_BYTES, REPLY_BYTES } from "../../store/limits.ts";
 import { CLASS_STAT, STAT } from "../../store/stats.ts";
 import { versionText } from "../replies.ts";
 import type { Settings } from "../settings.ts";
-import type { ProcessFacts, ThreadContext } from "../thread_context.ts";
+import type { ProcessState, ThreadContext } from "../thread_context.ts";
 import type { StatEntry } from "./entry.ts";
 
 /** Where the values of `stats` come from. */
 class Source {
   readonly thread: ThreadContext;
-  readonly facts: ProcessFacts;
+  readonly process: ProcessState;
 
   constructor(thread: ThreadContext) {
     this.thread = thread;
-    this.facts = thread.hooks.processFacts();
+    this.process = thread.hooks.processState();
   }
 
   get settings(): Settings {
@@ -66,8 +66,8 @@ const ROWS: readonly GeneralRow[] = [
   ["version",               (s) => versionText(s.settings.version)],
   ["libevent",              (s) => s.settings.runtime],
   ["pointer_size",          () => 64],
-  ["rusage_user",           (s) => secondsText(s.facts.userMicroseconds)],
-  ["rusage_system",         (s) => secondsText(s.facts.systemMicroseconds)],
+  ["rusage_user",           (s) => secondsText(s.process.userMicroseconds)],
+  ["rusage_system",         (s) => secondsText(s.process.systemMicroseconds)],
   ["max_connections",       (s) => s.settings.connectionsMax],
   ["curr_connections",      (s) => s.thread.connections.openCount],
   ["total_connections",     (s) => s.stat("total_connections")],
@@ -109,7 +109,7 @@ const ROWS: readonly GeneralRow[] = [
   ["bytes_read",            (s) => s.stat("bytes_read")],
   ["bytes_written",         (s) => s.stat("bytes_written")],
   ["limit_maxbytes",        (s) => memoryLimitBytes(s.thread)],
-  ["accepting_conns",       (s) => s.facts.accepting ? 1 : 0],
+  ["accepting_conns",       (s) => s.process.accepting ? 1 : 0],
   ["listen_disabled_num",   (s) => s.stat("listen_disabled_num")],
   ["time_in_listen_disabled_us", (s) => s.stat("time_in_listen_disabled_us")],
   ["threads",               (s) => s.settings.threads],

@@ -1,7 +1,5 @@
-import { ByteRegion } from "../../store/bytes.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "../../store/item.ts";
 import { percentEncoded } from "../../store/key_text.ts";
-import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { CONTROL, PAGE } from "../../store/memory.ts";
 import { u64ToBigInt } from "../../store/u64.ts";
 import type { ThreadContext } from "../thread_context.ts";
@@ -16,7 +14,6 @@ const CACHEDUMP_BYTES_MAX = 2 * 1024 * 1024;
 /** What dumps say of an item. Everything is read while the reference is good. */
 class ItemSource {
   readonly #thread: ThreadContext;
-  readonly #key = new ByteRegion(new ArrayBuffer(KEY_LENGTH_MAX));
 
   constructor(thread: ThreadContext) {
     this.#thread = thread;
@@ -24,10 +21,7 @@ class ItemSource {
 
   /** Bytes as characters below 256. */
   key(item: ItemRef): string {
-    const { cache } = this.#thread;
-    cache.copyKey(item, this.#key, 0);
-    const length = cache.items.keyLength(item);
-    return String.fromCharCode(...this.#key.bytes.subarray(0, length));
+    return this.#thread.cache.links.watch.keyOf(item);
   }
 
   hasState(item: ItemRef, bits: number): boolean {

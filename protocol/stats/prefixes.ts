@@ -1,4 +1,4 @@
-import type { ByteRegion } from "../../store/bytes.ts";
+import { type ByteRegion, latin1Text } from "../../store/bytes.ts";
 
 /**
  * Counts by key prefix, for `stats detail`: a prefix is what stands before the first delimiter of a
@@ -141,10 +141,6 @@ export class PrefixTable {
   #text(prefix: number): string {
     const row = PREFIXES_WORD + prefix * PREFIX_WORDS;
     const start = this.#words[row + 1]!;
-    let text = "";
-    for (let at = 0; at < this.#words[row + 2]!; at++) {
-      text += String.fromCharCode(this.#bytes[start + at]!);
-    }
-    return text;
+    return latin1Text(this.#bytes, start, this.#words[row + 2]!);
   }
 }

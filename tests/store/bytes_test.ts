@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { ByteRegion, copyBytes, equalBytes } from "../../store/bytes.ts";
+import { ByteRegion, copyBytes, equalBytes, latin1Text } from "../../store/bytes.ts";
 
 Deno.test("copyBytes() copies every length at every alignment, and nothing beside", () => {
   const from = new ByteRegion(new ArrayBuffer(4096));
@@ -36,4 +36,12 @@ Deno.test("equalBytes() sees a difference in any byte", () => {
       b.bytes[3 + at] = 0;
     }
   }
+});
+
+Deno.test("latin1Text() gives a character for every byte, however many", () => {
+  const bytes = Uint8Array.of(0x20, 0x61, 0x00, 0xff, 0x7f);
+  assertEquals(latin1Text(bytes, 1, 4), "a\x00\xff\x7f");
+  assertEquals(latin1Text(bytes, 1, 0), "");
+  const long = new Uint8Array(20_000).fill(0xe9);
+  assertEquals(latin1Text(long, 1, 19_998), "\xe9".repeat(19_998));
 });

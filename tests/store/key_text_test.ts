@@ -1,13 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { ByteRegion } from "../../store/bytes.ts";
-import { keyText, oneWord, percentEncoded } from "../../store/key_text.ts";
-
-Deno.test("keyText() gives a character for every byte", () => {
-  const region = new ByteRegion(new ArrayBuffer(8));
-  region.bytes.set([0x61, 0x00, 0xff, 0x7f], 2);
-  assertEquals(keyText(region, 2, 4), "a\x00\xff\x7f");
-  assertEquals(keyText(region, 2, 0), "");
-});
+import { oneWord, percentEncoded } from "../../store/key_text.ts";
 
 Deno.test("percentEncoded() leaves letters, digits and -._~ as they are", () => {
   assertEquals(percentEncoded("azAZ09-._~"), "azAZ09-._~");

@@ -54,7 +54,7 @@ async function serveLoad(): Promise<number[]> {
   const { shared, thread: { settings } } = new ConversationSide(FEED_OPTIONS);
   const hooks = {
     shutdown: () => {},
-    processFacts: () => {
+    processState: () => {
       marks.push(allocatedBytes());
       return { userMicroseconds: 0, systemMicroseconds: 0, accepting: true };
     },

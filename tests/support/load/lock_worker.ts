@@ -74,7 +74,7 @@ class LockThread {
   constructor(order: LockOrder, grants: Grant[]) {
     this.#thread = new ThreadContext(order.shared, order.settings, {
       shutdown: () => {},
-      processFacts: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
+      processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
     });
     this.#threadIndex = order.threadIndex;
     this.#random = randomFrom(order.seed);

@@ -36,7 +36,7 @@ self.onmessage = ({ data }: MessageEvent<StressOrder>) => {
 function hammer({ shared, settings, seed, rounds }: StressOrder): number {
   const thread = new ThreadContext(shared, settings, {
     shutdown: () => {},
-    processFacts: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
+    processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
   });
   const random = randomFrom(seed);
   const below = (end: number): number => Math.floor(random() * end);

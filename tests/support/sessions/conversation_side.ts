@@ -65,7 +65,7 @@ export class ConversationSide implements Side {
         shutdown: (graceful) => {
           this.shutdown = graceful ? "graceful" : "at once";
         },
-        processFacts: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
+        processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
       },
     );
   }

@@ -1,0 +1,27 @@
+import type { ThreadContext } from "../thread_context.ts";
+import { classStats, itemStats, slabStats } from "./classes.ts";
+import type { StatEntry } from "./entry.ts";
+import { sizeStats } from "./item_walk.ts";
+import { opStats } from "./ops.ts";
+import { settingStats } from "./settings.ts";
+import { threadStats } from "./threads.ts";
+
+type StatKind = readonly [
+  name: string,
+  /** Whether a part of the name will do: in text any beginning, in binary any word that begins with it (memcached). */
+  loose: boolean,
+  entries: (thread: ThreadContext) => Iterable<StatEntry | null>,
+];
+
+/** What may stand behind `stats`, or be the key of a Stat, and is answered by entries. */
+// deno-fmt-ignore
+export const STAT_KINDS: readonly StatKind[] = [
+  // name      loose  entries
+  ["settings", true,  settingStats],
+  ["items",    false, itemStats],
+  ["slabs",    false, slabStats],
+  ["classes",  false, classStats],
+  ["ops",      false, opStats],
+  ["threads",  false, threadStats],
+  ["sizes",    false, sizeStats],
+];
