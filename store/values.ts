@@ -61,7 +61,7 @@ export class Values {
       copyBytes(memory.segments[item >>> SEGMENT_SHIFT]!, start + at, from, fromOffset, length);
       return;
     }
-    this.#walk(item, at, length, from, fromOffset, true);
+    this.#copy(item, at, length, from, fromOffset, true);
   }
 
   /** Copies the value's bytes [at, at + length) to `to`. */
@@ -72,7 +72,7 @@ export class Values {
       copyBytes(to, toOffset, memory.segments[item >>> SEGMENT_SHIFT]!, start + at, length);
       return;
     }
-    this.#walk(item, at, length, to, toOffset, false);
+    this.#copy(item, at, length, to, toOffset, false);
   }
 
   /**
@@ -85,6 +85,8 @@ export class Values {
     const length = items.word(item, WORD.VALUE_LENGTH);
     const chained = (items.state(item) & STATE.CHAINED) !== 0;
     const capacity = chained ? this.#headCapacity(item) : length;
+    // What is remembered of a walk is good only for whoever goes on with it, not for one who starts
+    // over, were it with a piece that ends in front of the chain.
     if (at === 0) this.forgetWalk();
     if (at < capacity) {
       this.pieceSegment = item >>> SEGMENT_SHIFT;
@@ -154,7 +156,8 @@ export class Values {
     }
   }
 
-  #walk(
+  /** Copies between the value's bytes [at, at + length) and those of `other`, in one or the other direction. */
+  #copy(
     item: ItemRef,
     at: number,
     length: number,
@@ -162,39 +165,14 @@ export class Values {
     otherOffset: number,
     writing: boolean,
   ): void {
-    const { items, memory } = this.#links;
-    const capacity = this.#headCapacity(item);
-    // What is remembered of a walk is good only for whoever goes on with it, not for one who starts
-    // over, were it with a piece that ends in front of the chain.
-    if (at === 0) this.forgetWalk();
-    let done = 0;
-    if (at < capacity) {
-      done = Math.min(length, capacity - at);
-      const start = items.keyOffset(item) + items.keyLength(item) + at;
-      const segment = memory.segments[item >>> SEGMENT_SHIFT]!;
-      if (writing) copyBytes(segment, start, other, otherOffset, done);
-      else copyBytes(other, otherOffset, segment, start, done);
-    }
-    if (done === length) return;
-    this.#seek(item, at + done, capacity);
-    let chunk = this.#walkChunk;
-    let chunkStart = this.#walkStart;
-    while (done < length) {
-      const position = at + done;
-      while (position >= chunkStart + this.#chunkCapacity) {
-        chunk = items.word(chunk, WORD.OLDER);
-        chunkStart += this.#chunkCapacity;
-      }
-      const inChunk = position - chunkStart;
-      const piece = Math.min(length - done, this.#chunkCapacity - inChunk);
-      const start = items.offset(chunk) + HEADER_BYTES + inChunk;
-      const segment = memory.segments[chunk >>> SEGMENT_SHIFT]!;
-      if (writing) copyBytes(segment, start, other, otherOffset + done, piece);
-      else copyBytes(other, otherOffset + done, segment, start, piece);
+    const { segments } = this.#links.memory;
+    for (let done = 0; done < length;) {
+      const piece = Math.min(length - done, this.locate(item, at + done));
+      const segment = segments[this.pieceSegment]!;
+      if (writing) copyBytes(segment, this.pieceOffset, other, otherOffset + done, piece);
+      else copyBytes(other, otherOffset + done, segment, this.pieceOffset, piece);
       done += piece;
     }
-    this.#walkChunk = chunk;
-    this.#walkStart = chunkStart;
   }
 
   /**
