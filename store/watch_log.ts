@@ -4,30 +4,7 @@ import { percentEncoded } from "./key_text.ts";
 import { FIRST_SECOND } from "./limits.ts";
 import { CONTROL, type Memory } from "./memory.ts";
 import { STAT } from "./stats.ts";
-import {
-  ANNOUNCED,
-  EVENTS,
-  LENGTH,
-  NEXT_LINE,
-  OWNER,
-  QUIET,
-  READY,
-  RINGS_BYTE,
-  ROW_WORDS,
-  ROWS,
-  SKIPPED,
-  START,
-  TAKEN,
-  THREAD,
-  WATCHERS_MAX,
-} from "./watch_layout.ts";
-
-/**
- * What watchers are told: a line for an event, put under the mutex into a ring for each of them
- * that asked for such events. One that does not read loses lines, and is told how many; nobody ever
- * waits for it. While nobody watches, `memory.control[CONTROL.WATCHED]` is 0, and whoever could
- * report an event looks at nothing else.
- */
+import { READY, RINGS_BYTE, WATCH_HEADER, WATCHER, WATCHERS_MAX } from "./watch_layout.ts";
 
 /** Bits of what a watcher wants to know. */
 export const WatchEvent = {
@@ -45,6 +22,7 @@ export const WatchEvent = {
 
 /** What a look-up came to. */
 export type LookUp = "found" | "not_found" | "expired" | "flushed";
+/** Why a connection was closed, in memcached's words. */
 export type CloseReason = "normal" | "error" | "idle_timeout" | "shutdown";
 
 /** An item as lines tell of it. */
@@ -57,6 +35,12 @@ export interface WatchedItem {
   readonly deadlineSec: number;
 }
 
+/**
+ * What watchers are told: a line for an event, put under the mutex into a ring for each of them
+ * that asked for such events. One that does not read loses lines, and is told how many; nobody ever
+ * waits for it. While nobody watches, `memory.control[CONTROL.WATCHED]` is 0, and whoever could
+ * report an event looks at nothing else.
+ */
 export class WatchLog {
   /** Whose requests are being executed; 0: nobody's. */
   connection = 0;
@@ -85,7 +69,7 @@ export class WatchLog {
   get count(): number {
     let count = 0;
     for (let watcher = 0; watcher < WATCHERS_MAX; watcher++) {
-      if (this.#words[this.#row(watcher) + EVENTS] !== 0) count++;
+      if (this.#words[this.#row(watcher) + WATCHER.EVENTS] !== 0) count++;
     }
     return count;
   }
@@ -100,11 +84,11 @@ export class WatchLog {
     const words = this.#words;
     for (let watcher = 0; watcher < WATCHERS_MAX; watcher++) {
       const row = this.#row(watcher);
-      if (words[row + EVENTS] !== 0) continue;
-      words.fill(0, row, row + ROW_WORDS);
-      words[row + EVENTS] = events;
-      words[row + THREAD] = thread;
-      words[row + OWNER] = owner;
+      if (words[row + WATCHER.EVENTS] !== 0) continue;
+      words.fill(0, row, row + WATCHER.WORDS);
+      words[row + WATCHER.EVENTS] = events;
+      words[row + WATCHER.THREAD] = thread;
+      words[row + WATCHER.OWNER] = owner;
       this.#control[CONTROL.WATCHED]! |= events;
       return watcher;
     }
@@ -113,9 +97,11 @@ export class WatchLog {
 
   close(watcher: number): void {
     const words = this.#words;
-    words[this.#row(watcher) + EVENTS] = 0;
+    words[this.#row(watcher) + WATCHER.EVENTS] = 0;
     let events = 0;
-    for (let other = 0; other < WATCHERS_MAX; other++) events |= words[this.#row(other) + EVENTS]!;
+    for (let other = 0; other < WATCHERS_MAX; other++) {
+      events |= words[this.#row(other) + WATCHER.EVENTS]!;
+    }
     this.#control[CONTROL.WATCHED] = events;
   }
 
@@ -127,16 +113,16 @@ export class WatchLog {
   take(watcher: number, to: ByteRegion, offset: number, lengthMax: number): number {
     const words = this.#words;
     const row = this.#row(watcher);
-    const start = words[row + START]!;
-    const length = Math.min(words[row + LENGTH]!, lengthMax, this.#ringBytes - start);
+    const start = words[row + WATCHER.START]!;
+    const length = Math.min(words[row + WATCHER.LENGTH]!, lengthMax, this.#ringBytes - start);
     if (length === 0) {
-      words[row + READY] = QUIET;
+      words[row + WATCHER.READY] = READY.QUIET;
       return 0;
     }
     const ring = watcher * this.#ringBytes;
     to.bytes.set(this.#bytes.subarray(ring + start, ring + start + length), offset);
-    words[row + START] = (start + length) % this.#ringBytes;
-    words[row + LENGTH]! -= length;
+    words[row + WATCHER.START] = (start + length) % this.#ringBytes;
+    words[row + WATCHER.LENGTH]! -= length;
     return length;
   }
 
@@ -146,10 +132,10 @@ export class WatchLog {
     const words = this.#words;
     for (let watcher = 0; watcher < WATCHERS_MAX; watcher++) {
       const row = this.#row(watcher);
-      if (words[row + EVENTS] === 0 || words[row + THREAD] !== thread) continue;
-      if (words[row + READY] !== ANNOUNCED) continue;
-      words[row + READY] = TAKEN;
-      return words[row + OWNER]!;
+      if (words[row + WATCHER.EVENTS] === 0 || words[row + WATCHER.THREAD] !== thread) continue;
+      if (words[row + WATCHER.READY] !== READY.ANNOUNCED) continue;
+      words[row + WATCHER.READY] = READY.TAKEN;
+      return words[row + WATCHER.OWNER]!;
     }
     return 0;
   }
@@ -244,7 +230,7 @@ export class WatchLog {
   // --- private -----------------------------------------------------------------------------------
 
   #row(watcher: number): number {
-    return ROWS + watcher * ROW_WORDS;
+    return WATCH_HEADER.WORDS + watcher * WATCHER.WORDS;
   }
 
   #ttl(deadlineSec: number): number {
@@ -266,24 +252,24 @@ export class WatchLog {
   #line(event: number, text: string): void {
     const words = this.#words;
     const { counters } = this.#memory;
-    const line = `${this.#stamp()} gid=${words[NEXT_LINE]!++} ${text}\n`;
+    const line = `${this.#stamp()} gid=${words[WATCH_HEADER.NEXT_LINE]!++} ${text}\n`;
     counters[STAT.log_worker_written]! += 1;
     for (let watcher = 0; watcher < WATCHERS_MAX; watcher++) {
       const row = this.#row(watcher);
-      if ((words[row + EVENTS]! & event) === 0) continue;
-      const skipped = words[row + SKIPPED]!;
+      if ((words[row + WATCHER.EVENTS]! & event) === 0) continue;
+      const skipped = words[row + WATCHER.SKIPPED]!;
       const whole = skipped === 0 ? line : `skipped=${skipped}\n${line}`;
-      if (whole.length > this.#ringBytes - words[row + LENGTH]!) {
-        words[row + SKIPPED]! += 1;
+      if (whole.length > this.#ringBytes - words[row + WATCHER.LENGTH]!) {
+        words[row + WATCHER.SKIPPED]! += 1;
         counters[STAT.log_watcher_skipped]! += 1;
         continue;
       }
-      words[row + SKIPPED] = 0;
+      words[row + WATCHER.SKIPPED] = 0;
       counters[STAT.log_watcher_sent]! += 1;
       this.#append(watcher, whole);
-      if (words[row + READY] !== QUIET) continue;
-      words[row + READY] = ANNOUNCED;
-      this.#wake.add(words[row + THREAD]!);
+      if (words[row + WATCHER.READY] !== READY.QUIET) continue;
+      words[row + WATCHER.READY] = READY.ANNOUNCED;
+      this.#wake.add(words[row + WATCHER.THREAD]!);
       this.hasToWake = true;
     }
   }
@@ -299,11 +285,12 @@ export class WatchLog {
   #append(watcher: number, text: string): void {
     const row = this.#row(watcher);
     const ring = watcher * this.#ringBytes;
-    let at = (this.#words[row + START]! + this.#words[row + LENGTH]!) % this.#ringBytes;
+    let at = (this.#words[row + WATCHER.START]! + this.#words[row + WATCHER.LENGTH]!) %
+      this.#ringBytes;
     for (let index = 0; index < text.length; index++) {
       this.#bytes[ring + at] = text.charCodeAt(index);
       at = at + 1 === this.#ringBytes ? 0 : at + 1;
     }
-    this.#words[row + LENGTH]! += text.length;
+    this.#words[row + WATCHER.LENGTH]! += text.length;
   }
 }
