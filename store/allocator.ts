@@ -80,7 +80,7 @@ export class Allocator {
     const { slabs } = this.links;
     let state = stateOf(change) | keyLength;
     const bytes = this.links.itemBytes(keyLength, valueLength, state);
-    const classId = bytes > slabs.ordinaryBytesMax ? slabs.largeClass : slabs.classFor(bytes);
+    const classId = slabs.classFor(bytes);
     // A long value that is in one chunk all the same has an empty chain, if there is room for that,
     // so that it can be pinned.
     const chained = bytes > slabs.ordinaryBytesMax || (bytes > UNPINNED_BYTES_MAX &&

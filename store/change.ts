@@ -71,9 +71,9 @@ export class Change {
   reserved: ItemRef = NO_ITEM;
   /** Whether the owner must hold the item's lock, which ends with a successful store (RaU). */
   unlock = false;
-  /** Which thread serves the owner, and how long `lock` may wait, in milliseconds; 0: not at all. */
-  thread = 0;
+  /** How long `lock` may wait, in milliseconds; 0: not at all. Then also which thread serves the owner. */
   waitMs = 0;
+  thread = 0;
 
   /** Result: the item as it is now, or NO_ITEM. Good until the next call that may store or evict. */
   item: ItemRef = NO_ITEM;

@@ -50,6 +50,7 @@ class Counter implements CounterView {
 /** What one client holds: never 0 of a counter. Filled by `Counters` alone. */
 export type Holdings = Map<CounterView, number>;
 
+/** All counters there are. */
 export class Counters {
   /** How many were ever made. */
   madeCount = 0;

@@ -21,6 +21,7 @@ const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
 
+/** Whether a storing operation lengthens a value that is there. */
 export function isExtending(change: Change): boolean {
   return change.mode === StoreMode.APPEND || change.mode === StoreMode.PREPEND;
 }
@@ -274,10 +275,7 @@ export class Gate {
     keyOffset: number,
     keyLength: number,
   ): boolean {
-    if (old !== NO_ITEM) {
-      if (isConditional(change)) return false;
-      if (isExtending(change)) return false;
-    }
+    if (old !== NO_ITEM && (isConditional(change) || isExtending(change))) return false;
     return this.#strict.covers(region, keyOffset, keyLength);
   }
 
@@ -292,7 +290,6 @@ export class Gate {
   #classOf(change: Change, keyLength: number): number {
     const { slabs } = this.#links;
     const state = change.clientFlags === 0 ? 0 : STATE.HAS_FLAGS;
-    const bytes = this.#links.itemBytes(keyLength, change.valueLength, state);
-    return bytes > slabs.ordinaryBytesMax ? slabs.largeClass : slabs.classFor(bytes);
+    return slabs.classFor(this.#links.itemBytes(keyLength, change.valueLength, state));
   }
 }

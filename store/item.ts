@@ -24,8 +24,10 @@ import { type Memory, SEGMENT_MASK, SEGMENT_SHIFT } from "./memory.ts";
  */
 export type ItemRef = number & { readonly unit?: "8 bytes from the start of the memory" };
 
+/** Refers to nothing. */
 export const NO_ITEM: ItemRef = 0;
 
+/** Words of an item, as drawn above. */
 export const WORD = {
   HASH_NEXT: 0,
   NEWER: 1,
@@ -41,12 +43,17 @@ export const WORD = {
   CLIENT_FLAGS: 9,
 } as const;
 
+/** The words that every item has. */
 export const HEADER_BYTES = 36;
 
+// Parts of WORD.STATE.
 export const KEY_LENGTH_MASK = 0xff;
-export const FREQUENCY_ONE = 1 << 8;
+/** Reads that count for the item's place in its queue: 0..3. */
 export const FREQUENCY_MASK = 3 << 8;
+/** One such read. */
+export const FREQUENCY_ONE = 1 << 8;
 
+/** Bits of WORD.STATE. */
 export const STATE = {
   /** In the main queue; else in the small one. */
   MAIN: 1 << 10,
@@ -71,10 +78,10 @@ export const STATE = {
   RESERVED: 1 << 21,
   /** A chunk of a chain. */
   CONTINUATION: 1 << 22,
-  /** Got a new value where it stood, and has not gone to the new end of its queue for it yet. */
-  REWRITTEN: 1 << 25,
   /** Meta: made empty by a miss that was told to fill it. */
   STUB: 1 << 24,
+  /** Got a new value where it stood, and has not gone to the new end of its queue for it yet. */
+  REWRITTEN: 1 << 25,
 } as const;
 
 /** State bits that add words between header and key. */

@@ -1,9 +1,11 @@
-/** How large the table of leases is. */
+// How large the table of leases is.
 
+/** A record has one slot, and more for a long key. */
 export const SLOT_BYTES = 64;
 
-/** The least and the most `leaseEntries`, 0 (no leases at all) aside: the longest key needs 5 slots. */
+/** The least `leaseEntries`, 0 (no leases at all) aside: the longest key needs 5 slots. */
 export const LEASE_ENTRIES_LEAST = 8;
+/** The most. */
 export const LEASE_ENTRIES_MOST = 10_000_000;
 
 /** Hash buckets of a table of so many entries: a power of two. */

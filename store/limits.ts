@@ -1,8 +1,9 @@
-/** Sizes and bounds that several rooms share. Where memcached has the same number, it is memcached's. */
+// Sizes and bounds that several files share. Where memcached has the same number, it is memcached's.
 
 /** What the store's clock says at the start: memcached begins at 2 too, so that 1 is always in the past. */
 export const FIRST_SECOND = 2;
 
+/** In bytes. */
 export const KEY_LENGTH_MAX = 250;
 /** Each thread's buffer for what connections send. One read brings at most this much. */
 export const INPUT_BYTES = 64 * 1024;
@@ -43,9 +44,11 @@ export interface LockLimits {
   readonly waitersPerLockMax: number;
 }
 
+/** Bytes. */
 export const MIB = 1024 * 1024;
 /** An item reference reaches 16 GiB; the last GiB is kept for the tables. */
 export const MEMORY_LIMIT_MIB_MAX = 15 * 1024;
+/** The least and the most `-I`, in bytes. */
 export const ITEM_SIZE_MAX_LEAST = 1024;
 export const ITEM_SIZE_MAX_MOST = 1024 * MIB;
 

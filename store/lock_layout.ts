@@ -10,6 +10,8 @@ import type { StoreOptions } from "./limits.ts";
  *
  * Rows count from 1; 0 is none.
  */
+
+/** The words in front of the places. */
 export const LOCK_HEADER = {
   FREE: 0, // head of the list of rows given back, through LOCK.NEXT
   EVER_USED: 1, // rows that have been used at least once
@@ -20,6 +22,7 @@ export const LOCK_HEADER = {
 /** A connection's locks, the latest first. */
 export const OWNER = { FIRST: 0, COUNT: 1, WORDS: 2 } as const;
 
+/** The row of a lock. */
 export const LOCK = {
   ITEM: 0, // NO_ITEM: the row is free
   OWNER: 1,
@@ -31,6 +34,7 @@ export const LOCK = {
   WORDS: 7,
 } as const;
 
+/** The words in front of the lists of waiters. */
 export const WAITER_HEADER = {
   FREE: 0, // head of the list of rows given back, through WAITER.NEXT
   EVER_USED: 1, // rows that have been used at least once
@@ -41,6 +45,7 @@ export const WAITER_HEADER = {
 /** Waiters, the longest waiting first. */
 export const LIST = { FIRST: 0, LAST: 1, COUNT: 2, WORDS: 3 } as const;
 
+/** The row of a waiter. */
 export const WAITER = {
   OWNER: 0, // 0: the row is free
   THREAD: 1,

@@ -70,6 +70,7 @@ export const CONTROL = Object.fromEntries(WORDS.map((name, index) => [name, inde
   readonly [Name in typeof WORDS[number]]: number;
 };
 
+/** Stands for a page where there is none. */
 export const NO_PAGE = -1;
 
 /** Words of a page's row. */
@@ -120,7 +121,9 @@ const COUNTER_DOUBLES = STORE_STATS.length + 1;
 export const PAGES_MIN = 4;
 /** Segments hold 2^30 bytes. An item reference counts 8 bytes, so 27 bits of it are inside a segment. */
 const SEGMENT_BYTES = 1024 * MIB;
+/** From a reference to the number of its segment. */
 export const SEGMENT_SHIFT = 27;
+/** What of a reference lies within its segment. */
 export const SEGMENT_MASK = (1 << SEGMENT_SHIFT) - 1;
 
 const PAGE_SHIFT = { leased: 16, memcached: 20 } as const;

@@ -12,11 +12,6 @@ const { CLASS_STAT, STAT } = statsModule;
 // Hot path: no allocation.
 
 /**
- * Slab classes over pages. A page belongs to one class at a time and is cut into chunks of the class's size; a class
- * keeps a list of those of its pages that have room. A page whose last chunk is freed goes back to the pool.
- */
-
-/**
  * Layout "leased": pages of 64 KiB, so that memory moves between classes in small steps (of 32 KiB
  * it is no better, `bench:store`); classes stretched so that a page is cut without a rest. Their
  * factor is the option's, 1.075: of the classes that leaves numbers for, those waste least (4.4 %
@@ -77,6 +72,10 @@ function stretchedSizes(pageBytes: number, smallest: number, factor: number): nu
   return sizes;
 }
 
+/**
+ * Slab classes over pages. A page belongs to one class at a time and is cut into chunks of the class's size; a class
+ * keeps a list of those of its pages that have room. A page whose last chunk is freed goes back to the pool.
+ */
 export class Slabs {
   readonly #memory: Memory;
   readonly #items: Items;
@@ -124,9 +123,9 @@ export class Slabs {
     });
   }
 
-  /** The smallest class for an item of `bytes`, which must be at most `ordinaryBytesMax`. */
+  /** The class for an item of `bytes`: the smallest that holds it, or else that of chains. */
   classFor(bytes: number): number {
-    return this.#classOfUnits[(bytes + 7) >> 3]!;
+    return bytes > this.ordinaryBytesMax ? this.largeClass : this.#classOfUnits[(bytes + 7) >> 3]!;
   }
 
   classOf(item: ItemRef): number {
@@ -356,9 +355,12 @@ export class Slabs {
 /** A page in which nothing expires. */
 export const NEVER_SEC = 0x7fffffff;
 
-/** Values of PAGE.LISTED. */
+// Values of PAGE.LISTED.
+/** The page has no room. */
 export const NOT_LISTED = 0;
+/** The page is in its class's list of pages with room. */
 export const LISTED = 1;
+/** Nothing is allocated from the page: it is about to go to somebody else. */
 export const BEING_EMPTIED = 2;
 
 /** State of a chunk that is not free and not yet an item. */

@@ -7,6 +7,7 @@ export function u64ToNumber(low: number, high: number): number {
   return (high >>> 0) * TWO_32 + (low >>> 0);
 }
 
+/** The lower half of a whole number below 2^53. */
 export function lowHalf(number: number): number {
   return number | 0;
 }

@@ -91,7 +91,7 @@ export class Writer {
   countRefused(change: Change): void {
     const { slabs } = this.links;
     const bytes = this.links.itemBytes(change.keyLength, change.valueLength, stateOf(change));
-    this.#countTried(bytes > slabs.ordinaryBytesMax ? slabs.largeClass : slabs.classFor(bytes));
+    this.#countTried(slabs.classFor(bytes));
   }
 
   /** As `countRefused`, for the item that was reserved. */
