@@ -565,8 +565,8 @@ export class Cache {
    * @returns Whether more is due now.
    */
   maintain(): boolean {
-    this.locks.waiters.timeOut();
+    const waitersAreDue = this.locks.waiters.sweepSlice();
     const leasesAreDue = this.leases.sweepSlice();
-    return this.#mover.slice() || this.#expiry.sweepSlice() || leasesAreDue;
+    return this.#mover.slice() || this.#expiry.sweepSlice() || leasesAreDue || waitersAreDue;
   }
 }

@@ -63,11 +63,13 @@ export class Eviction {
   /**
    * Removes one item of a class, a dead one if the oldest is dead.
    *
+   * @param looksMax Items looked at before the next unlocked one goes.
    * @returns False when the class has no item that may go.
    */
-  evictOne(classId: number, cause: EvictionCause): boolean {
-    const { items, queues } = this.#links;
+  evictOne(classId: number, cause: EvictionCause, looksMax = LOOKS_MAX): boolean {
+    const { items, queues, effort } = this.#links;
     for (let looks = 0;; looks++) {
+      effort[0]! += 1;
       const main = this.#takeFromMain(classId);
       const item = queues.oldest(classId, main);
       if (item === NO_ITEM) return false;
@@ -82,7 +84,7 @@ export class Eviction {
         this.reclaimForRoom(item);
         return true;
       }
-      if (looks < LOOKS_MAX) {
+      if (looks < looksMax) {
         if (main && reads > 0) {
           queues.moveToMain(item, classId, reads - 1);
           continue;

@@ -15,6 +15,8 @@ const SLICE_UNITS = 6_000;
 const PAGE_ROW_UNITS = 1;
 const CHUNK_UNITS = 4;
 const REMOVAL_UNITS = 30;
+/** For each chunk of a chain. */
+const CHAIN_CHUNK_UNITS = 10;
 /**
  * Looking, without removals, in a second: about 3 % of a processor. Enough for every page of 128 MiB of small items, so there what
  * is dead goes within two seconds; in larger stores it takes longer, not more.
@@ -116,9 +118,11 @@ export class Expiry {
 
   /** Removals pay: they end a slice, but do not count as looking. */
   #remove(item: ItemRef): void {
-    this.#unitsLeft -= REMOVAL_UNITS;
-    this.#links.memory.counters[STAT.crawler_reclaimed]! += 1;
+    const { effort, memory } = this.#links;
+    const effortBefore = effort[0]!;
+    memory.counters[STAT.crawler_reclaimed]! += 1;
     this.#eviction.countReclaimed(item, CLASS_STAT.crawler_reclaimed);
     this.#eviction.reclaim(item);
+    this.#unitsLeft -= REMOVAL_UNITS + ((effort[0]! - effortBefore) | 0) * CHAIN_CHUNK_UNITS;
   }
 }

@@ -68,8 +68,10 @@ const LINK_BYTES = 4;
 const KeyUse = { COMPARE: 0, READ: 1, WRITE: 2 } as const;
 type KeyUse = typeof KeyUse[keyof typeof KeyUse];
 
-/** Records looked at in one slice of maintenance: some 100 microseconds. */
-const SWEEP_RECORDS = 10_000;
+/** Records looked at in one slice of maintenance: some 50 microseconds. */
+const SLICE_LOOKS = 5_000;
+/** How many records one counts for that has to be changed or removed. */
+const CHANGED_LOOKS = 20;
 
 export class Leases {
   readonly #memory: Memory;
@@ -207,9 +209,12 @@ export class Leases {
     if (control[CONTROL.LEASE_RECORDS] === 0) return false;
     let lease = control[CONTROL.LEASE_SWEEP]!;
     if (lease === NO_LEASE) lease = control[CONTROL.LEASE_OLDEST]!;
-    for (let looked = 0; lease !== NO_LEASE && looked < SWEEP_RECORDS; looked++) {
+    for (let looks = 0; lease !== NO_LEASE && looks < SLICE_LOOKS; looks++) {
       const newer = this.#word(lease, WORD.NEWER);
-      if (!this.#isCurrent(lease)) this.#refresh(lease, this.#hashOf(lease));
+      if (!this.#isCurrent(lease)) {
+        this.#refresh(lease, this.#hashOf(lease));
+        looks += CHANGED_LOOKS;
+      }
       lease = newer;
     }
     control[CONTROL.LEASE_SWEEP] = lease;

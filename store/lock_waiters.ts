@@ -24,6 +24,11 @@ import { STAT } from "./stats.ts";
 export const WaiterState = { WAITING: 1, GRANTED: 2, NOT_FOUND: 3, TIMED_OUT: 4 } as const;
 export type WaiterState = typeof WaiterState[keyof typeof WaiterState];
 
+/** Rows looked at in one slice of maintenance: some 30 microseconds. */
+const SLICE_LOOKS = 8192;
+/** How many rows one counts for whose time is over. */
+const TIMED_OUT_LOOKS = 20;
+
 /** Number of a waiter's row, from 1. */
 export type WaiterRow = number;
 export const NO_WAITER: WaiterRow = 0;
@@ -41,6 +46,8 @@ export class LockWaiters {
   /** Threads to be woken once the mutex is free: a flag each, and whether there is any. */
   readonly #wake: Uint8Array;
   #wakeAny = false;
+  /** Where the next slice of maintenance begins. */
+  #sweepFrom: WaiterRow = 1;
 
   constructor(memory: Memory) {
     const { options } = memory;
@@ -128,12 +135,21 @@ export class LockWaiters {
     }
   }
 
-  /** Ends the waiting of those whose time is over. Called on every tick. */
-  timeOut(): void {
+  /**
+   * Ends the waiting of those whose time is over, from where the last slice stopped. By maintenance's thread alone.
+   *
+   * @returns Whether the slice ended before the last of them.
+   */
+  sweepSlice(): boolean {
     const words = this.#words;
-    if (words[HEADER.COUNT] === 0) return;
+    if (words[HEADER.COUNT] === 0) {
+      this.#sweepFrom = 1;
+      return false;
+    }
     const nowMs = this.#control[CONTROL.NOW_MS]!;
-    for (let waiter = 1; waiter <= words[HEADER.EVER_USED]!; waiter++) {
+    const end = words[HEADER.EVER_USED]! + 1;
+    let waiter = this.#sweepFrom;
+    for (let looks = 0; waiter < end && looks < SLICE_LOOKS; waiter++, looks++) {
       const row = this.#row(waiter);
       if (words[row + WAITER.OWNER] === 0) continue;
       if (words[row + WAITER.STATE] !== WaiterState.WAITING) continue;
@@ -141,7 +157,10 @@ export class LockWaiters {
       if (((nowMs - words[row + WAITER.DEADLINE_MS]!) | 0) < 0) continue;
       this.#counters[STAT.lock_wait_timeouts]! += 1;
       this.#settle(waiter, WaiterState.TIMED_OUT);
+      looks += TIMED_OUT_LOOKS;
     }
+    this.#sweepFrom = waiter < end ? waiter : 1;
+    return waiter < end;
   }
 
   /** The waiter knows what became of it, or its connection is gone. A lock that it was granted stays its connection's. */

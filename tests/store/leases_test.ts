@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertNotEquals } from "@std/assert";
+import { assert, assertEquals, assertLess, assertNotEquals } from "@std/assert";
 import type { Change } from "../../store/change.ts";
 import { StoreMode } from "../../store/change.ts";
 import { STATE } from "../../store/item.ts";
@@ -281,6 +281,20 @@ Deno.test("maintain() removes what is over", () => {
   assertEquals(store.memory.control[CONTROL.LEASE_CURR], 166);
   assertEquals(stat(store, "lease_expired"), 334);
   store.check();
+});
+
+Deno.test("a slice of maintenance removes no more than some hundreds", () => {
+  const store = new TestStore({ leaseEntries: 2000 });
+  for (let key = 0; key < 2000; key++) lease(store, `k${key}`, 1);
+  store.clock(2000);
+  let most = 0;
+  for (let more = true; more;) {
+    const before = stat(store, "lease_expired");
+    more = store.cache.maintain();
+    most = Math.max(most, stat(store, "lease_expired") - before);
+  }
+  assertEquals(stat(store, "lease_expired"), 2000);
+  assertLess(most, 500);
 });
 
 Deno.test("strict keys are stored under a lease only", () => {

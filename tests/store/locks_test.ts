@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertGreater } from "@std/assert";
+import { assert, assertEquals, assertGreater, assertLess } from "@std/assert";
 import { LOCKED_ITEM } from "../../store/cache.ts";
 import { StoreMode } from "../../store/change.ts";
 import { NO_ITEM } from "../../store/item.ts";
@@ -343,6 +343,28 @@ Deno.test("waiting ends when the item goes, and when the time is over", () => {
   waiters.dismiss(late);
   assertEquals(store.memory.counters[STAT.lock_wait_timeouts], 1);
   assertEquals(store.memory.counters[STAT.lock_wait_ms], 2500 + 2500 + 700);
+  store.check();
+});
+
+Deno.test("a slice of maintenance ends the waiting of no more than some hundreds", () => {
+  const WAITERS = 2000;
+  const store = new TestStore({
+    connectionsMax: WAITERS + 1,
+    lockLimits: { waitersPerLockMax: WAITERS },
+  });
+  store.store(SET, "k", "1");
+  store.lock("k", WAITERS + 1);
+  for (let owner = 1; owner <= WAITERS; owner++) store.lock("k", owner, { waitMs: 1000 });
+  store.clock(2000);
+  const { counters } = store.memory;
+  let most = 0;
+  for (let more = true; more;) {
+    const before = counters[STAT.lock_wait_timeouts]!;
+    more = store.cache.maintain();
+    most = Math.max(most, counters[STAT.lock_wait_timeouts]! - before);
+  }
+  assertEquals(counters[STAT.lock_wait_timeouts], WAITERS);
+  assertLess(most, 500);
   store.check();
 });
 

@@ -1,7 +1,9 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertGreater, assertLess } from "@std/assert";
 import { StoreMode } from "../../store/change.ts";
 import { CLASS, CONTROL } from "../../store/memory.ts";
+import { MIB } from "../../store/limits.ts";
 import { MoveResult } from "../../store/page_mover.ts";
+import { STAT } from "../../store/stats.ts";
 import { TestStore } from "../support/store.ts";
 
 function pagesOf(store: TestStore, classId: number): number {
@@ -58,5 +60,49 @@ Deno.test("movePage() leaves pages alone in which every chunk is locked", () => 
   const source = fill(store, 200);
   for (let n = 0; n < 200; n++) store.lock(`key-${n}`, 1);
   assertEquals(store.cache.movePage(source, 0), MoveResult.BUSY);
+  store.check();
+});
+
+/** The most effort that a call of `act` took, of so many. */
+function effortOf(store: TestStore, calls: number, act: (call: number) => void): number {
+  const { effort } = store.cache.links;
+  let most = 0;
+  for (let call = 0; call < calls; call++) {
+    const before = effort[0]!;
+    act(call);
+    most = Math.max(most, effort[0]! - before);
+  }
+  return most;
+}
+
+Deno.test("where everything was read often, pages move for little effort at a time", () => {
+  const store = new TestStore({ memoryLimitBytes: 4 * MIB });
+  let keys = 0;
+  while (store.memory.counters[STAT.total_items] === store.memory.control[CONTROL.ITEM_COUNT]) {
+    store.store(StoreMode.SET, `key-${keys++}`, "v");
+  }
+  for (let reads = 0; reads < 3; reads++) {
+    for (let key = 0; key < keys; key++) store.item(`key-${key}`);
+  }
+  const setLarger = (call: number): void => {
+    store.store(StoreMode.SET, `larger-${call}`, "v".repeat(3000));
+  };
+  assertLess(effortOf(store, 1, setLarger), 10_000, "a page at once");
+  assertLess(effortOf(store, 300, (call) => setLarger(1 + call)), 1000, "beside an eviction");
+  assertLess(effortOf(store, 300, () => store.cache.maintain()), 500, "a slice");
+  store.cache.setMemoryLimit(3 * MIB);
+  assertLess(effortOf(store, 300, () => store.cache.maintain()), 500, "a slice, for the limit");
+  assertGreater(store.memory.counters[STAT.pages_moved]!, 10);
+  store.check();
+});
+
+Deno.test("a slice removes a few long values only", () => {
+  const store = new TestStore({ memoryLimitBytes: 32 * MIB });
+  for (let key = 0; key < 20; key++) {
+    store.store(StoreMode.SET, `key-${key}`, "v".repeat(1_000_000));
+  }
+  store.cache.flushAll(0);
+  assertLess(effortOf(store, 100, () => store.cache.maintain()), 1000);
+  assertEquals(store.memory.control[CONTROL.ITEM_COUNT], 0);
   store.check();
 });
