@@ -29,8 +29,8 @@ export class Links {
   readonly watchLog: WatchLog;
   readonly watch: ItemWatch;
   /**
-   * One word that grows by one for everything that takes about 100 ns and of which one call may do much: items that eviction looks at, chunks
-   * of chains that are freed. Who does such things piece by piece ends a piece by it.
+   * One word that grows by one for everything that takes about 100 ns and of which one call may do much: items that
+   * eviction looks at, chunks of chains that are freed. Who does such things piece by piece ends a piece by it.
    */
   readonly effort = new Int32Array(1);
   readonly #memcachedAccounting: boolean;

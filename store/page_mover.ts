@@ -34,16 +34,16 @@ const AGE_SEC_MIN = 2;
 /** Items at the old end of a queue that are asked for their age. */
 const TAIL_LOOKS = 4;
 /**
- * How far one step of a move goes at most: so many chunks, and so much effort (see `Links.effort`) for what is evicted to make room for
- * copies. The effort ends a step only where everything has been read often.
+ * How far one step of a move goes at most: so many chunks, and so much effort (see `Links.effort`) for what is evicted to
+ * make room for copies. The effort ends a step only where everything has been read often.
  */
 interface Step {
   readonly chunks: number;
   readonly effort: number;
 }
 /**
- * What one eviction does for the move under way, beside its own work: about 40 microseconds if all chunks are in use. With
- * an effort of 64 a change of sizes is followed more slowly (ecom-recs 0.329 instead of 0.328).
+ * What one eviction does for the move under way, beside its own work: about 40 microseconds if all chunks are in use.
+ * With an effort of 64 a change of sizes is followed more slowly (ecom-recs 0.329 instead of 0.328).
  */
 const PER_EVICTION: Step = { chunks: 32, effort: 256 };
 /** A slice of maintenance: about 80 microseconds if all chunks are in use. */

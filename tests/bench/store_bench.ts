@@ -1,9 +1,10 @@
 // deno-lint-ignore-file no-console -- a bench prints
 /**
- * `deno task bench:store`: replays traces in process through the real store and through reference policies with the same bytes.
+ * `deno task bench:store`: replays traces in process through the real store and through reference policies with the same
+ * bytes. Times are microseconds of this thread's processor time, on Linux.
  *
  *   --traces DIR      where the traces are (or the environment's LEASED_TRACES): NAME.csv.gz, as RUNS names them
- *   --run NAME        only this run (may be repeated): see RUNS
+ *   --run NAME        only runs whose names begin so (may be repeated): see RUNS, STORE_RUNS, SLICE_RUNS
  *   --limit N         only the first N rows of each trace
  *   --only-store      without the reference policies
  */
@@ -21,7 +22,9 @@ import {
 } from "./replay/replay.ts";
 import { StoreTarget } from "./replay/store_target.ts";
 import { readTrace, type Trace } from "./replay/traces.ts";
+import { SLICE_RUNS } from "./slice_runs.ts";
 import { STORE_RUNS } from "./store_runs.ts";
+import { spread } from "./timings.ts";
 
 interface TraceRun {
   readonly name: string;
@@ -109,7 +112,7 @@ function runStore(run: TraceRun, traces: readonly Trace[], options: ReplayOption
     `moved ${target.stat("pages_moved")}`,
     `rescued ${target.stat("rescued_items")}`,
     `ghost ${target.stat("ghost_hits")}`,
-    `maint ${target.maintenanceMs.toFixed(0)} ms (longest ${target.longestSliceMs.toFixed(2)})`,
+    `slices ${spread(target.slices.took)}`,
     `${(seconds * 1e6 / gets).toFixed(2)} us/get`,
     refused + wrong > 0 ? `REFUSED ${refused} WRONG ${wrong}` : "",
   ];
@@ -156,7 +159,9 @@ async function main(): Promise<void> {
     runStore(run, traces, options);
     if (!given["only-store"] && !run.large) runPolicies(run, traces, options);
   }
-  for (const [name, run] of Object.entries(STORE_RUNS)) if (wanted(name)) run();
+  for (const [name, run] of Object.entries({ ...STORE_RUNS, ...SLICE_RUNS })) {
+    if (wanted(name)) run();
+  }
 }
 
 await main();

@@ -1,8 +1,11 @@
 // deno-lint-ignore-file no-console -- a bench prints
+import type { Cache } from "../../store/cache.ts";
+import { NO_ITEM, WORD } from "../../store/item.ts";
 import { MIB } from "../../store/limits.ts";
 import { CONTROL } from "../../store/memory.ts";
 import { randomFrom } from "../support/random.ts";
 import { StoreTarget } from "./replay/store_target.ts";
+import { leastOf, only, spread, Timings, type Took } from "./timings.ts";
 
 /** The key size that the project's trace replayer uses for `fill` and `expire`. */
 const KEY_SIZE = 16;
@@ -98,31 +101,103 @@ function cost(): void {
   }
 }
 
+/** What the index did in a set. */
+const Growth = { NONE: 0, BUCKET: 1, PAGE: 2 } as const;
+const GROWTH_NAMES = ["not at all", "by a bucket", "by a page of buckets too"];
+const INDEX_ITEMS = 10_000_000;
+/** After as many deletions the index does not grow. */
+const INDEX_REPLACED = 1_000_000;
+const INDEX_ROUNDS = 3;
+
+interface IndexRound {
+  readonly sets: Took;
+  /** Of each set. */
+  readonly growth: Uint8Array;
+  /** The most items of a bucket that was split. */
+  readonly splitItemsMax: number;
+  readonly overheadBytes: number;
+  readonly residentMib: number;
+}
+
+/** Ten million new small items, then some that come for deleted ones. */
+function fillIndex(): IndexRound {
+  const resident = Deno.memoryUsage().rss;
+  const target = new StoreTarget({ memoryLimitBytes: 2048 * MIB });
+  const { cache, change, memory } = target;
+  const { control } = memory;
+  const growth = new Uint8Array(INDEX_ITEMS + INDEX_REPLACED);
+  const timings = new Timings();
+  let splitItemsMax = 0;
+  const set = (key: number): void => {
+    const [buckets, pages] = [control[CONTROL.HASH_BUCKETS]!, control[CONTROL.HASH_PAGES]!];
+    timings.start();
+    target.set(key, KEY_SIZE, 100, 0);
+    timings.stop();
+    const splits = control[CONTROL.HASH_BUCKETS]! - buckets;
+    if (splits === 0) return;
+    growth[key] = control[CONTROL.HASH_PAGES]! > pages ? Growth.PAGE : Growth.BUCKET;
+    // The item that was set is among these, or is not.
+    const half = buckets - 2 ** Math.floor(Math.log2(buckets));
+    const items = itemsIn(cache, buckets) + itemsIn(cache, half);
+    splitItemsMax = Math.max(splitItemsMax, splits * items);
+  };
+  for (let key = 0; key < INDEX_ITEMS; key++) set(key);
+  const pages = control[CONTROL.PAGE_COUNT]! - control[CONTROL.FREE_PAGE_COUNT]!;
+  for (let key = 0; key < INDEX_REPLACED; key++) {
+    target.name(key, KEY_SIZE);
+    cache.remove(change);
+    set(INDEX_ITEMS + key);
+  }
+  return {
+    sets: timings.took,
+    growth,
+    splitItemsMax,
+    overheadBytes: pages * memory.pageBytes / INDEX_ITEMS - KEY_SIZE - 100,
+    residentMib: (Deno.memoryUsage().rss - resident) / MIB,
+  };
+}
+
+function itemsIn(cache: Cache, bucket: number): number {
+  let count = 0;
+  let item = cache.links.index.head(bucket);
+  for (; item !== NO_ITEM; count++) item = cache.items.word(item, WORD.HASH_NEXT);
+  return count;
+}
+
+/** Nothing, as often: what the clocks show of the machine alone. */
+function emptyLoop(): Took {
+  const timings = new Timings();
+  for (let turn = 0; turn < INDEX_ITEMS; turn++) {
+    timings.start();
+    timings.stop();
+  }
+  return timings.took;
+}
+
 /** Ten million small items: what one takes, and how long the growth of the index keeps anybody waiting. */
 function index(): void {
-  const limit = 2048 * MIB;
-  const target = new StoreTarget({ memoryLimitBytes: limit });
-  const items = 10_000_000;
-  const rss = Deno.memoryUsage().rss;
-  let longest = 0;
-  const start = performance.now();
-  for (let key = 0; key < items; key++) {
-    const before = performance.now();
-    target.set(key, KEY_SIZE, 100, 0);
-    longest = Math.max(longest, performance.now() - before);
-  }
-  const took = performance.now() - start;
-  const control = target.memory.control;
-  const pages = control[CONTROL.PAGE_COUNT]! - control[CONTROL.FREE_PAGE_COUNT]!;
+  const rounds = Array.from({ length: INDEX_ROUNDS }, fillIndex);
+  const idle = Array.from({ length: INDEX_ROUNDS }, emptyLoop);
+  const [first] = rounds;
+  const { growth } = first!;
   print(
     "index",
-    `items ${target.items}`,
-    `${
-      (pages * target.memory.pageBytes / items - KEY_SIZE - 100).toFixed(1)
-    } B an item beside key and value`,
-    `${(took * 1000 / items).toFixed(2)} us a set, longest ${longest.toFixed(2)} ms`,
-    `resident ${((Deno.memoryUsage().rss - rss) / MIB).toFixed(0)} MiB more`,
+    `${first!.overheadBytes.toFixed(1)} B an item beside key and value`,
+    `resident ${first!.residentMib.toFixed(0)} MiB more`,
+    `most items in a bucket that was split ${first!.splitItemsMax}`,
   );
+  const least = leastOf(rounds.map(({ sets }) => sets));
+  const rows: [name: string, one: Took, least: Took][] = [
+    ["nothing at all", idle[0]!, leastOf(idle)],
+    ...GROWTH_NAMES.map((name, kind): [string, Took, Took] => {
+      const isOfKind = (set: number): boolean => growth[set] === kind;
+      return [`grown ${name}`, only(first!.sets, isOfKind), only(least, isOfKind)];
+    }),
+  ];
+  for (const [name, one, least] of rows) {
+    print("index", `${name}: ${one.cpuUs.length}, us of CPU: ${spread(one)}`);
+    print("index", `${name}: the least of ${INDEX_ROUNDS} rounds: ${spread(least)}`);
+  }
 }
 
 /** Runs of the store's bench that need no trace, by name. */

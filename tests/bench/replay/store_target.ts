@@ -3,12 +3,13 @@ import { Cache } from "../../../store/cache.ts";
 import { Change, StoreMode } from "../../../store/change.ts";
 import { deadlineSec, writeClock } from "../../../store/clock.ts";
 import { NO_ITEM } from "../../../store/item.ts";
-import { MIB, type StoreOptions } from "../../../store/limits.ts";
+import { MIB } from "../../../store/limits.ts";
 import { CONTROL, createSharedMemory, Memory } from "../../../store/memory.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { CLASS_STAT, STAT } from "../../../store/stats.ts";
 import type { ReplayTarget } from "./replay.ts";
-import { storeOptions } from "../../support/store.ts";
+import { type ChangedOptions, storeOptions } from "../../support/store.ts";
+import { Timings } from "../timings.ts";
 
 const VALUE_OFFSET = 512;
 const HEX = "0123456789abcdef";
@@ -29,11 +30,10 @@ export class StoreTarget implements ReplayTarget {
   #maintainedAtMs = 0;
   /** Values that came back with other bytes or another length. */
   wrong = 0;
-  maintenanceMs = 0;
-  longestSliceMs = 0;
-  slices = 0;
+  /** Every slice of maintenance. */
+  readonly slices = new Timings();
 
-  constructor(changed: Partial<StoreOptions>) {
+  constructor(changed: ChangedOptions) {
     this.memory = new Memory(createSharedMemory(storeOptions(changed)));
     this.cache = Cache.format(this.memory);
     this.change = new Change(this.#input);
@@ -59,13 +59,18 @@ export class StoreTarget implements ReplayTarget {
     this.#requests++;
     const { change } = this;
     change.mode = StoreMode.SET;
-    change.keyLength = this.#writeKey(key, keySize);
+    this.name(key, keySize);
     change.valueOffset = VALUE_OFFSET;
     change.valueLength = valueSize;
     change.deadlineSec = deadlineSec(this.memory, ttlSeconds);
     if (valueSize >= 4) this.#input.view.setInt32(VALUE_OFFSET, key, true);
     if (valueSize <= SMALL_VALUE_BYTES) return this.cache.store(change) === Outcome.STORED;
     return this.#setInPieces(valueSize);
+  }
+
+  /** Makes `change` be about this key. */
+  name(key: number, keySize: number): void {
+    this.change.keyLength = this.#writeKey(key, keySize);
   }
 
   tick(milliseconds: number): void {
@@ -81,12 +86,9 @@ export class StoreTarget implements ReplayTarget {
   /** All maintenance that is due, timing each slice. */
   maintain(): void {
     for (let more = true; more;) {
-      const start = performance.now();
+      this.slices.start();
       more = this.cache.maintain();
-      const took = performance.now() - start;
-      this.slices++;
-      this.maintenanceMs += took;
-      this.longestSliceMs = Math.max(this.longestSliceMs, took);
+      this.slices.stop();
     }
   }
 

@@ -1,0 +1,106 @@
+/** Of one thread, Linux: CLOCK_MONOTONIC and CLOCK_THREAD_CPUTIME_ID. */
+const WALL = 1;
+const CPU = 3;
+/** struct timespec in 32-bit words: seconds (2 words), nanoseconds (2 words). */
+const NANOSECONDS = 2;
+
+const { symbols: libc } = Deno.dlopen("libc.so.6", {
+  clock_gettime: { parameters: ["i32", "buffer"], result: "i32" },
+});
+const words = new Int32Array(4);
+
+function nowUs(clock: number): number {
+  libc.clock_gettime(clock, words);
+  return words[0]! * 1e6 + words[NANOSECONDS]! / 1000;
+}
+
+/** What each of many pieces of work took, in microseconds. */
+export interface Took {
+  readonly wallUs: Float32Array;
+  /** Processor time of this thread. What the host takes away is left out by it most of the time, but not always. */
+  readonly cpuUs: Float32Array;
+}
+
+/** Times pieces of work one after another, by two clocks. */
+export class Timings {
+  #wallUs: Float32Array = new Float32Array(1024);
+  #cpuUs: Float32Array = new Float32Array(1024);
+  #count = 0;
+  #startWallUs = 0;
+  #startCpuUs = 0;
+
+  start(): void {
+    this.#startWallUs = nowUs(WALL);
+    this.#startCpuUs = nowUs(CPU);
+  }
+
+  stop(): void {
+    const cpuUs = nowUs(CPU) - this.#startCpuUs;
+    const wallUs = nowUs(WALL) - this.#startWallUs;
+    if (this.#count === this.#wallUs.length) this.#grow();
+    this.#wallUs[this.#count] = wallUs;
+    this.#cpuUs[this.#count++] = cpuUs;
+  }
+
+  get took(): Took {
+    const end = this.#count;
+    return { wallUs: this.#wallUs.subarray(0, end), cpuUs: this.#cpuUs.subarray(0, end) };
+  }
+
+  #grow(): void {
+    const grown = (of: Float32Array): Float32Array => {
+      const twice = new Float32Array(2 * of.length);
+      twice.set(of);
+      return twice;
+    };
+    this.#wallUs = grown(this.#wallUs);
+    this.#cpuUs = grown(this.#cpuUs);
+  }
+}
+
+/**
+ * The least that each piece took in any round. Rounds of the same work in the same order take the same time, but for what
+ * the machine, the host and the engine do meanwhile; that comes at another piece in every round, so it is left out.
+ *
+ * @throws RangeError when the rounds are of unlike length: then they did other work.
+ */
+export function leastOf(rounds: readonly Took[]): Took {
+  const [first, ...others] = rounds;
+  const least = { wallUs: first!.wallUs.slice(), cpuUs: first!.cpuUs.slice() };
+  for (const { wallUs, cpuUs } of others) {
+    if (wallUs.length !== least.wallUs.length) {
+      throw new RangeError(`Cannot compare ${wallUs.length} with ${least.wallUs.length} pieces`);
+    }
+    for (let at = 0; at < wallUs.length; at++) {
+      least.wallUs[at] = Math.min(least.wallUs[at]!, wallUs[at]!);
+      least.cpuUs[at] = Math.min(least.cpuUs[at]!, cpuUs[at]!);
+    }
+  }
+  return least;
+}
+
+/** The pieces for which `wanted` says so. */
+export function only({ wallUs, cpuUs }: Took, wanted: (piece: number) => boolean): Took {
+  const pick = (of: Float32Array): Float32Array => of.filter((_, piece) => wanted(piece));
+  return { wallUs: pick(wallUs), cpuUs: pick(cpuUs) };
+}
+
+const SHARES = { "p50": 0.5, "p99.9": 0.999, "p99.999": 0.99999 };
+
+/** `p50 0.4  p99.9 3  p99.999 12  max 80 (wall 85)`: processor time, and the longest by the wall clock too. */
+export function spread({ wallUs, cpuUs }: Took): string {
+  const sorted = cpuUs.toSorted();
+  const part = (share: number): number =>
+    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
+  const cells = Object.entries(SHARES).map(([name, share]) => `${name} ${short(part(share))}`);
+  return [...cells, `max ${short(sorted.at(-1) ?? 0)} (wall ${short(longest(wallUs))})`].join("  ");
+}
+
+/** The largest number of many, or 0. */
+export function longest(of: Float32Array): number {
+  return of.reduce((most, one) => Math.max(most, one), 0);
+}
+
+function short(us: number): string {
+  return us < 10 ? us.toFixed(1) : us.toFixed(0);
+}
