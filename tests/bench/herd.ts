@@ -6,7 +6,7 @@
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { startLeased } from "../support/servers/leased.ts";
-import { memcachedVersion, startMemcached } from "../support/servers/memcached.ts";
+import { MEMCACHEDS, startMemcached } from "../support/servers/memcached.ts";
 import { randomFrom } from "../support/random.ts";
 import { TRANSPORTS } from "../support/servers/server_process.ts";
 import type { SocketSide } from "../support/sessions/socket_side.ts";
@@ -219,9 +219,9 @@ async function main(): Promise<void> {
   };
   say(`| ${HEADINGS.join(" | ")} |`);
   say(`| --- | --- ${"| --: ".repeat(HEADINGS.length - 2)}|`);
-  const memcached = memcachedVersion();
+  const memcached = MEMCACHEDS.at(-1);
   const runs: [start: () => Promise<SocketSide>, way: Way][] = [LOOK_ASIDE, META_LEASES]
-    .filter(() => memcached !== undefined).map((way) => [() => startMemcached(), way]);
+    .flatMap((way) => memcached === undefined ? [] : [[() => startMemcached(memcached), way]]);
   for (const way of [LOOK_ASIDE, META_LEASES, LEASES, WARM_LEASES]) {
     runs.push([() => startLeased(TRANSPORTS.at(-1)!, ["-z", LEASE_FLAG]), way]);
   }

@@ -2,7 +2,7 @@
 // for byte, but for cas ids, which must belong to the same changes, and for what differences.ts names. Ends with status 1 at the
 // first difference, naming the seed.
 import { startLeased } from "../support/servers/leased.ts";
-import { memcachedVersion, startMemcached } from "../support/servers/memcached.ts";
+import { MEMCACHEDS, startMemcached } from "../support/servers/memcached.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { TRANSPORTS } from "../support/servers/server_process.ts";
 import type { SocketSide } from "../support/sessions/socket_side.ts";
@@ -46,14 +46,13 @@ async function runDuels(
   }
 }
 
-const version = memcachedVersion();
-if (version === undefined) {
-  say("memcached is not installed: nothing to compare with");
-} else {
+if (MEMCACHEDS.length === 0) say("memcached is not installed: nothing to compare with");
+for (const memcached of MEMCACHEDS) {
+  const { version } = memcached;
   const without = differencesFrom(version);
   say(`without, as memcached ${version} differs: ${[...without].join(", ")}`);
   for (const io of TRANSPORTS) {
-    const theirs = await startMemcached(THEIR_OPTIONS);
+    const theirs = await startMemcached(memcached, THEIR_OPTIONS);
     const ours = await startLeased(io, OUR_OPTIONS);
     await runDuels(theirs, ours, Math.ceil(commands * (1 - LOCKS_SHARE)), async (seed) => {
       const [kind, sources] = KINDS[seed % KINDS.length]!;

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { startLeased } from "../support/servers/leased.ts";
-import { memcachedVersion, startMemcached } from "../support/servers/memcached.ts";
+import { startMemcached, testWithMemcached } from "../support/servers/memcached.ts";
 import { TRANSPORTS } from "../support/servers/server_process.ts";
 import type { SocketSide } from "../support/sessions/socket_side.ts";
 
@@ -59,18 +59,15 @@ async function countersAfter(side: SocketSide): Promise<Map<string, number>> {
 }
 
 for (const io of TRANSPORTS) {
-  Deno.test({
-    name: `stats over the ${io} transport counts what memcached counts`,
-    ignore: memcachedVersion() === undefined,
-    async fn(): Promise<void> {
-      const memcached = await startMemcached(["-t", "1"]);
-      const leased = await startLeased(io, ["-t", "1"]);
-      try {
-        assertEquals(await countersAfter(leased), await countersAfter(memcached));
-      } finally {
-        await memcached.close();
-        await leased.close();
-      }
-    },
+  const name = `stats over the ${io} transport counts what memcached counts`;
+  testWithMemcached(name, async (peer): Promise<void> => {
+    const memcached = await startMemcached(peer, ["-t", "1"]);
+    const leased = await startLeased(io, ["-t", "1"]);
+    try {
+      assertEquals(await countersAfter(leased), await countersAfter(memcached));
+    } finally {
+      await memcached.close();
+      await leased.close();
+    }
   });
 }

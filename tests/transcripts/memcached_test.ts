@@ -1,4 +1,4 @@
-import { isAtLeast, memcachedVersion, startMemcached } from "../support/servers/memcached.ts";
+import { isAtLeast, startMemcached, testWithMemcached } from "../support/servers/memcached.ts";
 import { play, secondsOf } from "../support/sessions/play.ts";
 import { REAL_SECONDS_MAX } from "../support/sessions/socket_side.ts";
 import { readTranscripts } from "../support/sessions/transcript_files.ts";
@@ -6,29 +6,24 @@ import type { TranscriptCase } from "../support/sessions/transcript.ts";
 
 // What transcripts mark as shared is what memcached does. A machine without memcached skips these, by name.
 
-const version = memcachedVersion();
-
-function isShared(transcriptCase: TranscriptCase): boolean {
+function isShared(transcriptCase: TranscriptCase, version: string): boolean {
   const { sharedSince } = transcriptCase;
-  return sharedSince !== undefined && isAtLeast(version ?? "0", sharedSince) &&
+  return sharedSince !== undefined && isAtLeast(version, sharedSince) &&
     secondsOf(transcriptCase) <= REAL_SECONDS_MAX;
 }
 
 for (const transcript of readTranscripts()) {
-  const cases = transcript.cases.filter(isShared);
-  Deno.test({
-    name: `${transcript.name} on memcached ${version ?? "(not installed)"}`,
-    ignore: version === undefined || cases.length === 0,
-    async fn(t): Promise<void> {
-      const memcached = await startMemcached(transcript.options);
-      try {
-        for (const transcriptCase of cases) {
-          await memcached.ask("flush_all\r\n", "\r\n");
-          await t.step(transcriptCase.name, () => play(memcached, transcriptCase));
-        }
-      } finally {
-        await memcached.close();
+  if (!transcript.cases.some(({ sharedSince }) => sharedSince !== undefined)) continue;
+  testWithMemcached(transcript.name, async (peer, t): Promise<void> => {
+    const memcached = await startMemcached(peer, transcript.options);
+    try {
+      for (const transcriptCase of transcript.cases) {
+        if (!isShared(transcriptCase, peer.version)) continue;
+        await memcached.ask("flush_all\r\n", "\r\n");
+        await t.step(transcriptCase.name, () => play(memcached, transcriptCase));
       }
-    },
+    } finally {
+      await memcached.close();
+    }
   });
 }

@@ -1,15 +1,42 @@
+import { newerPeers } from "./peers.ts";
 import { SocketSide } from "../sessions/socket_side.ts";
 
 const STARTS_WITHIN_MS = 20_000;
 const LOOK_EVERY_MS = 20;
 
-/** The version of the memcached of this machine, like `1.6.18`; undefined when there is none. */
-export function memcachedVersion(): string | undefined {
+/** A memcached that can be started. */
+export interface Memcached {
+  /** A path, or a name on the PATH. */
+  readonly executable: string;
+  /** Like `1.6.18`. */
+  readonly version: string;
+}
+
+/** Those at hand, the newest last: the one installed on this machine, and the one among the newer peers. */
+export const MEMCACHEDS: readonly Memcached[] = ["memcached", ...newerPeers("bin", /^memcached$/)]
+  .flatMap(memcachedOf);
+
+/** A test with every memcached that is at hand; without any, one that is ignored. */
+export function testWithMemcached(
+  name: string,
+  body: (memcached: Memcached, t: Deno.TestContext) => Promise<void>,
+): void {
+  if (MEMCACHEDS.length === 0) {
+    Deno.test({ name: `${name}; memcached not installed`, ignore: true, fn: () => {} });
+  }
+  for (const memcached of MEMCACHEDS) {
+    Deno.test(`${name}; memcached ${memcached.version}`, (t) => body(memcached, t));
+  }
+}
+
+/** None when there is no such executable. */
+function memcachedOf(executable: string): Memcached[] {
   try {
-    const { stdout } = new Deno.Command("memcached", { args: ["-V"], stderr: "null" }).outputSync();
-    return /\d+\.\d+\.\d+/.exec(new TextDecoder().decode(stdout))?.[0];
+    const { stdout } = new Deno.Command(executable, { args: ["-V"], stderr: "null" }).outputSync();
+    const version = /\d+\.\d+\.\d+/.exec(new TextDecoder().decode(stdout))?.[0];
+    return version === undefined ? [] : [{ executable, version }];
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
+    if (error instanceof Deno.errors.NotFound) return [];
     throw error;
   }
 }
@@ -25,17 +52,20 @@ export function isAtLeast(have: string, wanted: string): boolean {
 }
 
 /** Starts the real memcached on a Unix socket of its own. */
-export async function startMemcached(options: readonly string[] = []): Promise<SocketSide> {
+export async function startMemcached(
+  { executable, version }: Memcached,
+  options: readonly string[] = [],
+): Promise<SocketSide> {
   const folder = Deno.makeTempDirSync({ prefix: "leased-test-" });
   const path = `${folder}/memcached.sock`;
-  const child = new Deno.Command("memcached", {
+  const child = new Deno.Command(executable, {
     args: ["-u", "root", "-s", path, ...options],
     stdin: "null",
     stdout: "null",
     stderr: "null",
   }).spawn();
   const side = new SocketSide(
-    `memcached ${memcachedVersion()}`,
+    `memcached ${version}`,
     { transport: "unix", path },
     async () => {
       child.kill("SIGKILL");
