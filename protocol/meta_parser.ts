@@ -132,8 +132,11 @@ export class MetaRequest {
       ) {
         return problem;
       }
-      // A later word's refusal stands for the earlier one's, but that of F, which says nothing of its own.
-      if (refusal === null || problem !== REFUSAL.BAD_FORMAT) refusal = problem;
+      // A later word's refusal stands for the earlier one's, but that of F, which says nothing of its own. Opaques count last.
+      if (
+        refusal === null || refusal === REFUSAL.OPAQUE_TOO_LONG ||
+        (problem !== REFUSAL.BAD_FORMAT && problem !== REFUSAL.OPAQUE_TOO_LONG)
+      ) refusal = problem;
     }
     return refusal;
   }
@@ -218,9 +221,8 @@ export class MetaRequest {
       case FLAG.O:
         return this.#request.wordLength(word) > OPAQUE_LENGTH_MAX ? REFUSAL.OPAQUE_TOO_LONG : null;
       case FLAG.M:
-        this.mode = this.#request.wordLength(word) > 1
-          ? this.#input.bytes[this.argumentStart(word)]!
-          : 0;
+        // Behind an M alone stands what ends the word, which is no mode.
+        this.mode = this.#input.bytes[this.argumentStart(word)]!;
         return null;
       case FLAG.b:
         return this.#decodeKey();

@@ -460,8 +460,7 @@ export class Cache {
     if (item === NO_ITEM) return this.#leaseholding.remove(change, lease, hash);
     if (this.#gate.isLockedByOther(item, change.owner)) return Outcome.LOCKED;
     if (change.compare && !this.#gate.hasId(item, change)) return Outcome.EXISTS;
-    this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.delete_hits);
-    if (this.links.watch.isOn) this.links.watch.deleted(item);
+    this.links.countDeleted(item);
     this.#finder.unlink(item, hash);
     if (lease !== NO_LEASE) this.leases.forget(lease, hash);
     return Outcome.DELETED;

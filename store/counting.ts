@@ -96,9 +96,13 @@ export class Counting {
     if (!decimal.parse(memory.segmentOf(item), start, length)) return Outcome.NOT_NUMERIC;
     decimal.change(change.deltaLow, change.deltaHigh, increment);
     const digits = decimal.format();
-    const isNarrow = digits > length || (change.explicit && (state & STATE.EXPLICIT_ID) === 0);
-    if (isNarrow && !this.#grow(item, change, hash, Math.max(digits, length))) {
-      return Outcome.NO_MEMORY;
+    const lacksIdRoom = change.explicit && (state & STATE.EXPLICIT_ID) === 0;
+    if (digits > length) {
+      if (!this.#grow(item, change, hash, digits)) return Outcome.NO_MEMORY;
+    } else if (lacksIdRoom) {
+      // To those who ask it is the same item.
+      change.marks |= state & (STATE.FETCHED | STATE.STALE | STATE.WON);
+      if (!this.#grow(item, change, hash, length)) return Outcome.NO_MEMORY;
     }
     const target = change.item;
     this.#values.write(target, 0, this.#digits, 0, digits);

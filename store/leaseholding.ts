@@ -6,7 +6,7 @@ import { type LeaseRef, type Leases, NO_LEASE } from "./leases.ts";
 import type { Links } from "./links.ts";
 import { CONTROL } from "./memory.ts";
 import { Outcome } from "./outcome.ts";
-import { CLASS_STAT, STAT } from "./stats.ts";
+import { STAT } from "./stats.ts";
 
 // Hot path: no allocation.
 
@@ -73,8 +73,7 @@ export class Leaseholding {
     this.#counters[STAT.lease_deletess]! += 1;
     this.#show(change, made);
     if (item !== NO_ITEM) {
-      const { memory, slabs } = this.#links;
-      memory.countClass(slabs.classOf(item), CLASS_STAT.delete_hits);
+      this.#links.countDeleted(item);
       this.#finder.unlink(item, hash);
       return Outcome.DELETED;
     }

@@ -12,7 +12,7 @@ import { WatchLog } from "./watch_log.ts";
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { HEADER_BYTES, KEY_LENGTH_MASK, NO_ITEM, STATE, WORD } = itemModule;
 const { CONTROL, PAGE } = memoryModule;
-const { STAT } = statsModule;
+const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
 
@@ -86,6 +86,12 @@ export class Links {
     this.memory.addRequestedBytes(classId, -this.bytesOf(item));
     this.items.dropState(item, STATE.LINKED | STATE.LOCKED);
     if (!this.isPinned(item)) this.free(item);
+  }
+
+  /** Counts an item that a client deletes, and tells those who watch. Before it is unlinked. */
+  countDeleted(item: ItemRef): void {
+    this.memory.countClass(this.slabs.classOf(item), CLASS_STAT.delete_hits);
+    if (this.watch.isOn) this.watch.deleted(item);
   }
 
   /** Frees the memory of an unlinked item, its chain included. */

@@ -157,7 +157,7 @@ export class MetaItems {
   }
 
   /**
-   * Takes the value, the flags and the expiry time away, but not the item; its id stays unless `change.explicit`. It lives until
+   * Takes the value away, but not the item; its id stays unless `change.explicit`. It gets `change.clientFlags` and lives until
    * `change.deadlineSec`. With `stale`, marks it so as well, and its id is new.
    *
    * @returns As `markStale`.
@@ -183,6 +183,7 @@ export class MetaItems {
     change.deadlineSec = this.#gate.cutFor(input, keyOffset, keyLength, change.deadlineSec);
     const item = this.#allocator.item(input, keyOffset, keyLength, 0, change);
     if (item === NO_ITEM) return Outcome.NO_MEMORY;
+    if (!stale) this.#links.countDeleted(old);
     this.#writer.replace(change, item, hash);
     if (keepsId) {
       items.setWord(item, WORD.ID_LOW, ownLow);

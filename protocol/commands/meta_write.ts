@@ -85,7 +85,8 @@ function prepareStore({ meta, change, memory }: ThreadContext): void {
   change.compareLow = meta.compareLow;
   change.compareHigh = meta.compareHigh;
   change.allowOlder = meta.stale && change.mode === StoreMode.CAS;
-  change.explicit = meta.explicit;
+  // 0 is no id.
+  change.explicit = meta.explicit && (meta.explicitLow | meta.explicitHigh) !== 0;
   change.explicitLow = meta.explicitLow;
   change.explicitHigh = meta.explicitHigh;
   change.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
@@ -223,7 +224,7 @@ export function metaDelete(conversation: Conversation): Flow {
   change.explicitLow = meta.explicitLow;
   change.explicitHigh = meta.explicitHigh;
   change.deadlineSec = meta.touches ? deadlineSec(memory, meta.touchSeconds) : 0;
-  change.clientFlags = 0;
+  change.clientFlags = meta.clientFlags;
   let outcome: Outcome;
   if (meta.empties) outcome = cache.meta.empty(change, meta.stale);
   else if (meta.stale) outcome = cache.meta.markStale(change, meta.touches);
@@ -246,8 +247,10 @@ export function metaDelete(conversation: Conversation): Flow {
 export function metaArithmetic(conversation: Conversation): Flow {
   const { thread } = conversation;
   const { meta, reply, change, cache } = thread;
-  if (meta.read(FIRST_FLAG) !== null) {
-    reply.put(REFUSAL.BAD_ADD_FLAG);
+  const refusal = meta.read(FIRST_FLAG);
+  if (refusal !== null) {
+    // Two words for all that is wrong in the flags, but this.
+    reply.put(refusal === REFUSAL.OPAQUE_TOO_LONG ? refusal : REFUSAL.BAD_ADD_FLAG);
     return Flow.DONE;
   }
   const { mode } = meta;
@@ -316,8 +319,7 @@ function answerArithmetic(conversation: Conversation, outcome: Outcome): void {
     reply.length += numberLength;
     reply.crlf();
   }
-  // memcached answers one that it made although it was asked to be quiet.
-  if (meta.quiet && !made) reply.length = start;
+  if (meta.quiet) reply.length = start;
 }
 
 /** Room for `VA`, a key in base64, an opaque, and numbers. */

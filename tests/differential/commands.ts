@@ -85,11 +85,52 @@ const ODDITIES: readonly Oddity[] = [
   ["append hot0 0 0 3\r\nabcdefghijkl\r\n"],
   ["add new 0 0 3\r\nabc\nx\r\nbogus\r\n", "short line"],
   ["set h\0t 0 0 1\r\na\r\n", "NUL"],
+  ["delete hot0 5 6 7\r\n", "word count"],
+  ["delete hot0 noreply x\r\n", "word count"],
+  ["incr number0 1 noreply x\r\n", "word count"],
+  ["touch hot0 5 6\r\n"],
+  ["touch hot0 -1 noreply x\r\n", "word count"],
+  ["gat 5\r\n", "word count"],
+  ["gats x hot0\r\n"],
+  ["gats\r\n", "word count"],
+  [`get${" absent".repeat(40)} hot0\r\n`],
+  [`gets${" absent".repeat(700)} hot1\r\n`],
+  [`set hot0 0 0 1${" x".repeat(30)}\r\na\r\n`, "word count"],
+  ["set hot0 0 0 1 noreply x\r\na\r\n", "word count"],
+  ["set hot0 0 0 1 x noreply\r\na\r\n", "word count"],
+  ["set hot0 0 0 2147483646\r\n"],
+  ["cas hot0 0 0 1\r\na\r\n", "word count"],
+  ["cas hot0 0 0 1 -1\r\na\r\n", "refused block"],
+  ["cas hot0 0 0 1 0\r\na\r\n"],
+  ["cas hot0 0 0 1 18446744073709551616\r\na\r\n", "refused block"],
+  ["decr number0 00000000000000000000001\r\n", "C numbers"],
+  ["flush_all noreply\r\n"],
+  ["flush_all 0 x\r\n"],
+  ["verbosity\r\n", "word count"],
+  ["verbosity 0 noreply\r\n"],
+  ["shutdown\r\n", "shutdown refused"],
+  ["cache_memlimit\r\n"],
+  ["cache_memlimit 7\r\n"],
+  ["cache_memlimit x\r\n"],
+  ["slabs\r\n"],
+  ["slabs bogus\r\n"],
+  ["slabs automove x\r\n"],
+  ["slabs reassign 1\r\n"],
+  ["slabs reassign x 1\r\n"],
+  ["slabs reassign 2 2\r\n"],
+  ["stats cachedump\r\n"],
+  ["stats cachedump 64 1\r\n"],
+  ["stats detail\r\n"],
+  ["stats detail x\r\n"],
+  ["\x80abc\r\n"],
+  ["\0\0\0\0\r\n"],
   ["set h\tt\x01\x80 0 0 1\r\na\r\n"],
   ["get h\tt\x01\x80\r\n"],
   [`set hot0 0 0 1048600\r\n${"x".repeat(1048600)}\r\n`],
   [`add hot1 0 0 1048600\r\n${"x".repeat(1048600)}\r\n`],
 ];
+/** What ends the connection. */
+const CLOSERS = ["quit\r\n", "quit now\r\n"];
 /** Of the requests of a megabyte, one in so many is enough. */
 const LARGE_LENGTH = 10_000;
 const LARGE_ONE_IN = 20;
@@ -141,7 +182,7 @@ export class CommandSource implements RequestSource {
   }
 
   closer(): readonly Part[] {
-    return ["quit\r\n"];
+    return [this.operations.pick(CLOSERS)];
   }
 
   next(): readonly Part[] {

@@ -21,6 +21,21 @@ const KEYS = ["m0", "m1", "m2", "m3", "m4:with a longer name".replaceAll(" ", "_
 const NUMBERS = ["n0", "n1", "n2"];
 /** Keys that come as base64. */
 const CODED = ["b0", "b1 with blanks\r\n"];
+/**
+ * Keys that mg is not asked to give back, because the answers may differ (differences.ts, "base64 forgotten"). So everything may
+ * happen to them, and the second comes plainly and as base64.
+ */
+const NAMELESS = ["b2\xff\n", "m5"];
+/** Flags that mean nothing to the command. */
+const IDLE_FLAGS: Readonly<Record<string, readonly string[]>> = {
+  mg: ["I", "x", "F7", "J5", "D3", "MS", "P", "Lany"],
+  ms: ["v", "t", "f", "h", "l", "u", "x", "R30", "J5", "D3", "P1", "L"],
+  md: ["v", "c", "t", "f", "h", "l", "s", "u", "N30", "R30", "J5", "D3", "MX", "P", "L"],
+  ma: ["f", "h", "l", "s", "u", "x", "I", "F7", "R30", "P", "L"],
+};
+/** Cas ids that commands choose: above all that servers give, so that what is older is so in both. */
+const CHOSEN_ID_MIN = 2n ** 60n;
+
 /** Far from each other, so that a second more or less decides nothing. */
 const SECONDS = [0, 100, 5000, 100_000];
 
@@ -54,6 +69,8 @@ const ODDITIES: readonly Oddity[] = [
   ["mg abc b\r\n"],
   ["mg m0 O1234567890123456789012345678901 k\r\n"],
   ["mg m0 O12345678901234567890123456789012 k\r\n", "long opaque"],
+  ["ms m0 2 O12345678901234567890123456789012\r\nhi\r\n", "long opaque of ms"],
+  ["md m0 O12345678901234567890123456789012 k\r\n", "long opaque of ms"],
   ["mg m0 P1 L2 v\r\n"],
   [`mg m0 ${"k O1 v s t f h l c u q T1 R2 N3 I P1 L1 M1 F1".slice(0, 200)} C1\r\n`],
   [`mg ${LONG_KEY}\r\n`, "long meta key"],
@@ -65,6 +82,7 @@ const ODDITIES: readonly Oddity[] = [
   ["ms m0 2 S100\r\nhi\r\n"],
   ["ms m0 2 MX\r\nhi\r\n"],
   ["ms m0 2 M\r\nhi\r\n", "long modes"],
+  ["ma n0 M v\r\n", "long modes"],
   ["ms m0 2 Fx\r\nhi\r\n"],
   ["ms m0 2 F4294967295 \r\nhi\r\n"],
   ["ms m0 2 F-1\r\nhi\r\n"],
@@ -82,7 +100,7 @@ const ODDITIES: readonly Oddity[] = [
   ["ma n0 S\r\n"],
   ["ma n0 v v\r\n"],
   ["ma n0 Jx\r\n"],
-  ["ma n0 D100000000 T100\r\n", "lost T"],
+  ["ma n0 D100000000 T100\r\n", "lost T and E"],
   ["ma n0 D-1\r\n"],
   ["ma n0 Mx\r\n"],
   ["ma n0 Md\r\n"],
@@ -90,6 +108,54 @@ const ODDITIES: readonly Oddity[] = [
   ["ms m0 2 Mset\r\nhi\r\n", "long modes"],
   ["ma m0 v k O1\r\n"],
   ["me nothing\r\n"],
+  ["me m0\r\n", "me times"],
+  ["me n0\r\n", "me times"],
+  ["me m1 any flags\r\n", "me times"],
+  ["mg m0 v1 kx sany\r\n", "flags with more"],
+  ["ms m0 2 qQ cC bb\r\nhi\r\n", "flags with more"],
+  ["mg m1 T-1 v\r\n"],
+  ["mg m1 N-1 v s\r\n"],
+  ["mg m1 R-1 v\r\n"],
+  ["mg m1 T+5\r\n", "C numbers"],
+  ["mg m1 T2147483648\r\n", "C numbers"],
+  ["mg m1 T2147483647 v\r\n"],
+  ["mg m1 N2592001 f\r\n"],
+  ["ms m1 2 T-1\r\nhi\r\n"],
+  ["ms m1 2 T99999999999\r\nhi\r\n", "C numbers"],
+  ["ms m1 2 F4294967296\r\nhi\r\n", "C numbers"],
+  ["ms m1 2 C18446744073709551616\r\nhi\r\n"],
+  ["ms m1 2 C18446744073709551615 I\r\nhi\r\n"],
+  ["ms m1 2 C0\r\nhi\r\n"],
+  ["ms m1 2 MA C0 c\r\nhi\r\n"],
+  ["ms m1 2 E0 c\r\nhi\r\n", "flags E and x"],
+  ["ms m1 2 Ex\r\nhi\r\n", "flags E and x"],
+  ["ms m1 2 E18446744073709551615 c\r\nhi\r\n", "flags E and x"],
+  ["md m1 E5\r\n", "flags E and x"],
+  ["md m1 I T-1\r\n"],
+  ["md m1 C0\r\n"],
+  ["ma n1 C0 v\r\n"],
+  ["ma n1 J18446744073709551615 N0 v\r\n"],
+  ["ma n1 J18446744073709551616 N0 v\r\n"],
+  ["ma n1 D18446744073709551615 MD v\r\n"],
+  ["ma n1 N-1 v\r\n"],
+  ["ms *** 2 b\r\nhi\r\n"],
+  ["ms YjI 2 b\r\nhi\r\n"],
+  ["md *** b\r\n", "md refusals"],
+  ["ma *** b\r\n"],
+  [`mg ${"A".repeat(248)} b k\r\n`],
+  [`ms ${"A".repeat(248)} 2 b k\r\nhi\r\n`],
+  ["  mg m0 v\r\n", "leading blank"],
+  ["mg  m0   v  \r\n"],
+  ["mg m0 v\n"],
+  ["ms m0 2 \nhi\r\n"],
+  ["ms m0 02\r\nhi\r\n"],
+  ["ms m0 +2\r\nhi\r\n", "C numbers"],
+  ["ms m0 2x\r\n"],
+  ["ms m0\r\n", "word count"],
+  ["md\r\n", "word count"],
+  ["ma\r\n", "word count"],
+  ["me\r\n", "word count"],
+  ["ms m0 2 k O1 P1 L1 v s t f h l c u q T1 R2 N3 I M1 F1 C1 E1\r\nhi\r\n", "idle flags"],
   [`ms m0 1048600 k\r\n${"x".repeat(1048600)}\r\n`],
 ];
 
@@ -97,12 +163,14 @@ const ODDITIES: readonly Oddity[] = [
 export class MetaCommandSource implements RequestSource {
   readonly operations: OperationSource;
   readonly #classic: CommandSource;
+  readonly #without: ReadonlySet<Difference>;
   readonly #oddities: readonly Oddity[];
   readonly #ids: string[] = [];
 
   constructor(seed: number, without: ReadonlySet<Difference>) {
     this.operations = new OperationSource(seed, RANGES);
     this.#classic = new CommandSource(seed, without);
+    this.#without = without;
     this.#oddities = ODDITIES.filter(([, ...meets]) => !meets.some((name) => without.has(name)));
   }
 
@@ -164,7 +232,10 @@ export class MetaCommandSource implements RequestSource {
     if (this.#chance(0.3)) flags.push(`N${this.#seconds()}`);
     if (this.#chance(0.1)) flags.push(`T${this.#seconds()}`);
     if (this.#chance(0.2)) flags.push(`R${this.#seconds() / 2}`);
-    return this.#line("mg", KEYS, "", flags);
+    const all: Part[][] = flags.map((flag) => [flag]);
+    if (this.#chance(0.2) && this.#isEqual("mg C")) all.push(this.#id());
+    if (this.#chance(0.1)) all.push(...this.#chosenId());
+    return this.#line("mg", KEYS, "", all);
   }
 
   #set(): readonly Part[] {
@@ -176,9 +247,12 @@ export class MetaCommandSource implements RequestSource {
     const flags: Part[][] = this.#some(["c"]).map((flag) => [flag]);
     if (this.#chance(0.3)) flags.push([`F${operations.integer(0, 1000)}`]);
     if (this.#chance(0.3)) flags.push([`T${this.#seconds()}`]);
-    if (this.#chance(0.5)) flags.push([operations.pick(["MS", "ME", "MA", "MP", "MR"])]);
+    if (this.#chance(0.5)) flags.push(this.#mode(["MS", "ME", "MA", "MP", "MR"]));
     if (this.#chance(0.3)) flags.push(this.#id());
     if (this.#chance(0.2)) flags.push(["I"]);
+    if (this.#chance(0.1)) flags.push(...this.#chosenId());
+    if (this.#chance(0.2) && this.#isEqual("ms N")) flags.push([`N${this.#seconds()}`]);
+    if (this.#chance(0.3) && this.#isEqual("ms s")) flags.push(["s"]);
     const line = this.#line("ms", isNumber ? NUMBERS : KEYS, ` ${value.length}`, flags);
     return [...line, `${value}\r\n`];
   }
@@ -188,7 +262,10 @@ export class MetaCommandSource implements RequestSource {
     if (this.#chance(0.5)) flags.push(["I"]);
     if (this.#chance(0.3)) flags.push([`T${this.#seconds()}`]);
     if (this.#chance(0.3)) flags.push(this.#id());
-    return this.#line("md", KEYS, "", flags);
+    if (this.#chance(0.3) && this.#isEqual("flags E and x")) flags.push(["x"]);
+    if (this.#chance(0.1)) flags.push(...this.#chosenId());
+    if (this.#chance(0.1) && this.#isEqual("idle flags")) flags.push([`F${this.#seconds()}`]);
+    return this.#line("md", this.#chance(0.8) ? KEYS : NUMBERS, "", flags);
   }
 
   #arithmetic(): readonly Part[] {
@@ -196,33 +273,56 @@ export class MetaCommandSource implements RequestSource {
     const flags: Part[][] = this.#some(["t", "c", "v"]).map((flag) => [flag]);
     if (this.#chance(0.3)) flags.push([`N${this.#seconds()}`]);
     if (this.#chance(0.3)) flags.push([`J${operations.integer(0, 1000)}`]);
-    // T on a number that becomes longer is lost there (differences.ts, "lost T").
-    if (this.#chance(0.1)) flags.push([`T${this.#seconds()}`], ["D0"]);
+    // T and E on a number that becomes longer are lost there (differences.ts, "lost T and E").
+    if (this.#chance(0.1)) flags.push([`T${this.#seconds()}`], ...this.#chosenId(), ["D0"]);
     else if (this.#chance(0.3)) flags.push([`D${operations.integer(0, 1000)}`]);
-    flags.push([operations.pick(["MI", "MI", "MD", "M+", "M-"])]);
+    if (this.#chance(0.8)) flags.push(this.#mode(["MI", "MI", "MD", "M+", "M-"]));
     if (this.#chance(0.1)) flags.push(this.#id());
     return this.#line("ma", NUMBERS, "", flags);
   }
 
-  /** A line with these flags and those that every command takes, in any order. */
+  /** A line with these flags, those that every command takes, and some that mean nothing to it, in any order. */
   #line(
     command: string,
     keys: readonly string[],
     length: string,
-    flags: readonly (string | Part[])[],
+    flags: readonly (readonly Part[])[],
   ): Part[] {
     const { operations } = this;
-    const all = flags.map((flag) => typeof flag === "string" ? [flag] : flag);
-    const isCoded = this.#chance(BASE64_SHARE) && !all.some(([flag]) => forgetsBase64(flag));
-    const key = operations.pick(isCoded ? CODED : keys);
+    const all = [...flags];
+    const isCoded = this.#chance(BASE64_SHARE);
+    const remembers = !all.some(([flag]) => forgetsBase64(flag)) && this.#chance(0.5);
+    const choices = !isCoded ? [...keys, NAMELESS[1]!] : remembers ? CODED : NAMELESS;
+    const key = operations.pick(choices);
     if (isCoded) all.push(["b"]);
-    if (this.#chance(0.3)) all.push(["k"]);
+    if (this.#chance(0.3) && (command !== "mg" || !NAMELESS.includes(key))) all.push(["k"]);
+    if (this.#chance(0.1) && this.#isEqual("idle flags")) {
+      all.push(...this.#some(IDLE_FLAGS[command]!).map((flag) => [flag]));
+    }
     if (this.#chance(0.3)) all.push([`O${operations.integer(0, 1e6)}`]);
-    if (this.#chance(0.2)) all.push(["q"]);
+    const makes = command === "ma" && all.some(([flag]) => String(flag).startsWith("N"));
+    if (this.#chance(0.2) && (!makes || this.#isEqual("ma N q"))) all.push(["q"]);
     shuffle(all, () => operations.random());
     const parts: Part[] = [`${command} ${isCoded ? btoa(key) : key}${length}`];
     for (const flag of all) parts.push(" ", ...flag);
     return [...parts, "\r\n"];
+  }
+
+  /** Flag M, with a letter more than it needs where that is known. */
+  #mode(modes: readonly string[]): Part[] {
+    const mode = this.operations.pick(modes);
+    return [this.#chance(0.1) && this.#isEqual("long modes") ? `${mode}ore` : mode];
+  }
+
+  /** Flag E, where it is known. */
+  #chosenId(): Part[][] {
+    if (!this.#isEqual("flags E and x")) return [];
+    return [[`E${CHOSEN_ID_MIN + BigInt(this.operations.integer(0, 2 ** 40))}`]];
+  }
+
+  /** Whether the other server does not differ there. */
+  #isEqual(difference: Difference): boolean {
+    return !this.#without.has(difference);
   }
 
   #id(): Part[] {
@@ -248,7 +348,7 @@ export class MetaCommandSource implements RequestSource {
 
 /** What makes an item of its own, which in memcached does not know that its key came as base64. */
 function forgetsBase64(flag: Part | undefined): boolean {
-  return /^(?:N|MA|MP|MI|MD|M\+|M-)/.test(String(flag));
+  return /^(?:N|x|MA|MP|MI|MD|M\+|M-)/.test(String(flag));
 }
 
 function shuffle<T>(list: T[], random: () => number): void {

@@ -103,6 +103,8 @@ const META_REPLY = /^((?:HD|VA|NS|EX|NF)(?: [^\r]*)?)(\r\n[^]*)$/;
 const TIME_FLAG = /^[tl]\d+$/;
 const BEHIND_SEC_MAX = 5;
 
+const DEBUG_REPLY = /^(ME \S+ )exp=(-?\d+) la=(\d+) cas=(\d+) (fetch=\w+) cls=\d+ size=\d+\r\n$/;
+
 /** Whether two replies are equal but for cas ids, which must stand for the same change. */
 export function equalReplies(ours: string, theirs: string, ids: Ids): boolean {
   if (isPacket(ours) && isPacket(theirs)) return equalPackets(ours, theirs, ids);
@@ -111,10 +113,26 @@ export function equalReplies(ours: string, theirs: string, ids: Ids): boolean {
   if (metaOurs !== null && metaTheirs !== null) {
     return metaOurs[2] === metaTheirs[2] && equalFlags(metaOurs[1]!, metaTheirs[1]!, ids);
   }
+  const debugOurs = DEBUG_REPLY.exec(ours);
+  const debugTheirs = DEBUG_REPLY.exec(theirs);
+  if (debugOurs !== null && debugTheirs !== null) return equalDebug(debugOurs, debugTheirs, ids);
   const a = WITH_ID.exec(ours);
   const b = WITH_ID.exec(theirs);
   if (a === null || b === null) return ours === theirs;
   return a[1] === b[1] && a[4] === b[4] && ids.agree(a[3]!, b[3]!, a[2]);
+}
+
+/** Class and size are the layout's. */
+function equalDebug(ours: RegExpExecArray, theirs: RegExpExecArray, ids: Ids): boolean {
+  const [, key, exp, idle, id, fetched] = ours;
+  return key === theirs[1] && isNear(exp!, theirs[2]!) && isNear(idle!, theirs[3]!) &&
+    ids.agree(id!, theirs[4]!) && fetched === theirs[5];
+}
+
+/** Whether two numbers of seconds may be the same on two clocks; -1 is for ever. */
+function isNear(ours: string, theirs: string): boolean {
+  if (ours === "-1" || theirs === "-1") return ours === theirs;
+  return Math.abs(Number(ours) - Number(theirs)) <= BEHIND_SEC_MAX;
 }
 
 function equalPackets(ours: string, theirs: string, ids: Ids): boolean {
@@ -137,5 +155,5 @@ function equalFlag(ours: string, theirs: string, ids: Ids): boolean {
     return ids.agree(ours.slice(1), theirs.slice(1));
   }
   return TIME_FLAG.test(ours) && TIME_FLAG.test(theirs) && ours[0] === theirs[0] &&
-    Math.abs(Number(ours.slice(1)) - Number(theirs.slice(1))) <= BEHIND_SEC_MAX;
+    isNear(ours.slice(1), theirs.slice(1));
 }

@@ -14,4 +14,8 @@ export const SOURCES: Readonly<Record<string, MakeSources>> = {
     new CommandSource(seed, without),
     new BinaryCommandSource(seed + 1, without),
   ],
+  "meta and binary": (seed, without) => [
+    new MetaCommandSource(seed, without),
+    new BinaryCommandSource(seed + 1, without),
+  ],
 };
