@@ -16,6 +16,7 @@ import * as libcModule from "./libc.ts";
 import type { NativePart } from "./native_host.ts";
 import { NativeAcceptor } from "./native_acceptor.ts";
 import type { NativeConnection } from "./native_connection.ts";
+import { NativeOutbox } from "./native_outbox.ts";
 import { ValueIo } from "./value_io.ts";
 import {
   connectionStalled,
@@ -70,7 +71,7 @@ export class NativeThread implements Transport {
   readonly #wakeCount = new Uint8Array(8);
   readonly #receiveBytes: Uint8Array;
   readonly #valueIo: ValueIo;
-  readonly #replyBytes: Uint8Array;
+  readonly #outbox: NativeOutbox;
   readonly #control: Int32Array;
   /** Connections whose peers do not take their replies. */
   readonly #stalled = new Set<NativeConnection>();
@@ -88,7 +89,7 @@ export class NativeThread implements Transport {
     this.#receiveBytes = input.bytes.subarray(RECEIVE_AT, RECEIVE_AT + RECEIVE_BYTES);
     this.#valueIo = new ValueIo(side.thread, this.#calls);
     reply.inlays.enabled = true;
-    this.#replyBytes = reply.region.bytes;
+    this.#outbox = new NativeOutbox(reply);
     this.#wakeFd = this.#part.wakeFds[side.threadIndex]!;
     this.#epoll = new Epoll(this.#libc, this.#part.epollFds[side.threadIndex]!, READY_MAX);
     if (side.threadIndex === 0) adviseHugePages(this.#libc, memory);
@@ -131,6 +132,7 @@ export class NativeThread implements Transport {
       else if (connection.unsent === null) this.#receive(connection);
       else this.#sendRest(connection);
     }
+    this.#sendWaiting();
     if (this.#acceptor.pauseMs > 0) this.#acceptor.resume();
   }
 
@@ -171,7 +173,9 @@ export class NativeThread implements Transport {
       }
       this.#converse(connection, start, RECEIVE_AT + received);
       // Bytes that did not fill the input were all there were: the next wait tells of new ones.
-      if (received < limit || !connection.mayRead) return;
+      if (received < limit) return;
+      this.#sendWaiting();
+      if (!connection.mayRead) return;
     }
     // In the middle of a value it is not requests that have to wait.
     if (connection.conversation.idle) this.#count(STAT.conn_yields);
@@ -204,7 +208,9 @@ export class NativeThread implements Transport {
     if (task.missing > 0) return received >= VALUE_PIECE_BYTES;
     const inInput = received - missing;
     this.#converse(connection, RECEIVE_AT, RECEIVE_AT + inInput);
-    return inInput === RECEIVE_BYTES && connection.mayRead;
+    if (inInput < RECEIVE_BYTES) return false;
+    this.#sendWaiting();
+    return connection.mayRead;
   }
 
   #receiveFailed(connection: NativeConnection, received: number): void {
@@ -216,14 +222,22 @@ export class NativeThread implements Transport {
     this.#close(connection);
   }
 
-  /** Lets the conversation have the input [start, end) and sends what it answers. */
+  /** Lets the conversation have the input [start, end) and sends what it answers, now or at the end of the round. */
   #converse(connection: NativeConnection, start: number, end: number): void {
     const { conversation } = connection;
     const { reply } = this.#thread;
+    const outbox = this.#outbox;
     for (;;) {
-      reply.reset();
+      if (outbox.full) this.#sendWaiting();
+      const replyStart = outbox.begin();
       start = conversation.feed(start, end);
-      if (reply.totalLength > 0 && !this.#sendReply(connection)) {
+      const answered = reply.length > replyStart || reply.inlays.count > 0;
+      if (conversation.state === ConversationState.NEEDS_INPUT && reply.inlays.count === 0) {
+        this.#keep(connection, start, end);
+        if (answered) outbox.add(connection, replyStart);
+        return;
+      }
+      if (answered && !this.#sendReply(connection, replyStart)) {
         this.#keep(connection, start, end);
         return;
       }
@@ -275,25 +289,42 @@ export class NativeThread implements Transport {
     }
   }
 
-  /** Sends the reply region. False: the connection is closed, or must wait until its peer takes the rest. */
-  #sendReply(connection: NativeConnection): boolean {
-    const { reply } = this.#thread;
-    if (reply.inlays.count > 0) return this.#sendInlaidReply(connection);
-    const { length } = reply;
-    const sent = this.#send(connection, this.#replyBytes, length);
-    if (sent === length) return true;
-    if (sent >= 0) this.#stall(connection, this.#replyBytes.slice(sent, length));
-    return false;
+  /** Sends what waits. */
+  #sendWaiting(): void {
+    const outbox = this.#outbox;
+    const { count } = outbox;
+    if (count === 0) return;
+    for (let index = 0; index < count; index++) {
+      const connection = outbox.connection(index);
+      const bytes = outbox.bytes(index);
+      const length = outbox.length(index);
+      const sent = this.#send(connection, bytes, length);
+      if (sent !== length && sent >= 0) this.#stall(connection, bytes.slice(sent, length));
+    }
+    outbox.clear();
+  }
+
+  /**
+   * Sends what waits, and then what has been written from `start` on. False: the connection is closed, or must wait until its peer takes
+   * the rest.
+   */
+  #sendReply(connection: NativeConnection, start: number): boolean {
+    if (this.#thread.reply.inlays.count > 0) return this.#sendInlaidReply(connection, start);
+    this.#outbox.add(connection, start);
+    this.#sendWaiting();
+    return !connection.closed && connection.unsent === null;
   }
 
   /** As `#sendReply`, when long values are to be sent from the store itself. */
-  #sendInlaidReply(connection: NativeConnection): boolean {
+  #sendInlaidReply(connection: NativeConnection, start: number): boolean {
     const { reply, cache } = this.#thread;
-    const length = reply.totalLength;
-    const sent = this.#sent(connection, this.#valueIo.sendReply(connection.fd));
-    if (sent >= 0 && sent < length) this.#stall(connection, this.#valueIo.unsentReply(sent));
+    const length = reply.totalLength - start;
+    const sent = this.#sent(connection, this.#valueIo.sendReply(connection.fd, start));
+    if (sent >= 0 && sent < length) {
+      this.#stall(connection, this.#valueIo.unsentReply(start, sent));
+    }
     cache.enter();
-    reply.truncate(cache, 0);
+    reply.truncate(cache, start);
     cache.leave();
     return sent === length;
   }
