@@ -30,12 +30,17 @@ const HIGH_HALF_EXACT_END = 2 ** 21;
 const GROUP = 1e9;
 const GROUP_DIGITS = 9;
 
-/** The replies of one batch, in the thread's reply region. The caller of `feed` resets it before and sends it after. */
+/**
+ * The replies of one batch, in the thread's reply region. The caller of `feed` resets it, or begins anew behind other batches' replies,
+ * and sends it after.
+ */
 export class ReplyBuffer {
   readonly region: ByteRegion;
   readonly capacity: number;
-  /** How many bytes are to be sent, from the region's start. */
+  /** How many bytes of the region are to be sent. */
   length = 0;
+  /** Where in the region the batch's first reply begins. */
+  start = 0;
   /** Behind this byte, enough has been copied under one hold of the mutex: `ThreadContext.giveTurn`. */
   turnAt = 0;
   /** Long values that are to be sent between these bytes. */
@@ -51,8 +56,24 @@ export class ReplyBuffer {
 
   /** Empties it. There must be no inlays any more. */
   reset(): void {
+    this.start = 0;
     this.length = 0;
     this.#limit = this.capacity;
+  }
+
+  /**
+   * A batch begins behind the replies that are there, among which there must be no inlays.
+   *
+   * @param alignment A power of two: its first reply begins at a multiple of it.
+   */
+  begin(alignment: number): void {
+    this.start = (this.length + alignment - 1) & -alignment;
+    this.length = this.start;
+  }
+
+  /** Whether nothing has been answered in this batch yet. */
+  get isEmpty(): boolean {
+    return this.totalLength === this.start;
   }
 
   /** Others have just had their turn with the store. */
@@ -60,7 +81,7 @@ export class ReplyBuffer {
     this.turnAt = this.length + UNPINNED_BYTES_MAX;
   }
 
-  /** How many bytes are to be sent, inlays included. */
+  /** How many bytes are to be sent, inlays included, counted from the region's start. */
   get totalLength(): number {
     return this.length + this.capacity - this.#limit;
   }

@@ -74,6 +74,11 @@ export class Lookahead {
         sum ^= words[word + LINE_WORDS]! ^ words[word + 2 * LINE_WORDS]!;
       }
     }
+    for (let index = 0; index < count; index++) {
+      const item = this.#heads[index]!;
+      const next = this.#words[item >>> SEGMENT_SHIFT]![((item & SEGMENT_MASK) << 1) + WORD.HASH_NEXT]!;
+      sum ^= this.#words[next >>> SEGMENT_SHIFT]![((next & SEGMENT_MASK) << 1) + WORD.STATE]!;
+    }
     this.#sum ^= sum;
   }
 

@@ -14,6 +14,8 @@ export class NativeConnection {
   pending: Uint8Array | null = null;
   /** Replies that the kernel would not take. While there are any, nothing is read. */
   unsent: Uint8Array | null = null;
+  /** A reply to it waits in the outbox. */
+  queued = false;
   /** When the kernel last took a byte of `unsent`, in seconds of the store's clock. */
   progressAtSec = 0;
   /** The last that it sent was a long value. */

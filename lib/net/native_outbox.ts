@@ -35,19 +35,18 @@ export class NativeOutbox {
     return this.count === REPLIES_MAX || this.#reply.length > BYTES_MAX;
   }
 
-  /** Makes the reply buffer write behind what waits. There must be a place. Returns where. */
-  begin(): number {
-    const start = (this.#reply.length + ALIGNMENT - 1) & -ALIGNMENT;
-    this.#reply.length = start;
-    return start;
+  /** The next batch's replies are written behind what waits. There must be a place. */
+  begin(): void {
+    this.#reply.begin(ALIGNMENT);
   }
 
-  /** Puts aside what has been written since `begin` returned `start`. */
-  add(connection: NativeConnection, start: number): void {
+  /** Puts aside what the batch has been answered. It must hold no inlays. */
+  add(connection: NativeConnection): void {
     const index = this.count++;
     this.#connections[index] = connection;
-    this.#starts[index] = start;
-    this.#lengths[index] = this.#reply.length - start;
+    this.#starts[index] = this.#reply.start;
+    this.#lengths[index] = this.#reply.length - this.#reply.start;
+    connection.queued = true;
   }
 
   connection(index: number): NativeConnection {
@@ -65,6 +64,7 @@ export class NativeOutbox {
 
   /** Everything has been sent. */
   clear(): void {
+    for (let index = 0; index < this.count; index++) this.#connections[index]!.queued = false;
     this.count = 0;
     this.#reply.reset();
   }

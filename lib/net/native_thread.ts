@@ -149,6 +149,9 @@ export class NativeThread implements Transport {
   }
 
   #receive(connection: NativeConnection): void {
+    // It was woken in this round, and has its replies before it can turn out to be gone.
+    if (connection.queued) this.#sendWaiting();
+    if (!connection.mayRead) return;
     const bytes = this.#receiveBytes;
     for (let reads = 0; reads < READS_MAX; reads++) {
       const { task } = connection.conversation;
@@ -174,7 +177,7 @@ export class NativeThread implements Transport {
       this.#converse(connection, start, RECEIVE_AT + received);
       // Bytes that did not fill the input were all there were: the next wait tells of new ones.
       if (received < limit) return;
-      this.#sendWaiting();
+      if (connection.queued) this.#sendWaiting();
       if (!connection.mayRead) return;
     }
     // In the middle of a value it is not requests that have to wait.
@@ -209,7 +212,7 @@ export class NativeThread implements Transport {
     const inInput = received - missing;
     this.#converse(connection, RECEIVE_AT, RECEIVE_AT + inInput);
     if (inInput < RECEIVE_BYTES) return false;
-    this.#sendWaiting();
+    if (connection.queued) this.#sendWaiting();
     return connection.mayRead;
   }
 
@@ -229,15 +232,14 @@ export class NativeThread implements Transport {
     const outbox = this.#outbox;
     for (;;) {
       if (outbox.full) this.#sendWaiting();
-      const replyStart = outbox.begin();
+      outbox.begin();
       start = conversation.feed(start, end);
-      const answered = reply.length > replyStart || reply.inlays.count > 0;
       if (conversation.state === ConversationState.NEEDS_INPUT && reply.inlays.count === 0) {
         this.#keep(connection, start, end);
-        if (answered) outbox.add(connection, replyStart);
+        if (!reply.isEmpty) outbox.add(connection);
         return;
       }
-      if (answered && !this.#sendReply(connection, replyStart)) {
+      if (!reply.isEmpty && !this.#sendReply(connection)) {
         this.#keep(connection, start, end);
         return;
       }
@@ -304,27 +306,22 @@ export class NativeThread implements Transport {
     outbox.clear();
   }
 
-  /**
-   * Sends what waits, and then what has been written from `start` on. False: the connection is closed, or must wait until its peer takes
-   * the rest.
-   */
-  #sendReply(connection: NativeConnection, start: number): boolean {
-    if (this.#thread.reply.inlays.count > 0) return this.#sendInlaidReply(connection, start);
-    this.#outbox.add(connection, start);
+  /** Sends what waits, and then this batch's replies. False: the connection is closed, or must wait until its peer takes the rest. */
+  #sendReply(connection: NativeConnection): boolean {
+    if (this.#thread.reply.inlays.count > 0) return this.#sendInlaidReply(connection);
+    this.#outbox.add(connection);
     this.#sendWaiting();
     return !connection.closed && connection.unsent === null;
   }
 
   /** As `#sendReply`, when long values are to be sent from the store itself. */
-  #sendInlaidReply(connection: NativeConnection, start: number): boolean {
+  #sendInlaidReply(connection: NativeConnection): boolean {
     const { reply, cache } = this.#thread;
-    const length = reply.totalLength - start;
-    const sent = this.#sent(connection, this.#valueIo.sendReply(connection.fd, start));
-    if (sent >= 0 && sent < length) {
-      this.#stall(connection, this.#valueIo.unsentReply(start, sent));
-    }
+    const length = reply.totalLength - reply.start;
+    const sent = this.#sent(connection, this.#valueIo.sendReply(connection.fd));
+    if (sent >= 0 && sent < length) this.#stall(connection, this.#valueIo.unsentReply(sent));
     cache.enter();
-    reply.truncate(cache, start);
+    reply.truncate(cache, reply.start);
     cache.leave();
     return sent === length;
   }

@@ -26,16 +26,16 @@ export class ValueIo {
   }
 
   /**
-   * Sends the reply buffer from byte `start` on with its inlays.
+   * Sends a batch's replies with their inlays.
    *
    * @returns As sendmsg(2).
    */
-  sendReply(fd: number, start: number): number {
+  sendReply(fd: number): number {
     const vectors = this.#vectors;
     const { reply } = this.#thread;
     const { inlays } = reply;
     vectors.clear();
-    let at = start;
+    let at = reply.start;
     for (let index = 0; index < inlays.count; index++) {
       vectors.add(this.#replyAddress + at, inlays.at(index) - at);
       at = inlays.at(index);
@@ -45,12 +45,12 @@ export class ValueIo {
     return vectors.send(fd, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 
-  /** Copies what of the reply buffer from byte `start` on, with its inlays, has not been sent. */
-  unsentReply(start: number, sent: number): Uint8Array {
+  /** Copies what of a batch's replies and their inlays has not been sent. */
+  unsentReply(sent: number): Uint8Array {
     const { reply, cache, memory } = this.#thread;
     const { values } = cache;
     const { inlays } = reply;
-    const rest = new Uint8Array(reply.totalLength - start - sent);
+    const rest = new Uint8Array(reply.totalLength - reply.start - sent);
     // Where the next piece goes in `rest`; what was sent lies in front of it.
     let to = -sent;
     const put = (bytes: Uint8Array, from: number, length: number): void => {
@@ -59,7 +59,7 @@ export class ValueIo {
       rest.set(bytes.subarray(from + skipped, from + length), Math.max(0, to));
       to += length - skipped;
     };
-    let at = start;
+    let at = reply.start;
     for (let index = 0; index < inlays.count; index++) {
       put(reply.region.bytes, at, inlays.at(index) - at);
       at = inlays.at(index);

@@ -31,7 +31,7 @@ export function watch(conversation: Conversation): Flow {
   const { thread, owner } = conversation;
   const { reply, request, settings, cache, connections } = thread;
   if (!settings.watchEnabled) return answer(conversation, REFUSAL.WATCH_NOT_ALLOWED);
-  if (reply.totalLength > 0) return answer(conversation, REFUSAL.WATCH_NOT_ALONE);
+  if (!reply.isEmpty) return answer(conversation, REFUSAL.WATCH_NOT_ALONE);
   let events = request.wordCount === 1 ? WatchEvent.FETCHERS : NO_EVENTS;
   for (let index = 1; index < request.wordCount; index++) {
     const word = wordText(conversation, index);

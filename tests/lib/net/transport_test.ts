@@ -63,6 +63,40 @@ test("a value whose memory runs out while it arrives is passed over", async (sta
   await server.stop();
 });
 
+test("who asks at the same moment as others gets his own answer, whatever the others do", async (start) => {
+  await using server = await start({ args: ["-t", "1", "-I", "2m"] });
+  const clients = await Promise.all(Array.from({ length: 60 }, () => server.connect()));
+  const [filler, quitter, sleeper, breaker, reader, ...others] = clients;
+  const small = "s".repeat(9000);
+  const long = "l".repeat(100_000);
+  await filler!.ask(`set small 0 0 9000\r\n${small}\r\n`, "STORED\r\n");
+  await filler!.ask(`set long 0 0 100000\r\n${long}\r\n`, "STORED\r\n");
+  // While the server is stopped, its next round fills up.
+  server.signal("SIGSTOP");
+  const smallReply = `VALUE small 0 9000\r\n${small}\r\nEND\r\n`;
+  const longReply = `VALUE long 0 100000\r\n${long}\r\nEND\r\n`;
+  const ends: Promise<void>[] = [];
+  for (const [index, client] of others.entries()) {
+    if (index === 20) {
+      await quitter!.send("get small\r\nquit\r\n");
+      await sleeper!.send("get small\r\n".repeat(2000));
+      await breaker!.send("get small\r\n".repeat(20));
+      breaker![Symbol.dispose]();
+      await reader!.send("get long\r\nget small\r\nget long\r\n");
+    }
+    const own = `set own${index} 0 0 2\r\nab\r\nget own${index}\r\nget none small\r\n`;
+    await client.send(own);
+    ends.push(client.expect(`STORED\r\nVALUE own${index} 0 2\r\nab\r\nEND\r\n${smallReply}`));
+  }
+  server.signal("SIGCONT");
+  await Promise.all(ends);
+  await reader!.expect(longReply + smallReply + longReply);
+  assertEquals(await quitter!.rest(), smallReply);
+  await sleeper!.expect(smallReply.repeat(2000));
+  for (const client of clients) client[Symbol.dispose]();
+  await server.stop();
+});
+
 test("connections share one store over all threads", async (start) => {
   await using server = await start({ args: ["-t", "4"] });
   const clients = await Promise.all(Array.from({ length: 40 }, () => server.connect()));
