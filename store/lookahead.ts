@@ -56,7 +56,7 @@ export class Lookahead {
     this.count = index + 1;
   }
 
-  /** Loads every key's bucket, and its first item. */
+  /** Loads every key's bucket, its first item, and the second's header. */
   touch(): void {
     let sum = 0;
     const { count } = this;
@@ -74,9 +74,11 @@ export class Lookahead {
         sum ^= words[word + LINE_WORDS]! ^ words[word + 2 * LINE_WORDS]!;
       }
     }
+    // Every third key is not its bucket's first.
     for (let index = 0; index < count; index++) {
       const item = this.#heads[index]!;
-      const next = this.#words[item >>> SEGMENT_SHIFT]![((item & SEGMENT_MASK) << 1) + WORD.HASH_NEXT]!;
+      const words = this.#words[item >>> SEGMENT_SHIFT]!;
+      const next = words[((item & SEGMENT_MASK) << 1) + WORD.HASH_NEXT]!;
       sum ^= this.#words[next >>> SEGMENT_SHIFT]![((next & SEGMENT_MASK) << 1) + WORD.STATE]!;
     }
     this.#sum ^= sum;
