@@ -33,7 +33,7 @@ const WORDS = [
   "FLUSH_AT_SEC", // when the next flush falls due; 0: none
   "OLDEST_LIVE_SEC", // when the last flush happened, for `stats settings`
   "PAGE_COUNT",
-  "PAGES_EVER_USED", // so many were handed out at least once; the memory of those behind is not even touched
+  "PAGES_EVER_USED", // so many were handed out at least once; those far behind are not even touched, see touch_ahead.ts
   "FREE_PAGE", // head of the list of pages given back, or NO_PAGE
   "FREE_PAGE_COUNT", // pages nobody has: given back and never used
   "MEMORY_LIMIT_PAGES", // `cache_memlimit`: how many pages may be in use

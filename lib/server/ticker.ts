@@ -1,5 +1,6 @@
 import type { Cache } from "../../store/cache.ts";
 import { writeClock } from "../../store/clock.ts";
+import { TouchAhead } from "../../store/touch_ahead.ts";
 
 /** How often the store's clock moves. */
 const TICK_MS = 100;
@@ -14,22 +15,27 @@ export class Ticker {
   readonly #startMs: number;
   #tick: ReturnType<typeof setInterval> | undefined;
   #more: ReturnType<typeof setTimeout> | undefined;
+  readonly #ahead: TouchAhead;
+  #moreMemory: ReturnType<typeof setTimeout> | undefined;
 
   constructor(cache: Cache, startMs: number) {
     this.#cache = cache;
     this.#startMs = startMs;
+    this.#ahead = new TouchAhead(cache.memory);
   }
 
   start(): void {
     this.#tick = setInterval(() => {
       writeClock(this.#cache.memory, performance.now() - this.#startMs);
       if (this.#more === undefined) this.#maintain();
+      if (this.#moreMemory === undefined) this.#touchMemory();
     }, TICK_MS);
   }
 
   stop(): void {
     clearInterval(this.#tick);
     clearTimeout(this.#more);
+    clearTimeout(this.#moreMemory);
   }
 
   #maintain(): void {
@@ -39,6 +45,18 @@ export class Ticker {
       if (!this.#slice()) return;
     } while (performance.now() < endMs);
     this.#more = setTimeout(() => this.#maintain(), PAUSE_MS);
+  }
+
+  /** Goes on, without the mutex, for as long as the store grows. */
+  #touchMemory(): void {
+    this.#moreMemory = undefined;
+    const endMs = performance.now() + BURST_MS;
+    let pages = 0;
+    while (this.#ahead.touchPage()) {
+      pages++;
+      if (performance.now() >= endMs) break;
+    }
+    if (pages > 0) this.#moreMemory = setTimeout(() => this.#touchMemory(), PAUSE_MS);
   }
 
   /** One slice. Returns whether more is due. */
