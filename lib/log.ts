@@ -1,6 +1,8 @@
 import { configureSync, getLogger, type Logger, type LogRecord } from "@logtape/logtape";
 
+/** How lines are written: for people, or as JSON objects. */
 export type LogFormat = "text" | "json";
+/** How much an event matters. */
 export type LogLevel = "debug" | "info" | "warning" | "error" | "fatal";
 
 const encoder = new TextEncoder();

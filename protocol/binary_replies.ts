@@ -27,6 +27,7 @@ export const OUTCOME_STATUS: Record<Outcome, Status> = {
 };
 
 const REPLY_MAGIC = 0x81;
+/** Of requests and replies, in bytes. */
 export const HEADER_LENGTH = 24;
 
 /**

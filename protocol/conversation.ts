@@ -28,6 +28,7 @@ export const ConversationState = {
 
 export type ConversationState = typeof ConversationState[keyof typeof ConversationState];
 
+/** How a connection speaks. */
 export interface ConversationOptions {
   readonly protocol: WireProtocol;
   /** One datagram's requests, not a stream. */

@@ -30,6 +30,7 @@ export const TUNABLES = [
   ["temporary_ttl",           "number", 61],
 ] as const satisfies readonly TunableRow[];
 
+/** Names of the rows. */
 export type TunableName = typeof TUNABLES[number][0];
 
 const INDEX = Object.fromEntries(TUNABLES.map((row, index) => [row[0], index])) as {

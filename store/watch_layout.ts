@@ -6,11 +6,13 @@
 /** Connections that may watch at the same time. */
 export const WATCHERS_MAX = 20;
 
+/** The words in front of the rows. */
 export const WATCH_HEADER = {
   NEXT_LINE: 0, // number of the next line
   WORDS: 8,
 } as const;
 
+/** The row of a watcher. */
 export const WATCHER = {
   EVENTS: 0, // 0: nobody's
   THREAD: 1,

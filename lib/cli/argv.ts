@@ -7,7 +7,7 @@ import {
   OPTIONS,
   type OptionValues,
 } from "./option_table.ts";
-import { didYouMean, type OptionValue, readValue, ValueError } from "./values.ts";
+import { didYouMean, type OptionValue, readValue, valueOr } from "./values.ts";
 
 /** What a command line says. */
 export interface ParsedArguments {
@@ -100,14 +100,12 @@ function readInto(
   text: string | readonly string[],
   errors: string[],
 ): void {
-  try {
-    const texts = typeof text === "string" ? [text] : text;
-    const read = texts.map((part) => readValue(row, part));
-    values[row[0]] = row[2] === "list" ? (read as string[][]).flat() : read[0]!;
-  } catch (error) {
-    if (!(error instanceof ValueError)) throw error;
-    errors.push(`${flag} ${JSON.stringify(text)}: ${error.message}`);
-  }
+  const texts = typeof text === "string" ? [text] : text;
+  const read = (): OptionValue => {
+    const parts = texts.map((part) => readValue(row, part));
+    return row[2] === "list" ? (parts as string[][]).flat() : parts[0]!;
+  };
+  values[row[0]] = valueOr(values[row[0]]!, read, errors, `${flag} ${JSON.stringify(text)}`);
 }
 
 /** One word of `-o`: `name`, `no_name` or `name=value`. */

@@ -11,6 +11,7 @@ export interface LeaseFlag {
   readonly mask: number;
 }
 
+/** Without -z. */
 export const NO_LEASE_FLAG: LeaseFlag = { flag: 0, mask: 0 };
 
 const DEFAULT_MASK = 0xffff;

@@ -42,6 +42,7 @@ export type OptionKind =
  */
 export type OptionState = "works" | "idle" | "absent";
 
+/** One option. */
 export type OptionRow = readonly [
   name: string,
   letter: string,

@@ -11,6 +11,7 @@ import { type ListenAddress, readListenAddress } from "./listen.ts";
 import { toStoreOptions } from "./store_options.ts";
 import { valueOr } from "./values.ts";
 
+/** `--io`. */
 export type IoChoice = "auto" | "portable" | "native";
 
 /** Everything the server is started with. */

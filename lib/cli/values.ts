@@ -2,12 +2,8 @@ import { closestString } from "@std/text/closest-string";
 import { levenshteinDistance } from "@std/text/levenshtein-distance";
 import type { OptionRow } from "./option_table.ts";
 
+/** What an option can be set to; a list for those that may be repeated. */
 export type OptionValue = boolean | number | string | readonly string[];
-
-/** A value that an option does not take. The message says what it must be: "must be 1..65535". */
-export class ValueError extends Error {
-  override readonly name = "ValueError";
-}
 
 const KIB = 1024;
 const SIZE_UNITS: Readonly<Record<string, number>> = {
@@ -20,11 +16,12 @@ const SIZE_UNITS: Readonly<Record<string, number>> = {
 /**
  * Reads what stands after an option that takes a value.
  *
- * @throws ValueError when the text is not of the row's kind or range.
+ * @throws RangeError when the text is not of the row's kind or range; the message says what it must
+ *   be: "must be 1..65535".
  */
 export function readValue(row: OptionRow, text: string): OptionValue {
   const [, , kind, unit] = row;
-  if (text === "") throw new ValueError("needs a value");
+  if (text === "") throw new RangeError("needs a value");
   switch (kind) {
     case "whole":
     case "level":
@@ -38,7 +35,7 @@ export function readValue(row: OptionRow, text: string): OptionValue {
     case "bytes":
       return inRange(row, readSize(text, 1));
     case "choice":
-      if (!unit.split("|").includes(text)) throw new ValueError(`must be ${rangeText(row)}`);
+      if (!unit.split("|").includes(text)) throw new RangeError(`must be ${rangeText(row)}`);
       return text;
     case "list":
       return text.split(/[,;]/).filter((part) => part !== "");
@@ -78,7 +75,7 @@ function readSize(text: string, bareUnitBytes: number): number {
 function inRange(row: OptionRow, value: number): number {
   const [, , , , least, most] = row;
   if (Number.isNaN(value) || value < least || value > most) {
-    throw new ValueError(`must be ${rangeText(row)}`);
+    throw new RangeError(`must be ${rangeText(row)}`);
   }
   return value;
 }

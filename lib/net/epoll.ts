@@ -1,6 +1,7 @@
 // Hot path: `wait`, `events` and `fd` run once per ready connection.
 import { EINTR, errnoName, type Libc, type LibcCalls } from "./libc.ts";
 
+// Events.
 export const EPOLLIN = 0x1;
 export const EPOLLOUT = 0x4;
 export const EPOLLRDHUP = 0x2000;
@@ -25,6 +26,7 @@ const EVENT_WORDS = PACKED ? 3 : 4;
 const FD_WORD = PACKED ? 1 : 2;
 const TAG_WORD = FD_WORD + 1;
 
+/** @returns The descriptor of a new epoll instance; below 0 when there can be none. */
 export function createEpoll(libc: Libc): number {
   return libc.calls.epoll_create1(EPOLL_CLOEXEC);
 }

@@ -57,41 +57,40 @@ export const SHUT_WR = 1;
 export const EFD_NONBLOCK = 0o4000;
 export const EFD_CLOEXEC = 0o2000000;
 
-export const EINTR = 4;
-export const EAGAIN = 11;
-export const ENOMEM = 12;
-export const ENFILE = 23;
-export const EMFILE = 24;
-export const EADDRINUSE = 98;
-export const ENOBUFS = 105;
-export const ECONNREFUSED = 111;
+/** The error numbers that may come, by their names. */
+const ERRNO = {
+  EPERM: 1,
+  ENOENT: 2,
+  EINTR: 4,
+  EBADF: 9,
+  EAGAIN: 11,
+  ENOMEM: 12,
+  EACCES: 13,
+  EEXIST: 17,
+  ENOTDIR: 20,
+  EINVAL: 22,
+  ENFILE: 23,
+  EMFILE: 24,
+  EROFS: 30,
+  EPIPE: 32,
+  ENAMETOOLONG: 36,
+  EAFNOSUPPORT: 97,
+  EADDRINUSE: 98,
+  EADDRNOTAVAIL: 99,
+  ECONNABORTED: 103,
+  ECONNRESET: 104,
+  ENOBUFS: 105,
+  ETIMEDOUT: 110,
+  ECONNREFUSED: 111,
+} as const;
 
-const ERRNO_NAME: Readonly<Record<number, string>> = {
-  1: "EPERM",
-  2: "ENOENT",
-  4: "EINTR",
-  9: "EBADF",
-  11: "EAGAIN",
-  12: "ENOMEM",
-  13: "EACCES",
-  17: "EEXIST",
-  20: "ENOTDIR",
-  22: "EINVAL",
-  23: "ENFILE",
-  24: "EMFILE",
-  30: "EROFS",
-  32: "EPIPE",
-  36: "ENAMETOOLONG",
-  97: "EAFNOSUPPORT",
-  98: "EADDRINUSE",
-  99: "EADDRNOTAVAIL",
-  103: "ECONNABORTED",
-  104: "ECONNRESET",
-  105: "ENOBUFS",
-  110: "ETIMEDOUT",
-  111: "ECONNREFUSED",
-};
+export const { EINTR, EAGAIN, ENOMEM, ENFILE, EMFILE, EADDRINUSE, ENOBUFS, ECONNREFUSED } = ERRNO;
 
+const ERRNO_NAME = new Map<number, string>(
+  Object.entries(ERRNO).map(([name, errno]) => [errno, name]),
+);
+
+/** The functions that `Libc` calls. */
 export type LibcCalls = Deno.DynamicLibrary<typeof SYMBOLS>["symbols"];
 
 /** The C library as one thread sees it. Not to be shared between threads: `errno` is this thread's. */
@@ -122,7 +121,7 @@ export class Libc implements Disposable {
 
 /** `ECONNRESET`, or `errno 200` for one without a name here. */
 export function errnoName(errno: number): string {
-  return ERRNO_NAME[errno] ?? `errno ${errno}`;
+  return ERRNO_NAME.get(errno) ?? `errno ${errno}`;
 }
 
 /** Whether this process may and can call the C library. Never prompts. */

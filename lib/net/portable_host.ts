@@ -1,3 +1,4 @@
+import type { Life } from "../life.ts";
 import {
   type Listen,
   ListenError,
@@ -5,7 +6,6 @@ import {
   type TransportHost,
   type TransportOptions,
 } from "./transport.ts";
-import type { Life } from "../life.ts";
 import { claimSocketPath, removeSocketFile } from "./unix_socket.ts";
 
 /** What a worker is told: the addresses it opens itself. */
@@ -57,6 +57,7 @@ async function tryListen(listen: Listen, options: TransportOptions): Promise<Lis
   return "port" in addr && listen.kind !== "unix" ? { ...listen, port: addr.port } : listen;
 }
 
+/** What `openSocket` opens. */
 export type ListeningSocket = Deno.TcpListener | Deno.UnixListener | Deno.DatagramConn;
 
 /**

@@ -1,4 +1,4 @@
-/** What everybody needs who serves connections of the runtime. */
+// What everybody needs who serves connections of the runtime.
 
 /** What accept fails with when descriptors or memory for sockets are out: it may work again later. */
 const SCARCITY_CODES = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
@@ -9,6 +9,7 @@ export function scarcityOf(error: unknown): string {
   return SCARCITY_CODES.has(code) ? code : "";
 }
 
+/** Sets what every TCP connection has: no delay for small replies, probes for peers that vanish. */
 export function prepareTcp(socket: Deno.TcpConn): void {
   try {
     socket.setNoDelay(true);
@@ -31,6 +32,7 @@ export function isConnectionError(error: unknown): boolean {
     (error instanceof Error && "code" in error); // any other error of the operating system
 }
 
+/** Resolves after `ms`. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }

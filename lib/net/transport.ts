@@ -2,6 +2,7 @@ import type { WireProtocol } from "../../protocol/settings.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
 import type { Life } from "../life.ts";
 
+/** A TCP address to listen on. */
 export interface TcpListen {
   readonly kind: "tcp";
   /** A numeric address or a name; never empty. */
@@ -11,6 +12,7 @@ export interface TcpListen {
   readonly protocol: WireProtocol;
 }
 
+/** A UDP address to receive on. */
 export interface UdpListen {
   readonly kind: "udp";
   readonly hostname: string;
@@ -18,6 +20,7 @@ export interface UdpListen {
   readonly protocol: WireProtocol;
 }
 
+/** A Unix socket to listen on. */
 export interface UnixListen {
   readonly kind: "unix";
   readonly path: string;
@@ -26,6 +29,7 @@ export interface UnixListen {
   readonly protocol: WireProtocol;
 }
 
+/** Something to listen on. */
 export type Listen = TcpListen | UdpListen | UnixListen;
 
 /** What transports need to know beside where to listen. Plain, so that it can be posted to a worker. */
@@ -103,6 +107,7 @@ export const DRAIN_GRACE_MS = 100;
 /** After EMFILE, ENFILE, ENOBUFS or ENOMEM from accept, the next try waits this long. */
 export const ACCEPT_PAUSE_MS = 50;
 
+/** Something that happened, for the log. */
 export interface TransportEvent {
   readonly level: "debug" | "info" | "warning" | "error";
   /** Stable name, like `accept_failed`. */

@@ -12,6 +12,7 @@ import type {
   TransportThread,
 } from "./transport.ts";
 
+/** The transports there are. */
 export type TransportName = TransportHost["name"];
 
 /** Which transport `--io` comes to here. */

@@ -12,6 +12,7 @@ export function writePidFile(path: string, pid: number): string | null {
   return replaceFile(path, ".tmp", `${pid}\n`);
 }
 
+/** Removes the pid file at the end, if it can. */
 export function removePidFile(path: string): void {
   try {
     Deno.removeSync(path);

@@ -82,6 +82,7 @@ const ROWS: readonly Row[] = [
   ["lru_crawler",    1,     true,  tuning.crawler],
 ];
 
+/** In the order of the table. */
 export const COMMANDS: readonly CommandRow[] = ROWS.map(
   ([name, wordsMin, noreply, handler], index) => ({
     index,

@@ -51,6 +51,7 @@ class TextStoreReply implements StoreReply {
   }
 }
 
+/** How storage lines are answered, without and with `noreply`. */
 export const ANSWERED: StoreReply = new TextStoreReply(false);
 export const SILENT: StoreReply = new TextStoreReply(true);
 

@@ -4,5 +4,6 @@
  */
 export type StatEntry = readonly [name: string, value: string | number];
 
+// How settings are written.
 export const yesNo = (value: boolean): string => value ? "yes" : "no";
 export const onOff = (value: boolean): string => value ? "on" : "off";

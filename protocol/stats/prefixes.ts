@@ -1,19 +1,5 @@
 import { type ByteRegion, latin1Text } from "../../store/bytes.ts";
 
-/**
- * Counts by key prefix, for `stats detail`: a prefix is what stands before the first delimiter of a
- * key. All threads share one table, in a buffer that is as large as it may ever get; the system
- * gives memory to the parts that were touched.
- *
- *   words     COUNT (prefixes known), USED (bytes of prefixes)
- *   buckets   first prefix of each, by number; numbers count from 1
- *   prefixes  words: next in bucket, offset and length of its bytes
- *   counters  doubles: get, hit, set, del of each prefix
- *   bytes     of all prefixes
- *
- * Written under the store's mutex. When it is full, further prefixes are not counted.
- */
-
 /** memcached's bound. */
 const PREFIXES_MAX = 65536;
 const BUCKETS = 16384;
@@ -33,6 +19,7 @@ const HIT = 1;
 const SET = 2;
 const DELETE = 3;
 
+/** What is counted of a prefix. */
 export interface PrefixCounts {
   readonly prefix: string;
   readonly get: number;
@@ -41,6 +28,19 @@ export interface PrefixCounts {
   readonly delete: number;
 }
 
+/**
+ * Counts by key prefix, for `stats detail`: a prefix is what stands before the first delimiter of a
+ * key. All threads share one table, in a buffer that is as large as it may ever get; the system
+ * gives memory to the parts that were touched.
+ *
+ *   words     COUNT (prefixes known), USED (bytes of prefixes)
+ *   buckets   first prefix of each, by number; numbers count from 1
+ *   prefixes  words: next in bucket, offset and length of its bytes
+ *   counters  doubles: get, hit, set, del of each prefix
+ *   bytes     of all prefixes
+ *
+ * Written under the store's mutex. When it is full, further prefixes are not counted.
+ */
 export class PrefixTable {
   readonly #words: Int32Array;
   readonly #counters: Float64Array;
