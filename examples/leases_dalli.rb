@@ -1,7 +1,7 @@
 # Leases with Dalli, in front of SQLite: leases_dalli.rb [PORT [PREFIX]]
 #
-# The server is started with `-z 3333`. Dalli 3.0 speaks the binary protocol, so this teaches it the opcodes of getss and deletess;
-# filling is Dalli's own set_cas.
+# The server is started with `-z 3333`. Dalli from 3.2 on speaks the meta protocol, older ones the binary one; this teaches both getss
+# and deletess. Filling is Dalli's own set_cas.
 require "dalli"
 require "logger"
 require "sqlite3"
@@ -14,37 +14,68 @@ Dalli.logger = Logger.new(File::NULL)
 # What getss gives instead of a value. `remain`: 0, it is ours; else for how many seconds somebody else has it.
 Lease = Struct.new(:remain)
 
-module Dalli
-  module Protocol
-    class Binary
-      GETSS = 0x60
-      DELETESS = 0x64
-      LEASED = 0x12
+# Both protocols answer `getss` with the value or a Lease, and a cas id; `deletess` removes the key, and all rights to fill it, and
+# answers with the cas id of the new lease.
+module BinaryLeases
+  GETSS = 0x60
+  DELETESS = 0x64
+  LEASED = 0x12
 
-      # The value or a Lease, and its cas id.
-      def getss(key, seconds)
-        status, extras_length, body, cas_id = lease_request(GETSS, key, seconds)
-        return [Lease.new(body.unpack("NN")[1]), cas_id] if status == LEASED
-        raise Dalli::DalliError, "getss: status #{status}" unless status.zero?
+  def getss(key, seconds)
+    status, extras_length, body, cas_id = lease_request(GETSS, key, seconds)
+    return [Lease.new(body.unpack("NN")[1]), cas_id] if status == LEASED
+    raise Dalli::DalliError, "getss: status #{status}" unless status.zero?
 
-        [body.byteslice(extras_length..), cas_id]
-      end
-
-      # Removes the key, and all rights to fill it. Returns the cas id of the new lease.
-      def deletess(key, seconds)
-        lease_request(DELETESS, key, seconds).last
-      end
-
-      private
-
-      def lease_request(opcode, key, seconds)
-        write([0x80, opcode, key.bytesize, 4, 0, 0, 4 + key.bytesize, 0, 0, seconds, key].pack("CCnCCnNNQ>Na*"))
-        status, extras_length, body, cas_id = @response_processor.read_response
-        [status, extras_length, body, cas_id]
-      end
-    end
+    [body.byteslice(extras_length..), cas_id]
   end
 
+  def deletess(key, seconds)
+    lease_request(DELETESS, key, seconds).last
+  end
+
+  private
+
+  def lease_request(opcode, key, seconds)
+    write([0x80, opcode, key.bytesize, 4, 0, 0, 4 + key.bytesize, 0, 0, seconds, key].pack("CCnCCnNNQ>Na*"))
+    @response_processor.read_response
+  end
+end
+
+# Meta commands share their connection with those of the text protocol.
+module TextLeases
+  LEASE_FLAG = 0x3333
+
+  def getss(key, seconds)
+    _, _, flags, length, cas_id = ask("getss #{seconds} #{key}", "VALUE")
+    body = @connection_manager.read(length.to_i + 2).byteslice(0, length.to_i)
+    @connection_manager.read_line # END
+    [flags.to_i == LEASE_FLAG ? Lease.new(body.to_i) : body, cas_id.to_i]
+  end
+
+  def deletess(key, seconds)
+    ask("deletess #{seconds} #{key}", "DELETED", "NOT_FOUND").last.to_i
+  end
+
+  private
+
+  def ask(line, *expected)
+    write("#{line}\r\n")
+    @connection_manager.flush if @connection_manager.respond_to?(:flush) # since 5.0 it gathers what is written
+    answer = @connection_manager.read_line.split
+    raise Dalli::DalliError, "#{line}: #{answer.join(" ")}" unless expected.include?(answer.first)
+
+    answer
+  end
+end
+
+SPEAKS_META = Gem::Version.new(Dalli::VERSION) >= Gem::Version.new("3.2")
+if SPEAKS_META
+  Dalli::Protocol::Meta.include(TextLeases)
+else
+  Dalli::Protocol::Binary.include(BinaryLeases)
+end
+
+module Dalli
   class Client
     def getss(key, seconds)
       perform(:getss, key, seconds)
@@ -99,9 +130,11 @@ def expect(what, actual, expected)
 end
 
 def connect
-  Dalli::Client.new("127.0.0.1:#{PORT}", socket_timeout: 10, compress: false)
+  protocol = SPEAKS_META ? :meta : :binary
+  Dalli::Client.new("127.0.0.1:#{PORT}", protocol: protocol, socket_timeout: 10, compress: false)
 end
 
+puts "Dalli #{Dalli::VERSION}, #{SPEAKS_META ? "meta" : "binary"} protocol"
 articles = Articles.new
 cache = connect
 slow = connect

@@ -3,6 +3,7 @@
  * [name]...`. First each alone, then all at the same time. One that is not installed is a failure:
  * its package is named.
  */
+import { newerPeers } from "../support/servers/peers.ts";
 import { path, ServerProcess, TRANSPORTS } from "../support/servers/server_process.ts";
 
 interface ClientRun {
@@ -63,6 +64,33 @@ function python(library: string, module: string, packages: string): ClientRun {
   );
 }
 
+/**
+ * Dalli, with a client and with the example of leases.
+ *
+ * @param from Names it: what of Debian it comes from, or the folder that it is in.
+ */
+function dalli(protocol: "binary" | "meta", from: string, include: readonly string[]): ClientRun[] {
+  const ruby = ["ruby", ...include];
+  return [
+    script(
+      `dalli-${protocol}${from}`,
+      "Debian's ruby and ruby-dalli",
+      [...ruby, "-e", 'require "dalli"'],
+      [...ruby, here("dalli.rb"), protocol],
+    ),
+    script(
+      `lease-example-dalli${from}`,
+      "Debian's ruby, ruby-dalli and ruby-sqlite3",
+      [...ruby, "-e", 'require "dalli"; require "sqlite3"'],
+      [...ruby, path("examples/leases_dalli.rb")],
+    ),
+  ];
+}
+
+const NEWER_DALLIS = newerPeers(".", /^dalli-/).flatMap((folder) =>
+  dalli("meta", folder.replace(/.*dalli/, ""), ["-I", folder])
+);
+
 const RUNS: readonly ClientRun[] = [
   python("pymemcache", "pymemcache", "Debian's python3-pymemcache"),
   python("pylibmc-text", "pylibmc", "Debian's python3-pylibmc"),
@@ -74,12 +102,8 @@ const RUNS: readonly ClientRun[] = [
     [PYTHON, "-c", ""],
     [PYTHON, here("raw_sessions.py")],
   ),
-  script(
-    "dalli",
-    "Debian's ruby and ruby-dalli",
-    ["ruby", "-e", 'require "dalli"'],
-    ["ruby", here("dalli.rb")],
-  ),
+  ...dalli("binary", "", []),
+  ...NEWER_DALLIS,
   script(
     "memjs",
     "npm's memjs, which the runtime fetches",
@@ -97,12 +121,6 @@ const RUNS: readonly ClientRun[] = [
     "Debian's python3-pymemcache",
     [PYTHON, "-c", "import pymemcache, sqlite3"],
     [PYTHON, path("examples/leases_pymemcache.py")],
-  ),
-  script(
-    "lease-example-dalli",
-    "Debian's ruby, ruby-dalli and ruby-sqlite3",
-    ["ruby", "-e", 'require "dalli"; require "sqlite3"'],
-    ["ruby", path("examples/leases_dalli.rb")],
   ),
   script(
     "lease-example-raw",

@@ -99,8 +99,9 @@ export function* splitReplies(text: string): Generator<string> {
 
 const WITH_ID = /^(VALUE (\S+) \d+ \d+) (\d+)(\r\n[^]*)$/;
 const META_REPLY = /^((?:HD|VA|NS|EX|NF)(?: [^\r]*)?)(\r\n[^]*)$/;
-/** Seconds left and seconds idle: on a busy machine one server's clock is some ticks behind. */
-const TIME_FLAG = /^[tl]\d+$/;
+/** Seconds left: on a busy machine one server's clock is some ticks behind. */
+const TIME_FLAG = /^t\d+$/;
+const IDLE_FLAG = /^l\d+$/;
 const BEHIND_SEC_MAX = 5;
 
 const DEBUG_REPLY = /^(ME \S+ )exp=(-?\d+) la=(\d+) cas=(\d+) (fetch=\w+) cls=\d+ size=\d+\r\n$/;
@@ -125,7 +126,7 @@ export function equalReplies(ours: string, theirs: string, ids: Ids): boolean {
 /** Class and size are the layout's. */
 function equalDebug(ours: RegExpExecArray, theirs: RegExpExecArray, ids: Ids): boolean {
   const [, key, exp, idle, id, fetched] = ours;
-  return key === theirs[1] && isNear(exp!, theirs[2]!) && isNear(idle!, theirs[3]!) &&
+  return key === theirs[1] && isNear(exp!, theirs[2]!) && isIdleFor(idle!, theirs[3]!) &&
     ids.agree(id!, theirs[4]!) && fetched === theirs[5];
 }
 
@@ -133,6 +134,11 @@ function equalDebug(ours: RegExpExecArray, theirs: RegExpExecArray, ids: Ids): b
 function isNear(ours: string, theirs: string): boolean {
   if (ours === "-1" || theirs === "-1") return ours === theirs;
   return Math.abs(Number(ours) - Number(theirs)) <= BEHIND_SEC_MAX;
+}
+
+/** Whether seconds of idleness agree: memcached does not note every access, so it may tell of more. */
+function isIdleFor(ours: string, theirs: string): boolean {
+  return Number(ours) <= Number(theirs) + BEHIND_SEC_MAX;
 }
 
 function equalPackets(ours: string, theirs: string, ids: Ids): boolean {
@@ -154,6 +160,10 @@ function equalFlag(ours: string, theirs: string, ids: Ids): boolean {
   if (/^c[1-9]\d*$/.test(ours) && /^c[1-9]\d*$/.test(theirs)) {
     return ids.agree(ours.slice(1), theirs.slice(1));
   }
-  return TIME_FLAG.test(ours) && TIME_FLAG.test(theirs) && ours[0] === theirs[0] &&
-    isNear(ours.slice(1), theirs.slice(1));
+  const agree = IDLE_FLAG.test(ours) && IDLE_FLAG.test(theirs)
+    ? isIdleFor
+    : TIME_FLAG.test(ours) && TIME_FLAG.test(theirs)
+    ? isNear
+    : undefined;
+  return agree !== undefined && agree(ours.slice(1), theirs.slice(1));
 }
