@@ -46,14 +46,16 @@ const KEY_WORD = 1;
 
 /** Where in the thread's input a decoded key stands: behind what is received. */
 const KEY_SCRATCH_OFFSET = INPUT_BYTES;
+/** Room for it. */
 export const KEY_SCRATCH_BYTES = 256;
 
 /** The set of letters from A on, in two halves. */
 const bitOf = (letter: number): number => 1 << (letter - FLAG.A_FIRST);
 
 /**
- * The flags of a meta command, read out of the request's words. One a thread, filled anew for every command. Every command
- * understands the form of every flag, also of those that mean nothing to it (memcached: _meta_flag_preparse).
+ * The flags of a meta command, read out of the request's words. One a thread, filled anew for every
+ * command. Every command understands the form of every flag, also of those that mean nothing to it
+ * (memcached: _meta_flag_preparse).
  */
 export class MetaRequest {
   readonly #numbers: Numbers;
@@ -132,7 +134,8 @@ export class MetaRequest {
       ) {
         return problem;
       }
-      // A later word's refusal stands for the earlier one's, but that of F, which says nothing of its own. Opaques count last.
+      // A later word's refusal stands for the earlier one's, but that of F, which says nothing of
+      // its own. Opaques count last.
       if (
         refusal === null || refusal === REFUSAL.OPAQUE_TOO_LONG ||
         (problem !== REFUSAL.BAD_FORMAT && problem !== REFUSAL.OPAQUE_TOO_LONG)

@@ -31,8 +31,8 @@ const GROUP = 1e9;
 const GROUP_DIGITS = 9;
 
 /**
- * The replies of one batch, in the thread's reply region. The caller of `feed` resets it, or begins anew behind other batches' replies,
- * and sends it after.
+ * The replies of one batch, in the thread's reply region. The caller of `feed` resets it, or begins
+ * anew behind other batches' replies, and sends it after.
  */
 export class ReplyBuffer {
   readonly region: ByteRegion;

@@ -42,10 +42,11 @@ const { CHANGED_MEANWHILE } = writerModule;
 export const LOCKED_ITEM: ItemRef = -1;
 
 /**
- * The cache: the one door to the store. Every method but `enter` wants the mutex held (`enter` … `leave`), is one uninterrupted
- * step, and returns an Outcome or an item reference that is good until the next call that may store, evict or maintain. What has to copy
- * more than COPY_BYTES_MAX gives others their turn in between, and takes effect at its end.
- * Each thread has a Cache of its own over the shared memory; it keeps nothing of its own but scratch space.
+ * The cache: the one door to the store. Every method but `enter` wants the mutex held (`enter` …
+ * `leave`), is one uninterrupted step, and returns an Outcome or an item reference that is good
+ * until the next call that may store, evict or maintain. What has to copy more than COPY_BYTES_MAX
+ * gives others their turn in between, and takes effect at its end. Each thread has a Cache of its
+ * own over the shared memory; it keeps nothing of its own but scratch space.
  */
 export class Cache {
   readonly memory: Memory;
@@ -140,7 +141,10 @@ export class Cache {
     if (flushAtSec !== 0 && flushAtSec <= this.#control[CONTROL.NOW_SEC]!) this.#flush.due();
   }
 
-  /** Lets others have their turn, in the middle of something long: item references are void, unless pinned or reserved. */
+  /**
+   * Lets others have their turn, in the middle of something long: item references are void, unless
+   * pinned or reserved.
+   */
   giveTurn(): void {
     this.leave();
     this.enter();
@@ -239,8 +243,8 @@ export class Cache {
   }
 
   /**
-   * Keeps a value's bytes while they are sent piece by piece, although the item may be replaced or deleted meanwhile. False for short
-   * values, which cannot be pinned: they are copied whole.
+   * Keeps a value's bytes while they are sent piece by piece, although the item may be replaced or
+   * deleted meanwhile. False for short values, which cannot be pinned: they are copied whole.
    */
   pin(item: ItemRef): boolean {
     return this.values.pin(item);
@@ -271,7 +275,10 @@ export class Cache {
     return this.#leaseholding.take(change);
   }
 
-  /** Whether the key, which has no live item, is held; then `change.idLow/High` and `remainSec` say more. Nothing is counted. */
+  /**
+   * Whether the key, which has no live item, is held; then `change.idLow/High` and `remainSec` say
+   * more. Nothing is counted.
+   */
   findLease(change: Change): boolean {
     return this.#leaseholding.find(change);
   }
@@ -328,8 +335,8 @@ export class Cache {
   }
 
   /**
-   * Makes room for a value that will arrive in pieces: an item in no index, with the key in it. A long one gets its memory
-   * by `growReserved`, before a piece is filled in.
+   * Makes room for a value that will arrive in pieces: an item in no index, with the key in it. A
+   * long one gets its memory by `growReserved`, before a piece is filled in.
    *
    * @returns OK (see `change.reserved`), TOO_LARGE or NO_MEMORY; on a refusal nothing else has happened.
    */
@@ -342,7 +349,10 @@ export class Cache {
     return change.reserved === NO_ITEM ? Outcome.NO_MEMORY : Outcome.OK;
   }
 
-  /** Finds memory for the first `length` bytes of a reserved item's value. False when there is none: see `reservedRefused`. */
+  /**
+   * Finds memory for the first `length` bytes of a reserved item's value. False when there is none:
+   * see `reservedRefused`.
+   */
   growReserved(item: ItemRef, length: number): boolean {
     return this.#allocator.grow(item, length);
   }
@@ -417,9 +427,10 @@ export class Cache {
   }
 
   /**
-   * What happens to what is there when a store is refused for its size or for lack of memory: `set` removes the old item, since
-   * it is out of date; the others keep it. append and prepend answer NOT_STORED. A lease is renewed, since the store may stand
-   * for an update of the database; its holder gives it back, so that others need not wait.
+   * What happens to what is there when a store is refused for its size or for lack of memory: `set`
+   * removes the old item, since it is out of date; the others keep it. append and prepend answer
+   * NOT_STORED. A lease is renewed, since the store may stand for an update of the database; its
+   * holder gives it back, so that others need not wait.
    */
   storeRefused(change: Change, outcome: Outcome): Outcome {
     change.item = NO_ITEM;
@@ -490,7 +501,8 @@ export class Cache {
   /**
    * Increments or decrements a stored number by `change.deltaLow/High`; the new one is in `change.resultLow/High`.
    *
-   * @returns OK, STORED (`change.vivify`: it was made), NOT_STORED, NOT_FOUND, EXISTS, NOT_NUMERIC, NO_MEMORY or LOCKED.
+   * @returns OK, STORED (`change.vivify`: it was made), NOT_STORED, NOT_FOUND, EXISTS, NOT_NUMERIC,
+   *   NO_MEMORY or LOCKED.
    */
   add(change: Change, increment: boolean): Outcome {
     const { input, keyOffset, keyLength } = change;

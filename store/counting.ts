@@ -84,8 +84,8 @@ export class Counting {
   }
 
   /**
-   * Changes the number in a value that is not chained. A shorter one is padded with blanks, as memcached does; for a longer one the
-   * item is replaced: `change.item` is the one that has it.
+   * Changes the number in a value that is not chained. A shorter one is padded with blanks, as
+   * memcached does; for a longer one the item is replaced: `change.item` is the one that has it.
    */
   #changeNumber(item: ItemRef, change: Change, hash: number, increment: boolean): Outcome {
     const { items, memory } = this.#links;

@@ -13,14 +13,18 @@ const { CLASS_STAT, STAT } = statsModule;
 // Hot path: no allocation.
 
 /**
- * S3-FIFO in each class (Yang et al., SOSP 2023): new items enter a small queue; those read while in it go on to the
- * main queue, the others leave, and a ghost remembers their hashes. In the main queue an item that was read goes round again,
- * up to three times. A hit changes two bits of the item and no list.
+ * S3-FIFO in each class (Yang et al., SOSP 2023): new items enter a small queue; those read while
+ * in it go on to the main queue, the others leave, and a ghost remembers their hashes. In the main
+ * queue an item that was read goes round again, up to three times. A hit changes two bits of the
+ * item and no list.
  */
 
 // The numbers below were chosen by `bench:store`.
 
-/** The small queue's share of a class, in percent: 10 is worse on recs (60k-64: 0.284 for 0.281), 20 on ecom (0.1133 for 0.1126). */
+/**
+ * The small queue's share of a class, in percent: 10 is worse on recs (60k-64: 0.284 for 0.281), 20
+ * on ecom (0.1133 for 0.1126).
+ */
 const SMALL_PERCENT = 15;
 /** Reads in the small queue that promote: 2 is worse on recs (60k-64: 0.287 for 0.283), a little better on ecom. */
 const PROMOTION_READS = 1;
@@ -31,6 +35,7 @@ const LOOKS_MAX = 256;
 export const EvictionCause = { ROOM: 0, PAGE_MOVE: 1 } as const;
 export type EvictionCause = typeof EvictionCause[keyof typeof EvictionCause];
 
+/** Chooses what goes, and removes it. */
 export class Eviction {
   readonly #links: Links;
   readonly #ghost: Ghost;

@@ -18,11 +18,13 @@ const REMOVAL_UNITS = 30;
 /** For each chunk of a chain. */
 const CHAIN_CHUNK_UNITS = 10;
 /**
- * Looking, without removals, in a second: about 3 % of a processor. Enough for every page of 128 MiB of small items, so there what
- * is dead goes within two seconds; in larger stores it takes longer, not more.
+ * Looking, without removals, in a second: about 3 % of a processor. Enough for every page of 128
+ * MiB of small items, so there what is dead goes within two seconds; in larger stores it takes
+ * longer, not more.
  */
 const UNITS_PER_SECOND = 4_000_000;
 
+/** The sweep for dead items. */
 export class Expiry {
   readonly #links: Links;
   readonly #eviction: Eviction;

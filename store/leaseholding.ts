@@ -30,8 +30,8 @@ export class Leaseholding {
    * The value, or the right to fill it until `change.deadlineSec`.
    *
    * @param item What reading the key gave.
-   * @returns OK (`change.item` is live), LEASED (`change.idLow/High`, `remainSec`: 0 for whom it was made) or NO_MEMORY (no lease
-   *   can be made).
+   * @returns OK (`change.item` is live), LEASED (`change.idLow/High`, `remainSec`: 0 for whom it
+   *   was made) or NO_MEMORY (no lease can be made).
    */
   get(change: Change, item: ItemRef, hash: number): Outcome {
     change.item = item;
@@ -54,7 +54,8 @@ export class Leaseholding {
   }
 
   /**
-   * Removes whatever there is and gives the key to the asker until `change.deadlineSec`. The new id is in `change.idLow/High`.
+   * Removes whatever there is and gives the key to the asker until `change.deadlineSec`. The new id
+   * is in `change.idLow/High`.
    *
    * @returns DELETED, NOT_FOUND, LOCKED, EXISTS (`change.compare`, and another id) or NO_MEMORY.
    */
@@ -93,7 +94,8 @@ export class Leaseholding {
   }
 
   /**
-   * What delete does where there is no live item: the holder, who names the id, gives the lease back; anybody else renews it.
+   * What delete does where there is no live item: the holder, who names the id, gives the lease
+   * back; anybody else renews it.
    *
    * @param lease The key's record.
    * @returns DELETED (given back), EXISTS (another id was named) or NOT_FOUND.

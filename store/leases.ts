@@ -11,25 +11,29 @@ import { STAT } from "./stats.ts";
 /**
  * Leases: the right to fill a missing key, and the doubt that stays when somebody stored without that right.
  *
- *   state   who brings it about                        who may do what                              when it ends
- *   none    –                                          anyone may store                             –
- *   held    the first getss or lease-get that misses;  the holder of the id fills (cas, lease-set,  at its deadline; when filled;
- *           deletess; renewed, with a new id and the   ms C) or gives back (md C); others are told  when the table is full and it is
- *           same deadline, by delete and by updates    to wait; a plain set or add stores, cut      the oldest; by delete, deletess,
- *           that fail on it                            to the deadline, and makes the key dirty     flush_all; at a restart
- *   dirty   a plain set or add on a held key           anyone may store, touch and read; nothing    at the deadline the lease had;
- *                                                      outlives the deadline the lease had          by delete, flush_all, a fill
- *                                                                                                   under a later lease
+ *   state   who brings it about               who may do what                     when it ends
+ *   none    –                                 anyone may store                    –
+ *   held    the first getss or lease-get      the holder of the id fills (cas,    at its deadline; when filled;
+ *           that misses; deletess; renewed,   lease-set, ms C) or gives back      when the table is full and it is
+ *           with a new id and the same        (md C); others are told to wait;    the oldest; by delete, deletess,
+ *           deadline, by delete and by        a plain set or add stores, cut to   flush_all; at a restart
+ *           updates that fail on it           the deadline, and makes the key
+ *                                             dirty
+ *   dirty   a plain set or add on a held key  anyone may store, touch and read;   at the deadline the lease had; by
+ *                                             nothing outlives the deadline the   delete, flush_all, a fill under a
+ *                                             lease had                           later lease
  *
- * A dirty key may be held at the same time, when its value is gone and somebody asked for a lease. No key has a live value and is
- * held. No read but getss, lease-get, mg with N and the listings sees any of this. What a lease forbids it forbids by its id, which is
- * never handed out again; deadlines only decide how long others wait.
+ * A dirty key may be held at the same time, when its value is gone and somebody asked for a lease.
+ * No key has a live value and is held. No read but getss, lease-get, mg with N and the listings
+ * sees any of this. What a lease forbids it forbids by its id, which is never handed out again;
+ * deadlines only decide how long others wait.
  *
- * The table has a size of its own, taken out of the memory limit when the store is made. When it is full the
- * oldest record goes: dropping one is always safe, its holder's fill is refused. No value is ever evicted for a lease, and a
- * scan of absent keys cannot take memory from values. It is not made of pages that come and go with
- * the need: a full cache has no free page, just when leases are wanted, and 1/64 of the memory, which the server takes unless told
- * otherwise, costs about 0.1 points of the hit ratio (`bench:store`) and holds 14,000 leases in 64 MB.
+ * The table has a size of its own, taken out of the memory limit when the store is made. When it is
+ * full the oldest record goes: dropping one is always safe, its holder's fill is refused. No value
+ * is ever evicted for a lease, and a scan of absent keys cannot take memory from values. It is not
+ * made of pages that come and go with the need: a full cache has no free page, just when leases are
+ * wanted, and 1/64 of the memory, which the server takes unless told otherwise, costs about 0.1
+ * points of the hit ratio (`bench:store`) and holds 14,000 leases in 64 MB.
  *
  * A record is a slot of 64 bytes, and further slots for a key longer than 32 bytes:
  *
@@ -39,10 +43,12 @@ import { STAT } from "./stats.ts";
  *   word 4  id, lower half; 5  upper half
  *   word 6  dirty until this second; 0: not dirty
  *   word 7  STATE: key length (8 bits), HELD, milliseconds of the deadline from bit 16 on
- *   words 8..15  the key; if it goes on, word 15 names the next slot, all of which is key (and again word 15, if it goes on)
+ *   words 8..15  the key; if it goes on, word 15 names the next slot, all of which is key (and again
+ *           word 15, if it goes on)
  */
 export type LeaseRef = number & { readonly unit?: "slot of the lease table" };
 
+/** No record. */
 export const NO_LEASE: LeaseRef = 0;
 
 const WORD = {
@@ -73,6 +79,7 @@ const SLICE_LOOKS = 5_000;
 /** How many records one counts for that has to be changed or removed. */
 const CHANGED_LOOKS = 20;
 
+/** One thread's view of the lease table. */
 export class Leases {
   readonly #memory: Memory;
   readonly #control: Int32Array;
@@ -227,7 +234,10 @@ export class Leases {
     return this.#buckets.length;
   }
 
-  /** The first record of a bucket. A listing that lets go of the mutex goes on at a bucket: records come and go, buckets stay. */
+  /**
+   * The first record of a bucket. A listing that lets go of the mutex goes on at a bucket: records
+   * come and go, buckets stay.
+   */
   bucketHead(bucket: number): LeaseRef {
     return this.#buckets[bucket]!;
   }

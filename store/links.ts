@@ -47,8 +47,9 @@ export class Links {
   }
 
   /**
-   * The size of an item as the layout counts it, in bytes: header, optional words, key and value. Layout "memcached" counts
-   * what memcached would need (48 header, 8 cas id, key and NUL, value and CR LF, 4 if there are flags).
+   * The size of an item as the layout counts it, in bytes: header, optional words, key and value.
+   * Layout "memcached" counts what memcached would need (48 header, 8 cas id, key and NUL, value
+   * and CR LF, 4 if there are flags).
    */
   itemBytes(keyLength: number, valueLength: number, state: number): number {
     return this.#memcachedAccounting
@@ -66,7 +67,10 @@ export class Links {
     return this.itemBytes(state & KEY_LENGTH_MASK, this.items.word(item, WORD.VALUE_LENGTH), state);
   }
 
-  /** Puts a filled, unlinked item into the cache, at the new end of the queue its STATE names; a locked one into none. */
+  /**
+   * Puts a filled, unlinked item into the cache, at the new end of the queue its STATE names; a
+   * locked one into none.
+   */
   link(item: ItemRef, hash: number): void {
     const classId = this.slabs.classOf(item);
     const state = (this.items.state(item) & ~STATE.RESERVED) | STATE.LINKED;

@@ -16,8 +16,10 @@ import { STAT } from "./stats.ts";
  *
  *   WAITING    in the queue of one lock, first come, first served; leaves when its connection ends
  *   GRANTED    the lock was freed and is its connection's now  ┐
- *   NOT_FOUND  the item is gone                                ├ in the list of its connection's thread, until that takes it
- *   TIMED_OUT  it has waited as long as it wanted              ┘ from there, or its connection ends
+ *   NOT_FOUND  the item is gone                                ├ in the list of its connection's thread
+ *   TIMED_OUT  it has waited as long as it wanted              ┘
+ *
+ * A waiter leaves the list of the thread when that takes it from there, or its connection ends.
  *
  * The thread of a waiter that left its queue is woken once the mutex is free (`hasToWake`).
  */
@@ -31,8 +33,10 @@ const TIMED_OUT_LOOKS = 20;
 
 /** Number of a waiter's row, from 1. */
 export type WaiterRow = number;
+/** No row. */
 export const NO_WAITER: WaiterRow = 0;
 
+/** One thread's view of those that wait. */
 export class LockWaiters {
   readonly #words: Int32Array;
   readonly #control: Int32Array;
@@ -163,7 +167,10 @@ export class LockWaiters {
     return waiter < end;
   }
 
-  /** The waiter knows what became of it, or its connection is gone. A lock that it was granted stays its connection's. */
+  /**
+   * The waiter knows what became of it, or its connection is gone. A lock that it was granted stays
+   * its connection's.
+   */
   dismiss(waiter: WaiterRow): void {
     const words = this.#words;
     const row = this.#row(waiter);

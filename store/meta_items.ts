@@ -157,8 +157,9 @@ export class MetaItems {
   }
 
   /**
-   * Takes the value away, but not the item; its id stays unless `change.explicit`. It gets `change.clientFlags` and lives until
-   * `change.deadlineSec`. With `stale`, marks it so as well, and its id is new.
+   * Takes the value away, but not the item; its id stays unless `change.explicit`. It gets
+   * `change.clientFlags` and lives until `change.deadlineSec`. With `stale`, marks it so as well,
+   * and its id is new.
    *
    * @returns As `markStale`.
    */

@@ -10,18 +10,23 @@ import { STAT } from "./stats.ts";
 // Hot path: no allocation.
 
 /**
- * Moves pages between classes. Every so many evictions a class asks for a page. Of a few pages drawn at random, so that a
- * class gives in proportion to the pages it has, one of the class is taken whose items have been cold for longest. What
- * lives in the page is copied to other chunks of its class, for which that class evicts by its own queues: so the items that
- * happen to lie in the page are not the ones that suffer.
+ * Moves pages between classes. Every so many evictions a class asks for a page. Of a few pages
+ * drawn at random, so that a class gives in proportion to the pages it has, one of the class is
+ * taken whose items have been cold for longest. What lives in the page is copied to other chunks of
+ * its class, for which that class evicts by its own queues: so the items that happen to lie in the
+ * page are not the ones that suffer.
  *
- * One page at a time is being emptied. The control words MOVE_* say which, for whom, and how far: every eviction and every
- * slice of maintenance goes a few chunks further, so that no request waits for a whole page.
+ * One page at a time is being emptied. The control words MOVE_* say which, for whom, and how far:
+ * every eviction and every slice of maintenance goes a few chunks further, so that no request waits
+ * for a whole page.
  */
 
 // The numbers below were chosen by `bench:store`; the runs named are the ones that differ.
 
-/** Evictions of a class until it asks for a page: 20 follows a change of sizes (recs-ecom 0.062) faster than 50 (0.066). */
+/**
+ * Evictions of a class until it asks for a page: 20 follows a change of sizes (recs-ecom 0.062)
+ * faster than 50 (0.066).
+ */
 const EVICTIONS_PER_PAGE_MIN = 20;
 /** The same in parts of a page's chunks, for small ones: 1/4 copies half as many items as 20 does and keeps as many. */
 const PAGE_PARTS = 4;
@@ -34,8 +39,9 @@ const AGE_SEC_MIN = 2;
 /** Items at the old end of a queue that are asked for their age. */
 const TAIL_LOOKS = 4;
 /**
- * How far one step of a move goes at most: so many chunks, and so much effort (see `Links.effort`) for what is evicted to
- * make room for copies. The effort ends a step only where everything has been read often.
+ * How far one step of a move goes at most: so many chunks, and so much effort (see `Links.effort`)
+ * for what is evicted to make room for copies. The effort ends a step only where everything has
+ * been read often.
  */
 interface Step {
   readonly chunks: number;
@@ -48,7 +54,10 @@ interface Step {
 const PER_EVICTION: Step = { chunks: 32, effort: 256 };
 /** A slice of maintenance: about 80 microseconds if all chunks are in use. */
 const PER_SLICE: Step = { chunks: 64, effort: 256 };
-/** A whole page while a request waits for it: one to three milliseconds. What then is left in it goes without copies. */
+/**
+ * A whole page while a request waits for it: one to three milliseconds. What then is left in it
+ * goes without copies.
+ */
 const AT_ONCE: Step = { chunks: 0x3fffffff, effort: 8192 };
 /** Tries to find a page that is a class's, and may be moved. */
 const TRIES_MAX = 32;
@@ -77,6 +86,7 @@ export type MoveResult = typeof MoveResult[keyof typeof MoveResult];
 /** Stands for any class, as the one that gives a page. */
 const ANY_CLASS = -1;
 
+/** Moves pages, by the rules above. */
 export class PageMover {
   readonly #links: Links;
   readonly #eviction: Eviction;
@@ -106,8 +116,8 @@ export class PageMover {
   }
 
   /**
-   * A slice of maintenance: goes on with the move under way, or begins one for the memory limit, for the index, or because a class
-   * has more than it needs while the pool is empty.
+   * A slice of maintenance: goes on with the move under way, or begins one for the memory limit,
+   * for the index, or because a class has more than it needs while the pool is empty.
    *
    * @returns Whether there is more to do.
    */
@@ -135,8 +145,8 @@ export class PageMover {
   }
 
   /**
-   * Begins to empty a page of a class that has free chunks for what is in it, so that nothing need be evicted; a page with little
-   * in it is emptied at once. Nothing may be moving.
+   * Begins to empty a page of a class that has free chunks for what is in it, so that nothing need
+   * be evicted; a page with little in it is emptied at once. Nothing may be moving.
    */
   beginSpare(to: number): boolean {
     const page = this.#findSpare(to);
@@ -274,8 +284,9 @@ export class PageMover {
   }
 
   /**
-   * How little a class's next evictions would be missed: for how long those items have not been read, times their mean size, for
-   * keeping a large item costs the places of many small ones. 0 when that is too short to be told.
+   * How little a class's next evictions would be missed: for how long those items have not been
+   * read, times their mean size, for keeping a large item costs the places of many small ones. 0
+   * when that is too short to be told.
    */
   #coldness(classId: number): number {
     const { memory, queues } = this.#links;
@@ -367,11 +378,12 @@ export class PageMover {
   }
 
   /**
-   * Goes on with the move by a step, but copies no more than COPY_BYTES_MAX. The page may turn out not to be movable any more: then it
-   * stays.
+   * Goes on with the move by a step, but copies no more than COPY_BYTES_MAX. The page may turn out
+   * not to be movable any more: then it stays.
    *
-   * @param rescue False: what is in the chunks goes, without copies, if the store may evict. So does what is in larger chunks than may be
-   *   copied, which there are in the layout "memcached" only.
+   * @param rescue False: what is in the chunks goes, without copies, if the store may evict. So
+   *   does what is in larger chunks than may be copied, which there are in the layout "memcached"
+   *   only.
    */
   #advance(step: Step, rescue = true): void {
     const { memory, items, slabs, effort } = this.#links;
@@ -436,7 +448,10 @@ export class PageMover {
     return true;
   }
 
-  /** Another chunk of the class, for which something may be evicted; NO_ITEM when there is none, or the original went. */
+  /**
+   * Another chunk of the class, for which something may be evicted; NO_ITEM when there is none, or
+   * the original went.
+   */
   #placeFor(chunk: ItemRef, classId: number): ItemRef {
     const { memory, items, slabs } = this.#links;
     const fromPool = this.#control[CONTROL.MOVE_TO] !== PAGE_OWNER.NOBODY;

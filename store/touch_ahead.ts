@@ -8,9 +8,10 @@ const AHEAD_BYTES = 8 * MIB;
 const TOUCH_BYTES = 4096;
 
 /**
- * Makes the system provide memory before the store uses it. The first touch of a page costs whoever does it: up to half a
- * millisecond for one of 2 MiB that has to be cleared, and several where a hypervisor has to find it first. Pages are used
- * for the first time in their order, so who wants to be ahead knows where. Beyond the memory limit nothing is touched.
+ * Makes the system provide memory before the store uses it. The first touch of a page costs whoever
+ * does it: up to half a millisecond for one of 2 MiB that has to be cleared, and several where a
+ * hypervisor has to find it first. Pages are used for the first time in their order, so who wants
+ * to be ahead knows where. Beyond the memory limit nothing is touched.
  */
 export class TouchAhead {
   readonly #memory: Memory;

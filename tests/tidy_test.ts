@@ -4,6 +4,7 @@ import { linesWith, readSources, type Source } from "./support/sources.ts";
 // Rules about the source that neither compiler nor linter knows. Each test lists what breaks its rule.
 
 const LINES_MAX = 600;
+const COMMENT_WIDTH_MAX = 120;
 
 /** From the bottom up: imports point down only. */
 const LAYERS = ["store/", "protocol/", "lib/", "lib/net/", "lib/cli/", "lib/server/", "main.ts"];
@@ -112,6 +113,11 @@ Deno.test("the list of parts tested through others names only what there is", ()
 Deno.test(`no file is longer than ${LINES_MAX} lines`, () => {
   const long = sources.filter(({ text }) => text.split("\n").length - 1 > LINES_MAX);
   assertEquals(long.map(({ path }) => path), []);
+});
+
+Deno.test(`no comment but a table's head is wider than ${COMMENT_WIDTH_MAX} characters`, () => {
+  const wide = new RegExp(`^(?=.{${COMMENT_WIDTH_MAX + 1}})\\s*(?!// name )(?:\\*|//|/\\*)`);
+  assertEquals(places(sources, wide), []);
 });
 
 Deno.test("nothing is left to be done", () => {

@@ -66,7 +66,7 @@ const COUNTER_INTERVAL_SEC_MAX = Math.floor(INT31 / 1000);
 /** The options of the command line. One table for parsing, errors, `--help`, README and `stats settings`. */
 // deno-fmt-ignore
 export const OPTIONS = [
-  // name                 letter kind    unit                      least most                    preset     state   meaning
+  // name                    letter kind    unit                    least most                   preset     state     meaning
   ["port",                   "p", "whole",  "port",                   -1, 65535,                 "11211",   "works",  "TCP port; 0: no TCP, -1: any free port"],
   ["listen",                 "l", "list",   "host[:port]",          NONE, NONE,                  "127.0.0.1", "works", "address to listen on, several between commas or by repeating; '*': every IPv4 address"],
   ["unix-socket",            "s", "text",   "path",                 NONE, NONE,                  "",        "works",  "listen on this Unix socket, and on no port"],

@@ -33,8 +33,9 @@ import {
 /** Connections accepted in one go before those that are open get their turn. */
 const ACCEPTS_MAX = 32;
 /**
- * In a descriptor's tag, beside the number of its listener: no worker has adopted it yet. An event without it, for a descriptor that
- * a worker does not know, is of a connection closed since the wait, whose number may have gone to another worker's newcomer already.
+ * In a descriptor's tag, beside the number of its listener: no worker has adopted it yet. An event
+ * without it, for a descriptor that a worker does not know, is of a connection closed since the
+ * wait, whose number may have gone to another worker's newcomer already.
  */
 const NEWCOMER = 1 << 16;
 

@@ -35,15 +35,15 @@ const { EAGAIN, EINTR, MSG_DONTWAIT, MSG_NOSIGNAL, SHUT_WR } = libcModule;
 const { DRAIN_GRACE_MS, DRAIN_MS_MAX } = transportModule;
 
 /**
- * What is received always goes to this offset of the input region, so that one view serves every read; bytes left over from
- * before are put in front of it.
+ * What is received always goes to this offset of the input region, so that one view serves every
+ * read; bytes left over from before are put in front of it.
  */
 const RECEIVE_AT = PENDING_BYTES_MAX;
 /** What one read brings at most. It fits a processor's first cache, and of a long value only so much is copied. */
 const RECEIVE_BYTES = 16 * 1024;
 /**
- * The same after a long value, for then another one may come: enough for its line, so that little of the value is copied (16 KiB of 100 KB
- * are a tenth of a set's processor time).
+ * The same after a long value, for then another one may come: enough for its line, so that little
+ * of the value is copied (16 KiB of 100 KB are a tenth of a set's processor time).
  */
 const HEAD_BYTES = 512;
 /** Of a long value, after a shorter piece, the next one is waited for. */
@@ -306,7 +306,10 @@ export class NativeThread implements Transport {
     outbox.clear();
   }
 
-  /** Sends what waits, and then this batch's replies. False: the connection is closed, or must wait until its peer takes the rest. */
+  /**
+   * Sends what waits, and then this batch's replies. False: the connection is closed, or must wait
+   * until its peer takes the rest.
+   */
   #sendReply(connection: NativeConnection): boolean {
     if (this.#thread.reply.inlays.count > 0) return this.#sendInlaidReply(connection);
     this.#outbox.add(connection);

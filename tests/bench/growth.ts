@@ -1,6 +1,7 @@
 /**
- * Fills a server with small items, a few sets at a time over one connection, and tells what each batch took: processor time of the
- * thread that serves, and the round trip. In several rounds, each with a new server; what every round shows again is the server's own.
+ * Fills a server with small items, a few sets at a time over one connection, and tells what each
+ * batch took: processor time of the thread that serves, and the round trip. In several rounds, each
+ * with a new server; what every round shows again is the server's own.
  *
  *     deno task bench:growth [--items 10000000] [--batch 20] [--rounds 3] [--memory 2048] [--port 21330]
  */
@@ -94,7 +95,10 @@ function busiest(before: Map<string, number>, after: Map<string, number>): strin
   return [...after].reduce((most, one) => grown(one) > grown(most) ? one : most)[0];
 }
 
-/** How long a thread has run, without what the host has taken away. Right while the thread sleeps, a little behind while it runs. */
+/**
+ * How long a thread has run, without what the host has taken away. Right while the thread sleeps, a
+ * little behind while it runs.
+ */
 class ThreadTime {
   readonly #file: Deno.FsFile;
   readonly #text = new Uint8Array(64);

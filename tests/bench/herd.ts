@@ -1,6 +1,7 @@
 /**
- * A thundering herd: many clients want one row of a slow database through a cache. First the cached value only expires, then the
- * row is updated as well. How often is the database read, and who gets to see what is out of date?
+ * A thundering herd: many clients want one row of a slow database through a cache. First the cached
+ * value only expires, then the row is updated as well. How often is the database read, and who gets
+ * to see what is out of date?
  *
  *     deno task bench:herd [--clients 200] [--seconds 10]
  */
@@ -50,7 +51,10 @@ export interface HerdResult {
   readonly loadsOfExpiries: number;
   readonly updates: number;
   readonly loadsOfUpdates: number;
-  /** Values older than what was committed and invalidated before the read began; and those of them that were marked so. */
+  /**
+   * Values older than what was committed and invalidated before the read began; and those of them
+   * that were marked so.
+   */
   readonly staleReads: number;
   readonly markedReads: number;
   /** Times that an old value was in the cache long after an update was complete. */

@@ -1,7 +1,7 @@
 // deno-lint-ignore-file no-console -- a bench prints
 /**
- * `deno task bench:store`: replays traces in process through the real store and through reference policies with the same
- * bytes. Times are microseconds of this thread's processor time, on Linux.
+ * `deno task bench:store`: replays traces in process through the real store and through reference
+ * policies with the same bytes. Times are microseconds of this thread's processor time, on Linux.
  *
  *   --traces DIR      where the traces are (or the environment's LEASED_TRACES): NAME.csv.gz, as RUNS names them
  *   --run NAME        only runs whose names begin so (may be repeated): see RUNS, STORE_RUNS, SLICE_RUNS

@@ -59,8 +59,9 @@ export class Timings {
 }
 
 /**
- * The least that each piece took in any round. Rounds of the same work in the same order take the same time, but for what
- * the machine, the host and the engine do meanwhile; that comes at another piece in every round, so it is left out.
+ * The least that each piece took in any round. Rounds of the same work in the same order take the
+ * same time, but for what the machine, the host and the engine do meanwhile; that comes at another
+ * piece in every round, so it is left out.
  *
  * @throws RangeError when the rounds are of unlike length: then they did other work.
  */

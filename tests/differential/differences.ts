@@ -1,13 +1,14 @@
 import { isAtLeast } from "../support/servers/memcached.ts";
 
 /**
- * Where we mean to differ from some memcached. A command that may meet one carries its name; what is drawn with it is left out
- * when the memcached at hand is one that differs.
+ * Where we mean to differ from some memcached. A command that may meet one carries its name; what
+ * is drawn with it is left out when the memcached at hand is one that differs.
  *
- * Three differences are kept out by the way commands are drawn: a value of more than some 4000 bytes is no number here, of more than
- * 512 KiB there; and a number that is on its way to somebody gets an item of its own length there, here never. So arithmetic is
- * done on short values, and comes first in a batch. And numbers from 2^63 on are refused there when a byte like a minus
- * sign stands anywhere behind them in memory, so numbers are smaller.
+ * Three differences are kept out by the way commands are drawn: a value of more than some 4000
+ * bytes is no number here, of more than 512 KiB there; and a number that is on its way to somebody
+ * gets an item of its own length there, here never. So arithmetic is done on short values, and
+ * comes first in a batch. And numbers from 2^63 on are refused there when a byte like a minus sign
+ * stands anywhere behind them in memory, so numbers are smaller.
  */
 type DifferenceRow = readonly [name: string, until: string, meaning: string];
 
@@ -55,7 +56,10 @@ export function differencesFrom(version: string): Set<Difference> {
   return new Set(rows.map(([name]) => name));
 }
 
-/** Where we mean to differ from yrmcds under `-o compat=yrmcds` too. What meets one is not asked for, or not compared. */
+/**
+ * Where we mean to differ from yrmcds under `-o compat=yrmcds` too. What meets one is not asked
+ * for, or not compared.
+ */
 // deno-fmt-ignore
 export const YRMCDS_DIFFERENCES = [
   // name                      meaning

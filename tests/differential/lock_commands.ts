@@ -124,8 +124,8 @@ const BINARY_ODDITIES: readonly BinaryOddity[] = [
 export class LockDice {
   readonly operations: OperationSource;
   /**
-   * Keys whose newest id that was seen is, or was, of the item that has the key now. There ids count anew for every item, so an id of
-   * an earlier one might fit.
+   * Keys whose newest id that was seen is, or was, of the item that has the key now. There ids
+   * count anew for every item, so an id of an earlier one might fit.
    */
   readonly #withId = new Set<string>();
   /** In which batch the item last went. */

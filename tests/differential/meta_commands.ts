@@ -22,8 +22,8 @@ const NUMBERS = ["n0", "n1", "n2"];
 /** Keys that come as base64. */
 const CODED = ["b0", "b1 with blanks\r\n"];
 /**
- * Keys that mg is not asked to give back, because the answers may differ (differences.ts, "base64 forgotten"). So everything may
- * happen to them, and the second comes plainly and as base64.
+ * Keys that mg is not asked to give back, because the answers may differ (differences.ts, "base64
+ * forgotten"). So everything may happen to them, and the second comes plainly and as base64.
  */
 const NAMELESS = ["b2\xff\n", "m5"];
 /** Flags that mean nothing to the command. */

@@ -1,6 +1,7 @@
-// The same random commands to memcached, or to yrmcds, and to this server: `deno task differential [commands]`. Replies must be equal byte
-// for byte, but for cas ids, which must belong to the same changes, and for what differences.ts names. Ends with status 1 at the
-// first difference, naming the seed.
+// The same random commands to memcached, or to yrmcds, and to this server: `deno task differential
+// [commands]`. Replies must be equal byte for byte, but for cas ids, which must belong to the same
+// changes, and for what differences.ts names. Ends with status 1 at the first difference, naming
+// the seed.
 import { startLeased } from "../support/servers/leased.ts";
 import { MEMCACHEDS, startMemcached } from "../support/servers/memcached.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";

@@ -16,10 +16,16 @@ const HEX = "0123456789abcdef";
 const SMALL_VALUE_BYTES = 4096;
 /** As often as the server calls maintenance. */
 const MAINTENANCE_EVERY_MS = 100;
-/** Without a clock to keep: how many requests pass in a millisecond. About what the project's trace replayer drives a server with. */
+/**
+ * Without a clock to keep: how many requests pass in a millisecond. About what the project's trace
+ * replayer drives a server with.
+ */
 const REQUESTS_PER_MS = 40;
 
-/** The real store as a target of replays: no sockets, a clock moved by the replay, every value read back and compared. */
+/**
+ * The real store as a target of replays: no sockets, a clock moved by the replay, every value read
+ * back and compared.
+ */
 export class StoreTarget implements ReplayTarget {
   readonly memory: Memory;
   readonly cache: Cache;
