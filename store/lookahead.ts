@@ -11,7 +11,7 @@ const { SEGMENT_MASK, SEGMENT_SHIFT } = memoryModule;
 // Hot path: no allocation.
 
 /** Keys of one group: so many that their waits for memory overlap, so few that their items stay in the first cache. */
-const LOOKAHEAD_KEYS_MAX = 16;
+const LOOKAHEAD_KEYS_MAX = 32;
 /** Words of a processor's cache line. */
 const LINE_WORDS = 16;
 

@@ -14,7 +14,11 @@ import {
   SOCK_NONBLOCK,
   SOCK_STREAM,
   SOL_SOCKET,
+  TCP_KEEPCNT,
+  TCP_KEEPIDLE,
+  TCP_KEEPINTVL,
   TCP_NODELAY,
+  TCP_USER_TIMEOUT,
 } from "./libc.ts";
 import {
   ADDRESS_BYTES_MAX,
@@ -37,6 +41,16 @@ export interface NativeListener {
   /** With the numeric address and the port that were really bound. */
   readonly listen: Listen;
 }
+
+/**
+ * A peer that vanishes without a word is given up after two minutes, with whatever it holds: asked for a sign of life
+ * after one of silence and then every ten seconds, or not having taken for two what was sent to it. The system's own
+ * times are two hours and a quarter of one.
+ */
+const KEEPALIVE_IDLE_SEC = 60;
+const KEEPALIVE_INTERVAL_SEC = 10;
+const KEEPALIVE_PROBES = 6;
+const VANISHED_SEC = KEEPALIVE_IDLE_SEC + KEEPALIVE_INTERVAL_SEC * KEEPALIVE_PROBES;
 
 const AT_FDCWD = -100;
 const AT_SYMLINK_NOFOLLOW = 0x100;
@@ -116,12 +130,18 @@ function bindTcp(
   const { calls } = libc;
   const fd = calls.socket(address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return libc.errno;
-  const on = new Int32Array([1]);
-  calls.setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, on, 4);
+  const set = (level: number, name: number, value: number): void => {
+    calls.setsockopt(fd, level, name, new Int32Array([value]), 4);
+  };
+  set(SOL_SOCKET, SO_REUSEADDR, 1);
   // The sockets that are accepted inherit these.
-  calls.setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, on, 4);
-  calls.setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, on, 4);
-  if (address.family === AF_INET6) calls.setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, on, 4);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_SEC);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_SEC);
+  set(IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, VANISHED_SEC * 1000);
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  if (address.family === AF_INET6) set(IPPROTO_IPV6, IPV6_V6ONLY, 1);
   const bound = calls.bind(fd, address.bytes, address.bytes.length) === 0 &&
     calls.listen(fd, backlog) === 0;
   if (!bound) {

@@ -136,6 +136,27 @@ test("a peer that ends its side gets the answers that are due", async (start) =>
   await server.stop();
 });
 
+Deno.test({
+  name: "native: a silent peer is asked for a sign of life after a minute",
+  ignore: !TRANSPORTS.includes("native"),
+  async fn(): Promise<void> {
+    await using server = await ServerProcess.start({ io: "native" });
+    using client = await server.connect();
+    await client.ping();
+    const port = server.port.toString(16).toUpperCase().padStart(4, "0");
+    // Columns of /proc/net/tcp: local address, remote address, state, queues, timer: its kind, and hundredths of a second.
+    const timer = (): string[] =>
+      Deno.readTextFileSync("/proc/net/tcp").split("\n")
+        .map((line) => line.trim().split(/\s+/))
+        .find(([, local, , state]) => local === `0100007F:${port}` && state === "01")![5]!
+        .split(":");
+    const KEEPALIVE = "02";
+    await until(() => timer()[0] === KEEPALIVE); // and not of the reply any more
+    assertLess(Number.parseInt(timer()[1]!, 16), 61 * 100);
+    await server.stop();
+  },
+});
+
 test("quit closes, and so does a line without end", async (start) => {
   await using server = await start();
   using polite = await server.connect();
