@@ -1,4 +1,5 @@
 import type { ByteRegion } from "../store/bytes.ts";
+import type { Change } from "../store/change.ts";
 import { INPUT_BYTES, KEY_LENGTH_MAX } from "../store/limits.ts";
 import { decodeBase64 } from "./base64.ts";
 import type { Numbers } from "./numbers.ts";
@@ -154,6 +155,18 @@ export class MetaRequest {
     const isBinary = request.wordCount > firstFlag && request.wordLength(firstFlag) === 1 &&
       this.letter(firstFlag) === FLAG.b;
     return isBinary && this.#decodeKey() !== null ? REFUSAL.BAD_FORMAT : null;
+  }
+
+  /** Asks `change` for what every changing command does: the key, the id to compare, the id to give. */
+  askForKeyAndIds(change: Change): void {
+    change.keyOffset = this.keyOffset;
+    change.keyLength = this.keyLength;
+    change.compare = this.compare;
+    change.compareLow = this.compareLow;
+    change.compareHigh = this.compareHigh;
+    change.explicit = this.explicit;
+    change.explicitLow = this.explicitLow;
+    change.explicitHigh = this.explicitHigh;
   }
 
   /** The word with the flag's argument begins right behind its letter. */

@@ -75,20 +75,15 @@ function readMode({ meta, change }: ThreadContext): boolean {
 
 function prepareStore({ meta, change, memory }: ThreadContext): void {
   const extending = isExtending(change);
-  change.keyOffset = meta.keyOffset;
-  change.keyLength = meta.keyLength;
+  meta.askForKeyAndIds(change);
   change.clientFlags = meta.clientFlags;
   change.vivify = extending && meta.vivify;
   const seconds = change.vivify ? meta.vivifySeconds : meta.touches ? meta.touchSeconds : 0;
   change.deadlineSec = deadlineSec(memory, seconds);
-  change.compare = meta.compare && change.mode !== StoreMode.ADD;
-  change.compareLow = meta.compareLow;
-  change.compareHigh = meta.compareHigh;
+  if (change.mode === StoreMode.ADD) change.compare = false;
   change.allowOlder = meta.stale && change.mode === StoreMode.CAS;
-  // 0 is no id.
-  change.explicit = meta.explicit && (meta.explicitLow | meta.explicitHigh) !== 0;
-  change.explicitLow = meta.explicitLow;
-  change.explicitHigh = meta.explicitHigh;
+  // 0 is no id to give.
+  if ((meta.explicitLow | meta.explicitHigh) === 0) change.explicit = false;
   change.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
   change.refusalRemoves = true;
 }
@@ -215,14 +210,7 @@ export function metaDelete(conversation: Conversation): Flow {
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countDelete(input, meta.keyOffset, meta.keyLength);
   }
-  change.keyOffset = meta.keyOffset;
-  change.keyLength = meta.keyLength;
-  change.compare = meta.compare;
-  change.compareLow = meta.compareLow;
-  change.compareHigh = meta.compareHigh;
-  change.explicit = meta.explicit;
-  change.explicitLow = meta.explicitLow;
-  change.explicitHigh = meta.explicitHigh;
+  meta.askForKeyAndIds(change);
   change.deadlineSec = meta.touches ? deadlineSec(memory, meta.touchSeconds) : 0;
   change.clientFlags = meta.clientFlags;
   let outcome: Outcome;
@@ -259,15 +247,9 @@ export function metaArithmetic(conversation: Conversation): Flow {
     reply.put(REFUSAL.BAD_ADD_MODE);
     return Flow.DONE;
   }
-  change.keyOffset = meta.keyOffset;
-  change.keyLength = meta.keyLength;
+  meta.askForKeyAndIds(change);
   // 0 is no id (memcached: do_add_delta).
-  change.compare = meta.compare && (meta.compareLow | meta.compareHigh) !== 0;
-  change.compareLow = meta.compareLow;
-  change.compareHigh = meta.compareHigh;
-  change.explicit = meta.explicit;
-  change.explicitLow = meta.explicitLow;
-  change.explicitHigh = meta.explicitHigh;
+  if ((meta.compareLow | meta.compareHigh) === 0) change.compare = false;
   change.deltaLow = meta.deltaLow;
   change.deltaHigh = meta.deltaHigh;
   change.vivify = meta.vivify;
