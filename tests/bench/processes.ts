@@ -7,8 +7,8 @@ const MEMORY_MIB = 1024;
 const START_MS_MAX = 20_000;
 
 /** Where servers and generator run, so that they do not share a core. */
-export const SERVER_CORE = 0;
-export const GENERATOR_CORE = 1;
+const SERVER_CORE = 0;
+const GENERATOR_CORE = 1;
 
 export interface BenchServer {
   readonly name: string;

@@ -16,7 +16,7 @@ type DifferenceRow = readonly [name: string, until: string, meaning: string];
 const ALL = "99";
 
 // deno-fmt-ignore
-export const DIFFERENCES = [
+const DIFFERENCES = [
   // name               until     meaning
   ["short line",        "1.6.45", "lines of fewer than 4 bytes were ERROR"],
   ["leading blank",     "1.6.45", "blanks in front of a command were passed over"],

@@ -31,7 +31,7 @@ export interface DuelRules {
   comparable(replies: readonly string[]): readonly string[];
 }
 
-export const MEMCACHED_RULES: DuelRules = {
+const MEMCACHED_RULES: DuelRules = {
   connections: 3,
   batchMax: 120,
   closingShare: 0.05,

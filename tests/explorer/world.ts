@@ -20,7 +20,7 @@ import { TraceWriter } from "./trace.ts";
  * - `crash`: a writer that has begun dies
  * - `disconnect`: a connection is lost
  */
-export const ENVIRONMENT = ["time", "evict", "restart", "crash", "disconnect"] as const;
+const ENVIRONMENT = ["time", "evict", "restart", "crash", "disconnect"] as const;
 export type EnvironmentStep = typeof ENVIRONMENT[number];
 
 export interface Role {

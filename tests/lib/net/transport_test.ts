@@ -144,7 +144,8 @@ Deno.test({
     using client = await server.connect();
     await client.ping();
     const port = server.port.toString(16).toUpperCase().padStart(4, "0");
-    // Columns of /proc/net/tcp: local address, remote address, state, queues, timer: its kind, and hundredths of a second.
+    // Columns of /proc/net/tcp: local address, remote address, state, queues, timer: its kind, and
+    // hundredths of a second.
     const timer = (): string[] =>
       Deno.readTextFileSync("/proc/net/tcp").split("\n")
         .map((line) => line.trim().split(/\s+/))

@@ -24,7 +24,7 @@ export function secondsOf({ events, secondsMatter }: TranscriptCase): number {
 }
 
 /** A transcript that did not go as written. */
-export class TranscriptError extends Error {
+class TranscriptError extends Error {
   override readonly name = "TranscriptError";
 }
 
