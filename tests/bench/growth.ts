@@ -31,8 +31,8 @@ async function main(): Promise<void> {
       await server.stop();
     }
     say(`round ${round}: us of CPU for ${batch} sets: ${spread(rounds.at(-1)!)}`);
+    if (round > 1) say(`the least of ${round}: ${spread(leastOf(rounds))}`);
   }
-  say(`the least of ${rounds.length}: ${spread(leastOf(rounds))}`);
 }
 
 /** Sets so many new keys. */
