@@ -118,8 +118,15 @@ export class MetaRequest {
    * @returns Null, or the line that refuses the request. Of several refusals the one memcached gives.
    */
   read(firstFlag: number): Uint8Array | null {
-    const request = this.#request;
     this.#clear();
+    const refusal = this.#readWords(firstFlag);
+    if (refusal === null) return null;
+    this.isUnframed = this.#hasOddWord(firstFlag);
+    return this.isUnframed ? REFUSAL.BAD_FORMAT : refusal;
+  }
+
+  #readWords(firstFlag: number): Uint8Array | null {
+    const request = this.#request;
     this.keyOffset = request.wordStart[KEY_WORD]!;
     this.keyLength = request.wordLength(KEY_WORD);
     if (this.keyLength > KEY_LENGTH_MAX) return REFUSAL.BAD_FORMAT;
@@ -130,11 +137,7 @@ export class MetaRequest {
       const letter = bytes[request.wordStart[word]!]!;
       const problem = this.#readFlag(letter, word);
       if (problem === null) continue;
-      if (
-        this.isUnframed || problem === REFUSAL.DUPLICATE_FLAG || problem === REFUSAL.INVALID_FLAG
-      ) {
-        return problem;
-      }
+      if (problem === REFUSAL.DUPLICATE_FLAG || problem === REFUSAL.INVALID_FLAG) return problem;
       // A later word's refusal stands for the earlier one's, but that of F, which says nothing of
       // its own. Opaques count last.
       if (
@@ -151,7 +154,7 @@ export class MetaRequest {
     this.#clear();
     this.keyOffset = request.wordStart[KEY_WORD]!;
     this.keyLength = request.wordLength(KEY_WORD);
-    if (this.keyLength > KEY_LENGTH_MAX) return REFUSAL.BAD_FORMAT;
+    if (this.keyLength > KEY_LENGTH_MAX || this.#hasOddWord(firstFlag)) return REFUSAL.BAD_FORMAT;
     const isBinary = request.wordCount > firstFlag && request.wordLength(firstFlag) === 1 &&
       this.letter(firstFlag) === FLAG.b;
     return isBinary && this.#decodeKey() !== null ? REFUSAL.BAD_FORMAT : null;
@@ -202,11 +205,7 @@ export class MetaRequest {
   }
 
   #readFlag(letter: number, word: number): Uint8Array | null {
-    if (letter < FLAG.A_FIRST || letter > FLAG.z_LAST) {
-      if (letter >= 0x30 && letter <= 0x39) return REFUSAL.INVALID_FLAG;
-      this.isUnframed = true;
-      return REFUSAL.BAD_FORMAT;
-    }
+    if (letter < FLAG.A_FIRST || letter > FLAG.z_LAST) return REFUSAL.INVALID_FLAG;
     if (this.#isSeen(letter)) return REFUSAL.DUPLICATE_FLAG;
     switch (letter) {
       case FLAG.v:
@@ -245,6 +244,16 @@ export class MetaRequest {
       default:
         return this.#readNumber(letter, word);
     }
+  }
+
+  /** Whether a word begins with what no flag and no digit is: that is told of before all else. */
+  #hasOddWord(firstFlag: number): boolean {
+    for (let word = firstFlag; word < this.#request.wordCount; word++) {
+      const letter = this.letter(word);
+      const isDigit = letter >= 0x30 && letter <= 0x39;
+      if (!isDigit && (letter < FLAG.A_FIRST || letter > FLAG.z_LAST)) return true;
+    }
+    return false;
   }
 
   #isSeen(letter: number): boolean {

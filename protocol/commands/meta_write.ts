@@ -237,8 +237,8 @@ export function metaArithmetic(conversation: Conversation): Flow {
   const { meta, reply, change, cache } = thread;
   const refusal = meta.read(FIRST_FLAG);
   if (refusal !== null) {
-    // Two words for all that is wrong in the flags, but this.
-    reply.put(refusal === REFUSAL.OPAQUE_TOO_LONG ? refusal : REFUSAL.BAD_ADD_FLAG);
+    const isNamed = meta.isUnframed || refusal === REFUSAL.OPAQUE_TOO_LONG;
+    reply.put(isNamed ? refusal : REFUSAL.BAD_ADD_FLAG);
     return Flow.DONE;
   }
   const { mode } = meta;

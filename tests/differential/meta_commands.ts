@@ -33,6 +33,10 @@ const IDLE_FLAGS: Readonly<Record<string, readonly string[]>> = {
   md: ["v", "c", "t", "f", "h", "l", "s", "u", "N30", "R30", "J5", "D3", "MX", "P", "L"],
   ma: ["f", "h", "l", "s", "u", "x", "I", "F7", "R30", "P", "L"],
 };
+/** Flags that are none, or lack their argument. Of several mistakes in a line one is told. */
+const BAD_FLAGS =
+  "z A S5 0 9x T Tx T1x N N+1 R C C-1 E Ex F Fx F-1 D Dx J J-1 Mx M ! ~ @ [ { \x7f \x80 v t k"
+    .split(" ");
 /** Cas ids that commands choose: above all that servers give, so that what is older is so in both. */
 const CHOSEN_ID_MIN = 2n ** 60n;
 
@@ -140,6 +144,8 @@ const ODDITIES: readonly Oddity[] = [
   ["ma n1 N-1 v\r\n"],
   ["ms *** 2 b\r\nhi\r\n"],
   ["ms YjI 2 b\r\nhi\r\n"],
+  ["mg Yj!I= b v\r\n", "odd base64"],
+  ["mg m1 T- v\r\n", "numbers without digits"],
   ["md *** b\r\n", "md refusals"],
   ["ma *** b\r\n"],
   [`mg ${"A".repeat(248)} b k\r\n`],
@@ -302,6 +308,11 @@ export class MetaCommandSource implements RequestSource {
     if (this.#chance(0.3)) all.push([`O${operations.integer(0, 1e6)}`]);
     const makes = command === "ma" && all.some(([flag]) => String(flag).startsWith("N"));
     if (this.#chance(0.2) && (!makes || this.#isEqual("ma N q"))) all.push(["q"]);
+    if (this.#chance(0.03) && this.#isEqual("bad flags")) {
+      for (let count = operations.integer(1, 4); count > 0; count--) {
+        all.push([operations.pick(BAD_FLAGS)]);
+      }
+    }
     shuffle(all, () => operations.random());
     const parts: Part[] = [`${command} ${isCoded ? btoa(key) : key}${length}`];
     for (const flag of all) parts.push(" ", ...flag);
