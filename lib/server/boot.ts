@@ -19,7 +19,7 @@ import {
 import { chooseTransport, type TransportName } from "../net/transports.ts";
 import { announce, listenFailureText } from "./announce.ts";
 import { type Crew, crewFor } from "./crew.ts";
-import { portFilePath, removePidFile, writePidFile, writePortFile } from "./files.ts";
+import { PidFile, portFilePath, writePortFile } from "./files.ts";
 import { missingPermissions } from "./permissions.ts";
 import { Stop } from "./stop.ts";
 import { ThreadError, Threads } from "./threads.ts";
@@ -67,11 +67,12 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
   const lifeShared = Life.createShared(options.transport.threads + 1);
   const life = new Life(lifeShared);
   const crew = await crewFor(name, options, life);
+  const pidFile = new PidFile(options.pidFile);
   let counterServer: CounterServer | null = null;
   const cleanUp = (): void => {
     crew.close();
     counterServer?.close();
-    if (options.pidFile !== "") removePidFile(options.pidFile);
+    pidFile.remove();
   };
   const endAtOnce = (status: number): never => {
     cleanUp();
@@ -93,7 +94,7 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     counterServer?.start();
     const ticker = new Ticker(cache, startMs);
     ticker.start();
-    const problems = writeFiles(options, crew.listens);
+    const problems = writeFiles(pidFile, options.settings.pid, crew.listens);
     announce(options, crew.listens, counterServer?.listens ?? [], name);
     for (const problem of problems) logProcess("warning", "file_not_written", problem);
     await stop.requested;
@@ -154,10 +155,10 @@ async function startThreads(
 }
 
 /** Writes what others look for in files, before anybody is told that the server runs. @returns What went wrong. */
-function writeFiles({ pidFile, settings }: ServerOptions, listens: readonly Listen[]): string[] {
+function writeFiles(pidFile: PidFile, pid: number, listens: readonly Listen[]): string[] {
   const portFile = portFilePath();
   const problems = [
-    pidFile === "" ? null : writePidFile(pidFile, settings.pid),
+    pidFile.write(pid),
     portFile === "" ? null : writePortFile(portFile, listens),
   ];
   return problems.filter((problem) => problem !== null);

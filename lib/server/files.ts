@@ -3,21 +3,37 @@ import type { Listen } from "../net/transport.ts";
 /** memcached's own name for where it says which ports it got. */
 export const PORT_FILE_VARIABLE = "MEMCACHED_PORT_FILENAME";
 
-/**
- * Writes the process id, so that nobody ever reads half of it.
- *
- * @returns What went wrong, or null.
- */
-export function writePidFile(path: string, pid: number): string | null {
-  return replaceFile(path, ".tmp", `${pid}\n`);
-}
+/** The file that `-P` names. */
+export class PidFile {
+  readonly #path: string;
+  #written = false;
 
-/** Removes the pid file at the end, if it can. */
-export function removePidFile(path: string): void {
-  try {
-    Deno.removeSync(path);
-  } catch {
-    // It is gone, or not ours to remove.
+  /** @param path "" for none. */
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /**
+   * Writes the process id, so that nobody ever reads half of it.
+   *
+   * @returns What went wrong, or null.
+   */
+  write(pid: number): string | null {
+    if (this.#path === "") return null;
+    const problem = replaceFile(this.#path, ".tmp", `${pid}\n`);
+    this.#written = problem === null;
+    return problem;
+  }
+
+  /** Removes at the end what was written, if it can: another process's file stays. */
+  remove(): void {
+    if (!this.#written) return;
+    this.#written = false;
+    try {
+      Deno.removeSync(this.#path);
+    } catch {
+      // It is gone, or not ours to remove.
+    }
   }
 }
 

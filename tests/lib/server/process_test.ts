@@ -171,6 +171,23 @@ test("the pid file is there while the server runs", async (start, io) => {
   await Deno.remove(folder);
 });
 
+test("a second server that cannot start leaves the first one's pid file", async (start, io) => {
+  const folder = await Deno.makeTempDir();
+  const pidFile = `${folder}/leased.pid`;
+  const permissions = ["--allow-all"];
+  await using server = await start({
+    args: ["-P", pidFile, "--counter-port", "-1"],
+    permissions,
+  });
+  // Its own port is free: it fails late.
+  const taken = ["-p", "-1", "--counter-port", `${server.counterPort}`];
+  const { code } = await runToEnd({ args: ["--io", io, "-P", pidFile, ...taken], permissions });
+  assertEquals(code, 71);
+  assertEquals(Deno.readTextFileSync(pidFile), `${server.pid}\n`);
+  await server.stop();
+  await Deno.remove(folder);
+});
+
 test("a pid file that cannot be written is a warning", async (start) => {
   await using server = await start({ args: ["-P", "/nowhere/leased.pid"] });
   await server.line("warning: cannot write /nowhere/leased.pid: ");
