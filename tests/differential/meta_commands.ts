@@ -35,7 +35,7 @@ const IDLE_FLAGS: Readonly<Record<string, readonly string[]>> = {
 };
 /** Flags that are none, or lack their argument. Of several mistakes in a line one is told. */
 const BAD_FLAGS =
-  "z A S5 0 9x T Tx T1x N N+1 R C C-1 E Ex F Fx F-1 D Dx J J-1 Mx M ! ~ @ [ { \x7f \x80 v t k"
+  "z A S5 0 9x T Tx T1x N N+1 R C C-1 E Ex F Fx F-1 D Dx J J-1 Mx M ! ~ @ [ { \x7f \x80 v t c"
     .split(" ");
 /** Cas ids that commands choose: above all that servers give, so that what is older is so in both. */
 const CHOSEN_ID_MIN = 2n ** 60n;
