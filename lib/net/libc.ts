@@ -27,6 +27,7 @@ const SYMBOLS = {
   epoll_wait: { parameters: ["i32", "buffer", "i32", "i32"], result: "i32" },
   eventfd: { parameters: ["u32", "i32"], result: "i32" },
   madvise: { parameters: ["buffer", "u32", "i32"], result: "i32" },
+  malloc_trim: { parameters: ["u32"], result: "i32" },
   umask: { parameters: ["u32"], result: "u32" },
   statx: { parameters: ["i32", "buffer", "i32", "u32", "buffer"], result: "i32" },
   unlink: { parameters: ["buffer"], result: "i32" },
