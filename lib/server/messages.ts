@@ -19,6 +19,8 @@ export interface WorkerStart {
 
 /** What a worker says to the main thread. */
 export type WorkerMessage =
+  /** It warms up. */
+  | { readonly kind: "begun" }
   /** It accepts connections. */
   | { readonly kind: "ready" }
   /** It cannot. */

@@ -43,6 +43,8 @@ export class Threads {
     const ready = Promise.withResolvers<void>();
     worker.onmessage = ({ data }: MessageEvent<WorkerMessage>) => {
       switch (data.kind) {
+        case "begun":
+          return;
         case "ready":
           return ready.resolve();
         case "refused":

@@ -1,4 +1,4 @@
-import { Conversation } from "../../protocol/conversation.ts";
+import { Conversation, ConversationState } from "../../protocol/conversation.ts";
 import type { Settings } from "../../protocol/settings.ts";
 import {
   createSharedState,
@@ -11,28 +11,44 @@ import { LEASE_ENTRIES_LEAST } from "../../store/lease_table.ts";
 import { MIB } from "../../store/limits.ts";
 import { createSharedMemory, Memory } from "../../store/memory.ts";
 
-/** Rounds until the engine has compiled the request path at its highest level. */
-const ROUNDS = 80;
-const KEYS = 40;
-/** A store of this size is full after a few rounds, so that eviction is warm too. */
+/** Rounds until the engine has compiled the request path. */
+const ROUNDS = 120;
+/** Of the values of one round after the other: short, longer than a chunk, longer than one read. */
+const VALUE_BYTES = [300, 100, 20_000, 300, 1000, 4, 9000, 300, 40_000, 3000, 100, 300];
+/** Of all values of a round together, more or less: a batch fits the input. */
+const ROUND_BYTES = 24_000;
+const SETS_MAX = 40;
+const KEYS = 6000;
+/** What a first read brings of each round, so that requests and values arrive in pieces too. */
+const FIRST_READ = 0.6;
+/** A store of this size is full after a few rounds, so that eviction and page moves are warm too. */
 const SCRATCH_BYTES = 1 * MIB;
-const VALUE = "v".repeat(300);
-/** Nobody's connection. */
-const OWNER = 1 as OwnerId;
+/** Nobody's connections. More than one, or the engine takes the number for a constant. */
+const OWNERS = [1 as OwnerId, 2 as OwnerId];
+
+/** There with the engine's flag `--expose-gc`. */
+const { gc } = globalThis as { gc?: () => void };
 
 /**
  * Runs requests through a scratch store before the first client comes, so that the engine has
  * compiled the request path and the process has about the size that it is going to keep beside
- * `-m`. It counts in no statistics.
+ * `-m`. It counts in no statistics. To be called after the thread's first message: sending that
+ * makes the engine drop what it has compiled.
  */
 export function warmUp(shared: SharedState, settings: Settings): void {
+  serveScratch(shared, settings);
+  // The scratch store, and what starting and compiling have left behind.
+  gc?.();
+}
+
+function serveScratch(shared: SharedState, settings: Settings): void {
   const memory = createSharedMemory({
     ...shared.memory.options,
     memoryLimitBytes: SCRATCH_BYTES,
     memoryCeilingBytes: SCRATCH_BYTES,
     slabLayout: "leased",
     itemSizeMaxBytes: SCRATCH_BYTES / 2,
-    connectionsMax: 2,
+    connectionsMax: OWNERS.length,
     leaseEntries: LEASE_ENTRIES_LEAST,
     strictPrefixes: [],
   });
@@ -45,25 +61,34 @@ export function warmUp(shared: SharedState, settings: Settings): void {
       processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
     },
   );
-  const conversation = new Conversation(thread, OWNER, { protocol: "ascii" });
+  const conversations = OWNERS.map((owner) =>
+    new Conversation(thread, owner, { protocol: "ascii" })
+  );
   const encoder = new TextEncoder();
   for (let round = 0; round < ROUNDS; round++) {
+    const conversation = conversations[round % conversations.length]!;
     const { written } = encoder.encodeInto(requestsOf(round), thread.input.bytes);
-    for (let at = 0; at < written;) {
-      thread.reply.reset();
-      at = conversation.feed(at, written);
+    let at = 0;
+    for (const end of [Math.floor(written * FIRST_READ), written]) {
+      do {
+        thread.reply.reset();
+        at = conversation.feed(at, end);
+      } while (conversation.state !== ConversationState.NEEDS_INPUT);
     }
   }
-  conversation.end();
+  for (const conversation of conversations) conversation.end();
 }
 
 /** One batch: what clients send most. */
 function requestsOf(round: number): string {
+  const valueBytes = VALUE_BYTES[round % VALUE_BYTES.length]!;
+  const value = "v".repeat(valueBytes);
+  const sets = Math.min(SETS_MAX, Math.max(1, Math.floor(ROUND_BYTES / valueBytes)));
   const lines: string[] = [];
-  const key = (number: number): string => `warm:${(round * KEYS + number) % 4000}`;
-  for (let number = 0; number < KEYS; number++) {
+  const key = (number: number): string => `warm:${(round * SETS_MAX + number) % KEYS}`;
+  for (let number = 0; number < sets; number++) {
     const name = key(number);
-    lines.push(`set ${name} ${number & 1} 0 300\r\n${VALUE}\r\n`);
+    lines.push(`set ${name} ${number & 1} 0 ${valueBytes}\r\n${value}\r\n`);
     lines.push(`get ${name}\r\n`.repeat(4), `gets ${name} ${key(number + 1)} absent\r\n`);
     lines.push(`delete ${key(number + 7)} noreply\r\n`);
   }

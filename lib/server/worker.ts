@@ -29,6 +29,7 @@ async function run(start: WorkerStart): Promise<void> {
     },
   }, start.threadIndex);
   thread.cache.mutex.nowMs = () => performance.now();
+  say({ kind: "begun" });
   if (start.threadIndex < THREADS_TO_WARM) warmUp(start.shared, start.settings);
   const transport = createTransport(start.transport, {
     thread,
