@@ -1,0 +1,137 @@
+/**
+ * How much the process grows while its store gets full, as part of `-m`, and which kinds of memory
+ * that is (Linux, x86-64).
+ *
+ *     deno task bench:memory [--memory 64,256,1024] [--threads 1,4] [--fills 64,256,1024] [--rounds 3]
+ *                            [--traces DIR] [--rows 30000] [--io native] [--port 21340]
+ *
+ * With --traces, or LEASED_TRACES in the environment, ecom-orm.csv.gz from there is replayed too,
+ * with four copies and values 8 times as long: a mixed load with long values. The store counts as
+ * growth from its first byte, what is touched ahead of its use included.
+ */
+import { parseArgs } from "@std/cli/parse-args";
+import { MIB } from "../../store/limits.ts";
+import { Connections } from "./generator.ts";
+import { MAPPING_KINDS, type Resident, residentByKind } from "./mappings.ts";
+import { type BenchServer, pinGenerator, say, startLeased } from "./processes.ts";
+import { replay, REPLAY_DEFAULTS } from "./replay/replay.ts";
+import { readTrace, type Trace } from "./replay/traces.ts";
+import { median } from "./rows.ts";
+import { SocketTarget } from "./socket_target.ts";
+
+const CONNECTIONS = 4;
+const KEY_BYTES = 16;
+const FILL_BATCH = 32;
+/** Of so many bytes of keys and values as the limit has, a part does not fit, so the store gets full. */
+const FILL_SHARE = 1.1;
+/** What is done after the start line, and after the load, has a moment to be done. */
+const SETTLE_MS = 1000;
+const MIXED = { ...REPLAY_DEFAULTS, copies: 4, valueScale: 8 };
+
+interface Load {
+  readonly name: string;
+  run(target: SocketTarget, memoryMib: number): void;
+}
+
+if (import.meta.main) await main();
+
+async function main(): Promise<void> {
+  const options = parseArgs(Deno.args, {
+    string: ["memory", "threads", "fills", "rounds", "traces", "rows", "io", "port"],
+    default: {
+      memory: "64,256,1024",
+      threads: "1,4",
+      fills: "64,256,1024",
+      rounds: "3",
+      rows: "30000",
+      io: "native",
+      port: "21340",
+    },
+  });
+  const numbers = (name: string): number[] => String(options[name]).split(",").map(Number);
+  const loads = numbers("fills").filter((bytes) => bytes > 0).map(fillOf);
+  const folder = options["traces"] ?? Deno.env.get("LEASED_TRACES");
+  if (folder !== undefined) {
+    loads.push(mixed(await readTrace(`${folder}/ecom-orm.csv.gz`, Number(options["rows"]))));
+  }
+  await pinGenerator();
+  for (const memoryMib of numbers("memory")) {
+    for (const threads of numbers("threads")) {
+      for (const load of loads) {
+        const growths: Growth[] = [];
+        for (let round = 0; round < Number(options["rounds"]); round++) {
+          const server = await startLeased(
+            Number(options["port"]),
+            threads,
+            String(options["io"]),
+            ["-m", `${memoryMib}`],
+          );
+          try {
+            growths.push(await measure(server, load, memoryMib));
+          } finally {
+            await server.stop();
+          }
+        }
+        say(`-m ${memoryMib} -t ${threads} ${load.name.padEnd(9)} ${text(growths, memoryMib)}`);
+      }
+    }
+  }
+}
+
+/** KiB by kind, and what the process has in all at the end. */
+type Growth = Resident & { readonly total: number; readonly end: number };
+
+async function measure(server: BenchServer, load: Load, memoryMib: number): Promise<Growth> {
+  const target = new SocketTarget(new Connections(server.port, CONNECTIONS, (fd) => ({ fd })));
+  // It listens before it has started; threads that answer have.
+  for (let key = 0; key < CONNECTIONS; key++) target.get(key, KEY_BYTES);
+  await settle();
+  const before = resident(server);
+  load.run(target, memoryMib);
+  target.close();
+  await settle();
+  const after = resident(server);
+  // Memory that was touched ahead of use is growth.
+  const grown = { ...after };
+  for (const kind of MAPPING_KINDS) if (kind !== "store") grown[kind] -= before[kind];
+  return { ...grown, total: sum(grown), end: sum(after) };
+}
+
+function resident(server: BenchServer): Resident {
+  return residentByKind(Deno.readTextFileSync(`/proc/${server.pid}/smaps`));
+}
+
+function sum(kib: Resident): number {
+  return MAPPING_KINDS.reduce((total, kind) => total + kib[kind], 0);
+}
+
+/** Median and range of the growth as part of the limit, then medians by kind. */
+function text(growths: readonly Growth[], memoryMib: number): string {
+  const shares = growths.map(({ total }) => total / 1024 / memoryMib);
+  const [least, most] = [Math.min(...shares), Math.max(...shares)].map((share) => share.toFixed(3));
+  const of = (kind: keyof Growth): number => Math.round(median(growths.map((each) => each[kind])));
+  const kinds = MAPPING_KINDS.map((kind) => `${kind} ${of(kind)}`).join(", ");
+  return `${median(shares).toFixed(3)} (${least}..${most}) of -m; KiB: ${kinds}; at the end ${
+    of("end")
+  }`;
+}
+
+function fillOf(valueBytes: number): Load {
+  return {
+    name: `fill ${valueBytes}`,
+    run: (target, memoryMib) => {
+      const items = Math.ceil(memoryMib * MIB * FILL_SHARE / (KEY_BYTES + valueBytes));
+      for (let first = 0; first < items; first += FILL_BATCH) {
+        target.setMany(first, FILL_BATCH, KEY_BYTES, valueBytes);
+      }
+    },
+  };
+}
+
+function mixed(trace: Trace): Load {
+  return { name: "mixed", run: (target) => void replay(trace, target, MIXED) };
+}
+
+function settle(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+}
