@@ -101,8 +101,8 @@ export class Conversation {
 
   /**
    * Executes every complete request in the thread's input [start, end). Replies are appended to the
-   * thread's reply buffer; the caller has reset it, and sends it after. Takes the store's mutex
-   * once, and once more after every 64 KiB that are copied.
+   * thread's reply buffer; the caller has reset it, or begun anew in it, and sends them after. Takes
+   * the store's mutex once, and once more after every 64 KiB that are copied.
    *
    * @returns The first byte that was not consumed. The caller keeps [returned, end), at most PENDING_BYTES_MAX after
    *   NEEDS_INPUT, and brings it again in front of what comes next. `state` says what to do.

@@ -25,6 +25,7 @@ import {
   type TransportThread,
 } from "./transport.ts";
 import * as transportModule from "./transport.ts";
+import * as turnsModule from "./turns.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { PENDING_BYTES_MAX } = limitsModule;
@@ -33,6 +34,7 @@ const { STAT } = statsModule;
 const { EPOLLIN, EPOLLOUT, EPOLLRDHUP } = epollModule;
 const { EAGAIN, EINTR, MSG_DONTWAIT, MSG_NOSIGNAL, SHUT_WR } = libcModule;
 const { DRAIN_GRACE_MS, DRAIN_MS_MAX } = transportModule;
+const { TURN_MS_MAX } = turnsModule;
 
 /**
  * What is received always goes to this offset of the input region, so that one view serves every
@@ -55,6 +57,8 @@ const READS_MAX = 8;
 /** While something has to be watched over, a round ends at least this often. */
 const WATCH_MS = 1000;
 const FOR_EVER_MS = -1;
+/** Unsent by a connection that lets others have their turn. */
+const NOTHING = new Uint8Array();
 
 /** A worker that blocks in epoll_wait and serves whatever is ready. */
 export class NativeThread implements Transport {
@@ -230,6 +234,7 @@ export class NativeThread implements Transport {
     const { conversation } = connection;
     const { reply } = this.#thread;
     const outbox = this.#outbox;
+    let turnEndMs = Infinity;
     for (;;) {
       if (outbox.full) this.#sendWaiting();
       outbox.begin();
@@ -256,7 +261,20 @@ export class NativeThread implements Transport {
         this.#wait(connection);
         return;
       }
+      const nowMs = performance.now();
+      if (nowMs > turnEndMs) {
+        this.#keep(connection, start, end);
+        this.#yield(connection);
+        return;
+      }
+      turnEndMs = Math.min(turnEndMs, nowMs + TURN_MS_MAX);
     }
+  }
+
+  /** Lets others have their turn: it goes on in a later round, when the kernel would take more of its replies. */
+  #yield(connection: NativeConnection): void {
+    this.#count(STAT.conn_yields);
+    this.#stall(connection, NOTHING);
   }
 
   /** Reads nothing of a connection, but notices when its peer is gone. */
@@ -307,8 +325,8 @@ export class NativeThread implements Transport {
   }
 
   /**
-   * Sends what waits, and then this batch's replies. False: the connection is closed, or must wait
-   * until its peer takes the rest.
+   * Sends this batch's replies at once, behind what waits unless they hold long values. False: the
+   * connection is closed, or must wait until its peer takes the rest.
    */
   #sendReply(connection: NativeConnection): boolean {
     if (this.#thread.reply.inlays.count > 0) return this.#sendInlaidReply(connection);

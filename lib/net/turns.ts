@@ -1,5 +1,5 @@
 /** For how long connections that always have more to say may keep the thread to themselves. */
-const TURN_MS_MAX = 4;
+export const TURN_MS_MAX = 4;
 
 /**
  * Shares a thread out between connections. The runtime answers a read at once when bytes are

@@ -97,6 +97,24 @@ test("who asks at the same moment as others gets his own answer, whatever the ot
   await server.stop();
 });
 
+test("who asks for long work does not keep others waiting until all of it is done", async (start) => {
+  await using server = await start({ args: ["-t", "1"] });
+  using worker = await server.connect();
+  using other = await server.connect();
+  const sets = Array.from({ length: 50_000 }, (_, index) => `set k${index} 0 0 1 noreply\r\nx\r\n`);
+  await other.ask("mn\r\n", "MN\r\n");
+  await worker.ask(sets.join("") + "mn\r\n", "MN\r\n");
+  // While the server is stopped, both requests come in.
+  server.signal("SIGSTOP");
+  await worker.send("keys none\r\n".repeat(20) + "set done 0 0 1\r\n1\r\n");
+  await other.send("get done\r\n");
+  server.signal("SIGCONT");
+  await other.expect("END\r\n");
+  await worker.expect("END\r\n".repeat(20) + "STORED\r\n");
+  await other.ask("get done\r\n", "VALUE done 0 1\r\n1\r\nEND\r\n");
+  await server.stop();
+});
+
 test("connections share one store over all threads", async (start) => {
   await using server = await start({ args: ["-t", "4"] });
   const clients = await Promise.all(Array.from({ length: 40 }, () => server.connect()));
