@@ -10,7 +10,7 @@ const BYTES_MAX = 64 * 1024;
 const ALIGNMENT = 64;
 
 /**
- * Replies that wait in the thread's reply region to be sent together, one after the other (`bench:ratio`, rows p1 and
+ * Replies that wait in the thread's reply region to be sent together, one after the other (`bench:ratio`, row
  * mget50: a tenth less). A process with many connections that sleeps is woken by the first and finds the others when it
  * comes to them, where each reply sent alone would wake it again; and neither the server's code nor the kernel's has to
  * be loaded anew for each.
