@@ -106,7 +106,7 @@ export class Allocator {
       const chain = items.chainWord(item);
       items.setWord(item, chain, NO_ITEM);
       items.setWord(item, chain + 1, 0);
-      items.setWord(item, WORD.NEWER, this.#values.chainLength(item));
+      items.setWord(item, WORD.NEWER, this.#values.chainBytes(item));
       items.setWord(item, WORD.OLDER, NO_ITEM);
       this.#values.forgetWalk(); // of an item that was here before
       if (!this.grow(item, lengthNow)) {
@@ -119,28 +119,25 @@ export class Allocator {
 
   /**
    * Sees to it that a reserved item has memory for the first `length` bytes of its value. Until it
-   * is whole, the words for its queue say how many chunks are missing and which is the last. May
-   * evict anything.
+   * is whole, the words for its queue say for how many bytes there is none, and which is the last
+   * chunk. May evict anything.
    *
    * @returns False when there is no memory.
    */
   grow(item: ItemRef, length: number): boolean {
     const items = this.items;
     if ((items.state(item) & STATE.CHAINED) === 0) return true;
-    const missingThen = this.#values.chunksFrom(item, length);
+    const { slabs } = this.links;
+    const missingThen = this.#values.chainBytes(item, length);
     let last = items.word(item, WORD.OLDER);
-    for (let missing = items.word(item, WORD.NEWER); missing > missingThen; missing--) {
-      const chunk = this.#chunk(this.links.slabs.largeClass);
+    for (let missing = items.word(item, WORD.NEWER); missing > missingThen;) {
+      const chunk = this.#chunk(slabs.largeClass, slabs.chunksFor(missing - missingThen));
       if (chunk === NO_ITEM) return false;
-      items.setWord(chunk, WORD.STATE, STATE.CONTINUATION);
-      items.setWord(chunk, WORD.NEWER, item);
-      items.setWord(chunk, WORD.OLDER, NO_ITEM);
-      items.setWord(chunk, WORD.CHAIN_PREVIOUS, last);
       if (last === NO_ITEM) items.setWord(item, items.chainWord(item), chunk);
-      else items.setWord(last, WORD.OLDER, chunk);
+      missing -= this.links.lengthenChain(item, last, chunk, missing);
       last = chunk;
       items.setWord(item, WORD.OLDER, last);
-      items.setWord(item, WORD.NEWER, missing - 1);
+      items.setWord(item, WORD.NEWER, missing);
     }
     return true;
   }
@@ -151,10 +148,10 @@ export class Allocator {
       this.items.word(item, WORD.NEWER) === 0;
   }
 
-  #chunk(classId: number): ItemRef {
+  #chunk(classId: number, runMax = 1): ItemRef {
     const { slabs } = this.links;
     for (;;) {
-      const chunk = slabs.allocate(classId);
+      const chunk = slabs.allocate(classId, runMax);
       if (chunk !== NO_ITEM) {
         this.items.setWord(chunk, WORD.STATE, CLAIMED);
         return chunk;

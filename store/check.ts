@@ -125,10 +125,11 @@ class Check {
       usedOfClass[classId]! += pages[row + PAGE.USED]!;
       let used = 0;
       for (let index = 0; index < pages[row + PAGE.CARVED]!; index++) {
-        const chunk = slabs.chunkAt(page, index, classId);
+        const chunk = slabs.usedAt(page, index, classId);
+        if (chunk === NO_ITEM) continue;
         const state = this.#items.state(chunk);
-        if (state === 0) continue;
-        used++;
+        assert(state !== 0, "a chunk in use has a state");
+        used += slabs.runLengthOf(chunk);
         if (state & STATE.CONTINUATION) {
           chunksSeen++;
           continue;
@@ -146,7 +147,10 @@ class Check {
       const fresh = pages[row + PAGE.CARVED] === 0;
       const emptied = page === control[CONTROL.MOVE_PAGE];
       assert(used > 0 || fresh || emptied, "an empty page goes back to the pool");
-      this.#checkFreeList(page, classId, pages[row + PAGE.CARVED]! - used);
+      if (classId !== slabs.largeClass) {
+        this.#checkFreeList(page, pages[row + PAGE.CARVED]! - used);
+      }
+      this.#checkListed(page, classId);
     }
     assert(linkedSeen === linked.size, "every linked item lies in a page of a class");
     assert(chunksSeen === chunksInChains, "every chunk of a chain belongs to an item");
@@ -164,7 +168,9 @@ class Check {
   }
 
   #checkChain(item: ItemRef): number {
-    const expected = this.#values.chainLength(item);
+    const expected = this.#values.chainBytes(item);
+    const { slabs } = this.#links;
+    let bytes = 0;
     let count = 0;
     let previous: ItemRef = NO_ITEM;
     let chunk = this.#items.word(item, this.#items.chainWord(item));
@@ -173,16 +179,22 @@ class Check {
       previous = chunk;
       assert((this.#items.state(chunk) & STATE.CONTINUATION) !== 0, "a chain is of chunks");
       assert(this.#items.word(chunk, WORD.NEWER) === item, "a chunk knows its item");
+      const length = this.#items.word(chunk, WORD.VALUE_LENGTH);
+      assert(
+        slabs.runLengthOf(chunk) === slabs.chunksFor(length),
+        "a run is as long as it must be",
+      );
+      bytes += length;
       count++;
     }
     const missing = this.#items.state(item) & STATE.RESERVED
       ? this.#items.word(item, WORD.NEWER)
       : 0;
-    assert(count + missing === expected, "a chain is as long as its value needs");
+    assert(bytes + missing === expected, "a chain is as long as its value needs");
     return count;
   }
 
-  #checkFreeList(page: number, classId: number, expected: number): void {
+  #checkFreeList(page: number, expected: number): void {
     const { pages, refPageShift } = this.#memory;
     let count = 0;
     let chunk = pages[page * PAGE.WORDS + PAGE.FREE_CHUNK]!;
@@ -192,6 +204,10 @@ class Check {
       count++;
     }
     assert(count === expected, "a page lists its free chunks");
+  }
+
+  #checkListed(page: number, classId: number): void {
+    const { pages } = this.#memory;
     const full = pages[page * PAGE.WORDS + PAGE.USED] ===
       this.#memory.classes[classId * CLASS.WORDS + CLASS.CHUNKS_PER_PAGE];
     const listed = pages[page * PAGE.WORDS + PAGE.LISTED];

@@ -1,5 +1,5 @@
 import type { Eviction } from "./eviction.ts";
-import { type ItemRef, STATE, WORD } from "./item.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
 import type { Links } from "./links.ts";
 import { CONTROL, PAGE } from "./memory.ts";
 import { NEVER_SEC } from "./slabs.ts";
@@ -97,7 +97,8 @@ export class Expiry {
       // Not before the first chunk, or the page would count as not begun.
       if (this.#unitsLeft <= 0 && index > first) break;
       this.#look(CHUNK_UNITS);
-      const item = slabs.chunkAt(page, index, classId);
+      const item = slabs.usedAt(page, index, classId);
+      if (item === NO_ITEM) continue;
       // A locked item is looked at when it is unlocked.
       if ((items.state(item) & (STATE.LINKED | STATE.LOCKED)) !== STATE.LINKED) continue;
       if (this.#links.isDead(item)) {

@@ -9,7 +9,7 @@ import { type Memory, SEGMENT_MASK, SEGMENT_SHIFT } from "./memory.ts";
  *   word 3  deadline, in seconds of the store's clock; 0: never  (chunk of a chain: the chunk before it, or 0)
  *   word 4  id, lower half     handed out at the last change; never chosen by a client
  *   word 5  id, upper half
- *   word 6  length of the value in bytes
+ *   word 6  length of the value in bytes            (chunk of a chain: how many of the value's bytes are in it)
  *   word 7  last access, in seconds of the store's clock
  *   word 8  key length (8 bits) and STATE bits
  *   then, each only if its STATE bit is set: client flags (1 word), explicit id (2), chain (2: first chunk, pin
@@ -19,6 +19,7 @@ import { type Memory, SEGMENT_MASK, SEGMENT_SHIFT } from "./memory.ts";
  * "hello", flags 0: words 0..8 in bytes 0..35, "foo" in 36..38, "hello" in 39..43; 44 bytes, so a chunk of 48.
  *
  * An item whose head does not fit the largest ordinary class goes on in a chain of chunks, each with the same 9 words.
+ * A chunk of a chain may be a run: several chunks in a row, with one such header.
  *
  * A reference is good until the next call that may store, evict or run maintenance.
  */

@@ -101,15 +101,38 @@ export class Links {
   /** Frees the memory of an unlinked item, its chain included. */
   free(item: ItemRef): void {
     if (this.items.state(item) & STATE.CHAINED) {
-      let chunk = this.items.word(item, this.items.chainWord(item));
-      while (chunk !== NO_ITEM) {
-        const next = this.items.word(chunk, WORD.OLDER);
-        this.slabs.free(chunk);
-        this.effort[0]! += 1;
-        chunk = next;
-      }
+      this.freeChain(this.items.word(item, this.items.chainWord(item)));
     }
     this.slabs.free(item);
+  }
+
+  /** Frees a chunk of a chain and all behind it. */
+  freeChain(first: ItemRef): void {
+    for (let chunk = first; chunk !== NO_ITEM;) {
+      const next = this.items.word(chunk, WORD.OLDER);
+      this.slabs.free(chunk);
+      this.effort[0]! += 1;
+      chunk = next;
+    }
+  }
+
+  /**
+   * Puts the run of chunks that was allocated last behind `last` in a chain, or begins one with it.
+   *
+   * @param item Whose chain.
+   * @param bytes How many of the value's bytes are still to be given a place.
+   * @returns How many of them have one here.
+   */
+  lengthenChain(item: ItemRef, last: ItemRef, run: ItemRef, bytes: number): number {
+    const { items } = this;
+    const length = Math.min(bytes, this.slabs.runBytes);
+    items.setWord(run, WORD.STATE, STATE.CONTINUATION);
+    items.setWord(run, WORD.VALUE_LENGTH, length);
+    items.setWord(run, WORD.NEWER, item);
+    items.setWord(run, WORD.OLDER, NO_ITEM);
+    items.setWord(run, WORD.CHAIN_PREVIOUS, last);
+    if (last !== NO_ITEM) items.setWord(last, WORD.OLDER, run);
+    return length;
   }
 
   /** Only items with a chain can be pinned: others are copied whole. */

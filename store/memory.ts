@@ -78,6 +78,7 @@ export const PAGE = {
   CLASS: 0, // slab class, or one of PAGE_OWNER
   USED: 1, // chunks in use
   FREE_CHUNK: 2, // head of the list of freed chunks (item references), or 0
+  RUNS: 2, // instead, in pages of the class of chains: see runs.ts
   CARVED: 3, // chunks ever handed out; those behind were never used
   NEXT: 4, // of the class's pages with room, or of the free pages
   PREVIOUS: 5,

@@ -1,7 +1,7 @@
 import { copyBytes } from "./bytes.ts";
 import type { Eviction } from "./eviction.ts";
 import { EvictionCause } from "./eviction.ts";
-import { FREQUENCY_MASK, type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
+import { FREQUENCY_MASK, HEADER_BYTES, type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
 import { COPY_BYTES_MAX, MIB } from "./limits.ts";
 import type { Links } from "./links.ts";
 import { CLASS, CLASS_REQUESTED_BYTES, CONTROL, NO_PAGE, PAGE, PAGE_OWNER } from "./memory.ts";
@@ -356,9 +356,8 @@ export class PageMover {
     const classId = this.#classOf(page);
     const carved = memory.pages[page * PAGE.WORDS + PAGE.CARVED]!;
     for (let index = 0; index < carved; index++) {
-      const chunk = slabs.chunkAt(page, index, classId);
-      const state = items.state(chunk);
-      if (state !== 0 && !this.#isMovableChunk(chunk, state)) return false;
+      const chunk = slabs.usedAt(page, index, classId);
+      if (chunk !== NO_ITEM && !this.#isMovableChunk(chunk, items.state(chunk))) return false;
     }
     return true;
   }
@@ -398,15 +397,17 @@ export class PageMover {
     const effortBefore = effort[0]!;
     let end = Math.min(carved, first + step.chunks);
     for (let index = first; index < end && memory.pages[row + PAGE.USED]! > 0; index++) {
-      const chunk = slabs.chunkAt(page, index, classId);
-      const state = items.state(chunk);
-      if (state === 0) continue;
+      const chunk = slabs.usedAt(page, index, classId);
+      if (chunk === NO_ITEM) continue;
       const spent = evictions ? (effort[0]! - effortBefore) | 0 : 0;
-      if (rescue && (spent >= step.effort || (rescues && copies-- === 0))) {
+      const chunks = slabs.runLengthOf(chunk);
+      if (rescue && (spent >= step.effort || (rescues && copies < chunks))) {
         end = index;
         break;
       }
-      if (!this.#isMovableChunk(chunk, state) || !this.#clear(chunk, classId, rescues)) {
+      copies -= chunks;
+      const isMovable = this.#isMovableChunk(chunk, items.state(chunk));
+      if (!isMovable || !this.#clear(chunk, classId, rescues)) {
         this.#end(page);
         return;
       }
@@ -435,28 +436,28 @@ export class PageMover {
       this.#eviction.reclaimForRoom(item);
       return true;
     }
-    const copy = rescue ? this.#placeFor(chunk, classId) : NO_ITEM;
-    if (items.state(chunk) === 0) return true; // making place for the copy evicted the original
-    if (copy === NO_ITEM) {
-      if (!memory.options.evictions) return false;
-      this.#eviction.evictForMove(item);
-    } else if (continuation) {
-      this.#moveContinuation(chunk, copy, classId);
-    } else {
-      this.#moveItem(chunk, copy, classId);
+    if (rescue) {
+      if (continuation) this.#moveContinuation(chunk, classId);
+      else this.#moveItem(chunk, classId);
     }
+    // It has moved, or making place for the copy evicted it.
+    if (items.state(chunk) === 0) return true;
+    if (!memory.options.evictions) return false;
+    this.#eviction.evictForMove(item);
     return true;
   }
 
   /**
-   * Another chunk of the class, for which something may be evicted; NO_ITEM when there is none, or
-   * the original went.
+   * Another chunk of the class, or a run of some, for which something may be evicted; NO_ITEM when
+   * there is none, or the original went.
    */
-  #placeFor(chunk: ItemRef, classId: number): ItemRef {
+  #placeFor(chunk: ItemRef, classId: number, runMax = 1): ItemRef {
     const { memory, items, slabs } = this.#links;
     const fromPool = this.#control[CONTROL.MOVE_TO] !== PAGE_OWNER.NOBODY;
     for (let tries = 0;; tries++) {
-      const copy = fromPool ? slabs.allocate(classId) : slabs.allocateFromRoom(classId);
+      const copy = fromPool
+        ? slabs.allocate(classId, runMax)
+        : slabs.allocateFromRoom(classId, runMax);
       if (copy !== NO_ITEM || tries === RESCUE_EVICTIONS_MAX) return copy;
       if (!memory.options.evictions) return NO_ITEM;
       if (!this.#eviction.evictOne(classId, EvictionCause.PAGE_MOVE, RESCUE_LOOKS_MAX)) {
@@ -466,16 +467,20 @@ export class PageMover {
     }
   }
 
-  #copyChunk(chunk: ItemRef, copy: ItemRef, classId: number): void {
-    const { memory, items, slabs } = this.#links;
-    const from = memory.segmentOf(chunk);
-    const to = memory.segmentOf(copy);
-    copyBytes(to, items.offset(copy), from, items.offset(chunk), slabs.chunkBytes(classId));
+  /** Copies `length` bytes that begin so far behind the one and the other chunk's start. */
+  #copy(to: ItemRef, toStart: number, from: ItemRef, fromStart: number, length: number): void {
+    const { memory, items } = this.#links;
+    const toOffset = items.offset(to) + toStart;
+    const fromOffset = items.offset(from) + fromStart;
+    copyBytes(memory.segmentOf(to), toOffset, memory.segmentOf(from), fromOffset, length);
   }
 
-  #moveItem(item: ItemRef, copy: ItemRef, classId: number): void {
+  /** Moves an item, with the beginning of its value, to another chunk, unless there is none. */
+  #moveItem(item: ItemRef, classId: number): void {
     const { memory, items, slabs, index, queues } = this.#links;
-    this.#copyChunk(item, copy, classId);
+    const copy = this.#placeFor(item, classId);
+    if (copy === NO_ITEM) return;
+    this.#copy(copy, 0, item, 0, slabs.chunkBytes(classId));
     index.replace(item, copy, index.hashOf(copy));
     queues.replace(item, copy, classId);
     if (items.state(copy) & STATE.CHAINED) {
@@ -489,16 +494,33 @@ export class PageMover {
     slabs.free(item);
   }
 
-  #moveContinuation(chunk: ItemRef, copy: ItemRef, classId: number): void {
+  /** Moves a chunk of a chain to another one, or to several shorter runs, unless there is too little room. */
+  #moveContinuation(chunk: ItemRef, classId: number): void {
     const { memory, items, slabs } = this.#links;
-    this.#copyChunk(chunk, copy, classId);
-    const item = items.word(copy, WORD.NEWER);
-    const previous = items.word(copy, WORD.CHAIN_PREVIOUS);
-    const next = items.word(copy, WORD.OLDER);
-    if (previous === NO_ITEM) items.setWord(item, items.chainWord(item), copy);
-    else items.setWord(previous, WORD.OLDER, copy);
-    if (next !== NO_ITEM) items.setWord(next, WORD.CHAIN_PREVIOUS, copy);
-    memory.counters[STAT.rescued_chunks]! += 1;
+    const item = items.word(chunk, WORD.NEWER);
+    const length = items.word(chunk, WORD.VALUE_LENGTH);
+    let first = NO_ITEM;
+    let last = NO_ITEM;
+    for (let done = 0; done < length;) {
+      const copy = this.#placeFor(chunk, classId, slabs.chunksFor(length - done));
+      if (copy === NO_ITEM) {
+        this.#links.freeChain(first);
+        return;
+      }
+      const bytes = this.#links.lengthenChain(item, last, copy, length - done);
+      this.#copy(copy, HEADER_BYTES, chunk, HEADER_BYTES + done, bytes);
+      if (first === NO_ITEM) first = copy;
+      last = copy;
+      done += bytes;
+    }
+    const previous = items.word(chunk, WORD.CHAIN_PREVIOUS);
+    const next = items.word(chunk, WORD.OLDER);
+    items.setWord(first, WORD.CHAIN_PREVIOUS, previous);
+    items.setWord(last, WORD.OLDER, next);
+    if (previous === NO_ITEM) items.setWord(item, items.chainWord(item), first);
+    else items.setWord(previous, WORD.OLDER, first);
+    if (next !== NO_ITEM) items.setWord(next, WORD.CHAIN_PREVIOUS, last);
+    memory.counters[STAT.rescued_chunks]! += slabs.runLengthOf(chunk);
     slabs.free(chunk);
   }
 }

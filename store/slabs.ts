@@ -1,12 +1,15 @@
+import { assert } from "./assert.ts";
 import { type ItemRef, Items } from "./item.ts";
 import * as itemModule from "./item.ts";
 import { type Memory, pagesWithin } from "./memory.ts";
 import * as memoryModule from "./memory.ts";
+import * as runsModule from "./runs.ts";
 import * as statsModule from "./stats.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { HEADER_BYTES, NO_ITEM, STATE, WORD } = itemModule;
 const { CLASS, CLASSES_MAX, CONTROL, NO_PAGE, PAGE, PAGE_OWNER, PAGES_MIN } = memoryModule;
+const { freeRun, RUN_CHUNKS_MAX, runAt, runLength, runPlace } = runsModule;
 const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
@@ -16,8 +19,8 @@ const { CLASS_STAT, STAT } = statsModule;
  * it is no better, `bench:store`); classes stretched so that a page is cut without a rest. Their
  * factor is the option's, 1.075: of the classes that leaves numbers for, those waste least (4.4 %
  * of an item on average, 5.4 % with 1.1; `bench:store`, fill). Items that would leave less than a
- * fifth of a page's chunks go into chains of LARGE_CHUNK_BYTES instead: half such a chunk is lost
- * per item, at most a sixth.
+ * fifth of a page's chunks go into chains of runs of LARGE_CHUNK_BYTES instead: half such a chunk is
+ * lost per item, at most a sixth.
  */
 const SMALLEST_CHUNK_BYTES = 48;
 const CHUNKS_PER_PAGE_MIN = 5;
@@ -75,6 +78,9 @@ function stretchedSizes(pageBytes: number, smallest: number, factor: number): nu
 /**
  * Slab classes over pages. A page belongs to one class at a time and is cut into chunks of the class's size; a class
  * keeps a list of those of its pages that have room. A page whose last chunk is freed goes back to the pool.
+ *
+ * In the class of chains, what is allocated is a run: one chunk, or several that lie next to each other and count as
+ * one, so that a long value has few pieces (`bench:ratio`, row set100k: a third less than with single chunks).
  */
 export class Slabs {
   readonly #memory: Memory;
@@ -91,6 +97,8 @@ export class Slabs {
   readonly largeChunkBytes: number;
   /** Items up to this size are in one chunk. */
   readonly ordinaryBytesMax: number;
+  /** Chunks of the run that was allocated last. */
+  runLength = 1;
 
   constructor(memory: Memory, items: Items) {
     this.#memory = memory;
@@ -102,6 +110,7 @@ export class Slabs {
     this.classCount = sizes.length;
     this.largeClass = largeClass;
     this.largeChunkBytes = sizes[largeClass - 1]!;
+    assert(memory.pageBytes / this.largeChunkBytes <= RUN_CHUNKS_MAX, "a page's runs fit a word");
     const ordinary = memory.options.slabLayout === "memcached" ? sizes : sizes.slice(0, -1);
     this.ordinaryBytesMax = ordinary.at(-1)!;
     this.#classOfUnits = new Uint8Array((this.ordinaryBytesMax >> 3) + 1);
@@ -143,12 +152,41 @@ export class Slabs {
       this.#classes[row + CLASS.USED]!;
   }
 
-  /** A chunk from a page that the class has, or NO_ITEM. Its STATE is what the last user left; set it at once. */
-  allocateFromRoom(classId: number): ItemRef {
+  /** How long a run must be for so many bytes of a value. */
+  chunksFor(bytes: number): number {
+    return Math.ceil((HEADER_BYTES + bytes) / this.largeChunkBytes);
+  }
+
+  /** For how many bytes of a value the run has room that was allocated last. */
+  get runBytes(): number {
+    return this.runLength * this.largeChunkBytes - HEADER_BYTES;
+  }
+
+  /** How many chunks of its page an allocated chunk stands for: more than one only in the class of chains. */
+  runLengthOf(chunk: ItemRef): number {
+    const page = chunk >>> this.#memory.refPageShift;
+    if (this.#pages[page * PAGE.WORDS + PAGE.CLASS] !== this.largeClass) return 1;
+    return runLength(
+      runAt(this.#pages[page * PAGE.WORDS + PAGE.RUNS]!, this.#placeOf(chunk, page)),
+    );
+  }
+
+  /** The number of a chunk of the class of chains in its page. */
+  #placeOf(chunk: ItemRef, page: number): number {
+    return ((chunk - this.#memory.pageRef(page)) / (this.largeChunkBytes >> 3)) | 0;
+  }
+
+  /**
+   * A chunk from a page that the class has, or NO_ITEM. Its STATE is what the last user left; set it at once.
+   *
+   * @param runMax In the class of chains: how many chunks may be taken as one; `runLength` says how many were.
+   */
+  allocateFromRoom(classId: number, runMax = 1): ItemRef {
     const classRow = classId * CLASS.WORDS;
     const page = this.#classes[classRow + CLASS.ROOM]!;
     if (page === NO_PAGE) return NO_ITEM;
     const row = page * PAGE.WORDS;
+    if (classId === this.largeClass) return this.#takeRun(page, runMax);
     let chunk = this.#pages[row + PAGE.FREE_CHUNK]!;
     if (chunk !== NO_ITEM) {
       this.#pages[row + PAGE.FREE_CHUNK] = this.#items.word(chunk, WORD.HASH_NEXT);
@@ -157,18 +195,37 @@ export class Slabs {
       chunk = this.chunkAt(page, carved, classId);
       this.#pages[row + PAGE.CARVED] = carved + 1;
     }
-    this.#classes[classRow + CLASS.USED]! += 1;
-    const used = this.#pages[row + PAGE.USED]! + 1;
-    this.#pages[row + PAGE.USED] = used;
-    if (used === this.#classes[classRow + CLASS.CHUNKS_PER_PAGE]) this.#unlist(page, classRow);
+    this.#countTaken(page, classRow, 1);
     return chunk;
   }
 
-  /** A chunk, with a new page for the class if there is one in the pool; else NO_ITEM. */
-  allocate(classId: number): ItemRef {
-    const chunk = this.allocateFromRoom(classId);
+  #takeRun(page: number, runMax: number): ItemRef {
+    const row = page * PAGE.WORDS;
+    const classRow = this.largeClass * CLASS.WORDS;
+    const runs = this.#pages[row + PAGE.RUNS]!;
+    const run = freeRun(runs, this.#classes[classRow + CLASS.CHUNKS_PER_PAGE]!, runMax);
+    const place = runPlace(run);
+    this.runLength = runLength(run);
+    this.#pages[row + PAGE.RUNS] = runs | run;
+    const end = place + this.runLength;
+    if (end > this.#pages[row + PAGE.CARVED]!) this.#pages[row + PAGE.CARVED] = end;
+    this.#countTaken(page, classRow, this.runLength);
+    return this.chunkAt(page, place, this.largeClass);
+  }
+
+  #countTaken(page: number, classRow: number, chunks: number): void {
+    const row = page * PAGE.WORDS;
+    this.#classes[classRow + CLASS.USED]! += chunks;
+    const used = this.#pages[row + PAGE.USED]! + chunks;
+    this.#pages[row + PAGE.USED] = used;
+    if (used === this.#classes[classRow + CLASS.CHUNKS_PER_PAGE]) this.#unlist(page, classRow);
+  }
+
+  /** As `allocateFromRoom`, with a new page for the class if it has no room and there is one in the pool. */
+  allocate(classId: number, runMax = 1): ItemRef {
+    const chunk = this.allocateFromRoom(classId, runMax);
     if (chunk !== NO_ITEM) return chunk;
-    return this.addPage(classId) ? this.allocateFromRoom(classId) : NO_ITEM;
+    return this.addPage(classId) ? this.allocateFromRoom(classId, runMax) : NO_ITEM;
   }
 
   /** Takes a page from the pool for a class. False when the pool is empty. */
@@ -194,12 +251,21 @@ export class Slabs {
   free(chunk: ItemRef): void {
     const page = chunk >>> this.#memory.refPageShift;
     const row = page * PAGE.WORDS;
-    const classRow = this.#pages[row + PAGE.CLASS]! * CLASS.WORDS;
+    const classId = this.#pages[row + PAGE.CLASS]!;
+    const classRow = classId * CLASS.WORDS;
     this.#items.setWord(chunk, WORD.STATE, 0);
-    this.#items.setWord(chunk, WORD.HASH_NEXT, this.#pages[row + PAGE.FREE_CHUNK]!);
-    this.#pages[row + PAGE.FREE_CHUNK] = chunk;
-    this.#classes[classRow + CLASS.USED]! -= 1;
-    const used = this.#pages[row + PAGE.USED]! - 1;
+    let freed = 1;
+    if (classId === this.largeClass) {
+      const runs = this.#pages[row + PAGE.RUNS]!;
+      const run = runAt(runs, this.#placeOf(chunk, page));
+      this.#pages[row + PAGE.RUNS] = runs & ~run;
+      freed = runLength(run);
+    } else {
+      this.#items.setWord(chunk, WORD.HASH_NEXT, this.#pages[row + PAGE.FREE_CHUNK]!);
+      this.#pages[row + PAGE.FREE_CHUNK] = chunk;
+    }
+    this.#classes[classRow + CLASS.USED]! -= freed;
+    const used = this.#pages[row + PAGE.USED]! - freed;
     this.#pages[row + PAGE.USED] = used;
     const listed = this.#pages[row + PAGE.LISTED]!;
     if (listed === BEING_EMPTIED) return;
@@ -214,6 +280,15 @@ export class Slabs {
   /** The chunk in place `index` of a page. */
   chunkAt(page: number, index: number, classId: number): ItemRef {
     return (this.#memory.pageRef(page) + index * (this.chunkBytes(classId) >> 3)) | 0;
+  }
+
+  /** What is in use in place `index` of a page: a chunk, or the run that begins there; else NO_ITEM. */
+  usedAt(page: number, index: number, classId: number): ItemRef {
+    const chunk = this.chunkAt(page, index, classId);
+    const used = classId === this.largeClass
+      ? runAt(this.#pages[page * PAGE.WORDS + PAGE.RUNS]!, index) !== 0
+      : this.#items.state(chunk) !== 0;
+    return used ? chunk : NO_ITEM;
   }
 
   /** Keeps a page from being allocated from, or going back to the pool, while it is emptied. */
@@ -309,7 +384,7 @@ export class Slabs {
     const row = page * PAGE.WORDS;
     this.#pages[row + PAGE.CLASS] = owner;
     this.#pages[row + PAGE.USED] = 0;
-    this.#pages[row + PAGE.FREE_CHUNK] = NO_ITEM;
+    this.#pages[row + PAGE.FREE_CHUNK] = NO_ITEM; // no runs, for the class of chains
     this.#pages[row + PAGE.CARVED] = 0;
     this.#pages[row + PAGE.SOONEST_SEC] = NEVER_SEC;
     this.#pages[row + PAGE.LISTED] = NOT_LISTED;

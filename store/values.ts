@@ -15,7 +15,6 @@ const { SEGMENT_SHIFT } = memoryModule;
 /** Where a value's bytes are, in one chunk or along a chain. */
 export class Values {
   readonly #links: Links;
-  readonly #chunkCapacity: number;
   /** Where the last walk along a chain ended, so that piecewise copies need not start over. */
   #walkItem: ItemRef = NO_ITEM;
   #walkChunk: ItemRef = NO_ITEM;
@@ -26,7 +25,6 @@ export class Values {
 
   constructor(links: Links) {
     this.#links = links;
-    this.#chunkCapacity = links.slabs.largeChunkBytes - HEADER_BYTES;
   }
 
   /** How many bytes of the value are in the item's own chunk. */
@@ -36,16 +34,13 @@ export class Values {
       (items.keyOffset(item) - items.offset(item) + items.keyLength(item));
   }
 
-  /** How many chunks the value needs beside the item's own. The item must have its STATE and length. */
-  chainLength(item: ItemRef): number {
-    const rest = this.#links.items.word(item, WORD.VALUE_LENGTH) - this.#headCapacity(item);
-    return rest <= 0 ? 0 : Math.ceil(rest / this.#chunkCapacity);
-  }
-
-  /** How many of these are needed for what comes behind the value's first `length` bytes alone. */
-  chunksFrom(item: ItemRef, length: number): number {
-    const inChain = length - this.#headCapacity(item);
-    return this.chainLength(item) - (inChain <= 0 ? 0 : Math.ceil(inChain / this.#chunkCapacity));
+  /**
+   * How many of the value's bytes behind the first `length` are, or will be, in the item's chain.
+   * The item must have its STATE and length.
+   */
+  chainBytes(item: ItemRef, length = 0): number {
+    const behind = Math.max(length, this.#headCapacity(item));
+    return Math.max(0, this.#links.items.word(item, WORD.VALUE_LENGTH) - behind);
   }
 
   /** Forgets a remembered walk: the item is about to be freed, or to change. */
@@ -97,7 +92,7 @@ export class Values {
     const inChunk = at - this.#walkStart;
     this.pieceSegment = this.#walkChunk >>> SEGMENT_SHIFT;
     this.pieceOffset = items.offset(this.#walkChunk) + HEADER_BYTES + inChunk;
-    return Math.min(length - at, this.#chunkCapacity - inChunk);
+    return items.word(this.#walkChunk, WORD.VALUE_LENGTH) - inChunk;
   }
 
   /**
@@ -142,7 +137,7 @@ export class Values {
       if (done === stretchEnd) {
         chunk = items.word(chunk, chunk === from ? items.chainWord(from) : WORD.OLDER);
         offset = items.offset(chunk) + HEADER_BYTES;
-        stretchEnd = Math.min(length, done + this.#chunkCapacity);
+        stretchEnd = done + items.word(chunk, WORD.VALUE_LENGTH);
       }
       if (copied === COPY_BYTES_MAX) {
         giveTurn?.();
@@ -188,9 +183,11 @@ export class Values {
       this.#walkChunk = items.word(item, items.chainWord(item));
       this.#walkStart = capacity;
     }
-    while (at >= this.#walkStart + this.#chunkCapacity) {
+    for (;;) {
+      const next = this.#walkStart + items.word(this.#walkChunk, WORD.VALUE_LENGTH);
+      if (at < next) return;
       this.#walkChunk = items.word(this.#walkChunk, WORD.OLDER);
-      this.#walkStart += this.#chunkCapacity;
+      this.#walkStart = next;
     }
   }
 }

@@ -89,8 +89,10 @@ function* walk(
       const classId = memory.pages[row + PAGE.CLASS]!;
       if (classId <= 0 || index >= memory.pages[row + PAGE.CARVED]!) break;
       if (classes !== null && !classes.has(classId)) break;
-      const item = slabs.chunkAt(page, index, classId);
-      if (source.hasState(item, STATE.LINKED) && !source.isDead(item)) visit(item, classId);
+      const item = slabs.usedAt(page, index, classId);
+      if (item !== NO_ITEM && source.hasState(item, STATE.LINKED) && !source.isDead(item)) {
+        visit(item, classId);
+      }
       if (index % SLICE_ITEMS === SLICE_ITEMS - 1) yield;
     }
     yield;
