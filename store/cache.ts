@@ -210,7 +210,7 @@ export class Cache {
   }
 
   valueLength(item: ItemRef): number {
-    return this.items.word(item, WORD.VALUE_LENGTH);
+    return this.items.valueLength(item);
   }
 
   /** The client's flags as an unsigned 32-bit number. */
@@ -394,7 +394,7 @@ export class Cache {
     const keyOffset = this.items.keyOffset(item);
     const hash = this.links.index.hashOf(item);
     const keyLength = this.items.keyLength(item);
-    change.valueLength = this.items.word(item, WORD.VALUE_LENGTH);
+    change.valueLength = this.items.valueLength(item);
     const old = this.#finder.live(segment, keyOffset, keyLength, hash);
     const refusal = this.#gate.admit(change, old, segment, keyOffset, keyLength, hash);
     if (refusal !== Outcome.OK) {

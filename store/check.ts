@@ -179,7 +179,7 @@ class Check {
       previous = chunk;
       assert((this.#items.state(chunk) & STATE.CONTINUATION) !== 0, "a chain is of chunks");
       assert(this.#items.word(chunk, WORD.NEWER) === item, "a chunk knows its item");
-      const length = this.#items.word(chunk, WORD.VALUE_LENGTH);
+      const length = this.#items.word(chunk, WORD.CHAIN_BYTES);
       assert(
         slabs.runLengthOf(chunk) === slabs.chunksFor(length),
         "a run is as long as it must be",

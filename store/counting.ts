@@ -13,7 +13,7 @@ import type { Values } from "./values.ts";
 import type { Writer } from "./writer.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
-const { NO_ITEM, STATE, WORD } = itemModule;
+const { NO_ITEM, STATE } = itemModule;
 const { NO_LEASE } = leasesModule;
 const { CLASS_STAT, STAT } = statsModule;
 
@@ -51,7 +51,7 @@ export class Counting {
     const { memory, slabs, items } = this.#links;
     // As memcached does: what by its length is no number, is none before the id is looked at.
     const isChained = (items.state(item) & STATE.CHAINED) !== 0;
-    if (isChained || items.word(item, WORD.VALUE_LENGTH) === 0) return Outcome.NOT_NUMERIC;
+    if (isChained || items.valueLength(item) === 0) return Outcome.NOT_NUMERIC;
     if (change.compare && !this.#gate.hasId(item, change)) return Outcome.EXISTS;
     const classId = slabs.classOf(item);
     const outcome = this.#changeNumber(item, change, hash, increment);
@@ -90,7 +90,7 @@ export class Counting {
   #changeNumber(item: ItemRef, change: Change, hash: number, increment: boolean): Outcome {
     const { items, memory } = this.#links;
     const state = items.state(item);
-    const length = items.word(item, WORD.VALUE_LENGTH);
+    const length = items.valueLength(item);
     const decimal = this.#decimal;
     const start = items.keyOffset(item) + items.keyLength(item);
     if (!decimal.parse(memory.segmentOf(item), start, length)) return Outcome.NOT_NUMERIC;

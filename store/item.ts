@@ -1,4 +1,4 @@
-import { type Memory, SEGMENT_MASK, SEGMENT_SHIFT } from "./memory.ts";
+import { CONTROL, type Memory, SEGMENT_MASK, SEGMENT_SHIFT } from "./memory.ts";
 
 /**
  * An item in its chunk. A reference counts 8 bytes from the start of the memory; 0 is no item.
@@ -7,18 +7,21 @@ import { type Memory, SEGMENT_MASK, SEGMENT_SHIFT } from "./memory.ts";
  *   word 1  next newer item of its queue            (chunk of a chain: the item it belongs to; locked: row of its lock)
  *   word 2  next older item of its queue            (chunk of a chain: the next chunk)
  *   word 3  deadline, in seconds of the store's clock; 0: never  (chunk of a chain: the chunk before it, or 0)
- *   word 4  id, lower half     handed out at the last change; never chosen by a client
- *   word 5  id, upper half
- *   word 6  length of the value in bytes            (chunk of a chain: how many of the value's bytes are in it)
- *   word 7  last access, in seconds of the store's clock
- *   word 8  key length (8 bits) and STATE bits
+ *   word 4  id, lower half: handed out at the last change, never chosen by a client
+ *                                                   (chunk of a chain: how many of the value's bytes are in it)
+ *   word 5  lower half: length of the value in bytes, if that is below 64 KiB; upper half: the next 16 bits of the id
+ *   word 6  last access, in seconds of the store's clock
+ *   word 7  key length (8 bits) and STATE bits
  *   then, each only if its STATE bit is set: client flags (1 word), explicit id (2), chain (2: first chunk, pin
- *   count); then the key and, right behind it, the value
+ *   count), length of the value (1); then the key and, right behind it, the value
  *
- * 36 bytes beside key and value; with the hash slot (one a bucket, one bucket an item) 40. Example: key "foo", value
- * "hello", flags 0: words 0..8 in bytes 0..35, "foo" in 36..38, "hello" in 39..43; 44 bytes, so a chunk of 48.
+ * 32 bytes beside key and value; with its share of the hash index (two slots for each item) 40. Example: key "foo",
+ * value "hello", flags 0: words 0..7 in bytes 0..31, "foo" in 32..34, "hello" in 35..39; 40 bytes.
  *
- * An item whose head does not fit the largest ordinary class goes on in a chain of chunks, each with the same 9 words.
+ * The upper 16 bits of an id are those of the last one handed out, for ids are counted: an item would have to outlive
+ * 2^48 changes to be given another one's.
+ *
+ * An item whose head does not fit the largest ordinary class goes on in a chain of chunks, each with the same 8 words.
  * A chunk of a chain may be a run: several chunks in a row, with one such header.
  *
  * A reference is good until the next call that may store, evict or run maintenance.
@@ -36,16 +39,21 @@ export const WORD = {
   DEADLINE_SEC: 3,
   CHAIN_PREVIOUS: 3,
   ID_LOW: 4,
-  ID_HIGH: 5,
-  VALUE_LENGTH: 6,
-  ACCESSED_SEC: 7,
-  STATE: 8,
+  CHAIN_BYTES: 4,
+  ID_MIDDLE_AND_LENGTH: 5,
+  ACCESSED_SEC: 6,
+  STATE: 7,
   /** The first of the words that an item may have: where STATE.HAS_FLAGS is set. */
-  CLIENT_FLAGS: 9,
+  CLIENT_FLAGS: 8,
 } as const;
 
 /** The words that every item has. */
-export const HEADER_BYTES = 36;
+export const HEADER_BYTES = 32;
+
+/** Longer values have a word for their length. */
+export const SHORT_VALUE_MAX = 0xffff;
+/** Of the word that holds a short length, what the id has. */
+const ID_MIDDLE_SHIFT = 16;
 
 // Parts of WORD.STATE.
 export const KEY_LENGTH_MASK = 0xff;
@@ -73,6 +81,8 @@ export const STATE = {
   WON: 1 << 17,
   /** One connection's alone to change; in no queue, see locks.ts. */
   LOCKED: 1 << 18,
+  /** The value's length has a word of its own. */
+  LONG_VALUE: 1 << 19,
   /** Carries a cas id that a client chose (meta flag E). */
   EXPLICIT_ID: 1 << 20,
   /** Being filled by a connection: in no index and no queue. */
@@ -86,23 +96,26 @@ export const STATE = {
 } as const;
 
 /** State bits that add words between header and key. */
-export const OPTIONAL_WORDS = STATE.HAS_FLAGS | STATE.CHAINED | STATE.EXPLICIT_ID;
+export const OPTIONAL_WORDS = STATE.HAS_FLAGS | STATE.CHAINED | STATE.EXPLICIT_ID |
+  STATE.LONG_VALUE;
 
 /** Bytes between the header and the key. */
 export function optionalBytes(state: number): number {
   if ((state & OPTIONAL_WORDS) === 0) return 0;
   return (state & STATE.HAS_FLAGS ? 4 : 0) + (state & STATE.EXPLICIT_ID ? 8 : 0) +
-    (state & STATE.CHAINED ? 8 : 0);
+    (state & STATE.CHAINED ? 8 : 0) + (state & STATE.LONG_VALUE ? 4 : 0);
 }
 
 /** Access to the words and bytes of items. Small enough to be inlined everywhere. */
 export class Items {
   readonly memory: Memory;
   readonly #words: Int32Array[];
+  readonly #control: Int32Array;
 
   constructor(memory: Memory) {
     this.memory = memory;
     this.#words = memory.words;
+    this.#control = memory.control;
   }
 
   word(item: ItemRef, word: number): number {
@@ -143,21 +156,57 @@ export class Items {
     return this.word(item, WORD.STATE) & STATE.HAS_FLAGS ? this.word(item, WORD.CLIENT_FLAGS) : 0;
   }
 
+  /** The value's length in bytes. */
+  valueLength(item: ItemRef): number {
+    return this.word(item, WORD.STATE) & STATE.LONG_VALUE
+      ? this.word(item, this.#lengthWord(item))
+      : this.word(item, WORD.ID_MIDDLE_AND_LENGTH) & SHORT_VALUE_MAX;
+  }
+
+  /** The item must have its STATE, which says whether the length may be above SHORT_VALUE_MAX. */
+  setValueLength(item: ItemRef, length: number): void {
+    if (this.word(item, WORD.STATE) & STATE.LONG_VALUE) {
+      this.setWord(item, this.#lengthWord(item), length);
+    } else {
+      const idMiddle = this.word(item, WORD.ID_MIDDLE_AND_LENGTH) & ~SHORT_VALUE_MAX;
+      this.setWord(item, WORD.ID_MIDDLE_AND_LENGTH, idMiddle | length);
+    }
+  }
+
+  #lengthWord(item: ItemRef): number {
+    return this.chainWord(item) + (this.word(item, WORD.STATE) & STATE.CHAINED ? 2 : 0);
+  }
+
+  /** Lower half of the id that the item was given at its last change. */
+  ownIdLow(item: ItemRef): number {
+    return this.word(item, WORD.ID_LOW);
+  }
+
+  ownIdHigh(item: ItemRef): number {
+    const middle = this.word(item, WORD.ID_MIDDLE_AND_LENGTH) >>> ID_MIDDLE_SHIFT;
+    const last = this.#control[CONTROL.ID_HIGH]!;
+    const high = (last & ~SHORT_VALUE_MAX) | middle;
+    return middle > (last & SHORT_VALUE_MAX) ? high - (1 << ID_MIDDLE_SHIFT) : high;
+  }
+
+  /** @param low, high Of an id that has been handed out. */
+  setOwnId(item: ItemRef, low: number, high: number): void {
+    this.setWord(item, WORD.ID_LOW, low);
+    const length = this.word(item, WORD.ID_MIDDLE_AND_LENGTH) & SHORT_VALUE_MAX;
+    this.setWord(item, WORD.ID_MIDDLE_AND_LENGTH, (high << ID_MIDDLE_SHIFT) | length);
+  }
+
   /** Lower half of the cas id. */
   idLow(item: ItemRef): number {
-    return this.word(
-      item,
-      this.word(item, WORD.STATE) & STATE.EXPLICIT_ID ? this.explicitIdWord(item) : WORD.ID_LOW,
-    );
+    return this.word(item, WORD.STATE) & STATE.EXPLICIT_ID
+      ? this.word(item, this.explicitIdWord(item))
+      : this.ownIdLow(item);
   }
 
   idHigh(item: ItemRef): number {
-    return this.word(
-      item,
-      this.word(item, WORD.STATE) & STATE.EXPLICIT_ID
-        ? this.explicitIdWord(item) + 1
-        : WORD.ID_HIGH,
-    );
+    return this.word(item, WORD.STATE) & STATE.EXPLICIT_ID
+      ? this.word(item, this.explicitIdWord(item) + 1)
+      : this.ownIdHigh(item);
   }
 
   /** Word in which the explicit id's lower half stands; the upper half follows. */

@@ -103,7 +103,7 @@ export class ItemWatch {
     return {
       key: this.keyOf(item),
       classId: this.#slabs.classOf(item),
-      valueLength: items.word(item, WORD.VALUE_LENGTH),
+      valueLength: items.valueLength(item),
       deadlineSec: items.word(item, WORD.DEADLINE_SEC),
     };
   }

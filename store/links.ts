@@ -64,7 +64,7 @@ export class Links {
 
   bytesOf(item: ItemRef): number {
     const state = this.items.state(item);
-    return this.itemBytes(state & KEY_LENGTH_MASK, this.items.word(item, WORD.VALUE_LENGTH), state);
+    return this.itemBytes(state & KEY_LENGTH_MASK, this.items.valueLength(item), state);
   }
 
   /**
@@ -127,7 +127,7 @@ export class Links {
     const { items } = this;
     const length = Math.min(bytes, this.slabs.runBytes);
     items.setWord(run, WORD.STATE, STATE.CONTINUATION);
-    items.setWord(run, WORD.VALUE_LENGTH, length);
+    items.setWord(run, WORD.CHAIN_BYTES, length);
     items.setWord(run, WORD.NEWER, item);
     items.setWord(run, WORD.OLDER, NO_ITEM);
     items.setWord(run, WORD.CHAIN_PREVIOUS, last);
@@ -164,9 +164,9 @@ export class Links {
     const flushHigh = this.memory.control[CONTROL.FLUSH_HIGH]!;
     const flushLow = this.memory.control[CONTROL.FLUSH_LOW]!;
     if ((flushHigh | flushLow) === 0) return false;
-    const high = this.items.word(item, WORD.ID_HIGH);
+    const high = this.items.ownIdHigh(item);
     if (high !== flushHigh) return high < flushHigh;
-    return this.items.word(item, WORD.ID_LOW) >>> 0 < flushLow >>> 0;
+    return this.items.ownIdLow(item) >>> 0 < flushLow >>> 0;
   }
 
   /** Expired or flushed, and nobody's: a locked item stays until it is unlocked. */

@@ -173,8 +173,8 @@ export class MetaItems {
     const keepsId = !stale && !change.explicit;
     const idLow = items.idLow(old);
     const idHigh = items.idHigh(old);
-    const ownLow = items.word(old, WORD.ID_LOW);
-    const ownHigh = items.word(old, WORD.ID_HIGH);
+    const ownLow = items.ownIdLow(old);
+    const ownHigh = items.ownIdHigh(old);
     change.marks |= items.state(old) & STATE.KEY_BINARY;
     if (keepsId && (items.state(old) & STATE.EXPLICIT_ID) !== 0) {
       change.explicit = true;
@@ -186,10 +186,7 @@ export class MetaItems {
     if (item === NO_ITEM) return Outcome.NO_MEMORY;
     if (!stale) this.#links.countDeleted(old);
     this.#writer.replace(change, item, hash);
-    if (keepsId) {
-      items.setWord(item, WORD.ID_LOW, ownLow);
-      items.setWord(item, WORD.ID_HIGH, ownHigh);
-    }
+    if (keepsId) items.setOwnId(item, ownLow, ownHigh);
     if (stale) this.#stale(item);
     return Outcome.OK;
   }

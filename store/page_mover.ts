@@ -347,7 +347,7 @@ export class PageMover {
     if ((items.state(item) & (STATE.LINKED | STATE.LOCKED)) !== STATE.LINKED) return false;
     if ((items.state(item) & STATE.CHAINED) === 0) return true;
     // Every chunk knows its item, so moving the head of a very long chain would take long.
-    const length = items.word(item, WORD.VALUE_LENGTH);
+    const length = items.valueLength(item);
     return !this.#links.isPinned(item) && (item !== chunk || length <= CHAIN_MOVED_BYTES_MAX);
   }
 
@@ -498,7 +498,7 @@ export class PageMover {
   #moveContinuation(chunk: ItemRef, classId: number): void {
     const { memory, items, slabs } = this.#links;
     const item = items.word(chunk, WORD.NEWER);
-    const length = items.word(chunk, WORD.VALUE_LENGTH);
+    const length = items.word(chunk, WORD.CHAIN_BYTES);
     let first = NO_ITEM;
     let last = NO_ITEM;
     for (let done = 0; done < length;) {

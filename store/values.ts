@@ -40,7 +40,7 @@ export class Values {
    */
   chainBytes(item: ItemRef, length = 0): number {
     const behind = Math.max(length, this.#headCapacity(item));
-    return Math.max(0, this.#links.items.word(item, WORD.VALUE_LENGTH) - behind);
+    return Math.max(0, this.#links.items.valueLength(item) - behind);
   }
 
   /** Forgets a remembered walk: the item is about to be freed, or to change. */
@@ -77,7 +77,7 @@ export class Values {
    */
   locate(item: ItemRef, at: number): number {
     const { items } = this.#links;
-    const length = items.word(item, WORD.VALUE_LENGTH);
+    const length = items.valueLength(item);
     const chained = (items.state(item) & STATE.CHAINED) !== 0;
     const capacity = chained ? this.#headCapacity(item) : length;
     // What is remembered of a walk is good only for whoever goes on with it, not for one who starts
@@ -92,7 +92,7 @@ export class Values {
     const inChunk = at - this.#walkStart;
     this.pieceSegment = this.#walkChunk >>> SEGMENT_SHIFT;
     this.pieceOffset = items.offset(this.#walkChunk) + HEADER_BYTES + inChunk;
-    return items.word(this.#walkChunk, WORD.VALUE_LENGTH) - inChunk;
+    return items.word(this.#walkChunk, WORD.CHAIN_BYTES) - inChunk;
   }
 
   /**
@@ -127,7 +127,7 @@ export class Values {
    */
   copyInto(to: ItemRef, at: number, from: ItemRef, giveTurn: (() => void) | null): void {
     const { items, memory } = this.#links;
-    const length = items.word(from, WORD.VALUE_LENGTH);
+    const length = items.valueLength(from);
     const chained = (items.state(from) & STATE.CHAINED) !== 0;
     let offset = items.keyOffset(from) + items.keyLength(from);
     let stretchEnd = chained ? Math.min(length, this.#headCapacity(from)) : length;
@@ -137,7 +137,7 @@ export class Values {
       if (done === stretchEnd) {
         chunk = items.word(chunk, chunk === from ? items.chainWord(from) : WORD.OLDER);
         offset = items.offset(chunk) + HEADER_BYTES;
-        stretchEnd = done + items.word(chunk, WORD.VALUE_LENGTH);
+        stretchEnd = done + items.word(chunk, WORD.CHAIN_BYTES);
       }
       if (copied === COPY_BYTES_MAX) {
         giveTurn?.();
@@ -184,7 +184,7 @@ export class Values {
       this.#walkStart = capacity;
     }
     for (;;) {
-      const next = this.#walkStart + items.word(this.#walkChunk, WORD.VALUE_LENGTH);
+      const next = this.#walkStart + items.word(this.#walkChunk, WORD.CHAIN_BYTES);
       if (at < next) return;
       this.#walkChunk = items.word(this.#walkChunk, WORD.OLDER);
       this.#walkStart = next;

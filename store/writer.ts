@@ -109,8 +109,7 @@ export class Writer {
     takeId(this.memory);
     let low = this.#control[CONTROL.ID_LOW]!;
     let high = this.#control[CONTROL.ID_HIGH]!;
-    this.items.setWord(item, WORD.ID_LOW, low);
-    this.items.setWord(item, WORD.ID_HIGH, high);
+    this.items.setOwnId(item, low, high);
     if (this.items.state(item) & STATE.EXPLICIT_ID) {
       if (change.explicit) {
         low = change.explicitLow;
@@ -135,7 +134,7 @@ export class Writer {
     const classId = slabs.classOf(old);
     if (slabs.classFor(bytes) !== classId) return false;
     this.memory.addRequestedBytes(classId, bytes - this.links.bytesOf(old));
-    this.items.setWord(old, WORD.VALUE_LENGTH, change.valueLength);
+    this.items.setValueLength(old, change.valueLength);
     const keep = STATE.MAIN | STATE.LINKED | STATE.LOCKED | FREQUENCY_MASK | KEY_LENGTH_MASK;
     this.items.setWord(old, WORD.STATE, (state & keep) | marked | STATE.REWRITTEN);
     if (change.clientFlags !== 0) this.items.setWord(old, WORD.CLIENT_FLAGS, change.clientFlags);
@@ -184,8 +183,8 @@ export class Writer {
     const append = change.mode === StoreMode.APPEND;
     const inInput = piece === NO_ITEM;
     if (inInput && append && this.#appendInPlace(change, old)) return Outcome.STORED;
-    const oldLength = items.word(old, WORD.VALUE_LENGTH);
-    const pieceLength = inInput ? change.valueLength : items.word(piece, WORD.VALUE_LENGTH);
+    const oldLength = items.valueLength(old);
+    const pieceLength = inInput ? change.valueLength : items.valueLength(piece);
     const item = this.allocateJoined(change, old, oldLength + pieceLength, piece);
     if (item === NO_ITEM) {
       if (inInput) this.countRefused(change);
@@ -233,8 +232,8 @@ export class Writer {
       return null;
     }
     this.#isPinned = this.#values.pin(item);
-    this.#copiedIdLow = this.items.word(item, WORD.ID_LOW);
-    this.#copiedIdHigh = this.items.word(item, WORD.ID_HIGH);
+    this.#copiedIdLow = this.items.ownIdLow(item);
+    this.#copiedIdHigh = this.items.ownIdHigh(item);
     return this.#giveTurn;
   }
 
@@ -248,8 +247,8 @@ export class Writer {
     const { items } = this;
     // Another one may have its place, but not its id.
     const same = this.#withKeyOf(copy, hash) === item && !this.links.isDead(item) &&
-      items.word(item, WORD.ID_LOW) === this.#copiedIdLow &&
-      items.word(item, WORD.ID_HIGH) === this.#copiedIdHigh &&
+      items.ownIdLow(item) === this.#copiedIdLow &&
+      items.ownIdHigh(item) === this.#copiedIdHigh &&
       ((items.state(item) & STATE.LOCKED) === 0 || this.#locks.isLockedBy(item, change.owner));
     if (same) {
       this.#turnsInVain = 0;
@@ -296,7 +295,7 @@ export class Writer {
     const state = this.items.state(old);
     const words = STATE.CHAINED | STATE.EXPLICIT_ID;
     if (change.explicit || (state & words) !== 0) return false;
-    const oldLength = this.items.word(old, WORD.VALUE_LENGTH);
+    const oldLength = this.items.valueLength(old);
     const length = oldLength + change.valueLength;
     const bytes = this.links.itemBytes(change.keyLength, length, state);
     const classId = slabs.classOf(old);
@@ -304,7 +303,7 @@ export class Writer {
     if (!this.fits(change.keyLength, length, this.items.clientFlags(old))) return false;
     this.#values.write(old, oldLength, change.input, change.valueOffset, change.valueLength);
     this.memory.addRequestedBytes(classId, change.valueLength);
-    this.items.setWord(old, WORD.VALUE_LENGTH, length);
+    this.items.setValueLength(old, length);
     this.items.dropState(old, STATE.FETCHED | STATE.STALE | STATE.WON | STATE.STUB);
     this.items.addState(old, STATE.REWRITTEN);
     this.giveId(change, old);
@@ -320,7 +319,7 @@ export class Writer {
   copy(change: Change, old: ItemRef, hash: number): ItemRef {
     const { items } = this;
     change.marks |= items.state(old) & (STATE.STUB | STATE.FETCHED);
-    const item = this.allocateJoined(change, old, items.word(old, WORD.VALUE_LENGTH));
+    const item = this.allocateJoined(change, old, items.valueLength(old));
     if (item === NO_ITEM) return NO_ITEM;
     const current = this.#withKeyOf(item, hash);
     if (current === NO_ITEM) {
@@ -328,7 +327,7 @@ export class Writer {
       this.links.free(item);
       return NO_ITEM;
     }
-    const giveTurn = this.#prepareTurns(current, items.word(item, WORD.VALUE_LENGTH));
+    const giveTurn = this.#prepareTurns(current, items.valueLength(item));
     this.#values.copyInto(item, 0, current, giveTurn);
     if (giveTurn !== null && !this.#isAsItWas(change, current, item, hash)) {
       return CHANGED_MEANWHILE;

@@ -116,7 +116,7 @@ const ROWS: readonly GeneralRow[] = [
   ["conn_yields",           (s) => s.stat("conn_yields")],
   ["hash_power_level",      (s) => 31 - Math.clz32(s.control("HASH_LEVEL"))],
   ["hash_bytes",            (s) => s.control("HASH_PAGES") * s.thread.memory.pageBytes],
-  ["hash_is_expanding",     (s) => s.control("ITEM_COUNT") > s.control("HASH_BUCKETS") ? 1 : 0],
+  ["hash_is_expanding",     (s) => s.thread.cache.links.index.isGrowing ? 1 : 0],
   ["slab_reassign_rescues", (s) => s.stat("rescued_items")],
   ["slab_reassign_chunk_rescues", (s) => s.stat("rescued_chunks")],
   ["slab_reassign_inline_reclaim", never],

@@ -183,7 +183,7 @@ class QueueWalk {
       item !== NO_ITEM && this.#next.length < SLICE_ITEMS;
       item = items.word(item, WORD.OLDER)
     ) {
-      this.#next.push({ item, idLow: items.word(item, WORD.ID_LOW) });
+      this.#next.push({ item, idLow: items.ownIdLow(item) });
     }
     return this.#next.length > 0;
   }
@@ -196,7 +196,7 @@ class QueueWalk {
       const state = items.state(item);
       if (
         (state & (STATE.LINKED | STATE.LOCKED | STATE.CONTINUATION)) === STATE.LINKED &&
-        ((state & STATE.MAIN) !== 0) === this.#main && items.word(item, WORD.ID_LOW) === idLow
+        ((state & STATE.MAIN) !== 0) === this.#main && items.ownIdLow(item) === idLow
       ) return item;
     }
     return NO_ITEM;
