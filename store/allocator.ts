@@ -107,7 +107,7 @@ export class Allocator {
       const chain = items.chainWord(item);
       items.setWord(item, chain, NO_ITEM);
       items.setWord(item, chain + 1, 0);
-      items.setWord(item, WORD.NEWER, this.#values.chainBytes(item));
+      items.setWord(item, WORD.NEWER, this.#values.chainedLength(item));
       items.setWord(item, WORD.OLDER, NO_ITEM);
       this.#values.forgetWalk(); // of an item that was here before
       if (!this.grow(item, lengthNow)) {
@@ -129,10 +129,10 @@ export class Allocator {
     const items = this.items;
     if ((items.state(item) & STATE.CHAINED) === 0) return true;
     const { slabs } = this.links;
-    const missingThen = this.#values.chainBytes(item, length);
+    const missingThen = this.#values.chainedLength(item, length);
     let last = items.word(item, WORD.OLDER);
     for (let missing = items.word(item, WORD.NEWER); missing > missingThen;) {
-      const chunk = this.#chunk(slabs.largeClass, slabs.chunksFor(missing - missingThen));
+      const chunk = this.#chunk(slabs.largeClass, slabs.chunkCountFor(missing - missingThen));
       if (chunk === NO_ITEM) return false;
       if (last === NO_ITEM) items.setWord(item, items.chainWord(item), chunk);
       missing -= this.links.lengthenChain(item, last, chunk, missing);
@@ -149,10 +149,10 @@ export class Allocator {
       this.items.word(item, WORD.NEWER) === 0;
   }
 
-  #chunk(classId: number, runMax = 1): ItemRef {
+  #chunk(classId: number, chunksMax = 1): ItemRef {
     const { slabs } = this.links;
     for (;;) {
-      const chunk = slabs.allocate(classId, runMax);
+      const chunk = slabs.allocate(classId, chunksMax);
       if (chunk !== NO_ITEM) {
         this.items.setWord(chunk, WORD.STATE, CLAIMED);
         return chunk;

@@ -125,11 +125,11 @@ class Check {
       usedOfClass[classId]! += pages[row + PAGE.USED]!;
       let used = 0;
       for (let index = 0; index < pages[row + PAGE.CARVED]!; index++) {
-        const chunk = slabs.usedAt(page, index, classId);
+        const chunk = slabs.usedChunkAt(page, index, classId);
         if (chunk === NO_ITEM) continue;
         const state = this.#items.state(chunk);
         assert(state !== 0, "a chunk in use has a state");
-        used += slabs.runLengthOf(chunk);
+        used += slabs.chunkCountOf(chunk);
         if (state & STATE.CONTINUATION) {
           chunksSeen++;
           continue;
@@ -168,7 +168,7 @@ class Check {
   }
 
   #checkChain(item: ItemRef): number {
-    const expected = this.#values.chainBytes(item);
+    const expected = this.#values.chainedLength(item);
     const { slabs } = this.#links;
     let bytes = 0;
     let count = 0;
@@ -179,9 +179,9 @@ class Check {
       previous = chunk;
       assert((this.#items.state(chunk) & STATE.CONTINUATION) !== 0, "a chain is of chunks");
       assert(this.#items.word(chunk, WORD.NEWER) === item, "a chunk knows its item");
-      const length = this.#items.word(chunk, WORD.CHAIN_BYTES);
+      const length = this.#items.word(chunk, WORD.PIECE_LENGTH);
       assert(
-        slabs.runLengthOf(chunk) === slabs.chunksFor(length),
+        slabs.chunkCountOf(chunk) === slabs.chunkCountFor(length),
         "a run is as long as it must be",
       );
       bytes += length;

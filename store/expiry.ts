@@ -97,7 +97,7 @@ export class Expiry {
       // Not before the first chunk, or the page would count as not begun.
       if (this.#unitsLeft <= 0 && index > first) break;
       this.#look(CHUNK_UNITS);
-      const item = slabs.usedAt(page, index, classId);
+      const item = slabs.usedChunkAt(page, index, classId);
       if (item === NO_ITEM) continue;
       // A locked item is looked at when it is unlocked.
       if ((items.state(item) & (STATE.LINKED | STATE.LOCKED)) !== STATE.LINKED) continue;

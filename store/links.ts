@@ -117,17 +117,17 @@ export class Links {
   }
 
   /**
-   * Puts the run of chunks that was allocated last behind `last` in a chain, or begins one with it.
+   * Puts a run of chunks behind `last` in a chain, or begins one with it if that is NO_ITEM.
    *
    * @param item Whose chain.
-   * @param bytes How many of the value's bytes are still to be given a place.
-   * @returns How many of them have one here.
+   * @param missing How many of the value's bytes have no memory yet.
+   * @returns How many of them have it here.
    */
-  lengthenChain(item: ItemRef, last: ItemRef, run: ItemRef, bytes: number): number {
+  lengthenChain(item: ItemRef, last: ItemRef, run: ItemRef, missing: number): number {
     const { items } = this;
-    const length = Math.min(bytes, this.slabs.runBytes);
+    const length = Math.min(missing, this.slabs.runCapacity(run));
     items.setWord(run, WORD.STATE, STATE.CONTINUATION);
-    items.setWord(run, WORD.CHAIN_BYTES, length);
+    items.setWord(run, WORD.PIECE_LENGTH, length);
     items.setWord(run, WORD.NEWER, item);
     items.setWord(run, WORD.OLDER, NO_ITEM);
     items.setWord(run, WORD.CHAIN_PREVIOUS, last);

@@ -341,9 +341,10 @@ export class PageMover {
   }
 
   /** A chunk that a lock, a reader or a writer relies on stays where it is. */
-  #isMovableChunk(chunk: ItemRef, state: number): boolean {
+  #isMovableChunk(chunk: ItemRef): boolean {
     const { items } = this.#links;
-    const item = state & STATE.CONTINUATION ? items.word(chunk, WORD.NEWER) : chunk;
+    const continuation = (items.state(chunk) & STATE.CONTINUATION) !== 0;
+    const item = continuation ? items.word(chunk, WORD.NEWER) : chunk;
     if ((items.state(item) & (STATE.LINKED | STATE.LOCKED)) !== STATE.LINKED) return false;
     if ((items.state(item) & STATE.CHAINED) === 0) return true;
     // Every chunk knows its item, so moving the head of a very long chain would take long.
@@ -352,12 +353,12 @@ export class PageMover {
   }
 
   #isMovable(page: number): boolean {
-    const { memory, items, slabs } = this.#links;
+    const { memory, slabs } = this.#links;
     const classId = this.#classOf(page);
     const carved = memory.pages[page * PAGE.WORDS + PAGE.CARVED]!;
     for (let index = 0; index < carved; index++) {
-      const chunk = slabs.usedAt(page, index, classId);
-      if (chunk !== NO_ITEM && !this.#isMovableChunk(chunk, items.state(chunk))) return false;
+      const chunk = slabs.usedChunkAt(page, index, classId);
+      if (chunk !== NO_ITEM && !this.#isMovableChunk(chunk)) return false;
     }
     return true;
   }
@@ -385,7 +386,7 @@ export class PageMover {
    *   only.
    */
   #advance(step: Step, rescue = true): void {
-    const { memory, items, slabs, effort } = this.#links;
+    const { memory, slabs, effort } = this.#links;
     const page = this.#control[CONTROL.MOVE_PAGE]!;
     const row = page * PAGE.WORDS;
     const classId = this.#classOf(page);
@@ -397,17 +398,16 @@ export class PageMover {
     const effortBefore = effort[0]!;
     let end = Math.min(carved, first + step.chunks);
     for (let index = first; index < end && memory.pages[row + PAGE.USED]! > 0; index++) {
-      const chunk = slabs.usedAt(page, index, classId);
+      const chunk = slabs.usedChunkAt(page, index, classId);
       if (chunk === NO_ITEM) continue;
       const spent = evictions ? (effort[0]! - effortBefore) | 0 : 0;
-      const chunks = slabs.runLengthOf(chunk);
+      const chunks = slabs.chunkCountOf(chunk);
       if (rescue && (spent >= step.effort || (rescues && copies < chunks))) {
         end = index;
         break;
       }
       copies -= chunks;
-      const isMovable = this.#isMovableChunk(chunk, items.state(chunk));
-      if (!isMovable || !this.#clear(chunk, classId, rescues)) {
+      if (!this.#isMovableChunk(chunk) || !this.#clear(chunk, classId, rescues)) {
         this.#end(page);
         return;
       }
@@ -451,13 +451,13 @@ export class PageMover {
    * Another chunk of the class, or a run of some, for which something may be evicted; NO_ITEM when
    * there is none, or the original went.
    */
-  #placeFor(chunk: ItemRef, classId: number, runMax = 1): ItemRef {
+  #placeFor(chunk: ItemRef, classId: number, chunksMax = 1): ItemRef {
     const { memory, items, slabs } = this.#links;
     const fromPool = this.#control[CONTROL.MOVE_TO] !== PAGE_OWNER.NOBODY;
     for (let tries = 0;; tries++) {
       const copy = fromPool
-        ? slabs.allocate(classId, runMax)
-        : slabs.allocateFromRoom(classId, runMax);
+        ? slabs.allocate(classId, chunksMax)
+        : slabs.allocateFromRoom(classId, chunksMax);
       if (copy !== NO_ITEM || tries === RESCUE_EVICTIONS_MAX) return copy;
       if (!memory.options.evictions) return NO_ITEM;
       if (!this.#eviction.evictOne(classId, EvictionCause.PAGE_MOVE, RESCUE_LOOKS_MAX)) {
@@ -498,11 +498,11 @@ export class PageMover {
   #moveContinuation(chunk: ItemRef, classId: number): void {
     const { memory, items, slabs } = this.#links;
     const item = items.word(chunk, WORD.NEWER);
-    const length = items.word(chunk, WORD.CHAIN_BYTES);
+    const length = items.word(chunk, WORD.PIECE_LENGTH);
     let first = NO_ITEM;
     let last = NO_ITEM;
     for (let done = 0; done < length;) {
-      const copy = this.#placeFor(chunk, classId, slabs.chunksFor(length - done));
+      const copy = this.#placeFor(chunk, classId, slabs.chunkCountFor(length - done));
       if (copy === NO_ITEM) {
         this.#links.freeChain(first);
         return;
@@ -520,7 +520,7 @@ export class PageMover {
     if (previous === NO_ITEM) items.setWord(item, items.chainWord(item), first);
     else items.setWord(previous, WORD.OLDER, first);
     if (next !== NO_ITEM) items.setWord(next, WORD.CHAIN_PREVIOUS, last);
-    memory.counters[STAT.rescued_chunks]! += slabs.runLengthOf(chunk);
+    memory.counters[STAT.rescued_chunks]! += slabs.chunkCountOf(chunk);
     slabs.free(chunk);
   }
 }

@@ -9,7 +9,7 @@ import * as statsModule from "./stats.ts";
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { HEADER_BYTES, NO_ITEM, STATE, WORD } = itemModule;
 const { CLASS, CLASSES_MAX, CONTROL, NO_PAGE, PAGE, PAGE_OWNER, PAGES_MIN } = memoryModule;
-const { freeRun, RUN_CHUNKS_MAX, runAt, runLength, runPlace } = runsModule;
+const { chunkCount, firstChunk, freeRun, RUN_CHUNKS_MAX, runAt } = runsModule;
 const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
@@ -18,9 +18,9 @@ const { CLASS_STAT, STAT } = statsModule;
  * Layout "leased": pages of 64 KiB, so that memory moves between classes in small steps (of 32 KiB
  * it is no better, `bench:store`); classes stretched so that a page is cut without a rest. Their
  * factor is the option's, 1.075: of the classes that leaves numbers for, those waste least (4.4 %
- * of an item on average, 5.4 % with 1.1; `bench:store`, fill). Items that would leave less than a
- * fifth of a page's chunks go into chains of runs of LARGE_CHUNK_BYTES instead: half such a chunk is
- * lost per item, at most a sixth.
+ * of an item on average, 5.4 % with 1.1; `bench:store`, fill). Items of which a page would hold
+ * fewer than five go into chains of chunks of LARGE_CHUNK_BYTES instead: half such a chunk is lost
+ * per item, at most a sixth.
  */
 const SMALLEST_CHUNK_BYTES = 48;
 const CHUNKS_PER_PAGE_MIN = 5;
@@ -79,8 +79,8 @@ function stretchedSizes(pageBytes: number, smallest: number, factor: number): nu
  * Slab classes over pages. A page belongs to one class at a time and is cut into chunks of the class's size; a class
  * keeps a list of those of its pages that have room. A page whose last chunk is freed goes back to the pool.
  *
- * In the class of chains, what is allocated is a run: one chunk, or several that lie next to each other and count as
- * one, so that a long value has few pieces (`bench:ratio`, row set100k: a third less than with single chunks).
+ * In the class of chains, what is allocated is a run: one chunk, or several next to each other that are taken and freed
+ * as one, so that a long value has few pieces (`bench:ratio`, row set100k: a fifth less than with single chunks).
  */
 export class Slabs {
   readonly #memory: Memory;
@@ -97,8 +97,6 @@ export class Slabs {
   readonly largeChunkBytes: number;
   /** Items up to this size are in one chunk. */
   readonly ordinaryBytesMax: number;
-  /** Chunks of the run that was allocated last. */
-  runLength = 1;
 
   constructor(memory: Memory, items: Items) {
     this.#memory = memory;
@@ -152,41 +150,40 @@ export class Slabs {
       this.#classes[row + CLASS.USED]!;
   }
 
-  /** How long a run must be for so many bytes of a value. */
-  chunksFor(bytes: number): number {
+  /** How many chunks a run must have for so many bytes of a value. */
+  chunkCountFor(bytes: number): number {
     return Math.ceil((HEADER_BYTES + bytes) / this.largeChunkBytes);
   }
 
-  /** For how many bytes of a value the run has room that was allocated last. */
-  get runBytes(): number {
-    return this.runLength * this.largeChunkBytes - HEADER_BYTES;
+  /** How many bytes of a value are in a run at most. */
+  runCapacity(run: ItemRef): number {
+    return this.chunkCountOf(run) * this.largeChunkBytes - HEADER_BYTES;
   }
 
-  /** How many chunks of its page an allocated chunk stands for: more than one only in the class of chains. */
-  runLengthOf(chunk: ItemRef): number {
+  /** How many chunks of its page a chunk in use stands for: as the first of a run perhaps several, else one. */
+  chunkCountOf(chunk: ItemRef): number {
     const page = chunk >>> this.#memory.refPageShift;
     if (this.#pages[page * PAGE.WORDS + PAGE.CLASS] !== this.largeClass) return 1;
-    return runLength(
-      runAt(this.#pages[page * PAGE.WORDS + PAGE.RUNS]!, this.#placeOf(chunk, page)),
-    );
+    const runs = this.#pages[page * PAGE.WORDS + PAGE.RUNS]!;
+    return chunkCount(runAt(runs, this.#indexOf(chunk, page)));
   }
 
-  /** The number of a chunk of the class of chains in its page. */
-  #placeOf(chunk: ItemRef, page: number): number {
+  /** Which chunk of its page one of the class of chains is. */
+  #indexOf(chunk: ItemRef, page: number): number {
     return ((chunk - this.#memory.pageRef(page)) / (this.largeChunkBytes >> 3)) | 0;
   }
 
   /**
    * A chunk from a page that the class has, or NO_ITEM. Its STATE is what the last user left; set it at once.
    *
-   * @param runMax In the class of chains: how many chunks may be taken as one; `runLength` says how many were.
+   * @param chunksMax In the class of chains: how many chunks may be taken as one; `chunkCountOf` tells how many were.
    */
-  allocateFromRoom(classId: number, runMax = 1): ItemRef {
+  allocateFromRoom(classId: number, chunksMax = 1): ItemRef {
     const classRow = classId * CLASS.WORDS;
     const page = this.#classes[classRow + CLASS.ROOM]!;
     if (page === NO_PAGE) return NO_ITEM;
     const row = page * PAGE.WORDS;
-    if (classId === this.largeClass) return this.#takeRun(page, runMax);
+    if (classId === this.largeClass) return this.#takeRun(page, chunksMax);
     let chunk = this.#pages[row + PAGE.FREE_CHUNK]!;
     if (chunk !== NO_ITEM) {
       this.#pages[row + PAGE.FREE_CHUNK] = this.#items.word(chunk, WORD.HASH_NEXT);
@@ -199,33 +196,33 @@ export class Slabs {
     return chunk;
   }
 
-  #takeRun(page: number, runMax: number): ItemRef {
+  #takeRun(page: number, chunksMax: number): ItemRef {
     const row = page * PAGE.WORDS;
     const classRow = this.largeClass * CLASS.WORDS;
     const runs = this.#pages[row + PAGE.RUNS]!;
-    const run = freeRun(runs, this.#classes[classRow + CLASS.CHUNKS_PER_PAGE]!, runMax);
-    const place = runPlace(run);
-    this.runLength = runLength(run);
+    const run = freeRun(runs, this.#classes[classRow + CLASS.CHUNKS_PER_PAGE]!, chunksMax);
+    const first = firstChunk(run);
+    const count = chunkCount(run);
     this.#pages[row + PAGE.RUNS] = runs | run;
-    const end = place + this.runLength;
+    const end = first + count;
     if (end > this.#pages[row + PAGE.CARVED]!) this.#pages[row + PAGE.CARVED] = end;
-    this.#countTaken(page, classRow, this.runLength);
-    return this.chunkAt(page, place, this.largeClass);
+    this.#countTaken(page, classRow, count);
+    return this.chunkAt(page, first, this.largeClass);
   }
 
-  #countTaken(page: number, classRow: number, chunks: number): void {
+  #countTaken(page: number, classRow: number, count: number): void {
     const row = page * PAGE.WORDS;
-    this.#classes[classRow + CLASS.USED]! += chunks;
-    const used = this.#pages[row + PAGE.USED]! + chunks;
+    this.#classes[classRow + CLASS.USED]! += count;
+    const used = this.#pages[row + PAGE.USED]! + count;
     this.#pages[row + PAGE.USED] = used;
     if (used === this.#classes[classRow + CLASS.CHUNKS_PER_PAGE]) this.#unlist(page, classRow);
   }
 
   /** As `allocateFromRoom`, with a new page for the class if it has no room and there is one in the pool. */
-  allocate(classId: number, runMax = 1): ItemRef {
-    const chunk = this.allocateFromRoom(classId, runMax);
+  allocate(classId: number, chunksMax = 1): ItemRef {
+    const chunk = this.allocateFromRoom(classId, chunksMax);
     if (chunk !== NO_ITEM) return chunk;
-    return this.addPage(classId) ? this.allocateFromRoom(classId, runMax) : NO_ITEM;
+    return this.addPage(classId) ? this.allocateFromRoom(classId, chunksMax) : NO_ITEM;
   }
 
   /** Takes a page from the pool for a class. False when the pool is empty. */
@@ -247,7 +244,7 @@ export class Slabs {
     return this.#classes[classId * CLASS.WORDS + CLASS.ROOM] !== NO_PAGE;
   }
 
-  /** Gives a chunk back. A page with no chunk in use goes back to the pool. */
+  /** Gives a chunk back, or all of a run. A page with no chunk in use goes back to the pool. */
   free(chunk: ItemRef): void {
     const page = chunk >>> this.#memory.refPageShift;
     const row = page * PAGE.WORDS;
@@ -257,9 +254,9 @@ export class Slabs {
     let freed = 1;
     if (classId === this.largeClass) {
       const runs = this.#pages[row + PAGE.RUNS]!;
-      const run = runAt(runs, this.#placeOf(chunk, page));
+      const run = runAt(runs, this.#indexOf(chunk, page));
       this.#pages[row + PAGE.RUNS] = runs & ~run;
-      freed = runLength(run);
+      freed = chunkCount(run);
     } else {
       this.#items.setWord(chunk, WORD.HASH_NEXT, this.#pages[row + PAGE.FREE_CHUNK]!);
       this.#pages[row + PAGE.FREE_CHUNK] = chunk;
@@ -277,13 +274,13 @@ export class Slabs {
     }
   }
 
-  /** The chunk in place `index` of a page. */
+  /** Chunk `index` of a page. */
   chunkAt(page: number, index: number, classId: number): ItemRef {
     return (this.#memory.pageRef(page) + index * (this.chunkBytes(classId) >> 3)) | 0;
   }
 
-  /** What is in use in place `index` of a page: a chunk, or the run that begins there; else NO_ITEM. */
-  usedAt(page: number, index: number, classId: number): ItemRef {
+  /** Chunk `index` of a page, if it is in use and not the further part of a run; else NO_ITEM. */
+  usedChunkAt(page: number, index: number, classId: number): ItemRef {
     const chunk = this.chunkAt(page, index, classId);
     const used = classId === this.largeClass
       ? runAt(this.#pages[page * PAGE.WORDS + PAGE.RUNS]!, index) !== 0
@@ -384,7 +381,7 @@ export class Slabs {
     const row = page * PAGE.WORDS;
     this.#pages[row + PAGE.CLASS] = owner;
     this.#pages[row + PAGE.USED] = 0;
-    this.#pages[row + PAGE.FREE_CHUNK] = NO_ITEM; // no runs, for the class of chains
+    this.#pages[row + PAGE.FREE_CHUNK] = NO_ITEM; // as PAGE.RUNS: none
     this.#pages[row + PAGE.CARVED] = 0;
     this.#pages[row + PAGE.SOONEST_SEC] = NEVER_SEC;
     this.#pages[row + PAGE.LISTED] = NOT_LISTED;

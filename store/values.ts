@@ -35,12 +35,12 @@ export class Values {
   }
 
   /**
-   * How many of the value's bytes behind the first `length` are, or will be, in the item's chain.
-   * The item must have its STATE and length.
+   * How many of the value's bytes from its byte `start` on are, or will be, in the item's chain. The
+   * item must have its STATE and length.
    */
-  chainBytes(item: ItemRef, length = 0): number {
-    const behind = Math.max(length, this.#headCapacity(item));
-    return Math.max(0, this.#links.items.valueLength(item) - behind);
+  chainedLength(item: ItemRef, start = 0): number {
+    const chainStart = Math.max(start, this.#headCapacity(item));
+    return Math.max(0, this.#links.items.valueLength(item) - chainStart);
   }
 
   /** Forgets a remembered walk: the item is about to be freed, or to change. */
@@ -92,7 +92,7 @@ export class Values {
     const inChunk = at - this.#walkStart;
     this.pieceSegment = this.#walkChunk >>> SEGMENT_SHIFT;
     this.pieceOffset = items.offset(this.#walkChunk) + HEADER_BYTES + inChunk;
-    return items.word(this.#walkChunk, WORD.CHAIN_BYTES) - inChunk;
+    return items.word(this.#walkChunk, WORD.PIECE_LENGTH) - inChunk;
   }
 
   /**
@@ -137,7 +137,7 @@ export class Values {
       if (done === stretchEnd) {
         chunk = items.word(chunk, chunk === from ? items.chainWord(from) : WORD.OLDER);
         offset = items.offset(chunk) + HEADER_BYTES;
-        stretchEnd = done + items.word(chunk, WORD.CHAIN_BYTES);
+        stretchEnd = done + items.word(chunk, WORD.PIECE_LENGTH);
       }
       if (copied === COPY_BYTES_MAX) {
         giveTurn?.();
@@ -184,7 +184,7 @@ export class Values {
       this.#walkStart = capacity;
     }
     for (;;) {
-      const next = this.#walkStart + items.word(this.#walkChunk, WORD.CHAIN_BYTES);
+      const next = this.#walkStart + items.word(this.#walkChunk, WORD.PIECE_LENGTH);
       if (at < next) return;
       this.#walkChunk = items.word(this.#walkChunk, WORD.OLDER);
       this.#walkStart = next;

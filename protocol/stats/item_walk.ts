@@ -89,7 +89,7 @@ function* walk(
       const classId = memory.pages[row + PAGE.CLASS]!;
       if (classId <= 0 || index >= memory.pages[row + PAGE.CARVED]!) break;
       if (classes !== null && !classes.has(classId)) break;
-      const item = slabs.usedAt(page, index, classId);
+      const item = slabs.usedChunkAt(page, index, classId);
       if (item !== NO_ITEM && source.hasState(item, STATE.LINKED) && !source.isDead(item)) {
         visit(item, classId);
       }

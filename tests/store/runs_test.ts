@@ -4,12 +4,12 @@ import { NO_ITEM } from "../../store/item.ts";
 import { MIB } from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { MoveResult } from "../../store/page_mover.ts";
-import { freeRun, RUN_CHUNKS_MAX, runAt, runLength, runPlace } from "../../store/runs.ts";
+import { chunkCount, firstChunk, freeRun, RUN_CHUNKS_MAX, runAt } from "../../store/runs.ts";
 import { randomFrom } from "../support/random.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { TestStore } from "../support/store.ts";
 
-Deno.test("runs are taken and given back as from a list of chunks", async () => {
+Deno.test("freeRun() and runAt() agree with a list of chunks", async () => {
   await withSeed(drawSeed(), (seed) => {
     const random = randomFrom(seed);
     const below = (bound: number): number => Math.floor(random() * bound);
@@ -20,7 +20,7 @@ Deno.test("runs are taken and given back as from a list of chunks", async () => 
       let runs = 0;
       for (let step = 0; step < 100; step++) {
         const isFull = !firstOf.includes(-1);
-        const place = below(chunks);
+        const index = below(chunks);
         if (!isFull && random() < 0.6) {
           const wanted = 1 + below(chunks);
           const run = freeRun(runs, chunks, wanted);
@@ -28,17 +28,17 @@ Deno.test("runs are taken and given back as from a list of chunks", async () => 
           const longest = Math.max(...stretches.map(([, length]) => length));
           const length = Math.min(wanted, longest);
           const first = stretches.find((stretch) => stretch[1] >= length)![0];
-          assertEquals([runPlace(run), runLength(run)], [first, length]);
+          assertEquals([firstChunk(run), chunkCount(run)], [first, length]);
           firstOf.fill(first, first, first + length);
           runs |= run;
-        } else if (firstOf[place] === place) {
-          const run = runAt(runs, place);
-          assertEquals(runPlace(run), place);
-          assertEquals(runLength(run), firstOf.filter((first) => first === place).length);
+        } else if (firstOf[index] === index) {
+          const run = runAt(runs, index);
+          assertEquals(firstChunk(run), index);
+          assertEquals(chunkCount(run), firstOf.filter((first) => first === index).length);
           runs &= ~run;
-          firstOf.forEach((first, at) => first === place && (firstOf[at] = -1));
+          firstOf.fill(-1, index, index + chunkCount(run));
         } else {
-          assertEquals(runAt(runs, place), 0);
+          assertEquals(runAt(runs, index), 0);
         }
       }
     }
@@ -60,8 +60,6 @@ function freeStretches(firstOf: readonly number[]): [number, number][] {
 const LONG = "v".repeat(100_000);
 /** Takes a head and a run of three chunks. */
 const SHORTER = "w".repeat(14_000);
-/** The class of chains. */
-const classOf = (store: TestStore): number => store.cache.links.slabs.largeClass;
 
 /** A store that evicts nothing and has holes of four chunks, with one long value that was there before them. */
 function storeWithHoles(): TestStore {
@@ -96,11 +94,12 @@ Deno.test("a long value lies in as few pieces as there is room for", () => {
   store.check();
 });
 
-Deno.test("a long run moves to several shorter ones", () => {
+Deno.test("movePage() moves a long run to several shorter ones", () => {
   const store = storeWithHoles();
   // Its first page is then the only one of the class that may be moved.
   for (let n = 1; store.item(`key-${n}`) !== NO_ITEM; n += 2) store.lock(`key-${n}`, 1);
-  assertEquals(store.cache.movePage(classOf(store), 0), MoveResult.MOVED);
+  const { largeClass } = store.cache.links.slabs;
+  assertEquals(store.cache.movePage(largeClass, 0), MoveResult.MOVED);
   store.check();
   assertEquals(piecesOf(store, "long"), 7);
   assertEquals(store.get("long"), LONG);
