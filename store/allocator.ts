@@ -13,7 +13,7 @@ import * as statsModule from "./stats.ts";
 import type { Values } from "./values.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
-const { HEADER_BYTES, NO_ITEM, optionalBytes, SHORT_VALUE_MAX, STATE, WORD } = itemModule;
+const { HEADER_BYTES, NO_ITEM, optionalBytes, SHORT_LENGTH_MAX, STATE, WORD } = itemModule;
 const { RESERVED_AHEAD_BYTES, UNPINNED_BYTES_MAX } = limitsModule;
 const { CLASS, CONTROL, PAGE_OWNER, SEGMENT_SHIFT } = memoryModule;
 const { CLAIMED } = slabsModule;
@@ -79,7 +79,7 @@ export class Allocator {
   ): ItemRef {
     const { slabs } = this.links;
     let state = stateOf(change) | keyLength;
-    if (valueLength > SHORT_VALUE_MAX) state |= STATE.LONG_VALUE;
+    if (valueLength > SHORT_LENGTH_MAX) state |= STATE.LONG_VALUE;
     const bytes = this.links.itemBytes(keyLength, valueLength, state);
     const classId = slabs.classFor(bytes);
     // A long value that is in one chunk all the same has an empty chain, if there is room for that,

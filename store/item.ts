@@ -50,10 +50,14 @@ export const WORD = {
 /** The words that every item has. */
 export const HEADER_BYTES = 32;
 
-/** Longer values have a word for their length. */
-export const SHORT_VALUE_MAX = 0xffff;
-/** Of the word that holds a short length, what the id has. */
+/** Longer values, in bytes, have a word for their length. */
+export const SHORT_LENGTH_MAX = 0xffff;
+
+// Parts of WORD.ID_MIDDLE_AND_LENGTH.
+const SHORT_LENGTH_MASK = SHORT_LENGTH_MAX;
 const ID_MIDDLE_SHIFT = 16;
+/** What of an id's upper half an item has. */
+const ID_MIDDLE_MASK = 0xffff;
 
 // Parts of WORD.STATE.
 export const KEY_LENGTH_MASK = 0xff;
@@ -160,19 +164,20 @@ export class Items {
   valueLength(item: ItemRef): number {
     return this.word(item, WORD.STATE) & STATE.LONG_VALUE
       ? this.word(item, this.#lengthWord(item))
-      : this.word(item, WORD.ID_MIDDLE_AND_LENGTH) & SHORT_VALUE_MAX;
+      : this.word(item, WORD.ID_MIDDLE_AND_LENGTH) & SHORT_LENGTH_MASK;
   }
 
-  /** The item must have its STATE, which says whether the length may be above SHORT_VALUE_MAX. */
+  /** The item must have its STATE: without LONG_VALUE the length is SHORT_LENGTH_MAX at most. */
   setValueLength(item: ItemRef, length: number): void {
     if (this.word(item, WORD.STATE) & STATE.LONG_VALUE) {
       this.setWord(item, this.#lengthWord(item), length);
     } else {
-      const idMiddle = this.word(item, WORD.ID_MIDDLE_AND_LENGTH) & ~SHORT_VALUE_MAX;
+      const idMiddle = this.word(item, WORD.ID_MIDDLE_AND_LENGTH) & ~SHORT_LENGTH_MASK;
       this.setWord(item, WORD.ID_MIDDLE_AND_LENGTH, idMiddle | length);
     }
   }
 
+  /** Word with the length of a value for which STATE.LONG_VALUE is set. */
   #lengthWord(item: ItemRef): number {
     return this.chainWord(item) + (this.word(item, WORD.STATE) & STATE.CHAINED ? 2 : 0);
   }
@@ -182,17 +187,18 @@ export class Items {
     return this.word(item, WORD.ID_LOW);
   }
 
+  /** Its upper half: the largest that ends in what the item has of it and has been handed out. */
   ownIdHigh(item: ItemRef): number {
     const middle = this.word(item, WORD.ID_MIDDLE_AND_LENGTH) >>> ID_MIDDLE_SHIFT;
     const last = this.#control[CONTROL.ID_HIGH]!;
-    const high = (last & ~SHORT_VALUE_MAX) | middle;
-    return middle > (last & SHORT_VALUE_MAX) ? high - (1 << ID_MIDDLE_SHIFT) : high;
+    const high = (last & ~ID_MIDDLE_MASK) | middle;
+    return middle > (last & ID_MIDDLE_MASK) ? high - (ID_MIDDLE_MASK + 1) : high;
   }
 
-  /** @param low, high Of an id that has been handed out. */
+  /** Sets the item's own id, given in halves, to one that has been handed out. */
   setOwnId(item: ItemRef, low: number, high: number): void {
     this.setWord(item, WORD.ID_LOW, low);
-    const length = this.word(item, WORD.ID_MIDDLE_AND_LENGTH) & SHORT_VALUE_MAX;
+    const length = this.word(item, WORD.ID_MIDDLE_AND_LENGTH) & SHORT_LENGTH_MASK;
     this.setWord(item, WORD.ID_MIDDLE_AND_LENGTH, (high << ID_MIDDLE_SHIFT) | length);
   }
 
