@@ -108,7 +108,7 @@ class Check {
     assert(this.#memory.counters[ITEM_BYTES] === totalBytes, "the store counts its bytes");
   }
 
-  /** Every page: chunks in use are items or chunks of their chains, the others are on the free list. */
+  /** Every page: chunks in use are items or chunks of their chains, the others are free. */
   #checkPages(linked: Set<ItemRef>): void {
     const { pages, control } = this.#memory;
     const { slabs } = this.#links;
@@ -182,7 +182,7 @@ class Check {
       const length = this.#items.word(chunk, WORD.PIECE_LENGTH);
       assert(
         slabs.chunkCountOf(chunk) === slabs.chunkCountFor(length),
-        "a run is as long as it must be",
+        "a run has as many chunks as it needs",
       );
       bytes += length;
       count++;

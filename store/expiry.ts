@@ -15,7 +15,7 @@ const SLICE_UNITS = 6_000;
 const PAGE_ROW_UNITS = 1;
 const CHUNK_UNITS = 4;
 const REMOVAL_UNITS = 30;
-/** For each chunk of a chain. */
+/** For each chunk of a chain, a run of them counting as one. */
 const CHAIN_CHUNK_UNITS = 10;
 /**
  * Looking, without removals, in a second: about 3 % of a processor. Enough for every page of 128
