@@ -282,10 +282,16 @@ export class Slabs {
   /** Chunk `index` of a page, if it is in use and not the further part of a run; else NO_ITEM. */
   usedChunkAt(page: number, index: number, classId: number): ItemRef {
     const chunk = this.chunkAt(page, index, classId);
-    const used = classId === this.largeClass
-      ? runAt(this.#pages[page * PAGE.WORDS + PAGE.RUNS]!, index) !== 0
+    return this.isInUse(chunk) ? chunk : NO_ITEM;
+  }
+
+  /** Whether a chunk of a class's page is in use, and no part of a run that begins before it: then it has a STATE. */
+  isInUse(chunk: ItemRef): boolean {
+    const page = chunk >>> this.#memory.refPageShift;
+    const row = page * PAGE.WORDS;
+    return this.#pages[row + PAGE.CLASS] === this.largeClass
+      ? runAt(this.#pages[row + PAGE.RUNS]!, this.#placeOf(chunk, page)) !== 0
       : this.#items.state(chunk) !== 0;
-    return used ? chunk : NO_ITEM;
   }
 
   /** Keeps a page from being allocated from, or going back to the pool, while it is emptied. */

@@ -193,6 +193,7 @@ class QueueWalk {
     const { items, links } = this.#thread.cache;
     for (const { item, idLow } of this.#next) {
       if (links.slabs.classOf(item) !== this.#classId) continue; // its page has changed hands
+      if (!links.slabs.isInUse(item)) continue; // or may be in the middle of another one's value
       const state = items.state(item);
       if (
         (state & (STATE.LINKED | STATE.LOCKED | STATE.CONTINUATION)) === STATE.LINKED &&

@@ -1,5 +1,8 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { cachedump } from "../../protocol/stats/item_walk.ts";
+import { HEADER_BYTES, STATE, WORD } from "../../store/item.ts";
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
+import { textOf } from "../support/sessions/side.ts";
 
 // memcached's names, in memcached's order (doc/protocol.txt and the server itself, version 1.6.45).
 const GENERAL_NAMES = `
@@ -213,6 +216,32 @@ Deno.test("stats cachedump lists a class, newest first", () => {
   const reply = peer.ask("stats cachedump 1 0\r\n");
   assertMatch(reply, /^ITEM b \[2 b; \d{10} s\]\r\nITEM a \[1 b; 0 s\]\r\nEND\r\n$/);
   assertMatch(peer.ask("stats cachedump 1 1\r\n"), /^ITEM b [^\r]*\r\nEND\r\n$/);
+});
+
+Deno.test("stats cachedump takes nothing inside a value for an item that was there before", () => {
+  const side = new ConversationSide();
+  const peer = side.connect();
+  const classId = side.thread.cache.links.slabs.largeClass;
+  const value = "v".repeat(14_000);
+  for (let n = 0; n < 128; n++) peer.ask(`set key-${n} 0 0 ${value.length}\r\n${value}\r\n`);
+  const id = Number(peer.ask("mg key-1 c\r\n").match(/^HD c(\d+)/)![1]);
+  const dump = cachedump(side.thread, classId, 0);
+  let text = dump.next().value!;
+  // The ones that the dump goes on with are deleted, and where they were lie values that imitate them.
+  for (let n = 0; n < 64; n++) peer.ask(`delete key-${n}\r\n`);
+  const header = new Int32Array(HEADER_BYTES / 4).fill(-8);
+  header[WORD.ID_LOW] = id | 0;
+  header[WORD.STATE] = STATE.LINKED | 3;
+  const imitation = textOf(new Uint8Array(header.buffer)).repeat(64_000 / HEADER_BYTES);
+  for (let n = 0; n < 60; n++) {
+    // With 24 bytes of key every header's place begins a piece of HEADER_BYTES of the value.
+    const key = `imitation-${n}`.padEnd(24, "-");
+    const reply = peer.ask(`set ${key} 0 0 ${imitation.length}\r\n${imitation}\r\n`);
+    assertEquals(reply, "STORED\r\n");
+  }
+  for (const lines of dump) text += lines;
+  assertMatch(text, /^(ITEM (key|imitation)-[\d-]+ \[\d+ b; 0 s\]\r\n)+END\r\n$/);
+  side.check();
 });
 
 Deno.test("what tuning commands are told is in stats settings", () => {
