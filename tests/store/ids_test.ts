@@ -1,5 +1,7 @@
 import { assertEquals, assertGreater, assertLess } from "@std/assert";
+import { StoreMode } from "../../store/change.ts";
 import { firstIdAt, takeId } from "../../store/ids.ts";
+import { NO_ITEM } from "../../store/item.ts";
 import { CONTROL } from "../../store/memory.ts";
 import { compareU64, highHalf, lowHalf, u64ToBigInt, u64ToNumber } from "../../store/u64.ts";
 import { TestStore } from "../support/store.ts";
@@ -27,4 +29,27 @@ Deno.test("halves and whole numbers agree", () => {
   assertEquals(compareU64(-1, 0, 0, 1) < 0, true);
   assertEquals(compareU64(0, -1, -1, 0x7fffffff) > 0, true);
   assertEquals(compareU64(5, 5, 5, 5), 0);
+});
+
+Deno.test("items keep their ids, and flushes their bounds, while parts of the ids wrap", () => {
+  // The parts: 32 bits of the item, 16 more of it, and what only the last id handed out has.
+  for (const wrap of [2 ** 32, 2 ** 48, 2 ** 48 + 2 ** 32, 3 * 2 ** 48]) {
+    const store = new TestStore({ firstId: wrap - 21 });
+    const { SET } = StoreMode;
+    const lengths = [5, 0xffff, 0x10000];
+    for (let n = 0; n < 10; n++) store.store(SET, `flushed-${n}`, "v");
+    store.cache.flushAll(0);
+    const ids = new Map<string, number>();
+    for (let n = 0; n < 20; n++) {
+      store.store(SET, `key-${n}`, "v".repeat(lengths[n % lengths.length]!));
+      ids.set(`key-${n}`, store.changedId());
+    }
+    assertEquals(ids.get("key-0"), wrap - 10);
+    for (const [key, id] of ids) assertEquals(store.id(key), id);
+    for (let n = 0; n < 10; n++) assertEquals(store.item(`flushed-${n}`), NO_ITEM);
+    store.cache.flushAll(0);
+    store.store(SET, "later", "v");
+    for (const key of ids.keys()) assertEquals(store.item(key), NO_ITEM);
+    assertEquals(store.get("later"), "v");
+  }
 });
