@@ -290,7 +290,7 @@ export class Slabs {
     const page = chunk >>> this.#memory.refPageShift;
     const row = page * PAGE.WORDS;
     return this.#pages[row + PAGE.CLASS] === this.largeClass
-      ? runAt(this.#pages[row + PAGE.RUNS]!, this.#placeOf(chunk, page)) !== 0
+      ? runAt(this.#pages[row + PAGE.RUNS]!, this.#indexOf(chunk, page)) !== 0
       : this.#items.state(chunk) !== 0;
   }
 

@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { Cache } from "../../store/cache.ts";
 import { Change, StoreMode } from "../../store/change.ts";
 import { ByteRegion } from "../../store/bytes.ts";
-import { NO_ITEM, SHORT_VALUE_MAX } from "../../store/item.ts";
+import { NO_ITEM, SHORT_LENGTH_MAX } from "../../store/item.ts";
 import { COPY_BYTES_MAX, MIB, UNPINNED_BYTES_MAX } from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
@@ -157,10 +157,10 @@ for (const layout of LAYOUTS) {
     store.check();
   });
 
-  test("values on both sides of SHORT_VALUE_MAX replace and extend each other", (store) => {
-    for (let length = SHORT_VALUE_MAX - 1; length <= SHORT_VALUE_MAX + 2; length++) {
+  test("values on both sides of SHORT_LENGTH_MAX replace and extend each other", (store) => {
+    for (let length = SHORT_LENGTH_MAX - 1; length <= SHORT_LENGTH_MAX + 2; length++) {
       for (const fields of [{}, { clientFlags: 7 }, { explicit: true, explicitLow: 5 }]) {
-        for (const before of ["", "b".repeat(SHORT_VALUE_MAX), "b".repeat(SHORT_VALUE_MAX + 1)]) {
+        for (const before of ["", "b".repeat(SHORT_LENGTH_MAX), "b".repeat(SHORT_LENGTH_MAX + 1)]) {
           store.store(SET, "key", before);
           const value = "v".repeat(length);
           assertEquals(store.store(SET, "key", value, fields), Outcome.STORED);
