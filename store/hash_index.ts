@@ -122,16 +122,22 @@ export class HashIndex {
     this.#items.setWord(at, WORD.HASH_NEXT, other);
   }
 
-  /** Whether there are so many items for the buckets that a page should be freed for more of them. */
+  /**
+   * Whether there are so many items that a page should be freed for more buckets than its pages have room for. Some of
+   * that room may be unused: the table grows only when items come.
+   */
   needsPage(): boolean {
-    const buckets = this.#control[CONTROL.HASH_BUCKETS]!;
-    return this.#bucketsMissing() * 4 > buckets && !this.#slabs.canTakePage();
+    const room = this.#control[CONTROL.HASH_PAGES]! << this.#slotShift;
+    return (this.#bucketsWanted() - room) * 4 > room && !this.#slabs.canTakePage();
+  }
+
+  #bucketsWanted(): number {
+    return this.#control[CONTROL.ITEM_COUNT]! * BUCKETS_PER_ITEM;
   }
 
   /** How many buckets there should be more; below 0: there are more than needed. */
   #bucketsMissing(): number {
-    return this.#control[CONTROL.ITEM_COUNT]! * BUCKETS_PER_ITEM -
-      this.#control[CONTROL.HASH_BUCKETS]!;
+    return this.#bucketsWanted() - this.#control[CONTROL.HASH_BUCKETS]!;
   }
 
   /** Whether the table is still growing for the items that there are. */

@@ -106,3 +106,16 @@ Deno.test("a slice removes a few long values only", () => {
   assertEquals(store.memory.control[CONTROL.ITEM_COUNT], 0);
   store.check();
 });
+
+Deno.test("the index gets no more pages than its items need, although it uses them only when items come", () => {
+  const store = new TestStore({ memoryLimitBytes: 12 * MIB });
+  const { SET } = StoreMode;
+  for (let n = 0; n < 10_000; n++) store.store(SET, `large-${n}`, "v".repeat(3000));
+  for (let n = 0; n < 60_000; n++) store.store(SET, `small-${n}`, "v");
+  const { control, pageBytes } = store.memory;
+  // Two slots of four bytes for each item.
+  const needed = Math.ceil(control[CONTROL.ITEM_COUNT]! * 8 / pageBytes);
+  assertGreater(needed, 2);
+  assertLess(control[CONTROL.HASH_PAGES]!, needed + 1);
+  store.check();
+});
