@@ -15,8 +15,8 @@ const { CONTROL, NO_PAGE, PAGE_OWNER, SEGMENT_MASK, SEGMENT_SHIFT } = memoryModu
 const HEADER_WORDS = HEADER_BYTES >>> 2;
 
 /**
- * Buckets for each item. With one, every second key stands behind another one in its bucket, for whose memory a lookup
- * waits too; with two, every fourth (`bench:ratio`: rows mget50 and p16 a tenth and a twentieth less).
+ * Buckets for each item. With one, every third key stands behind another one in its bucket, for whose memory a lookup
+ * waits too; with two, every fifth (`bench:ratio`, row mget50: 4 to 10 % less).
  */
 const BUCKETS_PER_ITEM = 2;
 /** The table grows by so many buckets at most when an item comes: one more than it must, to catch up. */

@@ -74,7 +74,7 @@ export class Lookahead {
         sum ^= words[word + LINE_WORDS]! ^ words[word + 2 * LINE_WORDS]!;
       }
     }
-    // Every third key is not its bucket's first.
+    // Every fifth key is not its bucket's first.
     for (let index = 0; index < count; index++) {
       const item = this.#heads[index]!;
       const words = this.#words[item >>> SEGMENT_SHIFT]!;

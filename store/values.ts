@@ -1,3 +1,4 @@
+import { assert } from "./assert.ts";
 import { type ByteRegion, copyBytes } from "./bytes.ts";
 import type { ItemRef } from "./item.ts";
 import * as itemModule from "./item.ts";
@@ -184,6 +185,11 @@ export class Values {
       this.#walkStart = capacity;
     }
     for (;;) {
+      // Else it would go round for ever, with the mutex.
+      assert(
+        this.#walkChunk !== NO_ITEM,
+        "a value's bytes are looked for where there is memory for them",
+      );
       const next = this.#walkStart + items.word(this.#walkChunk, WORD.PIECE_LENGTH);
       if (at < next) return;
       this.#walkChunk = items.word(this.#walkChunk, WORD.OLDER);
