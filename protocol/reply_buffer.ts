@@ -4,8 +4,10 @@ import type { ItemRef } from "../store/item.ts";
 import * as limitsModule from "../store/limits.ts";
 import { highHalf, lowHalf, u64ToBigInt } from "../store/u64.ts";
 import { Inlays } from "./inlays.ts";
+import * as inlaysModule from "./inlays.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
+const { INLAY_BYTES_MIN } = inlaysModule;
 const { UNPINNED_BYTES_MAX } = limitsModule;
 
 // Hot path: no allocation, except where a comment says so.
@@ -96,6 +98,20 @@ export class ReplyBuffer {
     if (length > this.room - TRAILER_ROOM) return false;
     if (!this.inlays.add(cache, this.length, item, start, length)) return false;
     this.#limit -= length;
+    return true;
+  }
+
+  /**
+   * Appends a whole value in one step, if that can be: short ones are copied, of long ones see
+   * `inlay`. Leaves TRAILER_ROOM behind it.
+   *
+   * @returns False when nothing was appended: it takes a `SendTask`.
+   */
+  value(cache: Cache, item: ItemRef, length: number): boolean {
+    if (length >= INLAY_BYTES_MIN && this.inlay(cache, item, 0, length)) return true;
+    if (length > UNPINNED_BYTES_MAX || length > this.room - TRAILER_ROOM) return false;
+    cache.copyValue(item, 0, length, this.region, this.length);
+    this.length += length;
     return true;
   }
 

@@ -1,12 +1,9 @@
 import { LOCKED_ITEM } from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { type ItemRef, NO_ITEM } from "../../store/item.ts";
-import { UNPINNED_BYTES_MAX } from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { OUTCOME_STATUS, putError, putHeader } from "../binary_replies.ts";
 import type { Conversation } from "../conversation.ts";
-import { INLAY_BYTES_MIN } from "../inlays.ts";
-import { TRAILER_ROOM } from "../reply_buffer.ts";
 import { Flow } from "../request.ts";
 import { Status } from "../status.ts";
 import { SendTask } from "../tasks.ts";
@@ -121,12 +118,7 @@ export function putItem(conversation: Conversation, item: ItemRef, withKey: bool
   const { cache, reply } = thread;
   const valueLength = cache.valueLength(item);
   putItemHeader(conversation, item, withKey, valueLength);
-  if (valueLength >= INLAY_BYTES_MIN && reply.inlay(cache, item, 0, valueLength)) return Flow.DONE;
-  if (valueLength > UNPINNED_BYTES_MAX || valueLength > reply.room - TRAILER_ROOM) {
-    conversation.task = new SendTask(thread, item, false, null);
-    return Flow.UNDER_WAY;
-  }
-  cache.copyValue(item, 0, valueLength, reply.region, reply.length);
-  reply.length += valueLength;
-  return Flow.DONE;
+  if (reply.value(cache, item, valueLength)) return Flow.DONE;
+  conversation.task = new SendTask(thread, item, false, null);
+  return Flow.UNDER_WAY;
 }

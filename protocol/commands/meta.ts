@@ -1,8 +1,6 @@
 import { deadlineSec } from "../../store/clock.ts";
 import { type ItemRef, NO_ITEM, STATE } from "../../store/item.ts";
-import { UNPINNED_BYTES_MAX } from "../../store/limits.ts";
 import type { Conversation } from "../conversation.ts";
-import { INLAY_BYTES_MIN } from "../inlays.ts";
 import { FLAG } from "../meta_parser.ts";
 import { META, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
@@ -14,9 +12,6 @@ import { putKey, putOpaque, putU64Flag, putUint32Flag } from "./meta_reply.ts";
 
 /** The words of a line without a length: command, key, flags. */
 const FIRST_FLAG = 2;
-
-/** CR LF behind the value. */
-const TRAILER_LENGTH = 2;
 
 /** mg: reads, and whatever its flags ask for. */
 export function metaGet(conversation: Conversation): Flow {
@@ -116,16 +111,10 @@ function answerItem(conversation: Conversation, item: ItemRef, made: boolean): F
   reply.crlf();
   cache.meta.noteHit(item, meta.touches, !meta.noUpdate);
   if (!withValue) return Flow.DONE;
-  if (valueLength >= INLAY_BYTES_MIN && reply.inlay(cache, item, 0, valueLength)) {
-    reply.crlf();
-    return Flow.DONE;
-  }
-  if (valueLength > UNPINNED_BYTES_MAX || valueLength > reply.room - TRAILER_LENGTH) {
+  if (!reply.value(cache, item, valueLength)) {
     conversation.task = new SendTask(thread, item, true, null);
     return Flow.UNDER_WAY;
   }
-  cache.copyValue(item, 0, valueLength, reply.region, reply.length);
-  reply.length += valueLength;
   reply.crlf();
   return Flow.DONE;
 }

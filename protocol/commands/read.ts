@@ -6,7 +6,6 @@ import * as itemModule from "../../store/item.ts";
 import * as limitsModule from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { type Conversation, ConversationState, type Task } from "../conversation.ts";
-import * as inlaysModule from "../inlays.ts";
 import * as repliesModule from "../replies.ts";
 import { putDecimal, type ReplyBuffer } from "../reply_buffer.ts";
 import * as replyBufferModule from "../reply_buffer.ts";
@@ -18,8 +17,7 @@ import { answer } from "./answer.ts";
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { LOCKED_ITEM } = cacheModule;
 const { NO_ITEM } = itemModule;
-const { KEY_LENGTH_MAX, UNPINNED_BYTES_MAX } = limitsModule;
-const { INLAY_BYTES_MIN } = inlaysModule;
+const { KEY_LENGTH_MAX } = limitsModule;
 const { OUTCOME_LINE, REFUSAL, REPLY } = repliesModule;
 const { REPLY_ROOM_MIN } = replyBufferModule;
 
@@ -32,17 +30,12 @@ const LF = 0x0a;
 const VALU = 0x554c4156;
 const E_SPACE = 0x2045;
 const CRLF = 0x0a0d;
-const CRLF_END_1 = 0x4e450a0d; // "\r\nEN"
-const CRLF_END_2 = 0x000a0d44; // "D\r\n" and a byte that does not count
 const END_1 = 0x0d444e45; // "END\r"
 
 const LOCKED = OUTCOME_LINE[Outcome.LOCKED];
 
 /** mcrouter's lease token for "somebody else has it"; no id is ever 1. */
 const HELD_BY_ANOTHER = 1;
-
-/** CR LF, END, CR LF. */
-const TRAILER_LENGTH = 7;
 
 /** Writes the line in front of a value. */
 function putValueLine(
@@ -123,20 +116,12 @@ export function getOne(
   }
   const valueLength = cache.valueLength(item);
   putValueLine(thread, item, keyOffset, keyLength, valueLength, false);
-  if (valueLength >= INLAY_BYTES_MIN && reply.inlay(cache, item, 0, valueLength)) {
-    reply.crlf();
-    putEnd(reply);
-    return true;
-  }
-  if (valueLength > UNPINNED_BYTES_MAX || valueLength > reply.room - TRAILER_LENGTH) {
+  if (!reply.value(cache, item, valueLength)) {
     conversation.task = new SendTask(thread, item, true, KeysTask.afterFirstKey());
     return false;
   }
-  const at = reply.length;
-  cache.copyValue(item, 0, valueLength, reply.region, at);
-  reply.region.view.setInt32(at + valueLength, CRLF_END_1, true);
-  reply.region.view.setInt32(at + valueLength + 4, CRLF_END_2, true);
-  reply.length = at + valueLength + TRAILER_LENGTH;
+  reply.crlf();
+  putEnd(reply);
   return true;
 }
 
@@ -292,16 +277,10 @@ export class KeysTask implements Task {
     const valueLength = cache.valueLength(item);
     const withId = kind === KeysKind.GETS || kind === KeysKind.GATS || kind === KeysKind.GETSS;
     putValueLine(thread, item, keyOffset, keyLength, valueLength, withId);
-    if (valueLength >= INLAY_BYTES_MIN && reply.inlay(cache, item, 0, valueLength)) {
-      reply.crlf();
-      return true;
-    }
-    if (valueLength > UNPINNED_BYTES_MAX || valueLength > reply.room - TRAILER_LENGTH) {
+    if (!reply.value(cache, item, valueLength)) {
       conversation.task = new SendTask(thread, item, true, this.#detach(thread));
       return false;
     }
-    cache.copyValue(item, 0, valueLength, reply.region, reply.length);
-    reply.length += valueLength;
     reply.crlf();
     return true;
   }
