@@ -22,8 +22,8 @@ export class SocketSide implements Side {
     "lease_expired",
   ]);
   readonly #address: Address;
-  /** What `stats` counts, that one and the listening ones too, when nobody else is connected. */
-  #connectionsAtRest: number | undefined;
+  /** The least that `stats` has counted: the one that asked, and the listening ones. */
+  #connectionsAtRest = Infinity;
   readonly #stop: () => Promise<void>;
 
   /** @param stop Ends the server. */
@@ -43,10 +43,11 @@ export class SocketSide implements Side {
 
   async settle(): Promise<void> {
     for (let tries = 0; tries < SETTLE_TRIES; tries++) {
-      const connections = (await this.stats()).get("curr_connections");
-      // The first to ask finds a server that nobody has used.
-      this.#connectionsAtRest ??= connections;
-      if (connections === this.#connectionsAtRest) return;
+      const connections = (await this.stats()).get("curr_connections") ?? NaN;
+      if (connections <= this.#connectionsAtRest) {
+        this.#connectionsAtRest = connections;
+        return;
+      }
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
     throw new Error(`${this.name} keeps connections that are closed`);
