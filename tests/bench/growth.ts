@@ -3,10 +3,10 @@
  * batch took: processor time of the thread that serves, and the round trip. In several rounds, each
  * with a new server; what every round shows again is the server's own.
  *
- *     deno task bench:growth [--items 10000000] [--batch 20] [--rounds 3] [--memory 2048] [--port 21330]
+ *     deno task bench:growth [--help]
  */
-import { parseArgs } from "@std/cli/parse-args";
 import { Connections } from "./generator.ts";
+import { readOptions } from "./options.ts";
 import { type BenchServer, pinGenerator, say, startLeased } from "./processes.ts";
 import { leastOf, spread, type Took } from "./timings.ts";
 
@@ -15,23 +15,24 @@ const DIGITS = 8;
 const REPLY_BYTES = "STORED\r\n".length;
 
 async function main(): Promise<void> {
-  const options = parseArgs(Deno.args, {
-    string: ["items", "batch", "rounds", "memory", "port"],
-    default: { items: "10000000", batch: "20", rounds: "3", memory: "2048", port: "21330" },
+  const { items, batch, rounds, memory, port } = readOptions({
+    items: 10_000_000,
+    batch: 20,
+    rounds: 3,
+    memory: 2048,
+    port: 21330,
   });
-  const [items, batch] = [Number(options["items"]), Number(options["batch"])];
   await pinGenerator();
-  const rounds: Took[] = [];
-  for (let round = 1; round <= Number(options["rounds"]); round++) {
-    const memory = ["-m", String(options["memory"])];
-    const server = await startLeased(Number(options["port"]), 1, "native", memory);
+  const took: Took[] = [];
+  for (let round = 1; round <= rounds; round++) {
+    const server = await startLeased(port, 1, "native", ["-m", `${memory}`]);
     try {
-      rounds.push(fill(server, items, batch));
+      took.push(fill(server, items, batch));
     } finally {
       await server.stop();
     }
-    say(`round ${round}: us of CPU for ${batch} sets: ${spread(rounds.at(-1)!)}`);
-    if (round > 1) say(`the least of ${round}: ${spread(leastOf(rounds))}`);
+    say(`round ${round}: us of CPU for ${batch} sets: ${spread(took.at(-1)!)}`);
+    if (round > 1) say(`the least of ${round}: ${spread(leastOf(took))}`);
   }
 }
 

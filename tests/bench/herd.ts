@@ -3,9 +3,8 @@
  * value only expires, then the row is updated as well. How often is the database read, and who gets
  * to see what is out of date?
  *
- *     deno task bench:herd [--clients 200] [--seconds 10]
+ *     deno task bench:herd [--help]
  */
-import { parseArgs } from "@std/cli/parse-args";
 import { startLeased } from "../support/servers/leased.ts";
 import { MEMCACHEDS, startMemcached } from "../support/servers/memcached.ts";
 import { randomFrom } from "../support/random.ts";
@@ -23,6 +22,7 @@ import {
   WARM_LEASES,
   type Way,
 } from "./herd_ways.ts";
+import { readOptions } from "./options.ts";
 
 // In milliseconds.
 const LOAD_MS = 50;
@@ -212,15 +212,7 @@ const HEADINGS = [
 ];
 
 async function main(): Promise<void> {
-  const options = parseArgs(Deno.args, {
-    string: ["clients", "seconds"],
-    default: { clients: "200", seconds: "10" },
-  });
-  const herd = {
-    clients: Number(options["clients"]),
-    seconds: Number(options["seconds"]),
-    updateEveryMs: UPDATE_EVERY_MS,
-  };
+  const herd = { ...readOptions({ clients: 200, seconds: 10 }), updateEveryMs: UPDATE_EVERY_MS };
   say(`| ${HEADINGS.join(" | ")} |`);
   say(`| --- | --- ${"| --: ".repeat(HEADINGS.length - 2)}|`);
   const memcached = MEMCACHEDS.at(-1);

@@ -2,11 +2,12 @@
  * Many connections: what an idle one costs the server beside the kernel's part, and whether a
  * thousand busy ones are served, over each transport.
  *
- *     deno task bench:idle [--idle 10000] [--active 1000] [--seconds 3] [--threads 1] [--port 21300]
+ *     deno task bench:idle [--help]
  */
-import { parseArgs } from "@std/cli/parse-args";
 import { Generator } from "./generator.ts";
+import { readOptions } from "./options.ts";
 import { type BenchServer, pinGenerator, say, startLeased } from "./processes.ts";
+import { TRANSPORTS } from "../support/servers/server_process.ts";
 import { type BenchRow, checkReply, preload, ROWS, seededRandom } from "./rows.ts";
 
 /** Collections that free what accepting has left behind come with requests, and with time. */
@@ -15,18 +16,20 @@ const SETTLE_MS = 3000;
 if (import.meta.main) await main();
 
 async function main(): Promise<void> {
-  const options = parseArgs(Deno.args, {
-    string: ["idle", "active", "seconds", "threads", "port", "io"],
-    default: { idle: "10000", active: "1000", seconds: "3", threads: "1", port: "21300" },
-  });
-  const of = (name: string): number => Number(options[name]);
-  const connections = of("idle") + of("active") + 100;
+  const { idle, active, seconds, io: transports, threads, port } = readOptions({
+    idle: 10_000,
+    active: 1000,
+    seconds: 3,
+    io: TRANSPORTS as readonly string[],
+    threads: 1,
+    port: 21300,
+  }, { io: TRANSPORTS });
+  const connections = idle + active + 100;
   await pinGenerator();
-  const transports = options["io"] === undefined ? ["native", "portable"] : [String(options["io"])];
   for (const io of transports) {
-    const server = await startLeased(of("port"), of("threads"), io, ["-c", `${connections}`]);
+    const server = await startLeased(port, threads, io, ["-c", `${connections}`]);
     try {
-      await measure(server, of("idle"), of("active"), of("seconds"));
+      await measure(server, idle, active, seconds);
     } finally {
       await server.stop();
     }

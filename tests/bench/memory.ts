@@ -2,17 +2,17 @@
  * How much the process grows while its store gets full, as part of `-m`, and which kinds of memory
  * that is (Linux, x86-64).
  *
- *     deno task bench:memory [--memory 64,256,1024] [--threads 1,4] [--fills 64,256,1024] [--rounds 3]
- *                            [--traces DIR] [--rows 30000] [--io native] [--port 21340]
+ *     deno task bench:memory [--help]
  *
  * With --traces, or LEASED_TRACES in the environment, ecom-orm.csv.gz from there is replayed too,
  * with four copies and values 8 times as long: a mixed load with long values. The store counts as
  * growth from its first byte, what is touched ahead of its use included.
  */
-import { parseArgs } from "@std/cli/parse-args";
 import { MIB } from "../../store/limits.ts";
+import { TRANSPORTS } from "../support/servers/server_process.ts";
 import { Connections } from "./generator.ts";
 import { MAPPING_KINDS, type Resident, residentByKind } from "./mappings.ts";
+import { readOptions } from "./options.ts";
 import { type BenchServer, pinGenerator, say, startLeased } from "./processes.ts";
 import { replay, REPLAY_DEFAULTS } from "./replay/replay.ts";
 import { readTrace, type Trace } from "./replay/traces.ts";
@@ -36,36 +36,26 @@ interface Load {
 if (import.meta.main) await main();
 
 async function main(): Promise<void> {
-  const options = parseArgs(Deno.args, {
-    string: ["memory", "threads", "fills", "rounds", "traces", "rows", "io", "port"],
-    default: {
-      memory: "64,256,1024",
-      threads: "1,4",
-      fills: "64,256,1024",
-      rounds: "3",
-      rows: "30000",
-      io: "native",
-      port: "21340",
-    },
-  });
-  const numbers = (name: string): number[] => String(options[name]).split(",").map(Number);
-  const loads = numbers("fills").filter((bytes) => bytes > 0).map(fillOf);
-  const folder = options["traces"] ?? Deno.env.get("LEASED_TRACES");
-  if (folder !== undefined) {
-    loads.push(mixed(await readTrace(`${folder}/ecom-orm.csv.gz`, Number(options["rows"]))));
-  }
+  const options = readOptions({
+    memory: [64, 256, 1024],
+    threads: [1, 4],
+    fills: [64, 256, 1024],
+    rounds: 3,
+    traces: Deno.env.get("LEASED_TRACES") ?? "",
+    rows: 30_000,
+    io: "native",
+    port: 21340,
+  }, { io: TRANSPORTS });
+  const { rounds, traces, rows, io, port } = options;
+  const loads = options.fills.filter((bytes) => bytes > 0).map(fillOf);
+  if (traces !== "") loads.push(mixed(await readTrace(`${traces}/ecom-orm.csv.gz`, rows)));
   await pinGenerator();
-  for (const memoryMib of numbers("memory")) {
-    for (const threads of numbers("threads")) {
+  for (const memoryMib of options.memory) {
+    for (const threads of options.threads) {
       for (const load of loads) {
         const growths: Growth[] = [];
-        for (let round = 0; round < Number(options["rounds"]); round++) {
-          const server = await startLeased(
-            Number(options["port"]),
-            threads,
-            String(options["io"]),
-            ["-m", `${memoryMib}`],
-          );
+        for (let round = 0; round < rounds; round++) {
+          const server = await startLeased(port, threads, io, ["-m", `${memoryMib}`]);
           try {
             growths.push(await measure(server, load, memoryMib));
           } finally {

@@ -2,12 +2,11 @@
  * Memcached and leased under the same load, in alternating rounds: requests per second, CPU per
  * request, and ours ÷ theirs.
  *
- *     deno task bench:ratio [--rounds 5] [--seconds 2] [--only p1,p16] [--io native] [--threads 1]
- *                           [--memcached PATH]... [--json]
+ *     deno task bench:ratio [--help]
  */
 import process from "node:process";
-import { parseArgs } from "@std/cli/parse-args";
 import { type Batch, Generator } from "./generator.ts";
+import { readOptions } from "./options.ts";
 import {
   type BenchServer,
   cpuNanoseconds,
@@ -16,6 +15,7 @@ import {
   startLeased,
   startMemcached,
 } from "./processes.ts";
+import { TRANSPORTS } from "../support/servers/server_process.ts";
 import {
   type BenchRow,
   checkReply,
@@ -57,18 +57,19 @@ interface Comparison {
 if (import.meta.main) await main();
 
 async function main(): Promise<void> {
-  const options = parseArgs(Deno.args, {
-    string: ["only", "memcached", "io", "port", "rounds", "seconds", "threads"],
-    boolean: ["json"],
-    collect: ["memcached"],
-    default: { rounds: "5", seconds: "2", threads: "1", io: "native", port: "21290", only: "" },
-  });
-  const only = String(options["only"]).split(",").filter((name) => name !== "");
-  const rows = ROWS.filter((row) => only.length === 0 || only.includes(row.name));
-  const paths = options["memcached"] as string[];
+  const names = ROWS.map(({ name }) => name);
+  const { rounds, seconds, only, io, threads, memcached, json, port } = readOptions({
+    rounds: 5,
+    seconds: 2,
+    only: names,
+    io: "native",
+    threads: 1,
+    memcached: [DEBIAN_MEMCACHED],
+    json: false,
+    port: 21290,
+  }, { only: names, io: TRANSPORTS });
+  const rows = ROWS.filter(({ name }) => only.includes(name));
   await pinGenerator();
-  const port = Number(options["port"]);
-  const threads = Number(options["threads"]);
   const servers: BenchServer[] = [];
   const started = async (starting: Promise<BenchServer>): Promise<BenchServer> => {
     const server = await starting;
@@ -80,24 +81,19 @@ async function main(): Promise<void> {
   const ours = new Map<string, BenchServer>();
   const theirs: BenchServer[] = [];
   try {
-    for (const path of paths.length > 0 ? paths : [DEBIAN_MEMCACHED]) {
+    for (const path of memcached) {
       theirs.push(await started(startMemcached(path, port + servers.length, threads)));
     }
     for (const row of rows) {
       const key = row.options?.join(" ") ?? "";
       const our = ours.get(key) ??
         await started(
-          startLeased(port + servers.length, threads, String(options["io"]), row.options ?? []),
+          startLeased(port + servers.length, threads, io, row.options ?? []),
         );
       ours.set(key, our);
       const contestants = contestantsOf(row, our, theirs);
-      const found = compare(
-        row,
-        contestants,
-        Number(options["rounds"]),
-        Number(options["seconds"]),
-      );
-      if (options["json"]) say(JSON.stringify(found));
+      const found = compare(row, contestants, rounds, seconds);
+      if (json) say(JSON.stringify(found));
       else print(row, found);
     }
   } finally {

@@ -4,12 +4,12 @@
  * policies with the same bytes. Times are microseconds of this thread's processor time, on Linux.
  *
  *   --traces DIR      where the traces are (or the environment's LEASED_TRACES): NAME.csv.gz, as RUNS names them
- *   --run NAME        only runs whose names begin so (may be repeated): see RUNS, STORE_RUNS, SLICE_RUNS
+ *   --run NAME,…      only runs whose names begin so: see RUNS, STORE_RUNS, SLICE_RUNS
  *   --limit N         only the first N rows of each trace
  *   --only-store      without the reference policies
  */
-import { parseArgs } from "@std/cli/parse-args";
 import { MIB } from "../../store/limits.ts";
+import { readOptions } from "./options.ts";
 import { foresee } from "./replay/belady.ts";
 import { WithLargeValues } from "./replay/large_values.ts";
 import { Clock, Lru, S3Fifo, Segments, Sieve } from "./replay/policies.ts";
@@ -132,23 +132,22 @@ function runPolicies(run: TraceRun, traces: readonly Trace[], options: ReplayOpt
 }
 
 async function main(): Promise<void> {
-  const given = parseArgs(Deno.args, {
-    string: ["traces", "run", "limit"],
-    collect: ["run"],
-    boolean: ["only-store"],
+  const given = readOptions({
+    traces: Deno.env.get("LEASED_TRACES") ?? "",
+    run: [""],
+    limit: 0,
+    "only-store": false,
   });
-  const folder = (given["traces"] as string | undefined) ?? Deno.env.get("LEASED_TRACES");
-  if (folder === undefined) {
+  const folder = given.traces;
+  if (folder === "") {
     console.error("Cannot replay: --traces or LEASED_TRACES must name the folder of the traces");
     Deno.exit(64);
   }
-  const names = (given["run"] as string[] | undefined) ?? [];
-  const wanted = (name: string): boolean =>
-    names.length === 0 || names.some((start) => name.startsWith(start));
+  const wanted = (name: string): boolean => given.run.some((start) => name.startsWith(start));
   const loaded = new Map<string, Trace>();
   for (const run of RUNS) {
     if (!wanted(run.name)) continue;
-    const limit = Number(given["limit"] ?? 0) || run.limit || 0;
+    const limit = given.limit || run.limit || 0;
     const traces: Trace[] = [];
     for (const name of run.traces) {
       const id = `${name} ${limit}`;

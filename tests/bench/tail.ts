@@ -3,12 +3,12 @@
  * changing sizes, in alternating rounds. A request counts from the moment at which it should have
  * been sent.
  *
- *     deno task bench:tail [--seconds 60] [--rounds 30] [--io native] [--threads 1]
- *         [--rate REQUESTS] [--memcached PATH] [--port 21310]
+ *     deno task bench:tail [--help]
  */
-import { parseArgs } from "@std/cli/parse-args";
 import { OpenGenerator, type Request, type TailResult } from "./open_generator.ts";
+import { readOptions } from "./options.ts";
 import { type BenchServer, pinGenerator, say, startLeased, startMemcached } from "./processes.ts";
+import { TRANSPORTS } from "../support/servers/server_process.ts";
 import { CONNECTIONS, median, type Random, seededRandom } from "./rows.ts";
 
 /** Less than the keys need, so that there is eviction. */
@@ -26,30 +26,23 @@ const LOAD = 0.5;
 if (import.meta.main) await main();
 
 async function main(): Promise<void> {
-  const options = parseArgs(Deno.args, {
-    string: ["seconds", "rounds", "io", "threads", "rate", "memcached", "port"],
-    default: {
-      seconds: "60",
-      rounds: "30",
-      io: "native",
-      threads: "1",
-      memcached: "/usr/bin/memcached",
-      port: "21310",
-    },
-  });
-  const rounds = Number(options["rounds"]);
-  const [port, threads] = [Number(options["port"]), Number(options["threads"])];
+  const { seconds, rounds, io, threads, rate, memcached, port } = readOptions({
+    seconds: 60,
+    rounds: 30,
+    io: "native",
+    threads: 1,
+    rate: 0,
+    memcached: "/usr/bin/memcached",
+    port: 21310,
+  }, { io: TRANSPORTS });
   await pinGenerator();
   const servers: BenchServer[] = [];
   try {
-    servers.push(await startLeased(port, threads, String(options["io"]), ["-m", `${MEMORY_MIB}`]));
+    servers.push(await startLeased(port, threads, io, ["-m", `${MEMORY_MIB}`]));
     servers.push(
-      await startMemcached(String(options["memcached"]), port + 1, threads, [
-        "-m",
-        `${MEMORY_MIB}`,
-      ]),
+      await startMemcached(memcached, port + 1, threads, ["-m", `${MEMORY_MIB}`]),
     );
-    measure(servers, rounds, Number(options["seconds"]) / rounds, Number(options["rate"] ?? 0));
+    measure(servers, rounds, seconds / rounds, rate);
   } finally {
     for (const server of servers) await server.stop();
   }
