@@ -18,8 +18,8 @@ export class NativeConnection {
   queued = false;
   /** When the kernel last took a byte of `unsent`, in seconds of the store's clock. */
   progressAtSec = 0;
-  /** The last that it sent was a long value. */
-  sendsLong = false;
+  /** The last that it sent was short, or the end of a long value: what comes next is expected to fit a slot. */
+  sendsLittle = false;
   closed = false;
   /** For those who watch connections. */
   closeReason: CloseReason = "normal";
@@ -38,6 +38,11 @@ export class NativeConnection {
     this.kind = kind;
     this.owner = owner;
     this.conversation = conversation;
+  }
+
+  /** Whether what it sends may be received now, and executed later in the round. */
+  get sendsLittleNow(): boolean {
+    return this.sendsLittle && this.pending === null && !this.queued;
   }
 
   /** Whether more of what it sends may be read now. */

@@ -16,6 +16,8 @@ import * as libcModule from "./libc.ts";
 import type { NativePart } from "./native_host.ts";
 import { NativeAcceptor } from "./native_acceptor.ts";
 import type { NativeConnection } from "./native_connection.ts";
+import { NativeInbox } from "./native_inbox.ts";
+import * as inboxModule from "./native_inbox.ts";
 import { NativeOutbox } from "./native_outbox.ts";
 import { ValueIo } from "./value_io.ts";
 import {
@@ -30,6 +32,7 @@ import * as turnsModule from "./turns.ts";
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { PENDING_BYTES_MAX } = limitsModule;
 const { CONTROL } = memoryModule;
+const { SLOT_BYTES } = inboxModule;
 const { STAT } = statsModule;
 const { EPOLLIN, EPOLLOUT, EPOLLRDHUP } = epollModule;
 const { EAGAIN, EINTR, MSG_DONTWAIT, MSG_NOSIGNAL, SHUT_WR } = libcModule;
@@ -43,11 +46,10 @@ const { TURN_MS_MAX } = turnsModule;
 const RECEIVE_AT = PENDING_BYTES_MAX;
 /** What one read brings at most. It fits a processor's first cache, and of a long value only so much is copied. */
 const RECEIVE_BYTES = 16 * 1024;
-/**
- * The same after a long value, for then another one may come: enough for its line, so that little
- * of the value is copied (16 KiB of 100 KB are a tenth of a set's processor time).
- */
-const HEAD_BYTES = 512;
+/** The slots of connections that send little. */
+const SLOTS_AT = RECEIVE_AT + RECEIVE_BYTES;
+/** Who sends less at a time is expected to do so again. */
+const LITTLE_BYTES = SLOT_BYTES / 2;
 /** Of a long value, after a shorter piece, the next one is waited for. */
 const VALUE_PIECE_BYTES = 32 * 1024;
 /** Most sockets are seen to in one round; more only make the round longer. */
@@ -75,6 +77,7 @@ export class NativeThread implements Transport {
   readonly #wakeCount = new Uint8Array(8);
   readonly #receiveBytes: Uint8Array;
   readonly #valueIo: ValueIo;
+  readonly #inbox: NativeInbox;
   readonly #outbox: NativeOutbox;
   readonly #control: Int32Array;
   /** Connections whose peers do not take their replies. */
@@ -93,6 +96,7 @@ export class NativeThread implements Transport {
     this.#receiveBytes = input.bytes.subarray(RECEIVE_AT, RECEIVE_AT + RECEIVE_BYTES);
     this.#valueIo = new ValueIo(side.thread, this.#calls);
     reply.inlays.enabled = true;
+    this.#inbox = new NativeInbox(side.thread, SLOTS_AT);
     this.#outbox = new NativeOutbox(reply);
     this.#wakeFd = this.#part.wakeFds[side.threadIndex]!;
     this.#epoll = new Epoll(this.#libc, this.#part.epollFds[side.threadIndex]!, READY_MAX);
@@ -133,9 +137,12 @@ export class NativeThread implements Transport {
       const connection = this.#connections[fd];
       if (connection === undefined) this.#serveOther(fd, epoll.tag(index));
       else if (connection.waiting) this.#close(connection);
-      else if (connection.unsent === null) this.#receive(connection);
-      else this.#sendRest(connection);
+      else if (connection.unsent !== null) this.#sendRest(connection);
+      else if (connection.sendsLittleNow) {
+        this.#receiveLittle(connection);
+      } else this.#receive(connection);
     }
+    this.#executeLittle();
     this.#sendWaiting();
     if (this.#acceptor.pauseMs > 0) this.#acceptor.resume();
   }
@@ -152,6 +159,29 @@ export class NativeThread implements Transport {
     }
   }
 
+  /** Receives what is to be executed together with what others send. */
+  #receiveLittle(connection: NativeConnection): void {
+    const inbox = this.#inbox;
+    if (inbox.full) this.#executeLittle();
+    const received = this.#calls.recv(connection.fd, inbox.free, SLOT_BYTES, MSG_DONTWAIT);
+    if (received <= 0) return this.#receiveFailed(connection, received);
+    this.#thread.connections.seen(connection.owner, this.#control[CONTROL.NOW_SEC]!);
+    inbox.add(connection, received);
+  }
+
+  #executeLittle(): void {
+    const inbox = this.#inbox;
+    inbox.loadItems();
+    for (let index = 0; index < inbox.count; index++) {
+      const connection = inbox.connection(index);
+      const end = inbox.end(index);
+      this.#converse(connection, inbox.start(index), end);
+      // There may be more to read, a long value for one.
+      if (end === inbox.start(index + 1)) this.#receive(connection);
+    }
+    inbox.clear();
+  }
+
   #receive(connection: NativeConnection): void {
     // It was woken in this round, and has its replies before it can turn out to be gone.
     if (connection.queued) this.#sendWaiting();
@@ -160,18 +190,16 @@ export class NativeThread implements Transport {
     for (let reads = 0; reads < READS_MAX; reads++) {
       const { task } = connection.conversation;
       if (task instanceof FillTask && task.missing > 0 && this.#hasRoom(task)) {
-        connection.sendsLong = true;
         if (!this.#receiveValue(connection, task)) return;
         continue;
       }
-      const limit = connection.sendsLong ? HEAD_BYTES : RECEIVE_BYTES;
-      connection.sendsLong = false;
-      const received = this.#calls.recv(connection.fd, bytes, limit, MSG_DONTWAIT);
+      const received = this.#calls.recv(connection.fd, bytes, RECEIVE_BYTES, MSG_DONTWAIT);
       if (received <= 0) {
         this.#receiveFailed(connection, received);
         return;
       }
       this.#thread.connections.seen(connection.owner, this.#control[CONTROL.NOW_SEC]!);
+      connection.sendsLittle = received < LITTLE_BYTES && connection.pending === null;
       let start = RECEIVE_AT;
       if (connection.pending !== null) {
         start -= connection.pending.length;
@@ -180,7 +208,7 @@ export class NativeThread implements Transport {
       }
       this.#converse(connection, start, RECEIVE_AT + received);
       // Bytes that did not fill the input were all there were: the next wait tells of new ones.
-      if (received < limit) return;
+      if (received < RECEIVE_BYTES) return;
       if (connection.queued) this.#sendWaiting();
       if (!connection.mayRead) return;
     }
@@ -212,6 +240,7 @@ export class NativeThread implements Transport {
       return false;
     }
     this.#thread.connections.seen(connection.owner, this.#control[CONTROL.NOW_SEC]!);
+    connection.sendsLittle = task.missing <= 0;
     if (task.missing > 0) return received >= VALUE_PIECE_BYTES;
     const inInput = received - missing;
     this.#converse(connection, RECEIVE_AT, RECEIVE_AT + inInput);

@@ -32,6 +32,45 @@ test("requests cut anywhere, and many in one piece, are answered in order", asyn
   await server.stop();
 });
 
+test("what many connections sent meanwhile is answered to each, however long it is", async (start) => {
+  await using server = await start({ args: ["-t", "1"] });
+  const value = "v".repeat(40_000);
+  const requests: [request: string, reply: string][] = [];
+  for (const length of [20, 300, 511, 512, 513, 1000, 1023, 1024, 1025, 1536, 2047, 2048, 2049]) {
+    const noops = "mn\r\n".repeat(length >> 3);
+    const get = `get k${" ".repeat(length - noops.length)}`.slice(0, length - noops.length - 2);
+    requests.push([`${noops}${get}\r\n`, `${noops.toUpperCase()}END\r\n`]);
+    // In the middle of a line, of a data block, and with a long value.
+    requests.push([`${noops}get k`, noops.toUpperCase()]);
+    requests.push([`${noops}set s 0 0 3\r\nab`, noops.toUpperCase()]);
+    requests.push([
+      `${noops}set long 0 0 ${value.length}\r\n${value}\r\n`,
+      `${noops.toUpperCase()}STORED\r\n`,
+    ]);
+  }
+  const clients: Client[] = [];
+  for (const _ of requests) clients.push(await server.connect());
+  // Each connection has all the kinds, one after the other, so that what is expected of it is often wrong.
+  for (let shift = 0; shift < 5; shift++) {
+    server.signal("SIGSTOP");
+    const sending = clients.map((client, index) =>
+      client.send(requests[(index + shift) % requests.length]![0])
+    );
+    server.signal("SIGCONT");
+    await Promise.all(sending);
+    for (const [index, client] of clients.entries()) {
+      const [request, reply] = requests[(index + shift) % requests.length]!;
+      await client.expect(reply);
+      if (request.endsWith("get k")) await client.ask("\r\n", "END\r\n");
+      if (request.endsWith("ab")) {
+        await client.ask("c\r\nget s\r\n", "STORED\r\nVALUE s 0 3\r\nabc\r\nEND\r\n");
+      }
+    }
+  }
+  for (const client of clients) client[Symbol.dispose]();
+  await server.stop();
+});
+
 test("values larger than any buffer come back as they were", async (start) => {
   await using server = await start({ args: ["-I", "8m"] });
   using client = await server.connect();

@@ -1,0 +1,82 @@
+// Hot path: no allocation.
+import { addFirstKey } from "../../protocol/first_key.ts";
+import type { ThreadContext } from "../../protocol/thread_context.ts";
+import type { NativeConnection } from "./native_connection.ts";
+
+/** So many connections are read before the first of their requests is executed: as many as a group of keys may have. */
+const SLOTS = 32;
+/** Of each so much: all slots together fit a processor's first cache. */
+export const SLOT_BYTES = 1024;
+
+/**
+ * What a round has received of connections that send little, one slot of the thread's input for
+ * each. It is executed when all have been read: then the items of all can be loaded at once, where
+ * each request executed alone would wait for memory, and neither the server's code nor the kernel's
+ * has to be loaded anew for each (`bench:ratio`, rows with one in flight).
+ */
+export class NativeInbox {
+  count = 0;
+  readonly #thread: ThreadContext;
+  readonly #at: number;
+  readonly #slots: Uint8Array[] = [];
+  readonly #connections: NativeConnection[] = [];
+  readonly #lengths = new Int32Array(SLOTS);
+
+  /** @param at Where in the thread's input the slots are. */
+  constructor(thread: ThreadContext, at: number) {
+    this.#thread = thread;
+    this.#at = at;
+    for (let index = 0; index < SLOTS; index++) {
+      this.#slots.push(thread.input.bytes.subarray(this.start(index), this.start(index + 1)));
+    }
+  }
+
+  /** Whether there is no slot for another connection. */
+  get full(): boolean {
+    return this.count === SLOTS;
+  }
+
+  /** Where the next connection's bytes go, SLOT_BYTES of them. It must not be full. */
+  get free(): Uint8Array {
+    return this.#slots[this.count]!;
+  }
+
+  /** So many bytes of a connection have been received into `free`. */
+  add(connection: NativeConnection, length: number): void {
+    const index = this.count++;
+    this.#connections[index] = connection;
+    this.#lengths[index] = length;
+  }
+
+  /** Loads the items that the requests are about. */
+  loadItems(): void {
+    if (this.count < 2) return;
+    const { cache } = this.#thread;
+    const { lookahead } = cache;
+    lookahead.clear();
+    for (let index = 0; index < this.count; index++) {
+      addFirstKey(this.#thread, this.start(index), this.end(index));
+    }
+    cache.enter();
+    lookahead.touch();
+    cache.leave();
+  }
+
+  connection(index: number): NativeConnection {
+    return this.#connections[index]!;
+  }
+
+  /** Where in the thread's input a slot begins. */
+  start(index: number): number {
+    return this.#at + index * SLOT_BYTES;
+  }
+
+  /** Behind its last byte. */
+  end(index: number): number {
+    return this.start(index) + this.#lengths[index]!;
+  }
+
+  clear(): void {
+    this.count = 0;
+  }
+}
