@@ -1,6 +1,7 @@
 import { KEY_LENGTH_MAX } from "../store/limits.ts";
 import { HEADER_LENGTH, putError } from "./binary_replies.ts";
 import type { BinaryRequest } from "./binary_request.ts";
+import * as binaryRequestModule from "./binary_request.ts";
 import { BINARY_COMMANDS, type BinaryCommand, Part } from "./commands/binary_table.ts";
 import { type Conversation, ConversationState, type Parser } from "./conversation.ts";
 import { REPLY_ROOM_MIN } from "./reply_buffer.ts";
@@ -9,17 +10,11 @@ import { Status } from "./status.ts";
 import { SwallowTask } from "./tasks.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { REQUEST_MAGIC } = binaryRequestModule;
+
 // Hot path: no allocation.
 
-/**
- * A request, numbers in network order:
- *
- *   0 magic 0x80   1 opcode   2 length of the key (2)   4 length of the extras   5 data type   6 bucket (2)
- *   8 length of the body (4)   12 opaque (4)   16 cas id (8)   24 the body: extras, key, value
- *
- * Data type and bucket mean nothing.
- */
-const MAGIC = 0x80;
 /** A longer body is no request (memcached: proto_bin.c). */
 const BODY_LENGTH_MAX = 1024 * 1024 * 1024;
 /** Opcodes from here on are yrmcds's. What is wrong with their requests costs no connection. */
@@ -81,7 +76,7 @@ export class BinaryParser implements Parser {
     const binary = this.#binary;
     request.start = start;
     request.inputEnd = end;
-    if (bytes[start] !== MAGIC) return Flow.CLOSE;
+    if (bytes[start] !== REQUEST_MAGIC) return Flow.CLOSE;
     const opcode = bytes[start + 1]!;
     const keyLength = view.getUint16(start + 2);
     const extrasLength = bytes[start + 4]!;
@@ -167,7 +162,9 @@ export class BinaryParser implements Parser {
       if (lookahead.full || end - at < HEADER_LENGTH) return at;
       const word = view.getInt32(at);
       keyLength = word & 0xffff;
-      if (word >>> 24 !== MAGIC || this.#ahead[(word >>> 16) & 0xff] !== Ahead.GROUP) return at;
+      if (word >>> 24 !== REQUEST_MAGIC || this.#ahead[(word >>> 16) & 0xff] !== Ahead.GROUP) {
+        return at;
+      }
     } while (
       view.getInt32(at + 8) === keyLength && view.getUint8(at + 4) === 0 &&
       keyLength > 0 && keyLength <= KEY_LENGTH_MAX && end - at >= HEADER_LENGTH + keyLength
@@ -188,7 +185,7 @@ export class BinaryParser implements Parser {
     let at = start;
     while (end - at >= HEADER_LENGTH && !lookahead.full) {
       const word = view.getInt32(at);
-      if (word >>> 24 !== MAGIC || this.#ahead[(word >>> 16) & 0xff] !== Ahead.LOAD) break;
+      if (word >>> 24 !== REQUEST_MAGIC || this.#ahead[(word >>> 16) & 0xff] !== Ahead.LOAD) break;
       const keyLength = word & 0xffff;
       const keyOffset = at + HEADER_LENGTH + bytes[at + 4]!;
       const bodyLength = view.getInt32(at + 8);

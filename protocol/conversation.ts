@@ -1,6 +1,7 @@
 import { Activity, type OwnerId } from "../store/connections.ts";
 import * as connectionsModule from "../store/connections.ts";
 import * as statsModule from "../store/stats.ts";
+import { REQUEST_MAGIC } from "./binary_request.ts";
 import type { WireProtocol } from "./settings.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
@@ -61,8 +62,6 @@ export interface Task {
   /** The connection is gone: gives back what the task holds. */
   abandon(thread: ThreadContext): void;
 }
-
-const BINARY_MAGIC = 0x80;
 
 /** One connection: bytes in, replies out. It owns no buffer. */
 export class Conversation {
@@ -152,7 +151,7 @@ export class Conversation {
     const { input, textParser, binaryParser } = this.thread;
     if (start === end) {
       this.pause(ConversationState.NEEDS_INPUT);
-    } else if (input.bytes[start] !== BINARY_MAGIC) {
+    } else if (input.bytes[start] !== REQUEST_MAGIC) {
       this.#parser = textParser;
     } else {
       this.#parser = binaryParser;

@@ -1,17 +1,19 @@
 import * as limitsModule from "../store/limits.ts";
+import * as binaryRepliesModule from "./binary_replies.ts";
+import * as binaryRequestModule from "./binary_request.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
+const { HEADER_LENGTH } = binaryRepliesModule;
+const { REQUEST_MAGIC } = binaryRequestModule;
 const { KEY_LENGTH_MAX } = limitsModule;
 
 // Hot path: no allocation.
 
 const SPACE = 0x20;
 // Of a binary request.
-const BINARY_MAGIC = 0x80;
 const KEY_LENGTH_AT = 2;
 const EXTRAS_LENGTH_AT = 4;
-const HEADER_LENGTH = 24;
 
 /**
  * Adds the key of the first request in the thread's input [start, end) to the lookahead, which must
@@ -23,7 +25,7 @@ export function addFirstKey(thread: ThreadContext, start: number, end: number): 
   const { bytes, view } = input;
   let keyOffset = start;
   let keyEnd: number;
-  if (bytes[start] === BINARY_MAGIC) {
+  if (bytes[start] === REQUEST_MAGIC) {
     if (end - start < HEADER_LENGTH) return;
     keyOffset += HEADER_LENGTH + bytes[start + EXTRAS_LENGTH_AT]!;
     keyEnd = keyOffset + view.getUint16(start + KEY_LENGTH_AT);
