@@ -18,7 +18,10 @@ export class NativeConnection {
   queued = false;
   /** When the kernel last took a byte of `unsent`, in seconds of the store's clock. */
   progressAtSec = 0;
-  /** The last that it sent was short, or the end of a long value: what comes next is expected to fit a slot. */
+  /**
+   * What it sends next is expected to fit a slot: it has sent little, or the end of a long value,
+   * and nothing since that filled one.
+   */
   sendsLittle = false;
   closed = false;
   /** For those who watch connections. */
@@ -40,9 +43,9 @@ export class NativeConnection {
     this.conversation = conversation;
   }
 
-  /** Whether what it sends may be received now, and executed later in the round. */
-  get sendsLittleNow(): boolean {
-    return this.sendsLittle && this.pending === null && !this.queued;
+  /** Whether it may be read into a slot, to be executed later in the round. */
+  get fitsSlot(): boolean {
+    return this.sendsLittle && this.pending === null && !this.queued && this.mayRead;
   }
 
   /** Whether more of what it sends may be read now. */

@@ -3,9 +3,9 @@ import { addFirstKey } from "../../protocol/first_key.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
 import type { NativeConnection } from "./native_connection.ts";
 
-/** So many connections are read before the first of their requests is executed: as many as a group of keys may have. */
+/** So many connections are read at most before the first of their requests is executed. */
 const SLOTS = 32;
-/** Of each so much: all slots together fit a processor's first cache. */
+/** Of each so much: all slots together stay in a processor's second cache, and seldom is one full. */
 export const SLOT_BYTES = 1024;
 
 /**
@@ -54,7 +54,7 @@ export class NativeInbox {
     const { cache } = this.#thread;
     const { lookahead } = cache;
     lookahead.clear();
-    for (let index = 0; index < this.count; index++) {
+    for (let index = 0; index < this.count && !lookahead.full; index++) {
       addFirstKey(this.#thread, this.start(index), this.end(index));
     }
     cache.enter();

@@ -1,4 +1,4 @@
-// Hot path: `#serveReady`, `#receive` and what they call run for every batch of requests.
+// Hot path: `#serveReady` and what it calls run for every batch of requests.
 import { ConversationState } from "../../protocol/conversation.ts";
 import { FillTask } from "../../protocol/tasks.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
@@ -48,7 +48,7 @@ const RECEIVE_AT = PENDING_BYTES_MAX;
 const RECEIVE_BYTES = 16 * 1024;
 /** The slots of connections that send little. */
 const SLOTS_AT = RECEIVE_AT + RECEIVE_BYTES;
-/** Who sends less at a time is expected to do so again. */
+/** Who sends less at a time is expected to send what fits a slot. */
 const LITTLE_BYTES = SLOT_BYTES / 2;
 /** Of a long value, after a shorter piece, the next one is waited for. */
 const VALUE_PIECE_BYTES = 32 * 1024;
@@ -135,12 +135,16 @@ export class NativeThread implements Transport {
     for (let index = 0; index < ready; index++) {
       const fd = epoll.fd(index);
       const connection = this.#connections[fd];
+      if (connection?.fitsSlot) {
+        this.#receiveLittle(connection);
+        continue;
+      }
+      // What came first is done first, whatever connection it came from.
+      this.#executeLittle();
       if (connection === undefined) this.#serveOther(fd, epoll.tag(index));
       else if (connection.waiting) this.#close(connection);
-      else if (connection.unsent !== null) this.#sendRest(connection);
-      else if (connection.sendsLittleNow) {
-        this.#receiveLittle(connection);
-      } else this.#receive(connection);
+      else if (connection.unsent === null) this.#receive(connection);
+      else this.#sendRest(connection);
     }
     this.#executeLittle();
     this.#sendWaiting();
@@ -171,13 +175,16 @@ export class NativeThread implements Transport {
 
   #executeLittle(): void {
     const inbox = this.#inbox;
+    if (inbox.count === 0) return;
     inbox.loadItems();
     for (let index = 0; index < inbox.count; index++) {
       const connection = inbox.connection(index);
       const end = inbox.end(index);
       this.#converse(connection, inbox.start(index), end);
+      if (end < inbox.start(index + 1)) continue;
       // There may be more to read, a long value for one.
-      if (end === inbox.start(index + 1)) this.#receive(connection);
+      connection.sendsLittle = false;
+      this.#receive(connection);
     }
     inbox.clear();
   }
