@@ -4,7 +4,7 @@ import { NativeThread } from "../../../lib/net/native_thread.ts";
 import type { TransportOptions } from "../../../lib/net/transport.ts";
 import { Life } from "../../../lib/life.ts";
 import { ThreadContext } from "../../../protocol/thread_context.ts";
-import { type AllocationLoad, ROUNDS } from "../../support/load/allocation_load.ts";
+import { type AllocationLoad, ROUNDS, WARM_UPS } from "../../support/load/allocation_load.ts";
 import { ConversationSide } from "../../support/sessions/conversation_side.ts";
 import {
   allocatedBytes,
@@ -31,7 +31,7 @@ Deno.test({
   sanitizeResources: false,
   ignore: !TRANSPORTS.includes("native"),
   async fn(t): Promise<void> {
-    const marks = await serveLoad();
+    const marks = (await serveLoad()).slice(WARM_UPS);
     const names = Object.keys(REQUESTS);
     assertEquals(marks.length, names.length * ALLOCATION_TRIES * 3);
     for (const name of names) {
