@@ -138,7 +138,7 @@ const ODDITIES: readonly Oddity[] = [
   ["md m1 I T-1\r\n"],
   ["md m1 C0\r\n"],
   ["ma n1 C0 v\r\n"],
-  ["ma n1 J18446744073709551615 N0 v\r\n"],
+  ["ma n1 J4611686018427387904 N0 v\r\n"],
   ["ma n1 J18446744073709551616 N0 v\r\n"],
   ["ma n1 D18446744073709551615 MD v\r\n"],
   ["ma n1 N-1 v\r\n"],
