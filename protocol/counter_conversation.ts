@@ -1,4 +1,4 @@
-import { latin1Text } from "../store/bytes.ts";
+import { latin1Text } from "../store/base/bytes.ts";
 import { CounterOutcome, Counters, type CounterView, type Holdings } from "../store/counters.ts";
 import { CounterStatus } from "./counter_status.ts";
 import { COUNTER_STATUS_TEXT } from "./replies.ts";

@@ -1,4 +1,4 @@
-import type { ByteRegion } from "../store/bytes.ts";
+import type { ByteRegion } from "../store/base/bytes.ts";
 import type { Change } from "../store/change.ts";
 import { INPUT_BYTES, KEY_LENGTH_MAX } from "../store/limits.ts";
 import { decodeBase64 } from "./base64.ts";

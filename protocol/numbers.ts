@@ -1,5 +1,5 @@
-import { type ByteRegion, isBlank, latin1Text } from "../store/bytes.ts";
-import { highHalf, lowHalf } from "../store/u64.ts";
+import { type ByteRegion, isBlank, latin1Text } from "../store/base/bytes.ts";
+import { highHalf, lowHalf } from "../store/base/u64.ts";
 
 // Hot path: no allocation, except where a comment says so.
 

@@ -1,8 +1,8 @@
-import { type ByteRegion, copyBytes } from "../store/bytes.ts";
+import { type ByteRegion, copyBytes } from "../store/base/bytes.ts";
 import type { Cache } from "../store/cache.ts";
 import type { ItemRef } from "../store/item.ts";
 import * as limitsModule from "../store/limits.ts";
-import { highHalf, lowHalf, u64ToBigInt } from "../store/u64.ts";
+import { highHalf, lowHalf, u64ToBigInt } from "../store/base/u64.ts";
 import { Inlays } from "./inlays.ts";
 import * as inlaysModule from "./inlays.ts";
 

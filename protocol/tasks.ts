@@ -1,4 +1,4 @@
-import { ByteRegion } from "../store/bytes.ts";
+import { ByteRegion } from "../store/base/bytes.ts";
 import { Change } from "../store/change.ts";
 import type { Cache } from "../store/cache.ts";
 import type { ItemRef } from "../store/item.ts";

@@ -1,4 +1,4 @@
-import { ByteRegion } from "../store/bytes.ts";
+import { ByteRegion } from "../store/base/bytes.ts";
 import { Cache } from "../store/cache.ts";
 import { Change } from "../store/change.ts";
 import { ConnectionTable, type OwnerId } from "../store/connections.ts";

@@ -1,4 +1,4 @@
-import { type ByteRegion, copyBytes } from "./bytes.ts";
+import { type ByteRegion, copyBytes } from "./base/bytes.ts";
 import type { Change } from "./change.ts";
 import { type Eviction, EvictionCause } from "./eviction.ts";
 import type { ItemRef, Items } from "./item.ts";

@@ -1,6 +1,6 @@
-import { assert } from "./assert.ts";
+import { assert } from "./base/assert.ts";
 import { Allocator } from "./allocator.ts";
-import { type ByteRegion, copyBytes } from "./bytes.ts";
+import { type ByteRegion, copyBytes } from "./base/bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
 import { Counting } from "./counting.ts";
 import { Eviction } from "./eviction.ts";

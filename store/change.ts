@@ -1,4 +1,4 @@
-import type { ByteRegion } from "./bytes.ts";
+import type { ByteRegion } from "./base/bytes.ts";
 import type { ItemRef } from "./item.ts";
 import { NO_ITEM } from "./item.ts";
 import { NO_WAITER, type WaiterRow } from "./lock_waiters.ts";

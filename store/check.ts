@@ -1,4 +1,4 @@
-import { assert } from "./assert.ts";
+import { assert } from "./base/assert.ts";
 import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "./item.ts";
 import { checkLeases } from "./check_leases.ts";
 import { checkLocks } from "./check_locks.ts";

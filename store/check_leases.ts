@@ -1,6 +1,6 @@
-import { assert } from "./assert.ts";
-import { ByteRegion } from "./bytes.ts";
-import { hashKey } from "./hash.ts";
+import { assert } from "./base/assert.ts";
+import { ByteRegion } from "./base/bytes.ts";
+import { hashKey } from "./base/hash.ts";
 import { NO_ITEM } from "./item.ts";
 import { type LeaseRef, Leases, NO_LEASE } from "./leases.ts";
 import { KEY_LENGTH_MAX } from "./limits.ts";

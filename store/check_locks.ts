@@ -1,4 +1,4 @@
-import { assert } from "./assert.ts";
+import { assert } from "./base/assert.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
 import type { Links } from "./links.ts";
 import {

@@ -1,6 +1,6 @@
 import type { Allocator } from "./allocator.ts";
-import { Decimal } from "./arithmetic.ts";
-import { ByteRegion } from "./bytes.ts";
+import { Decimal } from "./base/decimal.ts";
+import { ByteRegion } from "./base/bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
 import type { Gate } from "./gate.ts";
 import type { ItemRef } from "./item.ts";

@@ -1,4 +1,4 @@
-import type { ByteRegion } from "./bytes.ts";
+import type { ByteRegion } from "./base/bytes.ts";
 import type { Eviction } from "./eviction.ts";
 import type { ItemRef } from "./item.ts";
 import * as itemModule from "./item.ts";

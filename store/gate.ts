@@ -1,4 +1,4 @@
-import type { ByteRegion } from "./bytes.ts";
+import type { ByteRegion } from "./base/bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
 import { Eviction } from "./eviction.ts";
 import type { ItemRef } from "./item.ts";
@@ -11,7 +11,7 @@ import * as memoryModule from "./memory.ts";
 import { Outcome } from "./outcome.ts";
 import * as statsModule from "./stats.ts";
 import { StrictPrefixes } from "./strict.ts";
-import { compareU64 } from "./u64.ts";
+import { compareU64 } from "./base/u64.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { NO_ITEM, STATE, WORD } = itemModule;

@@ -1,5 +1,5 @@
-import type { ByteRegion } from "./bytes.ts";
-import { hashKey } from "./hash.ts";
+import type { ByteRegion } from "./base/bytes.ts";
+import { hashKey } from "./base/hash.ts";
 import { type ItemRef, Items, optionalBytes } from "./item.ts";
 import * as itemModule from "./item.ts";
 import type { Memory } from "./memory.ts";

@@ -1,4 +1,4 @@
-import { type ByteRegion, latin1Text } from "./bytes.ts";
+import { type ByteRegion, latin1Text } from "./base/bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
 import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "./item.ts";
 import { CONTROL, type Memory } from "./memory.ts";

@@ -1,5 +1,5 @@
-import { ByteRegion, copyBytes, equalBytes } from "./bytes.ts";
-import { hashKey } from "./hash.ts";
+import { ByteRegion, copyBytes, equalBytes } from "./base/bytes.ts";
+import { hashKey } from "./base/hash.ts";
 import { takeId } from "./ids.ts";
 import { KEY_LENGTH_MAX } from "./limits.ts";
 import { SLOT_BYTES } from "./lease_table.ts";

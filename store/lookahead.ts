@@ -1,4 +1,4 @@
-import type { ByteRegion } from "./bytes.ts";
+import type { ByteRegion } from "./base/bytes.ts";
 import type { HashIndex } from "./hash_index.ts";
 import * as itemModule from "./item.ts";
 import type { Memory } from "./memory.ts";

@@ -1,5 +1,5 @@
 import type { Allocator } from "./allocator.ts";
-import type { ByteRegion } from "./bytes.ts";
+import type { ByteRegion } from "./base/bytes.ts";
 import type { Change } from "./change.ts";
 import type { Finder } from "./finder.ts";
 import type { Gate } from "./gate.ts";

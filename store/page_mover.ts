@@ -1,4 +1,4 @@
-import { copyBytes } from "./bytes.ts";
+import { copyBytes } from "./base/bytes.ts";
 import type { Eviction } from "./eviction.ts";
 import { EvictionCause } from "./eviction.ts";
 import { FREQUENCY_MASK, HEADER_BYTES, type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";

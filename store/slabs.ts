@@ -1,4 +1,4 @@
-import { assert } from "./assert.ts";
+import { assert } from "./base/assert.ts";
 import { type ItemRef, Items } from "./item.ts";
 import * as itemModule from "./item.ts";
 import { type Memory, pagesWithin } from "./memory.ts";

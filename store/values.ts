@@ -1,5 +1,5 @@
-import { assert } from "./assert.ts";
-import { type ByteRegion, copyBytes } from "./bytes.ts";
+import { assert } from "./base/assert.ts";
+import { type ByteRegion, copyBytes } from "./base/bytes.ts";
 import type { ItemRef } from "./item.ts";
 import * as itemModule from "./item.ts";
 import * as limitsModule from "./limits.ts";

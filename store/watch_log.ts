@@ -1,6 +1,6 @@
-import type { ByteRegion } from "./bytes.ts";
+import type { ByteRegion } from "./base/bytes.ts";
 import { ConnectionTable, type OwnerId } from "./connections.ts";
-import { percentEncoded } from "./key_text.ts";
+import { percentEncoded } from "./base/key_text.ts";
 import { FIRST_SECOND } from "./limits.ts";
 import { CONTROL, type Memory } from "./memory.ts";
 import { STAT } from "./stats.ts";

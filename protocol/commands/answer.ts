@@ -1,4 +1,4 @@
-import { ByteRegion, latin1Text } from "../../store/bytes.ts";
+import { ByteRegion, latin1Text } from "../../store/base/bytes.ts";
 import * as limitsModule from "../../store/limits.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow, type Request } from "../request.ts";

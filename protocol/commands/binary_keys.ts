@@ -1,4 +1,4 @@
-import { ByteRegion } from "../../store/bytes.ts";
+import { ByteRegion } from "../../store/base/bytes.ts";
 import type { ItemRef } from "../../store/item.ts";
 import { putDone, putHeader } from "../binary_replies.ts";
 import type { BinaryRequest } from "../binary_request.ts";

@@ -1,4 +1,4 @@
-import { latin1Text } from "../../store/bytes.ts";
+import { latin1Text } from "../../store/base/bytes.ts";
 import type { BinaryRequest } from "../binary_request.ts";
 import type { Conversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";

@@ -1,4 +1,4 @@
-import { type ByteRegion, equalBytes } from "../../store/bytes.ts";
+import { type ByteRegion, equalBytes } from "../../store/base/bytes.ts";
 import type { ItemRef } from "../../store/item.ts";
 import { KeyWalk } from "../../store/key_walk.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";

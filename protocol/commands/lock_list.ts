@@ -1,8 +1,8 @@
-import type { ByteRegion } from "../../store/bytes.ts";
+import type { ByteRegion } from "../../store/base/bytes.ts";
 import type { OwnerId } from "../../store/connections.ts";
 import { NO_ITEM } from "../../store/item.ts";
 import { CONTROL } from "../../store/memory.ts";
-import { u64ToNumber } from "../../store/u64.ts";
+import { u64ToNumber } from "../../store/base/u64.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";

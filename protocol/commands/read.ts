@@ -1,4 +1,4 @@
-import { type ByteRegion, copyBytes } from "../../store/bytes.ts";
+import { type ByteRegion, copyBytes } from "../../store/base/bytes.ts";
 import * as cacheModule from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import type { ItemRef } from "../../store/item.ts";

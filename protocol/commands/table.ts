@@ -1,4 +1,4 @@
-import type { ByteRegion } from "../../store/bytes.ts";
+import type { ByteRegion } from "../../store/base/bytes.ts";
 import { StoreMode } from "../../store/change.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";

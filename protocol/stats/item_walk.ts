@@ -1,7 +1,7 @@
 import { type ItemRef, NO_ITEM, STATE, WORD } from "../../store/item.ts";
-import { percentEncoded } from "../../store/key_text.ts";
+import { percentEncoded } from "../../store/base/key_text.ts";
 import { CONTROL, PAGE } from "../../store/memory.ts";
-import { u64ToBigInt } from "../../store/u64.ts";
+import { u64ToBigInt } from "../../store/base/u64.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import type { StatEntry } from "./entry.ts";
 

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { Numbers } from "../../protocol/numbers.ts";
-import { ByteRegion } from "../../store/bytes.ts";
-import { u64ToBigInt } from "../../store/u64.ts";
+import { ByteRegion } from "../../store/base/bytes.ts";
+import { u64ToBigInt } from "../../store/base/u64.ts";
 import { bytesOf } from "../support/sessions/side.ts";
 
 const numbers = new Numbers();

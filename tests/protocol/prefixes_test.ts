@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { PrefixTable } from "../../protocol/stats/prefixes.ts";
-import { ByteRegion } from "../../store/bytes.ts";
+import { ByteRegion } from "../../store/base/bytes.ts";
 
 const input = new ByteRegion(new ArrayBuffer(512));
 

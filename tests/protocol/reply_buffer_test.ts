@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { ReplyBuffer } from "../../protocol/reply_buffer.ts";
-import { ByteRegion } from "../../store/bytes.ts";
+import { ByteRegion } from "../../store/base/bytes.ts";
 import { textOf } from "../support/sessions/side.ts";
 
 function written(write: (reply: ReplyBuffer) => void): string {

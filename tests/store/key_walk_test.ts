@@ -3,7 +3,7 @@ import { StoreMode } from "../../store/change.ts";
 import { KeyWalk } from "../../store/key_walk.ts";
 import { CONTROL } from "../../store/memory.ts";
 import { MIB } from "../../store/limits.ts";
-import { ByteRegion } from "../../store/bytes.ts";
+import { ByteRegion } from "../../store/base/bytes.ts";
 import { TestStore } from "../support/store.ts";
 
 function keyText(store: TestStore, item: number): string {

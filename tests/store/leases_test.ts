@@ -7,7 +7,7 @@ import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { CONTROL } from "../../store/memory.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { STAT } from "../../store/stats.ts";
-import { highHalf, lowHalf } from "../../store/u64.ts";
+import { highHalf, lowHalf } from "../../store/base/u64.ts";
 import { randomFrom } from "../support/random.ts";
 import { TestStore } from "../support/store.ts";
 

@@ -7,7 +7,7 @@ import { WaiterState } from "../../store/lock_waiters.ts";
 import { CONTROL } from "../../store/memory.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { STAT } from "../../store/stats.ts";
-import { u64ToNumber } from "../../store/u64.ts";
+import { u64ToNumber } from "../../store/base/u64.ts";
 import { TestStore } from "../support/store.ts";
 
 const { SET, ADD, REPLACE, APPEND, PREPEND, CAS } = StoreMode;

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { ByteRegion } from "../../store/bytes.ts";
+import { ByteRegion } from "../../store/base/bytes.ts";
 import { Cache } from "../../store/cache.ts";
 import { Change, StoreMode } from "../../store/change.ts";
 import { type ItemRef, NO_ITEM } from "../../store/item.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { ByteRegion } from "../../store/bytes.ts";
+import { ByteRegion } from "../../store/base/bytes.ts";
 import { StoreMode } from "../../store/change.ts";
 import { ConnectionKind, ConnectionTable } from "../../store/connections.ts";
 import { Cache } from "../../store/cache.ts";

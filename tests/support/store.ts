@@ -1,4 +1,4 @@
-import { ByteRegion } from "../../store/bytes.ts";
+import { ByteRegion } from "../../store/base/bytes.ts";
 import { Cache } from "../../store/cache.ts";
 import { Change, type StoreMode } from "../../store/change.ts";
 import { checkStore } from "../../store/check.ts";
@@ -7,7 +7,7 @@ import { type ItemRef, NO_ITEM } from "../../store/item.ts";
 import { type LockLimits, MIB, type StoreOptions } from "../../store/limits.ts";
 import { createSharedMemory, Memory } from "../../store/memory.ts";
 import { Outcome } from "../../store/outcome.ts";
-import { u64ToNumber } from "../../store/u64.ts";
+import { u64ToNumber } from "../../store/base/u64.ts";
 
 export type ChangedOptions = Partial<Omit<StoreOptions, "lockLimits">> & {
   lockLimits?: Partial<LockLimits>;

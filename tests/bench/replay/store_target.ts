@@ -1,4 +1,4 @@
-import { ByteRegion } from "../../../store/bytes.ts";
+import { ByteRegion } from "../../../store/base/bytes.ts";
 import { Cache } from "../../../store/cache.ts";
 import { Change, StoreMode } from "../../../store/change.ts";
 import { deadlineSec, writeClock } from "../../../store/clock.ts";

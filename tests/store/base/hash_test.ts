@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
-import { ByteRegion } from "../../store/bytes.ts";
-import { hashKey } from "../../store/hash.ts";
-import { bytesOf } from "../support/sessions/side.ts";
+import { ByteRegion } from "../../../store/base/bytes.ts";
+import { hashKey } from "../../../store/base/hash.ts";
+import { bytesOf } from "../../support/sessions/side.ts";
 
 const region = new ByteRegion(new ArrayBuffer(1024));
 

@@ -1,5 +1,11 @@
 import { assertEquals } from "@std/assert";
-import { compareU64, highHalf, lowHalf, u64ToBigInt, u64ToNumber } from "../../store/u64.ts";
+import {
+  compareU64,
+  highHalf,
+  lowHalf,
+  u64ToBigInt,
+  u64ToNumber,
+} from "../../../store/base/u64.ts";
 
 const NUMBERS = [0, 1, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 52 + 12345, 2 ** 53 - 1];
 

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { Decimal } from "../../store/arithmetic.ts";
-import { ByteRegion } from "../../store/bytes.ts";
-import { u64ToBigInt } from "../../store/u64.ts";
+import { Decimal } from "../../../store/base/decimal.ts";
+import { ByteRegion } from "../../../store/base/bytes.ts";
+import { u64ToBigInt } from "../../../store/base/u64.ts";
 
 function parse(text: string): bigint | null {
   const region = new ByteRegion(new TextEncoder().encode(text).buffer);

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { ByteRegion, copyBytes, equalBytes, latin1Text } from "../../store/bytes.ts";
+import { ByteRegion, copyBytes, equalBytes, latin1Text } from "../../../store/base/bytes.ts";
 
 Deno.test("copyBytes() copies every length at every alignment, and nothing beside", () => {
   const from = new ByteRegion(new ArrayBuffer(4096));

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { oneWord, percentEncoded } from "../../store/key_text.ts";
+import { oneWord, percentEncoded } from "../../../store/base/key_text.ts";
 
 Deno.test("percentEncoded() leaves letters, digits and -._~ as they are", () => {
   assertEquals(percentEncoded("azAZ09-._~"), "azAZ09-._~");
