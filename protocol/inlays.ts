@@ -1,5 +1,5 @@
 import type { Cache } from "../store/cache.ts";
-import type { ItemRef } from "../store/item.ts";
+import type { ItemRef } from "../store/memory/item.ts";
 
 // Hot path: no allocation.
 

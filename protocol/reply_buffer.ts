@@ -1,6 +1,6 @@
 import { type ByteRegion, copyBytes } from "../store/base/bytes.ts";
 import type { Cache } from "../store/cache.ts";
-import type { ItemRef } from "../store/item.ts";
+import type { ItemRef } from "../store/memory/item.ts";
 import * as limitsModule from "../store/limits.ts";
 import { highHalf, lowHalf, u64ToBigInt } from "../store/base/u64.ts";
 import { Inlays } from "./inlays.ts";

@@ -1,8 +1,8 @@
 import { ByteRegion } from "../store/base/bytes.ts";
 import { Change } from "../store/change.ts";
 import type { Cache } from "../store/cache.ts";
-import type { ItemRef } from "../store/item.ts";
-import * as itemModule from "../store/item.ts";
+import type { ItemRef } from "../store/memory/item.ts";
+import * as itemModule from "../store/memory/item.ts";
 import * as limitsModule from "../store/limits.ts";
 import type { Outcome } from "../store/outcome.ts";
 import * as statsModule from "../store/stats.ts";

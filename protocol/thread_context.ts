@@ -3,7 +3,7 @@ import { Cache } from "../store/cache.ts";
 import { Change } from "../store/change.ts";
 import { ConnectionTable, type OwnerId } from "../store/connections.ts";
 import { INPUT_BYTES, REPLY_BYTES } from "../store/limits.ts";
-import { Memory, type SharedMemory, threadRowCount } from "../store/memory.ts";
+import { Memory, type SharedMemory, threadRowCount } from "../store/memory/memory.ts";
 import { BinaryParser } from "./binary_parser.ts";
 import { BinaryRequest } from "./binary_request.ts";
 import { ReplyBuffer } from "./reply_buffer.ts";

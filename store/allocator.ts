@@ -1,14 +1,14 @@
 import { type ByteRegion, copyBytes } from "./base/bytes.ts";
 import type { Change } from "./change.ts";
 import { type Eviction, EvictionCause } from "./eviction.ts";
-import type { ItemRef, Items } from "./item.ts";
-import * as itemModule from "./item.ts";
+import type { ItemRef, Items } from "./memory/item.ts";
+import * as itemModule from "./memory/item.ts";
 import * as limitsModule from "./limits.ts";
 import type { Links } from "./links.ts";
-import type { Memory } from "./memory.ts";
-import * as memoryModule from "./memory.ts";
+import type { Memory } from "./memory/memory.ts";
+import * as memoryModule from "./memory/memory.ts";
 import type { PageMover } from "./page_mover.ts";
-import * as slabsModule from "./slabs.ts";
+import * as slabsModule from "./memory/slabs.ts";
 import * as statsModule from "./stats.ts";
 import type { Values } from "./values.ts";
 

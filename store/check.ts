@@ -1,5 +1,5 @@
 import { assert } from "./base/assert.ts";
-import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "./item.ts";
+import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "./memory/item.ts";
 import { checkLeases } from "./check_leases.ts";
 import { checkLocks } from "./check_locks.ts";
 import { Links } from "./links.ts";
@@ -12,8 +12,8 @@ import {
   NO_PAGE,
   PAGE,
   PAGE_OWNER,
-} from "./memory.ts";
-import { BEING_EMPTIED, LISTED, NOT_LISTED } from "./slabs.ts";
+} from "./memory/memory.ts";
+import { BEING_EMPTIED, LISTED, NOT_LISTED } from "./memory/slabs.ts";
 import { Values } from "./values.ts";
 
 /**

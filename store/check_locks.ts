@@ -1,5 +1,5 @@
 import { assert } from "./base/assert.ts";
-import { type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
 import type { Links } from "./links.ts";
 import {
   LIST,
@@ -12,7 +12,7 @@ import {
   WAITER_HEADER,
   waiterQueuesStart,
   waiterRowsStart,
-} from "./lock_layout.ts";
+} from "./memory/lock_layout.ts";
 import { WaiterState } from "./lock_waiters.ts";
 
 /**

@@ -1,8 +1,8 @@
 import { Ghost } from "./ghost.ts";
-import type { ItemRef } from "./item.ts";
-import * as itemModule from "./item.ts";
+import type { ItemRef } from "./memory/item.ts";
+import * as itemModule from "./memory/item.ts";
 import type { Links } from "./links.ts";
-import * as memoryModule from "./memory.ts";
+import * as memoryModule from "./memory/memory.ts";
 import * as statsModule from "./stats.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.

@@ -1,13 +1,13 @@
 import type { ByteRegion } from "./base/bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
 import { Eviction } from "./eviction.ts";
-import type { ItemRef } from "./item.ts";
-import * as itemModule from "./item.ts";
+import type { ItemRef } from "./memory/item.ts";
+import * as itemModule from "./memory/item.ts";
 import { type LeaseRef, Leases } from "./leases.ts";
 import * as leasesModule from "./leases.ts";
 import type { Links } from "./links.ts";
 import type { Locks } from "./locks.ts";
-import * as memoryModule from "./memory.ts";
+import * as memoryModule from "./memory/memory.ts";
 import { Outcome } from "./outcome.ts";
 import * as statsModule from "./stats.ts";
 import { StrictPrefixes } from "./strict.ts";

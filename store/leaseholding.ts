@@ -1,10 +1,10 @@
 import type { Change } from "./change.ts";
 import type { Finder } from "./finder.ts";
 import type { Gate } from "./gate.ts";
-import { type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
 import { type LeaseRef, type Leases, NO_LEASE } from "./leases.ts";
 import type { Links } from "./links.ts";
-import { CONTROL } from "./memory.ts";
+import { CONTROL } from "./memory/memory.ts";
 import { Outcome } from "./outcome.ts";
 import { STAT } from "./stats.ts";
 

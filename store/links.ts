@@ -1,11 +1,11 @@
 import { HashIndex } from "./hash_index.ts";
-import { type ItemRef, Items, optionalBytes } from "./item.ts";
-import * as itemModule from "./item.ts";
-import type { Memory } from "./memory.ts";
-import * as memoryModule from "./memory.ts";
+import { type ItemRef, Items, optionalBytes } from "./memory/item.ts";
+import * as itemModule from "./memory/item.ts";
+import type { Memory } from "./memory/memory.ts";
+import * as memoryModule from "./memory/memory.ts";
 import { ItemWatch } from "./item_watch.ts";
 import { Queues } from "./queues.ts";
-import { Slabs } from "./slabs.ts";
+import { Slabs } from "./memory/slabs.ts";
 import * as statsModule from "./stats.ts";
 import { WatchLog } from "./watch_log.ts";
 

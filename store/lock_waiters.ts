@@ -5,8 +5,8 @@ import {
   WAITER_HEADER as HEADER,
   waiterQueuesStart,
   waiterRowsStart,
-} from "./lock_layout.ts";
-import { CONTROL, type Memory } from "./memory.ts";
+} from "./memory/lock_layout.ts";
+import { CONTROL, type Memory } from "./memory/memory.ts";
 import { STAT } from "./stats.ts";
 
 // Hot path: no allocation.

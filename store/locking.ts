@@ -1,8 +1,8 @@
 import type { Change } from "./change.ts";
 import type { Finder } from "./finder.ts";
 import type { Gate } from "./gate.ts";
-import type { ItemRef } from "./item.ts";
-import * as itemModule from "./item.ts";
+import type { ItemRef } from "./memory/item.ts";
+import * as itemModule from "./memory/item.ts";
 import type { Links } from "./links.ts";
 import type { Locks } from "./locks.ts";
 import { Outcome } from "./outcome.ts";

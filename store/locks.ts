@@ -1,12 +1,18 @@
 import type { Change } from "./change.ts";
 import type { Eviction } from "./eviction.ts";
-import { takeId } from "./ids.ts";
-import { type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
+import { takeId } from "./memory/ids.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
 import type { LockLimits } from "./limits.ts";
 import type { Links } from "./links.ts";
-import { LOCK, LOCK_HEADER as HEADER, lockRowsStart, OWNER, ownerPlaces } from "./lock_layout.ts";
+import {
+  LOCK,
+  LOCK_HEADER as HEADER,
+  lockRowsStart,
+  OWNER,
+  ownerPlaces,
+} from "./memory/lock_layout.ts";
 import { LockWaiters, NO_WAITER } from "./lock_waiters.ts";
-import { CONTROL } from "./memory.ts";
+import { CONTROL } from "./memory/memory.ts";
 import { Outcome } from "./outcome.ts";
 import { STAT } from "./stats.ts";
 

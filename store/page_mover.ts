@@ -1,10 +1,17 @@
 import { copyBytes } from "./base/bytes.ts";
 import type { Eviction } from "./eviction.ts";
 import { EvictionCause } from "./eviction.ts";
-import { FREQUENCY_MASK, HEADER_BYTES, type ItemRef, NO_ITEM, STATE, WORD } from "./item.ts";
+import { FREQUENCY_MASK, HEADER_BYTES, type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
 import { COPY_BYTES_MAX, MIB } from "./limits.ts";
 import type { Links } from "./links.ts";
-import { CLASS, CLASS_REQUESTED_BYTES, CONTROL, NO_PAGE, PAGE, PAGE_OWNER } from "./memory.ts";
+import {
+  CLASS,
+  CLASS_REQUESTED_BYTES,
+  CONTROL,
+  NO_PAGE,
+  PAGE,
+  PAGE_OWNER,
+} from "./memory/memory.ts";
 import { STAT } from "./stats.ts";
 
 // Hot path: no allocation.

@@ -2,7 +2,7 @@ import {
   LEASE_ENTRIES_LEAST,
   leaseEntriesWithin,
   leaseTableBytes,
-} from "../../store/lease_table.ts";
+} from "../../store/memory/lease_layout.ts";
 import { sizeText } from "./values.ts";
 
 /** The flag that marks a lease among values, and the bits of it that count. Both 0: leases are off in text. */

@@ -6,7 +6,7 @@ import {
   MEMORY_LIMIT_MIB_MAX,
   MIB,
 } from "../../store/limits.ts";
-import { LEASE_ENTRIES_MOST } from "../../store/lease_table.ts";
+import { LEASE_ENTRIES_MOST } from "../../store/memory/lease_layout.ts";
 
 /**
  * How an option's text becomes a value:

@@ -1,4 +1,4 @@
-import { CONTROL, type Memory } from "../../store/memory.ts";
+import { CONTROL, type Memory } from "../../store/memory/memory.ts";
 import type { Libc } from "./libc.ts";
 import { addressOf } from "./vectors.ts";
 

@@ -4,7 +4,7 @@ import { FillTask } from "../../protocol/tasks.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
 import { Activity, ConnectionKind } from "../../store/connections.ts";
 import * as limitsModule from "../../store/limits.ts";
-import * as memoryModule from "../../store/memory.ts";
+import * as memoryModule from "../../store/memory/memory.ts";
 import * as statsModule from "../../store/stats.ts";
 import type { CloseReason } from "../../store/watch_log.ts";
 import { LifePhase } from "../life.ts";

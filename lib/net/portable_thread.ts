@@ -2,7 +2,7 @@ import { Conversation } from "../../protocol/conversation.ts";
 import { REFUSAL } from "../../protocol/replies.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
 import { ConnectionKind, NO_OWNER, type OwnerId } from "../../store/connections.ts";
-import { CONTROL } from "../../store/memory.ts";
+import { CONTROL } from "../../store/memory/memory.ts";
 import { STAT } from "../../store/stats.ts";
 import { type Life, LifePhase } from "../life.ts";
 import { Admission } from "./admission.ts";

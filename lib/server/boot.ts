@@ -3,7 +3,7 @@ import { createSharedState, type SharedState } from "../../protocol/thread_conte
 import { Cache } from "../../store/cache.ts";
 import { checkStore } from "../../store/check.ts";
 import { ConnectionTable } from "../../store/connections.ts";
-import { CONTROL, createSharedMemory, Memory } from "../../store/memory.ts";
+import { CONTROL, createSharedMemory, Memory } from "../../store/memory/memory.ts";
 import { ExitCode, refuseUsage } from "../cli/exit.ts";
 import { type ServerOptions, withPorts } from "../cli/options.ts";
 import { Life, LifePhase } from "../life.ts";

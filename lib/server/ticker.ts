@@ -1,6 +1,6 @@
 import type { Cache } from "../../store/cache.ts";
 import { writeClock } from "../../store/clock.ts";
-import { TouchAhead } from "../../store/touch_ahead.ts";
+import { TouchAhead } from "../../store/memory/prefault.ts";
 
 /** How often the store's clock moves. */
 const TICK_MS = 100;

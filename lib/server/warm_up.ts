@@ -7,9 +7,9 @@ import {
 } from "../../protocol/thread_context.ts";
 import type { OwnerId } from "../../store/connections.ts";
 import { Cache } from "../../store/cache.ts";
-import { LEASE_ENTRIES_LEAST } from "../../store/lease_table.ts";
+import { LEASE_ENTRIES_LEAST } from "../../store/memory/lease_layout.ts";
 import { MIB } from "../../store/limits.ts";
-import { createSharedMemory, Memory } from "../../store/memory.ts";
+import { createSharedMemory, Memory } from "../../store/memory/memory.ts";
 
 /** Rounds until the engine has compiled the request path. */
 const ROUNDS = 120;

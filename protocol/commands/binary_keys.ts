@@ -1,5 +1,5 @@
 import { ByteRegion } from "../../store/base/bytes.ts";
-import type { ItemRef } from "../../store/item.ts";
+import type { ItemRef } from "../../store/memory/item.ts";
 import { putDone, putHeader } from "../binary_replies.ts";
 import type { BinaryRequest } from "../binary_request.ts";
 import type { Conversation } from "../conversation.ts";

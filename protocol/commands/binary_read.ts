@@ -1,6 +1,6 @@
 import { LOCKED_ITEM } from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
-import { type ItemRef, NO_ITEM } from "../../store/item.ts";
+import { type ItemRef, NO_ITEM } from "../../store/memory/item.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { OUTCOME_STATUS, putError, putHeader } from "../binary_replies.ts";
 import type { Conversation } from "../conversation.ts";

@@ -1,7 +1,7 @@
 import { StoreMode } from "../../store/change.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
-import { CONTROL } from "../../store/memory.ts";
+import { CONTROL } from "../../store/memory/memory.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";

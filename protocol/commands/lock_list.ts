@@ -1,7 +1,7 @@
 import type { ByteRegion } from "../../store/base/bytes.ts";
 import type { OwnerId } from "../../store/connections.ts";
-import { NO_ITEM } from "../../store/item.ts";
-import { CONTROL } from "../../store/memory.ts";
+import { NO_ITEM } from "../../store/memory/item.ts";
+import { CONTROL } from "../../store/memory/memory.ts";
 import { u64ToNumber } from "../../store/base/u64.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";

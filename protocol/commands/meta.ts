@@ -1,5 +1,5 @@
 import { deadlineSec } from "../../store/clock.ts";
-import { type ItemRef, NO_ITEM, STATE } from "../../store/item.ts";
+import { type ItemRef, NO_ITEM, STATE } from "../../store/memory/item.ts";
 import type { Conversation } from "../conversation.ts";
 import { FLAG } from "../meta_parser.ts";
 import { META, REPLY } from "../replies.ts";

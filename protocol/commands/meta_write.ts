@@ -1,7 +1,7 @@
 import { StoreMode } from "../../store/change.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { isExtending } from "../../store/gate.ts";
-import { type ItemRef, NO_ITEM, STATE } from "../../store/item.ts";
+import { type ItemRef, NO_ITEM, STATE } from "../../store/memory/item.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { STAT } from "../../store/stats.ts";
 import type { Conversation } from "../conversation.ts";

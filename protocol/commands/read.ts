@@ -1,8 +1,8 @@
 import { type ByteRegion, copyBytes } from "../../store/base/bytes.ts";
 import * as cacheModule from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
-import type { ItemRef } from "../../store/item.ts";
-import * as itemModule from "../../store/item.ts";
+import type { ItemRef } from "../../store/memory/item.ts";
+import * as itemModule from "../../store/memory/item.ts";
 import * as limitsModule from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { type Conversation, ConversationState, type Task } from "../conversation.ts";

@@ -1,4 +1,4 @@
-import { CLASSES_MAX, CONTROL } from "../../store/memory.ts";
+import { CLASSES_MAX, CONTROL } from "../../store/memory/memory.ts";
 import { MoveResult } from "../../store/page_mover.ts";
 import type { Conversation } from "../conversation.ts";
 import { Numbers } from "../numbers.ts";

@@ -1,4 +1,4 @@
-import { NO_ITEM, WORD } from "../../store/item.ts";
+import { NO_ITEM, WORD } from "../../store/memory/item.ts";
 import {
   CLASS,
   CLASS_REQUESTED_BYTES,
@@ -7,7 +7,7 @@ import {
   type Memory,
   PAGE,
   PAGE_OWNER,
-} from "../../store/memory.ts";
+} from "../../store/memory/memory.ts";
 import { CLASS_STAT } from "../../store/stats.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import type { StatEntry } from "./entry.ts";

@@ -1,5 +1,5 @@
 import { Activity, ConnectionKind, type OwnerId } from "../../store/connections.ts";
-import { CONTROL } from "../../store/memory.ts";
+import { CONTROL } from "../../store/memory/memory.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import type { StatEntry } from "./entry.ts";
 

@@ -1,4 +1,4 @@
-import { CLASSES_MAX, CONTROL, ITEM_BYTES } from "../../store/memory.ts";
+import { CLASSES_MAX, CONTROL, ITEM_BYTES } from "../../store/memory/memory.ts";
 import { INPUT_BYTES, REPLY_BYTES } from "../../store/limits.ts";
 import { CLASS_STAT, STAT } from "../../store/stats.ts";
 import { versionText } from "../replies.ts";

@@ -1,6 +1,6 @@
-import { type ItemRef, NO_ITEM, STATE, WORD } from "../../store/item.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "../../store/memory/item.ts";
 import { percentEncoded } from "../../store/base/key_text.ts";
-import { CONTROL, PAGE } from "../../store/memory.ts";
+import { CONTROL, PAGE } from "../../store/memory/memory.ts";
 import { u64ToBigInt } from "../../store/base/u64.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import type { StatEntry } from "./entry.ts";

@@ -1,5 +1,5 @@
-import { CONTROL } from "../../store/memory.ts";
-import { WATCH_RING_BYTES } from "../../store/watch_layout.ts";
+import { CONTROL } from "../../store/memory/memory.ts";
+import { WATCH_RING_BYTES } from "../../store/memory/watch_layout.ts";
 import type { Settings } from "../settings.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import type { TunableName } from "../tunables.ts";

@@ -1,4 +1,4 @@
-import { threadCounters, threadRowCount } from "../../store/memory.ts";
+import { threadCounters, threadRowCount } from "../../store/memory/memory.ts";
 import { THREAD_STATS } from "../../store/stats.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import type { StatEntry } from "./entry.ts";

@@ -1,8 +1,8 @@
 // deno-lint-ignore-file no-console -- a bench prints
 import type { Cache } from "../../store/cache.ts";
-import { NO_ITEM, WORD } from "../../store/item.ts";
+import { NO_ITEM, WORD } from "../../store/memory/item.ts";
 import { MIB } from "../../store/limits.ts";
-import { CONTROL } from "../../store/memory.ts";
+import { CONTROL } from "../../store/memory/memory.ts";
 import { randomFrom } from "../support/random.ts";
 import { StoreTarget } from "./replay/store_target.ts";
 import { leastOf, only, spread, Timings, type Took } from "./timings.ts";

@@ -1,10 +1,10 @@
 import { assert } from "@std/assert";
 import { ByteRegion } from "../../store/base/bytes.ts";
 import { Eviction } from "../../store/eviction.ts";
-import { firstIdAt } from "../../store/ids.ts";
-import { type ItemRef, NO_ITEM, STATE } from "../../store/item.ts";
+import { firstIdAt } from "../../store/memory/ids.ts";
+import { type ItemRef, NO_ITEM, STATE } from "../../store/memory/item.ts";
 import { type LeaseRef, NO_LEASE } from "../../store/leases.ts";
-import { CONTROL } from "../../store/memory.ts";
+import { CONTROL } from "../../store/memory/memory.ts";
 import { highHalf, lowHalf, u64ToNumber } from "../../store/base/u64.ts";
 import { type ConversationPeer, ConversationSide } from "../support/sessions/conversation_side.ts";
 import { bytesOf } from "../support/sessions/side.ts";

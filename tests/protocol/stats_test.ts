@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { cachedump } from "../../protocol/stats/item_walk.ts";
-import { HEADER_BYTES, STATE, WORD } from "../../store/item.ts";
+import { HEADER_BYTES, STATE, WORD } from "../../store/memory/item.ts";
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
 import { textOf } from "../support/sessions/side.ts";
 

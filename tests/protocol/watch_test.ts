@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { CONTROL } from "../../store/memory.ts";
-import { WATCHERS_MAX } from "../../store/watch_layout.ts";
+import { CONTROL } from "../../store/memory/memory.ts";
+import { WATCHERS_MAX } from "../../store/memory/watch_layout.ts";
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
 import { parseStats } from "../support/sessions/side.ts";
 

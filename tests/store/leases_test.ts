@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertLess, assertNotEquals } from "@std/assert";
 import type { Change } from "../../store/change.ts";
 import { StoreMode } from "../../store/change.ts";
-import { STATE } from "../../store/item.ts";
-import { leaseEntriesWithin, leaseTableBytes } from "../../store/lease_table.ts";
+import { STATE } from "../../store/memory/item.ts";
+import { leaseEntriesWithin, leaseTableBytes } from "../../store/memory/lease_layout.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
-import { CONTROL } from "../../store/memory.ts";
+import { CONTROL } from "../../store/memory/memory.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { STAT } from "../../store/stats.ts";
 import { highHalf, lowHalf } from "../../store/base/u64.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertGreater, assertLess } from "@std/assert";
 import { StoreMode } from "../../store/change.ts";
-import { CLASS, CONTROL } from "../../store/memory.ts";
+import { CLASS, CONTROL } from "../../store/memory/memory.ts";
 import { MIB } from "../../store/limits.ts";
 import { MoveResult } from "../../store/page_mover.ts";
 import { STAT } from "../../store/stats.ts";

@@ -3,7 +3,7 @@ import { ByteRegion } from "../../store/base/bytes.ts";
 import { StoreMode } from "../../store/change.ts";
 import { ConnectionKind, ConnectionTable } from "../../store/connections.ts";
 import { Cache } from "../../store/cache.ts";
-import { Memory } from "../../store/memory.ts";
+import { Memory } from "../../store/memory/memory.ts";
 import { WatchEvent, WatchLog } from "../../store/watch_log.ts";
 import { TestStore } from "../support/store.ts";
 

@@ -3,9 +3,9 @@ import { Cache } from "../../store/cache.ts";
 import { Change, type StoreMode } from "../../store/change.ts";
 import { checkStore } from "../../store/check.ts";
 import { deadlineSec, writeClock } from "../../store/clock.ts";
-import { type ItemRef, NO_ITEM } from "../../store/item.ts";
+import { type ItemRef, NO_ITEM } from "../../store/memory/item.ts";
 import { type LockLimits, MIB, type StoreOptions } from "../../store/limits.ts";
-import { createSharedMemory, Memory } from "../../store/memory.ts";
+import { createSharedMemory, Memory } from "../../store/memory/memory.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { u64ToNumber } from "../../store/base/u64.ts";
 

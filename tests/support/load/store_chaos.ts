@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { Change, StoreMode } from "../../../store/change.ts";
-import { type ItemRef, NO_ITEM, STATE } from "../../../store/item.ts";
-import { CLASS, CONTROL } from "../../../store/memory.ts";
+import { type ItemRef, NO_ITEM, STATE } from "../../../store/memory/item.ts";
+import { CLASS, CONTROL } from "../../../store/memory/memory.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { randomFrom } from "../random.ts";
 import { type ChangedOptions, TestStore } from "../store.ts";

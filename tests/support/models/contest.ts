@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { NO_ITEM } from "../../../store/item.ts";
+import { NO_ITEM } from "../../../store/memory/item.ts";
 import { FIRST_SECOND } from "../../../store/limits.ts";
 import { type ConversationPeer, ConversationSide } from "../sessions/conversation_side.ts";
 import { Model, type Operation, requestOf, type StoreOperation } from "./model.ts";

@@ -13,7 +13,7 @@ import { checkStore } from "../../../store/check.ts";
 import { writeClock } from "../../../store/clock.ts";
 import { ConnectionKind, NO_OWNER, type OwnerId } from "../../../store/connections.ts";
 import { INPUT_BYTES, PENDING_BYTES_MAX } from "../../../store/limits.ts";
-import { createSharedMemory, Memory } from "../../../store/memory.ts";
+import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { STAT } from "../../../store/stats.ts";
 import { bytesOf, parseStats, type Peer, type Side, textOf } from "./side.ts";
 

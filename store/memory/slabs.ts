@@ -1,10 +1,10 @@
-import { assert } from "./base/assert.ts";
+import { assert } from "../base/assert.ts";
 import { type ItemRef, Items } from "./item.ts";
 import * as itemModule from "./item.ts";
 import { type Memory, pagesWithin } from "./memory.ts";
 import * as memoryModule from "./memory.ts";
-import * as runsModule from "./runs.ts";
-import * as statsModule from "./stats.ts";
+import * as runsModule from "./chunk_runs.ts";
+import * as statsModule from "../stats.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { HEADER_BYTES, NO_ITEM, STATE, WORD } = itemModule;

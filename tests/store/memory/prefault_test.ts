@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
-import { StoreMode } from "../../store/change.ts";
-import { MIB } from "../../store/limits.ts";
-import { CONTROL } from "../../store/memory.ts";
-import { TouchAhead } from "../../store/touch_ahead.ts";
-import { TestStore } from "../support/store.ts";
+import { StoreMode } from "../../../store/change.ts";
+import { MIB } from "../../../store/limits.ts";
+import { CONTROL } from "../../../store/memory/memory.ts";
+import { TouchAhead } from "../../../store/memory/prefault.ts";
+import { TestStore } from "../../support/store.ts";
 
 const PAGES_AHEAD = 8 * MIB / 65_536;
 

@@ -1,11 +1,11 @@
-import { assert } from "./base/assert.ts";
-import { ByteRegion } from "./base/bytes.ts";
-import { ConnectionTable } from "./connections.ts";
-import { leaseBucketCount, leaseTableBytes } from "./lease_table.ts";
-import { FIRST_SECOND, MEMORY_LIMIT_MIB_MAX, MIB, type StoreOptions } from "./limits.ts";
+import { assert } from "../base/assert.ts";
+import { ByteRegion } from "../base/bytes.ts";
+import { ConnectionTable } from "../connections.ts";
+import { leaseBucketCount, leaseTableBytes } from "./lease_layout.ts";
+import { FIRST_SECOND, MEMORY_LIMIT_MIB_MAX, MIB, type StoreOptions } from "../limits.ts";
 import { lockBytesNeeded, waiterBytesNeeded } from "./lock_layout.ts";
-import { CLASS_STATS, STORE_STATS } from "./stats.ts";
-import { highHalf, lowHalf } from "./base/u64.ts";
+import { CLASS_STATS, STORE_STATS } from "../stats.ts";
+import { highHalf, lowHalf } from "../base/u64.ts";
 import { WATCH_RING_BYTES, watchBytesNeeded } from "./watch_layout.ts";
 
 /**

@@ -1,10 +1,16 @@
 import { assertEquals, assertGreater, assertLess } from "@std/assert";
-import { StoreMode } from "../../store/change.ts";
-import { firstIdAt, takeId } from "../../store/ids.ts";
-import { NO_ITEM } from "../../store/item.ts";
-import { CONTROL } from "../../store/memory.ts";
-import { compareU64, highHalf, lowHalf, u64ToBigInt, u64ToNumber } from "../../store/base/u64.ts";
-import { TestStore } from "../support/store.ts";
+import { StoreMode } from "../../../store/change.ts";
+import { firstIdAt, takeId } from "../../../store/memory/ids.ts";
+import { NO_ITEM } from "../../../store/memory/item.ts";
+import { CONTROL } from "../../../store/memory/memory.ts";
+import {
+  compareU64,
+  highHalf,
+  lowHalf,
+  u64ToBigInt,
+  u64ToNumber,
+} from "../../../store/base/u64.ts";
+import { TestStore } from "../../support/store.ts";
 
 Deno.test("firstIdAt() grows with the clock, and is random when the clock cannot be believed", () => {
   const now = 1_800_000_000_000;

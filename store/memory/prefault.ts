@@ -1,4 +1,4 @@
-import { MIB } from "./limits.ts";
+import { MIB } from "../limits.ts";
 import type { Memory } from "./memory.ts";
 import { CONTROL } from "./memory.ts";
 

@@ -1,13 +1,19 @@
 import { assertEquals } from "@std/assert";
-import { StoreMode } from "../../store/change.ts";
-import { NO_ITEM } from "../../store/item.ts";
-import { MIB } from "../../store/limits.ts";
-import { Outcome } from "../../store/outcome.ts";
-import { MoveResult } from "../../store/page_mover.ts";
-import { chunkCount, firstChunk, freeRun, RUN_CHUNKS_MAX, runAt } from "../../store/runs.ts";
-import { randomFrom } from "../support/random.ts";
-import { drawSeed, withSeed } from "../support/seed.ts";
-import { TestStore } from "../support/store.ts";
+import { StoreMode } from "../../../store/change.ts";
+import { NO_ITEM } from "../../../store/memory/item.ts";
+import { MIB } from "../../../store/limits.ts";
+import { Outcome } from "../../../store/outcome.ts";
+import { MoveResult } from "../../../store/page_mover.ts";
+import {
+  chunkCount,
+  firstChunk,
+  freeRun,
+  RUN_CHUNKS_MAX,
+  runAt,
+} from "../../../store/memory/chunk_runs.ts";
+import { randomFrom } from "../../support/random.ts";
+import { drawSeed, withSeed } from "../../support/seed.ts";
+import { TestStore } from "../../support/store.ts";
 
 Deno.test("freeRun() and runAt() agree with a list of chunks", async () => {
   await withSeed(drawSeed(), (seed) => {

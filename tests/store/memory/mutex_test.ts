@@ -1,11 +1,11 @@
 import { assertEquals } from "@std/assert";
-import { Mutex } from "../../store/mutex.ts";
-import { ConversationSide } from "../support/sessions/conversation_side.ts";
-import { drawSeed, withSeed } from "../support/seed.ts";
-import type { StressOrder, StressReport } from "../support/load/stress_worker.ts";
+import { Mutex } from "../../../store/memory/mutex.ts";
+import { ConversationSide } from "../../support/sessions/conversation_side.ts";
+import { drawSeed, withSeed } from "../../support/seed.ts";
+import type { StressOrder, StressReport } from "../../support/load/stress_worker.ts";
 
 const ROUNDS = 4000;
-const WORKER = new URL("../support/load/stress_worker.ts", import.meta.url);
+const WORKER = new URL("../../support/load/stress_worker.ts", import.meta.url);
 
 function startWorker(order: StressOrder): Promise<StressReport> {
   const worker = new Worker(WORKER, { type: "module" });

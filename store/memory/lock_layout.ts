@@ -1,4 +1,4 @@
-import type { StoreOptions } from "./limits.ts";
+import type { StoreOptions } from "../limits.ts";
 
 /**
  * How locks and those that wait for them lie in shared memory. Two buffers of 32-bit words, both
