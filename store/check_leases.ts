@@ -4,7 +4,7 @@ import { hashKey } from "./base/hash.ts";
 import { NO_ITEM } from "./memory/item.ts";
 import { type LeaseRef, Leases, NO_LEASE } from "./leases.ts";
 import { KEY_LENGTH_MAX } from "./limits.ts";
-import type { Links } from "./links.ts";
+import type { Links } from "./items/item_links.ts";
 import { CONTROL } from "./memory/memory.ts";
 
 /**

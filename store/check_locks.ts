@@ -1,6 +1,6 @@
 import { assert } from "./base/assert.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
-import type { Links } from "./links.ts";
+import type { Links } from "./items/item_links.ts";
 import {
   LIST,
   LOCK,

@@ -6,10 +6,10 @@ import type { Gate } from "./gate.ts";
 import type { ItemRef } from "./memory/item.ts";
 import * as itemModule from "./memory/item.ts";
 import * as leasesModule from "./leases.ts";
-import type { Links } from "./links.ts";
+import type { Links } from "./items/item_links.ts";
 import { Outcome } from "./outcome.ts";
 import * as statsModule from "./stats.ts";
-import type { Values } from "./values.ts";
+import type { Values } from "./items/values.ts";
 import type { Writer } from "./writer.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.

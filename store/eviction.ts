@@ -1,7 +1,7 @@
 import { Ghost } from "./ghost.ts";
 import type { ItemRef } from "./memory/item.ts";
 import * as itemModule from "./memory/item.ts";
-import type { Links } from "./links.ts";
+import type { Links } from "./items/item_links.ts";
 import * as memoryModule from "./memory/memory.ts";
 import * as statsModule from "./stats.ts";
 

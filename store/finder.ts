@@ -2,7 +2,7 @@ import type { ByteRegion } from "./base/bytes.ts";
 import type { Eviction } from "./eviction.ts";
 import type { ItemRef } from "./memory/item.ts";
 import * as itemModule from "./memory/item.ts";
-import type { Links } from "./links.ts";
+import type { Links } from "./items/item_links.ts";
 import type { Locks } from "./locks.ts";
 import * as statsModule from "./stats.ts";
 

@@ -5,7 +5,7 @@ import type { ItemRef } from "./memory/item.ts";
 import * as itemModule from "./memory/item.ts";
 import { type LeaseRef, Leases } from "./leases.ts";
 import * as leasesModule from "./leases.ts";
-import type { Links } from "./links.ts";
+import type { Links } from "./items/item_links.ts";
 import type { Locks } from "./locks.ts";
 import * as memoryModule from "./memory/memory.ts";
 import { Outcome } from "./outcome.ts";

@@ -3,7 +3,7 @@ import type { Finder } from "./finder.ts";
 import type { Gate } from "./gate.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
 import { type LeaseRef, type Leases, NO_LEASE } from "./leases.ts";
-import type { Links } from "./links.ts";
+import type { Links } from "./items/item_links.ts";
 import { CONTROL } from "./memory/memory.ts";
 import { Outcome } from "./outcome.ts";
 import { STAT } from "./stats.ts";

@@ -3,7 +3,7 @@ import type { Finder } from "./finder.ts";
 import type { Gate } from "./gate.ts";
 import type { ItemRef } from "./memory/item.ts";
 import * as itemModule from "./memory/item.ts";
-import type { Links } from "./links.ts";
+import type { Links } from "./items/item_links.ts";
 import type { Locks } from "./locks.ts";
 import { Outcome } from "./outcome.ts";
 import * as statsModule from "./stats.ts";

@@ -3,7 +3,7 @@ import type { Eviction } from "./eviction.ts";
 import { takeId } from "./memory/ids.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
 import type { LockLimits } from "./limits.ts";
-import type { Links } from "./links.ts";
+import type { Links } from "./items/item_links.ts";
 import {
   LOCK,
   LOCK_HEADER as HEADER,

@@ -6,7 +6,7 @@ import type { Gate } from "./gate.ts";
 import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "./memory/item.ts";
 import type { Leaseholding } from "./leaseholding.ts";
 import { NO_LEASE } from "./leases.ts";
-import type { Links } from "./links.ts";
+import type { Links } from "./items/item_links.ts";
 import { CONTROL, type Memory } from "./memory/memory.ts";
 import { Outcome } from "./outcome.ts";
 import { CLASS_STAT, STAT } from "./stats.ts";

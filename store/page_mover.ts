@@ -3,7 +3,7 @@ import type { Eviction } from "./eviction.ts";
 import { EvictionCause } from "./eviction.ts";
 import { FREQUENCY_MASK, HEADER_BYTES, type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
 import { COPY_BYTES_MAX, MIB } from "./limits.ts";
-import type { Links } from "./links.ts";
+import type { Links } from "./items/item_links.ts";
 import {
   CLASS,
   CLASS_REQUESTED_BYTES,

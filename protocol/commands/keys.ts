@@ -1,6 +1,6 @@
 import { type ByteRegion, equalBytes } from "../../store/base/bytes.ts";
 import type { ItemRef } from "../../store/memory/item.ts";
-import { KeyWalk } from "../../store/key_walk.ts";
+import { KeyWalk } from "../../store/items/key_walk.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";

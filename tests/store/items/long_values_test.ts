@@ -1,12 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
-import { Cache } from "../../store/cache.ts";
-import { Change, StoreMode } from "../../store/change.ts";
-import { ByteRegion } from "../../store/base/bytes.ts";
-import { NO_ITEM, SHORT_LENGTH_MAX } from "../../store/memory/item.ts";
-import { COPY_BYTES_MAX, MIB, UNPINNED_BYTES_MAX } from "../../store/limits.ts";
-import { Outcome } from "../../store/outcome.ts";
-import { ConversationSide } from "../support/sessions/conversation_side.ts";
-import { TestStore } from "../support/store.ts";
+import { Cache } from "../../../store/cache.ts";
+import { Change, StoreMode } from "../../../store/change.ts";
+import { ByteRegion } from "../../../store/base/bytes.ts";
+import { NO_ITEM, SHORT_LENGTH_MAX } from "../../../store/memory/item.ts";
+import { COPY_BYTES_MAX, MIB, UNPINNED_BYTES_MAX } from "../../../store/limits.ts";
+import { Outcome } from "../../../store/outcome.ts";
+import { ConversationSide } from "../../support/sessions/conversation_side.ts";
+import { TestStore } from "../../support/store.ts";
 
 // Long values are copied in pieces, and others have their turn with the store in between.
 

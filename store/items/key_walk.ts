@@ -1,6 +1,6 @@
-import { type ItemRef, NO_ITEM, WORD } from "./memory/item.ts";
-import type { Links } from "./links.ts";
-import { CONTROL } from "./memory/memory.ts";
+import { type ItemRef, NO_ITEM, WORD } from "../memory/item.ts";
+import type { Links } from "./item_links.ts";
+import { CONTROL } from "../memory/memory.ts";
 
 /**
  * Walks all live values, a few at a time, while others change the store in between: what is there

@@ -1,10 +1,10 @@
-import type { ByteRegion } from "./base/bytes.ts";
-import { hashKey } from "./base/hash.ts";
-import { type ItemRef, Items, optionalBytes } from "./memory/item.ts";
-import * as itemModule from "./memory/item.ts";
-import type { Memory } from "./memory/memory.ts";
-import * as memoryModule from "./memory/memory.ts";
-import type { Slabs } from "./memory/slabs.ts";
+import type { ByteRegion } from "../base/bytes.ts";
+import { hashKey } from "../base/hash.ts";
+import { type ItemRef, Items, optionalBytes } from "../memory/item.ts";
+import * as itemModule from "../memory/item.ts";
+import type { Memory } from "../memory/memory.ts";
+import * as memoryModule from "../memory/memory.ts";
+import type { Slabs } from "../memory/slabs.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { HEADER_BYTES, KEY_LENGTH_MASK, NO_ITEM, WORD } = itemModule;

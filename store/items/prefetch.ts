@@ -1,8 +1,8 @@
-import type { ByteRegion } from "./base/bytes.ts";
+import type { ByteRegion } from "../base/bytes.ts";
 import type { HashIndex } from "./hash_index.ts";
-import * as itemModule from "./memory/item.ts";
-import type { Memory } from "./memory/memory.ts";
-import * as memoryModule from "./memory/memory.ts";
+import * as itemModule from "../memory/item.ts";
+import type { Memory } from "../memory/memory.ts";
+import * as memoryModule from "../memory/memory.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { WORD } = itemModule;

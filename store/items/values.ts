@@ -1,10 +1,10 @@
-import { assert } from "./base/assert.ts";
-import { type ByteRegion, copyBytes } from "./base/bytes.ts";
-import type { ItemRef } from "./memory/item.ts";
-import * as itemModule from "./memory/item.ts";
-import * as limitsModule from "./limits.ts";
-import type { Links } from "./links.ts";
-import * as memoryModule from "./memory/memory.ts";
+import { assert } from "../base/assert.ts";
+import { type ByteRegion, copyBytes } from "../base/bytes.ts";
+import type { ItemRef } from "../memory/item.ts";
+import * as itemModule from "../memory/item.ts";
+import * as limitsModule from "../limits.ts";
+import type { Links } from "./item_links.ts";
+import * as memoryModule from "../memory/memory.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { HEADER_BYTES, NO_ITEM, STATE, WORD } = itemModule;

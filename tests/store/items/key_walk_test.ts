@@ -1,10 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
-import { StoreMode } from "../../store/change.ts";
-import { KeyWalk } from "../../store/key_walk.ts";
-import { CONTROL } from "../../store/memory/memory.ts";
-import { MIB } from "../../store/limits.ts";
-import { ByteRegion } from "../../store/base/bytes.ts";
-import { TestStore } from "../support/store.ts";
+import { StoreMode } from "../../../store/change.ts";
+import { KeyWalk } from "../../../store/items/key_walk.ts";
+import { CONTROL } from "../../../store/memory/memory.ts";
+import { MIB } from "../../../store/limits.ts";
+import { ByteRegion } from "../../../store/base/bytes.ts";
+import { TestStore } from "../../support/store.ts";
 
 function keyText(store: TestStore, item: number): string {
   const region = new ByteRegion(new ArrayBuffer(250));
