@@ -1,4 +1,4 @@
-import type { Allocator } from "./allocator.ts";
+import type { Allocator } from "./space/allocator.ts";
 import { Decimal } from "./base/decimal.ts";
 import { ByteRegion } from "./base/bytes.ts";
 import { type Change, StoreMode } from "./change.ts";

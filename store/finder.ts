@@ -1,5 +1,5 @@
 import type { ByteRegion } from "./base/bytes.ts";
-import type { Eviction } from "./eviction.ts";
+import type { Eviction } from "./space/eviction.ts";
 import type { ItemRef } from "./memory/item.ts";
 import * as itemModule from "./memory/item.ts";
 import type { Links } from "./items/item_links.ts";

@@ -1,6 +1,6 @@
 import type { ByteRegion } from "./base/bytes.ts";
 import { type Change, StoreMode } from "./change.ts";
-import { Eviction } from "./eviction.ts";
+import { Eviction } from "./space/eviction.ts";
 import type { ItemRef } from "./memory/item.ts";
 import * as itemModule from "./memory/item.ts";
 import { type LeaseRef, Leases } from "./leases.ts";

@@ -1,5 +1,5 @@
 import type { Change } from "./change.ts";
-import type { Eviction } from "./eviction.ts";
+import type { Eviction } from "./space/eviction.ts";
 import { takeId } from "./memory/ids.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
 import type { LockLimits } from "./limits.ts";

@@ -1,4 +1,4 @@
-import type { Allocator } from "./allocator.ts";
+import type { Allocator } from "./space/allocator.ts";
 import type { ByteRegion } from "./base/bytes.ts";
 import type { Change } from "./change.ts";
 import type { Finder } from "./finder.ts";

@@ -1,6 +1,6 @@
-import { type Allocator, stateOf } from "./allocator.ts";
+import { type Allocator, stateOf } from "./space/allocator.ts";
 import { type Change, StoreMode } from "./change.ts";
-import type { Eviction } from "./eviction.ts";
+import type { Eviction } from "./space/eviction.ts";
 import { takeId } from "./memory/ids.ts";
 import type { ItemRef, Items } from "./memory/item.ts";
 import * as itemModule from "./memory/item.ts";

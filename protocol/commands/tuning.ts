@@ -1,5 +1,5 @@
 import { CLASSES_MAX, CONTROL } from "../../store/memory/memory.ts";
-import { MoveResult } from "../../store/page_mover.ts";
+import { MoveResult } from "../../store/space/page_mover.ts";
 import type { Conversation } from "../conversation.ts";
 import { Numbers } from "../numbers.ts";
 import { REFUSAL, REPLY } from "../replies.ts";

@@ -1,6 +1,6 @@
 import { assert } from "@std/assert";
 import { ByteRegion } from "../../store/base/bytes.ts";
-import { Eviction } from "../../store/eviction.ts";
+import { Eviction } from "../../store/space/eviction.ts";
 import { firstIdAt } from "../../store/memory/ids.ts";
 import { type ItemRef, NO_ITEM, STATE } from "../../store/memory/item.ts";
 import { type LeaseRef, NO_LEASE } from "../../store/leases.ts";

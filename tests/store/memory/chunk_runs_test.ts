@@ -3,7 +3,7 @@ import { StoreMode } from "../../../store/change.ts";
 import { NO_ITEM } from "../../../store/memory/item.ts";
 import { MIB } from "../../../store/limits.ts";
 import { Outcome } from "../../../store/outcome.ts";
-import { MoveResult } from "../../../store/page_mover.ts";
+import { MoveResult } from "../../../store/space/page_mover.ts";
 import {
   chunkCount,
   firstChunk,

@@ -1,9 +1,9 @@
 import type { Eviction } from "./eviction.ts";
-import { type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
-import type { Links } from "./items/item_links.ts";
-import { CONTROL, PAGE } from "./memory/memory.ts";
-import { NEVER_SEC } from "./memory/slabs.ts";
-import { CLASS_STAT, STAT } from "./stats.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
+import type { Links } from "../items/item_links.ts";
+import { CONTROL, PAGE } from "../memory/memory.ts";
+import { NEVER_SEC } from "../memory/slabs.ts";
+import { CLASS_STAT, STAT } from "../stats.ts";
 
 /**
  * Removes dead items soon after they died, so that live ones need not be evicted. Every page knows a lower bound of the

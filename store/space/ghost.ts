@@ -5,8 +5,8 @@ import {
   PAGE_OWNER,
   SEGMENT_MASK,
   SEGMENT_SHIFT,
-} from "./memory/memory.ts";
-import type { Slabs } from "./memory/slabs.ts";
+} from "../memory/memory.ts";
+import type { Slabs } from "../memory/slabs.ts";
 
 // Hot path: no allocation.
 

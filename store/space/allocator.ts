@@ -1,16 +1,16 @@
-import { type ByteRegion, copyBytes } from "./base/bytes.ts";
-import type { Change } from "./change.ts";
+import { type ByteRegion, copyBytes } from "../base/bytes.ts";
+import type { Change } from "../change.ts";
 import { type Eviction, EvictionCause } from "./eviction.ts";
-import type { ItemRef, Items } from "./memory/item.ts";
-import * as itemModule from "./memory/item.ts";
-import * as limitsModule from "./limits.ts";
-import type { Links } from "./items/item_links.ts";
-import type { Memory } from "./memory/memory.ts";
-import * as memoryModule from "./memory/memory.ts";
+import type { ItemRef, Items } from "../memory/item.ts";
+import * as itemModule from "../memory/item.ts";
+import * as limitsModule from "../limits.ts";
+import type { Links } from "../items/item_links.ts";
+import type { Memory } from "../memory/memory.ts";
+import * as memoryModule from "../memory/memory.ts";
 import type { PageMover } from "./page_mover.ts";
-import * as slabsModule from "./memory/slabs.ts";
-import * as statsModule from "./stats.ts";
-import type { Values } from "./items/values.ts";
+import * as slabsModule from "../memory/slabs.ts";
+import * as statsModule from "../stats.ts";
+import type { Values } from "../items/values.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { HEADER_BYTES, NO_ITEM, optionalBytes, SHORT_LENGTH_MAX, STATE, WORD } = itemModule;

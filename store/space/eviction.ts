@@ -1,9 +1,9 @@
 import { Ghost } from "./ghost.ts";
-import type { ItemRef } from "./memory/item.ts";
-import * as itemModule from "./memory/item.ts";
-import type { Links } from "./items/item_links.ts";
-import * as memoryModule from "./memory/memory.ts";
-import * as statsModule from "./stats.ts";
+import type { ItemRef } from "../memory/item.ts";
+import * as itemModule from "../memory/item.ts";
+import type { Links } from "../items/item_links.ts";
+import * as memoryModule from "../memory/memory.ts";
+import * as statsModule from "../stats.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { FREQUENCY_MASK, FREQUENCY_ONE, NO_ITEM, STATE, WORD } = itemModule;

@@ -1,9 +1,16 @@
-import { copyBytes } from "./base/bytes.ts";
+import { copyBytes } from "../base/bytes.ts";
 import type { Eviction } from "./eviction.ts";
 import { EvictionCause } from "./eviction.ts";
-import { FREQUENCY_MASK, HEADER_BYTES, type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
-import { COPY_BYTES_MAX, MIB } from "./limits.ts";
-import type { Links } from "./items/item_links.ts";
+import {
+  FREQUENCY_MASK,
+  HEADER_BYTES,
+  type ItemRef,
+  NO_ITEM,
+  STATE,
+  WORD,
+} from "../memory/item.ts";
+import { COPY_BYTES_MAX, MIB } from "../limits.ts";
+import type { Links } from "../items/item_links.ts";
 import {
   CLASS,
   CLASS_REQUESTED_BYTES,
@@ -11,8 +18,8 @@ import {
   NO_PAGE,
   PAGE,
   PAGE_OWNER,
-} from "./memory/memory.ts";
-import { STAT } from "./stats.ts";
+} from "../memory/memory.ts";
+import { STAT } from "../stats.ts";
 
 // Hot path: no allocation.
 

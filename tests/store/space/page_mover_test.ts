@@ -1,10 +1,10 @@
 import { assertEquals, assertGreater, assertLess } from "@std/assert";
-import { StoreMode } from "../../store/change.ts";
-import { CLASS, CONTROL } from "../../store/memory/memory.ts";
-import { MIB } from "../../store/limits.ts";
-import { MoveResult } from "../../store/page_mover.ts";
-import { STAT } from "../../store/stats.ts";
-import { TestStore } from "../support/store.ts";
+import { StoreMode } from "../../../store/change.ts";
+import { CLASS, CONTROL } from "../../../store/memory/memory.ts";
+import { MIB } from "../../../store/limits.ts";
+import { MoveResult } from "../../../store/space/page_mover.ts";
+import { STAT } from "../../../store/stats.ts";
+import { TestStore } from "../../support/store.ts";
 
 function pagesOf(store: TestStore, classId: number): number {
   return store.memory.classes[classId * CLASS.WORDS + CLASS.PAGES]!;

@@ -1,6 +1,6 @@
 import type { Expiry } from "./expiry.ts";
-import { takeId } from "./memory/ids.ts";
-import { CONTROL, type Memory } from "./memory/memory.ts";
+import { takeId } from "../memory/ids.ts";
+import { CONTROL, type Memory } from "../memory/memory.ts";
 
 /** As upper half of the first id that a flush does not hide: none is so large. */
 const HIGH_ALL = 0x7fffffff;
