@@ -1,7 +1,7 @@
 import type { ByteRegion } from "./base/bytes.ts";
 import type { ItemRef } from "./memory/item.ts";
 import { NO_ITEM } from "./memory/item.ts";
-import { NO_WAITER, type WaiterRow } from "./lock_waiters.ts";
+import { NO_WAITER, type WaiterRow } from "./claims/lock_waiters.ts";
 
 /** What a storing operation does with an item that is, or is not, there. */
 export const StoreMode = {

@@ -1,8 +1,8 @@
 import type { Change } from "./change.ts";
 import type { Finder } from "./finder.ts";
-import type { Gate } from "./gate.ts";
+import type { Gate } from "./claims/write_guard.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
-import { type LeaseRef, type Leases, NO_LEASE } from "./leases.ts";
+import { type LeaseRef, type Leases, NO_LEASE } from "./claims/leases.ts";
 import type { Links } from "./items/item_links.ts";
 import { CONTROL } from "./memory/memory.ts";
 import { Outcome } from "./outcome.ts";

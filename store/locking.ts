@@ -1,10 +1,10 @@
 import type { Change } from "./change.ts";
 import type { Finder } from "./finder.ts";
-import type { Gate } from "./gate.ts";
+import type { Gate } from "./claims/write_guard.ts";
 import type { ItemRef } from "./memory/item.ts";
 import * as itemModule from "./memory/item.ts";
 import type { Links } from "./items/item_links.ts";
-import type { Locks } from "./locks.ts";
+import type { Locks } from "./claims/locks.ts";
 import { Outcome } from "./outcome.ts";
 import * as statsModule from "./stats.ts";
 

@@ -6,7 +6,7 @@ import type { ItemRef, Items } from "./memory/item.ts";
 import * as itemModule from "./memory/item.ts";
 import * as limitsModule from "./limits.ts";
 import { type Links, memcachedItemBytes } from "./items/item_links.ts";
-import type { Locks } from "./locks.ts";
+import type { Locks } from "./claims/locks.ts";
 import type { Memory } from "./memory/memory.ts";
 import * as memoryModule from "./memory/memory.ts";
 import { Outcome } from "./outcome.ts";

@@ -1,6 +1,6 @@
 import { ByteRegion, latin1Text } from "../../store/base/bytes.ts";
 import { oneWord } from "../../store/base/key_text.ts";
-import { NO_LEASE } from "../../store/leases.ts";
+import { NO_LEASE } from "../../store/claims/leases.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { u64ToNumber } from "../../store/base/u64.ts";
 import type { ThreadContext } from "../thread_context.ts";

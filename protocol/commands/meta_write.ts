@@ -1,6 +1,6 @@
 import { StoreMode } from "../../store/change.ts";
 import { deadlineSec } from "../../store/clock.ts";
-import { isExtending } from "../../store/gate.ts";
+import { isExtending } from "../../store/claims/write_guard.ts";
 import { type ItemRef, NO_ITEM, STATE } from "../../store/memory/item.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { STAT } from "../../store/stats.ts";

@@ -1,6 +1,6 @@
 import { StoreMode } from "../../store/change.ts";
 import { deadlineSec } from "../../store/clock.ts";
-import { isExtending } from "../../store/gate.ts";
+import { isExtending } from "../../store/claims/write_guard.ts";
 import * as limitsModule from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import * as statsModule from "../../store/stats.ts";

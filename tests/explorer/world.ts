@@ -3,7 +3,7 @@ import { ByteRegion } from "../../store/base/bytes.ts";
 import { Eviction } from "../../store/space/eviction.ts";
 import { firstIdAt } from "../../store/memory/ids.ts";
 import { type ItemRef, NO_ITEM, STATE } from "../../store/memory/item.ts";
-import { type LeaseRef, NO_LEASE } from "../../store/leases.ts";
+import { type LeaseRef, NO_LEASE } from "../../store/claims/leases.ts";
 import { CONTROL } from "../../store/memory/memory.ts";
 import { highHalf, lowHalf, u64ToNumber } from "../../store/base/u64.ts";
 import { type ConversationPeer, ConversationSide } from "../support/sessions/conversation_side.ts";

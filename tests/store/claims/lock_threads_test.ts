@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertGreater } from "@std/assert";
-import { ConversationSide } from "../support/sessions/conversation_side.ts";
+import { ConversationSide } from "../../support/sessions/conversation_side.ts";
 import {
   type Grant,
   LOCK_KEYS,
@@ -7,11 +7,11 @@ import {
   type LockReport,
   LOCKS_MAX,
   LOCKS_PER_CONNECTION_MAX,
-} from "../support/load/lock_worker.ts";
-import { drawSeed, withSeed } from "../support/seed.ts";
+} from "../../support/load/lock_worker.ts";
+import { drawSeed, withSeed } from "../../support/seed.ts";
 
 const ROUNDS = 5000;
-const WORKER = new URL("../support/load/lock_worker.ts", import.meta.url);
+const WORKER = new URL("../../support/load/lock_worker.ts", import.meta.url);
 
 function startWorker(order: LockOrder): Promise<LockReport> {
   const worker = new Worker(WORKER, { type: "module" });

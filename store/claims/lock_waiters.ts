@@ -5,9 +5,9 @@ import {
   WAITER_HEADER as HEADER,
   waiterQueuesStart,
   waiterRowsStart,
-} from "./memory/lock_layout.ts";
-import { CONTROL, type Memory } from "./memory/memory.ts";
-import { STAT } from "./stats.ts";
+} from "../memory/lock_layout.ts";
+import { CONTROL, type Memory } from "../memory/memory.ts";
+import { STAT } from "../stats.ts";
 
 // Hot path: no allocation.
 

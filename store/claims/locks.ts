@@ -1,20 +1,20 @@
-import type { Change } from "./change.ts";
-import type { Eviction } from "./space/eviction.ts";
-import { takeId } from "./memory/ids.ts";
-import { type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
-import type { LockLimits } from "./limits.ts";
-import type { Links } from "./items/item_links.ts";
+import type { Change } from "../change.ts";
+import type { Eviction } from "../space/eviction.ts";
+import { takeId } from "../memory/ids.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
+import type { LockLimits } from "../limits.ts";
+import type { Links } from "../items/item_links.ts";
 import {
   LOCK,
   LOCK_HEADER as HEADER,
   lockRowsStart,
   OWNER,
   ownerPlaces,
-} from "./memory/lock_layout.ts";
+} from "../memory/lock_layout.ts";
 import { LockWaiters, NO_WAITER } from "./lock_waiters.ts";
-import { CONTROL } from "./memory/memory.ts";
-import { Outcome } from "./outcome.ts";
-import { STAT } from "./stats.ts";
+import { CONTROL } from "../memory/memory.ts";
+import { Outcome } from "../outcome.ts";
+import { STAT } from "../stats.ts";
 
 // Hot path: no allocation.
 

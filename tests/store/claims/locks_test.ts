@@ -1,14 +1,14 @@
 import { assert, assertEquals, assertGreater, assertLess } from "@std/assert";
-import { LOCKED_ITEM } from "../../store/cache.ts";
-import { StoreMode } from "../../store/change.ts";
-import { NO_ITEM } from "../../store/memory/item.ts";
-import { MIB } from "../../store/limits.ts";
-import { WaiterState } from "../../store/lock_waiters.ts";
-import { CONTROL } from "../../store/memory/memory.ts";
-import { Outcome } from "../../store/outcome.ts";
-import { STAT } from "../../store/stats.ts";
-import { u64ToNumber } from "../../store/base/u64.ts";
-import { TestStore } from "../support/store.ts";
+import { LOCKED_ITEM } from "../../../store/cache.ts";
+import { StoreMode } from "../../../store/change.ts";
+import { NO_ITEM } from "../../../store/memory/item.ts";
+import { MIB } from "../../../store/limits.ts";
+import { WaiterState } from "../../../store/claims/lock_waiters.ts";
+import { CONTROL } from "../../../store/memory/memory.ts";
+import { Outcome } from "../../../store/outcome.ts";
+import { STAT } from "../../../store/stats.ts";
+import { u64ToNumber } from "../../../store/base/u64.ts";
+import { TestStore } from "../../support/store.ts";
 
 const { SET, ADD, REPLACE, APPEND, PREPEND, CAS } = StoreMode;
 const A = 1;

@@ -1,4 +1,4 @@
-import type { ByteRegion } from "./base/bytes.ts";
+import type { ByteRegion } from "../base/bytes.ts";
 
 // Hot path: no allocation.
 

@@ -1,15 +1,15 @@
 import { assert, assertEquals, assertLess, assertNotEquals } from "@std/assert";
-import type { Change } from "../../store/change.ts";
-import { StoreMode } from "../../store/change.ts";
-import { STATE } from "../../store/memory/item.ts";
-import { leaseEntriesWithin, leaseTableBytes } from "../../store/memory/lease_layout.ts";
-import { KEY_LENGTH_MAX } from "../../store/limits.ts";
-import { CONTROL } from "../../store/memory/memory.ts";
-import { Outcome } from "../../store/outcome.ts";
-import { STAT } from "../../store/stats.ts";
-import { highHalf, lowHalf } from "../../store/base/u64.ts";
-import { randomFrom } from "../support/random.ts";
-import { TestStore } from "../support/store.ts";
+import type { Change } from "../../../store/change.ts";
+import { StoreMode } from "../../../store/change.ts";
+import { STATE } from "../../../store/memory/item.ts";
+import { leaseEntriesWithin, leaseTableBytes } from "../../../store/memory/lease_layout.ts";
+import { KEY_LENGTH_MAX } from "../../../store/limits.ts";
+import { CONTROL } from "../../../store/memory/memory.ts";
+import { Outcome } from "../../../store/outcome.ts";
+import { STAT } from "../../../store/stats.ts";
+import { highHalf, lowHalf } from "../../../store/base/u64.ts";
+import { randomFrom } from "../../support/random.ts";
+import { TestStore } from "../../support/store.ts";
 
 const { SET, ADD, REPLACE, APPEND, PREPEND, CAS, FILL } = StoreMode;
 

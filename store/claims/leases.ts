@@ -1,10 +1,10 @@
-import { ByteRegion, copyBytes, equalBytes } from "./base/bytes.ts";
-import { hashKey } from "./base/hash.ts";
-import { takeId } from "./memory/ids.ts";
-import { KEY_LENGTH_MAX } from "./limits.ts";
-import { SLOT_BYTES } from "./memory/lease_layout.ts";
-import { CONTROL, type Memory } from "./memory/memory.ts";
-import { STAT } from "./stats.ts";
+import { ByteRegion, copyBytes, equalBytes } from "../base/bytes.ts";
+import { hashKey } from "../base/hash.ts";
+import { takeId } from "../memory/ids.ts";
+import { KEY_LENGTH_MAX } from "../limits.ts";
+import { SLOT_BYTES } from "../memory/lease_layout.ts";
+import { CONTROL, type Memory } from "../memory/memory.ts";
+import { STAT } from "../stats.ts";
 
 // Hot path: no allocation.
 

@@ -1,17 +1,17 @@
-import type { ByteRegion } from "./base/bytes.ts";
-import { type Change, StoreMode } from "./change.ts";
-import { Eviction } from "./space/eviction.ts";
-import type { ItemRef } from "./memory/item.ts";
-import * as itemModule from "./memory/item.ts";
+import type { ByteRegion } from "../base/bytes.ts";
+import { type Change, StoreMode } from "../change.ts";
+import { Eviction } from "../space/eviction.ts";
+import type { ItemRef } from "../memory/item.ts";
+import * as itemModule from "../memory/item.ts";
 import { type LeaseRef, Leases } from "./leases.ts";
 import * as leasesModule from "./leases.ts";
-import type { Links } from "./items/item_links.ts";
+import type { Links } from "../items/item_links.ts";
 import type { Locks } from "./locks.ts";
-import * as memoryModule from "./memory/memory.ts";
-import { Outcome } from "./outcome.ts";
-import * as statsModule from "./stats.ts";
-import { StrictPrefixes } from "./strict.ts";
-import { compareU64 } from "./base/u64.ts";
+import * as memoryModule from "../memory/memory.ts";
+import { Outcome } from "../outcome.ts";
+import * as statsModule from "../stats.ts";
+import { StrictPrefixes } from "./strict_prefixes.ts";
+import { compareU64 } from "../base/u64.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { NO_ITEM, STATE, WORD } = itemModule;
