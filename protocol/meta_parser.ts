@@ -1,5 +1,5 @@
 import type { ByteRegion } from "../store/base/bytes.ts";
-import type { Change } from "../store/change.ts";
+import type { Change } from "../store/operation.ts";
 import { INPUT_BYTES, KEY_LENGTH_MAX } from "../store/limits.ts";
 import { decodeBase64 } from "./base64.ts";
 import type { Numbers } from "./numbers.ts";

@@ -1,5 +1,5 @@
 import { ByteRegion } from "../store/base/bytes.ts";
-import { Change } from "../store/change.ts";
+import { Change } from "../store/operation.ts";
 import type { Cache } from "../store/cache.ts";
 import type { ItemRef } from "../store/memory/item.ts";
 import * as itemModule from "../store/memory/item.ts";

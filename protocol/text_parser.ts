@@ -1,4 +1,4 @@
-import { StoreMode } from "../store/change.ts";
+import { StoreMode } from "../store/operation.ts";
 import { deadlineSec } from "../store/clock.ts";
 import * as limitsModule from "../store/limits.ts";
 import { CommandIndex, type CommandRow } from "./commands/table.ts";

@@ -1,6 +1,6 @@
 import { ByteRegion } from "../store/base/bytes.ts";
 import { Cache } from "../store/cache.ts";
-import { Change } from "../store/change.ts";
+import { Change } from "../store/operation.ts";
 import { ConnectionTable, type OwnerId } from "../store/connections.ts";
 import { INPUT_BYTES, REPLY_BYTES } from "../store/limits.ts";
 import { Memory, type SharedMemory, threadRowCount } from "../store/memory/memory.ts";

@@ -1,5 +1,5 @@
 import { type ByteRegion, latin1Text } from "./base/bytes.ts";
-import { type Change, StoreMode } from "./change.ts";
+import { type Change, StoreMode } from "./operation.ts";
 import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "./memory/item.ts";
 import { CONTROL, type Memory } from "./memory/memory.ts";
 import { Outcome } from "./outcome.ts";

@@ -1,4 +1,4 @@
-import { StoreMode } from "../../store/change.ts";
+import { StoreMode } from "../../store/operation.ts";
 import type { Conversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
 import * as admin from "./binary_admin.ts";

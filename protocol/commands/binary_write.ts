@@ -1,4 +1,4 @@
-import { StoreMode } from "../../store/change.ts";
+import { StoreMode } from "../../store/operation.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { OUTCOME_STATUS, putDone, putError, putHeader } from "../binary_replies.ts";

@@ -1,4 +1,4 @@
-import { StoreMode } from "../../store/change.ts";
+import { StoreMode } from "../../store/operation.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { CONTROL } from "../../store/memory/memory.ts";

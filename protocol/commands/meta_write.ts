@@ -1,4 +1,4 @@
-import { StoreMode } from "../../store/change.ts";
+import { StoreMode } from "../../store/operation.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { isExtending } from "../../store/claims/write_guard.ts";
 import { type ItemRef, NO_ITEM, STATE } from "../../store/memory/item.ts";

@@ -1,5 +1,5 @@
 import type { ByteRegion } from "../../store/base/bytes.ts";
-import { StoreMode } from "../../store/change.ts";
+import { StoreMode } from "../../store/operation.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
 import * as admin from "./admin.ts";

@@ -1,4 +1,4 @@
-import type { Change } from "../change.ts";
+import type { Change } from "../operation.ts";
 import type { Eviction } from "../space/eviction.ts";
 import { takeId } from "../memory/ids.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";

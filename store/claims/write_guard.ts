@@ -1,5 +1,5 @@
 import type { ByteRegion } from "../base/bytes.ts";
-import { type Change, StoreMode } from "../change.ts";
+import { type Change, StoreMode } from "../operation.ts";
 import { Eviction } from "../space/eviction.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";

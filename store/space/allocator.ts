@@ -1,5 +1,5 @@
 import { type ByteRegion, copyBytes } from "../base/bytes.ts";
-import type { Change } from "../change.ts";
+import type { Change } from "../operation.ts";
 import { type Eviction, EvictionCause } from "./eviction.ts";
 import type { ItemRef, Items } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";

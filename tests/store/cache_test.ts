@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { StoreMode } from "../../store/change.ts";
+import { StoreMode } from "../../store/operation.ts";
 import { MIB } from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { TestStore } from "../support/store.ts";

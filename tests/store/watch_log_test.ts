@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { ByteRegion } from "../../store/base/bytes.ts";
-import { StoreMode } from "../../store/change.ts";
+import { StoreMode } from "../../store/operation.ts";
 import { ConnectionKind, ConnectionTable } from "../../store/connections.ts";
 import { Cache } from "../../store/cache.ts";
 import { Memory } from "../../store/memory/memory.ts";

@@ -1,6 +1,6 @@
 import { ByteRegion } from "../../../store/base/bytes.ts";
 import { Cache } from "../../../store/cache.ts";
-import { Change, StoreMode } from "../../../store/change.ts";
+import { Change, StoreMode } from "../../../store/operation.ts";
 import { deadlineSec, writeClock } from "../../../store/clock.ts";
 import { NO_ITEM } from "../../../store/memory/item.ts";
 import { MIB } from "../../../store/limits.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertLess, assertNotEquals } from "@std/assert";
-import type { Change } from "../../../store/change.ts";
-import { StoreMode } from "../../../store/change.ts";
+import type { Change } from "../../../store/operation.ts";
+import { StoreMode } from "../../../store/operation.ts";
 import { STATE } from "../../../store/memory/item.ts";
 import { leaseEntriesWithin, leaseTableBytes } from "../../../store/memory/lease_layout.ts";
 import { KEY_LENGTH_MAX } from "../../../store/limits.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertGreater, assertLess } from "@std/assert";
 import { LOCKED_ITEM } from "../../../store/cache.ts";
-import { StoreMode } from "../../../store/change.ts";
+import { StoreMode } from "../../../store/operation.ts";
 import { NO_ITEM } from "../../../store/memory/item.ts";
 import { MIB } from "../../../store/limits.ts";
 import { WaiterState } from "../../../store/claims/lock_waiters.ts";

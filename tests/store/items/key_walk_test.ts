@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { StoreMode } from "../../../store/change.ts";
+import { StoreMode } from "../../../store/operation.ts";
 import { KeyWalk } from "../../../store/items/key_walk.ts";
 import { CONTROL } from "../../../store/memory/memory.ts";
 import { MIB } from "../../../store/limits.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { Cache } from "../../../store/cache.ts";
-import { Change, StoreMode } from "../../../store/change.ts";
+import { Change, StoreMode } from "../../../store/operation.ts";
 import { ByteRegion } from "../../../store/base/bytes.ts";
 import { NO_ITEM, SHORT_LENGTH_MAX } from "../../../store/memory/item.ts";
 import { COPY_BYTES_MAX, MIB, UNPINNED_BYTES_MAX } from "../../../store/limits.ts";

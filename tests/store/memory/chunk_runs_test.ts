@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { StoreMode } from "../../../store/change.ts";
+import { StoreMode } from "../../../store/operation.ts";
 import { NO_ITEM } from "../../../store/memory/item.ts";
 import { MIB } from "../../../store/limits.ts";
 import { Outcome } from "../../../store/outcome.ts";

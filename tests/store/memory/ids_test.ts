@@ -1,5 +1,5 @@
 import { assertEquals, assertGreater, assertLess } from "@std/assert";
-import { StoreMode } from "../../../store/change.ts";
+import { StoreMode } from "../../../store/operation.ts";
 import { firstIdAt, takeId } from "../../../store/memory/ids.ts";
 import { NO_ITEM } from "../../../store/memory/item.ts";
 import { CONTROL } from "../../../store/memory/memory.ts";

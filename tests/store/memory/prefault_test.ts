@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { StoreMode } from "../../../store/change.ts";
+import { StoreMode } from "../../../store/operation.ts";
 import { MIB } from "../../../store/limits.ts";
 import { CONTROL } from "../../../store/memory/memory.ts";
 import { TouchAhead } from "../../../store/memory/prefault.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertGreater, assertLess } from "@std/assert";
-import { StoreMode } from "../../../store/change.ts";
+import { StoreMode } from "../../../store/operation.ts";
 import { CLASS, CONTROL } from "../../../store/memory/memory.ts";
 import { MIB } from "../../../store/limits.ts";
 import { MoveResult } from "../../../store/space/page_mover.ts";

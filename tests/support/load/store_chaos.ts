@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { Change, StoreMode } from "../../../store/change.ts";
+import { Change, StoreMode } from "../../../store/operation.ts";
 import { type ItemRef, NO_ITEM, STATE } from "../../../store/memory/item.ts";
 import { CLASS, CONTROL } from "../../../store/memory/memory.ts";
 import { Outcome } from "../../../store/outcome.ts";

@@ -1,16 +1,16 @@
-import type { Allocator } from "./space/allocator.ts";
-import { Decimal } from "./base/decimal.ts";
-import { ByteRegion } from "./base/bytes.ts";
-import { type Change, StoreMode } from "./change.ts";
-import type { Gate } from "./claims/write_guard.ts";
-import type { ItemRef } from "./memory/item.ts";
-import * as itemModule from "./memory/item.ts";
-import * as leasesModule from "./claims/leases.ts";
-import type { Links } from "./items/item_links.ts";
-import { Outcome } from "./outcome.ts";
-import * as statsModule from "./stats.ts";
-import type { Values } from "./items/values.ts";
-import type { Writer } from "./writer.ts";
+import type { Allocator } from "../space/allocator.ts";
+import { Decimal } from "../base/decimal.ts";
+import { ByteRegion } from "../base/bytes.ts";
+import { type Change, StoreMode } from "../operation.ts";
+import type { Gate } from "../claims/write_guard.ts";
+import type { ItemRef } from "../memory/item.ts";
+import * as itemModule from "../memory/item.ts";
+import * as leasesModule from "../claims/leases.ts";
+import type { Links } from "../items/item_links.ts";
+import { Outcome } from "../outcome.ts";
+import * as statsModule from "../stats.ts";
+import type { Values } from "../items/values.ts";
+import type { Writer } from "./store.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { NO_ITEM, STATE } = itemModule;

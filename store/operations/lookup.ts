@@ -1,10 +1,10 @@
-import type { ByteRegion } from "./base/bytes.ts";
-import type { Eviction } from "./space/eviction.ts";
-import type { ItemRef } from "./memory/item.ts";
-import * as itemModule from "./memory/item.ts";
-import type { Links } from "./items/item_links.ts";
-import type { Locks } from "./claims/locks.ts";
-import * as statsModule from "./stats.ts";
+import type { ByteRegion } from "../base/bytes.ts";
+import type { Eviction } from "../space/eviction.ts";
+import type { ItemRef } from "../memory/item.ts";
+import * as itemModule from "../memory/item.ts";
+import type { Links } from "../items/item_links.ts";
+import type { Locks } from "../claims/locks.ts";
+import * as statsModule from "../stats.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { NO_ITEM, STATE } = itemModule;

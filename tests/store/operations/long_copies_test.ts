@@ -1,12 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
-import { ByteRegion } from "../../store/base/bytes.ts";
-import { Cache } from "../../store/cache.ts";
-import { Change, StoreMode } from "../../store/change.ts";
-import { type ItemRef, NO_ITEM } from "../../store/memory/item.ts";
-import { MIB } from "../../store/limits.ts";
-import { Outcome } from "../../store/outcome.ts";
-import { TestStore } from "../support/store.ts";
-import { randomFrom } from "../support/random.ts";
+import { ByteRegion } from "../../../store/base/bytes.ts";
+import { Cache } from "../../../store/cache.ts";
+import { Change, StoreMode } from "../../../store/operation.ts";
+import { type ItemRef, NO_ITEM } from "../../../store/memory/item.ts";
+import { MIB } from "../../../store/limits.ts";
+import { Outcome } from "../../../store/outcome.ts";
+import { TestStore } from "../../support/store.ts";
+import { randomFrom } from "../../support/random.ts";
 
 // Values that are received or sent piece by piece, while everything else goes on around them.
 

@@ -1,17 +1,17 @@
-import { type Allocator, stateOf } from "./space/allocator.ts";
-import { type Change, StoreMode } from "./change.ts";
-import type { Eviction } from "./space/eviction.ts";
-import { takeId } from "./memory/ids.ts";
-import type { ItemRef, Items } from "./memory/item.ts";
-import * as itemModule from "./memory/item.ts";
-import * as limitsModule from "./limits.ts";
-import { type Links, memcachedItemBytes } from "./items/item_links.ts";
-import type { Locks } from "./claims/locks.ts";
-import type { Memory } from "./memory/memory.ts";
-import * as memoryModule from "./memory/memory.ts";
-import { Outcome } from "./outcome.ts";
-import * as statsModule from "./stats.ts";
-import type { Values } from "./items/values.ts";
+import { type Allocator, stateOf } from "../space/allocator.ts";
+import { type Change, StoreMode } from "../operation.ts";
+import type { Eviction } from "../space/eviction.ts";
+import { takeId } from "../memory/ids.ts";
+import type { ItemRef, Items } from "../memory/item.ts";
+import * as itemModule from "../memory/item.ts";
+import * as limitsModule from "../limits.ts";
+import { type Links, memcachedItemBytes } from "../items/item_links.ts";
+import type { Locks } from "../claims/locks.ts";
+import type { Memory } from "../memory/memory.ts";
+import * as memoryModule from "../memory/memory.ts";
+import { Outcome } from "../outcome.ts";
+import * as statsModule from "../stats.ts";
+import type { Values } from "../items/values.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { FREQUENCY_MASK, KEY_LENGTH_MASK, NO_ITEM, OPTIONAL_WORDS, STATE, WORD } = itemModule;

@@ -1,12 +1,12 @@
-import type { Change } from "./change.ts";
-import type { Finder } from "./finder.ts";
-import type { Gate } from "./claims/write_guard.ts";
-import { type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
-import { type LeaseRef, type Leases, NO_LEASE } from "./claims/leases.ts";
-import type { Links } from "./items/item_links.ts";
-import { CONTROL } from "./memory/memory.ts";
-import { Outcome } from "./outcome.ts";
-import { STAT } from "./stats.ts";
+import type { Change } from "../operation.ts";
+import type { Finder } from "./lookup.ts";
+import type { Gate } from "../claims/write_guard.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
+import { type LeaseRef, type Leases, NO_LEASE } from "../claims/leases.ts";
+import type { Links } from "../items/item_links.ts";
+import { CONTROL } from "../memory/memory.ts";
+import { Outcome } from "../outcome.ts";
+import { STAT } from "../stats.ts";
 
 // Hot path: no allocation.
 

@@ -1,12 +1,12 @@
-import type { Change } from "./change.ts";
-import type { Finder } from "./finder.ts";
-import type { Gate } from "./claims/write_guard.ts";
-import type { ItemRef } from "./memory/item.ts";
-import * as itemModule from "./memory/item.ts";
-import type { Links } from "./items/item_links.ts";
-import type { Locks } from "./claims/locks.ts";
-import { Outcome } from "./outcome.ts";
-import * as statsModule from "./stats.ts";
+import type { Change } from "../operation.ts";
+import type { Finder } from "./lookup.ts";
+import type { Gate } from "../claims/write_guard.ts";
+import type { ItemRef } from "../memory/item.ts";
+import * as itemModule from "../memory/item.ts";
+import type { Links } from "../items/item_links.ts";
+import type { Locks } from "../claims/locks.ts";
+import { Outcome } from "../outcome.ts";
+import * as statsModule from "../stats.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { NO_ITEM } = itemModule;

@@ -1,16 +1,16 @@
-import type { Allocator } from "./space/allocator.ts";
-import type { ByteRegion } from "./base/bytes.ts";
-import type { Change } from "./change.ts";
-import type { Finder } from "./finder.ts";
-import type { Gate } from "./claims/write_guard.ts";
-import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "./memory/item.ts";
-import type { Leaseholding } from "./leaseholding.ts";
-import { NO_LEASE } from "./claims/leases.ts";
-import type { Links } from "./items/item_links.ts";
-import { CONTROL, type Memory } from "./memory/memory.ts";
-import { Outcome } from "./outcome.ts";
-import { CLASS_STAT, STAT } from "./stats.ts";
-import { CHANGED_MEANWHILE, type Writer } from "./writer.ts";
+import type { Allocator } from "../space/allocator.ts";
+import type { ByteRegion } from "../base/bytes.ts";
+import type { Change } from "../operation.ts";
+import type { Finder } from "./lookup.ts";
+import type { Gate } from "../claims/write_guard.ts";
+import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "../memory/item.ts";
+import type { Leaseholding } from "./lease.ts";
+import { NO_LEASE } from "../claims/leases.ts";
+import type { Links } from "../items/item_links.ts";
+import { CONTROL, type Memory } from "../memory/memory.ts";
+import { Outcome } from "../outcome.ts";
+import { CLASS_STAT, STAT } from "../stats.ts";
+import { CHANGED_MEANWHILE, type Writer } from "./store.ts";
 
 // Hot path: no allocation.
 
