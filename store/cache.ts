@@ -25,7 +25,7 @@ import { Outcome } from "./outcome.ts";
 import { type MoveResult, PageMover } from "./space/page_mover.ts";
 import * as statsModule from "./stats.ts";
 import { Values } from "./items/values.ts";
-import { wakeThreads } from "./wake.ts";
+import { wakeThreads } from "./watch/wake.ts";
 import { Writer } from "./operations/store.ts";
 import * as writerModule from "./operations/store.ts";
 

@@ -1,7 +1,7 @@
 import { type ConnectionKind, NO_OWNER, type OwnerId } from "../../store/connections.ts";
 import { CONTROL } from "../../store/memory/memory.ts";
 import { STAT } from "../../store/stats.ts";
-import type { CloseReason } from "../../store/watch_log.ts";
+import type { CloseReason } from "../../store/watch/watch_log.ts";
 import type { TransportEvent, TransportThread } from "./transport.ts";
 
 /** The verbosities from which on refusals, and every connection, are told. */

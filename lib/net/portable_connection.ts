@@ -3,7 +3,7 @@ import type { ThreadContext } from "../../protocol/thread_context.ts";
 import { Activity, type OwnerId } from "../../store/connections.ts";
 import { INPUT_BYTES, PENDING_BYTES_MAX, REPLY_BYTES } from "../../store/limits.ts";
 import { CONTROL } from "../../store/memory/memory.ts";
-import type { CloseReason } from "../../store/watch_log.ts";
+import type { CloseReason } from "../../store/watch/watch_log.ts";
 import { BufferPool } from "./buffer_pool.ts";
 import { isConnectionError } from "./portable_sockets.ts";
 import { Turns } from "./turns.ts";

@@ -1,7 +1,7 @@
 import { Tunables } from "../../protocol/tunables.ts";
 import { createSharedState, type SharedState } from "../../protocol/thread_context.ts";
 import { Cache } from "../../store/cache.ts";
-import { checkStore } from "../../store/check.ts";
+import { checkStore } from "../../store/check/check.ts";
 import { ConnectionTable } from "../../store/connections.ts";
 import { CONTROL, createSharedMemory, Memory } from "../../store/memory/memory.ts";
 import { ExitCode, refuseUsage } from "../cli/exit.ts";

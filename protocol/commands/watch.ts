@@ -1,5 +1,5 @@
 import { Activity, NO_OWNER } from "../../store/connections.ts";
-import { WatchEvent } from "../../store/watch_log.ts";
+import { WatchEvent } from "../../store/watch/watch_log.ts";
 import { type Conversation, ConversationState, type Task } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";

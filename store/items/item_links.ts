@@ -3,11 +3,11 @@ import { type ItemRef, Items, optionalBytes } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import type { Memory } from "../memory/memory.ts";
 import * as memoryModule from "../memory/memory.ts";
-import { ItemWatch } from "../item_watch.ts";
+import { ItemWatch } from "../watch/item_watch.ts";
 import { Queues } from "./queues.ts";
 import { Slabs } from "../memory/slabs.ts";
 import * as statsModule from "../stats.ts";
-import { WatchLog } from "../watch_log.ts";
+import { WatchLog } from "../watch/watch_log.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { HEADER_BYTES, KEY_LENGTH_MASK, NO_ITEM, STATE, WORD } = itemModule;

@@ -1,7 +1,7 @@
 import { ByteRegion } from "../../store/base/bytes.ts";
 import { Cache } from "../../store/cache.ts";
 import { Change, type StoreMode } from "../../store/operation.ts";
-import { checkStore } from "../../store/check.ts";
+import { checkStore } from "../../store/check/check.ts";
 import { deadlineSec, writeClock } from "../../store/clock.ts";
 import { type ItemRef, NO_ITEM } from "../../store/memory/item.ts";
 import { type LockLimits, MIB, type StoreOptions } from "../../store/limits.ts";

@@ -9,7 +9,7 @@ import {
   ThreadContext,
 } from "../../../protocol/thread_context.ts";
 import { Cache } from "../../../store/cache.ts";
-import { checkStore } from "../../../store/check.ts";
+import { checkStore } from "../../../store/check/check.ts";
 import { writeClock } from "../../../store/clock.ts";
 import { ConnectionKind, NO_OWNER, type OwnerId } from "../../../store/connections.ts";
 import { INPUT_BYTES, PENDING_BYTES_MAX } from "../../../store/limits.ts";

@@ -1,11 +1,11 @@
-import { assert } from "./base/assert.ts";
-import { ByteRegion } from "./base/bytes.ts";
-import { hashKey } from "./base/hash.ts";
-import { NO_ITEM } from "./memory/item.ts";
-import { type LeaseRef, Leases, NO_LEASE } from "./claims/leases.ts";
-import { KEY_LENGTH_MAX } from "./limits.ts";
-import type { Links } from "./items/item_links.ts";
-import { CONTROL } from "./memory/memory.ts";
+import { assert } from "../base/assert.ts";
+import { ByteRegion } from "../base/bytes.ts";
+import { hashKey } from "../base/hash.ts";
+import { NO_ITEM } from "../memory/item.ts";
+import { type LeaseRef, Leases, NO_LEASE } from "../claims/leases.ts";
+import { KEY_LENGTH_MAX } from "../limits.ts";
+import type { Links } from "../items/item_links.ts";
+import { CONTROL } from "../memory/memory.ts";
 
 /**
  * Walks the lease table and asserts that its parts agree, and that no key has a live value and is held.

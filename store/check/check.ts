@@ -1,8 +1,8 @@
-import { assert } from "./base/assert.ts";
-import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "./memory/item.ts";
+import { assert } from "../base/assert.ts";
+import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "../memory/item.ts";
 import { checkLeases } from "./check_leases.ts";
 import { checkLocks } from "./check_locks.ts";
-import { Links } from "./items/item_links.ts";
+import { Links } from "../items/item_links.ts";
 import {
   CLASS,
   CLASS_REQUESTED_BYTES,
@@ -12,9 +12,9 @@ import {
   NO_PAGE,
   PAGE,
   PAGE_OWNER,
-} from "./memory/memory.ts";
-import { BEING_EMPTIED, LISTED, NOT_LISTED } from "./memory/slabs.ts";
-import { Values } from "./items/values.ts";
+} from "../memory/memory.ts";
+import { BEING_EMPTIED, LISTED, NOT_LISTED } from "../memory/slabs.ts";
+import { Values } from "../items/values.ts";
 
 /**
  * Walks all of the store and asserts that its parts agree: pages, chunks, index, queues, chains, sums. For tests and

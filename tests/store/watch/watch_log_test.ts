@@ -1,11 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
-import { ByteRegion } from "../../store/base/bytes.ts";
-import { StoreMode } from "../../store/operation.ts";
-import { ConnectionKind, ConnectionTable } from "../../store/connections.ts";
-import { Cache } from "../../store/cache.ts";
-import { Memory } from "../../store/memory/memory.ts";
-import { WatchEvent, WatchLog } from "../../store/watch_log.ts";
-import { TestStore } from "../support/store.ts";
+import { ByteRegion } from "../../../store/base/bytes.ts";
+import { StoreMode } from "../../../store/operation.ts";
+import { ConnectionKind, ConnectionTable } from "../../../store/connections.ts";
+import { Cache } from "../../../store/cache.ts";
+import { Memory } from "../../../store/memory/memory.ts";
+import { WatchEvent, WatchLog } from "../../../store/watch/watch_log.ts";
+import { TestStore } from "../../support/store.ts";
 
 const ALL = Object.values(WatchEvent).reduce((bits, bit) => bits | bit, 0);
 

@@ -1,6 +1,6 @@
-import { assert } from "./base/assert.ts";
-import { type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
-import type { Links } from "./items/item_links.ts";
+import { assert } from "../base/assert.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
+import type { Links } from "../items/item_links.ts";
 import {
   LIST,
   LOCK,
@@ -12,8 +12,8 @@ import {
   WAITER_HEADER,
   waiterQueuesStart,
   waiterRowsStart,
-} from "./memory/lock_layout.ts";
-import { WaiterState } from "./claims/lock_waiters.ts";
+} from "../memory/lock_layout.ts";
+import { WaiterState } from "../claims/lock_waiters.ts";
 
 /**
  * Walks the tables of locks and waiters and asserts that they agree with the items and with themselves.

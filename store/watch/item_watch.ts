@@ -1,9 +1,9 @@
-import { type ByteRegion, latin1Text } from "./base/bytes.ts";
-import { type Change, StoreMode } from "./operation.ts";
-import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "./memory/item.ts";
-import { CONTROL, type Memory } from "./memory/memory.ts";
-import { Outcome } from "./outcome.ts";
-import type { Slabs } from "./memory/slabs.ts";
+import { type ByteRegion, latin1Text } from "../base/bytes.ts";
+import { type Change, StoreMode } from "../operation.ts";
+import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "../memory/item.ts";
+import { CONTROL, type Memory } from "../memory/memory.ts";
+import { Outcome } from "../outcome.ts";
+import type { Slabs } from "../memory/slabs.ts";
 import { type LookUp, type WatchedItem, WatchEvent, type WatchLog } from "./watch_log.ts";
 
 /** memcached's names of storing commands. */

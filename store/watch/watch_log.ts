@@ -1,10 +1,10 @@
-import type { ByteRegion } from "./base/bytes.ts";
-import { ConnectionTable, type OwnerId } from "./connections.ts";
-import { percentEncoded } from "./base/key_text.ts";
-import { FIRST_SECOND } from "./limits.ts";
-import { CONTROL, type Memory } from "./memory/memory.ts";
-import { STAT } from "./stats.ts";
-import { READY, RINGS_BYTE, WATCH_HEADER, WATCHER, WATCHERS_MAX } from "./memory/watch_layout.ts";
+import type { ByteRegion } from "../base/bytes.ts";
+import { ConnectionTable, type OwnerId } from "../connections.ts";
+import { percentEncoded } from "../base/key_text.ts";
+import { FIRST_SECOND } from "../limits.ts";
+import { CONTROL, type Memory } from "../memory/memory.ts";
+import { STAT } from "../stats.ts";
+import { READY, RINGS_BYTE, WATCH_HEADER, WATCHER, WATCHERS_MAX } from "../memory/watch_layout.ts";
 
 /** Bits of what a watcher wants to know. */
 export const WatchEvent = {
