@@ -7,14 +7,14 @@ import { Memory, type SharedMemory, threadRowCount } from "../store/memory/memor
 import { BinaryParser } from "./binary_parser.ts";
 import { BinaryRequest } from "./binary_request.ts";
 import { ReplyBuffer } from "./reply_buffer.ts";
-import { KeysTask } from "./commands/read.ts";
+import { KeysTask } from "./text/read.ts";
 import { KEY_SCRATCH_BYTES, MetaRequest } from "./meta_parser.ts";
 import { Numbers } from "./numbers.ts";
 import { Request } from "./request.ts";
 import { OpCounts } from "./op_counts.ts";
 import type { Settings } from "./settings.ts";
 import { PrefixTable } from "./stats/prefixes.ts";
-import { TextParser } from "./text_parser.ts";
+import { TextParser } from "./text/parser.ts";
 import { Tunables } from "./tunables.ts";
 
 /** What the protocols ask of the process. Both calls come with the store's mutex held and must return at once. */

@@ -3,7 +3,7 @@ import type { Conversation } from "../conversation.ts";
 import { versionText } from "../replies.ts";
 import { Flow } from "../request.ts";
 import { Status } from "../status.ts";
-import { flush as flushStore } from "./admin.ts";
+import { flush as flushStore } from "../text/admin.ts";
 import { done, refuse } from "./binary_answer.ts";
 
 /** Quit is answered, QuitQ not; then the connection is closed. */

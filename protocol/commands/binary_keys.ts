@@ -8,7 +8,7 @@ import { Status } from "../status.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { WalkTask } from "../walk_task.ts";
 import { refuse } from "./binary_answer.ts";
-import { KeysWalk, type KeyWriter } from "./keys.ts";
+import { KeysWalk, type KeyWriter } from "../text/keys.ts";
 
 /** A packet a key, then one with no key. */
 class BinaryKeys implements KeyWriter {

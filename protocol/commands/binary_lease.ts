@@ -4,7 +4,7 @@ import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
 import { Status } from "../status.ts";
 import { putItem } from "./binary_read.ts";
-import { leaseDeadlineSec } from "./lease.ts";
+import { leaseDeadlineSec } from "../text/lease.ts";
 
 // Hot path: no allocation.
 

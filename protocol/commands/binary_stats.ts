@@ -7,9 +7,9 @@ import { generalStats, resetStats } from "../stats/general.ts";
 import { STAT_KINDS } from "../stats/kinds.ts";
 import { Status } from "../status.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { sendText } from "./answer.ts";
+import { sendText } from "../text/answer.ts";
 import { refuse } from "./binary_answer.ts";
-import { prefixLines } from "./stats.ts";
+import { prefixLines } from "../text/stats.ts";
 
 const RESET = "reset";
 const DETAIL = "detail";

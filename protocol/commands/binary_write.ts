@@ -7,7 +7,7 @@ import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
 import { Status } from "../status.ts";
 import type { StoreReply } from "../tasks.ts";
-import { removeKey, storeBlock } from "./write.ts";
+import { removeKey, storeBlock } from "../text/write.ts";
 
 // Hot path: no allocation.
 

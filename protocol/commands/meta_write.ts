@@ -12,7 +12,7 @@ import type { StoreReply } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { putRequestFlags, putTtl, touch } from "./meta.ts";
 import { putKey, putOpaque, putU64Flag, putUint32Flag } from "./meta_reply.ts";
-import { readValueLength, storeBlock, swallowBlock } from "./write.ts";
+import { readValueLength, storeBlock, swallowBlock } from "../text/write.ts";
 
 // Hot path: no allocation, but for values that arrive in pieces.
 

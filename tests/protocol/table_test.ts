@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStrictEquals } from "@std/assert";
-import { CommandIndex, COMMANDS } from "../../protocol/commands/table.ts";
+import { CommandIndex, COMMANDS } from "../../protocol/text/table.ts";
 import { TEXT_OPS_MAX } from "../../protocol/op_counts.ts";
 import { ByteRegion } from "../../store/base/bytes.ts";
 

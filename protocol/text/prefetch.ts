@@ -1,5 +1,5 @@
-import * as limitsModule from "../store/limits.ts";
-import type { ThreadContext } from "./thread_context.ts";
+import * as limitsModule from "../../store/limits.ts";
+import type { ThreadContext } from "../thread_context.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { INPUT_BYTES, KEY_LENGTH_MAX } = limitsModule;

@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { CONTROL } from "../../store/memory/memory.ts";
-import { WATCHERS_MAX } from "../../store/memory/watch_layout.ts";
-import { ConversationSide } from "../support/sessions/conversation_side.ts";
-import { parseStats } from "../support/sessions/side.ts";
+import { CONTROL } from "../../../store/memory/memory.ts";
+import { WATCHERS_MAX } from "../../../store/memory/watch_layout.ts";
+import { ConversationSide } from "../../support/sessions/conversation_side.ts";
+import { parseStats } from "../../support/sessions/side.ts";
 
 /** Lines without what every line starts with and without the connection's number; all large classes are 9. */
 function told(text: string): string[] {

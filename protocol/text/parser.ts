@@ -1,19 +1,19 @@
-import { StoreMode } from "../store/operation.ts";
-import { deadlineSec } from "../store/clock.ts";
-import * as limitsModule from "../store/limits.ts";
-import { CommandIndex, type CommandRow } from "./commands/table.ts";
-import * as tableModule from "./commands/table.ts";
-import { beginGetss } from "./commands/lease.ts";
-import { getOne, hasLineEnd, KeysKind } from "./commands/read.ts";
-import { storeBlock } from "./commands/write.ts";
-import * as writeModule from "./commands/write.ts";
-import { type Conversation, ConversationState, type Parser } from "./conversation.ts";
-import * as repliesModule from "./replies.ts";
-import * as replyBufferModule from "./reply_buffer.ts";
-import { Flow, type Request } from "./request.ts";
-import * as requestModule from "./request.ts";
-import { loadAhead } from "./text_ahead.ts";
-import type { ThreadContext } from "./thread_context.ts";
+import { StoreMode } from "../../store/operation.ts";
+import { deadlineSec } from "../../store/clock.ts";
+import * as limitsModule from "../../store/limits.ts";
+import { CommandIndex, type CommandRow } from "./table.ts";
+import * as tableModule from "./table.ts";
+import { beginGetss } from "./lease.ts";
+import { getOne, hasLineEnd, KeysKind } from "./read.ts";
+import { storeBlock } from "./write.ts";
+import * as writeModule from "./write.ts";
+import { type Conversation, ConversationState, type Parser } from "../conversation.ts";
+import * as repliesModule from "../replies.ts";
+import * as replyBufferModule from "../reply_buffer.ts";
+import { Flow, type Request } from "../request.ts";
+import * as requestModule from "../request.ts";
+import { loadAhead } from "./prefetch.ts";
+import type { ThreadContext } from "../thread_context.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { KEY_LENGTH_MAX, LINE_LENGTH_MAX } = limitsModule;
