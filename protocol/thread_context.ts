@@ -8,7 +8,7 @@ import { BinaryParser } from "./binary_parser.ts";
 import { BinaryRequest } from "./binary_request.ts";
 import { ReplyBuffer } from "./reply_buffer.ts";
 import { KeysTask } from "./text/read.ts";
-import { KEY_SCRATCH_BYTES, MetaRequest } from "./meta_parser.ts";
+import { KEY_SCRATCH_BYTES, MetaRequest } from "./meta/request.ts";
 import { Numbers } from "./numbers.ts";
 import { Request } from "./request.ts";
 import { OpCounts } from "./op_counts.ts";

@@ -1,12 +1,12 @@
 import { deadlineSec } from "../../store/clock.ts";
 import { type ItemRef, NO_ITEM, STATE } from "../../store/memory/item.ts";
 import type { Conversation } from "../conversation.ts";
-import { FLAG } from "../meta_parser.ts";
+import { FLAG } from "./request.ts";
 import { META, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
 import { SendTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { putKey, putOpaque, putU64Flag, putUint32Flag } from "./meta_reply.ts";
+import { putKey, putOpaque, putU64Flag, putUint32Flag } from "./replies.ts";
 
 // Hot path: no allocation.
 

@@ -1,10 +1,10 @@
-import type { ByteRegion } from "../store/base/bytes.ts";
-import type { Change } from "../store/operation.ts";
-import { INPUT_BYTES, KEY_LENGTH_MAX } from "../store/limits.ts";
-import { decodeBase64 } from "./base64.ts";
-import type { Numbers } from "./numbers.ts";
-import { REFUSAL } from "./replies.ts";
-import type { Request } from "./request.ts";
+import type { ByteRegion } from "../../store/base/bytes.ts";
+import type { Change } from "../../store/operation.ts";
+import { INPUT_BYTES, KEY_LENGTH_MAX } from "../../store/limits.ts";
+import { decodeBase64 } from "../base64.ts";
+import type { Numbers } from "../numbers.ts";
+import { REFUSAL } from "../replies.ts";
+import type { Request } from "../request.ts";
 
 // Hot path: no allocation.
 

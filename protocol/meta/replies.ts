@@ -1,5 +1,5 @@
 import { encodeBase64 } from "../base64.ts";
-import { FLAG } from "../meta_parser.ts";
+import { FLAG } from "./request.ts";
 import { META } from "../replies.ts";
 import { putDecimal, type ReplyBuffer } from "../reply_buffer.ts";
 import type { ThreadContext } from "../thread_context.ts";

@@ -5,13 +5,13 @@ import { type ItemRef, NO_ITEM, STATE } from "../../store/memory/item.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { STAT } from "../../store/stats.ts";
 import type { Conversation } from "../conversation.ts";
-import { FLAG } from "../meta_parser.ts";
+import { FLAG } from "./request.ts";
 import { META, META_CODE, OUTCOME_LINE, REFUSAL } from "../replies.ts";
 import { Flow } from "../request.ts";
 import type { StoreReply } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { putRequestFlags, putTtl, touch } from "./meta.ts";
-import { putKey, putOpaque, putU64Flag, putUint32Flag } from "./meta_reply.ts";
+import { putRequestFlags, putTtl, touch } from "./get.ts";
+import { putKey, putOpaque, putU64Flag, putUint32Flag } from "./replies.ts";
 import { readValueLength, storeBlock, swallowBlock } from "../text/write.ts";
 
 // Hot path: no allocation, but for values that arrive in pieces.
