@@ -1,7 +1,7 @@
 import { Activity, type OwnerId } from "../store/connections.ts";
 import * as connectionsModule from "../store/connections.ts";
 import * as statsModule from "../store/stats.ts";
-import { REQUEST_MAGIC } from "./binary_request.ts";
+import { REQUEST_MAGIC } from "./binary/request.ts";
 import type { WireProtocol } from "./settings.ts";
 import type { ThreadContext } from "./thread_context.ts";
 

@@ -1,6 +1,6 @@
 import * as limitsModule from "../store/limits.ts";
-import * as binaryRepliesModule from "./binary_replies.ts";
-import * as binaryRequestModule from "./binary_request.ts";
+import * as binaryRepliesModule from "./binary/replies.ts";
+import * as binaryRequestModule from "./binary/request.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.

@@ -1,6 +1,6 @@
 import { Outcome } from "../store/outcome.ts";
 import { CounterStatus } from "./counter_status.ts";
-import { Status } from "./status.ts";
+import { Status } from "./binary_status.ts";
 
 /**
  * Every fixed reply of the text protocols, and the texts of refusals in the binary one. The only

@@ -1,4 +1,4 @@
-import { BINARY_COMMANDS } from "../../../protocol/commands/binary_table.ts";
+import { BINARY_COMMANDS } from "../../../protocol/binary/table.ts";
 import type { Part } from "./transcript.ts";
 
 /**

@@ -1,13 +1,13 @@
 import { ByteRegion } from "../../store/base/bytes.ts";
 import type { ItemRef } from "../../store/memory/item.ts";
-import { putDone, putHeader } from "../binary_replies.ts";
-import type { BinaryRequest } from "../binary_request.ts";
+import { putDone, putHeader } from "./replies.ts";
+import type { BinaryRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
-import { Status } from "../status.ts";
+import { Status } from "../binary_status.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { WalkTask } from "../walk_task.ts";
-import { refuse } from "./binary_answer.ts";
+import { refuse } from "./answer.ts";
 import { KeysWalk, type KeyWriter } from "../text/keys.ts";
 
 /** A packet a key, then one with no key. */

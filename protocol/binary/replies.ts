@@ -1,8 +1,8 @@
-import { Outcome } from "../store/outcome.ts";
-import type { BinaryRequest } from "./binary_request.ts";
-import { STATUS_TEXT } from "./replies.ts";
-import type { ReplyBuffer } from "./reply_buffer.ts";
-import { Status } from "./status.ts";
+import { Outcome } from "../../store/outcome.ts";
+import type { BinaryRequest } from "./request.ts";
+import { STATUS_TEXT } from "../replies.ts";
+import type { ReplyBuffer } from "../reply_buffer.ts";
+import { Status } from "../binary_status.ts";
 
 // Hot path: no allocation.
 

@@ -1,9 +1,9 @@
 import { Outcome } from "../../store/outcome.ts";
-import { OUTCOME_STATUS, putError, putHeader } from "../binary_replies.ts";
+import { OUTCOME_STATUS, putError, putHeader } from "./replies.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
-import { Status } from "../status.ts";
-import { putItem } from "./binary_read.ts";
+import { Status } from "../binary_status.ts";
+import { putItem } from "./read.ts";
 import { leaseDeadlineSec } from "../text/lease.ts";
 
 // Hot path: no allocation.

@@ -2,10 +2,10 @@ import { LOCKED_ITEM } from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { type ItemRef, NO_ITEM } from "../../store/memory/item.ts";
 import { Outcome } from "../../store/outcome.ts";
-import { OUTCOME_STATUS, putError, putHeader } from "../binary_replies.ts";
+import { OUTCOME_STATUS, putError, putHeader } from "./replies.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
-import { Status } from "../status.ts";
+import { Status } from "../binary_status.ts";
 import { SendTask } from "../tasks.ts";
 
 // Hot path: no allocation.

@@ -1,14 +1,14 @@
 import { latin1Text } from "../../store/base/bytes.ts";
-import type { BinaryRequest } from "../binary_request.ts";
+import type { BinaryRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
 import type { StatEntry } from "../stats/entry.ts";
 import { generalStats, resetStats } from "../stats/general.ts";
 import { STAT_KINDS } from "../stats/kinds.ts";
-import { Status } from "../status.ts";
+import { Status } from "../binary_status.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { sendText } from "../text/answer.ts";
-import { refuse } from "./binary_answer.ts";
+import { refuse } from "./answer.ts";
 import { prefixLines } from "../text/stats.ts";
 
 const RESET = "reset";

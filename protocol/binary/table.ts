@@ -1,14 +1,14 @@
 import { StoreMode } from "../../store/operation.ts";
 import type { Conversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
-import * as admin from "./binary_admin.ts";
-import { done } from "./binary_answer.ts";
-import { keys } from "./binary_keys.ts";
-import { deletess, getss } from "./binary_lease.ts";
-import { lock, unlock, unlockAll } from "./binary_lock.ts";
-import { get, getAndTouch, lockAndGet, touch } from "./binary_read.ts";
-import { stat } from "./binary_stats.ts";
-import { arithmetic, extend, remove, replaceAndUnlock, store } from "./binary_write.ts";
+import * as admin from "./admin.ts";
+import { done } from "./answer.ts";
+import { keys } from "./keys.ts";
+import { deletess, getss } from "./lease.ts";
+import { lock, unlock, unlockAll } from "./lock.ts";
+import { get, getAndTouch, lockAndGet, touch } from "./read.ts";
+import { stat } from "./stats.ts";
+import { arithmetic, extend, remove, replaceAndUnlock, store } from "./write.ts";
 
 /** Whether a request must, may or must not have a key or a value. A value that must be there has a byte at least. */
 export const Part = { NONE: 0, SOME: 1, ANY: 2 } as const;

@@ -1,14 +1,14 @@
-import { KEY_LENGTH_MAX } from "../store/limits.ts";
-import { HEADER_LENGTH, putError } from "./binary_replies.ts";
-import type { BinaryRequest } from "./binary_request.ts";
-import * as binaryRequestModule from "./binary_request.ts";
-import { BINARY_COMMANDS, type BinaryCommand, Part } from "./commands/binary_table.ts";
-import { type Conversation, ConversationState, type Parser } from "./conversation.ts";
-import { REPLY_ROOM_MIN } from "./reply_buffer.ts";
-import { Flow, type Request } from "./request.ts";
-import { Status } from "./status.ts";
-import { SwallowTask } from "./tasks.ts";
-import type { ThreadContext } from "./thread_context.ts";
+import { KEY_LENGTH_MAX } from "../../store/limits.ts";
+import { HEADER_LENGTH, putError } from "./replies.ts";
+import type { BinaryRequest } from "./request.ts";
+import * as binaryRequestModule from "./request.ts";
+import { BINARY_COMMANDS, type BinaryCommand, Part } from "./table.ts";
+import { type Conversation, ConversationState, type Parser } from "../conversation.ts";
+import { REPLY_ROOM_MIN } from "../reply_buffer.ts";
+import { Flow, type Request } from "../request.ts";
+import { Status } from "../binary_status.ts";
+import { SwallowTask } from "../tasks.ts";
+import type { ThreadContext } from "../thread_context.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { REQUEST_MAGIC } = binaryRequestModule;

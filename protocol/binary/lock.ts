@@ -1,7 +1,7 @@
 import type { Conversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
-import { Status } from "../status.ts";
-import { answer, done, refuse } from "./binary_answer.ts";
+import { Status } from "../binary_status.ts";
+import { answer, done, refuse } from "./answer.ts";
 
 /** Lock and LockQ. Over UDP there is no connection whose end would unlock. */
 export function lock(conversation: Conversation): Flow {

@@ -1,8 +1,8 @@
 import { Outcome } from "../../store/outcome.ts";
-import { OUTCOME_STATUS, putDone, putError } from "../binary_replies.ts";
+import { OUTCOME_STATUS, putDone, putError } from "./replies.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
-import type { Status } from "../status.ts";
+import type { Status } from "../binary_status.ts";
 
 /** Answers with success and no body, unless the request is quiet. */
 export function done(conversation: Conversation): Flow {

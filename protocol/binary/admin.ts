@@ -1,10 +1,10 @@
-import { putHeader } from "../binary_replies.ts";
+import { putHeader } from "./replies.ts";
 import type { Conversation } from "../conversation.ts";
 import { versionText } from "../replies.ts";
 import { Flow } from "../request.ts";
-import { Status } from "../status.ts";
+import { Status } from "../binary_status.ts";
 import { flush as flushStore } from "../text/admin.ts";
-import { done, refuse } from "./binary_answer.ts";
+import { done, refuse } from "./answer.ts";
 
 /** Quit is answered, QuitQ not; then the connection is closed. */
 export function quit(conversation: Conversation): Flow {

@@ -1,11 +1,11 @@
 import { StoreMode } from "../../store/operation.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { Outcome } from "../../store/outcome.ts";
-import { OUTCOME_STATUS, putDone, putError, putHeader } from "../binary_replies.ts";
-import type { BinaryRequest } from "../binary_request.ts";
+import { OUTCOME_STATUS, putDone, putError, putHeader } from "./replies.ts";
+import type { BinaryRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
-import { Status } from "../status.ts";
+import { Status } from "../binary_status.ts";
 import type { StoreReply } from "../tasks.ts";
 import { removeKey, storeBlock } from "../text/write.ts";
 

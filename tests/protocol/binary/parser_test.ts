@@ -1,8 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
-import { BINARY_COMMANDS } from "../../protocol/commands/binary_table.ts";
-import { parseBinary } from "../support/sessions/binary_text.ts";
-import { ConversationSide } from "../support/sessions/conversation_side.ts";
-import { showText } from "../support/sessions/transcript.ts";
+import { BINARY_COMMANDS } from "../../../protocol/binary/table.ts";
+import { parseBinary } from "../../support/sessions/binary_text.ts";
+import { ConversationSide } from "../../support/sessions/conversation_side.ts";
+import { showText } from "../../support/sessions/transcript.ts";
 
 /** Bytes of packets without holes. */
 function packets(text: string, kind: "send" | "reply" = "send"): string {
