@@ -3,8 +3,8 @@ import type { Cache } from "../store/cache.ts";
 import type { ItemRef } from "../store/memory/item.ts";
 import * as limitsModule from "../store/limits.ts";
 import { highHalf, lowHalf, u64ToBigInt } from "../store/base/u64.ts";
-import { Inlays } from "./inlays.ts";
-import * as inlaysModule from "./inlays.ts";
+import { Inlays } from "./value_segments.ts";
+import * as inlaysModule from "./value_segments.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { INLAY_BYTES_MIN } = inlaysModule;

@@ -13,7 +13,7 @@ import { Numbers } from "./numbers.ts";
 import { Request } from "./request.ts";
 import { OpCounts } from "./op_counts.ts";
 import type { Settings } from "./settings.ts";
-import { PrefixTable } from "./stats/prefixes.ts";
+import { PrefixTable } from "./prefix_counts.ts";
 import { TextParser } from "./text/parser.ts";
 import { Tunables } from "./tunables.ts";
 

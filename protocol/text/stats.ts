@@ -7,7 +7,7 @@ import type { StatEntry } from "../stats/entry.ts";
 import { generalStats, resetStats } from "../stats/general.ts";
 import { cachedump } from "../stats/item_walk.ts";
 import { STAT_KINDS } from "../stats/kinds.ts";
-import type { PrefixTable } from "../stats/prefixes.ts";
+import type { PrefixTable } from "../prefix_counts.ts";
 import { answer, sendText, wordText } from "./answer.ts";
 
 type SubCommand = readonly [name: string, handler: (conversation: Conversation) => Flow];

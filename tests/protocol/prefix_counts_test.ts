@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { PrefixTable } from "../../protocol/stats/prefixes.ts";
+import { PrefixTable } from "../../protocol/prefix_counts.ts";
 import { ByteRegion } from "../../store/base/bytes.ts";
 
 const input = new ByteRegion(new ArrayBuffer(512));

@@ -1,4 +1,4 @@
-import { type ByteRegion, latin1Text } from "../../store/base/bytes.ts";
+import { type ByteRegion, latin1Text } from "../store/base/bytes.ts";
 
 /** memcached's bound. */
 const PREFIXES_MAX = 65536;
