@@ -1,5 +1,5 @@
 import { Outcome } from "../store/outcome.ts";
-import { CounterStatus } from "./counter_status.ts";
+import { CounterStatus } from "../lib/counters/status.ts";
 import { Status } from "./binary_status.ts";
 
 /**

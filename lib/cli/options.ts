@@ -3,7 +3,7 @@ import { type TunableName, TUNABLES } from "../../protocol/tunables.ts";
 import type { StoreOptions } from "../../store/limits.ts";
 import type { ProcessFacts } from "../facts.ts";
 import type { LogFormat } from "../log.ts";
-import type { CounterServerOptions } from "../net/counter_server.ts";
+import type { CounterServerOptions } from "../counters/server.ts";
 import type { Listen, TransportOptions } from "../net/transport.ts";
 import type { ParsedArguments } from "./argv.ts";
 import { type LeaseFlag, NO_LEASE_FLAG, readLeaseFlag } from "./lease_options.ts";

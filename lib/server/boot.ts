@@ -8,7 +8,7 @@ import { ExitCode, refuseUsage } from "../cli/exit.ts";
 import { type ServerOptions, withPorts } from "../cli/options.ts";
 import { Life, LifePhase } from "../life.ts";
 import { configureLog, logConnection, logProcess, writeStderr } from "../log.ts";
-import { CounterServer } from "../net/counter_server.ts";
+import { CounterServer } from "../counters/server.ts";
 import {
   DRAIN_MS_MAX,
   type Listen,

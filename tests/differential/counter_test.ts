@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { CounterConversation, CounterService } from "../../protocol/counter_conversation.ts";
+import { CounterConversation, CounterService } from "../../lib/counters/conversation.ts";
 import {
   acquire,
   COUNTER_HEADER_LENGTH,

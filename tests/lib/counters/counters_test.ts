@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { CounterOutcome, Counters, type Holdings } from "../../store/counters.ts";
+import { CounterOutcome, Counters, type Holdings } from "../../../lib/counters/counters.ts";
 
 const { OK, NOT_FOUND, UNAVAILABLE, NOT_ACQUIRED, NO_MEMORY } = CounterOutcome;
 const U32_MAX = 2 ** 32 - 1;

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { CounterConversation, CounterService } from "../../protocol/counter_conversation.ts";
+import { CounterConversation, CounterService } from "../../../lib/counters/conversation.ts";
 import {
   acquire,
   COUNTER_HEADER_LENGTH,
@@ -14,10 +14,10 @@ import {
   readCounterStats,
   release,
   u32,
-} from "../support/sessions/counter_packets.ts";
-import { randomFrom } from "../support/random.ts";
-import { drawSeed, withSeed } from "../support/seed.ts";
-import { bytesOf, textOf } from "../support/sessions/side.ts";
+} from "../../support/sessions/counter_packets.ts";
+import { randomFrom } from "../../support/random.ts";
+import { drawSeed, withSeed } from "../../support/seed.ts";
+import { bytesOf, textOf } from "../../support/sessions/side.ts";
 
 const NAME_LENGTH_MAX = 65535;
 

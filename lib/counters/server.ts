@@ -1,6 +1,6 @@
-import { CounterConversation, CounterService } from "../../protocol/counter_conversation.ts";
-import { openSocket } from "./portable_host.ts";
-import { isConnectionError, pause, prepareTcp, scarcityOf } from "./portable_sockets.ts";
+import { CounterConversation, CounterService } from "./conversation.ts";
+import { openSocket } from "../net/portable_host.ts";
+import { isConnectionError, pause, prepareTcp, scarcityOf } from "../net/portable_sockets.ts";
 import {
   ACCEPT_PAUSE_MS,
   acceptFailed,
@@ -10,8 +10,8 @@ import {
   type TcpListen,
   type TransportEvent,
   type TransportOptions,
-} from "./transport.ts";
-import { Turns } from "./turns.ts";
+} from "../net/transport.ts";
+import { Turns } from "../net/turns.ts";
 
 const SWEEP_MS = 1000;
 /** So many counters are dropped at once. */

@@ -1,7 +1,7 @@
-import { latin1Text } from "../store/base/bytes.ts";
-import { CounterOutcome, Counters, type CounterView, type Holdings } from "../store/counters.ts";
-import { CounterStatus } from "./counter_status.ts";
-import { COUNTER_STATUS_TEXT } from "./replies.ts";
+import { latin1Text } from "../../store/base/bytes.ts";
+import { CounterOutcome, Counters, type CounterView, type Holdings } from "./counters.ts";
+import { CounterStatus } from "./status.ts";
+import { COUNTER_STATUS_TEXT } from "../../protocol/replies.ts";
 
 /**
  * yrmcds's counter protocol, numbers in network order:
