@@ -1,7 +1,7 @@
 import type { Life } from "../life.ts";
-import { libcAvailable } from "./libc.ts";
-import { bindNative } from "./native_host.ts";
-import { NativeThread } from "./native_thread.ts";
+import { libcAvailable } from "./native/libc.ts";
+import { bindNative } from "./native/host.ts";
+import { NativeThread } from "./native/thread.ts";
 import { bindPortable } from "./portable_host.ts";
 import { PortableThread } from "./portable_thread.ts";
 import type {

@@ -1,5 +1,5 @@
 // Hot path: `run` is the bench's own share of the machine; it must stay the faster side.
-import { createEpoll, Epoll, EPOLLIN, EPOLLOUT } from "../../lib/net/epoll.ts";
+import { createEpoll, Epoll, EPOLLIN, EPOLLOUT } from "../../lib/net/native/epoll.ts";
 import {
   AF_INET,
   EAGAIN,
@@ -11,8 +11,8 @@ import {
   SOCK_CLOEXEC,
   SOCK_STREAM,
   TCP_NODELAY,
-} from "../../lib/net/libc.ts";
-import { resolveAddresses } from "../../lib/net/socket_address.ts";
+} from "../../lib/net/native/libc.ts";
+import { resolveAddresses } from "../../lib/net/native/socket_address.ts";
 
 /** Requests that are sent together; the next batch goes out when all its replies are in. */
 export interface Batch {

@@ -1,6 +1,6 @@
 // Hot path: `run` must not be what is late.
-import type { Epoll } from "../../lib/net/epoll.ts";
-import { EAGAIN, type Libc, MSG_DONTWAIT, MSG_NOSIGNAL } from "../../lib/net/libc.ts";
+import type { Epoll } from "../../lib/net/native/epoll.ts";
+import { EAGAIN, type Libc, MSG_DONTWAIT, MSG_NOSIGNAL } from "../../lib/net/native/libc.ts";
 import { broken, Connections } from "./generator.ts";
 
 /** A request with a one-line reply, or a get of values that contain no capital letters. */

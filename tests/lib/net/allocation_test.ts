@@ -1,6 +1,6 @@
 import { assertEquals, assertLess } from "@std/assert";
-import { bindNative } from "../../../lib/net/native_host.ts";
-import { NativeThread } from "../../../lib/net/native_thread.ts";
+import { bindNative } from "../../../lib/net/native/host.ts";
+import { NativeThread } from "../../../lib/net/native/thread.ts";
 import type { TransportOptions } from "../../../lib/net/transport.ts";
 import { Life } from "../../../lib/life.ts";
 import { ThreadContext } from "../../../protocol/thread_context.ts";

@@ -5,8 +5,8 @@ import {
   SOCK_CLOEXEC,
   SOCK_STREAM,
   SOL_SOCKET,
-} from "../../../lib/net/libc.ts";
-import { resolveAddresses } from "../../../lib/net/socket_address.ts";
+} from "../../../lib/net/native/libc.ts";
+import { resolveAddresses } from "../../../lib/net/native/socket_address.ts";
 import { Client } from "./server_process.ts";
 import { bytesOf, textOf } from "../sessions/side.ts";
 

@@ -1,7 +1,7 @@
 // Hot path: no allocation.
-import { addFirstKey } from "../../protocol/first_key.ts";
-import type { ThreadContext } from "../../protocol/thread_context.ts";
-import type { NativeConnection } from "./native_connection.ts";
+import { addFirstKey } from "../../../protocol/first_key.ts";
+import type { ThreadContext } from "../../../protocol/thread_context.ts";
+import type { NativeConnection } from "./connection.ts";
 
 /** So many connections are read at most before the first of their requests is executed. */
 const SLOTS = 32;

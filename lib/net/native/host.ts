@@ -1,7 +1,7 @@
 import { createEpoll } from "./epoll.ts";
 import { EFD_CLOEXEC, EFD_NONBLOCK, Libc } from "./libc.ts";
-import { listenTcp, listenUnix, type NativeListener, removeSocketFile } from "./native_listener.ts";
-import type { Listen, TransportHost, TransportOptions } from "./transport.ts";
+import { listenTcp, listenUnix, type NativeListener, removeSocketFile } from "./listener.ts";
+import type { Listen, TransportHost, TransportOptions } from "../transport.ts";
 
 /** What workers get. Descriptors belong to the process, so their numbers are good in every thread. */
 export interface NativePart {

@@ -1,10 +1,10 @@
 // Hot path for long values: no allocation, but where a peer does not take its replies.
-import type { FillTask } from "../../protocol/tasks.ts";
-import type { ThreadContext } from "../../protocol/thread_context.ts";
-import type { ItemRef } from "../../store/memory/item.ts";
+import type { FillTask } from "../../../protocol/tasks.ts";
+import type { ThreadContext } from "../../../protocol/thread_context.ts";
+import type { ItemRef } from "../../../store/memory/item.ts";
 import type { LibcCalls } from "./libc.ts";
 import * as libcModule from "./libc.ts";
-import { addressOf, Vectors } from "./vectors.ts";
+import { addressOf, Vectors } from "./iovec.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { MSG_DONTWAIT, MSG_NOSIGNAL } = libcModule;

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { createEpoll, Epoll, EPOLLIN, EPOLLOUT } from "../../../lib/net/epoll.ts";
-import { EAGAIN, EFD_NONBLOCK, Libc, libcAvailable } from "../../../lib/net/libc.ts";
+import { createEpoll, Epoll, EPOLLIN, EPOLLOUT } from "../../../../lib/net/native/epoll.ts";
+import { EAGAIN, EFD_NONBLOCK, Libc, libcAvailable } from "../../../../lib/net/native/libc.ts";
 
 const ignore = !libcAvailable();
 

@@ -1,6 +1,6 @@
-import type { Conversation } from "../../protocol/conversation.ts";
-import type { ConnectionKind, OwnerId } from "../../store/connections.ts";
-import type { CloseReason } from "../../store/watch/watch_log.ts";
+import type { Conversation } from "../../../protocol/conversation.ts";
+import type { ConnectionKind, OwnerId } from "../../../store/connections.ts";
+import type { CloseReason } from "../../../store/watch/watch_log.ts";
 
 /** What a worker knows of one open socket. Between two requests it holds no buffer. */
 export class NativeConnection {

@@ -33,7 +33,7 @@ import {
   listenText,
   type TcpListen,
   type UnixListen,
-} from "./transport.ts";
+} from "../transport.ts";
 
 /** A socket that connections can be accepted from. */
 export interface NativeListener {

@@ -1,6 +1,16 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { AF_INET, AF_INET6, AF_UNIX, Libc, libcAvailable } from "../../../lib/net/libc.ts";
-import { readAddress, resolveAddresses, unixAddress } from "../../../lib/net/socket_address.ts";
+import {
+  AF_INET,
+  AF_INET6,
+  AF_UNIX,
+  Libc,
+  libcAvailable,
+} from "../../../../lib/net/native/libc.ts";
+import {
+  readAddress,
+  resolveAddresses,
+  unixAddress,
+} from "../../../../lib/net/native/socket_address.ts";
 
 const ignore = !libcAvailable();
 

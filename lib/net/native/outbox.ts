@@ -1,6 +1,6 @@
 // Hot path: no allocation.
-import type { ReplyBuffer } from "../../protocol/reply_buffer.ts";
-import type { NativeConnection } from "./native_connection.ts";
+import type { ReplyBuffer } from "../../../protocol/reply_buffer.ts";
+import type { NativeConnection } from "./connection.ts";
 
 /** So many replies are sent together at most. */
 const REPLIES_MAX = 16;

@@ -1,6 +1,6 @@
-import { CONTROL, type Memory } from "../../store/memory/memory.ts";
+import { CONTROL, type Memory } from "../../../store/memory/memory.ts";
 import type { Libc } from "./libc.ts";
-import { addressOf } from "./vectors.ts";
+import { addressOf } from "./iovec.ts";
 
 const HUGE_PAGE_BYTES = 2 * 1024 * 1024;
 const MADV_HUGEPAGE = 14;

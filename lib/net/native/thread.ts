@@ -1,33 +1,33 @@
 // Hot path: `#serveReady` and what it calls run for every batch of requests.
-import { ConversationState } from "../../protocol/conversation.ts";
-import { FillTask } from "../../protocol/tasks.ts";
-import type { ThreadContext } from "../../protocol/thread_context.ts";
-import { Activity, ConnectionKind } from "../../store/connections.ts";
-import * as limitsModule from "../../store/limits.ts";
-import * as memoryModule from "../../store/memory/memory.ts";
-import * as statsModule from "../../store/stats.ts";
-import type { CloseReason } from "../../store/watch/watch_log.ts";
-import { LifePhase } from "../life.ts";
+import { ConversationState } from "../../../protocol/conversation.ts";
+import { FillTask } from "../../../protocol/tasks.ts";
+import type { ThreadContext } from "../../../protocol/thread_context.ts";
+import { Activity, ConnectionKind } from "../../../store/connections.ts";
+import * as limitsModule from "../../../store/limits.ts";
+import * as memoryModule from "../../../store/memory/memory.ts";
+import * as statsModule from "../../../store/stats.ts";
+import type { CloseReason } from "../../../store/watch/watch_log.ts";
+import { LifePhase } from "../../life.ts";
 import { adviseHugePages } from "./huge_pages.ts";
 import { Epoll } from "./epoll.ts";
 import * as epollModule from "./epoll.ts";
 import { Libc, type LibcCalls } from "./libc.ts";
 import * as libcModule from "./libc.ts";
-import type { NativePart } from "./native_host.ts";
-import { NativeAcceptor } from "./native_acceptor.ts";
-import type { NativeConnection } from "./native_connection.ts";
-import { NativeInbox } from "./native_inbox.ts";
-import * as inboxModule from "./native_inbox.ts";
-import { NativeOutbox } from "./native_outbox.ts";
+import type { NativePart } from "./host.ts";
+import { NativeAcceptor } from "./acceptor.ts";
+import type { NativeConnection } from "./connection.ts";
+import { NativeInbox } from "./inbox.ts";
+import * as inboxModule from "./inbox.ts";
+import { NativeOutbox } from "./outbox.ts";
 import { ValueIo } from "./value_io.ts";
 import {
   connectionStalled,
   lockHolderClosed,
   type Transport,
   type TransportThread,
-} from "./transport.ts";
-import * as transportModule from "./transport.ts";
-import * as turnsModule from "./turns.ts";
+} from "../transport.ts";
+import * as transportModule from "../transport.ts";
+import * as turnsModule from "../turns.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { PENDING_BYTES_MAX } = limitsModule;

@@ -1,8 +1,8 @@
-import { Conversation } from "../../protocol/conversation.ts";
-import { REFUSAL } from "../../protocol/replies.ts";
-import { ConnectionKind, NO_OWNER } from "../../store/connections.ts";
-import { STAT } from "../../store/stats.ts";
-import { Admission } from "./admission.ts";
+import { Conversation } from "../../../protocol/conversation.ts";
+import { REFUSAL } from "../../../protocol/replies.ts";
+import { ConnectionKind, NO_OWNER } from "../../../store/connections.ts";
+import { STAT } from "../../../store/stats.ts";
+import { Admission } from "../admission.ts";
 import { type Epoll, EPOLLEXCLUSIVE, EPOLLIN, EPOLLOUT } from "./epoll.ts";
 import {
   EAGAIN,
@@ -18,8 +18,8 @@ import {
   SOCK_CLOEXEC,
   SOCK_NONBLOCK,
 } from "./libc.ts";
-import type { NativePart } from "./native_host.ts";
-import { NativeConnection } from "./native_connection.ts";
+import type { NativePart } from "./host.ts";
+import { NativeConnection } from "./connection.ts";
 import { ADDRESS_BYTES_MAX, readAddress } from "./socket_address.ts";
 import {
   ACCEPT_PAUSE_MS,
@@ -28,7 +28,7 @@ import {
   listenerName,
   statsAddressText,
   type TransportThread,
-} from "./transport.ts";
+} from "../transport.ts";
 
 /** Connections accepted in one go before those that are open get their turn. */
 const ACCEPTS_MAX = 32;
