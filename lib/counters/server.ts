@@ -1,6 +1,6 @@
 import { CounterConversation, CounterService } from "./conversation.ts";
-import { openSocket } from "../net/portable_host.ts";
-import { isConnectionError, pause, prepareTcp, scarcityOf } from "../net/portable_sockets.ts";
+import { openSocket } from "../net/portable/host.ts";
+import { isConnectionError, pause, prepareTcp, scarcityOf } from "../net/portable/sockets.ts";
 import {
   ACCEPT_PAUSE_MS,
   acceptFailed,
@@ -11,7 +11,7 @@ import {
   type TransportEvent,
   type TransportOptions,
 } from "../net/transport.ts";
-import { Turns } from "../net/turns.ts";
+import { Turns } from "../net/fair_scheduler.ts";
 
 const SWEEP_MS = 1000;
 /** So many counters are dropped at once. */

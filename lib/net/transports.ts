@@ -2,8 +2,8 @@ import type { Life } from "../life.ts";
 import { libcAvailable } from "./native/libc.ts";
 import { bindNative } from "./native/host.ts";
 import { NativeThread } from "./native/thread.ts";
-import { bindPortable } from "./portable_host.ts";
-import { PortableThread } from "./portable_thread.ts";
+import { bindPortable } from "./portable/host.ts";
+import { PortableThread } from "./portable/thread.ts";
 import type {
   Listen,
   Transport,

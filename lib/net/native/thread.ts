@@ -27,7 +27,7 @@ import {
   type TransportThread,
 } from "../transport.ts";
 import * as transportModule from "../transport.ts";
-import * as turnsModule from "../turns.ts";
+import * as turnsModule from "../fair_scheduler.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { PENDING_BYTES_MAX } = limitsModule;

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStrictEquals } from "@std/assert";
-import { Turns } from "../../../lib/net/turns.ts";
+import { Turns } from "../../../lib/net/fair_scheduler.ts";
 
 Deno.test("Turns gives others a turn after some milliseconds of work, then counts anew", async () => {
   const turns = new Turns();

@@ -1,8 +1,8 @@
-import { Conversation, ConversationState } from "../../protocol/conversation.ts";
-import { NO_OWNER } from "../../store/connections.ts";
-import { INPUT_BYTES } from "../../store/limits.ts";
-import type { TransportThread, UdpListen } from "./transport.ts";
-import { UDP_HEADER_BYTES, udpDatagrams, udpRequestId } from "./udp.ts";
+import { Conversation, ConversationState } from "../../../protocol/conversation.ts";
+import { NO_OWNER } from "../../../store/connections.ts";
+import { INPUT_BYTES } from "../../../store/limits.ts";
+import type { TransportThread, UdpListen } from "../transport.ts";
+import { UDP_HEADER_BYTES, udpDatagrams, udpRequestId } from "./udp_frames.ts";
 
 /** Answers to one datagram beyond this are dropped: nobody puts them together. */
 const REPLY_BYTES_MAX = 64 * 1024 * 1024;

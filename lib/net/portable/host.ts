@@ -1,12 +1,12 @@
-import type { Life } from "../life.ts";
+import type { Life } from "../../life.ts";
 import {
   type Listen,
   ListenError,
   listenText,
   type TransportHost,
   type TransportOptions,
-} from "./transport.ts";
-import { claimSocketPath, removeSocketFile } from "./unix_socket.ts";
+} from "../transport.ts";
+import { claimSocketPath, removeSocketFile } from "../unix_socket.ts";
 
 /** What a worker is told: the addresses it opens itself. */
 export interface PortablePart {

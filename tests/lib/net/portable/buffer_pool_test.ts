@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { BufferPool } from "../../../lib/net/buffer_pool.ts";
+import { BufferPool } from "../../../../lib/net/portable/buffer_pool.ts";
 
 Deno.test("BufferPool lends buffers that do not overlap, and lends them again", () => {
   for (const bytes of [512, 4096, 100_000]) {

@@ -1,12 +1,12 @@
-import { type Conversation, ConversationState } from "../../protocol/conversation.ts";
-import type { ThreadContext } from "../../protocol/thread_context.ts";
-import { Activity, type OwnerId } from "../../store/connections.ts";
-import { INPUT_BYTES, PENDING_BYTES_MAX, REPLY_BYTES } from "../../store/limits.ts";
-import { CONTROL } from "../../store/memory/memory.ts";
-import type { CloseReason } from "../../store/watch/watch_log.ts";
+import { type Conversation, ConversationState } from "../../../protocol/conversation.ts";
+import type { ThreadContext } from "../../../protocol/thread_context.ts";
+import { Activity, type OwnerId } from "../../../store/connections.ts";
+import { INPUT_BYTES, PENDING_BYTES_MAX, REPLY_BYTES } from "../../../store/limits.ts";
+import { CONTROL } from "../../../store/memory/memory.ts";
+import type { CloseReason } from "../../../store/watch/watch_log.ts";
 import { BufferPool } from "./buffer_pool.ts";
-import { isConnectionError } from "./portable_sockets.ts";
-import { Turns } from "./turns.ts";
+import { isConnectionError } from "./sockets.ts";
+import { Turns } from "../fair_scheduler.ts";
 
 // Hot path, as far as the runtime's sockets allow: a read and a write each cost promises of their own.
 

@@ -1,14 +1,14 @@
-import { Conversation } from "../../protocol/conversation.ts";
-import { REFUSAL } from "../../protocol/replies.ts";
-import type { ThreadContext } from "../../protocol/thread_context.ts";
-import { ConnectionKind, NO_OWNER, type OwnerId } from "../../store/connections.ts";
-import { CONTROL } from "../../store/memory/memory.ts";
-import { STAT } from "../../store/stats.ts";
-import { type Life, LifePhase } from "../life.ts";
-import { Admission } from "./admission.ts";
-import { ConnectionBuffers, PortableConnection } from "./portable_connection.ts";
-import { openSocket, type PortablePart } from "./portable_host.ts";
-import { pause, prepareTcp, scarcityOf } from "./portable_sockets.ts";
+import { Conversation } from "../../../protocol/conversation.ts";
+import { REFUSAL } from "../../../protocol/replies.ts";
+import type { ThreadContext } from "../../../protocol/thread_context.ts";
+import { ConnectionKind, NO_OWNER, type OwnerId } from "../../../store/connections.ts";
+import { CONTROL } from "../../../store/memory/memory.ts";
+import { STAT } from "../../../store/stats.ts";
+import { type Life, LifePhase } from "../../life.ts";
+import { Admission } from "../admission.ts";
+import { ConnectionBuffers, PortableConnection } from "./connection.ts";
+import { openSocket, type PortablePart } from "./host.ts";
+import { pause, prepareTcp, scarcityOf } from "./sockets.ts";
 import {
   ACCEPT_PAUSE_MS,
   acceptFailed,
@@ -22,9 +22,9 @@ import {
   type Transport,
   type TransportThread,
   type UnixListen,
-} from "./transport.ts";
+} from "../transport.ts";
 import { UdpServer } from "./udp_server.ts";
-import { setSocketMode } from "./unix_socket.ts";
+import { setSocketMode } from "../unix_socket.ts";
 
 const SWEEP_MS = 1000;
 
