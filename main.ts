@@ -1,7 +1,7 @@
 import { readCommand } from "./lib/cli/command.ts";
 import { ExitCode, refuseUsage } from "./lib/cli/exit.ts";
 import { serve } from "./lib/server/boot.ts";
-import { processFacts } from "./lib/facts.ts";
+import { processFacts } from "./lib/process_info.ts";
 
 const command = readCommand(Deno.args, processFacts());
 switch (command.kind) {

@@ -1,6 +1,6 @@
 import license from "../../LICENSE" with { type: "text" };
 import { MEMCACHED_VERSION } from "../../protocol/replies.ts";
-import type { ProcessFacts } from "../facts.ts";
+import type { ProcessFacts } from "../process_info.ts";
 import { parseArguments } from "./argv.ts";
 import { helpText } from "./help.ts";
 import { type ServerOptions, toServerOptions } from "./options.ts";

@@ -1,7 +1,7 @@
 import type { Settings, WireProtocol } from "../../protocol/settings.ts";
 import { type TunableName, TUNABLES } from "../../protocol/tunables.ts";
 import type { StoreOptions } from "../../store/limits.ts";
-import type { ProcessFacts } from "../facts.ts";
+import type { ProcessFacts } from "../process_info.ts";
 import type { LogFormat } from "../log.ts";
 import type { CounterServerOptions } from "../counters/server.ts";
 import type { Listen, TransportOptions } from "../net/transport.ts";

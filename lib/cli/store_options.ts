@@ -5,7 +5,7 @@ import {
   MIB,
   type StoreOptions,
 } from "../../store/limits.ts";
-import type { ProcessFacts } from "../facts.ts";
+import type { ProcessFacts } from "../process_info.ts";
 import type { ParsedArguments } from "./argv.ts";
 import { leaseEntries, type LeaseFlag } from "./lease_options.ts";
 import { sizeText, valueOr } from "./values.ts";

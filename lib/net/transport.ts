@@ -1,6 +1,6 @@
 import type { WireProtocol } from "../../protocol/settings.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
-import type { Life } from "../life.ts";
+import type { Life } from "../lifecycle.ts";
 
 /** A TCP address to listen on. */
 export interface TcpListen {

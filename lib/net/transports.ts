@@ -1,4 +1,4 @@
-import type { Life } from "../life.ts";
+import type { Life } from "../lifecycle.ts";
 import { libcAvailable } from "./native/libc.ts";
 import { bindNative } from "./native/host.ts";
 import { NativeThread } from "./native/thread.ts";

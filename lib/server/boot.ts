@@ -6,7 +6,7 @@ import { ConnectionTable } from "../../store/connections.ts";
 import { CONTROL, createSharedMemory, Memory } from "../../store/memory/memory.ts";
 import { ExitCode, refuseUsage } from "../cli/exit.ts";
 import { type ServerOptions, withPorts } from "../cli/options.ts";
-import { Life, LifePhase } from "../life.ts";
+import { Life, LifePhase } from "../lifecycle.ts";
 import { configureLog, logConnection, logProcess, writeStderr } from "../log.ts";
 import { CounterServer } from "../counters/server.ts";
 import {
@@ -18,7 +18,7 @@ import {
 } from "../net/transport.ts";
 import { chooseTransport, type TransportName } from "../net/transports.ts";
 import { announce, listenFailureText } from "./announce.ts";
-import { type Crew, crewFor } from "./crew.ts";
+import { type Crew, crewFor } from "./thread_plan.ts";
 import { PidFile, portFilePath, writePortFile } from "./files.ts";
 import { missingPermissions } from "./permissions.ts";
 import { Stop } from "./stop.ts";

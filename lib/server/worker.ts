@@ -2,7 +2,7 @@
 // The entry module of the threads that serve connections.
 import process from "node:process";
 import { ThreadContext } from "../../protocol/thread_context.ts";
-import { Life } from "../life.ts";
+import { Life } from "../lifecycle.ts";
 import { createTransport } from "../net/transports.ts";
 import { warmUp } from "./warm_up.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";

@@ -2,7 +2,7 @@ import { Conversation } from "../../../protocol/conversation.ts";
 import { REFUSAL } from "../../../protocol/replies.ts";
 import { ConnectionKind, NO_OWNER } from "../../../store/connections.ts";
 import { STAT } from "../../../store/stats.ts";
-import { Admission } from "../admission.ts";
+import { Admission } from "../connection_lifecycle.ts";
 import { type Epoll, EPOLLEXCLUSIVE, EPOLLIN, EPOLLOUT } from "./epoll.ts";
 import {
   EAGAIN,

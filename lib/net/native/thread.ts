@@ -7,7 +7,7 @@ import * as limitsModule from "../../../store/limits.ts";
 import * as memoryModule from "../../../store/memory/memory.ts";
 import * as statsModule from "../../../store/stats.ts";
 import type { CloseReason } from "../../../store/watch/watch_log.ts";
-import { LifePhase } from "../../life.ts";
+import { LifePhase } from "../../lifecycle.ts";
 import { adviseHugePages } from "./huge_pages.ts";
 import { Epoll } from "./epoll.ts";
 import * as epollModule from "./epoll.ts";

@@ -2,7 +2,7 @@ import { assertEquals, assertLess } from "@std/assert";
 import { bindNative } from "../../../lib/net/native/host.ts";
 import { NativeThread } from "../../../lib/net/native/thread.ts";
 import type { TransportOptions } from "../../../lib/net/transport.ts";
-import { Life } from "../../../lib/life.ts";
+import { Life } from "../../../lib/lifecycle.ts";
 import { ThreadContext } from "../../../protocol/thread_context.ts";
 import { type AllocationLoad, ROUNDS, WARM_UPS } from "../../support/load/allocation_load.ts";
 import { ConversationSide } from "../../support/sessions/conversation_side.ts";

@@ -2,7 +2,7 @@
 // The client of the allocation test over sockets. It must be another thread: the one that serves blocks.
 import { AF_INET, Libc, SOCK_STREAM } from "../../../lib/net/native/libc.ts";
 import { resolveAddresses } from "../../../lib/net/native/socket_address.ts";
-import { Life, LifePhase } from "../../../lib/life.ts";
+import { Life, LifePhase } from "../../../lib/lifecycle.ts";
 import { opcodeOf, packetText } from "../sessions/binary_text.ts";
 import { ALLOCATION_TRIES, PRELOAD, REQUESTS } from "./feed_loop.ts";
 import { bytesOf } from "../sessions/side.ts";

@@ -1,5 +1,5 @@
 // Starts a thread with a store that is none, and then waits for something that thread would have to give back.
-import { Life } from "../../../lib/life.ts";
+import { Life } from "../../../lib/lifecycle.ts";
 import type { WorkerStart } from "../../../lib/server/messages.ts";
 import { Threads } from "../../../lib/server/threads.ts";
 

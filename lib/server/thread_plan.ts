@@ -1,5 +1,5 @@
 import type { ServerOptions } from "../cli/options.ts";
-import type { Life } from "../life.ts";
+import type { Life } from "../lifecycle.ts";
 import type { Listen, TransportHost } from "../net/transport.ts";
 import { bindTransport, serves, type TransportName } from "../net/transports.ts";
 
