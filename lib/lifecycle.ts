@@ -1,5 +1,5 @@
 /** How the process lives, as all its threads see it. */
-export const LifePhase = {
+export const LifecyclePhase = {
   RUNNING: 0,
   /** No new connections; what was received is answered; then everything closes. */
   DRAINING: 1,
@@ -7,7 +7,7 @@ export const LifePhase = {
   STOPPING: 2,
 } as const;
 
-export type LifePhase = typeof LifePhase[keyof typeof LifePhase];
+export type LifecyclePhase = typeof LifecyclePhase[keyof typeof LifecyclePhase];
 
 const PHASE_WORD = 0;
 /** How many listeners have stopped accepting for now. */
@@ -19,7 +19,7 @@ const WAKE_WORDS = 2;
  * The phase of the process and a bell for each thread, in shared memory: a thread that blocks in a
  * system call receives no messages, and a thread that does not may wait for its bell with `rung`.
  */
-export class Life {
+export class Lifecycle {
   readonly #words: Int32Array<SharedArrayBuffer>;
 
   constructor(shared: SharedArrayBuffer) {
@@ -30,11 +30,11 @@ export class Life {
     return new SharedArrayBuffer(4 * (WAKE_WORDS + threads));
   }
 
-  get phase(): LifePhase {
-    return Atomics.load(this.#words, PHASE_WORD) as LifePhase;
+  get phase(): LifecyclePhase {
+    return Atomics.load(this.#words, PHASE_WORD) as LifecyclePhase;
   }
 
-  set phase(phase: LifePhase) {
+  set phase(phase: LifecyclePhase) {
     Atomics.store(this.#words, PHASE_WORD, phase);
   }
 

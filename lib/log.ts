@@ -39,9 +39,9 @@ export function logProcess(
   level: LogLevel,
   event: string,
   message: string,
-  facts: Readonly<Record<string, unknown>> = {},
+  processInfo: Readonly<Record<string, unknown>> = {},
 ): void {
-  process[level](escapeTemplate(message), { ...facts, event });
+  process[level](escapeTemplate(message), { ...processInfo, event });
 }
 
 /** An event of a connection or a listener: said from the level that -v asks for. */

@@ -1,7 +1,7 @@
 import manifest from "../deno.json" with { type: "json" };
 
 /** What this run is like that no option says. */
-export interface ProcessFacts {
+export interface ProcessInfo {
   readonly version: string;
   /** In one word, like `deno-2.9.6`. */
   readonly runtime: string;
@@ -13,7 +13,7 @@ export interface ProcessFacts {
 }
 
 /** What this process is: the one place that asks for the wall clock and for chance at the start. */
-export function processFacts(): ProcessFacts {
+export function processFacts(): ProcessInfo {
   const [first, second] = crypto.getRandomValues(new Uint32Array(2));
   return {
     version: manifest.version,

@@ -1,4 +1,4 @@
-import { Activity, type OwnerId } from "../store/connections.ts";
+import { Activity, type ConnectionId } from "../store/connections.ts";
 import * as connectionsModule from "../store/connections.ts";
 import * as statsModule from "../store/stats.ts";
 import { REQUEST_MAGIC } from "./binary/request.ts";
@@ -67,7 +67,7 @@ export interface Task {
 export class Conversation {
   readonly thread: ThreadContext;
   /** The connection's number; for locks. */
-  readonly owner: OwnerId;
+  readonly owner: ConnectionId;
   readonly udp: boolean;
   /** Good after `feed`. */
   state: ConversationState = ConversationState.NEEDS_INPUT;
@@ -80,7 +80,7 @@ export class Conversation {
   #ended = false;
 
   /** @param owner Above 0, and of no other open connection. */
-  constructor(thread: ThreadContext, owner: OwnerId, options: ConversationOptions) {
+  constructor(thread: ThreadContext, owner: ConnectionId, options: ConversationOptions) {
     this.thread = thread;
     this.owner = owner;
     this.udp = options.udp ?? false;
@@ -107,11 +107,11 @@ export class Conversation {
    *   NEEDS_INPUT, and brings it again in front of what comes next. `state` says what to do.
    */
   feed(start: number, end: number): number {
-    const { cache, change, reply, memory } = this.thread;
+    const { cache, operation, reply, memory } = this.thread;
     cache.enter();
-    reply.beginTurn();
+    reply.beginMutexHold();
     const replyStart = reply.totalLength;
-    change.owner = this.owner;
+    operation.owner = this.owner;
     cache.links.watchLog.connection = this.owner;
     memory.threadCounters[THREAD_STAT.batches]! += 1;
     memory.counters[STAT.bytes_read]! += end - start - this.#leftLength;

@@ -37,5 +37,5 @@ export function addFirstKey(thread: ThreadContext, start: number, end: number): 
   }
   const keyLength = keyEnd - keyOffset;
   if (keyLength <= 0 || keyLength > KEY_LENGTH_MAX || keyEnd > end) return;
-  cache.lookahead.add(input, keyOffset, keyLength);
+  cache.prefetch.add(input, keyOffset, keyLength);
 }

@@ -1,5 +1,4 @@
 import { Outcome } from "../store/outcome.ts";
-import { CounterStatus } from "../lib/counters/status.ts";
 import { Status } from "./binary_status.ts";
 
 /**
@@ -139,17 +138,6 @@ export const STATUS_TEXT: Record<Status, Uint8Array> = {
   [Status.REFUSED]: text("Auth failure."),
   [Status.UNKNOWN_COMMAND]: text("Unknown command"),
   [Status.NO_MEMORY]: text("Out of memory"),
-};
-
-/** The same in the counter protocol. */
-export const COUNTER_STATUS_TEXT: Record<CounterStatus, string> = {
-  [CounterStatus.OK]: "",
-  [CounterStatus.NOT_FOUND]: "Not found",
-  [CounterStatus.INVALID]: "Invalid arguments",
-  [CounterStatus.UNAVAILABLE]: "Resource not available",
-  [CounterStatus.NOT_ACQUIRED]: "Not acquired",
-  [CounterStatus.UNKNOWN_COMMAND]: "Unknown command",
-  [CounterStatus.NO_MEMORY]: "Out of memory",
 };
 
 /** The line that says how an operation ended. */

@@ -3,11 +3,11 @@ import type { Cache } from "../store/cache.ts";
 import type { ItemRef } from "../store/memory/item.ts";
 import * as limitsModule from "../store/limits.ts";
 import { highHalf, lowHalf, u64ToBigInt } from "../store/base/u64.ts";
-import { Inlays } from "./value_segments.ts";
-import * as inlaysModule from "./value_segments.ts";
+import { ValueSegments } from "./value_segments.ts";
+import * as valueSegmentsModule from "./value_segments.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
-const { INLAY_BYTES_MIN } = inlaysModule;
+const { INLAY_BYTES_MIN } = valueSegmentsModule;
 const { UNPINNED_BYTES_MAX } = limitsModule;
 
 // Hot path: no allocation, except where a comment says so.
@@ -43,10 +43,10 @@ export class ReplyBuffer {
   length = 0;
   /** Where in the region the batch's first reply begins. */
   start = 0;
-  /** Behind this byte, enough has been copied under one hold of the mutex: `ThreadContext.giveTurn`. */
-  turnAt = 0;
+  /** Behind this byte, enough has been copied under one hold of the mutex: `ThreadContext.yieldMutex`. */
+  yieldAt = 0;
   /** Long values that are to be sent between these bytes. */
-  readonly inlays: Inlays = new Inlays();
+  readonly valueSegments: ValueSegments = new ValueSegments();
   /** How far the region may be filled: inlays count as if they stood in it. */
   #limit: number;
 
@@ -79,8 +79,8 @@ export class ReplyBuffer {
   }
 
   /** Others have just had their turn with the store. */
-  beginTurn(): void {
-    this.turnAt = this.length + UNPINNED_BYTES_MAX;
+  beginMutexHold(): void {
+    this.yieldAt = this.length + UNPINNED_BYTES_MAX;
   }
 
   /** How many bytes are to be sent, inlays included, counted from the region's start. */
@@ -94,21 +94,21 @@ export class ReplyBuffer {
    *
    * @returns False when nothing was appended.
    */
-  inlay(cache: Cache, item: ItemRef, start: number, length: number): boolean {
+  valueSegment(cache: Cache, item: ItemRef, start: number, length: number): boolean {
     if (length > this.room - TRAILER_ROOM) return false;
-    if (!this.inlays.add(cache, this.length, item, start, length)) return false;
+    if (!this.valueSegments.add(cache, this.length, item, start, length)) return false;
     this.#limit -= length;
     return true;
   }
 
   /**
    * Appends a whole value in one step, if that can be: short ones are copied, of long ones see
-   * `inlay`. Leaves TRAILER_ROOM behind it.
+   * `valueSegment`. Leaves TRAILER_ROOM behind it.
    *
    * @returns False when nothing was appended: it takes a `SendTask`.
    */
   value(cache: Cache, item: ItemRef, length: number): boolean {
-    if (length >= INLAY_BYTES_MIN && this.inlay(cache, item, 0, length)) return true;
+    if (length >= INLAY_BYTES_MIN && this.valueSegment(cache, item, 0, length)) return true;
     if (length > UNPINNED_BYTES_MAX || length > this.room - TRAILER_ROOM) return false;
     cache.copyValue(item, 0, length, this.region, this.length);
     this.length += length;
@@ -117,7 +117,7 @@ export class ReplyBuffer {
 
   /** Takes back everything from byte `length` of the region on, under the mutex. */
   truncate(cache: Cache, length: number): void {
-    this.#limit += this.inlays.release(cache, length);
+    this.#limit += this.valueSegments.release(cache, length);
     this.length = length;
   }
 

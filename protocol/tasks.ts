@@ -1,5 +1,5 @@
 import { ByteRegion } from "../store/base/bytes.ts";
-import { Change } from "../store/operation.ts";
+import { Operation } from "../store/operation.ts";
 import type { Cache } from "../store/cache.ts";
 import type { ItemRef } from "../store/memory/item.ts";
 import * as itemModule from "../store/memory/item.ts";
@@ -63,7 +63,7 @@ export class SkipLineTask implements Task {
 
 /** How a protocol answers a store that arrived in pieces. Outlives the request, so it keeps what it needs of it. */
 export interface StoreReply {
-  /** `change` holds the results. */
+  /** `operation` holds the results. */
   stored(conversation: Conversation, outcome: Outcome): void;
   /** One that gives the same reply later, when the request is no longer known. */
   kept(conversation: Conversation): StoreReply;
@@ -84,17 +84,17 @@ export class FillTask implements Task {
   /** Of these, bytes that `bytes_read` does not know of yet. */
   #uncounted = 0;
   // What commitReserved wants to know besides the item.
-  readonly #change: Change;
+  readonly #operation: Operation;
 
-  /** @param change As `reserve` left it. */
-  constructor(change: Change, crlf: boolean, reply: StoreReply) {
+  /** @param operation As `reserve` left it. */
+  constructor(operation: Operation, crlf: boolean, reply: StoreReply) {
     this.#reply = reply;
-    this.#item = change.reserved;
-    this.#length = change.valueLength;
+    this.#item = operation.reserved;
+    this.#length = operation.valueLength;
     this.#room = Math.min(this.#length, RESERVED_AHEAD_BYTES);
     this.#crlf = crlf;
-    this.#change = new Change(change.input);
-    this.#change.askAs(change);
+    this.#operation = new Operation(operation.input);
+    this.#operation.askAs(operation);
   }
 
   /** The item whose value is being received. */
@@ -168,21 +168,21 @@ export class FillTask implements Task {
 
   /** There is no memory for the rest, which is passed over. */
   #refuse(conversation: Conversation, start: number): number {
-    const { cache, change } = conversation.thread;
-    change.askAs(this.#change);
-    change.reserved = this.#item;
-    this.#reply.stored(conversation, cache.reservedRefused(change));
-    change.askNothingSpecial();
+    const { cache, operation } = conversation.thread;
+    operation.askAs(this.#operation);
+    operation.reserved = this.#item;
+    this.#reply.stored(conversation, cache.reservedRefused(operation));
+    operation.askNothingSpecial();
     conversation.task = new SwallowTask(this.missing + (this.#crlf ? CRLF_LENGTH : 0));
     return start;
   }
 
   #commit(conversation: Conversation): void {
-    const { cache, change } = conversation.thread;
-    change.askAs(this.#change);
-    change.reserved = this.#item;
-    this.#reply.stored(conversation, cache.commitReserved(change));
-    change.askNothingSpecial();
+    const { cache, operation } = conversation.thread;
+    operation.askAs(this.#operation);
+    operation.reserved = this.#item;
+    this.#reply.stored(conversation, cache.commitReserved(operation));
+    operation.askNothingSpecial();
   }
 }
 
@@ -227,8 +227,8 @@ export class SendTask implements Task {
         return start;
       }
       const length = Math.min(this.#length - this.#sent, reply.room - TRAILER_ROOM);
-      if (this.#inlay(conversation.thread, length)) continue;
-      conversation.thread.giveTurn();
+      if (this.#valueSegment(conversation.thread, length)) continue;
+      conversation.thread.yieldMutex();
       this.#copyPiece(conversation.thread, Math.min(length, COPY_BYTES_MAX));
     }
     if (this.#crlf) reply.crlf();
@@ -242,9 +242,11 @@ export class SendTask implements Task {
     this.#successor?.abandon(thread);
   }
 
-  #inlay(thread: ThreadContext, length: number): boolean {
+  #valueSegment(thread: ThreadContext, length: number): boolean {
     const { cache, reply } = thread;
-    if (this.#item === NO_ITEM || !reply.inlay(cache, this.#item, this.#sent, length)) return false;
+    if (this.#item === NO_ITEM || !reply.valueSegment(cache, this.#item, this.#sent, length)) {
+      return false;
+    }
     this.#sent += length;
     return true;
   }
@@ -287,7 +289,7 @@ export class TextTask implements Task {
       if (next.done) break;
       this.#piece = next.value;
       this.#sent = 0;
-      cache.giveTurn();
+      cache.yieldMutex();
     }
     conversation.task = null;
     return start;

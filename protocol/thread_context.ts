@@ -1,13 +1,13 @@
 import { ByteRegion } from "../store/base/bytes.ts";
 import { Cache } from "../store/cache.ts";
-import { Change } from "../store/operation.ts";
-import { ConnectionTable, type OwnerId } from "../store/connections.ts";
+import { Operation } from "../store/operation.ts";
+import { type ConnectionId, ConnectionTable } from "../store/connections.ts";
 import { INPUT_BYTES, REPLY_BYTES } from "../store/limits.ts";
 import { Memory, type SharedMemory, threadRowCount } from "../store/memory/memory.ts";
 import { BinaryParser } from "./binary/parser.ts";
 import { BinaryRequest } from "./binary/request.ts";
 import { ReplyBuffer } from "./reply_buffer.ts";
-import { KeysTask } from "./text/read.ts";
+import { MultigetTask } from "./text/read.ts";
 import { KEY_SCRATCH_BYTES, MetaRequest } from "./meta/request.ts";
 import { Numbers } from "./numbers.ts";
 import { Request } from "./request.ts";
@@ -77,11 +77,11 @@ export class ThreadContext {
   readonly request: Request;
   /** What a binary request says besides. */
   readonly binary: BinaryRequest = new BinaryRequest();
-  readonly change: Change;
+  readonly operation: Operation;
   readonly numbers: Numbers;
   readonly meta: MetaRequest;
   /** For the next line of keys; a connection that needs it longer takes it, and puts a new one here. */
-  keys: KeysTask;
+  keys: MultigetTask;
   readonly textParser: TextParser;
   readonly binaryParser: BinaryParser;
 
@@ -98,39 +98,39 @@ export class ThreadContext {
     this.input = new ByteRegion(new ArrayBuffer(INPUT_BYTES + KEY_SCRATCH_BYTES));
     this.reply = new ReplyBuffer(new ByteRegion(new ArrayBuffer(REPLY_BYTES)));
     this.request = new Request();
-    this.change = new Change(this.input);
+    this.operation = new Operation(this.input);
     this.numbers = new Numbers();
     this.meta = new MetaRequest(this.request, this.numbers, this.input);
-    this.keys = new KeysTask();
+    this.keys = new MultigetTask();
     this.textParser = new TextParser(this);
     this.binaryParser = new BinaryParser(this);
   }
 
   /**
    * Lets other threads have their turn with the store, in the middle of a batch. To be called
-   * between two requests, keys or pieces, when the reply has grown past `turnAt`.
+   * between two requests, keys or pieces, when the reply has grown past `yieldAt`.
    */
-  giveTurn(): void {
-    this.cache.giveTurn();
-    this.reply.beginTurn();
+  yieldMutex(): void {
+    this.cache.yieldMutex();
+    this.reply.beginMutexHold();
   }
 
   /**
    * The connections of a thread whose waiting is over, for the transport to `feed`. To be asked
    * whenever `cache.onReady` named the thread.
    */
-  takeReady(threadIndex: number): OwnerId[] {
-    const owners: OwnerId[] = [];
+  takeReady(threadIndex: number): ConnectionId[] {
+    const owners: ConnectionId[] = [];
     this.cache.enter();
     for (;;) {
       const owner = this.cache.locks.waiters.takeReady(threadIndex);
       if (owner === 0) break;
-      owners.push(owner as OwnerId);
+      owners.push(owner as ConnectionId);
     }
     for (;;) {
       const owner = this.cache.links.watchLog.takeReady(threadIndex);
       if (owner === 0) break;
-      owners.push(owner as OwnerId);
+      owners.push(owner as ConnectionId);
     }
     this.cache.leave();
     return owners;

@@ -12,7 +12,7 @@ const INLAYS_MAX = 32;
  * Values among the replies of one batch that are not copied into the reply region: the transport
  * sends them from the store's own memory. Each is pinned from `add` to `release`.
  */
-export class Inlays {
+export class ValueSegments {
   /** Switched on by a transport that can send so. */
   enabled = false;
   count = 0;

@@ -46,7 +46,7 @@ export class WalkTask implements Task {
       if (cost < SLICE_COST) continue;
       cost = 0;
       slices++;
-      cache.giveTurn();
+      cache.yieldMutex();
     }
     this.#walk.end(thread);
     conversation.task = null;

@@ -1,32 +1,32 @@
 import { assert } from "./base/assert.ts";
 import { Allocator } from "./space/allocator.ts";
 import { type ByteRegion, copyBytes } from "./base/bytes.ts";
-import { type Change, StoreMode } from "./operation.ts";
-import { Counting } from "./operations/arithmetic.ts";
+import { type Operation, StoreMode } from "./operation.ts";
+import { ArithmeticOperations } from "./operations/arithmetic.ts";
 import { Eviction } from "./space/eviction.ts";
 import { Expiry } from "./space/expiry.ts";
-import { Finder } from "./operations/lookup.ts";
+import { Lookup } from "./operations/lookup.ts";
 import { Flush } from "./space/flush.ts";
-import { Gate, isConditional, isExtending } from "./claims/write_guard.ts";
+import { isConditional, isExtending, WriteGuard } from "./claims/write_guard.ts";
 import { type ItemRef, Items } from "./memory/item.ts";
 import * as itemModule from "./memory/item.ts";
-import { Links } from "./items/item_links.ts";
-import { Locking } from "./operations/lock.ts";
+import { ItemLinks } from "./items/item_links.ts";
+import { LockOperations } from "./operations/lock.ts";
 import { Locks } from "./claims/locks.ts";
-import { Leaseholding } from "./operations/lease.ts";
+import { LeaseOperations } from "./operations/lease.ts";
 import type { Leases } from "./claims/leases.ts";
 import * as leasesModule from "./claims/leases.ts";
-import { Lookahead } from "./items/prefetch.ts";
+import { Prefetch } from "./items/prefetch.ts";
 import type { Memory } from "./memory/memory.ts";
 import * as memoryModule from "./memory/memory.ts";
-import { MetaItems } from "./operations/meta.ts";
+import { MetaOperations } from "./operations/meta.ts";
 import { Mutex } from "./memory/mutex.ts";
 import { Outcome } from "./outcome.ts";
 import { type MoveResult, PageMover } from "./space/page_mover.ts";
 import * as statsModule from "./stats.ts";
 import { Values } from "./items/values.ts";
 import { wakeThreads } from "./watch/wake.ts";
-import { Writer } from "./operations/store.ts";
+import { StoreOperations } from "./operations/store.ts";
 import * as writerModule from "./operations/store.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
@@ -51,13 +51,13 @@ export const LOCKED_ITEM: ItemRef = -1;
 export class Cache {
   readonly memory: Memory;
   readonly items: Items;
-  readonly links: Links;
+  readonly links: ItemLinks;
   /** To look at, and for those that wait; changed through the operations below alone. */
   readonly locks: Locks;
   /** Called by `leave` for every thread that has connections whose waiting is over (`locks.waiters.takeReady`). */
   onReady: (thread: number) => void = () => {};
   /** What meta commands do beyond the classic ones. */
-  readonly meta: MetaItems;
+  readonly meta: MetaOperations;
   readonly #control: Int32Array;
   readonly #counters: Float64Array;
   readonly mutex: Mutex;
@@ -68,14 +68,14 @@ export class Cache {
   /** Where values lie. `values.locate` needs the mutex only for what is neither pinned nor reserved. */
   readonly values: Values;
   readonly #allocator: Allocator;
-  readonly #writer: Writer;
-  readonly #gate: Gate;
-  readonly #finder: Finder;
-  readonly #leaseholding: Leaseholding;
-  readonly #counting: Counting;
-  readonly #locking: Locking;
+  readonly #storeOperations: StoreOperations;
+  readonly #guard: WriteGuard;
+  readonly #lookup: Lookup;
+  readonly #leaseOperations: LeaseOperations;
+  readonly #arithmetic: ArithmeticOperations;
+  readonly #lockOperations: LockOperations;
   /** For those who know the next keys before they look them up. */
-  readonly lookahead: Lookahead;
+  readonly prefetch: Prefetch;
   readonly #casEnabled: boolean;
   readonly #yrmcdsLocks: boolean;
 
@@ -84,42 +84,42 @@ export class Cache {
     this.#control = memory.control;
     this.#counters = memory.counters;
     this.mutex = new Mutex(memory);
-    this.links = new Links(memory);
+    this.links = new ItemLinks(memory);
     this.items = this.links.items;
     this.#eviction = new Eviction(this.links);
     this.#mover = new PageMover(this.links, this.#eviction);
     this.#expiry = new Expiry(this.links, this.#eviction);
     this.#flush = new Flush(memory, this.#expiry);
     this.values = new Values(this.links);
-    this.lookahead = new Lookahead(memory, this.links.index);
+    this.prefetch = new Prefetch(memory, this.links.index);
     this.locks = new Locks(this.links, this.#eviction);
     this.#allocator = new Allocator(this.links, this.#eviction, this.#mover, this.values);
-    this.#writer = new Writer(
+    this.#storeOperations = new StoreOperations(
       this.links,
       this.#allocator,
       this.#eviction,
       this.values,
       this.locks,
-      () => this.giveTurn(),
+      () => this.yieldMutex(),
     );
-    this.#gate = new Gate(this.links, this.locks);
-    this.#finder = new Finder(this.links, this.#eviction, this.locks);
-    this.#leaseholding = new Leaseholding(this.links, this.#finder, this.#gate);
-    this.#counting = new Counting(
+    this.#guard = new WriteGuard(this.links, this.locks);
+    this.#lookup = new Lookup(this.links, this.#eviction, this.locks);
+    this.#leaseOperations = new LeaseOperations(this.links, this.#lookup, this.#guard);
+    this.#arithmetic = new ArithmeticOperations(
       this.links,
-      this.#gate,
+      this.#guard,
       this.#allocator,
-      this.#writer,
+      this.#storeOperations,
       this.values,
     );
-    this.#locking = new Locking(this.links, this.#finder, this.#gate, this.locks);
-    this.meta = new MetaItems(
+    this.#lockOperations = new LockOperations(this.links, this.#lookup, this.#guard, this.locks);
+    this.meta = new MetaOperations(
       this.links,
-      this.#finder,
-      this.#gate,
-      this.#leaseholding,
+      this.#lookup,
+      this.#guard,
+      this.#leaseOperations,
       this.#allocator,
-      this.#writer,
+      this.#storeOperations,
     );
     this.#casEnabled = memory.options.casEnabled;
     this.#yrmcdsLocks = memory.options.yrmcdsLocks;
@@ -145,7 +145,7 @@ export class Cache {
    * Lets others have their turn, in the middle of something long: item references are void, unless
    * pinned or reserved.
    */
-  giveTurn(): void {
+  yieldMutex(): void {
     this.leave();
     this.enter();
   }
@@ -166,13 +166,13 @@ export class Cache {
     hash = this.links.index.hash(input, keyOffset, keyLength),
   ): ItemRef {
     this.#counters[STAT.cmd_get]! += 1;
-    const item = this.#finder.forRead(input, keyOffset, keyLength, hash);
+    const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM) {
       this.#counters[STAT.get_misses]! += 1;
       return NO_ITEM;
     }
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.get_hits);
-    this.#gate.noteHit(item);
+    this.#guard.noteHit(item);
     return item;
   }
 
@@ -191,22 +191,22 @@ export class Cache {
     hash = this.links.index.hash(input, keyOffset, keyLength),
   ): ItemRef {
     this.#counters[STAT.cmd_touch]! += 1;
-    const item = this.#finder.forRead(input, keyOffset, keyLength, hash);
+    const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM) {
       this.#counters[STAT.touch_misses]! += 1;
       return NO_ITEM;
     }
-    if (!this.#yrmcdsLocks && this.#gate.isLockedByOther(item, owner)) return LOCKED_ITEM;
+    if (!this.#yrmcdsLocks && this.#guard.isLockedByOther(item, owner)) return LOCKED_ITEM;
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
-    this.#gate.noteHit(item);
-    this.links.setDeadline(item, this.#gate.cutFor(input, keyOffset, keyLength, deadlineSec));
+    this.#guard.noteHit(item);
+    this.links.setDeadline(item, this.#guard.cutFor(input, keyOffset, keyLength, deadlineSec));
     return item;
   }
 
   /** The live item with this key; nothing is counted or noted. */
   peek(input: ByteRegion, keyOffset: number, keyLength: number): ItemRef {
     const hash = this.links.index.hash(input, keyOffset, keyLength);
-    return this.#finder.live(input, keyOffset, keyLength, hash);
+    return this.#lookup.live(input, keyOffset, keyLength, hash);
   }
 
   valueLength(item: ItemRef): number {
@@ -258,79 +258,81 @@ export class Cache {
 
   /** What the store knows of leases. */
   get leases(): Leases {
-    return this.#gate.leases;
+    return this.#guard.leases;
   }
 
-  /** getss, lease-get: the value, or the right to fill it. See `Leaseholding.get`. */
+  /** getss, lease-get: the value, or the right to fill it. See `LeaseOperations.get`. */
   getOrLease(
-    change: Change,
-    hash = this.links.index.hash(change.input, change.keyOffset, change.keyLength),
+    operation: Operation,
+    hash = this.links.index.hash(operation.input, operation.keyOffset, operation.keyLength),
   ): Outcome {
-    const item = this.get(change.input, change.keyOffset, change.keyLength, hash);
-    return this.#leaseholding.get(change, item, hash);
+    const item = this.get(operation.input, operation.keyOffset, operation.keyLength, hash);
+    return this.#leaseOperations.get(operation, item, hash);
   }
 
-  /** deletess: removes whatever there is and gives the key to the asker. See `Leaseholding.take`. */
-  removeAndLease(change: Change): Outcome {
-    return this.#leaseholding.take(change);
+  /** deletess: removes whatever there is and gives the key to the asker. See `LeaseOperations.take`. */
+  removeAndLease(operation: Operation): Outcome {
+    return this.#leaseOperations.take(operation);
   }
 
   /**
-   * Whether the key, which has no live item, is held; then `change.idLow/High` and `remainSec` say
+   * Whether the key, which has no live item, is held; then `operation.idLow/High` and `remainSec` say
    * more. Nothing is counted.
    */
-  findLease(change: Change): boolean {
-    return this.#leaseholding.find(change);
+  findLease(operation: Operation): boolean {
+    return this.#leaseOperations.find(operation);
   }
 
   // --- storing -----------------------------------------------------------------------------------
 
   /** Whether an item of this size may be stored at all (`-I`, counted as memcached counts it). */
   fits(keyLength: number, valueLength: number, clientFlags: number): boolean {
-    return this.#writer.fits(keyLength, valueLength, clientFlags);
+    return this.#storeOperations.fits(keyLength, valueLength, clientFlags);
   }
 
   /**
-   * Stores the value in `change` by its mode. With `change.unlock`, ends the item's lock with it.
+   * Stores the value in `operation` by its mode. With `operation.unlock`, ends the item's lock with it.
    *
    * @returns STORED, NOT_STORED, EXISTS, NOT_FOUND, LOCKED, NOT_LOCKED, TOO_LARGE or NO_MEMORY.
    */
-  store(change: Change): Outcome {
-    const outcome = this.#store(change);
-    if (this.links.watch.isOn) this.links.watch.storedFrom(change, outcome);
-    if (change.unlock && outcome === Outcome.STORED) this.#locking.unlockStored(change);
+  store(operation: Operation): Outcome {
+    const outcome = this.#store(operation);
+    if (this.links.watch.isOn) this.links.watch.storedFrom(operation, outcome);
+    if (operation.unlock && outcome === Outcome.STORED) {
+      this.#lockOperations.unlockStored(operation);
+    }
     return outcome;
   }
 
-  #store(change: Change): Outcome {
-    const { input, keyOffset, keyLength } = change;
-    change.item = NO_ITEM;
-    if (!this.fits(keyLength, change.valueLength, change.clientFlags)) {
-      return this.#storeRefused(change, Outcome.TOO_LARGE);
+  #store(operation: Operation): Outcome {
+    const { input, keyOffset, keyLength } = operation;
+    operation.item = NO_ITEM;
+    if (!this.fits(keyLength, operation.valueLength, operation.clientFlags)) {
+      return this.#storeRefused(operation, Outcome.TOO_LARGE);
     }
     const hash = this.links.index.hash(input, keyOffset, keyLength);
-    const old = this.#finder.live(input, keyOffset, keyLength, hash);
-    const refusal = this.#gate.admit(change, old, input, keyOffset, keyLength, hash);
+    const old = this.#lookup.live(input, keyOffset, keyLength, hash);
+    const refusal = this.#guard.admit(operation, old, input, keyOffset, keyLength, hash);
     if (refusal !== Outcome.OK) {
-      this.#writer.countRefused(change);
+      this.#storeOperations.countRefused(operation);
       return refusal;
     }
     if (old !== NO_ITEM) {
-      if (isExtending(change)) {
-        const outcome = this.#writer.extend(change, old, NO_ITEM, hash);
-        return outcome === CHANGED_MEANWHILE ? this.#store(change) : outcome;
+      if (isExtending(operation)) {
+        const outcome = this.#storeOperations.extend(operation, old, NO_ITEM, hash);
+        return outcome === CHANGED_MEANWHILE ? this.#store(operation) : outcome;
       }
-      if (this.#writer.overwrite(change, old)) {
-        this.#gate.settle(change, hash);
+      if (this.#storeOperations.overwrite(operation, old)) {
+        this.#guard.settle(operation, hash);
         return Outcome.STORED;
       }
     }
-    const item = this.#allocator.itemFor(change);
-    if (item === NO_ITEM) return this.#storeRefused(change, Outcome.NO_MEMORY);
-    this.values.write(item, 0, input, change.valueOffset, change.valueLength);
-    this.#writer.countStore(change, item);
-    this.#writer.replace(change, item, hash);
-    this.#gate.settle(change, hash);
+    const item = this.#allocator.itemFor(operation);
+    if (item === NO_ITEM) return this.#storeRefused(operation, Outcome.NO_MEMORY);
+    this.values.write(item, 0, input, operation.valueOffset, operation.valueLength);
+    this.#storeOperations.countStore(operation, item);
+    this.#storeOperations.replace(operation, item, hash);
+    this.#guard.settle(operation, hash);
     return Outcome.STORED;
   }
 
@@ -338,15 +340,15 @@ export class Cache {
    * Makes room for a value that will arrive in pieces: an item in no index, with the key in it. A
    * long one gets its memory by `growReserved`, before a piece is filled in.
    *
-   * @returns OK (see `change.reserved`), TOO_LARGE or NO_MEMORY; on a refusal nothing else has happened.
+   * @returns OK (see `operation.reserved`), TOO_LARGE or NO_MEMORY; on a refusal nothing else has happened.
    */
-  reserve(change: Change): Outcome {
-    change.reserved = NO_ITEM;
-    if (!this.fits(change.keyLength, change.valueLength, change.clientFlags)) {
+  reserve(operation: Operation): Outcome {
+    operation.reserved = NO_ITEM;
+    if (!this.fits(operation.keyLength, operation.valueLength, operation.clientFlags)) {
       return Outcome.TOO_LARGE;
     }
-    change.reserved = this.#allocator.itemAhead(change);
-    return change.reserved === NO_ITEM ? Outcome.NO_MEMORY : Outcome.OK;
+    operation.reserved = this.#allocator.itemAhead(operation);
+    return operation.reserved === NO_ITEM ? Outcome.NO_MEMORY : Outcome.OK;
   }
 
   /**
@@ -357,14 +359,14 @@ export class Cache {
     return this.#allocator.grow(item, length);
   }
 
-  /** As `storeRefused`, when there is no memory for all of `change.reserved`, which is freed. */
-  reservedRefused(change: Change): Outcome {
-    const { input, reserved } = change;
-    change.input = this.memory.segments[reserved >>> SEGMENT_SHIFT]!;
-    change.keyOffset = this.items.keyOffset(reserved);
-    change.keyLength = this.items.keyLength(reserved);
-    const outcome = this.storeRefused(change, Outcome.NO_MEMORY);
-    change.input = input;
+  /** As `storeRefused`, when there is no memory for all of `operation.reserved`, which is freed. */
+  reservedRefused(operation: Operation): Outcome {
+    const { input, reserved } = operation;
+    operation.input = this.memory.segments[reserved >>> SEGMENT_SHIFT]!;
+    operation.keyOffset = this.items.keyOffset(reserved);
+    operation.keyLength = this.items.keyLength(reserved);
+    const outcome = this.storeRefused(operation, Outcome.NO_MEMORY);
+    operation.input = input;
     this.abandonReserved(reserved);
     return outcome;
   }
@@ -374,49 +376,51 @@ export class Cache {
     this.values.write(item, at, from, offset, length);
   }
 
-  /** As `store`, with the value of `change.reserved`. The operation is judged now, not when it was announced. */
-  commitReserved(change: Change): Outcome {
+  /** As `store`, with the value of `operation.reserved`. The operation is judged now, not when it was announced. */
+  commitReserved(operation: Operation): Outcome {
     const { watch } = this.links;
-    const key = watch.isOn ? watch.keyOf(change.reserved) : "";
-    const outcome = this.#commitReserved(change);
-    if (watch.isOn) watch.stored(change, outcome, key);
-    if (change.unlock && outcome === Outcome.STORED) this.#locking.unlockStored(change);
+    const key = watch.isOn ? watch.keyOf(operation.reserved) : "";
+    const outcome = this.#commitReserved(operation);
+    if (watch.isOn) watch.stored(operation, outcome, key);
+    if (operation.unlock && outcome === Outcome.STORED) {
+      this.#lockOperations.unlockStored(operation);
+    }
     return outcome;
   }
 
-  #commitReserved(change: Change): Outcome {
-    const item = change.reserved;
+  #commitReserved(operation: Operation): Outcome {
+    const item = operation.reserved;
     assert(this.#allocator.isWhole(item), "a value is stored when it has all its chunks");
-    change.reserved = NO_ITEM;
-    change.item = NO_ITEM;
+    operation.reserved = NO_ITEM;
+    operation.item = NO_ITEM;
     this.values.forgetWalk();
     const segment = this.memory.segments[item >>> SEGMENT_SHIFT]!;
     const keyOffset = this.items.keyOffset(item);
     const hash = this.links.index.hashOf(item);
     const keyLength = this.items.keyLength(item);
-    change.valueLength = this.items.valueLength(item);
-    const old = this.#finder.live(segment, keyOffset, keyLength, hash);
-    const refusal = this.#gate.admit(change, old, segment, keyOffset, keyLength, hash);
+    operation.valueLength = this.items.valueLength(item);
+    const old = this.#lookup.live(segment, keyOffset, keyLength, hash);
+    const refusal = this.#guard.admit(operation, old, segment, keyOffset, keyLength, hash);
     if (refusal !== Outcome.OK) {
-      this.#writer.countReservedRefused(item);
+      this.#storeOperations.countReservedRefused(item);
       this.links.free(item);
       return refusal;
     }
-    if (isExtending(change) && old !== NO_ITEM) {
-      const outcome = this.#writer.extend(change, old, item, hash);
+    if (isExtending(operation) && old !== NO_ITEM) {
+      const outcome = this.#storeOperations.extend(operation, old, item, hash);
       if (outcome === CHANGED_MEANWHILE) {
-        change.reserved = item;
-        return this.#commitReserved(change);
+        operation.reserved = item;
+        return this.#commitReserved(operation);
       }
       this.links.free(item);
       return outcome;
     }
     // Decided only now, at the gate.
-    this.items.setWord(item, WORD.DEADLINE_SEC, change.deadlineSec);
-    this.items.addState(item, change.marks);
-    this.#writer.countStore(change, item);
-    this.#writer.replace(change, item, hash);
-    this.#gate.settle(change, hash);
+    this.items.setWord(item, WORD.DEADLINE_SEC, operation.deadlineSec);
+    this.items.addState(item, operation.marks);
+    this.#storeOperations.countStore(operation, item);
+    this.#storeOperations.replace(operation, item, hash);
+    this.#guard.settle(operation, hash);
     return Outcome.STORED;
   }
 
@@ -432,29 +436,29 @@ export class Cache {
    * NOT_STORED. A lease is renewed, since the store may stand for an update of the database; its
    * holder gives it back, so that others need not wait.
    */
-  storeRefused(change: Change, outcome: Outcome): Outcome {
-    change.item = NO_ITEM;
-    if (this.links.watch.isOn) this.links.watch.storedFrom(change, outcome);
-    return this.#storeRefused(change, outcome);
+  storeRefused(operation: Operation, outcome: Outcome): Outcome {
+    operation.item = NO_ITEM;
+    if (this.links.watch.isOn) this.links.watch.storedFrom(operation, outcome);
+    return this.#storeRefused(operation, outcome);
   }
 
-  #storeRefused(change: Change, outcome: Outcome): Outcome {
+  #storeRefused(operation: Operation, outcome: Outcome): Outcome {
     const tooLarge = outcome === Outcome.TOO_LARGE;
     this.#counters[tooLarge ? STAT.store_too_large : STAT.store_no_memory]! += 1;
-    const { input, keyOffset, keyLength } = change;
+    const { input, keyOffset, keyLength } = operation;
     const hash = this.links.index.hash(input, keyOffset, keyLength);
     const lease = this.leases.find(input, keyOffset, keyLength, hash);
     if (lease !== NO_LEASE && this.leases.isHeld(lease)) {
-      if (!isConditional(change)) this.#gate.renew(lease);
-      else if (this.leases.hasId(lease, change.compareLow, change.compareHigh)) {
+      if (!isConditional(operation)) this.#guard.renew(lease);
+      else if (this.leases.hasId(lease, operation.compareLow, operation.compareHigh)) {
         this.leases.giveBack(lease, hash);
       }
     }
-    if (isExtending(change) && !change.refusalRemoves) return Outcome.NOT_STORED;
-    if (change.mode === StoreMode.SET || change.refusalRemoves) {
-      const old = this.#finder.live(input, keyOffset, keyLength, hash);
-      if (old !== NO_ITEM && !this.#gate.isLockedByOther(old, change.owner)) {
-        this.#finder.unlink(old, hash);
+    if (isExtending(operation) && !operation.refusalRemoves) return Outcome.NOT_STORED;
+    if (operation.mode === StoreMode.SET || operation.refusalRemoves) {
+      const old = this.#lookup.live(input, keyOffset, keyLength, hash);
+      if (old !== NO_ITEM && !this.#guard.isLockedByOther(old, operation.owner)) {
+        this.#lookup.unlink(old, hash);
       }
     }
     return outcome;
@@ -463,81 +467,82 @@ export class Cache {
   // --- other changes -----------------------------------------------------------------------------
 
   /** Deletes. @returns DELETED, NOT_FOUND, EXISTS (another cas id) or LOCKED. */
-  remove(change: Change): Outcome {
-    const { input, keyOffset, keyLength } = change;
+  remove(operation: Operation): Outcome {
+    const { input, keyOffset, keyLength } = operation;
     const hash = this.links.index.hash(input, keyOffset, keyLength);
-    const item = this.#finder.live(input, keyOffset, keyLength, hash);
+    const item = this.#lookup.live(input, keyOffset, keyLength, hash);
     const lease = this.leases.find(input, keyOffset, keyLength, hash);
-    if (item === NO_ITEM) return this.#leaseholding.remove(change, lease, hash);
-    if (this.#gate.isLockedByOther(item, change.owner)) return Outcome.LOCKED;
-    if (change.compare && !this.#gate.hasId(item, change)) return Outcome.EXISTS;
+    if (item === NO_ITEM) return this.#leaseOperations.remove(operation, lease, hash);
+    if (this.#guard.isLockedByOther(item, operation.owner)) return Outcome.LOCKED;
+    if (operation.compare && !this.#guard.hasId(item, operation)) return Outcome.EXISTS;
     this.links.countDeleted(item);
-    this.#finder.unlink(item, hash);
+    this.#lookup.unlink(item, hash);
     if (lease !== NO_LEASE) this.leases.forget(lease, hash);
     return Outcome.DELETED;
   }
 
   /** Sets the deadline. @returns TOUCHED, NOT_FOUND or LOCKED. */
-  touch(change: Change): Outcome {
-    const { input, keyOffset, keyLength } = change;
+  touch(operation: Operation): Outcome {
+    const { input, keyOffset, keyLength } = operation;
     this.#counters[STAT.cmd_touch]! += 1;
     const hash = this.links.index.hash(input, keyOffset, keyLength);
-    const item = this.#finder.forRead(input, keyOffset, keyLength, hash);
+    const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM) {
       this.#counters[STAT.touch_misses]! += 1;
       return Outcome.NOT_FOUND;
     }
-    if (!this.#yrmcdsLocks && this.#gate.isLockedByOther(item, change.owner)) {
+    if (!this.#yrmcdsLocks && this.#guard.isLockedByOther(item, operation.owner)) {
       return Outcome.LOCKED;
     }
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
-    this.#gate.noteHit(item);
-    const deadlineSec = this.#gate.cutFor(input, keyOffset, keyLength, change.deadlineSec);
+    this.#guard.noteHit(item);
+    const deadlineSec = this.#guard.cutFor(input, keyOffset, keyLength, operation.deadlineSec);
     this.links.setDeadline(item, deadlineSec);
-    change.item = item;
+    operation.item = item;
     return Outcome.TOUCHED;
   }
 
   /**
-   * Increments or decrements a stored number by `change.deltaLow/High`; the new one is in `change.resultLow/High`.
+   * Increments or decrements a stored number by `operation.deltaLow/High`. The new number is in
+   * `operation.resultLow/High`.
    *
-   * @returns OK, STORED (`change.vivify`: it was made), NOT_STORED, NOT_FOUND, EXISTS, NOT_NUMERIC,
+   * @returns OK, STORED (`operation.vivify`: it was made), NOT_STORED, NOT_FOUND, EXISTS, NOT_NUMERIC,
    *   NO_MEMORY or LOCKED.
    */
-  add(change: Change, increment: boolean): Outcome {
-    const { input, keyOffset, keyLength } = change;
+  incrDecr(operation: Operation, increment: boolean): Outcome {
+    const { input, keyOffset, keyLength } = operation;
     const hash = this.links.index.hash(input, keyOffset, keyLength);
-    const item = this.#finder.live(input, keyOffset, keyLength, hash);
-    change.item = item;
+    const item = this.#lookup.live(input, keyOffset, keyLength, hash);
+    operation.item = item;
     return item === NO_ITEM
-      ? this.#counting.addToNothing(change, hash, increment)
-      : this.#counting.addTo(item, change, hash, increment);
+      ? this.#arithmetic.incrDecrMissing(operation, hash, increment)
+      : this.#arithmetic.incrDecr(item, operation, hash, increment);
   }
 
   // --- locks -------------------------------------------------------------------------------------
 
   /**
-   * Lets only `change.owner` change the key until it unlocks it or its connection ends.
+   * Lets only `operation.owner` change the key until it unlocks it or its connection ends.
    *
-   * @returns OK (the fencing number is in `change.resultLow/High`), NOT_FOUND, LOCKED (another connection holds it),
-   *   WAITING (as LOCKED, but the connection waits for it: see `change.waiter`) or TOO_MANY_LOCKS.
+   * @returns OK (the fencing number is in `operation.resultLow/High`), NOT_FOUND, LOCKED (another connection holds it),
+   *   WAITING (as LOCKED, but the connection waits for it: see `operation.waiter`) or TOO_MANY_LOCKS.
    */
-  lock(change: Change): Outcome {
-    return this.#locking.lock(change);
+  lock(operation: Operation): Outcome {
+    return this.#lockOperations.lock(operation);
   }
 
   /**
-   * Locks the key and reads it as `get` does; with `touch` it lives until `change.deadlineSec` from now on.
+   * Locks the key and reads it as `get` does; with `touch` it lives until `operation.deadlineSec` from now on.
    *
-   * @returns As `lock`; after OK the item is `change.item`.
+   * @returns As `lock`; after OK the item is `operation.item`.
    */
-  lockAndGet(change: Change, touch: boolean): Outcome {
-    return this.#locking.lockAndGet(change, touch);
+  lockAndGet(operation: Operation, touch: boolean): Outcome {
+    return this.#lockOperations.lockAndGet(operation, touch);
   }
 
   /** @returns OK, NOT_FOUND, or NOT_LOCKED (nobody, or another connection, holds it). */
-  unlock(change: Change): Outcome {
-    return this.#locking.unlock(change);
+  unlock(operation: Operation): Outcome {
+    return this.#lockOperations.unlock(operation);
   }
 
   /** Unlocks everything that a connection holds. */
@@ -562,7 +567,7 @@ export class Cache {
 
   /** `slabs reassign`: takes a page from a class (-1: any, 0: the pool of free pages) to another (0: to the pool). */
   movePage(source: number, target: number): MoveResult {
-    return this.#mover.move(source, target, () => this.giveTurn());
+    return this.#mover.move(source, target, () => this.yieldMutex());
   }
 
   /** `cache_memlimit`: see `Slabs.setLimit`. What is in use stays until maintenance gives it back. */

@@ -6,17 +6,18 @@
  *   listeners  LISTENERS_MAX names of LISTENER_BYTES: a word with the length, then UTF-8
  *   rows       ROW_BYTES each: the words below, then the peer's name in UTF-8
  *
- * An `OwnerId` is `generation << indexBits | row index`, generation counted from 1: above 0, below 2^31, and not given
- * again before its row has been used as often as there are generations (2048 with a million rows, 2^21 with 1024).
+ * A `ConnectionId` is `generation << indexBits | row index`, with generations from 1, so it is above 0 and below 2^31. An
+ * id is given again only after its row has been used once for every generation (2048 with a million rows, 2^21 with
+ * 1024).
  *
  * `open`, `close` and iteration are called under the store's mutex. `seen` and `setActivity` need none: only the thread
  * that serves a connection writes these words.
  */
 
 /** The number of a connection: above 0, below 2^31. 0 stands for nobody. */
-export type OwnerId = number & { readonly unit: "number of a connection" };
+export type ConnectionId = number & { readonly unit: "number of a connection" };
 /** Nobody. */
-export const NO_OWNER = 0 as OwnerId;
+export const NO_OWNER = 0 as ConnectionId;
 
 /** What a connection's socket is. */
 export const ConnectionKind = { TCP: 0, UNIX: 1, UDP: 2 } as const;
@@ -38,7 +39,7 @@ export type Activity = typeof Activity[keyof typeof Activity];
 
 /** One row, for reports. */
 export interface ConnectionRow {
-  readonly id: OwnerId;
+  readonly id: ConnectionId;
   /** 0-based number of the row. */
   readonly index: number;
   readonly kind: ConnectionKind;
@@ -123,7 +124,7 @@ export class ConnectionTable {
     peer: string,
     listener: string,
     nowSec: number,
-  ): OwnerId {
+  ): ConnectionId {
     const words = this.#words;
     let index = words[FREE]! - 1;
     if (index >= 0) {
@@ -143,11 +144,11 @@ export class ConnectionTable {
     words[row + ACTIVITY] = Activity.READING;
     words[row + SEEN_AT_SEC] = nowSec;
     words[row + PEER_LENGTH] = this.#writeText(row * 4 + PEER_OFFSET, PEER_BYTES_MAX, peer);
-    return ((generation << this.#indexBits) | index) as OwnerId;
+    return ((generation << this.#indexBits) | index) as ConnectionId;
   }
 
   /** Gives the row back. Does nothing when that connection is closed already. */
-  close(id: OwnerId): void {
+  close(id: ConnectionId): void {
     if (!this.isOpen(id)) return;
     const words = this.#words;
     const index = this.#index(id);
@@ -158,7 +159,7 @@ export class ConnectionTable {
     words[OPEN_COUNT]! -= 1;
   }
 
-  isOpen(id: OwnerId): boolean {
+  isOpen(id: ConnectionId): boolean {
     const index = this.#index(id);
     if (id <= 0 || index >= this.rows) return false;
     const row = this.#row(index);
@@ -167,32 +168,32 @@ export class ConnectionTable {
   }
 
   /** Notes that bytes came. */
-  seen(id: OwnerId, nowSec: number): void {
+  seen(id: ConnectionId, nowSec: number): void {
     this.#words[this.#row(this.#index(id)) + SEEN_AT_SEC] = nowSec;
   }
 
-  seenAtSec(id: OwnerId): number {
+  seenAtSec(id: ConnectionId): number {
     return this.#words[this.#row(this.#index(id)) + SEEN_AT_SEC]!;
   }
 
-  setActivity(id: OwnerId, activity: Activity): void {
+  setActivity(id: ConnectionId, activity: Activity): void {
     this.#words[this.#row(this.#index(id)) + ACTIVITY] = activity;
   }
 
   /** As `stats conns` writes it. */
-  peerOf(id: OwnerId): string {
+  peerOf(id: ConnectionId): string {
     if (!this.isOpen(id)) return "?";
     const row = this.#row(this.#index(id));
     return this.#readText(row * 4 + PEER_OFFSET, this.#words[row + PEER_LENGTH]!);
   }
 
   /** Its number in reports, which is that of `stats conns`: rows count on from the listeners. */
-  numberOf(id: OwnerId): number {
+  numberOf(id: ConnectionId): number {
     return this.#words[LISTENER_COUNT]! + this.#index(id);
   }
 
   /** Which worker serves the connection. */
-  threadOf(id: OwnerId): number {
+  threadOf(id: ConnectionId): number {
     return this.isOpen(id) ? this.#words[this.#row(this.#index(id)) + KIND_AND_THREAD]! >>> 8 : 0;
   }
 
@@ -234,7 +235,7 @@ export class ConnectionTable {
       if (words[row + OPEN] !== 1) continue;
       const kindAndThread = words[row + KIND_AND_THREAD]!;
       yield {
-        id: ((words[row + GENERATION]! << this.#indexBits) | index) as OwnerId,
+        id: ((words[row + GENERATION]! << this.#indexBits) | index) as ConnectionId,
         index,
         kind: (kindAndThread & 0xff) as ConnectionKind,
         thread: kindAndThread >>> 8,
@@ -246,7 +247,7 @@ export class ConnectionTable {
     }
   }
 
-  #index(id: OwnerId): number {
+  #index(id: ConnectionId): number {
     return id & ((1 << this.#indexBits) - 1);
   }
 

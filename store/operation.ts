@@ -22,7 +22,7 @@ export type StoreMode = typeof StoreMode[keyof typeof StoreMode];
  * The arguments and results of one changing operation. A thread owns one and fills it anew for each command, so that
  * nothing is allocated. 64-bit numbers stand as two int32 halves.
  */
-export class Change {
+export class Operation {
   input: ByteRegion;
   mode: StoreMode = StoreMode.SET;
   /** The key, in bytes of `input`: 1..250 long, checked by the parser. */
@@ -107,7 +107,7 @@ export class Change {
   }
 
   /** Copies what another change asks for, all but the key and the value. */
-  askAs(other: Change): void {
+  askAs(other: Operation): void {
     this.mode = other.mode;
     this.clientFlags = other.clientFlags;
     this.deadlineSec = other.deadlineSec;

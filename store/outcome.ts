@@ -18,9 +18,9 @@ export const Outcome = {
   NOT_LOCKED: 11,
   /** A limit on locks, or on those that wait for them, is reached. */
   TOO_MANY_LOCKS: 12,
-  /** The connection waits for the lock: `change.waiter`. */
+  /** The connection waits for the lock: `operation.waiter`. */
   WAITING: 13,
-  /** No value, but a lease: `change.idLow/High` and `remainSec`. */
+  /** No value, but a lease: `operation.idLow/High` and `remainSec`. */
   LEASED: 14,
 } as const;
 

@@ -17,19 +17,6 @@ Deno.test("README names files and tasks that exist", () => {
   }
 });
 
-Deno.test("README's source tour leads through every folder", () => {
-  const tour = readReadme().split("## Source tour")[1]!;
-  const mirrored = ["tests/lib", "tests/protocol", "tests/store"];
-  const inner = ["lib", "protocol", "tests"].flatMap((folder) => foldersIn(folder));
-  const folders = ["examples", "store", ...inner.filter((each) => !mirrored.includes(each))];
-  assertEquals(folders.filter((folder) => !tour.includes(`\`${folder}`)), []);
-});
-
-function foldersIn(folder: string): string[] {
-  return [...Deno.readDirSync(path(folder))].filter(({ isDirectory }) => isDirectory)
-    .map(({ name }) => `${folder}/${name}`);
-}
-
 Deno.test("every task says what it is for", () => {
   const tasks: Record<string, { description?: string }> = JSON.parse(
     Deno.readTextFileSync(path("deno.json")),

@@ -1,6 +1,6 @@
 import license from "../../LICENSE" with { type: "text" };
 import { MEMCACHED_VERSION } from "../../protocol/replies.ts";
-import type { ProcessFacts } from "../process_info.ts";
+import type { ProcessInfo } from "../process_info.ts";
 import { parseArguments } from "./argv.ts";
 import { helpText } from "./help.ts";
 import { type ServerOptions, toServerOptions } from "./options.ts";
@@ -12,17 +12,17 @@ export type Command =
   | { readonly kind: "serve"; readonly options: ServerOptions };
 
 /** Reads the command line. */
-export function readCommand(argv: readonly string[], facts: ProcessFacts): Command {
+export function readCommand(argv: readonly string[], processInfo: ProcessInfo): Command {
   const parsed = parseArguments(argv);
   const { values } = parsed;
-  if (values.help) return { kind: "print", text: helpText(facts.version) };
-  if (values.version) return { kind: "print", text: versionText(facts) };
+  if (values.help) return { kind: "print", text: helpText(processInfo.version) };
+  if (values.version) return { kind: "print", text: versionText(processInfo) };
   if (values.license) return { kind: "print", text: license.trimEnd() };
   const errors = [...parsed.errors];
-  const options = toServerOptions(parsed, facts, errors);
+  const options = toServerOptions(parsed, processInfo, errors);
   return errors.length > 0 ? { kind: "refuse", errors } : { kind: "serve", options };
 }
 
-function versionText(facts: ProcessFacts): string {
-  return `leased ${facts.version} (speaks memcached ${MEMCACHED_VERSION}; ${facts.runtime})`;
+function versionText(processInfo: ProcessInfo): string {
+  return `leased ${processInfo.version} (speaks memcached ${MEMCACHED_VERSION}; ${processInfo.runtime})`;
 }

@@ -1,7 +1,7 @@
 import type { Settings, WireProtocol } from "../../protocol/settings.ts";
 import { type TunableName, TUNABLES } from "../../protocol/tunables.ts";
 import type { StoreOptions } from "../../store/limits.ts";
-import type { ProcessFacts } from "../process_info.ts";
+import type { ProcessInfo } from "../process_info.ts";
 import type { LogFormat } from "../log.ts";
 import type { CounterServerOptions } from "../counters/server.ts";
 import type { Listen, TransportOptions } from "../net/transport.ts";
@@ -40,7 +40,7 @@ export interface ServerOptions {
  */
 export function toServerOptions(
   parsed: ParsedArguments,
-  facts: ProcessFacts,
+  processInfo: ProcessInfo,
   errors: string[],
 ): ServerOptions {
   const { values, extended } = parsed;
@@ -50,10 +50,10 @@ export function toServerOptions(
   return {
     listens,
     io: values.io as IoChoice,
-    store: toStoreOptions(parsed, leaseFlag, facts, errors),
+    store: toStoreOptions(parsed, leaseFlag, processInfo, errors),
     transport: toTransportOptions(parsed),
     counters: toCounters(parsed, addresses),
-    settings: toSettings(parsed, leaseFlag, facts, listens),
+    settings: toSettings(parsed, leaseFlag, processInfo, listens),
     tunables: toTunables(parsed),
     pidFile: values.pidfile,
     logFormat: extended.log_format as LogFormat,
@@ -75,13 +75,13 @@ function toTransportOptions({ values, extended }: ParsedArguments): TransportOpt
 function toSettings(
   { values, extended, given }: ParsedArguments,
   leaseFlag: LeaseFlag,
-  facts: ProcessFacts,
+  processInfo: ProcessInfo,
   listens: readonly Listen[],
 ): Settings {
   return {
-    version: facts.version,
-    runtime: facts.runtime,
-    pid: facts.pid,
+    version: processInfo.version,
+    runtime: processInfo.runtime,
+    pid: processInfo.pid,
     connectionsMax: values["conn-limit"],
     tcpPort: portOf(listens, "tcp"),
     udpPort: portOf(listens, "udp"),

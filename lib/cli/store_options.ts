@@ -5,7 +5,7 @@ import {
   MIB,
   type StoreOptions,
 } from "../../store/limits.ts";
-import type { ProcessFacts } from "../process_info.ts";
+import type { ProcessInfo } from "../process_info.ts";
 import type { ParsedArguments } from "./argv.ts";
 import { leaseEntries, type LeaseFlag } from "./lease_options.ts";
 import { sizeText, valueOr } from "./values.ts";
@@ -22,7 +22,7 @@ const MEMCACHED_GROWTH_FACTOR = 1.25;
 export function toStoreOptions(
   parsed: ParsedArguments,
   leaseFlag: LeaseFlag,
-  facts: ProcessFacts,
+  processInfo: ProcessInfo,
   errors: string[],
 ): StoreOptions {
   const { values, extended, given } = parsed;
@@ -47,12 +47,12 @@ export function toStoreOptions(
       waitersPerLockMax: values["lock-waiters"],
     },
     yrmcdsLocks: extended.compat === "yrmcds",
-    startedUnixSec: Math.floor(facts.unixMs / 1000),
+    startedUnixSec: Math.floor(processInfo.unixMs / 1000),
     firstId: given.has("cas-start")
       ? values["cas-start"]
-      : firstIdAt(facts.unixMs, facts.random[0]),
+      : firstIdAt(processInfo.unixMs, processInfo.random[0]),
     watchRingBytes: extended.watcher_logbuf_size * 1024,
-    hashSeed: (facts.random[1] * 2 ** 32) | 0,
+    hashSeed: (processInfo.random[1] * 2 ** 32) | 0,
     leaseEntries: toLeaseEntries(parsed, errors),
     leaseFlag: leaseFlag.flag,
     leaseMask: leaseFlag.mask,

@@ -1,7 +1,6 @@
 import { latin1Text } from "../../store/base/bytes.ts";
 import { CounterOutcome, Counters, type CounterView, type Holdings } from "./counters.ts";
-import { CounterStatus } from "./status.ts";
-import { COUNTER_STATUS_TEXT } from "../../protocol/replies.ts";
+import { COUNTER_STATUS_TEXT, CounterStatus } from "./status.ts";
 
 /**
  * yrmcds's counter protocol, numbers in network order:

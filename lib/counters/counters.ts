@@ -113,7 +113,7 @@ export class Counters {
       return CounterOutcome.NO_MEMORY;
     }
     counter ??= this.#make(name);
-    this.#change(counter, resources);
+    this.#operation(counter, resources);
     holdings.set(counter, held + resources);
     return CounterOutcome.OK;
   }
@@ -126,7 +126,7 @@ export class Counters {
     if (held === undefined || held < resources) return CounterOutcome.NOT_ACQUIRED;
     if (held === resources) this.#forget(holdings, counter);
     else holdings.set(counter, held - resources);
-    this.#change(counter, -resources);
+    this.#operation(counter, -resources);
     return CounterOutcome.OK;
   }
 
@@ -135,7 +135,7 @@ export class Counters {
     for (const [view, held] of holdings) {
       const counter = view as Counter;
       this.#forget(holdings, counter);
-      this.#change(counter, -held);
+      this.#operation(counter, -held);
     }
   }
 
@@ -178,7 +178,7 @@ export class Counters {
     this.usedBytes -= HOLDING_BYTES;
   }
 
-  #change(counter: Counter, difference: number): void {
+  #operation(counter: Counter, difference: number): void {
     if (counter.interval !== this.#interval) {
       counter.interval = this.#interval;
       counter.highest = counter.consumption;

@@ -11,7 +11,7 @@ import {
   type TransportEvent,
   type TransportOptions,
 } from "../net/transport.ts";
-import { Turns } from "../net/fair_scheduler.ts";
+import { FairScheduler } from "../net/fair_scheduler.ts";
 
 const SWEEP_MS = 1000;
 /** So many counters are dropped at once. */
@@ -42,7 +42,7 @@ export class CounterServer {
   readonly #service: CounterService;
   readonly #listeners: Deno.TcpListener[] = [];
   readonly #connections = new Set<CounterConnection>();
-  readonly #turns = new Turns();
+  readonly #scheduler = new FairScheduler();
   readonly #timers: ReturnType<typeof setInterval>[] = [];
   #stopping = false;
   #scarcityReported = false;
@@ -137,7 +137,7 @@ export class CounterServer {
         continue;
       }
       prepareTcp(socket);
-      const connection = new CounterConnection(socket, this.#service, this.#turns);
+      const connection = new CounterConnection(socket, this.#service, this.#scheduler);
       this.#connections.add(connection);
       // One that fails otherwise than by its peer rejects, which takes the process down.
       connection.serve().then(() => this.#connections.delete(connection));
@@ -176,16 +176,16 @@ export class CounterServer {
 class CounterConnection {
   readonly #socket: Deno.TcpConn;
   readonly #conversation: CounterConversation;
-  readonly #turns: Turns;
+  readonly #scheduler: FairScheduler;
   /** Since when the peer has taken nothing; 0: nothing is being sent. */
   #sendingSinceMs = 0;
   #closing = false;
   #closed = false;
 
-  constructor(socket: Deno.TcpConn, service: CounterService, turns: Turns) {
+  constructor(socket: Deno.TcpConn, service: CounterService, scheduler: FairScheduler) {
     this.#socket = socket;
     this.#conversation = new CounterConversation(service);
-    this.#turns = turns;
+    this.#scheduler = scheduler;
   }
 
   /** Whether the peer has taken nothing of its replies since before `instantMs`. */
@@ -221,7 +221,7 @@ class CounterConnection {
         for (let more = true; more;) {
           const startMs = performance.now();
           const replies = conversation.replies();
-          const turn = this.#turns.take(performance.now() - startMs);
+          const turn = this.#scheduler.take(performance.now() - startMs);
           more = replies !== null;
           if (replies !== null) await this.#send(replies);
           if (turn !== null) await turn;

@@ -10,3 +10,14 @@ export const CounterStatus = {
 } as const;
 
 export type CounterStatus = typeof CounterStatus[keyof typeof CounterStatus];
+
+/** The text that a reply carries with each status. */
+export const COUNTER_STATUS_TEXT: Record<CounterStatus, string> = {
+  [CounterStatus.OK]: "",
+  [CounterStatus.NOT_FOUND]: "Not found",
+  [CounterStatus.INVALID]: "Invalid arguments",
+  [CounterStatus.UNAVAILABLE]: "Resource not available",
+  [CounterStatus.NOT_ACQUIRED]: "Not acquired",
+  [CounterStatus.UNKNOWN_COMMAND]: "Unknown command",
+  [CounterStatus.NO_MEMORY]: "Out of memory",
+};

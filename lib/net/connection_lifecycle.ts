@@ -1,4 +1,4 @@
-import { type ConnectionKind, NO_OWNER, type OwnerId } from "../../store/connections.ts";
+import { type ConnectionId, type ConnectionKind, NO_OWNER } from "../../store/connections.ts";
 import { CONTROL } from "../../store/memory/memory.ts";
 import { STAT } from "../../store/stats.ts";
 import type { CloseReason } from "../../store/watch/watch_log.ts";
@@ -12,7 +12,7 @@ const ALL_TOLD = 2;
  * What a connection's coming and going means beside its socket, the same for every transport: its
  * row, counters, watchers, log.
  */
-export class Admission {
+export class ConnectionLifecycle {
   readonly #side: TransportThread;
 
   constructor(side: TransportThread) {
@@ -26,7 +26,7 @@ export class Admission {
    * @param listener The name of the listener that accepted it.
    * @returns NO_OWNER when there are too many (`-c`): the transport tells the peer and closes.
    */
-  open(kind: ConnectionKind, peer: string, listener: string): OwnerId {
+  open(kind: ConnectionKind, peer: string, listener: string): ConnectionId {
     const { thread, threadIndex } = this.#side;
     const { cache, connections, memory } = thread;
     cache.enter();
@@ -45,7 +45,7 @@ export class Admission {
   }
 
   /** Takes the row back. The conversation has ended. */
-  close(owner: OwnerId, reason: CloseReason): void {
+  close(owner: ConnectionId, reason: CloseReason): void {
     const { cache, connections } = this.#side.thread;
     const peer = this.#isTold(ALL_TOLD) ? connections.peerOf(owner) : "";
     cache.enter();

@@ -6,7 +6,7 @@ export const TURN_MS_MAX = 4;
  * waiting, and looks at other sockets only when nothing is left to do, or rarely. So connections
  * that always have bytes waiting would keep all others waiting for a hundred milliseconds and more.
  */
-export class Turns {
+export class FairScheduler {
   #spentMs = 0;
   #next: Promise<void> | null = null;
 

@@ -1,6 +1,6 @@
 import type { WireProtocol } from "../../protocol/settings.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
-import type { Life } from "../lifecycle.ts";
+import type { Lifecycle } from "../lifecycle.ts";
 
 /** A TCP address to listen on. */
 export interface TcpListen {
@@ -58,7 +58,7 @@ export interface TransportHost {
   /** What the worker's side needs (descriptors, addresses): plain, so that it can be posted to the worker. */
   threadPart(threadIndex: number): unknown;
   /**
-   * Makes worker `threadIndex` look at `life`, and for connections whose waiting is over, soon. May
+   * Makes worker `threadIndex` look at `lifecycle`, and for connections whose waiting is over, soon. May
    * be called at any time, from the main thread only.
    */
   wake(threadIndex: number): void;
@@ -72,7 +72,7 @@ export interface TransportThread {
   /** 0-based number of the worker. */
   readonly threadIndex: number;
   readonly options: TransportOptions;
-  readonly life: Life;
+  readonly lifecycle: Lifecycle;
   /** What the host's `threadPart` gave. */
   readonly part: unknown;
   /** Tells the main thread of something worth a line in the log. Not for the command path. */
@@ -84,7 +84,7 @@ export interface Transport {
   /** Opens what is left to open, so that connections are accepted from here on. */
   open(): void;
   /**
-   * Accepts and serves connections. Ends (by returning, or by resolving) when `life.phase` is no
+   * Accepts and serves connections. Ends (by returning, or by resolving) when `lifecycle.phase` is no
    * longer RUNNING and every connection is closed:
    * - DRAINING: accept no more, answer what has been received, send it, close. Takes at most `DRAIN_MS_MAX`.
    * - STOPPING: close everything now.
@@ -94,7 +94,7 @@ export interface Transport {
   serve(): Promise<void> | void;
   /**
    * Makes another worker of the same transport look for connections whose waiting is over
-   * (`ThreadContext.takeReady`). Absent: ringing its bell in `life` is enough. May be called at any
+   * (`ThreadContext.takeReady`). Absent: ringing its bell in `lifecycle` is enough. May be called at any
    * time, and for the worker itself.
    */
   wake?(threadIndex: number): void;

@@ -1,4 +1,4 @@
-import type { Life } from "../lifecycle.ts";
+import type { Lifecycle } from "../lifecycle.ts";
 import { libcAvailable } from "./native/libc.ts";
 import { bindNative } from "./native/host.ts";
 import { NativeThread } from "./native/thread.ts";
@@ -35,11 +35,11 @@ export async function bindTransport(
   name: TransportName,
   listens: readonly Listen[],
   options: TransportOptions,
-  life: Life,
+  lifecycle: Lifecycle,
 ): Promise<TransportHost> {
   return name === "native"
     ? bindNative(listens, options)
-    : await bindPortable(listens, options, life);
+    : await bindPortable(listens, options, lifecycle);
 }
 
 /** On a worker: what serves the connections. */

@@ -31,12 +31,12 @@ function announceStart(
   const { threads } = transport;
   const where = addresses.join(", ") +
     (counterAddresses.length === 0 ? "" : `, for counters on ${counterAddresses.join(", ")}`);
-  const crew = threads === 1 ? "1 thread" : `${threads} threads`;
+  const threadPlan = threads === 1 ? "1 thread" : `${threads} threads`;
   logProcess(
     "info",
     "listening",
     `leased ${version} listens on ${where}; ${sizeText(store.memoryLimitBytes)} of memory, ` +
-      `${crew}, ${name} transport, ${runtime}, pid ${pid}`,
+      `${threadPlan}, ${name} transport, ${runtime}, pid ${pid}`,
     {
       version,
       runtime,

@@ -6,7 +6,7 @@ import { ConnectionTable } from "../../store/connections.ts";
 import { CONTROL, createSharedMemory, Memory } from "../../store/memory/memory.ts";
 import { ExitCode, refuseUsage } from "../cli/exit.ts";
 import { type ServerOptions, withPorts } from "../cli/options.ts";
-import { Life, LifePhase } from "../lifecycle.ts";
+import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
 import { configureLog, logConnection, logProcess, writeStderr } from "../log.ts";
 import { CounterServer } from "../counters/server.ts";
 import {
@@ -18,7 +18,7 @@ import {
 } from "../net/transport.ts";
 import { chooseTransport, type TransportName } from "../net/transports.ts";
 import { announce, listenFailureText } from "./announce.ts";
-import { type Crew, crewFor } from "./thread_plan.ts";
+import { type ThreadPlan, threadPlanFor } from "./thread_plan.ts";
 import { PidFile, portFilePath, writePortFile } from "./files.ts";
 import { missingPermissions } from "./permissions.ts";
 import { Stop } from "./stop.ts";
@@ -64,13 +64,13 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
 
 async function run(options: ServerOptions, name: TransportName): Promise<ExitCode> {
   const startMs = performance.now();
-  const lifeShared = Life.createShared(options.transport.threads + 1);
-  const life = new Life(lifeShared);
-  const crew = await crewFor(name, options, life);
+  const lifeShared = Lifecycle.createShared(options.transport.threads + 1);
+  const lifecycle = new Lifecycle(lifeShared);
+  const threadPlan = await threadPlanFor(name, options, lifecycle);
   const pidFile = new PidFile(options.pidFile);
   let counterServer: CounterServer | null = null;
   const cleanUp = (): void => {
-    crew.close();
+    threadPlan.close();
     counterServer?.close();
     pidFile.remove();
   };
@@ -85,20 +85,20 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     if (options.counters !== null) {
       counterServer = new CounterServer(options.counters, options.transport, logEvent);
     }
-    const threads = makeThreads(crew, stop, endAtOnce);
-    const { shared, cache } = makeStore(options, crew);
-    const started = startThreads(threads, crew, options, shared, lifeShared);
+    const threads = makeThreads(threadPlan, stop, endAtOnce);
+    const { shared, cache } = makeStore(options, threadPlan);
+    const started = startThreads(threads, threadPlan, options, shared, lifeShared);
     // Whoever stops it meanwhile need not wait for the start.
     await Promise.race([started, stop.requested]);
     if (stop.isRequested) return ExitCode.OK;
     counterServer?.start();
     const ticker = new Ticker(cache, startMs);
     ticker.start();
-    const problems = writeFiles(pidFile, options.settings.pid, crew.listens);
-    announce(options, crew.listens, counterServer?.listens ?? [], name);
+    const problems = writeFiles(pidFile, options.settings.pid, threadPlan.listens);
+    announce(options, threadPlan.listens, counterServer?.listens ?? [], name);
     for (const problem of problems) logProcess("warning", "file_not_written", problem);
     await stop.requested;
-    await Promise.all([drain(life, crew, threads), counterServer?.stop()]);
+    await Promise.all([drain(lifecycle, threadPlan, threads), counterServer?.stop()]);
     ticker.stop();
     return options.settings.verbosity < CHECKING_VERBOSITY ? ExitCode.OK : checkAtEnd(cache.memory);
   } finally {
@@ -106,10 +106,14 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
   }
 }
 
-function makeThreads(crew: Crew, stop: Stop, endAtOnce: (status: number) => never): Threads {
+function makeThreads(
+  threadPlan: ThreadPlan,
+  stop: Stop,
+  endAtOnce: (status: number) => never,
+): Threads {
   return new Threads({
     shutdown: () => stop.request("shutdown command", ExitCode.OK),
-    wake: (index) => crew.wake(index),
+    wake: (index) => threadPlan.wake(index),
     event: logEvent,
     died: (reason) => {
       logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`);
@@ -119,36 +123,39 @@ function makeThreads(crew: Crew, stop: Stop, endAtOnce: (status: number) => neve
 }
 
 /** Makes the memory that the threads share, an empty store in it. The cache is the main thread's. */
-function makeStore(options: ServerOptions, crew: Crew): { shared: SharedState; cache: Cache } {
+function makeStore(
+  options: ServerOptions,
+  threadPlan: ThreadPlan,
+): { shared: SharedState; cache: Cache } {
   const shared = createSharedState(createSharedMemory(options.store), options.settings);
   const tunables = new Tunables(shared.tunables);
   for (const [name, value] of options.tunables) tunables.set(name, value);
   const connections = new ConnectionTable(shared.memory.connections);
-  for (const listen of crew.listens) connections.addListener(listenerName(listen));
+  for (const listen of threadPlan.listens) connections.addListener(listenerName(listen));
   const cache = Cache.format(new Memory(shared.memory));
   cache.mutex.nowMs = () => performance.now();
-  cache.onReady = (index) => crew.wake(index);
+  cache.onReady = (index) => threadPlan.wake(index);
   return { shared, cache };
 }
 
 async function startThreads(
   threads: Threads,
-  crew: Crew,
+  threadPlan: ThreadPlan,
   options: ServerOptions,
   shared: SharedState,
-  life: SharedArrayBuffer,
+  lifecycle: SharedArrayBuffer,
 ): Promise<void> {
-  const settings = withPorts(options.settings, crew.listens);
-  const ready = crew.members.map(({ transport, part }, threadIndex) =>
+  const settings = withPorts(options.settings, threadPlan.listens);
+  const ready = threadPlan.members.map(({ transport, part }, threadIndex) =>
     threads.start({
       threadIndex,
       transport,
-      transports: crew.members.map((member) => member.transport),
+      transports: threadPlan.members.map((member) => member.transport),
       part,
       transportOptions: options.transport,
       settings,
       shared,
-      life,
+      lifecycle,
     })
   );
   await Promise.all(ready);
@@ -183,9 +190,13 @@ function logEvent({ level, event, message }: TransportEvent): void {
 }
 
 /** Lets the threads answer what is under way, and waits until they have ended. */
-async function drain(life: Life, crew: Crew, threads: Threads): Promise<void> {
-  life.phase = LifePhase.DRAINING;
-  crew.members.forEach((_, index) => crew.wake(index));
+async function drain(
+  lifecycle: Lifecycle,
+  threadPlan: ThreadPlan,
+  threads: Threads,
+): Promise<void> {
+  lifecycle.phase = LifecyclePhase.DRAINING;
+  threadPlan.members.forEach((_, index) => threadPlan.wake(index));
   let timer: ReturnType<typeof setTimeout> | undefined;
   const tooLate = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, DRAIN_MS_MAX + DRAIN_MARGIN_MS);

@@ -14,7 +14,7 @@ export interface WorkerStart {
   readonly transportOptions: TransportOptions;
   readonly settings: Settings;
   readonly shared: SharedState;
-  readonly life: SharedArrayBuffer;
+  readonly lifecycle: SharedArrayBuffer;
 }
 
 /** What a worker says to the main thread. */

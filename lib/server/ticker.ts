@@ -1,6 +1,6 @@
 import type { Cache } from "../../store/cache.ts";
 import { writeClock } from "../../store/clock.ts";
-import { TouchAhead } from "../../store/memory/prefault.ts";
+import { Prefault } from "../../store/memory/prefault.ts";
 
 /** How often the store's clock moves. */
 const TICK_MS = 100;
@@ -15,13 +15,13 @@ export class Ticker {
   readonly #startMs: number;
   #tick: ReturnType<typeof setInterval> | undefined;
   #more: ReturnType<typeof setTimeout> | undefined;
-  readonly #ahead: TouchAhead;
+  readonly #ahead: Prefault;
   #moreMemory: ReturnType<typeof setTimeout> | undefined;
 
   constructor(cache: Cache, startMs: number) {
     this.#cache = cache;
     this.#startMs = startMs;
-    this.#ahead = new TouchAhead(cache.memory);
+    this.#ahead = new Prefault(cache.memory);
   }
 
   start(): void {

@@ -5,7 +5,7 @@ import {
   type SharedState,
   ThreadContext,
 } from "../../protocol/thread_context.ts";
-import type { OwnerId } from "../../store/connections.ts";
+import type { ConnectionId } from "../../store/connections.ts";
 import { Cache } from "../../store/cache.ts";
 import { LEASE_ENTRIES_LEAST } from "../../store/memory/lease_layout.ts";
 import { MIB } from "../../store/limits.ts";
@@ -24,7 +24,7 @@ const FIRST_READ = 0.6;
 /** A store of this size is full after a few rounds, so that eviction and page moves are warm too. */
 const SCRATCH_BYTES = 1 * MIB;
 /** Nobody's connections. More than one, or the engine takes the number for a constant. */
-const OWNERS = [1 as OwnerId, 2 as OwnerId];
+const OWNERS = [1 as ConnectionId, 2 as ConnectionId];
 
 /** There with the engine's flag `--expose-gc`. */
 const { gc } = globalThis as { gc?: () => void };

@@ -2,7 +2,7 @@
 // The entry module of the threads that serve connections.
 import process from "node:process";
 import { ThreadContext } from "../../protocol/thread_context.ts";
-import { Life } from "../lifecycle.ts";
+import { Lifecycle } from "../lifecycle.ts";
 import { createTransport } from "../net/transports.ts";
 import { warmUp } from "./warm_up.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";
@@ -20,12 +20,12 @@ function say(message: WorkerMessage): void {
 }
 
 async function run(start: WorkerStart): Promise<void> {
-  const life = new Life(start.life);
+  const lifecycle = new Lifecycle(start.lifecycle);
   const thread = new ThreadContext(start.shared, start.settings, {
     shutdown: () => say({ kind: "shutdown" }),
     processState: () => {
       const { user, system } = process.cpuUsage();
-      return { userMicroseconds: user, systemMicroseconds: system, accepting: life.accepting };
+      return { userMicroseconds: user, systemMicroseconds: system, accepting: lifecycle.accepting };
     },
   }, start.threadIndex);
   thread.cache.mutex.nowMs = () => performance.now();
@@ -35,12 +35,12 @@ async function run(start: WorkerStart): Promise<void> {
     thread,
     threadIndex: start.threadIndex,
     options: start.transportOptions,
-    life,
+    lifecycle,
     part: start.part,
     report: (event) => say({ kind: "event", event }),
   });
   thread.cache.onReady = (index) => {
-    if (start.transports[index] === "portable") life.ring(index);
+    if (start.transports[index] === "portable") lifecycle.ring(index);
     else if (transport.wake !== undefined) transport.wake(index);
     else say({ kind: "wake", threadIndex: index });
   };

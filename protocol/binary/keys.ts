@@ -8,7 +8,7 @@ import { Status } from "../binary_status.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { WalkTask } from "../walk_task.ts";
 import { refuse } from "./answer.ts";
-import { KeysWalk, type KeyWriter } from "../text/keys.ts";
+import { KeyListing, type KeyWriter } from "../text/keys.ts";
 
 /** A packet a key, then one with no key. */
 class BinaryKeys implements KeyWriter {
@@ -33,11 +33,11 @@ class BinaryKeys implements KeyWriter {
 /** Keys: all that begin with the request's key. */
 export function keys(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { input, change, binary, settings } = thread;
+  const { input, operation, binary, settings } = thread;
   if (!settings.dumpEnabled) return refuse(conversation, Status.REFUSED);
-  const { keyOffset, keyLength } = change;
+  const { keyOffset, keyLength } = operation;
   const prefix = new ByteRegion(input.bytes.slice(keyOffset, keyOffset + keyLength).buffer);
-  const walk = new KeysWalk(thread, prefix, new BinaryKeys(binary.copy()));
+  const walk = new KeyListing(thread, prefix, new BinaryKeys(binary.copy()));
   conversation.task = new WalkTask(walk);
   return Flow.UNDER_WAY;
 }

@@ -16,14 +16,14 @@ const SECONDS_MAX = 0x7fffffff;
 /** GetSS and GetSSK: the value, or the right to fill it. */
 export function getss(conversation: Conversation, withKey: boolean): Flow {
   const { thread } = conversation;
-  const { cache, change, binary, reply } = thread;
+  const { cache, operation, binary, reply } = thread;
   if (!readDeadline(conversation)) return Flow.DONE;
-  const outcome = cache.getOrLease(change);
+  const outcome = cache.getOrLease(operation);
   if (thread.tunables.detailEnabled) {
     const isHit = outcome === Outcome.OK;
-    thread.prefixes.countGet(thread.input, change.keyOffset, change.keyLength, isHit);
+    thread.prefixes.countGet(thread.input, operation.keyOffset, operation.keyLength, isHit);
   }
-  if (outcome === Outcome.OK) return putItem(conversation, change.item, withKey);
+  if (outcome === Outcome.OK) return putItem(conversation, operation.item, withKey);
   if (outcome === Outcome.LEASED) putLease(conversation, withKey);
   else putError(reply, binary, OUTCOME_STATUS[outcome]);
   return Flow.DONE;
@@ -35,16 +35,16 @@ export function getss(conversation: Conversation, withKey: boolean): Flow {
  */
 export function deletess(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { cache, change, binary, reply } = thread;
+  const { cache, operation, binary, reply } = thread;
   if (!readDeadline(conversation)) return Flow.DONE;
   if (thread.tunables.detailEnabled) {
-    thread.prefixes.countDelete(thread.input, change.keyOffset, change.keyLength);
+    thread.prefixes.countDelete(thread.input, operation.keyOffset, operation.keyLength);
   }
-  const outcome = cache.removeAndLease(change);
+  const outcome = cache.removeAndLease(operation);
   const status = OUTCOME_STATUS[outcome];
   if (status !== Status.OK && status !== Status.NOT_FOUND) putError(reply, binary, status);
   else if (!binary.quiet) {
-    putHeader(reply, binary, status, 0, 0, 0, change.idLow, change.idHigh);
+    putHeader(reply, binary, status, 0, 0, 0, operation.idLow, operation.idHigh);
   }
   return Flow.DONE;
 }
@@ -52,22 +52,22 @@ export function deletess(conversation: Conversation): Flow {
 /** Reads the lease time of the extras into the change. When it cannot be, or there are no leases, that is answered. */
 function readDeadline(conversation: Conversation): boolean {
   const { thread } = conversation;
-  const { input, binary, change, reply, settings } = thread;
+  const { input, binary, operation, reply, settings } = thread;
   if (settings.leaseMask === 0) {
     putError(reply, binary, Status.UNKNOWN_COMMAND);
     return false;
   }
   const seconds = input.view.getUint32(binary.extrasOffset);
-  change.deadlineSec = seconds > SECONDS_MAX ? 0 : leaseDeadlineSec(thread, seconds);
-  if (change.deadlineSec !== 0 && !conversation.udp) return true;
+  operation.deadlineSec = seconds > SECONDS_MAX ? 0 : leaseDeadlineSec(thread, seconds);
+  if (operation.deadlineSec !== 0 && !conversation.udp) return true;
   putError(reply, binary, Status.INVALID);
   return false;
 }
 
 function putLease(conversation: Conversation, withKey: boolean): void {
-  const { change, binary, reply, input, settings } = conversation.thread;
-  const keyLength = withKey ? change.keyLength : 0;
-  const remainSec = change.remainSec < 0 ? settings.leaseTimeSec : change.remainSec;
+  const { operation, binary, reply, input, settings } = conversation.thread;
+  const keyLength = withKey ? operation.keyLength : 0;
+  const remainSec = operation.remainSec < 0 ? settings.leaseTimeSec : operation.remainSec;
   putHeader(
     reply,
     binary,
@@ -75,12 +75,12 @@ function putLease(conversation: Conversation, withKey: boolean): void {
     LEASE_EXTRAS_LENGTH,
     keyLength,
     0,
-    change.idLow,
-    change.idHigh,
+    operation.idLow,
+    operation.idHigh,
   );
   const { view } = reply.region;
   view.setInt32(reply.length, settings.leaseFlag);
   view.setInt32(reply.length + 4, remainSec);
   reply.length += LEASE_EXTRAS_LENGTH;
-  if (withKey) reply.copy(input, change.keyOffset, keyLength);
+  if (withKey) reply.copy(input, operation.keyOffset, keyLength);
 }

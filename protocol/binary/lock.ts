@@ -5,16 +5,16 @@ import { answer, done, refuse } from "./answer.ts";
 
 /** Lock and LockQ. Over UDP there is no connection whose end would unlock. */
 export function lock(conversation: Conversation): Flow {
-  const { cache, change } = conversation.thread;
+  const { cache, operation } = conversation.thread;
   if (conversation.udp) return refuse(conversation, Status.INVALID);
-  change.waitMs = 0;
-  return answer(conversation, cache.lock(change));
+  operation.waitMs = 0;
+  return answer(conversation, cache.lock(operation));
 }
 
 /** Unlock and UnlockQ. */
 export function unlock(conversation: Conversation): Flow {
-  const { cache, change } = conversation.thread;
-  return answer(conversation, cache.unlock(change));
+  const { cache, operation } = conversation.thread;
+  return answer(conversation, cache.unlock(operation));
 }
 
 /** UnlockAll and UnlockAllQ. */

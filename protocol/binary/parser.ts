@@ -61,7 +61,7 @@ export class BinaryParser implements Parser {
       if (reply.room < REPLY_ROOM_MIN) {
         return pause(conversation, ConversationState.MORE_OUTPUT, at);
       }
-      if (reply.length > reply.turnAt) this.#thread.giveTurn();
+      if (reply.length > reply.yieldAt) this.#thread.yieldMutex();
       if (at >= loadedTo) loadedTo = this.#loadAhead(at, end);
       const flow = this.#execute(conversation, at, end);
       if (flow === Flow.DONE) at = request.next;
@@ -71,7 +71,7 @@ export class BinaryParser implements Parser {
 
   #execute(conversation: Conversation, start: number, end: number): Flow {
     const { view, bytes } = this.#thread.input;
-    const { change } = this.#thread;
+    const { operation } = this.#thread;
     const request = this.#request;
     const binary = this.#binary;
     request.start = start;
@@ -100,42 +100,42 @@ export class BinaryParser implements Parser {
     binary.extrasLength = extrasLength;
     request.lineEnd = valueOffset;
     request.next = valueOffset;
-    change.keyOffset = valueOffset - keyLength;
-    change.keyLength = keyLength;
-    change.valueLength = valueLength;
-    change.compareHigh = view.getInt32(start + 16);
-    change.compareLow = view.getInt32(start + 20);
-    change.compare = (change.compareHigh | change.compareLow) !== 0;
+    operation.keyOffset = valueOffset - keyLength;
+    operation.keyLength = keyLength;
+    operation.valueLength = valueLength;
+    operation.compareHigh = view.getInt32(start + 16);
+    operation.compareLow = view.getInt32(start + 20);
+    operation.compare = (operation.compareHigh | operation.compareLow) !== 0;
     const flow = command.handler(conversation);
     if (flow !== Flow.INCOMPLETE) this.#thread.ops.countBinary(opcode);
-    change.compare = false;
+    operation.compare = false;
     return flow;
   }
 
   /** Executes a request that is grouped, and those behind it. */
   #executeGroup(conversation: Conversation, start: number, end: number): Flow {
-    const { cache, change, input, ops, reply } = this.#thread;
-    const { lookahead } = cache;
+    const { cache, operation, input, ops, reply } = this.#thread;
+    const { prefetch } = cache;
     const { bytes, view } = input;
     const request = this.#request;
     const binary = this.#binary;
     const next = this.#lookAhead(start, end);
-    if (lookahead.count > 1) lookahead.touch();
-    for (let index = 0; index < lookahead.count; index++) {
-      const keyOffset = lookahead.keyOffset(index);
-      const keyLength = lookahead.keyLength(index);
+    if (prefetch.count > 1) prefetch.load();
+    for (let index = 0; index < prefetch.count; index++) {
+      const keyOffset = prefetch.keyOffset(index);
+      const keyLength = prefetch.keyLength(index);
       const at = keyOffset - HEADER_LENGTH;
       request.next = at;
       if (reply.room < REPLY_ROOM_MIN) return Flow.DONE;
-      if (reply.length > reply.turnAt) this.#thread.giveTurn();
+      if (reply.length > reply.yieldAt) this.#thread.yieldMutex();
       const opcode = bytes[at + 1]!;
       const command = this.#byOpcode[opcode]!;
       binary.opcode = opcode;
       binary.opaque = view.getInt32(at + 12);
       binary.quiet = command.quiet;
-      binary.hash = lookahead.hash(index);
-      change.keyOffset = keyOffset;
-      change.keyLength = keyLength;
+      binary.hash = prefetch.hash(index);
+      operation.keyOffset = keyOffset;
+      operation.keyLength = keyLength;
       ops.countBinary(opcode);
       request.next = keyOffset + keyLength;
       const flow = command.handler(conversation);
@@ -152,14 +152,14 @@ export class BinaryParser implements Parser {
   #lookAhead(start: number, end: number): number {
     const { input, cache } = this.#thread;
     const { view } = input;
-    const { lookahead } = cache;
-    lookahead.clear();
+    const { prefetch } = cache;
+    prefetch.clear();
     let at = start;
     let keyLength = view.getUint16(start + 2);
     do {
-      lookahead.add(input, at + HEADER_LENGTH, keyLength);
+      prefetch.add(input, at + HEADER_LENGTH, keyLength);
       at += HEADER_LENGTH + keyLength;
-      if (lookahead.full || end - at < HEADER_LENGTH) return at;
+      if (prefetch.full || end - at < HEADER_LENGTH) return at;
       const word = view.getInt32(at);
       keyLength = word & 0xffff;
       if (word >>> 24 !== REQUEST_MAGIC || this.#ahead[(word >>> 16) & 0xff] !== Ahead.GROUP) {
@@ -180,10 +180,10 @@ export class BinaryParser implements Parser {
   #loadAhead(start: number, end: number): number {
     const { input, cache } = this.#thread;
     const { bytes, view } = input;
-    const { lookahead } = cache;
-    lookahead.clear();
+    const { prefetch } = cache;
+    prefetch.clear();
     let at = start;
-    while (end - at >= HEADER_LENGTH && !lookahead.full) {
+    while (end - at >= HEADER_LENGTH && !prefetch.full) {
       const word = view.getInt32(at);
       if (word >>> 24 !== REQUEST_MAGIC || this.#ahead[(word >>> 16) & 0xff] !== Ahead.LOAD) break;
       const keyLength = word & 0xffff;
@@ -194,10 +194,10 @@ export class BinaryParser implements Parser {
       if (at === start && end - next < HEADER_LENGTH) break;
       if (keyLength === 0 || keyLength > KEY_LENGTH_MAX) break;
       if (keyOffset + keyLength > Math.min(next, end)) break;
-      lookahead.add(input, keyOffset, keyLength);
+      prefetch.add(input, keyOffset, keyLength);
       at = next;
     }
-    if (lookahead.count > 1) lookahead.touch();
+    if (prefetch.count > 1) prefetch.load();
     return at;
   }
 

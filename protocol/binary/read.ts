@@ -14,16 +14,16 @@ const FLAGS_LENGTH = 4;
 
 /** Get, GetK and their quiet forms. */
 export function get(conversation: Conversation, withKey: boolean): Flow {
-  const { cache, input, change, binary } = conversation.thread;
-  const item = cache.get(input, change.keyOffset, change.keyLength, binary.hash);
+  const { cache, input, operation, binary } = conversation.thread;
+  const item = cache.get(input, operation.keyOffset, operation.keyLength, binary.hash);
   return putFound(conversation, item, withKey);
 }
 
 /** GaT, GaTK and their quiet forms. */
 export function getAndTouch(conversation: Conversation, withKey: boolean): Flow {
-  const { cache, input, change, binary, reply } = conversation.thread;
+  const { cache, input, operation, binary, reply } = conversation.thread;
   const deadline = readDeadline(conversation);
-  const { keyOffset, keyLength } = change;
+  const { keyOffset, keyLength } = operation;
   const item = cache.getAndTouch(input, keyOffset, keyLength, deadline, conversation.owner);
   if (item !== LOCKED_ITEM) return putFound(conversation, item, withKey);
   putError(reply, binary, Status.LOCKED);
@@ -33,8 +33,8 @@ export function getAndTouch(conversation: Conversation, withKey: boolean): Flow 
 /** Answers with an item, or that there is none. */
 function putFound(conversation: Conversation, item: ItemRef, withKey: boolean): Flow {
   const { thread } = conversation;
-  const { input, change, binary, reply } = thread;
-  const { keyOffset, keyLength } = change;
+  const { input, operation, binary, reply } = thread;
+  const { keyOffset, keyLength } = operation;
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countGet(input, keyOffset, keyLength, item !== NO_ITEM);
   }
@@ -51,26 +51,26 @@ function putFound(conversation: Conversation, item: ItemRef, withKey: boolean): 
 
 /** Touch: answered like a Get without the value. */
 export function touch(conversation: Conversation): Flow {
-  const { cache, change, binary, reply } = conversation.thread;
-  change.deadlineSec = readDeadline(conversation);
-  const outcome = cache.touch(change);
-  if (outcome === Outcome.TOUCHED) putItemHeader(conversation, change.item, false, 0);
+  const { cache, operation, binary, reply } = conversation.thread;
+  operation.deadlineSec = readDeadline(conversation);
+  const outcome = cache.touch(operation);
+  if (outcome === Outcome.TOUCHED) putItemHeader(conversation, operation.item, false, 0);
   else putError(reply, binary, OUTCOME_STATUS[outcome]);
   return Flow.DONE;
 }
 
 /** LaG, LaGK and their quiet forms, which are silent about nothing. */
 export function lockAndGet(conversation: Conversation, withKey: boolean): Flow {
-  const { cache, change, binary, reply } = conversation.thread;
+  const { cache, operation, binary, reply } = conversation.thread;
   if (conversation.udp) {
     putError(reply, binary, Status.INVALID);
     return Flow.DONE;
   }
   const touches = binary.extrasLength > 0 && readExptime(conversation) !== KEEP_EXPTIME;
-  if (touches) change.deadlineSec = readDeadline(conversation);
-  change.waitMs = 0;
-  const outcome = cache.lockAndGet(change, touches);
-  if (outcome === Outcome.OK) return putItem(conversation, change.item, withKey);
+  if (touches) operation.deadlineSec = readDeadline(conversation);
+  operation.waitMs = 0;
+  const outcome = cache.lockAndGet(operation, touches);
+  if (outcome === Outcome.OK) return putItem(conversation, operation.item, withKey);
   putError(reply, binary, OUTCOME_STATUS[outcome]);
   return Flow.DONE;
 }
@@ -95,8 +95,8 @@ function putItemHeader(
   withKey: boolean,
   valueLength: number,
 ): void {
-  const { cache, change, binary, reply, input } = conversation.thread;
-  const keyLength = withKey ? change.keyLength : 0;
+  const { cache, operation, binary, reply, input } = conversation.thread;
+  const keyLength = withKey ? operation.keyLength : 0;
   putHeader(
     reply,
     binary,
@@ -109,7 +109,7 @@ function putItemHeader(
   );
   reply.region.view.setInt32(reply.length, cache.clientFlags(item) | 0);
   reply.length += FLAGS_LENGTH;
-  if (withKey) reply.copy(input, change.keyOffset, keyLength);
+  if (withKey) reply.copy(input, operation.keyOffset, keyLength);
 }
 
 /** Answers with an item. */

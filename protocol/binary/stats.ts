@@ -17,8 +17,8 @@ const DETAIL = "detail";
 /** Stat: a packet for every line, then one with neither key nor value. */
 export function stat(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { input, change, binary } = thread;
-  const { keyOffset, keyLength } = change;
+  const { input, operation, binary } = thread;
+  const { keyOffset, keyLength } = operation;
   const word = latin1Text(input.bytes, keyOffset, keyLength);
   const entries = word === "" ? generalStats(thread) : entriesOf(conversation, word);
   if (entries === null) return refuse(conversation, Status.NOT_FOUND);

@@ -31,11 +31,11 @@ class BinaryStoreReply implements StoreReply {
   }
 
   stored(conversation: Conversation, outcome: Outcome): void {
-    const { binary, change, reply } = conversation.thread;
+    const { binary, operation, reply } = conversation.thread;
     const request = this.#kept ?? binary;
     const status = storeStatus(conversation, outcome);
     if (status !== Status.OK) putError(reply, request, status);
-    else if (!request.quiet) putDone(reply, request, change.idLow, change.idHigh);
+    else if (!request.quiet) putDone(reply, request, operation.idLow, operation.idHigh);
   }
 
   kept(conversation: Conversation): StoreReply {
@@ -52,9 +52,9 @@ const REPLY_NOW = new BinaryStoreReply(null);
 /** memcached says what was wrong rather than that nothing was stored. */
 function storeStatus(conversation: Conversation, outcome: Outcome): Status {
   if (outcome !== Outcome.NOT_STORED) return OUTCOME_STATUS[outcome];
-  const { change, settings } = conversation.thread;
-  if (change.isStrict) return Status.NOT_STORED;
-  switch (change.mode) {
+  const { operation, settings } = conversation.thread;
+  if (operation.isStrict) return Status.NOT_STORED;
+  switch (operation.mode) {
     case StoreMode.ADD:
       return Status.EXISTS;
     case StoreMode.REPLACE:
@@ -69,40 +69,40 @@ function storeStatus(conversation: Conversation, outcome: Outcome): Status {
 
 /** Set, Add and Replace: with a cas id each is a cas. */
 export function store(conversation: Conversation, mode: StoreMode): Flow {
-  const { change } = conversation.thread;
+  const { operation } = conversation.thread;
   readFlagsAndDeadline(conversation);
-  change.refusalRemoves = mode === StoreMode.SET;
-  change.mode = change.compare ? StoreMode.CAS : mode;
+  operation.refusalRemoves = mode === StoreMode.SET;
+  operation.mode = operation.compare ? StoreMode.CAS : mode;
   const flow = storeBlock(conversation, REPLY_NOW);
-  change.refusalRemoves = false;
+  operation.refusalRemoves = false;
   return flow;
 }
 
 /** Append and Prepend. */
 export function extend(conversation: Conversation, mode: StoreMode): Flow {
-  const { change } = conversation.thread;
-  change.mode = mode;
-  change.clientFlags = 0;
-  change.deadlineSec = 0;
+  const { operation } = conversation.thread;
+  operation.mode = mode;
+  operation.clientFlags = 0;
+  operation.deadlineSec = 0;
   return storeBlock(conversation, REPLY_NOW);
 }
 
 /** RaU: replaces an item whose lock the connection holds, and unlocks it. */
 export function replaceAndUnlock(conversation: Conversation): Flow {
-  const { change } = conversation.thread;
+  const { operation } = conversation.thread;
   readFlagsAndDeadline(conversation);
-  change.mode = StoreMode.REPLACE;
-  change.unlock = true;
+  operation.mode = StoreMode.REPLACE;
+  operation.unlock = true;
   const flow = storeBlock(conversation, REPLY_NOW);
-  change.unlock = false;
+  operation.unlock = false;
   return flow;
 }
 
 function readFlagsAndDeadline(conversation: Conversation): void {
-  const { input, binary, change, memory } = conversation.thread;
-  change.clientFlags = input.view.getInt32(binary.extrasOffset + FLAGS_OFFSET);
+  const { input, binary, operation, memory } = conversation.thread;
+  operation.clientFlags = input.view.getInt32(binary.extrasOffset + FLAGS_OFFSET);
   const exptime = input.view.getUint32(binary.extrasOffset + EXPTIME_OFFSET);
-  change.deadlineSec = deadlineSec(memory, exptime);
+  operation.deadlineSec = deadlineSec(memory, exptime);
 }
 
 /** Delete. */
@@ -121,26 +121,26 @@ export function remove(conversation: Conversation): Flow {
 
 /** Incr and Decr: what is missing is made, unless the expiry time says not to. */
 export function arithmetic(conversation: Conversation, increment: boolean): Flow {
-  const { input, binary, change, cache, memory, reply } = conversation.thread;
+  const { input, binary, operation, cache, memory, reply } = conversation.thread;
   const { view } = input;
   const extras = binary.extrasOffset;
-  change.deltaHigh = view.getInt32(extras + DELTA_OFFSET);
-  change.deltaLow = view.getInt32(extras + DELTA_OFFSET + 4);
-  change.initialHigh = view.getInt32(extras + INITIAL_OFFSET);
-  change.initialLow = view.getInt32(extras + INITIAL_OFFSET + 4);
+  operation.deltaHigh = view.getInt32(extras + DELTA_OFFSET);
+  operation.deltaLow = view.getInt32(extras + DELTA_OFFSET + 4);
+  operation.initialHigh = view.getInt32(extras + INITIAL_OFFSET);
+  operation.initialLow = view.getInt32(extras + INITIAL_OFFSET + 4);
   const exptime = view.getUint32(extras + NUMBER_EXPTIME_OFFSET);
-  change.vivify = exptime !== MAKE_NOTHING;
-  change.deadlineSec = deadlineSec(memory, exptime);
-  change.clientFlags = 0;
-  const outcome = cache.add(change, increment);
-  change.vivify = false;
+  operation.vivify = exptime !== MAKE_NOTHING;
+  operation.deadlineSec = deadlineSec(memory, exptime);
+  operation.clientFlags = 0;
+  const outcome = cache.incrDecr(operation, increment);
+  operation.vivify = false;
   const status = OUTCOME_STATUS[outcome];
   if (status !== Status.OK) {
     putError(reply, binary, status);
   } else if (!binary.quiet) {
-    putHeader(reply, binary, Status.OK, 0, 0, NUMBER_LENGTH, change.idLow, change.idHigh);
-    reply.region.view.setInt32(reply.length, change.resultHigh);
-    reply.region.view.setInt32(reply.length + 4, change.resultLow);
+    putHeader(reply, binary, Status.OK, 0, 0, NUMBER_LENGTH, operation.idLow, operation.idHigh);
+    reply.region.view.setInt32(reply.length, operation.resultHigh);
+    reply.region.view.setInt32(reply.length + 4, operation.resultLow);
     reply.length += NUMBER_LENGTH;
   }
   return Flow.DONE;

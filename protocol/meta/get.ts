@@ -16,7 +16,7 @@ const FIRST_FLAG = 2;
 /** mg: reads, and whatever its flags ask for. */
 export function metaGet(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { meta, cache, change, input, reply } = thread;
+  const { meta, cache, operation, input, reply } = thread;
   const refusal = meta.read(FIRST_FLAG);
   if (refusal !== null) {
     reply.put(refusal);
@@ -28,25 +28,25 @@ export function metaGet(conversation: Conversation): Flow {
   }
   if (item !== NO_ITEM) return answerItem(conversation, item, false);
   if (!meta.vivify) return answerMiss(thread);
-  change.keyOffset = meta.keyOffset;
-  change.keyLength = meta.keyLength;
-  if (cache.findLease(change)) return answerLease(thread);
+  operation.keyOffset = meta.keyOffset;
+  operation.keyLength = meta.keyLength;
+  if (cache.findLease(operation)) return answerLease(thread);
   const stub = makeStub(thread);
   return stub === NO_ITEM ? answerMiss(thread) : answerItem(conversation, stub, true);
 }
 
 /** An empty item for whom nobody has fetched a value yet. */
 function makeStub(thread: ThreadContext): ItemRef {
-  const { meta, cache, change } = thread;
-  change.clientFlags = 0;
+  const { meta, cache, operation } = thread;
+  operation.clientFlags = 0;
   // N sets it when its turn comes.
-  change.deadlineSec = 0;
-  change.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
-  change.explicit = meta.explicit;
-  change.explicitLow = meta.explicitLow;
-  change.explicitHigh = meta.explicitHigh;
-  const stub = cache.meta.makeStub(change);
-  change.askNothingSpecial();
+  operation.deadlineSec = 0;
+  operation.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
+  operation.explicit = meta.explicit;
+  operation.explicitLow = meta.explicitLow;
+  operation.explicitHigh = meta.explicitHigh;
+  const stub = cache.meta.makeStub(operation);
+  operation.askNothingSpecial();
   return stub;
 }
 
@@ -62,16 +62,16 @@ function answerMiss(thread: ThreadContext): Flow {
 
 /** Under a lease there is no value, and somebody else has been told to fetch it. */
 function answerLease(thread: ThreadContext): Flow {
-  const { meta, cache, reply, request, change } = thread;
+  const { meta, cache, reply, request, operation } = thread;
   cache.meta.noteMiss();
   reply.put(meta.value ? META.VA_EMPTY : META.HD);
   for (let word = FIRST_FLAG; word < request.wordCount; word++) {
     switch (meta.letter(word)) {
       case FLAG.c:
-        putU64Flag(reply, FLAG.c, change.idLow, change.idHigh);
+        putU64Flag(reply, FLAG.c, operation.idLow, operation.idHigh);
         break;
       case FLAG.t:
-        putUint32Flag(reply, FLAG.t, change.remainSec);
+        putUint32Flag(reply, FLAG.t, operation.remainSec);
         break;
       case FLAG.s:
       case FLAG.f:

@@ -1,5 +1,5 @@
 import type { ByteRegion } from "../../store/base/bytes.ts";
-import type { Change } from "../../store/operation.ts";
+import type { Operation } from "../../store/operation.ts";
 import { INPUT_BYTES, KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { decodeBase64 } from "../base64.ts";
 import type { Numbers } from "../numbers.ts";
@@ -160,16 +160,16 @@ export class MetaRequest {
     return isBinary && this.#decodeKey() !== null ? REFUSAL.BAD_FORMAT : null;
   }
 
-  /** Asks `change` for what every changing command does: the key, the id to compare, the id to give. */
-  askForKeyAndIds(change: Change): void {
-    change.keyOffset = this.keyOffset;
-    change.keyLength = this.keyLength;
-    change.compare = this.compare;
-    change.compareLow = this.compareLow;
-    change.compareHigh = this.compareHigh;
-    change.explicit = this.explicit;
-    change.explicitLow = this.explicitLow;
-    change.explicitHigh = this.explicitHigh;
+  /** Asks `operation` for what every changing command does: the key, the id to compare, the id to give. */
+  askForKeyAndIds(operation: Operation): void {
+    operation.keyOffset = this.keyOffset;
+    operation.keyLength = this.keyLength;
+    operation.compare = this.compare;
+    operation.compareLow = this.compareLow;
+    operation.compareHigh = this.compareHigh;
+    operation.explicit = this.explicit;
+    operation.explicitLow = this.explicitLow;
+    operation.explicitHigh = this.explicitHigh;
   }
 
   /** The word with the flag's argument begins right behind its letter. */

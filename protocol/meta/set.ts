@@ -31,7 +31,7 @@ const MINUS = 0x2d;
 /** ms: stores. */
 export function metaSet(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { meta, change, reply } = thread;
+  const { meta, operation, reply } = thread;
   if (!readValueLength(conversation, LENGTH_WORD)) return Flow.DONE;
   let refusal = meta.read(FIRST_SET_FLAG);
   if (refusal !== null && meta.isUnframed) {
@@ -45,47 +45,47 @@ export function metaSet(conversation: Conversation): Flow {
   }
   prepareStore(thread);
   const flow = storeBlock(conversation, DIRECT);
-  change.askNothingSpecial();
+  operation.askNothingSpecial();
   return flow;
 }
 
 /** Sets what the store does by the mode's letter. False when there is no such mode. */
-function readMode({ meta, change }: ThreadContext): boolean {
+function readMode({ meta, operation }: ThreadContext): boolean {
   switch (meta.mode) {
     case 0:
     case MODE.S:
-      change.mode = meta.compare ? StoreMode.CAS : StoreMode.SET;
+      operation.mode = meta.compare ? StoreMode.CAS : StoreMode.SET;
       return true;
     case MODE.E:
-      change.mode = StoreMode.ADD;
+      operation.mode = StoreMode.ADD;
       return true;
     case MODE.A:
-      change.mode = StoreMode.APPEND;
+      operation.mode = StoreMode.APPEND;
       return true;
     case MODE.P:
-      change.mode = StoreMode.PREPEND;
+      operation.mode = StoreMode.PREPEND;
       return true;
     case MODE.R:
-      change.mode = meta.compare ? StoreMode.CAS : StoreMode.REPLACE;
+      operation.mode = meta.compare ? StoreMode.CAS : StoreMode.REPLACE;
       return true;
     default:
       return false;
   }
 }
 
-function prepareStore({ meta, change, memory }: ThreadContext): void {
-  const extending = isExtending(change);
-  meta.askForKeyAndIds(change);
-  change.clientFlags = meta.clientFlags;
-  change.vivify = extending && meta.vivify;
-  const seconds = change.vivify ? meta.vivifySeconds : meta.touches ? meta.touchSeconds : 0;
-  change.deadlineSec = deadlineSec(memory, seconds);
-  if (change.mode === StoreMode.ADD) change.compare = false;
-  change.allowOlder = meta.stale && change.mode === StoreMode.CAS;
+function prepareStore({ meta, operation, memory }: ThreadContext): void {
+  const extending = isExtending(operation);
+  meta.askForKeyAndIds(operation);
+  operation.clientFlags = meta.clientFlags;
+  operation.vivify = extending && meta.vivify;
+  const seconds = operation.vivify ? meta.vivifySeconds : meta.touches ? meta.touchSeconds : 0;
+  operation.deadlineSec = deadlineSec(memory, seconds);
+  if (operation.mode === StoreMode.ADD) operation.compare = false;
+  operation.allowOlder = meta.stale && operation.mode === StoreMode.CAS;
   // 0 is no id to give.
-  if ((meta.explicitLow | meta.explicitHigh) === 0) change.explicit = false;
-  change.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
-  change.refusalRemoves = true;
+  if ((meta.explicitLow | meta.explicitHigh) === 0) operation.explicit = false;
+  operation.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
+  operation.refusalRemoves = true;
 }
 
 /** Answers while the request is still there. */
@@ -178,14 +178,16 @@ function putCode(thread: ThreadContext, outcome: Outcome, quiet: boolean): boole
   return true;
 }
 
-function putStoredId({ reply, change }: ThreadContext, outcome: Outcome): void {
-  if (outcome === Outcome.STORED) putU64Flag(reply, FLAG.c, change.idLow, change.idHigh);
+function putStoredId({ reply, operation }: ThreadContext, outcome: Outcome): void {
+  if (outcome === Outcome.STORED) putU64Flag(reply, FLAG.c, operation.idLow, operation.idHigh);
   else putUint32Flag(reply, FLAG.c, 0);
 }
 
 /** The size of what is stored now; of what was sent when nothing was stored. */
-function putStoredSize({ reply, change, cache }: ThreadContext, outcome: Outcome): void {
-  const length = outcome === Outcome.STORED ? cache.valueLength(change.item) : change.valueLength;
+function putStoredSize({ reply, operation, cache }: ThreadContext, outcome: Outcome): void {
+  const length = outcome === Outcome.STORED
+    ? cache.valueLength(operation.item)
+    : operation.valueLength;
   putUint32Flag(reply, FLAG.s, length);
 }
 
@@ -201,7 +203,7 @@ function putBadChunk({ reply, memory }: ThreadContext): void {
 /** md: deletes, or marks stale (I), or empties (x). */
 export function metaDelete(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { meta, reply, change, cache, memory, input } = thread;
+  const { meta, reply, operation, cache, memory, input } = thread;
   const refusal = meta.read(FIRST_FLAG);
   if (refusal !== null) {
     reply.put(refusal);
@@ -210,14 +212,14 @@ export function metaDelete(conversation: Conversation): Flow {
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countDelete(input, meta.keyOffset, meta.keyLength);
   }
-  meta.askForKeyAndIds(change);
-  change.deadlineSec = meta.touches ? deadlineSec(memory, meta.touchSeconds) : 0;
-  change.clientFlags = meta.clientFlags;
+  meta.askForKeyAndIds(operation);
+  operation.deadlineSec = meta.touches ? deadlineSec(memory, meta.touchSeconds) : 0;
+  operation.clientFlags = meta.clientFlags;
   let outcome: Outcome;
-  if (meta.empties) outcome = cache.meta.empty(change, meta.stale);
-  else if (meta.stale) outcome = cache.meta.markStale(change, meta.touches);
-  else outcome = cache.remove(change);
-  change.askNothingSpecial();
+  if (meta.empties) outcome = cache.meta.empty(operation, meta.stale);
+  else if (meta.stale) outcome = cache.meta.markStale(operation, meta.touches);
+  else outcome = cache.remove(operation);
+  operation.askNothingSpecial();
   if (outcome === Outcome.NO_MEMORY) {
     reply.put(REFUSAL.OUT_OF_MEMORY);
     return Flow.DONE;
@@ -234,7 +236,7 @@ export function metaDelete(conversation: Conversation): Flow {
 /** ma: increments or decrements. */
 export function metaArithmetic(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { meta, reply, change, cache } = thread;
+  const { meta, reply, operation, cache } = thread;
   const refusal = meta.read(FIRST_FLAG);
   if (refusal !== null) {
     const isNamed = meta.isUnframed || refusal === REFUSAL.OPAQUE_TOO_LONG;
@@ -247,27 +249,27 @@ export function metaArithmetic(conversation: Conversation): Flow {
     reply.put(REFUSAL.BAD_ADD_MODE);
     return Flow.DONE;
   }
-  meta.askForKeyAndIds(change);
+  meta.askForKeyAndIds(operation);
   // 0 is no id (memcached: do_add_delta).
-  if ((meta.compareLow | meta.compareHigh) === 0) change.compare = false;
-  change.deltaLow = meta.deltaLow;
-  change.deltaHigh = meta.deltaHigh;
-  change.vivify = meta.vivify;
-  change.initialLow = meta.initialLow;
-  change.initialHigh = meta.initialHigh;
-  change.clientFlags = 0;
-  change.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
+  if ((meta.compareLow | meta.compareHigh) === 0) operation.compare = false;
+  operation.deltaLow = meta.deltaLow;
+  operation.deltaHigh = meta.deltaHigh;
+  operation.vivify = meta.vivify;
+  operation.initialLow = meta.initialLow;
+  operation.initialHigh = meta.initialHigh;
+  operation.clientFlags = 0;
+  operation.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
   // N sets it when its turn comes.
-  change.deadlineSec = 0;
-  const outcome = cache.add(change, !decrements);
-  change.askNothingSpecial();
+  operation.deadlineSec = 0;
+  const outcome = cache.incrDecr(operation, !decrements);
+  operation.askNothingSpecial();
   answerArithmetic(conversation, outcome);
   return Flow.DONE;
 }
 
 function answerArithmetic(conversation: Conversation, outcome: Outcome): void {
   const { thread } = conversation;
-  const { meta, reply, change } = thread;
+  const { meta, reply, operation } = thread;
   if (outcome === Outcome.NO_MEMORY) {
     reply.put(meta.vivify ? REFUSAL.NO_MEMORY_FOR_NUMBER : REFUSAL.OUT_OF_MEMORY);
     return;
@@ -285,7 +287,7 @@ function answerArithmetic(conversation: Conversation, outcome: Outcome): void {
   let numberLength = 0;
   if (meta.value) {
     reply.length = numberStart;
-    reply.decimalU64(change.resultLow, change.resultHigh);
+    reply.decimalU64(operation.resultLow, operation.resultHigh);
     numberLength = reply.length - numberStart;
     reply.length = start;
     reply.put(META.VA_SPACE);
@@ -293,7 +295,7 @@ function answerArithmetic(conversation: Conversation, outcome: Outcome): void {
   } else {
     reply.put(META.HD);
   }
-  putNumberFlags(conversation, change.item, made);
+  putNumberFlags(conversation, operation.item, made);
   reply.crlf();
   if (meta.value) {
     const { bytes } = reply.region;
@@ -309,11 +311,11 @@ const LINE_LENGTH_MAX = 1024;
 
 function putNumberFlags(conversation: Conversation, item: ItemRef, made: boolean): void {
   const { thread } = conversation;
-  const { meta, reply, cache, request, change } = thread;
+  const { meta, reply, cache, request, operation } = thread;
   for (let word = FIRST_FLAG; word < request.wordCount; word++) {
     switch (meta.letter(word)) {
       case FLAG.c:
-        putU64Flag(reply, FLAG.c, change.idLow, change.idHigh);
+        putU64Flag(reply, FLAG.c, operation.idLow, operation.idHigh);
         break;
       case FLAG.t:
         putTtl(thread, cache.meta.remainSec(item));
@@ -338,7 +340,7 @@ function putNumberFlags(conversation: Conversation, item: ItemRef, made: boolean
 /** me: what the store knows of an item, for debugging. */
 export function metaDebug(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { meta, reply, cache, change, memory, input } = thread;
+  const { meta, reply, cache, operation, memory, input } = thread;
   memory.counters[STAT.cmd_meta]! += 1;
   const refusal = meta.readKey(FIRST_FLAG);
   if (refusal !== null) {
@@ -346,10 +348,10 @@ export function metaDebug(conversation: Conversation): Flow {
     return Flow.DONE;
   }
   const item = cache.peek(input, meta.keyOffset, meta.keyLength);
-  change.keyOffset = meta.keyOffset;
-  change.keyLength = meta.keyLength;
+  operation.keyOffset = meta.keyOffset;
+  operation.keyLength = meta.keyLength;
   if (item !== NO_ITEM) putDebugLine(thread, item);
-  else if (cache.findLease(change)) putLeaseDebugLine(thread);
+  else if (cache.findLease(operation)) putLeaseDebugLine(thread);
   else {
     reply.put(META.EN);
     reply.crlf();
@@ -370,11 +372,11 @@ function putDebugLine(thread: ThreadContext, item: ItemRef): void {
 }
 
 function putLeaseDebugLine(thread: ThreadContext): void {
-  const { reply, meta, change } = thread;
+  const { reply, meta, operation } = thread;
   reply.text("ME");
   putDebugKey(thread, meta.isBinary);
-  reply.text(` exp=${change.remainSec} la=0 cas=`);
-  reply.decimalU64(change.idLow, change.idHigh);
+  reply.text(` exp=${operation.remainSec} la=0 cas=`);
+  reply.decimalU64(operation.idLow, operation.idHigh);
   reply.text(" fetch=no cls=0 size=0 kind=lease");
   reply.crlf();
 }

@@ -1,4 +1,4 @@
-import { Activity, ConnectionKind, type OwnerId } from "../../store/connections.ts";
+import { Activity, type ConnectionId, ConnectionKind } from "../../store/connections.ts";
 import { CONTROL } from "../../store/memory/memory.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import type { StatEntry } from "./entry.ts";
@@ -17,7 +17,7 @@ const STATE_NAME: Record<Activity, string> = {
  *
  * @param asker The connection that asks: it is being served.
  */
-export function* connectionStats(thread: ThreadContext, asker: OwnerId): Generator<StatEntry> {
+export function* connectionStats(thread: ThreadContext, asker: ConnectionId): Generator<StatEntry> {
   const { connections, memory } = thread;
   const nowSec = memory.control[CONTROL.NOW_SEC]!;
   let number = 0;

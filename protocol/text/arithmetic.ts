@@ -9,18 +9,18 @@ const DELTA_WORD = 2;
 
 /** incr and decr. */
 export function arithmetic(conversation: Conversation, increment: boolean): Flow {
-  const { request, numbers, input, change, cache, reply } = conversation.thread;
+  const { request, numbers, input, operation, cache, reply } = conversation.thread;
   if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
   if (!numbers.u64(input, request.wordStart[DELTA_WORD]!, request.wordEnd[DELTA_WORD]!)) {
     return answer(conversation, REFUSAL.BAD_DELTA);
   }
-  change.deltaLow = numbers.low;
-  change.deltaHigh = numbers.high;
-  const outcome = cache.add(change, increment);
+  operation.deltaLow = numbers.low;
+  operation.deltaHigh = numbers.high;
+  const outcome = cache.incrDecr(operation, increment);
   if (outcome === Outcome.NO_MEMORY) return answer(conversation, REFUSAL.OUT_OF_MEMORY);
   if (outcome !== Outcome.OK) return answer(conversation, OUTCOME_LINE[outcome]);
   if (!request.noreply) {
-    reply.decimalU64(change.resultLow, change.resultHigh);
+    reply.decimalU64(operation.resultLow, operation.resultHigh);
     reply.crlf();
   }
   return Flow.DONE;

@@ -17,7 +17,7 @@ export interface KeyWriter {
 }
 
 /** The keys of all live values that begin with a prefix. */
-export class KeysWalk implements Walk {
+export class KeyListing implements Walk {
   readonly #thread: ThreadContext;
   readonly #walk: KeyWalk;
   readonly #prefix: ByteRegion;
@@ -94,7 +94,7 @@ export function isWord(thread: ThreadContext, item: ItemRef): boolean {
 export function keys(conversation: Conversation): Flow {
   const { thread } = conversation;
   if (!thread.settings.dumpEnabled) return answer(conversation, REFUSAL.KEYS_NOT_ALLOWED);
-  const walk = new KeysWalk(thread, prefixOf(conversation, 1), TEXT_KEYS);
+  const walk = new KeyListing(thread, prefixOf(conversation, 1), TEXT_KEYS);
   conversation.task = new WalkTask(walk);
   return Flow.UNDER_WAY;
 }

@@ -9,7 +9,7 @@ import { Flow } from "../request.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { answer, argumentCount, readInt32, sendText, wordText } from "./answer.ts";
 import { leaseLines } from "./lease_list.ts";
-import { KeysKind } from "./read.ts";
+import { MultigetKind } from "./read.ts";
 import { ANSWERED, readValueLength, refuseBlock, SILENT, storeBlock } from "./write.ts";
 
 // Hot path: no allocation.
@@ -37,7 +37,7 @@ export function beginGetss(conversation: Conversation, seconds: number): Uint8Ar
   if (conversation.udp) return REFUSAL.NOT_OVER_UDP;
   const deadline = leaseDeadlineSec(thread, seconds);
   if (deadline === 0) return REFUSAL.BAD_EXPTIME;
-  thread.keys.begin(KeysKind.GETSS, deadline);
+  thread.keys.begin(MultigetKind.GETSS, deadline);
   conversation.task = thread.keys;
   return null;
 }
@@ -58,7 +58,7 @@ export function getss(conversation: Conversation): Flow {
 /** deletess: removes what there is, and gives the asker the right to fill it. */
 export function deletess(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { request, numbers, change, cache, reply, settings, tunables } = thread;
+  const { request, numbers, operation, cache, reply, settings, tunables } = thread;
   if (settings.leaseMask === 0) return Flow.UNKNOWN;
   const isTimed = argumentCount(request, 1) === 2;
   const keyWord = isTimed ? 2 : 1;
@@ -66,17 +66,17 @@ export function deletess(conversation: Conversation): Flow {
     return answer(conversation, REFUSAL.BAD_FORMAT);
   }
   if (isTimed && !readInt32(conversation, 1)) return answer(conversation, REFUSAL.BAD_FORMAT);
-  change.keyOffset = request.wordStart[keyWord]!;
-  change.keyLength = request.wordLength(keyWord);
-  change.compare = false;
-  if (change.keyLength > KEY_LENGTH_MAX) return answer(conversation, REFUSAL.BAD_FORMAT);
+  operation.keyOffset = request.wordStart[keyWord]!;
+  operation.keyLength = request.wordLength(keyWord);
+  operation.compare = false;
+  if (operation.keyLength > KEY_LENGTH_MAX) return answer(conversation, REFUSAL.BAD_FORMAT);
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
-  change.deadlineSec = leaseDeadlineSec(thread, isTimed ? numbers.value : 0);
-  if (change.deadlineSec === 0) return answer(conversation, REFUSAL.BAD_EXPTIME);
+  operation.deadlineSec = leaseDeadlineSec(thread, isTimed ? numbers.value : 0);
+  if (operation.deadlineSec === 0) return answer(conversation, REFUSAL.BAD_EXPTIME);
   if (tunables.detailEnabled) {
-    thread.prefixes.countDelete(thread.input, change.keyOffset, change.keyLength);
+    thread.prefixes.countDelete(thread.input, operation.keyOffset, operation.keyLength);
   }
-  const outcome = cache.removeAndLease(change);
+  const outcome = cache.removeAndLease(operation);
   if (request.noreply) return Flow.DONE;
   switch (outcome) {
     case Outcome.DELETED:
@@ -90,7 +90,7 @@ export function deletess(conversation: Conversation): Flow {
     default:
       return answer(conversation, OUTCOME_LINE[outcome]);
   }
-  reply.decimalU64(change.idLow, change.idHigh);
+  reply.decimalU64(operation.idLow, operation.idHigh);
   reply.crlf();
   return Flow.DONE;
 }
@@ -99,7 +99,7 @@ export function deletess(conversation: Conversation): Flow {
 export function leaseGet(conversation: Conversation): Flow {
   const { thread } = conversation;
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
-  thread.keys.begin(KeysKind.LEASE_GET, leaseDeadlineSec(thread, 0));
+  thread.keys.begin(MultigetKind.LEASE_GET, leaseDeadlineSec(thread, 0));
   conversation.task = thread.keys;
   thread.request.next = thread.request.wordStart[1]!;
   return Flow.UNDER_WAY;
@@ -114,28 +114,28 @@ const LENGTH_WORD = 5;
 
 /** lease-set: fills a key under its lease, and never otherwise. */
 export function leaseSet(conversation: Conversation): Flow {
-  const { request, numbers, input, change, memory } = conversation.thread;
+  const { request, numbers, input, operation, memory } = conversation.thread;
   const { wordStart, wordEnd } = request;
   if (!readValueLength(conversation, LENGTH_WORD)) return Flow.DONE;
-  change.mode = StoreMode.FILL;
-  change.keyOffset = wordStart[KEY_WORD]!;
-  change.keyLength = request.wordLength(KEY_WORD);
+  operation.mode = StoreMode.FILL;
+  operation.keyOffset = wordStart[KEY_WORD]!;
+  operation.keyLength = request.wordLength(KEY_WORD);
   if (
-    change.keyLength > KEY_LENGTH_MAX ||
+    operation.keyLength > KEY_LENGTH_MAX ||
     !numbers.unsignedLong(input, wordStart[FLAGS_WORD]!, wordEnd[FLAGS_WORD]!)
   ) return refuseBlock(conversation);
-  change.clientFlags = numbers.value;
+  operation.clientFlags = numbers.value;
   if (!numbers.long(input, wordStart[EXPTIME_WORD]!, wordEnd[EXPTIME_WORD]!)) {
     return refuseBlock(conversation);
   }
-  change.deadlineSec = deadlineSec(memory, numbers.value);
+  operation.deadlineSec = deadlineSec(memory, numbers.value);
   if (!numbers.u64(input, wordStart[ID_WORD]!, wordEnd[ID_WORD]!)) {
     return refuseBlock(conversation);
   }
-  change.compare = true;
-  change.compareLow = numbers.low;
-  change.compareHigh = numbers.high;
-  change.explicit = false;
+  operation.compare = true;
+  operation.compareLow = numbers.low;
+  operation.compareHigh = numbers.high;
+  operation.explicit = false;
   return storeBlock(conversation, request.noreply ? SILENT : ANSWERED);
 }
 

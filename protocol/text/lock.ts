@@ -16,14 +16,14 @@ const FENCE = "fence";
 /** `lock <key> [<wait ms>] [fence]`, `lock list [<prefix>]`. What is malformed is ERROR, as yrmcds has it. */
 export function lock(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { request, change, cache, settings } = thread;
+  const { request, operation, cache, settings } = thread;
   if (request.wordCount <= KEY_WORD) return answer(conversation, REPLY.ERROR);
   // yrmcds lists no locks: there it is the key of that name.
   if (settings.compat !== "yrmcds" && wordText(conversation, KEY_WORD) === LIST) {
     return listLocks(conversation);
   }
   let word = KEY_WORD + 1;
-  change.waitMs = 0;
+  operation.waitMs = 0;
   if (word < request.wordCount && wordText(conversation, word) !== FENCE) {
     const refusal = readWait(conversation, word++);
     if (refusal !== null) return answer(conversation, refusal);
@@ -33,14 +33,14 @@ export function lock(conversation: Conversation): Flow {
   if (word < request.wordCount) return answer(conversation, REPLY.ERROR);
   if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
-  if (change.waitMs > 0) change.thread = thread.connections.threadOf(conversation.owner);
-  const outcome = cache.lock(change);
+  if (operation.waitMs > 0) operation.thread = thread.connections.threadOf(conversation.owner);
+  const outcome = cache.lock(operation);
   if (outcome === Outcome.WAITING) {
-    conversation.task = new LockWait(change.waiter, fence);
+    conversation.task = new LockWait(operation.waiter, fence);
     return Flow.UNDER_WAY;
   }
   if (outcome === Outcome.OK && fence) {
-    putFence(conversation, change.resultLow, change.resultHigh);
+    putFence(conversation, operation.resultLow, operation.resultHigh);
     return Flow.DONE;
   }
   return answer(conversation, OUTCOME_LINE[outcome]);
@@ -48,11 +48,11 @@ export function lock(conversation: Conversation): Flow {
 
 /** Reads how long to wait into the change. @returns Why not, or null. */
 function readWait(conversation: Conversation, index: number): Uint8Array | null {
-  const { request, numbers, input, change } = conversation.thread;
+  const { request, numbers, input, operation } = conversation.thread;
   const start = request.wordStart[index]!;
   if (!numbers.u64(input, start, request.wordEnd[index]!)) return REPLY.ERROR;
   if (numbers.high !== 0 || numbers.low >>> 0 > LOCK_WAIT_MS_MAX) return REFUSAL.BAD_WAIT;
-  change.waitMs = numbers.low;
+  operation.waitMs = numbers.low;
   return null;
 }
 
@@ -109,10 +109,10 @@ const WAITED = {
 
 /** `unlock <key>` */
 export function unlock(conversation: Conversation): Flow {
-  const { request, change, cache } = conversation.thread;
+  const { request, operation, cache } = conversation.thread;
   if (request.wordCount !== KEY_WORD + 1) return answer(conversation, REPLY.ERROR);
   if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
-  const outcome = cache.unlock(change);
+  const outcome = cache.unlock(operation);
   // The text protocol has one line for all that is not the connection's to unlock.
   return answer(conversation, OUTCOME_LINE[outcome === Outcome.OK ? outcome : Outcome.NOT_LOCKED]);
 }

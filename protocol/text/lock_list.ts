@@ -1,5 +1,5 @@
 import type { ByteRegion } from "../../store/base/bytes.ts";
-import type { OwnerId } from "../../store/connections.ts";
+import type { ConnectionId } from "../../store/connections.ts";
 import { NO_ITEM } from "../../store/memory/item.ts";
 import { CONTROL } from "../../store/memory/memory.ts";
 import { u64ToNumber } from "../../store/base/u64.ts";
@@ -35,7 +35,7 @@ class LocksWalk implements Walk {
     if (item === NO_ITEM || !hasPrefix(thread, item, this.#prefix) || !isWord(thread, item)) {
       return 1;
     }
-    const owner = locks.ownerOf(row) as OwnerId;
+    const owner = locks.ownerOf(row) as ConnectionId;
     const number = connections.numberOf(owner);
     const age = memory.control[CONTROL.NOW_SEC]! - locks.sinceSec(row);
     const fence = u64ToNumber(locks.fenceLow(row), locks.fenceHigh(row));

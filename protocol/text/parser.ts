@@ -4,7 +4,7 @@ import * as limitsModule from "../../store/limits.ts";
 import { CommandIndex, type CommandRow } from "./table.ts";
 import * as tableModule from "./table.ts";
 import { beginGetss } from "./lease.ts";
-import { getOne, hasLineEnd, KeysKind } from "./read.ts";
+import { getOne, hasLineEnd, MultigetKind } from "./read.ts";
 import { storeBlock } from "./write.ts";
 import * as writeModule from "./write.ts";
 import { type Conversation, ConversationState, type Parser } from "../conversation.ts";
@@ -79,7 +79,7 @@ export class TextParser implements Parser {
       if (reply.room < REPLY_ROOM_MIN) {
         return this.#pause(conversation, ConversationState.MORE_OUTPUT, at);
       }
-      if (reply.length > reply.turnAt) this.#thread.giveTurn();
+      if (reply.length > reply.yieldAt) this.#thread.yieldMutex();
       if (end - at > GETS_LENGTH) {
         const word = view.getInt32(at, true);
         if (word === GET_SPACE) {
@@ -112,16 +112,16 @@ export class TextParser implements Parser {
    */
   #gets(conversation: Conversation, start: number, end: number): number {
     const { cache, reply, ops } = this.#thread;
-    const { lookahead } = cache;
+    const { prefetch } = cache;
     const next = this.#lookAhead(start, end);
-    if (lookahead.count > 1) lookahead.touch();
-    for (let index = 0; index < lookahead.count; index++) {
-      const keyOffset = lookahead.keyOffset(index);
+    if (prefetch.count > 1) prefetch.load();
+    for (let index = 0; index < prefetch.count; index++) {
+      const keyOffset = prefetch.keyOffset(index);
       if (reply.room < REPLY_ROOM_MIN) return keyOffset - GET_LENGTH;
-      if (reply.length > reply.turnAt) this.#thread.giveTurn();
+      if (reply.length > reply.yieldAt) this.#thread.yieldMutex();
       ops.countText(GET_ROW);
-      const keyLength = lookahead.keyLength(index);
-      const hash = lookahead.hash(index);
+      const keyLength = prefetch.keyLength(index);
+      const hash = prefetch.hash(index);
       if (!getOne(conversation, keyOffset, keyLength, hash)) return keyOffset + keyLength;
     }
     return next;
@@ -131,8 +131,8 @@ export class TextParser implements Parser {
   #lookAhead(start: number, end: number): number {
     const { input, cache } = this.#thread;
     const { bytes, view } = input;
-    const { lookahead } = cache;
-    lookahead.clear();
+    const { prefetch } = cache;
+    prefetch.clear();
     let at = start;
     do {
       const keyOffset = at + GET_LENGTH;
@@ -141,9 +141,9 @@ export class TextParser implements Parser {
       if (end - keyEnd < 2 || view.getInt16(keyEnd, true) !== CRLF) return at;
       const keyLength = keyEnd - keyOffset;
       if (keyLength === 0 || keyLength > KEY_LENGTH_MAX) return at;
-      lookahead.add(input, keyOffset, keyLength);
+      prefetch.add(input, keyOffset, keyLength);
       at = keyEnd + 2;
-    } while (!lookahead.full && end - at > GETS_LENGTH && view.getInt32(at, true) === GET_SPACE);
+    } while (!prefetch.full && end - at > GETS_LENGTH && view.getInt32(at, true) === GET_SPACE);
     return at;
   }
 
@@ -164,7 +164,7 @@ export class TextParser implements Parser {
       return false;
     }
     this.#thread.ops.countText(withId ? GETS_ROW : GET_ROW);
-    this.#thread.keys.begin(withId ? KeysKind.GETS : KeysKind.GET);
+    this.#thread.keys.begin(withId ? MultigetKind.GETS : MultigetKind.GET);
     conversation.task = this.#thread.keys;
     return true;
   }
@@ -240,15 +240,15 @@ export class TextParser implements Parser {
     if ((flags | exptime | valueLength) < 0) return false;
     at = this.#numberEnd;
     if (end - at < 2 || view.getInt16(at, true) !== CRLF) return false;
-    const { change, memory } = this.#thread;
-    change.mode = StoreMode.SET;
-    change.keyOffset = keyOffset;
-    change.keyLength = keyLength;
-    change.valueLength = valueLength;
-    change.clientFlags = flags;
-    change.deadlineSec = deadlineSec(memory, exptime);
-    change.compare = false;
-    change.explicit = false;
+    const { operation, memory } = this.#thread;
+    operation.mode = StoreMode.SET;
+    operation.keyOffset = keyOffset;
+    operation.keyLength = keyLength;
+    operation.valueLength = valueLength;
+    operation.clientFlags = flags;
+    operation.deadlineSec = deadlineSec(memory, exptime);
+    operation.compare = false;
+    operation.explicit = false;
     this.#request.lineEnd = at + 2;
     return true;
   }

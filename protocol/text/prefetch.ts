@@ -29,10 +29,10 @@ const CRLF_LENGTH = 2;
 export function loadAhead(thread: ThreadContext, start: number, end: number): number {
   const { input, cache } = thread;
   const { bytes, view } = input;
-  const { lookahead } = cache;
-  lookahead.clear();
+  const { prefetch } = cache;
+  prefetch.clear();
   let at = start;
-  while (!lookahead.full && end - at >= LINE_LENGTH_MIN) {
+  while (!prefetch.full && end - at >= LINE_LENGTH_MIN) {
     const word = view.getInt32(at, true);
     const isSet = word === SET_SPACE;
     if (!isSet && (word & META_MASK) !== META_WORD) break;
@@ -51,9 +51,9 @@ export function loadAhead(thread: ThreadContext, start: number, end: number): nu
         dataLength = dataLength * 10 + byte - ZERO;
       }
     }
-    lookahead.add(input, keyOffset, keyLength);
+    prefetch.add(input, keyOffset, keyLength);
     at = lineEnd + 1 + (hasData ? dataLength + CRLF_LENGTH : 0);
   }
-  if (lookahead.count > 1) lookahead.touch();
+  if (prefetch.count > 1) prefetch.load();
   return at;
 }

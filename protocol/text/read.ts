@@ -117,7 +117,7 @@ export function getOne(
   const valueLength = cache.valueLength(item);
   putValueLine(thread, item, keyOffset, keyLength, valueLength, false);
   if (!reply.value(cache, item, valueLength)) {
-    conversation.task = new SendTask(thread, item, true, KeysTask.afterFirstKey());
+    conversation.task = new SendTask(thread, item, true, MultigetTask.afterFirstKey());
     return false;
   }
   reply.crlf();
@@ -126,7 +126,7 @@ export function getOne(
 }
 
 /** What a line does with its keys. */
-export const KeysKind = {
+export const MultigetKind = {
   GET: 0,
   GETS: 1,
   GAT: 2,
@@ -134,7 +134,7 @@ export const KeysKind = {
   GETSS: 4,
   LEASE_GET: 5,
 } as const;
-export type KeysKind = typeof KeysKind[keyof typeof KeysKind];
+export type MultigetKind = typeof MultigetKind[keyof typeof MultigetKind];
 
 /** What ended the collecting of a group of keys. */
 const Scanned = { GROUP: 0, INPUT: 1, LINE: 2, LONG_KEY: 3 } as const;
@@ -144,8 +144,8 @@ type Scanned = typeof Scanned[keyof typeof Scanned];
  * The keys of a line, one after the other. Runs in place while it can; becomes a connection's task when
  * the line goes on in the next read, or a value does not fit.
  */
-export class KeysTask implements Task {
-  #kind: KeysKind = KeysKind.GET;
+export class MultigetTask implements Task {
+  #kind: MultigetKind = MultigetKind.GET;
   #deadlineSec = 0;
   #keyCount = 0;
   /** Why the last key was refused, and with it the line. */
@@ -153,8 +153,8 @@ export class KeysTask implements Task {
   #scanned: Scanned = Scanned.GROUP;
 
   /** For a `get` whose first key has been answered. */
-  static afterFirstKey(): KeysTask {
-    const task = new KeysTask();
+  static afterFirstKey(): MultigetTask {
+    const task = new MultigetTask();
     task.#keyCount = 1;
     return task;
   }
@@ -164,7 +164,7 @@ export class KeysTask implements Task {
    *
    * @param deadlineSec For GAT, GATS: of the items; for GETSS, LEASE_GET: of the leases.
    */
-  begin(kind: KeysKind, deadlineSec = 0): void {
+  begin(kind: MultigetKind, deadlineSec = 0): void {
     this.#kind = kind;
     this.#deadlineSec = deadlineSec;
     this.#keyCount = 0;
@@ -174,22 +174,22 @@ export class KeysTask implements Task {
   /** Goes on from a blank, a key's start, or the line's end. */
   run(conversation: Conversation, start: number, end: number): number {
     const { reply, cache } = conversation.thread;
-    const { lookahead } = cache;
+    const { prefetch } = cache;
     // What was written before is sent, or belongs to other requests.
     const replyStart = reply.length;
     let at = start;
     for (;;) {
       at = this.#scan(conversation.thread, at, end);
-      lookahead.touch();
-      for (let index = 0; index < lookahead.count; index++) {
-        const keyOffset = lookahead.keyOffset(index);
+      prefetch.load();
+      for (let index = 0; index < prefetch.count; index++) {
+        const keyOffset = prefetch.keyOffset(index);
         if (reply.room < REPLY_ROOM_MIN) {
           return this.#pause(conversation, ConversationState.MORE_OUTPUT, keyOffset);
         }
-        if (reply.length > reply.turnAt) conversation.thread.giveTurn();
+        if (reply.length > reply.yieldAt) conversation.thread.yieldMutex();
         this.#keyCount++;
-        const keyLength = lookahead.keyLength(index);
-        const done = this.#getKey(conversation, keyOffset, keyLength, lookahead.hash(index));
+        const keyLength = prefetch.keyLength(index);
+        const done = this.#getKey(conversation, keyOffset, keyLength, prefetch.hash(index));
         if (this.#refusal !== null) {
           return this.#refuse(conversation, replyStart, keyOffset + keyLength, this.#refusal);
         }
@@ -215,11 +215,11 @@ export class KeysTask implements Task {
    */
   #scan(thread: ThreadContext, start: number, end: number): number {
     const { input, cache } = thread;
-    const { lookahead } = cache;
+    const { prefetch } = cache;
     const { bytes } = input;
-    lookahead.clear();
+    prefetch.clear();
     let at = start;
-    while (!lookahead.full) {
+    while (!prefetch.full) {
       while (at < end && bytes[at] === SPACE) at++;
       let keyEnd = at;
       while (keyEnd < end && bytes[keyEnd] !== SPACE && bytes[keyEnd] !== LF) keyEnd++;
@@ -235,7 +235,7 @@ export class KeysTask implements Task {
         this.#scanned = Scanned.LONG_KEY;
         return keyEnd;
       }
-      if (keyLength > 0) lookahead.add(input, at, keyLength);
+      if (keyLength > 0) prefetch.add(input, at, keyLength);
       if (last) {
         this.#scanned = Scanned.LINE;
         return keyEnd + 1;
@@ -258,14 +258,14 @@ export class KeysTask implements Task {
     const { thread } = conversation;
     const { cache, reply, input } = thread;
     const kind = this.#kind;
-    if (kind >= KeysKind.GETSS && !this.#hasValue(conversation, keyOffset, keyLength, hash)) {
+    if (kind >= MultigetKind.GETSS && !this.#hasValue(conversation, keyOffset, keyLength, hash)) {
       return true;
     }
-    const item = kind <= KeysKind.GETS
+    const item = kind <= MultigetKind.GETS
       ? cache.get(input, keyOffset, keyLength, hash)
-      : kind <= KeysKind.GATS
+      : kind <= MultigetKind.GATS
       ? cache.getAndTouch(input, keyOffset, keyLength, this.#deadlineSec, conversation.owner, hash)
-      : thread.change.item;
+      : thread.operation.item;
     if (item === LOCKED_ITEM) {
       this.#refusal = LOCKED;
       return true;
@@ -275,7 +275,8 @@ export class KeysTask implements Task {
     }
     if (item === NO_ITEM) return true;
     const valueLength = cache.valueLength(item);
-    const withId = kind === KeysKind.GETS || kind === KeysKind.GATS || kind === KeysKind.GETSS;
+    const withId = kind === MultigetKind.GETS || kind === MultigetKind.GATS ||
+      kind === MultigetKind.GETSS;
     putValueLine(thread, item, keyOffset, keyLength, valueLength, withId);
     if (!reply.value(cache, item, valueLength)) {
       conversation.task = new SendTask(thread, item, true, this.#detach(thread));
@@ -285,7 +286,7 @@ export class KeysTask implements Task {
     return true;
   }
 
-  /** getss and lease-get: finds the value, `change.item`, or answers with a lease. */
+  /** getss and lease-get: finds the value, `operation.item`, or answers with a lease. */
   #hasValue(
     conversation: Conversation,
     keyOffset: number,
@@ -293,17 +294,17 @@ export class KeysTask implements Task {
     hash: number,
   ): boolean {
     const { thread } = conversation;
-    const { cache, change, tunables } = thread;
-    change.keyOffset = keyOffset;
-    change.keyLength = keyLength;
-    change.deadlineSec = this.#deadlineSec;
-    const outcome = cache.getOrLease(change, hash);
+    const { cache, operation, tunables } = thread;
+    operation.keyOffset = keyOffset;
+    operation.keyLength = keyLength;
+    operation.deadlineSec = this.#deadlineSec;
+    const outcome = cache.getOrLease(operation, hash);
     if (outcome === Outcome.OK) return true;
     if (tunables.detailEnabled) {
       thread.prefixes.countGet(thread.input, keyOffset, keyLength, false);
     }
     if (outcome === Outcome.NO_MEMORY) this.#refusal = REFUSAL.NO_LEASE;
-    else if (this.#kind === KeysKind.GETSS) putLease(thread);
+    else if (this.#kind === MultigetKind.GETSS) putLease(thread);
     else putLeaseValue(thread);
     return false;
   }
@@ -340,21 +341,21 @@ export class KeysTask implements Task {
   }
 
   /** Makes this task the connection's own. */
-  #detach(thread: ThreadContext): KeysTask {
-    if (thread.keys === this) thread.keys = new KeysTask();
+  #detach(thread: ThreadContext): MultigetTask {
+    if (thread.keys === this) thread.keys = new MultigetTask();
     return this;
   }
 }
 
 /** A lease as getss shows it: a value with the lease's flags, that says how many seconds are left. */
 function putLease(thread: ThreadContext): void {
-  const { reply, change, settings, input } = thread;
+  const { reply, operation, settings, input } = thread;
   const { view, bytes } = reply.region;
-  const remainSec = change.remainSec < 0 ? settings.leaseTimeSec : change.remainSec;
+  const remainSec = operation.remainSec < 0 ? settings.leaseTimeSec : operation.remainSec;
   view.setInt32(reply.length, VALU, true);
   view.setInt16(reply.length + 4, E_SPACE, true);
   reply.length += 6;
-  reply.copy(input, change.keyOffset, change.keyLength);
+  reply.copy(input, operation.keyOffset, operation.keyLength);
   reply.byte(SPACE);
   reply.decimal(settings.leaseFlag);
   reply.byte(SPACE);
@@ -362,7 +363,7 @@ function putLease(thread: ThreadContext): void {
   const digits = putDecimal(bytes, reply.length, remainSec) - reply.length;
   reply.decimal(digits);
   reply.byte(SPACE);
-  reply.decimalU64(change.idLow, change.idHigh);
+  reply.decimalU64(operation.idLow, operation.idHigh);
   reply.crlf();
   reply.decimal(remainSec);
   reply.crlf();
@@ -370,11 +371,11 @@ function putLease(thread: ThreadContext): void {
 
 /** A lease as lease-get shows it. Those who do not hold it get an id that fits nothing. */
 function putLeaseValue(thread: ThreadContext): void {
-  const { reply, change, input } = thread;
+  const { reply, operation, input } = thread;
   reply.put(REPLY.LEASE_VALUE_SPACE);
-  reply.copy(input, change.keyOffset, change.keyLength);
+  reply.copy(input, operation.keyOffset, operation.keyLength);
   reply.byte(SPACE);
-  if (change.remainSec === 0) reply.decimalU64(change.idLow, change.idHigh);
+  if (operation.remainSec === 0) reply.decimalU64(operation.idLow, operation.idHigh);
   else reply.decimal(HELD_BY_ANOTHER);
   reply.put(REPLY.LEASE_VALUE_END);
 }
@@ -388,7 +389,7 @@ export function hasLineEnd(thread: ThreadContext, start: number, end: number): b
 }
 
 /** get and gets with their keys, when the parser has not met them sooner. */
-export function getKeys(conversation: Conversation, kind: KeysKind): Flow {
+export function getKeys(conversation: Conversation, kind: MultigetKind): Flow {
   const { request, keys } = conversation.thread;
   keys.begin(kind);
   conversation.task = keys;
@@ -397,7 +398,7 @@ export function getKeys(conversation: Conversation, kind: KeysKind): Flow {
 }
 
 /** gat, gats: sets the expiry of each hit. */
-export function getAndTouch(conversation: Conversation, kind: KeysKind): Flow {
+export function getAndTouch(conversation: Conversation, kind: MultigetKind): Flow {
   const { thread } = conversation;
   const { request, numbers, keys } = thread;
   if (!numbers.int32(thread.input, request.wordStart[1]!, request.wordEnd[1]!)) {

@@ -9,7 +9,7 @@ import { deletess, getss, lease, leaseGet, leaseSet } from "./lease.ts";
 import { lock, unlock, unlockAll } from "./lock.ts";
 import { metaGet, metaNoop } from "../meta/get.ts";
 import { metaArithmetic, metaDebug, metaDelete, metaSet } from "../meta/set.ts";
-import { getAndTouch, getKeys, KeysKind } from "./read.ts";
+import { getAndTouch, getKeys, MultigetKind } from "./read.ts";
 import { stats } from "./stats.ts";
 import * as tuning from "./tuning.ts";
 import { watch } from "./watch.ts";
@@ -40,8 +40,8 @@ type Row = readonly [
 // deno-fmt-ignore
 const ROWS: readonly Row[] = [
   // name            words  noreply handler
-  ["get",            2,     false, (c) => getKeys(c, KeysKind.GET)],
-  ["gets",           2,     false, (c) => getKeys(c, KeysKind.GETS)],
+  ["get",            2,     false, (c) => getKeys(c, MultigetKind.GET)],
+  ["gets",           2,     false, (c) => getKeys(c, MultigetKind.GETS)],
   ["set",            5,     true,  (c) => store(c, StoreMode.SET)],
   ["add",            5,     true,  (c) => store(c, StoreMode.ADD)],
   ["cas",            5,     true,  (c) => store(c, StoreMode.CAS)],
@@ -49,8 +49,8 @@ const ROWS: readonly Row[] = [
   ["incr",           3,     true,  (c) => arithmetic(c, true)],
   ["decr",           3,     true,  (c) => arithmetic(c, false)],
   ["touch",          3,     true,  touch],
-  ["gat",            3,     false, (c) => getAndTouch(c, KeysKind.GAT)],
-  ["gats",           3,     false, (c) => getAndTouch(c, KeysKind.GATS)],
+  ["gat",            3,     false, (c) => getAndTouch(c, MultigetKind.GAT)],
+  ["gats",           3,     false, (c) => getAndTouch(c, MultigetKind.GATS)],
   ["replace",        5,     true,  (c) => store(c, StoreMode.REPLACE)],
   ["append",         5,     true,  (c) => store(c, StoreMode.APPEND)],
   ["prepend",        5,     true,  (c) => store(c, StoreMode.PREPEND)],

@@ -57,24 +57,24 @@ export const SILENT: StoreReply = new TextStoreReply(true);
 
 /** set, add, replace, append, prepend, cas: reads the line's numbers into the change, then stores. */
 export function store(conversation: Conversation, mode: StoreMode): Flow {
-  const { request, numbers, input, change, memory } = conversation.thread;
+  const { request, numbers, input, operation, memory } = conversation.thread;
   const { wordStart, wordEnd } = request;
   if (!readValueLength(conversation, LENGTH_WORD)) return Flow.DONE;
-  change.mode = mode;
-  change.explicit = false;
-  change.keyOffset = wordStart[KEY_WORD]!;
-  change.keyLength = request.wordLength(KEY_WORD);
-  if (change.keyLength > KEY_LENGTH_MAX) return refuseBlock(conversation);
+  operation.mode = mode;
+  operation.explicit = false;
+  operation.keyOffset = wordStart[KEY_WORD]!;
+  operation.keyLength = request.wordLength(KEY_WORD);
+  if (operation.keyLength > KEY_LENGTH_MAX) return refuseBlock(conversation);
   if (!numbers.unsignedLong(input, wordStart[FLAGS_WORD]!, wordEnd[FLAGS_WORD]!)) {
     return refuseBlock(conversation);
   }
-  change.clientFlags = numbers.value;
+  operation.clientFlags = numbers.value;
   if (!numbers.long(input, wordStart[EXPTIME_WORD]!, wordEnd[EXPTIME_WORD]!)) {
     return refuseBlock(conversation);
   }
-  change.deadlineSec = deadlineSec(memory, numbers.value);
-  change.compare = mode === StoreMode.CAS;
-  if (change.compare && !readCompare(conversation)) return refuseBlock(conversation);
+  operation.deadlineSec = deadlineSec(memory, numbers.value);
+  operation.compare = mode === StoreMode.CAS;
+  if (operation.compare && !readCompare(conversation)) return refuseBlock(conversation);
   return storeBlock(conversation, request.noreply ? SILENT : ANSWERED);
 }
 
@@ -83,7 +83,7 @@ export function store(conversation: Conversation, mode: StoreMode): Flow {
  * nobody knows where the block ends it will be read as commands.
  */
 export function readValueLength(conversation: Conversation, word: number): boolean {
-  const { request, numbers, input, change, reply } = conversation.thread;
+  const { request, numbers, input, operation, reply } = conversation.thread;
   if (
     !numbers.int32(input, request.wordStart[word]!, request.wordEnd[word]!) ||
     numbers.value < 0 || numbers.value > VALUE_LENGTH_MAX
@@ -92,66 +92,66 @@ export function readValueLength(conversation: Conversation, word: number): boole
     reply.put(REFUSAL.BAD_FORMAT);
     return false;
   }
-  change.valueLength = numbers.value;
+  operation.valueLength = numbers.value;
   return true;
 }
 
 function readCompare(conversation: Conversation): boolean {
-  const { request, numbers, input, change } = conversation.thread;
+  const { request, numbers, input, operation } = conversation.thread;
   if (request.wordCount <= CAS_WORD) return false;
   if (!numbers.u64(input, request.wordStart[CAS_WORD]!, request.wordEnd[CAS_WORD]!)) return false;
-  change.compareLow = numbers.low;
-  change.compareHigh = numbers.high;
+  operation.compareLow = numbers.low;
+  operation.compareHigh = numbers.high;
   return true;
 }
 
 /**
- * Stores the data block behind `request.lineEnd`, as `change` says, or as much of it as there is.
+ * Stores the data block behind `request.lineEnd`, as `operation` says, or as much of it as there is.
  */
 export function storeBlock(conversation: Conversation, reply: StoreReply): Flow {
-  const { request, input, change, cache, tunables, prefixes } = conversation.thread;
+  const { request, input, operation, cache, tunables, prefixes } = conversation.thread;
   const valueOffset = request.lineEnd;
   const { trailerLength } = request;
-  const end = valueOffset + change.valueLength + trailerLength;
+  const end = valueOffset + operation.valueLength + trailerLength;
   const complete = end <= request.inputEnd;
   if (
-    !complete && change.valueLength <= BUFFERED_VALUE_BYTES_MAX &&
+    !complete && operation.valueLength <= BUFFERED_VALUE_BYTES_MAX &&
     end - request.start <= PENDING_BYTES_MAX
   ) return Flow.INCOMPLETE;
-  if (tunables.detailEnabled) prefixes.countSet(input, change.keyOffset, change.keyLength);
+  if (tunables.detailEnabled) prefixes.countSet(input, operation.keyOffset, operation.keyLength);
   if (!complete) return beginFill(conversation, reply);
   request.next = end;
   if (trailerLength > 0 && input.view.getInt16(end - trailerLength, true) !== CRLF) {
     reply.badChunk(conversation);
     return Flow.DONE;
   }
-  change.valueOffset = valueOffset;
+  operation.valueOffset = valueOffset;
   // An append is refused as such when already the piece is too large.
-  if (isExtending(change) && !fitsAlone(conversation)) {
-    cache.storeRefused(change, Outcome.TOO_LARGE);
+  if (isExtending(operation) && !fitsAlone(conversation)) {
+    cache.storeRefused(operation, Outcome.TOO_LARGE);
     reply.stored(conversation, Outcome.TOO_LARGE);
   } else {
-    reply.stored(conversation, cache.store(change));
+    reply.stored(conversation, cache.store(operation));
   }
   return Flow.DONE;
 }
 
 function fitsAlone(conversation: Conversation): boolean {
-  const { change, cache } = conversation.thread;
-  return cache.fits(change.keyLength, change.valueLength, change.clientFlags);
+  const { operation, cache } = conversation.thread;
+  return cache.fits(operation.keyLength, operation.valueLength, operation.clientFlags);
 }
 
 /** A long value of which a part is here: makes room for it, and fills it as it comes. */
 function beginFill(conversation: Conversation, reply: StoreReply): Flow {
-  const { request, change, cache } = conversation.thread;
-  const outcome = cache.reserve(change);
+  const { request, operation, cache } = conversation.thread;
+  const outcome = cache.reserve(operation);
   if (outcome !== Outcome.OK) {
-    cache.storeRefused(change, outcome);
+    cache.storeRefused(operation, outcome);
     reply.stored(conversation, outcome);
     return swallowBlock(conversation);
   }
   const { trailerLength } = request;
-  conversation.task = new FillTask(change, trailerLength > 0, reply.kept(conversation));
+  conversation.task = new FillTask(operation, trailerLength > 0, reply.kept(conversation));
   request.next = request.lineEnd;
   return Flow.UNDER_WAY;
 }
@@ -162,10 +162,10 @@ export function refuseBlock(conversation: Conversation): Flow {
   return swallowBlock(conversation);
 }
 
-/** Passes over the data block of `change.valueLength` bytes and what ends it. */
+/** Passes over the data block of `operation.valueLength` bytes and what ends it. */
 export function swallowBlock(conversation: Conversation): Flow {
-  const { request, change } = conversation.thread;
-  const length = change.valueLength + request.trailerLength;
+  const { request, operation } = conversation.thread;
+  const length = operation.valueLength + request.trailerLength;
   if (request.lineEnd + length <= request.inputEnd) {
     request.next = request.lineEnd + length;
     return Flow.DONE;
@@ -177,12 +177,12 @@ export function swallowBlock(conversation: Conversation): Flow {
 
 /** Takes the key from the line's second word. False when it is too long. */
 export function readKey(conversation: Conversation): boolean {
-  const { request, change } = conversation.thread;
-  change.keyOffset = request.wordStart[KEY_WORD]!;
-  change.keyLength = request.wordLength(KEY_WORD);
-  change.compare = false;
-  change.explicit = false;
-  return change.keyLength <= KEY_LENGTH_MAX;
+  const { request, operation } = conversation.thread;
+  operation.keyOffset = request.wordStart[KEY_WORD]!;
+  operation.keyLength = request.wordLength(KEY_WORD);
+  operation.compare = false;
+  operation.explicit = false;
+  return operation.keyLength <= KEY_LENGTH_MAX;
 }
 
 /** `delete <key>` */
@@ -193,18 +193,18 @@ export function remove(conversation: Conversation): Flow {
 
 /** Deletes, as the change says. */
 export function removeKey(conversation: Conversation): Outcome {
-  const { change, cache, input, tunables, prefixes } = conversation.thread;
-  if (tunables.detailEnabled) prefixes.countDelete(input, change.keyOffset, change.keyLength);
-  return cache.remove(change);
+  const { operation, cache, input, tunables, prefixes } = conversation.thread;
+  if (tunables.detailEnabled) prefixes.countDelete(input, operation.keyOffset, operation.keyLength);
+  return cache.remove(operation);
 }
 
 /** `touch <key> <exptime>` */
 export function touch(conversation: Conversation): Flow {
-  const { request, numbers, input, change, cache, memory } = conversation.thread;
+  const { request, numbers, input, operation, cache, memory } = conversation.thread;
   if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
   if (!numbers.int32(input, request.wordStart[2]!, request.wordEnd[2]!)) {
     return answer(conversation, REFUSAL.BAD_EXPTIME);
   }
-  change.deadlineSec = deadlineSec(memory, numbers.value);
-  return answer(conversation, OUTCOME_LINE[cache.touch(change)]);
+  operation.deadlineSec = deadlineSec(memory, numbers.value);
+  return answer(conversation, OUTCOME_LINE[cache.touch(operation)]);
 }

@@ -2,7 +2,7 @@ import { assert } from "../base/assert.ts";
 import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "../memory/item.ts";
 import { checkLeases } from "./check_leases.ts";
 import { checkLocks } from "./check_locks.ts";
-import { Links } from "../items/item_links.ts";
+import { ItemLinks } from "../items/item_links.ts";
 import {
   CLASS,
   CLASS_REQUESTED_BYTES,
@@ -28,13 +28,13 @@ export function checkStore(memory: Memory): void {
 
 class Check {
   readonly #memory: Memory;
-  readonly #links: Links;
+  readonly #links: ItemLinks;
   readonly #items: Items;
   readonly #values: Values;
 
   constructor(memory: Memory) {
     this.#memory = memory;
-    this.#links = new Links(memory);
+    this.#links = new ItemLinks(memory);
     this.#items = this.#links.items;
     this.#values = new Values(this.#links);
   }

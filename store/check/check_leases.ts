@@ -4,7 +4,7 @@ import { hashKey } from "../base/hash.ts";
 import { NO_ITEM } from "../memory/item.ts";
 import { type LeaseRef, Leases, NO_LEASE } from "../claims/leases.ts";
 import { KEY_LENGTH_MAX } from "../limits.ts";
-import type { Links } from "../items/item_links.ts";
+import type { ItemLinks } from "../items/item_links.ts";
 import { CONTROL } from "../memory/memory.ts";
 
 /**
@@ -12,7 +12,7 @@ import { CONTROL } from "../memory/memory.ts";
  *
  * @throws Error at the first disagreement.
  */
-export function checkLeases(links: Links): void {
+export function checkLeases(links: ItemLinks): void {
   const { memory } = links;
   const { control } = memory;
   const leases = new Leases(memory);

@@ -1,6 +1,6 @@
 import { assert } from "../base/assert.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
-import type { Links } from "../items/item_links.ts";
+import type { ItemLinks } from "../items/item_links.ts";
 import {
   LIST,
   LOCK,
@@ -20,14 +20,14 @@ import { WaiterState } from "../claims/lock_waiters.ts";
  *
  * @throws Error at the first disagreement.
  */
-export function checkLocks(links: Links, linked: Set<ItemRef>): void {
+export function checkLocks(links: ItemLinks, linked: Set<ItemRef>): void {
   const held = checkRows(links, linked);
   checkOwners(links, held);
   checkWaiters(links, held);
 }
 
 /** Every row in use has its item, and every locked item its row. Returns the rows in use. */
-function checkRows(links: Links, linked: Set<ItemRef>): Set<number> {
+function checkRows(links: ItemLinks, linked: Set<ItemRef>): Set<number> {
   const { memory, items } = links;
   const words = new Int32Array(memory.shared.locks);
   const start = lockRowsStart(memory.options);
@@ -58,7 +58,7 @@ function checkRows(links: Links, linked: Set<ItemRef>): Set<number> {
 }
 
 /** Every lock is in its owner's list, once. */
-function checkOwners(links: Links, held: Set<number>): void {
+function checkOwners(links: ItemLinks, held: Set<number>): void {
   const { options, shared } = links.memory;
   const words = new Int32Array(shared.locks);
   const start = lockRowsStart(options);
@@ -86,7 +86,7 @@ function checkOwners(links: Links, held: Set<number>): void {
 }
 
 /** Every waiter in use is in the list that its state names, or was taken from its thread's. */
-function checkWaiters(links: Links, held: Set<number>): void {
+function checkWaiters(links: ItemLinks, held: Set<number>): void {
   const { options, shared } = links.memory;
   const words = new Int32Array(shared.lockWaiters);
   const queues = waiterQueuesStart(options);

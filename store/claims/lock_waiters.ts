@@ -130,7 +130,7 @@ export class LockWaiters {
   }
 
   /** What they wait for is gone. */
-  disappoint(lock: number): void {
+  failWaiters(lock: number): void {
     const queue = this.#queue(lock);
     for (;;) {
       const waiter = this.#words[queue + LIST.FIRST]!;

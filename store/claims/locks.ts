@@ -1,9 +1,9 @@
-import type { Change } from "../operation.ts";
+import type { Operation } from "../operation.ts";
 import type { Eviction } from "../space/eviction.ts";
 import { takeId } from "../memory/ids.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
 import type { LockLimits } from "../limits.ts";
-import type { Links } from "../items/item_links.ts";
+import type { ItemLinks } from "../items/item_links.ts";
 import {
   LOCK,
   LOCK_HEADER as HEADER,
@@ -45,7 +45,7 @@ const NO_LOCK: LockRow = 0;
 /** One thread's view of the locks. */
 export class Locks {
   readonly waiters: LockWaiters;
-  readonly #links: Links;
+  readonly #links: ItemLinks;
   readonly #eviction: Eviction;
   readonly #words: Int32Array;
   readonly #control: Int32Array;
@@ -57,7 +57,7 @@ export class Locks {
   /** The word at which the rows start. */
   readonly #rows: number;
 
-  constructor(links: Links, eviction: Eviction) {
+  constructor(links: ItemLinks, eviction: Eviction) {
     const { memory } = links;
     const { options } = memory;
     this.#links = links;
@@ -132,34 +132,34 @@ export class Locks {
   // --- changing ----------------------------------------------------------------------------------
 
   /**
-   * Locks a live item for `change.owner`, or lets it wait.
+   * Locks a live item for `operation.owner`, or lets it wait.
    *
-   * @returns OK (the fencing number is in `change.resultLow/High`), LOCKED, WAITING
-   *   (`change.waiter`) or TOO_MANY_LOCKS.
+   * @returns OK (the fencing number is in `operation.resultLow/High`), LOCKED, WAITING
+   *   (`operation.waiter`) or TOO_MANY_LOCKS.
    */
-  acquire(change: Change, item: ItemRef): Outcome {
-    const { owner } = change;
+  acquire(operation: Operation, item: ItemRef): Outcome {
+    const { owner } = operation;
     let row;
     if (this.#links.items.state(item) & STATE.LOCKED) {
       row = this.rowOf(item);
       const again = this.isLockedBy(item, owner);
       if (!again || this.#refuseAgain) {
         this.#counters[STAT.lock_busy]! += 1;
-        return again || change.waitMs === 0 ? Outcome.LOCKED : this.#wait(change, row);
+        return again || operation.waitMs === 0 ? Outcome.LOCKED : this.#wait(operation, row);
       }
     } else {
       if (!this.#mayTake(owner)) return this.#refuse();
       row = this.#take(item, owner);
     }
-    change.resultLow = this.fenceLow(row);
-    change.resultHigh = this.fenceHigh(row);
+    operation.resultLow = this.fenceLow(row);
+    operation.resultHigh = this.fenceHigh(row);
     return Outcome.OK;
   }
 
-  #wait(change: Change, row: LockRow): Outcome {
-    if (!this.#mayTake(change.owner)) return this.#refuse();
-    change.waiter = this.waiters.join(row, change.owner, change.thread, change.waitMs);
-    return change.waiter === NO_WAITER ? this.#refuse() : Outcome.WAITING;
+  #wait(operation: Operation, row: LockRow): Outcome {
+    if (!this.#mayTake(operation.owner)) return this.#refuse();
+    operation.waiter = this.waiters.join(row, operation.owner, operation.thread, operation.waitMs);
+    return operation.waiter === NO_WAITER ? this.#refuse() : Outcome.WAITING;
   }
 
   #refuse(): Outcome {
@@ -260,7 +260,7 @@ export class Locks {
 
   /** Frees a row that no connection has. */
   #freeRow(row: LockRow): void {
-    this.waiters.disappoint(row);
+    this.waiters.failWaiters(row);
     const words = this.#words;
     const at = this.#row(row);
     words[at + LOCK.ITEM] = NO_ITEM;

@@ -1,11 +1,11 @@
 import type { ByteRegion } from "../base/bytes.ts";
-import { type Change, StoreMode } from "../operation.ts";
+import { type Operation, StoreMode } from "../operation.ts";
 import { Eviction } from "../space/eviction.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import { type LeaseRef, Leases } from "./leases.ts";
 import * as leasesModule from "./leases.ts";
-import type { Links } from "../items/item_links.ts";
+import type { ItemLinks } from "../items/item_links.ts";
 import type { Locks } from "./locks.ts";
 import * as memoryModule from "../memory/memory.ts";
 import { Outcome } from "../outcome.ts";
@@ -22,13 +22,13 @@ const { CLASS_STAT, STAT } = statsModule;
 // Hot path: no allocation.
 
 /** Whether a storing operation lengthens a value that is there. */
-export function isExtending(change: Change): boolean {
-  return change.mode === StoreMode.APPEND || change.mode === StoreMode.PREPEND;
+export function isExtending(operation: Operation): boolean {
+  return operation.mode === StoreMode.APPEND || operation.mode === StoreMode.PREPEND;
 }
 
 /** Whether a storing operation asks for an id. */
-export function isConditional(change: Change): boolean {
-  return change.mode === StoreMode.CAS || change.mode === StoreMode.FILL || change.compare;
+export function isConditional(operation: Operation): boolean {
+  return operation.mode === StoreMode.CAS || operation.mode === StoreMode.FILL || operation.compare;
 }
 
 /**
@@ -37,9 +37,9 @@ export function isConditional(change: Change): boolean {
  * What must be done to the key's lease once the change has happened is kept from `admit` to
  * `settle`.
  */
-export class Gate {
+export class WriteGuard {
   readonly leases: Leases;
-  readonly #links: Links;
+  readonly #links: ItemLinks;
   readonly #locks: Locks;
   readonly #counters: Float64Array;
   readonly #strict: StrictPrefixes;
@@ -52,7 +52,7 @@ export class Gate {
   /** Of the operation under way: whether it stores under the id of a lease or of a stub. */
   #certified = false;
 
-  constructor(links: Links, locks: Locks) {
+  constructor(links: ItemLinks, locks: Locks) {
     const { options } = links.memory;
     this.#links = links;
     this.#locks = locks;
@@ -74,20 +74,20 @@ export class Gate {
     return true;
   }
 
-  hasId(item: ItemRef, change: Change): boolean {
+  hasId(item: ItemRef, operation: Operation): boolean {
     const { items } = this.#links;
-    return this.#casEnabled && items.idLow(item) === change.compareLow &&
-      items.idHigh(item) === change.compareHigh;
+    return this.#casEnabled && items.idLow(item) === operation.compareLow &&
+      items.idHigh(item) === operation.compareHigh;
   }
 
   /**
-   * Whether a storing operation may go on: OK, or why not. May give `change` an earlier deadline, and marks.
+   * Whether a storing operation may go on: OK, or why not. May give `operation` an earlier deadline, and marks.
    *
    * @param old The live item with the key, or NO_ITEM.
    * @param region Where the key is, and at which offset.
    */
   admit(
-    change: Change,
+    operation: Operation,
     old: ItemRef,
     region: ByteRegion,
     keyOffset: number,
@@ -95,34 +95,34 @@ export class Gate {
     hash: number,
   ): Outcome {
     this.#certified = false;
-    change.isStrict = false;
+    operation.isStrict = false;
     this.#lease = this.leases.find(region, keyOffset, keyLength, hash);
     if (old !== NO_ITEM) {
-      if (change.unlock) {
-        if (!this.#locks.isLockedBy(old, change.owner)) return Outcome.NOT_LOCKED;
-      } else if (this.isLockedByOther(old, change.owner)) return Outcome.LOCKED;
+      if (operation.unlock) {
+        if (!this.#locks.isLockedBy(old, operation.owner)) return Outcome.NOT_LOCKED;
+      } else if (this.isLockedByOther(old, operation.owner)) return Outcome.LOCKED;
     }
     const outcome = old !== NO_ITEM
-      ? this.#admitOnItem(change, old)
+      ? this.#admitOnItem(operation, old)
       : this.#lease !== NO_LEASE && this.leases.isHeld(this.#lease)
-      ? this.#admitOnLease(change, keyLength)
-      : this.#admitOnNothing(change);
+      ? this.#admitOnLease(operation, keyLength)
+      : this.#admitOnNothing(operation);
     if (outcome !== Outcome.OK || this.#certified) return outcome;
-    if (this.#isStrict && this.#isRefusedAsStrict(change, old, region, keyOffset, keyLength)) {
+    if (this.#isStrict && this.#isRefusedAsStrict(operation, old, region, keyOffset, keyLength)) {
       this.#counters[STAT.strict_refused]! += 1;
-      change.isStrict = true;
+      operation.isStrict = true;
       return Outcome.NOT_STORED;
     }
     // What extends a value keeps its deadline.
-    if (old === NO_ITEM || !isExtending(change)) {
-      change.deadlineSec = this.#cut(change.deadlineSec);
+    if (old === NO_ITEM || !isExtending(operation)) {
+      operation.deadlineSec = this.#cut(operation.deadlineSec);
     }
     return Outcome.OK;
   }
 
   /** The change happened: does what it means for the key's lease. */
-  settle(change: Change, hash: number): void {
-    if ((change.clientFlags & this.#leaseMask) === this.#leaseFlag) {
+  settle(operation: Operation, hash: number): void {
+    if ((operation.clientFlags & this.#leaseMask) === this.#leaseFlag) {
       this.#counters[STAT.lease_flag_clash]! += 1;
     }
     const lease = this.#lease;
@@ -133,7 +133,7 @@ export class Gate {
       this.leases.makeDirty(lease);
       this.#counters[STAT.lease_set]! += 1;
       const { memory, slabs } = this.#links;
-      memory.countClass(slabs.classOf(change.item), CLASS_STAT.lease_set);
+      memory.countClass(slabs.classOf(operation.item), CLASS_STAT.lease_set);
     }
   }
 
@@ -176,8 +176,8 @@ export class Gate {
     if (!wasFetched) items.dropState(item, STATE.FETCHED);
   }
 
-  #admitOnItem(change: Change, old: ItemRef): Outcome {
-    const { mode } = change;
+  #admitOnItem(operation: Operation, old: ItemRef): Outcome {
+    const { mode } = operation;
     if (mode === StoreMode.ADD) {
       this.noteUse(old);
       return Outcome.NOT_STORED;
@@ -185,20 +185,20 @@ export class Gate {
     const { items, slabs, memory } = this.#links;
     const isStub = (items.state(old) & STATE.STUB) !== 0;
     if (mode === StoreMode.FILL && !isStub) return Outcome.NOT_STORED;
-    if (!isConditional(change)) return Outcome.OK;
-    const extending = isExtending(change);
+    if (!isConditional(operation)) return Outcome.OK;
+    const extending = isExtending(operation);
     // append and prepend count no cas, and take 0 for no id (memcached).
-    if (extending && (change.compareLow | change.compareHigh) === 0) return Outcome.OK;
+    if (extending && (operation.compareLow | operation.compareHigh) === 0) return Outcome.OK;
     const classId = slabs.classOf(old);
-    if (this.hasId(old, change)) {
+    if (this.hasId(old, operation)) {
       if (!extending) memory.countClass(classId, CLASS_STAT.cas_hits);
       this.#certified = isStub;
       return Outcome.OK;
     }
-    if (!extending && change.allowOlder && this.#isOlder(change, old)) {
+    if (!extending && operation.allowOlder && this.#isOlder(operation, old)) {
       memory.countClass(classId, CLASS_STAT.cas_hits);
-      change.marks |= STATE.STALE | (items.state(old) & STATE.WON);
-      change.deadlineSec = items.word(old, WORD.DEADLINE_SEC);
+      operation.marks |= STATE.STALE | (items.state(old) & STATE.WON);
+      operation.deadlineSec = items.word(old, WORD.DEADLINE_SEC);
       return Outcome.OK;
     }
     if (!extending) memory.countClass(classId, CLASS_STAT.cas_badval);
@@ -206,25 +206,25 @@ export class Gate {
   }
 
   /** Whether the id to compare was handed out before the item's. */
-  #isOlder(change: Change, old: ItemRef): boolean {
+  #isOlder(operation: Operation, old: ItemRef): boolean {
     const { items } = this.#links;
-    const { compareLow, compareHigh } = change;
+    const { compareLow, compareHigh } = operation;
     return this.#casEnabled && (compareLow | compareHigh) !== 0 &&
       compareU64(compareLow, compareHigh, items.idLow(old), items.idHigh(old)) < 0;
   }
 
-  #admitOnLease(change: Change, keyLength: number): Outcome {
+  #admitOnLease(operation: Operation, keyLength: number): Outcome {
     const lease = this.#lease;
-    const { mode } = change;
-    if (change.unlock) {
+    const { mode } = operation;
+    if (operation.unlock) {
       this.renew(lease);
       return Outcome.NOT_FOUND;
     }
-    const extending = isExtending(change);
-    if (isConditional(change) && mode !== StoreMode.ADD && !extending) {
-      const classId = this.#classOf(change, keyLength);
+    const extending = isExtending(operation);
+    if (isConditional(operation) && mode !== StoreMode.ADD && !extending) {
+      const classId = this.#classOf(operation, keyLength);
       const { memory } = this.#links;
-      if (this.leases.hasId(lease, change.compareLow, change.compareHigh)) {
+      if (this.leases.hasId(lease, operation.compareLow, operation.compareHigh)) {
         this.#counters[STAT.lease_hit]! += 1;
         memory.countClass(classId, CLASS_STAT.cas_hits);
         memory.countClass(classId, CLASS_STAT.lease_hits);
@@ -236,7 +236,7 @@ export class Gate {
       memory.countClass(classId, CLASS_STAT.lease_badval);
       return mode === StoreMode.FILL ? Outcome.NOT_STORED : Outcome.EXISTS;
     }
-    if (mode === StoreMode.SET || mode === StoreMode.ADD || (extending && change.vivify)) {
+    if (mode === StoreMode.SET || mode === StoreMode.ADD || (extending && operation.vivify)) {
       this.#counters[STAT.lease_rewrite]! += 1;
       return Outcome.OK;
     }
@@ -244,14 +244,14 @@ export class Gate {
     return Outcome.NOT_STORED;
   }
 
-  #admitOnNothing(change: Change): Outcome {
-    if (change.unlock) return Outcome.NOT_FOUND;
-    switch (change.mode) {
+  #admitOnNothing(operation: Operation): Outcome {
+    if (operation.unlock) return Outcome.NOT_FOUND;
+    switch (operation.mode) {
       case StoreMode.ADD:
         return Outcome.OK;
       case StoreMode.APPEND:
       case StoreMode.PREPEND:
-        return change.vivify ? Outcome.OK : Outcome.NOT_STORED;
+        return operation.vivify ? Outcome.OK : Outcome.NOT_STORED;
       case StoreMode.FILL:
         this.#counters[STAT.cas_misses]! += 1;
         return Outcome.NOT_STORED;
@@ -259,23 +259,23 @@ export class Gate {
         this.#counters[STAT.cas_misses]! += 1;
         return Outcome.NOT_FOUND;
       default:
-        if (change.compare) {
+        if (operation.compare) {
           this.#counters[STAT.cas_misses]! += 1;
           return Outcome.NOT_FOUND;
         }
-        return change.mode === StoreMode.SET ? Outcome.OK : Outcome.NOT_STORED;
+        return operation.mode === StoreMode.SET ? Outcome.OK : Outcome.NOT_STORED;
     }
   }
 
   /** Under --strict, what would put a whole value in without an id. What only changes a value that is there may. */
   #isRefusedAsStrict(
-    change: Change,
+    operation: Operation,
     old: ItemRef,
     region: ByteRegion,
     keyOffset: number,
     keyLength: number,
   ): boolean {
-    if (old !== NO_ITEM && (isConditional(change) || isExtending(change))) return false;
+    if (old !== NO_ITEM && (isConditional(operation) || isExtending(operation))) return false;
     return this.#strict.covers(region, keyOffset, keyLength);
   }
 
@@ -287,9 +287,9 @@ export class Gate {
   }
 
   /** The class that the value offered by a change would be in. */
-  #classOf(change: Change, keyLength: number): number {
+  #classOf(operation: Operation, keyLength: number): number {
     const { slabs } = this.#links;
-    const state = change.clientFlags === 0 ? 0 : STATE.HAS_FLAGS;
-    return slabs.classFor(this.#links.itemBytes(keyLength, change.valueLength, state));
+    const state = operation.clientFlags === 0 ? 0 : STATE.HAS_FLAGS;
+    return slabs.classFor(this.#links.itemBytes(keyLength, operation.valueLength, state));
   }
 }

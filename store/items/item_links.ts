@@ -20,7 +20,7 @@ const { CLASS_STAT, STAT } = statsModule;
  * What makes a chunk an item of the cache: its place in the index, in a queue and in the sums. Everything that adds or
  * takes away an item goes through here, so that the four cannot disagree.
  */
-export class Links {
+export class ItemLinks {
   readonly memory: Memory;
   readonly items: Items;
   readonly slabs: Slabs;
@@ -32,7 +32,7 @@ export class Links {
    * One word that grows by one for everything that takes about 100 ns and of which one call may do much: items that
    * eviction looks at, chunks of chains that are freed. Who does such things piece by piece ends a piece by it.
    */
-  readonly effort = new Int32Array(1);
+  readonly workDone = new Int32Array(1);
   readonly #memcachedAccounting: boolean;
 
   constructor(memory: Memory) {
@@ -111,7 +111,7 @@ export class Links {
     for (let chunk = first; chunk !== NO_ITEM;) {
       const next = this.items.word(chunk, WORD.OLDER);
       this.slabs.free(chunk);
-      this.effort[0]! += 1;
+      this.workDone[0]! += 1;
       chunk = next;
     }
   }

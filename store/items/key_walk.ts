@@ -1,5 +1,5 @@
 import { type ItemRef, NO_ITEM, WORD } from "../memory/item.ts";
-import type { Links } from "./item_links.ts";
+import type { ItemLinks } from "./item_links.ts";
 import { CONTROL } from "../memory/memory.ts";
 
 /**
@@ -7,13 +7,13 @@ import { CONTROL } from "../memory/memory.ts";
  * all the time is met once, what comes or goes meanwhile perhaps. Each step wants the mutex.
  */
 export class KeyWalk {
-  readonly #links: Links;
+  readonly #links: ItemLinks;
   /** The buckets there were at the start. */
   readonly #buckets: number;
   readonly #level: number;
   #bucket = 0;
 
-  constructor(links: Links) {
+  constructor(links: ItemLinks) {
     this.#links = links;
     this.#buckets = links.memory.control[CONTROL.HASH_BUCKETS]!;
     this.#level = links.memory.control[CONTROL.HASH_LEVEL]!;

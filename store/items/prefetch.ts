@@ -21,7 +21,7 @@ const LINE_WORDS = 16;
  * buckets, then their items are touched, and only then looked up: the processor has all those loads
  * under way at once (`bench:ratio`, rows mget50 and p100).
  */
-export class Lookahead {
+export class Prefetch {
   count = 0;
   readonly #index: HashIndex;
   readonly #words: Int32Array[];
@@ -57,7 +57,7 @@ export class Lookahead {
   }
 
   /** Loads every key's bucket, its first item, and the second's header. */
-  touch(): void {
+  load(): void {
     let sum = 0;
     const { count } = this;
     // A loop of its own, so short that the processor has the loads of all buckets under way at once.

@@ -3,7 +3,7 @@ import { type ByteRegion, copyBytes } from "../base/bytes.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import * as limitsModule from "../limits.ts";
-import type { Links } from "./item_links.ts";
+import type { ItemLinks } from "./item_links.ts";
 import * as memoryModule from "../memory/memory.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
@@ -15,7 +15,7 @@ const { SEGMENT_SHIFT } = memoryModule;
 
 /** Where a value's bytes are, in one chunk or along a chain. */
 export class Values {
-  readonly #links: Links;
+  readonly #links: ItemLinks;
   /** Where the last walk along a chain ended, so that piecewise copies need not start over. */
   #walkItem: ItemRef = NO_ITEM;
   #walkChunk: ItemRef = NO_ITEM;
@@ -24,7 +24,7 @@ export class Values {
   pieceSegment = 0;
   pieceOffset = 0;
 
-  constructor(links: Links) {
+  constructor(links: ItemLinks) {
     this.#links = links;
   }
 
@@ -123,10 +123,10 @@ export class Values {
   /**
    * Copies a whole value into another item, from that one's byte `at` on.
    *
-   * @param giveTurn Called after every COPY_BYTES_MAX at most; it may let others change the store,
+   * @param yieldMutex Called after every COPY_BYTES_MAX at most; it may let others change the store,
    *   if `from` is pinned, or reserved as `to` is.
    */
-  copyInto(to: ItemRef, at: number, from: ItemRef, giveTurn: (() => void) | null): void {
+  copyInto(to: ItemRef, at: number, from: ItemRef, yieldMutex: (() => void) | null): void {
     const { items, memory } = this.#links;
     const length = items.valueLength(from);
     const chained = (items.state(from) & STATE.CHAINED) !== 0;
@@ -141,7 +141,7 @@ export class Values {
         stretchEnd = done + items.word(chunk, WORD.PIECE_LENGTH);
       }
       if (copied === COPY_BYTES_MAX) {
-        giveTurn?.();
+        yieldMutex?.();
         copied = 0;
       }
       const piece = Math.min(stretchEnd - done, COPY_BYTES_MAX - copied);

@@ -61,7 +61,7 @@ export const WAITER = {
 } as const;
 
 /**
- * Places for connections: a power of two, at least their number. An `OwnerId` ends in the number of
+ * Places for connections: a power of two, at least their number. An `ConnectionId` ends in the number of
  * a row of the table of connections, so two connections never share a place.
  */
 export function ownerPlaces(options: StoreOptions): number {

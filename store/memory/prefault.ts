@@ -13,7 +13,7 @@ const TOUCH_BYTES = 4096;
  * hypervisor has to find it first. Pages are used for the first time in their order, so who wants
  * to be ahead knows where. Beyond the memory limit nothing is touched.
  */
-export class TouchAhead {
+export class Prefault {
   readonly #memory: Memory;
   readonly #pagesAhead: number;
   /** Pages before this one have been touched. */

@@ -1,16 +1,16 @@
 import type { Allocator } from "../space/allocator.ts";
 import { Decimal } from "../base/decimal.ts";
 import { ByteRegion } from "../base/bytes.ts";
-import { type Change, StoreMode } from "../operation.ts";
-import type { Gate } from "../claims/write_guard.ts";
+import { type Operation, StoreMode } from "../operation.ts";
+import type { WriteGuard } from "../claims/write_guard.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import * as leasesModule from "../claims/leases.ts";
-import type { Links } from "../items/item_links.ts";
+import type { ItemLinks } from "../items/item_links.ts";
 import { Outcome } from "../outcome.ts";
 import * as statsModule from "../stats.ts";
 import type { Values } from "../items/values.ts";
-import type { Writer } from "./store.ts";
+import type { StoreOperations } from "./store.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { NO_ITEM, STATE } = itemModule;
@@ -22,121 +22,127 @@ const { CLASS_STAT, STAT } = statsModule;
 const BLANK = 0x20;
 
 /** incr and decr: values that are numbers in decimal. */
-export class Counting {
-  readonly #links: Links;
+export class ArithmeticOperations {
+  readonly #links: ItemLinks;
   readonly #counters: Float64Array;
-  readonly #gate: Gate;
+  readonly #guard: WriteGuard;
   readonly #allocator: Allocator;
-  readonly #writer: Writer;
+  readonly #storeOperations: StoreOperations;
   readonly #values: Values;
   readonly #decimal = new Decimal();
   readonly #digits = new ByteRegion(this.#decimal.digits.buffer);
 
-  constructor(links: Links, gate: Gate, allocator: Allocator, writer: Writer, values: Values) {
+  constructor(
+    links: ItemLinks,
+    guard: WriteGuard,
+    allocator: Allocator,
+    storeOperations: StoreOperations,
+    values: Values,
+  ) {
     this.#links = links;
     this.#counters = links.memory.counters;
-    this.#gate = gate;
+    this.#guard = guard;
     this.#allocator = allocator;
-    this.#writer = writer;
+    this.#storeOperations = storeOperations;
     this.#values = values;
   }
 
   /**
-   * Adds `change.deltaLow/High` to the number in an item, or takes it off.
+   * Adds `operation.deltaLow/High` to the number in an item, or takes it off.
    *
-   * @returns OK (the new number is in `change.resultLow/High`), EXISTS, NOT_NUMERIC, NO_MEMORY or LOCKED.
+   * @returns OK (the new number is in `operation.resultLow/High`), EXISTS, NOT_NUMERIC, NO_MEMORY or LOCKED.
    */
-  addTo(item: ItemRef, change: Change, hash: number, increment: boolean): Outcome {
-    if (this.#gate.isLockedByOther(item, change.owner)) return Outcome.LOCKED;
+  incrDecr(item: ItemRef, operation: Operation, hash: number, increment: boolean): Outcome {
+    if (this.#guard.isLockedByOther(item, operation.owner)) return Outcome.LOCKED;
     const { memory, slabs, items } = this.#links;
     // As memcached does: what by its length is no number, is none before the id is looked at.
     const isChained = (items.state(item) & STATE.CHAINED) !== 0;
     if (isChained || items.valueLength(item) === 0) return Outcome.NOT_NUMERIC;
-    if (change.compare && !this.#gate.hasId(item, change)) return Outcome.EXISTS;
+    if (operation.compare && !this.#guard.hasId(item, operation)) return Outcome.EXISTS;
     const classId = slabs.classOf(item);
-    const outcome = this.#changeNumber(item, change, hash, increment);
+    const outcome = this.#changeNumber(item, operation, hash, increment);
     if (outcome !== Outcome.OK) return outcome;
-    this.#gate.noteUse(change.item);
+    this.#guard.noteUse(operation.item);
     memory.countClass(classId, increment ? CLASS_STAT.incr_hits : CLASS_STAT.decr_hits);
     return Outcome.OK;
   }
 
   /**
-   * Where there is no value: makes one of `change.initialLow/High` if `change.vivify`, else renews a lease.
+   * Where there is no value: makes one of `operation.initialLow/High` if `operation.vivify`, else renews a lease.
    *
    * @returns STORED, NOT_STORED, NO_MEMORY or NOT_FOUND.
    */
-  addToNothing(change: Change, hash: number, increment: boolean): Outcome {
-    const { input, keyOffset, keyLength } = change;
-    if (change.vivify) {
-      change.mode = StoreMode.ADD;
-      const refusal = this.#gate.admit(change, NO_ITEM, input, keyOffset, keyLength, hash);
+  incrDecrMissing(operation: Operation, hash: number, increment: boolean): Outcome {
+    const { input, keyOffset, keyLength } = operation;
+    if (operation.vivify) {
+      operation.mode = StoreMode.ADD;
+      const refusal = this.#guard.admit(operation, NO_ITEM, input, keyOffset, keyLength, hash);
       if (refusal !== Outcome.OK) return refusal;
-      const outcome = this.#makeNumber(change, hash);
-      if (outcome === Outcome.STORED) this.#gate.settle(change, hash);
+      const outcome = this.#makeNumber(operation, hash);
+      if (outcome === Outcome.STORED) this.#guard.settle(operation, hash);
       return outcome;
     }
-    const { leases } = this.#gate;
+    const { leases } = this.#guard;
     const lease = leases.find(input, keyOffset, keyLength, hash);
-    if (lease !== NO_LEASE && leases.isHeld(lease)) this.#gate.renew(lease);
+    if (lease !== NO_LEASE && leases.isHeld(lease)) this.#guard.renew(lease);
     this.#counters[increment ? STAT.incr_misses : STAT.decr_misses]! += 1;
     return Outcome.NOT_FOUND;
   }
 
   /**
    * Changes the number in a value that is not chained. A shorter one is padded with blanks, as
-   * memcached does; for a longer one the item is replaced: `change.item` is the one that has it.
+   * memcached does; for a longer one the item is replaced: `operation.item` is the one that has it.
    */
-  #changeNumber(item: ItemRef, change: Change, hash: number, increment: boolean): Outcome {
+  #changeNumber(item: ItemRef, operation: Operation, hash: number, increment: boolean): Outcome {
     const { items, memory } = this.#links;
     const state = items.state(item);
     const length = items.valueLength(item);
     const decimal = this.#decimal;
     const start = items.keyOffset(item) + items.keyLength(item);
     if (!decimal.parse(memory.segmentOf(item), start, length)) return Outcome.NOT_NUMERIC;
-    decimal.change(change.deltaLow, change.deltaHigh, increment);
+    decimal.operation(operation.deltaLow, operation.deltaHigh, increment);
     const digits = decimal.format();
-    const lacksIdRoom = change.explicit && (state & STATE.EXPLICIT_ID) === 0;
+    const lacksIdRoom = operation.explicit && (state & STATE.EXPLICIT_ID) === 0;
     if (digits > length) {
-      if (!this.#grow(item, change, hash, digits)) return Outcome.NO_MEMORY;
+      if (!this.#grow(item, operation, hash, digits)) return Outcome.NO_MEMORY;
     } else if (lacksIdRoom) {
       // To those who ask it is the same item.
-      change.marks |= state & (STATE.FETCHED | STATE.STALE | STATE.WON);
-      if (!this.#grow(item, change, hash, length)) return Outcome.NO_MEMORY;
+      operation.marks |= state & (STATE.FETCHED | STATE.STALE | STATE.WON);
+      if (!this.#grow(item, operation, hash, length)) return Outcome.NO_MEMORY;
     }
-    const target = change.item;
+    const target = operation.item;
     this.#values.write(target, 0, this.#digits, 0, digits);
     if (digits < length) {
       const end = items.keyOffset(target) + items.keyLength(target) + length;
       memory.segmentOf(target).bytes.fill(BLANK, end - length + digits, end);
     }
-    if (target === item) this.#writer.giveId(change, item);
-    change.resultLow = decimal.low;
-    change.resultHigh = decimal.high;
+    if (target === item) this.#storeOperations.giveId(operation, item);
+    operation.resultLow = decimal.low;
+    operation.resultHigh = decimal.high;
     return Outcome.OK;
   }
 
   /** Replaces the item by one of another length. False when there is no memory. */
-  #grow(item: ItemRef, change: Change, hash: number, length: number): boolean {
-    change.mode = StoreMode.SET;
-    const longer = this.#writer.allocateJoined(change, item, length);
+  #grow(item: ItemRef, operation: Operation, hash: number, length: number): boolean {
+    operation.mode = StoreMode.SET;
+    const longer = this.#storeOperations.allocateJoined(operation, item, length);
     if (longer === NO_ITEM) return false;
-    this.#writer.replace(change, longer, hash);
+    this.#storeOperations.replace(operation, longer, hash);
     return true;
   }
 
-  #makeNumber(change: Change, hash: number): Outcome {
-    const { input, keyOffset, keyLength } = change;
+  #makeNumber(operation: Operation, hash: number): Outcome {
+    const { input, keyOffset, keyLength } = operation;
     const decimal = this.#decimal;
-    decimal.low = change.initialLow;
-    decimal.high = change.initialHigh;
+    decimal.low = operation.initialLow;
+    decimal.high = operation.initialHigh;
     const digits = decimal.format();
-    const item = this.#allocator.item(input, keyOffset, keyLength, digits, change);
+    const item = this.#allocator.item(input, keyOffset, keyLength, digits, operation);
     if (item === NO_ITEM) return Outcome.NO_MEMORY;
     this.#values.write(item, 0, this.#digits, 0, digits);
-    this.#writer.replace(change, item, hash);
-    change.resultLow = decimal.low;
-    change.resultHigh = decimal.high;
+    this.#storeOperations.replace(operation, item, hash);
+    operation.resultLow = decimal.low;
+    operation.resultHigh = decimal.high;
     return Outcome.STORED;
   }
 }

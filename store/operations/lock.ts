@@ -1,9 +1,9 @@
-import type { Change } from "../operation.ts";
-import type { Finder } from "./lookup.ts";
-import type { Gate } from "../claims/write_guard.ts";
+import type { Operation } from "../operation.ts";
+import type { Lookup } from "./lookup.ts";
+import type { WriteGuard } from "../claims/write_guard.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
-import type { Links } from "../items/item_links.ts";
+import type { ItemLinks } from "../items/item_links.ts";
 import type { Locks } from "../claims/locks.ts";
 import { Outcome } from "../outcome.ts";
 import * as statsModule from "../stats.ts";
@@ -15,67 +15,67 @@ const { CLASS_STAT, STAT } = statsModule;
 // Hot path: no allocation.
 
 /** The operations that lock keys and unlock them. */
-export class Locking {
-  readonly #links: Links;
-  readonly #finder: Finder;
-  readonly #gate: Gate;
+export class LockOperations {
+  readonly #links: ItemLinks;
+  readonly #lookup: Lookup;
+  readonly #guard: WriteGuard;
   readonly #locks: Locks;
   readonly #counters: Float64Array;
 
-  constructor(links: Links, finder: Finder, gate: Gate, locks: Locks) {
+  constructor(links: ItemLinks, lookup: Lookup, guard: WriteGuard, locks: Locks) {
     this.#links = links;
-    this.#finder = finder;
-    this.#gate = gate;
+    this.#lookup = lookup;
+    this.#guard = guard;
     this.#locks = locks;
     this.#counters = links.memory.counters;
   }
 
   /** See `Cache.lock`. */
-  lock(change: Change): Outcome {
-    const item = this.#find(change);
-    return item === NO_ITEM ? Outcome.NOT_FOUND : this.#locks.acquire(change, item);
+  lock(operation: Operation): Outcome {
+    const item = this.#find(operation);
+    return item === NO_ITEM ? Outcome.NOT_FOUND : this.#locks.acquire(operation, item);
   }
 
   /** See `Cache.lockAndGet`. */
-  lockAndGet(change: Change, touch: boolean): Outcome {
-    const { input, keyOffset, keyLength } = change;
-    change.item = NO_ITEM;
+  lockAndGet(operation: Operation, touch: boolean): Outcome {
+    const { input, keyOffset, keyLength } = operation;
+    operation.item = NO_ITEM;
     const hash = this.#links.index.hash(input, keyOffset, keyLength);
-    const item = this.#finder.forRead(input, keyOffset, keyLength, hash);
+    const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM) {
       this.#counters[STAT.cmd_get]! += 1;
       this.#counters[STAT.get_misses]! += 1;
       return Outcome.NOT_FOUND;
     }
-    const outcome = this.#locks.acquire(change, item);
+    const outcome = this.#locks.acquire(operation, item);
     if (outcome !== Outcome.OK) return outcome;
     this.#counters[STAT.cmd_get]! += 1;
     this.#links.memory.countClass(this.#links.slabs.classOf(item), CLASS_STAT.get_hits);
-    this.#gate.noteHit(item);
+    this.#guard.noteHit(item);
     if (touch) {
-      const deadlineSec = this.#gate.cutFor(input, keyOffset, keyLength, change.deadlineSec);
+      const deadlineSec = this.#guard.cutFor(input, keyOffset, keyLength, operation.deadlineSec);
       this.#links.setDeadline(item, deadlineSec);
     }
-    change.item = item;
+    operation.item = item;
     return Outcome.OK;
   }
 
   /** See `Cache.unlock`. */
-  unlock(change: Change): Outcome {
-    const item = this.#find(change);
+  unlock(operation: Operation): Outcome {
+    const item = this.#find(operation);
     if (item === NO_ITEM) return Outcome.NOT_FOUND;
-    if (!this.#locks.isLockedBy(item, change.owner)) return Outcome.NOT_LOCKED;
+    if (!this.#locks.isLockedBy(item, operation.owner)) return Outcome.NOT_LOCKED;
     this.#locks.release(this.#locks.rowOf(item));
     return Outcome.OK;
   }
 
   /** A store that ends the lock is done. The item may have outlived its deadline, and then goes. */
-  unlockStored(change: Change): void {
-    change.item = this.#locks.release(this.#locks.rowOf(change.item));
+  unlockStored(operation: Operation): void {
+    operation.item = this.#locks.release(this.#locks.rowOf(operation.item));
   }
 
-  #find({ input, keyOffset, keyLength }: Change): ItemRef {
+  #find({ input, keyOffset, keyLength }: Operation): ItemRef {
     const hash = this.#links.index.hash(input, keyOffset, keyLength);
-    return this.#finder.live(input, keyOffset, keyLength, hash);
+    return this.#lookup.live(input, keyOffset, keyLength, hash);
   }
 }

@@ -2,7 +2,7 @@ import type { ByteRegion } from "../base/bytes.ts";
 import type { Eviction } from "../space/eviction.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
-import type { Links } from "../items/item_links.ts";
+import type { ItemLinks } from "../items/item_links.ts";
 import type { Locks } from "../claims/locks.ts";
 import * as statsModule from "../stats.ts";
 
@@ -13,13 +13,13 @@ const { STAT } = statsModule;
 // Hot path: no allocation.
 
 /** Finds live items, and removes dead ones that it meets. */
-export class Finder {
-  readonly #links: Links;
+export class Lookup {
+  readonly #links: ItemLinks;
   readonly #eviction: Eviction;
   readonly #locks: Locks;
   readonly #counters: Float64Array;
 
-  constructor(links: Links, eviction: Eviction, locks: Locks) {
+  constructor(links: ItemLinks, eviction: Eviction, locks: Locks) {
     this.#links = links;
     this.#eviction = eviction;
     this.#locks = locks;

@@ -1,52 +1,52 @@
 import type { Allocator } from "../space/allocator.ts";
 import type { ByteRegion } from "../base/bytes.ts";
-import type { Change } from "../operation.ts";
-import type { Finder } from "./lookup.ts";
-import type { Gate } from "../claims/write_guard.ts";
+import type { Operation } from "../operation.ts";
+import type { Lookup } from "./lookup.ts";
+import type { WriteGuard } from "../claims/write_guard.ts";
 import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "../memory/item.ts";
-import type { Leaseholding } from "./lease.ts";
+import type { LeaseOperations } from "./lease.ts";
 import { NO_LEASE } from "../claims/leases.ts";
-import type { Links } from "../items/item_links.ts";
+import type { ItemLinks } from "../items/item_links.ts";
 import { CONTROL, type Memory } from "../memory/memory.ts";
 import { Outcome } from "../outcome.ts";
 import { CLASS_STAT, STAT } from "../stats.ts";
-import { CHANGED_MEANWHILE, type Writer } from "./store.ts";
+import { CHANGED_MEANWHILE, type StoreOperations } from "./store.ts";
 
 // Hot path: no allocation.
 
 /** What meta commands do beyond the classic ones: reads that leave no trace, stubs, stale and emptied values. */
-export class MetaItems {
+export class MetaOperations {
   readonly #memory: Memory;
-  readonly #links: Links;
+  readonly #links: ItemLinks;
   readonly #items: Items;
-  readonly #finder: Finder;
-  readonly #gate: Gate;
-  readonly #leaseholding: Leaseholding;
+  readonly #lookup: Lookup;
+  readonly #guard: WriteGuard;
+  readonly #leaseOperations: LeaseOperations;
   readonly #allocator: Allocator;
-  readonly #writer: Writer;
+  readonly #storeOperations: StoreOperations;
 
   constructor(
-    links: Links,
-    finder: Finder,
-    gate: Gate,
-    leaseholding: Leaseholding,
+    links: ItemLinks,
+    lookup: Lookup,
+    guard: WriteGuard,
+    leaseOperations: LeaseOperations,
     allocator: Allocator,
-    writer: Writer,
+    storeOperations: StoreOperations,
   ) {
     this.#memory = links.memory;
     this.#links = links;
     this.#items = links.items;
-    this.#finder = finder;
-    this.#gate = gate;
-    this.#leaseholding = leaseholding;
+    this.#lookup = lookup;
+    this.#guard = guard;
+    this.#leaseOperations = leaseOperations;
     this.#allocator = allocator;
-    this.#writer = writer;
+    this.#storeOperations = storeOperations;
   }
 
   /** The live item; nothing is noted yet, see `noteHit` and `noteMiss`. */
   find(input: ByteRegion, keyOffset: number, keyLength: number): ItemRef {
     const hash = this.#links.index.hash(input, keyOffset, keyLength);
-    return this.#finder.forRead(input, keyOffset, keyLength, hash);
+    return this.#lookup.forRead(input, keyOffset, keyLength, hash);
   }
 
   /**
@@ -60,7 +60,7 @@ export class MetaItems {
     memory.counters[touched ? STAT.cmd_touch : STAT.cmd_get]! += 1;
     const classId = this.#links.slabs.classOf(item);
     memory.countClass(classId, touched ? CLASS_STAT.touch_hits : CLASS_STAT.get_hits);
-    if (mark) this.#gate.noteHit(item);
+    if (mark) this.#guard.noteHit(item);
   }
 
   noteMiss(): void {
@@ -98,19 +98,19 @@ export class MetaItems {
     deadlineSec: number,
     owner: number,
   ): void {
-    if (this.#gate.isLockedByOther(item, owner)) return;
-    const cut = this.#gate.cutFor(input, keyOffset, keyLength, deadlineSec);
+    if (this.#guard.isLockedByOther(item, owner)) return;
+    const cut = this.#guard.cutFor(input, keyOffset, keyLength, deadlineSec);
     this.#links.setDeadline(item, cut);
   }
 
   /** Makes an empty item that stands for the value somebody was told to fetch. NO_ITEM when there is no memory. */
-  makeStub(change: Change): ItemRef {
-    const { input, keyOffset, keyLength } = change;
-    change.marks |= STATE.STUB;
+  makeStub(operation: Operation): ItemRef {
+    const { input, keyOffset, keyLength } = operation;
+    operation.marks |= STATE.STUB;
     const hash = this.#links.index.hash(input, keyOffset, keyLength);
-    const item = this.#allocator.item(input, keyOffset, keyLength, 0, change);
+    const item = this.#allocator.item(input, keyOffset, keyLength, 0, operation);
     if (item === NO_ITEM) return NO_ITEM;
-    this.#writer.replace(change, item, hash);
+    this.#storeOperations.replace(operation, item, hash);
     return item;
   }
 
@@ -133,76 +133,78 @@ export class MetaItems {
 
   /**
    * Marks the value stale instead of deleting it: the next who asks is told to refill it. It gets a new id, and
-   * `change.deadlineSec` if `touches`.
+   * `operation.deadlineSec` if `touches`.
    *
    * @returns OK, NOT_FOUND, EXISTS, LOCKED, NO_MEMORY, or DELETED for a lease that was given back.
    */
-  markStale(change: Change, touches: boolean): Outcome {
-    const { input, keyOffset, keyLength } = change;
+  markStale(operation: Operation, touches: boolean): Outcome {
+    const { input, keyOffset, keyLength } = operation;
     const hash = this.#links.index.hash(input, keyOffset, keyLength);
-    const refusal = this.#refuse(change, hash);
+    const refusal = this.#refuse(operation, hash);
     if (refusal !== Outcome.OK) return refusal;
-    const deadlineSec = change.deadlineSec;
-    let item = change.item;
-    if (change.explicit && (this.#items.state(item) & STATE.EXPLICIT_ID) === 0) {
-      item = this.#writer.copy(change, item, hash);
-      if (item === CHANGED_MEANWHILE) return this.markStale(change, touches);
+    const deadlineSec = operation.deadlineSec;
+    let item = operation.item;
+    if (operation.explicit && (this.#items.state(item) & STATE.EXPLICIT_ID) === 0) {
+      item = this.#storeOperations.copy(operation, item, hash);
+      if (item === CHANGED_MEANWHILE) return this.markStale(operation, touches);
       if (item === NO_ITEM) return Outcome.NO_MEMORY;
     } else {
-      this.#writer.giveId(change, item);
+      this.#storeOperations.giveId(operation, item);
     }
-    if (touches) this.touch(item, input, keyOffset, keyLength, deadlineSec, change.owner);
+    if (touches) this.touch(item, input, keyOffset, keyLength, deadlineSec, operation.owner);
     this.#stale(item);
     return Outcome.OK;
   }
 
   /**
-   * Takes the value away, but not the item; its id stays unless `change.explicit`. It gets
-   * `change.clientFlags` and lives until `change.deadlineSec`. With `stale`, marks it so as well,
+   * Takes the value away, but not the item; its id stays unless `operation.explicit`. It gets
+   * `operation.clientFlags` and lives until `operation.deadlineSec`. With `stale`, marks it so as well,
    * and its id is new.
    *
    * @returns As `markStale`.
    */
-  empty(change: Change, stale: boolean): Outcome {
-    const { input, keyOffset, keyLength } = change;
+  empty(operation: Operation, stale: boolean): Outcome {
+    const { input, keyOffset, keyLength } = operation;
     const hash = this.#links.index.hash(input, keyOffset, keyLength);
-    const refusal = this.#refuse(change, hash);
+    const refusal = this.#refuse(operation, hash);
     if (refusal !== Outcome.OK) return refusal;
-    const old = change.item;
+    const old = operation.item;
     const items = this.#items;
-    const keepsId = !stale && !change.explicit;
+    const keepsId = !stale && !operation.explicit;
     const idLow = items.idLow(old);
     const idHigh = items.idHigh(old);
     const ownLow = items.ownIdLow(old);
     const ownHigh = items.ownIdHigh(old);
-    change.marks |= items.state(old) & STATE.KEY_BINARY;
+    operation.marks |= items.state(old) & STATE.KEY_BINARY;
     if (keepsId && (items.state(old) & STATE.EXPLICIT_ID) !== 0) {
-      change.explicit = true;
-      change.explicitLow = idLow;
-      change.explicitHigh = idHigh;
+      operation.explicit = true;
+      operation.explicitLow = idLow;
+      operation.explicitHigh = idHigh;
     }
-    change.deadlineSec = this.#gate.cutFor(input, keyOffset, keyLength, change.deadlineSec);
-    const item = this.#allocator.item(input, keyOffset, keyLength, 0, change);
+    operation.deadlineSec = this.#guard.cutFor(input, keyOffset, keyLength, operation.deadlineSec);
+    const item = this.#allocator.item(input, keyOffset, keyLength, 0, operation);
     if (item === NO_ITEM) return Outcome.NO_MEMORY;
     if (!stale) this.#links.countDeleted(old);
-    this.#writer.replace(change, item, hash);
+    this.#storeOperations.replace(operation, item, hash);
     if (keepsId) items.setOwnId(item, ownLow, ownHigh);
     if (stale) this.#stale(item);
     return Outcome.OK;
   }
 
-  /** Whether a deletion that leaves the item may go on; then it is `change.item`. */
-  #refuse(change: Change, hash: number): Outcome {
-    const { input, keyOffset, keyLength } = change;
-    const item = this.#finder.live(input, keyOffset, keyLength, hash);
-    change.item = item;
+  /** Whether a deletion that leaves the item may go on; then it is `operation.item`. */
+  #refuse(operation: Operation, hash: number): Outcome {
+    const { input, keyOffset, keyLength } = operation;
+    const item = this.#lookup.live(input, keyOffset, keyLength, hash);
+    operation.item = item;
     if (item === NO_ITEM) {
-      const { leases } = this.#gate;
+      const { leases } = this.#guard;
       const lease = leases.find(input, keyOffset, keyLength, hash);
-      return lease === NO_LEASE ? this.#miss() : this.#leaseholding.remove(change, lease, hash);
+      return lease === NO_LEASE
+        ? this.#miss()
+        : this.#leaseOperations.remove(operation, lease, hash);
     }
-    if (this.#gate.isLockedByOther(item, change.owner)) return Outcome.LOCKED;
-    if (change.compare && !this.#gate.hasId(item, change)) return Outcome.EXISTS;
+    if (this.#guard.isLockedByOther(item, operation.owner)) return Outcome.LOCKED;
+    if (operation.compare && !this.#guard.hasId(item, operation)) return Outcome.EXISTS;
     return Outcome.OK;
   }
 

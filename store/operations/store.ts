@@ -1,11 +1,11 @@
 import { type Allocator, stateOf } from "../space/allocator.ts";
-import { type Change, StoreMode } from "../operation.ts";
+import { type Operation, StoreMode } from "../operation.ts";
 import type { Eviction } from "../space/eviction.ts";
 import { takeId } from "../memory/ids.ts";
 import type { ItemRef, Items } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import * as limitsModule from "../limits.ts";
-import { type Links, memcachedItemBytes } from "../items/item_links.ts";
+import { type ItemLinks, memcachedItemBytes } from "../items/item_links.ts";
 import type { Locks } from "../claims/locks.ts";
 import type { Memory } from "../memory/memory.ts";
 import * as memoryModule from "../memory/memory.ts";
@@ -24,16 +24,16 @@ const { CLASS_STAT, STAT } = statsModule;
 /** What `extend` and `copy` return when others, who had their turn in between, have changed the item. */
 export const CHANGED_MEANWHILE = -1;
 /** So often in a row that may happen to a thread; then it gives no turns. */
-const TURNS_IN_VAIN_MAX = 3;
+const DISCARDED_COPIES_MAX = 3;
 
 /**
  * Puts new values where readers find them: in place of the old item, or over its bytes. Whether that is allowed was
  * decided before.
  */
-export class Writer {
+export class StoreOperations {
   readonly memory: Memory;
   readonly items: Items;
-  readonly links: Links;
+  readonly links: ItemLinks;
   readonly #control: Int32Array;
   readonly #counters: Float64Array;
   readonly #allocator: Allocator;
@@ -41,27 +41,27 @@ export class Writer {
   readonly #values: Values;
   readonly #locks: Locks;
   readonly #casEnabled: boolean;
-  readonly #giveTurn: () => void;
-  // What `#prepareTurns` did last, and the item's id.
+  readonly #yieldMutex: () => void;
+  // What `#prepareYields` did last, and the item's id.
   #isPinned = false;
   #copiedIdLow = 0;
   #copiedIdHigh = 0;
-  #turnsInVain = 0;
+  #discardedCopies = 0;
   // What the change asked for that `allocateJoined` replaced last.
   #askedFlags = 0;
   #askedDeadlineSec = 0;
 
   /**
-   * @param giveTurn Lets other threads have their turn with the store: whatever they do may have
+   * @param yieldMutex Lets other threads have their turn with the store: whatever they do may have
    *   happened when it returns.
    */
   constructor(
-    links: Links,
+    links: ItemLinks,
     allocator: Allocator,
     eviction: Eviction,
     values: Values,
     locks: Locks,
-    giveTurn: () => void,
+    yieldMutex: () => void,
   ) {
     this.memory = links.memory;
     this.items = links.items;
@@ -72,7 +72,7 @@ export class Writer {
     this.#eviction = eviction;
     this.#values = values;
     this.#locks = locks;
-    this.#giveTurn = giveTurn;
+    this.#yieldMutex = yieldMutex;
     this.#casEnabled = links.memory.options.casEnabled;
   }
 
@@ -82,15 +82,19 @@ export class Writer {
       this.memory.options.itemSizeMaxBytes;
   }
 
-  countStore(change: Change, item: ItemRef): void {
+  countStore(operation: Operation, item: ItemRef): void {
     this.#countTried(this.links.slabs.classOf(item));
-    change.item = item;
+    operation.item = item;
   }
 
   /** Counts a store that came to nothing because of what is, or is not, there: it has been tried. */
-  countRefused(change: Change): void {
+  countRefused(operation: Operation): void {
     const { slabs } = this.links;
-    const bytes = this.links.itemBytes(change.keyLength, change.valueLength, stateOf(change));
+    const bytes = this.links.itemBytes(
+      operation.keyLength,
+      operation.valueLength,
+      stateOf(operation),
+    );
     this.#countTried(slabs.classFor(bytes));
   }
 
@@ -105,50 +109,52 @@ export class Writer {
   }
 
   /** Gives the item a fresh id, or the one that the client chose. */
-  giveId(change: Change, item: ItemRef): void {
+  giveId(operation: Operation, item: ItemRef): void {
     takeId(this.memory);
     let low = this.#control[CONTROL.ID_LOW]!;
     let high = this.#control[CONTROL.ID_HIGH]!;
     this.items.setOwnId(item, low, high);
     if (this.items.state(item) & STATE.EXPLICIT_ID) {
-      if (change.explicit) {
-        low = change.explicitLow;
-        high = change.explicitHigh;
+      if (operation.explicit) {
+        low = operation.explicitLow;
+        high = operation.explicitHigh;
       }
       const word = this.items.explicitIdWord(item);
       this.items.setWord(item, word, low);
       this.items.setWord(item, word + 1, high);
     }
-    change.idLow = this.#casEnabled ? low : 0;
-    change.idHigh = this.#casEnabled ? high : 0;
+    operation.idLow = this.#casEnabled ? low : 0;
+    operation.idHigh = this.#casEnabled ? high : 0;
   }
 
   /** Writes the new value over the old one if it goes into the same chunk. Keeps the place in the queue. */
-  overwrite(change: Change, old: ItemRef): boolean {
+  overwrite(operation: Operation, old: ItemRef): boolean {
     const { slabs } = this.links;
     const state = this.items.state(old);
-    const marked = stateOf(change);
+    const marked = stateOf(operation);
     if ((state & OPTIONAL_WORDS) !== (marked & OPTIONAL_WORDS)) return false;
-    const bytes = this.links.itemBytes(change.keyLength, change.valueLength, state);
+    const bytes = this.links.itemBytes(operation.keyLength, operation.valueLength, state);
     if (bytes > slabs.ordinaryBytesMax || bytes > UNPINNED_BYTES_MAX) return false;
     const classId = slabs.classOf(old);
     if (slabs.classFor(bytes) !== classId) return false;
     this.memory.addRequestedBytes(classId, bytes - this.links.bytesOf(old));
-    this.items.setValueLength(old, change.valueLength);
+    this.items.setValueLength(old, operation.valueLength);
     const keep = STATE.MAIN | STATE.LINKED | STATE.LOCKED | FREQUENCY_MASK | KEY_LENGTH_MASK;
     this.items.setWord(old, WORD.STATE, (state & keep) | marked | STATE.REWRITTEN);
-    if (change.clientFlags !== 0) this.items.setWord(old, WORD.CLIENT_FLAGS, change.clientFlags);
-    this.#values.write(old, 0, change.input, change.valueOffset, change.valueLength);
-    this.links.setDeadline(old, change.deadlineSec);
+    if (operation.clientFlags !== 0) {
+      this.items.setWord(old, WORD.CLIENT_FLAGS, operation.clientFlags);
+    }
+    this.#values.write(old, 0, operation.input, operation.valueOffset, operation.valueLength);
+    this.links.setDeadline(old, operation.deadlineSec);
     this.items.setWord(old, WORD.ACCESSED_SEC, this.#control[CONTROL.NOW_SEC]!);
-    this.giveId(change, old);
-    this.countStore(change, old);
+    this.giveId(operation, old);
+    this.countStore(operation, old);
     this.#counters[STAT.total_items]! += 1;
     return true;
   }
 
   /** Links a filled item in place of whatever has its key now. */
-  replace(change: Change, item: ItemRef, hash: number): void {
+  replace(operation: Operation, item: ItemRef, hash: number): void {
     const items = this.items;
     const segment = this.memory.segments[item >>> SEGMENT_SHIFT]!;
     const keyLength = items.keyLength(item);
@@ -162,9 +168,9 @@ export class Writer {
     } else {
       this.#eviction.place(item, hash);
     }
-    this.giveId(change, item);
+    this.giveId(operation, item);
     this.links.link(item, hash);
-    change.item = item;
+    operation.item = item;
   }
 
   /**
@@ -174,20 +180,20 @@ export class Writer {
    * @returns Also CHANGED_MEANWHILE: nothing has happened, and all has to be judged anew.
    */
   extend(
-    change: Change,
+    operation: Operation,
     old: ItemRef,
     piece: ItemRef,
     hash: number,
   ): Outcome | typeof CHANGED_MEANWHILE {
     const { items } = this;
-    const append = change.mode === StoreMode.APPEND;
+    const append = operation.mode === StoreMode.APPEND;
     const inInput = piece === NO_ITEM;
-    if (inInput && append && this.#appendInPlace(change, old)) return Outcome.STORED;
+    if (inInput && append && this.#appendInPlace(operation, old)) return Outcome.STORED;
     const oldLength = items.valueLength(old);
-    const pieceLength = inInput ? change.valueLength : items.valueLength(piece);
-    const item = this.allocateJoined(change, old, oldLength + pieceLength, piece);
+    const pieceLength = inInput ? operation.valueLength : items.valueLength(piece);
+    const item = this.allocateJoined(operation, old, oldLength + pieceLength, piece);
     if (item === NO_ITEM) {
-      if (inInput) this.countRefused(change);
+      if (inInput) this.countRefused(operation);
       else this.countReservedRefused(piece);
       return Outcome.NOT_STORED;
     }
@@ -197,18 +203,18 @@ export class Writer {
       this.links.free(item);
       return Outcome.NOT_STORED;
     }
-    const giveTurn = this.#prepareTurns(current, oldLength + pieceLength);
-    this.#values.copyInto(item, append ? 0 : pieceLength, current, giveTurn);
-    giveTurn?.();
+    const yieldMutex = this.#prepareYields(current, oldLength + pieceLength);
+    this.#values.copyInto(item, append ? 0 : pieceLength, current, yieldMutex);
+    yieldMutex?.();
     const at = append ? oldLength : 0;
-    if (inInput) this.#values.write(item, at, change.input, change.valueOffset, pieceLength);
-    else this.#values.copyInto(item, at, piece, giveTurn);
+    if (inInput) this.#values.write(item, at, operation.input, operation.valueOffset, pieceLength);
+    else this.#values.copyInto(item, at, piece, yieldMutex);
     this.#values.forgetWalk();
-    if (giveTurn !== null && !this.#isAsItWas(change, current, item, hash)) {
+    if (yieldMutex !== null && !this.#isUnchanged(operation, current, item, hash)) {
       return CHANGED_MEANWHILE;
     }
-    this.countStore(change, item);
-    this.replace(change, item, hash);
+    this.countStore(operation, item);
+    this.replace(operation, item, hash);
     return Outcome.STORED;
   }
 
@@ -223,42 +229,43 @@ export class Writer {
    * Before an item's value is copied into a new one of `bytes`: if that would hold the mutex for
    * too long, pins the item, unless it is copied in one piece.
    *
-   * @returns What gives others their turn now and then, to be followed by `#isAsItWas`; null: all is done in one step.
+   * @returns Releases the mutex for a moment, to be called between pieces and followed by `#isUnchanged`; null when
+   *   all is copied in one step.
    */
-  #prepareTurns(item: ItemRef, bytes: number): (() => void) | null {
+  #prepareYields(item: ItemRef, bytes: number): (() => void) | null {
     if (bytes <= COPY_BYTES_MAX) return null;
-    if (this.#turnsInVain >= TURNS_IN_VAIN_MAX) {
-      this.#turnsInVain = 0;
+    if (this.#discardedCopies >= DISCARDED_COPIES_MAX) {
+      this.#discardedCopies = 0;
       return null;
     }
     this.#isPinned = this.#values.pin(item);
     this.#copiedIdLow = this.items.ownIdLow(item);
     this.#copiedIdHigh = this.items.ownIdHigh(item);
-    return this.#giveTurn;
+    return this.#yieldMutex;
   }
 
   /**
    * After others have had their turns, which the item that was copied need not survive, unless pinned: unpins it.
    *
-   * @param copy Has its key. Freed if it is of no use any more; then `change` asks again for what it did.
+   * @param copy Has its key. Freed if it is of no use any more; then `operation` asks again for what it did.
    * @returns Whether the item still has the key, unchanged, and may be changed.
    */
-  #isAsItWas(change: Change, item: ItemRef, copy: ItemRef, hash: number): boolean {
+  #isUnchanged(operation: Operation, item: ItemRef, copy: ItemRef, hash: number): boolean {
     const { items } = this;
     // Another one may have its place, but not its id.
     const same = this.#withKeyOf(copy, hash) === item && !this.links.isDead(item) &&
       items.ownIdLow(item) === this.#copiedIdLow &&
       items.ownIdHigh(item) === this.#copiedIdHigh &&
-      ((items.state(item) & STATE.LOCKED) === 0 || this.#locks.isLockedBy(item, change.owner));
+      ((items.state(item) & STATE.LOCKED) === 0 || this.#locks.isLockedBy(item, operation.owner));
     if (same) {
-      this.#turnsInVain = 0;
+      this.#discardedCopies = 0;
       // A touch leaves the id alone.
       items.setWord(copy, WORD.DEADLINE_SEC, items.word(item, WORD.DEADLINE_SEC));
     } else {
-      this.#turnsInVain++;
+      this.#discardedCopies++;
       this.links.free(copy);
-      change.clientFlags = this.#askedFlags;
-      change.deadlineSec = this.#askedDeadlineSec;
+      operation.clientFlags = this.#askedFlags;
+      operation.deadlineSec = this.#askedDeadlineSec;
     }
     if (this.#isPinned) this.#values.unpin(item);
     return same;
@@ -266,7 +273,7 @@ export class Writer {
 
   /** A new item for a longer value, with the old one's flags and deadline. */
   allocateJoined(
-    change: Change,
+    operation: Operation,
     old: ItemRef,
     valueLength: number,
     keyFrom: ItemRef = NO_ITEM,
@@ -274,52 +281,58 @@ export class Writer {
     const flags = this.items.clientFlags(old);
     const keyLength = this.items.keyLength(old);
     if (!this.fits(keyLength, valueLength, flags)) return NO_ITEM;
-    this.#askedFlags = change.clientFlags;
-    this.#askedDeadlineSec = change.deadlineSec;
-    change.clientFlags = flags;
-    change.deadlineSec = this.items.word(old, WORD.DEADLINE_SEC);
-    const { marks } = change;
-    change.marks = marks | (this.items.state(old) & STATE.KEY_BINARY);
+    this.#askedFlags = operation.clientFlags;
+    this.#askedDeadlineSec = operation.deadlineSec;
+    operation.clientFlags = flags;
+    operation.deadlineSec = this.items.word(old, WORD.DEADLINE_SEC);
+    const { marks } = operation;
+    operation.marks = marks | (this.items.state(old) & STATE.KEY_BINARY);
     const from = keyFrom === NO_ITEM
-      ? change.input
+      ? operation.input
       : this.memory.segments[keyFrom >>> SEGMENT_SHIFT]!;
-    const keyOffset = keyFrom === NO_ITEM ? change.keyOffset : this.items.keyOffset(keyFrom);
-    const item = this.#allocator.item(from, keyOffset, keyLength, valueLength, change);
-    change.marks = marks;
+    const keyOffset = keyFrom === NO_ITEM ? operation.keyOffset : this.items.keyOffset(keyFrom);
+    const item = this.#allocator.item(from, keyOffset, keyLength, valueLength, operation);
+    operation.marks = marks;
     return item;
   }
 
   /** Appends behind the value if its chunk has the room. */
-  #appendInPlace(change: Change, old: ItemRef): boolean {
+  #appendInPlace(operation: Operation, old: ItemRef): boolean {
     const { slabs } = this.links;
     const state = this.items.state(old);
     const words = STATE.CHAINED | STATE.EXPLICIT_ID;
-    if (change.explicit || (state & words) !== 0) return false;
+    if (operation.explicit || (state & words) !== 0) return false;
     const oldLength = this.items.valueLength(old);
-    const length = oldLength + change.valueLength;
-    const bytes = this.links.itemBytes(change.keyLength, length, state);
+    const length = oldLength + operation.valueLength;
+    const bytes = this.links.itemBytes(operation.keyLength, length, state);
     const classId = slabs.classOf(old);
     if (bytes > slabs.chunkBytes(classId) || bytes > UNPINNED_BYTES_MAX) return false;
-    if (!this.fits(change.keyLength, length, this.items.clientFlags(old))) return false;
-    this.#values.write(old, oldLength, change.input, change.valueOffset, change.valueLength);
-    this.memory.addRequestedBytes(classId, change.valueLength);
+    if (!this.fits(operation.keyLength, length, this.items.clientFlags(old))) return false;
+    this.#values.write(
+      old,
+      oldLength,
+      operation.input,
+      operation.valueOffset,
+      operation.valueLength,
+    );
+    this.memory.addRequestedBytes(classId, operation.valueLength);
     this.items.setValueLength(old, length);
     this.items.dropState(old, STATE.FETCHED | STATE.STALE | STATE.WON | STATE.STUB);
     this.items.addState(old, STATE.REWRITTEN);
-    this.giveId(change, old);
-    this.countStore(change, old);
+    this.giveId(operation, old);
+    this.countStore(operation, old);
     this.#counters[STAT.total_items]! += 1;
     return true;
   }
 
   /**
-   * Puts a copy of the item in its place, with the words that `change` asks for. NO_ITEM when there
+   * Puts a copy of the item in its place, with the words that `operation` asks for. NO_ITEM when there
    * is no memory; CHANGED_MEANWHILE as `extend`.
    */
-  copy(change: Change, old: ItemRef, hash: number): ItemRef {
+  copy(operation: Operation, old: ItemRef, hash: number): ItemRef {
     const { items } = this;
-    change.marks |= items.state(old) & (STATE.STUB | STATE.FETCHED);
-    const item = this.allocateJoined(change, old, items.valueLength(old));
+    operation.marks |= items.state(old) & (STATE.STUB | STATE.FETCHED);
+    const item = this.allocateJoined(operation, old, items.valueLength(old));
     if (item === NO_ITEM) return NO_ITEM;
     const current = this.#withKeyOf(item, hash);
     if (current === NO_ITEM) {
@@ -327,12 +340,12 @@ export class Writer {
       this.links.free(item);
       return NO_ITEM;
     }
-    const giveTurn = this.#prepareTurns(current, items.valueLength(item));
-    this.#values.copyInto(item, 0, current, giveTurn);
-    if (giveTurn !== null && !this.#isAsItWas(change, current, item, hash)) {
+    const yieldMutex = this.#prepareYields(current, items.valueLength(item));
+    this.#values.copyInto(item, 0, current, yieldMutex);
+    if (yieldMutex !== null && !this.#isUnchanged(operation, current, item, hash)) {
       return CHANGED_MEANWHILE;
     }
-    this.replace(change, item, hash);
+    this.replace(operation, item, hash);
     return item;
   }
 }

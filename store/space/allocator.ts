@@ -1,10 +1,10 @@
 import { type ByteRegion, copyBytes } from "../base/bytes.ts";
-import type { Change } from "../operation.ts";
+import type { Operation } from "../operation.ts";
 import { type Eviction, EvictionCause } from "./eviction.ts";
 import type { ItemRef, Items } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import * as limitsModule from "../limits.ts";
-import type { Links } from "../items/item_links.ts";
+import type { ItemLinks } from "../items/item_links.ts";
 import type { Memory } from "../memory/memory.ts";
 import * as memoryModule from "../memory/memory.ts";
 import type { PageMover } from "./page_mover.ts";
@@ -25,22 +25,22 @@ const { CLASS_STAT } = statsModule;
 const EVICTIONS_PER_SEARCH = 8;
 
 /** What an item made by this change is marked with, and which optional words it has. */
-export function stateOf(change: Change): number {
-  return (change.clientFlags !== 0 ? STATE.HAS_FLAGS : 0) |
-    (change.explicit ? STATE.EXPLICIT_ID : 0) | change.marks;
+export function stateOf(operation: Operation): number {
+  return (operation.clientFlags !== 0 ? STATE.HAS_FLAGS : 0) |
+    (operation.explicit ? STATE.EXPLICIT_ID : 0) | operation.marks;
 }
 
 /** Makes items, and room for them: from free chunks, from free pages, or by eviction. */
 export class Allocator {
   readonly memory: Memory;
   readonly items: Items;
-  readonly links: Links;
+  readonly links: ItemLinks;
   readonly #control: Int32Array;
   readonly #eviction: Eviction;
   readonly #mover: PageMover;
   readonly #values: Values;
 
-  constructor(links: Links, eviction: Eviction, mover: PageMover, values: Values) {
+  constructor(links: ItemLinks, eviction: Eviction, mover: PageMover, values: Values) {
     this.memory = links.memory;
     this.items = links.items;
     this.links = links;
@@ -50,17 +50,17 @@ export class Allocator {
     this.#values = values;
   }
 
-  /** As `item`, with the key and the length of the value in `change`. */
-  itemFor(change: Change): ItemRef {
-    const { input, keyOffset, keyLength, valueLength } = change;
-    return this.item(input, keyOffset, keyLength, valueLength, change);
+  /** As `item`, with the key and the length of the value in `operation`. */
+  itemFor(operation: Operation): ItemRef {
+    const { input, keyOffset, keyLength, valueLength } = operation;
+    return this.item(input, keyOffset, keyLength, valueLength, operation);
   }
 
   /** As `itemFor`, for a value that will arrive in pieces: there is memory for its beginning. */
-  itemAhead(change: Change): ItemRef {
-    const { input, keyOffset, keyLength, valueLength } = change;
+  itemAhead(operation: Operation): ItemRef {
+    const { input, keyOffset, keyLength, valueLength } = operation;
     const lengthNow = Math.min(valueLength, RESERVED_AHEAD_BYTES);
-    return this.item(input, keyOffset, keyLength, valueLength, change, lengthNow);
+    return this.item(input, keyOffset, keyLength, valueLength, operation, lengthNow);
   }
 
   /**
@@ -74,11 +74,11 @@ export class Allocator {
     keyOffset: number,
     keyLength: number,
     valueLength: number,
-    change: Change,
+    operation: Operation,
     lengthNow = valueLength,
   ): ItemRef {
     const { slabs } = this.links;
-    let state = stateOf(change) | keyLength;
+    let state = stateOf(operation) | keyLength;
     if (valueLength > SHORT_LENGTH_MAX) state |= STATE.LONG_VALUE;
     const bytes = this.links.itemBytes(keyLength, valueLength, state);
     const classId = slabs.classFor(bytes);
@@ -92,10 +92,10 @@ export class Allocator {
     if (item === NO_ITEM) return NO_ITEM;
     const items = this.items;
     items.setWord(item, WORD.STATE, state | STATE.RESERVED);
-    items.setWord(item, WORD.DEADLINE_SEC, change.deadlineSec);
+    items.setWord(item, WORD.DEADLINE_SEC, operation.deadlineSec);
     items.setValueLength(item, valueLength);
     items.setWord(item, WORD.ACCESSED_SEC, this.#control[CONTROL.NOW_SEC]!);
-    if (change.clientFlags !== 0) items.setWord(item, WORD.CLIENT_FLAGS, change.clientFlags);
+    if (operation.clientFlags !== 0) items.setWord(item, WORD.CLIENT_FLAGS, operation.clientFlags);
     copyBytes(
       this.memory.segments[item >>> SEGMENT_SHIFT]!,
       items.keyOffset(item),

@@ -1,7 +1,7 @@
 import { Ghost } from "./ghost.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
-import type { Links } from "../items/item_links.ts";
+import type { ItemLinks } from "../items/item_links.ts";
 import * as memoryModule from "../memory/memory.ts";
 import * as statsModule from "../stats.ts";
 
@@ -37,10 +37,10 @@ export type EvictionCause = typeof EvictionCause[keyof typeof EvictionCause];
 
 /** Chooses what goes, and removes it. */
 export class Eviction {
-  readonly #links: Links;
+  readonly #links: ItemLinks;
   readonly #ghost: Ghost;
 
-  constructor(links: Links) {
+  constructor(links: ItemLinks) {
     this.#links = links;
     this.#ghost = new Ghost(links.memory, links.slabs);
   }
@@ -72,9 +72,9 @@ export class Eviction {
    * @returns False when the class has no item that may go.
    */
   evictOne(classId: number, cause: EvictionCause, looksMax = LOOKS_MAX): boolean {
-    const { items, queues, effort } = this.#links;
+    const { items, queues, workDone } = this.#links;
     for (let looks = 0;; looks++) {
-      effort[0]! += 1;
+      workDone[0]! += 1;
       const main = this.#takeFromMain(classId);
       const item = queues.oldest(classId, main);
       if (item === NO_ITEM) return false;

@@ -1,6 +1,6 @@
 import type { Eviction } from "./eviction.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
-import type { Links } from "../items/item_links.ts";
+import type { ItemLinks } from "../items/item_links.ts";
 import { CONTROL, PAGE } from "../memory/memory.ts";
 import { NEVER_SEC } from "../memory/slabs.ts";
 import { CLASS_STAT, STAT } from "../stats.ts";
@@ -26,11 +26,11 @@ const UNITS_PER_SECOND = 4_000_000;
 
 /** The sweep for dead items. */
 export class Expiry {
-  readonly #links: Links;
+  readonly #links: ItemLinks;
   readonly #eviction: Eviction;
   #unitsLeft = 0;
 
-  constructor(links: Links, eviction: Eviction) {
+  constructor(links: ItemLinks, eviction: Eviction) {
     this.#links = links;
     this.#eviction = eviction;
   }
@@ -121,11 +121,11 @@ export class Expiry {
 
   /** Removals pay: they end a slice, but do not count as looking. */
   #remove(item: ItemRef): void {
-    const { effort, memory } = this.#links;
-    const effortBefore = effort[0]!;
+    const { workDone, memory } = this.#links;
+    const effortBefore = workDone[0]!;
     memory.counters[STAT.crawler_reclaimed]! += 1;
     this.#eviction.countReclaimed(item, CLASS_STAT.crawler_reclaimed);
     this.#eviction.reclaim(item);
-    this.#unitsLeft -= REMOVAL_UNITS + ((effort[0]! - effortBefore) | 0) * CHAIN_CHUNK_UNITS;
+    this.#unitsLeft -= REMOVAL_UNITS + ((workDone[0]! - effortBefore) | 0) * CHAIN_CHUNK_UNITS;
   }
 }

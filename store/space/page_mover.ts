@@ -10,7 +10,7 @@ import {
   WORD,
 } from "../memory/item.ts";
 import { COPY_BYTES_MAX, MIB } from "../limits.ts";
-import type { Links } from "../items/item_links.ts";
+import type { ItemLinks } from "../items/item_links.ts";
 import {
   CLASS,
   CLASS_REQUESTED_BYTES,
@@ -53,26 +53,26 @@ const AGE_SEC_MIN = 2;
 /** Items at the old end of a queue that are asked for their age. */
 const TAIL_LOOKS = 4;
 /**
- * How far one step of a move goes at most: so many chunks, and so much effort (see `Links.effort`)
+ * How far one step of a move goes at most: so many chunks, and so much effort (see `ItemLinks.workDone`)
  * for what is evicted to make room for copies. The effort ends a step only where everything has
  * been read often.
  */
 interface Step {
   readonly chunks: number;
-  readonly effort: number;
+  readonly workBudget: number;
 }
 /**
  * What one eviction does for the move under way, beside its own work: about 40 microseconds if all chunks are in use.
  * With an effort of 64 a change of sizes is followed more slowly (ecom-recs 0.329 instead of 0.328).
  */
-const PER_EVICTION: Step = { chunks: 32, effort: 256 };
+const PER_EVICTION: Step = { chunks: 32, workBudget: 256 };
 /** A slice of maintenance: about 80 microseconds if all chunks are in use. */
-const PER_SLICE: Step = { chunks: 64, effort: 256 };
+const PER_SLICE: Step = { chunks: 64, workBudget: 256 };
 /**
  * A whole page while a request waits for it: one to three milliseconds. What then is left in it
  * goes without copies.
  */
-const AT_ONCE: Step = { chunks: 0x3fffffff, effort: 8192 };
+const AT_ONCE: Step = { chunks: 0x3fffffff, workBudget: 8192 };
 /** Tries to find a page that is a class's, and may be moved. */
 const TRIES_MAX = 32;
 /** Pages with room of a class that are compared. */
@@ -102,11 +102,11 @@ const ANY_CLASS = -1;
 
 /** Moves pages, by the rules above. */
 export class PageMover {
-  readonly #links: Links;
+  readonly #links: ItemLinks;
   readonly #eviction: Eviction;
   readonly #control: Int32Array;
 
-  constructor(links: Links, eviction: Eviction) {
+  constructor(links: ItemLinks, eviction: Eviction) {
     this.#links = links;
     this.#eviction = eviction;
     this.#control = links.memory.control;
@@ -201,9 +201,9 @@ export class PageMover {
    *
    * @param source A class, ANY_CLASS, or 0 for the pool.
    * @param target A class, or 0 for the pool.
-   * @param giveTurn Lets others change the store. They may finish the move, or find another use for the page.
+   * @param yieldMutex Lets others change the store. They may finish the move, or find another use for the page.
    */
-  move(source: number, target: number, giveTurn: () => void): MoveResult {
+  move(source: number, target: number, yieldMutex: () => void): MoveResult {
     const { memory, slabs } = this.#links;
     const last = slabs.classCount;
     if (source === target) return MoveResult.SAME_CLASS;
@@ -222,7 +222,7 @@ export class PageMover {
       this.#start(page, target);
       this.#advance(AT_ONCE);
       while (this.#control[CONTROL.MOVE_PAGE] === page) {
-        giveTurn();
+        yieldMutex();
         if (this.#control[CONTROL.MOVE_PAGE] === page) this.#advance(AT_ONCE);
       }
       if (this.#classOf(page) === target) return MoveResult.MOVED;
@@ -400,7 +400,7 @@ export class PageMover {
    *   only.
    */
   #advance(step: Step, rescue = true): void {
-    const { memory, slabs, effort } = this.#links;
+    const { memory, slabs, workDone } = this.#links;
     const page = this.#control[CONTROL.MOVE_PAGE]!;
     const row = page * PAGE.WORDS;
     const classId = this.#classOf(page);
@@ -409,14 +409,14 @@ export class PageMover {
     const { evictions } = memory.options;
     let copies = evictions ? Math.floor(COPY_BYTES_MAX / slabs.chunkBytes(classId)) : carved;
     const rescues = rescue && copies > 0;
-    const effortBefore = effort[0]!;
+    const effortBefore = workDone[0]!;
     let end = Math.min(carved, first + step.chunks);
     for (let index = first; index < end && memory.pages[row + PAGE.USED]! > 0; index++) {
       const chunk = slabs.usedChunkAt(page, index, classId);
       if (chunk === NO_ITEM) continue;
-      const spent = evictions ? (effort[0]! - effortBefore) | 0 : 0;
+      const spent = evictions ? (workDone[0]! - effortBefore) | 0 : 0;
       const chunks = slabs.chunkCountOf(chunk);
-      if (rescue && (spent >= step.effort || (rescues && copies < chunks))) {
+      if (rescue && (spent >= step.workBudget || (rescues && copies < chunks))) {
         end = index;
         break;
       }

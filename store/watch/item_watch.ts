@@ -1,5 +1,5 @@
 import { type ByteRegion, latin1Text } from "../base/bytes.ts";
-import { type Change, StoreMode } from "../operation.ts";
+import { type Operation, StoreMode } from "../operation.ts";
 import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "../memory/item.ts";
 import { CONTROL, type Memory } from "../memory/memory.ts";
 import { Outcome } from "../outcome.ts";
@@ -61,21 +61,21 @@ export class ItemWatch {
   }
 
   /** After the change. @param key Where it has come to nothing, else it is read from the item. */
-  stored(change: Change, outcome: Outcome, key: string): void {
-    const { item } = change;
+  stored(operation: Operation, outcome: Outcome, key: string): void {
+    const { item } = operation;
     const told = outcome === Outcome.STORED && item !== NO_ITEM ? this.#told(item) : {
       key,
       classId: 0,
-      valueLength: change.valueLength,
-      deadlineSec: change.deadlineSec,
+      valueLength: operation.valueLength,
+      deadlineSec: operation.deadlineSec,
     };
-    this.#log.stored(told, COMMAND[change.mode], STATUS[outcome] ?? "null");
+    this.#log.stored(told, COMMAND[operation.mode], STATUS[outcome] ?? "null");
   }
 
   /** As `stored`, when the key stands in the change's input. */
-  storedFrom(change: Change, outcome: Outcome): void {
-    const key = latin1Text(change.input.bytes, change.keyOffset, change.keyLength);
-    this.stored(change, outcome, key);
+  storedFrom(operation: Operation, outcome: Outcome): void {
+    const key = latin1Text(operation.input.bytes, operation.keyOffset, operation.keyLength);
+    this.stored(operation, outcome, key);
   }
 
   /** Before the item goes. */

@@ -1,5 +1,5 @@
 import type { ByteRegion } from "../base/bytes.ts";
-import { ConnectionTable, type OwnerId } from "../connections.ts";
+import { type ConnectionId, ConnectionTable } from "../connections.ts";
 import { percentEncoded } from "../base/key_text.ts";
 import { FIRST_SECOND } from "../limits.ts";
 import { CONTROL, type Memory } from "../memory/memory.ts";
@@ -203,7 +203,7 @@ export class WatchLog {
     );
   }
 
-  connectionOpened(owner: OwnerId): void {
+  connectionOpened(owner: ConnectionId): void {
     if (!this.wants(WatchEvent.CONNECTIONS)) return;
     this.#line(
       WatchEvent.CONNECTIONS,
@@ -212,7 +212,7 @@ export class WatchLog {
   }
 
   /** Call it while the connection still has its row. */
-  connectionClosed(owner: OwnerId, reason: CloseReason): void {
+  connectionClosed(owner: ConnectionId, reason: CloseReason): void {
     if (!this.wants(WatchEvent.CONNECTIONS)) return;
     const number = this.#connections.numberOf(owner);
     this.#line(
@@ -238,10 +238,10 @@ export class WatchLog {
   }
 
   get #cfd(): number {
-    return this.connection === 0 ? 0 : this.#connections.numberOf(this.connection as OwnerId);
+    return this.connection === 0 ? 0 : this.#connections.numberOf(this.connection as ConnectionId);
   }
 
-  #peer(owner: OwnerId): string {
+  #peer(owner: ConnectionId): string {
     const peer = this.#connections.peerOf(owner);
     const [, transport, host, port] = /^(tcp|udp)6?:\[?(.*?)\]?:(\d+)$/.exec(peer) ?? [];
     return transport === undefined

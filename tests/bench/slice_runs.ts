@@ -110,8 +110,8 @@ const RUNS: Record<string, SliceRun> = {
     play(target): void {
       for (let key = 0; key < 100_000; key++) {
         target.name(key, KEY_SIZE);
-        target.change.deadlineSec = deadlineSec(target.memory, 5);
-        target.cache.getOrLease(target.change);
+        target.operation.deadlineSec = deadlineSec(target.memory, 5);
+        target.cache.getOrLease(target.operation);
       }
       sweep(target, 10);
     },
@@ -122,8 +122,8 @@ const RUNS: Record<string, SliceRun> = {
       target.set(1, KEY_SIZE, 4, 0);
       for (let owner = 1; owner <= 20_000; owner++) {
         target.name(1, KEY_SIZE);
-        Object.assign(target.change, { owner, waitMs: 5000 + owner % 1000 });
-        target.cache.lock(target.change);
+        Object.assign(target.operation, { owner, waitMs: 5000 + owner % 1000 });
+        target.cache.lock(target.operation);
       }
       sweep(target, 10);
     },

@@ -123,7 +123,7 @@ interface IndexRound {
 function fillIndex(): IndexRound {
   const resident = Deno.memoryUsage().rss;
   const target = new StoreTarget({ memoryLimitBytes: 2048 * MIB });
-  const { cache, change, memory } = target;
+  const { cache, operation, memory } = target;
   const { control } = memory;
   const growth = new Uint8Array(INDEX_ITEMS + INDEX_REPLACED);
   const timings = new Timings();
@@ -148,7 +148,7 @@ function fillIndex(): IndexRound {
   const pages = control[CONTROL.PAGE_COUNT]! - control[CONTROL.FREE_PAGE_COUNT]!;
   for (let key = 0; key < INDEX_REPLACED; key++) {
     target.name(key, KEY_SIZE);
-    cache.remove(change);
+    cache.remove(operation);
     set(INDEX_ITEMS + key);
   }
   return {

@@ -33,10 +33,10 @@ class IdsByItem implements Ids {
   }
 }
 
-type Change = (reply: string) => string;
+type Operation = (reply: string) => string;
 
 /** What some of the differences do to a reply. */
-const CHANGES: Partial<Record<YrmcdsDifference, Change>> = {
+const CHANGES: Partial<Record<YrmcdsDifference, Operation>> = {
   "error texts": (reply) => isRefusal(reply) ? PACKET.withoutBody(reply) : reply,
   "id before number": (reply) =>
     isArithmetic(reply) && PACKET.status(reply) === Status.EXISTS
@@ -53,7 +53,7 @@ export const YRMCDS_RULES: DuelRules = {
   ids: (learned) => new IdsByItem(learned),
   comparable: (replies) => {
     const changed = replies.map((reply) =>
-      Object.values(CHANGES).reduce((text, change) => change(text), reply)
+      Object.values(CHANGES).reduce((text, operation) => operation(text), reply)
     );
     return sortedKeys(changed);
   },

@@ -11,18 +11,18 @@ function binary(keyLength: number, extrasLength: number, rest: string): string {
 
 Deno.test("addFirstKey() finds the first request's key, if it is all there", () => {
   const { thread } = new ConversationSide();
-  const { lookahead } = thread.cache;
+  const { prefetch } = thread.cache;
   const start = 100;
   const found = (request: string): string | undefined => {
     // What lies behind the request is somebody else's.
     thread.input.bytes.fill("x".charCodeAt(0));
     thread.input.bytes.set(bytesOf(request), start);
-    lookahead.clear();
+    prefetch.clear();
     addFirstKey(thread, start, start + request.length);
-    if (lookahead.count === 0) return undefined;
-    const keyOffset = lookahead.keyOffset(0);
+    if (prefetch.count === 0) return undefined;
+    const keyOffset = prefetch.keyOffset(0);
     return textOf(
-      thread.input.bytes.subarray(keyOffset, keyOffset + lookahead.keyLength(0)),
+      thread.input.bytes.subarray(keyOffset, keyOffset + prefetch.keyLength(0)),
     );
   };
   assertEquals(found("get key\r\n"), "key");

@@ -1,6 +1,6 @@
 import { ByteRegion } from "../../store/base/bytes.ts";
 import { Cache } from "../../store/cache.ts";
-import { Change, type StoreMode } from "../../store/operation.ts";
+import { Operation, type StoreMode } from "../../store/operation.ts";
 import { checkStore } from "../../store/check/check.ts";
 import { deadlineSec, writeClock } from "../../store/clock.ts";
 import { type ItemRef, NO_ITEM } from "../../store/memory/item.ts";
@@ -51,13 +51,13 @@ const VALUE_OFFSET = 300;
 export class TestStore {
   readonly memory: Memory;
   readonly cache: Cache;
-  readonly change: Change;
+  readonly operation: Operation;
   readonly input = new ByteRegion(new ArrayBuffer(2 * MIB));
 
   constructor(changed: ChangedOptions = {}) {
     this.memory = new Memory(createSharedMemory(storeOptions(changed)));
     this.cache = Cache.format(this.memory);
-    this.change = new Change(this.input);
+    this.operation = new Operation(this.input);
   }
 
   /** Moves the clock to so many milliseconds after the start. */
@@ -71,15 +71,15 @@ export class TestStore {
     mode: StoreMode,
     key: string,
     value: string | Uint8Array,
-    fields: Partial<Change> = {},
+    fields: Partial<Operation> = {},
   ): Outcome {
     this.#prepare(key, fields);
     const bytes = typeof value === "string" ? encoder.encode(value) : value;
     this.input.bytes.set(bytes, VALUE_OFFSET);
-    Object.assign(this.change, { mode, valueOffset: VALUE_OFFSET, valueLength: bytes.length });
+    Object.assign(this.operation, { mode, valueOffset: VALUE_OFFSET, valueLength: bytes.length });
     // What is long gives others their turn, which only the holder of the mutex can.
     this.cache.enter();
-    const outcome = this.cache.store(this.change);
+    const outcome = this.cache.store(this.operation);
     this.cache.leave();
     return outcome;
   }
@@ -90,80 +90,80 @@ export class TestStore {
     key: string,
     value: Uint8Array,
     pieceLength: number,
-    fields: Partial<Change> = {},
+    fields: Partial<Operation> = {},
   ): Outcome {
     this.#prepare(key, fields);
     this.input.bytes.set(value, VALUE_OFFSET);
-    Object.assign(this.change, { mode, valueLength: value.length });
-    const reserved = this.cache.reserve(this.change);
-    const item = this.change.reserved;
-    if (item === NO_ITEM) return this.cache.storeRefused(this.change, reserved);
+    Object.assign(this.operation, { mode, valueLength: value.length });
+    const reserved = this.cache.reserve(this.operation);
+    const item = this.operation.reserved;
+    if (item === NO_ITEM) return this.cache.storeRefused(this.operation, reserved);
     for (let at = 0; at < value.length; at += pieceLength) {
       const length = Math.min(pieceLength, value.length - at);
       if (!this.cache.growReserved(item, at + length)) {
-        return this.cache.reservedRefused(this.change);
+        return this.cache.reservedRefused(this.operation);
       }
       this.cache.fillReserved(item, at, this.input, VALUE_OFFSET + at, length);
     }
     this.cache.enter();
-    const outcome = this.cache.commitReserved(this.change);
+    const outcome = this.cache.commitReserved(this.operation);
     this.cache.leave();
     return outcome;
   }
 
-  remove(key: string, fields: Partial<Change> = {}): Outcome {
+  remove(key: string, fields: Partial<Operation> = {}): Outcome {
     this.#prepare(key, fields);
-    return this.cache.remove(this.change);
+    return this.cache.remove(this.operation);
   }
 
-  touch(key: string, deadlineSec: number, fields: Partial<Change> = {}): Outcome {
+  touch(key: string, deadlineSec: number, fields: Partial<Operation> = {}): Outcome {
     this.#prepare(key, { deadlineSec, ...fields });
-    return this.cache.touch(this.change);
+    return this.cache.touch(this.operation);
   }
 
-  add(key: string, delta: number, increment: boolean, fields: Partial<Change> = {}): Outcome {
+  add(key: string, delta: number, increment: boolean, fields: Partial<Operation> = {}): Outcome {
     const deltaHigh = Math.floor(delta / 2 ** 32) | 0;
     this.#prepare(key, { deltaLow: delta | 0, deltaHigh, ...fields });
-    return this.cache.add(this.change, increment);
+    return this.cache.incrDecr(this.operation, increment);
   }
 
-  lock(key: string, owner: number, fields: Partial<Change> = {}): Outcome {
+  lock(key: string, owner: number, fields: Partial<Operation> = {}): Outcome {
     this.#prepare(key, { owner, ...fields });
-    return this.cache.lock(this.change);
+    return this.cache.lock(this.operation);
   }
 
-  lockAndGet(key: string, owner: number, fields: Partial<Change> = {}): Outcome {
+  lockAndGet(key: string, owner: number, fields: Partial<Operation> = {}): Outcome {
     this.#prepare(key, { owner, ...fields });
-    return this.cache.lockAndGet(this.change, fields.deadlineSec !== undefined);
+    return this.cache.lockAndGet(this.operation, fields.deadlineSec !== undefined);
   }
 
   unlock(key: string, owner: number): Outcome {
     this.#prepare(key, { owner });
-    return this.cache.unlock(this.change);
+    return this.cache.unlock(this.operation);
   }
 
   /** getss: `hit`, or the lease's id and what is left of it. */
   getss(key: string, seconds: number): "hit" | "none" | { id: number; remain: number } {
     this.#prepare(key, { deadlineSec: deadlineSec(this.memory, seconds) });
-    const outcome = this.cache.getOrLease(this.change);
+    const outcome = this.cache.getOrLease(this.operation);
     if (outcome === Outcome.OK) return "hit";
     if (outcome === Outcome.NO_MEMORY) return "none";
-    return { id: this.changedId(), remain: this.change.remainSec };
+    return { id: this.changedId(), remain: this.operation.remainSec };
   }
 
-  deletess(key: string, seconds: number, fields: Partial<Change> = {}): Outcome {
+  deletess(key: string, seconds: number, fields: Partial<Operation> = {}): Outcome {
     this.#prepare(key, { deadlineSec: deadlineSec(this.memory, seconds), ...fields });
-    return this.cache.removeAndLease(this.change);
+    return this.cache.removeAndLease(this.operation);
   }
 
   /** The id that the last operation gave. */
   changedId(): number {
-    return u64ToNumber(this.change.idLow, this.change.idHigh);
+    return u64ToNumber(this.operation.idLow, this.operation.idHigh);
   }
 
   item(key: string): ItemRef {
     this.#prepare(key, {});
-    return this.cache.get(this.input, 0, this.change.keyLength);
+    return this.cache.get(this.input, 0, this.operation.keyLength);
   }
 
   bytes(key: string): Uint8Array | undefined {
@@ -189,10 +189,10 @@ export class TestStore {
     checkStore(this.memory);
   }
 
-  #prepare(key: string, fields: Partial<Change>): void {
+  #prepare(key: string, fields: Partial<Operation>): void {
     const bytes = encoder.encode(key);
     this.input.bytes.set(bytes, 0);
-    Object.assign(this.change, new Change(this.input), {
+    Object.assign(this.operation, new Operation(this.input), {
       keyOffset: 0,
       keyLength: bytes.length,
       ...fields,

@@ -2,7 +2,7 @@ import { Conversation } from "../../../protocol/conversation.ts";
 import { REFUSAL } from "../../../protocol/replies.ts";
 import { ConnectionKind, NO_OWNER } from "../../../store/connections.ts";
 import { STAT } from "../../../store/stats.ts";
-import { Admission } from "../connection_lifecycle.ts";
+import { ConnectionLifecycle } from "../connection_lifecycle.ts";
 import { type Epoll, EPOLLEXCLUSIVE, EPOLLIN, EPOLLOUT } from "./epoll.ts";
 import {
   EAGAIN,
@@ -53,7 +53,7 @@ export class NativeAcceptor {
   readonly #loads: Int32Array;
   readonly #address = new Uint8Array(ADDRESS_BYTES_MAX);
   readonly #addressLength = new Int32Array(1);
-  readonly #admission: Admission;
+  readonly #connectionLifecycle: ConnectionLifecycle;
   #listening = false;
   /** When accepting was stopped, on the process's clock; 0: it is not. */
   #pausedAtMs = 0;
@@ -64,7 +64,7 @@ export class NativeAcceptor {
     this.#part = side.part as NativePart;
     this.#libc = libc;
     this.#epoll = epoll;
-    this.#admission = new Admission(side);
+    this.#connectionLifecycle = new ConnectionLifecycle(side);
     this.#loads = new Int32Array(this.#part.loads);
   }
 
@@ -122,7 +122,11 @@ export class NativeAcceptor {
     const tag = newcomerTag & ~NEWCOMER;
     const listen = this.#part.listens[tag]!;
     const kind = listen.kind === "unix" ? ConnectionKind.UNIX : ConnectionKind.TCP;
-    const owner = this.#admission.open(kind, this.#peerText(fd, listen), listenerName(listen));
+    const owner = this.#connectionLifecycle.open(
+      kind,
+      this.#peerText(fd, listen),
+      listenerName(listen),
+    );
     if (owner === NO_OWNER) {
       this.#refuse(fd);
       return undefined;
@@ -134,7 +138,7 @@ export class NativeAcceptor {
 
   /** Gives back what a connection took. Its conversation has ended. */
   release(connection: NativeConnection): void {
-    this.#admission.close(connection.owner, connection.closeReason);
+    this.#connectionLifecycle.close(connection.owner, connection.closeReason);
     this.#closeFd(connection.fd);
   }
 
@@ -143,7 +147,7 @@ export class NativeAcceptor {
     const pausedMs = performance.now() - this.#pausedAtMs;
     if (pausedMs < ACCEPT_PAUSE_MS) return;
     this.#pausedAtMs = 0;
-    this.#side.life.resumeAccepting();
+    this.#side.lifecycle.resumeAccepting();
     this.#count(STAT.time_in_listen_disabled_us, Math.round(pausedMs * 1000));
     this.open();
   }
@@ -189,7 +193,7 @@ export class NativeAcceptor {
   #pause(): void {
     this.close();
     this.#pausedAtMs = performance.now();
-    this.#side.life.pauseAccepting();
+    this.#side.lifecycle.pauseAccepting();
     this.#count(STAT.listen_disabled_num, 1);
   }
 

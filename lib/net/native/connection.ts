@@ -1,5 +1,5 @@
 import type { Conversation } from "../../../protocol/conversation.ts";
-import type { ConnectionKind, OwnerId } from "../../../store/connections.ts";
+import type { ConnectionId, ConnectionKind } from "../../../store/connections.ts";
 import type { CloseReason } from "../../../store/watch/watch_log.ts";
 
 /** What a worker knows of one open socket. Between two requests it holds no buffer. */
@@ -8,7 +8,7 @@ export class NativeConnection {
   /** 0-based number of the listener that accepted it. */
   readonly tag: number;
   readonly kind: ConnectionKind;
-  readonly owner: OwnerId;
+  readonly owner: ConnectionId;
   readonly conversation: Conversation;
   /** Bytes that the conversation has not consumed yet. */
   pending: Uint8Array | null = null;
@@ -33,7 +33,7 @@ export class NativeConnection {
     fd: number,
     tag: number,
     kind: ConnectionKind,
-    owner: OwnerId,
+    owner: ConnectionId,
     conversation: Conversation,
   ) {
     this.fd = fd;

@@ -36,7 +36,7 @@ export class Epoll {
   readonly epollFd: number;
   readonly #libc: Libc;
   readonly #calls: LibcCalls;
-  readonly #change: Int32Array = new Int32Array(EVENT_WORDS);
+  readonly #operation: Int32Array = new Int32Array(EVENT_WORDS);
   readonly #ready: Int32Array;
   readonly #readyBytes: Uint8Array;
   readonly #readyMax: number;
@@ -101,9 +101,9 @@ export class Epoll {
   }
 
   #control(epollFd: number, operation: number, fd: number, events: number, tag: number): boolean {
-    this.#change[0] = events;
-    this.#change[FD_WORD] = fd;
-    this.#change[TAG_WORD] = tag;
-    return this.#calls.epoll_ctl(epollFd, operation, fd, this.#change) === 0;
+    this.#operation[0] = events;
+    this.#operation[FD_WORD] = fd;
+    this.#operation[TAG_WORD] = tag;
+    return this.#calls.epoll_ctl(epollFd, operation, fd, this.#operation) === 0;
   }
 }

@@ -52,13 +52,13 @@ export class NativeInbox {
   loadItems(): void {
     if (this.count < 2) return;
     const { cache } = this.#thread;
-    const { lookahead } = cache;
-    lookahead.clear();
-    for (let index = 0; index < this.count && !lookahead.full; index++) {
+    const { prefetch } = cache;
+    prefetch.clear();
+    for (let index = 0; index < this.count && !prefetch.full; index++) {
       addFirstKey(this.#thread, this.start(index), this.end(index));
     }
     cache.enter();
-    lookahead.touch();
+    prefetch.load();
     cache.leave();
   }
 

@@ -7,7 +7,7 @@ import * as limitsModule from "../../../store/limits.ts";
 import * as memoryModule from "../../../store/memory/memory.ts";
 import * as statsModule from "../../../store/stats.ts";
 import type { CloseReason } from "../../../store/watch/watch_log.ts";
-import { LifePhase } from "../../lifecycle.ts";
+import { LifecyclePhase } from "../../lifecycle.ts";
 import { adviseHugePages } from "./huge_pages.ts";
 import { Epoll } from "./epoll.ts";
 import * as epollModule from "./epoll.ts";
@@ -27,7 +27,7 @@ import {
   type TransportThread,
 } from "../transport.ts";
 import * as transportModule from "../transport.ts";
-import * as turnsModule from "../fair_scheduler.ts";
+import * as schedulerModule from "../fair_scheduler.ts";
 
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { PENDING_BYTES_MAX } = limitsModule;
@@ -37,7 +37,7 @@ const { STAT } = statsModule;
 const { EPOLLIN, EPOLLOUT, EPOLLRDHUP } = epollModule;
 const { EAGAIN, EINTR, MSG_DONTWAIT, MSG_NOSIGNAL, SHUT_WR } = libcModule;
 const { DRAIN_GRACE_MS, DRAIN_MS_MAX } = transportModule;
-const { TURN_MS_MAX } = turnsModule;
+const { TURN_MS_MAX } = schedulerModule;
 
 /**
  * What is received always goes to this offset of the input region, so that one view serves every
@@ -95,7 +95,7 @@ export class NativeThread implements Transport {
     this.#control = memory.control;
     this.#receiveBytes = input.bytes.subarray(RECEIVE_AT, RECEIVE_AT + RECEIVE_BYTES);
     this.#valueIo = new ValueIo(side.thread, this.#calls);
-    reply.inlays.enabled = true;
+    reply.valueSegments.enabled = true;
     this.#inbox = new NativeInbox(side.thread, SLOTS_AT);
     this.#outbox = new NativeOutbox(reply);
     this.#wakeFd = this.#part.wakeFds[side.threadIndex]!;
@@ -110,12 +110,12 @@ export class NativeThread implements Transport {
   }
 
   serve(): void {
-    while (this.#side.life.phase === LifePhase.RUNNING) {
+    while (this.#side.lifecycle.phase === LifecyclePhase.RUNNING) {
       this.#serveReady(this.#timeoutMs());
       if (this.#control[CONTROL.NOW_SEC] !== this.#sweptAtSec) this.#sweep();
     }
     this.#acceptor.close();
-    if (this.#side.life.phase === LifePhase.DRAINING) this.#drain();
+    if (this.#side.lifecycle.phase === LifecyclePhase.DRAINING) this.#drain();
     for (const connection of this.#connections) {
       if (connection !== undefined) this.#close(connection, "shutdown");
     }
@@ -275,7 +275,7 @@ export class NativeThread implements Transport {
       if (outbox.full) this.#sendWaiting();
       outbox.begin();
       start = conversation.feed(start, end);
-      if (conversation.state === ConversationState.NEEDS_INPUT && reply.inlays.count === 0) {
+      if (conversation.state === ConversationState.NEEDS_INPUT && reply.valueSegments.count === 0) {
         this.#keep(connection, start, end);
         if (!reply.isEmpty) outbox.add(connection);
         return;
@@ -365,7 +365,7 @@ export class NativeThread implements Transport {
    * connection is closed, or must wait until its peer takes the rest.
    */
   #sendReply(connection: NativeConnection): boolean {
-    if (this.#thread.reply.inlays.count > 0) return this.#sendInlaidReply(connection);
+    if (this.#thread.reply.valueSegments.count > 0) return this.#sendInlaidReply(connection);
     this.#outbox.add(connection);
     this.#sendWaiting();
     return !connection.closed && connection.unsent === null;
@@ -473,7 +473,9 @@ export class NativeThread implements Transport {
     const startedMs = performance.now();
     for (;;) {
       const drainedMs = performance.now() - startedMs;
-      if (this.#side.life.phase === LifePhase.STOPPING || drainedMs > DRAIN_MS_MAX) return;
+      if (this.#side.lifecycle.phase === LifecyclePhase.STOPPING || drainedMs > DRAIN_MS_MAX) {
+        return;
+      }
       if (drainedMs > DRAIN_GRACE_MS && this.#stalled.size === 0) return;
       this.#serveReady(DRAIN_GRACE_MS / 4);
     }

@@ -33,13 +33,17 @@ export class ValueIo {
   sendReply(fd: number): number {
     const vectors = this.#vectors;
     const { reply } = this.#thread;
-    const { inlays } = reply;
+    const { valueSegments } = reply;
     vectors.clear();
     let at = reply.start;
-    for (let index = 0; index < inlays.count; index++) {
-      vectors.add(this.#replyAddress + at, inlays.at(index) - at);
-      at = inlays.at(index);
-      this.#addValue(inlays.item(index), inlays.start(index), inlays.length(index));
+    for (let index = 0; index < valueSegments.count; index++) {
+      vectors.add(this.#replyAddress + at, valueSegments.at(index) - at);
+      at = valueSegments.at(index);
+      this.#addValue(
+        valueSegments.item(index),
+        valueSegments.start(index),
+        valueSegments.length(index),
+      );
     }
     vectors.add(this.#replyAddress + at, reply.length - at);
     return vectors.send(fd, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -49,7 +53,7 @@ export class ValueIo {
   unsentReply(sent: number): Uint8Array {
     const { reply, cache, memory } = this.#thread;
     const { values } = cache;
-    const { inlays } = reply;
+    const { valueSegments } = reply;
     const rest = new Uint8Array(reply.totalLength - reply.start - sent);
     // Where the next piece goes in `rest`; what was sent lies in front of it.
     let to = -sent;
@@ -60,12 +64,12 @@ export class ValueIo {
       to += length - skipped;
     };
     let at = reply.start;
-    for (let index = 0; index < inlays.count; index++) {
-      put(reply.region.bytes, at, inlays.at(index) - at);
-      at = inlays.at(index);
-      const end = inlays.start(index) + inlays.length(index);
-      for (let valueAt = inlays.start(index); valueAt < end;) {
-        const length = Math.min(values.locate(inlays.item(index), valueAt), end - valueAt);
+    for (let index = 0; index < valueSegments.count; index++) {
+      put(reply.region.bytes, at, valueSegments.at(index) - at);
+      at = valueSegments.at(index);
+      const end = valueSegments.start(index) + valueSegments.length(index);
+      for (let valueAt = valueSegments.start(index); valueAt < end;) {
+        const length = Math.min(values.locate(valueSegments.item(index), valueAt), end - valueAt);
         put(memory.segments[values.pieceSegment]!.bytes, values.pieceOffset, length);
         valueAt += length;
       }

@@ -1,12 +1,12 @@
 import { type Conversation, ConversationState } from "../../../protocol/conversation.ts";
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
-import { Activity, type OwnerId } from "../../../store/connections.ts";
+import { Activity, type ConnectionId } from "../../../store/connections.ts";
 import { INPUT_BYTES, PENDING_BYTES_MAX, REPLY_BYTES } from "../../../store/limits.ts";
 import { CONTROL } from "../../../store/memory/memory.ts";
 import type { CloseReason } from "../../../store/watch/watch_log.ts";
 import { BufferPool } from "./buffer_pool.ts";
 import { isConnectionError } from "./sockets.ts";
-import { Turns } from "../fair_scheduler.ts";
+import { FairScheduler } from "../fair_scheduler.ts";
 
 // Hot path, as far as the runtime's sockets allow: a read and a write each cost promises of their own.
 
@@ -31,7 +31,7 @@ export class ConnectionBuffers {
   ];
   readonly smallReplies: BufferPool = new BufferPool(SMALL_REPLY_BYTES, 64);
   readonly largeReplies: BufferPool = new BufferPool(REPLY_BYTES, 8);
-  readonly turns: Turns = new Turns();
+  readonly scheduler: FairScheduler = new FairScheduler();
 }
 
 /**
@@ -40,7 +40,7 @@ export class ConnectionBuffers {
  * read.
  */
 export class PortableConnection {
-  readonly id: OwnerId;
+  readonly id: ConnectionId;
   /** Whether `idle_timeout` applies to its kind. */
   readonly kickable: boolean;
   /** For those who watch connections; good when it is closed. */
@@ -68,7 +68,7 @@ export class PortableConnection {
 
   constructor(
     socket: Deno.Conn,
-    id: OwnerId,
+    id: ConnectionId,
     kickable: boolean,
     thread: ThreadContext,
     conversation: Conversation,
@@ -157,7 +157,7 @@ export class PortableConnection {
           if (more) end = this.#presentRest();
         }
         if (full) {
-          const turn = this.#buffers.turns.take(performance.now() - startMs);
+          const turn = this.#buffers.scheduler.take(performance.now() - startMs);
           if (turn !== null) await turn;
         }
       }

@@ -1,4 +1,4 @@
-import type { Life } from "../../lifecycle.ts";
+import type { Lifecycle } from "../../lifecycle.ts";
 import {
   type Listen,
   ListenError,
@@ -30,7 +30,7 @@ const SPREADS_CONNECTIONS = Deno.build.os === "linux";
 export async function bindPortable(
   listens: readonly Listen[],
   options: TransportOptions,
-  life: Life,
+  lifecycle: Lifecycle,
 ): Promise<TransportHost> {
   const bound: Listen[] = [];
   for (const listen of listens) bound.push(await tryListen(listen, options));
@@ -42,7 +42,7 @@ export async function bindPortable(
         threadIndex === 0 || (listen.kind === "tcp" && SPREADS_CONNECTIONS)
       ),
     }),
-    wake: (threadIndex) => life.ring(threadIndex),
+    wake: (threadIndex) => lifecycle.ring(threadIndex),
     close: () => {
       for (const listen of bound) if (listen.kind === "unix") removeSocketFile(listen);
     },

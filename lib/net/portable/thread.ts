@@ -1,11 +1,11 @@
 import { Conversation } from "../../../protocol/conversation.ts";
 import { REFUSAL } from "../../../protocol/replies.ts";
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
-import { ConnectionKind, NO_OWNER, type OwnerId } from "../../../store/connections.ts";
+import { type ConnectionId, ConnectionKind, NO_OWNER } from "../../../store/connections.ts";
 import { CONTROL } from "../../../store/memory/memory.ts";
 import { STAT } from "../../../store/stats.ts";
-import { type Life, LifePhase } from "../../lifecycle.ts";
-import { Admission } from "../connection_lifecycle.ts";
+import { type Lifecycle, LifecyclePhase } from "../../lifecycle.ts";
+import { ConnectionLifecycle } from "../connection_lifecycle.ts";
 import { ConnectionBuffers, PortableConnection } from "./connection.ts";
 import { openSocket, type PortablePart } from "./host.ts";
 import { pause, prepareTcp, scarcityOf } from "./sockets.ts";
@@ -32,10 +32,10 @@ const SWEEP_MS = 1000;
 export class PortableThread implements Transport {
   readonly #side: TransportThread;
   readonly #thread: ThreadContext;
-  readonly #life: Life;
-  readonly #admission: Admission;
+  readonly #lifecycle: Lifecycle;
+  readonly #connectionLifecycle: ConnectionLifecycle;
   readonly #buffers = new ConnectionBuffers();
-  readonly #connections = new Map<OwnerId, PortableConnection>();
+  readonly #connections = new Map<ConnectionId, PortableConnection>();
   readonly #listeners: Deno.Listener[] = [];
   readonly #udp: UdpServer[] = [];
   /** What to wait for at the end beside connections: loops that accept, refusals. */
@@ -46,8 +46,8 @@ export class PortableThread implements Transport {
   constructor(side: TransportThread) {
     this.#side = side;
     this.#thread = side.thread;
-    this.#life = side.life;
-    this.#admission = new Admission(side);
+    this.#lifecycle = side.lifecycle;
+    this.#connectionLifecycle = new ConnectionLifecycle(side);
   }
 
   open(): void {
@@ -69,14 +69,14 @@ export class PortableThread implements Transport {
     const sweep = setInterval(() => this.#sweep(), SWEEP_MS);
     const { threadIndex } = this.#side;
     for (;;) {
-      const rings = this.#life.rings(threadIndex);
-      if (this.#life.phase !== LifePhase.RUNNING) break;
+      const rings = this.#lifecycle.rings(threadIndex);
+      if (this.#lifecycle.phase !== LifecyclePhase.RUNNING) break;
       this.#resumeReady();
-      await this.#life.rung(threadIndex, rings);
+      await this.#lifecycle.rung(threadIndex, rings);
     }
     this.#accepting = false;
     for (const listener of this.#listeners) listener.close();
-    if (this.#life.phase === LifePhase.DRAINING) await this.#drain();
+    if (this.#lifecycle.phase === LifecyclePhase.DRAINING) await this.#drain();
     for (const udp of this.#udp) udp.close();
     for (const connection of this.#connections.values()) connection.close("shutdown");
     await this.#ended(DRAIN_MS_MAX);
@@ -95,7 +95,7 @@ export class PortableThread implements Transport {
   async #ended(ms: number): Promise<void> {
     const stepMs = 10;
     for (let passed = 0; passed < ms; passed += stepMs) {
-      if (this.#connections.size === 0 || this.#life.phase === LifePhase.STOPPING) return;
+      if (this.#connections.size === 0 || this.#lifecycle.phase === LifecyclePhase.STOPPING) return;
       await pause(stepMs);
     }
   }
@@ -154,9 +154,9 @@ export class PortableThread implements Transport {
 
   async #withoutAccepting(wait: () => Promise<void>): Promise<void> {
     const startMs = performance.now();
-    this.#life.pauseAccepting();
+    this.#lifecycle.pauseAccepting();
     await wait();
-    this.#life.resumeAccepting();
+    this.#lifecycle.resumeAccepting();
     const { cache, memory } = this.#thread;
     cache.enter();
     memory.counters[STAT.listen_disabled_num]! += 1;
@@ -170,7 +170,7 @@ export class PortableThread implements Transport {
     const thread = this.#thread;
     const isTcp = listen.kind === "tcp";
     const peer = isTcp ? peerName(socket.remoteAddr as Deno.NetAddr) : listener;
-    const id = this.#admission.open(
+    const id = this.#connectionLifecycle.open(
       isTcp ? ConnectionKind.TCP : ConnectionKind.UNIX,
       peer,
       listener,
@@ -196,7 +196,7 @@ export class PortableThread implements Transport {
 
   readonly #connectionEnded = (connection: PortableConnection): void => {
     this.#connections.delete(connection.id);
-    this.#admission.close(connection.id, connection.closeReason);
+    this.#connectionLifecycle.close(connection.id, connection.closeReason);
   };
 
   // --- once a second -----------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 import { ByteRegion } from "../../../store/base/bytes.ts";
 import { Cache } from "../../../store/cache.ts";
-import { Change, StoreMode } from "../../../store/operation.ts";
+import { Operation, StoreMode } from "../../../store/operation.ts";
 import { deadlineSec, writeClock } from "../../../store/clock.ts";
 import { NO_ITEM } from "../../../store/memory/item.ts";
 import { MIB } from "../../../store/limits.ts";
@@ -29,7 +29,7 @@ const REQUESTS_PER_MS = 40;
 export class StoreTarget implements ReplayTarget {
   readonly memory: Memory;
   readonly cache: Cache;
-  readonly change: Change;
+  readonly operation: Operation;
   readonly #input = new ByteRegion(new ArrayBuffer(2 * MIB));
   readonly #output = new ByteRegion(new ArrayBuffer(64));
   #requests = 0;
@@ -42,7 +42,7 @@ export class StoreTarget implements ReplayTarget {
   constructor(changed: ChangedOptions) {
     this.memory = new Memory(createSharedMemory(storeOptions(changed)));
     this.cache = Cache.format(this.memory);
-    this.change = new Change(this.#input);
+    this.operation = new Operation(this.#input);
     for (let at = VALUE_OFFSET; at < this.#input.bytes.length; at++) {
       this.#input.bytes[at] = 97 + (at * 7) % 26;
     }
@@ -63,20 +63,20 @@ export class StoreTarget implements ReplayTarget {
 
   set(key: number, keySize: number, valueSize: number, ttlSeconds: number): boolean {
     this.#requests++;
-    const { change } = this;
-    change.mode = StoreMode.SET;
+    const { operation } = this;
+    operation.mode = StoreMode.SET;
     this.name(key, keySize);
-    change.valueOffset = VALUE_OFFSET;
-    change.valueLength = valueSize;
-    change.deadlineSec = deadlineSec(this.memory, ttlSeconds);
+    operation.valueOffset = VALUE_OFFSET;
+    operation.valueLength = valueSize;
+    operation.deadlineSec = deadlineSec(this.memory, ttlSeconds);
     if (valueSize >= 4) this.#input.view.setInt32(VALUE_OFFSET, key, true);
-    if (valueSize <= SMALL_VALUE_BYTES) return this.cache.store(change) === Outcome.STORED;
+    if (valueSize <= SMALL_VALUE_BYTES) return this.cache.store(operation) === Outcome.STORED;
     return this.#setInPieces(valueSize);
   }
 
-  /** Makes `change` be about this key. */
+  /** Makes `operation` be about this key. */
   name(key: number, keySize: number): void {
-    this.change.keyLength = this.#writeKey(key, keySize);
+    this.operation.keyLength = this.#writeKey(key, keySize);
   }
 
   tick(milliseconds: number): void {
@@ -116,19 +116,19 @@ export class StoreTarget implements ReplayTarget {
   }
 
   #setInPieces(valueSize: number): boolean {
-    const { cache, change } = this;
-    const outcome = cache.reserve(change);
-    const item = change.reserved;
+    const { cache, operation } = this;
+    const outcome = cache.reserve(operation);
+    const item = operation.reserved;
     if (item === NO_ITEM) {
-      cache.storeRefused(change, outcome);
+      cache.storeRefused(operation, outcome);
       return false;
     }
     if (!cache.growReserved(item, valueSize)) {
-      cache.reservedRefused(change);
+      cache.reservedRefused(operation);
       return false;
     }
     cache.fillReserved(item, 0, this.#input, VALUE_OFFSET, valueSize);
-    return cache.commitReserved(change) === Outcome.STORED;
+    return cache.commitReserved(operation) === Outcome.STORED;
   }
 
   /** Writes `at`, the number in hexadecimal, and underscores up to the size. */

@@ -2,7 +2,7 @@ import { assertEquals, assertLess } from "@std/assert";
 import { bindNative } from "../../../lib/net/native/host.ts";
 import { NativeThread } from "../../../lib/net/native/thread.ts";
 import type { TransportOptions } from "../../../lib/net/transport.ts";
-import { Life } from "../../../lib/lifecycle.ts";
+import { Lifecycle } from "../../../lib/lifecycle.ts";
 import { ThreadContext } from "../../../protocol/thread_context.ts";
 import { type AllocationLoad, ROUNDS, WARM_UPS } from "../../support/load/allocation_load.ts";
 import { ConversationSide } from "../../support/sessions/conversation_side.ts";
@@ -63,12 +63,12 @@ async function serveLoad(): Promise<number[]> {
     [{ kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" }],
     OPTIONS,
   );
-  const lifeShared = Life.createShared(1);
+  const lifeShared = Lifecycle.createShared(1);
   const transport = new NativeThread({
     thread: new ThreadContext(shared, settings, hooks),
     threadIndex: 0,
     options: OPTIONS,
-    life: new Life(lifeShared),
+    lifecycle: new Lifecycle(lifeShared),
     part: host.threadPart(0),
     report: () => {},
   });
@@ -79,7 +79,7 @@ async function serveLoad(): Promise<number[]> {
   await new Promise((resolve) => worker.onmessage = resolve);
   const [listen] = host.listens;
   if (listen?.kind !== "tcp") throw new Error("Cannot know the port");
-  const load: AllocationLoad = { port: listen.port, life: lifeShared };
+  const load: AllocationLoad = { port: listen.port, lifecycle: lifeShared };
   worker.postMessage(load);
   transport.open();
   transport.serve();

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertLess, assertNotEquals } from "@std/assert";
-import type { Change } from "../../../store/operation.ts";
+import type { Operation } from "../../../store/operation.ts";
 import { StoreMode } from "../../../store/operation.ts";
 import { STATE } from "../../../store/memory/item.ts";
 import { leaseEntriesWithin, leaseTableBytes } from "../../../store/memory/lease_layout.ts";
@@ -16,7 +16,7 @@ const { SET, ADD, REPLACE, APPEND, PREPEND, CAS, FILL } = StoreMode;
 /** The clock begins at 2. */
 const START_SEC = 2;
 
-function withId(id: number): Partial<Change> {
+function withId(id: number): Partial<Operation> {
   return { compare: true, compareLow: lowHalf(id), compareHigh: highHalf(id) };
 }
 

@@ -22,7 +22,7 @@ function storeWith(key: string, value = "1"): TestStore {
 }
 
 function fence(store: TestStore): number {
-  return u64ToNumber(store.change.resultLow, store.change.resultHigh);
+  return u64ToNumber(store.operation.resultLow, store.operation.resultHigh);
 }
 
 Deno.test("lock() gives a key to one connection, and again to the same", () => {
@@ -182,7 +182,7 @@ Deno.test("a locked item outlives its deadline and dies when it is unlocked", ()
     else {
       const past = { owner: A, unlock: true, deadlineSec: 1 };
       assertEquals(store.store(REPLACE, "k", "2", past), Outcome.STORED);
-      assertEquals(store.change.item, NO_ITEM);
+      assertEquals(store.operation.item, NO_ITEM);
     }
     assertEquals(store.get("k"), undefined);
     store.check();
@@ -208,7 +208,7 @@ Deno.test("lockAndGet() looks at the deadline first, and renews it", () => {
   const store = new TestStore();
   store.store(SET, "k", "1", { deadlineSec: 4 });
   assertEquals(store.lockAndGet("k", A, { deadlineSec: 100 }), Outcome.OK);
-  assertEquals(store.cache.deadlineSec(store.change.item), 100);
+  assertEquals(store.cache.deadlineSec(store.operation.item), 100);
   assertEquals(store.lockAndGet("k", B, { deadlineSec: 5 }), Outcome.LOCKED);
   assertEquals(store.cache.deadlineSec(store.item("k")), 100);
   store.unlock("k", A);
@@ -284,7 +284,7 @@ Deno.test("those that wait get the lock in the order they came", () => {
   const first = fence(store);
   const rows = [B, C, 4].map((owner) => {
     assertEquals(store.lock("k", owner, { waitMs: 1000 }), Outcome.WAITING);
-    return store.change.waiter;
+    return store.operation.waiter;
   });
   store.check();
   const woken: number[] = [];
@@ -319,9 +319,9 @@ Deno.test("waiting ends when the item goes, and when the time is over", () => {
   store.lock("k", A);
   store.lock("e", A);
   store.lock("k", B, { waitMs: 5000 });
-  const deleted = store.change.waiter;
+  const deleted = store.operation.waiter;
   store.lock("e", C, { waitMs: 5000 });
-  const expired = store.change.waiter;
+  const expired = store.operation.waiter;
   store.clock(2500);
   store.remove("k", { owner: A });
   store.unlock("e", A);
@@ -333,7 +333,7 @@ Deno.test("waiting ends when the item goes, and when the time is over", () => {
   store.store(SET, "k", "1");
   store.lock("k", A);
   store.lock("k", B, { waitMs: 700 });
-  const late = store.change.waiter;
+  const late = store.operation.waiter;
   store.clock(3100);
   store.cache.maintain();
   assertEquals(waiters.stateOf(late), WaiterState.WAITING);

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { Cache } from "../../../store/cache.ts";
-import { Change, StoreMode } from "../../../store/operation.ts";
+import { Operation, StoreMode } from "../../../store/operation.ts";
 import { ByteRegion } from "../../../store/base/bytes.ts";
 import { NO_ITEM, SHORT_LENGTH_MAX } from "../../../store/memory/item.ts";
 import { COPY_BYTES_MAX, MIB, UNPINNED_BYTES_MAX } from "../../../store/limits.ts";
@@ -22,37 +22,37 @@ function atFirstTurn(store: TestStore, act: (other: OtherThread) => void): () =>
   const other = new OtherThread(store);
   const { cache } = store;
   const leave = cache.leave.bind(cache);
-  let turns = 0;
+  let scheduler = 0;
   cache.leave = () => {
     leave();
-    if (turns++ === 0) act(other);
+    if (scheduler++ === 0) act(other);
   };
-  return () => turns;
+  return () => scheduler;
 }
 
 /** Another thread's view of the store. */
 class OtherThread {
   readonly cache: Cache;
-  readonly change = new Change(new ByteRegion(new ArrayBuffer(MIB)));
+  readonly operation = new Operation(new ByteRegion(new ArrayBuffer(MIB)));
 
   constructor(store: TestStore) {
     this.cache = new Cache(store.memory);
   }
 
   /** Names the key of the next operation. */
-  key(key: string): Change {
-    const { change } = this;
-    change.keyLength = new TextEncoder().encodeInto(key, change.input.bytes).written;
-    change.mode = SET;
-    return change;
+  key(key: string): Operation {
+    const { operation } = this;
+    operation.keyLength = new TextEncoder().encodeInto(key, operation.input.bytes).written;
+    operation.mode = SET;
+    return operation;
   }
 
   set(key: string, value: string): void {
-    const change = this.key(key);
-    change.valueOffset = 300;
-    new TextEncoder().encodeInto(value, change.input.bytes.subarray(300));
-    change.valueLength = value.length;
-    this.#do(() => assertEquals(this.cache.store(change), Outcome.STORED));
+    const operation = this.key(key);
+    operation.valueOffset = 300;
+    new TextEncoder().encodeInto(value, operation.input.bytes.subarray(300));
+    operation.valueLength = value.length;
+    this.#do(() => assertEquals(this.cache.store(operation), Outcome.STORED));
   }
 
   remove(key: string): void {
@@ -60,15 +60,15 @@ class OtherThread {
   }
 
   touch(key: string, deadlineSec: number): void {
-    const change = this.key(key);
-    change.deadlineSec = deadlineSec;
-    this.#do(() => assertEquals(this.cache.touch(change), Outcome.TOUCHED));
+    const operation = this.key(key);
+    operation.deadlineSec = deadlineSec;
+    this.#do(() => assertEquals(this.cache.touch(operation), Outcome.TOUCHED));
   }
 
   lock(key: string, owner: number): void {
-    const change = this.key(key);
-    change.owner = owner;
-    this.#do(() => assertEquals(this.cache.lock(change), Outcome.OK));
+    const operation = this.key(key);
+    operation.owner = owner;
+    this.#do(() => assertEquals(this.cache.lock(operation), Outcome.OK));
   }
 
   #do(act: () => void): void {
@@ -88,10 +88,10 @@ for (const layout of LAYOUTS) {
     });
 
   test("append and prepend to a long value give others their turn", (store) => {
-    const turns = atFirstTurn(store, (other) => other.set("another", "x"));
+    const scheduler = atFirstTurn(store, (other) => other.set("another", "x"));
     assertEquals(store.store(APPEND, "key", "<>"), Outcome.STORED);
     assertEquals(store.store(PREPEND, "key", "()"), Outcome.STORED);
-    assert(turns() > 8, `${turns()} turns`);
+    assert(scheduler() > 8, `${scheduler()} turns`);
     assertEquals(store.get("key"), `()${LONG}<>`);
     assertEquals(store.get("another"), "x");
   });
@@ -217,7 +217,7 @@ for (const layout of LAYOUTS) {
     peer.ask("get small\r\n".repeat(60));
     peer.ask(`get ${"small ".repeat(60)}\r\n`);
     assert(most > UNPINNED_BYTES_MAX && most <= COPY_BYTES_MAX, `${most} bytes`);
-    assertEquals(reply.inlays.count, 0);
+    assertEquals(reply.valueSegments.count, 0);
     side.check();
   });
 }

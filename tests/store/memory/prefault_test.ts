@@ -2,12 +2,12 @@ import { assertEquals } from "@std/assert";
 import { StoreMode } from "../../../store/operation.ts";
 import { MIB } from "../../../store/limits.ts";
 import { CONTROL } from "../../../store/memory/memory.ts";
-import { TouchAhead } from "../../../store/memory/prefault.ts";
+import { Prefault } from "../../../store/memory/prefault.ts";
 import { TestStore } from "../../support/store.ts";
 
 const PAGES_AHEAD = 8 * MIB / 65_536;
 
-function touchAll(ahead: TouchAhead): number {
+function touchAll(ahead: Prefault): number {
   let pages = 0;
   while (ahead.touchPage()) pages++;
   return pages;
@@ -16,7 +16,7 @@ function touchAll(ahead: TouchAhead): number {
 Deno.test("TouchAhead goes 8 MiB ahead of the pages in use, and on when more are", () => {
   const store = new TestStore();
   const { control } = store.memory;
-  const ahead = new TouchAhead(store.memory);
+  const ahead = new Prefault(store.memory);
   assertEquals(touchAll(ahead), PAGES_AHEAD);
   const used = control[CONTROL.PAGES_EVER_USED]!;
   for (let key = 0; key < 500; key++) {
@@ -31,7 +31,7 @@ Deno.test("TouchAhead leaves pages alone that are in use, and those beyond the l
   const store = new TestStore({ memoryLimitBytes: 4 * MIB, memoryCeilingBytes: 64 * MIB });
   const { control } = store.memory;
   const limit = control[CONTROL.MEMORY_LIMIT_PAGES]!;
-  const ahead = new TouchAhead(store.memory);
+  const ahead = new Prefault(store.memory);
   assertEquals(touchAll(ahead), limit - control[CONTROL.PAGES_EVER_USED]!);
   store.cache.setMemoryLimit(64 * MIB);
   assertEquals(touchAll(ahead), control[CONTROL.PAGES_EVER_USED]! + PAGES_AHEAD - limit);
@@ -43,7 +43,7 @@ Deno.test("TouchAhead finds its way in stores of several segments, in either lay
   for (const slabLayout of ["leased", "memcached"] as const) {
     const store = new TestStore({ slabLayout, memoryLimitBytes: 2500 * MIB });
     const { control, pageShift } = store.memory;
-    const ahead = new TouchAhead(store.memory);
+    const ahead = new Prefault(store.memory);
     control[CONTROL.PAGES_EVER_USED] = (1 << (30 - pageShift)) - 2;
     assertEquals(touchAll(ahead), 8 * MIB >> pageShift);
   }

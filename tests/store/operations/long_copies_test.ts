@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { ByteRegion } from "../../../store/base/bytes.ts";
 import { Cache } from "../../../store/cache.ts";
-import { Change, StoreMode } from "../../../store/operation.ts";
+import { Operation, StoreMode } from "../../../store/operation.ts";
 import { type ItemRef, NO_ITEM } from "../../../store/memory/item.ts";
 import { MIB } from "../../../store/limits.ts";
 import { Outcome } from "../../../store/outcome.ts";
@@ -15,44 +15,44 @@ const { SET } = StoreMode;
 /** A view of the store's memory like another thread's. */
 class View {
   readonly cache: Cache;
-  readonly #change: Change;
+  readonly #operation: Operation;
 
   constructor(store: TestStore) {
     this.cache = new Cache(store.memory);
-    this.#change = new Change(new ByteRegion(new ArrayBuffer(MIB)));
+    this.#operation = new Operation(new ByteRegion(new ArrayBuffer(MIB)));
   }
 
   /** Begins to receive a value. */
   reserve(key: string, length: number): ItemRef {
-    const change = this.#prepare(key);
-    change.mode = SET;
-    change.valueLength = length;
-    this.cache.reserve(change);
-    return change.reserved;
+    const operation = this.#prepare(key);
+    operation.mode = SET;
+    operation.valueLength = length;
+    this.cache.reserve(operation);
+    return operation.reserved;
   }
 
   /** Receives a piece of it. False when there is no memory. */
   fill(item: ItemRef, at: number, bytes: Uint8Array): boolean {
     if (!this.cache.growReserved(item, at + bytes.length)) return false;
-    this.#change.input.bytes.set(bytes);
-    this.cache.fillReserved(item, at, this.#change.input, 0, bytes.length);
+    this.#operation.input.bytes.set(bytes);
+    this.cache.fillReserved(item, at, this.#operation.input, 0, bytes.length);
     return true;
   }
 
   /** Gives it up for lack of memory. */
   refuse(item: ItemRef): Outcome {
-    const change = this.#prepare("");
-    change.mode = SET;
-    change.reserved = item;
-    return this.cache.reservedRefused(change);
+    const operation = this.#prepare("");
+    operation.mode = SET;
+    operation.reserved = item;
+    return this.cache.reservedRefused(operation);
   }
 
   commit(item: ItemRef, length: number): Outcome {
-    const change = this.#prepare("");
-    change.mode = SET;
-    change.valueLength = length;
-    change.reserved = item;
-    return this.cache.commitReserved(change);
+    const operation = this.#prepare("");
+    operation.mode = SET;
+    operation.valueLength = length;
+    operation.reserved = item;
+    return this.cache.commitReserved(operation);
   }
 
   find(key: string): ItemRef {
@@ -70,10 +70,10 @@ class View {
     return to.bytes;
   }
 
-  #prepare(key: string): Change {
+  #prepare(key: string): Operation {
     const bytes = new TextEncoder().encode(key);
-    this.#change.input.bytes.set(bytes);
-    return Object.assign(this.#change, new Change(this.#change.input), {
+    this.#operation.input.bytes.set(bytes);
+    return Object.assign(this.#operation, new Operation(this.#operation.input), {
       keyOffset: 0,
       keyLength: bytes.length,
     });

@@ -64,13 +64,13 @@ Deno.test("movePage() leaves pages alone in which every chunk is locked", () => 
 });
 
 /** The most effort that a call of `act` took, of so many. */
-function effortOf(store: TestStore, calls: number, act: (call: number) => void): number {
-  const { effort } = store.cache.links;
+function workOf(store: TestStore, calls: number, act: (call: number) => void): number {
+  const { workDone } = store.cache.links;
   let most = 0;
   for (let call = 0; call < calls; call++) {
-    const before = effort[0]!;
+    const before = workDone[0]!;
     act(call);
-    most = Math.max(most, effort[0]! - before);
+    most = Math.max(most, workDone[0]! - before);
   }
   return most;
 }
@@ -87,11 +87,11 @@ Deno.test("where everything was read often, pages move for little effort at a ti
   const setLarger = (call: number): void => {
     store.store(StoreMode.SET, `larger-${call}`, "v".repeat(3000));
   };
-  assertLess(effortOf(store, 1, setLarger), 10_000, "a page at once");
-  assertLess(effortOf(store, 300, (call) => setLarger(1 + call)), 1000, "beside an eviction");
-  assertLess(effortOf(store, 300, () => store.cache.maintain()), 500, "a slice");
+  assertLess(workOf(store, 1, setLarger), 10_000, "a page at once");
+  assertLess(workOf(store, 300, (call) => setLarger(1 + call)), 1000, "beside an eviction");
+  assertLess(workOf(store, 300, () => store.cache.maintain()), 500, "a slice");
   store.cache.setMemoryLimit(3 * MIB);
-  assertLess(effortOf(store, 300, () => store.cache.maintain()), 500, "a slice, for the limit");
+  assertLess(workOf(store, 300, () => store.cache.maintain()), 500, "a slice, for the limit");
   assertGreater(store.memory.counters[STAT.pages_moved]!, 10);
   store.check();
 });
@@ -102,7 +102,7 @@ Deno.test("a slice removes a few long values only", () => {
     store.store(StoreMode.SET, `key-${key}`, "v".repeat(1_000_000));
   }
   store.cache.flushAll(0);
-  assertLess(effortOf(store, 100, () => store.cache.maintain()), 1000);
+  assertLess(workOf(store, 100, () => store.cache.maintain()), 1000);
   assertEquals(store.memory.control[CONTROL.ITEM_COUNT], 0);
   store.check();
 });

@@ -2,14 +2,14 @@
 // The client of the allocation test over sockets. It must be another thread: the one that serves blocks.
 import { AF_INET, Libc, SOCK_STREAM } from "../../../lib/net/native/libc.ts";
 import { resolveAddresses } from "../../../lib/net/native/socket_address.ts";
-import { Life, LifePhase } from "../../../lib/lifecycle.ts";
+import { Lifecycle, LifecyclePhase } from "../../../lib/lifecycle.ts";
 import { opcodeOf, packetText } from "../sessions/binary_text.ts";
 import { ALLOCATION_TRIES, PRELOAD, REQUESTS } from "./feed_loop.ts";
 import { bytesOf } from "../sessions/side.ts";
 
 export interface AllocationLoad {
   readonly port: number;
-  readonly life: SharedArrayBuffer;
+  readonly lifecycle: SharedArrayBuffer;
 }
 
 /** How many requests go out together. */
@@ -32,7 +32,7 @@ if (self.name === "allocation load") {
   self.postMessage("ready");
 }
 
-function drive({ port, life }: AllocationLoad): void {
+function drive({ port, lifecycle }: AllocationLoad): void {
   const client = new BlockingClient(port);
   for (const request of PRELOAD.split("set ").slice(1)) client.ask(`set ${request}`, "STORED\r\n");
   const first = new BlockingClient(port);
@@ -55,7 +55,7 @@ function drive({ port, life }: AllocationLoad): void {
     }
     load.close();
   }
-  new Life(life).phase = LifePhase.STOPPING;
+  new Lifecycle(lifecycle).phase = LifecyclePhase.STOPPING;
   client.ask("mn\r\n", "");
   client.close();
 }

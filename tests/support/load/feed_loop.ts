@@ -1,7 +1,7 @@
 import process from "node:process";
 import { getHeapStatistics } from "node:v8";
 import { Conversation } from "../../../protocol/conversation.ts";
-import type { OwnerId } from "../../../store/connections.ts";
+import type { ConnectionId } from "../../../store/connections.ts";
 import { INPUT_BYTES } from "../../../store/limits.ts";
 import { opcodeOf, packetText } from "../sessions/binary_text.ts";
 import type { ConversationSide } from "../sessions/conversation_side.ts";
@@ -87,7 +87,7 @@ export class FeedLoop {
   }
 
   #converse(): Conversation {
-    return new Conversation(this.#side.thread, 1_000_000 as OwnerId, { protocol: "auto" });
+    return new Conversation(this.#side.thread, 1_000_000 as ConnectionId, { protocol: "auto" });
   }
 
   load(name: string): void {

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { Change, StoreMode } from "../../../store/operation.ts";
+import { Operation, StoreMode } from "../../../store/operation.ts";
 import { type ItemRef, NO_ITEM, STATE } from "../../../store/memory/item.ts";
 import { CLASS, CONTROL } from "../../../store/memory/memory.ts";
 import { Outcome } from "../../../store/outcome.ts";
@@ -296,17 +296,17 @@ export class StoreChaos {
     const { cache } = this.store;
     const bytes = this.#value();
     const key = this.#key();
-    const change = this.#changeFor(key, bytes.length);
-    const outcome = cache.reserve(change);
+    const operation = this.#changeFor(key, bytes.length);
+    const outcome = cache.reserve(operation);
     if (outcome === Outcome.NO_MEMORY) assert(this.#mayRunOut(), "there is evictable memory");
     if (outcome !== Outcome.OK) return;
-    this.#receiving.push({ item: change.reserved, key, bytes, done: 0 });
+    this.#receiving.push({ item: operation.reserved, key, bytes, done: 0 });
   }
 
-  #changeFor(key: string, valueLength: number): Change {
+  #changeFor(key: string, valueLength: number): Operation {
     const { input } = this.store;
     const { written } = new TextEncoder().encodeInto(key, input.bytes);
-    return Object.assign(new Change(input), { mode: SET, keyLength: written, valueLength });
+    return Object.assign(new Operation(input), { mode: SET, keyLength: written, valueLength });
   }
 
   #receive(): void {
@@ -323,19 +323,19 @@ export class StoreChaos {
     if (!complete && this.#random() < 0.9) return;
     this.#receiving.splice(index, 1);
     if (!complete) return cache.abandonReserved(value.item);
-    const change = this.#changeFor(value.key, value.bytes.length);
-    change.reserved = value.item;
-    change.owner = 1 + this.#below(OWNERS);
-    this.#noteStore(SET, value.key, value.bytes, 0, cache.commitReserved(change));
+    const operation = this.#changeFor(value.key, value.bytes.length);
+    operation.reserved = value.item;
+    operation.owner = 1 + this.#below(OWNERS);
+    this.#noteStore(SET, value.key, value.bytes, 0, cache.commitReserved(operation));
   }
 
   #giveUp(index: number, value: UnderWay): void {
     assert(this.#mayRunOut(), "there is evictable memory");
     this.#receiving.splice(index, 1);
-    const change = this.#changeFor("", value.bytes.length);
-    change.reserved = value.item;
-    change.owner = 1 + this.#below(OWNERS);
-    const outcome = this.store.cache.reservedRefused(change);
+    const operation = this.#changeFor("", value.bytes.length);
+    operation.reserved = value.item;
+    operation.owner = 1 + this.#below(OWNERS);
+    const outcome = this.store.cache.reservedRefused(operation);
     this.#noteStore(SET, value.key, value.bytes, 0, outcome);
   }
 

@@ -1,5 +1,5 @@
 // Starts a thread with a store that is none, and then waits for something that thread would have to give back.
-import { Life } from "../../../lib/lifecycle.ts";
+import { Lifecycle } from "../../../lib/lifecycle.ts";
 import type { WorkerStart } from "../../../lib/server/messages.ts";
 import { Threads } from "../../../lib/server/threads.ts";
 
@@ -9,5 +9,5 @@ const threads = new Threads({
   event: () => {},
   died: () => {},
 });
-threads.start({ threadIndex: 0, life: Life.createShared(1) } as unknown as WorkerStart);
+threads.start({ threadIndex: 0, lifecycle: Lifecycle.createShared(1) } as unknown as WorkerStart);
 Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);

@@ -11,7 +11,7 @@ import {
 import { Cache } from "../../../store/cache.ts";
 import { checkStore } from "../../../store/check/check.ts";
 import { writeClock } from "../../../store/clock.ts";
-import { ConnectionKind, NO_OWNER, type OwnerId } from "../../../store/connections.ts";
+import { type ConnectionId, ConnectionKind, NO_OWNER } from "../../../store/connections.ts";
 import { INPUT_BYTES, PENDING_BYTES_MAX } from "../../../store/limits.ts";
 import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { STAT } from "../../../store/stats.ts";
@@ -223,7 +223,7 @@ export class ConversationPeer implements Peer {
   }
 
   /** The connection's number. */
-  get owner(): OwnerId {
+  get owner(): ConnectionId {
     return this.#conversation.owner;
   }
 
