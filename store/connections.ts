@@ -6,8 +6,8 @@
  *   listeners  LISTENERS_MAX names of LISTENER_BYTES: a word with the length, then UTF-8
  *   rows       ROW_BYTES each: the words below, then the peer's name in UTF-8
  *
- * A `ConnectionId` is `generation << indexBits | row index`, with generations from 1, so it is above 0 and below 2^31. An
- * id is given again only after its row has been used once for every generation (2048 with a million rows, 2^21 with
+ * A `ConnectionId` is `generation << indexBits | row index`, with generations from 1, so it is above 0 and below 2^31.
+ * An id is given again only after its row has been used once for every generation (2048 with a million rows, 2^21 with
  * 1024).
  *
  * `open`, `close` and iteration are called under the store's mutex. `seen` and `setActivity` need none: only the thread
