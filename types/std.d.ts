@@ -64,5 +64,4 @@ declare module "@std/streams" {
   export class TextLineStream extends TransformStream<string, string> {
     constructor(options?: { allowCR?: boolean });
   }
-  export function toText(stream: ReadableStream): Promise<string>;
 }

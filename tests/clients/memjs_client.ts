@@ -4,7 +4,7 @@
  */
 import { Buffer } from "node:buffer";
 import { assertEquals } from "@std/assert";
-import memjs from "memjs";
+import memjs from "npm:memjs@1.3.2";
 
 if (import.meta.main) {
   const [port, prefix, alone] = Deno.args as [string, string, string?];

@@ -1,4 +1,5 @@
 import { assert, assertEquals, AssertionError } from "@std/assert";
+import { TextLineStream } from "@std/streams";
 import { bytesOf, textOf } from "../sessions/side.ts";
 
 const ROOT = new URL("../../../", import.meta.url);
@@ -169,11 +170,11 @@ export class ServerProcess implements AsyncDisposable {
   }
 
   async #read(): Promise<void> {
-    let rest = "";
-    for await (const bytes of this.#child.stderr) {
-      const lines = (rest + textOf(bytes)).split("\n");
-      rest = lines.pop()!;
-      this.lines.push(...lines);
+    const lines = this.#child.stderr
+      .pipeThrough(new TextDecoderStream())
+      .pipeThrough(new TextLineStream());
+    for await (const line of lines) {
+      this.lines.push(line);
       this.#news();
     }
     this.#silent = true;
