@@ -7,14 +7,12 @@ export const Flow = {
   DONE: 0,
   /** More input is needed; nothing has happened: come back with the same bytes and more. */
   INCOMPLETE: 1,
-  /** The reply needs more room than is left; nothing has happened: come back when what there is has been sent. */
-  OUTPUT_FULL: 2,
   /** `conversation.task` says what is under way: it goes on at `request.next`. */
-  UNDER_WAY: 3,
+  UNDER_WAY: 2,
   /** Send what there is, then close. */
-  CLOSE: 4,
+  CLOSE: 3,
   /** There is no such command, as this server was started. */
-  UNKNOWN: 5,
+  UNKNOWN: 4,
 } as const;
 
 export type Flow = typeof Flow[keyof typeof Flow];

@@ -36,13 +36,6 @@ Deno.test(`imports point down: ${LAYERS.toReversed().join(" ")}`, () => {
   assertEquals(upward, []);
 });
 
-Deno.test("lib/client and what it is made of can be packed: it imports node modules only", () => {
-  const foreign = own.filter(isIn("lib/client/")).flatMap((file) =>
-    places([file], /from "(?!\.\/|node:)/)
-  );
-  assertEquals(foreign, []);
-});
-
 Deno.test("texts of errors stand in protocol/replies.ts only", () => {
   const others = own.filter(({ path }) => path !== "protocol/replies.ts");
   assertEquals(places(others, /(?:CLIENT|SERVER)_ERROR|"ERROR/), []);

@@ -92,7 +92,6 @@ export const OPTIONS = [
   ["lease-time",             "",  "whole",  "seconds",                 1, 2_592_000,             "10",      "works",  "how long a lease is held, when a client does not say"],
   ["lease-entries",          "",  "whole",  "leases",                  0, LEASE_ENTRIES_MOST,    "100000",  "works",  "leases at the same time, 64 bytes each; not given: at most what 1/64 of the memory holds"],
   ["strict",                 "",  "list",   "prefix",               NONE, NONE,                  "",        "works",  "keys that only the holder of a lease may fill, by prefix; '*': all keys"],
-  ["cas-start",              "",  "whole",  "id",                      2, 2 ** 52,               "",        "works",  "first cas id, for tests; not given: from the clock, so that no id ever comes twice"],
   ["io",                     "",  "choice", "auto|portable|native", NONE, NONE,                  "auto",    "works",  "native: system calls of Linux through FFI; auto: native where it can be had"],
   ["lock-limit",             "",  "whole",  "locks",                   1, LOCKS_MAX_MOST,        "65536",   "works",  "locks in all"],
   ["lock-limit-per-conn",    "",  "whole",  "locks",                   1, LOCKS_MAX_MOST,        "1024",    "works",  "locks that one connection may hold"],

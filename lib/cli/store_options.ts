@@ -48,9 +48,7 @@ export function toStoreOptions(
     },
     yrmcdsLocks: extended.compat === "yrmcds",
     startedUnixSec: Math.floor(processInfo.unixMs / 1000),
-    firstId: given.has("cas-start")
-      ? values["cas-start"]
-      : firstIdAt(processInfo.unixMs, processInfo.random[0]),
+    firstId: firstIdAt(processInfo.unixMs, processInfo.random[0]),
     watchRingBytes: extended.watcher_logbuf_size * 1024,
     hashSeed: (processInfo.random[1] * 2 ** 32) | 0,
     leaseEntries: toLeaseEntries(parsed, errors),

@@ -335,8 +335,6 @@ export class TextParser implements Parser {
     switch (flow) {
       case Flow.INCOMPLETE:
         return this.#pause(conversation, ConversationState.NEEDS_INPUT, request.start);
-      case Flow.OUTPUT_FULL:
-        return this.#pause(conversation, ConversationState.MORE_OUTPUT, request.start);
       case Flow.CLOSE:
         return this.#pause(conversation, ConversationState.CLOSING, request.inputEnd);
       default:
