@@ -38,6 +38,8 @@ export interface ConversationOptions {
 
 /** How a protocol's bytes become operations. One a thread and protocol: it keeps nothing of a connection. */
 export interface Parser {
+  /** The commands it knows, for `stats ops`. */
+  readonly commands: readonly CommandName[];
   /**
    * Executes requests in the thread's input [start, end) until the input is used up, the reply
    * buffer is full, the connection shall close, or `conversation.task` is set. In all cases but the
@@ -46,6 +48,13 @@ export interface Parser {
    * @returns The first byte not consumed.
    */
   run(conversation: Conversation, start: number, end: number): number;
+}
+
+/** A command, as `stats ops` shows it. */
+export interface CommandName {
+  readonly name: string;
+  /** Where OpCounts counts it, within its protocol. */
+  readonly index: number;
 }
 
 /** What a connection is in the middle of, when that can outlast a call of `feed`. */
@@ -63,9 +72,33 @@ export interface Task {
   abandon(thread: ThreadContext): void;
 }
 
+/** The keys of one line, executed one after the other. */
+export interface Multiget extends Task {
+  /**
+   * For a new line.
+   *
+   * @param kind A MultigetKind.
+   * @param deadlineSec For GAT, GATS: of the items; for GETSS, LEASE_GET: of the leases.
+   */
+  begin(kind: number, deadlineSec?: number): void;
+}
+
+/**
+ * The protocols of one thread, which all its conversations use. An interface, because parsers import
+ * this file: thread_protocols.ts implements it.
+ */
+export interface Protocols {
+  readonly thread: ThreadContext;
+  readonly text: Parser;
+  readonly binary: Parser;
+  /** For the next line of keys; a connection that needs it longer takes it, and puts a new one here. */
+  multiget: Multiget;
+}
+
 /** One connection: bytes in, replies out. It owns no buffer. */
 export class Conversation {
   readonly thread: ThreadContext;
+  readonly protocols: Protocols;
   /** The connection's number; for locks. */
   readonly owner: ConnectionId;
   readonly udp: boolean;
@@ -79,13 +112,14 @@ export class Conversation {
   #paused = false;
   #ended = false;
 
-  /** @param owner Above 0, and of no other open connection. */
-  constructor(thread: ThreadContext, owner: ConnectionId, options: ConversationOptions) {
-    this.thread = thread;
+  /** @param owner Above 0, and of no other open connection; NO_OWNER for a datagram. */
+  constructor(protocols: Protocols, owner: ConnectionId, options: ConversationOptions) {
+    this.thread = protocols.thread;
+    this.protocols = protocols;
     this.owner = owner;
     this.udp = options.udp ?? false;
-    this.#parser = options.protocol === "ascii" ? thread.textParser : null;
-    if (options.protocol === "binary") this.#parser = thread.binaryParser;
+    this.#parser = options.protocol === "ascii" ? protocols.text : null;
+    if (options.protocol === "binary") this.#parser = protocols.binary;
   }
 
   /** Between requests: `idle_timeout` applies. */
@@ -148,13 +182,13 @@ export class Conversation {
 
   /** The first byte of a connection decides (memcached: `-B auto`). */
   #chooseParser(start: number, end: number): void {
-    const { input, textParser, binaryParser } = this.thread;
+    const { input } = this.thread;
     if (start === end) {
       this.pause(ConversationState.NEEDS_INPUT);
     } else if (input.bytes[start] !== REQUEST_MAGIC) {
-      this.#parser = textParser;
+      this.#parser = this.protocols.text;
     } else {
-      this.#parser = binaryParser;
+      this.#parser = this.protocols.binary;
     }
   }
 }

@@ -4,17 +4,14 @@ import { Operation } from "../store/operation.ts";
 import { type ConnectionId, ConnectionTable } from "../store/connections.ts";
 import { INPUT_BYTES, REPLY_BYTES } from "../store/limits.ts";
 import { Memory, type SharedMemory, threadRowCount } from "../store/memory/memory.ts";
-import { BinaryParser } from "./binary/parser.ts";
 import { BinaryRequest } from "./binary/request.ts";
 import { ReplyBuffer } from "./reply_buffer.ts";
-import { MultigetTask } from "./text/read.ts";
 import { KEY_SCRATCH_BYTES, MetaRequest } from "./meta/request.ts";
 import { Numbers } from "./numbers.ts";
 import { Request } from "./request.ts";
 import { OpCounts } from "./op_counts.ts";
 import type { Settings } from "./settings.ts";
 import { PrefixTable } from "./prefix_counts.ts";
-import { TextParser } from "./text/parser.ts";
 import { Tunables } from "./tunables.ts";
 
 /** What the protocols ask of the process. Both calls come with the store's mutex held and must return at once. */
@@ -80,10 +77,6 @@ export class ThreadContext {
   readonly operation: Operation;
   readonly numbers: Numbers;
   readonly meta: MetaRequest;
-  /** For the next line of keys; a connection that needs it longer takes it, and puts a new one here. */
-  keys: MultigetTask;
-  readonly textParser: TextParser;
-  readonly binaryParser: BinaryParser;
 
   /** @param threadIndex 0-based number of the thread. */
   constructor(shared: SharedState, settings: Settings, hooks: ServerHooks, threadIndex = 0) {
@@ -101,9 +94,6 @@ export class ThreadContext {
     this.operation = new Operation(this.input);
     this.numbers = new Numbers();
     this.meta = new MetaRequest(this.request, this.numbers, this.input);
-    this.keys = new MultigetTask();
-    this.textParser = new TextParser(this);
-    this.binaryParser = new BinaryParser(this);
   }
 
   /**

@@ -1,5 +1,6 @@
 import type { WireProtocol } from "../../protocol/settings.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
+import type { ThreadProtocols } from "../../protocol/thread_protocols.ts";
 import type { Lifecycle } from "../lifecycle.ts";
 
 /** A TCP address to listen on. */
@@ -69,6 +70,8 @@ export interface TransportHost {
 /** What a worker's side of a transport is made of. */
 export interface TransportThread {
   readonly thread: ThreadContext;
+  /** Opens the conversations that `thread` serves. */
+  readonly protocols: ThreadProtocols;
   /** 0-based number of the worker. */
   readonly threadIndex: number;
   readonly options: TransportOptions;

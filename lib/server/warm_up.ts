@@ -1,10 +1,11 @@
-import { Conversation, ConversationState } from "../../protocol/conversation.ts";
+import { ConversationState } from "../../protocol/conversation.ts";
 import type { Settings } from "../../protocol/settings.ts";
 import {
   createSharedState,
   type SharedState,
   ThreadContext,
 } from "../../protocol/thread_context.ts";
+import { ThreadProtocols } from "../../protocol/thread_protocols.ts";
 import type { ConnectionId } from "../../store/connections.ts";
 import { Cache } from "../../store/cache.ts";
 import { LEASE_ENTRIES_LEAST } from "../../store/memory/lease_layout.ts";
@@ -61,9 +62,8 @@ function serveScratch(shared: SharedState, settings: Settings): void {
       processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
     },
   );
-  const conversations = OWNERS.map((owner) =>
-    new Conversation(thread, owner, { protocol: "ascii" })
-  );
+  const protocols = new ThreadProtocols(thread);
+  const conversations = OWNERS.map((owner) => protocols.open(owner, { protocol: "ascii" }));
   const encoder = new TextEncoder();
   for (let round = 0; round < ROUNDS; round++) {
     const conversation = conversations[round % conversations.length]!;

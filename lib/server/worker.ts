@@ -2,6 +2,7 @@
 // The entry module of the threads that serve connections.
 import process from "node:process";
 import { ThreadContext } from "../../protocol/thread_context.ts";
+import { ThreadProtocols } from "../../protocol/thread_protocols.ts";
 import { Lifecycle } from "../lifecycle.ts";
 import { createTransport } from "../net/transports.ts";
 import { warmUp } from "./warm_up.ts";
@@ -33,6 +34,7 @@ async function run(start: WorkerStart): Promise<void> {
   if (start.threadIndex < THREADS_TO_WARM) warmUp(start.shared, start.settings);
   const transport = createTransport(start.transport, {
     thread,
+    protocols: new ThreadProtocols(thread),
     threadIndex: start.threadIndex,
     options: start.transportOptions,
     lifecycle,

@@ -3,7 +3,12 @@ import { HEADER_LENGTH, putError } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
 import * as binaryRequestModule from "./request.ts";
 import { BINARY_COMMANDS, type BinaryCommand, Part } from "./table.ts";
-import { type Conversation, ConversationState, type Parser } from "../conversation.ts";
+import {
+  type CommandName,
+  type Conversation,
+  ConversationState,
+  type Parser,
+} from "../conversation.ts";
 import { REPLY_ROOM_MIN } from "../reply_buffer.ts";
 import { Flow, type Request } from "../request.ts";
 import { Status } from "../binary_status.ts";
@@ -31,7 +36,10 @@ const Ahead = {
 
 /** The binary protocol: finds requests in the input and hands them to their handlers. */
 export class BinaryParser implements Parser {
-  readonly commands: readonly BinaryCommand[] = BINARY_COMMANDS;
+  readonly commands: readonly CommandName[] = BINARY_COMMANDS.map(({ name, opcode }) => ({
+    name,
+    index: opcode,
+  }));
   readonly #thread: ThreadContext;
   readonly #request: Request;
   readonly #binary: BinaryRequest;

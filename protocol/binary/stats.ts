@@ -33,7 +33,7 @@ function entriesOf(conversation: Conversation, word: string): Iterable<StatEntry
   }
   if (word.startsWith(DETAIL)) return detail(thread, word.slice(DETAIL.length));
   for (const [name, loose, entries] of STAT_KINDS) {
-    if (loose ? word.startsWith(name) : word === name) return entries(thread);
+    if (loose ? word.startsWith(name) : word === name) return entries(conversation.protocols);
   }
   return null;
 }

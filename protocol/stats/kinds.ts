@@ -1,4 +1,4 @@
-import type { ThreadContext } from "../thread_context.ts";
+import type { Protocols } from "../conversation.ts";
 import { classStats, itemStats, slabStats } from "./classes.ts";
 import type { StatEntry } from "./entry.ts";
 import { sizeStats } from "./item_walk.ts";
@@ -10,18 +10,18 @@ type StatKind = readonly [
   name: string,
   /** Whether a part of the name will do: in text any beginning, in binary any word that begins with it (memcached). */
   loose: boolean,
-  entries: (thread: ThreadContext) => Iterable<StatEntry | null>,
+  entries: (protocols: Protocols) => Iterable<StatEntry | null>,
 ];
 
 /** What may stand behind `stats`, or be the key of a Stat, and is answered by entries. */
 // deno-fmt-ignore
 export const STAT_KINDS: readonly StatKind[] = [
   // name      loose  entries
-  ["settings", true,  settingStats],
-  ["items",    false, itemStats],
-  ["slabs",    false, slabStats],
-  ["classes",  false, classStats],
+  ["settings", true,  ({ thread }) => settingStats(thread)],
+  ["items",    false, ({ thread }) => itemStats(thread)],
+  ["slabs",    false, ({ thread }) => slabStats(thread)],
+  ["classes",  false, ({ thread }) => classStats(thread)],
   ["ops",      false, opStats],
-  ["threads",  false, threadStats],
-  ["sizes",    false, sizeStats],
+  ["threads",  false, ({ thread }) => threadStats(thread)],
+  ["sizes",    false, ({ thread }) => sizeStats(thread)],
 ];

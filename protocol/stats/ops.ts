@@ -1,11 +1,8 @@
-import type { ThreadContext } from "../thread_context.ts";
+import type { Protocols } from "../conversation.ts";
 import type { StatEntry } from "./entry.ts";
 
 /** `stats ops`: how often each command was asked for, under yrmcds's names. */
-export function* opStats(thread: ThreadContext): Generator<StatEntry> {
-  const { ops, textParser, binaryParser } = thread;
-  for (const { name, index } of textParser.commands) yield [`text:${name}`, ops.text(index)];
-  for (const { name, opcode } of binaryParser.commands) {
-    yield [`binary:${name}`, ops.binary(opcode)];
-  }
+export function* opStats({ thread: { ops }, text, binary }: Protocols): Generator<StatEntry> {
+  for (const { name, index } of text.commands) yield [`text:${name}`, ops.text(index)];
+  for (const { name, index } of binary.commands) yield [`binary:${name}`, ops.binary(index)];
 }

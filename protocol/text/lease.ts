@@ -37,8 +37,9 @@ export function beginGetss(conversation: Conversation, seconds: number): Uint8Ar
   if (conversation.udp) return REFUSAL.NOT_OVER_UDP;
   const deadline = leaseDeadlineSec(thread, seconds);
   if (deadline === 0) return REFUSAL.BAD_EXPTIME;
-  thread.keys.begin(MultigetKind.GETSS, deadline);
-  conversation.task = thread.keys;
+  const { multiget } = conversation.protocols;
+  multiget.begin(MultigetKind.GETSS, deadline);
+  conversation.task = multiget;
   return null;
 }
 
@@ -97,10 +98,10 @@ export function deletess(conversation: Conversation): Flow {
 
 /** lease-get, mcrouter's word for getss: the server says how long, and only the holder learns the id. */
 export function leaseGet(conversation: Conversation): Flow {
-  const { thread } = conversation;
+  const { thread, protocols } = conversation;
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
-  thread.keys.begin(MultigetKind.LEASE_GET, leaseDeadlineSec(thread, 0));
-  conversation.task = thread.keys;
+  protocols.multiget.begin(MultigetKind.LEASE_GET, leaseDeadlineSec(thread, 0));
+  conversation.task = protocols.multiget;
   thread.request.next = thread.request.wordStart[1]!;
   return Flow.UNDER_WAY;
 }

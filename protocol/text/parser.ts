@@ -164,8 +164,9 @@ export class TextParser implements Parser {
       return false;
     }
     this.#thread.ops.countText(withId ? GETS_ROW : GET_ROW);
-    this.#thread.keys.begin(withId ? MultigetKind.GETS : MultigetKind.GET);
-    conversation.task = this.#thread.keys;
+    const { multiget } = conversation.protocols;
+    multiget.begin(withId ? MultigetKind.GETS : MultigetKind.GET);
+    conversation.task = multiget;
     return true;
   }
 

@@ -5,7 +5,7 @@ import type { ItemRef } from "../../store/memory/item.ts";
 import * as itemModule from "../../store/memory/item.ts";
 import * as limitsModule from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
-import { type Conversation, ConversationState, type Task } from "../conversation.ts";
+import { type Conversation, ConversationState, type Multiget } from "../conversation.ts";
 import * as repliesModule from "../replies.ts";
 import { putDecimal, type ReplyBuffer } from "../reply_buffer.ts";
 import * as replyBufferModule from "../reply_buffer.ts";
@@ -144,7 +144,7 @@ type Scanned = typeof Scanned[keyof typeof Scanned];
  * The keys of a line, one after the other. Runs in place while it can; becomes a connection's task when
  * the line goes on in the next read, or a value does not fit.
  */
-export class MultigetTask implements Task {
+export class MultigetTask implements Multiget {
   #kind: MultigetKind = MultigetKind.GET;
   #deadlineSec = 0;
   #keyCount = 0;
@@ -279,7 +279,7 @@ export class MultigetTask implements Task {
       kind === MultigetKind.GETSS;
     putValueLine(thread, item, keyOffset, keyLength, valueLength, withId);
     if (!reply.value(cache, item, valueLength)) {
-      conversation.task = new SendTask(thread, item, true, this.#detach(thread));
+      conversation.task = new SendTask(thread, item, true, this.#detach(conversation));
       return false;
     }
     reply.crlf();
@@ -335,14 +335,14 @@ export class MultigetTask implements Task {
   }
 
   #pause(conversation: Conversation, state: ConversationState, at: number): number {
-    conversation.task = this.#detach(conversation.thread);
+    conversation.task = this.#detach(conversation);
     conversation.pause(state);
     return at;
   }
 
   /** Makes this task the connection's own. */
-  #detach(thread: ThreadContext): MultigetTask {
-    if (thread.keys === this) thread.keys = new MultigetTask();
+  #detach({ protocols }: Conversation): MultigetTask {
+    if (protocols.multiget === this) protocols.multiget = new MultigetTask();
     return this;
   }
 }
@@ -390,22 +390,23 @@ export function hasLineEnd(thread: ThreadContext, start: number, end: number): b
 
 /** get and gets with their keys, when the parser has not met them sooner. */
 export function getKeys(conversation: Conversation, kind: MultigetKind): Flow {
-  const { request, keys } = conversation.thread;
-  keys.begin(kind);
-  conversation.task = keys;
+  const { request } = conversation.thread;
+  const { multiget } = conversation.protocols;
+  multiget.begin(kind);
+  conversation.task = multiget;
   request.next = request.wordStart[1]!;
   return Flow.UNDER_WAY;
 }
 
 /** gat, gats: sets the expiry of each hit. */
 export function getAndTouch(conversation: Conversation, kind: MultigetKind): Flow {
-  const { thread } = conversation;
-  const { request, numbers, keys } = thread;
+  const { thread, protocols } = conversation;
+  const { request, numbers } = thread;
   if (!numbers.int32(thread.input, request.wordStart[1]!, request.wordEnd[1]!)) {
     return answer(conversation, REFUSAL.BAD_EXPTIME);
   }
-  keys.begin(kind, deadlineSec(thread.memory, numbers.value));
-  conversation.task = keys;
+  protocols.multiget.begin(kind, deadlineSec(thread.memory, numbers.value));
+  conversation.task = protocols.multiget;
   request.next = request.wordStart[2]!;
   return Flow.UNDER_WAY;
 }

@@ -25,14 +25,15 @@ const SUB_WORD = 1;
 
 /** `stats [<what>]` */
 export function stats(conversation: Conversation): Flow {
-  const { thread } = conversation;
+  const { thread, protocols } = conversation;
   if (thread.request.wordCount <= SUB_WORD) return send(conversation, generalStats(thread));
   const word = wordText(conversation, SUB_WORD);
   for (const [name, handler] of SUB_COMMANDS) {
     if (name.startsWith(word)) return handler(conversation);
   }
   for (const [name, loose, entries] of STAT_KINDS) {
-    if (loose ? name.startsWith(word) : name === word) return send(conversation, entries(thread));
+    const fits = loose ? name.startsWith(word) : name === word;
+    if (fits) return send(conversation, entries(protocols));
   }
   return answer(conversation, REPLY.ERROR);
 }

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertLessOrEqual, assertStringIncludes } from "@std/assert";
-import { Conversation, ConversationState } from "../../protocol/conversation.ts";
+import { ConversationState } from "../../protocol/conversation.ts";
 import type { ConnectionId } from "../../store/connections.ts";
 import { INPUT_BYTES, LINE_LENGTH_MAX, PENDING_BYTES_MAX } from "../../store/limits.ts";
 import { STAT } from "../../store/stats.ts";
@@ -120,7 +120,7 @@ Deno.test("a reader gets the old value although it is replaced meanwhile", () =>
   const writer = side.connect();
   const old = valueOf(600_000, 1);
   askInPieces(writer, set("k", old), INPUT_BYTES);
-  const reader = new Conversation(thread, 1_000_000 as ConnectionId, { protocol: "auto" });
+  const reader = side.protocols.open(1_000_000 as ConnectionId, { protocol: "auto" });
   thread.input.bytes.set(new TextEncoder().encode("get k\r\n"));
   let replies = "";
   let at = 0;
@@ -243,7 +243,7 @@ Deno.test("feed() counts what comes, once, and what it answers", () => {
 
 Deno.test("idle is false only in the middle of a request", () => {
   const side = new ConversationSide();
-  const conversation = new Conversation(side.thread, 1_000_000 as ConnectionId, {
+  const conversation = side.protocols.open(1_000_000 as ConnectionId, {
     protocol: "ascii",
   });
   const feed = (text: string): void => {

@@ -1,4 +1,3 @@
-import { Conversation } from "../../../protocol/conversation.ts";
 import { REFUSAL } from "../../../protocol/replies.ts";
 import { ConnectionKind, NO_OWNER } from "../../../store/connections.ts";
 import { STAT } from "../../../store/stats.ts";
@@ -132,7 +131,7 @@ export class NativeAcceptor {
       return undefined;
     }
     this.#epoll.modify(fd, EPOLLIN, tag);
-    const conversation = new Conversation(this.#side.thread, owner, { protocol: listen.protocol });
+    const conversation = this.#side.protocols.open(owner, { protocol: listen.protocol });
     return new NativeConnection(fd, tag, kind, owner, conversation);
   }
 

@@ -1,4 +1,3 @@
-import { Conversation } from "../../../protocol/conversation.ts";
 import { REFUSAL } from "../../../protocol/replies.ts";
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
 import { type ConnectionId, ConnectionKind, NO_OWNER } from "../../../store/connections.ts";
@@ -180,7 +179,7 @@ export class PortableThread implements Transport {
       return;
     }
     if (isTcp) prepareTcp(socket as Deno.TcpConn);
-    const conversation = new Conversation(thread, id, { protocol: listen.protocol });
+    const conversation = this.#side.protocols.open(id, { protocol: listen.protocol });
     const connection = new PortableConnection(
       socket,
       id,

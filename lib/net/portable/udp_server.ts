@@ -1,4 +1,4 @@
-import { Conversation, ConversationState } from "../../../protocol/conversation.ts";
+import { ConversationState } from "../../../protocol/conversation.ts";
 import { NO_OWNER } from "../../../store/connections.ts";
 import { INPUT_BYTES } from "../../../store/limits.ts";
 import type { TransportThread, UdpListen } from "../transport.ts";
@@ -46,9 +46,9 @@ export class UdpServer {
 
   /** Executes the requests of a datagram. One that is not complete is dropped. */
   #execute(datagram: Uint8Array): Uint8Array {
-    const { thread } = this.#side;
+    const { thread, protocols } = this.#side;
     const { input, reply } = thread;
-    const conversation = new Conversation(thread, NO_OWNER, {
+    const conversation = protocols.open(NO_OWNER, {
       protocol: this.#listen.protocol,
       udp: true,
     });

@@ -4,6 +4,7 @@ import { NativeThread } from "../../../lib/net/native/thread.ts";
 import type { TransportOptions } from "../../../lib/net/transport.ts";
 import { Lifecycle } from "../../../lib/lifecycle.ts";
 import { ThreadContext } from "../../../protocol/thread_context.ts";
+import { ThreadProtocols } from "../../../protocol/thread_protocols.ts";
 import { type AllocationLoad, ROUNDS, WARM_UPS } from "../../support/load/allocation_load.ts";
 import { ConversationSide } from "../../support/sessions/conversation_side.ts";
 import {
@@ -64,8 +65,10 @@ async function serveLoad(): Promise<number[]> {
     OPTIONS,
   );
   const lifeShared = Lifecycle.createShared(1);
+  const thread = new ThreadContext(shared, settings, hooks);
   const transport = new NativeThread({
-    thread: new ThreadContext(shared, settings, hooks),
+    thread,
+    protocols: new ThreadProtocols(thread),
     threadIndex: 0,
     options: OPTIONS,
     lifecycle: new Lifecycle(lifeShared),

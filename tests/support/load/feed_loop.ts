@@ -1,6 +1,6 @@
 import process from "node:process";
 import { getHeapStatistics } from "node:v8";
-import { Conversation } from "../../../protocol/conversation.ts";
+import type { Conversation } from "../../../protocol/conversation.ts";
 import type { ConnectionId } from "../../../store/connections.ts";
 import { INPUT_BYTES } from "../../../store/limits.ts";
 import { opcodeOf, packetText } from "../sessions/binary_text.ts";
@@ -87,7 +87,7 @@ export class FeedLoop {
   }
 
   #converse(): Conversation {
-    return new Conversation(this.#side.thread, 1_000_000 as ConnectionId, { protocol: "auto" });
+    return this.#side.protocols.open(1_000_000 as ConnectionId, { protocol: "auto" });
   }
 
   load(name: string): void {

@@ -4,6 +4,7 @@
 import { assert, assertEquals, assertGreater, assertMatch } from "@std/assert";
 import type { Settings } from "../../../protocol/settings.ts";
 import { type SharedState, ThreadContext } from "../../../protocol/thread_context.ts";
+import { ThreadProtocols } from "../../../protocol/thread_protocols.ts";
 import { ConversationPeer } from "../sessions/conversation_side.ts";
 import { randomFrom } from "../random.ts";
 
@@ -63,6 +64,7 @@ interface Connection {
 
 class LockThread {
   readonly #thread: ThreadContext;
+  readonly #protocols: ThreadProtocols;
   readonly #threadIndex: number;
   readonly #random: () => number;
   readonly #holders: Int32Array;
@@ -76,6 +78,7 @@ class LockThread {
       shutdown: () => {},
       processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
     });
+    this.#protocols = new ThreadProtocols(this.#thread);
     this.#threadIndex = order.threadIndex;
     this.#random = randomFrom(order.seed);
     this.#holders = new Int32Array(order.holders);
@@ -102,7 +105,7 @@ class LockThread {
   }
 
   #connect(): Connection {
-    const peer = new ConversationPeer(this.#thread, () => {}, this.#threadIndex);
+    const peer = new ConversationPeer(this.#protocols, () => {}, this.#threadIndex);
     return { peer, held: new Map(), waiting: undefined };
   }
 

@@ -3,6 +3,7 @@
 // sums by whoever started it.
 import type { Settings } from "../../../protocol/settings.ts";
 import { type SharedState, ThreadContext } from "../../../protocol/thread_context.ts";
+import { ThreadProtocols } from "../../../protocol/thread_protocols.ts";
 import { ConversationPeer } from "../sessions/conversation_side.ts";
 import { randomFrom } from "../random.ts";
 
@@ -40,7 +41,7 @@ function hammer({ shared, settings, seed, rounds }: StressOrder): number {
   });
   const random = randomFrom(seed);
   const below = (end: number): number => Math.floor(random() * end);
-  const peer = new ConversationPeer(thread);
+  const peer = new ConversationPeer(new ThreadProtocols(thread));
   let swaps = 0;
   for (let round = 0; round < rounds; round++) {
     peer.ask("incr count 1 noreply\r\n");

@@ -1,13 +1,14 @@
 import v8 from "node:v8";
 import vm from "node:vm";
 import { assert } from "@std/assert";
-import { Conversation, ConversationState } from "../../../protocol/conversation.ts";
+import { type Conversation, ConversationState } from "../../../protocol/conversation.ts";
 import { readCommand } from "../../../lib/cli/command.ts";
 import {
   createSharedState,
   type SharedState,
   ThreadContext,
 } from "../../../protocol/thread_context.ts";
+import { ThreadProtocols } from "../../../protocol/thread_protocols.ts";
 import { Cache } from "../../../store/cache.ts";
 import { checkStore } from "../../../store/check/check.ts";
 import { writeClock } from "../../../store/clock.ts";
@@ -42,6 +43,7 @@ export class ConversationSide implements Side {
   readonly secondsMax = Infinity;
   readonly unsteadyStats: ReadonlySet<string> = new Set();
   readonly thread: ThreadContext;
+  readonly protocols: ThreadProtocols;
   /** What further threads over the same store are made of, with `thread.settings`. */
   readonly shared: SharedState;
   /** What the `shutdown` command asked for. */
@@ -68,11 +70,12 @@ export class ConversationSide implements Side {
         processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
       },
     );
+    this.protocols = new ThreadProtocols(this.thread);
   }
 
   /** A connection; synchronous, for tests that are. */
   connect(): ConversationPeer {
-    const peer = new ConversationPeer(this.thread, () => this.#resumeReady());
+    const peer = new ConversationPeer(this.protocols, () => this.#resumeReady());
     this.#peers.set(peer.owner, peer);
     return peer;
   }
@@ -161,7 +164,8 @@ export class ConversationPeer implements Peer {
    * @param after Called after everything that others may have waited for.
    * @param threadIndex Of the thread that serves it: who is to be woken for it.
    */
-  constructor(thread: ThreadContext, after: () => void = () => {}, threadIndex = 0) {
+  constructor(protocols: ThreadProtocols, after: () => void = () => {}, threadIndex = 0) {
+    const { thread } = protocols;
     this.#thread = thread;
     this.#after = after;
     const { cache, connections, memory } = thread;
@@ -171,7 +175,7 @@ export class ConversationPeer implements Peer {
     const owner = connections.open(kind, threadIndex, "tcp:127.0.0.1:1", "tcp:test", 2);
     cache.leave();
     assert(owner !== NO_OWNER, "the table of connections is full");
-    this.#conversation = new Conversation(thread, owner, {
+    this.#conversation = protocols.open(owner, {
       protocol: thread.settings.wireProtocol,
     });
   }
