@@ -1,10 +1,12 @@
 import { assertEquals } from "@std/assert";
+import { crowdedFolders, importCycles } from "./support/architecture.ts";
 import { linesWith, readSources, type Source } from "./support/sources.ts";
 
 // Rules about the source that neither compiler nor linter knows. Each test lists what breaks its rule.
 
 const LINES_MAX = 600;
 const COMMENT_WIDTH_MAX = 120;
+const FILES_IN_FOLDER_MAX = 25;
 
 /** From the bottom up: imports point down only. */
 // deno-fmt-ignore
@@ -34,6 +36,14 @@ Deno.test(`imports point down: ${LAYERS.toReversed().join(" ")}`, () => {
       .map((imported) => `${path} imports ${imported}`)
   );
   assertEquals(upward, []);
+});
+
+Deno.test("no file imports itself by way of others, type imports included", () => {
+  assertEquals(importCycles(own), []);
+});
+
+Deno.test(`no folder has more than ${FILES_IN_FOLDER_MAX} files`, () => {
+  assertEquals(crowdedFolders(sources, FILES_IN_FOLDER_MAX), []);
 });
 
 Deno.test("texts of errors stand in protocol/replies.ts only", () => {

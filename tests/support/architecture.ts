@@ -1,0 +1,102 @@
+import type { Source } from "./sources.ts";
+
+// Rules about who imports whom. Each function lists what breaks one; type imports count.
+
+/** A folder, or one file, with what the rest of the repository may import of it. */
+export type Room = readonly [
+  /** A folder, ending with a slash, or a file. The longest that fits a file is the room it is in. */
+  path: string,
+  /**
+   * Files that others may import, without `.ts`, one blank between them; `*`: all; `folder/*`: all
+   * of a folder inside.
+   */
+  doors: string,
+];
+
+/** Sets of files that import each other, each with its files in alphabetical order. */
+export function importCycles(sources: readonly Source[]): string[][] {
+  const imports = new Map(sources.map((source) => [source.path, source.imports]));
+  const reached = new Map(sources.map(({ path }) => [path, reachableFrom(path, imports)]));
+  const cycles = new Map<string, string[]>();
+  for (const [path, others] of reached) {
+    if (!others.has(path)) continue;
+    const cycle = [...others].filter((other) => reached.get(other)?.has(path)).sort();
+    cycles.set(cycle[0]!, cycle);
+  }
+  return [...cycles.values()];
+}
+
+function reachableFrom(
+  path: string,
+  imports: ReadonlyMap<string, readonly string[]>,
+): Set<string> {
+  const reached = new Set<string>();
+  const next = [...imports.get(path) ?? []];
+  for (let at = next.pop(); at !== undefined; at = next.pop()) {
+    if (reached.has(at)) continue;
+    reached.add(at);
+    next.push(...imports.get(at) ?? []);
+  }
+  return reached;
+}
+
+/**
+ * Imports of a higher room from a lower one, or of a file that is in no room.
+ *
+ * @param rooms From the bottom up.
+ */
+export function upwardImports(sources: readonly Source[], rooms: readonly Room[]): string[] {
+  const level = (path: string): number => rooms.findIndex((room) => room === roomOf(path, rooms));
+  return sources.flatMap(({ path, imports }) =>
+    imports.filter((imported) => level(imported) > level(path) || level(imported) < 0)
+      .map((imported) => `${path} imports ${imported}`)
+  );
+}
+
+/** The innermost room of a file. */
+export function roomOf(path: string, rooms: readonly Room[]): Room | undefined {
+  return rooms.filter(([room]) => path.startsWith(room))
+    .sort((a, b) => b[0].length - a[0].length)[0];
+}
+
+/** Imports of a room's file from outside, where that file is no door of it. */
+export function importsPastDoors(sources: readonly Source[], rooms: readonly Room[]): string[] {
+  return sources.flatMap(({ path, imports }) =>
+    imports.filter((imported) =>
+      rooms.some(([room, doors]) =>
+        imported.startsWith(room) && !path.startsWith(room) &&
+        !isDoor(imported.slice(room.length), doors)
+      )
+    ).map((imported) => `${path} imports ${imported}`)
+  );
+}
+
+function isDoor(file: string, doors: string): boolean {
+  return doors.split(" ").some((door) =>
+    door.endsWith("*") ? file.startsWith(door.slice(0, -1)) : file === `${door}.ts` || file === ""
+  );
+}
+
+/** Doors that nobody comes in by. */
+export function unusedDoors(sources: readonly Source[], rooms: readonly Room[]): string[] {
+  return rooms.flatMap(([room, doors]) =>
+    doors.split(" ").filter((door) => {
+      const isUsed = sources.some(({ path, imports }) =>
+        !path.startsWith(room) &&
+        imports.some((to) => to.startsWith(room) && isDoor(to.slice(room.length), door))
+      );
+      return door !== "" && !isUsed;
+    }).map((door) => `${room}${door}`)
+  );
+}
+
+/** Folders with more than so many files of their own. */
+export function crowdedFolders(sources: readonly Source[], filesMax: number): string[] {
+  const counts = new Map<string, number>();
+  for (const { path } of sources) {
+    const folder = path.slice(0, path.lastIndexOf("/") + 1);
+    counts.set(folder, (counts.get(folder) ?? 0) + 1);
+  }
+  return [...counts].filter(([, count]) => count > filesMax)
+    .map(([folder, count]) => `${folder} has ${count} files`);
+}
