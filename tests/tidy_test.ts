@@ -93,6 +93,7 @@ const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   ["claims/locks", "operations/lock claims/write_guard check/check_locks claims/lock_waiters"],
   ["claims/leases", "operations/lease check/check_leases"],
   ["operations/long_copies", "items/prefetch"],
+  ["space/page_mover", "space/page_evacuator space/page_selector"],
   ["watch/watch_log", "watch/item_watch watch/wake"],
 ];
 const testOf = new Map(

@@ -45,7 +45,7 @@ const WORDS = [
   "GHOST_FIRST_PAGE",
   "ITEM_COUNT", // items in the index
   "RANDOM", // state of the generator that picks pages
-  "MOVE_PAGE", // the page that is being emptied, or NO_PAGE; see page_mover.ts
+  "MOVE_PAGE", // the page that is being emptied, or NO_PAGE; see page_evacuator.ts
   "MOVE_TO", // who gets it
   "MOVE_CHUNK", // how far that has got
   "SWEEP_PAGE", // where the sweep for dead items goes on, see expiry.ts

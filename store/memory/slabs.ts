@@ -135,6 +135,11 @@ export class Slabs {
     return bytes > this.ordinaryBytesMax ? this.largeClass : this.#classOfUnits[(bytes + 7) >> 3]!;
   }
 
+  /** The class that owns a page, or one of PAGE_OWNER. */
+  pageClass(page: number): number {
+    return this.#pages[page * PAGE.WORDS + PAGE.CLASS]!;
+  }
+
   classOf(item: ItemRef): number {
     return this.#pages[(item >>> this.#memory.refPageShift) * PAGE.WORDS + PAGE.CLASS]!;
   }
