@@ -137,7 +137,7 @@ export class NativeAcceptor {
 
   /** Gives back what a connection took. Its conversation has ended. */
   release(connection: NativeConnection): void {
-    this.#connectionLifecycle.close(connection.owner, connection.closeReason);
+    this.#connectionLifecycle.close(connection.id, connection.closeReason);
     this.#closeFd(connection.fd);
   }
 

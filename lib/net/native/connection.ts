@@ -1,14 +1,15 @@
 import type { Conversation } from "../../../protocol/conversation.ts";
 import type { ConnectionId, ConnectionKind } from "../../../store/connections.ts";
 import type { CloseReason } from "../../../store/watch/watch_log.ts";
+import type { TimedConnection } from "../connection_timeouts.ts";
 
 /** What a worker knows of one open socket. Between two requests it holds no buffer. */
-export class NativeConnection {
+export class NativeConnection implements TimedConnection {
   readonly fd: number;
   /** 0-based number of the listener that accepted it. */
   readonly tag: number;
   readonly kind: ConnectionKind;
-  readonly owner: ConnectionId;
+  readonly id: ConnectionId;
   readonly conversation: Conversation;
   /** Bytes that the conversation has not consumed yet. */
   pending: Uint8Array | null = null;
@@ -33,19 +34,29 @@ export class NativeConnection {
     fd: number,
     tag: number,
     kind: ConnectionKind,
-    owner: ConnectionId,
+    id: ConnectionId,
     conversation: Conversation,
   ) {
     this.fd = fd;
     this.tag = tag;
     this.kind = kind;
-    this.owner = owner;
+    this.id = id;
     this.conversation = conversation;
   }
 
   /** Whether it may be read into a slot, to be executed later in the round. */
   get fitsSlot(): boolean {
     return this.sendsLittle && this.pending === null && !this.queued && this.mayRead;
+  }
+
+  /** As `TimedConnection`. */
+  get isIdle(): boolean {
+    return this.conversation.idle && this.unsent === null;
+  }
+
+  /** As `TimedConnection`. */
+  get sendingSinceSec(): number {
+    return this.unsent === null ? 0 : this.progressAtSec;
   }
 
   /** Whether more of what it sends may be read now. */

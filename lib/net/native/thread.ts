@@ -2,7 +2,7 @@
 import { ConversationState } from "../../../protocol/conversation.ts";
 import { FillTask } from "../../../protocol/tasks.ts";
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
-import { Activity, ConnectionKind } from "../../../store/connections.ts";
+import { Activity } from "../../../store/connections.ts";
 import * as limitsModule from "../../../store/limits.ts";
 import * as memoryModule from "../../../store/memory/memory.ts";
 import * as statsModule from "../../../store/stats.ts";
@@ -18,14 +18,10 @@ import { NativeAcceptor } from "./acceptor.ts";
 import type { NativeConnection } from "./connection.ts";
 import { NativeInbox } from "./inbox.ts";
 import * as inboxModule from "./inbox.ts";
-import { NativeOutbox } from "./outbox.ts";
+import { NativeSender } from "./sender.ts";
 import { ValueIo } from "./value_io.ts";
-import {
-  connectionStalled,
-  lockHolderClosed,
-  type Transport,
-  type TransportThread,
-} from "../transport.ts";
+import { ConnectionTimeouts } from "../connection_timeouts.ts";
+import type { Transport, TransportThread } from "../transport.ts";
 import * as transportModule from "../transport.ts";
 import * as schedulerModule from "../fair_scheduler.ts";
 
@@ -34,8 +30,8 @@ const { PENDING_BYTES_MAX } = limitsModule;
 const { CONTROL } = memoryModule;
 const { SLOT_BYTES } = inboxModule;
 const { STAT } = statsModule;
-const { EPOLLIN, EPOLLOUT, EPOLLRDHUP } = epollModule;
-const { EAGAIN, EINTR, MSG_DONTWAIT, MSG_NOSIGNAL, SHUT_WR } = libcModule;
+const { EPOLLIN, EPOLLRDHUP } = epollModule;
+const { EAGAIN, EINTR, MSG_DONTWAIT, SHUT_WR } = libcModule;
 const { DRAIN_GRACE_MS, DRAIN_MS_MAX } = transportModule;
 const { TURN_MS_MAX } = schedulerModule;
 
@@ -56,9 +52,9 @@ const VALUE_PIECE_BYTES = 32 * 1024;
 const READY_MAX = 256;
 /** A connection that fills the input each time it is read is read at most so often in one round. */
 const READS_MAX = 8;
-/** While something has to be watched over, a round ends at least this often. */
-const WATCH_MS = 1000;
-const FOR_EVER_MS = -1;
+/** The longest wait for events while a time-out may fall due. */
+const SWEEP_MS = 1000;
+const FOREVER_MS = -1;
 /** Unsent by a connection that lets others have their turn. */
 const NOTHING = new Uint8Array();
 
@@ -78,10 +74,9 @@ export class NativeThread implements Transport {
   readonly #receiveBytes: Uint8Array;
   readonly #valueIo: ValueIo;
   readonly #inbox: NativeInbox;
-  readonly #outbox: NativeOutbox;
+  readonly #sender: NativeSender;
+  readonly #timeouts: ConnectionTimeouts<NativeConnection>;
   readonly #control: Int32Array;
-  /** Connections whose peers do not take their replies. */
-  readonly #stalled = new Set<NativeConnection>();
   /** Connections whose conversations wait for something that the store will say. */
   readonly #waiting = new Map<number, NativeConnection>();
   readonly #one = new BigUint64Array([1n]);
@@ -97,9 +92,19 @@ export class NativeThread implements Transport {
     this.#valueIo = new ValueIo(side.thread, this.#calls);
     reply.valueSegments.enabled = true;
     this.#inbox = new NativeInbox(side.thread, SLOTS_AT);
-    this.#outbox = new NativeOutbox(reply);
     this.#wakeFd = this.#part.wakeFds[side.threadIndex]!;
     this.#epoll = new Epoll(this.#libc, this.#part.epollFds[side.threadIndex]!, READY_MAX);
+    this.#sender = new NativeSender(
+      side.thread,
+      this.#libc,
+      this.#epoll,
+      this.#valueIo,
+      (connection) => this.#close(connection, "error"),
+    );
+    this.#timeouts = new ConnectionTimeouts(
+      side,
+      (connection, reason) => this.#close(connection, reason),
+    );
     if (side.threadIndex === 0) adviseHugePages(this.#libc, memory);
     this.#acceptor = new NativeAcceptor(side, this.#libc, this.#epoll);
   }
@@ -112,7 +117,11 @@ export class NativeThread implements Transport {
   serve(): void {
     while (this.#side.lifecycle.phase === LifecyclePhase.RUNNING) {
       this.#serveReady(this.#timeoutMs());
-      if (this.#control[CONTROL.NOW_SEC] !== this.#sweptAtSec) this.#sweep();
+      const nowSec = this.#control[CONTROL.NOW_SEC]!;
+      if (nowSec === this.#sweptAtSec) continue;
+      this.#sweptAtSec = nowSec;
+      this.#timeouts.closeStalled(this.#sender.stalled);
+      this.#timeouts.closeSilent(this.#connections);
     }
     this.#acceptor.close();
     if (this.#side.lifecycle.phase === LifecyclePhase.DRAINING) this.#drain();
@@ -124,9 +133,8 @@ export class NativeThread implements Transport {
   #timeoutMs(): number {
     const pauseMs = this.#acceptor.pauseMs;
     if (pauseMs > 0) return pauseMs;
-    const { idleTimeoutSec, lockIdleTimeoutSec } = this.#side.options;
-    const watching = idleTimeoutSec > 0 || lockIdleTimeoutSec > 0 || this.#stalled.size > 0;
-    return watching ? WATCH_MS : FOR_EVER_MS;
+    const isTimed = this.#timeouts.limitSilence || this.#sender.stalled.size > 0;
+    return isTimed ? SWEEP_MS : FOREVER_MS;
   }
 
   #serveReady(timeoutMs: number): void {
@@ -144,10 +152,10 @@ export class NativeThread implements Transport {
       if (connection === undefined) this.#serveOther(fd, epoll.tag(index));
       else if (connection.waiting) this.#close(connection);
       else if (connection.unsent === null) this.#receive(connection);
-      else this.#sendRest(connection);
+      else if (this.#sender.sendRest(connection)) this.#goOn(connection);
     }
     this.#executeLittle();
-    this.#sendWaiting();
+    this.#sender.sendQueued();
     if (this.#acceptor.pauseMs > 0) this.#acceptor.resume();
   }
 
@@ -169,7 +177,7 @@ export class NativeThread implements Transport {
     if (inbox.full) this.#executeLittle();
     const received = this.#calls.recv(connection.fd, inbox.free, SLOT_BYTES, MSG_DONTWAIT);
     if (received <= 0) return this.#receiveFailed(connection, received);
-    this.#thread.connections.seen(connection.owner, this.#control[CONTROL.NOW_SEC]!);
+    this.#thread.connections.seen(connection.id, this.#control[CONTROL.NOW_SEC]!);
     inbox.add(connection, received);
   }
 
@@ -191,7 +199,7 @@ export class NativeThread implements Transport {
 
   #receive(connection: NativeConnection): void {
     // It was woken in this round, and has its replies before it can turn out to be gone.
-    if (connection.queued) this.#sendWaiting();
+    if (connection.queued) this.#sender.sendQueued();
     if (!connection.mayRead) return;
     const bytes = this.#receiveBytes;
     for (let reads = 0; reads < READS_MAX; reads++) {
@@ -205,7 +213,7 @@ export class NativeThread implements Transport {
         this.#receiveFailed(connection, received);
         return;
       }
-      this.#thread.connections.seen(connection.owner, this.#control[CONTROL.NOW_SEC]!);
+      this.#thread.connections.seen(connection.id, this.#control[CONTROL.NOW_SEC]!);
       connection.sendsLittle = received < LITTLE_BYTES && connection.pending === null;
       let start = RECEIVE_AT;
       if (connection.pending !== null) {
@@ -216,7 +224,7 @@ export class NativeThread implements Transport {
       this.#converse(connection, start, RECEIVE_AT + received);
       // Bytes that did not fill the input were all there were: the next wait tells of new ones.
       if (received < RECEIVE_BYTES) return;
-      if (connection.queued) this.#sendWaiting();
+      if (connection.queued) this.#sender.sendQueued();
       if (!connection.mayRead) return;
     }
     // In the middle of a value it is not requests that have to wait.
@@ -246,13 +254,13 @@ export class NativeThread implements Transport {
       this.#receiveFailed(connection, received);
       return false;
     }
-    this.#thread.connections.seen(connection.owner, this.#control[CONTROL.NOW_SEC]!);
+    this.#thread.connections.seen(connection.id, this.#control[CONTROL.NOW_SEC]!);
     connection.sendsLittle = task.missing <= 0;
     if (task.missing > 0) return received >= VALUE_PIECE_BYTES;
     const inInput = received - missing;
     this.#converse(connection, RECEIVE_AT, RECEIVE_AT + inInput);
     if (inInput < RECEIVE_BYTES) return false;
-    if (connection.queued) this.#sendWaiting();
+    if (connection.queued) this.#sender.sendQueued();
     return connection.mayRead;
   }
 
@@ -269,18 +277,17 @@ export class NativeThread implements Transport {
   #converse(connection: NativeConnection, start: number, end: number): void {
     const { conversation } = connection;
     const { reply } = this.#thread;
-    const outbox = this.#outbox;
+    const sender = this.#sender;
     let turnEndMs = Infinity;
     for (;;) {
-      if (outbox.full) this.#sendWaiting();
-      outbox.begin();
+      sender.begin();
       start = conversation.feed(start, end);
       if (conversation.state === ConversationState.NEEDS_INPUT && reply.valueSegments.count === 0) {
         this.#keep(connection, start, end);
-        if (!reply.isEmpty) outbox.add(connection);
+        if (!reply.isEmpty) sender.queue(connection);
         return;
       }
-      if (!reply.isEmpty && !this.#sendReply(connection)) {
+      if (!reply.isEmpty && !sender.sendNow(connection)) {
         this.#keep(connection, start, end);
         return;
       }
@@ -310,15 +317,15 @@ export class NativeThread implements Transport {
   /** Lets others have their turn: it goes on in a later round, when the kernel would take more of its replies. */
   #yield(connection: NativeConnection): void {
     this.#count(STAT.conn_yields);
-    this.#stall(connection, NOTHING);
+    this.#sender.stall(connection, NOTHING);
   }
 
   /** Reads nothing of a connection, but notices when its peer is gone. */
   #wait(connection: NativeConnection): void {
     if (connection.waiting) return;
     connection.waiting = true;
-    this.#waiting.set(connection.owner, connection);
-    this.#thread.connections.setActivity(connection.owner, connection.conversation.waitActivity);
+    this.#waiting.set(connection.id, connection);
+    this.#thread.connections.setActivity(connection.id, connection.conversation.waitActivity);
     this.#epoll.modify(connection.fd, EPOLLRDHUP, connection.tag);
   }
 
@@ -345,82 +352,6 @@ export class NativeThread implements Transport {
     }
   }
 
-  /** Sends what waits. */
-  #sendWaiting(): void {
-    const outbox = this.#outbox;
-    const { count } = outbox;
-    if (count === 0) return;
-    for (let index = 0; index < count; index++) {
-      const connection = outbox.connection(index);
-      const bytes = outbox.bytes(index);
-      const length = outbox.length(index);
-      const sent = this.#send(connection, bytes, length);
-      if (sent !== length && sent >= 0) this.#stall(connection, bytes.slice(sent, length));
-    }
-    outbox.clear();
-  }
-
-  /**
-   * Sends this batch's replies at once, behind what waits unless they hold long values. False: the
-   * connection is closed, or must wait until its peer takes the rest.
-   */
-  #sendReply(connection: NativeConnection): boolean {
-    if (this.#thread.reply.valueSegments.count > 0) return this.#sendInlaidReply(connection);
-    this.#outbox.add(connection);
-    this.#sendWaiting();
-    return !connection.closed && connection.unsent === null;
-  }
-
-  /** As `#sendReply`, when long values are to be sent from the store itself. */
-  #sendInlaidReply(connection: NativeConnection): boolean {
-    const { reply, cache } = this.#thread;
-    const length = reply.totalLength - reply.start;
-    const sent = this.#sent(connection, this.#valueIo.sendReply(connection.fd));
-    if (sent >= 0 && sent < length) this.#stall(connection, this.#valueIo.unsentReply(sent));
-    cache.enter();
-    reply.truncate(cache, reply.start);
-    cache.leave();
-    return sent === length;
-  }
-
-  /** @returns How many bytes the kernel took; -1: the connection was broken and is closed now. */
-  #send(connection: NativeConnection, bytes: Uint8Array, length: number): number {
-    const sent = this.#calls.send(connection.fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL);
-    return sent >= 0 ? sent : this.#sent(connection, sent);
-  }
-
-  /** Looks at what a sending call returned, as `#send`. */
-  #sent(connection: NativeConnection, sent: number): number {
-    if (sent >= 0) return sent;
-    const { errno } = this.#libc;
-    if (errno === EAGAIN || errno === EINTR) return 0;
-    this.#close(connection, "error");
-    return -1;
-  }
-
-  #stall(connection: NativeConnection, unsent: Uint8Array): void {
-    connection.unsent = unsent;
-    connection.progressAtSec = this.#control[CONTROL.NOW_SEC]!;
-    this.#stalled.add(connection);
-    this.#thread.connections.setActivity(connection.owner, Activity.WRITING);
-    this.#epoll.modify(connection.fd, EPOLLOUT, connection.tag);
-  }
-
-  /** The peer takes bytes again. */
-  #sendRest(connection: NativeConnection): void {
-    const unsent = connection.unsent!;
-    const sent = this.#send(connection, unsent, unsent.length);
-    if (sent < 0) return;
-    if (sent > 0) connection.progressAtSec = this.#control[CONTROL.NOW_SEC]!;
-    if (sent < unsent.length) {
-      connection.unsent = unsent.subarray(sent);
-      return;
-    }
-    connection.unsent = null;
-    this.#stalled.delete(connection);
-    this.#goOn(connection);
-  }
-
   /** After everything has been sent: what the conversation wanted when its replies would not go out. */
   #goOn(connection: NativeConnection): void {
     const { state } = connection.conversation;
@@ -435,37 +366,8 @@ export class NativeThread implements Transport {
       this.#converse(connection, 0, pending === null ? 0 : pending.length);
       if (connection.closed || connection.unsent !== null || connection.waiting) return;
     }
-    this.#thread.connections.setActivity(connection.owner, Activity.READING);
+    this.#thread.connections.setActivity(connection.id, Activity.READING);
     this.#epoll.modify(connection.fd, EPOLLIN, connection.tag);
-  }
-
-  /** Once a second: closes what has been silent, or has not taken its replies, for too long. */
-  #sweep(): void {
-    const nowSec = this.#control[CONTROL.NOW_SEC]!;
-    this.#sweptAtSec = nowSec;
-    const { idleTimeoutSec, sendTimeoutSec, lockIdleTimeoutSec } = this.#side.options;
-    for (const connection of this.#stalled) {
-      if (nowSec - connection.progressAtSec <= sendTimeoutSec) continue;
-      this.#close(connection, "error");
-      this.#side.report(connectionStalled(sendTimeoutSec));
-    }
-    if (idleTimeoutSec === 0 && lockIdleTimeoutSec === 0) return;
-    const { locks } = this.#thread.cache;
-    for (const connection of this.#connections) {
-      if (connection === undefined) continue;
-      const { conversation, kind, owner } = connection;
-      if (!conversation.idle || connection.unsent !== null) continue;
-      const silentSec = nowSec - this.#thread.connections.seenAtSec(owner);
-      if (idleTimeoutSec > 0 && kind === ConnectionKind.TCP && silentSec > idleTimeoutSec) {
-        this.#close(connection, "idle_timeout");
-        this.#count(STAT.idle_kicks);
-      } else if (
-        lockIdleTimeoutSec > 0 && silentSec > lockIdleTimeoutSec && locks.countOf(owner) > 0
-      ) {
-        this.#close(connection);
-        this.#side.report(lockHolderClosed(lockIdleTimeoutSec));
-      }
-    }
   }
 
   /** Answers what is under way and sends what is unsent, for as long as that may take. */
@@ -476,7 +378,7 @@ export class NativeThread implements Transport {
       if (this.#side.lifecycle.phase === LifecyclePhase.STOPPING || drainedMs > DRAIN_MS_MAX) {
         return;
       }
-      if (drainedMs > DRAIN_GRACE_MS && this.#stalled.size === 0) return;
+      if (drainedMs > DRAIN_GRACE_MS && this.#sender.stalled.size === 0) return;
       this.#serveReady(DRAIN_GRACE_MS / 4);
     }
   }
@@ -502,8 +404,8 @@ export class NativeThread implements Transport {
     connection.closeReason = reason;
     connection.unsent = null;
     connection.pending = null;
-    this.#stalled.delete(connection);
-    this.#waiting.delete(connection.owner);
+    this.#sender.stalled.delete(connection);
+    this.#waiting.delete(connection.id);
     this.#connections[connection.fd] = undefined;
     connection.conversation.end();
     this.#acceptor.release(connection);

@@ -1,11 +1,12 @@
 import { type Conversation, ConversationState } from "../../../protocol/conversation.ts";
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
-import { Activity, type ConnectionId } from "../../../store/connections.ts";
+import { Activity, type ConnectionId, type ConnectionKind } from "../../../store/connections.ts";
 import { INPUT_BYTES, PENDING_BYTES_MAX, REPLY_BYTES } from "../../../store/limits.ts";
 import { CONTROL } from "../../../store/memory/memory.ts";
 import type { CloseReason } from "../../../store/watch/watch_log.ts";
 import { BufferPool } from "./buffer_pool.ts";
 import { isConnectionError } from "./sockets.ts";
+import type { TimedConnection } from "../connection_timeouts.ts";
 import { FairScheduler } from "../fair_scheduler.ts";
 
 // Hot path, as far as the runtime's sockets allow: a read and a write each cost promises of their own.
@@ -39,10 +40,9 @@ export class ConnectionBuffers {
  * reads again. So a peer that sends and never reads costs one reply buffer and what it sent in one
  * read.
  */
-export class PortableConnection {
+export class PortableConnection implements TimedConnection {
   readonly id: ConnectionId;
-  /** Whether `idle_timeout` applies to its kind. */
-  readonly kickable: boolean;
+  readonly kind: ConnectionKind;
   /** For those who watch connections; good when it is closed. */
   closeReason: CloseReason = "normal";
   readonly #socket: Deno.Conn;
@@ -69,40 +69,34 @@ export class PortableConnection {
   constructor(
     socket: Deno.Conn,
     id: ConnectionId,
-    kickable: boolean,
+    kind: ConnectionKind,
     thread: ThreadContext,
     conversation: Conversation,
     buffers: ConnectionBuffers,
   ) {
     this.#socket = socket;
     this.id = id;
-    this.kickable = kickable;
+    this.kind = kind;
     this.#thread = thread;
     this.#conversation = conversation;
     this.#buffers = buffers;
     this.#readBuffer = buffers.reads[0]!.take()!;
   }
 
-  /** Whether it waits for a command, and has since before `instantSec`. */
-  idleSince(instantSec: number): boolean {
-    return this.#sendingSinceSec === 0 && this.#conversation.idle &&
-      this.#thread.connections.seenAtSec(this.id) < instantSec;
+  /** As `TimedConnection`. */
+  get isIdle(): boolean {
+    return this.#sendingSinceSec === 0 && this.#conversation.idle;
   }
 
-  /** Whether the peer has taken nothing of its replies since before `instantSec`. */
-  stalledSince(instantSec: number): boolean {
-    return this.#sendingSinceSec !== 0 && this.#sendingSinceSec < instantSec;
+  /** As `TimedConnection`. */
+  get sendingSinceSec(): number {
+    return this.#sendingSinceSec;
   }
 
   /** The store says that the conversation need not wait any longer. */
   resume(): void {
     this.#resumed = true;
     this.#resume();
-  }
-
-  /** Whether it holds locks, waits for a command, and has since before `instantSec`. */
-  holdsLocksSince(instantSec: number): boolean {
-    return this.idleSince(instantSec) && this.#thread.cache.locks.countOf(this.id) > 0;
   }
 
   /** Closes now; what is being read or sent fails. */
@@ -130,48 +124,58 @@ export class PortableConnection {
    */
   async serve(ended: (connection: PortableConnection) => void): Promise<void> {
     try {
-      const { input, reply, connections, memory } = this.#thread;
-      const conversation = this.#conversation;
-      let open = true;
-      while (open && !this.#closing) {
-        const received = await (this.#reading ?? this.#socket.read(this.#readBuffer));
-        this.#reading = null;
-        if (received === null) break;
-        connections.seen(this.id, memory.control[CONTROL.NOW_SEC]!);
-        let end = this.#presentRest();
-        const buffer = this.#readBuffer;
-        input.bytes.set(received === buffer.length ? buffer : buffer.subarray(0, received), end);
-        end += received;
-        const full = received === buffer.length;
-        const startMs = full ? performance.now() : 0;
-        this.#resizeReads(received);
-        for (let more = true; more;) {
-          reply.reset();
-          const at = conversation.feed(0, end);
-          if (at < end) this.#rest = input.bytes.slice(at, end);
-          const { state } = conversation;
-          if (reply.length > 0) await this.#send(state);
-          if (state === ConversationState.WAITING) open = await this.#wait();
-          else open = state !== ConversationState.CLOSING;
-          more = open && state !== ConversationState.NEEDS_INPUT;
-          if (more) end = this.#presentRest();
-        }
-        if (full) {
-          const turn = this.#buffers.scheduler.take(performance.now() - startMs);
-          if (turn !== null) await turn;
-        }
-      }
+      await this.#converse();
     } catch (error) {
-      // Anything else is a broken invariant, perhaps with the mutex held: nothing may be touched any more.
+      // Any other error is a broken invariant, perhaps with the mutex held: nothing may be touched any more.
       if (!isConnectionError(error)) throw error;
       this.close("error");
     }
-    // Before the peer can see that it is closed: who waits for that finds what was held here free.
+    // End first: when the peer sees the connection close, its locks and leases must be free already.
     this.#conversation.end();
     this.close();
-    // A read that is still under way may yet write into its buffer.
+    // A read that is still pending may yet write into its buffer.
     if (this.#reading === null) this.#buffers.reads[this.#readPool]!.give(this.#readBuffer);
     ended(this);
+  }
+
+  /** Reads, executes and replies until either side ends the conversation. */
+  async #converse(): Promise<void> {
+    const { input, reply } = this.#thread;
+    const conversation = this.#conversation;
+    const { scheduler } = this.#buffers;
+    let open = true;
+    while (open && !this.#closing) {
+      const received = await (this.#reading ?? this.#socket.read(this.#readBuffer));
+      this.#reading = null;
+      if (received === null) return;
+      const full = received === this.#readBuffer.length;
+      const startMs = full ? performance.now() : 0;
+      let end = this.#takeReceived(received);
+      for (let more = true; more;) {
+        reply.reset();
+        const at = conversation.feed(0, end);
+        if (at < end) this.#rest = input.bytes.slice(at, end);
+        const { state } = conversation;
+        if (reply.length > 0) await this.#send(state);
+        if (state === ConversationState.WAITING) open = await this.#wait();
+        else open = state !== ConversationState.CLOSING;
+        more = open && state !== ConversationState.NEEDS_INPUT;
+        if (more) end = this.#presentRest();
+      }
+      const pause = full ? scheduler.take(performance.now() - startMs) : null;
+      if (pause !== null) await pause;
+    }
+  }
+
+  /** Puts received bytes into the input, behind bytes left over from before. Returns where they end. */
+  #takeReceived(received: number): number {
+    const { input, connections, memory } = this.#thread;
+    connections.seen(this.id, memory.control[CONTROL.NOW_SEC]!);
+    const start = this.#presentRest();
+    const buffer = this.#readBuffer;
+    input.bytes.set(received === buffer.length ? buffer : buffer.subarray(0, received), start);
+    this.#resizeReads(received);
+    return start + received;
   }
 
   /**

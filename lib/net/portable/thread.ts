@@ -1,21 +1,19 @@
 import { REFUSAL } from "../../../protocol/replies.ts";
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
 import { type ConnectionId, ConnectionKind, NO_OWNER } from "../../../store/connections.ts";
-import { CONTROL } from "../../../store/memory/memory.ts";
 import { STAT } from "../../../store/stats.ts";
 import { type Lifecycle, LifecyclePhase } from "../../lifecycle.ts";
 import { ConnectionLifecycle } from "../connection_lifecycle.ts";
+import { ConnectionTimeouts } from "../connection_timeouts.ts";
 import { ConnectionBuffers, PortableConnection } from "./connection.ts";
 import { openSocket, type PortablePart } from "./host.ts";
 import { pause, prepareTcp, scarcityOf } from "./sockets.ts";
 import {
   ACCEPT_PAUSE_MS,
   acceptFailed,
-  connectionStalled,
   DRAIN_GRACE_MS,
   DRAIN_MS_MAX,
   listenerName,
-  lockHolderClosed,
   statsAddressText,
   type TcpListen,
   type Transport,
@@ -33,6 +31,7 @@ export class PortableThread implements Transport {
   readonly #thread: ThreadContext;
   readonly #lifecycle: Lifecycle;
   readonly #connectionLifecycle: ConnectionLifecycle;
+  readonly #timeouts: ConnectionTimeouts<PortableConnection>;
   readonly #buffers = new ConnectionBuffers();
   readonly #connections = new Map<ConnectionId, PortableConnection>();
   readonly #listeners: Deno.Listener[] = [];
@@ -47,6 +46,10 @@ export class PortableThread implements Transport {
     this.#thread = side.thread;
     this.#lifecycle = side.lifecycle;
     this.#connectionLifecycle = new ConnectionLifecycle(side);
+    this.#timeouts = new ConnectionTimeouts(
+      side,
+      (connection, reason) => connection.close(reason),
+    );
   }
 
   open(): void {
@@ -65,7 +68,7 @@ export class PortableThread implements Transport {
 
   async serve(): Promise<void> {
     for (const udp of this.#udp) this.#run(udp.serve());
-    const sweep = setInterval(() => this.#sweep(), SWEEP_MS);
+    const sweep = setInterval(() => this.#closeTimedOut(), SWEEP_MS);
     const { threadIndex } = this.#side;
     for (;;) {
       const rings = this.#lifecycle.rings(threadIndex);
@@ -110,6 +113,11 @@ export class PortableThread implements Transport {
     for (const owner of this.#thread.takeReady(this.#side.threadIndex)) {
       this.#connections.get(owner)?.resume();
     }
+  }
+
+  #closeTimedOut(): void {
+    this.#timeouts.closeStalled(this.#connections.values());
+    this.#timeouts.closeSilent(this.#connections.values());
   }
 
   // --- accepting ---------------------------------------------------------------------------------
@@ -169,11 +177,8 @@ export class PortableThread implements Transport {
     const thread = this.#thread;
     const isTcp = listen.kind === "tcp";
     const peer = isTcp ? peerName(socket.remoteAddr as Deno.NetAddr) : listener;
-    const id = this.#connectionLifecycle.open(
-      isTcp ? ConnectionKind.TCP : ConnectionKind.UNIX,
-      peer,
-      listener,
-    );
+    const kind = isTcp ? ConnectionKind.TCP : ConnectionKind.UNIX;
+    const id = this.#connectionLifecycle.open(kind, peer, listener);
     if (id === NO_OWNER) {
       this.#run(refuse(socket));
       return;
@@ -183,7 +188,7 @@ export class PortableThread implements Transport {
     const connection = new PortableConnection(
       socket,
       id,
-      isTcp,
+      kind,
       thread,
       conversation,
       this.#buffers,
@@ -197,37 +202,6 @@ export class PortableThread implements Transport {
     this.#connections.delete(connection.id);
     this.#connectionLifecycle.close(connection.id, connection.closeReason);
   };
-
-  // --- once a second -----------------------------------------------------------------------------
-
-  /** Closes connections that are idle for too long, and those whose peer does not read. */
-  #sweep(): void {
-    const { idleTimeoutSec, sendTimeoutSec, lockIdleTimeoutSec } = this.#side.options;
-    const { cache, memory } = this.#thread;
-    const nowSec = memory.control[CONTROL.NOW_SEC]!;
-    let kicked = 0;
-    for (const connection of this.#connections.values()) {
-      if (connection.stalledSince(nowSec - sendTimeoutSec)) {
-        connection.close("error");
-        this.#side.report(connectionStalled(sendTimeoutSec));
-      } else if (
-        idleTimeoutSec > 0 && connection.kickable &&
-        connection.idleSince(nowSec - idleTimeoutSec)
-      ) {
-        connection.close("idle_timeout");
-        kicked++;
-      } else if (
-        lockIdleTimeoutSec > 0 && connection.holdsLocksSince(nowSec - lockIdleTimeoutSec)
-      ) {
-        connection.close();
-        this.#side.report(lockHolderClosed(lockIdleTimeoutSec));
-      }
-    }
-    if (kicked === 0) return;
-    cache.enter();
-    memory.counters[STAT.idle_kicks]! += kicked;
-    cache.leave();
-  }
 }
 
 function peerName(address: Deno.NetAddr): string {

@@ -1,0 +1,80 @@
+import type { ThreadContext } from "../../protocol/thread_context.ts";
+import { type ConnectionId, ConnectionKind } from "../../store/connections.ts";
+import { CONTROL } from "../../store/memory/memory.ts";
+import { STAT } from "../../store/stats.ts";
+import type { CloseReason } from "../../store/watch/watch_log.ts";
+import { connectionStalled, lockHolderClosed, type TransportThread } from "./transport.ts";
+
+/** What the time-outs ask of a connection. */
+export interface TimedConnection {
+  readonly id: ConnectionId;
+  readonly kind: ConnectionKind;
+  /** Whether it waits for a command, with all replies sent. */
+  readonly isIdle: boolean;
+  /** When the peer last took a byte of unsent replies, in seconds of the store's clock; 0: none are unsent. */
+  readonly sendingSinceSec: number;
+}
+
+/**
+ * Closes connections that are silent, or do not take their replies, for too long: the same rules
+ * for every transport, which calls this about once a second.
+ */
+export class ConnectionTimeouts<Connection extends TimedConnection> {
+  readonly #side: TransportThread;
+  readonly #thread: ThreadContext;
+  readonly #close: (connection: Connection, reason: CloseReason) => void;
+
+  constructor(
+    side: TransportThread,
+    close: (connection: Connection, reason: CloseReason) => void,
+  ) {
+    this.#side = side;
+    this.#thread = side.thread;
+    this.#close = close;
+  }
+
+  /** Whether any option limits the time that a connection may be silent. */
+  get limitSilence(): boolean {
+    const { idleTimeoutSec, lockIdleTimeoutSec } = this.#side.options;
+    return idleTimeoutSec > 0 || lockIdleTimeoutSec > 0;
+  }
+
+  /** Closes those whose peer has taken no byte for `sendTimeoutSec`. */
+  closeStalled(connections: Iterable<Connection>): void {
+    const { sendTimeoutSec } = this.#side.options;
+    const nowSec = this.#thread.memory.control[CONTROL.NOW_SEC]!;
+    for (const connection of connections) {
+      const { sendingSinceSec } = connection;
+      if (sendingSinceSec === 0 || nowSec - sendingSinceSec <= sendTimeoutSec) continue;
+      this.#close(connection, "error");
+      this.#side.report(connectionStalled(sendTimeoutSec));
+    }
+  }
+
+  /** Closes TCP connections idle for `idleTimeoutSec`, and lock holders idle for `lockIdleTimeoutSec`. */
+  closeSilent(connections: Iterable<Connection | undefined>): void {
+    if (!this.limitSilence) return;
+    const { idleTimeoutSec, lockIdleTimeoutSec } = this.#side.options;
+    const { cache, connections: rows, memory } = this.#thread;
+    const nowSec = memory.control[CONTROL.NOW_SEC]!;
+    let kicked = 0;
+    for (const connection of connections) {
+      if (!connection?.isIdle) continue;
+      const { id, kind } = connection;
+      const silentSec = nowSec - rows.seenAtSec(id);
+      if (idleTimeoutSec > 0 && kind === ConnectionKind.TCP && silentSec > idleTimeoutSec) {
+        this.#close(connection, "idle_timeout");
+        kicked++;
+      } else if (
+        lockIdleTimeoutSec > 0 && silentSec > lockIdleTimeoutSec && cache.locks.countOf(id) > 0
+      ) {
+        this.#close(connection, "normal");
+        this.#side.report(lockHolderClosed(lockIdleTimeoutSec));
+      }
+    }
+    if (kicked === 0) return;
+    cache.enter();
+    memory.counters[STAT.idle_kicks]! += kicked;
+    cache.leave();
+  }
+}

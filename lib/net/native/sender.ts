@@ -1,0 +1,145 @@
+// Hot path: no allocation, except where a peer does not take its replies.
+import type { ThreadContext } from "../../../protocol/thread_context.ts";
+import { Activity } from "../../../store/connections.ts";
+import * as memoryModule from "../../../store/memory/memory.ts";
+import type { NativeConnection } from "./connection.ts";
+import type { Epoll } from "./epoll.ts";
+import * as epollModule from "./epoll.ts";
+import type { Libc, LibcCalls } from "./libc.ts";
+import * as libcModule from "./libc.ts";
+import { NativeOutbox } from "./outbox.ts";
+import type { ValueIo } from "./value_io.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { CONTROL } = memoryModule;
+const { EPOLLOUT } = epollModule;
+const { EAGAIN, EINTR, MSG_DONTWAIT, MSG_NOSIGNAL } = libcModule;
+
+/**
+ * Sends one worker's replies: queues short ones to the end of a round, sends long values from the
+ * store's memory, and keeps the bytes that the kernel does not take.
+ */
+export class NativeSender {
+  /** Connections with unsent bytes. Each waits until epoll reports that it is writable. */
+  readonly stalled = new Set<NativeConnection>();
+  readonly #thread: ThreadContext;
+  readonly #libc: Libc;
+  readonly #calls: LibcCalls;
+  readonly #epoll: Epoll;
+  readonly #valueIo: ValueIo;
+  readonly #outbox: NativeOutbox;
+  readonly #control: Int32Array;
+  readonly #closeBroken: (connection: NativeConnection) => void;
+
+  /** @param closeBroken Closes a connection on which sending failed. */
+  constructor(
+    thread: ThreadContext,
+    libc: Libc,
+    epoll: Epoll,
+    valueIo: ValueIo,
+    closeBroken: (connection: NativeConnection) => void,
+  ) {
+    this.#thread = thread;
+    this.#libc = libc;
+    this.#calls = libc.calls;
+    this.#epoll = epoll;
+    this.#valueIo = valueIo;
+    this.#outbox = new NativeOutbox(thread.reply);
+    this.#control = thread.memory.control;
+    this.#closeBroken = closeBroken;
+  }
+
+  /** Makes the reply buffer ready for the next batch's replies. Sends the queue if it is full. */
+  begin(): void {
+    if (this.#outbox.full) this.sendQueued();
+    this.#outbox.begin();
+  }
+
+  /** Queues the reply buffer's new bytes. They must refer to no value in the store. */
+  queue(connection: NativeConnection): void {
+    this.#outbox.add(connection);
+  }
+
+  /** Sends every queued reply. */
+  sendQueued(): void {
+    const outbox = this.#outbox;
+    const { count } = outbox;
+    if (count === 0) return;
+    for (let index = 0; index < count; index++) {
+      const connection = outbox.connection(index);
+      const bytes = outbox.bytes(index);
+      const length = outbox.length(index);
+      const sent = this.#send(connection, bytes, length);
+      if (sent !== length && sent >= 0) this.stall(connection, bytes.slice(sent, length));
+    }
+    outbox.clear();
+  }
+
+  /**
+   * Sends the reply buffer's new bytes at once. Queued replies go first, unless the new ones hold
+   * long values.
+   *
+   * @returns False if the connection is closed now, or has unsent bytes.
+   */
+  sendNow(connection: NativeConnection): boolean {
+    if (this.#thread.reply.valueSegments.count > 0) return this.#sendValues(connection);
+    this.#outbox.add(connection);
+    this.sendQueued();
+    return !connection.closed && connection.unsent === null;
+  }
+
+  /**
+   * Sends more of the unsent bytes, when epoll reports that the connection is writable.
+   *
+   * @returns Whether none are left.
+   */
+  sendRest(connection: NativeConnection): boolean {
+    const unsent = connection.unsent!;
+    const sent = this.#send(connection, unsent, unsent.length);
+    if (sent < 0) return false;
+    if (sent > 0) connection.progressAtSec = this.#control[CONTROL.NOW_SEC]!;
+    if (sent < unsent.length) {
+      connection.unsent = unsent.subarray(sent);
+      return false;
+    }
+    connection.unsent = null;
+    this.stalled.delete(connection);
+    return true;
+  }
+
+  /** Reads nothing more of a connection until epoll reports that it is writable and `unsent` is sent. */
+  stall(connection: NativeConnection, unsent: Uint8Array): void {
+    connection.unsent = unsent;
+    connection.progressAtSec = this.#control[CONTROL.NOW_SEC]!;
+    this.stalled.add(connection);
+    this.#thread.connections.setActivity(connection.id, Activity.WRITING);
+    this.#epoll.modify(connection.fd, EPOLLOUT, connection.tag);
+  }
+
+  /** As `sendNow`, with long values straight from the store. */
+  #sendValues(connection: NativeConnection): boolean {
+    const { reply, cache } = this.#thread;
+    const length = reply.totalLength - reply.start;
+    const sent = this.#sent(connection, this.#valueIo.sendReply(connection.fd));
+    if (sent >= 0 && sent < length) this.stall(connection, this.#valueIo.unsentReply(sent));
+    cache.enter();
+    reply.truncate(cache, reply.start);
+    cache.leave();
+    return sent === length;
+  }
+
+  /** @returns How many bytes the kernel took; -1 if the connection was broken and is closed now. */
+  #send(connection: NativeConnection, bytes: Uint8Array, length: number): number {
+    const sent = this.#calls.send(connection.fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return sent >= 0 ? sent : this.#sent(connection, sent);
+  }
+
+  /** Turns the result of send(2) or sendmsg(2) into that of `#send`. */
+  #sent(connection: NativeConnection, sent: number): number {
+    if (sent >= 0) return sent;
+    const { errno } = this.#libc;
+    if (errno === EAGAIN || errno === EINTR) return 0;
+    this.#closeBroken(connection);
+    return -1;
+  }
+}
