@@ -6,6 +6,7 @@ import { Lifecycle } from "../../../lib/lifecycle.ts";
 import { ThreadContext } from "../../../protocol/thread_context.ts";
 import { ThreadProtocols } from "../../../protocol/thread_protocols.ts";
 import { type AllocationLoad, ROUNDS, WARM_UPS } from "../../support/load/allocation_load.ts";
+import { waitingFor } from "../../support/waiting.ts";
 import { ConversationSide } from "../../support/sessions/conversation_side.ts";
 import {
   allocatedBytes,
@@ -79,7 +80,7 @@ async function serveLoad(): Promise<number[]> {
     type: "module",
     name: "allocation load",
   });
-  await new Promise((resolve) => worker.onmessage = resolve);
+  await waitingFor("the load worker", new Promise((resolve) => worker.onmessage = resolve));
   const [listen] = host.listens;
   if (listen?.kind !== "tcp") throw new Error("Cannot know the port");
   const load: AllocationLoad = { port: listen.port, lifecycle: lifeShared };

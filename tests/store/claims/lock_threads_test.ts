@@ -9,6 +9,7 @@ import {
   LOCKS_PER_CONNECTION_MAX,
 } from "../../support/load/lock_worker.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
+import { waitingFor } from "../../support/waiting.ts";
 
 const ROUNDS = 5000;
 const WORKER = new URL("../../support/load/lock_worker.ts", import.meta.url);
@@ -16,10 +17,11 @@ const WORKER = new URL("../../support/load/lock_worker.ts", import.meta.url);
 function startWorker(order: LockOrder): Promise<LockReport> {
   const worker = new Worker(WORKER, { type: "module" });
   worker.postMessage(order);
-  return new Promise((resolve) => {
+  const report = new Promise<LockReport>((resolve) => {
     worker.onmessage = ({ data }: MessageEvent<LockReport>) => resolve(data);
     worker.onerror = ({ message }) => resolve({ grants: [], error: message });
   });
+  return waitingFor("a worker's report", report);
 }
 
 /** Of those who asked for a key, who asked sooner got it sooner. */

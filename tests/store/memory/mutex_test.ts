@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { Mutex } from "../../../store/memory/mutex.ts";
 import { ConversationSide } from "../../support/sessions/conversation_side.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
+import { waitingFor } from "../../support/waiting.ts";
 import type { StressOrder, StressReport } from "../../support/load/stress_worker.ts";
 
 const ROUNDS = 4000;
@@ -10,10 +11,11 @@ const WORKER = new URL("../../support/load/stress_worker.ts", import.meta.url);
 function startWorker(order: StressOrder): Promise<StressReport> {
   const worker = new Worker(WORKER, { type: "module" });
   worker.postMessage(order);
-  return new Promise((resolve) => {
+  const report = new Promise<StressReport>((resolve) => {
     worker.onmessage = ({ data }: MessageEvent<StressReport>) => resolve(data);
     worker.onerror = ({ message }) => resolve({ swaps: 0, error: message });
   });
+  return waitingFor("a worker's report", report);
 }
 
 /** Lets threads loose on one store, maintains it meanwhile as the main thread does, and checks what came of it. */

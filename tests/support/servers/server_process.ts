@@ -1,6 +1,7 @@
 import { assert, assertEquals, AssertionError } from "@std/assert";
 import { TextLineStream } from "@std/streams";
 import { bytesOf, textOf } from "../sessions/side.ts";
+import { endAtTimeLimit, waitingFor } from "../waiting.ts";
 
 const ROOT = new URL("../../../", import.meta.url);
 export const MAIN = path("main.ts");
@@ -79,7 +80,10 @@ export function residentKib(pid: number): number {
 
 /** Waits until `holds`; the test's own time limit ends a wait in vain. */
 export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  while (!await holds()) await new Promise((resolve) => setTimeout(resolve, 20));
+  const wait = async (): Promise<void> => {
+    while (!await holds()) await new Promise((resolve) => setTimeout(resolve, 20));
+  };
+  await waitingFor(() => `${holds}`, wait());
 }
 
 /** A server as users start it: another process, driven over its sockets. */
@@ -92,10 +96,12 @@ export class ServerProcess implements AsyncDisposable {
   /** Called at every line and at the end. */
   #news: () => void = () => {};
   #silent = false;
+  readonly #registration: Disposable;
 
   private constructor(child: Deno.ChildProcess) {
     this.#child = child;
     this.pid = child.pid;
+    this.#registration = endAtTimeLimit(() => this.#kill());
     this.#reading = this.#read();
   }
 
@@ -131,7 +137,11 @@ export class ServerProcess implements AsyncDisposable {
       const found = this.lines.find((line) => line.includes(text));
       if (found !== undefined) return found;
       if (this.#silent) throw new Error(`ended without "${text}":\n${this.lines.join("\n")}`);
-      await new Promise<void>((resolve) => this.#news = resolve);
+      const news = new Promise<void>((resolve) => this.#news = resolve);
+      await waitingFor(
+        () => `a line of the server with "${text}" after ${JSON.stringify(this.lines)}`,
+        news,
+      );
     }
   }
 
@@ -145,8 +155,9 @@ export class ServerProcess implements AsyncDisposable {
 
   /** Resolves when the process is gone. */
   async ended(): Promise<Ended> {
-    const { code, signal } = await this.#child.status;
+    const { code, signal } = await waitingFor("the server's end", this.#child.status);
     await this.#reading;
+    this.#registration[Symbol.dispose]();
     return { code, signal, stderr: this.lines.join("\n"), stdout: "" };
   }
 
@@ -159,14 +170,17 @@ export class ServerProcess implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (!this.#silent) {
-      try {
-        this.#child.kill("SIGKILL");
-      } catch {
-        // It ended by itself.
-      }
-    }
+    this.#kill();
     await this.ended();
+  }
+
+  #kill(): void {
+    if (this.#silent) return;
+    try {
+      this.#child.kill("SIGKILL");
+    } catch {
+      // It ended by itself.
+    }
   }
 
   async #read(): Promise<void> {
@@ -280,7 +294,10 @@ export class Client implements Disposable {
 
   async #more(): Promise<boolean> {
     try {
-      const length = await this.socket.read(this.#buffer);
+      const length = await waitingFor(
+        () => `bytes from the server after ${JSON.stringify(this.#received.slice(-100))}`,
+        this.socket.read(this.#buffer),
+      );
       if (length === null) return false;
       this.#received += textOf(this.#buffer.subarray(0, length));
       return true;

@@ -1,4 +1,5 @@
 import { bytesOf, parseStats, type Peer, type Side, textOf } from "./side.ts";
+import { waitingFor } from "../waiting.ts";
 
 /** A server that does not answer for this long does not answer. Generous: machines can be very busy. */
 const SILENCE_MS = 20_000;
@@ -139,7 +140,7 @@ export class SocketPeer implements Peer {
       this.disconnect();
     }, SILENCE_MS);
     try {
-      const count = await this.#connection.read(this.#buffer);
+      const count = await waitingFor("a reply", this.#connection.read(this.#buffer));
       if (count === null) this.#ended = true;
       else this.#received += textOf(this.#buffer.subarray(0, count));
       return true;

@@ -1,0 +1,54 @@
+// Loaded before each test file (`--preload`): gives every test a time limit, after which it fails with its name and
+// what it waited for.
+
+import { runInThisContext } from "node:vm";
+import { endAll, waitedFor } from "./waiting.ts";
+
+/** Changes the limit, in milliseconds. */
+const VARIABLE = "LEASED_TESTS_LIMIT_MS";
+/** Far above what any test takes on a busy machine. */
+const LIMIT_MS = Number(Deno.env.get(VARIABLE) ?? 180_000);
+/** The runner's own limit, for a test that never returns to the event loop. */
+const RUNNER_LIMIT_MS = LIMIT_MS + Math.min(LIMIT_MS, 10_000);
+
+type Body = (t: Deno.TestContext) => void | Promise<void>;
+type Arguments =
+  | [definition: Deno.TestDefinition]
+  | [name: string, body: Body]
+  | [name: string, options: Omit<Deno.TestDefinition, "fn" | "name">, body: Body];
+
+/** One definition of what the forms of `Deno.test` say, with the limit. */
+function withLimit(...args: Arguments): Deno.TestDefinition {
+  const [first, second, third] = args;
+  const given: Deno.TestDefinition = typeof first !== "string"
+    ? first
+    : typeof second === "function"
+    ? { name: first, fn: second }
+    : { ...second, name: first, fn: third! };
+  const fn = (t: Deno.TestContext): Promise<void> => limited(given.name, () => given.fn(t));
+  return { timeout: RUNNER_LIMIT_MS, ...given, fn };
+}
+
+/** Runs a body; rejects when it takes longer than the limit. */
+async function limited(name: string, body: () => void | Promise<void>): Promise<void> {
+  const { promise: timeIsUp, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    const waits = waitedFor();
+    const what = waits.length > 0 ? waits.join("; ") : "something it did not name";
+    reject(new Error(`"${name}" is not done after ${LIMIT_MS} ms; it waits for: ${what}`));
+    endAll();
+  }, LIMIT_MS);
+  try {
+    await Promise.race([body(), timeIsUp]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+// The runner says where a test stands by the first caller that is not the runtime's own, which a name with "ext:"
+// makes of this function.
+const wrap = runInThisContext(
+  "(register, complete) => (...args) => register(complete(...args))",
+  { filename: "ext:time_limit" },
+);
+Deno.test = Object.assign(wrap(Deno.test, withLimit), Deno.test);

@@ -1,0 +1,50 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { path } from "./support/servers/server_process.ts";
+import { textOf } from "./support/sessions/side.ts";
+
+const PRELOAD = "tests/support/time_limit.ts";
+
+/** Runs a test file with a short limit and returns what the runner prints. */
+async function run(source: string): Promise<string> {
+  const folder = await Deno.makeTempDir();
+  const file = `${folder}/some_test.ts`;
+  await Deno.writeTextFile(file, source);
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["test", "--no-lock", "--no-check", "--allow-all", `--preload=${path(PRELOAD)}`, file],
+    cwd: path("."),
+    env: { NO_COLOR: "1", LEASED_TESTS_LIMIT_MS: "500" },
+    stdin: "null",
+  }).output();
+  await Deno.remove(folder, { recursive: true });
+  assert(!success);
+  return textOf(stdout) + textOf(stderr);
+}
+
+Deno.test("a test that waits too long fails with its name, its place and what it waited for", async () => {
+  const output = await run(`
+import { waitingFor } from "${path("tests/support/waiting.ts")}";
+const never = new Promise<void>(() => setInterval(() => {}, 1000));
+Deno.test({ name: "named", sanitizeOps: false, fn: () => waitingFor("rain", never) });
+Deno.test("unnamed", { sanitizeOps: false }, () => never);
+Deno.test("quick", () => {});
+`);
+  assertStringIncludes(output, '"named" is not done after 500 ms; it waits for: rain');
+  assertStringIncludes(output, '"unnamed" is not done after 500 ms; it waits for: ');
+  assertStringIncludes(output, "some_test.ts:4:6");
+  assertStringIncludes(output, "1 passed | 2 failed");
+});
+
+Deno.test("a test that never returns to the event loop is ended by the runner", async () => {
+  const output = await run(`
+Deno.test("busy", () => {
+  for (;;);
+});
+`);
+  assertStringIncludes(output, "busy => ");
+  assertStringIncludes(output, "Test timed out after 1000ms");
+});
+
+Deno.test("deno task test loads the time limit before every file", () => {
+  const { tasks } = JSON.parse(Deno.readTextFileSync(path("deno.json")));
+  assertEquals(/--preload=(\S+)/.exec(tasks.test.command)?.[1], PRELOAD);
+});
