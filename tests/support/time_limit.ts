@@ -51,4 +51,4 @@ const wrap = runInThisContext(
   "(register, complete) => (...args) => register(complete(...args))",
   { filename: "ext:time_limit" },
 );
-Deno.test = Object.assign(wrap(Deno.test, withLimit), Deno.test);
+Object.assign(Deno, { test: Object.assign(wrap(Deno.test, withLimit), Deno.test) });

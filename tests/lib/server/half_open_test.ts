@@ -1,6 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { TwoNetworks } from "../../support/servers/netns.ts";
-import { ServerProcess, TRANSPORTS } from "../../support/servers/server_process.ts";
+import {
+  ServerProcess,
+  SHORT_KEEPALIVE,
+  TRANSPORTS,
+  until,
+} from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
 
 // Clients that hold locks and vanish without a packet: their host is cut off, or they say nothing more.
@@ -81,6 +86,7 @@ for (const io of TRANSPORTS) {
       await using server = await ServerProcess.start({
         io,
         under: onServer,
+        main: SHORT_KEEPALIVE,
         permissions: ["--allow-net", "--allow-ffi", "--allow-read"],
         args: ["-l", "0.0.0.0"],
       });
@@ -104,9 +110,11 @@ for (const io of TRANSPORTS) {
       await using _vanishing = await Connections.open(onClient, address, lines, VANISHING);
       assertEquals((await locked(onServer, address)).length, VANISHING + STAYING);
       networks.cut();
-      while ((await locked(onServer, address)).length !== STAYING);
+      await until(async () => (await locked(onServer, address)).length === STAYING);
       assertEquals(await locked(onServer, address), staying);
-      while (!(await ask(onServer, address, "stats")).includes("lock_waiting 0\r\n"));
+      await until(async () =>
+        (await ask(onServer, address, "stats")).includes("lock_waiting 0\r\n")
+      );
       await server.stop();
     },
   });

@@ -5,6 +5,8 @@ import { endAtTimeLimit, waitingFor } from "../waiting.ts";
 
 const ROOT = new URL("../../../", import.meta.url);
 export const MAIN = path("main.ts");
+/** The server under a kernel that gives silent TCP peers up 60 times sooner. */
+export const SHORT_KEEPALIVE = path("tests/support/servers/short_keepalive.ts");
 const SOURCES = ["lib", "protocol", "store"].map(path).join(",");
 
 /** The transports there are here. */
@@ -26,6 +28,8 @@ export interface ProcessOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** The most descriptors it may have. */
   readonly openFilesMax?: number;
+  /** Instead of main.ts. */
+  readonly main?: string;
   /** A command that runs the one behind it, with its arguments. */
   readonly under?: readonly string[];
 }
@@ -56,7 +60,7 @@ function command(options: ProcessOptions, stdout: "piped" | "null"): Deno.Comman
     "run",
     "--no-prompt",
     ...options.permissions ?? leastPermissions(io),
-    MAIN,
+    options.main ?? MAIN,
     ...options.args ?? [],
   ];
   const settings = {

@@ -8,6 +8,8 @@ const BIND_IP = "127.0.0.2";
 /** Another process may take a port between our look and its start. */
 const TRIES = 5;
 const FORGOTTEN_AFTER_MS = 300;
+/** One for each of its worker threads. */
+const ANSWERS_IN_A_ROW = 8;
 
 /** Whether the real yrmcds is installed. */
 export function yrmcdsInstalled(): boolean {
@@ -79,7 +81,7 @@ async function tryToStart(name: string, portOf: (ports: Ports) => number): Promi
   });
   try {
     await untilItListens(side, child.status);
-    while (!await answers(port));
+    for (let inARow = 0; inARow < ANSWERS_IN_A_ROW;) inARow = await answers(port) ? inARow + 1 : 0;
   } catch (error) {
     await side.close();
     throw error;

@@ -1,0 +1,48 @@
+import { assertEquals } from "@std/assert";
+import {
+  AF_INET,
+  IPPROTO_TCP,
+  Libc,
+  SO_KEEPALIVE,
+  SOCK_CLOEXEC,
+  SOCK_STREAM,
+  SOL_SOCKET,
+  TCP_KEEPCNT,
+  TCP_KEEPIDLE,
+  TCP_KEEPINTVL,
+  TCP_NODELAY,
+  TCP_USER_TIMEOUT,
+} from "../../../../lib/net/native/libc.ts";
+import { listenTcp } from "../../../../lib/net/native/listener.ts";
+import { TRANSPORTS } from "../../../support/servers/server_process.ts";
+
+const GETSOCKOPT = {
+  getsockopt: { parameters: ["i32", "i32", "i32", "buffer", "buffer"], result: "i32" },
+} as const;
+
+Deno.test({
+  name: "an accepted connection gives a silent peer up after two minutes",
+  ignore: !TRANSPORTS.includes("native"),
+  fn(): void {
+    using libc = new Libc();
+    const own = Deno.dlopen("libc.so.6", GETSOCKOPT);
+    const { calls } = libc;
+    const listen = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" } as const;
+    const [listener] = listenTcp(libc, listen, 1);
+    const address = new Uint8Array(16);
+    calls.getsockname(listener!.fd, address, new Int32Array([address.length]));
+    const client = calls.socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assertEquals(calls.connect(client, address, address.length), 0);
+    const accepted = calls.accept4(listener!.fd, address, new Int32Array([16]), SOCK_CLOEXEC);
+    const option = (level: number, name: number): number => {
+      const value = new Int32Array(1);
+      assertEquals(own.symbols.getsockopt(accepted, level, name, value, new Int32Array([4])), 0);
+      return value[0]!;
+    };
+    assertEquals(option(SOL_SOCKET, SO_KEEPALIVE), 1);
+    const times = [TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT, TCP_NODELAY];
+    assertEquals(times.map((name) => option(IPPROTO_TCP, name)), [60, 10, 6, 120_000, 1]);
+    for (const fd of [accepted, client, listener!.fd]) calls.close(fd);
+    own.close();
+  },
+});
