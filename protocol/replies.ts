@@ -159,6 +159,7 @@ export const OUTCOME_LINE: Record<Outcome, Uint8Array> = {
   [Outcome.WAITING]: new Uint8Array(),
   // Shown by those who ask for leases.
   [Outcome.LEASED]: REPLY.ERROR,
+  [Outcome.BAD_CHUNK]: REFUSAL.BAD_CHUNK,
 };
 
 /**
@@ -181,4 +182,5 @@ export const META_CODE: Record<Outcome, Uint8Array | null> = {
   [Outcome.TOO_MANY_LOCKS]: null,
   [Outcome.WAITING]: null,
   [Outcome.LEASED]: null,
+  [Outcome.BAD_CHUNK]: null,
 };

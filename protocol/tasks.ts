@@ -1,5 +1,5 @@
 import { ByteRegion } from "../store/base/bytes.ts";
-import { Operation } from "../store/operation.ts";
+import type { Operation } from "../store/operation.ts";
 import type { Cache } from "../store/cache.ts";
 import type { ItemRef } from "../store/memory/item.ts";
 import * as itemModule from "../store/memory/item.ts";
@@ -61,40 +61,34 @@ export class SkipLineTask implements Task {
   abandon(): void {}
 }
 
-/** How a protocol answers a store that arrived in pieces. Outlives the request, so it keeps what it needs of it. */
+/** How a protocol answers a store whose value arrived after its request. Keeps what it needs of the request. */
 export interface StoreReply {
-  /** `operation` holds the results. */
-  stored(conversation: Conversation, outcome: Outcome): void;
-  /** One that gives the same reply later, when the request is no longer known. */
-  kept(conversation: Conversation): StoreReply;
-  /** The value was not followed by CR LF. */
-  badChunk(conversation: Conversation): void;
+  /** @param operation Holds the results. */
+  put(thread: ThreadContext, operation: Operation, outcome: Outcome): void;
 }
 
 /** Fills a reserved item with a value as it arrives, then stores it. */
 export class FillTask implements Task {
+  readonly #operation: Operation;
   readonly #reply: StoreReply;
   readonly #item: ItemRef;
   readonly #length: number;
   /** Whether CR LF follows the value. */
   readonly #crlf: boolean;
   #filled = 0;
-  /** For how many there is memory. */
+  /** Bytes of the value that have memory. */
   #room: number;
-  /** Of these, bytes that `bytes_read` does not know of yet. */
+  /** Received bytes that `bytes_read` does not include yet. */
   #uncounted = 0;
-  // What commitReserved wants to know besides the item.
-  readonly #operation: Operation;
 
-  /** @param operation As `reserve` left it. */
+  /** @param operation As `reserve` left it; the task's own. */
   constructor(operation: Operation, crlf: boolean, reply: StoreReply) {
+    this.#operation = operation;
     this.#reply = reply;
     this.#item = operation.reserved;
     this.#length = operation.valueLength;
     this.#room = Math.min(this.#length, RESERVED_AHEAD_BYTES);
     this.#crlf = crlf;
-    this.#operation = new Operation(operation.input);
-    this.#operation.askAs(operation);
   }
 
   /** The item whose value is being received. */
@@ -149,40 +143,30 @@ export class FillTask implements Task {
       return at;
     }
     conversation.task = null;
-    if (!this.#crlf) {
-      this.#commit(conversation);
-      return at;
+    this.#reply.put(conversation.thread, this.#operation, this.#store(conversation.thread, at));
+    return this.#crlf ? at + CRLF_LENGTH : at;
+  }
+
+  /** @param at Where the value's end marker is in the input. */
+  #store({ cache, input }: ThreadContext, at: number): Outcome {
+    if (!this.#crlf || (input.bytes[at] === CR && input.bytes[at + 1] === LF)) {
+      return cache.commitReserved(this.#operation);
     }
-    if (input.bytes[at] === CR && input.bytes[at + 1] === LF) {
-      this.#commit(conversation);
-    } else {
-      cache.abandonReserved(this.#item);
-      this.#reply.badChunk(conversation);
-    }
-    return at + CRLF_LENGTH;
+    cache.abandonReserved(this.#item);
+    return cache.refuseBadChunk();
   }
 
   abandon(thread: ThreadContext): void {
     thread.cache.abandonReserved(this.#item);
   }
 
-  /** There is no memory for the rest, which is passed over. */
+  /** There is no memory for the rest, which is skipped. */
   #refuse(conversation: Conversation, start: number): number {
-    const { cache, operation } = conversation.thread;
-    operation.askAs(this.#operation);
-    operation.reserved = this.#item;
-    this.#reply.stored(conversation, cache.reservedRefused(operation));
-    operation.askNothingSpecial();
+    const { thread } = conversation;
+    const outcome = thread.cache.refuseReserved(this.#operation);
+    this.#reply.put(thread, this.#operation, outcome);
     conversation.task = new SwallowTask(this.missing + (this.#crlf ? CRLF_LENGTH : 0));
     return start;
-  }
-
-  #commit(conversation: Conversation): void {
-    const { cache, operation } = conversation.thread;
-    operation.askAs(this.#operation);
-    operation.reserved = this.#item;
-    this.#reply.stored(conversation, cache.commitReserved(operation));
-    operation.askNothingSpecial();
   }
 }
 

@@ -285,11 +285,6 @@ export class Cache {
 
   // --- storing -----------------------------------------------------------------------------------
 
-  /** Whether an item of this size may be stored at all (`-I`, counted as memcached counts it). */
-  fits(keyLength: number, valueLength: number, clientFlags: number): boolean {
-    return this.#storeOperations.fits(keyLength, valueLength, clientFlags);
-  }
-
   /**
    * Stores the value in `operation` by its mode. With `operation.unlock`, ends the item's lock with it.
    *
@@ -307,8 +302,9 @@ export class Cache {
   #store(operation: Operation): Outcome {
     const { input, keyOffset, keyLength } = operation;
     operation.item = NO_ITEM;
-    if (!this.fits(keyLength, operation.valueLength, operation.clientFlags)) {
-      return this.#storeRefused(operation, Outcome.TOO_LARGE);
+    if (!this.#storeOperations.fits(keyLength, operation.valueLength, operation.clientFlags)) {
+      this.#storeRefused(operation, Outcome.TOO_LARGE);
+      return Outcome.TOO_LARGE;
     }
     const hash = this.links.index.hash(input, keyOffset, keyLength);
     const old = this.#lookup.live(input, keyOffset, keyLength, hash);
@@ -337,35 +333,41 @@ export class Cache {
   }
 
   /**
-   * Makes room for a value that will arrive in pieces: an item in no index, with the key in it. A
-   * long one gets its memory by `growReserved`, before a piece is filled in.
+   * Allocates an unlinked item for a value that arrives in pieces. A long value gets its memory by `growReserved`
+   * as the pieces arrive.
    *
-   * @returns OK (see `operation.reserved`), TOO_LARGE or NO_MEMORY; on a refusal nothing else has happened.
+   * @returns OK (the item is `operation.reserved`), or, as a `store` would be refused, TOO_LARGE or NO_MEMORY.
    */
   reserve(operation: Operation): Outcome {
     operation.reserved = NO_ITEM;
-    if (!this.fits(operation.keyLength, operation.valueLength, operation.clientFlags)) {
-      return Outcome.TOO_LARGE;
-    }
-    operation.reserved = this.#allocator.itemAhead(operation);
-    return operation.reserved === NO_ITEM ? Outcome.NO_MEMORY : Outcome.OK;
+    const { keyLength, valueLength, clientFlags } = operation;
+    const fits = this.#storeOperations.fits(keyLength, valueLength, clientFlags);
+    if (fits) operation.reserved = this.#allocator.itemAhead(operation);
+    if (operation.reserved !== NO_ITEM) return Outcome.OK;
+    const outcome = fits ? Outcome.NO_MEMORY : Outcome.TOO_LARGE;
+    this.#reportRefused(operation, outcome);
+    return outcome;
   }
 
   /**
-   * Finds memory for the first `length` bytes of a reserved item's value. False when there is none:
-   * see `reservedRefused`.
+   * Allocates memory for the first `length` bytes of a reserved item's value. Returns false when there is none:
+   * see `refuseReserved`.
    */
   growReserved(item: ItemRef, length: number): boolean {
     return this.#allocator.grow(item, length);
   }
 
-  /** As `storeRefused`, when there is no memory for all of `operation.reserved`, which is freed. */
-  reservedRefused(operation: Operation): Outcome {
+  /**
+   * Refuses a store for lack of memory while its value arrives, and frees `operation.reserved`.
+   *
+   * @returns NO_MEMORY, or NOT_STORED for append and prepend.
+   */
+  refuseReserved(operation: Operation): Outcome {
     const { input, reserved } = operation;
     operation.input = this.memory.segments[reserved >>> SEGMENT_SHIFT]!;
     operation.keyOffset = this.items.keyOffset(reserved);
     operation.keyLength = this.items.keyLength(reserved);
-    const outcome = this.storeRefused(operation, Outcome.NO_MEMORY);
+    const outcome = this.#reportRefused(operation, Outcome.NO_MEMORY);
     operation.input = input;
     this.abandonReserved(reserved);
     return outcome;
@@ -430,18 +432,26 @@ export class Cache {
     this.links.free(item);
   }
 
-  /**
-   * What happens to what is there when a store is refused for its size or for lack of memory: `set`
-   * removes the old item, since it is out of date; the others keep it. append and prepend answer
-   * NOT_STORED. A lease is renewed, since the store may stand for an update of the database; its
-   * holder gives it back, so that others need not wait.
-   */
-  storeRefused(operation: Operation, outcome: Outcome): Outcome {
+  /** Refuses a store whose value is not followed by its end marker. It counts as a set. */
+  refuseBadChunk(): Outcome {
+    this.#counters[STAT.cmd_set]! += 1;
+    return Outcome.BAD_CHUNK;
+  }
+
+  /** As `#storeRefused`, for a store that never reached `store`; watchers see it. */
+  #reportRefused(operation: Operation, outcome: Outcome): Outcome {
     operation.item = NO_ITEM;
     if (this.links.watch.isOn) this.links.watch.storedFrom(operation, outcome);
     return this.#storeRefused(operation, outcome);
   }
 
+  /**
+   * Does what a store means that is refused for its size or for lack of memory. `set` removes the old item, which is
+   * out of date; the other modes keep it. A held lease is renewed, since the store may stand for an update of the
+   * database; if the holder itself is refused, the lease is given back.
+   *
+   * @returns `outcome`, or NOT_STORED for append and prepend.
+   */
   #storeRefused(operation: Operation, outcome: Outcome): Outcome {
     const tooLarge = outcome === Outcome.TOO_LARGE;
     this.#counters[tooLarge ? STAT.store_too_large : STAT.store_no_memory]! += 1;

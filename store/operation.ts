@@ -19,8 +19,8 @@ export const StoreMode = {
 export type StoreMode = typeof StoreMode[keyof typeof StoreMode];
 
 /**
- * The arguments and results of one changing operation. A thread owns one and fills it anew for each command, so that
- * nothing is allocated. 64-bit numbers stand as two int32 halves.
+ * The arguments and results of one operation. Each thread reuses one, so that a request allocates nothing: `begin`
+ * clears it, then the caller sets what the request asks for. 64-bit numbers are two int32 halves.
  */
 export class Operation {
   input: ByteRegion;
@@ -53,7 +53,7 @@ export class Operation {
   allowOlder = false;
   /** STATE bits that the item gets: KEY_BINARY, STUB, WON. */
   marks = 0;
-  /** Whether append, prepend and `add` make what is not there, `add` with the number `initialLow/High`. */
+  /** Whether append, prepend, incr and decr create a missing item; incr and decr with `initialLow/High`. */
   vivify = false;
   initialLow = 0;
   initialHigh = 0;
@@ -62,7 +62,7 @@ export class Operation {
    * else only `set` removes it.
    */
   refusalRemoves = false;
-  /** By how much `add` changes the number. */
+  /** The operand of incr and decr. */
   deltaLow = 0;
   deltaHigh = 0;
   /** The connection that asks, as `ConnectionTable` numbers it; 0: nobody. */
@@ -95,8 +95,16 @@ export class Operation {
     this.input = input;
   }
 
-  /** Takes back what only few commands ask for. Whoever asks for it does this when it is done. */
-  askNothingSpecial(): void {
+  /**
+   * Starts an operation on the key at `keyOffset` of `input` and clears every optional argument: a plain set without
+   * flags, expiry time or conditions. Leaves the value's place and the owner alone.
+   */
+  begin(keyOffset: number, keyLength: number): void {
+    this.keyOffset = keyOffset;
+    this.keyLength = keyLength;
+    this.mode = StoreMode.SET;
+    this.clientFlags = 0;
+    this.deadlineSec = 0;
     this.compare = false;
     this.explicit = false;
     this.allowOlder = false;
@@ -104,23 +112,11 @@ export class Operation {
     this.vivify = false;
     this.refusalRemoves = false;
     this.unlock = false;
+    this.waitMs = 0;
   }
 
-  /** Copies what another change asks for, all but the key and the value. */
-  askAs(other: Operation): void {
-    this.mode = other.mode;
-    this.clientFlags = other.clientFlags;
-    this.deadlineSec = other.deadlineSec;
-    this.compare = other.compare;
-    this.compareLow = other.compareLow;
-    this.compareHigh = other.compareHigh;
-    this.explicit = other.explicit;
-    this.explicitLow = other.explicitLow;
-    this.explicitHigh = other.explicitHigh;
-    this.allowOlder = other.allowOlder;
-    this.marks = other.marks;
-    this.vivify = other.vivify;
-    this.refusalRemoves = other.refusalRemoves;
-    this.unlock = other.unlock;
+  /** Returns a copy that outlives the request, for a value that is still arriving. */
+  copy(): Operation {
+    return Object.assign(new Operation(this.input), this);
   }
 }

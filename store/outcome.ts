@@ -22,6 +22,8 @@ export const Outcome = {
   WAITING: 13,
   /** No value, but a lease: `operation.idLow/High` and `remainSec`. */
   LEASED: 14,
+  /** The bytes behind the value are not the end marker that the protocol requires; nothing has changed. */
+  BAD_CHUNK: 15,
 } as const;
 
 export type Outcome = typeof Outcome[keyof typeof Outcome];

@@ -7,7 +7,6 @@ import { answer, done, refuse } from "./answer.ts";
 export function lock(conversation: Conversation): Flow {
   const { cache, operation } = conversation.thread;
   if (conversation.udp) return refuse(conversation, Status.INVALID);
-  operation.waitMs = 0;
   return answer(conversation, cache.lock(operation));
 }
 

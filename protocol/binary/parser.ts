@@ -108,15 +108,13 @@ export class BinaryParser implements Parser {
     binary.extrasLength = extrasLength;
     request.lineEnd = valueOffset;
     request.next = valueOffset;
-    operation.keyOffset = valueOffset - keyLength;
-    operation.keyLength = keyLength;
+    operation.begin(valueOffset - keyLength, keyLength);
     operation.valueLength = valueLength;
     operation.compareHigh = view.getInt32(start + 16);
     operation.compareLow = view.getInt32(start + 20);
     operation.compare = (operation.compareHigh | operation.compareLow) !== 0;
     const flow = command.handler(conversation);
     if (flow !== Flow.INCOMPLETE) this.#thread.ops.countBinary(opcode);
-    operation.compare = false;
     return flow;
   }
 
@@ -142,8 +140,7 @@ export class BinaryParser implements Parser {
       binary.opaque = view.getInt32(at + 12);
       binary.quiet = command.quiet;
       binary.hash = prefetch.hash(index);
-      operation.keyOffset = keyOffset;
-      operation.keyLength = keyLength;
+      operation.begin(keyOffset, keyLength);
       ops.countBinary(opcode);
       request.next = keyOffset + keyLength;
       const flow = command.handler(conversation);

@@ -68,7 +68,6 @@ export function lockAndGet(conversation: Conversation, withKey: boolean): Flow {
   }
   const touches = binary.extrasLength > 0 && readExptime(conversation) !== KEEP_EXPTIME;
   if (touches) operation.deadlineSec = readDeadline(conversation);
-  operation.waitMs = 0;
   const outcome = cache.lockAndGet(operation, touches);
   if (outcome === Outcome.OK) return putItem(conversation, operation.item, withKey);
   putError(reply, binary, OUTCOME_STATUS[outcome]);

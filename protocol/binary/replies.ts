@@ -24,6 +24,8 @@ export const OUTCOME_STATUS: Record<Outcome, Status> = {
   // Nothing in the binary protocol waits.
   [Outcome.WAITING]: Status.LOCKED,
   [Outcome.LEASED]: Status.LEASED,
+  // Values of the binary protocol have no end marker.
+  [Outcome.BAD_CHUNK]: Status.INVALID,
 };
 
 const REPLY_MAGIC = 0x81;

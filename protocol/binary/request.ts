@@ -9,7 +9,7 @@
 export const REQUEST_MAGIC = 0x80;
 
 /**
- * What a binary request says beside the key, the value and the numbers in the change. One a thread,
+ * What a binary request says beside the key, the value and the numbers in the operation. One a thread,
  * filled anew by the parser.
  */
 export class BinaryRequest {

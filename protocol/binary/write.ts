@@ -1,4 +1,4 @@
-import { StoreMode } from "../../store/operation.ts";
+import { type Operation, StoreMode } from "../../store/operation.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { OUTCOME_STATUS, putDone, putError, putHeader } from "./replies.ts";
@@ -6,8 +6,10 @@ import type { BinaryRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
 import { Status } from "../binary_status.ts";
+import { afterBlock, Block, fillBlock, storeBlock } from "../store_block.ts";
 import type { StoreReply } from "../tasks.ts";
-import { removeKey, storeBlock } from "../text/write.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import { removeKey } from "../text/write.ts";
 
 // Hot path: no allocation.
 
@@ -22,37 +24,45 @@ const DELTA_OFFSET = 0;
 const INITIAL_OFFSET = 8;
 const NUMBER_EXPTIME_OFFSET = 16;
 
-/** Answers a store: at once with the thread's request, later with one that was kept. */
-class BinaryStoreReply implements StoreReply {
-  readonly #kept: BinaryRequest | null;
+/** Answers a store whose value arrived in pieces. */
+class LateReply implements StoreReply {
+  readonly #request: BinaryRequest;
 
-  constructor(kept: BinaryRequest | null) {
-    this.#kept = kept;
+  constructor(request: BinaryRequest) {
+    this.#request = request;
   }
 
-  stored(conversation: Conversation, outcome: Outcome): void {
-    const { binary, operation, reply } = conversation.thread;
-    const request = this.#kept ?? binary;
-    const status = storeStatus(conversation, outcome);
-    if (status !== Status.OK) putError(reply, request, status);
-    else if (!request.quiet) putDone(reply, request, operation.idLow, operation.idHigh);
-  }
-
-  kept(conversation: Conversation): StoreReply {
-    return new BinaryStoreReply(conversation.thread.binary.copy());
-  }
-
-  badChunk(): void {
-    // Nothing follows a value.
+  put(thread: ThreadContext, operation: Operation, outcome: Outcome): void {
+    putStored(thread, this.#request, operation, outcome);
   }
 }
 
-const REPLY_NOW = new BinaryStoreReply(null);
+/** Stores the value as `operation` says, and answers. */
+function storeAndAnswer(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  const outcome = storeBlock(conversation);
+  if (outcome === Block.INCOMPLETE) return Flow.INCOMPLETE;
+  if (outcome === Block.ARRIVING) {
+    return fillBlock(conversation, new LateReply(thread.binary.copy()));
+  }
+  putStored(thread, thread.binary, thread.operation, outcome);
+  return afterBlock(conversation);
+}
 
-/** memcached says what was wrong rather than that nothing was stored. */
-function storeStatus(conversation: Conversation, outcome: Outcome): Status {
+function putStored(
+  { reply, settings }: ThreadContext,
+  request: BinaryRequest,
+  operation: Operation,
+  outcome: Outcome,
+): void {
+  const status = storeStatus(operation, outcome, settings.compat === "yrmcds");
+  if (status !== Status.OK) putError(reply, request, status);
+  else if (!request.quiet) putDone(reply, request, operation.idLow, operation.idHigh);
+}
+
+/** Returns the status of a store: as memcached's, it tells why nothing was stored. */
+function storeStatus(operation: Operation, outcome: Outcome, likeYrmcds: boolean): Status {
   if (outcome !== Outcome.NOT_STORED) return OUTCOME_STATUS[outcome];
-  const { operation, settings } = conversation.thread;
   if (operation.isStrict) return Status.NOT_STORED;
   switch (operation.mode) {
     case StoreMode.ADD:
@@ -61,7 +71,7 @@ function storeStatus(conversation: Conversation, outcome: Outcome): Status {
       return Status.NOT_FOUND;
     case StoreMode.APPEND:
     case StoreMode.PREPEND:
-      return settings.compat === "yrmcds" ? Status.NOT_FOUND : Status.NOT_STORED;
+      return likeYrmcds ? Status.NOT_FOUND : Status.NOT_STORED;
     default:
       return Status.NOT_STORED;
   }
@@ -73,18 +83,14 @@ export function store(conversation: Conversation, mode: StoreMode): Flow {
   readFlagsAndDeadline(conversation);
   operation.refusalRemoves = mode === StoreMode.SET;
   operation.mode = operation.compare ? StoreMode.CAS : mode;
-  const flow = storeBlock(conversation, REPLY_NOW);
-  operation.refusalRemoves = false;
-  return flow;
+  return storeAndAnswer(conversation);
 }
 
 /** Append and Prepend. */
 export function extend(conversation: Conversation, mode: StoreMode): Flow {
   const { operation } = conversation.thread;
   operation.mode = mode;
-  operation.clientFlags = 0;
-  operation.deadlineSec = 0;
-  return storeBlock(conversation, REPLY_NOW);
+  return storeAndAnswer(conversation);
 }
 
 /** RaU: replaces an item whose lock the connection holds, and unlocks it. */
@@ -93,9 +99,7 @@ export function replaceAndUnlock(conversation: Conversation): Flow {
   readFlagsAndDeadline(conversation);
   operation.mode = StoreMode.REPLACE;
   operation.unlock = true;
-  const flow = storeBlock(conversation, REPLY_NOW);
-  operation.unlock = false;
-  return flow;
+  return storeAndAnswer(conversation);
 }
 
 function readFlagsAndDeadline(conversation: Conversation): void {
@@ -131,9 +135,7 @@ export function arithmetic(conversation: Conversation, increment: boolean): Flow
   const exptime = view.getUint32(extras + NUMBER_EXPTIME_OFFSET);
   operation.vivify = exptime !== MAKE_NOTHING;
   operation.deadlineSec = deadlineSec(memory, exptime);
-  operation.clientFlags = 0;
   const outcome = cache.incrDecr(operation, increment);
-  operation.vivify = false;
   const status = OUTCOME_STATUS[outcome];
   if (status !== Status.OK) {
     putError(reply, binary, status);

@@ -28,26 +28,21 @@ export function metaGet(conversation: Conversation): Flow {
   }
   if (item !== NO_ITEM) return answerItem(conversation, item, false);
   if (!meta.vivify) return answerMiss(thread);
-  operation.keyOffset = meta.keyOffset;
-  operation.keyLength = meta.keyLength;
+  operation.begin(meta.keyOffset, meta.keyLength);
   if (cache.findLease(operation)) return answerLease(thread);
   const stub = makeStub(thread);
   return stub === NO_ITEM ? answerMiss(thread) : answerItem(conversation, stub, true);
 }
 
-/** An empty item for whom nobody has fetched a value yet. */
+/** Creates a placeholder whose value has not been fetched yet (`mg` with N). The operation has its key. */
 function makeStub(thread: ThreadContext): ItemRef {
   const { meta, cache, operation } = thread;
-  operation.clientFlags = 0;
-  // N sets it when its turn comes.
-  operation.deadlineSec = 0;
+  // The deadline stays 0 until `putItemFlags` meets the flag N.
   operation.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
   operation.explicit = meta.explicit;
   operation.explicitLow = meta.explicitLow;
   operation.explicitHigh = meta.explicitHigh;
-  const stub = cache.meta.makeStub(operation);
-  operation.askNothingSpecial();
-  return stub;
+  return cache.meta.makeStub(operation);
 }
 
 function answerMiss(thread: ThreadContext): Flow {

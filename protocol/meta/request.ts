@@ -160,10 +160,9 @@ export class MetaRequest {
     return isBinary && this.#decodeKey() !== null ? REFUSAL.BAD_FORMAT : null;
   }
 
-  /** Asks `operation` for what every changing command does: the key, the id to compare, the id to give. */
-  askForKeyAndIds(operation: Operation): void {
-    operation.keyOffset = this.keyOffset;
-    operation.keyLength = this.keyLength;
+  /** Starts an operation with the key, the id to compare (C) and the id to give (E). */
+  beginOperation(operation: Operation): void {
+    operation.begin(this.keyOffset, this.keyLength);
     operation.compare = this.compare;
     operation.compareLow = this.compareLow;
     operation.compareHigh = this.compareHigh;

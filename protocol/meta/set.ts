@@ -1,4 +1,4 @@
-import { StoreMode } from "../../store/operation.ts";
+import { type Operation, StoreMode } from "../../store/operation.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { isExtending } from "../../store/claims/write_guard.ts";
 import { type ItemRef, NO_ITEM, STATE } from "../../store/memory/item.ts";
@@ -8,11 +8,12 @@ import type { Conversation } from "../conversation.ts";
 import { FLAG } from "./request.ts";
 import { META, META_CODE, OUTCOME_LINE, REFUSAL } from "../replies.ts";
 import { Flow } from "../request.ts";
+import { afterBlock, Block, fillBlock, storeBlock, swallowBlock } from "../store_block.ts";
 import type { StoreReply } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { putRequestFlags, putTtl, touch } from "./get.ts";
 import { putKey, putOpaque, putU64Flag, putUint32Flag } from "./replies.ts";
-import { readValueLength, storeBlock, swallowBlock } from "../text/write.ts";
+import { readValueLength } from "../text/write.ts";
 
 // Hot path: no allocation, but for values that arrive in pieces.
 
@@ -31,25 +32,26 @@ const MINUS = 0x2d;
 /** ms: stores. */
 export function metaSet(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { meta, operation, reply } = thread;
+  const { meta, reply } = thread;
   if (!readValueLength(conversation, LENGTH_WORD)) return Flow.DONE;
   let refusal = meta.read(FIRST_SET_FLAG);
   if (refusal !== null && meta.isUnframed) {
     reply.put(refusal);
     return Flow.DONE;
   }
-  if (refusal === null && !readMode(thread)) refusal = REFUSAL.BAD_SET_MODE;
+  if (refusal === null && !beginStore(thread)) refusal = REFUSAL.BAD_SET_MODE;
   if (refusal !== null) {
     reply.put(refusal);
     return swallowBlock(conversation);
   }
-  prepareStore(thread);
-  const flow = storeBlock(conversation, DIRECT);
-  operation.askNothingSpecial();
-  return flow;
+  const outcome = storeBlock(conversation);
+  if (outcome === Block.INCOMPLETE) return Flow.INCOMPLETE;
+  if (outcome === Block.ARRIVING) return fillBlock(conversation, new LateReply(thread));
+  putStored(thread, outcome);
+  return afterBlock(conversation);
 }
 
-/** Sets what the store does by the mode's letter. False when there is no such mode. */
+/** Sets the operation's mode by the letter of the flag M. Returns false when there is no such mode. */
 function readMode({ meta, operation }: ThreadContext): boolean {
   switch (meta.mode) {
     case 0:
@@ -73,9 +75,12 @@ function readMode({ meta, operation }: ThreadContext): boolean {
   }
 }
 
-function prepareStore({ meta, operation, memory }: ThreadContext): void {
+/** Starts the operation that the flags ask for. Returns false when there is no such mode. */
+function beginStore(thread: ThreadContext): boolean {
+  const { meta, operation, memory } = thread;
+  meta.beginOperation(operation);
+  if (!readMode(thread)) return false;
   const extending = isExtending(operation);
-  meta.askForKeyAndIds(operation);
   operation.clientFlags = meta.clientFlags;
   operation.vivify = extending && meta.vivify;
   const seconds = operation.vivify ? meta.vivifySeconds : meta.touches ? meta.touchSeconds : 0;
@@ -86,47 +91,34 @@ function prepareStore({ meta, operation, memory }: ThreadContext): void {
   if ((meta.explicitLow | meta.explicitHigh) === 0) operation.explicit = false;
   operation.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
   operation.refusalRemoves = true;
+  return true;
 }
 
-/** Answers while the request is still there. */
-class DirectReply implements StoreReply {
-  stored(conversation: Conversation, outcome: Outcome): void {
-    const { thread } = conversation;
-    const { meta, request, reply } = thread;
-    if (!putCode(thread, outcome, meta.quiet)) return;
-    for (let word = FIRST_SET_FLAG; word < request.wordCount; word++) {
-      switch (meta.letter(word)) {
-        case FLAG.O:
-          putOpaque(thread, word);
-          break;
-        case FLAG.k:
-          putKey(thread, meta.isBinary);
-          break;
-        case FLAG.c:
-          putStoredId(thread, outcome);
-          break;
-        case FLAG.s:
-          putStoredSize(thread, outcome);
-      }
+function putStored(thread: ThreadContext, outcome: Outcome): void {
+  const { meta, operation, request, reply } = thread;
+  if (!putCode(thread, outcome, meta.quiet)) return;
+  for (let word = FIRST_SET_FLAG; word < request.wordCount; word++) {
+    switch (meta.letter(word)) {
+      case FLAG.O:
+        putOpaque(thread, word);
+        break;
+      case FLAG.k:
+        putKey(thread, meta.isBinary);
+        break;
+      case FLAG.c:
+        putStoredId(thread, operation, outcome);
+        break;
+      case FLAG.s:
+        putStoredSize(thread, operation, outcome);
     }
-    reply.crlf();
   }
-
-  badChunk(conversation: Conversation): void {
-    putBadChunk(conversation.thread);
-  }
-
-  kept(conversation: Conversation): StoreReply {
-    return new KeptReply(conversation.thread);
-  }
+  reply.crlf();
 }
 
-const DIRECT: StoreReply = new DirectReply();
-
-/** Answers when the value has arrived, long after the line. */
-class KeptReply implements StoreReply {
+/** Answers a store whose value arrived in pieces, when the request line is gone. */
+class LateReply implements StoreReply {
   readonly #quiet: boolean;
-  /** Bytes to be given back, or the letter of what is known only then. */
+  /** Bytes of the request to return, or the letter of a flag whose number is known only after the store. */
   readonly #parts: (Uint8Array | number)[] = [];
 
   constructor(thread: ThreadContext) {
@@ -137,7 +129,7 @@ class KeptReply implements StoreReply {
       const letter = meta.letter(word);
       if (letter === FLAG.c || letter === FLAG.s) this.#parts.push(letter);
       if (letter !== FLAG.O && letter !== FLAG.k) continue;
-      // Written into the reply's free room, and taken back.
+      // The reply's free room serves as scratch space.
       if (letter === FLAG.O) putOpaque(thread, word);
       else putKey(thread, meta.isBinary);
       this.#parts.push(reply.region.bytes.slice(length, reply.length));
@@ -145,28 +137,19 @@ class KeptReply implements StoreReply {
     }
   }
 
-  stored(conversation: Conversation, outcome: Outcome): void {
-    const { thread } = conversation;
+  put(thread: ThreadContext, operation: Operation, outcome: Outcome): void {
     const { reply } = thread;
     if (!putCode(thread, outcome, this.#quiet)) return;
     for (const part of this.#parts) {
       if (typeof part !== "number") reply.put(part);
-      else if (part === FLAG.c) putStoredId(thread, outcome);
-      else putStoredSize(thread, outcome);
+      else if (part === FLAG.c) putStoredId(thread, operation, outcome);
+      else putStoredSize(thread, operation, outcome);
     }
     reply.crlf();
   }
-
-  badChunk(conversation: Conversation): void {
-    putBadChunk(conversation.thread);
-  }
-
-  kept(): StoreReply {
-    return this;
-  }
 }
 
-/** Begins the answer to a change, or gives it whole. @returns Whether flags follow. */
+/** Puts the code of an outcome, or its whole line. @returns Whether flags follow. */
 function putCode(thread: ThreadContext, outcome: Outcome, quiet: boolean): boolean {
   const code = META_CODE[outcome];
   if (code === null) {
@@ -178,24 +161,21 @@ function putCode(thread: ThreadContext, outcome: Outcome, quiet: boolean): boole
   return true;
 }
 
-function putStoredId({ reply, operation }: ThreadContext, outcome: Outcome): void {
+function putStoredId({ reply }: ThreadContext, operation: Operation, outcome: Outcome): void {
   if (outcome === Outcome.STORED) putU64Flag(reply, FLAG.c, operation.idLow, operation.idHigh);
   else putUint32Flag(reply, FLAG.c, 0);
 }
 
-/** The size of what is stored now; of what was sent when nothing was stored. */
-function putStoredSize({ reply, operation, cache }: ThreadContext, outcome: Outcome): void {
+/** s: the stored value's length; that of the value in the request when nothing was stored. */
+function putStoredSize(
+  { reply, cache }: ThreadContext,
+  operation: Operation,
+  outcome: Outcome,
+): void {
   const length = outcome === Outcome.STORED
     ? cache.valueLength(operation.item)
     : operation.valueLength;
   putUint32Flag(reply, FLAG.s, length);
-}
-
-/** Told in spite of q. */
-function putBadChunk({ reply, memory }: ThreadContext): void {
-  // Its memory had been found, and that is what cmd_set counts.
-  memory.counters[STAT.cmd_set]! += 1;
-  reply.put(REFUSAL.BAD_CHUNK);
 }
 
 // --- md ------------------------------------------------------------------------------------------
@@ -212,14 +192,13 @@ export function metaDelete(conversation: Conversation): Flow {
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countDelete(input, meta.keyOffset, meta.keyLength);
   }
-  meta.askForKeyAndIds(operation);
+  meta.beginOperation(operation);
   operation.deadlineSec = meta.touches ? deadlineSec(memory, meta.touchSeconds) : 0;
   operation.clientFlags = meta.clientFlags;
   let outcome: Outcome;
   if (meta.empties) outcome = cache.meta.empty(operation, meta.stale);
   else if (meta.stale) outcome = cache.meta.markStale(operation, meta.touches);
   else outcome = cache.remove(operation);
-  operation.askNothingSpecial();
   if (outcome === Outcome.NO_MEMORY) {
     reply.put(REFUSAL.OUT_OF_MEMORY);
     return Flow.DONE;
@@ -249,7 +228,7 @@ export function metaArithmetic(conversation: Conversation): Flow {
     reply.put(REFUSAL.BAD_ADD_MODE);
     return Flow.DONE;
   }
-  meta.askForKeyAndIds(operation);
+  meta.beginOperation(operation);
   // 0 is no id (memcached: do_add_delta).
   if ((meta.compareLow | meta.compareHigh) === 0) operation.compare = false;
   operation.deltaLow = meta.deltaLow;
@@ -257,12 +236,9 @@ export function metaArithmetic(conversation: Conversation): Flow {
   operation.vivify = meta.vivify;
   operation.initialLow = meta.initialLow;
   operation.initialHigh = meta.initialHigh;
-  operation.clientFlags = 0;
   operation.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
-  // N sets it when its turn comes.
-  operation.deadlineSec = 0;
+  // The deadline stays 0 until `putNumberFlags` meets the flag N.
   const outcome = cache.incrDecr(operation, !decrements);
-  operation.askNothingSpecial();
   answerArithmetic(conversation, outcome);
   return Flow.DONE;
 }
@@ -348,8 +324,7 @@ export function metaDebug(conversation: Conversation): Flow {
     return Flow.DONE;
   }
   const item = cache.peek(input, meta.keyOffset, meta.keyLength);
-  operation.keyOffset = meta.keyOffset;
-  operation.keyLength = meta.keyLength;
+  operation.begin(meta.keyOffset, meta.keyLength);
   if (item !== NO_ITEM) putDebugLine(thread, item);
   else if (cache.findLease(operation)) putLeaseDebugLine(thread);
   else {

@@ -10,7 +10,7 @@ import type { ThreadContext } from "../thread_context.ts";
 import { answer, argumentCount, readInt32, sendText, wordText } from "./answer.ts";
 import { leaseLines } from "./lease_list.ts";
 import { MultigetKind } from "./read.ts";
-import { ANSWERED, readValueLength, refuseBlock, SILENT, storeBlock } from "./write.ts";
+import { readValueLength, refuseBlock, storeAndAnswer } from "./write.ts";
 
 // Hot path: no allocation.
 
@@ -67,9 +67,7 @@ export function deletess(conversation: Conversation): Flow {
     return answer(conversation, REFUSAL.BAD_FORMAT);
   }
   if (isTimed && !readInt32(conversation, 1)) return answer(conversation, REFUSAL.BAD_FORMAT);
-  operation.keyOffset = request.wordStart[keyWord]!;
-  operation.keyLength = request.wordLength(keyWord);
-  operation.compare = false;
+  operation.begin(request.wordStart[keyWord]!, request.wordLength(keyWord));
   if (operation.keyLength > KEY_LENGTH_MAX) return answer(conversation, REFUSAL.BAD_FORMAT);
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
   operation.deadlineSec = leaseDeadlineSec(thread, isTimed ? numbers.value : 0);
@@ -118,9 +116,8 @@ export function leaseSet(conversation: Conversation): Flow {
   const { request, numbers, input, operation, memory } = conversation.thread;
   const { wordStart, wordEnd } = request;
   if (!readValueLength(conversation, LENGTH_WORD)) return Flow.DONE;
+  operation.begin(wordStart[KEY_WORD]!, request.wordLength(KEY_WORD));
   operation.mode = StoreMode.FILL;
-  operation.keyOffset = wordStart[KEY_WORD]!;
-  operation.keyLength = request.wordLength(KEY_WORD);
   if (
     operation.keyLength > KEY_LENGTH_MAX ||
     !numbers.unsignedLong(input, wordStart[FLAGS_WORD]!, wordEnd[FLAGS_WORD]!)
@@ -136,8 +133,7 @@ export function leaseSet(conversation: Conversation): Flow {
   operation.compare = true;
   operation.compareLow = numbers.low;
   operation.compareHigh = numbers.high;
-  operation.explicit = false;
-  return storeBlock(conversation, request.noreply ? SILENT : ANSWERED);
+  return storeAndAnswer(conversation);
 }
 
 /** lease list: who is expected to fill what. */

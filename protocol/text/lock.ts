@@ -16,24 +16,26 @@ const FENCE = "fence";
 /** `lock <key> [<wait ms>] [fence]`, `lock list [<prefix>]`. What is malformed is ERROR, as yrmcds has it. */
 export function lock(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { request, operation, cache, settings } = thread;
+  const { request, numbers, operation, cache, settings } = thread;
   if (request.wordCount <= KEY_WORD) return answer(conversation, REPLY.ERROR);
   // yrmcds lists no locks: there it is the key of that name.
   if (settings.compat !== "yrmcds" && wordText(conversation, KEY_WORD) === LIST) {
     return listLocks(conversation);
   }
   let word = KEY_WORD + 1;
-  operation.waitMs = 0;
+  let waitMs = 0;
   if (word < request.wordCount && wordText(conversation, word) !== FENCE) {
     const refusal = readWait(conversation, word++);
     if (refusal !== null) return answer(conversation, refusal);
+    waitMs = numbers.low;
   }
   const fence = wordText(conversation, word) === FENCE;
   if (fence) word++;
   if (word < request.wordCount) return answer(conversation, REPLY.ERROR);
   if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
-  if (operation.waitMs > 0) operation.thread = thread.connections.threadOf(conversation.owner);
+  operation.waitMs = waitMs;
+  if (waitMs > 0) operation.thread = thread.connections.threadOf(conversation.owner);
   const outcome = cache.lock(operation);
   if (outcome === Outcome.WAITING) {
     conversation.task = new LockWait(operation.waiter, fence);
@@ -46,13 +48,12 @@ export function lock(conversation: Conversation): Flow {
   return answer(conversation, OUTCOME_LINE[outcome]);
 }
 
-/** Reads how long to wait into the change. @returns Why not, or null. */
+/** Reads how long to wait, in milliseconds, into `numbers.low`. @returns The refusal, or null. */
 function readWait(conversation: Conversation, index: number): Uint8Array | null {
-  const { request, numbers, input, operation } = conversation.thread;
+  const { request, numbers, input } = conversation.thread;
   const start = request.wordStart[index]!;
   if (!numbers.u64(input, start, request.wordEnd[index]!)) return REPLY.ERROR;
   if (numbers.high !== 0 || numbers.low >>> 0 > LOCK_WAIT_MS_MAX) return REFUSAL.BAD_WAIT;
-  operation.waitMs = numbers.low;
   return null;
 }
 

@@ -1,12 +1,10 @@
-import { StoreMode } from "../../store/operation.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import * as limitsModule from "../../store/limits.ts";
 import { CommandIndex, type CommandRow } from "./table.ts";
 import * as tableModule from "./table.ts";
 import { beginGetss } from "./lease.ts";
 import { getOne, hasLineEnd, MultigetKind } from "./read.ts";
-import { storeBlock } from "./write.ts";
-import * as writeModule from "./write.ts";
+import { storeAndAnswer } from "./write.ts";
 import { type Conversation, ConversationState, type Parser } from "../conversation.ts";
 import * as repliesModule from "../replies.ts";
 import * as replyBufferModule from "../reply_buffer.ts";
@@ -18,7 +16,6 @@ import type { ThreadContext } from "../thread_context.ts";
 // Copies of imported constants: the engine folds only a module's own constants into its code.
 const { KEY_LENGTH_MAX, LINE_LENGTH_MAX } = limitsModule;
 const { COMMANDS } = tableModule;
-const { ANSWERED } = writeModule;
 const { REFUSAL, REPLY } = repliesModule;
 const { REPLY_ROOM_MIN } = replyBufferModule;
 const { WORDS_MAX } = requestModule;
@@ -196,7 +193,7 @@ export class TextParser implements Parser {
     request.inputEnd = end;
     request.noreply = false;
     if (this.#readSet(start, end)) {
-      return this.#count(SET_ROW, storeBlock(conversation, ANSWERED));
+      return this.#count(SET_ROW, storeAndAnswer(conversation));
     }
     if (!this.#splitLine(start, end)) {
       return end - start > LINE_LENGTH_MAX ? Flow.CLOSE : Flow.INCOMPLETE;
@@ -223,7 +220,7 @@ export class TextParser implements Parser {
 
   /**
    * A set line with one blank between its words, nothing behind them, and small numbers: read into
-   * the change in one pass.
+   * the operation in one pass.
    *
    * @returns False when the line is of another kind; then it is read anew.
    */
@@ -242,14 +239,10 @@ export class TextParser implements Parser {
     at = this.#numberEnd;
     if (end - at < 2 || view.getInt16(at, true) !== CRLF) return false;
     const { operation, memory } = this.#thread;
-    operation.mode = StoreMode.SET;
-    operation.keyOffset = keyOffset;
-    operation.keyLength = keyLength;
+    operation.begin(keyOffset, keyLength);
     operation.valueLength = valueLength;
     operation.clientFlags = flags;
     operation.deadlineSec = deadlineSec(memory, exptime);
-    operation.compare = false;
-    operation.explicit = false;
     this.#request.lineEnd = at + 2;
     return true;
   }

@@ -295,8 +295,7 @@ export class MultigetTask implements Multiget {
   ): boolean {
     const { thread } = conversation;
     const { cache, operation, tunables } = thread;
-    operation.keyOffset = keyOffset;
-    operation.keyLength = keyLength;
+    operation.begin(keyOffset, keyLength);
     operation.deadlineSec = this.#deadlineSec;
     const outcome = cache.getOrLease(operation, hash);
     if (outcome === Outcome.OK) return true;

@@ -95,13 +95,13 @@ export class TestStore {
     this.#prepare(key, fields);
     this.input.bytes.set(value, VALUE_OFFSET);
     Object.assign(this.operation, { mode, valueLength: value.length });
-    const reserved = this.cache.reserve(this.operation);
+    const refusal = this.cache.reserve(this.operation);
+    if (refusal !== Outcome.OK) return refusal;
     const item = this.operation.reserved;
-    if (item === NO_ITEM) return this.cache.storeRefused(this.operation, reserved);
     for (let at = 0; at < value.length; at += pieceLength) {
       const length = Math.min(pieceLength, value.length - at);
       if (!this.cache.growReserved(item, at + length)) {
-        return this.cache.reservedRefused(this.operation);
+        return this.cache.refuseReserved(this.operation);
       }
       this.cache.fillReserved(item, at, this.input, VALUE_OFFSET + at, length);
     }

@@ -117,14 +117,10 @@ export class StoreTarget implements ReplayTarget {
 
   #setInPieces(valueSize: number): boolean {
     const { cache, operation } = this;
-    const outcome = cache.reserve(operation);
+    if (cache.reserve(operation) !== Outcome.OK) return false;
     const item = operation.reserved;
-    if (item === NO_ITEM) {
-      cache.storeRefused(operation, outcome);
-      return false;
-    }
     if (!cache.growReserved(item, valueSize)) {
-      cache.reservedRefused(operation);
+      cache.refuseReserved(operation);
       return false;
     }
     cache.fillReserved(item, 0, this.#input, VALUE_OFFSET, valueSize);

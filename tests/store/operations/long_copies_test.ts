@@ -44,7 +44,7 @@ class View {
     const operation = this.#prepare("");
     operation.mode = SET;
     operation.reserved = item;
-    return this.cache.reservedRefused(operation);
+    return this.cache.refuseReserved(operation);
   }
 
   commit(item: ItemRef, length: number): Outcome {

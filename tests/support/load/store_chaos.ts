@@ -299,7 +299,7 @@ export class StoreChaos {
     const operation = this.#changeFor(key, bytes.length);
     const outcome = cache.reserve(operation);
     if (outcome === Outcome.NO_MEMORY) assert(this.#mayRunOut(), "there is evictable memory");
-    if (outcome !== Outcome.OK) return;
+    if (outcome !== Outcome.OK) return this.#noteStore(SET, key, bytes, 0, outcome);
     this.#receiving.push({ item: operation.reserved, key, bytes, done: 0 });
   }
 
@@ -335,7 +335,7 @@ export class StoreChaos {
     const operation = this.#changeFor("", value.bytes.length);
     operation.reserved = value.item;
     operation.owner = 1 + this.#below(OWNERS);
-    const outcome = this.store.cache.reservedRefused(operation);
+    const outcome = this.store.cache.refuseReserved(operation);
     this.#noteStore(SET, value.key, value.bytes, 0, outcome);
   }
 

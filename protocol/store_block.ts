@@ -1,0 +1,82 @@
+import * as limitsModule from "../store/limits.ts";
+import { Outcome } from "../store/outcome.ts";
+import type { Conversation } from "./conversation.ts";
+import { Flow } from "./request.ts";
+import { FillTask, type StoreReply, SwallowTask } from "./tasks.ts";
+
+// Copies of imported constants: the engine folds only a module's own constants into its code.
+const { BUFFERED_VALUE_BYTES_MAX, PENDING_BYTES_MAX } = limitsModule;
+
+// Hot path: no allocation.
+
+/** "\r\n" as a little-endian number. */
+const CRLF = 0x0a0d;
+
+/** What `storeBlock` returns while there is no outcome. */
+export const Block = {
+  /** The rest of the block must arrive first, and nothing has happened: return Flow.INCOMPLETE. */
+  INCOMPLETE: -1,
+  /** `operation.reserved` has memory for a long value: return `fillBlock`. */
+  ARRIVING: -2,
+} as const;
+
+export type Block = typeof Block[keyof typeof Block];
+
+/**
+ * Stores the data block behind `request.lineEnd` as `operation` says. Without an outcome of the store, returns a
+ * Block. After an outcome, the caller answers it and returns `afterBlock`.
+ */
+export function storeBlock(conversation: Conversation): Outcome | Block {
+  const { request, input, operation, cache, tunables, prefixes } = conversation.thread;
+  const valueOffset = request.lineEnd;
+  const { trailerLength } = request;
+  const end = valueOffset + operation.valueLength + trailerLength;
+  const complete = end <= request.inputEnd;
+  if (
+    !complete && operation.valueLength <= BUFFERED_VALUE_BYTES_MAX &&
+    end - request.start <= PENDING_BYTES_MAX
+  ) return Block.INCOMPLETE;
+  if (tunables.detailEnabled) prefixes.countSet(input, operation.keyOffset, operation.keyLength);
+  if (!complete) return reserveBlock(conversation);
+  request.next = end;
+  if (trailerLength > 0 && input.view.getInt16(end - trailerLength, true) !== CRLF) {
+    return cache.refuseBadChunk();
+  }
+  operation.valueOffset = valueOffset;
+  return cache.store(operation);
+}
+
+/** Reserves memory for a long value that has arrived in part; if there is none, skips the block. */
+function reserveBlock(conversation: Conversation): Outcome | Block {
+  const { operation, cache } = conversation.thread;
+  const outcome = cache.reserve(operation);
+  if (outcome === Outcome.OK) return Block.ARRIVING;
+  swallowBlock(conversation);
+  return outcome;
+}
+
+/** After `Block.ARRIVING`: fills the value as it arrives, stores it, and answers with `reply`. */
+export function fillBlock(conversation: Conversation, reply: StoreReply): Flow {
+  const { request, operation } = conversation.thread;
+  conversation.task = new FillTask(operation.copy(), request.trailerLength > 0, reply);
+  request.next = request.lineEnd;
+  return Flow.UNDER_WAY;
+}
+
+/** After an outcome: a refused block may still have to be skipped as it arrives. */
+export function afterBlock(conversation: Conversation): Flow {
+  return conversation.task === null ? Flow.DONE : Flow.UNDER_WAY;
+}
+
+/** Skips the data block of `operation.valueLength` bytes and its end marker. */
+export function swallowBlock(conversation: Conversation): Flow {
+  const { request, operation } = conversation.thread;
+  const length = operation.valueLength + request.trailerLength;
+  if (request.lineEnd + length <= request.inputEnd) {
+    request.next = request.lineEnd + length;
+    return Flow.DONE;
+  }
+  conversation.task = new SwallowTask(length);
+  request.next = request.lineEnd;
+  return Flow.UNDER_WAY;
+}
