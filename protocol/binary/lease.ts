@@ -49,7 +49,7 @@ export function deletess(conversation: Conversation): Flow {
   return Flow.DONE;
 }
 
-/** Reads the lease time of the extras into the operation. Answers and returns false when it is invalid or leases are off. */
+/** Reads the lease time in the extras. Answers and returns false when it is invalid or leases are off. */
 function readDeadline(conversation: Conversation): boolean {
   const { thread } = conversation;
   const { input, binary, operation, reply, settings } = thread;
