@@ -56,8 +56,8 @@ Deno.test("deno.lock names exactly the packages that the server imports", async 
 });
 
 Deno.test("a test-only package in a module graph is found", async () => {
-  const packages = await packagesOf("tests/clients/memjs_client.ts");
-  assertEquals(testOnly.filter((name) => packages.has(name)).length, 1);
+  const packages = await packagesOf("tests/model_test.ts");
+  assert(testOnly.some((name) => packages.has(name)), "fast-check and pure-rand");
 });
 
 Deno.test("deno.lock and tests/deno.lock agree, and neither changes by itself", () => {

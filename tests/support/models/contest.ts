@@ -2,10 +2,13 @@ import { assert, assertEquals } from "@std/assert";
 import { NO_ITEM } from "../../../store/memory/item.ts";
 import { FIRST_SECOND } from "../../../store/limits.ts";
 import { type ConversationPeer, ConversationSide } from "../sessions/conversation_side.ts";
+import { withRequests } from "./contest_property.ts";
 import { Model, type Operation, requestOf, type StoreOperation } from "./model.ts";
 import { type OperationRanges, OperationSource } from "./operations.ts";
 import { bytesOf } from "../sessions/side.ts";
 import { type Holes, matchReply, requestText, showText } from "../sessions/transcript.ts";
+
+type Note = (event: string) => void;
 
 const PEERS = 3;
 const CHECK_EVERY = 300;
@@ -32,33 +35,41 @@ export class Contest {
     this.#peers = Array.from({ length: PEERS }, () => this.#side.connect());
   }
 
-  run(operations: number): void {
-    for (let count = 0; count < operations; count++) {
-      if (this.#source.random() < 0.02) this.#advance(this.#source.integer(1, 4));
-      if (this.#source.random() < 0.01) this.#replacePeer();
-      this.#step(this.#source.next());
-      if (count % CHECK_EVERY === 0) this.#side.check();
-    }
-    this.#side.check();
+  /** @param steps A seed for each step. */
+  run(steps: readonly number[]): void {
+    withRequests((note) => {
+      for (const [count, seed] of steps.entries()) {
+        this.#source.beginStep(seed);
+        if (this.#source.random() < 0.02) this.#advance(this.#source.integer(1, 4), note);
+        if (this.#source.random() < 0.01) this.#replacePeer(note);
+        this.#step(this.#source.next(), note);
+        if (count % CHECK_EVERY === 0) this.#side.check();
+      }
+      this.#side.check();
+    });
   }
 
-  #advance(seconds: number): void {
+  #advance(seconds: number, note: Note): void {
+    note(`clock +${seconds}`);
     this.#model.advance(seconds);
     this.#side.advanceNow(seconds);
   }
 
   /** A connection ends, and another comes. */
-  #replacePeer(): void {
+  #replacePeer(note: Note): void {
     const index = this.#source.integer(0, PEERS);
+    note(`${index}: disconnects`);
     const peer = this.#peers[index]!;
     this.#model.release(peer.owner);
     peer.disconnect();
     this.#peers[index] = this.#side.connect();
   }
 
-  #step(operation: Operation): void {
-    const peer = this.#source.pick(this.#peers);
+  #step(operation: Operation, note: Note): void {
+    const index = this.#source.integer(0, PEERS);
+    const peer = this.#peers[index]!;
     const request = requestText(requestOf(operation), this.#ids);
+    note(`${index}> ${showText(request)}`);
     const keys = "keys" in operation ? operation.keys : "key" in operation ? [operation.key] : [];
     for (const key of keys) this.#forgetEvicted(key);
     const reply = this.#ask(peer, request);

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { Contest } from "./contest.ts";
+import type { PlayContest } from "./contest_property.ts";
 import { leaseContest } from "./lease_contest.ts";
 import { type OperationRanges, TIMELESS } from "./operations.ts";
 
@@ -13,19 +14,17 @@ const LARGE: OperationRanges = {
 const SMALL: OperationRanges = { ...LARGE, valueLengthMax: 5000, coldKeys: 100 };
 const MANY: OperationRanges = { ...LARGE, coldKeys: 2000 };
 
-type RunContest = (seed: number, operations: number) => void;
-
-function contest(options: readonly string[], ranges: OperationRanges): RunContest {
-  return (seed, operations) => {
-    new Contest(seed, options, ranges).run(operations);
+function contest(options: readonly string[], ranges: OperationRanges): PlayContest {
+  return ({ seed, steps }) => {
+    new Contest(seed, options, ranges).run(steps);
   };
 }
 
 /** Random operations against the model, in stores of several kinds. */
-export const CONTESTS: Readonly<Record<string, RunContest>> = {
-  "memory enough": (seed, operations) => {
+export const CONTESTS: Readonly<Record<string, PlayContest>> = {
+  "memory enough": ({ seed, steps }) => {
     const plenty = new Contest(seed, ["-m", "64"], LARGE);
-    plenty.run(operations);
+    plenty.run(steps);
     assertEquals(plenty.evicted, 0, "nothing is evicted");
   },
   "memcached's slab layout": contest(["-m", "128", "-o", "slab_layout=memcached"], LARGE),

@@ -36,15 +36,17 @@ const RARE: Readonly<Record<string, number>> = { "flush_all": 0.02, "unlock_all"
 /** Lasting, and over at once. */
 export const TIMELESS = [0, 0, 0, 1000, 2592000, -1, 2592001, 2147483647];
 
-/** Draws operations; the same seed draws the same. */
+/** Draws operations. The same seeds draw the same operations; a cas id is one of those learned last. */
 export class OperationSource {
-  readonly random: () => number;
+  /** Draws a number in 0..1 for the current step. */
+  random: () => number;
   readonly #ranges: OperationRanges;
   readonly #weights: number[];
   readonly #weightSum: number;
   /** Names of cas ids that were learned. */
   readonly #ids: string[] = [];
 
+  /** @param seed Of the weights: how frequent each command is. */
   constructor(seed: number, ranges: OperationRanges) {
     this.random = randomFrom(seed);
     this.#ranges = ranges;
@@ -56,6 +58,11 @@ export class OperationSource {
       else if (name === "lock") this.#weights[NAMES.indexOf(name)]! += 3;
     }
     this.#weightSum = this.#weights.reduce((sum, weight) => sum + weight, 0);
+  }
+
+  /** Begins a step. What it draws depends on its own seed, not on the steps before it. */
+  beginStep(seed: number): void {
+    this.random = randomFrom(seed);
   }
 
   /** An integer in start..end-1. */
