@@ -1,0 +1,287 @@
+import { crc32 } from "node:zlib";
+import type { JournalFile, JournalFiles } from "./journal_files.ts";
+import { RecordType, TokenSet } from "./token_records.ts";
+
+/**
+ * The journal of update tokens: one file that is only appended to, and rewritten when most of it is history.
+ *
+ *   a line   `leased update tokens 1 <uuid of the node>`
+ *   frames   magic (4)   length of the records (4)   CRC-32 of all behind it (4)   SYNCED (8)   records
+ *
+ * SYNCED is how many bytes of the file were on the disk for certain when the frame was written. A crash can leave
+ * anything behind that place, so whoever reads the file takes a bad frame for the torn end of it, unless a good frame
+ * further on says that the place was on the disk: then the file is damaged.
+ */
+export const JOURNAL_NAME = "tokens.journal";
+const NEW_JOURNAL_NAME = "tokens.journal.new";
+const VERSION = 1;
+const HEADER = /^leased update tokens (\d+) ([0-9a-f-]{36})\n/;
+const HEADER_BYTES_MAX = 100;
+
+const MAGIC = 0x314a544c; // "LTJ1"
+const FRAME_HEADER_BYTES = 20;
+const LENGTH_AT = 4;
+const CHECKSUM_AT = 8;
+const SYNCED_AT = 12;
+
+/** A file smaller than this is not rewritten. */
+const REWRITE_BYTES_MIN = 1 << 20;
+/** The file is rewritten when it is this many times as long as it was after the last rewriting. */
+const REWRITE_FACTOR = 4;
+
+/** A journal that cannot be used as it is: damaged, or of a newer version. */
+export class JournalError extends Error {
+  override readonly name = "JournalError";
+}
+
+/** What a journal says. */
+export interface JournalContent {
+  /** Which node's journal it is: a UUID. */
+  readonly nodeId: string;
+  readonly tokens: TokenSet;
+  /** Bytes at the end that a crash left half written; they promise nothing to anybody. */
+  readonly tornBytes: number;
+}
+
+/**
+ * Reads a journal.
+ *
+ * @returns Null when there is none.
+ * @throws JournalError when it is damaged, or of a newer version.
+ */
+export function readJournal(files: JournalFiles): JournalContent | null {
+  const bytes = files.read(JOURNAL_NAME);
+  if (bytes === null) return null;
+  const { nodeId, length } = readHeader(bytes);
+  const tokens = new TokenSet();
+  let at = length;
+  while (at < bytes.length) {
+    const frame = frameAt(bytes, at);
+    if (frame === null) {
+      requireTorn(bytes, at);
+      break;
+    }
+    try {
+      tokens.apply(frame.records);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      throw new JournalError(`${JOURNAL_NAME} is damaged at byte ${at}: ${error.message}`);
+    }
+    at = frame.end;
+  }
+  return { nodeId, tokens, tornBytes: bytes.length - at };
+}
+
+function readHeader(bytes: Uint8Array): { nodeId: string; length: number } {
+  const text = new TextDecoder("latin1").decode(bytes.subarray(0, HEADER_BYTES_MAX));
+  const match = HEADER.exec(text);
+  if (match === null) {
+    throw new JournalError(`${JOURNAL_NAME} has no first line that names its version`);
+  }
+  const version = Number(match[1]);
+  if (version !== VERSION) {
+    throw new JournalError(
+      `${JOURNAL_NAME} has version ${version}; this program understands version ${VERSION}`,
+    );
+  }
+  return { nodeId: match[2]!, length: match[0].length };
+}
+
+interface Frame {
+  readonly records: Uint8Array;
+  readonly synced: number;
+  readonly end: number;
+}
+
+/** The frame at an offset; null when there is no good one. */
+function frameAt(bytes: Uint8Array, at: number): Frame | null {
+  if (bytes.length - at < FRAME_HEADER_BYTES) return null;
+  const view = new DataView(bytes.buffer, bytes.byteOffset + at, bytes.length - at);
+  if (view.getUint32(0, true) !== MAGIC) return null;
+  const end = FRAME_HEADER_BYTES + view.getUint32(LENGTH_AT, true);
+  if (end > view.byteLength) return null;
+  const checked = bytes.subarray(at + SYNCED_AT, at + end);
+  if (crc32(checked) !== view.getUint32(CHECKSUM_AT, true)) return null;
+  return {
+    records: bytes.subarray(at + FRAME_HEADER_BYTES, at + end),
+    synced: Number(view.getBigUint64(SYNCED_AT, true)),
+    end: at + end,
+  };
+}
+
+/** @throws JournalError when a later frame says that what lies at `start` was on the disk. */
+function requireTorn(bytes: Uint8Array, start: number): void {
+  for (let at = start + 1; at <= bytes.length - FRAME_HEADER_BYTES; at++) {
+    const frame = bytes[at] === (MAGIC & 0xff) ? frameAt(bytes, at) : null;
+    if (frame !== null && frame.synced > start) {
+      throw new JournalError(
+        `${JOURNAL_NAME} is damaged at byte ${start}: a good record at byte ${at} follows`,
+      );
+    }
+  }
+}
+
+/**
+ * Appends to the journal. After an error no token counts that was to be appended, and the next call tries anew. When it
+ * is not known what the file holds, because a sync failed or a half written frame could not be cut off, the next call
+ * writes another file.
+ */
+export class TokenJournal {
+  readonly nodeId: string;
+  /** The tokens that are out, and the highest id that may have been handed out, as the journal says. */
+  readonly tokens: TokenSet;
+  readonly #files: JournalFiles;
+  /** Null: the next call writes another file. */
+  #file: JournalFile | null = null;
+  /** Bytes of the file that count, */
+  #length = 0;
+  /** of these on the disk. */
+  #synced = 0;
+  #rewriteAtLength = 0;
+  #syncs = 0;
+
+  /**
+   * Writes the journal anew, from what was read of it.
+   *
+   * @param content What `readJournal` gave; null: there is no journal yet.
+   * @param newNodeId A UUID for the first line of a new journal.
+   * @throws What the disk says.
+   */
+  constructor(files: JournalFiles, content: JournalContent | null, newNodeId: string) {
+    this.#files = files;
+    this.nodeId = content?.nodeId ?? newNodeId;
+    this.tokens = content?.tokens ?? new TokenSet();
+    this.#rewrite();
+  }
+
+  /** How often something was synced to the disk. */
+  get syncs(): number {
+    return this.#syncs;
+  }
+
+  /** Whether `sync` has anything to do. */
+  get isUnsynced(): boolean {
+    return this.#file === null || this.#synced < this.#length;
+  }
+
+  /**
+   * Appends records.
+   *
+   * @param sync Whether they must be on the disk when the call returns.
+   * @throws What the disk says. Tokens among the records are then not out; what else the records say is kept, and
+   *   written by the next call that succeeds.
+   */
+  append(records: Uint8Array, sync: boolean): void {
+    try {
+      if (this.#file === null) this.#rewrite();
+      this.#write(records);
+      if (sync) this.sync();
+    } catch (error) {
+      this.tokens.apply(records, RecordType.GET);
+      this.#forgetFile();
+      throw error;
+    }
+    this.tokens.apply(records);
+    if (this.#length > this.#rewriteAtLength) this.#tryToRewrite();
+  }
+
+  /** @throws What the disk says. */
+  sync(): void {
+    if (this.#file === null) return this.#rewrite();
+    if (!this.isUnsynced) return;
+    try {
+      this.#file.sync();
+    } catch (error) {
+      this.#forgetFile();
+      throw error;
+    }
+    this.#synced = this.#length;
+    this.#syncs++;
+  }
+
+  close(): void {
+    this.#forgetFile();
+  }
+
+  #write(records: Uint8Array): void {
+    const frame = frameOf(records, this.#synced);
+    writeAll(this.#file!, frame);
+    this.#length += frame.length;
+  }
+
+  #forgetFile(): void {
+    const file = this.#file;
+    this.#file = null;
+    try {
+      file?.close();
+    } catch {
+      // Nothing that counts can be lost by it.
+    }
+  }
+
+  #tryToRewrite(): void {
+    try {
+      this.#rewrite();
+    } catch {
+      // The longer file does as well, if there still is one.
+      this.#rewriteAtLength = this.#length + REWRITE_BYTES_MIN;
+    }
+  }
+
+  /** Writes all that counts into a new file, and puts that in place of the old one. */
+  #rewrite(): void {
+    const file = this.#files.create(NEW_JOURNAL_NAME);
+    let length;
+    try {
+      const header = new TextEncoder().encode(`leased update tokens ${VERSION} ${this.nodeId}\n`);
+      const frame = frameOf(concatenated(this.tokens.encode()), 0);
+      length = header.length + frame.length;
+      writeAll(file, header);
+      writeAll(file, frame);
+      file.sync();
+    } catch (error) {
+      file.close();
+      throw error;
+    }
+    // From here on it is not known which file is found after a crash, until the folder is on the disk.
+    this.#forgetFile();
+    try {
+      this.#files.rename(NEW_JOURNAL_NAME, JOURNAL_NAME);
+      this.#files.sync();
+    } catch (error) {
+      file.close();
+      throw error;
+    }
+    this.#file = file;
+    this.#length = length;
+    this.#synced = length;
+    this.#rewriteAtLength = Math.max(REWRITE_BYTES_MIN, REWRITE_FACTOR * length);
+    this.#syncs++;
+  }
+}
+
+/** @param synced How many bytes of the file are on the disk. */
+function frameOf(records: Uint8Array, synced: number): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(FRAME_HEADER_BYTES + records.length);
+  const view = new DataView(bytes.buffer);
+  view.setUint32(0, MAGIC, true);
+  view.setUint32(LENGTH_AT, records.length, true);
+  view.setBigUint64(SYNCED_AT, BigInt(synced), true);
+  bytes.set(records, FRAME_HEADER_BYTES);
+  view.setUint32(CHECKSUM_AT, crc32(bytes.subarray(SYNCED_AT)), true);
+  return bytes;
+}
+
+function writeAll(file: JournalFile, bytes: Uint8Array): void {
+  for (let at = 0; at < bytes.length;) at += file.write(bytes.subarray(at));
+}
+
+function concatenated(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(pieces.reduce((length, piece) => length + piece.length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    bytes.set(piece, at);
+    at += piece.length;
+  }
+  return bytes;
+}

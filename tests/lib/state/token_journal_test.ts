@@ -1,0 +1,200 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import {
+  JOURNAL_NAME,
+  JournalError,
+  readJournal,
+  TokenJournal,
+} from "../../../lib/state/token_journal.ts";
+import { encodeRecord, RecordType, type TokenRecord } from "../../../lib/state/token_records.ts";
+import { CrashingFiles, DiskError } from "../../support/crashing_files.ts";
+import { randomFrom } from "../../support/random.ts";
+import { drawSeed, withSeed } from "../../support/seed.ts";
+
+const NODE = "6d1c5b6e-2f5c-4c43-9c0e-1f3c8ad2b001";
+const OTHER_NODE = "00000000-0000-4000-8000-000000000000";
+const encoder = new TextEncoder();
+
+function token(id: number, key = `key${id}`): TokenRecord {
+  return {
+    id,
+    key: encoder.encode(key),
+    owner: encoder.encode(`owner:${id}`),
+    peer: encoder.encode("127.0.0.1:5"),
+    sinceUnixMs: 1_700_000_000_000 + id,
+  };
+}
+
+const got = (id: number): Uint8Array => encodeRecord(RecordType.GET, token(id));
+const released = (id: number): Uint8Array => encodeRecord(RecordType.RELEASE, token(id));
+
+function ids(files: CrashingFiles): number[] {
+  return [...readJournal(files)!.tokens.tokens.keys()].sort((a, b) => a - b);
+}
+
+Deno.test("readJournal() gives what was appended, and null where there is no journal", () => {
+  const files = new CrashingFiles();
+  assertEquals(readJournal(files), null);
+  const journal = new TokenJournal(files, null, NODE);
+  journal.append(got(7), true);
+  journal.append(encodeRecord(RecordType.ID_LIMIT, { id: 2 ** 52 }), true);
+  journal.append(got(2 ** 40 + 1), false);
+  journal.append(released(7), false);
+  const content = readJournal(files)!;
+  assertEquals(content.nodeId, NODE);
+  assertEquals(content.tornBytes, 0);
+  assertEquals(content.tokens.idLimit, 2 ** 52);
+  assertEquals([...content.tokens.tokens.values()], [token(2 ** 40 + 1)]);
+  journal.append(encodeRecord(RecordType.CLEAR, {}), true);
+  assertEquals(ids(files), []);
+});
+
+Deno.test("a journal keeps its node's id and its tokens when it is opened again", () => {
+  const files = new CrashingFiles();
+  new TokenJournal(files, null, NODE).append(got(3), true);
+  const journal = new TokenJournal(files, readJournal(files), OTHER_NODE);
+  assertEquals(journal.nodeId, NODE);
+  assertEquals(ids(files), [3]);
+});
+
+Deno.test("readJournal() drops the torn end of a journal, wherever it is cut", () => {
+  const files = new CrashingFiles();
+  const journal = new TokenJournal(files, null, NODE);
+  journal.append(got(1), true);
+  const length = files.bytes(JOURNAL_NAME).length;
+  journal.append(got(2), true);
+  const whole = files.bytes(JOURNAL_NAME);
+  for (let end = length; end < whole.length; end++) {
+    files.put(JOURNAL_NAME, whole.slice(0, end));
+    assertEquals(ids(files), [1], `cut at byte ${end}`);
+    assertEquals(readJournal(files)!.tornBytes, end - length);
+    const zeros = new Uint8Array(whole.length);
+    zeros.set(whole.subarray(0, end));
+    files.put(JOURNAL_NAME, zeros);
+    assert(ids(files).includes(1), `zeros from byte ${end} on`);
+  }
+});
+
+Deno.test("readJournal() refuses a journal that is damaged before what was on the disk", () => {
+  const files = new CrashingFiles();
+  const journal = new TokenJournal(files, null, NODE);
+  for (let id = 1; id <= 3; id++) journal.append(got(id), true);
+  const whole = files.bytes(JOURNAL_NAME);
+  const header = whole.indexOf(10) + 1;
+  const frameBytes = 20 + got(3).length;
+  for (let at = header; at < whole.length - frameBytes; at++) {
+    const damaged = whole.slice();
+    damaged[at]! ^= 0x40;
+    files.put(JOURNAL_NAME, damaged);
+    assertThrows(() => readJournal(files), JournalError, "is damaged at byte");
+  }
+});
+
+Deno.test("readJournal() refuses another version, and a file that is no journal", () => {
+  const files = new CrashingFiles();
+  files.put(JOURNAL_NAME, encoder.encode(`leased update tokens 2 ${NODE}\n`));
+  assertThrows(() => readJournal(files), JournalError, "has version 2; this program understands");
+  for (const text of ["", "leased", "something else\n", "leased update tokens x y\n"]) {
+    files.put(JOURNAL_NAME, encoder.encode(text));
+    assertThrows(() => readJournal(files), JournalError, "no first line");
+  }
+});
+
+Deno.test("a journal that is mostly history is written anew", () => {
+  const files = new CrashingFiles();
+  const journal = new TokenJournal(files, null, NODE);
+  let longest = 0;
+  for (let id = 1; id <= 40_000; id++) {
+    journal.append(got(id), false);
+    if (id > 10) journal.append(released(id - 10), false);
+    longest = Math.max(longest, files.length(JOURNAL_NAME));
+  }
+  assertEquals(ids(files).length, 10);
+  assert(longest < (1 << 20) + 1000, `${longest}`);
+});
+
+Deno.test("a release that could not be written is written later", () => {
+  const files = new CrashingFiles();
+  const journal = new TokenJournal(files, null, NODE);
+  journal.append(got(1), true);
+  files.failAfter(0);
+  assertThrows(() => journal.append(released(1), false), DiskError);
+  assert(journal.isUnsynced);
+  assertThrows(() => journal.sync(), DiskError);
+  files.failAfter(Infinity);
+  journal.sync();
+  assert(!journal.isUnsynced);
+  assertEquals(ids(files), []);
+});
+
+/**
+ * Random appends on a disk where any call may fail or write only a part, and that loses at a crash what was not synced.
+ *
+ * @returns Crashes seen.
+ */
+function torture(seed: number, steps: number): number {
+  const random = randomFrom(seed);
+  const below = (bound: number): number => Math.floor(random() * bound);
+  const files = new CrashingFiles();
+  // Promised and not released, perhaps released, and never promised but perhaps in the file.
+  const out = new Set<number>();
+  const known = new Set<number>();
+  let journal: TokenJournal | null = null;
+  let nextId = 1;
+  let crashes = 0;
+  for (let step = 0; step < steps; step++) {
+    files.failAfter(below(4) === 0 ? below(6) : Infinity, below);
+    if (journal === null || below(8) === 0) {
+      if (journal !== null) {
+        crashes++;
+        files.crash(below);
+      }
+      files.failAfter(Infinity);
+      const content = readJournal(files);
+      const found = new Set(content?.tokens.tokens.keys() ?? []);
+      for (const id of out) assert(found.has(id), `seed ${seed}: token ${id} is missing`);
+      for (const id of found) {
+        assert(known.has(id), `seed ${seed}: token ${id} was never asked for`);
+      }
+      // What came back though it was released, or was never promised, is out until somebody releases it.
+      for (const id of found) out.add(id);
+      if (below(2) === 0) files.failAfter(below(6), below);
+      try {
+        journal = new TokenJournal(files, content, NODE);
+      } catch (error) {
+        assert(error instanceof DiskError);
+        journal = null;
+        if (content === null) out.clear();
+      }
+      continue;
+    }
+    const releasing = out.size > 0 && below(2) === 0;
+    if (releasing) {
+      const id = [...out][below(out.size)]!;
+      out.delete(id);
+      attempt(() => journal!.append(released(id), below(3) === 0));
+    } else {
+      const id = nextId++;
+      known.add(id);
+      if (attempt(() => journal!.append(got(id), true))) out.add(id);
+    }
+  }
+  return crashes;
+}
+
+function attempt(act: () => void): boolean {
+  try {
+    act();
+    return true;
+  } catch (error) {
+    assert(error instanceof DiskError, String(error));
+    return false;
+  }
+}
+
+Deno.test("no token that was promised is missing after a crash, whatever fails before it", () => {
+  return withSeed(drawSeed(), (seed) => {
+    let crashes = 0;
+    for (let run = 0; run < 300; run++) crashes += torture(seed + run, 120);
+    assert(crashes > 1000, `${crashes} crashes`);
+  });
+});
