@@ -1,8 +1,5 @@
-import {
-  LEASE_ENTRIES_LEAST,
-  leaseEntriesWithin,
-  leaseTableBytes,
-} from "../../store/memory/lease_layout.ts";
+import { LEASE_ENTRIES_LEAST, LEASE_ENTRIES_MOST } from "../../store/memory/lease_layout.ts";
+import { slotsWithin, slotTableBytes } from "../../store/memory/slot_table.ts";
 import { sizeText } from "./values.ts";
 
 /** The flag that marks a lease among values, and the bits of it that count. Both 0: leases are off in text. */
@@ -46,10 +43,13 @@ export function readLeaseFlag(text: string): LeaseFlag {
  * @throws RangeError when their table would take more than a quarter of the memory.
  */
 export function leaseEntries(wanted: number, isAsked: boolean, memoryLimitBytes: number): number {
-  if (!isAsked) return Math.min(wanted, leaseEntriesWithin(memoryLimitBytes * DEFAULT_SHARE));
+  if (!isAsked) {
+    const held = slotsWithin(memoryLimitBytes * DEFAULT_SHARE);
+    return held < LEASE_ENTRIES_LEAST ? 0 : Math.min(wanted, held, LEASE_ENTRIES_MOST);
+  }
   if (wanted === 0) return 0;
   const entries = Math.max(wanted, LEASE_ENTRIES_LEAST);
-  const bytes = leaseTableBytes(entries);
+  const bytes = slotTableBytes(entries);
   if (bytes > memoryLimitBytes * LARGEST_SHARE) {
     throw new RangeError(
       `their table takes ${bytes} bytes, and may take a quarter of -m (--memory-limit), ` +

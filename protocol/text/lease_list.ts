@@ -15,13 +15,14 @@ const SLICE_BUCKETS = 1024;
  */
 export function* leaseLines(thread: ThreadContext, prefix: string): Generator<string> {
   const { leases } = thread.cache;
+  const { table } = leases;
   const key = new ByteRegion(new ArrayBuffer(KEY_LENGTH_MAX));
-  for (let start = 0; start < leases.bucketCount; start += SLICE_BUCKETS) {
+  for (let start = 0; start < table.bucketCount; start += SLICE_BUCKETS) {
     let lines = "";
-    const end = Math.min(start + SLICE_BUCKETS, leases.bucketCount);
+    const end = Math.min(start + SLICE_BUCKETS, table.bucketCount);
     for (let bucket = start; bucket < end; bucket++) {
-      let lease = leases.bucketHead(bucket);
-      for (; lease !== NO_LEASE; lease = leases.nextInBucket(lease)) {
+      let lease = table.head(bucket);
+      for (; lease !== NO_LEASE; lease = table.next(lease)) {
         if (!leases.isHeldNow(lease)) continue;
         leases.copyKey(lease, key, 0);
         const name = latin1Text(key.bytes, 0, leases.keyLength(lease));

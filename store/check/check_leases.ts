@@ -6,6 +6,7 @@ import { type LeaseRef, Leases, NO_LEASE } from "../claims/leases.ts";
 import { KEY_LENGTH_MAX } from "../limits.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import { CONTROL } from "../memory/memory.ts";
+import { slotsFor } from "../memory/slot_table.ts";
 
 /**
  * Walks the lease table and asserts that its parts agree, and that no key has a live value and is held.
@@ -16,18 +17,21 @@ export function checkLeases(links: ItemLinks): void {
   const { memory } = links;
   const { control } = memory;
   const leases = new Leases(memory);
+  const { table } = leases;
   const key = new ByteRegion(new ArrayBuffer(KEY_LENGTH_MAX));
   const records = new Set<LeaseRef>();
   let held = 0;
-  for (let bucket = 0; bucket < leases.bucketCount; bucket++) {
-    let lease = leases.bucketHead(bucket);
-    for (; lease !== NO_LEASE; lease = leases.nextInBucket(lease)) {
+  let usedSlots = 0;
+  for (let bucket = 0; bucket < table.bucketCount; bucket++) {
+    let lease = table.head(bucket);
+    for (; lease !== NO_LEASE; lease = table.next(lease)) {
       assert(!records.has(lease), "a record is in the lease table once");
       records.add(lease);
       const keyLength = leases.keyLength(lease);
+      usedSlots += slotsFor(keyLength);
       leases.copyKey(lease, key, 0);
       const hash = hashKey(key, 0, keyLength, memory.options.hashSeed | 0);
-      assert((hash & (leases.bucketCount - 1)) === bucket, "a record is in its key's bucket");
+      assert(table.bucketOf(hash) === bucket, "a record is in its key's bucket");
       if (leases.isHeld(lease)) held++;
       if (leases.isHeldNow(lease)) {
         const item = links.index.find(key, 0, keyLength, hash);
@@ -35,7 +39,7 @@ export function checkLeases(links: ItemLinks): void {
       }
     }
   }
-  assert(records.size === control[CONTROL.LEASE_RECORDS], "LEASE_RECORDS counts the table");
+  assert(records.size === table.count, "the count of leases is that of the table");
   assert(held === control[CONTROL.LEASE_CURR], "LEASE_CURR counts what is held");
   let queued = 0;
   for (let at = leases.newer(NO_LEASE); at !== NO_LEASE; at = leases.newer(at)) {
@@ -43,8 +47,5 @@ export function checkLeases(links: ItemLinks): void {
     queued++;
   }
   assert(queued === records.size, "every record is in the queue");
-  assert(
-    leases.usedSlots() + control[CONTROL.LEASE_FREE_SLOTS]! === memory.options.leaseEntries,
-    "slots are used or free",
-  );
+  assert(usedSlots + table.freeSlots === table.slots, "slots are used or free");
 }

@@ -1,9 +1,9 @@
-import { ByteRegion, copyBytes, equalBytes } from "../base/bytes.ts";
+import { ByteRegion } from "../base/bytes.ts";
 import { hashKey } from "../base/hash.ts";
 import { takeId } from "../memory/ids.ts";
 import { KEY_LENGTH_MAX } from "../limits.ts";
-import { SLOT_BYTES } from "../memory/lease_layout.ts";
 import { CONTROL, type Memory } from "../memory/memory.ts";
+import { NO_SLOT, slotsFor, SlotTable } from "../memory/slot_table.ts";
 import { STAT } from "../stats.ts";
 
 // Hot path: no allocation.
@@ -35,24 +35,20 @@ import { STAT } from "../stats.ts";
  * wanted, and 1/64 of the memory, which the server takes unless told otherwise, costs about 0.1
  * points of the hit ratio (`bench:store`) and holds 14,000 leases in 64 MB.
  *
- * A record is a slot of 64 bytes, and further slots for a key longer than 32 bytes:
+ * A record of the table (see slot_table.ts) has the key as its bytes, and these words:
  *
- *   word 0  next record of the hash bucket, or next free slot
  *   word 1  next newer record; 2  next older record
  *   word 3  deadline of the lease, whole seconds of the store's clock (its milliseconds are in STATE)
  *   word 4  id, lower half; 5  upper half
  *   word 6  dirty until this second; 0: not dirty
  *   word 7  STATE: key length (8 bits), HELD, milliseconds of the deadline from bit 16 on
- *   words 8..15  the key; if it goes on, word 15 names the next slot, all of which is key (and again
- *           word 15, if it goes on)
  */
-export type LeaseRef = number & { readonly unit?: "slot of the lease table" };
+export type LeaseRef = number & { readonly unit?: "record of the lease table" };
 
 /** No record. */
-export const NO_LEASE: LeaseRef = 0;
+export const NO_LEASE: LeaseRef = NO_SLOT;
 
 const WORD = {
-  NEXT: 0,
   NEWER: 1,
   OLDER: 2,
   DEADLINE_SEC: 3,
@@ -60,19 +56,11 @@ const WORD = {
   ID_HIGH: 5,
   DIRTY_UNTIL_SEC: 6,
   STATE: 7,
-  LINK: 15,
 } as const;
 
 const KEY_LENGTH_MASK = 0xff;
 const HELD = 1 << 8;
 const MILLI_SHIFT = 16;
-
-const SLOT_SHIFT = 4;
-const KEY_OFFSET = 32;
-const LINK_BYTES = 4;
-/** What `#walkKey` does with a key. */
-const KeyUse = { COMPARE: 0, READ: 1, WRITE: 2 } as const;
-type KeyUse = typeof KeyUse[keyof typeof KeyUse];
 
 /** Records looked at in one slice of maintenance: some 50 microseconds. */
 const SLICE_LOOKS = 5_000;
@@ -84,38 +72,31 @@ export class Leases {
   readonly #memory: Memory;
   readonly #control: Int32Array;
   readonly #counters: Float64Array;
-  readonly #buckets: Int32Array;
-  readonly #bucketMask: number;
-  readonly #words: Int32Array;
-  readonly #slots: ByteRegion;
-  readonly #entries: number;
+  readonly #table: SlotTable;
   readonly #key = new ByteRegion(new ArrayBuffer(KEY_LENGTH_MAX));
 
   constructor(memory: Memory) {
     this.#memory = memory;
     this.#control = memory.control;
     this.#counters = memory.counters;
-    this.#entries = memory.options.leaseEntries;
-    this.#buckets = memory.leaseBuckets;
-    this.#bucketMask = this.#buckets.length - 1;
-    this.#slots = memory.leaseSlots;
-    this.#words = memory.leaseWords;
+    this.#table = new SlotTable(memory.shared.leases, memory.options.leaseEntries);
   }
 
   /** How many records there are; some may be over and not swept yet. */
   get count(): number {
-    return this.#control[CONTROL.LEASE_RECORDS]!;
+    return this.#table.count;
   }
 
   /** The key's record if it is held or dirty, else NO_LEASE. Costs one comparison while there are no records at all. */
   find(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): LeaseRef {
-    if (this.#control[CONTROL.LEASE_RECORDS] === 0) return NO_LEASE;
-    let lease = this.#buckets[hash & this.#bucketMask]!;
+    const table = this.#table;
+    if (table.count === 0) return NO_LEASE;
+    let lease = table.head(table.bucketOf(hash));
     while (lease !== NO_LEASE) {
       if (this.#hasKey(lease, input, keyOffset, keyLength)) {
         return this.#refresh(lease, hash) ? lease : NO_LEASE;
       }
-      lease = this.#word(lease, WORD.NEXT);
+      lease = table.next(lease);
     }
     return NO_LEASE;
   }
@@ -172,7 +153,7 @@ export class Leases {
       if (made === NO_LEASE) return NO_LEASE;
       this.#setWord(made, WORD.DIRTY_UNTIL_SEC, 0);
       this.#setWord(made, WORD.STATE, keyLength);
-      this.#walkKey(made, keyLength, input, keyOffset, KeyUse.WRITE);
+      this.#table.write(made, keyLength, 0, keyLength, input, keyOffset);
       this.#insert(made, hash);
     }
     const state = this.#word(made, WORD.STATE);
@@ -213,7 +194,7 @@ export class Leases {
   /** Removes records that are over. @returns Whether the slice ended before the newest record. */
   sweepSlice(): boolean {
     const control = this.#control;
-    if (control[CONTROL.LEASE_RECORDS] === 0) return false;
+    if (this.#table.count === 0) return false;
     let lease = control[CONTROL.LEASE_SWEEP]!;
     if (lease === NO_LEASE) lease = control[CONTROL.LEASE_OLDEST]!;
     for (let looks = 0; lease !== NO_LEASE && looks < SLICE_LOOKS; looks++) {
@@ -230,20 +211,9 @@ export class Leases {
 
   // --- for listings and checks ---------------------------------------------------------------------
 
-  get bucketCount(): number {
-    return this.#buckets.length;
-  }
-
-  /**
-   * The first record of a bucket. A listing that lets go of the mutex goes on at a bucket: records
-   * come and go, buckets stay.
-   */
-  bucketHead(bucket: number): LeaseRef {
-    return this.#buckets[bucket]!;
-  }
-
-  nextInBucket(lease: LeaseRef): LeaseRef {
-    return this.#word(lease, WORD.NEXT);
+  /** The records, by bucket. */
+  get table(): SlotTable {
+    return this.#table;
   }
 
   /** Whether the record is held now, its deadline and flushes looked at. */
@@ -266,27 +236,19 @@ export class Leases {
       : this.#word(lease, WORD.NEWER);
   }
 
-  /** How many slots records have. */
-  usedSlots(): number {
-    let slots = 0;
-    for (let lease = this.newer(NO_LEASE); lease !== NO_LEASE; lease = this.newer(lease)) {
-      slots += this.#slotsFor(this.keyLength(lease));
-    }
-    return slots;
-  }
-
   copyKey(lease: LeaseRef, to: ByteRegion, toOffset: number): void {
-    this.#walkKey(lease, this.keyLength(lease), to, toOffset, KeyUse.READ);
+    const length = this.keyLength(lease);
+    this.#table.read(lease, length, 0, length, to, toOffset);
   }
 
   // --- private -----------------------------------------------------------------------------------
 
-  #word(slot: number, word: number): number {
-    return this.#words[(slot << SLOT_SHIFT) + word]!;
+  #word(lease: LeaseRef, word: number): number {
+    return this.#table.word(lease, word);
   }
 
-  #setWord(slot: number, word: number, value: number): void {
-    this.#words[(slot << SLOT_SHIFT) + word] = value;
+  #setWord(lease: LeaseRef, word: number, value: number): void {
+    this.#table.setWord(lease, word, value);
   }
 
   #giveId(lease: LeaseRef): void {
@@ -342,38 +304,7 @@ export class Leases {
 
   #hasKey(lease: LeaseRef, input: ByteRegion, keyOffset: number, keyLength: number): boolean {
     return this.keyLength(lease) === keyLength &&
-      this.#walkKey(lease, keyLength, input, keyOffset, KeyUse.COMPARE);
-  }
-
-  /**
-   * Goes through a record's key, the slots of a new one already linked.
-   *
-   * @param other Bytes to compare with, to be written to the record, or to be read into.
-   * @returns Whether all of it was equal; true unless it was compared.
-   */
-  #walkKey(
-    lease: LeaseRef,
-    keyLength: number,
-    other: ByteRegion,
-    otherOffset: number,
-    what: KeyUse,
-  ): boolean {
-    const slots = this.#slots;
-    let slot = lease;
-    let offset = slot * SLOT_BYTES + KEY_OFFSET;
-    let room = SLOT_BYTES - KEY_OFFSET;
-    for (let done = 0;;) {
-      const piece = keyLength - done <= room ? keyLength - done : room - LINK_BYTES;
-      const at = otherOffset + done;
-      if (what === KeyUse.WRITE) copyBytes(slots, offset, other, at, piece);
-      else if (what === KeyUse.READ) copyBytes(other, at, slots, offset, piece);
-      else if (!equalBytes(other, at, slots, offset, piece)) return false;
-      done += piece;
-      if (done === keyLength) return true;
-      slot = this.#word(slot, WORD.LINK);
-      offset = slot * SLOT_BYTES;
-      room = SLOT_BYTES;
-    }
+      this.#table.equals(lease, keyLength, 0, keyLength, input, keyOffset);
   }
 
   #hashOf(lease: LeaseRef): number {
@@ -381,24 +312,14 @@ export class Leases {
     return hashKey(this.#key, 0, this.keyLength(lease), this.#memory.options.hashSeed | 0);
   }
 
-  /** How many slots a record with such a key has. */
-  #slotsFor(keyLength: number): number {
-    const rest = keyLength - (SLOT_BYTES - KEY_OFFSET);
-    return rest <= 0 ? 1 : 1 + Math.ceil(rest / (SLOT_BYTES - LINK_BYTES));
-  }
-
-  /** The first slot of a new record, linked to those that the key needs. Drops the oldest records if it must. */
+  /** A new record. Drops the oldest ones if it must. */
   #allocate(keyLength: number): LeaseRef {
-    const slots = this.#slotsFor(keyLength);
-    if (slots > this.#entries) return NO_LEASE;
-    while (this.#control[CONTROL.LEASE_FREE_SLOTS]! < slots) this.#dropOldest();
-    const first = this.#takeSlot();
-    for (let slot = first, left = slots - 1; left > 0; left--) {
-      const next = this.#takeSlot();
-      this.#setWord(slot, WORD.LINK, next);
-      slot = next;
+    if (slotsFor(keyLength) > this.#table.slots) return NO_LEASE;
+    for (;;) {
+      const lease = this.#table.allocate(keyLength);
+      if (lease !== NO_LEASE) return lease;
+      this.#dropOldest();
     }
-    return first;
   }
 
   #dropOldest(): void {
@@ -407,43 +328,20 @@ export class Leases {
     this.#remove(oldest, this.#hashOf(oldest));
   }
 
-  #takeSlot(): number {
-    const control = this.#control;
-    control[CONTROL.LEASE_FREE_SLOTS]! -= 1;
-    const free = control[CONTROL.LEASE_FREE]!;
-    if (free !== NO_LEASE) {
-      control[CONTROL.LEASE_FREE] = this.#word(free, WORD.NEXT);
-      return free;
-    }
-    // Slots behind this one were never used: their memory is not even touched.
-    control[CONTROL.LEASE_LAST_USED]! += 1;
-    return control[CONTROL.LEASE_LAST_USED]!;
-  }
-
-  #freeSlot(slot: number): void {
-    this.#setWord(slot, WORD.NEXT, this.#control[CONTROL.LEASE_FREE]!);
-    this.#control[CONTROL.LEASE_FREE] = slot;
-    this.#control[CONTROL.LEASE_FREE_SLOTS]! += 1;
-  }
-
   #insert(lease: LeaseRef, hash: number): void {
     const control = this.#control;
-    const bucket = hash & this.#bucketMask;
-    this.#setWord(lease, WORD.NEXT, this.#buckets[bucket]!);
-    this.#buckets[bucket] = lease;
+    this.#table.insert(lease, hash);
     const newest = control[CONTROL.LEASE_NEWEST]!;
     this.#setWord(lease, WORD.OLDER, newest);
     this.#setWord(lease, WORD.NEWER, NO_LEASE);
     if (newest === NO_LEASE) control[CONTROL.LEASE_OLDEST] = lease;
     else this.#setWord(newest, WORD.NEWER, lease);
     control[CONTROL.LEASE_NEWEST] = lease;
-    control[CONTROL.LEASE_RECORDS]! += 1;
   }
 
   #remove(lease: LeaseRef, hash: number): void {
     const control = this.#control;
     if (this.isHeld(lease)) this.#endHold(lease);
-    this.#unlinkFromBucket(lease, hash & this.#bucketMask);
     const newer = this.#word(lease, WORD.NEWER);
     const older = this.#word(lease, WORD.OLDER);
     if (newer === NO_LEASE) control[CONTROL.LEASE_NEWEST] = older;
@@ -451,23 +349,6 @@ export class Leases {
     if (older === NO_LEASE) control[CONTROL.LEASE_OLDEST] = newer;
     else this.#setWord(older, WORD.NEWER, newer);
     if (control[CONTROL.LEASE_SWEEP] === lease) control[CONTROL.LEASE_SWEEP] = newer;
-    control[CONTROL.LEASE_RECORDS]! -= 1;
-    let slot: number = lease;
-    for (let left = this.#slotsFor(this.keyLength(lease)); left > 0; left--) {
-      const next = this.#word(slot, WORD.LINK);
-      this.#freeSlot(slot);
-      slot = next;
-    }
-  }
-
-  #unlinkFromBucket(lease: LeaseRef, bucket: number): void {
-    const next = this.#word(lease, WORD.NEXT);
-    let at = this.#buckets[bucket]!;
-    if (at === lease) {
-      this.#buckets[bucket] = next;
-      return;
-    }
-    while (this.#word(at, WORD.NEXT) !== lease) at = this.#word(at, WORD.NEXT);
-    this.#setWord(at, WORD.NEXT, next);
+    this.#table.remove(lease, hash, this.keyLength(lease));
   }
 }

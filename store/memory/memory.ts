@@ -1,11 +1,11 @@
 import { assert } from "../base/assert.ts";
 import { ByteRegion } from "../base/bytes.ts";
 import { ConnectionTable } from "../connections.ts";
-import { leaseBucketCount, leaseTableBytes } from "./lease_layout.ts";
 import { FIRST_SECOND, MEMORY_LIMIT_MIB_MAX, MIB, type StoreOptions } from "../limits.ts";
 import { lockBytesNeeded, waiterBytesNeeded } from "./lock_layout.ts";
 import { CLASS_STATS, STORE_STATS } from "../stats.ts";
 import { highHalf, lowHalf } from "../base/u64.ts";
+import { SlotTable, slotTableBytes } from "./slot_table.ts";
 import { WATCH_RING_BYTES, watchBytesNeeded } from "./watch_layout.ts";
 
 /**
@@ -53,11 +53,7 @@ const WORDS = [
   "SWEEP_SOONEST_SEC",
   "SWEEP_BUDGET_SEC", // the second in which the sweep did SWEEP_UNITS
   "SWEEP_UNITS",
-  "LEASE_RECORDS", // see leases.ts
-  "LEASE_CURR", // of these held
-  "LEASE_FREE", // head of the list of slots given back
-  "LEASE_FREE_SLOTS", // slots nobody has: given back and never used
-  "LEASE_LAST_USED", // slots behind it were never handed out
+  "LEASE_CURR", // leases held, see leases.ts
   "LEASE_OLDEST",
   "LEASE_NEWEST",
   "LEASE_SWEEP", // where maintenance goes on with leases
@@ -137,7 +133,7 @@ export interface SharedMemory {
   readonly connections: SharedArrayBuffer;
   readonly locks: SharedArrayBuffer;
   readonly lockWaiters: SharedArrayBuffer;
-  /** Buckets and slots of the lease table. */
+  /** A SlotTable. */
   readonly leases: SharedArrayBuffer;
   readonly watch: SharedArrayBuffer;
   /** Counters of the threads, see `threadCounters`. */
@@ -217,12 +213,11 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
   words[CONTROL.NOW_SEC] = FIRST_SECOND;
   words[CONTROL.ID_LOW] = lowHalf(options.firstId - 1);
   words[CONTROL.ID_HIGH] = highHalf(options.firstId - 1);
-  words[CONTROL.LEASE_FREE_SLOTS] = options.leaseEntries;
   words[CONTROL.RANDOM] = options.hashSeed | 1;
   const connections = new SharedArrayBuffer(ConnectionTable.bytesNeeded(options.connectionsMax));
   const locks = new SharedArrayBuffer(lockBytesNeeded(options));
   const lockWaiters = new SharedArrayBuffer(waiterBytesNeeded(options));
-  const leases = new SharedArrayBuffer(leaseTableBytes(options.leaseEntries));
+  const leases = SlotTable.create(options.leaseEntries);
   const watch = new SharedArrayBuffer(watchBytesNeeded(options.watchRingBytes ?? WATCH_RING_BYTES));
   const threads = new SharedArrayBuffer(threadRowCount(options) * THREAD_ROW_DOUBLES * 8);
   return { options, control, segments, connections, locks, lockWaiters, leases, watch, threads };
@@ -233,7 +228,7 @@ export function pagesWithin(options: StoreOptions, limitBytes: number): number {
   const pageBytes = 1 << PAGE_SHIFT[options.slabLayout];
   // First guess the pages, then give up as many as the tables need.
   const guess = Math.floor(limitBytes / pageBytes);
-  const tableBytes = layoutControl(guess).bytes + leaseTableBytes(options.leaseEntries);
+  const tableBytes = layoutControl(guess).bytes + slotTableBytes(options.leaseEntries);
   return Math.floor((limitBytes - tableBytes) / pageBytes);
 }
 
@@ -291,11 +286,6 @@ export class Memory {
   readonly segments: ByteRegion[];
   /** The segments as 32-bit words. */
   readonly words: Int32Array[];
-  /** Heads of the lease table's hash buckets. */
-  readonly leaseBuckets: Int32Array;
-  /** The lease table's slots, as words and as bytes. */
-  readonly leaseWords: Int32Array;
-  readonly leaseSlots: ByteRegion;
   /** THREAD_STAT rows of this thread. */
   readonly threadCounters: Float64Array;
   readonly pageShift: number;
@@ -324,10 +314,6 @@ export class Memory {
     this.pages = new Int32Array(control, layout.pages, pageCount * PAGE.WORDS);
     this.segments = shared.segments.map((segment) => new ByteRegion(segment));
     this.words = shared.segments.map((segment) => new Int32Array(segment));
-    const buckets = leaseBucketCount(shared.options.leaseEntries);
-    this.leaseBuckets = new Int32Array(shared.leases, 0, buckets);
-    this.leaseWords = new Int32Array(shared.leases, buckets * 4);
-    this.leaseSlots = new ByteRegion(shared.leases, buckets * 4);
     this.pageShift = PAGE_SHIFT[shared.options.slabLayout];
     this.pageBytes = 1 << this.pageShift;
     this.refPageShift = this.pageShift - 3;

@@ -106,7 +106,7 @@ Deno.test("readCommand() refuses flags that mark nothing, and leases that cannot
     "-z (--lease-flag) and --lease-entries 0: there would be no leases",
   ]);
   assertEquals(errors("--lease-entries", "10000000"), [
-    "--lease-entries 10000000: their table takes 707108928 bytes, and may take a quarter of -m (--memory-limit), " +
+    "--lease-entries 10000000: their table takes 707108992 bytes, and may take a quarter of -m (--memory-limit), " +
     "which is 64m",
   ]);
 });

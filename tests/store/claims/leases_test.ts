@@ -2,13 +2,11 @@ import { assert, assertEquals, assertLess, assertNotEquals } from "@std/assert";
 import type { Operation } from "../../../store/operation.ts";
 import { StoreMode } from "../../../store/operation.ts";
 import { STATE } from "../../../store/memory/item.ts";
-import { leaseEntriesWithin, leaseTableBytes } from "../../../store/memory/lease_layout.ts";
 import { KEY_LENGTH_MAX } from "../../../store/limits.ts";
 import { CONTROL } from "../../../store/memory/memory.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { STAT } from "../../../store/stats.ts";
 import { highHalf, lowHalf } from "../../../store/base/u64.ts";
-import { randomFrom } from "../../support/random.ts";
 import { TestStore } from "../../support/store.ts";
 
 const { SET, ADD, REPLACE, APPEND, PREPEND, CAS, FILL } = StoreMode;
@@ -74,7 +72,7 @@ Deno.test("a fill under the lease's id is clean and keeps its own deadline", () 
   assertEquals(store.get("k"), "x");
   assertEquals(store.cache.deadlineSec(store.item("k")), 1000);
   assertEquals(store.store(CAS, "k", "y", withId(id)), Outcome.EXISTS);
-  assertEquals(store.memory.control[CONTROL.LEASE_RECORDS], 0);
+  assertEquals(store.cache.leases.table.count, 0);
   assertEquals([stat(store, "lease_hit"), stat(store, "lease_badval")], [1, 1]);
   store.check();
 });
@@ -116,7 +114,7 @@ Deno.test("cas on a dirty value keeps the cut, delete forgets it", () => {
   assertEquals(store.remove("k"), Outcome.DELETED);
   store.store(SET, "k", "z");
   assertEquals(store.cache.deadlineSec(store.item("k")), 0);
-  assertEquals(store.memory.control[CONTROL.LEASE_RECORDS], 0);
+  assertEquals(store.cache.leases.table.count, 0);
   store.check();
 });
 
@@ -260,7 +258,7 @@ Deno.test("the oldest lease goes when the table is full", () => {
   // A long key takes the room of several short ones.
   lease(store, "l".repeat(KEY_LENGTH_MAX), 10);
   store.check();
-  assertEquals(store.memory.control[CONTROL.LEASE_RECORDS], 4);
+  assertEquals(store.cache.leases.table.count, 4);
 });
 
 Deno.test("without a table there are no leases", () => {
@@ -358,14 +356,6 @@ Deno.test("keys of every length and any bytes have leases", () => {
   keys.forEach((key, index) => {
     assertEquals(store.store(CAS, key, "x", withId(ids[index]!)), Outcome.STORED);
   });
-  assertEquals(store.memory.control[CONTROL.LEASE_RECORDS], 0);
+  assertEquals(store.cache.leases.table.count, 0);
   store.check();
-});
-
-Deno.test("leaseEntriesWithin() is never too large", () => {
-  const random = randomFrom(1);
-  for (let run = 0; run < 1000; run++) {
-    const bytes = Math.floor(random() * 2 ** (6 + random() * 24));
-    assert(leaseTableBytes(leaseEntriesWithin(bytes)) <= bytes);
-  }
 });
