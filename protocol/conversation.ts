@@ -147,8 +147,8 @@ export class Conversation {
     const replyStart = reply.totalLength;
     operation.owner = this.owner;
     cache.links.watchLog.connection = this.owner;
-    memory.threadCounters[THREAD_STAT.batches]! += 1;
-    memory.counters[STAT.bytes_read]! += end - start - this.#leftLength;
+    memory.threadStats[THREAD_STAT.batches]! += 1;
+    memory.stats[STAT.bytes_read]! += end - start - this.#leftLength;
     let at = start;
     this.#paused = false;
     while (!this.#paused) {
@@ -157,7 +157,7 @@ export class Conversation {
       else this.#chooseParser(at, end);
     }
     this.#leftLength = end - at;
-    memory.counters[STAT.bytes_written]! += reply.totalLength - replyStart;
+    memory.stats[STAT.bytes_written]! += reply.totalLength - replyStart;
     cache.leave();
     return at;
   }

@@ -10,9 +10,9 @@ const USED = 1;
 const BUCKETS_WORD = 2;
 const PREFIX_WORDS = 3;
 const PREFIXES_WORD = BUCKETS_WORD + BUCKETS;
-const COUNTERS_BYTE = (PREFIXES_WORD + PREFIX_WORDS * (PREFIXES_MAX + 1) + 1) * 4 & ~7;
-const COUNTERS_EACH = 4;
-const BYTES_BYTE = COUNTERS_BYTE + COUNTERS_EACH * (PREFIXES_MAX + 1) * 8;
+const COUNTS_BYTE = (PREFIXES_WORD + PREFIX_WORDS * (PREFIXES_MAX + 1) + 1) * 4 & ~7;
+const COUNTS_EACH = 4;
+const BYTES_BYTE = COUNTS_BYTE + COUNTS_EACH * (PREFIXES_MAX + 1) * 8;
 
 const GET = 0;
 const HIT = 1;
@@ -43,14 +43,14 @@ export interface PrefixCounts {
  */
 export class PrefixTable {
   readonly #words: Int32Array;
-  readonly #counters: Float64Array;
+  readonly #counts: Float64Array;
   readonly #bytes: Uint8Array;
   readonly #delimiter: number;
 
   /** @param delimiter One character. */
   constructor(shared: SharedArrayBuffer, delimiter: string) {
-    this.#words = new Int32Array(shared, 0, COUNTERS_BYTE >> 2);
-    this.#counters = new Float64Array(shared, COUNTERS_BYTE, (BYTES_BYTE - COUNTERS_BYTE) >> 3);
+    this.#words = new Int32Array(shared, 0, COUNTS_BYTE >> 2);
+    this.#counts = new Float64Array(shared, COUNTS_BYTE, (BYTES_BYTE - COUNTS_BYTE) >> 3);
     this.#bytes = new Uint8Array(shared, BYTES_BYTE, KEY_BYTES);
     this.#delimiter = delimiter.charCodeAt(0) & 0xff;
   }
@@ -62,16 +62,16 @@ export class PrefixTable {
   countGet(input: ByteRegion, keyOffset: number, keyLength: number, hit: boolean): void {
     const prefix = this.#find(input, keyOffset, keyLength);
     if (prefix === 0) return;
-    this.#counters[prefix * COUNTERS_EACH + GET]! += 1;
-    if (hit) this.#counters[prefix * COUNTERS_EACH + HIT]! += 1;
+    this.#counts[prefix * COUNTS_EACH + GET]! += 1;
+    if (hit) this.#counts[prefix * COUNTS_EACH + HIT]! += 1;
   }
 
   countSet(input: ByteRegion, keyOffset: number, keyLength: number): void {
-    this.#counters[this.#find(input, keyOffset, keyLength) * COUNTERS_EACH + SET]! += 1;
+    this.#counts[this.#find(input, keyOffset, keyLength) * COUNTS_EACH + SET]! += 1;
   }
 
   countDelete(input: ByteRegion, keyOffset: number, keyLength: number): void {
-    this.#counters[this.#find(input, keyOffset, keyLength) * COUNTERS_EACH + DELETE]! += 1;
+    this.#counts[this.#find(input, keyOffset, keyLength) * COUNTS_EACH + DELETE]! += 1;
   }
 
   /** Forgets all prefixes. */
@@ -80,15 +80,15 @@ export class PrefixTable {
   }
 
   *[Symbol.iterator](): Generator<PrefixCounts> {
-    const counters = this.#counters;
+    const counts = this.#counts;
     for (let prefix = 1; prefix <= this.#words[COUNT]!; prefix++) {
-      const row = prefix * COUNTERS_EACH;
+      const row = prefix * COUNTS_EACH;
       yield {
         prefix: this.#text(prefix),
-        get: counters[row + GET]!,
-        hit: counters[row + HIT]!,
-        set: counters[row + SET]!,
-        delete: counters[row + DELETE]!,
+        get: counts[row + GET]!,
+        hit: counts[row + HIT]!,
+        set: counts[row + SET]!,
+        delete: counts[row + DELETE]!,
       };
     }
   }
@@ -134,7 +134,7 @@ export class PrefixTable {
     words[row + 1] = start;
     words[row + 2] = length;
     words[bucket] = prefix;
-    this.#counters.fill(0, prefix * COUNTERS_EACH, (prefix + 1) * COUNTERS_EACH);
+    this.#counts.fill(0, prefix * COUNTS_EACH, (prefix + 1) * COUNTS_EACH);
     return prefix;
   }
 

@@ -131,7 +131,7 @@ export class FillTask implements Task {
 
   run(conversation: Conversation, start: number, end: number): number {
     const { cache, input, memory } = conversation.thread;
-    memory.counters[STAT.bytes_read]! += this.#uncounted;
+    memory.stats[STAT.bytes_read]! += this.#uncounted;
     this.#uncounted = 0;
     const length = Math.min(this.missing, end - start);
     if (length > this.room && !this.makeRoom(cache)) return this.#refuse(conversation, start);

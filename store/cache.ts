@@ -59,7 +59,7 @@ export class Cache {
   /** What meta commands do beyond the classic ones. */
   readonly meta: MetaOperations;
   readonly #control: Int32Array;
-  readonly #counters: Float64Array;
+  readonly #stats: Float64Array;
   readonly mutex: Mutex;
   readonly #eviction: Eviction;
   readonly #mover: PageMover;
@@ -82,7 +82,7 @@ export class Cache {
   constructor(memory: Memory) {
     this.memory = memory;
     this.#control = memory.control;
-    this.#counters = memory.counters;
+    this.#stats = memory.stats;
     this.mutex = new Mutex(memory);
     this.links = new ItemLinks(memory);
     this.items = this.links.items;
@@ -165,10 +165,10 @@ export class Cache {
     keyLength: number,
     hash = this.links.index.hash(input, keyOffset, keyLength),
   ): ItemRef {
-    this.#counters[STAT.cmd_get]! += 1;
+    this.#stats[STAT.cmd_get]! += 1;
     const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM) {
-      this.#counters[STAT.get_misses]! += 1;
+      this.#stats[STAT.get_misses]! += 1;
       return NO_ITEM;
     }
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.get_hits);
@@ -190,10 +190,10 @@ export class Cache {
     owner = 0,
     hash = this.links.index.hash(input, keyOffset, keyLength),
   ): ItemRef {
-    this.#counters[STAT.cmd_touch]! += 1;
+    this.#stats[STAT.cmd_touch]! += 1;
     const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM) {
-      this.#counters[STAT.touch_misses]! += 1;
+      this.#stats[STAT.touch_misses]! += 1;
       return NO_ITEM;
     }
     if (!this.#yrmcdsLocks && this.#guard.isLockedByOther(item, owner)) return LOCKED_ITEM;
@@ -434,7 +434,7 @@ export class Cache {
 
   /** Refuses a store whose value is not followed by its end marker. It counts as a set. */
   refuseBadChunk(): Outcome {
-    this.#counters[STAT.cmd_set]! += 1;
+    this.#stats[STAT.cmd_set]! += 1;
     return Outcome.BAD_CHUNK;
   }
 
@@ -454,7 +454,7 @@ export class Cache {
    */
   #storeRefused(operation: Operation, outcome: Outcome): Outcome {
     const tooLarge = outcome === Outcome.TOO_LARGE;
-    this.#counters[tooLarge ? STAT.store_too_large : STAT.store_no_memory]! += 1;
+    this.#stats[tooLarge ? STAT.store_too_large : STAT.store_no_memory]! += 1;
     const { input, keyOffset, keyLength } = operation;
     const hash = this.links.index.hash(input, keyOffset, keyLength);
     const lease = this.leases.find(input, keyOffset, keyLength, hash);
@@ -494,11 +494,11 @@ export class Cache {
   /** Sets the deadline. @returns TOUCHED, NOT_FOUND or LOCKED. */
   touch(operation: Operation): Outcome {
     const { input, keyOffset, keyLength } = operation;
-    this.#counters[STAT.cmd_touch]! += 1;
+    this.#stats[STAT.cmd_touch]! += 1;
     const hash = this.links.index.hash(input, keyOffset, keyLength);
     const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM) {
-      this.#counters[STAT.touch_misses]! += 1;
+      this.#stats[STAT.touch_misses]! += 1;
       return Outcome.NOT_FOUND;
     }
     if (!this.#yrmcdsLocks && this.#guard.isLockedByOther(item, operation.owner)) {
@@ -562,7 +562,7 @@ export class Cache {
 
   /** Releases what a connection holds: it has ended. */
   releaseOwner(owner: number): void {
-    this.#counters[STAT.lock_freed_by_close]! += this.locks.releaseAll(owner);
+    this.#stats[STAT.lock_freed_by_close]! += this.locks.releaseAll(owner);
   }
 
   /**

@@ -1,6 +1,6 @@
 /**
- * One row a counter. All counters live in one shared
- * `Float64Array` and are changed under the store's mutex: `counters[STAT.cmd_get]! += 1` costs a few nanoseconds.
+ * One row a statistic. All of a kind live in one shared `Float64Array` and are changed under the
+ * store's mutex: `stats[STAT.cmd_get]! += 1` costs a few nanoseconds.
  */
 export type StatRow = readonly [name: string, unit: string, meaning: string];
 
@@ -108,9 +108,9 @@ function indexRows<Rows extends readonly StatRow[]>(rows: Rows): IndexOf<Rows> {
   return Object.fromEntries(rows.map((row, index) => [row[0], index])) as IndexOf<Rows>;
 }
 
-/** Where each counter stands in `memory.counters`. */
+/** Where each stands in `memory.stats`. */
 export const STAT: IndexOf<typeof STORE_STATS> = indexRows(STORE_STATS);
-/** Where each counter of a thread stands, from the thread's row in `memory.threadCounters`. */
+/** Where each of a thread stands, from the thread's row in `memory.threadStats`. */
 export const THREAD_STAT: IndexOf<typeof THREAD_STATS> = indexRows(THREAD_STATS);
-/** Where each counter of a class stands, from the class's row in `memory.classCounters`. */
+/** Where each of a class stands, from the class's row in `memory.classStats`. */
 export const CLASS_STAT: IndexOf<typeof CLASS_STATS> = indexRows(CLASS_STATS);

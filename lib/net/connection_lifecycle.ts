@@ -33,7 +33,7 @@ export class ConnectionLifecycle {
     const nowSec = memory.control[CONTROL.NOW_SEC]!;
     const owner = connections.open(kind, threadIndex, peer, listener, nowSec);
     const isRefused = owner === NO_OWNER;
-    memory.counters[isRefused ? STAT.rejected_connections : STAT.total_connections]! += 1;
+    memory.stats[isRefused ? STAT.rejected_connections : STAT.total_connections]! += 1;
     if (!isRefused) cache.links.watchLog.connectionOpened(owner);
     cache.leave();
     if (isRefused) {

@@ -74,7 +74,7 @@ export class ConnectionTimeouts<Connection extends TimedConnection> {
     }
     if (kicked === 0) return;
     cache.enter();
-    memory.counters[STAT.idle_kicks]! += kicked;
+    memory.stats[STAT.idle_kicks]! += kicked;
     cache.leave();
   }
 }

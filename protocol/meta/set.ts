@@ -203,7 +203,7 @@ export function metaDelete(conversation: Conversation): Flow {
     reply.put(REFUSAL.OUT_OF_MEMORY);
     return Flow.DONE;
   }
-  if (outcome === Outcome.EXISTS) memory.counters[STAT.delete_misses]! += 1;
+  if (outcome === Outcome.EXISTS) memory.stats[STAT.delete_misses]! += 1;
   if (!putCode(thread, outcome, meta.quiet)) return Flow.DONE;
   putRequestFlags(thread, FIRST_FLAG);
   reply.crlf();
@@ -317,7 +317,7 @@ function putNumberFlags(conversation: Conversation, item: ItemRef, made: boolean
 export function metaDebug(conversation: Conversation): Flow {
   const { thread } = conversation;
   const { meta, reply, cache, operation, memory, input } = thread;
-  memory.counters[STAT.cmd_meta]! += 1;
+  memory.stats[STAT.cmd_meta]! += 1;
   const refusal = meta.readKey(FIRST_FLAG);
   if (refusal !== null) {
     reply.put(refusal);

@@ -27,11 +27,11 @@ class ClassSource {
   }
 
   stat(name: keyof typeof CLASS_STAT): number {
-    return this.thread.memory.classCounter(this.classId, CLASS_STAT[name]);
+    return this.thread.memory.classStat(this.classId, CLASS_STAT[name]);
   }
 
   get requestedBytes(): number {
-    return this.thread.memory.classCounter(this.classId, CLASS_REQUESTED_BYTES);
+    return this.thread.memory.classStat(this.classId, CLASS_REQUESTED_BYTES);
   }
 
   get itemCount(): number {

@@ -21,18 +21,18 @@ class Source {
   }
 
   stat(name: keyof typeof STAT): number {
-    return this.thread.memory.counters[STAT[name]]!;
+    return this.thread.memory.stats[STAT[name]]!;
   }
 
   control(name: keyof typeof CONTROL): number {
     return this.thread.memory.control[CONTROL[name]]!;
   }
 
-  /** A counter summed over all slab classes. */
+  /** A statistic summed over all slab classes. */
   classes(name: keyof typeof CLASS_STAT): number {
     let sum = 0;
     for (let classId = 0; classId < CLASSES_MAX; classId++) {
-      sum += this.thread.memory.classCounter(classId, CLASS_STAT[name]);
+      sum += this.thread.memory.classStat(classId, CLASS_STAT[name]);
     }
     return sum;
   }
@@ -137,7 +137,7 @@ const ROWS: readonly GeneralRow[] = [
   ["log_watchers",          (s) => s.thread.cache.links.watchLog.count],
   ["unexpected_napi_ids",   never],
   ["round_robin_fallback",  never],
-  ["bytes",                 (s) => s.thread.memory.counters[ITEM_BYTES]!],
+  ["bytes",                 (s) => s.thread.memory.stats[ITEM_BYTES]!],
   ["curr_items",            (s) => s.control("ITEM_COUNT")],
   ["total_items",           (s) => s.stat("total_items")],
   ["slab_global_page_pool", (s) => s.thread.cache.links.slabs.freePages],
@@ -193,14 +193,14 @@ export function memoryLimitBytes(thread: ThreadContext): number {
   return thread.memory.control[CONTROL.MEMORY_LIMIT_KIB]! * 1024;
 }
 
-/** `stats reset`: every counter to 0. Sizes and states stay. */
+/** `stats reset`: every statistic to 0. Sizes and states stay. */
 export function resetStats(thread: ThreadContext): void {
   const { memory, prefixes, ops } = thread;
-  memory.counters.fill(0, 0, Object.keys(STAT).length);
-  const perClass = memory.classCounters.length / CLASSES_MAX;
-  const counters = Object.keys(CLASS_STAT).length;
+  memory.stats.fill(0, 0, Object.keys(STAT).length);
+  const perClass = memory.classStats.length / CLASSES_MAX;
+  const used = Object.keys(CLASS_STAT).length;
   for (let classId = 0; classId < CLASSES_MAX; classId++) {
-    memory.classCounters.fill(0, classId * perClass, classId * perClass + counters);
+    memory.classStats.fill(0, classId * perClass, classId * perClass + used);
   }
   prefixes.clear();
   ops.clear();

@@ -1,4 +1,4 @@
-import { threadCounters, threadRowCount } from "../../store/memory/memory.ts";
+import { threadRow, threadRowCount } from "../../store/memory/memory.ts";
 import { THREAD_STATS } from "../../store/stats.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import type { StatEntry } from "./entry.ts";
@@ -8,11 +8,11 @@ export function* threadStats(thread: ThreadContext): Generator<StatEntry> {
   const { memory, ops } = thread;
   const maintenance = threadRowCount(memory.options) - 1;
   for (let index = 0; index <= maintenance; index++) {
-    const counters = threadCounters(memory.shared, index);
+    const stats = threadRow(memory.shared, index);
     const name = index === maintenance ? "maintenance" : index;
     if (index !== maintenance) yield [`${name}:commands`, ops.ofThread(index)];
-    for (const [row, [counter]] of THREAD_STATS.entries()) {
-      yield [`${name}:${counter}`, Math.round(counters[row]!)];
+    for (const [row, [stat]] of THREAD_STATS.entries()) {
+      yield [`${name}:${stat}`, Math.round(stats[row]!)];
     }
   }
 }

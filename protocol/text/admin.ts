@@ -17,7 +17,7 @@ export function flushAll(conversation: Conversation): Flow {
   const { request, numbers, memory, settings } = conversation.thread;
   const isGiven = argumentCount(request, 1) > 0;
   if (settings.flushEnabled && isGiven && !readInt32(conversation, 1)) {
-    memory.counters[STAT.cmd_flush]! += 1;
+    memory.stats[STAT.cmd_flush]! += 1;
     return answer(conversation, REFUSAL.BAD_EXPTIME);
   }
   const isDone = flush(conversation, isGiven ? numbers.value : 0);
@@ -32,7 +32,7 @@ export function flushAll(conversation: Conversation): Flow {
  */
 export function flush(conversation: Conversation, delay: number): boolean {
   const { cache, memory, settings } = conversation.thread;
-  memory.counters[STAT.cmd_flush]! += 1;
+  memory.stats[STAT.cmd_flush]! += 1;
   if (!settings.flushEnabled) return false;
   if (delay <= 0) {
     cache.flushAll(0);

@@ -100,12 +100,12 @@ class Check {
         assert(queues.count(classId, main) === count, "a queue counts its items");
         queued += count;
       }
-      const counted = this.#memory.classCounter(classId, CLASS_REQUESTED_BYTES);
+      const counted = this.#memory.classStat(classId, CLASS_REQUESTED_BYTES);
       assert(counted === bytesOfClass[classId], "a class counts the bytes of its items");
       totalBytes += counted;
     }
     assert(queued === linked.size, "every linked item is in a queue or locked");
-    assert(this.#memory.counters[ITEM_BYTES] === totalBytes, "the store counts its bytes");
+    assert(this.#memory.stats[ITEM_BYTES] === totalBytes, "the store counts its bytes");
   }
 
   /** Every page: chunks in use are items or chunks of their chains, the others are free. */

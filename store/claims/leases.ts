@@ -71,14 +71,14 @@ const CHANGED_LOOKS = 20;
 export class Leases {
   readonly #memory: Memory;
   readonly #control: Int32Array;
-  readonly #counters: Float64Array;
+  readonly #stats: Float64Array;
   readonly #table: SlotTable;
   readonly #key = new ByteRegion(new ArrayBuffer(KEY_LENGTH_MAX));
 
   constructor(memory: Memory) {
     this.#memory = memory;
     this.#control = memory.control;
-    this.#counters = memory.counters;
+    this.#stats = memory.stats;
     this.#table = new SlotTable(memory.shared.leases, memory.options.leaseEntries);
   }
 
@@ -255,7 +255,7 @@ export class Leases {
     takeId(this.#memory);
     this.#setWord(lease, WORD.ID_LOW, this.#control[CONTROL.ID_LOW]!);
     this.#setWord(lease, WORD.ID_HIGH, this.#control[CONTROL.ID_HIGH]!);
-    this.#counters[STAT.lease_cnt]! += 1;
+    this.#stats[STAT.lease_cnt]! += 1;
   }
 
   #leaseIsOver(lease: LeaseRef): boolean {
@@ -289,7 +289,7 @@ export class Leases {
     }
     if (this.isHeld(lease)) {
       if (!this.#leaseIsOver(lease)) return true;
-      this.#counters[STAT.lease_expired]! += 1;
+      this.#stats[STAT.lease_expired]! += 1;
       this.#endHold(lease);
     }
     if (this.#isDirty(lease)) return true;
@@ -324,7 +324,7 @@ export class Leases {
 
   #dropOldest(): void {
     const oldest = this.#control[CONTROL.LEASE_OLDEST]!;
-    if (this.#isCurrent(oldest)) this.#counters[STAT.lease_dropped]! += 1;
+    if (this.#isCurrent(oldest)) this.#stats[STAT.lease_dropped]! += 1;
     this.#remove(oldest, this.#hashOf(oldest));
   }
 

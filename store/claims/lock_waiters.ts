@@ -40,7 +40,7 @@ export const NO_WAITER: WaiterRow = 0;
 export class LockWaiters {
   readonly #words: Int32Array;
   readonly #control: Int32Array;
-  readonly #counters: Float64Array;
+  readonly #stats: Float64Array;
   readonly #threads: number;
   readonly #rowsMax: number;
   readonly #perLockMax: number;
@@ -57,7 +57,7 @@ export class LockWaiters {
     const { options } = memory;
     this.#words = new Int32Array(memory.shared.lockWaiters);
     this.#control = memory.control;
-    this.#counters = memory.counters;
+    this.#stats = memory.stats;
     this.#threads = threadPlaces(options);
     this.#rowsMax = options.connectionsMax;
     this.#perLockMax = options.lockLimits.waitersPerLockMax;
@@ -115,7 +115,7 @@ export class LockWaiters {
     words[row + WAITER.DEADLINE_MS] = (nowMs + waitMs) | 0;
     this.#append(this.#queue(lock), waiter);
     words[HEADER.COUNT]! += 1;
-    this.#counters[STAT.lock_waits]! += 1;
+    this.#stats[STAT.lock_waits]! += 1;
     return waiter;
   }
 
@@ -159,7 +159,7 @@ export class LockWaiters {
       if (words[row + WAITER.STATE] !== WaiterState.WAITING) continue;
       // The clock of milliseconds wraps; waits are short.
       if (((nowMs - words[row + WAITER.DEADLINE_MS]!) | 0) < 0) continue;
-      this.#counters[STAT.lock_wait_timeouts]! += 1;
+      this.#stats[STAT.lock_wait_timeouts]! += 1;
       this.#settle(waiter, WaiterState.TIMED_OUT);
       looks += TIMED_OUT_LOOKS;
     }
@@ -238,7 +238,7 @@ export class LockWaiters {
     words[HEADER.COUNT]! -= 1;
     words[row + WAITER.STATE] = state;
     const waitedMs = (this.#control[CONTROL.NOW_MS]! - words[row + WAITER.SINCE_MS]!) | 0;
-    this.#counters[STAT.lock_wait_ms]! += waitedMs;
+    this.#stats[STAT.lock_wait_ms]! += waitedMs;
     this.#append(this.#ready(thread), waiter);
     this.#wake[thread] = 1;
     this.#wakeAny = true;

@@ -49,7 +49,7 @@ export class Locks {
   readonly #eviction: Eviction;
   readonly #words: Int32Array;
   readonly #control: Int32Array;
-  readonly #counters: Float64Array;
+  readonly #stats: Float64Array;
   readonly #limits: LockLimits;
   readonly #ownerMask: number;
   /** As yrmcds does: a lock is refused to its own holder. */
@@ -64,7 +64,7 @@ export class Locks {
     this.#eviction = eviction;
     this.#words = new Int32Array(memory.shared.locks);
     this.#control = memory.control;
-    this.#counters = memory.counters;
+    this.#stats = memory.stats;
     this.#limits = options.lockLimits;
     this.waiters = new LockWaiters(memory);
     this.#ownerMask = ownerPlaces(options) - 1;
@@ -144,7 +144,7 @@ export class Locks {
       row = this.rowOf(item);
       const again = this.isLockedBy(item, owner);
       if (!again || this.#refuseAgain) {
-        this.#counters[STAT.lock_busy]! += 1;
+        this.#stats[STAT.lock_busy]! += 1;
         return again || operation.waitMs === 0 ? Outcome.LOCKED : this.#wait(operation, row);
       }
     } else {
@@ -163,7 +163,7 @@ export class Locks {
   }
 
   #refuse(): Outcome {
-    this.#counters[STAT.lock_refused]! += 1;
+    this.#stats[STAT.lock_refused]! += 1;
     return Outcome.TOO_MANY_LOCKS;
   }
 
@@ -286,7 +286,7 @@ export class Locks {
     words[place + OWNER.FIRST] = row;
     words[place + OWNER.COUNT]! += 1;
     words[HEADER.COUNT]! += 1;
-    this.#counters[STAT.lock_ok]! += 1;
+    this.#stats[STAT.lock_ok]! += 1;
   }
 
   /** Takes a row out of its owner's list. */

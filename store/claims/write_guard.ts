@@ -41,7 +41,7 @@ export class WriteGuard {
   readonly leases: Leases;
   readonly #links: ItemLinks;
   readonly #locks: Locks;
-  readonly #counters: Float64Array;
+  readonly #stats: Float64Array;
   readonly #strict: StrictPrefixes;
   readonly #isStrict: boolean;
   readonly #casEnabled: boolean;
@@ -56,7 +56,7 @@ export class WriteGuard {
     const { options } = links.memory;
     this.#links = links;
     this.#locks = locks;
-    this.#counters = links.memory.counters;
+    this.#stats = links.memory.stats;
     this.leases = new Leases(links.memory);
     this.#strict = new StrictPrefixes(options.strictPrefixes);
     this.#isStrict = options.strictPrefixes.length > 0;
@@ -70,7 +70,7 @@ export class WriteGuard {
   isLockedByOther(item: ItemRef, owner: number): boolean {
     if ((this.#links.items.state(item) & STATE.LOCKED) === 0) return false;
     if (this.#locks.isLockedBy(item, owner)) return false;
-    this.#counters[STAT.lock_busy]! += 1;
+    this.#stats[STAT.lock_busy]! += 1;
     return true;
   }
 
@@ -109,7 +109,7 @@ export class WriteGuard {
       : this.#admitOnNothing(operation);
     if (outcome !== Outcome.OK || this.#certified) return outcome;
     if (this.#isStrict && this.#isRefusedAsStrict(operation, old, region, keyOffset, keyLength)) {
-      this.#counters[STAT.strict_refused]! += 1;
+      this.#stats[STAT.strict_refused]! += 1;
       operation.isStrict = true;
       return Outcome.NOT_STORED;
     }
@@ -123,7 +123,7 @@ export class WriteGuard {
   /** The change happened: does what it means for the key's lease. */
   settle(operation: Operation, hash: number): void {
     if ((operation.clientFlags & this.#leaseMask) === this.#leaseFlag) {
-      this.#counters[STAT.lease_flag_clash]! += 1;
+      this.#stats[STAT.lease_flag_clash]! += 1;
     }
     const lease = this.#lease;
     if (lease === NO_LEASE) return;
@@ -131,7 +131,7 @@ export class WriteGuard {
       this.leases.forget(lease, hash);
     } else if (this.leases.isHeld(lease)) {
       this.leases.makeDirty(lease);
-      this.#counters[STAT.lease_set]! += 1;
+      this.#stats[STAT.lease_set]! += 1;
       const { memory, slabs } = this.#links;
       memory.countClass(slabs.classOf(operation.item), CLASS_STAT.lease_set);
     }
@@ -155,7 +155,7 @@ export class WriteGuard {
    * must not fill any more.
    */
   renew(lease: LeaseRef): void {
-    this.#counters[STAT.lease_rewrite]! += 1;
+    this.#stats[STAT.lease_rewrite]! += 1;
     this.leases.renew(lease);
   }
 
@@ -225,19 +225,19 @@ export class WriteGuard {
       const classId = this.#classOf(operation, keyLength);
       const { memory } = this.#links;
       if (this.leases.hasId(lease, operation.compareLow, operation.compareHigh)) {
-        this.#counters[STAT.lease_hit]! += 1;
+        this.#stats[STAT.lease_hit]! += 1;
         memory.countClass(classId, CLASS_STAT.cas_hits);
         memory.countClass(classId, CLASS_STAT.lease_hits);
         this.#certified = true;
         return Outcome.OK;
       }
-      this.#counters[STAT.lease_badval]! += 1;
+      this.#stats[STAT.lease_badval]! += 1;
       memory.countClass(classId, CLASS_STAT.cas_badval);
       memory.countClass(classId, CLASS_STAT.lease_badval);
       return mode === StoreMode.FILL ? Outcome.NOT_STORED : Outcome.EXISTS;
     }
     if (mode === StoreMode.SET || mode === StoreMode.ADD || (extending && operation.vivify)) {
-      this.#counters[STAT.lease_rewrite]! += 1;
+      this.#stats[STAT.lease_rewrite]! += 1;
       return Outcome.OK;
     }
     this.renew(lease);
@@ -253,14 +253,14 @@ export class WriteGuard {
       case StoreMode.PREPEND:
         return operation.vivify ? Outcome.OK : Outcome.NOT_STORED;
       case StoreMode.FILL:
-        this.#counters[STAT.cas_misses]! += 1;
+        this.#stats[STAT.cas_misses]! += 1;
         return Outcome.NOT_STORED;
       case StoreMode.CAS:
-        this.#counters[STAT.cas_misses]! += 1;
+        this.#stats[STAT.cas_misses]! += 1;
         return Outcome.NOT_FOUND;
       default:
         if (operation.compare) {
-          this.#counters[STAT.cas_misses]! += 1;
+          this.#stats[STAT.cas_misses]! += 1;
           return Outcome.NOT_FOUND;
         }
         return operation.mode === StoreMode.SET ? Outcome.OK : Outcome.NOT_STORED;
@@ -282,7 +282,7 @@ export class WriteGuard {
   #cut(deadlineSec: number): number {
     if (this.#lease === NO_LEASE) return deadlineSec;
     const cut = this.leases.cut(this.#lease, deadlineSec);
-    if (cut !== deadlineSec) this.#counters[STAT.dirty_cut]! += 1;
+    if (cut !== deadlineSec) this.#stats[STAT.dirty_cut]! += 1;
     return cut;
   }
 

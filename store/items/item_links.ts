@@ -77,7 +77,7 @@ export class ItemLinks {
     this.items.setWord(item, WORD.STATE, state);
     if ((state & STATE.LOCKED) === 0) this.queues.push(item, classId);
     this.memory.addRequestedBytes(classId, this.bytesOf(item));
-    this.memory.counters[STAT.total_items]! += 1;
+    this.memory.stats[STAT.total_items]! += 1;
     this.noteDeadline(item);
     this.index.insert(item, hash);
   }

@@ -11,8 +11,8 @@ import { WATCH_RING_BYTES, watchBytesNeeded } from "./watch_layout.ts";
 /**
  * The store's memory: `-m` bytes, all of it laid out here.
  *
- *   control   one SharedArrayBuffer: the words below, counters, class rows, the directory of the hash index, and a row
- *             for every page
+ *   control   one SharedArrayBuffer: the words below, statistics, class rows, the directory of the
+ *             hash index, and a row for every page
  *   leases    one SharedArrayBuffer, see leases.ts
  *   segments  SharedArrayBuffers of at most 1 GiB, divided into pages. More than 2^31 bytes in one array would make
  *             V8 leave 32-bit arithmetic (measured: 5.5 times slower).
@@ -104,15 +104,15 @@ export const CLASS = {
   WORDS: 13,
 } as const;
 
-/** Doubles of a class's row beside its counters. */
+/** Doubles of a class's row beside its statistics. */
 export const CLASS_REQUESTED_BYTES = CLASS_STATS.length;
 const CLASS_DOUBLES = CLASS_STATS.length + 1;
 
 /** One more than the largest class number. memcached has as many, and its tools know that. */
 export const CLASSES_MAX = 64;
-/** Double beside the counters: sum of the sizes of all linked items. */
+/** Double beside the statistics: sum of the sizes of all linked items. */
 export const ITEM_BYTES = STORE_STATS.length;
-const COUNTER_DOUBLES = STORE_STATS.length + 1;
+const STAT_DOUBLES = STORE_STATS.length + 1;
 
 /** With fewer a store cannot do anything. */
 export const PAGES_MIN = 4;
@@ -136,7 +136,7 @@ export interface SharedMemory {
   /** A SlotTable. */
   readonly leases: SharedArrayBuffer;
   readonly watch: SharedArrayBuffer;
-  /** Counters of the threads, see `threadCounters`. */
+  /** Statistics of the threads, see `threadRow`. */
   readonly threads: SharedArrayBuffer;
 }
 
@@ -144,7 +144,7 @@ export interface SharedMemory {
 const THREAD_ROW_DOUBLES = 16;
 
 /**
- * Which row of the threads' counters is whose: those that serve (`-t`), then the one that the
+ * Which row of the threads' statistics is whose: those that serve (`-t`), then the one that the
  * chosen transport may need beside it, then maintenance.
  */
 export function threadRowCount(options: StoreOptions): number {
@@ -152,8 +152,8 @@ export function threadRowCount(options: StoreOptions): number {
 }
 
 interface ControlLayout {
-  counters: number;
-  classCounters: number;
+  stats: number;
+  classStats: number;
   classes: number;
   directory: number;
   pages: number;
@@ -162,14 +162,14 @@ interface ControlLayout {
 
 /** Where the parts of the control buffer start, in bytes. */
 function layoutControl(pageCount: number): ControlLayout {
-  const counters = Math.ceil(WORDS.length / 2) * 8;
-  const classCounters = counters + COUNTER_DOUBLES * 8;
-  const classes = classCounters + CLASSES_MAX * CLASS_DOUBLES * 8;
+  const stats = Math.ceil(WORDS.length / 2) * 8;
+  const classStats = stats + STAT_DOUBLES * 8;
+  const classes = classStats + CLASSES_MAX * CLASS_DOUBLES * 8;
   const directory = classes + CLASSES_MAX * CLASS.WORDS * 4;
   const pages = directory + pageCount * 4;
   return {
-    counters,
-    classCounters,
+    stats,
+    classStats,
     classes,
     directory,
     pages,
@@ -258,7 +258,7 @@ function makeSegments(options: StoreOptions, pageCount: number): SharedArrayBuff
 }
 
 /** The row of a thread, which it alone changes. */
-export function threadCounters(shared: SharedMemory, threadIndex: number): Float64Array {
+export function threadRow(shared: SharedMemory, threadIndex: number): Float64Array {
   return new Float64Array(
     shared.threads,
     threadIndex * THREAD_ROW_DOUBLES * Float64Array.BYTES_PER_ELEMENT,
@@ -273,9 +273,9 @@ export class Memory {
   /** CONTROL words. */
   readonly control: Int32Array;
   /** STAT rows, then ITEM_BYTES. */
-  readonly counters: Float64Array;
+  readonly stats: Float64Array;
   /** Of each class, CLASS_STAT rows, then CLASS_REQUESTED_BYTES. */
-  readonly classCounters: Float64Array;
+  readonly classStats: Float64Array;
   /** CLASS words of each class. */
   readonly classes: Int32Array;
   /** References of the starts of the hash index's pages, in order. */
@@ -287,7 +287,7 @@ export class Memory {
   /** The segments as 32-bit words. */
   readonly words: Int32Array[];
   /** THREAD_STAT rows of this thread. */
-  readonly threadCounters: Float64Array;
+  readonly threadStats: Float64Array;
   readonly pageShift: number;
   readonly pageBytes: number;
   /** From an item reference to its page. */
@@ -296,17 +296,17 @@ export class Memory {
   /** @param threadIndex Whose view it is; left out: maintenance's. */
   constructor(shared: SharedMemory, threadIndex = threadRowCount(shared.options) - 1) {
     this.shared = shared;
-    this.threadCounters = threadCounters(shared, threadIndex);
+    this.threadStats = threadRow(shared, threadIndex);
     this.options = shared.options;
     const { control } = shared;
     this.control = new Int32Array(control, 0, WORDS.length);
     const pageCount = this.control[CONTROL.PAGE_COUNT]!;
     const layout = layoutControl(pageCount);
     assert(layout.bytes === control.byteLength, "the control buffer has another layout");
-    this.counters = new Float64Array(control, layout.counters, COUNTER_DOUBLES);
-    this.classCounters = new Float64Array(
+    this.stats = new Float64Array(control, layout.stats, STAT_DOUBLES);
+    this.classStats = new Float64Array(
       control,
-      layout.classCounters,
+      layout.classStats,
       CLASSES_MAX * CLASS_DOUBLES,
     );
     this.classes = new Int32Array(control, layout.classes, CLASSES_MAX * CLASS.WORDS);
@@ -329,19 +329,19 @@ export class Memory {
     return (page << this.refPageShift) | 0;
   }
 
-  /** Adds one to a counter of a class. */
+  /** Adds one to a statistic of a class. */
   countClass(classId: number, stat: number): void {
-    this.classCounters[classId * CLASS_DOUBLES + stat]! += 1;
+    this.classStats[classId * CLASS_DOUBLES + stat]! += 1;
   }
 
   /** A double of a class's row: a CLASS_STAT, or CLASS_REQUESTED_BYTES. */
-  classCounter(classId: number, stat: number): number {
-    return this.classCounters[classId * CLASS_DOUBLES + stat]!;
+  classStat(classId: number, stat: number): number {
+    return this.classStats[classId * CLASS_DOUBLES + stat]!;
   }
 
   addRequestedBytes(classId: number, bytes: number): void {
-    this.classCounters[classId * CLASS_DOUBLES + CLASS_REQUESTED_BYTES]! += bytes;
-    this.counters[ITEM_BYTES]! += bytes;
+    this.classStats[classId * CLASS_DOUBLES + CLASS_REQUESTED_BYTES]! += bytes;
+    this.stats[ITEM_BYTES]! += bytes;
   }
 
   /** Whole pseudo-random number in 0..bound-1, from a state that all threads share (xorshift). */

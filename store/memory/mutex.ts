@@ -27,14 +27,14 @@ export class Mutex {
   /** Milliseconds since whenever. Until it is set, no times are measured. */
   nowMs: () => number = () => 0;
   readonly #control: Int32Array;
-  readonly #counters: Float64Array;
+  readonly #stats: Float64Array;
   #holdsUntilMeasure = HOLDS_PER_MEASURE;
   /** When the hold that is measured began. */
   readonly #heldSinceMs = new Float64Array(1);
 
   constructor(memory: Memory) {
     this.#control = memory.control;
-    this.#counters = memory.threadCounters;
+    this.#stats = memory.threadStats;
   }
 
   lock(): void {
@@ -54,14 +54,14 @@ export class Mutex {
   #measure(): void {
     this.#holdsUntilMeasure = HOLDS_PER_MEASURE;
     const heldMs = this.nowMs() - this.#heldSinceMs[0]!;
-    this.#counters[THREAD_STAT.mutex_held_us]! += heldMs * 1000 * HOLDS_PER_MEASURE;
+    this.#stats[THREAD_STAT.mutex_held_us]! += heldMs * 1000 * HOLDS_PER_MEASURE;
   }
 
   #lockSlowly(): void {
     const startMs = this.nowMs();
     this.#wait();
-    this.#counters[THREAD_STAT.mutex_waits]! += 1;
-    this.#counters[THREAD_STAT.mutex_wait_us]! += (this.nowMs() - startMs) * 1000;
+    this.#stats[THREAD_STAT.mutex_waits]! += 1;
+    this.#stats[THREAD_STAT.mutex_wait_us]! += (this.nowMs() - startMs) * 1000;
   }
 
   #wait(): void {

@@ -429,7 +429,7 @@ export class Slabs {
 
   /** Counts a page that went from one class to another. */
   countMove(from: number, to: number): void {
-    this.#memory.counters[STAT.pages_moved]! += 1;
+    this.#memory.stats[STAT.pages_moved]! += 1;
     this.#memory.countClass(from, CLASS_STAT.pages_out);
     if (to > 0) this.#memory.countClass(to, CLASS_STAT.pages_in);
   }

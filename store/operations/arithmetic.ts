@@ -24,7 +24,7 @@ const BLANK = 0x20;
 /** incr and decr: values that are numbers in decimal. */
 export class ArithmeticOperations {
   readonly #links: ItemLinks;
-  readonly #counters: Float64Array;
+  readonly #stats: Float64Array;
   readonly #guard: WriteGuard;
   readonly #allocator: Allocator;
   readonly #storeOperations: StoreOperations;
@@ -40,7 +40,7 @@ export class ArithmeticOperations {
     values: Values,
   ) {
     this.#links = links;
-    this.#counters = links.memory.counters;
+    this.#stats = links.memory.stats;
     this.#guard = guard;
     this.#allocator = allocator;
     this.#storeOperations = storeOperations;
@@ -85,7 +85,7 @@ export class ArithmeticOperations {
     const { leases } = this.#guard;
     const lease = leases.find(input, keyOffset, keyLength, hash);
     if (lease !== NO_LEASE && leases.isHeld(lease)) this.#guard.renew(lease);
-    this.#counters[increment ? STAT.incr_misses : STAT.decr_misses]! += 1;
+    this.#stats[increment ? STAT.incr_misses : STAT.decr_misses]! += 1;
     return Outcome.NOT_FOUND;
   }
 

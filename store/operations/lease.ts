@@ -16,14 +16,14 @@ export class LeaseOperations {
   readonly #lookup: Lookup;
   readonly #guard: WriteGuard;
   readonly #leases: Leases;
-  readonly #counters: Float64Array;
+  readonly #stats: Float64Array;
 
   constructor(links: ItemLinks, lookup: Lookup, guard: WriteGuard) {
     this.#links = links;
     this.#lookup = lookup;
     this.#guard = guard;
     this.#leases = guard.leases;
-    this.#counters = links.memory.counters;
+    this.#stats = links.memory.stats;
   }
 
   /**
@@ -43,13 +43,13 @@ export class LeaseOperations {
     const { input, keyOffset, keyLength } = operation;
     let lease = this.#leases.find(input, keyOffset, keyLength, hash);
     if (this.#isHeld(lease)) {
-      this.#counters[STAT.lease_wait_hint]! += 1;
+      this.#stats[STAT.lease_wait_hint]! += 1;
       this.#show(operation, lease);
       return Outcome.LEASED;
     }
     lease = this.#leases.grant(lease, input, keyOffset, keyLength, hash, operation.deadlineSec);
     if (lease === NO_LEASE) return Outcome.NO_MEMORY;
-    this.#counters[STAT.lease_getss]! += 1;
+    this.#stats[STAT.lease_getss]! += 1;
     this.#show(operation, lease);
     operation.remainSec = 0;
     return Outcome.LEASED;
@@ -80,7 +80,7 @@ export class LeaseOperations {
       operation.deadlineSec,
     );
     if (made === NO_LEASE) return Outcome.NO_MEMORY;
-    this.#counters[STAT.lease_deletess]! += 1;
+    this.#stats[STAT.lease_deletess]! += 1;
     this.#show(operation, made);
     if (item !== NO_ITEM) {
       this.#links.countDeleted(item);
@@ -88,7 +88,7 @@ export class LeaseOperations {
       return Outcome.DELETED;
     }
     if (wasHeld) return Outcome.DELETED;
-    this.#counters[STAT.delete_misses]! += 1;
+    this.#stats[STAT.delete_misses]! += 1;
     return Outcome.NOT_FOUND;
   }
 
@@ -117,9 +117,9 @@ export class LeaseOperations {
         return Outcome.DELETED;
       }
       this.#leases.renew(lease);
-      this.#counters[STAT.lease_deletess]! += 1;
+      this.#stats[STAT.lease_deletess]! += 1;
     }
-    this.#counters[STAT.delete_misses]! += 1;
+    this.#stats[STAT.delete_misses]! += 1;
     return Outcome.NOT_FOUND;
   }
 

@@ -20,14 +20,14 @@ export class LockOperations {
   readonly #lookup: Lookup;
   readonly #guard: WriteGuard;
   readonly #locks: Locks;
-  readonly #counters: Float64Array;
+  readonly #stats: Float64Array;
 
   constructor(links: ItemLinks, lookup: Lookup, guard: WriteGuard, locks: Locks) {
     this.#links = links;
     this.#lookup = lookup;
     this.#guard = guard;
     this.#locks = locks;
-    this.#counters = links.memory.counters;
+    this.#stats = links.memory.stats;
   }
 
   /** See `Cache.lock`. */
@@ -43,13 +43,13 @@ export class LockOperations {
     const hash = this.#links.index.hash(input, keyOffset, keyLength);
     const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM) {
-      this.#counters[STAT.cmd_get]! += 1;
-      this.#counters[STAT.get_misses]! += 1;
+      this.#stats[STAT.cmd_get]! += 1;
+      this.#stats[STAT.get_misses]! += 1;
       return Outcome.NOT_FOUND;
     }
     const outcome = this.#locks.acquire(operation, item);
     if (outcome !== Outcome.OK) return outcome;
-    this.#counters[STAT.cmd_get]! += 1;
+    this.#stats[STAT.cmd_get]! += 1;
     this.#links.memory.countClass(this.#links.slabs.classOf(item), CLASS_STAT.get_hits);
     this.#guard.noteHit(item);
     if (touch) {

@@ -17,13 +17,13 @@ export class Lookup {
   readonly #links: ItemLinks;
   readonly #eviction: Eviction;
   readonly #locks: Locks;
-  readonly #counters: Float64Array;
+  readonly #stats: Float64Array;
 
   constructor(links: ItemLinks, eviction: Eviction, locks: Locks) {
     this.#links = links;
     this.#eviction = eviction;
     this.#locks = locks;
-    this.#counters = links.memory.counters;
+    this.#stats = links.memory.stats;
   }
 
   /** The live item with this key, or NO_ITEM; a dead one is removed. */
@@ -40,7 +40,7 @@ export class Lookup {
     const item = this.#links.index.find(input, keyOffset, keyLength, hash);
     if (this.#links.watch.isOn) this.#tell(item, input, keyOffset, keyLength);
     if (item === NO_ITEM || !this.#links.isDead(item)) return item;
-    this.#counters[this.#links.isExpired(item) ? STAT.get_expired : STAT.get_flushed]! += 1;
+    this.#stats[this.#links.isExpired(item) ? STAT.get_expired : STAT.get_flushed]! += 1;
     this.#eviction.reclaim(item);
     return NO_ITEM;
   }

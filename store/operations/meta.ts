@@ -57,15 +57,15 @@ export class MetaOperations {
    */
   noteHit(item: ItemRef, touched: boolean, mark: boolean): void {
     const memory = this.#memory;
-    memory.counters[touched ? STAT.cmd_touch : STAT.cmd_get]! += 1;
+    memory.stats[touched ? STAT.cmd_touch : STAT.cmd_get]! += 1;
     const classId = this.#links.slabs.classOf(item);
     memory.countClass(classId, touched ? CLASS_STAT.touch_hits : CLASS_STAT.get_hits);
     if (mark) this.#guard.noteHit(item);
   }
 
   noteMiss(): void {
-    this.#memory.counters[STAT.cmd_get]! += 1;
-    this.#memory.counters[STAT.get_misses]! += 1;
+    this.#memory.stats[STAT.cmd_get]! += 1;
+    this.#memory.stats[STAT.get_misses]! += 1;
   }
 
   wasFetched(item: ItemRef): boolean {
@@ -209,7 +209,7 @@ export class MetaOperations {
   }
 
   #miss(): Outcome {
-    this.#memory.counters[STAT.delete_misses]! += 1;
+    this.#memory.stats[STAT.delete_misses]! += 1;
     return Outcome.NOT_FOUND;
   }
 

@@ -35,7 +35,7 @@ export class StoreOperations {
   readonly items: Items;
   readonly links: ItemLinks;
   readonly #control: Int32Array;
-  readonly #counters: Float64Array;
+  readonly #stats: Float64Array;
   readonly #allocator: Allocator;
   readonly #eviction: Eviction;
   readonly #values: Values;
@@ -67,7 +67,7 @@ export class StoreOperations {
     this.items = links.items;
     this.links = links;
     this.#control = links.memory.control;
-    this.#counters = links.memory.counters;
+    this.#stats = links.memory.stats;
     this.#allocator = allocator;
     this.#eviction = eviction;
     this.#values = values;
@@ -104,7 +104,7 @@ export class StoreOperations {
   }
 
   #countTried(classId: number): void {
-    this.#counters[STAT.cmd_set]! += 1;
+    this.#stats[STAT.cmd_set]! += 1;
     this.memory.countClass(classId, CLASS_STAT.cmd_set);
   }
 
@@ -149,7 +149,7 @@ export class StoreOperations {
     this.items.setWord(old, WORD.ACCESSED_SEC, this.#control[CONTROL.NOW_SEC]!);
     this.giveId(operation, old);
     this.countStore(operation, old);
-    this.#counters[STAT.total_items]! += 1;
+    this.#stats[STAT.total_items]! += 1;
     return true;
   }
 
@@ -321,7 +321,7 @@ export class StoreOperations {
     this.items.addState(old, STATE.REWRITTEN);
     this.giveId(operation, old);
     this.countStore(operation, old);
-    this.#counters[STAT.total_items]! += 1;
+    this.#stats[STAT.total_items]! += 1;
     return true;
   }
 

@@ -31,7 +31,7 @@ const PROMOTION_READS = 1;
 /** Items looked at before the next unlocked one goes whatever it was read: bounds the time under the mutex. */
 const LOOKS_MAX = 256;
 
-/** Why an item was evicted, for the class's counters. */
+/** Why an item was evicted, for the class's statistics. */
 export const EvictionCause = { ROOM: 0, PAGE_MOVE: 1 } as const;
 export type EvictionCause = typeof EvictionCause[keyof typeof EvictionCause];
 
@@ -61,7 +61,7 @@ export class Eviction {
     if (!this.#ghost.recall(hash)) return;
     const { memory, items, slabs } = this.#links;
     items.addState(item, STATE.MAIN);
-    memory.counters[STAT.ghost_hits]! += 1;
+    memory.stats[STAT.ghost_hits]! += 1;
     memory.countClass(slabs.classOf(item), CLASS_STAT.ghost_hits);
   }
 

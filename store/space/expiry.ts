@@ -108,7 +108,7 @@ export class Expiry {
         if (deadline !== 0 && deadline < soonest) soonest = deadline;
       }
     }
-    memory.counters[STAT.crawler_items_checked]! += index - first;
+    memory.stats[STAT.crawler_items_checked]! += index - first;
     if (index < carved && pages[row + PAGE.CLASS] === classId) {
       control[CONTROL.SWEEP_CHUNK] = index;
       control[CONTROL.SWEEP_SOONEST_SEC] = soonest;
@@ -123,7 +123,7 @@ export class Expiry {
   #remove(item: ItemRef): void {
     const { workDone, memory } = this.#links;
     const effortBefore = workDone[0]!;
-    memory.counters[STAT.crawler_reclaimed]! += 1;
+    memory.stats[STAT.crawler_reclaimed]! += 1;
     this.#eviction.countReclaimed(item, CLASS_STAT.crawler_reclaimed);
     this.#eviction.reclaim(item);
     this.#unitsLeft -= REMOVAL_UNITS + ((workDone[0]! - effortBefore) | 0) * CHAIN_CHUNK_UNITS;

@@ -220,7 +220,7 @@ export class PageEvacuator {
       }
     }
     this.#links.noteDeadline(copy);
-    memory.counters[STAT.rescued_items]! += 1;
+    memory.stats[STAT.rescued_items]! += 1;
     slabs.free(item);
   }
 
@@ -250,7 +250,7 @@ export class PageEvacuator {
     if (previous === NO_ITEM) items.setWord(item, items.chainWord(item), first);
     else items.setWord(previous, WORD.OLDER, first);
     if (next !== NO_ITEM) items.setWord(next, WORD.CHAIN_PREVIOUS, last);
-    memory.counters[STAT.rescued_chunks]! += slabs.chunkCountOf(chunk);
+    memory.stats[STAT.rescued_chunks]! += slabs.chunkCountOf(chunk);
     slabs.free(chunk);
   }
 }

@@ -120,7 +120,7 @@ export class PageSelector {
     if (items === 0) return 0;
     const ageSec = Math.max(this.#tailAgeSec(classId, false), this.#tailAgeSec(classId, true));
     if (ageSec < AGE_SEC_MIN) return 0;
-    return ageSec * memory.classCounter(classId, CLASS_REQUESTED_BYTES) / items;
+    return ageSec * memory.classStat(classId, CLASS_REQUESTED_BYTES) / items;
   }
 
   /** Seconds since the next item to be evicted was read, as far as the old end of the queue tells; -1: queue empty. */

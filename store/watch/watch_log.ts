@@ -251,9 +251,9 @@ export class WatchLog {
 
   #line(event: number, text: string): void {
     const words = this.#words;
-    const { counters } = this.#memory;
+    const { stats } = this.#memory;
     const line = `${this.#stamp()} gid=${words[WATCH_HEADER.NEXT_LINE]!++} ${text}\n`;
-    counters[STAT.log_worker_written]! += 1;
+    stats[STAT.log_worker_written]! += 1;
     for (let watcher = 0; watcher < WATCHERS_MAX; watcher++) {
       const row = this.#row(watcher);
       if ((words[row + WATCHER.EVENTS]! & event) === 0) continue;
@@ -261,11 +261,11 @@ export class WatchLog {
       const whole = skipped === 0 ? line : `skipped=${skipped}\n${line}`;
       if (whole.length > this.#ringBytes - words[row + WATCHER.LENGTH]!) {
         words[row + WATCHER.SKIPPED]! += 1;
-        counters[STAT.log_watcher_skipped]! += 1;
+        stats[STAT.log_watcher_skipped]! += 1;
         continue;
       }
       words[row + WATCHER.SKIPPED] = 0;
-      counters[STAT.log_watcher_sent]! += 1;
+      stats[STAT.log_watcher_sent]! += 1;
       this.#append(watcher, whole);
       if (words[row + WATCHER.READY] !== READY.QUIET) continue;
       words[row + WATCHER.READY] = READY.ANNOUNCED;

@@ -233,12 +233,12 @@ Deno.test("feed() counts what comes, once, and what it answers", () => {
   const side = new ConversationSide();
   const peer = side.connect();
   peer.ask("mn\r\nget ");
-  const { counters } = side.thread.memory;
-  assertEquals(counters[STAT.bytes_read], 8);
-  assertEquals(counters[STAT.bytes_written], 4);
+  const { stats } = side.thread.memory;
+  assertEquals(stats[STAT.bytes_read], 8);
+  assertEquals(stats[STAT.bytes_written], 4);
   peer.ask("k\r\n");
-  assertEquals(counters[STAT.bytes_read], 11);
-  assertEquals(counters[STAT.bytes_written], 9);
+  assertEquals(stats[STAT.bytes_read], 11);
+  assertEquals(stats[STAT.bytes_written], 9);
 });
 
 Deno.test("idle is false only in the middle of a request", () => {

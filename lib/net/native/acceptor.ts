@@ -222,7 +222,7 @@ export class NativeAcceptor {
   #count(stat: number, by: number): void {
     const { cache, memory } = this.#side.thread;
     cache.enter();
-    memory.counters[stat]! += by;
+    memory.stats[stat]! += by;
     cache.leave();
   }
 }

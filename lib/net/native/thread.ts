@@ -414,7 +414,7 @@ export class NativeThread implements Transport {
   #count(stat: number): void {
     const { cache, memory } = this.#thread;
     cache.enter();
-    memory.counters[stat]! += 1;
+    memory.stats[stat]! += 1;
     cache.leave();
   }
 }

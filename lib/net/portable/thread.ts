@@ -166,8 +166,8 @@ export class PortableThread implements Transport {
     this.#lifecycle.resumeAccepting();
     const { cache, memory } = this.#thread;
     cache.enter();
-    memory.counters[STAT.listen_disabled_num]! += 1;
-    memory.counters[STAT.time_in_listen_disabled_us]! += Math.round(
+    memory.stats[STAT.listen_disabled_num]! += 1;
+    memory.stats[STAT.time_in_listen_disabled_us]! += Math.round(
       (performance.now() - startMs) * 1000,
     );
     cache.leave();

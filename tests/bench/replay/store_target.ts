@@ -103,14 +103,14 @@ export class StoreTarget implements ReplayTarget {
   }
 
   stat(name: keyof typeof STAT): number {
-    return this.memory.counters[STAT[name]]!;
+    return this.memory.stats[STAT[name]]!;
   }
 
   /** Items evicted from any class. */
   get evicted(): number {
     let sum = 0;
     for (let classId = 1; classId <= this.cache.links.slabs.classCount; classId++) {
-      sum += this.memory.classCounter(classId, CLASS_STAT.evicted);
+      sum += this.memory.classStat(classId, CLASS_STAT.evicted);
     }
     return sum;
   }

@@ -33,7 +33,7 @@ function remain(store: TestStore, key: string): number {
 }
 
 function stat(store: TestStore, name: keyof typeof STAT): number {
-  return store.memory.counters[STAT[name]]!;
+  return store.memory.stats[STAT[name]]!;
 }
 
 Deno.test("getOrLease() makes one lease, and shows it to others", () => {

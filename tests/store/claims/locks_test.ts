@@ -41,8 +41,8 @@ Deno.test("lock() gives a key to one connection, and again to the same", () => {
   assertEquals(store.lock("k", B), Outcome.OK);
   assertGreater(fence(store), first);
   store.check();
-  assertEquals(store.memory.counters[STAT.lock_ok], 2);
-  assertEquals(store.memory.counters[STAT.lock_busy], 1);
+  assertEquals(store.memory.stats[STAT.lock_ok], 2);
+  assertEquals(store.memory.stats[STAT.lock_busy], 1);
 });
 
 Deno.test("lock() is refused to its own holder under yrmcdsLocks, and anybody may touch", () => {
@@ -155,7 +155,7 @@ Deno.test("releaseOwner() frees all that the connection holds and nothing else",
   store.cache.releaseOwner(A);
   store.check();
   assertEquals(store.cache.locks.count, 50);
-  assertEquals(store.memory.counters[STAT.lock_freed_by_close], 50);
+  assertEquals(store.memory.stats[STAT.lock_freed_by_close], 50);
   for (let n = 0; n < 100; n++) {
     assertEquals(store.lock(`k${n}`, C), n % 2 === 0 ? Outcome.OK : Outcome.LOCKED);
   }
@@ -273,7 +273,7 @@ Deno.test("limits on locks: of a connection and in all", () => {
   assertEquals(store.lock("k0", C, { waitMs: 10 }), Outcome.TOO_MANY_LOCKS);
   store.unlock("k0", A);
   assertEquals(store.lock("k5", C), Outcome.OK);
-  assertEquals(store.memory.counters[STAT.lock_refused], 3);
+  assertEquals(store.memory.stats[STAT.lock_refused], 3);
   store.check();
 });
 
@@ -341,8 +341,8 @@ Deno.test("waiting ends when the item goes, and when the time is over", () => {
   store.cache.maintain();
   assertEquals(waiters.stateOf(late), WaiterState.TIMED_OUT);
   waiters.dismiss(late);
-  assertEquals(store.memory.counters[STAT.lock_wait_timeouts], 1);
-  assertEquals(store.memory.counters[STAT.lock_wait_ms], 2500 + 2500 + 700);
+  assertEquals(store.memory.stats[STAT.lock_wait_timeouts], 1);
+  assertEquals(store.memory.stats[STAT.lock_wait_ms], 2500 + 2500 + 700);
   store.check();
 });
 
@@ -356,14 +356,14 @@ Deno.test("a slice of maintenance ends the waiting of no more than some hundreds
   store.lock("k", WAITERS + 1);
   for (let owner = 1; owner <= WAITERS; owner++) store.lock("k", owner, { waitMs: 1000 });
   store.clock(2000);
-  const { counters } = store.memory;
+  const { stats } = store.memory;
   let most = 0;
   for (let more = true; more;) {
-    const before = counters[STAT.lock_wait_timeouts]!;
+    const before = stats[STAT.lock_wait_timeouts]!;
     more = store.cache.maintain();
-    most = Math.max(most, counters[STAT.lock_wait_timeouts]! - before);
+    most = Math.max(most, stats[STAT.lock_wait_timeouts]! - before);
   }
-  assertEquals(counters[STAT.lock_wait_timeouts], WAITERS);
+  assertEquals(stats[STAT.lock_wait_timeouts], WAITERS);
   assertLess(most, 500);
   store.check();
 });

@@ -78,7 +78,7 @@ function workOf(store: TestStore, calls: number, act: (call: number) => void): n
 Deno.test("where everything was read often, pages move for little effort at a time", () => {
   const store = new TestStore({ memoryLimitBytes: 4 * MIB });
   let keys = 0;
-  while (store.memory.counters[STAT.total_items] === store.memory.control[CONTROL.ITEM_COUNT]) {
+  while (store.memory.stats[STAT.total_items] === store.memory.control[CONTROL.ITEM_COUNT]) {
     store.store(StoreMode.SET, `key-${keys++}`, "v");
   }
   for (let reads = 0; reads < 3; reads++) {
@@ -92,7 +92,7 @@ Deno.test("where everything was read often, pages move for little effort at a ti
   assertLess(workOf(store, 300, () => store.cache.maintain()), 500, "a slice");
   store.cache.setMemoryLimit(3 * MIB);
   assertLess(workOf(store, 300, () => store.cache.maintain()), 500, "a slice, for the limit");
-  assertGreater(store.memory.counters[STAT.pages_moved]!, 10);
+  assertGreater(store.memory.stats[STAT.pages_moved]!, 10);
   store.check();
 });
 

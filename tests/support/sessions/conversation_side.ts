@@ -170,7 +170,7 @@ export class ConversationPeer implements Peer {
     this.#after = after;
     const { cache, connections, memory } = thread;
     cache.enter();
-    memory.counters[STAT.total_connections]! += 1;
+    memory.stats[STAT.total_connections]! += 1;
     const kind = ConnectionKind.TCP;
     const owner = connections.open(kind, threadIndex, "tcp:127.0.0.1:1", "tcp:test", 2);
     cache.leave();
