@@ -91,6 +91,7 @@ const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   ["cache", "space/ghost operations/lookup operations/store operations/arithmetic operations/meta"],
   ["cache", "check/check"],
   ["claims/locks", "operations/lock claims/write_guard check/check_locks claims/lock_waiters"],
+  ["claims/locks", "memory/row_pool"],
   ["claims/leases", "operations/lease check/check_leases"],
   ["operations/long_copies", "items/prefetch"],
   ["space/page_mover", "space/page_evacuator space/page_selector"],

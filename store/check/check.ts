@@ -16,9 +16,19 @@ import {
 import { BEING_EMPTIED, LISTED, NOT_LISTED } from "../memory/slabs.ts";
 import { Values } from "../items/values.ts";
 
+/** Chunks seen in all pages. */
+interface ChunkTotals {
+  /** Items in the index. */
+  linked: number;
+  /** Runs found by walking the chains of items. */
+  inChains: number;
+  /** Runs found in pages. */
+  continuations: number;
+}
+
 /**
- * Walks all of the store and asserts that its parts agree: pages, chunks, index, queues, chains, sums. For tests and
- * for `stats check` of a developer; it takes as long as the store is large. Wants the mutex.
+ * Walks the whole store and asserts that its parts agree: pages, chunks, index, queues, chains, locks, leases, sums.
+ * For tests: it takes time proportional to the size of the store. The caller holds the mutex.
  *
  * @throws Error at the first disagreement.
  */
@@ -108,42 +118,22 @@ class Check {
     assert(this.#memory.stats[ITEM_BYTES] === totalBytes, "the store counts its bytes");
   }
 
-  /** Every page: chunks in use are items or chunks of their chains, the others are free. */
+  /** Every page: each chunk in use is an item or part of one item's chain, and the others are free. */
   #checkPages(linked: Set<ItemRef>): void {
     const { pages, control } = this.#memory;
     const { slabs } = this.#links;
     const usedOfClass = new Int32Array(slabs.classCount + 1);
     const pagesOfClass = new Int32Array(slabs.classCount + 1);
-    let linkedSeen = 0;
-    let chunksInChains = 0;
-    let chunksSeen = 0;
+    const totals: ChunkTotals = { linked: 0, inChains: 0, continuations: 0 };
     for (let page = 0; page < control[CONTROL.PAGES_EVER_USED]!; page++) {
       const row = page * PAGE.WORDS;
       const classId = pages[row + PAGE.CLASS]!;
       if (classId <= 0) continue;
       pagesOfClass[classId]! += 1;
       usedOfClass[classId]! += pages[row + PAGE.USED]!;
-      let used = 0;
-      for (let index = 0; index < pages[row + PAGE.CARVED]!; index++) {
-        const chunk = slabs.usedChunkAt(page, index, classId);
-        if (chunk === NO_ITEM) continue;
-        const state = this.#items.state(chunk);
-        assert(state !== 0, "a chunk in use has a state");
-        used += slabs.chunkCountOf(chunk);
-        if (state & STATE.CONTINUATION) {
-          chunksSeen++;
-          continue;
-        }
-        if (state & STATE.CHAINED) chunksInChains += this.#checkChain(chunk);
-        if (!(state & STATE.LINKED)) continue;
-        assert(linked.has(chunk), "an item marked as linked is in the index");
-        // In the middle of its sweep a page does not know.
-        const swept = page === control[CONTROL.SWEEP_PAGE] && control[CONTROL.SWEEP_CHUNK]! > 0;
-        if (!swept) this.#checkDeadline(chunk, pages[row + PAGE.SOONEST_SEC]!);
-        linkedSeen++;
-      }
+      const used = this.#checkChunks(page, classId, linked, totals);
       assert(used === pages[row + PAGE.USED], "a page counts its chunks in use");
-      // One that was just given to a class has no chunks yet.
+      // A page that was just given to a class has no chunks yet.
       const fresh = pages[row + PAGE.CARVED] === 0;
       const emptied = page === control[CONTROL.MOVE_PAGE];
       assert(used > 0 || fresh || emptied, "an empty page goes back to the pool");
@@ -152,13 +142,45 @@ class Check {
       }
       this.#checkListed(page, classId);
     }
-    assert(linkedSeen === linked.size, "every linked item lies in a page of a class");
-    assert(chunksSeen === chunksInChains, "every chunk of a chain belongs to an item");
+    assert(totals.linked === linked.size, "every linked item lies in a page of a class");
+    assert(totals.continuations === totals.inChains, "every chunk of a chain belongs to an item");
     for (let classId = 1; classId <= slabs.classCount; classId++) {
       const row = classId * CLASS.WORDS;
       assert(this.#memory.classes[row + CLASS.PAGES] === pagesOfClass[classId], "pages of a class");
       assert(this.#memory.classes[row + CLASS.USED] === usedOfClass[classId], "chunks of a class");
     }
+  }
+
+  /** One page's chunks in use. Adds them to `totals` and returns their number, each chunk of a run counted. */
+  #checkChunks(
+    page: number,
+    classId: number,
+    linked: Set<ItemRef>,
+    totals: ChunkTotals,
+  ): number {
+    const { pages, control } = this.#memory;
+    const { slabs } = this.#links;
+    const row = page * PAGE.WORDS;
+    // In the middle of its sweep a page does not know its soonest deadline.
+    const inSweep = page === control[CONTROL.SWEEP_PAGE] && control[CONTROL.SWEEP_CHUNK]! > 0;
+    let used = 0;
+    for (let index = 0; index < pages[row + PAGE.CARVED]!; index++) {
+      const chunk = slabs.usedChunkAt(page, index, classId);
+      if (chunk === NO_ITEM) continue;
+      const state = this.#items.state(chunk);
+      assert(state !== 0, "a chunk in use has a state");
+      used += slabs.chunkCountOf(chunk);
+      if (state & STATE.CONTINUATION) {
+        totals.continuations++;
+        continue;
+      }
+      if (state & STATE.CHAINED) totals.inChains += this.#checkChain(chunk);
+      if (!(state & STATE.LINKED)) continue;
+      assert(linked.has(chunk), "an item marked as linked is in the index");
+      if (!inSweep) this.#checkDeadline(chunk, pages[row + PAGE.SOONEST_SEC]!);
+      totals.linked++;
+    }
+    return used;
   }
 
   #checkDeadline(item: ItemRef, soonestSec: number): void {

@@ -7,6 +7,7 @@ import {
   waiterRowsStart,
 } from "../memory/lock_layout.ts";
 import { CONTROL, type Memory } from "../memory/memory.ts";
+import { RowPool } from "../memory/row_pool.ts";
 import { STAT } from "../stats.ts";
 
 // Hot path: no allocation.
@@ -42,11 +43,11 @@ export class LockWaiters {
   readonly #control: Int32Array;
   readonly #stats: Float64Array;
   readonly #threads: number;
-  readonly #rowsMax: number;
   readonly #perLockMax: number;
   /** Words at which parts of the buffer start. */
   readonly #queues: number;
   readonly #rows: number;
+  readonly #pool: RowPool;
   /** Threads to be woken once the mutex is free: a flag each, and whether there is any. */
   readonly #wake: Uint8Array;
   #wakeAny = false;
@@ -59,10 +60,11 @@ export class LockWaiters {
     this.#control = memory.control;
     this.#stats = memory.stats;
     this.#threads = threadPlaces(options);
-    this.#rowsMax = options.connectionsMax;
     this.#perLockMax = options.lockLimits.waitersPerLockMax;
     this.#queues = waiterQueuesStart(options);
     this.#rows = waiterRowsStart(options);
+    const { connectionsMax } = options;
+    this.#pool = new RowPool(this.#words, this.#rows, WAITER.WORDS, WAITER.NEXT, connectionsMax);
     this.#wake = new Uint8Array(this.#threads);
   }
 
@@ -103,7 +105,7 @@ export class LockWaiters {
    */
   join(lock: number, owner: number, thread: number, waitMs: number): WaiterRow {
     if (this.countOf(lock) >= this.#perLockMax) return NO_WAITER;
-    const waiter = this.#newRow();
+    const waiter = this.#pool.take();
     if (waiter === NO_WAITER) return NO_WAITER;
     const words = this.#words;
     const row = this.#row(waiter);
@@ -177,8 +179,7 @@ export class LockWaiters {
     if (words[row + WAITER.STATE] === WaiterState.WAITING) words[HEADER.COUNT]! -= 1;
     if (words[row + WAITER.LIST] !== 0) this.#detach(waiter);
     words[row + WAITER.OWNER] = 0;
-    words[row + WAITER.NEXT] = words[HEADER.FREE]!;
-    words[HEADER.FREE] = waiter;
+    this.#pool.giveBack(waiter);
   }
 
   /** The next connection of a thread whose waiting is over, or 0. */
@@ -214,19 +215,6 @@ export class LockWaiters {
 
   #row(waiter: WaiterRow): number {
     return this.#rows + waiter * WAITER.WORDS;
-  }
-
-  #newRow(): WaiterRow {
-    const words = this.#words;
-    const free = words[HEADER.FREE]!;
-    if (free !== NO_WAITER) {
-      words[HEADER.FREE] = words[this.#row(free) + WAITER.NEXT]!;
-      return free;
-    }
-    const fresh = words[HEADER.EVER_USED]! + 1;
-    if (fresh > this.#rowsMax) return NO_WAITER;
-    words[HEADER.EVER_USED] = fresh;
-    return fresh;
   }
 
   /** Takes a waiter out of its queue and leaves word of what became of it to its thread. */

@@ -13,6 +13,7 @@ import {
 } from "../memory/lock_layout.ts";
 import { LockWaiters, NO_WAITER } from "./lock_waiters.ts";
 import { CONTROL } from "../memory/memory.ts";
+import { RowPool } from "../memory/row_pool.ts";
 import { Outcome } from "../outcome.ts";
 import { STAT } from "../stats.ts";
 
@@ -56,6 +57,7 @@ export class Locks {
   readonly #refuseAgain: boolean;
   /** The word at which the rows start. */
   readonly #rows: number;
+  readonly #pool: RowPool;
 
   constructor(links: ItemLinks, eviction: Eviction) {
     const { memory } = links;
@@ -69,6 +71,8 @@ export class Locks {
     this.waiters = new LockWaiters(memory);
     this.#ownerMask = ownerPlaces(options) - 1;
     this.#rows = lockRowsStart(options);
+    const { locksMax } = options.lockLimits;
+    this.#pool = new RowPool(this.#words, this.#rows, LOCK.WORDS, LOCK.NEXT, locksMax);
     this.#refuseAgain = options.yrmcdsLocks;
   }
 
@@ -171,7 +175,7 @@ export class Locks {
   #take(item: ItemRef, owner: number): LockRow {
     const { items, queues, slabs } = this.#links;
     queues.remove(item, slabs.classOf(item));
-    const row = this.#newRow();
+    const row = this.#pool.take();
     items.addState(item, STATE.LOCKED);
     items.setWord(item, WORD.NEWER, row);
     this.#words[this.#row(row) + LOCK.ITEM] = item;
@@ -246,18 +250,6 @@ export class Locks {
     return this.#rows + row * LOCK.WORDS;
   }
 
-  #newRow(): LockRow {
-    const words = this.#words;
-    const free = words[HEADER.FREE]!;
-    if (free !== NO_LOCK) {
-      words[HEADER.FREE] = words[this.#row(free) + LOCK.NEXT]!;
-      return free;
-    }
-    const fresh = words[HEADER.EVER_USED]! + 1;
-    words[HEADER.EVER_USED] = fresh;
-    return fresh;
-  }
-
   /** Frees a row that no connection has. */
   #freeRow(row: LockRow): void {
     this.waiters.failWaiters(row);
@@ -265,8 +257,7 @@ export class Locks {
     const at = this.#row(row);
     words[at + LOCK.ITEM] = NO_ITEM;
     words[at + LOCK.OWNER] = 0;
-    words[at + LOCK.NEXT] = words[HEADER.FREE]!;
-    words[HEADER.FREE] = row;
+    this.#pool.giveBack(row);
   }
 
   /** Makes a row a connection's. */

@@ -1,4 +1,5 @@
 import type { StoreOptions } from "../limits.ts";
+import { ROW_POOL } from "./row_pool.ts";
 
 /**
  * How locks and those that wait for them lie in shared memory. Two buffers of 32-bit words, both
@@ -13,8 +14,7 @@ import type { StoreOptions } from "../limits.ts";
 
 /** The words in front of the places. */
 export const LOCK_HEADER = {
-  FREE: 0, // head of the list of rows given back, through LOCK.NEXT
-  EVER_USED: 1, // rows that have been used at least once
+  ...ROW_POOL, // through LOCK.NEXT
   COUNT: 2,
   WORDS: 3,
 } as const;
@@ -36,8 +36,7 @@ export const LOCK = {
 
 /** The words in front of the lists of waiters. */
 export const WAITER_HEADER = {
-  FREE: 0, // head of the list of rows given back, through WAITER.NEXT
-  EVER_USED: 1, // rows that have been used at least once
+  ...ROW_POOL, // through WAITER.NEXT
   COUNT: 2, // waiters in queues
   WORDS: 3,
 } as const;
@@ -61,7 +60,7 @@ export const WAITER = {
 } as const;
 
 /**
- * Places for connections: a power of two, at least their number. An `ConnectionId` ends in the number of
+ * Places for connections: a power of two, at least their number. A `ConnectionId` ends in the number of
  * a row of the table of connections, so two connections never share a place.
  */
 export function ownerPlaces(options: StoreOptions): number {

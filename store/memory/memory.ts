@@ -178,34 +178,55 @@ function layoutControl(pageCount: number): ControlLayout {
 }
 
 /**
- * Makes the memory of a store. Nothing of the pages is touched, so they cost nothing until they are used.
+ * Makes the memory of a store. Touches no page, so the system provides memory only as pages are used.
  *
  * @throws RangeError when the limit is outside 1 MiB..15 GiB, or too small for the layout's pages.
  */
 export function createSharedMemory(options: StoreOptions): SharedMemory {
+  const limitPages = limitPagesOf(options);
+  const { pageCount, segments } = makePages(options, limitPages);
+  return {
+    options,
+    control: createControl(options, pageCount, limitPages),
+    segments,
+    connections: new SharedArrayBuffer(ConnectionTable.bytesNeeded(options.connectionsMax)),
+    locks: new SharedArrayBuffer(lockBytesNeeded(options)),
+    lockWaiters: new SharedArrayBuffer(waiterBytesNeeded(options)),
+    leases: SlotTable.create(options.leaseEntries),
+    watch: new SharedArrayBuffer(watchBytesNeeded(options.watchRingBytes ?? WATCH_RING_BYTES)),
+    threads: new SharedArrayBuffer(threadRowCount(options) * THREAD_ROW_DOUBLES * 8),
+  };
+}
+
+/** The memory limit in pages. */
+function limitPagesOf(options: StoreOptions): number {
   const { memoryLimitBytes } = options;
-  if (!(memoryLimitBytes >= MIB && memoryLimitBytes <= MEMORY_LIMIT_MIB_MAX * MIB)) {
-    throw new RangeError(
-      `Cannot make a store of ${memoryLimitBytes} bytes: must be ${MIB}..${
-        MEMORY_LIMIT_MIB_MAX * MIB
-      }`,
-    );
+  const bytesMax = MEMORY_LIMIT_MIB_MAX * MIB;
+  const refuse = (range: string): never => {
+    throw new RangeError(`Cannot make a store of ${memoryLimitBytes} bytes: ${range}`);
+  };
+  if (!(memoryLimitBytes >= MIB && memoryLimitBytes <= bytesMax)) {
+    refuse(`must be ${MIB}..${bytesMax}`);
   }
   const limitPages = pagesWithin(options, memoryLimitBytes);
   if (limitPages < PAGES_MIN) {
     const pageBytes = 1 << PAGE_SHIFT[options.slabLayout];
-    throw new RangeError(
-      `Cannot make a store of ${memoryLimitBytes} bytes: pages of ${pageBytes} bytes need at least ${
-        (PAGES_MIN + 1) * pageBytes
-      }`,
-    );
+    refuse(`pages of ${pageBytes} bytes need at least ${(PAGES_MIN + 1) * pageBytes}`);
   }
-  const { pageCount, segments } = makePages(options, limitPages);
+  return limitPages;
+}
+
+/** Makes the control buffer, with the words that do not start as 0. */
+function createControl(
+  options: StoreOptions,
+  pageCount: number,
+  limitPages: number,
+): SharedArrayBuffer {
   const control = new SharedArrayBuffer(layoutControl(pageCount).bytes);
   const words = new Int32Array(control);
   words[CONTROL.PAGE_COUNT] = pageCount;
   words[CONTROL.MEMORY_LIMIT_PAGES] = limitPages;
-  words[CONTROL.MEMORY_LIMIT_KIB] = Math.floor(memoryLimitBytes / 1024);
+  words[CONTROL.MEMORY_LIMIT_KIB] = Math.floor(options.memoryLimitBytes / 1024);
   words[CONTROL.FREE_PAGE] = NO_PAGE;
   words[CONTROL.MOVE_PAGE] = NO_PAGE;
   words[CONTROL.FREE_PAGE_COUNT] = pageCount;
@@ -214,13 +235,7 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
   words[CONTROL.ID_LOW] = lowHalf(options.firstId - 1);
   words[CONTROL.ID_HIGH] = highHalf(options.firstId - 1);
   words[CONTROL.RANDOM] = options.hashSeed | 1;
-  const connections = new SharedArrayBuffer(ConnectionTable.bytesNeeded(options.connectionsMax));
-  const locks = new SharedArrayBuffer(lockBytesNeeded(options));
-  const lockWaiters = new SharedArrayBuffer(waiterBytesNeeded(options));
-  const leases = SlotTable.create(options.leaseEntries);
-  const watch = new SharedArrayBuffer(watchBytesNeeded(options.watchRingBytes ?? WATCH_RING_BYTES));
-  const threads = new SharedArrayBuffer(threadRowCount(options) * THREAD_ROW_DOUBLES * 8);
-  return { options, control, segments, connections, locks, lockWaiters, leases, watch, threads };
+  return control;
 }
 
 /** How many pages a limit is worth: the tables come out of it too. */

@@ -77,16 +77,11 @@ export class Allocator {
     operation: Operation,
     lengthNow = valueLength,
   ): ItemRef {
-    const { slabs } = this.links;
     let state = stateOf(operation) | keyLength;
     if (valueLength > SHORT_LENGTH_MAX) state |= STATE.LONG_VALUE;
     const bytes = this.links.itemBytes(keyLength, valueLength, state);
-    const classId = slabs.classFor(bytes);
-    // A long value that is in one chunk all the same has an empty chain, if there is room for that,
-    // so that it can be pinned.
-    const chained = bytes > slabs.ordinaryBytesMax || (bytes > UNPINNED_BYTES_MAX &&
-      HEADER_BYTES + optionalBytes(state | STATE.CHAINED) + keyLength + valueLength <=
-        slabs.chunkBytes(classId));
+    const classId = this.links.slabs.classFor(bytes);
+    const chained = this.#needsChain(state, bytes, classId, keyLength + valueLength);
     if (chained) state |= STATE.CHAINED;
     const item = this.#chunk(classId);
     if (item === NO_ITEM) return NO_ITEM;
@@ -103,19 +98,36 @@ export class Allocator {
       keyOffset,
       keyLength,
     );
-    if (chained) {
-      const chain = items.chainWord(item);
-      items.setWord(item, chain, NO_ITEM);
-      items.setWord(item, chain + 1, 0);
-      items.setWord(item, WORD.NEWER, this.#values.chainedLength(item));
-      items.setWord(item, WORD.OLDER, NO_ITEM);
-      this.#values.forgetWalk(); // of an item that was here before
-      if (!this.grow(item, lengthNow)) {
-        this.links.free(item);
-        return NO_ITEM;
-      }
-    }
-    return item;
+    return !chained || this.#beginChain(item, lengthNow) ? item : NO_ITEM;
+  }
+
+  /**
+   * Whether a new item gets a chain: if it is larger than a chunk, and, because only items with a chain can be pinned,
+   * if its value is long and the chain's words fit its chunk too.
+   *
+   * @param bytes The item's size without a chain.
+   * @param dataBytes Key and value.
+   */
+  #needsChain(state: number, bytes: number, classId: number, dataBytes: number): boolean {
+    const { slabs } = this.links;
+    if (bytes > slabs.ordinaryBytesMax) return true;
+    return bytes > UNPINNED_BYTES_MAX &&
+      HEADER_BYTES + optionalBytes(state | STATE.CHAINED) + dataBytes <= slabs.chunkBytes(classId);
+  }
+
+  /** Gives a new item a chain for `lengthNow` bytes of its value, or frees the item and returns false. */
+  #beginChain(item: ItemRef, lengthNow: number): boolean {
+    const items = this.items;
+    const chain = items.chainWord(item);
+    items.setWord(item, chain, NO_ITEM);
+    items.setWord(item, chain + 1, 0);
+    items.setWord(item, WORD.NEWER, this.#values.chainedLength(item));
+    items.setWord(item, WORD.OLDER, NO_ITEM);
+    // The walk may remember an item that was in this chunk before.
+    this.#values.forgetWalk();
+    if (this.grow(item, lengthNow)) return true;
+    this.links.free(item);
+    return false;
   }
 
   /**
