@@ -11,7 +11,7 @@ switch (command.kind) {
     Deno.exit(ExitCode.OK);
     break;
   case "refuse":
-    Deno.exit(refuseUsage(command.errors));
+    Deno.exit(refuseUsage(command.errors, command.logFormat));
     break;
   case "serve":
     Deno.exit(await serve(command.options, Deno.args));

@@ -1,83 +1,108 @@
 import { configureSync, getLogger, type Logger, type LogRecord } from "@logtape/logtape";
 
-/** How lines are written: for people, or as JSON objects. */
+/** The format of log lines: text for people, or one JSON object per line. */
 export type LogFormat = "text" | "json";
-/** How much an event matters. */
+/** The severity of an event. */
 export type LogLevel = "debug" | "info" | "warning" | "error" | "fatal";
+/** Facts of an event by name: members of its JSON object. */
+export type LogFields = Readonly<Record<string, unknown>>;
+
+/** The verbosity (the number of -v) from which on events of connections are logged. */
+const VERBOSITY_OF_LEVEL: Readonly<Record<LogLevel, number>> = {
+  debug: 2,
+  info: 1,
+  warning: 0,
+  error: 0,
+  fatal: 0,
+};
 
 const encoder = new TextEncoder();
+let currentVerbosity: () => number = () => 0;
 
 /**
- * Sets up what the process says: one event a line on stderr, each with a stable name. Never in the
- * command path: workers post their events to the main thread.
+ * Sets up the log: one event per line on stderr, each with a stable name. Only the main thread logs; workers post
+ * their events to it.
  *
- * @param verbosity 0: warnings and what every start says; from 2 on every connection.
+ * @param verbosity Returns the number of -v, which the `verbosity` command may change.
  */
-export function configureLog(format: LogFormat, verbosity: number): void {
+export function configureLog(format: LogFormat, verbosity: () => number): void {
+  currentVerbosity = verbosity;
   const write = format === "json" ? jsonLine : textLine;
   configureSync({
     reset: true,
     sinks: { stderr: (record) => writeStderr(write(record)) },
     loggers: [
-      {
-        category: "leased",
-        sinks: ["stderr"],
-        lowestLevel: verbosity >= 2 ? "debug" : verbosity === 1 ? "info" : "warning",
-      },
-      // What is said whatever the verbosity is.
-      { category: ["leased", "process"], sinks: ["stderr"], parentSinks: "override" },
+      { category: "leased", sinks: ["stderr"] },
       { category: ["logtape", "meta"], sinks: ["stderr"], lowestLevel: "error" },
     ],
   });
 }
 
-const connections: Logger = getLogger(["leased", "connections"]);
-const process: Logger = getLogger(["leased", "process"]);
+const logger: Logger = getLogger(["leased"]);
 
-/** An event of the process's life: said at every verbosity. */
+/** Logs an event of the process, at every verbosity. */
 export function logProcess(
   level: LogLevel,
   event: string,
   message: string,
-  processInfo: Readonly<Record<string, unknown>> = {},
+  fields: LogFields = {},
 ): void {
-  process[level](escapeTemplate(message), { ...processInfo, event });
+  logger[level](escapeTemplate(message), { event, ...fields });
 }
 
-/** An event of a connection or a listener: said from the level that -v asks for. */
-export function logConnection(level: LogLevel, event: string, message: string): void {
-  connections[level](escapeTemplate(message), { event });
+/** Logs an event of a connection or a listener, if the verbosity includes its level. */
+export function logConnection(
+  level: LogLevel,
+  event: string,
+  message: string,
+  fields: LogFields = {},
+): void {
+  if (currentVerbosity() >= VERBOSITY_OF_LEVEL[level]) logProcess(level, event, message, fields);
 }
 
-/** The messages are whole sentences: nothing in them is a place for a value. */
+/** Writes an error that ends the process before there is a log: `leased: message`, or a JSON object. */
+export function writeRefusal(
+  format: LogFormat,
+  event: string,
+  message: string,
+  fields: LogFields = {},
+): void {
+  writeStderr(
+    format === "json"
+      ? JSON.stringify({ time: timeText(Date.now()), level: "fatal", event, ...fields, message })
+      : `leased: ${message}`,
+  );
+}
+
+/** Messages are complete: braces in them are no placeholders. */
 function escapeTemplate(message: string): string {
   return message.replaceAll("{", "{{").replaceAll("}", "}}");
 }
 
 function textLine(record: LogRecord): string {
   const level = record.level === "info" || record.level === "debug" ? "" : `${record.level}: `;
-  return `${timeText(record)} ${level}${record.message.join("")}`;
+  return `${timeText(record.timestamp)} ${level}${record.message.join("")}`;
 }
 
 function jsonLine(record: LogRecord): string {
   return JSON.stringify({
-    time: timeText(record),
+    time: timeText(record.timestamp),
     level: record.level,
     ...record.properties,
     message: record.message.join(""),
   });
 }
 
-function timeText(record: LogRecord): string {
-  return new Date(record.timestamp).toISOString();
+function timeText(unixMs: number): string {
+  return new Date(unixMs).toISOString();
 }
 
-/** Writes a line to stderr at once. A closed stderr is no reason to stop serving. */
+/** Writes a line to stderr, synchronously. Ignores a closed stderr: the server goes on serving. */
 export function writeStderr(line: string): void {
   try {
     let bytes = encoder.encode(`${line.replaceAll(/\s*\n\s*/g, " ")}\n`);
     while (bytes.length > 0) bytes = bytes.subarray(Deno.stderr.writeSync(bytes));
   } catch {
-    // Nobody reads it.
+    // The reader of stderr is gone.
   }
 }

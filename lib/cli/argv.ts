@@ -1,23 +1,30 @@
 import { parseArgs } from "@std/cli/parse-args";
 import {
-  ABSENT_EXTENDED_PREFIXES,
   EXTENDED_OPTIONS,
   type ExtendedValues,
   type OptionRow,
   OPTIONS,
   type OptionValues,
+  UNSUPPORTED_EXTENDED,
 } from "./option_table.ts";
 import { didYouMean, type OptionValue, readValue, valueOr } from "./values.ts";
 
-/** What a command line says. */
+/** An option that is accepted and has no effect. */
+export interface IgnoredOption {
+  /** As the command line names it: `-k (--lock-memory)`, `-o hashpower`. */
+  readonly option: string;
+  /** Why it has no effect, and what to use instead. */
+  readonly reason: string;
+}
+
+/** A command line, read. */
 export interface ParsedArguments {
   readonly values: OptionValues;
   readonly extended: ExtendedValues;
   /** Long names of the options that were given, `-o` words included. */
   readonly given: ReadonlySet<string>;
-  /** What was given and means nothing here, as it was named: `-k`, `-o hashpower`. */
-  readonly idle: readonly string[];
-  /** Everything that is wrong with it, one sentence each. */
+  readonly ignored: readonly IgnoredOption[];
+  /** All mistakes, one message each. */
   readonly errors: readonly string[];
 }
 
@@ -31,10 +38,10 @@ const EXTENDED_WORDS = EXTENDED_OPTIONS.flatMap((row): string[] =>
 
 ROW_BY_LETTER.delete("");
 
-/** Reads a command line by the tables. Never throws: all that is wrong is in `errors`. */
+/** Reads a command line by the tables. Never throws: `errors` lists all mistakes. */
 export function parseArguments(argv: readonly string[]): ParsedArguments {
   const errors: string[] = [];
-  const idle: string[] = [];
+  const ignored: IgnoredOption[] = [];
   const given = new Set<string>();
   const values = presets(OPTIONS);
   const texts = parseArgs(toLongForm(argv, errors), {
@@ -43,7 +50,7 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
     collect: OPTIONS.filter((row) => row[2] === "list" || row[2] === "count").map((row) => row[0]),
     unknown: (argument, key) => {
       if (key !== undefined) errors.push(unknownFlag(argument));
-      else errors.push(`unexpected argument "${argument}": every option starts with -`);
+      else errors.push(`unexpected argument "${argument}": options start with -`);
       return false;
     },
   });
@@ -54,24 +61,24 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
       continue;
     }
     given.add(name);
-    if (state === "absent") {
-      errors.push(`${flagText(row)}: this version has no ${meaning}`);
+    if (state === "unsupported") {
+      errors.push(`${flagText(row)} is not supported: ${meaning}`);
       continue;
     }
-    if (state === "idle") idle.push(flagText(row));
+    if (state === "ignored") ignored.push({ option: flagText(row), reason: meaning });
     if (kind === "switch") values[name] = true;
     else if (kind === "count") values[name] = (text as unknown[]).length;
     else readInto(values, row, flagText(row), text as string | string[], errors);
   }
   const extended = presets(EXTENDED_OPTIONS);
   for (const word of values["extended"] as string[]) {
-    readExtended(extended, word, given, idle, errors);
+    readExtended(extended, word, given, ignored, errors);
   }
   return {
     values: values as OptionValues,
     extended: extended as ExtendedValues,
     given,
-    idle,
+    ignored,
     errors,
   };
 }
@@ -80,7 +87,7 @@ function takesValue(row: OptionRow): boolean {
   return row[2] !== "switch" && row[2] !== "count";
 }
 
-/** The values of a table when nothing is given. A number without a preset is NaN, a text "". */
+/** The defaults of a table. A number without a default is NaN, a text "". */
 function presets(rows: readonly OptionRow[]): Record<string, OptionValue> {
   const values: Record<string, OptionValue> = {};
   for (const row of rows) {
@@ -108,12 +115,12 @@ function readInto(
   values[row[0]] = valueOr(values[row[0]]!, read, errors, `${flag} ${JSON.stringify(text)}`);
 }
 
-/** One word of `-o`: `name`, `no_name` or `name=value`. */
+/** Reads one word of `-o`: `name`, `no_name` or `name=value`. */
 function readExtended(
   values: Record<string, OptionValue>,
   word: string,
   given: Set<string>,
-  idle: string[],
+  ignored: IgnoredOption[],
   errors: string[],
 ): void {
   const [, label, , text] = /^([^=]*)(=(.*))?$/s.exec(word)!;
@@ -126,7 +133,7 @@ function readExtended(
     return;
   }
   given.add(name);
-  if (row[7] === "idle") idle.push(`-o ${label}`);
+  if (row[7] === "ignored") ignored.push({ option: `-o ${label}`, reason: row[8] });
   if (kind === "switch" || negated) {
     if (text !== undefined) errors.push(`-o ${label}: takes no value, got ${JSON.stringify(text)}`);
     values[name] = kind === "switch" ? !negated : 0;
@@ -138,8 +145,8 @@ function readExtended(
 }
 
 /**
- * Rewrites what memcached's users write (`-vv`, `-m64`, `-uroot`, `-p -1`, `--port 1`) as `--name`
- * and `--name=value`, which leaves nothing to guess.
+ * Rewrites the forms that getopt_long takes (`-vv`, `-m64`, `-uroot`, `-p -1`, `--port 1`) as `--name` and
+ * `--name=value`, which are unambiguous.
  */
 function toLongForm(argv: readonly string[], errors: string[]): string[] {
   const long: string[] = [];
@@ -168,7 +175,11 @@ function toLongForm(argv: readonly string[], errors: string[]): string[] {
   return long;
 }
 
-/** `-vv`, `-vMm64`: letters until one takes the rest of the word, or the next word. Returns the last index used. */
+/**
+ * Rewrites `-vv`, `-vMm64`: letters up to the first that takes a value, which is the rest of the word or the next word.
+ *
+ * @returns The index of the last word consumed.
+ */
 function expandLetters(
   long: string[],
   argv: readonly string[],
@@ -202,14 +213,14 @@ function pushValue(
   errors: string[],
 ): number {
   if (index + 1 >= argv.length) {
-    errors.push(`${flagText(row)}: needs a value${row[3] === "" ? "" : ` (${row[3]})`}`);
+    errors.push(`${flagText(row)}: needs a value (${row[3]})`);
     return index;
   }
   long.push(`--${row[0]}=${argv[index + 1]}`);
   return index + 1;
 }
 
-/** `-p (--port)`, or `--io` where there is no letter. */
+/** Names an option: `-p (--port)`, or `--io` if it has no letter. */
 export function flagText(row: OptionRow): string {
   return row[1] === "" ? `--${row[0]}` : `-${row[1]} (--${row[0]})`;
 }
@@ -220,8 +231,7 @@ function unknownFlag(argument: string): string {
 }
 
 function unknownExtended(label: string): string {
-  if (ABSENT_EXTENDED_PREFIXES.some((prefix) => label.startsWith(prefix))) {
-    return `-o ${label}: this version has no such part of memcached`;
-  }
+  const unsupported = UNSUPPORTED_EXTENDED.find(([prefix]) => label.startsWith(prefix));
+  if (unsupported !== undefined) return `-o ${label} is not supported: ${unsupported[1]}`;
   return `unknown option -o ${label}${didYouMean(label, EXTENDED_WORDS)}`;
 }

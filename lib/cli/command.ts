@@ -1,17 +1,18 @@
 import license from "../../LICENSE" with { type: "text" };
 import { MEMCACHED_VERSION } from "../../protocol/replies.ts";
+import type { LogFormat } from "../log.ts";
 import type { ProcessInfo } from "../process_info.ts";
 import { parseArguments } from "./argv.ts";
 import { helpText } from "./help.ts";
 import { type ServerOptions, toServerOptions } from "./options.ts";
 
-/** What a command line asks for. */
+/** The action that a command line asks for. */
 export type Command =
   | { readonly kind: "print"; readonly text: string }
-  | { readonly kind: "refuse"; readonly errors: readonly string[] }
+  | { readonly kind: "refuse"; readonly errors: readonly string[]; readonly logFormat: LogFormat }
   | { readonly kind: "serve"; readonly options: ServerOptions };
 
-/** Reads the command line. */
+/** Reads the command line. --help, --version and --license win over mistakes elsewhere in it. */
 export function readCommand(argv: readonly string[], processInfo: ProcessInfo): Command {
   const parsed = parseArguments(argv);
   const { values } = parsed;
@@ -20,7 +21,8 @@ export function readCommand(argv: readonly string[], processInfo: ProcessInfo): 
   if (values.license) return { kind: "print", text: license.trimEnd() };
   const errors = [...parsed.errors];
   const options = toServerOptions(parsed, processInfo, errors);
-  return errors.length > 0 ? { kind: "refuse", errors } : { kind: "serve", options };
+  const { logFormat } = options;
+  return errors.length > 0 ? { kind: "refuse", errors, logFormat } : { kind: "serve", options };
 }
 
 function versionText(processInfo: ProcessInfo): string {

@@ -1,23 +1,23 @@
-import { writeStderr } from "../log.ts";
+import { type LogFormat, writeRefusal } from "../log.ts";
 
-/** The statuses the process ends with (sysexits.h, as memcached uses it). */
+/** Exit statuses of the process (sysexits.h, as in memcached). */
 export const ExitCode = {
   OK: 0,
-  /** A command line that cannot be understood. */
+  /** The command line has a mistake. */
   USAGE: 64,
-  /** A thread failed: the store may be half changed. */
+  /** A thread failed, or the check at exit found a fault in the store. */
   SOFTWARE: 70,
-  /** An address cannot be listened on, or memory cannot be had. */
+  /** The server cannot listen on an address, or cannot start a thread. */
   OS_ERROR: 71,
-  /** `deno run` does not permit what the options need. */
+  /** `deno run` denies a permission that the options need. */
   NO_PERMISSION: 77,
 } as const;
 
 export type ExitCode = typeof ExitCode[keyof typeof ExitCode];
 
-/** Says everything that is wrong with the command line. */
-export function refuseUsage(errors: readonly string[]): ExitCode {
-  for (const error of errors) writeStderr(`leased: ${error}`);
-  writeStderr("leased: --help lists the options");
+/** Writes every mistake of the command line to stderr. */
+export function refuseUsage(errors: readonly string[], format: LogFormat): ExitCode {
+  for (const error of errors) writeRefusal(format, "usage_error", error);
+  if (format === "text") writeRefusal(format, "usage_error", "try --help for the list of options");
   return ExitCode.USAGE;
 }

@@ -1,27 +1,56 @@
-import { EXTENDED_OPTIONS, type OptionRow, OPTIONS } from "./option_table.ts";
+import { EXTENDED_OPTIONS, OPTION_GROUPS, type OptionRow, OPTIONS } from "./option_table.ts";
 import { rangeText } from "./values.ts";
 
-/** What one row looks like to its reader: the same words for `--help` and README. */
+/** One option as `--help` and the documentation describe it. */
 export interface OptionText {
+  /** The title of its group in `--help`. */
+  readonly group: string;
   /** `-m, --memory-limit=<MiB>` or `-o idle_timeout=<seconds>`. */
   readonly flag: string;
+  /** The default; "": none. */
   readonly preset: string;
-  /** What values it takes; "" for switches and free text. */
+  /** The allowed values; "" for switches and free text. */
   readonly range: string;
   readonly meaning: string;
 }
 
+const EXTENDED_TITLE = "Extended options, as in -o idle_timeout=60,no_maxconns_fast";
+const GROUPS: readonly (readonly [title: string, rows: readonly OptionRow[]])[] = [
+  ...OPTION_GROUPS.map(([title, names]) =>
+    [title, names.map((name) => OPTIONS.find((row) => row[0] === name)!)] as const
+  ),
+  [EXTENDED_TITLE, EXTENDED_OPTIONS],
+];
 const EXTENDED = new Set<OptionRow>(EXTENDED_OPTIONS);
 
-/** Everything that is implemented, in the tables' order. */
+const LINE_WIDTH = 80;
+const FLAG_WIDTH = 30;
+const MEANING_AT = FLAG_WIDTH + 4;
+
+const EXIT_STATUS = [
+  "0   stopped by a signal or by the shutdown command",
+  "64  a mistake in the command line",
+  "70  a thread failed, or the store check at exit (-vvv) failed",
+  "71  cannot listen on an address, or cannot start a thread",
+  "77  deno run denies a permission that the options need",
+] as const;
+
+const NOTES =
+  "Sizes take the suffix k, m or g. Other options of memcached are accepted if they are not needed " +
+  "here; the server logs why and what to use instead. Options that it cannot honour, such as " +
+  "--enable-ssl, are errors.";
+
+/** Describes every implemented option, in the order of `--help`. */
 export function optionTexts(): OptionText[] {
-  const rows: OptionRow[] = [...OPTIONS, ...EXTENDED_OPTIONS];
-  return rows.filter((row) => row[7] === "works").map((row) => ({
-    flag: flagText(row),
-    preset: row[6],
-    range: Number.isNaN(row[4]) && row[2] !== "choice" ? "" : rangeText(row),
-    meaning: row[8],
-  }));
+  return GROUPS.flatMap(([group, rows]) =>
+    rows.filter((row) => row[7] === "works").map((row) => ({
+      group,
+      flag: flagText(row),
+      preset: row[6],
+      range: Number.isNaN(row[4]) && row[2] !== "choice" ? "" : rangeText(row),
+      meaning: row[8],
+    }))
+  );
 }
 
 function flagText(row: OptionRow): string {
@@ -33,27 +62,44 @@ function flagText(row: OptionRow): string {
   return letter === "" ? `--${name}${value}` : `-${letter}, --${name}${value}`;
 }
 
-/** The answer to `--help`. */
+/** Returns the text of `--help`, at most 80 columns wide. */
 export function helpText(version: string): string {
   const lines = [
     `leased ${version}: a memcached-compatible cache server with leases and locks`,
     "",
     "Usage: leased [options]",
-    "",
   ];
-  for (const { flag, preset, meaning } of optionTexts()) {
-    const shown = preset === "" || preset === "on" ? "" : ` (${preset})`;
-    if (flag.length > FLAG_WIDTH) {
-      lines.push(`  ${flag}`, `${" ".repeat(FLAG_WIDTH + 4)}${meaning}${shown}`);
-    } else lines.push(`  ${flag.padEnd(FLAG_WIDTH)}  ${meaning}${shown}`);
+  let title = "";
+  for (const { group, flag, preset, meaning } of optionTexts()) {
+    if (group !== title) lines.push("", `${group}:`);
+    title = group;
+    const words = meaning.split(" ");
+    if (preset !== "" && preset !== "on") words.push(`(default: ${preset})`);
+    lines.push(...optionLines(flag.startsWith("--") ? `    ${flag}` : flag, words));
   }
-  lines.push(
-    "",
-    "Sizes take k, m and g. What stands in parentheses holds when the option is left out.",
-    "Other options of memcached are accepted where they mean nothing here, and refused by name where",
-    "they ask for a part that this version does not have.",
-  );
+  lines.push("", "Exit status:", ...EXIT_STATUS.map((line) => `  ${line}`), "");
+  lines.push(...wrap(NOTES.split(" "), LINE_WIDTH));
   return lines.join("\n");
 }
 
-const FLAG_WIDTH = 34;
+/** The flag, and beside or below it the description. */
+function optionLines(flag: string, words: readonly string[]): string[] {
+  const indent = " ".repeat(MEANING_AT);
+  const lines = wrap(words, LINE_WIDTH - MEANING_AT).map((line) => indent + line);
+  if (flag.length > FLAG_WIDTH) return [`  ${flag}`, ...lines];
+  return [`  ${flag.padEnd(FLAG_WIDTH)}  ${lines[0]!.trimStart()}`, ...lines.slice(1)];
+}
+
+/** Fills lines of at most `width` characters. A longer word stands alone. */
+function wrap(words: readonly string[], width: number): string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of words) {
+    if (line !== "" && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = "";
+    }
+    line += (line === "" ? "" : " ") + word;
+  }
+  return [...lines, line];
+}

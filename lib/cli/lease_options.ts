@@ -2,7 +2,7 @@ import { LEASE_ENTRIES_LEAST, LEASE_ENTRIES_MOST } from "../../store/memory/leas
 import { slotsWithin, slotTableBytes } from "../../store/memory/slot_table.ts";
 import { sizeText } from "./values.ts";
 
-/** The flag that marks a lease among values, and the bits of it that count. Both 0: leases are off in text. */
+/** The client flags that mark a lease, and the mask of the bits that count. Both 0: getss and deletess are off. */
 export interface LeaseFlag {
   readonly flag: number;
   readonly mask: number;
@@ -12,14 +12,14 @@ export interface LeaseFlag {
 export const NO_LEASE_FLAG: LeaseFlag = { flag: 0, mask: 0 };
 
 const DEFAULT_MASK = 0xffff;
-/** The most that leases may have of the memory: unless asked for, and at all. */
+/** The largest share of the memory for leases: by default, and with --lease-entries. */
 const DEFAULT_SHARE = 1 / 64;
 const LARGEST_SHARE = 1 / 4;
 
 /**
  * Reads `-z flag[:mask]`, both in hexadecimal, with or without 0x.
  *
- * @throws RangeError saying what is wrong with it.
+ * @throws RangeError when the text is malformed or no bit of the flag is in the mask.
  */
 export function readLeaseFlag(text: string): LeaseFlag {
   const match = /^(?:0x)?([0-9a-f]{1,8})(?::(?:0x)?([0-9a-f]{1,8}))?$/i.exec(text);
@@ -30,17 +30,17 @@ export function readLeaseFlag(text: string): LeaseFlag {
   const mask = match[2] === undefined ? DEFAULT_MASK : parseInt(match[2], 16);
   if ((flag & mask) === 0) {
     throw new RangeError(
-      "no bit of the flag is in the mask, so a lease could not be told from a value",
+      "flag and mask must share a bit, otherwise a lease looks like a value",
     );
   }
   return { flag, mask };
 }
 
 /**
- * How many leases the store makes room for: as many as asked for, or the preset if 1/64 of the memory holds them.
+ * Returns the size of the lease table, in leases: `wanted`, or by default no more than fit in 1/64 of the memory.
  *
  * @param isAsked Whether the operator gave the number.
- * @throws RangeError when their table would take more than a quarter of the memory.
+ * @throws RangeError when the table would take more than a quarter of the memory.
  */
 export function leaseEntries(wanted: number, isAsked: boolean, memoryLimitBytes: number): number {
   if (!isAsked) {
@@ -50,10 +50,11 @@ export function leaseEntries(wanted: number, isAsked: boolean, memoryLimitBytes:
   if (wanted === 0) return 0;
   const entries = Math.max(wanted, LEASE_ENTRIES_LEAST);
   const bytes = slotTableBytes(entries);
-  if (bytes > memoryLimitBytes * LARGEST_SHARE) {
+  const bytesMost = memoryLimitBytes * LARGEST_SHARE;
+  if (bytes > bytesMost) {
     throw new RangeError(
-      `their table takes ${bytes} bytes, and may take a quarter of -m (--memory-limit), ` +
-        `which is ${sizeText(memoryLimitBytes)}`,
+      `must be at most ${slotsWithin(bytesMost)}: the table takes ${bytes} bytes, and may take ` +
+        `${bytesMost}, a quarter of -m (--memory-limit) ${sizeText(memoryLimitBytes)}`,
     );
   }
   return entries;

@@ -1,12 +1,13 @@
 import type { WireProtocol } from "../../protocol/settings.ts";
 import type { Listen } from "../net/transport.ts";
+import { orList } from "./values.ts";
 
-/** One part of `-l`, taken apart. */
+/** One address of `-l`. */
 export interface ListenAddress {
   readonly hostname: string;
-  /** Where none is given, the ports of `-p` and `-U` count. */
+  /** Undefined: the ports of `-p` and `-U`. */
   readonly port: number | undefined;
-  /** Where none is given, `-B` counts. */
+  /** Undefined: the protocol of `-B`. */
   readonly protocol: WireProtocol | undefined;
 }
 
@@ -20,7 +21,7 @@ const PROTOCOLS: Readonly<Record<string, WireProtocol>> = {
  * Reads `[proto[ascii]:][tag[name]:]host[:port]`, `tag_name_:host`, `[v6]:port`, a bare IPv6 address, or `*`
  * (memcached doc/protocol.txt and `-h`).
  *
- * @throws RangeError with what is wrong.
+ * @throws RangeError naming the part that is wrong and the values it takes.
  */
 export function readListenAddress(text: string): ListenAddress {
   let rest = text;
@@ -33,7 +34,7 @@ export function readListenAddress(text: string): ListenAddress {
     if (kind === "proto") {
       protocol = PROTOCOLS[word ?? ""];
       if (protocol === undefined) {
-        throw new RangeError(`proto must be ${Object.keys(PROTOCOLS).join(", ")}`);
+        throw new RangeError(`proto must be ${orList(Object.keys(PROTOCOLS))}`);
       }
     }
     if (kind === "tag" && (word === undefined || word.length < 1 || word.length > 8)) {
@@ -42,8 +43,10 @@ export function readListenAddress(text: string): ListenAddress {
     rest = rest.slice(whole.length);
   }
   const { hostname, port } = readHostAndPort(rest);
-  if (/^(?:btls|mtls)$/.test(hostname)) throw new RangeError("this version has no TLS");
-  if (hostname === "") throw new RangeError("the host is missing");
+  if (/^(?:btls|mtls)$/.test(hostname)) {
+    throw new RangeError("TLS is not supported; put a TLS proxy in front of the server");
+  }
+  if (hostname === "") throw new RangeError("the host is missing; '*' is every IPv4 address");
   return { hostname: hostname === "*" ? "0.0.0.0" : hostname, port, protocol };
 }
 
@@ -63,7 +66,7 @@ function readPort(text: string | undefined): number | undefined {
   return port;
 }
 
-/** Whether others than this machine can reach it. */
+/** Returns whether other hosts can reach the listener. */
 export function isPublic(listen: Listen): boolean {
   if (listen.kind === "unix") return false;
   const { hostname } = listen;

@@ -9,18 +9,19 @@ import {
 import { LEASE_ENTRIES_MOST } from "../../store/memory/lease_layout.ts";
 
 /**
- * How an option's text becomes a value:
+ * How the text of an option becomes a value:
  *
- * - `switch`: there or not; as `-o` sub-option also `no_name`. A boolean.
- * - `count`: how often it is there (-vv).
- * - `whole`: a whole number.
- * - `level`: a whole number that may be left out (1), or `no_name` (0).
- * - `octal`: a whole number written in octal.
- * - `real`: a number with a fraction.
- * - `mib`: a size in bytes; a bare number counts MiB, else with k, m, g.
- * - `bytes`: a size in bytes; a bare number counts bytes, else with k, m, g.
- * - `text`: as it is. `choice`: one of the words in the unit's column.
- * - `list`: may be repeated; parts between `,` or `;`.
+ * - `switch`: a boolean: whether the option is given. As a word of `-o` also `no_name`.
+ * - `count`: how often the option is given (-vv).
+ * - `whole`: an integer.
+ * - `level`: an integer; the word alone is 1, `no_name` is 0.
+ * - `octal`: an integer in octal.
+ * - `real`: a decimal number.
+ * - `mib`: a size in bytes, with the suffix k, m or g; without a suffix in MiB.
+ * - `bytes`: a size in bytes, with the suffix k, m or g; without a suffix in bytes.
+ * - `text`: the text itself.
+ * - `choice`: one of the words in the unit's column.
+ * - `list`: the parts between `,` or `;`. The option may be repeated.
  */
 export type OptionKind =
   | "switch"
@@ -36,135 +37,164 @@ export type OptionKind =
   | "list";
 
 /**
- * - `works`: does what it says; shown by `--help`.
- * - `idle`: memcached has it and it means nothing here; accepted, and said once.
- * - `absent`: memcached has it and this version does not; refused by name.
+ * - `works`: implemented; listed by `--help`.
+ * - `ignored`: an option of memcached without effect here; accepted, and logged with its reason.
+ * - `unsupported`: an option of memcached that this server cannot honour; refused with its reason.
  */
-export type OptionState = "works" | "idle" | "absent";
+export type OptionState = "works" | "ignored" | "unsupported";
 
 /** One option. */
 export type OptionRow = readonly [
   name: string,
   letter: string,
   kind: OptionKind,
-  /** What a value counts or names, for help and errors; for `choice` the words allowed, between `|`. */
+  /** The unit or the kind of the value, for help and errors; for `choice` the allowed words, separated by `|`. */
   unit: string,
-  /** Least and most, in the unit a value is stored in (sizes: bytes). Both NaN: no range. */
+  /** Smallest and largest value (sizes: in bytes). Both NaN: no range. */
   least: number,
   most: number,
-  /** As it would be written on the command line; "": none. */
+  /** The default, as on the command line; "": none. */
   preset: string,
   state: OptionState,
+  /** `works`: what the option does. Otherwise why it does not, and what to use instead. */
   meaning: string,
 ];
 
 const NONE = NaN;
 const INT31 = 2 ** 31 - 1;
-/** The runtime's timers reach no further. */
+/** The longest delay of the runtime's timers. */
 const COUNTER_INTERVAL_SEC_MAX = Math.floor(INT31 / 1000);
 
-/** The options of the command line. One table for parsing, errors, `--help`, README and `stats settings`. */
+/** The options of the command line. One table for parsing, errors, `--help`, the documentation and `stats settings`. */
 // deno-fmt-ignore
 export const OPTIONS = [
   // name                    letter kind    unit                    least most                   preset     state     meaning
-  ["port",                   "p", "whole",  "port",                   -1, 65535,                 "11211",   "works",  "TCP port; 0: no TCP, -1: any free port"],
-  ["listen",                 "l", "list",   "host[:port]",          NONE, NONE,                  "127.0.0.1", "works", "address to listen on, several between commas or by repeating; '*': every IPv4 address"],
-  ["unix-socket",            "s", "text",   "path",                 NONE, NONE,                  "",        "works",  "listen on this Unix socket, and on no port"],
+  ["port",                   "p", "whole",  "port",                   -1, 65535,                 "11211",   "works",  "TCP port to listen on; 0: no TCP, -1: any free port"],
+  ["listen",                 "l", "list",   "host[:port]",          NONE, NONE,                  "127.0.0.1", "works", "address to listen on; separate several with commas, or repeat the option; '*': every IPv4 address"],
+  ["unix-socket",            "s", "text",   "path",                 NONE, NONE,                  "",        "works",  "listen on this Unix socket, and on no TCP or UDP port"],
   ["unix-mask",              "a", "octal",  "mode",                    0, 0o777,                 "700",     "works",  "permission bits of the Unix socket, in octal"],
-  ["udp-port",               "U", "whole",  "port",                   -1, 65535,                 "0",       "works",  "UDP port; 0: no UDP, -1: any free port"],
-  ["memory-limit",           "m", "mib",    "MiB",                   MIB, MEMORY_LIMIT_MIB_MAX * MIB, "64m", "works", "memory of the store, its tables included; a bare number counts MiB"],
-  ["max-item-size",          "I", "bytes",  "bytes",   ITEM_SIZE_MAX_LEAST, ITEM_SIZE_MAX_MOST,  "1m",      "works",  "largest item, key and header included; at most half of the memory"],
-  ["disable-evictions",      "M", "switch", "",                     NONE, NONE,                  "",        "works",  "answer an error when memory is full instead of evicting"],
-  ["conn-limit",             "c", "whole",  "connections",             1, CONNECTIONS_MAX_MOST,  "1024",    "works",  "connections at the same time"],
-  ["threads",                "t", "whole",  "threads",                 1, 256,                   "4",       "works",  "threads that serve connections"],
-  ["max-reqs-per-event",     "R", "whole",  "requests",                1, INT31,                 "20",      "idle",   "a turn ends after some full reads, whatever the requests in them"],
-  ["listen-backlog",         "b", "whole",  "connections",             1, INT31,                 "1024",    "works",  "connections the kernel may keep waiting"],
-  ["protocol",               "B", "choice", "auto|ascii|binary",    NONE, NONE,                  "auto",    "works",  "protocol to speak; auto: what the first byte of a connection shows"],
-  ["slab-growth-factor",     "f", "real",   "factor",             1.001, 1024,                   "1.075",    "works",  "how far the sizes of neighbouring slab classes are apart; with slab_layout=memcached 1.25"],
-  ["slab-min-size",          "n", "whole",  "bytes",                   1, ITEM_SIZE_MAX_MOST,    "48",      "works",  "least room for key, value and flags"],
-  ["disable-cas",            "C", "switch", "",                     NONE, NONE,                  "",        "works",  "no cas ids"],
-  ["disable-flush-all",      "F", "switch", "",                     NONE, NONE,                  "",        "works",  "refuse flush_all"],
-  ["disable-dumping",        "X", "switch", "",                     NONE, NONE,                  "",        "works",  "refuse stats detail, stats cachedump, dumps of lru_crawler, and lists of keys, locks and leases"],
-  ["disable-watch",          "W", "switch", "",                     NONE, NONE,                  "",        "works", "refuse watch"],
-  ["enable-shutdown",        "A", "switch", "",                     NONE, NONE,                  "",        "works",  "allow the shutdown command"],
-  ["stats-delimiter",        "D", "text",   "character",            NONE, NONE,                  "",        "works",  "count gets and sets by key prefix, which ends at this character (':')"],
-  ["lease-flag",             "z", "text",   "flag[:mask]",          NONE, NONE,                  "",        "works",  "turn getss and deletess on; client flags, in hexadecimal, that mark a lease (mask ffff)"],
-  ["lease-time",             "",  "whole",  "seconds",                 1, 2_592_000,             "10",      "works",  "how long a lease is held, when a client does not say"],
-  ["lease-entries",          "",  "whole",  "leases",                  0, LEASE_ENTRIES_MOST,    "100000",  "works",  "leases at the same time, 64 bytes each; not given: at most what 1/64 of the memory holds"],
-  ["strict",                 "",  "list",   "prefix",               NONE, NONE,                  "",        "works",  "keys that only the holder of a lease may fill, by prefix; '*': all keys"],
-  ["io",                     "",  "choice", "auto|portable|native", NONE, NONE,                  "auto",    "works",  "native: system calls of Linux through FFI; auto: native where it can be had"],
-  ["lock-limit",             "",  "whole",  "locks",                   1, LOCKS_MAX_MOST,        "65536",   "works",  "locks in all"],
-  ["lock-limit-per-conn",    "",  "whole",  "locks",                   1, LOCKS_MAX_MOST,        "1024",    "works",  "locks that one connection may hold"],
-  ["lock-waiters",           "",  "whole",  "connections",             1, CONNECTIONS_MAX_MOST,  "1024",    "works",  "connections that may wait for one lock"],
-  ["lock-idle-timeout",      "",  "whole",  "seconds",                 0, INT31,                 "0",       "works",  "close connections that hold locks and are silent for so long; 0: never"],
-  ["counter-port",           "",  "whole",  "port",                   -1, 65535,                 "0",       "works",  "port of yrmcds's counter protocol, on the addresses of -l; 0: none, -1: any free port"],
-  ["counter-conn-limit",     "",  "whole",  "connections",             1, CONNECTIONS_MAX_MOST,  "1024",    "works",  "connections to the counter port at the same time; beside those of -c"],
-  ["counter-memory",         "",  "mib",    "MiB",                   MIB, 1024 * MIB,            "16m",     "works",  "memory for counters, beside that of -m; a bare number counts MiB"],
-  ["counter-interval",       "",  "whole",  "seconds",                 1, COUNTER_INTERVAL_SEC_MAX, "86400", "works", "how often idle counters are dropped, and the highest sums of Dump forgotten"],
-  ["pidfile",                "P", "text",   "path",                 NONE, NONE,                  "",        "works",  "write the process id into this file while running"],
-  ["extended",               "o", "list",   "name[=value]",         NONE, NONE,                  "",        "works",  "further options, below; several between commas or by repeating"],
-  ["verbose",                "v", "count",  "",                     NONE, NONE,                  "",        "works",  "say more: -v refusals and errors, -vv every connection, -vvv everything, and check the store at the end"],
-  ["help",                   "h", "switch", "",                     NONE, NONE,                  "",        "works",  "print this and exit"],
+  ["udp-port",               "U", "whole",  "port",                   -1, 65535,                 "0",       "works",  "UDP port to listen on; 0: no UDP, -1: any free port"],
+  ["memory-limit",           "m", "mib",    "MiB",                   MIB, MEMORY_LIMIT_MIB_MAX * MIB, "64m", "works", "memory for items and the tables of the store, 1m to 15g; a bare number is in MiB"],
+  ["max-item-size",          "I", "bytes",  "bytes",   ITEM_SIZE_MAX_LEAST, ITEM_SIZE_MAX_MOST,  "1m",      "works",  "largest item, key and header included, 1k to 1g; at most half of -m; a bare number is in bytes"],
+  ["disable-evictions",      "M", "switch", "",                     NONE, NONE,                  "",        "works",  "return an error when memory is full, instead of evicting items"],
+  ["conn-limit",             "c", "whole",  "connections",             1, CONNECTIONS_MAX_MOST,  "1024",    "works",  "maximum number of client connections"],
+  ["threads",                "t", "whole",  "threads",                 1, 256,                   "4",       "works",  "number of worker threads"],
+  ["max-reqs-per-event",     "R", "whole",  "requests",                1, INT31,                 "20",      "ignored", "a worker limits the bytes and the time that one connection gets per round, not its requests; there is nothing to set"],
+  ["listen-backlog",         "b", "whole",  "connections",             1, INT31,                 "1024",    "works",  "connections that the kernel may queue until the server accepts them"],
+  ["protocol",               "B", "choice", "auto|ascii|binary",    NONE, NONE,                  "auto",    "works",  "protocol to speak; auto: the first byte of each connection decides"],
+  ["slab-growth-factor",     "f", "real",   "factor",             1.001, 1024,                   "1.075",    "works",  "size ratio of neighbouring slab classes; 1.25 with -o slab_layout=memcached"],
+  ["slab-min-size",          "n", "whole",  "bytes",                   1, ITEM_SIZE_MAX_MOST,    "48",      "works",  "minimum space for key, value and flags"],
+  ["disable-cas",            "C", "switch", "",                     NONE, NONE,                  "",        "works",  "do not keep cas ids"],
+  ["disable-flush-all",      "F", "switch", "",                     NONE, NONE,                  "",        "works",  "refuse the flush_all command"],
+  ["disable-dumping",        "X", "switch", "",                     NONE, NONE,                  "",        "works",  "refuse stats detail, stats cachedump, the dumps of lru_crawler, and lists of keys, locks and leases"],
+  ["disable-watch",          "W", "switch", "",                     NONE, NONE,                  "",        "works", "refuse the watch command"],
+  ["enable-shutdown",        "A", "switch", "",                     NONE, NONE,                  "",        "works",  "accept the shutdown command"],
+  ["stats-delimiter",        "D", "text",   "character",            NONE, NONE,                  "",        "works",  "count gets and sets by key prefix from the start; a prefix ends at this character, by default ':'"],
+  ["lease-flag",             "z", "text",   "flag[:mask]",          NONE, NONE,                  "",        "works",  "enable getss and deletess; the hexadecimal client flags that mark a lease, and which of their bits count (ffff)"],
+  ["lease-time",             "",  "whole",  "seconds",                 1, 2_592_000,             "10",      "works",  "how long a lease is valid when the client does not say"],
+  ["lease-entries",          "",  "whole",  "leases",                  0, LEASE_ENTRIES_MOST,    "100000",  "works",  "maximum number of leases, 64 bytes each; by default no more than fit in 1/64 of -m"],
+  ["strict",                 "",  "list",   "prefix",               NONE, NONE,                  "",        "works",  "only the holder of a lease may fill keys with this prefix; '*': all keys; separate several with commas"],
+  ["io",                     "",  "choice", "auto|portable|native", NONE, NONE,                  "auto",    "works",  "transport; native: system calls of Linux through FFI; portable: sockets of Deno; auto: native where available"],
+  ["lock-limit",             "",  "whole",  "locks",                   1, LOCKS_MAX_MOST,        "65536",   "works",  "maximum number of locks"],
+  ["lock-limit-per-conn",    "",  "whole",  "locks",                   1, LOCKS_MAX_MOST,        "1024",    "works",  "maximum number of locks of one connection"],
+  ["lock-waiters",           "",  "whole",  "connections",             1, CONNECTIONS_MAX_MOST,  "1024",    "works",  "maximum number of connections that wait for one lock"],
+  ["lock-idle-timeout",      "",  "whole",  "seconds",                 0, INT31,                 "0",       "works",  "close connections that hold locks and send nothing for this long; 0: never"],
+  ["counter-port",           "",  "whole",  "port",                   -1, 65535,                 "0",       "works",  "TCP port of yrmcds's counter protocol, on the addresses of -l; 0: off, -1: any free port"],
+  ["counter-conn-limit",     "",  "whole",  "connections",             1, CONNECTIONS_MAX_MOST,  "1024",    "works",  "maximum number of connections to the counter port, in addition to -c"],
+  ["counter-memory",         "",  "mib",    "MiB",                   MIB, 1024 * MIB,            "16m",     "works",  "memory for counters, in addition to -m; a bare number is in MiB"],
+  ["counter-interval",       "",  "whole",  "seconds",                 1, COUNTER_INTERVAL_SEC_MAX, "86400", "works", "how often the server drops idle counters and resets the peaks that Dump reports"],
+  ["pidfile",                "P", "text",   "path",                 NONE, NONE,                  "",        "works",  "write the process id to this file, and remove the file at exit"],
+  ["extended",               "o", "list",   "name[=value]",         NONE, NONE,                  "",        "works",  "extended options, listed at the end; separate several with commas, or repeat the option"],
+  ["verbose",                "v", "count",  "",                     NONE, NONE,                  "",        "works",  "log more; -v: refused and dropped connections; -vv: also every connection and protocol error; -vvv: also every command, and check the store at exit"],
+  ["help",                   "h", "switch", "",                     NONE, NONE,                  "",        "works",  "print this help and exit"],
   ["version",                "V", "switch", "",                     NONE, NONE,                  "",        "works",  "print the version and exit"],
-  ["license",                "i", "switch", "",                     NONE, NONE,                  "",        "works",  "print the licence and exit"],
-  ["daemon",                 "d", "switch", "",                     NONE, NONE,                  "",        "idle",   "stays in the foreground: let a service manager start it"],
-  ["user",                   "u", "text",   "name",                 NONE, NONE,                  "",        "idle",   "does not change its user: let a service manager do it"],
-  ["lock-memory",            "k", "switch", "",                     NONE, NONE,                  "",        "idle",   "does not lock memory"],
-  ["enable-largepages",      "L", "switch", "",                     NONE, NONE,                  "",        "idle",   "the native transport asks for large pages anyhow"],
-  ["enable-coredumps",       "r", "switch", "",                     NONE, NONE,                  "",        "idle",   "leaves the core file limit alone"],
-  ["napi-ids",               "N", "whole",  "ids",                     1, INT31,                 "",        "idle",   "the kernel spreads connections over threads"],
-  ["enable-sasl",            "S", "switch", "",                     NONE, NONE,                  "",        "absent", "SASL authentication"],
-  ["enable-ssl",             "Z", "switch", "",                     NONE, NONE,                  "",        "absent", "TLS"],
-  ["auth-file",              "Y", "text",   "path",                 NONE, NONE,                  "",        "absent", "authentication in the text protocol"],
-  ["memory-file",            "e", "text",   "path",                 NONE, NONE,                  "",        "absent", "memory that outlives the process"],
+  ["license",                "i", "switch", "",                     NONE, NONE,                  "",        "works",  "print the license and exit"],
+  ["daemon",                 "d", "switch", "",                     NONE, NONE,                  "",        "ignored", "the server stays in the foreground; start it from a service manager such as systemd"],
+  ["user",                   "u", "text",   "name",                 NONE, NONE,                  "",        "ignored", "the server keeps the user that started it; set the user in the service manager (systemd: User=) or start it with runuser -u NAME"],
+  ["lock-memory",            "k", "switch", "",                     NONE, NONE,                  "",        "ignored", "the server does not lock memory; turn swap off, or set MemorySwapMax=0 in systemd"],
+  ["enable-largepages",      "L", "switch", "",                     NONE, NONE,                  "",        "ignored", "the native transport always asks for large pages; see /sys/kernel/mm/transparent_hugepage"],
+  ["enable-coredumps",       "r", "switch", "",                     NONE, NONE,                  "",        "ignored", "the server does not change the core file limit; set ulimit -c, or LimitCORE= in systemd"],
+  ["napi-ids",               "N", "whole",  "ids",                     1, INT31,                 "",        "ignored", "the server or the kernel spreads connections over threads; there is nothing to set"],
+  ["enable-sasl",            "S", "switch", "",                     NONE, NONE,                  "",        "unsupported", "the server has no authentication; restrict access with a firewall or a Unix socket (-s, -a)"],
+  ["enable-ssl",             "Z", "switch", "",                     NONE, NONE,                  "",        "unsupported", "the server has no TLS; put a TLS proxy in front of it"],
+  ["auth-file",              "Y", "text",   "path",                 NONE, NONE,                  "",        "unsupported", "the server has no authentication; restrict access with a firewall or a Unix socket (-s, -a)"],
+  ["memory-file",            "e", "text",   "path",                 NONE, NONE,                  "",        "unsupported", "items do not survive a restart; the cache starts empty"],
 ] as const satisfies readonly OptionRow[];
 
-/** The words of `-o`. The letter's column is empty. */
+/** The words of `-o`, in the columns of OPTIONS; none has a letter. */
 // deno-fmt-ignore
 export const EXTENDED_OPTIONS = [
   // name                      kind                       least most     preset     state   meaning
-  ["maxconns_fast",         "", "switch", "",              NONE, NONE,      "on",      "works",  "refuse connections above the limit at once; no_maxconns_fast: let them wait"],
-  ["idle_timeout",          "", "whole",  "seconds",          0, INT31,     "0",       "works",  "close TCP connections that are silent for so long; 0: never"],
-  ["send_timeout",          "", "whole",  "seconds",          1, INT31,     "60",      "works",  "drop connections that take nothing of their replies for so long"],
-  ["memlimit_max",          "", "mib",    "MiB",              0, MEMORY_LIMIT_MIB_MAX * MIB, "0", "works", "how far cache_memlimit may raise -m; 0: to four times as much, at least 1g"],
-  ["slab_layout",           "", "choice", "leased|memcached", NONE, NONE,   "leased",  "works",  "memcached: pages, classes and item sizes are counted as memcached does"],
-  ["compat",                "", "choice", "memcached|yrmcds", NONE, NONE,    "memcached", "works", "whose rules hold where the two contradict each other"],
-  ["log_format",            "", "choice", "text|json",     NONE, NONE,      "text",    "works",  "how lines of the log are written"],
-  ["relaxed_privileges",    "", "switch", "",              NONE, NONE,      "",        "idle",   "no privileges are dropped"],
-  ["drop_privileges",       "", "switch", "",              NONE, NONE,      "",        "idle",   "permissions of deno run take its place"],
-  ["hashpower",             "", "whole",  "bits",            12, 32,        "",        "idle",   "the hash index grows with the items"],
-  ["hashexpand",            "", "switch", "",              NONE, NONE,      "",        "idle",   "the hash index grows with the items"],
-  ["hash_algorithm",        "", "choice", "jenkins|murmur3|xxh3", NONE, NONE, "",      "idle",   "has one, seeded at every start"],
-  ["slab_reassign",         "", "switch", "",              NONE, NONE,      "",        "idle",   "pages always move to the class that needs them"],
-  ["slab_automove",         "", "level",  "level",            0, 2,         "",        "idle",   "evictions move pages"],
-  ["slab_automove_ratio",   "", "real",   "ratio",            0, 1,         "",        "idle",   "evictions move pages"],
-  ["slab_automove_window",  "", "whole",  "checks",           3, 1800,      "",        "idle",   "evictions move pages"],
-  ["slab_automove_freeratio", "", "real", "ratio",            0, 1,         "",        "idle",   "evictions move pages"],
-  ["slab_sizes",            "", "text",   "bytes-bytes…",  NONE, NONE,      "",        "idle",   "classes follow from -n and -f"],
-  ["slab_chunk_max",        "", "whole",  "KiB",              1, 1024,      "",        "idle",   "the largest chunk follows from the page size"],
-  ["chunked_items",         "", "switch", "",              NONE, NONE,      "",        "idle",   "large items are always chains of chunks"],
-  ["tail_repair_time",      "", "whole",  "seconds",         10, INT31,     "",        "idle",   "has no tail to repair"],
-  ["lru_crawler",           "", "switch", "",              NONE, NONE,      "",        "idle",   "expired items are always removed in the background"],
-  ["lru_crawler_sleep",     "", "whole",  "microseconds",     0, 1_000_000, "",        "idle",   "expired items are always removed in the background"],
-  ["lru_crawler_tocrawl",   "", "whole",  "items",            0, INT31,     "",        "idle",   "expired items are always removed in the background"],
-  ["lru_maintainer",        "", "switch", "",              NONE, NONE,      "",        "idle",   "evicts by S3-FIFO"],
-  ["hot_lru_pct",           "", "whole",  "percent",          1, 79,        "",        "idle",   "evicts by S3-FIFO"],
-  ["warm_lru_pct",          "", "whole",  "percent",          1, 79,        "",        "idle",   "evicts by S3-FIFO"],
-  ["hot_max_factor",        "", "real",   "factor",           0, INT31,     "",        "idle",   "evicts by S3-FIFO"],
-  ["warm_max_factor",       "", "real",   "factor",           0, INT31,     "",        "idle",   "evicts by S3-FIFO"],
-  ["temporary_ttl",         "", "whole",  "seconds",          0, INT31,     "",        "idle",   "evicts by S3-FIFO"],
-  ["watcher_logbuf_size",   "", "whole",  "KiB",              4, 1024 * 1024, "256",  "works",  "what each watcher may be behind before it loses lines"],
-  ["worker_logbuf_size",    "", "whole",  "KiB",              0, INT31,     "",        "idle",   "needs no such buffer"],
-  ["track_sizes",           "", "switch", "",              NONE, NONE,      "",        "idle",   "stats sizes needs no switch"],
-  ["read_buf_mem_limit",    "", "whole",  "MiB",              0, INT31,     "",        "idle",   "buffers belong to threads, not to connections"],
-  ["resp_obj_mem_limit",    "", "whole",  "MiB",              0, INT31,     "",        "idle",   "buffers belong to threads, not to connections"],
-  ["inline_ascii_resp",     "", "switch", "",              NONE, NONE,      "",        "idle",   "means nothing in memcached either"],
-  ["modern",                "", "switch", "",              NONE, NONE,      "",        "idle",   "means nothing in memcached either"],
-  ["sock_cookie_id",        "", "whole",  "id",               0, INT31,     "",        "idle",   "sets no socket cookie"],
+  ["maxconns_fast",         "", "switch", "",              NONE, NONE,      "on",      "works",  "refuse connections above -c at once; no_maxconns_fast: leave them waiting in the kernel"],
+  ["idle_timeout",          "", "whole",  "seconds",          0, INT31,     "0",       "works",  "close TCP connections that send nothing for this long; 0: never"],
+  ["send_timeout",          "", "whole",  "seconds",          1, INT31,     "60",      "works",  "close connections that accept no byte of their replies for this long"],
+  ["memlimit_max",          "", "mib",    "MiB",              0, MEMORY_LIMIT_MIB_MAX * MIB, "0", "works", "how far the cache_memlimit command may raise -m, at most 15g; 0: four times -m, but at least 1g"],
+  ["slab_layout",           "", "choice", "leased|memcached", NONE, NONE,   "leased",  "works",  "memcached: pages, slab classes and item sizes as memcached counts them"],
+  ["compat",                "", "choice", "memcached|yrmcds", NONE, NONE,    "memcached", "works", "whose rules apply where memcached and yrmcds contradict each other"],
+  ["log_format",            "", "choice", "text|json",     NONE, NONE,      "text",    "works",  "format of the log and of errors at start; json: one object per line"],
+  ["relaxed_privileges",    "", "switch", "",              NONE, NONE,      "",        "ignored", "the server drops no privileges; the permissions of deno run limit it"],
+  ["drop_privileges",       "", "switch", "",              NONE, NONE,      "",        "ignored", "the server drops no privileges itself; the permissions of deno run limit it, and systemd can add a sandbox"],
+  ["hashpower",             "", "whole",  "bits",            12, 32,        "",        "ignored", "the hash table starts small and grows with the items; there is nothing to set"],
+  ["hashexpand",            "", "switch", "",              NONE, NONE,      "",        "ignored", "the hash table starts small and grows with the items; there is nothing to set"],
+  ["hash_algorithm",        "", "choice", "jenkins|murmur3|xxh3", NONE, NONE, "",      "ignored", "there is one hash function, seeded at every start"],
+  ["slab_reassign",         "", "switch", "",              NONE, NONE,      "",        "ignored", "evictions decide when a page moves to another slab class; there is nothing to set"],
+  ["slab_automove",         "", "level",  "level",            0, 2,         "",        "ignored", "evictions decide when a page moves to another slab class; there is nothing to set"],
+  ["slab_automove_ratio",   "", "real",   "ratio",            0, 1,         "",        "ignored", "evictions decide when a page moves to another slab class; there is nothing to set"],
+  ["slab_automove_window",  "", "whole",  "checks",           3, 1800,      "",        "ignored", "evictions decide when a page moves to another slab class; there is nothing to set"],
+  ["slab_automove_freeratio", "", "real", "ratio",            0, 1,         "",        "ignored", "evictions decide when a page moves to another slab class; there is nothing to set"],
+  ["slab_sizes",            "", "text",   "bytes-bytes…",  NONE, NONE,      "",        "ignored", "-n and -f determine the slab classes"],
+  ["slab_chunk_max",        "", "whole",  "KiB",              1, 1024,      "",        "ignored", "the page size determines the largest chunk; see -o slab_layout"],
+  ["chunked_items",         "", "switch", "",              NONE, NONE,      "",        "ignored", "large items are always chains of chunks"],
+  ["tail_repair_time",      "", "whole",  "seconds",         10, INT31,     "",        "ignored", "no item is pinned for so long that its queue needs repair; there is nothing to set"],
+  ["lru_crawler",           "", "switch", "",              NONE, NONE,      "",        "ignored", "expired items are always removed in the background, within seconds; there is nothing to set"],
+  ["lru_crawler_sleep",     "", "whole",  "microseconds",     0, 1_000_000, "",        "ignored", "expired items are always removed in the background, within seconds; there is nothing to set"],
+  ["lru_crawler_tocrawl",   "", "whole",  "items",            0, INT31,     "",        "ignored", "expired items are always removed in the background, within seconds; there is nothing to set"],
+  ["lru_maintainer",        "", "switch", "",              NONE, NONE,      "",        "ignored", "items are evicted by S3-FIFO, which has no such queues; there is nothing to set"],
+  ["hot_lru_pct",           "", "whole",  "percent",          1, 79,        "",        "ignored", "items are evicted by S3-FIFO, which has no such queues; there is nothing to set"],
+  ["warm_lru_pct",          "", "whole",  "percent",          1, 79,        "",        "ignored", "items are evicted by S3-FIFO, which has no such queues; there is nothing to set"],
+  ["hot_max_factor",        "", "real",   "factor",           0, INT31,     "",        "ignored", "items are evicted by S3-FIFO, which has no such queues; there is nothing to set"],
+  ["warm_max_factor",       "", "real",   "factor",           0, INT31,     "",        "ignored", "items are evicted by S3-FIFO, which has no such queues; there is nothing to set"],
+  ["temporary_ttl",         "", "whole",  "seconds",          0, INT31,     "",        "ignored", "items are evicted by S3-FIFO, which has no such queues; there is nothing to set"],
+  ["watcher_logbuf_size",   "", "whole",  "KiB",              4, 1024 * 1024, "256",  "works",  "buffer of each watcher; a watcher that falls further behind loses lines"],
+  ["worker_logbuf_size",    "", "whole",  "KiB",              0, INT31,     "",        "ignored", "workers need no such buffer; -o watcher_logbuf_size sets the one of each watcher"],
+  ["track_sizes",           "", "switch", "",              NONE, NONE,      "",        "ignored", "stats sizes always works"],
+  ["read_buf_mem_limit",    "", "whole",  "MiB",              0, INT31,     "",        "ignored", "buffers belong to threads and have a fixed size; limit connections with -c"],
+  ["resp_obj_mem_limit",    "", "whole",  "MiB",              0, INT31,     "",        "ignored", "buffers belong to threads and have a fixed size; limit connections with -c"],
+  ["inline_ascii_resp",     "", "switch", "",              NONE, NONE,      "",        "ignored", "it has no effect in memcached either"],
+  ["modern",                "", "switch", "",              NONE, NONE,      "",        "ignored", "it has no effect in memcached either"],
+  ["sock_cookie_id",        "", "whole",  "id",               0, INT31,     "",        "ignored", "the server sets no socket cookie; match the port or the user in the firewall"],
 ] as const satisfies readonly OptionRow[];
 
-/** Beginnings of `-o` words that belong to parts of memcached this version does not have. */
-export const ABSENT_EXTENDED_PREFIXES = ["ext_", "ssl_", "proxy_"] as const;
+/** Prefixes of `-o` words whose part of memcached this server lacks, and why or what to use instead. */
+export const UNSUPPORTED_EXTENDED: readonly (readonly [prefix: string, reason: string])[] = [
+  ["ext_", "items live in memory only; raise -m, or run several servers"],
+  ["ssl_", "the server has no TLS; put a TLS proxy in front of it"],
+  ["proxy_", "the server has no proxy; use mcrouter or a proxy of memcached"],
+];
+
+/** Why a range ends where it does, for errors: by long name. */
+export const RANGE_REASONS: Readonly<Record<string, string>> = {
+  "memory-limit": "one server addresses at most 15 GiB; run several for more",
+  "memlimit_max": "one server addresses at most 15 GiB; run several for more",
+};
+
+/** The groups of `--help`, and the long names of the options in each. */
+export const OPTION_GROUPS: readonly (readonly [title: string, names: readonly string[]])[] = [
+  ["Network", ["port", "listen", "udp-port", "unix-socket", "unix-mask", "protocol", "io"]],
+  ["Memory", [
+    ...["memory-limit", "max-item-size", "disable-evictions"],
+    ...["slab-growth-factor", "slab-min-size"],
+  ]],
+  ["Threads and connections", ["threads", "conn-limit", "listen-backlog"]],
+  ["Commands", [
+    ...["disable-cas", "disable-flush-all", "disable-dumping", "disable-watch"],
+    ...["enable-shutdown", "stats-delimiter"],
+  ]],
+  ["Leases", ["lease-flag", "lease-time", "lease-entries", "strict"]],
+  ["Locks", ["lock-limit", "lock-limit-per-conn", "lock-waiters", "lock-idle-timeout"]],
+  ["Counters", ["counter-port", "counter-conn-limit", "counter-memory", "counter-interval"]],
+  ["Process", ["pidfile", "verbose", "extended", "help", "version", "license"]],
+];
 
 type ValueOfKind = {
   switch: boolean;
@@ -184,7 +214,7 @@ type ValuesOf<Rows extends readonly OptionRow[]> = {
   -readonly [Row in Rows[number] as Row[0]]: ValueOfKind[Row[2]];
 };
 
-/** What a command line came to: every option by its long name, defaults filled in. */
+/** The value of every option by its long name, defaults included. */
 export type OptionValues = ValuesOf<typeof OPTIONS>;
-/** The same of `-o`. */
+/** The value of every word of `-o`, defaults included. */
 export type ExtendedValues = ValuesOf<typeof EXTENDED_OPTIONS>;

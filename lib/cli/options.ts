@@ -5,7 +5,7 @@ import type { ProcessInfo } from "../process_info.ts";
 import type { LogFormat } from "../log.ts";
 import type { CounterServerOptions } from "../counters/server.ts";
 import type { Listen, TransportOptions } from "../net/transport.ts";
-import type { ParsedArguments } from "./argv.ts";
+import type { IgnoredOption, ParsedArguments } from "./argv.ts";
 import { type LeaseFlag, NO_LEASE_FLAG, readLeaseFlag } from "./lease_options.ts";
 import { type ListenAddress, readListenAddress } from "./listen.ts";
 import { toStoreOptions } from "./store_options.ts";
@@ -14,7 +14,7 @@ import { valueOr } from "./values.ts";
 /** `--io`. */
 export type IoChoice = "auto" | "portable" | "native";
 
-/** Everything the server is started with. */
+/** The complete configuration of the server. */
 export interface ServerOptions {
   readonly listens: readonly Listen[];
   readonly io: IoChoice;
@@ -22,21 +22,22 @@ export interface ServerOptions {
   readonly transport: TransportOptions;
   /** Null: no counter protocol. */
   readonly counters: CounterServerOptions | null;
-  /** Ports of 0 in `listens` are not known here yet: the server fills them in. */
+  /** A port of 0 is not bound yet: see `withPorts`. */
   readonly settings: Settings;
-  /** Values `stats settings` shows and commands may change. */
+  /** Initial values of settings that commands may change. */
   readonly tunables: readonly (readonly [TunableName, number])[];
-  /** "": none. */
+  /** Path; "": none. */
   readonly pidFile: string;
   readonly logFormat: LogFormat;
-  /** Options that were accepted and mean nothing here. */
-  readonly idle: readonly string[];
+  readonly ignored: readonly IgnoredOption[];
+  /** `-u`: the user to switch to, which the server does not; "": none. */
+  readonly user: string;
 }
 
 /**
- * Makes the server's options of what the command line says.
+ * Makes the configuration from a parsed command line.
  *
- * @param errors Gets a sentence for everything that does not fit together.
+ * @param errors Receives a message for every contradiction.
  */
 export function toServerOptions(
   parsed: ParsedArguments,
@@ -57,7 +58,8 @@ export function toServerOptions(
     tunables: toTunables(parsed),
     pidFile: values.pidfile,
     logFormat: extended.log_format as LogFormat,
-    idle: parsed.idle,
+    ignored: parsed.ignored,
+    user: values.user,
   };
 }
 
@@ -109,7 +111,7 @@ function toSettings(
   };
 }
 
-/** The settings once it is known which ports were bound. */
+/** Returns the settings with the ports that were bound. */
 export function withPorts(settings: Settings, listens: readonly Listen[]): Settings {
   return { ...settings, tcpPort: portOf(listens, "tcp"), udpPort: portOf(listens, "udp") };
 }
@@ -119,7 +121,7 @@ function portOf(listens: readonly Listen[], kind: "tcp" | "udp"): number {
   return 0;
 }
 
-/** What `-l` names, and what is wrong with the rest. */
+/** Reads the addresses of `-l`; a malformed one adds an error. */
 function toAddresses({ values }: ParsedArguments, errors: string[]): ListenAddress[] {
   const addresses = values.listen.map((text) =>
     valueOr(null, () => readListenAddress(text), errors, `-l (--listen) ${JSON.stringify(text)}`)
@@ -135,9 +137,10 @@ function toListens(
   const { values, given } = parsed;
   const protocol = values.protocol as WireProtocol;
   const path = values["unix-socket"];
+  if (path !== "") checkSocketPath(path, errors);
   if (path !== "") return [{ kind: "unix", path, mode: values["unix-mask"], protocol }];
   const udpPort = values["udp-port"];
-  // As memcached does: a UDP port without a TCP port moves both.
+  // As in memcached: -U without -p sets the TCP port too.
   const tcpPort = udpPort > 0 && !given.has("port") ? udpPort : values.port;
   const listens: Listen[] = [];
   for (const { hostname, port, protocol: own } of addresses) {
@@ -153,6 +156,17 @@ function toListens(
     errors.push("nothing to listen on: -p 0 needs -U (--udp-port) or -s (--unix-socket)");
   }
   return listens;
+}
+
+/** The kernel keeps the path in `sockaddr_un.sun_path`: 108 bytes with the final 0 (unix(7)). */
+const UNIX_PATH_BYTES_MAX = 107;
+
+function checkSocketPath(path: string, errors: string[]): void {
+  const { length } = new TextEncoder().encode(path);
+  if (length <= UNIX_PATH_BYTES_MAX) return;
+  errors.push(
+    `-s (--unix-socket) "${path}": must be at most ${UNIX_PATH_BYTES_MAX} bytes long, is ${length}`,
+  );
 }
 
 function toCounters(
@@ -176,17 +190,21 @@ function toCounters(
 function toLeaseFlag({ values, given }: ParsedArguments, errors: string[]): LeaseFlag {
   if (!given.has("lease-flag")) return NO_LEASE_FLAG;
   if (values["disable-cas"]) {
-    errors.push("-z (--lease-flag) and -C (--disable-cas): leases are cas ids, choose one of both");
+    errors.push(
+      "-z (--lease-flag) and -C (--disable-cas): leases are cas ids; leave one of the two options out",
+    );
   }
   if (given.has("lease-entries") && values["lease-entries"] === 0) {
-    errors.push("-z (--lease-flag) and --lease-entries 0: there would be no leases");
+    errors.push(
+      "-z (--lease-flag) and --lease-entries 0: no lease could exist; leave one of the two options out",
+    );
   }
   const text = values["lease-flag"];
   const label = `-z (--lease-flag) ${JSON.stringify(text)}`;
   return valueOr(NO_LEASE_FLAG, () => readLeaseFlag(text), errors, label);
 }
 
-/** What `-o` says about settings that do nothing here, so that `stats settings` repeats it. */
+/** Keeps the values of ignored settings, because `stats settings` reports them. */
 function toTunables(parsed: ParsedArguments): (readonly [TunableName, number])[] {
   const extended: Readonly<Record<string, unknown>> = parsed.extended;
   const named = TUNABLES.filter(([name]) => parsed.given.has(name) && name in extended);

@@ -10,14 +10,14 @@ import type { ParsedArguments } from "./argv.ts";
 import { leaseEntries, type LeaseFlag } from "./lease_options.ts";
 import { sizeText, valueOr } from "./values.ts";
 
-/** An item must fit twice, so that there is always another to evict for it (memcached refuses it too). */
+/** -I is at most half of -m, so that an item can be stored by evicting another (as in memcached). */
 const ITEMS_IN_MEMORY_LEAST = 2;
 const MEMCACHED_GROWTH_FACTOR = 1.25;
 
 /**
- * The part of the command line that the store is made with.
+ * Makes the options of the store from a parsed command line.
  *
- * @param errors Gets a sentence for everything that does not fit together.
+ * @param errors Receives a message for every contradiction.
  */
 export function toStoreOptions(
   parsed: ParsedArguments,
@@ -58,12 +58,12 @@ export function toStoreOptions(
   };
 }
 
-/** How far the memory limit may be raised, unless the command line says otherwise: addresses are kept free for it. */
+/** Default of -o memlimit_max, in bytes. The store reserves this much address space. */
 function ceilingFor(memoryLimitBytes: number): number {
   return Math.min(Math.max(4 * memoryLimitBytes, 1024 * MIB), MEMORY_LIMIT_MIB_MAX * MIB);
 }
 
-/** `-I`, which shrinks with a small `-m` where it is not given, and must leave room for `-n`. */
+/** Returns `-I` in bytes. A default larger than half of `-m` is lowered; `-n` must fit below it. */
 function toItemSizeMax({ values, given }: ParsedArguments, errors: string[]): number {
   const wanted = values["max-item-size"];
   const most = Math.floor(values["memory-limit"] / ITEMS_IN_MEMORY_LEAST);
@@ -77,7 +77,7 @@ function toItemSizeMax({ values, given }: ParsedArguments, errors: string[]): nu
   const leastRoom = values["slab-min-size"];
   if (leastRoom > itemSizeMaxBytes - KEY_LENGTH_MAX) {
     errors.push(
-      `-n (--slab-min-size) ${leastRoom}: must be below -I (--max-item-size), ` +
+      `-n (--slab-min-size) ${leastRoom}: must leave ${KEY_LENGTH_MAX} bytes for the key below -I (--max-item-size), ` +
         `which is ${sizeText(itemSizeMaxBytes)}`,
     );
   }

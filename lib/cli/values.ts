@@ -1,8 +1,8 @@
 import { closestString } from "@std/text/closest-string";
 import { levenshteinDistance } from "@std/text/levenshtein-distance";
-import type { OptionRow } from "./option_table.ts";
+import { type OptionRow, RANGE_REASONS } from "./option_table.ts";
 
-/** What an option can be set to; a list for those that may be repeated. */
+/** The value of an option; a list if the option may be repeated. */
 export type OptionValue = boolean | number | string | readonly string[];
 
 const KIB = 1024;
@@ -14,10 +14,10 @@ const SIZE_UNITS: Readonly<Record<string, number>> = {
 };
 
 /**
- * Reads what stands after an option that takes a value.
+ * Reads the value of an option.
  *
- * @throws RangeError when the text is not of the row's kind or range; the message says what it must
- *   be: "must be 1..65535".
+ * @throws RangeError when the text is not of the row's kind or range; the message names the range: "must be a whole
+ *   number from 1 to 256".
  */
 export function readValue(row: OptionRow, text: string): OptionValue {
   const [, , kind, unit] = row;
@@ -45,9 +45,7 @@ export function readValue(row: OptionRow, text: string): OptionValue {
 }
 
 /**
- * What `read` makes of an option's value.
- *
- * @param fallback Taken when it throws a RangeError, whose message then goes to `errors`, behind `label`.
+ * Returns what `read` returns, or `fallback` if it throws a RangeError; then adds `label` and the message to `errors`.
  */
 export function valueOr<Value, Fallback>(
   fallback: Fallback,
@@ -64,7 +62,7 @@ export function valueOr<Value, Fallback>(
   }
 }
 
-/** `64`, `64m`, `1g`, `1.5g`, `512kb`, in bytes; NaN when it is no size. */
+/** Reads `64`, `64m`, `1g`, `1.5g` or `512kb`. Returns bytes, or NaN if the text is no size. */
 function readSize(text: string, bareUnitBytes: number): number {
   const match = /^(\d+(?:\.\d+)?)([kmg]?)b?$/i.exec(text);
   if (match === null) return NaN;
@@ -75,21 +73,22 @@ function readSize(text: string, bareUnitBytes: number): number {
 function inRange(row: OptionRow, value: number): number {
   const [, , , , least, most] = row;
   if (Number.isNaN(value) || value < least || value > most) {
-    throw new RangeError(`must be ${rangeText(row)}`);
+    const reason = value > most ? RANGE_REASONS[row[0]] : undefined;
+    throw new RangeError(`must be ${rangeText(row)}${reason === undefined ? "" : `; ${reason}`}`);
   }
   return value;
 }
 
-/** What values a row takes, to stand after "must be". */
+/** Describes the values that a row takes, to follow "must be". */
 export function rangeText(row: OptionRow): string {
   const [, , kind, unit, least, most] = row;
   switch (kind) {
     case "octal":
       return `an octal number, ${least.toString(8)} to ${most.toString(8)}`;
     case "mib":
-      return `a size from ${sizeText(least)} to ${sizeText(most)} (a bare number counts MiB)`;
+      return `a size from ${sizeText(least)} to ${sizeText(most)} (a bare number is in MiB)`;
     case "bytes":
-      return `a size from ${sizeText(least)} to ${sizeText(most)} (a bare number counts bytes)`;
+      return `a size from ${sizeText(least)} to ${sizeText(most)} (a bare number is in bytes)`;
     case "real":
       return `a number from ${least} to ${most}`;
     case "choice":
@@ -99,7 +98,7 @@ export function rangeText(row: OptionRow): string {
   }
 }
 
-/** `64m`, `1g`, `1000`. */
+/** Writes a size as `64m`, `1g` or `1000`. */
 export function sizeText(bytes: number): string {
   for (const unit of ["g", "m", "k"]) {
     const unitBytes = SIZE_UNITS[unit]!;
@@ -108,13 +107,14 @@ export function sizeText(bytes: number): string {
   return String(bytes);
 }
 
-function orList(words: readonly string[]): string {
+/** Joins words: `a, b or c`. */
+export function orList(words: readonly string[]): string {
   return words.length === 1
     ? words[0]!
     : `${words.slice(0, -1).join(", ")} or ${words[words.length - 1]}`;
 }
 
-/** `; did you mean --port or --protocol?`, or nothing when no word is near. */
+/** Returns `; did you mean --port or --protocol?`, or "" if no word is similar. */
 export function didYouMean(word: string, words: readonly string[]): string {
   const bare = word.replace(/^-+/, "");
   if (bare.length < 2 || words.length === 0) return "";

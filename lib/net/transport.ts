@@ -116,6 +116,8 @@ export interface TransportEvent {
   /** Stable name, like `accept_failed`. */
   readonly event: string;
   readonly message: string;
+  /** Facts for the JSON log: `peer`, `conn`, `reason`. */
+  readonly fields?: Readonly<Record<string, string | number>>;
 }
 
 /** A connection held locks and was silent for too long. */

@@ -2,13 +2,14 @@ import { isPublic } from "../cli/listen.ts";
 import type { ServerOptions } from "../cli/options.ts";
 import { sizeText } from "../cli/values.ts";
 import { logProcess } from "../log.ts";
-import { type Listen, type ListenError, listenText } from "../net/transport.ts";
+import { type Listen, listenText } from "../net/transport.ts";
 import type { TransportName } from "../net/transports.ts";
+import { isRoot } from "./user.ts";
 
 /**
- * Says that the server runs, and what whoever started it should know.
+ * Logs that the server is ready, and what its operator should know.
  *
- * @param counterListens Where counters are to be had; empty: nowhere.
+ * @param counterListens Addresses of the counter protocol; empty: off.
  */
 export function announce(
   options: ServerOptions,
@@ -17,8 +18,8 @@ export function announce(
   name: TransportName,
 ): void {
   announceStart(options, listens.map(listenText), counterListens.map(listenText), name);
-  announceIdleOptions(options.idle);
-  warnOfStrangers([...listens, ...counterListens]);
+  announceIgnoredOptions(options, isRoot());
+  warnOfPublicAddresses([...listens, ...counterListens]);
 }
 
 function announceStart(
@@ -50,39 +51,31 @@ function announceStart(
   );
 }
 
-function announceIdleOptions(idle: readonly string[]): void {
-  if (idle.length === 0) return;
-  const message = `accepted, and without effect here: ${idle.join(", ")}`;
-  logProcess("info", "options_without_effect", message, { options: idle });
+/**
+ * Logs every option that has no effect, and why.
+ *
+ * @param asRoot Whether the process has the rights of root, which `-u` was to give up.
+ */
+export function announceIgnoredOptions({ ignored, user }: ServerOptions, asRoot: boolean): void {
+  if (asRoot && user !== "") {
+    const reason = `still running as root: -u (--user) ${user} has no effect`;
+    const remedy = `start the server as that user: runuser -u ${user}, or User=${user} in systemd`;
+    logProcess("warning", "running_as_root", `${reason}; ${remedy}`, { user, reason, remedy });
+  }
+  for (const { option, reason } of ignored) {
+    if (asRoot && option === "-u (--user)") continue;
+    logProcess("info", "option_ignored", `${option} has no effect: ${reason}`, { option, reason });
+  }
 }
 
-function warnOfStrangers(listens: readonly Listen[]): void {
-  const open = listens.filter(isPublic);
-  if (open.length === 0) return;
+function warnOfPublicAddresses(listens: readonly Listen[]): void {
+  const addresses = listens.filter(isPublic).map(listenText);
+  if (addresses.length === 0) return;
   logProcess(
     "warning",
     "public_address",
-    `other machines can reach ${open.map(listenText).join(", ")}, and nobody is asked for a ` +
-      `password: keep strangers out by a firewall, or listen on 127.0.0.1`,
+    `no authentication: any host that can reach ${addresses.join(", ")} can read and change ` +
+      `the cache; restrict access with a firewall, or listen on 127.0.0.1`,
+    { addresses, reason: "no authentication" },
   );
-}
-
-const CAUSES: Readonly<Record<string, string>> = {
-  EADDRINUSE: "another server has this address",
-  EADDRNOTAVAIL: "this machine has no such address",
-  EACCES: "the operating system does not permit it",
-};
-
-/** Why an address cannot be had, and what to do about it. */
-export function listenFailureText(error: ListenError, options: ServerOptions): string {
-  const { listen, code, message } = error;
-  const cause = CAUSES[code];
-  if (cause === undefined) return message;
-  const text = `cannot listen on ${listenText(listen)}: ${cause} (${code})`;
-  if (code !== "EADDRINUSE" || listen.kind === "unix") return text;
-  const family = listen.kind === "udp" ? "-u" : "-t";
-  const isCounterPort = options.counters?.listens.some((each) => each === listen) === true;
-  const flag = isCounterPort ? "--counter-port" : listen.kind === "udp" ? "-U" : "-p";
-  return `${text}; \`ss ${family}lnp 'sport = :${listen.port}'\` shows which, ` +
-    `${flag} chooses another port`;
 }

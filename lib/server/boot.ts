@@ -7,7 +7,7 @@ import { CONTROL, createSharedMemory, Memory } from "../../store/memory/memory.t
 import { ExitCode, refuseUsage } from "../cli/exit.ts";
 import { type ServerOptions, withPorts } from "../cli/options.ts";
 import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
-import { configureLog, logConnection, logProcess, writeStderr } from "../log.ts";
+import { configureLog, logConnection, logProcess } from "../log.ts";
 import { CounterServer } from "../counters/server.ts";
 import {
   DRAIN_MS_MAX,
@@ -17,47 +17,46 @@ import {
   type TransportEvent,
 } from "../net/transport.ts";
 import { chooseTransport, type TransportName } from "../net/transports.ts";
-import { announce, listenFailureText } from "./announce.ts";
+import { announce } from "./announce.ts";
 import { type ThreadPlan, threadPlanFor } from "./thread_plan.ts";
-import { PidFile, portFilePath, writePortFile } from "./files.ts";
-import { missingPermissions } from "./permissions.ts";
+import { type FileProblem, PidFile, portFilePath, writePortFile } from "./files.ts";
+import { listenFailure } from "./listen_failure.ts";
+import { missingPermissions, refusePermissions } from "./permissions.ts";
 import { Stop } from "./stop.ts";
 import { ThreadError, Threads } from "./threads.ts";
 import { Ticker } from "./ticker.ts";
 
-/** Beyond the time threads take at most to drain. */
+/** Added to the time that threads have to drain. */
 const DRAIN_MARGIN_MS = 1000;
-/** From this verbosity on (-vvv) the store is checked at the end: a walk over all of it. */
+/** From this verbosity on (-vvv) the server checks the whole store at exit. */
 const CHECKING_VERBOSITY = 3;
 
 /**
- * Runs the server until it is told to stop.
+ * Runs the server until a signal or a client stops it.
  *
- * @param argv As it was started, for messages.
- * @returns The status to exit with.
+ * @param argv The command line, for messages.
+ * @returns The exit status.
  */
 export async function serve(options: ServerOptions, argv: readonly string[]): Promise<ExitCode> {
-  configureLog(options.logFormat, options.settings.verbosity);
+  configureLog(options.logFormat, () => options.settings.verbosity);
   const name = chooseTransport(options.io);
   const missing = missingPermissions(options, name, argv);
-  if (missing !== null) {
-    for (const purpose of missing.purposes) writeStderr(`leased: not permitted to ${purpose}`);
-    writeStderr(`leased: this line permits what is needed, and no more:`);
-    writeStderr(`  ${missing.command}`);
-    return ExitCode.NO_PERMISSION;
-  }
+  if (missing !== null) return refusePermissions(missing, options.logFormat);
   try {
     return await run(options, name);
   } catch (error) {
     if (error instanceof ListenError) {
-      logProcess("fatal", "cannot_start", listenFailureText(error, options));
+      const { message, fields } = listenFailure(error, options);
+      logProcess("fatal", "cannot_listen", message, fields);
       return ExitCode.OS_ERROR;
     }
     if (error instanceof ThreadError) {
-      logProcess("fatal", "cannot_start", error.message);
+      logProcess("fatal", "cannot_start", `cannot start a thread: ${error.message}`, {
+        reason: error.message,
+      });
       return ExitCode.OS_ERROR;
     }
-    if (error instanceof RangeError) return refuseUsage([error.message]);
+    if (error instanceof RangeError) return refuseUsage([error.message], options.logFormat);
     throw error;
   }
 }
@@ -80,7 +79,7 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
   };
   try {
     const stop = new Stop(endAtOnce);
-    // Before the first client can take the descriptors that this needs: Deno ends the process without them.
+    // Before the first client: signals need descriptors, and Deno ends the process if there are none left.
     stop.listenToSignals();
     if (options.counters !== null) {
       counterServer = new CounterServer(options.counters, options.transport, logEvent);
@@ -88,7 +87,7 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     const threads = makeThreads(threadPlan, stop, endAtOnce);
     const { shared, cache } = makeStore(options, threadPlan);
     const started = startThreads(threads, threadPlan, options, shared, lifeShared);
-    // Whoever stops it meanwhile need not wait for the start.
+    // A signal during the start ends the process at once.
     await Promise.race([started, stop.requested]);
     if (stop.isRequested) return ExitCode.OK;
     counterServer?.start();
@@ -96,7 +95,9 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     ticker.start();
     const problems = writeFiles(pidFile, options.settings.pid, threadPlan.listens);
     announce(options, threadPlan.listens, counterServer?.listens ?? [], name);
-    for (const problem of problems) logProcess("warning", "file_not_written", problem);
+    for (const { message, ...fields } of problems) {
+      logProcess("warning", "file_not_written", message, fields);
+    }
     await stop.requested;
     await Promise.all([drain(lifecycle, threadPlan, threads), counterServer?.stop()]);
     ticker.stop();
@@ -116,13 +117,13 @@ function makeThreads(
     wake: (index) => threadPlan.wake(index),
     event: logEvent,
     died: (reason) => {
-      logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`);
+      logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`, { reason });
       endAtOnce(ExitCode.SOFTWARE);
     },
   });
 }
 
-/** Makes the memory that the threads share, an empty store in it. The cache is the main thread's. */
+/** Makes the shared memory and an empty store in it. The returned cache is for the main thread. */
 function makeStore(
   options: ServerOptions,
   threadPlan: ThreadPlan,
@@ -130,6 +131,7 @@ function makeStore(
   const shared = createSharedState(createSharedMemory(options.store), options.settings);
   const tunables = new Tunables(shared.tunables);
   for (const [name, value] of options.tunables) tunables.set(name, value);
+  configureLog(options.logFormat, () => tunables.get("verbosity"));
   const connections = new ConnectionTable(shared.memory.connections);
   for (const listen of threadPlan.listens) connections.addListener(listenerName(listen));
   const cache = Cache.format(new Memory(shared.memory));
@@ -161,8 +163,8 @@ async function startThreads(
   await Promise.all(ready);
 }
 
-/** Writes what others look for in files, before anybody is told that the server runs. @returns What went wrong. */
-function writeFiles(pidFile: PidFile, pid: number, listens: readonly Listen[]): string[] {
+/** Writes the pid file and the port file, before the log says that the server listens. @returns The failures. */
+function writeFiles(pidFile: PidFile, pid: number, listens: readonly Listen[]): FileProblem[] {
   const portFile = portFilePath();
   const problems = [
     pidFile.write(pid),
@@ -171,25 +173,26 @@ function writeFiles(pidFile: PidFile, pid: number, listens: readonly Listen[]): 
   return problems.filter((problem) => problem !== null);
 }
 
-/** Walks the store when nobody uses it any more. */
+/** Checks the whole store, after all threads have ended. */
 function checkAtEnd(memory: Memory): ExitCode {
   try {
     checkStore(memory);
   } catch (error) {
     if (!(error instanceof Error)) throw error;
-    logProcess("error", "store_broken", `the store is not whole: ${error.message}`);
+    const reason = error.message;
+    logProcess("error", "store_check_failed", `store check failed: ${reason}`, { reason });
     return ExitCode.SOFTWARE;
   }
   const items = memory.control[CONTROL.ITEM_COUNT]!;
-  logProcess("info", "store_whole", `the store is whole; items: ${items}`, { items });
+  logProcess("info", "store_check_passed", `store check passed; items: ${items}`, { items });
   return ExitCode.OK;
 }
 
-function logEvent({ level, event, message }: TransportEvent): void {
-  logConnection(level, event, message);
+function logEvent({ level, event, message, fields }: TransportEvent): void {
+  logConnection(level, event, message, fields);
 }
 
-/** Lets the threads answer what is under way, and waits until they have ended. */
+/** Lets the threads finish requests in progress, and waits until they have ended. */
 async function drain(
   lifecycle: Lifecycle,
   threadPlan: ThreadPlan,

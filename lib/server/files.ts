@@ -1,70 +1,97 @@
 import type { Listen } from "../net/transport.ts";
 
-/** memcached's own name for where it says which ports it got. */
+/** memcached's environment variable with the path of the port file. */
 export const PORT_FILE_VARIABLE = "MEMCACHED_PORT_FILENAME";
 
-/** The file that `-P` names. */
+/** A file that could not be written. */
+export interface FileProblem {
+  readonly message: string;
+  readonly path: string;
+  readonly reason: string;
+}
+
+/** Returns the folder that holds a file: `/run` for `/run/leased.pid`, `.` for `leased.pid`. */
+export function folderOf(path: string): string {
+  const end = path.lastIndexOf("/");
+  return end < 0 ? "." : path.slice(0, Math.max(1, end));
+}
+
+/** The file of `-P`. */
 export class PidFile {
   readonly #path: string;
   #written = false;
 
-  /** @param path "" for none. */
+  /** @param path "": no file. */
   constructor(path: string) {
     this.#path = path;
   }
 
   /**
-   * Writes the process id, so that nobody ever reads half of it.
+   * Writes the process id, atomically.
    *
-   * @returns What went wrong, or null.
+   * @returns Null when written, or when there is no file to write.
    */
-  write(pid: number): string | null {
+  write(pid: number): FileProblem | null {
     if (this.#path === "") return null;
-    const problem = replaceFile(this.#path, ".tmp", `${pid}\n`);
+    const problem = replaceFile("pid file", this.#path, ".tmp", `${pid}\n`);
     this.#written = problem === null;
     return problem;
   }
 
-  /** Removes at the end what was written, if it can: another process's file stays. */
+  /** Removes the file, if this process wrote it. */
   remove(): void {
     if (!this.#written) return;
     this.#written = false;
     try {
       Deno.removeSync(this.#path);
     } catch {
-      // It is gone, or not ours to remove.
+      // Somebody else removed it, or the folder's permissions changed.
     }
   }
 }
 
-/** The path that the environment names for the port file; "" for none, also when the environment may not be read. */
+/** Returns the path of the port file; "" if the variable is not set or may not be read. */
 export function portFilePath(): string {
   const { state } = Deno.permissions.querySync({ name: "env", variable: PORT_FILE_VARIABLE });
   return state === "granted" ? Deno.env.get(PORT_FILE_VARIABLE) ?? "" : "";
 }
 
 /**
- * Writes `TCP INET: 11211` and the like, a line a socket.
+ * Writes the port file: lines like `TCP INET: 11211`, one per socket.
  *
- * @returns What went wrong, or null.
+ * @returns Null when written.
  */
-export function writePortFile(path: string, listens: readonly Listen[]): string | null {
+export function writePortFile(path: string, listens: readonly Listen[]): FileProblem | null {
   let text = "";
   for (const listen of listens) {
     if (listen.kind === "unix") continue;
     const family = listen.hostname.includes(":") ? "INET6" : "INET";
     text += `${listen.kind.toUpperCase()} ${family}: ${listen.port}\n`;
   }
-  return replaceFile(path, ".lck", text);
+  return replaceFile("port file", path, ".lck", text);
 }
 
-function replaceFile(path: string, suffix: string, text: string): string | null {
+function replaceFile(what: string, path: string, suffix: string, text: string): FileProblem | null {
   try {
     Deno.writeTextFileSync(path + suffix, text);
     Deno.renameSync(path + suffix, path);
     return null;
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    return `cannot write ${path}: ${reason}`;
+    const reason = reasonOf(error, path);
+    return { message: `cannot write the ${what} ${path}: ${reason}`, path, reason };
   }
+}
+
+function reasonOf(error: unknown, path: string): string {
+  const folder = folderOf(path);
+  if (error instanceof Deno.errors.NotFound) {
+    return `the folder ${folder} does not exist; create it, or choose another path`;
+  }
+  if (error instanceof Deno.errors.PermissionDenied) {
+    return `permission denied; the user of the server needs write permission for ${folder}`;
+  }
+  if (error instanceof Deno.errors.NotCapable) {
+    return `deno run does not permit it; add --allow-read=${folder} --allow-write=${folder}`;
+  }
+  return error instanceof Error ? error.message : String(error);
 }

@@ -1,33 +1,51 @@
+import manifest from "../../deno.json" with { type: "json" };
+import { ExitCode } from "../cli/exit.ts";
 import type { ServerOptions } from "../cli/options.ts";
+import { type LogFormat, writeRefusal, writeStderr } from "../log.ts";
 import type { Listen } from "../net/transport.ts";
 import { serves, type TransportName } from "../net/transports.ts";
 import { PORT_FILE_VARIABLE } from "./files.ts";
 
-/** Something the server may not do. */
+/** A permission and its purpose. */
 interface Need {
   readonly descriptor: Deno.PermissionDescriptor;
-  /** To stand after "it needs to": "listen on 127.0.0.1:11211". */
+  /** To follow "not permitted to": "listen on 127.0.0.1:11211". */
   readonly purpose: string;
-  /** Without it the server starts all the same. */
+  /** The server starts without it. */
   readonly optional?: boolean;
+  /** How to do without it; "": not at all. */
+  readonly alternative?: string;
 }
 
 const ROOT = new URL("../../", import.meta.url);
-/** Where the sources of the threads lie: the runtime reads them as files. */
+/** The folders of the sources that the threads load. */
 const SOURCE_FOLDERS = ["lib", "protocol", "store"] as const;
 
-/** What is missing, if anything: sentences for people, and the line that would do. */
+/** `deno run` with the environment and the V8 flags of `deno task start`. */
+const DENO_RUN = /^.*?\bdeno run(?: --v8-flags=\S+)?/.exec(manifest.tasks.start.command)![0];
+const UNIX_SOCKET_ALTERNATIVE =
+  "or use --io native with --allow-ffi: it needs no file permission for a Unix socket";
+
+/** A purpose that `deno run` does not permit. */
+export interface MissingPermission {
+  /** "listen on 127.0.0.1:11211". */
+  readonly purpose: string;
+  /** The flags of `deno run` that permit it. */
+  readonly flags: readonly string[];
+  /** How to do without them; "": not at all. */
+  readonly alternative: string;
+}
+
+/** The missing permissions, and the command that has them. */
 export interface MissingPermissions {
-  readonly purposes: readonly string[];
+  readonly missing: readonly MissingPermission[];
   readonly command: string;
 }
 
 /**
- * Looks whether everything that these options need is permitted. Asks nobody: what a terminal would
- * be asked for counts as missing.
+ * Checks the permissions that the options need. Never prompts: a permission in the state "prompt" is missing.
  *
- * @param transport The one that was chosen.
- * @param argv What the server was started with, to be repeated in the line.
+ * @param argv The command line, to be repeated in the command.
  * @returns Null when nothing is missing.
  */
 export function missingPermissions(
@@ -40,30 +58,63 @@ export function missingPermissions(
     !optional && Deno.permissions.querySync(descriptor).state !== "granted"
   );
   if (missing.length === 0) return null;
+  const words = [DENO_RUN, ...permissionFlags(needs), filePath("main.ts"), ...argv.map(quoted)];
   return {
-    purposes: [...new Set(missing.map((need) => need.purpose))],
-    command: ["deno run", ...permissionFlags(needs), filePath("main.ts"), ...argv.map(quoted)]
-      .join(" "),
+    missing: [...Map.groupBy(missing, (need) => need.purpose)].map(([purpose, group]) => ({
+      purpose,
+      flags: permissionFlags(group),
+      alternative: group[0]!.alternative ?? "",
+    })),
+    command: words.join(" "),
   };
+}
+
+/** Writes to stderr what is missing and the command that has it. */
+export function refusePermissions(
+  { missing, command }: MissingPermissions,
+  format: LogFormat,
+): ExitCode {
+  for (const { purpose, flags, alternative } of missing) {
+    const remedy = [`add ${flags.join(" ")}`, alternative].filter((text) => text !== "").join(", ");
+    writeRefusal(format, "permission_missing", `not permitted to ${purpose}: ${remedy}`, {
+      purpose,
+      flags,
+      command,
+    });
+  }
+  if (format === "text") {
+    writeRefusal(format, "permission_missing", "this command grants what is needed, and no more:");
+    writeStderr(`  ${command}`);
+  }
+  return ExitCode.NO_PERMISSION;
 }
 
 function neededPermissions(options: ServerOptions, transport: TransportName): Need[] {
   const needs: Need[] = SOURCE_FOLDERS.map((folder) => ({
     descriptor: { name: "read", path: filePath(folder) },
-    purpose: `read ${filePath("")} (the sources of its threads)`,
+    purpose: `read ${filePath("")} (sources of its threads)`,
   }));
   if (transport === "native") {
-    needs.push({ descriptor: { name: "ffi" }, purpose: "call the C library (--io native)" });
+    needs.push({
+      descriptor: { name: "ffi" },
+      purpose: "call the C library (--io native)",
+      alternative: "or use --io portable",
+    });
   }
   for (const listen of options.listens) {
-    // The native transport asks the operating system itself.
+    // The native transport calls the operating system directly: Deno checks no permission.
     if (transport === "portable" || !serves(transport, listen)) needs.push(...listenNeeds(listen));
   }
   for (const listen of options.counters?.listens ?? []) needs.push(...listenNeeds(listen));
   if (options.pidFile !== "") {
     for (const name of ["read", "write"] as const) {
       for (const path of [options.pidFile, `${options.pidFile}.tmp`]) {
-        needs.push({ descriptor: { name, path }, purpose: `write ${path}`, optional: true });
+        const purpose = `write the pid file ${options.pidFile} (-P)`;
+        needs.push({
+          descriptor: { name, path },
+          purpose,
+          alternative: "or leave -P out (deno task start has no write permission)",
+        });
       }
     }
   }
@@ -83,18 +134,21 @@ function listenNeeds(listen: Listen): Need[] {
     return [{ descriptor: { name: "net", host }, purpose: `listen on ${host}` }];
   }
   const { path } = listen;
-  const purpose = `make the socket ${path}`;
-  return [
-    { descriptor: { name: "read", path }, purpose },
-    { descriptor: { name: "write", path }, purpose },
-    // A relative path would have to be made absolute first, which needs yet another permission.
-    path.startsWith("/")
-      ? { descriptor: { name: "net", host: `unix:${path}` }, purpose }
-      : { descriptor: { name: "net" }, purpose },
+  const descriptors: Deno.PermissionDescriptor[] = [
+    { name: "read", path },
+    { name: "write", path },
+    // A relative path takes the whole permission: to make it absolute needs yet another one.
+    path.startsWith("/") ? { name: "net", host: `unix:${path}` } : { name: "net" },
   ];
+  const purpose = `create the Unix socket ${path} (-s)`;
+  return descriptors.map((descriptor) => ({
+    descriptor,
+    purpose,
+    alternative: UNIX_SOCKET_ALTERNATIVE,
+  }));
 }
 
-/** `--allow-net=…`, `--allow-read=…`, one flag a kind. */
+/** Returns one flag per kind: `--allow-net=…`, `--allow-read=…`. */
 function permissionFlags(needs: readonly Need[]): string[] {
   const scopes = new Map<string, Set<string>>();
   for (const { descriptor, optional } of needs) {
@@ -108,7 +162,7 @@ function permissionFlags(needs: readonly Need[]): string[] {
   );
 }
 
-/** What a permission is limited to; "" for all of its kind. */
+/** Returns the scope of a permission; "" if it covers all of its kind. */
 function scopeOf(descriptor: Deno.PermissionDescriptor): string {
   if (descriptor.name === "net") return descriptor.host ?? "";
   if (descriptor.name === "read" || descriptor.name === "write") {
@@ -121,7 +175,7 @@ function filePath(name: string): string {
   return decodeURIComponent(new URL(name, ROOT).pathname);
 }
 
-/** As a shell takes it. */
+/** Quotes a word for a shell, if it needs quotes. */
 function quoted(word: string): string {
   return /^[\w@%+=:,./[\]-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

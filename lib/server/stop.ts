@@ -1,28 +1,28 @@
 import { logConnection, logProcess } from "../log.ts";
 
-/** Numbers of the signals, for exit statuses. */
+/** The signals that stop the server, with their numbers for exit statuses. */
 const STOPPING_SIGNALS = { SIGINT: 2, SIGTERM: 15, SIGUSR1: 10 } as const;
 const SIGNAL_STATUS_BASE = 128;
 
 /**
- * A signal that comes again so soon is the same one: at Ctrl-C a terminal signals the whole process group, and what
- * started us (npx) passes its own on.
+ * A second signal within this time counts as the first: at Ctrl-C a terminal signals the whole process group, and a
+ * wrapper such as npx forwards its own.
  */
 const ECHO_MS = 250;
 
-/** Waits for the reason to stop: a signal, or a client's `shutdown`. The second one ends the process at once. */
+/** Waits for a reason to stop: a signal, or the `shutdown` command. The second one ends the process at once. */
 export class Stop {
   readonly #requested = Promise.withResolvers<void>();
   readonly #atOnce: (status: number) => never;
-  /** When the first request came; undefined: none yet. */
+  /** Time of the first request to stop; undefined: none yet. */
   #requestedAtMs: number | undefined;
 
-  /** @param atOnce Ends the process without waiting for anything. */
+  /** @param atOnce Ends the process immediately. */
   constructor(atOnce: (status: number) => never) {
     this.#atOnce = atOnce;
   }
 
-  /** Resolves when the process shall stop. */
+  /** Resolves at the first request to stop. */
   get requested(): Promise<void> {
     return this.#requested.promise;
   }
@@ -36,20 +36,24 @@ export class Stop {
       addSignal(signal as Deno.Signal, () => this.request(signal, SIGNAL_STATUS_BASE + number));
     }
     addSignal("SIGHUP", () => {
-      logConnection("info", "hangup_ignored", "SIGHUP: there is nothing to read again");
+      logConnection("info", "hangup_ignored", "SIGHUP ignored: there is no file to reload");
     });
   }
 
-  /** @param statusAtOnce What to exit with when this is not the first request. */
+  /** @param statusAtOnce Exit status if this is not the first request. */
   request(reason: string, statusAtOnce: number): void {
     const nowMs = performance.now();
     if (this.#requestedAtMs !== undefined) {
       if (nowMs - this.#requestedAtMs < ECHO_MS) return;
-      logProcess("warning", "stopping_at_once", `${reason} again: stopping at once`);
+      logProcess("warning", "stopping_at_once", `${reason} again: closing all connections now`, {
+        reason,
+      });
       this.#atOnce(statusAtOnce);
     }
     this.#requestedAtMs = nowMs;
-    logProcess("info", "stopping", `${reason}: stopping when what is under way has been answered`);
+    logProcess("info", "stopping", `${reason}: shutting down, finishing requests in progress`, {
+      reason,
+    });
     this.#requested.resolve();
   }
 }

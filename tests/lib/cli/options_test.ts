@@ -63,16 +63,16 @@ Deno.test("readCommand() refuses what does not fit together", () => {
     "nothing to listen on: -p 0 needs -U (--udp-port) or -s (--unix-socket)",
   ]);
   assertEquals(errors("-l", "proto[x]:h", "-l", "tag[123456789]:h", "-l", "h:99999", "-l", ":1"), [
-    '-l (--listen) "proto[x]:h": proto must be ascii, binary, negotiating',
+    '-l (--listen) "proto[x]:h": proto must be ascii, binary or negotiating',
     '-l (--listen) "tag[123456789]:h": a tag must have 1 to 8 characters',
     '-l (--listen) "h:99999": the port must be a whole number from 0 to 65535',
-    '-l (--listen) ":1": the host is missing',
+    "-l (--listen) \":1\": the host is missing; '*' is every IPv4 address",
   ]);
   assertEquals(errors("-m", "2", "-I", "1500k"), [
     "-I (--max-item-size) 1500k: must be at most half of -m (--memory-limit), which is 1m",
   ]);
   assertEquals(errors("-n", "2097152"), [
-    "-n (--slab-min-size) 2097152: must be below -I (--max-item-size), which is 1m",
+    "-n (--slab-min-size) 2097152: must leave 250 bytes for the key below -I (--max-item-size), which is 1m",
   ]);
 });
 
@@ -91,7 +91,7 @@ Deno.test("readCommand() reads the flag that marks leases, in hexadecimal", () =
 Deno.test("readCommand() refuses flags that mark nothing, and leases that cannot be", () => {
   for (const text of ["0", "1:2", "10000"]) {
     assertEquals(errors("-z", text), [
-      `-z (--lease-flag) "${text}": no bit of the flag is in the mask, so a lease could not be told from a value`,
+      `-z (--lease-flag) "${text}": flag and mask must share a bit, otherwise a lease looks like a value`,
     ]);
   }
   for (const text of ["xyz", "3333:", "123456789"]) {
@@ -100,14 +100,14 @@ Deno.test("readCommand() refuses flags that mark nothing, and leases that cannot
     ]);
   }
   assertEquals(errors("-z", "3333", "-C"), [
-    "-z (--lease-flag) and -C (--disable-cas): leases are cas ids, choose one of both",
+    "-z (--lease-flag) and -C (--disable-cas): leases are cas ids; leave one of the two options out",
   ]);
   assertEquals(errors("-z", "3333", "--lease-entries", "0"), [
-    "-z (--lease-flag) and --lease-entries 0: there would be no leases",
+    "-z (--lease-flag) and --lease-entries 0: no lease could exist; leave one of the two options out",
   ]);
   assertEquals(errors("--lease-entries", "10000000"), [
-    "--lease-entries 10000000: their table takes 707108992 bytes, and may take a quarter of -m (--memory-limit), " +
-    "which is 64m",
+    "--lease-entries 10000000: must be at most 233016: the table takes 707108992 bytes, and may take " +
+    "16777216, a quarter of -m (--memory-limit) 64m",
   ]);
 });
 
@@ -212,4 +212,18 @@ Deno.test("readCommand() prints help, version and licence before it looks for mi
   });
   const license = command("-i");
   assertEquals(license.kind === "print" && license.text.startsWith("MIT"), true);
+});
+
+Deno.test("readCommand() refuses a socket path that the kernel cannot take", () => {
+  assertEquals(errors("-s", `/${"x".repeat(107)}`), [
+    `-s (--unix-socket) "/${"x".repeat(107)}": must be at most 107 bytes long, is 108`,
+  ]);
+  assertEquals(errors("-s", `/${"x".repeat(106)}`), []);
+});
+
+Deno.test("readCommand() refuses in the format of -o log_format, if that is readable", () => {
+  const refused = command("-m", "abc", "-o", "log_format=json");
+  assertEquals(refused.kind === "refuse" && refused.logFormat, "json");
+  const plain = command("-o", "log_format=xml");
+  assertEquals(plain.kind === "refuse" && plain.logFormat, "text");
 });

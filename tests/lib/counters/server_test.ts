@@ -134,7 +134,7 @@ Deno.test("without --counter-port there are no counters; a port that is taken is
   const { code, stderr } = await runToEnd({ args });
   assertEquals(code, 71, stderr);
   assertStringIncludes(stderr, `cannot listen on 127.0.0.1:${server.port}: `);
-  assertStringIncludes(stderr, "--counter-port chooses another port");
+  assertStringIncludes(stderr, "choose another with --counter-port");
   if (!TRANSPORTS.includes("native")) return;
   const missing = await runToEnd({ args: ["--io", "native", ...args], io: "native" });
   assertEquals(missing.code, 77, missing.stderr);

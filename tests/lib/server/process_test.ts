@@ -6,12 +6,14 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import {
+  Client,
   leastPermissions,
   MAIN,
   path,
   runToEnd,
   ServerProcess,
   testTransports as test,
+  TRANSPORTS,
 } from "../../support/servers/server_process.ts";
 
 test(
@@ -69,7 +71,7 @@ test("with -vvv the store is checked at the end", async (start) => {
   await client.ask("set a 0 0 1\r\n1\r\n", "STORED\r\n");
   const { code, stderr } = await server.stop();
   assertEquals(code, 0);
-  assertStringIncludes(stderr, "the store is whole; items: 1");
+  assertStringIncludes(stderr, "store check passed; items: 1");
 });
 
 test("the shutdown command ends the server, with -A only", async (start) => {
@@ -91,8 +93,8 @@ Deno.test("a command line that is wrong ends with 64 and names every mistake", a
   assertEquals(stdout, "");
   assertEquals(stderr.split("\n"), [
     "leased: unknown option --prot; did you mean --port or --protocol?",
-    'leased: -m (--memory-limit) "abc": must be a size from 1m to 15g (a bare number counts MiB)',
-    "leased: --help lists the options",
+    'leased: -m (--memory-limit) "abc": must be a size from 1m to 15g (a bare number is in MiB)',
+    "leased: try --help for the list of options",
     "",
   ]);
   const small = await runToEnd({ args: ["-p", "-1", "-m", "2", "-o", "slab_layout=memcached"] });
@@ -132,9 +134,12 @@ Deno.test("an address that is not ours ends with 71", async () => {
 Deno.test("a missing permission ends with 77 and the line that would do, which does", async () => {
   const refused = await runToEnd({ args: ["-p", "-1", "-t", "1"], permissions: [] });
   assertEquals(refused.code, 77);
-  assertStringIncludes(refused.stderr, "leased: not permitted to listen on 127.0.0.1\n");
-  const line = refused.stderr.split("\n").find((text) => text.startsWith("  deno run "))!;
-  const words = line.trim().split(" ");
+  assertStringIncludes(
+    refused.stderr,
+    "leased: not permitted to listen on 127.0.0.1: add --allow-net=127.0.0.1\n",
+  );
+  const line = refused.stderr.split("\n").find((text) => text.includes(" deno run "))!;
+  const words = line.slice(line.indexOf("deno run ")).split(" ");
   assertEquals(words.slice(-5), [MAIN, "-p", "-1", "-t", "1"]);
   assertEquals(words.filter((word) => word.startsWith("--allow")).length, 2);
   await using server = await ServerProcess.start({
@@ -142,6 +147,76 @@ Deno.test("a missing permission ends with 77 and the line that would do, which d
     args: ["-p", "-1"],
   });
   await server.stop();
+});
+
+test(
+  "-P without its permissions ends with 77, names the flags, and the command runs",
+  async (start, io) => {
+    const folder = await Deno.makeTempDir();
+    const pidFile = `${folder}/leased.pid`;
+    const args = ["--io", io, "-t", "1", "-p", "-1", "-P", pidFile];
+    const { code, stderr } = await runToEnd({ io, args });
+    assertEquals(code, 77, stderr);
+    const files = `${pidFile},${pidFile}.tmp`;
+    assertStringIncludes(
+      stderr,
+      `leased: not permitted to write the pid file ${pidFile} (-P): add --allow-read=${files} ` +
+        `--allow-write=${files}, or leave -P out`,
+    );
+    const words = stderr.split("\n").find((line) => line.includes(" deno run "))!.trim().split(" ");
+    const permissions = words.filter((word) => /^--(?:allow|v8)/.test(word));
+    await using server = await start({ args: ["-P", pidFile], permissions });
+    await server.stop();
+    await Deno.remove(folder);
+  },
+);
+
+test("-s in a folder that does not exist ends with 71 and names the folder", async (_start, io) => {
+  const { code, stderr } = await runToEnd({
+    args: ["--io", io, "-s", "/nowhere/at/all/sock", "-o", "log_format=json"],
+    permissions: ["--allow-all"],
+  });
+  assertEquals(code, 71, stderr);
+  const { event, level, address, code: cause, message } = JSON.parse(stderr);
+  assertEquals([event, level, address, cause], [
+    "cannot_listen",
+    "fatal",
+    "/nowhere/at/all/sock",
+    "ENOENT",
+  ]);
+  assertStringIncludes(message, "the folder /nowhere/at/all does not exist");
+});
+
+Deno.test("a Unix socket needs permissions with the portable transport, none with the native", async () => {
+  const folder = await Deno.makeTempDir();
+  const args = ["-t", "1", "-s", `${folder}/sock`];
+  const { code, stderr } = await runToEnd({ args: ["--io", "portable", ...args] });
+  assertEquals(code, 77, stderr);
+  assertStringIncludes(stderr, `not permitted to create the Unix socket ${folder}/sock (-s): add `);
+  assertStringIncludes(stderr, "--io native with --allow-ffi: it needs no file permission");
+  if (TRANSPORTS.includes("native")) {
+    await using server = await ServerProcess.start({ io: "native", args });
+    using client = await Client.connectUnix(`${folder}/sock`);
+    await client.ping();
+    await server.stop();
+  }
+  await Deno.remove(folder, { recursive: true });
+});
+
+Deno.test("-o log_format=json makes usage errors objects", async () => {
+  const { code, stderr } = await runToEnd({ args: ["-m", "abc", "-q", "-o", "log_format=json"] });
+  assertEquals(code, 64);
+  const errors = stderr.trimEnd().split("\n").map((line) => JSON.parse(line));
+  assertEquals(errors.map(({ level, event }) => `${level} ${event}`), [
+    "fatal usage_error",
+    "fatal usage_error",
+  ]);
+  assertEquals(errors[0].message, "unknown option -q");
+});
+
+Deno.test("deno task lists start, test and ok first", () => {
+  const { tasks } = JSON.parse(Deno.readTextFileSync(path("deno.json")));
+  assertEquals(Object.keys(tasks).slice(0, 3), ["start", "test", "ok"]);
 });
 
 test("the server runs with the flags that README documents, and never asks", async (start, io) => {
@@ -189,8 +264,13 @@ test("a second server that cannot start leaves the first one's pid file", async 
 });
 
 test("a pid file that cannot be written is a warning", async (start) => {
-  await using server = await start({ args: ["-P", "/nowhere/leased.pid"] });
-  await server.line("warning: cannot write /nowhere/leased.pid: ");
+  await using server = await start({
+    args: ["-P", "/nowhere/leased.pid"],
+    permissions: ["--allow-all"],
+  });
+  await server.line(
+    "warning: cannot write the pid file /nowhere/leased.pid: the folder /nowhere does not exist",
+  );
   await server.stop();
 });
 
@@ -215,16 +295,14 @@ test("MEMCACHED_PORT_FILENAME names the file that gets the ports", async (start,
   await Deno.remove(folder, { recursive: true });
 });
 
-test("options without effect are named once; a public address is warned of", async (start, io) => {
+test("options without effect say why; a public address is warned of", async (start, io) => {
   await using server = await start({
-    args: ["-k", "-u", "nobody", "-o", "modern,relaxed_privileges", "-l", "0.0.0.0"],
+    args: ["-k", "-u", "nobody", "-o", "modern", "-l", "0.0.0.0"],
     permissions: leastPermissions(io).map((flag) => flag.replace("=127.0.0.1", "")),
   });
-  assertStringIncludes(
-    await server.line("without effect"),
-    "-u (--user), -k (--lock-memory), -o modern, -o relaxed_privileges",
-  );
-  await server.line("warning: other machines can reach 0.0.0.0:");
+  await server.line("-k (--lock-memory) has no effect: the server does not lock memory; ");
+  await server.line("-o modern has no effect: ");
+  await server.line("warning: no authentication: any host that can reach 0.0.0.0:");
   await server.stop();
 });
 
@@ -249,7 +327,7 @@ test("a second signal ends the server at once", async (start) => {
   await client.send("get big\r\n".repeat(100));
   await client.until("\r\n");
   server.signal("SIGTERM");
-  await server.line("stopping when");
+  await server.line("finishing requests in progress");
   // One that follows at once counts as the first one's echo.
   const repeating = setInterval(() => {
     try {
@@ -258,7 +336,7 @@ test("a second signal ends the server at once", async (start) => {
       // It has ended.
     }
   }, 50);
-  await server.line("stopping at once");
+  await server.line("closing all connections now");
   clearInterval(repeating);
   const { code } = await server.ended();
   assertEquals(code, 128 + 15);

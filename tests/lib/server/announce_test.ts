@@ -1,0 +1,102 @@
+import { assertEquals } from "@std/assert";
+import { readCommand } from "../../../lib/cli/command.ts";
+import type { ServerOptions } from "../../../lib/cli/options.ts";
+import { announceIgnoredOptions } from "../../../lib/server/announce.ts";
+import { listenFailure } from "../../../lib/server/listen_failure.ts";
+import { ListenError } from "../../../lib/net/transport.ts";
+import { loggedBy } from "../../support/log.ts";
+
+const FACTS = {
+  version: "0.1.0",
+  runtime: "deno-2.9.6",
+  pid: 7,
+  unixMs: 1_800_000_000_500,
+  random: [0.5, 0.25],
+} as const;
+
+function options(...argv: string[]): ServerOptions {
+  const command = readCommand(argv, FACTS);
+  if (command.kind !== "serve") throw new Error(JSON.stringify(command));
+  return command.options;
+}
+
+Deno.test("-u as root is a warning with what to do, and not an ignored option", () => {
+  const lines = loggedBy("text", 0, () => announceIgnoredOptions(options("-u", "memcache"), true));
+  assertEquals(lines, [
+    "warning: still running as root: -u (--user) memcache has no effect; start the server as that " +
+    "user: runuser -u memcache, or User=memcache in systemd",
+  ]);
+});
+
+Deno.test("-u as another user is an option without effect", () => {
+  const lines = loggedBy("text", 0, () => announceIgnoredOptions(options("-u", "memcache"), false));
+  assertEquals(lines, [
+    "-u (--user) has no effect: the server keeps the user that started it; set the user in the " +
+    "service manager (systemd: User=) or start it with runuser -u NAME",
+  ]);
+});
+
+Deno.test("root without -u is not warned", () => {
+  assertEquals(loggedBy("text", 0, () => announceIgnoredOptions(options(), true)), []);
+});
+
+Deno.test("an ignored option is a JSON object with the option and the reason", () => {
+  const [line] = loggedBy("json", 0, () => announceIgnoredOptions(options("-k"), true));
+  const { event, level, option, reason } = JSON.parse(line!);
+  assertEquals([event, level, option], ["option_ignored", "info", "-k (--lock-memory)"]);
+  assertEquals(
+    reason,
+    "the server does not lock memory; turn swap off, or set MemorySwapMax=0 in systemd",
+  );
+});
+
+const TCP = { kind: "tcp", hostname: "127.0.0.1", port: 80, protocol: "auto" } as const;
+const UNIX = { kind: "unix", path: "/nowhere/sock", mode: 0o700, protocol: "auto" } as const;
+
+/** A listener, an error code of the system, and what the operator reads. */
+const FAILURES = [
+  [
+    TCP,
+    "EADDRINUSE",
+    "127.0.0.1:80: another process uses this port (EADDRINUSE); choose another with -p, or find " +
+    "the process: ss -tlnp 'sport = :80'",
+  ],
+  [
+    { ...TCP, kind: "udp" },
+    "EADDRINUSE",
+    "udp 127.0.0.1:80: another process uses this port (EADDRINUSE); choose another with -U, or " +
+    "find the process: ss -ulnp 'sport = :80'",
+  ],
+  [
+    TCP,
+    "EACCES",
+    "127.0.0.1:80: permission denied (EACCES); ports below 1024 need root or " +
+    "CAP_NET_BIND_SERVICE, or choose another with -p",
+  ],
+  [
+    TCP,
+    "EADDRNOTAVAIL",
+    "127.0.0.1:80: this host has no such address (EADDRNOTAVAIL); ip address lists its addresses",
+  ],
+  [TCP, "ENOENT", "127.0.0.1:80: the cause"],
+  [
+    UNIX,
+    "ENOENT",
+    "/nowhere/sock: the folder /nowhere does not exist; create it, or choose another path with -s",
+  ],
+  [
+    { ...UNIX, path: "sock" },
+    "EACCES",
+    "sock: permission denied (EACCES); the user of the server needs write permission for the folder .",
+  ],
+] as const;
+
+for (const [listen, code, text] of FAILURES) {
+  Deno.test(`listenFailure() explains ${code} on ${listen.kind}`, () => {
+    const address = listen.kind === "unix" ? listen.path : "127.0.0.1:80";
+    const error = new ListenError(listen, code, `cannot listen on ${address}: the cause`);
+    const { message, fields } = listenFailure(error, options());
+    assertEquals(message, `cannot listen on ${text}`);
+    assertEquals(fields["code"], code);
+  });
+}
