@@ -67,9 +67,9 @@ class Articles:
                 return value
             if value.remain == 0:  # the lease first, the database after it
                 title = self.load()
-                cache.cas(KEY, title, cas_id, expire=TTL)  # refused if anybody has changed the row meanwhile
+                cache.cas(KEY, title, cas_id, expire=TTL)  # refused if the row has changed since
                 return title
-            time.sleep(0.05)  # somebody else is at it
+            time.sleep(0.05)  # another client holds the lease
         return self.load()  # without filling: the lease is not ours
 
     def write(self, cache, title):

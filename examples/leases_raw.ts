@@ -94,10 +94,10 @@ class Articles {
       if (value !== undefined) return value;
       if (remain === 0) { // the lease first, the database after it
         const title = this.load();
-        await cache.cas(KEY, title, casId); // refused if anybody has changed the row meanwhile
+        await cache.cas(KEY, title, casId); // refused if the row has changed since
         return title;
       }
-      await new Promise((resolve) => setTimeout(resolve, 50)); // somebody else is at it
+      await new Promise((resolve) => setTimeout(resolve, 50)); // another client holds the lease
     }
     return this.load(); // without filling: the lease is not ours
   }

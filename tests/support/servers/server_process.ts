@@ -114,7 +114,12 @@ export class ServerProcess implements AsyncDisposable {
     const { args = [], io = "portable" } = options;
     const listens = args.some((argument) => /^-[ps]/.test(argument));
     const all = ["--io", io, "-t", "2", ...(listens ? [] : ["-p", "-1"]), ...args];
-    const server = new ServerProcess(command({ ...options, args: all }, "null").spawn());
+    return await ServerProcess.spawn(command({ ...options, args: all }, "null"));
+  }
+
+  /** Runs a command that starts a server, and waits until it says that it listens. Its stderr must be piped. */
+  static async spawn(command: Deno.Command): Promise<ServerProcess> {
+    const server = new ServerProcess(command.spawn());
     try {
       await server.line(" listens on ");
     } catch (error) {

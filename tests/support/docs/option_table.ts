@@ -1,28 +1,31 @@
-// Writes the parts of README.md that come from tables: `deno run --allow-read --allow-write tests/support/readme.ts`
-import { optionTexts } from "../../lib/cli/help.ts";
-import { path } from "./servers/server_process.ts";
+// Writes the table of options into docs/options.md: `deno task docs`
+import { optionTexts } from "../../../lib/cli/help.ts";
+import { path } from "../servers/server_process.ts";
 
-const README = path("README.md");
+const PAGE = path("docs/options.md");
 
-/** README.md with its tables made anew. */
-export function freshReadme(text: string): string {
+/** docs/options.md with its table made from the program's. */
+export function freshOptions(text: string): string {
   return text.replace(
     /(<!-- options -->\n)[^]*?(<!-- \/options -->)/,
     (_all, start: string, end: string) => `${start}\n${optionTable()}\n\n${end}`,
   );
 }
 
-export function readReadme(): string {
-  return Deno.readTextFileSync(README);
+export function readOptions(): string {
+  return Deno.readTextFileSync(PAGE);
 }
 
 function optionTable(): string {
-  const rows = optionTexts().map(({ flag, preset, meaning }) => [
+  const rows = optionTexts().map(({ flag, preset, range, meaning }) => [
     `\`${cell(flag)}\``,
     preset === "" ? "" : `\`${cell(preset)}\``,
+    flag.includes("|")
+      ? ""
+      : range.replace(/^an? .*?(?:number|size),? (?:from )?|\(.*\)/g, "").trim(),
     cell(meaning),
   ]);
-  return alignedTable([["option", "default", "meaning"], ...rows]);
+  return alignedTable([["option", "default", "range", "meaning"], ...rows]);
 }
 
 /** A table as the formatter leaves it. */
@@ -41,4 +44,4 @@ function cell(text: string): string {
   return text.replaceAll("|", "\\|").replaceAll("'*'", "`*`");
 }
 
-if (import.meta.main) Deno.writeTextFileSync(README, freshReadme(readReadme()));
+if (import.meta.main) Deno.writeTextFileSync(PAGE, freshOptions(readOptions()));

@@ -1,0 +1,195 @@
+import { assert, assertEquals, assertLessOrEqual } from "@std/assert";
+import { commandsOf, DocumentShell, startsServer } from "./support/docs/commands.ts";
+import {
+  anchorsOf,
+  type Document,
+  inlineCodeOf,
+  linksOf,
+  readDocument,
+  readDocuments,
+} from "./support/docs/markdown.ts";
+import { freshOptions, readOptions } from "./support/docs/option_table.ts";
+import { isTranscript, sessionOf } from "./support/docs/transcripts.ts";
+import { path } from "./support/servers/server_process.ts";
+import { play } from "./support/sessions/play.ts";
+import { SocketSide } from "./support/sessions/socket_side.ts";
+
+const README_LINES_MAX = 200;
+const TASKS: Record<string, { description?: string }> =
+  JSON.parse(Deno.readTextFileSync(path("deno.json"))).tasks;
+
+/** Commands that no test can run, by their beginning, and why. Their files, tasks and options are looked at. */
+const NOT_RUN: readonly (readonly [start: string, reason: string])[] = [
+  ["sudo ", "changes the machine; tests/contrib_test.ts verifies and starts the unit"],
+  ["npx -y deno@2.9.6 task test", "would run this test again"],
+  ["deno task ok", "would run this test again"],
+  [
+    "deno task compile",
+    "fetches the runtime's binary; tests/lib/compile_test.ts builds without it",
+  ],
+  ["DENORT_BIN=", "takes the place of ./leased; tests/lib/compile_test.ts does the same elsewhere"],
+  ["deno task bench:", "takes minutes, and other servers to compare with"],
+  ["deno task explore", "takes minutes; tests/explorer runs smaller ones"],
+  [".ci/newer_peers", "fetches packages; .ci/run runs it"],
+];
+
+const documents = readDocuments();
+
+for (const document of documents) {
+  Deno.test(`${document.name}: commands and sessions go as written`, async () => {
+    await using shell = new DocumentShell();
+    for (const block of document.blocks) {
+      try {
+        if (isTranscript(block)) {
+          const [start] = commandsOf(block);
+          if (start !== undefined) await shell.startServer(start.text);
+          const address = { hostname: "127.0.0.1", port: shell.port };
+          await play(new SocketSide("leased", address, () => Promise.resolve()), sessionOf(block));
+        } else if (block.language === "sh" || block.language === "console") {
+          for (const command of commandsOf(block)) {
+            if (reasonNotToRun(command.text) === undefined) await shell.run(command);
+            else await lookAt(command.text);
+          }
+        }
+      } catch (error) {
+        throw new Error(`${document.name}:${block.line}: ${(error as Error).message}`, {
+          cause: error,
+        });
+      }
+    }
+    await shell.stopServer();
+  });
+}
+
+function reasonNotToRun(command: string): string | undefined {
+  return NOT_RUN.find(([start]) => command.startsWith(start))?.[1];
+}
+
+/** What can be said of a command without running it: its files and tasks are there, a bench knows its options. */
+async function lookAt(command: string): Promise<void> {
+  const files = command.matchAll(/(?<=^|\s)((?:\.ci|contrib|docs|examples|tests)\/[\w./]+)/g);
+  for (const [file] of files) assert(Deno.statSync(path(file)), file);
+  const [, bench] = /^deno task (bench:\w+)/.exec(command) ?? [];
+  if (bench === undefined) return;
+  const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["task", "--quiet", bench, "--help"],
+    cwd: path(""),
+    env: { NO_COLOR: "1" },
+    stdout: "null",
+  }).output();
+  const help = new TextDecoder().decode(stderr);
+  assertEquals(code, 0, help);
+  for (const [option] of command.matchAll(/--[\w-]+/g)) assert(help.includes(option), option);
+}
+
+Deno.test("the list of commands that are not run names only what the documents have", () => {
+  const commands = documents.flatMap(({ blocks }) => blocks.flatMap(commandsOf));
+  const unused = NOT_RUN.filter(([start]) => !commands.some(({ text }) => text.startsWith(start)));
+  assertEquals(unused.map(([start]) => start), []);
+  for (const { text } of commands) {
+    assert(!startsServer(text) || reasonNotToRun(text) === undefined, text);
+  }
+});
+
+Deno.test("every block is run, or is part of a file", () => {
+  for (const { name, blocks } of documents) {
+    for (const block of blocks) {
+      const { language, lines, line } = block;
+      if (["sh", "console"].includes(language) || isTranscript(block)) continue;
+      assert(standsInAFile(lines), `${name}:${line}: nothing checks this block`);
+    }
+  }
+});
+
+/** Whether the lines stand, one behind the other, in an example or in contrib, perhaps indented otherwise. */
+function standsInAFile(lines: readonly string[]): boolean {
+  const bare = (text: string): string => text.split("\n").map((line) => line.trim()).join("\n");
+  const wanted = bare(lines.join("\n"));
+  return ["examples", "contrib"].some((folder) =>
+    [...Deno.readDirSync(path(folder))].some(({ name }) =>
+      bare(Deno.readTextFileSync(path(`${folder}/${name}`))).includes(wanted)
+    )
+  );
+}
+
+Deno.test("links lead to files and headings that exist", () => {
+  const dead: string[] = [];
+  for (const document of documents) {
+    for (const target of linksOf(document)) {
+      if (/^https?:/.test(target)) continue;
+      const [file, anchor] = target.split("#") as [string, string?];
+      const found = file === "" ? document : linked(document, file);
+      const isThere = found !== undefined && (anchor === undefined || anchorsOf(found).has(anchor));
+      if (!isThere) dead.push(`${document.name}: ${target}`);
+    }
+  }
+  assertEquals(dead, []);
+});
+
+/** The file that a link leads to; undefined when there is none. */
+function linked(from: Document, file: string): Document | undefined {
+  const { pathname } = new URL(file, `file:///${from.name}`);
+  const name = pathname.slice(1);
+  try {
+    return name.endsWith(".md")
+      ? readDocument(name)
+      : { name, text: "", blocks: [], prose: String(Deno.statSync(path(name)).isFile) };
+  } catch {
+    return undefined;
+  }
+}
+
+Deno.test("README leads to every page of docs, and has at most 200 lines", () => {
+  const readme = documents.find(({ name }) => name === "README.md")!;
+  const pages = documents.map(({ name }) => name).filter((name) => name.startsWith("docs/"));
+  assertEquals(pages.filter((page) => !linksOf(readme).includes(page)), []);
+  assertLessOrEqual(readme.text.trimEnd().split("\n").length, README_LINES_MAX);
+});
+
+Deno.test("documents name tasks and files that exist", () => {
+  for (const { name, text } of documents) {
+    for (const [, task] of text.matchAll(/(?:deno|deno@[\d.]+) task ([\w:]+)/g)) {
+      assert(task! in TASKS, `${name}: ${task}`);
+    }
+  }
+  for (const document of documents) {
+    for (const code of inlineCodeOf(document)) {
+      if (!/^(?:contrib|docs|examples|lib|protocol|store|tests|\.ci)\/[\w./]*$/.test(code)) {
+        continue;
+      }
+      assert(Deno.statSync(path(code)), `${document.name}: ${code}`);
+    }
+  }
+});
+
+Deno.test("tasks that running text names know the options named with them", async () => {
+  for (const document of documents) {
+    for (const code of inlineCodeOf(document)) {
+      if (code.startsWith("deno task bench:")) await lookAt(code);
+    }
+  }
+});
+
+Deno.test("documents name the version of deno that runs the tests", () => {
+  for (const { name, text } of documents) {
+    for (const [, version] of text.matchAll(/deno@([\d.]+\d)/g)) {
+      assertEquals(version, Deno.version.deno, name);
+    }
+  }
+});
+
+Deno.test("docs/options.md has the program's options", () => {
+  assertEquals(freshOptions(readOptions()), readOptions(), "deno task docs writes it anew");
+});
+
+Deno.test("no sentence of a document starts with What, Who or That", () => {
+  for (const { name, prose } of documents) {
+    if (name === "CHANGELOG.md") continue;
+    const found = /(?:^|[.:!?]\s+|\n\n)(?:[-*] )?(?:What|Who|That) [^?\n]*\n/.exec(prose);
+    assertEquals(found?.[0], undefined, name);
+  }
+});
+
+Deno.test("every task says what it is for", () => {
+  for (const [name, { description }] of Object.entries(TASKS)) assert(description, name);
+});
