@@ -106,7 +106,7 @@ Deno.test("readCommand() refuses flags that mark nothing, and leases that cannot
     "-z (--lease-flag) and --lease-entries 0: no lease could exist; leave one of the two options out",
   ]);
   assertEquals(errors("--lease-entries", "10000000"), [
-    "--lease-entries 10000000: must be at most 233016: the table takes 707108992 bytes, and may take " +
+    "--lease-entries 10000000: must be at most 233015: the table takes 707108992 bytes, and may take " +
     "16777216, a quarter of -m (--memory-limit) 64m",
   ]);
 });

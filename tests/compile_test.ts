@@ -1,9 +1,15 @@
 import { Buffer } from "node:buffer";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { path } from "../support/servers/server_process.ts";
+import { path } from "./support/servers/server_process.ts";
+import { textOf } from "./support/sessions/side.ts";
 
-// With Deno itself in place of its runtime binary, which would have to be fetched: what is put into
-// the executable can be looked at, but the executable cannot be run.
+// The running deno stands in for the runtime binary of compiled programs, which would have to be downloaded. So the
+// test shows what the executable contains, not that it runs.
+
+/** The build lists the files it embeds. */
+const EMBEDDED_FILES = [" main.ts (", " worker.ts ("];
+/** The executable carries its settings as JSON. */
+const SETTINGS = ['"prompt":false', '"features":["net"]', '"allow_net":[]', '"allow_ffi":[]'];
 
 Deno.test("deno task compile puts threads, features and permissions into the executable", async () => {
   const folder = await Deno.makeTempDir();
@@ -17,12 +23,10 @@ Deno.test("deno task compile puts threads, features and permissions into the exe
     env: { DENORT_BIN: Deno.execPath(), NO_COLOR: "1" },
     stdin: "null",
   }).output();
-  const said = new TextDecoder().decode(stderr);
-  assertEquals(code, 0, said);
-  assertStringIncludes(said, " worker.ts (");
+  const messages = textOf(stderr);
+  assertEquals(code, 0, messages);
+  for (const file of EMBEDDED_FILES) assertStringIncludes(messages, file);
   const executable = Buffer.from((await Deno.readFile(output)).buffer);
-  for (const text of ['"prompt":false', '"features":["net"]', '"allow_net":[]']) {
-    assert(executable.includes(text), text);
-  }
+  for (const setting of SETTINGS) assert(executable.includes(setting), setting);
   await Deno.remove(folder, { recursive: true });
 });

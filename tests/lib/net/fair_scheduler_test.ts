@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertStrictEquals } from "@std/assert";
 import { FairScheduler } from "../../../lib/net/fair_scheduler.ts";
 
-Deno.test("Turns gives others a turn after some milliseconds of work, then counts anew", async () => {
+Deno.test("FairScheduler yields to the event loop after some milliseconds of work, then counts anew", async () => {
   const scheduler = new FairScheduler();
   assertEquals(scheduler.take(3), null);
   const turn = scheduler.take(3);
