@@ -2,7 +2,7 @@ import { type ByteRegion, copyBytes } from "../store/base/bytes.ts";
 import type { Cache } from "../store/cache.ts";
 import type { ItemRef } from "../store/memory/item.ts";
 import * as limitsModule from "../store/limits.ts";
-import { highHalf, lowHalf, u64ToBigInt } from "../store/base/u64.ts";
+import { putDecimal, putDecimalU64 } from "../store/base/decimal.ts";
 import { ValueSegments } from "./value_segments.ts";
 import * as valueSegmentsModule from "./value_segments.ts";
 
@@ -22,15 +22,8 @@ export const REPLY_ROOM_MIN = 20 * 1024;
 /** What is left behind a long value, for the end of its reply. */
 export const TRAILER_ROOM = 64;
 
-const ZERO = 0x30;
 /** "\r\n" as a little-endian number. */
 const CRLF = 0x0a0d;
-const TWO_32 = 2 ** 32;
-/** Upper halves from here on belong to numbers that a double does not hold exactly. */
-const HIGH_HALF_EXACT_END = 2 ** 21;
-/** Digits of a number are made in groups that are int32. */
-const GROUP = 1e9;
-const GROUP_DIGITS = 9;
 
 /**
  * The replies of one batch, in the thread's reply region. The caller of `feed` resets it, or begins
@@ -158,11 +151,7 @@ export class ReplyBuffer {
 
   /** A 64-bit number in decimal. Allocates from 2^53 on. */
   decimalU64(low: number, high: number): void {
-    if (high >>> 0 < HIGH_HALF_EXACT_END) {
-      this.length = putDecimalU53(this.region.bytes, this.length, low, high);
-    } else {
-      this.text(String(u64ToBigInt(low, high)));
-    }
+    this.length = putDecimalU64(this.region.bytes, this.length, low, high);
   }
 
   /** A string of characters below 256, as bytes. Not for hot replies. */
@@ -171,49 +160,5 @@ export class ReplyBuffer {
     let at = this.length;
     for (let index = 0; index < text.length; index++) bytes[at++] = text.charCodeAt(index);
     this.length = at;
-  }
-}
-
-/**
- * Writes a whole number in 0..2^53-1 in decimal.
- *
- * @returns The offset behind it.
- */
-export function putDecimal(bytes: Uint8Array, offset: number, value: number): number {
-  if (value < 10) {
-    bytes[offset] = ZERO + value;
-    return offset + 1;
-  }
-  if (value > 0x7fffffff) return putDecimalU53(bytes, offset, lowHalf(value), highHalf(value));
-  let length = 2;
-  // The last bound is above int32, and ends it.
-  for (let bound = 100; bound <= value; bound *= 10) length++;
-  const end = offset + length;
-  putDigits(bytes, offset, end, value);
-  return end;
-}
-
-/**
- * Writes a number below 2^53, given as two int32 halves: a double that is passed on to a function costs an allocation.
- *
- * @returns The offset behind it.
- */
-function putDecimalU53(bytes: Uint8Array, offset: number, low: number, high: number): number {
-  const value = high * TWO_32 + (low >>> 0);
-  const upper = Math.floor(value / GROUP) | 0;
-  const lower = (value - upper * GROUP) | 0;
-  if (upper === 0) return putDecimal(bytes, offset, lower);
-  const middle = putDecimal(bytes, offset, upper);
-  putDigits(bytes, middle, middle + GROUP_DIGITS, lower);
-  return middle + GROUP_DIGITS;
-}
-
-/** Fills [start, end) with the digits of an int32, zeros in front. */
-function putDigits(bytes: Uint8Array, start: number, end: number, value: number): void {
-  let rest = value | 0;
-  for (let at = end - 1; at >= start; at--) {
-    const tenth = (rest / 10) | 0;
-    bytes[at] = ZERO + rest - tenth * 10;
-    rest = tenth;
   }
 }

@@ -1,7 +1,8 @@
 import { encodeBase64 } from "../base64.ts";
 import { FLAG } from "./request.ts";
 import { META } from "../replies.ts";
-import { putDecimal, type ReplyBuffer } from "../reply_buffer.ts";
+import { putDecimal } from "../../store/base/decimal.ts";
+import type { ReplyBuffer } from "../reply_buffer.ts";
 import type { ThreadContext } from "../thread_context.ts";
 
 // Hot path: no allocation.

@@ -1,4 +1,4 @@
-import { type ByteRegion, copyBytes } from "../../store/base/bytes.ts";
+import { copyBytes } from "../../store/base/bytes.ts";
 import * as cacheModule from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import type { ItemRef } from "../../store/memory/item.ts";
@@ -7,7 +7,8 @@ import * as limitsModule from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { type Conversation, ConversationState, type Multiget } from "../conversation.ts";
 import * as repliesModule from "../replies.ts";
-import { putDecimal, type ReplyBuffer } from "../reply_buffer.ts";
+import { putDecimal } from "../../store/base/decimal.ts";
+import type { ReplyBuffer } from "../reply_buffer.ts";
 import * as replyBufferModule from "../reply_buffer.ts";
 import { Flow } from "../request.ts";
 import { SendTask, SkipLineTask } from "../tasks.ts";
@@ -51,7 +52,7 @@ function putValueLine(
   let at = reply.length;
   view.setInt32(at, VALU, true);
   view.setInt16(at + 4, E_SPACE, true);
-  copyOver(reply.region, at + 6, thread.input, keyOffset, keyLength);
+  copyBytes(reply.region, at + 6, thread.input, keyOffset, keyLength);
   at += 6 + keyLength;
   bytes[at] = SPACE;
   at = putDecimal(bytes, at + 1, cache.clientFlags(item));
@@ -65,26 +66,6 @@ function putValueLine(
   }
   view.setInt16(at, CRLF, true);
   reply.length = at + 2;
-}
-
-/**
- * Copies a short stretch 8 bytes at a time, up to 7 bytes too far where the regions reach so far:
- * what is written next stands over it.
- */
-function copyOver(
-  to: ByteRegion,
-  toOffset: number,
-  from: ByteRegion,
-  fromOffset: number,
-  length: number,
-): void {
-  if (fromOffset + length + 8 > from.bytes.length) {
-    copyBytes(to, toOffset, from, fromOffset, length);
-    return;
-  }
-  for (let done = 0; done < length; done += 8) {
-    to.view.setBigInt64(toOffset + done, from.view.getBigInt64(fromOffset + done, true), true);
-  }
 }
 
 function putEnd(reply: ReplyBuffer): void {

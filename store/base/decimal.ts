@@ -8,6 +8,11 @@ const U64_MAX = (1n << 64n) - 1n;
 const ZERO = 0x30;
 const NINE = 0x39;
 const PLUS = 0x2b;
+/** A double does not hold every number whose upper half reaches this. */
+const HIGH_HALF_EXACT_END = 2 ** 21;
+/** Digits are computed in groups that fit an int32. */
+const GROUP = 1e9;
+const GROUP_DIGITS = 9;
 
 /**
  * A 64-bit unsigned number as text: what incr and decr read from and write to values. One per thread, reused.
@@ -59,19 +64,9 @@ export class Decimal {
     }
   }
 
-  /** Writes the digits and returns how many there are. */
+  /** Writes the digits to `digits` and returns how many there are. */
   format(): number {
-    const value = u64ToNumber(this.low, this.high);
-    if (value >= TWO_53) return this.#formatLong();
-    let length = 1;
-    for (let bound = 10; bound <= value; bound *= 10) length++;
-    let rest = value;
-    for (let at = length - 1; at >= 0; at--) {
-      const tenth = Math.floor(rest / 10);
-      this.digits[at] = ZERO + (rest - tenth * 10);
-      rest = tenth;
-    }
-    return length;
+    return putDecimalU64(this.digits, 0, this.low, this.high);
   }
 
   // Numbers of 2^53 and above are rare: BigInt and its garbage are fine for them.
@@ -96,10 +91,58 @@ export class Decimal {
     this.low = Number(value & 0xffffffffn) | 0;
     this.high = Number(value >> 32n) | 0;
   }
+}
 
-  #formatLong(): number {
-    const text = String(u64ToBigInt(this.low, this.high));
-    for (let at = 0; at < text.length; at++) this.digits[at] = text.charCodeAt(at);
-    return text.length;
+/**
+ * Writes a whole number in 0..2^53-1 in decimal. Returns the offset behind it.
+ */
+export function putDecimal(bytes: Uint8Array, offset: number, value: number): number {
+  if (value < 10) {
+    bytes[offset] = ZERO + value;
+    return offset + 1;
+  }
+  if (value > 0x7fffffff) return putDecimalU53(bytes, offset, lowHalf(value), highHalf(value));
+  let length = 2;
+  // The last bound is above int32, and ends it.
+  for (let bound = 100; bound <= value; bound *= 10) length++;
+  const end = offset + length;
+  putDigits(bytes, offset, end, value);
+  return end;
+}
+
+/** Writes an unsigned 64-bit number in decimal. Returns the offset behind it. Allocates from 2^53 on. */
+export function putDecimalU64(
+  bytes: Uint8Array,
+  offset: number,
+  low: number,
+  high: number,
+): number {
+  if (high >>> 0 < HIGH_HALF_EXACT_END) return putDecimalU53(bytes, offset, low, high);
+  const text = String(u64ToBigInt(low, high));
+  for (let at = 0; at < text.length; at++) bytes[offset + at] = text.charCodeAt(at);
+  return offset + text.length;
+}
+
+/**
+ * Writes a number below 2^53 in two int32 halves: passing a double to a function costs an allocation. Returns the
+ * offset behind it.
+ */
+function putDecimalU53(bytes: Uint8Array, offset: number, low: number, high: number): number {
+  const value = u64ToNumber(low, high);
+  const upper = Math.floor(value / GROUP) | 0;
+  const lower = (value - upper * GROUP) | 0;
+  if (upper === 0) return putDecimal(bytes, offset, lower);
+  const middle = putDecimal(bytes, offset, upper);
+  putDigits(bytes, middle, middle + GROUP_DIGITS, lower);
+  return middle + GROUP_DIGITS;
+}
+
+/** Fills [start, end) with the digits of an int32, with leading zeros. */
+function putDigits(bytes: Uint8Array, start: number, end: number, value: number): void {
+  let rest = value | 0;
+  for (let at = end - 1; at >= start; at--) {
+    const tenth = (rest / 10) | 0;
+    bytes[at] = ZERO + rest - tenth * 10;
+    rest = tenth;
   }
 }

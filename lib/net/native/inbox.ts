@@ -1,5 +1,4 @@
 // Hot path: no allocation.
-import { addFirstKey } from "../../../protocol/first_key.ts";
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
 import type { NativeConnection } from "./connection.ts";
 
@@ -9,14 +8,12 @@ const SLOTS = 32;
 export const SLOT_BYTES = 1024;
 
 /**
- * What a round has received of connections that send little, one slot of the thread's input for
- * each. It is executed when all have been read: then the items of all can be loaded at once, where
- * each request executed alone would wait for memory, and neither the server's code nor the kernel's
- * has to be loaded anew for each (`bench:ratio`, rows with one in flight).
+ * The short requests that one round of the event loop received: one slot of the thread's input for each connection.
+ * The round first reads all sockets, then executes all requests, so that the code of the server and of the kernel
+ * stays in the processor's caches (`bench:ratio`, rows with one in flight).
  */
 export class NativeInbox {
   count = 0;
-  readonly #thread: ThreadContext;
   readonly #at: number;
   readonly #slots: Uint8Array[] = [];
   readonly #connections: NativeConnection[] = [];
@@ -24,7 +21,6 @@ export class NativeInbox {
 
   /** @param at Where in the thread's input the slots are. */
   constructor(thread: ThreadContext, at: number) {
-    this.#thread = thread;
     this.#at = at;
     for (let index = 0; index < SLOTS; index++) {
       this.#slots.push(thread.input.bytes.subarray(this.start(index), this.start(index + 1)));
@@ -46,20 +42,6 @@ export class NativeInbox {
     const index = this.count++;
     this.#connections[index] = connection;
     this.#lengths[index] = length;
-  }
-
-  /** Loads the items that the requests are about. */
-  loadItems(): void {
-    if (this.count < 2) return;
-    const { cache } = this.#thread;
-    const { prefetch } = cache;
-    prefetch.clear();
-    for (let index = 0; index < this.count && !prefetch.full; index++) {
-      addFirstKey(this.#thread, this.start(index), this.end(index));
-    }
-    cache.enter();
-    prefetch.load();
-    cache.leave();
   }
 
   connection(index: number): NativeConnection {

@@ -184,7 +184,6 @@ export class NativeThread implements Transport {
   #executeLittle(): void {
     const inbox = this.#inbox;
     if (inbox.count === 0) return;
-    inbox.loadItems();
     for (let index = 0; index < inbox.count; index++) {
       const connection = inbox.connection(index);
       const end = inbox.end(index);
