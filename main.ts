@@ -1,9 +1,9 @@
 import { readCommand } from "./lib/cli/command.ts";
 import { ExitCode, refuseUsage } from "./lib/cli/exit.ts";
 import { serve } from "./lib/server/boot.ts";
-import { processFacts } from "./lib/process_info.ts";
+import { readProcessInfo } from "./lib/process_info.ts";
 
-const command = readCommand(Deno.args, processFacts());
+const command = readCommand(Deno.args, readProcessInfo());
 switch (command.kind) {
   case "print":
     // deno-lint-ignore no-console

@@ -17,7 +17,7 @@ const WAKE_WORDS = 2;
 
 /**
  * The phase of the process and a bell for each thread, in shared memory: a thread that blocks in a
- * system call receives no messages, and a thread that does not may wait for its bell with `rung`.
+ * system call receives no messages, and a thread that does not may wait for its bell with `woken`.
  */
 export class Lifecycle {
   readonly #words: Int32Array<SharedArrayBuffer>;
@@ -52,20 +52,20 @@ export class Lifecycle {
     Atomics.sub(this.#words, PAUSED_WORD, 1);
   }
 
-  /** Rings the bell of thread `threadIndex`: its `rung` resolves. Callable from every thread. */
-  ring(threadIndex: number): void {
+  /** Rings the bell of thread `threadIndex`: its `woken` resolves. Callable from every thread. */
+  wake(threadIndex: number): void {
     Atomics.add(this.#words, WAKE_WORDS + threadIndex, 1);
     Atomics.notify(this.#words, WAKE_WORDS + threadIndex);
   }
 
   /** How often the bell of this thread was rung so far. */
-  rings(threadIndex: number): number {
+  wakeCount(threadIndex: number): number {
     return Atomics.load(this.#words, WAKE_WORDS + threadIndex);
   }
 
-  /** Resolves when the bell has been rung more than `rings` times; keeps the thread free meanwhile. */
-  async rung(threadIndex: number, rings: number): Promise<void> {
-    const wait = Atomics.waitAsync(this.#words, WAKE_WORDS + threadIndex, rings);
+  /** Resolves when the bell has been rung more than `wakeCount` times; keeps the thread free meanwhile. */
+  async woken(threadIndex: number, wakeCount: number): Promise<void> {
+    const wait = Atomics.waitAsync(this.#words, WAKE_WORDS + threadIndex, wakeCount);
     if (wait.async) await wait.value;
   }
 }

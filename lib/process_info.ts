@@ -13,7 +13,7 @@ export interface ProcessInfo {
 }
 
 /** What this process is: the one place that asks for the wall clock and for chance at the start. */
-export function processFacts(): ProcessInfo {
+export function readProcessInfo(): ProcessInfo {
   const [first, second] = crypto.getRandomValues(new Uint32Array(2));
   return {
     version: manifest.version,

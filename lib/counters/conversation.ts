@@ -1,5 +1,5 @@
 import { latin1Text } from "../../store/base/bytes.ts";
-import { CounterOutcome, Counters, type CounterView, type Holdings } from "./counters.ts";
+import { type AcquiredResources, CounterOutcome, Counters, type CounterView } from "./counters.ts";
 import { COUNTER_STATUS_TEXT, CounterStatus } from "./status.ts";
 
 /**
@@ -49,12 +49,12 @@ type Row = readonly [
 
 // deno-fmt-ignore
 const ROWS: readonly Row[] = [
-  ["noop",    0x00, null,              (c) => c.done()],
-  ["get",     0x01, 0,                 (c) => c.get()],
-  ["acquire", 0x02, 2 * NUMBER_LENGTH, (c) => c.acquire()],
-  ["release", 0x03, NUMBER_LENGTH,     (c) => c.release()],
-  ["stats",   0x10, null,              (c) => c.stats()],
-  ["dump",    0x11, null,              (c) => c.dump()],
+  ["noop",    0x00, null,              (conversation) => conversation.done()],
+  ["get",     0x01, 0,                 (conversation) => conversation.get()],
+  ["acquire", 0x02, 2 * NUMBER_LENGTH, (conversation) => conversation.acquire()],
+  ["release", 0x03, NUMBER_LENGTH,     (conversation) => conversation.release()],
+  ["stats",   0x10, null,              (conversation) => conversation.stats()],
+  ["dump",    0x11, null,              (conversation) => conversation.dump()],
 ];
 
 /** What all conversations with the counter server share. */
@@ -96,7 +96,7 @@ export class CounterService {
 }
 
 /**
- * One connection to the counter server: bytes in, replies out. The caller reads into `room()`,
+ * One connection to the counter server: bytes in, replies out. The caller reads into `readBuffer()`,
  * tells `received()` how much came, and sends what `replies()` gives until that is null. It keeps
  * at most one request, and makes at most one load of replies ahead.
  */
@@ -104,15 +104,15 @@ export class CounterConversation {
   /** The peer cannot be understood: nothing more is read; close when the replies are sent. */
   closing = false;
   readonly #service: CounterService;
-  readonly #holdings: Holdings = new Map();
+  readonly #acquired: AcquiredResources = new Map();
   /** What was received and not executed: [start, end) of the buffer. */
   #input = new DataView(new ArrayBuffer(INPUT_BYTES_LEAST));
   #start = 0;
   #end = 0;
   /** The last read left no room: there is more to come. */
-  #filled = false;
+  #readWasFull = false;
   /** What is still to come of a body, to be thrown away. */
-  #excess = 0;
+  #bytesToSkip = 0;
   /** Where the request's name stands in the input. */
   #nameOffset = 0;
   #nameLength = 0;
@@ -129,10 +129,10 @@ export class CounterConversation {
   }
 
   /** Where the next bytes shall go; never empty. To be asked when `replies()` is null. */
-  room(): Uint8Array<ArrayBuffer> {
+  readBuffer(): Uint8Array<ArrayBuffer> {
     const pending = this.#end - this.#start;
     let size = this.#input.byteLength;
-    if (this.#filled) size = Math.min(2 * size, INPUT_BYTES_MOST);
+    if (this.#readWasFull) size = Math.min(2 * size, INPUT_BYTES_MOST);
     else if (pending === 0) size = INPUT_BYTES_LEAST;
     const bytes = bytesOf(this.#input).subarray(this.#start, this.#end);
     if (size !== this.#input.byteLength) this.#input = new DataView(new ArrayBuffer(size));
@@ -142,10 +142,10 @@ export class CounterConversation {
     return bytesOf(this.#input).subarray(pending);
   }
 
-  /** So many bytes have come to where `room` said. */
+  /** So many bytes have come to where `readBuffer` said. */
   received(length: number): void {
     this.#end += length;
-    this.#filled = this.#end === this.#input.byteLength;
+    this.#readWasFull = this.#end === this.#input.byteLength;
   }
 
   /**
@@ -156,7 +156,7 @@ export class CounterConversation {
   replies(): Uint8Array<ArrayBuffer> | null {
     this.#length = 0;
     while (this.#length < REPLIES_BYTES_MAX && !this.closing) {
-      if (this.#dump !== null) this.#goOnDumping(this.#dump);
+      if (this.#dump !== null) this.#continueDump(this.#dump);
       else if (!this.#execute()) break;
     }
     return this.#length === 0 ? null : bytesOf(this.#service.replies).slice(0, this.#length);
@@ -165,15 +165,15 @@ export class CounterConversation {
   /** The connection is gone, for whatever reason: gives back what it holds. To be called once. */
   end(): void {
     this.#service.connectionCount--;
-    this.#service.counters.releaseAll(this.#holdings);
+    this.#service.counters.releaseAll(this.#acquired);
   }
 
   // --- requests ----------------------------------------------------------------------------------
 
   /** @returns False when the next request is not here yet. */
   #execute(): boolean {
-    const skipped = Math.min(this.#excess, this.#end - this.#start);
-    this.#excess -= skipped;
+    const skipped = Math.min(this.#bytesToSkip, this.#end - this.#start);
+    this.#bytesToSkip -= skipped;
     this.#start += skipped;
     const input = this.#input;
     const start = this.#start;
@@ -190,7 +190,7 @@ export class CounterConversation {
       : CounterStatus.INVALID;
     if (status !== CounterStatus.OK) this.#refuse(status);
     this.#start = start + HEADER_LENGTH + keptLength;
-    this.#excess = bodyLength - keptLength;
+    this.#bytesToSkip = bodyLength - keptLength;
     return true;
   }
 
@@ -232,7 +232,7 @@ export class CounterConversation {
     const resources = this.#input.getUint32(this.#start + HEADER_LENGTH);
     const maximum = this.#input.getUint32(this.#start + HEADER_LENGTH + NUMBER_LENGTH);
     if (resources === 0 || maximum < resources) return CounterStatus.INVALID;
-    const outcome = counters.acquire(this.#holdings, this.#name(), resources, maximum);
+    const outcome = counters.acquire(this.#acquired, this.#name(), resources, maximum);
     if (outcome === CounterOutcome.OK) {
       this.#putHeader(CounterStatus.OK, NUMBER_LENGTH);
       this.#putNumber(resources);
@@ -242,7 +242,7 @@ export class CounterConversation {
 
   release(): CounterStatus {
     const resources = this.#input.getUint32(this.#start + HEADER_LENGTH);
-    const outcome = this.#service.counters.release(this.#holdings, this.#name(), resources);
+    const outcome = this.#service.counters.release(this.#acquired, this.#name(), resources);
     return outcome === CounterOutcome.OK ? this.done() : OUTCOME_STATUS[outcome];
   }
 
@@ -269,7 +269,7 @@ export class CounterConversation {
   // --- replies -----------------------------------------------------------------------------------
 
   /** One counter of a Dump, or its end. */
-  #goOnDumping(dump: Iterator<CounterView>): void {
+  #continueDump(dump: Iterator<CounterView>): void {
     const { value, done } = dump.next();
     if (done) {
       this.#dump = null;

@@ -25,7 +25,7 @@ export type CounterOutcome = typeof CounterOutcome[keyof typeof CounterOutcome];
 /** About what a counter costs beside its name: its object, its places in the tables. */
 const COUNTER_BYTES = 256;
 /** About what it costs that a client holds something of a counter. */
-const HOLDING_BYTES = 128;
+const ACQUISITION_BYTES = 128;
 
 /** A counter, for its reader. */
 export interface CounterView {
@@ -48,7 +48,7 @@ class Counter implements CounterView {
 }
 
 /** What one client holds: never 0 of a counter. Filled by `Counters` alone. */
-export type Holdings = Map<CounterView, number>;
+export type AcquiredResources = Map<CounterView, number>;
 
 /** All counters there are. */
 export class Counters {
@@ -94,7 +94,7 @@ export class Counters {
    * @param maximum At most 2^32-1.
    */
   acquire(
-    holdings: Holdings,
+    acquired: AcquiredResources,
     name: string,
     resources: number,
     maximum: number,
@@ -103,9 +103,9 @@ export class Counters {
     if (counter !== undefined && counter.consumption + resources > maximum) {
       return CounterOutcome.UNAVAILABLE;
     }
-    const held = counter === undefined ? 0 : holdings.get(counter) ?? 0;
+    const held = counter === undefined ? 0 : acquired.get(counter) ?? 0;
     const bytes = (counter === undefined ? name.length + COUNTER_BYTES : 0) +
-      (held === 0 ? HOLDING_BYTES : 0);
+      (held === 0 ? ACQUISITION_BYTES : 0);
     // It must not make room by dropping the very counter that is asked for.
     if (counter !== undefined) this.#idle.delete(counter);
     if (!this.#reserve(bytes)) {
@@ -113,29 +113,29 @@ export class Counters {
       return CounterOutcome.NO_MEMORY;
     }
     counter ??= this.#make(name);
-    this.#operation(counter, resources);
-    holdings.set(counter, held + resources);
+    this.#addConsumption(counter, resources);
+    acquired.set(counter, held + resources);
     return CounterOutcome.OK;
   }
 
   /** Gives back what a client holds, or a part of it; 0 asks whether it holds any. */
-  release(holdings: Holdings, name: string, resources: number): CounterOutcome {
+  release(acquired: AcquiredResources, name: string, resources: number): CounterOutcome {
     const counter = this.#byName.get(name);
     if (counter === undefined) return CounterOutcome.NOT_FOUND;
-    const held = holdings.get(counter);
+    const held = acquired.get(counter);
     if (held === undefined || held < resources) return CounterOutcome.NOT_ACQUIRED;
-    if (held === resources) this.#forget(holdings, counter);
-    else holdings.set(counter, held - resources);
-    this.#operation(counter, -resources);
+    if (held === resources) this.#dropAcquisition(acquired, counter);
+    else acquired.set(counter, held - resources);
+    this.#addConsumption(counter, -resources);
     return CounterOutcome.OK;
   }
 
   /** The client is gone: everything comes back. */
-  releaseAll(holdings: Holdings): void {
-    for (const [view, held] of holdings) {
+  releaseAll(acquired: AcquiredResources): void {
+    for (const [view, held] of acquired) {
       const counter = view as Counter;
-      this.#forget(holdings, counter);
-      this.#operation(counter, -held);
+      this.#dropAcquisition(acquired, counter);
+      this.#addConsumption(counter, -held);
     }
   }
 
@@ -173,12 +173,12 @@ export class Counters {
     this.usedBytes -= counter.name.length + COUNTER_BYTES;
   }
 
-  #forget(holdings: Holdings, counter: Counter): void {
-    holdings.delete(counter);
-    this.usedBytes -= HOLDING_BYTES;
+  #dropAcquisition(acquired: AcquiredResources, counter: Counter): void {
+    acquired.delete(counter);
+    this.usedBytes -= ACQUISITION_BYTES;
   }
 
-  #operation(counter: Counter, difference: number): void {
+  #addConsumption(counter: Counter, difference: number): void {
     if (counter.interval !== this.#interval) {
       counter.interval = this.#interval;
       counter.highest = counter.consumption;

@@ -1,6 +1,6 @@
 import { CounterConversation, CounterService } from "./conversation.ts";
-import { openSocket } from "../net/portable/host.ts";
-import { isConnectionError, pause, prepareTcp, scarcityOf } from "../net/portable/sockets.ts";
+import { openSocket } from "../net/portable/bind.ts";
+import { isConnectionError, pause, prepareTcp, resourceShortage } from "../net/portable/sockets.ts";
 import {
   ACCEPT_PAUSE_MS,
   acceptFailed,
@@ -45,7 +45,7 @@ export class CounterServer {
   readonly #scheduler = new FairScheduler();
   readonly #timers: ReturnType<typeof setInterval>[] = [];
   #stopping = false;
-  #scarcityReported = false;
+  #shortageReported = false;
 
   /**
    * Takes the addresses.
@@ -86,9 +86,9 @@ export class CounterServer {
   /** Answers what has been received, then closes everything. */
   async stop(): Promise<void> {
     this.#stopListening();
-    await this.#ended(DRAIN_GRACE_MS);
+    await this.#waitUntilClosed(DRAIN_GRACE_MS);
     for (const connection of this.#connections) connection.finish();
-    await this.#ended(DRAIN_MS_MAX);
+    await this.#waitUntilClosed(DRAIN_MS_MAX);
     this.close();
   }
 
@@ -105,7 +105,7 @@ export class CounterServer {
   }
 
   /** Resolves when no connection is left, or after `ms`. */
-  async #ended(ms: number): Promise<void> {
+  async #waitUntilClosed(ms: number): Promise<void> {
     const stepMs = 10;
     for (let passed = 0; passed < ms && this.#connections.size > 0; passed += stepMs) {
       await pause(stepMs);
@@ -119,9 +119,9 @@ export class CounterServer {
         socket = await listener.accept();
       } catch (error) {
         if (this.#stopping) return;
-        const code = scarcityOf(error);
-        if (code !== "" && !this.#scarcityReported) {
-          this.#scarcityReported = true;
+        const code = resourceShortage(error);
+        if (code !== "" && !this.#shortageReported) {
+          this.#shortageReported = true;
           this.#report(acceptFailed(code));
         }
         await pause(code === "" ? 1 : ACCEPT_PAUSE_MS);
@@ -215,16 +215,16 @@ class CounterConnection {
     const conversation = this.#conversation;
     try {
       while (!this.#closing && !conversation.closing) {
-        const received = await this.#socket.read(conversation.room());
+        const received = await this.#socket.read(conversation.readBuffer());
         if (received === null) break;
         conversation.received(received);
         for (let more = true; more;) {
           const startMs = performance.now();
           const replies = conversation.replies();
-          const turn = this.#scheduler.take(performance.now() - startMs);
+          const pause = this.#scheduler.charge(performance.now() - startMs);
           more = replies !== null;
           if (replies !== null) await this.#send(replies);
-          if (turn !== null) await turn;
+          if (pause !== null) await pause;
         }
       }
     } catch (error) {

@@ -2,21 +2,21 @@ import { type ConnectionId, type ConnectionKind, NO_OWNER } from "../../store/co
 import { CONTROL } from "../../store/memory/memory.ts";
 import { STAT } from "../../store/stats.ts";
 import type { CloseReason } from "../../store/watch/watch_log.ts";
-import type { TransportEvent, TransportThread } from "./transport.ts";
+import type { TransportContext, TransportEvent } from "./transport.ts";
 
 /** The verbosities from which on refusals, and every connection, are told. */
-const REFUSALS_TOLD = 1;
-const ALL_TOLD = 2;
+const VERBOSITY_REFUSALS = 1;
+const VERBOSITY_CONNECTIONS = 2;
 
 /**
  * What a connection's coming and going means beside its socket, the same for every transport: its
  * row, counters, watchers, log.
  */
 export class ConnectionLifecycle {
-  readonly #side: TransportThread;
+  readonly #context: TransportContext;
 
-  constructor(side: TransportThread) {
-    this.#side = side;
+  constructor(context: TransportContext) {
+    this.#context = context;
   }
 
   /**
@@ -27,7 +27,7 @@ export class ConnectionLifecycle {
    * @returns NO_OWNER when there are too many (`-c`): the transport tells the peer and closes.
    */
   open(kind: ConnectionKind, peer: string, listener: string): ConnectionId {
-    const { thread, threadIndex } = this.#side;
+    const { thread, threadIndex } = this.#context;
     const { cache, connections, memory } = thread;
     cache.enter();
     const nowSec = memory.control[CONTROL.NOW_SEC]!;
@@ -37,36 +37,36 @@ export class ConnectionLifecycle {
     if (!isRefused) cache.links.watchLog.connectionOpened(owner);
     cache.leave();
     if (isRefused) {
-      this.#tell(REFUSALS_TOLD, "info", "refused", `${peer}: too many connections`);
+      this.#log(VERBOSITY_REFUSALS, "info", "refused", `${peer}: too many connections`);
     } else {
-      this.#tell(ALL_TOLD, "debug", "opened", peer);
+      this.#log(VERBOSITY_CONNECTIONS, "debug", "opened", peer);
     }
     return owner;
   }
 
   /** Takes the row back. The conversation has ended. */
   close(owner: ConnectionId, reason: CloseReason): void {
-    const { cache, connections } = this.#side.thread;
-    const peer = this.#isTold(ALL_TOLD) ? connections.peerOf(owner) : "";
+    const { cache, connections } = this.#context.thread;
+    const peer = this.#isLogged(VERBOSITY_CONNECTIONS) ? connections.peerOf(owner) : "";
     cache.enter();
     cache.links.watchLog.connectionClosed(owner, reason);
     connections.close(owner);
     cache.leave();
-    this.#tell(ALL_TOLD, "debug", "closed", peer);
+    this.#log(VERBOSITY_CONNECTIONS, "debug", "closed", peer);
   }
 
-  #isTold(verbosity: number): boolean {
-    return this.#side.thread.tunables.get("verbosity") >= verbosity;
+  #isLogged(verbosity: number): boolean {
+    return this.#context.thread.tunables.get("verbosity") >= verbosity;
   }
 
-  #tell(
+  #log(
     verbosity: number,
     level: TransportEvent["level"],
     what: "refused" | "opened" | "closed",
     message: string,
   ): void {
-    if (!this.#isTold(verbosity)) return;
-    this.#side.report({
+    if (!this.#isLogged(verbosity)) return;
+    this.#context.report({
       level,
       event: `connection_${what}`,
       message: `connection ${what}: ${message}`,

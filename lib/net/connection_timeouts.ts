@@ -3,7 +3,7 @@ import { type ConnectionId, ConnectionKind } from "../../store/connections.ts";
 import { CONTROL } from "../../store/memory/memory.ts";
 import { STAT } from "../../store/stats.ts";
 import type { CloseReason } from "../../store/watch/watch_log.ts";
-import { connectionStalled, lockHolderClosed, type TransportThread } from "./transport.ts";
+import { connectionStalled, lockHolderClosed, type TransportContext } from "./transport.ts";
 
 /** What the time-outs ask of a connection. */
 export interface TimedConnection {
@@ -20,41 +20,41 @@ export interface TimedConnection {
  * for every transport, which calls this about once a second.
  */
 export class ConnectionTimeouts<Connection extends TimedConnection> {
-  readonly #side: TransportThread;
+  readonly #context: TransportContext;
   readonly #thread: ThreadContext;
   readonly #close: (connection: Connection, reason: CloseReason) => void;
 
   constructor(
-    side: TransportThread,
+    context: TransportContext,
     close: (connection: Connection, reason: CloseReason) => void,
   ) {
-    this.#side = side;
-    this.#thread = side.thread;
+    this.#context = context;
+    this.#thread = context.thread;
     this.#close = close;
   }
 
   /** Whether any option limits the time that a connection may be silent. */
   get limitSilence(): boolean {
-    const { idleTimeoutSec, lockIdleTimeoutSec } = this.#side.options;
+    const { idleTimeoutSec, lockIdleTimeoutSec } = this.#context.options;
     return idleTimeoutSec > 0 || lockIdleTimeoutSec > 0;
   }
 
   /** Closes those whose peer has taken no byte for `sendTimeoutSec`. */
   closeStalled(connections: Iterable<Connection>): void {
-    const { sendTimeoutSec } = this.#side.options;
+    const { sendTimeoutSec } = this.#context.options;
     const nowSec = this.#thread.memory.control[CONTROL.NOW_SEC]!;
     for (const connection of connections) {
       const { sendingSinceSec } = connection;
       if (sendingSinceSec === 0 || nowSec - sendingSinceSec <= sendTimeoutSec) continue;
       this.#close(connection, "error");
-      this.#side.report(connectionStalled(sendTimeoutSec));
+      this.#context.report(connectionStalled(sendTimeoutSec));
     }
   }
 
   /** Closes TCP connections idle for `idleTimeoutSec`, and lock holders idle for `lockIdleTimeoutSec`. */
   closeSilent(connections: Iterable<Connection | undefined>): void {
     if (!this.limitSilence) return;
-    const { idleTimeoutSec, lockIdleTimeoutSec } = this.#side.options;
+    const { idleTimeoutSec, lockIdleTimeoutSec } = this.#context.options;
     const { cache, connections: rows, memory } = this.#thread;
     const nowSec = memory.control[CONTROL.NOW_SEC]!;
     let kicked = 0;
@@ -69,7 +69,7 @@ export class ConnectionTimeouts<Connection extends TimedConnection> {
         lockIdleTimeoutSec > 0 && silentSec > lockIdleTimeoutSec && cache.locks.countOf(id) > 0
       ) {
         this.#close(connection, "normal");
-        this.#side.report(lockHolderClosed(lockIdleTimeoutSec));
+        this.#context.report(lockHolderClosed(lockIdleTimeoutSec));
       }
     }
     if (kicked === 0) return;

@@ -1,5 +1,5 @@
 /** For how long connections that always have more to say may keep the thread to themselves. */
-export const TURN_MS_MAX = 4;
+export const SLICE_MS_MAX = 4;
 
 /**
  * Shares a thread out between connections. The runtime answers a read at once when bytes are
@@ -16,9 +16,9 @@ export class FairScheduler {
    * @param ms How long it took.
    * @returns What to wait for before the next read; null: nothing.
    */
-  take(ms: number): Promise<void> | null {
+  charge(ms: number): Promise<void> | null {
     this.#spentMs += ms;
-    if (this.#spentMs < TURN_MS_MAX) return null;
+    if (this.#spentMs < SLICE_MS_MAX) return null;
     // A timer, even of 0 ms, leaves nothing to do for a moment.
     return this.#next ??= new Promise((resolve) =>
       setTimeout(() => {

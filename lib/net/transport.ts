@@ -52,12 +52,12 @@ export interface TransportOptions {
  * The main thread's side of a transport. Made by `bindPortable` or `bindNative` before the workers
  * start, which throws a `ListenError` when an address cannot be had.
  */
-export interface TransportHost {
+export interface BoundTransport {
   readonly name: "portable" | "native";
   /** Where it listens, with the ports that were really bound. */
   readonly listens: readonly Listen[];
   /** What the worker's side needs (descriptors, addresses): plain, so that it can be posted to the worker. */
-  threadPart(threadIndex: number): unknown;
+  workerData(threadIndex: number): unknown;
   /**
    * Makes worker `threadIndex` look at `lifecycle`, and for connections whose waiting is over, soon. May
    * be called at any time, from the main thread only.
@@ -68,7 +68,7 @@ export interface TransportHost {
 }
 
 /** What a worker's side of a transport is made of. */
-export interface TransportThread {
+export interface TransportContext {
   readonly thread: ThreadContext;
   /** Opens the conversations that `thread` serves. */
   readonly protocols: ThreadProtocols;
@@ -76,8 +76,8 @@ export interface TransportThread {
   readonly threadIndex: number;
   readonly options: TransportOptions;
   readonly lifecycle: Lifecycle;
-  /** What the host's `threadPart` gave. */
-  readonly part: unknown;
+  /** What the host's `workerData` gave. */
+  readonly workerData: unknown;
   /** Tells the main thread of something worth a line in the log. Not for the command path. */
   report(event: TransportEvent): void;
 }
@@ -92,7 +92,7 @@ export interface Transport {
    * - DRAINING: accept no more, answer what has been received, send it, close. Takes at most `DRAIN_MS_MAX`.
    * - STOPPING: close everything now.
    *
-   * A transport that blocks its thread receives no messages, so it must be woken by `TransportHost.wake`.
+   * A transport that blocks its thread receives no messages, so it must be woken by `BoundTransport.wake`.
    */
   serve(): Promise<void> | void;
   /**

@@ -1,19 +1,19 @@
 import type { Lifecycle } from "../lifecycle.ts";
 import { libcAvailable } from "./native/libc.ts";
-import { bindNative } from "./native/host.ts";
+import { bindNative } from "./native/bind.ts";
 import { NativeThread } from "./native/thread.ts";
-import { bindPortable } from "./portable/host.ts";
+import { bindPortable } from "./portable/bind.ts";
 import { PortableThread } from "./portable/thread.ts";
 import type {
+  BoundTransport,
   Listen,
   Transport,
-  TransportHost,
+  TransportContext,
   TransportOptions,
-  TransportThread,
 } from "./transport.ts";
 
 /** The transports there are. */
-export type TransportName = TransportHost["name"];
+export type TransportName = BoundTransport["name"];
 
 /** Which transport `--io` comes to here. */
 export function chooseTransport(io: "auto" | TransportName): TransportName {
@@ -36,13 +36,13 @@ export async function bindTransport(
   listens: readonly Listen[],
   options: TransportOptions,
   lifecycle: Lifecycle,
-): Promise<TransportHost> {
+): Promise<BoundTransport> {
   return name === "native"
     ? bindNative(listens, options)
     : await bindPortable(listens, options, lifecycle);
 }
 
 /** On a worker: what serves the connections. */
-export function createTransport(name: TransportName, side: TransportThread): Transport {
-  return name === "native" ? new NativeThread(side) : new PortableThread(side);
+export function createTransport(name: TransportName, context: TransportContext): Transport {
+  return name === "native" ? new NativeThread(context) : new PortableThread(context);
 }

@@ -18,7 +18,7 @@ import {
 } from "../net/transport.ts";
 import { chooseTransport, type TransportName } from "../net/transports.ts";
 import { announce } from "./announce.ts";
-import { type ThreadPlan, threadPlanFor } from "./thread_plan.ts";
+import { bindThreads, type ThreadPlan } from "./thread_plan.ts";
 import { type FileProblem, PidFile, portFilePath, writePortFile } from "./files.ts";
 import { listenFailure } from "./listen_failure.ts";
 import { missingPermissions, refusePermissions } from "./permissions.ts";
@@ -63,9 +63,9 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
 
 async function run(options: ServerOptions, name: TransportName): Promise<ExitCode> {
   const startMs = performance.now();
-  const lifeShared = Lifecycle.createShared(options.transport.threads + 1);
-  const lifecycle = new Lifecycle(lifeShared);
-  const threadPlan = await threadPlanFor(name, options, lifecycle);
+  const lifecycleShared = Lifecycle.createShared(options.transport.threads + 1);
+  const lifecycle = new Lifecycle(lifecycleShared);
+  const threadPlan = await bindThreads(name, options, lifecycle);
   const pidFile = new PidFile(options.pidFile);
   let counterServer: CounterServer | null = null;
   const cleanUp = (): void => {
@@ -73,20 +73,20 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     counterServer?.close();
     pidFile.remove();
   };
-  const endAtOnce = (status: number): never => {
+  const exitNow = (status: number): never => {
     cleanUp();
     Deno.exit(status);
   };
   try {
-    const stop = new Stop(endAtOnce);
+    const stop = new Stop(exitNow);
     // Before the first client: signals need descriptors, and Deno ends the process if there are none left.
     stop.listenToSignals();
     if (options.counters !== null) {
       counterServer = new CounterServer(options.counters, options.transport, logEvent);
     }
-    const threads = makeThreads(threadPlan, stop, endAtOnce);
+    const threads = makeThreads(threadPlan, stop, exitNow);
     const { shared, cache } = makeStore(options, threadPlan);
-    const started = startThreads(threads, threadPlan, options, shared, lifeShared);
+    const started = startThreads(threads, threadPlan, options, shared, lifecycleShared);
     // A signal during the start ends the process at once.
     await Promise.race([started, stop.requested]);
     if (stop.isRequested) return ExitCode.OK;
@@ -110,7 +110,7 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
 function makeThreads(
   threadPlan: ThreadPlan,
   stop: Stop,
-  endAtOnce: (status: number) => never,
+  exitNow: (status: number) => never,
 ): Threads {
   return new Threads({
     shutdown: () => stop.request("shutdown command", ExitCode.OK),
@@ -118,7 +118,7 @@ function makeThreads(
     event: logEvent,
     died: (reason) => {
       logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`, { reason });
-      endAtOnce(ExitCode.SOFTWARE);
+      exitNow(ExitCode.SOFTWARE);
     },
   });
 }
@@ -148,12 +148,12 @@ async function startThreads(
   lifecycle: SharedArrayBuffer,
 ): Promise<void> {
   const settings = withPorts(options.settings, threadPlan.listens);
-  const ready = threadPlan.members.map(({ transport, part }, threadIndex) =>
+  const ready = threadPlan.members.map(({ transport, workerData }, threadIndex) =>
     threads.start({
       threadIndex,
       transport,
       transports: threadPlan.members.map((member) => member.transport),
-      part,
+      workerData,
       transportOptions: options.transport,
       settings,
       shared,

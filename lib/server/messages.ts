@@ -10,7 +10,7 @@ export interface WorkerStart {
   /** Of all workers, by their numbers. */
   readonly transports: readonly TransportName[];
   /** What the transport's host made for this worker. */
-  readonly part: unknown;
+  readonly workerData: unknown;
   readonly transportOptions: TransportOptions;
   readonly settings: Settings;
   readonly shared: SharedState;

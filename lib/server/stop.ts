@@ -8,18 +8,18 @@ const SIGNAL_STATUS_BASE = 128;
  * A second signal within this time counts as the first: at Ctrl-C a terminal signals the whole process group, and a
  * wrapper such as npx forwards its own.
  */
-const ECHO_MS = 250;
+const REPEATED_SIGNAL_MS = 250;
 
 /** Waits for a reason to stop: a signal, or the `shutdown` command. The second one ends the process at once. */
 export class Stop {
   readonly #requested = Promise.withResolvers<void>();
-  readonly #atOnce: (status: number) => never;
+  readonly #exitNow: (status: number) => never;
   /** Time of the first request to stop; undefined: none yet. */
   #requestedAtMs: number | undefined;
 
-  /** @param atOnce Ends the process immediately. */
-  constructor(atOnce: (status: number) => never) {
-    this.#atOnce = atOnce;
+  /** @param exitNow Ends the process immediately. */
+  constructor(exitNow: (status: number) => never) {
+    this.#exitNow = exitNow;
   }
 
   /** Resolves at the first request to stop. */
@@ -40,15 +40,15 @@ export class Stop {
     });
   }
 
-  /** @param statusAtOnce Exit status if this is not the first request. */
-  request(reason: string, statusAtOnce: number): void {
+  /** @param statusAtExit Exit status if this is not the first request. */
+  request(reason: string, statusAtExit: number): void {
     const nowMs = performance.now();
     if (this.#requestedAtMs !== undefined) {
-      if (nowMs - this.#requestedAtMs < ECHO_MS) return;
+      if (nowMs - this.#requestedAtMs < REPEATED_SIGNAL_MS) return;
       logProcess("warning", "stopping_at_once", `${reason} again: closing all connections now`, {
         reason,
       });
-      this.#atOnce(statusAtOnce);
+      this.#exitNow(statusAtExit);
     }
     this.#requestedAtMs = nowMs;
     logProcess("info", "stopping", `${reason}: shutting down, finishing requests in progress`, {

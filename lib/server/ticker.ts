@@ -14,53 +14,53 @@ export class Ticker {
   readonly #cache: Cache;
   readonly #startMs: number;
   #tick: ReturnType<typeof setInterval> | undefined;
-  #more: ReturnType<typeof setTimeout> | undefined;
-  readonly #ahead: Prefault;
-  #moreMemory: ReturnType<typeof setTimeout> | undefined;
+  #maintenanceTimer: ReturnType<typeof setTimeout> | undefined;
+  readonly #prefault: Prefault;
+  #prefaultTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(cache: Cache, startMs: number) {
     this.#cache = cache;
     this.#startMs = startMs;
-    this.#ahead = new Prefault(cache.memory);
+    this.#prefault = new Prefault(cache.memory);
   }
 
   start(): void {
     this.#tick = setInterval(() => {
       writeClock(this.#cache.memory, performance.now() - this.#startMs);
-      if (this.#more === undefined) this.#maintain();
-      if (this.#moreMemory === undefined) this.#touchMemory();
+      if (this.#maintenanceTimer === undefined) this.#maintain();
+      if (this.#prefaultTimer === undefined) this.#prefaultSlice();
     }, TICK_MS);
   }
 
   stop(): void {
     clearInterval(this.#tick);
-    clearTimeout(this.#more);
-    clearTimeout(this.#moreMemory);
+    clearTimeout(this.#maintenanceTimer);
+    clearTimeout(this.#prefaultTimer);
   }
 
   #maintain(): void {
-    this.#more = undefined;
+    this.#maintenanceTimer = undefined;
     const endMs = performance.now() + BURST_MS;
     do {
-      if (!this.#slice()) return;
+      if (!this.#maintainOnce()) return;
     } while (performance.now() < endMs);
-    this.#more = setTimeout(() => this.#maintain(), PAUSE_MS);
+    this.#maintenanceTimer = setTimeout(() => this.#maintain(), PAUSE_MS);
   }
 
   /** Goes on, without the mutex, for as long as the store grows. */
-  #touchMemory(): void {
-    this.#moreMemory = undefined;
+  #prefaultSlice(): void {
+    this.#prefaultTimer = undefined;
     const endMs = performance.now() + BURST_MS;
     let pages = 0;
-    while (this.#ahead.touchPage()) {
+    while (this.#prefault.touchPage()) {
       pages++;
       if (performance.now() >= endMs) break;
     }
-    if (pages > 0) this.#moreMemory = setTimeout(() => this.#touchMemory(), PAUSE_MS);
+    if (pages > 0) this.#prefaultTimer = setTimeout(() => this.#prefaultSlice(), PAUSE_MS);
   }
 
   /** One slice. Returns whether more is due. */
-  #slice(): boolean {
+  #maintainOnce(): boolean {
     this.#cache.enter();
     const more = this.#cache.maintain();
     this.#cache.leave();

@@ -9,52 +9,52 @@ import { warmUp } from "./warm_up.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";
 
 /** More than this at once, on few cores, would take long; the others warm up while they serve. */
-const THREADS_TO_WARM = 8;
+const WARM_UP_THREADS_MAX = 8;
 
 self.addEventListener("unhandledrejection", (event) => die(event.reason));
 self.onmessage = (event: MessageEvent<WorkerStart>) => {
   run(event.data).catch(die);
 };
 
-function say(message: WorkerMessage): void {
+function post(message: WorkerMessage): void {
   self.postMessage(message);
 }
 
 async function run(start: WorkerStart): Promise<void> {
   const lifecycle = new Lifecycle(start.lifecycle);
   const thread = new ThreadContext(start.shared, start.settings, {
-    shutdown: () => say({ kind: "shutdown" }),
+    shutdown: () => post({ kind: "shutdown" }),
     processState: () => {
       const { user, system } = process.cpuUsage();
       return { userMicroseconds: user, systemMicroseconds: system, accepting: lifecycle.accepting };
     },
   }, start.threadIndex);
   thread.cache.mutex.nowMs = () => performance.now();
-  say({ kind: "begun" });
-  if (start.threadIndex < THREADS_TO_WARM) warmUp(start.shared, start.settings);
+  post({ kind: "begun" });
+  if (start.threadIndex < WARM_UP_THREADS_MAX) warmUp(start.shared, start.settings);
   const transport = createTransport(start.transport, {
     thread,
     protocols: new ThreadProtocols(thread),
     threadIndex: start.threadIndex,
     options: start.transportOptions,
     lifecycle,
-    part: start.part,
-    report: (event) => say({ kind: "event", event }),
+    workerData: start.workerData,
+    report: (event) => post({ kind: "event", event }),
   });
   thread.cache.onReady = (index) => {
-    if (start.transports[index] === "portable") lifecycle.ring(index);
+    if (start.transports[index] === "portable") lifecycle.wake(index);
     else if (transport.wake !== undefined) transport.wake(index);
-    else say({ kind: "wake", threadIndex: index });
+    else post({ kind: "wake", threadIndex: index });
   };
   try {
     transport.open();
   } catch (error) {
-    say({ kind: "refused", reason: error instanceof Error ? error.message : String(error) });
+    post({ kind: "refused", reason: error instanceof Error ? error.message : String(error) });
     return;
   }
-  say({ kind: "ready" });
+  post({ kind: "ready" });
   await transport.serve();
-  say({ kind: "ended" });
+  post({ kind: "ended" });
   self.close();
 }
 

@@ -37,9 +37,9 @@ class Pair {
     const bytes = bytesOf(request);
     let replies = "";
     for (let at = 0; at < bytes.length;) {
-      const room = this.#ours.room();
-      const piece = bytes.subarray(at, at + room.length);
-      room.set(piece);
+      const readBuffer = this.#ours.readBuffer();
+      const piece = bytes.subarray(at, at + readBuffer.length);
+      readBuffer.set(piece);
       this.#ours.received(piece.length);
       at += piece.length;
       for (let more = this.#ours.replies(); more !== null; more = this.#ours.replies()) {

@@ -17,7 +17,7 @@ import {
   SOCK_CLOEXEC,
   SOCK_NONBLOCK,
 } from "./libc.ts";
-import type { NativePart } from "./host.ts";
+import type { NativeWorkerData } from "./bind.ts";
 import { NativeConnection } from "./connection.ts";
 import { ADDRESS_BYTES_MAX, readAddress } from "./socket_address.ts";
 import {
@@ -26,7 +26,7 @@ import {
   type Listen,
   listenerName,
   statsAddressText,
-  type TransportThread,
+  type TransportContext,
 } from "../transport.ts";
 
 /** Connections accepted in one go before those that are open get their turn. */
@@ -36,7 +36,7 @@ const ACCEPTS_MAX = 32;
  * without it, for a descriptor that a worker does not know, is of a connection closed since the
  * wait, whose number may have gone to another worker's newcomer already.
  */
-const NEWCOMER = 1 << 16;
+const HANDED_OVER = 1 << 16;
 
 /**
  * The opening and closing of one worker's connections. Every worker accepts from the same listeners, and gives each new
@@ -44,8 +44,8 @@ const NEWCOMER = 1 << 16;
  * writing, so that the other one meets it at once and adopts it.
  */
 export class NativeAcceptor {
-  readonly #side: TransportThread;
-  readonly #part: NativePart;
+  readonly #context: TransportContext;
+  readonly #workerData: NativeWorkerData;
   readonly #libc: Libc;
   readonly #epoll: Epoll;
   /** Open connections by worker, then of all. */
@@ -56,15 +56,15 @@ export class NativeAcceptor {
   #listening = false;
   /** When accepting was stopped, on the process's clock; 0: it is not. */
   #pausedAtMs = 0;
-  #scarcityReported = false;
+  #shortageReported = false;
 
-  constructor(side: TransportThread, libc: Libc, epoll: Epoll) {
-    this.#side = side;
-    this.#part = side.part as NativePart;
+  constructor(context: TransportContext, libc: Libc, epoll: Epoll) {
+    this.#context = context;
+    this.#workerData = context.workerData as NativeWorkerData;
     this.#libc = libc;
     this.#epoll = epoll;
-    this.#connectionLifecycle = new ConnectionLifecycle(side);
-    this.#loads = new Int32Array(this.#part.loads);
+    this.#connectionLifecycle = new ConnectionLifecycle(context);
+    this.#loads = new Int32Array(this.#workerData.loads);
   }
 
   /** How long accepting pauses now; 0: not at all. */
@@ -74,7 +74,7 @@ export class NativeAcceptor {
 
   open(): void {
     this.#listening = true;
-    this.#part.listenFds.forEach((fd, index) => {
+    this.#workerData.listenFds.forEach((fd, index) => {
       this.#epoll.add(fd, EPOLLIN | EPOLLEXCLUSIVE, index);
     });
   }
@@ -82,21 +82,21 @@ export class NativeAcceptor {
   close(): void {
     if (!this.#listening) return;
     this.#listening = false;
-    for (const fd of this.#part.listenFds) this.#epoll.remove(fd);
+    for (const fd of this.#workerData.listenFds) this.#epoll.remove(fd);
   }
 
   isListener(fd: number): boolean {
-    return this.#part.listenFds.includes(fd);
+    return this.#workerData.listenFds.includes(fd);
   }
 
   /** Whether a descriptor with this tag waits to be adopted. */
-  isNewcomer(tag: number): boolean {
-    return (tag & NEWCOMER) !== 0;
+  isHandedOver(tag: number): boolean {
+    return (tag & HANDED_OVER) !== 0;
   }
 
   /** Accepts what waits at a listener and hands it out. */
   accept(listenFd: number): void {
-    const tag = this.#part.listenFds.indexOf(listenFd);
+    const tag = this.#workerData.listenFds.indexOf(listenFd);
     for (let accepts = 0; accepts < ACCEPTS_MAX; accepts++) {
       if (!this.#reserve()) return;
       const flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
@@ -107,19 +107,19 @@ export class NativeAcceptor {
         if (errno !== EAGAIN) this.#acceptFailed(errno);
         return;
       }
-      this.#handOut(fd, tag);
+      this.#handOver(fd, tag);
     }
   }
 
   /**
    * A descriptor that some worker has accepted for this one.
    *
-   * @param newcomerTag As its event gives it.
+   * @param eventTag As its event gives it.
    * @returns Undefined when there is no room for it: it has been told so and closed.
    */
-  adopt(fd: number, newcomerTag: number): NativeConnection | undefined {
-    const tag = newcomerTag & ~NEWCOMER;
-    const listen = this.#part.listens[tag]!;
+  adopt(fd: number, eventTag: number): NativeConnection | undefined {
+    const tag = eventTag & ~HANDED_OVER;
+    const listen = this.#workerData.listens[tag]!;
     const kind = listen.kind === "unix" ? ConnectionKind.UNIX : ConnectionKind.TCP;
     const owner = this.#connectionLifecycle.open(
       kind,
@@ -131,7 +131,7 @@ export class NativeAcceptor {
       return undefined;
     }
     this.#epoll.modify(fd, EPOLLIN, tag);
-    const conversation = this.#side.protocols.open(owner, { protocol: listen.protocol });
+    const conversation = this.#context.protocols.open(owner, { protocol: listen.protocol });
     return new NativeConnection(fd, tag, kind, owner, conversation);
   }
 
@@ -146,22 +146,24 @@ export class NativeAcceptor {
     const pausedMs = performance.now() - this.#pausedAtMs;
     if (pausedMs < ACCEPT_PAUSE_MS) return;
     this.#pausedAtMs = 0;
-    this.#side.lifecycle.resumeAccepting();
+    this.#context.lifecycle.resumeAccepting();
     this.#count(STAT.time_in_listen_disabled_us, Math.round(pausedMs * 1000));
     this.open();
   }
 
-  #handOut(fd: number, tag: number): void {
+  #handOver(fd: number, tag: number): void {
     const loads = this.#loads;
-    let target = this.#side.threadIndex;
+    let target = this.#context.threadIndex;
     let least = Atomics.load(loads, target);
-    for (let index = 0; index < this.#side.options.threads; index++) {
+    for (let index = 0; index < this.#context.options.threads; index++) {
       const load = Atomics.load(loads, index);
       if (load < least) [target, least] = [index, load];
     }
     Atomics.add(loads, target, 1);
     const events = EPOLLIN | EPOLLOUT;
-    if (this.#epoll.addTo(this.#part.epollFds[target]!, fd, events, tag | NEWCOMER)) return;
+    if (this.#epoll.addTo(this.#workerData.epollFds[target]!, fd, events, tag | HANDED_OVER)) {
+      return;
+    }
     Atomics.sub(loads, target, 1);
     this.#unreserve();
     this.#libc.calls.close(fd);
@@ -169,30 +171,32 @@ export class NativeAcceptor {
 
   /** Makes sure, where connections too many are left waiting, that there is room for one more. */
   #reserve(): boolean {
-    const total = this.#side.options.threads;
+    const total = this.#context.options.threads;
     const open = Atomics.add(this.#loads, total, 1);
-    if (this.#side.options.maxconnsFast || open < this.#side.thread.connections.rows) return true;
+    if (this.#context.options.maxconnsFast || open < this.#context.thread.connections.rows) {
+      return true;
+    }
     this.#unreserve();
     this.#pause();
     return false;
   }
 
   #unreserve(): void {
-    Atomics.sub(this.#loads, this.#side.options.threads, 1);
+    Atomics.sub(this.#loads, this.#context.options.threads, 1);
   }
 
   #acceptFailed(errno: number): void {
     if (errno !== EMFILE && errno !== ENFILE && errno !== ENOBUFS && errno !== ENOMEM) return;
     this.#pause();
-    if (this.#scarcityReported) return;
-    this.#scarcityReported = true;
-    this.#side.report(acceptFailed(errnoName(errno)));
+    if (this.#shortageReported) return;
+    this.#shortageReported = true;
+    this.#context.report(acceptFailed(errnoName(errno)));
   }
 
   #pause(): void {
     this.close();
     this.#pausedAtMs = performance.now();
-    this.#side.lifecycle.pauseAccepting();
+    this.#context.lifecycle.pauseAccepting();
     this.#count(STAT.listen_disabled_num, 1);
   }
 
@@ -206,7 +210,7 @@ export class NativeAcceptor {
   }
 
   #closeFd(fd: number): void {
-    Atomics.sub(this.#loads, this.#side.threadIndex, 1);
+    Atomics.sub(this.#loads, this.#context.threadIndex, 1);
     this.#unreserve();
     this.#libc.calls.close(fd);
   }
@@ -220,7 +224,7 @@ export class NativeAcceptor {
   }
 
   #count(stat: number, by: number): void {
-    const { cache, memory } = this.#side.thread;
+    const { cache, memory } = this.#context.thread;
     cache.enter();
     memory.stats[stat]! += by;
     cache.leave();

@@ -23,7 +23,7 @@ export class NativeConnection implements TimedConnection {
    * What it sends next is expected to fit a slot: it has sent little, or the end of a long value,
    * and nothing since that filled one.
    */
-  sendsLittle = false;
+  readsAreShort = false;
   closed = false;
   /** For those who watch connections. */
   closeReason: CloseReason = "normal";
@@ -46,7 +46,7 @@ export class NativeConnection implements TimedConnection {
 
   /** Whether it may be read into a slot, to be executed later in the round. */
   get fitsSlot(): boolean {
-    return this.sendsLittle && this.pending === null && !this.queued && this.mayRead;
+    return this.readsAreShort && this.pending === null && !this.queued && this.mayRead;
   }
 
   /** As `TimedConnection`. */

@@ -13,7 +13,7 @@ import { Epoll } from "./epoll.ts";
 import * as epollModule from "./epoll.ts";
 import { Libc, type LibcCalls } from "./libc.ts";
 import * as libcModule from "./libc.ts";
-import type { NativePart } from "./host.ts";
+import type { NativeWorkerData } from "./bind.ts";
 import { NativeAcceptor } from "./acceptor.ts";
 import type { NativeConnection } from "./connection.ts";
 import { NativeInbox } from "./inbox.ts";
@@ -21,7 +21,7 @@ import * as inboxModule from "./inbox.ts";
 import { NativeSender } from "./sender.ts";
 import { ValueIo } from "./value_io.ts";
 import { ConnectionTimeouts } from "../connection_timeouts.ts";
-import type { Transport, TransportThread } from "../transport.ts";
+import type { Transport, TransportContext } from "../transport.ts";
 import * as transportModule from "../transport.ts";
 import * as schedulerModule from "../fair_scheduler.ts";
 
@@ -33,7 +33,7 @@ const { STAT } = statsModule;
 const { EPOLLIN, EPOLLRDHUP } = epollModule;
 const { EAGAIN, EINTR, MSG_DONTWAIT, SHUT_WR } = libcModule;
 const { DRAIN_GRACE_MS, DRAIN_MS_MAX } = transportModule;
-const { TURN_MS_MAX } = schedulerModule;
+const { SLICE_MS_MAX } = schedulerModule;
 
 /**
  * What is received always goes to this offset of the input region, so that one view serves every
@@ -45,7 +45,7 @@ const RECEIVE_BYTES = 16 * 1024;
 /** The slots of connections that send little. */
 const SLOTS_AT = RECEIVE_AT + RECEIVE_BYTES;
 /** Who sends less at a time is expected to send what fits a slot. */
-const LITTLE_BYTES = SLOT_BYTES / 2;
+const SHORT_READ_BYTES = SLOT_BYTES / 2;
 /** Of a long value, after a shorter piece, the next one is waited for. */
 const VALUE_PIECE_BYTES = 32 * 1024;
 /** Most sockets are seen to in one round; more only make the round longer. */
@@ -56,13 +56,13 @@ const READS_MAX = 8;
 const SWEEP_MS = 1000;
 const FOREVER_MS = -1;
 /** Unsent by a connection that lets others have their turn. */
-const NOTHING = new Uint8Array();
+const NO_BYTES = new Uint8Array();
 
 /** A worker that blocks in epoll_wait and serves whatever is ready. */
 export class NativeThread implements Transport {
-  readonly #side: TransportThread;
+  readonly #context: TransportContext;
   readonly #thread: ThreadContext;
-  readonly #part: NativePart;
+  readonly #workerData: NativeWorkerData;
   readonly #libc = new Libc();
   readonly #calls: LibcCalls = this.#libc.calls;
   readonly #epoll: Epoll;
@@ -79,34 +79,34 @@ export class NativeThread implements Transport {
   readonly #control: Int32Array;
   /** Connections whose conversations wait for something that the store will say. */
   readonly #waiting = new Map<number, NativeConnection>();
-  readonly #one = new BigUint64Array([1n]);
+  readonly #wakeIncrement = new BigUint64Array([1n]);
   #sweptAtSec = 0;
 
-  constructor(side: TransportThread) {
-    this.#side = side;
-    this.#thread = side.thread;
-    this.#part = side.part as NativePart;
-    const { input, reply, memory } = side.thread;
+  constructor(context: TransportContext) {
+    this.#context = context;
+    this.#thread = context.thread;
+    this.#workerData = context.workerData as NativeWorkerData;
+    const { input, reply, memory } = context.thread;
     this.#control = memory.control;
     this.#receiveBytes = input.bytes.subarray(RECEIVE_AT, RECEIVE_AT + RECEIVE_BYTES);
-    this.#valueIo = new ValueIo(side.thread, this.#calls);
+    this.#valueIo = new ValueIo(context.thread, this.#calls);
     reply.valueSegments.enabled = true;
-    this.#inbox = new NativeInbox(side.thread, SLOTS_AT);
-    this.#wakeFd = this.#part.wakeFds[side.threadIndex]!;
-    this.#epoll = new Epoll(this.#libc, this.#part.epollFds[side.threadIndex]!, READY_MAX);
+    this.#inbox = new NativeInbox(context.thread, SLOTS_AT);
+    this.#wakeFd = this.#workerData.wakeFds[context.threadIndex]!;
+    this.#epoll = new Epoll(this.#libc, this.#workerData.epollFds[context.threadIndex]!, READY_MAX);
     this.#sender = new NativeSender(
-      side.thread,
+      context.thread,
       this.#libc,
       this.#epoll,
       this.#valueIo,
       (connection) => this.#close(connection, "error"),
     );
     this.#timeouts = new ConnectionTimeouts(
-      side,
+      context,
       (connection, reason) => this.#close(connection, reason),
     );
-    if (side.threadIndex === 0) adviseHugePages(this.#libc, memory);
-    this.#acceptor = new NativeAcceptor(side, this.#libc, this.#epoll);
+    if (context.threadIndex === 0) adviseHugePages(this.#libc, memory);
+    this.#acceptor = new NativeAcceptor(context, this.#libc, this.#epoll);
   }
 
   open(): void {
@@ -115,7 +115,7 @@ export class NativeThread implements Transport {
   }
 
   serve(): void {
-    while (this.#side.lifecycle.phase === LifecyclePhase.RUNNING) {
+    while (this.#context.lifecycle.phase === LifecyclePhase.RUNNING) {
       this.#serveReady(this.#timeoutMs());
       const nowSec = this.#control[CONTROL.NOW_SEC]!;
       if (nowSec === this.#sweptAtSec) continue;
@@ -124,7 +124,7 @@ export class NativeThread implements Transport {
       this.#timeouts.closeSilent(this.#connections);
     }
     this.#acceptor.close();
-    if (this.#side.lifecycle.phase === LifecyclePhase.DRAINING) this.#drain();
+    if (this.#context.lifecycle.phase === LifecyclePhase.DRAINING) this.#drain();
     for (const connection of this.#connections) {
       if (connection !== undefined) this.#close(connection, "shutdown");
     }
@@ -144,17 +144,17 @@ export class NativeThread implements Transport {
       const fd = epoll.fd(index);
       const connection = this.#connections[fd];
       if (connection?.fitsSlot) {
-        this.#receiveLittle(connection);
+        this.#receiveIntoSlot(connection);
         continue;
       }
       // What came first is done first, whatever connection it came from.
-      this.#executeLittle();
+      this.#executeSlots();
       if (connection === undefined) this.#serveOther(fd, epoll.tag(index));
       else if (connection.waiting) this.#close(connection);
       else if (connection.unsent === null) this.#receive(connection);
-      else if (this.#sender.sendRest(connection)) this.#goOn(connection);
+      else if (this.#sender.sendRest(connection)) this.#resume(connection);
     }
-    this.#executeLittle();
+    this.#executeSlots();
     this.#sender.sendQueued();
     if (this.#acceptor.pauseMs > 0) this.#acceptor.resume();
   }
@@ -165,23 +165,23 @@ export class NativeThread implements Transport {
       this.#resumeReady();
     } else if (this.#acceptor.isListener(fd)) {
       this.#acceptor.accept(fd);
-    } else if (this.#acceptor.isNewcomer(tag)) {
+    } else if (this.#acceptor.isHandedOver(tag)) {
       const connection = this.#acceptor.adopt(fd, tag);
       if (connection !== undefined) this.#connections[fd] = connection;
     }
   }
 
   /** Receives what is to be executed together with what others send. */
-  #receiveLittle(connection: NativeConnection): void {
+  #receiveIntoSlot(connection: NativeConnection): void {
     const inbox = this.#inbox;
-    if (inbox.full) this.#executeLittle();
+    if (inbox.full) this.#executeSlots();
     const received = this.#calls.recv(connection.fd, inbox.free, SLOT_BYTES, MSG_DONTWAIT);
     if (received <= 0) return this.#receiveFailed(connection, received);
     this.#thread.connections.seen(connection.id, this.#control[CONTROL.NOW_SEC]!);
     inbox.add(connection, received);
   }
 
-  #executeLittle(): void {
+  #executeSlots(): void {
     const inbox = this.#inbox;
     if (inbox.count === 0) return;
     for (let index = 0; index < inbox.count; index++) {
@@ -190,7 +190,7 @@ export class NativeThread implements Transport {
       this.#converse(connection, inbox.start(index), end);
       if (end < inbox.start(index + 1)) continue;
       // There may be more to read, a long value for one.
-      connection.sendsLittle = false;
+      connection.readsAreShort = false;
       this.#receive(connection);
     }
     inbox.clear();
@@ -213,7 +213,7 @@ export class NativeThread implements Transport {
         return;
       }
       this.#thread.connections.seen(connection.id, this.#control[CONTROL.NOW_SEC]!);
-      connection.sendsLittle = received < LITTLE_BYTES && connection.pending === null;
+      connection.readsAreShort = received < SHORT_READ_BYTES && connection.pending === null;
       let start = RECEIVE_AT;
       if (connection.pending !== null) {
         start -= connection.pending.length;
@@ -254,7 +254,7 @@ export class NativeThread implements Transport {
       return false;
     }
     this.#thread.connections.seen(connection.id, this.#control[CONTROL.NOW_SEC]!);
-    connection.sendsLittle = task.missing <= 0;
+    connection.readsAreShort = task.missing <= 0;
     if (task.missing > 0) return received >= VALUE_PIECE_BYTES;
     const inInput = received - missing;
     this.#converse(connection, RECEIVE_AT, RECEIVE_AT + inInput);
@@ -277,46 +277,46 @@ export class NativeThread implements Transport {
     const { conversation } = connection;
     const { reply } = this.#thread;
     const sender = this.#sender;
-    let turnEndMs = Infinity;
+    let sliceEndMs = Infinity;
     for (;;) {
       sender.begin();
       start = conversation.feed(start, end);
       if (conversation.state === ConversationState.NEEDS_INPUT && reply.valueSegments.count === 0) {
-        this.#keep(connection, start, end);
+        this.#keepPending(connection, start, end);
         if (!reply.isEmpty) sender.queue(connection);
         return;
       }
       if (!reply.isEmpty && !sender.sendNow(connection)) {
-        this.#keep(connection, start, end);
+        this.#keepPending(connection, start, end);
         return;
       }
       if (conversation.state === ConversationState.NEEDS_INPUT) {
-        this.#keep(connection, start, end);
+        this.#keepPending(connection, start, end);
         return;
       }
       if (conversation.state === ConversationState.CLOSING) {
-        this.#closeGently(connection);
+        this.#closeAfterReply(connection);
         return;
       }
       if (conversation.state === ConversationState.WAITING) {
-        this.#keep(connection, start, end);
+        this.#keepPending(connection, start, end);
         this.#wait(connection);
         return;
       }
       const nowMs = performance.now();
-      if (nowMs > turnEndMs) {
-        this.#keep(connection, start, end);
+      if (nowMs > sliceEndMs) {
+        this.#keepPending(connection, start, end);
         this.#yield(connection);
         return;
       }
-      turnEndMs = Math.min(turnEndMs, nowMs + TURN_MS_MAX);
+      sliceEndMs = Math.min(sliceEndMs, nowMs + SLICE_MS_MAX);
     }
   }
 
   /** Lets others have their turn: it goes on in a later round, when the kernel would take more of its replies. */
   #yield(connection: NativeConnection): void {
     this.#count(STAT.conn_yields);
-    this.#sender.stall(connection, NOTHING);
+    this.#sender.stall(connection, NO_BYTES);
   }
 
   /** Reads nothing of a connection, but notices when its peer is gone. */
@@ -330,32 +330,32 @@ export class NativeThread implements Transport {
 
   /** Lets connections go on whose waiting is over. */
   #resumeReady(): void {
-    for (const owner of this.#thread.takeReady(this.#side.threadIndex)) {
+    for (const owner of this.#thread.takeReady(this.#context.threadIndex)) {
       const connection = this.#waiting.get(owner);
       // One that still sends will look for itself.
       if (connection === undefined) continue;
       this.#waiting.delete(owner);
       connection.waiting = false;
-      this.#goOn(connection);
+      this.#resume(connection);
     }
   }
 
   wake(threadIndex: number): void {
-    this.#calls.write(this.#part.wakeFds[threadIndex]!, this.#one, 8);
+    this.#calls.write(this.#workerData.wakeFds[threadIndex]!, this.#wakeIncrement, 8);
   }
 
   /** Keeps what the conversation has not consumed. */
-  #keep(connection: NativeConnection, start: number, end: number): void {
+  #keepPending(connection: NativeConnection, start: number, end: number): void {
     if (start < end && !connection.closed) {
       connection.pending = this.#thread.input.bytes.slice(start, end);
     }
   }
 
   /** After everything has been sent: what the conversation wanted when its replies would not go out. */
-  #goOn(connection: NativeConnection): void {
+  #resume(connection: NativeConnection): void {
     const { state } = connection.conversation;
     if (state === ConversationState.CLOSING) {
-      this.#closeGently(connection);
+      this.#closeAfterReply(connection);
       return;
     }
     if (state === ConversationState.MORE_OUTPUT || state === ConversationState.WAITING) {
@@ -374,7 +374,7 @@ export class NativeThread implements Transport {
     const startedMs = performance.now();
     for (;;) {
       const drainedMs = performance.now() - startedMs;
-      if (this.#side.lifecycle.phase === LifecyclePhase.STOPPING || drainedMs > DRAIN_MS_MAX) {
+      if (this.#context.lifecycle.phase === LifecyclePhase.STOPPING || drainedMs > DRAIN_MS_MAX) {
         return;
       }
       if (drainedMs > DRAIN_GRACE_MS && this.#sender.stalled.size === 0) return;
@@ -383,7 +383,7 @@ export class NativeThread implements Transport {
   }
 
   /** Closes so that a peer which sent more than was read still gets the last reply. */
-  #closeGently(connection: NativeConnection): void {
+  #closeAfterReply(connection: NativeConnection): void {
     // Before the peer can see that it is closed: who waits for that finds what was held here free.
     connection.conversation.end();
     this.#calls.shutdown(connection.fd, SHUT_WR);

@@ -54,7 +54,7 @@ export class PortableConnection implements TimedConnection {
   #readPool = 0;
   #smallReads = 0;
   /** What was received and not consumed. */
-  #rest: Uint8Array | null = null;
+  #pending: Uint8Array | null = null;
   /** Since when the peer has taken nothing, on the store's clock; 0: nothing is being sent. */
   #sendingSinceSec = 0;
   /** A read under way while the conversation waits. */
@@ -154,15 +154,15 @@ export class PortableConnection implements TimedConnection {
       for (let more = true; more;) {
         reply.reset();
         const at = conversation.feed(0, end);
-        if (at < end) this.#rest = input.bytes.slice(at, end);
+        if (at < end) this.#pending = input.bytes.slice(at, end);
         const { state } = conversation;
         if (reply.length > 0) await this.#send(state);
         if (state === ConversationState.WAITING) open = await this.#wait();
         else open = state !== ConversationState.CLOSING;
         more = open && state !== ConversationState.NEEDS_INPUT;
-        if (more) end = this.#presentRest();
+        if (more) end = this.#restorePending();
       }
-      const pause = full ? scheduler.take(performance.now() - startMs) : null;
+      const pause = full ? scheduler.charge(performance.now() - startMs) : null;
       if (pause !== null) await pause;
     }
   }
@@ -171,7 +171,7 @@ export class PortableConnection implements TimedConnection {
   #takeReceived(received: number): number {
     const { input, connections, memory } = this.#thread;
     connections.seen(this.id, memory.control[CONTROL.NOW_SEC]!);
-    const start = this.#presentRest();
+    const start = this.#restorePending();
     const buffer = this.#readBuffer;
     input.bytes.set(received === buffer.length ? buffer : buffer.subarray(0, received), start);
     this.#resizeReads(received);
@@ -190,7 +190,7 @@ export class PortableConnection implements TimedConnection {
     let over = false;
     let gone = false;
     const watch = async (): Promise<void> => {
-      while ((this.#rest?.length ?? 0) <= PENDING_BYTES_MAX) {
+      while ((this.#pending?.length ?? 0) <= PENDING_BYTES_MAX) {
         this.#reading ??= this.#socket.read(this.#readBuffer);
         const received = await this.#reading.catch(() => null);
         // What came too late for the wait is the next read's.
@@ -201,7 +201,7 @@ export class PortableConnection implements TimedConnection {
           return;
         }
         this.#reading = null;
-        this.#appendRest(this.#readBuffer.subarray(0, received));
+        this.#appendPending(this.#readBuffer.subarray(0, received));
       }
     };
     watch();
@@ -215,21 +215,21 @@ export class PortableConnection implements TimedConnection {
   }
 
   /** Keeps bytes behind what was not consumed. */
-  #appendRest(bytes: Uint8Array): void {
-    const rest = this.#rest ?? new Uint8Array();
-    const joined = new Uint8Array(rest.length + bytes.length);
-    joined.set(rest);
-    joined.set(bytes, rest.length);
-    this.#rest = joined;
+  #appendPending(bytes: Uint8Array): void {
+    const pending = this.#pending ?? new Uint8Array();
+    const joined = new Uint8Array(pending.length + bytes.length);
+    joined.set(pending);
+    joined.set(bytes, pending.length);
+    this.#pending = joined;
   }
 
   /** Puts what was left over back to the start of the input. Returns where it ends. */
-  #presentRest(): number {
-    const rest = this.#rest;
-    if (rest === null) return 0;
-    this.#rest = null;
-    this.#thread.input.bytes.set(rest);
-    return rest.length;
+  #restorePending(): number {
+    const pending = this.#pending;
+    if (pending === null) return 0;
+    this.#pending = null;
+    this.#thread.input.bytes.set(pending);
+    return pending.length;
   }
 
   /**

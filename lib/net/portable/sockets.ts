@@ -1,12 +1,12 @@
 // What everybody needs who serves connections of the runtime.
 
 /** What accept fails with when descriptors or memory for sockets are out: it may work again later. */
-const SCARCITY_CODES = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
+const SHORTAGE_CODES = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
 
 /** Which scarcity made accept fail, like `EMFILE`; "" when it concerns only the connection that was to be accepted. */
-export function scarcityOf(error: unknown): string {
+export function resourceShortage(error: unknown): string {
   const code = (error as { code?: string }).code ?? "";
-  return SCARCITY_CODES.has(code) ? code : "";
+  return SHORTAGE_CODES.has(code) ? code : "";
 }
 
 /** Sets what every TCP connection has: no delay for small replies, probes for peers that vanish. */

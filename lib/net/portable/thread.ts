@@ -6,8 +6,8 @@ import { type Lifecycle, LifecyclePhase } from "../../lifecycle.ts";
 import { ConnectionLifecycle } from "../connection_lifecycle.ts";
 import { ConnectionTimeouts } from "../connection_timeouts.ts";
 import { ConnectionBuffers, PortableConnection } from "./connection.ts";
-import { openSocket, type PortablePart } from "./host.ts";
-import { pause, prepareTcp, scarcityOf } from "./sockets.ts";
+import { openSocket, type PortableWorkerData } from "./bind.ts";
+import { pause, prepareTcp, resourceShortage } from "./sockets.ts";
 import {
   ACCEPT_PAUSE_MS,
   acceptFailed,
@@ -17,7 +17,7 @@ import {
   statsAddressText,
   type TcpListen,
   type Transport,
-  type TransportThread,
+  type TransportContext,
   type UnixListen,
 } from "../transport.ts";
 import { UdpServer } from "./udp_server.ts";
@@ -27,7 +27,7 @@ const SWEEP_MS = 1000;
 
 /** The transport on `Deno.listen`: works wherever Deno does. */
 export class PortableThread implements Transport {
-  readonly #side: TransportThread;
+  readonly #context: TransportContext;
   readonly #thread: ThreadContext;
   readonly #lifecycle: Lifecycle;
   readonly #connectionLifecycle: ConnectionLifecycle;
@@ -39,62 +39,62 @@ export class PortableThread implements Transport {
   /** What to wait for at the end beside connections: loops that accept, refusals. */
   readonly #tasks = new Set<Promise<void>>();
   #accepting = true;
-  #scarcityReported = false;
+  #shortageReported = false;
 
-  constructor(side: TransportThread) {
-    this.#side = side;
-    this.#thread = side.thread;
-    this.#lifecycle = side.lifecycle;
-    this.#connectionLifecycle = new ConnectionLifecycle(side);
+  constructor(context: TransportContext) {
+    this.#context = context;
+    this.#thread = context.thread;
+    this.#lifecycle = context.lifecycle;
+    this.#connectionLifecycle = new ConnectionLifecycle(context);
     this.#timeouts = new ConnectionTimeouts(
-      side,
+      context,
       (connection, reason) => connection.close(reason),
     );
   }
 
   open(): void {
-    const { backlog, threads } = this.#side.options;
-    for (const listen of (this.#side.part as PortablePart).listens) {
+    const { backlog, threads } = this.#context.options;
+    for (const listen of (this.#context.workerData as PortableWorkerData).listens) {
       const socket = openSocket(listen, backlog, threads > 1);
       if (listen.kind === "udp") {
-        this.#udp.push(new UdpServer(socket as Deno.DatagramConn, listen, this.#side));
+        this.#udp.push(new UdpServer(socket as Deno.DatagramConn, listen, this.#context));
         continue;
       }
       if (listen.kind === "unix") setSocketMode(listen);
       this.#listeners.push(socket as Deno.Listener);
-      this.#run(this.#accept(socket as Deno.Listener, listen));
+      this.#track(this.#accept(socket as Deno.Listener, listen));
     }
   }
 
   async serve(): Promise<void> {
-    for (const udp of this.#udp) this.#run(udp.serve());
+    for (const udp of this.#udp) this.#track(udp.serve());
     const sweep = setInterval(() => this.#closeTimedOut(), SWEEP_MS);
-    const { threadIndex } = this.#side;
+    const { threadIndex } = this.#context;
     for (;;) {
-      const rings = this.#lifecycle.rings(threadIndex);
+      const wakeCount = this.#lifecycle.wakeCount(threadIndex);
       if (this.#lifecycle.phase !== LifecyclePhase.RUNNING) break;
       this.#resumeReady();
-      await this.#lifecycle.rung(threadIndex, rings);
+      await this.#lifecycle.woken(threadIndex, wakeCount);
     }
     this.#accepting = false;
     for (const listener of this.#listeners) listener.close();
     if (this.#lifecycle.phase === LifecyclePhase.DRAINING) await this.#drain();
     for (const udp of this.#udp) udp.close();
     for (const connection of this.#connections.values()) connection.close("shutdown");
-    await this.#ended(DRAIN_MS_MAX);
+    await this.#waitUntilClosed(DRAIN_MS_MAX);
     await Promise.all(this.#tasks);
     clearInterval(sweep);
   }
 
   /** Lets connections answer what is under way. */
   async #drain(): Promise<void> {
-    await this.#ended(DRAIN_GRACE_MS);
+    await this.#waitUntilClosed(DRAIN_GRACE_MS);
     for (const connection of this.#connections.values()) connection.finish();
-    await this.#ended(DRAIN_MS_MAX);
+    await this.#waitUntilClosed(DRAIN_MS_MAX);
   }
 
   /** Resolves when no connection is left, after `ms`, or when the process shall stop at once. */
-  async #ended(ms: number): Promise<void> {
+  async #waitUntilClosed(ms: number): Promise<void> {
     const stepMs = 10;
     for (let passed = 0; passed < ms; passed += stepMs) {
       if (this.#connections.size === 0 || this.#lifecycle.phase === LifecyclePhase.STOPPING) return;
@@ -103,14 +103,14 @@ export class PortableThread implements Transport {
   }
 
   /** Keeps a task to wait for at the end. One that fails takes the process down. */
-  #run(task: Promise<void>): void {
+  #track(task: Promise<void>): void {
     this.#tasks.add(task);
     task.then(() => this.#tasks.delete(task));
   }
 
   /** Lets connections go on whose waiting is over. */
   #resumeReady(): void {
-    for (const owner of this.#thread.takeReady(this.#side.threadIndex)) {
+    for (const owner of this.#thread.takeReady(this.#context.threadIndex)) {
       this.#connections.get(owner)?.resume();
     }
   }
@@ -125,13 +125,13 @@ export class PortableThread implements Transport {
   async #accept(listener: Deno.Listener, listen: TcpListen | UnixListen): Promise<void> {
     const name = listenerName(listen);
     while (this.#accepting) {
-      if (!this.#side.options.maxconnsFast) await this.#untilRoom();
+      if (!this.#context.options.maxconnsFast) await this.#untilRoom();
       let socket: Deno.Conn;
       try {
         socket = await listener.accept();
       } catch (error) {
         if (!this.#accepting) return;
-        const code = scarcityOf(error);
+        const code = resourceShortage(error);
         // The short pause is in case that it does not only concern the one connection.
         await (code !== "" ? this.#pauseAccepting(code) : pause(1));
         continue;
@@ -152,9 +152,9 @@ export class PortableThread implements Transport {
   }
 
   async #pauseAccepting(code: string): Promise<void> {
-    if (!this.#scarcityReported) {
-      this.#scarcityReported = true;
-      this.#side.report(acceptFailed(code));
+    if (!this.#shortageReported) {
+      this.#shortageReported = true;
+      this.#context.report(acceptFailed(code));
     }
     await this.#withoutAccepting(() => pause(ACCEPT_PAUSE_MS));
   }
@@ -180,11 +180,11 @@ export class PortableThread implements Transport {
     const kind = isTcp ? ConnectionKind.TCP : ConnectionKind.UNIX;
     const id = this.#connectionLifecycle.open(kind, peer, listener);
     if (id === NO_OWNER) {
-      this.#run(refuse(socket));
+      this.#track(refuse(socket));
       return;
     }
     if (isTcp) prepareTcp(socket as Deno.TcpConn);
-    const conversation = this.#side.protocols.open(id, { protocol: listen.protocol });
+    const conversation = this.#context.protocols.open(id, { protocol: listen.protocol });
     const connection = new PortableConnection(
       socket,
       id,

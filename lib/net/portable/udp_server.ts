@@ -1,7 +1,7 @@
 import { ConversationState } from "../../../protocol/conversation.ts";
 import { NO_OWNER } from "../../../store/connections.ts";
 import { INPUT_BYTES } from "../../../store/limits.ts";
-import type { TransportThread, UdpListen } from "../transport.ts";
+import type { TransportContext, UdpListen } from "../transport.ts";
 import { UDP_HEADER_BYTES, udpDatagrams, udpRequestId } from "./udp_frames.ts";
 
 /** Answers to one datagram beyond this are dropped: nobody puts them together. */
@@ -11,13 +11,13 @@ const REPLY_BYTES_MAX = 64 * 1024 * 1024;
 export class UdpServer {
   readonly #socket: Deno.DatagramConn;
   readonly #listen: UdpListen;
-  readonly #side: TransportThread;
+  readonly #context: TransportContext;
   #closed = false;
 
-  constructor(socket: Deno.DatagramConn, listen: UdpListen, side: TransportThread) {
+  constructor(socket: Deno.DatagramConn, listen: UdpListen, context: TransportContext) {
     this.#socket = socket;
     this.#listen = listen;
-    this.#side = side;
+    this.#context = context;
   }
 
   close(): void {
@@ -46,7 +46,7 @@ export class UdpServer {
 
   /** Executes the requests of a datagram. One that is not complete is dropped. */
   #execute(datagram: Uint8Array): Uint8Array {
-    const { thread, protocols } = this.#side;
+    const { thread, protocols } = this.#context;
     const { input, reply } = thread;
     const conversation = protocols.open(NO_OWNER, {
       protocol: this.#listen.protocol,

@@ -26,10 +26,10 @@ function feed(conversation: CounterConversation, text: string, pieceMax = Infini
   let received = "";
   const bytes = bytesOf(text);
   for (let at = 0; at < bytes.length && !conversation.closing;) {
-    const room = conversation.room();
-    assert(room.length > 0);
-    const piece = bytes.subarray(at, at + Math.min(room.length, pieceMax));
-    room.set(piece);
+    const readBuffer = conversation.readBuffer();
+    assert(readBuffer.length > 0);
+    const piece = bytes.subarray(at, at + Math.min(readBuffer.length, pieceMax));
+    readBuffer.set(piece);
     conversation.received(piece.length);
     at += piece.length;
     for (let replies = conversation.replies(); replies !== null; replies = conversation.replies()) {
@@ -109,7 +109,7 @@ Deno.test("a body that nobody can mean is refused, and ends the connection", () 
 Deno.test("a long name takes memory as it arrives", () => {
   const conversation = connect();
   feed(conversation, acquire(1, 1, "n".repeat(60_000)).slice(0, 600));
-  assert(conversation.room().buffer.byteLength <= 2048);
+  assert(conversation.readBuffer().buffer.byteLength <= 2048);
 });
 
 Deno.test("what a connection holds comes back when it ends", () => {
@@ -155,7 +155,7 @@ Deno.test("a long Dump is made as it is taken", () => {
     feed(conversation, acquire(1, 1, `${index}`.padStart(1000, "-")));
   }
   const request = bytesOf(dump() + noop());
-  conversation.room().set(request);
+  conversation.readBuffer().set(request);
   conversation.received(request.length);
   const lengths: number[] = [];
   let last = "";

@@ -1,5 +1,9 @@
 import { assertEquals } from "@std/assert";
-import { CounterOutcome, Counters, type Holdings } from "../../../lib/counters/counters.ts";
+import {
+  type AcquiredResources,
+  CounterOutcome,
+  Counters,
+} from "../../../lib/counters/counters.ts";
 
 const { OK, NOT_FOUND, UNAVAILABLE, NOT_ACQUIRED, NO_MEMORY } = CounterOutcome;
 const U32_MAX = 2 ** 32 - 1;
@@ -16,7 +20,7 @@ function sums(counters: Counters): Record<string, [number, number]> {
 
 Deno.test("acquire() takes all or nothing, up to the maximum that each brings", () => {
   const counters = new Counters(1e6);
-  const [a, b]: Holdings[] = [new Map(), new Map()];
+  const [a, b]: AcquiredResources[] = [new Map(), new Map()];
   assertEquals(counters.acquire(a!, "n", 3, 5), OK);
   assertEquals(counters.acquire(b!, "n", 3, 5), UNAVAILABLE);
   assertEquals(counters.acquire(b!, "n", 2, 5), OK);
@@ -27,7 +31,7 @@ Deno.test("acquire() takes all or nothing, up to the maximum that each brings", 
 
 Deno.test("acquire() adds in full width: a sum never wraps", () => {
   const counters = new Counters(1e6);
-  const [a, b]: Holdings[] = [new Map(), new Map()];
+  const [a, b]: AcquiredResources[] = [new Map(), new Map()];
   assertEquals(counters.acquire(a!, "n", U32_MAX, U32_MAX), OK);
   assertEquals(counters.acquire(b!, "n", 1, U32_MAX), UNAVAILABLE);
   assertEquals(counters.acquire(b!, "n", U32_MAX, U32_MAX), UNAVAILABLE);
@@ -39,7 +43,7 @@ Deno.test("acquire() adds in full width: a sum never wraps", () => {
 
 Deno.test("release() gives back what the client itself holds, and 0 of what it holds some", () => {
   const counters = new Counters(1e6);
-  const [a, b]: Holdings[] = [new Map(), new Map()];
+  const [a, b]: AcquiredResources[] = [new Map(), new Map()];
   assertEquals(counters.release(a!, "n", 1), NOT_FOUND);
   counters.acquire(a!, "n", 5, 9);
   counters.acquire(b!, "n", 1, 9);
@@ -53,7 +57,7 @@ Deno.test("release() gives back what the client itself holds, and 0 of what it h
 
 Deno.test("releaseAll() gives everything back, once", () => {
   const counters = new Counters(1e6);
-  const [a, b]: Holdings[] = [new Map(), new Map()];
+  const [a, b]: AcquiredResources[] = [new Map(), new Map()];
   for (const name of ["x", "y"]) {
     counters.acquire(a!, name, 2, 9);
     counters.acquire(b!, name, 3, 9);
@@ -65,7 +69,7 @@ Deno.test("releaseAll() gives everything back, once", () => {
 
 Deno.test("highest() begins with each interval at what is held", () => {
   const counters = new Counters(1e6);
-  const a: Holdings = new Map();
+  const a: AcquiredResources = new Map();
   counters.acquire(a, "n", 5, 9);
   counters.release(a, "n", 3);
   assertEquals(sums(counters), { n: [2, 5] });
@@ -77,7 +81,7 @@ Deno.test("highest() begins with each interval at what is held", () => {
 
 Deno.test("dropIdle() drops what was idle when the interval began, a few at once", () => {
   const counters = new Counters(1e6);
-  const a: Holdings = new Map();
+  const a: AcquiredResources = new Map();
   for (const name of ["p", "q", "r", "held"]) counters.acquire(a, name, 1, 9);
   for (const name of ["p", "q", "r"]) counters.release(a, name, 1);
   assertEquals(counters.dropIdle(9), false);
@@ -93,7 +97,7 @@ Deno.test("dropIdle() drops what was idle when the interval began, a few at once
 
 Deno.test("acquire() drops idle counters, the oldest first, before it runs out of memory", () => {
   const counters = new Counters(10 * 386 + 100);
-  const a: Holdings = new Map();
+  const a: AcquiredResources = new Map();
   counters.acquire(a, "idle", 1, 1);
   counters.release(a, "idle", 1);
   let count = 0;
@@ -102,7 +106,7 @@ Deno.test("acquire() drops idle counters, the oldest first, before it runs out o
   assertEquals(counters.count, count);
   assertEquals([count, counters.usedBytes], [10, 3860]);
   assertEquals(counters.acquire(a, "n0", 1, 2), OK); // costs nothing
-  const b: Holdings = new Map();
+  const b: AcquiredResources = new Map();
   assertEquals(counters.acquire(b, "n0", 1, 9), NO_MEMORY);
   assertEquals(counters.acquire(b, "long".repeat(2000), 1, 9), NO_MEMORY);
   counters.releaseAll(a);
@@ -115,7 +119,7 @@ Deno.test("acquire() drops idle counters, the oldest first, before it runs out o
 
 Deno.test("acquire() never drops the counter it is asked for", () => {
   const counters = new Counters(1_000);
-  const a: Holdings = new Map();
+  const a: AcquiredResources = new Map();
   const name = "n".repeat(600);
   assertEquals(counters.acquire(a, name, 1, 1), OK);
   counters.release(a, name, 1);

@@ -1,5 +1,5 @@
 import { assertEquals, assertLess } from "@std/assert";
-import { bindNative } from "../../../lib/net/native/host.ts";
+import { bindNative } from "../../../lib/net/native/bind.ts";
 import { NativeThread } from "../../../lib/net/native/thread.ts";
 import type { TransportOptions } from "../../../lib/net/transport.ts";
 import { Lifecycle } from "../../../lib/lifecycle.ts";
@@ -73,7 +73,7 @@ async function serveLoad(): Promise<number[]> {
     threadIndex: 0,
     options: OPTIONS,
     lifecycle: new Lifecycle(lifeShared),
-    part: host.threadPart(0),
+    workerData: host.workerData(0),
     report: () => {},
   });
   const worker = new Worker(new URL("../../support/load/allocation_load.ts", import.meta.url), {

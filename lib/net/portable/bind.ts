@@ -1,15 +1,15 @@
 import type { Lifecycle } from "../../lifecycle.ts";
 import {
+  type BoundTransport,
   type Listen,
   ListenError,
   listenText,
-  type TransportHost,
   type TransportOptions,
 } from "../transport.ts";
 import { claimSocketPath, removeSocketFile } from "../unix_socket.ts";
 
 /** What a worker is told: the addresses it opens itself. */
-export interface PortablePart {
+export interface PortableWorkerData {
   readonly listens: readonly Listen[];
 }
 
@@ -31,18 +31,18 @@ export async function bindPortable(
   listens: readonly Listen[],
   options: TransportOptions,
   lifecycle: Lifecycle,
-): Promise<TransportHost> {
+): Promise<BoundTransport> {
   const bound: Listen[] = [];
   for (const listen of listens) bound.push(await tryListen(listen, options));
   return {
     name: "portable",
     listens: bound,
-    threadPart: (threadIndex): PortablePart => ({
+    workerData: (threadIndex): PortableWorkerData => ({
       listens: bound.filter((listen) =>
         threadIndex === 0 || (listen.kind === "tcp" && SPREADS_CONNECTIONS)
       ),
     }),
-    wake: (threadIndex) => lifecycle.ring(threadIndex),
+    wake: (threadIndex) => lifecycle.wake(threadIndex),
     close: () => {
       for (const listen of bound) if (listen.kind === "unix") removeSocketFile(listen);
     },

@@ -1,10 +1,10 @@
 import { createEpoll } from "./epoll.ts";
 import { EFD_CLOEXEC, EFD_NONBLOCK, Libc } from "./libc.ts";
 import { listenTcp, listenUnix, type NativeListener, removeSocketFile } from "./listener.ts";
-import type { Listen, TransportHost, TransportOptions } from "../transport.ts";
+import type { BoundTransport, Listen, TransportOptions } from "../transport.ts";
 
 /** What workers get. Descriptors belong to the process, so their numbers are good in every thread. */
-export interface NativePart {
+export interface NativeWorkerData {
   readonly listens: readonly Listen[];
   /** Of each of `listens`. */
   readonly listenFds: readonly number[];
@@ -21,7 +21,7 @@ export interface NativePart {
  *
  * @throws {ListenError} When an address cannot be had.
  */
-export function bindNative(listens: readonly Listen[], options: TransportOptions): TransportHost {
+export function bindNative(listens: readonly Listen[], options: TransportOptions): BoundTransport {
   const libc = new Libc();
   const listeners: NativeListener[] = [];
   try {
@@ -34,7 +34,7 @@ export function bindNative(listens: readonly Listen[], options: TransportOptions
     libc[Symbol.dispose]();
     throw error;
   }
-  return new NativeHost(libc, listeners, options.threads);
+  return new BoundNative(libc, listeners, options.threads);
 }
 
 /**
@@ -45,14 +45,14 @@ export function bindNative(listens: readonly Listen[], options: TransportOptions
  */
 const TRIM_MS = 5000;
 
-class NativeHost implements TransportHost {
+class BoundNative implements BoundTransport {
   readonly name = "native";
   readonly listens: readonly Listen[];
   readonly #libc: Libc;
   readonly #listeners: readonly NativeListener[];
-  readonly #part: NativePart;
-  readonly #one = new BigUint64Array([1n]);
-  readonly #trimming: ReturnType<typeof setInterval>;
+  readonly #workerData: NativeWorkerData;
+  readonly #wakeIncrement = new BigUint64Array([1n]);
+  readonly #trimTimer: ReturnType<typeof setInterval>;
   #closed = false;
 
   constructor(libc: Libc, listeners: readonly NativeListener[], threads: number) {
@@ -60,30 +60,34 @@ class NativeHost implements TransportHost {
     this.#listeners = listeners;
     this.listens = listeners.map(({ listen }) => listen);
     const ofThreads = { length: threads };
-    this.#part = {
+    this.#workerData = {
       listens: this.listens,
       listenFds: listeners.map(({ fd }) => fd),
       epollFds: Array.from(ofThreads, () => createEpoll(libc)),
       wakeFds: Array.from(ofThreads, () => libc.calls.eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       loads: new SharedArrayBuffer(4 * (threads + 1)),
     };
-    this.#trimming = setInterval(() => libc.calls.malloc_trim(0), TRIM_MS);
+    this.#trimTimer = setInterval(() => libc.calls.malloc_trim(0), TRIM_MS);
   }
 
-  threadPart(_threadIndex: number): NativePart {
-    return this.#part;
+  workerData(_threadIndex: number): NativeWorkerData {
+    return this.#workerData;
   }
 
   wake(threadIndex: number): void {
-    if (!this.#closed) this.#libc.calls.write(this.#part.wakeFds[threadIndex]!, this.#one, 8);
+    if (!this.#closed) {
+      this.#libc.calls.write(this.#workerData.wakeFds[threadIndex]!, this.#wakeIncrement, 8);
+    }
   }
 
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    clearInterval(this.#trimming);
+    clearInterval(this.#trimTimer);
     closeListeners(this.#libc, this.#listeners);
-    for (const fd of [...this.#part.epollFds, ...this.#part.wakeFds]) this.#libc.calls.close(fd);
+    for (const fd of [...this.#workerData.epollFds, ...this.#workerData.wakeFds]) {
+      this.#libc.calls.close(fd);
+    }
     this.#libc[Symbol.dispose]();
   }
 }
