@@ -1,3 +1,5 @@
+import type { HashSeed } from "./base/hash.ts";
+
 // Sizes and bounds that several files share. Where memcached has the same number, it is memcached's.
 
 /** What the store's clock says at the start: memcached begins at 2 too, so that 1 is always in the past. */
@@ -90,8 +92,8 @@ export interface StoreOptions {
   startedUnixSec: number;
   /** The first id handed out; never one that an earlier process used. */
   firstId: number;
-  /** Seeds the hash, so that nobody can choose keys that collide. 32 bits. */
-  hashSeed: number;
+  /** The secret of the key hash: nobody who does not know it can choose keys that collide. */
+  hashSeed: HashSeed;
   lockLimits: LockLimits;
   /** `-o compat=yrmcds`: a lock is refused to its own holder too, and anybody may touch a locked item. */
   yrmcdsLocks: boolean;

@@ -30,7 +30,7 @@ export function checkLeases(links: ItemLinks): void {
       const keyLength = leases.keyLength(lease);
       usedSlots += slotsFor(keyLength);
       leases.copyKey(lease, key, 0);
-      const hash = hashKey(key, 0, keyLength, memory.options.hashSeed | 0);
+      const hash = hashKey(key, 0, keyLength, memory.options.hashSeed);
       assert(table.bucketOf(hash) === bucket, "a record is in its key's bucket");
       if (leases.isHeld(lease)) held++;
       if (leases.isHeldNow(lease)) {

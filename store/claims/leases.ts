@@ -309,7 +309,7 @@ export class Leases {
 
   #hashOf(lease: LeaseRef): number {
     this.copyKey(lease, this.#key, 0);
-    return hashKey(this.#key, 0, this.keyLength(lease), this.#memory.options.hashSeed | 0);
+    return hashKey(this.#key, 0, this.keyLength(lease), this.#memory.options.hashSeed);
   }
 
   /** A new record. Drops the oldest ones if it must. */

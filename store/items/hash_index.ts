@@ -1,5 +1,5 @@
 import type { ByteRegion } from "../base/bytes.ts";
-import { hashKey } from "../base/hash.ts";
+import { hashKey, type HashSeed } from "../base/hash.ts";
 import { type ItemRef, Items, optionalBytes } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import type { Memory } from "../memory/memory.ts";
@@ -35,7 +35,7 @@ export class HashIndex {
   readonly #segments: ByteRegion[];
   readonly #items: Items;
   readonly #slabs: Slabs;
-  readonly #seed: number;
+  readonly #seed: HashSeed;
   /** Slots in a page, as a power of two. */
   readonly #slotShift: number;
   readonly #slotMask: number;
@@ -48,7 +48,7 @@ export class HashIndex {
     this.#segments = memory.segments;
     this.#items = items;
     this.#slabs = slabs;
-    this.#seed = memory.options.hashSeed | 0;
+    this.#seed = memory.options.hashSeed;
     this.#slotShift = memory.pageShift - 2;
     this.#slotMask = (1 << this.#slotShift) - 1;
   }
@@ -65,11 +65,10 @@ export class HashIndex {
   }
 
   hashOf(item: ItemRef): number {
-    return hashKey(
+    return this.hash(
       this.#segments[item >>> SEGMENT_SHIFT]!,
       this.#items.keyOffset(item),
       this.#items.keyLength(item),
-      this.#seed,
     );
   }
 

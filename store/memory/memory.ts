@@ -234,7 +234,7 @@ function createControl(
   words[CONTROL.NOW_SEC] = FIRST_SECOND;
   words[CONTROL.ID_LOW] = lowHalf(options.firstId - 1);
   words[CONTROL.ID_HIGH] = highHalf(options.firstId - 1);
-  words[CONTROL.RANDOM] = options.hashSeed | 1;
+  words[CONTROL.RANDOM] = options.hashSeed[0]! | 1;
   return control;
 }
 

@@ -27,7 +27,7 @@ export function storeOptions(changed: ChangedOptions = {}): StoreOptions {
     threads: 1,
     startedUnixSec: 1_700_000_000,
     firstId: 1000,
-    hashSeed: 12345,
+    hashSeed: Int32Array.of(12345, 67890),
     leaseEntries: 1000,
     leaseFlag: 0,
     leaseMask: 0,

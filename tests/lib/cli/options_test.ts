@@ -7,7 +7,8 @@ const FACTS = {
   runtime: "deno-2.9.6",
   pid: 7,
   unixMs: 1_800_000_000_500,
-  random: [0.5, 0.25],
+  random: 0.5,
+  hashSeed: Int32Array.of(1, 2),
 } as const;
 
 function command(...argv: string[]): Command {

@@ -26,7 +26,8 @@ const FACTS = {
   runtime: "tests",
   pid: 1,
   unixMs: 1_700_000_000_000,
-  random: [0.5, 0.25],
+  random: 0.5,
+  hashSeed: Int32Array.of(1, 2),
 } as const;
 /** Shared memory does not move the engine to collect what is done with, so it is asked to, every so many servers. */
 const SERVERS_PER_COLLECTION = 32;
