@@ -87,7 +87,7 @@ function nameOf(path: string): string {
 /** Parts of the store that are tested through another one's test. */
 const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   ["cache", "operation items/hash_index items/item_links items/queues items/values memory/item"],
-  ["cache", "memory/memory memory/slabs space/allocator space/eviction space/expiry space/flush"],
+  ["cache", "memory/memory memory/slabs space/allocator space/expiry space/flush"],
   ["cache", "space/ghost operations/lookup operations/store operations/arithmetic operations/meta"],
   ["cache", "check/check"],
   ["claims/locks", "operations/lock claims/write_guard check/check_locks claims/lock_waiters"],

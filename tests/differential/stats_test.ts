@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertGreater } from "@std/assert";
 import { startLeased } from "../support/servers/leased.ts";
 import { startMemcached, testWithMemcached } from "../support/servers/memcached.ts";
 import { TRANSPORTS } from "../support/servers/server_process.ts";
@@ -58,6 +58,81 @@ async function countersAfter(side: SocketSide): Promise<Map<string, number>> {
   const stats = await side.stats();
   return new Map(COUNTERS.map((name) => [name, stats.get(name) ?? NaN]));
 }
+
+/** Items for more than the memory, each with a number. */
+const FLOOD = 30_000;
+const FLOOD_PER_PACKET = 200;
+const FLOOD_OPTIONS = ["-t", "1", "-m", "8"];
+
+const keyOf = (number: number): string => `k${String(number).padStart(6, "0")}`;
+const isMortal = (number: number): boolean => number % 2 === 0;
+const isRead = (number: number): boolean => number % 3 === 0;
+
+/** Numbers 0..FLOOD - 1, in packets. */
+function packets(): number[][] {
+  return Array.from({ length: FLOOD / FLOOD_PER_PACKET }, (_, packet) =>
+    Array.from(
+      { length: FLOOD_PER_PACKET },
+      (_, index) => packet * FLOOD_PER_PACKET + index,
+    ));
+}
+
+interface Evictions {
+  readonly all: number;
+  readonly mortal: number;
+  readonly unread: number;
+}
+
+/** Stores more than fits. Returns what the server counts of its evictions, and what is gone. */
+async function evictionsAfterFlood(
+  side: SocketSide,
+): Promise<{ counted: Evictions; gone: Evictions }> {
+  const value = "x".repeat(1000);
+  for (const numbers of packets()) {
+    const requests = numbers.map((number) =>
+      block(`set ${keyOf(number)} 0 ${isMortal(number) ? 1000 : 0} 1000 noreply`, value) +
+      (isRead(number) ? `get ${keyOf(number)}\r\n` : "")
+    );
+    await side.ask(`${requests.join("")}mn\r\n`, "MN\r\n");
+  }
+  const stats = await side.stats();
+  const items = await side.ask("stats items\r\n", "END\r\n");
+  const mortal = [...items.matchAll(/:evicted_nonzero (\d+)/g)]
+    .reduce((sum, [, count]) => sum + Number(count), 0);
+  const gone: number[] = [];
+  for (const numbers of packets()) {
+    const found = await side.ask(`get ${numbers.map(keyOf).join(" ")}\r\n`, "END\r\n");
+    gone.push(...numbers.filter((number) => !found.includes(`VALUE ${keyOf(number)} `)));
+  }
+  return {
+    counted: {
+      all: stats.get("evictions") ?? NaN,
+      mortal,
+      unread: stats.get("evicted_unfetched") ?? NaN,
+    },
+    gone: {
+      all: gone.length,
+      mortal: gone.filter(isMortal).length,
+      unread: gone.filter((number) => !isRead(number)).length,
+    },
+  };
+}
+
+testWithMemcached("evictions are counted as memcached counts them", async (peer): Promise<void> => {
+  const sides = [() => startMemcached(peer, FLOOD_OPTIONS)]
+    .concat(TRANSPORTS.map((io) => () => startLeased(io, FLOOD_OPTIONS)));
+  for (const start of sides) {
+    const side = await start();
+    try {
+      const { counted, gone } = await evictionsAfterFlood(side);
+      assertEquals(counted, gone, side.name);
+      assertGreater(gone.all, FLOOD / 4, side.name);
+      assertGreater(Math.min(gone.mortal, gone.unread), gone.all / 4, side.name);
+    } finally {
+      await side.close();
+    }
+  }
+});
 
 for (const io of TRANSPORTS) {
   const name = `stats over the ${io} transport counts what memcached counts`;

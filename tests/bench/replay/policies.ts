@@ -158,6 +158,11 @@ export class Lru extends ByteHeap {
   }
 }
 
+/** First in, first out: reads change nothing. */
+export class Fifo extends Lru {
+  protected override hit(): void {}
+}
+
 /** CLOCK with a counter of 0..3: an item that was read goes round again, once per read it counts. */
 export class Clock extends ByteHeap {
   readonly #list = new List(this.entries);

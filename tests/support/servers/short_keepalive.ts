@@ -7,6 +7,7 @@ import {
   TCP_KEEPINTVL,
   TCP_USER_TIMEOUT,
 } from "../../../lib/net/native/libc.ts";
+import { replaceCalls } from "./replaced_calls.ts";
 
 const TIMES = [TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_USER_TIMEOUT];
 
@@ -18,18 +19,11 @@ type Setsockopt = (
   size: number,
 ) => number;
 
-const { dlopen } = Deno;
-
-function dlopenShortened(filename: string, symbols: Deno.ForeignLibraryInterface): unknown {
-  const library = dlopen(filename, symbols);
-  const calls = library.symbols as unknown as { setsockopt: Setsockopt };
-  const setsockopt: Setsockopt = (fd, level, name, value, size) => {
+replaceCalls<{ setsockopt: Setsockopt }>(({ setsockopt }) => ({
+  setsockopt: (fd, level, name, value, size) => {
     const isTime = level === IPPROTO_TCP && TIMES.includes(name);
     const shortened = isTime ? value.map((time) => Math.max(1, time / 60)) : value;
-    return calls.setsockopt(fd, level, name, shortened, size);
-  };
-  return { symbols: { ...library.symbols, setsockopt }, close: () => library.close() };
-}
-
-Object.assign(Deno, { dlopen: dlopenShortened });
+    return setsockopt(fd, level, name, shortened, size);
+  },
+}));
 await import("../../../main.ts");

@@ -1,0 +1,38 @@
+import { mock } from "node:test";
+import { assertEquals } from "@std/assert";
+import { bindNative } from "../../../../lib/net/native/bind.ts";
+import { replaceCalls } from "../../../support/servers/replaced_calls.ts";
+import { TRANSPORTS } from "../../../support/servers/server_process.ts";
+
+const OPTIONS = {
+  threads: 1,
+  backlog: 1,
+  maxconnsFast: true,
+  idleTimeoutSec: 0,
+  sendTimeoutSec: 60,
+  lockIdleTimeoutSec: 0,
+};
+const SECONDS_BETWEEN = 5;
+
+Deno.test({
+  name: "freed memory of the C library is given back to the system every few seconds",
+  ignore: !TRANSPORTS.includes("native"),
+  fn(): void {
+    const trims: number[] = [];
+    using _replaced = replaceCalls<{ malloc_trim: (keep: number) => number }>(() => ({
+      malloc_trim: (keep) => trims.push(keep),
+    }));
+    mock.timers.enable({ apis: ["setInterval"] });
+    try {
+      const listen = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" } as const;
+      const transport = bindNative([listen], OPTIONS);
+      mock.timers.tick(2 * SECONDS_BETWEEN * 1000);
+      assertEquals(trims, [0, 0]);
+      transport.close();
+      mock.timers.tick(2 * SECONDS_BETWEEN * 1000);
+      assertEquals(trims, [0, 0]);
+    } finally {
+      mock.timers.reset();
+    }
+  },
+});
