@@ -27,11 +27,14 @@ const never = new Promise<void>(() => setInterval(() => {}, 1000));
 Deno.test({ name: "named", sanitizeOps: false, fn: () => waitingFor("rain", never) });
 Deno.test("unnamed", { sanitizeOps: false }, () => never);
 Deno.test("quick", () => {});
+Deno.test({ name: "quick too" }, () => {});
+Deno.test(function quickWithItsOwnName() {});
+Deno.test({ ignore: true }, function never() {});
 `);
   assertStringIncludes(output, '"named" is not done after 500 ms; it waits for: rain');
   assertStringIncludes(output, '"unnamed" is not done after 500 ms; it waits for: ');
   assertStringIncludes(output, "some_test.ts:4:6");
-  assertStringIncludes(output, "1 passed | 2 failed");
+  assertStringIncludes(output, "3 passed | 2 failed | 1 ignored");
 });
 
 Deno.test("a test that never returns to the event loop is ended by the runner", async () => {

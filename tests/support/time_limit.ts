@@ -12,21 +12,18 @@ const LIMIT_MS = Number(Deno.env.get(VARIABLE) ?? 180_000);
 const RUNNER_LIMIT_MS = LIMIT_MS + Math.min(LIMIT_MS, 10_000);
 
 type Body = (t: Deno.TestContext) => void | Promise<void>;
-type Arguments =
-  | [definition: Deno.TestDefinition]
-  | [name: string, body: Body]
-  | [name: string, options: Omit<Deno.TestDefinition, "fn" | "name">, body: Body];
+type Definition = Partial<Deno.TestDefinition>;
 
-/** One definition of what the forms of `Deno.test` say, with the limit. */
-function withLimit(...args: Arguments): Deno.TestDefinition {
-  const [first, second, third] = args;
-  const given: Deno.TestDefinition = typeof first !== "string"
-    ? first
-    : typeof second === "function"
-    ? { name: first, fn: second }
-    : { ...second, name: first, fn: third! };
-  const fn = (t: Deno.TestContext): Promise<void> => limited(given.name, () => given.fn(t));
-  return { timeout: RUNNER_LIMIT_MS, ...given, fn };
+/** One definition of what the forms of `Deno.test` say (a name, options and a body in some of them), with the limit. */
+function withLimit(...args: (string | Body | Definition)[]): Definition {
+  const given: Definition = {};
+  for (const argument of args) {
+    if (typeof argument === "string") given.name = argument;
+    else if (typeof argument === "function") given.fn = argument;
+    else Object.assign(given, argument);
+  }
+  const { fn = (): void => {}, name = fn.name } = given;
+  return { timeout: RUNNER_LIMIT_MS, ...given, name, fn: (t) => limited(name, () => fn(t)) };
 }
 
 /** Runs a body; rejects when it takes longer than the limit. */
