@@ -199,7 +199,7 @@ export class Cache {
     if (!this.#yrmcdsLocks && this.#guard.isLockedByOther(item, owner)) return LOCKED_ITEM;
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
     this.#guard.noteHit(item);
-    this.links.setDeadline(item, this.#guard.cutFor(input, keyOffset, keyLength, deadlineSec));
+    this.links.setDeadline(item, this.#guard.capFor(input, keyOffset, keyLength, deadlineSec));
     return item;
   }
 
@@ -323,7 +323,7 @@ export class Cache {
         return Outcome.STORED;
       }
     }
-    const item = this.#allocator.itemFor(operation);
+    const item = this.#allocator.allocateItem(operation);
     if (item === NO_ITEM) return this.#storeRefused(operation, Outcome.NO_MEMORY);
     this.values.write(item, 0, input, operation.valueOffset, operation.valueLength);
     this.#storeOperations.countStore(operation, item);
@@ -342,7 +342,7 @@ export class Cache {
     operation.reserved = NO_ITEM;
     const { keyLength, valueLength, clientFlags } = operation;
     const fits = this.#storeOperations.fits(keyLength, valueLength, clientFlags);
-    if (fits) operation.reserved = this.#allocator.itemAhead(operation);
+    if (fits) operation.reserved = this.#allocator.reserveItem(operation);
     if (operation.reserved !== NO_ITEM) return Outcome.OK;
     const outcome = fits ? Outcome.NO_MEMORY : Outcome.TOO_LARGE;
     this.#reportRefused(operation, outcome);
@@ -392,10 +392,10 @@ export class Cache {
 
   #commitReserved(operation: Operation): Outcome {
     const item = operation.reserved;
-    assert(this.#allocator.isWhole(item), "a value is stored when it has all its chunks");
+    assert(this.#allocator.isComplete(item), "a value is stored when it has all its chunks");
     operation.reserved = NO_ITEM;
     operation.item = NO_ITEM;
-    this.values.forgetWalk();
+    this.values.forgetPosition();
     const segment = this.memory.segments[item >>> SEGMENT_SHIFT]!;
     const keyOffset = this.items.keyOffset(item);
     const hash = this.links.index.hashOf(item);
@@ -428,7 +428,7 @@ export class Cache {
 
   /** Frees a reserved item that will never be complete. */
   abandonReserved(item: ItemRef): void {
-    this.values.forgetWalk();
+    this.values.forgetPosition();
     this.links.free(item);
   }
 
@@ -461,7 +461,7 @@ export class Cache {
     if (lease !== NO_LEASE && this.leases.isHeld(lease)) {
       if (!isConditional(operation)) this.#guard.renew(lease);
       else if (this.leases.hasId(lease, operation.compareLow, operation.compareHigh)) {
-        this.leases.giveBack(lease, hash);
+        this.leases.release(lease, hash);
       }
     }
     if (isExtending(operation) && !operation.refusalRemoves) return Outcome.NOT_STORED;
@@ -487,7 +487,7 @@ export class Cache {
     if (operation.compare && !this.#guard.hasId(item, operation)) return Outcome.EXISTS;
     this.links.countDeleted(item);
     this.#lookup.unlink(item, hash);
-    if (lease !== NO_LEASE) this.leases.forget(lease, hash);
+    if (lease !== NO_LEASE) this.leases.drop(lease, hash);
     return Outcome.DELETED;
   }
 
@@ -506,7 +506,7 @@ export class Cache {
     }
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
     this.#guard.noteHit(item);
-    const deadlineSec = this.#guard.cutFor(input, keyOffset, keyLength, operation.deadlineSec);
+    const deadlineSec = this.#guard.capFor(input, keyOffset, keyLength, operation.deadlineSec);
     this.links.setDeadline(item, deadlineSec);
     operation.item = item;
     return Outcome.TOUCHED;

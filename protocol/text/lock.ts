@@ -91,13 +91,13 @@ class LockWait implements Task {
     } else {
       reply.put(OUTCOME_LINE[WAITED[state]]);
     }
-    waiters.dismiss(this.#waiter);
+    waiters.remove(this.#waiter);
     conversation.task = null;
     return start;
   }
 
   abandon(thread: ThreadContext): void {
-    thread.cache.locks.waiters.dismiss(this.#waiter);
+    thread.cache.locks.waiters.remove(this.#waiter);
   }
 }
 

@@ -52,7 +52,7 @@ export class Decimal {
   }
 
   /** Adds, wrapping at 2^64, or subtracts, stopping at 0. */
-  operation(deltaLow: number, deltaHigh: number, increment: boolean): void {
+  addDelta(deltaLow: number, deltaHigh: number, increment: boolean): void {
     const value = u64ToNumber(this.low, this.high);
     const delta = u64ToNumber(deltaLow, deltaHigh);
     const result = increment ? value + delta : Math.max(0, value - delta);

@@ -125,7 +125,7 @@ export class Leases {
   }
 
   /** What a plain write may live to: the earlier of its own deadline (0: never) and the one that the record sets. */
-  cut(lease: LeaseRef, deadlineSec: number): number {
+  capDeadline(lease: LeaseRef, deadlineSec: number): number {
     const until = this.isHeld(lease)
       ? this.#word(lease, WORD.DEADLINE_SEC)
       : this.#word(lease, WORD.DIRTY_UNTIL_SEC);
@@ -161,13 +161,13 @@ export class Leases {
     const milli = this.#control[CONTROL.NOW_MILLI]! << MILLI_SHIFT;
     this.#setWord(made, WORD.STATE, (state & KEY_LENGTH_MASK) | HELD | milli);
     this.#setWord(made, WORD.DEADLINE_SEC, deadlineSec);
-    this.#giveId(made);
+    this.#assignId(made);
     return made;
   }
 
   /** Gives a held lease another id, so that whoever has the old one cannot fill any more. Its deadline stays. */
   renew(lease: LeaseRef): void {
-    this.#giveId(lease);
+    this.#assignId(lease);
   }
 
   /** A plain write happened: a lease is over, and the key is dirty until the deadline it had. */
@@ -181,13 +181,13 @@ export class Leases {
   }
 
   /** The holder gave its lease back: the key is free, but as dirty as it was before. */
-  giveBack(lease: LeaseRef, hash: number): void {
+  release(lease: LeaseRef, hash: number): void {
     this.#endHold(lease);
     this.#refresh(lease, hash);
   }
 
   /** Forgets all about the key: it was filled under its lease, or its dirty value was deleted. */
-  forget(lease: LeaseRef, hash: number): void {
+  drop(lease: LeaseRef, hash: number): void {
     this.#remove(lease, hash);
   }
 
@@ -251,7 +251,7 @@ export class Leases {
     this.#table.setWord(lease, word, value);
   }
 
-  #giveId(lease: LeaseRef): void {
+  #assignId(lease: LeaseRef): void {
     takeId(this.#memory);
     this.#setWord(lease, WORD.ID_LOW, this.#control[CONTROL.ID_LOW]!);
     this.#setWord(lease, WORD.ID_HIGH, this.#control[CONTROL.ID_HIGH]!);

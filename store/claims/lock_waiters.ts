@@ -103,7 +103,7 @@ export class LockWaiters {
    * @param waitMs 1..LOCK_WAIT_MS_MAX.
    * @returns The waiter, or NO_WAITER when the queue is full.
    */
-  join(lock: number, owner: number, thread: number, waitMs: number): WaiterRow {
+  enqueue(lock: number, owner: number, thread: number, waitMs: number): WaiterRow {
     if (this.countOf(lock) >= this.#perLockMax) return NO_WAITER;
     const waiter = this.#pool.take();
     if (waiter === NO_WAITER) return NO_WAITER;
@@ -128,7 +128,7 @@ export class LockWaiters {
     const row = this.#row(waiter);
     words[row + WAITER.FENCE_LOW] = fenceLow;
     words[row + WAITER.FENCE_HIGH] = fenceHigh;
-    this.#settle(waiter, WaiterState.GRANTED);
+    this.#finish(waiter, WaiterState.GRANTED);
   }
 
   /** What they wait for is gone. */
@@ -137,7 +137,7 @@ export class LockWaiters {
     for (;;) {
       const waiter = this.#words[queue + LIST.FIRST]!;
       if (waiter === NO_WAITER) return;
-      this.#settle(waiter, WaiterState.NOT_FOUND);
+      this.#finish(waiter, WaiterState.NOT_FOUND);
     }
   }
 
@@ -162,7 +162,7 @@ export class LockWaiters {
       // The clock of milliseconds wraps; waits are short.
       if (((nowMs - words[row + WAITER.DEADLINE_MS]!) | 0) < 0) continue;
       this.#stats[STAT.lock_wait_timeouts]! += 1;
-      this.#settle(waiter, WaiterState.TIMED_OUT);
+      this.#finish(waiter, WaiterState.TIMED_OUT);
       looks += TIMED_OUT_LOOKS;
     }
     this.#sweepFrom = waiter < end ? waiter : 1;
@@ -173,7 +173,7 @@ export class LockWaiters {
    * The waiter knows what became of it, or its connection is gone. A lock that it was granted stays
    * its connection's.
    */
-  dismiss(waiter: WaiterRow): void {
+  remove(waiter: WaiterRow): void {
     const words = this.#words;
     const row = this.#row(waiter);
     if (words[row + WAITER.STATE] === WaiterState.WAITING) words[HEADER.COUNT]! -= 1;
@@ -218,7 +218,7 @@ export class LockWaiters {
   }
 
   /** Takes a waiter out of its queue and leaves word of what became of it to its thread. */
-  #settle(waiter: WaiterRow, state: WaiterState): void {
+  #finish(waiter: WaiterRow, state: WaiterState): void {
     const words = this.#words;
     const row = this.#row(waiter);
     const thread = words[row + WAITER.THREAD]!;

@@ -33,7 +33,7 @@ import { STAT } from "../stats.ts";
  *
  * A locked item is never expired, flushed, evicted or moved: it stands in no queue, and its
  * WORD.NEWER holds the row of its lock instead, so that asking for the owner is no search. When a
- * longer item takes its place, the row follows (`follow`).
+ * longer item takes its place, the row follows (`transfer`).
  *
  * Every lock gets a fencing number from the generator of ids when it is taken: larger than that of
  * any earlier lock, and than any id that the item got before.
@@ -54,7 +54,7 @@ export class Locks {
   readonly #limits: LockLimits;
   readonly #ownerMask: number;
   /** As yrmcds does: a lock is refused to its own holder. */
-  readonly #refuseAgain: boolean;
+  readonly #refuseRelock: boolean;
   /** The word at which the rows start. */
   readonly #rows: number;
   readonly #pool: RowPool;
@@ -73,7 +73,7 @@ export class Locks {
     this.#rows = lockRowsStart(options);
     const { locksMax } = options.lockLimits;
     this.#pool = new RowPool(this.#words, this.#rows, LOCK.WORDS, LOCK.NEXT, locksMax);
-    this.#refuseAgain = options.yrmcdsLocks;
+    this.#refuseRelock = options.yrmcdsLocks;
   }
 
   // --- asking ------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ export class Locks {
     if (this.#links.items.state(item) & STATE.LOCKED) {
       row = this.rowOf(item);
       const again = this.isLockedBy(item, owner);
-      if (!again || this.#refuseAgain) {
+      if (!again || this.#refuseRelock) {
         this.#stats[STAT.lock_busy]! += 1;
         return again || operation.waitMs === 0 ? Outcome.LOCKED : this.#wait(operation, row);
       }
@@ -162,7 +162,12 @@ export class Locks {
 
   #wait(operation: Operation, row: LockRow): Outcome {
     if (!this.#mayTake(operation.owner)) return this.#refuse();
-    operation.waiter = this.waiters.join(row, operation.owner, operation.thread, operation.waitMs);
+    operation.waiter = this.waiters.enqueue(
+      row,
+      operation.owner,
+      operation.thread,
+      operation.waitMs,
+    );
     return operation.waiter === NO_WAITER ? this.#refuse() : Outcome.WAITING;
   }
 
@@ -179,7 +184,7 @@ export class Locks {
     items.addState(item, STATE.LOCKED);
     items.setWord(item, WORD.NEWER, row);
     this.#words[this.#row(row) + LOCK.ITEM] = item;
-    this.#give(row, owner);
+    this.#assign(row, owner);
     return row;
   }
 
@@ -191,11 +196,11 @@ export class Locks {
   release(row: LockRow): ItemRef {
     const item = this.itemOf(row);
     const { items, queues, slabs } = this.#links;
-    this.#takeAway(row);
+    this.#unassign(row);
     const dead = this.#links.isExpired(item) || this.#links.isFlushed(item);
     const next = this.waiters.firstOwner(row);
     if (next !== 0 && !dead) {
-      this.#give(row, next);
+      this.#assign(row, next);
       this.waiters.grantFirst(row, this.fenceLow(row), this.fenceHigh(row));
       return item;
     }
@@ -225,7 +230,7 @@ export class Locks {
   }
 
   /** Lets the lock of `from` go on with `to`, an unlinked item that is about to take its place. */
-  follow(from: ItemRef, to: ItemRef): void {
+  transfer(from: ItemRef, to: ItemRef): void {
     const { items } = this.#links;
     const row = this.rowOf(from);
     items.addState(to, STATE.LOCKED);
@@ -234,9 +239,9 @@ export class Locks {
   }
 
   /** A locked item is about to be unlinked for good, by its holder: the lock goes with it. */
-  forget(item: ItemRef): void {
+  drop(item: ItemRef): void {
     const row = this.rowOf(item);
-    this.#takeAway(row);
+    this.#unassign(row);
     this.#freeRow(row);
   }
 
@@ -261,7 +266,7 @@ export class Locks {
   }
 
   /** Makes a row a connection's. */
-  #give(row: LockRow, owner: number): void {
+  #assign(row: LockRow, owner: number): void {
     const words = this.#words;
     const at = this.#row(row);
     const place = this.#owner(owner);
@@ -281,7 +286,7 @@ export class Locks {
   }
 
   /** Takes a row out of its owner's list. */
-  #takeAway(row: LockRow): void {
+  #unassign(row: LockRow): void {
     const words = this.#words;
     const at = this.#row(row);
     const place = this.#owner(words[at + LOCK.OWNER]!);

@@ -50,7 +50,7 @@ export class WriteGuard {
   /** Of the operation under way: the key's record in the lease table. */
   #lease: LeaseRef = NO_LEASE;
   /** Of the operation under way: whether it stores under the id of a lease or of a stub. */
-  #certified = false;
+  #usesLeaseId = false;
 
   constructor(links: ItemLinks, locks: Locks) {
     const { options } = links.memory;
@@ -94,7 +94,7 @@ export class WriteGuard {
     keyLength: number,
     hash: number,
   ): Outcome {
-    this.#certified = false;
+    this.#usesLeaseId = false;
     operation.isStrict = false;
     this.#lease = this.leases.find(region, keyOffset, keyLength, hash);
     if (old !== NO_ITEM) {
@@ -107,7 +107,7 @@ export class WriteGuard {
       : this.#lease !== NO_LEASE && this.leases.isHeld(this.#lease)
       ? this.#admitOnLease(operation, keyLength)
       : this.#admitOnNothing(operation);
-    if (outcome !== Outcome.OK || this.#certified) return outcome;
+    if (outcome !== Outcome.OK || this.#usesLeaseId) return outcome;
     if (this.#isStrict && this.#isRefusedAsStrict(operation, old, region, keyOffset, keyLength)) {
       this.#stats[STAT.strict_refused]! += 1;
       operation.isStrict = true;
@@ -115,7 +115,7 @@ export class WriteGuard {
     }
     // What extends a value keeps its deadline.
     if (old === NO_ITEM || !isExtending(operation)) {
-      operation.deadlineSec = this.#cut(operation.deadlineSec);
+      operation.deadlineSec = this.#capDeadline(operation.deadlineSec);
     }
     return Outcome.OK;
   }
@@ -127,8 +127,8 @@ export class WriteGuard {
     }
     const lease = this.#lease;
     if (lease === NO_LEASE) return;
-    if (this.#certified) {
-      this.leases.forget(lease, hash);
+    if (this.#usesLeaseId) {
+      this.leases.drop(lease, hash);
     } else if (this.leases.isHeld(lease)) {
       this.leases.makeDirty(lease);
       this.#stats[STAT.lease_set]! += 1;
@@ -138,7 +138,7 @@ export class WriteGuard {
   }
 
   /** What touching a live item may give it. */
-  cutFor(
+  capFor(
     input: ByteRegion,
     keyOffset: number,
     keyLength: number,
@@ -147,7 +147,7 @@ export class WriteGuard {
     if (this.leases.count === 0) return deadlineSec;
     const hash = this.#links.index.hash(input, keyOffset, keyLength);
     this.#lease = this.leases.find(input, keyOffset, keyLength, hash);
-    return this.#cut(deadlineSec);
+    return this.#capDeadline(deadlineSec);
   }
 
   /**
@@ -163,8 +163,8 @@ export class WriteGuard {
   noteHit(item: ItemRef): void {
     const { items, memory } = this.#links;
     const state = items.state(item);
-    const noted = Eviction.noteHit(state);
-    if (noted !== state) items.setWord(item, WORD.STATE, noted);
+    const after = Eviction.stateAfterHit(state);
+    if (after !== state) items.setWord(item, WORD.STATE, after);
     items.setWord(item, WORD.ACCESSED_SEC, memory.control[CONTROL.NOW_SEC]!);
   }
 
@@ -192,7 +192,7 @@ export class WriteGuard {
     const classId = slabs.classOf(old);
     if (this.hasId(old, operation)) {
       if (!extending) memory.countClass(classId, CLASS_STAT.cas_hits);
-      this.#certified = isStub;
+      this.#usesLeaseId = isStub;
       return Outcome.OK;
     }
     if (!extending && operation.allowOlder && this.#isOlder(operation, old)) {
@@ -228,7 +228,7 @@ export class WriteGuard {
         this.#stats[STAT.lease_hit]! += 1;
         memory.countClass(classId, CLASS_STAT.cas_hits);
         memory.countClass(classId, CLASS_STAT.lease_hits);
-        this.#certified = true;
+        this.#usesLeaseId = true;
         return Outcome.OK;
       }
       this.#stats[STAT.lease_badval]! += 1;
@@ -279,11 +279,11 @@ export class WriteGuard {
     return this.#strict.covers(region, keyOffset, keyLength);
   }
 
-  #cut(deadlineSec: number): number {
+  #capDeadline(deadlineSec: number): number {
     if (this.#lease === NO_LEASE) return deadlineSec;
-    const cut = this.leases.cut(this.#lease, deadlineSec);
-    if (cut !== deadlineSec) this.#stats[STAT.dirty_cut]! += 1;
-    return cut;
+    const capped = this.leases.capDeadline(this.#lease, deadlineSec);
+    if (capped !== deadlineSec) this.#stats[STAT.dirty_cut]! += 1;
+    return capped;
   }
 
   /** The class that the value offered by a change would be in. */

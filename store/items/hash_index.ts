@@ -176,23 +176,23 @@ export class HashIndex {
     }
     const level = control[CONTROL.HASH_LEVEL]!;
     const from = buckets - level;
-    let stay = NO_ITEM;
-    let go = NO_ITEM;
+    let staying = NO_ITEM;
+    let moving = NO_ITEM;
     for (let item = this.head(from); item !== NO_ITEM;) {
       const next = this.#items.word(item, WORD.HASH_NEXT);
       if ((this.hashOf(item) & (2 * level - 1)) === buckets) {
-        this.#items.setWord(item, WORD.HASH_NEXT, go);
-        go = item;
+        this.#items.setWord(item, WORD.HASH_NEXT, moving);
+        moving = item;
       } else {
-        this.#items.setWord(item, WORD.HASH_NEXT, stay);
-        stay = item;
+        this.#items.setWord(item, WORD.HASH_NEXT, staying);
+        staying = item;
       }
       item = next;
     }
-    this.#setHead(from, stay);
+    this.#setHead(from, staying);
     control[CONTROL.HASH_BUCKETS] = buckets + 1;
     if (buckets + 1 === 2 * level) control[CONTROL.HASH_LEVEL] = buckets + 1;
-    this.#setHead(buckets, go);
+    this.#setHead(buckets, moving);
     return true;
   }
 

@@ -11,7 +11,7 @@ const { SEGMENT_MASK, SEGMENT_SHIFT } = memoryModule;
 // Hot path: no allocation.
 
 /** Keys of one group: so many that their waits for memory overlap, so few that their items stay in the first cache. */
-const LOOKAHEAD_KEYS_MAX = 32;
+const PREFETCH_KEYS_MAX = 32;
 /** Words of a processor's cache line. */
 const LINE_WORDS = 16;
 
@@ -25,10 +25,10 @@ export class Prefetch {
   count = 0;
   readonly #index: HashIndex;
   readonly #words: Int32Array[];
-  readonly #offsets = new Int32Array(LOOKAHEAD_KEYS_MAX);
-  readonly #lengths = new Int32Array(LOOKAHEAD_KEYS_MAX);
-  readonly #hashes = new Int32Array(LOOKAHEAD_KEYS_MAX);
-  readonly #heads = new Int32Array(LOOKAHEAD_KEYS_MAX);
+  readonly #offsets = new Int32Array(PREFETCH_KEYS_MAX);
+  readonly #lengths = new Int32Array(PREFETCH_KEYS_MAX);
+  readonly #hashes = new Int32Array(PREFETCH_KEYS_MAX);
+  readonly #heads = new Int32Array(PREFETCH_KEYS_MAX);
   /** Makes the loads count for something, so that no compiler leaves them out. */
   #sum = 0;
 
@@ -39,7 +39,7 @@ export class Prefetch {
 
   /** Whether there is no room for another key. */
   get full(): boolean {
-    return this.count === LOOKAHEAD_KEYS_MAX;
+    return this.count === PREFETCH_KEYS_MAX;
   }
 
   /** Begins a new group. */

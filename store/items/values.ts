@@ -17,9 +17,9 @@ const { SEGMENT_SHIFT } = memoryModule;
 export class Values {
   readonly #links: ItemLinks;
   /** Where the last walk along a chain ended, so that piecewise copies need not start over. */
-  #walkItem: ItemRef = NO_ITEM;
-  #walkChunk: ItemRef = NO_ITEM;
-  #walkStart = 0;
+  #positionItem: ItemRef = NO_ITEM;
+  #positionChunk: ItemRef = NO_ITEM;
+  #positionStart = 0;
   /** Where the piece that `locate` found lies: its segment's number, and a byte offset there. */
   pieceSegment = 0;
   pieceOffset = 0;
@@ -45,8 +45,8 @@ export class Values {
   }
 
   /** Forgets a remembered walk: the item is about to be freed, or to change. */
-  forgetWalk(): void {
-    this.#walkItem = NO_ITEM;
+  forgetPosition(): void {
+    this.#positionItem = NO_ITEM;
   }
 
   /** Writes `length` bytes of `from` into the value, from its byte `at` on. */
@@ -83,23 +83,23 @@ export class Values {
     const capacity = chained ? this.#headCapacity(item) : length;
     // What is remembered of a walk is good only for whoever goes on with it, not for one who starts
     // over, were it with a piece that ends in front of the chain.
-    if (at === 0) this.forgetWalk();
+    if (at === 0) this.forgetPosition();
     if (at < capacity) {
       this.pieceSegment = item >>> SEGMENT_SHIFT;
       this.pieceOffset = items.keyOffset(item) + items.keyLength(item) + at;
       return Math.min(length, capacity) - at;
     }
     this.#seek(item, at, capacity);
-    const inChunk = at - this.#walkStart;
-    this.pieceSegment = this.#walkChunk >>> SEGMENT_SHIFT;
-    this.pieceOffset = items.offset(this.#walkChunk) + HEADER_BYTES + inChunk;
-    return items.word(this.#walkChunk, WORD.PIECE_LENGTH) - inChunk;
+    const inChunk = at - this.#positionStart;
+    this.pieceSegment = this.#positionChunk >>> SEGMENT_SHIFT;
+    this.pieceOffset = items.offset(this.#positionChunk) + HEADER_BYTES + inChunk;
+    return items.word(this.#positionChunk, WORD.PIECE_LENGTH) - inChunk;
   }
 
   /**
    * Keeps a value's bytes where they are, although the item may be replaced or deleted meanwhile.
    *
-   * @returns False for short values, which cannot be pinned: see `Allocator.item`.
+   * @returns False for short values, which cannot be pinned: see `Allocator.allocate`.
    */
   pin(item: ItemRef): boolean {
     const { items } = this.#links;
@@ -115,7 +115,7 @@ export class Values {
     const pins = items.word(item, word) - 1;
     items.setWord(item, word, pins);
     if (pins === 0 && !(items.state(item) & STATE.LINKED)) {
-      this.forgetWalk();
+      this.forgetPosition();
       this.#links.free(item);
     }
   }
@@ -131,20 +131,20 @@ export class Values {
     const length = items.valueLength(from);
     const chained = (items.state(from) & STATE.CHAINED) !== 0;
     let offset = items.keyOffset(from) + items.keyLength(from);
-    let stretchEnd = chained ? Math.min(length, this.#headCapacity(from)) : length;
+    let pieceEnd = chained ? Math.min(length, this.#headCapacity(from)) : length;
     let chunk = from;
     let copied = 0;
     for (let done = 0; done < length;) {
-      if (done === stretchEnd) {
+      if (done === pieceEnd) {
         chunk = items.word(chunk, chunk === from ? items.chainWord(from) : WORD.OLDER);
         offset = items.offset(chunk) + HEADER_BYTES;
-        stretchEnd = done + items.word(chunk, WORD.PIECE_LENGTH);
+        pieceEnd = done + items.word(chunk, WORD.PIECE_LENGTH);
       }
       if (copied === COPY_BYTES_MAX) {
         yieldMutex?.();
         copied = 0;
       }
-      const piece = Math.min(stretchEnd - done, COPY_BYTES_MAX - copied);
+      const piece = Math.min(pieceEnd - done, COPY_BYTES_MAX - copied);
       this.write(to, at + done, memory.segments[chunk >>> SEGMENT_SHIFT]!, offset, piece);
       done += piece;
       offset += piece;
@@ -172,28 +172,28 @@ export class Values {
   }
 
   /**
-   * Walks to the chunk of the chain that holds the value's byte `at`: `#walkChunk`, from the
-   * value's byte `#walkStart` on.
+   * Walks to the chunk of the chain that holds the value's byte `at`: `#positionChunk`, from the
+   * value's byte `#positionStart` on.
    *
    * @param capacity How many bytes are in front of the chain; at most `at`.
    */
   #seek(item: ItemRef, at: number, capacity: number): void {
     const { items } = this.#links;
-    if (this.#walkItem !== item || this.#walkStart > at) {
-      this.#walkItem = item;
-      this.#walkChunk = items.word(item, items.chainWord(item));
-      this.#walkStart = capacity;
+    if (this.#positionItem !== item || this.#positionStart > at) {
+      this.#positionItem = item;
+      this.#positionChunk = items.word(item, items.chainWord(item));
+      this.#positionStart = capacity;
     }
     for (;;) {
       // Else it would go round for ever, with the mutex.
       assert(
-        this.#walkChunk !== NO_ITEM,
+        this.#positionChunk !== NO_ITEM,
         "a value's bytes are looked for where there is memory for them",
       );
-      const next = this.#walkStart + items.word(this.#walkChunk, WORD.PIECE_LENGTH);
+      const next = this.#positionStart + items.word(this.#positionChunk, WORD.PIECE_LENGTH);
       if (at < next) return;
-      this.#walkChunk = items.word(this.#walkChunk, WORD.OLDER);
-      this.#walkStart = next;
+      this.#positionChunk = items.word(this.#positionChunk, WORD.OLDER);
+      this.#positionStart = next;
     }
   }
 }

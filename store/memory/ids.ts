@@ -9,7 +9,7 @@ const TWO_53 = 2 ** 53;
 /** Record changes per millisecond that a clock-based start leaves room for. */
 const IDS_PER_MS = 1024;
 /** Before this instant (2024-01-01) a wall clock is not believed. */
-const CLOCK_BELIEVED_MS = 1704067200000;
+const CLOCK_PLAUSIBLE_MS = 1704067200000;
 
 /**
  * The first id of a process: larger than any id an earlier process on this machine handed out, so that an old reader's
@@ -19,7 +19,7 @@ const CLOCK_BELIEVED_MS = 1704067200000;
  * @param random In 0..1, used when the clock cannot be believed.
  */
 export function firstIdAt(unixMs: number, random: number): number {
-  if (unixMs > CLOCK_BELIEVED_MS) return Math.min(unixMs * IDS_PER_MS, TWO_53 / 2);
+  if (unixMs > CLOCK_PLAUSIBLE_MS) return Math.min(unixMs * IDS_PER_MS, TWO_53 / 2);
   return 2 ** 40 + Math.floor(random * (2 ** 52 - 2 ** 40));
 }
 

@@ -39,7 +39,7 @@ export class Mutex {
 
   lock(): void {
     if (Atomics.compareExchange(this.#control, CONTROL.MUTEX, FREE, HELD) !== FREE) {
-      this.#lockSlowly();
+      this.#lockContended();
     }
     if (--this.#holdsUntilMeasure === 0) this.#heldSinceMs[0] = this.nowMs();
   }
@@ -57,7 +57,7 @@ export class Mutex {
     this.#stats[THREAD_STAT.mutex_held_us]! += heldMs * 1000 * HOLDS_PER_MEASURE;
   }
 
-  #lockSlowly(): void {
+  #lockContended(): void {
     const startMs = this.nowMs();
     this.#wait();
     this.#stats[THREAD_STAT.mutex_waits]! += 1;

@@ -100,7 +100,7 @@ export class ArithmeticOperations {
     const decimal = this.#decimal;
     const start = items.keyOffset(item) + items.keyLength(item);
     if (!decimal.parse(memory.segmentOf(item), start, length)) return Outcome.NOT_NUMERIC;
-    decimal.operation(operation.deltaLow, operation.deltaHigh, increment);
+    decimal.addDelta(operation.deltaLow, operation.deltaHigh, increment);
     const digits = decimal.format();
     const lacksIdRoom = operation.explicit && (state & STATE.EXPLICIT_ID) === 0;
     if (digits > length) {
@@ -116,7 +116,7 @@ export class ArithmeticOperations {
       const end = items.keyOffset(target) + items.keyLength(target) + length;
       memory.segmentOf(target).bytes.fill(BLANK, end - length + digits, end);
     }
-    if (target === item) this.#storeOperations.giveId(operation, item);
+    if (target === item) this.#storeOperations.assignId(operation, item);
     operation.resultLow = decimal.low;
     operation.resultHigh = decimal.high;
     return Outcome.OK;
@@ -137,7 +137,7 @@ export class ArithmeticOperations {
     decimal.low = operation.initialLow;
     decimal.high = operation.initialHigh;
     const digits = decimal.format();
-    const item = this.#allocator.item(input, keyOffset, keyLength, digits, operation);
+    const item = this.#allocator.allocate(input, keyOffset, keyLength, digits, operation);
     if (item === NO_ITEM) return Outcome.NO_MEMORY;
     this.#values.write(item, 0, this.#digits, 0, digits);
     this.#storeOperations.replace(operation, item, hash);

@@ -113,7 +113,7 @@ export class LeaseOperations {
     if (this.#isHeld(lease)) {
       if (operation.compare) {
         if (!this.#matches(lease, operation)) return Outcome.EXISTS;
-        this.#leases.giveBack(lease, hash);
+        this.#leases.release(lease, hash);
         return Outcome.DELETED;
       }
       this.#leases.renew(lease);

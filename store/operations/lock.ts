@@ -53,7 +53,12 @@ export class LockOperations {
     this.#links.memory.countClass(this.#links.slabs.classOf(item), CLASS_STAT.get_hits);
     this.#guard.noteHit(item);
     if (touch) {
-      const deadlineSec = this.#guard.cutFor(input, keyOffset, keyLength, operation.deadlineSec);
+      const deadlineSec = this.#guard.capFor(
+        input,
+        keyOffset,
+        keyLength,
+        operation.deadlineSec,
+      );
       this.#links.setDeadline(item, deadlineSec);
     }
     operation.item = item;

@@ -29,7 +29,7 @@ export class Lookup {
   /** The live item with this key, or NO_ITEM; a dead one is removed. */
   live(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
     const item = this.#links.index.find(input, keyOffset, keyLength, hash);
-    if (this.#links.watch.isOn) this.#tell(item, input, keyOffset, keyLength);
+    if (this.#links.watch.isOn) this.#report(item, input, keyOffset, keyLength);
     if (item === NO_ITEM || !this.#links.isDead(item)) return item;
     this.#eviction.reclaim(item);
     return NO_ITEM;
@@ -38,7 +38,7 @@ export class Lookup {
   /** As `live`, counting what kind of death hid the item. */
   forRead(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
     const item = this.#links.index.find(input, keyOffset, keyLength, hash);
-    if (this.#links.watch.isOn) this.#tell(item, input, keyOffset, keyLength);
+    if (this.#links.watch.isOn) this.#report(item, input, keyOffset, keyLength);
     if (item === NO_ITEM || !this.#links.isDead(item)) return item;
     this.#stats[this.#links.isExpired(item) ? STAT.get_expired : STAT.get_flushed]! += 1;
     this.#eviction.reclaim(item);
@@ -47,20 +47,20 @@ export class Lookup {
 
   /** Takes an item away for good, its lock with it. */
   unlink(item: ItemRef, hash: number): void {
-    if (this.#links.items.state(item) & STATE.LOCKED) this.#locks.forget(item);
+    if (this.#links.items.state(item) & STATE.LOCKED) this.#locks.drop(item);
     this.#links.unlink(item, hash);
   }
 
   /** Tells those who watch what was found. */
-  #tell(item: ItemRef, input: ByteRegion, keyOffset: number, keyLength: number): void {
+  #report(item: ItemRef, input: ByteRegion, keyOffset: number, keyLength: number): void {
     const links = this.#links;
     if (item === NO_ITEM) {
       links.watch.lookedUp(NO_ITEM, "not_found", input, keyOffset, keyLength);
     } else if (!links.isDead(item)) {
       links.watch.lookedUp(item, "found", input, keyOffset, keyLength);
     } else {
-      const death = links.isExpired(item) ? "expired" : "flushed";
-      links.watch.lookedUp(NO_ITEM, death, input, keyOffset, keyLength);
+      const status = links.isExpired(item) ? "expired" : "flushed";
+      links.watch.lookedUp(NO_ITEM, status, input, keyOffset, keyLength);
     }
   }
 }

@@ -99,7 +99,7 @@ export class MetaOperations {
     owner: number,
   ): void {
     if (this.#guard.isLockedByOther(item, owner)) return;
-    const cut = this.#guard.cutFor(input, keyOffset, keyLength, deadlineSec);
+    const cut = this.#guard.capFor(input, keyOffset, keyLength, deadlineSec);
     this.#links.setDeadline(item, cut);
   }
 
@@ -108,7 +108,7 @@ export class MetaOperations {
     const { input, keyOffset, keyLength } = operation;
     operation.marks |= STATE.STUB;
     const hash = this.#links.index.hash(input, keyOffset, keyLength);
-    const item = this.#allocator.item(input, keyOffset, keyLength, 0, operation);
+    const item = this.#allocator.allocate(input, keyOffset, keyLength, 0, operation);
     if (item === NO_ITEM) return NO_ITEM;
     this.#storeOperations.replace(operation, item, hash);
     return item;
@@ -149,7 +149,7 @@ export class MetaOperations {
       if (item === CHANGED_MEANWHILE) return this.markStale(operation, touches);
       if (item === NO_ITEM) return Outcome.NO_MEMORY;
     } else {
-      this.#storeOperations.giveId(operation, item);
+      this.#storeOperations.assignId(operation, item);
     }
     if (touches) this.touch(item, input, keyOffset, keyLength, deadlineSec, operation.owner);
     this.#stale(item);
@@ -181,8 +181,13 @@ export class MetaOperations {
       operation.explicitLow = idLow;
       operation.explicitHigh = idHigh;
     }
-    operation.deadlineSec = this.#guard.cutFor(input, keyOffset, keyLength, operation.deadlineSec);
-    const item = this.#allocator.item(input, keyOffset, keyLength, 0, operation);
+    operation.deadlineSec = this.#guard.capFor(
+      input,
+      keyOffset,
+      keyLength,
+      operation.deadlineSec,
+    );
+    const item = this.#allocator.allocate(input, keyOffset, keyLength, 0, operation);
     if (item === NO_ITEM) return Outcome.NO_MEMORY;
     if (!stale) this.#links.countDeleted(old);
     this.#storeOperations.replace(operation, item, hash);

@@ -109,7 +109,7 @@ export class StoreOperations {
   }
 
   /** Gives the item a fresh id, or the one that the client chose. */
-  giveId(operation: Operation, item: ItemRef): void {
+  assignId(operation: Operation, item: ItemRef): void {
     takeId(this.memory);
     let low = this.#control[CONTROL.ID_LOW]!;
     let high = this.#control[CONTROL.ID_HIGH]!;
@@ -147,7 +147,7 @@ export class StoreOperations {
     this.#values.write(old, 0, operation.input, operation.valueOffset, operation.valueLength);
     this.links.setDeadline(old, operation.deadlineSec);
     this.items.setWord(old, WORD.ACCESSED_SEC, this.#control[CONTROL.NOW_SEC]!);
-    this.giveId(operation, old);
+    this.assignId(operation, old);
     this.countStore(operation, old);
     this.#stats[STAT.total_items]! += 1;
     return true;
@@ -162,13 +162,13 @@ export class StoreOperations {
     if (old !== NO_ITEM) {
       // A new value for a known key keeps what is known of how often the key is read.
       const state = items.state(old);
-      if (state & STATE.LOCKED) this.#locks.follow(old, item);
+      if (state & STATE.LOCKED) this.#locks.transfer(old, item);
       this.links.unlink(old, hash);
       items.addState(item, state & (STATE.MAIN | FREQUENCY_MASK));
     } else {
       this.#eviction.place(item, hash);
     }
-    this.giveId(operation, item);
+    this.assignId(operation, item);
     this.links.link(item, hash);
     operation.item = item;
   }
@@ -209,7 +209,7 @@ export class StoreOperations {
     const at = append ? oldLength : 0;
     if (inInput) this.#values.write(item, at, operation.input, operation.valueOffset, pieceLength);
     else this.#values.copyInto(item, at, piece, yieldMutex);
-    this.#values.forgetWalk();
+    this.#values.forgetPosition();
     if (yieldMutex !== null && !this.#isUnchanged(operation, current, item, hash)) {
       return CHANGED_MEANWHILE;
     }
@@ -291,7 +291,7 @@ export class StoreOperations {
       ? operation.input
       : this.memory.segments[keyFrom >>> SEGMENT_SHIFT]!;
     const keyOffset = keyFrom === NO_ITEM ? operation.keyOffset : this.items.keyOffset(keyFrom);
-    const item = this.#allocator.item(from, keyOffset, keyLength, valueLength, operation);
+    const item = this.#allocator.allocate(from, keyOffset, keyLength, valueLength, operation);
     operation.marks = marks;
     return item;
   }
@@ -319,7 +319,7 @@ export class StoreOperations {
     this.items.setValueLength(old, length);
     this.items.dropState(old, STATE.FETCHED | STATE.STALE | STATE.WON | STATE.STUB);
     this.items.addState(old, STATE.REWRITTEN);
-    this.giveId(operation, old);
+    this.assignId(operation, old);
     this.countStore(operation, old);
     this.#stats[STAT.total_items]! += 1;
     return true;

@@ -50,17 +50,17 @@ export class Allocator {
     this.#values = values;
   }
 
-  /** As `item`, with the key and the length of the value in `operation`. */
-  itemFor(operation: Operation): ItemRef {
+  /** As `allocate`, with the key and the length of the value in `operation`. */
+  allocateItem(operation: Operation): ItemRef {
     const { input, keyOffset, keyLength, valueLength } = operation;
-    return this.item(input, keyOffset, keyLength, valueLength, operation);
+    return this.allocate(input, keyOffset, keyLength, valueLength, operation);
   }
 
-  /** As `itemFor`, for a value that will arrive in pieces: there is memory for its beginning. */
-  itemAhead(operation: Operation): ItemRef {
+  /** As `allocateItem`, for a value that will arrive in pieces: there is memory for its beginning. */
+  reserveItem(operation: Operation): ItemRef {
     const { input, keyOffset, keyLength, valueLength } = operation;
     const lengthNow = Math.min(valueLength, RESERVED_AHEAD_BYTES);
-    return this.item(input, keyOffset, keyLength, valueLength, operation, lengthNow);
+    return this.allocate(input, keyOffset, keyLength, valueLength, operation, lengthNow);
   }
 
   /**
@@ -69,7 +69,7 @@ export class Allocator {
    *
    * @param lengthNow For how much of the value there must be memory at once; `grow` sees to the rest.
    */
-  item(
+  allocate(
     input: ByteRegion,
     keyOffset: number,
     keyLength: number,
@@ -124,7 +124,7 @@ export class Allocator {
     items.setWord(item, WORD.NEWER, this.#values.chainedLength(item));
     items.setWord(item, WORD.OLDER, NO_ITEM);
     // The walk may remember an item that was in this chunk before.
-    this.#values.forgetWalk();
+    this.#values.forgetPosition();
     if (this.grow(item, lengthNow)) return true;
     this.links.free(item);
     return false;
@@ -141,10 +141,10 @@ export class Allocator {
     const items = this.items;
     if ((items.state(item) & STATE.CHAINED) === 0) return true;
     const { slabs } = this.links;
-    const missingThen = this.#values.chainedLength(item, length);
+    const missingAfter = this.#values.chainedLength(item, length);
     let last = items.word(item, WORD.OLDER);
-    for (let missing = items.word(item, WORD.NEWER); missing > missingThen;) {
-      const chunk = this.#chunk(slabs.largeClass, slabs.chunkCountFor(missing - missingThen));
+    for (let missing = items.word(item, WORD.NEWER); missing > missingAfter;) {
+      const chunk = this.#chunk(slabs.largeClass, slabs.chunkCountFor(missing - missingAfter));
       if (chunk === NO_ITEM) return false;
       if (last === NO_ITEM) items.setWord(item, items.chainWord(item), chunk);
       missing -= this.links.lengthenChain(item, last, chunk, missing);
@@ -156,7 +156,7 @@ export class Allocator {
   }
 
   /** Whether a reserved item has all its chunks. */
-  isWhole(item: ItemRef): boolean {
+  isComplete(item: ItemRef): boolean {
     return (this.items.state(item) & STATE.CHAINED) === 0 ||
       this.items.word(item, WORD.NEWER) === 0;
   }

@@ -51,14 +51,14 @@ export class Eviction {
   }
 
   /** Notes a read. One or no store to the item. */
-  static noteHit(state: number): number {
+  static stateAfterHit(state: number): number {
     return ((state & FREQUENCY_MASK) === FREQUENCY_MASK ? state : state + FREQUENCY_ONE) |
       STATE.FETCHED;
   }
 
   /** Chooses the queue of an item that is about to be linked: main if it was evicted not long ago. */
   place(item: ItemRef, hash: number): void {
-    if (!this.#ghost.recall(hash)) return;
+    if (!this.#ghost.remove(hash)) return;
     const { memory, items, slabs } = this.#links;
     items.addState(item, STATE.MAIN);
     memory.stats[STAT.ghost_hits]! += 1;
@@ -159,7 +159,7 @@ export class Eviction {
     }
     memory.classes[classId * CLASS.WORDS + CLASS.EVICTED_AGE_SEC] =
       memory.control[CONTROL.NOW_SEC]! - items.word(item, WORD.ACCESSED_SEC);
-    if (!main) this.#ghost.remember(hash);
+    if (!main) this.#ghost.add(hash);
     this.#links.unlink(item, hash);
   }
 }

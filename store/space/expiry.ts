@@ -36,7 +36,7 @@ export class Expiry {
   }
 
   /** Makes every page due: after a flush anything may be dead. */
-  suspectAllPages(): void {
+  markAllPagesDue(): void {
     const { memory } = this.#links;
     const end = memory.control[CONTROL.PAGES_EVER_USED]!;
     for (let page = 0; page < end; page++) memory.pages[page * PAGE.WORDS + PAGE.SOONEST_SEC] = 0;
@@ -58,7 +58,7 @@ export class Expiry {
     const end = control[CONTROL.PAGES_EVER_USED]!;
     this.#unitsLeft = SLICE_UNITS;
     for (let page = control[CONTROL.SWEEP_PAGE]!; page < end; page++) {
-      this.#look(PAGE_ROW_UNITS);
+      this.#spend(PAGE_ROW_UNITS);
       const row = page * PAGE.WORDS;
       const underWay = control[CONTROL.SWEEP_CHUNK]! > 0;
       const due = pages[row + PAGE.CLASS]! > 0 && pages[row + PAGE.SOONEST_SEC]! <= nowSec;
@@ -72,7 +72,7 @@ export class Expiry {
     return false;
   }
 
-  #look(units: number): void {
+  #spend(units: number): void {
     this.#unitsLeft -= units;
     this.#links.memory.control[CONTROL.SWEEP_UNITS]! += units;
   }
@@ -96,7 +96,7 @@ export class Expiry {
     for (; index < carved && pages[row + PAGE.CLASS] === classId; index++) {
       // Not before the first chunk, or the page would count as not begun.
       if (this.#unitsLeft <= 0 && index > first) break;
-      this.#look(CHUNK_UNITS);
+      this.#spend(CHUNK_UNITS);
       const item = slabs.usedChunkAt(page, index, classId);
       if (item === NO_ITEM) continue;
       // A locked item is looked at when it is unlocked.
@@ -122,10 +122,10 @@ export class Expiry {
   /** Removals pay: they end a slice, but do not count as looking. */
   #remove(item: ItemRef): void {
     const { workDone, memory } = this.#links;
-    const effortBefore = workDone[0]!;
+    const workBefore = workDone[0]!;
     memory.stats[STAT.crawler_reclaimed]! += 1;
     this.#eviction.countReclaimed(item, CLASS_STAT.crawler_reclaimed);
     this.#eviction.reclaim(item);
-    this.#unitsLeft -= REMOVAL_UNITS + ((workDone[0]! - effortBefore) | 0) * CHAIN_CHUNK_UNITS;
+    this.#unitsLeft -= REMOVAL_UNITS + ((workDone[0]! - workBefore) | 0) * CHAIN_CHUNK_UNITS;
   }
 }

@@ -54,6 +54,6 @@ export class Flush {
     control[CONTROL.FLUSH_LOW] = idLow;
     control[CONTROL.FLUSH_HIGH] = idHigh;
     control[CONTROL.OLDEST_LIVE_SEC] = control[CONTROL.NOW_SEC]!;
-    this.#expiry.suspectAllPages();
+    this.#expiry.markAllPagesDue();
   }
 }

@@ -47,7 +47,7 @@ export class Ghost {
     control[CONTROL.GHOST_SETS] = pages * (this.#memory.pageBytes / SET_BYTES);
   }
 
-  remember(hash: number): void {
+  add(hash: number): void {
     const sets = this.#memory.control[CONTROL.GHOST_SETS]!;
     if (sets === 0) return;
     const set = this.#setOf(hash, sets);
@@ -58,7 +58,7 @@ export class Ghost {
   }
 
   /** Whether this hash was remembered; it is forgotten then. */
-  recall(hash: number): boolean {
+  remove(hash: number): boolean {
     const sets = this.#memory.control[CONTROL.GHOST_SETS]!;
     if (sets === 0 || hash === 0) return false;
     const set = this.#setOf(hash, sets);

@@ -4,7 +4,7 @@ import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "../memory/item.t
 import { CONTROL, type Memory } from "../memory/memory.ts";
 import { Outcome } from "../outcome.ts";
 import type { Slabs } from "../memory/slabs.ts";
-import { type LookUp, type WatchedItem, WatchEvent, type WatchLog } from "./watch_log.ts";
+import { type LookupStatus, type WatchedItem, WatchEvent, type WatchLog } from "./watch_log.ts";
 
 /** memcached's names of storing commands. */
 const COMMAND: Record<StoreMode, string> = {
@@ -50,26 +50,26 @@ export class ItemWatch {
   /** @param item NO_ITEM when it was not found, or is dead. */
   lookedUp(
     item: ItemRef,
-    status: LookUp,
+    status: LookupStatus,
     region: ByteRegion,
     keyOffset: number,
     keyLength: number,
   ): void {
     if (!this.#log.wants(WatchEvent.FETCHERS)) return;
     const key = latin1Text(region.bytes, keyOffset, keyLength);
-    this.#log.lookedUp(item === NO_ITEM ? { ...NOTHING, key } : this.#told(item), status);
+    this.#log.lookedUp(item === NO_ITEM ? { ...ABSENT_ITEM, key } : this.#describe(item), status);
   }
 
   /** After the change. @param key Where it has come to nothing, else it is read from the item. */
   stored(operation: Operation, outcome: Outcome, key: string): void {
     const { item } = operation;
-    const told = outcome === Outcome.STORED && item !== NO_ITEM ? this.#told(item) : {
+    const described = outcome === Outcome.STORED && item !== NO_ITEM ? this.#describe(item) : {
       key,
       classId: 0,
       valueLength: operation.valueLength,
       deadlineSec: operation.deadlineSec,
     };
-    this.#log.stored(told, COMMAND[operation.mode], STATUS[outcome] ?? "null");
+    this.#log.stored(described, COMMAND[operation.mode], STATUS[outcome] ?? "null");
   }
 
   /** As `stored`, when the key stands in the change's input. */
@@ -83,12 +83,12 @@ export class ItemWatch {
     if (!this.#log.wants(WatchEvent.EVICTIONS)) return;
     const items = this.#items;
     const ageSec = this.#memory.control[CONTROL.NOW_SEC]! - items.word(item, WORD.ACCESSED_SEC);
-    this.#log.evicted(this.#told(item), (items.state(item) & STATE.FETCHED) !== 0, ageSec);
+    this.#log.evicted(this.#describe(item), (items.state(item) & STATE.FETCHED) !== 0, ageSec);
   }
 
   /** Before the item goes. */
   deleted(item: ItemRef): void {
-    if (this.#log.wants(WatchEvent.DELETIONS)) this.#log.deleted(this.#told(item));
+    if (this.#log.wants(WatchEvent.DELETIONS)) this.#log.deleted(this.#describe(item));
   }
 
   /** The key in an item. */
@@ -98,7 +98,7 @@ export class ItemWatch {
     return latin1Text(bytes, items.keyOffset(item), items.keyLength(item));
   }
 
-  #told(item: ItemRef): WatchedItem {
+  #describe(item: ItemRef): WatchedItem {
     const items = this.#items;
     return {
       key: this.keyOf(item),
@@ -109,4 +109,4 @@ export class ItemWatch {
   }
 }
 
-const NOTHING = { classId: 0, valueLength: 0, deadlineSec: 0 } as const;
+const ABSENT_ITEM = { classId: 0, valueLength: 0, deadlineSec: 0 } as const;

@@ -21,7 +21,7 @@ export const WatchEvent = {
 } as const;
 
 /** What a look-up came to. */
-export type LookUp = "found" | "not_found" | "expired" | "flushed";
+export type LookupStatus = "found" | "not_found" | "expired" | "flushed";
 /** Why a connection was closed, in memcached's words. */
 export type CloseReason = "normal" | "error" | "idle_timeout" | "shutdown";
 
@@ -161,7 +161,7 @@ export class WatchLog {
   }
 
   /** A key was looked up. */
-  lookedUp(item: WatchedItem, status: LookUp): void {
+  lookedUp(item: WatchedItem, status: LookupStatus): void {
     if (!this.wants(WatchEvent.FETCHERS)) return;
     this.#line(
       WatchEvent.FETCHERS,

@@ -473,7 +473,7 @@ export class World {
       if (lease === NO_LEASE) break;
       const key = new ByteRegion(new ArrayBuffer(leases.keyLength(lease)));
       leases.copyKey(lease, key, 0);
-      leases.forget(lease, links.index.hash(key, 0, key.bytes.length));
+      leases.drop(lease, links.index.hash(key, 0, key.bytes.length));
     }
     const { control } = memory;
     const process = this.scenario.repeatsIds ? 0 : generation;

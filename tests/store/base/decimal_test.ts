@@ -13,7 +13,7 @@ function changed(text: string, delta: bigint, increment: boolean): string {
   const region = new ByteRegion(new TextEncoder().encode(text).buffer);
   const decimal = new Decimal();
   decimal.parse(region, 0, text.length);
-  decimal.operation(Number(delta & 0xffffffffn) | 0, Number(delta >> 32n) | 0, increment);
+  decimal.addDelta(Number(delta & 0xffffffffn) | 0, Number(delta >> 32n) | 0, increment);
   return new TextDecoder().decode(decimal.digits.subarray(0, decimal.format()));
 }
 

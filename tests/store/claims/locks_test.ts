@@ -297,15 +297,15 @@ Deno.test("those that wait get the lock in the order they came", () => {
   assertEquals(waiters.takeReady(0), 0);
   assertEquals(waiters.stateOf(rows[0]!), WaiterState.GRANTED);
   assertGreater(u64ToNumber(waiters.fenceLow(rows[0]!), waiters.fenceHigh(rows[0]!)), first);
-  waiters.dismiss(rows[0]!);
+  waiters.remove(rows[0]!);
   assertEquals(store.lock("k", A), Outcome.LOCKED, "nobody overtakes those that wait");
-  waiters.dismiss(rows[1]!);
+  waiters.remove(rows[1]!);
   store.check();
   store.cache.releaseOwner(B);
   assertEquals(waiters.stateOf(rows[2]!), WaiterState.GRANTED, "who left was passed over");
   store.check();
   // Its connection ends before it knew that it has the lock.
-  waiters.dismiss(rows[2]!);
+  waiters.remove(rows[2]!);
   store.cache.releaseOwner(4);
   assertEquals(store.cache.locks.count, 0);
   assertEquals(waiters.takeReady(0), 0);
@@ -328,8 +328,8 @@ Deno.test("waiting ends when the item goes, and when the time is over", () => {
   assertEquals(waiters.stateOf(deleted), WaiterState.NOT_FOUND);
   assertEquals(waiters.stateOf(expired), WaiterState.NOT_FOUND);
   assertEquals([waiters.takeReady(0), waiters.takeReady(0)], [B, C]);
-  waiters.dismiss(deleted);
-  waiters.dismiss(expired);
+  waiters.remove(deleted);
+  waiters.remove(expired);
   store.store(SET, "k", "1");
   store.lock("k", A);
   store.lock("k", B, { waitMs: 700 });
@@ -340,7 +340,7 @@ Deno.test("waiting ends when the item goes, and when the time is over", () => {
   store.clock(3200);
   store.cache.maintain();
   assertEquals(waiters.stateOf(late), WaiterState.TIMED_OUT);
-  waiters.dismiss(late);
+  waiters.remove(late);
   assertEquals(store.memory.stats[STAT.lock_wait_timeouts], 1);
   assertEquals(store.memory.stats[STAT.lock_wait_ms], 2500 + 2500 + 700);
   store.check();
