@@ -5,7 +5,6 @@ import { REQUEST_MAGIC } from "./binary/request.ts";
 import type { WireProtocol } from "./settings.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { NO_OWNER } = connectionsModule;
 const { STAT, THREAD_STAT } = statsModule;
 

@@ -6,7 +6,6 @@ import { putDecimal, putDecimalU64 } from "../store/base/decimal.ts";
 import { ValueSegments } from "./value_segments.ts";
 import * as valueSegmentsModule from "./value_segments.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { INLAY_BYTES_MIN } = valueSegmentsModule;
 const { UNPINNED_BYTES_MAX } = limitsModule;
 

@@ -4,7 +4,6 @@ import type { Conversation } from "./conversation.ts";
 import { Flow } from "./request.ts";
 import { FillTask, type StoreReply, SwallowTask } from "./tasks.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { BUFFERED_VALUE_BYTES_MAX, PENDING_BYTES_MAX } = limitsModule;
 
 // Hot path: no allocation.

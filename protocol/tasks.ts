@@ -10,7 +10,6 @@ import { type Conversation, ConversationState, type Task } from "./conversation.
 import * as replyBufferModule from "./reply_buffer.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { NO_ITEM } = itemModule;
 const { COPY_BYTES_MAX, RESERVED_AHEAD_BYTES } = limitsModule;
 const { STAT } = statsModule;

@@ -29,7 +29,6 @@ import { wakeThreads } from "./watch/wake.ts";
 import { StoreOperations } from "./operations/store.ts";
 import * as writerModule from "./operations/store.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { NO_ITEM, WORD } = itemModule;
 const { NO_LEASE } = leasesModule;
 const { CONTROL, SEGMENT_SHIFT } = memoryModule;

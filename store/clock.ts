@@ -2,7 +2,6 @@ import * as limitsModule from "./limits.ts";
 import type { Memory } from "./memory/memory.ts";
 import * as memoryModule from "./memory/memory.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { FIRST_SECOND } = limitsModule;
 const { CONTROL } = memoryModule;
 

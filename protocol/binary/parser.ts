@@ -15,7 +15,6 @@ import { Status } from "../binary_status.ts";
 import { SwallowTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { REQUEST_MAGIC } = binaryRequestModule;
 
 // Hot path: no allocation.

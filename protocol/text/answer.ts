@@ -4,7 +4,6 @@ import type { Conversation } from "../conversation.ts";
 import { Flow, type Request } from "../request.ts";
 import { TextTask } from "../tasks.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { KEY_LENGTH_MAX } = limitsModule;
 
 /** Answers with a fixed line, unless the request asked for silence. */

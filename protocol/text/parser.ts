@@ -13,7 +13,6 @@ import * as requestModule from "../request.ts";
 import { loadAhead } from "./prefetch.ts";
 import type { ThreadContext } from "../thread_context.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { KEY_LENGTH_MAX, LINE_LENGTH_MAX } = limitsModule;
 const { COMMANDS } = tableModule;
 const { REFUSAL, REPLY } = repliesModule;

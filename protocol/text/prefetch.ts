@@ -1,7 +1,6 @@
 import * as limitsModule from "../../store/limits.ts";
 import type { ThreadContext } from "../thread_context.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { INPUT_BYTES, KEY_LENGTH_MAX } = limitsModule;
 
 // Hot path: no allocation.

@@ -15,7 +15,6 @@ import { SendTask, SkipLineTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { answer } from "./answer.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { LOCKED_ITEM } = cacheModule;
 const { NO_ITEM } = itemModule;
 const { KEY_LENGTH_MAX } = limitsModule;

@@ -10,7 +10,6 @@ import * as storeBlockModule from "../store_block.ts";
 import type { StoreReply } from "../tasks.ts";
 import { answer } from "./answer.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { KEY_LENGTH_MAX } = limitsModule;
 const { Block } = storeBlockModule;
 const { OUTCOME_LINE, REFUSAL } = repliesModule;

@@ -13,7 +13,6 @@ import * as statsModule from "../stats.ts";
 import { StrictPrefixes } from "./strict_prefixes.ts";
 import { compareU64 } from "../base/u64.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { NO_ITEM, STATE, WORD } = itemModule;
 const { NO_LEASE } = leasesModule;
 const { CONTROL } = memoryModule;

@@ -6,7 +6,6 @@ import type { Memory } from "../memory/memory.ts";
 import * as memoryModule from "../memory/memory.ts";
 import type { Slabs } from "../memory/slabs.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { HEADER_BYTES, KEY_LENGTH_MASK, NO_ITEM, WORD } = itemModule;
 const { CONTROL, NO_PAGE, PAGE_OWNER, SEGMENT_MASK, SEGMENT_SHIFT } = memoryModule;
 

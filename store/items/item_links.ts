@@ -9,7 +9,6 @@ import { Slabs } from "../memory/slabs.ts";
 import * as statsModule from "../stats.ts";
 import { WatchLog } from "../watch/watch_log.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { HEADER_BYTES, KEY_LENGTH_MASK, NO_ITEM, STATE, WORD } = itemModule;
 const { CONTROL, PAGE } = memoryModule;
 const { CLASS_STAT, STAT } = statsModule;

@@ -4,7 +4,6 @@ import * as itemModule from "../memory/item.ts";
 import type { Memory } from "../memory/memory.ts";
 import * as memoryModule from "../memory/memory.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { WORD } = itemModule;
 const { SEGMENT_MASK, SEGMENT_SHIFT } = memoryModule;
 

@@ -3,7 +3,6 @@ import * as itemModule from "../memory/item.ts";
 import type { Memory } from "../memory/memory.ts";
 import * as memoryModule from "../memory/memory.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { FREQUENCY_MASK, FREQUENCY_ONE, NO_ITEM, STATE, WORD } = itemModule;
 const { CLASS } = memoryModule;
 

@@ -6,7 +6,6 @@ import * as limitsModule from "../limits.ts";
 import type { ItemLinks } from "./item_links.ts";
 import * as memoryModule from "../memory/memory.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { HEADER_BYTES, NO_ITEM, STATE, WORD } = itemModule;
 const { COPY_BYTES_MAX } = limitsModule;
 const { SEGMENT_SHIFT } = memoryModule;

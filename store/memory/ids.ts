@@ -1,7 +1,6 @@
 import type { Memory } from "./memory.ts";
 import * as memoryModule from "./memory.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { CONTROL } = memoryModule;
 
 /** Ids stay below 2^53, because JavaScript and some PHP clients keep numbers as doubles. */

@@ -2,7 +2,6 @@ import type { Memory } from "./memory.ts";
 import * as memoryModule from "./memory.ts";
 import * as statsModule from "../stats.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { CONTROL } = memoryModule;
 const { THREAD_STAT } = statsModule;
 

@@ -6,7 +6,6 @@ import * as memoryModule from "./memory.ts";
 import * as runsModule from "./chunk_runs.ts";
 import * as statsModule from "../stats.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { HEADER_BYTES, NO_ITEM, STATE, WORD } = itemModule;
 const { CLASS, CLASSES_MAX, CONTROL, NO_PAGE, PAGE, PAGE_OWNER, PAGES_MIN } = memoryModule;
 const { chunkCount, firstChunk, freeRun, RUN_CHUNKS_MAX, runAt } = runsModule;

@@ -12,7 +12,6 @@ import * as statsModule from "../stats.ts";
 import type { Values } from "../items/values.ts";
 import type { StoreOperations } from "./store.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { NO_ITEM, STATE } = itemModule;
 const { NO_LEASE } = leasesModule;
 const { CLASS_STAT, STAT } = statsModule;

@@ -8,7 +8,6 @@ import type { Locks } from "../claims/locks.ts";
 import { Outcome } from "../outcome.ts";
 import * as statsModule from "../stats.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { NO_ITEM } = itemModule;
 const { CLASS_STAT, STAT } = statsModule;
 

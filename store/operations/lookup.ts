@@ -6,7 +6,6 @@ import type { ItemLinks } from "../items/item_links.ts";
 import type { Locks } from "../claims/locks.ts";
 import * as statsModule from "../stats.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { NO_ITEM, STATE } = itemModule;
 const { STAT } = statsModule;
 

@@ -13,7 +13,6 @@ import { Outcome } from "../outcome.ts";
 import * as statsModule from "../stats.ts";
 import type { Values } from "../items/values.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { FREQUENCY_MASK, KEY_LENGTH_MASK, NO_ITEM, OPTIONAL_WORDS, STATE, WORD } = itemModule;
 const { COPY_BYTES_MAX, UNPINNED_BYTES_MAX } = limitsModule;
 const { CONTROL, SEGMENT_SHIFT } = memoryModule;

@@ -12,7 +12,6 @@ import * as slabsModule from "../memory/slabs.ts";
 import * as statsModule from "../stats.ts";
 import type { Values } from "../items/values.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { HEADER_BYTES, NO_ITEM, optionalBytes, SHORT_LENGTH_MAX, STATE, WORD } = itemModule;
 const { RESERVED_AHEAD_BYTES, UNPINNED_BYTES_MAX } = limitsModule;
 const { CLASS, CONTROL, PAGE_OWNER, SEGMENT_SHIFT } = memoryModule;

@@ -5,7 +5,6 @@ import type { ItemLinks } from "../items/item_links.ts";
 import * as memoryModule from "../memory/memory.ts";
 import * as statsModule from "../stats.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { FREQUENCY_MASK, FREQUENCY_ONE, NO_ITEM, STATE, WORD } = itemModule;
 const { CLASS, CONTROL } = memoryModule;
 const { CLASS_STAT, STAT } = statsModule;

@@ -5,7 +5,7 @@
  *
  *     deno task bench:growth [--help]
  */
-import { Connections } from "./generator.ts";
+import { Connections } from "./connections.ts";
 import { readOptions } from "./options.ts";
 import { type BenchServer, pinGenerator, say, startLeased } from "./processes.ts";
 import { leastOf, spread, type Took } from "./timings.ts";

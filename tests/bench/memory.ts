@@ -10,7 +10,7 @@
  */
 import { MIB } from "../../store/limits.ts";
 import { TRANSPORTS } from "../support/servers/server_process.ts";
-import { Connections } from "./generator.ts";
+import { Connections } from "./connections.ts";
 import { MAPPING_KINDS, type Resident, residentByKind } from "./mappings.ts";
 import { readOptions } from "./options.ts";
 import { type BenchServer, pinGenerator, say, startLeased } from "./processes.ts";

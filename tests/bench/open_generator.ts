@@ -1,20 +1,17 @@
 // Hot path: `run` must not be what is late.
-import type { Epoll } from "../../lib/net/native/epoll.ts";
-import { EAGAIN, type Libc, MSG_DONTWAIT, MSG_NOSIGNAL } from "../../lib/net/native/libc.ts";
-import { broken, Connections } from "./generator.ts";
+import { Connections, type LoadClient } from "./connections.ts";
 
 /** A request with a one-line reply, or a get of values that contain no capital letters. */
 export type Request = Uint8Array;
 
 /** Requests under way on one connection at most; the schedule waits for none of them. */
 const IN_FLIGHT_MAX = 4096;
-const RECEIVE_BYTES = 256 * 1024;
 const NAP_MS = 0.02;
 const LF = 0x0a;
 const UPPER_V = 0x56;
 const UPPER_Z = 0x5a;
 
-class Client {
+class Client implements LoadClient {
   /** When the requests under way should have been sent, in milliseconds: a ring. */
   readonly intendedMs = new Float64Array(IN_FLIGHT_MAX);
   sent = 0;
@@ -36,19 +33,12 @@ export interface TailResult {
 /** Sends requests at the times of a schedule, whether or not earlier ones have been answered. */
 export class OpenGenerator {
   readonly #connections: Connections<Client>;
-  readonly #libc: Libc;
-  readonly #epoll: Epoll;
-  readonly #clients: readonly Client[];
-  readonly #clientOfFd: readonly Client[];
-  readonly #input = new Uint8Array(RECEIVE_BYTES);
   readonly #sleeper = new Int32Array(new SharedArrayBuffer(4));
   #latencies = new Float64Array(0);
   #answered = 0;
 
   constructor(port: number, connections: number) {
     this.#connections = new Connections(port, connections, (fd) => new Client(fd));
-    ({ libc: this.#libc, epoll: this.#epoll, all: this.#clients, byFd: this.#clientOfFd } = this
-      .#connections);
   }
 
   /**
@@ -56,6 +46,7 @@ export class OpenGenerator {
    * @param perSecond How many are sent each second.
    */
   run(requests: readonly Request[], perSecond: number, seconds: number): TailResult {
+    const clients = this.#connections.all;
     const total = Math.floor(perSecond * seconds);
     this.#latencies = new Float64Array(total);
     this.#answered = 0;
@@ -69,7 +60,7 @@ export class OpenGenerator {
       ownPauseMs = Math.max(ownPauseMs, nowMs - lastMs);
       lastMs = nowMs;
       for (; sent < total && startMs + sent * stepMs <= nowMs; sent++) {
-        const client = this.#clients[sent % this.#clients.length]!;
+        const client = clients[sent % clients.length]!;
         this.#send(client, requests[sent % requests.length]!, startMs + sent * stepMs);
       }
       // Whoever never sleeps is made to wait by the scheduler, sooner or later and for longer.
@@ -81,16 +72,17 @@ export class OpenGenerator {
 
   /** Keeps one request under way on each connection. Returns how many were answered each second. */
   runClosed(requests: readonly Request[], count: number): number {
-    this.#latencies = new Float64Array(count + this.#clients.length);
+    const connections = this.#connections;
+    this.#latencies = new Float64Array(count + connections.all.length);
     this.#answered = 0;
     const startMs = performance.now();
     let sent = 0;
-    for (const client of this.#clients) this.#send(client, requests[sent++]!, startMs);
+    for (const client of connections.all) this.#send(client, requests[sent++]!, startMs);
     while (this.#answered < sent) {
       const ready = this.#receiveReady(-1);
       const nowMs = performance.now();
       for (let index = 0; index < ready && sent < count; index++) {
-        const client = this.#clientOfFd[this.#epoll.fd(index)]!;
+        const client = connections.ready(index);
         if (client.sent === client.answered) {
           this.#send(client, requests[sent++ % requests.length]!, nowMs);
         }
@@ -109,32 +101,25 @@ export class OpenGenerator {
     }
     client.intendedMs[client.sent % IN_FLIGHT_MAX] = intendedMs;
     client.sent++;
-    const { calls } = this.#libc;
     for (let at = 0; at < request.length;) {
-      const rest = at === 0 ? request : request.subarray(at);
-      const count = calls.send(client.fd, rest, rest.length, MSG_DONTWAIT | MSG_NOSIGNAL);
-      if (count > 0) at += count;
-      else if (this.#libc.errno !== EAGAIN) throw broken(this.#libc, "send");
+      at += this.#connections.send(client.fd, at === 0 ? request : request.subarray(at));
     }
   }
 
   #receiveReady(timeoutMs: number): number {
-    const ready = this.#epoll.wait(timeoutMs);
+    const connections = this.#connections;
+    const ready = connections.epoll.wait(timeoutMs);
     for (let index = 0; index < ready; index++) {
-      const client = this.#clientOfFd[this.#epoll.fd(index)]!;
-      const input = this.#input;
-      const count = this.#libc.calls.recv(client.fd, input, RECEIVE_BYTES, MSG_DONTWAIT);
+      const client = connections.ready(index);
+      const count = connections.receive(client.fd);
       if (count > 0) this.#scan(client, count, performance.now());
-      else if (count === 0 || this.#libc.errno !== EAGAIN) {
-        throw broken(this.#libc, "recv");
-      }
     }
     return ready;
   }
 
   /** Counts the lines that end replies: those that begin with a capital letter, but VALUE. */
   #scan(client: Client, length: number, nowMs: number): void {
-    const input = this.#input;
+    const { input } = this.#connections;
     let lineStart = client.lineStart;
     for (let at = 0; at < length; at++) {
       const byte = input[at]!;

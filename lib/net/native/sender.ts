@@ -10,7 +10,6 @@ import * as libcModule from "./libc.ts";
 import { NativeOutbox } from "./outbox.ts";
 import type { ValueIo } from "./value_io.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { CONTROL } = memoryModule;
 const { EPOLLOUT } = epollModule;
 const { EAGAIN, EINTR, MSG_DONTWAIT, MSG_NOSIGNAL } = libcModule;

@@ -25,7 +25,6 @@ import type { Transport, TransportContext } from "../transport.ts";
 import * as transportModule from "../transport.ts";
 import * as schedulerModule from "../fair_scheduler.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { PENDING_BYTES_MAX } = limitsModule;
 const { CONTROL } = memoryModule;
 const { SLOT_BYTES } = inboxModule;

@@ -6,7 +6,6 @@ import type { LibcCalls } from "./libc.ts";
 import * as libcModule from "./libc.ts";
 import { addressOf, Vectors } from "./iovec.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { MSG_DONTWAIT, MSG_NOSIGNAL } = libcModule;
 
 /** Sends long values from the store's memory, and receives them into it, without a copy in between. */
