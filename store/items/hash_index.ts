@@ -14,17 +14,17 @@ const { CONTROL, NO_PAGE, PAGE_OWNER, SEGMENT_MASK, SEGMENT_SHIFT } = memoryModu
 const HEADER_WORDS = HEADER_BYTES >>> 2;
 
 /**
- * Buckets for each item. With one, every third key stands behind another one in its bucket, for whose memory a lookup
- * waits too; with two, every fifth (`bench:ratio`, row mget50: 4 to 10 % less).
+ * Buckets per item. With one, every third key is behind another item of its bucket, and a lookup
+ * waits for the memory of both; with two, every fifth (`bench:ratio`, row mget50: 4 to 10 % less).
  */
 const BUCKETS_PER_ITEM = 2;
-/** The table grows by so many buckets at most when an item comes: one more than it must, to catch up. */
+/** Buckets split per inserted item: one more than needed on average, so that a table that is behind catches up. */
 const SPLITS_MAX = BUCKETS_PER_ITEM + 1;
 
 /**
- * From key to item: linear hashing (Litwin, 1980) over pages of 32-bit slots. The table grows by a few buckets whenever
- * there are too many items for them, so growth never pauses anybody, and by one page at a time, so it needs no large
- * stretch of memory. A bucket is a list of items through WORD.HASH_NEXT.
+ * Maps keys to items by linear hashing (Litwin, 1980) over pages of 32-bit slots. The table grows by a few buckets per
+ * insertion, so it never stalls a request, and by one page at a time, so it needs no large contiguous memory. A bucket
+ * is a list of items linked by WORD.HASH_NEXT.
  */
 export class HashIndex {
   readonly #memory: Memory;
@@ -52,7 +52,7 @@ export class HashIndex {
     this.#slotMask = (1 << this.#slotShift) - 1;
   }
 
-  /** Makes the first buckets. Once, by the thread that makes the store. */
+  /** Makes the first buckets. Called once, by the thread that makes the store. */
   format(): void {
     if (!this.#addPage()) throw new RangeError("Cannot make a hash index: no page is free");
     this.#control[CONTROL.HASH_LEVEL] = 1 << this.#slotShift;
@@ -71,11 +71,11 @@ export class HashIndex {
     );
   }
 
-  /** The item with this key, dead or alive, or NO_ITEM. */
+  /** Returns the item with this key, dead or live, or NO_ITEM. */
   find(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
     let item = this.head(this.bucketOf(hash));
     while (item !== NO_ITEM) {
-      // Words and offset by hand: this loop is where a get spends its time.
+      // Words and offset by hand: a get spends most of its time in this loop.
       const words = this.#words[item >>> SEGMENT_SHIFT]!;
       const word = (item & SEGMENT_MASK) << 1;
       const state = words[word + WORD.STATE]!;
@@ -104,7 +104,7 @@ export class HashIndex {
     this.#control[CONTROL.ITEM_COUNT]! -= 1;
   }
 
-  /** Puts `other` where `item` stands in its bucket; the rest of the bucket is `other`'s business. */
+  /** Replaces `item` in its bucket by `other`, whose HASH_NEXT must link the rest of the bucket. */
   replace(item: ItemRef, other: ItemRef, hash: number): void {
     const bucket = this.bucketOf(hash);
     let at = this.head(bucket);
@@ -121,8 +121,8 @@ export class HashIndex {
   }
 
   /**
-   * Whether there are so many items that a page should be freed for more buckets than its pages have room for. Some of
-   * that room may be unused: the table grows only when items come.
+   * Whether a page should be freed for more buckets: the items need a quarter more than the table's pages can hold, and
+   * the pool is empty. Pages may hold unused room, because the table grows only on insertion.
    */
   needsPage(): boolean {
     const room = this.#control[CONTROL.HASH_PAGES]! << this.#slotShift;
@@ -133,12 +133,12 @@ export class HashIndex {
     return this.#control[CONTROL.ITEM_COUNT]! * BUCKETS_PER_ITEM;
   }
 
-  /** How many buckets there should be more; below 0: there are more than needed. */
+  /** Returns how many buckets are missing for the number of items; negative if there are more than needed. */
   #bucketsMissing(): number {
     return this.#bucketsWanted() - this.#control[CONTROL.HASH_BUCKETS]!;
   }
 
-  /** Whether the table is still growing for the items that there are. */
+  /** Whether the table has too few buckets for its items. */
   get isGrowing(): boolean {
     return this.#bucketsMissing() > 0;
   }
@@ -146,12 +146,12 @@ export class HashIndex {
   bucketOf(hash: number): number {
     const level = this.#control[CONTROL.HASH_LEVEL]!;
     const bucket = hash & (2 * level - 1);
-    // All ones when there is such a bucket already, else 0: a branch here would be guessed wrong every other time.
+    // All ones if the bucket exists already, else 0. A branch would be mispredicted every other time.
     const exists = (bucket - this.#control[CONTROL.HASH_BUCKETS]!) >> 31;
     return bucket & ((level - 1) | exists);
   }
 
-  /** The first item of a bucket. */
+  /** Returns the first item of a bucket, or NO_ITEM. */
   head(bucket: number): ItemRef {
     const page = this.#directory[bucket >>> this.#slotShift]!;
     return this.#words[page >>> SEGMENT_SHIFT]![
@@ -166,7 +166,7 @@ export class HashIndex {
     ] = item;
   }
 
-  /** Adds a bucket and moves to it what belongs there. False when no page is left for it. */
+  /** Adds a bucket and moves its items to it. Returns false if there is no page for it. */
   #split(): boolean {
     const control = this.#control;
     const buckets = control[CONTROL.HASH_BUCKETS]!;
@@ -202,7 +202,7 @@ export class HashIndex {
     return true;
   }
 
-  /** Makes a page that is the index's its last one. */
+  /** Appends a page that the index owns, with empty buckets. */
   adoptPage(page: number): void {
     const ref = this.#memory.pageRef(page);
     const start = (ref & SEGMENT_MASK) << 1;
@@ -213,7 +213,7 @@ export class HashIndex {
   }
 }
 
-/** Whether the key at `keyWord` is the one in the input. Keys of items start at a whole word. */
+/** Whether the key at `keyWord` equals the one in the input. An item's key starts at a word boundary. */
 function equalKey(
   words: Int32Array,
   keyWord: number,

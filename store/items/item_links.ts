@@ -16,8 +16,8 @@ const { CLASS_STAT, STAT } = statsModule;
 // Hot path: no allocation.
 
 /**
- * What makes a chunk an item of the cache: its place in the index, in a queue and in the sums. Everything that adds or
- * takes away an item goes through here, so that the four cannot disagree.
+ * Links items into the cache and out of it: the index, a queue, and the sums of items and bytes. Every insertion and
+ * removal goes through here, so that these cannot disagree.
  */
 export class ItemLinks {
   readonly memory: Memory;
@@ -28,8 +28,8 @@ export class ItemLinks {
   readonly watchLog: WatchLog;
   readonly watch: ItemWatch;
   /**
-   * One word that grows by one for everything that takes about 100 ns and of which one call may do much: items that
-   * eviction looks at, chunks of chains that are freed. Who does such things piece by piece ends a piece by it.
+   * One word that counts work in units of about 100 ns: items that eviction looks at, chunks of chains that are freed.
+   * Callers that work in slices end a slice by it.
    */
   readonly workDone = new Int32Array(1);
   readonly #memcachedAccounting: boolean;
@@ -46,9 +46,9 @@ export class ItemLinks {
   }
 
   /**
-   * The size of an item as the layout counts it, in bytes: header, optional words, key and value.
-   * Layout "memcached" counts what memcached would need (48 header, 8 cas id, key and NUL, value
-   * and CR LF, 4 if there are flags).
+   * Returns an item's size in bytes, as the layout counts it: header, optional words, key and value.
+   * Layout "memcached" counts as memcached does: 48 header, 8 cas id, key and NUL, value and CR LF,
+   * 4 if there are flags.
    */
   itemBytes(keyLength: number, valueLength: number, state: number): number {
     return this.#memcachedAccounting
@@ -67,8 +67,8 @@ export class ItemLinks {
   }
 
   /**
-   * Puts a filled, unlinked item into the cache, at the new end of the queue its STATE names; a
-   * locked one into none.
+   * Links a complete item into the cache, at the new end of the queue that its STATE names. A locked
+   * item enters no queue.
    */
   link(item: ItemRef, hash: number): void {
     const classId = this.slabs.classOf(item);
@@ -81,7 +81,7 @@ export class ItemLinks {
     this.index.insert(item, hash);
   }
 
-  /** Takes an item out of the cache and frees its memory, unless it is pinned: then the last unpin frees it. */
+  /** Unlinks an item from the cache and frees its memory. If the item is pinned, the last unpin frees it. */
   unlink(item: ItemRef, hash: number): void {
     const classId = this.slabs.classOf(item);
     this.index.remove(item, hash);
@@ -91,7 +91,7 @@ export class ItemLinks {
     if (!this.isPinned(item)) this.free(item);
   }
 
-  /** Counts an item that a client deletes, and tells those who watch. Before it is unlinked. */
+  /** Counts an item that a client deletes, and reports it to watchers. Call it before `unlink`. */
   countDeleted(item: ItemRef): void {
     this.memory.countClass(this.slabs.classOf(item), CLASS_STAT.delete_hits);
     if (this.watch.isOn) this.watch.deleted(item);
@@ -105,7 +105,7 @@ export class ItemLinks {
     this.slabs.free(item);
   }
 
-  /** Frees a chunk of a chain and all behind it. */
+  /** Frees a chunk of a chain and all chunks after it. */
   freeChain(first: ItemRef): void {
     for (let chunk = first; chunk !== NO_ITEM;) {
       const next = this.items.word(chunk, WORD.OLDER);
@@ -116,11 +116,11 @@ export class ItemLinks {
   }
 
   /**
-   * Puts a run of chunks behind `last` in a chain, or begins one with it if that is NO_ITEM.
+   * Appends a run of chunks to a chain, behind `last`, or begins a chain if `last` is NO_ITEM.
    *
-   * @param item Whose chain.
-   * @param missing How many of the value's bytes have no memory yet.
-   * @returns How many of them have it here.
+   * @param item The item that owns the chain.
+   * @param missing Bytes of the value that have no memory yet.
+   * @returns How many of them the run holds.
    */
   lengthenChain(item: ItemRef, last: ItemRef, run: ItemRef, missing: number): number {
     const { items } = this;
@@ -134,7 +134,7 @@ export class ItemLinks {
     return length;
   }
 
-  /** Only items with a chain can be pinned: others are copied whole. */
+  /** Whether a reader relies on the item's memory. Only items with a chain can be pinned. */
   isPinned(item: ItemRef): boolean {
     return (this.items.state(item) & STATE.CHAINED) !== 0 &&
       this.items.word(item, this.items.chainWord(item) + 1) !== 0;
@@ -145,7 +145,7 @@ export class ItemLinks {
     this.noteDeadline(item);
   }
 
-  /** Tells the item's page when to look for it. */
+  /** Lowers the bound of the next deadline in the item's page, if the item's deadline is sooner. */
   noteDeadline(item: ItemRef): void {
     const deadline = this.items.word(item, WORD.DEADLINE_SEC);
     if (deadline === 0) return;
@@ -158,7 +158,7 @@ export class ItemLinks {
     return deadline !== 0 && deadline <= this.memory.control[CONTROL.NOW_SEC]!;
   }
 
-  /** Whether a flush_all hides the item: its id was handed out before the flush. */
+  /** Whether a flush_all hides the item: its id is older than the flush. */
   isFlushed(item: ItemRef): boolean {
     const flushHigh = this.memory.control[CONTROL.FLUSH_HIGH]!;
     const flushLow = this.memory.control[CONTROL.FLUSH_LOW]!;
@@ -168,14 +168,14 @@ export class ItemLinks {
     return this.items.ownIdLow(item) >>> 0 < flushLow >>> 0;
   }
 
-  /** Expired or flushed, and nobody's: a locked item stays until it is unlocked. */
+  /** Whether the item is expired or flushed, and not locked: a locked item stays until it is unlocked. */
   isDead(item: ItemRef): boolean {
     return (this.isExpired(item) || this.isFlushed(item)) &&
       (this.items.state(item) & STATE.LOCKED) === 0;
   }
 }
 
-/** memcached's size of an item (items.h, item_make_header), by which `-I` is compared in either layout. */
+/** Returns memcached's size of an item (items.h, item_make_header). Both layouts compare it with `-I`. */
 export function memcachedItemBytes(
   keyLength: number,
   valueLength: number,

@@ -3,12 +3,13 @@ import type { ItemLinks } from "./item_links.ts";
 import { CONTROL } from "../memory/memory.ts";
 
 /**
- * Walks all live values, a few at a time, while others change the store in between: what is there
- * all the time is met once, what comes or goes meanwhile perhaps. Each step wants the mutex.
+ * Visits all live items in steps, between which other threads may change the store. An item that
+ * exists all the time is visited once; one that is stored or removed meanwhile, perhaps. The caller
+ * holds the mutex during a step.
  */
 export class KeyWalk {
   readonly #links: ItemLinks;
-  /** The buckets there were at the start. */
+  /** Buckets of the index at the start. */
   readonly #buckets: number;
   readonly #level: number;
   #bucket = 0;
@@ -23,20 +24,20 @@ export class KeyWalk {
     return this.#bucket >= this.#buckets;
   }
 
-  /** The step to take: `next` goes on, until then `visit` repeats. */
+  /** Goes to the next step. Until then `visit` repeats the same one. */
   next(): void {
     this.#bucket++;
   }
 
   /**
-   * Visits the values of one bucket of the start, and of the buckets that have been split off it since.
+   * Visits the items of one bucket of the start, and of the buckets split off it since.
    *
-   * @returns How many items were looked at.
+   * @returns The number of items looked at, dead ones included.
    */
   visit(visitor: (item: ItemRef) => void): number {
     const { memory } = this.#links;
     const buckets = memory.control[CONTROL.HASH_BUCKETS]!;
-    // A bucket that had not been split yet in this round of the table's growth has its first new one a level higher.
+    // A bucket that was not yet split at the start, in that round of growth, first splits one level higher.
     const unsplit = this.#bucket < this.#level && this.#bucket >= this.#buckets - this.#level;
     const step = unsplit ? this.#level : 2 * this.#level;
     let looked = 0;

@@ -9,16 +9,16 @@ const { SEGMENT_MASK, SEGMENT_SHIFT } = memoryModule;
 
 // Hot path: no allocation.
 
-/** Keys of one group: so many that their waits for memory overlap, so few that their items stay in the first cache. */
+/** Keys of one group: enough that their cache misses overlap, few enough that their items stay in the L1 cache. */
 const PREFETCH_KEYS_MAX = 32;
 /** Words of a processor's cache line. */
 const LINE_WORDS = 16;
 
 /**
- * The next keys to be looked up. A bucket and an item lie anywhere in memory, and one lookup after
- * the other would wait for both each time. So a group of keys is first hashed, which loads their
- * buckets, then their items are touched, and only then looked up: the processor has all those loads
- * under way at once (`bench:ratio`, rows mget50 and p100).
+ * Prefetches the buckets and items of the next keys. A bucket and an item lie anywhere in memory, so
+ * each lookup misses the cache twice. A group of keys is hashed first, then `load` reads their
+ * buckets and items, and only then are they looked up: the processor overlaps the misses of the
+ * whole group (`bench:ratio`, rows mget50 and p100).
  */
 export class Prefetch {
   count = 0;
@@ -28,7 +28,7 @@ export class Prefetch {
   readonly #lengths = new Int32Array(PREFETCH_KEYS_MAX);
   readonly #hashes = new Int32Array(PREFETCH_KEYS_MAX);
   readonly #heads = new Int32Array(PREFETCH_KEYS_MAX);
-  /** Makes the loads count for something, so that no compiler leaves them out. */
+  /** Uses the loaded words, so that the compiler does not remove the loads. */
   #sum = 0;
 
   constructor(memory: Memory, index: HashIndex) {
@@ -41,7 +41,7 @@ export class Prefetch {
     return this.count === PREFETCH_KEYS_MAX;
   }
 
-  /** Begins a new group. */
+  /** Removes all keys, for the next group. */
   clear(): void {
     this.count = 0;
   }

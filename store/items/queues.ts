@@ -9,8 +9,9 @@ const { CLASS } = memoryModule;
 // Hot path: no allocation.
 
 /**
- * The two queues of each class, doubly linked through the items (WORD.NEWER, WORD.OLDER): new items enter the small
- * one, items that were read while in it go on to the main one. Which queue an item is in stands in STATE.MAIN.
+ * The two queues of each class, doubly linked by WORD.NEWER and WORD.OLDER of the items. New items
+ * enter the small queue; items that are read there move on to the main queue. STATE.MAIN says which
+ * queue an item is in.
  */
 export class Queues {
   readonly #classes: Int32Array;
@@ -46,7 +47,7 @@ export class Queues {
     this.#classes[queue + COUNT]! -= 1;
   }
 
-  /** Puts `copy`, whose words are those of `item`, in the item's place. */
+  /** Replaces `item` in its queue by `copy`, which has the same words. */
   replace(item: ItemRef, copy: ItemRef, classId: number): void {
     const items = this.#items;
     const queue = this.#row(copy, classId);
@@ -58,7 +59,7 @@ export class Queues {
     else if (this.#classes[queue + OLDEST] === item) this.#classes[queue + OLDEST] = copy;
   }
 
-  /** Moves an item to the new end of the main queue, with the number of reads it still counts for. */
+  /** Moves an item to the new end of the main queue and sets its count of reads, 0..3. */
   moveToMain(item: ItemRef, classId: number, frequency: number): void {
     this.remove(item, classId);
     const state = this.#items.state(item) & ~FREQUENCY_MASK;
@@ -66,7 +67,7 @@ export class Queues {
     this.push(item, classId);
   }
 
-  /** Lets an item that was overwritten in its place go to the new end now, as a new one would have. */
+  /** Moves an item that was overwritten in place to the new end of its queue, where a new item would be. */
   renew(item: ItemRef, classId: number): void {
     this.remove(item, classId);
     this.#items.dropState(item, STATE.REWRITTEN);

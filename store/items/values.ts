@@ -12,14 +12,17 @@ const { SEGMENT_SHIFT } = memoryModule;
 
 // Hot path: no allocation.
 
-/** Where a value's bytes are, in one chunk or along a chain. */
+/** Reads and writes values, which lie in one chunk or along a chain of chunks. */
 export class Values {
   readonly #links: ItemLinks;
-  /** Where the last walk along a chain ended, so that piecewise copies need not start over. */
+  /**
+   * The last position in a chain, so that a copy in pieces need not start over: item, chunk, and
+   * the chunk's first byte of the value.
+   */
   #positionItem: ItemRef = NO_ITEM;
   #positionChunk: ItemRef = NO_ITEM;
   #positionStart = 0;
-  /** Where the piece that `locate` found lies: its segment's number, and a byte offset there. */
+  /** Results of `locate`: a segment's number, and a byte offset in it. */
   pieceSegment = 0;
   pieceOffset = 0;
 
@@ -27,7 +30,7 @@ export class Values {
     this.#links = links;
   }
 
-  /** How many bytes of the value are in the item's own chunk. */
+  /** Returns how many bytes of the value the item's own chunk holds. */
   #headCapacity(item: ItemRef): number {
     const { items, slabs } = this.#links;
     return slabs.largeChunkBytes -
@@ -35,20 +38,20 @@ export class Values {
   }
 
   /**
-   * How many of the value's bytes from its byte `start` on are, or will be, in the item's chain. The
-   * item must have its STATE and length.
+   * Returns how many of the value's bytes, from byte `start` on, belong into the item's chain. The
+   * item's STATE and length must be set.
    */
   chainedLength(item: ItemRef, start = 0): number {
     const chainStart = Math.max(start, this.#headCapacity(item));
     return Math.max(0, this.#links.items.valueLength(item) - chainStart);
   }
 
-  /** Forgets a remembered walk: the item is about to be freed, or to change. */
+  /** Forgets the last position. Call it when the item is about to be freed or changed. */
   forgetPosition(): void {
     this.#positionItem = NO_ITEM;
   }
 
-  /** Writes `length` bytes of `from` into the value, from its byte `at` on. */
+  /** Writes `length` bytes of `from` into the value, at its byte `at`. */
   write(item: ItemRef, at: number, from: ByteRegion, fromOffset: number, length: number): void {
     const { items, memory } = this.#links;
     if (!(items.state(item) & STATE.CHAINED)) {
@@ -71,17 +74,17 @@ export class Values {
   }
 
   /**
-   * Finds the value's byte `at`: `pieceSegment` and `pieceOffset` tell where it lies.
+   * Finds the value's byte `at`. Sets `pieceSegment` and `pieceOffset`.
    *
-   * @returns How many of the value's bytes follow there without a gap.
+   * @returns How many of the value's bytes are contiguous there.
    */
   locate(item: ItemRef, at: number): number {
     const { items } = this.#links;
     const length = items.valueLength(item);
     const chained = (items.state(item) & STATE.CHAINED) !== 0;
     const capacity = chained ? this.#headCapacity(item) : length;
-    // What is remembered of a walk is good only for whoever goes on with it, not for one who starts
-    // over, were it with a piece that ends in front of the chain.
+    // The position is valid only for the caller that continues from it. One that starts over may
+    // find another chain.
     if (at === 0) this.forgetPosition();
     if (at < capacity) {
       this.pieceSegment = item >>> SEGMENT_SHIFT;
@@ -96,9 +99,9 @@ export class Values {
   }
 
   /**
-   * Keeps a value's bytes where they are, although the item may be replaced or deleted meanwhile.
+   * Pins an item: its memory stays, even if the item is replaced or deleted meanwhile.
    *
-   * @returns False for short values, which cannot be pinned: see `Allocator.allocate`.
+   * @returns False for an item without a chain, which cannot be pinned: see `Allocator.allocate`.
    */
   pin(item: ItemRef): boolean {
     const { items } = this.#links;
@@ -120,10 +123,10 @@ export class Values {
   }
 
   /**
-   * Copies a whole value into another item, from that one's byte `at` on.
+   * Copies a whole value into another item, at that item's byte `at`.
    *
-   * @param yieldMutex Called after every COPY_BYTES_MAX at most; it may let others change the store,
-   *   if `from` is pinned, or reserved as `to` is.
+   * @param yieldMutex Called after every COPY_BYTES_MAX. It may release the mutex for a moment if
+   *   `from` is pinned or reserved; `to` is reserved.
    */
   copyInto(to: ItemRef, at: number, from: ItemRef, yieldMutex: (() => void) | null): void {
     const { items, memory } = this.#links;
@@ -151,7 +154,7 @@ export class Values {
     }
   }
 
-  /** Copies between the value's bytes [at, at + length) and those of `other`, in one or the other direction. */
+  /** Copies the value's bytes [at, at + length) to `other`, or, if `writing`, from `other`. */
   #copy(
     item: ItemRef,
     at: number,
@@ -171,10 +174,9 @@ export class Values {
   }
 
   /**
-   * Walks to the chunk of the chain that holds the value's byte `at`: `#positionChunk`, from the
-   * value's byte `#positionStart` on.
+   * Sets the position to the chunk of the chain that holds the value's byte `at`.
    *
-   * @param capacity How many bytes are in front of the chain; at most `at`.
+   * @param capacity Bytes of the value in front of the chain; at most `at`.
    */
   #seek(item: ItemRef, at: number, capacity: number): void {
     const { items } = this.#links;
@@ -184,7 +186,7 @@ export class Values {
       this.#positionStart = capacity;
     }
     for (;;) {
-      // Else it would go round for ever, with the mutex.
+      // Without this check a broken chain would loop for ever, with the mutex held.
       assert(
         this.#positionChunk !== NO_ITEM,
         "a value's bytes are looked for where there is memory for them",

@@ -20,16 +20,16 @@ const { CLASS_STAT } = statsModule;
 
 // Hot path: no allocation.
 
-/** How often a class that evicts looks whether another one has free chunks to spare. */
+/** A class that evicts looks for spare chunks of another class once in this many evictions. */
 const EVICTIONS_PER_SEARCH = 8;
 
-/** What an item made by this change is marked with, and which optional words it has. */
+/** Returns the STATE bits of an item made by this operation: its marks and optional words. */
 export function stateOf(operation: Operation): number {
   return (operation.clientFlags !== 0 ? STATE.HAS_FLAGS : 0) |
     (operation.explicit ? STATE.EXPLICIT_ID : 0) | operation.marks;
 }
 
-/** Makes items, and room for them: from free chunks, from free pages, or by eviction. */
+/** Allocates items: from free chunks, from free pages, or by eviction. */
 export class Allocator {
   readonly memory: Memory;
   readonly items: Items;
@@ -55,7 +55,7 @@ export class Allocator {
     return this.allocate(input, keyOffset, keyLength, valueLength, operation);
   }
 
-  /** As `allocateItem`, for a value that will arrive in pieces: there is memory for its beginning. */
+  /** As `allocateItem`, for a value that arrives in pieces: allocates memory for its beginning only. */
   reserveItem(operation: Operation): ItemRef {
     const { input, keyOffset, keyLength, valueLength } = operation;
     const lengthNow = Math.min(valueLength, RESERVED_AHEAD_BYTES);
@@ -63,10 +63,11 @@ export class Allocator {
   }
 
   /**
-   * An unlinked item with key, deadline and flags, its value still to be written; NO_ITEM when there is no memory.
-   * May evict anything.
+   * Allocates an unlinked item and writes its key, deadline and flags, but not its value. May evict
+   * any item that is not locked, pinned or reserved.
    *
-   * @param lengthNow For how much of the value there must be memory at once; `grow` sees to the rest.
+   * @param lengthNow Bytes of the value to allocate now; `grow` allocates the rest.
+   * @returns NO_ITEM if there is no memory.
    */
   allocate(
     input: ByteRegion,
@@ -130,11 +131,11 @@ export class Allocator {
   }
 
   /**
-   * Sees to it that a reserved item has memory for the first `length` bytes of its value. Until it
-   * is whole, the words for its queue say for how many bytes there is none, and which is the last
-   * chunk. May evict anything.
+   * Allocates memory for the first `length` bytes of a reserved item's value. Until the item is
+   * complete, its WORD.NEWER counts the bytes without memory, and WORD.OLDER is the last chunk. May
+   * evict.
    *
-   * @returns False when there is no memory.
+   * @returns False if there is no memory.
    */
   grow(item: ItemRef, length: number): boolean {
     const items = this.items;
@@ -154,7 +155,7 @@ export class Allocator {
     return true;
   }
 
-  /** Whether a reserved item has all its chunks. */
+  /** Whether a reserved item has memory for its whole value. */
   isComplete(item: ItemRef): boolean {
     return (this.items.state(item) & STATE.CHAINED) === 0 ||
       this.items.word(item, WORD.NEWER) === 0;
@@ -175,7 +176,7 @@ export class Allocator {
     }
   }
 
-  /** Frees at least one chunk of a class, or a page. May evict anything but locked, pinned and reserved items. */
+  /** Frees a chunk of a class, or gets it a page. Returns false if neither is possible. */
   #makeRoom(classId: number): boolean {
     this.#control[CONTROL.DISTURBED] = (this.#control[CONTROL.DISTURBED]! + 1) | 0;
     const mover = this.#mover;

@@ -12,10 +12,10 @@ const { CLASS_STAT, STAT } = statsModule;
 // Hot path: no allocation.
 
 /**
- * S3-FIFO in each class (Yang et al., SOSP 2023): new items enter a small queue; those read while
- * in it go on to the main queue, the others leave, and a ghost remembers their hashes. In the main
- * queue an item that was read goes round again, up to three times. A hit changes two bits of the
- * item and no list.
+ * S3-FIFO in each class (Yang et al., SOSP 2023): a new item enters the small queue. If it is read
+ * there it moves on to the main queue; otherwise it is evicted, and a ghost table keeps its hash.
+ * In the main queue an item that was read goes round again, up to three times. A hit changes two
+ * bits of the item and no list.
  */
 
 // The numbers below were chosen by `bench:store`.
@@ -25,16 +25,22 @@ const { CLASS_STAT, STAT } = statsModule;
  * on ecom (0.1133 for 0.1126).
  */
 const SMALL_PERCENT = 15;
-/** Reads in the small queue that promote: 2 is worse on recs (60k-64: 0.287 for 0.283), a little better on ecom. */
+/**
+ * Reads in the small queue that promote an item: 2 is worse on recs (60k-64: 0.287 for 0.283), a
+ * little better on ecom.
+ */
 const PROMOTION_READS = 1;
-/** Items looked at before the next unlocked one goes whatever it was read: bounds the time under the mutex. */
+/**
+ * Items looked at before the next unlocked one is evicted however often it was read: bounds the
+ * time under the mutex.
+ */
 const LOOKS_MAX = 256;
 
-/** Why an item was evicted, for the class's statistics. */
+/** Why an item is evicted, for the class's statistics. */
 export const EvictionCause = { ROOM: 0, PAGE_MOVE: 1 } as const;
 export type EvictionCause = typeof EvictionCause[keyof typeof EvictionCause];
 
-/** Chooses what goes, and removes it. */
+/** Chooses which item of a class is evicted, and removes it. */
 export class Eviction {
   readonly #links: ItemLinks;
   readonly #ghost: Ghost;
@@ -44,18 +50,18 @@ export class Eviction {
     this.#ghost = new Ghost(links.memory, links.slabs);
   }
 
-  /** Once, by the thread that makes the store. */
+  /** Makes the ghost table. Called once, by the thread that makes the store. */
   format(): void {
     this.#ghost.format();
   }
 
-  /** Notes a read. One or no store to the item. */
+  /** Returns the state of an item after one more read. Changes nothing; `WriteGuard.noteHit` stores it. */
   static stateAfterHit(state: number): number {
     return ((state & FREQUENCY_MASK) === FREQUENCY_MASK ? state : state + FREQUENCY_ONE) |
       STATE.FETCHED;
   }
 
-  /** Chooses the queue of an item that is about to be linked: main if it was evicted not long ago. */
+  /** Chooses the queue of an item that is about to be linked: main if it was evicted recently, else small. */
   place(item: ItemRef, hash: number): void {
     if (!this.#ghost.remove(hash)) return;
     const { memory, items, slabs } = this.#links;
@@ -65,10 +71,10 @@ export class Eviction {
   }
 
   /**
-   * Removes one item of a class, a dead one if the oldest is dead.
+   * Removes one item of a class: the oldest if it is dead, else the one that S3-FIFO evicts.
    *
-   * @param looksMax Items looked at before the next unlocked one goes.
-   * @returns False when the class has no item that may go.
+   * @param looksMax Items looked at before the next unlocked one is evicted.
+   * @returns False if every item of the class is locked or pinned, or there is none.
    */
   evictOne(classId: number, cause: EvictionCause, looksMax = LOOKS_MAX): boolean {
     const { items, queues, workDone } = this.#links;
@@ -108,18 +114,21 @@ export class Eviction {
     }
   }
 
-  /** Removes a dead item that was met on the way. */
+  /** Removes a dead item. Counts nothing. */
   reclaim(item: ItemRef): void {
     this.#links.unlink(item, this.#links.index.hashOf(item));
   }
 
-  /** Removes a dead item whose memory is needed. */
+  /** Removes a dead item whose memory is needed, and counts it as reclaimed. */
   reclaimForRoom(item: ItemRef): void {
     this.countReclaimed(item, CLASS_STAT.reclaimed);
     this.reclaim(item);
   }
 
-  /** Counts a dead item that somebody looked for, before it is removed. */
+  /**
+   * Counts a dead item in a CLASS_STAT, and as `expired_unfetched` if nobody has read it. Call it
+   * before the removal.
+   */
   countReclaimed(item: ItemRef, stat: number): void {
     const { memory, items, slabs } = this.#links;
     const classId = slabs.classOf(item);
@@ -129,7 +138,7 @@ export class Eviction {
     }
   }
 
-  /** Evicts this item whatever its queue says: it stands in the way of a page move. */
+  /** Evicts an item whatever its place in the queue, because its page is being emptied. */
   evictForMove(item: ItemRef): void {
     const { items, slabs } = this.#links;
     const main = (items.state(item) & STATE.MAIN) !== 0;

@@ -6,21 +6,21 @@ import { NEVER_SEC } from "../memory/slabs.ts";
 import { CLASS_STAT, STAT } from "../stats.ts";
 
 /**
- * Removes dead items soon after they died, so that live ones need not be evicted. Every page knows a lower bound of the
- * next deadline in it; a sweep looks only into pages where that has passed, and writes down the true one.
+ * Removes dead items soon after their deadline, so that live ones need not be evicted. Every page has a lower bound of
+ * the next deadline in it. A sweep looks only into pages whose bound has passed, and replaces it by the true deadline.
  */
 
-/** Work in a slice, in units of roughly 5 to 10 ns each: some 50 microseconds under the mutex, 90 on a slow machine. */
+/** Work of one slice, in units of 5 to 10 ns: about 50 microseconds under the mutex, 90 on a slow machine. */
 const SLICE_UNITS = 6_000;
 const PAGE_ROW_UNITS = 1;
 const CHUNK_UNITS = 4;
 const REMOVAL_UNITS = 30;
-/** For each chunk of a chain, a run of them counting as one. */
+/** For each run of chunks in the chain of a removed item. */
 const CHAIN_CHUNK_UNITS = 10;
 /**
- * Looking, without removals, in a second: about 3 % of a processor. Enough for every page of 128
- * MiB of small items, so there what is dead goes within two seconds; in larger stores it takes
- * longer, not more.
+ * Work of one second, without removals: about 3 % of a core. That covers every page of 128 MiB of
+ * small items, where dead items are gone within two seconds. In larger stores it takes longer, but
+ * no more CPU time.
  */
 const UNITS_PER_SECOND = 4_000_000;
 
@@ -35,7 +35,7 @@ export class Expiry {
     this.#eviction = eviction;
   }
 
-  /** Makes every page due: after a flush anything may be dead. */
+  /** Makes the sweep look into every page: after a flush any item may be dead. */
   markAllPagesDue(): void {
     const { memory } = this.#links;
     const end = memory.control[CONTROL.PAGES_EVER_USED]!;
@@ -43,9 +43,9 @@ export class Expiry {
   }
 
   /**
-   * One slice of the sweep, from where the last one stopped.
+   * Runs one slice of the sweep, from where the last slice stopped.
    *
-   * @returns True when more is due now.
+   * @returns Whether more pages are due now.
    */
   sweepSlice(): boolean {
     const { control, pages } = this.#links.memory;
@@ -77,7 +77,7 @@ export class Expiry {
     this.#links.memory.control[CONTROL.SWEEP_UNITS]! += units;
   }
 
-  /** Goes on with sweeping a page. False when the slice ended before the page did. */
+  /** Continues the sweep of a page. Returns false if the slice ended before the page did. */
   #sweepPage(page: number): boolean {
     const { memory, items, slabs } = this.#links;
     const { control, pages } = memory;
@@ -85,21 +85,21 @@ export class Expiry {
     const classId = pages[row + PAGE.CLASS]!;
     const first = control[CONTROL.SWEEP_CHUNK]!;
     if (first === 0) {
-      // What comes into the page meanwhile lowers this.
+      // Items that are stored in the page during the sweep lower this.
       pages[row + PAGE.SOONEST_SEC] = NEVER_SEC;
       control[CONTROL.SWEEP_SOONEST_SEC] = NEVER_SEC;
     }
     const carved = classId > 0 ? pages[row + PAGE.CARVED]! : 0;
     let soonest = control[CONTROL.SWEEP_SOONEST_SEC]!;
     let index = first;
-    // A page whose last item goes may be in the pool at once.
+    // Removing a page's last item returns the page to the pool.
     for (; index < carved && pages[row + PAGE.CLASS] === classId; index++) {
-      // Not before the first chunk, or the page would count as not begun.
+      // Look at one chunk at least: chunk 0 stands for a page whose sweep has not begun.
       if (this.#unitsLeft <= 0 && index > first) break;
       this.#spend(CHUNK_UNITS);
       const item = slabs.usedChunkAt(page, index, classId);
       if (item === NO_ITEM) continue;
-      // A locked item is looked at when it is unlocked.
+      // `Locks.release` handles a locked item when it is unlocked.
       if ((items.state(item) & (STATE.LINKED | STATE.LOCKED)) !== STATE.LINKED) continue;
       if (this.#links.isDead(item)) {
         this.#remove(item);
@@ -119,7 +119,7 @@ export class Expiry {
     return true;
   }
 
-  /** Removals pay: they end a slice, but do not count as looking. */
+  /** Removes a dead item. Its work ends the slice earlier, but does not count for UNITS_PER_SECOND. */
   #remove(item: ItemRef): void {
     const { workDone, memory } = this.#links;
     const workBefore = workDone[0]!;

@@ -2,12 +2,12 @@ import type { Expiry } from "./expiry.ts";
 import { takeId } from "../memory/ids.ts";
 import { CONTROL, type Memory } from "../memory/memory.ts";
 
-/** As upper half of the first id that a flush does not hide: none is so large. */
+/** Upper half of an id above all ids: a flush below it hides every item. */
 const HIGH_ALL = 0x7fffffff;
 
 /**
- * flush_all: items whose id was handed out before it are dead. Nothing is walked; the sweep of dead
- * items finds them later.
+ * flush_all: an item is dead if its id is older than the flush. The flush touches no item; the sweep
+ * of dead items removes them later.
  */
 export class Flush {
   readonly #memory: Memory;
@@ -20,7 +20,7 @@ export class Flush {
     this.#expiry = expiry;
   }
 
-  /** Hides everything stored so far. A flush that waits for its time is forgotten. */
+  /** Hides every item stored so far, and cancels a flush that is scheduled. */
   now(): void {
     const control = this.#control;
     control[CONTROL.FLUSH_AT_SEC] = 0;
@@ -29,19 +29,19 @@ export class Flush {
   }
 
   /**
-   * When second `atSec` of the store's clock comes, hides everything stored up to its end. Only one
-   * such second is known.
+   * Schedules a flush that hides every item stored up to the end of second `atSec` of the store's
+   * clock. A new schedule replaces the old one.
    */
   at(atSec: number): void {
-    // In the second of the one before, what is yet to come is hidden too: from here on it is not.
+    // During the second of an earlier flush new items are hidden too. That ends here.
     if (this.#control[CONTROL.FLUSH_HIGH] === HIGH_ALL) this.now();
     this.#control[CONTROL.FLUSH_AT_SEC] = atSec;
     if (atSec <= this.#control[CONTROL.NOW_SEC]!) this.due();
   }
 
   /**
-   * The second of `at` has come: all ids that can be are hidden while it lasts, and afterwards
-   * those that there have been.
+   * Runs a scheduled flush. During its second every item is hidden, new ones too; after that second,
+   * every item stored before its end.
    */
   due(): void {
     const control = this.#control;

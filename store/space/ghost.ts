@@ -10,17 +10,17 @@ import type { Slabs } from "../memory/slabs.ts";
 
 // Hot path: no allocation.
 
-/** One page in this many remembers hashes of evicted items (`bench:store`). */
+/** One page in this many holds hashes of evicted items (`bench:store`). */
 const PAGES_PER_GHOST_PAGE = 64;
-/** Hashes that share a set; the oldest leaves. */
+/** Hashes in a set. A new one replaces the oldest. */
 const WAYS = 4;
 const SET_BYTES = 4 * WAYS;
-/** The same in units of a reference. */
+/** The same in units of an item reference. */
 const SET_REFS = SET_BYTES >> 3;
 
 /**
- * The ghost of S3-FIFO: 4-byte hashes of items evicted from a small queue, so that one that is stored again soon
- * after goes to the main queue at once. A set-associative table over some pages; a hash of 0 is an empty place.
+ * The ghost table of S3-FIFO: 4-byte hashes of items evicted from a small queue. An item that is stored again soon
+ * after goes to the main queue at once. The table is set-associative and lies in pages; hash 0 is an empty place.
  */
 export class Ghost {
   readonly #memory: Memory;
@@ -31,7 +31,10 @@ export class Ghost {
     this.#slabs = slabs;
   }
 
-  /** Takes the pages. Once, by the thread that makes the store, when nobody else has taken any in between. */
+  /**
+   * Takes the pages, which must be contiguous. Called once, by the thread that makes the store,
+   * before others take any.
+   */
   format(): void {
     const control = this.#memory.control;
     const wanted = Math.floor(control[CONTROL.MEMORY_LIMIT_PAGES]! / PAGES_PER_GHOST_PAGE);
@@ -57,7 +60,7 @@ export class Ghost {
     words[at] = hash;
   }
 
-  /** Whether this hash was remembered; it is forgotten then. */
+  /** Removes a hash. Returns whether it was there. */
   remove(hash: number): boolean {
     const sets = this.#memory.control[CONTROL.GHOST_SETS]!;
     if (sets === 0 || hash === 0) return false;
@@ -73,7 +76,7 @@ export class Ghost {
     return false;
   }
 
-  /** Reference of the hash's set. Sets lie one after the other, over all pages. */
+  /** Returns the reference of the hash's set. Sets lie one after the other, over all pages. */
   #setOf(hash: number, sets: number): number {
     const start = this.#memory.pageRef(this.#memory.control[CONTROL.GHOST_FIRST_PAGE]!);
     return (start + ((hash >>> 0) % sets) * SET_REFS) | 0;
