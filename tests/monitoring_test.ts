@@ -1,0 +1,65 @@
+import { assert, assertEquals } from "@std/assert";
+import { readDocument } from "./support/docs/markdown.ts";
+import { startMemcached, testWithMemcached } from "./support/servers/memcached.ts";
+import { startLeased } from "./support/servers/leased.ts";
+import type { SocketSide } from "./support/sessions/socket_side.ts";
+
+/** Tables of `stats` that memcached has too. */
+const SHARED_TABLES = ["", "settings", "items", "slabs"];
+/** Tables that are ours. */
+const OWN_TABLES = ["classes", "threads"];
+
+/** memcached's, and younger than some memcached that may be installed. */
+const YOUNG = ["client_flags_size", "slab_reassign_busy_nomem", "slab_reassign_last_busy_status"];
+
+const page = readDocument("docs/monitoring.md").prose;
+
+/** Returns the names of the tables' lines, a class's or a thread's number replaced by N. */
+async function namesIn(side: SocketSide, tables: readonly string[]): Promise<Set<string>> {
+  const names = new Set<string>();
+  for (const table of tables) {
+    const reply = await side.ask(`stats ${table}`.trim() + "\r\n", "END\r\n");
+    for (const [, name] of reply.matchAll(/^STAT (\S+)/gm)) {
+      names.add(name!.replace(/^items:\d+:/, "items:N:").replace(/^(?:\d+|maintenance):/, "N:"));
+    }
+  }
+  return names;
+}
+
+/** The names that stand first in a row of a table. */
+function documentedNames(): string[] {
+  const ours = page.slice(page.indexOf("## Leases"), page.indexOf("## stats ops"));
+  return [...ours.matchAll(/^\| `([\w:]+)`/gm)].map(([, name]) => name!);
+}
+
+async function withItem(side: SocketSide): Promise<SocketSide> {
+  await side.ask("set a 0 0 1\r\n1\r\n", "STORED\r\n");
+  return side;
+}
+
+Deno.test("docs/monitoring.md names statistics that the server has, and all of its own tables", async () => {
+  const leased = await withItem(await startLeased("portable", ["-z", "3333"]));
+  try {
+    const all = await namesIn(leased, [...SHARED_TABLES, ...OWN_TABLES]);
+    assertEquals(documentedNames().filter((name) => !all.has(name)), []);
+    const documented = new Set(documentedNames());
+    const own = await namesIn(leased, OWN_TABLES);
+    assertEquals([...own].filter((name) => !documented.has(name)), []);
+  } finally {
+    await leased.close();
+  }
+});
+
+testWithMemcached("docs/monitoring.md names all that memcached has not", async (memcached) => {
+  const leased = await withItem(await startLeased("portable", ["-z", "3333"]));
+  const theirs = await withItem(await startMemcached(memcached));
+  try {
+    const known = new Set([...await namesIn(theirs, SHARED_TABLES), ...YOUNG]);
+    const extra = [...await namesIn(leased, SHARED_TABLES)].filter((name) => !known.has(name));
+    assert(extra.length > 0);
+    assertEquals(extra.filter((name) => !page.includes(`\`${name}\``)), []);
+  } finally {
+    await leased.close();
+    await theirs.close();
+  }
+});
