@@ -157,6 +157,8 @@ export class Conversation {
     }
     this.#leftLength = end - at;
     memory.stats[STAT.bytes_written]! += reply.totalLength - replyStart;
+    // The input may change before the next call.
+    cache.prefetch.clear();
     cache.leave();
     return at;
   }

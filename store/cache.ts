@@ -16,7 +16,7 @@ import { Locks } from "./claims/locks.ts";
 import { LeaseOperations } from "./operations/lease.ts";
 import type { Leases } from "./claims/leases.ts";
 import * as leasesModule from "./claims/leases.ts";
-import { Prefetch } from "./items/prefetch.ts";
+import type { Prefetch } from "./items/prefetch.ts";
 import type { Memory } from "./memory/memory.ts";
 import * as memoryModule from "./memory/memory.ts";
 import { MetaOperations } from "./operations/meta.ts";
@@ -73,7 +73,7 @@ export class Cache {
   readonly #leaseOperations: LeaseOperations;
   readonly #arithmetic: ArithmeticOperations;
   readonly #lockOperations: LockOperations;
-  /** For those who know the next keys before they look them up. */
+  /** The keys of the next requests, whose items are loaded before the requests are executed. */
   readonly prefetch: Prefetch;
   readonly #casEnabled: boolean;
   readonly #yrmcdsLocks: boolean;
@@ -90,7 +90,7 @@ export class Cache {
     this.#expiry = new Expiry(this.links, this.#eviction);
     this.#flush = new Flush(memory, this.#expiry);
     this.values = new Values(this.links);
-    this.prefetch = new Prefetch(memory, this.links.index);
+    this.prefetch = this.links.prefetch;
     this.locks = new Locks(this.links, this.#eviction);
     this.#allocator = new Allocator(this.links, this.#eviction, this.#mover, this.values);
     this.#storeOperations = new StoreOperations(
@@ -162,7 +162,7 @@ export class Cache {
     input: ByteRegion,
     keyOffset: number,
     keyLength: number,
-    hash = this.links.index.hash(input, keyOffset, keyLength),
+    hash = this.links.prefetch.hashOf(input, keyOffset, keyLength),
   ): ItemRef {
     this.#stats[STAT.cmd_get]! += 1;
     const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
@@ -187,7 +187,7 @@ export class Cache {
     keyLength: number,
     deadlineSec: number,
     owner = 0,
-    hash = this.links.index.hash(input, keyOffset, keyLength),
+    hash = this.links.prefetch.hashOf(input, keyOffset, keyLength),
   ): ItemRef {
     this.#stats[STAT.cmd_touch]! += 1;
     const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
@@ -204,7 +204,7 @@ export class Cache {
 
   /** The live item with this key; nothing is counted or noted. */
   peek(input: ByteRegion, keyOffset: number, keyLength: number): ItemRef {
-    const hash = this.links.index.hash(input, keyOffset, keyLength);
+    const hash = this.links.prefetch.hashOf(input, keyOffset, keyLength);
     return this.#lookup.live(input, keyOffset, keyLength, hash);
   }
 
@@ -263,7 +263,7 @@ export class Cache {
   /** getss, lease-get: the value, or the right to fill it. See `LeaseOperations.get`. */
   getOrLease(
     operation: Operation,
-    hash = this.links.index.hash(operation.input, operation.keyOffset, operation.keyLength),
+    hash = this.links.prefetch.hashOf(operation.input, operation.keyOffset, operation.keyLength),
   ): Outcome {
     const item = this.get(operation.input, operation.keyOffset, operation.keyLength, hash);
     return this.#leaseOperations.get(operation, item, hash);
@@ -305,7 +305,7 @@ export class Cache {
       this.#storeRefused(operation, Outcome.TOO_LARGE);
       return Outcome.TOO_LARGE;
     }
-    const hash = this.links.index.hash(input, keyOffset, keyLength);
+    const hash = this.links.prefetch.hashOf(input, keyOffset, keyLength);
     const old = this.#lookup.live(input, keyOffset, keyLength, hash);
     const refusal = this.#guard.admit(operation, old, input, keyOffset, keyLength, hash);
     if (refusal !== Outcome.OK) {
@@ -455,7 +455,7 @@ export class Cache {
     const tooLarge = outcome === Outcome.TOO_LARGE;
     this.#stats[tooLarge ? STAT.store_too_large : STAT.store_no_memory]! += 1;
     const { input, keyOffset, keyLength } = operation;
-    const hash = this.links.index.hash(input, keyOffset, keyLength);
+    const hash = this.links.prefetch.hashOf(input, keyOffset, keyLength);
     const lease = this.leases.find(input, keyOffset, keyLength, hash);
     if (lease !== NO_LEASE && this.leases.isHeld(lease)) {
       if (!isConditional(operation)) this.#guard.renew(lease);
@@ -478,7 +478,7 @@ export class Cache {
   /** Deletes. @returns DELETED, NOT_FOUND, EXISTS (another cas id) or LOCKED. */
   remove(operation: Operation): Outcome {
     const { input, keyOffset, keyLength } = operation;
-    const hash = this.links.index.hash(input, keyOffset, keyLength);
+    const hash = this.links.prefetch.hashOf(input, keyOffset, keyLength);
     const item = this.#lookup.live(input, keyOffset, keyLength, hash);
     const lease = this.leases.find(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM) return this.#leaseOperations.remove(operation, lease, hash);
@@ -494,7 +494,7 @@ export class Cache {
   touch(operation: Operation): Outcome {
     const { input, keyOffset, keyLength } = operation;
     this.#stats[STAT.cmd_touch]! += 1;
-    const hash = this.links.index.hash(input, keyOffset, keyLength);
+    const hash = this.links.prefetch.hashOf(input, keyOffset, keyLength);
     const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM) {
       this.#stats[STAT.touch_misses]! += 1;
@@ -520,7 +520,7 @@ export class Cache {
    */
   incrDecr(operation: Operation, increment: boolean): Outcome {
     const { input, keyOffset, keyLength } = operation;
-    const hash = this.links.index.hash(input, keyOffset, keyLength);
+    const hash = this.links.prefetch.hashOf(input, keyOffset, keyLength);
     const item = this.#lookup.live(input, keyOffset, keyLength, hash);
     operation.item = item;
     return item === NO_ITEM

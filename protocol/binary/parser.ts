@@ -9,6 +9,8 @@ import {
   ConversationState,
   type Parser,
 } from "../conversation.ts";
+import * as prefetchModule from "../prefetch.ts";
+import { prefetchPackets } from "../prefetch.ts";
 import { REPLY_ROOM_MIN } from "../reply_buffer.ts";
 import { Flow, type Request } from "../request.ts";
 import { Status } from "../binary_status.ts";
@@ -16,6 +18,7 @@ import { SwallowTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
 
 const { REQUEST_MAGIC } = binaryRequestModule;
+const { PacketKind } = prefetchModule;
 
 // Hot path: no allocation.
 
@@ -23,15 +26,6 @@ const { REQUEST_MAGIC } = binaryRequestModule;
 const BODY_LENGTH_MAX = 1024 * 1024 * 1024;
 /** Opcodes from here on are yrmcds's. What is wrong with their requests costs no connection. */
 const YRMCDS_OPCODES = 0x40;
-
-/** What is done with several requests in a row whose keys are all there. */
-const Ahead = {
-  NOTHING: 0,
-  /** Their items are loaded, then they are executed one by one. */
-  LOAD: 1,
-  /** They are executed together. */
-  GROUP: 2,
-} as const;
 
 /** The binary protocol: finds requests in the input and hands them to their handlers. */
 export class BinaryParser implements Parser {
@@ -43,8 +37,8 @@ export class BinaryParser implements Parser {
   readonly #request: Request;
   readonly #binary: BinaryRequest;
   readonly #byOpcode: (BinaryCommand | null)[] = new Array(256).fill(null);
-  /** By opcode. */
-  readonly #ahead = new Uint8Array(256);
+  /** PacketKind by opcode. */
+  readonly #kinds = new Uint8Array(256);
 
   constructor(thread: ThreadContext) {
     this.#thread = thread;
@@ -53,7 +47,7 @@ export class BinaryParser implements Parser {
     for (const command of BINARY_COMMANDS) {
       this.#byOpcode[command.opcode] = command;
       if (command.key !== Part.SOME) continue;
-      this.#ahead[command.opcode] = command.grouped ? Ahead.GROUP : Ahead.LOAD;
+      this.#kinds[command.opcode] = command.grouped ? PacketKind.KEY_ONLY : PacketKind.KEYED;
     }
   }
 
@@ -62,14 +56,16 @@ export class BinaryParser implements Parser {
     const request = this.#request;
     request.trailerLength = 0;
     let at = start;
-    let loadedTo = start;
+    let prefetchedTo = start;
     for (;;) {
       if (end - at < HEADER_LENGTH) return pause(conversation, ConversationState.NEEDS_INPUT, at);
       if (reply.room < REPLY_ROOM_MIN) {
         return pause(conversation, ConversationState.MORE_OUTPUT, at);
       }
       if (reply.length > reply.yieldAt) this.#thread.yieldMutex();
-      if (at >= loadedTo) loadedTo = this.#loadAhead(at, end);
+      if (at >= prefetchedTo) {
+        prefetchedTo = prefetchPackets(this.#thread, at, end, this.#kinds, PacketKind.KEYED);
+      }
       const flow = this.#execute(conversation, at, end);
       if (flow === Flow.DONE) at = request.next;
       else return this.#leave(conversation, flow);
@@ -124,8 +120,7 @@ export class BinaryParser implements Parser {
     const { bytes, view } = input;
     const request = this.#request;
     const binary = this.#binary;
-    const next = this.#lookAhead(start, end);
-    if (prefetch.count > 1) prefetch.load();
+    const next = prefetchPackets(this.#thread, start, end, this.#kinds, PacketKind.KEY_ONLY);
     for (let index = 0; index < prefetch.count; index++) {
       const keyOffset = prefetch.keyOffset(index);
       const keyLength = prefetch.keyLength(index);
@@ -138,7 +133,6 @@ export class BinaryParser implements Parser {
       binary.opcode = opcode;
       binary.opaque = view.getInt32(at + 12);
       binary.quiet = command.quiet;
-      binary.hash = prefetch.hash(index);
       operation.begin(keyOffset, keyLength);
       ops.countBinary(opcode);
       request.next = keyOffset + keyLength;
@@ -147,62 +141,6 @@ export class BinaryParser implements Parser {
     }
     request.next = next;
     return Flow.DONE;
-  }
-
-  /**
-   * Collects the keys of the next requests that are grouped, well-formed and all there: the first
-   * is. Returns where they end.
-   */
-  #lookAhead(start: number, end: number): number {
-    const { input, cache } = this.#thread;
-    const { view } = input;
-    const { prefetch } = cache;
-    prefetch.clear();
-    let at = start;
-    let keyLength = view.getUint16(start + 2);
-    do {
-      prefetch.add(input, at + HEADER_LENGTH, keyLength);
-      at += HEADER_LENGTH + keyLength;
-      if (prefetch.full || end - at < HEADER_LENGTH) return at;
-      const word = view.getInt32(at);
-      keyLength = word & 0xffff;
-      if (word >>> 24 !== REQUEST_MAGIC || this.#ahead[(word >>> 16) & 0xff] !== Ahead.GROUP) {
-        return at;
-      }
-    } while (
-      view.getInt32(at + 8) === keyLength && view.getUint8(at + 4) === 0 &&
-      keyLength > 0 && keyLength <= KEY_LENGTH_MAX && end - at >= HEADER_LENGTH + keyLength
-    );
-    return at;
-  }
-
-  /**
-   * Loads the items of the next requests, if there are several that change or touch an item.
-   *
-   * @returns Where the first request begins that has not been looked at.
-   */
-  #loadAhead(start: number, end: number): number {
-    const { input, cache } = this.#thread;
-    const { bytes, view } = input;
-    const { prefetch } = cache;
-    prefetch.clear();
-    let at = start;
-    while (end - at >= HEADER_LENGTH && !prefetch.full) {
-      const word = view.getInt32(at);
-      if (word >>> 24 !== REQUEST_MAGIC || this.#ahead[(word >>> 16) & 0xff] !== Ahead.LOAD) break;
-      const keyLength = word & 0xffff;
-      const keyOffset = at + HEADER_LENGTH + bytes[at + 4]!;
-      const bodyLength = view.getInt32(at + 8);
-      const next = at + HEADER_LENGTH + bodyLength;
-      // A request that is alone, or malformed, or whose key is yet to come.
-      if (at === start && end - next < HEADER_LENGTH) break;
-      if (keyLength === 0 || keyLength > KEY_LENGTH_MAX) break;
-      if (keyOffset + keyLength > Math.min(next, end)) break;
-      prefetch.add(input, keyOffset, keyLength);
-      at = next;
-    }
-    if (prefetch.count > 1) prefetch.load();
-    return at;
   }
 
   /** Where the next request starts is not to be believed: answers, and closes the connection. */

@@ -22,9 +22,6 @@ export class BinaryRequest {
   extrasOffset = 0;
   extrasLength = 0;
 
-  /** Of the key, for commands that are executed in groups. */
-  hash = 0;
-
   /** A copy for a reply that is given later. */
   copy(): BinaryRequest {
     return Object.assign(new BinaryRequest(), this);

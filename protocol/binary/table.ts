@@ -26,7 +26,7 @@ export interface BinaryCommand {
   readonly key: Part;
   readonly value: Part;
   readonly handler: (conversation: Conversation) => Flow;
-  /** Only looks a key up, whose hash is in the request: several in a row are executed as a group. */
+  /** Only looks a key up: several in a row are prefetched and executed as a group. */
   readonly grouped: boolean;
 }
 

@@ -10,7 +10,7 @@ import * as repliesModule from "../replies.ts";
 import * as replyBufferModule from "../reply_buffer.ts";
 import { Flow, type Request } from "../request.ts";
 import * as requestModule from "../request.ts";
-import { loadAhead } from "./prefetch.ts";
+import { prefetchGets, prefetchLines } from "../prefetch.ts";
 import type { ThreadContext } from "../thread_context.ts";
 
 const { KEY_LENGTH_MAX, LINE_LENGTH_MAX } = limitsModule;
@@ -68,8 +68,8 @@ export class TextParser implements Parser {
     const { view } = this.#thread.input;
     this.#request.trailerLength = CRLF_LENGTH;
     let at = start;
-    // A request that is alone is not worth it.
-    let loadedTo = start + 1;
+    // Not the first request, which may be alone: a prefetch gains nothing for it.
+    let prefetchedTo = start + 1;
     for (;;) {
       if (at === end) return this.#pause(conversation, ConversationState.NEEDS_INPUT, at);
       if (reply.room < REPLY_ROOM_MIN) {
@@ -94,7 +94,7 @@ export class TextParser implements Parser {
           if (next > at) return next;
         }
       }
-      if (at >= loadedTo) loadedTo = loadAhead(this.#thread, at, end);
+      if (at >= prefetchedTo) prefetchedTo = prefetchLines(this.#thread, at, end);
       const flow = this.#execute(conversation, at, end);
       if (flow === Flow.DONE) at = this.#request.next;
       else return this.#leave(conversation, flow);
@@ -109,38 +109,17 @@ export class TextParser implements Parser {
   #gets(conversation: Conversation, start: number, end: number): number {
     const { cache, reply, ops } = this.#thread;
     const { prefetch } = cache;
-    const next = this.#lookAhead(start, end);
-    if (prefetch.count > 1) prefetch.load();
+    const next = prefetchGets(this.#thread, start, end);
     for (let index = 0; index < prefetch.count; index++) {
       const keyOffset = prefetch.keyOffset(index);
       if (reply.room < REPLY_ROOM_MIN) return keyOffset - GET_LENGTH;
       if (reply.length > reply.yieldAt) this.#thread.yieldMutex();
       ops.countText(GET_ROW);
       const keyLength = prefetch.keyLength(index);
-      const hash = prefetch.hash(index);
+      const hash = prefetch.hashAt(index);
       if (!getOne(conversation, keyOffset, keyLength, hash)) return keyOffset + keyLength;
     }
     return next;
-  }
-
-  /** Collects the keys of the next plain get lines. Returns where the first line of another kind begins. */
-  #lookAhead(start: number, end: number): number {
-    const { input, cache } = this.#thread;
-    const { bytes, view } = input;
-    const { prefetch } = cache;
-    prefetch.clear();
-    let at = start;
-    do {
-      const keyOffset = at + GET_LENGTH;
-      let keyEnd = keyOffset;
-      while (keyEnd < end && bytes[keyEnd]! > SPACE) keyEnd++;
-      if (end - keyEnd < 2 || view.getInt16(keyEnd, true) !== CRLF) return at;
-      const keyLength = keyEnd - keyOffset;
-      if (keyLength === 0 || keyLength > KEY_LENGTH_MAX) return at;
-      prefetch.add(input, keyOffset, keyLength);
-      at = keyEnd + 2;
-    } while (!prefetch.full && end - at > GETS_LENGTH && view.getInt32(at, true) === GET_SPACE);
-    return at;
   }
 
   /**
@@ -227,7 +206,7 @@ export class TextParser implements Parser {
     const { bytes, view } = this.#thread.input;
     if (end - start < SET_LINE_LENGTH_MIN || view.getInt32(start, true) !== SET_SPACE) return false;
     const keyOffset = start + SET_LENGTH;
-    let at = keyOffset;
+    let at = keyOffset + this.#thread.cache.prefetch.lengthAt(keyOffset);
     while (at < end && bytes[at]! > SPACE) at++;
     const keyLength = at - keyOffset;
     if (keyLength === 0 || keyLength > KEY_LENGTH_MAX) return false;

@@ -169,7 +169,7 @@ export class MultigetTask implements Multiget {
         if (reply.length > reply.yieldAt) conversation.thread.yieldMutex();
         this.#keyCount++;
         const keyLength = prefetch.keyLength(index);
-        const done = this.#getKey(conversation, keyOffset, keyLength, prefetch.hash(index));
+        const done = this.#getKey(conversation, keyOffset, keyLength, prefetch.hashAt(index));
         if (this.#refusal !== null) {
           return this.#refuse(conversation, replyStart, keyOffset + keyLength, this.#refusal);
         }

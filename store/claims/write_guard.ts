@@ -144,7 +144,7 @@ export class WriteGuard {
     deadlineSec: number,
   ): number {
     if (this.leases.count === 0) return deadlineSec;
-    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
     this.#lease = this.leases.find(input, keyOffset, keyLength, hash);
     return this.#capDeadline(deadlineSec);
   }

@@ -4,6 +4,7 @@ import * as itemModule from "../memory/item.ts";
 import type { Memory } from "../memory/memory.ts";
 import * as memoryModule from "../memory/memory.ts";
 import { ItemWatch } from "../watch/item_watch.ts";
+import { Prefetch } from "./prefetch.ts";
 import { Queues } from "./queues.ts";
 import { Slabs } from "../memory/slabs.ts";
 import * as statsModule from "../stats.ts";
@@ -24,6 +25,7 @@ export class ItemLinks {
   readonly items: Items;
   readonly slabs: Slabs;
   readonly index: HashIndex;
+  readonly prefetch: Prefetch;
   readonly queues: Queues;
   readonly watchLog: WatchLog;
   readonly watch: ItemWatch;
@@ -39,6 +41,7 @@ export class ItemLinks {
     this.items = new Items(memory);
     this.slabs = new Slabs(memory, this.items);
     this.index = new HashIndex(memory, this.items, this.slabs);
+    this.prefetch = new Prefetch(memory, this.index);
     this.queues = new Queues(memory, this.items);
     this.watchLog = new WatchLog(memory);
     this.watch = new ItemWatch(this.watchLog, memory, this.items, this.slabs);

@@ -4,31 +4,36 @@ import * as itemModule from "../memory/item.ts";
 import type { Memory } from "../memory/memory.ts";
 import * as memoryModule from "../memory/memory.ts";
 
+// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { WORD } = itemModule;
 const { SEGMENT_MASK, SEGMENT_SHIFT } = memoryModule;
 
 // Hot path: no allocation.
 
-/** Keys of one group: enough that their cache misses overlap, few enough that their items stay in the L1 cache. */
-const PREFETCH_KEYS_MAX = 32;
+/** Keys of one group: enough for their cache misses to overlap, few enough for their items to stay in the L1 cache. */
+const KEYS_MAX = 32;
 /** Words of a processor's cache line. */
 const LINE_WORDS = 16;
 
 /**
- * Prefetches the buckets and items of the next keys. A bucket and an item lie anywhere in memory, so
- * each lookup misses the cache twice. A group of keys is hashed first, then `load` reads their
- * buckets and items, and only then are they looked up: the processor overlaps the misses of the
- * whole group (`bench:ratio`, rows mget50 and p100).
+ * A group of keys that the next requests look up. Buckets and items lie anywhere in memory, and each lookup would wait
+ * for its own cache misses. A group is first hashed, then `load` reads all buckets and items at once, so that the
+ * misses overlap; only then the requests are executed (`bench:ratio`, rows mget50, p100 and ms100). Each key is hashed
+ * once: `hashOf` returns what `add` computed.
  */
 export class Prefetch {
   count = 0;
   readonly #index: HashIndex;
   readonly #words: Int32Array[];
-  readonly #offsets = new Int32Array(PREFETCH_KEYS_MAX);
-  readonly #lengths = new Int32Array(PREFETCH_KEYS_MAX);
-  readonly #hashes = new Int32Array(PREFETCH_KEYS_MAX);
-  readonly #heads = new Int32Array(PREFETCH_KEYS_MAX);
-  /** Uses the loaded words, so that the compiler does not remove the loads. */
+  /** Where the keys are; the same for all keys of a group. */
+  #input: ByteRegion | null = null;
+  readonly #offsets = new Int32Array(KEYS_MAX);
+  readonly #lengths = new Int32Array(KEYS_MAX);
+  readonly #hashes = new Int32Array(KEYS_MAX);
+  readonly #heads = new Int32Array(KEYS_MAX);
+  /** The first key that is not in front of the one asked for last. */
+  #next = 0;
+  /** Uses the loaded words, so that no compiler drops the loads. */
   #sum = 0;
 
   constructor(memory: Memory, index: HashIndex) {
@@ -38,21 +43,38 @@ export class Prefetch {
 
   /** Whether there is no room for another key. */
   get full(): boolean {
-    return this.count === PREFETCH_KEYS_MAX;
+    return this.count === KEYS_MAX;
   }
 
-  /** Removes all keys, for the next group. */
+  /** Starts a new group. Required before the input changes. */
   clear(): void {
     this.count = 0;
+    this.#next = 0;
   }
 
-  /** Adds a key. There must be room. */
+  /** Adds a key, which must be behind the group's other keys. There must be room. */
   add(input: ByteRegion, keyOffset: number, keyLength: number): void {
     const index = this.count;
+    this.#input = input;
     this.#offsets[index] = keyOffset;
     this.#lengths[index] = keyLength;
     this.#hashes[index] = this.#index.hash(input, keyOffset, keyLength);
     this.count = index + 1;
+  }
+
+  /** Returns the hash of a key, without computing it again if the key is one of the group. */
+  hashOf(input: ByteRegion, keyOffset: number, keyLength: number): number {
+    return this.lengthAt(keyOffset) === keyLength && input === this.#input
+      ? this.#hashes[this.#next]!
+      : this.#index.hash(input, keyOffset, keyLength);
+  }
+
+  /** Returns the length of the group's key at an offset of the input, or 0 if there is none. Offsets must not decrease. */
+  lengthAt(keyOffset: number): number {
+    let next = this.#next;
+    while (next < this.count && this.#offsets[next]! < keyOffset) next++;
+    this.#next = next;
+    return next < this.count && this.#offsets[next] === keyOffset ? this.#lengths[next]! : 0;
   }
 
   /** Loads every key's bucket, its first item, and the second's header. */
@@ -91,7 +113,7 @@ export class Prefetch {
     return this.#lengths[index]!;
   }
 
-  hash(index: number): number {
+  hashAt(index: number): number {
     return this.#hashes[index]!;
   }
 }

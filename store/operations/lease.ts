@@ -63,7 +63,7 @@ export class LeaseOperations {
    */
   take(operation: Operation): Outcome {
     const { input, keyOffset, keyLength } = operation;
-    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
     const item = this.#lookup.live(input, keyOffset, keyLength, hash);
     const lease = this.#leases.find(input, keyOffset, keyLength, hash);
     const wasHeld = this.#isHeld(lease);
@@ -95,7 +95,7 @@ export class LeaseOperations {
   /** Whether the key is held; then `operation.idLow/High` and `remainSec` say more. Nothing is counted. */
   find(operation: Operation): boolean {
     const { input, keyOffset, keyLength } = operation;
-    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
     const lease = this.#leases.find(input, keyOffset, keyLength, hash);
     if (!this.#isHeld(lease)) return false;
     this.#show(operation, lease);

@@ -39,7 +39,7 @@ export class LockOperations {
   lockAndGet(operation: Operation, touch: boolean): Outcome {
     const { input, keyOffset, keyLength } = operation;
     operation.item = NO_ITEM;
-    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
     const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
     if (item === NO_ITEM) {
       this.#stats[STAT.cmd_get]! += 1;
@@ -79,7 +79,7 @@ export class LockOperations {
   }
 
   #find({ input, keyOffset, keyLength }: Operation): ItemRef {
-    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
     return this.#lookup.live(input, keyOffset, keyLength, hash);
   }
 }

@@ -45,7 +45,7 @@ export class MetaOperations {
 
   /** The live item; nothing is noted yet, see `noteHit` and `noteMiss`. */
   find(input: ByteRegion, keyOffset: number, keyLength: number): ItemRef {
-    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
     return this.#lookup.forRead(input, keyOffset, keyLength, hash);
   }
 
@@ -107,7 +107,7 @@ export class MetaOperations {
   makeStub(operation: Operation): ItemRef {
     const { input, keyOffset, keyLength } = operation;
     operation.marks |= STATE.STUB;
-    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
     const item = this.#allocator.allocate(input, keyOffset, keyLength, 0, operation);
     if (item === NO_ITEM) return NO_ITEM;
     this.#storeOperations.replace(operation, item, hash);
@@ -139,7 +139,7 @@ export class MetaOperations {
    */
   markStale(operation: Operation, touches: boolean): Outcome {
     const { input, keyOffset, keyLength } = operation;
-    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
     const refusal = this.#refuse(operation, hash);
     if (refusal !== Outcome.OK) return refusal;
     const deadlineSec = operation.deadlineSec;
@@ -165,7 +165,7 @@ export class MetaOperations {
    */
   empty(operation: Operation, stale: boolean): Outcome {
     const { input, keyOffset, keyLength } = operation;
-    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
     const refusal = this.#refuse(operation, hash);
     if (refusal !== Outcome.OK) return refusal;
     const old = operation.item;
