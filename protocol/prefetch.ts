@@ -3,7 +3,6 @@ import * as binaryRepliesModule from "./binary/replies.ts";
 import * as binaryRequestModule from "./binary/request.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { HEADER_LENGTH } = binaryRepliesModule;
 const { REQUEST_MAGIC } = binaryRequestModule;
 const { INPUT_BYTES, KEY_LENGTH_MAX } = limitsModule;

@@ -4,7 +4,6 @@ import * as itemModule from "../memory/item.ts";
 import type { Memory } from "../memory/memory.ts";
 import * as memoryModule from "../memory/memory.ts";
 
-// Copies of imported constants: the engine folds only a module's own constants into its code.
 const { WORD } = itemModule;
 const { SEGMENT_MASK, SEGMENT_SHIFT } = memoryModule;
 
@@ -69,7 +68,7 @@ export class Prefetch {
       : this.#index.hash(input, keyOffset, keyLength);
   }
 
-  /** Returns the length of the group's key at an offset of the input, or 0 if there is none. Offsets must not decrease. */
+  /** Returns the length of the group's key at `keyOffset`, or 0. The offsets asked for must not decrease. */
   lengthAt(keyOffset: number): number {
     let next = this.#next;
     while (next < this.count && this.#offsets[next]! < keyOffset) next++;
