@@ -1,3 +1,4 @@
+import { EX_USAGE } from "./options.ts";
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
 import {
   FEED_OPTIONS,
@@ -30,5 +31,13 @@ function measure(name: string): void {
   console.log(`${name.padEnd(26)} ${best} ns   ${bytes.toFixed(2).padStart(6)} bytes allocated`);
 }
 
-const wanted = Deno.args.length > 0 ? Deno.args : Object.keys(REQUESTS);
-for (const name of wanted) measure(name);
+const names = Object.keys(REQUESTS);
+const unknown = Deno.args.filter((word) => !names.includes(word));
+if (unknown.length > 0) {
+  const mistakes = unknown.filter((word) => word !== "--help");
+  const lines = [...mistakes.map((word) => `There are no requests ${word}`), "Requests:", ...names];
+  // deno-lint-ignore no-console
+  console.error(lines.join("\n"));
+  Deno.exit(mistakes.length === 0 ? 0 : EX_USAGE);
+}
+for (const name of Deno.args.length > 0 ? Deno.args : names) measure(name);

@@ -1,7 +1,7 @@
 import { parseArgs } from "@std/cli/parse-args";
 
 /** Status of a mistake in the command line (sysexits.h). */
-const EX_USAGE = 64;
+export const EX_USAGE = 64;
 
 type Value = number | string | boolean | readonly number[] | readonly string[];
 
