@@ -145,7 +145,7 @@ export class Conversation {
     reply.beginMutexHold();
     const replyStart = reply.totalLength;
     operation.owner = this.owner;
-    cache.links.watchLog.connection = this.owner;
+    cache.watchLog.connection = this.owner;
     memory.threadStats[THREAD_STAT.batches]! += 1;
     memory.stats[STAT.bytes_read]! += end - start - this.#leftLength;
     let at = start;

@@ -1,6 +1,5 @@
 import { type ByteRegion, copyBytes } from "../store/base/bytes.ts";
-import type { Cache } from "../store/cache.ts";
-import type { ItemRef } from "../store/memory/item.ts";
+import type { Cache, ItemRef } from "../store/cache.ts";
 import * as limitsModule from "../store/limits.ts";
 import { putDecimal, putDecimalU64 } from "../store/base/decimal.ts";
 import { ValueSegments } from "./value_segments.ts";

@@ -1,6 +1,7 @@
 import * as limitsModule from "../store/limits.ts";
 import { Outcome } from "../store/outcome.ts";
 import type { Conversation } from "./conversation.ts";
+import { REFUSAL } from "./replies.ts";
 import { Flow } from "./request.ts";
 import { FillTask, type StoreReply, SwallowTask } from "./tasks.ts";
 
@@ -11,6 +12,9 @@ const { BUFFERED_VALUE_BYTES_MAX, PENDING_BYTES_MAX } = limitsModule;
 /** "\r\n" as a little-endian number. */
 const CRLF = 0x0a0d;
 
+/** So that the length with CR LF is an int32 (memcached: INT_MAX - 2). */
+const VALUE_LENGTH_MAX = 2147483645;
+
 /** What `storeBlock` returns while there is no outcome. */
 export const Block = {
   /** The rest of the block must arrive first, and nothing has happened: return Flow.INCOMPLETE. */
@@ -20,6 +24,24 @@ export const Block = {
 } as const;
 
 export type Block = typeof Block[keyof typeof Block];
+
+/**
+ * Reads the data block's length into the operation. Refuses the request if it is no length; then the end of the block
+ * is unknown, and the block is parsed as commands.
+ */
+export function readValueLength(conversation: Conversation, word: number): boolean {
+  const { request, numbers, input, operation, reply } = conversation.thread;
+  if (
+    !numbers.int32(input, request.wordStart[word]!, request.wordEnd[word]!) ||
+    numbers.value < 0 || numbers.value > VALUE_LENGTH_MAX
+  ) {
+    // No word was looked at for `noreply` yet.
+    reply.put(REFUSAL.BAD_FORMAT);
+    return false;
+  }
+  operation.valueLength = numbers.value;
+  return true;
+}
 
 /**
  * Stores the data block behind `request.lineEnd` as `operation` says. Without an outcome of the store, returns a
@@ -48,7 +70,7 @@ export function storeBlock(conversation: Conversation): Outcome | Block {
 /** Reserves memory for a long value that has arrived in part; if there is none, skips the block. */
 function reserveBlock(conversation: Conversation): Outcome | Block {
   const { operation, cache } = conversation.thread;
-  const outcome = cache.reserve(operation);
+  const outcome = cache.reserved.reserve(operation);
   if (outcome === Outcome.OK) return Block.ARRIVING;
   swallowBlock(conversation);
   return outcome;

@@ -1,8 +1,7 @@
 import { ByteRegion } from "../store/base/bytes.ts";
 import type { Operation } from "../store/operation.ts";
-import type { Cache } from "../store/cache.ts";
-import type { ItemRef } from "../store/memory/item.ts";
-import * as itemModule from "../store/memory/item.ts";
+import type { Cache, ItemRef } from "../store/cache.ts";
+import * as cacheModule from "../store/cache.ts";
 import * as limitsModule from "../store/limits.ts";
 import type { Outcome } from "../store/outcome.ts";
 import * as statsModule from "../store/stats.ts";
@@ -10,7 +9,7 @@ import { type Conversation, ConversationState, type Task } from "./conversation.
 import * as replyBufferModule from "./reply_buffer.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
-const { NO_ITEM } = itemModule;
+const { NO_ITEM } = cacheModule;
 const { COPY_BYTES_MAX, RESERVED_AHEAD_BYTES } = limitsModule;
 const { STAT } = statsModule;
 const { TRAILER_ROOM } = replyBufferModule;
@@ -117,7 +116,7 @@ export class FillTask implements Task {
    */
   makeRoom(cache: Cache): boolean {
     const room = Math.min(this.#length, this.#filled + RESERVED_AHEAD_BYTES);
-    if (!cache.growReserved(this.#item, room)) return false;
+    if (!cache.reserved.grow(this.#item, room)) return false;
     this.#room = room;
     return true;
   }
@@ -134,7 +133,7 @@ export class FillTask implements Task {
     this.#uncounted = 0;
     const length = Math.min(this.missing, end - start);
     if (length > this.room && !this.makeRoom(cache)) return this.#refuse(conversation, start);
-    if (length > 0) cache.fillReserved(this.#item, this.#filled, input, start, length);
+    if (length > 0) cache.reserved.fill(this.#item, this.#filled, input, start, length);
     this.#filled += length;
     const at = start + length;
     if (this.#filled < this.#length || (this.#crlf && end - at < CRLF_LENGTH)) {
@@ -149,20 +148,20 @@ export class FillTask implements Task {
   /** @param at Where the value's end marker is in the input. */
   #store({ cache, input }: ThreadContext, at: number): Outcome {
     if (!this.#crlf || (input.bytes[at] === CR && input.bytes[at + 1] === LF)) {
-      return cache.commitReserved(this.#operation);
+      return cache.reserved.commit(this.#operation);
     }
-    cache.abandonReserved(this.#item);
+    cache.reserved.abandon(this.#item);
     return cache.refuseBadChunk();
   }
 
   abandon(thread: ThreadContext): void {
-    thread.cache.abandonReserved(this.#item);
+    thread.cache.reserved.abandon(this.#item);
   }
 
   /** There is no memory for the rest, which is skipped. */
   #refuse(conversation: Conversation, start: number): number {
     const { thread } = conversation;
-    const outcome = thread.cache.refuseReserved(this.#operation);
+    const outcome = thread.cache.reserved.refuse(this.#operation);
     this.#reply.put(thread, this.#operation, outcome);
     conversation.task = new SwallowTask(this.missing + (this.#crlf ? CRLF_LENGTH : 0));
     return start;

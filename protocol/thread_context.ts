@@ -3,7 +3,7 @@ import { Cache } from "../store/cache.ts";
 import { Operation } from "../store/operation.ts";
 import { type ConnectionId, ConnectionTable } from "../store/connections.ts";
 import { INPUT_BYTES, REPLY_BYTES } from "../store/limits.ts";
-import { Memory, type SharedMemory, threadRowCount } from "../store/memory/memory.ts";
+import { Memory, type SharedMemory, threadRowCount } from "../store/setup.ts";
 import { BinaryRequest } from "./binary/request.ts";
 import { ReplyBuffer } from "./reply_buffer.ts";
 import { KEY_SCRATCH_BYTES, MetaRequest } from "./meta/request.ts";
@@ -118,7 +118,7 @@ export class ThreadContext {
       owners.push(owner as ConnectionId);
     }
     for (;;) {
-      const owner = this.cache.links.watchLog.takeReady(threadIndex);
+      const owner = this.cache.watchLog.takeReady(threadIndex);
       if (owner === 0) break;
       owners.push(owner as ConnectionId);
     }

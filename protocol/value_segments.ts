@@ -1,5 +1,4 @@
-import type { Cache } from "../store/cache.ts";
-import type { ItemRef } from "../store/memory/item.ts";
+import type { Cache, ItemRef } from "../store/cache.ts";
 
 // Hot path: no allocation.
 

@@ -1,13 +1,12 @@
-import { assert } from "./base/assert.ts";
 import { Allocator } from "./space/allocator.ts";
 import { type ByteRegion, copyBytes } from "./base/bytes.ts";
-import { type Operation, StoreMode } from "./operation.ts";
+import { isExtending, type Operation } from "./operation.ts";
 import { ArithmeticOperations } from "./operations/arithmetic.ts";
 import { Eviction } from "./space/eviction.ts";
 import { Expiry } from "./space/expiry.ts";
 import { Lookup } from "./operations/lookup.ts";
 import { Flush } from "./space/flush.ts";
-import { isConditional, isExtending, WriteGuard } from "./claims/write_guard.ts";
+import { WriteGuard } from "./claims/write_guard.ts";
 import { type ItemRef, Items } from "./memory/item.ts";
 import * as itemModule from "./memory/item.ts";
 import { ItemLinks } from "./items/item_links.ts";
@@ -26,6 +25,9 @@ import { type MoveResult, PageMover } from "./space/page_mover.ts";
 import * as statsModule from "./stats.ts";
 import { Values } from "./items/values.ts";
 import { wakeThreads } from "./watch/wake.ts";
+import type { WatchLog } from "./watch/watch_log.ts";
+import { Inspector } from "./inspector.ts";
+import { ReservedOperations } from "./operations/reserved.ts";
 import { StoreOperations } from "./operations/store.ts";
 import * as writerModule from "./operations/store.ts";
 
@@ -34,6 +36,13 @@ const { NO_LEASE } = leasesModule;
 const { CONTROL, SEGMENT_SHIFT } = memoryModule;
 const { CLASS_STAT, STAT } = statsModule;
 const { CHANGED_MEANWHILE } = writerModule;
+
+// What those outside know of the rooms behind this door.
+export { type ItemRef, NO_ITEM } from "./memory/item.ts";
+export { CLASSES_MAX } from "./memory/memory.ts";
+export { WaiterState } from "./claims/lock_waiters.ts";
+export { MoveResult } from "./space/page_mover.ts";
+export { type CloseReason, WatchEvent } from "./watch/watch_log.ts";
 
 // Hot path: no allocation.
 
@@ -49,12 +58,19 @@ export const LOCKED_ITEM: ItemRef = -1;
  */
 export class Cache {
   readonly memory: Memory;
+  /** For the rooms of the store, and their tests. */
   readonly items: Items;
   readonly links: ItemLinks;
   /** To look at, and for those that wait; changed through the operations below alone. */
   readonly locks: Locks;
   /** Called by `leave` for every thread that has connections whose waiting is over (`locks.waiters.takeReady`). */
   onReady: (thread: number) => void = () => {};
+  /** Stores whose values arrive in pieces. */
+  readonly reserved: ReservedOperations;
+  /** What happens, for those who watch. */
+  readonly watchLog: WatchLog;
+  /** For statistics, dumps and lists. */
+  readonly inspector: Inspector;
   /** What meta commands do beyond the classic ones. */
   readonly meta: MetaOperations;
   readonly #control: Int32Array;
@@ -112,6 +128,15 @@ export class Cache {
       this.values,
     );
     this.#lockOperations = new LockOperations(this.links, this.#lookup, this.#guard, this.locks);
+    this.reserved = new ReservedOperations(
+      this.links,
+      this.#lookup,
+      this.#guard,
+      this.#allocator,
+      this.#storeOperations,
+      this.#lockOperations,
+      this.values,
+    );
     this.meta = new MetaOperations(
       this.links,
       this.#lookup,
@@ -120,6 +145,8 @@ export class Cache {
       this.#allocator,
       this.#storeOperations,
     );
+    this.watchLog = this.links.watchLog;
+    this.inspector = new Inspector(this.links, this.locks, this.leases);
     this.#casEnabled = memory.options.casEnabled;
     this.#yrmcdsLocks = memory.options.yrmcdsLocks;
   }
@@ -206,6 +233,10 @@ export class Cache {
   peek(input: ByteRegion, keyOffset: number, keyLength: number): ItemRef {
     const hash = this.links.prefetch.hashOf(input, keyOffset, keyLength);
     return this.#lookup.live(input, keyOffset, keyLength, hash);
+  }
+
+  keyLength(item: ItemRef): number {
+    return this.items.keyLength(item);
   }
 
   valueLength(item: ItemRef): number {
@@ -302,7 +333,7 @@ export class Cache {
     const { input, keyOffset, keyLength } = operation;
     operation.item = NO_ITEM;
     if (!this.#storeOperations.fits(keyLength, operation.valueLength, operation.clientFlags)) {
-      this.#storeRefused(operation, Outcome.TOO_LARGE);
+      this.reserved.storeRefused(operation, Outcome.TOO_LARGE);
       return Outcome.TOO_LARGE;
     }
     const hash = this.links.prefetch.hashOf(input, keyOffset, keyLength);
@@ -323,7 +354,7 @@ export class Cache {
       }
     }
     const item = this.#allocator.allocateItem(operation);
-    if (item === NO_ITEM) return this.#storeRefused(operation, Outcome.NO_MEMORY);
+    if (item === NO_ITEM) return this.reserved.storeRefused(operation, Outcome.NO_MEMORY);
     this.values.write(item, 0, input, operation.valueOffset, operation.valueLength);
     this.#storeOperations.countStore(operation, item);
     this.#storeOperations.replace(operation, item, hash);
@@ -331,146 +362,10 @@ export class Cache {
     return Outcome.STORED;
   }
 
-  /**
-   * Allocates an unlinked item for a value that arrives in pieces. A long value gets its memory by `growReserved`
-   * as the pieces arrive.
-   *
-   * @returns OK (the item is `operation.reserved`), or, as a `store` would be refused, TOO_LARGE or NO_MEMORY.
-   */
-  reserve(operation: Operation): Outcome {
-    operation.reserved = NO_ITEM;
-    const { keyLength, valueLength, clientFlags } = operation;
-    const fits = this.#storeOperations.fits(keyLength, valueLength, clientFlags);
-    if (fits) operation.reserved = this.#allocator.reserveItem(operation);
-    if (operation.reserved !== NO_ITEM) return Outcome.OK;
-    const outcome = fits ? Outcome.NO_MEMORY : Outcome.TOO_LARGE;
-    this.#reportRefused(operation, outcome);
-    return outcome;
-  }
-
-  /**
-   * Allocates memory for the first `length` bytes of a reserved item's value. Returns false when there is none:
-   * see `refuseReserved`.
-   */
-  growReserved(item: ItemRef, length: number): boolean {
-    return this.#allocator.grow(item, length);
-  }
-
-  /**
-   * Refuses a store for lack of memory while its value arrives, and frees `operation.reserved`.
-   *
-   * @returns NO_MEMORY, or NOT_STORED for append and prepend.
-   */
-  refuseReserved(operation: Operation): Outcome {
-    const { input, reserved } = operation;
-    operation.input = this.memory.segments[reserved >>> SEGMENT_SHIFT]!;
-    operation.keyOffset = this.items.keyOffset(reserved);
-    operation.keyLength = this.items.keyLength(reserved);
-    const outcome = this.#reportRefused(operation, Outcome.NO_MEMORY);
-    operation.input = input;
-    this.abandonReserved(reserved);
-    return outcome;
-  }
-
-  /** Writes a piece of a reserved item's value, for which there is memory. */
-  fillReserved(item: ItemRef, at: number, from: ByteRegion, offset: number, length: number): void {
-    this.values.write(item, at, from, offset, length);
-  }
-
-  /** As `store`, with the value of `operation.reserved`. The operation is judged now, not when it was announced. */
-  commitReserved(operation: Operation): Outcome {
-    const { watch } = this.links;
-    const key = watch.isOn ? watch.keyOf(operation.reserved) : "";
-    const outcome = this.#commitReserved(operation);
-    if (watch.isOn) watch.stored(operation, outcome, key);
-    if (operation.unlock && outcome === Outcome.STORED) {
-      this.#lockOperations.unlockStored(operation);
-    }
-    return outcome;
-  }
-
-  #commitReserved(operation: Operation): Outcome {
-    const item = operation.reserved;
-    assert(this.#allocator.isComplete(item), "a value is stored when it has all its chunks");
-    operation.reserved = NO_ITEM;
-    operation.item = NO_ITEM;
-    this.values.forgetPosition();
-    const segment = this.memory.segments[item >>> SEGMENT_SHIFT]!;
-    const keyOffset = this.items.keyOffset(item);
-    const hash = this.links.index.hashOf(item);
-    const keyLength = this.items.keyLength(item);
-    operation.valueLength = this.items.valueLength(item);
-    const old = this.#lookup.live(segment, keyOffset, keyLength, hash);
-    const refusal = this.#guard.admit(operation, old, segment, keyOffset, keyLength, hash);
-    if (refusal !== Outcome.OK) {
-      this.#storeOperations.countReservedRefused(item);
-      this.links.free(item);
-      return refusal;
-    }
-    if (isExtending(operation) && old !== NO_ITEM) {
-      const outcome = this.#storeOperations.extend(operation, old, item, hash);
-      if (outcome === CHANGED_MEANWHILE) {
-        operation.reserved = item;
-        return this.#commitReserved(operation);
-      }
-      this.links.free(item);
-      return outcome;
-    }
-    // Decided only now, at the gate.
-    this.items.setWord(item, WORD.DEADLINE_SEC, operation.deadlineSec);
-    this.items.addState(item, operation.marks);
-    this.#storeOperations.countStore(operation, item);
-    this.#storeOperations.replace(operation, item, hash);
-    this.#guard.settle(operation, hash);
-    return Outcome.STORED;
-  }
-
-  /** Frees a reserved item that will never be complete. */
-  abandonReserved(item: ItemRef): void {
-    this.values.forgetPosition();
-    this.links.free(item);
-  }
-
   /** Refuses a store whose value is not followed by its end marker. It counts as a set. */
   refuseBadChunk(): Outcome {
     this.#stats[STAT.cmd_set]! += 1;
     return Outcome.BAD_CHUNK;
-  }
-
-  /** As `#storeRefused`, for a store that never reached `store`; watchers see it. */
-  #reportRefused(operation: Operation, outcome: Outcome): Outcome {
-    operation.item = NO_ITEM;
-    if (this.links.watch.isOn) this.links.watch.storedFrom(operation, outcome);
-    return this.#storeRefused(operation, outcome);
-  }
-
-  /**
-   * Does what a store means that is refused for its size or for lack of memory. `set` removes the old item, which is
-   * out of date; the other modes keep it. A held lease is renewed, since the store may stand for an update of the
-   * database; if the holder itself is refused, the lease is given back.
-   *
-   * @returns `outcome`, or NOT_STORED for append and prepend.
-   */
-  #storeRefused(operation: Operation, outcome: Outcome): Outcome {
-    const tooLarge = outcome === Outcome.TOO_LARGE;
-    this.#stats[tooLarge ? STAT.store_too_large : STAT.store_no_memory]! += 1;
-    const { input, keyOffset, keyLength } = operation;
-    const hash = this.links.prefetch.hashOf(input, keyOffset, keyLength);
-    const lease = this.leases.find(input, keyOffset, keyLength, hash);
-    if (lease !== NO_LEASE && this.leases.isHeld(lease)) {
-      if (!isConditional(operation)) this.#guard.renew(lease);
-      else if (this.leases.hasId(lease, operation.compareLow, operation.compareHigh)) {
-        this.leases.release(lease, hash);
-      }
-    }
-    if (isExtending(operation) && !operation.refusalRemoves) return Outcome.NOT_STORED;
-    if (operation.mode === StoreMode.SET || operation.refusalRemoves) {
-      const old = this.#lookup.live(input, keyOffset, keyLength, hash);
-      if (old !== NO_ITEM && !this.#guard.isLockedByOther(old, operation.owner)) {
-        this.#lookup.unlink(old, hash);
-      }
-    }
-    return outcome;
   }
 
   // --- other changes -----------------------------------------------------------------------------
@@ -570,8 +465,14 @@ export class Cache {
    * @param atSec 0: now; else the second of the store's clock at which to do it, for all that is stored up to its end.
    */
   flushAll(atSec: number): void {
+    this.#stats[STAT.cmd_flush]! += 1;
     if (atSec === 0) this.#flush.now();
     else this.#flush.at(atSec);
+  }
+
+  /** Counts a flush that was asked for and does nothing. */
+  countVainFlush(): void {
+    this.#stats[STAT.cmd_flush]! += 1;
   }
 
   /** `slabs reassign`: takes a page from a class (-1: any, 0: the pool of free pages) to another (0: to the pool). */

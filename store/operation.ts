@@ -1,7 +1,5 @@
 import type { ByteRegion } from "./base/bytes.ts";
-import type { ItemRef } from "./memory/item.ts";
-import { NO_ITEM } from "./memory/item.ts";
-import { NO_WAITER, type WaiterRow } from "./claims/lock_waiters.ts";
+import { type ItemRef, NO_ITEM, STATE } from "./memory/item.ts";
 
 /** What a storing operation does with an item that is, or is not, there. */
 export const StoreMode = {
@@ -17,6 +15,9 @@ export const StoreMode = {
 } as const;
 
 export type StoreMode = typeof StoreMode[keyof typeof StoreMode];
+
+/** For `Operation.marks`: meta commands write the key in base64. */
+export const MARK_KEY_BINARY = STATE.KEY_BINARY;
 
 /**
  * The arguments and results of one operation. Each thread reuses one, so that a request allocates nothing: `begin`
@@ -83,8 +84,8 @@ export class Operation {
   /** Result of arithmetic; of `lock`: the fencing number. */
   resultLow = 0;
   resultHigh = 0;
-  /** Result of `lock` that waits. */
-  waiter: WaiterRow = NO_WAITER;
+  /** Result of `lock` that waits: the row in LockWaiters. */
+  waiter = 0;
 
   /** Result: whether a store was refused because only the holder of a lease may do it. */
   isStrict = false;
@@ -119,4 +120,9 @@ export class Operation {
   copy(): Operation {
     return Object.assign(new Operation(this.input), this);
   }
+}
+
+/** Whether a storing operation lengthens a value that is there. */
+export function isExtending(operation: Operation): boolean {
+  return operation.mode === StoreMode.APPEND || operation.mode === StoreMode.PREPEND;
 }

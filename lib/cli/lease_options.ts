@@ -1,5 +1,9 @@
-import { LEASE_ENTRIES_LEAST, LEASE_ENTRIES_MOST } from "../../store/memory/lease_layout.ts";
-import { slotsWithin, slotTableBytes } from "../../store/memory/slot_table.ts";
+import {
+  LEASE_ENTRIES_LEAST,
+  LEASE_ENTRIES_MOST,
+  slotsWithin,
+  slotTableBytes,
+} from "../../store/setup.ts";
 import { sizeText } from "./values.ts";
 
 /** The client flags that mark a lease, and the mask of the bits that count. Both 0: getss and deletess are off. */

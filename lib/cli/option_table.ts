@@ -6,7 +6,7 @@ import {
   MEMORY_LIMIT_MIB_MAX,
   MIB,
 } from "../../store/limits.ts";
-import { LEASE_ENTRIES_MOST } from "../../store/memory/lease_layout.ts";
+import { LEASE_ENTRIES_MOST } from "../../store/setup.ts";
 
 /**
  * How the text of an option becomes a value:

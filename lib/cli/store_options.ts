@@ -1,4 +1,4 @@
-import { firstIdAt } from "../../store/memory/ids.ts";
+import { firstIdAt } from "../../store/setup.ts";
 import {
   KEY_LENGTH_MAX,
   MEMORY_LIMIT_MIB_MAX,

@@ -1,7 +1,7 @@
+import { clockSec } from "../../store/clock.ts";
 import { type ConnectionId, type ConnectionKind, NO_OWNER } from "../../store/connections.ts";
-import { CONTROL } from "../../store/memory/memory.ts";
 import { STAT } from "../../store/stats.ts";
-import type { CloseReason } from "../../store/watch/watch_log.ts";
+import type { CloseReason } from "../../store/cache.ts";
 import type { TransportContext, TransportEvent } from "./transport.ts";
 
 /** The verbosities from which on refusals, and every connection, are told. */
@@ -30,11 +30,11 @@ export class ConnectionLifecycle {
     const { thread, threadIndex } = this.#context;
     const { cache, connections, memory } = thread;
     cache.enter();
-    const nowSec = memory.control[CONTROL.NOW_SEC]!;
+    const nowSec = clockSec(memory);
     const owner = connections.open(kind, threadIndex, peer, listener, nowSec);
     const isRefused = owner === NO_OWNER;
     memory.stats[isRefused ? STAT.rejected_connections : STAT.total_connections]! += 1;
-    if (!isRefused) cache.links.watchLog.connectionOpened(owner);
+    if (!isRefused) cache.watchLog.connectionOpened(owner);
     cache.leave();
     if (isRefused) {
       this.#log(VERBOSITY_REFUSALS, "info", "refused", `${peer}: too many connections`);
@@ -49,7 +49,7 @@ export class ConnectionLifecycle {
     const { cache, connections } = this.#context.thread;
     const peer = this.#isLogged(VERBOSITY_CONNECTIONS) ? connections.peerOf(owner) : "";
     cache.enter();
-    cache.links.watchLog.connectionClosed(owner, reason);
+    cache.watchLog.connectionClosed(owner, reason);
     connections.close(owner);
     cache.leave();
     this.#log(VERBOSITY_CONNECTIONS, "debug", "closed", peer);

@@ -1,8 +1,8 @@
+import { clockSec } from "../../store/clock.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
 import { type ConnectionId, ConnectionKind } from "../../store/connections.ts";
-import { CONTROL } from "../../store/memory/memory.ts";
 import { STAT } from "../../store/stats.ts";
-import type { CloseReason } from "../../store/watch/watch_log.ts";
+import type { CloseReason } from "../../store/cache.ts";
 import { connectionStalled, lockHolderClosed, type TransportContext } from "./transport.ts";
 
 /** What the time-outs ask of a connection. */
@@ -42,7 +42,7 @@ export class ConnectionTimeouts<Connection extends TimedConnection> {
   /** Closes those whose peer has taken no byte for `sendTimeoutSec`. */
   closeStalled(connections: Iterable<Connection>): void {
     const { sendTimeoutSec } = this.#context.options;
-    const nowSec = this.#thread.memory.control[CONTROL.NOW_SEC]!;
+    const nowSec = clockSec(this.#thread.memory);
     for (const connection of connections) {
       const { sendingSinceSec } = connection;
       if (sendingSinceSec === 0 || nowSec - sendingSinceSec <= sendTimeoutSec) continue;
@@ -56,7 +56,7 @@ export class ConnectionTimeouts<Connection extends TimedConnection> {
     if (!this.limitSilence) return;
     const { idleTimeoutSec, lockIdleTimeoutSec } = this.#context.options;
     const { cache, connections: rows, memory } = this.#thread;
-    const nowSec = memory.control[CONTROL.NOW_SEC]!;
+    const nowSec = clockSec(memory);
     let kicked = 0;
     for (const connection of connections) {
       if (!connection?.isIdle) continue;

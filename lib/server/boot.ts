@@ -1,9 +1,8 @@
 import { Tunables } from "../../protocol/tunables.ts";
 import { createSharedState, type SharedState } from "../../protocol/thread_context.ts";
 import { Cache } from "../../store/cache.ts";
-import { checkStore } from "../../store/check/check.ts";
+import { checkStore, createSharedMemory, Memory } from "../../store/setup.ts";
 import { ConnectionTable } from "../../store/connections.ts";
-import { CONTROL, createSharedMemory, Memory } from "../../store/memory/memory.ts";
 import { ExitCode, refuseUsage } from "../cli/exit.ts";
 import { type ServerOptions, withPorts } from "../cli/options.ts";
 import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
@@ -175,15 +174,15 @@ function writeFiles(pidFile: PidFile, pid: number, listens: readonly Listen[]): 
 
 /** Checks the whole store, after all threads have ended. */
 function checkAtEnd(memory: Memory): ExitCode {
+  let items = 0;
   try {
-    checkStore(memory);
+    items = checkStore(memory);
   } catch (error) {
     if (!(error instanceof Error)) throw error;
     const reason = error.message;
     logProcess("error", "store_check_failed", `store check failed: ${reason}`, { reason });
     return ExitCode.SOFTWARE;
   }
-  const items = memory.control[CONTROL.ITEM_COUNT]!;
   logProcess("info", "store_check_passed", `store check passed; items: ${items}`, { items });
   return ExitCode.OK;
 }

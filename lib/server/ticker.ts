@@ -1,6 +1,6 @@
 import type { Cache } from "../../store/cache.ts";
 import { writeClock } from "../../store/clock.ts";
-import { Prefault } from "../../store/memory/prefault.ts";
+import { Prefault } from "../../store/setup.ts";
 
 /** How often the store's clock moves. */
 const TICK_MS = 100;

@@ -8,9 +8,8 @@ import {
 import { ThreadProtocols } from "../../protocol/thread_protocols.ts";
 import type { ConnectionId } from "../../store/connections.ts";
 import { Cache } from "../../store/cache.ts";
-import { LEASE_ENTRIES_LEAST } from "../../store/memory/lease_layout.ts";
+import { createSharedMemory, LEASE_ENTRIES_LEAST, Memory } from "../../store/setup.ts";
 import { MIB } from "../../store/limits.ts";
-import { createSharedMemory, Memory } from "../../store/memory/memory.ts";
 
 /** Rounds until the engine has compiled the request path. */
 const ROUNDS = 120;

@@ -1,5 +1,5 @@
 import { ByteRegion } from "../../store/base/bytes.ts";
-import type { ItemRef } from "../../store/memory/item.ts";
+import type { ItemRef } from "../../store/cache.ts";
 import { putDone, putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
@@ -19,7 +19,7 @@ class BinaryKeys implements KeyWriter {
   }
 
   put({ reply, cache }: ThreadContext, item: ItemRef): void {
-    const keyLength = cache.items.keyLength(item);
+    const keyLength = cache.keyLength(item);
     putHeader(reply, this.#request, Status.OK, 0, keyLength, 0, 0, 0);
     cache.copyKey(item, reply.region, reply.length);
     reply.length += keyLength;

@@ -1,6 +1,5 @@
-import { LOCKED_ITEM } from "../../store/cache.ts";
+import { type ItemRef, LOCKED_ITEM, NO_ITEM } from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
-import { type ItemRef, NO_ITEM } from "../../store/memory/item.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { OUTCOME_STATUS, putError, putHeader } from "./replies.ts";
 import type { Conversation } from "../conversation.ts";

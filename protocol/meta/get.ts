@@ -1,5 +1,6 @@
 import { deadlineSec } from "../../store/clock.ts";
-import { type ItemRef, NO_ITEM, STATE } from "../../store/memory/item.ts";
+import { type ItemRef, NO_ITEM } from "../../store/cache.ts";
+import { MARK_KEY_BINARY } from "../../store/operation.ts";
 import type { Conversation } from "../conversation.ts";
 import { FLAG } from "./request.ts";
 import { META, REPLY } from "../replies.ts";
@@ -38,7 +39,7 @@ export function metaGet(conversation: Conversation): Flow {
 function makeStub(thread: ThreadContext): ItemRef {
   const { meta, cache, operation } = thread;
   // The deadline stays 0 until `putItemFlags` meets the flag N.
-  operation.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
+  operation.marks = meta.isBinary ? MARK_KEY_BINARY : 0;
   operation.explicit = meta.explicit;
   operation.explicitLow = meta.explicitLow;
   operation.explicitHigh = meta.explicitHigh;

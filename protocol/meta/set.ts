@@ -1,19 +1,23 @@
-import { type Operation, StoreMode } from "../../store/operation.ts";
+import { isExtending, MARK_KEY_BINARY, type Operation, StoreMode } from "../../store/operation.ts";
 import { deadlineSec } from "../../store/clock.ts";
-import { isExtending } from "../../store/claims/write_guard.ts";
-import { type ItemRef, NO_ITEM, STATE } from "../../store/memory/item.ts";
+import { type ItemRef, NO_ITEM } from "../../store/cache.ts";
 import { Outcome } from "../../store/outcome.ts";
-import { STAT } from "../../store/stats.ts";
 import type { Conversation } from "../conversation.ts";
 import { FLAG } from "./request.ts";
 import { META, META_CODE, OUTCOME_LINE, REFUSAL } from "../replies.ts";
 import { Flow } from "../request.ts";
-import { afterBlock, Block, fillBlock, storeBlock, swallowBlock } from "../store_block.ts";
+import {
+  afterBlock,
+  Block,
+  fillBlock,
+  readValueLength,
+  storeBlock,
+  swallowBlock,
+} from "../store_block.ts";
 import type { StoreReply } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { putRequestFlags, putTtl, touch } from "./get.ts";
 import { putKey, putOpaque, putU64Flag, putUint32Flag } from "./replies.ts";
-import { readValueLength } from "../text/write.ts";
 
 // Hot path: no allocation, but for values that arrive in pieces.
 
@@ -89,7 +93,7 @@ function beginStore(thread: ThreadContext): boolean {
   operation.allowOlder = meta.stale && operation.mode === StoreMode.CAS;
   // 0 is no id to give.
   if ((meta.explicitLow | meta.explicitHigh) === 0) operation.explicit = false;
-  operation.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
+  operation.marks = meta.isBinary ? MARK_KEY_BINARY : 0;
   operation.refusalRemoves = true;
   return true;
 }
@@ -203,7 +207,7 @@ export function metaDelete(conversation: Conversation): Flow {
     reply.put(REFUSAL.OUT_OF_MEMORY);
     return Flow.DONE;
   }
-  if (outcome === Outcome.EXISTS) memory.stats[STAT.delete_misses]! += 1;
+  if (outcome === Outcome.EXISTS) cache.meta.noteRefusedDelete();
   if (!putCode(thread, outcome, meta.quiet)) return Flow.DONE;
   putRequestFlags(thread, FIRST_FLAG);
   reply.crlf();
@@ -236,7 +240,7 @@ export function metaArithmetic(conversation: Conversation): Flow {
   operation.vivify = meta.vivify;
   operation.initialLow = meta.initialLow;
   operation.initialHigh = meta.initialHigh;
-  operation.marks = meta.isBinary ? STATE.KEY_BINARY : 0;
+  operation.marks = meta.isBinary ? MARK_KEY_BINARY : 0;
   // The deadline stays 0 until `putNumberFlags` meets the flag N.
   const outcome = cache.incrDecr(operation, !decrements);
   answerArithmetic(conversation, outcome);
@@ -316,8 +320,8 @@ function putNumberFlags(conversation: Conversation, item: ItemRef, made: boolean
 /** me: what the store knows of an item, for debugging. */
 export function metaDebug(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { meta, reply, cache, operation, memory, input } = thread;
-  memory.stats[STAT.cmd_meta]! += 1;
+  const { meta, reply, cache, operation, input } = thread;
+  cache.meta.noteDebug();
   const refusal = meta.readKey(FIRST_FLAG);
   if (refusal !== null) {
     reply.put(refusal);
@@ -341,8 +345,8 @@ function putDebugLine(thread: ThreadContext, item: ItemRef): void {
   reply.text(` exp=${cache.meta.remainSec(item)} la=${cache.meta.idleSec(item)} cas=`);
   reply.decimalU64(cache.idLow(item), cache.idHigh(item));
   const fetched = cache.meta.wasFetched(item) ? "yes" : "no";
-  const { slabs } = cache.links;
-  reply.text(` fetch=${fetched} cls=${slabs.classOf(item)} size=${cache.links.bytesOf(item)}`);
+  const { inspector } = cache;
+  reply.text(` fetch=${fetched} cls=${inspector.classOf(item)} size=${inspector.bytes(item)}`);
   reply.crlf();
 }
 

@@ -1,37 +1,28 @@
-import { NO_ITEM, WORD } from "../../store/memory/item.ts";
-import {
-  CLASS,
-  CLASS_REQUESTED_BYTES,
-  CLASSES_MAX,
-  CONTROL,
-  type Memory,
-  PAGE,
-  PAGE_OWNER,
-} from "../../store/memory/memory.ts";
-import { CLASS_STAT } from "../../store/stats.ts";
+import { CLASSES_MAX } from "../../store/cache.ts";
+import type { Inspector } from "../../store/inspector.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import type { StatEntry } from "./entry.ts";
 
 /** One slab class, as a report sees it. */
 class ClassSource {
-  readonly thread: ThreadContext;
-  readonly classId: number;
+  readonly #store: Inspector;
+  readonly #classId: number;
 
-  constructor(thread: ThreadContext, classId: number) {
-    this.thread = thread;
-    this.classId = classId;
+  constructor(store: Inspector, classId: number) {
+    this.#store = store;
+    this.#classId = classId;
   }
 
-  word(name: keyof typeof CLASS): number {
-    return this.thread.memory.classes[this.classId * CLASS.WORDS + CLASS[name]]!;
+  word(name: Parameters<Inspector["classWord"]>[1]): number {
+    return this.#store.classWord(this.#classId, name);
   }
 
-  stat(name: keyof typeof CLASS_STAT): number {
-    return this.thread.memory.classStat(this.classId, CLASS_STAT[name]);
+  stat(name: Parameters<Inspector["classStat"]>[1]): number {
+    return this.#store.classStat(this.#classId, name);
   }
 
   get requestedBytes(): number {
-    return this.thread.memory.classStat(this.classId, CLASS_REQUESTED_BYTES);
+    return this.#store.requestedBytes(this.#classId);
   }
 
   get itemCount(): number {
@@ -47,12 +38,9 @@ class ClassSource {
     return this.word("USED") * this.word("CHUNK_BYTES");
   }
 
-  /** For how many seconds the item that stands last in a queue has not been read. */
+  /** For how many seconds the oldest item of a queue has not been read. */
   ageSec(main: boolean): number {
-    const { cache, memory } = this.thread;
-    const item = cache.links.queues.oldest(this.classId, main);
-    if (item === NO_ITEM) return 0;
-    return memory.control[CONTROL.NOW_SEC]! - cache.items.word(item, WORD.ACCESSED_SEC);
+    return this.#store.oldestIdleSec(this.#classId, main);
   }
 }
 
@@ -144,47 +132,41 @@ const percent = (part: number, whole: number): number =>
   whole === 0 ? 0 : Math.round(part / whole * 10_000) / 100;
 
 /** `stats items`: the classes that hold items. */
-export function* itemStats(thread: ThreadContext): Generator<StatEntry> {
+export function* itemStats({ cache }: ThreadContext): Generator<StatEntry> {
+  const store = cache.inspector;
   for (let classId = 1; classId < CLASSES_MAX; classId++) {
-    const source = new ClassSource(thread, classId);
+    const source = new ClassSource(store, classId);
     if (source.itemCount === 0) continue;
     for (const [name, value] of ITEM_ROWS) yield [`items:${classId}:${name}`, value(source)];
   }
 }
 
 /** `stats slabs`: the classes that hold pages. */
-export function* slabStats(thread: ThreadContext): Generator<StatEntry> {
+export function* slabStats({ cache }: ThreadContext): Generator<StatEntry> {
+  const store = cache.inspector;
   let classes = 0;
   let pages = 0;
   for (let classId = 1; classId < CLASSES_MAX; classId++) {
-    const source = new ClassSource(thread, classId);
+    const source = new ClassSource(store, classId);
     if (source.word("PAGES") === 0) continue;
     classes++;
     pages += source.word("PAGES");
     for (const [name, value] of SLAB_ROWS) yield [`${classId}:${name}`, value(source)];
   }
   yield ["active_slabs", classes];
-  yield ["total_malloced", pages * thread.memory.pageBytes];
+  yield ["total_malloced", pages * store.pageBytes];
 }
 
 /** `stats classes`: the classes that ever held something, then who has the pages. */
-export function* classStats(thread: ThreadContext): Generator<StatEntry> {
+export function* classStats({ cache }: ThreadContext): Generator<StatEntry> {
+  const store = cache.inspector;
   for (let classId = 1; classId < CLASSES_MAX; classId++) {
-    const source = new ClassSource(thread, classId);
+    const source = new ClassSource(store, classId);
     if (source.word("PAGES") === 0 && source.stat("cmd_set") === 0) continue;
     for (const [name, value] of CLASS_ROWS) yield [`${classId}:${name}`, value(source)];
   }
-  const { memory } = thread;
-  yield ["page_bytes", memory.pageBytes];
-  yield ["pages", memory.control[CONTROL.MEMORY_LIMIT_PAGES]!];
-  yield ["pages_hash", pagesOwnedBy(memory, PAGE_OWNER.HASH)];
-  yield ["pages_ghost", pagesOwnedBy(memory, PAGE_OWNER.GHOST)];
-}
-
-function pagesOwnedBy(memory: Memory, owner: number): number {
-  let count = 0;
-  for (let page = 0; page < memory.control[CONTROL.PAGES_EVER_USED]!; page++) {
-    if (memory.pages[page * PAGE.WORDS + PAGE.CLASS] === owner) count++;
-  }
-  return count;
+  yield ["page_bytes", store.pageBytes];
+  yield ["pages", store.control("MEMORY_LIMIT_PAGES")];
+  yield ["pages_hash", store.pagesOf("HASH")];
+  yield ["pages_ghost", store.pagesOf("GHOST")];
 }

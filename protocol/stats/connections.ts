@@ -1,5 +1,5 @@
+import { clockSec } from "../../store/clock.ts";
 import { Activity, type ConnectionId, ConnectionKind } from "../../store/connections.ts";
-import { CONTROL } from "../../store/memory/memory.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import type { StatEntry } from "./entry.ts";
 
@@ -19,7 +19,7 @@ const STATE_NAME: Record<Activity, string> = {
  */
 export function* connectionStats(thread: ThreadContext, asker: ConnectionId): Generator<StatEntry> {
   const { connections, memory } = thread;
-  const nowSec = memory.control[CONTROL.NOW_SEC]!;
+  const nowSec = clockSec(memory);
   let number = 0;
   for (const listener of connections.listeners()) {
     const isUdp = listener.startsWith("udp");

@@ -1,5 +1,3 @@
-import { CONTROL } from "../../store/memory/memory.ts";
-import { WATCH_RING_BYTES } from "../../store/memory/watch_layout.ts";
 import type { Settings } from "../settings.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import type { TunableName } from "../tunables.ts";
@@ -28,7 +26,7 @@ const ROWS: readonly SettingRow[] = [
   ["udpport",              (t) => t.settings.udpPort],
   ["inter",                (t) => t.settings.listenAddresses ?? "NULL"],
   tunable("verbosity"),
-  ["oldest",               (t) => t.memory.control[CONTROL.OLDEST_LIVE_SEC]!],
+  ["oldest",               (t) => t.cache.inspector.control("OLDEST_LIVE_SEC")],
   ["evictions",            (t) => onOff(t.memory.options.evictions)],
   ["domain_socket",        (t) => t.settings.unixSocketPath ?? "NULL"],
   ["umask",                (t) => t.settings.unixSocketMode.toString(8)],
@@ -52,7 +50,7 @@ const ROWS: readonly SettingRow[] = [
   tunable("slab_automove"),
   tunable("slab_automove_ratio"),
   tunable("slab_automove_window"),
-  ["slab_chunk_max",       (t) => t.cache.links.slabs.ordinaryBytesMax],
+  ["slab_chunk_max",       (t) => t.cache.inspector.chunkBytesMax],
   tunable("lru_crawler"),
   tunable("lru_crawler_sleep"),
   tunable("lru_crawler_tocrawl"),
@@ -69,7 +67,7 @@ const ROWS: readonly SettingRow[] = [
   tunable("temp_lru"),
   tunable("temporary_ttl"),
   ["idle_timeout",         (t) => t.settings.idleTimeoutSec],
-  ["watcher_logbuf_size",  (t) => t.memory.options.watchRingBytes ?? WATCH_RING_BYTES],
+  ["watcher_logbuf_size",  (t) => t.cache.inspector.watchRingBytes],
   fixed("worker_logbuf_size", 0),
   fixed("read_buf_mem_limit", 0),
   fixed("track_sizes", "yes"),

@@ -1,14 +1,13 @@
-import { threadRow, threadRowCount } from "../../store/memory/memory.ts";
 import { THREAD_STATS } from "../../store/stats.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import type { StatEntry } from "./entry.ts";
 
 /** `stats threads`: what each thread has done, by its number, and maintenance, which executes no commands. */
 export function* threadStats(thread: ThreadContext): Generator<StatEntry> {
-  const { memory, ops } = thread;
-  const maintenance = threadRowCount(memory.options) - 1;
+  const { cache, ops } = thread;
+  const maintenance = cache.inspector.threadCount - 1;
   for (let index = 0; index <= maintenance; index++) {
-    const stats = threadRow(memory.shared, index);
+    const stats = cache.inspector.threadStats(index);
     const name = index === maintenance ? "maintenance" : index;
     if (index !== maintenance) yield [`${name}:commands`, ops.ofThread(index)];
     for (const [row, [stat]] of THREAD_STATS.entries()) {

@@ -1,6 +1,5 @@
 import { deadlineSec, PAST_SEC } from "../../store/clock.ts";
 import { MIB } from "../../store/limits.ts";
-import { STAT } from "../../store/stats.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY, versionText } from "../replies.ts";
 import { Flow } from "../request.ts";
@@ -14,10 +13,10 @@ const MEMORY_LIMIT_MIB_SANE = 1_000_000_000;
 
 /** `flush_all [<delay>]` */
 export function flushAll(conversation: Conversation): Flow {
-  const { request, numbers, memory, settings } = conversation.thread;
+  const { request, numbers, cache, settings } = conversation.thread;
   const isGiven = argumentCount(request, 1) > 0;
   if (settings.flushEnabled && isGiven && !readInt32(conversation, 1)) {
-    memory.stats[STAT.cmd_flush]! += 1;
+    cache.countVainFlush();
     return answer(conversation, REFUSAL.BAD_EXPTIME);
   }
   const isDone = flush(conversation, isGiven ? numbers.value : 0);
@@ -32,8 +31,10 @@ export function flushAll(conversation: Conversation): Flow {
  */
 export function flush(conversation: Conversation, delay: number): boolean {
   const { cache, memory, settings } = conversation.thread;
-  memory.stats[STAT.cmd_flush]! += 1;
-  if (!settings.flushEnabled) return false;
+  if (!settings.flushEnabled) {
+    cache.countVainFlush();
+    return false;
+  }
   if (delay <= 0) {
     cache.flushAll(0);
     return true;
@@ -41,7 +42,8 @@ export function flush(conversation: Conversation, delay: number): boolean {
   // As memcached has it: a flush in n seconds takes what is stored up to the second before (memcached.c,
   // process_flush_all_command). A Unix time that is over does nothing.
   const instant = deadlineSec(memory, delay);
-  if (instant !== PAST_SEC) cache.flushAll(instant - 1);
+  if (instant === PAST_SEC) cache.countVainFlush();
+  else cache.flushAll(instant - 1);
   return true;
 }
 

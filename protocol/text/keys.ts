@@ -1,6 +1,6 @@
-import { type ByteRegion, equalBytes } from "../../store/base/bytes.ts";
-import type { ItemRef } from "../../store/memory/item.ts";
-import { KeyWalk } from "../../store/items/key_walk.ts";
+import type { ByteRegion } from "../../store/base/bytes.ts";
+import type { ItemRef } from "../../store/cache.ts";
+import type { Inspector } from "../../store/inspector.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
@@ -19,7 +19,7 @@ export interface KeyWriter {
 /** The keys of all live values that begin with a prefix. */
 export class KeyListing implements Walk {
   readonly #thread: ThreadContext;
-  readonly #walk: KeyWalk;
+  readonly #walk: ReturnType<Inspector["walkKeys"]>;
   readonly #prefix: ByteRegion;
   readonly #writer: KeyWriter;
   readonly #visit: (item: ItemRef) => void;
@@ -27,7 +27,7 @@ export class KeyListing implements Walk {
   /** @param prefix Empty: all keys. */
   constructor(thread: ThreadContext, prefix: ByteRegion, writer: KeyWriter) {
     this.#thread = thread;
-    this.#walk = new KeyWalk(thread.cache.links);
+    this.#walk = thread.cache.inspector.walkKeys();
     this.#prefix = prefix;
     this.#writer = writer;
     this.#visit = (item) => this.#put(item);
@@ -45,20 +45,13 @@ export class KeyListing implements Walk {
   }
 
   #put(item: ItemRef): void {
-    const { reply } = this.#thread;
+    const { reply, cache } = this.#thread;
     // More keys than that in a bucket have never been seen; they would be left out.
-    if (reply.room < 2 * KEY_LENGTH_MAX || !hasPrefix(this.#thread, item, this.#prefix)) return;
+    if (reply.room < 2 * KEY_LENGTH_MAX || !cache.inspector.keyStartsWith(item, this.#prefix)) {
+      return;
+    }
     this.#writer.put(this.#thread, item);
   }
-}
-
-/** Whether an item's key begins with these bytes. */
-export function hasPrefix(thread: ThreadContext, item: ItemRef, prefix: ByteRegion): boolean {
-  const { items } = thread.cache;
-  const { length } = prefix.bytes;
-  if (items.keyLength(item) < length) return false;
-  const segment = thread.memory.segmentOf(item);
-  return equalBytes(prefix, 0, segment, items.keyOffset(item), length);
 }
 
 const VALUE = new TextEncoder().encode("VALUE ");
@@ -66,29 +59,17 @@ const VALUE = new TextEncoder().encode("VALUE ");
 /** `VALUE <key>` lines, then END. Keys that are no word of the text protocol can only be listed by the binary one. */
 const TEXT_KEYS: KeyWriter = {
   put(thread, item): void {
-    if (!isWord(thread, item)) return;
     const { reply, cache } = thread;
+    if (!cache.inspector.isKeyOneWord(item)) return;
     reply.put(VALUE);
     cache.copyKey(item, reply.region, reply.length);
-    reply.length += cache.items.keyLength(item);
+    reply.length += cache.keyLength(item);
     reply.crlf();
   },
   end({ reply }): void {
     reply.put(REPLY.END);
   },
 };
-
-/** Whether an item's key has no blank and no control character. */
-export function isWord(thread: ThreadContext, item: ItemRef): boolean {
-  const { items } = thread.cache;
-  const { bytes } = thread.memory.segmentOf(item);
-  const start = items.keyOffset(item);
-  const end = start + items.keyLength(item);
-  for (let at = start; at < end; at++) {
-    if (bytes[at]! <= 0x20 || bytes[at] === 0x7f) return false;
-  }
-  return true;
-}
 
 /** `keys [<prefix>]`; further words do not matter. */
 export function keys(conversation: Conversation): Flow {

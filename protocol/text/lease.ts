@@ -1,7 +1,6 @@
 import { StoreMode } from "../../store/operation.ts";
-import { deadlineSec } from "../../store/clock.ts";
+import { clockSec, deadlineSec } from "../../store/clock.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
-import { CONTROL } from "../../store/memory/memory.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
@@ -10,7 +9,8 @@ import type { ThreadContext } from "../thread_context.ts";
 import { answer, argumentCount, readInt32, sendText, wordText } from "./answer.ts";
 import { leaseLines } from "./lease_list.ts";
 import { MultigetKind } from "./read.ts";
-import { readValueLength, refuseBlock, storeAndAnswer } from "./write.ts";
+import { readValueLength } from "../store_block.ts";
+import { refuseBlock, storeAndAnswer } from "./write.ts";
 
 // Hot path: no allocation.
 
@@ -23,7 +23,7 @@ export function leaseDeadlineSec(thread: ThreadContext, seconds: number): number
   if (seconds < 0) return 0;
   const { memory, settings } = thread;
   const instant = deadlineSec(memory, seconds === 0 ? settings.leaseTimeSec : seconds);
-  return instant > memory.control[CONTROL.NOW_SEC]! ? instant : 0;
+  return instant > clockSec(memory) ? instant : 0;
 }
 
 /**

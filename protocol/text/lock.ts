@@ -1,5 +1,5 @@
 import { LOCK_WAIT_MS_MAX } from "../../store/limits.ts";
-import { WaiterState } from "../../store/claims/lock_waiters.ts";
+import { WaiterState } from "../../store/cache.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { type Conversation, ConversationState, type Task } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";

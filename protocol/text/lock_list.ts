@@ -1,7 +1,7 @@
+import { clockSec } from "../../store/clock.ts";
 import type { ByteRegion } from "../../store/base/bytes.ts";
 import type { ConnectionId } from "../../store/connections.ts";
-import { NO_ITEM } from "../../store/memory/item.ts";
-import { CONTROL } from "../../store/memory/memory.ts";
+import { NO_ITEM } from "../../store/cache.ts";
 import { u64ToNumber } from "../../store/base/u64.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
@@ -9,7 +9,6 @@ import { Flow } from "../request.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { type Walk, WalkTask } from "../walk_task.ts";
 import { answer, prefixOf } from "./answer.ts";
-import { hasPrefix, isWord } from "./keys.ts";
 
 const PREFIX_WORD = 2;
 /** A lock costs as much as a few items of another walk. */
@@ -28,20 +27,23 @@ class LocksWalk implements Walk {
 
   step(thread: ThreadContext): number {
     const { cache, reply, memory, connections } = thread;
-    const { locks } = cache;
+    const { locks, inspector } = cache;
     if (this.#row >= locks.rowEnd) return 0;
     const row = this.#row++;
     const item = locks.itemOf(row);
-    if (item === NO_ITEM || !hasPrefix(thread, item, this.#prefix) || !isWord(thread, item)) {
+    if (
+      item === NO_ITEM || !inspector.keyStartsWith(item, this.#prefix) ||
+      !inspector.isKeyOneWord(item)
+    ) {
       return 1;
     }
     const owner = locks.ownerOf(row) as ConnectionId;
     const number = connections.numberOf(owner);
-    const age = memory.control[CONTROL.NOW_SEC]! - locks.sinceSec(row);
+    const age = clockSec(memory) - locks.sinceSec(row);
     const fence = u64ToNumber(locks.fenceLow(row), locks.fenceHigh(row));
     reply.put(LOCK);
     cache.copyKey(item, reply.region, reply.length);
-    reply.length += cache.items.keyLength(item);
+    reply.length += cache.keyLength(item);
     reply.text(
       ` conn=${number} peer=${connections.peerOf(owner)} age=${age} ` +
         `waiting=${locks.waiters.countOf(row)} fence=${fence}\r\n`,

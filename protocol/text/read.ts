@@ -1,8 +1,7 @@
 import { copyBytes } from "../../store/base/bytes.ts";
 import * as cacheModule from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
-import type { ItemRef } from "../../store/memory/item.ts";
-import * as itemModule from "../../store/memory/item.ts";
+import type { ItemRef } from "../../store/cache.ts";
 import * as limitsModule from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { type Conversation, ConversationState, type Multiget } from "../conversation.ts";
@@ -15,8 +14,7 @@ import { SendTask, SkipLineTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { answer } from "./answer.ts";
 
-const { LOCKED_ITEM } = cacheModule;
-const { NO_ITEM } = itemModule;
+const { LOCKED_ITEM, NO_ITEM } = cacheModule;
 const { KEY_LENGTH_MAX } = limitsModule;
 const { OUTCOME_LINE, REFUSAL, REPLY } = repliesModule;
 const { REPLY_ROOM_MIN } = replyBufferModule;

@@ -1,4 +1,4 @@
-import { CLASSES_MAX } from "../../store/memory/memory.ts";
+import { CLASSES_MAX } from "../../store/cache.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
 import type { Flow } from "../request.ts";

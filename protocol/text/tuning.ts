@@ -1,5 +1,4 @@
-import { CLASSES_MAX, CONTROL } from "../../store/memory/memory.ts";
-import { MoveResult } from "../../store/space/page_mover.ts";
+import { CLASSES_MAX, MoveResult } from "../../store/cache.ts";
 import type { Conversation } from "../conversation.ts";
 import { Numbers } from "../numbers.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
@@ -227,13 +226,16 @@ function crawlerTocrawl(conversation: Conversation): Flow {
 
 /** Maintenance removes what has expired anyhow, within a second or two. */
 function crawl(conversation: Conversation): Flow {
-  const { control } = conversation.thread.memory;
+  const { inspector } = conversation.thread.cache;
   if (!isCrawlerEnabled(conversation)) return answer(conversation, REFUSAL.CRAWLER_DISABLED);
   if (wordText(conversation, 2) === "hash") return answer(conversation, REFUSAL.CRAWLER_UNKNOWN);
   if (readClasses(conversation, 2) === undefined) {
     return answer(conversation, REFUSAL.BAD_CRAWL_CLASS);
   }
-  return answer(conversation, control[CONTROL.ITEM_COUNT] === 0 ? REFUSAL.NOT_STARTED : REPLY.OK);
+  return answer(
+    conversation,
+    inspector.control("ITEM_COUNT") === 0 ? REFUSAL.NOT_STARTED : REPLY.OK,
+  );
 }
 
 /**

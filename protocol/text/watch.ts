@@ -1,5 +1,5 @@
 import { Activity, NO_OWNER } from "../../store/connections.ts";
-import { WatchEvent } from "../../store/watch/watch_log.ts";
+import { WatchEvent } from "../../store/cache.ts";
 import { type Conversation, ConversationState, type Task } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
@@ -40,7 +40,7 @@ export function watch(conversation: Conversation): Flow {
     events |= row[1];
   }
   if (owner === NO_OWNER) return answer(conversation, REFUSAL.WATCHER_FAILED);
-  const watcher = cache.links.watchLog.open(events, connections.threadOf(owner), owner);
+  const watcher = cache.watchLog.open(events, connections.threadOf(owner), owner);
   if (watcher < 0) return answer(conversation, REFUSAL.TOO_MANY_WATCHERS);
   reply.put(REPLY.OK);
   conversation.task = new WatchTask(watcher);
@@ -58,7 +58,7 @@ class WatchTask implements Task {
 
   run(conversation: Conversation, _start: number, end: number): number {
     const { cache, reply } = conversation.thread;
-    const { watchLog } = cache.links;
+    const { watchLog } = cache;
     for (;;) {
       if (reply.room === 0) {
         conversation.pause(ConversationState.MORE_OUTPUT);
@@ -73,6 +73,6 @@ class WatchTask implements Task {
   }
 
   abandon(thread: ThreadContext): void {
-    thread.cache.links.watchLog.close(this.#watcher);
+    thread.cache.watchLog.close(this.#watcher);
   }
 }

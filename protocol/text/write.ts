@@ -5,7 +5,13 @@ import type { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
 import * as repliesModule from "../replies.ts";
 import { Flow } from "../request.ts";
-import { afterBlock, fillBlock, storeBlock, swallowBlock } from "../store_block.ts";
+import {
+  afterBlock,
+  fillBlock,
+  readValueLength,
+  storeBlock,
+  swallowBlock,
+} from "../store_block.ts";
 import * as storeBlockModule from "../store_block.ts";
 import type { StoreReply } from "../tasks.ts";
 import { answer } from "./answer.ts";
@@ -15,9 +21,6 @@ const { Block } = storeBlockModule;
 const { OUTCOME_LINE, REFUSAL } = repliesModule;
 
 // Hot path: no allocation.
-
-/** So that the length with CR LF is an int32 (memcached: INT_MAX - 2). */
-const VALUE_LENGTH_MAX = 2147483645;
 
 // Where the words of a storage line stand.
 const KEY_WORD = 1;
@@ -65,24 +68,6 @@ export function storeAndAnswer(conversation: Conversation): Flow {
   }
   if (!request.noreply) reply.put(OUTCOME_LINE[outcome]);
   return afterBlock(conversation);
-}
-
-/**
- * Reads the data block's length into the operation. Refuses the request if it is no length; then the end of the block
- * is unknown, and the block is parsed as commands.
- */
-export function readValueLength(conversation: Conversation, word: number): boolean {
-  const { request, numbers, input, operation, reply } = conversation.thread;
-  if (
-    !numbers.int32(input, request.wordStart[word]!, request.wordEnd[word]!) ||
-    numbers.value < 0 || numbers.value > VALUE_LENGTH_MAX
-  ) {
-    // No word was looked at for `noreply` yet.
-    reply.put(REFUSAL.BAD_FORMAT);
-    return false;
-  }
-  operation.valueLength = numbers.value;
-  return true;
 }
 
 function readCompare(conversation: Conversation): boolean {

@@ -30,10 +30,12 @@ interface ChunkTotals {
  * Walks the whole store and asserts that its parts agree: pages, chunks, index, queues, chains, locks, leases, sums.
  * For tests: it takes time proportional to the size of the store. The caller holds the mutex.
  *
+ * @returns How many items there are.
  * @throws Error at the first disagreement.
  */
-export function checkStore(memory: Memory): void {
+export function checkStore(memory: Memory): number {
   new Check(memory).run();
+  return memory.control[CONTROL.ITEM_COUNT]!;
 }
 
 class Check {

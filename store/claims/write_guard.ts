@@ -1,5 +1,5 @@
 import type { ByteRegion } from "../base/bytes.ts";
-import { type Operation, StoreMode } from "../operation.ts";
+import { isExtending, type Operation, StoreMode } from "../operation.ts";
 import { Eviction } from "../space/eviction.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
@@ -19,11 +19,6 @@ const { CONTROL } = memoryModule;
 const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
-
-/** Whether a storing operation lengthens a value that is there. */
-export function isExtending(operation: Operation): boolean {
-  return operation.mode === StoreMode.APPEND || operation.mode === StoreMode.PREPEND;
-}
 
 /** Whether a storing operation asks for an id. */
 export function isConditional(operation: Operation): boolean {

@@ -334,6 +334,11 @@ export class Memory {
     this.refPageShift = this.pageShift - 3;
   }
 
+  /** How much of the pages may be in use, in bytes. */
+  get limitBytes(): number {
+    return this.control[CONTROL.MEMORY_LIMIT_PAGES]! * this.pageBytes;
+  }
+
   /** The segment in which an item or another chunk lies. Hot paths do it by hand. */
   segmentOf(ref: number): ByteRegion {
     return this.segments[ref >>> SEGMENT_SHIFT]!;

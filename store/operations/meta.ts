@@ -68,6 +68,16 @@ export class MetaOperations {
     this.#memory.stats[STAT.get_misses]! += 1;
   }
 
+  /** Counts an `md` refused for its id, as memcached does: a miss. */
+  noteRefusedDelete(): void {
+    this.#memory.stats[STAT.delete_misses]! += 1;
+  }
+
+  /** Counts an `me`. */
+  noteDebug(): void {
+    this.#memory.stats[STAT.cmd_meta]! += 1;
+  }
+
   wasFetched(item: ItemRef): boolean {
     return (this.#items.state(item) & STATE.FETCHED) !== 0;
   }

@@ -4,8 +4,11 @@ import type { Source } from "./sources.ts";
 
 /** A folder, or one file, with what the rest of the repository may import of it. */
 export type Room = readonly [
-  /** A folder, ending with a slash, or a file. The longest that fits a file is the room it is in. */
-  path: string,
+  /**
+   * A folder, ending with a slash, or a file; behind it, with blanks between, files of other folders
+   * that stand beside its files. The longest path that fits a file says in which room it is.
+   */
+  paths: string,
   /**
    * Files that others may import, without `.ts`, one blank between them; `*`: all; `folder/*`: all
    * of a folder inside.
@@ -55,18 +58,24 @@ export function upwardImports(sources: readonly Source[], rooms: readonly Room[]
 
 /** The innermost room of a file. */
 export function roomOf(path: string, rooms: readonly Room[]): Room | undefined {
-  return rooms.filter(([room]) => path.startsWith(room))
-    .sort((a, b) => b[0].length - a[0].length)[0];
+  return rooms.flatMap((room) => room[0].split(" ").map((part) => ({ room, part })))
+    .filter(({ part }) => path.startsWith(part))
+    .sort((a, b) => b.part.length - a.part.length)[0]?.room;
+}
+
+function folderOf([paths]: Room): string {
+  return paths.split(" ")[0]!;
 }
 
 /** Imports of a room's file from outside, where that file is no door of it. */
 export function importsPastDoors(sources: readonly Source[], rooms: readonly Room[]): string[] {
   return sources.flatMap(({ path, imports }) =>
     imports.filter((imported) =>
-      rooms.some(([room, doors]) =>
-        imported.startsWith(room) && !path.startsWith(room) &&
-        !isDoor(imported.slice(room.length), doors)
-      )
+      rooms.some((room) => {
+        const folder = folderOf(room);
+        return imported.startsWith(folder) && !path.startsWith(folder) &&
+          !isDoor(imported.slice(folder.length), room[1]);
+      })
     ).map((imported) => `${path} imports ${imported}`)
   );
 }
@@ -79,15 +88,16 @@ function isDoor(file: string, doors: string): boolean {
 
 /** Doors that nobody comes in by. */
 export function unusedDoors(sources: readonly Source[], rooms: readonly Room[]): string[] {
-  return rooms.flatMap(([room, doors]) =>
-    doors.split(" ").filter((door) => {
+  return rooms.flatMap((room) => {
+    const folder = folderOf(room);
+    return room[1].split(" ").filter((door) => {
       const isUsed = sources.some(({ path, imports }) =>
-        !path.startsWith(room) &&
-        imports.some((to) => to.startsWith(room) && isDoor(to.slice(room.length), door))
+        !path.startsWith(folder) &&
+        imports.some((to) => to.startsWith(folder) && isDoor(to.slice(folder.length), door))
       );
       return door !== "" && !isUsed;
-    }).map((door) => `${room}${door}`)
-  );
+    }).map((door) => folder + door);
+  });
 }
 
 /** Folders with more than so many files of their own. */

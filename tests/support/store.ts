@@ -95,18 +95,18 @@ export class TestStore {
     this.#prepare(key, fields);
     this.input.bytes.set(value, VALUE_OFFSET);
     Object.assign(this.operation, { mode, valueLength: value.length });
-    const refusal = this.cache.reserve(this.operation);
+    const refusal = this.cache.reserved.reserve(this.operation);
     if (refusal !== Outcome.OK) return refusal;
     const item = this.operation.reserved;
     for (let at = 0; at < value.length; at += pieceLength) {
       const length = Math.min(pieceLength, value.length - at);
-      if (!this.cache.growReserved(item, at + length)) {
-        return this.cache.refuseReserved(this.operation);
+      if (!this.cache.reserved.grow(item, at + length)) {
+        return this.cache.reserved.refuse(this.operation);
       }
-      this.cache.fillReserved(item, at, this.input, VALUE_OFFSET + at, length);
+      this.cache.reserved.fill(item, at, this.input, VALUE_OFFSET + at, length);
     }
     this.cache.enter();
-    const outcome = this.cache.commitReserved(this.operation);
+    const outcome = this.cache.reserved.commit(this.operation);
     this.cache.leave();
     return outcome;
   }

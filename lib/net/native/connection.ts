@@ -1,6 +1,6 @@
 import type { Conversation } from "../../../protocol/conversation.ts";
 import type { ConnectionId, ConnectionKind } from "../../../store/connections.ts";
-import type { CloseReason } from "../../../store/watch/watch_log.ts";
+import type { CloseReason } from "../../../store/cache.ts";
 import type { TimedConnection } from "../connection_timeouts.ts";
 
 /** What a worker knows of one open socket. Between two requests it holds no buffer. */

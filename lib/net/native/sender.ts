@@ -1,7 +1,7 @@
 // Hot path: no allocation, except where a peer does not take its replies.
+import { clockSec } from "../../../store/clock.ts";
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
 import { Activity } from "../../../store/connections.ts";
-import * as memoryModule from "../../../store/memory/memory.ts";
 import type { NativeConnection } from "./connection.ts";
 import type { Epoll } from "./epoll.ts";
 import * as epollModule from "./epoll.ts";
@@ -10,7 +10,6 @@ import * as libcModule from "./libc.ts";
 import { NativeOutbox } from "./outbox.ts";
 import type { ValueIo } from "./value_io.ts";
 
-const { CONTROL } = memoryModule;
 const { EPOLLOUT } = epollModule;
 const { EAGAIN, EINTR, MSG_DONTWAIT, MSG_NOSIGNAL } = libcModule;
 
@@ -27,7 +26,6 @@ export class NativeSender {
   readonly #epoll: Epoll;
   readonly #valueIo: ValueIo;
   readonly #outbox: NativeOutbox;
-  readonly #control: Int32Array;
   readonly #closeBroken: (connection: NativeConnection) => void;
 
   /** @param closeBroken Closes a connection on which sending failed. */
@@ -44,7 +42,6 @@ export class NativeSender {
     this.#epoll = epoll;
     this.#valueIo = valueIo;
     this.#outbox = new NativeOutbox(thread.reply);
-    this.#control = thread.memory.control;
     this.#closeBroken = closeBroken;
   }
 
@@ -96,7 +93,7 @@ export class NativeSender {
     const unsent = connection.unsent!;
     const sent = this.#send(connection, unsent, unsent.length);
     if (sent < 0) return false;
-    if (sent > 0) connection.progressAtSec = this.#control[CONTROL.NOW_SEC]!;
+    if (sent > 0) connection.progressAtSec = clockSec(this.#thread.memory);
     if (sent < unsent.length) {
       connection.unsent = unsent.subarray(sent);
       return false;
@@ -109,7 +106,7 @@ export class NativeSender {
   /** Reads nothing more of a connection until epoll reports that it is writable and `unsent` is sent. */
   stall(connection: NativeConnection, unsent: Uint8Array): void {
     connection.unsent = unsent;
-    connection.progressAtSec = this.#control[CONTROL.NOW_SEC]!;
+    connection.progressAtSec = clockSec(this.#thread.memory);
     this.stalled.add(connection);
     this.#thread.connections.setActivity(connection.id, Activity.WRITING);
     this.#epoll.modify(connection.fd, EPOLLOUT, connection.tag);

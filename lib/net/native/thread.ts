@@ -1,12 +1,12 @@
 // Hot path: `#serveReady` and what it calls run for every batch of requests.
+import { clockSec } from "../../../store/clock.ts";
 import { ConversationState } from "../../../protocol/conversation.ts";
 import { FillTask } from "../../../protocol/tasks.ts";
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
 import { Activity } from "../../../store/connections.ts";
 import * as limitsModule from "../../../store/limits.ts";
-import * as memoryModule from "../../../store/memory/memory.ts";
 import * as statsModule from "../../../store/stats.ts";
-import type { CloseReason } from "../../../store/watch/watch_log.ts";
+import type { CloseReason } from "../../../store/cache.ts";
 import { LifecyclePhase } from "../../lifecycle.ts";
 import { adviseHugePages } from "./huge_pages.ts";
 import { Epoll } from "./epoll.ts";
@@ -26,7 +26,6 @@ import * as transportModule from "../transport.ts";
 import * as schedulerModule from "../fair_scheduler.ts";
 
 const { PENDING_BYTES_MAX } = limitsModule;
-const { CONTROL } = memoryModule;
 const { SLOT_BYTES } = inboxModule;
 const { STAT } = statsModule;
 const { EPOLLIN, EPOLLRDHUP } = epollModule;
@@ -75,7 +74,6 @@ export class NativeThread implements Transport {
   readonly #inbox: NativeInbox;
   readonly #sender: NativeSender;
   readonly #timeouts: ConnectionTimeouts<NativeConnection>;
-  readonly #control: Int32Array;
   /** Connections whose conversations wait for something that the store will say. */
   readonly #waiting = new Map<number, NativeConnection>();
   readonly #wakeIncrement = new BigUint64Array([1n]);
@@ -86,7 +84,6 @@ export class NativeThread implements Transport {
     this.#thread = context.thread;
     this.#workerData = context.workerData as NativeWorkerData;
     const { input, reply, memory } = context.thread;
-    this.#control = memory.control;
     this.#receiveBytes = input.bytes.subarray(RECEIVE_AT, RECEIVE_AT + RECEIVE_BYTES);
     this.#valueIo = new ValueIo(context.thread, this.#calls);
     reply.valueSegments.enabled = true;
@@ -116,7 +113,7 @@ export class NativeThread implements Transport {
   serve(): void {
     while (this.#context.lifecycle.phase === LifecyclePhase.RUNNING) {
       this.#serveReady(this.#timeoutMs());
-      const nowSec = this.#control[CONTROL.NOW_SEC]!;
+      const nowSec = clockSec(this.#thread.memory);
       if (nowSec === this.#sweptAtSec) continue;
       this.#sweptAtSec = nowSec;
       this.#timeouts.closeStalled(this.#sender.stalled);
@@ -176,7 +173,7 @@ export class NativeThread implements Transport {
     if (inbox.full) this.#executeSlots();
     const received = this.#calls.recv(connection.fd, inbox.free, SLOT_BYTES, MSG_DONTWAIT);
     if (received <= 0) return this.#receiveFailed(connection, received);
-    this.#thread.connections.seen(connection.id, this.#control[CONTROL.NOW_SEC]!);
+    this.#thread.connections.seen(connection.id, clockSec(this.#thread.memory));
     inbox.add(connection, received);
   }
 
@@ -211,7 +208,7 @@ export class NativeThread implements Transport {
         this.#receiveFailed(connection, received);
         return;
       }
-      this.#thread.connections.seen(connection.id, this.#control[CONTROL.NOW_SEC]!);
+      this.#thread.connections.seen(connection.id, clockSec(this.#thread.memory));
       connection.readsAreShort = received < SHORT_READ_BYTES && connection.pending === null;
       let start = RECEIVE_AT;
       if (connection.pending !== null) {
@@ -252,7 +249,7 @@ export class NativeThread implements Transport {
       this.#receiveFailed(connection, received);
       return false;
     }
-    this.#thread.connections.seen(connection.id, this.#control[CONTROL.NOW_SEC]!);
+    this.#thread.connections.seen(connection.id, clockSec(this.#thread.memory));
     connection.readsAreShort = task.missing <= 0;
     if (task.missing > 0) return received >= VALUE_PIECE_BYTES;
     const inInput = received - missing;

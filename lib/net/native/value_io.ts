@@ -1,7 +1,7 @@
 // Hot path for long values: no allocation, but where a peer does not take its replies.
 import type { FillTask } from "../../../protocol/tasks.ts";
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
-import type { ItemRef } from "../../../store/memory/item.ts";
+import type { ItemRef } from "../../../store/cache.ts";
 import type { LibcCalls } from "./libc.ts";
 import * as libcModule from "./libc.ts";
 import { addressOf, Vectors } from "./iovec.ts";

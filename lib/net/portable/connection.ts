@@ -1,9 +1,9 @@
+import { clockSec } from "../../../store/clock.ts";
 import { type Conversation, ConversationState } from "../../../protocol/conversation.ts";
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
 import { Activity, type ConnectionId, type ConnectionKind } from "../../../store/connections.ts";
 import { INPUT_BYTES, PENDING_BYTES_MAX, REPLY_BYTES } from "../../../store/limits.ts";
-import { CONTROL } from "../../../store/memory/memory.ts";
-import type { CloseReason } from "../../../store/watch/watch_log.ts";
+import type { CloseReason } from "../../../store/cache.ts";
 import { BufferPool } from "./buffer_pool.ts";
 import { isConnectionError } from "./sockets.ts";
 import type { TimedConnection } from "../connection_timeouts.ts";
@@ -170,7 +170,7 @@ export class PortableConnection implements TimedConnection {
   /** Puts received bytes into the input, behind bytes left over from before. Returns where they end. */
   #takeReceived(received: number): number {
     const { input, connections, memory } = this.#thread;
-    connections.seen(this.id, memory.control[CONTROL.NOW_SEC]!);
+    connections.seen(this.id, clockSec(memory));
     const start = this.#restorePending();
     const buffer = this.#readBuffer;
     input.bytes.set(received === buffer.length ? buffer : buffer.subarray(0, received), start);
@@ -249,7 +249,7 @@ export class PortableConnection implements TimedConnection {
       state === ConversationState.CLOSING ? Activity.CLOSING : Activity.WRITING,
     );
     for (let sent = 0; sent < length;) {
-      this.#sendingSinceSec = memory.control[CONTROL.NOW_SEC]!;
+      this.#sendingSinceSec = clockSec(memory);
       sent += await this.#socket.write(buffer.subarray(sent, length));
     }
     this.#sendingSinceSec = 0;

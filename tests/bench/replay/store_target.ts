@@ -117,14 +117,14 @@ export class StoreTarget implements ReplayTarget {
 
   #setInPieces(valueSize: number): boolean {
     const { cache, operation } = this;
-    if (cache.reserve(operation) !== Outcome.OK) return false;
+    if (cache.reserved.reserve(operation) !== Outcome.OK) return false;
     const item = operation.reserved;
-    if (!cache.growReserved(item, valueSize)) {
-      cache.refuseReserved(operation);
+    if (!cache.reserved.grow(item, valueSize)) {
+      cache.reserved.refuse(operation);
       return false;
     }
-    cache.fillReserved(item, 0, this.#input, VALUE_OFFSET, valueSize);
-    return cache.commitReserved(operation) === Outcome.STORED;
+    cache.reserved.fill(item, 0, this.#input, VALUE_OFFSET, valueSize);
+    return cache.reserved.commit(operation) === Outcome.STORED;
   }
 
   /** Writes `at`, the number in hexadecimal, and underscores up to the size. */

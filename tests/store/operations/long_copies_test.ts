@@ -27,15 +27,15 @@ class View {
     const operation = this.#prepare(key);
     operation.mode = SET;
     operation.valueLength = length;
-    this.cache.reserve(operation);
+    this.cache.reserved.reserve(operation);
     return operation.reserved;
   }
 
   /** Receives a piece of it. False when there is no memory. */
   fill(item: ItemRef, at: number, bytes: Uint8Array): boolean {
-    if (!this.cache.growReserved(item, at + bytes.length)) return false;
+    if (!this.cache.reserved.grow(item, at + bytes.length)) return false;
     this.#operation.input.bytes.set(bytes);
-    this.cache.fillReserved(item, at, this.#operation.input, 0, bytes.length);
+    this.cache.reserved.fill(item, at, this.#operation.input, 0, bytes.length);
     return true;
   }
 
@@ -44,7 +44,7 @@ class View {
     const operation = this.#prepare("");
     operation.mode = SET;
     operation.reserved = item;
-    return this.cache.refuseReserved(operation);
+    return this.cache.reserved.refuse(operation);
   }
 
   commit(item: ItemRef, length: number): Outcome {
@@ -52,7 +52,7 @@ class View {
     operation.mode = SET;
     operation.valueLength = length;
     operation.reserved = item;
-    return this.cache.commitReserved(operation);
+    return this.cache.reserved.commit(operation);
   }
 
   find(key: string): ItemRef {
@@ -131,7 +131,7 @@ Deno.test("a thread that starts over reads the chain that is there now", () => {
   for (let at = 0; at < length; at += 1000) {
     assertEquals(one.read(item, at, 1000), piece(2, at, 1000), `at ${at}`);
   }
-  other.cache.abandonReserved(spare);
+  other.cache.reserved.abandon(spare);
   store.check();
 });
 
@@ -143,7 +143,7 @@ Deno.test("whoever announces large values and sends none of them takes little me
   store.check();
   assert(!items.includes(NO_ITEM));
   for (let n = 0; n < 10_000; n++) assert(store.get(`small-${n}`) !== undefined);
-  for (const item of items) view.cache.abandonReserved(item);
+  for (const item of items) view.cache.reserved.abandon(item);
   store.check();
 });
 
@@ -154,11 +154,11 @@ Deno.test("a value whose memory runs out while it arrives removes the old one", 
   const item = view.reserve("key", 3 * MIB);
   const holders = Array.from({ length: 200 }, (_, n) => view.reserve(`large-${n}`, 3 * MIB));
   assert(view.fill(item, 0, piece(1, 0, 100_000)));
-  assertEquals(view.cache.growReserved(item, 3 * MIB), false);
+  assertEquals(view.cache.reserved.grow(item, 3 * MIB), false);
   assertEquals(view.refuse(item), Outcome.NO_MEMORY);
   store.check();
   assertEquals(store.get("key"), undefined);
-  for (const holder of holders) if (holder !== NO_ITEM) view.cache.abandonReserved(holder);
+  for (const holder of holders) if (holder !== NO_ITEM) view.cache.reserved.abandon(holder);
   store.check();
   assertEquals(store.store(SET, "key", piece(1, 0, 500_000)), Outcome.STORED);
 });
@@ -211,7 +211,7 @@ for (const evictions of [true, false]) {
             model.set(keys.get(value.item)!, value);
           } else if (random() < 0.1) {
             receiving.splice(index, 1);
-            value.view.cache.abandonReserved(value.item);
+            value.view.cache.reserved.abandon(value.item);
           }
         } else if (choice < 0.6) {
           const item = view.find(key);
@@ -252,7 +252,7 @@ for (const evictions of [true, false]) {
           store.check();
         }
       }
-      for (const { view, item } of receiving) view.cache.abandonReserved(item);
+      for (const { view, item } of receiving) view.cache.reserved.abandon(item);
       for (const { view, item } of sending) view.cache.unpin(item);
       store.check();
     }

@@ -67,7 +67,7 @@ export class StoreChaos {
       this.#step();
       if (count % checkEvery === 0) this.store.check();
     }
-    for (const { item } of this.#receiving) this.store.cache.abandonReserved(item);
+    for (const { item } of this.#receiving) this.store.cache.reserved.abandon(item);
     for (const { item } of this.#sending) this.store.cache.unpin(item);
     for (let owner = 1; owner <= OWNERS; owner++) this.store.cache.releaseOwner(owner);
     this.store.check();
@@ -297,7 +297,7 @@ export class StoreChaos {
     const bytes = this.#value();
     const key = this.#key();
     const operation = this.#changeFor(key, bytes.length);
-    const outcome = cache.reserve(operation);
+    const outcome = cache.reserved.reserve(operation);
     if (outcome === Outcome.NO_MEMORY) assert(this.#mayRunOut(), "there is evictable memory");
     if (outcome !== Outcome.OK) return this.#noteStore(SET, key, bytes, 0, outcome);
     this.#receiving.push({ item: operation.reserved, key, bytes, done: 0 });
@@ -315,18 +315,18 @@ export class StoreChaos {
     if (value === undefined) return;
     const { cache, input } = this.store;
     const length = Math.min(value.bytes.length - value.done, 1 + this.#below(100_000));
-    if (!cache.growReserved(value.item, value.done + length)) return this.#giveUp(index, value);
+    if (!cache.reserved.grow(value.item, value.done + length)) return this.#giveUp(index, value);
     input.bytes.set(value.bytes.subarray(value.done, value.done + length));
-    if (length > 0) cache.fillReserved(value.item, value.done, input, 0, length);
+    if (length > 0) cache.reserved.fill(value.item, value.done, input, 0, length);
     value.done += length;
     const complete = value.done === value.bytes.length;
     if (!complete && this.#random() < 0.9) return;
     this.#receiving.splice(index, 1);
-    if (!complete) return cache.abandonReserved(value.item);
+    if (!complete) return cache.reserved.abandon(value.item);
     const operation = this.#changeFor(value.key, value.bytes.length);
     operation.reserved = value.item;
     operation.owner = 1 + this.#below(OWNERS);
-    this.#noteStore(SET, value.key, value.bytes, 0, cache.commitReserved(operation));
+    this.#noteStore(SET, value.key, value.bytes, 0, cache.reserved.commit(operation));
   }
 
   #giveUp(index: number, value: UnderWay): void {
@@ -335,7 +335,7 @@ export class StoreChaos {
     const operation = this.#changeFor("", value.bytes.length);
     operation.reserved = value.item;
     operation.owner = 1 + this.#below(OWNERS);
-    const outcome = this.store.cache.refuseReserved(operation);
+    const outcome = this.store.cache.reserved.refuse(operation);
     this.#noteStore(SET, value.key, value.bytes, 0, outcome);
   }
 

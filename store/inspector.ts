@@ -1,0 +1,254 @@
+import { ByteRegion, equalBytes, latin1Text } from "./base/bytes.ts";
+import { type Leases, NO_LEASE } from "./claims/leases.ts";
+import type { Locks } from "./claims/locks.ts";
+import type { ItemLinks } from "./items/item_links.ts";
+import { walkItems, walkQueues } from "./items/item_walk.ts";
+import { KeyWalk } from "./items/key_walk.ts";
+import { KEY_LENGTH_MAX } from "./limits.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
+import {
+  CLASS,
+  CLASS_REQUESTED_BYTES,
+  CLASSES_MAX,
+  CONTROL,
+  ITEM_BYTES,
+  type Memory,
+  PAGE,
+  PAGE_OWNER,
+  threadRow,
+  threadRowCount,
+} from "./memory/memory.ts";
+import { WATCH_RING_BYTES } from "./memory/watch_layout.ts";
+import { CLASS_STAT, STAT } from "./stats.ts";
+
+/** A lease, as lists show it. */
+export interface LeaseView {
+  /** Bytes as characters below 256. */
+  readonly key: string;
+  readonly idLow: number;
+  readonly idHigh: number;
+  /** Whole seconds. */
+  readonly remainSec: number;
+}
+
+/**
+ * The store as statistics, dumps and lists see it: it changes nothing but the statistics that
+ * `resetStats` clears. Everything wants the mutex held.
+ */
+export class Inspector {
+  readonly #memory: Memory;
+  readonly #links: ItemLinks;
+  readonly #locks: Locks;
+  readonly #leases: Leases;
+
+  constructor(links: ItemLinks, locks: Locks, leases: Leases) {
+    this.#memory = links.memory;
+    this.#links = links;
+    this.#locks = locks;
+    this.#leases = leases;
+  }
+
+  // --- statistics --------------------------------------------------------------------------------
+
+  stat(name: keyof typeof STAT): number {
+    return this.#memory.stats[STAT[name]]!;
+  }
+
+  /** A word of the control buffer: sizes and states. */
+  control(name: keyof typeof CONTROL): number {
+    return this.#memory.control[CONTROL[name]]!;
+  }
+
+  /** A statistic of one slab class. */
+  classStat(classId: number, name: keyof typeof CLASS_STAT): number {
+    return this.#memory.classStat(classId, CLASS_STAT[name]);
+  }
+
+  /** A statistic summed over all slab classes. */
+  sumOfClasses(name: keyof typeof CLASS_STAT): number {
+    let sum = 0;
+    for (let classId = 0; classId < CLASSES_MAX; classId++) sum += this.classStat(classId, name);
+    return sum;
+  }
+
+  /** A word of a class's row: sizes and states. */
+  classWord(classId: number, name: keyof typeof CLASS): number {
+    return this.#memory.classes[classId * CLASS.WORDS + CLASS[name]]!;
+  }
+
+  /** The sizes of a class's items, in bytes. */
+  requestedBytes(classId: number): number {
+    return this.#memory.classStat(classId, CLASS_REQUESTED_BYTES);
+  }
+
+  /** The sizes of all items, in bytes. */
+  get itemBytes(): number {
+    return this.#memory.stats[ITEM_BYTES]!;
+  }
+
+  /** For how many seconds the oldest item of a class's queue has not been read; 0 when it is empty. */
+  oldestIdleSec(classId: number, main: boolean): number {
+    const item = this.#links.queues.oldest(classId, main);
+    if (item === NO_ITEM) return 0;
+    return this.control("NOW_SEC") - this.#links.items.word(item, WORD.ACCESSED_SEC);
+  }
+
+  /** How many pages a table of the store has. */
+  pagesOf(owner: keyof typeof PAGE_OWNER): number {
+    const { pages } = this.#memory;
+    let count = 0;
+    for (let page = 0; page < this.control("PAGES_EVER_USED"); page++) {
+      if (pages[page * PAGE.WORDS + PAGE.CLASS] === PAGE_OWNER[owner]) count++;
+    }
+    return count;
+  }
+
+  get pageBytes(): number {
+    return this.#memory.pageBytes;
+  }
+
+  get freePages(): number {
+    return this.#links.slabs.freePages;
+  }
+
+  /** The largest chunk of the ordinary classes, in bytes. */
+  get chunkBytesMax(): number {
+    return this.#links.slabs.ordinaryBytesMax;
+  }
+
+  get isHashGrowing(): boolean {
+    return this.#links.index.isGrowing;
+  }
+
+  get watcherCount(): number {
+    return this.#links.watchLog.count;
+  }
+
+  /** Of one watcher's buffer, in bytes. */
+  get watchRingBytes(): number {
+    return this.#memory.options.watchRingBytes ?? WATCH_RING_BYTES;
+  }
+
+  get lockCount(): number {
+    return this.#locks.count;
+  }
+
+  /** Connections that wait for a lock. */
+  get lockWaiterCount(): number {
+    return this.#locks.waiters.count;
+  }
+
+  /** Rows of `threadStats`: the last one is maintenance's. */
+  get threadCount(): number {
+    return threadRowCount(this.#memory.options);
+  }
+
+  /** THREAD_STAT rows of a thread. */
+  threadStats(threadIndex: number): Float64Array {
+    return threadRow(this.#memory.shared, threadIndex);
+  }
+
+  /** Sets every statistic to 0. Sizes and states stay. */
+  resetStats(): void {
+    const { stats, classStats, shared } = this.#memory;
+    stats.fill(0, 0, Object.keys(STAT).length);
+    const perClass = classStats.length / CLASSES_MAX;
+    const used = Object.keys(CLASS_STAT).length;
+    for (let classId = 0; classId < CLASSES_MAX; classId++) {
+      classStats.fill(0, classId * perClass, classId * perClass + used);
+    }
+    new Float64Array(shared.threads).fill(0);
+  }
+
+  // --- items -------------------------------------------------------------------------------------
+
+  /** The key's bytes as characters below 256. */
+  key(item: ItemRef): string {
+    return this.#links.watch.keyOf(item);
+  }
+
+  keyStartsWith(item: ItemRef, prefix: ByteRegion): boolean {
+    const { items } = this.#links;
+    const { length } = prefix.bytes;
+    if (items.keyLength(item) < length) return false;
+    return equalBytes(prefix, 0, this.#memory.segmentOf(item), items.keyOffset(item), length);
+  }
+
+  /** Whether a key has no blank and no control character. */
+  isKeyOneWord(item: ItemRef): boolean {
+    const { items } = this.#links;
+    const { bytes } = this.#memory.segmentOf(item);
+    const start = items.keyOffset(item);
+    const end = start + items.keyLength(item);
+    for (let at = start; at < end; at++) {
+      if (bytes[at]! <= 0x20 || bytes[at] === 0x7f) return false;
+    }
+    return true;
+  }
+
+  /** Whether meta commands write the key in base64. */
+  isKeyBinary(item: ItemRef): boolean {
+    return (this.#links.items.state(item) & STATE.KEY_BINARY) !== 0;
+  }
+
+  wasFetched(item: ItemRef): boolean {
+    return (this.#links.items.state(item) & STATE.FETCHED) !== 0;
+  }
+
+  /** Its size as the layout counts it. */
+  bytes(item: ItemRef): number {
+    return this.#links.bytesOf(item);
+  }
+
+  classOf(item: ItemRef): number {
+    return this.#links.slabs.classOf(item);
+  }
+
+  /** When the item was last read, on the store's clock. */
+  accessedSec(item: ItemRef): number {
+    return this.#links.items.word(item, WORD.ACCESSED_SEC);
+  }
+
+  /** See `walkItems`. */
+  walkItems(
+    classes: ReadonlySet<number> | null,
+    visit: (item: ItemRef, classId: number) => void,
+  ): Generator<void> {
+    return walkItems(this.#links, classes, visit);
+  }
+
+  /** See `walkQueues`. */
+  walkQueues(classId: number, visit: (item: ItemRef) => void): Generator<void> {
+    return walkQueues(this.#links, classId, visit);
+  }
+
+  walkKeys(): KeyWalk {
+    return new KeyWalk(this.#links);
+  }
+
+  // --- leases ------------------------------------------------------------------------------------
+
+  get leaseBucketCount(): number {
+    return this.#leases.table.bucketCount;
+  }
+
+  /** Calls `visit` with the leases held in the buckets [start, end). */
+  visitLeases(start: number, end: number, visit: (lease: LeaseView) => void): void {
+    const leases = this.#leases;
+    const { table } = leases;
+    const key = new ByteRegion(new ArrayBuffer(KEY_LENGTH_MAX));
+    for (let bucket = start; bucket < end; bucket++) {
+      let lease = table.head(bucket);
+      for (; lease !== NO_LEASE; lease = table.next(lease)) {
+        if (!leases.isHeldNow(lease)) continue;
+        leases.copyKey(lease, key, 0);
+        visit({
+          key: latin1Text(key.bytes, 0, leases.keyLength(lease)),
+          idLow: leases.idLow(lease),
+          idHigh: leases.idHigh(lease),
+          remainSec: leases.remainSec(lease),
+        });
+      }
+    }
+  }
+}
