@@ -1,10 +1,8 @@
 import * as limitsModule from "../store/limits.ts";
-import * as binaryRepliesModule from "./binary/replies.ts";
 import * as binaryRequestModule from "./binary/request.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
-const { HEADER_LENGTH } = binaryRepliesModule;
-const { REQUEST_MAGIC } = binaryRequestModule;
+const { HEADER_LENGTH, REQUEST_MAGIC } = binaryRequestModule;
 const { INPUT_BYTES, KEY_LENGTH_MAX } = limitsModule;
 
 // Prefetch for pipelined requests: each function collects the keys of the next requests of one kind in

@@ -1,5 +1,5 @@
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
-import { HEADER_LENGTH, putError } from "./replies.ts";
+import { putError } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
 import * as binaryRequestModule from "./request.ts";
 import { BINARY_COMMANDS, type BinaryCommand, Part } from "./table.ts";
@@ -17,7 +17,7 @@ import { Status } from "../binary_status.ts";
 import { SwallowTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
 
-const { REQUEST_MAGIC } = binaryRequestModule;
+const { HEADER_LENGTH, REQUEST_MAGIC } = binaryRequestModule;
 const { PacketKind } = prefetchModule;
 
 // Hot path: no allocation.

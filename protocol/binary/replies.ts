@@ -3,6 +3,9 @@ import type { BinaryRequest } from "./request.ts";
 import { STATUS_TEXT } from "../replies.ts";
 import type { ReplyBuffer } from "../reply_buffer.ts";
 import { Status } from "../binary_status.ts";
+import * as binaryRequestModule from "./request.ts";
+
+const { HEADER_LENGTH } = binaryRequestModule;
 
 // Hot path: no allocation.
 
@@ -29,8 +32,6 @@ export const OUTCOME_STATUS: Record<Outcome, Status> = {
 };
 
 const REPLY_MAGIC = 0x81;
-/** Of requests and replies, in bytes. */
-export const HEADER_LENGTH = 24;
 
 /**
  * Writes the header of a reply. The body of `extrasLength + keyLength + valueLength` bytes follows.

@@ -7,6 +7,8 @@
  * Data type and bucket mean nothing.
  */
 export const REQUEST_MAGIC = 0x80;
+/** Of requests and replies, in bytes. */
+export const HEADER_LENGTH = 24;
 
 /**
  * What a binary request says beside the key, the value and the numbers in the operation. One a thread,
