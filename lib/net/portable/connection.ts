@@ -149,20 +149,32 @@ export class PortableConnection implements TimedConnection {
       this.#reading = null;
       if (received === null) return;
       const full = received === this.#readBuffer.length;
-      const startMs = full ? performance.now() : 0;
+      // When the work began that the scheduler has not been charged for; 0: there is none.
+      let startMs = full ? performance.now() : 0;
       let end = this.#takeReceived(received);
-      for (let more = true; more;) {
+      for (;;) {
         reply.reset();
         const at = conversation.feed(0, end);
         if (at < end) this.#pending = input.bytes.slice(at, end);
         const { state } = conversation;
         if (reply.length > 0) await this.#send(state);
-        if (state === ConversationState.WAITING) open = await this.#wait();
-        else open = state !== ConversationState.CLOSING;
-        more = open && state !== ConversationState.NEEDS_INPUT;
-        if (more) end = this.#restorePending();
+        if (state === ConversationState.WAITING) {
+          open = await this.#wait();
+          startMs = 0;
+        }
+        if (state === ConversationState.CLOSING) open = false;
+        if (!open || state === ConversationState.NEEDS_INPUT) break;
+        // More to execute or to answer, perhaps for long: other connections get their slice in between.
+        const nowMs = performance.now();
+        const pause = scheduler.charge(startMs === 0 ? 0 : nowMs - startMs);
+        startMs = nowMs;
+        if (pause !== null) {
+          await pause;
+          startMs = performance.now();
+        }
+        end = this.#restorePending();
       }
-      const pause = full ? scheduler.charge(performance.now() - startMs) : null;
+      const pause = startMs === 0 ? null : scheduler.charge(performance.now() - startMs);
       if (pause !== null) await pause;
     }
   }
