@@ -17,7 +17,7 @@ import { resolveAddresses } from "../../lib/net/native/socket_address.ts";
 /** Bytes that one `receive` takes at most. */
 const RECEIVE_BYTES = 256 * 1024;
 
-/** What a load generator keeps for each connection. */
+/** A load generator's state of one connection. */
 export interface LoadClient {
   readonly fd: number;
 }

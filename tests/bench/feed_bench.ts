@@ -8,7 +8,7 @@ import {
   REQUESTS,
 } from "../support/load/feed_loop.ts";
 
-// What a request costs between the bytes that came and the bytes that go, without any transport:
+// Measures a request in process, from the received bytes to the reply's bytes, without a transport:
 // `deno task bench:feed [name]`. Keys of 12 bytes, values of 100, all in the processor's caches.
 // Numbers of two machines cannot be compared.
 

@@ -8,7 +8,7 @@ export interface Batch {
   readonly bytes: Uint8Array;
   /** All replies together, as characters below 256. While it runs, the generator counts bytes and looks at the last. */
   readonly reply: string;
-  /** Whether they end with an id, which servers choose. */
+  /** The replies end with an id, which the server chooses. */
   readonly endsWithId: boolean;
   /** Requests in the batch, or keys where a row counts keys. */
   readonly count: number;
@@ -17,24 +17,24 @@ export interface Batch {
 export interface RunResult {
   readonly count: number;
   readonly seconds: number;
-  /** How many sockets one epoll_wait reported on average. */
+  /** Mean number of ready sockets per epoll_wait. */
   readonly readyMean: number;
 }
 
 class Client implements LoadClient {
   batchIndex = 0;
   received = 0;
-  /** What of the current batch the kernel has not taken yet. */
+  /** The rest of the current batch, which the kernel has not accepted yet. */
   unsent: Uint8Array | null = null;
 
   constructor(readonly fd: number) {}
 }
 
-/** How many rounds of the loop pass between two looks at the clock. */
+/** Rounds of the loop between two reads of the clock. */
 const CLOCK_ROUNDS = 64;
-/** What `verify` sends at once, so that neither side waits for the other with full buffers. */
+/** Bytes that `verify` sends at once. Larger pieces could fill both sides' buffers and deadlock. */
 const VERIFY_BYTES = 64 * 1024;
-/** What an error shows of a reply. */
+/** Bytes of a reply that an error shows. */
 const SHOWN_BYTES = 200;
 
 /** Keeps one batch under way on each of its connections to one server. */
@@ -65,7 +65,7 @@ export class Generator {
     }
   }
 
-  /** Keeps all connections busy for `seconds`, then lets what is under way finish. */
+  /** Keeps all connections busy for `seconds`, then waits for the batches in progress. */
   run(batches: readonly Batch[], seconds: number): RunResult {
     let count = 0;
     let readySum = 0;
@@ -123,7 +123,7 @@ export class Generator {
     this.#connections.epoll.modify(client.fd, EPOLLIN, 0);
   }
 
-  /** Whether the batch's replies are complete now. */
+  /** Receives once. Returns whether the batch's replies are complete. */
   #receive(client: Client, batch: Batch): boolean {
     const count = this.#connections.receive(client.fd);
     if (count === 0) return false;

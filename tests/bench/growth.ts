@@ -36,7 +36,7 @@ async function main(): Promise<void> {
   }
 }
 
-/** Sets so many new keys. */
+/** Sets `items` new keys. */
 function fill(server: BenchServer, items: number, batch: number): Took {
   const connections = new Connections(server.port, 1, (fd) => ({ fd }));
   const { calls } = connections.libc;
@@ -84,7 +84,7 @@ function writeDigits(bytes: Uint8Array, at: number, number: number): void {
   }
 }
 
-/** The files that tell how long each thread of a process has run, and what they say. */
+/** CPU time of each thread of a process in nanoseconds, by the path of its schedstat file. */
 function threadTimes(pid: number): Map<string, number> {
   const tasks = [...Deno.readDirSync(`/proc/${pid}/task`)];
   const paths = tasks.map(({ name }) => `/proc/${pid}/task/${name}/schedstat`);

@@ -40,7 +40,7 @@ const UPDATED_TTL_SEC = 60;
 
 export interface HerdOptions {
   readonly clients: number;
-  /** How long values only expire, and how long they are updated. */
+  /** Seconds of each phase: values that only expire, then values that are updated. */
   readonly seconds: number;
   readonly updateEveryMs: number;
 }
@@ -115,7 +115,7 @@ export async function runHerd(
 }
 
 class Herd {
-  /** How often the value has expired: somebody loads it who is the first to do so since it was there. */
+  /** Expiries: the first load after each time the value was in the cache. */
   expiries = 0;
   isOver = false;
   ttlSec = EXPIRING_TTL_SEC;

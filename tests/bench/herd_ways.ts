@@ -1,19 +1,19 @@
 import type { Peer } from "../support/sessions/side.ts";
 
-/** The row that everybody wants, in a database that takes its time. */
+/** The hot row of a slow database. */
 export interface Database {
   /** Reads the row, and counts it. */
   load(): Promise<number>;
 }
 
-/** What one read came to. */
+/** The result of one read. */
 export interface ReadResult {
   readonly version: number;
-  /** The server said that the value is stale, and that somebody fetches a fresh one. */
+  /** The server marked the value as stale: another client is fetching a fresh one. */
   readonly markedStale: boolean;
 }
 
-/** One way of keeping a cache in front of a database, as a client does it. */
+/** A client's protocol for a cache in front of a database. */
 export interface Way {
   readonly name: string;
   /** From the cache, or from the database and then into the cache for `ttlSec`. */
@@ -23,14 +23,14 @@ export interface Way {
 }
 
 const KEY = "hot";
-/** How long whoever fetches the row keeps others from doing so, in seconds. */
+/** Lease time in seconds: only the holder fetches the row. */
 const LEASE_SEC = 5;
-/** The flag that the server is started with (`-z`), as it comes back. */
+/** The client flag that marks a lease (option `-z`, hexadecimal). */
 export const LEASE_FLAG = "3333";
 const LEASE_FLAG_TEXT = String(parseInt(LEASE_FLAG, 16));
 const BACK_OFF_MS = 10;
 const BACK_OFF_MS_MAX = 80;
-/** Who has waited for so long reads the database, and does not fill. */
+/** A client that has waited this long reads the database and does not fill the cache. */
 const PATIENCE_MS = 3000;
 
 /** One connection and its requests. */
@@ -96,7 +96,7 @@ export const LOOK_ASIDE: Way = {
   },
 };
 
-/** memcached's meta commands: who is told W fetches, the others wait, or take what is marked stale. */
+/** memcached's meta commands: a client that gets W fetches; the others wait or use the stale value. */
 export const META_LEASES: Way = {
   name: "`mg N`, `ms C`, `md I`",
   async read(client, database, ttlSec): Promise<ReadResult> {
@@ -156,7 +156,7 @@ export const LEASES: Way = {
   },
 };
 
-/** As `LEASES`; the writer fills the key under the lease of its own deletess, after it has read the row again. */
+/** Like `LEASES`, but the writer reads the row again and fills the key under its own deletess's lease. */
 export const WARM_LEASES: Way = {
   name: "`getss`, `cas`; the writer: `deletess`, a fresh read, `cas`",
   read: readUnderLease,

@@ -1,4 +1,4 @@
-/** What a process's memory is used for, by the kinds of its mappings (Linux, x86-64). */
+/** Resident memory of a process by kind of mapping (Linux, x86-64). */
 
 export const MAPPING_KINDS = ["store", "heap", "code", "malloc", "files", "rest"] as const;
 
@@ -71,7 +71,7 @@ function storeOf(mappings: readonly Mapping[]): Set<Mapping> {
   }
   const bytes = row.length === 0 ? 0 : row.at(-1)!.end - row[0]!.start;
   if (bytes < STORE_BYTES_MIN) throw new Error("Cannot find the store among the mappings");
-  // What follows belongs to it too.
+  // The lines up to the next range describe the same mapping.
   let end = row.at(-1)!.end;
   for (const mapping of mappings) {
     if (mapping.start !== end || mapping.permissions !== "rw-p" || mapping.name !== "") continue;

@@ -22,9 +22,9 @@ import { SocketTarget } from "./socket_target.ts";
 const CONNECTIONS = 4;
 const KEY_BYTES = 16;
 const FILL_BATCH = 32;
-/** Of so many bytes of keys and values as the limit has, a part does not fit, so the store gets full. */
+/** Bytes of keys and values to store, as part of the memory limit. Headers take memory too, so the store gets full. */
 const FILL_SHARE = 1.1;
-/** What is done after the start line, and after the load, has a moment to be done. */
+/** Time for the server's background work after start and after the load. */
 const SETTLE_MS = 1000;
 const MIXED = { ...REPLAY_DEFAULTS, copies: 4, valueScale: 8 };
 
@@ -68,12 +68,12 @@ async function main(): Promise<void> {
   }
 }
 
-/** KiB by kind, and what the process has in all at the end. */
+/** Growth in KiB by kind and in total; `end`: resident KiB after the load. */
 type Growth = Resident & { readonly total: number; readonly end: number };
 
 async function measure(server: BenchServer, load: Load, memoryMib: number): Promise<Growth> {
   const target = new SocketTarget(new Connections(server.port, CONNECTIONS, (fd) => ({ fd })));
-  // It listens before it has started; threads that answer have.
+  // The server listens before all threads run. A thread that answers runs.
   for (let key = 0; key < CONNECTIONS; key++) target.get(key, KEY_BYTES);
   await settle();
   const before = resident(server);
@@ -81,7 +81,7 @@ async function measure(server: BenchServer, load: Load, memoryMib: number): Prom
   target.close();
   await settle();
   const after = resident(server);
-  // Memory that was touched ahead of use is growth.
+  // Prefaulted memory counts as growth.
   const grown = { ...after };
   for (const kind of MAPPING_KINDS) if (kind !== "store") grown[kind] -= before[kind];
   return { ...grown, total: sum(grown), end: sum(after) };

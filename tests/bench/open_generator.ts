@@ -1,10 +1,10 @@
-// Hot path: `run` must not be what is late.
+// Hot path: a pause of `run` would count as the server's latency.
 import { Connections, type LoadClient } from "./connections.ts";
 
 /** A request with a one-line reply, or a get of values that contain no capital letters. */
 export type Request = Uint8Array;
 
-/** Requests under way on one connection at most; the schedule waits for none of them. */
+/** Most unanswered requests on one connection. The schedule waits for none of them. */
 const IN_FLIGHT_MAX = 4096;
 const NAP_MS = 0.02;
 const LF = 0x0a;
@@ -12,21 +12,21 @@ const UPPER_V = 0x56;
 const UPPER_Z = 0x5a;
 
 class Client implements LoadClient {
-  /** When the requests under way should have been sent, in milliseconds: a ring. */
+  /** Scheduled send times of unanswered requests, in milliseconds: a ring. */
   readonly intendedMs = new Float64Array(IN_FLIGHT_MAX);
   sent = 0;
   answered = 0;
-  /** What the line that is being received began with; 0: nothing of it is here yet. */
+  /** First byte of the line being received; 0: no byte of it has arrived. */
   lineStart = 0;
 
   constructor(readonly fd: number) {}
 }
 
 export interface TailResult {
-  /** Milliseconds from when a request should have been sent until its reply was there, in ascending order. */
+  /** Milliseconds from a request's scheduled time to its reply, in ascending order. */
   readonly latenciesMs: Float64Array;
   readonly seconds: number;
-  /** The longest time for which the generator itself did not look, in milliseconds. */
+  /** The generator's longest pause between two looks at its sockets, in milliseconds. */
   readonly ownPauseMs: number;
 }
 
@@ -42,8 +42,8 @@ export class OpenGenerator {
   }
 
   /**
-   * @param requests One after the other, over all connections in turn.
-   * @param perSecond How many are sent each second.
+   * @param requests Sent in order, over the connections round-robin.
+   * @param perSecond Requests per second.
    */
   run(requests: readonly Request[], perSecond: number, seconds: number): TailResult {
     const clients = this.#connections.all;
@@ -63,14 +63,14 @@ export class OpenGenerator {
         const client = clients[sent % clients.length]!;
         this.#send(client, requests[sent % requests.length]!, startMs + sent * stepMs);
       }
-      // Whoever never sleeps is made to wait by the scheduler, sooner or later and for longer.
+      // A process that never sleeps is preempted by the scheduler, for longer than this nap.
       if (this.#receiveReady(0) === 0) Atomics.wait(this.#sleeper, 0, 0, NAP_MS);
     }
     const elapsedSec = (performance.now() - startMs) / 1000;
     return { latenciesMs: this.#latencies.sort(), seconds: elapsedSec, ownPauseMs };
   }
 
-  /** Keeps one request under way on each connection. Returns how many were answered each second. */
+  /** Keeps one request in flight on each connection. Returns replies per second. */
   runClosed(requests: readonly Request[], count: number): number {
     const connections = this.#connections;
     this.#latencies = new Float64Array(count + connections.all.length);

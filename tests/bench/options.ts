@@ -5,13 +5,13 @@ export const EX_USAGE = 64;
 
 type Value = number | string | boolean | readonly number[] | readonly string[];
 
-/** What a bench can be told, by name: the defaults. */
+/** Default values of a bench's options, by name. */
 export type Defaults = Readonly<Record<string, Value>>;
 
-/** By name of an option that is a word or a list of words: what it may be. */
+/** Allowed words of an option, by its name. */
 export type Choices = Readonly<Record<string, readonly string[]>>;
 
-/** The same names with what was given; literal types are widened. */
+/** The options' values, by name. Literal types are widened. */
 export type Options<D extends Defaults> = {
   readonly [Name in keyof D]: D[Name] extends number ? number
     : D[Name] extends string ? string
@@ -19,12 +19,12 @@ export type Options<D extends Defaults> = {
     : D[Name];
 };
 
-/** An option that there is not, or that is not of its default's type. */
+/** An unknown option, or a value of another type than the default's. */
 export class OptionError extends Error {
   override readonly name = "OptionError";
 }
 
-/** The options of this process; a mistake, and --help, end it. */
+/** Returns the options of this process. Exits on a mistake, and on --help. */
 export function readOptions<D extends Defaults>(defaults: D, choices: Choices = {}): Options<D> {
   try {
     if (Deno.args.includes("--help")) throw new OptionError("");

@@ -1,4 +1,4 @@
-/** Starts the servers that are compared and reads what CPU time they take. */
+/** Starts the servers to compare and reads their CPU time. */
 import process from "node:process";
 
 const ROOT = decodeURIComponent(new URL("../../", import.meta.url).pathname);
@@ -6,7 +6,7 @@ const MAIN = "main.ts";
 const MEMORY_MIB = 1024;
 const START_MS_MAX = 20_000;
 
-/** Where servers and generator run, so that they do not share a core. */
+/** Cores of the servers and of the generator: they share none. */
 const SERVER_CORE = 0;
 const GENERATOR_CORE = 1;
 
@@ -43,7 +43,7 @@ export async function startLeased(
   return await start(["leased --io", io, ...options].join(" "), port, "env", words, ROOT);
 }
 
-/** What users start it with: what the task `start` says before and after `deno run`. */
+/** Variables and flags of `deno task start`, so that the bench measures the users' command. */
 async function startTask(): Promise<{ variables: string[]; flags: string[] }> {
   const { default: config } = await import("../../deno.json", { with: { type: "json" } });
   const { command } = config.tasks.start;
@@ -54,7 +54,7 @@ async function startTask(): Promise<{ variables: string[]; flags: string[] }> {
   return { variables: variables.split(" ").filter((word) => word !== ""), flags: flags.split(" ") };
 }
 
-/** CPU time that all threads of a process have had, in nanoseconds (Linux, `schedstat`). */
+/** CPU time of all threads of a process, in nanoseconds (Linux, `schedstat`). */
 export function cpuNanoseconds(pid: number): number {
   let sum = 0;
   for (const task of Deno.readDirSync(`/proc/${pid}/task`)) {

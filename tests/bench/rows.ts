@@ -17,14 +17,14 @@ const LARGE_GET_COUNT = 1000;
 export interface BenchRow {
   readonly name: string;
   readonly title: string;
-  /** What is counted: requests, or the keys of multigets. */
+  /** The unit that is counted: requests, or the keys of multigets. */
   readonly unit: "request" | "key";
   /** Ours ÷ theirs of CPU per unit that we mean to stay below. */
   readonly goal: number;
   batches(random: Random): Batch[];
-  /** With this load on the same server it is compared, not with other servers: they have no such command. */
+  /** The load to compare with, on the same server. For commands that other servers lack. */
   against?(random: Random): Batch[];
-  /** What our server must be started with, beside the usual. */
+  /** Further options of our server. */
   readonly options?: readonly string[];
 }
 
@@ -34,11 +34,11 @@ export type Random = (bound: number) => number;
 /** A request and its reply, as characters below 256. */
 type Exchange = readonly [request: string, reply: string];
 
-/** How requests are written. */
+/** Writes requests and their expected replies. */
 interface Dialect {
   get(key: string): Exchange;
   set(key: string): Exchange;
-  /** What follows the last request of a batch: it is not counted. */
+  /** Follows the last request of a batch and is not counted. */
   readonly end: readonly Exchange[];
 }
 
@@ -168,7 +168,7 @@ function batchOf(exchanges: readonly Exchange[], count: number): Batch {
   };
 }
 
-/** Gets and sets at random, so many at once, of which so many in a hundred are gets. */
+/** Random gets and sets in batches of `inFlight`; `getPercent` of 100 are gets. */
 function requests(
   random: Random,
   dialect: Dialect,

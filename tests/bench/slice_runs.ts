@@ -6,7 +6,7 @@ import { MIB } from "../../store/limits.ts";
 import { StoreTarget } from "./replay/store_target.ts";
 import { leastOf, longest, spread, Timings } from "./timings.ts";
 
-/** What is hardest for maintenance, and for requests that move pages. Every run does the same each time. */
+/** A worst case for maintenance and for requests that move pages. Each repetition does the same work. */
 interface SliceRun {
   readonly options: ChangedOptions;
   /** @param sets Times each request that may have to make room. */
@@ -52,7 +52,7 @@ function fillHot(target: StoreTarget, valueSize: number): number {
   return keys;
 }
 
-/** So many sweeps that everything dead is gone. */
+/** Sweeps until every dead item is freed. */
 function sweep(target: StoreTarget, seconds: number): void {
   for (let tick = 1; tick <= seconds * 10; tick++) target.tick(1e6 + tick * 100);
 }
@@ -73,7 +73,7 @@ const RUNS: Record<string, SliceRun> = {
       }
     },
   },
-  // A size that was not there comes into a store in which everything is read often.
+  // Values of a new size arrive in a store whose items are all hot.
   "slices-hot": {
     options: { memoryLimitBytes: 64 * MIB },
     play(target, sets): void {

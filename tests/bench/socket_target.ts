@@ -13,7 +13,7 @@ export class SocketTarget implements ReplayTarget {
   readonly #connections: Connections<{ readonly fd: number }>;
   readonly #input = new Uint8Array(RECEIVE_BYTES);
   readonly #encoder = new TextEncoder();
-  /** How much of the input is there. */
+  /** Bytes of `#input` that hold a reply. */
   #received = 0;
 
   constructor(connections: Connections<{ readonly fd: number }>) {
@@ -37,7 +37,7 @@ export class SocketTarget implements ReplayTarget {
     return this.setMany(key, 1, keySize, valueSize);
   }
 
-  /** Sets so many keys, which follow each other, over one connection. False when one was refused. */
+  /** Sets `count` consecutive keys over one connection. Returns false when one was refused. */
   setMany(first: number, count: number, keySize: number, valueSize: number): boolean {
     const fd = this.#fdOf(first / count);
     const value = "v".repeat(valueSize);

@@ -30,7 +30,7 @@ function setUntilEviction(
   return count;
 }
 
-/** How much of the limit is key and value when the first item is evicted. */
+/** Measures the share of keys and values in the memory limit at the first eviction. */
 function fill(): void {
   const least = { 32: 0.46, 100: 0.68, 300: 0.84, 1000: 0.9 };
   for (const [size, wanted] of Object.entries(least)) {
@@ -51,7 +51,7 @@ function fill(): void {
   }
 }
 
-/** Whether the memory of expired items goes to items of another size. */
+/** Checks that memory of expired items is reused for items of another size. */
 function expire(): void {
   const limit = 64 * MIB;
   const target = new StoreTarget({ memoryLimitBytes: limit });
@@ -69,7 +69,7 @@ function expire(): void {
   );
 }
 
-/** What a set costs that has to evict, by the size of the value. */
+/** Measures a set that evicts, by value size. */
 function cost(): void {
   for (const valueSize of [10, 100, 1000, 10_000]) {
     const target = new StoreTarget({ memoryLimitBytes: 64 * MIB });
@@ -101,7 +101,7 @@ function cost(): void {
   }
 }
 
-/** What the index did in a set. */
+/** Growth of the index during a set. */
 const Growth = { NONE: 0, BUCKETS: 1, PAGE: 2 } as const;
 const GROWTH_NAMES = ["not at all", "by buckets", "by a page of buckets too"];
 const INDEX_ITEMS = 10_000_000;
@@ -167,7 +167,7 @@ function itemsIn(cache: Cache, bucket: number): number {
   return count;
 }
 
-/** Nothing, as often: what the clocks show of the machine alone. */
+/** Times empty work as often, which shows the machine's own noise. */
 function emptyLoop(): Took {
   const timings = new Timings();
   for (let turn = 0; turn < INDEX_ITEMS; turn++) {
@@ -177,7 +177,7 @@ function emptyLoop(): Took {
   return timings.took;
 }
 
-/** Ten million small items: what one takes, and how long the growth of the index keeps anybody waiting. */
+/** Ten million small items: memory per item, and pauses while the index grows. */
 function index(): void {
   const rounds = Array.from({ length: INDEX_ROUNDS }, fillIndex);
   const idle = Array.from({ length: INDEX_ROUNDS }, emptyLoop);

@@ -19,7 +19,7 @@ const REQUEST_COUNT = 200_000;
 const VALUE_BYTES = [100, 200] as const;
 const SIZES = 3;
 const EXPTIME_SEC_MAX = 10;
-/** Requests as fast as they are answered, to learn how many a server can do; they also fill the store. */
+/** Requests of the closed loop that measures a server's capacity and fills the store. */
 const CLOSED_COUNT = 400_000;
 const LOAD = 0.5;
 
@@ -97,7 +97,7 @@ function latencyText({ latenciesMs, ownPauseMs }: TailResult): string {
   return `${columns.join("  ")}  (generator ${ownPauseMs.toFixed(3)})`;
 }
 
-/** The value that so much of the sorted ones do not exceed. */
+/** Returns the quantile `share` of sorted values. */
 function part(sorted: Float64Array, share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * share))]!;
 }

@@ -1,4 +1,4 @@
-/** Of one thread, Linux: CLOCK_MONOTONIC and CLOCK_THREAD_CPUTIME_ID. */
+/** Clock ids of Linux: CLOCK_MONOTONIC and CLOCK_THREAD_CPUTIME_ID. */
 const WALL = 1;
 const CPU = 3;
 /** struct timespec in 32-bit words: seconds (2 words), nanoseconds (2 words). */
@@ -14,10 +14,10 @@ function nowUs(clock: number): number {
   return words[0]! * 1e6 + words[NANOSECONDS]! / 1000;
 }
 
-/** What each of many pieces of work took, in microseconds. */
+/** Time of each piece of work, in microseconds. */
 export interface Took {
   readonly wallUs: Float32Array;
-  /** Processor time of this thread. What the host takes away is left out by it most of the time, but not always. */
+  /** CPU time of this thread. It mostly, but not always, excludes time that the host takes away. */
   readonly cpuUs: Float32Array;
 }
 

@@ -12,7 +12,7 @@ import type { Difference } from "./differences.ts";
 
 const ODD_SHARE = 0.15;
 const QUIET_SHARE = 0.4;
-/** How many changes name a cas id though they need none. */
+/** Share of writes that name a cas id without needing one. */
 const CAS_SHARE = 0.15;
 const WRONG_ID = "1";
 
@@ -27,7 +27,7 @@ const RANGES = {
 const MAKE_NOTHING = 0xffffffff;
 const LONG_KEY = "k".repeat(251);
 const TOO_LARGE = "x".repeat(1_048_600);
-/** Of the requests of a megabyte, one in so many is enough. */
+/** Of the requests longer than LARGE_LENGTH bytes, one in LARGE_ONE_IN is played. */
 const LARGE_LENGTH = 10_000;
 const LARGE_ONE_IN = 20;
 
@@ -76,7 +76,7 @@ const ODDITIES: readonly Oddity[] = [
   ["PrependQ", { key: "hot1", value: TOO_LARGE }],
 ];
 
-/** What both answer, or do not, and then close. */
+/** Requests after which both servers close, with or without a reply. */
 const CLOSERS: readonly Oddity[] = [
   ["Quit", { opaque: 8 }],
   ["QuitQ", {}],

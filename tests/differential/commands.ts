@@ -133,20 +133,20 @@ const ODDITIES: readonly Oddity[] = [
   [`set hot0 0 0 1048600\r\n${"x".repeat(1048600)}\r\n`],
   [`add hot1 0 0 1048600\r\n${"x".repeat(1048600)}\r\n`],
 ];
-/** What ends the connection. */
+/** Requests that end the connection. */
 const CLOSERS = ["quit\r\n", "quit now\r\n"];
-/** Of the requests of a megabyte, one in so many is enough. */
+/** Of the requests longer than LARGE_LENGTH bytes, one in LARGE_ONE_IN is played. */
 const LARGE_LENGTH = 10_000;
 const LARGE_ONE_IN = 20;
 
-/** Where a duel has its requests from. The same seed and the same ids learned draw the same. */
+/** Source of a duel's requests. The same seed and learned ids draw the same. */
 export interface RequestSource {
   /** The dice. */
   readonly operations: OperationSource;
   next(): readonly Part[];
   /** Both servers gave the id that is known by this name. */
   learned(name: string): void;
-  /** What ends a batch: a request, and the end of its reply, which nothing before can have. */
+  /** Ends a batch: a request, and the end of its reply, which no earlier reply can have. */
   fence(number: number): Fence;
   /** After this, both servers close the connection; empty: after nothing more is sent. */
   closer(): readonly Part[];

@@ -32,7 +32,7 @@ class Pair {
     this.#ours = new CounterConversation(service);
   }
 
-  /** What ours answers. */
+  /** Reply of this server. */
   ask(request: string): string {
     const bytes = bytesOf(request);
     let replies = "";
@@ -49,7 +49,7 @@ class Pair {
     return replies;
   }
 
-  /** What theirs answers: one packet, or all of a Dump. */
+  /** Reply of the real server: one packet, or all packets of a Dump. */
   async askThem(request: string): Promise<string> {
     await this.#theirs.send(request);
     let replies = "";

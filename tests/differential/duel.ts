@@ -9,25 +9,25 @@ export const OUR_OPTIONS = ["-m", "1024"];
 /** memcached must not hold on to items in the background: incr treats those differently. */
 export const THEIR_OPTIONS = ["-m", "1024", "-t", "1", "-o", "no_lru_maintainer,no_lru_crawler"];
 
-/** How requests begin that do arithmetic. */
+/** Beginnings of requests that do arithmetic. */
 const ARITHMETIC = [
   ...["incr ", "decr ", "ma "],
   ...["\x05", "\x06", "\x15", "\x16"].map((opcode) => `\x80${opcode}`),
 ];
-/** How many replies in front of the first that differs are shown. */
+/** Replies shown before the first that differs. */
 const CONTEXT = 12;
 
-/** How a duel goes, and what counts as equal. */
+/** Rules of a duel: its sizes, and which replies count as equal. */
 export interface DuelRules {
   /** Connections at the same time. */
   readonly connections: number;
-  /** How many requests go out at once, at most. */
+  /** Most requests in one batch. */
   readonly batchMax: number;
-  /** How many batches end their connection. */
+  /** Share of batches that end their connection. */
   readonly closingShare: number;
   /** Knows which cas ids belong together. */
   ids(learned: (name: string) => void): Ids;
-  /** What is left to compare of replies when what is meant to differ is gone. */
+  /** Returns the replies without known differences, for comparison. */
   comparable(replies: readonly string[]): readonly string[];
 }
 

@@ -25,7 +25,7 @@ const NUMBERS = ["n0", "n1"];
 const NEVER_STORED = "never";
 const PREFIXES = ["", "a", "b", "n0", "x"];
 const EXPTIMES = [0, 1000, 5000];
-/** So far from a power of ten that no number in a run becomes longer or shorter. */
+/** Far enough from a power of ten that no number changes its length during a run. */
 const NUMBER = 5_000_000_000;
 const DELTA_MAX = 1000;
 /** No item here or there has it. */
@@ -35,7 +35,7 @@ const MAKE_NOTHING = 0xffffffff;
 const NOREPLY_SHARE = 0.15;
 const QUIET_SHARE = 0.3;
 const ODD_SHARE = 0.1;
-/** How many connections end because their client ends them, without a word. */
+/** Share of connections that the client closes without quit. */
 const SILENT_END_SHARE = 0.5;
 
 interface TextOddity {
@@ -120,7 +120,7 @@ const BINARY_ODDITIES: readonly BinaryOddity[] = [
   { name: "Flush", fields: {}, meets: "flush" },
 ];
 
-/** What connections of both protocols have in common. The same seed and the same ids learned draw the same. */
+/** Random choices that sources of both protocols share. The same seed and learned ids draw the same. */
 export class LockDice {
   readonly operations: OperationSource;
   /**
@@ -145,7 +145,7 @@ export class LockDice {
     return this.operations.pick(this.chance(0.2) ? NUMBERS : KEYS);
   }
 
-  /** A key, and what may be stored under it. */
+  /** A key, and a value for it. */
   pair(): { key: string; value: string } {
     const { operations } = this;
     if (this.chance(0.2)) return { key: operations.pick(NUMBERS), value: String(NUMBER) };
@@ -180,7 +180,7 @@ export class LockDice {
   }
 }
 
-/** Draws lines about locks, and changes that they stop. */
+/** Draws lock commands and writes that locks refuse, as text. */
 export class TextLockSource implements RequestSource {
   readonly operations: OperationSource;
   readonly #dice: LockDice;
@@ -261,7 +261,7 @@ export class TextLockSource implements RequestSource {
   }
 }
 
-/** Draws binary requests about locks, and changes that they stop. */
+/** Draws lock commands and writes that locks refuse, in the binary protocol. */
 export class BinaryLockSource implements RequestSource {
   readonly operations: OperationSource;
   readonly #dice: LockDice;

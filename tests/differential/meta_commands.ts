@@ -3,7 +3,7 @@ import type { Part } from "../support/sessions/transcript.ts";
 import { CommandSource, type Fence, type RequestSource, textFence } from "./commands.ts";
 import type { Difference } from "./differences.ts";
 
-/** How many requests are classic ones, on other keys and on the same. */
+/** Shares of classic requests, on other keys and on the same. */
 const CLASSIC_SHARE = 0.1;
 const NEIGHBOUR_SHARE = 0.25;
 const ODD_SHARE = 0.1;

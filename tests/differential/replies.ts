@@ -3,7 +3,7 @@ import type { Holes } from "../support/sessions/transcript.ts";
 
 /** Names cas ids of two servers alike. */
 export interface Ids {
-  /** By name, the id as each server knows it. */
+  /** Each server's id, by name. */
   readonly ours: Holes;
   readonly theirs: Holes;
   /**
@@ -14,7 +14,7 @@ export interface Ids {
   agree(ours: string, theirs: string, key?: string): boolean;
 }
 
-/** What both servers give at the same place is the same change. */
+/** Ids that both servers return in the same place stand for the same change. */
 export class IdPairs implements Ids {
   readonly ours: Holes = new Map();
   readonly theirs: Holes = new Map();
@@ -71,7 +71,7 @@ function numberAt(bytes: string, offset: number, length: number): number {
   return Number(numberOf(bytes.slice(offset, offset + length)));
 }
 
-/** Whether a reply is of the binary protocol; no line begins so. */
+/** Returns whether a reply is binary. No text line begins with that byte. */
 export function isPacket(text: string, at = 0): boolean {
   return text[at] === "\x81";
 }
@@ -106,7 +106,7 @@ const BEHIND_SEC_MAX = 5;
 
 const DEBUG_REPLY = /^(ME \S+ )exp=(-?\d+) la=(\d+) cas=(\d+) (fetch=\w+) cls=\d+ size=\d+\r\n$/;
 
-/** Whether two replies are equal but for cas ids, which must stand for the same change. */
+/** Returns whether two replies are equal except for cas ids, which must stand for the same change. */
 export function equalReplies(ours: string, theirs: string, ids: Ids): boolean {
   if (isPacket(ours) && isPacket(theirs)) return equalPackets(ours, theirs, ids);
   const metaOurs = META_REPLY.exec(ours);
@@ -130,13 +130,13 @@ function equalDebug(ours: RegExpExecArray, theirs: RegExpExecArray, ids: Ids): b
     ids.agree(id!, theirs[4]!) && fetched === theirs[5];
 }
 
-/** Whether two numbers of seconds may be the same on two clocks; -1 is for ever. */
+/** Returns whether two numbers of seconds can agree on two clocks; -1 means never. */
 function isNear(ours: string, theirs: string): boolean {
   if (ours === "-1" || theirs === "-1") return ours === theirs;
   return Math.abs(Number(ours) - Number(theirs)) <= BEHIND_SEC_MAX;
 }
 
-/** Whether seconds of idleness agree: memcached does not note every access, so it may tell of more. */
+/** Returns whether idle times agree. memcached skips some accesses, so its time may be longer. */
 function isIdleFor(ours: string, theirs: string): boolean {
   return Number(ours) <= Number(theirs) + BEHIND_SEC_MAX;
 }

@@ -14,9 +14,9 @@ import { SOURCES } from "./sources.ts";
 import { lockSources, OUR_YRMCDS_OPTIONS, YRMCDS_RULES } from "./yrmcds_rules.ts";
 
 const COMMANDS = 240_000;
-/** How many of them are about locks. */
+/** Share of duels about locks. */
 const LOCKS_SHARE = 0.25;
-/** Another choice of commands is drawn after so many. */
+/** Commands between two choices of commands. */
 const COMMANDS_A_SEED = 10_000;
 /** The seed chooses one of them. */
 const KINDS = Object.entries(SOURCES);
@@ -25,7 +25,7 @@ const KINDS = Object.entries(SOURCES);
 const say = console.log;
 const commands = Math.ceil(Number(Deno.args[0] ?? COMMANDS) / TRANSPORTS.length);
 
-/** Runs duels between the two until there were so many commands, and stops both. */
+/** Runs duels between two servers up to a number of commands, then stops both. */
 async function runDuels(
   theirs: SocketSide,
   ours: SocketSide,

@@ -5,7 +5,7 @@ import { MetaCommandSource } from "./meta_commands.ts";
 
 type MakeSources = (seed: number, without: ReadonlySet<Difference>) => RequestSource[];
 
-/** What is drawn in duels with memcached. */
+/** Sources of duels with memcached. */
 export const SOURCES: Readonly<Record<string, MakeSources>> = {
   classic: (seed, without) => [new CommandSource(seed, without)],
   meta: (seed, without) => [new MetaCommandSource(seed, without)],

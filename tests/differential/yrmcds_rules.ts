@@ -35,7 +35,7 @@ class IdsByItem implements Ids {
 
 type Operation = (reply: string) => string;
 
-/** What some of the differences do to a reply. */
+/** Changes to replies that remove known differences. */
 const CHANGES: Partial<Record<YrmcdsDifference, Operation>> = {
   "error texts": (reply) => isRefusal(reply) ? PACKET.withoutBody(reply) : reply,
   "id before number": (reply) =>
@@ -59,7 +59,7 @@ export const YRMCDS_RULES: DuelRules = {
   },
 };
 
-/** Of a duel with yrmcds: connections of either protocol, by turns. */
+/** Sources of a duel with yrmcds: connections of both protocols, alternating. */
 export function lockSources(seed: number): RequestSource[] {
   const dice = new LockDice(seed);
   return [new TextLockSource(dice), new BinaryLockSource(dice)];

@@ -1,7 +1,7 @@
 import { numberBytes, numberOf, opcodeOf, packetText } from "../support/sessions/binary_text.ts";
 import type { World } from "./world.ts";
 
-/** What an actor learned from a step: a word, and an id, 0 for none. */
+/** Knowledge an actor gained in a step: a word, and an id or 0. */
 export interface Answer {
   readonly word: string;
   readonly id: number;
@@ -20,7 +20,7 @@ interface AnyStep {
 export interface Ask extends AnyStep {
   readonly kind: "ask";
   readonly request: string;
-  /** What the actor takes from the reply; undefined: it does not look. */
+  /** Extracts the actor's knowledge from the reply; undefined: the actor ignores the reply. */
   read(reply: string): Answer | undefined;
 }
 
@@ -33,7 +33,7 @@ export interface Act extends AnyStep {
 
 export type Step = Ask | Act;
 
-/** A client: it yields its steps one by one, and what they answer is all that it keeps. */
+/** A client: it yields its steps one by one and keeps only what their replies say. */
 export type Actor = Generator<Step, void, Answer>;
 
 /**
@@ -72,7 +72,7 @@ function readGetss(reply: string): Answer {
   return { word: data === "0" ? "lease" : "held", id: Number(id) };
 }
 
-/** As `readGetss`, for those who do not look at what others have. */
+/** Like `readGetss`, for actors that ignore leases of others. */
 function readOwnLease(reply: string): Answer {
   const answer = readGetss(reply);
   return answer.word === "lease" ? answer : { word: answer.word, id: 0 };
@@ -130,7 +130,7 @@ export function* hastyReader(): Actor {
   if (got.word === "lease") yield cas(row.word, got.id);
 }
 
-/** As `reader`; its value arrives in two pieces. */
+/** Like `reader`, but its value arrives in two pieces. */
 export function* slowReader(): Actor {
   const got = yield getss;
   if (got.word !== "lease") return;
@@ -149,7 +149,7 @@ export function* abandoningReader(): Actor {
   yield ask(`cas k 0 -1 0 ${got.id}\r\n`, firstWord);
 }
 
-/** By mcrouter's words. */
+/** A reader that uses mcrouter's lease commands. */
 export function* mcrouterReader(): Actor {
   const got = yield ask("lease-get k", (reply) => {
     if (reply.startsWith("VALUE")) return { word: "value", id: 0 };
@@ -161,7 +161,7 @@ export function* mcrouterReader(): Actor {
   yield ask(`lease-set k ${got.id} 0 0 1\r\n${row.word}`, firstWord);
 }
 
-/** By memcached's meta commands: who is told W fetches. */
+/** A reader that uses memcached's meta commands: flag W makes it fetch. */
 export function* metaReader(): Actor {
   const got = yield ask(`mg k v c N${LEASE_SEC}`, (reply) => {
     if (!/^VA \d+ .*\bW\b/.test(reply)) return { word: "value", id: 0 };
@@ -172,7 +172,7 @@ export function* metaReader(): Actor {
   yield ask(`ms k 1 C${got.id}\r\n${row.word}`, firstWord);
 }
 
-// Of a packet's header: offsets in bytes, and the status of a lease.
+// A packet's header: offsets in bytes, and the status of a lease.
 const STATUS_OFFSET = 6;
 const CAS_OFFSET = 16;
 const HEADER_BYTES = 24;
@@ -205,7 +205,7 @@ export function* plainSetter(): Actor {
   yield set(row.word);
 }
 
-/** Keeps what is there alive. */
+/** Extends the value's TTL. */
 export function* toucher(): Actor {
   yield ask("touch k 0");
 }
@@ -221,7 +221,7 @@ export function* writer(): Actor {
   }
 }
 
-/** As `writer`, in the binary protocol. */
+/** Like `writer`, in the binary protocol. */
 export function* binaryWriter(): Actor {
   yield commit;
   yield askBinary("DeleteSS", numberBytes(INVALIDATION_SEC, 4), () => undefined);
@@ -231,7 +231,7 @@ function lockedOrDone(reply: string): Answer {
   return reply.startsWith("LOCKED") ? AGAIN : NOTHING;
 }
 
-/** As `writer`, invalidating by what leaves no lease. */
+/** Like `writer`, but its invalidation leaves no lease. */
 export function* deletingWriter(): Actor {
   yield commit;
   yield remove;
@@ -266,7 +266,7 @@ export function* deleteFirstWriter(): Actor {
   yield cas(row.word, got.id);
 }
 
-/** As `deleteFirstWriter`, which invalidates again when somebody else was quicker. */
+/** Like `deleteFirstWriter`, but invalidates again when another client was faster. */
 export function* carefulDeleteFirstWriter(): Actor {
   const got = yield deletessKeepingId;
   const row = yield commit;
@@ -281,7 +281,7 @@ export function* selfFillingWriter(): Actor {
   yield cas(row.word, got.id);
 }
 
-/** As `selfFillingWriter`, but it reads the row again: a reader under the lease that its invalidation gave. */
+/** Like `selfFillingWriter`, but reads the row again, as a reader under its invalidation's lease. */
 export function* warmingWriter(): Actor {
   yield commit;
   const got = yield completing(deletessKeepingId);

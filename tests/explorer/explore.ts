@@ -2,7 +2,7 @@ import { TraceWriter } from "./trace.ts";
 import { type Move, type Scenario, World } from "./world.ts";
 
 export interface Exploration {
-  /** How many states there are; up to the first wrong one, if there is one. */
+  /** Number of states, up to the first wrong one. */
   readonly states: number;
   readonly wrong?: Wrong;
 }

@@ -59,7 +59,7 @@ export const dirtyWindowEndsWithTheFirstWrite: Mutation = (request, ask, world) 
   return reply;
 };
 
-/** A store that comes in pieces is judged by what there is when its line comes. */
+/** A store in pieces is checked against the record at the time of its line. */
 export function judgedAtTheLine(): Mutation {
   const admitted = new Map<string, string>();
   return (request, ask, world) => {

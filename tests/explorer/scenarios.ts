@@ -2,7 +2,7 @@ import * as actors from "./actors.ts";
 import * as mutations from "./mutations.ts";
 import type { Role, Scenario } from "./world.ts";
 
-/** A scenario and what must come of it. */
+/** A scenario and its expected result. */
 export interface Row extends Scenario {
   /** Steps of the shortest way to a wrong state; left out: no state is wrong. */
   readonly wrongAfter?: number;
@@ -17,7 +17,7 @@ const writer = (count: number, act = actors.writer): Role => ({
 });
 const other = (name: string, act: Role["act"], count = 1): Role => ({ name, count, act });
 
-/** What the rules promise, and what happens to those who break them. */
+/** Scenarios that keep the rules and are safe, and scenarios that break a rule and are not. */
 export const FLOWS: readonly Row[] = [
   {
     name: "commit, deletess; three readers, expiry, eviction",
@@ -130,7 +130,7 @@ export const FLOWS: readonly Row[] = [
   },
 ];
 
-/** Where leases meet other ways to the same key. */
+/** Scenarios that mix leases with other writes to the same key. */
 export const MEETINGS: readonly Row[] = [
   {
     name: "lease-get and getss mixed",
@@ -297,7 +297,7 @@ const FILLERS: readonly (readonly [name: string, act: Role["act"], steps: number
   ["plain setter", actors.plainSetter, 5],
 ];
 
-/** That all is well above would mean nothing if nobody filled: a writer that dies leaves what they filled. */
+/** Proves that readers fill at all: a crashed writer leaves their values, which become stale. */
 export const FILLS: readonly Row[] = FILLERS.map(([name, act, steps]) => ({
   name: `what a ${name} fills is seen when the writer crashes`,
   roles: [other(name, act), writer(1)],
@@ -305,7 +305,7 @@ export const FILLS: readonly Row[] = FILLERS.map(([name, act, steps]) => ({
   wrongAfter: steps,
 }));
 
-/** What `deno task explore` adds to those above. */
+/** Larger scenarios, which only `deno task explore` runs. */
 export const LARGE: readonly Row[] = [
   {
     name: "three readers, two writers, two expiries and two evictions",

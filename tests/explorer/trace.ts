@@ -1,11 +1,11 @@
 /** Ids are the only numbers as long as this in these sessions. */
 const ID = /\d{15,}/g;
 
-/** Writes down what happens as a transcript, in the words of tests/support/sessions/transcript.ts. */
+/** Records events as a transcript (tests/support/sessions/transcript.ts). */
 export class TraceWriter {
   readonly #lines: string[] = [];
   readonly #ids = new Map<string, string>();
-  /** Whether the transcript is all that it takes to get there. */
+  /** The transcript alone reaches this state. */
   canBePlayed = true;
 
   begin(roles: readonly string[]): void {
@@ -31,7 +31,7 @@ export class TraceWriter {
     this.#lines.push(`# ${text}`);
   }
 
-  /** As `note`, for what no client and no clock can bring about. */
+  /** Like `note`, for events that neither a client nor the clock causes. */
   noteDeed(text: string): void {
     this.canBePlayed = false;
     this.note(text);
@@ -45,7 +45,7 @@ export class TraceWriter {
     this.#lines.push(`${this.nameOf(index)}: disconnects`);
   }
 
-  /** The whole case; the last lines show what is wrong. */
+  /** Returns the whole case. Its last lines show the fault. */
   text(title: string): string {
     return [`== ${title}`, ...this.#lines, ""].join("\n");
   }

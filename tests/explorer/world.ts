@@ -26,7 +26,7 @@ export type EnvironmentStep = typeof ENVIRONMENT[number];
 export interface Role {
   readonly name: string;
   readonly count: number;
-  /** Whether the database changes through it: from its first step to its last, or to the one that `endsUpdate`. */
+  /** The actor changes the database: from its first step to its last, or to the one that `endsUpdate`. */
   readonly isWriter?: boolean;
   act(): Actor;
 }
@@ -37,14 +37,14 @@ export type Mutation = (request: string, ask: (request: string) => string, world
 export interface Scenario {
   readonly name: string;
   readonly roles: readonly Role[];
-  /** How often each of these may happen; left out: never. */
+  /** Most occurrences of each event; left out: none. */
   readonly environment?: Readonly<Partial<Record<EnvironmentStep, number>>>;
-  /** Of the server, beside those that every scenario has. */
+  /** Options of the server, beside those of every scenario. */
   readonly options?: readonly string[];
   /** The row's value is in the cache at the beginning. */
   readonly filled?: boolean;
   readonly mutation?: Mutation;
-  /** After a restart ids begin where they began before. */
+  /** Ids repeat after a restart. */
   readonly repeatsIds?: boolean;
 }
 
@@ -53,7 +53,7 @@ export type Move = number;
 
 /** A lease table so small that eight leases on other keys drop the key's own. */
 const LEASE_ENTRIES = 8;
-/** What every server is started with. */
+/** Options of every server. */
 export const OPTIONS: readonly string[] = [
   "-z",
   "3333",
@@ -63,14 +63,14 @@ export const OPTIONS: readonly string[] = [
   `${LEASE_ENTRIES}`,
 ];
 const KEY = "k";
-/** What the wall clock says when the first server starts, and how much later each further one does. */
+/** Wall clock at the first server's start, and the time between two starts. */
 const STARTED_UNIX_MS = 1_800_000_000_000;
 const RESTART_MS = 60_000;
 
 interface Part {
   readonly role: Role;
   actor: Actor;
-  /** What it does next; undefined: it is done. */
+  /** Its next step; undefined: it has finished. */
   step: Step | undefined;
   /** All that it knows. */
   known: Answer[];
@@ -78,7 +78,7 @@ interface Part {
   isUpdating: boolean;
 }
 
-/** What the key's record is, read from the store. Instants in seconds of the store's clock, 0: never or none. */
+/** The key's record, read from the store. Times in seconds of the store's clock; 0: never or none. */
 export interface KeyRecord {
   item: ItemRef;
   value: string;
@@ -91,7 +91,7 @@ export interface KeyRecord {
   lease: LeaseRef;
   isHeld: boolean;
   leaseId: number;
-  /** Of a lease that is held. */
+  /** The deadline of a lease that is held. */
   leaseUntilSec: number;
   dirtyUntilSec: number;
 }
@@ -143,7 +143,7 @@ export class World {
     }
   }
 
-  /** Back to the beginning. @param trace Writes down what happens from here on. */
+  /** Starts again. @param trace Records the events from here on. */
   start(trace?: TraceWriter): void {
     this.#trace = undefined;
     this.committed = 0;
@@ -166,7 +166,7 @@ export class World {
     if (this.scenario.filled) this.#askAs(this.#parts.length, `set ${KEY} 0 0 1\r\n0\r\n`);
   }
 
-  /** What can happen next. */
+  /** Returns the events that can happen next. */
   moves(): Move[] {
     const moves: Move[] = [];
     for (let index = 0; index < this.#parts.length; index++) {
@@ -285,7 +285,7 @@ export class World {
     return text;
   }
 
-  /** What is wrong with this state, or undefined. */
+  /** Returns why this state is wrong, or undefined. */
   violation(): string | undefined {
     const record = this.record();
     if (record.item === NO_ITEM || record.isStub || record.isStale) return undefined;
@@ -303,7 +303,7 @@ export class World {
     this.#askAs(this.#parts.length, `get ${KEY}\r\n`);
   }
 
-  /** Reads the key's record; what is over is as good as gone. */
+  /** Reads the key's record. An expired record counts as absent. */
   record(): KeyRecord {
     const { cache } = this.#server.thread;
     const { items, links, leases } = cache;
@@ -336,7 +336,7 @@ export class World {
     return this.#servers[this.#generation]!;
   }
 
-  /** What mutations reach behind the commands for. */
+  /** Access for mutations that bypass the commands. */
   get cache(): ConversationSide["thread"]["cache"] {
     return this.#server.thread.cache;
   }

@@ -55,7 +55,7 @@ async function playWithCuts(side: ConversationSide, transcriptCase: TranscriptCa
   }
 }
 
-/** What is sent, with every learned number as one digit: good enough to choose places by. */
+/** The sent text, with one digit for each learned number: precise enough to choose places to cut. */
 function requestsOf({ events }: TranscriptCase): string[] {
   const requests: string[] = [];
   for (const event of events) {

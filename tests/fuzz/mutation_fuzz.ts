@@ -8,7 +8,7 @@ import { mayWaitForLong, MutationSource } from "./mutations.ts";
 
 const PEERS = 8;
 const CHECK_EVERY = 100;
-/** What all of this may make this thread's heap, and what hangs on it, grow by. */
+/** Most bytes by which this thread's heap and external memory may grow. */
 const GROWTH_BYTES_MAX = 256 * MIB;
 /** Ends any line, and any data block of up to 99 999 bytes. */
 const REVIVAL = `\r\n${"x".repeat(998)}`.repeat(101) + "\r\nversion\r\n";

@@ -47,7 +47,7 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const VALUE_OFFSET = 300;
 
-/** A cache with strings for keys and values: what tests of the store talk to. */
+/** A cache with strings for keys and values, for tests of the store. */
 export class TestStore {
   readonly memory: Memory;
   readonly cache: Cache;
@@ -60,7 +60,7 @@ export class TestStore {
     this.operation = new Operation(this.input);
   }
 
-  /** Moves the clock to so many milliseconds after the start. */
+  /** Sets the clock, in milliseconds after the start. */
   clock(milliseconds: number): void {
     writeClock(this.memory, milliseconds);
     this.cache.enter();
@@ -142,7 +142,7 @@ export class TestStore {
     return this.cache.unlock(this.operation);
   }
 
-  /** getss: `hit`, or the lease's id and what is left of it. */
+  /** getss: `hit`, or the lease's id and its remaining time. */
   getss(key: string, seconds: number): "hit" | "none" | { id: number; remain: number } {
     this.#prepare(key, { deadlineSec: deadlineSec(this.memory, seconds) });
     const outcome = this.cache.getOrLease(this.operation);

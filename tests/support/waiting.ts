@@ -1,4 +1,4 @@
-// What a test waits for, so that its time limit can name it.
+// The events that a test waits for, so that its time limit can name them.
 
 type Text = string | (() => string);
 

@@ -7,7 +7,7 @@ import type { ReplayTarget } from "./replay.ts";
  */
 const NONE = -1;
 
-/** Where every key stands, by key number. Grows with the keys. */
+/** State of every key, by key number. Grows with the keys. */
 class Entries {
   bytes = new Int32Array(0);
   deadlineMs = new Float64Array(0);
@@ -62,7 +62,7 @@ class List {
   }
 }
 
-/** What the policies have in common: sizes, expiry, the loop that makes room. An entry of 0 bytes is not cached. */
+/** Base of the policies: sizes, expiry, and the loop that makes room. An entry of 0 bytes is not cached. */
 abstract class ByteHeap implements ReplayTarget {
   protected readonly entries = new Entries();
   protected readonly limitBytes: number;

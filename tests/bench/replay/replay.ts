@@ -2,7 +2,7 @@ import type { Trace } from "./traces.ts";
 
 /** A cache that a trace is replayed against. Keys are numbers, dense from 0, unlike ones for unlike traces. */
 export interface ReplayTarget {
-  /** Whether the key was there. */
+  /** Returns whether the key was found. */
   get(key: number, keySize: number, valueSize: number): boolean;
   /** Stores after a miss; `ttlSeconds` 0: for good. False when it was refused. */
   set(key: number, keySize: number, valueSize: number, ttlSeconds: number): boolean;
@@ -13,7 +13,7 @@ export interface ReplayTarget {
   tick(milliseconds: number): void;
 }
 
-/** How a trace is replayed: the options of the project's trace replayer, same meaning. */
+/** Options of a replay. Names and meanings are those of the project's trace replayer. */
 export interface ReplayOptions {
   readonly copies: number;
   readonly valueScale: number;
@@ -21,7 +21,7 @@ export interface ReplayOptions {
   readonly maxValue: number;
   /** Use the TTLs. */
   readonly ttl: boolean;
-  /** How much faster than the trace's clock; TTLs are divided by it; 0: clock not kept. */
+  /** Speed relative to the trace's clock, which also divides TTLs; 0: the clock is ignored. */
   readonly timeScale: number;
   /** Requests in flight. */
   readonly batch: number;

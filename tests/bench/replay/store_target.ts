@@ -14,7 +14,7 @@ import { Timings } from "../timings.ts";
 const VALUE_OFFSET = 512;
 const HEX = "0123456789abcdef";
 const SMALL_VALUE_BYTES = 4096;
-/** As often as the server calls maintenance. */
+/** Milliseconds between two calls of maintenance, as in the server. */
 const MAINTENANCE_EVERY_MS = 100;
 /**
  * Without a clock to keep: how many requests pass in a millisecond. About what the project's trace

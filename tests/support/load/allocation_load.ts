@@ -12,7 +12,7 @@ export interface AllocationLoad {
   readonly lifecycle: SharedArrayBuffer;
 }
 
-/** How many requests go out together. */
+/** Requests in one batch. */
 const IN_FLIGHT = 50;
 /**
  * Before the first, what all requests share is compiled, and compiled anew when the engine meets what it had not
@@ -62,7 +62,7 @@ function drive({ port, lifecycle }: AllocationLoad): void {
 
 interface Group {
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** How the reply ends. */
+  /** End of the reply. */
   readonly end: Uint8Array;
 }
 

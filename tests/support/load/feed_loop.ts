@@ -9,7 +9,7 @@ import { bytesOf } from "../sessions/side.ts";
 
 const KEY_COUNT = 400;
 export const ALLOCATION_TRIES = 5;
-/** What measuring itself costs, and V8's own business, spread over the requests. */
+/** Most bytes per request that the measurement and the engine's own work may allocate. */
 export const BYTES_PER_REQUEST_MAX = 8;
 const VALUE = "v".repeat(100);
 
@@ -57,12 +57,12 @@ export const REQUESTS: Readonly<Record<string, readonly string[]>> = {
   "binary SetQ": [...packets("SetQ", keys, SET_EXTRAS, VALUE), NOOP],
 };
 
-/** What they ask for. */
+/** Requests that store the keys of `REQUESTS`. */
 export const PRELOAD = keys.map((key) =>
   `set ${key} 0 0 100\r\n${VALUE}\r\nset n${key} 0 0 6\r\n100000\r\n`
 ).join("");
 
-/** What the server that is fed must be started with. */
+/** Options of the server that is fed. */
 export const FEED_OPTIONS = ["-z", "3333"];
 
 /** Requests, or keys, in every batch. */
@@ -98,7 +98,7 @@ export class FeedLoop {
     this.#conversation = this.#converse();
   }
 
-  /** Feeds the batch so many times. */
+  /** Feeds the batch `rounds` times. */
   run(rounds: number): void {
     const { reply } = this.#side.thread;
     for (let round = 0; round < rounds; round++) {
@@ -125,7 +125,7 @@ export class FeedLoop {
   }
 }
 
-/** What V8 has allocated since the start: it only grows. */
+/** Bytes that V8 has allocated since the start. Grows monotonically. */
 export function allocatedBytes(): number {
   return (getHeapStatistics() as unknown as { total_allocated_bytes: number })
     .total_allocated_bytes;

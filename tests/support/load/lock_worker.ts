@@ -19,7 +19,7 @@ export interface LockOrder {
   readonly threadIndex: number;
   readonly seed: number;
   readonly rounds: number;
-  /** By key: the connection that believes to hold it, or 0; and the largest fencing number that any was given. */
+  /** By key: the connection that believes it holds the lock, or 0; and the largest fencing number handed out. */
   readonly holders: SharedArrayBuffer;
   readonly fences: SharedArrayBuffer;
 }
@@ -27,7 +27,7 @@ export interface LockOrder {
 /** A lock that was given. */
 export interface Grant {
   readonly key: number;
-  /** Numbers those who asked for the key, in the order in which they did. */
+  /** Numbers the requests for the key, in the order in which they were made. */
   readonly ticket: number;
   readonly fence: number;
   readonly waited: boolean;
@@ -56,9 +56,9 @@ self.onmessage = ({ data }: MessageEvent<LockOrder>) => {
 
 interface Connection {
   readonly peer: ConversationPeer;
-  /** By key, the value that it must have for as long as this connection holds the lock. */
+  /** By key, the value it must keep while this connection holds the lock. */
   readonly held: Map<number, string>;
-  /** What it waits for. */
+  /** The key it waits for. */
   waiting: { key: number; ticket: number } | undefined;
 }
 
@@ -174,7 +174,7 @@ class LockThread {
     held.set(key, value);
   }
 
-  /** The lock goes with the item, and who waits is told. */
+  /** The lock ends with the item, and its waiters are answered. */
   #delete(connection: Connection, key: number): void {
     const { held, peer } = connection;
     if (!held.has(key)) {
@@ -192,7 +192,7 @@ class LockThread {
     assertEquals(connection.peer.ask(`unlock key${key}\r\n`), "OK\r\n", "a holder unlocks");
   }
 
-  /** What is held is as its holder left it. */
+  /** Asserts that a locked value is as its holder left it. */
   #look({ held, peer }: Connection): void {
     for (const [key, value] of held) {
       const expected = `VALUE key${key} 0 ${value.length}\r\n${value}\r\nEND\r\n`;
@@ -202,7 +202,7 @@ class LockThread {
 
   /** Before the server hears of it: from then on another may hold it. */
   #giveUp(connection: Connection, key: number): void {
-    // Who waits is not answered meanwhile.
+    // A waiter gets no reply meanwhile.
     if (connection.waiting === undefined) this.#look(connection);
     connection.held.delete(key);
     const was = Atomics.exchange(this.#holders, key, 0);

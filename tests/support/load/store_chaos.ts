@@ -8,7 +8,7 @@ import { type ChangedOptions, TestStore } from "../store.ts";
 
 const { SET, ADD, REPLACE, APPEND, PREPEND } = StoreMode;
 const OWNERS = 4;
-/** Pages that a class may have got by moves and not used. */
+/** Pages that a class may have received by moves and not used. */
 const EMPTY_PAGES_MAX = 20;
 
 export interface ChaosRanges {
@@ -18,13 +18,13 @@ export interface ChaosRanges {
   /** and a few up to this. */
   readonly longLengthMax: number;
   readonly operations: number;
-  /** Walk through the whole store after every so many operations. */
+  /** Operations between two walks through the whole store. */
   readonly checkEvery: number;
-  /** Whether the memory limit is lowered and raised. */
+  /** Lowers and raises the memory limit. */
   readonly memoryLimit?: boolean;
 }
 
-/** What a key holds if it is there: which values it may be. */
+/** The values that a key may hold if it is found. */
 interface Known {
   bytes: Uint8Array;
   deadlineSec: number;
@@ -176,7 +176,7 @@ export class StoreChaos {
     return this.store.cache.peek(input, 0, written);
   }
 
-  /** Whether what is known of the key may be read now: it is neither expired nor flushed. */
+  /** Returns whether the key's known value may be read now: neither expired nor flushed. */
   #mayBeThere(known: Known | undefined): known is Known {
     if (known === undefined || known.flushed) return false;
     const now = this.store.memory.control[CONTROL.NOW_SEC]!;
@@ -362,7 +362,7 @@ export class StoreChaos {
   }
 }
 
-/** As assertEquals, but quick for long values. */
+/** Like assertEquals, but fast for long values. */
 function assertSame(actual: Uint8Array, expected: Uint8Array): void {
   let same = actual.length === expected.length;
   for (let at = 0; same && at < actual.length; at++) same = actual[at] === expected[at];

@@ -15,7 +15,7 @@ export interface StressOrder {
 }
 
 export interface StressReport {
-  /** How often this thread's cas succeeded. */
+  /** Successful cas requests of this thread. */
   readonly swaps: number;
   readonly error: string | undefined;
 }
@@ -58,7 +58,7 @@ function hammer({ shared, settings, seed, rounds }: StressOrder): number {
   return swaps;
 }
 
-/** A value is of one letter: whoever stored it, stored all of it. */
+/** Asserts that a value repeats one letter: a single store wrote all of it. */
 function checkValue(reply: string): void {
   if (reply === "END\r\n") return;
   if (!/^VALUE \w+ 0 (\d+)\r\n(?:([a-z])\2*)?\r\nEND\r\n$/.test(reply)) {

@@ -1,6 +1,6 @@
 import * as fc from "npm:fast-check@4.10.2";
 
-/** What a contest is played from. The same plan plays the same requests. */
+/** Input of a contest. The same plan plays the same requests. */
 export interface ContestPlan {
   /** Seeds what the whole sequence has in common, such as how frequent each command is. */
   readonly seed: number;

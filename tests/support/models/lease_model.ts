@@ -1,6 +1,6 @@
 import type { Part } from "../sessions/transcript.ts";
 
-/** What is on a key: a value, the right to fill it, or the empty item that `mg N` makes. */
+/** State of a key: a value, the right to fill it, or the placeholder that `mg N` creates. */
 interface Entry {
   readonly kind: "value" | "lease" | "stub";
   readonly value: string;

@@ -31,7 +31,7 @@ interface ModelItem {
   version: number;
   /** A flush has met it while it was locked: it dies when it is unlocked. */
   flushed: boolean;
-  /** Who holds its lock, or NOBODY; and the version that stands for the fencing number. */
+  /** Holder of its lock, or NOBODY; and the version that stands for the fencing number. */
   owner: number;
   fence: number;
 }
@@ -48,13 +48,13 @@ const U64 = 1n << 64n;
 const ITEM_BYTES = 48 + 1 + 2 + 8;
 const FLAGS_BYTES = 4;
 
-/** How many locks there may be. */
+/** Limits on locks. */
 interface LockLimits {
   readonly locksMax: number;
   readonly locksPerConnectionMax: number;
 }
 
-/** The cache as a Map: what every command does, in plain words, with endless memory. */
+/** The cache as a Map with unlimited memory: the effect of every command. */
 export class Model {
   nowSec: number;
   readonly #startedUnixSec: number;
@@ -153,7 +153,7 @@ export class Model {
     return this.nowSec === this.#flushAtSec;
   }
 
-  /** What is locked lives. */
+  /** Returns the item unless it has expired. A locked item does not expire. */
   #live(key: string): ModelItem | undefined {
     const item = this.#items.get(key);
     if (item === undefined) return undefined;
@@ -168,7 +168,7 @@ export class Model {
     return this.isLocked(key) && this.#live(key)!.owner !== owner;
   }
 
-  /** What everybody, or one connection, has locked. */
+  /** Returns the locked keys, of all connections or of one. */
   #lockedBy(owner?: number): string[] {
     const all = [...this.#items].filter(([, item]) => item.owner !== NOBODY);
     return all.filter(([, item]) => item.owner === (owner ?? item.owner)).map(([key]) => key);
@@ -197,7 +197,7 @@ export class Model {
     return "OK";
   }
 
-  /** A flush: what is locked dies later. */
+  /** Flushes. A locked item dies when it is unlocked. */
   #clear(): void {
     for (const [key, item] of this.#items) {
       if (item.owner === NOBODY) this.#items.delete(key);

@@ -1,16 +1,16 @@
 import type { Operation, StoreOperation } from "./model.ts";
 import { randomFrom } from "../random.ts";
 
-/** What a stream of operations is drawn from. */
+/** Ranges of the random operations. */
 export interface OperationRanges {
-  /** Values are at most so long; most are short. */
+  /** Most bytes of a value. Most values are short. */
   readonly valueLengthMax: number;
   readonly coldKeys: number;
   readonly exptimes: readonly number[];
   readonly flushDelaysSec: readonly number[];
-  /** How long numbers are. */
+  /** Bit lengths of numbers. */
   readonly numberBits: readonly number[];
-  /** Whether keys are locked, too. */
+  /** Draws lock operations, too. */
   readonly locks?: boolean;
 }
 
@@ -86,7 +86,7 @@ export class OperationSource {
         return { name, keys: this.#keys() };
       case "gat":
       case "gats": {
-        // Where one of several is locked, those before it were touched.
+        // A locked key stops a gat after the keys before it were touched.
         const keys = this.#ranges.locks ? [this.key()] : this.#keys();
         return { name, keys, exptime: this.pick(this.#ranges.exptimes) };
       }

@@ -41,7 +41,7 @@ function memcachedOf(executable: string): Memcached[] {
   }
 }
 
-/** Whether version `have` is at least `wanted`. */
+/** Returns whether version `have` is at least `wanted`. */
 export function isAtLeast(have: string, wanted: string): boolean {
   const a = have.split(".").map(Number);
   const b = wanted.split(".").map(Number);

@@ -40,7 +40,7 @@ export function leastPermissions(io: "portable" | "native"): string[] {
   return [`--allow-read=${SOURCES}`, own];
 }
 
-/** How a process ended, and what it said. */
+/** Exit status and output of a process. */
 export interface Ended {
   readonly code: number;
   readonly signal: Deno.Signal | null;
@@ -93,7 +93,7 @@ export async function until(holds: () => boolean | Promise<boolean>): Promise<vo
 /** A server as users start it: another process, driven over its sockets. */
 export class ServerProcess implements AsyncDisposable {
   readonly pid: number;
-  /** What it said so far, a line each. */
+  /** Lines of its messages so far. */
   readonly lines: string[] = [];
   readonly #child: Deno.ChildProcess;
   readonly #reading: Promise<void>;
@@ -253,7 +253,7 @@ export class Client implements Disposable {
     await this.ask("get nothing\r\n", "END\r\n");
   }
 
-  /** What comes up to and including `mark`. */
+  /** Receives up to and including `mark`. */
   async until(mark: string): Promise<string> {
     for (;;) {
       const at = this.#received.indexOf(mark);

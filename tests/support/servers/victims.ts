@@ -12,7 +12,7 @@ import { bytesOf, textOf } from "../sessions/side.ts";
 
 /** A client that is there to be ended. */
 export interface Victim {
-  /** The first line of what it got back. */
+  /** First line of its reply. */
   readonly firstLine: string;
   /** Ends it, in its own way. */
   end(): Promise<void> | void;

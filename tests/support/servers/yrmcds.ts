@@ -11,7 +11,7 @@ const FORGOTTEN_AFTER_MS = 300;
 /** One for each of its worker threads. */
 const ANSWERS_IN_A_ROW = 8;
 
-/** Whether the real yrmcds is installed. */
+/** Returns whether the real yrmcds is installed. */
 export function yrmcdsInstalled(): boolean {
   try {
     return Deno.statSync(SERVER).isFile;
@@ -20,12 +20,12 @@ export function yrmcdsInstalled(): boolean {
   }
 }
 
-/** Starts the real yrmcds; what is returned talks to its cache. */
+/** Starts the real yrmcds. Returns a side that talks to its cache. */
 export function startYrmcds(): Promise<SocketSide> {
   return start("yrmcds", ({ port }) => port);
 }
 
-/** Starts the real yrmcds; what is returned talks to its counter port. */
+/** Starts the real yrmcds. Returns a side that talks to its counter port. */
 export function startYrmcdsCounters(): Promise<SocketSide> {
   return start("yrmcds's counters", ({ counterPort }) => counterPort);
 }

@@ -45,7 +45,7 @@ const EXTRAS_LENGTH: Readonly<Record<string, number>> = {
   initial: 8,
 };
 
-/** What a packet says. Text stands for bytes, a character each. */
+/** Fields of a packet. Each character of a text stands for one byte. */
 export interface PacketFields {
   /** 0x80, a request's, unless given. */
   readonly magic?: number;

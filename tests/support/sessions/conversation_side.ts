@@ -18,9 +18,9 @@ import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { STAT } from "../../../store/stats.ts";
 import { bytesOf, parseStats, type Peer, type Side, textOf } from "./side.ts";
 
-/** What tests start with unless they say otherwise: enough memory for values of every size, and fewer connections. */
+/** Default options of tests: enough memory for values of every size, and fewer connections. */
 const OPTIONS = ["-m", "16", "-c", "64", "-t", "1", "-o", "memlimit_max=1"];
-/** What the process would say of itself, always the same. */
+/** Fixed process info. */
 const FACTS = {
   version: "0.0.0",
   runtime: "tests",
@@ -45,9 +45,9 @@ export class ConversationSide implements Side {
   readonly unsteadyStats: ReadonlySet<string> = new Set();
   readonly thread: ThreadContext;
   readonly protocols: ThreadProtocols;
-  /** What further threads over the same store are made of, with `thread.settings`. */
+  /** With `thread.settings`: the parts of further threads over the same store. */
   readonly shared: SharedState;
-  /** What the `shutdown` command asked for. */
+  /** The last request of the `shutdown` command. */
   shutdown: "no" | "graceful" | "at once" = "no";
   readonly #peers = new Map<number, ConversationPeer>();
   #nowMs = 0;
@@ -102,7 +102,7 @@ export class ConversationSide implements Side {
     return Promise.resolve();
   }
 
-  /** With the maintenance that a process would do meanwhile. */
+  /** Advances the clock and runs the maintenance that a process would run meanwhile. */
   advanceNow(seconds: number): void {
     const { cache, memory } = this.thread;
     const stepSec = Math.ceil(seconds / STEPS_MAX);
@@ -153,9 +153,9 @@ export class ConversationSide implements Side {
 export class ConversationPeer implements Peer {
   readonly #thread: ThreadContext;
   readonly #conversation: Conversation;
-  /** What the conversation left unconsumed. */
+  /** Bytes that the conversation left unconsumed. */
   #pending: Uint8Array = new Uint8Array(0);
-  /** What was sent while the conversation waited: transports leave it with the kernel. */
+  /** Bytes sent while the conversation waited. A transport leaves them in the kernel. */
   readonly #unread: Uint8Array[] = [];
   #received = "";
   #closed = false;
@@ -181,7 +181,7 @@ export class ConversationPeer implements Peer {
     });
   }
 
-  /** Sends and returns all that comes back at once. */
+  /** Sends, and returns the immediate reply. */
   ask(text: string): string {
     this.feed(bytesOf(text));
     const received = this.#received;
@@ -219,7 +219,7 @@ export class ConversationPeer implements Peer {
     for (const bytes of this.#unread.splice(0)) this.#feed(bytes);
   }
 
-  /** As `goOn`. Returns what comes back. */
+  /** Like `goOn`. Returns the reply. */
   resume(): string {
     this.goOn();
     const received = this.#received;

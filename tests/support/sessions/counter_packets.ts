@@ -6,7 +6,7 @@ export interface PacketFields {
   readonly magic?: number;
   readonly flags?: number;
   readonly opaque?: number;
-  /** What the header says, if not the truth. */
+  /** Wrong header fields to send. */
   readonly bodyLength?: number;
 }
 
@@ -44,14 +44,14 @@ function u16(value: number): string {
   return String.fromCharCode(value >>> 8, value & 0xff);
 }
 
-/** How long the packet is that `text` begins with; NaN when its header is not complete. */
+/** Length of the packet at the start of `text`; NaN when its header is incomplete. */
 export function packetLength(text: string): number {
   let length = 0;
   for (let at = 4; at < 8; at++) length = length * 256 + text.charCodeAt(at);
   return COUNTER_HEADER_LENGTH + length;
 }
 
-/** What Stats says, by name. */
+/** Parses the reply of Stats: value by name. */
 export function readCounterStats(body: string): Map<string, string> {
   const stats = new Map<string, string>();
   const lengthAt = (at: number): number => body.charCodeAt(at) * 256 + body.charCodeAt(at + 1);

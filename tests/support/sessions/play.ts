@@ -196,7 +196,7 @@ function wrongDeltas(
   return wrong;
 }
 
-/** What is different, from a little before the first difference on. */
+/** Shows two texts from shortly before their first difference. */
 function describeDifference(received: string, wanted: string): string {
   let same = 0;
   while (same < wanted.length && received[same] === wanted[same]) same++;
@@ -206,7 +206,7 @@ function describeDifference(received: string, wanted: string): string {
     `\nexpected ${showText(wanted.slice(start))}`;
 }
 
-/** Whether `received` can never become the expected reply, so that there is no use in waiting. */
+/** Returns whether `received` can no longer become the expected reply, so that waiting is useless. */
 function differs(expected: readonly Part[], received: string): boolean {
   const start = expected[0];
   if (typeof start !== "string") return false;

@@ -5,7 +5,7 @@ export interface Side {
   open(): Promise<Peer>;
   /** The most time that a case may let pass here. */
   readonly secondsMax: number;
-  /** Lets so many seconds pass on the server's clock. */
+  /** Advances the server's clock by `seconds`. */
   advance(seconds: number): Promise<void>;
   /** Counters that maintenance, which goes on by itself here, changes at times of its own. */
   readonly unsteadyStats: ReadonlySet<string>;
@@ -26,9 +26,9 @@ export interface Peer {
    * @returns All that was received so far and not taken.
    */
   receive(known: number): Promise<string>;
-  /** Takes the first `length` bytes of what was received. */
+  /** Removes and returns the first `length` received bytes. */
   take(length: number): void;
-  /** Whether the server has closed the connection, waiting a while for it. */
+  /** Waits a while for the server to close the connection. Returns whether it did. */
   isClosed(): Promise<boolean>;
   disconnect(): void;
 }

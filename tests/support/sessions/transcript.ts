@@ -46,7 +46,7 @@ export interface TranscriptCase {
   readonly line: number;
   /** The first memcached version that plays it the same; undefined: ours alone. */
   readonly sharedSince: string | undefined;
-  /** Whether yrmcds plays it the same. */
+  /** yrmcds gives the same replies. */
   readonly yrmcds: boolean;
   readonly secondsMatter: boolean;
   readonly events: readonly TranscriptEvent[];
