@@ -31,7 +31,7 @@ export interface PrefixCounts {
 /**
  * Counts by key prefix, for `stats detail`: a prefix is what stands before the first delimiter of a
  * key. All threads share one table, in a buffer that is as large as it may ever get; the system
- * gives memory to the parts that were touched.
+ * gives memory to the parts that were used.
  *
  *   words     COUNT (prefixes known), USED (bytes of prefixes)
  *   buckets   first prefix of each, by number; numbers count from 1

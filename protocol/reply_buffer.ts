@@ -69,7 +69,7 @@ export class ReplyBuffer {
     return this.totalLength === this.start;
   }
 
-  /** Others have just had their turn with the store. */
+  /** The mutex has just been taken: sets `yieldAt`. */
   beginMutexHold(): void {
     this.yieldAt = this.length + UNPINNED_BYTES_MAX;
   }

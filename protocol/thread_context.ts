@@ -97,8 +97,8 @@ export class ThreadContext {
   }
 
   /**
-   * Lets other threads have their turn with the store, in the middle of a batch. To be called
-   * between two requests, keys or pieces, when the reply has grown past `yieldAt`.
+   * Releases the mutex for a moment in the middle of a batch. Called between two requests, keys or pieces, when the
+   * reply has grown past `yieldAt`.
    */
   yieldMutex(): void {
     this.cache.yieldMutex();

@@ -2,13 +2,10 @@ import { type Conversation, ConversationState, type Task } from "./conversation.
 import { REPLY_ROOM_MIN } from "./reply_buffer.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
-/**
- * What a walk may cost before other threads have their turn with the store, in items looked at:
- * below 100 microseconds.
- */
-const SLICE_COST = 256;
-/** Slices before other connections of the thread have theirs. */
-const SLICES_PER_TURN = 16;
+/** What a walk may cost in one hold of the mutex, in items visited: below 100 microseconds. */
+const HOLD_COST = 256;
+/** Holds of the mutex in one slice of the thread; then other connections are served. */
+const HOLDS_PER_SLICE = 16;
 
 /** A list that is made while it is sent. */
 export interface Walk {
@@ -34,18 +31,18 @@ export class WalkTask implements Task {
     const { thread } = conversation;
     const { reply, cache } = thread;
     let cost = 0;
-    let slices = 0;
+    let holds = 0;
     for (;;) {
-      if (reply.room < REPLY_ROOM_MIN || slices === SLICES_PER_TURN) {
+      if (reply.room < REPLY_ROOM_MIN || holds === HOLDS_PER_SLICE) {
         conversation.pause(ConversationState.MORE_OUTPUT);
         return start;
       }
       const added = this.#walk.step(thread);
       if (added === 0) break;
       cost += added;
-      if (cost < SLICE_COST) continue;
+      if (cost < HOLD_COST) continue;
       cost = 0;
-      slices++;
+      holds++;
       cache.yieldMutex();
     }
     this.#walk.end(thread);

@@ -52,9 +52,9 @@ export const LOCKED_ITEM: ItemRef = -1;
 /**
  * The cache: the one door to the store. Every method but `enter` wants the mutex held (`enter` …
  * `leave`), is one uninterrupted step, and returns an Outcome or an item reference that is good
- * until the next call that may store, evict or maintain. What has to copy more than COPY_BYTES_MAX
- * gives others their turn in between, and takes effect at its end. Each thread has a Cache of its
- * own over the shared memory; it keeps nothing of its own but scratch space.
+ * until the next call that may store, evict or maintain. An operation that copies more than
+ * COPY_BYTES_MAX yields the mutex between pieces, and takes effect at its end. Each thread has a
+ * Cache of its own over the shared memory; it keeps nothing of its own but scratch space.
  */
 export class Cache {
   readonly memory: Memory;
@@ -168,8 +168,8 @@ export class Cache {
   }
 
   /**
-   * Lets others have their turn, in the middle of something long: item references are void, unless
-   * pinned or reserved.
+   * Releases the mutex for a moment in the middle of something long. Item references become invalid, unless the item
+   * is pinned or reserved.
    */
   yieldMutex(): void {
     this.leave();

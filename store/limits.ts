@@ -25,9 +25,8 @@ export const RESERVED_AHEAD_BYTES = 128 * 1024;
 /** The most that is copied under one hold of the mutex. */
 export const COPY_BYTES_MAX = 64 * 1024;
 /**
- * Longer values can be pinned, in every layout, and are copied in pieces; after so many bytes of
- * shorter ones others have their turn with the store. So the two together stay within
- * COPY_BYTES_MAX.
+ * Longer values can be pinned, in every layout, and are copied in pieces. After copying this many bytes of shorter
+ * values a thread yields the mutex, so that one hold copies at most COPY_BYTES_MAX.
  */
 export const UNPINNED_BYTES_MAX = COPY_BYTES_MAX / 2;
 

@@ -52,7 +52,7 @@ export class Ticker {
     this.#prefaultTimer = undefined;
     const endMs = performance.now() + BURST_MS;
     let pages = 0;
-    while (this.#prefault.touchPage()) {
+    while (this.#prefault.prefaultPage()) {
       pages++;
       if (performance.now() >= endMs) break;
     }

@@ -1,6 +1,6 @@
 /**
- * One line of statistics: the text protocol writes `STAT <name> <value>`, the binary one a packet. Where null stands in
- * place of one, others may have their turn.
+ * One line of statistics: the text protocol writes `STAT <name> <value>`, the binary one a packet. A null in a sequence
+ * of entries marks where the mutex may be yielded.
  */
 export type StatEntry = readonly [name: string, value: string | number];
 

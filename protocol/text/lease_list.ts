@@ -2,7 +2,7 @@ import { oneWord } from "../../store/base/key_text.ts";
 import { u64ToNumber } from "../../store/base/u64.ts";
 import type { ThreadContext } from "../thread_context.ts";
 
-/** Buckets looked at before others have their turn with the store. */
+/** Buckets visited in one hold of the mutex. */
 const SLICE_BUCKETS = 1024;
 
 /**

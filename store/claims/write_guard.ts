@@ -131,7 +131,7 @@ export class WriteGuard {
     }
   }
 
-  /** What touching a live item may give it. */
+  /** Returns the deadline that a touch may give a live item: `deadlineSec`, or an earlier one while the key is dirty. */
   capFor(
     input: ByteRegion,
     keyOffset: number,

@@ -3,7 +3,7 @@ import { ROW_POOL } from "./row_pool.ts";
 
 /**
  * How locks and those that wait for them lie in shared memory. Two buffers of 32-bit words, both
- * empty when they are all zeros; rows that were never used are never touched.
+ * empty when they are all zeros; rows that were never used cost no memory.
  *
  *   locks     header, a place for every connection (the list of its locks), rows of locks
  *   waiters   header, a list for every thread (waiters to tell something), a queue for every row of

@@ -178,7 +178,7 @@ function layoutControl(pageCount: number): ControlLayout {
 }
 
 /**
- * Makes the memory of a store. Touches no page, so the system provides memory only as pages are used.
+ * Makes the memory of a store. Accesses no page, so the system provides memory only as pages are used.
  *
  * @throws RangeError when the limit is outside 1 MiB..15 GiB, or too small for the layout's pages.
  */

@@ -4,19 +4,18 @@ import { CONTROL } from "./memory.ts";
 
 /** How far ahead of the pages in use: a store that grows by 300 MB a second needs as much in 25 milliseconds. */
 const AHEAD_BYTES = 8 * MIB;
-/** Not more than a page of the system, of the smallest kind. */
-const TOUCH_BYTES = 4096;
+/** The system's smallest page. */
+const SYSTEM_PAGE_BYTES = 4096;
 
 /**
- * Makes the system provide memory before the store uses it. The first touch of a page costs whoever
- * does it: up to half a millisecond for one of 2 MiB that has to be cleared, and several where a
- * hypervisor has to find it first. Pages are used for the first time in their order, so who wants
- * to be ahead knows where. Beyond the memory limit nothing is touched.
+ * Prefaults memory before the store uses it. The first access to a page faults: up to half a millisecond for 2 MiB
+ * that the system must clear, several where a hypervisor must find the memory first. The store first uses pages in
+ * ascending order, so the next ones are known. Never prefaults beyond the memory limit.
  */
 export class Prefault {
   readonly #memory: Memory;
   readonly #pagesAhead: number;
-  /** Pages before this one have been touched. */
+  /** Pages before this one have been prefaulted. */
   #next = 0;
 
   constructor(memory: Memory) {
@@ -25,11 +24,11 @@ export class Prefault {
   }
 
   /**
-   * Touches the next page. Needs no mutex: it changes nothing, even where somebody uses the page already.
+   * Prefaults the next page. Needs no mutex: it changes nothing, even in a page that is in use.
    *
-   * @returns False when it is far enough ahead.
+   * @returns False when enough pages are ready.
    */
-  touchPage(): boolean {
+  prefaultPage(): boolean {
     const { control, pageShift, pageBytes, words } = this.#memory;
     const used = control[CONTROL.PAGES_EVER_USED]!;
     const end = Math.min(control[CONTROL.MEMORY_LIMIT_PAGES]!, used + this.#pagesAhead);
@@ -39,7 +38,7 @@ export class Prefault {
     const pagesInSegment = 1 << (30 - pageShift);
     const segment = words[Math.floor(page / pagesInSegment)]!;
     const start = (page % pagesInSegment) * pageBytes;
-    for (let at = start; at < start + pageBytes; at += TOUCH_BYTES) {
+    for (let at = start; at < start + pageBytes; at += SYSTEM_PAGE_BYTES) {
       Atomics.or(segment, at >>> 2, 0);
     }
     return true;

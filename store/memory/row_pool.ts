@@ -2,7 +2,7 @@
 
 /**
  * The first words of a buffer whose rows are handed out by a RowPool. Rows count from 1; 0 is no
- * row. A buffer of zeros is an empty pool, and rows that were never used are never touched.
+ * row. A buffer of zeros is an empty pool, and rows that were never used cost no memory.
  */
 export const ROW_POOL = {
   FREE: 0, // head of the list of rows given back, or 0

@@ -15,7 +15,7 @@ import { ByteRegion, copyBytes, equalBytes } from "../base/bytes.ts";
  *   words 8..15 the record's bytes; if they go on, word 15 names the next slot, all of which is
  *               bytes (and again word 15, if they go on)
  *
- * Slots that were never used are never touched, so they cost no memory.
+ * Slots that were never used are never accessed, so they cost no memory.
  */
 export const SLOT_BYTES = 64;
 const SLOT_SHIFT = 4;

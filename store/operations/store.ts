@@ -20,14 +20,13 @@ const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
 
-/** What `extend` and `copy` return when others, who had their turn in between, have changed the item. */
+/** Returned by `extend` and `copy`: other threads changed the item while the mutex was yielded. */
 export const CHANGED_MEANWHILE = -1;
-/** So often in a row that may happen to a thread; then it gives no turns. */
+/** A thread that discarded this many copies in a row makes the next one without yielding the mutex. */
 const DISCARDED_COPIES_MAX = 3;
 
 /**
- * Puts new values where readers find them: in place of the old item, or over its bytes. Whether that is allowed was
- * decided before.
+ * Stores new values, in a new item or over the bytes of the old one. The write guard has already admitted the operation.
  */
 export class StoreOperations {
   readonly memory: Memory;
@@ -51,8 +50,7 @@ export class StoreOperations {
   #askedDeadlineSec = 0;
 
   /**
-   * @param yieldMutex Lets other threads have their turn with the store: whatever they do may have
-   *   happened when it returns.
+   * @param yieldMutex Releases the mutex for a moment: other threads may have changed anything when it returns.
    */
   constructor(
     links: ItemLinks,
@@ -244,10 +242,10 @@ export class StoreOperations {
   }
 
   /**
-   * After others have had their turns, which the item that was copied need not survive, unless pinned: unpins it.
+   * Unpins an item that was copied while the mutex was yielded, and tells whether the copy may replace it: the key
+   * still has the item, unchanged, and no other connection has locked it.
    *
-   * @param copy Has its key. Freed if it is of no use any more; then `operation` asks again for what it did.
-   * @returns Whether the item still has the key, unchanged, and may be changed.
+   * @param copy Has the item's key. If it is out of date, frees it and restores the arguments of `operation`.
    */
   #isUnchanged(operation: Operation, item: ItemRef, copy: ItemRef, hash: number): boolean {
     const { items } = this;
@@ -258,7 +256,7 @@ export class StoreOperations {
       ((items.state(item) & STATE.LOCKED) === 0 || this.#locks.isLockedBy(item, operation.owner));
     if (same) {
       this.#discardedCopies = 0;
-      // A touch leaves the id alone.
+      // A touch changes the deadline but not the id.
       items.setWord(copy, WORD.DEADLINE_SEC, items.word(item, WORD.DEADLINE_SEC));
     } else {
       this.#discardedCopies++;

@@ -37,7 +37,7 @@ const RESCUE_LOOKS_MAX = 32;
 /** An item with a longer value keeps its first chunk in place. */
 const CHAIN_MOVED_BYTES_MAX = 8 * MIB;
 
-/** Whether a page move may touch a chunk in use: not if a lock, a reader or a writer relies on it. */
+/** Whether a page move may move or free a chunk in use: not if a lock, a reader or a writer relies on it. */
 export function isMovableChunk(links: ItemLinks, chunk: ItemRef): boolean {
   const { items } = links;
   const continuation = (items.state(chunk) & STATE.CONTINUATION) !== 0;

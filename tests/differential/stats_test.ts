@@ -5,7 +5,7 @@ import { TRANSPORTS } from "../support/servers/server_process.ts";
 import type { SocketSide } from "../support/sessions/socket_side.ts";
 
 // The same requests leave the same counts as in memcached: all counters of `stats` that have one meaning in both. Not
-// `conn_yields`, which here depends on how long a turn took.
+// `conn_yields`, which here depends on how long a slice took.
 
 const COUNTERS = `
   cmd_get cmd_set cmd_flush cmd_touch cmd_meta get_hits get_misses get_expired delete_misses delete_hits

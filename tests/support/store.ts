@@ -77,7 +77,7 @@ export class TestStore {
     const bytes = typeof value === "string" ? encoder.encode(value) : value;
     this.input.bytes.set(bytes, VALUE_OFFSET);
     Object.assign(this.operation, { mode, valueOffset: VALUE_OFFSET, valueLength: bytes.length });
-    // What is long gives others their turn, which only the holder of the mutex can.
+    // A long copy yields the mutex, which only its holder can.
     this.cache.enter();
     const outcome = this.cache.store(this.operation);
     this.cache.leave();

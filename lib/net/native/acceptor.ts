@@ -29,7 +29,7 @@ import {
   type TransportContext,
 } from "../transport.ts";
 
-/** Connections accepted in one go before those that are open get their turn. */
+/** Connections accepted in one slice; then open connections are served. */
 const ACCEPTS_MAX = 32;
 /**
  * In a descriptor's tag, beside the number of its listener: no worker has adopted it yet. An event

@@ -13,7 +13,7 @@ export class NativeConnection implements TimedConnection {
   readonly conversation: Conversation;
   /** Bytes that the conversation has not consumed yet. */
   pending: Uint8Array | null = null;
-  /** Replies that the kernel would not take; empty: others have their turn. Unless null, nothing is read. */
+  /** Replies that the kernel did not accept; empty: the connection's slice has ended. Unless null, nothing is read. */
   unsent: Uint8Array | null = null;
   /** A reply to it waits in the outbox. */
   queued = false;

@@ -53,7 +53,7 @@ const READS_MAX = 8;
 /** The longest wait for events while a time-out may fall due. */
 const SWEEP_MS = 1000;
 const FOREVER_MS = -1;
-/** Unsent by a connection that lets others have their turn. */
+/** The unsent bytes of a connection whose slice has ended. */
 const NO_BYTES = new Uint8Array();
 
 /** A worker that blocks in epoll_wait and serves whatever is ready. */
@@ -309,7 +309,7 @@ export class NativeThread implements Transport {
     }
   }
 
-  /** Lets others have their turn: it goes on in a later round, when the kernel would take more of its replies. */
+  /** Ends the connection's slice: it continues in a later round, when the kernel accepts more of its replies. */
   #yield(connection: NativeConnection): void {
     this.#count(STAT.conn_yields);
     this.#sender.stall(connection, NO_BYTES);

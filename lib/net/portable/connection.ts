@@ -126,7 +126,7 @@ export class PortableConnection implements TimedConnection {
     try {
       await this.#converse();
     } catch (error) {
-      // Any other error is a broken invariant, perhaps with the mutex held: nothing may be touched any more.
+      // Any other error is a broken invariant, perhaps with the mutex held: nothing may be used any more.
       if (!isConnectionError(error)) throw error;
       this.close("error");
     }

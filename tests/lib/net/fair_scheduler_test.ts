@@ -6,7 +6,11 @@ Deno.test("FairScheduler yields to the event loop after some milliseconds of wor
   assertEquals(scheduler.charge(3), null);
   const pause = scheduler.charge(3);
   assert(pause !== null);
-  assertStrictEquals(scheduler.charge(0), pause, "all that have more to do wait for the same turn");
+  assertStrictEquals(
+    scheduler.charge(0),
+    pause,
+    "all that have more to do wait for the same pause",
+  );
   let others = false;
   queueMicrotask(() => others = true);
   await pause;

@@ -518,7 +518,7 @@ test("UDP requests are answered by datagrams with the same id", async (start, io
 });
 
 Deno.test({
-  name: "native: conn_yields counts turns that ended before all was read",
+  name: "native: conn_yields counts slices that ended before all was read",
   ignore: !TRANSPORTS.includes("native"),
   async fn(): Promise<void> {
     await using server = await ServerProcess.start({ io: "native" });

@@ -8,7 +8,7 @@ import { Outcome } from "../../../store/outcome.ts";
 import { ConversationSide } from "../../support/sessions/conversation_side.ts";
 import { TestStore } from "../../support/store.ts";
 
-// Long values are copied in pieces, and others have their turn with the store in between.
+// Long values are copied in pieces, and the mutex is yielded in between.
 
 const { SET, APPEND, PREPEND } = StoreMode;
 const LONG = "a".repeat(300_000);
@@ -17,17 +17,17 @@ const LAYOUTS = [
   { slabLayout: "memcached", growthFactor: 1.25 },
 ] as const;
 
-/** Lets `act` have its turn, once, when the store gives one. */
-function atFirstTurn(store: TestStore, act: (other: OtherThread) => void): () => number {
+/** Runs `act` the first time that the store yields the mutex. Returns a count of the yields. */
+function atFirstYield(store: TestStore, act: (other: OtherThread) => void): () => number {
   const other = new OtherThread(store);
   const { cache } = store;
   const leave = cache.leave.bind(cache);
-  let scheduler = 0;
+  let yields = 0;
   cache.leave = () => {
     leave();
-    if (scheduler++ === 0) act(other);
+    if (yields++ === 0) act(other);
   };
-  return () => scheduler;
+  return () => yields;
 }
 
 /** Another thread's view of the store. */
@@ -87,11 +87,11 @@ for (const layout of LAYOUTS) {
       store.check();
     });
 
-  test("append and prepend to a long value give others their turn", (store) => {
-    const scheduler = atFirstTurn(store, (other) => other.set("another", "x"));
+  test("append and prepend to a long value yield the mutex", (store) => {
+    const yields = atFirstYield(store, (other) => other.set("another", "x"));
     assertEquals(store.store(APPEND, "key", "<>"), Outcome.STORED);
     assertEquals(store.store(PREPEND, "key", "()"), Outcome.STORED);
-    assert(scheduler() > 8, `${scheduler()} turns`);
+    assert(yields() > 8, `${yields()} yields`);
     assertEquals(store.get("key"), `()${LONG}<>`);
     assertEquals(store.get("another"), "x");
   });
@@ -100,31 +100,31 @@ for (const layout of LAYOUTS) {
     const piece = new TextEncoder().encode("b".repeat(200_000));
     assertEquals(store.storeInPieces(APPEND, "key", piece, 50_000), Outcome.STORED);
     assertEquals(store.get("key"), LONG + "b".repeat(200_000));
-    atFirstTurn(store, (other) => other.set("key", "new"));
+    atFirstYield(store, (other) => other.set("key", "new"));
     assertEquals(store.storeInPieces(PREPEND, "key", piece, 50_000), Outcome.STORED);
     assertEquals(store.get("key"), "b".repeat(200_000) + "new");
   });
 
   test("append() to what was replaced meanwhile extends the new value", (store) => {
-    atFirstTurn(store, (other) => other.set("key", "new"));
+    atFirstYield(store, (other) => other.set("key", "new"));
     assertEquals(store.store(APPEND, "key", "<>"), Outcome.STORED);
     assertEquals(store.get("key"), "new<>");
   });
 
   test("append() to what was removed meanwhile stores nothing", (store) => {
-    atFirstTurn(store, (other) => other.remove("key"));
+    atFirstYield(store, (other) => other.remove("key"));
     assertEquals(store.store(APPEND, "key", "<>"), Outcome.NOT_STORED);
     assertEquals(store.get("key"), undefined);
   });
 
   test("append() to what was locked meanwhile is refused", (store) => {
-    atFirstTurn(store, (other) => other.lock("key", 5));
+    atFirstYield(store, (other) => other.lock("key", 5));
     assertEquals(store.store(APPEND, "key", "<>", { owner: 4 }), Outcome.LOCKED);
     assertEquals(store.get("key"), LONG);
   });
 
   test("append() to what was touched meanwhile keeps the new deadline", (store) => {
-    atFirstTurn(store, (other) => other.touch("key", 50));
+    atFirstYield(store, (other) => other.touch("key", 50));
     assertEquals(store.store(APPEND, "key", "<>"), Outcome.STORED);
     assertEquals(store.get("key"), `${LONG}<>`);
     store.clock(60_000);

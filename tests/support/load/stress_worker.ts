@@ -66,7 +66,7 @@ function checkValue(reply: string): void {
   }
 }
 
-/** Makes a value longer and longer, so that others have their turn while it is copied; each piece stays whole. */
+/** Makes a value longer and longer, so that the mutex is yielded while it is copied; each piece stays whole. */
 function extend(peer: ConversationPeer, append: boolean, length: number): void {
   const piece = `<${"-".repeat(length)}>`;
   const command = append ? "append" : "prepend";
