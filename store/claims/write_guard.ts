@@ -131,7 +131,7 @@ export class WriteGuard {
     }
   }
 
-  /** Returns the deadline that a touch may give a live item: `deadlineSec`, or an earlier one while the key is dirty. */
+  /** Returns the deadline that a touch may give a live item: an earlier one than asked for while the key is dirty. */
   capFor(
     input: ByteRegion,
     keyOffset: number,

@@ -26,7 +26,7 @@ export const CHANGED_MEANWHILE = -1;
 const DISCARDED_COPIES_MAX = 3;
 
 /**
- * Stores new values, in a new item or over the bytes of the old one. The write guard has already admitted the operation.
+ * Stores new values, in a new item or over the bytes of the old one. The write guard has admitted the operation before.
  */
 export class StoreOperations {
   readonly memory: Memory;
