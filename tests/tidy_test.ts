@@ -40,7 +40,7 @@ const ROOMS: readonly Room[] = [
   ["protocol/ protocol/binary/request.ts protocol/meta/request.ts",
                                  "conversation replies reply_buffer settings tasks thread_context thread_protocols tunables"],
   ["protocol/stats/",            "connections entry general item_walk kinds"],
-  ["protocol/meta/",             "get request set"],
+  ["protocol/meta/",             "arithmetic debug delete get request set"],
   ["protocol/text/",             "admin answer keys lease parser read stats write"],
   ["protocol/binary/",           "parser request"],
   ["protocol/thread_protocols.ts", ""],

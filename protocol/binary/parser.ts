@@ -74,7 +74,6 @@ export class BinaryParser implements Parser {
 
   #execute(conversation: Conversation, start: number, end: number): Flow {
     const { view, bytes } = this.#thread.input;
-    const { operation } = this.#thread;
     const request = this.#request;
     const binary = this.#binary;
     request.start = start;
@@ -87,14 +86,11 @@ export class BinaryParser implements Parser {
     binary.opcode = opcode;
     binary.opaque = view.getInt32(start + 12);
     const valueLength = bodyLength - keyLength - extrasLength;
-    const command = this.#byOpcode[opcode]!;
-    if (valueLength < 0) return this.#refuse(Status.UNKNOWN_COMMAND);
-    if (bodyLength > BODY_LENGTH_MAX) return this.#refuse(Status.INVALID);
-    if (command === null) return this.#passOver(conversation, Status.UNKNOWN_COMMAND, bodyLength);
-    if (!isWellFormed(command, extrasLength, keyLength, valueLength)) {
-      if (opcode < YRMCDS_OPCODES) return this.#refuse(Status.INVALID);
-      return this.#passOver(conversation, Status.INVALID, bodyLength);
-    }
+    const command = this.#byOpcode[opcode] ?? null;
+    if (
+      command === null || valueLength < 0 || bodyLength > BODY_LENGTH_MAX ||
+      !isWellFormed(command, extrasLength, keyLength, valueLength)
+    ) return this.#refuseMalformed(conversation, command, valueLength, bodyLength);
     const valueOffset = start + HEADER_LENGTH + extrasLength + keyLength;
     if (valueOffset > end) return Flow.INCOMPLETE;
     if (command.grouped) return this.#executeGroup(conversation, start, end);
@@ -103,14 +99,37 @@ export class BinaryParser implements Parser {
     binary.extrasLength = extrasLength;
     request.lineEnd = valueOffset;
     request.next = valueOffset;
-    operation.begin(valueOffset - keyLength, keyLength);
+    this.#beginOperation(start, valueOffset - keyLength, keyLength, valueLength);
+    const flow = command.handler(conversation);
+    if (flow !== Flow.INCOMPLETE) this.#thread.ops.countBinary(opcode);
+    return flow;
+  }
+
+  /** Starts the operation of a request: its key, its value's length, its cas id. */
+  #beginOperation(start: number, keyOffset: number, keyLength: number, valueLength: number): void {
+    const { operation, input: { view } } = this.#thread;
+    operation.begin(keyOffset, keyLength);
     operation.valueLength = valueLength;
     operation.compareHigh = view.getInt32(start + 16);
     operation.compareLow = view.getInt32(start + 20);
     operation.compare = (operation.compareHigh | operation.compareLow) !== 0;
-    const flow = command.handler(conversation);
-    if (flow !== Flow.INCOMPLETE) this.#thread.ops.countBinary(opcode);
-    return flow;
+  }
+
+  /**
+   * Refuses a request whose lengths fit no command. Closes the connection, unless the body's length
+   * can be trusted: then skips the body.
+   */
+  #refuseMalformed(
+    conversation: Conversation,
+    command: BinaryCommand | null,
+    valueLength: number,
+    bodyLength: number,
+  ): Flow {
+    if (valueLength < 0) return this.#refuse(Status.UNKNOWN_COMMAND);
+    if (bodyLength > BODY_LENGTH_MAX) return this.#refuse(Status.INVALID);
+    if (command === null) return this.#passOver(conversation, Status.UNKNOWN_COMMAND, bodyLength);
+    if (command.opcode < YRMCDS_OPCODES) return this.#refuse(Status.INVALID);
+    return this.#passOver(conversation, Status.INVALID, bodyLength);
   }
 
   /** Executes a request that is grouped, and those behind it. */

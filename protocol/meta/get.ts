@@ -2,17 +2,14 @@ import { deadlineSec } from "../../store/clock.ts";
 import { type ItemRef, NO_ITEM } from "../../store/cache.ts";
 import { MARK_KEY_BINARY } from "../../store/operation.ts";
 import type { Conversation } from "../conversation.ts";
-import { FLAG } from "./request.ts";
+import { FIRST_FLAG, FLAG } from "./request.ts";
 import { META, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
 import { SendTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { putKey, putOpaque, putU64Flag, putUint32Flag } from "./replies.ts";
+import { putEchoedFlag, putEchoedFlags, putTtl, putU64Flag, putUint32Flag } from "./replies.ts";
 
 // Hot path: no allocation.
-
-/** The words of a line without a length: command, key, flags. */
-const FIRST_FLAG = 2;
 
 /** mg: reads, and whatever its flags ask for. */
 export function metaGet(conversation: Conversation): Flow {
@@ -51,7 +48,7 @@ function answerMiss(thread: ThreadContext): Flow {
   cache.meta.noteMiss();
   if (meta.quiet) return Flow.DONE;
   reply.put(META.EN);
-  putRequestFlags(thread, FIRST_FLAG);
+  putEchoedFlags(thread);
   reply.crlf();
   return Flow.DONE;
 }
@@ -75,11 +72,8 @@ function answerLease(thread: ThreadContext): Flow {
       case FLAG.l:
         putUint32Flag(reply, meta.letter(word), 0);
         break;
-      case FLAG.O:
-        putOpaque(thread, word);
-        break;
-      case FLAG.k:
-        putKey(thread, meta.isBinary);
+      default:
+        putEchoedFlag(thread, word, meta.isBinary);
     }
   }
   reply.put(META.LOST);
@@ -127,12 +121,6 @@ function putItemFlags(conversation: Conversation, item: ItemRef, made: boolean):
   for (let word = FIRST_FLAG; word < request.wordCount; word++) {
     const letter = meta.letter(word);
     switch (letter) {
-      case FLAG.k:
-        putKey(thread, cache.meta.isKeyBinary(item));
-        break;
-      case FLAG.O:
-        putOpaque(thread, word);
-        break;
       case FLAG.c:
         putU64Flag(reply, FLAG.c, cache.idLow(item), cache.idHigh(item));
         break;
@@ -162,6 +150,9 @@ function putItemFlags(conversation: Conversation, item: ItemRef, made: boolean):
       case FLAG.R:
         wins ||= !made && !cache.meta.isWon(item) &&
           isSoonerThan(cache.deadlineSec(item), deadlineSec(memory, meta.recacheSeconds));
+        break;
+      default:
+        putEchoedFlag(thread, word, cache.meta.isKeyBinary(item));
     }
   }
   return wins;
@@ -178,12 +169,6 @@ export function touch(conversation: Conversation, item: ItemRef, seconds: number
   cache.meta.touch(item, input, meta.keyOffset, meta.keyLength, deadline, conversation.owner);
 }
 
-/** t. @param remainSec Below 0: for ever. */
-export function putTtl(thread: ThreadContext, remainSec: number): void {
-  if (remainSec < 0) thread.reply.put(META.TTL_NEVER);
-  else putUint32Flag(thread.reply, FLAG.t, remainSec);
-}
-
 /** Z: somebody fetches it already; X: it is stale; W: the asker shall fetch it. */
 function putTokens(thread: ThreadContext, item: ItemRef, wins: boolean): void {
   const { cache, reply } = thread;
@@ -194,16 +179,6 @@ function putTokens(thread: ThreadContext, item: ItemRef, wins: boolean): void {
   if (!wins && !(isStale && !isWon)) return;
   reply.put(META.WON);
   cache.meta.markWon(item);
-}
-
-/** The flags that only give back what the request said. */
-export function putRequestFlags(thread: ThreadContext, firstFlag: number): void {
-  const { meta, request } = thread;
-  for (let word = firstFlag; word < request.wordCount; word++) {
-    const letter = meta.letter(word);
-    if (letter === FLAG.O) putOpaque(thread, word);
-    else if (letter === FLAG.k) putKey(thread, meta.isBinary);
-  }
 }
 
 /** mn: marks the end of a pipeline. */

@@ -1,6 +1,7 @@
 import { encodeBase64 } from "../base64.ts";
-import { FLAG } from "./request.ts";
-import { META } from "../replies.ts";
+import { FIRST_FLAG, FLAG } from "./request.ts";
+import type { Outcome } from "../../store/outcome.ts";
+import { META, META_CODE, OUTCOME_LINE } from "../replies.ts";
 import { putDecimal } from "../../store/base/decimal.ts";
 import type { ReplyBuffer } from "../reply_buffer.ts";
 import type { ThreadContext } from "../thread_context.ts";
@@ -26,14 +27,14 @@ export function putU64Flag(reply: ReplyBuffer, letter: number, low: number, high
 }
 
 /** O, as it came. */
-export function putOpaque(thread: ThreadContext, word: number): void {
+function putOpaque(thread: ThreadContext, word: number): void {
   const { reply, request, input } = thread;
   reply.byte(SPACE);
   reply.copy(input, request.wordStart[word]!, request.wordLength(word));
 }
 
 /** k: the key, if `binary` in base64. */
-export function putKey(thread: ThreadContext, binary: boolean): void {
+function putKey(thread: ThreadContext, binary: boolean): void {
   const { reply, meta, input } = thread;
   reply.byte(SPACE);
   reply.byte(FLAG.k);
@@ -44,4 +45,37 @@ export function putKey(thread: ThreadContext, binary: boolean): void {
   const { bytes } = reply.region;
   reply.length += encodeBase64(input.bytes, meta.keyOffset, meta.keyLength, bytes, reply.length);
   reply.put(META.KEY_BINARY);
+}
+
+/** Puts a flag that only returns what the request said: O or k. Puts nothing for any other flag. */
+export function putEchoedFlag(thread: ThreadContext, word: number, isKeyBinary: boolean): void {
+  const letter = thread.meta.letter(word);
+  if (letter === FLAG.O) putOpaque(thread, word);
+  else if (letter === FLAG.k) putKey(thread, isKeyBinary);
+}
+
+/** Puts the flags O and k of a reply without an item. */
+export function putEchoedFlags(thread: ThreadContext): void {
+  const { meta, request } = thread;
+  for (let word = FIRST_FLAG; word < request.wordCount; word++) {
+    putEchoedFlag(thread, word, meta.isBinary);
+  }
+}
+
+/** t. @param remainSec Below 0: for ever. */
+export function putTtl(thread: ThreadContext, remainSec: number): void {
+  if (remainSec < 0) thread.reply.put(META.TTL_NEVER);
+  else putUint32Flag(thread.reply, FLAG.t, remainSec);
+}
+
+/** Puts the code of an outcome, or its whole line. @returns Whether flags follow. */
+export function putCode(thread: ThreadContext, outcome: Outcome, quiet: boolean): boolean {
+  const code = META_CODE[outcome];
+  if (code === null) {
+    thread.reply.put(OUTCOME_LINE[outcome]);
+    return false;
+  }
+  if (quiet && code === META.HD) return false;
+  thread.reply.put(code);
+  return true;
 }

@@ -39,6 +39,8 @@ export const FLAG = {
   z_LAST: 0x7a,
 } as const;
 
+/** Where flags begin: behind the command and the key. */
+export const FIRST_FLAG = 2;
 /** A line with more words, the command's included, is refused (memcached: MFLAG_MAX_OPT_LENGTH). */
 const WORDS_IN_LINE_MAX = 20;
 /** Its letter included (memcached: MFLAG_MAX_OPAQUE_LENGTH). */

@@ -1,0 +1,60 @@
+import { type ItemRef, NO_ITEM } from "../../store/cache.ts";
+import type { Conversation } from "../conversation.ts";
+import { META } from "../replies.ts";
+import { Flow } from "../request.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import { FIRST_FLAG } from "./request.ts";
+
+/** me: what the store knows of an item, for debugging. */
+export function metaDebug(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  const { meta, reply, cache, operation, input } = thread;
+  cache.meta.noteDebug();
+  const refusal = meta.readKey(FIRST_FLAG);
+  if (refusal !== null) {
+    reply.put(refusal);
+    return Flow.DONE;
+  }
+  const item = cache.peek(input, meta.keyOffset, meta.keyLength);
+  operation.begin(meta.keyOffset, meta.keyLength);
+  if (item !== NO_ITEM) putDebugLine(thread, item);
+  else if (cache.findLease(operation)) putLeaseDebugLine(thread);
+  else {
+    reply.put(META.EN);
+    reply.crlf();
+  }
+  return Flow.DONE;
+}
+
+function putDebugLine(thread: ThreadContext, item: ItemRef): void {
+  const { reply, cache } = thread;
+  reply.text("ME");
+  putDebugKey(thread, cache.meta.isKeyBinary(item));
+  reply.text(` exp=${cache.meta.remainSec(item)} la=${cache.meta.idleSec(item)} cas=`);
+  reply.decimalU64(cache.idLow(item), cache.idHigh(item));
+  const fetched = cache.meta.wasFetched(item) ? "yes" : "no";
+  const { inspector } = cache;
+  reply.text(` fetch=${fetched} cls=${inspector.classOf(item)} size=${inspector.bytes(item)}`);
+  reply.crlf();
+}
+
+function putLeaseDebugLine(thread: ThreadContext): void {
+  const { reply, meta, operation } = thread;
+  reply.text("ME");
+  putDebugKey(thread, meta.isBinary);
+  reply.text(` exp=${operation.remainSec} la=0 cas=`);
+  reply.decimalU64(operation.idLow, operation.idHigh);
+  reply.text(" fetch=no cls=0 size=0 kind=lease");
+  reply.crlf();
+}
+
+function putDebugKey(thread: ThreadContext, binary: boolean): void {
+  const { reply, meta, input } = thread;
+  reply.text(" ");
+  if (!binary) {
+    reply.copy(input, meta.keyOffset, meta.keyLength);
+    return;
+  }
+  const key = input.bytes.subarray(meta.keyOffset, meta.keyOffset + meta.keyLength);
+  reply.text(btoa(String.fromCharCode(...key)));
+}

@@ -1,0 +1,39 @@
+import { deadlineSec } from "../../store/clock.ts";
+import { Outcome } from "../../store/outcome.ts";
+import type { Conversation } from "../conversation.ts";
+import { REFUSAL } from "../replies.ts";
+import { Flow } from "../request.ts";
+import { putCode, putEchoedFlags } from "./replies.ts";
+import { FIRST_FLAG } from "./request.ts";
+
+// Hot path: no allocation.
+
+/** md: deletes, or marks stale (I), or empties (x). */
+export function metaDelete(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  const { meta, reply, operation, cache, memory, input } = thread;
+  const refusal = meta.read(FIRST_FLAG);
+  if (refusal !== null) {
+    reply.put(refusal);
+    return Flow.DONE;
+  }
+  if (thread.tunables.detailEnabled) {
+    thread.prefixes.countDelete(input, meta.keyOffset, meta.keyLength);
+  }
+  meta.beginOperation(operation);
+  operation.deadlineSec = meta.touches ? deadlineSec(memory, meta.touchSeconds) : 0;
+  operation.clientFlags = meta.clientFlags;
+  let outcome: Outcome;
+  if (meta.empties) outcome = cache.meta.empty(operation, meta.stale);
+  else if (meta.stale) outcome = cache.meta.markStale(operation, meta.touches);
+  else outcome = cache.remove(operation);
+  if (outcome === Outcome.NO_MEMORY) {
+    reply.put(REFUSAL.OUT_OF_MEMORY);
+    return Flow.DONE;
+  }
+  if (outcome === Outcome.EXISTS) cache.meta.noteRefusedDelete();
+  if (!putCode(thread, outcome, meta.quiet)) return Flow.DONE;
+  putEchoedFlags(thread);
+  reply.crlf();
+  return Flow.DONE;
+}
