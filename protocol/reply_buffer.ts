@@ -5,7 +5,7 @@ import { putDecimal, putDecimalU64 } from "../store/base/decimal.ts";
 import { ValueSegments } from "./value_segments.ts";
 import * as valueSegmentsModule from "./value_segments.ts";
 
-const { INLAY_BYTES_MIN } = valueSegmentsModule;
+const { VALUE_SEGMENT_BYTES_MIN } = valueSegmentsModule;
 const { UNPINNED_BYTES_MAX } = limitsModule;
 
 // Hot path: no allocation, except where a comment says so.
@@ -38,7 +38,7 @@ export class ReplyBuffer {
   yieldAt = 0;
   /** Long values that are to be sent between these bytes. */
   readonly valueSegments: ValueSegments = new ValueSegments();
-  /** How far the region may be filled: inlays count as if they stood in it. */
+  /** How far the region may be filled: value segments count as if they were in it. */
   #limit: number;
 
   constructor(region: ByteRegion) {
@@ -47,7 +47,7 @@ export class ReplyBuffer {
     this.#limit = this.capacity;
   }
 
-  /** Empties it. There must be no inlays any more. */
+  /** Empties it. It must hold no value segments. */
   reset(): void {
     this.start = 0;
     this.length = 0;
@@ -55,7 +55,7 @@ export class ReplyBuffer {
   }
 
   /**
-   * A batch begins behind the replies that are there, among which there must be no inlays.
+   * A batch begins behind the replies that are there, which must hold no value segments.
    *
    * @param alignment A power of two: its first reply begins at a multiple of it.
    */
@@ -74,7 +74,7 @@ export class ReplyBuffer {
     this.yieldAt = this.length + UNPINNED_BYTES_MAX;
   }
 
-  /** How many bytes are to be sent, inlays included, counted from the region's start. */
+  /** How many bytes are to be sent, value segments included, counted from the region's start. */
   get totalLength(): number {
     return this.length + this.capacity - this.#limit;
   }
@@ -99,7 +99,7 @@ export class ReplyBuffer {
    * @returns False when nothing was appended: it takes a `SendTask`.
    */
   value(cache: Cache, item: ItemRef, length: number): boolean {
-    if (length >= INLAY_BYTES_MIN && this.valueSegment(cache, item, 0, length)) return true;
+    if (length >= VALUE_SEGMENT_BYTES_MIN && this.valueSegment(cache, item, 0, length)) return true;
     if (length > UNPINNED_BYTES_MAX || length > this.room - TRAILER_ROOM) return false;
     cache.copyValue(item, 0, length, this.region, this.length);
     this.length += length;

@@ -3,9 +3,9 @@ import type { Cache, ItemRef } from "../store/cache.ts";
 // Hot path: no allocation.
 
 /** Shorter values are cheaper copied; besides, only values in chains of chunks can be pinned. */
-export const INLAY_BYTES_MIN = 16 * 1024;
+export const VALUE_SEGMENT_BYTES_MIN = 16 * 1024;
 /** More than the reply buffer has room for. */
-const INLAYS_MAX = 32;
+const VALUE_SEGMENTS_MAX = 32;
 
 /**
  * Values among the replies of one batch that are not copied into the reply region: the transport
@@ -15,12 +15,12 @@ export class ValueSegments {
   /** Switched on by a transport that can send so. */
   enabled = false;
   count = 0;
-  readonly #at = new Int32Array(INLAYS_MAX);
-  readonly #items = new Int32Array(INLAYS_MAX);
-  readonly #starts = new Int32Array(INLAYS_MAX);
-  readonly #lengths = new Int32Array(INLAYS_MAX);
+  readonly #at = new Int32Array(VALUE_SEGMENTS_MAX);
+  readonly #items = new Int32Array(VALUE_SEGMENTS_MAX);
+  readonly #starts = new Int32Array(VALUE_SEGMENTS_MAX);
+  readonly #lengths = new Int32Array(VALUE_SEGMENTS_MAX);
 
-  /** In front of which byte of the reply region inlay number `index` goes. */
+  /** The byte of the reply region in front of which segment `index` is sent. */
   at(index: number): number {
     return this.#at[index]!;
   }
@@ -45,7 +45,7 @@ export class ValueSegments {
    */
   add(cache: Cache, at: number, item: ItemRef, start: number, length: number): boolean {
     const index = this.count;
-    if (!this.enabled || index === INLAYS_MAX || !cache.pin(item)) return false;
+    if (!this.enabled || index === VALUE_SEGMENTS_MAX || !cache.pin(item)) return false;
     this.#at[index] = at;
     this.#items[index] = item;
     this.#starts[index] = start;
@@ -54,7 +54,7 @@ export class ValueSegments {
     return true;
   }
 
-  /** Drops the inlays at `at` and behind it, under the mutex. Returns their length in bytes. */
+  /** Drops the segments at `at` and behind it, under the mutex. Returns their length in bytes. */
   release(cache: Cache, at: number): number {
     let bytes = 0;
     while (this.count > 0 && this.#at[this.count - 1]! >= at) {

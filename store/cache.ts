@@ -29,13 +29,13 @@ import type { WatchLog } from "./watch/watch_log.ts";
 import { Inspector } from "./inspector.ts";
 import { ReservedOperations } from "./operations/reserved.ts";
 import { StoreOperations } from "./operations/store.ts";
-import * as writerModule from "./operations/store.ts";
+import * as storeModule from "./operations/store.ts";
 
 const { NO_ITEM, WORD } = itemModule;
 const { NO_LEASE } = leasesModule;
 const { CONTROL, SEGMENT_SHIFT } = memoryModule;
 const { CLASS_STAT, STAT } = statsModule;
-const { CHANGED_MEANWHILE } = writerModule;
+const { CHANGED_MEANWHILE } = storeModule;
 
 // What those outside know of the rooms behind this door.
 export { type ItemRef, NO_ITEM } from "./memory/item.ts";
@@ -368,7 +368,7 @@ export class Cache {
     return Outcome.BAD_CHUNK;
   }
 
-  // --- other changes -----------------------------------------------------------------------------
+  // --- other writes ------------------------------------------------------------------------------
 
   /** Deletes. @returns DELETED, NOT_FOUND, EXISTS (another cas id) or LOCKED. */
   remove(operation: Operation): Outcome {

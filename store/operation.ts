@@ -47,10 +47,7 @@ export class Operation {
   explicit = false;
   explicitLow = 0;
   explicitHigh = 0;
-  /**
-   * Whether an id to compare that is older than the item's stores all the same, and marks the item
-   * stale (meta flag I).
-   */
+  /** Whether a store with an id older than the item's succeeds, and marks the item stale (meta flag I). */
   allowOlder = false;
   /** STATE bits that the item gets: KEY_BINARY, STUB, WON. */
   marks = 0;
@@ -58,21 +55,18 @@ export class Operation {
   vivify = false;
   initialLow = 0;
   initialHigh = 0;
-  /**
-   * Whether the old item goes in every mode when the new one is too large or has no memory (meta);
-   * else only `set` removes it.
-   */
+  /** Whether every mode removes the old item when the new one is too large or has no memory; else only set does. */
   refusalRemoves = false;
   /** The operand of incr and decr. */
   deltaLow = 0;
   deltaHigh = 0;
-  /** The connection that asks, as `ConnectionTable` numbers it; 0: nobody. */
+  /** The connection's id in the `ConnectionTable`; 0: none. */
   owner = 0;
   /** The unlinked item that `reserve` made, or NO_ITEM. */
   reserved: ItemRef = NO_ITEM;
   /** Whether the owner must hold the item's lock, which ends with a successful store (RaU). */
   unlock = false;
-  /** How long `lock` may wait, in milliseconds; 0: not at all. Then also which thread serves the owner. */
+  /** How long `lock` may wait, in milliseconds; 0: not at all. If it may, `thread` is the one that serves the owner. */
   waitMs = 0;
   thread = 0;
 

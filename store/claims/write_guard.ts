@@ -28,8 +28,7 @@ export function isConditional(operation: Operation): boolean {
 /**
  * Decides who may change a key. Every changing operation asks here, in the same order, so that the
  * protocols cannot disagree: lock, then what is there (value, stub, lease, nothing), then the id.
- * What must be done to the key's lease once the change has happened is kept from `admit` to
- * `settle`.
+ * Between `admit` and `settle` it keeps what the operation does to the key's lease.
  */
 export class WriteGuard {
   readonly leases: Leases;
@@ -114,7 +113,7 @@ export class WriteGuard {
     return Outcome.OK;
   }
 
-  /** The change happened: does what it means for the key's lease. */
+  /** Completes a store that was admitted: updates the key's lease. */
   settle(operation: Operation, hash: number): void {
     if ((operation.clientFlags & this.#leaseMask) === this.#leaseFlag) {
       this.#stats[STAT.lease_flag_clash]! += 1;
@@ -280,7 +279,7 @@ export class WriteGuard {
     return capped;
   }
 
-  /** The class that the value offered by a change would be in. */
+  /** Returns the slab class of an item with the operation's value. */
   #classOf(operation: Operation, keyLength: number): number {
     const { slabs } = this.#links;
     const state = operation.clientFlags === 0 ? 0 : STATE.HAS_FLAGS;

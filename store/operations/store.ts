@@ -45,9 +45,9 @@ export class StoreOperations {
   #copiedIdLow = 0;
   #copiedIdHigh = 0;
   #discardedCopies = 0;
-  // What the change asked for that `allocateJoined` replaced last.
-  #askedFlags = 0;
-  #askedDeadlineSec = 0;
+  // The arguments that `allocateJoined` last replaced by the old item's.
+  #requestedFlags = 0;
+  #requestedDeadlineSec = 0;
 
   /**
    * @param yieldMutex Releases the mutex for a moment: other threads may have changed anything when it returns.
@@ -261,8 +261,8 @@ export class StoreOperations {
     } else {
       this.#discardedCopies++;
       this.links.free(copy);
-      operation.clientFlags = this.#askedFlags;
-      operation.deadlineSec = this.#askedDeadlineSec;
+      operation.clientFlags = this.#requestedFlags;
+      operation.deadlineSec = this.#requestedDeadlineSec;
     }
     if (this.#isPinned) this.#values.unpin(item);
     return same;
@@ -278,8 +278,8 @@ export class StoreOperations {
     const flags = this.items.clientFlags(old);
     const keyLength = this.items.keyLength(old);
     if (!this.fits(keyLength, valueLength, flags)) return NO_ITEM;
-    this.#askedFlags = operation.clientFlags;
-    this.#askedDeadlineSec = operation.deadlineSec;
+    this.#requestedFlags = operation.clientFlags;
+    this.#requestedDeadlineSec = operation.deadlineSec;
     operation.clientFlags = flags;
     operation.deadlineSec = this.items.word(old, WORD.DEADLINE_SEC);
     const { marks } = operation;

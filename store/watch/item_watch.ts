@@ -60,7 +60,7 @@ export class ItemWatch {
     this.#log.lookedUp(item === NO_ITEM ? { ...ABSENT_ITEM, key } : this.#describe(item), status);
   }
 
-  /** After the change. @param key Where it has come to nothing, else it is read from the item. */
+  /** Reports a store. @param key Used when nothing was stored; else the item's key is. */
   stored(operation: Operation, outcome: Outcome, key: string): void {
     const { item } = operation;
     const described = outcome === Outcome.STORED && item !== NO_ITEM ? this.#describe(item) : {
@@ -72,7 +72,7 @@ export class ItemWatch {
     this.#log.stored(described, COMMAND[operation.mode], STATUS[outcome] ?? "null");
   }
 
-  /** As `stored`, when the key stands in the change's input. */
+  /** As `stored`, with the key in the operation's input. */
   storedFrom(operation: Operation, outcome: Outcome): void {
     const key = latin1Text(operation.input.bytes, operation.keyOffset, operation.keyLength);
     this.stored(operation, outcome, key);

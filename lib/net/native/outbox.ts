@@ -41,7 +41,7 @@ export class NativeOutbox {
     this.#reply.begin(ALIGNMENT);
   }
 
-  /** Puts aside what the batch has been answered. It must hold no inlays. */
+  /** Puts aside what the batch has been answered. It must hold no value segments. */
   add(connection: NativeConnection): void {
     const index = this.count++;
     this.#connections[index] = connection;

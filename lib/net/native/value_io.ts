@@ -25,7 +25,7 @@ export class ValueIo {
   }
 
   /**
-   * Sends a batch's replies with their inlays.
+   * Sends a batch's replies with their value segments.
    *
    * @returns As sendmsg(2).
    */
@@ -48,7 +48,7 @@ export class ValueIo {
     return vectors.send(fd, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 
-  /** Copies what of a batch's replies and their inlays has not been sent. */
+  /** Copies the unsent bytes of a batch's replies and their value segments. */
   unsentReply(sent: number): Uint8Array {
     const { reply, cache, memory } = this.#thread;
     const { values } = cache;
