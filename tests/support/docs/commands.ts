@@ -43,6 +43,8 @@ const PORTS = ["11211", "11215"];
 /** Folder that the documents put files into. The runner replaces it by a temporary one. */
 const FOLDER = "/tmp/leased";
 const COMMAND_SEC_MAX = 60;
+const FREE_PORTS_START = 22_000;
+const FREE_PORTS_COUNT = 10_000;
 
 /** Runs the commands of one document in their order. The last server that a command started keeps running. */
 export class DocumentShell implements AsyncDisposable {
@@ -151,14 +153,27 @@ function installed(program: string): boolean {
     .outputSync().success;
 }
 
+/**
+ * Returns ports of 127.0.0.1 that nothing uses. They are below the range from which Linux takes ports for other tests'
+ * connections, so they stay free until a server takes them.
+ */
 function freePorts(count: number): string[] {
-  const listeners = Array.from(
-    { length: count },
-    () => Deno.listen({ hostname: "127.0.0.1", port: 0 }),
-  );
-  const ports = listeners.map(({ addr }) => String(addr.port));
-  for (const listener of listeners) listener.close();
+  const ports: string[] = [];
+  while (ports.length < count) {
+    const port = FREE_PORTS_START + Math.floor(Math.random() * FREE_PORTS_COUNT);
+    if (!ports.includes(`${port}`) && isFree(port)) ports.push(`${port}`);
+  }
   return ports;
+}
+
+function isFree(port: number): boolean {
+  try {
+    Deno.listen({ hostname: "127.0.0.1", port }).close();
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.AddrInUse) return false;
+    throw error;
+  }
 }
 
 /** Compares output with a document's. `…` matches any text in a line, and as a line of its own any lines. */
