@@ -1,9 +1,9 @@
-/** How the process lives, as all its threads see it. */
+/** Phases of the process, which all its threads see. */
 export const LifecyclePhase = {
   RUNNING: 0,
-  /** No new connections; what was received is answered; then everything closes. */
+  /** Accepts no connections, finishes requests in progress, then closes every connection. */
   DRAINING: 1,
-  /** Everything closes now. */
+  /** Closes every connection now. */
   STOPPING: 2,
 } as const;
 
@@ -12,12 +12,13 @@ export type LifecyclePhase = typeof LifecyclePhase[keyof typeof LifecyclePhase];
 const PHASE_WORD = 0;
 /** How many listeners have stopped accepting for now. */
 const PAUSED_WORD = 1;
-/** Then one word a thread, counted up to wake it. */
+/** The first of one word per thread, which counts its wake-ups. */
 const WAKE_WORDS = 2;
 
 /**
- * The phase of the process and a bell for each thread, in shared memory: a thread that blocks in a
- * system call receives no messages, and a thread that does not may wait for its bell with `woken`.
+ * The phase of the process and a count of wake-ups for each thread, in shared memory, because a
+ * thread that blocks in a system call receives no messages. A thread with an event loop waits for
+ * its wake-ups with `woken`.
  */
 export class Lifecycle {
   readonly #words: Int32Array<SharedArrayBuffer>;
@@ -43,7 +44,7 @@ export class Lifecycle {
     return Atomics.load(this.#words, PAUSED_WORD) === 0;
   }
 
-  /** One listener stops accepting for a while: too many connections, or no descriptor left. */
+  /** Counts a listener that stops accepting for a while: too many connections, or no descriptor left. */
   pauseAccepting(): void {
     Atomics.add(this.#words, PAUSED_WORD, 1);
   }
@@ -52,18 +53,18 @@ export class Lifecycle {
     Atomics.sub(this.#words, PAUSED_WORD, 1);
   }
 
-  /** Rings the bell of thread `threadIndex`: its `woken` resolves. Callable from every thread. */
+  /** Wakes thread `threadIndex`: its `woken` resolves. Callable from every thread. */
   wake(threadIndex: number): void {
     Atomics.add(this.#words, WAKE_WORDS + threadIndex, 1);
     Atomics.notify(this.#words, WAKE_WORDS + threadIndex);
   }
 
-  /** How often the bell of this thread was rung so far. */
+  /** Returns how often this thread was woken so far. */
   wakeCount(threadIndex: number): number {
     return Atomics.load(this.#words, WAKE_WORDS + threadIndex);
   }
 
-  /** Resolves when the bell has been rung more than `wakeCount` times; keeps the thread free meanwhile. */
+  /** Resolves when the thread has been woken more than `wakeCount` times. Does not block the event loop. */
   async woken(threadIndex: number, wakeCount: number): Promise<void> {
     const wait = Atomics.waitAsync(this.#words, WAKE_WORDS + threadIndex, wakeCount);
     if (wait.async) await wait.value;

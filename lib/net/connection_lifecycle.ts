@@ -4,13 +4,13 @@ import { STAT } from "../../store/stats.ts";
 import type { CloseReason } from "../../store/cache.ts";
 import type { TransportContext, TransportEvent } from "./transport.ts";
 
-/** The verbosities from which on refusals, and every connection, are told. */
+/** The verbosity from which on refusals are logged, and the one for every connection. */
 const VERBOSITY_REFUSALS = 1;
 const VERBOSITY_CONNECTIONS = 2;
 
 /**
- * What a connection's coming and going means beside its socket, the same for every transport: its
- * row, counters, watchers, log.
+ * Opens and closes connections beside their sockets, the same for every transport: row, statistics,
+ * watchers, log.
  */
 export class ConnectionLifecycle {
   readonly #context: TransportContext;
@@ -24,7 +24,7 @@ export class ConnectionLifecycle {
    *
    * @param peer As `stats conns` writes it.
    * @param listener The name of the listener that accepted it.
-   * @returns NO_OWNER when there are too many (`-c`): the transport tells the peer and closes.
+   * @returns NO_OWNER if there are too many (`-c`): the transport then refuses the peer and closes.
    */
   open(kind: ConnectionKind, peer: string, listener: string): ConnectionId {
     const { thread, threadIndex } = this.#context;
@@ -44,7 +44,7 @@ export class ConnectionLifecycle {
     return owner;
   }
 
-  /** Takes the row back. The conversation has ended. */
+  /** Frees the row. The conversation must have ended. */
   close(owner: ConnectionId, reason: CloseReason): void {
     const { cache, connections } = this.#context.thread;
     const peer = this.#isLogged(VERBOSITY_CONNECTIONS) ? connections.peerOf(owner) : "";

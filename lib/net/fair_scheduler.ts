@@ -1,25 +1,25 @@
-/** For how long connections that always have more to say may keep the thread to themselves. */
+/** The longest time slice of connections that always have bytes waiting. */
 export const SLICE_MS_MAX = 4;
 
 /**
- * Shares a thread out between connections. The runtime answers a read at once when bytes are
- * waiting, and looks at other sockets only when nothing is left to do, or rarely. So connections
- * that always have bytes waiting would keep all others waiting for a hundred milliseconds and more.
+ * Shares a thread between connections. The runtime resolves a read at once when bytes are waiting,
+ * and polls other sockets only when no promise is left to run, or rarely. So connections that always
+ * have bytes waiting would stall all others for a hundred milliseconds and more.
  */
 export class FairScheduler {
   #spentMs = 0;
   #next: Promise<void> | null = null;
 
   /**
-   * Notes work for a connection that probably has more waiting.
+   * Charges work of a connection that probably has more to do.
    *
-   * @param ms How long it took.
-   * @returns What to wait for before the next read; null: nothing.
+   * @param ms How long the work took.
+   * @returns A promise to await before the connection continues, or null if its slice is not used up.
    */
   charge(ms: number): Promise<void> | null {
     this.#spentMs += ms;
     if (this.#spentMs < SLICE_MS_MAX) return null;
-    // A timer, even of 0 ms, leaves nothing to do for a moment.
+    // Until a timer fires, even one of 0 ms, no promise is left to run, and the runtime polls all sockets.
     return this.#next ??= new Promise((resolve) =>
       setTimeout(() => {
         this.#spentMs = 0;

@@ -33,18 +33,18 @@ export interface UnixListen {
 /** Something to listen on. */
 export type Listen = TcpListen | UdpListen | UnixListen;
 
-/** What transports need to know beside where to listen. Plain, so that it can be posted to a worker. */
+/** Options of a transport beside its addresses. Plain data, so that it can be posted to a worker. */
 export interface TransportOptions {
   readonly threads: number;
   /** `-b`: connections the kernel may hold before they are accepted. */
   readonly backlog: number;
-  /** Whether a connection too many is told so and closed, or left waiting. */
+  /** Whether connections above `-c` are refused; otherwise they wait in the kernel's backlog. */
   readonly maxconnsFast: boolean;
-  /** TCP connections that wait for a command this long are closed; 0: never. */
+  /** TCP connections that are idle this long are closed; 0: never. */
   readonly idleTimeoutSec: number;
-  /** A peer that takes no byte of its replies for this long is dropped. */
+  /** A connection whose peer takes no byte of its replies for this long is closed. */
   readonly sendTimeoutSec: number;
-  /** Connections that hold locks and wait for a command this long are closed; 0: never. */
+  /** Connections that hold locks and are idle this long are closed; 0: never. */
   readonly lockIdleTimeoutSec: number;
 }
 
@@ -54,20 +54,20 @@ export interface TransportOptions {
  */
 export interface BoundTransport {
   readonly name: "portable" | "native";
-  /** Where it listens, with the ports that were really bound. */
+  /** The addresses it listens on, with the ports that were bound. */
   readonly listens: readonly Listen[];
-  /** What the worker's side needs (descriptors, addresses): plain, so that it can be posted to the worker. */
+  /** Returns what a worker needs (descriptors, addresses): plain data, so that it can be posted to the worker. */
   workerData(threadIndex: number): unknown;
   /**
-   * Makes worker `threadIndex` look at `lifecycle`, and for connections whose waiting is over, soon. May
-   * be called at any time, from the main thread only.
+   * Wakes worker `threadIndex`: it looks at `lifecycle` and resumes connections that need not wait any longer. May be
+   * called at any time, from the main thread only.
    */
   wake(threadIndex: number): void;
-  /** After all workers have ended: closes what is shared and removes socket files. Idempotent. */
+  /** Closes shared descriptors and removes socket files. Call it after all workers have ended. Idempotent. */
   close(): void;
 }
 
-/** What a worker's side of a transport is made of. */
+/** What a worker's transport needs. */
 export interface TransportContext {
   readonly thread: ThreadContext;
   /** Opens the conversations that `thread` serves. */
@@ -76,15 +76,15 @@ export interface TransportContext {
   readonly threadIndex: number;
   readonly options: TransportOptions;
   readonly lifecycle: Lifecycle;
-  /** What the host's `workerData` gave. */
+  /** The result of `BoundTransport.workerData`. */
   readonly workerData: unknown;
-  /** Tells the main thread of something worth a line in the log. Not for the command path. */
+  /** Sends an event to the main thread's log. Not for the command path. */
   report(event: TransportEvent): void;
 }
 
-/** The worker's side. One kind is chosen for the whole process. */
+/** A worker's transport. The whole process uses one kind, except for UDP. */
 export interface Transport {
-  /** Opens what is left to open, so that connections are accepted from here on. */
+  /** Opens the listeners: connections are accepted from here on. */
   open(): void;
   /**
    * Accepts and serves connections. Ends (by returning, or by resolving) when `lifecycle.phase` is no
@@ -103,14 +103,14 @@ export interface Transport {
   wake?(threadIndex: number): void;
 }
 
-/** From DRAINING on, connections that neither finish nor take their replies are closed after this long. */
+/** After this much draining, every connection is closed. */
 export const DRAIN_MS_MAX = 5000;
-/** From DRAINING on, bytes that are still under way are waited for this long. */
+/** Draining waits this long for bytes that peers have sent already. */
 export const DRAIN_GRACE_MS = 100;
 /** After EMFILE, ENFILE, ENOBUFS or ENOMEM from accept, the next try waits this long. */
 export const ACCEPT_PAUSE_MS = 50;
 
-/** Something that happened, for the log. */
+/** An event for the log. */
 export interface TransportEvent {
   readonly level: "debug" | "info" | "warning" | "error";
   /** Stable name, like `accept_failed`. */
@@ -120,7 +120,7 @@ export interface TransportEvent {
   readonly fields?: Readonly<Record<string, string | number>>;
 }
 
-/** A connection held locks and was silent for too long. */
+/** A connection that held locks was closed because it was idle. */
 export function lockHolderClosed(timeoutSec: number): TransportEvent {
   return {
     level: "info",
@@ -129,7 +129,7 @@ export function lockHolderClosed(timeoutSec: number): TransportEvent {
   };
 }
 
-/** Descriptors, or memory for sockets, are out. */
+/** Accepting paused for a shortage of descriptors or of memory. */
 export function acceptFailed(code: string): TransportEvent {
   return {
     level: "warning",
@@ -139,7 +139,7 @@ export function acceptFailed(code: string): TransportEvent {
   };
 }
 
-/** A peer did not read. */
+/** A connection was closed because its peer did not read. */
 export function connectionStalled(timeoutSec: number): TransportEvent {
   return {
     level: "info",

@@ -3,14 +3,14 @@ import { EFD_CLOEXEC, EFD_NONBLOCK, Libc } from "./libc.ts";
 import { listenTcp, listenUnix, type NativeListener, removeSocketFile } from "./listener.ts";
 import type { BoundTransport, Listen, TransportOptions } from "../transport.ts";
 
-/** What workers get. Descriptors belong to the process, so their numbers are good in every thread. */
+/** Passed to every worker. Descriptors belong to the process, so their numbers are valid in every thread. */
 export interface NativeWorkerData {
   readonly listens: readonly Listen[];
-  /** Of each of `listens`. */
+  /** The listening socket of each of `listens`. */
   readonly listenFds: readonly number[];
   /** By worker. */
   readonly epollFds: readonly number[];
-  /** By worker: an eventfd that ends its waiting. */
+  /** By worker: an eventfd that ends its epoll_wait. */
   readonly wakeFds: readonly number[];
   /** Words: open connections by worker, then of all. */
   readonly loads: SharedArrayBuffer;

@@ -3,7 +3,7 @@ import type { ConnectionId, ConnectionKind } from "../../../store/connections.ts
 import type { CloseReason } from "../../../store/cache.ts";
 import type { TimedConnection } from "../connection_timeouts.ts";
 
-/** What a worker knows of one open socket. Between two requests it holds no buffer. */
+/** One open socket of a worker. It holds no buffer between two requests. */
 export class NativeConnection implements TimedConnection {
   readonly fd: number;
   /** 0-based number of the listener that accepted it. */
@@ -15,19 +15,19 @@ export class NativeConnection implements TimedConnection {
   pending: Uint8Array | null = null;
   /** Replies that the kernel did not accept; empty: the connection's slice has ended. Unless null, nothing is read. */
   unsent: Uint8Array | null = null;
-  /** A reply to it waits in the outbox. */
+  /** A reply of this connection is queued in the outbox. */
   queued = false;
   /** When the kernel last took a byte of `unsent`, in seconds of the store's clock. */
   progressAtSec = 0;
   /**
-   * What it sends next is expected to fit a slot: it has sent little, or the end of a long value,
-   * and nothing since that filled one.
+   * The next read is expected to fit a slot of the inbox: the last one was short, or was the end of
+   * a long value.
    */
   readsAreShort = false;
   closed = false;
-  /** For those who watch connections. */
+  /** Reported to watchers. */
   closeReason: CloseReason = "normal";
-  /** The conversation waits: nothing is read until the store says that it may go on. */
+  /** The conversation waits for the store, for example for a lock. Nothing is read until it resumes. */
   waiting = false;
 
   constructor(
@@ -44,7 +44,7 @@ export class NativeConnection implements TimedConnection {
     this.conversation = conversation;
   }
 
-  /** Whether it may be read into a slot, to be executed later in the round. */
+  /** Whether the connection may be read into a slot, and its requests executed later in the round. */
   get fitsSlot(): boolean {
     return this.readsAreShort && this.pending === null && !this.queued && this.mayRead;
   }
@@ -59,7 +59,7 @@ export class NativeConnection implements TimedConnection {
     return this.unsent === null ? 0 : this.progressAtSec;
   }
 
-  /** Whether more of what it sends may be read now. */
+  /** Whether the connection may be read now. */
   get mayRead(): boolean {
     return !this.closed && !this.waiting && this.unsent === null;
   }

@@ -2,9 +2,9 @@
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
 import type { NativeConnection } from "./connection.ts";
 
-/** So many connections are read at most before the first of their requests is executed. */
+/** Connections that are read before the first of their requests is executed. */
 const SLOTS = 32;
-/** Of each so much: all slots together stay in a processor's second cache, and seldom is one full. */
+/** Bytes of a slot: all slots together fit the L2 cache, and a slot is seldom full. */
 export const SLOT_BYTES = 1024;
 
 /**
@@ -37,7 +37,7 @@ export class NativeInbox {
     return this.#slots[this.count]!;
   }
 
-  /** So many bytes of a connection have been received into `free`. */
+  /** Adds a connection of which `length` bytes were received into `free`. */
   add(connection: NativeConnection, length: number): void {
     const index = this.count++;
     this.#connections[index] = connection;
@@ -48,12 +48,12 @@ export class NativeInbox {
     return this.#connections[index]!;
   }
 
-  /** Where in the thread's input a slot begins. */
+  /** Returns the offset in the thread's input at which a slot begins. */
   start(index: number): number {
     return this.#at + index * SLOT_BYTES;
   }
 
-  /** Behind its last byte. */
+  /** Returns the offset behind a slot's last received byte. */
   end(index: number): number {
     return this.start(index) + this.#lengths[index]!;
   }

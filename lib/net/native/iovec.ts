@@ -1,7 +1,7 @@
 // Hot path for long values: no allocation.
 import type { LibcCalls } from "./libc.ts";
 
-/** More than the pieces of what one call may send or receive. */
+/** More than the pieces that one call ever sends or receives. */
 const VECTORS_MAX = 256;
 
 /*
@@ -16,7 +16,10 @@ const HEADER_VECTORS = 4;
 const HEADER_COUNT = 6;
 const TWO_32 = 2 ** 32;
 
-/** Where an array's memory is. It does not move while the array lives: these arrays have buffers of their own. */
+/**
+ * Returns the address of an array's memory. It does not move while the array lives, if its buffer
+ * is not on V8's heap.
+ */
 export function addressOf(bytes: Uint8Array<ArrayBufferLike>): number {
   return Number(Deno.UnsafePointer.value(Deno.UnsafePointer.of(bytes as Uint8Array<ArrayBuffer>)));
 }
@@ -39,7 +42,7 @@ export class Vectors {
     this.#count = 0;
   }
 
-  /** Appends `length` bytes at an address. Pieces of no length are left out. */
+  /** Appends `length` bytes at an address. Does nothing if `length` is 0. */
   add(address: number, length: number): void {
     if (length === 0) return;
     const word = this.#count * VECTOR_WORDS;

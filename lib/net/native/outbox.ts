@@ -2,18 +2,18 @@
 import type { ReplyBuffer } from "../../../protocol/reply_buffer.ts";
 import type { NativeConnection } from "./connection.ts";
 
-/** So many replies are sent together at most. */
+/** Replies that are sent together. */
 const REPLIES_MAX = 16;
-/** Behind this byte no further reply is begun: what waits here stays in a processor's second cache. */
+/** No reply begins behind this offset, so that queued replies stay in the L2 cache. */
 const BYTES_MAX = 64 * 1024;
-/** Replies begin at multiples of this, so that one view for each beginning will do. A cache line. */
+/** Replies begin at multiples of this, a cache line, so that one view per multiple serves every send. */
 const ALIGNMENT = 64;
 
 /**
- * Replies that wait in the thread's reply region to be sent together, one after the other (`bench:ratio`, row
- * mget50: a tenth less). A process with many connections that sleeps is woken by the first and finds the others when it
- * comes to them, where each reply sent alone would wake it again; and neither the server's code nor the kernel's has to
- * be loaded anew for each.
+ * Replies queued in the thread's reply region, to be sent one after the other (`bench:ratio`, row
+ * mget50: a tenth less). A client process with many connections is woken by the first reply and
+ * finds the others without sleeping again. The code of the server and of the kernel stays in the
+ * processor's caches.
  */
 export class NativeOutbox {
   count = 0;
@@ -31,12 +31,12 @@ export class NativeOutbox {
     }
   }
 
-  /** Whether there is no place for a further reply. */
+  /** Whether there is no room for another reply. */
   get full(): boolean {
     return this.count === REPLIES_MAX || this.#reply.length > BYTES_MAX;
   }
 
-  /** The next batch's replies are written behind what waits. There must be a place. */
+  /** Lets the next batch's replies be written behind the queued ones. There must be room. */
   begin(): void {
     this.#reply.begin(ALIGNMENT);
   }
@@ -54,7 +54,7 @@ export class NativeOutbox {
     return this.#connections[index]!;
   }
 
-  /** The reply region from where reply number `index` begins. */
+  /** Returns the reply region from the beginning of reply `index` on. */
   bytes(index: number): Uint8Array {
     return this.#views[this.#starts[index]! / ALIGNMENT]!;
   }
@@ -63,7 +63,7 @@ export class NativeOutbox {
     return this.#lengths[index]!;
   }
 
-  /** Everything has been sent. */
+  /** Empties the queue. Call it when every reply was sent. */
   clear(): void {
     for (let index = 0; index < this.count; index++) this.#connections[index]!.queued = false;
     this.count = 0;

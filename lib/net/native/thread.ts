@@ -34,21 +34,21 @@ const { DRAIN_GRACE_MS, DRAIN_MS_MAX } = transportModule;
 const { SLICE_MS_MAX } = schedulerModule;
 
 /**
- * What is received always goes to this offset of the input region, so that one view serves every
- * read; bytes left over from before are put in front of it.
+ * Every read goes to this offset of the input region, so that one view serves all reads. Bytes left
+ * over from the last read are put in front of it.
  */
 const RECEIVE_AT = PENDING_BYTES_MAX;
-/** What one read brings at most. It fits a processor's first cache, and of a long value only so much is copied. */
+/** The largest read. It fits the L1 cache, and no more than this of a long value is copied. */
 const RECEIVE_BYTES = 16 * 1024;
-/** The slots of connections that send little. */
+/** The slots of the inbox. */
 const SLOTS_AT = RECEIVE_AT + RECEIVE_BYTES;
-/** Who sends less at a time is expected to send what fits a slot. */
+/** A connection whose last read was shorter than this is read into a slot next time. */
 const SHORT_READ_BYTES = SLOT_BYTES / 2;
-/** Of a long value, after a shorter piece, the next one is waited for. */
+/** After a shorter read of a long value, wait for epoll instead of reading again. */
 const VALUE_PIECE_BYTES = 32 * 1024;
-/** Most sockets are seen to in one round; more only make the round longer. */
+/** Events that one round takes from epoll; more only make the round longer. */
 const READY_MAX = 256;
-/** A connection that fills the input each time it is read is read at most so often in one round. */
+/** Reads of one connection in one round, if each fills the input. */
 const READS_MAX = 8;
 /** The longest wait for events while a time-out may fall due. */
 const SWEEP_MS = 1000;
@@ -56,7 +56,7 @@ const FOREVER_MS = -1;
 /** The unsent bytes of a connection whose slice has ended. */
 const NO_BYTES = new Uint8Array();
 
-/** A worker that blocks in epoll_wait and serves whatever is ready. */
+/** A worker's event loop: blocks in epoll_wait and serves the sockets that are ready. */
 export class NativeThread implements Transport {
   readonly #context: TransportContext;
   readonly #thread: ThreadContext;
@@ -74,7 +74,7 @@ export class NativeThread implements Transport {
   readonly #inbox: NativeInbox;
   readonly #sender: NativeSender;
   readonly #timeouts: ConnectionTimeouts<NativeConnection>;
-  /** Connections whose conversations wait for something that the store will say. */
+  /** Connections whose conversations wait for the store, for example for a lock. */
   readonly #waiting = new Map<number, NativeConnection>();
   readonly #wakeIncrement = new BigUint64Array([1n]);
   #sweptAtSec = 0;
@@ -143,7 +143,7 @@ export class NativeThread implements Transport {
         this.#receiveIntoSlot(connection);
         continue;
       }
-      // What came first is done first, whatever connection it came from.
+      // Keep the order of arrival: slots first.
       this.#executeSlots();
       if (connection === undefined) this.#serveOther(fd, epoll.tag(index));
       else if (connection.waiting) this.#close(connection);
@@ -167,7 +167,7 @@ export class NativeThread implements Transport {
     }
   }
 
-  /** Receives what is to be executed together with what others send. */
+  /** Receives into a slot. The requests are executed together with those of other slots. */
   #receiveIntoSlot(connection: NativeConnection): void {
     const inbox = this.#inbox;
     if (inbox.full) this.#executeSlots();
@@ -185,7 +185,7 @@ export class NativeThread implements Transport {
       const end = inbox.end(index);
       this.#converse(connection, inbox.start(index), end);
       if (end < inbox.start(index + 1)) continue;
-      // There may be more to read, a long value for one.
+      // The slot is full, so there may be more to read.
       connection.readsAreShort = false;
       this.#receive(connection);
     }
@@ -193,7 +193,7 @@ export class NativeThread implements Transport {
   }
 
   #receive(connection: NativeConnection): void {
-    // It was woken in this round, and has its replies before it can turn out to be gone.
+    // Send its replies before the read below can find the connection closed by its peer.
     if (connection.queued) this.#sender.sendQueued();
     if (!connection.mayRead) return;
     const bytes = this.#receiveBytes;
@@ -217,16 +217,16 @@ export class NativeThread implements Transport {
         connection.pending = null;
       }
       this.#converse(connection, start, RECEIVE_AT + received);
-      // Bytes that did not fill the input were all there were: the next wait tells of new ones.
+      // A short read emptied the socket: epoll reports new bytes.
       if (received < RECEIVE_BYTES) return;
       if (connection.queued) this.#sender.sendQueued();
       if (!connection.mayRead) return;
     }
-    // In the middle of a value it is not requests that have to wait.
+    // In the middle of a value no request is waiting.
     if (connection.conversation.idle) this.#count(STAT.conn_yields);
   }
 
-  /** Whether the value's next bytes can be received where they belong. */
+  /** Whether the value's next bytes can be received straight into its item. Allocates room for them. */
   #hasRoom(task: FillTask): boolean {
     if (task.room < Math.min(task.missing, VALUE_PIECE_BYTES)) {
       const { cache } = this.#thread;
@@ -268,7 +268,7 @@ export class NativeThread implements Transport {
     this.#close(connection);
   }
 
-  /** Lets the conversation have the input [start, end) and sends what it answers, now or at the end of the round. */
+  /** Feeds the input [start, end) to the conversation and sends its replies, now or at the end of the round. */
   #converse(connection: NativeConnection, start: number, end: number): void {
     const { conversation } = connection;
     const { reply } = this.#thread;
@@ -315,7 +315,7 @@ export class NativeThread implements Transport {
     this.#sender.stall(connection, NO_BYTES);
   }
 
-  /** Reads nothing of a connection, but notices when its peer is gone. */
+  /** Stops reading a connection that waits for the store, but notices when its peer closes. */
   #wait(connection: NativeConnection): void {
     if (connection.waiting) return;
     connection.waiting = true;
@@ -324,11 +324,11 @@ export class NativeThread implements Transport {
     this.#epoll.modify(connection.fd, EPOLLRDHUP, connection.tag);
   }
 
-  /** Lets connections go on whose waiting is over. */
+  /** Resumes connections that need not wait any longer. */
   #resumeReady(): void {
     for (const owner of this.#thread.takeReady(this.#context.threadIndex)) {
       const connection = this.#waiting.get(owner);
-      // One that still sends will look for itself.
+      // A connection with unsent bytes looks for itself when these are sent.
       if (connection === undefined) continue;
       this.#waiting.delete(owner);
       connection.waiting = false;
@@ -340,14 +340,14 @@ export class NativeThread implements Transport {
     this.#calls.write(this.#workerData.wakeFds[threadIndex]!, this.#wakeIncrement, 8);
   }
 
-  /** Keeps what the conversation has not consumed. */
+  /** Copies input that the conversation has not consumed, until the next read. */
   #keepPending(connection: NativeConnection, start: number, end: number): void {
     if (start < end && !connection.closed) {
       connection.pending = this.#thread.input.bytes.slice(start, end);
     }
   }
 
-  /** After everything has been sent: what the conversation wanted when its replies would not go out. */
+  /** Continues after everything was sent, or after a wait: closes, executes more, or reads again. */
   #resume(connection: NativeConnection): void {
     const { state } = connection.conversation;
     if (state === ConversationState.CLOSING) {
@@ -365,7 +365,7 @@ export class NativeThread implements Transport {
     this.#epoll.modify(connection.fd, EPOLLIN, connection.tag);
   }
 
-  /** Answers what is under way and sends what is unsent, for as long as that may take. */
+  /** Finishes requests in progress and sends unsent replies, for DRAIN_MS_MAX at most. */
   #drain(): void {
     const startedMs = performance.now();
     for (;;) {

@@ -1,4 +1,4 @@
-// Hot path for long values: no allocation, but where a peer does not take its replies.
+// Hot path for long values: no allocation, except where a peer does not take its replies.
 import type { FillTask } from "../../../protocol/tasks.ts";
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
 import type { ItemRef } from "../../../store/cache.ts";
@@ -8,7 +8,7 @@ import { addressOf, Vectors } from "./iovec.ts";
 
 const { MSG_DONTWAIT, MSG_NOSIGNAL } = libcModule;
 
-/** Sends long values from the store's memory, and receives them into it, without a copy in between. */
+/** Sends long values from the store's memory, and receives them into it, without copies. */
 export class ValueIo {
   readonly #thread: ThreadContext;
   readonly #vectors: Vectors;
@@ -54,7 +54,7 @@ export class ValueIo {
     const { values } = cache;
     const { valueSegments } = reply;
     const rest = new Uint8Array(reply.totalLength - reply.start - sent);
-    // Where the next piece goes in `rest`; what was sent lies in front of it.
+    // Where the next piece goes in `rest`; negative while pieces that were sent are skipped.
     let to = -sent;
     const put = (bytes: Uint8Array, from: number, length: number): void => {
       const skipped = Math.min(length, Math.max(0, -to));
@@ -78,12 +78,12 @@ export class ValueIo {
   }
 
   /**
-   * Receives missing bytes of a value into its item, in which there must be room; what follows the
-   * value goes to the thread's input.
+   * Receives missing bytes of a value into its item, which must have room. Bytes behind the value go
+   * to the thread's input.
    *
-   * @param inputOffset Where in the input.
-   * @param inputLength How many bytes there at most.
-   * @returns As recvmsg(2). The task knows how much of it went into the item.
+   * @param inputOffset Where in the input they go.
+   * @param inputLength How many may go there.
+   * @returns As recvmsg(2). The task is told how many bytes went into the item.
    */
   receiveValue(fd: number, task: FillTask, inputOffset: number, inputLength: number): number {
     const vectors = this.#vectors;

@@ -8,7 +8,7 @@ import {
 } from "../transport.ts";
 import { claimSocketPath, removeSocketFile } from "../unix_socket.ts";
 
-/** What a worker is told: the addresses it opens itself. */
+/** Passed to a worker: the addresses it opens itself. */
 export interface PortableWorkerData {
   readonly listens: readonly Listen[];
 }
@@ -20,7 +20,7 @@ export interface PortableWorkerData {
 const SPREADS_CONNECTIONS = Deno.build.os === "linux";
 
 /**
- * Tries every address, so that a taken one is known before anything is started, and finds the ports of 0.
+ * Binds every address for a moment, to report one in use before any worker starts, and to choose the ports of 0.
  *
  * The trial does not share its port. The workers' listeners do, with each other, and that alone would let two servers
  * share one port unnoticed.

@@ -1,6 +1,6 @@
 const BLOCK_BYTES = 64 * 1024;
 
-/** Buffers of one size that are lent out. A thread has its own pools. */
+/** Lends buffers of one size. Every thread has pools of its own. */
 export class BufferPool {
   readonly bufferBytes: number;
   readonly #free: Uint8Array<ArrayBuffer>[] = [];
@@ -9,8 +9,8 @@ export class BufferPool {
   #lentCount = 0;
 
   /**
-   * @param freeMax How many are kept for later.
-   * @param lentMax How many may be out at the same time.
+   * @param freeMax The most free buffers that are kept.
+   * @param lentMax The most buffers that are lent at a time.
    */
   constructor(bufferBytes: number, freeMax: number, lentMax = Infinity) {
     this.bufferBytes = bufferBytes;
@@ -18,14 +18,14 @@ export class BufferPool {
     this.#lentMax = lentMax;
   }
 
-  /** A buffer with any content, or null when too many are out. */
+  /** Returns a buffer with any content, or null if `lentMax` are lent. */
   take(): Uint8Array<ArrayBuffer> | null {
     if (this.#lentCount >= this.#lentMax) return null;
     this.#lentCount++;
     return this.#free.pop() ?? this.#make();
   }
 
-  /** Small buffers are cut from larger blocks: a block of its own costs the runtime some 300 bytes more. */
+  /** Cuts small buffers from larger blocks: an ArrayBuffer of its own costs 300 bytes more. */
   #make(): Uint8Array<ArrayBuffer> {
     const { bufferBytes } = this;
     if (bufferBytes * 2 > BLOCK_BYTES) return new Uint8Array(bufferBytes);

@@ -11,20 +11,20 @@ import { FairScheduler } from "../fair_scheduler.ts";
 
 // Hot path, as far as the runtime's sockets allow: a read and a write each cost promises of their own.
 
-/** What an idle connection reads into. It holds some fifteen requests for single keys. */
+/** Read buffer of an idle connection: about fifteen requests for single keys. */
 const IDLE_READ_BYTES = 512;
-/** What one reads into that pipelines small requests. */
+/** Read buffer of a connection that pipelines small requests. */
 const BUSY_READ_BYTES = 4096;
-/** What one reads into that brings large values: the input region, less what may be left over from before. */
+/** Read buffer of a connection that sends large values: the input region, less room for pending bytes. */
 const BULK_READ_BYTES = INPUT_BYTES - PENDING_BYTES_MAX;
 const BULK_READ_BUFFERS_MAX = 64;
 /** A connection goes back to a smaller buffer after this many reads in a row that it could have held. */
 const SMALL_READS_BEFORE_SHRINKING = 16;
 const SMALL_REPLY_BYTES = 16 * 1024;
 
-/** What the connections of one thread share. */
+/** Buffers and scheduler that the connections of one thread share. */
 export class ConnectionBuffers {
-  /** By how much a connection has to read. */
+  /** By buffer size, the smallest first. */
   readonly reads: readonly BufferPool[] = [
     new BufferPool(IDLE_READ_BYTES, Infinity),
     new BufferPool(BUSY_READ_BYTES, 256),
@@ -36,32 +36,31 @@ export class ConnectionBuffers {
 }
 
 /**
- * One connection: reads, lets the conversation execute what came, and sends the replies before it
- * reads again. So a peer that sends and never reads costs one reply buffer and what it sent in one
- * read.
+ * One connection: reads, feeds the conversation, and sends the replies before it reads again. So a
+ * peer that sends and never reads costs one reply buffer and the bytes of one read.
  */
 export class PortableConnection implements TimedConnection {
   readonly id: ConnectionId;
   readonly kind: ConnectionKind;
-  /** For those who watch connections; good when it is closed. */
+  /** Reported to watchers; valid when the connection is closed. */
   closeReason: CloseReason = "normal";
   readonly #socket: Deno.Conn;
   readonly #thread: ThreadContext;
   readonly #conversation: Conversation;
   readonly #buffers: ConnectionBuffers;
   #readBuffer: Uint8Array<ArrayBuffer>;
-  /** Which of the pools it is from. */
+  /** Index of the pool that the read buffer is from. */
   #readPool = 0;
   #smallReads = 0;
-  /** What was received and not consumed. */
+  /** Bytes received and not consumed. */
   #pending: Uint8Array | null = null;
-  /** Since when the peer has taken nothing, on the store's clock; 0: nothing is being sent. */
+  /** When the peer last took bytes, in seconds of the store's clock; 0: nothing is being sent. */
   #sendingSinceSec = 0;
-  /** A read under way while the conversation waits. */
+  /** The read that is pending while the conversation waits. */
   #reading: Promise<number | null> | null = null;
   /** Ends a pause in `#wait`. */
   #resume: () => void = () => {};
-  /** The store has said that the waiting is over. */
+  /** The conversation need not wait any longer. */
   #resumed = false;
   #closing = false;
   #closed = false;
@@ -93,13 +92,13 @@ export class PortableConnection implements TimedConnection {
     return this.#sendingSinceSec;
   }
 
-  /** The store says that the conversation need not wait any longer. */
+  /** Ends the conversation's wait for the store. */
   resume(): void {
     this.#resumed = true;
     this.#resume();
   }
 
-  /** Closes now; what is being read or sent fails. */
+  /** Closes now. A read or write in progress fails. */
   close(reason: CloseReason = "normal"): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -111,16 +110,17 @@ export class PortableConnection implements TimedConnection {
     }
   }
 
-  /** Closes when the replies under way have been sent, or now when there are none. */
+  /** Closes when the replies in progress have been sent, or now if there are none. */
   finish(): void {
     this.#closing = true;
     if (this.#sendingSinceSec === 0) this.close("shutdown");
   }
 
   /**
-   * Serves to the end. Never rejects for what the peer does.
+   * Serves the connection until it closes. Rejects for a broken invariant only, never for what the
+   * peer does.
    *
-   * @param ended Called when everything has been given back.
+   * @param ended Called when the connection holds no resource any more.
    */
   async serve(ended: (connection: PortableConnection) => void): Promise<void> {
     try {
@@ -191,10 +191,10 @@ export class PortableConnection implements TimedConnection {
   }
 
   /**
-   * Waits until the store has something to say to the conversation. It reads a little meanwhile, to
-   * learn when the peer is gone; what comes is executed after.
+   * Waits until the store resumes the conversation. Reads a little meanwhile, to notice when the peer
+   * closes; these bytes are executed afterwards.
    *
-   * @returns False when the peer is gone.
+   * @returns False if the peer closed.
    */
   async #wait(): Promise<boolean> {
     const { connections } = this.#thread;
@@ -205,7 +205,7 @@ export class PortableConnection implements TimedConnection {
       while ((this.#pending?.length ?? 0) <= PENDING_BYTES_MAX) {
         this.#reading ??= this.#socket.read(this.#readBuffer);
         const received = await this.#reading.catch(() => null);
-        // What came too late for the wait is the next read's.
+        // The wait is over: `#reading` serves the next read.
         if (over) return;
         if (received === null) {
           gone = true;
@@ -226,7 +226,7 @@ export class PortableConnection implements TimedConnection {
     return !gone;
   }
 
-  /** Keeps bytes behind what was not consumed. */
+  /** Appends bytes to those that were not consumed. */
   #appendPending(bytes: Uint8Array): void {
     const pending = this.#pending ?? new Uint8Array();
     const joined = new Uint8Array(pending.length + bytes.length);
@@ -235,7 +235,7 @@ export class PortableConnection implements TimedConnection {
     this.#pending = joined;
   }
 
-  /** Puts what was left over back to the start of the input. Returns where it ends. */
+  /** Puts pending bytes back to the start of the input. Returns where they end. */
   #restorePending(): number {
     const pending = this.#pending;
     if (pending === null) return 0;
@@ -245,8 +245,8 @@ export class PortableConnection implements TimedConnection {
   }
 
   /**
-   * Sends the reply buffer. It belongs to all connections of the thread, and the socket may take its time, so the bytes
-   * are moved out of it first.
+   * Sends the reply buffer. All connections of the thread share it, and a write may take long, so the bytes are copied
+   * out of it first.
    */
   async #send(state: ConversationState): Promise<void> {
     const { reply, connections, memory } = this.#thread;
@@ -266,11 +266,11 @@ export class PortableConnection implements TimedConnection {
     }
     this.#sendingSinceSec = 0;
     connections.setActivity(this.id, Activity.READING);
-    // After a failure the buffer is left to the collector: the socket may still look at it.
+    // After a failure the garbage collector frees the buffer: the write may still read it.
     pool.give(buffer);
   }
 
-  /** Chooses the buffer of the next read by how much this one brought. */
+  /** Chooses the buffer of the next read by the length of this one. */
   #resizeReads(received: number): void {
     const { reads } = this.#buffers;
     const pool = this.#readPool;
@@ -285,7 +285,7 @@ export class PortableConnection implements TimedConnection {
     }
   }
 
-  /** Changes to a buffer of another pool, if that has one. */
+  /** Changes to a buffer of another pool if it has one. */
   #readFrom(pool: number): void {
     const { reads } = this.#buffers;
     const buffer = reads[pool]!.take();

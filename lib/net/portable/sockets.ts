@@ -1,15 +1,15 @@
-// What everybody needs who serves connections of the runtime.
+// Helpers for servers on the runtime's sockets.
 
-/** What accept fails with when descriptors or memory for sockets are out: it may work again later. */
+/** Errors of accept that mean a shortage of descriptors or memory: accepting may succeed later. */
 const SHORTAGE_CODES = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
 
-/** Which scarcity made accept fail, like `EMFILE`; "" when it concerns only the connection that was to be accepted. */
+/** Returns the shortage that made accept fail, like `EMFILE`, or "" if the error concerns that one connection only. */
 export function resourceShortage(error: unknown): string {
   const code = (error as { code?: string }).code ?? "";
   return SHORTAGE_CODES.has(code) ? code : "";
 }
 
-/** Sets what every TCP connection has: no delay for small replies, probes for peers that vanish. */
+/** Sets TCP_NODELAY and keepalive. */
 export function prepareTcp(socket: Deno.TcpConn): void {
   try {
     socket.setNoDelay(true);

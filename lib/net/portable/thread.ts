@@ -36,7 +36,7 @@ export class PortableThread implements Transport {
   readonly #connections = new Map<ConnectionId, PortableConnection>();
   readonly #listeners: Deno.Listener[] = [];
   readonly #udp: UdpServer[] = [];
-  /** What to wait for at the end beside connections: loops that accept, refusals. */
+  /** Awaited at the end beside connections: accept loops, refusals. */
   readonly #tasks = new Set<Promise<void>>();
   #accepting = true;
   #shortageReported = false;
@@ -86,14 +86,14 @@ export class PortableThread implements Transport {
     clearInterval(sweep);
   }
 
-  /** Lets connections answer what is under way. */
+  /** Lets connections finish requests in progress. */
   async #drain(): Promise<void> {
     await this.#waitUntilClosed(DRAIN_GRACE_MS);
     for (const connection of this.#connections.values()) connection.finish();
     await this.#waitUntilClosed(DRAIN_MS_MAX);
   }
 
-  /** Resolves when no connection is left, after `ms`, or when the process shall stop at once. */
+  /** Resolves when no connection is left, after `ms`, or when the process must stop at once. */
   async #waitUntilClosed(ms: number): Promise<void> {
     const stepMs = 10;
     for (let passed = 0; passed < ms; passed += stepMs) {
@@ -102,13 +102,13 @@ export class PortableThread implements Transport {
     }
   }
 
-  /** Keeps a task to wait for at the end. One that fails takes the process down. */
+  /** Adds a task to await at the end. A task that fails ends the process. */
   #track(task: Promise<void>): void {
     this.#tasks.add(task);
     task.then(() => this.#tasks.delete(task));
   }
 
-  /** Lets connections go on whose waiting is over. */
+  /** Resumes connections that need not wait any longer. */
   #resumeReady(): void {
     for (const owner of this.#thread.takeReady(this.#context.threadIndex)) {
       this.#connections.get(owner)?.resume();
@@ -132,7 +132,7 @@ export class PortableThread implements Transport {
       } catch (error) {
         if (!this.#accepting) return;
         const code = resourceShortage(error);
-        // The short pause is in case that it does not only concern the one connection.
+        // Even an error of this one connection gets a short pause, in case it repeats.
         await (code !== "" ? this.#pauseAccepting(code) : pause(1));
         continue;
       }
@@ -194,7 +194,7 @@ export class PortableThread implements Transport {
       this.#buffers,
     );
     this.#connections.set(id, connection);
-    // One that fails otherwise than by its peer rejects, which takes the process down.
+    // A connection that fails for another reason than its peer rejects, which ends the process.
     connection.serve(this.#connectionEnded);
   }
 
@@ -216,7 +216,7 @@ async function refuse(socket: Deno.Conn): Promise<void> {
   try {
     await socket.write(REFUSAL.TOO_MANY_CONNECTIONS);
   } catch {
-    // It did not wait for the answer.
+    // The peer closed before it was answered.
   }
   socket.close();
 }
