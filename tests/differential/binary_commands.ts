@@ -7,7 +7,7 @@ import {
 import type { StoreOperation } from "../support/models/model.ts";
 import { OperationSource, TIMELESS } from "../support/models/operations.ts";
 import type { Part } from "../support/sessions/transcript.ts";
-import type { Fence, RequestSource } from "./commands.ts";
+import { type Fence, LargeRequests, type RequestSource } from "./commands.ts";
 import type { Difference } from "./differences.ts";
 
 const ODD_SHARE = 0.15;
@@ -27,9 +27,6 @@ const RANGES = {
 const MAKE_NOTHING = 0xffffffff;
 const LONG_KEY = "k".repeat(251);
 const TOO_LARGE = "x".repeat(1_048_600);
-/** Of the requests longer than LARGE_LENGTH bytes, one in LARGE_ONE_IN is played. */
-const LARGE_LENGTH = 10_000;
-const LARGE_ONE_IN = 20;
 
 type Fields = Omit<PacketFields, "opcode">;
 type Oddity = readonly [name: string, fields: Fields, ...meets: Difference[]];
@@ -125,7 +122,7 @@ export class BinaryCommandSource implements RequestSource {
   readonly #oddities: readonly Oddity[];
   readonly #closers: readonly Oddity[];
   readonly #ids: string[] = [];
-  #largeCount = 0;
+  readonly #large = new LargeRequests();
 
   constructor(seed: number, without: ReadonlySet<Difference>) {
     this.operations = new OperationSource(seed, RANGES);
@@ -204,8 +201,7 @@ export class BinaryCommandSource implements RequestSource {
 
   #odd(): readonly Part[] {
     const oddity = this.operations.pick(this.#oddities);
-    const isLarge = (oddity[1].value ?? "").length > LARGE_LENGTH;
-    if (isLarge && this.#largeCount++ % LARGE_ONE_IN > 0) return this.next();
+    if (this.#large.skips((oddity[1].value ?? "").length)) return this.next();
     return this.#oddity([oddity]);
   }
 

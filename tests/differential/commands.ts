@@ -135,9 +135,17 @@ const ODDITIES: readonly Oddity[] = [
 ];
 /** Requests that end the connection. */
 const CLOSERS = ["quit\r\n", "quit now\r\n"];
-/** Of the requests longer than LARGE_LENGTH bytes, one in LARGE_ONE_IN is played. */
 const LARGE_LENGTH = 10_000;
 const LARGE_ONE_IN = 20;
+
+/** Thins out large requests: of those longer than LARGE_LENGTH bytes, one in LARGE_ONE_IN is played. */
+export class LargeRequests {
+  #count = 0;
+
+  skips(length: number): boolean {
+    return length > LARGE_LENGTH && this.#count++ % LARGE_ONE_IN > 0;
+  }
+}
 
 /** Source of a duel's requests. The same seed and learned ids draw the same. */
 export interface RequestSource {
@@ -170,7 +178,7 @@ export function textFence(number: number): Fence {
 export class CommandSource implements RequestSource {
   readonly operations: OperationSource;
   readonly #oddities: readonly Oddity[];
-  #largeCount = 0;
+  readonly #large = new LargeRequests();
 
   constructor(seed: number, without: ReadonlySet<Difference>) {
     this.operations = new OperationSource(seed, RANGES);
@@ -200,7 +208,7 @@ export class CommandSource implements RequestSource {
 
   #odd(): readonly Part[] {
     const [text] = this.operations.pick(this.#oddities);
-    if (text.length > LARGE_LENGTH && this.#largeCount++ % LARGE_ONE_IN > 0) return this.next();
+    if (this.#large.skips(text.length)) return this.next();
     return [text];
   }
 }

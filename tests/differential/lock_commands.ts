@@ -180,31 +180,39 @@ export class LockDice {
   }
 }
 
-/** Draws lock commands and writes that locks refuse, as text. */
-export class TextLockSource implements RequestSource {
+/** Draws requests of one connection from shared dice. */
+abstract class LockSource implements RequestSource {
   readonly operations: OperationSource;
-  readonly #dice: LockDice;
+  protected readonly dice: LockDice;
 
   constructor(dice: LockDice) {
     this.operations = dice.operations;
-    this.#dice = dice;
+    this.dice = dice;
   }
 
-  /** The dice have learned it already. */
-  learned(): void {}
+  abstract next(): readonly Part[];
+  abstract learned(name: string): void;
+  abstract fence(number: number): Fence;
+  abstract closer(): readonly Part[];
+}
 
-  fence(number: number): Fence {
-    this.#dice.endBatch();
+/** Draws lock commands and writes that locks refuse, as text. */
+export class TextLockSource extends LockSource {
+  /** The dice have learned it already. */
+  override learned(): void {}
+
+  override fence(number: number): Fence {
+    this.dice.endBatch();
     return textFence(number);
   }
 
-  closer(): readonly Part[] {
-    return this.#dice.chance(SILENT_END_SHARE) ? [] : ["quit\r\n"];
+  override closer(): readonly Part[] {
+    return this.dice.chance(SILENT_END_SHARE) ? [] : ["quit\r\n"];
   }
 
-  next(): readonly Part[] {
+  override next(): readonly Part[] {
     const { operations } = this;
-    const dice = this.#dice;
+    const dice = this.dice;
     if (dice.chance(ODD_SHARE)) return [playable(operations, TEXT_ODDITIES).request];
     const key = dice.key();
     const noreply = dice.chance(NOREPLY_SHARE) ? " noreply" : "";
@@ -240,54 +248,46 @@ export class TextLockSource implements RequestSource {
 
   #arithmetic(): string {
     const { operations } = this;
-    const key = this.#dice.chance(0.1) ? this.#dice.key() : operations.pick(NUMBERS);
+    const key = this.dice.chance(0.1) ? this.dice.key() : operations.pick(NUMBERS);
     return `${operations.pick(["incr", "decr"])} ${key}`;
   }
 
   #extend(noreply: string): Part[] {
     const { operations } = this;
     const key = operations.pick([...KEYS, NEVER_STORED]);
-    const piece = this.#dice.piece();
+    const piece = this.dice.piece();
     const name = operations.pick(["append", "prepend"]);
     return [`${name} ${key} 0 0 ${piece.length}${noreply}\r\n${piece}\r\n`];
   }
 
   #store(name: string, noreply: string): Part[] {
     const { operations } = this;
-    const { key, value } = this.#dice.pair();
+    const { key, value } = this.dice.pair();
     const numbers = `${operations.integer(0, 3)} ${operations.pick(EXPTIMES)} ${value.length}`;
-    const id = name === "cas" ? [" ", this.#dice.id(key)] : [];
+    const id = name === "cas" ? [" ", this.dice.id(key)] : [];
     return [`${name} ${key} ${numbers}`, ...id, `${noreply}\r\n${value}\r\n`];
   }
 }
 
 /** Draws lock commands and writes that locks refuse, in the binary protocol. */
-export class BinaryLockSource implements RequestSource {
-  readonly operations: OperationSource;
-  readonly #dice: LockDice;
-
-  constructor(dice: LockDice) {
-    this.operations = dice.operations;
-    this.#dice = dice;
+export class BinaryLockSource extends LockSource {
+  override learned(name: string): void {
+    this.dice.learned(name);
   }
 
-  learned(name: string): void {
-    this.#dice.learned(name);
-  }
-
-  fence(number: number): Fence {
-    this.#dice.endBatch();
+  override fence(number: number): Fence {
+    this.dice.endBatch();
     return binaryFence(number);
   }
 
-  closer(): readonly Part[] {
-    if (this.#dice.chance(SILENT_END_SHARE)) return [];
+  override closer(): readonly Part[] {
+    if (this.dice.chance(SILENT_END_SHARE)) return [];
     return packetParts({ opcode: opcodeOf(this.operations.pick(["Quit", "QuitQ"])) });
   }
 
-  next(): readonly Part[] {
+  override next(): readonly Part[] {
     const { operations } = this;
-    const dice = this.#dice;
+    const dice = this.dice;
     if (dice.chance(ODD_SHARE)) {
       const { name, fields } = playable(operations, BINARY_ODDITIES);
       return packetParts({ ...fields, opcode: opcodeOf(name) });
@@ -337,11 +337,11 @@ export class BinaryLockSource implements RequestSource {
   }
 
   #lockAndGet(key: string): Part[] {
-    const extras = this.#dice.chance(0.3) ? this.#exptime() : "";
+    const extras = this.dice.chance(0.3) ? this.#exptime() : "";
     const name = this.operations.pick(["LaG", "LaGQ", "LaGK"]);
-    if (this.#dice.chance(0.8) || key === NEVER_STORED) return this.#loud(name, { key, extras });
+    if (this.dice.chance(0.8) || key === NEVER_STORED) return this.#loud(name, { key, extras });
     // LaGKQ is told apart from yrmcds's by a miss: here is none.
-    const value = NUMBERS.includes(key) ? String(NUMBER) : this.#dice.piece();
+    const value = NUMBERS.includes(key) ? String(NUMBER) : this.dice.piece();
     return [
       ...this.#loud("SetQ", { key, extras: STORE_EXTRAS, value }),
       ...this.#loud("LaGKQ", { key, extras }),
@@ -350,7 +350,7 @@ export class BinaryLockSource implements RequestSource {
 
   #arithmetic(): Part[] {
     const { operations } = this;
-    const dice = this.#dice;
+    const dice = this.dice;
     const key = dice.chance(0.1) ? dice.key() : operations.pick(NUMBERS);
     const exptime = !NUMBERS.includes(key) || dice.chance(0.3) ? MAKE_NOTHING : 0;
     const extras = numberBytes(operations.integer(0, DELTA_MAX), 8) + numberBytes(NUMBER, 8) +
@@ -360,9 +360,9 @@ export class BinaryLockSource implements RequestSource {
   }
 
   #store(name: string, withId: boolean): Part[] {
-    const { key, value } = this.#dice.pair();
+    const { key, value } = this.dice.pair();
     const extras = numberBytes(this.operations.integer(0, 3), 4) + this.#exptime();
-    return this.#packet(name, { key, extras, value, cas: withId ? this.#dice.id(key) : "" });
+    return this.#packet(name, { key, extras, value, cas: withId ? this.dice.id(key) : "" });
   }
 
   #exptime(): string {
@@ -371,7 +371,7 @@ export class BinaryLockSource implements RequestSource {
 
   /** A request, quiet or not. */
   #packet(name: string, fields: Fields): Part[] {
-    return this.#loud(this.#dice.chance(QUIET_SHARE) ? `${name}Q` : name, fields);
+    return this.#loud(this.dice.chance(QUIET_SHARE) ? `${name}Q` : name, fields);
   }
 
   #loud(name: string, fields: Fields): Part[] {

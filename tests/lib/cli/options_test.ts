@@ -1,24 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { type Command, readCommand } from "../../../lib/cli/command.ts";
-import type { ServerOptions } from "../../../lib/cli/options.ts";
-
-const FACTS = {
-  version: "0.1.0",
-  runtime: "deno-2.9.6",
-  pid: 7,
-  unixMs: 1_800_000_000_500,
-  random: 0.5,
-  hashSeed: Int32Array.of(1, 2),
-} as const;
+import { PROCESS_INFO, serverOptions } from "../../support/command_line.ts";
 
 function command(...argv: string[]): Command {
-  return readCommand(argv, FACTS);
-}
-
-function options(...argv: string[]): ServerOptions {
-  const read = command(...argv);
-  if (read.kind !== "serve") throw new Error(JSON.stringify(read));
-  return read.options;
+  return readCommand(argv, PROCESS_INFO);
 }
 
 function errors(...argv: string[]): readonly string[] {
@@ -30,31 +15,31 @@ const TCP = { kind: "tcp", hostname: "127.0.0.1", port: 11211, protocol: "auto" 
 const UDP = { ...TCP, kind: "udp" } as const;
 
 Deno.test("readCommand() listens on the loopback address and memcached's port", () => {
-  assertEquals(options().listens, [TCP]);
+  assertEquals(serverOptions().listens, [TCP]);
 });
 
 Deno.test("readCommand() makes a listener of every address, TCP and UDP", () => {
-  assertEquals(options("-l", "127.0.0.1,[::1]:5", "-p", "9", "-U", "8").listens, [
+  assertEquals(serverOptions("-l", "127.0.0.1,[::1]:5", "-p", "9", "-U", "8").listens, [
     { ...TCP, port: 9 },
     { ...UDP, port: 8 },
     { ...TCP, hostname: "::1", port: 5 },
     { ...UDP, hostname: "::1", port: 8 },
   ]);
-  assertEquals(options("-l", "proto[binary]:127.0.0.1:7,tag[x]:127.0.0.1").listens, [
+  assertEquals(serverOptions("-l", "proto[binary]:127.0.0.1:7,tag[x]:127.0.0.1").listens, [
     { ...TCP, port: 7, protocol: "binary" },
     TCP,
   ]);
-  assertEquals(options("-l", "*").listens, [{ ...TCP, hostname: "0.0.0.0" }]);
+  assertEquals(serverOptions("-l", "*").listens, [{ ...TCP, hostname: "0.0.0.0" }]);
 });
 
 Deno.test("readCommand() lets -U without -p move the TCP port too, and -1 be any port", () => {
-  assertEquals(options("-U", "5").listens, [{ ...TCP, port: 5 }, { ...UDP, port: 5 }]);
-  assertEquals(options("-p", "-1").listens, [{ ...TCP, port: 0 }]);
-  assertEquals(options("-p0", "-U", "-1").listens, [{ ...UDP, port: 0 }]);
+  assertEquals(serverOptions("-U", "5").listens, [{ ...TCP, port: 5 }, { ...UDP, port: 5 }]);
+  assertEquals(serverOptions("-p", "-1").listens, [{ ...TCP, port: 0 }]);
+  assertEquals(serverOptions("-p0", "-U", "-1").listens, [{ ...UDP, port: 0 }]);
 });
 
 Deno.test("readCommand() listens on nothing else beside a Unix socket", () => {
-  assertEquals(options("-s", "/tmp/x", "-p", "9", "-U", "8", "-a", "770").listens, [
+  assertEquals(serverOptions("-s", "/tmp/x", "-p", "9", "-U", "8", "-a", "770").listens, [
     { kind: "unix", path: "/tmp/x", mode: 0o770, protocol: "auto" },
   ]);
 });
@@ -79,14 +64,14 @@ Deno.test("readCommand() refuses what does not fit together", () => {
 
 Deno.test("readCommand() reads the flag that marks leases, in hexadecimal", () => {
   const flagOf = (text: string): number[] => {
-    const { settings, store } = options("-z", text);
+    const { settings, store } = serverOptions("-z", text);
     assertEquals([store.leaseFlag, store.leaseMask], [settings.leaseFlag, settings.leaseMask]);
     return [settings.leaseFlag, settings.leaseMask];
   };
   assertEquals(flagOf("3333"), [0x3333, 0xffff]);
   assertEquals(flagOf("0x3333:0xff33"), [0x3333, 0xff33]);
   assertEquals(flagOf("80000000:ffffffff"), [0x80000000, 0xffffffff]);
-  assertEquals(options().settings.leaseMask, 0);
+  assertEquals(serverOptions().settings.leaseMask, 0);
 });
 
 Deno.test("readCommand() refuses flags that mark nothing, and leases that cannot be", () => {
@@ -113,15 +98,15 @@ Deno.test("readCommand() refuses flags that mark nothing, and leases that cannot
 });
 
 Deno.test("readCommand() makes the table of leases smaller where memory is small and no number is given", () => {
-  assertEquals(options("-m", "1g").store.leaseEntries, 100_000);
-  assertEquals(options("-m", "64").store.leaseEntries, 14_561);
-  assertEquals(options("--lease-entries", "1").store.leaseEntries, 8);
-  assertEquals(options("--lease-entries", "0").store.leaseEntries, 0);
+  assertEquals(serverOptions("-m", "1g").store.leaseEntries, 100_000);
+  assertEquals(serverOptions("-m", "64").store.leaseEntries, 14_561);
+  assertEquals(serverOptions("--lease-entries", "1").store.leaseEntries, 8);
+  assertEquals(serverOptions("--lease-entries", "0").store.leaseEntries, 0);
 });
 
 Deno.test("readCommand() makes a counter server where a port is given, on each address once", () => {
-  assertEquals(options().counters, null);
-  const { counters } = options(
+  assertEquals(serverOptions().counters, null);
+  const { counters } = serverOptions(
     ...["-l", "127.0.0.1,127.0.0.1:5000,::1", "--counter-port", "11215"],
     ...["--counter-memory", "2", "--counter-interval", "60"],
   );
@@ -137,11 +122,11 @@ Deno.test("readCommand() makes a counter server where a port is given, on each a
 });
 
 Deno.test("readCommand() makes the largest item smaller where memory is small", () => {
-  assertEquals(options("-m", "1").store.itemSizeMaxBytes, 512 * 1024);
+  assertEquals(serverOptions("-m", "1").store.itemSizeMaxBytes, 512 * 1024);
 });
 
 Deno.test("readCommand() passes on what the store is made with", () => {
-  const { store } = options("-m1g", "-I2m", "-M", "-C", "-c", "10", "-t2", "-n", "100");
+  const { store } = serverOptions("-m1g", "-I2m", "-M", "-C", "-c", "10", "-t2", "-n", "100");
   assertEquals(store.memoryLimitBytes, 1024 ** 3);
   assertEquals(store.itemSizeMaxBytes, 2 * 1024 ** 2);
   assertEquals(store.evictions, false);
@@ -154,12 +139,12 @@ Deno.test("readCommand() passes on what the store is made with", () => {
 });
 
 Deno.test("readCommand() takes memcached's growth factor with memcached's layout", () => {
-  assertEquals(options("-o", "slab_layout=memcached").store.growthFactor, 1.25);
-  assertEquals(options("-o", "slab_layout=memcached", "-f", "1.5").store.growthFactor, 1.5);
+  assertEquals(serverOptions("-o", "slab_layout=memcached").store.growthFactor, 1.25);
+  assertEquals(serverOptions("-o", "slab_layout=memcached", "-f", "1.5").store.growthFactor, 1.5);
 });
 
 Deno.test("readCommand() tells the protocols what stats settings shows", () => {
-  const { settings, tunables } = options(
+  const { settings, tunables } = serverOptions(
     ...["-l", "127.0.0.1", "-A", "-F", "-X", "-W", "-D", "/", "-R", "5", "-b", "9", "-vv"],
     ...[
       "-o",

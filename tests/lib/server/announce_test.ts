@@ -1,28 +1,16 @@
 import { assertEquals } from "@std/assert";
-import { readCommand } from "../../../lib/cli/command.ts";
-import type { ServerOptions } from "../../../lib/cli/options.ts";
 import { announceIgnoredOptions } from "../../../lib/server/announce.ts";
 import { listenFailure } from "../../../lib/server/listen_failure.ts";
 import { ListenError } from "../../../lib/net/transport.ts";
+import { serverOptions } from "../../support/command_line.ts";
 import { loggedBy } from "../../support/log.ts";
 
-const FACTS = {
-  version: "0.1.0",
-  runtime: "deno-2.9.6",
-  pid: 7,
-  unixMs: 1_800_000_000_500,
-  random: 0.5,
-  hashSeed: Int32Array.of(1, 2),
-} as const;
-
-function options(...argv: string[]): ServerOptions {
-  const command = readCommand(argv, FACTS);
-  if (command.kind !== "serve") throw new Error(JSON.stringify(command));
-  return command.options;
-}
-
 Deno.test("-u as root is a warning with what to do, and not an ignored option", () => {
-  const lines = loggedBy("text", 0, () => announceIgnoredOptions(options("-u", "memcache"), true));
+  const lines = loggedBy(
+    "text",
+    0,
+    () => announceIgnoredOptions(serverOptions("-u", "memcache"), true),
+  );
   assertEquals(lines, [
     "warning: still running as root: -u (--user) memcache has no effect; start the server as that " +
     "user: runuser -u memcache, or User=memcache in systemd",
@@ -30,7 +18,11 @@ Deno.test("-u as root is a warning with what to do, and not an ignored option", 
 });
 
 Deno.test("-u as another user is an option without effect", () => {
-  const lines = loggedBy("text", 0, () => announceIgnoredOptions(options("-u", "memcache"), false));
+  const lines = loggedBy(
+    "text",
+    0,
+    () => announceIgnoredOptions(serverOptions("-u", "memcache"), false),
+  );
   assertEquals(lines, [
     "-u (--user) has no effect: the server keeps the user that started it; set the user in the " +
     "service manager (systemd: User=) or start it with runuser -u NAME",
@@ -38,11 +30,11 @@ Deno.test("-u as another user is an option without effect", () => {
 });
 
 Deno.test("root without -u is not warned", () => {
-  assertEquals(loggedBy("text", 0, () => announceIgnoredOptions(options(), true)), []);
+  assertEquals(loggedBy("text", 0, () => announceIgnoredOptions(serverOptions(), true)), []);
 });
 
 Deno.test("an ignored option is a JSON object with the option and the reason", () => {
-  const [line] = loggedBy("json", 0, () => announceIgnoredOptions(options("-k"), true));
+  const [line] = loggedBy("json", 0, () => announceIgnoredOptions(serverOptions("-k"), true));
   const { event, level, option, reason } = JSON.parse(line!);
   assertEquals([event, level, option], ["option_ignored", "info", "-k (--lock-memory)"]);
   assertEquals(
@@ -96,7 +88,7 @@ for (const [listen, code, text] of FAILURES) {
   Deno.test(`listenFailure() explains ${code} on ${listen.kind}`, () => {
     const address = listen.kind === "unix" ? listen.path : "127.0.0.1:80";
     const error = new ListenError(listen, code, `cannot listen on ${address}: the cause`);
-    const { message, fields } = listenFailure(error, options());
+    const { message, fields } = listenFailure(error, serverOptions());
     assertEquals(message, `cannot listen on ${text}`);
     assertEquals(fields["code"], code);
   });

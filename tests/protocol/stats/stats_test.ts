@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { cachedump } from "../../protocol/stats/item_walk.ts";
-import { HEADER_BYTES, STATE, WORD } from "../../store/memory/item.ts";
-import { ConversationSide } from "../support/sessions/conversation_side.ts";
-import { textOf } from "../support/sessions/side.ts";
+import { cachedump } from "../../../protocol/stats/item_walk.ts";
+import { HEADER_BYTES, STATE, WORD } from "../../../store/memory/item.ts";
+import { ConversationSide } from "../../support/sessions/conversation_side.ts";
+import { textOf } from "../../support/sessions/side.ts";
 
 // memcached's names, in memcached's order (doc/protocol.txt and the server itself, version 1.6.45).
 const GENERAL_NAMES = `

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertStrictEquals } from "@std/assert";
-import { CommandIndex, COMMANDS } from "../../protocol/text/table.ts";
-import { TEXT_OPS_MAX } from "../../protocol/op_counts.ts";
-import { ByteRegion } from "../../store/base/bytes.ts";
+import { CommandIndex, COMMANDS } from "../../../protocol/text/table.ts";
+import { TEXT_OPS_MAX } from "../../../protocol/op_counts.ts";
+import { ByteRegion } from "../../../store/base/bytes.ts";
 
 function find(word: string): string | undefined {
   const index = new CommandIndex(COMMANDS);
