@@ -7,7 +7,7 @@
  * two runs of two.
  */
 
-/** So many chunks a page has at most: the bits of half a word. */
+/** The most chunks of a page: the bits of half a word. */
 export const RUN_CHUNKS_MAX = 16;
 
 const IN_USE = (1 << RUN_CHUNKS_MAX) - 1;
@@ -16,7 +16,7 @@ function runOf(first: number, count: number): number {
   return (((1 << count) - 1) << first) | (1 << (RUN_CHUNKS_MAX + first));
 }
 
-/** The run that begins at a chunk; 0: none does. */
+/** Returns the run that begins at a chunk, or 0 if none does. */
 export function runAt(runs: number, index: number): number {
   const begins = runs >>> RUN_CHUNKS_MAX;
   if (((begins >>> index) & 1) === 0) return 0;
@@ -24,18 +24,18 @@ export function runAt(runs: number, index: number): number {
   return runOf(index, 1 + lowestBit(~following));
 }
 
-/** Which chunk of its page is a run's first. */
+/** Returns the index of a run's first chunk. */
 export function firstChunk(run: number): number {
   return lowestBit(run);
 }
 
-/** How many chunks a run has. */
+/** Returns how many chunks a run has. */
 export function chunkCount(run: number): number {
   return 32 - Math.clz32(run & IN_USE) - lowestBit(run);
 }
 
 /**
- * A run of free chunks: the first of as many as are wanted, or else the longest.
+ * Returns a run of free chunks: the first one of `wanted` chunks, or else the longest.
  *
  * @param pageChunks How many chunks the page has. One must be free.
  */

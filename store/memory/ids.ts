@@ -7,15 +7,15 @@ const { CONTROL } = memoryModule;
 const TWO_53 = 2 ** 53;
 /** Record changes per millisecond that a clock-based start leaves room for. */
 const IDS_PER_MS = 1024;
-/** Before this instant (2024-01-01) a wall clock is not believed. */
+/** A wall clock before this instant (2024-01-01) is wrong. */
 const CLOCK_PLAUSIBLE_MS = 1704067200000;
 
 /**
- * The first id of a process: larger than any id an earlier process on this machine handed out, so that an old reader's
- * id can never match a new record.
+ * Returns the first id of a process: larger than any id of an earlier process on this machine, so that an id read from
+ * that one never matches a new record.
  *
- * @param unixMs What the wall clock says.
- * @param random In 0..1, used when the clock cannot be believed.
+ * @param unixMs The wall clock, in milliseconds.
+ * @param random In 0..1, used if the clock is wrong.
  */
 export function firstIdAt(unixMs: number, random: number): number {
   if (unixMs > CLOCK_PLAUSIBLE_MS) return Math.min(unixMs * IDS_PER_MS, TWO_53 / 2);

@@ -28,7 +28,7 @@ import { CONTROL, type Memory, SEGMENT_MASK, SEGMENT_SHIFT } from "./memory.ts";
  */
 export type ItemRef = number & { readonly unit?: "8 bytes from the start of the memory" };
 
-/** Refers to nothing. */
+/** No item. */
 export const NO_ITEM: ItemRef = 0;
 
 /** Words of an item, as drawn above. */
@@ -56,7 +56,7 @@ export const SHORT_LENGTH_MAX = 0xffff;
 // Parts of WORD.ID_MIDDLE_AND_LENGTH.
 const SHORT_LENGTH_MASK = SHORT_LENGTH_MAX;
 const ID_MIDDLE_SHIFT = 16;
-/** What of an id's upper half an item has. */
+/** Bits of an id's upper half that an item stores. */
 const ID_MIDDLE_MASK = 0xffff;
 
 // Parts of WORD.STATE.
@@ -81,9 +81,9 @@ export const STATE = {
   KEY_BINARY: 1 << 15,
   /** Meta: marked stale. */
   STALE: 1 << 16,
-  /** Meta: somebody was told to refill it. */
+  /** Meta: a client was told to refill it. */
   WON: 1 << 17,
-  /** One connection's alone to change; in no queue, see locks.ts. */
+  /** Only one connection may change it; in no queue, see locks.ts. */
   LOCKED: 1 << 18,
   /** The value's length has a word of its own. */
   LONG_VALUE: 1 << 19,
@@ -93,9 +93,9 @@ export const STATE = {
   RESERVED: 1 << 21,
   /** A chunk of a chain. */
   CONTINUATION: 1 << 22,
-  /** Meta: made empty by a miss that was told to fill it. */
+  /** Meta: a placeholder created by `mg N`; its value has not been stored yet. */
   STUB: 1 << 24,
-  /** Got a new value where it stood, and has not gone to the new end of its queue for it yet. */
+  /** Overwritten in place, and not moved to the new end of its queue yet. */
   REWRITTEN: 1 << 25,
 } as const;
 

@@ -33,9 +33,9 @@ const WORDS = [
   "FLUSH_AT_SEC", // when the next flush falls due; 0: none
   "OLDEST_LIVE_SEC", // when the last flush happened, for `stats settings`
   "PAGE_COUNT",
-  "PAGES_EVER_USED", // so many were handed out at least once; those far behind are not even touched, see touch_ahead.ts
+  "PAGES_EVER_USED", // pages ever allocated; pages well beyond have never been touched, see prefault.ts
   "FREE_PAGE", // head of the list of pages given back, or NO_PAGE
-  "FREE_PAGE_COUNT", // pages nobody has: given back and never used
+  "FREE_PAGE_COUNT", // pages in the pool: given back or never used
   "MEMORY_LIMIT_PAGES", // `cache_memlimit`: how many pages may be in use
   "MEMORY_LIMIT_KIB", // as it was given
   "HASH_BUCKETS", // buckets in use
@@ -46,8 +46,8 @@ const WORDS = [
   "ITEM_COUNT", // items in the index
   "RANDOM", // state of the generator that picks pages
   "MOVE_PAGE", // the page that is being emptied, or NO_PAGE; see page_evacuator.ts
-  "MOVE_TO", // who gets it
-  "MOVE_CHUNK", // how far that has got
+  "MOVE_TO", // the class that gets it, or one of PAGE_OWNER
+  "MOVE_CHUNK", // the next chunk to be emptied
   "SWEEP_PAGE", // where the sweep for dead items goes on, see expiry.ts
   "SWEEP_CHUNK",
   "SWEEP_SOONEST_SEC",
@@ -57,8 +57,8 @@ const WORDS = [
   "LEASE_OLDEST",
   "LEASE_NEWEST",
   "LEASE_SWEEP", // where maintenance goes on with leases
-  "DISTURBED", // counts evictions, moves and sweeps: refs read before are void
-  "WATCHED", // WatchEvent bits that anybody watches for
+  "DISTURBED", // counts evictions, moves and sweeps: item references read before may be invalid
+  "WATCHED", // WatchEvent bits of all watchers
 ] as const;
 
 /** Words of `memory.control`, by name. */
@@ -74,12 +74,12 @@ export const PAGE = {
   CLASS: 0, // slab class, or one of PAGE_OWNER
   USED: 1, // chunks in use
   FREE_CHUNK: 2, // head of the list of freed chunks (item references), or 0
-  RUNS: 2, // instead, in pages of the class of chains: see runs.ts
+  RUNS: 2, // instead, in pages of the class of chains: see chunk_runs.ts
   CARVED: 3, // chunks ever handed out; those behind were never used
   NEXT: 4, // of the class's pages with room, or of the free pages
   PREVIOUS: 5,
   SOONEST_SEC: 6, // no item here dies before this instant
-  LISTED: 7, // 1 while in the class's list of pages with room
+  LISTED: 7, // NOT_LISTED, LISTED or BEING_EMPTIED: see slabs.ts
   WORDS: 8,
 } as const;
 
@@ -114,18 +114,18 @@ export const CLASSES_MAX = 64;
 export const ITEM_BYTES = STORE_STATS.length;
 const STAT_DOUBLES = STORE_STATS.length + 1;
 
-/** With fewer a store cannot do anything. */
+/** The fewest pages that make a working store. */
 export const PAGES_MIN = 4;
 /** Segments hold 2^30 bytes. An item reference counts 8 bytes, so 27 bits of it are inside a segment. */
 const SEGMENT_BYTES = 1024 * MIB;
-/** From a reference to the number of its segment. */
+/** Shift from an item reference to the number of its segment. */
 export const SEGMENT_SHIFT = 27;
-/** What of a reference lies within its segment. */
+/** Bits of an item reference that give the place within its segment. */
 export const SEGMENT_MASK = (1 << SEGMENT_SHIFT) - 1;
 
 const PAGE_SHIFT = { leased: 16, memcached: 20 } as const;
 
-/** What threads hand to each other: plain, so that it can be posted. */
+/** The shared buffers of a store: plain data, so that it can be posted to workers. */
 export interface SharedMemory {
   readonly options: StoreOptions;
   readonly control: SharedArrayBuffer;
@@ -140,12 +140,12 @@ export interface SharedMemory {
   readonly threads: SharedArrayBuffer;
 }
 
-/** So long that no two threads write to the same line of a processor's cache. */
+/** A multiple of the cache line, so that no two threads write to the same one. */
 const THREAD_ROW_DOUBLES = 16;
 
 /**
- * Which row of the threads' statistics is whose: those that serve (`-t`), then the one that the
- * chosen transport may need beside it, then maintenance.
+ * Returns the number of rows of thread statistics: one for each worker (`-t`), then one for the
+ * worker that serves UDP beside the native transport, then one for maintenance.
  */
 export function threadRowCount(options: StoreOptions): number {
   return options.threads + 2;
@@ -160,7 +160,7 @@ interface ControlLayout {
   bytes: number;
 }
 
-/** Where the parts of the control buffer start, in bytes. */
+/** Returns where the parts of the control buffer start, in bytes. */
 function layoutControl(pageCount: number): ControlLayout {
   const stats = Math.ceil(WORDS.length / 2) * 8;
   const classStats = stats + STAT_DOUBLES * 8;
@@ -238,7 +238,7 @@ function createControl(
   return control;
 }
 
-/** How many pages a limit is worth: the tables come out of it too. */
+/** Returns how many pages fit a memory limit beside the tables. */
 export function pagesWithin(options: StoreOptions, limitBytes: number): number {
   const pageBytes = 1 << PAGE_SHIFT[options.slabLayout];
   // First guess the pages, then give up as many as the tables need.
@@ -247,7 +247,7 @@ export function pagesWithin(options: StoreOptions, limitBytes: number): number {
   return Math.floor((limitBytes - tableBytes) / pageBytes);
 }
 
-/** Room for pages up to the ceiling, or to the limit where the system does not even promise so much. */
+/** Reserves address space for pages up to the ceiling, or up to the limit if the system refuses that much. */
 function makePages(
   options: StoreOptions,
   limitPages: number,
@@ -308,7 +308,7 @@ export class Memory {
   /** From an item reference to its page. */
   readonly refPageShift: number;
 
-  /** @param threadIndex Whose view it is; left out: maintenance's. */
+  /** @param threadIndex The thread whose view it is; maintenance if left out. */
   constructor(shared: SharedMemory, threadIndex = threadRowCount(shared.options) - 1) {
     this.shared = shared;
     this.threadStats = threadRow(shared, threadIndex);
@@ -339,12 +339,12 @@ export class Memory {
     return this.control[CONTROL.MEMORY_LIMIT_PAGES]! * this.pageBytes;
   }
 
-  /** The segment in which an item or another chunk lies. Hot paths do it by hand. */
+  /** Returns the segment in which a chunk lies. Hot paths index `segments` by hand. */
   segmentOf(ref: number): ByteRegion {
     return this.segments[ref >>> SEGMENT_SHIFT]!;
   }
 
-  /** The reference of a page's start: what an item there would have. */
+  /** Returns the reference of a page's start. */
   pageRef(page: number): number {
     return (page << this.refPageShift) | 0;
   }

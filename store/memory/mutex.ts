@@ -7,14 +7,14 @@ const { THREAD_STAT } = statsModule;
 
 const FREE = 0;
 const HELD = 1;
-/** Held, and somebody may be asleep. */
+/** Held, and a thread may be asleep. */
 const CONTENDED = 2;
 
-/** How often to look again before going to sleep: about two microseconds, several batches' worth. */
+/** Spins before a thread sleeps: about two microseconds, longer than several batches. */
 const SPINS = 200;
 /**
- * Every so many holds one is measured: a look at the clock takes longer than taking the mutex. A
- * prime, so that it is not always the same part of a batch.
+ * One hold in this many is measured, because reading the clock takes longer than locking. A prime,
+ * so that it is not always the same part of a batch.
  */
 const HOLDS_PER_MEASURE = 61;
 
@@ -23,12 +23,12 @@ const HOLDS_PER_MEASURE = 61;
  * it once a batch and never holds it across a read, a write or an await.
  */
 export class Mutex {
-  /** Milliseconds since whenever. Until it is set, no times are measured. */
+  /** A monotonic clock in milliseconds. Until it is set, no times are measured. */
   nowMs: () => number = () => 0;
   readonly #control: Int32Array;
   readonly #stats: Float64Array;
   #holdsUntilMeasure = HOLDS_PER_MEASURE;
-  /** When the hold that is measured began. */
+  /** When the measured hold began. */
   readonly #heldSinceMs = new Float64Array(1);
 
   constructor(memory: Memory) {

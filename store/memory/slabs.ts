@@ -14,19 +14,19 @@ const { CLASS_STAT, STAT } = statsModule;
 // Hot path: no allocation.
 
 /**
- * Layout "leased": pages of 64 KiB, so that memory moves between classes in small steps (of 32 KiB
- * it is no better, `bench:store`); classes stretched so that a page is cut without a rest. Their
- * factor is the option's, 1.075: of the classes that leaves numbers for, those waste least (4.4 %
- * of an item on average, 5.4 % with 1.1; `bench:store`, fill). Items of which a page would hold
- * fewer than five go into chains of chunks of LARGE_CHUNK_BYTES instead: half such a chunk is lost
- * per item, at most a sixth.
+ * Layout "leased": pages of 64 KiB, so that memory moves between classes in small steps; 32 KiB is
+ * no better (`bench:store`). Chunk sizes are stretched so that they fill a page. The default factor
+ * is 1.075: it wastes least of all factors that need no more classes than there are numbers (4.4 %
+ * of an item on average, 5.4 % with 1.1; `bench:store`, fill). An item of which a page would hold
+ * fewer than five becomes a chain of chunks of LARGE_CHUNK_BYTES instead, which wastes half a chunk
+ * per item on average.
  */
 const SMALLEST_CHUNK_BYTES = 48;
 const CHUNKS_PER_PAGE_MIN = 5;
 const LARGE_CHUNK_BYTES = 4096;
 /** memcached's default for -n: the layout "leased" has smaller classes too and starts higher only when asked to. */
 const MEMCACHED_CHUNK_SIZE_MIN = 48;
-/** By how much a factor is raised that would need more classes than there are numbers. */
+/** Added to a factor that would need more classes than there are numbers. */
 const FACTOR_STEP = 0.001;
 
 /** Layout "memcached": slabs.c's numbers. */
@@ -35,7 +35,7 @@ const MEMCACHED_CHUNK_BYTES_MAX = 512 * 1024;
 
 const align8 = (bytes: number): number => (bytes + 7) & ~7;
 
-/** Chunk sizes of classes 1.. and which class the chunks of chains come from. */
+/** Returns the chunk sizes of classes 1.., and the class of the chunks of chains. */
 function classSizes(memory: Memory): { sizes: number[]; largeClass: number } {
   const { slabLayout, growthFactor, chunkSizeMin } = memory.options;
   const sizes: number[] = [];
@@ -59,7 +59,7 @@ function classSizes(memory: Memory): { sizes: number[]; largeClass: number } {
   }
 }
 
-/** Sizes by which a page is cut without a rest, each at least `factor` times the one before. */
+/** Returns chunk sizes that fill a page, each at least `factor` times the one before. */
 function stretchedSizes(pageBytes: number, smallest: number, factor: number): number[] {
   const stretch = (size: number): number =>
     Math.floor(pageBytes / Math.floor(pageBytes / size)) & ~7;
@@ -78,8 +78,8 @@ function stretchedSizes(pageBytes: number, smallest: number, factor: number): nu
  * Slab classes over pages. A page belongs to one class at a time and is cut into chunks of the class's size; a class
  * keeps a list of those of its pages that have room. A page whose last chunk is freed goes back to the pool.
  *
- * In the class of chains, what is allocated is a run: one chunk, or several next to each other that are taken and freed
- * as one, so that a long value has few pieces (`bench:ratio`, row set100k: a fifth less than with single chunks).
+ * The class of chains allocates runs: one chunk, or several contiguous ones that are allocated and freed together, so
+ * that a long value has few pieces (`bench:ratio`, row set100k: a fifth less than with single chunks).
  */
 export class Slabs {
   readonly #memory: Memory;
@@ -118,7 +118,7 @@ export class Slabs {
     }
   }
 
-  /** Writes the rows of the classes. Once, by the thread that makes the store. */
+  /** Writes the rows of the classes. Called once, by the thread that makes the store. */
   format(): void {
     const { sizes } = classSizes(this.#memory);
     sizes.forEach((chunkBytes, index) => {
@@ -129,12 +129,12 @@ export class Slabs {
     });
   }
 
-  /** The class for an item of `bytes`: the smallest that holds it, or else that of chains. */
+  /** Returns the class for an item of `bytes`: the smallest that holds it, or the class of chains. */
   classFor(bytes: number): number {
     return bytes > this.ordinaryBytesMax ? this.largeClass : this.#classOfUnits[(bytes + 7) >> 3]!;
   }
 
-  /** The class that owns a page, or one of PAGE_OWNER. */
+  /** Returns the class that owns a page, or one of PAGE_OWNER. */
   pageClass(page: number): number {
     return this.#pages[page * PAGE.WORDS + PAGE.CLASS]!;
   }
@@ -147,24 +147,24 @@ export class Slabs {
     return this.#classes[classId * CLASS.WORDS + CLASS.CHUNK_BYTES]!;
   }
 
-  /** Chunks of a class that nobody uses. */
+  /** Returns how many chunks of a class are free. */
   freeChunks(classId: number): number {
     const row = classId * CLASS.WORDS;
     return this.#classes[row + CLASS.PAGES]! * this.#classes[row + CLASS.CHUNKS_PER_PAGE]! -
       this.#classes[row + CLASS.USED]!;
   }
 
-  /** How many chunks a run must have for so many bytes of a value. */
+  /** Returns how many chunks a run needs for `bytes` of a value. */
   chunkCountFor(bytes: number): number {
     return Math.ceil((HEADER_BYTES + bytes) / this.largeChunkBytes);
   }
 
-  /** How many bytes of a value are in a run at most. */
+  /** Returns how many bytes of a value a run can hold. */
   runCapacity(run: ItemRef): number {
     return this.chunkCountOf(run) * this.largeChunkBytes - HEADER_BYTES;
   }
 
-  /** How many chunks of its page a chunk in use stands for: as the first of a run perhaps several, else one. */
+  /** Returns how many chunks are allocated together with a chunk in use: the length of its run, or 1. */
   chunkCountOf(chunk: ItemRef): number {
     const page = chunk >>> this.#memory.refPageShift;
     if (this.#pages[page * PAGE.WORDS + PAGE.CLASS] !== this.largeClass) return 1;
@@ -178,9 +178,10 @@ export class Slabs {
   }
 
   /**
-   * A chunk from a page that the class has, or NO_ITEM. Its STATE is what the last user left; set it at once.
+   * Allocates a chunk from a page that the class has. Its STATE is the last user's: set it at once.
    *
-   * @param chunksMax In the class of chains: how many chunks may be taken as one; `chunkCountOf` tells how many were.
+   * @param chunksMax In the class of chains: the longest run; `chunkCountOf` returns the length of the one allocated.
+   * @returns NO_ITEM if no page of the class has a free chunk.
    */
   allocateFromRoom(classId: number, chunksMax = 1): ItemRef {
     const classRow = classId * CLASS.WORDS;
@@ -222,7 +223,7 @@ export class Slabs {
     if (used === this.#classes[classRow + CLASS.CHUNKS_PER_PAGE]) this.#unlist(page, classRow);
   }
 
-  /** As `allocateFromRoom`, with a new page for the class if it has no room and there is one in the pool. */
+  /** As `allocateFromRoom`, but takes a page from the pool if the class has no free chunk. */
   allocate(classId: number, chunksMax = 1): ItemRef {
     const chunk = this.allocateFromRoom(classId, chunksMax);
     if (chunk !== NO_ITEM) return chunk;
@@ -248,7 +249,7 @@ export class Slabs {
     return this.#classes[classId * CLASS.WORDS + CLASS.ROOM] !== NO_PAGE;
   }
 
-  /** Gives a chunk back, or all of a run. A page with no chunk in use goes back to the pool. */
+  /** Frees a chunk, or a whole run. A page without chunks in use goes back to the pool. */
   free(chunk: ItemRef): void {
     const page = chunk >>> this.#memory.refPageShift;
     const row = page * PAGE.WORDS;
@@ -298,7 +299,7 @@ export class Slabs {
       : this.#items.state(chunk) !== 0;
   }
 
-  /** Keeps a page from being allocated from, or going back to the pool, while it is emptied. */
+  /** Excludes a page from allocation, and keeps it out of the pool, while it is emptied. */
   beginEmptying(page: number): void {
     const row = page * PAGE.WORDS;
     if (this.#pages[row + PAGE.LISTED] === LISTED) {
@@ -308,7 +309,7 @@ export class Slabs {
   }
 
   /**
-   * Hands the page on if it is empty now, else it stays with its class. True if it was handed on.
+   * Gives the page to `to` if it is empty; otherwise it stays with its class. Returns whether it was given.
    *
    * @param to A class, or one of PAGE_OWNER.
    */
@@ -331,14 +332,14 @@ export class Slabs {
     return true;
   }
 
-  /** Whether there is a page in the pool that may be used. */
+  /** Whether the pool has a page that the memory limit allows to use. */
   canTakePage(): boolean {
     const free = this.#control[CONTROL.FREE_PAGE_COUNT]!;
     return free > 0 &&
       this.#control[CONTROL.PAGE_COUNT]! - free < this.#control[CONTROL.MEMORY_LIMIT_PAGES]!;
   }
 
-  /** How many pages of the pool may be used. */
+  /** Returns how many pages of the pool the memory limit allows to use. */
   get freePages(): number {
     const control = this.#control;
     const free = control[CONTROL.FREE_PAGE_COUNT]!;
@@ -347,9 +348,9 @@ export class Slabs {
   }
 
   /**
-   * From now on so many bytes may be in use, tables included.
+   * Sets the memory limit in bytes, tables included.
    *
-   * @returns False when there is no room for as many: nothing has changed.
+   * @returns False, and changes nothing, if the store was made for less memory.
    */
   setLimit(bytes: number): boolean {
     const control = this.#control;
@@ -442,7 +443,7 @@ export const NEVER_SEC = 0x7fffffff;
 export const NOT_LISTED = 0;
 /** The page is in its class's list of pages with room. */
 export const LISTED = 1;
-/** Nothing is allocated from the page: it is about to go to somebody else. */
+/** The page is being emptied for another owner: nothing is allocated from it. */
 export const BEING_EMPTIED = 2;
 
 /** State of a chunk that is not free and not yet an item. */

@@ -24,7 +24,7 @@ export const WATCHER = {
   WORDS: 8,
 } as const;
 
-/** Whether a watcher's thread knows that there is something in its ring. */
+/** Whether a watcher's thread has been told that its ring has new lines. */
 export const READY = { QUIET: 0, ANNOUNCED: 1, TAKEN: 2 } as const;
 
 /** Where the rings start, in bytes. */
