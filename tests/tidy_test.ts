@@ -49,6 +49,7 @@ const ROOMS: readonly Room[] = [
   ["lib/net/portable/",          "bind sockets thread"],
   ["lib/net/native/",            "bind libc thread"],
   ["lib/net/transports.ts",      ""],
+  ["lib/state/",                 ""],
   ["lib/counters/",              "server"],
   ["lib/cli/",                   "command exit listen options values"],
   ["lib/server/",                "boot"],

@@ -1,0 +1,69 @@
+import { assert, assertEquals } from "@std/assert";
+import { readSources } from "./support/sources.ts";
+
+// docs/architecture.md names files, folders and functions: they exist.
+
+const ROOT = new URL("../", import.meta.url);
+const page = Deno.readTextFileSync(new URL("docs/architecture.md", ROOT));
+const texts = new Map(readSources().map(({ path, text }) => [path, text]));
+
+/** What stands between backticks on one line. */
+function quoted(text: string): string[] {
+  return [...text.matchAll(/`([^`\n]+)`/g)].map(([, code]) => code!);
+}
+
+function exists(path: string): boolean {
+  try {
+    return Deno.statSync(new URL(path, ROOT)).isDirectory === path.endsWith("/");
+  } catch {
+    return false;
+  }
+}
+
+/** Whether a file declares a function, a method or a class of this name. */
+function declares(path: string, name: string): boolean {
+  const declaration = new RegExp(
+    `(?:^|\\s)(?:(?:export )?(?:async )?(?:function\\*? |class )|(?:async |static )*)${name}[(<{ ]`,
+    "m",
+  );
+  return declaration.test(texts.get(path) ?? "");
+}
+
+Deno.test("every file and folder that docs/architecture.md names exists", () => {
+  const paths = quoted(page).filter((code) => /^[a-z_/]+(?:\/|\.ts)$/.test(code));
+  assert(paths.length > 50, "the page names files");
+  assertEquals(paths.filter((path) => !exists(path)), []);
+});
+
+Deno.test("the drawing of docs/architecture.md has every folder of the server", () => {
+  const drawing = /```text\n([\s\S]*?)```/.exec(page)![1]!;
+  const folders: string[] = [];
+  const drawn = drawing.split("\n").flatMap((line) => {
+    const [, indent, name] = /^( *)(\S+\/) /.exec(line) ?? [];
+    if (name === undefined) return [];
+    folders.length = indent!.length / 2;
+    folders.push(name);
+    return [folders.join("")];
+  });
+  const real = [...texts.keys()].filter((path) => /^(?:lib|protocol|store)\//.test(path))
+    .map((path) => path.slice(0, path.lastIndexOf("/") + 1));
+  assertEquals(drawn.toSorted(), [...new Set(real)].toSorted());
+});
+
+Deno.test("every function on the trips of docs/architecture.md is in its file", () => {
+  const steps = page.split("\n").flatMap((line) => {
+    const [, path, name] = /^\| `([^`]+\.ts)` +\| `([^`]+)` +\|/.exec(line) ?? [];
+    return path === undefined ? [] : [{ path, name: name! }];
+  });
+  assert(steps.length > 20, "the page has trips");
+  assertEquals(steps.filter(({ path, name }) => !declares(path, name)), []);
+});
+
+Deno.test("every name that docs/architecture.md puts behind a file is in it", () => {
+  const named = [...page.matchAll(/`([a-z_/]+\.ts)`\s+\(([^)]*)\)/g)];
+  assert(named.length > 0);
+  const missing = named.flatMap(([, path, names]) =>
+    quoted(names!).filter((name) => !declares(path!, name)).map((name) => `${path} ${name}`)
+  );
+  assertEquals(missing, []);
+});
