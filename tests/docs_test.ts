@@ -16,6 +16,7 @@ import { play } from "./support/sessions/play.ts";
 import { SocketSide } from "./support/sessions/socket_side.ts";
 
 const README_LINES_MAX = 200;
+const FIRST_SCREEN_LINES = 20;
 const TASKS: Record<string, { description?: string }> =
   JSON.parse(Deno.readTextFileSync(path("deno.json"))).tasks;
 
@@ -153,6 +154,20 @@ Deno.test("README leads to every page of docs, and has at most 200 lines", () =>
   const pages = documents.map(({ name }) => name).filter((name) => name.startsWith("docs/"));
   assertEquals(pages.filter((page) => !linksOf(readme).includes(page)), []);
   assertLessOrEqual(readme.text.trimEnd().split("\n").length, README_LINES_MAX);
+});
+
+/** The tour of the source: read, not run. */
+const PAGES_WITHOUT_COMMANDS = ["docs/architecture.md"];
+
+Deno.test("a page of docs begins with a summary and a command or session, and ends with its limits", () => {
+  for (const { name, text, blocks, prose } of documents) {
+    if (!name.startsWith("docs/") || PAGES_WITHOUT_COMMANDS.includes(name)) continue;
+    const [title, summary] = text.split("\n\n");
+    assert(/^# [A-Z].*$/.test(title!), name);
+    assertEquals(summary!.match(/\.(?=\s|$)/g)?.length, 2, `${name}: ${summary}`);
+    assertLessOrEqual(blocks[0]!.line, FIRST_SCREEN_LINES, name);
+    assertEquals([...prose.matchAll(/^## (.*)$/gm)].at(-1)?.[1], "Limits", name);
+  }
 });
 
 Deno.test("documents name tasks and files that exist", () => {
