@@ -5,7 +5,7 @@ import * as memoryModule from "./memory/memory.ts";
 const { FIRST_SECOND } = limitsModule;
 const { CONTROL } = memoryModule;
 
-/** A deadline that has passed. */
+/** A deadline in the past, at any time. */
 export const PAST_SEC = 1;
 const INSTANT_MAX_SEC = 2 ** 31 - 1;
 /** Expiry times above this are Unix times (memcached doc/protocol.txt, "Expiration times"). */
@@ -28,10 +28,10 @@ export function clockSec(memory: Memory): number {
 }
 
 /**
- * The instant at which something with this expiry time dies, in seconds of the store's clock.
+ * Converts an expiry time to a deadline in seconds of the store's clock.
  *
  * @param exptime As a client sends it, below 2^32: 0 never, up to 30 days from now, above that Unix time.
- * @returns 0 for never, else an instant; PAST_SEC when it is over already.
+ * @returns 0 for never; PAST_SEC if it has passed.
  */
 export function deadlineSec(memory: Memory, exptime: number): number {
   if (exptime === 0) return 0;

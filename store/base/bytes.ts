@@ -1,6 +1,6 @@
 // Hot path: nothing here allocates once V8 has optimised it, except where a comment says so.
 
-/** A stretch of bytes and the two ways to look at it. Offsets count from the stretch's start. */
+/** A range of bytes as an array and as a DataView. Offsets count from the range's start. */
 export class ByteRegion {
   readonly bytes: Uint8Array;
   readonly view: DataView;
@@ -11,7 +11,7 @@ export class ByteRegion {
   }
 }
 
-/** Up to here the loop over 8-byte words is fastest; above it the engine's copy is, which allocates about 100 bytes. */
+/** Up to this length the loop over 8-byte words is fastest; above it `set` is, which allocates about 100 bytes. */
 const WORD_LOOP_BYTES_MAX = 1024;
 
 /** Copies `length` bytes. The regions may share memory; the source and the target must not overlap. */
@@ -68,10 +68,10 @@ export function equalBytes(
   return true;
 }
 
-/** Characters that are made at once: a function takes no more arguments. */
+/** Bytes converted at a time: a function takes a limited number of arguments. */
 const TEXT_PIECE_LENGTH = 8192;
 
-/** `length` bytes as characters below 256 (ISO 8859-1). For names in reports: it allocates. */
+/** Converts bytes to characters below 256 (ISO 8859-1). Allocates: for names in reports only. */
 export function latin1Text(bytes: Uint8Array, offset: number, length: number): string {
   if (length <= TEXT_PIECE_LENGTH) return characters(bytes.subarray(offset, offset + length));
   let text = "";

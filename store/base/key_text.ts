@@ -1,13 +1,13 @@
-// How keys are written into lines of text. They come as characters below 256, one for each byte.
+// Writes keys into lines of text. A key is a string of characters below 256, one for each byte.
 
-/** As memcached writes keys into lines that are split at blanks: only letters, digits and -._~ stay. */
+/** Percent-encodes a key as memcached does for lines split at blanks: keeps letters, digits and -._~ only. */
 export function percentEncoded(key: string): string {
   return key.replace(/[^A-Za-z0-9\-._~]/g, percent);
 }
 
 /**
- * A key as one word of a line, most characters as they are: only keys of binary requests and of
- * base64 are changed by it.
+ * Encodes a key as one word of a line. Changes only blanks, control characters and percent signs,
+ * which keys of binary requests and of base64 may contain.
  */
 export function oneWord(key: string): string {
   // deno-lint-ignore no-control-regex

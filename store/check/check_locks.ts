@@ -16,7 +16,7 @@ import {
 import { WaiterState } from "../claims/lock_waiters.ts";
 
 /**
- * Walks the tables of locks and waiters and asserts that they agree with the items and with themselves.
+ * Walks the tables of locks and waiters and asserts that they agree with the items and with each other.
  *
  * @throws Error at the first disagreement.
  */

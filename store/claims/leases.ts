@@ -64,7 +64,7 @@ const MILLI_SHIFT = 16;
 
 /** Records looked at in one slice of maintenance: some 50 microseconds. */
 const SLICE_LOOKS = 5_000;
-/** How many records one counts for that has to be changed or removed. */
+/** Looks charged for a record that is changed or removed. */
 const CHANGED_LOOKS = 20;
 
 /** One thread's view of the lease table. */
@@ -82,12 +82,12 @@ export class Leases {
     this.#table = new SlotTable(memory.shared.leases, memory.options.leaseEntries);
   }
 
-  /** How many records there are; some may be over and not swept yet. */
+  /** Returns the number of records, including some that are over and not swept yet. */
   get count(): number {
     return this.#table.count;
   }
 
-  /** The key's record if it is held or dirty, else NO_LEASE. Costs one comparison while there are no records at all. */
+  /** Returns the key's record if it is held or dirty, else NO_LEASE. Costs one comparison while the table is empty. */
   find(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): LeaseRef {
     const table = this.#table;
     if (table.count === 0) return NO_LEASE;
@@ -117,14 +117,14 @@ export class Leases {
     return this.#word(lease, WORD.ID_LOW) === low && this.#word(lease, WORD.ID_HIGH) === high;
   }
 
-  /** What is left of a held lease, in whole seconds rounded up, at least 1. */
+  /** Returns the time left of a held lease, in seconds rounded up, at least 1. */
   remainSec(lease: LeaseRef): number {
     const milli = this.#word(lease, WORD.STATE) >>> MILLI_SHIFT;
     const whole = this.#word(lease, WORD.DEADLINE_SEC) - this.#control[CONTROL.NOW_SEC]!;
     return Math.max(1, milli > this.#control[CONTROL.NOW_MILLI]! ? whole + 1 : whole);
   }
 
-  /** What a plain write may live to: the earlier of its own deadline (0: never) and the one that the record sets. */
+  /** Returns the deadline of a plain write: the earlier of its own (0: never) and the record's. */
   capDeadline(lease: LeaseRef, deadlineSec: number): number {
     const until = this.isHeld(lease)
       ? this.#word(lease, WORD.DEADLINE_SEC)
@@ -135,9 +135,9 @@ export class Leases {
   /**
    * Makes the key held, with a fresh id.
    *
-   * @param lease What `find` gave for the key.
+   * @param lease The result of `find` for the key.
    * @param deadlineSec In seconds of the store's clock; the milliseconds are those of now.
-   * @returns NO_LEASE when the table has no room even for this one.
+   * @returns NO_LEASE if the table is too small for the key.
    */
   grant(
     lease: LeaseRef,
@@ -165,12 +165,12 @@ export class Leases {
     return made;
   }
 
-  /** Gives a held lease another id, so that whoever has the old one cannot fill any more. Its deadline stays. */
+  /** Gives a held lease a new id, so that the holder of the old id cannot fill any more. Keeps the deadline. */
   renew(lease: LeaseRef): void {
     this.#assignId(lease);
   }
 
-  /** A plain write happened: a lease is over, and the key is dirty until the deadline it had. */
+  /** After a plain write: ends the lease, and marks the key dirty until the lease's deadline. */
   makeDirty(lease: LeaseRef): void {
     if (!this.isHeld(lease)) return;
     const until = this.#word(lease, WORD.DEADLINE_SEC);
@@ -180,18 +180,18 @@ export class Leases {
     this.#endHold(lease);
   }
 
-  /** The holder gave its lease back: the key is free, but as dirty as it was before. */
+  /** Releases a lease for its holder. The key stays dirty if it was dirty before. */
   release(lease: LeaseRef, hash: number): void {
     this.#endHold(lease);
     this.#refresh(lease, hash);
   }
 
-  /** Forgets all about the key: it was filled under its lease, or its dirty value was deleted. */
+  /** Removes the key's record: the key was filled under its lease, or its dirty value was deleted. */
   drop(lease: LeaseRef, hash: number): void {
     this.#remove(lease, hash);
   }
 
-  /** Removes records that are over. @returns Whether the slice ended before the newest record. */
+  /** Removes records that are over. Returns whether the slice ended before the newest record. */
   sweepSlice(): boolean {
     const control = this.#control;
     if (this.#table.count === 0) return false;
@@ -216,7 +216,7 @@ export class Leases {
     return this.#table;
   }
 
-  /** Whether the record is held now, its deadline and flushes looked at. */
+  /** Whether the record is held now, considering its deadline and flushes. */
   isHeldNow(lease: LeaseRef): boolean {
     return this.isHeld(lease) && !this.#isFlushed(lease) && !this.#leaseIsOver(lease);
   }
@@ -281,7 +281,7 @@ export class Leases {
       (this.isHeld(lease) ? !this.#leaseIsOver(lease) : this.#isDirty(lease));
   }
 
-  /** Brings a record up to date. @returns Whether there still is one. */
+  /** Applies deadlines and flushes to a record. Returns whether it still exists. */
   #refresh(lease: LeaseRef, hash: number): boolean {
     if (this.#isFlushed(lease)) {
       this.#remove(lease, hash);
@@ -312,7 +312,7 @@ export class Leases {
     return hashKey(this.#key, 0, this.keyLength(lease), this.#memory.options.hashSeed);
   }
 
-  /** A new record. Drops the oldest ones if it must. */
+  /** Allocates a record. Drops the oldest ones if the table is full. */
   #allocate(keyLength: number): LeaseRef {
     if (slotsFor(keyLength) > this.#table.slots) return NO_LEASE;
     for (;;) {

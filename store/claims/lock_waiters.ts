@@ -15,12 +15,12 @@ import { STAT } from "../stats.ts";
 /**
  * Connections that wait for a lock. A waiter's states:
  *
- *   WAITING    in the queue of one lock, first come, first served; leaves when its connection ends
- *   GRANTED    the lock was freed and is its connection's now  ┐
- *   NOT_FOUND  the item is gone                                ├ in the list of its connection's thread
- *   TIMED_OUT  it has waited as long as it wanted              ┘
+ *   WAITING    in the FIFO queue of one lock; leaves when its connection ends
+ *   GRANTED    the lock was released; its connection holds it  ┐
+ *   NOT_FOUND  the item was removed                            ├ in the list of its connection's thread
+ *   TIMED_OUT  the wait is over without the lock               ┘
  *
- * A waiter leaves the list of the thread when that takes it from there, or its connection ends.
+ * A waiter leaves the list of the thread when the thread takes it, or when its connection ends.
  *
  * The thread of a waiter that left its queue is woken once the mutex is free (`hasToWake`).
  */
@@ -29,7 +29,7 @@ export type WaiterState = typeof WaiterState[keyof typeof WaiterState];
 
 /** Rows looked at in one slice of maintenance: some 30 microseconds. */
 const SLICE_LOOKS = 8192;
-/** How many rows one counts for whose time is over. */
+/** Looks charged for a waiter that times out. */
 const TIMED_OUT_LOOKS = 20;
 
 /** Number of a waiter's row, from 1. */
@@ -37,7 +37,7 @@ export type WaiterRow = number;
 /** No row. */
 export const NO_WAITER: WaiterRow = 0;
 
-/** One thread's view of those that wait. */
+/** One thread's view of the waiters. */
 export class LockWaiters {
   readonly #words: Int32Array;
   readonly #control: Int32Array;
@@ -68,17 +68,17 @@ export class LockWaiters {
     this.#wake = new Uint8Array(this.#threads);
   }
 
-  /** How many connections wait. */
+  /** Returns how many connections wait. */
   get count(): number {
     return this.#words[HEADER.COUNT]!;
   }
 
-  /** How many connections wait for the lock in this row of the table of locks. */
+  /** Returns how many connections wait for the lock in row `lock`. */
   countOf(lock: number): number {
     return this.#words[this.#queue(lock) + LIST.COUNT]!;
   }
 
-  /** The connection that has waited longest, or 0. */
+  /** Returns the connection that has waited longest, or 0. */
   firstOwner(lock: number): number {
     const waiter = this.#words[this.#queue(lock) + LIST.FIRST]!;
     return waiter === NO_WAITER ? 0 : this.#words[this.#row(waiter) + WAITER.OWNER]!;
@@ -101,7 +101,7 @@ export class LockWaiters {
    * Puts a connection at the end of a lock's queue.
    *
    * @param waitMs 1..LOCK_WAIT_MS_MAX.
-   * @returns The waiter, or NO_WAITER when the queue is full.
+   * @returns The waiter, or NO_WAITER if the queue is full.
    */
   enqueue(lock: number, owner: number, thread: number, waitMs: number): WaiterRow {
     if (this.countOf(lock) >= this.#perLockMax) return NO_WAITER;
@@ -121,7 +121,7 @@ export class LockWaiters {
     return waiter;
   }
 
-  /** The connection that `firstOwner` named has the lock now. */
+  /** Ends the wait of the connection that `firstOwner` returned: it holds the lock now. */
   grantFirst(lock: number, fenceLow: number, fenceHigh: number): void {
     const words = this.#words;
     const waiter = words[this.#queue(lock) + LIST.FIRST]!;
@@ -131,7 +131,7 @@ export class LockWaiters {
     this.#finish(waiter, WaiterState.GRANTED);
   }
 
-  /** What they wait for is gone. */
+  /** Ends the waits for a lock whose item was removed. */
   failWaiters(lock: number): void {
     const queue = this.#queue(lock);
     for (;;) {
@@ -142,9 +142,9 @@ export class LockWaiters {
   }
 
   /**
-   * Ends the waiting of those whose time is over, from where the last slice stopped. By maintenance's thread alone.
+   * Ends waits that time out, from where the last slice stopped. Only the thread of maintenance calls it.
    *
-   * @returns Whether the slice ended before the last of them.
+   * @returns Whether the slice ended before the last waiter.
    */
   sweepSlice(): boolean {
     const words = this.#words;
@@ -170,8 +170,8 @@ export class LockWaiters {
   }
 
   /**
-   * The waiter knows what became of it, or its connection is gone. A lock that it was granted stays
-   * its connection's.
+   * Frees the row of a waiter whose connection knows the result, or has ended. Does not release a
+   * lock that it was granted.
    */
   remove(waiter: WaiterRow): void {
     const words = this.#words;
@@ -182,7 +182,7 @@ export class LockWaiters {
     this.#pool.giveBack(waiter);
   }
 
-  /** The next connection of a thread whose waiting is over, or 0. */
+  /** Returns the next connection of a thread whose wait is over, or 0. */
   takeReady(thread: number): number {
     const waiter = this.#words[this.#ready(thread) + LIST.FIRST]!;
     if (waiter === NO_WAITER) return 0;
@@ -217,7 +217,7 @@ export class LockWaiters {
     return this.#rows + waiter * WAITER.WORDS;
   }
 
-  /** Takes a waiter out of its queue and leaves word of what became of it to its thread. */
+  /** Moves a waiter from its queue to the list of its thread, with the result of the wait. */
   #finish(waiter: WaiterRow, state: WaiterState): void {
     const words = this.#words;
     const row = this.#row(waiter);

@@ -20,20 +20,20 @@ import { STAT } from "../stats.ts";
 // Hot path: no allocation.
 
 /**
- * Locks: who alone may change a key. The states of a key that has an item, and what leads from one to the next:
+ * Locks: only the holder of a key's lock may change the key. The states of a key that has an item, and the transitions:
  *
  *   FREE      lock, LaG by a                                     → HELD(a)
- *   HELD(a)   a may change the item; everybody may read it; everybody else's changes are refused
+ *   HELD(a)   a may change the item; every connection may read it; changes by others are refused
  *             lock, LaG by a                                     → HELD(a)      the same lock, the same fencing number
  *             lock by b                                          → HELD(a)      b is refused, or waits
  *             unlock, unlock_all, RaU by a; a's connection ends  → HELD(b)      b has waited longest
- *                                                                → FREE         nobody waits
+ *                                                                → FREE         no connection waits
  *                                                                → the item goes: it expired or was flushed meanwhile
  *             a deletes the item                                 → the item goes, the lock with it
  *
- * A locked item is never expired, flushed, evicted or moved: it stands in no queue, and its
- * WORD.NEWER holds the row of its lock instead, so that asking for the owner is no search. When a
- * longer item takes its place, the row follows (`transfer`).
+ * A locked item is never expired, flushed, evicted or moved: it is in no queue, and its WORD.NEWER
+ * holds the row of its lock instead, so that finding the owner needs no search. When another item
+ * replaces it, `transfer` gives that item the row.
  *
  * Every lock gets a fencing number from the generator of ids when it is taken: larger than that of
  * any earlier lock, and than any id that the item got before.
@@ -53,7 +53,7 @@ export class Locks {
   readonly #stats: Float64Array;
   readonly #limits: LockLimits;
   readonly #ownerMask: number;
-  /** As yrmcds does: a lock is refused to its own holder. */
+  /** Whether a lock is refused to its own holder, as yrmcds does. */
   readonly #refuseRelock: boolean;
   /** The word at which the rows start. */
   readonly #rows: number;
@@ -89,17 +89,17 @@ export class Locks {
       this.#words[this.#row(this.rowOf(item)) + LOCK.OWNER] === owner;
   }
 
-  /** How many locks there are. */
+  /** Returns how many locks are held. */
   get count(): number {
     return this.#words[HEADER.COUNT]!;
   }
 
-  /** How many locks a connection holds. */
+  /** Returns how many locks a connection holds. */
   countOf(owner: number): number {
     return this.#words[this.#owner(owner) + OWNER.COUNT]!;
   }
 
-  /** Whether the limits allow the connection one lock more. */
+  /** Whether the limits allow the connection another lock. */
   #mayTake(owner: number): boolean {
     return this.countOf(owner) < this.#limits.locksPerConnectionMax &&
       this.#words[HEADER.COUNT]! < this.#limits.locksMax;
@@ -136,7 +136,7 @@ export class Locks {
   // --- changing ----------------------------------------------------------------------------------
 
   /**
-   * Locks a live item for `operation.owner`, or lets it wait.
+   * Locks a live item for `operation.owner`, or enqueues that connection as a waiter.
    *
    * @returns OK (the fencing number is in `operation.resultLow/High`), LOCKED, WAITING
    *   (`operation.waiter`) or TOO_MANY_LOCKS.
@@ -189,9 +189,9 @@ export class Locks {
   }
 
   /**
-   * Ends a lock: who has waited longest gets it, if the item still lives.
+   * Releases a lock. The longest waiter gets it, if the item is still live.
    *
-   * @returns The item, or NO_ITEM when it expired or was flushed meanwhile and is gone now.
+   * @returns The item, or NO_ITEM if it expired or was flushed meanwhile and is removed now.
    */
   release(row: LockRow): ItemRef {
     const item = this.itemOf(row);
@@ -213,7 +213,7 @@ export class Locks {
     return NO_ITEM;
   }
 
-  /** Ends all locks of a connection. @returns How many there were. */
+  /** Releases all locks of a connection. Returns how many there were. */
   releaseAll(owner: number): number {
     const words = this.#words;
     let released = 0;
@@ -229,7 +229,7 @@ export class Locks {
     return released;
   }
 
-  /** Lets the lock of `from` go on with `to`, an unlinked item that is about to take its place. */
+  /** Transfers the lock of `from` to `to`, an unlinked item that is about to replace it. */
   transfer(from: ItemRef, to: ItemRef): void {
     const { items } = this.#links;
     const row = this.rowOf(from);
@@ -238,7 +238,7 @@ export class Locks {
     this.#words[this.#row(row) + LOCK.ITEM] = to;
   }
 
-  /** A locked item is about to be unlinked for good, by its holder: the lock goes with it. */
+  /** Drops the lock of an item that its holder is about to remove. */
   drop(item: ItemRef): void {
     const row = this.rowOf(item);
     this.#unassign(row);
@@ -255,7 +255,7 @@ export class Locks {
     return this.#rows + row * LOCK.WORDS;
   }
 
-  /** Frees a row that no connection has. */
+  /** Frees a row that has no owner, and fails its waiters. */
   #freeRow(row: LockRow): void {
     this.waiters.failWaiters(row);
     const words = this.#words;
@@ -265,7 +265,7 @@ export class Locks {
     this.#pool.giveBack(row);
   }
 
-  /** Makes a row a connection's. */
+  /** Makes a connection the owner of a row, with a new fencing number. */
   #assign(row: LockRow, owner: number): void {
     const words = this.#words;
     const at = this.#row(row);

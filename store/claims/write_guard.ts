@@ -40,9 +40,9 @@ export class WriteGuard {
   readonly #casEnabled: boolean;
   readonly #leaseFlag: number;
   readonly #leaseMask: number;
-  /** Of the operation under way: the key's record in the lease table. */
+  /** The key's record in the lease table, for the operation in progress. */
   #lease: LeaseRef = NO_LEASE;
-  /** Of the operation under way: whether it stores under the id of a lease or of a stub. */
+  /** Whether the operation in progress stores under the id of a lease or of a stub. */
   #usesLeaseId = false;
 
   constructor(links: ItemLinks, locks: Locks) {
@@ -59,7 +59,7 @@ export class WriteGuard {
     this.#leaseFlag = options.leaseMask === 0 ? 1 : options.leaseFlag & options.leaseMask;
   }
 
-  /** Whether another connection holds the item's lock; counted when it does. */
+  /** Whether another connection holds the item's lock. Counts it if so. */
   isLockedByOther(item: ItemRef, owner: number): boolean {
     if ((this.#links.items.state(item) & STATE.LOCKED) === 0) return false;
     if (this.#locks.isLockedBy(item, owner)) return false;
@@ -74,7 +74,8 @@ export class WriteGuard {
   }
 
   /**
-   * Whether a storing operation may go on: OK, or why not. May give `operation` an earlier deadline, and marks.
+   * Returns OK if a storing operation may proceed, else the reason. May give `operation` an earlier
+   * deadline, and marks.
    *
    * @param old The live item with the key, or NO_ITEM.
    * @param region Where the key is, and at which offset.
@@ -106,7 +107,7 @@ export class WriteGuard {
       operation.isStrict = true;
       return Outcome.NOT_STORED;
     }
-    // What extends a value keeps its deadline.
+    // append and prepend keep the value's deadline.
     if (old === NO_ITEM || !isExtending(operation)) {
       operation.deadlineSec = this.#capDeadline(operation.deadlineSec);
     }
@@ -144,15 +145,15 @@ export class WriteGuard {
   }
 
   /**
-   * An update that fails on a lease: it may stand for an update of the database, so the holder's id
-   * must not fill any more.
+   * Renews a lease after an update that failed on it. The update may follow one of the database, so
+   * the holder's id must not fill any more.
    */
   renew(lease: LeaseRef): void {
     this.#stats[STAT.lease_rewrite]! += 1;
     this.leases.renew(lease);
   }
 
-  /** Notes a read: the queue's place, and the time. */
+  /** Notes a read in the item: one more for its place in the queue, and the time. */
   noteHit(item: ItemRef): void {
     const { items, memory } = this.#links;
     const state = items.state(item);
@@ -161,7 +162,7 @@ export class WriteGuard {
     items.setWord(item, WORD.ACCESSED_SEC, memory.control[CONTROL.NOW_SEC]!);
   }
 
-  /** As `noteHit`, but nobody has read the value: a refused `add`, and arithmetic (memcached). */
+  /** As `noteHit`, but does not mark the item as fetched: a refused `add`, and arithmetic (memcached). */
   noteUse(item: ItemRef): void {
     const { items } = this.#links;
     const wasFetched = items.state(item) & STATE.FETCHED;
@@ -260,7 +261,7 @@ export class WriteGuard {
     }
   }
 
-  /** Under --strict, what would put a whole value in without an id. What only changes a value that is there may. */
+  /** Whether --strict refuses the operation: it would store a whole value without an id. */
   #isRefusedAsStrict(
     operation: Operation,
     old: ItemRef,

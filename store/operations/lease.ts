@@ -27,9 +27,9 @@ export class LeaseOperations {
   }
 
   /**
-   * The value, or the right to fill it until `operation.deadlineSec`.
+   * Returns the value, or grants a lease until `operation.deadlineSec`.
    *
-   * @param item What reading the key gave.
+   * @param item The result of reading the key.
    * @returns OK (`operation.item` is live), LEASED (`operation.idLow/High`, `remainSec`: 0 for whom it
    *   was made) or NO_MEMORY (no lease can be made).
    */
@@ -56,7 +56,7 @@ export class LeaseOperations {
   }
 
   /**
-   * Removes whatever there is and gives the key to the asker until `operation.deadlineSec`. The new id
+   * Removes the value and grants a lease until `operation.deadlineSec`. The new id
    * is in `operation.idLow/High`.
    *
    * @returns DELETED, NOT_FOUND, LOCKED, EXISTS (`operation.compare`, and another id) or NO_MEMORY.
@@ -103,11 +103,11 @@ export class LeaseOperations {
   }
 
   /**
-   * What delete does where there is no live item: the holder, who names the id, gives the lease
-   * back; anybody else renews it.
+   * Deletes a key without a live item: releases its lease if `operation` compares with the lease's
+   * id, else renews it.
    *
    * @param lease The key's record.
-   * @returns DELETED (given back), EXISTS (another id was named) or NOT_FOUND.
+   * @returns DELETED (released), EXISTS (another id) or NOT_FOUND.
    */
   remove(operation: Operation, lease: LeaseRef, hash: number): Outcome {
     if (this.#isHeld(lease)) {
@@ -138,7 +138,7 @@ export class LeaseOperations {
     operation.remainSec = this.#leases.remainSec(lease);
   }
 
-  /** A stub is shown as a lease that somebody else has. */
+  /** Reports a stub as a lease of another client. */
   #showStub(operation: Operation, stub: ItemRef): Outcome {
     const { items, memory } = this.#links;
     const deadlineSec = items.word(stub, WORD.DEADLINE_SEC);

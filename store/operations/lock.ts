@@ -73,7 +73,7 @@ export class LockOperations {
     return Outcome.OK;
   }
 
-  /** A store that ends the lock is done. The item may have outlived its deadline, and then goes. */
+  /** Releases the lock after a store that ends it. The item is removed if its deadline has passed. */
   unlockStored(operation: Operation): void {
     operation.item = this.#locks.release(this.#locks.rowOf(operation.item));
   }

@@ -11,7 +11,7 @@ const { STAT } = statsModule;
 
 // Hot path: no allocation.
 
-/** Finds live items, and removes dead ones that it meets. */
+/** Finds live items, and removes dead ones that it finds. */
 export class Lookup {
   readonly #links: ItemLinks;
   readonly #eviction: Eviction;
@@ -25,7 +25,7 @@ export class Lookup {
     this.#stats = links.memory.stats;
   }
 
-  /** The live item with this key, or NO_ITEM; a dead one is removed. */
+  /** Returns the live item with this key, or NO_ITEM. Removes a dead one. */
   live(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
     const item = this.#links.index.find(input, keyOffset, keyLength, hash);
     if (this.#links.watch.isOn) this.#report(item, input, keyOffset, keyLength);
@@ -34,7 +34,7 @@ export class Lookup {
     return NO_ITEM;
   }
 
-  /** As `live`, counting what kind of death hid the item. */
+  /** As `live`, but counts a dead item as expired or flushed. */
   forRead(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
     const item = this.#links.index.find(input, keyOffset, keyLength, hash);
     if (this.#links.watch.isOn) this.#report(item, input, keyOffset, keyLength);
@@ -44,13 +44,13 @@ export class Lookup {
     return NO_ITEM;
   }
 
-  /** Takes an item away for good, its lock with it. */
+  /** Removes an item, and its lock. */
   unlink(item: ItemRef, hash: number): void {
     if (this.#links.items.state(item) & STATE.LOCKED) this.#locks.drop(item);
     this.#links.unlink(item, hash);
   }
 
-  /** Tells those who watch what was found. */
+  /** Reports the lookup to watchers. */
   #report(item: ItemRef, input: ByteRegion, keyOffset: number, keyLength: number): void {
     const links = this.#links;
     if (item === NO_ITEM) {

@@ -28,7 +28,7 @@ const STATUS: Partial<Record<Outcome, string>> = {
   [Outcome.NO_MEMORY]: "no_memory",
 };
 
-/** Tells the log of watchers what happens to items. While nobody watches, each call is one test of a word. */
+/** Reports events of items to the log of watchers. While there is no watcher, each call tests one word. */
 export class ItemWatch {
   readonly #log: WatchLog;
   readonly #memory: Memory;
@@ -42,7 +42,7 @@ export class ItemWatch {
     this.#slabs = slabs;
   }
 
-  /** Whether anybody watches anything. */
+  /** Whether there is a watcher. */
   get isOn(): boolean {
     return this.#memory.control[CONTROL.WATCHED] !== 0;
   }

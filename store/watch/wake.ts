@@ -1,10 +1,10 @@
-/** Who knows of threads that wait for something that has come. */
+/** A source of threads to be woken. */
 interface WakeSource {
-  /** Takes a thread out of them; -1 when there is none left. */
+  /** Removes and returns a thread to be woken; -1 if there is none left. */
   nextToWake(): number;
 }
 
-/** Calls `wake` for every thread that `source` names. */
+/** Calls `wake` for every thread of `source`. */
 export function wakeThreads(source: WakeSource, wake: (thread: number) => void): void {
   for (let thread = source.nextToWake(); thread >= 0; thread = source.nextToWake()) wake(thread);
 }

@@ -6,7 +6,7 @@ import { CONTROL, type Memory } from "../memory/memory.ts";
 import { STAT } from "../stats.ts";
 import { READY, RINGS_BYTE, WATCH_HEADER, WATCHER, WATCHERS_MAX } from "../memory/watch_layout.ts";
 
-/** Bits of what a watcher wants to know. */
+/** Bits of the events that a watcher asks for. */
 export const WatchEvent = {
   /** Keys looked up. */
   FETCHERS: 1,
@@ -20,12 +20,12 @@ export const WatchEvent = {
   SYSTEM: 32,
 } as const;
 
-/** What a look-up came to. */
+/** The result of a lookup. */
 export type LookupStatus = "found" | "not_found" | "expired" | "flushed";
 /** Why a connection was closed, in memcached's words. */
 export type CloseReason = "normal" | "error" | "idle_timeout" | "shutdown";
 
-/** An item as lines tell of it. */
+/** The fields of an item that lines report. */
 export interface WatchedItem {
   /** Its bytes as characters below 256. */
   readonly key: string;
@@ -36,13 +36,13 @@ export interface WatchedItem {
 }
 
 /**
- * What watchers are told: a line for an event, put under the mutex into a ring for each of them
- * that asked for such events. One that does not read loses lines, and is told how many; nobody ever
- * waits for it. While nobody watches, `memory.control[CONTROL.WATCHED]` is 0, and whoever could
- * report an event looks at nothing else.
+ * The log for watchers: a line for each event, written under the mutex into the ring of each watcher
+ * that asked for such events. A watcher that does not read loses lines, and is told how many; no
+ * thread waits for it. While there is no watcher, `memory.control[CONTROL.WATCHED]` is 0, and
+ * reporting an event costs one test.
  */
 export class WatchLog {
-  /** Whose requests are being executed; 0: nobody's. */
+  /** The connection whose requests are being executed; 0: none. */
   connection = 0;
   readonly #memory: Memory;
   readonly #control: Int32Array;
@@ -50,7 +50,7 @@ export class WatchLog {
   readonly #words: Int32Array;
   readonly #bytes: Uint8Array;
   readonly #ringBytes: number;
-  /** Threads that this one has to wake. */
+  /** Threads that this one must wake. */
   readonly #wake = new Set<number>();
 
   constructor(memory: Memory) {
@@ -65,7 +65,7 @@ export class WatchLog {
 
   // --- watchers ----------------------------------------------------------------------------------
 
-  /** How many watch. */
+  /** Returns how many watchers there are. */
   get count(): number {
     let count = 0;
     for (let watcher = 0; watcher < WATCHERS_MAX; watcher++) {
@@ -75,7 +75,7 @@ export class WatchLog {
   }
 
   /**
-   * Begins to gather lines for a connection.
+   * Begins to collect lines for a connection.
    *
    * @param events WatchEvent bits.
    * @returns Its number as a watcher, or -1 when there are WATCHERS_MAX already.
@@ -108,7 +108,7 @@ export class WatchLog {
   /**
    * Moves the oldest bytes out of a watcher's ring.
    *
-   * @returns How many, at most `lengthMax`; 0: from the next line on its thread will be woken again.
+   * @returns How many, at most `lengthMax`; after 0 the next line wakes the watcher's thread again.
    */
   take(watcher: number, to: ByteRegion, offset: number, lengthMax: number): number {
     const words = this.#words;
@@ -126,7 +126,7 @@ export class WatchLog {
     return length;
   }
 
-  /** The next watching connection of a thread for which there is something new, or 0. */
+  /** Returns the next watching connection of a thread that has new lines, or 0. */
   takeReady(thread: number): number {
     if (this.#control[CONTROL.WATCHED] === 0) return 0;
     const words = this.#words;
@@ -143,7 +143,7 @@ export class WatchLog {
   /** Whether `nextToWake` has something to say. */
   hasToWake = false;
 
-  /** Takes a thread out of those to be woken; -1 when there is none left. */
+  /** Removes and returns a thread to be woken; -1 if there is none left. */
   nextToWake(): number {
     for (const thread of this.#wake) {
       this.#wake.delete(thread);
@@ -155,7 +155,7 @@ export class WatchLog {
 
   // --- events ------------------------------------------------------------------------------------
 
-  /** Whether anybody watches for such events. */
+  /** Whether a watcher asked for such events. */
   wants(event: number): boolean {
     return (this.#control[CONTROL.WATCHED]! & event) !== 0;
   }
@@ -274,7 +274,7 @@ export class WatchLog {
     }
   }
 
-  /** The clock of the store ticks some times a second, so lines of one tick have one time. */
+  /** Returns the time of a line. The store's clock ticks ten times a second, so lines of one tick have one time. */
   #stamp(): string {
     const second = this.#control[CONTROL.NOW_SEC]!;
     const sinceStart = Math.imul(second - FIRST_SECOND, 1000);
