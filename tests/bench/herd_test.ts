@@ -4,7 +4,7 @@ import { TRANSPORTS } from "../support/servers/server_process.ts";
 import { runHerd } from "./herd.ts";
 import { LEASE_FLAG, LEASES, META_LEASES, WARM_LEASES } from "./herd_ways.ts";
 
-// The bench with next to nothing to do. What it measures is time; what is safe is so at any speed.
+// A small run of the bench. It measures time, but safety holds at any speed.
 
 for (const [index, way] of [META_LEASES, LEASES, WARM_LEASES].entries()) {
   Deno.test(`a small herd by ${way.name} sees nothing stale that is not marked so`, async () => {

@@ -10,7 +10,7 @@ import { type BenchServer, pinGenerator, say, startLeased } from "./processes.ts
 import { TRANSPORTS } from "../support/servers/server_process.ts";
 import { type BenchRow, checkReply, preload, ROWS, seededRandom } from "./rows.ts";
 
-/** Collections that free what accepting has left behind come with requests, and with time. */
+/** Time for the garbage collections that free the objects of accepting. */
 const SETTLE_MS = 3000;
 
 if (import.meta.main) await main();
@@ -67,7 +67,7 @@ async function measure(
   for (const generator of [filler, idlers, busy]) generator.close();
 }
 
-/** Memory of a process, without what the kernel has for its sockets (Linux). */
+/** Resident memory of a process in bytes, without the kernel's socket buffers (Linux). */
 function residentBytes(pid: number): number {
   return Number(/VmRSS:\s+(\d+)/.exec(Deno.readTextFileSync(`/proc/${pid}/status`))![1]) * 1024;
 }

@@ -33,7 +33,7 @@ type Oddity = readonly [name: string, fields: Fields, ...meets: Difference[]];
 
 const STORE_EXTRAS = extrasOf(7, 0);
 
-/** Requests that are wrong, or unusual, with the differences they meet. They cost nobody the connection. */
+/** Wrong or unusual requests, with the differences they meet. The connection survives them. */
 const ODDITIES: readonly Oddity[] = [
   ["Noop", {}],
   ["Noop", { opaque: 0xffffffff, cas: "77", status: 3 }],

@@ -18,7 +18,7 @@ const LONG_KEY = "k".repeat(251);
 
 type Oddity = readonly [request: string, ...meets: Difference[]];
 
-/** Requests that are wrong, or unusual, with the differences they meet. */
+/** Wrong or unusual requests, with the differences they meet. */
 const ODDITIES: readonly Oddity[] = [
   ["bogus\r\n"],
   ["GET hot0\r\n"],

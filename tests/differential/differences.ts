@@ -1,14 +1,17 @@
 import { isAtLeast } from "../support/servers/memcached.ts";
 
 /**
- * Where we mean to differ from some memcached. A command that may meet one carries its name; what
- * is drawn with it is left out when the memcached at hand is one that differs.
+ * Intended differences from versions of memcached. A command that meets a difference carries its
+ * name and is not drawn when the installed memcached differs.
  *
- * Three differences are kept out by the way commands are drawn: a value of more than some 4000
- * bytes is no number here, of more than 512 KiB there; and a number that is on its way to somebody
- * gets an item of its own length there, here never. So arithmetic is done on short values, and
- * comes first in a batch. And numbers from 2^63 on are refused there when a byte like a minus sign
- * stands anywhere behind them in memory, so numbers are smaller.
+ * Three differences are avoided by the choice of commands:
+ *
+ * - A value is no number above 4000 bytes here, above 512 KiB in memcached: arithmetic uses short
+ *   values.
+ * - memcached gives a number that is being sent an item of its own length: arithmetic comes first
+ *   in a batch.
+ * - memcached refuses numbers from 2^63 on if a minus sign follows anywhere in memory: numbers are
+ *   smaller.
  */
 type DifferenceRow = readonly [name: string, until: string, meaning: string];
 
@@ -60,8 +63,8 @@ export function differencesFrom(version: string): Set<Difference> {
 }
 
 /**
- * Where we mean to differ from yrmcds under `-o compat=yrmcds` too. What meets one is not asked
- * for, or not compared.
+ * Intended differences from yrmcds that remain under `-o compat=yrmcds`. Requests that meet one are
+ * not sent, or their replies are not compared.
  */
 // deno-fmt-ignore
 export const YRMCDS_DIFFERENCES = [

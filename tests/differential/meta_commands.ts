@@ -37,7 +37,7 @@ const IDLE_FLAGS: Readonly<Record<string, readonly string[]>> = {
 const BAD_FLAGS =
   "z A S5 0 9x T Tx T1x N N+1 R C C-1 E Ex F Fx F-1 D Dx J J-1 Mx M ! ~ @ [ { \x7f \x80 v t c"
     .split(" ");
-/** Cas ids that commands choose: above all that servers give, so that what is older is so in both. */
+/** Cas ids that commands choose: above all ids of the servers, so that both compare them alike. */
 const CHOSEN_ID_MIN = 2n ** 60n;
 
 /** Far from each other, so that a second more or less decides nothing. */

@@ -83,7 +83,7 @@ interface Evictions {
   readonly unread: number;
 }
 
-/** Stores more than fits. Returns what the server counts of its evictions, and what is gone. */
+/** Stores more than fits. Returns evictions as the server counts them, and as missing keys show them. */
 async function evictionsAfterFlood(
   side: SocketSide,
 ): Promise<{ counted: Evictions; gone: Evictions }> {

@@ -37,12 +37,12 @@ export type Step = Ask | Act;
 export type Actor = Generator<Step, void, Answer>;
 
 /**
- * How long leases last, in seconds: those of readers, and those that invalidations leave. Long
- * enough for what is found to be played to a busy machine.
+ * Lease times in seconds, of readers and of invalidations. Long enough to play a found transcript
+ * to a server on a busy machine.
  */
 export const LEASE_SEC = 20;
 const INVALIDATION_SEC = 10;
-/** More than the server keeps outside the store: such a value is announced, and comes later. */
+/** Larger than the server buffers outside the store, so the value arrives in pieces. */
 const LONG_BYTES = 10_000;
 
 // --- steps ---------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ export function* slowReader(): Actor {
   yield ask("x".repeat(rest), firstWord);
 }
 
-/** Gives the lease back after it has read the row: what it read may not be cached. */
+/** Releases the lease after reading the row, because the row must not be cached. */
 export function* abandoningReader(): Actor {
   const got = yield getss;
   if (got.word !== "lease") return;
@@ -259,7 +259,7 @@ export function* countingWriter(): Actor {
   if (counted.word !== "NOT_FOUND") yield remove;
 }
 
-/** Breaks a rule: the value goes before the commit, and the new one comes under the id that this gave. */
+/** Breaks a rule: deletes before the commit, and stores the new value under the id of that deletess. */
 export function* deleteFirstWriter(): Actor {
   const got = yield deletessKeepingId;
   const row = yield commit;
@@ -274,7 +274,7 @@ export function* carefulDeleteFirstWriter(): Actor {
   if (stored.word !== "STORED") yield deletess;
 }
 
-/** Breaks a rule: it fills with what it wrote itself, and has not read again. */
+/** Breaks a rule: fills with the value it wrote, without reading the row again. */
 export function* selfFillingWriter(): Actor {
   const row = yield commit;
   const got = yield completing(deletessKeepingId);
@@ -298,7 +298,7 @@ export function* inTransactionWriter(): Actor {
 
 // --- others --------------------------------------------------------------------------------------
 
-/** Locks the value, deletes it, and sets what the row says, without a lease. */
+/** Locks the value, deletes it, and stores the row's value without a lease. */
 export function* lockingSetter(): Actor {
   const locked = yield ask("lock k", firstWord);
   if (locked.word !== "OK") return;

@@ -7,16 +7,13 @@ export interface Exploration {
   readonly wrong?: Wrong;
 }
 
-/** The shortest way to a state that is wrong. */
+/** The shortest path to a wrong state. */
 export interface Wrong {
   readonly steps: number;
   readonly reason: string;
   /** A case of a transcript. */
   readonly transcript: string;
-  /**
-   * Whether the transcript is all that it takes to get there: no fault was made up, and nothing
-   * happened that clients cannot do.
-   */
+  /** The transcript alone reaches the state: no fault was injected, and clients caused every event. */
   readonly canBePlayed: boolean;
 }
 
@@ -26,8 +23,8 @@ interface State {
 }
 
 /**
- * Visits every state that the scenario can reach, nearest first. A state is reached by doing all
- * that leads to it again from the beginning, which costs a few microseconds a command and needs no
+ * Visits every state that the scenario can reach, breadth first. To reach a state it repeats all
+ * steps to it from the beginning, which costs a few microseconds a command and needs no
  * copy of the store.
  */
 export function explore(scenario: Scenario): Exploration {

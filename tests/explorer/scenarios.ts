@@ -8,6 +8,9 @@ export interface Row extends Scenario {
   readonly wrongAfter?: number;
 }
 
+/** One deadline passes, and one value or lease is evicted, at any time. */
+const EXPIRY_AND_EVICTION: Scenario["environment"] & object = { time: 1, evict: 1 };
+
 const reader = (count: number, act = actors.reader): Role => ({ name: "reader", count, act });
 const writer = (count: number, act = actors.writer): Role => ({
   name: "writer",
@@ -22,23 +25,23 @@ export const FLOWS: readonly Row[] = [
   {
     name: "commit, deletess; three readers, expiry, eviction",
     roles: [reader(3), writer(1)],
-    environment: { time: 1, evict: 1 },
+    environment: EXPIRY_AND_EVICTION,
   },
   {
     name: "two writers that commit, then deletess",
     roles: [reader(3), writer(2)],
-    environment: { time: 1, evict: 1 },
+    environment: EXPIRY_AND_EVICTION,
   },
   {
     name: "a value is there when two writers commit, then deletess",
     roles: [reader(2), writer(2)],
-    environment: { time: 1, evict: 1 },
+    environment: EXPIRY_AND_EVICTION,
     filled: true,
   },
   {
     name: "commit, plain delete",
     roles: [reader(3), writer(1, actors.deletingWriter)],
-    environment: { time: 1, evict: 1 },
+    environment: EXPIRY_AND_EVICTION,
   },
   {
     name: "two restarts, ids never repeat",
@@ -70,7 +73,7 @@ export const FLOWS: readonly Row[] = [
   {
     name: "a plain setter under --strict",
     roles: [reader(2), other("plain setter", actors.plainSetter), writer(1)],
-    environment: { time: 1, evict: 1 },
+    environment: EXPIRY_AND_EVICTION,
     options: ["--strict", "*"],
   },
   {
@@ -111,7 +114,7 @@ export const FLOWS: readonly Row[] = [
   {
     name: "commit, deletess, a fresh read, cas; two writers",
     roles: [reader(1), writer(2, actors.warmingWriter)],
-    environment: { time: 1, evict: 1 },
+    environment: EXPIRY_AND_EVICTION,
   },
   {
     name: "the reader reads first, then takes the lease",
@@ -126,7 +129,7 @@ export const FLOWS: readonly Row[] = [
   {
     name: "incr on a lease renews it",
     roles: [reader(2), writer(1, actors.countingWriter)],
-    environment: { time: 1, evict: 1 },
+    environment: EXPIRY_AND_EVICTION,
   },
 ];
 
@@ -135,7 +138,7 @@ export const MEETINGS: readonly Row[] = [
   {
     name: "lease-get and getss mixed",
     roles: [reader(1), reader(1, actors.mcrouterReader), writer(2)],
-    environment: { time: 1, evict: 1 },
+    environment: EXPIRY_AND_EVICTION,
   },
   {
     name: "text and binary mixed",
@@ -150,7 +153,7 @@ export const MEETINGS: readonly Row[] = [
   {
     name: "mg N and getss mixed",
     roles: [reader(1), reader(2, actors.metaReader), writer(1)],
-    environment: { time: 1, evict: 1 },
+    environment: EXPIRY_AND_EVICTION,
   },
   {
     name: "mg N and getss mixed, plain delete",
@@ -160,7 +163,7 @@ export const MEETINGS: readonly Row[] = [
   {
     name: "md I between, a value is there",
     roles: [reader(1), reader(2, actors.metaReader), writer(1, actors.stalingWriter)],
-    environment: { time: 1, evict: 1 },
+    environment: EXPIRY_AND_EVICTION,
     filled: true,
   },
   {
@@ -186,15 +189,15 @@ export const MEETINGS: readonly Row[] = [
   {
     name: "a lease is given back while another asks",
     roles: [reader(1), reader(1, actors.abandoningReader), writer(1)],
-    environment: { time: 1, evict: 1 },
+    environment: EXPIRY_AND_EVICTION,
   },
 ];
 
 const plainSetters = (count: number): Role => other("plain setter", actors.plainSetter, count);
 
 /**
- * Plain writes on a lease are looked at for one thing: that they are gone when the lease would have
- * been over. That they may be stale until then is known, so nobody commits here.
+ * Plain writes on a lease: they must be gone when the lease's time is over. Until then they may be
+ * stale, so no actor commits here.
  */
 export const DIRTY_WINDOWS: readonly Row[] = [
   {
@@ -326,12 +329,12 @@ export const LARGE: readonly Row[] = [
   {
     name: "two readers, two writers that read afresh",
     roles: [reader(2), writer(2, actors.warmingWriter)],
-    environment: { time: 1, evict: 1 },
+    environment: EXPIRY_AND_EVICTION,
   },
   {
     name: "two by getss, one by lease-get, two writers",
     roles: [reader(2), reader(1, actors.mcrouterReader), writer(2)],
-    environment: { time: 1, evict: 1 },
+    environment: EXPIRY_AND_EVICTION,
   },
   {
     name: "a reader of every kind",

@@ -12,12 +12,12 @@ import { type Actor, AGAIN, type Answer, LEASE_SEC, NOTHING, type Step } from ".
 import { TraceWriter } from "./trace.ts";
 
 /**
- * What happens to a key without any client's doing:
+ * Events that no client causes:
  *
- * - `time`: the clock goes on to the next deadline
- * - `evict`: the key's value, or else its lease, makes room for others
- * - `restart`: the server starts anew, empty
- * - `crash`: a writer that has begun dies
+ * - `time`: the clock moves to the next deadline
+ * - `evict`: the key's value, or else its lease, is evicted
+ * - `restart`: the server restarts, empty
+ * - `crash`: a writer that has begun crashes
  * - `disconnect`: a connection is lost
  */
 const ENVIRONMENT = ["time", "evict", "restart", "crash", "disconnect"] as const;
@@ -31,7 +31,7 @@ export interface Role {
   act(): Actor;
 }
 
-/** Stands between the actors and the server: it may answer by itself, or send something else. */
+/** A fault between actors and server: it may answer a request itself, or send another one. */
 export type Mutation = (request: string, ask: (request: string) => string, world: World) => string;
 
 export interface Scenario {
@@ -113,7 +113,7 @@ export class World {
   readonly #budget: number[] = [];
   #generation = 0;
   #evictions = 0;
-  /** Until when a plain write that was made on a lease may be seen; and the id of what it stored. */
+  /** End of the time in which a plain write on a lease may be read; and the id of its value. */
   #dirtyUntilSec = 0;
   #doubtfulId = 0;
   #doubtfulUntilSec = 0;
@@ -138,7 +138,7 @@ export class World {
     for (let index = 0; index < generations; index++) {
       const server = new ConversationSide([...OPTIONS, ...scenario.options ?? []]);
       this.#servers.push(server);
-      // One more, for what neither an actor does nor the server.
+      // One more connection, for events that neither an actor nor the server causes.
       this.#peers.push([...this.#parts, null].map(() => server.connect()));
     }
   }
@@ -237,8 +237,9 @@ export class World {
   }
 
   /**
-   * The state as a text: equal texts, equal futures. Ids are told by their order, instants by what
-   * is left of them, and actors with the same part by what they know, not by who they are.
+   * Returns the state as a text. States with equal texts have equal futures, so the text holds the
+   * order of ids, the time left to each deadline, and the knowledge of actors with the same role in
+   * any order.
    */
   stateText(): string {
     const record = this.record();
@@ -341,7 +342,7 @@ export class World {
     return this.#server.thread.cache;
   }
 
-  /** Versions are short; what makes values long is not looked at. */
+  /** Reads the version at the start of a value and ignores the padding. */
   #valueText(item: ItemRef): string {
     const { cache } = this.#server.thread;
     const length = Math.min(cache.valueLength(item), 2);
@@ -393,7 +394,7 @@ export class World {
       : mutation(request, ask, this);
   }
 
-  /** Follows what the rules say of plain writes on a lease, apart from what the store keeps of it. */
+  /** Tracks plain writes on a lease by the specification, independently of the store. */
   #noteDoubt(request: string, reply: string, before: KeyRecord): void {
     const now = this.#server.thread.memory.control[CONTROL.NOW_SEC]!;
     if (/^(?:set|add) /.test(request) && reply === "STORED\r\n") {
@@ -456,7 +457,7 @@ export class World {
     assert(this.record().lease === NO_LEASE, "eight other leases drop the key's");
   }
 
-  /** Makes a server as one that has just started: no item, no lease, no lock, ids from where they start. */
+  /** Resets a server to its state at start: no item, no lease, no lock, first ids. */
   #clean(generation: number): void {
     const peers = this.#peers[generation]!;
     for (let index = 0; index < peers.length; index++) {

@@ -6,7 +6,7 @@ const LARGEST_BYTES = 1_000_000;
 const KEY_SIZE = 16;
 /** Keys that no trace has. */
 const FIRST_KEY = 1_000_000_000;
-/** A large value after so many others: one set in ten. */
+/** Sets between two large values. */
 const EVERY = 9;
 
 /** A target that is also given large values nobody ever reads, as one set in ten. */

@@ -133,7 +133,7 @@ abstract class ByteHeap implements ReplayTarget {
   protected abstract hit(key: number): void;
   protected abstract link(key: number): void;
   protected abstract unlink(key: number): void;
-  /** The key to evict for an item of so many bytes, or NONE. */
+  /** Returns the key to evict for an item of `bytes` bytes, or NONE. */
   protected abstract victim(bytes: number): number;
 }
 
@@ -192,7 +192,7 @@ export class Clock extends ByteHeap {
   }
 }
 
-/** SIEVE (Zhang et al., NSDI 2024): items stay where they are, a hand goes from old to new. */
+/** SIEVE (Zhang et al., NSDI 2024): items keep their place; a hand moves from old to new. */
 export class Sieve extends ByteHeap {
   readonly #list = new List(this.entries);
   #hand = NONE;
@@ -380,7 +380,7 @@ export class Segments extends ByteHeap {
     return hot.oldest !== NONE ? hot.oldest : warm.oldest;
   }
 
-  /** Lets a queue that is too long give to the others: what was read goes to warm, the rest to cold. */
+  /** Shrinks a queue that is too long: items that were read move to warm, the rest to cold. */
   #trim(queue: List, active: List, idle: List, share: number, hot: List): void {
     const total = hot.bytes + active.bytes + idle.bytes;
     for (let looks = 0; looks < 5 && queue.bytes > total * share; looks++) {

@@ -18,7 +18,7 @@ const COLUMNS = 6;
 /**
  * Reads a gzipped trace. Every row must be a get: that is all the traces here have.
  *
- * @param limit At most so many rows; 0: all.
+ * @param limit Most rows to read; 0: all.
  */
 export async function readTrace(path: string, limit = 0): Promise<Trace> {
   const file = await Deno.open(path);

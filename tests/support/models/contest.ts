@@ -55,7 +55,7 @@ export class Contest {
     this.#side.advanceNow(seconds);
   }
 
-  /** A connection ends, and another comes. */
+  /** Replaces a connection by a new one. */
   #replacePeer(note: Note): void {
     const index = this.#source.integer(0, PEERS);
     note(`${index}: disconnects`);
@@ -84,7 +84,7 @@ export class Contest {
     for (const [name, id] of this.#ids) if (!known.has(name)) this.#learn(name, BigInt(id));
   }
 
-  /** Sends in pieces of any length. */
+  /** Sends a request in random pieces and returns the reply. */
   #ask(peer: ConversationPeer, request: string): string {
     let reply = "";
     for (let at = 0; at < request.length;) {
@@ -104,7 +104,7 @@ export class Contest {
     this.evicted++;
   }
 
-  /** Storing may evict the very item it is about, to make room for the value. */
+  /** Notes that a store evicted its own old item to make room for the value. */
   #meetEviction({ name, key }: StoreOperation, reply: string): void {
     if (name === "set") return;
     if (name !== "add") {
@@ -125,7 +125,7 @@ export class Contest {
     return item !== NO_ITEM;
   }
 
-  /** A later change has a larger id. */
+  /** Asserts that a later change has a larger id. */
   #learn(name: string, id: bigint): void {
     this.#source.learned(name);
     const version = Number(name.slice("id".length));

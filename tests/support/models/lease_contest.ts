@@ -11,7 +11,7 @@ const LEASE_SECONDS = [0, 1, 2, 5, 20];
 const STEPS_TO_LEARN = 500;
 const EXPTIMES = [0, 0, 0, 1, 3, 8, 30, -1];
 
-/** Draws one command; most ids are those that the key has, the others it had before. */
+/** Draws one command. Most ids are current, the others are older ones. */
 function draw(random: () => number, model: LeaseModel, ids: Holes): LeaseCommand {
   const pick = <T>(choices: readonly T[]): T => choices[Math.floor(random() * choices.length)]!;
   const known = [...ids.keys()];

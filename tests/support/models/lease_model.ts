@@ -12,7 +12,7 @@ interface Entry {
 
 interface KeyRecord {
   entry: Entry | undefined;
-  /** Until when what is stored without a lease's id may live. */
+  /** Latest deadline of a value that is stored without the lease's id. */
   dirtyUntilSec: number;
 }
 
@@ -37,7 +37,7 @@ const LEASE_TIME_SEC = 10;
 const STUB_SEC = 10;
 const U64 = 1n << 64n;
 
-/** Every key's record in plain words: what each command does to each kind of entry. Leases are never dropped. */
+/** Model of leases: the effect of each command on each kind of entry. No lease is ever dropped. */
 export class LeaseModel {
   #nowSec = 0;
   #version = 0;

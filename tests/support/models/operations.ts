@@ -31,9 +31,9 @@ const NAMES = [
 ] as const;
 /** Weights drawn are one of these: some operations are frequent in a run, some do not happen at all. */
 const WEIGHTS = [0, 1, 1, 3, 10];
-/** These empty, or free, everything, so they must be rare for anything else to be tried. */
+/** Commands that empty the cache or free all locks. They are rare, so that other commands find something. */
 const RARE: Readonly<Record<string, number>> = { "flush_all": 0.02, "unlock_all": 0.1 };
-/** Lasting, and over at once. */
+/** Expiry times that never pass during a run, and ones that have passed at once. */
 export const TIMELESS = [0, 0, 0, 1000, 2592000, -1, 2592001, 2147483647];
 
 /** Draws operations. The same seeds draw the same operations; a cas id is one of those learned last. */

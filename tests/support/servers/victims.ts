@@ -54,7 +54,7 @@ function libc(): Libc {
   return opened ??= new Libc();
 }
 
-/** Gives back what victims of all ways had in common. */
+/** Frees the resources that victims of all ways share. */
 export function closeLibc(): void {
   opened?.[Symbol.dispose]();
   opened = undefined;

@@ -29,7 +29,7 @@ const FACTS = {
   random: 0.5,
   hashSeed: Int32Array.of(1, 2),
 } as const;
-/** Shared memory does not move the engine to collect what is done with, so it is asked to, every so many servers. */
+/** Servers between two forced collections. Shared memory does not trigger the engine's own collections. */
 const SERVERS_PER_COLLECTION = 32;
 let serversMade = 0;
 v8.setFlagsFromString("--expose-gc");
@@ -282,7 +282,7 @@ export class ConversationPeer implements Peer {
       start = consumed;
       this.#received += textOf(reply.region.bytes.subarray(0, reply.length));
       if (this.#conversation.state === ConversationState.MORE_OUTPUT) {
-        // Transports serve others meanwhile, who use the same regions.
+        // A transport serves other connections meanwhile, which use the same regions.
         const rest = input.bytes.slice(start, end);
         input.bytes.fill(0x21);
         reply.region.bytes.fill(0x21);

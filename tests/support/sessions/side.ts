@@ -1,4 +1,4 @@
-/** One server, or what stands for one: what transcripts are played to. */
+/** A server, or a stand-in for one, that transcripts are played to. */
 export interface Side {
   /** Stands in the names of tests. */
   readonly name: string;

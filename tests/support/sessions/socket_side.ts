@@ -58,7 +58,7 @@ export class SocketSide implements Side {
     return parseStats(await this.ask("stats\r\n", "END\r\n"));
   }
 
-  /** Sends a request on a connection of its own and returns all that comes up to `end`. */
+  /** Sends a request on a new connection and returns the reply up to `end`. */
   async ask(request: string, end: string): Promise<string> {
     const peer = await this.open();
     try {
@@ -100,7 +100,7 @@ export class SocketPeer implements Peer {
     try {
       for (let at = 0; at < bytes.length;) at += await this.#connection.write(bytes.subarray(at));
     } catch (error) {
-      // The server may close at any moment; what it sent before is still to be read.
+      // The server may close at any moment. Bytes sent before can still be read.
       if (!isConnectionLoss(error)) throw error;
     }
   }
