@@ -470,8 +470,8 @@ export class Cache {
     else this.#flush.at(atSec);
   }
 
-  /** Counts a flush that was asked for and does nothing. */
-  countVainFlush(): void {
+  /** Counts a flush that is refused, or that has nothing to hide. */
+  countRefusedFlush(): void {
     this.#stats[STAT.cmd_flush]! += 1;
   }
 

@@ -23,11 +23,20 @@ function exists(path: string): boolean {
 /** Whether a file declares a function, a method or a class of this name. */
 function declares(path: string, name: string): boolean {
   const declaration = new RegExp(
-    `(?:^|\\s)(?:(?:export )?(?:async )?(?:function\\*? |class )|(?:async |static )*)${name}[(<{ ]`,
+    `^(?:export )?(?:async )?(?:function\\*? |class )${name}\\b|` +
+      `^  (?:async |static )*\\*?${name}[<(](?!.*;$)`,
     "m",
   );
   return declaration.test(texts.get(path) ?? "");
 }
+
+Deno.test("a call is no declaration", () => {
+  assert(declares("store/cache.ts", "get"));
+  assert(declares("store/cache.ts", "Cache"));
+  assert(declares("lib/net/native/thread.ts", "#converse"));
+  assert(!declares("store/cache.ts", "forRead"));
+  assert(!declares("store/cache.ts", "wakeThreads"));
+});
 
 Deno.test("every file and folder that docs/architecture.md names exists", () => {
   const paths = quoted(page).filter((code) => /^[a-z_/]+(?:\/|\.ts)$/.test(code));

@@ -16,7 +16,7 @@ export function flushAll(conversation: Conversation): Flow {
   const { request, numbers, cache, settings } = conversation.thread;
   const isGiven = argumentCount(request, 1) > 0;
   if (settings.flushEnabled && isGiven && !readInt32(conversation, 1)) {
-    cache.countVainFlush();
+    cache.countRefusedFlush();
     return answer(conversation, REFUSAL.BAD_EXPTIME);
   }
   const isDone = flush(conversation, isGiven ? numbers.value : 0);
@@ -32,7 +32,7 @@ export function flushAll(conversation: Conversation): Flow {
 export function flush(conversation: Conversation, delay: number): boolean {
   const { cache, memory, settings } = conversation.thread;
   if (!settings.flushEnabled) {
-    cache.countVainFlush();
+    cache.countRefusedFlush();
     return false;
   }
   if (delay <= 0) {
@@ -42,7 +42,7 @@ export function flush(conversation: Conversation, delay: number): boolean {
   // As memcached has it: a flush in n seconds takes what is stored up to the second before (memcached.c,
   // process_flush_all_command). A Unix time that is over does nothing.
   const instant = deadlineSec(memory, delay);
-  if (instant === PAST_SEC) cache.countVainFlush();
+  if (instant === PAST_SEC) cache.countRefusedFlush();
   else cache.flushAll(instant - 1);
   return true;
 }
