@@ -9,7 +9,7 @@ export interface Row extends Scenario {
 }
 
 /** One deadline passes, and one value or lease is evicted, at any time. */
-const EXPIRY_AND_EVICTION: Scenario["environment"] & object = { time: 1, evict: 1 };
+const EXPIRY_AND_EVICTION: NonNullable<Scenario["environment"]> = { time: 1, evict: 1 };
 
 const reader = (count: number, act = actors.reader): Role => ({ name: "reader", count, act });
 const writer = (count: number, act = actors.writer): Role => ({
