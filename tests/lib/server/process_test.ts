@@ -219,12 +219,15 @@ Deno.test("deno task lists start, test and ok first", () => {
   assertEquals(Object.keys(tasks).slice(0, 3), ["start", "test", "ok"]);
 });
 
-test("the server runs with the flags that README documents, and never asks", async (start, io) => {
-  await using server = await start({ permissions: leastPermissions(io) });
-  using client = await server.connect();
-  await client.ask("version\r\n", "VERSION ");
-  await server.stop();
-});
+test(
+  "the server runs with the flags that docs/running.md names, and never prompts",
+  async (start, io) => {
+    await using server = await start({ permissions: leastPermissions(io) });
+    using client = await server.connect();
+    await client.ask("version\r\n", "VERSION ");
+    await server.stop();
+  },
+);
 
 test("the pid file is there while the server runs", async (start, io) => {
   const folder = await Deno.makeTempDir();
