@@ -8,7 +8,7 @@ import { COUNTER_STATUS_TEXT, CounterStatus } from "./status.ts";
  *   0 magic 0x90, in replies 0x91   1 opcode   2 flags, in replies the status   3 reserved
  *   4 length of the body (4)   8 opaque (4), given back   12 the body
  *
- * Flags, reserved and what the body has behind its fields mean nothing.
+ * Flags, reserved and bytes of the body behind its fields are ignored.
  */
 const REQUEST_MAGIC = 0x90;
 const REPLY_MAGIC = 0x91;
@@ -25,7 +25,7 @@ const UNKNOWN_OPCODE = 0x12;
 
 const INPUT_BYTES_LEAST = 512;
 const INPUT_BYTES_MOST = HEADER_LENGTH + FIELDS_LENGTH_MAX;
-/** When so much is to be sent, nothing more is executed. */
+/** No request is executed while this many bytes of replies are unsent. */
 const REPLIES_BYTES_MAX = 64 * 1024;
 const REPLY_BYTES_MAX = HEADER_LENGTH + 2 * NUMBER_LENGTH + NAME_LENGTH_LENGTH + NAME_LENGTH_MAX;
 
@@ -57,10 +57,10 @@ const ROWS: readonly Row[] = [
   ["dump",    0x11, null,              (conversation) => conversation.dump()],
 ];
 
-/** What all conversations with the counter server share. */
+/** State that all conversations with the counter server share. */
 export class CounterService {
   readonly counters: Counters;
-  /** How often each command of the table came, well-formed. */
+  /** Well-formed requests of each command in the table. */
   readonly commandCounts: number[] = ROWS.map(() => 0);
   connectionCount = 0;
   connectionsEver = 0;
@@ -70,12 +70,12 @@ export class CounterService {
   /** Where replies are made. */
   readonly replies = new DataView(new ArrayBuffer(REPLIES_BYTES_MAX + REPLY_BYTES_MAX));
 
-  /** @param bytesMax What the counters may cost together, in bytes. */
+  /** @param bytesMax The memory limit of all counters, in bytes. */
   constructor(bytesMax: number) {
     this.counters = new Counters(bytesMax);
   }
 
-  /** What Stats tells, in yrmcds's order. */
+  /** Returns the rows of Stats, in yrmcds's order. */
   stats(): [name: string, value: number][] {
     return [
       ["objects", this.counters.count],
@@ -105,13 +105,13 @@ export class CounterConversation {
   closing = false;
   readonly #service: CounterService;
   readonly #acquired: AcquiredResources = new Map();
-  /** What was received and not executed: [start, end) of the buffer. */
+  /** Bytes received and not executed: [start, end) of the buffer. */
   #input = new DataView(new ArrayBuffer(INPUT_BYTES_LEAST));
   #start = 0;
   #end = 0;
-  /** The last read left no room: there is more to come. */
+  /** The last read filled the buffer, so more bytes are waiting. */
   #readWasFull = false;
-  /** What is still to come of a body, to be thrown away. */
+  /** Bytes of a body that are still to be received and ignored. */
   #bytesToSkip = 0;
   /** Where the request's name stands in the input. */
   #nameOffset = 0;
@@ -128,7 +128,7 @@ export class CounterConversation {
     service.connectionsEver++;
   }
 
-  /** Where the next bytes shall go; never empty. To be asked when `replies()` is null. */
+  /** Returns the buffer for the next read; never empty. Call it when `replies()` is null. */
   readBuffer(): Uint8Array<ArrayBuffer> {
     const pending = this.#end - this.#start;
     let size = this.#input.byteLength;

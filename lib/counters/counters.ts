@@ -1,36 +1,35 @@
 /**
- * Named counters (semaphores): a client acquires resources under a name and gives them back, at the
+ * Named counters (semaphores): a client acquires resources under a name and releases them, at the
  * latest when its connection ends.
  *
- * They belong to the server, not to the cache: they live in one thread, in plain objects, and are
- * bounded by memory of their own. A counter has no capacity; each acquisition says up to which sum
- * it may go. One that nobody holds stays, and is dropped after the next interval has begun, or
- * sooner when memory is needed.
+ * Counters are not part of the cache: they live in one thread, in plain objects, and have a memory
+ * limit of their own. A counter has no capacity; each acquisition names the maximum of the sum. An
+ * idle counter is dropped after the next interval has begun, or sooner if memory is needed.
  */
 
-/** How an operation ended. */
+/** The result of an operation. */
 export const CounterOutcome = {
   OK: 0,
   /** No counter of this name. */
   NOT_FOUND: 1,
   /** The sum would be above the maximum. Nothing is acquired. */
   UNAVAILABLE: 2,
-  /** The client holds less than it would give back. Nothing is released. */
+  /** The client holds less than it would release. Nothing is released. */
   NOT_ACQUIRED: 3,
   NO_MEMORY: 4,
 } as const;
 
 export type CounterOutcome = typeof CounterOutcome[keyof typeof CounterOutcome];
 
-/** About what a counter costs beside its name: its object, its places in the tables. */
+/** Approximate memory of a counter beside its name, in bytes: its object and table entries. */
 const COUNTER_BYTES = 256;
-/** About what it costs that a client holds something of a counter. */
+/** Approximate memory of one client's entry for a counter, in bytes. */
 const ACQUISITION_BYTES = 128;
 
-/** A counter, for its reader. */
+/** A counter, read-only. */
 export interface CounterView {
   readonly name: string;
-  /** The sum of what all clients hold: 0..2^32-1, since no maximum is above. */
+  /** The resources that all clients hold: 0..2^32-1, because no maximum is larger. */
   readonly consumption: number;
 }
 
@@ -47,22 +46,22 @@ class Counter implements CounterView {
   }
 }
 
-/** What one client holds: never 0 of a counter. Filled by `Counters` alone. */
+/** The resources that one client holds of each counter, never 0. Only `Counters` changes it. */
 export type AcquiredResources = Map<CounterView, number>;
 
-/** All counters there are. */
+/** All counters. */
 export class Counters {
-  /** How many were ever made. */
+  /** Counters made since the start. */
   madeCount = 0;
-  /** About what they cost, in bytes. */
+  /** Their approximate memory, in bytes. */
   usedBytes = 0;
   readonly #bytesMax: number;
   readonly #byName = new Map<string, Counter>();
-  /** Those that nobody holds; the longest so first. */
+  /** Counters that no client holds, the longest idle first. */
   readonly #idle = new Set<Counter>();
   #interval = 0;
 
-  /** @param bytesMax What they may cost together. */
+  /** @param bytesMax The memory limit of all counters. */
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax;
   }
@@ -76,7 +75,7 @@ export class Counters {
     return this.#byName.get(name);
   }
 
-  /** All counters, also while they change: what is made or dropped meanwhile may be missing. */
+  /** Iterates over all counters. Counters made or dropped meanwhile may be missing. */
   all(): Iterator<CounterView> {
     return this.#byName.values();
   }
@@ -88,7 +87,7 @@ export class Counters {
   }
 
   /**
-   * Acquires all or nothing. Makes the counter when there is none.
+   * Acquires all resources or none. Makes the counter if there is none.
    *
    * @param resources 1..maximum
    * @param maximum At most 2^32-1.
@@ -106,7 +105,7 @@ export class Counters {
     const held = counter === undefined ? 0 : acquired.get(counter) ?? 0;
     const bytes = (counter === undefined ? name.length + COUNTER_BYTES : 0) +
       (held === 0 ? ACQUISITION_BYTES : 0);
-    // It must not make room by dropping the very counter that is asked for.
+    // Making room must not drop this very counter.
     if (counter !== undefined) this.#idle.delete(counter);
     if (!this.#reserve(bytes)) {
       if (counter?.consumption === 0) this.#idle.add(counter);
@@ -118,7 +117,7 @@ export class Counters {
     return CounterOutcome.OK;
   }
 
-  /** Gives back what a client holds, or a part of it; 0 asks whether it holds any. */
+  /** Releases resources that a client holds. With 0, tells whether it holds any. */
   release(acquired: AcquiredResources, name: string, resources: number): CounterOutcome {
     const counter = this.#byName.get(name);
     if (counter === undefined) return CounterOutcome.NOT_FOUND;
@@ -130,7 +129,7 @@ export class Counters {
     return CounterOutcome.OK;
   }
 
-  /** The client is gone: everything comes back. */
+  /** Releases everything that a client holds. */
   releaseAll(acquired: AcquiredResources): void {
     for (const [view, held] of acquired) {
       const counter = view as Counter;
@@ -139,13 +138,13 @@ export class Counters {
     }
   }
 
-  /** Begins an interval: highest consumptions count anew, and idle counters may be dropped. */
+  /** Begins an interval: resets the highest consumptions, and lets idle counters be dropped. */
   beginInterval(): void {
     this.#interval++;
   }
 
   /**
-   * Drops counters that nobody has held since before the interval began.
+   * Drops counters that no client has held since before the interval began.
    *
    * @param countMax The most to drop at once.
    * @returns Whether there are more.
@@ -188,7 +187,7 @@ export class Counters {
     if (counter.consumption === 0) this.#idle.add(counter);
   }
 
-  /** Takes memory, dropping the counters that have been idle for longest. */
+  /** Reserves memory. Drops the longest idle counters if needed. */
   #reserve(bytes: number): boolean {
     for (const counter of this.#idle) {
       if (this.usedBytes + bytes <= this.#bytesMax) break;

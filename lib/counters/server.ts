@@ -14,27 +14,27 @@ import {
 import { FairScheduler } from "../net/fair_scheduler.ts";
 
 const SWEEP_MS = 1000;
-/** So many counters are dropped at once. */
+/** Counters that are dropped at a time. */
 const DROPS_MAX = 1000;
-/** The pause between two such times. */
+/** The pause before the next ones. */
 const DROP_PAUSE_MS = 5;
 
-/** What the counter server is started with. */
+/** Options of the counter server. */
 export interface CounterServerOptions {
   readonly listens: readonly TcpListen[];
   readonly connectionsMax: number;
-  /** What all counters may cost. */
+  /** The memory limit of all counters. */
   readonly bytesMax: number;
-  /** How often idle counters are dropped and the highest consumptions forgotten. */
+  /** How often idle counters are dropped and the highest consumptions reset. */
   readonly intervalSec: number;
 }
 
 /**
- * Serves yrmcds's counter protocol on ports of its own, all on the thread that opens it, with the
- * runtime's sockets: whatever transport serves the cache, there is one set of counters.
+ * Serves yrmcds's counter protocol on ports of its own. All of it runs on the thread that opens it,
+ * over the runtime's sockets: there is one set of counters, whatever transport serves the cache.
  */
 export class CounterServer {
-  /** Where it listens, with the ports that were really bound. */
+  /** The addresses it listens on, with the ports that were bound. */
   readonly listens: TcpListen[] = [];
   readonly #options: CounterServerOptions;
   readonly #transport: TransportOptions;
@@ -50,7 +50,7 @@ export class CounterServer {
   /**
    * Takes the addresses.
    *
-   * @param report Gets what is worth a line in the log.
+   * @param report Logs an event.
    * @throws ListenError when one cannot be had.
    */
   constructor(
@@ -83,7 +83,7 @@ export class CounterServer {
     );
   }
 
-  /** Answers what has been received, then closes everything. */
+  /** Finishes requests in progress, then closes everything. */
   async stop(): Promise<void> {
     this.#stopListening();
     await this.#waitUntilClosed(DRAIN_GRACE_MS);
@@ -139,7 +139,7 @@ export class CounterServer {
       prepareTcp(socket);
       const connection = new CounterConnection(socket, this.#service, this.#scheduler);
       this.#connections.add(connection);
-      // One that fails otherwise than by its peer rejects, which takes the process down.
+      // A connection that fails for another reason than its peer rejects, which ends the process.
       connection.serve().then(() => this.#connections.delete(connection));
     }
   }
@@ -172,12 +172,12 @@ export class CounterServer {
   }
 }
 
-/** One connection: reads, lets the conversation execute what came, and sends the replies before it reads again. */
+/** One connection: reads, executes the requests, and sends the replies before it reads again. */
 class CounterConnection {
   readonly #socket: Deno.TcpConn;
   readonly #conversation: CounterConversation;
   readonly #scheduler: FairScheduler;
-  /** Since when the peer has taken nothing; 0: nothing is being sent. */
+  /** When the peer last took bytes, on the process's clock; 0: nothing is being sent. */
   #sendingSinceMs = 0;
   #closing = false;
   #closed = false;
@@ -193,7 +193,7 @@ class CounterConnection {
     return this.#sendingSinceMs !== 0 && this.#sendingSinceMs < instantMs;
   }
 
-  /** Closes now; what is being read or sent fails. */
+  /** Closes now. A read or write in progress fails. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -204,13 +204,13 @@ class CounterConnection {
     }
   }
 
-  /** Closes when the replies under way have been sent, or now when there are none. */
+  /** Closes when the replies in progress have been sent, or now if there are none. */
   finish(): void {
     this.#closing = true;
     if (this.#sendingSinceMs === 0) this.close();
   }
 
-  /** Serves to the end. Never rejects for what the peer does. */
+  /** Serves the connection until it closes. Never rejects for what the peer does. */
   async serve(): Promise<void> {
     const conversation = this.#conversation;
     try {
