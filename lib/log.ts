@@ -3,18 +3,22 @@ import { configureSync, getLogger, type Logger, type LogRecord } from "@logtape/
 /** The format of log lines: text for people, or one JSON object per line. */
 export type LogFormat = "text" | "json";
 /** The severity of an event. */
-export type LogLevel = "debug" | "info" | "warning" | "error" | "fatal";
+export type LogLevel = "trace" | "debug" | "info" | "warning" | "error" | "fatal";
 /** Facts of an event by name: members of its JSON object. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
 /** The verbosity (the number of -v) from which on events of connections are logged. */
 const VERBOSITY_OF_LEVEL: Readonly<Record<LogLevel, number>> = {
+  trace: 3,
   debug: 2,
   info: 1,
   warning: 0,
   error: 0,
   fatal: 0,
 };
+
+/** Text lines of other levels do not name their level. */
+const LEVELS_SHOWN: ReadonlySet<string> = new Set(["warning", "error", "fatal"]);
 
 const encoder = new TextEncoder();
 let currentVerbosity: () => number = () => 0;
@@ -32,7 +36,7 @@ export function configureLog(format: LogFormat, verbosity: () => number): void {
     reset: true,
     sinks: { stderr: (record) => writeStderr(write(record)) },
     loggers: [
-      { category: "leased", sinks: ["stderr"] },
+      { category: "leased", sinks: ["stderr"], lowestLevel: "trace" },
       { category: ["logtape", "meta"], sinks: ["stderr"], lowestLevel: "error" },
     ],
   });
@@ -80,7 +84,7 @@ function escapeTemplate(message: string): string {
 }
 
 function textLine(record: LogRecord): string {
-  const level = record.level === "info" || record.level === "debug" ? "" : `${record.level}: `;
+  const level = LEVELS_SHOWN.has(record.level) ? `${record.level}: ` : "";
   return `${timeText(record.timestamp)} ${level}${record.message.join("")}`;
 }
 

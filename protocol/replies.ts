@@ -140,6 +140,17 @@ export const STATUS_TEXT: Record<Status, Uint8Array> = {
   [Status.NO_MEMORY]: text("Out of memory"),
 };
 
+/** Statuses that mean a request which is malformed, refused or cannot be executed, and their texts. */
+export const BINARY_ERRORS: Readonly<Record<number, string>> = Object.fromEntries(
+  [
+    ...[Status.TOO_LARGE, Status.INVALID, Status.NOT_NUMERIC, Status.REFUSED],
+    ...[Status.UNKNOWN_COMMAND, Status.NO_MEMORY],
+  ].map((status) => [status, new TextDecoder().decode(STATUS_TEXT[status])]),
+);
+
+/** Matches the lines that mean the same in the text protocol. */
+export const TEXT_ERROR = /^(?:CLIENT_|SERVER_)?ERROR\b/;
+
 /** The line that says how an operation ended. */
 export const OUTCOME_LINE: Record<Outcome, Uint8Array> = {
   [Outcome.OK]: REPLY.OK,

@@ -1,6 +1,12 @@
 import { CounterConversation, CounterService } from "./conversation.ts";
 import { openSocket } from "../net/portable/bind.ts";
-import { isConnectionError, pause, prepareTcp, resourceShortage } from "../net/portable/sockets.ts";
+import {
+  isConnectionError,
+  pause,
+  peerName,
+  prepareTcp,
+  resourceShortage,
+} from "../net/portable/sockets.ts";
 import {
   ACCEPT_PAUSE_MS,
   acceptFailed,
@@ -128,11 +134,15 @@ export class CounterServer {
         continue;
       }
       if (this.#connections.size >= this.#options.connectionsMax) {
+        const peer = peerName(socket.remoteAddr);
+        const reason =
+          `${this.#options.connectionsMax} connections are open (--counter-conn-limit)`;
         socket.close();
         this.#report({
           level: "info",
           event: "connection_refused",
-          message: "connection to the counter port refused: too many connections",
+          message: `connection refused: ${peer}: ${reason}`,
+          fields: { peer, reason },
         });
         continue;
       }
@@ -151,7 +161,7 @@ export class CounterServer {
     for (const connection of this.#connections) {
       if (!connection.stalledSince(instantMs)) continue;
       connection.close();
-      this.#report(connectionStalled(sendTimeoutSec));
+      this.#report(connectionStalled(sendTimeoutSec, { peer: connection.peer }));
     }
   }
 
@@ -174,6 +184,7 @@ export class CounterServer {
 
 /** One connection: reads, executes the requests, and sends the replies before it reads again. */
 class CounterConnection {
+  readonly peer: string;
   readonly #socket: Deno.TcpConn;
   readonly #conversation: CounterConversation;
   readonly #scheduler: FairScheduler;
@@ -183,6 +194,7 @@ class CounterConnection {
   #closed = false;
 
   constructor(socket: Deno.TcpConn, service: CounterService, scheduler: FairScheduler) {
+    this.peer = peerName(socket.remoteAddr);
     this.#socket = socket;
     this.#conversation = new CounterConversation(service);
     this.#scheduler = scheduler;

@@ -1,12 +1,18 @@
+import type { ThreadContext } from "../../protocol/thread_context.ts";
 import { clockSec } from "../../store/clock.ts";
 import { type ConnectionId, type ConnectionKind, NO_OWNER } from "../../store/connections.ts";
 import { STAT } from "../../store/stats.ts";
 import type { CloseReason } from "../../store/cache.ts";
-import type { TransportContext, TransportEvent } from "./transport.ts";
+import type { EventSource, TransportContext, TransportEvent } from "./transport.ts";
 
-/** The verbosity from which on refusals are logged, and the one for every connection. */
+/** From these verbosities (the number of -v) on, refused connections and all connections are logged. */
 const VERBOSITY_REFUSALS = 1;
 const VERBOSITY_CONNECTIONS = 2;
+
+/** Returns the peer and the number of an open connection, for the log. */
+export function eventSource({ connections }: ThreadContext, id: ConnectionId): EventSource {
+  return { peer: connections.peerOf(id), conn: connections.numberOf(id) };
+}
 
 /**
  * Opens and closes connections beside their sockets, the same for every transport: row, statistics,
@@ -36,23 +42,26 @@ export class ConnectionLifecycle {
     memory.stats[isRefused ? STAT.rejected_connections : STAT.total_connections]! += 1;
     if (!isRefused) cache.watchLog.connectionOpened(owner);
     cache.leave();
-    if (isRefused) {
-      this.#log(VERBOSITY_REFUSALS, "info", "refused", `${peer}: too many connections`);
-    } else {
-      this.#log(VERBOSITY_CONNECTIONS, "debug", "opened", peer);
+    if (isRefused && this.#isLogged(VERBOSITY_REFUSALS)) {
+      const reason = `${connections.rows} connections are open (-c)`;
+      this.#log("info", "refused", `${peer}: ${reason}`, { peer, reason });
+    } else if (!isRefused && this.#isLogged(VERBOSITY_CONNECTIONS)) {
+      this.#log("debug", "opened", peer, { ...eventSource(thread, owner), listener });
     }
     return owner;
   }
 
   /** Frees the row. The conversation must have ended. */
   close(owner: ConnectionId, reason: CloseReason): void {
-    const { cache, connections } = this.#context.thread;
-    const peer = this.#isLogged(VERBOSITY_CONNECTIONS) ? connections.peerOf(owner) : "";
+    const { thread } = this.#context;
+    const { cache, connections } = thread;
+    const source = this.#isLogged(VERBOSITY_CONNECTIONS) ? eventSource(thread, owner) : null;
     cache.enter();
     cache.watchLog.connectionClosed(owner, reason);
     connections.close(owner);
     cache.leave();
-    this.#log(VERBOSITY_CONNECTIONS, "debug", "closed", peer);
+    if (source === null) return;
+    this.#log("debug", "closed", `${source.peer} (${reason})`, { ...source, reason });
   }
 
   #isLogged(verbosity: number): boolean {
@@ -60,16 +69,16 @@ export class ConnectionLifecycle {
   }
 
   #log(
-    verbosity: number,
     level: TransportEvent["level"],
     what: "refused" | "opened" | "closed",
     message: string,
+    fields: NonNullable<TransportEvent["fields"]>,
   ): void {
-    if (!this.#isLogged(verbosity)) return;
     this.#context.report({
       level,
       event: `connection_${what}`,
       message: `connection ${what}: ${message}`,
+      fields,
     });
   }
 }

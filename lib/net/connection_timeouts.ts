@@ -3,6 +3,7 @@ import type { ThreadContext } from "../../protocol/thread_context.ts";
 import { type ConnectionId, ConnectionKind } from "../../store/connections.ts";
 import { STAT } from "../../store/stats.ts";
 import type { CloseReason } from "../../store/cache.ts";
+import { eventSource } from "./connection_lifecycle.ts";
 import { connectionStalled, lockHolderClosed, type TransportContext } from "./transport.ts";
 
 /** What the time-outs ask of a connection. */
@@ -46,8 +47,9 @@ export class ConnectionTimeouts<Connection extends TimedConnection> {
     for (const connection of connections) {
       const { sendingSinceSec } = connection;
       if (sendingSinceSec === 0 || nowSec - sendingSinceSec <= sendTimeoutSec) continue;
+      const source = eventSource(this.#thread, connection.id);
       this.#close(connection, "error");
-      this.#context.report(connectionStalled(sendTimeoutSec));
+      this.#context.report(connectionStalled(sendTimeoutSec, source));
     }
   }
 
@@ -68,8 +70,9 @@ export class ConnectionTimeouts<Connection extends TimedConnection> {
       } else if (
         lockIdleTimeoutSec > 0 && silentSec > lockIdleTimeoutSec && cache.locks.countOf(id) > 0
       ) {
+        const source = eventSource(this.#thread, id);
         this.#close(connection, "normal");
-        this.#context.report(lockHolderClosed(lockIdleTimeoutSec));
+        this.#context.report(lockHolderClosed(lockIdleTimeoutSec, source));
       }
     }
     if (kicked === 0) return;

@@ -110,9 +110,16 @@ export const DRAIN_GRACE_MS = 100;
 /** After EMFILE, ENFILE, ENOBUFS or ENOMEM from accept, the next try waits this long. */
 export const ACCEPT_PAUSE_MS = 50;
 
-/** An event for the log. */
+/** The connection of an event. */
+export type EventSource = {
+  readonly peer: string;
+  /** Its number in `stats conns`; left out: it has none. */
+  readonly conn?: number;
+};
+
+/** An event, for the log. */
 export interface TransportEvent {
-  readonly level: "debug" | "info" | "warning" | "error";
+  readonly level: "trace" | "debug" | "info" | "warning" | "error";
   /** Stable name, like `accept_failed`. */
   readonly event: string;
   readonly message: string;
@@ -120,31 +127,37 @@ export interface TransportEvent {
   readonly fields?: Readonly<Record<string, string | number>>;
 }
 
-/** A connection that held locks was closed because it was idle. */
-export function lockHolderClosed(timeoutSec: number): TransportEvent {
+/** `--lock-idle-timeout` closed a connection. */
+export function lockHolderClosed(timeoutSec: number, from: EventSource): TransportEvent {
+  const reason = `held locks and sent nothing for ${timeoutSec} s (--lock-idle-timeout)`;
   return {
     level: "info",
     event: "lock_holder_idle",
-    message: `a connection that held locks was silent for ${timeoutSec} s; closed`,
+    message: `connection closed: ${from.peer} ${reason}`,
+    fields: { ...from, reason },
   };
 }
 
-/** Accepting paused for a shortage of descriptors or of memory. */
+/** accept() lacks descriptors, or memory for sockets. */
 export function acceptFailed(code: string): TransportEvent {
   return {
     level: "warning",
     event: "accept_failed",
     message:
-      `cannot accept connections for now: ${code}; raise the limit of open files or lower -c`,
+      `cannot accept connections: ${code}; raise the limit of open files (ulimit -n) or lower -c; ` +
+      `retrying`,
+    fields: { reason: code },
   };
 }
 
-/** A connection was closed because its peer did not read. */
-export function connectionStalled(timeoutSec: number): TransportEvent {
+/** `-o send_timeout` closed a connection. */
+export function connectionStalled(timeoutSec: number, from: EventSource): TransportEvent {
+  const reason = `accepted no byte of its replies for ${timeoutSec} s (-o send_timeout)`;
   return {
     level: "info",
     event: "connection_stalled",
-    message: `a connection took nothing of its replies for ${timeoutSec} s; closed`,
+    message: `connection closed: ${from.peer} ${reason}`,
+    fields: { ...from, reason },
   };
 }
 

@@ -4,6 +4,7 @@ import process from "node:process";
 import { ThreadContext } from "../../protocol/thread_context.ts";
 import { ThreadProtocols } from "../../protocol/thread_protocols.ts";
 import { Lifecycle } from "../lifecycle.ts";
+import type { TransportEvent } from "../net/transport.ts";
 import { createTransport } from "../net/transports.ts";
 import { warmUp } from "./warm_up.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";
@@ -32,14 +33,15 @@ async function run(start: WorkerStart): Promise<void> {
   thread.cache.mutex.nowMs = () => performance.now();
   post({ kind: "begun" });
   if (start.threadIndex < WARM_UP_THREADS_MAX) warmUp(start.shared, start.settings);
+  const report = (event: TransportEvent): void => post({ kind: "event", event });
   const transport = createTransport(start.transport, {
     thread,
-    protocols: new ThreadProtocols(thread),
+    protocols: new ThreadProtocols(thread, report),
     threadIndex: start.threadIndex,
     options: start.transportOptions,
     lifecycle,
     workerData: start.workerData,
-    report: (event) => post({ kind: "event", event }),
+    report,
   });
   thread.cache.onReady = (index) => {
     if (start.transports[index] === "portable") lifecycle.wake(index);

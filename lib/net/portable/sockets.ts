@@ -1,5 +1,7 @@
 // Helpers for servers on the runtime's sockets.
 
+import { statsAddressText } from "../transport.ts";
+
 /** Errors of accept that mean a shortage of descriptors or memory: accepting may succeed later. */
 const SHORTAGE_CODES = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
 
@@ -17,6 +19,11 @@ export function prepareTcp(socket: Deno.TcpConn): void {
   } catch {
     // The peer is gone already; reading will tell.
   }
+}
+
+/** Returns the peer's address as `stats conns` writes it. */
+export function peerName({ transport, hostname, port }: Deno.NetAddr): string {
+  return statsAddressText(transport === "udp" ? "udp" : "tcp", hostname, port);
 }
 
 /** Whether an error is the end of a connection, by its peer or by `close`. */

@@ -7,14 +7,13 @@ import { ConnectionLifecycle } from "../connection_lifecycle.ts";
 import { ConnectionTimeouts } from "../connection_timeouts.ts";
 import { ConnectionBuffers, PortableConnection } from "./connection.ts";
 import { openSocket, type PortableWorkerData } from "./bind.ts";
-import { pause, prepareTcp, resourceShortage } from "./sockets.ts";
+import { pause, peerName, prepareTcp, resourceShortage } from "./sockets.ts";
 import {
   ACCEPT_PAUSE_MS,
   acceptFailed,
   DRAIN_GRACE_MS,
   DRAIN_MS_MAX,
   listenerName,
-  statsAddressText,
   type TcpListen,
   type Transport,
   type TransportContext,
@@ -202,14 +201,6 @@ export class PortableThread implements Transport {
     this.#connections.delete(connection.id);
     this.#connectionLifecycle.close(connection.id, connection.closeReason);
   };
-}
-
-function peerName(address: Deno.NetAddr): string {
-  return statsAddressText(
-    address.transport === "udp" ? "udp" : "tcp",
-    address.hostname,
-    address.port,
-  );
 }
 
 async function refuse(socket: Deno.Conn): Promise<void> {

@@ -322,6 +322,27 @@ test("-o log_format=json says the same as an object a line", async (start, io) =
   await server.stop();
 });
 
+test("-vvv logs connections, commands and protocol errors with their peer", async (start) => {
+  await using server = await start({ args: ["-vvv", "-c", "1", "-o", "log_format=json"] });
+  using client = await server.connect();
+  await client.ask("bogus\r\n", "ERROR\r\n");
+  const logged = async (event: string): Promise<Record<string, unknown>> =>
+    JSON.parse(await server.line(`"event":"${event}"`));
+  const { peer, conn } = await logged("connection_opened");
+  const command = await logged("command");
+  assertEquals([command["command"], command["peer"], command["conn"]], ["bogus", peer, conn]);
+  const error = await logged("protocol_error");
+  assertEquals([error["reason"], error["peer"], error["conn"]], ["ERROR", peer, conn]);
+  using second = await server.connect();
+  await second.rest();
+  const refused = await logged("connection_refused");
+  assertEquals(refused["reason"], "1 connections are open (-c)");
+  client.socket.close();
+  const closed = await logged("connection_closed");
+  assertEquals([closed["reason"], closed["peer"], closed["conn"]], ["normal", peer, conn]);
+  await server.stop();
+});
+
 test("a second signal ends the server at once", async (start) => {
   await using server = await start();
   using client = await server.connect();

@@ -9,6 +9,7 @@ import {
   ThreadContext,
 } from "../../../protocol/thread_context.ts";
 import { ThreadProtocols } from "../../../protocol/thread_protocols.ts";
+import type { ProtocolEvent } from "../../../protocol/traced_conversation.ts";
 import { Cache } from "../../../store/cache.ts";
 import { checkStore } from "../../../store/check/check.ts";
 import { writeClock } from "../../../store/clock.ts";
@@ -49,6 +50,8 @@ export class ConversationSide implements Side {
   readonly shared: SharedState;
   /** The last request of the `shutdown` command. */
   shutdown: "no" | "graceful" | "at once" = "no";
+  /** What was logged: protocol errors with -vv, commands with -vvv. */
+  readonly events: ProtocolEvent[] = [];
   readonly #peers = new Map<number, ConversationPeer>();
   #nowMs = 0;
 
@@ -71,7 +74,7 @@ export class ConversationSide implements Side {
         processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
       },
     );
-    this.protocols = new ThreadProtocols(this.thread);
+    this.protocols = new ThreadProtocols(this.thread, (event) => this.events.push(event));
   }
 
   /** A connection; synchronous, for tests that are. */
