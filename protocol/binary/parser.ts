@@ -152,7 +152,10 @@ export class BinaryParser implements Parser {
       binary.opcode = opcode;
       binary.opaque = view.getInt32(at + 12);
       binary.quiet = command.quiet;
-      operation.begin(keyOffset, keyLength);
+      // Grouped commands use only the key, and its hash.
+      binary.hash = prefetch.hashAt(index);
+      operation.keyOffset = keyOffset;
+      operation.keyLength = keyLength;
       ops.countBinary(opcode);
       request.next = keyOffset + keyLength;
       const flow = command.handler(conversation);

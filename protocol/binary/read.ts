@@ -13,8 +13,8 @@ const FLAGS_LENGTH = 4;
 
 /** Get, GetK and their quiet forms. */
 export function get(conversation: Conversation, withKey: boolean): Flow {
-  const { cache, input, operation } = conversation.thread;
-  const item = cache.get(input, operation.keyOffset, operation.keyLength);
+  const { cache, input, operation, binary } = conversation.thread;
+  const item = cache.get(input, operation.keyOffset, operation.keyLength, binary.hash);
   return putFound(conversation, item, withKey);
 }
 

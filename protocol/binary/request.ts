@@ -23,6 +23,8 @@ export class BinaryRequest {
   /** Where the extras start in the thread's input, and their length in bytes. */
   extrasOffset = 0;
   extrasLength = 0;
+  /** The key's hash, for commands that are executed in groups. */
+  hash = 0;
 
   /** A copy for a reply that is given later. */
   copy(): BinaryRequest {
