@@ -39,7 +39,7 @@ export function prefetchGets(thread: ThreadContext, start: number, end: number):
   const { input, cache } = thread;
   const { bytes, view } = input;
   const { prefetch } = cache;
-  prefetch.clear();
+  prefetch.begin(input);
   let at = start;
   do {
     const keyOffset = at + KEY_OF_GET;
@@ -48,7 +48,7 @@ export function prefetchGets(thread: ThreadContext, start: number, end: number):
     if (end - keyEnd < CRLF_LENGTH || view.getInt16(keyEnd, true) !== CRLF) break;
     const keyLength = keyEnd - keyOffset;
     if (keyLength === 0 || keyLength > KEY_LENGTH_MAX) break;
-    prefetch.add(input, keyOffset, keyLength);
+    prefetch.add(keyOffset, keyLength);
     at = keyEnd + CRLF_LENGTH;
   } while (!prefetch.full && end - at > KEY_OF_GET && view.getInt32(at, true) === GET_SPACE);
   if (prefetch.count > 1) prefetch.load();
@@ -63,7 +63,7 @@ export function prefetchLines(thread: ThreadContext, start: number, end: number)
   const { input, cache } = thread;
   const { bytes, view } = input;
   const { prefetch } = cache;
-  prefetch.clear();
+  prefetch.begin(input);
   let at = start;
   while (!prefetch.full && end - at >= LINE_LENGTH_MIN) {
     const word = view.getInt32(at, true);
@@ -84,7 +84,7 @@ export function prefetchLines(thread: ThreadContext, start: number, end: number)
         dataLength = dataLength * 10 + byte - ZERO;
       }
     }
-    prefetch.add(input, keyOffset, keyLength);
+    prefetch.add(keyOffset, keyLength);
     at = lineEnd + 1 + (hasData ? dataLength + CRLF_LENGTH : 0);
   }
   if (prefetch.count > 1) prefetch.load();
@@ -118,7 +118,7 @@ export function prefetchPackets(
   const { input, cache } = thread;
   const { bytes, view } = input;
   const { prefetch } = cache;
-  prefetch.clear();
+  prefetch.begin(input);
   let at = start;
   while (!prefetch.full && end - at >= HEADER_LENGTH) {
     const word = view.getInt32(at);
@@ -130,7 +130,7 @@ export function prefetchPackets(
     if (keyLength === 0 || keyLength > KEY_LENGTH_MAX) break;
     if (keyOffset + keyLength > Math.min(next, end)) break;
     if (kind === PacketKind.KEY_ONLY && bodyLength !== keyLength) break;
-    prefetch.add(input, keyOffset, keyLength);
+    prefetch.add(keyOffset, keyLength);
     at = next;
   }
   if (prefetch.count > 1) prefetch.load();

@@ -195,7 +195,7 @@ export class MultigetTask implements Multiget {
     const { input, cache } = thread;
     const { prefetch } = cache;
     const { bytes } = input;
-    prefetch.clear();
+    prefetch.begin(input);
     let at = start;
     while (!prefetch.full) {
       while (at < end && bytes[at] === SPACE) at++;
@@ -213,7 +213,7 @@ export class MultigetTask implements Multiget {
         this.#scanned = Scanned.LONG_KEY;
         return keyEnd;
       }
-      if (keyLength > 0) prefetch.add(input, at, keyLength);
+      if (keyLength > 0) prefetch.add(at, keyLength);
       if (last) {
         this.#scanned = Scanned.LINE;
         return keyEnd + 1;

@@ -45,19 +45,24 @@ export class Prefetch {
     return this.count === KEYS_MAX;
   }
 
-  /** Starts a new group. Required before the input changes. */
+  /** Starts a new group, whose keys are in `input`. */
+  begin(input: ByteRegion): void {
+    this.clear();
+    this.#input = input;
+  }
+
+  /** Removes all keys. Required before the input changes. */
   clear(): void {
     this.count = 0;
     this.#next = 0;
   }
 
   /** Adds a key, which must be behind the group's other keys. There must be room. */
-  add(input: ByteRegion, keyOffset: number, keyLength: number): void {
+  add(keyOffset: number, keyLength: number): void {
     const index = this.count;
-    this.#input = input;
     this.#offsets[index] = keyOffset;
     this.#lengths[index] = keyLength;
-    this.#hashes[index] = this.#index.hash(input, keyOffset, keyLength);
+    this.#hashes[index] = this.#index.hash(this.#input!, keyOffset, keyLength);
     this.count = index + 1;
   }
 
