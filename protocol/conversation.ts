@@ -2,6 +2,7 @@ import { Activity, type ConnectionId } from "../store/connections.ts";
 import * as connectionsModule from "../store/connections.ts";
 import * as statsModule from "../store/stats.ts";
 import { REQUEST_MAGIC } from "./binary/request.ts";
+import type { CloseReason } from "../store/cache.ts";
 import type { WireProtocol } from "./settings.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
@@ -65,7 +66,7 @@ export interface Task {
    * @returns The first byte not consumed.
    */
   run(conversation: Conversation, start: number, end: number): number;
-  /** What it is called while it waits; left out: Activity.WAITING. */
+  /** What reports say while it waits; left out: Activity.WAITING, or READING when it waits for bytes. */
   readonly activity?: Activity;
   /** The connection is gone: gives back what the task holds. */
   abandon(thread: ThreadContext): void;
@@ -103,9 +104,15 @@ export class Conversation {
   readonly udp: boolean;
   /** Good after `feed`. */
   state: ConversationState = ConversationState.NEEDS_INPUT;
+  /** Good in state CLOSING. */
+  closeReason: CloseReason = "normal";
   /** Null: between requests. */
   task: Task | null = null;
+  /** Whether the request that `feed` left unconsumed lacks only its value. */
+  valueMissing = false;
   #parser: Parser | null;
+  /** What the connection's row says of it when it waits for bytes. */
+  #reported: Activity = Activity.READING;
   /** How many bytes the last `feed` did not consume: they come again, and have been counted. */
   #leftLength = 0;
   #paused = false;
@@ -131,6 +138,11 @@ export class Conversation {
     return this.task?.activity ?? Activity.WAITING;
   }
 
+  /** In state NEEDS_INPUT: what it waits for, for reports. */
+  get inputActivity(): Activity {
+    return this.task?.activity ?? (this.valueMissing ? Activity.VALUE : Activity.READING);
+  }
+
   /**
    * Executes every complete request in the thread's input [start, end). Replies are appended to the
    * thread's reply buffer; the caller has reset it, or begun anew in it, and sends them after. Takes
@@ -150,6 +162,7 @@ export class Conversation {
     memory.stats[STAT.bytes_read]! += end - start - this.#leftLength;
     let at = start;
     this.#paused = false;
+    this.valueMissing = false;
     while (!this.#paused) {
       if (this.task !== null) at = this.task.run(this, at, end);
       else if (this.#parser !== null) at = this.#parser.run(this, at, end);
@@ -159,6 +172,9 @@ export class Conversation {
     memory.stats[STAT.bytes_written]! += reply.totalLength - replyStart;
     // The input may change before the next call.
     cache.prefetch.clear();
+    // Whoever sees the last reply finds free what the connection held.
+    if (this.state === ConversationState.CLOSING) this.#release();
+    else if (this.state === ConversationState.NEEDS_INPUT) this.#reportActivity();
     cache.leave();
     return at;
   }
@@ -172,13 +188,24 @@ export class Conversation {
   /** The connection is gone, for whatever reason: releases what it holds. Idempotent. */
   end(): void {
     if (this.#ended) return;
-    this.#ended = true;
     const { cache } = this.thread;
     cache.enter();
+    this.#release();
+    cache.leave();
+  }
+
+  #reportActivity(): void {
+    const activity = this.inputActivity;
+    if (activity === this.#reported) return;
+    this.#reported = activity;
+    if (this.owner !== NO_OWNER) this.thread.connections.setActivity(this.owner, activity);
+  }
+
+  #release(): void {
+    this.#ended = true;
     this.task?.abandon(this.thread);
     this.task = null;
-    if (this.owner !== NO_OWNER) cache.releaseOwner(this.owner);
-    cache.leave();
+    if (this.owner !== NO_OWNER) this.thread.cache.releaseOwner(this.owner);
   }
 
   /** The first byte of a connection decides (memcached: `-B auto`). */

@@ -11,6 +11,8 @@ export const Flow = {
   UNDER_WAY: 2,
   /** Send what there is, then close. */
   CLOSE: 3,
+  /** As CLOSE, because the peer does not keep to the protocol. */
+  CLOSE_ERROR: 5,
   /** There is no such command, as this server was started. */
   UNKNOWN: 4,
 } as const;

@@ -56,7 +56,10 @@ export function storeBlock(conversation: Conversation): Outcome | Block {
   if (
     !complete && operation.valueLength <= BUFFERED_VALUE_BYTES_MAX &&
     end - request.start <= PENDING_BYTES_MAX
-  ) return Block.INCOMPLETE;
+  ) {
+    conversation.valueMissing = true;
+    return Block.INCOMPLETE;
+  }
   if (tunables.detailEnabled) prefixes.countSet(input, operation.keyOffset, operation.keyLength);
   if (!complete) return reserveBlock(conversation);
   request.next = end;

@@ -1,6 +1,7 @@
 import { ByteRegion } from "../store/base/bytes.ts";
 import type { Operation } from "../store/operation.ts";
 import type { Cache, ItemRef } from "../store/cache.ts";
+import { Activity } from "../store/connections.ts";
 import * as cacheModule from "../store/cache.ts";
 import * as limitsModule from "../store/limits.ts";
 import type { Outcome } from "../store/outcome.ts";
@@ -25,6 +26,7 @@ const PIECE_ROOM_MIN = 4096;
 
 /** Passes over a data block that was refused. */
 export class SwallowTask implements Task {
+  readonly activity = Activity.SWALLOWING;
   #left: number;
 
   constructor(length: number) {
@@ -67,6 +69,7 @@ export interface StoreReply {
 
 /** Fills a reserved item with a value as it arrives, then stores it. */
 export class FillTask implements Task {
+  readonly activity = Activity.VALUE;
   readonly #operation: Operation;
   readonly #reply: StoreReply;
   readonly #item: ItemRef;

@@ -337,7 +337,7 @@ export class Cache {
       return Outcome.TOO_LARGE;
     }
     const hash = this.links.prefetch.hashOf(input, keyOffset, keyLength);
-    const old = this.#lookup.live(input, keyOffset, keyLength, hash);
+    const old = this.#lookup.forStore(input, keyOffset, keyLength, hash);
     const refusal = this.#guard.admit(operation, old, input, keyOffset, keyLength, hash);
     if (refusal !== Outcome.OK) {
       this.#storeOperations.countRefused(operation);
@@ -379,7 +379,7 @@ export class Cache {
     if (item === NO_ITEM) return this.#leaseOperations.remove(operation, lease, hash);
     if (this.#guard.isLockedByOther(item, operation.owner)) return Outcome.LOCKED;
     if (operation.compare && !this.#guard.hasId(item, operation)) return Outcome.EXISTS;
-    this.links.countDeleted(item);
+    this.links.countDeleted(item, operation.deletedBy);
     this.#lookup.unlink(item, hash);
     if (lease !== NO_LEASE) this.leases.drop(lease, hash);
     return Outcome.DELETED;

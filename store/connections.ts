@@ -34,6 +34,10 @@ export const Activity = {
   /** Waits for a lock or a lease. */
   WAITING: 3,
   CLOSING: 4,
+  /** Waits for the rest of a value. */
+  VALUE: 5,
+  /** Waits for the rest of a value that it passes over. */
+  SWALLOWING: 6,
 } as const;
 export type Activity = typeof Activity[keyof typeof Activity];
 

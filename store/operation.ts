@@ -18,6 +18,8 @@ export type StoreMode = typeof StoreMode[keyof typeof StoreMode];
 
 /** For `Operation.marks`: meta commands write the key in base64. */
 export const MARK_KEY_BINARY = STATE.KEY_BINARY;
+/** memcached's names of deleting commands. */
+export type DeleteCommand = "delete" | "md";
 
 /**
  * The arguments and results of one operation. Each thread reuses one, so that a request allocates nothing: `begin`
@@ -49,6 +51,8 @@ export class Operation {
   explicitHigh = 0;
   /** Whether a store with an id older than the item's succeeds, and marks the item stale (meta flag I). */
   allowOlder = false;
+  /** What watchers are told that deletes the item; null: they are told nothing, as by memcached's binary protocol. */
+  deletedBy: DeleteCommand | null = null;
   /** STATE bits that the item gets: KEY_BINARY, STUB, WON. */
   marks = 0;
   /** Whether append, prepend, incr and decr create a missing item; incr and decr with `initialLow/High`. */

@@ -80,7 +80,7 @@ export const CLASS_STATS = [
   ["evicted_unfetched",   "items", "of these never read"],
   ["evicted_moved",       "items", "of these so that a page could go to another class"],
   ["outofmemory",         "items", "stores that found no memory"],
-  ["reclaimed",           "items", "expired items removed to make room"],
+  ["reclaimed",           "items", "expired items removed to make room, or because their key was stored anew"],
   ["expired_unfetched",   "items", "of both kinds of reclaimed ones those never read"],
   ["crawler_reclaimed",   "items", "expired items removed by maintenance"],
   ["pages_in",            "pages", "taken from other classes"],

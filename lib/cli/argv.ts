@@ -26,6 +26,8 @@ export interface ParsedArguments {
   readonly ignored: readonly IgnoredOption[];
   /** All mistakes, one message each. */
   readonly errors: readonly string[];
+  /** Whether an option that is not supported stands before --help, --version and --license. */
+  readonly refusedFirst: boolean;
 }
 
 const ROW_BY_NAME = new Map<string, OptionRow>(OPTIONS.map((row) => [row[0], row]));
@@ -44,7 +46,8 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
   const ignored: IgnoredOption[] = [];
   const given = new Set<string>();
   const values = presets(OPTIONS);
-  const texts = parseArgs(toLongForm(argv, errors), {
+  const long = toLongForm(argv, errors);
+  const texts = parseArgs(long, {
     string: OPTIONS.filter(takesValue).map((row) => row[0]),
     boolean: OPTIONS.filter((row) => !takesValue(row)).map((row) => row[0]),
     collect: OPTIONS.filter((row) => row[2] === "list" || row[2] === "count").map((row) => row[0]),
@@ -80,7 +83,20 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
     given,
     ignored,
     errors,
+    refusedFirst: refusesFirst(long),
   };
+}
+
+const PRINTING = new Set(["--help", "--version", "--license"]);
+
+/** memcached acts on options from left to right, and test suites learn by `--enable-ssl --version` what is built in. */
+function refusesFirst(long: readonly string[]): boolean {
+  for (const argument of long) {
+    if (PRINTING.has(argument)) return false;
+    const name = /^--([^=]+)/.exec(argument)?.[1] ?? "";
+    if (ROW_BY_NAME.get(name)?.[7] === "unsupported") return true;
+  }
+  return false;
 }
 
 function takesValue(row: OptionRow): boolean {

@@ -12,10 +12,17 @@ export type Command =
   | { readonly kind: "refuse"; readonly errors: readonly string[]; readonly logFormat: LogFormat }
   | { readonly kind: "serve"; readonly options: ServerOptions };
 
-/** Reads the command line. --help, --version and --license win over mistakes elsewhere in it. */
+/**
+ * Reads the command line. --help, --version and --license win over mistakes elsewhere in it, but not over an option
+ * before them that is not supported.
+ */
 export function readCommand(argv: readonly string[], processInfo: ProcessInfo): Command {
   const parsed = parseArguments(argv);
   const { values } = parsed;
+  if (parsed.refusedFirst) {
+    const logFormat = parsed.extended.log_format as LogFormat;
+    return { kind: "refuse", errors: parsed.errors, logFormat };
+  }
   if (values.help) return { kind: "print", text: helpText(processInfo.version) };
   if (values.version) return { kind: "print", text: versionText(processInfo) };
   if (values.license) return { kind: "print", text: license.trimEnd() };

@@ -141,7 +141,7 @@ function toListens(
   if (path !== "") return [{ kind: "unix", path, mode: values["unix-mask"], protocol }];
   const udpPort = values["udp-port"];
   // As in memcached: -U without -p sets the TCP port too.
-  const tcpPort = udpPort > 0 && !given.has("port") ? udpPort : values.port;
+  const tcpPort = udpPort !== 0 && !given.has("port") ? udpPort : values.port;
   const listens: Listen[] = [];
   for (const { hostname, port, protocol: own } of addresses) {
     const spoken = own ?? protocol;
@@ -151,9 +151,6 @@ function toListens(
     if (udpPort !== 0) {
       listens.push({ kind: "udp", hostname, port: Math.max(0, udpPort), protocol: spoken });
     }
-  }
-  if (listens.length === 0 && addresses.length === values.listen.length) {
-    errors.push("nothing to listen on: -p 0 needs -U (--udp-port) or -s (--unix-socket)");
   }
   return listens;
 }

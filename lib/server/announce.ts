@@ -30,7 +30,7 @@ function announceStart(
 ): void {
   const { version, runtime, pid } = settings;
   const { threads } = transport;
-  const where = addresses.join(", ") +
+  const where = (addresses.join(", ") || "no port (-p 0)") +
     (counterAddresses.length === 0 ? "" : `, for counters on ${counterAddresses.join(", ")}`);
   const threadPlan = threads === 1 ? "1 thread" : `${threads} threads`;
   logProcess(

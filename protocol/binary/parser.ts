@@ -78,7 +78,7 @@ export class BinaryParser implements Parser {
     const binary = this.#binary;
     request.start = start;
     request.inputEnd = end;
-    if (bytes[start] !== REQUEST_MAGIC) return Flow.CLOSE;
+    if (bytes[start] !== REQUEST_MAGIC) return Flow.CLOSE_ERROR;
     const opcode = bytes[start + 1]!;
     const keyLength = view.getUint16(start + 2);
     const extrasLength = bytes[start + 4]!;
@@ -168,7 +168,7 @@ export class BinaryParser implements Parser {
   /** Where the next request starts is not to be believed: answers, and closes the connection. */
   #refuse(status: Status): Flow {
     putError(this.#thread.reply, this.#binary, status);
-    return Flow.CLOSE;
+    return Flow.CLOSE_ERROR;
   }
 
   /** Answers, and passes over the body. */
@@ -190,6 +190,9 @@ export class BinaryParser implements Parser {
     switch (flow) {
       case Flow.INCOMPLETE:
         return pause(conversation, ConversationState.NEEDS_INPUT, request.start);
+      case Flow.CLOSE_ERROR:
+        conversation.closeReason = "error";
+        // falls through
       case Flow.CLOSE:
         return pause(conversation, ConversationState.CLOSING, request.inputEnd);
       default:

@@ -112,7 +112,7 @@ function readFlagsAndDeadline(conversation: Conversation): void {
 /** Delete. */
 export function remove(conversation: Conversation): Flow {
   const { binary, reply, settings } = conversation.thread;
-  const outcome = removeKey(conversation);
+  const outcome = removeKey(conversation, null);
   if (outcome === Outcome.DELETED) {
     if (!binary.quiet) putDone(reply, binary, 0, 0);
   } else if (

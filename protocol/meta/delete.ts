@@ -23,6 +23,7 @@ export function metaDelete(conversation: Conversation): Flow {
   meta.beginOperation(operation);
   operation.deadlineSec = meta.touches ? deadlineSec(memory, meta.touchSeconds) : 0;
   operation.clientFlags = meta.clientFlags;
+  operation.deletedBy = "md";
   let outcome: Outcome;
   if (meta.empties) outcome = cache.meta.empty(operation, meta.stale);
   else if (meta.stale) outcome = cache.meta.markStale(operation, meta.touches);

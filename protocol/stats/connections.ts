@@ -10,6 +10,8 @@ const STATE_NAME: Record<Activity, string> = {
   [Activity.WATCHING]: "conn_watch",
   [Activity.WAITING]: "conn_io_pending",
   [Activity.CLOSING]: "conn_closing",
+  [Activity.VALUE]: "conn_nread",
+  [Activity.SWALLOWING]: "conn_swallow",
 };
 
 /**

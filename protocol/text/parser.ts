@@ -174,7 +174,7 @@ export class TextParser implements Parser {
       return this.#count(SET_ROW, storeAndAnswer(conversation));
     }
     if (!this.#splitLine(start, end)) {
-      return end - start > LINE_LENGTH_MAX ? Flow.CLOSE : Flow.INCOMPLETE;
+      return end - start > LINE_LENGTH_MAX ? Flow.CLOSE_ERROR : Flow.INCOMPLETE;
     }
     request.next = request.lineEnd;
     if (request.lineEnd - start < LINE_BYTES_MIN) return this.#refuse(REFUSAL.BAD_FORMAT);
@@ -274,7 +274,7 @@ export class TextParser implements Parser {
 
   #unknown(conversation: Conversation): Flow {
     const request = this.#request;
-    if (request.wordCount > 1 && this.#lastWordStartsWith(HTTP)) return Flow.CLOSE;
+    if (request.wordCount > 1 && this.#lastWordStartsWith(HTTP)) return Flow.CLOSE_ERROR;
     if (request.wordCount > 1 && this.#lastWordIs(NOREPLY)) return Flow.DONE;
     conversation.thread.reply.put(REPLY.ERROR);
     return Flow.DONE;
@@ -307,6 +307,9 @@ export class TextParser implements Parser {
     switch (flow) {
       case Flow.INCOMPLETE:
         return this.#pause(conversation, ConversationState.NEEDS_INPUT, request.start);
+      case Flow.CLOSE_ERROR:
+        conversation.closeReason = "error";
+        // falls through
       case Flow.CLOSE:
         return this.#pause(conversation, ConversationState.CLOSING, request.inputEnd);
       default:

@@ -1,4 +1,4 @@
-import { StoreMode } from "../../store/operation.ts";
+import { type DeleteCommand, StoreMode } from "../../store/operation.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import * as limitsModule from "../../store/limits.ts";
 import type { Outcome } from "../../store/outcome.ts";
@@ -95,13 +95,17 @@ export function readKey(conversation: Conversation): boolean {
 /** `delete <key>` */
 export function remove(conversation: Conversation): Flow {
   if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
-  return answer(conversation, OUTCOME_LINE[removeKey(conversation)]);
+  return answer(conversation, OUTCOME_LINE[removeKey(conversation, "delete")]);
 }
 
-/** Deletes the operation's key. */
-export function removeKey(conversation: Conversation): Outcome {
+/** Deletes the operation's key. @param deletedBy What watchers are told. */
+export function removeKey(
+  conversation: Conversation,
+  deletedBy: DeleteCommand | null,
+): Outcome {
   const { operation, cache, input, tunables, prefixes } = conversation.thread;
   if (tunables.detailEnabled) prefixes.countDelete(input, operation.keyOffset, operation.keyLength);
+  operation.deletedBy = deletedBy;
   return cache.remove(operation);
 }
 

@@ -1,3 +1,4 @@
+import type { DeleteCommand } from "../operation.ts";
 import { HashIndex } from "./hash_index.ts";
 import { type ItemRef, Items, optionalBytes } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
@@ -94,10 +95,10 @@ export class ItemLinks {
     if (!this.isPinned(item)) this.free(item);
   }
 
-  /** Counts an item that a client deletes, and reports it to watchers. Call it before `unlink`. */
-  countDeleted(item: ItemRef): void {
+  /** Counts an item that a client deletes, and reports it to watchers of `command`. Call it before `unlink`. */
+  countDeleted(item: ItemRef, command: DeleteCommand | null): void {
     this.memory.countClass(this.slabs.classOf(item), CLASS_STAT.delete_hits);
-    if (this.watch.isOn) this.watch.deleted(item);
+    if (command !== null && this.watch.isOn) this.watch.deleted(item, command);
   }
 
   /** Frees the memory of an unlinked item, its chain included. */

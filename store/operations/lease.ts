@@ -83,7 +83,7 @@ export class LeaseOperations {
     this.#stats[STAT.lease_deletess]! += 1;
     this.#show(operation, made);
     if (item !== NO_ITEM) {
-      this.#links.countDeleted(item);
+      this.#links.countDeleted(item, "delete");
       this.#lookup.unlink(item, hash);
       return Outcome.DELETED;
     }

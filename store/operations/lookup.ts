@@ -34,6 +34,15 @@ export class Lookup {
     return NO_ITEM;
   }
 
+  /** As `live`, but counts a dead item as reclaimed, as memcached does when its key is stored anew. */
+  forStore(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
+    const item = this.#links.index.find(input, keyOffset, keyLength, hash);
+    if (this.#links.watch.isOn) this.#report(item, input, keyOffset, keyLength);
+    if (item === NO_ITEM || !this.#links.isDead(item)) return item;
+    this.#eviction.reclaimForRoom(item);
+    return NO_ITEM;
+  }
+
   /** As `live`, but counts a dead item as expired or flushed. */
   forRead(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
     const item = this.#links.index.find(input, keyOffset, keyLength, hash);

@@ -199,7 +199,7 @@ export class MetaOperations {
     );
     const item = this.#allocator.allocate(input, keyOffset, keyLength, 0, operation);
     if (item === NO_ITEM) return Outcome.NO_MEMORY;
-    if (!stale) this.#links.countDeleted(old);
+    if (!stale) this.#links.countDeleted(old, operation.deletedBy);
     this.#storeOperations.replace(operation, item, hash);
     if (keepsId) items.setOwnId(item, ownLow, ownHigh);
     if (stale) this.#stale(item);

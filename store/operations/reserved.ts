@@ -116,7 +116,7 @@ export class ReservedOperations {
     const hash = this.#links.index.hashOf(item);
     const keyLength = this.#links.items.keyLength(item);
     operation.valueLength = this.#links.items.valueLength(item);
-    const old = this.#lookup.live(segment, keyOffset, keyLength, hash);
+    const old = this.#lookup.forStore(segment, keyOffset, keyLength, hash);
     const refusal = this.#guard.admit(operation, old, segment, keyOffset, keyLength, hash);
     if (refusal !== Outcome.OK) {
       this.#storeOperations.countReservedRefused(item);
@@ -176,7 +176,7 @@ export class ReservedOperations {
     }
     if (isExtending(operation) && !operation.refusalRemoves) return Outcome.NOT_STORED;
     if (operation.mode === StoreMode.SET || operation.refusalRemoves) {
-      const old = this.#lookup.live(input, keyOffset, keyLength, hash);
+      const old = this.#lookup.forStore(input, keyOffset, keyLength, hash);
       if (old !== NO_ITEM && !this.#guard.isLockedByOther(old, operation.owner)) {
         this.#lookup.unlink(old, hash);
       }

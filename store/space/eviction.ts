@@ -119,7 +119,7 @@ export class Eviction {
     this.#links.unlink(item, this.#links.index.hashOf(item));
   }
 
-  /** Removes a dead item whose memory is needed, and counts it as reclaimed. */
+  /** Removes a dead item whose memory is needed or whose key is stored anew, and counts it as reclaimed. */
   reclaimForRoom(item: ItemRef): void {
     this.countReclaimed(item, CLASS_STAT.reclaimed);
     this.reclaim(item);

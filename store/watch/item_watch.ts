@@ -1,5 +1,5 @@
 import { type ByteRegion, latin1Text } from "../base/bytes.ts";
-import { type Operation, StoreMode } from "../operation.ts";
+import { type DeleteCommand, type Operation, StoreMode } from "../operation.ts";
 import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "../memory/item.ts";
 import { CONTROL, type Memory } from "../memory/memory.ts";
 import { Outcome } from "../outcome.ts";
@@ -87,8 +87,8 @@ export class ItemWatch {
   }
 
   /** Before the item goes. */
-  deleted(item: ItemRef): void {
-    if (this.#log.wants(WatchEvent.DELETIONS)) this.#log.deleted(this.#describe(item));
+  deleted(item: ItemRef, command: DeleteCommand): void {
+    if (this.#log.wants(WatchEvent.DELETIONS)) this.#log.deleted(this.#describe(item), command);
   }
 
   /** The key in an item. */

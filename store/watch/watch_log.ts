@@ -3,6 +3,7 @@ import { type ConnectionId, ConnectionTable } from "../connections.ts";
 import { percentEncoded } from "../base/key_text.ts";
 import { FIRST_SECOND } from "../limits.ts";
 import { CONTROL, type Memory } from "../memory/memory.ts";
+import type { DeleteCommand } from "../operation.ts";
 import { STAT } from "../stats.ts";
 import { READY, RINGS_BYTE, WATCH_HEADER, WATCHER, WATCHERS_MAX } from "../memory/watch_layout.ts";
 
@@ -194,11 +195,11 @@ export class WatchLog {
     );
   }
 
-  deleted(item: WatchedItem): void {
+  deleted(item: WatchedItem, command: DeleteCommand): void {
     if (!this.wants(WatchEvent.DELETIONS)) return;
     this.#line(
       WatchEvent.DELETIONS,
-      `type=deleted key=${percentEncoded(item.key)} cmd=delete clsid=${item.classId} ` +
+      `type=deleted key=${percentEncoded(item.key)} cmd=${command} clsid=${item.classId} ` +
         `size=${item.valueLength}`,
     );
   }

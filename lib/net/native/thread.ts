@@ -3,7 +3,6 @@ import { clockSec } from "../../../store/clock.ts";
 import { ConversationState } from "../../../protocol/conversation.ts";
 import { FillTask } from "../../../protocol/tasks.ts";
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
-import { Activity } from "../../../store/connections.ts";
 import * as limitsModule from "../../../store/limits.ts";
 import * as statsModule from "../../../store/stats.ts";
 import type { CloseReason } from "../../../store/cache.ts";
@@ -361,7 +360,7 @@ export class NativeThread implements Transport {
       this.#converse(connection, 0, pending === null ? 0 : pending.length);
       if (connection.closed || connection.unsent !== null || connection.waiting) return;
     }
-    this.#thread.connections.setActivity(connection.id, Activity.READING);
+    this.#thread.connections.setActivity(connection.id, connection.conversation.inputActivity);
     this.#epoll.modify(connection.fd, EPOLLIN, connection.tag);
   }
 
@@ -380,8 +379,6 @@ export class NativeThread implements Transport {
 
   /** Closes so that a peer which sent more than was read still gets the last reply. */
   #closeAfterReply(connection: NativeConnection): void {
-    // Before the peer can see that it is closed: who waits for that finds what was held here free.
-    connection.conversation.end();
     this.#calls.shutdown(connection.fd, SHUT_WR);
     const bytes = this.#receiveBytes;
     // What is left unread would make the kernel reset the connection, and the peer lose the reply.
@@ -390,7 +387,7 @@ export class NativeThread implements Transport {
         break;
       }
     }
-    this.#close(connection);
+    this.#close(connection, connection.conversation.closeReason);
   }
 
   #close(connection: NativeConnection, reason: CloseReason = "normal"): void {

@@ -132,7 +132,7 @@ export class PortableConnection implements TimedConnection {
     }
     // End first: when the peer sees the connection close, its locks and leases must be free already.
     this.#conversation.end();
-    this.close();
+    this.close(this.#conversation.closeReason);
     // A read that is still pending may yet write into its buffer.
     if (this.#reading === null) this.#buffers.reads[this.#readPool]!.give(this.#readBuffer);
     ended(this);
@@ -222,7 +222,7 @@ export class PortableConnection implements TimedConnection {
     }
     over = true;
     this.#resumed = false;
-    connections.setActivity(this.id, Activity.READING);
+    connections.setActivity(this.id, this.#conversation.inputActivity);
     return !gone;
   }
 
@@ -265,7 +265,7 @@ export class PortableConnection implements TimedConnection {
       sent += await this.#socket.write(buffer.subarray(sent, length));
     }
     this.#sendingSinceSec = 0;
-    connections.setActivity(this.id, Activity.READING);
+    connections.setActivity(this.id, this.#conversation.inputActivity);
     // After a failure the garbage collector frees the buffer: the write may still read it.
     pool.give(buffer);
   }

@@ -36,6 +36,8 @@ Deno.test("readCommand() lets -U without -p move the TCP port too, and -1 be any
   assertEquals(serverOptions("-U", "5").listens, [{ ...TCP, port: 5 }, { ...UDP, port: 5 }]);
   assertEquals(serverOptions("-p", "-1").listens, [{ ...TCP, port: 0 }]);
   assertEquals(serverOptions("-p0", "-U", "-1").listens, [{ ...UDP, port: 0 }]);
+  assertEquals(serverOptions("-U", "-1").listens, [{ ...TCP, port: 0 }, { ...UDP, port: 0 }]);
+  assertEquals(serverOptions("-p", "0").listens, []);
 });
 
 Deno.test("readCommand() listens on nothing else beside a Unix socket", () => {
@@ -45,9 +47,6 @@ Deno.test("readCommand() listens on nothing else beside a Unix socket", () => {
 });
 
 Deno.test("readCommand() refuses what does not fit together", () => {
-  assertEquals(errors("-p", "0"), [
-    "nothing to listen on: -p 0 needs -U (--udp-port) or -s (--unix-socket)",
-  ]);
   assertEquals(errors("-l", "proto[x]:h", "-l", "tag[123456789]:h", "-l", "h:99999", "-l", ":1"), [
     '-l (--listen) "proto[x]:h": proto must be ascii, binary or negotiating',
     '-l (--listen) "tag[123456789]:h": a tag must have 1 to 8 characters',
@@ -198,6 +197,12 @@ Deno.test("readCommand() prints help, version and licence before it looks for mi
   });
   const license = command("-i");
   assertEquals(license.kind === "print" && license.text.startsWith("MIT"), true);
+});
+
+Deno.test("readCommand() refuses an unsupported option before it prints what is asked for behind it", () => {
+  assertEquals(command("--enable-ssl", "--version").kind, "refuse");
+  assertEquals(command("-Sh").kind, "refuse");
+  assertEquals(command("--version", "--enable-ssl").kind, "print");
 });
 
 Deno.test("readCommand() refuses a socket path that the kernel cannot take", () => {

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import { opcodeOf, packetText } from "../../support/sessions/binary_text.ts";
 import { type Client, ServerProcess, TRANSPORTS } from "../../support/servers/server_process.ts";
 
 async function linesUntil(watcher: Client, mark: string): Promise<string[]> {
@@ -33,6 +34,29 @@ for (const io of TRANSPORTS) {
     assertEquals(await client.stat("log_watchers"), "1");
     watcher[Symbol.dispose]();
     while (await client.stat("log_watchers") !== "0");
+    await server.stop();
+  });
+
+  Deno.test(`${io}: conn_close says why, as memcached does`, async () => {
+    await using server = await ServerProcess.start({ io });
+    using watcher = await server.connect();
+    await watcher.ask("watch connevents\r\n", "OK\r\n");
+    const endings: [sent: string, reason: string][] = [
+      ["quit\r\n", "normal"],
+      ["GET / HTTP/1.0\r\n", "error"],
+      ["x".repeat(3000), "error"],
+      [packetText({ opcode: opcodeOf("Quit") }), "normal"],
+      [packetText({ opcode: opcodeOf("QuitQ") }), "normal"],
+      [packetText({ opcode: opcodeOf("Noop") }) + " ".repeat(24), "error"],
+      [packetText({ opcode: opcodeOf("Get") }), "error"],
+    ];
+    for (const [sent, reason] of endings) {
+      using client = await server.connect();
+      await client.send(sent);
+      await client.rest();
+      const closed = (await linesUntil(watcher, "type=conn_close")).at(-1)!;
+      assertEquals(/reason=(\w+)/.exec(closed)![1], reason, sent);
+    }
     await server.stop();
   });
 

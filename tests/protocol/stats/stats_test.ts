@@ -168,6 +168,29 @@ Deno.test("stats reset zeroes counters and keeps sizes", () => {
   assertEquals(peer.ask("stats detail dump\r\n"), "END\r\n");
 });
 
+Deno.test("stats conns names what a connection waits for, as memcached does", () => {
+  const side = new ConversationSide(["-m", "8"]);
+  const asker = side.connect();
+  const states: [sent: string, state: string][] = [
+    ["", "conn_read"],
+    ["get k", "conn_read"],
+    ["set k 0 0 10\r\nabc", "conn_nread"],
+    ["set k 0 0 100000\r\nabc", "conn_nread"],
+    ["set k 0 0 9000000\r\nabc", "conn_swallow"],
+    ["set k 0 0 10\r\nabcdefghij\r\n", "conn_read"],
+  ];
+  for (const [sent, state] of states) {
+    const peer = side.connect();
+    peer.ask(sent);
+    assertEquals(
+      [...asker.ask("stats conns\r\n").matchAll(/:state (\w+)/g)].at(-1)![1],
+      state,
+      sent,
+    );
+    peer.disconnect();
+  }
+});
+
 Deno.test("stats conns shows listeners and connections; the asker is in conn_parse_cmd", () => {
   const side = new ConversationSide();
   side.connect();

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { CONTROL } from "../../../store/memory/memory.ts";
 import { WATCHERS_MAX } from "../../../store/memory/watch_layout.ts";
+import { opcodeOf, packetText } from "../../support/sessions/binary_text.ts";
 import { ConversationSide } from "../../support/sessions/conversation_side.ts";
 import { parseStats } from "../../support/sessions/side.ts";
 
@@ -63,6 +64,22 @@ Deno.test("watch mutations tells what became of values", () => {
       "type=item_store key=b status=not_stored cmd=prepend ttl=0 clsid=0 size=1",
     ],
   );
+});
+
+Deno.test("watch deletions names the command, and tells nothing of the binary protocol", () => {
+  const side = new ConversationSide();
+  const watcher = side.connect();
+  watcher.ask("watch deletions\r\n");
+  side.connect().ask("set a 0 0 1\r\na\r\nmd a\r\nset a 0 0 1\r\na\r\nmd a q\r\n");
+  const set = "set a 0 0 1\r\na\r\n";
+  side.connect().ask(set);
+  side.connect().ask(packetText({ opcode: opcodeOf("Delete"), key: "a" }));
+  side.connect().ask(set + "delete a\r\n");
+  assertEquals(told(watcher.resume()), [
+    "type=deleted key=a cmd=md clsid=1 size=1",
+    "type=deleted key=a cmd=md clsid=1 size=1",
+    "type=deleted key=a cmd=delete clsid=1 size=1",
+  ]);
 });
 
 Deno.test("watch deletions tells of hits", () => {

@@ -39,7 +39,7 @@ Deno.test("each watcher gets what it asked for, and none what it did not", () =>
   const all = watchLog.open(ALL, 0, 1);
   const mutations = watchLog.open(WatchEvent.MUTATIONS, 0, 2);
   store.store(StoreMode.SET, "a", "1");
-  store.remove("a");
+  store.remove("a", { deletedBy: "delete" });
   assertEquals(taken(watchLog, all).match(/type=\w+/g), [
     "type=item_get",
     "type=item_store",

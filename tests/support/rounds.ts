@@ -1,0 +1,7 @@
+/** How much more often than usual tests repeat what is random or a race: 1 unless given. */
+const VARIABLE = "LEASED_TESTS_EFFORT";
+
+/** Returns how often to repeat something: `usual`, times the effort that the environment asks for. */
+export function roundsOf(usual: number): number {
+  return Math.ceil(usual * Number(Deno.env.get(VARIABLE) ?? 1));
+}
