@@ -1,13 +1,13 @@
 import type { HashSeed } from "../store/base/hash.ts";
 import manifest from "../deno.json" with { type: "json" };
 
-/** What this run is like that no option says. */
+/** Facts of this process that no option sets. */
 export interface ProcessInfo {
   readonly version: string;
-  /** In one word, like `deno-2.9.6`. */
+  /** Name and version without blanks, like `deno-2.9.6`. */
   readonly runtime: string;
   readonly pid: number;
-  /** The wall clock. */
+  /** The wall clock at the start. */
   readonly unixMs: number;
   /** A random number in 0..1. */
   readonly random: number;
@@ -15,7 +15,7 @@ export interface ProcessInfo {
   readonly hashSeed: HashSeed;
 }
 
-/** What this process is: the one place that asks for the wall clock and for chance at the start. */
+/** Returns the facts of this process, the wall clock and random numbers included. */
 export function readProcessInfo(): ProcessInfo {
   const [first] = crypto.getRandomValues(new Uint32Array(1));
   return {

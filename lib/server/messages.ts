@@ -3,13 +3,13 @@ import type { SharedState } from "../../protocol/thread_context.ts";
 import type { TransportEvent, TransportOptions } from "../net/transport.ts";
 import type { TransportName } from "../net/transports.ts";
 
-/** What a worker is started with. */
+/** The first message to a worker. */
 export interface WorkerStart {
   readonly threadIndex: number;
   readonly transport: TransportName;
-  /** Of all workers, by their numbers. */
+  /** The transport of every worker, by thread index. */
   readonly transports: readonly TransportName[];
-  /** What the transport's host made for this worker. */
+  /** Data of the bound transport for this worker. */
   readonly workerData: unknown;
   readonly transportOptions: TransportOptions;
   readonly settings: Settings;
@@ -17,18 +17,18 @@ export interface WorkerStart {
   readonly lifecycle: SharedArrayBuffer;
 }
 
-/** What a worker says to the main thread. */
+/** A message from a worker to the main thread. */
 export type WorkerMessage =
-  /** It warms up. */
+  /** The worker warms up. */
   | { readonly kind: "begun" }
-  /** It accepts connections. */
+  /** The worker accepts connections. */
   | { readonly kind: "ready" }
-  /** It cannot. */
+  /** The worker cannot accept connections. */
   | { readonly kind: "refused"; readonly reason: string }
-  /** Its last connection is closed. */
+  /** The last connection of the worker is closed. */
   | { readonly kind: "ended" }
-  /** A client asked the process to end. */
+  /** A client sent the `shutdown` command. */
   | { readonly kind: "shutdown" }
-  /** A worker that this one cannot reach shall look for connections whose waiting is over. */
+  /** Another worker, which this one cannot wake, must resume connections whose waiting is over. */
   | { readonly kind: "wake"; readonly threadIndex: number }
   | { readonly kind: "event"; readonly event: TransportEvent };

@@ -3,21 +3,21 @@ import type { Lifecycle } from "../lifecycle.ts";
 import type { BoundTransport, Listen } from "../net/transport.ts";
 import { bindTransport, serves, type TransportName } from "../net/transports.ts";
 
-/** Who serves what: one entry a thread, by its number. */
+/** The listeners and the transport of each thread. */
 export interface ThreadPlan {
-  /** Where it listens, with the real ports. */
+  /** The addresses, with the ports that were bound. */
   readonly listens: readonly Listen[];
   readonly members: readonly { readonly transport: TransportName; readonly workerData: unknown }[];
-  /** Makes a thread look at `lifecycle`, and for connections whose waiting is over. */
+  /** Makes a thread check `lifecycle`, and resume connections whose waiting is over. */
   wake(threadIndex: number): void;
-  /** Closes what is shared and removes socket files. Idempotent. */
+  /** Closes the listeners and removes socket files. Idempotent. */
   close(): void;
 }
 
 /**
- * Takes the addresses. What the chosen transport does not serve gets a portable thread of its own beside the others.
+ * Binds the addresses. Listeners that the chosen transport does not serve get one more thread, with the portable one.
  *
- * @throws ListenError when an address cannot be had.
+ * @throws ListenError when the server cannot listen on an address.
  */
 export async function bindThreads(
   name: TransportName,

@@ -1,18 +1,18 @@
 import type { TransportEvent } from "../net/transport.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";
 
-/** What the threads tell the process. */
+/** Events of the worker threads. */
 export interface ThreadEvents {
-  /** A client asked the process to end. */
+  /** A client sent the `shutdown` command. */
   shutdown(): void;
-  /** A thread shall look for connections whose waiting is over. */
+  /** The thread must resume connections whose waiting is over. */
   wake(threadIndex: number): void;
   event(event: TransportEvent): void;
-  /** A thread died of an error: the store may be half changed. */
+  /** A thread failed with an error: the store may be half changed. */
   died(reason: string): void;
 }
 
-/** A worker could not begin. */
+/** A worker cannot accept connections. */
 export class ThreadError extends Error {
   override readonly name = "ThreadError";
 }

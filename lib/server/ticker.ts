@@ -2,14 +2,14 @@ import type { Cache } from "../../store/cache.ts";
 import { writeClock } from "../../store/clock.ts";
 import { Prefault } from "../../store/setup.ts";
 
-/** How often the store's clock moves. */
+/** Interval of the store's clock. */
 const TICK_MS = 100;
-/** Maintenance of one tick goes on for at most this long, slice by slice, */
+/** Longest run of maintenance slices without a pause. */
 const BURST_MS = 5;
-/** and then again after this pause, until nothing is due. */
+/** Pause before maintenance continues, if more is due. */
 const PAUSE_MS = 5;
 
-/** Moves the store's clock and does its maintenance, on the main thread, each slice under the mutex. */
+/** Advances the store's clock and runs its maintenance on the main thread, each slice under the mutex. */
 export class Ticker {
   readonly #cache: Cache;
   readonly #startMs: number;
@@ -47,7 +47,7 @@ export class Ticker {
     this.#maintenanceTimer = setTimeout(() => this.#maintain(), PAUSE_MS);
   }
 
-  /** Goes on, without the mutex, for as long as the store grows. */
+  /** Prefaults pages without the mutex, as long as the store grows. */
   #prefaultSlice(): void {
     this.#prefaultTimer = undefined;
     const endMs = performance.now() + BURST_MS;
@@ -59,7 +59,7 @@ export class Ticker {
     if (pages > 0) this.#prefaultTimer = setTimeout(() => this.#prefaultSlice(), PAUSE_MS);
   }
 
-  /** One slice. Returns whether more is due. */
+  /** Runs one slice. Returns whether more is due. */
   #maintainOnce(): boolean {
     this.#cache.enter();
     const more = this.#cache.maintain();

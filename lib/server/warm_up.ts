@@ -11,33 +11,32 @@ import { Cache } from "../../store/cache.ts";
 import { createSharedMemory, LEASE_ENTRIES_LEAST, Memory } from "../../store/setup.ts";
 import { MIB } from "../../store/limits.ts";
 
-/** Rounds until the engine has compiled the request path. */
+/** Rounds after which the engine has compiled the request path. */
 const ROUNDS = 120;
-/** Of the values of one round after the other: short, longer than a chunk, longer than one read. */
+/** Value sizes of consecutive rounds: short, longer than a chunk, longer than one read. */
 const VALUE_BYTES = [300, 100, 20_000, 300, 1000, 4, 9000, 300, 40_000, 3000, 100, 300];
-/** Of all values of a round together, more or less: a batch fits the input. */
+/** Approximate sum of the values of a round, so that a batch fits the input. */
 const ROUND_BYTES = 24_000;
 const SETS_MAX = 40;
 const KEYS = 6000;
-/** What a first read brings of each round, so that requests and values arrive in pieces too. */
+/** Share of a round in its first read, so that some requests and values arrive in pieces. */
 const FIRST_READ = 0.6;
 /** A store of this size is full after a few rounds, so that eviction and page moves are warm too. */
 const SCRATCH_BYTES = 1 * MIB;
-/** Nobody's connections. More than one, or the engine takes the number for a constant. */
+/** Numbers of the scratch connections. More than one, because the engine would fold a single one to a constant. */
 const OWNERS = [1 as ConnectionId, 2 as ConnectionId];
 
-/** There with the engine's flag `--expose-gc`. */
+/** Defined under the V8 flag `--expose-gc`. */
 const { gc } = globalThis as { gc?: () => void };
 
 /**
- * Runs requests through a scratch store before the first client comes, so that the engine has
- * compiled the request path and the process has about the size that it is going to keep beside
- * `-m`. It counts in no statistics. To be called after the thread's first message: sending that
- * makes the engine drop what it has compiled.
+ * Runs requests through a scratch store, so that the engine compiles the request path before the
+ * first client connects and the process reaches its size beside `-m`. Not counted in statistics.
+ * Call it after the thread's first message: posting that discards compiled code.
  */
 export function warmUp(shared: SharedState, settings: Settings): void {
   serveScratch(shared, settings);
-  // The scratch store, and what starting and compiling have left behind.
+  // Frees the scratch store and the garbage of start and compilation.
   gc?.();
 }
 
@@ -78,7 +77,7 @@ function serveScratch(shared: SharedState, settings: Settings): void {
   for (const conversation of conversations) conversation.end();
 }
 
-/** One batch: what clients send most. */
+/** Returns one batch of the most frequent requests. */
 function requestsOf(round: number): string {
   const valueBytes = VALUE_BYTES[round % VALUE_BYTES.length]!;
   const value = "v".repeat(valueBytes);

@@ -9,7 +9,7 @@ import { createTransport } from "../net/transports.ts";
 import { warmUp } from "./warm_up.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";
 
-/** More than this at once, on few cores, would take long; the others warm up while they serve. */
+/** Threads that warm up before they serve. More at once would delay the start on few cores. */
 const WARM_UP_THREADS_MAX = 8;
 
 self.addEventListener("unhandledrejection", (event) => die(event.reason));
@@ -61,8 +61,8 @@ async function run(start: WorkerStart): Promise<void> {
 }
 
 /**
- * Ends the whole process. This thread may hold the store's mutex, with the store half changed; the others, the main
- * thread among them, must neither wait for it nor go on without.
+ * Ends the process at once. This thread may hold the store's mutex with the store half changed: no other thread may
+ * wait for the mutex or use the store.
  */
 function die(error: unknown): void {
   const text = error instanceof Error ? error.stack ?? error.message : String(error);
