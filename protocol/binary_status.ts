@@ -1,4 +1,4 @@
-/** Statuses of the binary protocol: memcached's, yrmcds's for locks, and those of leases. */
+/** Statuses of the binary protocol: memcached's, yrmcds's for locks, and those of leases and update tokens. */
 export const Status = {
   OK: 0x00,
   NOT_FOUND: 0x01,
@@ -11,9 +11,13 @@ export const Status = {
   NOT_LOCKED: 0x11,
   /** No value, but a lease. */
   LEASED: 0x12,
+  /** No value and no lease: an update token is out, or quarantine. */
+  UNCACHEABLE: 0x13,
   REFUSED: 0x20,
   UNKNOWN_COMMAND: 0x81,
   NO_MEMORY: 0x82,
+  NOT_SUPPORTED: 0x83,
+  TEMPORARY_FAILURE: 0x86,
 } as const;
 
 export type Status = typeof Status[keyof typeof Status];

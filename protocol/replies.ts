@@ -30,6 +30,7 @@ export const REPLY = {
   // An id follows.
   DELETED_SPACE: encoder.encode("DELETED "),
   NOT_FOUND_SPACE: encoder.encode("NOT_FOUND "),
+  TOKEN_SPACE: encoder.encode("TOKEN "),
   LEASE_VALUE_SPACE: encoder.encode("LVALUE "),
   LEASE_VALUE_END: encoder.encode(" 0 0\r\n\r\n"),
   ERROR: line("ERROR"),
@@ -60,6 +61,7 @@ export const REFUSAL = {
   BAD_CHUNK: line("CLIENT_ERROR bad data chunk"),
   BAD_EXPTIME: line("CLIENT_ERROR invalid exptime argument"),
   BAD_DELTA: line("CLIENT_ERROR invalid numeric delta argument"),
+  BAD_OWNER: line("CLIENT_ERROR invalid owner: up to 64 printable ASCII characters"),
   BAD_WAIT: line("CLIENT_ERROR invalid wait argument"),
   BAD_SHUTDOWN_MODE: line("CLIENT_ERROR invalid shutdown mode"),
   DETAIL_USAGE: line("CLIENT_ERROR usage: stats detail on|off|dump"),
@@ -89,6 +91,13 @@ export const REFUSAL = {
   KEYS_NOT_ALLOWED: line("ERROR keys not allowed"),
   LOCK_LIST_NOT_ALLOWED: line("ERROR lock list not allowed"),
   LEASE_LIST_NOT_ALLOWED: line("ERROR lease list not allowed"),
+  TOKEN_LIST_NOT_ALLOWED: line("ERROR token list not allowed"),
+  TOKEN_DROP_NOT_ALLOWED: line("CLIENT_ERROR token drop not allowed; --allow-token-drop allows it"),
+  TOKEN_DROP_UNSAFE: line(
+    "CLIENT_ERROR usage: token drop <key> [<id>] unsafe | token drop_all unsafe",
+  ),
+  QUARANTINE_NOT_ALLOWED: line("CLIENT_ERROR quarantine not allowed"),
+  QUARANTINE_USAGE: line("CLIENT_ERROR usage: quarantine on|off"),
   WATCH_NOT_ALLOWED: line("CLIENT_ERROR watch commands not allowed"),
   NOT_OVER_UDP: line("SERVER_ERROR not available over UDP"),
   // What must stand at the beginning of a connection's batch.
@@ -135,6 +144,9 @@ export const STATUS_TEXT: Record<Status, Uint8Array> = {
   [Status.LOCKED]: text("Locked"),
   [Status.NOT_LOCKED]: text("Not locked"),
   [Status.LEASED]: text("Leased"),
+  [Status.UNCACHEABLE]: text("Uncacheable"),
+  [Status.NOT_SUPPORTED]: text("Update tokens need a state directory"),
+  [Status.TEMPORARY_FAILURE]: text("Cannot persist update token"),
   [Status.REFUSED]: text("Auth failure."),
   [Status.UNKNOWN_COMMAND]: text("Unknown command"),
   [Status.NO_MEMORY]: text("Out of memory"),
@@ -170,6 +182,10 @@ export const OUTCOME_LINE: Record<Outcome, Uint8Array> = {
   [Outcome.WAITING]: new Uint8Array(),
   // Shown by those who ask for leases.
   [Outcome.LEASED]: REPLY.ERROR,
+  [Outcome.UNCACHEABLE]: REPLY.NOT_FOUND,
+  [Outcome.TOKENS_OFF]: line("SERVER_ERROR update tokens need a state directory"),
+  [Outcome.TOO_MANY_TOKENS]: line("SERVER_ERROR too many update tokens"),
+  [Outcome.NOT_PERSISTED]: line("SERVER_ERROR cannot persist update token"),
   [Outcome.BAD_CHUNK]: REFUSAL.BAD_CHUNK,
 };
 
@@ -193,5 +209,9 @@ export const META_CODE: Record<Outcome, Uint8Array | null> = {
   [Outcome.TOO_MANY_LOCKS]: null,
   [Outcome.WAITING]: null,
   [Outcome.LEASED]: null,
+  [Outcome.UNCACHEABLE]: null,
+  [Outcome.TOKENS_OFF]: null,
+  [Outcome.TOO_MANY_TOKENS]: null,
+  [Outcome.NOT_PERSISTED]: null,
   [Outcome.BAD_CHUNK]: null,
 };

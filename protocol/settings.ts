@@ -43,6 +43,8 @@ export interface Settings {
   readonly lockIdleTimeoutSec: number;
   /** False under `-F`. */
   readonly flushEnabled: boolean;
+  /** `--allow-token-drop` */
+  readonly tokenDropEnabled: boolean;
   /** False under `-X`. */
   readonly dumpEnabled: boolean;
   /** False under `-W`. */

@@ -23,6 +23,9 @@ import { Mutex } from "./memory/mutex.ts";
 import { Outcome } from "./outcome.ts";
 import { type MoveResult, PageMover } from "./space/page_mover.ts";
 import * as statsModule from "./stats.ts";
+import { JournalOperations } from "./operations/journal.ts";
+import { TokenOperations } from "./operations/token.ts";
+import { TokenQueue } from "./claims/token_queue.ts";
 import { Values } from "./items/values.ts";
 import { wakeThreads } from "./watch/wake.ts";
 import type { WatchLog } from "./watch/watch_log.ts";
@@ -40,7 +43,8 @@ const { CHANGED_MEANWHILE } = storeModule;
 // What those outside know of the rooms behind this door.
 export { type ItemRef, NO_ITEM } from "./memory/item.ts";
 export { CLASSES_MAX } from "./memory/memory.ts";
-export { WaiterState } from "./claims/lock_waiters.ts";
+export { OWNER_TAG_LENGTH_MAX } from "./memory/token_record.ts";
+export { WaiterState } from "./claims/waiters.ts";
 export { MoveResult } from "./space/page_mover.ts";
 export { type CloseReason, WatchEvent } from "./watch/watch_log.ts";
 
@@ -89,6 +93,10 @@ export class Cache {
   readonly #leaseOperations: LeaseOperations;
   readonly #arithmetic: ArithmeticOperations;
   readonly #lockOperations: LockOperations;
+  /** Update tokens and quarantine. */
+  readonly tokens: TokenOperations;
+  /** For the thread that writes their journal. */
+  readonly journal: JournalOperations;
   /** The keys of the next requests, whose items are loaded before the requests are executed. */
   readonly prefetch: Prefetch;
   readonly #casEnabled: boolean;
@@ -137,6 +145,16 @@ export class Cache {
       this.#lockOperations,
       this.values,
     );
+    const queue = new TokenQueue(memory);
+    this.tokens = new TokenOperations(
+      this.links,
+      this.#lookup,
+      this.#guard,
+      this.locks,
+      this.#flush,
+      queue,
+    );
+    this.journal = new JournalOperations(this.links, this.#guard.tokens, this.locks, queue);
     this.meta = new MetaOperations(
       this.links,
       this.#lookup,
@@ -146,7 +164,7 @@ export class Cache {
       this.#storeOperations,
     );
     this.watchLog = this.links.watchLog;
-    this.inspector = new Inspector(this.links, this.locks, this.leases);
+    this.inspector = new Inspector(this.links, this.locks, this.leases, this.#guard.tokens);
     this.#casEnabled = memory.options.casEnabled;
     this.#yrmcdsLocks = memory.options.yrmcdsLocks;
   }
@@ -491,6 +509,7 @@ export class Cache {
    * @returns Whether more is due now.
    */
   maintain(): boolean {
+    this.tokens.endQuarantine();
     const waitersAreDue = this.locks.waiters.sweepSlice();
     const leasesAreDue = this.leases.sweepSlice();
     return this.#mover.slice() || this.#expiry.sweepSlice() || leasesAreDue || waitersAreDue;

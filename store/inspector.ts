@@ -1,4 +1,5 @@
 import { ByteRegion, equalBytes, latin1Text } from "./base/bytes.ts";
+import { NO_TOKEN, type UpdateTokens } from "./claims/update_tokens.ts";
 import { type Leases, NO_LEASE } from "./claims/leases.ts";
 import type { Locks } from "./claims/locks.ts";
 import type { ItemLinks } from "./items/item_links.ts";
@@ -12,12 +13,14 @@ import {
   CLASSES_MAX,
   CONTROL,
   ITEM_BYTES,
+  journalRow,
   type Memory,
   PAGE,
   PAGE_OWNER,
   threadRow,
   threadRowCount,
 } from "./memory/memory.ts";
+import { TOKEN_RECORD_BYTES_MAX } from "./memory/token_layout.ts";
 import { WATCH_RING_BYTES } from "./memory/watch_layout.ts";
 import { CLASS_STAT, STAT } from "./stats.ts";
 
@@ -31,6 +34,19 @@ export interface LeaseView {
   readonly remainSec: number;
 }
 
+/** An update token, as lists show it. */
+export interface TokenView {
+  /** Bytes as characters below 256; so `owner` and `peer`. */
+  readonly key: string;
+  readonly idLow: number;
+  readonly idHigh: number;
+  /** Whole seconds. */
+  readonly ageSec: number;
+  /** "": none. */
+  readonly owner: string;
+  readonly peer: string;
+}
+
 /**
  * The store as statistics, dumps and lists see it: it changes nothing but the statistics that
  * `resetStats` clears. Everything wants the mutex held.
@@ -40,12 +56,14 @@ export class Inspector {
   readonly #links: ItemLinks;
   readonly #locks: Locks;
   readonly #leases: Leases;
+  readonly #tokens: UpdateTokens;
 
-  constructor(links: ItemLinks, locks: Locks, leases: Leases) {
+  constructor(links: ItemLinks, locks: Locks, leases: Leases, tokens: UpdateTokens) {
     this.#memory = links.memory;
     this.#links = links;
     this.#locks = locks;
     this.#leases = leases;
+    this.#tokens = tokens;
   }
 
   // --- statistics --------------------------------------------------------------------------------
@@ -136,6 +154,12 @@ export class Inspector {
   /** Connections that wait for a lock. */
   get lockWaiterCount(): number {
     return this.#locks.waiters.count;
+  }
+
+  /** Which row of `threadStats` is that of the journal of update tokens; -1: there is none. */
+  get journalThread(): number {
+    const { options } = this.#memory;
+    return options.tokenPersistence === "journal" ? journalRow(options) : -1;
   }
 
   /** Rows of `threadStats`: the last one is maintenance's. */
@@ -247,6 +271,48 @@ export class Inspector {
           idLow: leases.idLow(lease),
           idHigh: leases.idHigh(lease),
           remainSec: leases.remainSec(lease),
+        });
+      }
+    }
+  }
+
+  get tokenBucketCount(): number {
+    return this.#tokens.table.bucketCount;
+  }
+
+  /** Update tokens that are out. */
+  get tokenCount(): number {
+    return this.#tokens.table.count;
+  }
+
+  /** For how long the oldest update token has been out; 0: there is none. */
+  get oldestTokenAgeSec(): number {
+    const { oldest } = this.#tokens;
+    return oldest === NO_TOKEN ? 0 : this.#tokens.ageSec(oldest);
+  }
+
+  get isQuarantined(): boolean {
+    return this.#tokens.isQuarantined;
+  }
+
+  /** Visits the update tokens of the buckets [start, end), those aside that nobody has been promised yet. */
+  visitTokens(start: number, end: number, visit: (token: TokenView) => void): void {
+    const tokens = this.#tokens;
+    const { table } = tokens;
+    const data = new ByteRegion(new ArrayBuffer(TOKEN_RECORD_BYTES_MAX));
+    for (let bucket = start; bucket < end; bucket++) {
+      for (let token = table.head(bucket); token !== NO_TOKEN; token = table.next(token)) {
+        if (tokens.isPending(token)) continue;
+        const length = tokens.copyData(token, data, 0);
+        const ownerAt = tokens.keyLength(token);
+        const peerAt = ownerAt + tokens.ownerLength(token);
+        visit({
+          key: latin1Text(data.bytes, 0, ownerAt),
+          idLow: tokens.idLow(token),
+          idHigh: tokens.idHigh(token),
+          ageSec: tokens.ageSec(token),
+          owner: latin1Text(data.bytes, ownerAt, peerAt - ownerAt),
+          peer: latin1Text(data.bytes, peerAt, length - peerAt),
         });
       }
     }

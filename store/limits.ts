@@ -76,6 +76,10 @@ export interface StoreOptions {
    * `memoryLimitBytes`. 0: none.
    */
   leaseEntries: number;
+  /** `--token-entries`: how many update tokens there can be at once; as `leaseEntries`. */
+  tokenEntries: number;
+  /** What becomes of update tokens when the process ends; "off": there are none. */
+  tokenPersistence: "off" | "volatile" | "journal";
   /**
    * `-z`: stored values whose flags look like this, under the mask, are counted as a clash. Mask 0:
    * no leases in text.

@@ -82,7 +82,7 @@ export class Operation {
   /** Result of arithmetic; of `lock`: the fencing number. */
   resultLow = 0;
   resultHigh = 0;
-  /** Result of `lock` that waits: the row in LockWaiters. */
+  /** Result of `lock` that waits: the row in Waiters. */
   waiter = 0;
 
   /** Result: whether a store was refused because only the holder of a lease may do it. */

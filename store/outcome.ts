@@ -18,12 +18,23 @@ export const Outcome = {
   NOT_LOCKED: 11,
   /** A limit on locks, or on those that wait for them, is reached. */
   TOO_MANY_LOCKS: 12,
-  /** The connection waits for the lock: `operation.waiter`. */
+  /** The connection waits for the lock, or until its update token is on the disk: `operation.waiter`. */
   WAITING: 13,
   /** No value, but a lease: `operation.idLow/High` and `remainSec`. */
   LEASED: 14,
   /** The bytes behind the value are not the end marker that the protocol requires; nothing has changed. */
   BAD_CHUNK: 15,
+  /**
+   * No value and no lease, because an update token is out or all keys are in quarantine. `operation.idLow/High` is an
+   * id that fills nothing.
+   */
+  UNCACHEABLE: 16,
+  /** There are no update tokens: the server has no state directory. */
+  TOKENS_OFF: 17,
+  /** The table of update tokens is full. */
+  TOO_MANY_TOKENS: 18,
+  /** The update token could not be written to the journal. */
+  NOT_PERSISTED: 19,
 } as const;
 
 export type Outcome = typeof Outcome[keyof typeof Outcome];

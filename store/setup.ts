@@ -4,6 +4,15 @@
 export { checkStore } from "./check/check.ts";
 export { firstIdAt } from "./memory/ids.ts";
 export { LEASE_ENTRIES_LEAST, LEASE_ENTRIES_MOST } from "./memory/lease_layout.ts";
-export { createSharedMemory, Memory, type SharedMemory, threadRowCount } from "./memory/memory.ts";
+export {
+  createSharedMemory,
+  journalRow,
+  Memory,
+  type SharedMemory,
+  threadRowCount,
+} from "./memory/memory.ts";
 export { Prefault } from "./memory/prefault.ts";
+export { TOKEN_ENTRIES_LEAST, TOKEN_ENTRIES_MOST } from "./memory/token_layout.ts";
+export { TOKEN_RECORD, TokenRecordType } from "./memory/token_record.ts";
+export { TokenQueue } from "./claims/token_queue.ts";
 export { slotsWithin, slotTableBytes } from "./memory/slot_table.ts";

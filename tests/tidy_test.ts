@@ -33,8 +33,8 @@ const ROOMS: readonly Room[] = [
   ["store/watch/",               "item_watch wake watch_log"],
   ["store/items/",               "item_links item_walk key_walk prefetch values"],
   ["store/space/",               "allocator eviction expiry flush page_mover"],
-  ["store/claims/",              "leases lock_waiters locks write_guard"],
-  ["store/operations/",          "arithmetic lease lock lookup meta reserved store"],
+  ["store/claims/",              "leases locks token_queue update_tokens waiters write_guard"],
+  ["store/operations/",          "arithmetic lease lock journal lookup meta reserved store token"],
   ["store/check/",               "check"],
   ["store/",                     "cache clock connections inspector limits operation outcome setup stats base/*"],
   ["protocol/ protocol/binary/request.ts protocol/meta/request.ts",
@@ -51,6 +51,7 @@ const ROOMS: readonly Room[] = [
   ["lib/net/transports.ts",      ""],
   ["lib/state/",                 ""],
   ["lib/counters/",              "server"],
+  ["lib/state/",                 "journal journal_messages state_folder"],
   ["lib/cli/",                   "command exit listen options values"],
   ["lib/server/",                "boot"],
   ["main.ts",                    ""],
@@ -144,9 +145,11 @@ const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   ["cache", "space/ghost operations/lookup operations/store operations/arithmetic operations/meta"],
   ["cache", "check/check operations/reserved"],
   ["inspector", "items/item_walk"],
-  ["claims/locks", "operations/lock claims/write_guard check/check_locks claims/lock_waiters"],
+  ["claims/locks", "operations/lock claims/write_guard check/check_locks claims/waiters"],
   ["claims/locks", "memory/row_pool"],
   ["claims/leases", "operations/lease check/check_leases"],
+  ["claims/update_tokens", "operations/token operations/journal claims/token_queue"],
+  ["claims/update_tokens", "check/check_tokens"],
   ["operations/long_copies", "items/prefetch"],
   ["space/page_mover", "space/page_evacuator space/page_selector"],
   ["watch/watch_log", "watch/item_watch watch/wake"],
@@ -158,7 +161,7 @@ const testOf = new Map(
 /** Nothing but names and numbers. */
 // deno-fmt-ignore
 const WITHOUT_TEST = [
-  "base/assert", "claims/strict_prefixes", "limits", "memory/lease_layout", "memory/lock_layout",
+  "base/assert", "claims/strict_prefixes", "limits", "memory/lease_layout", "memory/lock_layout", "memory/token_layout", "memory/token_record",
   "memory/watch_layout", "outcome", "setup", "stats",
 ];
 

@@ -6,7 +6,7 @@ import {
   MEMORY_LIMIT_MIB_MAX,
   MIB,
 } from "../../store/limits.ts";
-import { LEASE_ENTRIES_MOST } from "../../store/setup.ts";
+import { LEASE_ENTRIES_MOST, TOKEN_ENTRIES_MOST } from "../../store/setup.ts";
 
 /**
  * How the text of an option becomes a value:
@@ -94,6 +94,12 @@ export const OPTIONS = [
   ["lease-time",             "",  "whole",  "seconds",                 1, 2_592_000,             "10",      "works",  "how long a lease is valid when the client does not say"],
   ["lease-entries",          "",  "whole",  "leases",                  0, LEASE_ENTRIES_MOST,    "100000",  "works",  "maximum number of leases, 64 bytes each; by default no more than fit in 1/64 of -m"],
   ["strict",                 "",  "list",   "prefix",               NONE, NONE,                  "",        "works",  "only the holder of a lease may fill keys with this prefix; '*': all keys; separate several with commas"],
+  ["state-dir",              "",  "text",   "path",                 NONE, NONE,                  "",        "works",  "directory where update tokens survive a restart; without it there are no update tokens"],
+  ["tokens",                 "",  "choice", "journal|volatile",     NONE, NONE,                  "journal", "works",  "volatile: update tokens without a state directory, forgotten at exit; see --token-quarantine"],
+  ["token-entries",          "",  "whole",  "tokens",                1, TOKEN_ENTRIES_MOST,     "10000",   "works",  "maximum number of update tokens, 64 bytes and more each; by default no more than fit in 1/64 of -m"],
+  ["token-quarantine",       "",  "whole",  "seconds",                 0, 86_400,                "60",      "works",  "with --tokens=volatile: how long the server stores nothing after its start"],
+  ["token-recover",          "",  "choice", "refuse|quarantine|drop", NONE, NONE,                "refuse",  "works",  "for a journal that cannot be read; refuse: store nothing; quarantine: forget its tokens and store nothing until quarantine off; drop: forget its tokens"],
+  ["allow-token-drop",       "",  "switch", "",                     NONE, NONE,                  "",        "works",  "accept token drop, which takes update tokens from writers that may still write"],
   ["io",                     "",  "choice", "auto|portable|native", NONE, NONE,                  "auto",    "works",  "transport; native: system calls of Linux through FFI; portable: sockets of Deno; auto: native where available"],
   ["lock-limit",             "",  "whole",  "locks",                   1, LOCKS_MAX_MOST,        "65536",   "works",  "maximum number of locks"],
   ["lock-limit-per-conn",    "",  "whole",  "locks",                   1, LOCKS_MAX_MOST,        "1024",    "works",  "maximum number of locks of one connection"],
@@ -191,6 +197,10 @@ export const OPTION_GROUPS: readonly (readonly [title: string, names: readonly s
     ...["enable-shutdown", "stats-delimiter"],
   ]],
   ["Leases", ["lease-flag", "lease-time", "lease-entries", "strict"]],
+  ["Update tokens", [
+    ...["state-dir", "tokens", "token-entries", "token-quarantine", "token-recover"],
+    ...["allow-token-drop"],
+  ]],
   ["Locks", ["lock-limit", "lock-limit-per-conn", "lock-waiters", "lock-idle-timeout"]],
   ["Counters", ["counter-port", "counter-conn-limit", "counter-memory", "counter-interval"]],
   ["Process", ["pidfile", "verbose", "extended", "help", "version", "license"]],

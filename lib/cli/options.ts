@@ -3,12 +3,13 @@ import { type TunableName, TUNABLES } from "../../protocol/tunables.ts";
 import type { StoreOptions } from "../../store/limits.ts";
 import type { ProcessInfo } from "../process_info.ts";
 import type { LogFormat } from "../log.ts";
+import type { JournalOptions } from "../state/journal_messages.ts";
 import type { CounterServerOptions } from "../counters/server.ts";
 import type { Listen, TransportOptions } from "../net/transport.ts";
 import type { IgnoredOption, ParsedArguments } from "./argv.ts";
 import { type LeaseFlag, NO_LEASE_FLAG, readLeaseFlag } from "./lease_options.ts";
 import { type ListenAddress, readListenAddress } from "./listen.ts";
-import { toStoreOptions } from "./store_options.ts";
+import { tokenPersistence, toStoreOptions } from "./store_options.ts";
 import { valueOr } from "./values.ts";
 
 /** `--io`. */
@@ -26,6 +27,10 @@ export interface ServerOptions {
   readonly settings: Settings;
   /** Initial values of settings that commands may change. */
   readonly tunables: readonly (readonly [TunableName, number])[];
+  /** Where update tokens are kept; null: nowhere. */
+  readonly journal: JournalOptions | null;
+  /** How long the server stores nothing after a start that has forgotten its update tokens (`--tokens=volatile`). */
+  readonly tokenQuarantineSec: number;
   /** Path; "": none. */
   readonly pidFile: string;
   readonly logFormat: LogFormat;
@@ -56,6 +61,8 @@ export function toServerOptions(
     counters: toCounters(parsed, addresses),
     settings: toSettings(parsed, leaseFlag, processInfo, listens),
     tunables: toTunables(parsed),
+    journal: toJournal(parsed),
+    tokenQuarantineSec: values["token-quarantine"],
     pidFile: values.pidfile,
     logFormat: extended.log_format as LogFormat,
     ignored: parsed.ignored,
@@ -102,6 +109,7 @@ function toSettings(
     idleTimeoutSec: extended.idle_timeout,
     lockIdleTimeoutSec: values["lock-idle-timeout"],
     flushEnabled: !values["disable-flush-all"],
+    tokenDropEnabled: values["allow-token-drop"],
     dumpEnabled: !values["disable-dumping"],
     watchEnabled: !values["disable-watch"],
     leaseFlag: leaseFlag.flag,
@@ -181,6 +189,14 @@ function toCounters(
     connectionsMax: values["counter-conn-limit"],
     bytesMax: values["counter-memory"],
     intervalSec: values["counter-interval"],
+  };
+}
+
+function toJournal({ values }: ParsedArguments): JournalOptions | null {
+  if (tokenPersistence(values) !== "journal") return null;
+  return {
+    folder: values["state-dir"],
+    recover: values["token-recover"] as JournalOptions["recover"],
   };
 }
 

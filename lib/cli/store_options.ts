@@ -7,7 +7,11 @@ import {
 } from "../../store/limits.ts";
 import type { ProcessInfo } from "../process_info.ts";
 import type { ParsedArguments } from "./argv.ts";
-import { leaseEntries, type LeaseFlag } from "./lease_options.ts";
+import type { OptionValues } from "./option_table.ts";
+import { TOKEN_ENTRIES_LEAST, TOKEN_ENTRIES_MOST } from "../../store/setup.ts";
+import { LEASE_ENTRIES_LEAST, LEASE_ENTRIES_MOST } from "../../store/setup.ts";
+import type { LeaseFlag } from "./lease_options.ts";
+import { tableEntries } from "./table_entries.ts";
 import { sizeText, valueOr } from "./values.ts";
 
 /** -I is at most half of -m, so that an item can be stored by evicting another (as in memcached). */
@@ -52,6 +56,8 @@ export function toStoreOptions(
     watchRingBytes: extended.watcher_logbuf_size * 1024,
     hashSeed: processInfo.hashSeed,
     leaseEntries: toLeaseEntries(parsed, errors),
+    tokenEntries: toTokenEntries(parsed, errors),
+    tokenPersistence: tokenPersistence(values),
     leaseFlag: leaseFlag.flag,
     leaseMask: leaseFlag.mask,
     strictPrefixes: values.strict.map((prefix) => prefix === "*" ? "" : prefix),
@@ -84,12 +90,29 @@ function toItemSizeMax({ values, given }: ParsedArguments, errors: string[]): nu
   return itemSizeMaxBytes;
 }
 
-function toLeaseEntries({ values, given }: ParsedArguments, errors: string[]): number {
-  const wanted = values["lease-entries"];
+function toLeaseEntries(parsed: ParsedArguments, errors: string[]): number {
+  const range = { least: LEASE_ENTRIES_LEAST, most: LEASE_ENTRIES_MOST };
   return valueOr(
     0,
-    () => leaseEntries(wanted, given.has("lease-entries"), values["memory-limit"]),
+    () => tableEntries(parsed, "lease-entries", range),
     errors,
-    `--lease-entries ${wanted}`,
+    `--lease-entries ${parsed.values["lease-entries"]}`,
   );
+}
+
+function toTokenEntries(parsed: ParsedArguments, errors: string[]): number {
+  if (tokenPersistence(parsed.values) === "off") return 0;
+  const range = { least: TOKEN_ENTRIES_LEAST, most: TOKEN_ENTRIES_MOST };
+  return valueOr(
+    0,
+    () => tableEntries(parsed, "token-entries", range),
+    errors,
+    `--token-entries ${parsed.values["token-entries"]}`,
+  );
+}
+
+/** Returns what becomes of update tokens when the process ends. */
+export function tokenPersistence(values: OptionValues): StoreOptions["tokenPersistence"] {
+  if (values.tokens === "volatile") return "volatile";
+  return values["state-dir"] === "" ? "off" : "journal";
 }

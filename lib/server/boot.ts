@@ -8,6 +8,8 @@ import { type ServerOptions, withPorts } from "../cli/options.ts";
 import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
 import { configureLog, logConnection, logProcess } from "../log.ts";
 import { CounterServer } from "../counters/server.ts";
+import { Journal } from "../state/journal.ts";
+import { StateError } from "../state/state_folder.ts";
 import {
   DRAIN_MS_MAX,
   type Listen,
@@ -55,6 +57,10 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
       });
       return ExitCode.OS_ERROR;
     }
+    if (error instanceof StateError) {
+      logProcess("fatal", "cannot_start", error.message, { reason: error.message });
+      return ExitCode.OS_ERROR;
+    }
     if (error instanceof RangeError) return refuseUsage([error.message], options.logFormat);
     throw error;
   }
@@ -67,6 +73,7 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
   const threadPlan = await bindThreads(name, options, lifecycle);
   const pidFile = new PidFile(options.pidFile);
   let counterServer: CounterServer | null = null;
+  let journal: Journal | null = null;
   const cleanUp = (): void => {
     threadPlan.close();
     counterServer?.close();
@@ -83,8 +90,19 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     if (options.counters !== null) {
       counterServer = new CounterServer(options.counters, options.transport, logEvent);
     }
-    const threads = makeThreads(threadPlan, stop, exitNow);
+    const died = (reason: string): void => {
+      logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`, { reason });
+      exitNow(ExitCode.SOFTWARE);
+    };
+    const threads = makeThreads(threadPlan, stop, died);
     const { shared, cache } = makeStore(options, threadPlan);
+    if (options.journal !== null) {
+      journal = await Journal.start(options.journal, shared.memory, {
+        wake: (index) => threadPlan.wake(index),
+        event: logEvent,
+        died,
+      });
+    }
     const started = startThreads(threads, threadPlan, options, shared, lifecycleShared);
     // A signal during the start ends the process at once.
     await Promise.race([started, stop.requested]);
@@ -99,6 +117,7 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     }
     await stop.requested;
     await Promise.all([drain(lifecycle, threadPlan, threads), counterServer?.stop()]);
+    await journal?.stop();
     ticker.stop();
     return options.settings.verbosity < CHECKING_VERBOSITY ? ExitCode.OK : checkAtEnd(cache.memory);
   } finally {
@@ -109,16 +128,13 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
 function makeThreads(
   threadPlan: ThreadPlan,
   stop: Stop,
-  exitNow: (status: number) => never,
+  died: (reason: string) => void,
 ): Threads {
   return new Threads({
     shutdown: () => stop.request("shutdown command", ExitCode.OK),
     wake: (index) => threadPlan.wake(index),
     event: logEvent,
-    died: (reason) => {
-      logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`, { reason });
-      exitNow(ExitCode.SOFTWARE);
-    },
+    died,
   });
 }
 
@@ -134,6 +150,9 @@ function makeStore(
   const connections = new ConnectionTable(shared.memory.connections);
   for (const listen of threadPlan.listens) connections.addListener(listenerName(listen));
   const cache = Cache.format(new Memory(shared.memory));
+  if (options.store.tokenPersistence === "volatile") {
+    cache.tokens.quarantineFor(options.tokenQuarantineSec);
+  }
   cache.mutex.nowMs = () => performance.now();
   cache.onReady = (index) => threadPlan.wake(index);
   return { shared, cache };

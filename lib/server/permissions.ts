@@ -106,6 +106,16 @@ function neededPermissions(options: ServerOptions, transport: TransportName): Ne
     if (transport === "portable" || !serves(transport, listen)) needs.push(...listenNeeds(listen));
   }
   for (const listen of options.counters?.listens ?? []) needs.push(...listenNeeds(listen));
+  if (options.journal !== null) {
+    const { folder } = options.journal;
+    for (const name of ["read", "write"] as const) {
+      needs.push({
+        descriptor: { name, path: folder },
+        purpose: `keep update tokens in ${folder} (--state-dir)`,
+        alternative: "or leave --state-dir out",
+      });
+    }
+  }
   if (options.pidFile !== "") {
     for (const name of ["read", "write"] as const) {
       for (const path of [options.pidFile, `${options.pidFile}.tmp`]) {

@@ -49,6 +49,8 @@ function serveScratch(shared: SharedState, settings: Settings): void {
     itemSizeMaxBytes: SCRATCH_BYTES / 2,
     connectionsMax: OWNERS.length,
     leaseEntries: LEASE_ENTRIES_LEAST,
+    tokenEntries: 0,
+    tokenPersistence: "off",
     strictPrefixes: [],
   });
   Cache.format(new Memory(memory));

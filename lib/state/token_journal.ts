@@ -1,6 +1,7 @@
 import { crc32 } from "node:zlib";
 import type { JournalFile, JournalFiles } from "./journal_files.ts";
-import { RecordType, TokenSet } from "./token_records.ts";
+import { TokenRecordType } from "../../store/setup.ts";
+import { TokenSet } from "./token_records.ts";
 
 /**
  * The journal of update tokens: one file that is only appended to, and rewritten when most of it is history.
@@ -13,6 +14,8 @@ import { RecordType, TokenSet } from "./token_records.ts";
  * further on says that the place was on the disk: then the file is damaged.
  */
 export const JOURNAL_NAME = "tokens.journal";
+/** A journal that could not be read, put aside. */
+export const DAMAGED_JOURNAL_NAME = "tokens.journal.damaged";
 const NEW_JOURNAL_NAME = "tokens.journal.new";
 const VERSION = 1;
 const HEADER = /^leased update tokens (\d+) ([0-9a-f-]{36})\n/;
@@ -177,7 +180,7 @@ export class TokenJournal {
       this.#write(records);
       if (sync) this.sync();
     } catch (error) {
-      this.tokens.apply(records, RecordType.GET);
+      this.tokens.apply(records, TokenRecordType.GET);
       this.#forgetFile();
       throw error;
     }

@@ -27,6 +27,10 @@ export const OUTCOME_STATUS: Record<Outcome, Status> = {
   // Nothing in the binary protocol waits.
   [Outcome.WAITING]: Status.LOCKED,
   [Outcome.LEASED]: Status.LEASED,
+  [Outcome.UNCACHEABLE]: Status.UNCACHEABLE,
+  [Outcome.TOKENS_OFF]: Status.NOT_SUPPORTED,
+  [Outcome.TOO_MANY_TOKENS]: Status.NO_MEMORY,
+  [Outcome.NOT_PERSISTED]: Status.TEMPORARY_FAILURE,
   // Values of the binary protocol have no end marker.
   [Outcome.BAD_CHUNK]: Status.INVALID,
 };

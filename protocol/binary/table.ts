@@ -1,3 +1,4 @@
+import { getToken, releaseToken } from "./token.ts";
 import { StoreMode } from "../../store/operation.ts";
 import type { Conversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
@@ -44,7 +45,7 @@ type Row = readonly [
 const { SET, ADD, REPLACE, APPEND, PREPEND } = StoreMode;
 const { NONE, SOME, ANY } = Part;
 
-/** memcached's commands, from 0x40 on yrmcds's, and from 0x60 on those of leases. */
+/** memcached's commands, from 0x40 on yrmcds's, and from 0x60 on those of leases and update tokens. */
 // deno-fmt-ignore
 const ROWS: readonly Row[] = [
   // name         opcode quiet  extras   key   value  handler
@@ -76,6 +77,8 @@ const ROWS: readonly Row[] = [
   ["GetSS",       0x60,  null,  [4],     SOME, NONE,  (c) => getss(c, false)],
   ["GetSSK",      0x62,  null,  [4],     SOME, NONE,  (c) => getss(c, true)],
   ["DeleteSS",    0x64,  0x65,  [4],     SOME, NONE,  deletess],
+  ["TokenGet",    0x68,  null,  [0],     SOME, ANY,   getToken],
+  ["TokenRelease", 0x6a, 0x6b,  [8],     SOME, NONE,  releaseToken],
 ];
 
 /** By opcode. */

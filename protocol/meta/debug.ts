@@ -17,7 +17,9 @@ export function metaDebug(conversation: Conversation): Flow {
   }
   const item = cache.peek(input, meta.keyOffset, meta.keyLength);
   operation.begin(meta.keyOffset, meta.keyLength);
+  const tokens = cache.tokens.countOf(operation);
   if (item !== NO_ITEM) putDebugLine(thread, item);
+  else if (tokens > 0) putTokenDebugLine(thread, tokens);
   else if (cache.findLease(operation)) putLeaseDebugLine(thread);
   else {
     reply.put(META.EN);
@@ -45,6 +47,14 @@ function putLeaseDebugLine(thread: ThreadContext): void {
   reply.text(` exp=${operation.remainSec} la=0 cas=`);
   reply.decimalU64(operation.idLow, operation.idHigh);
   reply.text(" fetch=no cls=0 size=0 kind=lease");
+  reply.crlf();
+}
+
+function putTokenDebugLine(thread: ThreadContext, tokens: number): void {
+  const { reply, meta } = thread;
+  reply.text("ME");
+  putDebugKey(thread, meta.isBinary);
+  reply.text(` exp=0 la=0 cas=0 fetch=no cls=0 size=0 tokens=${tokens}`);
   reply.crlf();
 }
 

@@ -2,14 +2,18 @@ import { THREAD_STATS } from "../../store/stats.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import type { StatEntry } from "./entry.ts";
 
-/** `stats threads`: what each thread has done, by its number, and maintenance, which executes no commands. */
+/** `stats threads`: what each thread has done, by its number; maintenance and the journal execute no commands. */
 export function* threadStats(thread: ThreadContext): Generator<StatEntry> {
   const { cache, ops } = thread;
   const maintenance = cache.inspector.threadCount - 1;
   for (let index = 0; index <= maintenance; index++) {
     const stats = cache.inspector.threadStats(index);
-    const name = index === maintenance ? "maintenance" : index;
-    if (index !== maintenance) yield [`${name}:commands`, ops.ofThread(index)];
+    const name = index === maintenance
+      ? "maintenance"
+      : index === cache.inspector.journalThread
+      ? "journal"
+      : index;
+    if (typeof name === "number") yield [`${name}:commands`, ops.ofThread(index)];
     for (const [row, [stat]] of THREAD_STATS.entries()) {
       yield [`${name}:${stat}`, Math.round(stats[row]!)];
     }

@@ -82,6 +82,7 @@ export function deletess(conversation: Conversation): Flow {
       reply.put(REPLY.DELETED_SPACE);
       break;
     case Outcome.NOT_FOUND:
+    case Outcome.UNCACHEABLE:
       reply.put(REPLY.NOT_FOUND_SPACE);
       break;
     case Outcome.NO_MEMORY:

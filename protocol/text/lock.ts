@@ -85,8 +85,8 @@ class LockWait implements Task {
     if (state === WaiterState.GRANTED && this.#fence) {
       putFence(
         conversation,
-        waiters.fenceLow(this.#waiter),
-        waiters.fenceHigh(this.#waiter),
+        waiters.idLow(this.#waiter),
+        waiters.idHigh(this.#waiter),
       );
     } else {
       reply.put(OUTCOME_LINE[WAITED[state]]);

@@ -15,6 +15,7 @@ import { metaSet } from "../meta/set.ts";
 import { getAndTouch, getKeys, MultigetKind } from "./read.ts";
 import { stats } from "./stats.ts";
 import * as tuning from "./tuning.ts";
+import { quarantine, token } from "./token.ts";
 import { watch } from "./watch.ts";
 import { remove, store, touch } from "./write.ts";
 
@@ -62,6 +63,8 @@ const ROWS: readonly Row[] = [
   ["lease-get",      2,     false, leaseGet],
   ["lease-set",      6,     true,  leaseSet],
   ["lease",          1,     false, lease],
+  ["token",          2,     true,  token],
+  ["quarantine",     1,     false, quarantine],
   ["flush_all",      1,     true,  admin.flushAll],
   ["version",        1,     false, admin.version],
   ["verbosity",      1,     true,  admin.verbosity],

@@ -86,9 +86,9 @@ export function refuseBlock(conversation: Conversation): Flow {
 }
 
 /** Starts an operation on the key in the line's second word. Returns false when the key is too long. */
-export function readKey(conversation: Conversation): boolean {
+export function readKey(conversation: Conversation, word = KEY_WORD): boolean {
   const { request, operation } = conversation.thread;
-  operation.begin(request.wordStart[KEY_WORD]!, request.wordLength(KEY_WORD));
+  operation.begin(request.wordStart[word]!, request.wordLength(word));
   return operation.keyLength <= KEY_LENGTH_MAX;
 }
 

@@ -2,6 +2,7 @@ import { assert } from "../base/assert.ts";
 import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "../memory/item.ts";
 import { checkLeases } from "./check_leases.ts";
 import { checkLocks } from "./check_locks.ts";
+import { checkTokens } from "./check_tokens.ts";
 import { ItemLinks } from "../items/item_links.ts";
 import {
   CLASS,
@@ -27,7 +28,8 @@ interface ChunkTotals {
 }
 
 /**
- * Walks the whole store and asserts that its parts agree: pages, chunks, index, queues, chains, locks, leases, sums.
+ * Walks the whole store and asserts that its parts agree: pages, chunks, index, queues, chains, locks, leases, update
+ * tokens, sums.
  * For tests: it takes time proportional to the size of the store. The caller holds the mutex.
  *
  * @returns How many items there are.
@@ -59,6 +61,7 @@ class Check {
     this.#checkRoomLists();
     this.#checkPool();
     checkLeases(this.#links);
+    checkTokens(this.#links);
   }
 
   /** Every bucket's items: right bucket, linked once. Returns them. */

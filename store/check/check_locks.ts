@@ -13,7 +13,7 @@ import {
   waiterQueuesStart,
   waiterRowsStart,
 } from "../memory/lock_layout.ts";
-import { WaiterState } from "../claims/lock_waiters.ts";
+import { WaiterState } from "../claims/waiters.ts";
 
 /**
  * Walks the tables of locks and waiters and asserts that they agree with the items and with each other.

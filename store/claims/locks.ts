@@ -11,7 +11,7 @@ import {
   OWNER,
   ownerPlaces,
 } from "../memory/lock_layout.ts";
-import { LockWaiters, NO_WAITER } from "./lock_waiters.ts";
+import { NO_WAITER, Waiters } from "./waiters.ts";
 import { CONTROL } from "../memory/memory.ts";
 import { RowPool } from "../memory/row_pool.ts";
 import { Outcome } from "../outcome.ts";
@@ -45,7 +45,7 @@ const NO_LOCK: LockRow = 0;
 
 /** One thread's view of the locks. */
 export class Locks {
-  readonly waiters: LockWaiters;
+  readonly waiters: Waiters;
   readonly #links: ItemLinks;
   readonly #eviction: Eviction;
   readonly #words: Int32Array;
@@ -68,7 +68,7 @@ export class Locks {
     this.#control = memory.control;
     this.#stats = memory.stats;
     this.#limits = options.lockLimits;
-    this.waiters = new LockWaiters(memory);
+    this.waiters = new Waiters(memory);
     this.#ownerMask = ownerPlaces(options) - 1;
     this.#rows = lockRowsStart(options);
     const { locksMax } = options.lockLimits;

@@ -4,6 +4,7 @@ import { Eviction } from "../space/eviction.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import { type LeaseRef, Leases } from "./leases.ts";
+import { UpdateTokens } from "./update_tokens.ts";
 import * as leasesModule from "./leases.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import type { Locks } from "./locks.ts";
@@ -32,6 +33,7 @@ export function isConditional(operation: Operation): boolean {
  */
 export class WriteGuard {
   readonly leases: Leases;
+  readonly tokens: UpdateTokens;
   readonly #links: ItemLinks;
   readonly #locks: Locks;
   readonly #stats: Float64Array;
@@ -51,6 +53,7 @@ export class WriteGuard {
     this.#locks = locks;
     this.#stats = links.memory.stats;
     this.leases = new Leases(links.memory);
+    this.tokens = new UpdateTokens(links.memory);
     this.#strict = new StrictPrefixes(options.strictPrefixes);
     this.#isStrict = options.strictPrefixes.length > 0;
     this.#casEnabled = options.casEnabled;
@@ -90,6 +93,10 @@ export class WriteGuard {
   ): Outcome {
     this.#usesLeaseId = false;
     operation.isStrict = false;
+    if (this.refuses(region, keyOffset, keyLength, hash)) {
+      this.#lease = NO_LEASE;
+      return this.#refusalUnderToken(operation);
+    }
     this.#lease = this.leases.find(region, keyOffset, keyLength, hash);
     if (old !== NO_ITEM) {
       if (operation.unlock) {
@@ -112,6 +119,17 @@ export class WriteGuard {
       operation.deadlineSec = this.#capDeadline(operation.deadlineSec);
     }
     return Outcome.OK;
+  }
+
+  /**
+   * Whether nothing may be stored or leased under the key, because an update token is out or all keys are in
+   * quarantine. Counted when so.
+   */
+  refuses(region: ByteRegion, keyOffset: number, keyLength: number, hash: number): boolean {
+    if (!this.tokens.isAnyOut) return false;
+    if (!this.tokens.isUncacheable(region, keyOffset, keyLength, hash)) return false;
+    this.#stats[STAT.token_refused]! += 1;
+    return true;
   }
 
   /** Completes a store that was admitted: updates the key's lease. */
@@ -168,6 +186,12 @@ export class WriteGuard {
     const wasFetched = items.state(item) & STATE.FETCHED;
     this.noteHit(item);
     if (!wasFetched) items.dropState(item, STATE.FETCHED);
+  }
+
+  /** A key under an update token has no item: what asks for an item finds none. */
+  #refusalUnderToken(operation: Operation): Outcome {
+    if (operation.mode === StoreMode.FILL) return Outcome.NOT_STORED;
+    return isConditional(operation) || operation.unlock ? Outcome.NOT_FOUND : Outcome.NOT_STORED;
   }
 
   #admitOnItem(operation: Operation, old: ItemRef): Outcome {

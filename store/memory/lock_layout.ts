@@ -54,9 +54,11 @@ export const WAITER = {
   STATE: 5,
   SINCE_MS: 6,
   DEADLINE_MS: 7,
-  FENCE_LOW: 8,
-  FENCE_HIGH: 9,
-  WORDS: 10,
+  POSITION: 7, // instead, for those that wait for the journal
+  ID_LOW: 8, // of the lock that was granted, or of the token
+  ID_HIGH: 9,
+  TOKEN: 10, // record of the token
+  WORDS: 11,
 } as const;
 
 /**

@@ -6,6 +6,7 @@ import { lockBytesNeeded, waiterBytesNeeded } from "./lock_layout.ts";
 import { CLASS_STATS, STORE_STATS } from "../stats.ts";
 import { highHalf, lowHalf } from "../base/u64.ts";
 import { SlotTable, slotTableBytes } from "./slot_table.ts";
+import { tokenQueueBytes } from "./token_layout.ts";
 import { WATCH_RING_BYTES, watchBytesNeeded } from "./watch_layout.ts";
 
 /**
@@ -14,6 +15,7 @@ import { WATCH_RING_BYTES, watchBytesNeeded } from "./watch_layout.ts";
  *   control   one SharedArrayBuffer: the words below, statistics, class rows, the directory of the
  *             hash index, and a row for every page
  *   leases    one SharedArrayBuffer, see leases.ts
+ *   tokens    one SharedArrayBuffer, see update_tokens.ts, and one for the queue of their journal
  *   segments  SharedArrayBuffers of at most 1 GiB, divided into pages. More than 2^31 bytes in one array would make
  *             V8 leave 32-bit arithmetic (measured: 5.5 times slower).
  *
@@ -57,6 +59,10 @@ const WORDS = [
   "LEASE_OLDEST",
   "LEASE_NEWEST",
   "LEASE_SWEEP", // where maintenance goes on with leases
+  "UNCACHEABLE", // how many update tokens are out, and a bit for quarantine; see update_tokens.ts
+  "TOKEN_OLDEST",
+  "TOKEN_NEWEST",
+  "QUARANTINE_END_SEC", // when quarantine ends by itself; 0: never
   "DISTURBED", // counts evictions, moves and sweeps: item references read before may be invalid
   "WATCHED", // WatchEvent bits of all watchers
 ] as const;
@@ -135,6 +141,10 @@ export interface SharedMemory {
   readonly lockWaiters: SharedArrayBuffer;
   /** A SlotTable. */
   readonly leases: SharedArrayBuffer;
+  /** A SlotTable of update tokens. */
+  readonly tokens: SharedArrayBuffer;
+  /** What their journal is told, see token_queue.ts. */
+  readonly tokenQueue: SharedArrayBuffer;
   readonly watch: SharedArrayBuffer;
   /** Statistics of the threads, see `threadRow`. */
   readonly threads: SharedArrayBuffer;
@@ -148,7 +158,12 @@ const THREAD_ROW_DOUBLES = 16;
  * worker that serves UDP beside the native transport, then one for maintenance.
  */
 export function threadRowCount(options: StoreOptions): number {
-  return options.threads + 2;
+  return options.threads + (options.tokenPersistence === "journal" ? 3 : 2);
+}
+
+/** The row of the thread that writes the journal of update tokens, if there is one. */
+export function journalRow(options: StoreOptions): number {
+  return options.threads + 1;
 }
 
 interface ControlLayout {
@@ -193,6 +208,8 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
     locks: new SharedArrayBuffer(lockBytesNeeded(options)),
     lockWaiters: new SharedArrayBuffer(waiterBytesNeeded(options)),
     leases: SlotTable.create(options.leaseEntries),
+    tokens: SlotTable.create(options.tokenEntries),
+    tokenQueue: new SharedArrayBuffer(tokenQueueBytes(options.tokenPersistence === "journal")),
     watch: new SharedArrayBuffer(watchBytesNeeded(options.watchRingBytes ?? WATCH_RING_BYTES)),
     threads: new SharedArrayBuffer(threadRowCount(options) * THREAD_ROW_DOUBLES * 8),
   };
@@ -243,7 +260,9 @@ export function pagesWithin(options: StoreOptions, limitBytes: number): number {
   const pageBytes = 1 << PAGE_SHIFT[options.slabLayout];
   // First guess the pages, then give up as many as the tables need.
   const guess = Math.floor(limitBytes / pageBytes);
-  const tableBytes = layoutControl(guess).bytes + slotTableBytes(options.leaseEntries);
+  const tableBytes = layoutControl(guess).bytes + slotTableBytes(options.leaseEntries) +
+    slotTableBytes(options.tokenEntries) +
+    tokenQueueBytes(options.tokenPersistence === "journal");
   return Math.floor((limitBytes - tableBytes) / pageBytes);
 }
 

@@ -73,6 +73,10 @@ export class ArithmeticOperations {
    */
   incrDecrMissing(operation: Operation, hash: number, increment: boolean): Outcome {
     const { input, keyOffset, keyLength } = operation;
+    if (this.#guard.refuses(input, keyOffset, keyLength, hash)) {
+      this.#stats[increment ? STAT.incr_misses : STAT.decr_misses]! += 1;
+      return Outcome.NOT_FOUND;
+    }
     if (operation.vivify) {
       operation.mode = StoreMode.ADD;
       const refusal = this.#guard.admit(operation, NO_ITEM, input, keyOffset, keyLength, hash);

@@ -4,6 +4,7 @@ import type { WriteGuard } from "../claims/write_guard.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
 import { type LeaseRef, type Leases, NO_LEASE } from "../claims/leases.ts";
 import type { ItemLinks } from "../items/item_links.ts";
+import { takeId } from "../memory/ids.ts";
 import { CONTROL } from "../memory/memory.ts";
 import { Outcome } from "../outcome.ts";
 import { STAT } from "../stats.ts";
@@ -31,7 +32,7 @@ export class LeaseOperations {
    *
    * @param item The result of reading the key.
    * @returns OK (`operation.item` is live), LEASED (`operation.idLow/High`, `remainSec`: 0 for whom it
-   *   was made) or NO_MEMORY (no lease can be made).
+   *   was made), UNCACHEABLE (as if another had the lease for one more second) or NO_MEMORY (no lease can be made).
    */
   get(operation: Operation, item: ItemRef, hash: number): Outcome {
     operation.item = item;
@@ -41,6 +42,7 @@ export class LeaseOperations {
         : Outcome.OK;
     }
     const { input, keyOffset, keyLength } = operation;
+    if (this.#guard.refuses(input, keyOffset, keyLength, hash)) return this.#refuse(operation);
     let lease = this.#leases.find(input, keyOffset, keyLength, hash);
     if (this.#isHeld(lease)) {
       this.#stats[STAT.lease_wait_hint]! += 1;
@@ -59,12 +61,17 @@ export class LeaseOperations {
    * Removes the value and grants a lease until `operation.deadlineSec`. The new id
    * is in `operation.idLow/High`.
    *
-   * @returns DELETED, NOT_FOUND, LOCKED, EXISTS (`operation.compare`, and another id) or NO_MEMORY.
+   * @returns DELETED, NOT_FOUND, UNCACHEABLE (there was nothing, and nobody gets a lease), LOCKED, EXISTS
+   *   (`operation.compare`, and another id) or NO_MEMORY.
    */
   take(operation: Operation): Outcome {
     const { input, keyOffset, keyLength } = operation;
     const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
     const item = this.#lookup.live(input, keyOffset, keyLength, hash);
+    if (this.#guard.refuses(input, keyOffset, keyLength, hash)) {
+      this.#stats[STAT.delete_misses]! += 1;
+      return this.#refuse(operation);
+    }
     const lease = this.#leases.find(input, keyOffset, keyLength, hash);
     const wasHeld = this.#isHeld(lease);
     if (item !== NO_ITEM) {
@@ -92,10 +99,17 @@ export class LeaseOperations {
     return Outcome.NOT_FOUND;
   }
 
-  /** Whether the key is held; then `operation.idLow/High` and `remainSec` say more. Nothing is counted. */
+  /**
+   * Whether the key is held, or uncacheable, which looks as if it were; then `operation.idLow/High` and `remainSec` say
+   * more.
+   */
   find(operation: Operation): boolean {
     const { input, keyOffset, keyLength } = operation;
     const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
+    if (this.#guard.refuses(input, keyOffset, keyLength, hash)) {
+      this.#refuse(operation);
+      return true;
+    }
     const lease = this.#leases.find(input, keyOffset, keyLength, hash);
     if (!this.#isHeld(lease)) return false;
     this.#show(operation, lease);
@@ -121,6 +135,16 @@ export class LeaseOperations {
     }
     this.#stats[STAT.delete_misses]! += 1;
     return Outcome.NOT_FOUND;
+  }
+
+  /** Shows a lease that somebody else seems to hold for another second: whoever waits asks again, and nobody fills. */
+  #refuse(operation: Operation): Outcome {
+    const { memory } = this.#links;
+    takeId(memory);
+    operation.idLow = memory.control[CONTROL.ID_LOW]!;
+    operation.idHigh = memory.control[CONTROL.ID_HIGH]!;
+    operation.remainSec = 1;
+    return Outcome.UNCACHEABLE;
   }
 
   #isHeld(lease: LeaseRef): boolean {

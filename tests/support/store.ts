@@ -7,7 +7,7 @@ import { type ItemRef, NO_ITEM } from "../../store/memory/item.ts";
 import { type LockLimits, MIB, type StoreOptions } from "../../store/limits.ts";
 import { createSharedMemory, Memory } from "../../store/memory/memory.ts";
 import { Outcome } from "../../store/outcome.ts";
-import { u64ToNumber } from "../../store/base/u64.ts";
+import { highHalf, lowHalf, u64ToNumber } from "../../store/base/u64.ts";
 
 export type ChangedOptions = Partial<Omit<StoreOptions, "lockLimits">> & {
   lockLimits?: Partial<LockLimits>;
@@ -29,6 +29,8 @@ export function storeOptions(changed: ChangedOptions = {}): StoreOptions {
     firstId: 1000,
     hashSeed: Int32Array.of(12345, 67890),
     leaseEntries: 1000,
+    tokenEntries: 1000,
+    tokenPersistence: "volatile",
     leaseFlag: 0,
     leaseMask: 0,
     strictPrefixes: [],
@@ -154,6 +156,29 @@ export class TestStore {
   deletess(key: string, seconds: number, fields: Partial<Operation> = {}): Outcome {
     this.#prepare(key, { deadlineSec: deadlineSec(this.memory, seconds), ...fields });
     return this.cache.removeAndLease(this.operation);
+  }
+
+  /** token get: the token's id, or why there is none. */
+  token(key: string, owner = "", fields: Partial<Operation> = {}): number | Outcome {
+    this.#prepare(key, fields);
+    const outcome = this.cache.tokens.get(
+      this.operation,
+      encoder.encode(owner),
+      encoder.encode("peer"),
+    );
+    return outcome === Outcome.OK ? this.changedId() : outcome;
+  }
+
+  releaseToken(key: string, id: number): Outcome {
+    this.#prepare(key, { compareLow: lowHalf(id), compareHigh: highHalf(id) });
+    return this.cache.tokens.release(this.operation);
+  }
+
+  /** token drop: how many there were. @param id Left out: all of the key. */
+  dropTokens(key: string, id?: number): number {
+    const compare = id !== undefined;
+    this.#prepare(key, { compare, compareLow: lowHalf(id ?? 0), compareHigh: highHalf(id ?? 0) });
+    return this.cache.tokens.drop(this.operation);
   }
 
   /** The id that the last operation gave. */

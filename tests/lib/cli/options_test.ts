@@ -172,6 +172,7 @@ Deno.test("readCommand() tells the protocols what stats settings shows", () => {
     idleTimeoutSec: 3,
     lockIdleTimeoutSec: 0,
     flushEnabled: false,
+    tokenDropEnabled: false,
     dumpEnabled: false,
     watchEnabled: false,
     leaseFlag: 0,

@@ -3,7 +3,7 @@ import { LOCKED_ITEM } from "../../../store/cache.ts";
 import { StoreMode } from "../../../store/operation.ts";
 import { NO_ITEM } from "../../../store/memory/item.ts";
 import { MIB } from "../../../store/limits.ts";
-import { WaiterState } from "../../../store/claims/lock_waiters.ts";
+import { WaiterState } from "../../../store/claims/waiters.ts";
 import { CONTROL } from "../../../store/memory/memory.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { STAT } from "../../../store/stats.ts";
@@ -296,7 +296,7 @@ Deno.test("those that wait get the lock in the order they came", () => {
   assertEquals(waiters.takeReady(0), B);
   assertEquals(waiters.takeReady(0), 0);
   assertEquals(waiters.stateOf(rows[0]!), WaiterState.GRANTED);
-  assertGreater(u64ToNumber(waiters.fenceLow(rows[0]!), waiters.fenceHigh(rows[0]!)), first);
+  assertGreater(u64ToNumber(waiters.idLow(rows[0]!), waiters.idHigh(rows[0]!)), first);
   waiters.remove(rows[0]!);
   assertEquals(store.lock("k", A), Outcome.LOCKED, "nobody overtakes those that wait");
   waiters.remove(rows[1]!);

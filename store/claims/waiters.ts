@@ -13,12 +13,13 @@ import { STAT } from "../stats.ts";
 // Hot path: no allocation.
 
 /**
- * Connections that wait for a lock. A waiter's states:
+ * Connections that wait: for a lock, or for the journal to have an update token on the disk. A waiter's states:
  *
- *   WAITING    in the FIFO queue of one lock; leaves when its connection ends
- *   GRANTED    the lock was released; its connection holds it  ┐
- *   NOT_FOUND  the item was removed                            ├ in the list of its connection's thread
- *   TIMED_OUT  the wait is over without the lock               ┘
+ *   WAITING    in the FIFO queue of one lock, or in the journal's; leaves when its connection ends
+ *   GRANTED    the lock was released and its connection holds it,  ┐
+ *              or the update token is on the disk                  │
+ *   NOT_FOUND  the item was removed, or the token was not written  ├ in the list of its connection's thread
+ *   TIMED_OUT  the wait is over without the lock                   ┘
  *
  * A waiter leaves the list of the thread when the thread takes it, or when its connection ends.
  *
@@ -37,8 +38,11 @@ export type WaiterRow = number;
 /** No row. */
 export const NO_WAITER: WaiterRow = 0;
 
+/** The journal's queue: locks have rows from 1 on. */
+const JOURNAL_QUEUE = 0;
+
 /** One thread's view of the waiters. */
-export class LockWaiters {
+export class Waiters {
   readonly #words: Int32Array;
   readonly #control: Int32Array;
   readonly #stats: Float64Array;
@@ -88,13 +92,13 @@ export class LockWaiters {
     return this.#words[this.#row(waiter) + WAITER.STATE]! as WaiterState;
   }
 
-  /** The fencing number of the lock it was granted. */
-  fenceLow(waiter: WaiterRow): number {
-    return this.#words[this.#row(waiter) + WAITER.FENCE_LOW]!;
+  /** The fencing number of the lock it was granted, or the id of the token it waits for. */
+  idLow(waiter: WaiterRow): number {
+    return this.#words[this.#row(waiter) + WAITER.ID_LOW]!;
   }
 
-  fenceHigh(waiter: WaiterRow): number {
-    return this.#words[this.#row(waiter) + WAITER.FENCE_HIGH]!;
+  idHigh(waiter: WaiterRow): number {
+    return this.#words[this.#row(waiter) + WAITER.ID_HIGH]!;
   }
 
   /**
@@ -105,20 +109,57 @@ export class LockWaiters {
    */
   enqueue(lock: number, owner: number, thread: number, waitMs: number): WaiterRow {
     if (this.countOf(lock) >= this.#perLockMax) return NO_WAITER;
-    const waiter = this.#pool.take();
+    const waiter = this.#newWaiter(lock, owner, thread);
+    if (waiter === NO_WAITER) return NO_WAITER;
+    const row = this.#row(waiter);
+    this.#words[row + WAITER.DEADLINE_MS] = (this.#control[CONTROL.NOW_MS]! + waitMs) | 0;
+    this.#stats[STAT.lock_waits]! += 1;
+    return waiter;
+  }
+
+  /**
+   * Puts a connection at the end of the journal's queue.
+   *
+   * @param token The record of the token it waits for, and its id.
+   * @param position How far the journal must have come, in bytes of its queue of records.
+   * @returns The waiter, or NO_WAITER when every row is taken.
+   */
+  enqueueForJournal(
+    owner: number,
+    thread: number,
+    token: number,
+    idLow: number,
+    idHigh: number,
+    position: number,
+  ): WaiterRow {
+    const waiter = this.#newWaiter(JOURNAL_QUEUE, owner, thread);
     if (waiter === NO_WAITER) return NO_WAITER;
     const words = this.#words;
     const row = this.#row(waiter);
-    const nowMs = this.#control[CONTROL.NOW_MS]!;
-    words[row + WAITER.OWNER] = owner;
-    words[row + WAITER.THREAD] = thread < this.#threads ? thread : 0;
-    words[row + WAITER.STATE] = WaiterState.WAITING;
-    words[row + WAITER.SINCE_MS] = nowMs;
-    words[row + WAITER.DEADLINE_MS] = (nowMs + waitMs) | 0;
-    this.#append(this.#queue(lock), waiter);
-    words[HEADER.COUNT]! += 1;
-    this.#stats[STAT.lock_waits]! += 1;
+    words[row + WAITER.ID_LOW] = idLow;
+    words[row + WAITER.ID_HIGH] = idHigh;
+    words[row + WAITER.TOKEN] = token;
+    words[row + WAITER.POSITION] = position;
     return waiter;
+  }
+
+  /** The connection that waits longest for the journal; NO_WAITER when it waits for a position beyond `position`. */
+  firstForJournal(position: number): WaiterRow {
+    const waiter = this.#words[this.#queue(JOURNAL_QUEUE) + LIST.FIRST]!;
+    if (waiter === NO_WAITER) return NO_WAITER;
+    // Positions wrap.
+    const ahead = (this.#words[this.#row(waiter) + WAITER.POSITION]! - position) | 0;
+    return ahead <= 0 ? waiter : NO_WAITER;
+  }
+
+  /** The record of the token that a connection waits for. */
+  tokenOf(waiter: WaiterRow): number {
+    return this.#words[this.#row(waiter) + WAITER.TOKEN]!;
+  }
+
+  /** Ends the waiting for the journal. */
+  finishForJournal(waiter: WaiterRow, granted: boolean): void {
+    this.#finish(waiter, granted ? WaiterState.GRANTED : WaiterState.NOT_FOUND);
   }
 
   /** Ends the wait of the connection that `firstOwner` returned: it holds the lock now. */
@@ -126,8 +167,8 @@ export class LockWaiters {
     const words = this.#words;
     const waiter = words[this.#queue(lock) + LIST.FIRST]!;
     const row = this.#row(waiter);
-    words[row + WAITER.FENCE_LOW] = fenceLow;
-    words[row + WAITER.FENCE_HIGH] = fenceHigh;
+    words[row + WAITER.ID_LOW] = fenceLow;
+    words[row + WAITER.ID_HIGH] = fenceHigh;
     this.#finish(waiter, WaiterState.GRANTED);
   }
 
@@ -159,6 +200,8 @@ export class LockWaiters {
       const row = this.#row(waiter);
       if (words[row + WAITER.OWNER] === 0) continue;
       if (words[row + WAITER.STATE] !== WaiterState.WAITING) continue;
+      // The journal always has an end.
+      if (words[row + WAITER.LIST] === this.#queue(JOURNAL_QUEUE)) continue;
       // The clock of milliseconds wraps; waits are short.
       if (((nowMs - words[row + WAITER.DEADLINE_MS]!) | 0) < 0) continue;
       this.#stats[STAT.lock_wait_timeouts]! += 1;
@@ -205,6 +248,20 @@ export class LockWaiters {
 
   // --- private -----------------------------------------------------------------------------------
 
+  #newWaiter(queue: number, owner: number, thread: number): WaiterRow {
+    const waiter = this.#pool.take();
+    if (waiter === NO_WAITER) return NO_WAITER;
+    const words = this.#words;
+    const row = this.#row(waiter);
+    words[row + WAITER.OWNER] = owner;
+    words[row + WAITER.THREAD] = thread < this.#threads ? thread : 0;
+    words[row + WAITER.STATE] = WaiterState.WAITING;
+    words[row + WAITER.SINCE_MS] = this.#control[CONTROL.NOW_MS]!;
+    this.#append(this.#queue(queue), waiter);
+    words[HEADER.COUNT]! += 1;
+    return waiter;
+  }
+
   #ready(thread: number): number {
     return HEADER.WORDS + thread * LIST.WORDS;
   }
@@ -222,11 +279,14 @@ export class LockWaiters {
     const words = this.#words;
     const row = this.#row(waiter);
     const thread = words[row + WAITER.THREAD]!;
+    const forLock = words[row + WAITER.LIST] !== this.#queue(JOURNAL_QUEUE);
     this.#detach(waiter);
     words[HEADER.COUNT]! -= 1;
     words[row + WAITER.STATE] = state;
-    const waitedMs = (this.#control[CONTROL.NOW_MS]! - words[row + WAITER.SINCE_MS]!) | 0;
-    this.#stats[STAT.lock_wait_ms]! += waitedMs;
+    if (forLock) {
+      const waitedMs = (this.#control[CONTROL.NOW_MS]! - words[row + WAITER.SINCE_MS]!) | 0;
+      this.#stats[STAT.lock_wait_ms]! += waitedMs;
+    }
     this.#append(this.#ready(thread), waiter);
     this.#wake[thread] = 1;
     this.#wakeAny = true;

@@ -1,0 +1,70 @@
+import { TokenQueue } from "../../store/setup.ts";
+import { Memory, type SharedMemory } from "../../store/setup.ts";
+import type { TransportEvent } from "../net/transport.ts";
+import type { JournalMessage, JournalOptions, JournalStart } from "./journal_messages.ts";
+import { StateError } from "./state_folder.ts";
+
+/** What the journal tells the process. */
+export interface JournalEvents {
+  wake(threadIndex: number): void;
+  event(event: TransportEvent): void;
+  died(reason: string): void;
+}
+
+/** The thread that writes the journal of update tokens, as the main thread sees it. */
+export class Journal {
+  readonly #queue: TokenQueue;
+  readonly #ended = Promise.withResolvers<void>();
+
+  private constructor(queue: TokenQueue) {
+    this.#queue = queue;
+  }
+
+  /**
+   * Starts the thread.
+   *
+   * @returns Resolves when the tokens of the journal are in the table.
+   * @throws StateError when the state directory, or the journal in it, cannot be used.
+   */
+  static async start(
+    options: JournalOptions,
+    shared: SharedMemory,
+    events: JournalEvents,
+  ): Promise<Journal> {
+    const journal = new Journal(new TokenQueue(new Memory(shared)));
+    const ready = Promise.withResolvers<void>();
+    const worker = new Worker(new URL("./journal_worker.ts", import.meta.url), {
+      type: "module",
+      name: "leased-journal",
+    });
+    worker.onmessage = ({ data }: MessageEvent<JournalMessage>) => {
+      switch (data.kind) {
+        case "ready":
+          return ready.resolve();
+        case "refused":
+          worker.terminate();
+          return ready.reject(new StateError(data.reason));
+        case "ended":
+          return journal.#ended.resolve();
+        case "wake":
+          return events.wake(data.threadIndex);
+        case "event":
+          return events.event(data.event);
+      }
+    };
+    worker.onerror = (event) => {
+      event.preventDefault();
+      events.died(event.message);
+    };
+    const start: JournalStart = { ...options, shared };
+    worker.postMessage(start);
+    await ready.promise;
+    return journal;
+  }
+
+  /** Writes what is left, once no thread serves any more. */
+  async stop(): Promise<void> {
+    this.#queue.stop();
+    await this.#ended.promise;
+  }
+}

@@ -1,0 +1,30 @@
+import type { SharedMemory } from "../../store/setup.ts";
+import type { TransportEvent } from "../net/transport.ts";
+
+/** What to do with a journal that cannot be read. */
+export type TokenRecover = "refuse" | "quarantine" | "drop";
+
+/** Where update tokens are kept. */
+export interface JournalOptions {
+  /** `--state-dir`: the path of a folder. */
+  readonly folder: string;
+  /** `--token-recover` */
+  readonly recover: TokenRecover;
+}
+
+/** What the journal's thread is started with. */
+export interface JournalStart extends JournalOptions {
+  readonly shared: SharedMemory;
+}
+
+/** What the journal's thread says to the main thread. */
+export type JournalMessage =
+  /** The tokens of the journal are in the table; those of the future will be written. */
+  | { readonly kind: "ready" }
+  /** There can be no journal. */
+  | { readonly kind: "refused"; readonly reason: string }
+  /** Everything is on the disk, and the file is closed. */
+  | { readonly kind: "ended" }
+  /** A thread has connections whose waiting is over. */
+  | { readonly kind: "wake"; readonly threadIndex: number }
+  | { readonly kind: "event"; readonly event: TransportEvent };

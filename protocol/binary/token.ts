@@ -1,0 +1,76 @@
+import { Outcome } from "../../store/outcome.ts";
+import { Status } from "../binary_status.ts";
+import type { Conversation } from "../conversation.ts";
+import { Flow } from "../request.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import { ownerTagOf, type TokenReply, TokenWait } from "../token_wait.ts";
+import { done, refuse } from "./answer.ts";
+import { OUTCOME_STATUS, putError, putHeader } from "./replies.ts";
+import type { BinaryRequest } from "./request.ts";
+
+/** An id as extras. */
+const ID_LENGTH = 8;
+
+const encoder = new TextEncoder();
+
+/** Answers a TokenGet when the request is no longer known. */
+class KeptTokenReply implements TokenReply {
+  readonly #request: BinaryRequest;
+
+  constructor(request: BinaryRequest) {
+    this.#request = request.copy();
+  }
+
+  granted(thread: ThreadContext, idLow: number, idHigh: number): void {
+    putId(thread, this.#request, idLow, idHigh);
+  }
+
+  failed({ reply }: ThreadContext): void {
+    putError(reply, this.#request, Status.TEMPORARY_FAILURE);
+  }
+}
+
+/** TokenGet: the value is the owner's tag. */
+export function getToken(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  const { binary, operation, cache, connections, input } = thread;
+  if (conversation.udp) return refuse(conversation, Status.INVALID);
+  const { valueOffset, valueLength } = operation;
+  const owner = ownerTagOf(input.bytes.slice(valueOffset, valueOffset + valueLength));
+  if (owner === null) return refuse(conversation, Status.INVALID);
+  operation.thread = connections.threadOf(conversation.owner);
+  const peer = encoder.encode(connections.peerOf(conversation.owner));
+  const outcome = cache.tokens.get(operation, owner, peer);
+  if (outcome === Outcome.WAITING) {
+    conversation.task = new TokenWait(operation.waiter, new KeptTokenReply(binary));
+    return Flow.UNDER_WAY;
+  }
+  if (outcome !== Outcome.OK) return refuse(conversation, OUTCOME_STATUS[outcome]);
+  putId(thread, binary, operation.idLow, operation.idHigh);
+  return Flow.DONE;
+}
+
+/** TokenRelease: the extras are the id. The quiet form tells only what went wrong. */
+export function releaseToken(conversation: Conversation): Flow {
+  const { binary, operation, cache, input } = conversation.thread;
+  if (conversation.udp) return refuse(conversation, Status.INVALID);
+  operation.compareHigh = input.view.getInt32(binary.extrasOffset);
+  operation.compareLow = input.view.getInt32(binary.extrasOffset + 4);
+  const outcome = cache.tokens.release(operation);
+  return outcome === Outcome.OK
+    ? done(conversation)
+    : refuse(conversation, OUTCOME_STATUS[outcome]);
+}
+
+function putId(
+  { reply }: ThreadContext,
+  request: BinaryRequest,
+  idLow: number,
+  idHigh: number,
+): void {
+  putHeader(reply, request, Status.OK, ID_LENGTH, 0, 0, 0, 0);
+  const { view } = reply.region;
+  view.setInt32(reply.length, idHigh);
+  view.setInt32(reply.length + 4, idLow);
+  reply.length += ID_LENGTH;
+}

@@ -1,0 +1,152 @@
+import { Outcome } from "../../store/outcome.ts";
+import type { Conversation } from "../conversation.ts";
+import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
+import { Flow } from "../request.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import { ownerTagOf, type TokenReply, TokenWait } from "../token_wait.ts";
+import { answer, wordText } from "./answer.ts";
+import { readKey } from "./write.ts";
+import { listTokens } from "./token_list.ts";
+
+const SUBCOMMAND_WORD = 1;
+const KEY_WORD = 2;
+const ID_WORD = 3;
+/** What an operator has to write to say that he knows what he does. */
+const UNSAFE = "unsafe";
+/** Tokens dropped, and locked values removed, before others get the mutex. */
+const SLICE = 256;
+
+const encoder = new TextEncoder();
+
+/** `token get | release | list | drop`, `token drop_all`. */
+export function token(conversation: Conversation): Flow {
+  if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
+  switch (wordText(conversation, SUBCOMMAND_WORD)) {
+    case "get":
+      return getToken(conversation);
+    case "release":
+      return releaseToken(conversation);
+    case "list":
+      return listTokens(conversation);
+    case "drop":
+      return dropTokens(conversation);
+    case "drop_all":
+      return dropAllTokens(conversation);
+    default:
+      return answer(conversation, REPLY.ERROR);
+  }
+}
+
+const TEXT_REPLY: TokenReply = {
+  granted: putToken,
+  failed: ({ reply }) => reply.put(OUTCOME_LINE[Outcome.NOT_PERSISTED]),
+};
+
+function putToken({ reply }: ThreadContext, idLow: number, idHigh: number): void {
+  reply.put(REPLY.TOKEN_SPACE);
+  reply.decimalU64(idLow, idHigh);
+  reply.crlf();
+}
+
+/** `token get <key> [<owner>]`. It is never silent: the writer has to know. */
+function getToken(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  const { request, operation, cache, connections } = thread;
+  request.noreply = false;
+  const owner = request.wordCount > ID_WORD ? ownerTag(conversation, ID_WORD) : new Uint8Array();
+  if (request.wordCount <= KEY_WORD || request.wordCount > ID_WORD + 1) {
+    return answer(conversation, REFUSAL.BAD_FORMAT);
+  }
+  if (owner === null) return answer(conversation, REFUSAL.BAD_OWNER);
+  if (!readKey(conversation, KEY_WORD)) return answer(conversation, REFUSAL.BAD_FORMAT);
+  operation.thread = connections.threadOf(conversation.owner);
+  const peer = encoder.encode(connections.peerOf(conversation.owner));
+  const outcome = cache.tokens.get(operation, owner, peer);
+  if (outcome === Outcome.WAITING) {
+    conversation.task = new TokenWait(operation.waiter, TEXT_REPLY);
+    return Flow.UNDER_WAY;
+  }
+  if (outcome !== Outcome.OK) return answer(conversation, OUTCOME_LINE[outcome]);
+  putToken(thread, operation.idLow, operation.idHigh);
+  return Flow.DONE;
+}
+
+/** A word as an owner's tag; null when it is too long or has bytes that are not printable. */
+function ownerTag(conversation: Conversation, index: number): Uint8Array | null {
+  const { request, input } = conversation.thread;
+  return ownerTagOf(input.bytes.slice(request.wordStart[index]!, request.wordEnd[index]!));
+}
+
+/** `token release <key> <id> [noreply]` */
+function releaseToken(conversation: Conversation): Flow {
+  const { request, cache, operation } = conversation.thread;
+  const words = request.wordCount - (request.noreply ? 1 : 0);
+  if (words !== ID_WORD + 1 || !readKey(conversation, KEY_WORD) || !readId(conversation)) {
+    return answer(conversation, REFUSAL.BAD_FORMAT);
+  }
+  return answer(conversation, OUTCOME_LINE[cache.tokens.release(operation)]);
+}
+
+/** `token drop <key> [<id>] unsafe` */
+function dropTokens(conversation: Conversation): Flow {
+  const { request, cache, operation, reply, settings } = conversation.thread;
+  if (!settings.tokenDropEnabled) return answer(conversation, REFUSAL.TOKEN_DROP_NOT_ALLOWED);
+  const last = request.wordCount - 1;
+  if (last < KEY_WORD + 1 || wordText(conversation, last) !== UNSAFE) {
+    return answer(conversation, REFUSAL.TOKEN_DROP_UNSAFE);
+  }
+  const withId = last === ID_WORD + 1;
+  if (last > ID_WORD + 1 || !readKey(conversation, KEY_WORD)) {
+    return answer(conversation, REFUSAL.BAD_FORMAT);
+  }
+  if (withId && !readId(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
+  reply.text(`OK ${cache.tokens.drop(operation)}\r\n`);
+  return Flow.DONE;
+}
+
+/** `token drop_all unsafe` */
+function dropAllTokens(conversation: Conversation): Flow {
+  const { request, cache, reply, settings } = conversation.thread;
+  if (!settings.tokenDropEnabled) return answer(conversation, REFUSAL.TOKEN_DROP_NOT_ALLOWED);
+  if (request.wordCount !== KEY_WORD + 1 || wordText(conversation, KEY_WORD) !== UNSAFE) {
+    return answer(conversation, REFUSAL.TOKEN_DROP_UNSAFE);
+  }
+  let dropped = 0;
+  for (;;) {
+    const more = cache.tokens.dropOldest(SLICE);
+    dropped += more;
+    if (more < SLICE) break;
+    cache.yieldMutex();
+  }
+  reply.text(`OK ${dropped}\r\n`);
+  return Flow.DONE;
+}
+
+/** Reads the id of a token into the operation, which has the key already. */
+function readId(conversation: Conversation): boolean {
+  const { request, numbers, input, operation } = conversation.thread;
+  const start = request.wordStart[ID_WORD]!;
+  if (!numbers.u64(input, start, request.wordEnd[ID_WORD]!)) return false;
+  operation.compare = true;
+  operation.compareLow = numbers.low;
+  operation.compareHigh = numbers.high;
+  return true;
+}
+
+/** `quarantine on|off`: every key is uncacheable until it is turned off. `-F` refuses it, as it refuses flush_all. */
+export function quarantine(conversation: Conversation): Flow {
+  const { request, cache, settings } = conversation.thread;
+  if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
+  const state = wordText(conversation, SUBCOMMAND_WORD);
+  if (request.wordCount !== SUBCOMMAND_WORD + 1 || (state !== "on" && state !== "off")) {
+    return answer(conversation, REFUSAL.QUARANTINE_USAGE);
+  }
+  if (!settings.flushEnabled) return answer(conversation, REFUSAL.QUARANTINE_NOT_ALLOWED);
+  cache.tokens.quarantine(state === "on");
+  if (state === "on") {
+    for (let row = cache.tokens.removeLocked(1); row !== 0; row = cache.tokens.removeLocked(row)) {
+      cache.yieldMutex();
+    }
+  }
+  return answer(conversation, REPLY.OK);
+}

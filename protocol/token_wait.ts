@@ -1,0 +1,54 @@
+import { OWNER_TAG_LENGTH_MAX, WaiterState } from "../store/cache.ts";
+import { type Conversation, ConversationState, type Task } from "./conversation.ts";
+import type { ThreadContext } from "./thread_context.ts";
+
+/** How a protocol answers `token get` once it is known whether the token is on the disk. */
+export interface TokenReply {
+  /** The token is out. */
+  granted(thread: ThreadContext, idLow: number, idHigh: number): void;
+  /** It could not be persisted, and is not out. */
+  failed(thread: ThreadContext): void;
+}
+
+/** A connection waits until its update token is on the disk; its thread serves others meanwhile. */
+export class TokenWait implements Task {
+  readonly #waiter: number;
+  readonly #reply: TokenReply;
+
+  /** @param waiter `operation.waiter`. */
+  constructor(waiter: number, reply: TokenReply) {
+    this.#waiter = waiter;
+    this.#reply = reply;
+  }
+
+  run(conversation: Conversation, start: number, _end: number): number {
+    const { thread } = conversation;
+    const { waiters } = thread.cache.locks;
+    const state = waiters.stateOf(this.#waiter);
+    if (state === WaiterState.WAITING) {
+      conversation.pause(ConversationState.WAITING);
+      return start;
+    }
+    const idLow = waiters.idLow(this.#waiter);
+    const idHigh = waiters.idHigh(this.#waiter);
+    waiters.remove(this.#waiter);
+    conversation.task = null;
+    if (state === WaiterState.GRANTED) this.#reply.granted(thread, idLow, idHigh);
+    else this.#reply.failed(thread);
+    return start;
+  }
+
+  abandon(thread: ThreadContext): void {
+    thread.cache.locks.waiters.remove(this.#waiter);
+  }
+}
+
+/** An owner's tag has printable ASCII only. */
+const PRINTABLE_FIRST = 0x21;
+const PRINTABLE_LAST = 0x7e;
+
+/** Returns the owner's tag, or null when it is longer than 64 bytes or has bytes that are not printable ASCII. */
+export function ownerTagOf(tag: Uint8Array): Uint8Array | null {
+  const isPrintable = tag.every((byte) => byte >= PRINTABLE_FIRST && byte <= PRINTABLE_LAST);
+  return isPrintable && tag.length <= OWNER_TAG_LENGTH_MAX ? tag : null;
+}

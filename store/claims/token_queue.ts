@@ -1,0 +1,118 @@
+import { ByteRegion, copyBytes } from "../base/bytes.ts";
+import type { Memory } from "../memory/memory.ts";
+import {
+  TOKEN_QUEUE as HEADER,
+  TOKEN_RECORD_BYTES_MAX,
+  TOKEN_RING_BYTES,
+} from "../memory/token_layout.ts";
+import { TOKEN_RECORD as RECORD, type TokenRecordType } from "../memory/token_record.ts";
+
+const RING_MASK = TOKEN_RING_BYTES - 1;
+
+/**
+ * Records on their way to the journal: threads append them under the mutex, the journal's thread takes them out without
+ * it. Positions count bytes from the start of the process and wrap at 2^32.
+ */
+export class TokenQueue {
+  readonly #words: Int32Array;
+  readonly #ring: ByteRegion;
+  /** The record under construction. */
+  readonly record = new ByteRegion(new ArrayBuffer(TOKEN_RECORD_BYTES_MAX));
+
+  constructor(memory: Memory) {
+    const buffer = memory.shared.tokenQueue;
+    this.#words = new Int32Array(buffer, 0, HEADER.WORDS);
+    this.#ring = new ByteRegion(buffer, HEADER.WORDS * 4);
+  }
+
+  /** The position behind the last record. */
+  get head(): number {
+    return Atomics.load(this.#words, HEADER.HEAD);
+  }
+
+  get isUnusable(): boolean {
+    return this.#words[HEADER.UNUSABLE] !== 0;
+  }
+
+  /** Declares that nothing will be written any more. */
+  makeUnusable(): void {
+    this.#words[HEADER.UNUSABLE] = 1;
+  }
+
+  /**
+   * Appends `record`, of which type, lengths and data are filled in already.
+   *
+   * @returns False when there is no room.
+   */
+  put(type: TokenRecordType, idLow: number, idHigh: number, sinceUnixSec: number): boolean {
+    const { bytes, view } = this.record;
+    const length = RECORD.DATA + bytes[RECORD.KEY_LENGTH]! + bytes[RECORD.OWNER_LENGTH]! +
+      bytes[RECORD.PEER_LENGTH]!;
+    const head = this.head;
+    const used = (head - Atomics.load(this.#words, HEADER.TAIL)) | 0;
+    if (used + length > TOKEN_RING_BYTES) return false;
+    view.setUint8(RECORD.TYPE, type);
+    view.setInt32(RECORD.ID, idLow, true);
+    view.setInt32(RECORD.ID + 4, idHigh, true);
+    view.setFloat64(RECORD.SINCE, sinceUnixSec, true);
+    const at = head & RING_MASK;
+    const first = Math.min(length, TOKEN_RING_BYTES - at);
+    copyBytes(this.#ring, at, this.record, 0, first);
+    copyBytes(this.#ring, 0, this.record, first, length - first);
+    Atomics.store(this.#words, HEADER.HEAD, (head + length) | 0);
+    Atomics.notify(this.#words, HEADER.HEAD);
+    return true;
+  }
+
+  /** A release found no room: the journal has to compare itself with the table. */
+  loseRelease(): void {
+    Atomics.store(this.#words, HEADER.RELEASES_LOST, 1);
+    this.wake();
+  }
+
+  // --- for the journal's thread ------------------------------------------------------------------
+
+  /** Returns all records in the queue, and leaves them there; empty: none. */
+  peek(): Uint8Array<ArrayBuffer> {
+    const tail = this.#words[HEADER.TAIL]!;
+    const records = new ByteRegion(new ArrayBuffer((this.head - tail) | 0));
+    const { length } = records.bytes;
+    const at = tail & RING_MASK;
+    const first = Math.min(length, TOKEN_RING_BYTES - at);
+    copyBytes(records, 0, this.#ring, at, first);
+    copyBytes(records, first, this.#ring, 0, length - first);
+    return records.bytes as Uint8Array<ArrayBuffer>;
+  }
+
+  /** Takes the first `length` bytes of records out. @returns The position behind them. */
+  take(length: number): number {
+    const tail = (this.#words[HEADER.TAIL]! + length) | 0;
+    Atomics.store(this.#words, HEADER.TAIL, tail);
+    return tail;
+  }
+
+  /** Whether releases were lost since it was asked last. */
+  takeReleasesLost(): boolean {
+    return Atomics.exchange(this.#words, HEADER.RELEASES_LOST, 0) !== 0;
+  }
+
+  get isStopping(): boolean {
+    return Atomics.load(this.#words, HEADER.STOPPING) !== 0;
+  }
+
+  /** Makes the journal's thread write what there is, and end. */
+  stop(): void {
+    Atomics.store(this.#words, HEADER.STOPPING, 1);
+    this.wake();
+  }
+
+  /** Makes the journal's thread look. */
+  wake(): void {
+    Atomics.notify(this.#words, HEADER.HEAD);
+  }
+
+  /** Sleeps while the queue's head is at `position`, at most `timeoutMs`. */
+  wait(position: number, timeoutMs: number): void {
+    Atomics.wait(this.#words as Int32Array<SharedArrayBuffer>, HEADER.HEAD, position, timeoutMs);
+  }
+}

@@ -1,0 +1,320 @@
+import { ByteRegion } from "../base/bytes.ts";
+import { takeId } from "../memory/ids.ts";
+import { CONTROL, type Memory } from "../memory/memory.ts";
+import { NO_SLOT, SlotTable } from "../memory/slot_table.ts";
+import { PEER_LENGTH_MAX } from "../memory/token_record.ts";
+
+/**
+ * Update tokens: a writer's claim on a key, from before it changes the database until after its commit.
+ *
+ *   state     how it begins                     who may do what                    how it ends
+ *   none      –                                 as if there were no tokens         –
+ *   pending   token get, until the journal      nobody has the id yet; the key     the token is on the disk: out;
+ *             has it on the disk                is uncacheable already             it cannot be: none
+ *   out       the reply to token get            the key has no value and no        token release, token drop; never
+ *                                               lease, and gets none: reads miss,  by a clock, a flush, an eviction,
+ *                                               stores and fills are refused       a disconnect or a restart
+ *
+ * A key may have many tokens; it is cacheable when it has none. Quarantine makes every key uncacheable.
+ *
+ * A record of the table (see slot_table.ts) has key, owner's tag and peer as its bytes, one behind the other, and these
+ * words:
+ *
+ *   word 1  next newer record; 2  next older record
+ *   word 3  id, lower half; 4  upper half
+ *   word 5  LENGTHS: of key, owner, peer, 8 bits each; PENDING
+ *   word 6  since when, Unix time in seconds
+ *   word 7  hash of the key
+ */
+export type TokenRef = number & { readonly unit?: "record of the table of update tokens" };
+
+/** No record. */
+export const NO_TOKEN: TokenRef = NO_SLOT;
+
+const WORD = {
+  NEWER: 1,
+  OLDER: 2,
+  ID_LOW: 3,
+  ID_HIGH: 4,
+  LENGTHS: 5,
+  SINCE_UNIX_SEC: 6,
+  HASH: 7,
+} as const;
+
+const LENGTH_MASK = 0xff;
+const OWNER_SHIFT = 8;
+const PEER_SHIFT = 16;
+const PENDING = 1 << 24;
+
+/** Bit of CONTROL.UNCACHEABLE beside the number of tokens: every key is. */
+const QUARANTINE = 1 << 30;
+
+/** One thread's view of the table of update tokens. */
+export class UpdateTokens {
+  readonly #memory: Memory;
+  readonly #control: Int32Array;
+  readonly #table: SlotTable;
+
+  constructor(memory: Memory) {
+    this.#memory = memory;
+    this.#control = memory.control;
+    this.#table = new SlotTable(memory.shared.tokens, memory.options.tokenEntries);
+  }
+
+  /** The records, by bucket. */
+  get table(): SlotTable {
+    return this.#table;
+  }
+
+  /** Whether any key may be uncacheable. Everything else can be skipped while it is false. */
+  get isAnyOut(): boolean {
+    return this.#control[CONTROL.UNCACHEABLE] !== 0;
+  }
+
+  /** Whether every key is uncacheable. */
+  get isQuarantined(): boolean {
+    return (this.#control[CONTROL.UNCACHEABLE]! & QUARANTINE) !== 0;
+  }
+
+  set isQuarantined(on: boolean) {
+    const word = this.#control[CONTROL.UNCACHEABLE]!;
+    this.#control[CONTROL.UNCACHEABLE] = on ? word | QUARANTINE : word & ~QUARANTINE;
+  }
+
+  /** Whether nothing may be stored or leased under the key: a token is out, or all keys are in quarantine. */
+  isUncacheable(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): boolean {
+    if (this.#control[CONTROL.UNCACHEABLE] === 0) return false;
+    return this.isQuarantined || this.first(input, keyOffset, keyLength, hash) !== NO_TOKEN;
+  }
+
+  /** The key's first token, or NO_TOKEN. */
+  first(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): TokenRef {
+    const table = this.#table;
+    if (table.count === 0) return NO_TOKEN;
+    return this.#firstOf(table.head(table.bucketOf(hash)), input, keyOffset, keyLength, hash);
+  }
+
+  /** The next token of the same key, or NO_TOKEN. */
+  next(token: TokenRef, input: ByteRegion, keyOffset: number, keyLength: number): TokenRef {
+    const hash = this.#table.word(token, WORD.HASH);
+    return this.#firstOf(this.#table.next(token), input, keyOffset, keyLength, hash);
+  }
+
+  /** The key's token with this id, or NO_TOKEN. */
+  withId(
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    hash: number,
+    idLow: number,
+    idHigh: number,
+  ): TokenRef {
+    let token = this.first(input, keyOffset, keyLength, hash);
+    while (token !== NO_TOKEN && !this.hasId(token, idLow, idHigh)) {
+      token = this.next(token, input, keyOffset, keyLength);
+    }
+    return token;
+  }
+
+  /** The key's token whose owner has this tag, or NO_TOKEN. */
+  withOwner(
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    hash: number,
+    owner: Uint8Array,
+  ): TokenRef {
+    const tag = new ByteRegion(owner.slice().buffer);
+    let token = this.first(input, keyOffset, keyLength, hash);
+    for (; token !== NO_TOKEN; token = this.next(token, input, keyOffset, keyLength)) {
+      if (this.ownerLength(token) !== owner.length) continue;
+      const dataLength = this.#dataLength(token);
+      if (this.#table.equals(token, dataLength, keyLength, owner.length, tag, 0)) return token;
+    }
+    return NO_TOKEN;
+  }
+
+  /**
+   * Puts a token with a fresh id into the table, pending.
+   *
+   * @param owner The writer's tag, at most OWNER_TAG_LENGTH_MAX bytes; empty: none.
+   * @param peer Who asks, cut to PEER_LENGTH_MAX bytes.
+   * @returns NO_TOKEN when the table is full.
+   */
+  add(
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    hash: number,
+    owner: Uint8Array,
+    peer: Uint8Array,
+  ): TokenRef {
+    const sinceUnixSec = this.#control[CONTROL.STARTED_UNIX_SEC]! + this.#control[CONTROL.NOW_SEC]!;
+    const token = this.#insert(input, keyOffset, keyLength, hash, owner, peer, sinceUnixSec);
+    if (token === NO_TOKEN) return NO_TOKEN;
+    takeId(this.#memory);
+    this.#setId(token, this.#control[CONTROL.ID_LOW]!, this.#control[CONTROL.ID_HIGH]!);
+    this.#table.setWord(token, WORD.LENGTHS, this.#table.word(token, WORD.LENGTHS) | PENDING);
+    return token;
+  }
+
+  /**
+   * Puts a token into the table that was out before the process started. To be called with the oldest first.
+   *
+   * @returns NO_TOKEN when the table is full.
+   */
+  restore(
+    key: ByteRegion,
+    keyLength: number,
+    hash: number,
+    owner: Uint8Array,
+    peer: Uint8Array,
+    sinceUnixSec: number,
+    idLow: number,
+    idHigh: number,
+  ): TokenRef {
+    const token = this.#insert(key, 0, keyLength, hash, owner, peer, sinceUnixSec);
+    if (token !== NO_TOKEN) this.#setId(token, idLow, idHigh);
+    return token;
+  }
+
+  /** The token is out: what promises it is on the disk. */
+  settle(token: TokenRef): void {
+    this.#table.setWord(token, WORD.LENGTHS, this.#table.word(token, WORD.LENGTHS) & ~PENDING);
+  }
+
+  remove(token: TokenRef): void {
+    const table = this.#table;
+    const newer = table.word(token, WORD.NEWER);
+    const older = table.word(token, WORD.OLDER);
+    if (newer === NO_TOKEN) this.#control[CONTROL.TOKEN_NEWEST] = older;
+    else table.setWord(newer, WORD.OLDER, older);
+    if (older === NO_TOKEN) this.#control[CONTROL.TOKEN_OLDEST] = newer;
+    else table.setWord(older, WORD.NEWER, newer);
+    table.remove(token, table.word(token, WORD.HASH), this.#dataLength(token));
+    this.#control[CONTROL.UNCACHEABLE]! -= 1;
+  }
+
+  hasId(token: TokenRef, idLow: number, idHigh: number): boolean {
+    return this.idLow(token) === idLow && this.idHigh(token) === idHigh;
+  }
+
+  idLow(token: TokenRef): number {
+    return this.#table.word(token, WORD.ID_LOW);
+  }
+
+  idHigh(token: TokenRef): number {
+    return this.#table.word(token, WORD.ID_HIGH);
+  }
+
+  isPending(token: TokenRef): boolean {
+    return (this.#table.word(token, WORD.LENGTHS) & PENDING) !== 0;
+  }
+
+  sinceUnixSec(token: TokenRef): number {
+    return this.#table.word(token, WORD.SINCE_UNIX_SEC) >>> 0;
+  }
+
+  /** How long the token has been out, in seconds; 0 if the clock went back since. */
+  ageSec(token: TokenRef): number {
+    const nowUnixSec = this.#control[CONTROL.STARTED_UNIX_SEC]! + this.#control[CONTROL.NOW_SEC]!;
+    return Math.max(0, nowUnixSec - this.sinceUnixSec(token));
+  }
+
+  /** The token that has been out longest, or NO_TOKEN. */
+  get oldest(): TokenRef {
+    return this.#control[CONTROL.TOKEN_OLDEST]!;
+  }
+
+  /** The next newer token, or NO_TOKEN. */
+  newer(token: TokenRef): TokenRef {
+    return this.#table.word(token, WORD.NEWER);
+  }
+
+  keyLength(token: TokenRef): number {
+    return this.#table.word(token, WORD.LENGTHS) & LENGTH_MASK;
+  }
+
+  ownerLength(token: TokenRef): number {
+    return (this.#table.word(token, WORD.LENGTHS) >>> OWNER_SHIFT) & LENGTH_MASK;
+  }
+
+  peerLength(token: TokenRef): number {
+    return (this.#table.word(token, WORD.LENGTHS) >>> PEER_SHIFT) & LENGTH_MASK;
+  }
+
+  hashOf(token: TokenRef): number {
+    return this.#table.word(token, WORD.HASH);
+  }
+
+  /** Copies key, owner's tag and peer, one behind the other. @returns How many bytes that were. */
+  copyData(token: TokenRef, to: ByteRegion, toOffset: number): number {
+    const length = this.#dataLength(token);
+    this.#table.read(token, length, 0, length, to, toOffset);
+    return length;
+  }
+
+  #dataLength(token: TokenRef): number {
+    return this.keyLength(token) + this.ownerLength(token) + this.peerLength(token);
+  }
+
+  #firstOf(
+    token: TokenRef,
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    hash: number,
+  ): TokenRef {
+    const table = this.#table;
+    for (; token !== NO_TOKEN; token = table.next(token)) {
+      if (table.word(token, WORD.HASH) !== hash || this.keyLength(token) !== keyLength) continue;
+      const dataLength = this.#dataLength(token);
+      if (table.equals(token, dataLength, 0, keyLength, input, keyOffset)) return token;
+    }
+    return NO_TOKEN;
+  }
+
+  #insert(
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    hash: number,
+    owner: Uint8Array,
+    peer: Uint8Array,
+    sinceUnixSec: number,
+  ): TokenRef {
+    const table = this.#table;
+    const peerLength = Math.min(peer.length, PEER_LENGTH_MAX);
+    const dataLength = keyLength + owner.length + peerLength;
+    const token = table.allocate(dataLength);
+    if (token === NO_TOKEN) return NO_TOKEN;
+    const lengths = keyLength | (owner.length << OWNER_SHIFT) | (peerLength << PEER_SHIFT);
+    table.setWord(token, WORD.LENGTHS, lengths);
+    table.setWord(token, WORD.SINCE_UNIX_SEC, sinceUnixSec);
+    table.setWord(token, WORD.HASH, hash);
+    table.write(token, dataLength, 0, keyLength, input, keyOffset);
+    const names = new ByteRegion(new ArrayBuffer(owner.length + peerLength));
+    names.bytes.set(owner);
+    names.bytes.set(peer.subarray(0, peerLength), owner.length);
+    table.write(token, dataLength, keyLength, owner.length + peerLength, names, 0);
+    table.insert(token, hash);
+    this.#makeNewest(token);
+    this.#control[CONTROL.UNCACHEABLE]! += 1;
+    return token;
+  }
+
+  #makeNewest(token: TokenRef): void {
+    const table = this.#table;
+    const newest = this.#control[CONTROL.TOKEN_NEWEST]!;
+    table.setWord(token, WORD.OLDER, newest);
+    table.setWord(token, WORD.NEWER, NO_TOKEN);
+    if (newest === NO_TOKEN) this.#control[CONTROL.TOKEN_OLDEST] = token;
+    else table.setWord(newest, WORD.NEWER, token);
+    this.#control[CONTROL.TOKEN_NEWEST] = token;
+  }
+
+  #setId(token: TokenRef, idLow: number, idHigh: number): void {
+    this.#table.setWord(token, WORD.ID_LOW, idLow);
+    this.#table.setWord(token, WORD.ID_HIGH, idHigh);
+  }
+}

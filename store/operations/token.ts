@@ -1,0 +1,245 @@
+import { NO_LEASE } from "../claims/leases.ts";
+import type { Locks } from "../claims/locks.ts";
+import type { TokenQueue } from "../claims/token_queue.ts";
+import { NO_TOKEN, type TokenRef, type UpdateTokens } from "../claims/update_tokens.ts";
+import { NO_WAITER } from "../claims/waiters.ts";
+import type { WriteGuard } from "../claims/write_guard.ts";
+import type { ItemLinks } from "../items/item_links.ts";
+import { NO_ITEM } from "../memory/item.ts";
+import type { StoreOptions } from "../limits.ts";
+import { CONTROL } from "../memory/memory.ts";
+import { TOKEN_RECORD as RECORD, TokenRecordType } from "../memory/token_record.ts";
+import type { Operation } from "../operation.ts";
+import { Outcome } from "../outcome.ts";
+import type { Flush } from "../space/flush.ts";
+import { STAT } from "../stats.ts";
+import type { Lookup } from "./lookup.ts";
+
+/** Locked items that quarantine removes under one hold of the mutex. */
+const LOCKED_SLICE = 256;
+
+/**
+ * The operations that take update tokens, give them back and drop them, and quarantine. They tell the queue of the
+ * journal what they do.
+ */
+export class TokenOperations {
+  readonly #tokens: UpdateTokens;
+  readonly #queue: TokenQueue;
+  readonly #links: ItemLinks;
+  readonly #lookup: Lookup;
+  readonly #guard: WriteGuard;
+  readonly #locks: Locks;
+  readonly #flush: Flush;
+  readonly #stats: Float64Array;
+  readonly #control: Int32Array;
+  readonly #persistence: StoreOptions["tokenPersistence"];
+
+  constructor(
+    links: ItemLinks,
+    lookup: Lookup,
+    guard: WriteGuard,
+    locks: Locks,
+    flush: Flush,
+    queue: TokenQueue,
+  ) {
+    this.#tokens = guard.tokens;
+    this.#queue = queue;
+    this.#links = links;
+    this.#lookup = lookup;
+    this.#guard = guard;
+    this.#locks = locks;
+    this.#flush = flush;
+    this.#stats = links.memory.stats;
+    this.#control = links.memory.control;
+    this.#persistence = links.memory.options.tokenPersistence;
+  }
+
+  /**
+   * Gives the asker an update token on the key: its value and its lease go, and nothing is stored under it until all
+   * its tokens are released. An owner that has a token on the key already gets the same one.
+   *
+   * @param owner The writer's tag, at most OWNER_TAG_LENGTH_MAX bytes; empty: none.
+   * @param peer Who asks.
+   * @returns OK (the id is in `operation.idLow/High`), WAITING (`operation.waiter`: until it is on the disk), LOCKED,
+   *   TOKENS_OFF, TOO_MANY_TOKENS or NOT_PERSISTED.
+   */
+  get(operation: Operation, owner: Uint8Array, peer: Uint8Array): Outcome {
+    const { input, keyOffset, keyLength } = operation;
+    if (this.#persistence === "off") return Outcome.TOKENS_OFF;
+    const journaled = this.#persistence === "journal";
+    if (journaled && this.#queue.isUnusable) return this.#notPersisted();
+    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    const item = this.#lookup.live(input, keyOffset, keyLength, hash);
+    if (item !== NO_ITEM && this.#guard.isLockedByOther(item, operation.owner)) {
+      return Outcome.LOCKED;
+    }
+    let token: TokenRef = owner.length === 0
+      ? NO_TOKEN
+      : this.#tokens.withOwner(input, keyOffset, keyLength, hash, owner);
+    if (token === NO_TOKEN) {
+      token = this.#tokens.add(input, keyOffset, keyLength, hash, owner, peer);
+      if (token === NO_TOKEN) return Outcome.TOO_MANY_TOKENS;
+      if (!journaled) this.#tokens.settle(token);
+      else if (!this.#tell(TokenRecordType.GET, token)) {
+        this.#tokens.remove(token);
+        return this.#notPersisted();
+      }
+      this.#invalidate(operation, hash);
+      this.#stats[STAT.token_get]! += 1;
+    }
+    operation.idLow = this.#tokens.idLow(token);
+    operation.idHigh = this.#tokens.idHigh(token);
+    return this.#tokens.isPending(token) ? this.#wait(operation, token) : Outcome.OK;
+  }
+
+  /**
+   * Ends the token with the id `operation.compareLow/High`. The key is invalidated in any case.
+   *
+   * @returns OK, or NOT_FOUND when no such token is out.
+   */
+  release(operation: Operation): Outcome {
+    const { input, keyOffset, keyLength, compareLow, compareHigh } = operation;
+    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    const token = this.#tokens.withId(input, keyOffset, keyLength, hash, compareLow, compareHigh);
+    if (token === NO_TOKEN || this.#tokens.isPending(token)) {
+      this.#invalidate(operation, hash);
+      this.#stats[STAT.token_release_unknown]! += 1;
+      return Outcome.NOT_FOUND;
+    }
+    this.#remove(token);
+    this.#stats[STAT.token_release]! += 1;
+    return Outcome.OK;
+  }
+
+  /**
+   * Ends the key's tokens without asking their owners: all of them, or with `operation.compare` the one with the id
+   * `operation.compareLow/High`.
+   *
+   * @returns How many there were.
+   */
+  drop(operation: Operation): number {
+    const { input, keyOffset, keyLength, compareLow, compareHigh } = operation;
+    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    let dropped = 0;
+    let token = this.#tokens.first(input, keyOffset, keyLength, hash);
+    while (token !== NO_TOKEN) {
+      const next = this.#tokens.next(token, input, keyOffset, keyLength);
+      if (!operation.compare || this.#tokens.hasId(token, compareLow, compareHigh)) {
+        this.#drop(token);
+        dropped++;
+      }
+      token = next;
+    }
+    return dropped;
+  }
+
+  /** Ends up to `most` tokens, the oldest first, without asking their owners. @returns How many there were. */
+  dropOldest(most: number): number {
+    let dropped = 0;
+    for (; dropped < most && this.#tokens.oldest !== NO_TOKEN; dropped++) {
+      this.#drop(this.#tokens.oldest);
+    }
+    return dropped;
+  }
+
+  /** How many update tokens the key has. */
+  countOf({ input, keyOffset, keyLength }: Operation): number {
+    if (!this.#tokens.isAnyOut) return 0;
+    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    let count = 0;
+    let token = this.#tokens.first(input, keyOffset, keyLength, hash);
+    for (; token !== NO_TOKEN; token = this.#tokens.next(token, input, keyOffset, keyLength)) {
+      count++;
+    }
+    return count;
+  }
+
+  /**
+   * Makes every key uncacheable, or ends that. Values and leases go; locked values go by `removeLocked`.
+   */
+  quarantine(on: boolean): void {
+    this.#tokens.isQuarantined = on;
+    this.#control[CONTROL.QUARANTINE_END_SEC] = 0;
+    if (on) this.#flush.now();
+  }
+
+  /** Makes every key uncacheable for so many seconds. To be called on an empty store. */
+  quarantineFor(seconds: number): void {
+    if (seconds === 0) return;
+    this.#tokens.isQuarantined = true;
+    this.#control[CONTROL.QUARANTINE_END_SEC] = this.#control[CONTROL.NOW_SEC]! + seconds;
+  }
+
+  /** Ends a quarantine whose time is over. */
+  endQuarantine(): void {
+    const endSec = this.#control[CONTROL.QUARANTINE_END_SEC]!;
+    if (endSec !== 0 && endSec <= this.#control[CONTROL.NOW_SEC]!) this.quarantine(false);
+  }
+
+  /**
+   * Removes locked items, their locks with them.
+   *
+   * @param from The row of the table of locks to begin with.
+   * @returns The row to go on with, or 0 at the end.
+   */
+  removeLocked(from: number): number {
+    const end = Math.min(from + LOCKED_SLICE, this.#locks.rowEnd);
+    for (let row = from; row < end; row++) {
+      const item = this.#locks.itemOf(row);
+      if (item !== NO_ITEM) this.#lookup.unlink(item, this.#links.index.hashOf(item));
+    }
+    return end < this.#locks.rowEnd ? end : 0;
+  }
+
+  // --- private -----------------------------------------------------------------------------------
+
+  #wait(operation: Operation, token: TokenRef): Outcome {
+    operation.waiter = this.#locks.waiters.enqueueForJournal(
+      operation.owner,
+      operation.thread,
+      token,
+      operation.idLow,
+      operation.idHigh,
+      this.#queue.head,
+    );
+    // The token may be out all the same; asking again finds out.
+    return operation.waiter === NO_WAITER ? Outcome.NOT_PERSISTED : Outcome.WAITING;
+  }
+
+  #notPersisted(): Outcome {
+    this.#stats[STAT.token_journal_errors]! += 1;
+    return Outcome.NOT_PERSISTED;
+  }
+
+  /** Takes away what is stored or leased under the key, and forgets that it is dirty. */
+  #invalidate({ input, keyOffset, keyLength }: Operation, hash: number): void {
+    const item = this.#lookup.live(input, keyOffset, keyLength, hash);
+    if (item !== NO_ITEM) this.#lookup.unlink(item, hash);
+    const { leases } = this.#guard;
+    const lease = leases.find(input, keyOffset, keyLength, hash);
+    if (lease !== NO_LEASE) leases.drop(lease, hash);
+  }
+
+  #drop(token: TokenRef): void {
+    this.#remove(token);
+    this.#stats[STAT.token_dropped]! += 1;
+  }
+
+  #remove(token: TokenRef): void {
+    if (this.#persistence === "journal") {
+      if (!this.#tell(TokenRecordType.RELEASE, token)) this.#queue.loseRelease();
+    }
+    this.#tokens.remove(token);
+  }
+
+  #tell(type: TokenRecordType, token: TokenRef): boolean {
+    const tokens = this.#tokens;
+    const queue = this.#queue;
+    const { bytes } = queue.record;
+    bytes[RECORD.KEY_LENGTH] = tokens.keyLength(token);
+    bytes[RECORD.OWNER_LENGTH] = tokens.ownerLength(token);
+    bytes[RECORD.PEER_LENGTH] = tokens.peerLength(token);
+    tokens.copyData(token, queue.record, RECORD.DATA);
+    return queue.put(type, tokens.idLow(token), tokens.idHigh(token), tokens.sinceUnixSec(token));
+  }
+}

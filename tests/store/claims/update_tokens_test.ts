@@ -1,0 +1,344 @@
+import { assert, assertEquals, assertGreater, assertNotEquals } from "@std/assert";
+import { WaiterState } from "../../../store/cache.ts";
+import { StoreMode } from "../../../store/operation.ts";
+import { Outcome } from "../../../store/outcome.ts";
+import { STAT } from "../../../store/stats.ts";
+import { randomFrom } from "../../support/random.ts";
+import { drawSeed, withSeed } from "../../support/seed.ts";
+import { TestStore } from "../../support/store.ts";
+
+const A = 1;
+const B = 2;
+const { SET, ADD, REPLACE, APPEND, PREPEND, CAS, FILL } = StoreMode;
+
+function stat(store: TestStore, name: keyof typeof STAT): number {
+  return store.memory.stats[STAT[name]]!;
+}
+
+function idOf(token: number | Outcome): number {
+  assertGreater(token, 100, "an id, not an outcome");
+  return token;
+}
+
+Deno.test("token get takes the value and the lease away, and nothing is stored until its release", () => {
+  const store = new TestStore();
+  store.store(SET, "k", "value");
+  const id = idOf(store.token("k"));
+  assertEquals(store.get("k"), undefined);
+  for (const mode of [SET, ADD, REPLACE, APPEND, PREPEND, FILL]) {
+    assertEquals(store.store(mode, "k", "x"), Outcome.NOT_STORED, `mode ${mode}`);
+  }
+  assertEquals(store.store(CAS, "k", "x", { compare: true, compareLow: 5 }), Outcome.NOT_FOUND);
+  assertEquals(store.store(SET, "k", "x", { compare: true, compareLow: 5 }), Outcome.NOT_FOUND);
+  assertEquals(store.storeInPieces(SET, "k", new Uint8Array(9000), 4096), Outcome.NOT_STORED);
+  assertEquals(store.add("k", 1, true), Outcome.NOT_FOUND);
+  assertEquals(store.add("k", 1, true, { vivify: true }), Outcome.NOT_FOUND);
+  assertEquals(store.touch("k", 100), Outcome.NOT_FOUND);
+  assertEquals(store.lock("k", A), Outcome.NOT_FOUND);
+  assertEquals(store.remove("k"), Outcome.NOT_FOUND);
+  assertEquals(stat(store, "token_refused"), 11);
+  store.check();
+  assertEquals(store.releaseToken("k", id), Outcome.OK);
+  assertEquals(store.store(SET, "k", "new"), Outcome.STORED);
+  assertEquals(store.get("k"), "new");
+  store.check();
+});
+
+Deno.test("a key is cacheable when the last of its tokens is released", () => {
+  const store = new TestStore();
+  const ids = [1, 2, 3].map(() => idOf(store.token("k")));
+  assertEquals(new Set(ids).size, 3);
+  assertEquals(store.releaseToken("k", ids[1]!), Outcome.OK);
+  assertEquals(store.releaseToken("k", ids[1]!), Outcome.NOT_FOUND, "a second time");
+  assertEquals(store.releaseToken("other", ids[0]!), Outcome.NOT_FOUND, "of another key");
+  assertEquals(store.releaseToken("k", ids[0]!), Outcome.OK);
+  assertEquals(store.store(SET, "k", "x"), Outcome.NOT_STORED);
+  assertEquals(store.releaseToken("k", ids[2]!), Outcome.OK);
+  assertEquals(store.store(SET, "k", "x"), Outcome.STORED);
+  assertEquals(stat(store, "token_release_unknown"), 2);
+});
+
+Deno.test("token release of an unknown token invalidates the key", () => {
+  const store = new TestStore();
+  store.store(SET, "k", "stale");
+  assertEquals(store.releaseToken("k", 12345), Outcome.NOT_FOUND);
+  assertEquals(store.get("k"), undefined);
+  const lease = store.getss("k", 10);
+  assert(typeof lease === "object" && lease.remain === 0);
+  assertEquals(store.releaseToken("k", 12345), Outcome.NOT_FOUND);
+  const other = store.getss("k", 10);
+  assert(typeof other === "object" && other.remain === 0, "the first lease is gone");
+  store.check();
+});
+
+Deno.test("no lease is given while a token is out, and one that was given is gone", () => {
+  const store = new TestStore();
+  const lease = store.getss("k", 10);
+  assert(typeof lease === "object");
+  const id = idOf(store.token("k"));
+  for (let asked = 0; asked < 3; asked++) {
+    const refused = store.getss("k", 10);
+    assert(typeof refused === "object" && refused.remain === 1);
+    assertNotEquals(refused.id, lease.id);
+    assertEquals(
+      store.store(CAS, "k", "x", { compare: true, compareLow: refused.id | 0 }),
+      Outcome.NOT_FOUND,
+    );
+  }
+  assertEquals(store.deletess("k", 10), Outcome.UNCACHEABLE);
+  store.releaseToken("k", id);
+  const compareHigh = Math.floor(lease.id / 2 ** 32) | 0;
+  const fill = { compare: true, compareLow: lease.id | 0, compareHigh };
+  assertEquals(store.store(CAS, "k", "old", fill), Outcome.NOT_FOUND);
+  store.check();
+});
+
+Deno.test("an owner that asks again gets the same token; without an owner every token is new", () => {
+  const store = new TestStore();
+  const id = idOf(store.token("k", "host:1:uuid"));
+  assertEquals(store.token("k", "host:1:uuid"), id);
+  assertNotEquals(store.token("k", "host:2:uuid"), id);
+  assertNotEquals(store.token("k"), store.token("k"));
+  assertNotEquals(store.token("other", "host:1:uuid"), id);
+  assertEquals(stat(store, "token_get"), 5);
+});
+
+Deno.test("token get on a locked key: LOCKED, or by the holder the lock goes with the value", () => {
+  const store = new TestStore();
+  store.store(SET, "k", "value");
+  assertEquals(store.lock("k", A), Outcome.OK);
+  assertEquals(store.token("k", "", { owner: B }), Outcome.LOCKED);
+  assertEquals(store.get("k"), "value");
+  assertEquals(store.lock("k", B, { waitMs: 1000, thread: 0 }), Outcome.WAITING);
+  const { waiter } = store.operation;
+  idOf(store.token("k", "", { owner: A }));
+  assertEquals(store.cache.locks.waiters.stateOf(waiter), WaiterState.NOT_FOUND);
+  assertEquals(store.cache.locks.count, 0);
+  store.cache.locks.waiters.remove(waiter);
+  store.check();
+});
+
+Deno.test("nothing but release and drop ends a token", () => {
+  const store = new TestStore();
+  const id = idOf(store.token("k", "me"));
+  store.cache.flushAll(0);
+  store.cache.releaseOwner(A);
+  store.clock(10_000_000_000 % 2 ** 31);
+  for (let slice = 0; slice < 100; slice++) store.cache.maintain();
+  assertEquals(store.token("k", "me"), id);
+  assertEquals(store.store(SET, "k", "x"), Outcome.NOT_STORED);
+  assertEquals(store.dropTokens("k", id + 1), 0);
+  assertEquals(store.dropTokens("other"), 0);
+  assertEquals(store.dropTokens("k", id), 1);
+  assertEquals(store.store(SET, "k", "x"), Outcome.STORED);
+  assertEquals(store.releaseToken("k", id), Outcome.NOT_FOUND, "its owner learns of the drop");
+  assertEquals(store.get("k"), undefined);
+});
+
+Deno.test("the table of update tokens has a limit, and a refused token changes nothing", () => {
+  const store = new TestStore({ tokenEntries: 16 });
+  const ids = Array.from({ length: 16 }, (_, index) => idOf(store.token(`key ${index}`)));
+  store.store(SET, "one more", "value");
+  assertEquals(store.token("one more"), Outcome.TOO_MANY_TOKENS);
+  assertEquals(store.get("one more"), "value");
+  store.releaseToken("key 3", ids[3]!);
+  idOf(store.token("one more"));
+  assertEquals(store.cache.tokens.dropOldest(5), 5);
+  assertEquals(store.dropTokens("key 0"), 0, "the oldest went first");
+  assertEquals(store.dropTokens("key 15"), 1);
+  store.check();
+});
+
+Deno.test("without a state directory there are no update tokens", () => {
+  const store = new TestStore({ tokenEntries: 0, tokenPersistence: "off" });
+  assertEquals(store.token("k"), Outcome.TOKENS_OFF);
+  assertEquals(store.releaseToken("k", 5), Outcome.NOT_FOUND);
+  assertEquals(store.store(SET, "k", "x"), Outcome.STORED);
+  store.check();
+});
+
+Deno.test("quarantine: every key is uncacheable, locked values go too, and update tokens work", () => {
+  const store = new TestStore();
+  store.store(SET, "k", "value");
+  store.store(SET, "locked", "value");
+  store.lock("locked", A);
+  const { tokens } = store.cache;
+  tokens.quarantine(true);
+  for (let row = tokens.removeLocked(1); row !== 0;) row = tokens.removeLocked(row);
+  assertEquals(store.get("k"), undefined);
+  assertEquals(store.get("locked"), undefined);
+  assertEquals(store.store(SET, "k", "x"), Outcome.NOT_STORED);
+  const refused = store.getss("k", 10);
+  assert(typeof refused === "object" && refused.remain === 1);
+  const id = idOf(store.token("k"));
+  assertEquals(store.releaseToken("k", id), Outcome.OK);
+  store.check();
+  tokens.quarantine(false);
+  assertEquals(store.get("k"), undefined);
+  assertEquals(store.store(SET, "k", "x"), Outcome.STORED);
+});
+
+Deno.test("a quarantine with an end is over by itself", () => {
+  const store = new TestStore();
+  store.cache.tokens.quarantineFor(60);
+  store.clock(59_000);
+  store.cache.maintain();
+  assertEquals(store.store(SET, "k", "x"), Outcome.NOT_STORED);
+  store.clock(61_000);
+  store.cache.maintain();
+  assertEquals(store.store(SET, "k", "x"), Outcome.STORED);
+});
+
+/** The records that the journal would be given, and what it says of them. */
+function settle(store: TestStore, isWritten: boolean): void {
+  const { journal } = store.cache;
+  const records = journal.queue.peek();
+  store.cache.enter();
+  for (let at = 0; at < records.length;) at = journal.settle(records, at, 2, isWritten);
+  journal.settleWaiters(journal.queue.take(records.length));
+  store.cache.leave();
+}
+
+Deno.test("with a journal, a token is promised when its record is on the disk", () => {
+  const store = new TestStore({ tokenPersistence: "journal" });
+  const woken: number[] = [];
+  store.cache.onReady = (thread) => woken.push(thread);
+  const { waiters } = store.cache.locks;
+  assertEquals(store.token("k", "me", { owner: A, thread: 0 }), Outcome.WAITING);
+  const first = store.operation.waiter;
+  assertEquals(store.token("k", "me", { owner: B, thread: 0 }), Outcome.WAITING);
+  const second = store.operation.waiter;
+  assertEquals(store.store(SET, "k", "x"), Outcome.NOT_STORED, "the key is uncacheable already");
+  assertEquals(waiters.stateOf(first), WaiterState.WAITING);
+  settle(store, true);
+  assertEquals(waiters.stateOf(first), WaiterState.GRANTED);
+  assertEquals(waiters.stateOf(second), WaiterState.GRANTED);
+  assertEquals(waiters.idLow(first), waiters.idLow(second));
+  assertEquals(woken, [0]);
+  assertEquals([waiters.takeReady(0), waiters.takeReady(0), waiters.takeReady(0)], [A, B, 0]);
+  waiters.remove(first);
+  waiters.remove(second);
+  store.check();
+});
+
+Deno.test("a token that could not be written is none, and its key is cacheable again", () => {
+  const store = new TestStore({ tokenPersistence: "journal" });
+  const { waiters } = store.cache.locks;
+  assertEquals(store.token("k", "", { owner: A, thread: 0 }), Outcome.WAITING);
+  const { waiter } = store.operation;
+  settle(store, false);
+  assertEquals(waiters.stateOf(waiter), WaiterState.NOT_FOUND);
+  waiters.remove(waiter);
+  assertEquals(store.store(SET, "k", "x"), Outcome.STORED);
+  assertEquals(stat(store, "token_journal_errors"), 1);
+  store.check();
+});
+
+Deno.test("a full queue of the journal refuses tokens, but no release", () => {
+  const store = new TestStore({ tokenPersistence: "journal", tokenEntries: 40_000 });
+  const fill = (name: string): Map<string, number> => {
+    const ids = new Map<string, number>();
+    for (let count = 0;; count++) {
+      const key = `${name}${count}`.padEnd(200, "x");
+      const outcome = store.token(key, "", { owner: A, thread: 0 });
+      if (outcome !== Outcome.WAITING) {
+        assertEquals(outcome, Outcome.NOT_PERSISTED);
+        assertEquals(store.store(SET, key, "x"), Outcome.STORED);
+        return ids;
+      }
+      ids.set(key, store.changedId());
+      store.cache.locks.waiters.remove(store.operation.waiter);
+    }
+  };
+  const ids = fill("first ");
+  assertGreater(ids.size, 1000);
+  settle(store, true);
+  fill("second ");
+  const { queue } = store.cache.journal;
+  assertEquals(queue.takeReleasesLost(), false);
+  for (const [key, id] of ids) assertEquals(store.releaseToken(key, id), Outcome.OK);
+  assertEquals(queue.takeReleasesLost(), true);
+  store.check();
+});
+
+Deno.test("the journal brings back tokens and raises ids", () => {
+  const store = new TestStore({ tokenPersistence: "journal", tokenEntries: 16 });
+  const encode = (text: string): Uint8Array => new TextEncoder().encode(text);
+  const { journal } = store.cache;
+  const id = 2 ** 52;
+  assert(journal.restore(encode("k"), encode("me"), encode("peer"), 1_700_000_000, id));
+  journal.raiseId(id + 5);
+  assertEquals(journal.lastId, id + 5);
+  journal.raiseId(7);
+  assertEquals(journal.lastId, id + 5);
+  assertEquals(store.token("k", "me"), id);
+  const seen: unknown[] = [];
+  const { inspector } = store.cache;
+  inspector.visitTokens(0, inspector.tokenBucketCount, (view) => seen.push(view));
+  assertEquals(seen.length, 1);
+  const [{ key, owner, peer }] = seen as [{ key: string; owner: string; peer: string }];
+  assertEquals([key, owner, peer], ["k", "me", "peer"]);
+  assert(inspector.oldestTokenAgeSec >= 0);
+  store.check();
+  for (let count = 0; count < 15; count++) {
+    journal.restore(encode(`key ${count}`), encode(""), encode(""), 1_700_000_000, 100 + count);
+  }
+  assertEquals(journal.restore(encode("one more"), encode(""), encode(""), 0, 50), false);
+});
+
+/** Random operations on few keys, compared with a map of who has which tokens. */
+function compareWithModel(seed: number): void {
+  const random = randomFrom(seed);
+  const below = (bound: number): number => Math.floor(random() * bound);
+  const store = new TestStore({ tokenEntries: 40 });
+  const model = new Map<string, Map<number, string>>();
+  const keys = ["a", "b", "c".repeat(33), "d".repeat(250)];
+  for (let step = 0; step < 400; step++) {
+    const key = keys[below(keys.length)]!;
+    const tokens = model.get(key) ?? new Map<number, string>();
+    model.set(key, tokens);
+    const isOut = tokens.size > 0;
+    switch (below(6)) {
+      case 0: {
+        const owner = below(2) === 0 ? "" : "o".repeat(1 + below(64));
+        const known = [...tokens].find(([, tag]) => tag !== "" && tag === owner)?.[0];
+        const token = store.token(key, owner);
+        if (known !== undefined) assertEquals(token, known);
+        else if (token !== Outcome.TOO_MANY_TOKENS) tokens.set(idOf(token), owner);
+        break;
+      }
+      case 1: {
+        const ids = [...tokens.keys()];
+        const id = below(3) === 0 || ids.length === 0 ? 99_999 : ids[below(ids.length)]!;
+        const expected = tokens.delete(id) ? Outcome.OK : Outcome.NOT_FOUND;
+        assertEquals(store.releaseToken(key, id), expected);
+        break;
+      }
+      case 2:
+        if (below(4) > 0) break;
+        assertEquals(store.dropTokens(key), tokens.size);
+        tokens.clear();
+        break;
+      case 3:
+        assertEquals(store.store(SET, key, "x"), isOut ? Outcome.NOT_STORED : Outcome.STORED);
+        break;
+      case 4:
+        if (isOut) assertEquals(store.get(key), undefined);
+        break;
+      case 5: {
+        const lease = store.getss(key, 10);
+        if (isOut) assert(typeof lease === "object" && lease.remain === 1);
+      }
+    }
+    assertEquals(
+      store.cache.inspector.tokenCount,
+      [...model.values()].reduce((sum, { size }) => sum + size, 0),
+    );
+  }
+  store.check();
+}
+
+Deno.test("update tokens are those of a plain map, under random operations", () =>
+  withSeed(drawSeed(), (seed) => {
+    for (let run = 0; run < 40; run++) compareWithModel(seed + run);
+  }));
