@@ -49,7 +49,6 @@ const ROOMS: readonly Room[] = [
   ["lib/net/portable/",          "bind sockets thread"],
   ["lib/net/native/",            "bind libc thread"],
   ["lib/net/transports.ts",      ""],
-  ["lib/state/",                 ""],
   ["lib/counters/",              "server"],
   ["lib/state/",                 "journal journal_messages state_folder"],
   ["lib/cli/",                   "command exit listen options values"],
