@@ -9,11 +9,19 @@ const BURST_MS = 5;
 /** Pause before maintenance continues, if more is due. */
 const PAUSE_MS = 5;
 
+/**
+ * Returns after how many whole milliseconds the next tick is due: at the next multiple of TICK_MS, so that the store's
+ * seconds begin on time, and values outlive their expiry time by no more than a timer is late.
+ */
+export function msToNextTick(elapsedMs: number): number {
+  return Math.ceil(TICK_MS - elapsedMs % TICK_MS);
+}
+
 /** Advances the store's clock and runs its maintenance on the main thread, each slice under the mutex. */
 export class Ticker {
   readonly #cache: Cache;
   readonly #startMs: number;
-  #tick: ReturnType<typeof setInterval> | undefined;
+  #tick: ReturnType<typeof setTimeout> | undefined;
   #maintenanceTimer: ReturnType<typeof setTimeout> | undefined;
   readonly #prefault: Prefault;
   #prefaultTimer: ReturnType<typeof setTimeout> | undefined;
@@ -25,15 +33,19 @@ export class Ticker {
   }
 
   start(): void {
-    this.#tick = setInterval(() => {
-      writeClock(this.#cache.memory, performance.now() - this.#startMs);
-      if (this.#maintenanceTimer === undefined) this.#maintain();
-      if (this.#prefaultTimer === undefined) this.#prefaultSlice();
-    }, TICK_MS);
+    const elapsedMs = performance.now() - this.#startMs;
+    writeClock(this.#cache.memory, elapsedMs);
+    this.#tick = setTimeout(() => this.#onTick(), msToNextTick(elapsedMs));
+  }
+
+  #onTick(): void {
+    this.start();
+    if (this.#maintenanceTimer === undefined) this.#maintain();
+    if (this.#prefaultTimer === undefined) this.#prefaultSlice();
   }
 
   stop(): void {
-    clearInterval(this.#tick);
+    clearTimeout(this.#tick);
     clearTimeout(this.#maintenanceTimer);
     clearTimeout(this.#prefaultTimer);
   }

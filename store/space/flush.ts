@@ -23,6 +23,12 @@ export class Flush {
   /** Hides every item stored so far, and cancels a flush that is scheduled. */
   now(): void {
     const control = this.#control;
+    control[CONTROL.OLDEST_LIVE_SEC] = control[CONTROL.NOW_SEC]!;
+    this.#hideStored();
+  }
+
+  #hideStored(): void {
+    const control = this.#control;
     control[CONTROL.FLUSH_AT_SEC] = 0;
     takeId(this.#memory);
     this.#hideBelow(control[CONTROL.ID_LOW]!, control[CONTROL.ID_HIGH]!);
@@ -36,6 +42,7 @@ export class Flush {
     // During the second of an earlier flush new items are hidden too. That ends here.
     if (this.#control[CONTROL.FLUSH_HIGH] === HIGH_ALL) this.now();
     this.#control[CONTROL.FLUSH_AT_SEC] = atSec;
+    this.#control[CONTROL.OLDEST_LIVE_SEC] = atSec;
     if (atSec <= this.#control[CONTROL.NOW_SEC]!) this.due();
   }
 
@@ -45,7 +52,7 @@ export class Flush {
    */
   due(): void {
     const control = this.#control;
-    if (control[CONTROL.FLUSH_AT_SEC]! < control[CONTROL.NOW_SEC]!) this.now();
+    if (control[CONTROL.FLUSH_AT_SEC]! < control[CONTROL.NOW_SEC]!) this.#hideStored();
     else if (control[CONTROL.FLUSH_HIGH] !== HIGH_ALL) this.#hideBelow(0, HIGH_ALL);
   }
 
@@ -53,7 +60,6 @@ export class Flush {
     const control = this.#control;
     control[CONTROL.FLUSH_LOW] = idLow;
     control[CONTROL.FLUSH_HIGH] = idHigh;
-    control[CONTROL.OLDEST_LIVE_SEC] = control[CONTROL.NOW_SEC]!;
     this.#expiry.markAllPagesDue();
   }
 }

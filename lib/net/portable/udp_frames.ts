@@ -19,6 +19,7 @@ const DATAGRAMS_MAX = 0xffff;
 
 const SPACE = 0x20;
 const LF = 0x0a;
+const BINARY_REQUEST_MAGIC = 0x80;
 const BINARY_REPLY_MAGIC = 0x81;
 const BINARY_HEADER_BYTES = 24;
 const BINARY_STAT = 0x10;
@@ -52,6 +53,21 @@ export function* udpDatagrams(
     }
     start = end;
   }
+}
+
+/** A frame that carries nothing, and counts as none of 0 datagrams. */
+export function udpEmptyFrame(requestId: number): Uint8Array<ArrayBuffer> {
+  const frame = new Uint8Array(UDP_HEADER_BYTES);
+  new DataView(frame.buffer).setUint16(0, requestId);
+  return frame;
+}
+
+/** Where the complete binary request at the start of a payload ends; 0: there is none. */
+export function binaryRequestEnd(payload: Uint8Array): number {
+  if (payload[0] !== BINARY_REQUEST_MAGIC || payload.length < BINARY_HEADER_BYTES) return 0;
+  const view = new DataView(payload.buffer, payload.byteOffset, payload.byteLength);
+  const end = BINARY_HEADER_BYTES + view.getUint32(8);
+  return end <= payload.length ? end : 0;
 }
 
 /** Where the reply that starts at `start` ends. */

@@ -500,6 +500,24 @@ test("UDP requests are answered by datagrams with the same id", async (start, io
     "MN\r\n",
   ]);
   for (const [frame] of replies) assertEquals(frame, [0x12, 0x34, 0, 0, 0, 1, 0, 0]);
+  // As memcached answers quiet requests, and quit.
+  const EMPTY = [0x12, 0x34, 0, 0, 0, 0, 0, 0];
+  const packet = (opcode: string, key = "", extras = "", value = ""): string =>
+    packetText({ opcode: opcodeOf(opcode), key, extras, value });
+  const setQ = packet("SetQ", "q", "\0".repeat(8), "v");
+  const noop = packet("Noop");
+  const noopReply = packetText({ magic: 0x81, opcode: opcodeOf("Noop") });
+  for (const quiet of [setQ, packet("GetQ", "no"), packet("QuitQ"), "quit\r\n"]) {
+    await ask(quiet);
+    assertEquals(await receive(), [EMPTY, ""], quiet);
+  }
+  await ask(packet("GetQ", "no") + noop);
+  assertEquals([await receive(), (await receive())[1]], [[EMPTY, ""], noopReply]);
+  await ask(noop + packet("GetQ", "no"));
+  assertEquals((await receive())[1], noopReply);
+  await ask("set e 0 0 1 noreply\r\n1\r\n");
+  await ask("mn\r\n");
+  assertEquals((await receive())[1], "MN\r\n");
   // Datagrams may come twice: nobody would know of the second lease, or lock.
   for (const line of ["getss 10 k", "deletess 10 k", "lease-get k", "lock a"]) {
     await ask(`${line}\r\n`);

@@ -168,6 +168,20 @@ Deno.test("stats reset zeroes counters and keeps sizes", () => {
   assertEquals(peer.ask("stats detail dump\r\n"), "END\r\n");
 });
 
+Deno.test("oldest of stats settings is the instant of the last flush, also of one to come", () => {
+  const side = new ConversationSide();
+  const peer = side.connect();
+  const oldest = (): string => /oldest (\d+)/.exec(peer.ask("stats settings\r\n"))![1]!;
+  side.advanceNow(10);
+  assertEquals(oldest(), "0");
+  peer.ask("flush_all\r\n");
+  assertEquals(oldest(), "12");
+  peer.ask("flush_all 5\r\n");
+  assertEquals(oldest(), "16");
+  side.advanceNow(20);
+  assertEquals(oldest(), "16");
+});
+
 Deno.test("stats conns names what a connection waits for, as memcached does", () => {
   const side = new ConversationSide(["-m", "8"]);
   const asker = side.connect();
