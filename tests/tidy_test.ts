@@ -142,7 +142,7 @@ const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   ["cache", "operation items/hash_index items/item_links items/queues items/values memory/item"],
   ["cache", "memory/memory memory/slabs space/allocator space/expiry space/flush"],
   ["cache", "space/ghost operations/lookup operations/store operations/arithmetic operations/meta"],
-  ["cache", "check/check operations/reserved"],
+  ["cache", "operations/reserved"],
   ["inspector", "items/item_walk"],
   ["claims/locks", "operations/lock claims/write_guard check/check_locks claims/waiters"],
   ["claims/locks", "memory/row_pool"],

@@ -155,3 +155,17 @@ Deno.test("evictions count what had an expiry time and what was never read", () 
   const { length: unread } = gone.filter(({ index }) => index % 3 !== 0);
   assertEquals(store.count(CLASS_STAT.evicted_unfetched), unread);
 });
+
+Deno.test("an expired item whose memory is needed is reclaimed, not evicted", () => {
+  const store = new OneClassStore();
+  const keys = names("mortal", 1000);
+  const deadline = deadlineSec(store.memory, 1);
+  for (const key of keys) store.set(key, { deadlineSec: deadline });
+  store.clock(2000);
+  // Nothing evicts before its memory is needed; a flood that fits evicts nothing.
+  while (store.count(CLASS_STAT.reclaimed) < keys.length) {
+    assertEquals(store.count(CLASS_STAT.evicted), 0);
+    store.flood(1);
+  }
+  assertEquals(store.count(CLASS_STAT.expired_unfetched), keys.length);
+});

@@ -1,0 +1,202 @@
+// `deno task mutants [TEXT] [--write]`: plants known faults in copies of the source, one at a time, and runs the tests
+// that should notice. Status 1 when a fault is noticed by none of them, or cannot be planted.
+//
+//   TEXT     only faults whose file or description contains it
+//   --write  puts the table of results into CONTRIBUTING.md
+
+import { path } from "../support/servers/server_process.ts";
+import { type Fault, plant } from "./fault.ts";
+import { LIB_FAULTS } from "./lib_faults.ts";
+import { PROTOCOL_FAULTS } from "./protocol_faults.ts";
+import { STORE_FAULTS } from "./store_faults.ts";
+
+const FAULTS: readonly Fault[] = [...STORE_FAULTS, ...PROTOCOL_FAULTS, ...LIB_FAULTS];
+/** Faults tried at the same time. */
+const JOBS = 3;
+/** A test that a fault makes wait is ended after this long. */
+const TEST_LIMIT_MS = 40_000;
+/** All tests of a fault together. */
+const RUN_LIMIT_MS = 240_000;
+const DOCUMENT = "CONTRIBUTING.md";
+const [BEGIN, END] = ["<!-- mutants -->", "<!-- /mutants -->"];
+
+interface Result {
+  readonly fault: Fault;
+  /** The test that failed; undefined: none. */
+  readonly caughtBy: string | undefined;
+}
+
+const decoder = new TextDecoder();
+
+/** A copy of everything under version control, in a folder that goes away with it. */
+class Copy implements AsyncDisposable {
+  readonly folder: string;
+
+  private constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  static async make(): Promise<Copy> {
+    const copy = new Copy(await Deno.makeTempDir({ prefix: "leased-mutants-" }));
+    const { stdout } = await command(
+      "git",
+      ["ls-files", "-z", "-co", "--exclude-standard"],
+      path("."),
+    );
+    for (const file of decoder.decode(stdout).split("\0").filter(Boolean)) {
+      const target = `${copy.folder}/${file}`;
+      await Deno.mkdir(target.slice(0, target.lastIndexOf("/")), { recursive: true });
+      await Deno.copyFile(path(file), target);
+    }
+    return copy;
+  }
+
+  /** Runs test files. Returns the first test that failed, or undefined. @throws Error when they cannot be run. */
+  async firstFailure(
+    files: readonly string[],
+    options: readonly string[],
+  ): Promise<string | undefined> {
+    const args = ["test", "--no-check", "--no-lock", "--cached-only", "--no-prompt", "--allow-all"];
+    const preload = "--preload=tests/support/time_limit.ts";
+    const { success, stdout, stderr } = await command(
+      Deno.execPath(),
+      [...args, preload, ...options, ...files],
+      this.folder,
+    );
+    if (success) return undefined;
+    const output = decoder.decode(stdout) + decoder.decode(stderr);
+    const failed = /\n FAILURES \n\n(.+?) => \.\/tests\/(.+?)_test\.ts/.exec(output) ??
+      /\n FAILURES \n\n(.+?) => \.\/tests\/(.+?)\.ts/.exec(output);
+    if (failed === null) {
+      throw new Error(`no test failed, but the run did:\n${output.slice(-3000)}`);
+    }
+    return failed[1]!;
+  }
+
+  async try(fault: Fault): Promise<Result> {
+    const target = `${this.folder}/${fault.file}`;
+    const text = await Deno.readTextFile(target);
+    await Deno.writeTextFile(target, plant(fault, text));
+    try {
+      const options = ["--fail-fast"];
+      if (fault.filter !== undefined) options.push(`--filter=${fault.filter}`);
+      return { fault, caughtBy: await this.firstFailure(testFiles([fault]), options) };
+    } finally {
+      await Deno.writeTextFile(target, text);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Deno.remove(this.folder, { recursive: true });
+  }
+}
+
+function command(
+  program: string,
+  args: readonly string[],
+  cwd: string,
+): Promise<Deno.CommandOutput> {
+  return new Deno.Command(program, {
+    args: [...args],
+    cwd,
+    env: { NO_COLOR: "1", LEASED_TESTS_LIMIT_MS: String(TEST_LIMIT_MS) },
+    stdin: "null",
+    signal: AbortSignal.timeout(RUN_LIMIT_MS),
+  }).output();
+}
+
+function testFiles(faults: readonly Fault[]): string[] {
+  const names = new Set(faults.flatMap(({ tests }) => tests.split(" ")));
+  return [...names].sort().map((name) => `tests/${name}_test.ts`);
+}
+
+/** Finds out about every fault, some at a time. */
+async function tryAll(faults: readonly Fault[], note: (result: Result) => void): Promise<Result[]> {
+  const results: Result[] = new Array(faults.length);
+  const queue = faults.entries();
+  await Promise.all(Array.from({ length: JOBS }, async () => {
+    await using copy = await Copy.make();
+    for (const [index, fault] of queue) {
+      results[index] = await copy.try(fault);
+      note(results[index]);
+    }
+  }));
+  return results;
+}
+
+/** The results as a table in Markdown. */
+function table(results: readonly Result[]): string {
+  const cell = (text: string): string => text.replaceAll("|", "\\|");
+  const rows = results.map(({ fault: { file, fault }, caughtBy }) =>
+    `| \`${file}\` | ${cell(fault)} | ${cell(caughtBy ?? "**no test**")} |`
+  );
+  return ["| file | fault | caught by |", "| --- | --- | --- |", ...rows].join("\n");
+}
+
+/** Puts the table between the marks in CONTRIBUTING.md. */
+async function write(results: readonly Result[]): Promise<void> {
+  const file = path(DOCUMENT);
+  const text = await Deno.readTextFile(file);
+  const [start, end] = [text.indexOf(BEGIN), text.indexOf(END)];
+  if (start < 0 || end < start) throw new Error(`${DOCUMENT} has no ${BEGIN} … ${END}`);
+  const caught = results.filter(({ caughtBy }) => caughtBy !== undefined).length;
+  const summary = `${caught} of ${results.length} faults are caught.`;
+  await Deno.writeTextFile(
+    file,
+    `${text.slice(0, start + BEGIN.length)}\n\n${summary}\n\n${table(results)}\n\n${
+      text.slice(end)
+    }`,
+  );
+  await command(Deno.execPath(), ["fmt", "--quiet", DOCUMENT], path("."));
+}
+
+/** Says which faults cannot be planted. */
+async function unplantable(faults: readonly Fault[]): Promise<string[]> {
+  const errors = await Promise.all(faults.map(async (fault) => {
+    try {
+      plant(fault, await Deno.readTextFile(path(fault.file)));
+      return [];
+    } catch (error) {
+      return [`${fault.fault}: ${error instanceof Error ? error.message : error}`];
+    }
+  }));
+  return errors.flat();
+}
+
+function print(text: string): void {
+  // deno-lint-ignore no-console
+  console.log(text);
+}
+
+async function main(args: readonly string[]): Promise<number> {
+  const texts = args.filter((argument) => argument !== "--write");
+  const faults = FAULTS.filter(({ file, fault }) =>
+    texts.every((text) => `${file} ${fault}`.includes(text))
+  );
+  if (faults.length === 0) {
+    print(`no fault has ${texts.join(" and ")} in its file or description`);
+    return 1;
+  }
+  const errors = await unplantable(faults);
+  if (errors.length > 0) {
+    print(`${errors.length} faults cannot be planted:\n${errors.join("\n")}`);
+    return 1;
+  }
+  {
+    await using copy = await Copy.make();
+    const failure = await copy.firstFailure(testFiles(faults), ["--parallel"]);
+    if (failure !== undefined) {
+      print(`without any fault, this test fails: ${failure}`);
+      return 1;
+    }
+  }
+  const results = await tryAll(faults, ({ fault: { file, fault }, caughtBy }) => {
+    print(`${caughtBy === undefined ? "SURVIVES" : "caught"}  ${file}: ${fault}`);
+  });
+  const survivors = results.filter(({ caughtBy }) => caughtBy === undefined);
+  print(`\n${table(results)}\n\n${results.length} faults, ${survivors.length} survive`);
+  if (args.includes("--write")) await write(results);
+  return survivors.length === 0 ? 0 : 1;
+}
+
+Deno.exit(await main(Deno.args));
