@@ -106,7 +106,7 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
   {
     file: "protocol/text/lock.ts",
     fault: "a connection that ends stays in the queue for a lock",
-    find: "thread.cache.locks.waiters.dismiss(this.#waiter);",
+    find: "thread.cache.locks.waiters.remove(this.#waiter);",
     replace: "",
     tests: "store/claims/locks transcripts/conversation",
     filter: "wait",
@@ -122,7 +122,7 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
   {
     file: "protocol/text/lease.ts",
     fault: "deletess makes a lease that is over",
-    find: "return instant > memory.control[CONTROL.NOW_SEC]! ? instant : 0;",
+    find: "return instant > clockSec(memory) ? instant : 0;",
     replace: "return instant;",
     tests: TRANSCRIPTS,
     filter: "leases.txt",
@@ -226,18 +226,18 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
   },
   // --- stats
   {
-    file: "protocol/stats/general.ts",
+    file: "store/inspector.ts",
     fault: "stats reset leaves the counters of classes",
-    find: "memory.classStats.fill(0, classId * perClass, classId * perClass + used);",
+    find: "classStats.fill(0, classId * perClass, classId * perClass + used);",
     replace: "",
-    tests: "transcripts/conversation protocol/stats",
+    tests: "transcripts/conversation protocol/stats/stats",
     filter: "/stats|reset/",
   },
   {
     file: "protocol/stats/general.ts",
     fault: "stats shows hits of touch as hits of get",
-    find: 's.classes("get_hits")],',
-    replace: 's.classes("touch_hits")],',
+    find: 's.store.sumOfClasses("get_hits")],',
+    replace: 's.store.sumOfClasses("touch_hits")],',
     tests: "differential/stats",
   },
   {
@@ -248,11 +248,11 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
     tests: "differential/stats",
   },
   {
-    file: "protocol/stats/item_walk.ts",
+    file: "store/items/item_walk.ts",
     fault: "metadump lists dead items",
-    find: "if (item !== NO_ITEM && source.hasState(item, STATE.LINKED) && !source.isDead(item)) {",
-    replace: "if (item !== NO_ITEM && source.hasState(item, STATE.LINKED)) {",
-    tests: "transcripts/conversation protocol/stats",
+    find: "(items.state(item) & STATE.LINKED) !== 0 && !links.isDead(item)) {",
+    replace: "(items.state(item) & STATE.LINKED) !== 0) {",
+    tests: "transcripts/conversation store/inspector",
     filter: "/stats|dump|tuning/",
   },
 ];

@@ -298,7 +298,7 @@ export const STORE_FAULTS: readonly Fault[] = [
   {
     file: "store/claims/leases.ts",
     fault: "renewing a lease keeps its id",
-    find: "renew(lease: LeaseRef): void {\n    this.#giveId(lease);",
+    find: "renew(lease: LeaseRef): void {\n    this.#assignId(lease);",
     replace: "renew(_lease: LeaseRef): void {",
     tests: "store/claims/leases",
   },
@@ -362,8 +362,8 @@ export const STORE_FAULTS: readonly Fault[] = [
   {
     file: "store/claims/write_guard.ts",
     fault: "a dirty key does not shorten what is stored",
-    find: "const cut = this.leases.cut(this.#lease, deadlineSec);",
-    replace: "const cut = deadlineSec;",
+    find: "const capped = this.leases.capDeadline(this.#lease, deadlineSec);",
+    replace: "const capped = deadlineSec;",
     tests: "store/claims/leases",
   },
   {
@@ -401,7 +401,7 @@ export const STORE_FAULTS: readonly Fault[] = [
   {
     file: "store/operations/meta.ts",
     fault: "a value marked stale keeps its id",
-    find: "} else {\n      this.#storeOperations.giveId(operation, item);",
+    find: "} else {\n      this.#storeOperations.assignId(operation, item);",
     replace: "} else {",
     tests: ELSEWHERE,
     filter: "meta.txt",
