@@ -83,8 +83,7 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
     fault: "an over-long key in a get line leaves the values before it",
     find: "reply.truncate(conversation.thread.cache, replyStart);",
     replace: "",
-    tests: "protocol/conversation fuzz/cut",
-    filter: "key",
+    tests: "protocol/conversation",
   },
   {
     file: "protocol/text/read.ts",
