@@ -1,4 +1,4 @@
-import { assertGreater, assertLess } from "@std/assert";
+import { assertEquals, assertGreater, assertLess } from "@std/assert";
 import { readCommand } from "../lib/cli/command.ts";
 import { readProcessInfo } from "../lib/process_info.ts";
 import type { HashSeed } from "../store/base/hash.ts";
@@ -55,6 +55,8 @@ Deno.test("100,000 keys that collide under a known seed do not collide in a serv
   const passed = (hashSeed: HashSeed): number => {
     const store = new TestStore({ ...storeOptions(), hashSeed });
     for (const key of keys) store.store(StoreMode.SET, key, "x");
+    // Keys that collide are kept apart nonetheless.
+    assertEquals(store.memory.control[CONTROL.ITEM_COUNT], keys.length);
     return passedPerLookup(store);
   };
   assertGreater(passed(ZERO), 50);

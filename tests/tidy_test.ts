@@ -145,7 +145,6 @@ const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   ["cache", "operations/reserved"],
   ["inspector", "items/item_walk"],
   ["claims/locks", "operations/lock claims/write_guard check/check_locks claims/waiters"],
-  ["claims/locks", "memory/row_pool"],
   ["claims/leases", "operations/lease check/check_leases"],
   ["claims/update_tokens", "operations/token operations/journal claims/token_queue"],
   ["claims/update_tokens", "check/check_tokens"],

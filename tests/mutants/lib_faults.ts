@@ -108,8 +108,8 @@ export const LIB_FAULTS: readonly Fault[] = [
   {
     file: "lib/net/portable/connection.ts",
     fault: "a connection that ends keeps its locks",
-    find: "this.#conversation.end();\n    this.close();",
-    replace: "this.close();",
+    find: "this.#conversation.end();\n    this.close(",
+    replace: "this.close(",
     tests: "lib/server/lock_kill",
     filter: "portable: ",
   },
@@ -209,7 +209,7 @@ export const LIB_FAULTS: readonly Fault[] = [
   {
     file: "lib/cli/options.ts",
     fault: "-U alone leaves the TCP port as it is",
-    find: 'const tcpPort = udpPort > 0 && !given.has("port") ? udpPort : values.port;',
+    find: 'const tcpPort = udpPort !== 0 && !given.has("port") ? udpPort : values.port;',
     replace: "const tcpPort = values.port;",
     tests: "lib/cli/options",
   },

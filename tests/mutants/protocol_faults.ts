@@ -15,7 +15,7 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
   {
     file: "protocol/conversation.ts",
     fault: "a connection that ends keeps its locks",
-    find: "if (this.owner !== NO_OWNER) cache.releaseOwner(this.owner);",
+    find: "if (this.owner !== NO_OWNER) this.thread.cache.releaseOwner(this.owner);",
     replace: "",
     tests: TRANSCRIPTS,
     filter: "locks.txt",
@@ -38,7 +38,7 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
     file: "protocol/tasks.ts",
     fault: "a refused data block is read as commands",
     find: "this.#left -= length;\n    if (this.#left === 0) conversation.task = null;",
-    replace: "conversation.task = null;",
+    replace: "if (start >= 0) conversation.task = null;",
     tests: "protocol/conversation",
   },
   {
@@ -52,7 +52,7 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
   {
     file: "protocol/text/parser.ts",
     fault: "a line without end is kept for ever",
-    find: "return end - start > LINE_LENGTH_MAX ? Flow.CLOSE : Flow.INCOMPLETE;",
+    find: "return end - start > LINE_LENGTH_MAX ? Flow.CLOSE_ERROR : Flow.INCOMPLETE;",
     replace: "return Flow.INCOMPLETE;",
     tests: "protocol/conversation",
   },
@@ -61,12 +61,13 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
     fault: "keys of 251 bytes are stored",
     find: "if (keyLength === 0 || keyLength > KEY_LENGTH_MAX) return false;",
     replace: "if (keyLength === 0) return false;",
-    tests: "protocol/conversation",
+    tests: TRANSCRIPTS,
+    filter: "errors.txt",
   },
   {
     file: "protocol/text/parser.ts",
     fault: "HTTP requests are answered",
-    find: "if (request.wordCount > 1 && this.#lastWordStartsWith(HTTP)) return Flow.CLOSE;",
+    find: "if (request.wordCount > 1 && this.#lastWordStartsWith(HTTP)) return Flow.CLOSE_ERROR;",
     replace: "",
     tests: "protocol/conversation",
   },
@@ -83,7 +84,8 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
     fault: "an over-long key in a get line leaves the values before it",
     find: "reply.truncate(conversation.thread.cache, replyStart);",
     replace: "",
-    tests: "protocol/conversation",
+    tests: TRANSCRIPTS,
+    filter: "read.txt",
   },
   {
     file: "protocol/text/read.ts",
@@ -153,7 +155,7 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
   },
   {
     file: "protocol/meta/set.ts",
-    fault: "ms with E stores nothing's id 0",
+    fault: "ms with E0 gives the id 0",
     find: "if ((meta.explicitLow | meta.explicitHigh) === 0) operation.explicit = false;",
     replace: "",
     tests: TRANSCRIPTS,
@@ -179,7 +181,7 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
   {
     file: "protocol/binary/parser.ts",
     fault: "a byte that begins no request closes nothing",
-    find: "if (bytes[start] !== REQUEST_MAGIC) return Flow.CLOSE;",
+    find: "if (bytes[start] !== REQUEST_MAGIC) return Flow.CLOSE_ERROR;",
     replace: "",
     tests: "protocol/binary/parser",
   },

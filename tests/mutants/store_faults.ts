@@ -103,14 +103,14 @@ export const STORE_FAULTS: readonly Fault[] = [
     fault: "rows that are given back are lost",
     find: "words[ROW_POOL.FREE] = row;",
     replace: "",
-    tests: "store/claims/locks",
+    tests: "store/memory/row_pool",
   },
   {
     file: "store/memory/row_pool.ts",
     fault: "a pool hands out more rows than it has",
     find: "if (fresh > this.#rowsMax) return 0;",
     replace: "",
-    tests: "store/claims/locks",
+    tests: "store/memory/row_pool",
   },
   {
     file: "store/clock.ts",
@@ -139,7 +139,7 @@ export const STORE_FAULTS: readonly Fault[] = [
     fault: "keys are compared without their last one to three bytes",
     find: "if ((rest & 0xff) !== bytes[at]) return false;",
     replace: "",
-    tests: "model",
+    tests: "hash_flooding",
   },
   {
     file: "store/items/item_links.ts",
@@ -260,11 +260,11 @@ export const STORE_FAULTS: readonly Fault[] = [
     tests: "store/space/page_mover",
   },
   {
-    file: "store/space/page_selector.ts",
-    fault: "pages with locked or pinned items are moved",
-    find: "if (chunk !== NO_ITEM && !isMovableChunk(this.#links, chunk)) return false;",
-    replace: "",
-    tests: "store/space/page_mover",
+    file: "store/space/page_evacuator.ts",
+    fault: "locked and pinned items are moved",
+    find: "if (!isMovableChunk(this.#links, chunk) || !this.#clear",
+    replace: "if (!this.#clear",
+    tests: "store/space/page_mover store/chaos",
   },
   {
     file: "store/space/page_mover.ts",
@@ -332,14 +332,14 @@ export const STORE_FAULTS: readonly Fault[] = [
     tests: "store/claims/locks",
   },
   {
-    file: "store/claims/lock_waiters.ts",
+    file: "store/claims/waiters.ts",
     fault: "nobody waits longer than asked for: waits never time out",
     find: "if (((nowMs - words[row + WAITER.DEADLINE_MS]!) | 0) < 0) continue;",
     replace: "continue;",
     tests: "store/claims/locks",
   },
   {
-    file: "store/claims/lock_waiters.ts",
+    file: "store/claims/waiters.ts",
     fault: "a granted lock wakes no thread",
     find: "this.#wake[thread] = 1;",
     replace: "",
@@ -431,7 +431,7 @@ export const STORE_FAULTS: readonly Fault[] = [
   {
     file: "store/operations/store.ts",
     fault: "an append that others overtook is stored all the same",
-    find: "items.ownIdLow(item) === this.#copiedIdLow &&",
+    find: "this.#withKeyOf(copy, hash) === item && ",
     replace: "",
     tests: "store/operations/long_copies",
   },
@@ -440,8 +440,7 @@ export const STORE_FAULTS: readonly Fault[] = [
     fault: "-I does not limit values",
     find: "this.memory.options.itemSizeMaxBytes;",
     replace: "Infinity;",
-    tests: ELSEWHERE,
-    filter: "storage.txt",
+    tests: "protocol/conversation",
   },
   // --- watch and check
   {
@@ -449,7 +448,7 @@ export const STORE_FAULTS: readonly Fault[] = [
     fault: "a full watcher's lost lines are not told",
     find: "words[row + WATCHER.SKIPPED]! += 1;",
     replace: "",
-    tests: "store/watch/watch_log",
+    tests: "protocol/text/watch",
   },
   {
     file: "store/watch/watch_log.ts",

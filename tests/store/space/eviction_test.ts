@@ -137,6 +137,13 @@ Deno.test("a key stored again soon after its eviction from the small queue goes 
   assertEquals(present(store, keys), keys.length);
 });
 
+Deno.test("a new value for a key of the main queue goes to the main queue, whatever its class", () => {
+  const store = new OneClassStore();
+  storedInMain(store, ["rewritten"]);
+  store.store(StoreMode.SET, "rewritten".padEnd(16, "_"), VALUE.repeat(2));
+  assert(store.cache.links.items.state(store.peek("rewritten")) & STATE.MAIN);
+});
+
 Deno.test("evictions count what had an expiry time and what was never read", () => {
   const store = new OneClassStore();
   const deadline = deadlineSec(store.memory, 1000);

@@ -33,6 +33,7 @@ Deno.test("readAddress() writes IPv6 addresses with their longest run of zeros l
   const texts: [groups: number[], text: string][] = [
     [[0, 0, 0, 0, 0, 0, 0, 0], "::"],
     [[0x2001, 0xdb8, 0, 0, 1, 0, 0, 1], "2001:db8::1:0:0:1"],
+    [[0x2001, 0xdb8, 0, 0, 1, 0, 0, 0], "2001:db8:0:0:1::"],
     [[0x2001, 0xdb8, 0, 1, 1, 1, 1, 1], "2001:db8:0:1:1:1:1:1"],
     [[0xfe80, 0, 0, 0, 0, 0, 0, 0], "fe80::"],
     [[0, 0, 0, 0, 0, 0xffff, 0x7f00, 1], "::ffff:127.0.0.1"],
