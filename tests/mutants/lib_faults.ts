@@ -170,6 +170,42 @@ export const LIB_FAULTS: readonly Fault[] = [
     replace: "continue;",
     tests: "lib/counters/server",
   },
+  // --- journal of update tokens
+  {
+    file: "lib/state/token_journal.ts",
+    fault: "a damaged frame is read as it is",
+    find: "if (crc32(checked) !== view.getUint32(CHECKSUM_AT, true)) return null;",
+    replace: "",
+    tests: "lib/state/token_journal",
+  },
+  {
+    file: "lib/state/token_journal.ts",
+    fault: "damage in the middle passes for an interrupted write",
+    find: "if (frame !== null && frame.synced > start) {",
+    replace: "if (false) {",
+    tests: "lib/state/token_journal",
+  },
+  {
+    file: "lib/state/token_journal.ts",
+    fault: "tokens count as out before they are on the disk",
+    find: "if (sync) this.sync();",
+    replace: "",
+    tests: "lib/state/token_journal",
+  },
+  {
+    file: "lib/state/token_journal.ts",
+    fault: "the name of a rewritten journal is not synced",
+    find: "this.#files.rename(NEW_JOURNAL_NAME, JOURNAL_NAME);\n      this.#files.sync();",
+    replace: "this.#files.rename(NEW_JOURNAL_NAME, JOURNAL_NAME);",
+    tests: "lib/state/token_journal",
+  },
+  {
+    file: "lib/state/token_records.ts",
+    fault: "released tokens come back after a restart",
+    find: "this.tokens.delete(id);",
+    replace: "",
+    tests: "lib/state/token_journal",
+  },
   // --- command line
   {
     file: "lib/cli/values.ts",
@@ -240,7 +276,7 @@ export const LIB_FAULTS: readonly Fault[] = [
   {
     file: "lib/server/ticker.ts",
     fault: "the store's clock stands still",
-    find: "writeClock(this.#cache.memory, performance.now() - this.#startMs);",
+    find: "writeClock(this.#cache.memory, elapsedMs);",
     replace: "",
     tests: "lib/net/transport",
     filter: "idle_timeout",

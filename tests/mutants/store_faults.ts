@@ -367,6 +367,51 @@ export const STORE_FAULTS: readonly Fault[] = [
     tests: "store/claims/leases",
   },
   {
+    file: "store/claims/update_tokens.ts",
+    fault: "a key with an update token can be stored",
+    find:
+      "return this.isQuarantined || this.first(input, keyOffset, keyLength, hash) !== NO_TOKEN;",
+    replace: "return this.isQuarantined;",
+    tests: "store/claims/update_tokens",
+  },
+  {
+    file: "store/claims/update_tokens.ts",
+    fault: "quarantine lets keys be stored",
+    find: "return this.isQuarantined || this.first(",
+    replace: "return this.first(",
+    tests: "store/claims/update_tokens",
+  },
+  {
+    file: "store/claims/update_tokens.ts",
+    fault: "an owner that asks again gets another token",
+    find:
+      "if (this.#table.equals(token, dataLength, keyLength, owner.length, tag, 0)) return token;",
+    replace: "",
+    tests: "store/claims/update_tokens",
+  },
+  {
+    file: "store/claims/token_queue.ts",
+    fault: "a full queue overwrites records that the journal has not written",
+    find: "if (used + length > TOKEN_RING_BYTES) return false;",
+    replace: "",
+    tests: "store/claims/update_tokens",
+  },
+  {
+    file: "store/operations/token.ts",
+    fault: "releasing an unknown token leaves the key as it is",
+    find: "this.#invalidate(operation, hash);\n      this.#stats[STAT.token_release_unknown]",
+    replace: "this.#stats[STAT.token_release_unknown]",
+    tests: "store/claims/update_tokens transcripts/conversation",
+    filter: "token",
+  },
+  {
+    file: "store/operations/journal.ts",
+    fault: "ids start again below those of restored tokens",
+    find: "if (id <= this.lastId) return;",
+    replace: "return;",
+    tests: "store/claims/update_tokens lib/state/token_journal",
+  },
+  {
     file: "store/claims/strict_prefixes.ts",
     fault: "--strict compares the first byte of a prefix only",
     find: "for (let at = 0; at < prefix.length; at++) if",

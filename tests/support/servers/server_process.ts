@@ -9,6 +9,9 @@ export const MAIN = path("main.ts");
 export const SHORT_KEEPALIVE = path("tests/support/servers/short_keepalive.ts");
 const SOURCES = ["lib", "protocol", "store"].map(path).join(",");
 
+/** What a server says when it has started, and no other line. */
+const LISTENING = /leased \S+ listens on /;
+
 /** The transports there are here. */
 export const TRANSPORTS: readonly ("portable" | "native")[] =
   Deno.build.os === "linux" && Deno.build.target.endsWith("-gnu")
@@ -121,7 +124,7 @@ export class ServerProcess implements AsyncDisposable {
   static async spawn(command: Deno.Command): Promise<ServerProcess> {
     const server = new ServerProcess(command.spawn());
     try {
-      await server.line(" listens on ");
+      await server.line(LISTENING);
     } catch (error) {
       await server[Symbol.asyncDispose]();
       throw error;
@@ -131,7 +134,7 @@ export class ServerProcess implements AsyncDisposable {
 
   /** The TCP port it says it listens on. */
   get port(): number {
-    const line = this.lines.find((candidate) => candidate.includes(" listens on "));
+    const line = this.lines.find((candidate) => LISTENING.test(candidate));
     return Number(/listens on .*?:(\d+)/.exec(line!)![1]);
   }
 
@@ -140,10 +143,12 @@ export class ServerProcess implements AsyncDisposable {
     return Number(/ for counters on .*?:(\d+)/.exec(this.lines[0]!)![1]);
   }
 
-  /** The first line that contains `text`, now or later. Fails when the process ends without it. */
-  async line(text: string): Promise<string> {
+  /** The first line that contains or matches `text`, now or later. Fails when the process ends without it. */
+  async line(text: string | RegExp): Promise<string> {
     for (;;) {
-      const found = this.lines.find((line) => line.includes(text));
+      const found = this.lines.find((line) =>
+        typeof text === "string" ? line.includes(text) : text.test(line)
+      );
       if (found !== undefined) return found;
       if (this.#silent) throw new Error(`ended without "${text}":\n${this.lines.join("\n")}`);
       const news = new Promise<void>((resolve) => this.#news = resolve);
