@@ -84,7 +84,7 @@ Deno.test({
           "-f", "-qq", "-o", trace,
           "setpriv", "--no-new-privs", ...WITHOUT_CAPABILITIES,
           program!, ...args, "-p", "-1", "-U", "-1", "--counter-port", "-1", "-z", "3333",
-          "-P", `${folder}/leased.pid`,
+          "-P", `${folder}/leased.pid`, "--state-dir", folder,
         ],
         cwd: path(""),
         env: { NO_COLOR: "1", MALLOC_ARENA_MAX: "1" },
@@ -96,6 +96,8 @@ Deno.test({
     using client = await server.connect();
     await client.ask("set a 0 0 1\r\n1\r\n", "STORED\r\n");
     await client.ask(`set b 0 0 300000\r\n${"x".repeat(300_000)}\r\n`, "STORED\r\n");
+    await client.send("token get a\r\n");
+    await client.until("\r\n");
     await client.send("stats\r\n");
     await client.until("END\r\n");
     Deno.kill(Number(Deno.readTextFileSync(`${folder}/leased.pid`)), "SIGTERM");
