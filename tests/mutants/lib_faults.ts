@@ -255,7 +255,7 @@ export const LIB_FAULTS: readonly Fault[] = [
     fault: "an echo of the first signal ends the server at once",
     find: "if (nowMs - this.#requestedAtMs < REPEATED_SIGNAL_MS) return;",
     replace: "",
-    tests: "lib/server/process",
+    tests: "lib/server/stop",
   },
   {
     file: "lib/server/stop.ts",
@@ -286,8 +286,7 @@ export const LIB_FAULTS: readonly Fault[] = [
     fault: "the store is never maintained: waits for locks do not end",
     find: "if (this.#maintenanceTimer === undefined) this.#maintain();",
     replace: "",
-    tests: "lib/net/transport lib/server/process",
-    filter: "/wait|lock/",
+    tests: "lib/server/ticker",
   },
   {
     file: "lib/server/worker.ts",
@@ -299,11 +298,11 @@ export const LIB_FAULTS: readonly Fault[] = [
   },
   {
     file: "lib/server/thread_plan.ts",
-    fault: "threads beyond the native ones are never woken",
-    find: "else bound[1]?.wake(index);",
-    replace: "",
-    tests: "lib/net/transport lib/server/process",
-    filter: "/UDP|signal|SIGTERM/",
+    fault: "nobody serves UDP beside the native transport",
+    find: "if (unserved.length > 0) {",
+    replace: "if (false) {",
+    tests: "lib/net/transport",
+    filter: "native: UDP",
   },
   {
     file: "lib/server/permissions.ts",

@@ -261,10 +261,10 @@ export const STORE_FAULTS: readonly Fault[] = [
   },
   {
     file: "store/space/page_evacuator.ts",
-    fault: "locked and pinned items are moved",
+    fault: "an item that is locked while its page is emptied is moved",
     find: "if (!isMovableChunk(this.#links, chunk) || !this.#clear",
     replace: "if (!this.#clear",
-    tests: "store/space/page_mover store/chaos",
+    tests: "store/space/page_mover",
   },
   {
     file: "store/space/page_mover.ts",
@@ -478,7 +478,7 @@ export const STORE_FAULTS: readonly Fault[] = [
     fault: "an append that others overtook is stored all the same",
     find: "this.#withKeyOf(copy, hash) === item && ",
     replace: "",
-    tests: "store/operations/long_copies",
+    tests: "store/items/long_values",
   },
   {
     file: "store/operations/store.ts",

@@ -102,6 +102,17 @@ Deno.test("a client that does not read its Dump keeps nobody else waiting", asyn
   assertEquals(await figure(other, "objects"), 300);
 });
 
+Deno.test("a client that never reads its Dump is dropped", async () => {
+  await using server = await startCounters("portable", "-v", "-o", "send_timeout=1");
+  using client = await server.connect(server.counterPort);
+  const name = "n".repeat(60_000);
+  await client.ask(acquire(1, 1, name), counterReply(0x02, 0, u32(1)));
+  const sending = client.send(dump().repeat(1000)).catch(() => {});
+  await server.line("accepted no byte of its replies");
+  await sending;
+  await server.stop();
+});
+
 Deno.test("idle counters are dropped once an interval, memory and connections are limited", async () => {
   await using server = await startCounters(
     "portable",

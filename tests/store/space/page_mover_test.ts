@@ -1,8 +1,10 @@
-import { assertEquals, assertGreater, assertLess } from "@std/assert";
+import { assert, assertEquals, assertGreater, assertLess } from "@std/assert";
 import { StoreMode } from "../../../store/operation.ts";
-import { CLASS, CONTROL } from "../../../store/memory/memory.ts";
+import { CLASS, CONTROL, PAGE_OWNER } from "../../../store/memory/memory.ts";
 import { MIB } from "../../../store/limits.ts";
-import { MoveResult } from "../../../store/space/page_mover.ts";
+import { Outcome } from "../../../store/outcome.ts";
+import { Eviction } from "../../../store/space/eviction.ts";
+import { MoveResult, PageMover } from "../../../store/space/page_mover.ts";
 import { STAT } from "../../../store/stats.ts";
 import { TestStore } from "../../support/store.ts";
 
@@ -60,6 +62,27 @@ Deno.test("movePage() leaves pages alone in which every chunk is locked", () => 
   const source = fill(store, 200);
   for (let n = 0; n < 200; n++) store.lock(`key-${n}`, 1);
   assertEquals(store.cache.movePage(source, 0), MoveResult.BUSY);
+  store.check();
+});
+
+Deno.test("an item that is locked while its page is emptied stays where it is", () => {
+  const store = new TestStore();
+  const count = 5000;
+  for (let n = 0; n < count; n++) store.store(StoreMode.SET, `key-${n}`, "v");
+  const { links } = store.cache;
+  const mover = new PageMover(links, new Eviction(links));
+  assert(mover.begin(PAGE_OWNER.NOBODY));
+  const page = store.memory.control[CONTROL.MOVE_PAGE]!;
+  const keys = Array.from({ length: count }, (_, n) => `key-${n}`);
+  const inPage = keys.filter((key) => store.item(key) >>> store.memory.refPageShift === page);
+  const last = inPage.reduce((a, b) => store.item(a) > store.item(b) ? a : b);
+  const item = store.item(last);
+  assert(mover.slice());
+  assertEquals(store.lock(last, 1), Outcome.OK);
+  while (mover.isMoving) mover.slice();
+  assertEquals(store.item(last), item);
+  assertEquals(store.lock(last, 2), Outcome.LOCKED);
+  assertEquals(store.unlock(last, 1), Outcome.OK);
   store.check();
 });
 
