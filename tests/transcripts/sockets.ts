@@ -1,12 +1,10 @@
 import { startLeased } from "../support/servers/leased.ts";
 import { play, secondsOf } from "../support/sessions/play.ts";
-import { TRANSPORTS } from "../support/servers/server_process.ts";
 import { REAL_SECONDS_MAX } from "../support/sessions/socket_side.ts";
 import { readTranscripts } from "../support/sessions/transcript_files.ts";
 
-// The same transcripts over both transports, each file to a server process of its own.
-
-for (const io of TRANSPORTS) {
+/** The same transcripts over a transport, each file to a server process of its own. */
+export function testOverSockets(io: "portable" | "native"): void {
   for (const { name, options, cases } of readTranscripts()) {
     const playable = cases.filter((one) => secondsOf(one) <= REAL_SECONDS_MAX);
     Deno.test({

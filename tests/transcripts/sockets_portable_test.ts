@@ -1,0 +1,3 @@
+import { testOverSockets } from "./sockets.ts";
+
+testOverSockets("portable");
