@@ -96,6 +96,9 @@ export const REFUSAL = {
   TOKEN_DROP_UNSAFE: line(
     "CLIENT_ERROR usage: token drop <key> [<id>] unsafe | token drop_all unsafe",
   ),
+  JOURNAL_UNREADABLE: line(
+    "SERVER_ERROR the journal of update tokens cannot be read; start again with --token-recover",
+  ),
   QUARANTINE_NOT_ALLOWED: line("CLIENT_ERROR quarantine not allowed"),
   QUARANTINE_USAGE: line("CLIENT_ERROR usage: quarantine on|off"),
   WATCH_NOT_ALLOWED: line("CLIENT_ERROR watch commands not allowed"),

@@ -43,6 +43,12 @@ export interface Settings {
   readonly lockIdleTimeoutSec: number;
   /** False under `-F`. */
   readonly flushEnabled: boolean;
+  /** `--state-dir`; null: none. */
+  readonly stateDir: string | null;
+  /** `--token-quarantine`: how long the server stores nothing after a start that has forgotten its update tokens. */
+  readonly tokenQuarantineSec: number;
+  /** `--token-recover` */
+  readonly tokenRecover: string;
   /** `--allow-token-drop` */
   readonly tokenDropEnabled: boolean;
   /** False under `-X`. */

@@ -85,8 +85,8 @@ export class Operation {
   /** Result of `lock` that waits: the row in Waiters. */
   waiter = 0;
 
-  /** Result: whether a store was refused because only the holder of a lease may do it. */
-  isStrict = false;
+  /** Result: whether the server refused a store whatever the key holds: `--strict`, an update token, quarantine. */
+  isRefused = false;
   /** Result: what is left of a lease, in whole seconds; 0: it was made now; -1: for ever (a stub). */
   remainSec = 0;
 

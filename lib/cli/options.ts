@@ -29,8 +29,6 @@ export interface ServerOptions {
   readonly tunables: readonly (readonly [TunableName, number])[];
   /** Where update tokens are kept; null: nowhere. */
   readonly journal: JournalOptions | null;
-  /** How long the server stores nothing after a start that has forgotten its update tokens (`--tokens=volatile`). */
-  readonly tokenQuarantineSec: number;
   /** Path; "": none. */
   readonly pidFile: string;
   readonly logFormat: LogFormat;
@@ -62,7 +60,6 @@ export function toServerOptions(
     settings: toSettings(parsed, leaseFlag, processInfo, listens),
     tunables: toTunables(parsed),
     journal: toJournal(parsed),
-    tokenQuarantineSec: values["token-quarantine"],
     pidFile: values.pidfile,
     logFormat: extended.log_format as LogFormat,
     ignored: parsed.ignored,
@@ -109,6 +106,9 @@ function toSettings(
     idleTimeoutSec: extended.idle_timeout,
     lockIdleTimeoutSec: values["lock-idle-timeout"],
     flushEnabled: !values["disable-flush-all"],
+    stateDir: values["state-dir"] || null,
+    tokenQuarantineSec: values["token-quarantine"],
+    tokenRecover: values["token-recover"],
     tokenDropEnabled: values["allow-token-drop"],
     dumpEnabled: !values["disable-dumping"],
     watchEnabled: !values["disable-watch"],

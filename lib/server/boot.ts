@@ -151,7 +151,7 @@ function makeStore(
   for (const listen of threadPlan.listens) connections.addListener(listenerName(listen));
   const cache = Cache.format(new Memory(shared.memory));
   if (options.store.tokenPersistence === "volatile") {
-    cache.tokens.quarantineFor(options.tokenQuarantineSec);
+    cache.tokens.quarantineFor(options.settings.tokenQuarantineSec);
   }
   cache.mutex.nowMs = () => performance.now();
   cache.onReady = (index) => threadPlan.wake(index);

@@ -1,7 +1,9 @@
+import { OWNER_TAG_LENGTH_MAX } from "../../store/cache.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { Status } from "../binary_status.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
+import { swallowBlock } from "../store_block.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { ownerTagOf, type TokenReply, TokenWait } from "../token_wait.ts";
 import { done, refuse } from "./answer.ts";
@@ -33,10 +35,19 @@ class KeptTokenReply implements TokenReply {
 /** TokenGet: the value is the owner's tag. */
 export function getToken(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { binary, operation, cache, connections, input } = thread;
-  if (conversation.udp) return refuse(conversation, Status.INVALID);
-  const { valueOffset, valueLength } = operation;
-  const owner = ownerTagOf(input.bytes.slice(valueOffset, valueOffset + valueLength));
+  const { binary, operation, cache, connections, request, input } = thread;
+  const { valueLength } = operation;
+  if (conversation.udp || valueLength > OWNER_TAG_LENGTH_MAX) {
+    refuse(conversation, Status.INVALID);
+    return swallowBlock(conversation);
+  }
+  const valueEnd = request.lineEnd + valueLength;
+  if (valueEnd > request.inputEnd) {
+    conversation.valueMissing = true;
+    return Flow.INCOMPLETE;
+  }
+  request.next = valueEnd;
+  const owner = ownerTagOf(input.bytes.slice(request.lineEnd, valueEnd));
   if (owner === null) return refuse(conversation, Status.INVALID);
   operation.thread = connections.threadOf(conversation.owner);
   const peer = encoder.encode(connections.peerOf(conversation.owner));
@@ -50,7 +61,7 @@ export function getToken(conversation: Conversation): Flow {
   return Flow.DONE;
 }
 
-/** TokenRelease: the extras are the id. The quiet form tells only what went wrong. */
+/** TokenRelease: the extras are the id. The quiet form answers only failures. */
 export function releaseToken(conversation: Conversation): Flow {
   const { binary, operation, cache, input } = conversation.thread;
   if (conversation.udp) return refuse(conversation, Status.INVALID);

@@ -63,7 +63,7 @@ function putStored(
 /** Returns the status of a store: as memcached's, it tells why nothing was stored. */
 function storeStatus(operation: Operation, outcome: Outcome, likeYrmcds: boolean): Status {
   if (outcome !== Outcome.NOT_STORED) return OUTCOME_STATUS[outcome];
-  if (operation.isStrict) return Status.NOT_STORED;
+  if (operation.isRefused) return Status.NOT_STORED;
   switch (operation.mode) {
     case StoreMode.ADD:
       return Status.EXISTS;

@@ -20,7 +20,7 @@ export function metaDebug(conversation: Conversation): Flow {
   const tokens = cache.tokens.countOf(operation);
   if (item !== NO_ITEM) putDebugLine(thread, item);
   else if (tokens > 0) putTokenDebugLine(thread, tokens);
-  else if (cache.findLease(operation)) putLeaseDebugLine(thread);
+  else if (!cache.inspector.isQuarantined && cache.findLease(operation)) putLeaseDebugLine(thread);
   else {
     reply.put(META.EN);
     reply.crlf();

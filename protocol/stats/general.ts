@@ -164,6 +164,16 @@ const ROWS: readonly GeneralRow[] = [
   ["lock_waits",            (s) => s.store.stat("lock_waits")],
   ["lock_wait_timeouts",    (s) => s.store.stat("lock_wait_timeouts")],
   ["lock_wait_ms",          (s) => s.store.stat("lock_wait_ms")],
+  ["token_curr",            (s) => s.store.tokenCount],
+  ["token_get",             (s) => s.store.stat("token_get")],
+  ["token_release",         (s) => s.store.stat("token_release")],
+  ["token_release_unknown", (s) => s.store.stat("token_release_unknown")],
+  ["token_dropped",         (s) => s.store.stat("token_dropped")],
+  ["token_refused",         (s) => s.store.stat("token_refused")],
+  ["token_oldest_age",      (s) => s.store.oldestTokenAgeSec],
+  ["token_journal_syncs",   (s) => s.store.stat("token_journal_syncs")],
+  ["token_journal_errors",  (s) => s.store.stat("token_journal_errors")],
+  ["quarantine",            (s) => s.store.isQuarantined ? 1 : 0],
 ];
 
 /** `stats` without a word behind it. */

@@ -92,4 +92,11 @@ export function* settingStats(thread: ThreadContext): Generator<StatEntry> {
   yield ["lock_limit_per_conn", lockLimits.locksPerConnectionMax];
   yield ["lock_waiters", lockLimits.waitersPerLockMax];
   yield ["lock_idle_timeout", thread.settings.lockIdleTimeoutSec];
+  const { stateDir, tokenQuarantineSec, tokenRecover, tokenDropEnabled } = thread.settings;
+  yield ["state_dir", stateDir ?? "NULL"];
+  yield ["tokens", thread.memory.options.tokenPersistence];
+  yield ["token_entries", thread.memory.options.tokenEntries];
+  yield ["token_quarantine", tokenQuarantineSec];
+  yield ["token_recover", tokenRecover];
+  yield ["allow_token_drop", yesNo(tokenDropEnabled)];
 }

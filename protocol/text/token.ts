@@ -21,11 +21,13 @@ const encoder = new TextEncoder();
 /** `token get | release | list | drop`, `token drop_all`. */
 export function token(conversation: Conversation): Flow {
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
-  switch (wordText(conversation, SUBCOMMAND_WORD)) {
+  const subcommand = wordText(conversation, SUBCOMMAND_WORD);
+  if (subcommand === "release") return releaseToken(conversation);
+  // Only a release can be silent: a writer has to know its token, and an operator what he has done.
+  conversation.thread.request.noreply = false;
+  switch (subcommand) {
     case "get":
       return getToken(conversation);
-    case "release":
-      return releaseToken(conversation);
     case "list":
       return listTokens(conversation);
     case "drop":
@@ -48,11 +50,10 @@ function putToken({ reply }: ThreadContext, idLow: number, idHigh: number): void
   reply.crlf();
 }
 
-/** `token get <key> [<owner>]`. It is never silent: the writer has to know. */
+/** `token get <key> [<owner>]` */
 function getToken(conversation: Conversation): Flow {
   const { thread } = conversation;
   const { request, operation, cache, connections } = thread;
-  request.noreply = false;
   const owner = request.wordCount > ID_WORD ? ownerTag(conversation, ID_WORD) : new Uint8Array();
   if (request.wordCount <= KEY_WORD || request.wordCount > ID_WORD + 1) {
     return answer(conversation, REFUSAL.BAD_FORMAT);
@@ -142,6 +143,9 @@ export function quarantine(conversation: Conversation): Flow {
     return answer(conversation, REFUSAL.QUARANTINE_USAGE);
   }
   if (!settings.flushEnabled) return answer(conversation, REFUSAL.QUARANTINE_NOT_ALLOWED);
+  if (state === "off" && cache.journal.queue.isUnusable) {
+    return answer(conversation, REFUSAL.JOURNAL_UNREADABLE);
+  }
   cache.tokens.quarantine(state === "on");
   if (state === "on") {
     for (let row = cache.tokens.removeLocked(1); row !== 0; row = cache.tokens.removeLocked(row)) {

@@ -28,7 +28,7 @@ export function isConditional(operation: Operation): boolean {
 
 /**
  * Decides who may change a key. Every changing operation asks here, in the same order, so that the
- * protocols cannot disagree: lock, then what is there (value, stub, lease, nothing), then the id.
+ * protocols cannot disagree: update token, then lock, then what is there (value, stub, lease, nothing), then the id.
  * Between `admit` and `settle` it keeps what the operation does to the key's lease.
  */
 export class WriteGuard {
@@ -92,9 +92,10 @@ export class WriteGuard {
     hash: number,
   ): Outcome {
     this.#usesLeaseId = false;
-    operation.isStrict = false;
+    operation.isRefused = false;
     if (this.refuses(region, keyOffset, keyLength, hash)) {
       this.#lease = NO_LEASE;
+      operation.isRefused = true;
       return this.#refusalUnderToken(operation);
     }
     this.#lease = this.leases.find(region, keyOffset, keyLength, hash);
@@ -111,7 +112,7 @@ export class WriteGuard {
     if (outcome !== Outcome.OK || this.#usesLeaseId) return outcome;
     if (this.#isStrict && this.#isRefusedAsStrict(operation, old, region, keyOffset, keyLength)) {
       this.#stats[STAT.strict_refused]! += 1;
-      operation.isStrict = true;
+      operation.isRefused = true;
       return Outcome.NOT_STORED;
     }
     // append and prepend keep the value's deadline.
@@ -122,11 +123,10 @@ export class WriteGuard {
   }
 
   /**
-   * Whether nothing may be stored or leased under the key, because an update token is out or all keys are in
-   * quarantine. Counted when so.
+   * Whether an update token is out on the key, or all keys are in quarantine, so that a store must be refused. Counts
+   * the refusal.
    */
   refuses(region: ByteRegion, keyOffset: number, keyLength: number, hash: number): boolean {
-    if (!this.tokens.isAnyOut) return false;
     if (!this.tokens.isUncacheable(region, keyOffset, keyLength, hash)) return false;
     this.#stats[STAT.token_refused]! += 1;
     return true;
@@ -188,10 +188,17 @@ export class WriteGuard {
     if (!wasFetched) items.dropState(item, STATE.FETCHED);
   }
 
-  /** A key under an update token has no item: what asks for an item finds none. */
+  /** A key under an update token has no item: a store that requires an item finds none. */
   #refusalUnderToken(operation: Operation): Outcome {
-    if (operation.mode === StoreMode.FILL) return Outcome.NOT_STORED;
-    return isConditional(operation) || operation.unlock ? Outcome.NOT_FOUND : Outcome.NOT_STORED;
+    switch (operation.mode) {
+      case StoreMode.CAS:
+        return Outcome.NOT_FOUND;
+      case StoreMode.SET:
+      case StoreMode.REPLACE:
+        return operation.compare || operation.unlock ? Outcome.NOT_FOUND : Outcome.NOT_STORED;
+      default:
+        return Outcome.NOT_STORED;
+    }
   }
 
   #admitOnItem(operation: Operation, old: ItemRef): Outcome {

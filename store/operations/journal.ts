@@ -18,6 +18,7 @@ export class JournalOperations {
   readonly #locks: Locks;
   readonly #control: Int32Array;
   readonly #stats: Float64Array;
+  #notedSyncs = 0;
 
   constructor(links: ItemLinks, tokens: UpdateTokens, locks: Locks, queue: TokenQueue) {
     this.queue = queue;
@@ -104,9 +105,10 @@ export class JournalOperations {
     }
   }
 
-  /** Notes how often the journal was synced to the disk. */
+  /** @param syncs How often the journal was synced to the disk since the process started. */
   noteSyncs(syncs: number): void {
-    this.#stats[STAT.token_journal_syncs] = syncs;
+    this.#stats[STAT.token_journal_syncs]! += syncs - this.#notedSyncs;
+    this.#notedSyncs = syncs;
   }
 
   #settleToken(

@@ -42,7 +42,10 @@ export class LeaseOperations {
         : Outcome.OK;
     }
     const { input, keyOffset, keyLength } = operation;
-    if (this.#guard.refuses(input, keyOffset, keyLength, hash)) return this.#refuse(operation);
+    if (this.#isUncacheable(operation, hash)) {
+      this.#stats[STAT.lease_wait_hint]! += 1;
+      return this.#refuse(operation);
+    }
     let lease = this.#leases.find(input, keyOffset, keyLength, hash);
     if (this.#isHeld(lease)) {
       this.#stats[STAT.lease_wait_hint]! += 1;
@@ -68,7 +71,7 @@ export class LeaseOperations {
     const { input, keyOffset, keyLength } = operation;
     const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
     const item = this.#lookup.live(input, keyOffset, keyLength, hash);
-    if (this.#guard.refuses(input, keyOffset, keyLength, hash)) {
+    if (this.#isUncacheable(operation, hash)) {
       this.#stats[STAT.delete_misses]! += 1;
       return this.#refuse(operation);
     }
@@ -106,7 +109,7 @@ export class LeaseOperations {
   find(operation: Operation): boolean {
     const { input, keyOffset, keyLength } = operation;
     const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
-    if (this.#guard.refuses(input, keyOffset, keyLength, hash)) {
+    if (this.#isUncacheable(operation, hash)) {
       this.#refuse(operation);
       return true;
     }
@@ -137,7 +140,7 @@ export class LeaseOperations {
     return Outcome.NOT_FOUND;
   }
 
-  /** Shows a lease that somebody else seems to hold for another second: whoever waits asks again, and nobody fills. */
+  /** Shows a lease that another client seems to hold for one more second: readers ask again, and nobody fills. */
   #refuse(operation: Operation): Outcome {
     const { memory } = this.#links;
     takeId(memory);
@@ -145,6 +148,10 @@ export class LeaseOperations {
     operation.idHigh = memory.control[CONTROL.ID_HIGH]!;
     operation.remainSec = 1;
     return Outcome.UNCACHEABLE;
+  }
+
+  #isUncacheable({ input, keyOffset, keyLength }: Operation, hash: number): boolean {
+    return this.#guard.tokens.isUncacheable(input, keyOffset, keyLength, hash);
   }
 
   #isHeld(lease: LeaseRef): boolean {

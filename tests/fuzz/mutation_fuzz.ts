@@ -6,6 +6,9 @@ import type { SocketSide } from "../support/sessions/socket_side.ts";
 import { showText } from "../support/sessions/transcript.ts";
 import { mayWaitForLong, MutationSource } from "./mutations.ts";
 
+const OPTIONS = [
+  ..."-m 4 -I 1m -A -z 3333 --tokens volatile --token-quarantine 0 --allow-token-drop".split(" "),
+];
 const PEERS = 8;
 const CHECK_EVERY = 100;
 /** Most bytes by which this thread's heap and external memory may grow. */
@@ -19,7 +22,7 @@ const REVIVAL = `\r\n${"x".repeat(998)}`.repeat(101) + "\r\nversion\r\n";
  */
 export function fuzzConversations(seed: number, streams: number): void {
   const source = new MutationSource(seed);
-  const side = new ConversationSide(["-m", "4", "-I", "1m", "-A"]);
+  const side = new ConversationSide(OPTIONS);
   const peers: (ConversationPeer | undefined)[] = new Array(PEERS).fill(undefined);
   /** Those that may have been told of a data block that is too long to be sent here. */
   const waiting = new Set<ConversationPeer>();

@@ -15,7 +15,8 @@ export function testOverSockets(io: "portable" | "native"): void {
         try {
           for (const transcriptCase of playable) {
             await leased.settle();
-            await leased.ask("flush_all\r\n", "\r\n");
+            await leased.ask("flush_all\r\nquarantine off\r\n", "\r\n");
+            await leased.ask("token drop_all unsafe\r\n", "\r\n");
             await t.step(transcriptCase.name, () => play(leased, transcriptCase));
           }
         } finally {

@@ -518,18 +518,22 @@ test("UDP requests are answered by datagrams with the same id", async (start, io
   await ask("set e 0 0 1 noreply\r\n1\r\n");
   await ask("mn\r\n");
   assertEquals((await receive())[1], "MN\r\n");
-  // Datagrams may come twice: nobody would know of the second lease, or lock.
-  for (const line of ["getss 10 k", "deletess 10 k", "lease-get k", "lock a"]) {
+  // Datagrams may come twice: nobody would know of the second lease, lock or update token.
+  const refusedLines = ["getss 10 k", "deletess 10 k", "lease-get k", "lock a"];
+  refusedLines.push("token get a", "token release a 5", "token list", "quarantine on");
+  for (const line of refusedLines) {
     await ask(`${line}\r\n`);
     assertEquals((await receive())[1], "SERVER_ERROR not available over UDP\r\n", line);
   }
   const INVALID = 4;
-  for (const name of ["Lock", "LaG", "LaGK"]) {
+  for (const name of ["Lock", "LaG", "LaGK", "TokenGet", "TokenRelease"]) {
     const opcode = opcodeOf(name);
-    await ask(packetText({ opcode, key: "a" }));
+    const extras = name === "TokenRelease" ? "\0".repeat(8) : "";
+    const owner = name === "TokenGet" ? "owner" : "";
+    await ask(packetText({ opcode, key: "a", extras, value: owner }) + noop);
     const value = "Invalid arguments";
     const refused = packetText({ magic: 0x81, opcode, status: INVALID, value });
-    assertEquals((await receive())[1], refused, name);
+    assertEquals((await receive())[1], refused + noopReply, name);
   }
   socket.close();
   await server.stop();

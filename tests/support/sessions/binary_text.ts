@@ -10,7 +10,8 @@ import type { Part } from "./transcript.ts";
  *
  * `key`, `value`: text with the escapes of transcripts. `flags`, `exptime` (4 bytes), `delta`,
  * `initial` (8): extras, in the order given; `extras`: the same in hexadecimal digits. `number`: a
- * value of 8 bytes. `cas`, `opaque`: 0 unless given; a cas id may be a hole. In replies `status`:
+ * value of 8 bytes. `cas`, `opaque`: 0 unless given; a cas id may be a hole. `token={hole}`: extras of 8 bytes, the id
+ * of an update token. In replies `status`:
  * two hexadecimal digits; `error`: a status with its text as the value. The lengths in the header
  * follow from the fields; `keylength`, `extraslength` and `bodylength` put others in their place,
  * `magic` another first byte.
@@ -33,9 +34,11 @@ const ERROR_TEXT: Readonly<Record<string, string>> = {
   "06": "Non-numeric server-side value for incr or decr",
   "10": "Locked",
   "11": "Not locked",
+  "13": "Uncacheable",
   "20": "Auth failure.",
   "81": "Unknown command",
   "82": "Out of memory",
+  "83": "Update tokens need a state directory",
 };
 
 const EXTRAS_LENGTH: Readonly<Record<string, number>> = {
@@ -55,6 +58,8 @@ export interface PacketFields {
   /** Digits, none for 0; or what was learned under a name. */
   readonly cas?: string | { readonly hole: string };
   readonly extras?: string;
+  /** 8 bytes in front of `extras`: what was learned under a name. */
+  readonly token?: string | undefined;
   readonly key?: string;
   readonly value?: string;
   /** Lengths that the header claims, instead of the true ones. */
@@ -67,13 +72,18 @@ export interface PacketFields {
 export function packetParts(fields: PacketFields): Part[] {
   const { magic = 0x80, opcode, status = 0, opaque = 0, cas = "" } = fields;
   const { extras = "", key = "", value = "" } = fields;
+  const tokenLength = fields.token === undefined ? 0 : 8;
   const body = extras + key + value;
   const start = numberBytes(magic, 1) + numberBytes(opcode, 1) +
     numberBytes(fields.keyLength ?? key.length, 2) +
-    numberBytes(fields.extrasLength ?? extras.length, 1) + "\0" + numberBytes(status, 2) +
-    numberBytes(fields.bodyLength ?? body.length, 4) + numberBytes(opaque, 4);
-  if (typeof cas === "string") return [start + numberBytes(BigInt(cas), 8) + body];
-  return [start, { hole: cas.hole, binary: true }, body];
+    numberBytes(fields.extrasLength ?? tokenLength + extras.length, 1) + "\0" +
+    numberBytes(status, 2) +
+    numberBytes(fields.bodyLength ?? tokenLength + body.length, 4) + numberBytes(opaque, 4);
+  const parts: Part[] = typeof cas === "string"
+    ? [start + numberBytes(BigInt(cas), 8)]
+    : [start, { hole: cas.hole, binary: true }];
+  if (fields.token !== undefined) parts.push({ hole: fields.token, binary: true });
+  return [...parts, body];
 }
 
 /** The same as one string, for those without holes. */
@@ -110,7 +120,7 @@ class Packet {
       ? numberBytes(BigInt(number), 8)
       : this.#text("value");
     const cas = this.#fields.get("cas") ?? "";
-    const [, hole] = /^\{([a-z]\w*)\}$/.exec(cas) ?? [];
+    const hole = holeIn(cas);
     return packetParts({
       magic: this.#number("magic") ?? (kind === "send" ? 0x80 : 0x81),
       opcode: this.#opcode,
@@ -118,6 +128,7 @@ class Packet {
       opaque: this.#number("opaque"),
       cas: hole === undefined ? cas : { hole },
       extras: this.#extras(),
+      token: holeIn(this.#fields.get("token") ?? ""),
       key: this.#text("key"),
       value,
       keyLength: this.#number("keylength"),
@@ -149,6 +160,11 @@ class Packet {
     }
     return extras;
   }
+}
+
+/** The name in `{name}`; undefined: it is no hole. */
+function holeIn(text: string): string | undefined {
+  return /^\{([a-z]\w*)\}$/.exec(text)?.[1];
 }
 
 /** The number of a command: by its name, or as two hexadecimal digits. @throws SyntaxError when there is none. */

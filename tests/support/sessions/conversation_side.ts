@@ -127,6 +127,8 @@ export class ConversationSide implements Side {
     const { cache } = this.thread;
     cache.enter();
     cache.flushAll(0);
+    cache.tokens.quarantine(false);
+    cache.tokens.dropOldest(Infinity);
     while (cache.maintain());
     cache.leave();
   }
