@@ -289,10 +289,15 @@ export class Client implements Disposable {
     return text;
   }
 
+  /** All lines of `stats`, or of one of its tables. */
+  async stats(table = ""): Promise<string> {
+    await this.send(table === "" ? "stats\r\n" : `stats ${table}\r\n`);
+    return await this.until("END\r\n");
+  }
+
   /** One value of `stats`, or of one of its tables. */
   async stat(name: string, table = ""): Promise<string> {
-    await this.send(table === "" ? "stats\r\n" : `stats ${table}\r\n`);
-    const reply = await this.until("END\r\n");
+    const reply = await this.stats(table);
     const line = reply.split("\r\n").find((candidate) => candidate.startsWith(`STAT ${name} `));
     assert(line !== undefined, `no ${name} in ${reply}`);
     return line.slice(`STAT ${name} `.length);
