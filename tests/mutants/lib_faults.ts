@@ -42,8 +42,9 @@ export const LIB_FAULTS: readonly Fault[] = [
   },
   {
     file: "lib/net/native/sender.ts",
-    fault: "bytes that the kernel does not take are lost",
-    find: "connection.unsent = unsent.subarray(sent);\n      return false;",
+    fault: "bytes of long values that the kernel does not take are lost",
+    find:
+      "if (sent >= 0 && sent < length) this.stall(connection, this.#valueIo.unsentReply(sent));",
     replace: "",
     tests: "lib/net/transport",
     filter: "native: ",
