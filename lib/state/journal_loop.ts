@@ -70,13 +70,19 @@ export class JournalLoop {
       // In this order: what was put into the queue before the stop is written.
       const isStopping = queue.isStopping;
       const { head } = queue;
-      const records = queue.peek();
-      if (records.length > 0) this.#write(records);
-      else if (isStopping) break;
-      else this.#idle(head);
+      if (this.writeQueued()) continue;
+      if (isStopping) break;
+      this.#idle(head);
     }
     this.#try("sync", () => this.#journal.sync());
     this.#journal.close();
+  }
+
+  /** Writes what is in the queue. @returns Whether there was anything. */
+  writeQueued(): boolean {
+    const records = this.#cache.journal.queue.peek();
+    if (records.length > 0) this.#write(records);
+    return records.length > 0;
   }
 
   #idle(head: number): void {

@@ -1,5 +1,38 @@
+import { assertEquals } from "@std/assert";
 import { TraceWriter } from "./trace.ts";
-import { type Move, type Scenario, World } from "./world.ts";
+
+/** An event's number. It means something to its world only. */
+export type Move = number;
+
+/**
+ * Something whose events can be tried in every order: caches and clients (world.ts), or whatever else
+ * takes part in the protocols. `start` puts everything back, and the same moves lead to the same
+ * state.
+ */
+export interface ExploredWorld {
+  readonly name: string;
+  /** Clients alone can do to a server what they do here: no fault is planted in between. */
+  readonly canBePlayed: boolean;
+  /** How many servers there are. */
+  readonly servers: number;
+  /** Starts again. @param trace Records the events from here on. */
+  start(trace?: TraceWriter): void;
+  /** Returns the events that can happen next. */
+  moves(): Move[];
+  move(move: Move): void;
+  /**
+   * Returns the state as a text. States with equal texts have equal futures, so the text holds the
+   * order of ids, the time left to each deadline, and the knowledge of actors with the same role in
+   * any order.
+   */
+  stateText(): string;
+  /** Returns which rule the last move broke, or undefined. */
+  brokenRule(): string | undefined;
+  /** Returns why this state is wrong, or undefined. The world need not be the same afterwards. */
+  violation(): string | undefined;
+  /** Looks as anybody would, for the trace. */
+  look(): void;
+}
 
 export interface Exploration {
   /** Number of states, up to the first wrong one. */
@@ -11,44 +44,45 @@ export interface Exploration {
 export interface Wrong {
   readonly steps: number;
   readonly reason: string;
-  /** A case of a transcript. */
+  /** A case of a transcript, for a reader. */
   readonly transcript: string;
-  /** The transcript alone reaches the state: no fault was injected, and clients caused every event. */
-  readonly canBePlayed: boolean;
+  /** What each server sees of it, as a case; empty when clients alone cannot do it. */
+  readonly playable: readonly string[];
 }
 
 interface State {
   readonly before: State | undefined;
   readonly move: Move;
+  readonly text: string;
 }
 
 /**
- * Visits every state that the scenario can reach, breadth first. To reach a state it repeats all
+ * Visits every state that the world can reach, breadth first. To reach a state it repeats all
  * steps to it from the beginning, which costs a few microseconds a command and needs no
  * copy of the store.
  */
-export function explore(scenario: Scenario): Exploration {
-  const world = new World(scenario);
+export function explore(world: ExploredWorld): Exploration {
   const seen = new Set<string>();
-  const queue: State[] = [{ before: undefined, move: -1 }];
   world.start();
-  seen.add(world.stateText());
+  const queue: State[] = [{ before: undefined, move: -1, text: world.stateText() }];
+  seen.add(queue[0]!.text);
   for (let next = 0; next < queue.length; next++) {
     const state = queue[next]!;
     const path = pathTo(state);
     replay(world, path);
+    assertEquals(world.stateText(), state.text, `${world.name}: the same moves, another state`);
     const moves = world.moves();
     for (const [index, move] of moves.entries()) {
       if (index > 0) replay(world, path);
       world.move(move);
       const text = world.stateText();
-      if (seen.has(text)) continue;
-      seen.add(text);
-      const reason = world.violation();
+      const isNew = !seen.has(text);
+      if (isNew) seen.add(text);
+      const reason = world.brokenRule() ?? (isNew ? world.violation() : undefined);
       if (reason !== undefined) {
         return { states: seen.size, wrong: write(world, [...path, move], reason) };
       }
-      queue.push({ before: state, move });
+      if (isNew) queue.push({ before: state, move, text });
     }
   }
   return { states: seen.size };
@@ -60,20 +94,24 @@ function pathTo(state: State): Move[] {
   return path.reverse();
 }
 
-function replay(world: World, path: readonly Move[], trace?: TraceWriter): void {
+function replay(world: ExploredWorld, path: readonly Move[], trace?: TraceWriter): void {
   world.start(trace);
   for (const move of path) world.move(move);
 }
 
-function write(world: World, path: readonly Move[], reason: string): Wrong {
+function write(world: ExploredWorld, path: readonly Move[], reason: string): Wrong {
   const trace = new TraceWriter();
   replay(world, path, trace);
   trace.note(reason);
   world.look();
+  const servers = trace.canBePlayed && world.canBePlayed ? world.servers : 0;
   return {
     steps: path.length,
     reason,
-    transcript: trace.text(world.scenario.name),
-    canBePlayed: trace.canBePlayed && world.scenario.mutation === undefined,
+    transcript: trace.text(world.name),
+    playable: Array.from({ length: servers }, (_, index) => {
+      const title = world.servers > 1 ? `${world.name}, cache ${index + 1}` : world.name;
+      return trace.textOf(index, title);
+    }),
   };
 }

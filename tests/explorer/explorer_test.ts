@@ -5,20 +5,21 @@ import { TRANSPORTS } from "../support/servers/server_process.ts";
 import { play, secondsOf } from "../support/sessions/play.ts";
 import { parseTranscript, type TranscriptCase } from "../support/sessions/transcript.ts";
 import { explore } from "./explore.ts";
-import { DIRTY_WINDOWS, FAULTS, FILLS, FLOWS, MEETINGS } from "./scenarios.ts";
-import { OPTIONS } from "./world.ts";
+import { OPTIONS } from "./cache_node.ts";
+import { ROWS } from "./scenarios/rows.ts";
+import { World } from "./world.ts";
 
 // Every interleaving of a few clients over the real store. The larger ones are those of `deno task explore`.
 
 /** Ways to wrong states that clients can go. */
 const ways: TranscriptCase[] = [];
 
-for (const row of [...FLOWS, ...MEETINGS, ...DIRTY_WINDOWS, ...FILLS, ...FAULTS]) {
+for (const row of ROWS) {
   const expected = row.wrongAfter === undefined ? "never wrong" : `wrong after ${row.wrongAfter}`;
   Deno.test(`explorer, ${row.name}: ${expected}`, () => {
-    const { wrong } = explore(row);
+    const { wrong } = explore(new World(row));
     assertEquals(wrong?.steps, row.wrongAfter, wrong?.transcript);
-    if (wrong?.canBePlayed) ways.push(...parseTranscript(row.name, wrong.transcript).cases);
+    for (const text of wrong?.playable ?? []) ways.push(...parseTranscript(row.name, text).cases);
   });
 }
 
@@ -30,6 +31,7 @@ Deno.test("the ways to wrong states can be played to any server", async (t) => {
     try {
       // A clock that runs by itself does not stop at a deadline.
       for (const way of ways.filter((one) => secondsOf(one) === 0)) {
+        await server.ask("token drop_all unsafe\r\n", "\r\n");
         await server.ask("flush_all\r\n", "\r\n");
         await t.step(`${way.name}, ${io}`, () => play(server, way));
       }

@@ -1,30 +1,30 @@
-import type { Mutation } from "./world.ts";
+import type { Mutation } from "./scenario.ts";
 
 // Faults that a server could have, made from outside: commands are answered or sent otherwise than the actor asked.
 
 /** delete leaves a lease as it is. */
-export const deleteDoesNotRenew: Mutation = (request, ask, world) =>
-  request.startsWith("delete ") && world.record().isHeld ? "NOT_FOUND\r\n" : ask(request);
+export const deleteDoesNotRenew: Mutation = (request, ask, node) =>
+  request.startsWith("delete ") && node.record().isHeld ? "NOT_FOUND\r\n" : ask(request);
 
 /** incr on a lease fails, and leaves the lease as it is. */
-export const incrKeepsTheLease: Mutation = (request, ask, world) =>
-  request.startsWith("incr ") && world.record().isHeld ? "NOT_FOUND\r\n" : ask(request);
+export const incrKeepsTheLease: Mutation = (request, ask, node) =>
+  request.startsWith("incr ") && node.record().isHeld ? "NOT_FOUND\r\n" : ask(request);
 
 /** deletess on a lease gives the id that the lease has. */
-export const deletessKeepsTheId: Mutation = (request, ask, world) => {
-  const record = world.record();
+export const deletessKeepsTheId: Mutation = (request, ask, node) => {
+  const record = node.record();
   return request.startsWith("deletess ") && record.isHeld
     ? `DELETED ${record.leaseId}\r\n`
     : ask(request);
 };
 
 /** cas on a lease stores whatever its id. */
-export const casIgnoresTheId: Mutation = (request, ask, world) =>
-  request.startsWith("cas ") && world.record().isHeld ? ask(asSet(request)) : ask(request);
+export const casIgnoresTheId: Mutation = (request, ask, node) =>
+  request.startsWith("cas ") && node.record().isHeld ? ask(asSet(request)) : ask(request);
 
 /** cas where there is nothing stores: the lease may have been over for long. */
-export const casFillsNothing: Mutation = (request, ask, world) => {
-  const record = world.record();
+export const casFillsNothing: Mutation = (request, ask, node) => {
+  const record = node.record();
   const isFree = record.item === 0 && !record.isHeld;
   return request.startsWith("cas ") && isFree ? ask(asSet(request)) : ask(request);
 };
@@ -36,36 +36,36 @@ export const everybodyGetsTheLease: Mutation = (request, ask) =>
     : ask(request);
 
 /** flush_all takes the values only. */
-export const flushKeepsLeases: Mutation = (request, ask, world) => {
+export const flushKeepsLeases: Mutation = (request, ask, node) => {
   if (!request.startsWith("flush_all")) return ask(request);
-  if (world.record().item !== 0) ask("delete k\r\n");
+  if (node.record().item !== 0) ask("delete k\r\n");
   return "OK\r\n";
 };
 
 /** touch gives a value the time that it says, also a dirty one. */
-export const touchLengthensDirtyValues: Mutation = (request, ask, world) => {
+export const touchLengthensDirtyValues: Mutation = (request, ask, node) => {
   const reply = ask(request);
-  const { item } = world.record();
-  if (request.startsWith("touch ") && item !== 0) world.cache.links.setDeadline(item, 0);
+  const { item } = node.record();
+  if (request.startsWith("touch ") && item !== 0) node.cache.links.setDeadline(item, 0);
   return reply;
 };
 
 /** A second plain write is not cut to the deadline that the first was cut to. */
-export const dirtyWindowEndsWithTheFirstWrite: Mutation = (request, ask, world) => {
-  const wasHeld = world.record().isHeld;
+export const dirtyWindowEndsWithTheFirstWrite: Mutation = (request, ask, node) => {
+  const wasHeld = node.record().isHeld;
   const reply = ask(request);
-  const { item } = world.record();
-  if (request.startsWith("set ") && !wasHeld && item !== 0) world.cache.links.setDeadline(item, 0);
+  const { item } = node.record();
+  if (request.startsWith("set ") && !wasHeld && item !== 0) node.cache.links.setDeadline(item, 0);
   return reply;
 };
 
 /** A store in pieces is checked against the record at the time of its line. */
 export function judgedAtTheLine(): Mutation {
   const admitted = new Map<string, string>();
-  return (request, ask, world) => {
+  return (request, ask, node) => {
     const announced = /^cas k 0 0 (\d+) (\d+)\r\n(?=.*x$)/.exec(request);
     if (announced !== null) {
-      const { isHeld, leaseId } = world.record();
+      const { isHeld, leaseId } = node.record();
       admitted.clear();
       if (!isHeld || String(leaseId) !== announced[2]) return ask(request);
       admitted.set("head", request);

@@ -1,34 +1,45 @@
 /** Ids are the only numbers as long as this in these sessions. */
 const ID = /\d{15,}/g;
 
+/** The letter of a client, and of its connections. */
+export function nameOf(index: number): string {
+  return String.fromCharCode(65 + index);
+}
+
+interface Line {
+  readonly text: string;
+  /** The cache that sees it; undefined: all do. */
+  readonly cache: number | undefined;
+}
+
 /** Records events as a transcript (tests/support/sessions/transcript.ts). */
 export class TraceWriter {
-  readonly #lines: string[] = [];
+  readonly #lines: Line[] = [];
   readonly #ids = new Map<string, string>();
   /** The transcript alone reaches this state. */
   canBePlayed = true;
 
   begin(roles: readonly string[]): void {
-    this.note(roles.map((role, index) => `${this.nameOf(index)}: ${role}`).join("; "));
+    this.note(roles.map((role, index) => `${nameOf(index)}: ${role}`).join("; "));
   }
 
-  /** The letter of a connection. */
-  nameOf(index: number): string {
-    return String.fromCharCode(65 + index);
-  }
-
-  exchange(index: number, request: string, reply: string): void {
+  exchange(cache: number, index: number, request: string, reply: string): void {
     // Ids in packets are no text that holes could stand for.
     if (request.startsWith("\x80")) this.canBePlayed = false;
-    const name = this.nameOf(index);
+    const name = nameOf(index);
     const sent = `${name}> ${this.#written(request)}`;
     // The reply first: ids are learned there.
     const answer = reply === "" ? "" : `  ${name}< ${this.#written(reply)}`;
-    this.#lines.push(sent.padEnd(answer === "" ? 0 : 24) + answer);
+    this.#add(sent.padEnd(answer === "" ? 0 : 24) + answer, cache);
+  }
+
+  /** A reply that had to wait. */
+  reply(cache: number, index: number, reply: string): void {
+    this.#add(`${nameOf(index)}< ${this.#written(reply)}`, cache);
   }
 
   note(text: string): void {
-    this.#lines.push(`# ${text}`);
+    this.#add(`# ${text}`);
   }
 
   /** Like `note`, for events that neither a client nor the clock causes. */
@@ -38,16 +49,33 @@ export class TraceWriter {
   }
 
   clock(seconds: number): void {
-    this.#lines.push(`clock +${seconds}`);
+    this.#add(`clock +${seconds}`);
   }
 
-  disconnect(index: number): void {
-    this.#lines.push(`${this.nameOf(index)}: disconnects`);
+  disconnect(cache: number, index: number): void {
+    this.#add(`${nameOf(index)}: disconnects`, cache);
   }
 
   /** Returns the whole case. Its last lines show the fault. */
   text(title: string): string {
-    return [`== ${title}`, ...this.#lines, ""].join("\n");
+    const lines: string[] = [];
+    let last = 0;
+    for (const { text, cache = last } of this.#lines) {
+      if (cache !== last) lines.push(`# at cache ${cache + 1}:`);
+      lines.push(text);
+      last = cache;
+    }
+    return [`== ${title}`, ...lines, ""].join("\n");
+  }
+
+  /** Returns what one of several caches sees, as a case. */
+  textOf(cache: number, title: string): string {
+    const lines = this.#lines.filter((line) => (line.cache ?? cache) === cache);
+    return [`== ${title}`, ...lines.map(({ text }) => text), ""].join("\n");
+  }
+
+  #add(text: string, cache?: number): void {
+    this.#lines.push({ text, cache });
   }
 
   #written(text: string): string {

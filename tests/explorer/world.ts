@@ -1,494 +1,439 @@
 import { assert } from "@std/assert";
-import { ByteRegion } from "../../store/base/bytes.ts";
-import { Eviction } from "../../store/space/eviction.ts";
-import { firstIdAt } from "../../store/memory/ids.ts";
-import { type ItemRef, NO_ITEM, STATE } from "../../store/memory/item.ts";
-import { type LeaseRef, NO_LEASE } from "../../store/claims/leases.ts";
-import { CONTROL } from "../../store/memory/memory.ts";
-import { highHalf, lowHalf, u64ToNumber } from "../../store/base/u64.ts";
-import { type ConversationPeer, ConversationSide } from "../support/sessions/conversation_side.ts";
-import { bytesOf } from "../support/sessions/side.ts";
-import { type Actor, AGAIN, type Answer, LEASE_SEC, NOTHING, type Step } from "./actors.ts";
-import { TraceWriter } from "./trace.ts";
-
-/**
- * Events that no client causes:
- *
- * - `time`: the clock moves to the next deadline
- * - `evict`: the key's value, or else its lease, is evicted
- * - `restart`: the server restarts, empty
- * - `crash`: a writer that has begun crashes
- * - `disconnect`: a connection is lost
- */
-const ENVIRONMENT = ["time", "evict", "restart", "crash", "disconnect"] as const;
-export type EnvironmentStep = typeof ENVIRONMENT[number];
-
-export interface Role {
-  readonly name: string;
-  readonly count: number;
-  /** The actor changes the database: from its first step to its last, or to the one that `endsUpdate`. */
-  readonly isWriter?: boolean;
-  act(): Actor;
-}
-
-/** A fault between actors and server: it may answer a request itself, or send another one. */
-export type Mutation = (request: string, ask: (request: string) => string, world: World) => string;
-
-export interface Scenario {
-  readonly name: string;
-  readonly roles: readonly Role[];
-  /** Most occurrences of each event; left out: none. */
-  readonly environment?: Readonly<Partial<Record<EnvironmentStep, number>>>;
-  /** Options of the server, beside those of every scenario. */
-  readonly options?: readonly string[];
-  /** The row's value is in the cache at the beginning. */
-  readonly filled?: boolean;
-  readonly mutation?: Mutation;
-  /** Ids repeat after a restart. */
-  readonly repeatsIds?: boolean;
-}
-
-/** An actor's number, or the environment step that happens, with its victim. */
-export type Move = number;
-
-/** A lease table so small that eight leases on other keys drop the key's own. */
-const LEASE_ENTRIES = 8;
-/** Options of every server. */
-export const OPTIONS: readonly string[] = [
-  "-z",
-  "3333",
-  "--lease-time",
-  `${LEASE_SEC}`,
-  "--lease-entries",
-  `${LEASE_ENTRIES}`,
-];
-const KEY = "k";
-/** Wall clock at the first server's start, and the time between two starts. */
-const STARTED_UNIX_MS = 1_800_000_000_000;
-const RESTART_MS = 60_000;
+import { CacheNode } from "./cache_node.ts";
+import { idsOf, Invariants } from "./invariants.ts";
+import { KEY, type KeyRecord } from "./key_record.ts";
+import { NO_ITEM } from "../../store/memory/item.ts";
+import { NO_LEASE } from "../../store/claims/leases.ts";
+import { ENVIRONMENT, type EnvironmentStep, type Role, type Scenario } from "./scenario.ts";
+import {
+  type Actor,
+  AGAIN,
+  type Answer,
+  type Ask,
+  type Database,
+  NOTHING,
+  type Step,
+} from "./steps.ts";
+import { nameOf, type TraceWriter } from "./trace.ts";
+import type { ExploredWorld, Move } from "./explore.ts";
 
 interface Part {
   readonly role: Role;
+  readonly name: string;
   actor: Actor;
   /** Its next step; undefined: it has finished. */
   step: Step | undefined;
+  /** Its request waits in a cache for the reply. */
+  isWaiting: boolean;
   /** All that it knows. */
   known: Answer[];
   hasBegun: boolean;
   isUpdating: boolean;
 }
 
-/** The key's record, read from the store. Times in seconds of the store's clock; 0: never or none. */
-export interface KeyRecord {
-  item: ItemRef;
-  value: string;
-  isStub: boolean;
-  isStale: boolean;
-  isWon: boolean;
-  isLocked: boolean;
-  id: number;
-  deadlineSec: number;
-  lease: LeaseRef;
-  isHeld: boolean;
-  leaseId: number;
-  /** The deadline of a lease that is held. */
-  leaseUntilSec: number;
-  dirtyUntilSec: number;
-}
+/** A move is a kind, 0 for an actor's step and 1 for the first of ENVIRONMENT, and whom or what it concerns. */
+const TARGETS_MAX = 64;
+const KEEPING = 1;
 
-/**
- * One key in the real store, a database with one row, and the actors around them. `start` puts
- * everything back; nothing random and no clock of the machine takes part, so the same moves lead to
- * the same state.
- */
-export class World {
-  readonly scenario: Scenario;
-  /** The version of the row that is committed. */
-  committed = 0;
+/** Caches with one key in the real store, a database with one row, and the actors around them. */
+export class World implements ExploredWorld {
+  readonly #scenario: Scenario;
+  readonly #database: Database = { committed: 0 };
   readonly #parts: Part[] = [];
-  readonly #servers: ConversationSide[] = [];
-  readonly #peers: ConversationPeer[][] = [];
-  readonly #key = new ByteRegion(bytesOf(KEY).buffer);
-  readonly #value = new ByteRegion(new ArrayBuffer(8));
+  readonly #nodes: CacheNode[] = [];
+  readonly #invariants: Invariants[] = [];
+  /** How often each event may still happen. */
   readonly #budget: number[] = [];
-  #generation = 0;
-  #evictions = 0;
-  /** End of the time in which a plain write on a lease may be read; and the id of its value. */
-  #dirtyUntilSec = 0;
-  #doubtfulId = 0;
-  #doubtfulUntilSec = 0;
   #trace: TraceWriter | undefined;
 
   constructor(scenario: Scenario) {
-    this.scenario = scenario;
+    this.#scenario = scenario;
     for (const role of scenario.roles) {
       for (let index = 0; index < role.count; index++) {
-        const actor = role.act();
-        this.#parts.push({
-          role,
-          actor,
-          step: undefined,
-          known: [],
-          hasBegun: false,
-          isUpdating: false,
-        });
+        const name = nameOf(this.#parts.length);
+        this.#parts.push({ role, name, ...beginning(role, name) });
       }
     }
     const generations = 1 + (scenario.environment?.restart ?? 0);
-    for (let index = 0; index < generations; index++) {
-      const server = new ConversationSide([...OPTIONS, ...scenario.options ?? []]);
-      this.#servers.push(server);
+    for (let index = 0; index < (scenario.caches ?? 1); index++) {
       // One more connection, for events that neither an actor nor the server causes.
-      this.#peers.push([...this.#parts, null].map(() => server.connect()));
+      const node = new CacheNode(index, scenario, generations, this.#parts.length + 1);
+      this.#nodes.push(node);
+      this.#invariants.push(new Invariants(node, scenario.ignores));
     }
   }
 
-  /** Starts again. @param trace Records the events from here on. */
+  get name(): string {
+    return this.#scenario.name;
+  }
+
+  get canBePlayed(): boolean {
+    return this.#scenario.mutation === undefined && this.#scenario.onDisconnect === undefined;
+  }
+
+  get servers(): number {
+    return this.#nodes.length;
+  }
+
   start(trace?: TraceWriter): void {
     this.#trace = undefined;
-    this.committed = 0;
-    this.#evictions = 0;
-    this.#forgetDoubt();
-    for (let index = 0; index < this.#servers.length; index++) this.#clean(index);
-    this.#generation = 0;
-    for (let index = 0; index < ENVIRONMENT.length; index++) {
-      this.#budget[index] = this.scenario.environment?.[ENVIRONMENT[index]!] ?? 0;
+    this.#database.committed = 0;
+    for (const node of this.#nodes) node.start();
+    for (const invariants of this.#invariants) invariants.start();
+    for (const [index, kind] of ENVIRONMENT.entries()) {
+      const isFree = kind === "journal" && this.#scenario.isJournaled;
+      this.#budget[index] = isFree ? Infinity : this.#scenario.environment?.[kind] ?? 0;
     }
     for (const part of this.#parts) {
-      part.actor = part.role.act();
-      part.known = [];
-      part.hasBegun = false;
-      part.isUpdating = false;
+      Object.assign(part, beginning(part.role, part.name));
       part.step = part.actor.next(NOTHING).value ?? undefined;
     }
     this.#trace = trace;
     trace?.begin(this.#parts.map(({ role }) => role.name));
-    if (this.scenario.filled) this.#askAs(this.#parts.length, `set ${KEY} 0 0 1\r\n0\r\n`);
+    if (!this.#scenario.filled) return;
+    for (let cache = 0; cache < this.#nodes.length; cache++) {
+      this.#askAs(this.#everybody, cache, `set ${KEY} 0 0 1\r\n0\r\n`);
+    }
   }
 
-  /** Returns the events that can happen next. */
+  // --- moves ---------------------------------------------------------------------------------------
+
   moves(): Move[] {
     const moves: Move[] = [];
-    for (let index = 0; index < this.#parts.length; index++) {
-      if (this.#parts[index]!.step !== undefined) moves.push(index);
+    for (const [index, part] of this.#parts.entries()) {
+      if (part.step !== undefined && !part.isWaiting) moves.push(index);
     }
-    const record = this.record();
-    for (let index = 0; index < ENVIRONMENT.length; index++) {
+    const records = this.#nodes.map((node) => node.record());
+    for (const [index, kind] of ENVIRONMENT.entries()) {
       if (this.#budget[index] === 0) continue;
-      const base = this.#parts.length * (index + 1);
-      switch (ENVIRONMENT[index]) {
-        case "time":
-          if (this.#nextDeadlineSec(record) !== Infinity) moves.push(base);
-          break;
-        case "evict":
-          if (record.item !== NO_ITEM ? !record.isLocked : record.lease !== NO_LEASE) {
-            moves.push(base);
-          }
-          break;
-        case "restart":
-          moves.push(base);
-          break;
-        case "crash":
-          this.#parts.forEach((part, victim) => {
-            if (part.isUpdating) moves.push(base + victim);
-          });
-          break;
-        case "disconnect":
-          this.#parts.forEach((part, victim) => {
-            if (this.#holdsLock(victim, record) && part.step !== undefined) {
-              moves.push(base + victim);
-            }
-          });
-      }
+      const base = TARGETS_MAX * (index + 1);
+      for (const target of this.#targets(kind, records)) moves.push(base + target);
     }
     return moves;
   }
 
-  move(move: Move): void {
-    const count = this.#parts.length;
-    if (move < count) {
-      this.#act(this.#parts[move]!, move);
-      return;
-    }
-    const index = Math.floor(move / count) - 1;
-    const victim = move % count;
-    this.#budget[index]! -= 1;
-    switch (ENVIRONMENT[index]) {
+  /** Whom or what an event can concern now. */
+  #targets(kind: EnvironmentStep, records: readonly KeyRecord[]): number[] {
+    const nodes = [...this.#nodes.keys()];
+    const parts = [...this.#parts.keys()];
+    switch (kind) {
       case "time":
-        this.#passTime();
-        break;
+        return this.#secondsToDeadline(records) === Infinity ? [] : [0];
       case "evict":
-        this.#evict();
-        break;
+        return nodes.filter((cache) => this.#nodes[cache]!.canEvict(records[cache]!));
       case "restart":
-        this.#generation++;
-        this.#forgetDoubt();
-        this.#trace?.noteDeed("the server restarts");
-        break;
+        return nodes.flatMap((cache) => {
+          const target = cache << 1;
+          return this.#nodes[cache]!.disk?.isUnsynced ? [target, target | KEEPING] : [target];
+        });
       case "crash":
-        this.#trace?.note(`${this.#trace.nameOf(victim)} crashes`);
-        this.#end(this.#parts[victim]!);
-        break;
+        return parts.filter((index) => this.#parts[index]!.isUpdating);
       case "disconnect":
-        this.#reconnect(this.#generation, victim);
-        this.#trace?.disconnect(victim);
-        this.#end(this.#parts[victim]!);
+        return parts.filter((index) =>
+          this.#parts[index]!.step !== undefined &&
+          this.#nodes.some((node, cache) => node.holdsLock(index, records[cache]!))
+        );
+      case "loseReply":
+        return parts.filter((index) => isRepeatable(this.#parts[index]!.step));
+      case "journal":
+      case "journalFails":
+        return nodes.filter((cache) => this.#nodes[cache]!.disk?.hasQueued);
     }
   }
 
-  /**
-   * Returns the state as a text. States with equal texts have equal futures, so the text holds the
-   * order of ids, the time left to each deadline, and the knowledge of actors with the same role in
-   * any order.
-   */
+  move(move: Move): void {
+    const target = move % TARGETS_MAX;
+    const kind = Math.floor(move / TARGETS_MAX);
+    if (kind === 0) {
+      this.#act(target);
+      return;
+    }
+    this.#budget[kind - 1]! -= 1;
+    this.#happen(ENVIRONMENT[kind - 1]!, target);
+  }
+
+  #happen(kind: EnvironmentStep, target: number): void {
+    switch (kind) {
+      case "time":
+        return this.#passTime();
+      case "evict":
+        return this.#evict(target);
+      case "restart":
+        return this.#restart(target >> 1, (target & KEEPING) !== 0);
+      case "crash":
+        this.#trace?.note(`${nameOf(target)} crashes`);
+        return end(this.#parts[target]!);
+      case "disconnect":
+        return this.#disconnect(target);
+      case "loseReply":
+        return this.#loseReply(target);
+      case "journal":
+      case "journalFails":
+        return this.#writeJournal(target, kind === "journalFails");
+    }
+  }
+
+  // --- what there is -------------------------------------------------------------------------------
+
   stateText(): string {
-    const record = this.record();
+    const records = this.#nodes.map((node) => node.record());
     const ids: number[] = [];
-    if (record.item !== NO_ITEM) ids.push(record.id);
-    if (record.isHeld) ids.push(record.leaseId);
+    for (const [cache, record] of records.entries()) {
+      ids.push(...idsOf(record), ...this.#nodes[cache]!.disk?.ids() ?? []);
+    }
     for (const { known, step } of this.#parts) {
       if (step !== undefined) { for (const { id } of known) if (id !== 0) ids.push(id); }
     }
     ids.sort((a, b) => a - b);
     const rank = (id: number): number => ids.indexOf(id);
-    const { memory } = this.#server.thread;
-    const now = memory.control[CONTROL.NOW_SEC]!;
-    const left = (sec: number): number => sec === 0 ? -1 : sec - now;
-    let text = `${this.committed} ${this.#generation} ${this.#budget} `;
-    if (record.item !== NO_ITEM) {
-      const marks = (record.isStub ? "b" : "") + (record.isStale ? "X" : "") +
-        (record.isWon ? "Z" : "") + (record.isLocked ? "L" : "");
-      text += `${record.value}${marks}#${rank(record.id)}<${left(record.deadlineSec)}`;
-      if (record.id === this.#doubtfulId) text += `?${left(this.#doubtfulUntilSec)}`;
-    }
-    if (record.isHeld) text += ` l${rank(record.leaseId)}<${left(record.leaseUntilSec)}`;
-    if (record.dirtyUntilSec > now) text += ` d${left(record.dirtyUntilSec)}`;
-    if (this.#dirtyUntilSec > now) text += ` D${left(this.#dirtyUntilSec)}`;
-    const flushAt = memory.control[CONTROL.FLUSH_AT_SEC]!;
-    if (flushAt !== 0) text += ` f${left(flushAt)}`;
+    let text = `${this.#database.committed} ${this.#budget}`;
+    for (const [cache, record] of records.entries()) text += this.#cacheText(cache, record, rank);
     let at = 0;
-    for (const role of this.scenario.roles) {
+    for (const role of this.#scenario.roles) {
       const texts: string[] = [];
       for (let index = 0; index < role.count; index++, at++) {
-        texts.push(this.#partText(at, rank, record));
+        texts.push(this.#partText(at, rank, records));
       }
       text += ` ${texts.sort().join(" ")};`;
     }
     return text;
   }
 
-  #partText(index: number, rank: (id: number) => number, record: KeyRecord): string {
+  #cacheText(cache: number, record: KeyRecord, rank: (id: number) => number): string {
+    const node = this.#nodes[cache]!;
+    const { nowSec } = node;
+    const left = (sec: number): number => sec === 0 ? -1 : sec - nowSec;
+    let text = `|${node.generation} `;
+    if (record.item !== NO_ITEM) {
+      const marks = (record.isStub ? "b" : "") + (record.isStale ? "X" : "") +
+        (record.isWon ? "Z" : "") + (record.isLocked ? "L" : "");
+      text += `${record.value}${marks}#${rank(record.id)}<${left(record.deadlineSec)}`;
+    }
+    text += this.#invariants[cache]!.text(record);
+    if (record.isHeld) text += ` l${rank(record.leaseId)}<${left(record.leaseUntilSec)}`;
+    if (record.dirtyUntilSec > nowSec) text += ` d${left(record.dirtyUntilSec)}`;
+    for (const { id, isPending } of record.tokens) text += ` t${rank(id)}${isPending ? "p" : ""}`;
+    if (record.isQuarantined) text += ` q${node.quarantineLeftSec}`;
+    if (node.flushAtSec !== 0) text += ` f${left(node.flushAtSec)}`;
+    if (node.disk !== undefined) text += ` j${node.disk.text((id) => `${rank(id)}`)}`;
+    return text;
+  }
+
+  #partText(index: number, rank: (id: number) => number, records: readonly KeyRecord[]): string {
     const part = this.#parts[index]!;
     if (part.step === undefined) return ".";
-    let text = part.isUpdating ? "u" : "";
-    if (this.#holdsLock(index, record)) text += "L";
+    let text = (part.isUpdating ? "u" : "") + (part.isWaiting ? "w" : "");
+    for (const [cache, record] of records.entries()) {
+      if (this.#nodes[cache]!.holdsLock(index, record)) text += `L${cache}`;
+      for (const { id, owner } of record.tokens) if (owner === part.name) text += `t${rank(id)}`;
+    }
     for (const { word, id } of part.known) text += id === 0 ? `${word},` : `${word}#${rank(id)},`;
     return text;
   }
 
-  /** Returns why this state is wrong, or undefined. */
+  brokenRule(): string | undefined {
+    return this.#invariants.find(({ broken }) => broken !== undefined)?.broken;
+  }
+
   violation(): string | undefined {
-    const record = this.record();
-    if (record.item === NO_ITEM || record.isStub || record.isStale) return undefined;
-    const now = this.#server.thread.memory.control[CONTROL.NOW_SEC]!;
-    if (record.id === this.#doubtfulId && this.#doubtfulUntilSec <= now && !record.isLocked) {
-      return "a plain write outlives the lease it was made on";
+    for (const node of this.#nodes) {
+      const reason = this.#wrongValue(node.record());
+      if (reason !== undefined) return reason;
     }
-    if (this.#parts.some(({ isUpdating }) => isUpdating)) return undefined;
-    if (record.value === String(this.committed)) return undefined;
-    return `the cache has version ${record.value}, the database ${this.committed}`;
+    if (this.#scenario.mustEndWithoutTokens && this.#parts.every(({ step }) => !step)) {
+      if (this.#nodes.some((node) => node.record().tokens.length > 0)) {
+        return "all clients have ended, and an update token is out";
+      }
+    }
+    for (const invariants of this.#invariants) invariants.checkReads(this.#everybody);
+    return this.brokenRule();
   }
 
-  /** Asks for the key as anybody would, for the trace. */
+  #wrongValue({ item, isStub, isStale, value }: KeyRecord): string | undefined {
+    if (item === NO_ITEM || isStub || isStale) return undefined;
+    const mayDiffer = this.#scenario.values !== "always" &&
+      this.#parts.some(({ isUpdating }) => isUpdating);
+    const { committed } = this.#database;
+    if (mayDiffer || value === String(committed)) return undefined;
+    return `the cache has version ${value}, the database ${committed}`;
+  }
+
   look(): void {
-    this.#askAs(this.#parts.length, `get ${KEY}\r\n`);
+    for (let cache = 0; cache < this.#nodes.length; cache++) {
+      this.#askAs(this.#everybody, cache, `get ${KEY}\r\n`);
+    }
   }
 
-  /** Reads the key's record. An expired record counts as absent. */
-  record(): KeyRecord {
-    const { cache } = this.#server.thread;
-    const { items, links, leases } = cache;
-    cache.enter();
-    const item = cache.peek(this.#key, 0, KEY.length);
-    const lease = leases.find(this.#key, 0, KEY.length, links.index.hash(this.#key, 0, KEY.length));
-    const state = item === NO_ITEM ? 0 : items.state(item);
-    const isHeld = lease !== NO_LEASE && leases.isHeld(lease);
-    const record: KeyRecord = {
-      item,
-      value: item === NO_ITEM ? "" : this.#valueText(item),
-      isStub: (state & STATE.STUB) !== 0,
-      isStale: (state & STATE.STALE) !== 0,
-      isWon: (state & STATE.WON) !== 0,
-      isLocked: (state & STATE.LOCKED) !== 0,
-      id: item === NO_ITEM ? 0 : u64ToNumber(cache.idLow(item), cache.idHigh(item)),
-      deadlineSec: item === NO_ITEM ? 0 : cache.deadlineSec(item),
-      lease,
-      isHeld,
-      leaseId: isHeld ? u64ToNumber(leases.idLow(lease), leases.idHigh(lease)) : 0,
-      leaseUntilSec: isHeld ? cache.memory.control[CONTROL.NOW_SEC]! + leases.remainSec(lease) : 0,
-      dirtyUntilSec: lease === NO_LEASE ? 0 : leases.dirtyUntilSec(lease),
-    };
-    cache.leave();
-    return record;
+  // --- events --------------------------------------------------------------------------------------
+
+  /** The connection of everybody who is no actor. */
+  get #everybody(): number {
+    return this.#parts.length;
   }
 
-  /** The server that runs now. */
-  get #server(): ConversationSide {
-    return this.#servers[this.#generation]!;
-  }
-
-  /** Access for mutations that bypass the commands. */
-  get cache(): ConversationSide["thread"]["cache"] {
-    return this.#server.thread.cache;
-  }
-
-  /** Reads the version at the start of a value and ignores the padding. */
-  #valueText(item: ItemRef): string {
-    const { cache } = this.#server.thread;
-    const length = Math.min(cache.valueLength(item), 2);
-    cache.copyValue(item, 0, length, this.#value, 0);
-    const text = String.fromCharCode(...this.#value.bytes.subarray(0, length));
-    return text.replace("x", "");
-  }
-
-  #act(part: Part, index: number): void {
+  #act(index: number): void {
+    const part = this.#parts[index]!;
     const step = part.step!;
-    if (!part.hasBegun) {
-      part.hasBegun = true;
-      part.isUpdating = part.role.isWriter ?? false;
+    begin(part);
+    if (step.kind === "act") {
+      const answer = step.act(this.#database);
+      this.#trace?.note(`${part.name} ${step.note}${answer ? answer.word : ""}`);
+      advance(part, step, answer);
+      return;
     }
-    let answer: Answer | undefined;
-    if (step.kind === "ask") {
-      const before = this.record();
-      const reply = this.#askAs(index, step.request);
-      this.#noteDoubt(step.request, reply, before);
-      answer = step.read(reply);
-    } else {
-      answer = step.act(this);
-      this.#trace?.note(`${this.#trace.nameOf(index)} ${step.note}${answer ? answer.word : ""}`);
-    }
-    if (step.endsUpdate) part.isUpdating = false;
-    if (answer !== AGAIN) part.known.push(answer ?? NOTHING);
-    const next = part.actor.next(answer ?? NOTHING);
-    part.step = next.value ?? undefined;
-    if (next.done) this.#end(part);
+    const reply = this.#command(index, step);
+    if (this.#nodes[step.cache]!.isWaiting(index)) part.isWaiting = true;
+    else advance(part, step, step.read(reply));
   }
 
-  #end(part: Part): void {
-    part.step = undefined;
-    part.isUpdating = false;
-    part.known = [];
+  #command(index: number, { cache, request }: Ask): string {
+    const node = this.#nodes[cache]!;
+    const before = node.record();
+    const owner = node.owners[index]!;
+    const reply = this.#askAs(index, cache, request);
+    this.#invariants[cache]!.commanded(request, reply, owner, before);
+    return reply;
   }
 
-  /** Sends as the actor with this number does; the one beyond them is the environment. */
-  #askAs(index: number, request: string): string {
-    const peer = this.#peers[this.#generation]![index]!;
+  /** Sends as the actor with this number does. */
+  #askAs(index: number, cache: number, request: string): string {
+    const node = this.#nodes[cache]!;
     const ask = (text: string): string => {
-      const reply = peer.ask(text);
-      this.#trace?.exchange(index, text, reply);
+      const reply = node.ask(index, text);
+      this.#trace?.exchange(cache, index, text, reply);
       return reply;
     };
-    const { mutation } = this.scenario;
-    return mutation === undefined || index === this.#parts.length
+    const { mutation } = this.#scenario;
+    return mutation === undefined || index === this.#everybody
       ? ask(request)
-      : mutation(request, ask, this);
+      : mutation(request, ask, node);
   }
 
-  /** Tracks plain writes on a lease by the specification, independently of the store. */
-  #noteDoubt(request: string, reply: string, before: KeyRecord): void {
-    const now = this.#server.thread.memory.control[CONTROL.NOW_SEC]!;
-    if (/^(?:set|add) /.test(request) && reply === "STORED\r\n") {
-      if (before.isHeld) this.#dirtyUntilSec = Math.max(this.#dirtyUntilSec, before.leaseUntilSec);
-      this.#doubtfulId = 0;
-      if (this.#dirtyUntilSec > now) {
-        this.#doubtfulId = this.record().id;
-        this.#doubtfulUntilSec = this.#dirtyUntilSec;
-      }
-    } else if (
-      reply.startsWith("DELETED") ||
-      (before.isHeld && /^(?:cas|lease-set) /.test(request) && reply === "STORED\r\n")
-    ) this.#forgetDoubt();
+  #loseReply(index: number): void {
+    const part = this.#parts[index]!;
+    const step = part.step as Ask;
+    begin(part);
+    if (!part.isWaiting) this.#command(index, step);
+    part.isWaiting = false;
+    this.#loseConnection(index, step.cache);
   }
 
-  #forgetDoubt(): void {
-    this.#dirtyUntilSec = 0;
-    this.#doubtfulId = 0;
-    this.#doubtfulUntilSec = 0;
+  #loseConnection(index: number, cache: number): void {
+    const node = this.#nodes[cache]!;
+    const before = node.record();
+    const owner = node.reconnect(index);
+    this.#scenario.onDisconnect?.(node, owner);
+    this.#trace?.disconnect(cache, index);
+    this.#invariants[cache]!.happened(before);
   }
 
-  #holdsLock(index: number, record: KeyRecord): boolean {
-    const peer = this.#peers[this.#generation]![index]!;
-    return record.isLocked && this.cache.locks.isLockedBy(record.item, peer.owner);
+  #disconnect(index: number): void {
+    for (const [cache, node] of this.#nodes.entries()) {
+      if (node.holdsLock(index, node.record())) this.#loseConnection(index, cache);
+    }
+    end(this.#parts[index]!);
   }
 
-  #nextDeadlineSec(record: KeyRecord): number {
-    const { control } = this.#server.thread.memory;
-    const instants = [
-      record.deadlineSec,
-      record.leaseUntilSec,
-      record.dirtyUntilSec,
-      control[CONTROL.FLUSH_AT_SEC]!,
-      this.#doubtfulUntilSec,
-    ];
-    return Math.min(...instants.filter((instant) => instant > control[CONTROL.NOW_SEC]!));
+  #secondsToDeadline(records: readonly KeyRecord[]): number {
+    let seconds = Infinity;
+    for (const [cache, node] of this.#nodes.entries()) {
+      const doubtful = this.#invariants[cache]!.doubtfulUntilSec;
+      const instant = Math.min(
+        node.nextDeadlineSec(records[cache]!),
+        doubtful > node.nowSec ? doubtful : Infinity,
+      );
+      seconds = Math.min(seconds, instant - node.nowSec);
+    }
+    return seconds;
   }
 
   #passTime(): void {
-    const { control } = this.#server.thread.memory;
-    const seconds = this.#nextDeadlineSec(this.record()) - control[CONTROL.NOW_SEC]!;
-    this.#server.advanceNow(seconds);
+    const records = this.#nodes.map((node) => node.record());
+    const seconds = this.#secondsToDeadline(records);
+    for (const [cache, node] of this.#nodes.entries()) {
+      node.passTime(seconds);
+      this.#invariants[cache]!.happened(records[cache]!);
+    }
     this.#trace?.clock(seconds);
   }
 
-  #evict(): void {
-    const { cache } = this.#server.thread;
-    const { item } = this.record();
-    if (item !== NO_ITEM) {
-      cache.enter();
-      new Eviction(cache.links).evictForMove(item);
-      cache.leave();
+  #evict(cache: number): void {
+    const node = this.#nodes[cache]!;
+    if (node.record().item !== NO_ITEM) {
+      const before = node.record();
+      node.evictItem();
       this.#trace?.noteDeed("the value is evicted");
+      this.#invariants[cache]!.happened(before);
       return;
     }
-    this.#forgetDoubt();
-    const keys = Array.from({ length: LEASE_ENTRIES }, (_, at) => `e${this.#evictions}${at}`);
-    this.#evictions++;
-    this.#askAs(this.#parts.length, `getss 99 ${keys.join(" ")}\r\n`);
-    assert(this.record().lease === NO_LEASE, "eight other leases drop the key's");
+    this.#invariants[cache]!.leaseEvicted();
+    this.#askAs(this.#everybody, cache, node.leaseEviction());
+    assert(node.record().lease === NO_LEASE, "other leases drop the key's");
   }
 
-  /** Resets a server to its state at start: no item, no lease, no lock, first ids. */
-  #clean(generation: number): void {
-    const peers = this.#peers[generation]!;
-    for (let index = 0; index < peers.length; index++) {
-      if (peers[index]!.isBusy) this.#reconnect(generation, index);
+  #restart(cache: number, keepsAll: boolean): void {
+    const node = this.#nodes[cache]!;
+    const before = node.record();
+    node.restart(keepsAll);
+    for (const part of this.#parts) {
+      if (part.step?.kind === "ask" && part.step.cache === cache) part.isWaiting = false;
     }
-    const { cache, memory } = this.#servers[generation]!.thread;
-    const { leases, links } = cache;
-    cache.enter();
-    for (let index = 0; index < peers.length; index++) cache.unlockAll(peers[index]!.owner);
-    const item = cache.peek(this.#key, 0, KEY.length);
-    if (item !== NO_ITEM) links.unlink(item, links.index.hashOf(item));
-    for (;;) {
-      const lease = leases.newer(NO_LEASE);
-      if (lease === NO_LEASE) break;
-      const key = new ByteRegion(new ArrayBuffer(leases.keyLength(lease)));
-      leases.copyKey(lease, key, 0);
-      leases.drop(lease, links.index.hash(key, 0, key.bytes.length));
-    }
-    const { control } = memory;
-    const process = this.scenario.repeatsIds ? 0 : generation;
-    const firstId = firstIdAt(STARTED_UNIX_MS + process * RESTART_MS, 0);
-    control[CONTROL.ID_LOW] = lowHalf(firstId);
-    control[CONTROL.ID_HIGH] = highHalf(firstId);
-    control[CONTROL.FLUSH_LOW] = 0;
-    control[CONTROL.FLUSH_HIGH] = 0;
-    control[CONTROL.FLUSH_AT_SEC] = 0;
-    cache.leave();
+    this.#trace?.noteDeed("the server restarts");
+    this.#invariants[cache]!.restarted(before, this.#scenario.isJournaled ?? false);
   }
 
-  #reconnect(generation: number, index: number): void {
-    this.#peers[generation]![index]!.disconnect();
-    this.#peers[generation]![index] = this.#servers[generation]!.connect();
+  #writeJournal(cache: number, fails: boolean): void {
+    const node = this.#nodes[cache]!;
+    const before = node.record();
+    node.disk!.write(fails);
+    this.#trace?.noteDeed(`the journal ${fails ? "cannot write" : "writes"}`);
+    for (const [index, part] of this.#parts.entries()) {
+      if (!part.isWaiting || (part.step as Ask).cache !== cache) continue;
+      const reply = node.received(index);
+      if (reply === "") continue;
+      this.#trace?.reply(cache, index, reply);
+      part.isWaiting = false;
+      advance(part, part.step!, (part.step as Ask).read(reply));
+    }
+    this.#invariants[cache]!.journaled(before);
   }
+}
+
+// --- parts -----------------------------------------------------------------------------------------
+
+function beginning(role: Role, name: string): Omit<Part, "role" | "name"> {
+  return {
+    actor: role.act(name),
+    step: undefined,
+    isWaiting: false,
+    known: [],
+    hasBegun: false,
+    isUpdating: false,
+  };
+}
+
+function begin(part: Part): void {
+  if (part.hasBegun) return;
+  part.hasBegun = true;
+  part.isUpdating = part.role.isWriter ?? false;
+}
+
+/** Takes an actor to its next step. */
+function advance(part: Part, step: Step, answer: Answer | undefined): void {
+  if (step.endsUpdate) part.isUpdating = false;
+  if (answer !== AGAIN) part.known.push(answer ?? NOTHING);
+  const next = part.actor.next(answer ?? NOTHING);
+  part.step = next.value ?? undefined;
+  if (next.done) end(part);
+}
+
+function end(part: Part): void {
+  part.step = undefined;
+  part.isWaiting = false;
+  part.isUpdating = false;
+  part.known = [];
+}
+
+function isRepeatable(step: Step | undefined): boolean {
+  return step?.kind === "ask" && step.isRepeatable === true;
 }

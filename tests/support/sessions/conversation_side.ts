@@ -263,6 +263,11 @@ export class ConversationPeer implements Peer {
     return this.#pending.length > 0 || !this.#conversation.idle;
   }
 
+  /** Its request waits for something that others do. */
+  get isWaiting(): boolean {
+    return this.#conversation.state === ConversationState.WAITING;
+  }
+
   /** Bytes the connection costs between two reads. */
   get pendingLength(): number {
     return this.#pending.length;

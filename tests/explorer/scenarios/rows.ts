@@ -1,0 +1,14 @@
+import type { Row } from "../scenario.ts";
+import { FAULTS } from "./faults.ts";
+import { TOKENS } from "./tokens.ts";
+import { DIRTY_WINDOWS, FILLS, FLOWS, MEETINGS } from "./leases.ts";
+
+/** All scenarios of the test. */
+export const ROWS: readonly Row[] = [
+  ...FLOWS,
+  ...MEETINGS,
+  ...DIRTY_WINDOWS,
+  ...FILLS,
+  ...TOKENS,
+  ...FAULTS,
+];
