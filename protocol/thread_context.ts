@@ -1,5 +1,5 @@
 import { ByteRegion } from "../store/base/bytes.ts";
-import { Cache } from "../store/cache.ts";
+import { Cache, type TokenView } from "../store/cache.ts";
 import { Operation } from "../store/operation.ts";
 import { type ConnectionId, ConnectionTable } from "../store/connections.ts";
 import { INPUT_BYTES, REPLY_BYTES } from "../store/limits.ts";
@@ -14,7 +14,7 @@ import type { Settings } from "./settings.ts";
 import { PrefixTable } from "./prefix_counts.ts";
 import { Tunables } from "./tunables.ts";
 
-/** What the protocols ask of the process. Both calls come with the store's mutex held and must return at once. */
+/** What the protocols ask of the process. The calls come with the store's mutex held and must return at once. */
 export interface ServerHooks {
   /**
    * The `shutdown` command: the process shall end. The connection that asked is closed without a reply.
@@ -24,6 +24,17 @@ export interface ServerHooks {
   shutdown(graceful: boolean): void;
   /** What only the process knows, for `stats`. */
   processState(): ProcessState;
+  /** An operator dropped update tokens: the process logs it. */
+  tokensDropped(drop: TokenDrop): void;
+}
+
+/** What an operator dropped, and from where. */
+export interface TokenDrop {
+  /** Null: `count` tokens of all keys. */
+  readonly token: TokenView | null;
+  readonly count: number;
+  /** The peer of the operator's connection. */
+  readonly by: string;
 }
 
 /** What the process has used up, and how it is. */

@@ -44,6 +44,7 @@ const { CHANGED_MEANWHILE } = storeModule;
 export { type ItemRef, NO_ITEM } from "./memory/item.ts";
 export { CLASSES_MAX } from "./memory/memory.ts";
 export { OWNER_TAG_LENGTH_MAX } from "./memory/token_record.ts";
+export type { TokenView } from "./claims/token_view.ts";
 export { WaiterState } from "./claims/waiters.ts";
 export { MoveResult } from "./space/page_mover.ts";
 export { type CloseReason, WatchEvent } from "./watch/watch_log.ts";

@@ -1,4 +1,5 @@
 import { ByteRegion, equalBytes, latin1Text } from "./base/bytes.ts";
+import { type TokenView, viewToken } from "./claims/token_view.ts";
 import { NO_TOKEN, type UpdateTokens } from "./claims/update_tokens.ts";
 import { type Leases, NO_LEASE } from "./claims/leases.ts";
 import type { Locks } from "./claims/locks.ts";
@@ -20,7 +21,6 @@ import {
   threadRow,
   threadRowCount,
 } from "./memory/memory.ts";
-import { TOKEN_RECORD_BYTES_MAX } from "./memory/token_layout.ts";
 import { WATCH_RING_BYTES } from "./memory/watch_layout.ts";
 import { CLASS_STAT, STAT } from "./stats.ts";
 
@@ -32,19 +32,6 @@ export interface LeaseView {
   readonly idHigh: number;
   /** Whole seconds. */
   readonly remainSec: number;
-}
-
-/** An update token, as lists show it. */
-export interface TokenView {
-  /** Bytes as characters below 256; so `owner` and `peer`. */
-  readonly key: string;
-  readonly idLow: number;
-  readonly idHigh: number;
-  /** Whole seconds. */
-  readonly ageSec: number;
-  /** "": none. */
-  readonly owner: string;
-  readonly peer: string;
 }
 
 /**
@@ -299,21 +286,9 @@ export class Inspector {
   visitTokens(start: number, end: number, visit: (token: TokenView) => void): void {
     const tokens = this.#tokens;
     const { table } = tokens;
-    const data = new ByteRegion(new ArrayBuffer(TOKEN_RECORD_BYTES_MAX));
     for (let bucket = start; bucket < end; bucket++) {
       for (let token = table.head(bucket); token !== NO_TOKEN; token = table.next(token)) {
-        if (tokens.isPending(token)) continue;
-        const length = tokens.copyData(token, data, 0);
-        const ownerAt = tokens.keyLength(token);
-        const peerAt = ownerAt + tokens.ownerLength(token);
-        visit({
-          key: latin1Text(data.bytes, 0, ownerAt),
-          idLow: tokens.idLow(token),
-          idHigh: tokens.idHigh(token),
-          ageSec: tokens.ageSec(token),
-          owner: latin1Text(data.bytes, ownerAt, peerAt - ownerAt),
-          peer: latin1Text(data.bytes, peerAt, length - peerAt),
-        });
+        if (!tokens.isPending(token)) visit(viewToken(tokens, token));
       }
     }
   }

@@ -60,6 +60,7 @@ function serveScratch(shared: SharedState, settings: Settings): void {
     {
       shutdown: () => {},
       processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
+      tokensDropped: () => {},
     },
   );
   const protocols = new ThreadProtocols(thread);

@@ -6,6 +6,7 @@ import { ThreadProtocols } from "../../protocol/thread_protocols.ts";
 import { Lifecycle } from "../lifecycle.ts";
 import type { TransportEvent } from "../net/transport.ts";
 import { createTransport } from "../net/transports.ts";
+import { tokensDropped } from "./token_drops.ts";
 import { warmUp } from "./warm_up.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";
 
@@ -23,17 +24,18 @@ function post(message: WorkerMessage): void {
 
 async function run(start: WorkerStart): Promise<void> {
   const lifecycle = new Lifecycle(start.lifecycle);
+  const report = (event: TransportEvent): void => post({ kind: "event", event });
   const thread = new ThreadContext(start.shared, start.settings, {
     shutdown: () => post({ kind: "shutdown" }),
     processState: () => {
       const { user, system } = process.cpuUsage();
       return { userMicroseconds: user, systemMicroseconds: system, accepting: lifecycle.accepting };
     },
+    tokensDropped: (drop) => report(tokensDropped(drop)),
   }, start.threadIndex);
   thread.cache.mutex.nowMs = () => performance.now();
   post({ kind: "begun" });
   if (start.threadIndex < WARM_UP_THREADS_MAX) warmUp(start.shared, start.settings);
-  const report = (event: TransportEvent): void => post({ kind: "event", event });
   const transport = createTransport(start.transport, {
     thread,
     protocols: new ThreadProtocols(thread, report),

@@ -1,5 +1,4 @@
 import type { Cache } from "../../store/cache.ts";
-import { u64ToNumber } from "../../store/base/u64.ts";
 import { TOKEN_RECORD as RECORD, TokenRecordType } from "../../store/setup.ts";
 import type { TransportEvent } from "../net/transport.ts";
 import { reasonOf } from "./state_folder.ts";
@@ -168,8 +167,8 @@ export class JournalLoop {
     cache.enter();
     for (let bucket = 0; bucket < inspector.tokenBucketCount; bucket += COMPARE_SLICE) {
       const end = Math.min(bucket + COMPARE_SLICE, inspector.tokenBucketCount);
-      inspector.visitTokens(bucket, end, ({ idLow, idHigh }) => {
-        inTable.add(u64ToNumber(idLow, idHigh));
+      inspector.visitTokens(bucket, end, ({ id }) => {
+        inTable.add(id);
       });
       cache.yieldMutex();
     }

@@ -90,7 +90,7 @@ function releaseToken(conversation: Conversation): Flow {
 
 /** `token drop <key> [<id>] unsafe` */
 function dropTokens(conversation: Conversation): Flow {
-  const { request, cache, operation, reply, settings } = conversation.thread;
+  const { request, cache, operation, connections, hooks, reply, settings } = conversation.thread;
   if (!settings.tokenDropEnabled) return answer(conversation, REFUSAL.TOKEN_DROP_NOT_ALLOWED);
   const last = request.wordCount - 1;
   if (last < KEY_WORD + 1 || wordText(conversation, last) !== UNSAFE) {
@@ -101,13 +101,18 @@ function dropTokens(conversation: Conversation): Flow {
     return answer(conversation, REFUSAL.BAD_FORMAT);
   }
   if (withId && !readId(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
-  reply.text(`OK ${cache.tokens.drop(operation)}\r\n`);
+  const by = connections.peerOf(conversation.owner);
+  const dropped = cache.tokens.drop(
+    operation,
+    (token) => hooks.tokensDropped({ token, count: 1, by }),
+  );
+  reply.text(`OK ${dropped}\r\n`);
   return Flow.DONE;
 }
 
 /** `token drop_all unsafe` */
 function dropAllTokens(conversation: Conversation): Flow {
-  const { request, cache, reply, settings } = conversation.thread;
+  const { request, cache, connections, hooks, reply, settings } = conversation.thread;
   if (!settings.tokenDropEnabled) return answer(conversation, REFUSAL.TOKEN_DROP_NOT_ALLOWED);
   if (request.wordCount !== KEY_WORD + 1 || wordText(conversation, KEY_WORD) !== UNSAFE) {
     return answer(conversation, REFUSAL.TOKEN_DROP_UNSAFE);
@@ -118,6 +123,10 @@ function dropAllTokens(conversation: Conversation): Flow {
     dropped += more;
     if (more < SLICE) break;
     cache.yieldMutex();
+  }
+  if (dropped > 0) {
+    const by = connections.peerOf(conversation.owner);
+    hooks.tokensDropped({ token: null, count: dropped, by });
   }
   reply.text(`OK ${dropped}\r\n`);
   return Flow.DONE;

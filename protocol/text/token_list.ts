@@ -1,5 +1,4 @@
 import { oneWord } from "../../store/base/key_text.ts";
-import { u64ToNumber } from "../../store/base/u64.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
@@ -29,9 +28,8 @@ function* tokenLines(thread: ThreadContext, prefix: string): Generator<string> {
   for (let start = 0; start < buckets; start += SLICE_BUCKETS) {
     let lines = "";
     const end = Math.min(start + SLICE_BUCKETS, buckets);
-    inspector.visitTokens(start, end, ({ key, idLow, idHigh, ageSec, owner, peer }) => {
+    inspector.visitTokens(start, end, ({ key, id, ageSec, owner, peer }) => {
       if (!key.startsWith(prefix)) return;
-      const id = u64ToNumber(idLow, idHigh);
       lines += `TOKEN ${oneWord(key)} ${id} ${ageSec} ${owner || "-"} ${oneWord(peer) || "-"}\r\n`;
     });
     yield lines;

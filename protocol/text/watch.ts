@@ -21,6 +21,7 @@ const EVENTS: readonly (readonly [word: string, events: number])[] = [
   ["proxyevents", 0],
   ["proxyuser",   0],
   ["deletions",   WatchEvent.DELETIONS],
+  ["tokens",      WatchEvent.TOKENS],
 ];
 
 /** Of a watcher that asked for nothing there is: it counts as one all the same. */

@@ -1,10 +1,12 @@
-import type { ByteRegion } from "../base/bytes.ts";
+import { type ByteRegion, latin1Text } from "../base/bytes.ts";
 import { isExtending, type Operation, StoreMode } from "../operation.ts";
 import { Eviction } from "../space/eviction.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import { type LeaseRef, Leases } from "./leases.ts";
+import { viewToken } from "./token_view.ts";
 import { UpdateTokens } from "./update_tokens.ts";
+import * as updateTokensModule from "./update_tokens.ts";
 import * as leasesModule from "./leases.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import type { Locks } from "./locks.ts";
@@ -16,6 +18,7 @@ import { compareU64 } from "../base/u64.ts";
 
 const { NO_ITEM, STATE, WORD } = itemModule;
 const { NO_LEASE } = leasesModule;
+const { NO_TOKEN } = updateTokensModule;
 const { CONTROL } = memoryModule;
 const { CLASS_STAT, STAT } = statsModule;
 
@@ -129,6 +132,7 @@ export class WriteGuard {
   refuses(region: ByteRegion, keyOffset: number, keyLength: number, hash: number): boolean {
     if (!this.tokens.isUncacheable(region, keyOffset, keyLength, hash)) return false;
     this.#stats[STAT.token_refused]! += 1;
+    if (this.#links.watch.isOn) this.#reportRefused(region, keyOffset, keyLength, hash);
     return true;
   }
 
@@ -186,6 +190,17 @@ export class WriteGuard {
     const wasFetched = items.state(item) & STATE.FETCHED;
     this.noteHit(item);
     if (!wasFetched) items.dropState(item, STATE.FETCHED);
+  }
+
+  /** Reports a refused store to watchers, with the first token on the key. */
+  #reportRefused(region: ByteRegion, keyOffset: number, keyLength: number, hash: number): void {
+    const { watchLog } = this.#links;
+    const token = this.tokens.first(region, keyOffset, keyLength, hash);
+    if (token === NO_TOKEN) {
+      return watchLog.token("refused", latin1Text(region.bytes, keyOffset, keyLength), 0, "");
+    }
+    const { key, id, owner } = viewToken(this.tokens, token);
+    watchLog.token("refused", key, id, owner);
   }
 
   /** A key under an update token has no item: a store that requires an item finds none. */

@@ -2,12 +2,14 @@ import { ByteRegion } from "../base/bytes.ts";
 import { highHalf, lowHalf, u64ToNumber } from "../base/u64.ts";
 import type { Locks } from "../claims/locks.ts";
 import type { TokenQueue } from "../claims/token_queue.ts";
+import { viewToken } from "../claims/token_view.ts";
 import { NO_TOKEN, type UpdateTokens } from "../claims/update_tokens.ts";
 import { NO_WAITER } from "../claims/waiters.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import { CONTROL } from "../memory/memory.ts";
 import { TOKEN_RECORD as RECORD, TokenRecordType } from "../memory/token_record.ts";
 import { STAT } from "../stats.ts";
+import { WatchEvent } from "../watch/watch_log.ts";
 
 /** What the journal of update tokens does to the store: it brings tokens back, and says which are on the disk. */
 export class JournalOperations {
@@ -123,7 +125,12 @@ export class JournalOperations {
     const token = this.#tokens.withId(region, keyOffset, keyLength, hash, idLow, idHigh);
     if (!isWritten) this.#stats[STAT.token_journal_errors]! += 1;
     if (token === NO_TOKEN) return;
-    if (isWritten) this.#tokens.settle(token);
-    else this.#tokens.remove(token);
+    if (isWritten) return this.#tokens.settle(token);
+    const { watchLog } = this.#links;
+    if (watchLog.wants(WatchEvent.TOKENS)) {
+      const { key, id, owner } = viewToken(this.#tokens, token);
+      watchLog.token("failed", key, id, owner);
+    }
+    this.#tokens.remove(token);
   }
 }

@@ -1,6 +1,9 @@
+import { latin1Text } from "../base/bytes.ts";
+import { u64ToNumber } from "../base/u64.ts";
 import { NO_LEASE } from "../claims/leases.ts";
 import type { Locks } from "../claims/locks.ts";
 import type { TokenQueue } from "../claims/token_queue.ts";
+import { type TokenView, viewToken } from "../claims/token_view.ts";
 import { NO_TOKEN, type TokenRef, type UpdateTokens } from "../claims/update_tokens.ts";
 import { NO_WAITER } from "../claims/waiters.ts";
 import type { WriteGuard } from "../claims/write_guard.ts";
@@ -13,6 +16,7 @@ import type { Operation } from "../operation.ts";
 import { Outcome } from "../outcome.ts";
 import type { Flush } from "../space/flush.ts";
 import { STAT } from "../stats.ts";
+import { type TokenEvent, WatchEvent } from "../watch/watch_log.ts";
 import type { Lookup } from "./lookup.ts";
 
 /** Locked items that quarantine removes under one hold of the mutex. */
@@ -86,6 +90,7 @@ export class TokenOperations {
       }
       this.#invalidate(operation, hash);
       this.#stats[STAT.token_get]! += 1;
+      this.#report("get", token);
     }
     operation.idLow = this.#tokens.idLow(token);
     operation.idHigh = this.#tokens.idHigh(token);
@@ -104,8 +109,10 @@ export class TokenOperations {
     if (token === NO_TOKEN || this.#tokens.isPending(token)) {
       this.#invalidate(operation, hash);
       this.#stats[STAT.token_release_unknown]! += 1;
+      this.#reportUnknown(operation);
       return Outcome.NOT_FOUND;
     }
+    this.#report("release", token);
     this.#remove(token);
     this.#stats[STAT.token_release]! += 1;
     return Outcome.OK;
@@ -115,9 +122,10 @@ export class TokenOperations {
    * Ends the key's tokens without asking their owners: all of them, or with `operation.compare` the one with the id
    * `operation.compareLow/High`.
    *
+   * @param visit Called with each before it ends.
    * @returns How many there were.
    */
-  drop(operation: Operation): number {
+  drop(operation: Operation, visit: (token: TokenView) => void = () => {}): number {
     const { input, keyOffset, keyLength, compareLow, compareHigh } = operation;
     const hash = this.#links.index.hash(input, keyOffset, keyLength);
     let dropped = 0;
@@ -125,6 +133,7 @@ export class TokenOperations {
     while (token !== NO_TOKEN) {
       const next = this.#tokens.next(token, input, keyOffset, keyLength);
       if (!operation.compare || this.#tokens.hasId(token, compareLow, compareHigh)) {
+        visit(viewToken(this.#tokens, token));
         this.#drop(token);
         dropped++;
       }
@@ -221,6 +230,7 @@ export class TokenOperations {
   }
 
   #drop(token: TokenRef): void {
+    this.#report("drop", token);
     this.#remove(token);
     this.#stats[STAT.token_dropped]! += 1;
   }
@@ -230,6 +240,22 @@ export class TokenOperations {
       if (!this.#tell(TokenRecordType.RELEASE, token)) this.#queue.loseRelease();
     }
     this.#tokens.remove(token);
+  }
+
+  /** Reports to watchers. */
+  #report(event: TokenEvent, token: TokenRef): void {
+    const { watchLog } = this.#links;
+    if (!watchLog.wants(WatchEvent.TOKENS)) return;
+    const { key, id, owner } = viewToken(this.#tokens, token);
+    watchLog.token(event, key, id, owner);
+  }
+
+  /** Reports the release of a token that is not out to watchers. */
+  #reportUnknown({ input, keyOffset, keyLength, compareLow, compareHigh }: Operation): void {
+    const { watchLog } = this.#links;
+    if (!watchLog.wants(WatchEvent.TOKENS)) return;
+    const key = latin1Text(input.bytes, keyOffset, keyLength);
+    watchLog.token("release_unknown", key, u64ToNumber(compareLow, compareHigh), "");
   }
 
   #tell(type: TokenRecordType, token: TokenRef): boolean {

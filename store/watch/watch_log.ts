@@ -19,10 +19,17 @@ export const WatchEvent = {
   DELETIONS: 16,
   /** Pages moved. */
   SYSTEM: 32,
+  /** Update tokens given and ended, and stores refused for them. */
+  TOKENS: 64,
 } as const;
 
 /** The result of a lookup. */
 export type LookupStatus = "found" | "not_found" | "expired" | "flushed";
+/**
+ * What happened to an update token: `release_unknown` names one that was not out, `refused` is a store that met it (or
+ * quarantine), `failed` one that the journal could not write.
+ */
+export type TokenEvent = "get" | "release" | "release_unknown" | "drop" | "refused" | "failed";
 /** Why a connection was closed, in memcached's words. */
 export type CloseReason = "normal" | "error" | "idle_timeout" | "shutdown";
 
@@ -219,6 +226,19 @@ export class WatchLog {
     this.#line(
       WatchEvent.CONNECTIONS,
       `type=conn_close ${this.#peer(owner)} reason=${reason} cfd=${number}`,
+    );
+  }
+
+  /**
+   * @param id 0: quarantine refused a store.
+   * @param owner "": none.
+   */
+  token(event: TokenEvent, key: string, id: number, owner: string): void {
+    if (!this.wants(WatchEvent.TOKENS)) return;
+    this.#line(
+      WatchEvent.TOKENS,
+      `type=token op=${event} key=${percentEncoded(key)} id=${id} owner=${owner || "-"} ` +
+        `cfd=${this.#cfd}`,
     );
   }
 

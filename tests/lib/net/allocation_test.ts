@@ -60,6 +60,7 @@ async function serveLoad(): Promise<number[]> {
       marks.push(allocatedBytes());
       return { userMicroseconds: 0, systemMicroseconds: 0, accepting: true };
     },
+    tokensDropped: () => {},
   };
   const host = bindNative(
     [{ kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" }],

@@ -208,3 +208,38 @@ Deno.test("a watcher's commands are not read any more", () => {
   assertEquals(watcher.ask("get a\r\n"), "");
   assertEquals(watcher.pendingLength, 0);
 });
+
+Deno.test("watch tokens tells of update tokens, and of stores that they refuse", () => {
+  const side = new ConversationSide("--tokens volatile --allow-token-drop".split(" "));
+  const watcher = side.connect();
+  assertEquals(watcher.ask("watch tokens\r\n"), "OK\r\n");
+  const other = side.connect();
+  assertEquals(other.ask("watch mutations\r\n"), "OK\r\n");
+  const client = side.connect();
+  const id = /\d+/.exec(client.ask("token get a%b host:1\r\n"))![0];
+  client.ask("token get a%b host:1\r\nset a%b 0 0 1\r\n1\r\nget a%b\r\nincr a%b 1\r\n");
+  client.ask(`token release a%b 5\r\ntoken release a%b ${id}\r\nset a%b 0 0 1\r\n1\r\n`);
+  const [first, second] = client.ask("token get k\r\ntoken get k\r\n").match(/\d+/g)!;
+  client.ask(`token drop k ${second} unsafe\r\ntoken drop_all unsafe\r\nquarantine on\r\n`);
+  client.ask("set a 0 0 1\r\n1\r\nquarantine off\r\n");
+  const cfd = new Set<string>();
+  const lines = watcher.resume().split("\n").slice(0, -1).map((line) => {
+    const [, text, number] = /^ts=\d+\.\d+ gid=\d+ (.*) cfd=(\d+)$/.exec(line)!;
+    cfd.add(number!);
+    return text;
+  });
+  assertEquals(lines, [
+    `type=token op=get key=a%25b id=${id} owner=host:1`,
+    `type=token op=refused key=a%25b id=${id} owner=host:1`,
+    `type=token op=refused key=a%25b id=${id} owner=host:1`,
+    "type=token op=release_unknown key=a%25b id=5 owner=-",
+    `type=token op=release key=a%25b id=${id} owner=host:1`,
+    `type=token op=get key=k id=${first} owner=-`,
+    `type=token op=get key=k id=${second} owner=-`,
+    `type=token op=drop key=k id=${second} owner=-`,
+    `type=token op=drop key=k id=${first} owner=-`,
+    "type=token op=refused key=a id=0 owner=-",
+  ]);
+  assertEquals(cfd.size, 1, "the connection that asked");
+  assert(!other.resume().includes("type=token"), "nobody else is told");
+});

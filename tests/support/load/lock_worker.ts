@@ -77,6 +77,7 @@ class LockThread {
     this.#thread = new ThreadContext(order.shared, order.settings, {
       shutdown: () => {},
       processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
+      tokensDropped: () => {},
     });
     this.#protocols = new ThreadProtocols(this.#thread);
     this.#threadIndex = order.threadIndex;

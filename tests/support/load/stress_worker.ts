@@ -38,6 +38,7 @@ function hammer({ shared, settings, seed, rounds }: StressOrder): number {
   const thread = new ThreadContext(shared, settings, {
     shutdown: () => {},
     processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
+    tokensDropped: () => {},
   });
   const random = randomFrom(seed);
   const below = (end: number): number => Math.floor(random() * end);

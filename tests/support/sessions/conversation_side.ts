@@ -7,6 +7,7 @@ import {
   createSharedState,
   type SharedState,
   ThreadContext,
+  type TokenDrop,
 } from "../../../protocol/thread_context.ts";
 import { ThreadProtocols } from "../../../protocol/thread_protocols.ts";
 import type { ProtocolEvent } from "../../../protocol/traced_conversation.ts";
@@ -50,6 +51,8 @@ export class ConversationSide implements Side {
   readonly shared: SharedState;
   /** The last request of the `shutdown` command. */
   shutdown: "no" | "graceful" | "at once" = "no";
+  /** Update tokens that operators dropped. */
+  readonly drops: TokenDrop[] = [];
   /** What was logged: protocol errors with -vv, commands with -vvv. */
   readonly events: ProtocolEvent[] = [];
   readonly #peers = new Map<number, ConversationPeer>();
@@ -72,6 +75,7 @@ export class ConversationSide implements Side {
           this.shutdown = graceful ? "graceful" : "at once";
         },
         processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
+        tokensDropped: (drop) => this.drops.push(drop),
       },
     );
     this.protocols = new ThreadProtocols(this.thread, (event) => this.events.push(event));
