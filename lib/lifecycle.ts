@@ -1,10 +1,14 @@
 /** Phases of the process, which all its threads see. */
 export const LifecyclePhase = {
-  RUNNING: 0,
+  /** The threads warm up. */
+  STARTING: 0,
+  /** Every thread has warmed up and opens its sockets; none accepts connections. */
+  OPENING: 1,
+  RUNNING: 2,
   /** Accepts no connections, finishes requests in progress, then closes every connection. */
-  DRAINING: 1,
+  DRAINING: 3,
   /** Closes every connection now. */
-  STOPPING: 2,
+  STOPPING: 4,
 } as const;
 
 export type LifecyclePhase = typeof LifecyclePhase[keyof typeof LifecyclePhase];
@@ -37,6 +41,15 @@ export class Lifecycle {
 
   set phase(phase: LifecyclePhase) {
     Atomics.store(this.#words, PHASE_WORD, phase);
+    Atomics.notify(this.#words, PHASE_WORD);
+  }
+
+  /** Resolves when the process is in `phase` or a later one. */
+  async reaches(phase: LifecyclePhase): Promise<void> {
+    for (let now = this.phase; now < phase; now = this.phase) {
+      const wait = Atomics.waitAsync(this.#words, PHASE_WORD, now);
+      if (wait.async) await wait.value;
+    }
   }
 
   /** Whether every listener accepts connections: `accepting_conns` of `stats`. */

@@ -63,7 +63,17 @@ export interface BoundTransport {
    * called at any time, from the main thread only.
    */
   wake(threadIndex: number): void;
-  /** Closes shared descriptors and removes socket files. Call it after all workers have ended. Idempotent. */
+  /**
+   * Lets the kernel take connections, on sockets that the workers have not opened themselves. They wait until a worker
+   * accepts them. Call it when the workers are ready to.
+   *
+   * @throws ListenError when another process has begun to listen on the address.
+   */
+  listen(): void;
+  /**
+   * Closes the listening sockets and removes socket files. Other shared descriptors stay open until the process ends:
+   * a worker may still wait on them. Idempotent.
+   */
   close(): void;
 }
 
@@ -84,7 +94,7 @@ export interface TransportContext {
 
 /** A worker's transport. The whole process uses one kind, except for UDP. */
 export interface Transport {
-  /** Opens the listeners: connections are accepted from here on. */
+  /** Opens the worker's own sockets. Connections and datagrams wait in the kernel until `serve`. */
   open(): void;
   /**
    * Accepts and serves connections. Ends (by returning, or by resolving) when `lifecycle.phase` is no

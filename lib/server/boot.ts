@@ -17,6 +17,7 @@ import {
   ListenError,
   type TransportEvent,
 } from "../net/transport.ts";
+import { DescriptorError } from "../net/descriptors.ts";
 import { chooseTransport, type TransportName } from "../net/transports.ts";
 import { announce } from "./announce.ts";
 import { bindThreads, type ThreadPlan } from "./thread_plan.ts";
@@ -57,6 +58,10 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
       });
       return ExitCode.OS_ERROR;
     }
+    if (error instanceof DescriptorError) {
+      logProcess("fatal", "cannot_start", error.message, { needed: error.needed });
+      return ExitCode.OS_ERROR;
+    }
     if (error instanceof StateError) {
       logProcess("fatal", "cannot_start", error.message, { reason: error.message });
       return ExitCode.OS_ERROR;
@@ -70,12 +75,12 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
   const startMs = performance.now();
   const lifecycleShared = Lifecycle.createShared(options.transport.threads + 1);
   const lifecycle = new Lifecycle(lifecycleShared);
-  const threadPlan = await bindThreads(name, options, lifecycle);
+  let threadPlan: ThreadPlan | null = null;
   const pidFile = new PidFile(options.pidFile);
   let counterServer: CounterServer | null = null;
   let journal: Journal | null = null;
   const cleanUp = (): void => {
-    threadPlan.close();
+    threadPlan?.close();
     counterServer?.close();
     pidFile.remove();
   };
@@ -87,36 +92,42 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     const stop = new Stop(exitNow);
     // Before the first client: signals need descriptors, and Deno ends the process if there are none left.
     stop.listenToSignals();
-    if (options.counters !== null) {
-      counterServer = new CounterServer(options.counters, options.transport, logEvent);
-    }
+    const plan = threadPlan = await bindThreads(name, options, lifecycle);
     const died = (reason: string): void => {
       logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`, { reason });
       exitNow(ExitCode.SOFTWARE);
     };
-    const threads = makeThreads(threadPlan, stop, died);
-    const { shared, cache } = makeStore(options, threadPlan);
+    const threads = makeThreads(plan, stop, died);
+    const { shared, cache } = makeStore(options, plan);
     if (options.journal !== null) {
       journal = await Journal.start(options.journal, shared.memory, {
-        wake: (index) => threadPlan.wake(index),
+        wake: (index) => plan.wake(index),
         event: logEvent,
         died,
       });
     }
-    const started = startThreads(threads, threadPlan, options, shared, lifecycleShared);
-    // A signal during the start ends the process at once.
-    await Promise.race([started, stop.requested]);
+    startThreads(threads, plan, options, shared, lifecycleShared);
+    // Until the process is RUNNING no connection has been accepted, so a signal may end it at once.
+    await Promise.race([threads.warm(), stop.requested]);
     if (stop.isRequested) return ExitCode.OK;
-    counterServer?.start();
-    const ticker = new Ticker(cache, startMs);
-    ticker.start();
-    const problems = writeFiles(pidFile, options.settings.pid, threadPlan.listens);
-    announce(options, threadPlan.listens, counterServer?.listens ?? [], name);
+    lifecycle.phase = LifecyclePhase.OPENING;
+    await Promise.race([threads.open(), stop.requested]);
+    if (stop.isRequested) return ExitCode.OK;
+    if (options.counters !== null) {
+      counterServer = new CounterServer(options.counters, options.transport, logEvent);
+    }
+    const problems = writeFiles(pidFile, options.settings.pid, plan.listens);
+    plan.listen();
+    announce(options, plan.listens, counterServer?.listens ?? [], name);
     for (const { message, ...fields } of problems) {
       logProcess("warning", "file_not_written", message, fields);
     }
+    const ticker = new Ticker(cache, startMs);
+    ticker.start();
+    counterServer?.start();
+    lifecycle.phase = LifecyclePhase.RUNNING;
     await stop.requested;
-    await Promise.all([drain(lifecycle, threadPlan, threads), counterServer?.stop()]);
+    await Promise.all([drain(lifecycle, plan, threads), counterServer?.stop()]);
     await journal?.stop();
     ticker.stop();
     return options.settings.verbosity < CHECKING_VERBOSITY ? ExitCode.OK : checkAtEnd(cache.memory);
@@ -158,15 +169,15 @@ function makeStore(
   return { shared, cache };
 }
 
-async function startThreads(
+function startThreads(
   threads: Threads,
   threadPlan: ThreadPlan,
   options: ServerOptions,
   shared: SharedState,
   lifecycle: SharedArrayBuffer,
-): Promise<void> {
+): void {
   const settings = withPorts(options.settings, threadPlan.listens);
-  const ready = threadPlan.members.map(({ transport, workerData }, threadIndex) =>
+  threadPlan.members.forEach(({ transport, workerData }, threadIndex) =>
     threads.start({
       threadIndex,
       transport,
@@ -178,7 +189,6 @@ async function startThreads(
       lifecycle,
     })
   );
-  await Promise.all(ready);
 }
 
 /** Writes the pid file and the port file, before the log says that the server listens. @returns The failures. */

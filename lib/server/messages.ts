@@ -1,6 +1,6 @@
 import type { Settings } from "../../protocol/settings.ts";
 import type { SharedState } from "../../protocol/thread_context.ts";
-import type { TransportEvent, TransportOptions } from "../net/transport.ts";
+import type { Listen, TransportEvent, TransportOptions } from "../net/transport.ts";
 import type { TransportName } from "../net/transports.ts";
 
 /** The first message to a worker. */
@@ -21,10 +21,17 @@ export interface WorkerStart {
 export type WorkerMessage =
   /** The worker warms up. */
   | { readonly kind: "begun" }
-  /** The worker accepts connections. */
-  | { readonly kind: "ready" }
-  /** The worker cannot accept connections. */
-  | { readonly kind: "refused"; readonly reason: string }
+  /** The worker has warmed up. */
+  | { readonly kind: "warm" }
+  /** The worker has opened its sockets. */
+  | { readonly kind: "open" }
+  /** The worker cannot open its sockets. */
+  | {
+    readonly kind: "refused";
+    readonly reason: string;
+    /** As the ListenError has them. */
+    readonly socket?: { readonly listen: Listen; readonly code: string };
+  }
   /** The last connection of the worker is closed. */
   | { readonly kind: "ended" }
   /** A client sent the `shutdown` command. */

@@ -10,6 +10,8 @@ export interface ThreadPlan {
   readonly members: readonly { readonly transport: TransportName; readonly workerData: unknown }[];
   /** Makes a thread check `lifecycle`, and resume connections whose waiting is over. */
   wake(threadIndex: number): void;
+  /** As `BoundTransport.listen`. */
+  listen(): void;
   /** Closes the listeners and removes socket files. Idempotent. */
   close(): void;
 }
@@ -50,6 +52,7 @@ export async function bindThreads(
       if (index < transport.threads) chosen.wake(index);
       else bound[1]?.wake(index);
     },
+    listen: () => bound.forEach((each) => each.listen()),
     close: () => bound.forEach((each) => each.close()),
   };
 }

@@ -1,4 +1,4 @@
-import type { TransportEvent } from "../net/transport.ts";
+import { type Listen, ListenError, type TransportEvent } from "../net/transport.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";
 
 /** Events of the worker threads. */
@@ -12,7 +12,7 @@ export interface ThreadEvents {
   died(reason: string): void;
 }
 
-/** A worker cannot accept connections. */
+/** A worker cannot open its sockets. */
 export class ThreadError extends Error {
   override readonly name = "ThreadError";
 }
@@ -20,6 +20,8 @@ export class ThreadError extends Error {
 /** The workers that serve connections. */
 export class Threads {
   readonly #workers: Worker[] = [];
+  readonly #warm: Promise<void>[] = [];
+  readonly #open: Promise<void>[] = [];
   readonly #ended: Promise<void>[] = [];
   readonly #events: ThreadEvents;
 
@@ -27,28 +29,29 @@ export class Threads {
     this.#events = events;
   }
 
-  /**
-   * Starts a worker.
-   *
-   * @returns Resolves when it accepts connections; rejects with a ThreadError when it cannot.
-   */
-  start(start: WorkerStart): Promise<void> {
+  /** Starts a worker. */
+  start(start: WorkerStart): void {
     const worker = new Worker(new URL("./worker.ts", import.meta.url), {
       type: "module",
       name: `leased-${start.threadIndex}`,
     });
     this.#workers.push(worker);
+    const warm = Promise.withResolvers<void>();
+    const open = Promise.withResolvers<void>();
     const ended = Promise.withResolvers<void>();
+    this.#warm.push(warm.promise);
+    this.#open.push(open.promise);
     this.#ended.push(ended.promise);
-    const ready = Promise.withResolvers<void>();
     worker.onmessage = ({ data }: MessageEvent<WorkerMessage>) => {
       switch (data.kind) {
         case "begun":
           return;
-        case "ready":
-          return ready.resolve();
+        case "warm":
+          return warm.resolve();
+        case "open":
+          return open.resolve();
         case "refused":
-          return ready.reject(new ThreadError(data.reason));
+          return open.reject(refusalOf(data.reason, data.socket));
         case "ended":
           return ended.resolve();
         case "shutdown":
@@ -64,11 +67,29 @@ export class Threads {
       this.#events.died(event.message);
     };
     worker.postMessage(start);
-    return ready.promise;
+  }
+
+  /** Resolves when every worker has warmed up. */
+  async warm(): Promise<void> {
+    await Promise.all(this.#warm);
+  }
+
+  /** Resolves when every worker has opened its sockets; rejects with a ThreadError when one cannot. */
+  async open(): Promise<void> {
+    await Promise.all(this.#open);
   }
 
   /** Resolves when every worker has closed its last connection. */
   async ended(): Promise<void> {
     await Promise.all(this.#ended);
   }
+}
+
+function refusalOf(
+  reason: string,
+  socket: { readonly listen: Listen; readonly code: string } | undefined,
+): Error {
+  return socket === undefined
+    ? new ThreadError(reason)
+    : new ListenError(socket.listen, socket.code, reason);
 }

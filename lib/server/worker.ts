@@ -3,8 +3,8 @@
 import process from "node:process";
 import { ThreadContext } from "../../protocol/thread_context.ts";
 import { ThreadProtocols } from "../../protocol/thread_protocols.ts";
-import { Lifecycle } from "../lifecycle.ts";
-import type { TransportEvent } from "../net/transport.ts";
+import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
+import { ListenError, type TransportEvent } from "../net/transport.ts";
 import { createTransport } from "../net/transports.ts";
 import { tokensDropped } from "./token_drops.ts";
 import { warmUp } from "./warm_up.ts";
@@ -50,13 +50,22 @@ async function run(start: WorkerStart): Promise<void> {
     else if (transport.wake !== undefined) transport.wake(index);
     else post({ kind: "wake", threadIndex: index });
   };
+  post({ kind: "warm" });
+  await lifecycle.reaches(LifecyclePhase.OPENING);
   try {
     transport.open();
   } catch (error) {
-    post({ kind: "refused", reason: error instanceof Error ? error.message : String(error) });
+    const reason = error instanceof Error ? error.message : String(error);
+    if (error instanceof ListenError) {
+      const { listen, code } = error;
+      post({ kind: "refused", reason, socket: { listen, code } });
+    } else {
+      post({ kind: "refused", reason });
+    }
     return;
   }
-  post({ kind: "ready" });
+  post({ kind: "open" });
+  await lifecycle.reaches(LifecyclePhase.RUNNING);
   await transport.serve();
   post({ kind: "ended" });
   self.close();

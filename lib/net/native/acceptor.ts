@@ -94,6 +94,14 @@ export class NativeAcceptor {
     return (tag & HANDED_OVER) !== 0;
   }
 
+  /** Accepts every connection that waits now, as far as the backlog reaches. */
+  acceptAll(): void {
+    const rounds = Math.ceil(this.#context.options.backlog / ACCEPTS_MAX);
+    for (const fd of this.#workerData.listenFds) {
+      for (let round = 0; round < rounds && this.#listening; round++) this.accept(fd);
+    }
+  }
+
   /** Accepts what waits at a listener and hands it out. */
   accept(listenFd: number): void {
     const tag = this.#workerData.listenFds.indexOf(listenFd);

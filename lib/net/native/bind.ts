@@ -1,6 +1,13 @@
+import { requireDescriptors } from "../descriptors.ts";
 import { createEpoll } from "./epoll.ts";
 import { EFD_CLOEXEC, EFD_NONBLOCK, Libc } from "./libc.ts";
-import { listenTcp, listenUnix, type NativeListener, removeSocketFile } from "./listener.ts";
+import {
+  bindTcp,
+  bindUnix,
+  type NativeListener,
+  removeSocketFile,
+  startListening,
+} from "./listener.ts";
 import type { BoundTransport, Listen, TransportOptions } from "../transport.ts";
 
 /** Passed to every worker. Descriptors belong to the process, so their numbers are valid in every thread. */
@@ -17,24 +24,29 @@ export interface NativeWorkerData {
 }
 
 /**
- * Opens the listeners and each worker's epoll instance.
+ * Binds the listeners, and opens each worker's epoll instance.
  *
  * @throws {ListenError} When an address cannot be had.
+ * @throws {DescriptorError}
  */
 export function bindNative(listens: readonly Listen[], options: TransportOptions): BoundTransport {
   const libc = new Libc();
   const listeners: NativeListener[] = [];
   try {
+    requireDescriptors(options.threads, () => {
+      const fd = libc.calls.eventfd(0, EFD_CLOEXEC);
+      return fd < 0 ? null : () => libc.calls.close(fd);
+    });
     for (const listen of listens) {
-      if (listen.kind === "tcp") listeners.push(...listenTcp(libc, listen, options.backlog));
-      if (listen.kind === "unix") listeners.push(listenUnix(libc, listen, options.backlog));
+      if (listen.kind === "tcp") listeners.push(...bindTcp(libc, listen));
+      if (listen.kind === "unix") listeners.push(bindUnix(libc, listen));
     }
   } catch (error) {
     closeListeners(libc, listeners);
     libc[Symbol.dispose]();
     throw error;
   }
-  return new BoundNative(libc, listeners, options.threads);
+  return new BoundNative(libc, listeners, options);
 }
 
 /**
@@ -50,13 +62,16 @@ class BoundNative implements BoundTransport {
   readonly listens: readonly Listen[];
   readonly #libc: Libc;
   readonly #listeners: readonly NativeListener[];
+  readonly #backlog: number;
   readonly #workerData: NativeWorkerData;
   readonly #wakeIncrement = new BigUint64Array([1n]);
   readonly #trimTimer: ReturnType<typeof setInterval>;
   #closed = false;
 
-  constructor(libc: Libc, listeners: readonly NativeListener[], threads: number) {
+  constructor(libc: Libc, listeners: readonly NativeListener[], options: TransportOptions) {
+    const { threads, backlog } = options;
     this.#libc = libc;
+    this.#backlog = backlog;
     this.#listeners = listeners;
     this.listens = listeners.map(({ listen }) => listen);
     const ofThreads = { length: threads };
@@ -80,14 +95,15 @@ class BoundNative implements BoundTransport {
     }
   }
 
+  listen(): void {
+    for (const listener of this.#listeners) startListening(this.#libc, listener, this.#backlog);
+  }
+
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
     clearInterval(this.#trimTimer);
     closeListeners(this.#libc, this.#listeners);
-    for (const fd of [...this.#workerData.epollFds, ...this.#workerData.wakeFds]) {
-      this.#libc.calls.close(fd);
-    }
     this.#libc[Symbol.dispose]();
   }
 }

@@ -35,7 +35,7 @@ import {
   type UnixListen,
 } from "../transport.ts";
 
-/** A socket that connections can be accepted from. */
+/** A bound socket, for connections. */
 export interface NativeListener {
   readonly fd: number;
   /** With the numeric address and the port that were really bound. */
@@ -61,11 +61,11 @@ const FILE_TYPE_MASK = 0o170000;
 const FILE_TYPE_SOCKET = 0o140000;
 
 /**
- * Listens on every address that the name stands for.
+ * Binds every address that the name stands for.
  *
  * @throws {ListenError} When one of them is taken, or none can be had.
  */
-export function listenTcp(libc: Libc, listen: TcpListen, backlog: number): NativeListener[] {
+export function bindTcp(libc: Libc, listen: TcpListen): NativeListener[] {
   const addresses = resolveAddresses(libc, "tcp", listen.hostname, listen.port);
   if (addresses.length === 0) {
     throw new ListenError(
@@ -80,7 +80,7 @@ export function listenTcp(libc: Libc, listen: TcpListen, backlog: number): Nativ
     for (const address of addresses) {
       // All addresses of one name get the port that the first was given.
       new DataView(address.bytes.buffer).setUint16(2, port, false);
-      const found = bindTcp(libc, listen, address, backlog);
+      const found = bindAddress(libc, listen, address);
       if (typeof found === "number") {
         if (found === EADDRINUSE || addresses.length === 1) throw failure(listen, found);
         continue;
@@ -101,7 +101,7 @@ export function listenTcp(libc: Libc, listen: TcpListen, backlog: number): Nativ
  *
  * @throws {ListenError}
  */
-export function listenUnix(libc: Libc, listen: UnixListen, backlog: number): NativeListener {
+export function bindUnix(libc: Libc, listen: UnixListen): NativeListener {
   const { calls } = libc;
   const address = unixAddress(listen.path);
   if (isStaleSocket(libc, address, listen.path)) calls.unlink(cString(listen.path));
@@ -111,9 +111,18 @@ export function listenUnix(libc: Libc, listen: UnixListen, backlog: number): Nat
   const bound = calls.bind(fd, address.bytes, address.bytes.length) === 0;
   const errno = libc.errno;
   calls.umask(umask);
-  if (fd >= 0 && bound && calls.listen(fd, backlog) === 0) return { fd, listen };
+  if (fd >= 0 && bound) return { fd, listen };
   if (fd >= 0) calls.close(fd);
   throw failure(listen, errno);
+}
+
+/**
+ * Lets the kernel take connections for a bound socket.
+ *
+ * @throws {ListenError}
+ */
+export function startListening(libc: Libc, { fd, listen }: NativeListener, backlog: number): void {
+  if (libc.calls.listen(fd, backlog) !== 0) throw failure(listen, libc.errno);
 }
 
 export function removeSocketFile(libc: Libc, path: string): void {
@@ -121,11 +130,10 @@ export function removeSocketFile(libc: Libc, path: string): void {
 }
 
 /** @returns The listener, or what errno said. */
-function bindTcp(
+function bindAddress(
   libc: Libc,
   listen: TcpListen,
   address: SocketAddress,
-  backlog: number,
 ): NativeListener | number {
   const { calls } = libc;
   const fd = calls.socket(address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -142,9 +150,7 @@ function bindTcp(
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, DEAD_PEER_SEC * 1000);
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   if (address.family === AF_INET6) set(IPPROTO_IPV6, IPV6_V6ONLY, 1);
-  const bound = calls.bind(fd, address.bytes, address.bytes.length) === 0 &&
-    calls.listen(fd, backlog) === 0;
-  if (!bound) {
+  if (calls.bind(fd, address.bytes, address.bytes.length) !== 0) {
     const { errno } = libc;
     calls.close(fd);
     return errno;

@@ -118,6 +118,8 @@ export class NativeThread implements Transport {
       this.#timeouts.closeStalled(this.#sender.stalled);
       this.#timeouts.closeSilent(this.#connections);
     }
+    // What connections that wait in the kernel sent before the stop is answered.
+    this.#acceptor.acceptAll();
     this.#acceptor.close();
     if (this.#context.lifecycle.phase === LifecyclePhase.DRAINING) this.#drain();
     for (const connection of this.#connections) {

@@ -4,8 +4,11 @@ import {
   type Listen,
   ListenError,
   listenText,
+  type TcpListen,
   type TransportOptions,
 } from "../transport.ts";
+import { requireDescriptors } from "../descriptors.ts";
+import { resourceShortage } from "./sockets.ts";
 import { claimSocketPath, removeSocketFile } from "../unix_socket.ts";
 
 /** Passed to a worker: the addresses it opens itself. */
@@ -20,18 +23,22 @@ export interface PortableWorkerData {
 const SPREADS_CONNECTIONS = Deno.build.os === "linux";
 
 /**
- * Binds every address for a moment, to report one in use before any worker starts, and to choose the ports of 0.
+ * Reports addresses that are in use before any worker starts, and chooses the ports of 0.
  *
- * The trial does not share its port. The workers' listeners do, with each other, and that alone would let two servers
- * share one port unnoticed.
+ * The workers' listeners share their port with each other, which alone would let two servers share one port unnoticed.
  *
  * @throws ListenError when an address cannot be had.
+ * @throws DescriptorError
  */
 export async function bindPortable(
   listens: readonly Listen[],
   options: TransportOptions,
   lifecycle: Lifecycle,
 ): Promise<BoundTransport> {
+  const address = listens.find((listen) => listen.kind !== "unix");
+  if (address !== undefined) {
+    requireDescriptors(options.threads, () => openDescriptor(address.hostname));
+  }
   const bound: Listen[] = [];
   for (const listen of listens) bound.push(await tryListen(listen, options));
   return {
@@ -43,18 +50,65 @@ export async function bindPortable(
       ),
     }),
     wake: (threadIndex) => lifecycle.wake(threadIndex),
+    listen: () => {},
     close: () => {
       for (const listen of bound) if (listen.kind === "unix") removeSocketFile(listen);
     },
   };
 }
 
+/** Opens what the server is permitted to open in any case. Returns what closes it, or null when no descriptor is left. */
+function openDescriptor(hostname: string): (() => void) | null {
+  try {
+    const socket = Deno.listenDatagram({ transport: "udp", hostname, port: 0 });
+    return () => socket.close();
+  } catch (error) {
+    if (resourceShortage(error) !== "") return null;
+    // The address is at fault, or the permission: opening the listener will tell.
+    return () => {};
+  }
+}
+
 async function tryListen(listen: Listen, options: TransportOptions): Promise<Listen> {
-  if (listen.kind === "unix") await claimSocketPath(listen);
+  if (listen.kind === "unix") {
+    await claimSocketPath(listen);
+    return listen;
+  }
+  if (listen.kind === "tcp" && listen.port !== 0) {
+    await expectFree(listen);
+    return listen;
+  }
   const socket = openSocket(listen, options.backlog, false);
   const { addr } = socket;
   socket.close();
-  return "port" in addr && listen.kind !== "unix" ? { ...listen, port: addr.port } : listen;
+  return "port" in addr ? { ...listen, port: addr.port } : listen;
+}
+
+/**
+ * Looks whether this machine has the address and nobody listens on it. A trial listener would know more, but it would
+ * take connections of clients that wait for the server, and reset them.
+ *
+ * @throws ListenError
+ */
+async function expectFree(listen: TcpListen): Promise<void> {
+  const { hostname, port } = listen;
+  try {
+    Deno.listenDatagram({ transport: "udp", hostname, port: 0 }).close();
+  } catch (error) {
+    throw listenError(listen, error);
+  }
+  let peer: Deno.TcpConn;
+  try {
+    peer = await Deno.connect({ hostname, port });
+  } catch {
+    return;
+  }
+  // A socket can connect to itself, by its own choice of a port.
+  const isOwn = peer.localAddr.port === port;
+  peer.close();
+  if (!isOwn) {
+    throw new ListenError(listen, "EADDRINUSE", `cannot listen on ${listenText(listen)}: in use`);
+  }
 }
 
 /** What `openSocket` opens. */
@@ -86,8 +140,13 @@ export function openSocket(listen: Listen, backlog: number, shared: boolean): Li
         return Deno.listen({ transport: "unix", path: listen.path });
     }
   } catch (error) {
-    if (!(error instanceof Error) || error instanceof Deno.errors.NotCapable) throw error;
-    const code = (error as { code?: string }).code ?? error.name;
-    throw new ListenError(listen, code, `cannot listen on ${listenText(listen)}: ${error.message}`);
+    throw listenError(listen, error);
   }
+}
+
+/** Returns what to throw when the runtime cannot open a socket. */
+function listenError(listen: Listen, error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof Deno.errors.NotCapable) return error;
+  const code = (error as { code?: string }).code ?? error.name;
+  return new ListenError(listen, code, `cannot listen on ${listenText(listen)}: ${error.message}`);
 }

@@ -33,7 +33,10 @@ export class PortableThread implements Transport {
   readonly #timeouts: ConnectionTimeouts<PortableConnection>;
   readonly #buffers = new ConnectionBuffers();
   readonly #connections = new Map<ConnectionId, PortableConnection>();
-  readonly #listeners: Deno.Listener[] = [];
+  readonly #listeners: {
+    readonly socket: Deno.Listener;
+    readonly listen: TcpListen | UnixListen;
+  }[] = [];
   readonly #udp: UdpServer[] = [];
   /** Awaited at the end beside connections: accept loops, refusals. */
   readonly #tasks = new Set<Promise<void>>();
@@ -60,12 +63,12 @@ export class PortableThread implements Transport {
         continue;
       }
       if (listen.kind === "unix") setSocketMode(listen);
-      this.#listeners.push(socket as Deno.Listener);
-      this.#track(this.#accept(socket as Deno.Listener, listen));
+      this.#listeners.push({ socket: socket as Deno.Listener, listen });
     }
   }
 
   async serve(): Promise<void> {
+    for (const { socket, listen } of this.#listeners) this.#track(this.#accept(socket, listen));
     for (const udp of this.#udp) this.#track(udp.serve());
     const sweep = setInterval(() => this.#closeTimedOut(), SWEEP_MS);
     const { threadIndex } = this.#context;
@@ -75,8 +78,10 @@ export class PortableThread implements Transport {
       this.#resumeReady();
       await this.#lifecycle.woken(threadIndex, wakeCount);
     }
+    // Connections that wait in the kernel are accepted first: what they sent before the stop is answered.
+    await pause(0);
     this.#accepting = false;
-    for (const listener of this.#listeners) listener.close();
+    for (const { socket } of this.#listeners) socket.close();
     if (this.#lifecycle.phase === LifecyclePhase.DRAINING) await this.#drain();
     for (const udp of this.#udp) udp.close();
     for (const connection of this.#connections.values()) connection.close("shutdown");

@@ -1,0 +1,164 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { randomFrom } from "../../support/random.ts";
+import { roundsOf } from "../../support/rounds.ts";
+import { drawSeed, withSeed } from "../../support/seed.ts";
+import {
+  Client,
+  leastPermissions,
+  MAIN,
+  runToEnd,
+  ServerProcess,
+  testTransports as test,
+} from "../../support/servers/server_process.ts";
+import { textOf } from "../../support/sessions/side.ts";
+import { waitingFor } from "../../support/waiting.ts";
+
+const SIGNAL_WITHIN_MS = 500;
+
+function freePort(): number {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr as Deno.NetAddr;
+  listener.close();
+  return port;
+}
+
+/** Connects again and again until a server listens. */
+async function connectWhenOpen(port: number): Promise<Client> {
+  for (;;) {
+    try {
+      const socket = await Deno.connect({ hostname: "127.0.0.1", port });
+      if ((socket.localAddr as Deno.NetAddr).port !== port) return new Client(socket);
+      socket.close();
+    } catch (error) {
+      if (!(error instanceof Deno.errors.ConnectionRefused)) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}
+
+function serverCommand(io: "portable" | "native", args: readonly string[]): Deno.Command {
+  return new Deno.Command(Deno.execPath(), {
+    args: ["run", "--no-prompt", ...leastPermissions(io), MAIN, "--io", io, ...args],
+    env: { NO_COLOR: "1" },
+    stdout: "null",
+    stderr: "piped",
+  });
+}
+
+test("a signal at any moment of the start ends the server with 0", async (_start, io) => {
+  await withSeed(drawSeed(), async (seed) => {
+    const random = randomFrom(seed);
+    for (let round = 0; round < roundsOf(2); round++) {
+      for (const threads of ["1", "16"]) {
+        const child = serverCommand(io, ["-p", "-1", "-t", threads]).spawn();
+        await new Promise((resolve) => setTimeout(resolve, random() * SIGNAL_WITHIN_MS));
+        child.kill("SIGTERM");
+        const { code, signal, stderr } = await waitingFor("the server's end", child.output());
+        const said = textOf(stderr);
+        // Before the server's first line of code the runtime ends the process, as any signal does.
+        if (signal === "SIGTERM" && said === "") continue;
+        assertEquals([code, signal], [0, null], said);
+        assertStringIncludes(said, "shutting down");
+      }
+    }
+  });
+});
+
+test(
+  "a client is accepted when the server has said that it listens, and every thread serves",
+  async (_start, io) => {
+    const port = freePort();
+    const file = await Deno.makeTempFile();
+    const child = new Deno.Command("sh", {
+      args: [
+        "-c",
+        `exec "$@" 2>"$0"`,
+        file,
+        Deno.execPath(),
+        "run",
+        "--no-prompt",
+        ...leastPermissions(io),
+        MAIN,
+        ...["--io", io, "-p", `${port}`, "-t", "4"],
+      ],
+      stdout: "null",
+      stderr: "null",
+    }).spawn();
+    try {
+      using first = await connectWhenOpen(port);
+      await first.ping();
+      assertStringIncludes(Deno.readTextFileSync(file), " listens on ");
+      // None of them is refused or reset, whichever thread it comes to.
+      for (let count = 0; count < 16; count++) {
+        using client = new Client(await Deno.connect({ hostname: "127.0.0.1", port }));
+        await client.ping();
+      }
+    } finally {
+      child.kill("SIGTERM");
+      assertEquals((await waitingFor("the server's end", child.status)).code, 0);
+      await Deno.remove(file);
+    }
+  },
+);
+
+test("what was sent before a stop is answered, though nobody had accepted it", async (start) => {
+  await using server = await start();
+  using held = await server.connect();
+  await held.ping();
+  server.signal("SIGSTOP");
+  const clients: Client[] = [];
+  for (let count = 0; count < 20; count++) {
+    const client = await server.connect();
+    await client.send("get nothing\r\n");
+    clients.push(client);
+  }
+  server.signal("SIGTERM");
+  server.signal("SIGCONT");
+  for (const client of clients) {
+    assertEquals(await client.rest(), "END\r\n");
+    client[Symbol.dispose]();
+  }
+  assertEquals((await server.ended()).code, 0);
+});
+
+test(
+  "too few descriptors for the threads are refused with the number needed",
+  async (_start, io) => {
+    for (const openFilesMax of [40, 48]) {
+      const args = ["-p", "-1", "-t", "4", "--io", io];
+      const { code, stderr } = await runToEnd({ io, args, openFilesMax });
+      assertEquals(code, 71, stderr);
+      assertStringIncludes(stderr, "too few open files: -t 4 needs 65 descriptors");
+    }
+  },
+);
+
+test("the server comes up among more clients than it has descriptors for", async (_start, io) => {
+  const port = freePort();
+  const server = ServerProcess.start({
+    io,
+    args: [`-p${port}`, "-t", "4"],
+    openFilesMax: 80,
+    permissions: leastPermissions(io),
+  });
+  let open = true;
+  const clients: Deno.Conn[] = [];
+  const connecting = Array.from({ length: 120 }, async () => {
+    while (open) {
+      try {
+        clients.push(await Deno.connect({ hostname: "127.0.0.1", port }));
+        return;
+      } catch {
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+    }
+  });
+  await using running = await server;
+  open = false;
+  await Promise.all(connecting);
+  for (const client of clients.splice(0)) client.close();
+  using client = await running.connect();
+  await client.ping();
+  assert(running.lines[0]!.includes(" listens on "));
+  await running.stop();
+});
