@@ -11,7 +11,12 @@ import * as replyBufferModule from "./reply_buffer.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
 const { NO_ITEM } = cacheModule;
-const { COPY_BYTES_MAX, RESERVED_AHEAD_BYTES } = limitsModule;
+const {
+  COPY_BYTES_MAX,
+  RESERVED_AHEAD_BYTES,
+  RESERVED_AHEAD_FACTOR,
+  RESERVED_AHEAD_LEAST_BYTES,
+} = limitsModule;
 const { STAT } = statsModule;
 const { TRAILER_ROOM } = replyBufferModule;
 
@@ -78,7 +83,7 @@ export class FillTask implements Task {
   readonly #crlf: boolean;
   #filled = 0;
   /** Bytes of the value that have memory. */
-  #room: number;
+  #room = 0;
   /** Received bytes that `bytes_read` does not include yet. */
   #uncounted = 0;
 
@@ -88,7 +93,6 @@ export class FillTask implements Task {
     this.#reply = reply;
     this.#item = operation.reserved;
     this.#length = operation.valueLength;
-    this.#room = Math.min(this.#length, RESERVED_AHEAD_BYTES);
     this.#crlf = crlf;
   }
 
@@ -115,10 +119,16 @@ export class FillTask implements Task {
   /**
    * Finds memory for more, under the mutex.
    *
+   * @param arrived Bytes that are in the input already.
    * @returns False when there is none: `run` says so to the client when the next bytes come.
    */
-  makeRoom(cache: Cache): boolean {
-    const room = Math.min(this.#length, this.#filled + RESERVED_AHEAD_BYTES);
+  makeRoom(cache: Cache, arrived = 0): boolean {
+    const ahead = Math.max(
+      arrived,
+      RESERVED_AHEAD_LEAST_BYTES,
+      Math.min(this.#filled * RESERVED_AHEAD_FACTOR, RESERVED_AHEAD_BYTES),
+    );
+    const room = Math.min(this.#length, this.#filled + ahead);
     if (!cache.reserved.grow(this.#item, room)) return false;
     this.#room = room;
     return true;
@@ -135,7 +145,9 @@ export class FillTask implements Task {
     memory.stats[STAT.bytes_read]! += this.#uncounted;
     this.#uncounted = 0;
     const length = Math.min(this.missing, end - start);
-    if (length > this.room && !this.makeRoom(cache)) return this.#refuse(conversation, start);
+    if (length > this.room && !this.makeRoom(cache, length)) {
+      return this.#refuse(conversation, start);
+    }
     if (length > 0) cache.reserved.fill(this.#item, this.#filled, input, start, length);
     this.#filled += length;
     const at = start + length;

@@ -18,6 +18,7 @@ import {
   type Memory,
   PAGE,
   PAGE_OWNER,
+  RESERVED_BYTES,
   threadRow,
   threadRowCount,
 } from "./memory/memory.ts";
@@ -89,6 +90,11 @@ export class Inspector {
   /** The sizes of all items, in bytes. */
   get itemBytes(): number {
     return this.#memory.stats[ITEM_BYTES]!;
+  }
+
+  /** Memory of items that are reserved for values still arriving. */
+  get reservedBytes(): number {
+    return this.#memory.stats[RESERVED_BYTES]!;
   }
 
   /** For how many seconds the oldest item of a class's queue has not been read; 0 when it is empty. */

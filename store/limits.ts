@@ -17,11 +17,12 @@ export const PENDING_BYTES_MAX = 8 * 1024;
 export const LINE_LENGTH_MAX = 2048;
 /** Unfinished values up to this wait in the input; longer ones are stored piece by piece as they arrive. */
 export const BUFFERED_VALUE_BYTES_MAX = 4096;
-/**
- * Of a value that arrives in pieces, at most so much has its memory before it is here: whoever
- * announces a large value and sends none takes little.
- */
+/** A long value that arrives in pieces has memory for at most so much that has not arrived, */
 export const RESERVED_AHEAD_BYTES = 128 * 1024;
+/** and for at most so many times what has arrived: a client that announces values and sends none evicts nothing. */
+export const RESERVED_AHEAD_FACTOR = 8;
+/** The first bytes of a value have memory before they arrive, if the connection has bytes to read. */
+export const RESERVED_AHEAD_LEAST_BYTES = 4096;
 /** The most that is copied under one hold of the mutex. */
 export const COPY_BYTES_MAX = 64 * 1024;
 /**

@@ -45,7 +45,7 @@ const ROOMS: readonly Room[] = [
   ["protocol/binary/",           "parser request"],
   ["protocol/thread_protocols.ts", ""],
   ["lib/",                       "process_info cli/command cli/exit server/boot"],
-  ["lib/net/",                   "fair_scheduler transport transports portable/bind portable/sockets"],
+  ["lib/net/",                   "descriptors fair_scheduler transport transports portable/bind portable/sockets"],
   ["lib/net/portable/",          "bind sockets thread"],
   ["lib/net/native/",            "bind libc thread"],
   ["lib/net/transports.ts",      ""],

@@ -55,6 +55,7 @@ const WORDS = [
   "SWEEP_SOONEST_SEC",
   "SWEEP_BUDGET_SEC", // the second in which the sweep did SWEEP_UNITS
   "SWEEP_UNITS",
+  "RESERVED_ITEMS", // reserved for values still arriving
   "LEASE_CURR", // leases held, see leases.ts
   "LEASE_OLDEST",
   "LEASE_NEWEST",
@@ -118,7 +119,9 @@ const CLASS_DOUBLES = CLASS_STATS.length + 1;
 export const CLASSES_MAX = 64;
 /** Double beside the statistics: sum of the sizes of all linked items. */
 export const ITEM_BYTES = STORE_STATS.length;
-const STAT_DOUBLES = STORE_STATS.length + 1;
+/** Double beside the statistics: memory of items that are reserved for values still arriving. */
+export const RESERVED_BYTES = STORE_STATS.length + 1;
+const STAT_DOUBLES = STORE_STATS.length + 2;
 
 /** The fewest pages that make a working store. */
 export const PAGES_MIN = 4;
@@ -306,7 +309,7 @@ export class Memory {
   readonly options: StoreOptions;
   /** CONTROL words. */
   readonly control: Int32Array;
-  /** STAT rows, then ITEM_BYTES. */
+  /** STAT rows, then ITEM_BYTES and RESERVED_BYTES. */
   readonly stats: Float64Array;
   /** Of each class, CLASS_STAT rows, then CLASS_REQUESTED_BYTES. */
   readonly classStats: Float64Array;

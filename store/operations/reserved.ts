@@ -4,7 +4,8 @@ import { NO_LEASE } from "../claims/leases.ts";
 import { isConditional, type WriteGuard } from "../claims/write_guard.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import type { Values } from "../items/values.ts";
-import { type ItemRef, NO_ITEM, WORD } from "../memory/item.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
+import { CONTROL, RESERVED_BYTES } from "../memory/memory.ts";
 import { isExtending, type Operation, StoreMode } from "../operation.ts";
 import { Outcome } from "../outcome.ts";
 import type { Allocator } from "../space/allocator.ts";
@@ -55,7 +56,10 @@ export class ReservedOperations {
     const { keyLength, valueLength, clientFlags } = operation;
     const fits = this.#storeOperations.fits(keyLength, valueLength, clientFlags);
     if (fits) operation.reserved = this.#allocator.reserveItem(operation);
-    if (operation.reserved !== NO_ITEM) return Outcome.OK;
+    if (operation.reserved !== NO_ITEM) {
+      this.#count(operation.reserved, 1);
+      return Outcome.OK;
+    }
     const outcome = fits ? Outcome.NO_MEMORY : Outcome.TOO_LARGE;
     this.#reportRefused(operation, outcome);
     return outcome;
@@ -66,7 +70,10 @@ export class ReservedOperations {
    * see `refuse`.
    */
   grow(item: ItemRef, length: number): boolean {
-    return this.#allocator.grow(item, length);
+    const before = this.#bytesOf(item);
+    const grown = this.#allocator.grow(item, length);
+    this.#links.memory.stats[RESERVED_BYTES]! += this.#bytesOf(item) - before;
+    return grown;
   }
 
   /**
@@ -97,6 +104,7 @@ export class ReservedOperations {
   commit(operation: Operation): Outcome {
     const { watch } = this.#links;
     const key = watch.isOn ? watch.keyOf(operation.reserved) : "";
+    this.#count(operation.reserved, -1);
     const outcome = this.#commit(operation);
     if (watch.isOn) watch.stored(operation, outcome, key);
     if (operation.unlock && outcome === Outcome.STORED) {
@@ -143,8 +151,24 @@ export class ReservedOperations {
 
   /** Frees a reserved item that will never be complete. */
   abandon(item: ItemRef): void {
+    this.#count(item, -1);
     this.#values.forgetPosition();
     this.#links.free(item);
+  }
+
+  /** Counts a reserved item, by 1, or one that is no longer reserved, by -1. */
+  #count(item: ItemRef, by: 1 | -1): void {
+    const { memory } = this.#links;
+    memory.control[CONTROL.RESERVED_ITEMS]! += by;
+    memory.stats[RESERVED_BYTES]! += by * this.#bytesOf(item);
+  }
+
+  /** Memory that a reserved item has: its chunk, and what its chain holds so far. */
+  #bytesOf(item: ItemRef): number {
+    const { items, slabs } = this.#links;
+    const chunkBytes = slabs.chunkBytes(slabs.classOf(item));
+    if ((items.state(item) & STATE.CHAINED) === 0) return chunkBytes;
+    return chunkBytes + this.#values.chainedLength(item) - items.word(item, WORD.NEWER);
   }
 
   /** As `storeRefused`, for a store that never reached `store`; watchers see it. */

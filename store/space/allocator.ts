@@ -13,7 +13,7 @@ import * as statsModule from "../stats.ts";
 import type { Values } from "../items/values.ts";
 
 const { HEADER_BYTES, NO_ITEM, optionalBytes, SHORT_LENGTH_MAX, STATE, WORD } = itemModule;
-const { RESERVED_AHEAD_BYTES, UNPINNED_BYTES_MAX } = limitsModule;
+const { UNPINNED_BYTES_MAX } = limitsModule;
 const { CLASS, CONTROL, PAGE_OWNER, SEGMENT_SHIFT } = memoryModule;
 const { CLAIMED } = slabsModule;
 const { CLASS_STAT } = statsModule;
@@ -58,8 +58,7 @@ export class Allocator {
   /** As `allocateItem`, for a value that arrives in pieces: allocates memory for its beginning only. */
   reserveItem(operation: Operation): ItemRef {
     const { input, keyOffset, keyLength, valueLength } = operation;
-    const lengthNow = Math.min(valueLength, RESERVED_AHEAD_BYTES);
-    return this.allocate(input, keyOffset, keyLength, valueLength, operation, lengthNow);
+    return this.allocate(input, keyOffset, keyLength, valueLength, operation, 0);
   }
 
   /**

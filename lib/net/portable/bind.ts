@@ -57,7 +57,7 @@ export async function bindPortable(
   };
 }
 
-/** Opens what the server is permitted to open in any case. Returns what closes it, or null when no descriptor is left. */
+/** Opens a descriptor. Returns what closes it, or null when none is left. */
 function openDescriptor(hostname: string): (() => void) | null {
   try {
     const socket = Deno.listenDatagram({ transport: "udp", hostname, port: 0 });
@@ -93,9 +93,10 @@ async function tryListen(listen: Listen, options: TransportOptions): Promise<Lis
 async function expectFree(listen: TcpListen): Promise<void> {
   const { hostname, port } = listen;
   try {
-    Deno.listenDatagram({ transport: "udp", hostname, port: 0 }).close();
+    Deno.listenDatagram({ transport: "udp", hostname, port }).close();
   } catch (error) {
-    throw listenError(listen, error);
+    // A UDP server with this port does not matter.
+    if (!(error instanceof Deno.errors.AddrInUse)) throw listenError(listen, error);
   }
   let peer: Deno.TcpConn;
   try {

@@ -1,0 +1,53 @@
+import { assert, assertEquals } from "@std/assert";
+import { type ConversationPeer, ConversationSide } from "../support/sessions/conversation_side.ts";
+
+const KIB = 1024;
+
+function arriving(peer: ConversationPeer): [count: number, bytes: number] {
+  const stats = peer.ask("stats\r\n");
+  const number = (name: string): number =>
+    Number(new RegExp(`STAT ${name} (\\d+)`).exec(stats)![1]);
+  return [number("values_arriving"), number("values_arriving_bytes")];
+}
+
+Deno.test("a value of which only the header came takes one chunk, and evicts nothing", () => {
+  const side = new ConversationSide(["-m", "64", "-c", "2000"]);
+  const client = side.connect();
+  const count = 1000;
+  for (let index = 0; index < count; index++) {
+    client.ask(`set old${index} 0 0 20000 noreply\r\n${"v".repeat(20_000)}\r\n`);
+  }
+  const peers = Array.from({ length: count }, () => side.connect());
+  for (const [index, peer] of peers.entries()) {
+    assertEquals(peer.ask(`set new${index} 0 0 1000000\r\n`), "");
+  }
+  const [values, bytes] = arriving(client);
+  assertEquals(values, count);
+  assert(bytes <= 4 * count * KIB, `${bytes} bytes`);
+  for (let index = 0; index < count; index++) {
+    assert(client.ask(`mg old${index}\r\n`).startsWith("HD"), `old${index} was evicted`);
+  }
+  for (const peer of peers) peer.disconnect();
+  assertEquals(arriving(client), [0, 0]);
+  side.check();
+});
+
+Deno.test("a value that arrives has memory for a multiple of what has arrived", () => {
+  const side = new ConversationSide();
+  const client = side.connect();
+  const sender = side.connect();
+  const length = 1_000_000;
+  sender.ask(`set k 0 0 ${length}\r\n`);
+  for (let sent = 0; sent < length;) {
+    const piece = Math.min(length - sent, 1000 + sent);
+    sender.ask("v".repeat(piece));
+    sent += piece;
+    const [values, bytes] = arriving(client);
+    assertEquals(values, 1);
+    assert(bytes < 10 * sent + 16 * KIB, `${bytes} bytes after ${sent}`);
+  }
+  assertEquals(sender.ask("\r\n"), "STORED\r\n");
+  assertEquals(arriving(client), [0, 0]);
+  assertEquals(client.ask("get k\r\n"), `VALUE k 0 ${length}\r\n${"v".repeat(length)}\r\nEND\r\n`);
+  side.check();
+});
