@@ -140,6 +140,10 @@ export class Inspector {
     return this.#memory.options.watchRingBytes ?? WATCH_RING_BYTES;
   }
 
+  get lockedBytes(): number {
+    return this.#locks.lockedBytes;
+  }
+
   get lockCount(): number {
     return this.#locks.count;
   }

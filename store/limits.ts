@@ -42,6 +42,9 @@ export interface LockLimits {
   /** Locks in all. */
   readonly locksMax: number;
   readonly locksPerConnectionMax: number;
+  /** The share of the memory limit that all locked items may take. */
+  readonly memoryShareMax: number;
+  readonly memorySharePerConnectionMax: number;
   /** Connections that may wait for one lock. */
   readonly waitersPerLockMax: number;
 }

@@ -14,6 +14,9 @@ import type { LeaseFlag } from "./lease_options.ts";
 import { tableEntries } from "./table_entries.ts";
 import { sizeText, valueOr } from "./values.ts";
 
+/** Locked items are not evicted: the rest of the memory is for those that others store. */
+const LOCKED_SHARE_MAX = 1 / 2;
+const LOCKED_SHARE_PER_CONNECTION_MAX = 1 / 4;
 /** -I is at most half of -m, so that an item can be stored by evicting another (as in memcached). */
 const ITEMS_IN_MEMORY_LEAST = 2;
 const MEMCACHED_GROWTH_FACTOR = 1.25;
@@ -48,6 +51,8 @@ export function toStoreOptions(
     lockLimits: {
       locksMax: values["lock-limit"],
       locksPerConnectionMax: values["lock-limit-per-conn"],
+      memoryShareMax: LOCKED_SHARE_MAX,
+      memorySharePerConnectionMax: LOCKED_SHARE_PER_CONNECTION_MAX,
       waitersPerLockMax: values["lock-waiters"],
     },
     yrmcdsLocks: extended.compat === "yrmcds",

@@ -158,6 +158,7 @@ const ROWS: readonly GeneralRow[] = [
   ["values_arriving",       (s) => s.store.control("RESERVED_ITEMS")],
   ["values_arriving_bytes", (s) => s.store.reservedBytes],
   ["lock_curr",             (s) => s.store.lockCount],
+  ["lock_bytes",            (s) => s.store.lockedBytes],
   ["lock_waiting",          (s) => s.store.lockWaiterCount],
   ["lock_ok",               (s) => s.store.stat("lock_ok")],
   ["lock_busy",             (s) => s.store.stat("lock_busy")],

@@ -32,6 +32,7 @@ function checkRows(links: ItemLinks, linked: Set<ItemRef>): Set<number> {
   const words = new Int32Array(memory.shared.locks);
   const start = lockRowsStart(memory.options);
   const held = new Set<number>();
+  let units = 0;
   for (let row = 1; row <= words[LOCK_HEADER.EVER_USED]!; row++) {
     const item = words[start + row * LOCK.WORDS + LOCK.ITEM]!;
     if (item === NO_ITEM) continue;
@@ -40,6 +41,7 @@ function checkRows(links: ItemLinks, linked: Set<ItemRef>): Set<number> {
     assert((items.state(item) & STATE.LOCKED) !== 0, "an item with a lock is marked as locked");
     assert(items.word(item, WORD.NEWER) === row, "a locked item knows its lock");
     assert(words[start + row * LOCK.WORDS + LOCK.OWNER] !== 0, "a lock has an owner");
+    units += words[start + row * LOCK.WORDS + LOCK.UNITS]!;
   }
   for (const item of linked) {
     if ((items.state(item) & STATE.LOCKED) === 0) continue;
@@ -52,6 +54,7 @@ function checkRows(links: ItemLinks, linked: Set<ItemRef>): Set<number> {
     free++;
   }
   assert(held.size === words[LOCK_HEADER.COUNT], "the table counts its locks");
+  assert(units === words[LOCK_HEADER.UNITS], "the table counts the sizes of locked items");
   assert(held.size + free === words[LOCK_HEADER.EVER_USED], "every row of locks is free or used");
   assert(held.size <= memory.options.lockLimits.locksMax, "locks keep to their limit");
   return held;

@@ -43,6 +43,8 @@ import { STAT } from "../stats.ts";
 export type LockRow = number;
 const NO_LOCK: LockRow = 0;
 
+/** Sizes of locked items are counted in units, so that they fit a word. */
+const UNIT_BYTES = 8;
 /** One thread's view of the locks. */
 export class Locks {
   readonly waiters: Waiters;
@@ -99,10 +101,36 @@ export class Locks {
     return this.#words[this.#owner(owner) + OWNER.COUNT]!;
   }
 
+  /** Returns the size of all locked items, in bytes. */
+  get lockedBytes(): number {
+    return this.#words[HEADER.UNITS]! * UNIT_BYTES;
+  }
+
   /** Whether the limits allow the connection another lock. */
-  #mayTake(owner: number): boolean {
+  #mayTake(owner: number, item: ItemRef): boolean {
     return this.countOf(owner) < this.#limits.locksPerConnectionMax &&
-      this.#words[HEADER.COUNT]! < this.#limits.locksMax;
+      this.#words[HEADER.COUNT]! < this.#limits.locksMax &&
+      this.#hasRoom(owner, this.#unitsOf(item));
+  }
+
+  /** Whether a locked item may grow by so many bytes: a lock on a small value is no way around the limits. */
+  mayGrow(item: ItemRef, bytes: number): boolean {
+    return this.#hasRoom(this.ownerOf(this.rowOf(item)), bytes / UNIT_BYTES);
+  }
+
+  /**
+   * Locked items are neither evicted nor moved, so they are bounded by shares of the memory: others must be able to
+   * store, whatever one client locks.
+   */
+  #hasRoom(owner: number, units: number): boolean {
+    const ofAll = this.#links.memory.limitBytes / UNIT_BYTES;
+    return this.#words[HEADER.UNITS]! + units <= ofAll * this.#limits.memoryShareMax &&
+      this.#words[this.#owner(owner) + OWNER.UNITS]! + units <=
+        ofAll * this.#limits.memorySharePerConnectionMax;
+  }
+
+  #unitsOf(item: ItemRef): number {
+    return Math.ceil(this.#links.bytesOf(item) / UNIT_BYTES);
   }
 
   /** Rows are 1..rowEnd - 1. */
@@ -152,7 +180,7 @@ export class Locks {
         return again || operation.waitMs === 0 ? Outcome.LOCKED : this.#wait(operation, row);
       }
     } else {
-      if (!this.#mayTake(owner)) return this.#refuse();
+      if (!this.#mayTake(owner, item)) return this.#refuse();
       row = this.#take(item, owner);
     }
     operation.resultLow = this.fenceLow(row);
@@ -161,7 +189,7 @@ export class Locks {
   }
 
   #wait(operation: Operation, row: LockRow): Outcome {
-    if (!this.#mayTake(operation.owner)) return this.#refuse();
+    if (!this.#mayTake(operation.owner, this.itemOf(row))) return this.#refuse();
     operation.waiter = this.waiters.enqueue(
       row,
       operation.owner,
@@ -236,6 +264,18 @@ export class Locks {
     items.addState(to, STATE.LOCKED);
     items.setWord(to, WORD.NEWER, row);
     this.#words[this.#row(row) + LOCK.ITEM] = to;
+    this.#countUnits(row, -1);
+    this.#words[this.#row(row) + LOCK.UNITS] = this.#unitsOf(to);
+    this.#countUnits(row, 1);
+  }
+
+  /** Adds the row's item to what its owner has locked, by 1, or takes it away, by -1. */
+  #countUnits(row: LockRow, by: 1 | -1): void {
+    const words = this.#words;
+    const at = this.#row(row);
+    const units = by * words[at + LOCK.UNITS]!;
+    words[this.#owner(words[at + LOCK.OWNER]!) + OWNER.UNITS]! += units;
+    words[HEADER.UNITS]! += units;
   }
 
   /** Drops the lock of an item that its holder is about to remove. */
@@ -282,6 +322,8 @@ export class Locks {
     words[place + OWNER.FIRST] = row;
     words[place + OWNER.COUNT]! += 1;
     words[HEADER.COUNT]! += 1;
+    words[at + LOCK.UNITS] = this.#unitsOf(words[at + LOCK.ITEM]!);
+    this.#countUnits(row, 1);
     this.#stats[STAT.lock_ok]! += 1;
   }
 
@@ -297,5 +339,6 @@ export class Locks {
     else words[place + OWNER.FIRST] = next;
     words[place + OWNER.COUNT]! -= 1;
     words[HEADER.COUNT]! -= 1;
+    this.#countUnits(row, -1);
   }
 }

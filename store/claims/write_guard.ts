@@ -79,6 +79,15 @@ export class WriteGuard {
       items.idHigh(item) === operation.compareHigh;
   }
 
+  /** Whether a locked item may become as large as the operation makes it. */
+  #mayGrow(operation: Operation, old: ItemRef): boolean {
+    const { items } = this.#links;
+    if ((items.state(old) & STATE.LOCKED) === 0) return true;
+    const before = isExtending(operation) ? 0 : items.valueLength(old);
+    const growth = operation.valueLength - before;
+    return growth <= 0 || this.#locks.mayGrow(old, growth);
+  }
+
   /**
    * Returns OK if a storing operation may proceed, else the reason. May give `operation` an earlier
    * deadline, and marks.
@@ -106,6 +115,7 @@ export class WriteGuard {
       if (operation.unlock) {
         if (!this.#locks.isLockedBy(old, operation.owner)) return Outcome.NOT_LOCKED;
       } else if (this.isLockedByOther(old, operation.owner)) return Outcome.LOCKED;
+      if (!this.#mayGrow(operation, old)) return Outcome.NO_MEMORY;
     }
     const outcome = old !== NO_ITEM
       ? this.#admitOnItem(operation, old)

@@ -16,11 +16,12 @@ import { ROW_POOL } from "./row_pool.ts";
 export const LOCK_HEADER = {
   ...ROW_POOL, // through LOCK.NEXT
   COUNT: 2,
-  WORDS: 3,
+  UNITS: 3, // of 8 bytes: the items of all locks
+  WORDS: 4,
 } as const;
 
 /** A connection's locks, the latest first. */
-export const OWNER = { FIRST: 0, COUNT: 1, WORDS: 2 } as const;
+export const OWNER = { FIRST: 0, COUNT: 1, UNITS: 2, WORDS: 3 } as const;
 
 /** The row of a lock. */
 export const LOCK = {
@@ -31,7 +32,8 @@ export const LOCK = {
   FENCE_LOW: 4,
   FENCE_HIGH: 5,
   SINCE_SEC: 6,
-  WORDS: 7,
+  UNITS: 7, // of 8 bytes: its item, as counted for its owner
+  WORDS: 8,
 } as const;
 
 /** The words in front of the lists of waiters. */

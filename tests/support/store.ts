@@ -39,6 +39,8 @@ export function storeOptions(changed: ChangedOptions = {}): StoreOptions {
     lockLimits: {
       locksMax: 65_536,
       locksPerConnectionMax: 1024,
+      memoryShareMax: 1 / 2,
+      memorySharePerConnectionMax: 1 / 4,
       waitersPerLockMax: 1024,
       ...changed.lockLimits,
     },

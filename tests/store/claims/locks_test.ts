@@ -377,3 +377,46 @@ Deno.test("a queue is bounded", () => {
   assertEquals(store.lock("k", 4, { waitMs: 9 }), Outcome.TOO_MANY_LOCKS);
   store.check();
 });
+
+Deno.test("locked items take a share of the memory at most, so that others can store", () => {
+  const store = new TestStore({ memoryLimitBytes: 8 * MIB });
+  const value = new Uint8Array(30_000);
+  const key = (owner: number, index: number): string => `locked:${owner}:${index}`;
+  const lockAll = (owner: number): number => {
+    for (let index = 0;; index++) {
+      assertEquals(store.store(StoreMode.SET, key(owner, index), value), Outcome.STORED);
+      const outcome = store.lock(key(owner, index), owner);
+      if (outcome === Outcome.OK) continue;
+      assertEquals(outcome, Outcome.TOO_MANY_LOCKS);
+      return index;
+    }
+  };
+  const held = lockAll(1);
+  assert(held > 60 && held * 30_000 <= 2 * MIB, `${held} locks of one connection`);
+  const heldByOther = lockAll(2);
+  assert(heldByOther > 60, `${heldByOther} locks of another one`);
+  assertEquals(lockAll(3), 0);
+  assert(store.cache.locks.lockedBytes <= 4 * MIB);
+  for (let index = 0; index < 1000; index++) {
+    assertEquals(store.store(StoreMode.SET, `other:${index}`, value), Outcome.STORED);
+    assertEquals(store.store(StoreMode.SET, `small:${index}`, "v"), Outcome.STORED);
+  }
+  for (let index = 0; index < held; index++) assert(store.item(key(1, index)) !== 0);
+  store.check();
+  // What is locked may change, and shrink, but grow only within the share.
+  const owner = { owner: 1 };
+  assertEquals(store.store(StoreMode.SET, key(1, 0), value, owner), Outcome.STORED);
+  const larger = new Uint8Array(200_000);
+  assertEquals(store.store(StoreMode.SET, key(1, 0), larger, owner), Outcome.NO_MEMORY);
+  assertEquals(store.store(StoreMode.APPEND, key(1, 0), larger, owner), Outcome.NO_MEMORY);
+  assertEquals(store.store(StoreMode.SET, key(1, 0), "v", owner), Outcome.STORED);
+  assertEquals(store.store(StoreMode.SET, key(1, 0), value, owner), Outcome.STORED);
+  for (let index = 0; index < held; index++) {
+    assertEquals(store.unlock(key(1, index), 1), Outcome.OK);
+  }
+  assertEquals(lockAll(3), held);
+  store.check();
+  store.cache.releaseOwner(2);
+  store.cache.releaseOwner(3);
+  assertEquals(store.cache.locks.lockedBytes, 0);
+});

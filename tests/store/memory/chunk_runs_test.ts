@@ -72,7 +72,7 @@ function storeWithHoles(): TestStore {
   const store = new TestStore({
     memoryLimitBytes: 8 * MIB,
     evictions: false,
-    lockLimits: { locksPerConnectionMax: 1000 },
+    lockLimits: { locksPerConnectionMax: 1000, memoryShareMax: 1, memorySharePerConnectionMax: 1 },
   });
   store.store(StoreMode.SET, "long", LONG);
   let count = 0;
