@@ -188,8 +188,19 @@ export class CacheNode {
     return this.#reconnect(this.#generation, client);
   }
 
-  passTime(seconds: number): void {
-    this.#process.side.advanceNow(seconds);
+  /** @param isPause The process does nothing meanwhile. */
+  passTime(seconds: number, isPause: boolean): void {
+    const { side } = this.#process;
+    if (isPause) side.pause(seconds);
+    else side.advanceNow(seconds);
+  }
+
+  /** Gives a value its life back that has expired and is still in memory. For a mutation. */
+  reviveItem(): void {
+    const { links } = this.cache;
+    const { key } = this.#process.reader;
+    const item = links.index.find(key, 0, KEY.length, links.index.hash(key, 0, KEY.length));
+    if (item !== NO_ITEM && links.isExpired(item)) links.setDeadline(item, 0);
   }
 
   /** Whether `evict` has something to do. */

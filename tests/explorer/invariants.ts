@@ -1,4 +1,5 @@
 import { NO_ITEM } from "../../store/memory/item.ts";
+import { numberOf } from "../support/sessions/binary_text.ts";
 import type { CacheNode } from "./cache_node.ts";
 import { KEY, type KeyRecord, type KeyToken } from "./key_record.ts";
 import type { Invariant } from "./scenario.ts";
@@ -68,8 +69,10 @@ export class Invariants {
     const after = this.#node.record();
     this.#noteDoubt(request, reply, before, after);
     this.#checkIds(reply, before, after);
-    const isRemoval = /^token (?:release|drop)/.test(request) || isBinaryRelease(request);
-    if (!isRemoval) this.#checkKept(before.tokens, after.tokens);
+    if (!request.startsWith("token drop")) {
+      const released = releasedId(request);
+      this.#checkKept(before.tokens.filter(({ id }) => id !== released), after.tokens);
+    }
     if (before.isLocked && before.lockOwner !== owner && after.id !== before.id) {
       this.#fail("S5", "a locked value was changed by a client that does not hold the lock");
     }
@@ -199,8 +202,12 @@ export function idsOf({ id, leaseId, tokens }: KeyRecord): number[] {
   return ids;
 }
 
-const TOKEN_RELEASE = "\x80\x6a";
+const TOKEN_RELEASE = /^\x80\x6a[^]{22}([^]{8})/;
 
-function isBinaryRelease(request: string): boolean {
-  return request.startsWith(TOKEN_RELEASE);
+/** The id of the token that the request releases, if it does. */
+function releasedId(request: string): number | undefined {
+  const binary = TOKEN_RELEASE.exec(request);
+  if (binary !== null) return Number(numberOf(binary[1]!));
+  const text = /^token release k (\d+)/.exec(request);
+  return text === null ? undefined : Number(text[1]);
 }

@@ -21,6 +21,8 @@ export interface KeyToken {
 /** What the store has under the key. Times in seconds of the store's clock; 0: never or none. */
 export interface KeyRecord {
   readonly item: ItemRef;
+  /** An expired or flushed item is still in memory. It counts as absent. */
+  readonly hasDeadItem: boolean;
   readonly value: string;
   readonly isStub: boolean;
   readonly isStale: boolean;
@@ -55,13 +57,15 @@ export class KeyReader {
     this.tokens = new UpdateTokens(thread.memory);
   }
 
-  /** An expired record counts as absent. */
+  /** Reads without removing what has expired. */
   read(): KeyRecord {
     const { cache, memory } = this.#thread;
     const { items, links, leases, locks } = cache;
     cache.enter();
     const hash = links.index.hash(this.key, 0, KEY.length);
-    const item = cache.peek(this.key, 0, KEY.length);
+    const found = links.index.find(this.key, 0, KEY.length, hash);
+    const hasDeadItem = found !== NO_ITEM && links.isDead(found);
+    const item = hasDeadItem ? NO_ITEM : found;
     const lease = leases.find(this.key, 0, KEY.length, hash);
     const isThere = item !== NO_ITEM;
     const state = isThere ? items.state(item) : 0;
@@ -69,6 +73,7 @@ export class KeyReader {
     const isHeld = lease !== NO_LEASE && leases.isHeld(lease);
     const record: KeyRecord = {
       item,
+      hasDeadItem,
       value: isThere ? this.#valueText(item) : "",
       isStub: (state & STATE.STUB) !== 0,
       isStale: (state & STATE.STALE) !== 0,

@@ -1,3 +1,9 @@
+import { ByteRegion } from "../../store/base/bytes.ts";
+import { CONTROL } from "../../store/memory/memory.ts";
+import { Operation } from "../../store/operation.ts";
+import { bytesOf } from "../support/sessions/side.ts";
+import type { CacheNode } from "./cache_node.ts";
+import { KEY } from "./key_record.ts";
 import type { Mutation } from "./scenario.ts";
 
 // Faults that a server could have, made from outside: commands are answered or sent otherwise than the actor asked.
@@ -76,6 +82,114 @@ export function judgedAtTheLine(): Mutation {
     }
     return ask(request);
   };
+}
+
+// --- update tokens and locks -----------------------------------------------------------------------
+
+/** cas under an update token stores. */
+export const casIgnoresTokens: Mutation = (request, ask, node) =>
+  request.startsWith("cas ") && node.record().tokens.length > 0
+    ? withoutTokens(node, () => ask(asSet(request)))
+    : ask(request);
+
+/** getss under an update token gives a lease, and cas fills under it. */
+export const leasesIgnoreTokens: Mutation = (request, ask, node) =>
+  /^(?:cas|getss) /.test(request) ? withoutTokens(node, () => ask(request)) : ask(request);
+
+/** token get leaves the value. */
+export const tokenGetKeepsTheValue: Mutation = (request, ask, node) => {
+  const { value } = node.record();
+  const reply = ask(request);
+  if (value === "" || !request.startsWith("token get ")) return reply;
+  withoutTokens(node, () => ask(`set ${KEY} 0 0 ${value.length}\r\n${value}\r\n`));
+  return reply;
+};
+
+/** token get takes a locked value from its holder. */
+export const tokenGetIgnoresLocks: Mutation = (request, ask, node) => {
+  const { lockOwner } = node.record();
+  if (lockOwner !== 0 && request.startsWith("token get ")) unlockAll(node, lockOwner);
+  return ask(request);
+};
+
+/** token get knows no tags: asking again gives another token. */
+export const tokensHaveNoOwner: Mutation = (request, ask) =>
+  ask(request.replace(/^(token get \S+) .*\r\n/, "$1\r\n"));
+
+/** token get is answered before the journal has the token. */
+export const tokenGetDoesNotWait: Mutation = (request, ask, node) => {
+  const reply = ask(request);
+  if (reply !== "" || !request.startsWith("token get ")) return reply;
+  const { cache } = node;
+  cache.enter();
+  cache.journal.settle(cache.journal.queue.peek(), 0, Infinity, true);
+  cache.journal.settleWaiters(cache.journal.queue.head);
+  cache.leave();
+  return ask("");
+};
+
+/** The release of an unknown token leaves the key as it is. */
+export const unknownReleaseIsIgnored: Mutation = (request, ask, node) => {
+  const [, id] = /^token release \S+ (\d+)/.exec(request) ?? [];
+  if (id === undefined) return ask(request);
+  const isOut = node.record().tokens.some((token) => token.id === Number(id));
+  return isOut ? ask(request) : "NOT_FOUND\r\n";
+};
+
+/** A release ends all tokens of the key. */
+export const releaseEndsAllTokens: Mutation = (request, ask, node) => {
+  const reply = ask(request);
+  if (request.startsWith("token release ")) dropTokens(node);
+  return reply;
+};
+
+/** flush_all takes update tokens, too. */
+export const flushDropsTokens: Mutation = (request, ask, node) => {
+  const reply = ask(request);
+  if (request.startsWith("flush_all")) dropTokens(node);
+  return reply;
+};
+
+/** LaG locks before it looks at the deadline, and a locked value stays readable. */
+export const lockAndGetRevives: Mutation = (request, ask, node) => {
+  const isLockAndGet = request.startsWith("\x80\x46");
+  if (isLockAndGet) node.reviveItem();
+  return ask(request);
+};
+
+/** Update tokens end with their connection. */
+export function tokensEndWithTheConnection(node: CacheNode): void {
+  dropTokens(node);
+}
+
+/** A connection's lock stays when it ends. */
+export function lockOutlivesItsConnection(node: CacheNode, owner: number): void {
+  const operation = new Operation(new ByteRegion(bytesOf(KEY).buffer));
+  Object.assign(operation, { keyOffset: 0, keyLength: KEY.length, owner });
+  node.cache.enter();
+  node.cache.lock(operation);
+  node.cache.leave();
+}
+
+function withoutTokens(node: CacheNode, act: () => string): string {
+  const { control } = node.memory;
+  const word = control[CONTROL.UNCACHEABLE]!;
+  control[CONTROL.UNCACHEABLE] = 0;
+  const reply = act();
+  control[CONTROL.UNCACHEABLE] = word;
+  return reply;
+}
+
+function dropTokens({ cache }: CacheNode): void {
+  cache.enter();
+  cache.tokens.dropOldest(Infinity);
+  cache.leave();
+}
+
+function unlockAll({ cache }: CacheNode, owner: number): void {
+  cache.enter();
+  cache.unlockAll(owner);
+  cache.leave();
 }
 
 function asSet(cas: string): string {

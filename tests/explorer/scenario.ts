@@ -5,6 +5,7 @@ import type { CacheNode } from "./cache_node.ts";
  * Events that no client causes:
  *
  * - `time`: the clocks move to the next deadline
+ * - `pause`: the same, but the servers do nothing meanwhile: what has expired stays in memory
  * - `evict`: the key's value, or else its lease, is evicted from a cache
  * - `restart`: a cache restarts, empty; its journal, if it has one, keeps what was synced, or all
  * - `crash`: a writer that has begun crashes
@@ -15,6 +16,7 @@ import type { CacheNode } from "./cache_node.ts";
  */
 export const ENVIRONMENT = [
   "time",
+  "pause",
   "evict",
   "restart",
   "crash",

@@ -118,6 +118,7 @@ export class World implements ExploredWorld {
     const parts = [...this.#parts.keys()];
     switch (kind) {
       case "time":
+      case "pause":
         return this.#secondsToDeadline(records) === Infinity ? [] : [0];
       case "evict":
         return nodes.filter((cache) => this.#nodes[cache]!.canEvict(records[cache]!));
@@ -155,7 +156,8 @@ export class World implements ExploredWorld {
   #happen(kind: EnvironmentStep, target: number): void {
     switch (kind) {
       case "time":
-        return this.#passTime();
+      case "pause":
+        return this.#passTime(kind === "pause");
       case "evict":
         return this.#evict(target);
       case "restart":
@@ -204,6 +206,7 @@ export class World implements ExploredWorld {
     const { nowSec } = node;
     const left = (sec: number): number => sec === 0 ? -1 : sec - nowSec;
     let text = `|${node.generation} `;
+    if (record.hasDeadItem) text += "x";
     if (record.item !== NO_ITEM) {
       const marks = (record.isStub ? "b" : "") + (record.isStale ? "X" : "") +
         (record.isWon ? "Z" : "") + (record.isLocked ? "L" : "");
@@ -347,13 +350,14 @@ export class World implements ExploredWorld {
     return seconds;
   }
 
-  #passTime(): void {
+  #passTime(isPause: boolean): void {
     const records = this.#nodes.map((node) => node.record());
     const seconds = this.#secondsToDeadline(records);
     for (const [cache, node] of this.#nodes.entries()) {
-      node.passTime(seconds);
+      node.passTime(seconds, isPause);
       this.#invariants[cache]!.happened(records[cache]!);
     }
+    if (isPause) this.#trace?.noteDeed("the servers stop for a while");
     this.#trace?.clock(seconds);
   }
 

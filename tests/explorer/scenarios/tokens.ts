@@ -209,7 +209,12 @@ const MEETINGS: readonly Row[] = [
       other("LaG", others.lockAndGetter),
       tokenWriter(1),
     ],
-    environment: { time: 2, disconnect: 1 },
+    environment: { time: 1, pause: 1, disconnect: 1 },
+  },
+  {
+    name: "tokens: the servers stop while a lease ends",
+    roles: [reader(3), tokenWriter(1)],
+    environment: { pause: 2 },
   },
 ];
 

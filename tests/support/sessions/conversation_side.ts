@@ -111,16 +111,21 @@ export class ConversationSide implements Side {
 
   /** Advances the clock and runs the maintenance that a process would run meanwhile. */
   advanceNow(seconds: number): void {
-    const { cache, memory } = this.thread;
+    const { cache } = this.thread;
     const stepSec = Math.ceil(seconds / STEPS_MAX);
     for (let left = seconds; left > 0; left -= stepSec) {
-      this.#nowMs += Math.min(left, stepSec) * 1000;
-      writeClock(memory, this.#nowMs);
+      this.pause(Math.min(left, stepSec));
       cache.enter();
       while (cache.maintain());
       cache.leave();
     }
     this.#resumeReady();
+  }
+
+  /** Advances the clock while the process does nothing. */
+  pause(seconds: number): void {
+    this.#nowMs += seconds * 1000;
+    writeClock(this.thread.memory, this.#nowMs);
   }
 
   /** Forgets all items and counts, so that another case can be played as if nothing had been before. */
