@@ -30,36 +30,63 @@ export interface ParsedArguments {
   readonly refusedFirst: boolean;
 }
 
-const ROW_BY_NAME = new Map<string, OptionRow>(OPTIONS.map((row) => [row[0], row]));
-const ROW_BY_LETTER = new Map<string, OptionRow>(OPTIONS.map((row) => [row[1], row]));
+/** The options of one command, found by their names. */
+class OptionIndex {
+  readonly rows: readonly OptionRow[];
+  readonly byName: ReadonlyMap<string, OptionRow>;
+  readonly byLetter: ReadonlyMap<string, OptionRow>;
+  /** Of options that work. */
+  readonly longFlags: readonly string[];
+
+  constructor(rows: readonly OptionRow[]) {
+    this.rows = rows;
+    this.byName = new Map(rows.map((row) => [row[0], row]));
+    this.byLetter = new Map(rows.filter((row) => row[1] !== "").map((row) => [row[1], row]));
+    this.longFlags = rows.filter((row) => row[7] === "works").map((row) => `--${row[0]}`);
+  }
+}
+
+const SERVER_OPTIONS = new OptionIndex(OPTIONS);
 const EXTENDED_BY_NAME = new Map<string, OptionRow>(EXTENDED_OPTIONS.map((row) => [row[0], row]));
-const LONG_FLAGS = OPTIONS.filter((row) => row[7] === "works").map((row) => `--${row[0]}`);
 const EXTENDED_WORDS = EXTENDED_OPTIONS.flatMap((row): string[] =>
   row[2] === "switch" || row[2] === "level" ? [row[0], `no_${row[0]}`] : [row[0]]
 );
 
-ROW_BY_LETTER.delete("");
+/** A command line, read by one table. */
+export interface ParsedTable {
+  readonly values: Record<string, OptionValue>;
+  readonly given: Set<string>;
+  readonly ignored: IgnoredOption[];
+  readonly errors: string[];
+  /** The options as `--name=value`. */
+  readonly long: readonly string[];
+}
 
-/** Reads a command line by the tables. Never throws: `errors` lists all mistakes. */
-export function parseArguments(argv: readonly string[]): ParsedArguments {
+/** Reads a command line by a table of its own. Never throws: `errors` lists all mistakes. */
+export function parseTable(argv: readonly string[], rows: readonly OptionRow[]): ParsedTable {
+  return parseByIndex(argv, new OptionIndex(rows));
+}
+
+function parseByIndex(argv: readonly string[], index: OptionIndex): ParsedTable {
+  const { rows } = index;
   const errors: string[] = [];
   const ignored: IgnoredOption[] = [];
   const given = new Set<string>();
-  const values = presets(OPTIONS);
-  const long = toLongForm(argv, errors);
+  const values = presets(rows);
+  const long = toLongForm(index, argv, errors);
   const texts = parseArgs(long, {
-    string: OPTIONS.filter(takesValue).map((row) => row[0]),
-    boolean: OPTIONS.filter((row) => !takesValue(row)).map((row) => row[0]),
-    collect: OPTIONS.filter((row) => row[2] === "list" || row[2] === "count").map((row) => row[0]),
+    string: rows.filter(takesValue).map((row) => row[0]),
+    boolean: rows.filter((row) => !takesValue(row)).map((row) => row[0]),
+    collect: rows.filter((row) => row[2] === "list" || row[2] === "count").map((row) => row[0]),
     unknown: (argument, key) => {
-      if (key !== undefined) errors.push(unknownFlag(argument));
+      if (key !== undefined) errors.push(unknownFlag(index, argument));
       else errors.push(`unexpected argument "${argument}": options start with -`);
       return false;
     },
   });
-  for (const row of OPTIONS) {
+  for (const row of rows) {
     const [name, , kind, , , , , state, meaning] = row;
-    const text = texts[name];
+    const text = texts[name] as string | string[] | boolean | undefined;
     if (text === undefined || text === false || (Array.isArray(text) && text.length === 0)) {
       continue;
     }
@@ -73,6 +100,12 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
     else if (kind === "count") values[name] = (text as unknown[]).length;
     else readInto(values, row, flagText(row), text as string | string[], errors);
   }
+  return { values, given, ignored, errors, long };
+}
+
+/** Reads a server's command line. Never throws: `errors` lists all mistakes. */
+export function parseArguments(argv: readonly string[]): ParsedArguments {
+  const { values, given, ignored, errors, long } = parseByIndex(argv, SERVER_OPTIONS);
   const extended = presets(EXTENDED_OPTIONS);
   for (const word of values["extended"] as string[]) {
     readExtended(extended, word, given, ignored, errors);
@@ -94,7 +127,7 @@ function refusesFirst(long: readonly string[]): boolean {
   for (const argument of long) {
     if (PRINTING.has(argument)) return false;
     const name = /^--([^=]+)/.exec(argument)?.[1] ?? "";
-    if (ROW_BY_NAME.get(name)?.[7] === "unsupported") return true;
+    if (SERVER_OPTIONS.byName.get(name)?.[7] === "unsupported") return true;
   }
   return false;
 }
@@ -164,7 +197,11 @@ function readExtended(
  * Rewrites the forms that getopt_long takes (`-vv`, `-m64`, `-uroot`, `-p -1`, `--port 1`) as `--name` and
  * `--name=value`, which are unambiguous.
  */
-function toLongForm(argv: readonly string[], errors: string[]): string[] {
+function toLongForm(
+  options: OptionIndex,
+  argv: readonly string[],
+  errors: string[],
+): string[] {
   const long: string[] = [];
   for (let index = 0; index < argv.length; index++) {
     const argument = argv[index]!;
@@ -174,7 +211,7 @@ function toLongForm(argv: readonly string[], errors: string[]): string[] {
     }
     const name = /^--([^=]+)$/.exec(argument)?.[1];
     if (argument.startsWith("--")) {
-      const row = ROW_BY_NAME.get(name ?? argument.slice(2, argument.indexOf("=")));
+      const row = options.byName.get(name ?? argument.slice(2, argument.indexOf("=")));
       if (row !== undefined && !takesValue(row) && name === undefined) {
         errors.push(`${flagText(row)}: takes no value`);
       } else if (row !== undefined && takesValue(row) && name !== undefined) {
@@ -183,7 +220,7 @@ function toLongForm(argv: readonly string[], errors: string[]): string[] {
         long.push(argument);
       }
     } else if (argument.startsWith("-") && argument.length > 1) {
-      index = expandLetters(long, argv, index, errors);
+      index = expandLetters(options, long, argv, index, errors);
     } else {
       long.push(argument);
     }
@@ -197,6 +234,7 @@ function toLongForm(argv: readonly string[], errors: string[]): string[] {
  * @returns The index of the last word consumed.
  */
 function expandLetters(
+  options: OptionIndex,
   long: string[],
   argv: readonly string[],
   index: number,
@@ -204,9 +242,11 @@ function expandLetters(
 ): number {
   const argument = argv[index]!;
   for (let at = 1; at < argument.length; at++) {
-    const row = ROW_BY_LETTER.get(argument[at]!);
+    const row = options.byLetter.get(argument[at]!);
     if (row === undefined) {
-      errors.push(`unknown option -${argument[at]}${didYouMean(`-${argument}`, LONG_FLAGS)}`);
+      errors.push(
+        `unknown option -${argument[at]}${didYouMean(`-${argument}`, options.longFlags)}`,
+      );
       return index;
     }
     if (!takesValue(row)) {
@@ -241,9 +281,9 @@ export function flagText(row: OptionRow): string {
   return row[1] === "" ? `--${row[0]}` : `-${row[1]} (--${row[0]})`;
 }
 
-function unknownFlag(argument: string): string {
+function unknownFlag(options: OptionIndex, argument: string): string {
   const flag = argument.replace(/=.*$/s, "");
-  return `unknown option ${flag}${didYouMean(flag, LONG_FLAGS)}`;
+  return `unknown option ${flag}${didYouMean(flag, options.longFlags)}`;
 }
 
 function unknownExtended(label: string): string {

@@ -15,7 +15,7 @@ export interface OptionText {
 }
 
 const EXTENDED_TITLE = "Extended options, as in -o idle_timeout=60,no_maxconns_fast";
-const GROUPS: readonly (readonly [title: string, rows: readonly OptionRow[]])[] = [
+const GROUPS: readonly OptionGroup[] = [
   ...OPTION_GROUPS.map(([title, names]) =>
     [title, names.map((name) => OPTIONS.find((row) => row[0] === name)!)] as const
   ),
@@ -40,9 +40,12 @@ const NOTES =
   "here; the server logs why and what to use instead. Options that it cannot honour, such as " +
   "--enable-ssl, are errors.";
 
+/** Options under the title that they have in `--help`. */
+export type OptionGroup = readonly [title: string, rows: readonly OptionRow[]];
+
 /** Describes every implemented option, in the order of `--help`. */
-export function optionTexts(): OptionText[] {
-  return GROUPS.flatMap(([group, rows]) =>
+export function optionTexts(groups: readonly OptionGroup[] = GROUPS): OptionText[] {
+  return groups.flatMap(([group, rows]) =>
     rows.filter((row) => row[7] === "works").map((row) => ({
       group,
       flag: flagText(row),
@@ -64,22 +67,32 @@ function flagText(row: OptionRow): string {
 
 /** Returns the text of `--help`, at most 80 columns wide. */
 export function helpText(version: string): string {
-  const lines = [
+  return [
     `leased ${version}: a memcached-compatible cache server with leases and locks`,
     "",
     "Usage: leased [options]",
-  ];
+    "       leased proxy [options]    see leased proxy --help",
+    ...helpLines(optionTexts()),
+    "",
+    "Exit status:",
+    ...EXIT_STATUS.map((line) => `  ${line}`),
+    "",
+    ...wrap(NOTES.split(" "), LINE_WIDTH),
+  ].join("\n");
+}
+
+/** The lines that describe options, at most 80 columns wide. */
+export function helpLines(texts: readonly OptionText[]): string[] {
+  const lines: string[] = [];
   let title = "";
-  for (const { group, flag, preset, meaning } of optionTexts()) {
+  for (const { group, flag, preset, meaning } of texts) {
     if (group !== title) lines.push("", `${group}:`);
     title = group;
     const words = meaning.split(" ");
     if (preset !== "" && preset !== "on") words.push(`(default: ${preset})`);
     lines.push(...optionLines(flag.startsWith("--") ? `    ${flag}` : flag, words));
   }
-  lines.push("", "Exit status:", ...EXIT_STATUS.map((line) => `  ${line}`), "");
-  lines.push(...wrap(NOTES.split(" "), LINE_WIDTH));
-  return lines.join("\n");
+  return lines;
 }
 
 /** The flag, and beside or below it the description. */

@@ -1,0 +1,70 @@
+/** A row, as a read finds it. */
+export interface Row {
+  /** 32 bits. */
+  readonly flags: number;
+  readonly data: Uint8Array;
+  /** Grows with every write of the key, its deletion included. */
+  readonly version: number;
+}
+
+/** What a read found. */
+export interface Found {
+  /** Null: there is no such row. */
+  readonly row: Row | null;
+  /** The version of the last write of the key, also if that deleted it; 0: never written. */
+  readonly version: number;
+  /** The proxy that may write, as the same snapshot of the database says. */
+  readonly epoch: number;
+}
+
+/** What a write does with the row. */
+export type Change = { readonly flags: number; readonly data: Uint8Array } | "delete";
+
+/** How a write ended. */
+export type WriteResult =
+  | { readonly kind: "committed"; readonly version: number }
+  /** The condition was false; nothing was written. */
+  | { readonly kind: "refused"; readonly row: Row | null }
+  /** Another proxy has taken over; nothing was written. */
+  | { readonly kind: "fenced" }
+  /** The database refused; nothing was written. */
+  | { readonly kind: "failed"; readonly reason: string }
+  /** The database did not say whether it was written. */
+  | { readonly kind: "unknown"; readonly reason: string };
+
+/** What became of a write whose end is not known. */
+export type WriteOutcome =
+  | { readonly kind: "committed"; readonly version: number }
+  | { readonly kind: "notApplied" }
+  | { readonly kind: "unknown"; readonly reason: string };
+
+/**
+ * The database behind a proxy. A proxy is the only one that writes to its table; an epoch in the database fences every
+ * proxy but the last one that took over, in its writes and in its reads.
+ */
+export interface Backend {
+  /**
+   * Becomes the proxy that may write: every older one is fenced when this resolves.
+   *
+   * @returns The epoch, larger than all before.
+   */
+  takeOver(): Promise<number>;
+  /** Reads a row and the epoch in one snapshot. @throws What the database says. */
+  read(key: Uint8Array): Promise<Found>;
+  /**
+   * Writes a row in a transaction: checks the epoch, applies the change, notes the token as applied, commits.
+   *
+   * @param change Computed from the row as it is, inside the transaction; null: the condition is false.
+   */
+  write(
+    key: Uint8Array,
+    tokenId: number,
+    epoch: number,
+    change: (row: Row | null) => Change | null,
+  ): Promise<WriteResult>;
+  /** What became of the write under a token. Asked on a new connection, after the old one is surely gone. */
+  outcome(tokenId: number): Promise<WriteOutcome>;
+  /** Forgets which tokens were applied before this moment, Unix time in milliseconds. */
+  purgeApplied(beforeUnixMs: number): Promise<void>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,246 @@
+import { latin1Bytes, latin1Text } from "./bytes.ts";
+import { REPLY } from "./replies.ts";
+
+/** What `lease-get` found. */
+export type LeaseGet =
+  | { readonly kind: "value"; readonly flags: number; readonly data: Uint8Array }
+  /** The asker may fill the key under this id. */
+  | { readonly kind: "lease"; readonly id: string }
+  /** Somebody else fills it, or an update token is out. */
+  | { readonly kind: "held" };
+
+/** A cache did not do what it was asked. */
+export class CacheError extends Error {
+  override readonly name = "CacheError";
+}
+
+const CRLF_LENGTH = 2;
+const LF = 0x0a;
+/** mcrouter's id for "somebody else has the lease". */
+const HELD_ID = "1";
+const RECEIVE_BYTES = 64 * 1024;
+
+/** Somebody who waits for a reply. */
+interface Pending {
+  resolve(reply: Reply): void;
+  reject(error: CacheError): void;
+}
+
+/** A reply: its lines, and the data behind a VALUE line. */
+interface Reply {
+  readonly lines: readonly string[];
+  readonly data: Uint8Array | null;
+}
+
+/**
+ * One connection to a cache. Requests are pipelined, and answered in their order. It connects when it is needed, and
+ * again after an error. A reply that takes longer than the time-out closes it: later replies could not be told apart.
+ */
+export class CacheClient {
+  readonly hostname: string;
+  readonly port: number;
+  readonly #timeoutMs: number;
+  #connecting: Promise<Deno.TcpConn> | null = null;
+  #connection: Deno.TcpConn | null = null;
+  #pending: Pending[] = [];
+  /** Whether the cache knows deletess, which frees a key for readers after a second; null: not known yet. */
+  #hasDeletess: boolean | null = null;
+  #sending: Promise<void> = Promise.resolve();
+
+  constructor(hostname: string, port: number, timeoutMs: number) {
+    this.hostname = hostname;
+    this.port = port;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** `host:port` */
+  get name(): string {
+    return this.hostname.includes(":")
+      ? `[${this.hostname}]:${this.port}`
+      : `${this.hostname}:${this.port}`;
+  }
+
+  /** Reads a value, or takes the lease to fill it. @throws CacheError */
+  async leaseGet(key: string): Promise<LeaseGet> {
+    const { lines, data } = await this.#ask(`lease-get ${key}\r\n`);
+    const words = lines[0]!.split(" ");
+    if (words[0] === "VALUE" && data !== null) {
+      return { kind: "value", flags: Number(words[2]), data };
+    }
+    if (words[0] === "LVALUE") {
+      return words[2] === HELD_ID ? { kind: "held" } : { kind: "lease", id: words[2]! };
+    }
+    throw this.#unexpected("lease-get", lines[0]!);
+  }
+
+  /**
+   * Fills a key under a lease.
+   *
+   * @returns False when the lease is gone: the value must be thrown away.
+   * @throws CacheError
+   */
+  async leaseSet(key: string, id: string, flags: number, data: Uint8Array): Promise<boolean> {
+    const { lines } = await this.#ask(`lease-set ${key} ${id} ${flags} 0 ${data.length}\r\n`, data);
+    return lines[0] === "STORED";
+  }
+
+  /** Gives a lease back without filling the key: stores an item that is over at once. @throws CacheError */
+  async leaseReturn(key: string, id: string): Promise<void> {
+    await this.#ask(`lease-set ${key} ${id} 0 -1 0\r\n`, new Uint8Array());
+  }
+
+  /** Removes a value, and ends a lease. @throws CacheError, also when another connection has the key locked. */
+  async invalidate(key: string): Promise<void> {
+    if (this.#hasDeletess !== false) {
+      const { lines } = await this.#ask(`deletess 1 ${key}\r\n`);
+      this.#hasDeletess ??= lines[0] !== REPLY.ERROR;
+      if (this.#hasDeletess) return this.#requireGone(lines[0]!);
+    }
+    const { lines } = await this.#ask(`delete ${key}\r\n`);
+    this.#requireGone(lines[0]!);
+  }
+
+  close(): void {
+    this.#fail(new CacheError(`${this.name}: closed`));
+  }
+
+  #requireGone(line: string): void {
+    if (!/^(?:DELETED|NOT_FOUND)\b/.test(line)) throw this.#unexpected("delete", line);
+  }
+
+  #unexpected(command: string, line: string): CacheError {
+    return new CacheError(`${this.name} answers ${command} with ${JSON.stringify(line)}`);
+  }
+
+  /** Sends a request, and waits for its reply. */
+  async #ask(line: string, data?: Uint8Array): Promise<Reply> {
+    const head = latin1Bytes(line);
+    const request = new Uint8Array(head.length + (data === undefined ? 0 : data.length + 2));
+    request.set(head);
+    if (data !== undefined) {
+      request.set(data, head.length);
+      request.set(latin1Bytes("\r\n"), head.length + data.length);
+    }
+    const timer = setTimeout(
+      () => this.#fail(new CacheError(`${this.name}: no reply within ${this.#timeoutMs} ms`)),
+      this.#timeoutMs,
+    );
+    try {
+      const connection = await this.#connected();
+      const reply = Promise.withResolvers<Reply>();
+      this.#pending.push(reply);
+      this.#send(connection, request);
+      return await reply.promise;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #connected(): Promise<Deno.TcpConn> {
+    if (this.#connection !== null) return this.#connection;
+    this.#connecting ??= this.#connect();
+    return await this.#connecting;
+  }
+
+  async #connect(): Promise<Deno.TcpConn> {
+    const giveUp = new AbortController();
+    const timer = setTimeout(() => giveUp.abort(), this.#timeoutMs);
+    try {
+      const connection = await Deno.connect({
+        hostname: this.hostname,
+        port: this.port,
+        signal: giveUp.signal,
+      });
+      connection.setNoDelay();
+      this.#connection = connection;
+      this.#receive(connection);
+      return connection;
+    } catch (error) {
+      const reason = giveUp.signal.aborted
+        ? `no connection within ${this.#timeoutMs} ms`
+        : error instanceof Error
+        ? error.message
+        : String(error);
+      throw new CacheError(`${this.name}: ${reason}`);
+    } finally {
+      clearTimeout(timer);
+      this.#connecting = null;
+    }
+  }
+
+  /** Requests are written one after the other. */
+  #send(connection: Deno.TcpConn, request: Uint8Array): void {
+    this.#sending = this.#sending.then(async () => {
+      try {
+        for (let at = 0; at < request.length;) at += await connection.write(request.subarray(at));
+      } catch (error) {
+        if (connection === this.#connection) this.#fail(new CacheError(`${this.name}: ${error}`));
+      }
+    });
+  }
+
+  /** Reads replies until the connection ends. */
+  async #receive(connection: Deno.TcpConn): Promise<void> {
+    const buffer = new Uint8Array(RECEIVE_BYTES);
+    let held = new Uint8Array(0);
+    try {
+      for (;;) {
+        const received = await connection.read(buffer);
+        if (received === null) throw new CacheError(`${this.name}: closed the connection`);
+        held = joined(held, buffer.subarray(0, received));
+        for (;;) {
+          const read = readReply(held);
+          if (read === null) break;
+          held = held.slice(read.length);
+          this.#pending.shift()?.resolve(read.reply);
+        }
+      }
+    } catch (error) {
+      if (connection !== this.#connection) return;
+      this.#fail(error instanceof CacheError ? error : new CacheError(`${this.name}: ${error}`));
+    }
+  }
+
+  /** Ends the connection: whoever waits for a reply gets the error. */
+  #fail(error: CacheError): void {
+    const connection = this.#connection;
+    this.#connection = null;
+    this.#hasDeletess = null;
+    try {
+      connection?.close();
+    } catch {
+      // It is closed already.
+    }
+    const pending = this.#pending;
+    this.#pending = [];
+    for (const each of pending) each.reject(error);
+  }
+}
+
+function joined(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {
+  const both = new Uint8Array(a.length + b.length);
+  both.set(a);
+  both.set(b, a.length);
+  return both;
+}
+
+/** The first reply in some bytes; null when it is not all there. */
+function readReply(bytes: Uint8Array): { reply: Reply; length: number } | null {
+  const lines: string[] = [];
+  let data: Uint8Array | null = null;
+  for (let at = 0;;) {
+    const lineEnd = bytes.indexOf(LF, at);
+    if (lineEnd < 0) return null;
+    const line = latin1Text(bytes.subarray(at, lineEnd)).replace(/\r$/, "");
+    at = lineEnd + 1;
+    lines.push(line);
+    const words = line.split(" ");
+    if (words[0] !== "VALUE" && words[0] !== "LVALUE") {
+      return { reply: { lines, data }, length: at };
+    }
+    const length = Number(words[0] === "VALUE" ? words[3] : words[4]);
+    if (bytes.length < at + length + CRLF_LENGTH) return null;
+    data = bytes.slice(at, at + length);
+    at += length + CRLF_LENGTH;
+  }
+}

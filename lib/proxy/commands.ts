@@ -1,0 +1,299 @@
+import type { Change, Row } from "./backend.ts";
+import { latin1Bytes, latin1Text } from "./bytes.ts";
+import { metaDelete, metaGet, metaSet } from "./meta_commands.ts";
+import type { Edit, Proxy, PutReply } from "./proxy.ts";
+import { REPLY } from "./replies.ts";
+import {
+  answerUnfinished,
+  idOf,
+  keyOf,
+  numberOf,
+  type ProxyHandler,
+  type ProxyRequest,
+  type ProxySession,
+  Refusal,
+  requireNoExpiry,
+  UINT32_MAX,
+} from "./request.ts";
+import { proxyStats } from "./stats.ts";
+import { TokenLimitError } from "./token_states.ts";
+
+/** One command. */
+export interface ProxyCommand {
+  readonly name: string;
+  /** Words behind the command, at least and at most, `noreply` aside. */
+  readonly wordsMin: number;
+  readonly wordsMax: number;
+  /** Which word is the length of a data block; -1: none follows. */
+  readonly lengthWord: number;
+  /** Whether a last word `noreply` silences it. */
+  readonly noreply: boolean;
+  readonly handler: ProxyHandler;
+}
+
+const OWNER = /^[\x21-\x7e]{1,64}$/;
+const U64_MAX = 2n ** 64n - 1n;
+const FOREVER = Infinity;
+
+type CommandRow = readonly [
+  name: string,
+  wordsMin: number,
+  wordsMax: number,
+  lengthWord: number,
+  noreply: boolean,
+  handler: ProxyHandler,
+];
+
+// deno-fmt-ignore
+const ROWS: readonly CommandRow[] = [
+  // name       words       length noreply handler
+  ["uget",      1, FOREVER, -1,    false,  uget],
+  ["uput",      4, 4,        2,    true,   uput],
+  ["udelete",   2, 2,       -1,    true,   udelete],
+  ["token",     1, 3,       -1,    true,   token],
+  ["caches",    0, 0,       -1,    false,  caches],
+  ["get",       1, FOREVER, -1,    false,  get],
+  ["gets",      1, FOREVER, -1,    false,  gets],
+  ["set",       4, 4,        3,    true,   (s, r) => store(s, r, () => true)],
+  ["add",       4, 4,        3,    true,   (s, r) => store(s, r, (row) => row === null)],
+  ["replace",   4, 4,        3,    true,   (s, r) => store(s, r, (row) => row !== null)],
+  ["append",    4, 4,        3,    true,   (s, r) => extend(s, r, false)],
+  ["prepend",   4, 4,        3,    true,   (s, r) => extend(s, r, true)],
+  ["cas",       5, 5,        3,    true,   compareAndSet],
+  ["delete",    1, 2,       -1,    true,   remove],
+  ["incr",      2, 2,       -1,    true,   (s, r) => arithmetic(s, r, true)],
+  ["decr",      2, 2,       -1,    true,   (s, r) => arithmetic(s, r, false)],
+  ["touch",     2, 2,       -1,    true,   touch],
+  ["mg",        1, FOREVER, -1,    false,  metaGet],
+  ["ms",        2, FOREVER,  1,    false,  metaSet],
+  ["md",        1, FOREVER, -1,    false,  metaDelete],
+  ["mn",        0, 0,       -1,    false,  (s) => s.line("MN")],
+  ["version",   0, 0,       -1,    false,  (s) => s.line(`VERSION ${s.version}`)],
+  ["stats",     0, 1,       -1,    false,  stats],
+];
+
+/** By name. */
+export const COMMANDS: ReadonlyMap<string, ProxyCommand> = new Map(
+  ROWS.map(([name, wordsMin, wordsMax, lengthWord, noreply, handler]) => [
+    name,
+    { name, wordsMin, wordsMax, lengthWord, noreply, handler },
+  ]),
+);
+
+// --- rows under update tokens --------------------------------------------------------------------
+
+/** `uget [@<cache>] <key>+` */
+async function uget(session: ProxySession, { words }: ProxyRequest): Promise<void> {
+  const [first = ""] = words;
+  const cache = first.startsWith("@") ? first.slice(1) : null;
+  const keys = cache === null ? words : words.slice(1);
+  if (keys.length === 0) throw new Refusal(REPLY.BAD_FORMAT);
+  for (const key of keys) keyOf(key);
+  for (const key of keys) {
+    const isListed = cache === null || session.proxy.caches.named(cache) !== undefined;
+    const { row, version, cacheable } = await session.proxy.read(key, isListed);
+    const mark = cacheable ? "C" : "N";
+    if (row === null) {
+      session.line(`NONE ${key} ${version} ${mark}`);
+      continue;
+    }
+    session.line(`VALUE ${key} ${row.flags} ${row.data.length} ${version} ${mark}`);
+    session.block(row.data);
+  }
+  session.line(REPLY.END);
+}
+
+/** `uput <key> <flags> <bytes> <id> [noreply]` */
+async function uput(session: ProxySession, { words, data }: ProxyRequest): Promise<void> {
+  const [key = "", flagsWord = "", , idWord = ""] = words;
+  const change: Change = { flags: numberOf(flagsWord, UINT32_MAX), data: data! };
+  const reply = await session.proxy.put(keyOf(key), idOf(idWord), () => change);
+  if (answerUnfinished(session, reply)) return;
+  if (reply.kind === "committed") session.line(`${REPLY.STORED} ${reply.version}`);
+}
+
+/** `udelete <key> <id> [noreply]` */
+async function udelete(session: ProxySession, { words }: ProxyRequest): Promise<void> {
+  const [key = "", idWord = ""] = words;
+  const reply = await session.proxy.put(keyOf(key), idOf(idWord), () => "delete");
+  if (answerUnfinished(session, reply)) return;
+  if (reply.kind === "committed") session.line(`${REPLY.DELETED} ${reply.version}`);
+}
+
+/** `token get|release|revoke|resolve|list` */
+async function token(session: ProxySession, { words }: ProxyRequest): Promise<void> {
+  const { states } = session.proxy;
+  const [subcommand, key = "", third] = words;
+  if (subcommand === "list") {
+    for (const { id, key, owner, state } of states.list(words[1])) {
+      session.line(`TOKEN ${key} ${id} ${state} ${owner || "-"}`);
+    }
+    return session.line(REPLY.END);
+  }
+  if (words.length < 2) throw new Refusal(REPLY.ERROR);
+  keyOf(key);
+  switch (subcommand) {
+    case "get":
+      if (third !== undefined && !OWNER.test(third)) throw new Refusal(REPLY.BAD_OWNER);
+      return session.line(`TOKEN ${takeToken(session.proxy, key, third ?? "")}`);
+    case "release": {
+      const released = states.release(key, idOf(third ?? ""));
+      const line = { released: REPLY.OK, none: REPLY.NOT_FOUND, busy: REPLY.BUSY } as const;
+      return session.line(line[released]);
+    }
+    case "revoke": {
+      const { revoked, busy } = states.revoke(key, third === undefined ? undefined : idOf(third));
+      return session.line(busy > 0 && revoked === 0 ? REPLY.BUSY : `${REPLY.OK} ${revoked}`);
+    }
+    case "resolve": {
+      const reply = await session.proxy.resolve(key, idOf(third ?? ""));
+      if (answerUnfinished(session, reply)) return;
+      if (reply.kind === "committed") session.line(`${REPLY.STORED} ${reply.version}`);
+      return;
+    }
+    default:
+      throw new Refusal(REPLY.ERROR);
+  }
+}
+
+function takeToken(proxy: Proxy, key: string, owner: string): number {
+  try {
+    return proxy.states.get(key, owner);
+  } catch (error) {
+    if (error instanceof TokenLimitError) throw new Refusal(REPLY.TOO_MANY_TOKENS);
+    throw error;
+  }
+}
+
+/** `caches`: what a writer that deletes by itself has to delete in. */
+function caches(session: ProxySession): void {
+  for (const { name } of session.proxy.caches.all) session.line(`CACHE ${name}`);
+  session.line(`${REPLY.END} 1`);
+}
+
+// --- memcached's commands ------------------------------------------------------------------------
+
+/** `get <key>+`: through the caches. */
+async function get(session: ProxySession, { words }: ProxyRequest): Promise<void> {
+  const keys = words.map(keyOf);
+  for (const key of keys) {
+    const value = await session.proxy.get(key);
+    if (value === null) continue;
+    session.line(`VALUE ${key} ${value.flags} ${value.data.length}`);
+    session.block(value.data);
+  }
+  session.line(REPLY.END);
+}
+
+/** `gets <key>+`: from the database, with the row's version as cas unique. */
+async function gets(session: ProxySession, { words }: ProxyRequest): Promise<void> {
+  const keys = words.map(keyOf);
+  for (const key of keys) {
+    const { row } = await session.proxy.read(key);
+    if (row === null) continue;
+    session.line(`VALUE ${key} ${row.flags} ${row.data.length} ${row.version}`);
+    session.block(row.data);
+  }
+  session.line(REPLY.END);
+}
+
+/** set, add and replace: `<key> <flags> 0 <bytes> [noreply]` */
+async function store(
+  session: ProxySession,
+  { words, data }: ProxyRequest,
+  condition: (row: Row | null) => boolean,
+): Promise<void> {
+  const [key = "", flagsWord = "", exptime = ""] = words;
+  const change: Change = { flags: numberOf(flagsWord, UINT32_MAX), data: data! };
+  requireNoExpiry(exptime);
+  const reply = await session.proxy.write(keyOf(key), (row) => condition(row) ? change : null);
+  answerStore(session, reply, REPLY.NOT_STORED);
+}
+
+function answerStore(session: ProxySession, reply: PutReply, refused: string): void {
+  if (answerUnfinished(session, reply)) return;
+  session.line(reply.kind === "committed" ? REPLY.STORED : refused);
+}
+
+/** append and prepend; flags and exptime are those of the row. */
+async function extend(
+  session: ProxySession,
+  { words, data }: ProxyRequest,
+  before: boolean,
+): Promise<void> {
+  const edit: Edit = (row) => {
+    if (row === null) return null;
+    const joined = new Uint8Array(row.data.length + data!.length);
+    joined.set(before ? data! : row.data);
+    joined.set(before ? row.data : data!, before ? data!.length : row.data.length);
+    return { flags: row.flags, data: joined };
+  };
+  answerStore(session, await session.proxy.write(keyOf(words[0]!), edit), REPLY.NOT_STORED);
+}
+
+/** `cas <key> <flags> 0 <bytes> <version> [noreply]` */
+async function compareAndSet(session: ProxySession, { words, data }: ProxyRequest): Promise<void> {
+  const [key = "", flagsWord = "", exptime = "", , versionWord = ""] = words;
+  const change: Change = { flags: numberOf(flagsWord, UINT32_MAX), data: data! };
+  const version = idOf(versionWord);
+  requireNoExpiry(exptime);
+  const edit: Edit = (row) => row?.version === version ? change : null;
+  const reply = await session.proxy.write(keyOf(key), edit);
+  const refused = reply.kind === "refused" && reply.row === null ? REPLY.NOT_FOUND : REPLY.EXISTS;
+  answerStore(session, reply, refused);
+}
+
+/** `delete <key> [0] [noreply]` */
+async function remove(session: ProxySession, { words }: ProxyRequest): Promise<void> {
+  if (words.length === 2 && words[1] !== "0") throw new Refusal(REPLY.BAD_FORMAT);
+  const edit: Edit = (row) => row === null ? null : "delete";
+  const reply = await session.proxy.write(keyOf(words[0]!), edit);
+  if (answerUnfinished(session, reply)) return;
+  session.line(reply.kind === "committed" ? REPLY.DELETED : REPLY.NOT_FOUND);
+}
+
+/** `incr|decr <key> <delta> [noreply]` */
+async function arithmetic(
+  session: ProxySession,
+  { words }: ProxyRequest,
+  increment: boolean,
+): Promise<void> {
+  const [key = "", deltaWord = ""] = words;
+  if (!/^\d{1,20}$/.test(deltaWord) || BigInt(deltaWord) > U64_MAX) {
+    throw new Refusal(REPLY.BAD_DELTA);
+  }
+  const delta = BigInt(deltaWord);
+  let text = "";
+  let isNumeric = true;
+  const reply = await session.proxy.write(keyOf(key), (row) => {
+    if (row === null) return null;
+    const old = latin1Text(row.data).trimEnd();
+    isNumeric = /^\d{1,20}$/.test(old) && BigInt(old) <= U64_MAX;
+    if (!isNumeric) return null;
+    text = String(changed(BigInt(old), delta, increment));
+    return { flags: row.flags, data: latin1Bytes(text) };
+  });
+  if (answerUnfinished(session, reply)) return;
+  if (reply.kind === "committed") return session.line(text);
+  session.line(isNumeric ? REPLY.NOT_FOUND : REPLY.NOT_NUMERIC);
+}
+
+/** Upwards a number of 64 bits wraps, downwards it stops at 0, as in memcached. */
+function changed(number: bigint, delta: bigint, increment: boolean): bigint {
+  if (increment) return BigInt.asUintN(64, number + delta);
+  return delta > number ? 0n : number - delta;
+}
+
+/** `touch <key> 0`: a row never expires, so there is nothing to change. */
+async function touch(session: ProxySession, { words }: ProxyRequest): Promise<void> {
+  const [key = "", exptime = ""] = words;
+  requireNoExpiry(exptime);
+  const { row } = await session.proxy.read(keyOf(key));
+  session.line(row === null ? REPLY.NOT_FOUND : REPLY.TOUCHED);
+}
+
+function stats(session: ProxySession, { words }: ProxyRequest): void {
+  if (words.length > 0) throw new Refusal(REPLY.ERROR);
+  for (const [name, value] of proxyStats(session.proxy)) session.line(`STAT ${name} ${value}`);
+  session.line(REPLY.END);
+}

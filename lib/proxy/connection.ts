@@ -1,0 +1,156 @@
+import { latin1Bytes } from "./bytes.ts";
+import { COMMANDS, type ProxyCommand } from "./commands.ts";
+import type { Proxy } from "./proxy.ts";
+import { failedLine, REPLY } from "./replies.ts";
+import { type ProxySession, Refusal } from "./request.ts";
+import { type ByteSource, LineTooLongError, RequestReader } from "./request_reader.ts";
+
+/** A peer, as far as a connection needs it. */
+export interface ByteStream extends ByteSource {
+  write(bytes: Uint8Array): Promise<number>;
+}
+
+/** A line may name many keys. In bytes. */
+const LINE_LENGTH_MAX = 64 * 1024;
+/** Replies are sent when they have grown to this, or when no further request has arrived. */
+const REPLY_BYTES = 64 * 1024;
+/** After CR LF nothing of a data block is left. */
+const TRAILER_LENGTH = 2;
+
+/** One client of the proxy: its requests are executed one after the other, and answered in their order. */
+export class ProxyConnection implements ProxySession {
+  readonly proxy: Proxy;
+  readonly version: string;
+  readonly #stream: ByteStream;
+  readonly #reader: RequestReader;
+  #replies: Uint8Array[] = [];
+  #replyBytes = 0;
+  #isSilent = false;
+  #isExecuting = false;
+  #isStopping = false;
+
+  constructor(proxy: Proxy, version: string, stream: ByteStream) {
+    this.proxy = proxy;
+    this.version = version;
+    this.#stream = stream;
+    this.#reader = new RequestReader(stream, LINE_LENGTH_MAX);
+  }
+
+  line(text: string): void {
+    if (!this.#isSilent) this.#append(latin1Bytes(`${text}\r\n`));
+  }
+
+  block(data: Uint8Array): void {
+    if (this.#isSilent) return;
+    this.#append(data);
+    this.#append(latin1Bytes("\r\n"));
+  }
+
+  /**
+   * Ends the connection after the request in progress.
+   *
+   * @returns False when there is none: the caller closes the stream.
+   */
+  stop(): boolean {
+    this.#isStopping = true;
+    return this.#isExecuting;
+  }
+
+  /**
+   * Serves the peer until it closes, or sends `quit`.
+   *
+   * @throws What reading or writing throws.
+   */
+  async serve(): Promise<void> {
+    try {
+      for (;;) {
+        if (!this.#reader.hasLine || this.#replyBytes > REPLY_BYTES) await this.#flush();
+        const line = await this.#reader.line();
+        if (line === null || line === "quit") break;
+        this.#isExecuting = true;
+        const goesOn = await this.#execute(line);
+        this.#isExecuting = false;
+        if (!goesOn || this.#isStopping) break;
+      }
+    } catch (error) {
+      if (!(error instanceof LineTooLongError)) throw error;
+      this.#isSilent = false;
+      this.line(REPLY.LINE_TOO_LONG);
+    }
+    await this.#flush();
+  }
+
+  /** @returns False when the connection ends. */
+  async #execute(line: string): Promise<boolean> {
+    this.#isSilent = false;
+    const [name = "", ...words] = line.split(" ").filter((word) => word !== "");
+    const command = COMMANDS.get(name);
+    if (command === undefined) {
+      this.line(REPLY.ERROR);
+      return true;
+    }
+    if (command.noreply && words.at(-1) === "noreply") {
+      words.pop();
+      this.#isSilent = true;
+    }
+    const block = await this.#readBlock(command, words);
+    if (block === "closed") return false;
+    if (block === "refused") return true;
+    if (words.length < command.wordsMin || words.length > command.wordsMax) {
+      this.line(words.length < command.wordsMin ? REPLY.ERROR : REPLY.BAD_FORMAT);
+      return true;
+    }
+    try {
+      await command.handler(this, { words, data: block });
+    } catch (error) {
+      this.line(error instanceof Refusal ? error.message : failedLine(reasonOf(error)));
+    }
+    return true;
+  }
+
+  /** Reads the data block of a command. What is too large is passed over. */
+  async #readBlock(
+    command: ProxyCommand,
+    words: readonly string[],
+  ): Promise<Uint8Array | null | "closed" | "refused"> {
+    if (command.lengthWord < 0) return null;
+    const word = words[command.lengthWord] ?? "";
+    if (!/^\d{1,10}$/.test(word)) {
+      this.line(REPLY.BAD_FORMAT);
+      return "refused";
+    }
+    const length = Number(word);
+    if (length > this.proxy.valueLengthMax) {
+      if (!await this.#reader.skip(length + TRAILER_LENGTH)) return "closed";
+      this.line(REPLY.TOO_LARGE);
+      return "refused";
+    }
+    const block = await this.#reader.block(length + TRAILER_LENGTH);
+    if (block === null) return "closed";
+    if (block[length] === 0x0d && block[length + 1] === 0x0a) return block.subarray(0, length);
+    this.line(REPLY.BAD_CHUNK);
+    return "refused";
+  }
+
+  #append(bytes: Uint8Array): void {
+    this.#replies.push(bytes);
+    this.#replyBytes += bytes.length;
+  }
+
+  async #flush(): Promise<void> {
+    if (this.#replyBytes === 0) return;
+    const all = new Uint8Array(this.#replyBytes);
+    let at = 0;
+    for (const reply of this.#replies) {
+      all.set(reply, at);
+      at += reply.length;
+    }
+    this.#replies = [];
+    this.#replyBytes = 0;
+    for (let sent = 0; sent < all.length;) sent += await this.#stream.write(all.subarray(sent));
+  }
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

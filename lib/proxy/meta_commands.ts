@@ -1,0 +1,165 @@
+import type { Change, Row } from "./backend.ts";
+import type { Edit } from "./proxy.ts";
+import { REPLY, unsupportedFlagLine } from "./replies.ts";
+import {
+  answerUnfinished,
+  idOf,
+  keyOf,
+  numberOf,
+  type ProxyRequest,
+  type ProxySession,
+  Refusal,
+  requireNoExpiry,
+  UINT32_MAX,
+} from "./request.ts";
+
+/** The flags of a meta request: letter and text, in their order. */
+type Flags = readonly (readonly [letter: string, text: string])[];
+
+/** Flags that mean the same for every command: give the key or an opaque back, be silent about what is expected. */
+const ECHOED = "kOq";
+
+/** @throws Refusal at a flag that is not among `allowed`. */
+function flagsOf(words: readonly string[], allowed: string): Flags {
+  return words.map((word) => {
+    const letter = word[0]!;
+    if (!allowed.includes(letter) && !ECHOED.includes(letter)) {
+      throw new Refusal(unsupportedFlagLine(letter));
+    }
+    return [letter, word.slice(1)];
+  });
+}
+
+function has(flags: Flags, letter: string): boolean {
+  return flags.some(([each]) => each === letter);
+}
+
+function textOf(flags: Flags, letter: string): string | undefined {
+  return flags.find(([each]) => each === letter)?.[1];
+}
+
+/** The flags of a reply that repeat the request. */
+function echoed(flags: Flags, key: string): string {
+  return flags.map(([letter, text]) =>
+    letter === "k" ? ` k${key}` : letter === "O" ? ` O${text}` : ""
+  )
+    .join("");
+}
+
+/** `mg <key> [v k f s c t O q]`: through the cache; with c from the database, c is the row's version. */
+export async function metaGet(session: ProxySession, { words }: ProxyRequest): Promise<void> {
+  const key = keyOf(words[0]!);
+  const flags = flagsOf(words.slice(1), "vfsct");
+  const value = has(flags, "c")
+    ? (await session.proxy.read(key)).row
+    : await session.proxy.get(key);
+  if (value === null) {
+    if (!has(flags, "q")) session.line(`EN${echoed(flags, key)}`);
+    return;
+  }
+  const facts = flags.map(([letter, text]) => metaFact(letter, text, key, value)).join("");
+  if (!has(flags, "v")) return session.line(`HD${facts}`);
+  session.line(`VA ${value.data.length}${facts}`);
+  session.block(value.data);
+}
+
+function metaFact(
+  letter: string,
+  text: string,
+  key: string,
+  value: { flags: number; data: Uint8Array; version?: number },
+): string {
+  switch (letter) {
+    case "f":
+      return ` f${value.flags}`;
+    case "s":
+      return ` s${value.data.length}`;
+    case "c":
+      return ` c${value.version}`;
+    case "t":
+      return " t-1";
+    case "k":
+      return ` k${key}`;
+    case "O":
+      return ` O${text}`;
+    default:
+      return "";
+  }
+}
+
+/** What `ms` does with the row, by the mode of its flag M. */
+const MODES: Readonly<Record<string, (row: Row | null, change: Row) => Change | null>> = {
+  S: (_row, change) => change,
+  E: (row, change) => row === null ? change : null,
+  R: (row, change) => row === null ? null : change,
+  A: (row, { data }) => row && { flags: row.flags, data: joined(row.data, data) },
+  P: (row, { data }) => row && { flags: row.flags, data: joined(data, row.data) },
+};
+
+function joined(a: Uint8Array, b: Uint8Array): Uint8Array {
+  const both = new Uint8Array(a.length + b.length);
+  both.set(a);
+  both.set(b, a.length);
+  return both;
+}
+
+/** `ms <key> <bytes> [F C M T c k O q]`: T must be 0, C compares the row's version. */
+export async function metaSet(
+  session: ProxySession,
+  { words, data }: ProxyRequest,
+): Promise<void> {
+  const key = keyOf(words[0]!);
+  const flags = flagsOf(words.slice(2), "FCMTc");
+  requireNoExpiry(textOf(flags, "T") ?? "0");
+  const mode = MODES[(textOf(flags, "M") ?? "S").toUpperCase()];
+  if (mode === undefined) throw new Refusal(REPLY.BAD_FORMAT);
+  const change = {
+    flags: numberOf(textOf(flags, "F") ?? "0", UINT32_MAX),
+    data: data!,
+    version: 0,
+  };
+  const compared = textOf(flags, "C");
+  const version = compared === undefined ? null : idOf(compared);
+  const reply = await session.proxy.write(
+    key,
+    (row) => version !== null && row?.version !== version ? null : mode(row, change),
+  );
+  if (answerUnfinished(session, reply)) return;
+  const id = reply.kind === "committed" && has(flags, "c") ? ` c${reply.version}` : "";
+  answerMeta(session, flags, key, reply.kind === "committed", refusedCode(reply, version), id);
+}
+
+/** `md <key> [C k O q]` */
+export async function metaDelete(session: ProxySession, { words }: ProxyRequest): Promise<void> {
+  const key = keyOf(words[0]!);
+  const flags = flagsOf(words.slice(1), "C");
+  const compared = textOf(flags, "C");
+  const version = compared === undefined ? null : idOf(compared);
+  const edit: Edit = (row) =>
+    row === null || (version !== null && row.version !== version) ? null : "delete";
+  const reply = await session.proxy.write(key, edit);
+  if (answerUnfinished(session, reply)) return;
+  const isMissing = reply.kind === "refused" && reply.row === null;
+  answerMeta(session, flags, key, reply.kind === "committed", isMissing ? "NF" : "EX", "");
+}
+
+function refusedCode(
+  reply: { readonly kind: string; readonly row?: Row | null },
+  version: number | null,
+): string {
+  if (version === null) return "NS";
+  return reply.row === null ? "NF" : "EX";
+}
+
+/** Success is what a quiet request expects. */
+function answerMeta(
+  session: ProxySession,
+  flags: Flags,
+  key: string,
+  isDone: boolean,
+  refused: string,
+  id: string,
+): void {
+  if (isDone && has(flags, "q")) return;
+  session.line(`${isDone ? "HD" : refused}${id}${echoed(flags, key)}`);
+}

@@ -1,0 +1,135 @@
+import license from "../../LICENSE" with { type: "text" };
+import { parseTable } from "../cli/argv.ts";
+import { helpLines, type OptionGroup, optionTexts } from "../cli/help.ts";
+import { readListenAddress } from "../cli/listen.ts";
+import type { OptionRow } from "../cli/option_table.ts";
+import { valueOr } from "../cli/values.ts";
+import type { LogFormat } from "../log.ts";
+import type { ProcessInfo } from "../process_info.ts";
+import type { TableNames } from "./sqlite.ts";
+
+const NONE = NaN;
+const INT31 = 2 ** 31 - 1;
+const MIB = 1024 * 1024;
+const SQLITE_PREFIX = "sqlite:";
+
+/** The options of `leased proxy`. */
+// deno-fmt-ignore
+export const PROXY_OPTIONS = [
+  // name              letter kind     unit           least most       preset             state    meaning
+  ["db",               "",  "text",   "url",          NONE, NONE,      "sqlite:leased.db", "works", "database that holds the rows: sqlite:<file>"],
+  ["cache",            "",  "list",   "host:port",    NONE, NONE,      "127.0.0.1:11211", "works", "cache that may hold rows; name every one: writes delete in all of them; separate several with commas, or repeat the option"],
+  ["cache-timeout",    "",  "whole",  "milliseconds",    1, INT31,     "1000",            "works", "how long a cache may take; a cache that does not answer makes writes fail"],
+  ["port",             "p", "whole",  "port",           -1, 65535,     "11311",           "works", "TCP port to listen on; -1: any free port"],
+  ["listen",           "l", "list",   "host",         NONE, NONE,      "127.0.0.1",       "works", "address to listen on; separate several with commas, or repeat the option"],
+  ["conn-limit",       "c", "whole",  "connections",     1, 65536,     "1024",            "works", "maximum number of client connections"],
+  ["max-item-size",    "I", "bytes",  "bytes",          1, 64 * MIB,   "1m",              "works", "longest value, up to 64m; a bare number is in bytes"],
+  ["token-limit",      "",  "whole",  "tokens",          1, 10_000_000, "100000",         "works", "maximum number of update tokens that are out"],
+  ["applied-ttl",      "",  "whole",  "seconds",        60, INT31,     "86400",           "works", "how long the database remembers which update tokens were used, for writers that ask again"],
+  ["table",            "",  "text",   "name",         NONE, NONE,      "kv",              "works", "table of the rows; created if missing"],
+  ["key-column",       "",  "text",   "name",         NONE, NONE,      "key",             "works", "its primary key"],
+  ["value-column",     "",  "text",   "name",         NONE, NONE,      "value",           "works", "column of the value"],
+  ["version-column",   "",  "text",   "name",         NONE, NONE,      "version",         "works", "column of the version, an integer that grows with every write"],
+  ["flags-column",     "",  "text",   "name",         NONE, NONE,      "flags",           "works", "column of the client's flags, an integer"],
+  ["log-format",       "",  "choice", "text|json",    NONE, NONE,      "text",            "works", "format of log lines on stderr"],
+  ["help",             "h", "switch", "",             NONE, NONE,      "",                "works", "print this help and exit"],
+  ["license",          "i", "switch", "",             NONE, NONE,      "",                "works", "print the license and exit"],
+] as const satisfies readonly OptionRow[];
+
+const GROUPS: readonly (readonly [title: string, names: readonly string[]])[] = [
+  ["Database", [
+    ...["db", "table", "key-column", "value-column", "version-column", "flags-column"],
+    ...["applied-ttl"],
+  ]],
+  ["Caches", ["cache", "cache-timeout"]],
+  ["Clients", ["port", "listen", "conn-limit", "max-item-size", "token-limit"]],
+  ["Process", ["log-format", "help", "license"]],
+];
+
+/** Everything a proxy is started with. */
+export interface ProxyOptions {
+  /** Path of the SQLite file. */
+  readonly sqlitePath: string;
+  readonly names: TableNames;
+  readonly caches: readonly { readonly hostname: string; readonly port: number }[];
+  readonly cacheTimeoutMs: number;
+  readonly hostnames: readonly string[];
+  /** 0: any free port. */
+  readonly port: number;
+  readonly connectionsMax: number;
+  readonly valueLengthMax: number;
+  readonly tokensMax: number;
+  readonly appliedTtlSec: number;
+  readonly logFormat: LogFormat;
+}
+
+/** The action that a command line asks for. */
+export type ProxyCommandLine =
+  | { readonly kind: "print"; readonly text: string }
+  | { readonly kind: "refuse"; readonly errors: readonly string[]; readonly logFormat: LogFormat }
+  | { readonly kind: "proxy"; readonly options: ProxyOptions };
+
+/** Reads the command line behind `leased proxy`. */
+export function readProxyCommand(
+  argv: readonly string[],
+  processInfo: ProcessInfo,
+): ProxyCommandLine {
+  const { values, errors } = parseTable(argv, PROXY_OPTIONS);
+  const text = (name: string): string => values[name] as string;
+  const number = (name: string): number => values[name] as number;
+  if (values["help"]) return { kind: "print", text: helpText(processInfo.version) };
+  if (values["license"]) return { kind: "print", text: license.trimEnd() };
+  const logFormat = text("log-format") as LogFormat;
+  const db = text("db");
+  if (!db.startsWith(SQLITE_PREFIX) || db.length === SQLITE_PREFIX.length) {
+    errors.push(`--db ${JSON.stringify(db)}: must be sqlite:<file>`);
+  }
+  const options: ProxyOptions = {
+    sqlitePath: db.slice(SQLITE_PREFIX.length),
+    names: {
+      table: text("table"),
+      key: text("key-column"),
+      value: text("value-column"),
+      version: text("version-column"),
+      flags: text("flags-column"),
+    },
+    caches: (values["cache"] as readonly string[]).map((each) => toCache(each, errors)),
+    cacheTimeoutMs: number("cache-timeout"),
+    hostnames: values["listen"] as readonly string[],
+    port: Math.max(0, number("port")),
+    connectionsMax: number("conn-limit"),
+    valueLengthMax: number("max-item-size"),
+    tokensMax: number("token-limit"),
+    appliedTtlSec: number("applied-ttl"),
+    logFormat,
+  };
+  return errors.length > 0 ? { kind: "refuse", errors, logFormat } : { kind: "proxy", options };
+}
+
+function toCache(text: string, errors: string[]): { hostname: string; port: number } {
+  const label = `--cache ${JSON.stringify(text)}`;
+  const { hostname, port } = valueOr(
+    { hostname: "", port: 0 },
+    () => readListenAddress(text),
+    errors,
+    label,
+  );
+  if (hostname !== "" && (port === undefined || port < 1)) {
+    errors.push(`${label}: must be host:port, with a port of 1..65535`);
+  }
+  return { hostname, port: port ?? 0 };
+}
+
+/** Returns the text of `leased proxy --help`. */
+function helpText(version: string): string {
+  const groups: OptionGroup[] = GROUPS.map(([title, names]) => [
+    title,
+    names.map((name) => PROXY_OPTIONS.find((row) => row[0] === name)!),
+  ]);
+  return [
+    `leased ${version}: an update-token proxy between clients, caches and a database`,
+    "",
+    "Usage: leased proxy [options]",
+    ...helpLines(optionTexts(groups)),
+  ].join("\n");
+}

@@ -1,0 +1,183 @@
+import { versionText } from "../../protocol/replies.ts";
+import { ExitCode } from "../cli/exit.ts";
+import { configureLog, logProcess } from "../log.ts";
+import { CacheClient } from "./cache_client.ts";
+import { Caches } from "./caches.ts";
+import { ProxyConnection } from "./connection.ts";
+import type { ProxyOptions } from "./options.ts";
+import { DEPOSED, Proxy } from "./proxy.ts";
+import { REPLY } from "./replies.ts";
+import { SqliteBackend } from "./sqlite.ts";
+import { TokenStates } from "./token_states.ts";
+
+/** Ended tokens that are remembered; the database knows the used ones for longer. */
+const ENDED_TOKENS_MAX = 10_000;
+/** How often the database forgets old tokens. */
+const PURGE_INTERVAL_MS = 60_000;
+/** From a signal on, requests in progress have so long. */
+const DRAIN_MS_MAX = 5000;
+const SIGNALS = ["SIGINT", "SIGTERM"] as const;
+
+/**
+ * Runs a proxy until a signal stops it.
+ *
+ * @param version Of this program.
+ */
+export async function serveProxy(options: ProxyOptions, version: string): Promise<ExitCode> {
+  configureLog(options.logFormat, () => 0);
+  let backend: SqliteBackend;
+  try {
+    backend = new SqliteBackend(options.sqlitePath, options.names);
+  } catch (error) {
+    return refuse(`cannot use the database ${options.sqlitePath}`, error);
+  }
+  const caches = new Caches(
+    options.caches.map(({ hostname, port }) =>
+      new CacheClient(hostname, port, options.cacheTimeoutMs)
+    ),
+  );
+  try {
+    const states = new TokenStates(await backend.takeOver(), options.tokensMax, ENDED_TOKENS_MAX);
+    const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+    const proxy = new Proxy(backend, caches, states, options.valueLengthMax, sleep);
+    return await new ProxyServer(proxy, versionText(version), options).run(backend);
+  } catch (error) {
+    return refuse("cannot start", error);
+  } finally {
+    caches.close();
+    await backend.close();
+  }
+}
+
+function refuse(what: string, error: unknown): ExitCode {
+  const reason = error instanceof Error ? error.message : String(error);
+  logProcess("fatal", "cannot_start", `${what}: ${reason}`, { reason });
+  return ExitCode.OS_ERROR;
+}
+
+/** The proxy's listeners and connections. */
+class ProxyServer {
+  readonly #proxy: Proxy;
+  readonly #version: string;
+  readonly #options: ProxyOptions;
+  #saidDeposed = false;
+  readonly #connections = new Map<Deno.TcpConn, ProxyConnection>();
+  readonly #served = new Set<Promise<void>>();
+
+  constructor(proxy: Proxy, version: string, options: ProxyOptions) {
+    this.#proxy = proxy;
+    this.#version = version;
+    this.#options = options;
+  }
+
+  async run(backend: SqliteBackend): Promise<ExitCode> {
+    const { hostnames, port, appliedTtlSec } = this.#options;
+    const listeners = hostnames.map((hostname) => Deno.listen({ hostname, port }));
+    const stop = Promise.withResolvers<void>();
+    const onSignal = (): void => stop.resolve();
+    for (const signal of SIGNALS) Deno.addSignalListener(signal, onSignal);
+    const purge = setInterval(() => {
+      backend.purgeApplied(Date.now() - appliedTtlSec * 1000).catch((error) => {
+        const reason = error instanceof Error ? error.message : String(error);
+        logProcess("warning", "purge_failed", `cannot forget used tokens: ${reason}`, { reason });
+      });
+    }, PURGE_INTERVAL_MS);
+    this.#announce(listeners);
+    const accepting = listeners.map((listener) => this.#accept(listener));
+    await stop.promise;
+    for (const signal of SIGNALS) Deno.removeSignalListener(signal, onSignal);
+    clearInterval(purge);
+    for (const listener of listeners) listener.close();
+    await Promise.all(accepting);
+    await this.#drain();
+    return ExitCode.OK;
+  }
+
+  #announce(listeners: readonly Deno.TcpListener[]): void {
+    const addresses = listeners.map(({ addr }) =>
+      addr.hostname.includes(":")
+        ? `[${addr.hostname}]:${addr.port}`
+        : `${addr.hostname}:${addr.port}`
+    );
+    const { states, caches } = this.#proxy;
+    const names = caches.all.map(({ name }) => name);
+    logProcess(
+      "info",
+      "listening",
+      `leased proxy listens on ${addresses.join(", ")}; database ${this.#options.sqlitePath}, ` +
+        `epoch ${states.epoch}; caches: ${names.join(", ")}`,
+      { addresses, database: this.#options.sqlitePath, epoch: states.epoch, caches: names },
+    );
+  }
+
+  async #accept(listener: Deno.TcpListener): Promise<void> {
+    for (;;) {
+      let socket: Deno.TcpConn;
+      try {
+        socket = await listener.accept();
+      } catch (error) {
+        if (error instanceof Deno.errors.BadResource) return;
+        const reason = error instanceof Error ? error.message : String(error);
+        logProcess("warning", "accept_failed", `cannot accept connections for now: ${reason}`, {
+          reason,
+        });
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        continue;
+      }
+      const served = this.#serve(socket).finally(() => this.#served.delete(served));
+      this.#served.add(served);
+    }
+  }
+
+  async #serve(socket: Deno.TcpConn): Promise<void> {
+    if (this.#connections.size >= this.#options.connectionsMax) {
+      try {
+        await socket.write(new TextEncoder().encode(`${REPLY.TOO_MANY_CONNECTIONS}\r\n`));
+      } catch {
+        // It is gone already.
+      }
+      return closeQuietly(socket);
+    }
+    const connection = new ProxyConnection(this.#proxy, this.#version, socket);
+    this.#connections.set(socket, connection);
+    try {
+      socket.setNoDelay();
+      socket.setKeepAlive();
+      await connection.serve();
+    } catch {
+      // A peer that is gone has nothing to be told.
+    } finally {
+      this.#connections.delete(socket);
+      closeQuietly(socket);
+      if (this.#proxy.isDeposed) this.#sayDeposed();
+    }
+  }
+
+  #sayDeposed(): void {
+    if (this.#saidDeposed) return;
+    this.#saidDeposed = true;
+    logProcess("error", "deposed", `${DEPOSED}: this one writes nothing any more`);
+  }
+
+  /** Lets requests in progress finish, for a while. */
+  async #drain(): Promise<void> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const tooLate = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, DRAIN_MS_MAX);
+    });
+    for (const [socket, connection] of this.#connections) {
+      if (!connection.stop()) closeQuietly(socket);
+    }
+    await Promise.race([Promise.all(this.#served), tooLate]);
+    clearTimeout(timer);
+    for (const socket of this.#connections.keys()) closeQuietly(socket);
+  }
+}
+
+function closeQuietly(socket: Deno.TcpConn): void {
+  try {
+    socket.close();
+  } catch {
+    // It is closed already.
+  }
+}

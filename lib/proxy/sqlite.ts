@@ -1,0 +1,174 @@
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+import type { Backend, Change, Found, Row, WriteOutcome, WriteResult } from "./backend.ts";
+
+/** Which table has the rows, and what its columns are called. */
+export interface TableNames {
+  readonly table: string;
+  readonly key: string;
+  readonly value: string;
+  readonly version: string;
+  readonly flags: string;
+}
+
+/** The table that a proxy makes when it finds none. */
+export const DEFAULT_TABLE: TableNames = {
+  table: "kv",
+  key: "key",
+  value: "value",
+  version: "version",
+  flags: "flags",
+};
+
+/** Another process writes for so long before a write fails. */
+const BUSY_TIMEOUT_MS = 5000;
+
+/** A row as SQLite gives it; all columns null where there is none. */
+interface SqliteRow {
+  readonly flags: number | null;
+  readonly data: Uint8Array | string | null;
+  readonly version: number | null;
+  readonly epoch: number;
+}
+
+/**
+ * SQLite in this process. Calls are synchronous, so a write is one step, and what became of one is always known unless
+ * the process dies in it; then the file says it. A deleted row stays, without a value, so that versions only grow.
+ */
+export class SqliteBackend implements Backend {
+  readonly #database: DatabaseSync;
+  readonly #read: StatementSync;
+  readonly #put: StatementSync;
+  readonly #epoch: StatementSync;
+  readonly #apply: StatementSync;
+  readonly #applied: StatementSync;
+  readonly #purge: StatementSync;
+  readonly #nowUnixMs: () => number;
+
+  /**
+   * @param path Of the database file.
+   * @throws What SQLite says.
+   */
+  constructor(path: string, names: TableNames = DEFAULT_TABLE, nowUnixMs = Date.now) {
+    this.#nowUnixMs = nowUnixMs;
+    this.#database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
+    this.#database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
+    this.#database.exec(sqliteSchema(names));
+    const prepare = (sql: string): StatementSync => this.#database.prepare(sql);
+    const [table, key, value, version, flags] = [
+      quoted(names.table),
+      quoted(names.key),
+      quoted(names.value),
+      quoted(names.version),
+      quoted(names.flags),
+    ];
+    this.#read = prepare(
+      `SELECT row.${flags} AS flags, row.${value} AS data, row.${version} AS version, ` +
+        `proxy.epoch AS epoch FROM leased_proxy AS proxy LEFT JOIN ${table} AS row ` +
+        `ON row.${key} = ?`,
+    );
+    this.#put = prepare(
+      `INSERT INTO ${table} (${key}, ${flags}, ${value}, ${version}) VALUES (?, ?, ?, 1) ` +
+        `ON CONFLICT (${key}) DO UPDATE SET ${flags} = excluded.${flags}, ` +
+        `${value} = excluded.${value}, ${version} = ${table}.${version} + 1 RETURNING ${version} AS version`,
+    );
+    this.#epoch = prepare("UPDATE leased_proxy SET epoch = epoch + 1 RETURNING epoch");
+    this.#apply = prepare("INSERT INTO leased_applied (token, version, at) VALUES (?, ?, ?)");
+    this.#applied = prepare("SELECT version FROM leased_applied WHERE token = ?");
+    this.#purge = prepare("DELETE FROM leased_applied WHERE at < ?");
+  }
+
+  takeOver(): Promise<number> {
+    const { epoch } = this.#epoch.get() as { epoch: number };
+    return Promise.resolve(epoch);
+  }
+
+  read(key: Uint8Array): Promise<Found> {
+    return Promise.resolve(foundOf(this.#read.get(key) as unknown as SqliteRow));
+  }
+
+  write(
+    key: Uint8Array,
+    tokenId: number,
+    epoch: number,
+    change: (row: Row | null) => Change | null,
+  ): Promise<WriteResult> {
+    try {
+      this.#database.exec("BEGIN IMMEDIATE");
+    } catch (error) {
+      return Promise.resolve({ kind: "failed", reason: reasonOf(error) });
+    }
+    try {
+      const result = this.#writeInside(key, tokenId, epoch, change);
+      this.#database.exec(result.kind === "committed" ? "COMMIT" : "ROLLBACK");
+      return Promise.resolve(result);
+    } catch (error) {
+      // SQLite has written nothing: a statement or the commit failed as a whole.
+      if (this.#database.isTransaction) this.#database.exec("ROLLBACK");
+      return Promise.resolve({ kind: "failed", reason: reasonOf(error) });
+    }
+  }
+
+  #writeInside(
+    key: Uint8Array,
+    tokenId: number,
+    epoch: number,
+    change: (row: Row | null) => Change | null,
+  ): WriteResult {
+    const found = foundOf(this.#read.get(key) as unknown as SqliteRow);
+    if (found.epoch !== epoch) return { kind: "fenced" };
+    const made = change(found.row);
+    if (made === null) return { kind: "refused", row: found.row };
+    const [flags, data] = made === "delete" ? [0, null] : [made.flags, made.data];
+    const { version } = this.#put.get(key, flags, data) as { version: number };
+    this.#apply.run(tokenId, version, this.#nowUnixMs());
+    return { kind: "committed", version };
+  }
+
+  outcome(tokenId: number): Promise<WriteOutcome> {
+    const row = this.#applied.get(tokenId) as { version: number } | undefined;
+    return Promise.resolve(
+      row === undefined ? { kind: "notApplied" } : { kind: "committed", version: row.version },
+    );
+  }
+
+  purgeApplied(beforeUnixMs: number): Promise<void> {
+    this.#purge.run(beforeUnixMs);
+    return Promise.resolve();
+  }
+
+  close(): Promise<void> {
+    this.#database.close();
+    return Promise.resolve();
+  }
+}
+
+/** The statements that make what a proxy needs, where it is missing. */
+export function sqliteSchema(names: TableNames): string {
+  return `CREATE TABLE IF NOT EXISTS ${quoted(names.table)} (
+  ${quoted(names.key)} BLOB PRIMARY KEY,
+  ${quoted(names.flags)} INTEGER NOT NULL DEFAULT 0,
+  ${quoted(names.value)} BLOB,
+  ${quoted(names.version)} INTEGER NOT NULL DEFAULT 1
+);
+CREATE TABLE IF NOT EXISTS leased_proxy (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL);
+INSERT OR IGNORE INTO leased_proxy VALUES (1, 0);
+CREATE TABLE IF NOT EXISTS leased_applied (token INTEGER PRIMARY KEY, version INTEGER NOT NULL, at INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS leased_applied_at ON leased_applied (at);
+`;
+}
+
+function foundOf({ flags, data, version, epoch }: SqliteRow): Found {
+  if (version === null) return { row: null, version: 0, epoch };
+  if (data === null) return { row: null, version, epoch };
+  const bytes = typeof data === "string" ? new TextEncoder().encode(data) : data;
+  return { row: { flags: flags ?? 0, data: bytes, version }, version, epoch };
+}
+
+/** A name as SQL takes it. */
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

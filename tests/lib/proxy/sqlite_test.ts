@@ -1,0 +1,110 @@
+import { assert, assertEquals, assertNotEquals } from "@std/assert";
+import type { Change, Row } from "../../../lib/proxy/backend.ts";
+import { DEFAULT_TABLE, SqliteBackend, sqliteSchema } from "../../../lib/proxy/sqlite.ts";
+
+const KEY = new TextEncoder().encode("k\0ey");
+const set = (text: string, flags = 0) => (): Change => ({
+  flags,
+  data: new TextEncoder().encode(text),
+});
+
+async function withFile(body: (path: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await body(`${folder}/rows.db`);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("SqliteBackend writes, reads and deletes rows, and versions only grow", () =>
+  withFile(async (path) => {
+    const backend = new SqliteBackend(path);
+    const epoch = await backend.takeOver();
+    assertEquals(await backend.read(KEY), { row: null, version: 0, epoch });
+    assertEquals(await backend.write(KEY, 1, epoch, set("one", 7)), {
+      kind: "committed",
+      version: 1,
+    });
+    const { row } = await backend.read(KEY);
+    assertEquals(row, { flags: 7, data: new TextEncoder().encode("one"), version: 1 });
+    assertEquals(await backend.write(KEY, 2, epoch, () => "delete"), {
+      kind: "committed",
+      version: 2,
+    });
+    assertEquals(await backend.read(KEY), { row: null, version: 2, epoch });
+    assertEquals(await backend.write(KEY, 3, epoch, set("")), { kind: "committed", version: 3 });
+    assertEquals((await backend.read(KEY)).row?.data, new Uint8Array());
+    await backend.close();
+  }));
+
+Deno.test("a write is computed from the row as it is, and refused without a trace", () =>
+  withFile(async (path) => {
+    const backend = new SqliteBackend(path);
+    const epoch = await backend.takeOver();
+    await backend.write(KEY, 1, epoch, set("one"));
+    const seen: (Row | null)[] = [];
+    const refused = await backend.write(KEY, 2, epoch, (row) => {
+      seen.push(row);
+      return null;
+    });
+    assertEquals(seen[0]?.version, 1);
+    assert(refused.kind === "refused" && refused.row?.version === 1);
+    const failed = await backend.write(KEY, 3, epoch, () => {
+      throw new Error("too large");
+    });
+    assertEquals(failed, { kind: "failed", reason: "too large" });
+    assertEquals((await backend.read(KEY)).version, 1);
+    for (const token of [2, 3]) assertEquals(await backend.outcome(token), { kind: "notApplied" });
+    await backend.close();
+  }));
+
+Deno.test("a proxy that has been taken over is fenced in writes and sees it in reads", () =>
+  withFile(async (path) => {
+    const first = new SqliteBackend(path);
+    const epoch = await first.takeOver();
+    const second = new SqliteBackend(path);
+    const later = await second.takeOver();
+    assertEquals(later, epoch + 1);
+    assertEquals(await first.write(KEY, 1, epoch, set("x")), { kind: "fenced" });
+    assertEquals((await first.read(KEY)).epoch, later);
+    assertEquals((await second.write(KEY, 1, later, set("x"))).kind, "committed");
+    await first.close();
+    await second.close();
+  }));
+
+Deno.test("the database knows which tokens were applied, until it forgets them", () =>
+  withFile(async (path) => {
+    let nowMs = 1000;
+    const backend = new SqliteBackend(path, DEFAULT_TABLE, () => nowMs);
+    const epoch = await backend.takeOver();
+    await backend.write(KEY, 11, epoch, set("a"));
+    nowMs = 5000;
+    await backend.write(KEY, 12, epoch, set("b"));
+    assertEquals(await backend.outcome(11), { kind: "committed", version: 1 });
+    const again = await backend.write(KEY, 11, epoch, set("c"));
+    assertEquals(again.kind, "failed", "a token is applied once");
+    await backend.purgeApplied(2000);
+    assertEquals(await backend.outcome(11), { kind: "notApplied" });
+    assertEquals(await backend.outcome(12), { kind: "committed", version: 2 });
+    await backend.close();
+  }));
+
+Deno.test("a table that an application has keeps its rows, whatever its columns are called", () =>
+  withFile(async (path) => {
+    const names = {
+      table: 'user "x"',
+      key: "id",
+      value: "body",
+      version: "rev",
+      flags: "bits",
+    };
+    const backend = new SqliteBackend(path, names);
+    const epoch = await backend.takeOver();
+    await backend.write(KEY, 1, epoch, set("one"));
+    await backend.close();
+    const again = new SqliteBackend(path, names);
+    assertNotEquals((await again.read(KEY)).row, null);
+    assert(sqliteSchema(names).includes('"user ""x"""'));
+    await again.close();
+  }));
