@@ -15,8 +15,11 @@ const { STAT, THREAD_STAT } = statsModule;
 export const ConversationState = {
   /** Bring more bytes. */
   NEEDS_INPUT: 0,
-  /** Then call `feed` again with the bytes that were left, also if there are none. */
-  MORE_OUTPUT: 1,
+  /**
+   * The slice is over, or the reply buffer is full: then serve other connections, and after them call `feed` again with
+   * the bytes that were left, also if there are none.
+   */
+  UNFINISHED: 1,
   /** Then close the connection. */
   CLOSING: 2,
   /**
@@ -41,8 +44,8 @@ export interface Parser {
   /** The commands it knows, for `stats ops`. */
   readonly commands: readonly CommandName[];
   /**
-   * Executes requests in the thread's input [start, end) until the input is used up, the reply
-   * buffer is full, the connection shall close, or `conversation.task` is set. In all cases but the
+   * Executes requests in the thread's input [start, end) until the input is used up, the reply buffer is full, the
+   * slice is over, the connection shall close, or `conversation.task` is set. In all cases but the
    * last, it calls `conversation.pause`.
    *
    * @returns The first byte not consumed.
@@ -117,6 +120,8 @@ export class Conversation {
   #leftLength = 0;
   #paused = false;
   #ended = false;
+  /** Whether the requests that the last `feed` began with have been answered in part. */
+  #answered = false;
 
   /** @param owner Above 0, and of no other open connection; NO_OWNER for a datagram. */
   constructor(protocols: Protocols, owner: ConnectionId, options: ConversationOptions) {
@@ -143,18 +148,30 @@ export class Conversation {
     return this.task?.activity ?? (this.valueMissing ? Activity.VALUE : Activity.READING);
   }
 
+  /** Whether nothing has been answered of what was received together with the request that is executed. */
+  get isAlone(): boolean {
+    return !this.#answered && this.thread.reply.isEmpty;
+  }
+
   /**
-   * Executes every complete request in the thread's input [start, end). Replies are appended to the
-   * thread's reply buffer; the caller has reset it, or begun anew in it, and sends them after. Takes
-   * the store's mutex once, and once more after every 64 KiB that are copied.
+   * Executes complete requests in the thread's input [start, end), all of them if they fit one slice. Replies are
+   * appended to the thread's reply buffer; the caller has reset it, or begun anew in it, and sends them after. Takes
+   * the store's mutex once, and once more whenever a hold's work is done.
    *
    * @returns The first byte that was not consumed. The caller keeps [returned, end), at most PENDING_BYTES_MAX after
    *   NEEDS_INPUT, and brings it again in front of what comes next. `state` says what to do.
    */
   feed(start: number, end: number): number {
+    this.thread.work.begin();
+    return this.execute(start, end);
+  }
+
+  /** As `feed`, within the slice that has begun. */
+  protected execute(start: number, end: number): number {
     const { cache, operation, reply, memory } = this.thread;
+    if (this.state !== ConversationState.UNFINISHED) this.#answered = false;
     cache.enter();
-    reply.beginMutexHold();
+    this.thread.beginHold();
     const replyStart = reply.totalLength;
     operation.owner = this.owner;
     cache.watchLog.connection = this.owner;
@@ -169,6 +186,7 @@ export class Conversation {
       else this.#chooseParser(at, end);
     }
     this.#leftLength = end - at;
+    if (!reply.isEmpty) this.#answered = true;
     memory.stats[STAT.bytes_written]! += reply.totalLength - replyStart;
     // The input may change before the next call.
     cache.prefetch.clear();

@@ -32,7 +32,7 @@ export interface Settings {
   readonly statsDelimiter: string;
   /** Whether prefixes are counted from the start. */
   readonly detailEnabled: boolean;
-  /** `-R` */
+  /** `-R`: how many small requests make a slice. */
   readonly requestsPerEvent: number;
   readonly backlog: number;
   readonly wireProtocol: WireProtocol;

@@ -220,7 +220,7 @@ export class SendTask implements Task {
     const { cache, reply } = conversation.thread;
     while (this.#sent < this.#length) {
       if (reply.room < PIECE_ROOM_MIN) {
-        conversation.pause(ConversationState.MORE_OUTPUT);
+        conversation.pause(ConversationState.UNFINISHED);
         return start;
       }
       const length = Math.min(this.#length - this.#sent, reply.room - TRAILER_ROOM);
@@ -257,40 +257,4 @@ export class SendTask implements Task {
     }
     this.#sent += length;
   }
-}
-
-/** Sends text that is made while it is sent: statistics and dumps. Every step of the generator runs under the mutex. */
-export class TextTask implements Task {
-  readonly #pieces: Iterator<string>;
-  #piece = "";
-  #sent = 0;
-
-  /** @param pieces Strings of characters below 256. */
-  constructor(pieces: Iterable<string>) {
-    this.#pieces = pieces[Symbol.iterator]();
-  }
-
-  run(conversation: Conversation, start: number, _end: number): number {
-    const { cache, reply } = conversation.thread;
-    for (;;) {
-      const length = Math.min(this.#piece.length - this.#sent, reply.room);
-      if (length > 0) {
-        reply.text(this.#piece.slice(this.#sent, this.#sent + length));
-        this.#sent += length;
-      }
-      if (this.#sent < this.#piece.length) {
-        conversation.pause(ConversationState.MORE_OUTPUT);
-        return start;
-      }
-      const next = this.#pieces.next();
-      if (next.done) break;
-      this.#piece = next.value;
-      this.#sent = 0;
-      cache.yieldMutex();
-    }
-    conversation.task = null;
-    return start;
-  }
-
-  abandon(): void {}
 }

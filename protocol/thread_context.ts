@@ -13,6 +13,7 @@ import { OpCounts } from "./op_counts.ts";
 import type { Settings } from "./settings.ts";
 import { PrefixTable } from "./prefix_counts.ts";
 import { Tunables } from "./tunables.ts";
+import { WORK, WorkBudget } from "./work_budget.ts";
 
 /** What the protocols ask of the process. The calls come with the store's mutex held and must return at once. */
 export interface ServerHooks {
@@ -88,6 +89,8 @@ export class ThreadContext {
   readonly operation: Operation;
   readonly numbers: Numbers;
   readonly meta: MetaRequest;
+  /** Of the connection that is being served. */
+  readonly work: WorkBudget;
 
   /** @param threadIndex 0-based number of the thread. */
   constructor(shared: SharedState, settings: Settings, hooks: ServerHooks, threadIndex = 0) {
@@ -98,6 +101,7 @@ export class ThreadContext {
     this.prefixes = new PrefixTable(shared.prefixes, settings.statsDelimiter);
     this.ops = new OpCounts(shared.ops, threadIndex);
     this.settings = settings;
+    this.work = new WorkBudget(settings.requestsPerEvent * WORK.REQUEST);
     this.hooks = hooks;
     this.input = new ByteRegion(new ArrayBuffer(INPUT_BYTES + KEY_SCRATCH_BYTES));
     this.reply = new ReplyBuffer(new ByteRegion(new ArrayBuffer(REPLY_BYTES)));
@@ -107,13 +111,19 @@ export class ThreadContext {
     this.meta = new MetaRequest(this.request, this.numbers, this.input);
   }
 
+  /** The mutex has just been taken. */
+  beginHold(): void {
+    this.work.beginHold();
+    this.reply.beginMutexHold();
+  }
+
   /**
-   * Releases the mutex for a moment in the middle of a batch. Called between two requests, keys or pieces, when the
-   * reply has grown past `yieldAt`.
+   * Releases the mutex for a moment in the middle of a slice. Called between two requests, keys or pieces, when the
+   * hold's work is done (`work.holdEnd`), or the reply has grown past `yieldAt`.
    */
   yieldMutex(): void {
     this.cache.yieldMutex();
-    this.reply.beginMutexHold();
+    this.beginHold();
   }
 
   /**

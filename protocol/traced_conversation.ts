@@ -86,17 +86,18 @@ export class TracedConversation extends Conversation {
   }
 
   override feed(start: number, end: number): number {
-    const { reply } = this.thread;
+    const { reply, work } = this.thread;
     let at = start;
     let stop = start;
+    work.begin();
     do {
       // The `verbosity` command may have turned it off.
-      if (this.#verbosity < ERRORS_VERBOSITY) return super.feed(at, end);
+      if (this.#verbosity < ERRORS_VERBOSITY) return this.execute(at, end);
       const begins = this.task === null;
       const command = begins && at < end ? this.#commandAt(at, end) : this.#command;
       stop = this.#pieceEnd(begins, at, Math.max(at, stop), end);
       const replyAt = reply.length;
-      const next = super.feed(at, stop);
+      const next = this.execute(at, stop);
       if (next > at || this.state === ConversationState.CLOSING) {
         if (begins && this.#verbosity >= COMMANDS_VERBOSITY) this.#logCommand(command);
         this.#command = command;
@@ -104,6 +105,9 @@ export class TracedConversation extends Conversation {
       }
       if (this.#verbosity >= ERRORS_VERBOSITY) this.#logError(replyAt);
       at = next;
+      if (this.state === ConversationState.NEEDS_INPUT && stop < end && work.isSpent) {
+        this.state = ConversationState.UNFINISHED;
+      }
     } while (this.state === ConversationState.NEEDS_INPUT && stop < end);
     return at;
   }

@@ -62,6 +62,8 @@ export type OptionRow = readonly [
 
 const NONE = NaN;
 const INT31 = 2 ** 31 - 1;
+/** So that the work of as many requests is an int32. */
+const REQUESTS_PER_EVENT_MOST = 1_000_000;
 /** The longest delay of the runtime's timers. */
 const COUNTER_INTERVAL_SEC_MAX = Math.floor(INT31 / 1000);
 
@@ -71,6 +73,7 @@ export const OPTIONS = [
   // name                    letter kind    unit                    least most                   preset     state     meaning
   ["port",                   "p", "whole",  "port",                   -1, 65535,                 "11211",   "works",  "TCP port to listen on; 0: no TCP, -1: any free port"],
   ["listen",                 "l", "list",   "host[:port]",          NONE, NONE,                  "127.0.0.1", "works", "address to listen on; separate several with commas, or repeat the option; '*': every IPv4 address"],
+  ["udp-reply-max",          "",  "bytes",  "bytes",                   0, ITEM_SIZE_MAX_MOST,    "0",       "works",  "longest reply to the requests of one datagram, longer ones are dropped; 0: -I and 4 KiB, enough for any get; a bare number is in bytes"],
   ["unix-socket",            "s", "text",   "path",                 NONE, NONE,                  "",        "works",  "listen on this Unix socket, and on no TCP or UDP port"],
   ["unix-mask",              "a", "octal",  "mode",                    0, 0o777,                 "700",     "works",  "permission bits of the Unix socket, in octal"],
   ["udp-port",               "U", "whole",  "port",                   -1, 65535,                 "0",       "works",  "UDP port to listen on; 0: no UDP, -1: any free port"],
@@ -79,7 +82,7 @@ export const OPTIONS = [
   ["disable-evictions",      "M", "switch", "",                     NONE, NONE,                  "",        "works",  "return an error when memory is full, instead of evicting items"],
   ["conn-limit",             "c", "whole",  "connections",             1, CONNECTIONS_MAX_MOST,  "1024",    "works",  "maximum number of client connections"],
   ["threads",                "t", "whole",  "threads",                 1, 256,                   "4",       "works",  "number of worker threads"],
-  ["max-reqs-per-event",     "R", "whole",  "requests",                1, INT31,                 "20",      "ignored", "a worker limits the bytes and the time that one connection gets per round, not its requests; there is nothing to set"],
+  ["max-reqs-per-event",     "R", "whole",  "requests",                1, REQUESTS_PER_EVENT_MOST, "4096",  "works",  "requests of one connection that are served before other connections; a costly request counts as many"],
   ["listen-backlog",         "b", "whole",  "connections",             1, INT31,                 "1024",    "works",  "connections that the kernel may queue until the server accepts them"],
   ["protocol",               "B", "choice", "auto|ascii|binary",    NONE, NONE,                  "auto",    "works",  "protocol to speak; auto: the first byte of each connection decides"],
   ["slab-growth-factor",     "f", "real",   "factor",             1.001, 1024,                   "1.075",    "works",  "size ratio of neighbouring slab classes; 1.25 with -o slab_layout=memcached"],
@@ -186,12 +189,17 @@ export const RANGE_REASONS: Readonly<Record<string, string>> = {
 
 /** The groups of `--help`, and the long names of the options in each. */
 export const OPTION_GROUPS: readonly (readonly [title: string, names: readonly string[]])[] = [
-  ["Network", ["port", "listen", "udp-port", "unix-socket", "unix-mask", "protocol", "io"]],
+  ["Network", [
+    ...["port", "listen", "udp-port", "udp-reply-max", "unix-socket", "unix-mask"],
+    ...["protocol", "io"],
+  ]],
   ["Memory", [
     ...["memory-limit", "max-item-size", "disable-evictions"],
     ...["slab-growth-factor", "slab-min-size"],
   ]],
-  ["Threads and connections", ["threads", "conn-limit", "listen-backlog"]],
+  ["Threads and connections", [
+    ...["threads", "conn-limit", "max-reqs-per-event", "listen-backlog"],
+  ]],
   ["Commands", [
     ...["disable-cas", "disable-flush-all", "disable-dumping", "disable-watch"],
     ...["enable-shutdown", "stats-delimiter"],

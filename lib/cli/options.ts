@@ -67,6 +67,9 @@ export function toServerOptions(
   };
 }
 
+/** What a reply to a `get` may have beside the item, over UDP: lines, and what follows in the same datagram. */
+const UDP_LINE_BYTES = 4096;
+
 function toTransportOptions({ values, extended }: ParsedArguments): TransportOptions {
   return {
     threads: values.threads,
@@ -75,6 +78,7 @@ function toTransportOptions({ values, extended }: ParsedArguments): TransportOpt
     idleTimeoutSec: extended.idle_timeout,
     sendTimeoutSec: extended.send_timeout,
     lockIdleTimeoutSec: values["lock-idle-timeout"],
+    udpReplyMaxBytes: values["udp-reply-max"] || values["max-item-size"] + UDP_LINE_BYTES,
   };
 }
 

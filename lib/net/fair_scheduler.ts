@@ -1,31 +1,45 @@
-/** The longest time slice of connections that always have bytes waiting. */
-export const SLICE_MS_MAX = 4;
+import { setImmediate } from "node:timers";
+import { ROUND_UNITS } from "../../protocol/work_budget.ts";
 
 /**
- * Shares a thread between connections. The runtime resolves a read at once when bytes are waiting,
- * and polls other sockets only when no promise is left to run, or rarely. So connections that always
- * have bytes waiting would stall all others for a hundred milliseconds and more.
+ * Shares a thread between connections of the runtime's sockets. The runtime resolves a read at once when bytes are
+ * waiting, and polls other sockets only when no promise is left to run. So connections that always have bytes waiting
+ * would stall all others.
  */
 export class FairScheduler {
-  #spentMs = 0;
-  #next: Promise<void> | null = null;
+  /** Work done since the runtime last polled the sockets. */
+  #spentUnits = 0;
+  /** Connections that have more to do, the first to continue first. */
+  readonly #waiting: (() => void)[] = [];
+  #isScheduled = false;
 
   /**
    * Charges work of a connection that probably has more to do.
    *
-   * @param ms How long the work took.
-   * @returns A promise to await before the connection continues, or null if its slice is not used up.
+   * @param units See `WorkBudget`.
+   * @returns A promise to await before the connection continues, or null if others need not go first.
    */
-  charge(ms: number): Promise<void> | null {
-    this.#spentMs += ms;
-    if (this.#spentMs < SLICE_MS_MAX) return null;
-    // Until a timer fires, even one of 0 ms, no promise is left to run, and the runtime polls all sockets.
-    return this.#next ??= new Promise((resolve) =>
-      setTimeout(() => {
-        this.#spentMs = 0;
-        this.#next = null;
-        resolve();
-      }, 0)
-    );
+  charge(units: number): Promise<void> | null {
+    this.#spentUnits += units;
+    const isRoundOver = this.#spentUnits >= ROUND_UNITS;
+    if (!isRoundOver && this.#waiting.length === 0) return null;
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+      if (isRoundOver) this.#schedule();
+      else this.#waiting.shift()!();
+    });
+  }
+
+  /** Lets the first one continue after the sockets were polled: immediates run after that. */
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      this.#spentUnits = 0;
+      this.#waiting.shift()?.();
+      // It need not charge again, so the next one cannot rely on it.
+      if (this.#waiting.length > 0) this.#schedule();
+    });
   }
 }

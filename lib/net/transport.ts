@@ -46,6 +46,8 @@ export interface TransportOptions {
   readonly sendTimeoutSec: number;
   /** Connections that hold locks and are idle this long are closed; 0: never. */
   readonly lockIdleTimeoutSec: number;
+  /** The longest reply to the requests of one datagram. */
+  readonly udpReplyMaxBytes: number;
 }
 
 /**

@@ -3,11 +3,11 @@ import type { ItemRef } from "../../store/cache.ts";
 import { putDone, putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
-import { Flow } from "../request.ts";
+import type { Flow } from "../request.ts";
 import { Status } from "../binary_status.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { WalkTask } from "../walk_task.ts";
 import { refuse } from "./answer.ts";
+import { beginWork } from "../text/answer.ts";
 import { KeyListing, type KeyWriter } from "../text/keys.ts";
 
 /** A packet a key, then one with no key. */
@@ -35,9 +35,9 @@ export function keys(conversation: Conversation): Flow {
   const { thread } = conversation;
   const { input, operation, binary, settings } = thread;
   if (!settings.dumpEnabled) return refuse(conversation, Status.REFUSED);
+  if (conversation.udp) return refuse(conversation, Status.INVALID);
   const { keyOffset, keyLength } = operation;
   const prefix = new ByteRegion(input.bytes.slice(keyOffset, keyOffset + keyLength).buffer);
   const walk = new KeyListing(thread, prefix, new BinaryKeys(binary.copy()));
-  conversation.task = new WalkTask(walk);
-  return Flow.UNDER_WAY;
+  return beginWork(conversation, walk);
 }

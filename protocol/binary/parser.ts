@@ -16,9 +16,11 @@ import { Flow, type Request } from "../request.ts";
 import { Status } from "../binary_status.ts";
 import { SwallowTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
+import * as workBudgetModule from "../work_budget.ts";
 
 const { HEADER_LENGTH, REQUEST_MAGIC } = binaryRequestModule;
 const { PacketKind } = prefetchModule;
+const { WORK: { REQUEST: REQUEST_UNITS } } = workBudgetModule;
 
 // Hot path: no allocation.
 
@@ -52,7 +54,7 @@ export class BinaryParser implements Parser {
   }
 
   run(conversation: Conversation, start: number, end: number): number {
-    const { reply } = this.#thread;
+    const { reply, work } = this.#thread;
     const request = this.#request;
     request.trailerLength = 0;
     let at = start;
@@ -60,9 +62,13 @@ export class BinaryParser implements Parser {
     for (;;) {
       if (end - at < HEADER_LENGTH) return pause(conversation, ConversationState.NEEDS_INPUT, at);
       if (reply.room < REPLY_ROOM_MIN) {
-        return pause(conversation, ConversationState.MORE_OUTPUT, at);
+        return pause(conversation, ConversationState.UNFINISHED, at);
       }
-      if (reply.length > reply.yieldAt) this.#thread.yieldMutex();
+      if (work.spent >= work.holdEnd || reply.length > reply.yieldAt) {
+        if (work.isSpent) return pause(conversation, ConversationState.UNFINISHED, at);
+        this.#thread.yieldMutex();
+      }
+      work.spent += REQUEST_UNITS;
       if (at >= prefetchedTo) {
         prefetchedTo = prefetchPackets(this.#thread, at, end, this.#kinds, PacketKind.KEYED);
       }
@@ -134,7 +140,7 @@ export class BinaryParser implements Parser {
 
   /** Executes a request that is grouped, and those behind it. */
   #executeGroup(conversation: Conversation, start: number, end: number): Flow {
-    const { cache, operation, input, ops, reply } = this.#thread;
+    const { cache, operation, input, ops, reply, work } = this.#thread;
     const { prefetch } = cache;
     const { bytes, view } = input;
     const request = this.#request;
@@ -146,7 +152,11 @@ export class BinaryParser implements Parser {
       const at = keyOffset - HEADER_LENGTH;
       request.next = at;
       if (reply.room < REPLY_ROOM_MIN) return Flow.DONE;
-      if (reply.length > reply.yieldAt) this.#thread.yieldMutex();
+      if (work.spent >= work.holdEnd || reply.length > reply.yieldAt) {
+        if (work.isSpent && index > 0) return Flow.DONE;
+        this.#thread.yieldMutex();
+      }
+      if (index > 0) work.spent += REQUEST_UNITS;
       const opcode = bytes[at + 1]!;
       const command = this.#byOpcode[opcode]!;
       binary.opcode = opcode;

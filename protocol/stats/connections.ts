@@ -1,6 +1,7 @@
 import { clockSec } from "../../store/clock.ts";
 import { Activity, type ConnectionId, ConnectionKind } from "../../store/connections.ts";
 import type { ThreadContext } from "../thread_context.ts";
+import { WORK } from "../work_budget.ts";
 import type { StatEntry } from "./entry.ts";
 
 /** memcached's names for what connections do. */
@@ -32,6 +33,7 @@ export function* connectionStats(thread: ThreadContext, asker: ConnectionId): Ge
     number++;
   }
   for (const row of connections) {
+    thread.work.spent += WORK.CLAIM_LINE;
     const id = number + row.index;
     if (row.kind === ConnectionKind.UDP) yield [`${id}:UDP`, "UDP"];
     yield [`${id}:addr`, row.peer];

@@ -2,6 +2,7 @@ import { percentEncoded } from "../../store/base/key_text.ts";
 import { u64ToBigInt } from "../../store/base/u64.ts";
 import type { ItemRef } from "../../store/cache.ts";
 import type { ThreadContext } from "../thread_context.ts";
+import { WORK } from "../work_budget.ts";
 import type { StatEntry } from "./entry.ts";
 
 // Dumps of items. The store's walks yield from time to time; the lines of a slice are sent then.
@@ -54,6 +55,7 @@ function* itemLines(
     lines += line(thread, item, classId);
   });
   for (const _ of slices) {
+    thread.work.spent += WORK.WALK_STEP;
     yield lines;
     lines = "";
   }
@@ -82,13 +84,17 @@ export function* mgdump(
 }
 
 /** `stats sizes`: how many items there are of each size, rounded up to 32 bytes. */
-export function* sizeStats({ cache: { inspector } }: ThreadContext): Generator<StatEntry | null> {
+export function* sizeStats(thread: ThreadContext): Generator<StatEntry | null> {
+  const { cache: { inspector }, work } = thread;
   const counts = new Map<number, number>();
   const slices = inspector.walkItems(null, (item) => {
     const size = Math.ceil(inspector.bytes(item) / SIZE_STEP_BYTES) * SIZE_STEP_BYTES;
     counts.set(size, (counts.get(size) ?? 0) + 1);
   });
-  for (const _ of slices) yield null;
+  for (const _ of slices) {
+    work.spent += WORK.WALK_STEP;
+    yield null;
+  }
   const sizes = [...counts].sort((a, b) => a[0] - b[0]);
   for (const [size, count] of sizes) yield [String(size), count];
 }
@@ -117,6 +123,7 @@ export function* cachedump(
     lines += line;
   });
   for (const _ of slices) {
+    thread.work.spent += WORK.WALK_STEP;
     yield lines;
     lines = "";
     if (isFull()) break;

@@ -2,7 +2,7 @@ import { ByteRegion, latin1Text } from "../../store/base/bytes.ts";
 import * as limitsModule from "../../store/limits.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow, type Request } from "../request.ts";
-import { TextTask } from "../tasks.ts";
+import { TextWork, type Work, WorkTask } from "../work_task.ts";
 
 const { KEY_LENGTH_MAX } = limitsModule;
 
@@ -15,7 +15,12 @@ export function answer(conversation: Conversation, line: Uint8Array): Flow {
 
 /** Answers with text that is made while it is sent, of characters below 256. */
 export function sendText(conversation: Conversation, pieces: Iterable<string>): Flow {
-  conversation.task = new TextTask(pieces);
+  return beginWork(conversation, new TextWork(pieces));
+}
+
+/** Answers with what long work writes. */
+export function beginWork(conversation: Conversation, work: Work): Flow {
+  conversation.task = new WorkTask(work);
   return Flow.UNDER_WAY;
 }
 

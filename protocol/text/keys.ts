@@ -4,10 +4,13 @@ import type { Inspector } from "../../store/inspector.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
-import { Flow } from "../request.ts";
+import type { Flow } from "../request.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { type Walk, WalkTask } from "../walk_task.ts";
-import { answer, prefixOf } from "./answer.ts";
+import type { Work } from "../work_task.ts";
+import { answer, beginWork, prefixOf } from "./answer.ts";
+
+/** What writing a key costs. */
+const KEY_UNITS = 2;
 
 /** How a protocol writes the list of keys. */
 export interface KeyWriter {
@@ -17,7 +20,7 @@ export interface KeyWriter {
 }
 
 /** The keys of all live values that begin with a prefix. */
-export class KeyListing implements Walk {
+export class KeyListing implements Work {
   readonly #thread: ThreadContext;
   readonly #walk: ReturnType<Inspector["walkKeys"]>;
   readonly #prefix: ByteRegion;
@@ -33,11 +36,11 @@ export class KeyListing implements Walk {
     this.#visit = (item) => this.#put(item);
   }
 
-  step(): number {
-    if (this.#walk.isDone) return 0;
-    const looked = this.#walk.visit(this.#visit);
+  step({ work }: ThreadContext): boolean {
+    if (this.#walk.isDone) return false;
+    work.spent += this.#walk.visit(this.#visit);
     this.#walk.next();
-    return looked + 1;
+    return true;
   }
 
   end(): void {
@@ -50,6 +53,7 @@ export class KeyListing implements Walk {
     if (reply.room < 2 * KEY_LENGTH_MAX || !cache.inspector.keyStartsWith(item, this.#prefix)) {
       return;
     }
+    this.#thread.work.spent += KEY_UNITS;
     this.#writer.put(this.#thread, item);
   }
 }
@@ -75,7 +79,7 @@ const TEXT_KEYS: KeyWriter = {
 export function keys(conversation: Conversation): Flow {
   const { thread } = conversation;
   if (!thread.settings.dumpEnabled) return answer(conversation, REFUSAL.KEYS_NOT_ALLOWED);
+  if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
   const walk = new KeyListing(thread, prefixOf(conversation, 1), TEXT_KEYS);
-  conversation.task = new WalkTask(walk);
-  return Flow.UNDER_WAY;
+  return beginWork(conversation, walk);
 }

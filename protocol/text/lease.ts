@@ -142,5 +142,6 @@ export function lease(conversation: Conversation): Flow {
   const { thread } = conversation;
   if (wordText(conversation, 1) !== "list") return answer(conversation, REPLY.ERROR);
   if (!thread.settings.dumpEnabled) return answer(conversation, REFUSAL.LEASE_LIST_NOT_ALLOWED);
+  if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
   return sendText(conversation, leaseLines(thread, wordText(conversation, 2)));
 }

@@ -1,9 +1,10 @@
 import { oneWord } from "../../store/base/key_text.ts";
 import { u64ToNumber } from "../../store/base/u64.ts";
 import type { ThreadContext } from "../thread_context.ts";
+import { ROWS_PER_UNIT, WORK } from "../work_budget.ts";
 
-/** Buckets visited in one hold of the mutex. */
-const SLICE_BUCKETS = 1024;
+/** Buckets looked at in one step. */
+const STEP_BUCKETS = 256;
 
 /**
  * The lines of `lease list`. Leases that come or go meanwhile may be missing; none is met twice.
@@ -13,13 +14,15 @@ const SLICE_BUCKETS = 1024;
 export function* leaseLines(thread: ThreadContext, prefix: string): Generator<string> {
   const { inspector } = thread.cache;
   const buckets = inspector.leaseBucketCount;
-  for (let start = 0; start < buckets; start += SLICE_BUCKETS) {
+  for (let start = 0; start < buckets; start += STEP_BUCKETS) {
     let lines = "";
-    const end = Math.min(start + SLICE_BUCKETS, buckets);
+    const end = Math.min(start + STEP_BUCKETS, buckets);
     inspector.visitLeases(start, end, ({ key, idLow, idHigh, remainSec }) => {
+      thread.work.spent += WORK.CLAIM_LINE;
       if (!key.startsWith(prefix)) return;
       lines += `LEASE ${oneWord(key)} ${u64ToNumber(idLow, idHigh)} ${remainSec}\r\n`;
     });
+    thread.work.spent += STEP_BUCKETS / ROWS_PER_UNIT;
     yield lines;
   }
   yield "END\r\n";

@@ -5,19 +5,20 @@ import { NO_ITEM } from "../../store/cache.ts";
 import { u64ToNumber } from "../../store/base/u64.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
-import { Flow } from "../request.ts";
+import type { Flow } from "../request.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { type Walk, WalkTask } from "../walk_task.ts";
-import { answer, prefixOf } from "./answer.ts";
+import { ROWS_PER_UNIT, WORK } from "../work_budget.ts";
+import type { Work } from "../work_task.ts";
+import { answer, beginWork, prefixOf } from "./answer.ts";
 
 const PREFIX_WORD = 2;
-/** A lock costs as much as a few items of another walk. */
-const LOCK_COST = 8;
+/** Rows of the table of locks that one step looks at, unless there is a lock to list. */
+const ROWS_PER_STEP = 256;
 
 const LOCK = new TextEncoder().encode("LOCK ");
 
 /** The locks on keys that begin with a prefix. */
-class LocksWalk implements Walk {
+class LocksWalk implements Work {
   readonly #prefix: ByteRegion;
   #row = 1;
 
@@ -25,18 +26,24 @@ class LocksWalk implements Walk {
     this.#prefix = prefix;
   }
 
-  step(thread: ThreadContext): number {
-    const { cache, reply, memory, connections } = thread;
-    const { locks, inspector } = cache;
-    if (this.#row >= locks.rowEnd) return 0;
-    const row = this.#row++;
-    const item = locks.itemOf(row);
-    if (
-      item === NO_ITEM || !inspector.keyStartsWith(item, this.#prefix) ||
-      !inspector.isKeyOneWord(item)
-    ) {
-      return 1;
+  step(thread: ThreadContext): boolean {
+    const { locks } = thread.cache;
+    const end = Math.min(this.#row + ROWS_PER_STEP, locks.rowEnd);
+    while (this.#row < end) {
+      const row = this.#row++;
+      if (row % ROWS_PER_UNIT === 0) thread.work.spent += 1;
+      if (this.#put(thread, row)) break;
     }
+    return this.#row < locks.rowEnd;
+  }
+
+  /** @returns Whether there is a lock that is listed. */
+  #put({ cache, reply, memory, connections, work }: ThreadContext, row: number): boolean {
+    const { locks, inspector } = cache;
+    const item = locks.itemOf(row);
+    if (item === NO_ITEM) return false;
+    work.spent += 1;
+    if (!inspector.keyStartsWith(item, this.#prefix) || !inspector.isKeyOneWord(item)) return false;
     const owner = locks.ownerOf(row) as ConnectionId;
     const number = connections.numberOf(owner);
     const age = clockSec(memory) - locks.sinceSec(row);
@@ -48,7 +55,8 @@ class LocksWalk implements Walk {
       ` conn=${number} peer=${connections.peerOf(owner)} age=${age} ` +
         `waiting=${locks.waiters.countOf(row)} fence=${fence}\r\n`,
     );
-    return LOCK_COST;
+    work.spent += WORK.CLAIM_LINE;
+    return true;
   }
 
   end({ reply }: ThreadContext): void {
@@ -64,6 +72,6 @@ export function listLocks(conversation: Conversation): Flow {
   const { settings, request } = conversation.thread;
   if (request.wordCount > PREFIX_WORD + 1) return answer(conversation, REPLY.ERROR);
   if (!settings.dumpEnabled) return answer(conversation, REFUSAL.LOCK_LIST_NOT_ALLOWED);
-  conversation.task = new WalkTask(new LocksWalk(prefixOf(conversation, PREFIX_WORD)));
-  return Flow.UNDER_WAY;
+  if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
+  return beginWork(conversation, new LocksWalk(prefixOf(conversation, PREFIX_WORD)));
 }

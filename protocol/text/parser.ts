@@ -12,12 +12,14 @@ import { Flow, type Request } from "../request.ts";
 import * as requestModule from "../request.ts";
 import { prefetchGets, prefetchLines } from "../prefetch.ts";
 import type { ThreadContext } from "../thread_context.ts";
+import * as workBudgetModule from "../work_budget.ts";
 
 const { KEY_LENGTH_MAX, LINE_LENGTH_MAX } = limitsModule;
 const { COMMANDS } = tableModule;
 const { REFUSAL, REPLY } = repliesModule;
 const { REPLY_ROOM_MIN } = replyBufferModule;
 const { WORDS_MAX } = requestModule;
+const { WORK: { REQUEST: REQUEST_UNITS } } = workBudgetModule;
 
 // Hot path: no allocation.
 
@@ -64,7 +66,7 @@ export class TextParser implements Parser {
   }
 
   run(conversation: Conversation, start: number, end: number): number {
-    const { reply } = this.#thread;
+    const { reply, work } = this.#thread;
     const { view } = this.#thread.input;
     this.#request.trailerLength = CRLF_LENGTH;
     let at = start;
@@ -73,9 +75,12 @@ export class TextParser implements Parser {
     for (;;) {
       if (at === end) return this.#pause(conversation, ConversationState.NEEDS_INPUT, at);
       if (reply.room < REPLY_ROOM_MIN) {
-        return this.#pause(conversation, ConversationState.MORE_OUTPUT, at);
+        return this.#pause(conversation, ConversationState.UNFINISHED, at);
       }
-      if (reply.length > reply.yieldAt) this.#thread.yieldMutex();
+      if (work.spent >= work.holdEnd || reply.length > reply.yieldAt) {
+        if (work.isSpent) return this.#pause(conversation, ConversationState.UNFINISHED, at);
+        this.#thread.yieldMutex();
+      }
       if (end - at > GETS_LENGTH) {
         const word = view.getInt32(at, true);
         if (word === GET_SPACE) {
@@ -95,6 +100,7 @@ export class TextParser implements Parser {
         }
       }
       if (at >= prefetchedTo) prefetchedTo = prefetchLines(this.#thread, at, end);
+      work.spent += REQUEST_UNITS;
       const flow = this.#execute(conversation, at, end);
       if (flow === Flow.DONE) at = this.#request.next;
       else return this.#leave(conversation, flow);
@@ -107,13 +113,17 @@ export class TextParser implements Parser {
    * @returns Where to go on, or `start` when the first line is of another kind and nothing has happened.
    */
   #gets(conversation: Conversation, start: number, end: number): number {
-    const { cache, reply, ops } = this.#thread;
+    const { cache, reply, ops, work } = this.#thread;
     const { prefetch } = cache;
     const next = prefetchGets(this.#thread, start, end);
     for (let index = 0; index < prefetch.count; index++) {
       const keyOffset = prefetch.keyOffset(index);
       if (reply.room < REPLY_ROOM_MIN) return keyOffset - GET_LENGTH;
-      if (reply.length > reply.yieldAt) this.#thread.yieldMutex();
+      if (work.spent >= work.holdEnd || reply.length > reply.yieldAt) {
+        if (work.isSpent) return keyOffset - GET_LENGTH;
+        this.#thread.yieldMutex();
+      }
+      work.spent += REQUEST_UNITS;
       ops.countText(GET_ROW);
       const keyLength = prefetch.keyLength(index);
       const hash = prefetch.hashAt(index);

@@ -12,12 +12,14 @@ import * as replyBufferModule from "../reply_buffer.ts";
 import { Flow } from "../request.ts";
 import { SendTask, SkipLineTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
+import * as workBudgetModule from "../work_budget.ts";
 import { answer } from "./answer.ts";
 
 const { LOCKED_ITEM, NO_ITEM } = cacheModule;
-const { KEY_LENGTH_MAX } = limitsModule;
+const { KEY_LENGTH_MAX, LINE_LENGTH_MAX } = limitsModule;
 const { OUTCOME_LINE, REFUSAL, REPLY } = repliesModule;
 const { REPLY_ROOM_MIN } = replyBufferModule;
+const { WORK: { REQUEST: REQUEST_UNITS } } = workBudgetModule;
 
 // Hot path: no allocation.
 
@@ -31,6 +33,9 @@ const CRLF = 0x0a0d;
 const END_1 = 0x0d444e45; // "END\r"
 
 const LOCKED = OUTCOME_LINE[Outcome.LOCKED];
+
+/** Keys, at most, of a line of ordinary length. Such a line is answered in one slice, so that it fails as a whole. */
+const KEYS_PER_LINE = LINE_LENGTH_MAX / 2;
 
 /** mcrouter's lease token for "somebody else has it"; no id is ever 1. */
 const HELD_BY_ANOTHER = 1;
@@ -151,7 +156,7 @@ export class MultigetTask implements Multiget {
 
   /** Goes on from a blank, a key's start, or the line's end. */
   run(conversation: Conversation, start: number, end: number): number {
-    const { reply, cache } = conversation.thread;
+    const { reply, cache, work } = conversation.thread;
     const { prefetch } = cache;
     // What was written before is sent, or belongs to other requests.
     const replyStart = reply.length;
@@ -162,9 +167,15 @@ export class MultigetTask implements Multiget {
       for (let index = 0; index < prefetch.count; index++) {
         const keyOffset = prefetch.keyOffset(index);
         if (reply.room < REPLY_ROOM_MIN) {
-          return this.#pause(conversation, ConversationState.MORE_OUTPUT, keyOffset);
+          return this.#pause(conversation, ConversationState.UNFINISHED, keyOffset);
         }
-        if (reply.length > reply.yieldAt) conversation.thread.yieldMutex();
+        if (work.spent >= work.holdEnd || reply.length > reply.yieldAt) {
+          if (work.isSpent && this.#keyCount >= KEYS_PER_LINE) {
+            return this.#pause(conversation, ConversationState.UNFINISHED, keyOffset);
+          }
+          conversation.thread.yieldMutex();
+        }
+        work.spent += REQUEST_UNITS;
         this.#keyCount++;
         const keyLength = prefetch.keyLength(index);
         const done = this.#getKey(conversation, keyOffset, keyLength, prefetch.hashAt(index));

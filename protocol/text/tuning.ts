@@ -246,7 +246,8 @@ function dump(conversation: Conversation, kind: Dump): Flow {
   const { thread } = conversation;
   if (!isCrawlerEnabled(conversation)) return answer(conversation, REFUSAL.CRAWLER_DISABLED);
   if (!thread.settings.dumpEnabled) return answer(conversation, kind.notAllowed);
-  if (!thread.reply.isEmpty) return answer(conversation, kind.notAlone);
+  if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
+  if (!conversation.isAlone) return answer(conversation, kind.notAlone);
   const classes = wordText(conversation, 2) === "hash" ? null : readClasses(conversation, 2);
   if (classes === undefined) return answer(conversation, REFUSAL.BAD_CRAWL_CLASS);
   thread.reply.put(REPLY.OK);

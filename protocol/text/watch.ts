@@ -32,7 +32,7 @@ export function watch(conversation: Conversation): Flow {
   const { thread, owner } = conversation;
   const { reply, request, settings, cache, connections } = thread;
   if (!settings.watchEnabled) return answer(conversation, REFUSAL.WATCH_NOT_ALLOWED);
-  if (!reply.isEmpty) return answer(conversation, REFUSAL.WATCH_NOT_ALONE);
+  if (!conversation.isAlone) return answer(conversation, REFUSAL.WATCH_NOT_ALONE);
   let events = request.wordCount === 1 ? WatchEvent.FETCHERS : NO_EVENTS;
   for (let index = 1; index < request.wordCount; index++) {
     const word = wordText(conversation, index);
@@ -62,7 +62,7 @@ class WatchTask implements Task {
     const { watchLog } = cache;
     for (;;) {
       if (reply.room === 0) {
-        conversation.pause(ConversationState.MORE_OUTPUT);
+        conversation.pause(ConversationState.UNFINISHED);
         return end;
       }
       const length = watchLog.take(this.#watcher, reply.region, reply.length, reply.room);

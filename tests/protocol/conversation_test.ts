@@ -131,7 +131,7 @@ Deno.test("a reader gets the old value although it is replaced meanwhile", () =>
     at = reader.feed(at, 7);
     replies += textOf(thread.reply.region.bytes.subarray(0, thread.reply.length));
     if (writer.ask("delete k\r\n") === "DELETED\r\n") deleted++;
-  } while (reader.state === ConversationState.MORE_OUTPUT);
+  } while (reader.state === ConversationState.UNFINISHED);
   assertEquals(replies, hits(["k", old]));
   assertEquals(deleted, 1);
   reader.end();

@@ -13,7 +13,7 @@ export class NativeConnection implements TimedConnection {
   readonly conversation: Conversation;
   /** Bytes that the conversation has not consumed yet. */
   pending: Uint8Array | null = null;
-  /** Replies that the kernel did not accept; empty: the connection's slice has ended. Unless null, nothing is read. */
+  /** Replies that the kernel did not accept. Unless null, nothing is read. */
   unsent: Uint8Array | null = null;
   /** A reply of this connection is queued in the outbox. */
   queued = false;
@@ -29,6 +29,10 @@ export class NativeConnection implements TimedConnection {
   closeReason: CloseReason = "normal";
   /** The conversation waits for the store, for example for a lock. Nothing is read until it resumes. */
   waiting = false;
+  /** It has more to do, and is in the run queue. */
+  unfinished = false;
+  /** The one behind it in the run queue. */
+  next: NativeConnection | null = null;
 
   constructor(
     fd: number,
@@ -61,6 +65,6 @@ export class NativeConnection implements TimedConnection {
 
   /** Whether the connection may be read now. */
   get mayRead(): boolean {
-    return !this.closed && !this.waiting && this.unsent === null;
+    return !this.closed && !this.waiting && !this.unfinished && this.unsent === null;
   }
 }

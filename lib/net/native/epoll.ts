@@ -4,6 +4,9 @@ import { EINTR, errnoName, type Libc, type LibcCalls } from "./libc.ts";
 // Events.
 export const EPOLLIN = 0x1;
 export const EPOLLOUT = 0x4;
+/** Both directions are closed, or the connection was reset. Always reported. */
+export const EPOLLERR = 0x8;
+export const EPOLLHUP = 0x10;
 export const EPOLLRDHUP = 0x2000;
 /** Of several threads that wait for one listener, not all are woken. */
 export const EPOLLEXCLUSIVE = 1 << 28;

@@ -3,6 +3,7 @@ import { clockSec } from "../../../store/clock.ts";
 import { ConversationState } from "../../../protocol/conversation.ts";
 import { FillTask } from "../../../protocol/tasks.ts";
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
+import * as workBudgetModule from "../../../protocol/work_budget.ts";
 import * as limitsModule from "../../../store/limits.ts";
 import * as statsModule from "../../../store/stats.ts";
 import type { CloseReason } from "../../../store/cache.ts";
@@ -17,20 +18,20 @@ import { NativeAcceptor } from "./acceptor.ts";
 import type { NativeConnection } from "./connection.ts";
 import { NativeInbox } from "./inbox.ts";
 import * as inboxModule from "./inbox.ts";
+import { RunQueue } from "./run_queue.ts";
 import { NativeSender } from "./sender.ts";
 import { ValueIo } from "./value_io.ts";
 import { ConnectionTimeouts } from "../connection_timeouts.ts";
 import type { Transport, TransportContext } from "../transport.ts";
 import * as transportModule from "../transport.ts";
-import * as schedulerModule from "../fair_scheduler.ts";
 
 const { PENDING_BYTES_MAX } = limitsModule;
 const { SLOT_BYTES } = inboxModule;
 const { STAT } = statsModule;
-const { EPOLLIN, EPOLLRDHUP } = epollModule;
+const { EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLRDHUP } = epollModule;
+const { ROUND_UNITS } = workBudgetModule;
 const { EAGAIN, EINTR, MSG_DONTWAIT, SHUT_WR } = libcModule;
 const { DRAIN_GRACE_MS, DRAIN_MS_MAX } = transportModule;
-const { SLICE_MS_MAX } = schedulerModule;
 
 /**
  * Every read goes to this offset of the input region, so that one view serves all reads. Bytes left
@@ -47,13 +48,11 @@ const SHORT_READ_BYTES = SLOT_BYTES / 2;
 const VALUE_PIECE_BYTES = 32 * 1024;
 /** Events that one round takes from epoll; more only make the round longer. */
 const READY_MAX = 256;
-/** Reads of one connection in one round, if each fills the input. */
+/** Reads of one long value in one round. */
 const READS_MAX = 8;
 /** The longest wait for events while a time-out may fall due. */
 const SWEEP_MS = 1000;
 const FOREVER_MS = -1;
-/** The unsent bytes of a connection whose slice has ended. */
-const NO_BYTES = new Uint8Array();
 
 /** A worker's event loop: blocks in epoll_wait and serves the sockets that are ready. */
 export class NativeThread implements Transport {
@@ -75,6 +74,8 @@ export class NativeThread implements Transport {
   readonly #timeouts: ConnectionTimeouts<NativeConnection>;
   /** Connections whose conversations wait for the store, for example for a lock. */
   readonly #waiting = new Map<number, NativeConnection>();
+  /** Connections that have more to do. Others are served first. */
+  readonly #runQueue = new RunQueue();
   readonly #wakeIncrement = new BigUint64Array([1n]);
   #sweptAtSec = 0;
 
@@ -136,7 +137,7 @@ export class NativeThread implements Transport {
 
   #serveReady(timeoutMs: number): void {
     const epoll = this.#epoll;
-    const ready = epoll.wait(timeoutMs);
+    const ready = epoll.wait(this.#runQueue.length > 0 ? 0 : timeoutMs);
     for (let index = 0; index < ready; index++) {
       const fd = epoll.fd(index);
       const connection = this.#connections[fd];
@@ -144,16 +145,37 @@ export class NativeThread implements Transport {
         this.#receiveIntoSlot(connection);
         continue;
       }
+      if (connection?.unfinished) {
+        // Its queued requests are dropped: nobody is left to read the replies.
+        if (epoll.events(index) & (EPOLLERR | EPOLLHUP)) this.#close(connection, "error");
+        continue;
+      }
       // Keep the order of arrival: slots first.
       this.#executeSlots();
       if (connection === undefined) this.#serveOther(fd, epoll.tag(index));
       else if (connection.waiting) this.#close(connection);
       else if (connection.unsent === null) this.#receive(connection);
-      else if (this.#sender.sendRest(connection)) this.#resume(connection);
+      else if (this.#sender.sendRest(connection)) this.#continue(connection);
     }
     this.#executeSlots();
     this.#sender.sendQueued();
+    if (this.#runQueue.length > 0) this.#serveUnfinished();
     if (this.#acceptor.pauseMs > 0) this.#acceptor.resume();
+  }
+
+  /** Serves connections that have more to do, one slice each, until the sockets have to be looked at again. */
+  #serveUnfinished(): void {
+    const { work } = this.#thread;
+    let units = 0;
+    for (let left = this.#runQueue.length; left > 0 && units < ROUND_UNITS; left--) {
+      const connection = this.#runQueue.take();
+      if (!connection.mayRead) continue;
+      work.begin();
+      if (connection.conversation.state === ConversationState.UNFINISHED) this.#resume(connection);
+      else this.#receive(connection);
+      units += work.spent;
+    }
+    this.#sender.sendQueued();
   }
 
   #serveOther(fd: number, tag: number): void {
@@ -222,9 +244,9 @@ export class NativeThread implements Transport {
       if (received < RECEIVE_BYTES) return;
       if (connection.queued) this.#sender.sendQueued();
       if (!connection.mayRead) return;
+      if (connection.conversation.idle) break;
     }
-    // In the middle of a value no request is waiting.
-    if (connection.conversation.idle) this.#count(STAT.conn_yields);
+    this.#finishLater(connection);
   }
 
   /** Whether the value's next bytes can be received straight into its item. Allocates room for them. */
@@ -269,51 +291,33 @@ export class NativeThread implements Transport {
     this.#close(connection);
   }
 
-  /** Feeds the input [start, end) to the conversation and sends its replies, now or at the end of the round. */
+  /** Feeds the input [start, end) to the conversation for one slice. Sends the replies, now or at the round's end. */
   #converse(connection: NativeConnection, start: number, end: number): void {
     const { conversation } = connection;
     const { reply } = this.#thread;
     const sender = this.#sender;
-    let sliceEndMs = Infinity;
-    for (;;) {
-      sender.begin();
-      start = conversation.feed(start, end);
-      if (conversation.state === ConversationState.NEEDS_INPUT && reply.valueSegments.count === 0) {
-        this.#keepPending(connection, start, end);
-        if (!reply.isEmpty) sender.queue(connection);
-        return;
-      }
-      if (!reply.isEmpty && !sender.sendNow(connection)) {
-        this.#keepPending(connection, start, end);
-        return;
-      }
-      if (conversation.state === ConversationState.NEEDS_INPUT) {
-        this.#keepPending(connection, start, end);
-        return;
-      }
-      if (conversation.state === ConversationState.CLOSING) {
-        this.#closeAfterReply(connection);
-        return;
-      }
-      if (conversation.state === ConversationState.WAITING) {
-        this.#keepPending(connection, start, end);
-        this.#wait(connection);
-        return;
-      }
-      const nowMs = performance.now();
-      if (nowMs > sliceEndMs) {
-        this.#keepPending(connection, start, end);
-        this.#yield(connection);
-        return;
-      }
-      sliceEndMs = Math.min(sliceEndMs, nowMs + SLICE_MS_MAX);
+    sender.begin();
+    start = conversation.feed(start, end);
+    const { state } = conversation;
+    const endsSlice = state === ConversationState.NEEDS_INPUT ||
+      state === ConversationState.UNFINISHED;
+    if (endsSlice && reply.valueSegments.count === 0) {
+      if (!reply.isEmpty) sender.queue(connection);
+    } else if (!reply.isEmpty && !sender.sendNow(connection)) {
+      this.#keepPending(connection, start, end);
+      return;
     }
+    if (state === ConversationState.CLOSING) return this.#closeAfterReply(connection);
+    this.#keepPending(connection, start, end);
+    if (state === ConversationState.WAITING) this.#wait(connection);
+    else if (state === ConversationState.UNFINISHED) this.#finishLater(connection);
   }
 
-  /** Ends the connection's slice: it continues in a later round, when the kernel accepts more of its replies. */
-  #yield(connection: NativeConnection): void {
+  /** Lets others go first: the connection continues in a later round. */
+  #finishLater(connection: NativeConnection): void {
+    if (connection.unfinished) return;
     this.#count(STAT.conn_yields);
-    this.#sender.stall(connection, NO_BYTES);
+    this.#runQueue.add(connection);
   }
 
   /** Stops reading a connection that waits for the store, but notices when its peer closes. */
@@ -333,7 +337,7 @@ export class NativeThread implements Transport {
       if (connection === undefined) continue;
       this.#waiting.delete(owner);
       connection.waiting = false;
-      this.#resume(connection);
+      this.#continue(connection);
     }
   }
 
@@ -349,21 +353,30 @@ export class NativeThread implements Transport {
   }
 
   /** Continues after everything was sent, or after a wait: closes, executes more, or reads again. */
-  #resume(connection: NativeConnection): void {
+  #continue(connection: NativeConnection): void {
     const { state } = connection.conversation;
     if (state === ConversationState.CLOSING) {
       this.#closeAfterReply(connection);
       return;
     }
-    if (state === ConversationState.MORE_OUTPUT || state === ConversationState.WAITING) {
-      const pending = connection.pending;
-      connection.pending = null;
-      if (pending !== null) this.#thread.input.bytes.set(pending);
-      this.#converse(connection, 0, pending === null ? 0 : pending.length);
+    if (state === ConversationState.WAITING) {
+      this.#resume(connection);
       if (connection.closed || connection.unsent !== null || connection.waiting) return;
+    } else if (state === ConversationState.UNFINISHED) {
+      this.#finishLater(connection);
     }
     this.#thread.connections.setActivity(connection.id, connection.conversation.inputActivity);
     this.#epoll.modify(connection.fd, EPOLLIN, connection.tag);
+  }
+
+  /** Executes the bytes that the conversation has left unconsumed. */
+  #resume(connection: NativeConnection): void {
+    if (connection.queued) this.#sender.sendQueued();
+    if (!connection.mayRead) return;
+    const { pending } = connection;
+    connection.pending = null;
+    if (pending !== null) this.#thread.input.bytes.set(pending);
+    this.#converse(connection, 0, pending === null ? 0 : pending.length);
   }
 
   /** Finishes requests in progress and sends unsent replies, for DRAIN_MS_MAX at most. */
@@ -374,7 +387,8 @@ export class NativeThread implements Transport {
       if (this.#context.lifecycle.phase === LifecyclePhase.STOPPING || drainedMs > DRAIN_MS_MAX) {
         return;
       }
-      if (drainedMs > DRAIN_GRACE_MS && this.#sender.stalled.size === 0) return;
+      const isIdle = this.#sender.stalled.size === 0 && this.#runQueue.length === 0;
+      if (drainedMs > DRAIN_GRACE_MS && isIdle) return;
       this.#serveReady(DRAIN_GRACE_MS / 4);
     }
   }

@@ -2,6 +2,7 @@ import { clockSec } from "../../../store/clock.ts";
 import { type Conversation, ConversationState } from "../../../protocol/conversation.ts";
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
 import { Activity, type ConnectionId, type ConnectionKind } from "../../../store/connections.ts";
+import { STAT } from "../../../store/stats.ts";
 import { INPUT_BYTES, PENDING_BYTES_MAX, REPLY_BYTES } from "../../../store/limits.ts";
 import type { CloseReason } from "../../../store/cache.ts";
 import { BufferPool } from "./buffer_pool.ts";
@@ -140,43 +141,41 @@ export class PortableConnection implements TimedConnection {
 
   /** Reads, executes and replies until either side ends the conversation. */
   async #converse(): Promise<void> {
-    const { input, reply } = this.#thread;
+    const { input, reply, work } = this.#thread;
     const conversation = this.#conversation;
-    const { scheduler } = this.#buffers;
     let open = true;
     while (open && !this.#closing) {
       const received = await (this.#reading ?? this.#socket.read(this.#readBuffer));
       this.#reading = null;
       if (received === null) return;
       const full = received === this.#readBuffer.length;
-      // When the work began that the scheduler has not been charged for; 0: there is none.
-      let startMs = full ? performance.now() : 0;
       let end = this.#takeReceived(received);
+      let units = 0;
       for (;;) {
         reply.reset();
         const at = conversation.feed(0, end);
+        units = work.spent;
         if (at < end) this.#pending = input.bytes.slice(at, end);
         const { state } = conversation;
         if (reply.length > 0) await this.#send(state);
-        if (state === ConversationState.WAITING) {
-          open = await this.#wait();
-          startMs = 0;
-        }
-        if (state === ConversationState.CLOSING) open = false;
+        if (state === ConversationState.WAITING) open = await this.#wait();
+        if (state === ConversationState.CLOSING || this.#closed) open = false;
         if (!open || state === ConversationState.NEEDS_INPUT) break;
-        // More to execute or to answer, perhaps for long: other connections get their slice in between.
-        const nowMs = performance.now();
-        const pause = scheduler.charge(startMs === 0 ? 0 : nowMs - startMs);
-        startMs = nowMs;
-        if (pause !== null) {
-          await pause;
-          startMs = performance.now();
-        }
+        if (state === ConversationState.UNFINISHED) await this.#yield(units);
         end = this.#restorePending();
       }
-      const pause = startMs === 0 ? null : scheduler.charge(performance.now() - startMs);
-      if (pause !== null) await pause;
+      if (open && full) await this.#yield(units);
     }
+  }
+
+  /** Lets other connections go first if it is their turn. */
+  async #yield(units: number): Promise<void> {
+    const { cache, memory } = this.#thread;
+    cache.enter();
+    memory.stats[STAT.conn_yields]! += 1;
+    cache.leave();
+    const turn = this.#buffers.scheduler.charge(units);
+    if (turn !== null) await turn;
   }
 
   /** Puts received bytes into the input, behind bytes left over from before. Returns where they end. */

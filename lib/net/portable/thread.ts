@@ -59,7 +59,14 @@ export class PortableThread implements Transport {
     for (const listen of (this.#context.workerData as PortableWorkerData).listens) {
       const socket = openSocket(listen, backlog, threads > 1);
       if (listen.kind === "udp") {
-        this.#udp.push(new UdpServer(socket as Deno.DatagramConn, listen, this.#context));
+        this.#udp.push(
+          new UdpServer(
+            socket as Deno.DatagramConn,
+            listen,
+            this.#context,
+            this.#buffers.scheduler,
+          ),
+        );
         continue;
       }
       if (listen.kind === "unix") setSocketMode(listen);

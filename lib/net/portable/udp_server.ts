@@ -1,6 +1,7 @@
 import { type Conversation, ConversationState } from "../../../protocol/conversation.ts";
 import { NO_OWNER } from "../../../store/connections.ts";
 import { INPUT_BYTES } from "../../../store/limits.ts";
+import type { FairScheduler } from "../fair_scheduler.ts";
 import type { TransportContext, UdpListen } from "../transport.ts";
 import {
   binaryRequestEnd,
@@ -10,8 +11,6 @@ import {
   udpRequestId,
 } from "./udp_frames.ts";
 
-/** Answers to one datagram beyond this are dropped: nobody puts them together. */
-const REPLY_BYTES_MAX = 64 * 1024 * 1024;
 const NOTHING = new Uint8Array();
 
 /** Serves one UDP socket: every datagram is a conversation of its own. */
@@ -19,12 +18,22 @@ export class UdpServer {
   readonly #socket: Deno.DatagramConn;
   readonly #listen: UdpListen;
   readonly #context: TransportContext;
+  readonly #scheduler: FairScheduler;
+  /** Longer replies to one datagram are dropped. */
+  readonly #replyMaxBytes: number;
   #closed = false;
 
-  constructor(socket: Deno.DatagramConn, listen: UdpListen, context: TransportContext) {
+  constructor(
+    socket: Deno.DatagramConn,
+    listen: UdpListen,
+    context: TransportContext,
+    scheduler: FairScheduler,
+  ) {
     this.#socket = socket;
     this.#listen = listen;
     this.#context = context;
+    this.#scheduler = scheduler;
+    this.#replyMaxBytes = context.options.udpReplyMaxBytes;
   }
 
   close(): void {
@@ -40,7 +49,7 @@ export class UdpServer {
         const [datagram, address] = await this.#socket.receive(buffer);
         const requestId = udpRequestId(datagram);
         if (requestId < 0) continue;
-        for (const answer of this.#answers(requestId, datagram)) {
+        for (const answer of await this.#answers(requestId, datagram.subarray(UDP_HEADER_BYTES))) {
           await this.#socket.send(answer, address);
         }
       } catch (error) {
@@ -54,19 +63,19 @@ export class UdpServer {
    * Executes the requests of a datagram; one that is not complete is dropped. Like memcached, answers a quiet binary
    * request at the start of a datagram, and a lone `quit`, with an empty frame.
    */
-  #answers(requestId: number, datagram: Uint8Array): Iterable<Uint8Array> {
-    const { thread, protocols } = this.#context;
-    const conversation = protocols.open(NO_OWNER, {
+  async #answers(requestId: number, payload: Uint8Array): Promise<Iterable<Uint8Array>> {
+    const conversation = this.#context.protocols.open(NO_OWNER, {
       protocol: this.#listen.protocol,
       udp: true,
     });
-    const payload = datagram.subarray(UDP_HEADER_BYTES);
-    thread.input.bytes.set(payload);
     const firstEnd = binaryRequestEnd(payload);
-    const first = this.#execute(conversation, 0, firstEnd > 0 ? firstEnd : payload.length);
+    const first = await this.#execute(
+      conversation,
+      firstEnd > 0 ? payload.subarray(0, firstEnd) : payload,
+    );
     const isOver = conversation.state === ConversationState.CLOSING;
     const rest = firstEnd > 0 && !isOver && firstEnd < payload.length
-      ? this.#execute(conversation, firstEnd, payload.length)
+      ? await this.#execute(conversation, payload.subarray(firstEnd))
       : NOTHING;
     conversation.end();
     const answers = [...udpDatagrams(requestId, first), ...udpDatagrams(requestId, rest)];
@@ -74,18 +83,24 @@ export class UdpServer {
     return answers;
   }
 
-  /** Executes requests in the thread's input [start, end). */
-  #execute(conversation: Conversation, start: number, end: number): Uint8Array {
-    const { reply } = this.#context.thread;
+  /** Executes requests, in slices. Gives up, with no reply at all, when the replies become too long. */
+  async #execute(conversation: Conversation, requests: Uint8Array): Promise<Uint8Array> {
+    const { reply, input, work } = this.#context.thread;
     const parts: Uint8Array[] = [];
     let length = 0;
-    do {
+    let at = 0;
+    for (;;) {
+      input.bytes.set(requests.subarray(at));
       reply.reset();
-      start = conversation.feed(start, end);
-      parts.push(reply.region.bytes.slice(0, reply.length));
+      at += conversation.feed(0, requests.length - at);
       length += reply.length;
-    } while (conversation.state === ConversationState.MORE_OUTPUT && length <= REPLY_BYTES_MAX);
-    return length <= REPLY_BYTES_MAX ? concat(parts, length) : NOTHING;
+      if (length > this.#replyMaxBytes) return NOTHING;
+      parts.push(reply.region.bytes.slice(0, reply.length));
+      const turn = this.#scheduler.charge(work.spent);
+      if (turn !== null) await turn;
+      if (conversation.state !== ConversationState.UNFINISHED || this.#closed) break;
+    }
+    return concat(parts, length);
   }
 }
 

@@ -25,6 +25,7 @@ const OPTIONS: TransportOptions = {
   idleTimeoutSec: 0,
   sendTimeoutSec: 60,
   lockIdleTimeoutSec: 0,
+  udpReplyMaxBytes: 4096,
 };
 
 Deno.test({

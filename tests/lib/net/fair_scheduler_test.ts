@@ -1,19 +1,28 @@
-import { assert, assertEquals, assertStrictEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { FairScheduler } from "../../../lib/net/fair_scheduler.ts";
+import { ROUND_UNITS } from "../../../protocol/work_budget.ts";
 
-Deno.test("FairScheduler yields to the event loop after some milliseconds of work, then counts anew", async () => {
+Deno.test("FairScheduler lets the sockets go first when a round's work is done, then counts anew", async () => {
   const scheduler = new FairScheduler();
-  assertEquals(scheduler.charge(3), null);
-  const pause = scheduler.charge(3);
-  assert(pause !== null);
-  assertStrictEquals(
-    scheduler.charge(0),
-    pause,
-    "all that have more to do wait for the same pause",
-  );
+  assertEquals(scheduler.charge(ROUND_UNITS - 1), null);
+  const turn = scheduler.charge(1);
+  assert(turn !== null);
   let others = false;
-  queueMicrotask(() => others = true);
-  await pause;
+  setTimeout(() => others = true, 0);
+  while (!others) await (scheduler.charge(ROUND_UNITS) ?? turn);
+  await turn;
   assert(others);
-  assertEquals(scheduler.charge(3), null);
+});
+
+Deno.test("FairScheduler resumes connections in the order in which they had to wait", async () => {
+  const scheduler = new FairScheduler();
+  const order: number[] = [];
+  const busy = async (name: number): Promise<void> => {
+    for (let slice = 0; slice < 3; slice++) {
+      await scheduler.charge(ROUND_UNITS);
+      order.push(name);
+    }
+  };
+  await Promise.all([busy(1), busy(2), busy(3)]);
+  assertEquals(order, [1, 2, 3, 1, 2, 3, 1, 2, 3]);
 });

@@ -300,7 +300,7 @@ export class ConversationPeer implements Peer {
       assert(start <= consumed && consumed <= end, "feed() consumes what it was given");
       start = consumed;
       this.#received += textOf(reply.region.bytes.subarray(0, reply.length));
-      if (this.#conversation.state === ConversationState.MORE_OUTPUT) {
+      if (this.#conversation.state === ConversationState.UNFINISHED) {
         // A transport serves other connections meanwhile, which use the same regions.
         const rest = input.bytes.slice(start, end);
         input.bytes.fill(0x21);
@@ -309,7 +309,7 @@ export class ConversationPeer implements Peer {
         end -= start;
         start = 0;
       }
-    } while (this.#conversation.state === ConversationState.MORE_OUTPUT);
+    } while (this.#conversation.state === ConversationState.UNFINISHED);
     this.#pending = input.bytes.slice(start, end);
     input.bytes.fill(0x21, 0, end);
     if (this.#conversation.state === ConversationState.CLOSING) {
