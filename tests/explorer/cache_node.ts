@@ -234,6 +234,8 @@ export class CacheNode {
     for (let index = 0; index < peers.length; index++) {
       if (peers[index]!.isBusy) this.#reconnect(generation, index);
     }
+    // Replies to clients that have crashed.
+    for (const peer of peers) peer.ask("");
     const { cache, memory } = side.thread;
     cache.enter();
     for (const { owner } of peers) cache.unlockAll(owner);

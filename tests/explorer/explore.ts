@@ -26,10 +26,10 @@ export interface ExploredWorld {
    * any order.
    */
   stateText(): string;
-  /** Returns which rule the last move broke, or undefined. */
-  brokenRule(): string | undefined;
-  /** Returns why this state is wrong, or undefined. The world need not be the same afterwards. */
-  violation(): string | undefined;
+  /** Returns why the last move, or the state, is wrong, or undefined. */
+  wrong(): string | undefined;
+  /** Like `wrong`, and looks as a client does: the world may be another one afterwards. */
+  wrongToClients(): string | undefined;
   /** Looks as anybody would, for the trace. */
   look(): void;
 }
@@ -78,7 +78,7 @@ export function explore(world: ExploredWorld): Exploration {
       const text = world.stateText();
       const isNew = !seen.has(text);
       if (isNew) seen.add(text);
-      const reason = world.brokenRule() ?? (isNew ? world.violation() : undefined);
+      const reason = isNew ? world.wrongToClients() : world.wrong();
       if (reason !== undefined) {
         return { states: seen.size, wrong: write(world, [...path, move], reason) };
       }
@@ -86,6 +86,37 @@ export function explore(world: ExploredWorld): Exploration {
     }
   }
   return { states: seen.size };
+}
+
+/**
+ * Goes random ways to their ends, one after the other. It finds less than `explore` does, in worlds
+ * that are too large for it.
+ *
+ * @param steps How many, on all ways together.
+ * @param random Gives numbers in 0..1.
+ * @returns The wrong state that ended it; it is not the nearest one.
+ */
+export function walk(
+  world: ExploredWorld,
+  steps: number,
+  random: () => number,
+): Wrong | undefined {
+  let path: Move[] = [];
+  world.start();
+  for (let step = 0; step < steps; step++) {
+    const moves = world.moves();
+    if (moves.length === 0) {
+      path = [];
+      world.start();
+      continue;
+    }
+    const move = moves[Math.floor(random() * moves.length)]!;
+    path.push(move);
+    world.move(move);
+    const reason = world.wrong();
+    if (reason !== undefined) return write(world, path, reason);
+  }
+  return undefined;
 }
 
 function pathTo(state: State): Move[] {

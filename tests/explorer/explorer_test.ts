@@ -4,12 +4,18 @@ import { startLeased } from "../support/servers/leased.ts";
 import { TRANSPORTS } from "../support/servers/server_process.ts";
 import { play, secondsOf } from "../support/sessions/play.ts";
 import { parseTranscript, type TranscriptCase } from "../support/sessions/transcript.ts";
-import { explore } from "./explore.ts";
+import { randomFrom } from "../support/random.ts";
+import { drawSeed, withSeed } from "../support/seed.ts";
+import { explore, walk } from "./explore.ts";
+import { WALKS } from "./scenarios/large.ts";
 import { OPTIONS } from "./cache_node.ts";
 import { ROWS } from "./scenarios/rows.ts";
 import { World } from "./world.ts";
 
 // Every interleaving of a few clients over the real store. The larger ones are those of `deno task explore`.
+
+/** On all random ways through a scenario together. */
+const WALK_STEPS = 10_000;
 
 /** Ways to wrong states that clients can go. */
 const ways: TranscriptCase[] = [];
@@ -21,6 +27,14 @@ for (const row of ROWS) {
     assertEquals(wrong?.steps, row.wrongAfter, wrong?.transcript);
     for (const text of wrong?.playable ?? []) ways.push(...parseTranscript(row.name, text).cases);
   });
+}
+
+for (const row of WALKS) {
+  Deno.test(`explorer, ${row.name}: never wrong`, () =>
+    withSeed(drawSeed(), (seed) => {
+      const wrong = walk(new World(row), WALK_STEPS, randomFrom(seed));
+      assertEquals(wrong, undefined, wrong?.transcript);
+    }));
 }
 
 Deno.test("the ways to wrong states can be played to any server", async (t) => {

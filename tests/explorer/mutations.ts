@@ -157,8 +157,8 @@ export const lockAndGetRevives: Mutation = (request, ask, node) => {
   return ask(request);
 };
 
-/** Update tokens end with their connection. */
-export function tokensEndWithTheConnection(node: CacheNode): void {
+/** Update tokens end with their connection, or with the process although they are durable. */
+export function tokensAreForgotten(node: CacheNode): void {
   dropTokens(node);
 }
 

@@ -1,29 +1,47 @@
 // Visits all states of every scenario: `deno task explore [words of a name]`. Prints the shortest
 // way to each wrong state as a transcript, and ends with status 1 when anything came out otherwise
-// than expected.
-import { explore } from "./explore.ts";
+// than expected. Last come random ways through scenarios that are larger still.
+import { randomFrom } from "../support/random.ts";
+import { drawSeed, withSeed } from "../support/seed.ts";
+import { explore, walk, type Wrong } from "./explore.ts";
 import type { Row } from "./scenario.ts";
-import { LARGE } from "./scenarios/large.ts";
+import { LARGE, WALKS } from "./scenarios/large.ts";
 import { ROWS } from "./scenarios/rows.ts";
 import { World } from "./world.ts";
+
+/** On all random ways through a scenario together. */
+const WALK_STEPS = 300_000;
 
 const wanted = Deno.args.join(" ");
 let surprises = 0;
 for (const row of [...ROWS, ...LARGE]) {
-  if (row.name.includes(wanted)) report(row);
+  if (!row.name.includes(wanted)) continue;
+  report(row, () => {
+    const { states, wrong } = explore(new World(row));
+    return { size: `${states} states`, wrong };
+  });
+}
+for (const row of WALKS) {
+  if (!row.name.includes(wanted)) continue;
+  await withSeed(drawSeed(), (seed) => {
+    report(row, () => {
+      const wrong = walk(new World(row), WALK_STEPS, randomFrom(seed));
+      return { size: `${WALK_STEPS} steps, seed ${seed}`, wrong };
+    });
+  });
 }
 if (surprises > 0) Deno.exit(1);
 
-function report(row: Row): void {
+function report(row: Row, run: () => { size: string; wrong: Wrong | undefined }): void {
   const startMs = performance.now();
-  const { states, wrong } = explore(new World(row));
+  const { size, wrong } = run();
   const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
   const result = wrong === undefined ? "ok" : `wrong after ${wrong.steps} steps`;
   const isExpected = wrong?.steps === row.wrongAfter;
   if (!isExpected) surprises++;
   const expected = isExpected ? "" : ", which was NOT EXPECTED";
   // deno-lint-ignore no-console
-  console.log(`${row.name}: ${result}${expected} (${states} states, ${seconds} s)`);
+  console.log(`${row.name}: ${result}${expected} (${size}, ${seconds} s)`);
   // deno-lint-ignore no-console
-  if (wrong !== undefined) console.log(`\n${wrong.transcript}`);
+  if (wrong !== undefined) console.log(`\n${row.why ?? ""}\n${wrong.transcript}`);
 }

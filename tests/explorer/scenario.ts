@@ -88,6 +88,8 @@ export interface Scenario {
   readonly mutation?: Mutation;
   /** A fault that a lost connection triggers. @param owner The connection. */
   readonly onDisconnect?: (node: CacheNode, owner: number) => void;
+  /** A fault that a restart triggers. */
+  readonly onRestart?: (node: CacheNode) => void;
   /** Ids repeat after a restart. */
   readonly repeatsIds?: boolean;
 }

@@ -68,7 +68,8 @@ export class World implements ExploredWorld {
   }
 
   get canBePlayed(): boolean {
-    return this.#scenario.mutation === undefined && this.#scenario.onDisconnect === undefined;
+    const { mutation, onDisconnect, onRestart } = this.#scenario;
+    return !mutation && !onDisconnect && !onRestart;
   }
 
   get servers(): number {
@@ -234,11 +235,7 @@ export class World implements ExploredWorld {
     return text;
   }
 
-  brokenRule(): string | undefined {
-    return this.#invariants.find(({ broken }) => broken !== undefined)?.broken;
-  }
-
-  violation(): string | undefined {
+  wrong(): string | undefined {
     for (const node of this.#nodes) {
       const reason = this.#wrongValue(node.record());
       if (reason !== undefined) return reason;
@@ -248,8 +245,12 @@ export class World implements ExploredWorld {
         return "all clients have ended, and an update token is out";
       }
     }
+    return this.#invariants.find(({ broken }) => broken !== undefined)?.broken;
+  }
+
+  wrongToClients(): string | undefined {
     for (const invariants of this.#invariants) invariants.checkReads(this.#everybody);
-    return this.brokenRule();
+    return this.wrong();
   }
 
   #wrongValue({ item, isStub, isStale, value }: KeyRecord): string | undefined {
@@ -379,6 +380,7 @@ export class World implements ExploredWorld {
     const node = this.#nodes[cache]!;
     const before = node.record();
     node.restart(keepsAll);
+    this.#scenario.onRestart?.(node);
     for (const part of this.#parts) {
       if (part.step?.kind === "ask" && part.step.cache === cache) part.isWaiting = false;
     }

@@ -159,8 +159,17 @@ const TOKEN_FAULTS: readonly Row[] = [
     name: "fault: tokens end with their connection",
     roles: [reader(1), tokenWriter(1)],
     environment: { loseReply: 1 },
-    onDisconnect: mutations.tokensEndWithTheConnection,
+    onDisconnect: mutations.tokensAreForgotten,
     wrongAfter: 1,
+  },
+  {
+    name: "fault: a restart does not restore the journal's tokens",
+    roles: [reader(1), tokenWriter(1)],
+    environment: { restart: 1 },
+    isJournaled: true,
+    onRestart: mutations.tokensAreForgotten,
+    ignores: ["S4"],
+    wrongAfter: 7,
   },
   {
     name: "fault: a fill under a token is judged at its command line",

@@ -1,10 +1,12 @@
+import * as others from "../actors/others.ts";
+import { atCache } from "../actors/cache_choice.ts";
 import * as readers from "../actors/readers.ts";
+import * as tokenWriters from "../actors/token_writers.ts";
 import * as writers from "../actors/writers.ts";
 import type { Row } from "../scenario.ts";
-import { EXPIRY_AND_EVICTION, reader, writer } from "./roles.ts";
+import { EXPIRY_AND_EVICTION, other, reader, tokenWriter, writer } from "./roles.ts";
 
-/** Larger scenarios, which only `deno task explore` runs. */
-export const LARGE: readonly Row[] = [
+const LARGE_LEASES: readonly Row[] = [
   {
     name: "three readers, two writers, two expiries and two evictions",
     roles: [reader(3), writer(2)],
@@ -41,5 +43,95 @@ export const LARGE: readonly Row[] = [
       writer(1),
     ],
     environment: { time: 1 },
+  },
+];
+
+const LARGE_TOKENS: readonly Row[] = [
+  {
+    name: "tokens: four readers, two writers, two expiries, two evictions, a crash",
+    roles: [reader(4), tokenWriter(2)],
+    environment: { time: 2, evict: 2, crash: 1 },
+  },
+  {
+    name: "tokens: three readers, three writers",
+    roles: [reader(3), tokenWriter(3)],
+    environment: EXPIRY_AND_EVICTION,
+  },
+  {
+    name: "tokens: two caches, two readers each, two writers, a crash",
+    roles: [
+      reader(2),
+      reader(2, atCache(1, readers.reader)),
+      tokenWriter(2, tokenWriters.twoCachesWriter),
+    ],
+    environment: { crash: 1 },
+    caches: 2,
+  },
+  {
+    name: "durable tokens: two caches, restarts, a lost reply",
+    roles: [
+      reader(1),
+      reader(1, atCache(1, readers.reader)),
+      tokenWriter(1, tokenWriters.twoCachesWriter),
+    ],
+    environment: { restart: 2, loseReply: 1 },
+    caches: 2,
+    isJournaled: true,
+  },
+  {
+    name: "durable tokens: two writers, two restarts, a disk that refuses, a crash",
+    roles: [reader(2), tokenWriter(2)],
+    environment: { restart: 2, journalFails: 1, crash: 1 },
+    isJournaled: true,
+  },
+  {
+    name: "tokens: two writers are dropped or release, two readers",
+    roles: [reader(2), tokenWriter(2), other("operator", others.dropper)],
+    environment: { time: 1, restart: 1 },
+    values: "at rest",
+  },
+];
+
+/** Larger scenarios, which only `deno task explore` runs. */
+export const LARGE: readonly Row[] = [
+  ...LARGE_LEASES,
+  ...LARGE_TOKENS.map((row): Row => ({ values: "always", ...row })),
+];
+
+/** Scenarios too large to visit all of their states. */
+export const WALKS: readonly Row[] = [
+  {
+    name: "random ways: leases",
+    roles: [
+      reader(4),
+      reader(2, readers.mcrouterReader),
+      reader(2, readers.metaReader),
+      reader(2, readers.slowReader),
+      writer(6),
+      writer(2, writers.warmingWriter),
+    ],
+    environment: { time: 6, evict: 6 },
+  },
+  {
+    name: "random ways: durable tokens at two caches",
+    roles: [
+      reader(4),
+      reader(4, atCache(1, readers.reader)),
+      reader(2, readers.metaReader),
+      reader(2, atCache(1, readers.mcrouterReader)),
+      tokenWriter(6, tokenWriters.twoCachesWriter),
+    ],
+    environment: {
+      time: 6,
+      pause: 2,
+      evict: 6,
+      restart: 2,
+      crash: 2,
+      loseReply: 4,
+      journalFails: 2,
+    },
+    values: "always",
+    caches: 2,
+    isJournaled: true,
   },
 ];
