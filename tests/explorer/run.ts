@@ -1,6 +1,7 @@
 // Visits all states of every scenario: `deno task explore [words of a name]`. Prints the shortest
 // way to each wrong state as a transcript, and ends with status 1 when anything came out otherwise
 // than expected. Last come random ways through scenarios that are larger still.
+import process from "node:process";
 import { randomFrom } from "../support/random.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { explore, walk, type Wrong } from "./explore.ts";
@@ -33,15 +34,16 @@ for (const row of WALKS) {
 if (surprises > 0) Deno.exit(1);
 
 function report(row: Row, run: () => { size: string; wrong: Wrong | undefined }): void {
-  const startMs = performance.now();
+  const start = process.cpuUsage();
   const { size, wrong } = run();
-  const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
+  const { user, system } = process.cpuUsage(start);
+  const seconds = ((user + system) / 1e6).toFixed(1);
   const result = wrong === undefined ? "ok" : `wrong after ${wrong.steps} steps`;
   const isExpected = wrong?.steps === row.wrongAfter;
   if (!isExpected) surprises++;
   const expected = isExpected ? "" : ", which was NOT EXPECTED";
   // deno-lint-ignore no-console
-  console.log(`${row.name}: ${result}${expected} (${size}, ${seconds} s)`);
+  console.log(`${row.name}: ${result}${expected} (${size}, ${seconds} s of CPU)`);
   // deno-lint-ignore no-console
   if (wrong !== undefined) console.log(`\n${row.why ?? ""}\n${wrong.transcript}`);
 }

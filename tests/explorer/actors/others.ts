@@ -1,4 +1,4 @@
-import { type Actor, ask, firstWord, readRow, set } from "../steps.ts";
+import { type Actor, ask, firstWord, INVALIDATION_SEC, readRow, set } from "../steps.ts";
 import { askBinary, STATUS, statusOf } from "./binary.ts";
 
 /** A client that knows of no leases: look, read, set. */
@@ -60,4 +60,15 @@ export function* dropper(): Actor {
 export function* quarantiner(): Actor {
   yield ask("quarantine on");
   yield ask("quarantine off");
+}
+
+/** Removes what is cached, and takes the lease, although nothing was written. */
+export function* invalidator(): Actor {
+  yield ask(`deletess ${INVALIDATION_SEC} k`);
+  yield ask("delete k");
+}
+
+/** Marks the value stale, so that one client fetches it anew. */
+export function* staler(): Actor {
+  yield ask("md k I");
 }

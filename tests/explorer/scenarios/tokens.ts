@@ -176,6 +176,22 @@ const MEETINGS: readonly Row[] = [
     environment: { time: 2 },
   },
   {
+    name: "tokens: deletess and delete beside it",
+    roles: [reader(2), tokenWriter(1), other("invalidator", others.invalidator)],
+    environment: { time: 1 },
+  },
+  {
+    name: "tokens: md I beside it",
+    roles: [
+      reader(1),
+      reader(1, readers.metaReader),
+      tokenWriter(1),
+      other("client that marks the value stale", others.staler),
+    ],
+    environment: { time: 1 },
+    filled: true,
+  },
+  {
     name: "tokens: quarantine on and off",
     roles: [reader(2), tokenWriter(1), other("operator", others.quarantiner)],
     environment: { time: 1 },
