@@ -1,18 +1,6 @@
 import { latin1Bytes, latin1Text } from "./bytes.ts";
+import { CacheError, type LeaseGet } from "./flow_steps.ts";
 import { REPLY } from "./replies.ts";
-
-/** What `lease-get` found. */
-export type LeaseGet =
-  | { readonly kind: "value"; readonly flags: number; readonly data: Uint8Array }
-  /** The asker may fill the key under this id. */
-  | { readonly kind: "lease"; readonly id: string }
-  /** Somebody else fills it, or an update token is out. */
-  | { readonly kind: "held" };
-
-/** A cache did not do what it was asked. */
-export class CacheError extends Error {
-  override readonly name = "CacheError";
-}
 
 const CRLF_LENGTH = 2;
 const LF = 0x0a;

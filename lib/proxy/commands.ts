@@ -1,7 +1,9 @@
 import type { Change, Row } from "./backend.ts";
 import { latin1Bytes, latin1Text } from "./bytes.ts";
 import { metaDelete, metaGet, metaSet } from "./meta_commands.ts";
-import type { Edit, Proxy, PutReply } from "./proxy.ts";
+import type { Edit } from "./flow_steps.ts";
+import type { PutReply } from "./flows.ts";
+import type { Proxy } from "./proxy.ts";
 import { REPLY } from "./replies.ts";
 import {
   answerUnfinished,

@@ -1,5 +1,5 @@
 import type { Change, Row } from "./backend.ts";
-import type { Edit } from "./proxy.ts";
+import type { Edit } from "./flow_steps.ts";
 import { REPLY, unsupportedFlagLine } from "./replies.ts";
 import {
   answerUnfinished,

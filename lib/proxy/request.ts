@@ -1,4 +1,5 @@
-import type { Proxy, PutReply } from "./proxy.ts";
+import type { PutReply } from "./flows.ts";
+import type { Proxy } from "./proxy.ts";
 import { failedLine, REPLY, unknownLine } from "./replies.ts";
 
 /** A request, its data block read. */

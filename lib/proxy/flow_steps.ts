@@ -1,0 +1,81 @@
+import type { Change, Found, Row, WriteOutcome, WriteResult } from "./backend.ts";
+
+/** What `lease-get` found. */
+export type LeaseGet =
+  | { readonly kind: "value"; readonly flags: number; readonly data: Uint8Array }
+  /** The asker may fill the key under this id. */
+  | { readonly kind: "lease"; readonly id: string }
+  /** Somebody else fills it, or an update token is out. */
+  | { readonly kind: "held" };
+
+/** A cache did not do what it was asked. */
+export class CacheError extends Error {
+  override readonly name = "CacheError";
+}
+
+/** Computes what a write does with the row as it is; null: nothing, the write is refused. */
+export type Edit = (row: Row | null) => Change | null;
+
+/** A step of a flow that somebody else takes: a cache, the database, the clock. */
+export type FlowStep<Cache> =
+  /** Reads a value from a cache, or takes the lease to fill it. */
+  | { readonly kind: "leaseGet"; readonly cache: Cache; readonly key: string }
+  /** Fills the key under a lease. */
+  | {
+    readonly kind: "leaseSet";
+    readonly cache: Cache;
+    readonly key: string;
+    readonly leaseId: string;
+    readonly row: Row;
+  }
+  /** Gives a lease back without filling the key. */
+  | {
+    readonly kind: "leaseReturn";
+    readonly cache: Cache;
+    readonly key: string;
+    readonly leaseId: string;
+  }
+  /** Deletes the key in all these caches, in any order or at the same time. */
+  | { readonly kind: "invalidate"; readonly caches: readonly Cache[]; readonly key: string }
+  /** Reads the row and the epoch in one snapshot of the database. */
+  | { readonly kind: "readRow"; readonly key: string }
+  /** Writes the row in a transaction that checks the epoch and notes the token as applied. */
+  | {
+    readonly kind: "writeRow";
+    readonly key: string;
+    readonly tokenId: number;
+    readonly epoch: number;
+    readonly edit: Edit;
+  }
+  /** Asks the database what became of the write under a token. */
+  | { readonly kind: "askOutcome"; readonly tokenId: number }
+  | { readonly kind: "sleep"; readonly ms: number };
+
+/** What each step comes to. A cache that fails throws a CacheError, the database whatever it says. */
+export interface StepResults {
+  readonly leaseGet: LeaseGet;
+  /** False: the lease is gone, and the value must be thrown away. */
+  readonly leaseSet: boolean;
+  readonly leaseReturn: void;
+  /** Thrown when one of the caches does not confirm. */
+  readonly invalidate: void;
+  readonly readRow: Found;
+  readonly writeRow: WriteResult;
+  readonly askOutcome: WriteOutcome;
+  readonly sleep: void;
+}
+
+export type StepKind = FlowStep<unknown>["kind"];
+
+/**
+ * A flow of the proxy: yields its steps one by one, and takes their results, or what they throw. Between two steps
+ * nothing else happens in the proxy.
+ */
+export type Flow<Cache, Result> = Generator<FlowStep<Cache>, Result, StepResults[StepKind]>;
+
+/** Yields one step. @returns Its result. */
+export function* step<Cache, Kind extends StepKind>(
+  request: FlowStep<Cache> & { readonly kind: Kind },
+): Flow<Cache, StepResults[Kind]> {
+  return (yield request) as StepResults[Kind];
+}

@@ -1,0 +1,289 @@
+import type { Found, Row, WriteResult } from "./backend.ts";
+import { CacheError, type Edit, type Flow, step } from "./flow_steps.ts";
+import type { PutStart, TokenStates } from "./token_states.ts";
+
+/** How a write under a token ended. */
+export type PutReply =
+  | { readonly kind: "committed"; readonly version: number }
+  /** What the row is forbids it; nothing was written. */
+  | { readonly kind: "refused"; readonly row: Row | null }
+  | { readonly kind: "revoked" }
+  | { readonly kind: "none" }
+  | { readonly kind: "busy" }
+  /** The database did not say what became of it; the token stays out. */
+  | { readonly kind: "unknown"; readonly reason: string }
+  /** Nothing was written. */
+  | { readonly kind: "failed"; readonly reason: string };
+
+/** A read of the database. */
+export interface Read extends Found {
+  /** Whether a cache may keep it, under a lease that it gave before the read was asked for. */
+  readonly cacheable: boolean;
+}
+
+/** A value, as readers get it. */
+export interface Value {
+  /** 32 bits. */
+  readonly flags: number;
+  readonly data: Uint8Array;
+}
+
+/** The caches that a proxy works with. */
+export interface CacheList<Cache> {
+  /** Every write deletes its key in all of them. */
+  readonly all: readonly Cache[];
+  /** The cache that a key is read through; null when there is none. */
+  of(key: string): Cache | null;
+}
+
+/** What the proxy counts. */
+export interface ProxyCounts {
+  getsCacheable: number;
+  getsUncacheable: number;
+  putsCommitted: number;
+  putsRefused: number;
+  putsRevoked: number;
+  putsFailed: number;
+  putsUnknown: number;
+  cacheHits: number;
+  cacheFills: number;
+  cacheErrors: number;
+}
+
+/** A reader that finds another one filling waits, in milliseconds: so long first, then twice as long, so often. */
+const HELD_WAIT_MS = 10;
+const HELD_WAITS = 3;
+
+/** Another proxy has taken over. */
+export const DEPOSED = "another proxy has taken over";
+
+/**
+ * The flows of the proxy: the order of four small steps keeps every cached value equal to the committed one. A write
+ * takes a token, deletes the key in every cache, commits, and gives the token back; a read takes a lease, looks whether
+ * the key is cacheable, reads the database, and fills. Nothing is held while a cache or the database is waited for.
+ *
+ * No socket, no clock, no database: each flow yields what it wants of them. `Proxy` runs flows with promises, and tests
+ * try their steps in every order.
+ */
+export class Flows<Cache> {
+  readonly counts: ProxyCounts = {
+    getsCacheable: 0,
+    getsUncacheable: 0,
+    putsCommitted: 0,
+    putsRefused: 0,
+    putsRevoked: 0,
+    putsFailed: 0,
+    putsUnknown: 0,
+    cacheHits: 0,
+    cacheFills: 0,
+    cacheErrors: 0,
+  };
+  /** Whether another proxy has taken over: this one answers no read as cacheable, and writes nothing. */
+  isDeposed = false;
+  /** May be exchanged at any time: a write takes the list after its token. */
+  caches: CacheList<Cache>;
+  readonly states: TokenStates;
+  readonly valueLengthMax: number;
+
+  /** @param valueLengthMax Longer values are not written, in bytes. */
+  constructor(caches: CacheList<Cache>, states: TokenStates, valueLengthMax: number) {
+    this.caches = caches;
+    this.states = states;
+    this.valueLengthMax = valueLengthMax;
+  }
+
+  /**
+   * Reads the database.
+   *
+   * @param isListed Whether the reader's cache is one that writes invalidate.
+   * @throws What the database says.
+   */
+  *read(key: string, isListed = true): Flow<Cache, Read> {
+    // In this order: a token that is taken after the read began must find the lease in the cache.
+    const isCacheable = this.states.isCacheable(key);
+    const found = yield* step({ kind: "readRow", key });
+    if (found.epoch !== this.states.epoch) this.isDeposed = true;
+    const cacheable = isCacheable && isListed && !this.isDeposed;
+    this.counts[cacheable ? "getsCacheable" : "getsUncacheable"]++;
+    return { ...found, cacheable };
+  }
+
+  /**
+   * Reads through the key's cache.
+   *
+   * @returns Null when there is no such row.
+   * @throws What the database says.
+   */
+  *get(key: string): Flow<Cache, Value | null> {
+    const cache = this.caches.of(key);
+    if (cache === null) return (yield* this.read(key)).row;
+    let waitMs = HELD_WAIT_MS;
+    for (let waits = 0; waits <= HELD_WAITS; waits++) {
+      const answer = yield* this.#tryCache(step({ kind: "leaseGet", cache, key }));
+      if (answer === undefined) break;
+      if (answer.kind === "value") {
+        this.counts.cacheHits++;
+        return answer;
+      }
+      if (answer.kind === "lease") return yield* this.#fill(cache, key, answer.id);
+      if (waits === HELD_WAITS) break;
+      yield* step({ kind: "sleep", ms: waitMs });
+      waitMs *= 2;
+    }
+    // Whoever may not fill reads all the same, and throws away.
+    return (yield* this.read(key)).row;
+  }
+
+  /** Reads the database under a lease, and fills the cache if it may. */
+  *#fill(cache: Cache, key: string, leaseId: string): Flow<Cache, Row | null> {
+    let isFilled = false;
+    try {
+      const { row, cacheable } = yield* this.read(key, this.caches.all.includes(cache));
+      if (cacheable && row !== null) {
+        isFilled = true;
+        const fill = step({ kind: "leaseSet", cache, key, leaseId, row });
+        if ((yield* this.#tryCache(fill)) === true) this.counts.cacheFills++;
+      }
+      return row;
+    } finally {
+      if (!isFilled) {
+        yield* this.#tryCache(step({ kind: "leaseReturn", cache, key, leaseId }));
+      }
+    }
+  }
+
+  /**
+   * The whole flow of a writer: token, delete in every cache, commit, release.
+   *
+   * @returns As `put`. A cache that cannot be reached makes the write fail: nothing is written.
+   */
+  *write(key: string, edit: Edit): Flow<Cache, PutReply> {
+    const id = this.states.get(key, "");
+    try {
+      yield* step({ kind: "invalidate", caches: this.caches.all, key });
+    } catch (error) {
+      this.counts.cacheErrors++;
+      this.counts.putsFailed++;
+      this.states.release(key, id);
+      return { kind: "failed", reason: reasonOf(error) };
+    }
+    const reply = yield* this.put(key, id, edit);
+    if (reply.kind === "failed" || reply.kind === "refused") this.states.release(key, id);
+    return reply;
+  }
+
+  /** Writes under a token. */
+  *put(key: string, id: number, edit: Edit): Flow<Cache, PutReply> {
+    const start = this.states.beginPut(key, id);
+    if (start.kind !== "begun") return yield* this.#answerStart(key, id, start);
+    let result: WriteResult = { kind: "fenced" };
+    if (!this.isDeposed) {
+      const limited = this.#limited(edit);
+      const { epoch } = this.states;
+      try {
+        result = yield* step({ kind: "writeRow", key, tokenId: id, epoch, edit: limited });
+      } catch (error) {
+        result = { kind: "unknown", reason: reasonOf(error) };
+      }
+    }
+    return this.#end(key, id, result);
+  }
+
+  /** The edit, which fails when it makes the value too long: the database then writes nothing. */
+  #limited(edit: Edit): Edit {
+    return (row) => {
+      const change = edit(row);
+      if (change !== null && change !== "delete" && change.data.length > this.valueLengthMax) {
+        throw new Error("object too large for cache");
+      }
+      return change;
+    };
+  }
+
+  /** Asks the database what became of a write whose end is not known. */
+  *resolve(key: string, id: number): Flow<Cache, PutReply> {
+    const start = this.states.beginPut(key, id);
+    if (start.kind === "begun") {
+      this.states.endPut(key, id, { kind: "failed" });
+      return { kind: "failed", reason: "the token has not been used" };
+    }
+    return yield* this.#answerStart(key, id, start);
+  }
+
+  *#answerStart(key: string, id: number, start: PutStart): Flow<Cache, PutReply> {
+    switch (start.kind) {
+      case "used":
+        return { kind: "committed", version: start.version };
+      case "revoked":
+        this.counts.putsRevoked++;
+        return { kind: "revoked" };
+      case "busy":
+        return { kind: "busy" };
+      case "unknown":
+        return yield* this.#askOutcome(key, id);
+      default:
+        return yield* this.#askForgotten(id);
+    }
+  }
+
+  *#askOutcome(key: string, id: number): Flow<Cache, PutReply> {
+    const outcome = yield* step({ kind: "askOutcome", tokenId: id });
+    switch (outcome.kind) {
+      case "committed":
+        this.states.endPut(key, id, outcome);
+        return outcome;
+      case "notApplied":
+        this.states.endPut(key, id, { kind: "failed" });
+        return { kind: "failed", reason: "the database did not write it" };
+      default:
+        return outcome;
+    }
+  }
+
+  /** A token of an earlier epoch, or one that was forgotten, may have been applied all the same. */
+  *#askForgotten(id: number): Flow<Cache, PutReply> {
+    const outcome = yield* step({ kind: "askOutcome", tokenId: id });
+    return outcome.kind === "notApplied" ? { kind: "none" } : outcome;
+  }
+
+  #end(key: string, id: number, result: WriteResult): PutReply {
+    switch (result.kind) {
+      case "committed":
+        this.states.endPut(key, id, result);
+        this.counts.putsCommitted++;
+        return result;
+      case "refused":
+        this.states.endPut(key, id, { kind: "failed" });
+        this.counts.putsRefused++;
+        return result;
+      case "fenced":
+        this.isDeposed = true;
+        this.states.endPut(key, id, { kind: "failed" });
+        this.counts.putsFailed++;
+        return { kind: "failed", reason: DEPOSED };
+      case "unknown":
+        this.states.endPut(key, id, { kind: "unknown" });
+        this.counts.putsUnknown++;
+        return result;
+      default:
+        this.states.endPut(key, id, { kind: "failed" });
+        this.counts.putsFailed++;
+        return result;
+    }
+  }
+
+  /** What a cache gives; undefined when it cannot be reached. */
+  *#tryCache<Result>(flow: Flow<Cache, Result>): Flow<Cache, Result | undefined> {
+    try {
+      return yield* flow;
+    } catch (error) {
+      if (!(error instanceof CacheError)) throw error;
+      this.counts.cacheErrors++;
+      return undefined;
+    }
+  }
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
