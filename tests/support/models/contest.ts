@@ -81,6 +81,10 @@ export class Contest {
       const wanted = expected.map((part) => typeof part === "string" ? part : `{${part.hole}}`);
       assertEquals(showText(reply), showText(wanted.join("")), `after ${showText(request)}`);
     }
+    const token = expected.find((part) => typeof part !== "string");
+    if (operation.name === "token get" && token !== undefined) {
+      this.#source.learnedToken(operation.key, token.hole);
+    }
     for (const [name, id] of this.#ids) if (!known.has(name)) this.#learn(name, BigInt(id));
   }
 

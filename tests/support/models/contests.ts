@@ -14,6 +14,8 @@ const LARGE: OperationRanges = {
 const SMALL: OperationRanges = { ...LARGE, valueLengthMax: 5000, coldKeys: 100 };
 const MANY: OperationRanges = { ...LARGE, coldKeys: 2000 };
 
+const TOKEN_OPTIONS = ["-m", "64", "--tokens", "volatile"];
+
 function contest(options: readonly string[], ranges: OperationRanges): PlayContest {
   return ({ seed, steps }) => {
     new Contest(seed, options, ranges).run(steps);
@@ -34,6 +36,11 @@ export const CONTESTS: Readonly<Record<string, PlayContest>> = {
     ["-m", "2", "-I", "100k", "--lock-limit=5", "--lock-limit-per-conn=3"],
     { ...MANY, locks: true },
   ),
+  "locks and update tokens": contest(TOKEN_OPTIONS, { ...LARGE, locks: true, tokens: true }),
+  "update tokens, and memory short": contest(
+    [...TOKEN_OPTIONS, "-m", "2", "-I", "100k", "--token-entries", "2000"],
+    { ...MANY, tokens: true },
+  ),
   "small items only": contest(["-I", "4k"], SMALL),
-  "leases": leaseContest,
+  "leases and update tokens": leaseContest,
 };

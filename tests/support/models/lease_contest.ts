@@ -5,6 +5,9 @@ import { LEASE_COMMANDS, type LeaseCommand, LeaseModel, leaseRequestOf } from ".
 import { randomFrom } from "../random.ts";
 import { type Holes, matchReply, requestText, showText } from "../sessions/transcript.ts";
 
+const OPTIONS = "-z 3333 --lease-entries 1000 --tokens volatile --allow-token-drop".split(" ");
+const BY_ID = ["cas", "ms C", "md C", "lease-set", "token release", "token drop id"];
+const OWNERS = ["", "host:1", "host:2"];
 const KEYS = ["a", "b", "c", "k".repeat(250)];
 const LEASE_SECONDS = [0, 1, 2, 5, 20];
 /** A sequence of this length learns ids; a shorter one may not. */
@@ -18,26 +21,30 @@ function draw(random: () => number, model: LeaseModel, ids: Holes): LeaseCommand
   for (;;) {
     const name = pick(LEASE_COMMANDS);
     if (name === "flush_all" && random() < 0.9) continue;
+    if (name === "quarantine on" && random() < 0.95) continue;
+    // Most of the time a key has no token, so that other commands find something.
+    if (name === "token get" && random() < 0.6) continue;
     const key = pick(KEYS);
     const current = model.idOf(key);
     const id = current !== undefined && ids.has(current) && random() < 0.7
       ? current
       : pick(known.slice(-20));
-    const isById = ["cas", "ms C", "md C", "lease-set"].includes(name);
+    const isById = BY_ID.includes(name);
     if (isById && id === undefined) continue;
     const isLeasing = name === "getss" || name === "deletess";
     const seconds = pick(isLeasing ? LEASE_SECONDS : EXPTIMES);
-    return { name, key, seconds, value: String(1 + Math.floor(random() * 99)), id: id ?? "" };
+    const value = String(1 + Math.floor(random() * 99));
+    return { name, key, seconds, value, id: id ?? "", owner: pick(OWNERS) };
   }
 }
 
-/** Plays random commands to conversations and to the model of leases, and compares every reply. */
+/** Plays random commands to conversations and to the model of leases and update tokens, and compares every reply. */
 export function leaseContest({ steps }: ContestPlan): void {
   withRequests((note) => playLeases(steps, note));
 }
 
 function playLeases(steps: readonly number[], note: (request: string) => void): void {
-  const side = new ConversationSide(["-z", "3333", "--lease-entries", "1000"]);
+  const side = new ConversationSide(OPTIONS);
   const peers = [side.connect(), side.connect()];
   const model = new LeaseModel();
   const ids: Holes = new Map();

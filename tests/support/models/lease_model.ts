@@ -24,12 +24,16 @@ export interface LeaseCommand {
   readonly seconds: number;
   readonly value: string;
   readonly id: string;
+  /** The tag of `token get`; "": none. */
+  readonly owner: string;
 }
 
 export const LEASE_COMMANDS = [
   ...["get", "gets", "gat", "gats", "getss", "deletess", "lease-get", "lease-set"] as const,
   ...["set", "add", "replace", "append", "prepend", "cas", "incr", "touch", "delete"] as const,
   ...["mg N", "ms", "ms C", "md", "md C", "flush_all"] as const,
+  ...["token get", "token release", "token drop", "token drop id"] as const,
+  ...["quarantine on", "quarantine off"] as const,
 ];
 
 const FLAG = 13107;
@@ -37,18 +41,31 @@ const LEASE_TIME_SEC = 10;
 const STUB_SEC = 10;
 const U64 = 1n << 64n;
 
-/** Model of leases: the effect of each command on each kind of entry. No lease is ever dropped. */
+/** An update token that is out. */
+interface Token {
+  readonly version: number;
+  readonly owner: string;
+}
+
+/**
+ * Model of leases and update tokens: the effect of each command on each kind of entry. No lease is ever dropped, and
+ * there is room for every token.
+ */
 export class LeaseModel {
   #nowSec = 0;
   #version = 0;
   readonly #records = new Map<string, KeyRecord>();
+  readonly #tokens = new Map<string, Token[]>();
+  #isQuarantined = false;
 
   advance(seconds: number): void {
     this.#nowSec += seconds;
   }
 
-  /** The hole of the id that a key has now. */
+  /** The hole of the id that a key has now; under a token, the newest token's. */
   idOf(key: string): string | undefined {
+    const token = this.#tokens.get(key)?.at(-1);
+    if (token !== undefined) return holeOf(token);
     const entry = this.#entry(key);
     return entry && holeOf(entry);
   }
@@ -56,6 +73,8 @@ export class LeaseModel {
   /** The reply, with holes for cas ids. */
   execute(command: LeaseCommand): Part[] {
     const { name, key, seconds, id } = command;
+    if (name.startsWith("token") || name.startsWith("quarantine")) return this.#token(command);
+    if (name !== "flush_all" && this.#isUncacheable(key)) return this.#refuse(command);
     const entry = this.#entry(key);
     const item = entry?.kind === "lease" ? undefined : entry;
     switch (name) {
@@ -95,6 +114,78 @@ export class LeaseModel {
         return ["OK\r\n"];
       default:
         return [this.#store(command, entry)];
+    }
+  }
+
+  #isUncacheable(key: string): boolean {
+    return this.#isQuarantined || (this.#tokens.get(key)?.length ?? 0) > 0;
+  }
+
+  #token({ name, key, id, owner }: LeaseCommand): Part[] {
+    const tokens = this.#tokens.get(key) ?? [];
+    const named = tokens.find((token) => holeOf(token) === id);
+    const remove = (gone: readonly Token[]): void => {
+      this.#tokens.set(key, tokens.filter((token) => !gone.includes(token)));
+    };
+    switch (name) {
+      case "token get": {
+        let token = tokens.find((one) => owner !== "" && one.owner === owner);
+        if (token === undefined) {
+          token = { version: ++this.#version, owner };
+          this.#tokens.set(key, [...tokens, token]);
+          this.#records.delete(key);
+        }
+        return ["TOKEN ", hole(token), "\r\n"];
+      }
+      case "token release":
+        this.#records.delete(key);
+        if (named === undefined) return ["NOT_FOUND\r\n"];
+        remove([named]);
+        return ["OK\r\n"];
+      case "token drop":
+        remove(tokens);
+        return [`OK ${tokens.length}\r\n`];
+      case "token drop id":
+        if (named !== undefined) remove([named]);
+        return [named === undefined ? "OK 0\r\n" : "OK 1\r\n"];
+      default:
+        this.#isQuarantined = name === "quarantine on";
+        if (this.#isQuarantined) this.#records.clear();
+        return ["OK\r\n"];
+    }
+  }
+
+  /** The reply under an update token, or in quarantine. */
+  #refuse({ name, key }: LeaseCommand): Part[] {
+    const burnt = (): Part => hole({ version: ++this.#version });
+    switch (name) {
+      case "get":
+      case "gets":
+      case "gat":
+      case "gats":
+        return ["END\r\n"];
+      case "getss":
+        return [`VALUE ${key} ${FLAG} 1 `, burnt(), "\r\n1\r\nEND\r\n"];
+      case "lease-get":
+        this.#version++;
+        return [`LVALUE ${key} 1 0 0\r\n\r\nEND\r\n`];
+      case "deletess":
+        return ["NOT_FOUND ", burnt(), "\r\n"];
+      case "mg N":
+        return ["HD c", burnt(), " Z\r\n"];
+      case "ms":
+        return ["NS\r\n"];
+      case "ms C":
+      case "md":
+      case "md C":
+        return ["NF\r\n"];
+      case "cas":
+      case "incr":
+      case "touch":
+      case "delete":
+        return ["NOT_FOUND\r\n"];
+      default:
+        return ["NOT_STORED\r\n"];
     }
   }
 
@@ -223,12 +314,12 @@ export class LeaseModel {
   }
 }
 
-function holeOf({ version }: Entry): string {
+function holeOf({ version }: { readonly version: number }): string {
   return `id${version}`;
 }
 
-function hole(entry: Entry): Part {
-  return { hole: holeOf(entry) };
+function hole(versioned: { readonly version: number }): Part {
+  return { hole: holeOf(versioned) };
 }
 
 function shown(key: string, entry: Entry, withId: boolean): Part[] {
@@ -238,7 +329,7 @@ function shown(key: string, entry: Entry, withId: boolean): Part[] {
 }
 
 /** The command as a client writes it. */
-export function leaseRequestOf({ name, key, seconds, value, id }: LeaseCommand): Part[] {
+export function leaseRequestOf({ name, key, seconds, value, id, owner }: LeaseCommand): Part[] {
   const block = `${value.length}\r\n${value}\r\n`;
   const withId = (head: string, tail: string): Part[] => [head, { hole: id }, tail];
   switch (name) {
@@ -270,7 +361,17 @@ export function leaseRequestOf({ name, key, seconds, value, id }: LeaseCommand):
     case "prepend":
       return [`${name} ${key} 0 ${seconds} ${block}`];
     case "flush_all":
-      return ["flush_all\r\n"];
+    case "quarantine on":
+    case "quarantine off":
+      return [`${name}\r\n`];
+    case "token get":
+      return [`token get ${key} ${owner}\r\n`];
+    case "token release":
+      return withId(`token release ${key} `, "\r\n");
+    case "token drop":
+      return [`token drop ${key} unsafe\r\n`];
+    case "token drop id":
+      return withId(`token drop ${key} `, " unsafe\r\n");
     default:
       return [`${name} ${key}\r\n`];
   }

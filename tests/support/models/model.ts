@@ -18,7 +18,9 @@ export type Operation =
   | { name: "flush_all"; delaySec: number }
   | { name: "lock"; key: string; fence: boolean }
   | { name: "unlock"; key: string }
-  | { name: "unlock_all" };
+  | { name: "unlock_all" }
+  | { name: "token get"; key: string; owner: string }
+  | { name: "token release"; key: string; id: string };
 
 export type StoreOperation = Extract<Operation, { value: string }>;
 
@@ -61,6 +63,8 @@ export class Model {
   readonly #itemBytesMax: number;
   readonly #lockLimits: LockLimits;
   readonly #items = new Map<string, ModelItem>();
+  /** Versions of the update tokens of a key, by the owner's tag. */
+  readonly #tokens = new Map<string, Map<string, number>>();
   #flushAtSec = Infinity;
   #version = 0;
 
@@ -99,7 +103,7 @@ export class Model {
   }
 
   /**
-   * The reply, with holes for cas ids and fencing numbers.
+   * The reply, with holes for cas ids, fencing numbers and update tokens.
    *
    * @param owner The connection that asks.
    */
@@ -138,6 +142,10 @@ export class Model {
       case "unlock_all":
         this.release(owner);
         return ["OK\r\n"];
+      case "token get":
+        return this.#getToken(operation.key, operation.owner, owner);
+      case "token release":
+        return [this.#releaseToken(operation.key, operation.id) + "\r\n"];
       default:
         return [this.#store(operation, owner) + "\r\n"];
     }
@@ -241,6 +249,7 @@ export class Model {
       if (name === "set" && !locked) this.#items.delete(key);
       return "SERVER_ERROR object too large for cache";
     }
+    if (this.#tokens.has(key)) return name === "cas" ? "NOT_FOUND" : "NOT_STORED";
     if (locked) return "LOCKED";
     if (name === "cas") {
       if (old === undefined) return "NOT_FOUND";
@@ -290,6 +299,30 @@ export class Model {
     return String(result);
   }
 
+  #getToken(key: string, tag: string, owner: number): Part[] {
+    if (this.#isLockedByOther(key, owner)) return ["LOCKED\r\n"];
+    const tokens = this.#tokens.get(key) ?? new Map<string, number>();
+    let version = tokens.get(tag);
+    if (version === undefined) {
+      version = ++this.#version;
+      this.#tokens.set(key, tokens.set(tag, version));
+      this.#items.delete(key);
+    }
+    return ["TOKEN ", { hole: holeOf(version) }, "\r\n"];
+  }
+
+  #releaseToken(key: string, id: string): string {
+    const tokens = this.#tokens.get(key) ?? new Map<string, number>();
+    const tag = [...tokens].find(([, version]) => holeOf(version) === id)?.[0];
+    if (tag === undefined) {
+      this.#items.delete(key);
+      return "NOT_FOUND";
+    }
+    tokens.delete(tag);
+    if (tokens.size === 0) this.#tokens.delete(key);
+    return "OK";
+  }
+
   #flush(delaySec: number): Part[] {
     if (delaySec <= 0 || this.#isHiding()) this.#clear();
     this.#flushAtSec = delaySec <= 0 ? Infinity : this.nowSec + delaySec - 1;
@@ -297,7 +330,7 @@ export class Model {
   }
 }
 
-/** The hole that stands for the cas id of a change, or for the fencing number of a lock. */
+/** The hole that stands for the cas id of a change, the fencing number of a lock, or the id of an update token. */
 function holeOf(version: number): string {
   return `id${version}`;
 }
@@ -326,6 +359,10 @@ export function requestOf(operation: Operation): Part[] {
       return [`unlock ${operation.key}\r\n`];
     case "unlock_all":
       return ["unlock_all\r\n"];
+    case "token get":
+      return [`token get ${operation.key} ${operation.owner}\r\n`];
+    case "token release":
+      return [`token release ${operation.key} `, { hole: operation.id }, "\r\n"];
     default: {
       const { name, key, flags, exptime, value, id } = operation;
       const line = `${name} ${key} ${flags} ${exptime} ${value.length}`;

@@ -12,6 +12,8 @@ export interface OperationRanges {
   readonly numberBits: readonly number[];
   /** Draws lock operations, too. */
   readonly locks?: boolean;
+  /** Draws update tokens, too. */
+  readonly tokens?: boolean;
 }
 
 const HOT_KEYS = 4;
@@ -23,11 +25,14 @@ const NUMBER_KEYS = 4;
 const STORES = ["set", "add", "replace", "append", "prepend", "cas"] as const;
 const READS = ["get", "gets", "gat", "gats"] as const;
 const LOCKS = ["lock", "unlock", "unlock_all"] as const;
+const TOKENS = ["token get", "token release"] as const;
+const TAGS = ["host:1", "host:2"];
 const NAMES = [
   ...STORES,
   ...READS,
   ...["touch", "delete", "incr", "decr", "flush_all"] as const,
   ...LOCKS,
+  ...TOKENS,
 ] as const;
 /** Weights drawn are one of these: some operations are frequent in a run, some do not happen at all. */
 const WEIGHTS = [0, 1, 1, 3, 10];
@@ -45,6 +50,8 @@ export class OperationSource {
   readonly #weightSum: number;
   /** Names of cas ids that were learned. */
   readonly #ids: string[] = [];
+  /** Update tokens that were learned. */
+  readonly #tokens: { readonly key: string; readonly id: string }[] = [];
 
   /** @param seed Of the weights: how frequent each command is. */
   constructor(seed: number, ranges: OperationRanges) {
@@ -56,6 +63,9 @@ export class OperationSource {
     for (const name of LOCKS) {
       if (!ranges.locks) this.#weights[NAMES.indexOf(name)] = 0;
       else if (name === "lock") this.#weights[NAMES.indexOf(name)]! += 3;
+    }
+    for (const name of TOKENS) {
+      this.#weights[NAMES.indexOf(name)] = ranges.tokens ? name === "token get" ? 1 : 3 : 0;
     }
     this.#weightSum = this.#weights.reduce((sum, weight) => sum + weight, 0);
   }
@@ -76,6 +86,10 @@ export class OperationSource {
 
   learned(id: string): void {
     this.#ids.push(id);
+  }
+
+  learnedToken(key: string, id: string): void {
+    this.#tokens.push({ key, id });
   }
 
   next(): Operation {
@@ -103,6 +117,10 @@ export class OperationSource {
         return { name, key: this.key() };
       case "unlock_all":
         return { name };
+      case "token get":
+        return this.#token();
+      case "token release":
+        return this.#release();
       case "flush_all":
         return { name, delaySec: this.pick(this.#ranges.flushDelaysSec) };
       default:
@@ -157,6 +175,18 @@ export class OperationSource {
     const length = this.integer(0, Math.min(most, lengthMax));
     const piece = `${this.integer(0, 1e9)}\r\n${String.fromCharCode(this.integer(0, 256))}`;
     return piece.repeat(Math.ceil(length / piece.length)).slice(0, length);
+  }
+
+  #token(): Operation {
+    return { name: "token get", key: this.key(), owner: this.pick(TAGS) };
+  }
+
+  /** Releases a token that was learned, mostly of the key that has it. */
+  #release(): Operation {
+    const tokens = this.#tokens;
+    if (tokens.length === 0) return this.#token();
+    const { key, id } = tokens[Math.max(0, tokens.length - this.integer(1, 9))]!;
+    return { name: "token release", key: this.random() < 0.9 ? key : this.key(), id };
   }
 
   #number(): bigint {
