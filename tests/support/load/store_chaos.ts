@@ -8,6 +8,8 @@ import { type ChangedOptions, TestStore } from "../store.ts";
 
 const { SET, ADD, REPLACE, APPEND, PREPEND } = StoreMode;
 const OWNERS = 4;
+/** Keys with update tokens at a time. */
+const TOKENS_MAX = 20;
 /** Pages that a class may have received by moves and not used. */
 const EMPTY_PAGES_MAX = 20;
 
@@ -50,6 +52,8 @@ export class StoreChaos {
   readonly #random: () => number;
   readonly #known = new Map<string, Known>();
   readonly #locked = new Map<string, number>();
+  /** Ids of the update tokens that are out, by key. */
+  readonly #tokens = new Map<string, number[]>();
   readonly #receiving: UnderWay[] = [];
   readonly #sending: UnderWay[] = [];
   #nowSec = 0;
@@ -155,9 +159,44 @@ export class StoreChaos {
       cache.setMemoryLimit(memoryLimitBytes * (0.5 + this.#random()));
     } else if (choice < 0.97) {
       for (let slices = 0; slices < 20 && cache.maintain(); slices++);
+    } else if (choice < 0.99) {
+      if (this.#random() < 0.5) this.#getToken();
+      else this.#endToken();
     } else {
       this.#read(this.#key());
     }
+  }
+
+  /** Takes an update token. Few are out at a time, so that other operations find something. */
+  #getToken(): void {
+    if (this.#tokens.size >= TOKENS_MAX) return;
+    const key = this.#key();
+    const owner = 1 + this.#below(OWNERS);
+    const isLockedByOther = this.#isLocked(key) && this.#locked.get(key) !== owner;
+    const token = this.store.token(key, `${this.#below(3)}`, { owner });
+    assertEquals(token === Outcome.LOCKED, isLockedByOther, "only a lock refuses a token");
+    if (token === Outcome.LOCKED) return;
+    const ids = this.#tokens.get(key) ?? [];
+    if (!ids.includes(token)) this.#tokens.set(key, [...ids, token]);
+    this.#known.delete(key);
+    this.#locked.delete(key);
+  }
+
+  /** Releases or drops a token; sometimes releases one that is not out, which removes the value. */
+  #endToken(): void {
+    const [first] = this.#tokens;
+    if (first === undefined || this.#random() < 0.1) {
+      const key = this.#key();
+      assertEquals(this.store.releaseToken(key, 1), Outcome.NOT_FOUND);
+      this.#known.delete(key);
+      this.#locked.delete(key);
+      return;
+    }
+    const [key, [id, ...others]] = first;
+    if (this.#random() < 0.8) assertEquals(this.store.releaseToken(key, id!), Outcome.OK);
+    else assertEquals(this.store.dropTokens(key, id), 1);
+    this.#tokens.delete(key);
+    if (others.length > 0) this.#tokens.set(key, others);
   }
 
   #advance(seconds: number): void {
@@ -195,6 +234,7 @@ export class StoreChaos {
       this.#known.delete(key);
       return;
     }
+    assert(!this.#tokens.has(key), "nothing is there under an update token");
     assert(known !== undefined, "what is there was stored");
     assert(locked || this.#mayBeThere(known), "what is there is alive");
     assertSame(bytes, known.bytes);
@@ -222,6 +262,7 @@ export class StoreChaos {
     outcome: Outcome,
   ): void {
     if (outcome === Outcome.STORED) {
+      assert(!this.#tokens.has(key), "nothing is stored under an update token");
       this.#known.set(key, { bytes, deadlineSec, flushed: false });
     } else if (outcome === Outcome.NO_MEMORY) {
       assert(this.#mayRunOut(), "there is evictable memory");
@@ -248,6 +289,7 @@ export class StoreChaos {
       ? this.store.store(mode, key, bytes, fields)
       : this.store.storeInPieces(mode, key, bytes, 1 + this.#below(20_000), fields);
     if (outcome !== Outcome.STORED) return;
+    assert(!this.#tokens.has(key), "nothing is extended under an update token");
     const known = this.#known.get(key);
     assert(known !== undefined, "what is extended was there");
     const [first, second] = mode === APPEND ? [known.bytes, bytes] : [bytes, known.bytes];
