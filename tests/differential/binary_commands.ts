@@ -3,6 +3,7 @@ import {
   opcodeOf,
   type PacketFields,
   packetParts,
+  packetText,
 } from "../support/sessions/binary_text.ts";
 import type { StoreOperation } from "../support/models/model.ts";
 import { OperationSource, TIMELESS } from "../support/models/operations.ts";
@@ -111,7 +112,7 @@ const CLOSERS: readonly Oddity[] = [
 /** The fence of a binary connection. */
 export function binaryFence(number: number): Fence {
   const [request, reply] = [0x80, 0x81].map((magic) =>
-    String(packetParts({ magic, opcode: opcodeOf("Noop"), opaque: number }))
+    packetText({ magic, opcode: opcodeOf("Noop"), opaque: number })
   );
   return { request: request!, reply: reply! };
 }
