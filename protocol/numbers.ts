@@ -10,7 +10,7 @@ const PLUS = 0x2b;
 const TWO_64 = 2 ** 64;
 const INT32_TEXT_MAX = 11;
 const U64_TEXT_MAX = 22;
-/** What is longer is cut: more digits do not matter. */
+/** Longer numbers are cut: further digits do not matter. */
 const REAL_TEXT_MAX = 40;
 const INT32_MAX = 2147483647;
 

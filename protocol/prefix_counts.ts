@@ -19,7 +19,7 @@ const HIT = 1;
 const SET = 2;
 const DELETE = 3;
 
-/** What is counted of a prefix. */
+/** The counts of a prefix. */
 export interface PrefixCounts {
   readonly prefix: string;
   readonly get: number;

@@ -81,7 +81,7 @@ export const REFUSAL = {
   OUT_OF_MEMORY: line("SERVER_ERROR out of memory"),
   NO_MEMORY_FOR_NUMBER: line("SERVER_ERROR Out of memory allocating new item"),
   NO_LEASE: line("SERVER_ERROR out of memory storing lease"),
-  // What this server was not started for, or this connection cannot have.
+  // Commands that an option or the connection's kind forbids.
   FLUSH_NOT_ALLOWED: line("CLIENT_ERROR flush_all not allowed"),
   SHUTDOWN_NOT_ENABLED: line("SERVER_ERROR: shutdown not enabled"),
   DETAIL_NOT_ALLOWED: line("CLIENT_ERROR stats detail not allowed"),
@@ -103,7 +103,7 @@ export const REFUSAL = {
   QUARANTINE_USAGE: line("CLIENT_ERROR usage: quarantine on|off"),
   WATCH_NOT_ALLOWED: line("CLIENT_ERROR watch commands not allowed"),
   NOT_OVER_UDP: line("SERVER_ERROR not available over UDP"),
-  // What must stand at the beginning of a connection's batch.
+  // Commands that must be the first of their batch.
   METADUMP_NOT_ALONE: line("ERROR cannot pipeline other commands before metadump"),
   MGDUMP_NOT_ALONE: line("ERROR cannot pipeline other commands before mgdump"),
   WATCH_NOT_ALONE: line("ERROR cannot pipeline other commands before watch"),

@@ -17,7 +17,7 @@ const { UNPINNED_BYTES_MAX } = limitsModule;
  */
 export const REPLY_ROOM_MIN = 20 * 1024;
 
-/** What is left behind a long value, for the end of its reply. */
+/** Room kept behind a long value for the end of its reply. */
 export const TRAILER_ROOM = 64;
 
 /** "\r\n" as a little-endian number. */

@@ -1,7 +1,7 @@
 /** More words than this of a line are not looked at (memcached: MAX_TOKENS), except keys of the get family. */
 export const WORDS_MAX = 23;
 
-/** What became of a request, as its handler says it. */
+/** How a handler left a request. */
 export const Flow = {
   /** Executed, or refused with a reply: go on at `request.next`. */
   DONE: 0,
@@ -28,7 +28,7 @@ export class Request {
   start = 0;
   /** Behind the last byte of its line (text) or of its header (binary): the value starts here. */
   lineEnd = 0;
-  /** What ends a value: 2 for CR LF, 0 where nothing does. */
+  /** Length of a value's end marker: 2 for CR LF, 0 for none. */
   trailerLength = 2;
   /** Behind the last byte received. */
   inputEnd = 0;

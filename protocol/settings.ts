@@ -2,14 +2,14 @@
 export type WireProtocol = "auto" | "ascii" | "binary";
 
 /**
- * What the protocols must know of how the process was started: plain, so that it can be posted to
+ * The options that the protocols need: plain, so that they can be posted to
  * workers. Made from the options table; what the store was made with stands in `StoreOptions`. What
  * commands may change later stands in `Tunables`.
  */
 export interface Settings {
   /** Our own version, like `0.1.0`. */
   readonly version: string;
-  /** What runs us, in one word, like `deno-2.9.6`. */
+  /** The runtime in one word, like `deno-2.9.6`. */
   readonly runtime: string;
   readonly pid: number;
   readonly connectionsMax: number;

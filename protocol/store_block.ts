@@ -15,7 +15,7 @@ const CRLF = 0x0a0d;
 /** So that the length with CR LF is an int32 (memcached: INT_MAX - 2). */
 const VALUE_LENGTH_MAX = 2147483645;
 
-/** What `storeBlock` returns while there is no outcome. */
+/** Returned by `storeBlock` while there is no outcome. */
 export const Block = {
   /** The rest of the block must arrive first, and nothing has happened: return Flow.INCOMPLETE. */
   INCOMPLETE: -1,

@@ -15,7 +15,7 @@ import { PrefixTable } from "./prefix_counts.ts";
 import { Tunables } from "./tunables.ts";
 import { WORK, WorkBudget } from "./work_budget.ts";
 
-/** What the protocols ask of the process. The calls come with the store's mutex held and must return at once. */
+/** Calls from the protocols to the process. The store's mutex is held: they must return at once. */
 export interface ServerHooks {
   /**
    * The `shutdown` command: the process shall end. The connection that asked is closed without a reply.
@@ -23,13 +23,13 @@ export interface ServerHooks {
    * @param graceful Batches under way are answered first.
    */
   shutdown(graceful: boolean): void;
-  /** What only the process knows, for `stats`. */
+  /** Facts of the process, for `stats`. */
   processState(): ProcessState;
   /** An operator dropped update tokens: the process logs it. */
   tokensDropped(drop: TokenDrop): void;
 }
 
-/** What an operator dropped, and from where. */
+/** An update token that an operator dropped. */
 export interface TokenDrop {
   /** Null: `count` tokens of all keys. */
   readonly token: TokenView | null;
@@ -38,7 +38,7 @@ export interface TokenDrop {
   readonly by: string;
 }
 
-/** What the process has used up, and how it is. */
+/** CPU time and state of the process. */
 export interface ProcessState {
   /** Processor time of the whole process, in microseconds. */
   readonly userMicroseconds: number;
@@ -47,7 +47,7 @@ export interface ProcessState {
   readonly accepting: boolean;
 }
 
-/** What all threads share, beside settings: plain, so that it can be posted to workers. */
+/** Memory that all threads share: plain, so that it can be posted to workers. */
 export interface SharedState {
   readonly memory: SharedMemory;
   readonly tunables: SharedArrayBuffer;
@@ -66,7 +66,7 @@ export function createSharedState(memory: SharedMemory, settings: Settings): Sha
 }
 
 /**
- * What one thread serves its connections with. There is one input and one reply region a thread, so
+ * The state with which one thread serves its connections. There is one input and one reply region a thread, so
  * a connection between two requests costs no buffer.
  */
 export class ThreadContext {
@@ -78,13 +78,13 @@ export class ThreadContext {
   readonly ops: OpCounts;
   readonly settings: Settings;
   readonly hooks: ServerHooks;
-  /** What was received: INPUT_BYTES. Behind them, room for a decoded key. */
+  /** Received bytes: INPUT_BYTES. Behind them, room for a decoded key. */
   readonly input: ByteRegion;
-  /** What is to be sent: REPLY_BYTES. */
+  /** Replies to be sent: REPLY_BYTES. */
   readonly reply: ReplyBuffer;
   /** Filled anew for every command. */
   readonly request: Request;
-  /** What a binary request says besides. */
+  /** The header of a binary request. */
   readonly binary: BinaryRequest = new BinaryRequest();
   readonly operation: Operation;
   readonly numbers: Numbers;

@@ -40,7 +40,7 @@ const { CONTROL, SEGMENT_SHIFT } = memoryModule;
 const { CLASS_STAT, STAT } = statsModule;
 const { CHANGED_MEANWHILE } = storeModule;
 
-// What those outside know of the rooms behind this door.
+// The names of inner rooms that callers need.
 export { type ItemRef, NO_ITEM } from "./memory/item.ts";
 export { CLASSES_MAX } from "./memory/memory.ts";
 export { OWNER_TAG_LENGTH_MAX } from "./memory/token_record.ts";
@@ -51,7 +51,7 @@ export { type CloseReason, WatchEvent } from "./watch/watch_log.ts";
 
 // Hot path: no allocation.
 
-/** What `getAndTouch` returns when another connection holds the lock. */
+/** Returned by `getAndTouch` when another connection holds the lock. */
 export const LOCKED_ITEM: ItemRef = -1;
 
 /**
@@ -72,11 +72,11 @@ export class Cache {
   onReady: (thread: number) => void = () => {};
   /** Stores whose values arrive in pieces. */
   readonly reserved: ReservedOperations;
-  /** What happens, for those who watch. */
+  /** The log for watchers. */
   readonly watchLog: WatchLog;
   /** For statistics, dumps and lists. */
   readonly inspector: Inspector;
-  /** What meta commands do beyond the classic ones. */
+  /** Operations that only meta commands need. */
   readonly meta: MetaOperations;
   readonly #control: Int32Array;
   readonly #stats: Float64Array;
@@ -305,7 +305,7 @@ export class Cache {
 
   // --- leases ------------------------------------------------------------------------------------
 
-  /** What the store knows of leases. */
+  /** The lease table. */
   get leases(): Leases {
     return this.#guard.leases;
   }

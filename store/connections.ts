@@ -19,11 +19,11 @@ export type ConnectionId = number & { readonly unit: "number of a connection" };
 /** Nobody. */
 export const NO_OWNER = 0 as ConnectionId;
 
-/** What a connection's socket is. */
+/** The kind of a connection's socket. */
 export const ConnectionKind = { TCP: 0, UNIX: 1, UDP: 2 } as const;
 export type ConnectionKind = typeof ConnectionKind[keyof typeof ConnectionKind];
 
-/** What a connection does when nobody executes its requests. */
+/** The state of a connection between requests, for `stats conns`. */
 export const Activity = {
   /** Waits for bytes. */
   READING: 0,

@@ -2,7 +2,7 @@ import type { HashSeed } from "./base/hash.ts";
 
 // Sizes and bounds that several files share. Where memcached has the same number, it is memcached's.
 
-/** What the store's clock says at the start: memcached begins at 2 too, so that 1 is always in the past. */
+/** The first second of the store's clock. memcached begins at 2 too, so that 1 is always in the past. */
 export const FIRST_SECOND = 2;
 
 /** In bytes. */
@@ -57,7 +57,7 @@ export const MEMORY_LIMIT_MIB_MAX = 15 * 1024;
 export const ITEM_SIZE_MAX_LEAST = 1024;
 export const ITEM_SIZE_MAX_MOST = 1024 * MIB;
 
-/** What the store is made with: the part of the options that it needs. */
+/** The options of the store. */
 export interface StoreOptions {
   /** Everything the store keeps, tables included. */
   memoryLimitBytes: number;
@@ -82,7 +82,7 @@ export interface StoreOptions {
   leaseEntries: number;
   /** `--token-entries`: how many update tokens there can be at once; as `leaseEntries`. */
   tokenEntries: number;
-  /** What becomes of update tokens when the process ends; "off": there are none. */
+  /** Whether update tokens survive the process; "off": there are none. */
   tokenPersistence: "off" | "volatile" | "journal";
   /**
    * `-z`: stored values whose flags look like this, under the mask, are counted as a clash. Mask 0:

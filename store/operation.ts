@@ -1,7 +1,7 @@
 import type { ByteRegion } from "./base/bytes.ts";
 import { type ItemRef, NO_ITEM, STATE } from "./memory/item.ts";
 
-/** What a storing operation does with an item that is, or is not, there. */
+/** How a storing operation treats an existing and a missing item. */
 export const StoreMode = {
   SET: 0,
   ADD: 1,
@@ -51,7 +51,7 @@ export class Operation {
   explicitHigh = 0;
   /** Whether a store with an id older than the item's succeeds, and marks the item stale (meta flag I). */
   allowOlder = false;
-  /** What watchers are told that deletes the item; null: they are told nothing, as by memcached's binary protocol. */
+  /** The command that watchers are told; null: none, as by memcached's binary protocol. */
   deletedBy: DeleteCommand | null = null;
   /** STATE bits that the item gets: KEY_BINARY, STUB, WON. */
   marks = 0;

@@ -1,5 +1,4 @@
-// What the process needs to make a store, to keep it going and to check it, before and beside the
-// operations of cache.ts.
+// The door for the process: makes a store, runs its maintenance and checks it.
 
 export { checkStore } from "./check/check.ts";
 export { firstIdAt } from "./memory/ids.ts";

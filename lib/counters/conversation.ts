@@ -142,7 +142,7 @@ export class CounterConversation {
     return bytesOf(this.#input).subarray(pending);
   }
 
-  /** So many bytes have come to where `readBuffer` said. */
+  /** Notes that bytes have arrived in `readBuffer`. */
   received(length: number): void {
     this.#end += length;
     this.#readWasFull = this.#end === this.#input.byteLength;

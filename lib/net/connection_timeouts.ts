@@ -6,7 +6,7 @@ import type { CloseReason } from "../../store/cache.ts";
 import { eventSource } from "./connection_lifecycle.ts";
 import { connectionStalled, lockHolderClosed, type TransportContext } from "./transport.ts";
 
-/** What the time-outs ask of a connection. */
+/** A connection, as the time-outs see it. */
 export interface TimedConnection {
   readonly id: ConnectionId;
   readonly kind: ConnectionKind;

@@ -79,7 +79,7 @@ export interface BoundTransport {
   close(): void;
 }
 
-/** What a worker's transport needs. */
+/** The context of a worker's transport. */
 export interface TransportContext {
   readonly thread: ThreadContext;
   /** Opens the conversations that `thread` serves. */

@@ -4,7 +4,7 @@ import type { TransportEvent } from "../net/transport.ts";
 import type { JournalMessage, JournalOptions, JournalStart } from "./journal_messages.ts";
 import { StateError } from "./state_folder.ts";
 
-/** What the journal tells the process. */
+/** Events of the journal. */
 export interface JournalEvents {
   wake(threadIndex: number): void;
   event(event: TransportEvent): void;

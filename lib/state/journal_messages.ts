@@ -1,7 +1,7 @@
 import type { SharedMemory } from "../../store/setup.ts";
 import type { TransportEvent } from "../net/transport.ts";
 
-/** What to do with a journal that cannot be read. */
+/** How to start with a journal that cannot be read. */
 export type TokenRecover = "refuse" | "quarantine" | "drop";
 
 /** Where update tokens are kept. */
@@ -12,12 +12,12 @@ export interface JournalOptions {
   readonly recover: TokenRecover;
 }
 
-/** What the journal's thread is started with. */
+/** The start message of the journal's thread. */
 export interface JournalStart extends JournalOptions {
   readonly shared: SharedMemory;
 }
 
-/** What the journal's thread says to the main thread. */
+/** Messages of the journal's thread to the main thread. */
 export type JournalMessage =
   /** The tokens of the journal are in the table; those of the future will be written. */
   | { readonly kind: "ready" }

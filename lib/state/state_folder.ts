@@ -23,7 +23,7 @@ export function lockStateFolder(folder: string): Deno.FsFile {
   throw new StateError(`the state directory ${folder} is in use by another server`);
 }
 
-/** What went wrong, in the words of the system. */
+/** Returns the message of an error. */
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

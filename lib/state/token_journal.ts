@@ -37,7 +37,7 @@ export class JournalError extends Error {
   override readonly name = "JournalError";
 }
 
-/** What a journal says. */
+/** The content of a journal. */
 export interface JournalContent {
   /** Which node's journal it is: a UUID. */
   readonly nodeId: string;

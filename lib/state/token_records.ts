@@ -6,7 +6,7 @@ export interface TokenRecord {
   readonly key: Uint8Array;
   /** The tag that the writer chose; empty: none. */
   readonly owner: Uint8Array;
-  /** Who asked for it, as an address. */
+  /** Address of the client that asked for it. */
   readonly peer: Uint8Array;
   readonly sinceUnixSec: number;
 }

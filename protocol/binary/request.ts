@@ -11,7 +11,7 @@ export const REQUEST_MAGIC = 0x80;
 export const HEADER_LENGTH = 24;
 
 /**
- * What a binary request says beside the key, the value and the numbers in the operation. One a thread,
+ * The fields of a binary request beside the key, the value and the numbers in the operation. One a thread,
  * filled anew by the parser.
  */
 export class BinaryRequest {

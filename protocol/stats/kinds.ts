@@ -13,7 +13,7 @@ type StatKind = readonly [
   entries: (protocols: Protocols) => Iterable<StatEntry | null>,
 ];
 
-/** What may stand behind `stats`, or be the key of a Stat, and is answered by entries. */
+/** The statistics tables: arguments of `stats`, keys of the binary Stat. */
 // deno-fmt-ignore
 export const STAT_KINDS: readonly StatKind[] = [
   // name      loose  entries

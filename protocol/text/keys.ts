@@ -9,7 +9,7 @@ import type { ThreadContext } from "../thread_context.ts";
 import type { Work } from "../work_task.ts";
 import { answer, beginWork, prefixOf } from "./answer.ts";
 
-/** What writing a key costs. */
+/** The cost of writing a key, in units of work. */
 const KEY_UNITS = 2;
 
 /** How a protocol writes the list of keys. */

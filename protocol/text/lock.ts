@@ -101,7 +101,7 @@ class LockWait implements Task {
   }
 }
 
-/** What a waiter is told. */
+/** The outcome that answers each end of a wait. */
 const WAITED = {
   [WaiterState.GRANTED]: Outcome.OK,
   [WaiterState.NOT_FOUND]: Outcome.NOT_FOUND,

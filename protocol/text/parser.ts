@@ -37,7 +37,7 @@ const LOWER_S = 0x73;
 /** Lines shorter than this, their end included, are refused (memcached: proto_text.c). */
 const LINE_BYTES_MIN = 4;
 
-/** What a get line starts with, in bytes. */
+/** Length of the command and its blank, in bytes. */
 const GET_LENGTH = 4;
 const GETS_LENGTH = 5;
 const SET_LENGTH = 4;

@@ -108,7 +108,7 @@ export function getOne(
   return true;
 }
 
-/** What a line does with its keys. */
+/** The commands that read several keys. */
 export const MultigetKind = {
   GET: 0,
   GETS: 1,
@@ -119,7 +119,7 @@ export const MultigetKind = {
 } as const;
 export type MultigetKind = typeof MultigetKind[keyof typeof MultigetKind];
 
-/** What ended the collecting of a group of keys. */
+/** Why the collection of a group of keys ended. */
 const Scanned = { GROUP: 0, INPUT: 1, LINE: 2, LONG_KEY: 3 } as const;
 type Scanned = typeof Scanned[keyof typeof Scanned];
 
@@ -158,7 +158,7 @@ export class MultigetTask implements Multiget {
   run(conversation: Conversation, start: number, end: number): number {
     const { reply, cache, work } = conversation.thread;
     const { prefetch } = cache;
-    // What was written before is sent, or belongs to other requests.
+    // Earlier replies were sent, or belong to other requests.
     const replyStart = reply.length;
     let at = start;
     for (;;) {

@@ -12,7 +12,7 @@ import { answer, sendText, wordText } from "./answer.ts";
 
 type SubCommand = readonly [name: string, handler: (conversation: Conversation) => Flow];
 
-/** What else may stand behind `stats`; any beginning will do, the first that matches wins (memcached). */
+/** Other arguments of `stats`. A prefix is enough; the first match wins (memcached). */
 const SUB_COMMANDS: readonly SubCommand[] = [
   ["reset", reset],
   ["detail", detail],

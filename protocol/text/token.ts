@@ -11,7 +11,7 @@ import { listTokens } from "./token_list.ts";
 const SUBCOMMAND_WORD = 1;
 const KEY_WORD = 2;
 const ID_WORD = 3;
-/** What an operator has to write to say that he knows what he does. */
+/** The word by which an operator confirms a drop. */
 const UNSAFE = "unsafe";
 /** Tokens dropped, and locked values removed, before others get the mutex. */
 const SLICE = 256;

@@ -170,7 +170,7 @@ const CRAWLER: readonly SubCommandRow[] = [
   ["disable",  0, 0, (c) => enableCrawler(c, false)],
 ];
 
-/** What the two dumps say. */
+/** The two dumps of lru_crawler. */
 interface Dump {
   readonly lines: typeof metadump;
   readonly notAllowed: Uint8Array;

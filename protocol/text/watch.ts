@@ -6,7 +6,7 @@ import { Flow } from "../request.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { answer, wordText } from "./answer.ts";
 
-/** What may stand behind `watch`; any beginning of a word will do, the first that matches wins. */
+/** The streams of `watch`. A prefix of a name is enough; the first match wins. */
 // deno-fmt-ignore
 const EVENTS: readonly (readonly [word: string, events: number])[] = [
   // Those of 0 are accepted, and never tell anything: so does memcached with the first, and without

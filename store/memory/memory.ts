@@ -90,7 +90,7 @@ export const PAGE = {
   WORDS: 8,
 } as const;
 
-/** Who has a page that no slab class has. Slab classes are numbered from 1. */
+/** Owners of pages beside the slab classes, which are numbered from 1. */
 export const PAGE_OWNER = { NOBODY: 0, HASH: -1, GHOST: -2 } as const;
 
 /** Words of a class's row. */
@@ -146,7 +146,7 @@ export interface SharedMemory {
   readonly leases: SharedArrayBuffer;
   /** A SlotTable of update tokens. */
   readonly tokens: SharedArrayBuffer;
-  /** What their journal is told, see token_queue.ts. */
+  /** Records for their journal, see token_queue.ts. */
   readonly tokenQueue: SharedArrayBuffer;
   readonly watch: SharedArrayBuffer;
   /** Statistics of the threads, see `threadRow`. */

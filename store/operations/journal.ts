@@ -11,7 +11,7 @@ import { TOKEN_RECORD as RECORD, TokenRecordType } from "../memory/token_record.
 import { STAT } from "../stats.ts";
 import { WatchEvent } from "../watch/watch_log.ts";
 
-/** What the journal of update tokens does to the store: it brings tokens back, and says which are on the disk. */
+/** The operations of the journal of update tokens: restores tokens, and settles those that are on the disk. */
 export class JournalOperations {
   /** The records to be written. */
   readonly queue: TokenQueue;

@@ -14,7 +14,7 @@ import { CHANGED_MEANWHILE, type StoreOperations } from "./store.ts";
 
 // Hot path: no allocation.
 
-/** What meta commands do beyond the classic ones: reads that leave no trace, stubs, stale and emptied values. */
+/** The operations that only meta commands need: reads without a trace, stubs, stale and emptied values. */
 export class MetaOperations {
   readonly #memory: Memory;
   readonly #links: ItemLinks;

@@ -40,7 +40,7 @@ export class StoreOperations {
   readonly #locks: Locks;
   readonly #casEnabled: boolean;
   readonly #yieldMutex: () => void;
-  // What `#prepareYields` did last, and the item's id.
+  // Set by `#prepareYields`: whether the item is pinned, and its id.
   #isPinned = false;
   #copiedIdLow = 0;
   #copiedIdHigh = 0;

@@ -90,7 +90,7 @@ export class Epoll {
     throw new Error(`Cannot wait for sockets: epoll_wait says ${errnoName(errno)}`);
   }
 
-  /** What the ready descriptor number `index` is ready for. */
+  /** The events of the ready descriptor number `index`. */
   events(index: number): number {
     return this.#ready[index * EVENT_WORDS]!;
   }

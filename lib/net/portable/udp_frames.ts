@@ -39,7 +39,7 @@ export function* udpDatagrams(
   for (let start = 0; start < replies.length;) {
     const end = replyEnd(replies, start);
     const datagramCount = Math.ceil((end - start) / UDP_PAYLOAD_BYTES_MAX);
-    // What no client could number is not sent.
+    // A datagram's number has 16 bits.
     for (let number = 0; number < datagramCount && datagramCount <= DATAGRAMS_MAX; number++) {
       const from = start + number * UDP_PAYLOAD_BYTES_MAX;
       const to = Math.min(from + UDP_PAYLOAD_BYTES_MAX, end);
@@ -104,7 +104,7 @@ function textReplyEnd(replies: Uint8Array, start: number): number {
   return endOfLine(replies, at);
 }
 
-/** What the lines of replies start with that end by END. */
+/** First words of replies that end with END. */
 const LIST_WORDS = ["STAT ", "ITEM ", "PREFIX "];
 
 function endOfLine(bytes: Uint8Array, start: number): number {
