@@ -100,15 +100,19 @@ export function* lockingTokenWriter(name: string): Actor {
   yield* write(name, 1);
 }
 
-/** Like `anonymousWriter`, in the binary protocol. */
-export function* binaryTokenWriter(): Actor {
-  const { id } = yield* untilDone(askBinary("TokenGet", "", (reply) => {
-    const status = statusOf(reply);
-    if (status === STATUS.LOCKED) return AGAIN;
-    if (status !== STATUS.OK) return { word: "refused", id: 0 };
-    return { word: "token", id: extraIn(reply, 0, TOKEN_ID_BYTES) };
-  }));
+/** Like `tokenWriter`, in the binary protocol. */
+export function* binaryTokenWriter(name: string): Actor {
+  const take = askBinary("TokenGet", "", readBinaryToken, { value: name });
+  const { id } = yield* untilDone({ ...take, isRepeatable: true });
   if (id === 0) return;
   yield commit;
-  yield askBinary("TokenRelease", numberBytes(id, TOKEN_ID_BYTES));
+  const release = askBinary("TokenRelease", numberBytes(id, TOKEN_ID_BYTES));
+  yield { ...release, isRepeatable: true };
+}
+
+function readBinaryToken(reply: string): Answer {
+  const status = statusOf(reply);
+  if (status === STATUS.LOCKED) return AGAIN;
+  if (status !== STATUS.OK) return { word: "refused", id: 0 };
+  return { word: "token", id: extraIn(reply, 0, TOKEN_ID_BYTES) };
 }

@@ -85,6 +85,16 @@ const LARGE_TOKENS: readonly Row[] = [
     isJournaled: true,
   },
   {
+    name: "durable tokens: text and binary, a restart and a lost reply",
+    roles: [
+      reader(1, readers.binaryReader),
+      tokenWriter(1),
+      tokenWriter(1, tokenWriters.binaryTokenWriter),
+    ],
+    environment: { restart: 1, loseReply: 1 },
+    isJournaled: true,
+  },
+  {
     name: "tokens: two writers are dropped or release, two readers",
     roles: [reader(2), tokenWriter(2), other("operator", others.dropper)],
     environment: { time: 1, restart: 1 },

@@ -126,7 +126,8 @@ const MEETINGS: readonly Row[] = [
       tokenWriter(1),
       tokenWriter(1, writers.binaryTokenWriter),
     ],
-    environment: { time: 1 },
+    environment: { time: 1, loseReply: 1 },
+    mustEndWithoutTokens: true,
   },
   {
     name: "tokens: lease-get, mg N and getss mixed",
