@@ -264,6 +264,16 @@ const LOSSES: readonly Row[] = [
     mustEndWithoutTokens: true,
   },
   {
+    name: "tokens: a second release takes a value that another client has locked",
+    roles: [
+      reader(1),
+      tokenWriter(1, writers.twiceReleasingWriter),
+      other("lock holder", others.lockingReader),
+    ],
+    wrongAfter: 8,
+    why: "the release of an unknown token invalidates always: S2 goes before S5",
+  },
+  {
     name: "tokens are lost in a restart; quarantine lasts until the writer has ended",
     roles: [reader(2), tokenWriter(1)],
     environment: { restart: 1 },
