@@ -66,9 +66,9 @@ export class Cache {
   /** For the rooms of the store, and their tests. */
   readonly items: Items;
   readonly links: ItemLinks;
-  /** To look at, and for those that wait; changed through the operations below alone. */
+  /** Locks and waiters, for reading; operations change them. */
   readonly locks: Locks;
-  /** Called by `leave` for every thread that has connections whose waiting is over (`locks.waiters.takeReady`). */
+  /** Called by `leave` for every thread with connections whose wait has ended (`locks.waiters.takeReady`). */
   onReady: (thread: number) => void = () => {};
   /** Stores whose values arrive in pieces. */
   readonly reserved: ReservedOperations;
@@ -85,7 +85,7 @@ export class Cache {
   readonly #mover: PageMover;
   readonly #expiry: Expiry;
   readonly #flush: Flush;
-  /** Where values lie. `values.locate` needs the mutex only for what is neither pinned nor reserved. */
+  /** Locations of values. `values.locate` needs the mutex, except for pinned and reserved items. */
   readonly values: Values;
   readonly #allocator: Allocator;
   readonly #storeOperations: StoreOperations;
@@ -325,8 +325,7 @@ export class Cache {
   }
 
   /**
-   * Whether the key, which has no live item, is held; then `operation.idLow/High` and `remainSec` say
-   * more. Nothing is counted.
+   * Returns whether a key without a live item is held. Then `operation.idLow/High` and `remainSec` describe the lease.
    */
   findLease(operation: Operation): boolean {
     return this.#leaseOperations.find(operation);
@@ -479,7 +478,7 @@ export class Cache {
   }
 
   /**
-   * Hides everything stored so far. What is locked stays until it is unlocked.
+   * Hides all items stored so far. A locked item stays until it is unlocked.
    *
    * @param atSec 0: now; else the second of the store's clock at which to do it, for all that is stored up to its end.
    */
@@ -499,7 +498,7 @@ export class Cache {
     return this.#mover.move(source, target, () => this.yieldMutex());
   }
 
-  /** `cache_memlimit`: see `Slabs.setLimit`. What is in use stays until maintenance gives it back. */
+  /** `cache_memlimit`: see `Slabs.setLimit`. Pages in use stay until maintenance gives them back. */
   setMemoryLimit(bytes: number): boolean {
     return this.links.slabs.setLimit(bytes);
   }

@@ -14,9 +14,9 @@
  * that serves a connection writes these words.
  */
 
-/** The number of a connection: above 0, below 2^31. 0 stands for nobody. */
+/** The id of a connection: above 0, below 2^31. */
 export type ConnectionId = number & { readonly unit: "number of a connection" };
-/** Nobody. */
+/** No connection. */
 export const NO_OWNER = 0 as ConnectionId;
 
 /** The kind of a connection's socket. */
@@ -29,14 +29,14 @@ export const Activity = {
   READING: 0,
   /** Waits until its peer takes replies. */
   WRITING: 1,
-  /** Gets what a watcher gets, and reads no commands. */
+  /** A watcher: receives lines of the log, and sends no commands. */
   WATCHING: 2,
   /** Waits for a lock or a lease. */
   WAITING: 3,
   CLOSING: 4,
   /** Waits for the rest of a value. */
   VALUE: 5,
-  /** Waits for the rest of a value that it passes over. */
+  /** Waits for the rest of a value that it discards. */
   SWALLOWING: 6,
 } as const;
 export type Activity = typeof Activity[keyof typeof Activity];
@@ -54,7 +54,7 @@ export interface ConnectionRow {
   /** The listener's name, as `stats conns` writes it. */
   readonly listener: string;
   readonly activity: Activity;
-  /** When bytes last came, in seconds on the store's clock. */
+  /** When bytes last arrived, in seconds of the store's clock. */
   readonly seenAtSec: number;
 }
 
@@ -92,7 +92,7 @@ export class ConnectionTable {
   readonly #bytes: Uint8Array;
   readonly #indexBits: number;
   readonly #generationMask: number;
-  /** Listeners this thread has met. */
+  /** Numbers of known listeners, by name. */
   readonly #listenerNumbers = new Map<string, number>();
   readonly #encoder = new TextEncoder();
   readonly #decoder = new TextDecoder();
@@ -171,7 +171,7 @@ export class ConnectionTable {
       this.#words[row + GENERATION] === id >>> this.#indexBits;
   }
 
-  /** Notes that bytes came. */
+  /** Notes that bytes arrived. */
   seen(id: ConnectionId, nowSec: number): void {
     this.#words[this.#row(this.#index(id)) + SEEN_AT_SEC] = nowSec;
   }

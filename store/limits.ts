@@ -7,7 +7,7 @@ export const FIRST_SECOND = 2;
 
 /** In bytes. */
 export const KEY_LENGTH_MAX = 250;
-/** Each thread's buffer for what connections send. One read brings at most this much. */
+/** Each thread's input buffer. One read returns at most this many bytes. */
 export const INPUT_BYTES = 64 * 1024;
 /** Each thread's buffer for replies, sent when a batch is done or the next reply might not fit. */
 export const REPLY_BYTES = 256 * 1024;
@@ -34,10 +34,10 @@ export const UNPINNED_BYTES_MAX = COPY_BYTES_MAX / 2;
 /** The longest that `lock` may wait: an hour. */
 export const LOCK_WAIT_MS_MAX = 3_600_000;
 
-/** More locks than this nobody may ask for. */
+/** The largest `--lock-limit`. */
 export const LOCKS_MAX_MOST = 1 << 24;
 
-/** How much of the table of locks anybody may have. */
+/** Bounds of locks. */
 export interface LockLimits {
   /** Locks in all. */
   readonly locksMax: number;
@@ -59,7 +59,7 @@ export const ITEM_SIZE_MAX_MOST = 1024 * MIB;
 
 /** The options of the store. */
 export interface StoreOptions {
-  /** Everything the store keeps, tables included. */
+  /** Size of the store, tables included. */
   memoryLimitBytes: number;
   /** How far the limit may be raised while the process runs; left out: not at all. Costs addresses, not memory. */
   memoryCeilingBytes?: number;
@@ -104,6 +104,6 @@ export interface StoreOptions {
   lockLimits: LockLimits;
   /** `-o compat=yrmcds`: a lock is refused to its own holder too, and anybody may touch a locked item. */
   yrmcdsLocks: boolean;
-  /** `-o watcher_logbuf_size`: of lines that one watcher has not read yet; left out: memcached's. */
+  /** `-o watcher_logbuf_size`: bytes of lines that one watcher has not read; left out: memcached's default. */
   watchRingBytes?: number;
 }

@@ -87,7 +87,7 @@ export class Operation {
 
   /** Result: whether the server refused a store whatever the key holds: `--strict`, an update token, quarantine. */
   isRefused = false;
-  /** Result: what is left of a lease, in whole seconds; 0: it was made now; -1: for ever (a stub). */
+  /** Result: the remaining time of a lease in whole seconds; 0: created now; -1: no end (a stub). */
   remainSec = 0;
 
   constructor(input: ByteRegion) {

@@ -47,14 +47,14 @@ export class ArithmeticOperations {
   }
 
   /**
-   * Adds `operation.deltaLow/High` to the number in an item, or takes it off.
+   * Adds `operation.deltaLow/High` to the number in an item, or subtracts it.
    *
    * @returns OK (the new number is in `operation.resultLow/High`), EXISTS, NOT_NUMERIC, NO_MEMORY or LOCKED.
    */
   incrDecr(item: ItemRef, operation: Operation, hash: number, increment: boolean): Outcome {
     if (this.#guard.isLockedByOther(item, operation.owner)) return Outcome.LOCKED;
     const { memory, slabs, items } = this.#links;
-    // As memcached does: what by its length is no number, is none before the id is looked at.
+    // memcached rejects a value by its length before it compares the id.
     const isChained = (items.state(item) & STATE.CHAINED) !== 0;
     if (isChained || items.valueLength(item) === 0) return Outcome.NOT_NUMERIC;
     if (operation.compare && !this.#guard.hasId(item, operation)) return Outcome.EXISTS;
@@ -67,7 +67,7 @@ export class ArithmeticOperations {
   }
 
   /**
-   * Where there is no value: makes one of `operation.initialLow/High` if `operation.vivify`, else renews a lease.
+   * Handles a missing value: stores `operation.initialLow/High` if `operation.vivify`, else renews a lease.
    *
    * @returns STORED, NOT_STORED, NO_MEMORY or NOT_FOUND.
    */
@@ -109,7 +109,7 @@ export class ArithmeticOperations {
     if (digits > length) {
       if (!this.#grow(item, operation, hash, digits)) return Outcome.NO_MEMORY;
     } else if (lacksIdRoom) {
-      // To those who ask it is the same item.
+      // For clients it stays the same item.
       operation.marks |= state & (STATE.FETCHED | STATE.STALE | STATE.WON);
       if (!this.#grow(item, operation, hash, length)) return Outcome.NO_MEMORY;
     }

@@ -53,7 +53,7 @@ export class MetaOperations {
    * Counts a hit.
    *
    * @param touched Counted as a touch, else as a get.
-   * @param mark Whether eviction, `h` and `l` shall know of it.
+   * @param mark Whether the hit counts for eviction and for the flags h and l.
    */
   noteHit(item: ItemRef, touched: boolean, mark: boolean): void {
     const memory = this.#memory;
@@ -94,12 +94,12 @@ export class MetaOperations {
     return Math.max(0, deadlineSec - this.#memory.control[CONTROL.NOW_SEC]!);
   }
 
-  /** Sets a stub's deadline: nothing cuts that. */
+  /** Sets a stub's deadline. A dirty key does not shorten it. */
   setDeadline(item: ItemRef, deadlineSec: number): void {
     this.#links.setDeadline(item, deadlineSec);
   }
 
-  /** Sets the deadline, which a dirty key cuts, unless another connection holds the item's lock. */
+  /** Sets the deadline, which a dirty key may shorten. Does nothing if another connection holds the item's lock. */
   touch(
     item: ItemRef,
     input: ByteRegion,
@@ -113,7 +113,7 @@ export class MetaOperations {
     this.#links.setDeadline(item, cut);
   }
 
-  /** Makes an empty item that stands for the value somebody was told to fetch. NO_ITEM when there is no memory. */
+  /** Creates a placeholder for a value that a client was told to fetch. Returns NO_ITEM without memory. */
   makeStub(operation: Operation): ItemRef {
     const { input, keyOffset, keyLength } = operation;
     operation.marks |= STATE.STUB;
@@ -132,7 +132,7 @@ export class MetaOperations {
     return (this.#items.state(item) & STATE.WON) !== 0;
   }
 
-  /** Somebody was told to refill the item. */
+  /** Notes that a client was told to refill the item. */
   markWon(item: ItemRef): void {
     this.#items.addState(item, STATE.WON);
   }
@@ -142,7 +142,7 @@ export class MetaOperations {
   }
 
   /**
-   * Marks the value stale instead of deleting it: the next who asks is told to refill it. It gets a new id, and
+   * Marks the value stale instead of deleting it: the next reader is told to refill it. The item gets a new id, and
    * `operation.deadlineSec` if `touches`.
    *
    * @returns OK, NOT_FOUND, EXISTS, LOCKED, NO_MEMORY, or DELETED for a lease that was given back.
@@ -167,7 +167,7 @@ export class MetaOperations {
   }
 
   /**
-   * Takes the value away, but not the item; its id stays unless `operation.explicit`. It gets
+   * Removes the value but keeps the item, and its id unless `operation.explicit`. The item gets
    * `operation.clientFlags` and lives until `operation.deadlineSec`. With `stale`, marks it so as well,
    * and its id is new.
    *

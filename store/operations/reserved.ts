@@ -16,7 +16,7 @@ import { CHANGED_MEANWHILE, type StoreOperations } from "./store.ts";
 
 /**
  * Stores whose values arrive in pieces: an item is reserved, filled, and then committed or
- * abandoned. Also what becomes of a store that is refused for its size or for lack of memory.
+ * abandoned. Also handles stores that are refused for their size or for lack of memory.
  */
 export class ReservedOperations {
   readonly #links: ItemLinks;
@@ -140,7 +140,7 @@ export class ReservedOperations {
       this.#links.free(item);
       return outcome;
     }
-    // Decided only now, at the gate.
+    // The write guard decided this only now.
     this.#links.items.setWord(item, WORD.DEADLINE_SEC, operation.deadlineSec);
     this.#links.items.addState(item, operation.marks);
     this.#storeOperations.countStore(operation, item);
@@ -179,7 +179,7 @@ export class ReservedOperations {
   }
 
   /**
-   * Does what a store means that is refused for its size or for lack of memory. `set` removes the old item, which is
+   * Applies the effects of a store refused for its size or for lack of memory. `set` removes the old item, which is
    * out of date; the other modes keep it. A held lease is renewed, since the store may stand for an update of the
    * database; if the holder itself is refused, the lease is given back.
    *

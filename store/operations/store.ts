@@ -84,7 +84,7 @@ export class StoreOperations {
     operation.item = item;
   }
 
-  /** Counts a store that came to nothing because of what is, or is not, there: it has been tried. */
+  /** Counts a store that the write guard refused, as memcached does. */
   countRefused(operation: Operation): void {
     const { slabs } = this.links;
     const bytes = this.links.itemBytes(
@@ -157,7 +157,7 @@ export class StoreOperations {
     const keyLength = items.keyLength(item);
     const old = this.links.index.find(segment, items.keyOffset(item), keyLength, hash);
     if (old !== NO_ITEM) {
-      // A new value for a known key keeps what is known of how often the key is read.
+      // The new value inherits the old one's queue and frequency.
       const state = items.state(old);
       if (state & STATE.LOCKED) this.#locks.transfer(old, item);
       this.links.unlink(old, hash);
@@ -174,7 +174,7 @@ export class StoreOperations {
    * append and prepend with the value still in the input, or in a reserved item, which the caller frees.
    *
    * @param piece The reserved item, or NO_ITEM.
-   * @returns Also CHANGED_MEANWHILE: nothing has happened, and all has to be judged anew.
+   * @returns An outcome, or CHANGED_MEANWHILE: nothing has happened, and the caller starts over.
    */
   extend(
     operation: Operation,
@@ -194,7 +194,7 @@ export class StoreOperations {
       else this.countReservedRefused(piece);
       return Outcome.NOT_STORED;
     }
-    // Making room may have moved the item that is to be extended, or evicted it.
+    // The allocation may have moved or evicted the old item.
     const current = this.#withKeyOf(item, hash);
     if (current === NO_ITEM) {
       this.links.free(item);
@@ -215,7 +215,7 @@ export class StoreOperations {
     return Outcome.STORED;
   }
 
-  /** The item that has the key of another one now, or NO_ITEM. */
+  /** Returns the linked item with the same key as `item`, or NO_ITEM. */
   #withKeyOf(item: ItemRef, hash: number): ItemRef {
     const { items } = this;
     const segment = this.memory.segments[item >>> SEGMENT_SHIFT]!;
@@ -223,8 +223,7 @@ export class StoreOperations {
   }
 
   /**
-   * Before an item's value is copied into a new one of `bytes`: if that would hold the mutex for
-   * too long, pins the item, unless it is copied in one piece.
+   * Prepares a copy of `bytes` bytes of an item's value. Pins the item if one hold of the mutex would be too long.
    *
    * @returns Releases the mutex for a moment, to be called between pieces and followed by `#isUnchanged`; null when
    *   all is copied in one step.
@@ -249,7 +248,7 @@ export class StoreOperations {
    */
   #isUnchanged(operation: Operation, item: ItemRef, copy: ItemRef, hash: number): boolean {
     const { items } = this;
-    // Another one may have its place, but not its id.
+    // Another item may have the same reference, but not the same id.
     const same = this.#withKeyOf(copy, hash) === item && !this.links.isDead(item) &&
       items.ownIdLow(item) === this.#copiedIdLow &&
       items.ownIdHigh(item) === this.#copiedIdHigh &&
@@ -323,8 +322,8 @@ export class StoreOperations {
   }
 
   /**
-   * Puts a copy of the item in its place, with the words that `operation` asks for. NO_ITEM when there
-   * is no memory; CHANGED_MEANWHILE as `extend`.
+   * Replaces the item by a copy with the optional words that `operation` asks for. Returns NO_ITEM without memory, and
+   * CHANGED_MEANWHILE as `extend`.
    */
   copy(operation: Operation, old: ItemRef, hash: number): ItemRef {
     const { items } = this;
@@ -333,7 +332,7 @@ export class StoreOperations {
     if (item === NO_ITEM) return NO_ITEM;
     const current = this.#withKeyOf(item, hash);
     if (current === NO_ITEM) {
-      // Making room evicted the very item that was to be copied.
+      // The allocation evicted the item itself.
       this.links.free(item);
       return NO_ITEM;
     }
