@@ -128,6 +128,52 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
     tests: TRANSCRIPTS,
     filter: "leases.txt",
   },
+  // --- update tokens
+  {
+    file: "protocol/binary/token.ts",
+    fault: "TokenGet takes its owner for the next request",
+    find: "request.next = valueEnd;",
+    replace: "",
+    tests: TRANSCRIPTS,
+    filter: "tokens_binary.txt",
+  },
+  {
+    file: "protocol/binary/write.ts",
+    fault: "a Replace that an update token refuses says that the key is missing",
+    find: "if (operation.isRefused) return Status.NOT_STORED;",
+    replace: "",
+    tests: TRANSCRIPTS,
+    filter: "tokens_binary.txt",
+  },
+  {
+    file: "protocol/text/token.ts",
+    fault: "stores are allowed although nobody knows which keys have update tokens",
+    find: 'state === "off" && cache.journal.queue.isUnusable',
+    replace: "false",
+    tests: "protocol/token_wait",
+  },
+  {
+    file: "protocol/token_wait.ts",
+    fault: "a token counts as given before its record is on the disk",
+    find: "if (state === WaiterState.WAITING) {",
+    replace: "if (false) {",
+    tests: "protocol/token_wait",
+  },
+  {
+    file: "protocol/text/token.ts",
+    fault: "an operator's drop is not logged",
+    find: "hooks.tokensDropped({ token, count: 1, by })",
+    replace: "undefined",
+    tests: "lib/server/token_drops",
+  },
+  {
+    file: "store/operations/lease.ts",
+    fault: "getss gives a lease while an update token is out",
+    find: "if (this.#isUncacheable(operation, hash)) {\n      this.#stats[STAT.lease_wait_hint]",
+    replace: "if (false) {\n      this.#stats[STAT.lease_wait_hint]",
+    tests: TRANSCRIPTS,
+    filter: "tokens",
+  },
   // --- meta
   {
     file: "protocol/meta/get.ts",
