@@ -349,3 +349,51 @@ Deno.test("tuning commands refuse as memcached does", () => {
     })
   ) assertEquals(peer.ask(`${line}\r\n`), `${reply}\r\n`, line);
 });
+
+Deno.test("stats reset forgets what was done with update tokens, and keeps those that are out", () => {
+  const side = new ConversationSide(["--tokens", "volatile"]);
+  const peer = side.connect();
+  const of = (...names: string[]): (string | undefined)[] => {
+    const stats = new Map(parse(peer.ask("stats\r\n")));
+    return names.map((name) => stats.get(`token_${name}`));
+  };
+  const { journal } = side.thread.cache;
+  peer.ask("token get k\r\nset k 0 0 1\r\n1\r\ntoken release k 1\r\n");
+  journal.noteSyncs(7);
+  side.advanceNow(5);
+  const names = "curr get release_unknown refused oldest_age journal_syncs".split(" ");
+  assertEquals(of(...names), ["1", "1", "1", "1", "5", "7"]);
+  peer.ask("stats reset\r\n");
+  assertEquals(of(...names), ["1", "0", "0", "0", "5", "0"]);
+  journal.noteSyncs(9);
+  assertEquals(of("journal_syncs"), ["2"]);
+  peer.ask("token drop_all unsafe\r\n");
+});
+
+Deno.test("stats settings tells of update tokens", () => {
+  const settings = (options: string): string[] => {
+    const reply = new ConversationSide(options.split(" ")).connect().ask("stats settings\r\n");
+    return parse(reply).filter(([name]) => /token|state_dir/.test(name)).map((row) =>
+      row.join("=")
+    );
+  };
+  assertEquals(settings("-m 16"), [
+    "state_dir=NULL",
+    "tokens=off",
+    "token_entries=0",
+    "token_quarantine=60",
+    "token_recover=refuse",
+    "allow_token_drop=no",
+  ]);
+  assertEquals(
+    settings("--state-dir /nowhere --token-entries 100 --token-recover=drop --allow-token-drop"),
+    [
+      "state_dir=/nowhere",
+      "tokens=journal",
+      "token_entries=100",
+      "token_quarantine=60",
+      "token_recover=drop",
+      "allow_token_drop=yes",
+    ],
+  );
+});

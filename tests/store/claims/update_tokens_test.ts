@@ -342,3 +342,20 @@ Deno.test("update tokens are those of a plain map, under random operations", () 
   withSeed(drawSeed(), (seed) => {
     for (let run = 0; run < 40; run++) compareWithModel(seed + run);
   }));
+
+Deno.test("a store that is full and evicts nothing still gives tokens", () => {
+  const store = new TestStore({ memoryLimitBytes: 1_048_576, evictions: false });
+  const value = "v".repeat(1000);
+  let stored = 0;
+  while (store.store(SET, `key ${stored}`, value) === Outcome.STORED) stored++;
+  assertGreater(stored, 100);
+  assertEquals(store.store(SET, "no room", value), Outcome.NO_MEMORY);
+  const id = idOf(store.token("no room"));
+  assertEquals(store.store(SET, "no room", value), Outcome.NOT_STORED);
+  idOf(store.token("key 0"));
+  assertEquals(store.get("key 0"), undefined);
+  assertEquals(store.get("key 1"), value);
+  assertEquals(store.releaseToken("no room", id), Outcome.OK);
+  assertEquals(store.store(SET, "no room", value), Outcome.STORED, "in the place of key 0");
+  store.check();
+});
