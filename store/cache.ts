@@ -21,7 +21,7 @@ import * as memoryModule from "./memory/memory.ts";
 import { MetaOperations } from "./operations/meta.ts";
 import { Mutex } from "./memory/mutex.ts";
 import { Outcome } from "./outcome.ts";
-import { type MoveResult, PageMover } from "./space/page_mover.ts";
+import { type PageMove, PageMover } from "./space/page_mover.ts";
 import * as statsModule from "./stats.ts";
 import { JournalOperations } from "./operations/journal.ts";
 import { TokenOperations } from "./operations/token.ts";
@@ -46,7 +46,7 @@ export { CLASSES_MAX } from "./memory/memory.ts";
 export { OWNER_TAG_LENGTH_MAX } from "./memory/token_record.ts";
 export type { TokenView } from "./claims/token_view.ts";
 export { WaiterState } from "./claims/waiters.ts";
-export { MoveResult } from "./space/page_mover.ts";
+export { MoveResult, type PageMove } from "./space/page_mover.ts";
 export { type CloseReason, WatchEvent } from "./watch/watch_log.ts";
 
 // Hot path: no allocation.
@@ -182,6 +182,10 @@ export class Cache {
   /** Takes the mutex; may wait for another thread's batch. */
   enter(): void {
     this.mutex.lock();
+    this.#flushIfDue();
+  }
+
+  #flushIfDue(): void {
     const flushAtSec = this.#control[CONTROL.FLUSH_AT_SEC]!;
     if (flushAtSec !== 0 && flushAtSec <= this.#control[CONTROL.NOW_SEC]!) this.#flush.due();
   }
@@ -191,12 +195,17 @@ export class Cache {
    * is pinned or reserved.
    */
   yieldMutex(): void {
-    this.leave();
-    this.enter();
+    this.mutex.yield();
+    this.#wakeReady();
+    this.#flushIfDue();
   }
 
   leave(): void {
     this.mutex.unlock();
+    this.#wakeReady();
+  }
+
+  #wakeReady(): void {
     if (this.locks.waiters.hasToWake) wakeThreads(this.locks.waiters, this.onReady);
     if (this.links.watchLog.hasToWake) wakeThreads(this.links.watchLog, this.onReady);
   }
@@ -493,9 +502,17 @@ export class Cache {
     this.#stats[STAT.cmd_flush]! += 1;
   }
 
-  /** `slabs reassign`: takes a page from a class (-1: any, 0: the pool of free pages) to another (0: to the pool). */
-  movePage(source: number, target: number): MoveResult {
-    return this.#mover.move(source, target, () => this.yieldMutex());
+  /**
+   * `slabs reassign`: begins to take a page from a class (-1: any, 0: the pool of free pages) and to give it to another
+   * (0: to the pool). While its result is MOVING, `continueMove` goes on with it.
+   */
+  movePage(source: number, target: number): PageMove {
+    return this.#mover.move(source, target);
+  }
+
+  /** One step of a page move. @returns About how many chunks could have been copied instead. */
+  continueMove(move: PageMove): number {
+    return this.#mover.step(move);
   }
 
   /** `cache_memlimit`: see `Slabs.setLimit`. Pages in use stay until maintenance gives them back. */

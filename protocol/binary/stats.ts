@@ -13,6 +13,8 @@ import { prefixLines } from "../text/stats.ts";
 
 const RESET = "reset";
 const DETAIL = "detail";
+/** What a line of `stats detail dump` costs. */
+const LINE_UNITS = 4;
 
 /** Stat: a packet for every line, then one with neither key nor value. */
 export function stat(conversation: Conversation): Flow {
@@ -38,10 +40,10 @@ function entriesOf(conversation: Conversation, word: string): Iterable<StatEntry
   return null;
 }
 
-function detail(thread: ThreadContext, what: string): Iterable<StatEntry> | null {
-  const { settings, tunables, prefixes } = thread;
+function detail(thread: ThreadContext, what: string): Iterable<StatEntry | null> | null {
+  const { settings, tunables } = thread;
   if (!settings.dumpEnabled) return null;
-  if (what.startsWith(" dump")) return [["detailed", [...prefixLines(prefixes)].join("")]];
+  if (what.startsWith(" dump")) return detailDump(thread);
   if (!what.startsWith(" on") && !what.startsWith(" off")) return null;
   tunables.set("detail_enabled", what.startsWith(" on") ? 1 : 0);
   return [];
@@ -55,6 +57,17 @@ function* packets(
     yield entry === null ? "" : packet(request, entry[0], String(entry[1]));
   }
   yield packet(request, "", "");
+}
+
+/** All prefixes in one packet. */
+function* detailDump({ prefixes, work }: ThreadContext): Generator<StatEntry | null> {
+  let text = "";
+  for (const line of prefixLines(prefixes)) {
+    text += line;
+    work.spent += LINE_UNITS;
+    yield null;
+  }
+  yield ["detailed", text];
 }
 
 /** A reply as characters below 256. */

@@ -1,6 +1,7 @@
 import { CLASSES_MAX } from "../../store/cache.ts";
 import type { Inspector } from "../../store/inspector.ts";
 import type { ThreadContext } from "../thread_context.ts";
+import { ROWS_PER_UNIT } from "../work_budget.ts";
 import type { StatEntry } from "./entry.ts";
 
 /** One slab class, as a report sees it. */
@@ -158,13 +159,15 @@ export function* slabStats({ cache }: ThreadContext): Generator<StatEntry> {
 }
 
 /** `stats classes`: the classes that ever held something, then who has the pages. */
-export function* classStats({ cache }: ThreadContext): Generator<StatEntry> {
+export function* classStats({ cache, work }: ThreadContext): Generator<StatEntry> {
   const store = cache.inspector;
   for (let classId = 1; classId < CLASSES_MAX; classId++) {
     const source = new ClassSource(store, classId);
     if (source.word("PAGES") === 0 && source.stat("cmd_set") === 0) continue;
     for (const [name, value] of CLASS_ROWS) yield [`${classId}:${name}`, value(source)];
   }
+  // Both tables are found by walking all pages.
+  work.spent += 2 * store.control("PAGES_EVER_USED") / ROWS_PER_UNIT;
   yield ["page_bytes", store.pageBytes];
   yield ["pages", store.control("MEMORY_LIMIT_PAGES")];
   yield ["pages_hash", store.pagesOf("HASH")];

@@ -4,7 +4,7 @@ import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { ownerTagOf, type TokenReply, TokenWait } from "../token_wait.ts";
-import { answer, wordText } from "./answer.ts";
+import { answer, beginWork, wordText } from "./answer.ts";
 import { readKey } from "./write.ts";
 import { listTokens } from "./token_list.ts";
 
@@ -13,8 +13,12 @@ const KEY_WORD = 2;
 const ID_WORD = 3;
 /** The word by which an operator confirms a drop. */
 const UNSAFE = "unsafe";
-/** Tokens dropped, and locked values removed, before others get the mutex. */
-const SLICE = 256;
+/** Tokens dropped in one step. */
+const STEP = 64;
+/** What dropping one costs: it is written to the journal's queue. */
+const DROP_UNITS = 8;
+/** What removing the locked values of some rows of the table of locks costs at most. */
+const LOCKED_STEP_UNITS = 512;
 
 const encoder = new TextEncoder();
 
@@ -112,24 +116,25 @@ function dropTokens(conversation: Conversation): Flow {
 
 /** `token drop_all unsafe` */
 function dropAllTokens(conversation: Conversation): Flow {
-  const { request, cache, connections, hooks, reply, settings } = conversation.thread;
+  const { request, connections, settings } = conversation.thread;
   if (!settings.tokenDropEnabled) return answer(conversation, REFUSAL.TOKEN_DROP_NOT_ALLOWED);
   if (request.wordCount !== KEY_WORD + 1 || wordText(conversation, KEY_WORD) !== UNSAFE) {
     return answer(conversation, REFUSAL.TOKEN_DROP_UNSAFE);
   }
   let dropped = 0;
-  for (;;) {
-    const more = cache.tokens.dropOldest(SLICE);
-    dropped += more;
-    if (more < SLICE) break;
-    cache.yieldMutex();
-  }
-  if (dropped > 0) {
-    const by = connections.peerOf(conversation.owner);
-    hooks.tokensDropped({ token: null, count: dropped, by });
-  }
-  reply.text(`OK ${dropped}\r\n`);
-  return Flow.DONE;
+  const by = connections.peerOf(conversation.owner);
+  return beginWork(conversation, {
+    step({ cache, work }): boolean {
+      const more = cache.tokens.dropOldest(STEP);
+      work.spent += more * DROP_UNITS;
+      dropped += more;
+      return more === STEP;
+    },
+    end({ reply, hooks }): void {
+      if (dropped > 0) hooks.tokensDropped({ token: null, count: dropped, by });
+      reply.text(`OK ${dropped}\r\n`);
+    },
+  });
 }
 
 /** Reads the id of a token into the operation, which has the key already. */
@@ -156,10 +161,14 @@ export function quarantine(conversation: Conversation): Flow {
     return answer(conversation, REFUSAL.JOURNAL_UNREADABLE);
   }
   cache.tokens.quarantine(state === "on");
-  if (state === "on") {
-    for (let row = cache.tokens.removeLocked(1); row !== 0; row = cache.tokens.removeLocked(row)) {
-      cache.yieldMutex();
-    }
-  }
-  return answer(conversation, REPLY.OK);
+  if (state === "off") return answer(conversation, REPLY.OK);
+  let row = 1;
+  return beginWork(conversation, {
+    step({ cache, work }): boolean {
+      row = cache.tokens.removeLocked(row);
+      work.spent += LOCKED_STEP_UNITS;
+      return row !== 0;
+    },
+    end: ({ reply }) => reply.put(REPLY.OK),
+  });
 }

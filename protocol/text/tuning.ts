@@ -1,10 +1,12 @@
-import { CLASSES_MAX, MoveResult } from "../../store/cache.ts";
+import { CLASSES_MAX, MoveResult, type PageMove } from "../../store/cache.ts";
 import type { Conversation } from "../conversation.ts";
 import { Numbers } from "../numbers.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
 import type { Flow } from "../request.ts";
 import { metadump, mgdump } from "../stats/item_walk.ts";
-import { answer, argumentCount, readInt32, sendText, wordText } from "./answer.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import type { Work } from "../work_task.ts";
+import { answer, argumentCount, beginWork, readInt32, sendText, wordText } from "./answer.ts";
 
 /**
  * slabs, lru and lru_crawler. memcached tunes its page mover, its queues and its crawler with them.
@@ -64,14 +66,42 @@ export function slabs(conversation: Conversation): Flow {
 
 /** Moves a page at once: pages are small, so nobody has to wait for a mover in the background. */
 function reassign(conversation: Conversation): Flow {
-  const { numbers, cache } = conversation.thread;
+  const { numbers, cache, request } = conversation.thread;
   if (!readInt32(conversation, 2)) return answer(conversation, REFUSAL.BAD_FORMAT);
   const source = numbers.value;
   if (!readInt32(conversation, 3)) return answer(conversation, REFUSAL.BAD_FORMAT);
-  return answer(conversation, REASSIGN_REPLY[cache.movePage(source, numbers.value)]);
+  return beginWork(
+    conversation,
+    new Reassign(cache.movePage(source, numbers.value), request.noreply),
+  );
+}
+
+/** A chunk that is looked at is copied, and an item may be evicted for it. */
+const UNITS_PER_CHUNK = 8;
+
+class Reassign implements Work {
+  readonly #move: PageMove;
+  readonly #noreply: boolean;
+
+  constructor(move: PageMove, noreply: boolean) {
+    this.#move = move;
+    this.#noreply = noreply;
+  }
+
+  step({ cache, work }: ThreadContext): boolean {
+    if (this.#move.result !== MoveResult.MOVING) return false;
+    work.spent += cache.continueMove(this.#move) * UNITS_PER_CHUNK;
+    return true;
+  }
+
+  end({ reply }: ThreadContext): void {
+    if (!this.#noreply) reply.put(REASSIGN_REPLY[this.#move.result]);
+  }
 }
 
 const REASSIGN_REPLY: Record<MoveResult, Uint8Array> = {
+  // It is over when it is answered.
+  [MoveResult.MOVING]: REPLY.OK,
   [MoveResult.MOVED]: REPLY.OK,
   [MoveResult.BUSY]: REFUSAL.REASSIGN_BUSY,
   [MoveResult.BAD_CLASS]: REFUSAL.BAD_REASSIGN_CLASS,

@@ -29,7 +29,7 @@ export const PER_SLICE: EvacuationStep = { chunks: 64, workBudget: 256 };
  * A whole page while a request waits for it: one to three milliseconds. Items that are left when
  * the budget is spent are evicted instead of copied.
  */
-export const AT_ONCE: EvacuationStep = { chunks: 0x3fffffff, workBudget: 8192 };
+const AT_ONCE: EvacuationStep = { chunks: 0x3fffffff, workBudget: 8192 };
 /** Evictions that may make room for one copy. After these the item itself is evicted. */
 const RESCUE_EVICTIONS_MAX = 8;
 /** Items that each of these evictions looks at: 16 gives recs60k-64 0.282 instead of 0.280. */

@@ -1,7 +1,7 @@
 import type { ItemLinks } from "../items/item_links.ts";
 import { CLASS, CONTROL, NO_PAGE, PAGE, PAGE_OWNER } from "../memory/memory.ts";
 import type { Eviction } from "./eviction.ts";
-import { AT_ONCE, PageEvacuator, PER_EVICTION, PER_SLICE } from "./page_evacuator.ts";
+import { PageEvacuator, PER_EVICTION, PER_SLICE } from "./page_evacuator.ts";
 import { ANY_CLASS, PageSelector } from "./page_selector.ts";
 
 // Hot path: no allocation.
@@ -21,7 +21,12 @@ const TRIES_MAX = 32;
 /** Chunks that the search of last resort looks at: about two milliseconds. */
 const LAST_RESORT_CHUNKS_MAX = 200_000;
 
-/** The result of `PageMover.move`. */
+/** Chunks that are tested for locks in the time in which one is copied. */
+const CHUNKS_PER_LOOK = 32;
+/** Pages of other classes that one step of a move passes over. */
+const PAGES_PER_STEP = 512;
+
+/** How a page move ended. */
 export const MoveResult = {
   MOVED: 0,
   /** A lock, a reader or a writer relies on every page of the class. */
@@ -29,8 +34,21 @@ export const MoveResult = {
   BAD_CLASS: 2,
   NO_SPARE: 3,
   SAME_CLASS: 4,
+  /** There is more to do: see `PageMover.step`. */
+  MOVING: 5,
 } as const;
 export type MoveResult = typeof MoveResult[keyof typeof MoveResult];
+
+/** A page move that a client has asked for. */
+export class PageMove {
+  result: MoveResult = MoveResult.MOVING;
+  /** The page that is being emptied, or NO_PAGE. */
+  page: number = NO_PAGE;
+  /** How many pages have been looked at, from page `start` on. */
+  looks = 0;
+
+  constructor(readonly from: number, readonly target: number, readonly start: number) {}
+}
 
 /**
  * Decides when a page moves from one class to another. A class asks for a page after a number of
@@ -146,44 +164,75 @@ export class PageMover {
   }
 
   /**
-   * Moves a page from one class to another, whatever their evictions say.
+   * Begins to move a page from one class to another, whatever their evictions say. `step` goes on with it.
    *
    * @param source A class, ANY_CLASS, or 0 for the pool.
    * @param target A class, or 0 for the pool.
-   * @param yieldMutex Releases the mutex and takes it again. Other threads may finish the move meanwhile, or give the
-   *   page away.
    */
-  move(source: number, target: number, yieldMutex: () => void): MoveResult {
-    const { memory, slabs } = this.#links;
+  move(source: number, target: number): PageMove {
+    const { slabs } = this.#links;
     const last = slabs.classCount;
-    if (source === target) return MoveResult.SAME_CLASS;
     const from = source === ANY_CLASS ? this.#selector.classWithMostPages(target) : source;
-    if (from < 0 || from > last || target < 0 || target > last) return MoveResult.BAD_CLASS;
-    if (from === PAGE_OWNER.NOBODY) {
-      return slabs.addPage(target) ? MoveResult.MOVED : MoveResult.NO_SPARE;
+    const move = new PageMove(from, target, this.#links.memory.random(Math.max(1, this.#pageEnd)));
+    if (source === target) move.result = MoveResult.SAME_CLASS;
+    else if (from < 0 || from > last || target < 0 || target > last) {
+      move.result = MoveResult.BAD_CLASS;
+    } else if (from === PAGE_OWNER.NOBODY) {
+      move.result = slabs.addPage(target) ? MoveResult.MOVED : MoveResult.NO_SPARE;
     }
-    if (this.isMoving) this.#evacuator.finish();
-    if (memory.classes[from * CLASS.WORDS + CLASS.PAGES]! < 2) return MoveResult.NO_SPARE;
-    const end = this.#control[CONTROL.PAGES_EVER_USED]!;
-    const start = memory.random(end);
-    for (let looks = 0; looks < end; looks++) {
-      const page = (start + looks) % end;
-      if (slabs.pageClass(page) !== from || !this.#selector.isMovable(page)) continue;
-      this.#evacuator.start(page, target);
-      this.#evacuator.advance(AT_ONCE);
-      while (this.#evacuator.page === page) {
-        yieldMutex();
-        if (this.#evacuator.page === page) this.#evacuator.advance(AT_ONCE);
+    return move;
+  }
+
+  /**
+   * Goes on with a move, for about as long as a slice of maintenance takes. Between two steps other threads may finish
+   * it, or give the page away.
+   *
+   * @returns About how many chunks could have been copied instead.
+   */
+  step(move: PageMove): number {
+    const { slabs } = this.#links;
+    if (this.isMoving) {
+      this.#evacuator.advance(PER_SLICE);
+      if (this.isMoving) return PER_SLICE.chunks;
+    }
+    if (move.page === NO_PAGE) return this.#findPage(move);
+    if (slabs.pageClass(move.page) === move.target) move.result = MoveResult.MOVED;
+    else move.page = NO_PAGE;
+    return PER_SLICE.chunks;
+  }
+
+  /** Looks for a page that can be moved, tests one at most, and begins to empty it. */
+  #findPage(move: PageMove): number {
+    const { memory, slabs } = this.#links;
+    if (memory.classes[move.from * CLASS.WORDS + CLASS.PAGES]! < 2) {
+      move.result = MoveResult.NO_SPARE;
+      return 1;
+    }
+    const end = this.#pageEnd;
+    for (let looks = 1; looks <= PAGES_PER_STEP; looks++) {
+      if (move.looks === end) {
+        move.result = MoveResult.BUSY;
+        return looks;
       }
-      if (slabs.pageClass(page) === target) return MoveResult.MOVED;
+      const page = (move.start + move.looks++) % end;
+      if (slabs.pageClass(page) !== move.from) continue;
+      if (this.#selector.isMovable(page)) {
+        this.#evacuator.start(page, move.target);
+        move.page = page;
+      }
+      return looks + memory.pages[page * PAGE.WORDS + PAGE.CARVED]! / CHUNKS_PER_LOOK;
     }
-    return MoveResult.BUSY;
+    return PAGES_PER_STEP;
+  }
+
+  get #pageEnd(): number {
+    return this.#control[CONTROL.PAGES_EVER_USED]!;
   }
 
   /** Tries one page after another: the last resort. */
   #takeAny(to: number): boolean {
     const { memory, slabs } = this.#links;
-    const end = this.#control[CONTROL.PAGES_EVER_USED]!;
+    const end = this.#pageEnd;
     const first = memory.random(end);
     let chunks = 0;
     for (let step = 0; step < end && chunks < LAST_RESORT_CHUNKS_MAX; step++) {

@@ -1,5 +1,5 @@
 import { ByteRegion } from "../../store/base/bytes.ts";
-import { Cache } from "../../store/cache.ts";
+import { Cache, MoveResult } from "../../store/cache.ts";
 import { Operation, type StoreMode } from "../../store/operation.ts";
 import { checkStore } from "../../store/check/check.ts";
 import { deadlineSec, writeClock } from "../../store/clock.ts";
@@ -52,6 +52,13 @@ const decoder = new TextDecoder();
 const VALUE_OFFSET = 300;
 
 /** A cache with strings for keys and values, for tests of the store. */
+/** Moves a page as `slabs reassign` does. */
+export function movePage(cache: Cache, source: number, target: number): MoveResult {
+  const move = cache.movePage(source, target);
+  while (move.result === MoveResult.MOVING) cache.continueMove(move);
+  return move.result;
+}
+
 export class TestStore {
   readonly memory: Memory;
   readonly cache: Cache;

@@ -13,7 +13,7 @@ import {
 } from "../../../store/memory/chunk_runs.ts";
 import { randomFrom } from "../../support/random.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
-import { TestStore } from "../../support/store.ts";
+import { movePage, TestStore } from "../../support/store.ts";
 
 Deno.test("freeRun() and runAt() agree with a list of chunks", async () => {
   await withSeed(drawSeed(), (seed) => {
@@ -105,7 +105,7 @@ Deno.test("movePage() moves a long run to several shorter ones", () => {
   // Its first page is then the only one of the class that may be moved.
   for (let n = 1; store.item(`key-${n}`) !== NO_ITEM; n += 2) store.lock(`key-${n}`, 1);
   const { largeClass } = store.cache.links.slabs;
-  assertEquals(store.cache.movePage(largeClass, 0), MoveResult.MOVED);
+  assertEquals(movePage(store.cache, largeClass, 0), MoveResult.MOVED);
   store.check();
   assertEquals(piecesOf(store, "long"), 7);
   assertEquals(store.get("long"), LONG);

@@ -6,7 +6,7 @@ import { Outcome } from "../../../store/outcome.ts";
 import { Eviction } from "../../../store/space/eviction.ts";
 import { MoveResult, PageMover } from "../../../store/space/page_mover.ts";
 import { STAT } from "../../../store/stats.ts";
-import { TestStore } from "../../support/store.ts";
+import { movePage, TestStore } from "../../support/store.ts";
 
 function pagesOf(store: TestStore, classId: number): number {
   return store.memory.classes[classId * CLASS.WORDS + CLASS.PAGES]!;
@@ -25,7 +25,7 @@ Deno.test("movePage() takes a page from a class to another, and what lived in it
   const source = fill(store, 1000);
   for (let n = 0; n < 1000; n += 3) store.remove(`key-${n}`);
   const pages = pagesOf(store, source);
-  assertEquals(store.cache.movePage(source, 1), MoveResult.MOVED);
+  assertEquals(movePage(store.cache, source, 1), MoveResult.MOVED);
   assertEquals(pagesOf(store, source), pages - 1);
   assertEquals(pagesOf(store, 1), 1);
   for (let n = 0; n < 1000; n++) {
@@ -38,22 +38,22 @@ Deno.test("movePage() to 0 gives the page to the pool, and from 0 takes it there
   const store = new TestStore();
   const source = fill(store, 1000);
   const free = store.memory.control[CONTROL.FREE_PAGE_COUNT]!;
-  assertEquals(store.cache.movePage(-1, 0), MoveResult.MOVED);
+  assertEquals(movePage(store.cache, -1, 0), MoveResult.MOVED);
   assertEquals(store.memory.control[CONTROL.FREE_PAGE_COUNT], free + 1);
-  assertEquals(store.cache.movePage(0, source), MoveResult.MOVED);
+  assertEquals(movePage(store.cache, 0, source), MoveResult.MOVED);
   assertEquals(store.memory.control[CONTROL.FREE_PAGE_COUNT], free);
   store.check();
 });
 
 Deno.test("movePage() refuses what cannot be", () => {
   const store = new TestStore();
-  assertEquals(store.cache.movePage(1, 1), MoveResult.SAME_CLASS);
-  assertEquals(store.cache.movePage(-1, 1), MoveResult.BAD_CLASS);
-  assertEquals(store.cache.movePage(-2, 1), MoveResult.BAD_CLASS);
-  assertEquals(store.cache.movePage(1, 63), MoveResult.BAD_CLASS);
-  assertEquals(store.cache.movePage(1, 2), MoveResult.NO_SPARE);
+  assertEquals(movePage(store.cache, 1, 1), MoveResult.SAME_CLASS);
+  assertEquals(movePage(store.cache, -1, 1), MoveResult.BAD_CLASS);
+  assertEquals(movePage(store.cache, -2, 1), MoveResult.BAD_CLASS);
+  assertEquals(movePage(store.cache, 1, 63), MoveResult.BAD_CLASS);
+  assertEquals(movePage(store.cache, 1, 2), MoveResult.NO_SPARE);
   const source = fill(store, 1);
-  assertEquals(store.cache.movePage(source, 0), MoveResult.NO_SPARE);
+  assertEquals(movePage(store.cache, source, 0), MoveResult.NO_SPARE);
   store.check();
 });
 
@@ -61,7 +61,7 @@ Deno.test("movePage() leaves pages alone in which every chunk is locked", () => 
   const store = new TestStore({ lockLimits: { locksPerConnectionMax: 65_536 } });
   const source = fill(store, 200);
   for (let n = 0; n < 200; n++) store.lock(`key-${n}`, 1);
-  assertEquals(store.cache.movePage(source, 0), MoveResult.BUSY);
+  assertEquals(movePage(store.cache, source, 0), MoveResult.BUSY);
   store.check();
 });
 

@@ -5,7 +5,7 @@ import { ConnectionKind, ConnectionTable } from "../../../store/connections.ts";
 import { Cache } from "../../../store/cache.ts";
 import { Memory } from "../../../store/memory/memory.ts";
 import { WatchEvent, WatchLog } from "../../../store/watch/watch_log.ts";
-import { TestStore } from "../../support/store.ts";
+import { movePage, TestStore } from "../../support/store.ts";
 
 const ALL = Object.values(WatchEvent).reduce((bits, bit) => bits | bit, 0);
 
@@ -60,7 +60,7 @@ Deno.test("a thread tells the watchers of another, and says whom to wake", () =>
   const woken: number[] = [];
   other.onReady = (thread) => woken.push(thread);
   other.enter();
-  other.movePage(1, 2); // refused: nothing to tell
+  movePage(other, 1, 2); // refused: nothing to tell
   other.get(store.input, 0, 3);
   other.get(store.input, 0, 3);
   other.leave();
