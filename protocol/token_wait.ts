@@ -2,6 +2,11 @@ import { OWNER_TAG_LENGTH_MAX, WaiterState } from "../store/cache.ts";
 import { type Conversation, ConversationState, type Task } from "./conversation.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
+/** Charges an operation on a key's tokens: all tokens may be on that one key, and are looked at one after the other. */
+export function chargeTokens({ cache, work }: ThreadContext): void {
+  work.chargeRows(cache.inspector.tokenCount);
+}
+
 /** How a protocol answers `token get` once it is known whether the token is on the disk. */
 export interface TokenReply {
   /** The token is out. */

@@ -18,25 +18,19 @@ export const ROUND_UNITS = 2048;
 export const WORK = {
   /** Any request, or one key of a line. */
   REQUEST: 2,
-  /** A line of statistics. */
-  STAT: 6,
-  /** A listed item: its line is made as a string. */
-  ITEM_LINE: 12,
   /** A listed lock, lease, update token or connection. */
   CLAIM_LINE: 16,
   /** Chunks that a walk passes in one step. */
   WALK_STEP: 32,
-  /** A connection's or a thread's row, a table that is set to 0: some microseconds. */
-  TABLE: 64,
 } as const;
 
 /** Empty buckets, rows or pages that cost one unit. */
-export const ROWS_PER_UNIT = 16;
+const ROWS_PER_UNIT = 16;
 
 /** The work that a thread has done in the slice of one connection, and how much of it is allowed. */
 export class WorkBudget {
   readonly #sliceUnits: number;
-  /** Done since `begin`. Whoever works adds to it. */
+  /** Done since `begin`. Whoever works adds to it, whole numbers only: the engine keeps them without allocating. */
   spent = 0;
   /** From here on the mutex is released, or the slice ends: see `isSpent`. Never above the end of the slice. */
   holdEnd = HOLD_UNITS;
@@ -55,6 +49,11 @@ export class WorkBudget {
   /** The mutex has just been taken. */
   beginHold(): void {
     this.holdEnd = Math.min(this.spent + HOLD_UNITS, this.#sliceUnits);
+  }
+
+  /** Charges a look at so many empty buckets, rows or pages. */
+  chargeRows(rows: number): void {
+    this.spent += Math.ceil(rows / ROWS_PER_UNIT);
   }
 
   /** Whether the slice is over: others go first. */

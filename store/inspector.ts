@@ -1,3 +1,4 @@
+import { u64ToNumber } from "./base/u64.ts";
 import { ByteRegion, equalBytes, latin1Text } from "./base/bytes.ts";
 import { type TokenView, viewToken } from "./claims/token_view.ts";
 import { NO_TOKEN, type UpdateTokens } from "./claims/update_tokens.ts";
@@ -290,6 +291,29 @@ export class Inspector {
 
   get isQuarantined(): boolean {
     return this.#tokens.isQuarantined;
+  }
+
+  /**
+   * Visits update tokens, the oldest first, beside those that nobody has been promised yet.
+   *
+   * @param afterId Only tokens with a higher id: ids only grow.
+   * @param most How many at most.
+   * @returns How many tokens were passed over.
+   */
+  visitTokensAfter(afterId: number, most: number, visit: (token: TokenView) => void): number {
+    const tokens = this.#tokens;
+    let passed = 0;
+    let visited = 0;
+    for (let token = tokens.oldest; token !== NO_TOKEN && visited < most;) {
+      const id = u64ToNumber(tokens.idLow(token), tokens.idHigh(token));
+      if (id <= afterId || tokens.isPending(token)) passed++;
+      else {
+        visit(viewToken(tokens, token));
+        visited++;
+      }
+      token = tokens.newer(token);
+    }
+    return passed;
   }
 
   /** Visits the update tokens of the buckets [start, end), those aside that nobody has been promised yet. */

@@ -5,7 +5,7 @@ import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
 import { swallowBlock } from "../store_block.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { ownerTagOf, type TokenReply, TokenWait } from "../token_wait.ts";
+import { chargeTokens, ownerTagOf, type TokenReply, TokenWait } from "../token_wait.ts";
 import { done, refuse } from "./answer.ts";
 import { OUTCOME_STATUS, putError, putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
@@ -51,6 +51,7 @@ export function getToken(conversation: Conversation): Flow {
   if (owner === null) return refuse(conversation, Status.INVALID);
   operation.thread = connections.threadOf(conversation.owner);
   const peer = encoder.encode(connections.peerOf(conversation.owner));
+  chargeTokens(thread);
   const outcome = cache.tokens.get(operation, owner, peer);
   if (outcome === Outcome.WAITING) {
     conversation.task = new TokenWait(operation.waiter, new KeptTokenReply(binary));
@@ -67,6 +68,7 @@ export function releaseToken(conversation: Conversation): Flow {
   if (conversation.udp) return refuse(conversation, Status.INVALID);
   operation.compareHigh = input.view.getInt32(binary.extrasOffset);
   operation.compareLow = input.view.getInt32(binary.extrasOffset + 4);
+  chargeTokens(conversation.thread);
   const outcome = cache.tokens.release(operation);
   return outcome === Outcome.OK
     ? done(conversation)

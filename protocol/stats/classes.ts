@@ -1,7 +1,6 @@
 import { CLASSES_MAX } from "../../store/cache.ts";
 import type { Inspector } from "../../store/inspector.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { ROWS_PER_UNIT } from "../work_budget.ts";
 import type { StatEntry } from "./entry.ts";
 
 /** One slab class, as a report sees it. */
@@ -167,7 +166,7 @@ export function* classStats({ cache, work }: ThreadContext): Generator<StatEntry
     for (const [name, value] of CLASS_ROWS) yield [`${classId}:${name}`, value(source)];
   }
   // Both tables are found by walking all pages.
-  work.spent += 2 * store.control("PAGES_EVER_USED") / ROWS_PER_UNIT;
+  work.chargeRows(2 * store.control("PAGES_EVER_USED"));
   yield ["page_bytes", store.pageBytes];
   yield ["pages", store.control("MEMORY_LIMIT_PAGES")];
   yield ["pages_hash", store.pagesOf("HASH")];

@@ -1,10 +1,10 @@
 import { oneWord } from "../../store/base/key_text.ts";
 import { u64ToNumber } from "../../store/base/u64.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { ROWS_PER_UNIT, WORK } from "../work_budget.ts";
+import { WORK } from "../work_budget.ts";
 
 /** Buckets looked at in one step. */
-const STEP_BUCKETS = 256;
+const STEP_BUCKETS = 64;
 
 /**
  * The lines of `lease list`. Leases that come or go meanwhile may be missing; none is met twice.
@@ -22,7 +22,7 @@ export function* leaseLines(thread: ThreadContext, prefix: string): Generator<st
       if (!key.startsWith(prefix)) return;
       lines += `LEASE ${oneWord(key)} ${u64ToNumber(idLow, idHigh)} ${remainSec}\r\n`;
     });
-    thread.work.spent += STEP_BUCKETS / ROWS_PER_UNIT;
+    thread.work.chargeRows(STEP_BUCKETS);
     yield lines;
   }
   yield "END\r\n";

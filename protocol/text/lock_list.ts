@@ -7,7 +7,7 @@ import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
 import type { Flow } from "../request.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { ROWS_PER_UNIT, WORK } from "../work_budget.ts";
+import { WORK } from "../work_budget.ts";
 import type { Work } from "../work_task.ts";
 import { answer, beginWork, prefixOf } from "./answer.ts";
 
@@ -29,11 +29,9 @@ class LocksWalk implements Work {
   step(thread: ThreadContext): boolean {
     const { locks } = thread.cache;
     const end = Math.min(this.#row + ROWS_PER_STEP, locks.rowEnd);
-    while (this.#row < end) {
-      const row = this.#row++;
-      if (row % ROWS_PER_UNIT === 0) thread.work.spent += 1;
-      if (this.#put(thread, row)) break;
-    }
+    const start = this.#row;
+    while (this.#row < end && !this.#put(thread, this.#row++));
+    thread.work.chargeRows(this.#row - start);
     return this.#row < locks.rowEnd;
   }
 

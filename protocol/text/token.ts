@@ -3,7 +3,7 @@ import type { Conversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { ownerTagOf, type TokenReply, TokenWait } from "../token_wait.ts";
+import { chargeTokens, ownerTagOf, type TokenReply, TokenWait } from "../token_wait.ts";
 import { answer, beginWork, wordText } from "./answer.ts";
 import { readKey } from "./write.ts";
 import { listTokens } from "./token_list.ts";
@@ -66,6 +66,7 @@ function getToken(conversation: Conversation): Flow {
   if (!readKey(conversation, KEY_WORD)) return answer(conversation, REFUSAL.BAD_FORMAT);
   operation.thread = connections.threadOf(conversation.owner);
   const peer = encoder.encode(connections.peerOf(conversation.owner));
+  chargeTokens(thread);
   const outcome = cache.tokens.get(operation, owner, peer);
   if (outcome === Outcome.WAITING) {
     conversation.task = new TokenWait(operation.waiter, TEXT_REPLY);
@@ -89,6 +90,7 @@ function releaseToken(conversation: Conversation): Flow {
   if (words !== ID_WORD + 1 || !readKey(conversation, KEY_WORD) || !readId(conversation)) {
     return answer(conversation, REFUSAL.BAD_FORMAT);
   }
+  chargeTokens(conversation.thread);
   return answer(conversation, OUTCOME_LINE[cache.tokens.release(operation)]);
 }
 
@@ -105,6 +107,7 @@ function dropTokens(conversation: Conversation): Flow {
     return answer(conversation, REFUSAL.BAD_FORMAT);
   }
   if (withId && !readId(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
+  chargeTokens(conversation.thread);
   const by = connections.peerOf(conversation.owner);
   const dropped = cache.tokens.drop(
     operation,

@@ -3,12 +3,12 @@ import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { ROWS_PER_UNIT, WORK } from "../work_budget.ts";
+import { WORK } from "../work_budget.ts";
 import { answer, sendText, wordText } from "./answer.ts";
 
 const PREFIX_WORD = 2;
-/** Buckets looked at in one step. */
-const STEP_BUCKETS = 256;
+/** Tokens listed in one step. */
+const TOKENS_PER_STEP = 32;
 
 /** `token list [<prefix>]`: `TOKEN <key> <id> <age> <owner|-> <peer>` for every update token, then END. */
 export function listTokens(conversation: Conversation): Flow {
@@ -19,23 +19,32 @@ export function listTokens(conversation: Conversation): Flow {
 }
 
 /**
- * The lines of `token list`. Tokens that come or go meanwhile may be missing; none is met twice.
+ * The lines of `token list`, the oldest first. Tokens that come or go meanwhile may be missing; none is met twice.
  *
  * @param prefix Only keys that begin with it; characters below 256 stand for bytes.
  */
 function* tokenLines(thread: ThreadContext, prefix: string): Generator<string> {
-  const { inspector } = thread.cache;
-  const buckets = inspector.tokenBucketCount;
-  for (let start = 0; start < buckets; start += STEP_BUCKETS) {
+  const { cache: { inspector }, work } = thread;
+  let last = 0;
+  let listed: number;
+  do {
     let lines = "";
-    const end = Math.min(start + STEP_BUCKETS, buckets);
-    inspector.visitTokens(start, end, ({ key, id, ageSec, owner, peer }) => {
-      thread.work.spent += WORK.CLAIM_LINE;
-      if (!key.startsWith(prefix)) return;
-      lines += `TOKEN ${oneWord(key)} ${id} ${ageSec} ${owner || "-"} ${oneWord(peer) || "-"}\r\n`;
-    });
-    thread.work.spent += STEP_BUCKETS / ROWS_PER_UNIT;
+    listed = 0;
+    const passed = inspector.visitTokensAfter(
+      last,
+      TOKENS_PER_STEP,
+      ({ key, id, ageSec, owner, peer }) => {
+        last = id;
+        listed++;
+        if (!key.startsWith(prefix)) return;
+        lines += `TOKEN ${oneWord(key)} ${id} ${ageSec} ${owner || "-"} ${
+          oneWord(peer) || "-"
+        }\r\n`;
+      },
+    );
+    work.spent += listed * WORK.CLAIM_LINE;
+    work.chargeRows(passed);
     yield lines;
-  }
+  } while (listed === TOKENS_PER_STEP);
   yield "END\r\n";
 }

@@ -220,7 +220,8 @@ export class PageMover {
         this.#evacuator.start(page, move.target);
         move.page = page;
       }
-      return looks + memory.pages[page * PAGE.WORDS + PAGE.CARVED]! / CHUNKS_PER_LOOK;
+      const carved = memory.pages[page * PAGE.WORDS + PAGE.CARVED]!;
+      return looks + Math.ceil(carved / CHUNKS_PER_LOOK);
     }
     return PAGES_PER_STEP;
   }

@@ -1,4 +1,6 @@
 const BLOCK_BYTES = 64 * 1024;
+/** Larger buffers have a block of their own. */
+const CUT_BYTES_MAX = 4096;
 
 /** Lends buffers of one size. Every thread has pools of its own. */
 export class BufferPool {
@@ -7,6 +9,7 @@ export class BufferPool {
   readonly #freeMax: number;
   readonly #lentMax: number;
   #lentCount = 0;
+  #keptCount = 0;
 
   /**
    * @param freeMax The most free buffers that are kept.
@@ -25,20 +28,44 @@ export class BufferPool {
     return this.#free.pop() ?? this.#make();
   }
 
+  /** Buffers that have memory: lent and free ones. */
+  get memoryCount(): number {
+    return this.#keptCount;
+  }
+
   /** Cuts small buffers from larger blocks: an ArrayBuffer of its own costs 300 bytes more. */
   #make(): Uint8Array<ArrayBuffer> {
     const { bufferBytes } = this;
-    if (bufferBytes * 2 > BLOCK_BYTES) return new Uint8Array(bufferBytes);
+    if (!this.#isCut) {
+      this.#keptCount++;
+      return new Uint8Array(bufferBytes);
+    }
     const block = new ArrayBuffer(BLOCK_BYTES);
+    this.#keptCount += Math.floor(BLOCK_BYTES / bufferBytes);
     for (let at = bufferBytes; at + bufferBytes <= BLOCK_BYTES; at += bufferBytes) {
       this.#free.push(new Uint8Array(block, at, bufferBytes));
     }
     return new Uint8Array(block, 0, bufferBytes);
   }
 
-  /** Gives back what `take` lent. */
+  get #isCut(): boolean {
+    return this.bufferBytes <= CUT_BYTES_MAX;
+  }
+
+  /** Gives back what `take` lent. Frees the memory of a buffer that is not kept at once: no collection may be near. */
   give(buffer: Uint8Array<ArrayBuffer>): void {
     this.#lentCount--;
-    if (this.#free.length < this.#freeMax) this.#free.push(buffer);
+    if (this.#free.length < this.#freeMax) {
+      this.#free.push(buffer);
+      return;
+    }
+    this.#keptCount--;
+    if (!this.#isCut) buffer.buffer.transfer(0);
+  }
+
+  /** Gives back a buffer that the runtime may still use. The garbage collector frees it. */
+  forget(): void {
+    this.#lentCount--;
+    this.#keptCount--;
   }
 }

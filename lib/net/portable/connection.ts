@@ -135,7 +135,9 @@ export class PortableConnection implements TimedConnection {
     this.#conversation.end();
     this.close(this.#conversation.closeReason);
     // A read that is still pending may yet write into its buffer.
-    if (this.#reading === null) this.#buffers.reads[this.#readPool]!.give(this.#readBuffer);
+    const pool = this.#buffers.reads[this.#readPool]!;
+    if (this.#reading === null) pool.give(this.#readBuffer);
+    else pool.forget();
     ended(this);
   }
 
@@ -259,13 +261,17 @@ export class PortableConnection implements TimedConnection {
       this.id,
       state === ConversationState.CLOSING ? Activity.CLOSING : Activity.WRITING,
     );
-    for (let sent = 0; sent < length;) {
-      this.#sendingSinceSec = clockSec(memory);
-      sent += await this.#socket.write(buffer.subarray(sent, length));
+    try {
+      for (let sent = 0; sent < length;) {
+        this.#sendingSinceSec = clockSec(memory);
+        sent += await this.#socket.write(buffer.subarray(sent, length));
+      }
+    } catch (error) {
+      pool.forget();
+      throw error;
     }
     this.#sendingSinceSec = 0;
     connections.setActivity(this.id, this.#conversation.inputActivity);
-    // After a failure the garbage collector frees the buffer: the write may still read it.
     pool.give(buffer);
   }
 

@@ -1,0 +1,197 @@
+/**
+ * How long a client waits beside another one that sends one read full of a costly command, for every command of both
+ * protocols, among a million items; and beside 50 clients that pipeline deeply.
+ *
+ *     deno task bench:fairness [--help]
+ */
+import { type CostlyPacket, costlyPackets, itemKey } from "../support/load/costly_requests.ts";
+import { bytesOf } from "../support/sessions/side.ts";
+import { TRANSPORTS } from "../support/servers/server_process.ts";
+import { readOptions } from "./options.ts";
+import { type BenchServer, pinGenerator, say, startLeased, startMemcached } from "./processes.ts";
+import { median } from "./rows.ts";
+
+const VALUE_BYTES = 32;
+const ITEMS_PER_WRITE = 500;
+/** Commands that end the server or the measurement itself. */
+const ENDING = /^(?:shutdown|flush_all|binary Flush|quarantine|cache_memlimit)/;
+/** Commands that memcached does not know, or that would leave it without answers. */
+const UNKNOWN_THERE =
+  /^(?:getss|deletess|lease|token|lock|unlock|keys|stats (?:classes|ops|threads)|binary (?:Lock|Unlock|LaG|RaU|Keys|GetSS|DeleteSS|Token))/;
+/** The costly connection is closed after this time: its requests may take minutes. */
+const BESIDE_MS = 700;
+const QUIET_GET = bytesOf(`get ${itemKey(1)}\r\n`);
+
+/** Deep pipelines: what each of many clients sends again and again. */
+const DEEP: readonly (readonly [name: string, request: string])[] = [
+  ["mg, 8000 deep", Array.from({ length: 8000 }, (_, at) => `mg ${itemKey(at)} v\r\n`).join("")],
+  [
+    "get of 5,000 keys",
+    `get ${Array.from({ length: 5000 }, (_, at) => itemKey(at)).join(" ")}\r\n`,
+  ],
+  ["metadumps", "lru_crawler metadump all\r\n"],
+];
+const DEEP_CLIENTS = 50;
+const DEEP_MS = 4000;
+
+if (import.meta.main) await main();
+
+async function main(): Promise<void> {
+  const { items, io, threads, only, memcached, port } = readOptions({
+    items: 1_000_000,
+    io: "native",
+    threads: 1,
+    only: "",
+    memcached: "/usr/bin/memcached",
+    port: 21330,
+  }, { io: TRANSPORTS });
+  await pinGenerator();
+  const servers: BenchServer[] = [];
+  try {
+    servers.push(
+      await startLeased(port, threads, io, ["-z", "3333", "--tokens", "volatile"]),
+    );
+    servers.push(await startMemcached(memcached, port + 1, threads));
+    for (const server of servers) await fill(server.port, items);
+    await compareCommands(servers, only);
+    await comparePipelines(servers, only);
+  } finally {
+    for (const server of servers) await server.stop();
+  }
+}
+
+async function compareCommands(servers: readonly BenchServer[], only: string): Promise<void> {
+  say(`longest wait of a get, in ms, beside one packet: ${servers.map(({ name }) => name)}`);
+  const [ours, theirs] = servers as [BenchServer, BenchServer];
+  let longest = 0;
+  for (const packet of costlyPackets()) {
+    if (ENDING.test(packet.name) || !packet.name.includes(only)) continue;
+    const own = await longestWait(ours.port, packet);
+    longest = Math.max(longest, own);
+    const other = UNKNOWN_THERE.test(packet.name)
+      ? "-"
+      : (await longestWait(theirs.port, packet)).toFixed(1);
+    say(`  ${packet.name.padEnd(40)} ${own.toFixed(1).padStart(7)} ${other.padStart(7)}`);
+  }
+  say(`  longest of all: ${longest.toFixed(1)}`);
+}
+
+async function comparePipelines(servers: readonly BenchServer[], only: string): Promise<void> {
+  say(`a get beside ${DEEP_CLIENTS} clients, in ms: p50, p99 and the longest`);
+  for (const [name, request] of DEEP) {
+    if (!name.includes(only)) continue;
+    for (const server of servers) {
+      const waits = await waitsBeside(server.port, request);
+      const sorted = waits.toSorted((a, b) => a - b);
+      const p99 = sorted[Math.floor(sorted.length * 0.99)]!;
+      say(
+        `  ${name.padEnd(20)} ${server.name.padEnd(22)} ${median(waits).toFixed(2).padStart(8)} ` +
+          `${p99.toFixed(2).padStart(8)} ${sorted.at(-1)!.toFixed(2).padStart(8)}`,
+      );
+    }
+  }
+}
+
+/** Stores the items, over one connection. */
+async function fill(port: number, items: number): Promise<void> {
+  using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  const value = "v".repeat(VALUE_BYTES);
+  for (let at = 0; at < items; at += ITEMS_PER_WRITE) {
+    let text = "";
+    for (let index = at; index < at + ITEMS_PER_WRITE; index++) {
+      text += `set ${itemKey(index)} 0 0 ${VALUE_BYTES} noreply\r\n${value}\r\n`;
+    }
+    await send(connection, bytesOf(text));
+  }
+  await roundTrip(connection);
+}
+
+/** The longest wait of a client while another one's packet is served, in milliseconds. */
+async function longestWait(port: number, packet: CostlyPacket): Promise<number> {
+  using quiet = await Deno.connect({ hostname: "127.0.0.1", port });
+  const costly = await Deno.connect({ hostname: "127.0.0.1", port });
+  await roundTrip(quiet);
+  let isOver = false;
+  const reading = discard(costly).finally(() => isOver = true);
+  const end = packet.isBinary ? "" : "quit\r\n";
+  const sending = send(costly, bytesOf(packet.text + end)).catch(() => {});
+  const startMs = performance.now();
+  let longest = 0;
+  // Until the costly connection is answered and closed, or its time is over.
+  while (!isOver && performance.now() - startMs < BESIDE_MS) {
+    longest = Math.max(longest, await roundTrip(quiet));
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  costly.close();
+  await Promise.all([reading, sending]);
+  longest = Math.max(longest, await roundTrip(quiet));
+  return longest;
+}
+
+/** The waits of a quiet client beside many that send `request` again and again. */
+async function waitsBeside(port: number, request: string): Promise<number[]> {
+  const busy = await Promise.all(
+    Array.from({ length: DEEP_CLIENTS }, () => startBusyClient(port, request)),
+  );
+  using quiet = await Deno.connect({ hostname: "127.0.0.1", port });
+  const waits: number[] = [];
+  const startMs = performance.now();
+  await roundTrip(quiet);
+  while (performance.now() - startMs < DEEP_MS) waits.push(await roundTrip(quiet));
+  for (const worker of busy) worker.kill("SIGKILL");
+  for (const worker of busy) await worker.status;
+  return waits;
+}
+
+/** A process, so that the quiet client's own work is not delayed by the busy ones'. */
+function startBusyClient(port: number, request: string): Deno.ChildProcess {
+  const last = navigator.hardwareConcurrency - 1;
+  const child = new Deno.Command("taskset", {
+    args: ["-c", `${Math.min(2, last)}-${last}`, "python3", "-c", BUSY_CLIENT, `${port}`],
+    stdin: "piped",
+    stdout: "null",
+    stderr: "null",
+  }).spawn();
+  const writer = child.stdin.getWriter();
+  writer.write(bytesOf(request)).then(() => writer.close()).catch(() => {});
+  return child;
+}
+
+/** Sends what it reads from its standard input for ever, and reads replies in between. */
+const BUSY_CLIENT = `
+import select, socket, sys
+request = sys.stdin.buffer.read()
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+s.setblocking(False)
+left = request
+while True:
+    r, w, _ = select.select([s], [s], [])
+    if r and not s.recv(1 << 20): break
+    if w:
+        left = left[s.send(left):] or request
+`;
+
+async function roundTrip(connection: Deno.Conn): Promise<number> {
+  const buffer = new Uint8Array(4096);
+  const startMs = performance.now();
+  await send(connection, QUIET_GET);
+  for (let tail = ""; !tail.endsWith("END\r\n");) {
+    const length = await connection.read(buffer);
+    if (length === null) throw new Error("the server closed a quiet connection");
+    tail = new TextDecoder().decode(buffer.subarray(Math.max(0, length - 5), length));
+  }
+  return performance.now() - startMs;
+}
+
+async function send(connection: Deno.Conn, bytes: Uint8Array): Promise<void> {
+  for (let sent = 0; sent < bytes.length;) sent += await connection.write(bytes.subarray(sent));
+}
+
+async function discard(connection: Deno.Conn): Promise<void> {
+  const buffer = new Uint8Array(1024 * 1024);
+  try {
+    while (await connection.read(buffer) !== null);
+  } catch {
+    // It was closed: its time was over.
+  }
+}

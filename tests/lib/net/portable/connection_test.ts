@@ -1,0 +1,65 @@
+import { assertEquals, assertLessOrEqual } from "@std/assert";
+import { ConnectionBuffers, PortableConnection } from "../../../../lib/net/portable/connection.ts";
+import { ConnectionKind } from "../../../../store/connections.ts";
+import { ConversationSide } from "../../../support/sessions/conversation_side.ts";
+import { bytesOf } from "../../../support/sessions/side.ts";
+
+const CLIENTS = 60;
+/** Free reply buffers that a thread keeps at most. */
+const KEPT_MAX = 8;
+
+/** A socket whose peer sends one request, and reads no reply until `read` is called. */
+class SlowPeer {
+  read: () => void = () => {};
+  received = 0;
+  #request: Uint8Array | null;
+  readonly #reads = new Promise<void>((resolve) => this.read = resolve);
+
+  constructor(request: string) {
+    this.#request = bytesOf(request);
+  }
+
+  get socket(): Deno.Conn {
+    return {
+      read: (buffer: Uint8Array): Promise<number | null> => {
+        const request = this.#request;
+        this.#request = null;
+        if (request !== null) buffer.set(request);
+        return Promise.resolve(request?.length ?? null);
+      },
+      write: async (bytes: Uint8Array): Promise<number> => {
+        await this.#reads;
+        this.received += bytes.length;
+        return bytes.length;
+      },
+      close: () => {},
+    } as unknown as Deno.Conn;
+  }
+}
+
+Deno.test("buffers of clients that did not read are given back when they have read", async () => {
+  const side = new ConversationSide(["-c", "200"]);
+  side.connect().ask(`set k 0 0 200000\r\n${"v".repeat(200_000)}\r\n`);
+  const buffers = new ConnectionBuffers();
+  const peers = Array.from({ length: CLIENTS }, () => new SlowPeer("get k\r\nget k\r\n"));
+  const ends = peers.map((peer) => {
+    const { owner } = side.connect();
+    const conversation = side.protocols.open(owner, { protocol: "auto" });
+    const { thread } = side;
+    return new PortableConnection(
+      peer.socket,
+      owner,
+      ConnectionKind.TCP,
+      thread,
+      conversation,
+      buffers,
+    ).serve(() => {});
+  });
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  assertEquals(buffers.largeReplies.memoryCount, CLIENTS);
+  for (const peer of peers) peer.read();
+  await Promise.all(ends);
+  const length = "VALUE k 0 200000\r\n".length + 200_000 + "\r\nEND\r\n".length;
+  for (const peer of peers) assertEquals(peer.received, 2 * length);
+  assertLessOrEqual(buffers.largeReplies.memoryCount, KEPT_MAX);
+});

@@ -1,0 +1,98 @@
+import { assertEquals, assertGreater, assertLess } from "@std/assert";
+import { HOLD_UNITS } from "../../protocol/work_budget.ts";
+import { Mutex } from "../../store/memory/mutex.ts";
+import { costlyPackets, itemKey } from "../support/load/costly_requests.ts";
+import { ConversationSide } from "../support/sessions/conversation_side.ts";
+import { bytesOf } from "../support/sessions/side.ts";
+
+const ITEMS = 20_000;
+const LEASES = 2000;
+const SLICE_REQUESTS = 500;
+const SLICE_UNITS = 1000;
+/** A step of long work, or a line of 1,024 keys, may be begun just before the end of a hold or a slice. */
+const STEP_UNITS_MAX = 2048;
+/** Slices of one packet that are looked at. */
+const SLICES_MAX = 300;
+
+function filled(): ConversationSide {
+  // deno-fmt-ignore
+  const side = new ConversationSide(["-R", `${SLICE_REQUESTS}`, "-z", "3333", "--tokens", "volatile", "--token-quarantine", "0", "--allow-token-drop"]);
+  const peer = side.connect();
+  for (let at = 0; at < ITEMS; at += 100) {
+    const keys = Array.from({ length: 100 }, (_, index) => itemKey(at + index));
+    peer.ask(keys.map((key) => `set ${key} 0 0 1 noreply\r\nx\r\n`).join(""));
+  }
+  for (let at = 0; at < LEASES; at++) peer.ask(`getss 100 lease:${at}\r\n`);
+  for (let at = 0; at < LEASES; at++) peer.ask(`token get token:${at} owner\r\n`);
+  for (let at = 0; at < 500; at++) peer.ask(`lock ${itemKey(at)}\r\n`);
+  return side;
+}
+
+Deno.test("no command works on beyond its slice, or holds the mutex beyond its hold", async (t) => {
+  const side = filled();
+  const { work, input, reply } = side.thread;
+  let held = 0;
+  let heldMost = 0;
+  const { mutex } = side.thread.cache;
+  const yieldMutex = Mutex.prototype.yield;
+  mutex.yield = function (): void {
+    heldMost = Math.max(heldMost, work.spent - held);
+    held = work.spent;
+    yieldMutex.call(this);
+  };
+  for (const { name, text } of costlyPackets()) {
+    // They end the connection, or never end themselves.
+    await t.step(name, () => {
+      const conversation = side.protocols.open(side.connect().owner, { protocol: "auto" });
+      const bytes = bytesOf(text);
+      let at = 0;
+      heldMost = 0;
+      for (let slice = 0; slice < SLICES_MAX; slice++) {
+        input.bytes.set(bytes.subarray(at));
+        reply.reset();
+        held = 0;
+        at += conversation.feed(0, bytes.length - at);
+        heldMost = Math.max(heldMost, work.spent - held);
+        assertLess(work.spent, SLICE_UNITS + STEP_UNITS_MAX);
+        assertLess(heldMost, HOLD_UNITS + STEP_UNITS_MAX);
+        if (conversation.state !== 1) break;
+      }
+      conversation.end();
+      side.thread.cache.enter();
+      side.thread.connections.close(conversation.owner);
+      side.thread.cache.leave();
+    });
+  }
+  side.check();
+});
+
+const LONG = [
+  ..."stats sizes|keys nope|lease list zzz|token list|lru_crawler metadump all".split("|"),
+  ..."stats cachedump 1 0|lock list".split("|"),
+];
+
+for (const command of LONG) {
+  Deno.test(`one ${command} takes several slices, and its reply is whole`, () => {
+    const side = filled();
+    const conversation = side.protocols.open(side.connect().owner, { protocol: "auto" });
+    const { input, reply, work } = side.thread;
+    const whole = filled().connect().ask(`${command}\r\nmn\r\n`);
+    const request = bytesOf(`${command}\r\nmn\r\n`);
+    let text = "";
+    let slices = 0;
+    let units = 0;
+    let at = 0;
+    do {
+      input.bytes.set(request.subarray(at));
+      reply.reset();
+      at += conversation.feed(0, request.length - at);
+      text += String.fromCharCode(...reply.region.bytes.subarray(0, reply.length));
+      slices++;
+      units += work.spent;
+    } while (conversation.state === 1);
+    assertGreater(slices, 1);
+    assertGreater(units, SLICE_UNITS);
+    assertEquals(text.length, whole.length);
+    conversation.end();
+  });
+}
