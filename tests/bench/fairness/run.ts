@@ -4,12 +4,13 @@
  *
  *     deno task bench:fairness [--help]
  */
-import { type CostlyPacket, costlyPackets, itemKey } from "../support/load/costly_requests.ts";
-import { bytesOf } from "../support/sessions/side.ts";
-import { TRANSPORTS } from "../support/servers/server_process.ts";
-import { readOptions } from "./options.ts";
-import { type BenchServer, pinGenerator, say, startLeased, startMemcached } from "./processes.ts";
-import { median } from "./rows.ts";
+import { type CostlyPacket, costlyPackets, itemKey } from "../../support/load/costly_requests.ts";
+import { bytesOf } from "../../support/sessions/side.ts";
+import { TRANSPORTS } from "../../support/servers/server_process.ts";
+import { discard, roundTrip, send, startBusyClient } from "./clients.ts";
+import { readOptions } from "../options.ts";
+import { type BenchServer, pinGenerator, say, startLeased, startMemcached } from "../processes.ts";
+import { median } from "../rows.ts";
 
 const VALUE_BYTES = 32;
 const ITEMS_PER_WRITE = 500;
@@ -20,7 +21,6 @@ const UNKNOWN_THERE =
   /^(?:getss|deletess|lease|token|lock|unlock|keys|stats (?:classes|ops|threads)|binary (?:Lock|Unlock|LaG|RaU|Keys|GetSS|DeleteSS|Token))/;
 /** The costly connection is closed after this time: its requests may take minutes. */
 const BESIDE_MS = 300;
-const QUIET_GET = bytesOf(`get ${itemKey(1)}\r\n`);
 
 /** Deep pipelines: what each of many clients sends again and again. */
 const DEEP: readonly (readonly [name: string, request: string])[] = [
@@ -33,20 +33,6 @@ const DEEP: readonly (readonly [name: string, request: string])[] = [
 ];
 const DEEP_CLIENTS = 50;
 const DEEP_MS = 4000;
-
-/** Sends what it reads from its standard input for ever, and reads replies in between. */
-const BUSY_CLIENT = `
-import select, socket, sys
-request = sys.stdin.buffer.read()
-s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-s.setblocking(False)
-left = request
-while True:
-    r, w, _ = select.select([s], [s], [])
-    if r and not s.recv(1 << 20): break
-    if w:
-        left = left[s.send(left):] or request
-`;
 
 if (import.meta.main) await main();
 
@@ -169,43 +155,4 @@ async function waitsBeside(port: number, request: string): Promise<number[]> {
   for (const worker of busy) worker.kill("SIGKILL");
   for (const worker of busy) await worker.status;
   return waits;
-}
-
-/** A process, so that the quiet client's own work is not delayed by the busy ones'. */
-function startBusyClient(port: number, request: string): Deno.ChildProcess {
-  const last = navigator.hardwareConcurrency - 1;
-  const child = new Deno.Command("taskset", {
-    args: ["-c", `${Math.min(2, last)}-${last}`, "python3", "-c", BUSY_CLIENT, `${port}`],
-    stdin: "piped",
-    stdout: "null",
-    stderr: "null",
-  }).spawn();
-  const writer = child.stdin.getWriter();
-  writer.write(bytesOf(request)).then(() => writer.close()).catch(() => {});
-  return child;
-}
-
-async function roundTrip(connection: Deno.Conn): Promise<number> {
-  const buffer = new Uint8Array(4096);
-  const startMs = performance.now();
-  await send(connection, QUIET_GET);
-  for (let tail = ""; !tail.endsWith("END\r\n");) {
-    const length = await connection.read(buffer);
-    if (length === null) throw new Error("the server closed a quiet connection");
-    tail = new TextDecoder().decode(buffer.subarray(Math.max(0, length - 5), length));
-  }
-  return performance.now() - startMs;
-}
-
-async function send(connection: Deno.Conn, bytes: Uint8Array): Promise<void> {
-  for (let sent = 0; sent < bytes.length;) sent += await connection.write(bytes.subarray(sent));
-}
-
-async function discard(connection: Deno.Conn): Promise<void> {
-  const buffer = new Uint8Array(1024 * 1024);
-  try {
-    while (await connection.read(buffer) !== null);
-  } catch {
-    // It was closed: its time was over.
-  }
 }
