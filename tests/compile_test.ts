@@ -7,7 +7,7 @@ import { textOf } from "./support/sessions/side.ts";
 // test shows what the executable contains, not that it runs.
 
 /** The build lists the files it embeds. */
-const EMBEDDED_FILES = [" main.ts (", " worker.ts ("];
+const EMBEDDED_FILES = [" main.ts (", " worker.ts (", "postgres"];
 /** The executable carries its settings as JSON. */
 const SETTINGS = ['"prompt":false', '"features":["net"]', '"allow_net":[]', '"allow_ffi":[]'];
 

@@ -68,3 +68,13 @@ export interface Backend {
   purgeApplied(beforeUnixMs: number): Promise<void>;
   close(): Promise<void>;
 }
+
+/** How a backend uses a PostgreSQL server. */
+export interface PostgresSettings {
+  /** Connections at the same time. */
+  readonly connectionsMax: number;
+  /** The longest that a statement, or the wait for a connection, may take, in milliseconds. */
+  readonly timeoutMs: number;
+  /** Of the time at which tokens are noted as used, in Unix milliseconds. */
+  readonly nowUnixMs?: () => number;
+}

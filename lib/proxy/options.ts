@@ -6,18 +6,21 @@ import type { OptionRow } from "../cli/option_table.ts";
 import { valueOr } from "../cli/values.ts";
 import type { LogFormat } from "../log.ts";
 import type { ProcessInfo } from "../process_info.ts";
-import type { TableNames } from "./sqlite.ts";
+import type { TableNames } from "./table.ts";
 
 const NONE = NaN;
 const INT31 = 2 ** 31 - 1;
 const MIB = 1024 * 1024;
 const SQLITE_PREFIX = "sqlite:";
+const POSTGRES_URL = /^postgres(?:ql)?:\/\/\S+$/;
 
 /** The options of `leased proxy`. */
 // deno-fmt-ignore
 export const PROXY_OPTIONS = [
   // name              letter kind     unit           least most       preset             state    meaning
-  ["db",               "",  "text",   "url",          NONE, NONE,      "sqlite:leased.db", "works", "database that holds the rows: sqlite:<file>"],
+  ["db",               "",  "text",   "url",          NONE, NONE,      "sqlite:leased.db", "works", "database that holds the rows: sqlite:<file>, or postgres://user@host/database; a password may stand in PGPASSWORD"],
+  ["db-connections",   "",  "whole",  "connections",     1, 1000,      "10",              "works", "most connections to PostgreSQL, and so most statements in progress; others wait"],
+  ["db-timeout",       "",  "whole",  "milliseconds",  100, INT31,     "5000",            "works", "longest time for a statement of PostgreSQL, or for the wait for a connection to it"],
   ["cache",            "",  "list",   "host:port",    NONE, NONE,      "127.0.0.1:11211", "works", "cache that may hold rows; name every one: writes delete in all of them; separate several with commas, or repeat the option"],
   ["cache-timeout",    "",  "whole",  "milliseconds",    1, INT31,     "1000",            "works", "how long a cache may take; a cache that does not answer makes writes fail"],
   ["port",             "p", "whole",  "port",           -1, 65535,     "11311",           "works", "TCP port to listen on; -1: any free port"],
@@ -39,17 +42,23 @@ export const PROXY_OPTIONS = [
 const GROUPS: readonly (readonly [title: string, names: readonly string[]])[] = [
   ["Database", [
     ...["db", "table", "key-column", "value-column", "version-column", "flags-column"],
-    ...["applied-ttl"],
+    ...["db-connections", "db-timeout", "applied-ttl"],
   ]],
   ["Caches", ["cache", "cache-timeout"]],
   ["Clients", ["port", "listen", "conn-limit", "max-item-size", "token-limit"]],
   ["Process", ["log-format", "help", "license"]],
 ];
 
+/** Where the rows are. */
+export type Database =
+  | { readonly kind: "sqlite"; readonly path: string }
+  | { readonly kind: "postgres"; readonly url: string };
+
 /** Everything a proxy is started with. */
 export interface ProxyOptions {
-  /** Path of the SQLite file. */
-  readonly sqlitePath: string;
+  readonly database: Database;
+  readonly databaseConnectionsMax: number;
+  readonly databaseTimeoutMs: number;
   readonly names: TableNames;
   readonly caches: readonly { readonly hostname: string; readonly port: number }[];
   readonly cacheTimeoutMs: number;
@@ -80,12 +89,10 @@ export function readProxyCommand(
   if (values["help"]) return { kind: "print", text: helpText(processInfo.version) };
   if (values["license"]) return { kind: "print", text: license.trimEnd() };
   const logFormat = text("log-format") as LogFormat;
-  const db = text("db");
-  if (!db.startsWith(SQLITE_PREFIX) || db.length === SQLITE_PREFIX.length) {
-    errors.push(`--db ${JSON.stringify(db)}: must be sqlite:<file>`);
-  }
   const options: ProxyOptions = {
-    sqlitePath: db.slice(SQLITE_PREFIX.length),
+    database: toDatabase(text("db"), errors),
+    databaseConnectionsMax: number("db-connections"),
+    databaseTimeoutMs: number("db-timeout"),
     names: {
       table: text("table"),
       key: text("key-column"),
@@ -104,6 +111,26 @@ export function readProxyCommand(
     logFormat,
   };
   return errors.length > 0 ? { kind: "refuse", errors, logFormat } : { kind: "proxy", options };
+}
+
+function toDatabase(text: string, errors: string[]): Database {
+  if (POSTGRES_URL.test(text) && URL.canParse(text)) return { kind: "postgres", url: text };
+  const path = text.startsWith(SQLITE_PREFIX) ? text.slice(SQLITE_PREFIX.length) : "";
+  if (path === "") {
+    // A URL may have a password in it.
+    const shown = JSON.stringify(text.replace(/:[^:@]*@/, ":…@"));
+    errors.push(`--db ${shown}: must be sqlite:<file> or postgres://<user>@<host>/<database>`);
+  }
+  return { kind: "sqlite", path };
+}
+
+/** Returns the database as log lines name it: without a password. */
+export function databaseName(database: Database): string {
+  if (database.kind === "sqlite") return database.path;
+  const url = new URL(database.url);
+  url.password = "";
+  url.search = "";
+  return url.href;
 }
 
 function toCache(text: string, errors: string[]): { hostname: string; port: number } {

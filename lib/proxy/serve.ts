@@ -1,14 +1,15 @@
 import { versionText } from "../../protocol/replies.ts";
 import { ExitCode } from "../cli/exit.ts";
 import { configureLog, logProcess } from "../log.ts";
+import type { Backend } from "./backend.ts";
 import { CacheClient } from "./cache_client.ts";
 import { Caches } from "./caches.ts";
 import { ProxyConnection } from "./connection.ts";
-import type { ProxyOptions } from "./options.ts";
 import { DEPOSED } from "./flows.ts";
+import { openBackend } from "./open_backend.ts";
+import { databaseName, type ProxyOptions } from "./options.ts";
 import { Proxy } from "./proxy.ts";
 import { REPLY } from "./replies.ts";
-import { SqliteBackend } from "./sqlite.ts";
 import { TokenStates } from "./token_states.ts";
 
 /** Ended tokens that are remembered; the database knows the used ones for longer. */
@@ -26,11 +27,11 @@ const SIGNALS = ["SIGINT", "SIGTERM"] as const;
  */
 export async function serveProxy(options: ProxyOptions, version: string): Promise<ExitCode> {
   configureLog(options.logFormat, () => 0);
-  let backend: SqliteBackend;
+  let backend: Backend;
   try {
-    backend = new SqliteBackend(options.sqlitePath, options.names);
+    backend = await openBackend(options);
   } catch (error) {
-    return refuse(`cannot use the database ${options.sqlitePath}`, error);
+    return refuse(`cannot use the database ${databaseName(options.database)}`, error);
   }
   const caches = new Caches(
     options.caches.map(({ hostname, port }) =>
@@ -71,7 +72,7 @@ class ProxyServer {
     this.#options = options;
   }
 
-  async run(backend: SqliteBackend): Promise<ExitCode> {
+  async run(backend: Backend): Promise<ExitCode> {
     const { hostnames, port, appliedTtlSec } = this.#options;
     const listeners = hostnames.map((hostname) => Deno.listen({ hostname, port }));
     const stop = Promise.withResolvers<void>();
@@ -102,12 +103,13 @@ class ProxyServer {
     );
     const { states, caches } = this.#proxy;
     const names = caches.all.map(({ name }) => name);
+    const database = databaseName(this.#options.database);
     logProcess(
       "info",
       "listening",
-      `leased proxy listens on ${addresses.join(", ")}; database ${this.#options.sqlitePath}, ` +
+      `leased proxy listens on ${addresses.join(", ")}; database ${database}, ` +
         `epoch ${states.epoch}; caches: ${names.join(", ")}`,
-      { addresses, database: this.#options.sqlitePath, epoch: states.epoch, caches: names },
+      { addresses, database, epoch: states.epoch, caches: names },
     );
   }
 

@@ -1,23 +1,6 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { Backend, Change, Found, Row, WriteOutcome, WriteResult } from "./backend.ts";
-
-/** Which table has the rows, and what its columns are called. */
-export interface TableNames {
-  readonly table: string;
-  readonly key: string;
-  readonly value: string;
-  readonly version: string;
-  readonly flags: string;
-}
-
-/** The table that a proxy makes when it finds none. */
-export const DEFAULT_TABLE: TableNames = {
-  table: "kv",
-  key: "key",
-  value: "value",
-  version: "version",
-  flags: "flags",
-};
+import { DEFAULT_TABLE, quotedNames, type TableNames } from "./table.ts";
 
 /** Another process writes for so long before a write fails. */
 const BUSY_TIMEOUT_MS = 5000;
@@ -54,13 +37,7 @@ export class SqliteBackend implements Backend {
     this.#database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
     this.#database.exec(sqliteSchema(names));
     const prepare = (sql: string): StatementSync => this.#database.prepare(sql);
-    const [table, key, value, version, flags] = [
-      quoted(names.table),
-      quoted(names.key),
-      quoted(names.value),
-      quoted(names.version),
-      quoted(names.flags),
-    ];
+    const { table, key, value, version, flags } = quotedNames(names);
     this.#read = prepare(
       `SELECT row.${flags} AS flags, row.${value} AS data, row.${version} AS version, ` +
         `proxy.epoch AS epoch FROM leased_proxy AS proxy LEFT JOIN ${table} AS row ` +
@@ -144,11 +121,12 @@ export class SqliteBackend implements Backend {
 
 /** The statements that make what a proxy needs, where it is missing. */
 export function sqliteSchema(names: TableNames): string {
-  return `CREATE TABLE IF NOT EXISTS ${quoted(names.table)} (
-  ${quoted(names.key)} BLOB PRIMARY KEY,
-  ${quoted(names.flags)} INTEGER NOT NULL DEFAULT 0,
-  ${quoted(names.value)} BLOB,
-  ${quoted(names.version)} INTEGER NOT NULL DEFAULT 1
+  const { table, key, value, version, flags } = quotedNames(names);
+  return `CREATE TABLE IF NOT EXISTS ${table} (
+  ${key} BLOB PRIMARY KEY,
+  ${flags} INTEGER NOT NULL DEFAULT 0,
+  ${value} BLOB,
+  ${version} INTEGER NOT NULL DEFAULT 1
 );
 CREATE TABLE IF NOT EXISTS leased_proxy (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL);
 INSERT OR IGNORE INTO leased_proxy VALUES (1, 0);
@@ -162,11 +140,6 @@ function foundOf({ flags, data, version, epoch }: SqliteRow): Found {
   if (data === null) return { row: null, version, epoch };
   const bytes = typeof data === "string" ? new TextEncoder().encode(data) : data;
   return { row: { flags: flags ?? 0, data: bytes, version }, version, epoch };
-}
-
-/** A name as SQL takes it. */
-function quoted(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
 }
 
 function reasonOf(error: unknown): string {

@@ -1,17 +1,21 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import { type TestDatabase, testDatabases } from "../../support/servers/databases.ts";
 import { startProxy } from "../../support/servers/proxy_process.ts";
-import { type Client, ServerProcess } from "../../support/servers/server_process.ts";
+import { type Client, ServerProcess, until } from "../../support/servers/server_process.ts";
 
 /** Two caches and a proxy before an empty database. */
 class Setting implements AsyncDisposable {
   readonly caches: ServerProcess[] = [];
   readonly clients: Client[] = [];
-  folder = "";
+  readonly database: TestDatabase;
   proxy!: ServerProcess;
 
-  static async open(args: readonly string[] = []): Promise<Setting> {
-    const setting = new Setting();
-    setting.folder = await Deno.makeTempDir();
+  private constructor(database: TestDatabase) {
+    this.database = database;
+  }
+
+  static async open(database: TestDatabase, args: readonly string[] = []): Promise<Setting> {
+    const setting = new Setting(database);
     for (let count = 0; count < 2; count++) setting.caches.push(await ServerProcess.start());
     setting.proxy = await setting.startProxy(args);
     return setting;
@@ -19,7 +23,7 @@ class Setting implements AsyncDisposable {
 
   startProxy(args: readonly string[] = []): Promise<ServerProcess> {
     const ports = this.caches.map(({ port }) => port);
-    return startProxy(`${this.folder}/rows.db`, ports, args);
+    return startProxy(this.database, ports, args);
   }
 
   async connect(server = this.proxy): Promise<Client> {
@@ -32,12 +36,11 @@ class Setting implements AsyncDisposable {
     for (const client of this.clients) client[Symbol.dispose]();
     await this.proxy[Symbol.asyncDispose]();
     for (const cache of this.caches) await cache[Symbol.asyncDispose]();
-    await Deno.remove(this.folder, { recursive: true });
   }
 }
 
-Deno.test("memcached's commands at the proxy read and write rows", async () => {
-  await using setting = await Setting.open();
+testDatabases("memcached's commands at the proxy read and write rows", async (database) => {
+  await using setting = await Setting.open(database);
   const client = await setting.connect();
   await client.ask("get k\r\n", "END\r\n");
   await client.ask("set k 5 0 3\r\nabc\r\n", "STORED\r\n");
@@ -66,116 +69,132 @@ Deno.test("memcached's commands at the proxy read and write rows", async () => {
   );
 });
 
-Deno.test("a value read through the proxy is in its cache, and gone before a write is committed", async () => {
-  await using setting = await Setting.open();
-  const client = await setting.connect();
-  const caches = await Promise.all(setting.caches.map((cache) => setting.connect(cache)));
-  const inCaches = async (key: string): Promise<string[]> => {
-    const found = [];
-    for (const cache of caches) {
-      await cache.send(`get ${key}\r\n`);
-      const reply = await cache.until("END\r\n");
-      if (reply !== "END\r\n") found.push(reply.split("\r\n")[1]!);
+testDatabases(
+  "a value read through the proxy is in its cache, and gone before a write is committed",
+  async (database) => {
+    await using setting = await Setting.open(database);
+    const client = await setting.connect();
+    const caches = await Promise.all(setting.caches.map((cache) => setting.connect(cache)));
+    const inCaches = async (key: string): Promise<string[]> => {
+      const found = [];
+      for (const cache of caches) {
+        await cache.send(`get ${key}\r\n`);
+        const reply = await cache.until("END\r\n");
+        if (reply !== "END\r\n") found.push(reply.split("\r\n")[1]!);
+      }
+      return found;
+    };
+    for (let key = 0; key < 20; key++) {
+      await client.ask(`set k${key} 0 0 3\r\none\r\n`, "STORED\r\n");
+      await client.ask(`get k${key}\r\n`, `VALUE k${key} 0 3\r\none\r\nEND\r\n`);
+      assertEquals(await inCaches(`k${key}`), ["one"], "each key has one cache");
+      await client.ask(`set k${key} 0 0 3\r\ntwo\r\n`, "STORED\r\n");
+      assertEquals(await inCaches(`k${key}`), []);
     }
-    return found;
-  };
-  for (let key = 0; key < 20; key++) {
-    await client.ask(`set k${key} 0 0 3\r\none\r\n`, "STORED\r\n");
-    await client.ask(`get k${key}\r\n`, `VALUE k${key} 0 3\r\none\r\nEND\r\n`);
-    assertEquals(await inCaches(`k${key}`), ["one"], "each key has one cache");
-    await client.ask(`set k${key} 0 0 3\r\ntwo\r\n`, "STORED\r\n");
-    assertEquals(await inCaches(`k${key}`), []);
-  }
-  await client.ask("token get k1 writer:1\r\n", "TOKEN ");
-  await client.until("\r\n");
-  await client.ask("get k1\r\n", "VALUE k1 0 3\r\ntwo\r\nEND\r\n");
-  assertEquals(await inCaches("k1"), [], "nothing is filled while a token is out");
-});
+    await client.ask("token get k1 writer:1\r\n", "TOKEN ");
+    await client.until("\r\n");
+    await client.ask("get k1\r\n", "VALUE k1 0 3\r\ntwo\r\nEND\r\n");
+    assertEquals(await inCaches("k1"), [], "nothing is filled while a token is out");
+  },
+);
 
-Deno.test("update tokens at the proxy: owners, revocation, retries, lists", async () => {
-  await using setting = await Setting.open();
-  const client = await setting.connect();
-  const take = async (key: string, owner = ""): Promise<string> => {
-    await client.send(`token get ${key} ${owner}\r\n`);
-    return (await client.until("\r\n")).split(" ")[1]!.trim();
-  };
-  const id = await take("k", "me");
-  assertEquals(await take("k", "me"), id);
-  await client.ask("uget k\r\n", "NONE k 0 N\r\nEND\r\n");
-  await client.ask("token list\r\n", `TOKEN k ${id} idle me\r\nEND\r\n`);
-  await client.ask(`uput k 3 2 ${id}\r\nhi\r\n`, "STORED 1\r\n");
-  await client.ask(`uput k 3 2 ${id}\r\nhi\r\n`, "STORED 1\r\n");
-  await client.ask("uget k\r\n", "VALUE k 3 2 1 C\r\nhi\r\nEND\r\n");
-  await client.ask("uget @127.0.0.1:1 k\r\n", "VALUE k 3 2 1 N\r\nhi\r\nEND\r\n");
-  const revoked = await take("k");
-  await client.ask(`token revoke k ${revoked}\r\n`, "OK 1\r\n");
-  await client.ask(`uput k 0 1 ${revoked}\r\nx\r\n`, "REVOKED\r\n");
-  await client.ask("uput k 0 1 12345\r\nx\r\n", "NOT_FOUND\r\n");
-  const released = await take("k");
-  await client.ask(`token release k ${released}\r\n`, "OK\r\n");
-  await client.ask(`token release k ${released}\r\n`, "NOT_FOUND\r\n");
-  const deleting = await take("k");
-  await client.ask(`udelete k ${deleting}\r\n`, "DELETED 2\r\n");
-  await client.ask("uget k\r\n", "NONE k 2 C\r\nEND\r\n");
-  await client.ask(`token resolve k ${deleting}\r\n`, "STORED 2\r\n");
-  await client.ask("token get k spaced out\r\n", "CLIENT_ERROR bad command line format\r\n");
-  await client.ask("token nonsense k\r\n", "ERROR\r\n");
-});
+testDatabases(
+  "update tokens at the proxy: owners, revocation, retries, lists",
+  async (database) => {
+    await using setting = await Setting.open(database);
+    const client = await setting.connect();
+    const take = async (key: string, owner = ""): Promise<string> => {
+      await client.send(`token get ${key} ${owner}\r\n`);
+      return (await client.until("\r\n")).split(" ")[1]!.trim();
+    };
+    const id = await take("k", "me");
+    assertEquals(await take("k", "me"), id);
+    await client.ask("uget k\r\n", "NONE k 0 N\r\nEND\r\n");
+    await client.ask("token list\r\n", `TOKEN k ${id} idle me\r\nEND\r\n`);
+    await client.ask(`uput k 3 2 ${id}\r\nhi\r\n`, "STORED 1\r\n");
+    await client.ask(`uput k 3 2 ${id}\r\nhi\r\n`, "STORED 1\r\n");
+    await client.ask("uget k\r\n", "VALUE k 3 2 1 C\r\nhi\r\nEND\r\n");
+    await client.ask("uget @127.0.0.1:1 k\r\n", "VALUE k 3 2 1 N\r\nhi\r\nEND\r\n");
+    const revoked = await take("k");
+    await client.ask(`token revoke k ${revoked}\r\n`, "OK 1\r\n");
+    await client.ask(`uput k 0 1 ${revoked}\r\nx\r\n`, "REVOKED\r\n");
+    await client.ask("uput k 0 1 12345\r\nx\r\n", "NOT_FOUND\r\n");
+    const released = await take("k");
+    await client.ask(`token release k ${released}\r\n`, "OK\r\n");
+    await client.ask(`token release k ${released}\r\n`, "NOT_FOUND\r\n");
+    const deleting = await take("k");
+    await client.ask(`udelete k ${deleting}\r\n`, "DELETED 2\r\n");
+    await client.ask("uget k\r\n", "NONE k 2 C\r\nEND\r\n");
+    await client.ask(`token resolve k ${deleting}\r\n`, "STORED 2\r\n");
+    await client.ask("token get k spaced out\r\n", "CLIENT_ERROR bad command line format\r\n");
+    await client.ask("token nonsense k\r\n", "ERROR\r\n");
+  },
+);
 
-Deno.test("a cache that does not answer makes writes fail, and reads go on", async () => {
-  await using setting = await Setting.open(["--cache-timeout", "300"]);
-  const client = await setting.connect();
-  await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
-  const [first] = setting.caches;
-  first!.signal("SIGSTOP");
-  await client.send("set k 0 0 3\r\ntwo\r\n");
-  const refusal = await client.until("\r\n");
-  assertMatch(
-    refusal,
-    new RegExp(`^SERVER_ERROR 127.0.0.1:${first!.port}: no reply within 300 ms`),
-  );
-  await client.ask("gets k\r\n", "VALUE k 0 3 1\r\none\r\nEND\r\n");
-  await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
-  await client.ask("token list\r\n", "END\r\n");
-  first!.signal("SIGCONT");
-  await client.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
-  await client.ask("get k\r\n", "VALUE k 0 3\r\ntwo\r\nEND\r\n");
-});
+testDatabases(
+  "a cache that does not answer makes writes fail, and reads go on",
+  async (database) => {
+    await using setting = await Setting.open(database, ["--cache-timeout", "300"]);
+    const client = await setting.connect();
+    await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
+    const [first] = setting.caches;
+    first!.signal("SIGSTOP");
+    await until(() => /^\d+ \(.*\) T/.test(Deno.readTextFileSync(`/proc/${first!.pid}/stat`)));
+    await client.send("set k 0 0 3\r\ntwo\r\n");
+    const refusal = await client.until("\r\n");
+    assertMatch(
+      refusal,
+      new RegExp(`^SERVER_ERROR 127.0.0.1:${first!.port}: no reply within 300 ms`),
+    );
+    await client.ask("gets k\r\n", "VALUE k 0 3 1\r\none\r\nEND\r\n");
+    await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
+    await client.ask("token list\r\n", "END\r\n");
+    first!.signal("SIGCONT");
+    await client.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
+    await client.ask("get k\r\n", "VALUE k 0 3\r\ntwo\r\nEND\r\n");
+  },
+);
 
-Deno.test("a second proxy takes over: the first writes nothing, and calls nothing cacheable", async () => {
-  await using setting = await Setting.open();
-  const old = await setting.connect();
-  await old.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
-  const early = await (async () => {
-    await old.send("token get k\r\n");
-    return (await old.until("\r\n")).split(" ")[1]!.trim();
-  })();
-  await using second = await setting.startProxy();
-  const client = await setting.connect(second);
-  await old.ask("uget k\r\n", "VALUE k 0 3 1 N\r\none\r\nEND\r\n");
-  await old.ask(`uput k 0 1 ${early}\r\nx\r\n`, "SERVER_ERROR another proxy has taken over\r\n");
-  await old.ask("set k 0 0 1\r\nx\r\n", "SERVER_ERROR another proxy has taken over\r\n");
-  await client.ask(`uput k 0 1 ${early}\r\nx\r\n`, "NOT_FOUND\r\n");
-  await client.ask("uget k\r\n", "VALUE k 0 3 1 C\r\none\r\nEND\r\n");
-  await client.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
-});
+testDatabases(
+  "a second proxy takes over: the first writes nothing, and calls nothing cacheable",
+  async (database) => {
+    await using setting = await Setting.open(database);
+    const old = await setting.connect();
+    await old.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
+    const early = await (async () => {
+      await old.send("token get k\r\n");
+      return (await old.until("\r\n")).split(" ")[1]!.trim();
+    })();
+    await using second = await setting.startProxy();
+    const client = await setting.connect(second);
+    await old.ask("uget k\r\n", "VALUE k 0 3 1 N\r\none\r\nEND\r\n");
+    await old.ask(`uput k 0 1 ${early}\r\nx\r\n`, "SERVER_ERROR another proxy has taken over\r\n");
+    await old.ask("set k 0 0 1\r\nx\r\n", "SERVER_ERROR another proxy has taken over\r\n");
+    await client.ask(`uput k 0 1 ${early}\r\nx\r\n`, "NOT_FOUND\r\n");
+    await client.ask("uget k\r\n", "VALUE k 0 3 1 C\r\none\r\nEND\r\n");
+    await client.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
+  },
+);
 
-Deno.test("a token that was used before a restart gives the same answer after it", async () => {
-  await using setting = await Setting.open();
-  const client = await setting.connect();
-  await client.send("token get k\r\n");
-  const id = (await client.until("\r\n")).split(" ")[1]!.trim();
-  await client.ask(`uput k 0 3 ${id}\r\none\r\n`, "STORED 1\r\n");
-  setting.proxy.signal("SIGKILL");
-  await setting.proxy.ended();
-  setting.proxy = await setting.startProxy();
-  const again = await setting.connect();
-  await again.ask(`uput k 0 3 ${id}\r\none\r\n`, "STORED 1\r\n");
-  await again.ask("gets k\r\n", "VALUE k 0 3 1\r\none\r\nEND\r\n");
-});
+testDatabases(
+  "a token that was used before a restart gives the same answer after it",
+  async (database) => {
+    await using setting = await Setting.open(database);
+    const client = await setting.connect();
+    await client.send("token get k\r\n");
+    const id = (await client.until("\r\n")).split(" ")[1]!.trim();
+    await client.ask(`uput k 0 3 ${id}\r\none\r\n`, "STORED 1\r\n");
+    setting.proxy.signal("SIGKILL");
+    await setting.proxy.ended();
+    setting.proxy = await setting.startProxy();
+    const again = await setting.connect();
+    await again.ask(`uput k 0 3 ${id}\r\none\r\n`, "STORED 1\r\n");
+    await again.ask("gets k\r\n", "VALUE k 0 3 1\r\none\r\nEND\r\n");
+  },
+);
 
-Deno.test("malformed requests get an error, and the connection goes on", async () => {
-  await using setting = await Setting.open(["-I", "1000"]);
+testDatabases("malformed requests get an error, and the connection goes on", async (database) => {
+  await using setting = await Setting.open(database, ["-I", "1000"]);
   const client = await setting.connect();
   const error = async (request: string, reply: string): Promise<void> => {
     await client.ask(request, `${reply}\r\n`);
@@ -205,17 +224,15 @@ Deno.test("malformed requests get an error, and the connection goes on", async (
   assertEquals(await long.rest(), "CLIENT_ERROR line too long\r\n");
 });
 
-Deno.test("SIGTERM answers the request in progress, and ends", async () => {
-  await using setting = await Setting.open();
+testDatabases("SIGTERM answers the request in progress, and ends", async (database) => {
+  await using setting = await Setting.open(database);
   const client = await setting.connect();
   const idle = await setting.connect();
   await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
   const ended = await setting.proxy.stop();
   assertEquals(ended.code, 0);
   assertEquals(await idle.rest(), "");
-  assert(
-    !(await Array.fromAsync(Deno.readDir(setting.folder))).some(({ name }) =>
-      name.includes("journal")
-    ),
-  );
+  if (database.folder === "") return;
+  const left = await Array.fromAsync(Deno.readDir(database.folder));
+  assert(!left.some(({ name }) => name.includes("journal")));
 });

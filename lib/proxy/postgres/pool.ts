@@ -1,0 +1,101 @@
+import { Session, type SessionSettings } from "./session.ts";
+
+/** One who waits for a session. */
+type Waiter = (isGiven: boolean) => void;
+
+/**
+ * The sessions of a proxy: each serves one caller at a time, the others wait in the order in which they came. So the
+ * statements in progress are bounded, and a slow database makes callers wait instead of memory grow.
+ */
+export class Pool {
+  readonly #settings: SessionSettings;
+  readonly #idle: Session[] = [];
+  readonly #waiters = new Set<Waiter>();
+  #freeSlots: number;
+  readonly #closing = new Set<Promise<void>>();
+
+  /** @param sessionsMax At the same time. */
+  constructor(settings: SessionSettings, sessionsMax: number) {
+    this.#settings = settings;
+    this.#freeSlots = sessionsMax;
+  }
+
+  /**
+   * Runs with a session of its own.
+   *
+   * @param timeoutMs After it the session is cut, so that what runs ends with LostError.
+   * @throws What `run` throws; an error when no session is free or the server cannot be reached.
+   */
+  async use<Result>(
+    run: (session: Session) => Promise<Result>,
+    timeoutMs: number,
+  ): Promise<Result> {
+    await this.#takeSlot();
+    let session: Session | undefined;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    try {
+      const used = session = this.#idleSession() ?? await Session.open(this.#settings);
+      timer = setTimeout(() => used.abandon(noAnswer(timeoutMs)), timeoutMs);
+      return await run(session);
+    } finally {
+      clearTimeout(timer);
+      if (session !== undefined) this.#giveBack(session);
+      this.#freeSlot();
+    }
+  }
+
+  /** Resolves when all sessions are closed. Nobody may use one any more. */
+  async close(): Promise<void> {
+    await Promise.all(this.#idle.splice(0).map((session) => session.close()));
+    await Promise.all(this.#closing);
+  }
+
+  #idleSession(): Session | undefined {
+    for (;;) {
+      const session = this.#idle.pop();
+      if (session === undefined || !session.isLost) return session;
+      this.#discard(session);
+    }
+  }
+
+  #giveBack(session: Session): void {
+    if (session.isLost) this.#discard(session);
+    else this.#idle.push(session);
+  }
+
+  #discard(session: Session): void {
+    const closed = session.close().finally(() => this.#closing.delete(closed));
+    this.#closing.add(closed);
+  }
+
+  async #takeSlot(): Promise<void> {
+    if (this.#freeSlots > 0) {
+      this.#freeSlots--;
+      return;
+    }
+    const { timeoutMs } = this.#settings;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    this.#waiters.add(resolve);
+    const timer = setTimeout(() => {
+      this.#waiters.delete(resolve);
+      resolve(false);
+    }, timeoutMs);
+    const isGiven = await promise;
+    clearTimeout(timer);
+    if (!isGiven) {
+      throw new Error(`the database is busy: no connection free within ${timeoutMs} ms`);
+    }
+  }
+
+  #freeSlot(): void {
+    for (const waiter of this.#waiters) {
+      this.#waiters.delete(waiter);
+      return waiter(true);
+    }
+    this.#freeSlots++;
+  }
+}
+
+function noAnswer(timeoutMs: number): string {
+  return `the database did not answer within ${timeoutMs} ms`;
+}

@@ -1,0 +1,82 @@
+import { quotedNames, type TableNames } from "../table.ts";
+import type { Session } from "./session.ts";
+
+/** How a column keeps bytes. */
+export type ColumnType = "bytea" | "text";
+
+/** The types of a table's columns. */
+export interface ColumnTypes {
+  readonly key: ColumnType;
+  readonly value: ColumnType;
+}
+
+/** One proxy at a time makes tables. Any number that nobody else locks. */
+const SCHEMA_LOCK = 7_305_803;
+
+/** Returns the statements that make whatever a proxy needs and does not find. */
+export function postgresSchema(names: TableNames): string {
+  const { table, key, value, version, flags } = quotedNames(names);
+  return `CREATE TABLE IF NOT EXISTS ${table} (
+  ${key} bytea PRIMARY KEY,
+  ${flags} bigint NOT NULL DEFAULT 0,
+  ${value} bytea,
+  ${version} bigint NOT NULL DEFAULT 1
+);
+ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS ${flags} bigint NOT NULL DEFAULT 0;
+ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS ${version} bigint NOT NULL DEFAULT 1;
+CREATE TABLE IF NOT EXISTS leased_proxy (one integer PRIMARY KEY CHECK (one = 1), epoch bigint NOT NULL);
+INSERT INTO leased_proxy VALUES (1, 0) ON CONFLICT DO NOTHING;
+CREATE TABLE IF NOT EXISTS leased_applied (token bigint PRIMARY KEY, version bigint NOT NULL, at bigint NOT NULL);
+CREATE INDEX IF NOT EXISTS leased_applied_at ON leased_applied (at);
+`;
+}
+
+/**
+ * Makes missing tables and columns.
+ *
+ * @returns The types of the columns.
+ * @throws When a column has a type in which different keys are equal, or values are not kept byte by byte.
+ */
+export async function prepareTables(session: Session, names: TableNames): Promise<ColumnTypes> {
+  let types = await readTypes(session, names);
+  if (types === null) {
+    await session.query("BEGIN");
+    await session.query(`SELECT pg_advisory_xact_lock(${SCHEMA_LOCK})`);
+    await session.query(postgresSchema(names));
+    if (!await session.commit()) throw new Error("cannot make the proxy's tables");
+    types = await readTypes(session, names);
+  }
+  const key = columnType(types?.get(names.key), /^(?:bytea|text|character varying(?:\(\d+\))?)$/);
+  const value = columnType(types?.get(names.value), /^(?:bytea|text|character varying)$/);
+  if (key === null || value === null) {
+    const name = key === null ? names.key : names.value;
+    const type = types?.get(name) ?? "missing";
+    throw new Error(`column ${name} of table ${names.table} is ${type}: must be bytea or text`);
+  }
+  return { key, value };
+}
+
+/** Types of the table's columns; null: a table or a column is missing. */
+async function readTypes(
+  session: Session,
+  names: TableNames,
+): Promise<ReadonlyMap<string, string> | null> {
+  const rows = await session.query(
+    "SELECT attname AS name, format_type(atttypid, atttypmod) || " +
+      "CASE WHEN collisdeterministic IS FALSE THEN ' with a nondeterministic collation' ELSE '' END AS type " +
+      "FROM pg_attribute LEFT JOIN pg_collation AS used ON used.oid = attcollation " +
+      "WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped " +
+      "AND to_regclass('leased_proxy') IS NOT NULL AND to_regclass('leased_applied') IS NOT NULL",
+    [quotedNames(names).table],
+  );
+  const types = new Map(rows.map(({ name, type }) => [name as string, type as string]));
+  const isWhole = [names.key, names.value, names.version, names.flags].every((name) =>
+    types.has(name)
+  );
+  return isWhole ? types : null;
+}
+
+function columnType(type: string | undefined, allowed: RegExp): ColumnType | null {
+  if (type === undefined || !allowed.test(type)) return null;
+  return type === "bytea" ? "bytea" : "text";
+}

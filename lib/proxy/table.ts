@@ -1,0 +1,33 @@
+/** Which table has the rows, and the names of its columns. */
+export interface TableNames {
+  readonly table: string;
+  readonly key: string;
+  readonly value: string;
+  readonly version: string;
+  readonly flags: string;
+}
+
+/** The table that a proxy makes when it finds none. */
+export const DEFAULT_TABLE: TableNames = {
+  table: "kv",
+  key: "key",
+  value: "value",
+  version: "version",
+  flags: "flags",
+};
+
+/** Returns a name as an SQL identifier. */
+export function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** Returns all names as SQL identifiers. */
+export function quotedNames({ table, key, value, version, flags }: TableNames): TableNames {
+  return {
+    table: quoted(table),
+    key: quoted(key),
+    value: quoted(value),
+    version: quoted(version),
+    flags: quoted(flags),
+  };
+}

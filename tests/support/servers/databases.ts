@@ -1,0 +1,75 @@
+import type { Backend } from "../../../lib/proxy/backend.ts";
+import { openPostgres } from "../../../lib/proxy/postgres/backend.ts";
+import { SqliteBackend } from "../../../lib/proxy/sqlite.ts";
+import { DEFAULT_TABLE, type TableNames } from "../../../lib/proxy/table.ts";
+import { HAS_POSTGRES, PostgresServer } from "./postgres.ts";
+
+/** An empty database for one test. */
+export interface TestDatabase extends AsyncDisposable {
+  /** For `--db`. */
+  readonly url: string;
+  /** A folder that a proxy may read and write; "": it needs none. */
+  readonly folder: string;
+  /** Another backend, as another proxy would have it. */
+  open(names?: TableNames, nowUnixMs?: () => number): Promise<Backend>;
+}
+
+/** The kinds of databases that a proxy may have. */
+export type DatabaseKind = "SQLite" | "PostgreSQL";
+
+const TIMEOUT_MS = 5000;
+const CONNECTIONS = 8;
+
+let server: Promise<PostgresServer> | null = null;
+
+/** The cluster that the tests of a file share: started when it is first needed, stopped after the last test. */
+export function sharedPostgres(): Promise<PostgresServer> {
+  return server ??= PostgresServer.start();
+}
+
+Deno.test.afterAll(async () => {
+  if (server !== null) await (await server).stop();
+});
+
+export async function createDatabase(kind: DatabaseKind): Promise<TestDatabase> {
+  return kind === "SQLite" ? await createFile() : await createPostgres();
+}
+
+async function createFile(): Promise<TestDatabase> {
+  const folder = await Deno.makeTempDir();
+  const path = `${folder}/rows.db`;
+  return {
+    url: `sqlite:${path}`,
+    folder,
+    open: (names, nowUnixMs) => Promise.resolve(new SqliteBackend(path, names, nowUnixMs)),
+    [Symbol.asyncDispose]: () => Deno.remove(folder, { recursive: true }),
+  };
+}
+
+async function createPostgres(): Promise<TestDatabase> {
+  const url = await (await sharedPostgres()).createDatabase();
+  return {
+    url,
+    folder: "",
+    open: (names = DEFAULT_TABLE, nowUnixMs = Date.now) =>
+      openPostgres(url, names, { connectionsMax: CONNECTIONS, timeoutMs: TIMEOUT_MS, nowUnixMs }),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+}
+
+/** A test for each kind of database; PostgreSQL is left out where it is not installed. */
+export function testDatabases(
+  name: string,
+  run: (database: TestDatabase) => Promise<void>,
+): void {
+  for (const kind of ["SQLite", "PostgreSQL"] as const) {
+    Deno.test({
+      name: `${kind}: ${name}`,
+      ignore: kind === "PostgreSQL" && !HAS_POSTGRES,
+      fn: async () => {
+        await using database = await createDatabase(kind);
+        await run(database);
+      },
+    });
+  }
+}

@@ -1,0 +1,120 @@
+// PostgreSQL for tests: a cluster of its own in a temporary folder, on a free port of 127.0.0.1, run by the user
+// postgres when the tests run as root, which PostgreSQL refuses.
+import { textOf } from "../sessions/side.ts";
+
+const INSTALLED_IN = "/usr/lib/postgresql";
+/** The superuser of the cluster; nobody is asked for a password. */
+const USER = "postgres";
+const IS_ROOT = Deno.build.os === "linux" && Deno.uid() === 0;
+
+/** The folder of initdb and pg_ctl; null: PostgreSQL is not installed. */
+const PROGRAMS = programFolder();
+export const HAS_POSTGRES = PROGRAMS !== null;
+
+function programFolder(): string | null {
+  try {
+    const versions = [...Deno.readDirSync(INSTALLED_IN)].map(({ name }) => Number(name));
+    const folder = `${INSTALLED_IN}/${Math.max(...versions)}/bin`;
+    return Deno.statSync(`${folder}/initdb`).isFile ? folder : null;
+  } catch {
+    return null;
+  }
+}
+
+/** A cluster. Its processes are no children of this one: `stop` ends them. */
+export class PostgresServer {
+  readonly port: number;
+  readonly #folder: string;
+  #databases = 0;
+
+  private constructor(folder: string, port: number) {
+    this.#folder = folder;
+    this.port = port;
+  }
+
+  /** Makes a cluster and starts it. */
+  static async start(): Promise<PostgresServer> {
+    const folder = await Deno.makeTempDir();
+    if (IS_ROOT) await output("chown", [USER, folder]);
+    const server = new PostgresServer(folder, freePort());
+    await runProgram("initdb", ["-D", server.#data, "-U", USER, "-A", "trust", "-N", "-E", "UTF8"]);
+    await server.#control("start");
+    return server;
+  }
+
+  /** Makes an empty database. @returns Its URL. */
+  async createDatabase(): Promise<string> {
+    const name = `rows${++this.#databases}`;
+    await this.execute(`CREATE DATABASE ${name}`, this.urlOf("postgres"));
+    return this.urlOf(name);
+  }
+
+  urlOf(database: string, user = USER): string {
+    return `postgres://${user}@127.0.0.1:${this.port}/${database}`;
+  }
+
+  /** Executes statements. @returns Values, a row a line. */
+  async execute(sql: string, url: string): Promise<string> {
+    const args = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql, url];
+    return (await output(`${PROGRAMS}/psql`, args)).trimEnd();
+  }
+
+  /** Ends all sessions as a crash does, recovers, and goes on. */
+  async restart(): Promise<void> {
+    await this.#control("restart", ["-m", "immediate"]);
+  }
+
+  async stop(): Promise<void> {
+    await this.#control("stop", ["-m", "immediate"]);
+    await Deno.remove(this.#folder, { recursive: true });
+  }
+
+  get #data(): string {
+    return `${this.#folder}/data`;
+  }
+
+  async #control(
+    command: "start" | "stop" | "restart",
+    args: readonly string[] = [],
+  ): Promise<void> {
+    // A killed process loses nothing without fsync, a computer would.
+    const options = `-p ${this.port} -k ${this.#folder} -c listen_addresses=127.0.0.1 -c fsync=off`;
+    const log = `${this.#folder}/log`;
+    await runProgram("pg_ctl", [
+      command,
+      "-w",
+      "-s",
+      "-D",
+      this.#data,
+      "-l",
+      log,
+      "-o",
+      options,
+      ...args,
+    ]);
+  }
+}
+
+function freePort(): number {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  return listener.addr.port;
+}
+
+/** Runs one of PostgreSQL's programs as the user who has the cluster. */
+async function runProgram(name: string, args: readonly string[]): Promise<void> {
+  const program = `${PROGRAMS}/${name}`;
+  if (IS_ROOT) await output("runuser", ["-u", USER, "--", program, ...args]);
+  else await output(program, args);
+}
+
+async function output(program: string, args: readonly string[]): Promise<string> {
+  const { code, stdout, stderr } = await new Deno.Command(program, {
+    args: [...args],
+    stdin: "null",
+    cwd: "/",
+  }).output();
+  if (code !== 0) {
+    throw new Error(`${program} ${args.join(" ")}: ${textOf(stderr)}${textOf(stdout)}`);
+  }
+  return textOf(stdout);
+}
