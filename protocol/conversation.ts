@@ -71,6 +71,8 @@ export interface Task {
   run(conversation: Conversation, start: number, end: number): number;
   /** What reports say while it waits; left out: Activity.WAITING, or READING when it waits for bytes. */
   readonly activity?: Activity;
+  /** Whether it waits for the disk alone: a server that stops answers it before. */
+  readonly awaitsDisk?: boolean;
   /** The connection is gone: gives back what the task holds. */
   abandon(thread: ThreadContext): void;
 }
@@ -136,6 +138,11 @@ export class Conversation {
   /** Between requests: `idle_timeout` applies. */
   get idle(): boolean {
     return this.task === null;
+  }
+
+  /** Whether its reply comes as soon as the disk has done its part. */
+  get awaitsDisk(): boolean {
+    return this.task?.awaitsDisk ?? false;
   }
 
   /** In state WAITING: what it waits for, for reports. */

@@ -17,6 +17,7 @@ export interface TokenReply {
 
 /** A connection waits until its update token is on the disk; its thread serves others meanwhile. */
 export class TokenWait implements Task {
+  readonly awaitsDisk = true;
   readonly #waiter: number;
   readonly #reply: TokenReply;
 

@@ -155,7 +155,13 @@ export class Cache {
       this.#flush,
       queue,
     );
-    this.journal = new JournalOperations(this.links, this.#guard.tokens, this.locks, queue);
+    this.journal = new JournalOperations(
+      this.links,
+      this.#guard.tokens,
+      this.locks,
+      this.#flush,
+      queue,
+    );
     this.meta = new MetaOperations(
       this.links,
       this.#lookup,

@@ -47,7 +47,7 @@ const ROOMS: readonly Room[] = [
   ["lib/",                       "process_info cli/command cli/exit proxy/options proxy/serve server/boot"],
   ["lib/net/",                   "descriptors fair_scheduler transport transports portable/bind portable/sockets"],
   ["lib/net/portable/",          "bind sockets thread"],
-  ["lib/net/native/",            "bind libc thread"],
+  ["lib/net/native/",            "bind libc thread waker"],
   ["lib/net/transports.ts",      ""],
   ["lib/counters/",              "server"],
   ["lib/state/",                 "journal journal_messages state_folder"],

@@ -1,6 +1,7 @@
 import type { Lifecycle } from "../lifecycle.ts";
-import { libcAvailable } from "./native/libc.ts";
-import { bindNative } from "./native/bind.ts";
+import { Libc, libcAvailable } from "./native/libc.ts";
+import { bindNative, type NativeWorkerData } from "./native/bind.ts";
+import { NativeWaker } from "./native/waker.ts";
 import { NativeThread } from "./native/thread.ts";
 import { bindPortable } from "./portable/bind.ts";
 import { PortableThread } from "./portable/thread.ts";
@@ -14,6 +15,13 @@ import type {
 
 /** The transports there are. */
 export type TransportName = BoundTransport["name"];
+
+/** A thread that serves connections, as the others know it. */
+export interface ThreadMember {
+  readonly transport: TransportName;
+  /** The result of `BoundTransport.workerData`. */
+  readonly workerData: unknown;
+}
 
 /** Which transport `--io` comes to here. */
 export function chooseTransport(io: "auto" | TransportName): TransportName {
@@ -40,6 +48,21 @@ export async function bindTransport(
   return name === "native"
     ? bindNative(listens, options)
     : await bindPortable(listens, options, lifecycle);
+}
+
+/** On a thread that serves no connections: a function that wakes a thread that does. */
+export function createWaker(
+  members: readonly ThreadMember[],
+  lifecycle: Lifecycle,
+): (threadIndex: number) => void {
+  const native = members.find(({ transport }) => transport === "native");
+  if (native === undefined) return (index) => lifecycle.wake(index);
+  const { wakeFds } = native.workerData as NativeWorkerData;
+  const waker = new NativeWaker(new Libc().calls, wakeFds);
+  return (index) => {
+    if (members[index]?.transport === "native") waker.wake(index);
+    else lifecycle.wake(index);
+  };
 }
 
 /** On a worker: what serves the connections. */

@@ -100,11 +100,11 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     const threads = makeThreads(plan, stop, died);
     const { shared, cache } = makeStore(options, plan);
     if (options.journal !== null) {
-      journal = await Journal.start(options.journal, shared.memory, {
-        wake: (index) => plan.wake(index),
-        event: logEvent,
-        died,
-      });
+      const { members } = plan;
+      journal = await Journal.start(
+        { ...options.journal, shared: shared.memory, lifecycle: lifecycleShared, members },
+        { event: logEvent, died },
+      );
     }
     startThreads(threads, plan, options, shared, lifecycleShared);
     // Until the process is RUNNING no connection has been accepted, so a signal may end it at once.

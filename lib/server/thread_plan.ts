@@ -1,13 +1,13 @@
 import type { ServerOptions } from "../cli/options.ts";
 import type { Lifecycle } from "../lifecycle.ts";
 import type { BoundTransport, Listen } from "../net/transport.ts";
-import { bindTransport, serves, type TransportName } from "../net/transports.ts";
+import { bindTransport, serves, type ThreadMember, type TransportName } from "../net/transports.ts";
 
 /** The listeners and the transport of each thread. */
 export interface ThreadPlan {
   /** The addresses, with the ports that were bound. */
   readonly listens: readonly Listen[];
-  readonly members: readonly { readonly transport: TransportName; readonly workerData: unknown }[];
+  readonly members: readonly ThreadMember[];
   /** Makes a thread check `lifecycle`, and resume connections whose waiting is over. */
   wake(threadIndex: number): void;
   /** As `BoundTransport.listen`. */
@@ -30,7 +30,7 @@ export async function bindThreads(
   const served = listens.filter((listen) => serves(name, listen));
   const unserved = listens.filter((listen) => !serves(name, listen));
   const chosen = await bindTransport(name, served, transport, lifecycle);
-  const members = [];
+  const members: ThreadMember[] = [];
   for (let index = 0; index < transport.threads; index++) {
     members.push({ transport: name, workerData: chosen.workerData(index) });
   }

@@ -1,12 +1,11 @@
 import { TokenQueue } from "../../store/setup.ts";
-import { Memory, type SharedMemory } from "../../store/setup.ts";
+import { Memory } from "../../store/setup.ts";
 import type { TransportEvent } from "../net/transport.ts";
-import type { JournalMessage, JournalOptions, JournalStart } from "./journal_messages.ts";
+import type { JournalMessage, JournalStart } from "./journal_messages.ts";
 import { StateError } from "./state_folder.ts";
 
 /** Events of the journal. */
 export interface JournalEvents {
-  wake(threadIndex: number): void;
   event(event: TransportEvent): void;
   died(reason: string): void;
 }
@@ -27,11 +26,10 @@ export class Journal {
    * @throws StateError when the state directory, or the journal in it, cannot be used.
    */
   static async start(
-    options: JournalOptions,
-    shared: SharedMemory,
+    start: JournalStart,
     events: JournalEvents,
   ): Promise<Journal> {
-    const journal = new Journal(new TokenQueue(new Memory(shared)));
+    const journal = new Journal(new TokenQueue(new Memory(start.shared)));
     const ready = Promise.withResolvers<void>();
     const worker = new Worker(new URL("./journal_worker.ts", import.meta.url), {
       type: "module",
@@ -46,8 +44,6 @@ export class Journal {
           return ready.reject(new StateError(data.reason));
         case "ended":
           return journal.#ended.resolve();
-        case "wake":
-          return events.wake(data.threadIndex);
         case "event":
           return events.event(data.event);
       }
@@ -56,7 +52,6 @@ export class Journal {
       event.preventDefault();
       events.died(event.message);
     };
-    const start: JournalStart = { ...options, shared };
     worker.postMessage(start);
     await ready.promise;
     return journal;

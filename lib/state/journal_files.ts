@@ -1,9 +1,13 @@
+import { isSame, type StateFolder, statOrNull, syncFolder } from "./state_folder.ts";
+
 /** A file that the journal appends to. */
 export interface JournalFile {
   /** Writes at the end. @returns How many bytes were written, at least 1. */
   write(bytes: Uint8Array): number;
   /** Returns when all that was written is on the disk. */
   sync(): void;
+  /** Whether the folder has this file under that name: nobody has removed or replaced it. */
+  isNamed(name: string): boolean;
   close(): void;
 }
 
@@ -19,12 +23,11 @@ export interface JournalFiles {
   sync(): void;
 }
 
-/** The files of a real folder. */
+/** The files of the state directory. */
 export class FolderFiles implements JournalFiles {
-  readonly #folder: string;
+  readonly #folder: StateFolder;
 
-  /** @param folder Its path. It exists. */
-  constructor(folder: string) {
+  constructor(folder: StateFolder) {
     this.#folder = folder;
   }
 
@@ -37,11 +40,14 @@ export class FolderFiles implements JournalFiles {
     }
   }
 
+  /** @throws StateError when the directory does not belong to this server any more. */
   create(name: string): JournalFile {
+    this.#folder.requireOwned();
     const file = Deno.openSync(this.#path(name), { write: true, create: true, truncate: true });
     return {
       write: (bytes) => file.writeSync(bytes),
       sync: () => file.syncDataSync(),
+      isNamed: (other) => isSame(statOrNull(this.#path(other)), file.statSync()),
       close: () => file.close(),
     };
   }
@@ -51,15 +57,10 @@ export class FolderFiles implements JournalFiles {
   }
 
   sync(): void {
-    const folder = Deno.openSync(this.#folder);
-    try {
-      folder.syncSync();
-    } finally {
-      folder.close();
-    }
+    syncFolder(this.#folder.path);
   }
 
   #path(name: string): string {
-    return `${this.#folder}/${name}`;
+    return `${this.#folder.path}/${name}`;
   }
 }

@@ -3,10 +3,10 @@ import { TOKEN_RECORD as RECORD, TokenRecordType } from "../../store/setup.ts";
 import type { TransportEvent } from "../net/transport.ts";
 import { reasonOf } from "./state_folder.ts";
 import type { TokenJournal } from "./token_journal.ts";
-import { encodeRecord } from "./token_records.ts";
+import { concatenated, encodeRecord } from "./token_records.ts";
 
 /** Releases are on the disk at the latest this long after their reply, if the disk is willing. */
-const LAZY_SYNC_MS = 200;
+const LAZY_MS = 200;
 /** How often it is looked whether ids have to be reserved. */
 const IDLE_MS = 1000;
 /** Ids reserved at once: at ten million changes a second they last for seven minutes. */
@@ -18,18 +18,24 @@ const SETTLE_SLICE = 256;
 /** Buckets of the table looked at under one hold of the mutex. */
 const COMPARE_SLICE = 1024;
 
+/** What `step` returns when it was told to stop, and everything is written. */
+export const STOPPED = -1;
+
 /**
  * Writes what the threads put into the queue of records: all that is there with one sync, and then tells those that
- * wait. It runs in a thread of its own, which may sleep and wait for the disk.
+ * wait. Records that nobody waits for, as releases, wait for the next one that somebody does wait for, or for LAZY_MS.
+ * It runs in a thread of its own, which may sleep and wait for the disk.
  */
 export class JournalLoop {
   readonly #cache: Cache;
   readonly #journal: TokenJournal;
   readonly #report: (event: TransportEvent) => void;
   #reservedId = 0;
+  /** When records that nobody waits for have to be written, or a failed write has to be tried again. */
+  #dueMs = Infinity;
   /** Whether the last write failed. */
   #isFailing = false;
-  /** Whether all keys are in quarantine because ids could not be reserved. */
+  /** Whether nothing may be stored because ids could not be reserved. */
   #isOutOfIds = false;
 
   constructor(cache: Cache, journal: TokenJournal, report: (event: TransportEvent) => void) {
@@ -41,39 +47,44 @@ export class JournalLoop {
   /**
    * Puts the journal's tokens into the table, and reserves ids.
    *
-   * @throws RangeError when the table is too small for them.
+   * @throws RangeError when the table is too small for them, or there are no more ids.
    * @throws What the disk says.
    */
   restore(): void {
     const cache = this.#cache;
-    const out = [...this.#journal.tokens.tokens.values()]
-      .sort((a, b) => a.sinceUnixSec - b.sinceUnixSec);
+    const { tokens } = this.#journal;
+    const out = [...tokens.tokens.values()].sort((a, b) => a.sinceUnixSec - b.sinceUnixSec);
     cache.enter();
     const isRestored = out.every(({ key, owner, peer, sinceUnixSec, id }) =>
       cache.journal.restore(key, owner, peer, sinceUnixSec, id)
     );
-    cache.journal.raiseId(this.#journal.tokens.idLimit);
+    cache.journal.raiseId(tokens.highestId);
+    if (tokens.isQuarantined) cache.journal.restoreQuarantine();
     cache.leave();
     if (!isRestored) {
       throw new RangeError(
-        `the journal has ${out.length} update tokens, more than --token-entries has room for`,
+        `the journal has ${out.length} update tokens, more than fit into --token-entries ` +
+          `${cache.memory.options.tokenEntries}: start with a larger number`,
       );
     }
     this.#reserve();
   }
 
   /** Serves the queue until it is told to stop and everything is written. */
-  run(): void {
+  run(nowMs: () => number): void {
     const { queue } = this.#cache.journal;
     for (;;) {
-      // In this order: what was put into the queue before the stop is written.
-      const isStopping = queue.isStopping;
-      const { head } = queue;
-      if (this.writeQueued()) continue;
-      if (isStopping) break;
-      this.#idle(head);
+      queue.isLazy = false;
+      const { bell } = queue;
+      const waitMs = this.step(nowMs());
+      if (waitMs === STOPPED) break;
+      queue.isLazy = this.#dueMs < Infinity;
+      if (waitMs > 0) queue.wait(bell, waitMs);
     }
-    this.#try("sync", () => this.#journal.sync());
+  }
+
+  /** Closes the file. */
+  close(): void {
     this.#journal.close();
   }
 
@@ -84,30 +95,54 @@ export class JournalLoop {
     return records.length > 0;
   }
 
-  #idle(head: number): void {
+  /**
+   * Does what is due.
+   *
+   * @param nowMs A monotonic clock.
+   * @returns For how long there is nothing to do unless the queue's bell rings, in milliseconds; STOPPED.
+   */
+  step(nowMs: number): number {
     const { queue } = this.#cache.journal;
-    if (queue.takeReleasesLost()) this.#compare();
-    this.#reserveInTime();
-    queue.wait(head, this.#journal.isUnsynced ? LAZY_SYNC_MS : IDLE_MS);
-    if (queue.head === head && this.#journal.isUnsynced) {
-      this.#try("sync", () => this.#journal.sync());
+    // In this order: what was put into the queue before the stop, or before a record was lost, is written.
+    const { isStopping } = queue;
+    const isLost = queue.takeRecordsLost();
+    const records = queue.peek();
+    const isDue = isStopping || isLost || nowMs >= this.#dueMs;
+    if (records.length > 0 && (isDue || queue.isCrowded || hasGet(records))) {
+      this.#write(records);
+      if (isLost) this.#compare();
+      this.#planRetry(nowMs);
+      return 0;
     }
+    if (isLost) this.#compare();
+    if (isDue && this.#journal.isUnsynced) this.#try("write", () => this.#journal.sync());
+    if (isStopping) return STOPPED;
+    this.#reserveInTime();
+    if (isDue) this.#planRetry(nowMs);
+    if (records.length > 0 || this.#journal.isUnsynced) {
+      this.#dueMs = Math.min(this.#dueMs, nowMs + LAZY_MS);
+    }
+    return Math.min(IDLE_MS, this.#dueMs - nowMs);
+  }
+
+  #planRetry(nowMs: number): void {
+    this.#dueMs = this.#journal.isUnsynced ? nowMs + LAZY_MS : Infinity;
   }
 
   #write(records: Uint8Array<ArrayBuffer>): void {
-    const mustSync = hasGet(records);
-    const isWritten = this.#try("write", () => this.#journal.append(records, mustSync));
+    const isWritten = this.#try("write", () => this.#journal.append(records, true));
     const cache = this.#cache;
     const position = cache.journal.queue.take(records.length);
     cache.enter();
     for (let at = 0; at < records.length;) {
       at = cache.journal.settle(records, at, SETTLE_SLICE, isWritten);
-      cache.yieldMutex();
+      if (at < records.length) cache.yieldMutex();
     }
     cache.journal.noteSyncs(this.#journal.syncs);
     cache.journal.settleWaiters(position);
     cache.leave();
-    if (this.#isOutOfIds) this.#reserveInTime();
+    this.#journal.tidy();
+    this.#reserveInTime();
   }
 
   /** Does something that the disk may refuse, and reports when that begins and ends. @returns Whether it worked. */
@@ -142,6 +177,7 @@ export class JournalLoop {
   /** Declares that ids up to a block beyond the last one may be handed out. */
   #reserve(): void {
     const id = this.#cache.journal.lastId + ID_BLOCK;
+    if (id > Number.MAX_SAFE_INTEGER) throw new RangeError("there are no more ids below 2^53");
     this.#journal.append(encodeRecord(TokenRecordType.ID_LIMIT, { id }), true);
     this.#reservedId = id;
   }
@@ -152,14 +188,15 @@ export class JournalLoop {
     this.#cache.leave();
     if (left > ID_BLOCK / 2) return;
     const isReserved = this.#try("write", () => this.#reserve());
-    if (isReserved !== this.#isOutOfIds && (isReserved || left > ID_MARGIN)) return;
-    this.#isOutOfIds = !isReserved;
+    const isOut = !isReserved && left <= ID_MARGIN;
+    if (isOut === this.#isOutOfIds) return;
+    this.#isOutOfIds = isOut;
     this.#cache.enter();
-    this.#cache.tokens.quarantine(this.#isOutOfIds);
+    this.#cache.journal.close(isOut);
     this.#cache.leave();
   }
 
-  /** Writes the releases that found no room in the queue: what the journal has and the table has not. */
+  /** Writes the releases, and quarantine, that found no room in the queue. */
   #compare(): void {
     const cache = this.#cache;
     const { inspector } = cache;
@@ -172,12 +209,16 @@ export class JournalLoop {
       });
       cache.yieldMutex();
     }
+    const { isQuarantined } = cache.journal;
     cache.leave();
-    for (const id of [...this.#journal.tokens.tokens.keys()]) {
-      if (inTable.has(id)) continue;
-      const record = encodeRecord(TokenRecordType.RELEASE, { id });
-      this.#try("write", () => this.#journal.append(record, false));
-    }
+    const lost = [...this.#journal.tokens.tokens.keys()]
+      .filter((id) => !inTable.has(id))
+      .map((id) => encodeRecord(TokenRecordType.RELEASE, { id }));
+    lost.push(encodeRecord(
+      isQuarantined ? TokenRecordType.QUARANTINE_ON : TokenRecordType.QUARANTINE_OFF,
+      {},
+    ));
+    this.#try("write", () => this.#journal.append(concatenated(lost), true));
   }
 }
 

@@ -1,5 +1,6 @@
 import type { SharedMemory } from "../../store/setup.ts";
 import type { TransportEvent } from "../net/transport.ts";
+import type { ThreadMember } from "../net/transports.ts";
 
 /** How to start with a journal that cannot be read. */
 export type TokenRecover = "refuse" | "quarantine" | "drop";
@@ -15,6 +16,10 @@ export interface JournalOptions {
 /** The start message of the journal's thread. */
 export interface JournalStart extends JournalOptions {
   readonly shared: SharedMemory;
+  /** `Lifecycle.createShared` */
+  readonly lifecycle: SharedArrayBuffer;
+  /** The threads that serve connections, which the journal wakes. */
+  readonly members: readonly ThreadMember[];
 }
 
 /** Messages of the journal's thread to the main thread. */
@@ -25,6 +30,4 @@ export type JournalMessage =
   | { readonly kind: "refused"; readonly reason: string }
   /** Everything is on the disk, and the file is closed. */
   | { readonly kind: "ended" }
-  /** A thread has connections whose waiting is over. */
-  | { readonly kind: "wake"; readonly threadIndex: number }
   | { readonly kind: "event"; readonly event: TransportEvent };

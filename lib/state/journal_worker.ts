@@ -3,18 +3,22 @@
 import process from "node:process";
 import { Cache } from "../../store/cache.ts";
 import { journalRow, Memory } from "../../store/setup.ts";
+import { Lifecycle } from "../lifecycle.ts";
+import { createWaker } from "../net/transports.ts";
 import { FolderFiles } from "./journal_files.ts";
 import { JournalLoop } from "./journal_loop.ts";
 import type { JournalMessage, JournalStart } from "./journal_messages.ts";
-import { lockStateFolder, reasonOf } from "./state_folder.ts";
+import { reasonOf, StateError, StateFolder } from "./state_folder.ts";
 import {
   DAMAGED_JOURNAL_NAME,
+  highestIdIn,
   JOURNAL_NAME,
   type JournalContent,
   JournalError,
   readJournal,
   TokenJournal,
 } from "./token_journal.ts";
+import { TokenSet } from "./token_records.ts";
 
 self.onmessage = ({ data }: MessageEvent<JournalStart>) => {
   try {
@@ -31,27 +35,27 @@ function say(message: JournalMessage): void {
 function run(start: JournalStart): void {
   const cache = new Cache(new Memory(start.shared, journalRow(start.shared.options)));
   cache.mutex.nowMs = () => performance.now();
-  cache.onReady = (threadIndex) => say({ kind: "wake", threadIndex });
+  cache.onReady = createWaker(start.members, new Lifecycle(start.lifecycle));
   let loop: JournalLoop | null;
-  let lock: Deno.FsFile;
+  let folder: StateFolder;
   try {
-    lock = lockStateFolder(start.folder);
-    loop = open(start, cache);
+    folder = new StateFolder(start.folder);
+    loop = open(start, new FolderFiles(folder), cache);
   } catch (error) {
     say({ kind: "refused", reason: reasonOf(error) });
     return;
   }
   say({ kind: "ready" });
   if (loop === null) waitForStop(cache);
-  else loop.run();
-  lock.close();
+  else loop.run(() => performance.now());
+  loop?.close();
+  folder.close();
   say({ kind: "ended" });
   self.close();
 }
 
 /** Reads the journal. @returns Null when it cannot be read and nobody has said what to do. */
-function open(start: JournalStart, cache: Cache): JournalLoop | null {
-  const files = new FolderFiles(start.folder);
+function open(start: JournalStart, files: FolderFiles, cache: Cache): JournalLoop | null {
   let content: JournalContent | null;
   try {
     content = readJournal(files);
@@ -61,27 +65,39 @@ function open(start: JournalStart, cache: Cache): JournalLoop | null {
       refuseTokens(cache, start.folder, error);
       return null;
     }
-    files.rename(JOURNAL_NAME, DAMAGED_JOURNAL_NAME);
-    content = null;
-    if (start.recover === "quarantine") quarantine(cache);
+    content = startAnew(files, start.recover === "quarantine");
     reportSetAside(start, error);
   }
-  const journal = new TokenJournal(files, content, crypto.randomUUID());
+  const journal = openJournal(files, content);
   const loop = new JournalLoop(cache, journal, (event) => say({ kind: "event", event }));
   loop.restore();
   return loop;
 }
 
-function quarantine(cache: Cache): void {
-  cache.enter();
-  cache.tokens.quarantine(true);
-  cache.leave();
+/** Puts a journal aside that cannot be read. What it says of ids is kept, as far as it can be read. */
+function startAnew(files: FolderFiles, isQuarantined: boolean): JournalContent {
+  const tokens = new TokenSet();
+  tokens.idLimit = highestIdIn(files);
+  tokens.isQuarantined = isQuarantined;
+  files.rename(JOURNAL_NAME, DAMAGED_JOURNAL_NAME);
+  return { nodeId: crypto.randomUUID(), tokens, tornBytes: 0 };
+}
+
+/** @throws StateError when it cannot be written. */
+function openJournal(files: FolderFiles, content: JournalContent | null): TokenJournal {
+  try {
+    return new TokenJournal(files, content, crypto.randomUUID());
+  } catch (error) {
+    throw new StateError(`cannot write the journal of update tokens: ${reasonOf(error)}`);
+  }
 }
 
 /** Nobody knows which keys have tokens: no key is cacheable. */
 function refuseTokens(cache: Cache, folder: string, error: JournalError): void {
   cache.journal.queue.makeUnusable();
-  quarantine(cache);
+  cache.enter();
+  cache.journal.close(true);
+  cache.leave();
   say({
     kind: "event",
     event: {
@@ -109,7 +125,7 @@ function reportSetAside({ folder, recover }: JournalStart, error: JournalError):
 }
 
 function waitForStop({ journal: { queue } }: Cache): void {
-  while (!queue.isStopping) queue.wait(queue.head, 1000);
+  for (let { bell } = queue; !queue.isStopping; bell = queue.bell) queue.wait(bell, 1000);
 }
 
 /** Ends the whole process: this thread may hold the mutex. */

@@ -1,7 +1,7 @@
 import { crc32 } from "node:zlib";
 import type { JournalFile, JournalFiles } from "./journal_files.ts";
 import { TokenRecordType } from "../../store/setup.ts";
-import { TokenSet } from "./token_records.ts";
+import { concatenated, TokenSet } from "./token_records.ts";
 
 /**
  * The journal of update tokens: one file that is only appended to, and rewritten when most of it is history.
@@ -112,6 +112,31 @@ function frameAt(bytes: Uint8Array, at: number): Frame | null {
   };
 }
 
+/**
+ * Returns an id at least as high as any that the readable parts of a journal know, however damaged it is; 0: there are
+ * none.
+ */
+export function highestIdIn(files: JournalFiles): number {
+  const bytes = files.read(JOURNAL_NAME) ?? new Uint8Array();
+  let highest = 0;
+  for (let at = 0; at <= bytes.length - FRAME_HEADER_BYTES;) {
+    const frame = bytes[at] === (MAGIC & 0xff) ? frameAt(bytes, at) : null;
+    if (frame !== null) highest = Math.max(highest, highestIdOf(frame.records));
+    at = frame?.end ?? at + 1;
+  }
+  return highest;
+}
+
+function highestIdOf(records: Uint8Array): number {
+  const set = new TokenSet();
+  try {
+    set.apply(records);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+  }
+  return set.highestId;
+}
+
 /** @throws JournalError when a later frame says that what lies at `start` was on the disk. */
 function requireTorn(bytes: Uint8Array, start: number): void {
   for (let at = start + 1; at <= bytes.length - FRAME_HEADER_BYTES; at++) {
@@ -185,6 +210,10 @@ export class TokenJournal {
       throw error;
     }
     this.tokens.apply(records);
+  }
+
+  /** Writes the journal anew if most of it is history. To be called when nobody waits. */
+  tidy(): void {
     if (this.#length > this.#rewriteAtLength) this.#tryToRewrite();
   }
 
@@ -194,6 +223,9 @@ export class TokenJournal {
     if (!this.isUnsynced) return;
     try {
       this.#file.sync();
+      if (!this.#file.isNamed(JOURNAL_NAME)) {
+        throw new Error(`${JOURNAL_NAME} was removed or replaced`);
+      }
     } catch (error) {
       this.#forgetFile();
       throw error;
@@ -277,14 +309,4 @@ function frameOf(records: Uint8Array, synced: number): Uint8Array<ArrayBuffer> {
 
 function writeAll(file: JournalFile, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length;) at += file.write(bytes.subarray(at));
-}
-
-function concatenated(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(pieces.reduce((length, piece) => length + piece.length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    bytes.set(piece, at);
-    at += piece.length;
-  }
-  return bytes;
 }

@@ -41,6 +41,15 @@ export class TokenSet {
   readonly tokens: Map<number, TokenRecord> = new Map();
   /** No id above it has been handed out; 0: nothing is known. */
   idLimit = 0;
+  /** Whether an operator, or a start without the journal, has put all keys into quarantine. */
+  isQuarantined = false;
+
+  /** The highest id that these records know of. */
+  get highestId(): number {
+    let highest = this.idLimit;
+    for (const id of this.tokens.keys()) highest = Math.max(highest, id);
+    return highest;
+  }
 
   /**
    * Applies records in order. A record that was applied before changes nothing.
@@ -79,6 +88,10 @@ export class TokenSet {
         case TokenRecordType.ID_LIMIT:
           this.idLimit = Math.max(this.idLimit, id);
           break;
+        case TokenRecordType.QUARANTINE_ON:
+        case TokenRecordType.QUARANTINE_OFF:
+          this.isQuarantined = type === TokenRecordType.QUARANTINE_ON;
+          break;
         default:
           throw new RangeError(`a record at byte ${at} has the unknown type ${type}`);
       }
@@ -90,7 +103,19 @@ export class TokenSet {
   encode(): Uint8Array<ArrayBuffer>[] {
     return [
       encodeRecord(TokenRecordType.ID_LIMIT, { id: this.idLimit }),
+      ...this.isQuarantined ? [encodeRecord(TokenRecordType.QUARANTINE_ON, {})] : [],
       ...[...this.tokens.values()].map((token) => encodeRecord(TokenRecordType.GET, token)),
     ];
   }
+}
+
+/** All pieces, one behind the other. */
+export function concatenated(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(pieces.reduce((length, piece) => length + piece.length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    bytes.set(piece, at);
+    at += piece.length;
+  }
+  return bytes;
 }

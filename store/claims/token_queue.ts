@@ -5,7 +5,7 @@ import {
   TOKEN_RECORD_BYTES_MAX,
   TOKEN_RING_BYTES,
 } from "../memory/token_layout.ts";
-import { TOKEN_RECORD as RECORD, type TokenRecordType } from "../memory/token_record.ts";
+import { TOKEN_RECORD as RECORD, TokenRecordType } from "../memory/token_record.ts";
 
 const RING_MASK = TOKEN_RING_BYTES - 1;
 
@@ -60,13 +60,14 @@ export class TokenQueue {
     copyBytes(this.#ring, at, this.record, 0, first);
     copyBytes(this.#ring, 0, this.record, first, length - first);
     Atomics.store(this.#words, HEADER.HEAD, (head + length) | 0);
-    Atomics.notify(this.#words, HEADER.HEAD);
+    const isUrgent = type === TokenRecordType.GET || used > TOKEN_RING_BYTES / 2;
+    if (isUrgent || Atomics.load(this.#words, HEADER.LAZY) === 0) this.wake();
     return true;
   }
 
-  /** A release found no room: the journal has to compare itself with the table. */
-  loseRelease(): void {
-    Atomics.store(this.#words, HEADER.RELEASES_LOST, 1);
+  /** A release, or quarantine, found no room: the journal has to compare itself with the store. */
+  loseRecord(): void {
+    Atomics.store(this.#words, HEADER.RECORDS_LOST, 1);
     this.wake();
   }
 
@@ -84,6 +85,11 @@ export class TokenQueue {
     return records.bytes as Uint8Array<ArrayBuffer>;
   }
 
+  /** Whether the queue is half full. */
+  get isCrowded(): boolean {
+    return ((this.head - this.#words[HEADER.TAIL]!) | 0) > TOKEN_RING_BYTES / 2;
+  }
+
   /** Takes the first `length` bytes of records out. @returns The position behind them. */
   take(length: number): number {
     const tail = (this.#words[HEADER.TAIL]! + length) | 0;
@@ -91,9 +97,9 @@ export class TokenQueue {
     return tail;
   }
 
-  /** Whether releases were lost since it was asked last. */
-  takeReleasesLost(): boolean {
-    return Atomics.exchange(this.#words, HEADER.RELEASES_LOST, 0) !== 0;
+  /** Whether records were lost since it was asked last. */
+  takeRecordsLost(): boolean {
+    return Atomics.exchange(this.#words, HEADER.RECORDS_LOST, 0) !== 0;
   }
 
   get isStopping(): boolean {
@@ -108,11 +114,22 @@ export class TokenQueue {
 
   /** Makes the journal's thread look. */
   wake(): void {
-    Atomics.notify(this.#words, HEADER.HEAD);
+    Atomics.add(this.#words, HEADER.BELL, 1);
+    Atomics.notify(this.#words, HEADER.BELL);
   }
 
-  /** Sleeps while the queue's head is at `position`, at most `timeoutMs`. */
-  wait(position: number, timeoutMs: number): void {
-    Atomics.wait(this.#words as Int32Array<SharedArrayBuffer>, HEADER.HEAD, position, timeoutMs);
+  /** How often the journal's thread was woken so far. To be read before the queue is looked at; then `wait`. */
+  get bell(): number {
+    return Atomics.load(this.#words, HEADER.BELL);
+  }
+
+  /** Whether a release need not wake the journal's thread. To be set before the queue is looked at. */
+  set isLazy(lazy: boolean) {
+    Atomics.store(this.#words, HEADER.LAZY, lazy ? 1 : 0);
+  }
+
+  /** Sleeps until the journal's thread was woken more than `bell` times, at most `timeoutMs`. */
+  wait(bell: number, timeoutMs: number): void {
+    Atomics.wait(this.#words as Int32Array<SharedArrayBuffer>, HEADER.BELL, bell, timeoutMs);
   }
 }

@@ -46,8 +46,10 @@ const OWNER_SHIFT = 8;
 const PEER_SHIFT = 16;
 const PENDING = 1 << 24;
 
-/** Bit of CONTROL.UNCACHEABLE beside the number of tokens: every key is. */
+/** Bits of CONTROL.UNCACHEABLE beside the number of tokens: every key is, because an operator wants it so, */
 const QUARANTINE = 1 << 30;
+/** or because the journal is unreadable, or can reserve no more ids. */
+const CLOSED = 1 << 29;
 
 /** One thread's view of the table of update tokens. */
 export class UpdateTokens {
@@ -73,12 +75,22 @@ export class UpdateTokens {
 
   /** Whether every key is uncacheable. */
   get isQuarantined(): boolean {
+    return (this.#control[CONTROL.UNCACHEABLE]! & (QUARANTINE | CLOSED)) !== 0;
+  }
+
+  /** Whether `quarantine` is on. */
+  get isInQuarantine(): boolean {
     return (this.#control[CONTROL.UNCACHEABLE]! & QUARANTINE) !== 0;
   }
 
-  set isQuarantined(on: boolean) {
-    const word = this.#control[CONTROL.UNCACHEABLE]!;
-    this.#control[CONTROL.UNCACHEABLE] = on ? word | QUARANTINE : word & ~QUARANTINE;
+  /** Begins or ends quarantine. */
+  quarantine(on: boolean): void {
+    this.#setBit(QUARANTINE, on);
+  }
+
+  /** Makes every key uncacheable for as long as the journal cannot do its part, whatever quarantine is. */
+  close(on: boolean): void {
+    this.#setBit(CLOSED, on);
   }
 
   /** Whether nothing may be stored or leased under the key: a token is out, or all keys are in quarantine. */
@@ -252,6 +264,11 @@ export class UpdateTokens {
     const length = this.#dataLength(token);
     this.#table.read(token, length, 0, length, to, toOffset);
     return length;
+  }
+
+  #setBit(bit: number, on: boolean): void {
+    const word = this.#control[CONTROL.UNCACHEABLE]!;
+    this.#control[CONTROL.UNCACHEABLE] = on ? word | bit : word & ~bit;
   }
 
   #dataLength(token: TokenRef): number {

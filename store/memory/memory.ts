@@ -60,7 +60,7 @@ const WORDS = [
   "LEASE_OLDEST",
   "LEASE_NEWEST",
   "LEASE_SWEEP", // where maintenance goes on with leases
-  "UNCACHEABLE", // how many update tokens are out, and a bit for quarantine; see update_tokens.ts
+  "UNCACHEABLE", // how many update tokens are out, and bits for quarantine; see update_tokens.ts
   "TOKEN_OLDEST",
   "TOKEN_NEWEST",
   "QUARANTINE_END_SEC", // when quarantine ends by itself; 0: never

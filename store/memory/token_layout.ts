@@ -17,13 +17,15 @@ export const TOKEN_QUEUE = {
   HEAD: 0, // where the next record goes, in bytes since the start; wraps
   TAIL: 1, // up to where the journal has taken records
   UNUSABLE: 2, // 1: there is no journal to write to, until the server is started again
-  RELEASES_LOST: 3, // 1: a release found no room; the journal compares itself with the table
+  RECORDS_LOST: 3, // 1: a release found no room; the journal compares itself with the store
   STOPPING: 4, // 1: the journal shall write what there is, and end
-  WORDS: 5,
+  BELL: 5, // counts the reasons to wake the journal's thread; it sleeps on this word
+  LAZY: 6, // 1: the journal's thread comes for releases by itself, and need not be woken for one
+  WORDS: 7,
 } as const;
 
-/** Bytes of the queue's ring. A power of two. */
-export const TOKEN_RING_BYTES = 1 << 18;
+/** Bytes of the ring, a power of two: two of the longest records for each connection of `-c 1024`. */
+export const TOKEN_RING_BYTES = 1 << 20;
 
 /** Bytes of the queue. Without a journal nothing is put into it. */
 export function tokenQueueBytes(isJournaled: boolean): number {

@@ -10,7 +10,7 @@
  *  12  since when, Unix time in seconds: 8 bytes, a double
  *  20  key, owner, peer
  *
- * Numbers are little-endian. RELEASE has a key and an id, ID_LIMIT only an id.
+ * Numbers are little-endian. RELEASE has a key and an id, ID_LIMIT only an id, quarantine nothing.
  */
 export const TokenRecordType = {
   /** The token is out. */
@@ -19,6 +19,9 @@ export const TokenRecordType = {
   RELEASE: 2,
   /** No id above this one has been handed out. */
   ID_LIMIT: 3,
+  /** Every key is in quarantine until an operator ends it. */
+  QUARANTINE_ON: 4,
+  QUARANTINE_OFF: 5,
 } as const;
 
 export type TokenRecordType = typeof TokenRecordType[keyof typeof TokenRecordType];

@@ -5,6 +5,7 @@ import type { TokenQueue } from "../claims/token_queue.ts";
 import { viewToken } from "../claims/token_view.ts";
 import { NO_TOKEN, type UpdateTokens } from "../claims/update_tokens.ts";
 import { NO_WAITER } from "../claims/waiters.ts";
+import type { Flush } from "../space/flush.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import { CONTROL } from "../memory/memory.ts";
 import { TOKEN_RECORD as RECORD, TokenRecordType } from "../memory/token_record.ts";
@@ -21,8 +22,16 @@ export class JournalOperations {
   readonly #control: Int32Array;
   readonly #stats: Float64Array;
   #notedSyncs = 0;
+  readonly #flush: Flush;
 
-  constructor(links: ItemLinks, tokens: UpdateTokens, locks: Locks, queue: TokenQueue) {
+  constructor(
+    links: ItemLinks,
+    tokens: UpdateTokens,
+    locks: Locks,
+    flush: Flush,
+    queue: TokenQueue,
+  ) {
+    this.#flush = flush;
     this.queue = queue;
     this.#links = links;
     this.#tokens = tokens;
@@ -49,6 +58,25 @@ export class JournalOperations {
     const high = highHalf(id);
     return this.#tokens.restore(region, key.length, hash, owner, peer, sinceUnixSec, low, high) !==
       NO_TOKEN;
+  }
+
+  /** Whether an operator, or a start without the journal, has put all keys into quarantine. */
+  get isQuarantined(): boolean {
+    return this.#tokens.isInQuarantine;
+  }
+
+  /** Begins the quarantine of an earlier process anew. To be called on an empty store. */
+  restoreQuarantine(): void {
+    this.#tokens.quarantine(true);
+  }
+
+  /**
+   * Lets nothing be stored or leased, or ends that: the journal cannot be read, or ids cannot be reserved. Values and
+   * leases go.
+   */
+  close(on: boolean): void {
+    this.#tokens.close(on);
+    if (on) this.#flush.now();
   }
 
   /** The last id that was handed out. */

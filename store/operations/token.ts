@@ -164,18 +164,23 @@ export class TokenOperations {
   }
 
   /**
-   * Makes every key uncacheable, or ends that. Values and leases go; locked values go by `removeLocked`.
+   * Makes every key uncacheable, or ends that. Values and leases go; locked values go by `removeLocked`. The journal
+   * keeps it across a restart.
    */
   quarantine(on: boolean): void {
-    this.#tokens.isQuarantined = on;
+    this.#tokens.quarantine(on);
     this.#control[CONTROL.QUARANTINE_END_SEC] = 0;
     if (on) this.#flush.now();
+    if (this.#persistence !== "journal") return;
+    this.#queue.record.bytes.fill(0, 0, RECORD.DATA);
+    const type = on ? TokenRecordType.QUARANTINE_ON : TokenRecordType.QUARANTINE_OFF;
+    if (!this.#queue.put(type, 0, 0, 0)) this.#queue.loseRecord();
   }
 
   /** Makes every key uncacheable for so many seconds. To be called on an empty store. */
   quarantineFor(seconds: number): void {
     if (seconds === 0) return;
-    this.#tokens.isQuarantined = true;
+    this.#tokens.quarantine(true);
     this.#control[CONTROL.QUARANTINE_END_SEC] = this.#control[CONTROL.NOW_SEC]! + seconds;
   }
 
@@ -237,7 +242,7 @@ export class TokenOperations {
 
   #remove(token: TokenRef): void {
     if (this.#persistence === "journal") {
-      if (!this.#tell(TokenRecordType.RELEASE, token)) this.#queue.loseRelease();
+      if (!this.#tell(TokenRecordType.RELEASE, token)) this.#queue.loseRecord();
     }
     this.#tokens.remove(token);
   }

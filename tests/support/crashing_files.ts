@@ -21,8 +21,10 @@ type Below = (bound: number) => number;
 export class CrashingFiles implements JournalFiles {
   #names = new Map<string, Inode>();
   #durableNames = new Map<string, Inode>();
-  /** Calls that succeed before one fails. */
-  #callsLeft = Infinity;
+  /** Calls so far. */
+  calls = 0;
+  #failFrom = Infinity;
+  #failTo = Infinity;
   #below: Below = () => 0;
 
   /**
@@ -30,9 +32,11 @@ export class CrashingFiles implements JournalFiles {
    *
    * @param calls So many calls succeed before; Infinity: it does not fail.
    * @param below Decides how much of a failing write is written, and whether a failing rename takes place.
+   * @param failures So many calls fail then.
    */
-  failAfter(calls: number, below: Below = () => 0): void {
-    this.#callsLeft = calls;
+  failAfter(calls: number, below: Below = () => 0, failures = Infinity): void {
+    this.#failFrom = this.calls + calls;
+    this.#failTo = this.#failFrom + failures;
     this.#below = below;
   }
 
@@ -102,6 +106,7 @@ export class CrashingFiles implements JournalFiles {
         if (this.#fails()) throw new DiskError("sync");
         inode.durable = inode.bytes.slice();
       },
+      isNamed: (other) => this.#names.get(other) === inode,
       close: () => {
         isOpen = false;
       },
@@ -123,6 +128,7 @@ export class CrashingFiles implements JournalFiles {
   }
 
   #fails(): boolean {
-    return this.#callsLeft-- <= 0;
+    const call = this.calls++;
+    return call >= this.#failFrom && call < this.#failTo;
   }
 }

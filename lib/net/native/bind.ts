@@ -8,6 +8,7 @@ import {
   removeSocketFile,
   startListening,
 } from "./listener.ts";
+import { NativeWaker } from "./waker.ts";
 import type { BoundTransport, Listen, TransportOptions } from "../transport.ts";
 
 /** Passed to every worker. Descriptors belong to the process, so their numbers are valid in every thread. */
@@ -64,7 +65,7 @@ class BoundNative implements BoundTransport {
   readonly #listeners: readonly NativeListener[];
   readonly #backlog: number;
   readonly #workerData: NativeWorkerData;
-  readonly #wakeIncrement = new BigUint64Array([1n]);
+  readonly #waker: NativeWaker;
   readonly #trimTimer: ReturnType<typeof setInterval>;
   #closed = false;
 
@@ -82,6 +83,7 @@ class BoundNative implements BoundTransport {
       wakeFds: Array.from(ofThreads, () => libc.calls.eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       loads: new SharedArrayBuffer(4 * (threads + 1)),
     };
+    this.#waker = new NativeWaker(libc.calls, this.#workerData.wakeFds);
     this.#trimTimer = setInterval(() => libc.calls.malloc_trim(0), TRIM_MS);
   }
 
@@ -90,9 +92,7 @@ class BoundNative implements BoundTransport {
   }
 
   wake(threadIndex: number): void {
-    if (!this.#closed) {
-      this.#libc.calls.write(this.#workerData.wakeFds[threadIndex]!, this.#wakeIncrement, 8);
-    }
+    if (!this.#closed) this.#waker.wake(threadIndex);
   }
 
   listen(): void {

@@ -21,6 +21,7 @@ import * as inboxModule from "./inbox.ts";
 import { RunQueue } from "./run_queue.ts";
 import { NativeSender } from "./sender.ts";
 import { ValueIo } from "./value_io.ts";
+import { NativeWaker } from "./waker.ts";
 import { ConnectionTimeouts } from "../connection_timeouts.ts";
 import type { Transport, TransportContext } from "../transport.ts";
 import * as transportModule from "../transport.ts";
@@ -76,7 +77,7 @@ export class NativeThread implements Transport {
   readonly #waiting = new Map<number, NativeConnection>();
   /** Connections that have more to do. Others are served first. */
   readonly #runQueue = new RunQueue();
-  readonly #wakeIncrement = new BigUint64Array([1n]);
+  readonly #waker: NativeWaker;
   #sweptAtSec = 0;
 
   constructor(context: TransportContext) {
@@ -89,6 +90,7 @@ export class NativeThread implements Transport {
     reply.valueSegments.enabled = true;
     this.#inbox = new NativeInbox(context.thread, SLOTS_AT);
     this.#wakeFd = this.#workerData.wakeFds[context.threadIndex]!;
+    this.#waker = new NativeWaker(this.#calls, this.#workerData.wakeFds);
     this.#epoll = new Epoll(this.#libc, this.#workerData.epollFds[context.threadIndex]!, READY_MAX);
     this.#sender = new NativeSender(
       context.thread,
@@ -342,7 +344,7 @@ export class NativeThread implements Transport {
   }
 
   wake(threadIndex: number): void {
-    this.#calls.write(this.#workerData.wakeFds[threadIndex]!, this.#wakeIncrement, 8);
+    this.#waker.wake(threadIndex);
   }
 
   /** Copies input that the conversation has not consumed, until the next read. */
@@ -387,10 +389,18 @@ export class NativeThread implements Transport {
       if (this.#context.lifecycle.phase === LifecyclePhase.STOPPING || drainedMs > DRAIN_MS_MAX) {
         return;
       }
-      const isIdle = this.#sender.stalled.size === 0 && this.#runQueue.length === 0;
+      const isIdle = this.#sender.stalled.size === 0 && this.#runQueue.length === 0 &&
+        !this.#awaitsDisk();
       if (drainedMs > DRAIN_GRACE_MS && isIdle) return;
       this.#serveReady(DRAIN_GRACE_MS / 4);
     }
+  }
+
+  #awaitsDisk(): boolean {
+    for (const { conversation } of this.#waiting.values()) {
+      if (conversation.awaitsDisk) return true;
+    }
+    return false;
   }
 
   /** Closes so that a peer which sent more than was read still gets the last reply. */

@@ -111,10 +111,10 @@ export class PortableConnection implements TimedConnection {
     }
   }
 
-  /** Closes when the replies in progress have been sent, or now if there are none. */
+  /** Closes when the replies in progress have been sent, those aside that wait for a lock; now if there are none. */
   finish(): void {
     this.#closing = true;
-    if (this.#sendingSinceSec === 0) this.close("shutdown");
+    if (this.#sendingSinceSec === 0 && !this.#conversation.awaitsDisk) this.close("shutdown");
   }
 
   /**

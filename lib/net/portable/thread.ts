@@ -109,6 +109,7 @@ export class PortableThread implements Transport {
     const stepMs = 10;
     for (let passed = 0; passed < ms; passed += stepMs) {
       if (this.#connections.size === 0 || this.#lifecycle.phase === LifecyclePhase.STOPPING) return;
+      this.#resumeReady();
       await pause(stepMs);
     }
   }

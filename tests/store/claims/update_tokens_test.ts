@@ -235,7 +235,7 @@ Deno.test("a token that could not be written is none, and its key is cacheable a
 });
 
 Deno.test("a full queue of the journal refuses tokens, but no release", () => {
-  const store = new TestStore({ tokenPersistence: "journal", tokenEntries: 40_000 });
+  const store = new TestStore({ tokenPersistence: "journal", tokenEntries: 160_000 });
   const fill = (name: string): Map<string, number> => {
     const ids = new Map<string, number>();
     for (let count = 0;; count++) {
@@ -255,9 +255,9 @@ Deno.test("a full queue of the journal refuses tokens, but no release", () => {
   settle(store, true);
   fill("second ");
   const { queue } = store.cache.journal;
-  assertEquals(queue.takeReleasesLost(), false);
+  assertEquals(queue.takeRecordsLost(), false);
   for (const [key, id] of ids) assertEquals(store.releaseToken(key, id), Outcome.OK);
-  assertEquals(queue.takeReleasesLost(), true);
+  assertEquals(queue.takeRecordsLost(), true);
   store.check();
 });
 
