@@ -1,0 +1,240 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { DAMAGED_JOURNAL_NAME, JOURNAL_NAME } from "../../../lib/state/token_journal.ts";
+import {
+  type Client,
+  leastPermissions,
+  runToEnd,
+  ServerProcess,
+  testTransports,
+} from "../../support/servers/server_process.ts";
+
+// The journal of update tokens of whole servers, on a real disk.
+
+/** Where the transport makes no difference. */
+const IO = "portable";
+const OS_ERROR = 71;
+const NOT_PERSISTED = "SERVER_ERROR cannot persist update token\r\n";
+
+/** A folder that is gone afterwards. */
+class Folder implements Disposable {
+  readonly path = Deno.makeTempDirSync();
+  readonly state = `${this.path}/state`;
+  readonly journal = `${this.state}/${JOURNAL_NAME}`;
+
+  /** Starts a server with the least permissions it needs. */
+  start(io: "portable" | "native", ...args: string[]): Promise<ServerProcess> {
+    return ServerProcess.start({
+      io,
+      args: ["--state-dir", this.state, "-vvv", ...args],
+      permissions: this.permissions(io),
+    });
+  }
+
+  permissions(io: "portable" | "native"): string[] {
+    const [read, own] = leastPermissions(io);
+    return [`${read},${this.state}`, own!, `--allow-write=${this.state}`];
+  }
+
+  /** Changes a byte of the journal, before its last frame. */
+  damage(): void {
+    const bytes = Deno.readFileSync(this.journal);
+    bytes[90]! ^= 1;
+    Deno.writeFileSync(this.journal, bytes);
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.path, { recursive: true });
+  }
+}
+
+async function getToken(client: Client, key: string, owner = ""): Promise<string> {
+  await client.send(`token get ${key}${owner && ` ${owner}`}\r\n`);
+  const reply = await client.until("\r\n");
+  assertMatch(reply, /^TOKEN \d+\r\n$/);
+  return reply.slice("TOKEN ".length, -"\r\n".length);
+}
+
+/** Two tokens in a journal. @returns Their ids. */
+async function twoTokens(folder: Folder, io: "portable" | "native"): Promise<string[]> {
+  await using server = await folder.start(io);
+  using client = await server.connect();
+  const ids = [await getToken(client, "a"), await getToken(client, "b", "host:1:uuid")];
+  await server.stop();
+  return ids;
+}
+
+testTransports("update tokens outlive a stop, and the store is whole", async (_start, io) => {
+  using folder = new Folder();
+  const [a, b] = await twoTokens(folder, io);
+  await using server = await folder.start(io);
+  using client = await server.connect();
+  await client.send("token list b\r\n");
+  assertMatch(await client.until("END\r\n"), RegExp(`^TOKEN b ${b} \\d+ host:1:uuid \\S+\r\nEND`));
+  await client.ask("set a 0 0 1\r\n1\r\n", "NOT_STORED\r\n");
+  await client.ask("token get b host:1:uuid\r\n", `TOKEN ${b}\r\n`);
+  await client.ask(`token release a ${a}\r\nset a 0 0 1\r\n1\r\n`, "OK\r\nSTORED\r\n");
+  assert(Number(await getToken(client, "c")) > Number(b));
+  await server.stop();
+  await server.line("store check passed");
+});
+
+Deno.test("a second server on the same state directory is refused", async () => {
+  using folder = new Folder();
+  await using _server = await folder.start(IO);
+  const { code, stderr } = await runToEnd({
+    io: IO,
+    args: ["--io", IO, "-p", "-1", "--state-dir", folder.state],
+    permissions: folder.permissions(IO),
+  });
+  assertEquals(code, OS_ERROR, stderr);
+  assertStringIncludes(stderr, `the state directory ${folder.state} is in use by another server`);
+});
+
+Deno.test("a state directory that cannot be used is refused, and why", async () => {
+  using folder = new Folder();
+  const refused = async (text: string, ...args: string[]): Promise<void> => {
+    const { code, stderr } = await runToEnd({
+      args: ["--io", IO, "-p", "-1", "--state-dir", folder.state, ...args],
+      permissions: folder.permissions(IO),
+    });
+    assertEquals(code, OS_ERROR, stderr);
+    assertStringIncludes(stderr, text);
+  };
+  Deno.writeTextFileSync(folder.state, "");
+  await refused(`cannot use the state directory ${folder.state}: `);
+  Deno.removeSync(folder.state);
+  Deno.mkdirSync(`${folder.journal}.new`, { recursive: true });
+  await refused("cannot write the journal of update tokens: ");
+  Deno.removeSync(folder.state, { recursive: true });
+  await using server = await folder.start(IO);
+  using client = await server.connect();
+  for (let count = 0; count < 20; count++) await getToken(client, `key${count}`);
+  await server.stop();
+  await refused(
+    "the journal has 20 update tokens, more than fit into --token-entries 16",
+    "--token-entries=16",
+  );
+});
+
+Deno.test(
+  "a damaged journal: nothing is stored until the operator decides",
+  async () => {
+    using folder = new Folder();
+    const [, b] = await twoTokens(folder, IO);
+    folder.damage();
+    await using refusing = await folder.start(IO);
+    await refusing.line("start again with --token-recover=quarantine, or =drop");
+    using client = await refusing.connect();
+    await client.ask("token get a\r\n", NOT_PERSISTED);
+    await client.ask("quarantine off\r\nset other 0 0 1\r\n1\r\n", "OK\r\nNOT_STORED\r\n");
+    await client.ask("get other\r\n", "END\r\n");
+    await refusing.stop();
+    // Quarantine outlives a restart without the option.
+    for (const option of [["--token-recover=quarantine"], []]) {
+      await using server = await folder.start(IO, ...option);
+      using operator = await server.connect();
+      await operator.ask("set other 0 0 1\r\n1\r\n", "NOT_STORED\r\n");
+      assert(Number(await getToken(operator, "a")) > Number(b));
+      await server.stop();
+    }
+    assert(Deno.statSync(`${folder.state}/${DAMAGED_JOURNAL_NAME}`).size > 0);
+    await using server = await folder.start(IO);
+    using operator = await server.connect();
+    await operator.ask("quarantine off\r\nset other 0 0 1\r\n1\r\n", "OK\r\nSTORED\r\n");
+    await server.stop();
+  },
+);
+
+Deno.test("a journal of a newer version is refused like a damaged one; =drop forgets its tokens", async () => {
+  using folder = new Folder();
+  const [, b] = await twoTokens(folder, IO);
+  const bytes = Deno.readFileSync(folder.journal);
+  bytes["leased update tokens ".length] = "9".charCodeAt(0);
+  Deno.writeFileSync(folder.journal, bytes);
+  await using refusing = await folder.start(IO);
+  await refusing.line("has version 9; this program understands version 1");
+  await refusing.stop();
+  await using server = await folder.start(IO, "--token-recover=drop");
+  using client = await server.connect();
+  await client.ask("set a 0 0 1\r\n1\r\n", "STORED\r\n");
+  assert(Number(await getToken(client, "c")) > Number(b));
+  await server.stop();
+});
+
+Deno.test(
+  "a state directory that is removed promises no token more, and reads go on",
+  async () => {
+    using folder = new Folder();
+    await using server = await folder.start(IO);
+    using client = await server.connect();
+    await client.ask("set k 0 0 1\r\n1\r\n", "STORED\r\n");
+    await getToken(client, "a");
+    Deno.removeSync(folder.state, { recursive: true });
+    await client.ask("token get b\r\n", NOT_PERSISTED);
+    await server.line("cannot write the journal of update tokens: ");
+    await client.ask("get k\r\n", "VALUE k 0 1\r\n1\r\nEND\r\n");
+    // One that is made anew may be of another disk.
+    Deno.mkdirSync(folder.state);
+    await client.ask("token get b\r\n", NOT_PERSISTED);
+    assertEquals([...Deno.readDirSync(folder.state)], []);
+    await server.stop();
+  },
+);
+
+/** A file system of so many bytes; undefined where mounting is not allowed. */
+function tinyDisk(path: string, bytes: number): Disposable | undefined {
+  Deno.mkdirSync(path);
+  const run = (command: string, ...args: string[]): boolean => {
+    try {
+      return new Deno.Command(command, { args, stderr: "null" }).outputSync().success;
+    } catch {
+      return false;
+    }
+  };
+  if (!run("mount", "-t", "tmpfs", "-o", `size=${bytes}`, "none", path)) return undefined;
+  return { [Symbol.dispose]: () => void run("umount", path) };
+}
+
+Deno.test(
+  "a full disk: token get is refused, reads and stores go on, and it recovers",
+  async () => {
+    using folder = new Folder();
+    using disk = tinyDisk(folder.state, 64 * 1024);
+    if (disk === undefined) return;
+    await using server = await folder.start(IO);
+    using client = await server.connect();
+    await client.ask("set k 0 0 1\r\n1\r\n", "STORED\r\n");
+    const first = await getToken(client, "first");
+    const ballast = `${folder.state}/ballast`;
+    Deno.writeFileSync(ballast, new Uint8Array());
+    try {
+      for (;;) Deno.writeFileSync(ballast, new Uint8Array(1024), { append: true });
+    } catch {
+      // It is full.
+    }
+    // What fits into the last page still does.
+    let reply = "";
+    const got: string[] = [];
+    for (let count = 0; count < 1000 && !reply.startsWith("SERVER_ERROR"); count++) {
+      await client.send(`token get key${count}\r\n`);
+      reply = await client.until("\r\n");
+      if (reply.startsWith("TOKEN ")) got.push(`key${count}`);
+    }
+    assertEquals(reply, NOT_PERSISTED);
+    await server.line("cannot write the journal of update tokens: No space left on device");
+    await client.ask("get k\r\n", "VALUE k 0 1\r\n1\r\nEND\r\n");
+    await client.ask("set k 0 0 1\r\n2\r\n", "STORED\r\n");
+    await client.ask(`token release first ${first}\r\n`, "OK\r\n");
+    Deno.removeSync(ballast);
+    await server.line("the journal of update tokens can be written again");
+    await getToken(client, "last");
+    await server.stop();
+    await using again = await folder.start(IO);
+    using reader = await again.connect();
+    await reader.send("token list\r\n");
+    const list = await reader.until("END\r\n");
+    const keys = [...list.matchAll(/^TOKEN (\S+)/gm)].map(([, key]) => key!);
+    assertEquals(keys.sort(), [...got, "last"].sort());
+    await again.stop();
+  },
+);
