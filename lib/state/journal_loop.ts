@@ -88,10 +88,10 @@ export class JournalLoop {
     this.#journal.close();
   }
 
-  /** Writes what is in the queue. @returns Whether there was anything. */
+  /** Writes what is in the queue, synced if somebody waits for it. @returns Whether there was anything. */
   writeQueued(): boolean {
     const records = this.#cache.journal.queue.peek();
-    if (records.length > 0) this.#write(records);
+    if (records.length > 0) this.#write(records, hasGet(records));
     return records.length > 0;
   }
 
@@ -109,7 +109,7 @@ export class JournalLoop {
     const records = queue.peek();
     const isDue = isStopping || isLost || nowMs >= this.#dueMs;
     if (records.length > 0 && (isDue || queue.isCrowded || hasGet(records))) {
-      this.#write(records);
+      this.#write(records, true);
       if (isLost) this.#compare();
       this.#planRetry(nowMs);
       return 0;
@@ -129,8 +129,8 @@ export class JournalLoop {
     this.#dueMs = this.#journal.isUnsynced ? nowMs + LAZY_MS : Infinity;
   }
 
-  #write(records: Uint8Array<ArrayBuffer>): void {
-    const isWritten = this.#try("write", () => this.#journal.append(records, true));
+  #write(records: Uint8Array<ArrayBuffer>, sync: boolean): void {
+    const isWritten = this.#try("write", () => this.#journal.append(records, sync));
     const cache = this.#cache;
     const position = cache.journal.queue.take(records.length);
     cache.enter();

@@ -243,7 +243,8 @@ export class CacheNode {
     dropLeases(cache);
     const { tokens } = reader;
     while (tokens.oldest !== NO_TOKEN) tokens.remove(tokens.oldest);
-    tokens.isQuarantined = false;
+    tokens.quarantine(false);
+    tokens.close(false);
     const { queue } = cache.journal;
     queue.take(queue.peek().length);
     const { control } = memory;

@@ -98,9 +98,7 @@ class Node {
   listed(): number[] {
     const ids: number[] = [];
     const { inspector } = this.store.cache;
-    inspector.visitTokens(0, inspector.tokenBucketCount, ({ idLow, idHigh }) => {
-      ids.push((idLow >>> 0) + idHigh * 2 ** 32);
-    });
+    inspector.visitTokens(0, inspector.tokenBucketCount, ({ id }) => ids.push(id));
     return ids.sort((a, b) => a - b);
   }
 
