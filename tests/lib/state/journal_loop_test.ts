@@ -115,15 +115,13 @@ function tokensIn(files: CrashingFiles): number[] {
 
 /** Some gets and releases, alone and together. */
 function script(node: Node): void {
-  node.get("a");
-  const [b] = node.get("b", "c");
+  node.get("a", "b");
   node.serve();
-  if (b !== undefined) node.release(b);
-  node.get("d", "e", "d");
+  for (const id of [...node.clients.out.keys()].slice(0, 1)) node.release(id);
+  node.get("c");
+  for (const id of [...node.clients.out.keys()].slice(0, 1)) node.release(id);
   node.later();
-  for (const id of [...node.clients.out.keys()].slice(0, 2)) node.release(id);
-  node.settle();
-  node.get("f");
+  node.get("d");
   node.serve();
 }
 
@@ -144,7 +142,7 @@ function failEverywhere(failures: number, isCrash: boolean): number {
   const longest = whole.length(JOURNAL_NAME);
   let runs = 0;
   for (let at = 0; at < whole.calls; at++) {
-    for (let cut = 0; cut < longest; cut += failures === 1 ? 1 : 17) {
+    for (let cut = 0; cut < longest; cut += failures === 1 ? 1 : 29) {
       let isCut = false;
       const files = new CrashingFiles();
       const below = (bound: number): number => {
@@ -243,13 +241,13 @@ Deno.test("no promise is broken and no id repeats, whatever the disk and the clo
   return withSeed(drawSeed(), (seed) => {
     let crashes = 0;
     let failures = 0;
-    for (let run = 0; run < 60; run++) {
+    for (let run = 0; run < 30; run++) {
       const seen = torture(seed + run);
       crashes += seen.crashes;
       failures += seen.failures;
     }
-    assertGreater(crashes, 200);
-    assertGreater(failures, 200);
+    assertGreater(crashes, 100);
+    assertGreater(failures, 100);
   });
 });
 
