@@ -259,7 +259,8 @@ export class Cache {
     if (!this.#yrmcdsLocks && this.#guard.isLockedByOther(item, owner)) return LOCKED_ITEM;
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
     this.#guard.noteHit(item);
-    this.links.setDeadline(item, this.#guard.capFor(input, keyOffset, keyLength, deadlineSec));
+    const capped = this.#guard.capFor(input, keyOffset, keyLength, hash, deadlineSec);
+    this.links.setDeadline(item, capped);
     return item;
   }
 
@@ -433,8 +434,9 @@ export class Cache {
     }
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
     this.#guard.noteHit(item);
-    const deadlineSec = this.#guard.capFor(input, keyOffset, keyLength, operation.deadlineSec);
-    this.links.setDeadline(item, deadlineSec);
+    const { deadlineSec } = operation;
+    const capped = this.#guard.capFor(input, keyOffset, keyLength, hash, deadlineSec);
+    this.links.setDeadline(item, capped);
     operation.item = item;
     return Outcome.TOUCHED;
   }

@@ -6,7 +6,10 @@ import { META, REFUSAL } from "../replies.ts";
 import { Flow } from "../request.ts";
 import { touch } from "./get.ts";
 import { putCode, putEchoedFlag, putEchoedFlags, putTtl, putU64Flag } from "./replies.ts";
-import { FIRST_FLAG, FLAG } from "./request.ts";
+import * as flagsModule from "./flags.ts";
+import { FIRST_FLAG } from "./request.ts";
+
+const { FLAG } = flagsModule;
 
 // Hot path: no allocation.
 

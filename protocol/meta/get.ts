@@ -2,12 +2,25 @@ import { deadlineSec } from "../../store/clock.ts";
 import { type ItemRef, NO_ITEM } from "../../store/cache.ts";
 import { MARK_KEY_BINARY } from "../../store/operation.ts";
 import type { Conversation } from "../conversation.ts";
-import { FIRST_FLAG, FLAG } from "./request.ts";
-import { META, REPLY } from "../replies.ts";
+import * as flagsModule from "./flags.ts";
+import * as metaRequestModule from "./request.ts";
+import * as repliesModule from "../replies.ts";
 import { Flow } from "../request.ts";
 import { SendTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { putEchoedFlag, putEchoedFlags, putTtl, putU64Flag, putUint32Flag } from "./replies.ts";
+import {
+  putEchoedFlag,
+  putEchoedFlags,
+  putKey,
+  putOpaque,
+  putTtl,
+  putU64Flag,
+  putUint32Flag,
+} from "./replies.ts";
+
+const { FLAG } = flagsModule;
+const { FIRST_FLAG } = metaRequestModule;
+const { META, REPLY } = repliesModule;
 
 // Hot path: no allocation.
 
@@ -151,8 +164,11 @@ function putItemFlags(conversation: Conversation, item: ItemRef, made: boolean):
         wins ||= !made && !cache.meta.isWon(item) &&
           isSoonerThan(cache.deadlineSec(item), deadlineSec(memory, meta.recacheSeconds));
         break;
-      default:
-        putEchoedFlag(thread, word, cache.meta.isKeyBinary(item));
+      case FLAG.O:
+        putOpaque(thread, word);
+        break;
+      case FLAG.k:
+        putKey(thread, cache.meta.isKeyBinary(item));
     }
   }
   return wins;

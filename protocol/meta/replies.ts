@@ -1,10 +1,15 @@
 import { encodeBase64 } from "../base64.ts";
-import { FIRST_FLAG, FLAG } from "./request.ts";
+import * as flagsModule from "./flags.ts";
+import * as metaRequestModule from "./request.ts";
 import type { Outcome } from "../../store/outcome.ts";
-import { META, META_CODE, OUTCOME_LINE } from "../replies.ts";
+import * as repliesModule from "../replies.ts";
 import { putDecimal } from "../../store/base/decimal.ts";
 import type { ReplyBuffer } from "../reply_buffer.ts";
 import type { ThreadContext } from "../thread_context.ts";
+
+const { FLAG } = flagsModule;
+const { FIRST_FLAG } = metaRequestModule;
+const { META, META_CODE, OUTCOME_LINE } = repliesModule;
 
 // Hot path: no allocation.
 
@@ -27,14 +32,14 @@ export function putU64Flag(reply: ReplyBuffer, letter: number, low: number, high
 }
 
 /** O, as it came. */
-function putOpaque(thread: ThreadContext, word: number): void {
+export function putOpaque(thread: ThreadContext, word: number): void {
   const { reply, request, input } = thread;
   reply.byte(SPACE);
   reply.copy(input, request.wordStart[word]!, request.wordLength(word));
 }
 
 /** k: the key, if `binary` in base64. */
-function putKey(thread: ThreadContext, binary: boolean): void {
+export function putKey(thread: ThreadContext, binary: boolean): void {
   const { reply, meta, input } = thread;
   reply.byte(SPACE);
   reply.byte(FLAG.k);

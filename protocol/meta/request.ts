@@ -3,41 +3,14 @@ import type { Operation } from "../../store/operation.ts";
 import { INPUT_BYTES, KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { decodeBase64 } from "../base64.ts";
 import type { Numbers } from "../numbers.ts";
-import { REFUSAL } from "../replies.ts";
+import * as repliesModule from "../replies.ts";
 import type { Request } from "../request.ts";
+import * as flagsModule from "./flags.ts";
+
+const { FLAG } = flagsModule;
+const { REFUSAL } = repliesModule;
 
 // Hot path: no allocation.
-
-/** Flags of meta commands, by their letter. What each means stands in the handlers. */
-export const FLAG = {
-  A_FIRST: 0x41,
-  C: 0x43,
-  D: 0x44,
-  E: 0x45,
-  F: 0x46,
-  I: 0x49,
-  J: 0x4a,
-  L: 0x4c,
-  M: 0x4d,
-  N: 0x4e,
-  O: 0x4f,
-  P: 0x50,
-  R: 0x52,
-  T: 0x54,
-  b: 0x62,
-  c: 0x63,
-  f: 0x66,
-  h: 0x68,
-  k: 0x6b,
-  l: 0x6c,
-  q: 0x71,
-  s: 0x73,
-  t: 0x74,
-  u: 0x75,
-  v: 0x76,
-  x: 0x78,
-  z_LAST: 0x7a,
-} as const;
 
 /** Where flags begin: behind the command and the key. */
 export const FIRST_FLAG = 2;

@@ -1,8 +1,9 @@
-import { isExtending, MARK_KEY_BINARY, type Operation, StoreMode } from "../../store/operation.ts";
+import { isExtending, MARK_KEY_BINARY, type Operation } from "../../store/operation.ts";
+import * as operationModule from "../../store/operation.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
-import { FLAG } from "./request.ts";
+import * as flagsModule from "./flags.ts";
 import { REFUSAL } from "../replies.ts";
 import { Flow } from "../request.ts";
 import {
@@ -16,6 +17,9 @@ import {
 import type { StoreReply } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { putCode, putEchoedFlag, putU64Flag, putUint32Flag } from "./replies.ts";
+
+const { FLAG } = flagsModule;
+const { StoreMode } = operationModule;
 
 // Hot path: no allocation, but for values that arrive in pieces.
 

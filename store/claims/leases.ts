@@ -2,9 +2,13 @@ import { ByteRegion } from "../base/bytes.ts";
 import { hashKey } from "../base/hash.ts";
 import { takeId } from "../memory/ids.ts";
 import { KEY_LENGTH_MAX } from "../limits.ts";
-import { CONTROL, type Memory } from "../memory/memory.ts";
+import type { Memory } from "../memory/memory.ts";
+import * as memoryModule from "../memory/memory.ts";
 import { NO_SLOT, slotsFor, SlotTable } from "../memory/slot_table.ts";
-import { STAT } from "../stats.ts";
+import * as statsModule from "../stats.ts";
+
+const { CONTROL } = memoryModule;
+const { STAT } = statsModule;
 
 // Hot path: no allocation.
 

@@ -168,10 +168,10 @@ export class WriteGuard {
     input: ByteRegion,
     keyOffset: number,
     keyLength: number,
+    hash: number,
     deadlineSec: number,
   ): number {
     if (this.leases.count === 0) return deadlineSec;
-    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
     this.#lease = this.leases.find(input, keyOffset, keyLength, hash);
     return this.#capDeadline(deadlineSec);
   }

@@ -68,7 +68,7 @@ export class Prefetch {
 
   /** Returns the hash of a key, without computing it again if the key is one of the group. */
   hashOf(input: ByteRegion, keyOffset: number, keyLength: number): number {
-    return this.lengthAt(keyOffset) === keyLength && input === this.#input
+    return this.count > 0 && this.lengthAt(keyOffset) === keyLength && input === this.#input
       ? this.#hashes[this.#next]!
       : this.#index.hash(input, keyOffset, keyLength);
   }

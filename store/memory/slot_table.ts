@@ -185,6 +185,10 @@ export class SlotTable {
     other: ByteRegion,
     otherOffset: number,
   ): boolean {
+    if (dataLength <= SLOT_BYTES - DATA_OFFSET) {
+      const mine = record * SLOT_BYTES + DATA_OFFSET + start;
+      return equalBytes(other, otherOffset, this.#bytes, mine, length);
+    }
     return this.#walk(record, dataLength, start, length, other, otherOffset, DataUse.COMPARE);
   }
 

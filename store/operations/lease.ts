@@ -1,13 +1,20 @@
 import type { Operation } from "../operation.ts";
 import type { Lookup } from "./lookup.ts";
 import type { WriteGuard } from "../claims/write_guard.ts";
-import { type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
-import { type LeaseRef, type Leases, NO_LEASE } from "../claims/leases.ts";
+import type { ItemRef } from "../memory/item.ts";
+import * as itemModule from "../memory/item.ts";
+import type { LeaseRef, Leases } from "../claims/leases.ts";
+import * as leasesModule from "../claims/leases.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import { takeId } from "../memory/ids.ts";
-import { CONTROL } from "../memory/memory.ts";
+import * as memoryModule from "../memory/memory.ts";
 import { Outcome } from "../outcome.ts";
-import { STAT } from "../stats.ts";
+import * as statsModule from "../stats.ts";
+
+const { NO_ITEM, STATE, WORD } = itemModule;
+const { NO_LEASE } = leasesModule;
+const { CONTROL } = memoryModule;
+const { STAT } = statsModule;
 
 // Hot path: no allocation.
 

@@ -56,6 +56,7 @@ export class LockOperations {
         input,
         keyOffset,
         keyLength,
+        hash,
         operation.deadlineSec,
       );
       this.#links.setDeadline(item, deadlineSec);

@@ -3,14 +3,20 @@ import type { ByteRegion } from "../base/bytes.ts";
 import type { Operation } from "../operation.ts";
 import type { Lookup } from "./lookup.ts";
 import type { WriteGuard } from "../claims/write_guard.ts";
-import { type ItemRef, type Items, NO_ITEM, STATE, WORD } from "../memory/item.ts";
+import type { ItemRef, Items } from "../memory/item.ts";
+import * as itemModule from "../memory/item.ts";
 import type { LeaseOperations } from "./lease.ts";
 import { NO_LEASE } from "../claims/leases.ts";
 import type { ItemLinks } from "../items/item_links.ts";
-import { CONTROL, type Memory } from "../memory/memory.ts";
+import type { Memory } from "../memory/memory.ts";
+import * as memoryModule from "../memory/memory.ts";
 import { Outcome } from "../outcome.ts";
-import { CLASS_STAT, STAT } from "../stats.ts";
+import * as statsModule from "../stats.ts";
 import { CHANGED_MEANWHILE, type StoreOperations } from "./store.ts";
+
+const { NO_ITEM, STATE, WORD } = itemModule;
+const { CONTROL } = memoryModule;
+const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
 
@@ -109,7 +115,8 @@ export class MetaOperations {
     owner: number,
   ): void {
     if (this.#guard.isLockedByOther(item, owner)) return;
-    const cut = this.#guard.capFor(input, keyOffset, keyLength, deadlineSec);
+    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
+    const cut = this.#guard.capFor(input, keyOffset, keyLength, hash, deadlineSec);
     this.#links.setDeadline(item, cut);
   }
 
@@ -195,6 +202,7 @@ export class MetaOperations {
       input,
       keyOffset,
       keyLength,
+      hash,
       operation.deadlineSec,
     );
     const item = this.#allocator.allocate(input, keyOffset, keyLength, 0, operation);
