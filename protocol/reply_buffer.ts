@@ -11,9 +11,8 @@ const { UNPINNED_BYTES_MAX } = limitsModule;
 // Hot path: no allocation, except where a comment says so.
 
 /**
- * With so much room every reply goes in, but those made for more (values, statistics, dumps):
- * requests are not begun with less. It holds the largest value that cannot be pinned in the store's
- * own layout, too, so that those are never copied aside.
+ * The free space that every request needs to start. Every reply fits it, except values, statistics and dumps. It also
+ * holds the largest value that cannot be pinned in the store's own layout, so that such values are never copied aside.
  */
 export const REPLY_ROOM_MIN = 20 * 1024;
 
@@ -30,15 +29,15 @@ const CRLF = 0x0a0d;
 export class ReplyBuffer {
   readonly region: ByteRegion;
   readonly capacity: number;
-  /** How many bytes of the region are to be sent. */
+  /** Bytes of the region to be sent. */
   length = 0;
-  /** Where in the region the batch's first reply begins. */
+  /** Offset of the batch's first reply. */
   start = 0;
-  /** Behind this byte, enough has been copied under one hold of the mutex: `ThreadContext.yieldMutex`. */
+  /** Beyond this offset the mutex must be yielded: enough was copied in one hold. */
   yieldAt = 0;
-  /** Long values that are to be sent between these bytes. */
+  /** Long values to be sent between these bytes. */
   readonly valueSegments: ValueSegments = new ValueSegments();
-  /** How far the region may be filled: value segments count as if they were in it. */
+  /** Capacity in bytes. Value segments count as if they were in the region. */
   #limit: number;
 
   constructor(region: ByteRegion) {
@@ -55,7 +54,7 @@ export class ReplyBuffer {
   }
 
   /**
-   * A batch begins behind the replies that are there, which must hold no value segments.
+   * Starts a batch behind the replies in the region, which must hold no value segments.
    *
    * @param alignment A power of two: its first reply begins at a multiple of it.
    */
@@ -64,24 +63,23 @@ export class ReplyBuffer {
     this.length = this.start;
   }
 
-  /** Whether nothing has been answered in this batch yet. */
+  /** Whether this batch has no reply yet. */
   get isEmpty(): boolean {
     return this.totalLength === this.start;
   }
 
-  /** The mutex has just been taken: sets `yieldAt`. */
+  /** Sets `yieldAt` after the mutex was taken. */
   beginMutexHold(): void {
     this.yieldAt = this.length + UNPINNED_BYTES_MAX;
   }
 
-  /** How many bytes are to be sent, value segments included, counted from the region's start. */
+  /** Bytes to be sent from the region's start on, value segments included. */
   get totalLength(): number {
     return this.length + this.capacity - this.#limit;
   }
 
   /**
-   * Appends the bytes [start, start + length) of a value without copying them, if the transport can
-   * send so and they go in.
+   * Appends the bytes [start, start + length) of a value without a copy, if the transport supports it and they fit.
    *
    * @returns False when nothing was appended.
    */
@@ -93,10 +91,10 @@ export class ReplyBuffer {
   }
 
   /**
-   * Appends a whole value in one step, if that can be: short ones are copied, of long ones see
-   * `valueSegment`. Leaves TRAILER_ROOM behind it.
+   * Appends a whole value if it fits: copies a short one, and refers to a long one by `valueSegment`. Leaves
+   * TRAILER_ROOM behind it.
    *
-   * @returns False when nothing was appended: it takes a `SendTask`.
+   * @returns False if nothing was appended: send it by a `SendTask`.
    */
   value(cache: Cache, item: ItemRef, length: number): boolean {
     if (length >= VALUE_SEGMENT_BYTES_MIN && this.valueSegment(cache, item, 0, length)) return true;
@@ -106,18 +104,18 @@ export class ReplyBuffer {
     return true;
   }
 
-  /** Takes back everything from byte `length` of the region on, under the mutex. */
+  /** Truncates the region to `length` bytes, under the mutex. */
   truncate(cache: Cache, length: number): void {
     this.#limit += this.valueSegments.release(cache, length);
     this.length = length;
   }
 
-  /** How many more bytes go in. Nothing below checks it: whoever writes has made sure. */
+  /** Free bytes. The methods below do not check it: the caller does. */
   get room(): number {
     return this.#limit - this.length;
   }
 
-  /** A fixed reply. */
+  /** Appends a fixed reply. */
   put(line: Uint8Array): void {
     const bytes = this.region.bytes;
     const at = this.length;
@@ -126,7 +124,7 @@ export class ReplyBuffer {
     this.length = at + length;
   }
 
-  /** Bytes of a request or of a value. */
+  /** Appends bytes of a request or of a value. */
   copy(from: ByteRegion, offset: number, length: number): void {
     copyBytes(this.region, this.length, from, offset, length);
     this.length += length;
@@ -142,17 +140,17 @@ export class ReplyBuffer {
     this.length += 2;
   }
 
-  /** A whole number in 0..2^53-1, in decimal. */
+  /** Appends an integer 0..2^53-1 in decimal. */
   decimal(value: number): void {
     this.length = putDecimal(this.region.bytes, this.length, value);
   }
 
-  /** A 64-bit number in decimal. Allocates from 2^53 on. */
+  /** Appends a 64-bit number in decimal. Allocates from 2^53 on. */
   decimalU64(low: number, high: number): void {
     this.length = putDecimalU64(this.region.bytes, this.length, low, high);
   }
 
-  /** A string of characters below 256, as bytes. Not for hot replies. */
+  /** Appends a string of characters below 256. Not for hot replies. */
   text(text: string): void {
     const bytes = this.region.bytes;
     let at = this.length;

@@ -2,7 +2,7 @@ import type { Cache, ItemRef } from "../store/cache.ts";
 
 // Hot path: no allocation.
 
-/** Shorter values are cheaper copied; besides, only values in chains of chunks can be pinned. */
+/** Copies are cheaper for shorter values; besides, only values in chains of chunks can be pinned. */
 export const VALUE_SEGMENT_BYTES_MIN = 16 * 1024;
 /** More than the reply buffer has room for. */
 const VALUE_SEGMENTS_MAX = 32;
@@ -12,7 +12,7 @@ const VALUE_SEGMENTS_MAX = 32;
  * sends them from the store's own memory. Each is pinned from `add` to `release`.
  */
 export class ValueSegments {
-  /** Switched on by a transport that can send so. */
+  /** Set by a transport that can send segments. */
   enabled = false;
   count = 0;
   readonly #at = new Int32Array(VALUE_SEGMENTS_MAX);
@@ -41,7 +41,7 @@ export class ValueSegments {
   /**
    * Adds the bytes [start, start + length) of a value.
    *
-   * @returns False when they must be copied instead.
+   * @returns False if the caller must copy them instead.
    */
   add(cache: Cache, at: number, item: ItemRef, start: number, length: number): boolean {
     const index = this.count;

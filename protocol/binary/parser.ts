@@ -24,9 +24,9 @@ const { WORK: { REQUEST: REQUEST_UNITS } } = workBudgetModule;
 
 // Hot path: no allocation.
 
-/** A longer body is no request (memcached: proto_bin.c). */
+/** Requests with longer bodies are refused (memcached: proto_bin.c). */
 const BODY_LENGTH_MAX = 1024 * 1024 * 1024;
-/** Opcodes from here on are yrmcds's. What is wrong with their requests costs no connection. */
+/** The first opcode of yrmcds. A malformed request from here on does not close the connection. */
 const YRMCDS_OPCODES = 0x40;
 
 /** The binary protocol: finds requests in the input and hands them to their handlers. */
@@ -138,7 +138,7 @@ export class BinaryParser implements Parser {
     return this.#passOver(conversation, Status.INVALID, bodyLength);
   }
 
-  /** Executes a request that is grouped, and those behind it. */
+  /** Executes a grouped request and the following requests of its group. */
   #executeGroup(conversation: Conversation, start: number, end: number): Flow {
     const { cache, operation, input, ops, reply, work } = this.#thread;
     const { prefetch } = cache;
@@ -175,13 +175,13 @@ export class BinaryParser implements Parser {
     return Flow.DONE;
   }
 
-  /** Where the next request starts is not to be believed: answers, and closes the connection. */
+  /** Answers and closes the connection: the start of the next request is unknown. */
   #refuse(status: Status): Flow {
     putError(this.#thread.reply, this.#binary, status);
     return Flow.CLOSE_ERROR;
   }
 
-  /** Answers, and passes over the body. */
+  /** Answers, and skips the body. */
   #passOver(conversation: Conversation, status: Status, bodyLength: number): Flow {
     const request = this.#request;
     putError(this.#thread.reply, this.#binary, status);
@@ -194,7 +194,7 @@ export class BinaryParser implements Parser {
     return Flow.UNDER_WAY;
   }
 
-  /** Leaves `run` for a reason that a handler gave. */
+  /** Ends `run` for the reason that a handler returned. */
   #leave(conversation: Conversation, flow: Flow): number {
     const request = this.#request;
     switch (flow) {

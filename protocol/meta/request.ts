@@ -12,7 +12,7 @@ const { REFUSAL } = repliesModule;
 
 // Hot path: no allocation.
 
-/** Where flags begin: behind the command and the key. */
+/** Index of the first flag's word, behind command and key. */
 export const FIRST_FLAG = 2;
 /** A line with more words, the command's included, is refused (memcached: MFLAG_MAX_OPT_LENGTH). */
 const WORDS_IN_LINE_MAX = 20;
@@ -20,7 +20,7 @@ const WORDS_IN_LINE_MAX = 20;
 const OPAQUE_LENGTH_MAX = 32;
 const KEY_WORD = 1;
 
-/** Where in the thread's input a decoded key stands: behind what is received. */
+/** Offset of a decoded key in the thread's input, behind the received bytes. */
 const KEY_SCRATCH_OFFSET = INPUT_BYTES;
 /** Room for it. */
 export const KEY_SCRATCH_BYTES = 256;
@@ -123,7 +123,7 @@ export class MetaRequest {
     return refusal;
   }
 
-  /** Reads the key alone: flags but b are not looked at. */
+  /** Reads the key alone: of the flags only b matters. */
   readKey(firstFlag: number): Uint8Array | null {
     const request = this.#request;
     this.#clear();
@@ -210,7 +210,7 @@ export class MetaRequest {
       case FLAG.O:
         return this.#request.wordLength(word) > OPAQUE_LENGTH_MAX ? REFUSAL.OPAQUE_TOO_LONG : null;
       case FLAG.M:
-        // Behind an M alone stands what ends the word, which is no mode.
+        // After a bare M this is the byte that ends the word, which is no mode.
         this.mode = this.#input.bytes[this.argumentStart(word)]!;
         return null;
       case FLAG.b:
@@ -220,7 +220,7 @@ export class MetaRequest {
     }
   }
 
-  /** Whether a word begins with what no flag and no digit is: that is told of before all else. */
+  /** Whether a word begins with neither a letter nor a digit: that refusal comes before all others. */
   #hasOddWord(firstFlag: number): boolean {
     for (let word = firstFlag; word < this.#request.wordCount; word++) {
       const letter = this.letter(word);

@@ -108,9 +108,9 @@ export class TextParser implements Parser {
   }
 
   /**
-   * `get`, one blank, one key, CR LF, and more lines of the kind: executed as one group.
+   * Executes consecutive lines of `get`, one blank, one key and CR LF as one group.
    *
-   * @returns Where to go on, or `start` when the first line is of another kind and nothing has happened.
+   * @returns The offset of the next line, or `start` if the first line has another form and nothing has happened.
    */
   #gets(conversation: Conversation, start: number, end: number): number {
     const { cache, reply, ops, work } = this.#thread;
@@ -133,10 +133,10 @@ export class TextParser implements Parser {
   }
 
   /**
-   * Any other get or gets line. It is executed key by key, and may be longer than a buffer; but a
-   * line of ordinary length is not begun before all of it is there, so that it fails as a whole.
+   * Starts any other get or gets line. It is executed key by key and may be longer than a buffer. A line of ordinary
+   * length starts only when all of it has arrived, so that it fails as a whole.
    *
-   * @returns False when it is not begun.
+   * @returns False if it does not start yet.
    */
   #beginKeys(
     conversation: Conversation,
@@ -156,9 +156,9 @@ export class TextParser implements Parser {
   }
 
   /**
-   * A getss line that is all there, with a small number of seconds.
+   * Starts a complete getss line with a small number of seconds.
    *
-   * @returns Where its keys begin, or `start` when the line is of another kind and nothing has happened.
+   * @returns The offset of its keys, or `start` if the line has another form and nothing has happened.
    */
   #beginGetss(conversation: Conversation, start: number, end: number): number {
     const { input, settings } = this.#thread;
@@ -174,7 +174,7 @@ export class TextParser implements Parser {
     return this.#numberEnd;
   }
 
-  /** Any line, by the table of commands. */
+  /** Executes any line by the table of commands. */
   #execute(conversation: Conversation, start: number, end: number): Flow {
     const request = this.#request;
     request.start = start;
@@ -200,17 +200,16 @@ export class TextParser implements Parser {
     return flow === Flow.UNKNOWN ? this.#unknown(conversation) : flow;
   }
 
-  /** Counts a command, unless it will be read again. */
+  /** Counts a command, unless it is incomplete and will be parsed again. */
   #count(row: number, flow: Flow): Flow {
     if (flow !== Flow.INCOMPLETE) this.#thread.ops.countText(row);
     return flow;
   }
 
   /**
-   * A set line with one blank between its words, nothing behind them, and small numbers: read into
-   * the operation in one pass.
+   * Reads a set line in one pass into the operation, if it has single blanks, no further words and small numbers.
    *
-   * @returns False when the line is of another kind; then it is read anew.
+   * @returns False if the line has another form.
    */
   #readSet(start: number, end: number): boolean {
     const { bytes, view } = this.#thread.input;
@@ -236,9 +235,9 @@ export class TextParser implements Parser {
   }
 
   /**
-   * A blank and up to nine digits.
+   * Reads a blank and up to nine digits.
    *
-   * @returns The number; -1 when something else stands there. `#numberEnd` is then where it ends.
+   * @returns The number, or -1 for anything else. `#numberEnd` is the offset behind it.
    */
   #smallNumber(start: number, end: number): number {
     const { bytes } = this.#thread.input;
@@ -255,7 +254,7 @@ export class TextParser implements Parser {
     return at === start + 1 ? -1 : value;
   }
 
-  /** Finds the line's end and its words. False when the line does not end in the input. */
+  /** Finds the line's end and its words. Returns false if the line does not end in the input. */
   #splitLine(start: number, end: number): boolean {
     const request = this.#request;
     const { wordStart, wordEnd } = request;
@@ -311,7 +310,7 @@ export class TextParser implements Parser {
     return true;
   }
 
-  /** Leaves `run` for a reason that a handler gave. */
+  /** Ends `run` for the reason that a handler returned. */
   #leave(conversation: Conversation, flow: Flow): number {
     const request = this.#request;
     switch (flow) {

@@ -77,9 +77,9 @@ function putEnd(reply: ReplyBuffer): void {
 }
 
 /**
- * `get` of one key: the hottest command. There must be REPLY_ROOM_MIN.
+ * Answers `get` of one key, the hottest command. The caller ensures REPLY_ROOM_MIN.
  *
- * @returns False when the value goes on in `conversation.task`, END still to be written.
+ * @returns False when `conversation.task` sends the rest of the value, and END.
  */
 export function getOne(
   conversation: Conversation,
@@ -124,8 +124,8 @@ const Scanned = { GROUP: 0, INPUT: 1, LINE: 2, LONG_KEY: 3 } as const;
 type Scanned = typeof Scanned[keyof typeof Scanned];
 
 /**
- * The keys of a line, one after the other. Runs in place while it can; becomes a connection's task when
- * the line goes on in the next read, or a value does not fit.
+ * Answers the keys of a line one by one. It becomes the connection's task when the line continues in the next read, or
+ * when a value does not fit the reply buffer.
  */
 export class MultigetTask implements Multiget {
   #kind: MultigetKind = MultigetKind.GET;
@@ -135,7 +135,7 @@ export class MultigetTask implements Multiget {
   #refusal: Uint8Array | null = null;
   #scanned: Scanned = Scanned.GROUP;
 
-  /** For a `get` whose first key has been answered. */
+  /** Starts with a `get` whose first key has been answered. */
   static afterFirstKey(): MultigetTask {
     const task = new MultigetTask();
     task.#keyCount = 1;
@@ -143,7 +143,7 @@ export class MultigetTask implements Multiget {
   }
 
   /**
-   * For a new line.
+   * Starts a new line.
    *
    * @param deadlineSec For GAT, GATS: of the items; for GETSS, LEASE_GET: of the leases.
    */
@@ -154,7 +154,7 @@ export class MultigetTask implements Multiget {
     this.#refusal = null;
   }
 
-  /** Goes on from a blank, a key's start, or the line's end. */
+  /** Continues at a blank, at a key, or at the line's end. */
   run(conversation: Conversation, start: number, end: number): number {
     const { reply, cache, work } = conversation.thread;
     const { prefetch } = cache;
@@ -198,9 +198,9 @@ export class MultigetTask implements Multiget {
   }
 
   /**
-   * Collects the next keys. `#scanned` tells what has been met.
+   * Collects the next keys. `#scanned` says why it stopped.
    *
-   * @returns Behind the line, or in front of what comes next.
+   * @returns The offset behind the line, or of the next key.
    */
   #scan(thread: ThreadContext, start: number, end: number): number {
     const { input, cache } = thread;
@@ -306,8 +306,7 @@ export class MultigetTask implements Multiget {
   }
 
   /**
-   * An over-long key, or one that another connection has locked: the refusal stands instead of all
-   * values of the line.
+   * Refuses the whole line for an over-long or a locked key: the refusal replaces all values of the line.
    */
   #refuse(
     conversation: Conversation,
@@ -328,14 +327,14 @@ export class MultigetTask implements Multiget {
     return at;
   }
 
-  /** Makes this task the connection's own. */
+  /** Detaches this task from the thread: the connection keeps it. */
   #detach({ protocols }: Conversation): MultigetTask {
     if (protocols.multiget === this) protocols.multiget = new MultigetTask();
     return this;
   }
 }
 
-/** A lease as getss shows it: a value with the lease's flags, that says how many seconds are left. */
+/** Writes a lease as getss shows it: a value with the lease's flags that contains the remaining seconds. */
 function putLease(thread: ThreadContext): void {
   const { reply, operation, settings, input } = thread;
   const { view, bytes } = reply.region;
@@ -347,7 +346,7 @@ function putLease(thread: ThreadContext): void {
   reply.byte(SPACE);
   reply.decimal(settings.leaseFlag);
   reply.byte(SPACE);
-  // Written once to learn how many digits there are.
+  // The first call only counts the digits.
   const digits = putDecimal(bytes, reply.length, remainSec) - reply.length;
   reply.decimal(digits);
   reply.byte(SPACE);
@@ -357,7 +356,7 @@ function putLease(thread: ThreadContext): void {
   reply.crlf();
 }
 
-/** A lease as lease-get shows it. Those who do not hold it get an id that fits nothing. */
+/** Writes a lease as lease-get shows it. Clients that do not hold it get an id that fills nothing. */
 function putLeaseValue(thread: ThreadContext): void {
   const { reply, operation, input } = thread;
   reply.put(REPLY.LEASE_VALUE_SPACE);
@@ -368,7 +367,7 @@ function putLeaseValue(thread: ThreadContext): void {
   reply.put(REPLY.LEASE_VALUE_END);
 }
 
-/** Whether a line that starts at `start` ends in the input. */
+/** Returns whether the line at `start` ends in the input. */
 export function hasLineEnd(thread: ThreadContext, start: number, end: number): boolean {
   const { bytes } = thread.input;
   if (bytes[end - 1] === LF) return true;
@@ -376,7 +375,7 @@ export function hasLineEnd(thread: ThreadContext, start: number, end: number): b
   return false;
 }
 
-/** get and gets with their keys, when the parser has not met them sooner. */
+/** Handles get and gets lines that the parser's fast path left. */
 export function getKeys(conversation: Conversation, kind: MultigetKind): Flow {
   const { request } = conversation.thread;
   const { multiget } = conversation.protocols;
@@ -386,7 +385,7 @@ export function getKeys(conversation: Conversation, kind: MultigetKind): Flow {
   return Flow.UNDER_WAY;
 }
 
-/** gat, gats: sets the expiry of each hit. */
+/** Handles gat and gats: sets the expiry time of each hit. */
 export function getAndTouch(conversation: Conversation, kind: MultigetKind): Flow {
   const { thread, protocols } = conversation;
   const { request, numbers } = thread;
