@@ -1,3 +1,6 @@
+import type { Flow } from "../../lib/proxy/flow_steps.ts";
+import type { Flows } from "../../lib/proxy/flows.ts";
+
 /** Knowledge an actor gained in a step: a word, and an id or 0. */
 export interface Answer {
   readonly word: string;
@@ -38,7 +41,23 @@ export interface Act extends AnyStep {
   act(database: Database): Answer | undefined;
 }
 
-export type Step = Ask | Act;
+/** One request to a proxy. */
+export interface Call extends AnyStep {
+  readonly kind: "call";
+  /** Number of the proxy, from 0. */
+  readonly proxy: number;
+  readonly note: string;
+  /** The actor sends the request again when it gets no reply. */
+  readonly isRepeatable?: boolean;
+  /** A read, whose answer another read may get as well. */
+  readonly isRead?: boolean;
+  /** The answer is a version, which must not be older than what was committed before the call. */
+  readonly isLinear?: boolean;
+  /** Begins it: a flow, or an answer at once. */
+  call(flows: Flows<number>): Flow<number, Answer> | Answer;
+}
+
+export type Step = Ask | Act | Call;
 
 /** A client: it yields its steps one by one and keeps only what their replies say. */
 export type Actor = Generator<Step, void, Answer>;

@@ -10,12 +10,14 @@ import {
   AGAIN,
   type Answer,
   type Ask,
-  type Database,
+  type Call,
   NOTHING,
   type Step,
 } from "./steps.ts";
 import { nameOf, type TraceWriter } from "./trace.ts";
 import type { ExploredWorld, Move } from "./explore.ts";
+import { Proxies } from "./proxies/proxies.ts";
+import { RowDatabase } from "./proxies/row_database.ts";
 
 interface Part {
   readonly role: Role;
@@ -23,7 +25,7 @@ interface Part {
   actor: Actor;
   /** Its next step; undefined: it has finished. */
   step: Step | undefined;
-  /** Its request waits in a cache for the reply. */
+  /** Its request waits in a cache, or at a proxy, for the reply. */
   isWaiting: boolean;
   /** All that it knows. */
   known: Answer[];
@@ -31,14 +33,19 @@ interface Part {
   isUpdating: boolean;
 }
 
-/** A move is a kind, 0 for an actor's step and 1 for the first of ENVIRONMENT, and whom or what it concerns. */
+/**
+ * A move is a kind, 0 for an actor's step and 1 for the first of ENVIRONMENT, and whom or what it
+ * concerns. Those of the proxies come behind.
+ */
 const TARGETS_MAX = 64;
 const KEEPING = 1;
+const PROXY_MOVES = TARGETS_MAX * (ENVIRONMENT.length + 1);
 
 /** Caches with one key in the real store, a database with one row, and the actors around them. */
 export class World implements ExploredWorld {
   readonly #scenario: Scenario;
-  readonly #database: Database = { committed: 0 };
+  readonly #database: RowDatabase;
+  readonly #proxies: Proxies | undefined;
   readonly #parts: Part[] = [];
   readonly #nodes: CacheNode[] = [];
   readonly #invariants: Invariants[] = [];
@@ -54,6 +61,14 @@ export class World implements ExploredWorld {
         this.#parts.push({ role, name, ...beginning(role, name) });
       }
     }
+    const { proxy } = scenario;
+    this.#database = new RowDatabase(proxy?.isUnfenced ?? false);
+    this.#proxies = proxy && new Proxies(proxy, this.#database, {
+      ask: (client, cache, request) => this.#command(client, cache, request),
+      finished: (client, answer) => this.#finished(client, answer),
+      lost: (client) => this.#lost(client),
+      note: (text) => this.#trace?.note(text),
+    });
     const generations = 1 + (scenario.environment?.restart ?? 0);
     for (let index = 0; index < (scenario.caches ?? 1); index++) {
       // One more connection, for events that neither an actor nor the server causes.
@@ -78,7 +93,8 @@ export class World implements ExploredWorld {
 
   start(trace?: TraceWriter): void {
     this.#trace = undefined;
-    this.#database.committed = 0;
+    this.#database.start();
+    this.#proxies?.start();
     for (const node of this.#nodes) node.start();
     for (const invariants of this.#invariants) invariants.start();
     for (const [index, kind] of ENVIRONMENT.entries()) {
@@ -102,7 +118,7 @@ export class World implements ExploredWorld {
   moves(): Move[] {
     const moves: Move[] = [];
     for (const [index, part] of this.#parts.entries()) {
-      if (part.step !== undefined && !part.isWaiting) moves.push(index);
+      if (part.step !== undefined && !part.isWaiting && this.#canTake(part.step)) moves.push(index);
     }
     const records = this.#nodes.map((node) => node.record());
     for (const [index, kind] of ENVIRONMENT.entries()) {
@@ -110,7 +126,13 @@ export class World implements ExploredWorld {
       const base = TARGETS_MAX * (index + 1);
       for (const target of this.#targets(kind, records)) moves.push(base + target);
     }
+    for (const move of this.#proxies?.moves() ?? []) moves.push(PROXY_MOVES + move);
     return moves;
+  }
+
+  /** Whether whom the step concerns is there. */
+  #canTake(step: Step): boolean {
+    return step.kind !== "call" || this.#proxies!.isThere(step);
   }
 
   /** Whom or what an event can concern now. */
@@ -136,7 +158,10 @@ export class World implements ExploredWorld {
           this.#nodes.some((node, cache) => node.holdsLock(index, records[cache]!))
         );
       case "loseReply":
-        return parts.filter((index) => isRepeatable(this.#parts[index]!.step));
+        return parts.filter((index) => {
+          const { step } = this.#parts[index]!;
+          return isRepeatable(step) && this.#canTake(step!);
+        });
       case "journal":
       case "journalFails":
         return nodes.filter((cache) => this.#nodes[cache]!.disk?.hasQueued);
@@ -144,6 +169,7 @@ export class World implements ExploredWorld {
   }
 
   move(move: Move): void {
+    if (move >= PROXY_MOVES) return this.#proxies!.move(move - PROXY_MOVES);
     const target = move % TARGETS_MAX;
     const kind = Math.floor(move / TARGETS_MAX);
     if (kind === 0) {
@@ -165,6 +191,7 @@ export class World implements ExploredWorld {
         return this.#restart(target >> 1, (target & KEEPING) !== 0);
       case "crash":
         this.#trace?.note(`${nameOf(target)} crashes`);
+        this.#proxies?.abandon(target);
         return end(this.#parts[target]!);
       case "disconnect":
         return this.#disconnect(target);
@@ -187,9 +214,11 @@ export class World implements ExploredWorld {
     for (const { known, step } of this.#parts) {
       if (step !== undefined) { for (const { id } of known) if (id !== 0) ids.push(id); }
     }
-    ids.sort((a, b) => a - b);
-    const rank = (id: number): number => ids.indexOf(id);
+    ids.push(...this.#proxies?.ids() ?? []);
+    const ordered = [...new Set(ids)].sort((a, b) => a - b);
+    const rank = (id: number): number => ordered.indexOf(id);
     let text = `${this.#database.committed} ${this.#budget}`;
+    if (this.#proxies !== undefined) text += this.#proxies.text(ordered, rank);
     for (const [cache, record] of records.entries()) text += this.#cacheText(cache, record, rank);
     let at = 0;
     for (const role of this.#scenario.roles) {
@@ -231,6 +260,7 @@ export class World implements ExploredWorld {
       if (this.#nodes[cache]!.holdsLock(index, record)) text += `L${cache}`;
       for (const { id, owner } of record.tokens) if (owner === part.name) text += `t${rank(id)}`;
     }
+    if (part.step.kind === "call") text += this.#proxies!.callText(index, rank);
     for (const { word, id } of part.known) text += id === 0 ? `${word},` : `${word}#${rank(id)},`;
     return text;
   }
@@ -245,7 +275,9 @@ export class World implements ExploredWorld {
         return "all clients have ended, and an update token is out";
       }
     }
-    return this.#invariants.find(({ broken }) => broken !== undefined)?.broken;
+    const isOver = this.#parts.every(({ step }) => step === undefined);
+    return this.#invariants.find(({ broken }) => broken !== undefined)?.broken ??
+      this.#proxies?.wrong() ?? (isOver ? this.#proxies?.wrongAtEnd() : undefined);
   }
 
   wrongToClients(): string | undefined {
@@ -285,12 +317,39 @@ export class World implements ExploredWorld {
       advance(part, step, answer);
       return;
     }
-    const reply = this.#command(index, step);
+    if (step.kind === "call") {
+      const answer = this.#call(index, step);
+      if (answer === undefined) part.isWaiting = true;
+      else advance(part, step, answer);
+      return;
+    }
+    const reply = this.#command(index, step.cache, step.request);
     if (this.#nodes[step.cache]!.isWaiting(index)) part.isWaiting = true;
     else advance(part, step, step.read(reply));
   }
 
-  #command(index: number, { cache, request }: Ask): string {
+  /** @returns Undefined: the answer comes later. */
+  #call(index: number, step: Call): Answer | undefined {
+    this.#trace?.note(`${nameOf(index)} to proxy ${step.proxy + 1}: ${step.note}`);
+    const answer = this.#proxies!.call(index, step);
+    if (answer !== undefined) this.#trace?.note(`the proxy answers ${answer.word}`);
+    return answer;
+  }
+
+  #finished(index: number, answer: Answer): void {
+    const part = this.#parts[index]!;
+    part.isWaiting = false;
+    advance(part, part.step!, answer);
+  }
+
+  /** A client that does not ask again ends. */
+  #lost(index: number): void {
+    const part = this.#parts[index]!;
+    part.isWaiting = false;
+    if (!isRepeatable(part.step)) end(part);
+  }
+
+  #command(index: number, cache: number, request: string): string {
     const node = this.#nodes[cache]!;
     const before = node.record();
     const owner = node.owners[index]!;
@@ -315,9 +374,16 @@ export class World implements ExploredWorld {
 
   #loseReply(index: number): void {
     const part = this.#parts[index]!;
-    const step = part.step as Ask;
+    const step = part.step as Ask | Call;
     begin(part);
-    if (!part.isWaiting) this.#command(index, step);
+    if (step.kind === "call") {
+      if (!part.isWaiting) this.#call(index, step);
+      this.#trace?.note(`${nameOf(index)} loses its connection to the proxy`);
+      this.#proxies!.abandon(index);
+      part.isWaiting = false;
+      return;
+    }
+    if (!part.isWaiting) this.#command(index, step.cache, step.request);
     part.isWaiting = false;
     this.#loseConnection(index, step.cache);
   }
@@ -394,12 +460,12 @@ export class World implements ExploredWorld {
     node.disk!.write(fails);
     this.#trace?.noteDeed(`the journal ${fails ? "cannot write" : "writes"}`);
     for (const [index, part] of this.#parts.entries()) {
-      if (!part.isWaiting || (part.step as Ask).cache !== cache) continue;
+      if (!part.isWaiting || part.step?.kind !== "ask" || part.step.cache !== cache) continue;
       const reply = node.received(index);
       if (reply === "") continue;
       this.#trace?.reply(cache, index, reply);
       part.isWaiting = false;
-      advance(part, part.step!, (part.step as Ask).read(reply));
+      advance(part, part.step, part.step.read(reply));
     }
     this.#invariants[cache]!.journaled(before);
   }
@@ -441,5 +507,5 @@ function end(part: Part): void {
 }
 
 function isRepeatable(step: Step | undefined): boolean {
-  return step?.kind === "ask" && step.isRepeatable === true;
+  return step !== undefined && step.kind !== "act" && step.isRepeatable === true;
 }

@@ -1,5 +1,6 @@
 import type { Row } from "../scenario.ts";
 import { FAULTS } from "./faults.ts";
+import { PROXY } from "./proxy.ts";
 import { TOKENS } from "./tokens.ts";
 import { DIRTY_WINDOWS, FILLS, FLOWS, MEETINGS } from "./leases.ts";
 
@@ -10,5 +11,6 @@ export const ROWS: readonly Row[] = [
   ...DIRTY_WINDOWS,
   ...FILLS,
   ...TOKENS,
+  ...PROXY,
   ...FAULTS,
 ];

@@ -1,0 +1,289 @@
+import type { Flow } from "../../../lib/proxy/flow_steps.ts";
+import type { Flows, PutReply } from "../../../lib/proxy/flows.ts";
+import { latin1Bytes, latin1Text } from "../../../lib/proxy/bytes.ts";
+import { KEY } from "../key_record.ts";
+import {
+  type Actor,
+  AGAIN,
+  type Answer,
+  type Ask,
+  ask,
+  type Call,
+  firstWord,
+  INVALIDATION_SEC,
+  LEASE_SEC,
+  type MakeActor,
+  readRow,
+} from "../steps.ts";
+
+// Clients of a proxy: those that talk to caches themselves, and those that only know the proxy.
+
+type Calling = Flow<number, Answer>;
+
+const edit = (row: { version: number } | null): { flags: number; data: Uint8Array } => ({
+  flags: 0,
+  data: latin1Bytes(String(row!.version + 1)),
+});
+
+/** `uget [@<cache>] k`: `C` or `N`, and the version. */
+function uget(cache: number | undefined, proxy: number): Call {
+  return {
+    kind: "call",
+    proxy,
+    note: "uget",
+    isRead: true,
+    *call(flows): Calling {
+      const isListed = cache === undefined || flows.caches.all.includes(cache);
+      const read = yield* flows.read(KEY, isListed);
+      return { word: `${read.cacheable ? "C" : "N"}${read.version}`, id: 0 };
+    },
+  };
+}
+
+/** `token get k`; with a tag a lost reply can be asked for again. */
+function tokenGet(proxy: number, owner: string): Call {
+  return {
+    kind: "call",
+    proxy,
+    note: "token get",
+    isRepeatable: owner !== "",
+    call: ({ states }) => ({ word: "token", id: states.get(KEY, owner) }),
+  };
+}
+
+function tokenRelease(id: number, proxy: number): Call {
+  return {
+    kind: "call",
+    proxy,
+    note: "token release",
+    isRepeatable: true,
+    call: ({ states }) => ({ word: states.release(KEY, id), id: 0 }),
+  };
+}
+
+/** `caches`: as bits. */
+function listCaches(proxy: number): Call {
+  return {
+    kind: "call",
+    proxy,
+    note: "caches",
+    call: ({ caches }) => ({
+      word: `${caches.all.reduce((bits, cache) => bits | (1 << cache), 0)}`,
+      id: 0,
+    }),
+  };
+}
+
+/** Revokes all tokens of the key. */
+const revoke: Call = {
+  kind: "call",
+  proxy: 0,
+  note: "token revoke",
+  call: ({ states }) => {
+    const { revoked, busy } = states.revoke(KEY);
+    return { word: `${revoked} revoked, ${busy} busy`, id: 0 };
+  },
+};
+
+function putAnswer(id: number, reply: PutReply): Answer {
+  return { word: reply.kind, id };
+}
+
+function uput(id: number, proxy: number): Call {
+  return {
+    kind: "call",
+    proxy,
+    note: "uput",
+    isRepeatable: true,
+    *call(flows): Calling {
+      return putAnswer(id, yield* flows.put(KEY, id, edit));
+    },
+  };
+}
+
+function resolve(id: number, proxy: number): Call {
+  return {
+    kind: "call",
+    proxy,
+    note: "token resolve",
+    isRepeatable: true,
+    *call(flows): Calling {
+      return putAnswer(id, yield* flows.resolve(KEY, id));
+    },
+  };
+}
+
+/** `get`, through the cache. */
+function get(proxy: number): Call {
+  return {
+    kind: "call",
+    proxy,
+    note: "get",
+    isLinear: true,
+    *call(flows): Calling {
+      const value = yield* flows.get(KEY);
+      return { word: latin1Text(value!.data), id: 0 };
+    },
+  };
+}
+
+/** `set`: the whole flow of a writer. */
+function set(proxy: number): Call {
+  return {
+    kind: "call",
+    proxy,
+    note: "set",
+    *call(flows): Calling {
+      return putAnswer(0, yield* flows.write(KEY, edit));
+    },
+  };
+}
+
+const atCache = (step: Ask, cache: number): Ask => ({ ...step, cache });
+
+function getss(cache: number): Ask {
+  const read = (reply: string): Answer => {
+    const [, flags, id, data] = /^VALUE k (\d+) \d+ (\d+)\r\n(.*)\r\n/.exec(reply)!;
+    const isOwn = flags === "13107" && data === "0";
+    return isOwn ? { word: "lease", id: Number(id) } : { word: "no lease", id: 0 };
+  };
+  return atCache(ask(`getss ${LEASE_SEC} k`, read), cache);
+}
+
+function fill({ word }: Answer, leaseId: number, cache: number): Ask {
+  const version = word.slice(1);
+  const isCacheable = word.startsWith("C");
+  const command = isCacheable
+    ? `cas k 0 0 1 ${leaseId}\r\n${version}`
+    : `cas k 0 -1 0 ${leaseId}\r\n`;
+  return atCache(ask(command, firstWord), cache);
+}
+
+// --- readers ---------------------------------------------------------------------------------------
+
+/**
+ * The rules: lease, read through the proxy, fill or give back.
+ *
+ * @param cache Its cache, which it names to the proxy; left out: the first, and it does not.
+ */
+export const reader = (cache?: number, proxy = 0): MakeActor =>
+  function* (): Actor {
+    const at = cache ?? 0;
+    const got = yield getss(at);
+    if (got.word !== "lease") return;
+    const read = yield uget(cache, proxy);
+    if (read.word === "error") return;
+    yield fill(read, got.id, at);
+  };
+
+/** Breaks a rule: when its fill fails it takes another lease, and fills with what it has. */
+export function* reusingReader(): Actor {
+  let got = yield getss(0);
+  if (got.word !== "lease") return;
+  const read = yield uget(undefined, 0);
+  if (!read.word.startsWith("C")) return;
+  const filled = yield fill(read, got.id, 0);
+  if (filled.word === "STORED") return;
+  got = yield getss(0);
+  if (got.word === "lease") yield fill(read, got.id, 0);
+}
+
+/** Breaks a rule: it reads the database without the proxy. */
+export function* bypassingReader(): Actor {
+  const got = yield getss(0);
+  if (got.word !== "lease") return;
+  const row = yield readRow;
+  yield fill({ word: `C${row.word}`, id: 0 }, got.id, 0);
+}
+
+/** Only knows the proxy. */
+export const proxyReader = (proxy = 0): MakeActor =>
+  function* (): Actor {
+    yield get(proxy);
+  };
+
+// --- writers ---------------------------------------------------------------------------------------
+
+export interface WriterWays {
+  readonly proxy?: number;
+  /** Where it deletes; left out: where the proxy says. */
+  readonly caches?: readonly number[];
+  /** Deletes by deletess. */
+  readonly deletess?: boolean;
+  /** Starts again when its token has been revoked, once. */
+  readonly startsAgain?: boolean;
+  /** The order of its steps: token, delete, put; and list, when that comes earlier than deleting. */
+  readonly order?: "tdp" | "dtp" | "tpd" | "ltdp";
+  /** Gives a tag. */
+  readonly tag?: boolean;
+}
+
+function* invalidate(bits: number, deletess: boolean): Generator<Ask, void, Answer> {
+  for (let cache = 0; bits >> cache > 0; cache++) {
+    if ((bits & (1 << cache)) === 0) continue;
+    yield atCache(ask(deletess ? `deletess ${INVALIDATION_SEC} k` : "delete k"), cache);
+  }
+}
+
+/** Yields a step until it comes to something. */
+function* untilDone(step: Call): Generator<Call, Answer, Answer> {
+  for (;;) {
+    const answer = yield step;
+    if (answer !== AGAIN) return answer;
+  }
+}
+
+/** The rules: token, delete in every cache, put; and what the answers to a put ask for. */
+export const writer = (ways: WriterWays = {}): MakeActor => {
+  const { proxy = 0, caches, deletess = false, startsAgain = false, order = "tdp", tag } = ways;
+  const fixed = caches?.reduce((bits, cache) => bits | (1 << cache), 0);
+  return function* (name): Actor {
+    for (let attempt = 0; attempt < 2; attempt++) {
+      let id = 0;
+      let bits = fixed;
+      let word = "";
+      for (const letter of order) {
+        switch (letter) {
+          case "t":
+            ({ id } = yield tokenGet(proxy, tag ? name : ""));
+            break;
+          case "l":
+            bits ??= Number((yield listCaches(proxy)).word);
+            break;
+          case "d":
+            bits ??= Number((yield listCaches(proxy)).word);
+            yield* invalidate(bits, deletess);
+            break;
+          case "p":
+            ({ word } = yield* untilDone(patient(uput(id, proxy))));
+        }
+      }
+      for (let asked = 0; word === "unknown" && asked < 2; asked++) {
+        ({ word } = yield* untilDone(patient(resolve(id, proxy))));
+      }
+      if (word === "failed") yield tokenRelease(id, proxy);
+      if (word !== "revoked" || !startsAgain) return;
+    }
+  };
+};
+
+/** Asks again when the token is busy: an earlier put of the same client runs. */
+function patient(step: Call): Call {
+  return {
+    ...step,
+    *call(flows: Flows<number>): Calling {
+      const answer = yield* step.call(flows) as Calling;
+      return answer.word === "busy" ? AGAIN : answer;
+    },
+  };
+}
+
+/** Only knows the proxy. */
+export const proxyWriter = (proxy = 0): MakeActor =>
+  function* (): Actor {
+    yield set(proxy);
+  };
+
+export function* revoker(): Actor {
+  yield revoke;
+}

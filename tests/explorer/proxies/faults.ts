@@ -1,0 +1,50 @@
+import { type Flow, step } from "../../../lib/proxy/flow_steps.ts";
+import { Flows, type Read } from "../../../lib/proxy/flows.ts";
+import type { Revoked } from "../../../lib/proxy/token_states.ts";
+import { RecordingStates } from "./recording_states.ts";
+
+// Faults that the proxy's core could have: parts of it, with one decision made otherwise.
+
+/** A token whose write runs makes its key cacheable again. */
+export class FreesBeforeCommit extends RecordingStates {
+  protected override judge(key: string): boolean {
+    return [...this.list(key)].every(({ state }) => state === "busy");
+  }
+}
+
+/** revoke ends tokens whose writes run. */
+export class RevokesBusyTokens extends RecordingStates {
+  readonly #gone = new Set<number>();
+
+  override revoke(key: string, id?: number): Revoked {
+    const busy = [...this.list(key)].filter(({ state }) => state === "busy");
+    for (const token of busy) this.#gone.add(token.id);
+    const { revoked } = super.revoke(key, id);
+    return { revoked: revoked + busy.length, busy: 0 };
+  }
+
+  protected override judge(key: string): boolean {
+    return [...this.list(key)].every(({ id }) => this.#gone.has(id));
+  }
+
+  override text(ids: readonly number[], rank: (id: number) => number): string {
+    return `${super.text(ids, rank)}-${[...this.#gone].map(rank)}`;
+  }
+}
+
+/** Looks whether the key is cacheable after the read. */
+export class ChecksAfterRead extends Flows<number> {
+  override *read(key: string, isListed = true): Flow<number, Read> {
+    const found = yield* step({ kind: "readRow", key });
+    return { ...found, cacheable: isListed && this.states.isCacheable(key) };
+  }
+}
+
+/** Does not look at the epoch that it reads beside the row. */
+export class IgnoresEpoch extends Flows<number> {
+  override *read(key: string, isListed = true): Flow<number, Read> {
+    const isCacheable = this.states.isCacheable(key);
+    const found = yield* step({ kind: "readRow", key });
+    return { ...found, cacheable: isListed && isCacheable };
+  }
+}

@@ -1,0 +1,49 @@
+import type { StepKind } from "../../../lib/proxy/flow_steps.ts";
+import type { Flows } from "../../../lib/proxy/flows.ts";
+import type { CacheList } from "../../../lib/proxy/flows.ts";
+import type { RecordingStates } from "./recording_states.ts";
+
+/**
+ * Events that no client of a proxy causes:
+ *
+ * - `restart`: the first proxy restarts; what it has sent may arrive later, or never
+ * - `takeOver`: a second proxy takes over, and the first does not know
+ * - `changeList`: the list of caches becomes `laterListed`
+ * - `cacheFails`: a cache does not answer; what it was asked took place, takes place later, or does not
+ * - `databaseFails`: the database refuses what it was asked
+ * - `loseCommit`: the connection is lost during a write, which is committed or not
+ */
+export const PROXY_EVENTS = [
+  "restart",
+  "takeOver",
+  "changeList",
+  "cacheFails",
+  "databaseFails",
+  "loseCommit",
+] as const;
+export type ProxyEvent = typeof PROXY_EVENTS[number];
+
+/** Steps whose results reach the flow in a step of their own: it goes on with shared knowledge then. */
+export const LATE: readonly StepKind[] = ["leaseGet", "invalidate", "writeRow", "askOutcome"];
+
+/** Proxies before a database. */
+export interface ProxySetup {
+  /** How many proxies there are at the beginning: the last one has taken over; left out: one. */
+  readonly proxies?: number;
+  /** Caches that the proxies know, by number; left out: the first. */
+  readonly listed?: readonly number[];
+  readonly laterListed?: readonly number[];
+  /** Most occurrences of each event; left out: none. */
+  readonly events?: Readonly<Partial<Record<ProxyEvent, number>>>;
+  /** Left out: LATE. */
+  readonly late?: readonly StepKind[];
+  /** A fault: writes do not look at the epoch. */
+  readonly isUnfenced?: boolean;
+  /** A fault: a read joins one that runs, whenever it began. */
+  readonly joinsReads?: boolean;
+  /** States, or flows, with a fault. */
+  readonly makeStates?: (epoch: number) => RecordingStates;
+  readonly makeFlows?: (caches: CacheList<number>, states: RecordingStates) => Flows<number>;
+  /** No token may be live once all clients have ended and the proxies have nothing to do. */
+  readonly mustEndWithoutTokens?: boolean;
+}

@@ -1,0 +1,218 @@
+import * as clients from "../actors/proxy_clients.ts";
+import * as faults from "../proxies/faults.ts";
+import { LATE } from "../proxies/setup.ts";
+import type { Role, Row } from "../scenario.ts";
+import type { MakeActor } from "../steps.ts";
+import { EXPIRY_AND_EVICTION, other, reader as readerRole, writer as writerRole } from "./roles.ts";
+
+// Scenarios with a proxy before the database. Unless a row says otherwise, every cached value equals the committed one
+// at every moment, also while a writer is at work and after anybody has crashed.
+
+const reader = (count: number, act: MakeActor = clients.reader()): Role => readerRole(count, act);
+const writer = (count: number, ways: clients.WriterWays = {}): Role =>
+  writerRole(count, clients.writer(ways));
+const ONE_CACHE = [0];
+const TWO_CACHES = [0, 1];
+/** What a read found reaches its flow in a step of its own, too. */
+const WITH_LATE_READS = [...LATE, "readRow"] as const;
+const REVOKER = other("operator", clients.revoker);
+/** A writer that knows its cache by heart, as all did in the table. */
+const KNOWING: clients.WriterWays = { caches: ONE_CACHE };
+
+/** The rows B of table 12.4. */
+const TABLE: readonly Row[] = [
+  {
+    name: "proxy: three readers, expiry, eviction",
+    roles: [reader(3), writer(1, KNOWING)],
+    environment: EXPIRY_AND_EVICTION,
+    proxy: { mustEndWithoutTokens: true },
+  },
+  {
+    name: "proxy: two writers",
+    roles: [reader(2), writer(2, KNOWING)],
+    environment: EXPIRY_AND_EVICTION,
+    proxy: { mustEndWithoutTokens: true },
+  },
+  {
+    name: "proxy: two caches",
+    roles: [reader(1), reader(2, clients.reader(1)), writer(1, { caches: TWO_CACHES })],
+    caches: 2,
+    proxy: { listed: TWO_CACHES },
+  },
+  {
+    name: "proxy: deletess in place of delete",
+    roles: [reader(3), writer(1, { ...KNOWING, deletess: true })],
+    environment: { time: 2 },
+    proxy: {},
+  },
+  {
+    name: "proxy: a token is revoked at any time",
+    roles: [reader(2), writer(1, { ...KNOWING, startsAgain: true }), REVOKER],
+    environment: EXPIRY_AND_EVICTION,
+    proxy: { mustEndWithoutTokens: true },
+  },
+  {
+    name: "proxy: a writer crashes, its token is revoked",
+    roles: [reader(2), writer(1, KNOWING), REVOKER],
+    environment: { crash: 1 },
+    proxy: {},
+  },
+  {
+    name: "proxy: the writer deletes before it takes the token",
+    roles: [reader(1), writer(1, { ...KNOWING, order: "dtp" })],
+    proxy: {},
+    wrongAfter: 8,
+  },
+  {
+    name: "proxy: the writer deletes after the commit",
+    roles: [reader(1), writer(1, { ...KNOWING, order: "tpd" })],
+    proxy: {},
+    wrongAfter: 7,
+  },
+  {
+    name: "proxy: the writer deletes after the commit, values at rest",
+    roles: [reader(2), writer(1, { ...KNOWING, order: "tpd" })],
+    environment: EXPIRY_AND_EVICTION,
+    values: "at rest",
+    proxy: {},
+  },
+  {
+    name: "proxy: a value is used again under a second lease",
+    roles: [reader(1, clients.reusingReader), writer(1, KNOWING)],
+    environment: { time: 1 },
+    proxy: {},
+    wrongAfter: 11,
+  },
+  {
+    name: "proxy: the cache restarts, and its ids repeat",
+    roles: [reader(2), writer(1, KNOWING)],
+    environment: { restart: 1 },
+    ignores: ["S3"],
+    repeatsIds: true,
+    proxy: {},
+    wrongAfter: 10,
+  },
+  {
+    name: "proxy: the cache restarts, ids never repeat",
+    roles: [reader(2), writer(1, KNOWING)],
+    environment: { restart: 1 },
+    proxy: {},
+  },
+  {
+    name: "proxy: it restarts, unfenced",
+    roles: [reader(1), writer(1, KNOWING)],
+    proxy: { events: { restart: 1 }, isUnfenced: true },
+    wrongAfter: 9,
+  },
+  {
+    name: "proxy: it restarts, fenced",
+    roles: [reader(2), writer(2, KNOWING)],
+    proxy: { events: { restart: 1 } },
+  },
+  {
+    name: "proxy: a deposed one answers reads",
+    roles: [reader(2), writer(1, { ...KNOWING, proxy: 1 })],
+    proxy: { proxies: 2 },
+  },
+  {
+    name: "proxy: an old writer, unfenced, both proxies busy",
+    roles: [reader(1, clients.reader(undefined, 1)), writer(1, KNOWING)],
+    proxy: { events: { takeOver: 1 }, isUnfenced: true },
+    wrongAfter: 9,
+  },
+  {
+    name: "proxy: an old writer, fenced, both proxies busy",
+    roles: [
+      reader(1),
+      reader(1, clients.reader(undefined, 1)),
+      writer(1, KNOWING),
+      writer(1, { ...KNOWING, proxy: 1 }),
+    ],
+    proxy: { events: { takeOver: 1 } },
+  },
+  {
+    name: "proxy: a reader bypasses it",
+    roles: [reader(1, clients.bypassingReader), writer(1, KNOWING)],
+    proxy: {},
+    wrongAfter: 7,
+  },
+  {
+    name: "proxy: a writer misses one of two caches",
+    roles: [reader(1), reader(1, clients.reader(1)), writer(1, KNOWING)],
+    caches: 2,
+    proxy: { listed: TWO_CACHES },
+    wrongAfter: 8,
+  },
+];
+
+/** Clients that only know the proxy. */
+const ONE_SHOT: readonly Row[] = [
+  {
+    name: "proxy: gets and sets through it",
+    roles: [reader(2, clients.proxyReader()), writerRole(1, clients.proxyWriter())],
+    environment: { time: 1 },
+    proxy: { mustEndWithoutTokens: true },
+  },
+];
+
+/** Faults that a proxy could have, and must be found. */
+const FAULTS: readonly Row[] = [
+  {
+    name: "proxy fault: a busy token is revoked",
+    roles: [reader(1), writer(1, KNOWING), REVOKER],
+    proxy: { makeStates: (epoch) => new faults.RevokesBusyTokens(epoch) },
+    wrongAfter: 9,
+  },
+  {
+    name: "proxy fault: the token is free before the commit",
+    roles: [reader(1), writer(1, KNOWING)],
+    proxy: { makeStates: (epoch) => new faults.FreesBeforeCommit(epoch) },
+    wrongAfter: 8,
+    why: "one step less than with a token that is removed after the write has begun",
+  },
+  {
+    name: "proxy fault: it reads before it checks",
+    roles: [reader(1), writer(1, KNOWING)],
+    proxy: {
+      makeFlows: (caches, states) => new faults.ChecksAfterRead(caches, states, 100),
+      late: WITH_LATE_READS,
+    },
+    wrongAfter: 9,
+  },
+  {
+    name: "proxy fault: a deposed one does not look at the epoch of what it reads",
+    roles: [reader(1), writer(1, { ...KNOWING, proxy: 1 })],
+    proxy: {
+      proxies: 2,
+      makeFlows: (caches, states) => new faults.IgnoresEpoch(caches, states, 100),
+    },
+    wrongAfter: 8,
+  },
+  {
+    name: "proxy fault: a read joins one that runs",
+    roles: [reader(2), writer(1, KNOWING)],
+    environment: { time: 1 },
+    proxy: { joinsReads: true, late: WITH_LATE_READS },
+    wrongAfter: 12,
+  },
+  {
+    name: "proxy fault: the writer takes the list of caches before its token",
+    roles: [reader(1, clients.reader(1)), writer(1, { order: "ltdp" })],
+    caches: 2,
+    proxy: { listed: ONE_CACHE, laterListed: TWO_CACHES, events: { changeList: 1 } },
+    wrongAfter: 10,
+  },
+  {
+    name: "proxy fault: a cache that is in use leaves the list",
+    roles: [reader(1, clients.reader(1)), writer(1)],
+    caches: 2,
+    proxy: { listed: TWO_CACHES, laterListed: ONE_CACHE, events: { changeList: 1 } },
+    wrongAfter: 10,
+  },
+];
+
+/** All scenarios with a proxy. */
+export const PROXY: readonly Row[] = [...TABLE, ...ONE_SHOT, ...FAULTS].map((row): Row => ({
+  values: "always",
+  ...row,
+}));
