@@ -32,6 +32,8 @@ const NOT_RUN: readonly (readonly [start: string, reason: string])[] = [
   ["DENORT_BIN=", "takes the place of ./leased; tests/lib/compile_test.ts does the same elsewhere"],
   ["deno task bench:", "takes minutes, and other servers to compare with"],
   ["deno task explore", "takes minutes; tests/explorer runs smaller ones"],
+  ["deno task proxy init", "documented with a database that is not there"],
+  ["PGPASSWORD=", "needs a database; tests/lib/proxy/postgres_test.ts has one"],
   [".ci/newer_peers", "fetches packages; .ci/run runs it"],
 ];
 

@@ -6,6 +6,7 @@ import type { OptionRow } from "../cli/option_table.ts";
 import { valueOr } from "../cli/values.ts";
 import type { LogFormat } from "../log.ts";
 import type { ProcessInfo } from "../process_info.ts";
+import { postgresSchema, sqliteSchema } from "./schema.ts";
 import type { TableNames } from "./table.ts";
 
 const NONE = NaN;
@@ -78,12 +79,16 @@ export type ProxyCommandLine =
   | { readonly kind: "refuse"; readonly errors: readonly string[]; readonly logFormat: LogFormat }
   | { readonly kind: "proxy"; readonly options: ProxyOptions };
 
+/** `leased proxy init` prints SQL instead of serving. */
+const INIT = "init";
+
 /** Reads the command line behind `leased proxy`. */
 export function readProxyCommand(
   argv: readonly string[],
   processInfo: ProcessInfo,
 ): ProxyCommandLine {
-  const { values, errors } = parseTable(argv, PROXY_OPTIONS);
+  const isInit = argv[0] === INIT;
+  const { values, errors } = parseTable(isInit ? argv.slice(1) : argv, PROXY_OPTIONS);
   const text = (name: string): string => values[name] as string;
   const number = (name: string): number => values[name] as number;
   if (values["help"]) return { kind: "print", text: helpText(processInfo.version) };
@@ -110,7 +115,8 @@ export function readProxyCommand(
     appliedTtlSec: number("applied-ttl"),
     logFormat,
   };
-  return errors.length > 0 ? { kind: "refuse", errors, logFormat } : { kind: "proxy", options };
+  if (errors.length > 0) return { kind: "refuse", errors, logFormat };
+  return isInit ? { kind: "print", text: schemaOf(options) } : { kind: "proxy", options };
 }
 
 function toDatabase(text: string, errors: string[]): Database {
@@ -122,6 +128,11 @@ function toDatabase(text: string, errors: string[]): Database {
     errors.push(`--db ${shown}: must be sqlite:<file> or postgres://<user>@<host>/<database>`);
   }
   return { kind: "sqlite", path };
+}
+
+/** Returns the SQL that makes the tables of a proxy, for users who may not make tables to have others execute it. */
+function schemaOf({ database, names }: ProxyOptions): string {
+  return (database.kind === "sqlite" ? sqliteSchema(names) : postgresSchema(names)).trimEnd();
 }
 
 /** Returns the database as log lines name it: without a password. */
@@ -156,7 +167,8 @@ function helpText(version: string): string {
   return [
     `leased ${version}: an update-token proxy between clients, caches and a database`,
     "",
-    "Usage: leased proxy [options]",
+    "Usage: leased proxy [options]       serve",
+    "       leased proxy init [options]  print the SQL that makes the tables",
     ...helpLines(optionTexts(groups)),
   ].join("\n");
 }

@@ -1,5 +1,6 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { Backend, Change, Found, Row, WriteOutcome, WriteResult } from "./backend.ts";
+import { sqliteSchema } from "./schema.ts";
 import { DEFAULT_TABLE, quotedNames, type TableNames } from "./table.ts";
 
 /** Another process writes for so long before a write fails. */
@@ -117,22 +118,6 @@ export class SqliteBackend implements Backend {
     this.#database.close();
     return Promise.resolve();
   }
-}
-
-/** The statements that make what a proxy needs, where it is missing. */
-export function sqliteSchema(names: TableNames): string {
-  const { table, key, value, version, flags } = quotedNames(names);
-  return `CREATE TABLE IF NOT EXISTS ${table} (
-  ${key} BLOB PRIMARY KEY,
-  ${flags} INTEGER NOT NULL DEFAULT 0,
-  ${value} BLOB,
-  ${version} INTEGER NOT NULL DEFAULT 1
-);
-CREATE TABLE IF NOT EXISTS leased_proxy (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL);
-INSERT OR IGNORE INTO leased_proxy VALUES (1, 0);
-CREATE TABLE IF NOT EXISTS leased_applied (token INTEGER PRIMARY KEY, version INTEGER NOT NULL, at INTEGER NOT NULL);
-CREATE INDEX IF NOT EXISTS leased_applied_at ON leased_applied (at);
-`;
 }
 
 function foundOf({ flags, data, version, epoch }: SqliteRow): Found {

@@ -1,3 +1,4 @@
+import { postgresSchema } from "../schema.ts";
 import { quotedNames, type TableNames } from "../table.ts";
 import type { Session } from "./session.ts";
 
@@ -12,24 +13,6 @@ export interface ColumnTypes {
 
 /** One proxy at a time makes tables. Any number that nobody else locks. */
 const SCHEMA_LOCK = 7_305_803;
-
-/** Returns the statements that make whatever a proxy needs and does not find. */
-export function postgresSchema(names: TableNames): string {
-  const { table, key, value, version, flags } = quotedNames(names);
-  return `CREATE TABLE IF NOT EXISTS ${table} (
-  ${key} bytea PRIMARY KEY,
-  ${flags} bigint NOT NULL DEFAULT 0,
-  ${value} bytea,
-  ${version} bigint NOT NULL DEFAULT 1
-);
-ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS ${flags} bigint NOT NULL DEFAULT 0;
-ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS ${version} bigint NOT NULL DEFAULT 1;
-CREATE TABLE IF NOT EXISTS leased_proxy (one integer PRIMARY KEY CHECK (one = 1), epoch bigint NOT NULL);
-INSERT INTO leased_proxy VALUES (1, 0) ON CONFLICT DO NOTHING;
-CREATE TABLE IF NOT EXISTS leased_applied (token bigint PRIMARY KEY, version bigint NOT NULL, at bigint NOT NULL);
-CREATE INDEX IF NOT EXISTS leased_applied_at ON leased_applied (at);
-`;
-}
 
 /**
  * Makes missing tables and columns.

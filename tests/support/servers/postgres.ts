@@ -116,5 +116,5 @@ async function output(program: string, args: readonly string[]): Promise<string>
   if (code !== 0) {
     throw new Error(`${program} ${args.join(" ")}: ${textOf(stderr)}${textOf(stdout)}`);
   }
-  return textOf(stdout);
+  return new TextDecoder().decode(stdout);
 }

@@ -1,0 +1,35 @@
+import { quotedNames, type TableNames } from "./table.ts";
+
+/** Returns the statements that make whatever a proxy needs and does not find in an SQLite file. */
+export function sqliteSchema(names: TableNames): string {
+  const { table, key, value, version, flags } = quotedNames(names);
+  return `CREATE TABLE IF NOT EXISTS ${table} (
+  ${key} BLOB PRIMARY KEY,
+  ${flags} INTEGER NOT NULL DEFAULT 0,
+  ${value} BLOB,
+  ${version} INTEGER NOT NULL DEFAULT 1
+);
+CREATE TABLE IF NOT EXISTS leased_proxy (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL);
+INSERT OR IGNORE INTO leased_proxy VALUES (1, 0);
+CREATE TABLE IF NOT EXISTS leased_applied (token INTEGER PRIMARY KEY, version INTEGER NOT NULL, at INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS leased_applied_at ON leased_applied (at);
+`;
+}
+
+/** Returns the statements that make whatever a proxy needs and does not find in a PostgreSQL database. */
+export function postgresSchema(names: TableNames): string {
+  const { table, key, value, version, flags } = quotedNames(names);
+  return `CREATE TABLE IF NOT EXISTS ${table} (
+  ${key} bytea PRIMARY KEY,
+  ${flags} bigint NOT NULL DEFAULT 0,
+  ${value} bytea,
+  ${version} bigint NOT NULL DEFAULT 1
+);
+ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS ${flags} bigint NOT NULL DEFAULT 0;
+ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS ${version} bigint NOT NULL DEFAULT 1;
+CREATE TABLE IF NOT EXISTS leased_proxy (one integer PRIMARY KEY CHECK (one = 1), epoch bigint NOT NULL);
+INSERT INTO leased_proxy VALUES (1, 0) ON CONFLICT DO NOTHING;
+CREATE TABLE IF NOT EXISTS leased_applied (token bigint PRIMARY KEY, version bigint NOT NULL, at bigint NOT NULL);
+CREATE INDEX IF NOT EXISTS leased_applied_at ON leased_applied (at);
+`;
+}

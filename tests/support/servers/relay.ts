@@ -1,0 +1,113 @@
+/** What becomes of bytes that a client sends. */
+export type Passage =
+  | "pass"
+  /** They are lost, and both connections are closed. */
+  | "cut"
+  /** They are lost, and the client's connection is closed; the server sees nothing of it. */
+  | "strand"
+  /** They arrive, the reply to them is lost, and then both connections are closed. */
+  | "cut reply";
+
+/** TCP connections to a server, which break when a test wants it. */
+export class Relay implements Disposable {
+  readonly #listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  readonly #open = new Set<Deno.TcpConn>();
+  /** Decides about every piece that a client sends. */
+  passage: (bytes: Uint8Array) => Passage = () => "pass";
+
+  constructor(readonly target: number) {
+    void this.#accept();
+  }
+
+  get port(): number {
+    return this.#listener.addr.port;
+  }
+
+  /** Closes all connections. */
+  cutAll(): void {
+    for (const socket of this.#open) this.#close(socket);
+  }
+
+  [Symbol.dispose](): void {
+    this.#listener.close();
+    this.cutAll();
+  }
+
+  async #accept(): Promise<void> {
+    try {
+      for await (const client of this.#listener) {
+        this.#open.add(client);
+        void this.#join(client);
+      }
+    } catch {
+      // The test is over.
+    }
+  }
+
+  async #join(client: Deno.TcpConn): Promise<void> {
+    try {
+      const server = await Deno.connect({ hostname: "127.0.0.1", port: this.target });
+      this.#open.add(server);
+      if (!this.#open.has(client)) return this.#close(server);
+      const pair = { client, server, losesReply: false, isStranded: false };
+      void this.#copyReplies(pair);
+      await this.#copyRequests(pair);
+    } catch {
+      this.#close(client);
+    }
+  }
+
+  async #copyRequests(pair: Pair): Promise<void> {
+    const buffer = new Uint8Array(64 * 1024);
+    for (;;) {
+      const length = await pair.client.read(buffer).catch(() => null);
+      if (length === null) break;
+      const bytes = buffer.slice(0, length);
+      const passage = this.passage(bytes);
+      if (passage === "strand") {
+        pair.isStranded = true;
+        return this.#close(pair.client);
+      }
+      if (passage === "cut") break;
+      if (passage === "cut reply") pair.losesReply = true;
+      if (!await writeAll(pair.server, bytes)) break;
+    }
+    if (!pair.isStranded) this.#closeBoth(pair);
+  }
+
+  async #copyReplies(pair: Pair): Promise<void> {
+    const buffer = new Uint8Array(64 * 1024);
+    for (;;) {
+      const length = await pair.server.read(buffer).catch(() => null);
+      if (length === null || pair.losesReply) break;
+      if (!pair.isStranded && !await writeAll(pair.client, buffer.subarray(0, length))) break;
+    }
+    this.#closeBoth(pair);
+  }
+
+  #closeBoth({ client, server }: Pair): void {
+    this.#close(client);
+    this.#close(server);
+  }
+
+  #close(socket: Deno.TcpConn): void {
+    if (!this.#open.delete(socket)) return;
+    socket.close();
+  }
+}
+
+interface Pair {
+  readonly client: Deno.TcpConn;
+  readonly server: Deno.TcpConn;
+  losesReply: boolean;
+  isStranded: boolean;
+}
+
+async function writeAll(socket: Deno.TcpConn, bytes: Uint8Array): Promise<boolean> {
+  try {
+    for (let sent = 0; sent < bytes.length;) sent += await socket.write(bytes.subarray(sent));
+    return true;
+  } catch {
+    return false;
+  }
+}
