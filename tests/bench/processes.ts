@@ -35,11 +35,12 @@ export async function startLeased(
   threads: number,
   io: string,
   options: readonly string[] = [],
+  permissions: readonly string[] = [],
 ): Promise<BenchServer> {
   // deno-fmt-ignore
   const args = ["-l", "127.0.0.1", "-p", `${port}`, "-m", `${MEMORY_MIB}`, "-t", `${threads}`, "-c", "2048", "--io", io, ...options];
   const { variables, flags } = await startTask();
-  const words = [...variables, Deno.execPath(), "run", ...flags, MAIN, ...args];
+  const words = [...variables, Deno.execPath(), "run", ...flags, ...permissions, MAIN, ...args];
   return await start(["leased --io", io, ...options].join(" "), port, "env", words, ROOT);
 }
 
