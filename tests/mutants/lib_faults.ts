@@ -207,6 +207,41 @@ export const LIB_FAULTS: readonly Fault[] = [
     replace: "",
     tests: "lib/state/token_journal",
   },
+  {
+    file: "lib/state/token_journal.ts",
+    fault: "tokens are promised into a file that was removed",
+    find: "if (!this.#file.isNamed(JOURNAL_NAME)) {",
+    replace: "if (false) {",
+    tests: "lib/state/journal_loop",
+  },
+  {
+    file: "lib/state/journal_loop.ts",
+    fault: "a restart hands ids out again",
+    find: "cache.journal.raiseId(tokens.highestId);",
+    replace: "",
+    tests: "lib/state/journal_loop",
+  },
+  {
+    file: "lib/state/journal_loop.ts",
+    fault: "releases that no get follows are never written",
+    find: "this.#dueMs = Math.min(this.#dueMs, nowMs + LAZY_MS);",
+    replace: "",
+    tests: "lib/state/journal_loop",
+  },
+  {
+    file: "lib/state/journal_loop.ts",
+    fault: "one failed reservation of ids empties the cache",
+    find: "const isOut = !isReserved && left <= ID_MARGIN;",
+    replace: "const isOut = !isReserved;",
+    tests: "lib/state/journal_loop",
+  },
+  {
+    file: "lib/state/token_records.ts",
+    fault: "quarantine ends with a restart",
+    find: "this.isQuarantined = type === TokenRecordType.QUARANTINE_ON;",
+    replace: "",
+    tests: "lib/state/journal_loop",
+  },
   // --- command line
   {
     file: "lib/cli/values.ts",
