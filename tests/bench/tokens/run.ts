@@ -4,12 +4,12 @@
  *
  *     deno task bench:tokens [--help]
  */
-import { OpenGenerator, type Request } from "./open_generator.ts";
-import { readOptions } from "./options.ts";
-import { pinGenerator, say, startLeased } from "./processes.ts";
-import { median, seededRandom } from "./rows.ts";
+import { OpenGenerator, type Request } from "../open_generator.ts";
+import { readOptions } from "../options.ts";
+import { pinGenerator, say, startLeased } from "../processes.ts";
+import { median, seededRandom } from "../rows.ts";
 import type { TokenLoad } from "./token_pairs.ts";
-import { TRANSPORTS } from "../support/servers/server_process.ts";
+import { TRANSPORTS } from "../../support/servers/server_process.ts";
 
 /** Clients that do nothing but take and release tokens. */
 const TOKEN_CONNECTIONS = [1, 8, 64];
