@@ -32,6 +32,7 @@ export const STORE_STATS = [
   ["listen_disabled_num", "times", "accepting stopped: no descriptor, or too many connections"],
   ["time_in_listen_disabled_us", "microseconds", "for how long accepting was stopped, summed over the threads"],
   ["conn_yields",         "times", "a connection sent more requests than one slice of its thread serves"],
+  ["udp_dropped",         "datagrams", "lost because the receive buffer of a UDP socket was full"],
   ["total_items",         "items", "linked since the start"],
   ["pages_moved",         "pages", "pages taken from a class for another"],
   ["rescued_items",       "items", "copied out of a page that was moved"],

@@ -94,7 +94,7 @@ export interface TransportContext {
   report(event: TransportEvent): void;
 }
 
-/** A worker's transport. The whole process uses one kind, except for UDP. */
+/** A worker's transport. The whole process uses one kind. */
 export interface Transport {
   /** Opens the worker's own sockets. Connections and datagrams wait in the kernel until `serve`. */
   open(): void;

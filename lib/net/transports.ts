@@ -16,7 +16,7 @@ import type {
 /** The transports there are. */
 export type TransportName = BoundTransport["name"];
 
-/** A thread that serves connections, as the others know it. */
+/** A thread that serves connections, as the others know it; to wake them, one stands for all. */
 export interface ThreadMember {
   readonly transport: TransportName;
   /** The result of `BoundTransport.workerData`. */
@@ -27,11 +27,6 @@ export interface ThreadMember {
 export function chooseTransport(io: "auto" | TransportName): TransportName {
   if (io !== "auto") return io;
   return libcAvailable() ? "native" : "portable";
-}
-
-/** Whether a transport serves this kind of listener; what it does not is served by a portable thread beside it. */
-export function serves(name: TransportName, listen: Listen): boolean {
-  return name === "portable" || listen.kind !== "udp";
 }
 
 /**
@@ -52,17 +47,12 @@ export async function bindTransport(
 
 /** On a thread that serves no connections: a function that wakes a thread that does. */
 export function createWaker(
-  members: readonly ThreadMember[],
+  { transport, workerData }: ThreadMember,
   lifecycle: Lifecycle,
 ): (threadIndex: number) => void {
-  const native = members.find(({ transport }) => transport === "native");
-  if (native === undefined) return (index) => lifecycle.wake(index);
-  const { wakeFds } = native.workerData as NativeWorkerData;
-  const waker = new NativeWaker(new Libc().calls, wakeFds);
-  return (index) => {
-    if (members[index]?.transport === "native") waker.wake(index);
-    else lifecycle.wake(index);
-  };
+  if (transport === "portable") return (index) => lifecycle.wake(index);
+  const waker = new NativeWaker(new Libc().calls, (workerData as NativeWorkerData).wakeFds);
+  return (index) => waker.wake(index);
 }
 
 /** On a worker: what serves the connections. */

@@ -11,6 +11,7 @@ import { CounterServer } from "../counters/server.ts";
 import { Journal } from "../state/journal.ts";
 import { StateError } from "../state/state_folder.ts";
 import {
+  type BoundTransport,
   DRAIN_MS_MAX,
   type Listen,
   listenerName,
@@ -18,9 +19,8 @@ import {
   type TransportEvent,
 } from "../net/transport.ts";
 import { DescriptorError } from "../net/descriptors.ts";
-import { chooseTransport, type TransportName } from "../net/transports.ts";
+import { bindTransport, chooseTransport, type TransportName } from "../net/transports.ts";
 import { announce } from "./announce.ts";
-import { bindThreads, type ThreadPlan } from "./thread_plan.ts";
 import { type FileProblem, PidFile, portFilePath, writePortFile } from "./files.ts";
 import { listenFailure } from "./listen_failure.ts";
 import { missingPermissions, refusePermissions } from "./permissions.ts";
@@ -73,14 +73,14 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
 
 async function run(options: ServerOptions, name: TransportName): Promise<ExitCode> {
   const startMs = performance.now();
-  const lifecycleShared = Lifecycle.createShared(options.transport.threads + 1);
+  const lifecycleShared = Lifecycle.createShared(options.transport.threads);
   const lifecycle = new Lifecycle(lifecycleShared);
-  let threadPlan: ThreadPlan | null = null;
+  let bound: BoundTransport | null = null;
   const pidFile = new PidFile(options.pidFile);
   let counterServer: CounterServer | null = null;
   let journal: Journal | null = null;
   const cleanUp = (): void => {
-    threadPlan?.close();
+    bound?.close();
     counterServer?.close();
     pidFile.remove();
   };
@@ -92,21 +92,26 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     const stop = new Stop(exitNow);
     // Before the first client: signals need descriptors, and Deno ends the process if there are none left.
     stop.listenToSignals();
-    const plan = threadPlan = await bindThreads(name, options, lifecycle);
+    const transport = bound = await bindTransport(
+      name,
+      options.listens,
+      options.transport,
+      lifecycle,
+    );
     const died = (reason: string): void => {
       logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`, { reason });
       exitNow(ExitCode.SOFTWARE);
     };
-    const threads = makeThreads(plan, stop, died);
-    const { shared, cache } = makeStore(options, plan);
+    const threads = makeThreads(stop, died);
+    const { shared, cache } = makeStore(options, transport);
     if (options.journal !== null) {
-      const { members } = plan;
+      const member = { transport: name, workerData: transport.workerData(0) };
       journal = await Journal.start(
-        { ...options.journal, shared: shared.memory, lifecycle: lifecycleShared, members },
+        { ...options.journal, shared: shared.memory, lifecycle: lifecycleShared, member },
         { event: logEvent, died },
       );
     }
-    startThreads(threads, plan, options, shared, lifecycleShared);
+    startThreads(threads, transport, options, shared, lifecycleShared);
     // Until the process is RUNNING no connection has been accepted, so a signal may end it at once.
     await Promise.race([threads.warm(), stop.requested]);
     if (stop.isRequested) return ExitCode.OK;
@@ -116,9 +121,9 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     if (options.counters !== null) {
       counterServer = new CounterServer(options.counters, options.transport, logEvent);
     }
-    const problems = writeFiles(pidFile, options.settings.pid, plan.listens);
-    plan.listen();
-    announce(options, plan.listens, counterServer?.listens ?? [], name);
+    const problems = writeFiles(pidFile, options.settings.pid, transport.listens);
+    transport.listen();
+    announce(options, transport.listens, counterServer?.listens ?? [], name);
     for (const { message, ...fields } of problems) {
       logProcess("warning", "file_not_written", message, fields);
     }
@@ -127,7 +132,10 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     counterServer?.start();
     lifecycle.phase = LifecyclePhase.RUNNING;
     await stop.requested;
-    await Promise.all([drain(lifecycle, plan, threads), counterServer?.stop()]);
+    await Promise.all([
+      drain(lifecycle, transport, threads, options.transport.threads),
+      counterServer?.stop(),
+    ]);
     await journal?.stop();
     ticker.stop();
     return options.settings.verbosity < CHECKING_VERBOSITY ? ExitCode.OK : checkAtEnd(cache.memory);
@@ -136,14 +144,9 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
   }
 }
 
-function makeThreads(
-  threadPlan: ThreadPlan,
-  stop: Stop,
-  died: (reason: string) => void,
-): Threads {
+function makeThreads(stop: Stop, died: (reason: string) => void): Threads {
   return new Threads({
     shutdown: () => stop.request("shutdown command", ExitCode.OK),
-    wake: (index) => threadPlan.wake(index),
     event: logEvent,
     died,
   });
@@ -152,43 +155,42 @@ function makeThreads(
 /** Makes the shared memory and an empty store in it. The returned cache is for the main thread. */
 function makeStore(
   options: ServerOptions,
-  threadPlan: ThreadPlan,
+  transport: BoundTransport,
 ): { shared: SharedState; cache: Cache } {
   const shared = createSharedState(createSharedMemory(options.store), options.settings);
   const tunables = new Tunables(shared.tunables);
   for (const [name, value] of options.tunables) tunables.set(name, value);
   configureLog(options.logFormat, () => tunables.get("verbosity"));
   const connections = new ConnectionTable(shared.memory.connections);
-  for (const listen of threadPlan.listens) connections.addListener(listenerName(listen));
+  for (const listen of transport.listens) connections.addListener(listenerName(listen));
   const cache = Cache.format(new Memory(shared.memory));
   if (options.store.tokenPersistence === "volatile") {
     cache.tokens.quarantineFor(options.settings.tokenQuarantineSec);
   }
   cache.mutex.nowMs = () => performance.now();
-  cache.onReady = (index) => threadPlan.wake(index);
+  cache.onReady = (index) => transport.wake(index);
   return { shared, cache };
 }
 
 function startThreads(
   threads: Threads,
-  threadPlan: ThreadPlan,
+  transport: BoundTransport,
   options: ServerOptions,
   shared: SharedState,
   lifecycle: SharedArrayBuffer,
 ): void {
-  const settings = withPorts(options.settings, threadPlan.listens);
-  threadPlan.members.forEach(({ transport, workerData }, threadIndex) =>
+  const settings = withPorts(options.settings, transport.listens);
+  for (let threadIndex = 0; threadIndex < options.transport.threads; threadIndex++) {
     threads.start({
       threadIndex,
-      transport,
-      transports: threadPlan.members.map((member) => member.transport),
-      workerData,
+      transport: transport.name,
+      workerData: transport.workerData(threadIndex),
       transportOptions: options.transport,
       settings,
       shared,
       lifecycle,
-    })
-  );
+    });
+  }
 }
 
 /** Writes the pid file and the port file, before the log says that the server listens. @returns The failures. */
@@ -223,11 +225,12 @@ function logEvent({ level, event, message, fields }: TransportEvent): void {
 /** Lets the threads finish requests in progress, and waits until they have ended. */
 async function drain(
   lifecycle: Lifecycle,
-  threadPlan: ThreadPlan,
+  transport: BoundTransport,
   threads: Threads,
+  threadCount: number,
 ): Promise<void> {
   lifecycle.phase = LifecyclePhase.DRAINING;
-  threadPlan.members.forEach((_, index) => threadPlan.wake(index));
+  for (let index = 0; index < threadCount; index++) transport.wake(index);
   let timer: ReturnType<typeof setTimeout> | undefined;
   const tooLate = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, DRAIN_MS_MAX + DRAIN_MARGIN_MS);

@@ -7,8 +7,6 @@ import type { TransportName } from "../net/transports.ts";
 export interface WorkerStart {
   readonly threadIndex: number;
   readonly transport: TransportName;
-  /** The transport of every worker, by thread index. */
-  readonly transports: readonly TransportName[];
   /** Data of the bound transport for this worker. */
   readonly workerData: unknown;
   readonly transportOptions: TransportOptions;
@@ -36,6 +34,4 @@ export type WorkerMessage =
   | { readonly kind: "ended" }
   /** A client sent the `shutdown` command. */
   | { readonly kind: "shutdown" }
-  /** Another worker, which this one cannot wake, must resume connections whose waiting is over. */
-  | { readonly kind: "wake"; readonly threadIndex: number }
   | { readonly kind: "event"; readonly event: TransportEvent };

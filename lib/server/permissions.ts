@@ -3,7 +3,7 @@ import { ExitCode } from "../cli/exit.ts";
 import type { ServerOptions } from "../cli/options.ts";
 import { type LogFormat, writeRefusal, writeStderr } from "../log.ts";
 import type { Listen } from "../net/transport.ts";
-import { serves, type TransportName } from "../net/transports.ts";
+import type { TransportName } from "../net/transports.ts";
 import { PORT_FILE_VARIABLE } from "./files.ts";
 
 /** A permission and its purpose. */
@@ -101,10 +101,8 @@ function neededPermissions(options: ServerOptions, transport: TransportName): Ne
       alternative: "or use --io portable",
     });
   }
-  for (const listen of options.listens) {
-    // The native transport calls the operating system directly: Deno checks no permission.
-    if (transport === "portable" || !serves(transport, listen)) needs.push(...listenNeeds(listen));
-  }
+  // The native transport calls the operating system directly: Deno checks no permission.
+  if (transport === "portable") needs.push(...options.listens.flatMap(listenNeeds));
   for (const listen of options.counters?.listens ?? []) needs.push(...listenNeeds(listen));
   if (options.journal !== null) {
     const { folder } = options.journal;

@@ -5,8 +5,6 @@ import type { WorkerMessage, WorkerStart } from "./messages.ts";
 export interface ThreadEvents {
   /** A client sent the `shutdown` command. */
   shutdown(): void;
-  /** The thread must resume connections whose waiting is over. */
-  wake(threadIndex: number): void;
   event(event: TransportEvent): void;
   /** A thread failed with an error: the store may be half changed. */
   died(reason: string): void;
@@ -56,8 +54,6 @@ export class Threads {
           return ended.resolve();
         case "shutdown":
           return this.#events.shutdown();
-        case "wake":
-          return this.#events.wake(data.threadIndex);
         case "event":
           return this.#events.event(data.event);
       }

@@ -46,9 +46,8 @@ async function run(start: WorkerStart): Promise<void> {
     report,
   });
   thread.cache.onReady = (index) => {
-    if (start.transports[index] === "portable") lifecycle.wake(index);
-    else if (transport.wake !== undefined) transport.wake(index);
-    else post({ kind: "wake", threadIndex: index });
+    if (transport.wake === undefined) lifecycle.wake(index);
+    else transport.wake(index);
   };
   post({ kind: "warm" });
   await lifecycle.reaches(LifecyclePhase.OPENING);

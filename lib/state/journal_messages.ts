@@ -19,7 +19,7 @@ export interface JournalStart extends JournalOptions {
   /** `Lifecycle.createShared` */
   readonly lifecycle: SharedArrayBuffer;
   /** The threads that serve connections, which the journal wakes. */
-  readonly members: readonly ThreadMember[];
+  readonly member: ThreadMember;
 }
 
 /** Messages of the journal's thread to the main thread. */

@@ -35,7 +35,7 @@ function say(message: JournalMessage): void {
 function run(start: JournalStart): void {
   const cache = new Cache(new Memory(start.shared, journalRow(start.shared.options)));
   cache.mutex.nowMs = () => performance.now();
-  cache.onReady = createWaker(start.members, new Lifecycle(start.lifecycle));
+  cache.onReady = createWaker(start.member, new Lifecycle(start.lifecycle));
   let loop: JournalLoop | null;
   let folder: StateFolder;
   try {

@@ -155,6 +155,7 @@ const ROWS: readonly GeneralRow[] = [
   ["lease_wait_hint",       (s) => s.store.stat("lease_wait_hint")],
   ["dirty_cut",             (s) => s.store.stat("dirty_cut")],
   ["strict_refused",        (s) => s.store.stat("strict_refused")],
+  ["udp_dropped",           (s) => s.store.stat("udp_dropped")],
   ["values_arriving",       (s) => s.store.control("RESERVED_ITEMS")],
   ["values_arriving_bytes", (s) => s.store.reservedBytes],
   ["lock_curr",             (s) => s.store.lockCount],

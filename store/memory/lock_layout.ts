@@ -71,9 +71,9 @@ export function ownerPlaces(options: StoreOptions): number {
   return 2 ** (32 - Math.clz32(options.connectionsMax - 1 || 1));
 }
 
-/** Places for threads: beside those of `-t` one may serve what their transport does not. */
+/** Places for threads that serve connections. */
 export function threadPlaces(options: StoreOptions): number {
-  return options.threads + 1;
+  return options.threads;
 }
 
 /** The word at which the rows of locks start. */

@@ -158,15 +158,15 @@ const THREAD_ROW_DOUBLES = 16;
 
 /**
  * Returns the number of rows of thread statistics: one for each worker (`-t`), then one for the
- * worker that serves UDP beside the native transport, then one for maintenance.
+ * writer of the journal if there is one, then one for maintenance.
  */
 export function threadRowCount(options: StoreOptions): number {
-  return options.threads + (options.tokenPersistence === "journal" ? 3 : 2);
+  return options.threads + (options.tokenPersistence === "journal" ? 2 : 1);
 }
 
 /** The row of the thread that writes the journal of update tokens, if there is one. */
 export function journalRow(options: StoreOptions): number {
-  return options.threads + 1;
+  return options.threads;
 }
 
 interface ControlLayout {

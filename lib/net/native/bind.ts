@@ -2,20 +2,24 @@ import { requireDescriptors } from "../descriptors.ts";
 import { createEpoll } from "./epoll.ts";
 import { EFD_CLOEXEC, EFD_NONBLOCK, Libc } from "./libc.ts";
 import {
-  bindTcp,
+  bindNetwork,
   bindUnix,
   type NativeListener,
   removeSocketFile,
   startListening,
 } from "./listener.ts";
 import { NativeWaker } from "./waker.ts";
+import type { WireProtocol } from "../../../protocol/settings.ts";
 import type { BoundTransport, Listen, TransportOptions } from "../transport.ts";
 
 /** Passed to every worker. Descriptors belong to the process, so their numbers are valid in every thread. */
 export interface NativeWorkerData {
+  /** Of connections. */
   readonly listens: readonly Listen[];
   /** The listening socket of each of `listens`. */
   readonly listenFds: readonly number[];
+  /** The sockets for datagrams. Worker `index % threads` serves number `index`. */
+  readonly udp: readonly { readonly fd: number; readonly protocol: WireProtocol }[];
   /** By worker. */
   readonly epollFds: readonly number[];
   /** By worker: an eventfd that ends its epoll_wait. */
@@ -39,8 +43,8 @@ export function bindNative(listens: readonly Listen[], options: TransportOptions
       return fd < 0 ? null : () => libc.calls.close(fd);
     });
     for (const listen of listens) {
-      if (listen.kind === "tcp") listeners.push(...bindTcp(libc, listen));
       if (listen.kind === "unix") listeners.push(bindUnix(libc, listen));
+      else listeners.push(...bindNetwork(libc, listen));
     }
   } catch (error) {
     closeListeners(libc, listeners);
@@ -73,12 +77,15 @@ class BoundNative implements BoundTransport {
     const { threads, backlog } = options;
     this.#libc = libc;
     this.#backlog = backlog;
-    this.#listeners = listeners;
+    // UDP first: a client that has got a reply over TCP gets one over UDP too.
+    this.#listeners = listeners.toSorted((a, b) => Number(isUdp(b)) - Number(isUdp(a)));
     this.listens = listeners.map(({ listen }) => listen);
     const ofThreads = { length: threads };
+    const streams = listeners.filter((listener) => !isUdp(listener));
     this.#workerData = {
-      listens: this.listens,
-      listenFds: listeners.map(({ fd }) => fd),
+      listens: streams.map(({ listen }) => listen),
+      listenFds: streams.map(({ fd }) => fd),
+      udp: listeners.filter(isUdp).map(({ fd, listen }) => ({ fd, protocol: listen.protocol })),
       epollFds: Array.from(ofThreads, () => createEpoll(libc)),
       wakeFds: Array.from(ofThreads, () => libc.calls.eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       loads: new SharedArrayBuffer(4 * (threads + 1)),
@@ -106,6 +113,10 @@ class BoundNative implements BoundTransport {
     closeListeners(this.#libc, this.#listeners);
     this.#libc[Symbol.dispose]();
   }
+}
+
+function isUdp({ listen }: NativeListener): boolean {
+  return listen.kind === "udp";
 }
 
 function closeListeners(libc: Libc, listeners: readonly NativeListener[]): void {

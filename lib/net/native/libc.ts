@@ -14,12 +14,15 @@ const SYMBOLS = {
   getsockname: { parameters: ["i32", "buffer", "buffer"], result: "i32" },
   getpeername: { parameters: ["i32", "buffer", "buffer"], result: "i32" },
   setsockopt: { parameters: ["i32", "i32", "i32", "buffer", "u32"], result: "i32" },
+  getsockopt: { parameters: ["i32", "i32", "i32", "buffer", "buffer"], result: "i32" },
   shutdown: { parameters: ["i32", "i32"], result: "i32" },
   close: { parameters: ["i32"], result: "i32" },
   recv: { parameters: ["i32", "buffer", "u32", "i32"], result: "i32" },
   send: { parameters: ["i32", "buffer", "u32", "i32"], result: "i32" },
   recvmsg: { parameters: ["i32", "buffer", "i32"], result: "i32" },
   sendmsg: { parameters: ["i32", "buffer", "i32"], result: "i32" },
+  recvmmsg: { parameters: ["i32", "buffer", "u32", "i32", "buffer"], result: "i32" },
+  sendmmsg: { parameters: ["i32", "buffer", "u32", "i32"], result: "i32" },
   read: { parameters: ["i32", "buffer", "u32"], result: "i32" },
   write: { parameters: ["i32", "buffer", "u32"], result: "i32" },
   epoll_create1: { parameters: ["i32"], result: "i32" },
@@ -47,7 +50,13 @@ export const SOCK_NONBLOCK = 0o4000;
 export const SOCK_CLOEXEC = 0o2000000;
 export const SOL_SOCKET = 1;
 export const SO_REUSEADDR = 2;
+export const SO_SNDBUF = 7;
+export const SO_RCVBUF = 8;
 export const SO_KEEPALIVE = 9;
+export const SO_SNDTIMEO = 21;
+export const SO_SNDBUFFORCE = 32;
+export const SO_RCVBUFFORCE = 33;
+export const SO_MEMINFO = 55;
 export const IPPROTO_TCP = 6;
 export const TCP_NODELAY = 1;
 export const TCP_KEEPIDLE = 4;

@@ -9,8 +9,14 @@ import {
   IPV6_V6ONLY,
   type Libc,
   SO_KEEPALIVE,
+  SO_RCVBUF,
+  SO_RCVBUFFORCE,
   SO_REUSEADDR,
+  SO_SNDBUF,
+  SO_SNDBUFFORCE,
+  SO_SNDTIMEO,
   SOCK_CLOEXEC,
+  SOCK_DGRAM,
   SOCK_NONBLOCK,
   SOCK_STREAM,
   SOL_SOCKET,
@@ -32,14 +38,17 @@ import {
   ListenError,
   listenText,
   type TcpListen,
+  type UdpListen,
   type UnixListen,
 } from "../transport.ts";
 
-/** A bound socket, for connections. */
+/** A socket for connections, which is bound, or for datagrams. */
 export interface NativeListener {
   readonly fd: number;
   /** With the numeric address and the port that were really bound. */
   readonly listen: Listen;
+  /** Of a socket for datagrams: what `startListening` binds it to. It receives from then on. */
+  readonly address?: Uint8Array<ArrayBuffer>;
 }
 
 /**
@@ -61,12 +70,20 @@ const FILE_TYPE_MASK = 0o170000;
 const FILE_TYPE_SOCKET = 0o140000;
 
 /**
- * Binds every address that the name stands for.
+ * Room that a UDP socket asks for, in bytes: more than 10,000 short datagrams, each of which takes 768 bytes and more.
+ * The system grants `net.core.rmem_max` at most, unless the process has CAP_NET_ADMIN.
+ */
+const UDP_BUFFER_BYTES = 8 * 1024 * 1024;
+/** The longest wait for room in a UDP socket's send buffer, in microseconds: what does not fit then is dropped. */
+const UDP_SEND_WAIT_US = 10_000n;
+
+/**
+ * Takes every address that the name stands for.
  *
  * @throws {ListenError} When one of them is taken, or none can be had.
  */
-export function bindTcp(libc: Libc, listen: TcpListen): NativeListener[] {
-  const addresses = resolveAddresses(libc, "tcp", listen.hostname, listen.port);
+export function bindNetwork(libc: Libc, listen: TcpListen | UdpListen): NativeListener[] {
+  const addresses = resolveAddresses(libc, listen.kind, listen.hostname, listen.port);
   if (addresses.length === 0) {
     throw new ListenError(
       listen,
@@ -80,13 +97,15 @@ export function bindTcp(libc: Libc, listen: TcpListen): NativeListener[] {
     for (const address of addresses) {
       // All addresses of one name get the port that the first was given.
       new DataView(address.bytes.buffer).setUint16(2, port, false);
-      const found = bindAddress(libc, listen, address);
+      const found = listen.kind === "tcp"
+        ? bindTcp(libc, listen, address)
+        : reserveUdp(libc, listen, address);
       if (typeof found === "number") {
         if (found === EADDRINUSE || addresses.length === 1) throw failure(listen, found);
         continue;
       }
       listeners.push(found);
-      port = (found.listen as TcpListen).port;
+      port = (found.listen as TcpListen | UdpListen).port;
     }
     if (listeners.length === 0) throw failure(listen, libc.errno);
     return listeners;
@@ -117,12 +136,20 @@ export function bindUnix(libc: Libc, listen: UnixListen): NativeListener {
 }
 
 /**
- * Lets the kernel take connections for a bound socket.
+ * Lets the kernel take connections, or datagrams.
  *
  * @throws {ListenError}
  */
-export function startListening(libc: Libc, { fd, listen }: NativeListener, backlog: number): void {
-  if (libc.calls.listen(fd, backlog) !== 0) throw failure(listen, libc.errno);
+export function startListening(
+  libc: Libc,
+  { fd, listen, address }: NativeListener,
+  backlog: number,
+): void {
+  const { calls } = libc;
+  const failed = address === undefined
+    ? calls.listen(fd, backlog)
+    : calls.bind(fd, address, address.length);
+  if (failed !== 0) throw failure(listen, libc.errno);
 }
 
 export function removeSocketFile(libc: Libc, path: string): void {
@@ -130,26 +157,71 @@ export function removeSocketFile(libc: Libc, path: string): void {
 }
 
 /** @returns The listener, or what errno said. */
-function bindAddress(
-  libc: Libc,
-  listen: TcpListen,
-  address: SocketAddress,
-): NativeListener | number {
+function bindTcp(libc: Libc, listen: TcpListen, address: SocketAddress): NativeListener | number {
   const { calls } = libc;
   const fd = calls.socket(address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return libc.errno;
-  const set = (level: number, name: number, value: number): void => {
-    calls.setsockopt(fd, level, name, new Int32Array([value]), 4);
-  };
-  set(SOL_SOCKET, SO_REUSEADDR, 1);
+  setOption(libc, fd, SOL_SOCKET, SO_REUSEADDR, 1);
   // The sockets that are accepted inherit these.
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_SEC);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_SEC);
-  set(IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, DEAD_PEER_SEC * 1000);
-  set(IPPROTO_TCP, TCP_NODELAY, 1);
-  if (address.family === AF_INET6) set(IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  setOption(libc, fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  setOption(libc, fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_SEC);
+  setOption(libc, fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_SEC);
+  setOption(libc, fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+  setOption(libc, fd, IPPROTO_TCP, TCP_USER_TIMEOUT, DEAD_PEER_SEC * 1000);
+  setOption(libc, fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  const name = bindSocket(libc, fd, address);
+  return typeof name === "number" ? name : { fd, listen: { ...listen, ...readAddress(name) } };
+}
+
+/**
+ * Finds out whether the address can be had, and opens a socket that is not bound yet: a client is refused until the
+ * server can answer, as over TCP.
+ *
+ * @returns The listener, or what errno said.
+ */
+function reserveUdp(
+  libc: Libc,
+  listen: UdpListen,
+  address: SocketAddress,
+): NativeListener | number {
+  const { calls } = libc;
+  const trial = calls.socket(address.family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (trial < 0) return libc.errno;
+  const name = bindSocket(libc, trial, address);
+  if (typeof name === "number") return name;
+  calls.close(trial);
+  const fd = calls.socket(address.family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return libc.errno;
+  setFamilyOptions(libc, fd, address);
+  setBufferSize(libc, fd, SO_RCVBUFFORCE, SO_RCVBUF);
+  setBufferSize(libc, fd, SO_SNDBUFFORCE, SO_SNDBUF);
+  calls.setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, new BigInt64Array([0n, UDP_SEND_WAIT_US]), 16);
+  const bound = { ...listen, ...readAddress(name) };
+  return { fd, listen: bound, address: name.slice(0, address.bytes.length) };
+}
+
+function setBufferSize(libc: Libc, fd: number, forced: number, granted: number): void {
+  const size = new Int32Array([UDP_BUFFER_BYTES]);
+  if (libc.calls.setsockopt(fd, SOL_SOCKET, forced, size, 4) === 0) return;
+  libc.calls.setsockopt(fd, SOL_SOCKET, granted, size, 4);
+}
+
+function setFamilyOptions(libc: Libc, fd: number, { family }: SocketAddress): void {
+  if (family === AF_INET6) setOption(libc, fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+}
+
+function setOption(libc: Libc, fd: number, level: number, name: number, value: number): void {
+  libc.calls.setsockopt(fd, level, name, new Int32Array([value]), 4);
+}
+
+/** @returns The name of the bound socket; or what errno said, and the socket is closed. */
+function bindSocket(
+  libc: Libc,
+  fd: number,
+  address: SocketAddress,
+): Uint8Array<ArrayBuffer> | number {
+  const { calls } = libc;
+  setFamilyOptions(libc, fd, address);
   if (calls.bind(fd, address.bytes, address.bytes.length) !== 0) {
     const { errno } = libc;
     calls.close(fd);
@@ -157,7 +229,7 @@ function bindAddress(
   }
   const name = new Uint8Array(ADDRESS_BYTES_MAX);
   calls.getsockname(fd, name, new Int32Array([ADDRESS_BYTES_MAX]));
-  return { fd, listen: { ...listen, ...readAddress(name) } };
+  return name;
 }
 
 /** Whether the path is a socket that refuses connections. */

@@ -19,6 +19,7 @@ import type { NativeConnection } from "./connection.ts";
 import { NativeInbox } from "./inbox.ts";
 import * as inboxModule from "./inbox.ts";
 import { RunQueue } from "./run_queue.ts";
+import { NativeUdp } from "./udp_socket.ts";
 import { NativeSender } from "./sender.ts";
 import { ValueIo } from "./value_io.ts";
 import { NativeWaker } from "./waker.ts";
@@ -77,6 +78,8 @@ export class NativeThread implements Transport {
   readonly #waiting = new Map<number, NativeConnection>();
   /** Connections that have more to do. Others are served first. */
   readonly #runQueue = new RunQueue();
+  /** The sockets for datagrams that this thread serves, by descriptor. */
+  readonly #udp = new Map<number, NativeUdp>();
   readonly #waker: NativeWaker;
   #sweptAtSec = 0;
 
@@ -105,10 +108,16 @@ export class NativeThread implements Transport {
     );
     if (context.threadIndex === 0) adviseHugePages(this.#libc, memory);
     this.#acceptor = new NativeAcceptor(context, this.#libc, this.#epoll);
+    const { threadIndex, options } = context;
+    this.#workerData.udp.forEach(({ fd, protocol }, index) => {
+      if (index % options.threads !== threadIndex) return;
+      this.#udp.set(fd, new NativeUdp(context, this.#libc, fd, protocol));
+    });
   }
 
   open(): void {
     this.#epoll.add(this.#wakeFd, EPOLLIN, 0);
+    for (const fd of this.#udp.keys()) this.#epoll.add(fd, EPOLLIN, 0);
     this.#acceptor.open();
   }
 
@@ -139,7 +148,7 @@ export class NativeThread implements Transport {
 
   #serveReady(timeoutMs: number): void {
     const epoll = this.#epoll;
-    const ready = epoll.wait(this.#runQueue.length > 0 ? 0 : timeoutMs);
+    const ready = epoll.wait(this.#isUnfinished ? 0 : timeoutMs);
     for (let index = 0; index < ready; index++) {
       const fd = epoll.fd(index);
       const connection = this.#connections[fd];
@@ -161,8 +170,15 @@ export class NativeThread implements Transport {
     }
     this.#executeSlots();
     this.#sender.sendQueued();
-    if (this.#runQueue.length > 0) this.#serveUnfinished();
+    if (this.#isUnfinished) this.#serveUnfinished();
     if (this.#acceptor.pauseMs > 0) this.#acceptor.resume();
+  }
+
+  /** Whether a connection or a datagram has more to do. */
+  get #isUnfinished(): boolean {
+    if (this.#runQueue.length > 0) return true;
+    for (const udp of this.#udp.values()) if (udp.isUnfinished) return true;
+    return false;
   }
 
   /** Serves connections that have more to do, one slice each, until the sockets have to be looked at again. */
@@ -178,6 +194,7 @@ export class NativeThread implements Transport {
       units += work.spent;
     }
     this.#sender.sendQueued();
+    for (const udp of this.#udp.values()) if (udp.isUnfinished) udp.serve();
   }
 
   #serveOther(fd: number, tag: number): void {
@@ -186,6 +203,9 @@ export class NativeThread implements Transport {
       this.#resumeReady();
     } else if (this.#acceptor.isListener(fd)) {
       this.#acceptor.accept(fd);
+    } else if (this.#udp.has(fd)) {
+      this.#sender.sendQueued();
+      this.#udp.get(fd)!.serve();
     } else if (this.#acceptor.isHandedOver(tag)) {
       const connection = this.#acceptor.adopt(fd, tag);
       if (connection !== undefined) this.#connections[fd] = connection;
@@ -389,7 +409,7 @@ export class NativeThread implements Transport {
       if (this.#context.lifecycle.phase === LifecyclePhase.STOPPING || drainedMs > DRAIN_MS_MAX) {
         return;
       }
-      const isIdle = this.#sender.stalled.size === 0 && this.#runQueue.length === 0 &&
+      const isIdle = this.#sender.stalled.size === 0 && !this.#isUnfinished &&
         !this.#awaitsDisk();
       if (drainedMs > DRAIN_GRACE_MS && isIdle) return;
       this.#serveReady(DRAIN_GRACE_MS / 4);

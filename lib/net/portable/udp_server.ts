@@ -1,17 +1,9 @@
-import { type Conversation, ConversationState } from "../../../protocol/conversation.ts";
-import { NO_OWNER } from "../../../store/connections.ts";
+import { ByteRegion } from "../../../store/base/bytes.ts";
 import { INPUT_BYTES } from "../../../store/limits.ts";
 import type { FairScheduler } from "../fair_scheduler.ts";
 import type { TransportContext, UdpListen } from "../transport.ts";
-import {
-  binaryRequestEnd,
-  UDP_HEADER_BYTES,
-  udpDatagrams,
-  udpEmptyFrame,
-  udpRequestId,
-} from "./udp_frames.ts";
-
-const NOTHING = new Uint8Array();
+import { concatBytes, UdpExchange } from "../udp_exchange.ts";
+import { UDP_HEADER_BYTES, udpDatagrams, udpEmptyFrame, udpRequestId } from "../udp_frames.ts";
 
 /** Serves one UDP socket: every datagram is a conversation of its own. */
 export class UdpServer {
@@ -19,8 +11,6 @@ export class UdpServer {
   readonly #listen: UdpListen;
   readonly #context: TransportContext;
   readonly #scheduler: FairScheduler;
-  /** Longer replies to one datagram are dropped. */
-  readonly #replyMaxBytes: number;
   #closed = false;
 
   constructor(
@@ -33,7 +23,6 @@ export class UdpServer {
     this.#listen = listen;
     this.#context = context;
     this.#scheduler = scheduler;
-    this.#replyMaxBytes = context.options.udpReplyMaxBytes;
   }
 
   close(): void {
@@ -43,13 +32,22 @@ export class UdpServer {
   }
 
   async serve(): Promise<void> {
-    const buffer = new Uint8Array(INPUT_BYTES);
+    const buffer = new ByteRegion(new ArrayBuffer(INPUT_BYTES));
     while (!this.#closed) {
       try {
-        const [datagram, address] = await this.#socket.receive(buffer);
+        const [datagram, address] = await this.#socket.receive(buffer.bytes);
         const requestId = udpRequestId(datagram);
         if (requestId < 0) continue;
-        for (const answer of await this.#answers(requestId, datagram.subarray(UDP_HEADER_BYTES))) {
+        const { protocol } = this.#listen;
+        const exchange = new UdpExchange(
+          this.#context,
+          protocol,
+          requestId,
+          buffer,
+          UDP_HEADER_BYTES,
+          datagram.length,
+        );
+        for (const answer of await this.#answers(exchange)) {
           await this.#socket.send(answer, address);
         }
       } catch (error) {
@@ -59,58 +57,20 @@ export class UdpServer {
     }
   }
 
-  /**
-   * Executes the requests of a datagram; one that is not complete is dropped. Like memcached, answers a quiet binary
-   * request at the start of a datagram, and a lone `quit`, with an empty frame.
-   */
-  async #answers(requestId: number, payload: Uint8Array): Promise<Iterable<Uint8Array>> {
-    const conversation = this.#context.protocols.open(NO_OWNER, {
-      protocol: this.#listen.protocol,
-      udp: true,
-    });
-    const firstEnd = binaryRequestEnd(payload);
-    const first = await this.#execute(
-      conversation,
-      firstEnd > 0 ? payload.subarray(0, firstEnd) : payload,
-    );
-    const isOver = conversation.state === ConversationState.CLOSING;
-    const rest = firstEnd > 0 && !isOver && firstEnd < payload.length
-      ? await this.#execute(conversation, payload.subarray(firstEnd))
-      : NOTHING;
-    conversation.end();
-    const answers = [...udpDatagrams(requestId, first), ...udpDatagrams(requestId, rest)];
-    if (first.length === 0 && (firstEnd > 0 || isOver)) answers.unshift(udpEmptyFrame(requestId));
-    return answers;
-  }
-
-  /** Executes requests, in slices. Gives up, with no reply at all, when the replies become too long. */
-  async #execute(conversation: Conversation, requests: Uint8Array): Promise<Uint8Array> {
-    const { reply, input, work } = this.#context.thread;
+  async #answers(exchange: UdpExchange): Promise<Iterable<Uint8Array>> {
+    const { reply, work } = this.#context.thread;
     const parts: Uint8Array[] = [];
-    let length = 0;
-    let at = 0;
-    for (;;) {
-      input.bytes.set(requests.subarray(at));
+    while (!exchange.isOver) {
       reply.reset();
-      at += conversation.feed(0, requests.length - at);
-      length += reply.length;
-      if (length > this.#replyMaxBytes) return NOTHING;
+      exchange.step();
       parts.push(reply.region.bytes.slice(0, reply.length));
       const turn = this.#scheduler.charge(work.spent);
       if (turn !== null) await turn;
-      if (conversation.state !== ConversationState.UNFINISHED || this.#closed) break;
+      if (this.#closed) exchange.abandon();
     }
-    return concat(parts, length);
+    if (exchange.isTooLong) return [];
+    const answers = [...udpDatagrams(exchange.requestId, concatBytes(parts))];
+    if (exchange.startsWithEmptyFrame) answers.unshift(udpEmptyFrame(exchange.requestId));
+    return answers;
   }
-}
-
-function concat(parts: readonly Uint8Array[], length: number): Uint8Array {
-  if (parts.length === 1) return parts[0]!;
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }

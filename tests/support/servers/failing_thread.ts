@@ -5,7 +5,6 @@ import { Threads } from "../../../lib/server/threads.ts";
 
 const threads = new Threads({
   shutdown: () => {},
-  wake: () => {},
   event: () => {},
   died: () => {},
 });

@@ -13,7 +13,7 @@ import {
   TCP_NODELAY,
   TCP_USER_TIMEOUT,
 } from "../../../../lib/net/native/libc.ts";
-import { bindTcp, startListening } from "../../../../lib/net/native/listener.ts";
+import { bindNetwork, startListening } from "../../../../lib/net/native/listener.ts";
 import { TRANSPORTS } from "../../../support/servers/server_process.ts";
 
 const GETSOCKOPT = {
@@ -28,7 +28,7 @@ Deno.test({
     const own = Deno.dlopen("libc.so.6", GETSOCKOPT);
     const { calls } = libc;
     const listen = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" } as const;
-    const [listener] = bindTcp(libc, listen);
+    const [listener] = bindNetwork(libc, listen);
     startListening(libc, listener!, 1);
     const address = new Uint8Array(16);
     calls.getsockname(listener!.fd, address, new Int32Array([address.length]));

@@ -1,10 +1,6 @@
 import { assertEquals } from "@std/assert";
-import {
-  UDP_DATAGRAM_BYTES_MAX,
-  udpDatagrams,
-  udpRequestId,
-} from "../../../../lib/net/portable/udp_frames.ts";
-import { bytesOf, textOf } from "../../../support/sessions/side.ts";
+import { UDP_DATAGRAM_BYTES_MAX, udpDatagrams, udpRequestId } from "../../../lib/net/udp_frames.ts";
+import { bytesOf, textOf } from "../../support/sessions/side.ts";
 
 /** The answers to a request with id 7, as [number, count, text]. */
 function answers(replies: string): [number, number, string][] {

@@ -1,0 +1,104 @@
+import { type Conversation, ConversationState } from "../../protocol/conversation.ts";
+import type { WireProtocol } from "../../protocol/settings.ts";
+import { ByteRegion, copyBytes } from "../../store/base/bytes.ts";
+import { NO_OWNER } from "../../store/connections.ts";
+import type { TransportContext } from "./transport.ts";
+import { binaryRequestEnd } from "./udp_frames.ts";
+
+/**
+ * Executes the requests of one datagram, in slices. A request that is not complete is dropped. Like memcached, a quiet
+ * binary request at the start of a datagram, and a lone `quit`, are answered with an empty frame.
+ */
+export class UdpExchange {
+  readonly requestId: number;
+  /** Whether nothing is left to execute. */
+  isOver = false;
+  /** Whether an empty frame goes before the replies. */
+  startsWithEmptyFrame = false;
+  readonly #context: TransportContext;
+  readonly #conversation: Conversation;
+  readonly #isBinary: boolean;
+  /** Where the requests are. */
+  #from: ByteRegion;
+  /** The requests to execute are [at, stop): the first binary request, or all; then the others. */
+  #at: number;
+  #stop: number;
+  #end: number;
+  #replyBytes = 0;
+
+  /** @param from Has the requests in [start, end), until they are executed or kept. */
+  constructor(
+    context: TransportContext,
+    protocol: WireProtocol,
+    requestId: number,
+    from: ByteRegion,
+    start: number,
+    end: number,
+  ) {
+    this.requestId = requestId;
+    this.#context = context;
+    this.#conversation = context.protocols.open(NO_OWNER, { protocol, udp: true });
+    const firstEnd = binaryRequestEnd(from.bytes, start, end);
+    this.#isBinary = firstEnd > 0;
+    this.#from = from;
+    this.#at = start;
+    this.#stop = this.#isBinary ? firstEnd : end;
+    this.#end = end;
+  }
+
+  /** Whether the replies are longer than `--udp-reply-max`: none of them may be sent. */
+  get isTooLong(): boolean {
+    return this.#replyBytes > this.#context.options.udpReplyMaxBytes;
+  }
+
+  /** Whether the slice is over before the requests are: others go first. */
+  get isSliceOver(): boolean {
+    return !this.isOver && this.#conversation.state === ConversationState.UNFINISHED;
+  }
+
+  /** Executes one slice. The replies are appended to the thread's reply buffer, which must hold no value segments. */
+  step(): void {
+    const { input, reply } = this.#context.thread;
+    const conversation = this.#conversation;
+    const length = this.#stop - this.#at;
+    copyBytes(input, 0, this.#from, this.#at, length);
+    const replyStart = reply.length;
+    this.#at += conversation.feed(0, length);
+    this.#replyBytes += reply.length - replyStart;
+    const { state } = conversation;
+    if (state === ConversationState.UNFINISHED && !this.isTooLong) return;
+    const isClosing = state === ConversationState.CLOSING;
+    if (this.#replyBytes === 0 && (this.#isBinary || isClosing)) this.startsWithEmptyFrame = true;
+    this.isOver = isClosing || this.isTooLong || this.#stop === this.#end;
+    this.#at = this.#stop;
+    this.#stop = this.#end;
+    if (this.isOver) conversation.end();
+  }
+
+  /** Gives up what is left. */
+  abandon(): void {
+    this.isOver = true;
+    this.#conversation.end();
+  }
+
+  /** Copies what is left: the memory that the datagram was received into is needed for others. */
+  keep(): void {
+    const start = this.#at;
+    this.#from = new ByteRegion(this.#from.bytes.slice(start, this.#end).buffer);
+    this.#at = 0;
+    this.#stop -= start;
+    this.#end -= start;
+  }
+}
+
+/** The replies of all slices, in memory that does not move. */
+export function concatBytes(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const length = parts.reduce((sum, part) => sum + part.length, 0);
+  const whole = new Uint8Array(new ArrayBuffer(length));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}

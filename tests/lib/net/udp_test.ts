@@ -1,0 +1,120 @@
+import { assertEquals, assertGreater } from "@std/assert";
+import { bytesOf, textOf } from "../../support/sessions/side.ts";
+import {
+  type Client,
+  ServerProcess,
+  testTransports as test,
+  TRANSPORTS,
+  until,
+} from "../../support/servers/server_process.ts";
+
+const ARGS = ["-p", "-1", "-U", "-1", "-t", "2"];
+
+/** A client's UDP socket. */
+class UdpClient implements Disposable {
+  readonly #socket = Deno.listenDatagram({ transport: "udp", hostname: "127.0.0.1", port: 0 });
+  readonly #server: Deno.NetAddr;
+
+  constructor(server: ServerProcess) {
+    const port = Number(/udp 127\.0\.0\.1:(\d+)/.exec(server.lines[0]!)![1]);
+    this.#server = { transport: "udp", hostname: "127.0.0.1", port };
+  }
+
+  async send(requestId: number, requests: string): Promise<void> {
+    const header = [requestId >> 8, requestId & 0xff, 0, 0, 0, 1, 0, 0];
+    await this.#socket.send(new Uint8Array([...header, ...bytesOf(requests)]), this.#server);
+  }
+
+  /** Returns the next datagram's request id and text. */
+  async receive(): Promise<[requestId: number, text: string]> {
+    const [datagram] = await this.#socket.receive();
+    return [datagram[0]! << 8 | datagram[1]!, textOf(datagram.subarray(8))];
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket.close();
+  }
+}
+
+async function statistic(client: Client, name: string): Promise<number> {
+  return Number(await client.stat(name));
+}
+
+test("a datagram that takes many slices is answered whole, others beside it", async (start) => {
+  await using server = await start({ args: [...ARGS, "-R", "5"] });
+  using client = await server.connect();
+  using udp = new UdpClient(server);
+  // More than are executed in slices at a time; they fit the receive buffer that every system grants.
+  const datagrams = 70;
+  const setsEach = 20;
+  server.signal("SIGSTOP");
+  for (let id = 0; id < datagrams; id++) {
+    let requests = "";
+    for (let number = 0; number < setsEach; number++) {
+      requests += `set ${id}:${number} 0 0 1 noreply\r\nv\r\n`;
+    }
+    await udp.send(id, `${requests}mn\r\n`);
+  }
+  server.signal("SIGCONT");
+  const answered = new Set<number>();
+  while (answered.size < datagrams) {
+    const [id, text] = await udp.receive();
+    assertEquals(text, "MN\r\n");
+    answered.add(id);
+  }
+  assertEquals(await statistic(client, "curr_items"), datagrams * setsEach);
+  const noops = 150;
+  await udp.send(7, "mn\r\n".repeat(noops));
+  for (let reply = 0; reply < noops; reply++) assertEquals(await udp.receive(), [7, "MN\r\n"]);
+  await server.stop();
+});
+
+test("the largest datagrams are executed, and answered by many", async (start) => {
+  await using server = await start({ args: ARGS });
+  using udp = new UdpClient(server);
+  const value = "v".repeat(60_000);
+  await udp.send(1, `set big 0 0 ${value.length}\r\n${value}\r\n`);
+  assertEquals(await udp.receive(), [1, "STORED\r\n"]);
+  await udp.send(2, "get big\r\n");
+  const reply = `VALUE big 0 ${value.length}\r\n${value}\r\nEND\r\n`;
+  let received = "";
+  while (received.length < reply.length) {
+    const [id, text] = await udp.receive();
+    assertEquals(id, 2);
+    received += text;
+  }
+  assertEquals(received, reply);
+  await server.stop();
+});
+
+test("replies to one datagram that are too long are not sent", async (start) => {
+  await using server = await start({ args: [...ARGS, "--udp-reply-max", "100"] });
+  using udp = new UdpClient(server);
+  await udp.send(1, "mn\r\n".repeat(26));
+  await udp.send(2, "mn\r\n".repeat(25));
+  for (let reply = 0; reply < 25; reply++) assertEquals(await udp.receive(), [2, "MN\r\n"]);
+  await server.stop();
+});
+
+Deno.test({
+  name: "native: every datagram of a burst is stored, or counted as dropped",
+  ignore: !TRANSPORTS.includes("native"),
+  async fn(): Promise<void> {
+    await using server = await ServerProcess.start({ args: ARGS, io: "native" });
+    using client = await server.connect();
+    using udp = new UdpClient(server);
+    const sent = 30_000;
+    server.signal("SIGSTOP");
+    for (let number = 0; number < sent; number++) {
+      await udp.send(number & 0xffff, `set k${number} 0 0 1 noreply\r\nv\r\n`);
+    }
+    server.signal("SIGCONT");
+    await until(async () =>
+      await statistic(client, "curr_items") + await statistic(client, "udp_dropped") === sent
+    );
+    assertGreater(await statistic(client, "curr_items"), 0);
+    await client.ask("stats reset\r\n", "RESET\r\n");
+    assertEquals(await statistic(client, "udp_dropped"), 0);
+    await server.stop();
+  },
+});
