@@ -31,7 +31,7 @@ export const STORE_STATS = [
   ["rejected_connections", "connections", "refused: too many"],
   ["listen_disabled_num", "times", "accepting stopped: no descriptor, or too many connections"],
   ["time_in_listen_disabled_us", "microseconds", "for how long accepting was stopped, summed over the threads"],
-  ["conn_yields",         "times", "a connection sent more requests than one slice of its thread serves"],
+  ["conn_yields",         "times", "a slice of a connection ended, and there was more to do"],
   ["udp_dropped",         "datagrams", "lost because the receive buffer of a UDP socket was full"],
   ["total_items",         "items", "linked since the start"],
   ["pages_moved",         "pages", "pages taken from a class for another"],

@@ -20,9 +20,13 @@ const REVIVAL = `\r\n${"x".repeat(998)}`.repeat(101) + "\r\nversion\r\n";
  * Mutated requests to conversations: nothing throws, nothing grows, nobody waits for ever, and the
  * store stays whole.
  */
-export function fuzzConversations(seed: number, streams: number): void {
+export function fuzzConversations(
+  seed: number,
+  streams: number,
+  options: readonly string[] = [],
+): void {
   const source = new MutationSource(seed);
-  const side = new ConversationSide(OPTIONS);
+  const side = new ConversationSide([...OPTIONS, ...options]);
   const peers: (ConversationPeer | undefined)[] = new Array(PEERS).fill(undefined);
   /** Those that may have been told of a data block that is too long to be sent here. */
   const waiting = new Set<ConversationPeer>();

@@ -1,24 +1,28 @@
 import { startLeased } from "../support/servers/leased.ts";
+import { SLICES } from "../support/sessions/slices.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { TRANSPORTS } from "../support/servers/server_process.ts";
 import { fuzzConversations, fuzzSockets } from "./mutation_fuzz.ts";
 
-const STREAMS = 3000;
-const SOCKET_STREAMS = 60;
+/** For each size of slices. */
+const STREAMS = 1500;
+const SOCKET_STREAMS = 30;
 
-Deno.test("conversations survive mutated requests", async () => {
-  await withSeed(drawSeed(), (seed) => fuzzConversations(seed, STREAMS));
-});
-
-for (const io of TRANSPORTS) {
-  Deno.test(`the server survives mutated requests over sockets, ${io}`, async () => {
-    await withSeed(drawSeed(), async (seed) => {
-      const leased = await startLeased(io);
-      try {
-        await fuzzSockets(leased, seed, SOCKET_STREAMS);
-      } finally {
-        await leased.close();
-      }
-    });
+for (const { title, options } of SLICES) {
+  Deno.test(`conversations survive mutated requests${title}`, async () => {
+    await withSeed(drawSeed(), (seed) => fuzzConversations(seed, STREAMS, options));
   });
+
+  for (const io of TRANSPORTS) {
+    Deno.test(`the server survives mutated requests over sockets, ${io}${title}`, async () => {
+      await withSeed(drawSeed(), async (seed) => {
+        const leased = await startLeased(io, options);
+        try {
+          await fuzzSockets(leased, seed, SOCKET_STREAMS);
+        } finally {
+          await leased.close();
+        }
+      });
+    });
+  }
 }
