@@ -1,3 +1,4 @@
+import type { WorkBudget } from "./work_budget.ts";
 import { type ByteRegion, latin1Text } from "../store/base/bytes.ts";
 
 /** memcached's bound. */
@@ -46,12 +47,17 @@ export class PrefixTable {
   readonly #counts: Float64Array;
   readonly #bytes: Uint8Array;
   readonly #delimiter: number;
+  readonly #work: WorkBudget;
 
-  /** @param delimiter One character. */
-  constructor(shared: SharedArrayBuffer, delimiter: string) {
+  /**
+   * @param delimiter One character.
+   * @param work Charged for prefixes that are compared: clients can choose them so that they collide.
+   */
+  constructor(shared: SharedArrayBuffer, delimiter: string, work: WorkBudget) {
     this.#words = new Int32Array(shared, 0, COUNTS_BYTE >> 2);
     this.#counts = new Float64Array(shared, COUNTS_BYTE, (BYTES_BYTE - COUNTS_BYTE) >> 3);
     this.#bytes = new Uint8Array(shared, BYTES_BYTE, KEY_BYTES);
+    this.#work = work;
     this.#delimiter = delimiter.charCodeAt(0) & 0xff;
   }
 
@@ -106,6 +112,7 @@ export class PrefixTable {
     const bucket = BUCKETS_WORD + ((hash ^ (hash >>> 15)) & (BUCKETS - 1));
     let prefix = this.#words[bucket]!;
     while (prefix !== 0 && !this.#equals(prefix, input, keyOffset, length)) {
+      this.#work.spent += 1;
       prefix = this.#words[PREFIXES_WORD + prefix * PREFIX_WORDS]!;
     }
     return prefix !== 0 ? prefix : this.#insert(bucket, input, keyOffset, length);

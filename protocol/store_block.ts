@@ -1,14 +1,19 @@
+import * as cacheModule from "../store/cache.ts";
 import * as limitsModule from "../store/limits.ts";
+import { isExtending } from "../store/operation.ts";
 import { Outcome } from "../store/outcome.ts";
 import type { Conversation } from "./conversation.ts";
 import { REFUSAL } from "./replies.ts";
 import { Flow } from "./request.ts";
 import { FillTask, type StoreReply, SwallowTask } from "./tasks.ts";
 
+const { NO_ITEM } = cacheModule;
 const { BUFFERED_VALUE_BYTES_MAX, PENDING_BYTES_MAX } = limitsModule;
 
 // Hot path: no allocation.
 
+/** Copying and freeing so many bytes, as a power of two, costs a unit of work. */
+const COPY_SHIFT = 9;
 /** "\r\n" as a little-endian number. */
 const CRLF = 0x0a0d;
 
@@ -48,7 +53,7 @@ export function readValueLength(conversation: Conversation, word: number): boole
  * Block. After an outcome, the caller answers it and returns `afterBlock`.
  */
 export function storeBlock(conversation: Conversation): Outcome | Block {
-  const { request, input, operation, cache, tunables, prefixes } = conversation.thread;
+  const { request, input, operation, cache, tunables, prefixes, work } = conversation.thread;
   const valueOffset = request.lineEnd;
   const { trailerLength } = request;
   const end = valueOffset + operation.valueLength + trailerLength;
@@ -67,7 +72,12 @@ export function storeBlock(conversation: Conversation): Outcome | Block {
     return cache.refuseBadChunk();
   }
   operation.valueOffset = valueOffset;
-  return cache.store(operation);
+  const outcome = cache.store(operation);
+  // A long value is copied for every piece.
+  if (operation.item !== NO_ITEM && isExtending(operation)) {
+    work.spent += cache.valueLength(operation.item) >> COPY_SHIFT;
+  }
+  return outcome;
 }
 
 /** Reserves memory for a long value that has arrived in part; if there is none, skips the block. */

@@ -98,10 +98,10 @@ export class ThreadContext {
     this.cache = new Cache(this.memory);
     this.connections = new ConnectionTable(shared.memory.connections);
     this.tunables = new Tunables(shared.tunables);
-    this.prefixes = new PrefixTable(shared.prefixes, settings.statsDelimiter);
+    this.work = new WorkBudget(settings.requestsPerEvent * WORK.REQUEST);
+    this.prefixes = new PrefixTable(shared.prefixes, settings.statsDelimiter, this.work);
     this.ops = new OpCounts(shared.ops, threadIndex);
     this.settings = settings;
-    this.work = new WorkBudget(settings.requestsPerEvent * WORK.REQUEST);
     this.hooks = hooks;
     this.input = new ByteRegion(new ArrayBuffer(INPUT_BYTES + KEY_SCRATCH_BYTES));
     this.reply = new ReplyBuffer(new ByteRegion(new ArrayBuffer(REPLY_BYTES)));

@@ -30,7 +30,9 @@ export function flushAll(conversation: Conversation): Flow {
  * @returns False when it is not allowed.
  */
 export function flush(conversation: Conversation, delay: number): boolean {
-  const { cache, memory, settings } = conversation.thread;
+  const { cache, memory, settings, work } = conversation.thread;
+  // Every page is marked.
+  work.chargeRows(cache.inspector.control("PAGES_EVER_USED"));
   if (!settings.flushEnabled) {
     cache.countRefusedFlush();
     return false;

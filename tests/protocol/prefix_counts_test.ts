@@ -1,6 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { PrefixTable } from "../../protocol/prefix_counts.ts";
 import { ByteRegion } from "../../store/base/bytes.ts";
+import { WorkBudget } from "../../protocol/work_budget.ts";
+
+const WORK = new WorkBudget(1000);
 
 const input = new ByteRegion(new ArrayBuffer(512));
 
@@ -10,7 +13,7 @@ function key(text: string): [ByteRegion, number, number] {
 }
 
 Deno.test("counts stand under what precedes the first delimiter", () => {
-  const table = new PrefixTable(PrefixTable.createShared(), ":");
+  const table = new PrefixTable(PrefixTable.createShared(), ":", WORK);
   table.countSet(...key("user:1"));
   table.countGet(...key("user:2:3"), true);
   table.countGet(...key("user:"), false);
@@ -28,12 +31,12 @@ Deno.test("counts stand under what precedes the first delimiter", () => {
 
 Deno.test("all threads see the same counts", () => {
   const shared = PrefixTable.createShared();
-  new PrefixTable(shared, "/").countSet(...key("a/b"));
-  assertEquals([...new PrefixTable(shared, "/")].length, 1);
+  new PrefixTable(shared, "/", WORK).countSet(...key("a/b"));
+  assertEquals([...new PrefixTable(shared, "/", WORK)].length, 1);
 });
 
 Deno.test("what goes beyond the table's size is not counted", () => {
-  const table = new PrefixTable(PrefixTable.createShared(), ":");
+  const table = new PrefixTable(PrefixTable.createShared(), ":", WORK);
   for (let number = 0; number < 66_000; number++) table.countSet(...key(`${number}:`));
   table.countSet(...key("0:"));
   const rows = [...table];

@@ -96,3 +96,17 @@ for (const command of LONG) {
     conversation.end();
   });
 }
+
+Deno.test("pieces appended to a long value are charged with the copies of that value", () => {
+  const side = new ConversationSide();
+  const peer = side.connect();
+  peer.ask(`set long 0 0 500000\r\n${"v".repeat(500_000)}\r\n`);
+  const conversation = side.protocols.open(side.connect().owner, { protocol: "auto" });
+  const { input, reply, work } = side.thread;
+  const request = bytesOf("prepend long 0 0 1\r\nx\r\n".repeat(100));
+  input.bytes.set(request);
+  reply.reset();
+  assertLess(conversation.feed(0, request.length), request.length);
+  assertGreater(work.spent, 4096);
+  conversation.end();
+});
