@@ -188,10 +188,6 @@ export class Cache {
   /** Takes the mutex; may wait for another thread's batch. */
   enter(): void {
     this.mutex.lock();
-    this.#flushIfDue();
-  }
-
-  #flushIfDue(): void {
     const flushAtSec = this.#control[CONTROL.FLUSH_AT_SEC]!;
     if (flushAtSec !== 0 && flushAtSec <= this.#control[CONTROL.NOW_SEC]!) this.#flush.due();
   }
@@ -201,17 +197,14 @@ export class Cache {
    * is pinned or reserved.
    */
   yieldMutex(): void {
-    this.mutex.yield();
-    this.#wakeReady();
-    this.#flushIfDue();
+    const { isAwaited } = this.mutex;
+    this.leave();
+    if (isAwaited) this.mutex.letOthersTake();
+    this.enter();
   }
 
   leave(): void {
     this.mutex.unlock();
-    this.#wakeReady();
-  }
-
-  #wakeReady(): void {
     if (this.locks.waiters.hasToWake) wakeThreads(this.locks.waiters, this.onReady);
     if (this.links.watchLog.hasToWake) wakeThreads(this.links.watchLog, this.onReady);
   }

@@ -52,18 +52,20 @@ export class Mutex {
     }
   }
 
+  /** Whether a thread may be asleep until the mutex, which is held, is released. */
+  get isAwaited(): boolean {
+    return this.#control[CONTROL.MUTEX] === CONTENDED;
+  }
+
   /**
-   * Releases the mutex and takes it again. If a thread waits, lets it go first: this thread would take the mutex again
-   * before the other has woken up.
+   * Waits until another thread has taken the mutex, which this thread has released and wants again: it would be faster
+   * than a thread that has to wake up. Gives up after some time.
    */
-  yield(): void {
-    const isAwaited = this.#control[CONTROL.MUTEX] === CONTENDED;
-    this.unlock();
-    for (let spin = 0; isAwaited && spin < YIELD_SPINS; spin++) {
-      if (Atomics.load(this.#control, CONTROL.MUTEX) !== FREE) break;
+  letOthersTake(): void {
+    for (let spin = 0; spin < YIELD_SPINS; spin++) {
+      if (Atomics.load(this.#control, CONTROL.MUTEX) !== FREE) return;
       Atomics.pause?.();
     }
-    this.lock();
   }
 
   #measure(): void {

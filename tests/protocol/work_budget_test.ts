@@ -1,6 +1,5 @@
 import { assertEquals, assertGreater, assertLess } from "@std/assert";
 import { HOLD_UNITS } from "../../protocol/work_budget.ts";
-import { Mutex } from "../../store/memory/mutex.ts";
 import { costlyPackets, itemKey } from "../support/load/costly_requests.ts";
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
 import { bytesOf } from "../support/sessions/side.ts";
@@ -33,12 +32,12 @@ Deno.test("no command works on beyond its slice, or holds the mutex beyond its h
   const { work, input, reply } = side.thread;
   let held = 0;
   let heldMost = 0;
-  const { mutex } = side.thread.cache;
-  const yieldMutex = Mutex.prototype.yield;
-  mutex.yield = function (): void {
+  const { cache } = side.thread;
+  const yieldMutex = cache.yieldMutex.bind(cache);
+  cache.yieldMutex = () => {
     heldMost = Math.max(heldMost, work.spent - held);
     held = work.spent;
-    yieldMutex.call(this);
+    yieldMutex();
   };
   for (const { name, text } of costlyPackets()) {
     // They end the connection, or never end themselves.
