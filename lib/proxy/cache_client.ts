@@ -109,12 +109,18 @@ export class CacheClient {
       request.set(data, head.length);
       request.set(latin1Bytes("\r\n"), head.length + data.length);
     }
-    const timer = setTimeout(
-      () => this.#fail(new CacheError(`${this.name}: no reply within ${this.#timeoutMs} ms`)),
-      this.#timeoutMs,
-    );
+    let late: CacheError | null = null;
+    const timer = setTimeout(() => {
+      late = new CacheError(`${this.name}: no reply within ${this.#timeoutMs} ms`);
+      this.#fail(late);
+    }, this.#timeoutMs);
     try {
       const connection = await this.#connected();
+      if (late !== null) throw late;
+      // It may have ended during the wait. Replies of another one would then go to the wrong requests.
+      if (connection !== this.#connection) {
+        throw new CacheError(`${this.name}: closed the connection`);
+      }
       const reply = Promise.withResolvers<Reply>();
       this.#pending.push(reply);
       this.#send(connection, request);
@@ -174,6 +180,7 @@ export class CacheClient {
     try {
       for (;;) {
         const received = await connection.read(buffer);
+        if (connection !== this.#connection) return;
         if (received === null) throw new CacheError(`${this.name}: closed the connection`);
         held = joined(held, buffer.subarray(0, received));
         for (;;) {

@@ -15,7 +15,8 @@ export class Relay implements Disposable {
   /** Decides about every piece that a client sends. */
   passage: (bytes: Uint8Array) => Passage = () => "pass";
 
-  constructor(readonly target: number) {
+  /** @param target Port of the server. May change: new connections go to the new one. */
+  constructor(public target: number) {
     void this.#accept();
   }
 

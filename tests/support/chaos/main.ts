@@ -1,0 +1,17 @@
+// Long runs of tests/lib/proxy/end_to_end_test.ts: deno task proxy:chaos. LEASED_TESTS_SEED chooses the run, and
+// LEASED_TESTS_DISTURBANCES its length: 40 take about a minute.
+import { drawSeed, withSeed } from "../seed.ts";
+import { testDatabases } from "../servers/databases.ts";
+import { runChaos } from "./run.ts";
+
+const DISTURBANCES = Number(Deno.env.get("LEASED_TESTS_DISTURBANCES") ?? 40);
+
+testDatabases(
+  "two caches, a proxy, a stand-by, 8 readers, 4 writers",
+  (database) =>
+    withSeed(drawSeed(), async (seed) => {
+      const ran = await runChaos(database, seed, DISTURBANCES);
+      // deno-lint-ignore no-console -- the result of the run
+      console.log(JSON.stringify({ seed, ...ran }));
+    }),
+);

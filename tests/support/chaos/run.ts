@@ -1,0 +1,368 @@
+import { assertEquals } from "@std/assert";
+import { DatabaseSync } from "node:sqlite";
+import { TextLineStream } from "@std/streams";
+import { randomFrom } from "../random.ts";
+import { sharedPostgres, type TestDatabase } from "../servers/databases.ts";
+import { startProxy } from "../servers/proxy_process.ts";
+import { Relay } from "../servers/relay.ts";
+import { path, ServerProcess, until } from "../servers/server_process.ts";
+import { type Committed, type History, violationsOf } from "./history.ts";
+import { PatientClient } from "./patient_client.ts";
+
+const KEYS = 50;
+const READERS = 8;
+const WRITERS = 4;
+const CACHES = 2;
+/** Between two disturbances so many reads are seen, and so many writes are acknowledged. */
+const READS_BETWEEN = 100;
+const WRITES_BETWEEN = 20;
+
+/** What a run came to. */
+export interface Ran {
+  readonly reads: number;
+  readonly fromCaches: number;
+  readonly writes: number;
+  readonly commits: number;
+  readonly tokensFreed: number;
+  readonly disturbances: Readonly<Record<string, number>>;
+}
+
+/** A writer process, and the tag of its tokens. */
+interface Writer {
+  readonly owner: string;
+  readonly process: Deno.ChildProcess;
+  readonly output: Promise<void>;
+}
+
+/**
+ * Readers and writers on a few keys, while caches, proxies and writers are killed, and connections are cut.
+ *
+ * @param disturbances So many, chosen by the seed.
+ * @throws When the history has a violation, or a token is stuck.
+ */
+export async function runChaos(
+  database: TestDatabase,
+  seed: number,
+  disturbances: number,
+): Promise<Ran> {
+  const chaos = new Chaos(database, seed);
+  try {
+    await chaos.start();
+    for (let count = 0; count < disturbances; count++) {
+      await chaos.progress();
+      await chaos.disturb();
+    }
+    await chaos.progress();
+    return await chaos.finish();
+  } finally {
+    await chaos.stop();
+  }
+}
+
+class Chaos {
+  readonly #database: TestDatabase;
+  readonly #random: () => number;
+  readonly #history: History = { acknowledged: [], observed: [], committed: [] };
+  readonly #disturbances: Record<string, number> = {};
+  /** Between the proxy, direct readers, writers, and a cache. */
+  readonly #cacheRelays: Relay[] = [];
+  readonly #caches: ServerProcess[] = [];
+  /** Between clients and the proxy. */
+  readonly #proxyRelay = new Relay(0);
+  #proxy!: ServerProcess;
+  readonly #writers: Writer[] = [];
+  readonly #clients: PatientClient[] = [];
+  readonly #killedOwners = new Set<string>();
+  readonly #readers: Promise<void>[] = [];
+  #isOver = false;
+  #now = 0;
+  #writersStarted = 0;
+  #fromCaches = 0;
+
+  constructor(database: TestDatabase, seed: number) {
+    this.#database = database;
+    this.#random = randomFrom(seed);
+  }
+
+  async start(): Promise<void> {
+    for (let count = 0; count < CACHES; count++) {
+      const cache = await ServerProcess.start();
+      this.#caches.push(cache);
+      this.#cacheRelays.push(new Relay(cache.port));
+    }
+    this.#proxy = await this.#startProxy();
+    await noteCommits(this.#database);
+    for (let count = 0; count < WRITERS; count++) this.#writers.push(this.#startWriter());
+    for (let count = 0; count < READERS; count++) {
+      this.#readers.push(count % 2 === 0 ? this.#readByProxy() : this.#readByCache());
+    }
+  }
+
+  /** Waits until readers and writers have got on. */
+  async progress(): Promise<void> {
+    const { observed, acknowledged } = this.#history;
+    const [reads, writes] = [observed.length + READS_BETWEEN, acknowledged.length + WRITES_BETWEEN];
+    await until(() => observed.length >= reads && acknowledged.length >= writes);
+  }
+
+  async disturb(): Promise<void> {
+    const kinds = ["cache", "proxy", "takeover", "writer", "writer", "cut", "cut"] as const;
+    const kind = kinds[this.#choose(kinds.length)]!;
+    this.#disturbances[kind] = (this.#disturbances[kind] ?? 0) + 1;
+    switch (kind) {
+      case "cache":
+        return await this.#restartCache(this.#choose(CACHES));
+      case "proxy":
+        await kill(this.#proxy);
+        return await this.#replaceProxy();
+      case "takeover": {
+        // The stand-by takes over while clients still talk to the old one.
+        const old = this.#proxy;
+        await this.#replaceProxy();
+        return await kill(old);
+      }
+      case "writer":
+        return await this.#restartWriter(this.#choose(WRITERS));
+      case "cut": {
+        const relays = [this.#proxyRelay, ...this.#cacheRelays];
+        return relays[this.#choose(relays.length)]!.cutAll();
+      }
+    }
+  }
+
+  /** Ends all writers, frees their tokens, reads all keys once more, and checks the history. */
+  async finish(): Promise<Ran> {
+    for (const writer of this.#writers) await this.#killWriter(writer);
+    this.#isOver = true;
+    await Promise.all(this.#readers);
+    const tokensFreed = await this.#freeTokens();
+    const relays = this.#cacheRelays.map(({ port }) => port);
+    for (let key = 0; key < KEYS; key++) {
+      await this.#getAtProxy(this.#client(this.#proxyRelay.port), `k${key}`, "a last read");
+      for (const port of relays) await this.#getAtCache(this.#client(port), null, `k${key}`);
+    }
+    this.#history.committed.push(...await readCommits(this.#database));
+    const violations = violationsOf(this.#history);
+    assertEquals(violations, [], `${violations.length} violations`);
+    return {
+      reads: this.#history.observed.length,
+      fromCaches: this.#fromCaches,
+      writes: this.#history.acknowledged.length,
+      commits: this.#history.committed.length,
+      tokensFreed,
+      disturbances: this.#disturbances,
+    };
+  }
+
+  async stop(): Promise<void> {
+    this.#isOver = true;
+    for (const writer of this.#writers) await this.#killWriter(writer);
+    for (const client of this.#clients) client[Symbol.dispose]();
+    await Promise.allSettled(this.#readers);
+    await this.#proxy?.[Symbol.asyncDispose]();
+    for (const cache of this.#caches) await cache[Symbol.asyncDispose]();
+    for (const relay of [this.#proxyRelay, ...this.#cacheRelays]) relay[Symbol.dispose]();
+  }
+
+  #choose(count: number): number {
+    return Math.floor(this.#random() * count);
+  }
+
+  #client(port: number): PatientClient {
+    const client = new PatientClient(port);
+    this.#clients.push(client);
+    return client;
+  }
+
+  async #startProxy(): Promise<ServerProcess> {
+    const caches = this.#cacheRelays.map(({ port }) => port);
+    const proxy = await startProxy(this.#database, caches);
+    if (this.#proxyRelay.target === 0) this.#proxyRelay.target = proxy.port;
+    return proxy;
+  }
+
+  async #replaceProxy(): Promise<void> {
+    const proxy = this.#proxy = await this.#startProxy();
+    this.#proxyRelay.target = proxy.port;
+    this.#proxyRelay.cutAll();
+  }
+
+  async #restartCache(index: number): Promise<void> {
+    await kill(this.#caches[index]!);
+    this.#caches[index] = await ServerProcess.start();
+    this.#cacheRelays[index]!.target = this.#caches[index].port;
+    this.#cacheRelays[index]!.cutAll();
+  }
+
+  #startWriter(): Writer {
+    const owner = `writer${this.#writersStarted++}`;
+    const process = new Deno.Command(Deno.execPath(), {
+      args: [
+        ...["run", "--no-prompt", "--allow-net=127.0.0.1", `--lock=${path("tests/deno.lock")}`],
+        path("tests/support/chaos/writer.ts"),
+        ...[`${this.#proxyRelay.port}`, owner, `${this.#choose(2 ** 32)}`, `${KEYS}`],
+        ...this.#cacheRelays.map(({ port }) => `${port}`),
+      ],
+      stdin: "null",
+      stdout: "piped",
+      stderr: "null",
+    }).spawn();
+    return { owner, process, output: this.#noteWrites(process) };
+  }
+
+  async #noteWrites(process: Deno.ChildProcess): Promise<void> {
+    const lines = process.stdout
+      .pipeThrough(new TextDecoderStream())
+      .pipeThrough(new TextLineStream());
+    for await (const line of lines) {
+      const [key, value, version] = line.split(" ");
+      // A killed writer may leave half a line.
+      if (version === undefined || version === "") continue;
+      const write = { key: key!, value: value!, version: Number(version), at: this.#now++ };
+      this.#history.acknowledged.push(write);
+    }
+  }
+
+  async #killWriter({ owner, process, output }: Writer): Promise<void> {
+    this.#killedOwners.add(owner);
+    try {
+      process.kill("SIGKILL");
+    } catch {
+      // It was killed before.
+    }
+    await process.status;
+    await output;
+  }
+
+  async #restartWriter(index: number): Promise<void> {
+    await this.#killWriter(this.#writers[index]!);
+    this.#writers[index] = this.#startWriter();
+  }
+
+  async #readByProxy(): Promise<void> {
+    const client = this.#client(this.#proxyRelay.port);
+    while (!this.#isOver) await this.#getAtProxy(client, this.#anyKey(), "a reader at the proxy");
+  }
+
+  /** Reads caches themselves, takes leases, and fills. */
+  async #readByCache(): Promise<void> {
+    const proxy = this.#client(this.#proxyRelay.port);
+    const caches = this.#cacheRelays.map(({ port }) => this.#client(port));
+    while (!this.#isOver) {
+      await this.#getAtCache(caches[this.#choose(CACHES)]!, proxy, this.#anyKey());
+    }
+  }
+
+  #anyKey(): string {
+    return `k${this.#choose(KEYS)}`;
+  }
+
+  async #getAtProxy(client: PatientClient, key: string, by: string): Promise<void> {
+    const began = this.#now++;
+    const reply = await client.try(`get ${key}\r\n`, "END\r\n");
+    if (reply === null || reply.startsWith("SERVER_ERROR")) return await pause();
+    this.#observe(key, reply, began, by);
+  }
+
+  async #getAtCache(cache: PatientClient, proxy: PatientClient | null, key: string): Promise<void> {
+    const began = this.#now++;
+    if (proxy === null) {
+      const reply = await cache.try(`get ${key}\r\n`, "END\r\n");
+      if (reply?.startsWith("VALUE")) this.#observe(key, reply, began, "a last read of a cache");
+      return;
+    }
+    const found = await cache.try(`lease-get ${key}\r\n`, "END\r\n");
+    if (found === null) return await pause();
+    if (found.startsWith("VALUE")) {
+      this.#fromCaches++;
+      return this.#observe(key, found, began, "a reader of a cache");
+    }
+    const reply = await proxy.try(`uget @127.0.0.1:${cache.port} ${key}\r\n`, "END\r\n");
+    if (reply === null || reply.startsWith("SERVER_ERROR")) return await pause();
+    this.#observe(key, reply, began, "a reader of the database");
+    const lease = /^LVALUE \S+ (\d+)/.exec(found)?.[1];
+    const row = /^VALUE \S+ \d+ \d+ \d+ C\r\n(.*)\r\n/.exec(reply)?.[1];
+    if (lease === undefined || row === undefined) return;
+    await cache.try(`lease-set ${key} ${lease} 0 0 ${row.length}\r\n${row}\r\n`);
+  }
+
+  #observe(key: string, reply: string, began: number, by: string): void {
+    const value = /^VALUE .*\r\n(.*)\r\n/.exec(reply)?.[1] ?? null;
+    this.#history.observed.push({ key, value, began, ended: this.#now++, by });
+  }
+
+  /** @returns How many tokens were left. All are of killed writers, and can be revoked. */
+  async #freeTokens(): Promise<number> {
+    const client = this.#client(this.#proxyRelay.port);
+    const tokens = await this.#tokens(client);
+    for (const { key, id, owner } of tokens) {
+      if (!this.#killedOwners.has(owner)) {
+        throw new Error(`token ${id} of ${owner} on ${key} is stuck`);
+      }
+      const reply = await client.insist(`token revoke ${key} ${id}\r\n`);
+      assertEquals(reply, "OK 1\r\n");
+    }
+    assertEquals(await this.#tokens(client), []);
+    return tokens.length;
+  }
+
+  async #tokens(
+    client: PatientClient,
+  ): Promise<{ key: string; id: string; owner: string }[]> {
+    let reply: string | null = null;
+    while (reply === null) reply = await client.try("token list\r\n", "END\r\n");
+    return [...reply.matchAll(/^TOKEN (\S+) (\d+) \S+ ?(.*)\r$/gm)].map(([, key, id, owner]) => ({
+      key: key!,
+      id: id!,
+      owner: owner!,
+    }));
+  }
+}
+
+async function kill(server: ServerProcess): Promise<void> {
+  server.signal("SIGKILL");
+  await server.ended();
+}
+
+function pause(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+/** Has the database note every version of every row. */
+async function noteCommits({ url }: TestDatabase): Promise<void> {
+  if (url.startsWith("sqlite:")) {
+    using file = new DatabaseSync(url.slice("sqlite:".length));
+    const note = "BEGIN INSERT INTO noted VALUES (NEW.key, NEW.value, NEW.version); END";
+    file.exec(
+      "CREATE TABLE noted (key BLOB, value BLOB, version INTEGER);" +
+        `CREATE TRIGGER note_insert AFTER INSERT ON kv ${note};` +
+        `CREATE TRIGGER note_update AFTER UPDATE ON kv ${note};`,
+    );
+    return;
+  }
+  await (await sharedPostgres()).execute(
+    "CREATE TABLE noted (key bytea, value bytea, version bigint);" +
+      "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS " +
+      "$$BEGIN INSERT INTO noted VALUES (NEW.key, NEW.value, NEW.version); RETURN NEW; END$$;" +
+      "CREATE TRIGGER note AFTER INSERT OR UPDATE ON kv FOR EACH ROW EXECUTE FUNCTION note()",
+    url,
+  );
+}
+
+async function readCommits({ url }: TestDatabase): Promise<Committed[]> {
+  let lines: string[];
+  if (url.startsWith("sqlite:")) {
+    using file = new DatabaseSync(url.slice("sqlite:".length));
+    const rows = file.prepare(
+      "SELECT CAST(key AS TEXT) || ' ' || CAST(value AS TEXT) || ' ' || version AS line FROM noted",
+    ).all();
+    lines = rows.map(({ line }) => line as string);
+  } else {
+    const sql = "SELECT convert_from(key, 'UTF8'), convert_from(value, 'UTF8'), version FROM noted";
+    lines = (await (await sharedPostgres()).execute(sql, url)).replaceAll("|", " ").split("\n");
+  }
+  return lines.filter((line) => line !== "").map((line) => {
+    const [key, value, version] = line.split(" ");
+    return { key: key!, value: value!, version: Number(version) };
+  });
+}
