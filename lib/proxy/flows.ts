@@ -1,4 +1,4 @@
-import type { Found, Row, WriteResult } from "./backend.ts";
+import type { Found, Row, WriteOutcome, WriteResult } from "./backend.ts";
 import { CacheError, type Edit, type Flow, step } from "./flow_steps.ts";
 import type { PutStart, TokenStates } from "./token_states.ts";
 
@@ -227,7 +227,12 @@ export class Flows<Cache> {
   }
 
   *#askOutcome(key: string, id: number): Flow<Cache, PutReply> {
-    const outcome = yield* step({ kind: "askOutcome", tokenId: id });
+    let outcome: WriteOutcome;
+    try {
+      outcome = yield* step({ kind: "askOutcome", tokenId: id });
+    } catch (error) {
+      outcome = { kind: "unknown", reason: reasonOf(error) };
+    }
     switch (outcome.kind) {
       case "committed":
         this.states.endPut(key, id, outcome);
@@ -236,6 +241,7 @@ export class Flows<Cache> {
         this.states.endPut(key, id, { kind: "failed" });
         return { kind: "failed", reason: "the database did not write it" };
       default:
+        this.states.endPut(key, id, { kind: "unknown" });
         return outcome;
     }
   }

@@ -7,7 +7,7 @@
  *                                                anybody revokes it
  *   busy      a write with it has begun          nothing: BUSY                         used; idle, when the database
  *                                                                                      surely wrote nothing; unknown
- *   unknown   the database did not say what      anybody has the database asked        used; idle
+ *   unknown   the database did not say what      anybody has the database asked        busy until it answers
  *             became of the write
  *   used      the write is committed             the same write again gives the same   forgotten after a while
  *                                                answer
@@ -37,7 +37,7 @@ export type PutStart =
   | { readonly kind: "used"; readonly version: number }
   | { readonly kind: "busy" }
   | { readonly kind: "revoked" }
-  /** The database did not say what became of an earlier attempt: ask it, then call `endPut`. */
+  /** The database did not say what became of an earlier attempt. The token is busy now: ask it, then call `endPut`. */
   | { readonly kind: "unknown" }
   /** No such token is known here. */
   | { readonly kind: "none" };
@@ -133,19 +133,25 @@ export class TokenStates {
     return id;
   }
 
-  /** Begins a write under a token: an idle one is busy from here on. */
+  /**
+   * Begins a write under a token, or the question what became of it: one that was idle or unknown is busy from here on,
+   * so that no second question is answered when the first answer has made a new write possible.
+   */
   beginPut(key: string, id: number): PutStart {
     const token = this.#find(key, id);
     switch (token?.state) {
       case "idle":
         token.state = "busy";
         return { kind: "begun" };
+      case "unknown":
+        token.state = "busy";
+        return { kind: "unknown" };
       case "used":
         return { kind: "used", version: token.version };
       case undefined:
         return { kind: "none" };
       default:
-        return { kind: token!.state as "busy" | "unknown" | "revoked" };
+        return { kind: token!.state as "busy" | "revoked" };
     }
   }
 

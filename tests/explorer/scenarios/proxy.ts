@@ -19,6 +19,9 @@ const REVOKER = other("operator", clients.revoker);
 /** A writer that knows its cache by heart, as all did in the table. */
 const KNOWING: clients.WriterWays = { caches: ONE_CACHE };
 
+/** The same, and it asks again when a reply is lost. */
+const TAGGED: clients.WriterWays = { ...KNOWING, tag: true };
+
 /** The rows B of table 12.4. */
 const TABLE: readonly Row[] = [
   {
@@ -29,7 +32,7 @@ const TABLE: readonly Row[] = [
   },
   {
     name: "proxy: two writers",
-    roles: [reader(2), writer(2, KNOWING)],
+    roles: [reader(1), writer(2, KNOWING)],
     environment: EXPIRY_AND_EVICTION,
     proxy: { mustEndWithoutTokens: true },
   },
@@ -106,7 +109,7 @@ const TABLE: readonly Row[] = [
   },
   {
     name: "proxy: it restarts, fenced",
-    roles: [reader(2), writer(2, KNOWING)],
+    roles: [reader(2), writer(1, KNOWING)],
     proxy: { events: { restart: 1 } },
   },
   {
@@ -148,10 +151,99 @@ const TABLE: readonly Row[] = [
 /** Clients that only know the proxy. */
 const ONE_SHOT: readonly Row[] = [
   {
-    name: "proxy: gets and sets through it",
-    roles: [reader(2, clients.proxyReader()), writerRole(1, clients.proxyWriter())],
+    name: "proxy: a get and two sets through it",
+    roles: [reader(1, clients.proxyReader()), writerRole(2, clients.proxyWriter())],
     environment: { time: 1 },
+    filled: true,
     proxy: { mustEndWithoutTokens: true },
+  },
+  {
+    name: "proxy: gets and sets through it, a cache does not answer",
+    roles: [reader(1, clients.proxyReader()), writerRole(1, clients.proxyWriter())],
+    environment: { time: 1 },
+    filled: true,
+    proxy: { events: { cacheFails: 2 }, mustEndWithoutTokens: true },
+  },
+  {
+    name: "proxy: gets and sets through it, the database refuses",
+    roles: [reader(1, clients.proxyReader()), writerRole(2, clients.proxyWriter())],
+    proxy: { events: { databaseFails: 2 }, mustEndWithoutTokens: true },
+  },
+  {
+    name: "proxy: gets and sets through it, two caches, the connection to the database is lost",
+    roles: [reader(1, clients.proxyReader()), writerRole(1, clients.proxyWriter())],
+    environment: EXPIRY_AND_EVICTION,
+    caches: 2,
+    proxy: { listed: TWO_CACHES, events: { loseCommit: 1 } },
+  },
+  {
+    name: "proxy: gets and sets through it, it restarts and another takes over",
+    roles: [
+      reader(1, clients.proxyReader()),
+      writerRole(1, clients.proxyWriter()),
+      writerRole(1, clients.proxyWriter(1)),
+    ],
+    proxy: { events: { restart: 1, takeOver: 1 } },
+  },
+];
+
+/** Replies, commits and caches that get lost. */
+const LOSSES: readonly Row[] = [
+  {
+    name: "proxy: replies are lost, and the writer asks again",
+    roles: [reader(1), writer(1, TAGGED)],
+    environment: { loseReply: 2 },
+    proxy: { mustEndWithoutTokens: true },
+  },
+  {
+    name: "proxy: replies are lost, two writers",
+    roles: [reader(1), writer(2, TAGGED)],
+    environment: { loseReply: 1 },
+    proxy: { mustEndWithoutTokens: true },
+  },
+  {
+    name: "proxy: uput is retried after a lost reply, and after revoke",
+    roles: [reader(1), writer(1, { ...TAGGED, startsAgain: true }), REVOKER],
+    environment: { loseReply: 2 },
+    proxy: { mustEndWithoutTokens: true },
+  },
+  {
+    name: "proxy: uput is retried after a restart",
+    roles: [reader(1), writer(2, TAGGED)],
+    proxy: { events: { restart: 1 }, mustEndWithoutTokens: true },
+  },
+  {
+    name: "proxy: the end of a commit is unknown, and is asked for",
+    roles: [reader(2), writer(1, KNOWING), REVOKER],
+    proxy: { events: { loseCommit: 1 }, mustEndWithoutTokens: true },
+  },
+  {
+    name: "proxy: the end of a commit is unknown, and is asked for twice at the same time",
+    roles: [reader(1), writer(1, TAGGED), REVOKER],
+    environment: { loseReply: 2 },
+    proxy: { events: { loseCommit: 1 } },
+  },
+  {
+    name: "proxy: the end of a commit is unknown, and the database does not say it either",
+    roles: [reader(1), writer(1, TAGGED)],
+    environment: { loseReply: 1 },
+    proxy: { events: { loseCommit: 1, databaseFails: 1 } },
+  },
+  {
+    name: "proxy: the end of a commit is unknown, and the proxy restarts",
+    roles: [reader(2), writer(1, TAGGED)],
+    proxy: { events: { loseCommit: 1, restart: 1 } },
+  },
+  {
+    name: "proxy: a cache is added to the list, a put runs",
+    roles: [reader(2, clients.reader(1)), writer(2)],
+    caches: 2,
+    proxy: { listed: ONE_CACHE, laterListed: TWO_CACHES, events: { changeList: 1 } },
+  },
+  {
+    name: "proxy: what it found reaches it late",
+    roles: [reader(1), reader(1, clients.proxyReader()), writer(1, KNOWING)],
+    proxy: { events: { restart: 1 }, late: WITH_LATE_READS },
   },
 ];
 
@@ -211,8 +303,51 @@ const FAULTS: readonly Row[] = [
   },
 ];
 
-/** All scenarios with a proxy. */
-export const PROXY: readonly Row[] = [...TABLE, ...ONE_SHOT, ...FAULTS].map((row): Row => ({
-  values: "always",
-  ...row,
-}));
+const always = (row: Row): Row => ({ values: "always", ...row });
+
+/** All scenarios with a proxy that the test has. */
+export const PROXY: readonly Row[] = [...TABLE, ...ONE_SHOT, ...LOSSES, ...FAULTS].map(always);
+
+/** Larger ones, which only `deno task explore` runs. */
+export const LARGE_PROXY: readonly Row[] = [
+  {
+    name: "proxy: two readers, two writers",
+    roles: [reader(2), writer(2, KNOWING)],
+    environment: EXPIRY_AND_EVICTION,
+    proxy: { mustEndWithoutTokens: true },
+  },
+  {
+    name: "proxy: two caches, three readers, expiry, eviction",
+    roles: [reader(1), reader(2, clients.reader(1)), writer(1, { caches: TWO_CACHES })],
+    environment: EXPIRY_AND_EVICTION,
+    caches: 2,
+    proxy: { listed: TWO_CACHES },
+  },
+  {
+    name: "proxy: two writers, it restarts, fenced, a reply is lost",
+    roles: [reader(1), writer(2, TAGGED)],
+    environment: { loseReply: 1 },
+    proxy: { events: { restart: 1 }, mustEndWithoutTokens: true },
+  },
+  {
+    name: "proxy: two gets and a set through it",
+    roles: [reader(2, clients.proxyReader()), writerRole(1, clients.proxyWriter())],
+    environment: { time: 1 },
+    proxy: { mustEndWithoutTokens: true },
+  },
+  {
+    name: "proxy: gets and sets through it, it restarts, another takes over, expiry",
+    roles: [
+      reader(1, clients.proxyReader()),
+      writerRole(1, clients.proxyWriter()),
+      writerRole(1, clients.proxyWriter(1)),
+    ],
+    environment: { time: 1 },
+    proxy: { events: { restart: 1, takeOver: 1 } },
+  },
+  {
+    name: "proxy: an unknown commit, two writers, a restart",
+    roles: [reader(1), writer(2, TAGGED)],
+    proxy: { events: { loseCommit: 1, restart: 1 } },
+  },
+].map(always);

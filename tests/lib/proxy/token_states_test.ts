@@ -17,6 +17,9 @@ Deno.test("a key is cacheable while it has no token that is idle, busy or unknow
   assert(!tokens.isCacheable("k"));
   tokens.endPut("k", id, { kind: "unknown" });
   assert(!tokens.isCacheable("k"));
+  assertEquals(tokens.beginPut("k", id), { kind: "unknown" });
+  assertEquals(tokens.beginPut("k", id), { kind: "busy" }, "the database is asked once");
+  assert(!tokens.isCacheable("k"));
   tokens.endPut("k", id, { kind: "committed", version: 7 });
   assert(tokens.isCacheable("k"));
 });
