@@ -13,14 +13,14 @@ export const LIB_FAULTS: readonly Fault[] = [
   {
     file: "lib/net/native/listener.ts",
     fault: "a peer that vanishes is noticed after the system's two hours",
-    find: "set(IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_SEC);",
+    find: "setOption(libc, fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_SEC);",
     replace: "",
     tests: "lib/net/native/listener",
   },
   {
     file: "lib/net/native/listener.ts",
     fault: "keepalive is off",
-    find: "set(SOL_SOCKET, SO_KEEPALIVE, 1);",
+    find: "setOption(libc, fd, SOL_SOCKET, SO_KEEPALIVE, 1);",
     replace: "",
     tests: "lib/net/native/listener",
   },
@@ -131,8 +131,8 @@ export const LIB_FAULTS: readonly Fault[] = [
   {
     file: "lib/net/fair_scheduler.ts",
     fault: "a busy connection keeps the thread",
-    find: "if (this.#spentMs < SLICE_MS_MAX) return null;",
-    replace: "return null;",
+    find: "const isRoundOver = this.#spentUnits >= ROUND_UNITS;",
+    replace: "const isRoundOver = false;",
     tests: "lib/net/fair_scheduler",
   },
   // --- counters
