@@ -1,6 +1,6 @@
 import license from "../../LICENSE" with { type: "text" };
 import { parseTable } from "../cli/argv.ts";
-import { helpLines, type OptionGroup, optionTexts } from "../cli/help.ts";
+import { helpLines, type OptionGroup, type OptionText, optionTexts } from "../cli/help.ts";
 import { readListenAddress } from "../cli/listen.ts";
 import type { OptionRow } from "../cli/option_table.ts";
 import { valueOr } from "../cli/values.ts";
@@ -158,17 +158,22 @@ function toCache(text: string, errors: string[]): { hostname: string; port: numb
   return { hostname, port: port ?? 0 };
 }
 
-/** Returns the text of `leased proxy --help`. */
-function helpText(version: string): string {
+/** Describes every option, in the order of `--help`. */
+export function proxyOptionTexts(): OptionText[] {
   const groups: OptionGroup[] = GROUPS.map(([title, names]) => [
     title,
     names.map((name) => PROXY_OPTIONS.find((row) => row[0] === name)!),
   ]);
+  return optionTexts(groups);
+}
+
+/** Returns the text of `leased proxy --help`. */
+function helpText(version: string): string {
   return [
     `leased ${version}: an update-token proxy between clients, caches and a database`,
     "",
     "Usage: leased proxy [options]       serve",
     "       leased proxy init [options]  print the SQL that makes the tables",
-    ...helpLines(optionTexts(groups)),
+    ...helpLines(proxyOptionTexts()),
   ].join("\n");
 }

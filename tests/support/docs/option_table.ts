@@ -1,23 +1,33 @@
-// Writes the table of options into docs/options.md: `deno task docs`
-import { optionTexts } from "../../../lib/cli/help.ts";
+// Writes the tables of options into docs/options.md and docs/proxy.md: `deno task docs`
+import { type OptionText, optionTexts } from "../../../lib/cli/help.ts";
+import { proxyOptionTexts } from "../../../lib/proxy/options.ts";
 import { path } from "../servers/server_process.ts";
 
-const PAGE = path("docs/options.md");
+/** A document with a table of options between two comments. */
+export interface OptionPage {
+  readonly name: string;
+  readonly texts: () => OptionText[];
+}
 
-/** docs/options.md with its table made from the program's. */
-export function freshOptions(text: string): string {
+export const OPTION_PAGES: readonly OptionPage[] = [
+  { name: "docs/options.md", texts: () => optionTexts() },
+  { name: "docs/proxy.md", texts: proxyOptionTexts },
+];
+
+/** A page's text with its table made from the program's. */
+export function freshOptions(text: string, { texts }: OptionPage): string {
   return text.replace(
     /(<!-- options -->\n)[^]*?(<!-- \/options -->)/,
-    (_all, start: string, end: string) => `${start}\n${optionTable()}\n\n${end}`,
+    (_all, start: string, end: string) => `${start}\n${optionTable(texts())}\n\n${end}`,
   );
 }
 
-export function readOptions(): string {
-  return Deno.readTextFileSync(PAGE);
+export function readOptions({ name }: OptionPage): string {
+  return Deno.readTextFileSync(path(name));
 }
 
-function optionTable(): string {
-  const rows = optionTexts().map(({ flag, preset, range, meaning }) => [
+function optionTable(texts: readonly OptionText[]): string {
+  const rows = texts.map(({ flag, preset, range, meaning }) => [
     `\`${cell(flag)}\``,
     preset === "" ? "" : `\`${cell(preset)}\``,
     flag.includes("|")
@@ -44,4 +54,8 @@ function cell(text: string): string {
   return text.replaceAll("|", "\\|").replaceAll("'*'", "`*`");
 }
 
-if (import.meta.main) Deno.writeTextFileSync(PAGE, freshOptions(readOptions()));
+if (import.meta.main) {
+  for (const page of OPTION_PAGES) {
+    Deno.writeTextFileSync(path(page.name), freshOptions(readOptions(page), page));
+  }
+}
