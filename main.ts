@@ -1,15 +1,15 @@
-import { readCommand } from "./lib/cli/command.ts";
-import { ExitCode, refuseUsage } from "./lib/cli/exit.ts";
-import { readProcessInfo } from "./lib/process_info.ts";
-import { readProxyCommand } from "./lib/proxy/options.ts";
-import { serveProxy } from "./lib/proxy/serve.ts";
-import { serve } from "./lib/server/boot.ts";
+import { listenToSignals } from "./lib/signals.ts";
 
-const processInfo = readProcessInfo();
 const isProxy = Deno.args[0] === "proxy";
+// Before the other modules are loaded. The proxy listens to signals itself.
+if (!isProxy) listenToSignals();
+
+const { readProcessInfo } = await import("./lib/process_info.ts");
+const { ExitCode, refuseUsage } = await import("./lib/cli/exit.ts");
+const processInfo = readProcessInfo();
 const command = isProxy
-  ? readProxyCommand(Deno.args.slice(1), processInfo)
-  : readCommand(Deno.args, processInfo);
+  ? (await import("./lib/proxy/options.ts")).readProxyCommand(Deno.args.slice(1), processInfo)
+  : (await import("./lib/cli/command.ts")).readCommand(Deno.args, processInfo);
 switch (command.kind) {
   case "print":
     // deno-lint-ignore no-console
@@ -19,9 +19,13 @@ switch (command.kind) {
   case "refuse":
     Deno.exit(refuseUsage(command.errors, command.logFormat));
     break;
-  case "proxy":
+  case "proxy": {
+    const { serveProxy } = await import("./lib/proxy/serve.ts");
     Deno.exit(await serveProxy(command.options, processInfo.version));
     break;
-  case "serve":
+  }
+  case "serve": {
+    const { serve } = await import("./lib/server/boot.ts");
     Deno.exit(await serve(command.options, Deno.args));
+  }
 }

@@ -91,7 +91,7 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
   try {
     const stop = new Stop(exitNow);
     // Before the first client: signals need descriptors, and Deno ends the process if there are none left.
-    stop.listenToSignals();
+    stop.handleSignals();
     const transport = bound = await bindTransport(
       name,
       options.listens,

@@ -1,8 +1,5 @@
+import { addSignal, handleSignals } from "../signals.ts";
 import { logConnection, logProcess } from "../log.ts";
-
-/** The signals that stop the server, with their numbers for exit statuses. */
-const STOPPING_SIGNALS = { SIGINT: 2, SIGTERM: 15, SIGUSR1: 10 } as const;
-const SIGNAL_STATUS_BASE = 128;
 
 /**
  * A second signal within this time counts as the first: at Ctrl-C a terminal signals the whole process group, and a
@@ -31,10 +28,9 @@ export class Stop {
     return this.#requestedAtMs !== undefined;
   }
 
-  listenToSignals(): void {
-    for (const [signal, number] of Object.entries(STOPPING_SIGNALS)) {
-      addSignal(signal as Deno.Signal, () => this.request(signal, SIGNAL_STATUS_BASE + number));
-    }
+  /** Handles the signals that `listenToSignals` catches. */
+  handleSignals(): void {
+    handleSignals((signal, statusAtExit) => this.request(signal, statusAtExit));
     addSignal("SIGHUP", () => {
       logConnection("info", "hangup_ignored", "SIGHUP ignored: there is no file to reload");
     });
@@ -55,13 +51,5 @@ export class Stop {
       reason,
     });
     this.#requested.resolve();
-  }
-}
-
-function addSignal(signal: Deno.Signal, listener: () => void): void {
-  try {
-    Deno.addSignalListener(signal, listener);
-  } catch {
-    // This operating system has no such signal.
   }
 }
