@@ -216,9 +216,19 @@ export class Proxies {
         this.#cores.push(this.#boot());
         return;
       case "changeList":
-        this.#host.note(`the caches are now: ${this.#setup.laterListed}`);
-        for (const core of this.#cores) setList(core, this.#setup.laterListed!);
+        return this.#changeList(this.#setup.laterListed!);
     }
+  }
+
+  #changeList(listed: readonly number[]): void {
+    for (const core of this.#cores) {
+      for (const cache of core.listed) {
+        if (!this.#setup.quarantines || listed.includes(cache)) continue;
+        this.#host.ask(0, cache, "quarantine on\r\n");
+      }
+      setList(core, listed);
+    }
+    this.#host.note(`the caches are now: ${listed}`);
   }
 
   #boot(): Core {

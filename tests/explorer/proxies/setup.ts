@@ -33,6 +33,8 @@ export interface ProxySetup {
   /** Caches that the proxies know, by number; left out: the first. */
   readonly listed?: readonly number[];
   readonly laterListed?: readonly number[];
+  /** Caches that leave the list are in quarantine before. */
+  readonly quarantines?: boolean;
   /** Most occurrences of each event; left out: none. */
   readonly events?: Readonly<Partial<Record<ProxyEvent, number>>>;
   /** Left out: LATE. */

@@ -241,6 +241,17 @@ const LOSSES: readonly Row[] = [
     proxy: { listed: ONE_CACHE, laterListed: TWO_CACHES, events: { changeList: 1 } },
   },
   {
+    name: "proxy: a cache leaves the list, in quarantine",
+    roles: [reader(1), reader(1, clients.reader(1)), writer(1)],
+    caches: 2,
+    proxy: {
+      listed: TWO_CACHES,
+      laterListed: ONE_CACHE,
+      quarantines: true,
+      events: { changeList: 1 },
+    },
+  },
+  {
     name: "proxy: what it found reaches it late",
     roles: [reader(1), reader(1, clients.proxyReader()), writer(1, KNOWING)],
     proxy: { events: { restart: 1 }, late: WITH_LATE_READS },
