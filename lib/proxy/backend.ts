@@ -1,4 +1,4 @@
-/** A row, as a read finds it. */
+/** A row of the table. */
 export interface Row {
   /** 32 bits. */
   readonly flags: number;
@@ -7,17 +7,17 @@ export interface Row {
   readonly version: number;
 }
 
-/** What a read found. */
+/** The result of a read. */
 export interface Found {
-  /** Null: there is no such row. */
+  /** Null: the row does not exist. */
   readonly row: Row | null;
   /** The version of the last write of the key, also if that deleted it; 0: never written. */
   readonly version: number;
-  /** The proxy that may write, as the same snapshot of the database says. */
+  /** The epoch of the proxy that may write, read in the same snapshot. */
   readonly epoch: number;
 }
 
-/** What a write does with the row. */
+/** The change that a write makes to the row. */
 export type Change = { readonly flags: number; readonly data: Uint8Array } | "delete";
 
 /** How a write ended. */
@@ -29,10 +29,10 @@ export type WriteResult =
   | { readonly kind: "fenced" }
   /** The database refused; nothing was written. */
   | { readonly kind: "failed"; readonly reason: string }
-  /** The database did not say whether it was written. */
+  /** The database did not say whether the write was committed. */
   | { readonly kind: "unknown"; readonly reason: string };
 
-/** What became of a write whose end is not known. */
+/** The outcome of an earlier write, as the database knows it. */
 export type WriteOutcome =
   | { readonly kind: "committed"; readonly version: number }
   | { readonly kind: "notApplied" }
@@ -49,7 +49,7 @@ export interface Backend {
    * @returns The epoch, larger than all before.
    */
   takeOver(): Promise<number>;
-  /** Reads a row and the epoch in one snapshot. @throws What the database says. */
+  /** Reads a row and the epoch in one snapshot. @throws The database's error. */
   read(key: Uint8Array): Promise<Found>;
   /**
    * Writes a row in a transaction: checks the epoch, applies the change, notes the token as applied, commits.
@@ -62,19 +62,19 @@ export interface Backend {
     epoch: number,
     change: (row: Row | null) => Change | null,
   ): Promise<WriteResult>;
-  /** What became of the write under a token. Asked on a new connection, after the old one is surely gone. */
+  /** Returns the outcome of the write under a token. Asks on a new connection, once the old one is certainly closed. */
   outcome(tokenId: number): Promise<WriteOutcome>;
-  /** Forgets which tokens were applied before this moment, Unix time in milliseconds. */
+  /** Forgets the tokens that were applied before `beforeUnixMs`, in Unix milliseconds. */
   purgeApplied(beforeUnixMs: number): Promise<void>;
   close(): Promise<void>;
 }
 
 /** How a backend uses a PostgreSQL server. */
 export interface PostgresSettings {
-  /** Connections at the same time. */
+  /** Most connections at the same time. */
   readonly connectionsMax: number;
   /** The longest that a statement, or the wait for a connection, may take, in milliseconds. */
   readonly timeoutMs: number;
-  /** Of the time at which tokens are noted as used, in Unix milliseconds. */
+  /** Returns the time that is stored beside a used token, in Unix milliseconds. */
   readonly nowUnixMs?: () => number;
 }

@@ -8,7 +8,7 @@ const LF = 0x0a;
 const HELD_ID = "1";
 const RECEIVE_BYTES = 64 * 1024;
 
-/** Somebody who waits for a reply. */
+/** A request whose reply has not arrived. */
 interface Pending {
   resolve(reply: Reply): void;
   reject(error: CacheError): void;
@@ -21,8 +21,9 @@ interface Reply {
 }
 
 /**
- * One connection to a cache. Requests are pipelined, and answered in their order. It connects when it is needed, and
- * again after an error. A reply that takes longer than the time-out closes it: later replies could not be told apart.
+ * One connection to a cache. Pipelines requests; replies arrive in the same order. Connects on the first request, and
+ * again after an error. A reply that exceeds the time-out closes the connection, because later replies could no longer
+ * be matched to their requests.
  */
 export class CacheClient {
   readonly hostname: string;
@@ -64,7 +65,7 @@ export class CacheClient {
   /**
    * Fills a key under a lease.
    *
-   * @returns False when the lease is gone: the value must be thrown away.
+   * @returns False when the lease has ended: the caller must discard the value.
    * @throws CacheError
    */
   async leaseSet(key: string, id: string, flags: number, data: Uint8Array): Promise<boolean> {
@@ -72,7 +73,7 @@ export class CacheClient {
     return lines[0] === "STORED";
   }
 
-  /** Gives a lease back without filling the key: stores an item that is over at once. @throws CacheError */
+  /** Returns a lease without filling the key: stores an item that has already expired. @throws CacheError */
   async leaseReturn(key: string, id: string): Promise<void> {
     await this.#ask(`lease-set ${key} ${id} 0 -1 0\r\n`, new Uint8Array());
   }
@@ -162,7 +163,7 @@ export class CacheClient {
     }
   }
 
-  /** Requests are written one after the other. */
+  /** Appends a request to the chain of writes, so that requests do not mix. */
   #send(connection: Deno.TcpConn, request: Uint8Array): void {
     this.#sending = this.#sending.then(async () => {
       try {
@@ -196,7 +197,7 @@ export class CacheClient {
     }
   }
 
-  /** Ends the connection: whoever waits for a reply gets the error. */
+  /** Closes the connection: every request without a reply fails with the error. */
   #fail(error: CacheError): void {
     const connection = this.#connection;
     this.#connection = null;
@@ -219,7 +220,7 @@ function joined(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {
   return both;
 }
 
-/** The first reply in some bytes; null when it is not all there. */
+/** Returns the first reply in the bytes, or null while it is incomplete. */
 function readReply(bytes: Uint8Array): { reply: Reply; length: number } | null {
   const lines: string[] = [];
   let data: Uint8Array | null = null;

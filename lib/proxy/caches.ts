@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { CacheClient } from "./cache_client.ts";
 
-/** Points of a cache on the ring: 40 MD5 sums of 4 numbers each, as libketama has them. */
+/** MD5 sums of a cache; each gives 4 points on the ring, as in libketama. */
 const SUMS_PER_CACHE = 40;
 const NUMBERS_PER_SUM = 4;
 
@@ -23,7 +23,7 @@ export class Caches {
     this.#points = caches.flatMap(pointsOf).sort((a, b) => a.hash - b.hash);
   }
 
-  /** The cache that a key is read through; null when there is none. */
+  /** Returns the cache that a key is read through, or null if there are no caches. */
   of(key: string): CacheClient | null {
     const points = this.#points;
     if (points.length === 0) return null;
@@ -38,7 +38,7 @@ export class Caches {
     return points[low === points.length ? 0 : low]!.cache;
   }
 
-  /** The cache with this name; undefined when it is not in the list. */
+  /** Returns the cache with this name, or undefined if it is not in the list. */
   named(name: string): CacheClient | undefined {
     return this.all.find((cache) => cache.name === name);
   }
@@ -59,7 +59,7 @@ function pointsOf(cache: CacheClient): Point[] {
   return points;
 }
 
-/** A little-endian number of 32 bits out of a sum. */
+/** Reads a little-endian 32-bit number from a sum. */
 function numberAt(digest: Uint8Array, index: number): number {
   return new DataView(digest.buffer, digest.byteOffset).getUint32(4 * index, true);
 }

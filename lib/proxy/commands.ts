@@ -74,7 +74,7 @@ const ROWS: readonly CommandRow[] = [
   ["stats",     0, 1,       -1,    false,  stats],
 ];
 
-/** By name. */
+/** The commands by name. */
 export const COMMANDS: ReadonlyMap<string, ProxyCommand> = new Map(
   ROWS.map(([name, wordsMin, wordsMax, lengthWord, noreply, handler]) => [
     name,
@@ -167,7 +167,7 @@ function takeToken(proxy: Proxy, key: string, owner: string): number {
   }
 }
 
-/** `caches`: what a writer that deletes by itself has to delete in. */
+/** `caches`: the caches in which a writer must delete the key. */
 function caches(session: ProxySession): void {
   for (const { name } of session.proxy.caches.all) session.line(`CACHE ${name}`);
   session.line(`${REPLY.END} 1`);
@@ -280,7 +280,7 @@ async function arithmetic(
   session.line(isNumeric ? REPLY.NOT_FOUND : REPLY.NOT_NUMERIC);
 }
 
-/** Upwards a number of 64 bits wraps, downwards it stops at 0, as in memcached. */
+/** Adds with 64-bit wraparound, or subtracts down to 0, as memcached does. */
 function changed(number: bigint, delta: bigint, increment: boolean): bigint {
   if (increment) return BigInt.asUintN(64, number + delta);
   return delta > number ? 0n : number - delta;

@@ -5,19 +5,19 @@ import { failedLine, REPLY } from "./replies.ts";
 import { type ProxySession, Refusal } from "./request.ts";
 import { type ByteSource, LineTooLongError, RequestReader } from "./request_reader.ts";
 
-/** A peer, as far as a connection needs it. */
+/** The two directions of a client's connection. */
 export interface ByteStream extends ByteSource {
   write(bytes: Uint8Array): Promise<number>;
 }
 
-/** A line may name many keys. In bytes. */
+/** Longest request line, in bytes: a line may name many keys. */
 const LINE_LENGTH_MAX = 64 * 1024;
-/** Replies are sent when they have grown to this, or when no further request has arrived. */
+/** Replies are sent when they exceed this many bytes, or when no further request has arrived. */
 const REPLY_BYTES = 64 * 1024;
-/** After CR LF nothing of a data block is left. */
+/** Length of the CR LF behind a data block. */
 const TRAILER_LENGTH = 2;
 
-/** One client of the proxy: its requests are executed one after the other, and answered in their order. */
+/** One client's connection. Executes its requests one after the other, and replies in the same order. */
 export class ProxyConnection implements ProxySession {
   readonly proxy: Proxy;
   readonly version: string;
@@ -49,7 +49,7 @@ export class ProxyConnection implements ProxySession {
   /**
    * Ends the connection after the request in progress.
    *
-   * @returns False when there is none: the caller closes the stream.
+   * @returns False when no request is in progress: the caller closes the stream.
    */
   stop(): boolean {
     this.#isStopping = true;
@@ -59,7 +59,7 @@ export class ProxyConnection implements ProxySession {
   /**
    * Serves the peer until it closes, or sends `quit`.
    *
-   * @throws What reading or writing throws.
+   * @throws The stream's error.
    */
   async serve(): Promise<void> {
     try {
@@ -108,7 +108,7 @@ export class ProxyConnection implements ProxySession {
     return true;
   }
 
-  /** Reads the data block of a command. What is too large is passed over. */
+  /** Reads the data block of a command; skips a block that is too large. */
   async #readBlock(
     command: ProxyCommand,
     words: readonly string[],

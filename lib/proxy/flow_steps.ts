@@ -1,22 +1,22 @@
 import type { Change, Found, Row, WriteOutcome, WriteResult } from "./backend.ts";
 
-/** What `lease-get` found. */
+/** The result of `lease-get`. */
 export type LeaseGet =
   | { readonly kind: "value"; readonly flags: number; readonly data: Uint8Array }
-  /** The asker may fill the key under this id. */
+  /** The key is missing: the caller may fill it under this id. */
   | { readonly kind: "lease"; readonly id: string }
-  /** Somebody else fills it, or an update token is out. */
+  /** Another client has the lease, or an update token is out. */
   | { readonly kind: "held" };
 
-/** A cache did not do what it was asked. */
+/** A cache failed to execute a request. */
 export class CacheError extends Error {
   override readonly name = "CacheError";
 }
 
-/** Computes what a write does with the row as it is; null: nothing, the write is refused. */
+/** Computes a write's change from the current row; null refuses the write. */
 export type Edit = (row: Row | null) => Change | null;
 
-/** A step of a flow that somebody else takes: a cache, the database, the clock. */
+/** A step of a flow, executed by a cache, the database or the clock. */
 export type FlowStep<Cache> =
   /** Reads a value from a cache, or takes the lease to fill it. */
   | { readonly kind: "leaseGet"; readonly cache: Cache; readonly key: string }
@@ -51,10 +51,10 @@ export type FlowStep<Cache> =
   | { readonly kind: "askOutcome"; readonly tokenId: number }
   | { readonly kind: "sleep"; readonly ms: number };
 
-/** What each step comes to. A cache that fails throws a CacheError, the database whatever it says. */
+/** The result of each step. A cache that fails throws a CacheError; the database throws its own errors. */
 export interface StepResults {
   readonly leaseGet: LeaseGet;
-  /** False: the lease is gone, and the value must be thrown away. */
+  /** False: the lease has ended, and the value must be discarded. */
   readonly leaseSet: boolean;
   readonly leaseReturn: void;
   /** Thrown when one of the caches does not confirm. */
@@ -68,8 +68,8 @@ export interface StepResults {
 export type StepKind = FlowStep<unknown>["kind"];
 
 /**
- * A flow of the proxy: yields its steps one by one, and takes their results, or what they throw. Between two steps
- * nothing else happens in the proxy.
+ * A flow of the proxy: yields its steps one by one, and receives their results or errors. Between two yields the flow
+ * runs without interruption.
  */
 export type Flow<Cache, Result> = Generator<FlowStep<Cache>, Result, StepResults[StepKind]>;
 

@@ -5,12 +5,12 @@ import type { PutStart, TokenStates } from "./token_states.ts";
 /** How a write under a token ended. */
 export type PutReply =
   | { readonly kind: "committed"; readonly version: number }
-  /** What the row is forbids it; nothing was written. */
+  /** The row's state forbids the write; nothing was written. */
   | { readonly kind: "refused"; readonly row: Row | null }
   | { readonly kind: "revoked" }
   | { readonly kind: "none" }
   | { readonly kind: "busy" }
-  /** The database did not say what became of it; the token stays out. */
+  /** The outcome of the write is unknown; the token stays out. */
   | { readonly kind: "unknown"; readonly reason: string }
   /** Nothing was written. */
   | { readonly kind: "failed"; readonly reason: string };
@@ -21,7 +21,7 @@ export interface Read extends Found {
   readonly cacheable: boolean;
 }
 
-/** A value, as readers get it. */
+/** A value with its flags. */
 export interface Value {
   /** 32 bits. */
   readonly flags: number;
@@ -36,7 +36,7 @@ export interface CacheList<Cache> {
   of(key: string): Cache | null;
 }
 
-/** What the proxy counts. */
+/** The proxy's counters. */
 export interface ProxyCounts {
   getsCacheable: number;
   getsUncacheable: number;
@@ -50,8 +50,9 @@ export interface ProxyCounts {
   cacheErrors: number;
 }
 
-/** A reader that finds another one filling waits, in milliseconds: so long first, then twice as long, so often. */
+/** First wait of a reader that meets another client's lease; each further wait is twice as long. */
 const HELD_WAIT_MS = 10;
+/** Waits before such a reader reads the database without filling. */
 const HELD_WAITS = 3;
 
 /** Another proxy has taken over. */
@@ -59,11 +60,11 @@ export const DEPOSED = "another proxy has taken over";
 
 /**
  * The flows of the proxy: the order of four small steps keeps every cached value equal to the committed one. A write
- * takes a token, deletes the key in every cache, commits, and gives the token back; a read takes a lease, looks whether
- * the key is cacheable, reads the database, and fills. Nothing is held while a cache or the database is waited for.
+ * takes a token, deletes the key in every cache, commits, and releases the token; a read takes a lease, checks that the
+ * key is cacheable, reads the database, and fills. No lock is held while a step waits for a cache or the database.
  *
- * No socket, no clock, no database: each flow yields what it wants of them. `Proxy` runs flows with promises, and tests
- * try their steps in every order.
+ * No socket, no clock, no database: each flow yields its requests to them as steps. `Proxy` runs flows with promises;
+ * the explorer tries their steps in every order.
  */
 export class Flows<Cache> {
   readonly counts: ProxyCounts = {
@@ -80,12 +81,12 @@ export class Flows<Cache> {
   };
   /** Whether another proxy has taken over: this one answers no read as cacheable, and writes nothing. */
   isDeposed = false;
-  /** May be exchanged at any time: a write takes the list after its token. */
+  /** May be replaced at any time: a write reads the list after it has taken its token. */
   caches: CacheList<Cache>;
   readonly states: TokenStates;
   readonly valueLengthMax: number;
 
-  /** @param valueLengthMax Longer values are not written, in bytes. */
+  /** @param valueLengthMax Longest value that is written, in bytes. */
   constructor(caches: CacheList<Cache>, states: TokenStates, valueLengthMax: number) {
     this.caches = caches;
     this.states = states;
@@ -95,8 +96,8 @@ export class Flows<Cache> {
   /**
    * Reads the database.
    *
-   * @param isListed Whether the reader's cache is one that writes invalidate.
-   * @throws What the database says.
+   * @param isListed Whether writes invalidate the reader's cache.
+   * @throws The database's error.
    */
   *read(key: string, isListed = true): Flow<Cache, Read> {
     // In this order: a token that is taken after the read began must find the lease in the cache.
@@ -111,8 +112,8 @@ export class Flows<Cache> {
   /**
    * Reads through the key's cache.
    *
-   * @returns Null when there is no such row.
-   * @throws What the database says.
+   * @returns Null when the row does not exist.
+   * @throws The database's error.
    */
   *get(key: string): Flow<Cache, Value | null> {
     const cache = this.caches.of(key);
@@ -130,7 +131,7 @@ export class Flows<Cache> {
       yield* step({ kind: "sleep", ms: waitMs });
       waitMs *= 2;
     }
-    // Whoever may not fill reads all the same, and throws away.
+    // Without the lease, read the database and do not fill.
     return (yield* this.read(key)).row;
   }
 
@@ -153,9 +154,9 @@ export class Flows<Cache> {
   }
 
   /**
-   * The whole flow of a writer: token, delete in every cache, commit, release.
+   * Executes a whole write: takes a token, deletes in every cache, commits, releases.
    *
-   * @returns As `put`. A cache that cannot be reached makes the write fail: nothing is written.
+   * @returns As `put`. If a cache cannot be reached the write fails: nothing is written.
    */
   *write(key: string, edit: Edit): Flow<Cache, PutReply> {
     const id = this.states.get(key, "");
@@ -189,7 +190,7 @@ export class Flows<Cache> {
     return this.#end(key, id, result);
   }
 
-  /** The edit, which fails when it makes the value too long: the database then writes nothing. */
+  /** Returns the edit with a check of the new value's length; if it throws, the database writes nothing. */
   #limited(edit: Edit): Edit {
     return (row) => {
       const change = edit(row);
@@ -200,7 +201,7 @@ export class Flows<Cache> {
     };
   }
 
-  /** Asks the database what became of a write whose end is not known. */
+  /** Asks the database for the outcome of a write that is unknown. */
   *resolve(key: string, id: number): Flow<Cache, PutReply> {
     const start = this.states.beginPut(key, id);
     if (start.kind === "begun") {
@@ -278,7 +279,7 @@ export class Flows<Cache> {
     }
   }
 
-  /** What a cache gives; undefined when it cannot be reached. */
+  /** Runs a step at a cache; undefined when the cache cannot be reached. */
   *#tryCache<Result>(flow: Flow<Cache, Result>): Flow<Cache, Result | undefined> {
     try {
       return yield* flow;

@@ -13,13 +13,13 @@ import {
   UINT32_MAX,
 } from "./request.ts";
 
-/** The flags of a meta request: letter and text, in their order. */
+/** The flags of a meta request: letter and argument, in the request's order. */
 type Flags = readonly (readonly [letter: string, text: string])[];
 
-/** Flags that mean the same for every command: give the key or an opaque back, be silent about what is expected. */
+/** Flags of every command: k and O repeat key and opaque in the reply, q suppresses the expected reply. */
 const ECHOED = "kOq";
 
-/** @throws Refusal at a flag that is not among `allowed`. */
+/** Reads the flags. @throws Refusal at a flag that is not among `allowed`. */
 function flagsOf(words: readonly string[], allowed: string): Flags {
   return words.map((word) => {
     const letter = word[0]!;
@@ -87,7 +87,7 @@ function metaFact(
   }
 }
 
-/** What `ms` does with the row, by the mode of its flag M. */
+/** The edit that `ms` makes for each mode of its flag M. */
 const MODES: Readonly<Record<string, (row: Row | null, change: Row) => Change | null>> = {
   S: (_row, change) => change,
   E: (row, change) => row === null ? change : null,
@@ -151,7 +151,7 @@ function refusedCode(
   return reply.row === null ? "NF" : "EX";
 }
 
-/** Success is what a quiet request expects. */
+/** Sends HD, or the code of the refusal. A quiet request gets no HD. */
 function answerMeta(
   session: ProxySession,
   flags: Flags,

@@ -14,7 +14,7 @@ interface PostgresModule {
   openPostgres(url: string, names: TableNames, settings: PostgresSettings): Promise<Backend>;
 }
 
-/** Opens the database, and makes missing tables. @throws What the database says. */
+/** Opens the database, and creates missing tables. @throws The database's error. */
 export async function openBackend(options: ProxyOptions): Promise<Backend> {
   const { database, names } = options;
   if (database.kind === "sqlite") return new SqliteBackend(database.path, names);

@@ -50,12 +50,12 @@ const GROUPS: readonly (readonly [title: string, names: readonly string[]])[] = 
   ["Process", ["log-format", "help", "license"]],
 ];
 
-/** Where the rows are. */
+/** The database that has the rows. */
 export type Database =
   | { readonly kind: "sqlite"; readonly path: string }
   | { readonly kind: "postgres"; readonly url: string };
 
-/** Everything a proxy is started with. */
+/** The options of a proxy, checked. */
 export interface ProxyOptions {
   readonly database: Database;
   readonly databaseConnectionsMax: number;
@@ -82,7 +82,7 @@ export type ProxyCommandLine =
 /** `leased proxy init` prints SQL instead of serving. */
 const INIT = "init";
 
-/** Reads the command line behind `leased proxy`. */
+/** Parses the command line after `leased proxy`. */
 export function readProxyCommand(
   argv: readonly string[],
   processInfo: ProcessInfo,
@@ -130,7 +130,7 @@ function toDatabase(text: string, errors: string[]): Database {
   return { kind: "sqlite", path };
 }
 
-/** Returns the SQL that makes the tables of a proxy, for users who may not make tables to have others execute it. */
+/** Returns the SQL that creates the proxy's tables, to be executed by a user who may create tables. */
 function schemaOf({ database, names }: ProxyOptions): string {
   return (database.kind === "sqlite" ? sqliteSchema(names) : postgresSchema(names)).trimEnd();
 }

@@ -6,7 +6,7 @@ import type { Edit, Flow, FlowStep, StepKind, StepResults } from "./flow_steps.t
 import { Flows, type ProxyCounts, type PutReply, type Read, type Value } from "./flows.ts";
 import type { TokenStates } from "./token_states.ts";
 
-/** Runs the proxy's flows: takes their steps at the caches, at the database and at the clock. */
+/** Runs the proxy's flows: executes their steps with the caches, the database and the clock. */
 export class Proxy {
   readonly caches: Caches;
   readonly #flows: Flows<CacheClient>;
@@ -14,8 +14,8 @@ export class Proxy {
   readonly #sleep: (ms: number) => Promise<void>;
 
   /**
-   * @param valueLengthMax Longer values are not written, in bytes.
-   * @param sleep Waits; tests do not.
+   * @param valueLengthMax Longest value that is written, in bytes.
+   * @param sleep Waits for some milliseconds; tests return at once.
    */
   constructor(
     backend: Backend,
@@ -87,7 +87,7 @@ export class Proxy {
     return yielded.value;
   }
 
-  /** Takes one step. @throws As `StepResults` says. */
+  /** Executes one step. @throws The errors that `StepResults` names. */
   #take(step: FlowStep<CacheClient>): Promise<StepResults[StepKind]> {
     switch (step.kind) {
       case "leaseGet":
@@ -110,7 +110,7 @@ export class Proxy {
   }
 }
 
-/** Waits for all caches, also after one has failed. @throws What the first one that failed says. */
+/** Deletes the key in all caches; waits for all, also after one has failed. @throws The first error. */
 async function invalidate(caches: readonly CacheClient[], key: string): Promise<void> {
   const results = await Promise.allSettled(caches.map((cache) => cache.invalidate(key)));
   for (const result of results) if (result.status === "rejected") throw result.reason;

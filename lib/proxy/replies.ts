@@ -1,4 +1,4 @@
-// Every reply of the proxy that is a fixed line. memcached's words where memcached has the command.
+// The fixed reply lines of the proxy, with memcached's wording where memcached has the command.
 
 export const REPLY = {
   END: "END",
@@ -25,17 +25,17 @@ export const REPLY = {
   TOO_MANY_CONNECTIONS: "ERROR Too many open connections",
 } as const;
 
-/** Nothing was written. */
+/** Returns the reply to a write that wrote nothing. */
 export function failedLine(reason: string): string {
   return `SERVER_ERROR ${oneLine(reason)}`;
 }
 
-/** What became of the write is not known. */
+/** Returns the reply to a write whose outcome is unknown. */
 export function unknownLine(reason: string): string {
   return `SERVER_ERROR outcome unknown: ${oneLine(reason)}`;
 }
 
-/** memcached's clients know one flag letter at a time. */
+/** Returns the refusal of a flag that the proxy does not support. */
 export function unsupportedFlagLine(flag: string): string {
   return `CLIENT_ERROR flag ${flag} means nothing for rows`;
 }

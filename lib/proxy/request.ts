@@ -2,7 +2,7 @@ import type { PutReply } from "./flows.ts";
 import type { Proxy } from "./proxy.ts";
 import { failedLine, REPLY, unknownLine } from "./replies.ts";
 
-/** A request, its data block read. */
+/** A request with its data block. */
 export interface ProxyRequest {
   /** Characters below 256, without the command and without `noreply`. */
   readonly words: readonly string[];
@@ -10,10 +10,10 @@ export interface ProxyRequest {
   readonly data: Uint8Array | null;
 }
 
-/** What a handler works with. */
+/** The connection, as handlers see it. */
 export interface ProxySession {
   readonly proxy: Proxy;
-  /** `leased` and its version, after memcached's. */
+  /** The reply to `version`: the supported version of memcached, then `leased` and its version. */
   readonly version: string;
   /** Appends a line to the replies. */
   line(text: string): void;
@@ -28,7 +28,7 @@ const KEY_LENGTH_MAX = 250;
 /** Flags have 32 bits. */
 export const UINT32_MAX = 2 ** 32 - 1;
 
-/** A mistake of the client's, as the line that answers it. */
+/** An invalid request; the message is the reply line. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
 }
@@ -51,13 +51,13 @@ export function idOf(word: string): number {
   return numberOf(word, Number.MAX_SAFE_INTEGER);
 }
 
-/** Rows do not expire: a time would delete what the database holds for true. @throws Refusal */
+/** Refuses every exptime but 0: rows do not expire. @throws Refusal */
 export function requireNoExpiry(word: string): void {
   if (!/^-?\d+$/.test(word)) throw new Refusal(REPLY.BAD_FORMAT);
   if (Number(word) !== 0) throw new Refusal(REPLY.NO_EXPIRY);
 }
 
-/** Answers how a write ended that needs more than one word for it. @returns Whether it did. */
+/** Replies to a write that was neither committed nor refused. @returns Whether it has replied. */
 export function answerUnfinished(session: ProxySession, reply: PutReply): boolean {
   switch (reply.kind) {
     case "committed":

@@ -1,8 +1,8 @@
 import { latin1Text } from "./bytes.ts";
 
-/** Where requests come from. */
+/** The source of a connection's requests. */
 export interface ByteSource {
-  /** Reads into the buffer. @returns How many bytes came; null at the end. */
+  /** Reads into the buffer. @returns The number of bytes read; null at the end. */
   read(buffer: Uint8Array): Promise<number | null>;
 }
 
@@ -15,7 +15,7 @@ const BUFFER_BYTES = 16 * 1024;
 const LF = 0x0a;
 const CR = 0x0d;
 
-/** Reads lines and data blocks from a connection. It keeps at most one line beside one read. */
+/** Reads lines and data blocks from a connection. Buffers at most one line and one read. */
 export class RequestReader {
   readonly #source: ByteSource;
   readonly #lineLengthMax: number;
@@ -28,13 +28,13 @@ export class RequestReader {
     this.#lineLengthMax = lineLengthMax;
   }
 
-  /** Whether a whole line has arrived: its reply may wait for that of the next one. */
+  /** Whether a whole line is buffered: replies can then be sent together. */
   get hasLine(): boolean {
     return this.#lineEnd() >= 0;
   }
 
   /**
-   * The next line without its end; null when the peer has closed.
+   * Returns the next line without its line end, or null when the peer has closed.
    *
    * @throws LineTooLongError
    */
@@ -52,7 +52,7 @@ export class RequestReader {
     }
   }
 
-  /** The next `length` bytes; null when the peer has closed before. */
+  /** Returns the next `length` bytes, or null when the peer closes before. */
   async block(length: number): Promise<Uint8Array | null> {
     const block = new Uint8Array(length);
     let done = 0;
@@ -66,7 +66,7 @@ export class RequestReader {
     return block;
   }
 
-  /** Passes over `length` bytes. @returns False when the peer has closed before. */
+  /** Skips `length` bytes. @returns False when the peer closes before. */
   async skip(length: number): Promise<boolean> {
     for (let left = length; left > 0;) {
       if (this.#start === this.#end && !await this.#more()) return false;

@@ -1,6 +1,6 @@
 import { quotedNames, type TableNames } from "./table.ts";
 
-/** Returns the statements that make whatever a proxy needs and does not find in an SQLite file. */
+/** Returns the statements that create the missing tables in an SQLite file. */
 export function sqliteSchema(names: TableNames): string {
   const { table, key, value, version, flags } = quotedNames(names);
   return `CREATE TABLE IF NOT EXISTS ${table} (
@@ -16,7 +16,7 @@ CREATE INDEX IF NOT EXISTS leased_applied_at ON leased_applied (at);
 `;
 }
 
-/** Returns the statements that make whatever a proxy needs and does not find in a PostgreSQL database. */
+/** Returns the statements that create missing tables and columns in a PostgreSQL database. */
 export function postgresSchema(names: TableNames): string {
   const { table, key, value, version, flags } = quotedNames(names);
   return `CREATE TABLE IF NOT EXISTS ${table} (

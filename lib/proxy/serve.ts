@@ -12,18 +12,18 @@ import { Proxy } from "./proxy.ts";
 import { REPLY } from "./replies.ts";
 import { TokenStates } from "./token_states.ts";
 
-/** Ended tokens that are remembered; the database knows the used ones for longer. */
+/** Ended tokens kept in memory; the database remembers the used ones for longer. */
 const ENDED_TOKENS_MAX = 10_000;
 /** How often the database forgets old tokens. */
 const PURGE_INTERVAL_MS = 60_000;
-/** From a signal on, requests in progress have so long. */
+/** Time for requests in progress after a signal. */
 const DRAIN_MS_MAX = 5000;
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
 /**
  * Runs a proxy until a signal stops it.
  *
- * @param version Of this program.
+ * @param version This program's version.
  */
 export async function serveProxy(options: ProxyOptions, version: string): Promise<ExitCode> {
   configureLog(options.logFormat, () => 0);
@@ -137,7 +137,7 @@ class ProxyServer {
       try {
         await socket.write(new TextEncoder().encode(`${REPLY.TOO_MANY_CONNECTIONS}\r\n`));
       } catch {
-        // It is gone already.
+        // The peer has closed it.
       }
       return closeQuietly(socket);
     }
@@ -148,7 +148,7 @@ class ProxyServer {
       socket.setKeepAlive();
       await connection.serve();
     } catch {
-      // A peer that is gone has nothing to be told.
+      // The peer has closed the connection.
     } finally {
       this.#connections.delete(socket);
       closeQuietly(socket);
@@ -181,6 +181,6 @@ function closeQuietly(socket: Deno.TcpConn): void {
   try {
     socket.close();
   } catch {
-    // It is closed already.
+    // Already closed.
   }
 }

@@ -3,10 +3,10 @@ import type { Backend, Change, Found, Row, WriteOutcome, WriteResult } from "./b
 import { sqliteSchema } from "./schema.ts";
 import { DEFAULT_TABLE, quotedNames, type TableNames } from "./table.ts";
 
-/** Another process writes for so long before a write fails. */
+/** Time that a write waits for another process's lock on the file. */
 const BUSY_TIMEOUT_MS = 5000;
 
-/** A row as SQLite gives it; all columns null where there is none. */
+/** A row of a result; all columns are null if the row does not exist. */
 interface SqliteRow {
   readonly flags: number | null;
   readonly data: Uint8Array | string | null;
@@ -15,8 +15,8 @@ interface SqliteRow {
 }
 
 /**
- * SQLite in this process. Calls are synchronous, so a write is one step, and what became of one is always known unless
- * the process dies in it; then the file says it. A deleted row stays, without a value, so that versions only grow.
+ * SQLite in this process. Calls are synchronous, so a write is one step and its outcome is known. If the process dies
+ * in a write, the file tells the next proxy. A deleted row stays, with a null value, so that versions only grow.
  */
 export class SqliteBackend implements Backend {
   readonly #database: DatabaseSync;
@@ -29,8 +29,8 @@ export class SqliteBackend implements Backend {
   readonly #nowUnixMs: () => number;
 
   /**
-   * @param path Of the database file.
-   * @throws What SQLite says.
+   * @param path The path of the database file.
+   * @throws SQLite's error.
    */
   constructor(path: string, names: TableNames = DEFAULT_TABLE, nowUnixMs = Date.now) {
     this.#nowUnixMs = nowUnixMs;

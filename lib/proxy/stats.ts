@@ -1,6 +1,6 @@
 import type { Proxy } from "./proxy.ts";
 
-/** What `stats` says of a proxy. */
+/** Yields the lines of the proxy's `stats`. */
 export function* proxyStats(proxy: Proxy): Generator<readonly [name: string, value: number]> {
   yield ["epoch", proxy.states.epoch];
   yield ["deposed", proxy.isDeposed ? 1 : 0];

@@ -1,4 +1,4 @@
-/** Which table has the rows, and the names of its columns. */
+/** The names of the table of rows and of its columns. */
 export interface TableNames {
   readonly table: string;
   readonly key: string;
@@ -7,7 +7,7 @@ export interface TableNames {
   readonly flags: string;
 }
 
-/** The table that a proxy makes when it finds none. */
+/** The names without options. */
 export const DEFAULT_TABLE: TableNames = {
   table: "kv",
   key: "key",
@@ -17,7 +17,7 @@ export const DEFAULT_TABLE: TableNames = {
 };
 
 /** Returns a name as an SQL identifier. */
-export function quoted(name: string): string {
+function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 

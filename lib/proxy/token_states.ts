@@ -2,23 +2,20 @@
  * Update tokens at a proxy: a writer's claim on a key, from before it deletes the key in the caches until its write is
  * committed. It is the proxy that writes, so a token may be revoked at any time but one: while its write runs.
  *
- *   state     how it begins                      who may do what                       how it ends
- *   idle      token get                          the owner writes or releases it,      busy; revoked; released: none
- *                                                anybody revokes it
- *   busy      a write with it has begun          nothing: BUSY                         used; idle, when the database
- *                                                                                      surely wrote nothing; unknown
- *   unknown   the database did not say what      anybody has the database asked        busy until it answers
- *             became of the write
- *   used      the write is committed             the same write again gives the same   forgotten after a while
- *                                                answer
- *   revoked   revoke of an idle token            the write is refused                  forgotten after a while
+ *   state     begins with                allowed                            next state
+ *   idle      token get                  write, release, revoke             busy; revoked; none, when released
+ *   busy      a write under the token    nothing: the reply is BUSY         used; unknown; idle, when the database
+ *                                                                           certainly wrote nothing
+ *   unknown   a write without outcome    resolve                            busy until the database answers
+ *   used      the write's commit         the same write: the same reply     none, when many others have ended
+ *   revoked   revoke of an idle token    nothing: the write is refused      none, when many others have ended
  *
- * A key is cacheable while it has no token that is idle, busy or unknown. What is read from the database may be kept by
- * a cache only if the key was cacheable before the read began.
+ * A key is cacheable while it has no token that is idle, busy or unknown. A cache may keep a value read from the
+ * database only if the key was cacheable before the read began.
  */
 export type TokenState = "idle" | "busy" | "unknown" | "used" | "revoked";
 
-/** An update token, as lists show it. */
+/** An update token, as `token list` shows it. */
 export interface ProxyToken {
   readonly id: number;
   readonly key: string;
@@ -29,35 +26,35 @@ export interface ProxyToken {
   readonly version: number;
 }
 
-/** How an attempt to write under a token begins. */
+/** The result of `beginPut`. */
 export type PutStart =
   /** The token is busy now: write, then call `endPut`. */
   | { readonly kind: "begun" }
-  /** It has been used: the write is committed with this version. */
+  /** The token is used: its write is committed, with this version. */
   | { readonly kind: "used"; readonly version: number }
   | { readonly kind: "busy" }
   | { readonly kind: "revoked" }
-  /** The database did not say what became of an earlier attempt. The token is busy now: ask it, then call `endPut`. */
+  /** The outcome of an earlier write is unknown. The token is busy now: ask the database, then call `endPut`. */
   | { readonly kind: "unknown" }
-  /** No such token is known here. */
+  /** No token has this id on this key; it may have been forgotten. */
   | { readonly kind: "none" };
 
 /** How a write ended. */
 export type PutEnd =
   | { readonly kind: "committed"; readonly version: number }
-  /** The database surely wrote nothing. */
+  /** The database certainly wrote nothing. */
   | { readonly kind: "failed" }
-  /** The database did not say. */
+  /** The outcome is unknown. */
   | { readonly kind: "unknown" };
 
-/** What a revocation came to. */
+/** The result of `revoke`. */
 export interface Revoked {
   readonly revoked: number;
   /** Tokens whose writes run, or whose ends are unknown: they cannot be revoked now. */
   readonly busy: number;
 }
 
-/** From an epoch to the first id of its tokens: ids of two epochs never meet, and all stay below 2^53. */
+/** Ids of each epoch. Ids of two epochs never collide, and all stay below 2^53. */
 const IDS_PER_EPOCH = 2 ** 32;
 /** The highest epoch whose ids stay below 2^53. */
 export const EPOCH_MAX = 2 ** 21 - 1;
@@ -70,14 +67,14 @@ interface Token {
   version: number;
 }
 
-/** A limit that a proxy has. */
+/** A limit of the proxy is reached. */
 export class TokenLimitError extends Error {
   override readonly name = "TokenLimitError";
 }
 
 /**
- * The update tokens of one proxy in one epoch. No socket, no clock, no database: every call is one uninterrupted step,
- * and whoever calls does the waiting.
+ * The update tokens of one proxy in one epoch. No socket, no clock, no database: every call is one uninterrupted step
+ * and never waits.
  */
 export class TokenStates {
   readonly epoch: number;
@@ -91,9 +88,9 @@ export class TokenStates {
   readonly #ended = new Map<number, Token>();
 
   /**
-   * @param epoch Larger than that of every proxy before: 1..EPOCH_MAX.
-   * @param tokensMax Live tokens at the same time.
-   * @param endedMax Ended tokens that are remembered.
+   * @param epoch 1..EPOCH_MAX, larger than that of every earlier proxy.
+   * @param tokensMax Most live tokens at the same time.
+   * @param endedMax Most ended tokens to remember.
    */
   constructor(epoch: number, tokensMax: number, endedMax: number) {
     if (!(epoch >= 1 && epoch <= EPOCH_MAX)) {
@@ -105,16 +102,16 @@ export class TokenStates {
     this.#lastId = epoch * IDS_PER_EPOCH;
   }
 
-  /** Whether what is read from now on may be kept by a cache. To be asked before the read begins. */
+  /** Whether a cache may keep a value whose read begins now. Call it before the read. */
   isCacheable(key: string): boolean {
     return !this.#live.has(key);
   }
 
   /**
-   * Gives a token on the key. An owner that has a live one on the key gets that one again.
+   * Creates a token on the key, or returns the owner's live token on the key.
    *
-   * @param owner "": none.
-   * @returns Its id.
+   * @param owner The writer's tag; "": none.
+   * @returns The token's id.
    * @throws TokenLimitError when there are too many live tokens.
    */
   get(key: string, owner: string): number {
@@ -155,7 +152,7 @@ export class TokenStates {
     }
   }
 
-  /** The write that `beginPut` began, or whose end was unknown, has ended. */
+  /** Ends the write that `beginPut` began, or whose outcome was unknown. */
   endPut(key: string, id: number, end: PutEnd): void {
     const token = this.#live.get(key)?.get(id);
     if (token === undefined || token.state === "idle") {
@@ -173,7 +170,7 @@ export class TokenStates {
     }
   }
 
-  /** The owner gives its token up. */
+  /** Ends an idle token at its owner's request. */
   release(key: string, id: number): "released" | "none" | "busy" {
     const token = this.#live.get(key)?.get(id);
     if (token === undefined) return "none";
@@ -182,7 +179,7 @@ export class TokenStates {
     return "released";
   }
 
-  /** Ends idle tokens of the key without asking their owners: the one with this id, or all. */
+  /** Ends idle tokens of the key without their owners: the one with this id, or all. */
   revoke(key: string, id?: number): Revoked {
     let revoked = 0;
     let busy = 0;
@@ -198,14 +195,14 @@ export class TokenStates {
     return { revoked, busy };
   }
 
-  /** Live tokens on keys that begin with a prefix. */
+  /** Yields the live tokens on keys that begin with a prefix. */
   *list(prefix = ""): Generator<ProxyToken> {
     for (const [key, tokens] of this.#live) {
       if (key.startsWith(prefix)) yield* tokens.values();
     }
   }
 
-  /** How many tokens are in each state. */
+  /** Returns the number of tokens in each state. */
   counts(): Record<TokenState, number> {
     const counts = { idle: 0, busy: 0, unknown: 0, used: 0, revoked: 0 };
     for (const token of this.list()) counts[token.state]++;

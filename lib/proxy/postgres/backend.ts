@@ -12,16 +12,16 @@ import { Pool } from "./pool.ts";
 import { type ColumnType, type ColumnTypes, prepareTables } from "./schema.ts";
 import { isRefusal, type Parameter, type ResultRow, type Session } from "./session.ts";
 
-/** A write is begun, locks its row, writes and commits: four round trips. */
+/** Round trips of a write: begin, lock the row, write, commit. */
 const STATEMENTS_IN_WRITE = 4;
-/** Others may insert the same key between the look at it and the insertion, so often. */
+/** Attempts of a write whose key another session inserts between its lookup and its insertion. */
 const INSERTIONS_MAX = 5;
-/** The takeover waits for writes of the old proxy, which the server ends after their time-out. */
+/** Time-outs that a takeover waits for the old proxy's writes; the server ends each write after one. */
 const TAKE_OVER_PATIENCE = 3;
-/** From one look at a transaction that still runs to the next. */
+/** Pause between two checks of a transaction that still runs. */
 const OUTCOME_POLL_MS = 50;
 
-/** The statements of a backend. */
+/** The SQL statements of a backend. */
 type Statements = ReturnType<typeof statementsFor>;
 
 /**
@@ -35,10 +35,10 @@ export class PostgresBackend implements Backend {
   readonly #nowUnixMs: () => number;
   readonly #types: ColumnTypes;
   readonly #statements: Statements;
-  /** Transactions whose COMMIT was not answered, by token. */
+  /** Transactions without a reply to COMMIT, by token. */
   readonly #unanswered = new Map<number, string>();
 
-  /** @param types As the table has them. */
+  /** @param types The types of the table's columns. */
   constructor(
     pool: Pool,
     types: ColumnTypes,
@@ -251,7 +251,7 @@ export async function openPostgres(
   }
 }
 
-/** A write, its key as the column takes it. */
+/** A write, with its key converted to the column's type. */
 interface Write {
   readonly key: Parameter;
   readonly tokenId: number;
@@ -295,7 +295,7 @@ function foundOf(result: ResultRow): Found {
   return { row: rowOf(result), version: Number(result["version"]), epoch };
 }
 
-/** Null: the row was deleted. */
+/** Returns the row of a result, or null if it was deleted. */
 function rowOf({ flags, data, version }: ResultRow): Row | null {
   if (data === null) return null;
   const bytes = typeof data === "string" ? new TextEncoder().encode(data) : data as Uint8Array;
@@ -306,12 +306,12 @@ function rowOf({ flags, data, version }: ResultRow): Row | null {
   };
 }
 
-/** A key as its column takes it; null: no row can have it. */
+/** Returns a key as a value of its column, or null if the column cannot hold it. */
 function keyOf(key: Uint8Array, type: ColumnType): Parameter {
   return storedAs(key, type) ?? null;
 }
 
-/** Bytes as a column takes them; undefined: it cannot. */
+/** Returns bytes as a value of a column, or undefined if the column cannot hold them. */
 function storedAs(bytes: Uint8Array, type: ColumnType): Uint8Array | string | undefined {
   if (type === "bytea") return bytes;
   if (bytes.includes(0)) return undefined;

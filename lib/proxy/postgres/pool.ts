@@ -1,11 +1,11 @@
 import { Session, type SessionSettings } from "./session.ts";
 
-/** One who waits for a session. */
+/** A caller that waits for a session. */
 type Waiter = (isGiven: boolean) => void;
 
 /**
- * The sessions of a proxy: each serves one caller at a time, the others wait in the order in which they came. So the
- * statements in progress are bounded, and a slow database makes callers wait instead of memory grow.
+ * The sessions of a proxy. Each serves one caller at a time; the others wait in the order of arrival. The pool bounds
+ * the statements in progress: a slow database makes callers wait.
  */
 export class Pool {
   readonly #settings: SessionSettings;
@@ -14,17 +14,17 @@ export class Pool {
   #freeSlots: number;
   readonly #closing = new Set<Promise<void>>();
 
-  /** @param sessionsMax At the same time. */
+  /** @param sessionsMax Most sessions at the same time. */
   constructor(settings: SessionSettings, sessionsMax: number) {
     this.#settings = settings;
     this.#freeSlots = sessionsMax;
   }
 
   /**
-   * Runs with a session of its own.
+   * Calls `run` with a session of its own.
    *
-   * @param timeoutMs After it the session is cut, so that what runs ends with LostError.
-   * @throws What `run` throws; an error when no session is free or the server cannot be reached.
+   * @param timeoutMs After this time the session is closed, and its statements fail with LostError.
+   * @throws The error of `run`; an error when no session is free or the server cannot be reached.
    */
   async use<Result>(
     run: (session: Session) => Promise<Result>,
@@ -44,7 +44,7 @@ export class Pool {
     }
   }
 
-  /** Resolves when all sessions are closed. Nobody may use one any more. */
+  /** Closes all sessions. No call of `run` may follow. */
   async close(): Promise<void> {
     await Promise.all(this.#idle.splice(0).map((session) => session.close()));
     await Promise.all(this.#closing);

@@ -2,7 +2,7 @@ import { postgresSchema } from "../schema.ts";
 import { quotedNames, type TableNames } from "../table.ts";
 import type { Session } from "./session.ts";
 
-/** How a column keeps bytes. */
+/** The type of a column of bytes. */
 export type ColumnType = "bytea" | "text";
 
 /** The types of a table's columns. */
@@ -11,14 +11,14 @@ export interface ColumnTypes {
   readonly value: ColumnType;
 }
 
-/** One proxy at a time makes tables. Any number that nobody else locks. */
+/** Key of the advisory lock under which a proxy creates tables: an arbitrary number. */
 const SCHEMA_LOCK = 7_305_803;
 
 /**
- * Makes missing tables and columns.
+ * Creates missing tables and columns.
  *
  * @returns The types of the columns.
- * @throws When a column has a type in which different keys are equal, or values are not kept byte by byte.
+ * @throws When a column's type compares different keys as equal, or does not preserve every byte.
  */
 export async function prepareTables(session: Session, names: TableNames): Promise<ColumnTypes> {
   let types = await readTypes(session, names);
@@ -39,7 +39,7 @@ export async function prepareTables(session: Session, names: TableNames): Promis
   return { key, value };
 }
 
-/** Types of the table's columns; null: a table or a column is missing. */
+/** Returns the types of the table's columns, or null if a table or a column is missing. */
 async function readTypes(
   session: Session,
   names: TableNames,

@@ -1,32 +1,32 @@
 import postgres from "npm:postgres@3.4.9";
 
-/** A value that a statement takes. */
+/** A parameter of a statement. */
 export type Parameter = Uint8Array | string | number | null;
 
-/** A row of a result, by column. */
+/** A row of a result: values by column name. */
 export type ResultRow = Readonly<Record<string, unknown>>;
 
-/** How sessions are made. */
+/** The settings of every session. */
 export interface SessionSettings {
   /** `postgres://user:password@host:port/database?sslmode=require`; other parameters go to the server. */
   readonly url: string;
-  /** The server ends a statement, and a transaction that is idle for so long, in milliseconds. */
+  /** Milliseconds after which the server ends a statement, or an idle transaction. */
   readonly timeoutMs: number;
 }
 
-/** pg_current_xact_id() and pg_xact_status() are needed. */
+/** The first version with pg_current_xact_id() and pg_xact_status(). */
 const SERVER_VERSION_MIN = 130_000;
-/** As sessions are listed in pg_stat_activity, unless the URL has another application_name. */
+/** The sessions' name in pg_stat_activity, unless the URL has another application_name. */
 const APPLICATION_NAME = "leased-proxy";
 
-/** The connection is gone: the server may or may not have executed the last statement. */
+/** The connection is lost: the server may or may not have executed the last statement. */
 export class LostError extends Error {
   override readonly name = "LostError";
 }
 
 /**
- * One connection to PostgreSQL. The driver connects again by itself, which would continue a transaction outside of it;
- * a session that was lost once refuses every statement instead.
+ * One connection to PostgreSQL. The driver reconnects by itself, and would execute the rest of a transaction outside
+ * it. Therefore a session refuses every statement once its connection was lost.
  */
 export class Session {
   #isLost = false;
@@ -56,9 +56,9 @@ export class Session {
   }
 
   /**
-   * Connects, and checks that the server keeps what it commits.
+   * Connects, and checks that the server does not lose commits.
    *
-   * @throws LostError, or an error that names the setting of the server that forbids it.
+   * @throws LostError, or an error that names the server's unsuitable setting.
    */
   static async open(settings: SessionSettings): Promise<Session> {
     const session = new Session(settings);
@@ -83,13 +83,13 @@ export class Session {
   /**
    * Executes one statement.
    *
-   * @throws LostError; what the server answers otherwise.
+   * @throws LostError, or the server's error.
    */
   async query(text: string, parameters: readonly Parameter[] = []): Promise<readonly ResultRow[]> {
     return await this.#run(text, parameters);
   }
 
-  /** Ends the transaction. @returns Whether it is committed; false: the server rolled it back. */
+  /** Commits the transaction. @returns False if the server rolled it back. */
   async commit(): Promise<boolean> {
     return (await this.#run("COMMIT", [])).command === "COMMIT";
   }
@@ -115,14 +115,14 @@ export class Session {
     }
   }
 
-  /** Cuts the connection: statements in progress, and all later ones, throw LostError. */
+  /** Drops the connection: statements in progress, and all later ones, throw LostError. */
   abandon(reason: string): void {
     if (!this.#isLost) this.#lostReason = reason;
     this.#isLost = true;
     void this.#sql.end({ timeout: 0 });
   }
 
-  /** Resolves when the connection is closed. */
+  /** Closes the connection. */
   async close(): Promise<void> {
     const wasConnected = this.#isConnected && !this.#isLost;
     this.#isLost = true;
@@ -134,12 +134,12 @@ export class Session {
 /** Errors after which the server closes the connection. */
 const ENDING_SEVERITIES = ["FATAL", "PANIC"];
 
-/** Whether the server has refused a statement, and the connection goes on. */
+/** Whether the server has refused a statement and keeps the connection open. */
 export function isRefusal(error: unknown): boolean {
   return error instanceof postgres.PostgresError && !ENDING_SEVERITIES.includes(error.severity);
 }
 
-/** Why a server cannot be used; null: it can. */
+/** Returns the reason why a server cannot be used, or null if it can. */
 function refusalOf({ version, standby, synchronous, name }: ResultRow): string | null {
   if (version as number < SERVER_VERSION_MIN) {
     return `PostgreSQL ${name} is too old: 13 or newer is needed`;
