@@ -18,9 +18,22 @@ interface PostgresModule {
 export async function openBackend(options: ProxyOptions): Promise<Backend> {
   const { database, names } = options;
   if (database.kind === "sqlite") return new SqliteBackend(database.path, names);
-  const { openPostgres } = await import(POSTGRES_MODULE) as PostgresModule;
+  const { openPostgres } = await loadPostgres();
   return await openPostgres(database.url, names, {
     connectionsMax: options.databaseConnectionsMax,
     timeoutMs: options.databaseTimeoutMs,
   });
+}
+
+/** @throws When the lock file of the process does not name the driver, or it cannot be downloaded. */
+async function loadPostgres(): Promise<PostgresModule> {
+  try {
+    return await import(POSTGRES_MODULE);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message.split("\n")[0] : String(error);
+    throw new Error(
+      "cannot load the driver of PostgreSQL; start with `deno task proxy`, " +
+        `or with deno run --lock=lib/proxy/postgres/deno.lock: ${reason}`,
+    );
+  }
 }

@@ -7,6 +7,11 @@ const INSTALLED_IN = "/usr/lib/postgresql";
 const USER = "postgres";
 const IS_ROOT = Deno.build.os === "linux" && Deno.uid() === 0;
 
+const PORTS_START = 12_000;
+const PORTS_COUNT = 10_000;
+/** Another process may take the port first, so often. */
+const STARTS_MAX = 5;
+
 /** The folder of initdb and pg_ctl; null: PostgreSQL is not installed. */
 const PROGRAMS = programFolder();
 export const HAS_POSTGRES = PROGRAMS !== null;
@@ -23,23 +28,29 @@ function programFolder(): string | null {
 
 /** A cluster. Its processes are no children of this one: `stop` ends them. */
 export class PostgresServer {
-  readonly port: number;
+  port = freePort();
   readonly #folder: string;
   #databases = 0;
 
-  private constructor(folder: string, port: number) {
+  private constructor(folder: string) {
     this.#folder = folder;
-    this.port = port;
   }
 
   /** Makes a cluster and starts it. */
   static async start(): Promise<PostgresServer> {
     const folder = await Deno.makeTempDir();
     if (IS_ROOT) await output("chown", [USER, folder]);
-    const server = new PostgresServer(folder, freePort());
+    const server = new PostgresServer(folder);
     await runProgram("initdb", ["-D", server.#data, "-U", USER, "-A", "trust", "-N", "-E", "UTF8"]);
-    await server.#control("start");
-    return server;
+    for (let starts = 1;; starts++) {
+      try {
+        await server.#control("start");
+        return server;
+      } catch (error) {
+        if (starts === STARTS_MAX) throw error;
+        server.port = freePort();
+      }
+    }
   }
 
   /** Makes an empty database. @returns Its URL. */
@@ -95,9 +106,17 @@ export class PostgresServer {
   }
 }
 
+/** A free port below those that the system gives to connections, one of which could take it before the server does. */
 function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
+  for (;;) {
+    const port = PORTS_START + Math.floor(Math.random() * PORTS_COUNT);
+    try {
+      using _listener = Deno.listen({ hostname: "127.0.0.1", port });
+      return port;
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AddrInUse)) throw error;
+    }
+  }
 }
 
 /** Runs one of PostgreSQL's programs as the user who has the cluster. */
