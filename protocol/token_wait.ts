@@ -2,20 +2,20 @@ import { OWNER_TAG_LENGTH_MAX, WaiterState } from "../store/cache.ts";
 import { type Conversation, ConversationState, type Task } from "./conversation.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
-/** Charges an operation on a key's tokens: all tokens may be on that one key, and are looked at one after the other. */
+/** Charges an operation that walks a key's tokens: in the worst case all tokens are on that key. */
 export function chargeTokens({ cache, work }: ThreadContext): void {
   work.chargeRows(cache.inspector.tokenCount);
 }
 
-/** How a protocol answers `token get` once it is known whether the token is on the disk. */
+/** Writes a protocol's reply to `token get` when its record has been written, or could not be. */
 export interface TokenReply {
   /** The token is out. */
   granted(thread: ThreadContext, idLow: number, idHigh: number): void;
-  /** It could not be persisted, and is not out. */
+  /** The token could not be persisted, and is not out. */
   failed(thread: ThreadContext): void;
 }
 
-/** A connection waits until its update token is on the disk; its thread serves others meanwhile. */
+/** Makes a connection wait until its update token is on the disk; its thread serves others meanwhile. */
 export class TokenWait implements Task {
   readonly awaitsDisk = true;
   readonly #waiter: number;

@@ -1,38 +1,38 @@
 // Hot path: no allocation.
 
 /*
- * How much a thread does for one connection before others go first. Work is counted in units of about 100 ns and never
- * measured with a clock, so that the same requests always end a slice at the same place. `deno task bench:fairness`
- * shows what a unit takes for each command, and the longest stall that a command causes.
+ * The budget bounds the work that a thread does for one connection before it serves others. Work is counted in units of
+ * about 100 ns and never measured with a clock, so that the same requests always end a slice at the same place.
+ * `deno task bench:fairness` shows the time of a unit for each command, and the longest stall that a command causes.
  */
 
 /** Work in one hold of the store's mutex: 50 to 100 microseconds. */
 export const HOLD_UNITS = 512;
 /**
- * Work for connections that have more to do, between two looks at the other sockets: a third of a slice, so that a look
- * costs little and a quiet client waits little longer than for the slice that is being executed.
+ * Work for connections that have more to do, between two polls of the other sockets. A quarter of the default slice:
+ * polls cost little, and a quiet client waits little longer than for the slice in progress.
  */
 export const ROUND_UNITS = 2048;
 
-/** What pieces of work cost, in units. */
+/** Costs of pieces of work, in units. */
 export const WORK = {
   /** Any request, or one key of a line. */
   REQUEST: 2,
   /** A listed lock, lease, update token or connection. */
   CLAIM_LINE: 16,
-  /** Chunks that a walk passes in one step. */
+  /** One step of a walk over chunks. */
   WALK_STEP: 32,
 } as const;
 
 /** Empty buckets, rows or pages that cost one unit. */
 const ROWS_PER_UNIT = 16;
 
-/** The work that a thread has done in the slice of one connection, and how much of it is allowed. */
+/** Counts the work of a thread in the slice of one connection, and limits it. */
 export class WorkBudget {
   readonly #sliceUnits: number;
-  /** Done since `begin`. Whoever works adds to it, whole numbers only: the engine keeps them without allocating. */
+  /** Units done since `begin`. Callers add whole numbers only: the engine stores these without allocating. */
   spent = 0;
-  /** From here on the mutex is released, or the slice ends: see `isSpent`. Never above the end of the slice. */
+  /** At this value of `spent` the mutex is released, or the slice ends (`isSpent`). At most the end of the slice. */
   holdEnd = HOLD_UNITS;
 
   /** @param sliceUnits Work in one slice: `-R` requests, by default about 1 ms. */
@@ -40,18 +40,18 @@ export class WorkBudget {
     this.#sliceUnits = sliceUnits;
   }
 
-  /** A slice begins, with the mutex just taken. */
+  /** Begins a slice. The mutex has just been taken. */
   begin(): void {
     this.spent = 0;
     this.beginHold();
   }
 
-  /** The mutex has just been taken. */
+  /** Begins a hold of the mutex, which has just been taken. */
   beginHold(): void {
     this.holdEnd = Math.min(this.spent + HOLD_UNITS, this.#sliceUnits);
   }
 
-  /** Charges a look at so many empty buckets, rows or pages. */
+  /** Charges a walk over empty buckets, rows or pages. */
   chargeRows(rows: number): void {
     this.spent += Math.ceil(rows / ROWS_PER_UNIT);
   }

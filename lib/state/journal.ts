@@ -10,7 +10,7 @@ export interface JournalEvents {
   died(reason: string): void;
 }
 
-/** The thread that writes the journal of update tokens, as the main thread sees it. */
+/** The main thread's side of the thread that writes the journal of update tokens. */
 export class Journal {
   readonly #queue: TokenQueue;
   readonly #ended = Promise.withResolvers<void>();
@@ -22,7 +22,7 @@ export class Journal {
   /**
    * Starts the thread.
    *
-   * @returns Resolves when the tokens of the journal are in the table.
+   * @returns A promise that resolves when the journal's tokens are in the table.
    * @throws StateError when the state directory, or the journal in it, cannot be used.
    */
   static async start(
@@ -57,7 +57,7 @@ export class Journal {
     return journal;
   }
 
-  /** Writes what is left, once no thread serves any more. */
+  /** Writes the remaining records and ends the thread. Call it when no thread serves connections any more. */
   async stop(): Promise<void> {
     this.#queue.stop();
     await this.#ended.promise;

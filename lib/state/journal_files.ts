@@ -4,22 +4,22 @@ import { isSame, type StateFolder, statOrNull, syncFolder } from "./state_folder
 export interface JournalFile {
   /** Writes at the end. @returns How many bytes were written, at least 1. */
   write(bytes: Uint8Array): number;
-  /** Returns when all that was written is on the disk. */
+  /** Returns when all written bytes are on the disk. */
   sync(): void;
-  /** Whether the folder has this file under that name: nobody has removed or replaced it. */
+  /** Whether the folder still has this file under that name: it was neither removed nor replaced. */
   isNamed(name: string): boolean;
   close(): void;
 }
 
-/** The folder of the journal, as far as the journal needs it. Every call may throw, as the disk does. */
+/** The journal's operations on its folder. Every call may throw the disk's error. */
 export interface JournalFiles {
-  /** A file's bytes; null when there is no such file. */
+  /** Returns a file's bytes, or null if the file does not exist. */
   read(name: string): Uint8Array | null;
-  /** Makes an empty file in place of any other of that name. */
+  /** Creates an empty file, in place of any file of that name. */
   create(name: string): JournalFile;
-  /** Gives a file another name; a file that has that name goes. */
+  /** Renames a file; replaces a file that has the new name. */
   rename(from: string, to: string): void;
-  /** Returns when names that were made, changed or removed are on the disk. */
+  /** Returns when created, changed and removed names are on the disk. */
   sync(): void;
 }
 

@@ -5,37 +5,37 @@ import { reasonOf } from "./state_folder.ts";
 import type { TokenJournal } from "./token_journal.ts";
 import { concatenated, encodeRecord } from "./token_records.ts";
 
-/** Releases are on the disk at the latest this long after their reply, if the disk is willing. */
+/** Longest time from a release's reply to its sync, unless the disk fails. */
 const LAZY_MS = 200;
-/** How often it is looked whether ids have to be reserved. */
+/** Longest time between two checks of the reserved ids. */
 const IDLE_MS = 1000;
 /** Ids reserved at once: at ten million changes a second they last for seven minutes. */
 const ID_BLOCK = 2 ** 32;
-/** With fewer reserved ids left, nothing that takes ids is allowed any more. */
+/** With fewer reserved ids left, the server executes nothing that takes an id. */
 const ID_MARGIN = 2 ** 24;
 /** Records of tokens settled under one hold of the mutex. */
 const SETTLE_SLICE = 256;
-/** Buckets of the table looked at under one hold of the mutex. */
+/** Buckets of the table compared under one hold of the mutex. */
 const COMPARE_SLICE = 1024;
 
-/** What `step` returns when it was told to stop, and everything is written. */
+/** The result of `step` when the queue is stopping and everything is written. */
 export const STOPPED = -1;
 
 /**
- * Writes what the threads put into the queue of records: all that is there with one sync, and then tells those that
- * wait. Records that nobody waits for, as releases, wait for the next one that somebody does wait for, or for LAZY_MS.
- * It runs in a thread of its own, which may sleep and wait for the disk.
+ * Writes the records that threads put into the queue: all queued records with one sync, then wakes the connections that
+ * wait for them. Records without a waiting connection, such as releases, wait for the next record that has one, or for
+ * LAZY_MS. The loop runs in a thread of its own, which may sleep and wait for the disk.
  */
 export class JournalLoop {
   readonly #cache: Cache;
   readonly #journal: TokenJournal;
   readonly #report: (event: TransportEvent) => void;
   #reservedId = 0;
-  /** When records that nobody waits for have to be written, or a failed write has to be tried again. */
+  /** Time of the next write of records without a waiting connection, or of the retry of a failed write. */
   #dueMs = Infinity;
   /** Whether the last write failed. */
   #isFailing = false;
-  /** Whether nothing may be stored because ids could not be reserved. */
+  /** Whether stores are refused because ids could not be reserved. */
   #isOutOfIds = false;
 
   constructor(cache: Cache, journal: TokenJournal, report: (event: TransportEvent) => void) {
@@ -48,7 +48,7 @@ export class JournalLoop {
    * Puts the journal's tokens into the table, and reserves ids.
    *
    * @throws RangeError when the table is too small for them, or there are no more ids.
-   * @throws What the disk says.
+   * @throws The disk's error.
    */
   restore(): void {
     const cache = this.#cache;
@@ -70,7 +70,7 @@ export class JournalLoop {
     this.#reserve();
   }
 
-  /** Serves the queue until it is told to stop and everything is written. */
+  /** Serves the queue until it is stopping and everything is written. */
   run(nowMs: () => number): void {
     const { queue } = this.#cache.journal;
     for (;;) {
@@ -88,7 +88,7 @@ export class JournalLoop {
     this.#journal.close();
   }
 
-  /** Writes what is in the queue, synced if somebody waits for it. @returns Whether there was anything. */
+  /** Writes the queued records; syncs if a connection waits for one. @returns Whether there were records. */
   writeQueued(): boolean {
     const records = this.#cache.journal.queue.peek();
     if (records.length > 0) this.#write(records, hasGet(records));
@@ -96,14 +96,14 @@ export class JournalLoop {
   }
 
   /**
-   * Does what is due.
+   * Does the work that is due.
    *
    * @param nowMs A monotonic clock.
-   * @returns For how long there is nothing to do unless the queue's bell rings, in milliseconds; STOPPED.
+   * @returns Milliseconds until the next work is due, unless the queue wakes the thread earlier; or STOPPED.
    */
   step(nowMs: number): number {
     const { queue } = this.#cache.journal;
-    // In this order: what was put into the queue before the stop, or before a record was lost, is written.
+    // In this order: records queued before the stop, or before a record was lost, are written.
     const { isStopping } = queue;
     const isLost = queue.takeRecordsLost();
     const records = queue.peek();
@@ -145,7 +145,7 @@ export class JournalLoop {
     this.#reserveInTime();
   }
 
-  /** Does something that the disk may refuse, and reports when that begins and ends. @returns Whether it worked. */
+  /** Calls `act`; reports its first failure, and the next success. @returns Whether it succeeded. */
   #try(what: string, act: () => void): boolean {
     try {
       act();
@@ -174,7 +174,7 @@ export class JournalLoop {
     return true;
   }
 
-  /** Declares that ids up to a block beyond the last one may be handed out. */
+  /** Reserves a block of ids behind the last one: they may be handed out. */
   #reserve(): void {
     const id = this.#cache.journal.lastId + ID_BLOCK;
     if (id > Number.MAX_SAFE_INTEGER) throw new RangeError("there are no more ids below 2^53");
@@ -196,7 +196,7 @@ export class JournalLoop {
     this.#cache.leave();
   }
 
-  /** Writes the releases, and quarantine, that found no room in the queue. */
+  /** Writes the releases, and the quarantine, that did not fit the queue. */
   #compare(): void {
     const cache = this.#cache;
     const { inspector } = cache;
@@ -222,7 +222,7 @@ export class JournalLoop {
   }
 }
 
-/** Whether there is a token among some records that must be on the disk before its reply. */
+/** Whether some of the records give a token, which must be on the disk before its reply. */
 function hasGet(records: Uint8Array): boolean {
   for (let at = 0; at < records.length;) {
     if (records[at + RECORD.TYPE] === TokenRecordType.GET) return true;

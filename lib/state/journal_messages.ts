@@ -2,10 +2,10 @@ import type { SharedMemory } from "../../store/setup.ts";
 import type { TransportEvent } from "../net/transport.ts";
 import type { ThreadMember } from "../net/transports.ts";
 
-/** How to start with a journal that cannot be read. */
+/** The action at start when the journal cannot be read. */
 export type TokenRecover = "refuse" | "quarantine" | "drop";
 
-/** Where update tokens are kept. */
+/** The location of the journal, and its recovery. */
 export interface JournalOptions {
   /** `--state-dir`: the path of a folder. */
   readonly folder: string;
@@ -24,9 +24,9 @@ export interface JournalStart extends JournalOptions {
 
 /** Messages of the journal's thread to the main thread. */
 export type JournalMessage =
-  /** The tokens of the journal are in the table; those of the future will be written. */
+  /** The journal's tokens are in the table, and the thread serves the queue. */
   | { readonly kind: "ready" }
-  /** There can be no journal. */
+  /** The journal cannot be used. */
   | { readonly kind: "refused"; readonly reason: string }
   /** Everything is on the disk, and the file is closed. */
   | { readonly kind: "ended" }

@@ -54,7 +54,7 @@ function run(start: JournalStart): void {
   self.close();
 }
 
-/** Reads the journal. @returns Null when it cannot be read and nobody has said what to do. */
+/** Reads the journal. @returns Null when it cannot be read and `--token-recover` is `refuse`. */
 function open(start: JournalStart, files: FolderFiles, cache: Cache): JournalLoop | null {
   let content: JournalContent | null;
   try {
@@ -74,7 +74,7 @@ function open(start: JournalStart, files: FolderFiles, cache: Cache): JournalLoo
   return loop;
 }
 
-/** Puts a journal aside that cannot be read. What it says of ids is kept, as far as it can be read. */
+/** Renames a journal that cannot be read. Keeps the highest id of its readable parts. */
 function startAnew(files: FolderFiles, isQuarantined: boolean): JournalContent {
   const tokens = new TokenSet();
   tokens.idLimit = highestIdIn(files);
@@ -92,7 +92,7 @@ function openJournal(files: FolderFiles, content: JournalContent | null): TokenJ
   }
 }
 
-/** Nobody knows which keys have tokens: no key is cacheable. */
+/** Puts all keys into quarantine: the server does not know which keys have tokens. */
 function refuseTokens(cache: Cache, folder: string, error: JournalError): void {
   cache.journal.queue.makeUnusable();
   cache.enter();

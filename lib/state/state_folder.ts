@@ -5,7 +5,7 @@ export class StateError extends Error {
   override readonly name = "StateError";
 }
 
-/** Which file or folder it is, whatever its name. */
+/** The identity of a file or folder, independent of its name. */
 interface Identity {
   readonly dev: number;
   readonly ino: number | null;
@@ -18,9 +18,9 @@ export class StateFolder {
   #lock: Deno.FsFile;
 
   /**
-   * Makes the directory if it is missing, and locks it.
+   * Creates the directory if it is missing, and locks it.
    *
-   * @throws StateError when another server has it, or the system refuses.
+   * @throws StateError when another server has locked it, or the system denies access.
    */
   constructor(path: string) {
     this.path = path;
@@ -35,9 +35,10 @@ export class StateFolder {
   }
 
   /**
-   * Checks that the directory is the one of the start, and still locked; locks it again if somebody removed the lock.
+   * Checks that the directory is the one of the start, and still locked. Locks it again if the lock file was removed.
    *
-   * @throws StateError when it was replaced, or when another server has it. What the system says when it is gone.
+   * @throws StateError when it was replaced, or when another server has locked it; the system's error when it is
+   *   missing.
    */
   requireOwned(): void {
     if (!isSame(Deno.statSync(this.path), this.#folder)) {
@@ -65,12 +66,12 @@ export class StateFolder {
   }
 }
 
-/** Whether two are the same file, or folder. */
+/** Whether both are the same file or folder. */
 export function isSame(a: Identity | null, b: Identity): boolean {
   return a !== null && a.dev === b.dev && a.ino === b.ino;
 }
 
-/** What the system knows of a file; null when there is none. */
+/** Returns a file's metadata, or null if the file does not exist. */
 export function statOrNull(path: string): Deno.FileInfo | null {
   try {
     return Deno.statSync(path);
@@ -80,7 +81,7 @@ export function statOrNull(path: string): Deno.FileInfo | null {
   }
 }
 
-/** Makes a folder, so that a power cut does not take it away again. */
+/** Creates a folder that survives a power cut. */
 function makeFolder(path: string): void {
   if (statOrNull(path) !== null) return;
   Deno.mkdirSync(path, { recursive: true, mode: 0o700 });
@@ -92,7 +93,7 @@ function makeFolder(path: string): void {
   }
 }
 
-/** Returns when the names in a folder are on the disk. */
+/** Syncs the names in a folder to the disk. */
 export function syncFolder(path: string): void {
   const folder = Deno.openSync(path);
   try {

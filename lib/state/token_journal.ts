@@ -9,12 +9,12 @@ import { concatenated, TokenSet } from "./token_records.ts";
  *   a line   `leased update tokens 1 <uuid of the node>`
  *   frames   magic (4)   length of the records (4)   CRC-32 of all behind it (4)   SYNCED (8)   records
  *
- * SYNCED is how many bytes of the file were on the disk for certain when the frame was written. A crash can leave
- * anything behind that place, so whoever reads the file takes a bad frame for the torn end of it, unless a good frame
- * further on says that the place was on the disk: then the file is damaged.
+ * SYNCED is the number of bytes of the file that were certainly on the disk when the frame was written. A crash can
+ * leave anything behind that offset. Therefore the reader takes a bad frame for the torn end of the file, unless a good
+ * frame further on says that the offset was on the disk: then the file is damaged.
  */
 export const JOURNAL_NAME = "tokens.journal";
-/** A journal that could not be read, put aside. */
+/** The new name of a journal that could not be read. */
 export const DAMAGED_JOURNAL_NAME = "tokens.journal.damaged";
 const NEW_JOURNAL_NAME = "tokens.journal.new";
 const VERSION = 1;
@@ -29,7 +29,7 @@ const SYNCED_AT = 12;
 
 /** A file smaller than this is not rewritten. */
 const REWRITE_BYTES_MIN = 1 << 20;
-/** The file is rewritten when it is this many times as long as it was after the last rewriting. */
+/** The file is rewritten when it is this many times as long as after the last rewrite. */
 const REWRITE_FACTOR = 4;
 
 /** A journal that cannot be used as it is: damaged, or of a newer version. */
@@ -39,17 +39,17 @@ export class JournalError extends Error {
 
 /** The content of a journal. */
 export interface JournalContent {
-  /** Which node's journal it is: a UUID. */
+  /** The UUID of the node that has the journal. */
   readonly nodeId: string;
   readonly tokens: TokenSet;
-  /** Bytes at the end that a crash left half written; they promise nothing to anybody. */
+  /** Bytes of a half-written frame at the end: no request was answered by them. */
   readonly tornBytes: number;
 }
 
 /**
  * Reads a journal.
  *
- * @returns Null when there is none.
+ * @returns Null when the journal does not exist.
  * @throws JournalError when it is damaged, or of a newer version.
  */
 export function readJournal(files: JournalFiles): JournalContent | null {
@@ -96,7 +96,7 @@ interface Frame {
   readonly end: number;
 }
 
-/** The frame at an offset; null when there is no good one. */
+/** Returns the frame at an offset, or null if it is not valid. */
 function frameAt(bytes: Uint8Array, at: number): Frame | null {
   if (bytes.length - at < FRAME_HEADER_BYTES) return null;
   const view = new DataView(bytes.buffer, bytes.byteOffset + at, bytes.length - at);
@@ -113,7 +113,7 @@ function frameAt(bytes: Uint8Array, at: number): Frame | null {
 }
 
 /**
- * Returns an id at least as high as any that the readable parts of a journal know, however damaged it is; 0: there are
+ * Returns an id at least as high as every id in the readable parts of a journal, however damaged it is; 0 if there are
  * none.
  */
 export function highestIdIn(files: JournalFiles): number {
@@ -137,7 +137,7 @@ function highestIdOf(records: Uint8Array): number {
   return set.highestId;
 }
 
-/** @throws JournalError when a later frame says that what lies at `start` was on the disk. */
+/** Checks that a bad frame is a torn end. @throws JournalError when a later frame says that `start` was on the disk. */
 function requireTorn(bytes: Uint8Array, start: number): void {
   for (let at = start + 1; at <= bytes.length - FRAME_HEADER_BYTES; at++) {
     const frame = bytes[at] === (MAGIC & 0xff) ? frameAt(bytes, at) : null;
@@ -150,18 +150,17 @@ function requireTorn(bytes: Uint8Array, start: number): void {
 }
 
 /**
- * Appends to the journal. After an error no token counts that was to be appended, and the next call tries anew. When it
- * is not known what the file holds, because a sync failed or a half written frame could not be cut off, the next call
- * writes another file.
+ * Appends to the journal. After an error the tokens of that call are not out, and the file's content is unknown: the
+ * next call writes a new file.
  */
 export class TokenJournal {
   readonly nodeId: string;
-  /** The tokens that are out, and the highest id that may have been handed out, as the journal says. */
+  /** The journal's content: the tokens that are out, and the highest id that may have been handed out. */
   readonly tokens: TokenSet;
   readonly #files: JournalFiles;
-  /** Null: the next call writes another file. */
+  /** Null: the next call writes a new file. */
   #file: JournalFile | null = null;
-  /** Bytes of the file that count, */
+  /** Bytes of the file with valid frames, */
   #length = 0;
   /** of these on the disk. */
   #synced = 0;
@@ -169,11 +168,11 @@ export class TokenJournal {
   #syncs = 0;
 
   /**
-   * Writes the journal anew, from what was read of it.
+   * Rewrites the journal from the content that was read.
    *
-   * @param content What `readJournal` gave; null: there is no journal yet.
+   * @param content The result of `readJournal`; null creates a journal.
    * @param newNodeId A UUID for the first line of a new journal.
-   * @throws What the disk says.
+   * @throws The disk's error.
    */
   constructor(files: JournalFiles, content: JournalContent | null, newNodeId: string) {
     this.#files = files;
@@ -182,7 +181,7 @@ export class TokenJournal {
     this.#rewrite();
   }
 
-  /** How often something was synced to the disk. */
+  /** Number of syncs so far. */
   get syncs(): number {
     return this.#syncs;
   }
@@ -196,8 +195,8 @@ export class TokenJournal {
    * Appends records.
    *
    * @param sync Whether they must be on the disk when the call returns.
-   * @throws What the disk says. Tokens among the records are then not out; what else the records say is kept, and
-   *   written by the next call that succeeds.
+   * @throws The disk's error. Tokens among the records are then not out; the other records are kept, and written by the
+   *   next call that succeeds.
    */
   append(records: Uint8Array, sync: boolean): void {
     try {
@@ -212,12 +211,12 @@ export class TokenJournal {
     this.tokens.apply(records);
   }
 
-  /** Writes the journal anew if most of it is history. To be called when nobody waits. */
+  /** Rewrites the journal if most of it is history. Call it when no connection waits. */
   tidy(): void {
     if (this.#length > this.#rewriteAtLength) this.#tryToRewrite();
   }
 
-  /** @throws What the disk says. */
+  /** @throws The disk's error. */
   sync(): void {
     if (this.#file === null) return this.#rewrite();
     if (!this.isUnsynced) return;
@@ -263,7 +262,7 @@ export class TokenJournal {
     }
   }
 
-  /** Writes all that counts into a new file, and puts that in place of the old one. */
+  /** Writes the tokens and ids into a new file, which replaces the old one. */
   #rewrite(): void {
     const file = this.#files.create(NEW_JOURNAL_NAME);
     let length;
@@ -278,7 +277,7 @@ export class TokenJournal {
       file.close();
       throw error;
     }
-    // From here on it is not known which file is found after a crash, until the folder is on the disk.
+    // Until the folder is on the disk, a restart after a crash may find either file.
     this.#forgetFile();
     try {
       this.#files.rename(NEW_JOURNAL_NAME, JOURNAL_NAME);
@@ -295,7 +294,7 @@ export class TokenJournal {
   }
 }
 
-/** @param synced How many bytes of the file are on the disk. */
+/** Returns a frame. @param synced Number of the file's bytes that are on the disk. */
 function frameOf(records: Uint8Array, synced: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(FRAME_HEADER_BYTES + records.length);
   const view = new DataView(bytes.buffer);

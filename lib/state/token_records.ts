@@ -4,9 +4,9 @@ import { TOKEN_RECORD as RECORD, TokenRecordType } from "../../store/setup.ts";
 export interface TokenRecord {
   readonly id: number;
   readonly key: Uint8Array;
-  /** The tag that the writer chose; empty: none. */
+  /** The writer's tag; empty: none. */
   readonly owner: Uint8Array;
-  /** Address of the client that asked for it. */
+  /** Address of the client that took it. */
   readonly peer: Uint8Array;
   readonly sinceUnixSec: number;
 }
@@ -14,7 +14,7 @@ export interface TokenRecord {
 const NOTHING = new Uint8Array();
 const PASSED_OVER = -1;
 
-/** A record's bytes. */
+/** Encodes a record. */
 export function encodeRecord(
   type: TokenRecordType,
   { id = 0, key = NOTHING, owner = NOTHING, peer = NOTHING, sinceUnixSec = 0 }: Partial<
@@ -35,16 +35,16 @@ export function encodeRecord(
   return bytes;
 }
 
-/** The tokens that are out after some records, and the ids that may have been handed out. */
+/** The state after a sequence of records: the tokens that are out, and the ids that may have been handed out. */
 export class TokenSet {
   /** By id. */
   readonly tokens: Map<number, TokenRecord> = new Map();
-  /** No id above it has been handed out; 0: nothing is known. */
+  /** No id above it has been handed out; 0: unknown. */
   idLimit = 0;
-  /** Whether an operator, or a start without the journal, has put all keys into quarantine. */
+  /** Whether all keys are in quarantine, by an operator or a start without the journal. */
   isQuarantined = false;
 
-  /** The highest id that these records know of. */
+  /** The highest id in these records. */
   get highestId(): number {
     let highest = this.idLimit;
     for (const id of this.tokens.keys()) highest = Math.max(highest, id);
@@ -54,8 +54,8 @@ export class TokenSet {
   /**
    * Applies records in order. A record that was applied before changes nothing.
    *
-   * @param except Records of this type are passed over.
-   * @throws RangeError when the bytes are no whole number of known records.
+   * @param except Type of the records to skip.
+   * @throws RangeError when a record is cut short or has an unknown type.
    */
   apply(bytes: Uint8Array, except?: TokenRecordType): void {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -99,7 +99,7 @@ export class TokenSet {
     }
   }
 
-  /** Records that make this set of nothing. */
+  /** Returns the records that build this state from an empty one. */
   encode(): Uint8Array<ArrayBuffer>[] {
     return [
       encodeRecord(TokenRecordType.ID_LIMIT, { id: this.idLimit }),
@@ -109,7 +109,7 @@ export class TokenSet {
   }
 }
 
-/** All pieces, one behind the other. */
+/** Concatenates the pieces. */
 export function concatenated(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(pieces.reduce((length, piece) => length + piece.length, 0));
   let at = 0;
