@@ -5,7 +5,7 @@ import { STAT } from "../../store/stats.ts";
 import type { CloseReason } from "../../store/cache.ts";
 import type { EventSource, TransportContext, TransportEvent } from "./transport.ts";
 
-/** From these verbosities (the number of -v) on, refused connections and all connections are logged. */
+/** Least verbosities (the number of -v) that log refused connections, and all connections. */
 const VERBOSITY_REFUSALS = 1;
 const VERBOSITY_CONNECTIONS = 2;
 
@@ -28,7 +28,7 @@ export class ConnectionLifecycle {
   /**
    * Gives a connection a row.
    *
-   * @param peer As `stats conns` writes it.
+   * @param peer The peer's address, as `stats conns` shows it.
    * @param listener The name of the listener that accepted it.
    * @returns NO_OWNER if there are too many (`-c`): the transport then refuses the peer and closes.
    */

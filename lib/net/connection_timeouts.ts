@@ -17,8 +17,8 @@ export interface TimedConnection {
 }
 
 /**
- * Closes connections that are silent, or do not take their replies, for too long: the same rules
- * for every transport, which calls this about once a second.
+ * Closes connections that send nothing, or do not read their replies, for too long. Every transport calls it about once
+ * a second.
  */
 export class ConnectionTimeouts<Connection extends TimedConnection> {
   readonly #context: TransportContext;
@@ -40,7 +40,7 @@ export class ConnectionTimeouts<Connection extends TimedConnection> {
     return idleTimeoutSec > 0 || lockIdleTimeoutSec > 0;
   }
 
-  /** Closes those whose peer has taken no byte for `sendTimeoutSec`. */
+  /** Closes connections whose peer has taken no byte for `sendTimeoutSec`. */
   closeStalled(connections: Iterable<Connection>): void {
     const { sendTimeoutSec } = this.#context.options;
     const nowSec = clockSec(this.#thread.memory);

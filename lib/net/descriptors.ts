@@ -1,15 +1,15 @@
 /** Descriptors of the runtime, the signals, the log and the listeners, before any thread starts. */
 const BASE_DESCRIPTORS = 25;
-/** An event loop and what it is woken with. */
+/** Descriptors of a thread: its event loop and its wake-ups. */
 const DESCRIPTORS_PER_THREAD = 8;
-/** For the first connections, and what the runtime opens now and then. */
+/** Spare descriptors for the first connections, and for files that the runtime opens. */
 const SPARE_DESCRIPTORS = 8;
 
-/** The limit of open files does not allow the threads: the runtime would end the process without a word. */
+/** The limit of open files is too low for the threads: the runtime would end the process without a message. */
 export class DescriptorError extends Error {
   override readonly name = "DescriptorError";
 
-  /** @param needed How many descriptors the server needs before its first connection. */
+  /** @param needed Number of descriptors that the server needs before its first connection. */
   constructor(readonly needed: number, threads: number) {
     super(
       `too few open files: -t ${threads} needs ${needed} descriptors, and one more for each connection; ` +
@@ -21,7 +21,7 @@ export class DescriptorError extends Error {
 /**
  * Opens as many descriptors as the threads will need, and closes them again.
  *
- * @param open Opens one; returns what closes it, or null when there is none left.
+ * @param open Opens a descriptor; returns a function that closes it, or null when none is left.
  * @throws DescriptorError
  */
 export function requireDescriptors(threads: number, open: () => (() => void) | null): void {

@@ -38,7 +38,7 @@ export class FairScheduler {
       this.#isScheduled = false;
       this.#spentUnits = 0;
       this.#waiting.shift()?.();
-      // It need not charge again, so the next one cannot rely on it.
+      // The resumed connection may never charge again, so it cannot be the one that resumes the next.
       if (this.#waiting.length > 0) this.#schedule();
     });
   }

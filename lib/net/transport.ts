@@ -173,7 +173,7 @@ export function connectionStalled(timeoutSec: number, from: EventSource): Transp
   };
 }
 
-/** An address cannot be listened on. */
+/** The server cannot listen on an address. */
 export class ListenError extends Error {
   override readonly name = "ListenError";
 
@@ -183,21 +183,21 @@ export class ListenError extends Error {
   }
 }
 
-/** `127.0.0.1:11211`, `[::1]:11211`, `udp 127.0.0.1:11211` or the path of a Unix socket. */
+/** Returns an address as messages name it: `127.0.0.1:11211`, `[::1]:11211`, `udp …`, or a Unix socket's path. */
 export function listenText(listen: Listen): string {
   if (listen.kind === "unix") return listen.path;
   const address = hostPortText(listen.hostname, listen.port);
   return listen.kind === "udp" ? `udp ${address}` : address;
 }
 
-/** The name of a listener in `stats conns`. */
+/** Returns the name of a listener in `stats conns`. */
 export function listenerName(listen: Listen): string {
   return listen.kind === "unix"
     ? `unix:${listen.path}`
     : statsAddressText(listen.kind, listen.hostname, listen.port);
 }
 
-/** How `stats conns` writes an address: `tcp:127.0.0.1:11211`, `tcp6:[::1]:11211`, `udp:…`. */
+/** Returns an address as `stats conns` shows it: `tcp:127.0.0.1:11211`, `tcp6:[::1]:11211`, `udp:…`. */
 export function statsAddressText(kind: "tcp" | "udp", hostname: string, port: number): string {
   return `${kind}${hostname.includes(":") ? "6" : ""}:${hostPortText(hostname, port)}`;
 }

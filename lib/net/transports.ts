@@ -13,26 +13,26 @@ import type {
   TransportOptions,
 } from "./transport.ts";
 
-/** The transports there are. */
+/** The name of a transport. */
 export type TransportName = BoundTransport["name"];
 
-/** A thread that serves connections, as the others know it; to wake them, one stands for all. */
+/** The data with which another thread wakes serving threads; that of one thread wakes any of them. */
 export interface ThreadMember {
   readonly transport: TransportName;
   /** The result of `BoundTransport.workerData`. */
   readonly workerData: unknown;
 }
 
-/** Which transport `--io` comes to here. */
+/** Returns the transport that `--io` selects on this system. */
 export function chooseTransport(io: "auto" | TransportName): TransportName {
   if (io !== "auto") return io;
   return libcAvailable() ? "native" : "portable";
 }
 
 /**
- * On the main thread: takes the addresses.
+ * On the main thread: binds the addresses.
  *
- * @throws ListenError when one cannot be had.
+ * @throws ListenError when the server cannot listen on one.
  */
 export async function bindTransport(
   name: TransportName,
@@ -45,7 +45,7 @@ export async function bindTransport(
     : await bindPortable(listens, options, lifecycle);
 }
 
-/** On a thread that serves no connections: a function that wakes a thread that does. */
+/** On a thread that serves no connections: returns a function that wakes a serving thread. */
 export function createWaker(
   { transport, workerData }: ThreadMember,
   lifecycle: Lifecycle,
@@ -55,7 +55,7 @@ export function createWaker(
   return (index) => waker.wake(index);
 }
 
-/** On a worker: what serves the connections. */
+/** On a worker: creates the transport that serves its connections. */
 export function createTransport(name: TransportName, context: TransportContext): Transport {
   return name === "native" ? new NativeThread(context) : new PortableThread(context);
 }

@@ -18,15 +18,15 @@ export class UdpExchange {
   readonly #context: TransportContext;
   readonly #conversation: Conversation;
   readonly #isBinary: boolean;
-  /** Where the requests are. */
+  /** The memory that holds the requests. */
   #from: ByteRegion;
-  /** The requests to execute are [at, stop): the first binary request, or all; then the others. */
+  /** The requests to execute now are [at, stop): first one binary request, or all of them; then the rest. */
   #at: number;
   #stop: number;
   #end: number;
   #replyBytes = 0;
 
-  /** @param from Has the requests in [start, end), until they are executed or kept. */
+  /** @param from Memory with the requests in [start, end); unchanged until they are executed or `keep` is called. */
   constructor(
     context: TransportContext,
     protocol: WireProtocol,
@@ -51,7 +51,7 @@ export class UdpExchange {
     return this.#replyBytes > this.#context.options.udpReplyMaxBytes;
   }
 
-  /** Whether the slice is over before the requests are: others go first. */
+  /** Whether requests are left after the slice. */
   get isSliceOver(): boolean {
     return !this.isOver && this.#conversation.state === ConversationState.UNFINISHED;
   }
@@ -75,13 +75,13 @@ export class UdpExchange {
     if (this.isOver) conversation.end();
   }
 
-  /** Gives up what is left. */
+  /** Drops the remaining requests. */
   abandon(): void {
     this.isOver = true;
     this.#conversation.end();
   }
 
-  /** Copies what is left: the memory that the datagram was received into is needed for others. */
+  /** Copies the remaining requests, so that their memory can receive other datagrams. */
   keep(): void {
     const start = this.#at;
     this.#from = new ByteRegion(this.#from.bytes.slice(start, this.#end).buffer);

@@ -25,8 +25,8 @@ const BINARY_HEADER_BYTES = 24;
 const BINARY_STAT = 0x10;
 
 /**
- * The id of the request datagram [start, end) if it may be executed, or -1: no bytes behind the header, or spread over
- * several datagrams.
+ * Returns the id of the request datagram [start, end), or -1 if it must be dropped: it has no bytes behind the header,
+ * or is one of several datagrams.
  */
 export function udpRequestId(bytes: Uint8Array, start = 0, end: number = bytes.length): number {
   if (end - start <= UDP_HEADER_BYTES) return -1;
@@ -47,20 +47,20 @@ export function putUdpHeader(
   putUint16(to, at + 6, 0);
 }
 
-/** A frame that carries nothing, and counts as none of 0 datagrams. */
+/** An empty frame, whose header says 0 of 0 datagrams. */
 export function udpEmptyFrame(requestId: number): Uint8Array<ArrayBuffer> {
   const frame = new Uint8Array(UDP_HEADER_BYTES);
   putUdpHeader(frame, 0, requestId, 0, 0);
   return frame;
 }
 
-/** How many datagrams carry a reply of `length` bytes; 0: more than a client could number, so none is sent. */
+/** Returns the number of datagrams for a reply of `length` bytes; 0 if it exceeds 16 bits: the reply is not sent. */
 export function udpDatagramCount(length: number): number {
   const datagramCount = Math.ceil(length / UDP_PAYLOAD_BYTES_MAX);
   return datagramCount <= DATAGRAMS_MAX ? datagramCount : 0;
 }
 
-/** The datagrams that carry `replies`, the answers to one request datagram. */
+/** Cuts the replies to one request datagram into datagrams. */
 export function* udpDatagrams(
   requestId: number,
   replies: Uint8Array,
@@ -80,14 +80,14 @@ export function* udpDatagrams(
   }
 }
 
-/** Where the complete binary request at the start of the payload [start, end) ends; 0: there is none. */
+/** Returns the end of the complete binary request at the start of the payload [start, end), or 0 if there is none. */
 export function binaryRequestEnd(bytes: Uint8Array, start: number, end: number): number {
   if (bytes[start] !== BINARY_REQUEST_MAGIC || end - start < BINARY_HEADER_BYTES) return 0;
   const requestEnd = start + BINARY_HEADER_BYTES + uint32(bytes, start + 8);
   return requestEnd <= end ? requestEnd : 0;
 }
 
-/** Where the reply that starts at `start` ends, among replies that end at `end`. */
+/** Returns the end of the reply that starts at `start`, among replies that end at `end`. */
 export function udpReplyEnd(replies: Uint8Array, start: number, end: number): number {
   const found = replies[start] === BINARY_REPLY_MAGIC
     ? binaryReplyEnd(replies, start, end)
@@ -151,7 +151,7 @@ function startsWith(bytes: Uint8Array, start: number, word: string): boolean {
   return true;
 }
 
-/** The number that is word `index` of the line at `start`. */
+/** Reads word `index` of the line at `start` as a number. */
 function wordNumber(bytes: Uint8Array, start: number, index: number): number {
   let at = start;
   for (let word = 0; word < index; word++) at = bytes.indexOf(SPACE, at) + 1;

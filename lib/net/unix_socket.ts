@@ -1,7 +1,7 @@
 import { ListenError, listenText, type UnixListen } from "./transport.ts";
 
 /**
- * Makes the path of a Unix socket free: the file of a server that is gone is removed.
+ * Frees the path of a Unix socket: removes the file of a server that has ended.
  *
  * @throws ListenError when a server answers there, or when the file is no socket.
  */
@@ -45,11 +45,11 @@ export function setSocketMode(listen: UnixListen): void {
   Deno.chmodSync(listen.path, listen.mode);
 }
 
-/** Removes the socket file at the end. Somebody else may have done so. */
+/** Removes the socket file at exit, unless another process has removed it. */
 export function removeSocketFile(listen: UnixListen): void {
   try {
     if (Deno.lstatSync(listen.path).isSocket) Deno.removeSync(listen.path);
   } catch {
-    // It is gone, or not ours to remove.
+    // Already removed, or not permitted.
   }
 }

@@ -32,9 +32,9 @@ import {
 /** Connections accepted in one slice; then open connections are served. */
 const ACCEPTS_MAX = 32;
 /**
- * In a descriptor's tag, beside the number of its listener: no worker has adopted it yet. An event
- * without it, for a descriptor that a worker does not know, is of a connection closed since the
- * wait, whose number may have gone to another worker's newcomer already.
+ * Bit of a descriptor's tag, beside the number of its listener: no worker has adopted the descriptor yet. An event
+ * without this bit, for a descriptor that the worker does not know, belongs to a connection that was closed after the
+ * wait; another worker's new connection may have the same number.
  */
 const HANDED_OVER = 1 << 16;
 
@@ -48,13 +48,13 @@ export class NativeAcceptor {
   readonly #workerData: NativeWorkerData;
   readonly #libc: Libc;
   readonly #epoll: Epoll;
-  /** Open connections by worker, then of all. */
+  /** Open connections of each worker, then of all workers. */
   readonly #loads: Int32Array;
   readonly #address = new Uint8Array(ADDRESS_BYTES_MAX);
   readonly #addressLength = new Int32Array(1);
   readonly #connectionLifecycle: ConnectionLifecycle;
   #listening = false;
-  /** When accepting was stopped, on the process's clock; 0: it is not. */
+  /** Time at which accepting stopped, on the process's clock; 0 while it accepts. */
   #pausedAtMs = 0;
   #shortageReported = false;
 
@@ -67,7 +67,7 @@ export class NativeAcceptor {
     this.#loads = new Int32Array(this.#workerData.loads);
   }
 
-  /** How long accepting pauses now; 0: not at all. */
+  /** Length of the present pause in accepting; 0: no pause. */
   get pauseMs(): number {
     return this.#pausedAtMs === 0 ? 0 : ACCEPT_PAUSE_MS;
   }
@@ -94,7 +94,7 @@ export class NativeAcceptor {
     return (tag & HANDED_OVER) !== 0;
   }
 
-  /** Accepts every connection that waits now, as far as the backlog reaches. */
+  /** Accepts every connection in the backlog. */
   acceptAll(): void {
     const rounds = Math.ceil(this.#context.options.backlog / ACCEPTS_MAX);
     for (const fd of this.#workerData.listenFds) {
@@ -102,7 +102,7 @@ export class NativeAcceptor {
     }
   }
 
-  /** Accepts what waits at a listener and hands it out. */
+  /** Accepts the waiting connections of a listener, and gives each to a worker. */
   accept(listenFd: number): void {
     const tag = this.#workerData.listenFds.indexOf(listenFd);
     for (let accepts = 0; accepts < ACCEPTS_MAX; accepts++) {
@@ -120,10 +120,10 @@ export class NativeAcceptor {
   }
 
   /**
-   * A descriptor that some worker has accepted for this one.
+   * Adopts a descriptor that any worker has accepted for this one.
    *
-   * @param eventTag As its event gives it.
-   * @returns Undefined when there is no room for it: it has been told so and closed.
+   * @param eventTag The tag of its event.
+   * @returns Undefined when there are too many connections: the peer was refused and the descriptor closed.
    */
   adopt(fd: number, eventTag: number): NativeConnection | undefined {
     const tag = eventTag & ~HANDED_OVER;
@@ -143,7 +143,7 @@ export class NativeAcceptor {
     return new NativeConnection(fd, tag, kind, owner, conversation);
   }
 
-  /** Gives back what a connection took. Its conversation has ended. */
+  /** Releases the resources of a connection. Its conversation must have ended. */
   release(connection: NativeConnection): void {
     this.#connectionLifecycle.close(connection.id, connection.closeReason);
     this.#closeFd(connection.fd);
@@ -177,7 +177,7 @@ export class NativeAcceptor {
     this.#libc.calls.close(fd);
   }
 
-  /** Makes sure, where connections too many are left waiting, that there is room for one more. */
+  /** Counts a connection. Under `no_maxconns_fast` returns false, and pauses, if there is no room for it. */
   #reserve(): boolean {
     const total = this.#context.options.threads;
     const open = Atomics.add(this.#loads, total, 1);

@@ -14,24 +14,24 @@ import type { BoundTransport, Listen, TransportOptions } from "../transport.ts";
 
 /** Passed to every worker. Descriptors belong to the process, so their numbers are valid in every thread. */
 export interface NativeWorkerData {
-  /** Of connections. */
+  /** Listeners for connections. */
   readonly listens: readonly Listen[];
   /** The listening socket of each of `listens`. */
   readonly listenFds: readonly number[];
   /** The sockets for datagrams. Worker `index % threads` serves number `index`. */
   readonly udp: readonly { readonly fd: number; readonly protocol: WireProtocol }[];
-  /** By worker. */
+  /** The epoll instance of each worker. */
   readonly epollFds: readonly number[];
-  /** By worker: an eventfd that ends its epoll_wait. */
+  /** The eventfd of each worker, which ends its epoll_wait. */
   readonly wakeFds: readonly number[];
-  /** Words: open connections by worker, then of all. */
+  /** Words: open connections of each worker, then of all workers. */
   readonly loads: SharedArrayBuffer;
 }
 
 /**
  * Binds the listeners, and opens each worker's epoll instance.
  *
- * @throws {ListenError} When an address cannot be had.
+ * @throws {ListenError} When the server cannot listen on an address.
  * @throws {DescriptorError}
  */
 export function bindNative(listens: readonly Listen[], options: TransportOptions): BoundTransport {
@@ -55,10 +55,9 @@ export function bindNative(listens: readonly Listen[], options: TransportOptions
 }
 
 /**
- * How often memory that the engine's compilers have freed is given back to the system: the C
- * library keeps as much as was ever needed at once. It takes a fraction of a millisecond where
- * nothing was freed, otherwise a few; whoever asks the C library for memory meanwhile waits, which
- * serving seldom does.
+ * Time between two calls of malloc_trim, which returns memory that the engine's compilers have freed: the C library
+ * otherwise keeps its high-water mark. A call takes a fraction of a millisecond if nothing was freed, otherwise a few.
+ * Threads that call malloc meanwhile wait; serving a request seldom does.
  */
 const TRIM_MS = 5000;
 

@@ -29,9 +29,9 @@ export class NativeConnection implements TimedConnection {
   closeReason: CloseReason = "normal";
   /** The conversation waits for the store, for example for a lock. Nothing is read until it resumes. */
   waiting = false;
-  /** It has more to do, and is in the run queue. */
+  /** Whether it is in the run queue, because it has more to do. */
   unfinished = false;
-  /** The one behind it in the run queue. */
+  /** The next connection in the run queue. */
   next: NativeConnection | null = null;
 
   constructor(

@@ -8,7 +8,7 @@ export const EPOLLOUT = 0x4;
 export const EPOLLERR = 0x8;
 export const EPOLLHUP = 0x10;
 export const EPOLLRDHUP = 0x2000;
-/** Of several threads that wait for one listener, not all are woken. */
+/** Wakes one or some of the threads that wait for the same listener, not all. */
 export const EPOLLEXCLUSIVE = 1 << 28;
 
 const EPOLL_CTL_ADD = 1;
@@ -22,14 +22,14 @@ const EPOLL_CLOEXEC = 0o2000000;
  *     x86-64   | events | data low | data high |            12 bytes
  *     arm64    | events | unused   | data low  | data high | 16 bytes
  *
- * `data low` holds the descriptor, `data high` a tag: a number that whoever added it may choose.
+ * `data low` holds the descriptor, `data high` a tag that the caller of `add` chooses.
  */
 const PACKED = Deno.build.arch === "x86_64";
 const EVENT_WORDS = PACKED ? 3 : 4;
 const FD_WORD = PACKED ? 1 : 2;
 const TAG_WORD = FD_WORD + 1;
 
-/** @returns The descriptor of a new epoll instance; below 0 when there can be none. */
+/** Opens an epoll instance. @returns Its descriptor; below 0 after an error. */
 export function createEpoll(libc: Libc): number {
   return libc.calls.epoll_create1(EPOLL_CLOEXEC);
 }
@@ -44,7 +44,7 @@ export class Epoll {
   readonly #readyBytes: Uint8Array;
   readonly #readyMax: number;
 
-  /** @param readyMax How many descriptors one `wait` reports at most. */
+  /** @param readyMax Most descriptors that one `wait` reports. */
   constructor(libc: Libc, epollFd: number, readyMax: number) {
     this.epollFd = epollFd;
     this.#libc = libc;
@@ -75,7 +75,7 @@ export class Epoll {
    * Waits until something is ready.
    *
    * @param timeoutMs -1: for ever; 0: not at all.
-   * @returns How many descriptors are ready; 0 after the time or a signal.
+   * @returns Number of ready descriptors; 0 after the time-out or a signal.
    */
   wait(timeoutMs: number): number {
     const count = this.#calls.epoll_wait(

@@ -19,7 +19,7 @@ export class NativeInbox {
   readonly #connections: NativeConnection[] = [];
   readonly #lengths = new Int32Array(SLOTS);
 
-  /** @param at Where in the thread's input the slots are. */
+  /** @param at Offset of the slots in the thread's input. */
   constructor(thread: ThreadContext, at: number) {
     this.#at = at;
     for (let index = 0; index < SLOTS; index++) {
@@ -27,12 +27,12 @@ export class NativeInbox {
     }
   }
 
-  /** Whether there is no slot for another connection. */
+  /** Whether no slot is free. */
   get full(): boolean {
     return this.count === SLOTS;
   }
 
-  /** Where the next connection's bytes go, SLOT_BYTES of them. It must not be full. */
+  /** The slot for the next connection's bytes, SLOT_BYTES long. The inbox must not be full. */
   get free(): Uint8Array {
     return this.#slots[this.count]!;
   }

@@ -71,7 +71,7 @@ export const SHUT_WR = 1;
 export const EFD_NONBLOCK = 0o4000;
 export const EFD_CLOEXEC = 0o2000000;
 
-/** The error numbers that may come, by their names. */
+/** Names of the expected error numbers. */
 const ERRNO = {
   EPERM: 1,
   ENOENT: 2,
@@ -107,11 +107,11 @@ const ERRNO_NAME = new Map<number, string>(
 /** The functions that `Libc` calls. */
 export type LibcCalls = Deno.DynamicLibrary<typeof SYMBOLS>["symbols"];
 
-/** The C library as one thread sees it. Not to be shared between threads: `errno` is this thread's. */
+/** One thread's handle on the C library. Threads must not share it: `errno` belongs to the thread. */
 export class Libc implements Disposable {
   readonly calls: LibcCalls;
   readonly #library: Deno.DynamicLibrary<typeof SYMBOLS>;
-  /** One word: what the last failed call of this thread left behind. Good only right after the call. */
+  /** One word: errno of this thread's last failed call. Valid only right after the call. */
   readonly #errno: Int32Array;
 
   /** @throws When the library cannot be opened or `--allow-ffi` is missing. */
@@ -127,13 +127,13 @@ export class Libc implements Disposable {
     return this.#errno[0]!;
   }
 
-  /** Nothing may be called afterwards. */
+  /** Closes the library. No call may follow. */
   [Symbol.dispose](): void {
     this.#library.close();
   }
 }
 
-/** `ECONNRESET`, or `errno 200` for one without a name here. */
+/** Returns an error number's name, like `ECONNRESET`; `errno 200` if it has none here. */
 export function errnoName(errno: number): string {
   return ERRNO_NAME.get(errno) ?? `errno ${errno}`;
 }
@@ -150,7 +150,7 @@ export function libcAvailable(): boolean {
   }
 }
 
-/** A path or name as C reads it. */
+/** Returns a path or name as a C string. */
 export function cString(text: string): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(text + "\0");
 }

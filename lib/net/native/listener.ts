@@ -45,16 +45,16 @@ import {
 /** A socket for connections, which is bound, or for datagrams. */
 export interface NativeListener {
   readonly fd: number;
-  /** With the numeric address and the port that were really bound. */
+  /** The numeric address and the port that were bound. */
   readonly listen: Listen;
-  /** Of a socket for datagrams: what `startListening` binds it to. It receives from then on. */
+  /** For a datagram socket: the address that `startListening` binds it to. It receives from then on. */
   readonly address?: Uint8Array<ArrayBuffer>;
 }
 
 /**
- * A peer that vanishes without a word is given up after two minutes, with whatever it holds: asked for a sign of life
- * after one of silence and then every ten seconds, or not having taken for two what was sent to it. The system's own
- * times are two hours and a quarter of one.
+ * Times after which the kernel drops a peer that vanished: two minutes, by keepalive (the first probe after one silent
+ * minute, then one every ten seconds), or by unacknowledged data. The system's defaults are two hours and a quarter of
+ * an hour.
  */
 const KEEPALIVE_IDLE_SEC = 60;
 const KEEPALIVE_INTERVAL_SEC = 10;
@@ -78,9 +78,9 @@ const UDP_BUFFER_BYTES = 8 * 1024 * 1024;
 const UDP_SEND_WAIT_US = 10_000n;
 
 /**
- * Takes every address that the name stands for.
+ * Binds every address of a name.
  *
- * @throws {ListenError} When one of them is taken, or none can be had.
+ * @throws {ListenError} When one of them is in use, or none can be bound.
  */
 export function bindNetwork(libc: Libc, listen: TcpListen | UdpListen): NativeListener[] {
   const addresses = resolveAddresses(libc, listen.kind, listen.hostname, listen.port);
@@ -116,7 +116,7 @@ export function bindNetwork(libc: Libc, listen: TcpListen | UdpListen): NativeLi
 }
 
 /**
- * Makes the socket file with its mode. A socket file that nobody listens on any more is replaced.
+ * Creates the socket file with its mode. Replaces a socket file on which no server listens.
  *
  * @throws {ListenError}
  */
@@ -125,7 +125,7 @@ export function bindUnix(libc: Libc, listen: UnixListen): NativeListener {
   const address = unixAddress(listen.path);
   if (isStaleSocket(libc, address, listen.path)) calls.unlink(cString(listen.path));
   const fd = calls.socket(address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  // The file never has more rights than it shall have, not even between bind and chmod.
+  // The file never has more permission bits than asked for, not even between bind and chmod.
   const umask = calls.umask(~listen.mode & 0o777);
   const bound = calls.bind(fd, address.bytes, address.bytes.length) === 0;
   const errno = libc.errno;
@@ -156,7 +156,7 @@ export function removeSocketFile(libc: Libc, path: string): void {
   libc.calls.unlink(cString(path));
 }
 
-/** @returns The listener, or what errno said. */
+/** Opens and binds a socket. @returns The listener, or the errno. */
 function bindTcp(libc: Libc, listen: TcpListen, address: SocketAddress): NativeListener | number {
   const { calls } = libc;
   const fd = calls.socket(address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -174,10 +174,10 @@ function bindTcp(libc: Libc, listen: TcpListen, address: SocketAddress): NativeL
 }
 
 /**
- * Finds out whether the address can be had, and opens a socket that is not bound yet: a client is refused until the
- * server can answer, as over TCP.
+ * Checks that the address is free, and opens a socket that is not bound yet: clients are refused until the server can
+ * reply, as over TCP.
  *
- * @returns The listener, or what errno said.
+ * @returns The listener, or the errno.
  */
 function reserveUdp(
   libc: Libc,
@@ -214,7 +214,7 @@ function setOption(libc: Libc, fd: number, level: number, name: number, value: n
   libc.calls.setsockopt(fd, level, name, new Int32Array([value]), 4);
 }
 
-/** @returns The name of the bound socket; or what errno said, and the socket is closed. */
+/** Returns the name of the bound socket. After an error closes the socket and returns the errno. */
 function bindSocket(
   libc: Libc,
   fd: number,

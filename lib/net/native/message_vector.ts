@@ -51,7 +51,7 @@ export class MessageVector {
     return this.#tails[index]!;
   }
 
-  /** Where a peer's address is, and how long it is. */
+  /** Sets the memory that holds the address of a message's peer. */
   setPeer(index: number, address: number, length: number): void {
     const word = index * MESSAGE_WORDS;
     this.#putAddress(this.words, word, address);

@@ -21,7 +21,7 @@ export class NativeOutbox {
   readonly #connections: NativeConnection[] = [];
   readonly #starts = new Int32Array(REPLIES_MAX);
   readonly #lengths = new Int32Array(REPLIES_MAX);
-  /** The reply region from each place on where a reply may begin. */
+  /** Views of the reply region, one from each offset at which a reply may begin. */
   readonly #views: Uint8Array[] = [];
 
   constructor(reply: ReplyBuffer) {
@@ -41,7 +41,7 @@ export class NativeOutbox {
     this.#reply.begin(ALIGNMENT);
   }
 
-  /** Puts aside what the batch has been answered. It must hold no value segments. */
+  /** Queues the batch's replies. They must hold no value segments. */
   add(connection: NativeConnection): void {
     const index = this.count++;
     this.#connections[index] = connection;
@@ -54,7 +54,7 @@ export class NativeOutbox {
     return this.#connections[index]!;
   }
 
-  /** Returns the reply region from the beginning of reply `index` on. */
+  /** Returns the reply region from the start of reply `index`. */
   bytes(index: number): Uint8Array {
     return this.#views[this.#starts[index]! / ALIGNMENT]!;
   }

@@ -16,7 +16,7 @@ export class RunQueue {
     this.length++;
   }
 
-  /** Removes the first one. There must be one; it may have been closed meanwhile. */
+  /** Removes and returns the first connection, which may be closed. The queue must not be empty. */
   take(): NativeConnection {
     const connection = this.#first!;
     this.#first = connection.next;

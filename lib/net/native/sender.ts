@@ -124,7 +124,7 @@ export class NativeSender {
     return sent === length;
   }
 
-  /** @returns How many bytes the kernel took; -1 if the connection was broken and is closed now. */
+  /** @returns Number of bytes that the kernel took; -1 if the connection was broken and is now closed. */
   #send(connection: NativeConnection, bytes: Uint8Array, length: number): number {
     const sent = this.#calls.send(connection.fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL);
     return sent >= 0 ? sent : this.#sent(connection, sent);

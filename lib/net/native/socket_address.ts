@@ -32,10 +32,10 @@ export interface SocketAddress {
 }
 
 /**
- * The addresses that a name or a numeric address stands for.
+ * Resolves a name or a numeric address.
  *
  * @param port 0..65535.
- * @returns At least one, or an empty list if the name means nothing.
+ * @returns The addresses; an empty list if the name cannot be resolved.
  */
 export function resolveAddresses(
   libc: Libc,
@@ -82,7 +82,7 @@ export function unixAddress(path: string): SocketAddress {
   return { family: AF_UNIX, bytes };
 }
 
-/** A `struct sockaddr` that the kernel filled in. Undefined for families other than IPv4 and IPv6. */
+/** Reads a `struct sockaddr`. Returns undefined for families other than IPv4 and IPv6. */
 export function readAddress(bytes: Uint8Array): { hostname: string; port: number } | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const family = view.getUint16(0, true);
@@ -92,7 +92,7 @@ export function readAddress(bytes: Uint8Array): { hostname: string; port: number
   return undefined;
 }
 
-/** RFC 5952: the longest run of zero groups is left out. */
+/** Writes an IPv6 address as RFC 5952 says: without the longest run of zero groups. */
 function ipv6Text(view: DataView): string {
   const groups: number[] = [];
   for (let index = 0; index < 8; index++) groups.push(view.getUint16(8 + 2 * index, false));

@@ -65,7 +65,7 @@ export class NativeThread implements Transport {
   readonly #calls: LibcCalls = this.#libc.calls;
   readonly #epoll: Epoll;
   readonly #acceptor: NativeAcceptor;
-  /** By descriptor. */
+  /** The connections by descriptor. */
   readonly #connections: (NativeConnection | undefined)[] = [];
   readonly #wakeFd: number;
   readonly #wakeCount = new Uint8Array(8);
@@ -78,7 +78,7 @@ export class NativeThread implements Transport {
   readonly #waiting = new Map<number, NativeConnection>();
   /** Connections that have more to do. Others are served first. */
   readonly #runQueue = new RunQueue();
-  /** The sockets for datagrams that this thread serves, by descriptor. */
+  /** The UDP sockets that this thread serves, by descriptor. */
   readonly #udp = new Map<number, NativeUdp>();
   readonly #waker: NativeWaker;
   #sweptAtSec = 0;
@@ -130,7 +130,7 @@ export class NativeThread implements Transport {
       this.#timeouts.closeStalled(this.#sender.stalled);
       this.#timeouts.closeSilent(this.#connections);
     }
-    // What connections that wait in the kernel sent before the stop is answered.
+    // Requests sent before the stop are answered, also on connections still in the backlog.
     this.#acceptor.acceptAll();
     this.#acceptor.close();
     if (this.#context.lifecycle.phase === LifecyclePhase.DRAINING) this.#drain();
@@ -181,7 +181,7 @@ export class NativeThread implements Transport {
     return false;
   }
 
-  /** Serves connections that have more to do, one slice each, until the sockets have to be looked at again. */
+  /** Serves connections that have more to do, one slice each, until the next poll of the sockets is due. */
   #serveUnfinished(): void {
     const { work } = this.#thread;
     let units = 0;
@@ -427,7 +427,7 @@ export class NativeThread implements Transport {
   #closeAfterReply(connection: NativeConnection): void {
     this.#calls.shutdown(connection.fd, SHUT_WR);
     const bytes = this.#receiveBytes;
-    // What is left unread would make the kernel reset the connection, and the peer lose the reply.
+    // With unread bytes the kernel would reset the connection, and the peer could lose the reply.
     for (let reads = 0; reads < READS_MAX; reads++) {
       if (this.#calls.recv(connection.fd, bytes, RECEIVE_BYTES, MSG_DONTWAIT) < RECEIVE_BYTES) {
         break;

@@ -27,18 +27,18 @@ import { MessageVector, PEER_BYTES } from "./message_vector.ts";
 
 /** Datagrams that one system call receives. */
 const RECEIVES_MAX = 32;
-/** Any datagram fits. Memory of a slot is touched only as far as datagrams reach. */
+/** Bytes of a slot: any datagram fits. Short datagrams touch only the start of a slot's memory. */
 const SLOT_BYTES = 64 * 1024;
 /** Datagrams that one system call sends. */
 const SENDS_MAX = 64;
-/** Datagrams that are executed in more than one slice at the same time; then no other is received. */
+/** Most datagrams whose execution is unfinished; at this number the socket receives no more. */
 const UNFINISHED_MAX = 64;
 
 /** SO_MEMINFO fills 32-bit words, one of them with the number of datagrams that the kernel dropped. */
 const MEMINFO_WORDS = 9;
 const MEMINFO_DROPS = 8;
 
-/** A datagram that others go before: what it has been answered, and by whom it was sent. */
+/** A datagram whose execution is unfinished: its replies so far, and its sender. */
 interface Unfinished {
   readonly exchange: UdpExchange;
   readonly replies: Uint8Array[];
@@ -55,7 +55,7 @@ export class NativeUdp {
   readonly #peers = new Uint8Array(RECEIVES_MAX * PEER_BYTES);
   readonly #peersAddress: number;
   readonly #incoming = new MessageVector(RECEIVES_MAX, 1);
-  /** A header and a piece of a reply each. */
+  /** Messages to send: a header and a piece of a reply each. */
   readonly #outgoing = new MessageVector(SENDS_MAX, 2);
   readonly #headers = new Uint8Array(SENDS_MAX * UDP_HEADER_BYTES);
   readonly #headersAddress: number;
@@ -81,14 +81,14 @@ export class NativeUdp {
     }
   }
 
-  /** Whether datagrams wait for another slice. */
+  /** Whether unfinished datagrams wait for another slice. */
   get isUnfinished(): boolean {
     return this.#unfinished.length > 0;
   }
 
   /**
-   * Receives and answers datagrams, until there is none or others have to go first. Uses the thread's whole reply
-   * buffer, which must be sent, and leaves it empty.
+   * Receives and answers datagrams until none is left or other sockets must be served. Uses the thread's whole reply
+   * buffer, whose replies must have been sent, and leaves it empty.
    */
   serve(): void {
     const { reply } = this.#context.thread;
@@ -168,7 +168,7 @@ export class NativeUdp {
     return units;
   }
 
-  /** One slice for each datagram that others went before. @returns The work done. */
+  /** Executes one slice of each unfinished datagram. @returns The work done. */
   #serveUnfinished(): number {
     const { reply, work } = this.#context.thread;
     let units = 0;
@@ -242,13 +242,13 @@ export class NativeUdp {
     this.#outgoing.setPiece(index, 1, pieceAddress, length);
   }
 
-  /** Sends what is queued, and empties the reply buffer. */
+  /** Sends the queued datagrams, and empties the reply buffer. */
   #send(): void {
     this.#sendQueued();
     this.#context.thread.reply.reset();
   }
 
-  /** Sends what is queued. Datagrams that a peer or the network does not take are dropped, as UDP may do. */
+  /** Sends the queued datagrams. Drops those that the network refuses, as UDP permits. */
   #sendQueued(): void {
     const { calls } = this.#libc;
     let from = 0;

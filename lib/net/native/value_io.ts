@@ -54,7 +54,7 @@ export class ValueIo {
     const { values } = cache;
     const { valueSegments } = reply;
     const rest = new Uint8Array(reply.totalLength - reply.start - sent);
-    // Where the next piece goes in `rest`; negative while pieces that were sent are skipped.
+    // Offset of the next piece in `rest`; negative while sent pieces are skipped.
     let to = -sent;
     const put = (bytes: Uint8Array, from: number, length: number): void => {
       const skipped = Math.min(length, Math.max(0, -to));
@@ -81,9 +81,9 @@ export class ValueIo {
    * Receives missing bytes of a value into its item, which must have room. Bytes behind the value go
    * to the thread's input.
    *
-   * @param inputOffset Where in the input they go.
-   * @param inputLength How many may go there.
-   * @returns As recvmsg(2). The task is told how many bytes went into the item.
+   * @param inputOffset Their offset in the input.
+   * @param inputLength Most bytes to receive there.
+   * @returns As recvmsg(2). Tells the task the number of bytes that went into the item.
    */
   receiveValue(fd: number, task: FillTask, inputOffset: number, inputLength: number): number {
     const vectors = this.#vectors;

@@ -27,7 +27,7 @@ const SPREADS_CONNECTIONS = Deno.build.os === "linux";
  *
  * The workers' listeners share their port with each other, which alone would let two servers share one port unnoticed.
  *
- * @throws ListenError when an address cannot be had.
+ * @throws ListenError when the server cannot listen on an address.
  * @throws DescriptorError
  */
 export async function bindPortable(
@@ -57,14 +57,14 @@ export async function bindPortable(
   };
 }
 
-/** Opens a descriptor. Returns what closes it, or null when none is left. */
+/** Opens a descriptor. Returns a function that closes it, or null when none is left. */
 function openDescriptor(hostname: string): (() => void) | null {
   try {
     const socket = Deno.listenDatagram({ transport: "udp", hostname, port: 0 });
     return () => socket.close();
   } catch (error) {
     if (resourceShortage(error) !== "") return null;
-    // The address is at fault, or the permission: opening the listener will tell.
+    // A wrong address, or a missing permission: opening the listener reports it.
     return () => {};
   }
 }
@@ -85,8 +85,8 @@ async function tryListen(listen: Listen, options: TransportOptions): Promise<Lis
 }
 
 /**
- * Looks whether this machine has the address and nobody listens on it. A trial listener would know more, but it would
- * take connections of clients that wait for the server, and reset them.
+ * Checks that this machine has the address and no process listens on it. A trial listener would find more faults, but
+ * would accept connections of clients that wait for the server, and reset them.
  *
  * @throws ListenError
  */
@@ -112,7 +112,7 @@ async function expectFree(listen: TcpListen): Promise<void> {
   }
 }
 
-/** What `openSocket` opens. */
+/** The result of `openSocket`. */
 export type ListeningSocket = Deno.TcpListener | Deno.UnixListener | Deno.DatagramConn;
 
 /**
@@ -145,7 +145,7 @@ export function openSocket(listen: Listen, backlog: number, shared: boolean): Li
   }
 }
 
-/** Returns what to throw when the runtime cannot open a socket. */
+/** Returns the error to throw when the runtime cannot open a socket. */
 function listenError(listen: Listen, error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof Deno.errors.NotCapable) return error;
   const code = (error as { code?: string }).code ?? error.name;

@@ -12,8 +12,8 @@ export class BufferPool {
   #keptCount = 0;
 
   /**
-   * @param freeMax The most free buffers that are kept.
-   * @param lentMax The most buffers that are lent at a time.
+   * @param freeMax Most free buffers to keep.
+   * @param lentMax Most buffers lent at the same time.
    */
   constructor(bufferBytes: number, freeMax: number, lentMax = Infinity) {
     this.bufferBytes = bufferBytes;
@@ -52,7 +52,7 @@ export class BufferPool {
     return this.bufferBytes <= CUT_BYTES_MAX;
   }
 
-  /** Gives back what `take` lent. Frees the memory of a buffer that is not kept at once: no collection may be near. */
+  /** Returns a buffer of `take`. Frees a buffer that is not kept at once, without waiting for a garbage collection. */
   give(buffer: Uint8Array<ArrayBuffer>): void {
     this.#lentCount--;
     if (this.#free.length < this.#freeMax) {
@@ -63,7 +63,7 @@ export class BufferPool {
     if (!this.#isCut) buffer.buffer.transfer(0);
   }
 
-  /** Gives back a buffer that the runtime may still use. The garbage collector frees it. */
+  /** Returns a buffer that the runtime may still use: the garbage collector frees it. */
   forget(): void {
     this.#lentCount--;
     this.#keptCount--;

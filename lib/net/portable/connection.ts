@@ -61,7 +61,7 @@ export class PortableConnection implements TimedConnection {
   #reading: Promise<number | null> | null = null;
   /** Ends a pause in `#wait`. */
   #resume: () => void = () => {};
-  /** The conversation need not wait any longer. */
+  /** Whether the conversation's wait for the store is over. */
   #resumed = false;
   #closing = false;
   #closed = false;
@@ -107,19 +107,18 @@ export class PortableConnection implements TimedConnection {
     try {
       this.#socket.close();
     } catch {
-      // It was closed by its peer.
+      // The peer has closed it.
     }
   }
 
-  /** Closes when the replies in progress have been sent, those aside that wait for a lock; now if there are none. */
+  /** Closes once replies in progress are sent and a wait for the disk is over. Drops requests that wait for a lock. */
   finish(): void {
     this.#closing = true;
     if (this.#sendingSinceSec === 0 && !this.#conversation.awaitsDisk) this.close("shutdown");
   }
 
   /**
-   * Serves the connection until it closes. Rejects for a broken invariant only, never for what the
-   * peer does.
+   * Serves the connection until it closes. Rejects only for a broken invariant, never for an error of the peer.
    *
    * @param ended Called when the connection holds no resource any more.
    */
@@ -170,7 +169,7 @@ export class PortableConnection implements TimedConnection {
     }
   }
 
-  /** Lets other connections go first if it is their turn. */
+  /** Waits for other connections if the slice is over. */
   async #yield(units: number): Promise<void> {
     const { cache, memory } = this.#thread;
     cache.enter();

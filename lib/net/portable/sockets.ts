@@ -17,7 +17,7 @@ export function prepareTcp(socket: Deno.TcpConn): void {
     socket.setNoDelay(true);
     socket.setKeepAlive(true);
   } catch {
-    // The peer is gone already; reading will tell.
+    // The peer has closed; the next read reports it.
   }
 }
 
@@ -26,7 +26,7 @@ export function peerName({ transport, hostname, port }: Deno.NetAddr): string {
   return statsAddressText(transport === "udp" ? "udp" : "tcp", hostname, port);
 }
 
-/** Whether an error is the end of a connection, by its peer or by `close`. */
+/** Whether an error means that the peer or `close` has ended the connection. */
 export function isConnectionError(error: unknown): boolean {
   return error instanceof Deno.errors.ConnectionReset ||
     error instanceof Deno.errors.ConnectionAborted ||

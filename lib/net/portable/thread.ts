@@ -85,7 +85,7 @@ export class PortableThread implements Transport {
       this.#resumeReady();
       await this.#lifecycle.woken(threadIndex, wakeCount);
     }
-    // Connections that wait in the kernel are accepted first: what they sent before the stop is answered.
+    // Connections in the backlog are accepted first: requests sent before the stop are answered.
     await pause(0);
     this.#accepting = false;
     for (const { socket } of this.#listeners) socket.close();
@@ -220,7 +220,7 @@ async function refuse(socket: Deno.Conn): Promise<void> {
   try {
     await socket.write(REFUSAL.TOO_MANY_CONNECTIONS);
   } catch {
-    // The peer closed before it was answered.
+    // The peer closed before the reply.
   }
   socket.close();
 }

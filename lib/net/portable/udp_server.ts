@@ -51,7 +51,7 @@ export class UdpServer {
           await this.#socket.send(answer, address);
         }
       } catch (error) {
-        // Whatever the network says of one peer (unreachable, too long) is no matter to the others.
+        // An error of one peer (unreachable, too long) must not stop the others.
         if (!this.#closed && !(error instanceof Error && "code" in error)) throw error;
       }
     }
