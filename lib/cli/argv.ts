@@ -277,7 +277,7 @@ function pushValue(
 }
 
 /** Names an option: `-p (--port)`, or `--io` if it has no letter. */
-export function flagText(row: OptionRow): string {
+function flagText(row: OptionRow): string {
   return row[1] === "" ? `--${row[0]}` : `-${row[1]} (--${row[0]})`;
 }
 

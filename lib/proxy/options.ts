@@ -17,7 +17,7 @@ const POSTGRES_URL = /^postgres(?:ql)?:\/\/\S+$/;
 
 /** The options of `leased proxy`. */
 // deno-fmt-ignore
-export const PROXY_OPTIONS = [
+const PROXY_OPTIONS = [
   // name              letter kind     unit           least most       preset             state    meaning
   ["db",               "",  "text",   "url",          NONE, NONE,      "sqlite:leased.db", "works", "database that holds the rows: sqlite:<file>, or postgres://user@host/database; a password may stand in PGPASSWORD"],
   ["db-connections",   "",  "whole",  "connections",     1, 1000,      "10",              "works", "most connections to PostgreSQL, and so most statements in progress; others wait"],

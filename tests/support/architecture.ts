@@ -1,6 +1,6 @@
 import type { Source } from "./sources.ts";
 
-// Rules about who imports whom. Each function lists what breaks one; type imports count.
+// Rules about imports. Each function lists the breaches of one rule; type imports count.
 
 /** A folder, or one file, with what the rest of the repository may import of it. */
 export type Room = readonly [
@@ -86,7 +86,7 @@ function isDoor(file: string, doors: string): boolean {
   );
 }
 
-/** Doors that nobody comes in by. */
+/** Doors that no file imports. */
 export function unusedDoors(sources: readonly Source[], rooms: readonly Room[]): string[] {
   return rooms.flatMap((room) => {
     const folder = folderOf(room);
@@ -100,7 +100,7 @@ export function unusedDoors(sources: readonly Source[], rooms: readonly Room[]):
   });
 }
 
-/** Folders with more than so many files of their own. */
+/** Folders with too many files of their own. */
 export function crowdedFolders(sources: readonly Source[], filesMax: number): string[] {
   const counts = new Map<string, number>();
   for (const { path } of sources) {

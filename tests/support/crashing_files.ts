@@ -1,6 +1,6 @@
 import type { JournalFile, JournalFiles } from "../../lib/state/journal_files.ts";
 
-/** What the disk of a test says when it fails. */
+/** The error of the simulated disk. */
 export class DiskError extends Error {
   override readonly name = "DiskError";
 }
@@ -15,8 +15,8 @@ interface Inode {
 type Below = (bound: number) => number;
 
 /**
- * A folder in memory on a disk that can fail and crash. What was written and not synced may be there after a crash, in
- * whole, in part or garbled; a name that was changed and not synced may be the old one or the new one.
+ * A folder in memory on a disk that can fail and crash. Unsynced bytes may survive a crash in whole, in part or
+ * garbled; an unsynced name may be the old one or the new one.
  */
 export class CrashingFiles implements JournalFiles {
   #names = new Map<string, Inode>();
@@ -30,9 +30,9 @@ export class CrashingFiles implements JournalFiles {
   /**
    * Makes the disk fail.
    *
-   * @param calls So many calls succeed before; Infinity: it does not fail.
+   * @param calls Number of calls that succeed before; Infinity: the disk does not fail.
    * @param below Decides how much of a failing write is written, and whether a failing rename takes place.
-   * @param failures So many calls fail then.
+   * @param failures Number of calls that fail then.
    */
   failAfter(calls: number, below: Below = () => 0, failures = Infinity): void {
     this.#failFrom = this.calls + calls;

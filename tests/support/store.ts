@@ -51,7 +51,6 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const VALUE_OFFSET = 300;
 
-/** A cache with strings for keys and values, for tests of the store. */
 /** Moves a page as `slabs reassign` does. */
 export function movePage(cache: Cache, source: number, target: number): MoveResult {
   const move = cache.movePage(source, target);
@@ -167,7 +166,7 @@ export class TestStore {
     return this.cache.removeAndLease(this.operation);
   }
 
-  /** token get: the token's id, or why there is none. */
+  /** token get: the token's id, or the reason for a refusal. */
   token(key: string, owner = "", fields: Partial<Operation> = {}): number | Outcome {
     this.#prepare(key, fields);
     const outcome = this.cache.tokens.get(
@@ -183,7 +182,7 @@ export class TestStore {
     return this.cache.tokens.release(this.operation);
   }
 
-  /** token drop: how many there were. @param id Left out: all of the key. */
+  /** token drop: returns the number of dropped tokens. @param id Left out: all tokens of the key. */
   dropTokens(key: string, id?: number): number {
     const compare = id !== undefined;
     this.#prepare(key, { compare, compareLow: lowHalf(id ?? 0), compareHigh: highHalf(id ?? 0) });

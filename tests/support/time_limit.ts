@@ -1,5 +1,5 @@
-// Loaded before each test file (`--preload`): gives every test a time limit, after which it fails with its name and
-// what it waited for.
+// Loaded before each test file (`--preload`): gives every test a time limit, after which it fails with its name and the
+// events that it waited for.
 
 import { runInThisContext } from "node:vm";
 import { endAll, waitedFor } from "./waiting.ts";

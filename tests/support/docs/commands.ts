@@ -177,7 +177,7 @@ function isFree(port: number): boolean {
 }
 
 /** Compares output with a document's. `…` matches any text in a line, and as a line of its own any lines. */
-export function assertOutput(printed: string, expected: readonly string[]): void {
+function assertOutput(printed: string, expected: readonly string[]): void {
   const lines = expected.join("\n").trim().split("\n").map((line) =>
     line === "…" ? "[^]*" : `${line.split("…").map(RegExp.escape).join(".*")}\\r?\\n`
   );

@@ -31,7 +31,7 @@ export function readDocument(name: string): Document {
 }
 
 /** @throws SyntaxError when a fence is not closed. */
-export function parseDocument(name: string, text: string): Document {
+function parseDocument(name: string, text: string): Document {
   const blocks: Block[] = [];
   const prose: string[] = [];
   let open: { language: string; lines: string[]; line: number } | undefined;
@@ -62,7 +62,7 @@ export function linksOf({ prose }: Document): string[] {
   return [...prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target]) => target!);
 }
 
-/** What stands in backticks in running text. */
+/** Returns the text between backticks outside of blocks. */
 export function inlineCodeOf({ prose }: Document): string[] {
   return [...prose.matchAll(/`([^`]+)`/g)].map(([, code]) => code!.replaceAll(/\s*\n\s*/g, " "));
 }

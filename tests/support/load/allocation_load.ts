@@ -15,8 +15,8 @@ export interface AllocationLoad {
 /** Requests in one batch. */
 const IN_FLIGHT = 50;
 /**
- * Before the first, what all requests share is compiled, and compiled anew when the engine meets what it had not
- * expected, like statistics among other requests. On a busy machine that takes a while.
+ * Batches before the first measurement. The engine compiles the code that all requests share, and recompiles it after
+ * an unexpected type, such as statistics among other requests. On a busy machine that takes a while.
  */
 export const WARM_UPS = 30;
 const WARM_UP_ROUNDS = 200;
@@ -46,8 +46,8 @@ function drive({ port, lifecycle }: AllocationLoad): void {
     const groups = groupsOf(requests, name.startsWith("binary"));
     load.exchange(groups, WARM_UP_ROUNDS);
     for (let attempt = 0; attempt < ALLOCATION_TRIES; attempt++) {
-      // Whenever it is asked for statistics, the server notes what it has allocated; what that
-      // costs itself is told by the first two.
+      // The server notes its allocations at each request for statistics; the first two show the
+      // cost of such a request itself.
       client.ask("stats\r\n", "END\r\n");
       client.ask("stats\r\n", "END\r\n");
       load.exchange(groups, ROUNDS);

@@ -8,9 +8,9 @@ import { type Client, ServerProcess } from "../servers/server_process.ts";
 
 const WRITERS = 6;
 const KEYS = 40;
-/** The most tokens that are asked for before a server is killed. */
+/** Most tokens that clients take before a server is killed. */
 const GETS_MAX = 400;
-/** One end in so many is a clean one, after which the store is checked. */
+/** One stop in this many is a clean one, after which the store is checked. */
 const STOPS_EVERY = 8;
 /** Tokens of the journal that are kept over a restart; the others are released. */
 const KEPT_SHARE = 0.7;
@@ -31,13 +31,13 @@ export interface KillReport {
   readonly stops: number;
   /** Tokens that were promised. */
   readonly promised: number;
-  /** Tokens of the journal that nobody had been promised: the server was killed before its reply. */
+  /** Tokens of the journal that were not promised: the server was killed before its reply. */
   readonly unpromised: number;
   /** Tokens that came back although their release had been answered: it was not on the disk yet. */
   readonly returned: number;
 }
 
-/** What the clients know of one server and those before it. */
+/** The clients' knowledge of one server and its predecessors. */
 class Books {
   readonly #random: () => number;
   /** Keys of promised tokens whose release was not sent, by id. */
@@ -74,7 +74,7 @@ class Books {
     this.isOver = false;
   }
 
-  /** An id that has just been handed out: for a token, a lease or an item. */
+  /** Notes a new id, of a token, a lease or an item. */
   gotId(id: number): void {
     assert(id > this.#highest, `id ${id} comes after ${this.#highest} of an earlier server`);
     assert(!this.#ids.has(id), `id ${id} came twice`);
@@ -87,13 +87,13 @@ class Books {
     this.promised++;
   }
 
-  /** To be called before the release is sent. */
+  /** Notes a release. Call it before the release is sent. */
   release(id: number): void {
     this.out.delete(id);
     this.#released.add(id);
   }
 
-  /** The release was answered. */
+  /** Notes the reply to a release. */
   released(id: number): void {
     this.#gone.add(id);
   }
@@ -193,7 +193,7 @@ async function write(client: Client, name: string, books: Books, end: () => void
   }
 }
 
-/** Stores, reads and leases other keys, whose ids are of the same kind. */
+/** Stores, reads and leases other keys, whose ids come from the same generator. */
 async function readAndStore(client: Client, books: Books): Promise<void> {
   for (;;) {
     const key = `other${books.below(KEYS)}`;

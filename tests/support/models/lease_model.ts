@@ -211,7 +211,7 @@ export class LeaseModel {
     return seconds === 0 ? Infinity : seconds < 0 ? 0 : this.#nowSec + seconds;
   }
 
-  /** What a write without a lease's id gets of the time it asks for. */
+  /** Returns the deadline of a write without the lease's id. */
   #cut(key: string, seconds: number): number {
     const deadlineSec = this.#deadline(seconds);
     const { entry, dirtyUntilSec } = this.#record(key);

@@ -12,7 +12,7 @@ export interface Memcached {
   readonly version: string;
 }
 
-/** Those at hand, the newest last: the one installed on this machine, and the one among the newer peers. */
+/** The memcacheds of this machine, the newest last: the installed one, and the one among the newer peers. */
 export const MEMCACHEDS: readonly Memcached[] = ["memcached", ...newerPeers("bin", /^memcached$/)]
   .flatMap(memcachedOf);
 

@@ -31,7 +31,7 @@ export class TwoNetworks implements Disposable {
     this.onClient = ["ip", "netns", "exec", this.#client];
   }
 
-  /** From now on nobody in the client's network hears or says anything. */
+  /** Cuts the wire: no packet leaves or reaches the client's network any more. */
   cut(): void {
     run("ip", "-n", this.#client, "addr", "flush", "dev", "wire");
   }

@@ -2,7 +2,7 @@ import type { TestDatabase } from "./databases.ts";
 import { MAIN, path, ServerProcess } from "./server_process.ts";
 
 const SOURCES = ["lib", "protocol", "store"].map(path).join(",");
-/** It names the driver of PostgreSQL, which deno.lock does not. */
+/** The lock file that names the driver of PostgreSQL; deno.lock does not. */
 const LOCK_FILE = path("lib/proxy/postgres/deno.lock");
 
 /** Starts a proxy on a free port of 127.0.0.1, unless its options say otherwise. */

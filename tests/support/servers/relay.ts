@@ -1,4 +1,4 @@
-/** What becomes of bytes that a client sends. */
+/** The fate of bytes that a client sends. */
 export type Passage =
   | "pass"
   /** They are lost, and both connections are closed. */
@@ -8,7 +8,7 @@ export type Passage =
   /** They arrive, the reply to them is lost, and then both connections are closed. */
   | "cut reply";
 
-/** TCP connections to a server, which break when a test wants it. */
+/** Relays TCP connections to a server, and breaks them as a test decides. */
 export class Relay implements Disposable {
   readonly #listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   readonly #open = new Set<Deno.TcpConn>();

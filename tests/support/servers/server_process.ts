@@ -9,10 +9,10 @@ export const MAIN = path("main.ts");
 export const SHORT_KEEPALIVE = path("tests/support/servers/short_keepalive.ts");
 const SOURCES = ["lib", "protocol", "store"].map(path).join(",");
 
-/** What a server says when it has started, and no other line. */
+/** Matches the line of a server that has started, and no other line. */
 const LISTENING = /leased \S+ listens on /;
 
-/** The transports there are here. */
+/** The transports of this system. */
 export const TRANSPORTS: readonly ("portable" | "native")[] =
   Deno.build.os === "linux" && Deno.build.target.endsWith("-gnu")
     ? ["portable", "native"]
@@ -175,7 +175,7 @@ export class ServerProcess implements AsyncDisposable {
     return { code, signal, stderr: this.lines.join("\n"), stdout: "" };
   }
 
-  /** Stops it as a service manager does, and checks that it went in peace. */
+  /** Stops it as a service manager does, and checks its exit status. */
   async stop(): Promise<Ended> {
     this.signal("SIGTERM");
     const ended = await this.ended();
@@ -238,7 +238,7 @@ export class Client implements Disposable {
     if (received === text) return;
     let at = 0;
     while (received[at] === text[at]) at++;
-    // Whole values would bury the difference.
+    // Messages with whole values would hide the difference.
     const around = (all: string): string =>
       JSON.stringify(all.slice(Math.max(0, at - 40), at + 40));
     throw new AssertionError(
@@ -253,7 +253,7 @@ export class Client implements Disposable {
     await this.expect(reply);
   }
 
-  /** Asks for something that is not there, to see that the connection is served. */
+  /** Gets a missing key, to check that the connection is served. */
   async ping(): Promise<void> {
     await this.ask("get nothing\r\n", "END\r\n");
   }
@@ -330,7 +330,7 @@ export class Client implements Disposable {
 /** Starts a server over the transport that is tested. */
 export type Start = (options?: ProcessOptions) => Promise<ServerProcess>;
 
-/** A test for each transport there is. */
+/** Registers a test for each transport. */
 export function testTransports(
   name: string,
   run: (start: Start, io: "portable" | "native") => Promise<void>,

@@ -47,7 +47,7 @@ async function start(name: string, portOf: (ports: Ports) => number): Promise<So
 
 async function tryToStart(name: string, portOf: (ports: Ports) => number): Promise<SocketSide> {
   const folder = Deno.makeTempDirSync({ prefix: "leased-test-" });
-  // It cannot be told to take free ports itself.
+  // yrmcds cannot choose free ports itself.
   const [port, replicationPort, counterPort] = freePorts(3) as [number, number, number];
   const config = `${folder}/yrmcds.conf`;
   Deno.writeTextFileSync(
@@ -103,7 +103,7 @@ async function answers(port: number): Promise<boolean> {
   }
 }
 
-/** Ports that nobody has, for now. */
+/** Returns ports that are free now. */
 function freePorts(count: number): number[] {
   const listeners = Array.from(
     { length: count },

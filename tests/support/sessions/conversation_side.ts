@@ -53,7 +53,7 @@ export class ConversationSide implements Side {
   shutdown: "no" | "graceful" | "at once" = "no";
   /** Update tokens that operators dropped. */
   readonly drops: TokenDrop[] = [];
-  /** What was logged: protocol errors with -vv, commands with -vvv. */
+  /** Logged lines: protocol errors with -vv, commands with -vvv. */
   readonly events: ProtocolEvent[] = [];
   readonly #peers = new Map<number, ConversationPeer>();
   #nowMs = 0;
@@ -224,7 +224,7 @@ export class ConversationPeer implements Peer {
     }
   }
 
-  /** Goes on as transports do when the store says that the connection's waiting is over. */
+  /** Continues, as a transport does, when the store has ended the connection's wait. */
   goOn(): void {
     const pending = this.#pending;
     this.#pending = new Uint8Array(0);

@@ -243,7 +243,7 @@ export function matchReply(
 const ANYTHING = /[^\r\n]*/y;
 const DIGITS = /\d+/y;
 
-/** Where the longest match at `at` ends; undefined when there is none, or when it may go on in bytes still to come. */
+/** Returns the end of the longest match at `at`; undefined without a match, or if further bytes may extend it. */
 function endOf(pattern: RegExp, received: string, at: number): number | undefined {
   pattern.lastIndex = at;
   const match = pattern.exec(received);
