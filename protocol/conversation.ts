@@ -11,7 +11,7 @@ const { STAT, THREAD_STAT } = statsModule;
 
 // Hot path: no allocation.
 
-/** What the transport has to do after `feed`. In every state it first sends what is in the reply buffer. */
+/** The transport's next action after `feed`. In every state it first sends the reply buffer. */
 export const ConversationState = {
   /** Bring more bytes. */
   NEEDS_INPUT: 0,
@@ -60,7 +60,7 @@ export interface CommandName {
   readonly index: number;
 }
 
-/** What a connection is in the middle of, when that can outlast a call of `feed`. */
+/** Work of a connection that can outlast a call of `feed`. */
 export interface Task {
   /**
    * Goes on with it. When it is done it sets `conversation.task` to null or to its successor; when
@@ -197,7 +197,7 @@ export class Conversation {
     memory.stats[STAT.bytes_written]! += reply.totalLength - replyStart;
     // The input may change before the next call.
     cache.prefetch.clear();
-    // Whoever sees the last reply finds free what the connection held.
+    // A client that has received the last reply finds the connection's locks free.
     if (this.state === ConversationState.CLOSING) this.#release();
     else if (this.state === ConversationState.NEEDS_INPUT) this.#reportActivity();
     cache.leave();

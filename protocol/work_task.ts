@@ -44,7 +44,7 @@ export class WorkTask implements Task {
 
 /** Bytes of a text that are written in one step. */
 const TEXT_STEP_BYTES = 2048;
-/** What making a piece of text takes: so many units, and one for so many characters. */
+/** Cost of a piece of text: these units, and one more for each CHARACTERS_PER_UNIT. */
 const PIECE_UNITS = 3;
 const CHARACTERS_PER_UNIT = 16;
 

@@ -67,7 +67,7 @@ export function toServerOptions(
   };
 }
 
-/** What a reply to a `get` may have beside the item, over UDP: lines, and what follows in the same datagram. */
+/** Room beside the item in the replies to a datagram with a `get`: lines, and replies to further requests. */
 const UDP_LINE_BYTES = 4096;
 
 function toTransportOptions({ values, extended }: ParsedArguments): TransportOptions {

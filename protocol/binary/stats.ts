@@ -13,7 +13,7 @@ import { prefixLines } from "../text/stats.ts";
 
 const RESET = "reset";
 const DETAIL = "detail";
-/** What a line of `stats detail dump` costs. */
+/** Cost of a line of `stats detail dump`. */
 const LINE_UNITS = 4;
 
 /** Stat: a packet for every line, then one with neither key nor value. */

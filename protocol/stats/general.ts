@@ -5,7 +5,7 @@ import type { Settings } from "../settings.ts";
 import type { ProcessState, ThreadContext } from "../thread_context.ts";
 import type { StatEntry } from "./entry.ts";
 
-/** Where the values of `stats` come from. */
+/** The source of the values of `stats`. */
 class Source {
   readonly thread: ThreadContext;
   readonly process: ProcessState;
@@ -193,7 +193,7 @@ export function memoryLimitBytes(thread: ThreadContext): number {
   return thread.cache.inspector.control("MEMORY_LIMIT_KIB") * 1024;
 }
 
-/** What setting so many counters to 0 costs: some 20 microseconds. */
+/** Cost of setting all counters to 0: some 20 microseconds. */
 const RESET_UNITS = 200;
 
 /** `stats reset`: every statistic to 0. Sizes and states stay. */

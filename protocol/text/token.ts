@@ -15,9 +15,9 @@ const ID_WORD = 3;
 const UNSAFE = "unsafe";
 /** Tokens dropped in one step. */
 const STEP = 64;
-/** What dropping one costs: it is written to the journal's queue. */
+/** Cost of dropping a token: its record goes to the journal's queue. */
 const DROP_UNITS = 8;
-/** What removing the locked values of some rows of the table of locks costs at most. */
+/** Highest cost of removing the locked values of one step through the table of locks. */
 const LOCKED_STEP_UNITS = 512;
 
 const encoder = new TextEncoder();
