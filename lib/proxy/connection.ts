@@ -4,6 +4,7 @@ import type { Proxy } from "./proxy.ts";
 import { failedLine, REPLY } from "./replies.ts";
 import { type ProxySession, Refusal } from "./request.ts";
 import { type ByteSource, LineTooLongError, RequestReader } from "./request_reader.ts";
+import { reasonOf } from "../reason.ts";
 
 /** The two directions of a client's connection. */
 export interface ByteStream extends ByteSource {
@@ -149,8 +150,4 @@ export class ProxyConnection implements ProxySession {
     this.#replyBytes = 0;
     for (let sent = 0; sent < all.length;) sent += await this.#stream.write(all.subarray(sent));
   }
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,6 +1,7 @@
 import type { Found, Row, WriteOutcome, WriteResult } from "./backend.ts";
 import { CacheError, type Edit, type Flow, step } from "./flow_steps.ts";
 import type { PutStart, TokenStates } from "./token_states.ts";
+import { reasonOf } from "../reason.ts";
 
 /** How a write under a token ended. */
 export type PutReply =
@@ -289,8 +290,4 @@ export class Flows<Cache> {
       return undefined;
     }
   }
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

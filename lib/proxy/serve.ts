@@ -11,6 +11,7 @@ import { databaseName, type ProxyOptions } from "./options.ts";
 import { Proxy } from "./proxy.ts";
 import { REPLY } from "./replies.ts";
 import { TokenStates } from "./token_states.ts";
+import { reasonOf } from "../reason.ts";
 
 /** Ended tokens kept in memory; the database remembers the used ones for longer. */
 const ENDED_TOKENS_MAX = 10_000;
@@ -52,7 +53,7 @@ export async function serveProxy(options: ProxyOptions, version: string): Promis
 }
 
 function refuse(what: string, error: unknown): ExitCode {
-  const reason = error instanceof Error ? error.message : String(error);
+  const reason = reasonOf(error);
   logProcess("fatal", "cannot_start", `${what}: ${reason}`, { reason });
   return ExitCode.OS_ERROR;
 }
@@ -80,7 +81,7 @@ class ProxyServer {
     for (const signal of SIGNALS) Deno.addSignalListener(signal, onSignal);
     const purge = setInterval(() => {
       backend.purgeApplied(Date.now() - appliedTtlSec * 1000).catch((error) => {
-        const reason = error instanceof Error ? error.message : String(error);
+        const reason = reasonOf(error);
         logProcess("warning", "purge_failed", `cannot forget used tokens: ${reason}`, { reason });
       });
     }, PURGE_INTERVAL_MS);
@@ -120,7 +121,7 @@ class ProxyServer {
         socket = await listener.accept();
       } catch (error) {
         if (error instanceof Deno.errors.BadResource) return;
-        const reason = error instanceof Error ? error.message : String(error);
+        const reason = reasonOf(error);
         logProcess("warning", "accept_failed", `cannot accept connections for now: ${reason}`, {
           reason,
         });

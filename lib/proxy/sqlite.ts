@@ -2,6 +2,7 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { Backend, Change, Found, Row, WriteOutcome, WriteResult } from "./backend.ts";
 import { sqliteSchema } from "./schema.ts";
 import { DEFAULT_TABLE, quotedNames, type TableNames } from "./table.ts";
+import { reasonOf } from "../reason.ts";
 
 /** Time that a write waits for another process's lock on the file. */
 const BUSY_TIMEOUT_MS = 5000;
@@ -125,8 +126,4 @@ function foundOf({ flags, data, version, epoch }: SqliteRow): Found {
   if (data === null) return { row: null, version, epoch };
   const bytes = typeof data === "string" ? new TextEncoder().encode(data) : data;
   return { row: { flags: flags ?? 0, data: bytes, version }, version, epoch };
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,4 +1,5 @@
 import type { Listen } from "../net/transport.ts";
+import { reasonOf } from "../reason.ts";
 
 /** memcached's environment variable with the path of the port file. */
 export const PORT_FILE_VARIABLE = "MEMCACHED_PORT_FILENAME";
@@ -77,12 +78,12 @@ function replaceFile(what: string, path: string, suffix: string, text: string): 
     Deno.renameSync(path + suffix, path);
     return null;
   } catch (error) {
-    const reason = reasonOf(error, path);
+    const reason = pathReason(error, path);
     return { message: `cannot write the ${what} ${path}: ${reason}`, path, reason };
   }
 }
 
-function reasonOf(error: unknown, path: string): string {
+function pathReason(error: unknown, path: string): string {
   const folder = folderOf(path);
   if (error instanceof Deno.errors.NotFound) {
     return `the folder ${folder} does not exist; create it, or choose another path`;
@@ -93,5 +94,5 @@ function reasonOf(error: unknown, path: string): string {
   if (error instanceof Deno.errors.NotCapable) {
     return `deno run does not permit it; add --allow-read=${folder} --allow-write=${folder}`;
   }
-  return error instanceof Error ? error.message : String(error);
+  return reasonOf(error);
 }

@@ -9,6 +9,7 @@ import { createTransport } from "../net/transports.ts";
 import { tokensDropped } from "./token_drops.ts";
 import { warmUp } from "./warm_up.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";
+import { reasonOf } from "../reason.ts";
 
 /** Threads that warm up before they serve. More at once would delay the start on few cores. */
 const WARM_UP_THREADS_MAX = 8;
@@ -54,7 +55,7 @@ async function run(start: WorkerStart): Promise<void> {
   try {
     transport.open();
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = reasonOf(error);
     if (error instanceof ListenError) {
       const { listen, code } = error;
       post({ kind: "refused", reason, socket: { listen, code } });

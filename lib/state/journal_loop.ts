@@ -1,7 +1,7 @@
 import type { Cache } from "../../store/cache.ts";
 import { TOKEN_RECORD as RECORD, TokenRecordType } from "../../store/setup.ts";
 import type { TransportEvent } from "../net/transport.ts";
-import { reasonOf } from "./state_folder.ts";
+import { reasonOf } from "../reason.ts";
 import type { TokenJournal } from "./token_journal.ts";
 import { concatenated, encodeRecord } from "./token_records.ts";
 

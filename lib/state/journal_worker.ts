@@ -8,7 +8,8 @@ import { createWaker } from "../net/transports.ts";
 import { FolderFiles } from "./journal_files.ts";
 import { JournalLoop } from "./journal_loop.ts";
 import type { JournalMessage, JournalStart } from "./journal_messages.ts";
-import { reasonOf, StateError, StateFolder } from "./state_folder.ts";
+import { reasonOf } from "../reason.ts";
+import { StateError, StateFolder } from "./state_folder.ts";
 import {
   DAMAGED_JOURNAL_NAME,
   highestIdIn,

@@ -1,3 +1,5 @@
+import { reasonOf } from "../reason.ts";
+
 const LOCK_NAME = "lock";
 
 /** The state directory cannot be used. */
@@ -101,9 +103,4 @@ export function syncFolder(path: string): void {
   } finally {
     folder.close();
   }
-}
-
-/** Returns the message of an error. */
-export function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

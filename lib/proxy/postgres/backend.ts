@@ -11,6 +11,7 @@ import { quotedNames, type TableNames } from "../table.ts";
 import { Pool } from "./pool.ts";
 import { type ColumnType, type ColumnTypes, prepareTables } from "./schema.ts";
 import { isRefusal, type Parameter, type ResultRow, type Session } from "./session.ts";
+import { reasonOf } from "../../reason.ts";
 
 /** Round trips of a write: begin, lock the row, write, commit. */
 const STATEMENTS_IN_WRITE = 4;
@@ -320,8 +321,4 @@ function storedAs(bytes: Uint8Array, type: ColumnType): Uint8Array | string | un
   } catch {
     return undefined;
   }
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

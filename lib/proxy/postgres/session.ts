@@ -1,4 +1,5 @@
 import postgres from "npm:postgres@3.4.9";
+import { reasonOf } from "../../reason.ts";
 
 /** A parameter of a statement. */
 export type Parameter = Uint8Array | string | number | null;
@@ -110,7 +111,7 @@ export class Session {
         this.#isConnected = true;
         throw error;
       }
-      this.abandon(error instanceof Error ? error.message : String(error));
+      this.abandon(reasonOf(error));
       throw new LostError(this.#lostReason);
     }
   }
