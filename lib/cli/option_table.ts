@@ -178,7 +178,7 @@ export const EXTENDED_OPTIONS = [
 export const UNSUPPORTED_EXTENDED: readonly (readonly [prefix: string, reason: string])[] = [
   ["ext_", "items live in memory only; raise -m, or run several servers"],
   ["ssl_", "the server has no TLS; put a TLS proxy in front of it"],
-  ["proxy_", "the server has no proxy; use mcrouter or a proxy of memcached"],
+  ["proxy_", "memcached's built-in proxy is not supported; use mcrouter, or memcached as a proxy"],
 ];
 
 /** Why a range ends where it does, for errors: by long name. */
