@@ -342,13 +342,17 @@ export class NativeThread implements Transport {
     this.#runQueue.add(connection);
   }
 
-  /** Stops reading a connection that waits for the store, but notices when its peer closes. */
+  /**
+   * Stops reading a connection that waits for the store, but notices when its peer closes. A wait for the disk is
+   * short and its token is out: a peer that has only ended its side gets the reply.
+   */
   #wait(connection: NativeConnection): void {
     if (connection.waiting) return;
     connection.waiting = true;
     this.#waiting.set(connection.id, connection);
     this.#thread.connections.setActivity(connection.id, connection.conversation.waitActivity);
-    this.#epoll.modify(connection.fd, EPOLLRDHUP, connection.tag);
+    const events = connection.conversation.awaitsDisk ? 0 : EPOLLRDHUP;
+    this.#epoll.modify(connection.fd, events, connection.tag);
   }
 
   /** Resumes connections that need not wait any longer. */

@@ -22,6 +22,8 @@ const BULK_READ_BUFFERS_MAX = 64;
 /** A connection goes back to a smaller buffer after this many reads in a row that it could have held. */
 const SMALL_READS_BEFORE_SHRINKING = 16;
 const SMALL_REPLY_BYTES = 16 * 1024;
+/** The outcome of a read that failed, beside those of `Deno.Conn.read`. */
+const READ_FAILED = -1;
 
 /** Buffers and scheduler that the connections of one thread share. */
 export class ConnectionBuffers {
@@ -192,9 +194,10 @@ export class PortableConnection implements TimedConnection {
 
   /**
    * Waits until the store resumes the conversation. Reads a little meanwhile, to notice when the peer
-   * closes; these bytes are executed afterwards.
+   * closes; these bytes are executed afterwards. A wait for the disk is short and its token is out: a peer that has only
+   * ended its side gets the reply.
    *
-   * @returns False if the peer closed.
+   * @returns False if the peer closed, and no reply is due.
    */
   async #wait(): Promise<boolean> {
     const { connections } = this.#thread;
@@ -204,10 +207,10 @@ export class PortableConnection implements TimedConnection {
     const watch = async (): Promise<void> => {
       while ((this.#pending?.length ?? 0) <= PENDING_BYTES_MAX) {
         this.#reading ??= this.#socket.read(this.#readBuffer);
-        const received = await this.#reading.catch(() => null);
-        // The wait is over: `#reading` serves the next read.
-        if (over) return;
-        if (received === null) {
+        const received = await this.#reading.catch(() => READ_FAILED);
+        // The wait is over, or only the peer's side is: `#reading` serves the next read.
+        if (over || (received === null && this.#conversation.awaitsDisk)) return;
+        if (received === null || received === READ_FAILED) {
           gone = true;
           this.#resume();
           return;

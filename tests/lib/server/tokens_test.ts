@@ -3,6 +3,34 @@ import { leastPermissions, testTransports as test } from "../../support/servers/
 
 const SET = "set k 0 0 1\r\n1\r\n";
 
+/** Options of a server that keeps its tokens in this directory. */
+function withState(
+  state: string,
+  io: "portable" | "native",
+): { args: string[]; permissions: string[] } {
+  const permissions = leastPermissions(io)
+    .map((flag) => flag.startsWith("--allow-read=") ? `${flag},${state}` : flag)
+    .concat(`--allow-write=${state}`);
+  return { args: ["--state-dir", state, "-vvv"], permissions };
+}
+
+test(
+  "a peer that ends its side while the journal is written gets its tokens",
+  async (start, io) => {
+    const folder = await Deno.makeTempDir({ prefix: "leased-tokens-" });
+    try {
+      await using server = await start(withState(`${folder}/state`, io));
+      using client = await server.connect();
+      await client.send("token get k\r\ntoken get k\r\nmn\r\n");
+      await client.socket.closeWrite();
+      assertMatch(await client.rest(), /^(?:TOKEN \d+\r\n){2}MN\r\n$/);
+      await server.stop();
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+);
+
 test("with --tokens=volatile the server stores nothing for a while after its start", async (start) => {
   await using server = await start({ args: ["--tokens=volatile", "--token-quarantine", "3600"] });
   using client = await server.connect();
@@ -32,11 +60,7 @@ test(
   "tokens outlive the server in its state directory, and no id comes twice",
   async (start, io) => {
     const folder = await Deno.makeTempDir({ prefix: "leased-tokens-" });
-    const state = `${folder}/state`;
-    const permissions = leastPermissions(io)
-      .map((flag) => flag.startsWith("--allow-read=") ? `${flag},${state}` : flag)
-      .concat(`--allow-write=${state}`);
-    const options = { args: ["--state-dir", state, "-vvv"], permissions };
+    const options = withState(`${folder}/state`, io);
     try {
       const ids: string[] = [];
       for (let round = 0; round < 3; round++) {
