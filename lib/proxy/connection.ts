@@ -13,8 +13,9 @@ export interface ByteStream extends ByteSource {
 
 /** Longest request line, in bytes: a line may name many keys. */
 const LINE_LENGTH_MAX = 64 * 1024;
-/** Replies are sent when they exceed this many bytes, or when no further request has arrived. */
+/** Replies are sent before more input is read, when they exceed this many bytes, or when one is older than this. */
 const REPLY_BYTES = 64 * 1024;
+const REPLY_DELAY_MS = 5;
 /** Length of the CR LF behind a data block. */
 const TRAILER_LENGTH = 2;
 
@@ -26,15 +27,17 @@ export class ProxyConnection implements ProxySession {
   readonly #reader: RequestReader;
   #replies: Uint8Array[] = [];
   #replyBytes = 0;
+  /** When the oldest unsent reply was made, in milliseconds of the runtime's clock. */
+  #oldestReplyMs = 0;
   #isSilent = false;
-  #isExecuting = false;
+  #isReading = false;
   #isStopping = false;
 
   constructor(proxy: Proxy, version: string, stream: ByteStream) {
     this.proxy = proxy;
     this.version = version;
     this.#stream = stream;
-    this.#reader = new RequestReader(stream, LINE_LENGTH_MAX);
+    this.#reader = new RequestReader({ read: (buffer) => this.#read(buffer) }, LINE_LENGTH_MAX);
   }
 
   line(text: string): void {
@@ -50,11 +53,11 @@ export class ProxyConnection implements ProxySession {
   /**
    * Ends the connection after the request in progress.
    *
-   * @returns False when no request is in progress: the caller closes the stream.
+   * @returns False when the connection waits for input: the caller closes the stream.
    */
   stop(): boolean {
     this.#isStopping = true;
-    return this.#isExecuting;
+    return !this.#isReading;
   }
 
   /**
@@ -64,14 +67,12 @@ export class ProxyConnection implements ProxySession {
    */
   async serve(): Promise<void> {
     try {
-      for (;;) {
-        if (!this.#reader.hasLine || this.#replyBytes > REPLY_BYTES) await this.#flush();
+      while (!this.#isStopping) {
         const line = await this.#reader.line();
-        if (line === null || line === "quit") break;
-        this.#isExecuting = true;
-        const goesOn = await this.#execute(line);
-        this.#isExecuting = false;
-        if (!goesOn || this.#isStopping) break;
+        if (line === null || line === "quit" || !await this.#execute(line)) break;
+        const isLate = this.#replyBytes > 0 &&
+          performance.now() - this.#oldestReplyMs > REPLY_DELAY_MS;
+        if (isLate || this.#replyBytes > REPLY_BYTES) await this.#flush();
       }
     } catch (error) {
       if (!(error instanceof LineTooLongError)) throw error;
@@ -79,6 +80,18 @@ export class ProxyConnection implements ProxySession {
       this.line(REPLY.LINE_TOO_LONG);
     }
     await this.#flush();
+  }
+
+  /** Sends the replies, then reads: the peer may wait for them before it sends more. */
+  async #read(buffer: Uint8Array): Promise<number | null> {
+    await this.#flush();
+    if (this.#isStopping) return null;
+    this.#isReading = true;
+    try {
+      return await this.#stream.read(buffer);
+    } finally {
+      this.#isReading = false;
+    }
   }
 
   /** @returns False when the connection ends. */
@@ -134,6 +147,7 @@ export class ProxyConnection implements ProxySession {
   }
 
   #append(bytes: Uint8Array): void {
+    if (this.#replyBytes === 0) this.#oldestReplyMs = performance.now();
     this.#replies.push(bytes);
     this.#replyBytes += bytes.length;
   }

@@ -28,11 +28,6 @@ export class RequestReader {
     this.#lineLengthMax = lineLengthMax;
   }
 
-  /** Whether a whole line is buffered: replies can then be sent together. */
-  get hasLine(): boolean {
-    return this.#lineEnd() >= 0;
-  }
-
   /**
    * Returns the next line without its line end, or null when the peer has closed.
    *

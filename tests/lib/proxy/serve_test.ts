@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertLess, assertMatch } from "@std/assert";
 import { type TestDatabase, testDatabases } from "../../support/servers/databases.ts";
 import { startProxy } from "../../support/servers/proxy_process.ts";
 import { type Client, ServerProcess, until } from "../../support/servers/server_process.ts";
@@ -222,6 +222,33 @@ testDatabases("malformed requests get an error, and the connection goes on", asy
   const long = await setting.connect();
   await long.send("x".repeat(70_000));
   assertEquals(await long.rest(), "CLIENT_ERROR line too long\r\n");
+});
+
+testDatabases("replies do not wait for a data block that has not arrived", async (database) => {
+  await using setting = await Setting.open(database);
+  const client = await setting.connect();
+  await client.ask("set k 0 0 3\r\none\r\nset k 0 0 3\r\ntw", "STORED\r\n");
+  await client.ask("o\r\nset k 0 0 3\r\n", "STORED\r\n");
+  // Nothing is in progress: the connection ends without a drain.
+  const ended = setting.proxy.stop();
+  assertEquals(await client.rest(), "");
+  assertEquals((await ended).code, 0);
+});
+
+testDatabases("replies do not wait for the requests behind them", async (database) => {
+  await using setting = await Setting.open(database);
+  const writer = await setting.connect();
+  const reader = await setting.connect();
+  const COUNT = 200;
+  const pairs = Array.from(
+    { length: COUNT },
+    (_, index) => `set k 0 0 3\r\n${100 + index}\r\nget k\r\n`,
+  );
+  await writer.send(pairs.join(""));
+  await writer.until("END\r\n");
+  await reader.send("gets k\r\n");
+  const [, version] = /^VALUE k 0 3 (\d+)\r\n/.exec(await reader.until("END\r\n"))!;
+  assertLess(Number(version), COUNT);
 });
 
 testDatabases("SIGTERM answers the request in progress, and ends", async (database) => {
