@@ -13,7 +13,7 @@ export interface ByteStream extends ByteSource {
 
 /** Longest request line, in bytes: a line may name many keys. */
 const LINE_LENGTH_MAX = 64 * 1024;
-/** Replies are sent before more input is read, when they exceed this many bytes, or when one is older than this. */
+/** Replies are sent before more input is read, when they exceed these bytes, or when one is older. */
 const REPLY_BYTES = 64 * 1024;
 const REPLY_DELAY_MS = 5;
 /** Length of the CR LF behind a data block. */

@@ -194,8 +194,8 @@ export class PortableConnection implements TimedConnection {
 
   /**
    * Waits until the store resumes the conversation. Reads a little meanwhile, to notice when the peer
-   * closes; these bytes are executed afterwards. A wait for the disk is short and its token is out: a peer that has only
-   * ended its side gets the reply.
+   * closes; these bytes are executed afterwards. A wait for the disk is short and its token is out: a
+   * peer that has only ended its side gets the reply.
    *
    * @returns False if the peer closed, and no reply is due.
    */
