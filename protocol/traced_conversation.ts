@@ -104,10 +104,11 @@ export class TracedConversation extends Conversation {
         this.#binaryLeft = Math.max(0, this.#binaryLeft - (next - at));
       }
       if (this.#verbosity >= ERRORS_VERBOSITY) this.#logError(replyAt);
+      const isShort = this.state === ConversationState.NEEDS_INPUT && stop < end;
+      // A piece that was too short is fed again, longer, as part of the same request.
+      if (next === at && isShort) work.begin();
+      else if (isShort && work.isSpent) this.state = ConversationState.UNFINISHED;
       at = next;
-      if (this.state === ConversationState.NEEDS_INPUT && stop < end && work.isSpent) {
-        this.state = ConversationState.UNFINISHED;
-      }
     } while (this.state === ConversationState.NEEDS_INPUT && stop < end);
     return at;
   }

@@ -32,6 +32,16 @@ Deno.test("-vv logs protocol errors with the peer, the reason and the command", 
   });
 });
 
+Deno.test("a request that arrives in several lines ends, however small a slice is", () => {
+  const side = new ConversationSide(["-vv", "-R", "1"]);
+  const peer = side.connect();
+  assertEquals(
+    peer.ask("get a\r\nset a 0 0 5\r\n1\n2\n3\r\nget a\r\nset b 0 0 9\r\n1\n2"),
+    "END\r\nSTORED\r\nVALUE a 0 5\r\n1\n2\n3\r\nEND\r\n",
+  );
+  assertEquals(peer.ask("\n3\n4\n5\r\n"), "STORED\r\n");
+});
+
 Deno.test("-vvv logs every command once, however its bytes arrive", () => {
   const value = "line\n".repeat(3000);
   const session = "set a 0 0 3\r\n1\n2\r\nget a\r\nget a b c\r\nmg a v\r\n" +
