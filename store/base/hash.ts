@@ -50,50 +50,22 @@ export function hashKey(input: ByteRegion, offset: number, length: number, seed:
     for (let shift = 0; at < end; at++, shift += 8) last |= bytes[at]! << shift;
   }
   v3 ^= last;
-  // The round of the last word and the three that finalize, in line: a loop makes a get 1 to 2 % slower.
-  v0 = (v0 + v1) | 0;
-  v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
-  v0 = (v0 << 16) | (v0 >>> 16);
-  v2 = (v2 + v3) | 0;
-  v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2;
-  v0 = (v0 + v3) | 0;
-  v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0;
-  v2 = (v2 + v1) | 0;
-  v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
-  v2 = (v2 << 16) | (v2 >>> 16);
-  v0 ^= last;
-  v2 ^= END_MARK;
-  v0 = (v0 + v1) | 0;
-  v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
-  v0 = (v0 << 16) | (v0 >>> 16);
-  v2 = (v2 + v3) | 0;
-  v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2;
-  v0 = (v0 + v3) | 0;
-  v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0;
-  v2 = (v2 + v1) | 0;
-  v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
-  v2 = (v2 << 16) | (v2 >>> 16);
-
-  v0 = (v0 + v1) | 0;
-  v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
-  v0 = (v0 << 16) | (v0 >>> 16);
-  v2 = (v2 + v3) | 0;
-  v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2;
-  v0 = (v0 + v3) | 0;
-  v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0;
-  v2 = (v2 + v1) | 0;
-  v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
-  v2 = (v2 << 16) | (v2 >>> 16);
-
-  v0 = (v0 + v1) | 0;
-  v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
-  v0 = (v0 << 16) | (v0 >>> 16);
-  v2 = (v2 + v3) | 0;
-  v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2;
-  v0 = (v0 + v3) | 0;
-  v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0;
-  v2 = (v2 + v1) | 0;
-  v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
-  v2 = (v2 << 16) | (v2 >>> 16);
+  // The round of the last word, then the three that finalize.
+  for (let round = 0; round < 4; round++) {
+    v0 = (v0 + v1) | 0;
+    v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0;
+    v0 = (v0 << 16) | (v0 >>> 16);
+    v2 = (v2 + v3) | 0;
+    v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2;
+    v0 = (v0 + v3) | 0;
+    v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0;
+    v2 = (v2 + v1) | 0;
+    v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
+    v2 = (v2 << 16) | (v2 >>> 16);
+    if (round === 0) {
+      v0 ^= last;
+      v2 ^= END_MARK;
+    }
+  }
   return v1 ^ v3;
 }
