@@ -12,7 +12,7 @@ const KEY = `${prefix}article:1`;
 const LEASE_FLAG = 0x3333; // the server's -z
 const TTL = 60;
 
-/** What getss gives: a value, or the right to fill it. */
+/** The answer to getss: a value, or the right to fill it. */
 interface Found {
   readonly casId: string;
   readonly value?: string;

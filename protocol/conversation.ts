@@ -56,7 +56,7 @@ export interface Parser {
 /** A command, as `stats ops` shows it. */
 export interface CommandName {
   readonly name: string;
-  /** Where OpCounts counts it, within its protocol. */
+  /** Index of the command in OpCounts, within its protocol. */
   readonly index: number;
 }
 
@@ -69,7 +69,7 @@ export interface Task {
    * @returns The first byte not consumed.
    */
   run(conversation: Conversation, start: number, end: number): number;
-  /** What reports say while it waits; left out: Activity.WAITING, or READING when it waits for bytes. */
+  /** The activity to report while it waits; left out: Activity.WAITING, or READING when it waits for bytes. */
   readonly activity?: Activity;
   /** Whether it waits for the disk alone: a server that stops answers it before. */
   readonly awaitsDisk?: boolean;
@@ -116,7 +116,7 @@ export class Conversation {
   /** Whether the request that `feed` left unconsumed lacks only its value. */
   valueMissing = false;
   #parser: Parser | null;
-  /** What the connection's row says of it when it waits for bytes. */
+  /** The activity in the connection's row while it waits for bytes. */
   #reported: Activity = Activity.READING;
   /** How many bytes the last `feed` did not consume: they come again, and have been counted. */
   #leftLength = 0;

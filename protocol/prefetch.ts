@@ -26,7 +26,7 @@ const META_WORD = (SPACE << 16) | LOWER_M;
 const CRLF_LENGTH = 2;
 /** No storage or meta line with a key is shorter. */
 const LINE_LENGTH_MIN = 5;
-/** Where the key begins, in bytes of the line. */
+/** Offsets of the key in the line. */
 const KEY_OF_GET = 4;
 const KEY_OF_SET = 4;
 const KEY_OF_META = 3;
@@ -56,7 +56,7 @@ export function prefetchGets(thread: ThreadContext, start: number, end: number):
 }
 
 /**
- * Collects set lines and meta commands. Where a request begins is a guess by the length in the line before: a wrong
+ * Collects set lines and meta commands. The start of a request is a guess from the length in the line before: a wrong
  * guess only wastes a prefetch.
  */
 export function prefetchLines(thread: ThreadContext, start: number, end: number): number {

@@ -193,8 +193,8 @@ export const OUTCOME_LINE: Record<Outcome, Uint8Array> = {
 };
 
 /**
- * How meta commands say it; null: in the words of the others. What another connection has locked is
- * just not changed.
+ * The replies of meta commands; null: the same as that of the text commands. An item that another
+ * connection has locked answers like any other item that is not changed.
  */
 export const META_CODE: Record<Outcome, Uint8Array | null> = {
   [Outcome.OK]: META.HD,

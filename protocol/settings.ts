@@ -1,4 +1,4 @@
-/** Which protocols a listener understands. `auto`: the first byte of a connection decides. */
+/** The protocols that a listener understands. `auto`: the first byte of a connection decides. */
 export type WireProtocol = "auto" | "ascii" | "binary";
 
 /**

@@ -20,8 +20,8 @@ const {
 const { STAT } = statsModule;
 const { TRAILER_ROOM } = replyBufferModule;
 
-// What a connection can be in the middle of. A task is made when a value or a line does not fit one
-// buffer, so that what is short costs none.
+// Tasks: requests that a connection is in the middle of. Only a value or a line that does not fit one
+// buffer needs a task; short requests do without.
 
 const CR = 0x0d;
 const LF = 0x0a;

@@ -117,7 +117,7 @@ export class TracedConversation extends Conversation {
     return this.thread.tunables.get("verbosity");
   }
 
-  /** Where to cut the input, so that at most one request is executed. A piece that was too short is made longer. */
+  /** Returns the end of a piece with at most one request. A piece that was too short is made longer. */
   #pieceEnd(begins: boolean, at: number, fed: number, end: number): number {
     const { bytes, view } = this.thread.input;
     if (this.#isBinary(at, end) && begins && fed === at) {

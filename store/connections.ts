@@ -196,7 +196,7 @@ export class ConnectionTable {
     return this.#words[LISTENER_COUNT]! + this.#index(id);
   }
 
-  /** Which worker serves the connection. */
+  /** Returns the number of the worker that serves the connection. */
   threadOf(id: ConnectionId): number {
     return this.isOpen(id) ? this.#words[this.#row(this.#index(id)) + KIND_AND_THREAD]! >>> 8 : 0;
   }
@@ -255,7 +255,7 @@ export class ConnectionTable {
     return id & ((1 << this.#indexBits) - 1);
   }
 
-  /** Where a row starts, in words. */
+  /** Returns the first word of a row. */
   #row(index: number): number {
     return (HEADER_BYTES + LISTENERS_BYTES + index * ROW_BYTES) >>> 2;
   }

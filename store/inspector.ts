@@ -154,7 +154,7 @@ export class Inspector {
     return this.#locks.waiters.count;
   }
 
-  /** Which row of `threadStats` is that of the journal of update tokens; -1: there is none. */
+  /** Returns the row of `threadStats` that belongs to the journal of update tokens, or -1 without a journal. */
   get journalThread(): number {
     const { options } = this.#memory;
     return options.tokenPersistence === "journal" ? journalRow(options) : -1;

@@ -1,6 +1,6 @@
 import type { HashSeed } from "./base/hash.ts";
 
-// Sizes and bounds that several files share. Where memcached has the same number, it is memcached's.
+// Sizes and bounds that several files share. A number that memcached has too is memcached's.
 
 /** The first second of the store's clock. memcached begins at 2 too, so that 1 is always in the past. */
 export const FIRST_SECOND = 2;

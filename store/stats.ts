@@ -116,9 +116,9 @@ function indexRows<Rows extends readonly StatRow[]>(rows: Rows): IndexOf<Rows> {
   return Object.fromEntries(rows.map((row, index) => [row[0], index])) as IndexOf<Rows>;
 }
 
-/** Where each stands in `memory.stats`. */
+/** The index of each statistic in `memory.stats`. */
 export const STAT: IndexOf<typeof STORE_STATS> = indexRows(STORE_STATS);
-/** Where each of a thread stands, from the thread's row in `memory.threadStats`. */
+/** The index of each statistic of a thread, within the thread's row of `memory.threadStats`. */
 export const THREAD_STAT: IndexOf<typeof THREAD_STATS> = indexRows(THREAD_STATS);
-/** Where each of a class stands, from the class's row in `memory.classStats`. */
+/** The index of each statistic of a class, within the class's row of `memory.classStats`. */
 export const CLASS_STAT: IndexOf<typeof CLASS_STATS> = indexRows(CLASS_STATS);

@@ -9,7 +9,7 @@ import {
 } from "./support/architecture.ts";
 import { readSources, type Source } from "./support/sources.ts";
 
-// What tidy_test asks of the sources, asked of sources that break it.
+// The checks of tidy_test, applied to sources that break them.
 
 const ROOMS: readonly Room[] = [
   ["low/inner/", "open"],

@@ -7,7 +7,7 @@ const ROOT = new URL("../", import.meta.url);
 const page = Deno.readTextFileSync(new URL("docs/architecture.md", ROOT));
 const texts = new Map(readSources().map(({ path, text }) => [path, text]));
 
-/** What stands between backticks on one line. */
+/** Matches the text between backticks on one line. */
 function quoted(text: string): string[] {
   return [...text.matchAll(/`([^`\n]+)`/g)].map(([, code]) => code!);
 }

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertLessOrEqual } from "@std/assert";
 import { path, ServerProcess } from "./support/servers/server_process.ts";
 
 const UNIT = Deno.readTextFileSync(path("contrib/leased.service"));
-/** What `systemd-analyze security` may say at most, in tenths: "OK" ends at 5. */
+/** The largest exposure that `systemd-analyze security` may report, in tenths: "OK" ends at 5. */
 const EXPOSURE_TENTHS_MAX = 20;
 
 /** Returns the value of a setting that the unit has once. */

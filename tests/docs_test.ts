@@ -69,7 +69,7 @@ function reasonNotToRun(command: string): string | undefined {
   return NOT_RUN.find(([start]) => command.startsWith(start))?.[1];
 }
 
-/** What can be said of a command without running it: its files and tasks are there, a bench knows its options. */
+/** Checks a command without running it: its files and tasks exist, a bench knows its options. */
 async function lookAt(command: string): Promise<void> {
   const files = command.matchAll(/(?<=^|\s)((?:\.ci|contrib|docs|examples|tests)\/[\w./]+)/g);
   for (const [file] of files) assert(Deno.statSync(path(file)), file);

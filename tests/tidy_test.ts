@@ -111,7 +111,7 @@ Deno.test(`texts of errors stand in ${ERROR_TEXTS.join(" and ")} only`, () => {
   assertEquals(places(others, /(?:CLIENT|SERVER)_ERROR|"ERROR/), []);
 });
 
-/** What store and protocol may not call, and what they have instead. */
+/** Calls that store and protocol may not make, and the replacement of each. */
 const BANNED: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/\bDate\.now\b|\bnew Date\b/, "store/clock.ts"],
   [/\bperformance\.now\b/, "store/clock.ts"],

@@ -27,7 +27,7 @@ export interface ServerOptions {
   readonly settings: Settings;
   /** Initial values of settings that commands may change. */
   readonly tunables: readonly (readonly [TunableName, number])[];
-  /** Where update tokens are kept; null: nowhere. */
+  /** The journal that keeps update tokens; null: there is none. */
   readonly journal: JournalOptions | null;
   /** Path; "": none. */
   readonly pidFile: string;

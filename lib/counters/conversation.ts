@@ -16,7 +16,7 @@ const HEADER_LENGTH = 12;
 const NUMBER_LENGTH = 4;
 const NAME_LENGTH_LENGTH = 2;
 const NAME_LENGTH_MAX = 0xffff;
-/** The most that a request's fields take. What comes behind is not kept. */
+/** The most that a request's fields take. Bytes behind them are not kept. */
 const FIELDS_LENGTH_MAX = 2 * NUMBER_LENGTH + NAME_LENGTH_LENGTH + NAME_LENGTH_MAX;
 /** A longer body is no request: yrmcds reads no more either. */
 const BODY_LENGTH_MAX = 30 * 1024 * 1024;
@@ -67,7 +67,7 @@ export class CounterService {
   gcCount = 0;
   gcMicroseconds = 0;
   gcMicrosecondsEver = 0;
-  /** Where replies are made. */
+  /** The buffer in which replies are made. */
   readonly replies = new DataView(new ArrayBuffer(REPLIES_BYTES_MAX + REPLY_BYTES_MAX));
 
   /** @param bytesMax The memory limit of all counters, in bytes. */
@@ -113,7 +113,7 @@ export class CounterConversation {
   #readWasFull = false;
   /** Bytes of a body that are still to be received and ignored. */
   #bytesToSkip = 0;
-  /** Where the request's name stands in the input. */
+  /** Offset and length of the request's name in the input. */
   #nameOffset = 0;
   #nameLength = 0;
   /** A Dump under way: it answers to the last request. */

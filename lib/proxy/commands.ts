@@ -26,7 +26,7 @@ export interface ProxyCommand {
   /** Words behind the command, at least and at most, `noreply` aside. */
   readonly wordsMin: number;
   readonly wordsMax: number;
-  /** Which word is the length of a data block; -1: none follows. */
+  /** Position of the word that gives the length of a data block; -1: no data block follows. */
   readonly lengthWord: number;
   /** Whether a last word `noreply` silences it. */
   readonly noreply: boolean;

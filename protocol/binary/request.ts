@@ -20,7 +20,7 @@ export class BinaryRequest {
   opaque = 0;
   /** Success, or a miss of a read, is not answered. */
   quiet = false;
-  /** Where the extras start in the thread's input, and their length in bytes. */
+  /** Offset of the extras in the thread's input, and their length in bytes. */
   extrasOffset = 0;
   extrasLength = 0;
   /** The key's hash, for commands that are executed in groups. */

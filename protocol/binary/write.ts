@@ -17,7 +17,7 @@ const NUMBER_LENGTH = 8;
 /** Incr and Decr with this expiry time make nothing. */
 const MAKE_NOTHING = 0xffffffff;
 
-// Where the numbers stand in the extras.
+// Offsets of the numbers in the extras.
 const FLAGS_OFFSET = 0;
 const EXPTIME_OFFSET = 4;
 const DELTA_OFFSET = 0;

@@ -1,4 +1,4 @@
-/** Flags of meta commands, by their letter. What each means stands in the handlers. */
+/** Flags of meta commands, by their letter. The handlers describe their meanings. */
 export const FLAG = {
   A_FIRST: 0x41,
   C: 0x43,

@@ -24,7 +24,7 @@ const { StoreMode } = operationModule;
 // Hot path: no allocation, but for values that arrive in pieces.
 
 const LENGTH_WORD = 2;
-/** Where flags begin: the length stands in front of them. */
+/** The first word that can be a flag; the word before it is the length. */
 const FIRST_SET_FLAG = 3;
 
 /** Letters of modes (M). */

@@ -40,8 +40,8 @@ function secondsText(microseconds: number): string {
 const never = (): number => 0;
 
 /**
- * The lines of `stats`, in memcached's order. What there is nothing of here is 0, and always will
- * be: no buffers are given to connections, no queue of log lines, no threads for LRU, crawler and
+ * The lines of `stats`, in memcached's order. Lines for parts that this server does not have are
+ * always 0: no buffers are given to connections, no queue of log lines, no threads for LRU, crawler and
  * page moves.
  */
 // deno-fmt-ignore

@@ -105,7 +105,7 @@ export function leaseGet(conversation: Conversation): Flow {
   return Flow.UNDER_WAY;
 }
 
-// Where the words of a lease-set line stand.
+// Positions of the words in a lease-set line.
 const KEY_WORD = 1;
 const ID_WORD = 2;
 const FLAGS_WORD = 3;

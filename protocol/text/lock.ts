@@ -13,7 +13,7 @@ const KEY_WORD = 1;
 const LIST = "list";
 const FENCE = "fence";
 
-/** `lock <key> [<wait ms>] [fence]`, `lock list [<prefix>]`. What is malformed is ERROR, as yrmcds has it. */
+/** `lock <key> [<wait ms>] [fence]`, `lock list [<prefix>]`. Malformed requests get ERROR, as in yrmcds. */
 export function lock(conversation: Conversation): Flow {
   const { thread } = conversation;
   const { request, numbers, operation, cache, settings } = thread;

@@ -57,7 +57,7 @@ export class TextParser implements Parser {
   readonly #request: Request;
   readonly commands: readonly CommandRow[] = COMMANDS;
   readonly #commands = new CommandIndex(COMMANDS);
-  /** Where the last small number ended. */
+  /** Offset behind the last small number. */
   #numberEnd = 0;
 
   constructor(thread: ThreadContext) {

@@ -22,7 +22,7 @@ const { OUTCOME_LINE, REFUSAL } = repliesModule;
 
 // Hot path: no allocation.
 
-// Where the words of a storage line stand.
+// Positions of the words in a storage line.
 const KEY_WORD = 1;
 const FLAGS_WORD = 2;
 const EXPTIME_WORD = 3;

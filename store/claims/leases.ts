@@ -29,7 +29,7 @@ const { STAT } = statsModule;
  *
  * A dirty key may be held at the same time, when its value is gone and somebody asked for a lease.
  * No key has a live value and is held. No read but getss, lease-get, mg with N and the listings
- * sees any of this. What a lease forbids it forbids by its id, which is never handed out again;
+ * sees any of this. A lease refuses stores by its id, which is never handed out again;
  * deadlines only decide how long others wait.
  *
  * The table has a size of its own, taken out of the memory limit when the store is made. When it is

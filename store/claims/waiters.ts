@@ -55,7 +55,7 @@ export class Waiters {
   /** Threads to be woken once the mutex is free: a flag each, and whether there is any. */
   readonly #wake: Uint8Array;
   #wakeAny = false;
-  /** Where the next slice of maintenance begins. */
+  /** The row at which the next slice of maintenance begins. */
   #sweepFrom: WaiterRow = 1;
 
   constructor(memory: Memory) {

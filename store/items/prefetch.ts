@@ -24,7 +24,7 @@ export class Prefetch {
   count = 0;
   readonly #index: HashIndex;
   readonly #words: Int32Array[];
-  /** Where the keys are; the same for all keys of a group. */
+  /** The region that holds the keys; the same for all keys of a group. */
   #input: ByteRegion | null = null;
   readonly #offsets = new Int32Array(KEYS_MAX);
   readonly #lengths = new Int32Array(KEYS_MAX);

@@ -1,7 +1,7 @@
 // Hot path: no allocation.
 
 /*
- * Which chunks of a page are in use, where several next to each other may be taken as one: a run.
+ * The chunks of a page that are in use. Several adjacent chunks may be taken as one: a run.
  * One word, bit i for chunk i in its lower half if the chunk is in use, in its upper half if a run
  * begins there. A single run is such a word too. Example: 0x0005_000f, in use are chunks 0 to 3, as
  * two runs of two.

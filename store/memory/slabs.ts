@@ -172,7 +172,7 @@ export class Slabs {
     return chunkCount(runAt(runs, this.#indexOf(chunk, page)));
   }
 
-  /** Which chunk of its page one of the class of chains is. */
+  /** Returns the number, within its page, of a chunk of the class of chains. */
   #indexOf(chunk: ItemRef, page: number): number {
     return ((chunk - this.#memory.pageRef(page)) / (this.largeChunkBytes >> 3)) | 0;
   }

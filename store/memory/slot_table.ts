@@ -19,7 +19,7 @@ import { ByteRegion, copyBytes, equalBytes } from "../base/bytes.ts";
  */
 export const SLOT_BYTES = 64;
 const SLOT_SHIFT = 4;
-/** Where a record's bytes begin. */
+/** Offset of a record's bytes. */
 const DATA_OFFSET = 32;
 const LINK_BYTES = 4;
 const LINK_WORD = 15;
@@ -61,7 +61,7 @@ export function slotsFor(dataLength: number): number {
   return rest <= 0 ? 1 : 1 + Math.ceil(rest / (SLOT_BYTES - LINK_BYTES));
 }
 
-/** Where the slots begin: at a multiple of their size. */
+/** Returns the byte at which the slots begin: a multiple of their size. */
 function slotsOffset(slots: number): number {
   return Math.ceil((HEADER.WORDS + bucketCount(slots)) * 4 / SLOT_BYTES) * SLOT_BYTES;
 }

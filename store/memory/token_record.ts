@@ -26,7 +26,7 @@ export const TokenRecordType = {
 
 export type TokenRecordType = typeof TokenRecordType[keyof typeof TokenRecordType];
 
-/** Where the fields of a record stand. */
+/** Offsets of a record's fields. */
 export const TOKEN_RECORD = {
   TYPE: 0,
   KEY_LENGTH: 1,

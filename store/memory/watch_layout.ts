@@ -27,7 +27,7 @@ export const WATCHER = {
 /** Whether a watcher's thread has been told that its ring has new lines. */
 export const READY = { QUIET: 0, ANNOUNCED: 1, TAKEN: 2 } as const;
 
-/** Where the rings start, in bytes. */
+/** Byte offset of the rings. */
 export const RINGS_BYTE = (WATCH_HEADER.WORDS + WATCHERS_MAX * WATCHER.WORDS) * 4;
 
 /** memcached's default for `-o watcher_logbuf_size`. */

@@ -26,7 +26,7 @@ export const WatchEvent = {
 /** The result of a lookup. */
 export type LookupStatus = "found" | "not_found" | "expired" | "flushed";
 /**
- * What happened to an update token: `release_unknown` names one that was not out, `refused` is a store that met it (or
+ * The events of an update token: `release_unknown` names one that was not out, `refused` is a store that met it (or
  * quarantine), `failed` one that the journal could not write.
  */
 export type TokenEvent = "get" | "release" | "release_unknown" | "drop" | "refused" | "failed";

@@ -1,7 +1,7 @@
 import { ByteRegion } from "../../store/base/bytes.ts";
 import { hashKey } from "../../store/base/hash.ts";
 
-// What hashing a key costs, by its length: `deno task bench:hash`. Each hash waits for the one before,
+// The cost of hashing a key, by its length: `deno task bench:hash`. Each hash waits for the one before,
 // as in a lookup, where nothing can go on before the hash is known.
 
 const LENGTHS = [4, 8, 12, 16, 20, 30, 40, 64, 100, 250];

@@ -14,7 +14,7 @@ const SMALL = [
   mapping("7fff110cc000-7fff11136000", "rw-p", "[stack]", 16),
 ];
 const STORE = [
-  // What asks for large pages divides it.
+  // The request for large pages divides the mapping.
   mapping("7e1000000000-7e1000100000", "rw-p", "", 32),
   mapping("7e1000100000-7e1004000000", "rw-p", "", 64),
   mapping("7e1004000000-7e1040000000", "rw-p", "", 128),

@@ -63,7 +63,7 @@ const RUNS: readonly TraceRun[] = [
   { name: "large-128",    traces: ["recs"],             memoryMib: 128, options: FOUR_60K, target: 0.235, large: true },
 ];
 
-/** What the reference policies are charged beside key and value: as much as the store takes. */
+/** Bytes that the reference policies are charged beside key and value: as many as the store takes. */
 const OVERHEAD_BYTES = 40;
 
 const POLICIES: readonly (readonly [string, (bytes: number) => ReplayTarget])[] = [

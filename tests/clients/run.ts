@@ -8,7 +8,7 @@ import { path, ServerProcess, TRANSPORTS } from "../support/servers/server_proce
 
 interface ClientRun {
   readonly name: string;
-  /** Where it comes from, if not with us. */
+  /** Its origin, if it is not part of this repository. */
   readonly packages: string;
   /** Ends with status 0 where the client is installed. */
   readonly probe: readonly string[];
@@ -22,7 +22,7 @@ interface ClientRun {
 
 /** A client that is not done by then never will be. */
 const CLIENT_SEC_MAX = 40;
-/** What `timeout` ends with then: it kills the client and all that this has started. */
+/** Exit code of `timeout` when it expires: it kills the client and all that this has started. */
 const KILLED = 137;
 
 const PYTHON = "/usr/bin/python3";

@@ -43,7 +43,7 @@ interface TextOddity {
   readonly meets?: YrmcdsDifference;
 }
 
-/** Lines that are wrong, or unusual. What meets a difference is not sent; it stands here to say what that is about. */
+/** Wrong or unusual lines. A line that meets a difference is not sent; it is listed to name the difference. */
 const TEXT_ODDITIES: readonly TextOddity[] = [
   { request: "lock\r\n" },
   { request: "lock a0 a1\r\n" },

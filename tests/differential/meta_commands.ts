@@ -357,7 +357,7 @@ export class MetaCommandSource implements RequestSource {
   }
 }
 
-/** What makes an item of its own, which in memcached does not know that its key came as base64. */
+/** Whether the flag makes a new item. memcached forgets that such an item's key came as base64. */
 function forgetsBase64(flag: Part | undefined): boolean {
   return /^(?:N|x|MA|MP|MI|MD|M\+|M-)/.test(String(flag));
 }

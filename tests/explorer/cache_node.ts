@@ -178,7 +178,7 @@ export class CacheNode {
     return this.#process.peers[client]!.ask(request);
   }
 
-  /** What a client has got since it asked. */
+  /** The replies that a client has got since it asked. */
   received(client: number): string {
     return this.ask(client, "");
   }

@@ -46,7 +46,7 @@ export interface Wrong {
   readonly reason: string;
   /** A case of a transcript, for a reader. */
   readonly transcript: string;
-  /** What each server sees of it, as a case; empty when clients alone cannot do it. */
+  /** The requests that each server sees, as a case; empty when clients alone cannot cause it. */
   readonly playable: readonly string[];
 }
 

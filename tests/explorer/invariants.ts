@@ -8,7 +8,7 @@ import type { Invariant } from "./scenario.ts";
 const TOLD_ID = /(?:VALUE k|DELETED|NOT_FOUND|TOKEN) [^\r]*?(\d{15,})/g;
 
 /**
- * What must hold in one cache whatever its clients do, by the specification and independently of the
+ * The invariants of one cache, whatever its clients do, by the specification and independently of the
  * store: it sees the key's record before and after each event, and the replies.
  */
 export class Invariants {
@@ -51,7 +51,7 @@ export class Invariants {
     return this.#doubtfulUntilSec;
   }
 
-  /** What of the past matters for what must hold. */
+  /** The part of the past that the invariants need. */
   text(record: KeyRecord): string {
     const { nowSec } = this.#node;
     let text = "";

@@ -18,7 +18,7 @@ export interface KeyToken {
   readonly isPending: boolean;
 }
 
-/** What the store has under the key. Times in seconds of the store's clock; 0: never or none. */
+/** The store's record of the key. Times in seconds of the store's clock; 0: never or none. */
 export interface KeyRecord {
   readonly item: ItemRef;
   /** An expired or flushed item is still in memory. It counts as absent. */

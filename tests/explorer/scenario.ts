@@ -28,7 +28,7 @@ export const ENVIRONMENT = [
 ] as const;
 export type EnvironmentStep = typeof ENVIRONMENT[number];
 
-/** What must hold, beside the values (section 12.3 of the specification names them by these numbers). */
+/** The invariants, beside the values (section 12.3 of the specification names them by these numbers). */
 export type Invariant =
   /** No id is issued twice. */
   | "S3"

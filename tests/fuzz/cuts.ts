@@ -5,7 +5,7 @@ import type { Peer } from "../support/sessions/side.ts";
 import { requestText, type TranscriptCase } from "../support/sessions/transcript.ts";
 import { readTranscripts } from "../support/sessions/transcript_files.ts";
 
-// Where the network cuts what a client sends changes no reply. Every case is played again for every
+// Replies do not depend on the places at which the network cuts a client's bytes. Every case is played again for every
 // place in its requests; in long requests only some places around the first line's end, at the end,
 // and drawn by lot are tried.
 

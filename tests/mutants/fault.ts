@@ -2,7 +2,7 @@
 export interface Fault {
   /** Where, from the repository's root. */
   readonly file: string;
-  /** What the server does wrong then. */
+  /** The wrong behaviour that it causes. */
   readonly fault: string;
   /** The correct text, which the file has exactly once. */
   readonly find: string;

@@ -19,7 +19,7 @@ function set(key: string, value: string, more = ""): string {
   return `set ${key} 0 0 ${value.length}${more}\r\n${value}\r\n`;
 }
 
-/** What `get` of these answers. */
+/** Returns the reply to a `get` of these. */
 function hits(...items: (readonly [key: string, value: string])[]): string {
   return items.map(([key, value]) => `VALUE ${key} 0 ${value.length}\r\n${value}\r\n`).join("") +
     "END\r\n";

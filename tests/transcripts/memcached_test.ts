@@ -4,7 +4,8 @@ import { REAL_SECONDS_MAX } from "../support/sessions/socket_side.ts";
 import { readTranscripts } from "../support/sessions/transcript_files.ts";
 import type { TranscriptCase } from "../support/sessions/transcript.ts";
 
-// What transcripts mark as shared is what memcached does. A machine without memcached skips these, by name.
+// memcached must answer as the parts of the transcripts that are marked as shared. A machine
+// without memcached skips these, by name.
 
 function isShared(transcriptCase: TranscriptCase, version: string): boolean {
   const { sharedSince } = transcriptCase;

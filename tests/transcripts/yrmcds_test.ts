@@ -3,7 +3,8 @@ import { REAL_SECONDS_MAX } from "../support/sessions/socket_side.ts";
 import { readTranscripts } from "../support/sessions/transcript_files.ts";
 import { yrmcdsInstalled, startYrmcds } from "../support/servers/yrmcds.ts";
 
-// What transcripts mark as yrmcds's is what yrmcds does. A machine without yrmcds skips these, by name.
+// yrmcds must answer as the parts of the transcripts that are marked as yrmcds's. A machine
+// without yrmcds skips these, by name.
 
 const there = yrmcdsInstalled();
 

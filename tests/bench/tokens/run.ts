@@ -1,5 +1,5 @@
 /**
- * What durable update tokens cost: pairs of `token get` and `token release` a second, beside the syncs a second that
+ * The cost of durable update tokens: pairs of `token get` and `token release` a second, beside the syncs a second that
  * the same disk does bare, and the latency of get and set of other keys beside them.
  *
  *     deno task bench:tokens [--help]

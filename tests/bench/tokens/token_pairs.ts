@@ -9,7 +9,7 @@ self.onmessage = async ({ data }: MessageEvent<TokenLoad>) => {
   self.close();
 };
 
-/** What the thread is asked for. It answers with pairs a second. */
+/** The thread's job. It answers with pairs a second. */
 export interface TokenLoad {
   readonly port: number;
   readonly connections: number;

@@ -206,7 +206,7 @@ export const proxyReader = (proxy = 0): MakeActor =>
 
 export interface WriterWays {
   readonly proxy?: number;
-  /** Where it deletes; left out: where the proxy says. */
+  /** The cache in which it deletes; left out: the one that the proxy names. */
   readonly caches?: readonly number[];
   /** Deletes by deletess. */
   readonly deletess?: boolean;

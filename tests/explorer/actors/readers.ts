@@ -26,7 +26,7 @@ function readOwnLease(reply: string): Answer {
 
 const getss = ask(`getss ${LEASE_SEC} k`, readOwnLease);
 
-/** The rules: lease, read, fill under the lease. Who finds the key held waits, or reads and does not fill. */
+/** The rules: lease, read, fill under the lease. A reader that finds the key held waits, or reads and does not fill. */
 export function* reader(): Actor {
   const got = yield getss;
   if (got.word !== "lease") return;

@@ -16,7 +16,7 @@ import { LATE, PROXY_EVENTS, type ProxyEvent, type ProxySetup } from "./setup.ts
 
 const VALUE_LENGTH_MAX = 100;
 
-/** What surrounds the proxies. */
+/** The surroundings of the proxies. */
 export interface ProxyHost {
   /** A command to a cache, on behalf of a client. @returns The reply. */
   ask(client: number, cache: number, request: string): string;
@@ -473,7 +473,7 @@ function isFlow(begun: Flow<number, Answer> | Answer): begun is Flow<number, Ans
   return !("word" in begun);
 }
 
-/** What a flow learns from a result. */
+/** The part of a result that a flow learns. */
 function seenOf(result: StepResults[StepKind]): Answer {
   if (typeof result !== "object") return { word: `${result}`, id: 0 };
   if (!("kind" in result)) return { word: `v${result.version}e${result.epoch}`, id: 0 };

@@ -24,7 +24,7 @@ export class RecordingStates extends TokenStates {
     return isCacheable;
   }
 
-  /** What `isCacheable` says, unless a fault has another opinion. */
+  /** The result of `isCacheable`, unless a fault changes it. */
   protected judge(key: string): boolean {
     return super.isCacheable(key);
   }

@@ -6,7 +6,7 @@ import type { Database } from "../steps.ts";
 type WriteStep = FlowStep<number> & { readonly kind: "writeRow" };
 
 /**
- * What a database promises a proxy (lib/proxy/backend.ts), as a plain model with one row: its value is its version.
+ * A plain model of a database's promises to a proxy (lib/proxy/backend.ts), with one row: its value is its version.
  * Each call is one transaction, or one statement with a snapshot of its own.
  */
 export class RowDatabase implements Database {
@@ -69,7 +69,7 @@ export class RowDatabase implements Database {
     this.#refused.add(tokenId);
   }
 
-  /** What is known of these tokens. */
+  /** The states of these tokens. */
   text(ids: readonly number[], rank: (id: number) => number): string {
     let text = `e${this.epoch}`;
     for (const id of ids) {

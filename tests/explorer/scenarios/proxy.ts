@@ -13,7 +13,7 @@ const writer = (count: number, ways: clients.WriterWays = {}): Role =>
   writerRole(count, clients.writer(ways));
 const ONE_CACHE = [0];
 const TWO_CACHES = [0, 1];
-/** What a read found reaches its flow in a step of its own, too. */
+/** The result of a read also reaches its flow in a step of its own. */
 const WITH_LATE_READS = [...LATE, "readRow"] as const;
 const REVOKER = other("operator", clients.revoker);
 /** A writer that knows its cache by heart, as all did in the table. */

@@ -73,7 +73,7 @@ const SESSION: readonly (readonly [request: string, reply: string])[] = [
   [counterRequest(0x03, "\0\0"), counterReply(0x03, 0x04, "Invalid arguments")],
   [counterRequest(0x55, "hello"), counterReply(0x12, 0x81, "Unknown command")],
   [noop().replace("\x90", "\x91"), counterReply(0x00, 0x04, "Invalid arguments")],
-  // What stands behind the fields does not count.
+  // Bytes behind the fields do not count.
   [counterRequest(0x01, named("n") + "more"), counterReply(0x01, 0, u32(0))],
   [counterRequest(0x01, named("n") + "m".repeat(200_000)), counterReply(0x01, 0, u32(0))],
   [

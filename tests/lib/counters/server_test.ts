@@ -65,7 +65,7 @@ for (const io of TRANSPORTS) {
         await client.send(dump().repeat(1000));
         client[Symbol.dispose]();
       },
-      // What closes the connection on the server's side.
+      // This closes the connection on the server's side.
       (client) => client.send(`\x90\0\0\0${u32(max)}${u32(0)}`),
     ];
     for (const end of ends) {

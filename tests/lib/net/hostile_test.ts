@@ -159,7 +159,7 @@ const ATTACKS: readonly Attack[] = [
   }],
 ];
 
-/** What there must be none of when an attack is over. */
+/** Statistics that must be 0 when an attack is over. */
 const LEFT_OVER = ["lock_curr", "lock_waiting", "log_watchers"];
 
 for (const io of TRANSPORTS) {

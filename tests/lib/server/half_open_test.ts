@@ -58,7 +58,7 @@ class Connections implements AsyncDisposable {
   }
 }
 
-/** What the server answers to one request on a connection of its own. */
+/** Returns the server's answer to one request on a connection of its own. */
 async function ask(under: readonly string[], address: string, request: string): Promise<string> {
   const script = `exec 3<>${address}; printf '%s\r\nquit\r\n' "$0" >&3; cat <&3`;
   const [program, ...args] = [...under, "bash", "-c", script, request];

@@ -8,17 +8,20 @@ import { closeLibc, type Victim, WAYS } from "../../support/servers/victims.ts";
 // Clients that hold locks, or wait for some, are ended in every way while others go on. No lock of
 // a dead client may survive, and none of a living one may be lost.
 
-/** How many clients are ended, over each transport. */
+/** Number of clients that are ended, over each transport. */
 const KILLS = 500;
-/** So many at the same time. */
+/** Number of clients that are ended at the same time. */
 const VICTIMS = 10;
 const LIVING = 20;
 const LOADS = 4;
-/** Who waits so long waits for a lock that nobody will free. */
+/** A client that waits as long as this waits for a lock that nobody will free. */
 const WAIT_MS = 60_000;
 const LARGE = "x".repeat(400_000);
 
-/** What a client is in the middle of when it ends, after it has locked its key. `living` is a key that stays locked. */
+/**
+ * The request that a client is in the middle of when it ends, after it has locked its key. `living` is a key that stays
+ * locked.
+ */
 const SITUATIONS: readonly ((key: string, living: string) => string)[] = [
   () => "",
   (key) => `get ${key}\r\nset ${key} 0 0 1\r\n2\r\n`,

@@ -16,7 +16,7 @@ const OWNER = 1;
 const TRIES_MS = 200;
 const { SET } = StoreMode;
 
-/** What clients know: it outlives the process. */
+/** The clients' knowledge: it outlives the process. */
 class Clients {
   /** Keys of tokens that were promised and not released, by id. */
   readonly out = new Map<number, string>();
@@ -171,7 +171,7 @@ function failEverywhere(failures: number, isCrash: boolean): number {
       if (isCrash) files.crash(below);
       if (node !== null) checkAfterRestart(files, clients, context);
       runs++;
-      // Where in a write the disk fails matters to writes only.
+      // The place of the failure matters to writes only.
       if (!isCut) break;
     }
   }

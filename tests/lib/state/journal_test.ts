@@ -10,7 +10,7 @@ import {
 
 // The journal of update tokens of whole servers, on a real disk.
 
-/** Where the transport makes no difference. */
+/** Used where the transport makes no difference. */
 const IO = "portable";
 const OS_ERROR = 71;
 const NOT_PERSISTED = "SERVER_ERROR cannot persist update token\r\n";
@@ -214,7 +214,7 @@ Deno.test(
     } catch {
       // It is full.
     }
-    // What fits into the last page still does.
+    // A record that fits into the last page is still accepted.
     let reply = "";
     const got: string[] = [];
     for (let count = 0; count < 1000 && !reply.startsWith("SERVER_ERROR"); count++) {

@@ -155,7 +155,7 @@ function torture(seed: number, steps: number): number {
       for (const id of found) {
         assert(known.has(id), `seed ${seed}: token ${id} was never asked for`);
       }
-      // What came back though it was released, or was never promised, is out until somebody releases it.
+      // A token that came back though it was released or never promised is out until somebody releases it.
       for (const id of found) out.add(id);
       if (below(2) === 0) files.failAfter(below(6), below);
       try {

@@ -15,7 +15,7 @@ function told(text: string): string[] {
   );
 }
 
-/** What a watcher is told of some requests. */
+/** Returns the lines that a watcher gets for some requests. */
 function watched(words: string, requests: string, options: readonly string[] = []): string[] {
   const side = new ConversationSide(options);
   const watcher = side.connect();

@@ -25,7 +25,7 @@ function lease(store: TestStore, key: string, seconds: number): number {
   return found.id;
 }
 
-/** What others are told of a key. */
+/** Returns the answer that others get about a key. */
 function remain(store: TestStore, key: string): number {
   const found = store.getss(key, 1000);
   assert(typeof found === "object");

@@ -403,7 +403,7 @@ Deno.test("locked items take a share of the memory at most, so that others can s
   }
   for (let index = 0; index < held; index++) assert(store.item(key(1, index)) !== 0);
   store.check();
-  // What is locked may change, and shrink, but grow only within the share.
+  // A locked item may change and shrink, but grow only within the share.
   const owner = { owner: 1 };
   assertEquals(store.store(StoreMode.SET, key(1, 0), value, owner), Outcome.STORED);
   const larger = new Uint8Array(200_000);

@@ -185,7 +185,7 @@ for (const evictions of [true, false]) {
       }
       const receiving: UnderWay[] = [];
       const sending: UnderWay[] = [];
-      /** What is stored under a key, by the last commit. */
+      /** The value of each key, by the last commit. */
       const model = new Map<string, { seed: number; length: number }>();
       const keys = new Map<ItemRef, string>();
       for (let step = 1; step <= 3000; step++) {

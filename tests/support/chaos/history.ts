@@ -23,7 +23,7 @@ export interface Committed {
   readonly version: number;
 }
 
-/** What was seen of a run. Every value is written once. */
+/** The observations of a run. Every value is written once. */
 export interface History {
   readonly acknowledged: Acknowledged[];
   readonly observed: Observed[];

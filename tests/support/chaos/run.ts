@@ -17,7 +17,7 @@ const CACHES = 2;
 const READS_BETWEEN = 100;
 const WRITES_BETWEEN = 20;
 
-/** What a run came to. */
+/** The result of a run. */
 export interface Ran {
   readonly reads: number;
   readonly fromCaches: number;

@@ -1,5 +1,5 @@
 /// <reference lib="deno.worker" />
-// One of several threads that hammer the same store. What must hold meanwhile is checked here, the
+// One of several threads that hammer the same store. The invariants are checked here, the
 // sums by whoever started it.
 import type { Settings } from "../../../protocol/settings.ts";
 import { type SharedState, ThreadContext } from "../../../protocol/thread_context.ts";

@@ -44,7 +44,7 @@ const RELATIVE_SEC_MAX = 60 * 60 * 24 * 30;
 const U64 = 1n << 64n;
 
 /**
- * What memcached counts of an item beside key and value: header, terminator, CR LF, cas id; and the
+ * The bytes that memcached counts for an item beside key and value: header, terminator, CR LF, cas id; and the
  * flags if there are any.
  */
 const ITEM_BYTES = 48 + 1 + 2 + 8;

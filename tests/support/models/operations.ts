@@ -70,7 +70,7 @@ export class OperationSource {
     this.#weightSum = this.#weights.reduce((sum, weight) => sum + weight, 0);
   }
 
-  /** Begins a step. What it draws depends on its own seed, not on the steps before it. */
+  /** Begins a step. Its draws depend on its own seed, not on the steps before it. */
   beginStep(seed: number): void {
     this.random = randomFrom(seed);
   }
