@@ -45,7 +45,7 @@ const ROOMS: readonly Room[] = [
   ["protocol/binary/",           "parser request"],
   ["protocol/thread_protocols.ts", ""],
   ["lib/",                       "process_info signals cli/command cli/exit proxy/options proxy/serve server/boot"],
-  ["lib/net/",                   "descriptors fair_scheduler transport transports portable/bind portable/sockets"],
+  ["lib/net/",                   "accept_failures descriptors fair_scheduler transport transports portable/bind portable/sockets"],
   ["lib/net/portable/",          "bind sockets thread"],
   ["lib/net/native/",            "bind libc thread waker"],
   ["lib/net/transports.ts",      ""],

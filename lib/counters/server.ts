@@ -1,4 +1,5 @@
 import { CounterConversation, CounterService } from "./conversation.ts";
+import { ACCEPT_PAUSE_MS, AcceptFailures } from "../net/accept_failures.ts";
 import { openSocket } from "../net/portable/bind.ts";
 import {
   isConnectionError,
@@ -8,8 +9,6 @@ import {
   resourceShortage,
 } from "../net/portable/sockets.ts";
 import {
-  ACCEPT_PAUSE_MS,
-  acceptFailed,
   connectionStalled,
   DRAIN_GRACE_MS,
   DRAIN_MS_MAX,
@@ -51,7 +50,7 @@ export class CounterServer {
   readonly #scheduler = new FairScheduler();
   readonly #timers: ReturnType<typeof setInterval>[] = [];
   #stopping = false;
-  #shortageReported = false;
+  readonly #acceptFailures: AcceptFailures;
 
   /**
    * Takes the addresses.
@@ -67,6 +66,7 @@ export class CounterServer {
     this.#options = options;
     this.#transport = transport;
     this.#report = report;
+    this.#acceptFailures = new AcceptFailures(report, "--counter-conn-limit");
     this.#service = new CounterService(options.bytesMax);
     try {
       for (const listen of options.listens) {
@@ -126,10 +126,7 @@ export class CounterServer {
       } catch (error) {
         if (this.#stopping) return;
         const code = resourceShortage(error);
-        if (code !== "" && !this.#shortageReported) {
-          this.#shortageReported = true;
-          this.#report(acceptFailed(code));
-        }
+        if (code !== "") this.#acceptFailures.add(code, performance.now());
         await pause(code === "" ? 1 : ACCEPT_PAUSE_MS);
         continue;
       }

@@ -119,8 +119,6 @@ export interface Transport {
 export const DRAIN_MS_MAX = 5000;
 /** Draining waits this long for bytes that peers have sent already. */
 export const DRAIN_GRACE_MS = 100;
-/** After EMFILE, ENFILE, ENOBUFS or ENOMEM from accept, the next try waits this long. */
-export const ACCEPT_PAUSE_MS = 50;
 
 /** The connection of an event. */
 export type EventSource = {
@@ -147,18 +145,6 @@ export function lockHolderClosed(timeoutSec: number, from: EventSource): Transpo
     event: "lock_holder_idle",
     message: `connection closed: ${from.peer} ${reason}`,
     fields: { ...from, reason },
-  };
-}
-
-/** accept() lacks descriptors, or memory for sockets. */
-export function acceptFailed(code: string): TransportEvent {
-  return {
-    level: "warning",
-    event: "accept_failed",
-    message:
-      `cannot accept connections: ${code}; raise the limit of open files (ulimit -n) or lower -c; ` +
-      `retrying`,
-    fields: { reason: code },
   };
 }
 

@@ -7,6 +7,7 @@ const LF = 0x0a;
 /** mcrouter's id for "somebody else has the lease". */
 const HELD_ID = "1";
 const RECEIVE_BYTES = 64 * 1024;
+const NO_DATA = new Uint8Array();
 
 /** A request whose reply has not arrived. */
 interface Pending {
@@ -32,8 +33,6 @@ export class CacheClient {
   #connecting: Promise<Deno.TcpConn> | null = null;
   #connection: Deno.TcpConn | null = null;
   #pending: Pending[] = [];
-  /** Whether the cache knows deletess, which frees a key for readers after a second; null: not known yet. */
-  #hasDeletess: boolean | null = null;
   #sending: Promise<void> = Promise.resolve();
 
   constructor(hostname: string, port: number, timeoutMs: number) {
@@ -75,18 +74,21 @@ export class CacheClient {
 
   /** Returns a lease without filling the key: stores an item that has already expired. @throws CacheError */
   async leaseReturn(key: string, id: string): Promise<void> {
-    await this.#ask(`lease-set ${key} ${id} 0 -1 0\r\n`, new Uint8Array());
+    await this.#ask(`lease-set ${key} ${id} 0 -1 0\r\n`, NO_DATA);
   }
 
-  /** Removes a value, and ends a lease. @throws CacheError, also when another connection has the key locked. */
+  /**
+   * Removes a value, and ends a lease.
+   *
+   * @throws CacheError, also when another connection has the key locked.
+   */
   async invalidate(key: string): Promise<void> {
-    if (this.#hasDeletess !== false) {
-      const { lines } = await this.#ask(`deletess 1 ${key}\r\n`);
-      this.#hasDeletess ??= lines[0] !== REPLY.ERROR;
-      if (this.#hasDeletess) return this.#requireGone(lines[0]!);
-    }
-    const { lines } = await this.#ask(`delete ${key}\r\n`);
-    this.#requireGone(lines[0]!);
+    // Stores an item that has already expired. `delete` and `deletess` would leave a lease that nobody has, and every
+    // reader would wait for it.
+    const { lines } = await this.#ask(`set ${key} 0 -1 0\r\n`, NO_DATA);
+    if (lines[0] === REPLY.STORED) return;
+    const deleted = await this.#ask(`delete ${key}\r\n`);
+    this.#requireGone(deleted.lines[0]!);
   }
 
   close(): void {
@@ -201,7 +203,6 @@ export class CacheClient {
   #fail(error: CacheError): void {
     const connection = this.#connection;
     this.#connection = null;
-    this.#hasDeletess = null;
     try {
       connection?.close();
     } catch {

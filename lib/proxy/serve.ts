@@ -1,6 +1,8 @@
 import { versionText } from "../../protocol/replies.ts";
 import { ExitCode } from "../cli/exit.ts";
 import { configureLog, logProcess } from "../log.ts";
+import { ACCEPT_PAUSE_MS, AcceptFailures } from "../net/accept_failures.ts";
+import { pause, resourceShortage } from "../net/portable/sockets.ts";
 import type { Backend } from "./backend.ts";
 import { CacheClient } from "./cache_client.ts";
 import { Caches } from "./caches.ts";
@@ -41,8 +43,7 @@ export async function serveProxy(options: ProxyOptions, version: string): Promis
   );
   try {
     const states = new TokenStates(await backend.takeOver(), options.tokensMax, ENDED_TOKENS_MAX);
-    const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-    const proxy = new Proxy(backend, caches, states, options.valueLengthMax, sleep);
+    const proxy = new Proxy(backend, caches, states, options.valueLengthMax, pause);
     return await new ProxyServer(proxy, versionText(version), options).run(backend);
   } catch (error) {
     return refuse("cannot start", error);
@@ -66,6 +67,9 @@ class ProxyServer {
   #saidDeposed = false;
   readonly #connections = new Map<Deno.TcpConn, ProxyConnection>();
   readonly #served = new Set<Promise<void>>();
+  readonly #acceptFailures = new AcceptFailures(({ level, event, message, fields }) =>
+    logProcess(level, event, message, fields)
+  );
 
   constructor(proxy: Proxy, version: string, options: ProxyOptions) {
     this.#proxy = proxy;
@@ -121,11 +125,9 @@ class ProxyServer {
         socket = await listener.accept();
       } catch (error) {
         if (error instanceof Deno.errors.BadResource) return;
-        const reason = reasonOf(error);
-        logProcess("warning", "accept_failed", `cannot accept connections for now: ${reason}`, {
-          reason,
-        });
-        await new Promise((resolve) => setTimeout(resolve, 50));
+        const code = resourceShortage(error);
+        if (code !== "") this.#acceptFailures.add(code, performance.now());
+        await pause(code === "" ? 1 : ACCEPT_PAUSE_MS);
         continue;
       }
       const served = this.#serve(socket).finally(() => this.#served.delete(served));

@@ -326,6 +326,10 @@ export class WriteGuard {
     keyLength: number,
   ): boolean {
     if (old !== NO_ITEM && (isConditional(operation) || isExtending(operation))) return false;
+    // A set that has already expired only deletes.
+    const { deadlineSec, mode } = operation;
+    const nowSec = this.#links.memory.control[CONTROL.NOW_SEC]!;
+    if (mode === StoreMode.SET && deadlineSec !== 0 && deadlineSec <= nowSec) return false;
     return this.#strict.covers(region, keyOffset, keyLength);
   }
 

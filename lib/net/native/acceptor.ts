@@ -1,6 +1,7 @@
 import { REFUSAL } from "../../../protocol/replies.ts";
 import { ConnectionKind, NO_OWNER } from "../../../store/connections.ts";
 import { STAT } from "../../../store/stats.ts";
+import { ACCEPT_PAUSE_MS, AcceptFailures } from "../accept_failures.ts";
 import { ConnectionLifecycle } from "../connection_lifecycle.ts";
 import { type Epoll, EPOLLEXCLUSIVE, EPOLLIN, EPOLLOUT } from "./epoll.ts";
 import {
@@ -21,8 +22,6 @@ import type { NativeWorkerData } from "./bind.ts";
 import { NativeConnection } from "./connection.ts";
 import { ADDRESS_BYTES_MAX, readAddress } from "./socket_address.ts";
 import {
-  ACCEPT_PAUSE_MS,
-  acceptFailed,
   type Listen,
   listenerName,
   statsAddressText,
@@ -56,7 +55,7 @@ export class NativeAcceptor {
   #listening = false;
   /** Time at which accepting stopped, on the process's clock; 0 while it accepts. */
   #pausedAtMs = 0;
-  #shortageReported = false;
+  readonly #acceptFailures: AcceptFailures;
 
   constructor(context: TransportContext, libc: Libc, epoll: Epoll) {
     this.#context = context;
@@ -64,6 +63,7 @@ export class NativeAcceptor {
     this.#libc = libc;
     this.#epoll = epoll;
     this.#connectionLifecycle = new ConnectionLifecycle(context);
+    this.#acceptFailures = new AcceptFailures((event) => context.report(event));
     this.#loads = new Int32Array(this.#workerData.loads);
   }
 
@@ -196,9 +196,7 @@ export class NativeAcceptor {
   #acceptFailed(errno: number): void {
     if (errno !== EMFILE && errno !== ENFILE && errno !== ENOBUFS && errno !== ENOMEM) return;
     this.#pause();
-    if (this.#shortageReported) return;
-    this.#shortageReported = true;
-    this.#context.report(acceptFailed(errnoName(errno)));
+    this.#acceptFailures.add(errnoName(errno), performance.now());
   }
 
   #pause(): void {

@@ -2,6 +2,7 @@ import { REFUSAL } from "../../../protocol/replies.ts";
 import type { ThreadContext } from "../../../protocol/thread_context.ts";
 import { type ConnectionId, ConnectionKind, NO_OWNER } from "../../../store/connections.ts";
 import { STAT } from "../../../store/stats.ts";
+import { ACCEPT_PAUSE_MS, AcceptFailures } from "../accept_failures.ts";
 import { type Lifecycle, LifecyclePhase } from "../../lifecycle.ts";
 import { ConnectionLifecycle } from "../connection_lifecycle.ts";
 import { ConnectionTimeouts } from "../connection_timeouts.ts";
@@ -9,8 +10,6 @@ import { ConnectionBuffers, PortableConnection } from "./connection.ts";
 import { openSocket, type PortableWorkerData } from "./bind.ts";
 import { pause, peerName, prepareTcp, resourceShortage } from "./sockets.ts";
 import {
-  ACCEPT_PAUSE_MS,
-  acceptFailed,
   DRAIN_GRACE_MS,
   DRAIN_MS_MAX,
   listenerName,
@@ -41,13 +40,14 @@ export class PortableThread implements Transport {
   /** Awaited at the end beside connections: accept loops, refusals. */
   readonly #tasks = new Set<Promise<void>>();
   #accepting = true;
-  #shortageReported = false;
+  readonly #acceptFailures: AcceptFailures;
 
   constructor(context: TransportContext) {
     this.#context = context;
     this.#thread = context.thread;
     this.#lifecycle = context.lifecycle;
     this.#connectionLifecycle = new ConnectionLifecycle(context);
+    this.#acceptFailures = new AcceptFailures((event) => context.report(event));
     this.#timeouts = new ConnectionTimeouts(
       context,
       (connection, reason) => connection.close(reason),
@@ -164,10 +164,7 @@ export class PortableThread implements Transport {
   }
 
   async #pauseAccepting(code: string): Promise<void> {
-    if (!this.#shortageReported) {
-      this.#shortageReported = true;
-      this.#context.report(acceptFailed(code));
-    }
+    this.#acceptFailures.add(code, performance.now());
     await this.#withoutAccepting(() => pause(ACCEPT_PAUSE_MS));
   }
 

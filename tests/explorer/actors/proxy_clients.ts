@@ -208,8 +208,8 @@ export interface WriterWays {
   readonly proxy?: number;
   /** The cache in which it deletes; left out: the one that the proxy names. */
   readonly caches?: readonly number[];
-  /** Deletes by deletess. */
-  readonly deletess?: boolean;
+  /** How it deletes; left out: by `delete`. */
+  readonly deletes?: "delete" | "deletess" | "set";
   /** Starts again when its token has been revoked, once. */
   readonly startsAgain?: boolean;
   /** The order of its steps: token, delete, put; and list, when that comes earlier than deleting. */
@@ -218,10 +218,17 @@ export interface WriterWays {
   readonly tag?: boolean;
 }
 
-function* invalidate(bits: number, deletess: boolean): Generator<Ask, void, Answer> {
+const DELETIONS = {
+  delete: "delete k",
+  deletess: `deletess ${INVALIDATION_SEC} k`,
+  /** As the proxy does it: an item that has already expired. */
+  set: "set k 0 -1 0\r\n",
+} as const;
+
+function* invalidate(bits: number, deletion: string): Generator<Ask, void, Answer> {
   for (let cache = 0; bits >> cache > 0; cache++) {
     if ((bits & (1 << cache)) === 0) continue;
-    yield atCache(ask(deletess ? `deletess ${INVALIDATION_SEC} k` : "delete k"), cache);
+    yield atCache(ask(deletion), cache);
   }
 }
 
@@ -235,7 +242,7 @@ function* untilDone(step: Call): Generator<Call, Answer, Answer> {
 
 /** The rules: token, delete in every cache, put; and what the answers to a put ask for. */
 export const writer = (ways: WriterWays = {}): MakeActor => {
-  const { proxy = 0, caches, deletess = false, startsAgain = false, order = "tdp", tag } = ways;
+  const { proxy = 0, caches, deletes = "delete", startsAgain = false, order = "tdp", tag } = ways;
   const fixed = caches?.reduce((bits, cache) => bits | (1 << cache), 0);
   return function* (name): Actor {
     for (let attempt = 0; attempt < 2; attempt++) {
@@ -252,7 +259,7 @@ export const writer = (ways: WriterWays = {}): MakeActor => {
             break;
           case "d":
             bits ??= Number((yield listCaches(proxy)).word);
-            yield* invalidate(bits, deletess);
+            yield* invalidate(bits, DELETIONS[deletes]);
             break;
           case "p":
             ({ word } = yield* untilDone(patient(uput(id, proxy))));

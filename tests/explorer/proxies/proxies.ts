@@ -349,7 +349,9 @@ export class Proxies {
   }
 
   #invalidate(client: number, cache: number): void {
-    const reply = this.#host.ask(client, cache, `deletess 1 ${KEY}\r\n`);
+    const ask = (request: string): string => this.#host.ask(client, cache, request);
+    if (ask(`set ${KEY} 0 -1 0\r\n\r\n`) === "STORED\r\n") return;
+    const reply = ask(`delete ${KEY}\r\n`);
     if (!/^(?:DELETED|NOT_FOUND)/.test(reply)) throw new CacheError(reply);
   }
 

@@ -44,9 +44,15 @@ const TABLE: readonly Row[] = [
   },
   {
     name: "proxy: deletess in place of delete",
-    roles: [reader(3), writer(1, { ...KNOWING, deletess: true })],
+    roles: [reader(3), writer(1, { ...KNOWING, deletes: "deletess" })],
     environment: { time: 2 },
     proxy: {},
+  },
+  {
+    name: "proxy: an expired item in place of delete",
+    roles: [reader(3), writer(1, { ...KNOWING, deletes: "set" })],
+    environment: EXPIRY_AND_EVICTION,
+    proxy: { mustEndWithoutTokens: true },
   },
   {
     name: "proxy: a token is revoked at any time",

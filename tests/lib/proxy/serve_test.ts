@@ -14,9 +14,16 @@ class Setting implements AsyncDisposable {
     this.database = database;
   }
 
-  static async open(database: TestDatabase, args: readonly string[] = []): Promise<Setting> {
+  /** @param cacheArgs Options of the caches. */
+  static async open(
+    database: TestDatabase,
+    args: readonly string[] = [],
+    cacheArgs: readonly string[] = [],
+  ): Promise<Setting> {
     const setting = new Setting(database);
-    for (let count = 0; count < 2; count++) setting.caches.push(await ServerProcess.start());
+    for (let count = 0; count < 2; count++) {
+      setting.caches.push(await ServerProcess.start({ args: cacheArgs }));
+    }
     setting.proxy = await setting.startProxy(args);
     return setting;
   }
@@ -97,6 +104,29 @@ testDatabases(
     assertEquals(await inCaches("k1"), [], "nothing is filled while a token is out");
   },
 );
+
+for (const cacheArgs of [[], ["-z", "3333"], ["--strict", "*"]]) {
+  testDatabases(
+    `the first read after a write fills the cache, caches with ${
+      cacheArgs.join(" ") || "defaults"
+    }`,
+    async (database) => {
+      await using setting = await Setting.open(database, [], cacheArgs);
+      const client = await setting.connect();
+      const caches = await Promise.all(setting.caches.map((cache) => setting.connect(cache)));
+      for (let value = 10; value < 20; value++) {
+        // A reader that never fills.
+        for (const cache of caches) {
+          await cache.send("lease-get k\r\n");
+          await cache.until("END\r\n");
+        }
+        await client.ask(`set k 0 0 2\r\n${value}\r\n`, "STORED\r\n");
+        await client.ask("get k\r\n", `VALUE k 0 2\r\n${value}\r\nEND\r\n`);
+        assertEquals(await client.stat("cache_fills"), `${value - 9}`);
+      }
+    },
+  );
+}
 
 testDatabases(
   "update tokens at the proxy: owners, revocation, retries, lists",
