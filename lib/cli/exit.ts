@@ -5,6 +5,8 @@ export const ExitCode = {
   OK: 0,
   /** The command line has a mistake. */
   USAGE: 64,
+  /** Another proxy has taken over from this one. */
+  UNAVAILABLE: 69,
   /** A thread failed, or the check at exit found a fault in the store. */
   SOFTWARE: 70,
   /** The server cannot listen on an address, or cannot start a thread. */

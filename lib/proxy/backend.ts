@@ -25,8 +25,8 @@ export type WriteResult =
   | { readonly kind: "committed"; readonly version: number }
   /** The condition was false; nothing was written. */
   | { readonly kind: "refused"; readonly row: Row | null }
-  /** Another proxy has taken over; nothing was written. */
-  | { readonly kind: "fenced" }
+  /** The proxy with this epoch has taken over; nothing was written. */
+  | { readonly kind: "fenced"; readonly epoch: number }
   /** The database refused; nothing was written. */
   | { readonly kind: "failed"; readonly reason: string }
   /** The database did not say whether the write was committed. */

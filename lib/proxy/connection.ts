@@ -114,6 +114,10 @@ export class ProxyConnection implements ProxySession {
       this.line(words.length < command.wordsMin ? REPLY.ERROR : REPLY.BAD_FORMAT);
       return true;
     }
+    if (this.proxy.isDeposed) {
+      this.line(failedLine(this.proxy.deposedText));
+      return true;
+    }
     try {
       await command.handler(this, { words, data: block });
     } catch (error) {

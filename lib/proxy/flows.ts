@@ -56,9 +56,6 @@ const HELD_WAIT_MS = 10;
 /** Waits before such a reader reads the database without filling. */
 const HELD_WAITS = 3;
 
-/** Another proxy has taken over. */
-export const DEPOSED = "another proxy has taken over";
-
 /**
  * The flows of the proxy: the order of four small steps keeps every cached value equal to the committed one. A write
  * takes a token, deletes the key in every cache, commits, and releases the token; a read takes a lease, checks that the
@@ -80,8 +77,8 @@ export class Flows<Cache> {
     cacheFills: 0,
     cacheErrors: 0,
   };
-  /** Whether another proxy has taken over: this one answers no read as cacheable, and writes nothing. */
-  isDeposed = false;
+  /** Epoch of the proxy that has taken over; 0: none has. */
+  #successor = 0;
   /** May be replaced at any time: a write reads the list after it has taken its token. */
   caches: CacheList<Cache>;
   readonly states: TokenStates;
@@ -94,6 +91,17 @@ export class Flows<Cache> {
     this.valueLengthMax = valueLengthMax;
   }
 
+  /** Whether another proxy has taken over: this one answers no read as cacheable, and writes nothing. */
+  get isDeposed(): boolean {
+    return this.#successor !== 0;
+  }
+
+  /** Why a deposed proxy refuses requests. */
+  get deposedText(): string {
+    const { epoch } = this.states;
+    return `another proxy has taken over: epoch ${this.#successor} replaced epoch ${epoch}`;
+  }
+
   /**
    * Reads the database.
    *
@@ -104,7 +112,7 @@ export class Flows<Cache> {
     // In this order: a token that is taken after the read began must find the lease in the cache.
     const isCacheable = this.states.isCacheable(key);
     const found = yield* step({ kind: "readRow", key });
-    if (found.epoch !== this.states.epoch) this.isDeposed = true;
+    if (found.epoch !== this.states.epoch) this.#successor = found.epoch;
     const cacheable = isCacheable && isListed && !this.isDeposed;
     this.counts[cacheable ? "getsCacheable" : "getsUncacheable"]++;
     return { ...found, cacheable };
@@ -178,7 +186,7 @@ export class Flows<Cache> {
   *put(key: string, id: number, edit: Edit): Flow<Cache, PutReply> {
     const start = this.states.beginPut(key, id);
     if (start.kind !== "begun") return yield* this.#answerStart(key, id, start);
-    let result: WriteResult = { kind: "fenced" };
+    let result: WriteResult = { kind: "fenced", epoch: this.#successor };
     if (!this.isDeposed) {
       const limited = this.#limited(edit);
       const { epoch } = this.states;
@@ -265,10 +273,10 @@ export class Flows<Cache> {
         this.counts.putsRefused++;
         return result;
       case "fenced":
-        this.isDeposed = true;
+        this.#successor = result.epoch;
         this.states.endPut(key, id, { kind: "failed" });
         this.counts.putsFailed++;
-        return { kind: "failed", reason: DEPOSED };
+        return { kind: "failed", reason: this.deposedText };
       case "unknown":
         this.states.endPut(key, id, { kind: "unknown" });
         this.counts.putsUnknown++;

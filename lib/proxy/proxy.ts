@@ -12,6 +12,7 @@ export class Proxy {
   readonly #flows: Flows<CacheClient>;
   readonly #backend: Backend;
   readonly #sleep: (ms: number) => Promise<void>;
+  readonly #deposed = Promise.withResolvers<void>();
 
   /**
    * @param valueLengthMax Longest value that is written, in bytes.
@@ -38,9 +39,19 @@ export class Proxy {
     return this.#flows.counts;
   }
 
-  /** Whether another proxy has taken over. */
+  /** Whether another proxy has taken over: every request is refused from then on. */
   get isDeposed(): boolean {
     return this.#flows.isDeposed;
+  }
+
+  /** `Flows.deposedText` */
+  get deposedText(): string {
+    return this.#flows.deposedText;
+  }
+
+  /** Resolves when this proxy learns that another one has taken over. */
+  get deposed(): Promise<void> {
+    return this.#deposed.promise;
   }
 
   get valueLengthMax(): number {
@@ -84,6 +95,7 @@ export class Proxy {
       }
       yielded = flow.next(result);
     }
+    if (this.isDeposed) this.#deposed.resolve();
     return yielded.value;
   }
 

@@ -7,7 +7,6 @@ import type { Backend } from "./backend.ts";
 import { CacheClient } from "./cache_client.ts";
 import { Caches } from "./caches.ts";
 import { ProxyConnection } from "./connection.ts";
-import { DEPOSED } from "./flows.ts";
 import { openBackend } from "./open_backend.ts";
 import { databaseName, type ProxyOptions } from "./options.ts";
 import { Proxy } from "./proxy.ts";
@@ -21,6 +20,8 @@ const ENDED_TOKENS_MAX = 10_000;
 const PURGE_INTERVAL_MS = 60_000;
 /** Time for requests in progress after a signal. */
 const DRAIN_MS_MAX = 5000;
+/** How long a deposed proxy refuses the requests of its connections before it closes them. */
+const DEPOSED_MS = 1000;
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
 /**
@@ -64,7 +65,6 @@ class ProxyServer {
   readonly #proxy: Proxy;
   readonly #version: string;
   readonly #options: ProxyOptions;
-  #saidDeposed = false;
   readonly #connections = new Map<Deno.TcpConn, ProxyConnection>();
   readonly #served = new Set<Promise<void>>();
   readonly #acceptFailures = new AcceptFailures(({ level, event, message, fields }) =>
@@ -91,13 +91,20 @@ class ProxyServer {
     }, PURGE_INTERVAL_MS);
     this.#announce(listeners);
     const accepting = listeners.map((listener) => this.#accept(listener));
-    await stop.promise;
+    await Promise.race([stop.promise, this.#proxy.deposed]);
+    const { isDeposed, deposedText } = this.#proxy;
     for (const signal of SIGNALS) Deno.removeSignalListener(signal, onSignal);
     clearInterval(purge);
     for (const listener of listeners) listener.close();
     await Promise.all(accepting);
+    if (isDeposed) {
+      const message = `${deposedText}; this one ends`;
+      logProcess("error", "deposed", message, { epoch: this.#proxy.states.epoch });
+      // Clients that send a request meanwhile are told.
+      await this.#untilServed(DEPOSED_MS);
+    }
     await this.#drain();
-    return ExitCode.OK;
+    return isDeposed ? ExitCode.UNAVAILABLE : ExitCode.OK;
   }
 
   #announce(listeners: readonly Deno.TcpListener[]): void {
@@ -155,28 +162,26 @@ class ProxyServer {
     } finally {
       this.#connections.delete(socket);
       closeQuietly(socket);
-      if (this.#proxy.isDeposed) this.#sayDeposed();
     }
-  }
-
-  #sayDeposed(): void {
-    if (this.#saidDeposed) return;
-    this.#saidDeposed = true;
-    logProcess("error", "deposed", `${DEPOSED}: this one writes nothing any more`);
   }
 
   /** Lets requests in progress finish, for a while. */
   async #drain(): Promise<void> {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const tooLate = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, DRAIN_MS_MAX);
-    });
     for (const [socket, connection] of this.#connections) {
       if (!connection.stop()) closeQuietly(socket);
     }
+    await this.#untilServed(DRAIN_MS_MAX);
+    for (const socket of this.#connections.keys()) closeQuietly(socket);
+  }
+
+  /** Resolves when every connection has ended, or after `ms`. */
+  async #untilServed(ms: number): Promise<void> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const tooLate = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, ms);
+    });
     await Promise.race([Promise.all(this.#served), tooLate]);
     clearTimeout(timer);
-    for (const socket of this.#connections.keys()) closeQuietly(socket);
   }
 }
 

@@ -94,7 +94,7 @@ export class SqliteBackend implements Backend {
     change: (row: Row | null) => Change | null,
   ): WriteResult {
     const found = foundOf(this.#read.get(key) as unknown as SqliteRow);
-    if (found.epoch !== epoch) return { kind: "fenced" };
+    if (found.epoch !== epoch) return { kind: "fenced", epoch: found.epoch };
     const made = change(found.row);
     if (made === null) return { kind: "refused", row: found.row };
     const [flags, data] = made === "delete" ? [0, null] : [made.flags, made.data];

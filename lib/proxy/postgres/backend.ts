@@ -123,7 +123,7 @@ export class PostgresBackend implements Backend {
         session.query(this.#statements.lockRow, [write.key]),
       ]);
       const written = proxy === undefined
-        ? { kind: "fenced" } as const
+        ? { kind: "fenced", epoch: await readEpoch(session) } as const
         : await this.#writeRow(session, write, rows[0]);
       if ("kind" in written) {
         result = written;
@@ -279,6 +279,11 @@ function statementsFor(names: TableNames) {
       `WITH written AS (UPDATE ${table} SET ${flags} = $2, ${value} = $3, ${version} = ${version} + 1 ` +
       `WHERE ${key} = $1 RETURNING ${version} AS version) ${apply}`,
   };
+}
+
+async function readEpoch(session: Session): Promise<number> {
+  const [row] = await session.query("SELECT epoch FROM leased_proxy");
+  return Number(row!["epoch"]);
 }
 
 async function rollBack(session: Session): Promise<void> {

@@ -48,7 +48,7 @@ export class RowDatabase implements Database {
   }
 
   write({ tokenId, epoch, edit }: WriteStep): WriteResult {
-    if (epoch !== this.epoch && !this.#isUnfenced) return { kind: "fenced" };
+    if (epoch !== this.epoch && !this.#isUnfenced) return { kind: "fenced", epoch: this.epoch };
     if (this.#applied.has(tokenId)) return { kind: "failed", reason: "applied before" };
     const { row } = this.read();
     if (edit(row) === null) return { kind: "refused", row };

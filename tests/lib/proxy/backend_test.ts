@@ -63,7 +63,7 @@ testDatabases(
     const second = await database.open();
     const later = await second.takeOver();
     assertEquals(later, epoch + 1);
-    assertEquals(await first.write(KEY, 1, epoch, set("x")), { kind: "fenced" });
+    assertEquals(await first.write(KEY, 1, epoch, set("x")), { kind: "fenced", epoch: 2 });
     assertEquals((await first.read(KEY)).epoch, later);
     assertEquals((await second.write(KEY, 1, later, set("x"))).kind, "committed");
     await first.close();

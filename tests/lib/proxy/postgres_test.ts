@@ -183,7 +183,10 @@ testPostgres(
       await takeover;
       assertEquals(write.kind, "committed");
       assertEquals(events, ["written", "taken over"]);
-      assertEquals(await old.write(KEY, 2, epoch, set("two")), { kind: "fenced" });
+      assertEquals(await old.write(KEY, 2, epoch, set("two")), {
+        kind: "fenced",
+        epoch: epoch + 1,
+      });
       assertEquals((await old.read(KEY)).epoch, epoch + 1);
       await another!.close();
     });
