@@ -91,8 +91,9 @@ function reserveBlock(conversation: Conversation): Outcome | Block {
 
 /** After `Block.ARRIVING`: fills the value as it arrives, stores it, and answers with `reply`. */
 export function fillBlock(conversation: Conversation, reply: StoreReply): Flow {
-  const { request, operation } = conversation.thread;
-  conversation.task = new FillTask(operation.copy(), request.trailerLength > 0, reply);
+  const { request, operation, cache } = conversation.thread;
+  const hasTrailer = request.trailerLength > 0;
+  conversation.task = new FillTask(cache, operation.copy(), hasTrailer, reply);
   request.next = request.lineEnd;
   return Flow.UNDER_WAY;
 }

@@ -77,6 +77,8 @@ export class FillTask implements Task {
   readonly activity = Activity.VALUE;
   readonly #operation: Operation;
   readonly #reply: StoreReply;
+  /** See `ReservedOperations`. */
+  readonly #value: number;
   readonly #item: ItemRef;
   readonly #length: number;
   /** Whether CR LF follows the value. */
@@ -88,15 +90,16 @@ export class FillTask implements Task {
   #uncounted = 0;
 
   /** @param operation As `reserve` left it; the task's own. */
-  constructor(operation: Operation, crlf: boolean, reply: StoreReply) {
+  constructor(cache: Cache, operation: Operation, crlf: boolean, reply: StoreReply) {
     this.#operation = operation;
     this.#reply = reply;
-    this.#item = operation.reserved;
+    this.#value = operation.reserved;
+    this.#item = cache.reserved.itemOf(this.#value);
     this.#length = operation.valueLength;
     this.#crlf = crlf;
   }
 
-  /** The item whose value is being received. */
+  /** The item whose value is being received. Good between `beginReceiving` and `endReceiving`. */
   get item(): ItemRef {
     return this.#item;
   }
@@ -117,27 +120,39 @@ export class FillTask implements Task {
   }
 
   /**
+   * Begins to receive bytes into their place without the mutex, which is held now.
+   *
+   * @param least Finds memory for more if there is none for so many.
+   * @returns False when there is no memory, or the value was dropped: `run` tells the client when the next bytes come.
+   */
+  beginReceiving(cache: Cache, least: number): boolean {
+    if (this.room < Math.min(this.missing, least)) this.#makeRoom(cache);
+    return this.room > 0 && cache.reserved.beginReceiving(this.#value);
+  }
+
+  /** @param length So many more bytes have been received, and stand in their place already. */
+  endReceiving(cache: Cache, length: number): void {
+    cache.reserved.endReceiving(this.#value);
+    this.#filled += length;
+    this.#uncounted += length;
+  }
+
+  /**
    * Finds memory for more, under the mutex.
    *
    * @param arrived Bytes that are in the input already.
-   * @returns False when there is none: `run` says so to the client when the next bytes come.
+   * @returns False when there is none, or the value was dropped.
    */
-  makeRoom(cache: Cache, arrived = 0): boolean {
+  #makeRoom(cache: Cache, arrived = 0): boolean {
     const ahead = Math.max(
       arrived,
       RESERVED_AHEAD_LEAST_BYTES,
       Math.min(this.#filled * RESERVED_AHEAD_FACTOR, RESERVED_AHEAD_BYTES),
     );
     const room = Math.min(this.#length, this.#filled + ahead);
-    if (!cache.reserved.grow(this.#item, room)) return false;
+    if (!cache.reserved.grow(this.#value, room)) return false;
     this.#room = room;
     return true;
-  }
-
-  /** `length` more bytes have been received, and stand in their place already. */
-  receivedInPlace(length: number): void {
-    this.#filled += length;
-    this.#uncounted += length;
   }
 
   run(conversation: Conversation, start: number, end: number): number {
@@ -145,10 +160,11 @@ export class FillTask implements Task {
     memory.stats[STAT.bytes_read]! += this.#uncounted;
     this.#uncounted = 0;
     const length = Math.min(this.missing, end - start);
-    if (length > this.room && !this.makeRoom(cache, length)) {
+    const dropped = cache.reserved.itemOf(this.#value) === NO_ITEM;
+    if (dropped || (length > this.room && !this.#makeRoom(cache, length))) {
       return this.#refuse(conversation, start);
     }
-    if (length > 0) cache.reserved.fill(this.#item, this.#filled, input, start, length);
+    if (length > 0) cache.reserved.fill(this.#value, this.#filled, input, start, length);
     this.#filled += length;
     const at = start + length;
     if (this.#filled < this.#length || (this.#crlf && end - at < CRLF_LENGTH)) {
@@ -165,15 +181,15 @@ export class FillTask implements Task {
     if (!this.#crlf || (input.bytes[at] === CR && input.bytes[at + 1] === LF)) {
       return cache.reserved.commit(this.#operation);
     }
-    cache.reserved.abandon(this.#item);
+    cache.reserved.abandon(this.#value);
     return cache.refuseBadChunk();
   }
 
   abandon(thread: ThreadContext): void {
-    thread.cache.reserved.abandon(this.#item);
+    thread.cache.reserved.abandon(this.#value);
   }
 
-  /** There is no memory for the rest, which is skipped. */
+  /** There is no memory for the value, whose rest is skipped. */
   #refuse(conversation: Conversation, start: number): number {
     const { thread } = conversation;
     const outcome = thread.cache.reserved.refuse(this.#operation);

@@ -1,4 +1,5 @@
 import { Allocator } from "./space/allocator.ts";
+import { ArrivingValues } from "./space/arriving_values.ts";
 import { type ByteRegion, copyBytes } from "./base/bytes.ts";
 import { isExtending, type Operation } from "./operation.ts";
 import { ArithmeticOperations } from "./operations/arithmetic.ts";
@@ -117,7 +118,14 @@ export class Cache {
     this.values = new Values(this.links);
     this.prefetch = this.links.prefetch;
     this.locks = new Locks(this.links, this.#eviction);
-    this.#allocator = new Allocator(this.links, this.#eviction, this.#mover, this.values);
+    const arriving = new ArrivingValues(this.links, this.values);
+    this.#allocator = new Allocator(
+      this.links,
+      this.#eviction,
+      this.#mover,
+      this.values,
+      arriving,
+    );
     this.#storeOperations = new StoreOperations(
       this.links,
       this.#allocator,
@@ -145,6 +153,7 @@ export class Cache {
       this.#storeOperations,
       this.#lockOperations,
       this.values,
+      arriving,
     );
     const queue = new TokenQueue(memory);
     this.tokens = new TokenOperations(

@@ -66,8 +66,8 @@ export class Operation {
   deltaHigh = 0;
   /** The connection's id in the `ConnectionTable`; 0: none. */
   owner = 0;
-  /** The unlinked item that `reserve` made, or NO_ITEM. */
-  reserved: ItemRef = NO_ITEM;
+  /** The value that `reserve` began, a row of ArrivingValues; 0: none. */
+  reserved = 0;
   /** Whether the owner must hold the item's lock, which ends with a successful store (RaU). */
   unlock = false;
   /** How long `lock` may wait, in milliseconds; 0: not at all. If it may, `thread` is the one that serves the owner. */

@@ -33,6 +33,7 @@ export const STORE_STATS = [
   ["time_in_listen_disabled_us", "microseconds", "for how long accepting was stopped, summed over the threads"],
   ["conn_yields",         "times", "a slice of a connection ended, and there was more to do"],
   ["udp_dropped",         "datagrams", "lost because the receive buffer of a UDP socket was full"],
+  ["values_dropped",      "values", "dropped before all their bytes had arrived, to make room for newer ones"],
   ["total_items",         "items", "linked since the start"],
   ["pages_moved",         "pages", "pages taken from a class for another"],
   ["rescued_items",       "items", "copied out of a page that was moved"],

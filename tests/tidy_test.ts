@@ -32,7 +32,7 @@ const ROOMS: readonly Room[] = [
   ["store/operation.ts",         ""],
   ["store/watch/",               "item_watch wake watch_log"],
   ["store/items/",               "item_links item_walk key_walk prefetch values"],
-  ["store/space/",               "allocator eviction expiry flush page_mover"],
+  ["store/space/",               "allocator arriving_values eviction expiry flush page_mover"],
   ["store/claims/",              "leases locks token_queue token_view update_tokens waiters write_guard"],
   ["store/operations/",          "arithmetic lease lock journal lookup meta reserved store token"],
   ["store/check/",               "check"],
@@ -156,6 +156,7 @@ const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   ["claims/update_tokens", "operations/token operations/journal claims/token_queue"],
   ["claims/update_tokens", "check/check_tokens claims/token_view"],
   ["operations/long_copies", "items/prefetch"],
+  ["space/arriving_values", "check/check_arriving"],
   ["space/page_mover", "space/page_evacuator space/page_selector"],
   ["watch/watch_log", "watch/item_watch watch/wake"],
 ];
@@ -166,7 +167,7 @@ const testOf = new Map(
 /** Nothing but names and numbers. */
 // deno-fmt-ignore
 const WITHOUT_TEST = [
-  "base/assert", "claims/strict_prefixes", "limits", "memory/lease_layout", "memory/lock_layout", "memory/token_layout", "memory/token_record",
+  "base/assert", "claims/strict_prefixes", "limits", "memory/arriving_layout", "memory/lease_layout", "memory/lock_layout", "memory/token_layout", "memory/token_record",
   "memory/watch_layout", "outcome", "setup", "stats",
 ];
 

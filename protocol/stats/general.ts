@@ -158,6 +158,7 @@ const ROWS: readonly GeneralRow[] = [
   ["udp_dropped",           (s) => s.store.stat("udp_dropped")],
   ["values_arriving",       (s) => s.store.control("RESERVED_ITEMS")],
   ["values_arriving_bytes", (s) => s.store.reservedBytes],
+  ["values_dropped",        (s) => s.store.stat("values_dropped")],
   ["lock_curr",             (s) => s.store.lockCount],
   ["lock_bytes",            (s) => s.store.lockedBytes],
   ["lock_waiting",          (s) => s.store.lockWaiterCount],

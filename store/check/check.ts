@@ -1,5 +1,6 @@
 import { assert } from "../base/assert.ts";
 import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "../memory/item.ts";
+import { checkArriving } from "./check_arriving.ts";
 import { checkLeases } from "./check_leases.ts";
 import { checkLocks } from "./check_locks.ts";
 import { checkTokens } from "./check_tokens.ts";
@@ -28,8 +29,8 @@ interface ChunkTotals {
 }
 
 /**
- * Walks the whole store and asserts that its parts agree: pages, chunks, index, queues, chains, locks, leases, update
- * tokens, sums.
+ * Walks the whole store and asserts that its parts agree: pages, chunks, index, queues, chains, unfinished values,
+ * locks, leases, update tokens, sums.
  * For tests: it takes time proportional to the size of the store. The caller holds the mutex.
  *
  * @returns How many items there are.
@@ -60,6 +61,7 @@ class Check {
     this.#checkPages(linked);
     this.#checkRoomLists();
     this.#checkPool();
+    checkArriving(this.#links);
     checkLeases(this.#links);
     checkTokens(this.#links);
   }

@@ -2,6 +2,7 @@ import { assert } from "../base/assert.ts";
 import { ByteRegion } from "../base/bytes.ts";
 import { ConnectionTable } from "../connections.ts";
 import { FIRST_SECOND, MEMORY_LIMIT_MIB_MAX, MIB, type StoreOptions } from "../limits.ts";
+import { arrivingBytesNeeded } from "./arriving_layout.ts";
 import { lockBytesNeeded, waiterBytesNeeded } from "./lock_layout.ts";
 import { CLASS_STATS, STORE_STATS } from "../stats.ts";
 import { highHalf, lowHalf } from "../base/u64.ts";
@@ -55,7 +56,7 @@ const WORDS = [
   "SWEEP_SOONEST_SEC",
   "SWEEP_BUDGET_SEC", // the second in which the sweep did SWEEP_UNITS
   "SWEEP_UNITS",
-  "RESERVED_ITEMS", // reserved for values still arriving
+  "RESERVED_ITEMS", // reserved for values still arriving, see arriving_values.ts
   "LEASE_CURR", // leases held, see leases.ts
   "LEASE_OLDEST",
   "LEASE_NEWEST",
@@ -142,6 +143,8 @@ export interface SharedMemory {
   readonly connections: SharedArrayBuffer;
   readonly locks: SharedArrayBuffer;
   readonly lockWaiters: SharedArrayBuffer;
+  /** The list of values that arrive, see arriving_layout.ts. */
+  readonly arriving: SharedArrayBuffer;
   /** A SlotTable. */
   readonly leases: SharedArrayBuffer;
   /** A SlotTable of update tokens. */
@@ -210,6 +213,7 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
     connections: new SharedArrayBuffer(ConnectionTable.bytesNeeded(options.connectionsMax)),
     locks: new SharedArrayBuffer(lockBytesNeeded(options)),
     lockWaiters: new SharedArrayBuffer(waiterBytesNeeded(options)),
+    arriving: new SharedArrayBuffer(arrivingBytesNeeded(options)),
     leases: SlotTable.create(options.leaseEntries),
     tokens: SlotTable.create(options.tokenEntries),
     tokenQueue: new SharedArrayBuffer(tokenQueueBytes(options.tokenPersistence === "journal")),

@@ -4,19 +4,21 @@ import { NO_LEASE } from "../claims/leases.ts";
 import { isConditional, type WriteGuard } from "../claims/write_guard.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import type { Values } from "../items/values.ts";
-import { type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
-import { CONTROL, RESERVED_BYTES } from "../memory/memory.ts";
+import { type ItemRef, NO_ITEM, WORD } from "../memory/item.ts";
+import { RESERVED_BYTES } from "../memory/memory.ts";
 import { isExtending, type Operation, StoreMode } from "../operation.ts";
 import { Outcome } from "../outcome.ts";
 import type { Allocator } from "../space/allocator.ts";
+import { type ArrivingRow, type ArrivingValues, NO_ROW } from "../space/arriving_values.ts";
 import { STAT } from "../stats.ts";
 import type { LockOperations } from "./lock.ts";
 import type { Lookup } from "./lookup.ts";
 import { CHANGED_MEANWHILE, type StoreOperations } from "./store.ts";
 
 /**
- * Stores whose values arrive in pieces: an item is reserved, filled, and then committed or
- * abandoned. Also handles stores that are refused for their size or for lack of memory.
+ * Stores whose values arrive in pieces: an item is reserved, filled, and then committed or abandoned. A value is known
+ * by its row of ArrivingValues; another connection's value may have dropped it. Also handles stores that are refused
+ * for their size or for lack of memory.
  */
 export class ReservedOperations {
   readonly #links: ItemLinks;
@@ -26,6 +28,7 @@ export class ReservedOperations {
   readonly #storeOperations: StoreOperations;
   readonly #lockOperations: LockOperations;
   readonly #values: Values;
+  readonly #arriving: ArrivingValues;
 
   constructor(
     links: ItemLinks,
@@ -35,6 +38,7 @@ export class ReservedOperations {
     storeOperations: StoreOperations,
     lockOperations: LockOperations,
     values: Values,
+    arriving: ArrivingValues,
   ) {
     this.#links = links;
     this.#lookup = lookup;
@@ -43,21 +47,22 @@ export class ReservedOperations {
     this.#storeOperations = storeOperations;
     this.#lockOperations = lockOperations;
     this.#values = values;
+    this.#arriving = arriving;
   }
 
   /**
    * Allocates an unlinked item for a value that arrives in pieces. A long value gets its memory by `grow`
    * as the pieces arrive.
    *
-   * @returns OK (the item is `operation.reserved`), or, as a `store` would be refused, TOO_LARGE or NO_MEMORY.
+   * @returns OK (the value is `operation.reserved`), or, as a `store` would be refused, TOO_LARGE or NO_MEMORY.
    */
   reserve(operation: Operation): Outcome {
-    operation.reserved = NO_ITEM;
+    operation.reserved = NO_ROW;
     const { keyLength, valueLength, clientFlags } = operation;
     const fits = this.#storeOperations.fits(keyLength, valueLength, clientFlags);
-    if (fits) operation.reserved = this.#allocator.reserveItem(operation);
-    if (operation.reserved !== NO_ITEM) {
-      this.#count(operation.reserved, 1);
+    const item = fits ? this.#allocator.reserveItem(operation) : NO_ITEM;
+    if (item !== NO_ITEM) {
+      operation.reserved = this.#arriving.add(item);
       return Outcome.OK;
     }
     const outcome = fits ? Outcome.NO_MEMORY : Outcome.TOO_LARGE;
@@ -65,47 +70,76 @@ export class ReservedOperations {
     return outcome;
   }
 
+  /** The item that is filled with the value, or NO_ITEM if the value was dropped. */
+  itemOf(value: ArrivingRow): ItemRef {
+    return this.#arriving.itemOf(value);
+  }
+
   /**
-   * Allocates memory for the first `length` bytes of a reserved item's value. Returns false when there is none:
-   * see `refuse`.
+   * Allocates memory for the first `length` bytes of a value. May drop the oldest values.
+   *
+   * @returns False when there is none for it, or the value was dropped: see `refuse`.
    */
-  grow(item: ItemRef, length: number): boolean {
-    const before = this.#bytesOf(item);
+  grow(value: ArrivingRow, length: number): boolean {
+    const arriving = this.#arriving;
+    const item = arriving.itemOf(value);
+    if (item === NO_ITEM) return false;
+    if (!arriving.makeRoom(this.#allocator.missingBytes(item, length), value)) return false;
+    arriving.growing = value;
+    const before = arriving.bytesOf(item);
     const grown = this.#allocator.grow(item, length);
-    this.#links.memory.stats[RESERVED_BYTES]! += this.#bytesOf(item) - before;
+    this.#links.memory.stats[RESERVED_BYTES]! += arriving.bytesOf(item) - before;
+    arriving.growing = NO_ROW;
     return grown;
   }
 
   /**
-   * Refuses a store for lack of memory while its value arrives, and frees `operation.reserved`.
+   * Refuses a store for lack of memory while its value arrives, and ends `operation.reserved`.
    *
    * @returns NO_MEMORY, or NOT_STORED for append and prepend.
    */
   refuse(operation: Operation): Outcome {
     const { input, reserved } = operation;
-    operation.input = this.#links.memory.segmentOf(reserved);
-    operation.keyOffset = this.#links.items.keyOffset(reserved);
-    operation.keyLength = this.#links.items.keyLength(reserved);
+    const arriving = this.#arriving;
+    if (arriving.itemOf(reserved) !== NO_ITEM) arriving.drop(reserved);
+    operation.input = arriving.keys;
+    operation.keyOffset = arriving.keyOffset(reserved);
+    operation.keyLength = arriving.keyLength(reserved);
     const outcome = this.#reportRefused(operation, Outcome.NO_MEMORY);
     operation.input = input;
     this.abandon(reserved);
     return outcome;
   }
 
-  /** Writes a piece of a reserved item's value, for which there is memory. */
-  fill(item: ItemRef, at: number, from: ByteRegion, offset: number, length: number): void {
-    this.#values.write(item, at, from, offset, length);
+  /**
+   * Keeps a value's memory until `endReceiving`, while bytes are received straight into it without the mutex.
+   *
+   * @returns False if the value was dropped.
+   */
+  beginReceiving(value: ArrivingRow): boolean {
+    return this.#arriving.beginReceiving(value);
+  }
+
+  /** Needs no mutex. */
+  endReceiving(value: ArrivingRow): void {
+    this.#arriving.endReceiving(value);
+  }
+
+  /** Writes a piece of a value, for which there is memory. */
+  fill(value: ArrivingRow, at: number, from: ByteRegion, offset: number, length: number): void {
+    this.#values.write(this.#arriving.itemOf(value), at, from, offset, length);
   }
 
   /**
-   * As `Cache.store`, with the value of `operation.reserved`. The operation is judged now, not when
-   * it was announced.
+   * As `Cache.store`, with the value of `operation.reserved`, which was not dropped. The operation is judged now, not
+   * when it was announced.
    */
   commit(operation: Operation): Outcome {
     const { watch } = this.#links;
-    const key = watch.isOn ? watch.keyOf(operation.reserved) : "";
-    this.#count(operation.reserved, -1);
-    const outcome = this.#commit(operation);
+    const item = this.#arriving.take(operation.reserved);
+    operation.reserved = NO_ROW;
+    const key = watch.isOn ? watch.keyOf(item) : "";
+    const outcome = this.#commit(operation, item);
     if (watch.isOn) watch.stored(operation, outcome, key);
     if (operation.unlock && outcome === Outcome.STORED) {
       this.#lockOperations.unlockStored(operation);
@@ -113,10 +147,8 @@ export class ReservedOperations {
     return outcome;
   }
 
-  #commit(operation: Operation): Outcome {
-    const item = operation.reserved;
+  #commit(operation: Operation, item: ItemRef): Outcome {
     assert(this.#allocator.isComplete(item), "a value is stored when it has all its chunks");
-    operation.reserved = NO_ITEM;
     operation.item = NO_ITEM;
     this.#values.forgetPosition();
     const segment = this.#links.memory.segmentOf(item);
@@ -133,10 +165,7 @@ export class ReservedOperations {
     }
     if (isExtending(operation) && old !== NO_ITEM) {
       const outcome = this.#storeOperations.extend(operation, old, item, hash);
-      if (outcome === CHANGED_MEANWHILE) {
-        operation.reserved = item;
-        return this.#commit(operation);
-      }
+      if (outcome === CHANGED_MEANWHILE) return this.#commit(operation, item);
       this.#links.free(item);
       return outcome;
     }
@@ -149,26 +178,9 @@ export class ReservedOperations {
     return Outcome.STORED;
   }
 
-  /** Frees a reserved item that will never be complete. */
-  abandon(item: ItemRef): void {
-    this.#count(item, -1);
-    this.#values.forgetPosition();
-    this.#links.free(item);
-  }
-
-  /** Counts a reserved item, by 1, or one that is no longer reserved, by -1. */
-  #count(item: ItemRef, by: 1 | -1): void {
-    const { memory } = this.#links;
-    memory.control[CONTROL.RESERVED_ITEMS]! += by;
-    memory.stats[RESERVED_BYTES]! += by * this.#bytesOf(item);
-  }
-
-  /** Memory that a reserved item has: its chunk, and what its chain holds so far. */
-  #bytesOf(item: ItemRef): number {
-    const { items, slabs } = this.#links;
-    const chunkBytes = slabs.chunkBytes(slabs.classOf(item));
-    if ((items.state(item) & STATE.CHAINED) === 0) return chunkBytes;
-    return chunkBytes + this.#values.chainedLength(item) - items.word(item, WORD.NEWER);
+  /** Ends a value that will never be complete. */
+  abandon(value: ArrivingRow): void {
+    this.#arriving.free(value);
   }
 
   /** As `storeRefused`, for a store that never reached `store`; watchers see it. */

@@ -1,3 +1,5 @@
+import type { ArrivingValues } from "./arriving_values.ts";
+import * as arrivingModule from "./arriving_values.ts";
 import { type ByteRegion, copyBytes } from "../base/bytes.ts";
 import type { Operation } from "../operation.ts";
 import { type Eviction, EvictionCause } from "./eviction.ts";
@@ -14,6 +16,7 @@ import type { Values } from "../items/values.ts";
 
 const { HEADER_BYTES, NO_ITEM, optionalBytes, SHORT_LENGTH_MAX, STATE, WORD } = itemModule;
 const { UNPINNED_BYTES_MAX } = limitsModule;
+const { NO_ROW } = arrivingModule;
 const { CLASS, CONTROL, PAGE_OWNER, SEGMENT_SHIFT } = memoryModule;
 const { CLAIMED } = slabsModule;
 const { CLASS_STAT } = statsModule;
@@ -38,8 +41,15 @@ export class Allocator {
   readonly #eviction: Eviction;
   readonly #mover: PageMover;
   readonly #values: Values;
+  readonly #arriving: ArrivingValues;
 
-  constructor(links: ItemLinks, eviction: Eviction, mover: PageMover, values: Values) {
+  constructor(
+    links: ItemLinks,
+    eviction: Eviction,
+    mover: PageMover,
+    values: Values,
+    arriving: ArrivingValues,
+  ) {
     this.memory = links.memory;
     this.items = links.items;
     this.links = links;
@@ -47,6 +57,7 @@ export class Allocator {
     this.#eviction = eviction;
     this.#mover = mover;
     this.#values = values;
+    this.#arriving = arriving;
   }
 
   /** As `allocate`, with the key and the length of the value in `operation`. */
@@ -58,6 +69,7 @@ export class Allocator {
   /** As `allocateItem`, for a value that arrives in pieces: allocates memory for its beginning only. */
   reserveItem(operation: Operation): ItemRef {
     const { input, keyOffset, keyLength, valueLength } = operation;
+    this.#arriving.makeRoom(Math.min(valueLength, this.links.slabs.ordinaryBytesMax), NO_ROW);
     return this.allocate(input, keyOffset, keyLength, valueLength, operation, 0);
   }
 
@@ -154,6 +166,13 @@ export class Allocator {
     return true;
   }
 
+  /** Returns how many of the first `length` bytes of a reserved item's value have no memory yet. */
+  missingBytes(item: ItemRef, length: number): number {
+    if ((this.items.state(item) & STATE.CHAINED) === 0) return 0;
+    const missing = this.items.word(item, WORD.NEWER) - this.#values.chainedLength(item, length);
+    return Math.max(0, missing);
+  }
+
   /** Whether a reserved item has memory for its whole value. */
   isComplete(item: ItemRef): boolean {
     return (this.items.state(item) & STATE.CHAINED) === 0 ||
@@ -175,7 +194,10 @@ export class Allocator {
     }
   }
 
-  /** Frees a chunk of a class, or gets it a page. Returns false if neither is possible. */
+  /**
+   * Frees a chunk of a class, gets it a page, or drops an unfinished value. Returns false if nothing of that is
+   * possible.
+   */
   #makeRoom(classId: number): boolean {
     this.#control[CONTROL.DISTURBED] = (this.#control[CONTROL.DISTURBED]! + 1) | 0;
     const mover = this.#mover;
@@ -188,6 +210,6 @@ export class Allocator {
     }
     mover.noteEviction(classId);
     return slabs.hasRoom(classId) || this.#eviction.evictOne(classId, EvictionCause.ROOM) ||
-      mover.takeNow(classId);
+      mover.takeNow(classId) || this.#arriving.dropOldest();
   }
 }

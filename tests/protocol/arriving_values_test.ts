@@ -10,6 +10,36 @@ function arriving(peer: ConversationPeer): [count: number, bytes: number] {
   return [number("values_arriving"), number("values_arriving_bytes")];
 }
 
+function dropped(peer: ConversationPeer): number {
+  return Number(/STAT values_dropped (\d+)/.exec(peer.ask("stats\r\n"))![1]);
+}
+
+Deno.test("a client whose unfinished value was dropped is told so, and served on", () => {
+  const side = new ConversationSide(["-m", "8", "-c", "200"]);
+  const client = side.connect();
+  assertEquals(client.ask("set slow0 0 0 3\r\nold\r\n"), "STORED\r\n");
+  const length = 1_000_000;
+  const arrived = 200_000;
+  const slow = Array.from({ length: 50 }, () => side.connect());
+  for (const [index, peer] of slow.entries()) {
+    assertEquals(peer.ask(`set slow${index} 0 0 ${length}\r\n${"v".repeat(arrived)}`), "");
+  }
+  const [values, bytes] = arriving(client);
+  assert(bytes <= 2 * 1024 * KIB, `${bytes} bytes`);
+  assertEquals(values + dropped(client), slow.length);
+  // The set takes effect when its client is told: then the old value is out of date.
+  assertEquals(client.ask("get slow0\r\n"), "VALUE slow0 0 3\r\nold\r\nEND\r\n");
+  assertEquals(slow[0]!.ask("v"), "SERVER_ERROR out of memory storing object\r\n");
+  assertEquals(client.ask("get slow0\r\n"), "END\r\n");
+  const rest = "v".repeat(length - arrived - 1);
+  assertEquals(slow[0]!.ask(`${rest}\r\nmn\r\n`), "MN\r\n");
+  const last = "v".repeat(length - arrived);
+  assertEquals(slow.at(-1)!.ask(`${last}\r\n`), "STORED\r\n");
+  for (const peer of slow) peer.disconnect();
+  assertEquals(arriving(client), [0, 0]);
+  side.check();
+});
+
 Deno.test("a value of which only the header came takes one chunk, and evicts nothing", () => {
   const side = new ConversationSide(["-m", "64", "-c", "2000"]);
   const client = side.connect();

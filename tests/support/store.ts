@@ -222,6 +222,12 @@ export class TestStore {
     checkStore(this.memory);
   }
 
+  /** An operation on the key, for what has no method here. Good until the next call of a method. */
+  operationOn(key: string, fields: Partial<Operation>): Operation {
+    this.#prepare(key, fields);
+    return this.operation;
+  }
+
   #prepare(key: string, fields: Partial<Operation>): void {
     const bytes = encoder.encode(key);
     this.input.bytes.set(bytes, 0);

@@ -244,7 +244,7 @@ export class NativeThread implements Transport {
     const bytes = this.#receiveBytes;
     for (let reads = 0; reads < READS_MAX; reads++) {
       const { task } = connection.conversation;
-      if (task instanceof FillTask && task.missing > 0 && this.#hasRoom(task)) {
+      if (task instanceof FillTask && task.missing > 0 && this.#beginReceiving(task)) {
         if (!this.#receiveValue(connection, task)) return;
         continue;
       }
@@ -271,15 +271,13 @@ export class NativeThread implements Transport {
     this.#finishLater(connection);
   }
 
-  /** Whether the value's next bytes can be received straight into its item. Allocates room for them. */
-  #hasRoom(task: FillTask): boolean {
-    if (task.room < Math.min(task.missing, VALUE_PIECE_BYTES)) {
-      const { cache } = this.#thread;
-      cache.enter();
-      task.makeRoom(cache);
-      cache.leave();
-    }
-    return task.room > 0;
+  /** Whether the value's next bytes can be received straight into its item: `#receiveValue` must follow. */
+  #beginReceiving(task: FillTask): boolean {
+    const { cache } = this.#thread;
+    cache.enter();
+    const begun = task.beginReceiving(cache, VALUE_PIECE_BYTES);
+    cache.leave();
+    return begun;
   }
 
   /**

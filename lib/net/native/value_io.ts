@@ -78,8 +78,8 @@ export class ValueIo {
   }
 
   /**
-   * Receives missing bytes of a value into its item, which must have room. Bytes behind the value go
-   * to the thread's input.
+   * Receives missing bytes of a value into its item, after `task.beginReceiving`. Bytes behind the value go to the
+   * thread's input.
    *
    * @param inputOffset Their offset in the input.
    * @param inputLength Most bytes to receive there.
@@ -92,8 +92,7 @@ export class ValueIo {
     this.#addValue(task.item, task.filled, length);
     if (length === task.missing) vectors.add(this.#inputAddress + inputOffset, inputLength);
     const received = vectors.receive(fd, MSG_DONTWAIT);
-    if (received <= 0) return received;
-    task.receivedInPlace(Math.min(received, length));
+    task.endReceiving(this.#thread.cache, Math.max(0, Math.min(received, length)));
     return received;
   }
 
