@@ -1,15 +1,18 @@
 import { listenToSignals } from "./lib/signals.ts";
 
-const isProxy = Deno.args[0] === "proxy";
-// Before the other modules are loaded. The proxy listens to signals itself.
-if (!isProxy) listenToSignals();
+const [subcommand, ...rest] = Deno.args;
+const isServer = subcommand !== "proxy" && subcommand !== "audit";
+// Before the other modules are loaded. The proxy listens to signals itself, and they end an audit.
+if (isServer) listenToSignals();
 
 const { readProcessInfo } = await import("./lib/process_info.ts");
 const { ExitCode, refuseUsage } = await import("./lib/cli/exit.ts");
 const processInfo = readProcessInfo();
-const command = isProxy
-  ? (await import("./lib/proxy/options.ts")).readProxyCommand(Deno.args.slice(1), processInfo)
-  : (await import("./lib/cli/command.ts")).readCommand(Deno.args, processInfo);
+const command = isServer
+  ? (await import("./lib/cli/command.ts")).readCommand(Deno.args, processInfo)
+  : subcommand === "proxy"
+  ? (await import("./lib/proxy/options.ts")).readProxyCommand(rest, processInfo)
+  : (await import("./lib/proxy/audit/options.ts")).readAuditCommand(rest, processInfo);
 switch (command.kind) {
   case "print":
     // deno-lint-ignore no-console
@@ -19,6 +22,11 @@ switch (command.kind) {
   case "refuse":
     Deno.exit(refuseUsage(command.errors, command.logFormat));
     break;
+  case "audit": {
+    const { runAudit } = await import("./lib/proxy/audit/run.ts");
+    Deno.exit(await runAudit(command.options));
+    break;
+  }
   case "proxy": {
     const { serveProxy } = await import("./lib/proxy/serve.ts");
     Deno.exit(await serveProxy(command.options, processInfo.version));

@@ -44,7 +44,7 @@ const ROOMS: readonly Room[] = [
   ["protocol/text/",             "admin answer keys lease parser read stats write"],
   ["protocol/binary/",           "parser request"],
   ["protocol/thread_protocols.ts", ""],
-  ["lib/",                       "process_info signals cli/command cli/exit proxy/options proxy/serve server/boot"],
+  ["lib/",                       "process_info signals cli/command cli/exit proxy/audit/options proxy/audit/run proxy/options proxy/serve server/boot"],
   ["lib/net/",                   "accept_failures descriptors fair_scheduler transport transports portable/bind portable/sockets"],
   ["lib/net/portable/",          "bind sockets thread"],
   ["lib/net/native/",            "bind libc thread waker"],
@@ -55,7 +55,8 @@ const ROOMS: readonly Room[] = [
   ["lib/proxy/backend.ts lib/proxy/schema.ts lib/proxy/table.ts", ""],
   // Its door is lib/proxy/open_backend.ts, which imports it when it is needed.
   ["lib/proxy/postgres/",        ""],
-  ["lib/proxy/",                 "options serve"],
+  ["lib/proxy/",                 "audit/options audit/run options serve"],
+  ["lib/proxy/audit/",           "options run"],
   ["lib/server/",                "boot"],
   ["main.ts",                    ""],
 ];

@@ -3,9 +3,11 @@ import { type LogFormat, writeRefusal } from "../log.ts";
 /** Exit statuses of the process (sysexits.h, as in memcached). */
 export const ExitCode = {
   OK: 0,
+  /** An audit has found differences. */
+  DIFFERENT: 1,
   /** The command line has a mistake. */
   USAGE: 64,
-  /** Another proxy has taken over from this one. */
+  /** Another proxy has taken over; or a server that an audit needs cannot be reached, or its replies make no sense. */
   UNAVAILABLE: 69,
   /** A thread failed, or the check at exit found a fault in the store. */
   SOFTWARE: 70,

@@ -72,6 +72,7 @@ export function helpText(version: string): string {
     "",
     "Usage: leased [options]",
     "       leased proxy [options]    see leased proxy --help",
+    "       leased audit [options]    see leased audit --help",
     ...helpLines(optionTexts()),
     "",
     "Exit status:",

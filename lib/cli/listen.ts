@@ -50,6 +50,19 @@ export function readListenAddress(text: string): ListenAddress {
   return { hostname: hostname === "*" ? "0.0.0.0" : hostname, port, protocol };
 }
 
+/**
+ * Reads the `host:port` of a server to connect to.
+ *
+ * @throws RangeError
+ */
+export function readServerAddress(text: string): { hostname: string; port: number } {
+  const { hostname, port } = readListenAddress(text);
+  if (port === undefined || port < 1) {
+    throw new RangeError("must be host:port, with a port of 1..65535");
+  }
+  return { hostname, port };
+}
+
 function readHostAndPort(text: string): { hostname: string; port: number | undefined } {
   const bracketed = /^\[([^\]]+)\](?::(.*))?$/.exec(text);
   if (bracketed !== null) return { hostname: bracketed[1]!, port: readPort(bracketed[2]) };

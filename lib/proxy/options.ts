@@ -1,7 +1,7 @@
 import license from "../../LICENSE" with { type: "text" };
 import { parseTable } from "../cli/argv.ts";
 import { helpLines, type OptionGroup, type OptionText, optionTexts } from "../cli/help.ts";
-import { readListenAddress } from "../cli/listen.ts";
+import { readServerAddress } from "../cli/listen.ts";
 import type { OptionRow } from "../cli/option_table.ts";
 import { valueOr } from "../cli/values.ts";
 import type { LogFormat } from "../log.ts";
@@ -146,16 +146,7 @@ export function databaseName(database: Database): string {
 
 function toCache(text: string, errors: string[]): { hostname: string; port: number } {
   const label = `--cache ${JSON.stringify(text)}`;
-  const { hostname, port } = valueOr(
-    { hostname: "", port: 0 },
-    () => readListenAddress(text),
-    errors,
-    label,
-  );
-  if (hostname !== "" && (port === undefined || port < 1)) {
-    errors.push(`${label}: must be host:port, with a port of 1..65535`);
-  }
-  return { hostname, port: port ?? 0 };
+  return valueOr({ hostname: "", port: 0 }, () => readServerAddress(text), errors, label);
 }
 
 /** Describes every option, in the order of `--help`. */

@@ -1,0 +1,164 @@
+import { createHash } from "node:crypto";
+import { reasonOf } from "../../reason.ts";
+import { latin1Bytes } from "../bytes.ts";
+import { LineTooLongError, RequestReader } from "../request_reader.ts";
+
+/** The address of a cache or a proxy. */
+export interface Address {
+  readonly hostname: string;
+  readonly port: number;
+}
+
+/** A server cannot be reached, or sends something else than its protocol allows. */
+export class PeerError extends Error {
+  override readonly name = "PeerError";
+}
+
+/** A value, without its bytes. */
+export interface ValueDigest {
+  /** 32 bits. */
+  readonly flags: number;
+  readonly bytes: number;
+  /** In hexadecimal digits. */
+  readonly sha256: string;
+}
+
+/** Longest line of a reply, in bytes. A key has 250 at most, or 336 in base64. */
+const LINE_LENGTH_MAX = 2048;
+/** The largest value that a cache can hold is 1 GiB. */
+const VALUE_LENGTH_MAX = 2 ** 30;
+/** A value is read in pieces, so that it is never in memory as a whole. */
+const PIECE_LENGTH = 64 * 1024;
+/** Length of the CR LF behind a value. */
+const TRAILER_LENGTH = 2;
+
+/** Returns `host:port`, with brackets around an IPv6 address. */
+export function addressName({ hostname, port }: Address): string {
+  return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
+}
+
+/** A connection to a cache or to the proxy. Buffers at most one line, or one piece of a value. */
+export class Peer {
+  /** `host:port` */
+  readonly name: string;
+  readonly #socket: Deno.TcpConn;
+  readonly #timeoutMs: number;
+  readonly #reader: RequestReader;
+
+  private constructor(name: string, socket: Deno.TcpConn, timeoutMs: number) {
+    this.name = name;
+    this.#socket = socket;
+    this.#timeoutMs = timeoutMs;
+    const read = (buffer: Uint8Array): Promise<number | null> => this.#within(socket.read(buffer));
+    this.#reader = new RequestReader({ read }, LINE_LENGTH_MAX);
+  }
+
+  /**
+   * Connects.
+   *
+   * @param timeoutMs How long the server may neither send nor accept a byte that is waited for.
+   * @throws PeerError
+   */
+  static async connect(address: Address, timeoutMs: number): Promise<Peer> {
+    const name = addressName(address);
+    const giveUp = new AbortController();
+    const timer = setTimeout(() => giveUp.abort(), timeoutMs);
+    try {
+      const socket = await Deno.connect({ ...address, signal: giveUp.signal });
+      socket.setNoDelay();
+      return new Peer(name, socket, timeoutMs);
+    } catch (error) {
+      const reason = giveUp.signal.aborted
+        ? `no connection within ${timeoutMs} ms`
+        : reasonOf(error);
+      throw new PeerError(`${name}: ${reason}`);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Sends requests, one character a byte. @throws PeerError */
+  async send(requests: string): Promise<void> {
+    for (let bytes = latin1Bytes(requests); bytes.length > 0;) {
+      bytes = bytes.subarray(await this.#within(this.#socket.write(bytes)));
+    }
+  }
+
+  /** Returns the next line of the replies. @throws PeerError */
+  async line(): Promise<string> {
+    let line: string | null;
+    try {
+      line = await this.#reader.line();
+    } catch (error) {
+      if (!(error instanceof LineTooLongError)) throw error;
+      throw this.error(`sends a line longer than ${LINE_LENGTH_MAX} bytes`);
+    }
+    if (line === null) throw this.error("closed the connection");
+    return line;
+  }
+
+  /**
+   * Reads the value behind a line.
+   *
+   * @param length As the line says it, in decimal digits.
+   * @throws PeerError
+   */
+  async value(flags: number, length: string | undefined): Promise<ValueDigest> {
+    const bytes = /^\d{1,10}$/.test(length ?? "") ? Number(length) : NaN;
+    if (!(bytes <= VALUE_LENGTH_MAX)) {
+      throw this.error(
+        `announces a value of ${length} bytes; the longest has ${VALUE_LENGTH_MAX}`,
+      );
+    }
+    const hash = createHash("sha256");
+    for (let left = bytes; left > 0;) {
+      const piece = await this.#block(Math.min(left, PIECE_LENGTH));
+      hash.update(piece);
+      left -= piece.length;
+    }
+    const [cr, lf] = await this.#block(TRAILER_LENGTH);
+    if (cr !== 0x0d || lf !== 0x0a) {
+      throw this.error(`announces a value of ${bytes} bytes, and sends another length`);
+    }
+    return { flags, bytes, sha256: hash.digest("hex") };
+  }
+
+  /** Returns an error about this server. */
+  error(reason: string): PeerError {
+    return new PeerError(`${this.name}: ${reason}`);
+  }
+
+  /** Returns an error about a reply. */
+  unexpected(request: string, line: string): PeerError {
+    return this.error(`answers ${request} with ${JSON.stringify(line.slice(0, 200))}`);
+  }
+
+  close(): void {
+    try {
+      this.#socket.close();
+    } catch {
+      // It is closed already.
+    }
+  }
+
+  async #block(length: number): Promise<Uint8Array> {
+    const block = await this.#reader.block(length);
+    if (block === null) throw this.error("closed the connection");
+    return block;
+  }
+
+  async #within<Result>(operation: Promise<Result>): Promise<Result> {
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      this.close();
+    }, this.#timeoutMs);
+    try {
+      return await operation;
+    } catch (error) {
+      throw this.error(isLate ? `no reply within ${this.#timeoutMs} ms` : reasonOf(error));
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
