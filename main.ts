@@ -27,6 +27,11 @@ switch (command.kind) {
     Deno.exit(await runAudit(command.options));
     break;
   }
+  case "init": {
+    const { makeTables } = await import("./lib/proxy/serve.ts");
+    Deno.exit(await makeTables(command.options));
+    break;
+  }
   case "proxy": {
     const { serveProxy } = await import("./lib/proxy/serve.ts");
     Deno.exit(await serveProxy(command.options, processInfo.version));

@@ -55,12 +55,14 @@ export interface Backend {
    * Writes a row in a transaction: checks the epoch, applies the change, notes the token as applied, commits.
    *
    * @param change Computed from the row as it is, inside the transaction; null: the condition is false.
+   * @param owner The writer's tag of the token, for the database's list of sessions; "": none.
    */
   write(
     key: Uint8Array,
     tokenId: number,
     epoch: number,
     change: (row: Row | null) => Change | null,
+    owner?: string,
   ): Promise<WriteResult>;
   /** Returns the outcome of the write under a token. Asks on a new connection, once the old one is certainly closed. */
   outcome(tokenId: number): Promise<WriteOutcome>;

@@ -44,6 +44,8 @@ export type FlowStep<Cache> =
     readonly kind: "writeRow";
     readonly key: string;
     readonly tokenId: number;
+    /** The writer's tag of the token; "": none. */
+    readonly owner: string;
     readonly epoch: number;
     readonly edit: Edit;
   }

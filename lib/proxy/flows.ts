@@ -191,7 +191,8 @@ export class Flows<Cache> {
       const limited = this.#limited(edit);
       const { epoch } = this.states;
       try {
-        result = yield* step({ kind: "writeRow", key, tokenId: id, epoch, edit: limited });
+        const owner = this.states.ownerOf(key, id);
+        result = yield* step({ kind: "writeRow", key, tokenId: id, owner, epoch, edit: limited });
       } catch (error) {
         result = { kind: "unknown", reason: reasonOf(error) };
       }

@@ -40,10 +40,17 @@ const PROXY_OPTIONS = [
   ["license",          "i", "switch", "",             NONE, NONE,      "",                "works", "print the license and exit"],
 ] as const satisfies readonly OptionRow[];
 
+/** The options of `leased proxy init`. */
+// deno-fmt-ignore
+const INIT_OPTIONS = [
+  ["run",              "",  "switch", "",             NONE, NONE,      "",                "works", "with init: make the tables, instead of printing the SQL"],
+  ...PROXY_OPTIONS,
+] as const satisfies readonly OptionRow[];
+
 const GROUPS: readonly (readonly [title: string, names: readonly string[]])[] = [
   ["Database", [
     ...["db", "table", "key-column", "value-column", "version-column", "flags-column"],
-    ...["db-connections", "db-timeout", "applied-ttl"],
+    ...["db-connections", "db-timeout", "applied-ttl", "run"],
   ]],
   ["Caches", ["cache", "cache-timeout"]],
   ["Clients", ["port", "listen", "conn-limit", "max-item-size", "token-limit"]],
@@ -77,9 +84,9 @@ export interface ProxyOptions {
 export type ProxyCommandLine =
   | { readonly kind: "print"; readonly text: string }
   | { readonly kind: "refuse"; readonly errors: readonly string[]; readonly logFormat: LogFormat }
-  | { readonly kind: "proxy"; readonly options: ProxyOptions };
+  | { readonly kind: "init" | "proxy"; readonly options: ProxyOptions };
 
-/** `leased proxy init` prints SQL instead of serving. */
+/** `leased proxy init` prints or runs SQL instead of serving. */
 const INIT = "init";
 
 /** Parses the command line after `leased proxy`. */
@@ -88,7 +95,9 @@ export function readProxyCommand(
   processInfo: ProcessInfo,
 ): ProxyCommandLine {
   const isInit = argv[0] === INIT;
-  const { values, errors } = parseTable(isInit ? argv.slice(1) : argv, PROXY_OPTIONS);
+  const { values, errors } = isInit
+    ? parseTable(argv.slice(1), INIT_OPTIONS)
+    : parseTable(argv, PROXY_OPTIONS);
   const text = (name: string): string => values[name] as string;
   const number = (name: string): number => values[name] as number;
   if (values["help"]) return { kind: "print", text: helpText(processInfo.version) };
@@ -116,7 +125,8 @@ export function readProxyCommand(
     logFormat,
   };
   if (errors.length > 0) return { kind: "refuse", errors, logFormat };
-  return isInit ? { kind: "print", text: schemaOf(options) } : { kind: "proxy", options };
+  if (!isInit) return { kind: "proxy", options };
+  return values["run"] ? { kind: "init", options } : { kind: "print", text: schemaOf(options) };
 }
 
 function toDatabase(text: string, errors: string[]): Database {
@@ -153,7 +163,7 @@ function toCache(text: string, errors: string[]): { hostname: string; port: numb
 export function proxyOptionTexts(): OptionText[] {
   const groups: OptionGroup[] = GROUPS.map(([title, names]) => [
     title,
-    names.map((name) => PROXY_OPTIONS.find((row) => row[0] === name)!),
+    names.map((name) => INIT_OPTIONS.find((row) => row[0] === name)!),
   ]);
   return optionTexts(groups);
 }
@@ -164,7 +174,7 @@ function helpText(version: string): string {
     `leased ${version}: an update-token proxy between clients, caches and a database`,
     "",
     "Usage: leased proxy [options]       serve",
-    "       leased proxy init [options]  print the SQL that makes the tables",
+    "       leased proxy init [options]  print the SQL that makes the tables; with --run, run it",
     ...helpLines(proxyOptionTexts()),
   ].join("\n");
 }

@@ -112,8 +112,10 @@ export class Proxy {
         return invalidate(step.caches, step.key);
       case "readRow":
         return this.#backend.read(latin1Bytes(step.key));
-      case "writeRow":
-        return this.#backend.write(latin1Bytes(step.key), step.tokenId, step.epoch, step.edit);
+      case "writeRow": {
+        const { tokenId, epoch, edit, owner } = step;
+        return this.#backend.write(latin1Bytes(step.key), tokenId, epoch, edit, owner);
+      }
       case "askOutcome":
         return this.#backend.outcome(step.tokenId);
       case "sleep":

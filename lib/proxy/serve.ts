@@ -22,6 +22,8 @@ const PURGE_INTERVAL_MS = 60_000;
 const DRAIN_MS_MAX = 5000;
 /** How long a deposed proxy refuses the requests of its connections before it closes them. */
 const DEPOSED_MS = 1000;
+/** Matches the errors of PostgreSQL and SQLite about a user who may not create tables. */
+const NOT_PERMITTED = /permission denied|must be owner|readonly database/;
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
 /**
@@ -52,6 +54,22 @@ export async function serveProxy(options: ProxyOptions, version: string): Promis
     caches.close();
     await backend.close();
   }
+}
+
+/** Makes the tables that are missing, for a user who may create tables. Changes nothing the second time. */
+export async function makeTables(options: ProxyOptions): Promise<ExitCode> {
+  configureLog(options.logFormat, () => 0);
+  const database = databaseName(options.database);
+  try {
+    const backend = await openBackend(options);
+    await backend.close();
+  } catch (error) {
+    const isDenied = NOT_PERMITTED.test(reasonOf(error));
+    const advice = isDenied ? "; run init as a user who may create tables" : "";
+    return refuse(`cannot make the tables in ${database}${advice}`, error);
+  }
+  logProcess("info", "initialized", `the tables are in ${database}`, { database });
+  return ExitCode.OK;
 }
 
 function refuse(what: string, error: unknown): ExitCode {

@@ -152,6 +152,11 @@ export class TokenStates {
     }
   }
 
+  /** Returns the tag that the writer chose for a live token; "": none. */
+  ownerOf(key: string, id: number): string {
+    return this.#live.get(key)?.get(id)?.owner ?? "";
+  }
+
   /** Ends the write that `beginPut` began, or whose outcome was unknown. */
   endPut(key: string, id: number, end: PutEnd): void {
     const token = this.#live.get(key)?.get(id);

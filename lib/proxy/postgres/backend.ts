@@ -22,6 +22,10 @@ const TAKE_OVER_PATIENCE = 3;
 /** Pause between two checks of a transaction that still runs. */
 const OUTCOME_POLL_MS = 50;
 
+/** Appends the writer's tag to the session's name in pg_stat_activity until the transaction ends. */
+const NAME_WRITER =
+  "SELECT set_config('application_name', current_setting('application_name') || ' ' || $1, true)";
+
 /** The SQL statements of a backend. */
 type Statements = ReturnType<typeof statementsFor>;
 
@@ -86,12 +90,13 @@ export class PostgresBackend implements Backend {
     tokenId: number,
     epoch: number,
     change: (row: Row | null) => Change | null,
+    owner = "",
   ): Promise<WriteResult> {
     const stored = keyOf(key, this.#types.key);
     if (stored === null) {
       return { kind: "failed", reason: "the key is not UTF-8 without zero bytes" };
     }
-    const write = { key: stored, tokenId, epoch, change };
+    const write = { key: stored, tokenId, epoch, change, owner };
     const progress = { transaction: "" };
     try {
       return await this.#pool.use(
@@ -117,8 +122,9 @@ export class PostgresBackend implements Backend {
     let result: WriteResult;
     try {
       // Sent together. In this order: after the wait for the lock the row is read anew.
-      const [, [proxy], rows] = await Promise.all([
+      const [, , [proxy], rows] = await Promise.all([
         session.query("BEGIN ISOLATION LEVEL READ COMMITTED"),
+        write.owner === "" ? null : session.query(NAME_WRITER, [write.owner]),
         session.query(this.#statements.lockEpoch, [write.epoch]),
         session.query(this.#statements.lockRow, [write.key]),
       ]);
@@ -258,6 +264,7 @@ interface Write {
   readonly tokenId: number;
   readonly epoch: number;
   readonly change: (row: Row | null) => Change | null;
+  readonly owner: string;
 }
 
 // deno-lint-ignore explicit-function-return-type -- its keys are its type

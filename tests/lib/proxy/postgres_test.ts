@@ -101,6 +101,27 @@ testPostgres("a connection lost before COMMIT is a failure", async (url, server)
   });
 });
 
+testPostgres("a session is named after the writer whose row it writes", async (url, server) => {
+  const names = async (): Promise<string[]> => {
+    const query = "SELECT application_name FROM pg_stat_activity WHERE datname = " +
+      "current_database() AND application_name LIKE 'billing%'";
+    return (await server.execute(query, url)).split("\n");
+  };
+  await withBackend(`${url}?application_name=billing`, async (backend, epoch) => {
+    await backend.write(KEY, 1, epoch, set("one"), "writer:0");
+    assertEquals(await names(), ["billing"]);
+    await withSession(url, async (session) => {
+      await session.query("BEGIN");
+      await session.query("SELECT * FROM kv WHERE key = $1 FOR UPDATE", [KEY]);
+      const written = backend.write(KEY, 2, epoch, set("two"), "writer:1 o'neil");
+      await until(async () => (await names())[0] === "billing writer:1 o'neil");
+      await session.query("ROLLBACK");
+      assertEquals((await written).kind, "committed");
+    });
+    assertEquals(await names(), ["billing"]);
+  });
+});
+
 testPostgres("a server that restarts is used again", async (url, server) => {
   await withBackend(url, async (backend, epoch) => {
     await Promise.all(

@@ -1,37 +1,54 @@
 import type { TestDatabase } from "./databases.ts";
-import { MAIN, path, ServerProcess } from "./server_process.ts";
+import { textOf } from "../sessions/side.ts";
+import { type Ended, MAIN, path, ServerProcess } from "./server_process.ts";
 
 const SOURCES = ["lib", "protocol", "store"].map(path).join(",");
 /** The lock file that names the driver of PostgreSQL; deno.lock does not. */
 const LOCK_FILE = path("lib/proxy/postgres/deno.lock");
 
+type Place = Pick<TestDatabase, "url" | "folder">;
+
 /** Starts a proxy on a free port of 127.0.0.1, unless its options say otherwise. */
 export async function startProxy(
-  { url, folder }: Pick<TestDatabase, "url" | "folder">,
+  database: Place,
   caches: readonly number[],
   args: readonly string[] = [],
 ): Promise<ServerProcess> {
+  const all = [
+    ...(args.includes("-p") ? [] : ["-p", "-1"]),
+    ...caches.flatMap((port) => ["--cache", `127.0.0.1:${port}`]),
+    ...args,
+  ];
+  return await ServerProcess.spawn(command(database, [], all, "null"));
+}
+
+/** Runs `leased proxy init`. */
+export async function runInit(database: Place, args: readonly string[]): Promise<Ended> {
+  const { code, signal, stdout, stderr } = await command(database, ["init"], args, "piped")
+    .output();
+  return { code, signal, stdout: textOf(stdout), stderr: textOf(stderr) };
+}
+
+function command(
+  { url, folder }: Place,
+  subcommand: readonly string[],
+  args: readonly string[],
+  stdout: "piped" | "null",
+): Deno.Command {
   const folders = folder === "" ? "" : `,${folder}`;
-  return await ServerProcess.spawn(
-    new Deno.Command(Deno.execPath(), {
-      args: [
-        "run",
-        `--lock=${LOCK_FILE}`,
-        "--no-prompt",
-        "--allow-net=127.0.0.1",
-        "--allow-env=PG*,USERNAME,USER,LOGNAME",
-        `--allow-read=${SOURCES}${folders}`,
-        ...(folder === "" ? [] : [`--allow-write=${folder}`]),
-        MAIN,
-        "proxy",
-        ...(args.includes("-p") ? [] : ["-p", "-1"]),
-        ...["--db", url],
-        ...caches.flatMap((port) => ["--cache", `127.0.0.1:${port}`]),
-        ...args,
-      ],
-      stdin: "null",
-      stdout: "null",
-      stderr: "piped",
-    }),
-  );
+  return new Deno.Command(Deno.execPath(), {
+    args: [
+      "run",
+      `--lock=${LOCK_FILE}`,
+      "--no-prompt",
+      "--allow-net=127.0.0.1",
+      "--allow-env=PG*,USERNAME,USER,LOGNAME",
+      `--allow-read=${SOURCES}${folders}`,
+      ...(folder === "" ? [] : [`--allow-write=${folder}`]),
+      ...[MAIN, "proxy", ...subcommand, "--db", url, ...args],
+    ],
+    stdin: "null",
+    stdout,
+    stderr: "piped",
+  });
 }

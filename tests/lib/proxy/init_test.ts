@@ -1,0 +1,59 @@
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { sharedPostgres, testDatabases } from "../../support/servers/databases.ts";
+import { HAS_POSTGRES } from "../../support/servers/postgres.ts";
+import { runInit, startProxy } from "../../support/servers/proxy_process.ts";
+
+const OS_ERROR = 71;
+const NAMES = ["--table", "articles", "--key-column", "slug", "--value-column", "body"];
+
+testDatabases("init --run makes the tables once, and keeps their rows", async (database) => {
+  const printed = await runInit(database, NAMES);
+  assertEquals(printed.code, 0, printed.stderr);
+  assertStringIncludes(printed.stdout, 'CREATE TABLE IF NOT EXISTS "articles"');
+  for (let time = 0; time < 2; time++) {
+    const { code, stderr } = await runInit(database, [...NAMES, "--run"]);
+    assertEquals(code, 0, stderr);
+    assertMatch(stderr, /the tables are in /);
+    await using proxy = await startProxy(database, [], [...NAMES, "--cache", "127.0.0.1:1"]);
+    using client = await proxy.connect();
+    await client.ask(
+      "uget k\r\n",
+      time === 0 ? "NONE k 0 C\r\nEND\r\n" : "VALUE k 0 3 1 C\r\none\r\nEND\r\n",
+    );
+    await client.send("token get k\r\n");
+    const id = (await client.until("\r\n")).split(" ")[1]!.trim();
+    if (time === 0) await client.ask(`uput k 0 3 ${id}\r\none\r\n`, "STORED 1\r\n");
+  }
+});
+
+Deno.test({
+  name: "PostgreSQL: init --run by a user who may not create tables says so",
+  ignore: !HAS_POSTGRES,
+  fn: async () => {
+    const server = await sharedPostgres();
+    const owned = await server.createDatabase();
+    await server.execute(
+      "REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE ROLE guest LOGIN",
+      owned,
+    );
+    const url = owned.replace("postgres@", "guest@");
+    const denied = await runInit({ url, folder: "" }, ["--run"]);
+    assertEquals(denied.code, OS_ERROR);
+    assertMatch(
+      denied.stderr,
+      /cannot make the tables in postgres:\/\/guest@\S+; run init as a user who may create tables: permission denied for schema public/,
+    );
+    assertEquals((await runInit({ url: owned, folder: "" }, ["--run"])).code, 0);
+    assertEquals((await runInit({ url, folder: "" }, ["--run"])).code, 0, "nothing is missing");
+  },
+});
+
+Deno.test("SQLite: init --run in a folder that does not exist says so", async () => {
+  const folder = await Deno.makeTempDir();
+  const { code, stderr } = await runInit({ url: `sqlite:${folder}/none/rows.db`, folder }, [
+    "--run",
+  ]);
+  assertEquals(code, OS_ERROR);
+  assertMatch(stderr, /cannot make the tables in \S+rows.db: unable to open database file/);
+  await Deno.remove(folder, { recursive: true });
+});
