@@ -1,6 +1,6 @@
 import type { Change, Row } from "./backend.ts";
-import { latin1Bytes, latin1Text } from "./bytes.ts";
-import { metaDelete, metaGet, metaSet } from "./meta_commands.ts";
+import { Arithmetic, extending, readU64 } from "./edits.ts";
+import { metaArithmetic, metaDelete, metaGet, metaSet } from "./meta_commands.ts";
 import type { Edit } from "./flow_steps.ts";
 import type { PutReply } from "./flows.ts";
 import type { Proxy } from "./proxy.ts";
@@ -33,8 +33,9 @@ export interface ProxyCommand {
   readonly handler: ProxyHandler;
 }
 
+/** Keys of one request that are read at the same time. */
+const READS_AT_ONCE = 8;
 const OWNER = /^[\x21-\x7e]{1,64}$/;
-const U64_MAX = 2n ** 64n - 1n;
 const FOREVER = Infinity;
 
 type CommandRow = readonly [
@@ -69,6 +70,7 @@ const ROWS: readonly CommandRow[] = [
   ["mg",        1, FOREVER, -1,    false,  metaGet],
   ["ms",        2, FOREVER,  1,    false,  metaSet],
   ["md",        1, FOREVER, -1,    false,  metaDelete],
+  ["ma",        1, FOREVER, -1,    false,  metaArithmetic],
   ["mn",        0, 0,       -1,    false,  (s) => s.line("MN")],
   ["version",   0, 0,       -1,    false,  (s) => s.line(`VERSION ${s.version}`)],
   ["stats",     0, 1,       -1,    false,  stats],
@@ -82,6 +84,27 @@ export const COMMANDS: ReadonlyMap<string, ProxyCommand> = new Map(
   ]),
 );
 
+/** Reads keys, a few at the same time. Yields the results in the order of the keys. @throws The first error. */
+async function* inOrder<Result>(
+  keys: readonly string[],
+  read: (key: string) => Promise<Result>,
+): AsyncGenerator<readonly [key: string, result: Result]> {
+  const started: Promise<Result>[] = [];
+  const start = (key: string): void => {
+    const result = read(key);
+    // The loop below throws the error when it is this key's turn.
+    result.catch(() => {});
+    started.push(result);
+  };
+  for (const key of keys.slice(0, READS_AT_ONCE)) start(key);
+  for (const [index, key] of keys.entries()) {
+    const result = await started.shift()!;
+    const next = keys[index + READS_AT_ONCE];
+    if (next !== undefined) start(next);
+    yield [key, result];
+  }
+}
+
 // --- rows under update tokens --------------------------------------------------------------------
 
 /** `uget [@<cache>] <key>+` */
@@ -91,9 +114,11 @@ async function uget(session: ProxySession, { words }: ProxyRequest): Promise<voi
   const keys = cache === null ? words : words.slice(1);
   if (keys.length === 0) throw new Refusal(REPLY.BAD_FORMAT);
   for (const key of keys) keyOf(key);
-  for (const key of keys) {
+  const reads = inOrder(keys, (key) => {
     const isListed = cache === null || session.proxy.caches.named(cache) !== undefined;
-    const { row, version, cacheable } = await session.proxy.read(key, isListed);
+    return session.proxy.read(key, isListed);
+  });
+  for await (const [key, { row, version, cacheable }] of reads) {
     const mark = cacheable ? "C" : "N";
     if (row === null) {
       session.line(`NONE ${key} ${version} ${mark}`);
@@ -178,8 +203,7 @@ function caches(session: ProxySession): void {
 /** `get <key>+`: through the caches. */
 async function get(session: ProxySession, { words }: ProxyRequest): Promise<void> {
   const keys = words.map(keyOf);
-  for (const key of keys) {
-    const value = await session.proxy.get(key);
+  for await (const [key, value] of inOrder(keys, (each) => session.proxy.get(each))) {
     if (value === null) continue;
     session.line(`VALUE ${key} ${value.flags} ${value.data.length}`);
     session.block(value.data);
@@ -190,8 +214,7 @@ async function get(session: ProxySession, { words }: ProxyRequest): Promise<void
 /** `gets <key>+`: from the database, with the row's version as cas unique. */
 async function gets(session: ProxySession, { words }: ProxyRequest): Promise<void> {
   const keys = words.map(keyOf);
-  for (const key of keys) {
-    const { row } = await session.proxy.read(key);
+  for await (const [key, { row }] of inOrder(keys, (each) => session.proxy.read(each))) {
     if (row === null) continue;
     session.line(`VALUE ${key} ${row.flags} ${row.data.length} ${row.version}`);
     session.block(row.data);
@@ -223,13 +246,7 @@ async function extend(
   { words, data }: ProxyRequest,
   before: boolean,
 ): Promise<void> {
-  const edit: Edit = (row) => {
-    if (row === null) return null;
-    const joined = new Uint8Array(row.data.length + data!.length);
-    joined.set(before ? data! : row.data);
-    joined.set(before ? row.data : data!, before ? data!.length : row.data.length);
-    return { flags: row.flags, data: joined };
-  };
+  const edit = extending(data!, before);
   answerStore(session, await session.proxy.write(keyOf(words[0]!), edit), REPLY.NOT_STORED);
 }
 
@@ -261,29 +278,13 @@ async function arithmetic(
   increment: boolean,
 ): Promise<void> {
   const [key = "", deltaWord = ""] = words;
-  if (!/^\d{1,20}$/.test(deltaWord) || BigInt(deltaWord) > U64_MAX) {
-    throw new Refusal(REPLY.BAD_DELTA);
-  }
-  const delta = BigInt(deltaWord);
-  let text = "";
-  let isNumeric = true;
-  const reply = await session.proxy.write(keyOf(key), (row) => {
-    if (row === null) return null;
-    const old = latin1Text(row.data).trimEnd();
-    isNumeric = /^\d{1,20}$/.test(old) && BigInt(old) <= U64_MAX;
-    if (!isNumeric) return null;
-    text = String(changed(BigInt(old), delta, increment));
-    return { flags: row.flags, data: latin1Bytes(text) };
-  });
+  const delta = readU64(deltaWord);
+  if (delta === null) throw new Refusal(REPLY.BAD_DELTA);
+  const work = new Arithmetic(delta, increment);
+  const reply = await session.proxy.write(keyOf(key), (row) => work.edit(row));
   if (answerUnfinished(session, reply)) return;
-  if (reply.kind === "committed") return session.line(text);
-  session.line(isNumeric ? REPLY.NOT_FOUND : REPLY.NOT_NUMERIC);
-}
-
-/** Adds with 64-bit wraparound, or subtracts down to 0, as memcached does. */
-function changed(number: bigint, delta: bigint, increment: boolean): bigint {
-  if (increment) return BigInt.asUintN(64, number + delta);
-  return delta > number ? 0n : number - delta;
+  if (reply.kind === "committed") return session.line(String(work.value));
+  session.line(work.isNumeric ? REPLY.NOT_FOUND : REPLY.NOT_NUMERIC);
 }
 
 /** `touch <key> 0`: a row never expires, so there is nothing to change. */

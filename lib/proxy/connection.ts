@@ -1,3 +1,5 @@
+import { REQUEST_MAGIC } from "./binary/frames.ts";
+import { BinaryRequests } from "./binary/serve.ts";
 import { latin1Bytes } from "./bytes.ts";
 import { COMMANDS, type ProxyCommand } from "./commands.ts";
 import type { Proxy } from "./proxy.ts";
@@ -25,6 +27,7 @@ export class ProxyConnection implements ProxySession {
   readonly version: string;
   readonly #stream: ByteStream;
   readonly #reader: RequestReader;
+  readonly #binary: BinaryRequests;
   #replies: Uint8Array[] = [];
   #replyBytes = 0;
   /** When the oldest unsent reply was made, in milliseconds of the runtime's clock. */
@@ -38,6 +41,8 @@ export class ProxyConnection implements ProxySession {
     this.version = version;
     this.#stream = stream;
     this.#reader = new RequestReader({ read: (buffer) => this.#read(buffer) }, LINE_LENGTH_MAX);
+    const append = (bytes: Uint8Array): void => this.#append(bytes);
+    this.#binary = new BinaryRequests(proxy, version, this.#reader, append);
   }
 
   line(text: string): void {
@@ -68,8 +73,10 @@ export class ProxyConnection implements ProxySession {
   async serve(): Promise<void> {
     try {
       while (!this.#isStopping) {
-        const line = await this.#reader.line();
-        if (line === null || line === "quit" || !await this.#execute(line)) break;
+        const first = await this.#reader.peek();
+        if (first === null) break;
+        const goesOn = first === REQUEST_MAGIC ? await this.#binary.next() : await this.#nextLine();
+        if (!goesOn) break;
         const isLate = this.#replyBytes > 0 &&
           performance.now() - this.#oldestReplyMs > REPLY_DELAY_MS;
         if (isLate || this.#replyBytes > REPLY_BYTES) await this.#flush();
@@ -92,6 +99,12 @@ export class ProxyConnection implements ProxySession {
     } finally {
       this.#isReading = false;
     }
+  }
+
+  /** Reads and executes a request of the text protocol. @returns False when the connection ends. */
+  async #nextLine(): Promise<boolean> {
+    const line = await this.#reader.line();
+    return line !== null && line !== "quit" && await this.#execute(line);
   }
 
   /** @returns False when the connection ends. */

@@ -1,5 +1,7 @@
 import type { Change, Row } from "./backend.ts";
+import { Arithmetic, extending, readU64 } from "./edits.ts";
 import type { Edit } from "./flow_steps.ts";
+import { latin1Bytes } from "./bytes.ts";
 import { REPLY, unsupportedFlagLine } from "./replies.ts";
 import {
   answerUnfinished,
@@ -92,16 +94,9 @@ const MODES: Readonly<Record<string, (row: Row | null, change: Row) => Change | 
   S: (_row, change) => change,
   E: (row, change) => row === null ? change : null,
   R: (row, change) => row === null ? null : change,
-  A: (row, { data }) => row && { flags: row.flags, data: joined(row.data, data) },
-  P: (row, { data }) => row && { flags: row.flags, data: joined(data, row.data) },
+  A: (row, { data }) => extending(data, false)(row),
+  P: (row, { data }) => extending(data, true)(row),
 };
-
-function joined(a: Uint8Array, b: Uint8Array): Uint8Array {
-  const both = new Uint8Array(a.length + b.length);
-  both.set(a);
-  both.set(b, a.length);
-  return both;
-}
 
 /** `ms <key> <bytes> [F C M T c k O q]`: T must be 0, C compares the row's version. */
 export async function metaSet(
@@ -141,6 +136,49 @@ export async function metaDelete(session: ProxySession, { words }: ProxyRequest)
   if (answerUnfinished(session, reply)) return;
   const isMissing = reply.kind === "refused" && reply.row === null;
   answerMeta(session, flags, key, reply.kind === "committed", isMissing ? "NF" : "EX", "");
+}
+
+/** Whether the mode of `ma` adds; undefined: there is no such mode. */
+const ADDS: Readonly<Record<string, boolean>> = {
+  ...{ I: true, INCR: true, "+": true, D: false, DECR: false, "-": false },
+};
+
+/** `ma <key> [D J N T M C v c k O q]`: N and T must be 0; with N, J is the value of a row that does not exist. */
+export async function metaArithmetic(
+  session: ProxySession,
+  { words }: ProxyRequest,
+): Promise<void> {
+  const key = keyOf(words[0]!);
+  const flags = flagsOf(words.slice(1), "DJNTMCvct");
+  requireNoExpiry(textOf(flags, "T") ?? "0");
+  requireNoExpiry(textOf(flags, "N") ?? "0");
+  const increment = ADDS[(textOf(flags, "M") ?? "I").toUpperCase()];
+  const delta = readU64(textOf(flags, "D") ?? "1");
+  const initial = readU64(textOf(flags, "J") ?? "0");
+  if (increment === undefined) throw new Refusal(REPLY.BAD_FORMAT);
+  if (delta === null || initial === null) throw new Refusal(REPLY.BAD_DELTA);
+  const compared = textOf(flags, "C");
+  const version = compared === undefined ? null : idOf(compared);
+  const work = new Arithmetic(delta, increment, has(flags, "N") ? initial : null);
+  const reply = await session.proxy.write(
+    key,
+    (row) => version !== null && row !== null && row.version !== version ? null : work.edit(row),
+  );
+  if (answerUnfinished(session, reply)) return;
+  if (!work.isNumeric) throw new Refusal(REPLY.NOT_NUMERIC);
+  if (reply.kind !== "committed") {
+    const isMissing = reply.kind === "refused" && reply.row === null;
+    if (isMissing && has(flags, "q")) return;
+    return session.line(`${isMissing ? "NF" : "EX"}${echoed(flags, key)}`);
+  }
+  if (has(flags, "q")) return;
+  const data = latin1Bytes(String(work.value));
+  const facts = flags.filter(([letter]) => "cktO".includes(letter)).map(([letter, text]) =>
+    metaFact(letter, text, key, { flags: 0, data, version: reply.version })
+  ).join("");
+  if (!has(flags, "v")) return session.line(`HD${facts}`);
+  session.line(`VA ${data.length}${facts}`);
+  session.block(data);
 }
 
 function refusedCode(

@@ -47,6 +47,12 @@ export class RequestReader {
     }
   }
 
+  /** Returns the next byte without taking it, or null when the peer has closed. */
+  async peek(): Promise<number | null> {
+    if (this.#start === this.#end && !await this.#more()) return null;
+    return this.#buffer[this.#start]!;
+  }
+
   /** Returns the next `length` bytes, or null when the peer closes before. */
   async block(length: number): Promise<Uint8Array | null> {
     const block = new Uint8Array(length);

@@ -74,6 +74,34 @@ testDatabases("memcached's commands at the proxy read and write rows", async (da
     "ms m 2 C9\r\nhi\r\nmd m C9\r\nmd m q\r\nmg m v q\r\nmn\r\n",
     "EX\r\nEX\r\nMN\r\n",
   );
+  await client.ask("ma n\r\n", "NF\r\n");
+  await client.ask("ma n N0 J10 D3 v\r\nma n D3 v k\r\n", "VA 2\r\n10\r\nVA 2 kn\r\n13\r\n");
+  await client.ask("ma n MD D20 c\r\nma n C9\r\nma n q\r\nmn\r\n", "HD c3\r\nEX\r\nMN\r\n");
+  await client.ask(
+    "ma k\r\n",
+    "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n",
+  );
+  await client.ask(
+    "ma n T60\r\n",
+    "CLIENT_ERROR rows have no expiry time: exptime must be 0\r\n",
+  );
+});
+
+testDatabases("a request for many keys is answered in their order", async (database) => {
+  await using setting = await Setting.open(database);
+  const client = await setting.connect();
+  const keys = Array.from({ length: 100 }, (_, number) => `k${number}`);
+  const rows = keys.filter((_, number) => number % 3 > 0);
+  const sets = rows.map((key) => `set ${key} 0 0 ${key.length} noreply\r\n${key}\r\n`);
+  await client.ask(`${sets.join("")}mn\r\n`, "MN\r\n");
+  const reply = (line: (key: string) => string): string =>
+    `${
+      rows.map((key) => `VALUE ${key} 0 ${key.length}${line(key)}\r\n${key}\r\n`).join("")
+    }END\r\n`;
+  const all = keys.join(" ");
+  for (let time = 0; time < 2; time++) await client.ask(`get ${all}\r\n`, reply(() => ""));
+  await client.ask(`gets ${all}\r\n`, reply(() => " 1"));
+  await client.ask(`uget ${rows.join(" ")}\r\n`, reply(() => " 1 C"));
 });
 
 testDatabases(

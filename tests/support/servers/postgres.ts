@@ -26,21 +26,37 @@ function programFolder(): string | null {
   }
 }
 
+/** How a cluster is made. */
+export interface ClusterSettings {
+  readonly folder?: string;
+  readonly durable?: boolean;
+}
+
 /** A cluster. Its processes are no children of this one: `stop` ends them. */
 export class PostgresServer {
   port = freePort();
   readonly #folder: string;
   #databases = 0;
 
-  private constructor(folder: string) {
+  readonly #isDurable: boolean;
+
+  private constructor(folder: string, isDurable: boolean) {
     this.#folder = folder;
+    this.#isDurable = isDurable;
   }
 
-  /** Makes a cluster and starts it. */
-  static async start(): Promise<PostgresServer> {
-    const folder = await Deno.makeTempDir();
+  /**
+   * Makes a cluster and starts it.
+   *
+   * @param settings.folder The folder that its own one is made in.
+   * @param settings.durable Whether commits are synced to the disk.
+   */
+  static async start(
+    { folder: dir, durable = false }: ClusterSettings = {},
+  ): Promise<PostgresServer> {
+    const folder = await Deno.makeTempDir(dir === undefined ? {} : { dir });
     if (IS_ROOT) await output("chown", [USER, folder]);
-    const server = new PostgresServer(folder);
+    const server = new PostgresServer(folder, durable);
     await runProgram("initdb", ["-D", server.#data, "-U", USER, "-A", "trust", "-N", "-E", "UTF8"]);
     for (let starts = 1;; starts++) {
       try {
@@ -67,7 +83,12 @@ export class PostgresServer {
   /** Executes statements. @returns Values, a row a line. */
   async execute(sql: string, url: string): Promise<string> {
     const args = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql, url];
-    return (await output(`${PROGRAMS}/psql`, args)).trimEnd();
+    return (await this.run("psql", args)).trimEnd();
+  }
+
+  /** Runs one of PostgreSQL's programs. @returns Its output. */
+  async run(program: string, args: readonly string[]): Promise<string> {
+    return await output(`${PROGRAMS}/${program}`, args);
   }
 
   /** Ends all sessions as a crash does, recovers, and goes on. */
@@ -89,7 +110,9 @@ export class PostgresServer {
     args: readonly string[] = [],
   ): Promise<void> {
     // A killed process loses nothing without fsync, a computer would.
-    const options = `-p ${this.port} -k ${this.#folder} -c listen_addresses=127.0.0.1 -c fsync=off`;
+    const fsync = this.#isDurable ? "on" : "off";
+    const options =
+      `-p ${this.port} -k ${this.#folder} -c listen_addresses=127.0.0.1 -c fsync=${fsync}`;
     const log = `${this.#folder}/log`;
     await runProgram("pg_ctl", [
       command,

@@ -1,0 +1,219 @@
+import { Status } from "../../../protocol/binary_status.ts";
+import { latin1Bytes } from "../bytes.ts";
+import { Arithmetic, extending } from "../edits.ts";
+import type { Edit } from "../flow_steps.ts";
+import type { PutReply } from "../flows.ts";
+import type { Proxy } from "../proxy.ts";
+import { proxyStats } from "../stats.ts";
+import { type Header, uint32Bytes, uint64Bytes } from "./frames.ts";
+import type { ReplyParts } from "./frames.ts";
+
+/** A request with its body. */
+export interface BinaryRequest {
+  readonly header: Header;
+  readonly extras: DataView;
+  /** One character a byte. */
+  readonly key: string;
+  readonly value: Uint8Array;
+}
+
+/** The connection, as handlers see it. */
+export interface BinarySession {
+  readonly proxy: Proxy;
+  readonly version: string;
+  /** Appends a reply. A quiet request gets it only if its row of the table says so. */
+  reply(parts: ReplyParts): void;
+}
+
+/** An opcode. */
+export interface BinaryCommand {
+  readonly quiet: boolean;
+  /** The length of the extras, in bytes. */
+  readonly extrasLength: number;
+  readonly hasKey: boolean;
+  readonly hasValue: boolean;
+  /** The status that the quiet form does not send. */
+  readonly quietStatus: Status;
+  readonly handler: (session: BinarySession, request: BinaryRequest) => Promise<void> | void;
+}
+
+/** A request that is refused, with the status of its reply. */
+export class BinaryRefusal extends Error {
+  override readonly name = "BinaryRefusal";
+  readonly status: Status;
+
+  constructor(status: Status, message = "") {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** The exptime that forbids Increment and Decrement to create a row. */
+const NO_CREATION = 0xffffffff;
+
+type CommandRow = readonly [
+  opcode: number,
+  quietOpcode: number | null,
+  extrasLength: number,
+  hasKey: boolean,
+  hasValue: boolean,
+  quietStatus: Status,
+  handler: BinaryCommand["handler"],
+];
+
+const { OK, NOT_FOUND } = Status;
+
+// deno-fmt-ignore
+const ROWS: readonly CommandRow[] = [
+  // opcode, quiet, extras, key,   value, not sent    handler
+  [0x00, 0x09,      0,      true,  false, NOT_FOUND, (s, r) => get(s, r, false)],
+  [0x0c, 0x0d,      0,      true,  false, NOT_FOUND, (s, r) => get(s, r, true)],
+  [0x01, 0x11,      8,      true,  true,  OK,        (s, r) => store(s, r, Status.OK)],
+  [0x02, 0x12,      8,      true,  true,  OK,        (s, r) => store(s, r, Status.EXISTS)],
+  [0x03, 0x13,      8,      true,  true,  OK,        (s, r) => store(s, r, Status.NOT_FOUND)],
+  [0x04, 0x14,      0,      true,  false, OK,        remove],
+  [0x05, 0x15,      20,     true,  false, OK,        (s, r) => arithmetic(s, r, true)],
+  [0x06, 0x16,      20,     true,  false, OK,        (s, r) => arithmetic(s, r, false)],
+  [0x0a, null,      0,      false, false, OK,        (s) => s.reply({})],
+  [0x0b, null,      0,      false, false, OK,        (s) => s.reply({ value: latin1Bytes(s.version) })],
+  [0x0e, 0x19,      0,      true,  true,  OK,        (s, r) => extend(s, r, false)],
+  [0x0f, 0x1a,      0,      true,  true,  OK,        (s, r) => extend(s, r, true)],
+  [0x10, null,      0,      false, false, OK,        stat],
+  [0x1c, null,      4,      true,  false, OK,        touch],
+  [0x1d, 0x1e,      4,      true,  false, NOT_FOUND, (s, r) => getAndTouch(s, r, false)],
+  [0x23, 0x24,      4,      true,  false, NOT_FOUND, (s, r) => getAndTouch(s, r, true)],
+];
+
+/** The commands by opcode. Quit is not among them: it ends the connection. */
+export const BINARY_COMMANDS: ReadonlyMap<number, BinaryCommand> = new Map(
+  ROWS.flatMap(([opcode, quietOpcode, extrasLength, hasKey, hasValue, quietStatus, handler]) => {
+    const command = { quiet: false, extrasLength, hasKey, hasValue, quietStatus, handler };
+    const pairs: [number, BinaryCommand][] = [[opcode, command]];
+    if (quietOpcode !== null) pairs.push([quietOpcode, { ...command, quiet: true }]);
+    return pairs;
+  }),
+);
+
+/** Get, GetK: from the database, because every reply carries a cas id, the row's version. */
+async function get(
+  session: BinarySession,
+  { key }: BinaryRequest,
+  withKey: boolean,
+): Promise<void> {
+  const { row } = await session.proxy.read(key);
+  if (row === null) return session.reply({ status: Status.NOT_FOUND, ...withKey ? { key } : {} });
+  session.reply({
+    extras: uint32Bytes(row.flags),
+    value: row.data,
+    casId: row.version,
+    ...withKey ? { key } : {},
+  });
+}
+
+async function getAndTouch(
+  session: BinarySession,
+  request: BinaryRequest,
+  withKey: boolean,
+): Promise<void> {
+  requireNoExpiry(request.extras.getUint32(0));
+  await get(session, request, withKey);
+}
+
+async function touch(session: BinarySession, { key, extras }: BinaryRequest): Promise<void> {
+  requireNoExpiry(extras.getUint32(0));
+  const { row } = await session.proxy.read(key);
+  session.reply(row === null ? { status: Status.NOT_FOUND } : { casId: row.version });
+}
+
+/** @param refused The status when the row's absence or presence forbids the write; OK: neither does. */
+async function store(
+  session: BinarySession,
+  { header, key, extras, value }: BinaryRequest,
+  refused: Status,
+): Promise<void> {
+  requireNoExpiry(extras.getUint32(4));
+  const change = { flags: extras.getUint32(0), data: value };
+  const edit: Edit = (row) =>
+    (refused === Status.EXISTS && row !== null) || (refused === Status.NOT_FOUND && row === null)
+      ? null
+      : change;
+  await write(session, header, key, edit, refused);
+}
+
+async function remove(session: BinarySession, { header, key }: BinaryRequest): Promise<void> {
+  const edit: Edit = (row) => row === null ? null : "delete";
+  await write(session, header, key, edit, Status.NOT_FOUND);
+}
+
+async function extend(
+  session: BinarySession,
+  { header, key, value }: BinaryRequest,
+  before: boolean,
+): Promise<void> {
+  await write(session, header, key, extending(value, before), Status.NOT_STORED);
+}
+
+async function arithmetic(
+  session: BinarySession,
+  { header, key, extras }: BinaryRequest,
+  increment: boolean,
+): Promise<void> {
+  const exptime = extras.getUint32(16);
+  if (exptime !== NO_CREATION) requireNoExpiry(exptime);
+  const initial = exptime === NO_CREATION ? null : extras.getBigUint64(8);
+  const work = new Arithmetic(extras.getBigUint64(0), increment, initial);
+  const reply = await session.proxy.write(key, comparing(header, (row) => work.edit(row)));
+  if (!work.isNumeric) throw new BinaryRefusal(Status.NOT_NUMERIC);
+  const casId = committed(reply, header, Status.NOT_FOUND);
+  session.reply({ value: uint64Bytes(work.value), casId });
+}
+
+/** Writes a row, if it has the version that the request names. */
+async function write(
+  session: BinarySession,
+  header: Header,
+  key: string,
+  edit: Edit,
+  refused: Status,
+): Promise<void> {
+  const reply = await session.proxy.write(key, comparing(header, edit));
+  session.reply({ casId: committed(reply, header, refused) });
+}
+
+/** Returns an edit that is refused when the row does not have the cas id of the request. */
+function comparing({ casId }: Header, edit: Edit): Edit {
+  if (casId === 0n) return edit;
+  return (row) => row !== null && BigInt(row.version) === casId ? edit(row) : null;
+}
+
+/** Returns the version of a committed write. @throws BinaryRefusal */
+function committed(reply: PutReply, { casId }: Header, refused: Status): number {
+  switch (reply.kind) {
+    case "committed":
+      return reply.version;
+    case "refused":
+      if (casId === 0n) throw new BinaryRefusal(refused);
+      throw new BinaryRefusal(reply.row === null ? Status.NOT_FOUND : Status.EXISTS);
+    case "failed":
+    case "unknown":
+      throw new BinaryRefusal(
+        Status.TEMPORARY_FAILURE,
+        reply.kind === "unknown" ? `outcome unknown: ${reply.reason}` : reply.reason,
+      );
+    default:
+      throw new BinaryRefusal(Status.TEMPORARY_FAILURE, reply.kind);
+  }
+}
+
+/** @throws BinaryRefusal */
+function requireNoExpiry(exptime: number): void {
+  if (exptime === 0) return;
+  throw new BinaryRefusal(Status.INVALID, "rows have no expiry time: exptime must be 0");
+}
+
+function stat(session: BinarySession): void {
+  for (const [key, value] of proxyStats(session.proxy)) {
+    session.reply({ key, value: latin1Bytes(String(value)) });
+  }
+  session.reply({});
+}

@@ -1,0 +1,117 @@
+import { Status } from "../../../protocol/binary_status.ts";
+import { STATUS_TEXT } from "../../../protocol/replies.ts";
+import { reasonOf } from "../../reason.ts";
+import { latin1Text } from "../bytes.ts";
+import type { Proxy } from "../proxy.ts";
+import type { RequestReader } from "../request_reader.ts";
+import {
+  BINARY_COMMANDS,
+  type BinaryCommand,
+  BinaryRefusal,
+  type BinaryRequest,
+  type BinarySession,
+} from "./commands.ts";
+import {
+  type Header,
+  HEADER_LENGTH,
+  readHeader,
+  replyFrame,
+  type ReplyParts,
+  REQUEST_MAGIC,
+} from "./frames.ts";
+
+const QUIT = 0x07;
+const QUIET_QUIT = 0x17;
+/** Matches the keys that a cache's text protocol takes. */
+const KEY = /^[^\0-\x20\x7f]{1,250}$/;
+/** More than any extras and key have. */
+const HEAD_LENGTH_MAX = 1024;
+const ENCODER = new TextEncoder();
+
+/** Executes requests of the binary protocol, one after the other. */
+export class BinaryRequests {
+  readonly #proxy: Proxy;
+  readonly #version: string;
+  readonly #reader: RequestReader;
+  readonly #append: (bytes: Uint8Array) => void;
+
+  /** @param append Appends bytes to the replies of the connection. */
+  constructor(
+    proxy: Proxy,
+    version: string,
+    reader: RequestReader,
+    append: (bytes: Uint8Array) => void,
+  ) {
+    this.#proxy = proxy;
+    this.#version = version;
+    this.#reader = reader;
+    this.#append = append;
+  }
+
+  /** Reads and executes the next request. @returns False when the connection ends. */
+  async next(): Promise<boolean> {
+    const bytes = await this.#reader.block(HEADER_LENGTH);
+    if (bytes === null || bytes[0] !== REQUEST_MAGIC) return false;
+    const header = readHeader(bytes);
+    const { opcode, bodyLength, keyLength, extrasLength } = header;
+    if (bodyLength > this.#proxy.valueLengthMax + HEAD_LENGTH_MAX) {
+      if (!await this.#reader.skip(bodyLength)) return false;
+      this.#refuse(header, Status.TOO_LARGE);
+      return true;
+    }
+    const body = await this.#reader.block(bodyLength);
+    if (body === null) return false;
+    if (opcode === QUIT) this.#append(replyFrame(header, {}));
+    if (opcode === QUIT || opcode === QUIET_QUIT) return false;
+    const command = BINARY_COMMANDS.get(opcode);
+    if (command === undefined) {
+      this.#refuse(header, Status.UNKNOWN_COMMAND);
+      return true;
+    }
+    if (keyLength + extrasLength > bodyLength) {
+      this.#refuse(header, Status.INVALID);
+      return false;
+    }
+    const value = body.subarray(extrasLength + keyLength);
+    await this.#execute(command, {
+      header,
+      extras: new DataView(body.buffer, body.byteOffset, extrasLength),
+      key: latin1Text(body.subarray(extrasLength, extrasLength + keyLength)),
+      value,
+    });
+    return true;
+  }
+
+  async #execute(command: BinaryCommand, request: BinaryRequest): Promise<void> {
+    const { header, key, value } = request;
+    const isWellFormed = header.extrasLength === command.extrasLength &&
+      (command.hasKey ? KEY.test(key) : key === "") && (command.hasValue || value.length === 0);
+    if (!isWellFormed) return this.#refuse(header, Status.INVALID);
+    if (value.length > this.#proxy.valueLengthMax) return this.#refuse(header, Status.TOO_LARGE);
+    if (this.#proxy.isDeposed) {
+      return this.#refuse(header, Status.TEMPORARY_FAILURE, this.#proxy.deposedText);
+    }
+    const session: BinarySession = {
+      proxy: this.#proxy,
+      version: this.#version,
+      reply: (parts) => this.#reply(command, header, parts),
+    };
+    try {
+      await command.handler(session, request);
+    } catch (error) {
+      if (error instanceof BinaryRefusal) this.#refuse(header, error.status, error.message);
+      else this.#refuse(header, Status.TEMPORARY_FAILURE, reasonOf(error));
+    }
+  }
+
+  #reply({ quiet, quietStatus }: BinaryCommand, header: Header, parts: ReplyParts): void {
+    if (quiet && (parts.status ?? Status.OK) === quietStatus) return;
+    this.#append(replyFrame(header, parts));
+  }
+
+  /** Replies with an error. Quiet requests get it, too. */
+  #refuse(header: Header, status: Status, text = ""): void {
+    const value = text === "" ? STATUS_TEXT[status] : ENCODER.encode(text.slice(0, 200));
+    this.#append(replyFrame(header, { status, value }));
+  }
+}

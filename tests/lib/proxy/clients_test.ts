@@ -1,0 +1,81 @@
+import { assertEquals } from "@std/assert";
+import { createDatabase } from "../../support/servers/databases.ts";
+import { newerPeers } from "../../support/servers/peers.ts";
+import { startProxy } from "../../support/servers/proxy_process.ts";
+import { path, ServerProcess } from "../../support/servers/server_process.ts";
+import { textOf } from "../../support/sessions/side.ts";
+
+// Clients that others wrote write and read rows through the proxy. One that is not installed is left out by name.
+
+const PYTHON = "/usr/bin/python3";
+
+interface RowClient {
+  readonly name: string;
+  /** Ends with status 0 where the client is installed. */
+  readonly probe: readonly string[];
+  /** Port and prefix follow. */
+  readonly command: readonly string[];
+}
+
+function python(library: string, module: string): RowClient {
+  return {
+    name: library,
+    probe: [PYTHON, "-c", `import ${module}`],
+    command: [PYTHON, path("tests/clients/rows.py"), library],
+  };
+}
+
+function dalli(name: string, protocol: string, include: readonly string[]): RowClient {
+  return {
+    name,
+    probe: ["ruby", ...include, "-e", 'require "dalli"'],
+    command: ["ruby", ...include, path("tests/clients/rows.rb"), protocol],
+  };
+}
+
+const CLIENTS: readonly RowClient[] = [
+  python("pymemcache", "pymemcache"),
+  python("pylibmc-text", "pylibmc"),
+  python("pylibmc-binary", "pylibmc"),
+  dalli("dalli-binary", "binary", []),
+  ...newerPeers(".", /^dalli-/).map((folder) =>
+    dalli(folder.replace(/.*dalli/, "dalli"), "meta", ["-I", folder])
+  ),
+  {
+    name: "memjs",
+    probe: [Deno.execPath(), "--version"],
+    command: [
+      ...[Deno.execPath(), "run", `--lock=${path("tests/deno.lock")}`, "--no-check"],
+      ...["--allow-all", path("tests/clients/rows_memjs.ts")],
+    ],
+  },
+];
+
+function isInstalled([program, ...args]: readonly string[]): boolean {
+  try {
+    return new Deno.Command(program!, { args, stdout: "null", stderr: "null" }).outputSync()
+      .success;
+  } catch {
+    return false;
+  }
+}
+
+for (const { name, probe, command } of CLIENTS) {
+  Deno.test({
+    name: `${name} writes and reads rows through the proxy`,
+    ignore: !isInstalled(probe),
+    fn: async () => {
+      await using database = await createDatabase("SQLite");
+      await using cache = await ServerProcess.start();
+      await using proxy = await startProxy(database, [cache.port]);
+      const { code, stdout, stderr } = await new Deno.Command("timeout", {
+        args: ["--signal=KILL", "60", ...command, `${proxy.port}`, "c:"],
+        stdin: "null",
+      }).output();
+      assertEquals(code, 0, textOf(stdout) + textOf(stderr));
+      using client = await proxy.connect();
+      await client.send("gets c:a\r\n");
+      assertEquals((await client.until("END\r\n")).split("\r\n")[1], "last");
+    },
+  });
+}
