@@ -2,13 +2,15 @@
 export const LifecyclePhase = {
   /** The threads warm up. */
   STARTING: 0,
-  /** Every thread has warmed up and opens its sockets; none accepts connections. */
+  /** Every thread has warmed up and opens its sockets, except those that take connections. */
   OPENING: 1,
-  RUNNING: 2,
+  /** Every thread can serve and opens the sockets that take connections; none accepts. */
+  LISTENING: 2,
+  RUNNING: 3,
   /** Accepts no connections, finishes requests in progress, then closes every connection. */
-  DRAINING: 3,
+  DRAINING: 4,
   /** Closes every connection now. */
-  STOPPING: 4,
+  STOPPING: 5,
 } as const;
 
 export type LifecyclePhase = typeof LifecyclePhase[keyof typeof LifecyclePhase];

@@ -113,16 +113,20 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     }
     startThreads(threads, transport, options, shared, lifecycleShared);
     // Until the process is RUNNING no connection has been accepted, so a signal may end it at once.
-    await Promise.race([threads.warm(), stop.requested]);
+    await Promise.race([threads.reach("warm"), stop.requested]);
     if (stop.isRequested) return ExitCode.OK;
     lifecycle.phase = LifecyclePhase.OPENING;
-    await Promise.race([threads.open(), stop.requested]);
+    await Promise.race([threads.reach("open"), stop.requested]);
     if (stop.isRequested) return ExitCode.OK;
     if (options.counters !== null) {
       counterServer = new CounterServer(options.counters, options.transport, logEvent);
     }
-    const problems = writeFiles(pidFile, options.settings.pid, transport.listens);
+    // Last, when all else has succeeded: clients connect from here on.
+    lifecycle.phase = LifecyclePhase.LISTENING;
+    await Promise.race([threads.reach("listening"), stop.requested]);
+    if (stop.isRequested) return ExitCode.OK;
     transport.listen();
+    const problems = writeFiles(pidFile, options.settings.pid, transport.listens);
     announce(options, transport.listens, counterServer?.listens ?? [], name);
     for (const { message, ...fields } of problems) {
       logProcess("warning", "file_not_written", message, fields);
@@ -235,6 +239,6 @@ async function drain(
   const tooLate = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, DRAIN_MS_MAX + DRAIN_MARGIN_MS);
   });
-  await Promise.race([threads.ended(), tooLate]);
+  await Promise.race([threads.reach("ended"), tooLate]);
   clearTimeout(timer);
 }

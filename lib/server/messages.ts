@@ -21,8 +21,10 @@ export type WorkerMessage =
   | { readonly kind: "begun" }
   /** The worker has warmed up. */
   | { readonly kind: "warm" }
-  /** The worker has opened its sockets. */
+  /** The worker has opened its sockets, except those that take connections. */
   | { readonly kind: "open" }
+  /** The worker has opened all its sockets. */
+  | { readonly kind: "listening" }
   /** The worker cannot open its sockets. */
   | {
     readonly kind: "refused";

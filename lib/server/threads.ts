@@ -10,6 +10,12 @@ export interface ThreadEvents {
   died(reason: string): void;
 }
 
+/** Messages of a worker that the main thread waits for; `ended`: the worker has closed its last connection. */
+export type Milestone = Extract<
+  WorkerMessage["kind"],
+  "warm" | "open" | "listening" | "ended"
+>;
+
 /** A worker cannot open its sockets. */
 export class ThreadError extends Error {
   override readonly name = "ThreadError";
@@ -18,9 +24,13 @@ export class ThreadError extends Error {
 /** The workers that serve connections. */
 export class Threads {
   readonly #workers: Worker[] = [];
-  readonly #warm: Promise<void>[] = [];
-  readonly #open: Promise<void>[] = [];
-  readonly #ended: Promise<void>[] = [];
+  readonly #reached: Record<Milestone, Promise<void>[]> = {
+    warm: [],
+    open: [],
+    listening: [],
+    ended: [],
+  };
+  readonly #refused = Promise.withResolvers<never>();
   readonly #events: ThreadEvents;
 
   constructor(events: ThreadEvents) {
@@ -34,24 +44,26 @@ export class Threads {
       name: `leased-${start.threadIndex}`,
     });
     this.#workers.push(worker);
-    const warm = Promise.withResolvers<void>();
-    const open = Promise.withResolvers<void>();
-    const ended = Promise.withResolvers<void>();
-    this.#warm.push(warm.promise);
-    this.#open.push(open.promise);
-    this.#ended.push(ended.promise);
+    const milestones = {
+      warm: Promise.withResolvers<void>(),
+      open: Promise.withResolvers<void>(),
+      listening: Promise.withResolvers<void>(),
+      ended: Promise.withResolvers<void>(),
+    };
+    for (const [milestone, { promise }] of Object.entries(milestones)) {
+      this.#reached[milestone as Milestone].push(promise);
+    }
     worker.onmessage = ({ data }: MessageEvent<WorkerMessage>) => {
       switch (data.kind) {
         case "begun":
           return;
         case "warm":
-          return warm.resolve();
         case "open":
-          return open.resolve();
-        case "refused":
-          return open.reject(refusalOf(data.reason, data.socket));
+        case "listening":
         case "ended":
-          return ended.resolve();
+          return milestones[data.kind].resolve();
+        case "refused":
+          return this.#refused.reject(refusalOf(data.reason, data.socket));
         case "shutdown":
           return this.#events.shutdown();
         case "event":
@@ -65,19 +77,9 @@ export class Threads {
     worker.postMessage(start);
   }
 
-  /** Resolves when every worker has warmed up. */
-  async warm(): Promise<void> {
-    await Promise.all(this.#warm);
-  }
-
-  /** Resolves when every worker has opened its sockets; rejects with a ThreadError when one cannot. */
-  async open(): Promise<void> {
-    await Promise.all(this.#open);
-  }
-
-  /** Resolves when every worker has closed its last connection. */
-  async ended(): Promise<void> {
-    await Promise.all(this.#ended);
+  /** Resolves when every worker has reached a milestone. Rejects with a ThreadError or ListenError when one cannot. */
+  async reach(milestone: Milestone): Promise<void> {
+    await Promise.race([Promise.all(this.#reached[milestone]), this.#refused.promise]);
   }
 }
 

@@ -51,9 +51,13 @@ async function run(start: WorkerStart): Promise<void> {
     else transport.wake(index);
   };
   post({ kind: "warm" });
-  await lifecycle.reaches(LifecyclePhase.OPENING);
   try {
+    await lifecycle.reaches(LifecyclePhase.OPENING);
     transport.open();
+    post({ kind: "open" });
+    await lifecycle.reaches(LifecyclePhase.LISTENING);
+    transport.listen?.();
+    post({ kind: "listening" });
   } catch (error) {
     const reason = reasonOf(error);
     if (error instanceof ListenError) {
@@ -64,7 +68,6 @@ async function run(start: WorkerStart): Promise<void> {
     }
     return;
   }
-  post({ kind: "open" });
   await lifecycle.reaches(LifecyclePhase.RUNNING);
   await transport.serve();
   post({ kind: "ended" });

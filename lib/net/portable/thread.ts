@@ -12,6 +12,7 @@ import { pause, peerName, prepareTcp, resourceShortage } from "./sockets.ts";
 import {
   DRAIN_GRACE_MS,
   DRAIN_MS_MAX,
+  type Listen,
   listenerName,
   type TcpListen,
   type Transport,
@@ -55,23 +56,26 @@ export class PortableThread implements Transport {
   }
 
   open(): void {
-    const { backlog, threads } = this.#context.options;
-    for (const listen of (this.#context.workerData as PortableWorkerData).listens) {
-      const socket = openSocket(listen, backlog, threads > 1);
-      if (listen.kind === "udp") {
-        this.#udp.push(
-          new UdpServer(
-            socket as Deno.DatagramConn,
-            listen,
-            this.#context,
-            this.#buffers.scheduler,
-          ),
-        );
-        continue;
-      }
-      if (listen.kind === "unix") setSocketMode(listen);
-      this.#listeners.push({ socket: socket as Deno.Listener, listen });
+    const { backlog } = this.#context.options;
+    for (const listen of this.#listens) {
+      if (listen.kind !== "udp") continue;
+      const socket = openSocket(listen, backlog, false) as Deno.DatagramConn;
+      this.#udp.push(new UdpServer(socket, listen, this.#context, this.#buffers.scheduler));
     }
+  }
+
+  listen(): void {
+    const { backlog, threads } = this.#context.options;
+    for (const listen of this.#listens) {
+      if (listen.kind === "udp") continue;
+      const socket = openSocket(listen, backlog, threads > 1) as Deno.Listener;
+      if (listen.kind === "unix") setSocketMode(listen);
+      this.#listeners.push({ socket, listen });
+    }
+  }
+
+  get #listens(): readonly Listen[] {
+    return (this.#context.workerData as PortableWorkerData).listens;
   }
 
   async serve(): Promise<void> {

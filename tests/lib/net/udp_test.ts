@@ -1,5 +1,4 @@
 import { assertEquals, assertGreater } from "@std/assert";
-import { bytesOf, textOf } from "../../support/sessions/side.ts";
 import {
   type Client,
   ServerProcess,
@@ -7,33 +6,12 @@ import {
   TRANSPORTS,
   until,
 } from "../../support/servers/server_process.ts";
+import { UdpClient } from "../../support/servers/udp_client.ts";
 
 const ARGS = ["-p", "-1", "-U", "-1", "-t", "2"];
 
-/** A client's UDP socket. */
-class UdpClient implements Disposable {
-  readonly #socket = Deno.listenDatagram({ transport: "udp", hostname: "127.0.0.1", port: 0 });
-  readonly #server: Deno.NetAddr;
-
-  constructor(server: ServerProcess) {
-    const port = Number(/udp 127\.0\.0\.1:(\d+)/.exec(server.lines[0]!)![1]);
-    this.#server = { transport: "udp", hostname: "127.0.0.1", port };
-  }
-
-  async send(requestId: number, requests: string): Promise<void> {
-    const header = [requestId >> 8, requestId & 0xff, 0, 0, 0, 1, 0, 0];
-    await this.#socket.send(new Uint8Array([...header, ...bytesOf(requests)]), this.#server);
-  }
-
-  /** Returns the next datagram's request id and text. */
-  async receive(): Promise<[requestId: number, text: string]> {
-    const [datagram] = await this.#socket.receive();
-    return [datagram[0]! << 8 | datagram[1]!, textOf(datagram.subarray(8))];
-  }
-
-  [Symbol.dispose](): void {
-    this.#socket.close();
-  }
+function udpClient(server: ServerProcess): UdpClient {
+  return new UdpClient(Number(/udp 127\.0\.0\.1:(\d+)/.exec(server.lines[0]!)![1]));
 }
 
 async function statistic(client: Client, name: string): Promise<number> {
@@ -43,7 +21,7 @@ async function statistic(client: Client, name: string): Promise<number> {
 test("a datagram that takes many slices is answered whole, others beside it", async (start) => {
   await using server = await start({ args: [...ARGS, "-R", "5"] });
   using client = await server.connect();
-  using udp = new UdpClient(server);
+  using udp = udpClient(server);
   // More than are executed in slices at a time; they fit the receive buffer that every system grants.
   const datagrams = 70;
   const setsEach = 20;
@@ -71,7 +49,7 @@ test("a datagram that takes many slices is answered whole, others beside it", as
 
 test("the largest datagrams are executed, and answered by many", async (start) => {
   await using server = await start({ args: ARGS });
-  using udp = new UdpClient(server);
+  using udp = udpClient(server);
   const value = "v".repeat(60_000);
   await udp.send(1, `set big 0 0 ${value.length}\r\n${value}\r\n`);
   assertEquals(await udp.receive(), [1, "STORED\r\n"]);
@@ -89,7 +67,7 @@ test("the largest datagrams are executed, and answered by many", async (start) =
 
 test("replies to one datagram that are too long are not sent", async (start) => {
   await using server = await start({ args: [...ARGS, "--udp-reply-max", "100"] });
-  using udp = new UdpClient(server);
+  using udp = udpClient(server);
   await udp.send(1, "mn\r\n".repeat(26));
   await udp.send(2, "mn\r\n".repeat(25));
   for (let reply = 0; reply < 25; reply++) assertEquals(await udp.receive(), [2, "MN\r\n"]);
@@ -102,7 +80,7 @@ Deno.test({
   async fn(): Promise<void> {
     await using server = await ServerProcess.start({ args: ARGS, io: "native" });
     using client = await server.connect();
-    using udp = new UdpClient(server);
+    using udp = udpClient(server);
     const sent = 30_000;
     server.signal("SIGSTOP");
     for (let number = 0; number < sent; number++) {
