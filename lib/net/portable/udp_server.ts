@@ -47,8 +47,15 @@ export class UdpServer {
           UDP_HEADER_BYTES,
           datagram.length,
         );
-        for (const answer of await this.#answers(exchange)) {
-          await this.#socket.send(answer, address);
+        const parts: Uint8Array[] = [];
+        do {
+          const turn = this.#step(exchange, parts);
+          // The next datagram is received as soon as possible: the kernel holds only a few hundred.
+          if (turn !== null) await turn;
+          if (this.#closed) exchange.abandon();
+        } while (!exchange.isOver);
+        if (parts.length > 0 || exchange.startsWithEmptyFrame) {
+          await this.#answer(exchange, concatBytes(parts), address);
         }
       } catch (error) {
         // An error of one peer (unreachable, too long) must not stop the others.
@@ -57,20 +64,21 @@ export class UdpServer {
     }
   }
 
-  async #answers(exchange: UdpExchange): Promise<Iterable<Uint8Array>> {
+  /** Executes one slice and appends its replies to `parts`. @returns As `FairScheduler.charge`. */
+  #step(exchange: UdpExchange, parts: Uint8Array[]): Promise<void> | null {
     const { reply, work } = this.#context.thread;
-    const parts: Uint8Array[] = [];
-    while (!exchange.isOver) {
-      reply.reset();
-      exchange.step();
-      parts.push(reply.region.bytes.slice(0, reply.length));
-      const turn = this.#scheduler.charge(work.spent);
-      if (turn !== null) await turn;
-      if (this.#closed) exchange.abandon();
+    reply.reset();
+    exchange.step();
+    if (reply.length > 0) parts.push(reply.region.bytes.slice(0, reply.length));
+    return this.#scheduler.charge(work.spent);
+  }
+
+  async #answer(exchange: UdpExchange, replies: Uint8Array, address: Deno.Addr): Promise<void> {
+    const { requestId, startsWithEmptyFrame, isTooLong } = exchange;
+    if (isTooLong) return;
+    if (startsWithEmptyFrame) await this.#socket.send(udpEmptyFrame(requestId), address);
+    for (const answer of udpDatagrams(requestId, replies)) {
+      await this.#socket.send(answer, address);
     }
-    if (exchange.isTooLong) return [];
-    const answers = [...udpDatagrams(exchange.requestId, concatBytes(parts))];
-    if (exchange.startsWithEmptyFrame) answers.unshift(udpEmptyFrame(exchange.requestId));
-    return answers;
   }
 }
