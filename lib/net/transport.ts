@@ -96,9 +96,9 @@ export interface TransportContext {
 
 /** A worker's transport. The whole process uses one kind. */
 export interface Transport {
-  /** Opens the worker's own sockets, except those that take connections. Datagrams wait in the kernel until `serve`. */
+  /** Opens the worker's own sockets, except those that take connections. Datagrams wait for `serve`. */
   open(): void;
-  /** Opens the worker's own sockets that take connections. They wait in the kernel until `serve`. Absent: it has none. */
+  /** Opens the worker's own sockets that take connections, which wait for `serve`. Absent: it has none. */
   listen?(): void;
   /**
    * Accepts and serves connections. Ends (by returning, or by resolving) when `lifecycle.phase` is no
