@@ -1,3 +1,6 @@
+import { ByteRegion } from "../../store/base/bytes.ts";
+import type { TokenView } from "../../store/cache.ts";
+import { Operation } from "../../store/operation.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
@@ -13,10 +16,12 @@ const KEY_WORD = 2;
 const ID_WORD = 3;
 /** The word by which an operator confirms a drop. */
 const UNSAFE = "unsafe";
-/** Tokens dropped in one step. */
-const STEP = 64;
+/** Work of one step of a drop. */
+const STEP_UNITS = 512;
 /** Cost of dropping a token: its record goes to the journal's queue. */
 const DROP_UNITS = 8;
+/** Cost of logging it: a message to the main thread. */
+const REPORT_UNITS = 56;
 /** Highest cost of removing the locked values of one step through the table of locks. */
 const LOCKED_STEP_UNITS = 512;
 
@@ -107,37 +112,75 @@ function dropTokens(conversation: Conversation): Flow {
     return answer(conversation, REFUSAL.BAD_FORMAT);
   }
   if (withId && !readId(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
-  chargeTokens(conversation.thread);
   const by = connections.peerOf(conversation.owner);
-  const dropped = cache.tokens.drop(
-    operation,
-    (token) => hooks.tokensDropped({ token, count: 1, by }),
+  const report = (token: TokenView): void => hooks.tokensDropped({ token, count: 1, by });
+  const { newestId } = cache.tokens;
+  if (withId) {
+    chargeTokens(conversation.thread);
+    reply.text(`OK ${cache.tokens.drop(operation, 1, newestId, report)}\r\n`);
+    return Flow.DONE;
+  }
+  // The input is another one in later slices.
+  const key = new ByteRegion(keyBytes(operation));
+  const onKey = Object.assign(new Operation(key), { keyLength: operation.keyLength });
+  return dropInSteps(
+    conversation,
+    (most) => cache.tokens.drop(onKey, most, newestId, report),
+    DROP_UNITS + REPORT_UNITS,
   );
-  reply.text(`OK ${dropped}\r\n`);
-  return Flow.DONE;
+}
+
+/** Returns a copy of the operation's key. */
+function keyBytes({ input, keyOffset, keyLength }: Operation): ArrayBuffer {
+  return input.bytes.slice(keyOffset, keyOffset + keyLength).buffer as ArrayBuffer;
+}
+
+/**
+ * Drops update tokens in steps, and answers with their number. Tokens that others get meanwhile stay.
+ *
+ * @param drop Drops up to `most` tokens, and returns how many there were.
+ * @param units Cost of each.
+ * @param after Called with the number of all.
+ */
+function dropInSteps(
+  conversation: Conversation,
+  drop: (most: number) => number,
+  units: number,
+  after: (dropped: number) => void = () => {},
+): Flow {
+  const most = Math.ceil(STEP_UNITS / units);
+  let dropped = 0;
+  return beginWork(conversation, {
+    step({ work }): boolean {
+      const count = drop(most);
+      work.spent += count * units;
+      dropped += count;
+      return count === most;
+    },
+    end({ reply }): void {
+      after(dropped);
+      reply.text(`OK ${dropped}\r\n`);
+    },
+  });
 }
 
 /** `token drop_all unsafe` */
 function dropAllTokens(conversation: Conversation): Flow {
-  const { request, connections, settings } = conversation.thread;
+  const { request, cache, connections, hooks, settings } = conversation.thread;
   if (!settings.tokenDropEnabled) return answer(conversation, REFUSAL.TOKEN_DROP_NOT_ALLOWED);
   if (request.wordCount !== KEY_WORD + 1 || wordText(conversation, KEY_WORD) !== UNSAFE) {
     return answer(conversation, REFUSAL.TOKEN_DROP_UNSAFE);
   }
-  let dropped = 0;
   const by = connections.peerOf(conversation.owner);
-  return beginWork(conversation, {
-    step({ cache, work }): boolean {
-      const more = cache.tokens.dropOldest(STEP);
-      work.spent += more * DROP_UNITS;
-      dropped += more;
-      return more === STEP;
-    },
-    end({ reply, hooks }): void {
+  const { newestId } = cache.tokens;
+  return dropInSteps(
+    conversation,
+    (most) => cache.tokens.dropNewest(most, newestId),
+    DROP_UNITS,
+    (dropped) => {
       if (dropped > 0) hooks.tokensDropped({ token: null, count: dropped, by });
-      reply.text(`OK ${dropped}\r\n`);
     },
-  });
+  );
 }
 
 /** Reads the id of a token into the operation, which has the key already. */

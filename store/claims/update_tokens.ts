@@ -238,6 +238,16 @@ export class UpdateTokens {
     return this.#control[CONTROL.TOKEN_OLDEST]!;
   }
 
+  /** The token that was given last, or NO_TOKEN. */
+  get newest(): TokenRef {
+    return this.#control[CONTROL.TOKEN_NEWEST]!;
+  }
+
+  /** The next older token, or NO_TOKEN. */
+  older(token: TokenRef): TokenRef {
+    return this.#table.word(token, WORD.OLDER);
+  }
+
   /** The next newer token, or NO_TOKEN. */
   newer(token: TokenRef): TokenRef {
     return this.#table.word(token, WORD.NEWER);

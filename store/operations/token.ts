@@ -119,20 +119,29 @@ export class TokenOperations {
   }
 
   /**
-   * Ends the key's tokens without asking their owners: all of them, or with `operation.compare` the one with the id
-   * `operation.compareLow/High`.
+   * Ends up to `most` of the key's tokens, the newest first, without asking their owners. With `operation.compare` only
+   * the one with the id `operation.compareLow/High`.
    *
+   * @param lastId Newer tokens stay.
    * @param visit Called with each before it ends.
-   * @returns How many there were.
+   * @returns How many there were; fewer than `most` if none is left.
    */
-  drop(operation: Operation, visit: (token: TokenView) => void = () => {}): number {
+  drop(
+    operation: Operation,
+    most = Infinity,
+    lastId = Infinity,
+    visit: (token: TokenView) => void = () => {},
+  ): number {
     const { input, keyOffset, keyLength, compareLow, compareHigh } = operation;
     const hash = this.#links.index.hash(input, keyOffset, keyLength);
     let dropped = 0;
     let token = this.#tokens.first(input, keyOffset, keyLength, hash);
-    while (token !== NO_TOKEN) {
+    while (token !== NO_TOKEN && dropped < most) {
       const next = this.#tokens.next(token, input, keyOffset, keyLength);
-      if (!operation.compare || this.#tokens.hasId(token, compareLow, compareHigh)) {
+      const isMeant = operation.compare
+        ? this.#tokens.hasId(token, compareLow, compareHigh)
+        : this.#idOf(token) <= lastId;
+      if (isMeant) {
         visit(viewToken(this.#tokens, token));
         this.#drop(token);
         dropped++;
@@ -142,13 +151,31 @@ export class TokenOperations {
     return dropped;
   }
 
-  /** Ends up to `most` tokens, the oldest first, without asking their owners. @returns How many there were. */
-  dropOldest(most: number): number {
+  /**
+   * Ends up to `most` tokens, the newest first, without asking their owners. A bucket of the table begins with its
+   * newest token, so that each is found at once, however many a key has.
+   *
+   * @param lastId Newer tokens stay.
+   * @returns How many there were; fewer than `most` if none is left.
+   */
+  dropNewest(most: number, lastId = Infinity): number {
     let dropped = 0;
-    for (; dropped < most && this.#tokens.oldest !== NO_TOKEN; dropped++) {
-      this.#drop(this.#tokens.oldest);
+    let token = this.#tokens.newest;
+    while (token !== NO_TOKEN && dropped < most) {
+      const older = this.#tokens.older(token);
+      if (this.#idOf(token) <= lastId) {
+        this.#drop(token);
+        dropped++;
+      }
+      token = older;
     }
     return dropped;
+  }
+
+  /** The id of the newest token; 0: none is out. */
+  get newestId(): number {
+    const { newest } = this.#tokens;
+    return newest === NO_TOKEN ? 0 : this.#idOf(newest);
   }
 
   /** How many update tokens the key has. */
@@ -206,6 +233,10 @@ export class TokenOperations {
   }
 
   // --- private -----------------------------------------------------------------------------------
+
+  #idOf(token: TokenRef): number {
+    return u64ToNumber(this.#tokens.idLow(token), this.#tokens.idHigh(token));
+  }
 
   #wait(operation: Operation, token: TokenRef): Outcome {
     operation.waiter = this.#locks.waiters.enqueueForJournal(

@@ -182,7 +182,7 @@ function withoutTokens(node: CacheNode, act: () => string): string {
 
 function dropTokens({ cache }: CacheNode): void {
   cache.enter();
-  cache.tokens.dropOldest(Infinity);
+  cache.tokens.dropNewest(Infinity);
   cache.leave();
 }
 

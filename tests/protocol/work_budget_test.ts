@@ -2,10 +2,11 @@ import { assertEquals, assertGreater, assertLess } from "@std/assert";
 import { HOLD_UNITS } from "../../protocol/work_budget.ts";
 import { costlyPackets, itemKey } from "../support/load/costly_requests.ts";
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
-import { bytesOf } from "../support/sessions/side.ts";
+import { bytesOf, textOf } from "../support/sessions/side.ts";
 
 const ITEMS = 20_000;
 const LEASES = 2000;
+const HOT_TOKENS = 1000;
 const SLICE_REQUESTS = 500;
 const SLICE_UNITS = 1000;
 /** A step of long work, or a line of 1,024 keys, may be begun just before the end of a hold or a slice. */
@@ -23,6 +24,7 @@ function filled(): ConversationSide {
   }
   for (let at = 0; at < LEASES; at++) peer.ask(`getss 100 lease:${at}\r\n`);
   for (let at = 0; at < LEASES; at++) peer.ask(`token get token:${at} owner\r\n`);
+  for (let at = 0; at < HOT_TOKENS; at++) peer.ask("token get hot\r\n");
   for (let at = 0; at < 500; at++) peer.ask(`lock ${itemKey(at)}\r\n`);
   return side;
 }
@@ -67,7 +69,7 @@ Deno.test("no command works on beyond its slice, or holds the mutex beyond its h
 
 const LONG = [
   ..."stats sizes|keys nope|lease list zzz|token list|lru_crawler metadump all".split("|"),
-  ..."stats cachedump 1 0|lock list".split("|"),
+  ..."stats cachedump 1 0|lock list|token drop hot unsafe|token drop_all unsafe".split("|"),
 ];
 
 for (const command of LONG) {
@@ -95,6 +97,34 @@ for (const command of LONG) {
     conversation.end();
   });
 }
+
+Deno.test("token drop lets others in between: the key stays uncacheable, and their new tokens stay", () => {
+  const side = filled();
+  const conversation = side.protocols.open(side.connect().owner, { protocol: "auto" });
+  const { input, reply } = side.thread;
+  const request = bytesOf("token drop hot unsafe\r\n");
+  input.bytes.set(request);
+  reply.reset();
+  const used = conversation.feed(0, request.length);
+  assertEquals(conversation.state, 1);
+  const other = side.connect();
+  const [, id] = /TOKEN (\d+)/.exec(other.ask("token get hot\r\n"))!;
+  assertEquals(other.ask("set hot 0 0 1\r\nx\r\n"), "NOT_STORED\r\n");
+  let left = request.slice(used);
+  let text = "";
+  do {
+    input.bytes.set(left);
+    reply.reset();
+    left = left.slice(conversation.feed(0, left.length));
+    text += textOf(reply.region.bytes.subarray(0, reply.length));
+  } while (conversation.state === 1);
+  assertEquals(text, `OK ${HOT_TOKENS}\r\n`);
+  assertEquals(side.drops.length, HOT_TOKENS);
+  assertEquals(other.ask(`token release hot ${id}\r\n`), "OK\r\n");
+  assertEquals(other.ask("set hot 0 0 1\r\nx\r\n"), "STORED\r\n");
+  conversation.end();
+  side.check();
+});
 
 Deno.test("pieces appended to a long value are charged with the copies of that value", () => {
   const side = new ConversationSide();

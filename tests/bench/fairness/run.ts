@@ -7,13 +7,15 @@
 import { type CostlyPacket, costlyPackets, itemKey } from "../../support/load/costly_requests.ts";
 import { bytesOf } from "../../support/sessions/side.ts";
 import { TRANSPORTS } from "../../support/servers/server_process.ts";
-import { discard, roundTrip, send, startBusyClient } from "./clients.ts";
+import { askAll, discard, isBusy, roundTrip, send, startBusyClient } from "./clients.ts";
 import { readOptions } from "../options.ts";
 import { type BenchServer, pinGenerator, say, startLeased, startMemcached } from "../processes.ts";
 import { median } from "../rows.ts";
 
+const LEASED_OPTIONS = [
+  ...["-z", "3333", "--tokens", "volatile", "--token-quarantine", "0", "--allow-token-drop"],
+];
 const VALUE_BYTES = 32;
-const ITEMS_PER_WRITE = 500;
 /** Commands that end the server or the measurement itself. */
 const ENDING = /^(?:shutdown|flush_all|binary Flush|quarantine|cache_memlimit)/;
 /** Commands that memcached does not know, or that would leave it without answers. */
@@ -32,7 +34,18 @@ const DEEP: readonly (readonly [name: string, request: string])[] = [
   ["metadumps", "lru_crawler metadump all\r\n"],
 ];
 const DEEP_CLIENTS = 50;
-const DEEP_MS = 4000;
+/** Samples are taken at fixed times, so that a long wait does not stand for many. */
+const DEEP_SAMPLES = 600;
+const DEEP_SAMPLE_MS = 5;
+
+/** Locks, leases and update tokens beside the items: as many as the default limits allow, or nearly so. */
+const LOCKERS = 32;
+const LOCKS_PER_CONNECTION = 1000;
+const LEASES = 50_000;
+const TOKENS = 9000;
+/** A key with many update tokens, which `token drop` ends. */
+const HOT_KEY = "hot";
+const REQUESTS_PER_WRITE = 500;
 
 if (import.meta.main) await main();
 
@@ -50,12 +63,14 @@ async function main(): Promise<void> {
   const servers: BenchServer[] = [];
   try {
     servers.push(
-      await startLeased(port, threads, io, ["-z", "3333", "--tokens", "volatile"]),
+      await startLeased(port, threads, io, LEASED_OPTIONS),
     );
     servers.push(await startMemcached(memcached, port + 1, threads));
     for (const server of servers) await fill(server.port, items);
-    await compareCommands(servers, only, rounds);
-    await comparePipelines(servers, only);
+    const lockers = await claim(port);
+    await compareCommands(servers, new RegExp(only), rounds);
+    await comparePipelines(servers, new RegExp(only));
+    for (const locker of lockers) locker.close();
   } finally {
     for (const server of servers) await server.stop();
   }
@@ -63,14 +78,14 @@ async function main(): Promise<void> {
 
 async function compareCommands(
   servers: readonly BenchServer[],
-  only: string,
+  only: RegExp,
   rounds: number,
 ): Promise<void> {
   say(`longest wait of a get, in ms, beside one packet: ${servers.map(({ name }) => name)}`);
   const [ours, theirs] = servers as [BenchServer, BenchServer];
   let longest = 0;
   for (const packet of costlyPackets()) {
-    if (ENDING.test(packet.name) || !packet.name.includes(only)) continue;
+    if (ENDING.test(packet.name) || !only.test(packet.name)) continue;
     const own = await leastStall(ours.port, packet, rounds);
     longest = Math.max(longest, own);
     const other = UNKNOWN_THERE.test(packet.name)
@@ -81,10 +96,10 @@ async function compareCommands(
   say(`  longest of all: ${longest.toFixed(1)}`);
 }
 
-async function comparePipelines(servers: readonly BenchServer[], only: string): Promise<void> {
+async function comparePipelines(servers: readonly BenchServer[], only: RegExp): Promise<void> {
   say(`a get beside ${DEEP_CLIENTS} clients, in ms: p50, p99 and the longest`);
   for (const [name, request] of DEEP) {
-    if (!name.includes(only)) continue;
+    if (!only.test(name)) continue;
     for (const server of servers) {
       const waits = await waitsBeside(server.port, request);
       const sorted = waits.toSorted((a, b) => a - b);
@@ -101,9 +116,9 @@ async function comparePipelines(servers: readonly BenchServer[], only: string): 
 async function fill(port: number, items: number): Promise<void> {
   using connection = await Deno.connect({ hostname: "127.0.0.1", port });
   const value = "v".repeat(VALUE_BYTES);
-  for (let at = 0; at < items; at += ITEMS_PER_WRITE) {
+  for (let at = 0; at < items; at += REQUESTS_PER_WRITE) {
     let text = "";
-    for (let index = at; index < at + ITEMS_PER_WRITE; index++) {
+    for (let index = at; index < at + REQUESTS_PER_WRITE; index++) {
       text += `set ${itemKey(index)} 0 0 ${VALUE_BYTES} noreply\r\n${value}\r\n`;
     }
     await send(connection, bytesOf(text));
@@ -111,10 +126,48 @@ async function fill(port: number, items: number): Promise<void> {
   await roundTrip(connection);
 }
 
+/** Takes locks, leases and update tokens. Returns the connections that hold the locks. */
+async function claim(port: number): Promise<Deno.Conn[]> {
+  const lockers: Deno.Conn[] = [];
+  for (let locker = 0; locker < LOCKERS; locker++) {
+    const connection = await Deno.connect({ hostname: "127.0.0.1", port });
+    lockers.push(connection);
+    const first = locker * LOCKS_PER_CONNECTION;
+    await askEach(connection, LOCKS_PER_CONNECTION, (index) => `lock ${itemKey(first + index)}`);
+  }
+  using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  await askEach(connection, LEASES, (index) => `getss 10000 lease:${index}`);
+  await fillTokens(port);
+  return lockers;
+}
+
+/** Takes as many update tokens as fit, half of them on one key. */
+async function fillTokens(port: number): Promise<void> {
+  using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  await askEach(
+    connection,
+    TOKENS,
+    (index) => `token get ${index % 2 === 0 ? HOT_KEY : `token:${index}`}`,
+  );
+}
+
+/** Sends `count` requests, some at a time, and waits for the replies. */
+async function askEach(
+  connection: Deno.Conn,
+  count: number,
+  request: (index: number) => string,
+): Promise<void> {
+  for (let at = 0; at < count; at += REQUESTS_PER_WRITE) {
+    const size = Math.min(REQUESTS_PER_WRITE, count - at);
+    await askAll(connection, Array.from({ length: size }, (_, index) => request(at + index)));
+  }
+}
+
 /** The least of the longest waits of some rounds: a stall that the command causes is in every round. */
 async function leastStall(port: number, packet: CostlyPacket, rounds: number): Promise<number> {
   let least = Infinity;
   for (let round = 0; round < rounds; round++) {
+    if (/^token drop/.test(packet.name)) await fillTokens(port);
     least = Math.min(least, await longestWait(port, packet));
   }
   return least;
@@ -147,11 +200,14 @@ async function waitsBeside(port: number, request: string): Promise<number[]> {
   const busy = await Promise.all(
     Array.from({ length: DEEP_CLIENTS }, () => startBusyClient(port, request)),
   );
+  await Promise.all(busy.map(isBusy));
   using quiet = await Deno.connect({ hostname: "127.0.0.1", port });
   const waits: number[] = [];
-  const startMs = performance.now();
-  await roundTrip(quiet);
-  while (performance.now() - startMs < DEEP_MS) waits.push(await roundTrip(quiet));
+  for (let sample = 0; sample < DEEP_SAMPLES; sample++) {
+    const pause = new Promise((resolve) => setTimeout(resolve, DEEP_SAMPLE_MS));
+    waits.push(await roundTrip(quiet));
+    await pause;
+  }
   for (const worker of busy) worker.kill("SIGKILL");
   for (const worker of busy) await worker.status;
   return waits;

@@ -143,9 +143,10 @@ Deno.test("the table of update tokens has a limit, and a refused token changes n
   assertEquals(store.get("one more"), "value");
   store.releaseToken("key 3", ids[3]!);
   idOf(store.token("one more"));
-  assertEquals(store.cache.tokens.dropOldest(5), 5);
-  assertEquals(store.dropTokens("key 0"), 0, "the oldest went first");
-  assertEquals(store.dropTokens("key 15"), 1);
+  assertEquals(store.cache.tokens.dropNewest(5), 5);
+  assertEquals(store.dropTokens("key 15"), 0, "the newest went first");
+  assertEquals(store.cache.tokens.dropNewest(5, ids[1]), 2, "up to an id");
+  assertEquals(store.dropTokens("key 2"), 1);
   store.check();
 });
 

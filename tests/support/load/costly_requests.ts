@@ -35,7 +35,10 @@ const TEXT: Readonly<Record<string, readonly string[]>> = {
   "lease-get": ["lease-get nope"],
   "lease-set": ["lease-set nope 1 0 0 1\r\nx"],
   lease: ["lease list", "lease list zzz"],
-  token: ["token get nope", "token list", "token drop_all unsafe"],
+  token: [
+    ...["token get nope", "token get hot owner", "token release nope 1", "token list"],
+    ...["token list zzz", "token drop hot unsafe", "token drop_all unsafe"],
+  ],
   quarantine: ["quarantine off"],
   flush_all: ["flush_all 1000000"],
   version: ["version"],

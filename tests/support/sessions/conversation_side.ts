@@ -137,7 +137,7 @@ export class ConversationSide implements Side {
     cache.enter();
     cache.flushAll(0);
     cache.tokens.quarantine(false);
-    cache.tokens.dropOldest(Infinity);
+    cache.tokens.dropNewest(Infinity);
     while (cache.maintain());
     cache.leave();
   }
