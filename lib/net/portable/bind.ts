@@ -22,6 +22,25 @@ export interface PortableWorkerData {
  */
 const SPREADS_CONNECTIONS = Deno.build.os === "linux";
 
+/** Read by the runtime when a thread starts: how many turns of its event loop pass between two polls of the sockets. */
+const POLL_INTERVAL_VARIABLE = "DENO_TOKIO_EVENT_INTERVAL";
+
+/** A poll costs about as much as a short request, and a turn serves one slice of a busy connection. */
+const POLL_INTERVAL_TURNS = 3;
+
+/**
+ * Makes workers that start later poll their sockets every few turns of the event loop. By default the runtime polls
+ * them on every 61st while there is work: a quiet client would wait for 61 slices of busy ones. Does nothing without
+ * the permission to set the variable, or if it is set.
+ */
+function pollOften(): void {
+  const permission = { name: "env", variable: POLL_INTERVAL_VARIABLE } as const;
+  if (Deno.permissions.querySync(permission).state !== "granted") return;
+  if (Deno.env.get(POLL_INTERVAL_VARIABLE) === undefined) {
+    Deno.env.set(POLL_INTERVAL_VARIABLE, `${POLL_INTERVAL_TURNS}`);
+  }
+}
+
 /**
  * Reports addresses that are in use before any worker starts, and chooses the ports of 0.
  *
@@ -35,6 +54,7 @@ export async function bindPortable(
   options: TransportOptions,
   lifecycle: Lifecycle,
 ): Promise<BoundTransport> {
+  pollOften();
   const address = listens.find((listen) => listen.kind !== "unix");
   if (address !== undefined) {
     requireDescriptors(options.threads, () => openDescriptor(address.hostname));
