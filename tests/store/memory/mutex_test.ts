@@ -1,12 +1,21 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
 import { Mutex } from "../../../store/memory/mutex.ts";
 import { ConversationSide } from "../../support/sessions/conversation_side.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
 import { waitingFor } from "../../support/waiting.ts";
+import { HOLDER, type HolderOrder } from "../../support/load/holder_worker.ts";
+import { TestStore } from "../../support/store.ts";
 import type { StressOrder, StressReport } from "../../support/load/stress_worker.ts";
 
 const ROUNDS = 4000;
 const WORKER = new URL("../../support/load/stress_worker.ts", import.meta.url);
+const HOLDER_WORKER = new URL("../../support/load/holder_worker.ts", import.meta.url);
+const HAND_OVERS = 200;
+/** Pieces of work that others do while a thread waits. Without hand-over it waits for thousands. */
+const TURNS_MAX = 20;
+/** Slab classes in which the stress has pages: as targets of page moves. */
+const TARGETS = ["1", "5", "20", "40", "0"];
+const MOVE_REPLY = /^(?:OK|BUSY|BADCLASS|NOSPARE|NOTFULL|UNSAFE|SAME)\b.*\r\n$/;
 
 function startWorker(order: StressOrder): Promise<StressReport> {
   const worker = new Worker(WORKER, { type: "module" });
@@ -18,7 +27,10 @@ function startWorker(order: StressOrder): Promise<StressReport> {
   return waitingFor("a worker's report", report);
 }
 
-/** Lets threads loose on one store, maintains it meanwhile as the main thread does, and checks what came of it. */
+/**
+ * Lets threads loose on one store, maintains it and moves its pages meanwhile as the main thread does, and checks what
+ * came of it.
+ */
 async function stress(threads: number, options: readonly string[], seed: number): Promise<void> {
   const side = new ConversationSide(options);
   const peer = side.connect();
@@ -31,9 +43,15 @@ async function stress(threads: number, options: readonly string[], seed: number)
       rounds: ROUNDS,
     }));
   let running = true;
+  let moves = 0;
   const all = Promise.all(reports).finally(() => running = false);
   while (running) {
     side.advanceNow(1);
+    for (const target of TARGETS) {
+      const reply = peer.ask(`slabs reassign -1 ${target}\r\n`);
+      assertMatch(reply, MOVE_REPLY);
+      if (reply.startsWith("OK")) moves++;
+    }
     const pause = new Promise((resolve) => setTimeout(resolve, 5));
     await Promise.race([all, pause]);
     await pause;
@@ -44,6 +62,7 @@ async function stress(threads: number, options: readonly string[], seed: number)
     swaps += own;
   }
   side.check();
+  assertGreater(moves, 0);
   const count = `${threads * ROUNDS}`;
   assertEquals(peer.ask("get count\r\n"), `VALUE count 0 ${count.length}\r\n${count}\r\nEND\r\n`);
   assertEquals(
@@ -55,6 +74,41 @@ async function stress(threads: number, options: readonly string[], seed: number)
 for (const threads of [2, 4]) {
   Deno.test(`Mutex keeps the store whole under ${threads} threads`, async () => {
     await withSeed(drawSeed(), (seed) => stress(threads, ["-m", "64"], seed));
+  });
+}
+
+for (const holders of [1, 3]) {
+  Deno.test(`a thread that wants the mutex gets it after a few pieces of ${holders} threads' long work`, async () => {
+    const { memory } = new TestStore();
+    const words = new Int32Array(new SharedArrayBuffer(HOLDER.WORDS * 4));
+    const ended = Array.from(
+      { length: holders },
+      () => startHolder({ memory: memory.shared, words }),
+    );
+    const mutex = new Mutex(memory);
+    const waited: number[] = [];
+    for (let round = 0; round < HAND_OVERS; round++) {
+      const before = Atomics.load(words, HOLDER.TURNS);
+      // A holder has the mutex now.
+      while (Atomics.load(words, HOLDER.TURNS) === before);
+      const asked = Atomics.load(words, HOLDER.TURNS);
+      mutex.lock();
+      waited.push(Atomics.load(words, HOLDER.TURNS) - asked);
+      mutex.unlock();
+    }
+    Atomics.store(words, HOLDER.DONE, 1);
+    await waitingFor("the holders' end", Promise.all(ended));
+    waited.sort((a, b) => a - b);
+    assertLess(waited[HAND_OVERS / 2]!, TURNS_MAX, `${waited}`);
+  });
+}
+
+function startHolder(order: HolderOrder): Promise<void> {
+  const worker = new Worker(HOLDER_WORKER, { type: "module" });
+  worker.postMessage(order);
+  return new Promise((resolve, reject) => {
+    worker.onmessage = () => resolve();
+    worker.onerror = ({ message }) => reject(new Error(message));
   });
 }
 
