@@ -1,8 +1,16 @@
-import { isSame, type StateFolder, statOrNull, syncFolder } from "./state_folder.ts";
+import { type StateFolder, syncFolder } from "./state_folder.ts";
+
+/** Bytes that one write to reserved room fills. */
+const ZEROS = new Uint8Array(64 * 1024);
 
 /** A file that the journal appends to. */
 export interface JournalFile {
-  /** Writes at the end. @returns How many bytes were written, at least 1. */
+  /**
+   * Makes room for the next `length` bytes, filled with zeros. Until it is full and once it is synced, a sync of written
+   * bytes has no change of the file's size or blocks to write. Without room on the disk the file stays as it is.
+   */
+  reserve(length: number): void;
+  /** Writes behind the bytes written before. @returns How many bytes were written, at least 1. */
   write(bytes: Uint8Array): number;
   /** Returns when all written bytes are on the disk. */
   sync(): void;
@@ -44,10 +52,12 @@ export class FolderFiles implements JournalFiles {
   create(name: string): JournalFile {
     this.#folder.requireOwned();
     const file = Deno.openSync(this.#path(name), { write: true, create: true, truncate: true });
+    file.lockSync(true);
     return {
+      reserve: (length) => reserve(file, length),
       write: (bytes) => file.writeSync(bytes),
       sync: () => file.syncDataSync(),
-      isNamed: (other) => isSame(statOrNull(this.#path(other)), file.statSync()),
+      isNamed: (other) => isLocked(this.#path(other)),
       close: () => file.close(),
     };
   }
@@ -63,4 +73,34 @@ export class FolderFiles implements JournalFiles {
   #path(name: string): string {
     return `${this.#folder.path}/${name}`;
   }
+}
+
+/**
+ * Whether a file exists and is locked. Unlike a comparison of inode numbers it does not read the file's times: Linux 6.13
+ * and later would give the next write a new time, and the next sync would have to write the inode.
+ */
+function isLocked(path: string): boolean {
+  let file;
+  try {
+    file = Deno.openSync(path, { write: true });
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+  try {
+    return !file.tryLockSync(true);
+  } finally {
+    file.close();
+  }
+}
+
+/** Writes zeros from the file's position on, which stays. On a full disk the file keeps its length. */
+function reserve(file: Deno.FsFile, length: number): void {
+  const position = file.seekSync(0, Deno.SeekMode.Current);
+  try {
+    for (let left = length; left > 0;) left -= file.writeSync(ZEROS.subarray(0, left));
+  } catch {
+    file.truncateSync(position);
+  }
+  file.seekSync(position, Deno.SeekMode.Start);
 }

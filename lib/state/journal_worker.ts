@@ -81,7 +81,7 @@ function startAnew(files: FolderFiles, isQuarantined: boolean): JournalContent {
   tokens.idLimit = highestIdIn(files);
   tokens.isQuarantined = isQuarantined;
   files.rename(JOURNAL_NAME, DAMAGED_JOURNAL_NAME);
-  return { nodeId: crypto.randomUUID(), tokens, tornBytes: 0 };
+  return { nodeId: crypto.randomUUID(), tokens };
 }
 
 /** @throws StateError when it cannot be written. */

@@ -8,6 +8,7 @@ import { concatenated, TokenSet } from "./token_records.ts";
  *
  *   a line   `leased update tokens 1 <uuid of the node>`
  *   frames   magic (4)   length of the records (4)   CRC-32 of all behind it (4)   SYNCED (8)   records
+ *   zeros    room for more frames
  *
  * SYNCED is the number of bytes of the file that were certainly on the disk when the frame was written. A crash can
  * leave anything behind that offset. Therefore the reader takes a bad frame for the torn end of the file, unless a good
@@ -42,8 +43,6 @@ export interface JournalContent {
   /** The UUID of the node that has the journal. */
   readonly nodeId: string;
   readonly tokens: TokenSet;
-  /** Bytes of a half-written frame at the end: no request was answered by them. */
-  readonly tornBytes: number;
 }
 
 /**
@@ -72,7 +71,7 @@ export function readJournal(files: JournalFiles): JournalContent | null {
     }
     at = frame.end;
   }
-  return { nodeId, tokens, tornBytes: bytes.length - at };
+  return { nodeId, tokens };
 }
 
 function readHeader(bytes: Uint8Array): { nodeId: string; length: number } {
@@ -266,12 +265,15 @@ export class TokenJournal {
   #rewrite(): void {
     const file = this.#files.create(NEW_JOURNAL_NAME);
     let length;
+    let rewriteAtLength;
     try {
       const header = new TextEncoder().encode(`leased update tokens ${VERSION} ${this.nodeId}\n`);
       const frame = frameOf(concatenated(this.tokens.encode()), 0);
       length = header.length + frame.length;
       writeAll(file, header);
       writeAll(file, frame);
+      rewriteAtLength = Math.max(REWRITE_BYTES_MIN, REWRITE_FACTOR * length);
+      file.reserve(rewriteAtLength - length);
       file.sync();
     } catch (error) {
       file.close();
@@ -289,7 +291,7 @@ export class TokenJournal {
     this.#file = file;
     this.#length = length;
     this.#synced = length;
-    this.#rewriteAtLength = Math.max(REWRITE_BYTES_MIN, REWRITE_FACTOR * length);
+    this.#rewriteAtLength = rewriteAtLength;
     this.#syncs++;
   }
 }

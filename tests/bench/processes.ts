@@ -7,8 +7,8 @@ const MEMORY_MIB = 1024;
 const START_MS_MAX = 20_000;
 
 /** Cores of the servers and of the generator: they share none. */
-const SERVER_CORE = 0;
-const GENERATOR_CORE = 1;
+const SERVER_CORE = "0";
+const GENERATOR_CORE = "1";
 
 export interface BenchServer {
   readonly name: string;
@@ -36,12 +36,13 @@ export async function startLeased(
   io: string,
   options: readonly string[] = [],
   permissions: readonly string[] = [],
+  cores: string = SERVER_CORE,
 ): Promise<BenchServer> {
   // deno-fmt-ignore
   const args = ["-l", "127.0.0.1", "-p", `${port}`, "-m", `${MEMORY_MIB}`, "-t", `${threads}`, "-c", "2048", "--io", io, ...options];
   const { variables, flags } = await startTask();
   const words = [...variables, Deno.execPath(), "run", ...flags, ...permissions, MAIN, ...args];
-  return await start(["leased --io", io, ...options].join(" "), port, "env", words, ROOT);
+  return await start(["leased --io", io, ...options].join(" "), port, "env", words, ROOT, cores);
 }
 
 /** Variables and flags of `deno task start`, so that the bench measures the users' command. */
@@ -71,10 +72,22 @@ export function cpuNanoseconds(pid: number): number {
 }
 
 /** Keeps this process on the generator's core, where there is more than one. */
-export async function pinGenerator(): Promise<void> {
+export async function pinGenerator(core = GENERATOR_CORE): Promise<void> {
   if (navigator.hardwareConcurrency < 2) return;
-  const args = ["-acp", `${GENERATOR_CORE}`, `${process.pid}`];
+  const args = ["-acp", core, `${process.pid}`];
   await new Deno.Command("taskset", { args, stdout: "null" }).output();
+}
+
+/** Keeps the calling thread on one core. */
+export function pinThread(core: number): void {
+  const libc = Deno.dlopen("libc.so.6", {
+    sched_setaffinity: { parameters: ["i32", "usize", "buffer"], result: "i32" },
+  });
+  const mask = new BigUint64Array([1n << BigInt(core)]);
+  if (libc.symbols.sched_setaffinity(0, 8n, mask) !== 0) {
+    throw new Error(`Cannot run on core ${core}`);
+  }
+  libc.close();
 }
 
 async function start(
@@ -83,11 +96,12 @@ async function start(
   program: string,
   args: readonly string[],
   cwd = ".",
+  cores = SERVER_CORE,
 ): Promise<BenchServer> {
   const pinned = navigator.hardwareConcurrency >= 2;
   const command = pinned
     ? new Deno.Command("taskset", {
-      args: ["-c", `${SERVER_CORE}`, program, ...args],
+      args: ["-c", cores, program, ...args],
       stdout: "null",
       stderr: "inherit",
       cwd,

@@ -9,7 +9,14 @@ export class DiskError extends Error {
 interface Inode {
   bytes: Uint8Array;
   durable: Uint8Array;
+  /** End of the bytes that were written, */
+  written: number;
+  /** of these on the disk. Reserved zeros may follow. */
+  synced: number;
 }
+
+/** Room is reserved for so many bytes only, so that writes soon get beyond it. */
+const RESERVED_MAX = 300;
 
 /** A number below `bound`. */
 type Below = (bound: number) => number;
@@ -45,30 +52,32 @@ export class CrashingFiles implements JournalFiles {
     if (below(2) === 0) this.#names = this.#durableNames;
     this.#durableNames = new Map(this.#names);
     for (const inode of this.#names.values()) {
-      const kept = inode.durable.length;
-      const more = Math.max(0, inode.bytes.length - kept);
-      const bytes = inode.bytes.slice(0, kept + below(more + 1));
-      bytes.set(inode.durable.subarray(0, bytes.length));
-      if (bytes.length > kept && below(3) === 0) {
+      const { synced, written } = inode;
+      const end = synced + below(written - synced + 1);
+      const bytes = new Uint8Array(Math.max(inode.durable.length, end));
+      bytes.set(inode.durable);
+      bytes.set(inode.bytes.subarray(synced, end), synced);
+      if (end > synced && below(3) === 0) {
         // A page that was not written in the middle of those that were.
-        const from = kept + below(bytes.length - kept);
-        bytes.fill(0, from, from + 1 + below(40));
+        const from = synced + below(end - synced);
+        bytes.fill(0, from, Math.min(end, from + 1 + below(40)));
       }
-      inode.bytes = bytes;
-      inode.durable = bytes.slice();
+      Object.assign(inode, { bytes, durable: bytes.slice(), written: end, synced: end });
     }
   }
 
+  /** The bytes that were written, without reserved ones. */
   bytes(name: string): Uint8Array {
-    return this.#names.get(name)!.bytes.slice();
+    const { bytes, written } = this.#names.get(name)!;
+    return bytes.slice(0, written);
   }
 
   length(name: string): number {
-    return this.#names.get(name)!.bytes.length;
+    return this.#names.get(name)!.written;
   }
 
   put(name: string, bytes: Uint8Array): void {
-    this.#names.set(name, { bytes, durable: bytes });
+    this.#names.set(name, { bytes, durable: bytes, written: bytes.length, synced: bytes.length });
   }
 
   read(name: string): Uint8Array | null {
@@ -77,34 +86,45 @@ export class CrashingFiles implements JournalFiles {
 
   create(name: string): JournalFile {
     if (this.#fails()) throw new DiskError("create");
-    const inode: Inode = { bytes: new Uint8Array(), durable: new Uint8Array() };
+    const inode: Inode = {
+      bytes: new Uint8Array(),
+      durable: new Uint8Array(),
+      written: 0,
+      synced: 0,
+    };
     this.#names.set(name, inode);
-    let capacity = 0;
     let isOpen = true;
-    const append = (piece: Uint8Array): void => {
-      const length = inode.bytes.length;
-      if (length + piece.length > capacity) {
-        capacity = 2 * (length + piece.length);
-        const larger = new Uint8Array(capacity);
-        larger.set(inode.bytes);
-        inode.bytes = larger.subarray(0, length);
+    const put = (piece: Uint8Array): void => {
+      const end = inode.written + piece.length;
+      if (end > inode.bytes.length) {
+        const { buffer } = inode.bytes;
+        const larger = end <= buffer.byteLength ? buffer : new ArrayBuffer(2 * end);
+        const bytes = new Uint8Array(larger, 0, end);
+        if (larger !== buffer) bytes.set(inode.bytes);
+        inode.bytes = bytes;
       }
-      inode.bytes = new Uint8Array(inode.bytes.buffer, 0, length + piece.length);
-      inode.bytes.set(piece, length);
+      inode.bytes.set(piece, inode.written);
+    };
+    const write = (bytes: Uint8Array): number => {
+      if (!isOpen) throw new Error("the file is closed");
+      const fails = this.#fails();
+      const length = fails ? this.#below(bytes.length + 1) : bytes.length;
+      put(bytes.subarray(0, length));
+      if (fails) throw new DiskError("write");
+      return length;
     };
     return {
+      reserve: (length) => void write(new Uint8Array(Math.min(length, RESERVED_MAX))),
       write: (bytes) => {
-        if (!isOpen) throw new Error("the file is closed");
-        const fails = this.#fails();
-        const length = fails ? this.#below(bytes.length + 1) : bytes.length;
-        append(bytes.subarray(0, length));
-        if (fails) throw new DiskError("write");
+        const length = write(bytes);
+        inode.written += length;
         return length;
       },
       sync: () => {
         if (!isOpen) throw new Error("the file is closed");
         if (this.#fails()) throw new DiskError("sync");
         inode.durable = inode.bytes.slice();
+        inode.synced = inode.written;
       },
       isNamed: (other) => this.#names.get(other) === inode,
       close: () => {

@@ -8,7 +8,7 @@ import { OpenGenerator, type Request } from "../open_generator.ts";
 import { readOptions } from "../options.ts";
 import { pinGenerator, say, startLeased } from "../processes.ts";
 import { median, seededRandom } from "../rows.ts";
-import type { TokenLoad } from "./token_pairs.ts";
+import type { SecondLoad } from "./second_load.ts";
 import { TRANSPORTS } from "../../support/servers/server_process.ts";
 
 /** Clients that do nothing but take and release tokens. */
@@ -17,6 +17,12 @@ const TOKEN_CONNECTIONS = [1, 8, 64];
 const FRAME_BYTES = 90;
 const KEYS = 10_000;
 const READERS = 50;
+/** Cores of the server, of the clients whose latency is measured, and of the load beside them. */
+const SERVER_CORES = "0,1";
+const GENERATOR_CORE = 2;
+const SECOND_CORE = 3;
+/** Time from the start of the load's thread to its full pace. */
+const START_MS = 500;
 const ENCODER = new TextEncoder();
 
 if (import.meta.main) await main();
@@ -34,11 +40,11 @@ async function main(): Promise<void> {
   }, { io: TRANSPORTS });
   const parent = folder === "" ? Deno.cwd() : folder;
   const state = await Deno.makeTempDir({ dir: parent, prefix: "leased-bench-" });
-  await pinGenerator();
+  await pinGenerator(`${GENERATOR_CORE}`);
   const server = await startLeased(port, threads, io, ["--state-dir", state], [
     `--allow-read=${state}`,
     `--allow-write=${state}`,
-  ]);
+  ], SERVER_CORES);
   try {
     for (const count of TOKEN_CONNECTIONS) {
       await compareWithDisk(state, port, count, seconds, rounds);
@@ -62,7 +68,7 @@ async function compareWithDisk(
   const syncs: number[] = [];
   for (let round = 0; round < rounds; round++) {
     syncs.push(syncsPerSecond(`${state}/bare`, seconds / 3));
-    pairs.push(await tokenLoad(port, connections, seconds));
+    pairs.push(await secondLoad({ port, connections, seconds, sets: 0 }) / 2);
   }
   const ratio = median(pairs.map((count, round) => count / syncs[round]!));
   say(
@@ -84,17 +90,17 @@ function syncsPerSecond(path: string, seconds: number): number {
   return count / ((performance.now() - startMs) / 1000);
 }
 
-/** Clients in a thread of their own. @returns Pairs a second. */
-function tokenLoad(port: number, connections: number, seconds: number): Promise<number> {
-  const worker = new Worker(new URL("./token_pairs.ts", import.meta.url), { type: "module" });
+/** Clients in a thread with a core of its own. @returns Requests a second. */
+function secondLoad(load: Omit<SecondLoad, "core">): Promise<number> {
+  const worker = new Worker(new URL("./second_load.ts", import.meta.url), { type: "module" });
   const { promise, resolve, reject } = Promise.withResolvers<number>();
   worker.onmessage = ({ data }: MessageEvent<number>) => resolve(data);
   worker.onerror = ({ message }) => reject(new Error(message));
-  const load: TokenLoad = { port, connections, seconds };
-  worker.postMessage(load);
+  worker.postMessage({ core: SECOND_CORE, ...load });
   return promise;
 }
 
+/** Latency of get and set alone, beside tokens, and beside as many sets a second in place of the tokens. */
 async function latencies(
   port: number,
   connections: number,
@@ -105,23 +111,32 @@ async function latencies(
   const generator = new OpenGenerator(port, READERS);
   const requests = mix();
   generator.runClosed(requests, requests.length);
-  const without: number[] = [];
-  const beside: number[] = [];
+  const alone: Latency[] = [];
+  const tokens: Latency[] = [];
+  const sets: Latency[] = [];
+  const measure = (): Latency => latencyOf(generator.run(requests, rate, seconds).latenciesMs);
+  const beside = async (sets: number, into: Latency[]): Promise<number> => {
+    const load = secondLoad({ port, connections, seconds: seconds + 1, sets });
+    await new Promise((resolve) => setTimeout(resolve, START_MS));
+    into.push(measure());
+    return await load;
+  };
+  const paces: number[] = [];
   for (let round = 0; round < rounds; round++) {
-    without.push(p99(generator.run(requests, rate, seconds).latenciesMs));
-    const load = tokenLoad(port, connections, seconds + 1);
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    beside.push(p99(generator.run(requests, rate, seconds).latenciesMs));
-    await load;
+    alone.push(measure());
+    const pace = await beside(0, tokens);
+    paces.push(pace);
+    await beside(Math.round(pace), sets);
   }
   generator.close();
-  const ratio = median(beside.map((ms, round) => ms / without[round]!));
-  say(
-    `get and set, ${whole(rate)} requests/s: p99 ${median(without).toFixed(3)} ms, beside ` +
-      `${connections} connections with tokens ${median(beside).toFixed(3)} ms, ratio ${
-        ratio.toFixed(2)
-      }`,
-  );
+  say(`get and set, ${whole(rate)} requests/s; beside them ${whole(median(paces))} requests/s`);
+  for (const [name, of] of [["alone", alone], ["tokens", tokens], ["sets", sets]] as const) {
+    const ratio = median(of.map(({ p99 }, round) => p99 / alone[round]!.p99));
+    say(
+      `  ${name.padEnd(6)} median ${median(of.map(({ p50 }) => p50)).toFixed(3)} ms, ` +
+        `p99 ${median(of.map(({ p99 }) => p99)).toFixed(3)} ms, ratio ${ratio.toFixed(2)}`,
+    );
+  }
 }
 
 /** 80 % get, 20 % set. */
@@ -135,8 +150,14 @@ function mix(): Request[] {
   });
 }
 
-function p99(sorted: Float64Array): number {
-  return sorted[Math.floor(sorted.length * 0.99)]!;
+interface Latency {
+  readonly p50: number;
+  readonly p99: number;
+}
+
+function latencyOf(sorted: Float64Array): Latency {
+  const at = (share: number): number => sorted[Math.floor(sorted.length * share)]!;
+  return { p50: at(0.5), p99: at(0.99) };
 }
 
 function whole(value: number): string {
