@@ -191,6 +191,13 @@ export class ConnectionTable {
     return this.#readText(row * 4 + PEER_OFFSET, this.#words[row + PEER_LENGTH]!);
   }
 
+  /** The name of the open connection's peer, as a copy of its bytes. */
+  peerBytesOf(id: ConnectionId): Uint8Array {
+    const row = this.#row(this.#index(id));
+    const start = row * 4 + PEER_OFFSET;
+    return this.#bytes.slice(start, start + this.#words[row + PEER_LENGTH]!);
+  }
+
   /** Its number in reports, which is that of `stats conns`: rows count on from the listeners. */
   numberOf(id: ConnectionId): number {
     return this.#words[LISTENER_COUNT]! + this.#index(id);

@@ -13,8 +13,6 @@ import type { BinaryRequest } from "./request.ts";
 /** An id as extras. */
 const ID_LENGTH = 8;
 
-const encoder = new TextEncoder();
-
 /** Answers a TokenGet when the request is no longer known. */
 class KeptTokenReply implements TokenReply {
   readonly #request: BinaryRequest;
@@ -50,7 +48,7 @@ export function getToken(conversation: Conversation): Flow {
   const owner = ownerTagOf(input.bytes.slice(request.lineEnd, valueEnd));
   if (owner === null) return refuse(conversation, Status.INVALID);
   operation.thread = connections.threadOf(conversation.owner);
-  const peer = encoder.encode(connections.peerOf(conversation.owner));
+  const peer = connections.peerBytesOf(conversation.owner);
   chargeTokens(thread);
   const outcome = cache.tokens.get(operation, owner, peer);
   if (outcome === Outcome.WAITING) {

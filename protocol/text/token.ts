@@ -25,7 +25,7 @@ const REPORT_UNITS = 56;
 /** Highest cost of removing the locked values of one step through the table of locks. */
 const LOCKED_STEP_UNITS = 512;
 
-const encoder = new TextEncoder();
+const NO_OWNER = new Uint8Array();
 
 /** `token get | release | list | drop`, `token drop_all`. */
 export function token(conversation: Conversation): Flow {
@@ -63,14 +63,14 @@ function putToken({ reply }: ThreadContext, idLow: number, idHigh: number): void
 function getToken(conversation: Conversation): Flow {
   const { thread } = conversation;
   const { request, operation, cache, connections } = thread;
-  const owner = request.wordCount > ID_WORD ? ownerTag(conversation, ID_WORD) : new Uint8Array();
+  const owner = request.wordCount > ID_WORD ? ownerTag(conversation, ID_WORD) : NO_OWNER;
   if (request.wordCount <= KEY_WORD || request.wordCount > ID_WORD + 1) {
     return answer(conversation, REFUSAL.BAD_FORMAT);
   }
   if (owner === null) return answer(conversation, REFUSAL.BAD_OWNER);
   if (!readKey(conversation, KEY_WORD)) return answer(conversation, REFUSAL.BAD_FORMAT);
   operation.thread = connections.threadOf(conversation.owner);
-  const peer = encoder.encode(connections.peerOf(conversation.owner));
+  const peer = connections.peerBytesOf(conversation.owner);
   chargeTokens(thread);
   const outcome = cache.tokens.get(operation, owner, peer);
   if (outcome === Outcome.WAITING) {

@@ -2,7 +2,7 @@ import { ByteRegion } from "../base/bytes.ts";
 import { takeId } from "../memory/ids.ts";
 import { CONTROL, type Memory } from "../memory/memory.ts";
 import { NO_SLOT, SlotTable } from "../memory/slot_table.ts";
-import { PEER_LENGTH_MAX } from "../memory/token_record.ts";
+import { OWNER_TAG_LENGTH_MAX, PEER_LENGTH_MAX } from "../memory/token_record.ts";
 
 /**
  * Update tokens: a writer's claim on a key, from before it changes the database until after its commit.
@@ -56,6 +56,8 @@ export class UpdateTokens {
   readonly #memory: Memory;
   readonly #control: Int32Array;
   readonly #table: SlotTable;
+  /** An owner's tag and a peer's name, on their way into the table. */
+  readonly #names = new ByteRegion(new ArrayBuffer(OWNER_TAG_LENGTH_MAX + PEER_LENGTH_MAX));
 
   constructor(memory: Memory) {
     this.#memory = memory;
@@ -136,7 +138,8 @@ export class UpdateTokens {
     hash: number,
     owner: Uint8Array,
   ): TokenRef {
-    const tag = new ByteRegion(owner.slice().buffer);
+    const tag = this.#names;
+    tag.bytes.set(owner);
     let token = this.first(input, keyOffset, keyLength, hash);
     for (; token !== NO_TOKEN; token = this.next(token, input, keyOffset, keyLength)) {
       if (this.ownerLength(token) !== owner.length) continue;
@@ -320,9 +323,9 @@ export class UpdateTokens {
     table.setWord(token, WORD.SINCE_UNIX_SEC, sinceUnixSec);
     table.setWord(token, WORD.HASH, hash);
     table.write(token, dataLength, 0, keyLength, input, keyOffset);
-    const names = new ByteRegion(new ArrayBuffer(owner.length + peerLength));
+    const names = this.#names;
     names.bytes.set(owner);
-    names.bytes.set(peer.subarray(0, peerLength), owner.length);
+    for (let at = 0; at < peerLength; at++) names.bytes[owner.length + at] = peer[at]!;
     table.write(token, dataLength, keyLength, owner.length + peerLength, names, 0);
     table.insert(token, hash);
     this.#makeNewest(token);
