@@ -6,8 +6,8 @@ const ZEROS = new Uint8Array(64 * 1024);
 /** A file that the journal appends to. */
 export interface JournalFile {
   /**
-   * Makes room for the next `length` bytes, filled with zeros. Until it is full and once it is synced, a sync of written
-   * bytes has no change of the file's size or blocks to write. Without room on the disk the file stays as it is.
+   * Makes room for the next `length` bytes, filled with zeros. Until it is full and once it is synced, a sync of
+   * written bytes has no change of the file's size or blocks to write. Without room on the disk the file stays as it is.
    */
   reserve(length: number): void;
   /** Writes behind the bytes written before. @returns How many bytes were written, at least 1. */
@@ -76,8 +76,8 @@ export class FolderFiles implements JournalFiles {
 }
 
 /**
- * Whether a file exists and is locked. Unlike a comparison of inode numbers it does not read the file's times: Linux 6.13
- * and later would give the next write a new time, and the next sync would have to write the inode.
+ * Whether a file exists and is locked. Unlike a comparison of inode numbers it does not read the file's times: Linux
+ * 6.13 and later would give the next write a new time, and the next sync would have to write the inode.
  */
 function isLocked(path: string): boolean {
   let file;
