@@ -6,8 +6,9 @@ const ZEROS = new Uint8Array(64 * 1024);
 /** A file that the journal appends to. */
 export interface JournalFile {
   /**
-   * Makes room for the next `length` bytes, filled with zeros. Until it is full and once it is synced, a sync of
-   * written bytes has no change of the file's size or blocks to write. Without room on the disk the file stays as it is.
+   * Makes room for the next `length` bytes, filled with zeros. Once it is synced, and until it is full, a sync of
+   * written bytes has no change of the file's size or blocks to write. Without room on the disk the file stays as it
+   * is.
    */
   reserve(length: number): void;
   /** Writes behind the bytes written before. @returns How many bytes were written, at least 1. */
