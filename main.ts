@@ -1,9 +1,14 @@
 import { listenToSignals } from "./lib/signals.ts";
 
 const [subcommand, ...rest] = Deno.args;
-const isServer = subcommand !== "proxy" && subcommand !== "audit";
+const isServer = subcommand !== "proxy" && subcommand !== "audit" && subcommand !== "passwd";
 // Before the other modules are loaded. The proxy listens to signals itself, and they end an audit.
 if (isServer) listenToSignals();
+
+if (subcommand === "passwd") {
+  const { runPasswd } = await import("./lib/cli/passwd.ts");
+  Deno.exit(await runPasswd(rest));
+}
 
 const { readProcessInfo } = await import("./lib/process_info.ts");
 const { ExitCode, refuseUsage } = await import("./lib/cli/exit.ts");

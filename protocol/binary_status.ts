@@ -14,6 +14,8 @@ export const Status = {
   /** No value and no lease: an update token is out, or quarantine. */
   UNCACHEABLE: 0x13,
   REFUSED: 0x20,
+  /** SASL goes on with another step. */
+  AUTH_CONTINUE: 0x21,
   UNKNOWN_COMMAND: 0x81,
   NO_MEMORY: 0x82,
   NOT_SUPPORTED: 0x83,

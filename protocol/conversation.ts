@@ -1,5 +1,7 @@
 import { Activity, type ConnectionId } from "../store/connections.ts";
+import { clockSec } from "../store/clock.ts";
 import * as connectionsModule from "../store/connections.ts";
+import { Access } from "./auth/access.ts";
 import * as statsModule from "../store/stats.ts";
 import { REQUEST_MAGIC } from "./binary/request.ts";
 import type { CloseReason } from "../store/cache.ts";
@@ -71,8 +73,8 @@ export interface Task {
   run(conversation: Conversation, start: number, end: number): number;
   /** The activity to report while it waits; left out: Activity.WAITING, or READING when it waits for bytes. */
   readonly activity?: Activity;
-  /** Whether it waits for the disk alone: a server that stops answers it before. */
-  readonly awaitsDisk?: boolean;
+  /** Whether it waits for the server alone, its disk or a password check: a server that stops answers it before. */
+  readonly awaitsServer?: boolean;
   /** The connection is gone: gives back what the task holds. */
   abandon(thread: ThreadContext): void;
 }
@@ -94,8 +96,10 @@ export interface Multiget extends Task {
  */
 export interface Protocols {
   readonly thread: ThreadContext;
-  readonly text: Parser;
-  readonly binary: Parser;
+  /** Returns the parser of the text protocol for peers with this access. */
+  textFor(access: Access): Parser;
+  /** Returns the parser of the binary protocol for peers with this access. */
+  binaryFor(access: Access): Parser;
   /** For the next line of keys; a connection that needs it longer takes it, and puts a new one here. */
   multiget: Multiget;
 }
@@ -107,6 +111,12 @@ export class Conversation {
   /** The connection's number; for locks. */
   readonly owner: ConnectionId;
   readonly udp: boolean;
+  /** What the peer may do. */
+  access: Access;
+  /** Whether an exchange of SASL has begun. */
+  saslStarted = false;
+  /** Since when the peer has not authenticated, in seconds of the store's clock; 0: it has authenticated. */
+  unauthenticatedSinceSec: number;
   /** Good after `feed`. */
   state: ConversationState = ConversationState.NEEDS_INPUT;
   /** Good in state CLOSING. */
@@ -131,8 +141,11 @@ export class Conversation {
     this.protocols = protocols;
     this.owner = owner;
     this.udp = options.udp ?? false;
-    this.#parser = options.protocol === "ascii" ? protocols.text : null;
-    if (options.protocol === "binary") this.#parser = protocols.binary;
+    const isOpen = this.thread.auth === null;
+    this.access = isOpen ? Access.ADMIN : Access.NONE;
+    this.unauthenticatedSinceSec = isOpen ? 0 : clockSec(this.thread.memory);
+    this.#parser = options.protocol === "ascii" ? protocols.textFor(this.access) : null;
+    if (options.protocol === "binary") this.#parser = protocols.binaryFor(this.access);
   }
 
   /** Between requests: `idle_timeout` applies. */
@@ -140,9 +153,9 @@ export class Conversation {
     return this.task === null;
   }
 
-  /** Whether its reply comes as soon as the disk has done its part. */
-  get awaitsDisk(): boolean {
-    return this.task?.awaitsDisk ?? false;
+  /** Whether its reply comes without anything from the peer or from other clients. */
+  get awaitsServer(): boolean {
+    return this.task?.awaitsServer ?? false;
   }
 
   /** In state WAITING: what it waits for, for reports. */
@@ -204,6 +217,17 @@ export class Conversation {
     return at;
   }
 
+  /** Sets what the peer may do from the next request on. */
+  grant(access: Access): void {
+    const { protocols, thread } = this;
+    const isAuthenticated = access !== Access.NONE;
+    if (isAuthenticated) this.unauthenticatedSinceSec = 0;
+    else this.unauthenticatedSinceSec ||= clockSec(thread.memory);
+    const isText = this.#parser === protocols.textFor(this.access);
+    this.access = access;
+    this.#parser = isText ? protocols.textFor(access) : protocols.binaryFor(access);
+  }
+
   /** Stops `feed`, for the reason that `state` gives. */
   pause(state: ConversationState): void {
     this.state = state;
@@ -239,9 +263,9 @@ export class Conversation {
     if (start === end) {
       this.pause(ConversationState.NEEDS_INPUT);
     } else if (input.bytes[start] !== REQUEST_MAGIC) {
-      this.#parser = this.protocols.text;
+      this.#parser = this.protocols.textFor(this.access);
     } else {
-      this.#parser = this.protocols.binary;
+      this.#parser = this.protocols.binaryFor(this.access);
     }
   }
 }

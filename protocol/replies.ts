@@ -37,6 +37,12 @@ export const REPLY = {
   MN: line("MN"),
 } as const;
 
+/** Answers to SASL. */
+export const SASL = {
+  MECHANISMS: encoder.encode("PLAIN"),
+  AUTHENTICATED: encoder.encode("Authenticated"),
+} as const;
+
 /** Pieces of answers to meta commands. Flags follow those without a line's end. */
 export const META = {
   HD: encoder.encode("HD"),
@@ -103,6 +109,14 @@ export const REFUSAL = {
   QUARANTINE_USAGE: line("CLIENT_ERROR usage: quarantine on|off"),
   WATCH_NOT_ALLOWED: line("CLIENT_ERROR watch commands not allowed"),
   NOT_OVER_UDP: line("SERVER_ERROR not available over UDP"),
+  // Authentication.
+  UNAUTHENTICATED: line("CLIENT_ERROR unauthenticated"),
+  AUTH_TOO_LONG: line("CLIENT_ERROR auth token too long"),
+  AUTH_NOT_ENDED: line("CLIENT_ERROR bad command line termination"),
+  BAD_AUTH_FORMAT: line("CLIENT_ERROR bad authentication token format"),
+  AUTH_FAILED: line("CLIENT_ERROR authentication failure"),
+  NEEDS_WRITE: line("CLIENT_ERROR not permitted: this user may only read"),
+  NEEDS_ADMIN: line("CLIENT_ERROR not permitted: this user is no administrator"),
   // Commands that must be the first of their batch.
   METADUMP_NOT_ALONE: line("ERROR cannot pipeline other commands before metadump"),
   MGDUMP_NOT_ALONE: line("ERROR cannot pipeline other commands before mgdump"),
@@ -151,6 +165,7 @@ export const STATUS_TEXT: Record<Status, Uint8Array> = {
   [Status.NOT_SUPPORTED]: text("Update tokens need a state directory"),
   [Status.TEMPORARY_FAILURE]: text("Cannot persist update token"),
   [Status.REFUSED]: text("Auth failure."),
+  [Status.AUTH_CONTINUE]: text(""),
   [Status.UNKNOWN_COMMAND]: text("Unknown command"),
   [Status.NO_MEMORY]: text("Out of memory"),
 };

@@ -60,6 +60,10 @@ export interface Settings {
   readonly leaseMask: number;
   /** `--lease-time` */
   readonly leaseTimeSec: number;
+  /** `-Y`: path of the users' file; null: nobody has to authenticate. */
+  readonly authFile: string | null;
+  /** `-S`: peers may authenticate by SASL, in the binary protocol. */
+  readonly sasl: boolean;
   /** `-o compat`: whose rules hold where memcached and yrmcds contradict each other. */
   readonly compat: "memcached" | "yrmcds";
 }

@@ -4,6 +4,7 @@ import { Operation } from "../store/operation.ts";
 import { type ConnectionId, ConnectionTable } from "../store/connections.ts";
 import { INPUT_BYTES, REPLY_BYTES } from "../store/limits.ts";
 import { Memory, type SharedMemory, threadRowCount } from "../store/setup.ts";
+import { AuthDesk, createVerdicts, type Credentials } from "./auth/auth_desk.ts";
 import { BinaryRequest } from "./binary/request.ts";
 import { ReplyBuffer } from "./reply_buffer.ts";
 import { KEY_SCRATCH_BYTES, MetaRequest } from "./meta/request.ts";
@@ -27,6 +28,8 @@ export interface ServerHooks {
   processState(): ProcessState;
   /** An operator dropped update tokens: the process logs it. */
   tokensDropped(drop: TokenDrop): void;
+  /** Begins to check a password. The verdict comes by `Verdicts`. */
+  authenticate(owner: ConnectionId, credentials: Credentials): void;
 }
 
 /** An update token that an operator dropped. */
@@ -53,6 +56,8 @@ export interface SharedState {
   readonly tunables: SharedArrayBuffer;
   readonly prefixes: SharedArrayBuffer;
   readonly ops: SharedArrayBuffer;
+  /** Of `AuthDesk`; null: nobody has to authenticate. */
+  readonly verdicts: SharedArrayBuffer | null;
 }
 
 /** Makes what the protocols share, for a store that has been made. */
@@ -62,6 +67,7 @@ export function createSharedState(memory: SharedMemory, settings: Settings): Sha
     tunables: Tunables.createShared(settings),
     prefixes: PrefixTable.createShared(),
     ops: OpCounts.createShared(threadRowCount(memory.options)),
+    verdicts: settings.authFile === null ? null : createVerdicts(memory.options.connectionsMax),
   };
 }
 
@@ -89,6 +95,8 @@ export class ThreadContext {
   readonly operation: Operation;
   readonly numbers: Numbers;
   readonly meta: MetaRequest;
+  /** Null: nobody has to authenticate. */
+  readonly auth: AuthDesk | null;
   /** Of the connection that is being served. */
   readonly work: WorkBudget;
 
@@ -101,6 +109,11 @@ export class ThreadContext {
     this.work = new WorkBudget(settings.requestsPerEvent * WORK.REQUEST);
     this.prefixes = new PrefixTable(shared.prefixes, settings.statsDelimiter, this.work);
     this.ops = new OpCounts(shared.ops, threadIndex);
+    this.auth = shared.verdicts === null ? null : new AuthDesk(
+      shared.verdicts,
+      this.connections,
+      (owner, credentials) => hooks.authenticate(owner, credentials),
+    );
     this.settings = settings;
     this.hooks = hooks;
     this.input = new ByteRegion(new ArrayBuffer(INPUT_BYTES + KEY_SCRATCH_BYTES));
@@ -144,6 +157,7 @@ export class ThreadContext {
       owners.push(owner as ConnectionId);
     }
     this.cache.leave();
+    this.auth?.takeReady(owners);
     return owners;
   }
 }

@@ -1,6 +1,13 @@
 import type { ConnectionId } from "../store/connections.ts";
+import { Access } from "./auth/access.ts";
 import { BinaryParser } from "./binary/parser.ts";
-import { Conversation, type ConversationOptions, type Protocols } from "./conversation.ts";
+import {
+  Conversation,
+  type ConversationOptions,
+  type Parser,
+  type Protocols,
+} from "./conversation.ts";
+import { TextAuthGate } from "./text/auth_gate.ts";
 import { MultigetTask } from "./text/read.ts";
 import { TextParser } from "./text/parser.ts";
 import type { ThreadContext } from "./thread_context.ts";
@@ -14,8 +21,9 @@ import {
 /** The parsers of one thread, and the way to open a conversation that uses them. */
 export class ThreadProtocols implements Protocols {
   readonly thread: ThreadContext;
-  readonly text: TextParser;
-  readonly binary: BinaryParser;
+  /** By access. Those of peers that may not do everything are made when they are needed. */
+  readonly #texts: (Parser | undefined)[] = [];
+  readonly #binaries: (Parser | undefined)[] = [];
   multiget: MultigetTask = new MultigetTask();
   readonly #log: ProtocolLog | null;
 
@@ -23,8 +31,17 @@ export class ThreadProtocols implements Protocols {
   constructor(thread: ThreadContext, report?: (event: ProtocolEvent) => void) {
     this.thread = thread;
     this.#log = report === undefined ? null : new ProtocolLog(report);
-    this.text = new TextParser(thread);
-    this.binary = new BinaryParser(thread);
+    this.#texts[Access.NONE] = new TextAuthGate(thread);
+    this.#texts[Access.ADMIN] = new TextParser(thread);
+    this.#binaries[Access.ADMIN] = new BinaryParser(thread);
+  }
+
+  textFor(access: Access): Parser {
+    return this.#texts[access] ??= new TextParser(this.thread, access);
+  }
+
+  binaryFor(access: Access): Parser {
+    return this.#binaries[access] ??= new BinaryParser(this.thread, access);
   }
 
   /**

@@ -17,7 +17,7 @@ export interface TokenReply {
 
 /** Makes a connection wait until its update token is on the disk; its thread serves others meanwhile. */
 export class TokenWait implements Task {
-  readonly awaitsDisk = true;
+  readonly awaitsServer = true;
   readonly #waiter: number;
   readonly #reply: TokenReply;
 

@@ -1,5 +1,6 @@
 import { clockSec } from "../store/clock.ts";
 import { type ConnectionId, NO_OWNER } from "../store/connections.ts";
+import { Access } from "./auth/access.ts";
 import { BINARY_ERRORS, TEXT_ERROR } from "./replies.ts";
 import { REQUEST_MAGIC } from "./binary/request.ts";
 import {
@@ -137,12 +138,16 @@ export class TracedConversation extends Conversation {
   #commandAt(at: number, end: number): string {
     const { bytes, view } = this.thread.input;
     if (!this.#isBinary(at, end)) {
+      // A mistake in the line before makes a command of a password.
+      if (this.access === Access.NONE) return "a line before authentication";
       const lineFeed = bytes.subarray(at, end).indexOf(LF);
       return escaped(bytes, at, lineFeed < 0 ? end : at + lineFeed);
     }
     if (end - at < BINARY_HEADER_LENGTH) return "";
     const opcode = bytes[at + 1]!;
-    const command = this.protocols.binary.commands.find(({ index }) => index === opcode);
+    const command = this.protocols.binaryFor(Access.ADMIN).commands.find(({ index }) =>
+      index === opcode
+    );
     const name = command?.name ?? `opcode 0x${opcode.toString(16).padStart(2, "0")}`;
     const keyAt = at + BINARY_HEADER_LENGTH + bytes[at + 4]!;
     const key = escaped(bytes, keyAt, Math.min(end, keyAt + view.getUint16(at + 2)));

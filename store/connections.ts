@@ -198,6 +198,11 @@ export class ConnectionTable {
     return this.#bytes.slice(start, start + this.#words[row + PEER_LENGTH]!);
   }
 
+  /** Returns the 0-based number of the connection's row, which a later connection may have too. */
+  rowOf(id: ConnectionId): number {
+    return this.#index(id);
+  }
+
   /** Its number in reports, which is that of `stats conns`: rows count on from the listeners. */
   numberOf(id: ConnectionId): number {
     return this.#words[LISTENER_COUNT]! + this.#index(id);

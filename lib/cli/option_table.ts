@@ -97,6 +97,10 @@ export const OPTIONS = [
   ["lease-time",             "",  "whole",  "seconds",                 1, 2_592_000,             "10",      "works",  "how long a lease is valid when the client does not say"],
   ["lease-entries",          "",  "whole",  "leases",                  0, LEASE_ENTRIES_MOST,    "100000",  "works",  "maximum number of leases, 64 bytes each; by default no more than fit in 1/64 of -m"],
   ["strict",                 "",  "list",   "prefix",               NONE, NONE,                  "",        "works",  "only the holder of a lease may fill keys with this prefix; '*': all keys; separate several with commas"],
+  ["auth-file",              "Y", "text",   "path",                 NONE, NONE,                  "",        "works",  "ask clients for a name and a password; the file has lines user:password; leased passwd prints lines with hashes"],
+  ["enable-sasl",            "S", "switch", "",                     NONE, NONE,                  "",        "works",  "with -Y: let clients of the binary protocol authenticate by SASL PLAIN"],
+  ["auth-timeout",           "",  "whole",  "seconds",                 1, INT31,                 "30",      "works",  "with -Y: close connections that do not authenticate within this time"],
+  ["require-auth",           "",  "switch", "",                     NONE, NONE,                  "",        "works",  "refuse to listen beyond this host without authentication"],
   ["state-dir",              "",  "text",   "path",                 NONE, NONE,                  "",        "works",  "directory where update tokens survive a restart; without it there are no update tokens"],
   ["tokens",                 "",  "choice", "journal|volatile",     NONE, NONE,                  "journal", "works",  "volatile: update tokens without a state directory, forgotten at exit; see --token-quarantine"],
   ["token-entries",          "",  "whole",  "tokens",                1, TOKEN_ENTRIES_MOST,     "10000",   "works",  "maximum number of update tokens, 64 bytes and more each; by default no more than fit in 1/64 of -m"],
@@ -124,9 +128,7 @@ export const OPTIONS = [
   ["enable-largepages",      "L", "switch", "",                     NONE, NONE,                  "",        "ignored", "the native transport always asks for large pages; see /sys/kernel/mm/transparent_hugepage"],
   ["enable-coredumps",       "r", "switch", "",                     NONE, NONE,                  "",        "ignored", "the server does not change the core file limit; set ulimit -c, or LimitCORE= in systemd"],
   ["napi-ids",               "N", "whole",  "ids",                     1, INT31,                 "",        "ignored", "the server or the kernel spreads connections over threads; there is nothing to set"],
-  ["enable-sasl",            "S", "switch", "",                     NONE, NONE,                  "",        "unsupported", "the server has no authentication; restrict access with a firewall or a Unix socket (-s, -a)"],
   ["enable-ssl",             "Z", "switch", "",                     NONE, NONE,                  "",        "unsupported", "the server has no TLS; put a TLS proxy in front of it"],
-  ["auth-file",              "Y", "text",   "path",                 NONE, NONE,                  "",        "unsupported", "the server has no authentication; restrict access with a firewall or a Unix socket (-s, -a)"],
   ["memory-file",            "e", "text",   "path",                 NONE, NONE,                  "",        "unsupported", "items do not survive a restart; the cache starts empty"],
 ] as const satisfies readonly OptionRow[];
 
@@ -204,6 +206,7 @@ export const OPTION_GROUPS: readonly (readonly [title: string, names: readonly s
     ...["disable-cas", "disable-flush-all", "disable-dumping", "disable-watch"],
     ...["enable-shutdown", "stats-delimiter"],
   ]],
+  ["Authentication", ["auth-file", "enable-sasl", "auth-timeout", "require-auth"]],
   ["Leases", ["lease-flag", "lease-time", "lease-entries", "strict"]],
   ["Update tokens", [
     ...["state-dir", "tokens", "token-entries", "token-quarantine", "token-recover"],

@@ -7,6 +7,7 @@ import type { JournalOptions } from "../state/journal_messages.ts";
 import type { CounterServerOptions } from "../counters/server.ts";
 import type { Listen, TransportOptions } from "../net/transport.ts";
 import type { IgnoredOption, ParsedArguments } from "./argv.ts";
+import { checkAuthentication, protocolOf } from "./auth_options.ts";
 import { type LeaseFlag, NO_LEASE_FLAG, readLeaseFlag } from "./lease_options.ts";
 import { type ListenAddress, readListenAddress } from "./listen.ts";
 import { tokenPersistence, toStoreOptions } from "./store_options.ts";
@@ -49,15 +50,18 @@ export function toServerOptions(
 ): ServerOptions {
   const { values, extended } = parsed;
   const addresses = toAddresses(parsed, errors);
-  const listens = toListens(parsed, addresses, errors);
+  const protocol = protocolOf(parsed, errors);
+  const listens = toListens(parsed, addresses, protocol, errors);
+  const counters = toCounters(parsed, addresses);
+  checkAuthentication(parsed, listens, counters?.listens ?? [], errors);
   const leaseFlag = toLeaseFlag(parsed, errors);
   return {
     listens,
     io: values.io as IoChoice,
     store: toStoreOptions(parsed, leaseFlag, processInfo, errors),
     transport: toTransportOptions(parsed),
-    counters: toCounters(parsed, addresses),
-    settings: toSettings(parsed, leaseFlag, processInfo, listens),
+    counters,
+    settings: toSettings(parsed, leaseFlag, processInfo, listens, protocol),
     tunables: toTunables(parsed),
     journal: toJournal(parsed),
     pidFile: values.pidfile,
@@ -78,6 +82,7 @@ function toTransportOptions({ values, extended }: ParsedArguments): TransportOpt
     idleTimeoutSec: extended.idle_timeout,
     sendTimeoutSec: extended.send_timeout,
     lockIdleTimeoutSec: values["lock-idle-timeout"],
+    authTimeoutSec: values["auth-timeout"],
     udpReplyMaxBytes: values["udp-reply-max"] || values["max-item-size"] + UDP_LINE_BYTES,
   };
 }
@@ -87,6 +92,7 @@ function toSettings(
   leaseFlag: LeaseFlag,
   processInfo: ProcessInfo,
   listens: readonly Listen[],
+  wireProtocol: WireProtocol,
 ): Settings {
   return {
     version: processInfo.version,
@@ -105,7 +111,7 @@ function toSettings(
     detailEnabled: given.has("stats-delimiter"),
     requestsPerEvent: values["max-reqs-per-event"],
     backlog: values["listen-backlog"],
-    wireProtocol: values.protocol as WireProtocol,
+    wireProtocol,
     maxconnsFast: extended.maxconns_fast,
     idleTimeoutSec: extended.idle_timeout,
     lockIdleTimeoutSec: values["lock-idle-timeout"],
@@ -119,6 +125,8 @@ function toSettings(
     leaseFlag: leaseFlag.flag,
     leaseMask: leaseFlag.mask,
     leaseTimeSec: values["lease-time"],
+    authFile: values["auth-file"] || null,
+    sasl: values["enable-sasl"],
     compat: extended.compat as Settings["compat"],
   };
 }
@@ -144,10 +152,10 @@ function toAddresses({ values }: ParsedArguments, errors: string[]): ListenAddre
 function toListens(
   parsed: ParsedArguments,
   addresses: readonly ListenAddress[],
+  protocol: WireProtocol,
   errors: string[],
 ): Listen[] {
   const { values, given } = parsed;
-  const protocol = values.protocol as WireProtocol;
   const path = values["unix-socket"];
   if (path !== "") checkSocketPath(path, errors);
   if (path !== "") return [{ kind: "unix", path, mode: values["unix-mask"], protocol }];

@@ -4,7 +4,12 @@ import { type ConnectionId, ConnectionKind } from "../../store/connections.ts";
 import { STAT } from "../../store/stats.ts";
 import type { CloseReason } from "../../store/cache.ts";
 import { eventSource } from "./connection_lifecycle.ts";
-import { connectionStalled, lockHolderClosed, type TransportContext } from "./transport.ts";
+import {
+  authenticationTimedOut,
+  connectionStalled,
+  lockHolderClosed,
+  type TransportContext,
+} from "./transport.ts";
 
 /** A connection, as the time-outs see it. */
 export interface TimedConnection {
@@ -14,6 +19,8 @@ export interface TimedConnection {
   readonly isIdle: boolean;
   /** When the peer last took a byte of unsent replies, in seconds of the store's clock; 0: none are unsent. */
   readonly sendingSinceSec: number;
+  /** Since when its peer has not authenticated, in seconds of the store's clock; 0: it has, or need not. */
+  readonly unauthenticatedSinceSec: number;
 }
 
 /**
@@ -34,10 +41,10 @@ export class ConnectionTimeouts<Connection extends TimedConnection> {
     this.#close = close;
   }
 
-  /** Whether any option limits the time that a connection may be silent. */
+  /** Whether connections may be closed that send nothing. */
   get limitSilence(): boolean {
     const { idleTimeoutSec, lockIdleTimeoutSec } = this.#context.options;
-    return idleTimeoutSec > 0 || lockIdleTimeoutSec > 0;
+    return idleTimeoutSec > 0 || lockIdleTimeoutSec > 0 || this.#thread.auth !== null;
   }
 
   /** Closes connections whose peer has taken no byte for `sendTimeoutSec`. */
@@ -53,10 +60,24 @@ export class ConnectionTimeouts<Connection extends TimedConnection> {
     }
   }
 
+  /** Closes connections that have not authenticated for `authTimeoutSec`. */
+  closeUnauthenticated(connections: Iterable<Connection | undefined>): void {
+    if (this.#thread.auth === null) return;
+    const { authTimeoutSec } = this.#context.options;
+    const nowSec = clockSec(this.#thread.memory);
+    for (const connection of connections) {
+      const since = connection?.unauthenticatedSinceSec ?? 0;
+      if (connection === undefined || since === 0 || nowSec - since <= authTimeoutSec) continue;
+      const source = eventSource(this.#thread, connection.id);
+      this.#close(connection, "normal");
+      this.#context.report(authenticationTimedOut(authTimeoutSec, source));
+    }
+  }
+
   /** Closes TCP connections idle for `idleTimeoutSec`, and lock holders idle for `lockIdleTimeoutSec`. */
   closeSilent(connections: Iterable<Connection | undefined>): void {
-    if (!this.limitSilence) return;
     const { idleTimeoutSec, lockIdleTimeoutSec } = this.#context.options;
+    if (idleTimeoutSec === 0 && lockIdleTimeoutSec === 0) return;
     const { cache, connections: rows, memory } = this.#thread;
     const nowSec = clockSec(memory);
     let kicked = 0;

@@ -46,6 +46,8 @@ export interface TransportOptions {
   readonly sendTimeoutSec: number;
   /** Connections that hold locks and are idle this long are closed; 0: never. */
   readonly lockIdleTimeoutSec: number;
+  /** Connections that do not authenticate are closed after this time. */
+  readonly authTimeoutSec: number;
   /** The longest reply to the requests of one datagram. */
   readonly udpReplyMaxBytes: number;
 }
@@ -145,6 +147,17 @@ export function lockHolderClosed(timeoutSec: number, from: EventSource): Transpo
   return {
     level: "info",
     event: "lock_holder_idle",
+    message: `connection closed: ${from.peer} ${reason}`,
+    fields: { ...from, reason },
+  };
+}
+
+/** `--auth-timeout` closed a connection. */
+export function authenticationTimedOut(timeoutSec: number, from: EventSource): TransportEvent {
+  const reason = `did not authenticate within ${timeoutSec} s (--auth-timeout)`;
+  return {
+    level: "info",
+    event: "authentication_timed_out",
     message: `connection closed: ${from.peer} ${reason}`,
     fields: { ...from, reason },
   };

@@ -19,7 +19,7 @@ export function announce(
 ): void {
   announceStart(options, listens.map(listenText), counterListens.map(listenText), name);
   announceIgnoredOptions(options, isRoot());
-  warnOfPublicAddresses([...listens, ...counterListens]);
+  warnOfPublicAddresses(listens, counterListens, options.settings.authFile !== null);
 }
 
 function announceStart(
@@ -68,14 +68,33 @@ export function announceIgnoredOptions({ ignored, user }: ServerOptions, asRoot:
   }
 }
 
-function warnOfPublicAddresses(listens: readonly Listen[]): void {
-  const addresses = listens.filter(isPublic).map(listenText);
-  if (addresses.length === 0) return;
+/** Warns of addresses that other hosts can reach without a password, or only with one that travels in clear text. */
+function warnOfPublicAddresses(
+  listens: readonly Listen[],
+  counterListens: readonly Listen[],
+  isAuthenticated: boolean,
+): void {
+  const open = (isAuthenticated ? counterListens : [...listens, ...counterListens]).filter(
+    isPublic,
+  );
+  if (open.length > 0) {
+    const addresses = open.map(listenText);
+    logProcess(
+      "warning",
+      "public_address",
+      `no authentication: any host that can reach ${addresses.join(", ")} can read and change ` +
+        `the cache; ask for passwords with -Y (--auth-file) and encrypt with -Z (--enable-ssl), ` +
+        `restrict access with a firewall, or listen on 127.0.0.1`,
+      { addresses, reason: "no authentication" },
+    );
+  }
+  const clear = isAuthenticated ? listens.filter(isPublic).map(listenText) : [];
+  if (clear.length === 0) return;
   logProcess(
     "warning",
-    "public_address",
-    `no authentication: any host that can reach ${addresses.join(", ")} can read and change ` +
-      `the cache; restrict access with a firewall, or listen on 127.0.0.1`,
-    { addresses, reason: "no authentication" },
+    "passwords_in_clear_text",
+    `no encryption: passwords and values travel in clear text to ${clear.join(", ")}; encrypt ` +
+      `with -Z (--enable-ssl), or use a network that nobody else can read`,
+    { addresses: clear, reason: "no encryption" },
   );
 }

@@ -20,6 +20,8 @@ import {
 } from "../net/transport.ts";
 import { DescriptorError } from "../net/descriptors.ts";
 import { bindTransport, chooseTransport, type TransportName } from "../net/transports.ts";
+import { readUserFile, UserFileError } from "../auth/user_file.ts";
+import { Authentication } from "./authentication.ts";
 import { announce } from "./announce.ts";
 import { type FileProblem, PidFile, portFilePath, writePortFile } from "./files.ts";
 import { listenFailure } from "./listen_failure.ts";
@@ -62,7 +64,7 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
       logProcess("fatal", "cannot_start", error.message, { needed: error.needed });
       return ExitCode.OS_ERROR;
     }
-    if (error instanceof StateError) {
+    if (error instanceof StateError || error instanceof UserFileError) {
       logProcess("fatal", "cannot_start", error.message, { reason: error.message });
       return ExitCode.OS_ERROR;
     }
@@ -73,12 +75,15 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
 
 async function run(options: ServerOptions, name: TransportName): Promise<ExitCode> {
   const startMs = performance.now();
+  const { authFile } = options.settings;
+  const users = authFile === null ? null : readUserFile(authFile);
   const lifecycleShared = Lifecycle.createShared(options.transport.threads);
   const lifecycle = new Lifecycle(lifecycleShared);
   let bound: BoundTransport | null = null;
   const pidFile = new PidFile(options.pidFile);
   let counterServer: CounterServer | null = null;
   let journal: Journal | null = null;
+  let authentication: Authentication | null = null;
   const cleanUp = (): void => {
     bound?.close();
     counterServer?.close();
@@ -102,8 +107,13 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
       logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`, { reason });
       exitNow(ExitCode.SOFTWARE);
     };
-    const threads = makeThreads(stop, died);
     const { shared, cache } = makeStore(options, transport);
+    if (authFile !== null && users !== null) {
+      const wake = (index: number): void => transport.wake(index);
+      authentication = new Authentication(authFile, users, shared, wake);
+      stop.onHangup(() => authentication?.reload());
+    }
+    const threads = makeThreads(stop, authentication, died);
     if (options.journal !== null) {
       const member = { transport: name, workerData: transport.workerData(0) };
       journal = await Journal.start(
@@ -136,6 +146,7 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     counterServer?.start();
     lifecycle.phase = LifecyclePhase.RUNNING;
     await stop.requested;
+    authentication?.stop();
     await Promise.all([
       drain(lifecycle, transport, threads, options.transport.threads),
       counterServer?.stop(),
@@ -148,8 +159,15 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
   }
 }
 
-function makeThreads(stop: Stop, died: (reason: string) => void): Threads {
+function makeThreads(
+  stop: Stop,
+  authentication: Authentication | null,
+  died: (reason: string) => void,
+): Threads {
   return new Threads({
+    authenticate: (owner, credentials) => {
+      authentication?.check(owner, credentials);
+    },
     shutdown: () => stop.request("shutdown command", ExitCode.OK),
     event: logEvent,
     died,

@@ -1,5 +1,7 @@
+import type { Credentials } from "../../protocol/auth/auth_desk.ts";
 import type { Settings } from "../../protocol/settings.ts";
 import type { SharedState } from "../../protocol/thread_context.ts";
+import type { ConnectionId } from "../../store/connections.ts";
 import type { Listen, TransportEvent, TransportOptions } from "../net/transport.ts";
 import type { TransportName } from "../net/transports.ts";
 
@@ -36,4 +38,10 @@ export type WorkerMessage =
   | { readonly kind: "ended" }
   /** A client sent the `shutdown` command. */
   | { readonly kind: "shutdown" }
+  /** A client sent a password. */
+  | {
+    readonly kind: "authenticate";
+    readonly owner: ConnectionId;
+    readonly credentials: Credentials;
+  }
   | { readonly kind: "event"; readonly event: TransportEvent };

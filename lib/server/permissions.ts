@@ -114,6 +114,13 @@ function neededPermissions(options: ServerOptions, transport: TransportName): Ne
       });
     }
   }
+  const { authFile } = options.settings;
+  if (authFile !== null) {
+    needs.push({
+      descriptor: { name: "read", path: authFile },
+      purpose: `read the user file ${authFile} (-Y)`,
+    });
+  }
   if (options.pidFile !== "") {
     for (const name of ["read", "write"] as const) {
       for (const path of [options.pidFile, `${options.pidFile}.tmp`]) {

@@ -14,6 +14,9 @@ export class Stop {
   /** Time of the first request to stop; undefined: none yet. */
   #requestedAtMs: number | undefined;
 
+  /** What SIGHUP does. */
+  readonly #reloads: (() => void)[] = [];
+
   /** @param exitNow Ends the process immediately. */
   constructor(exitNow: (status: number) => never) {
     this.#exitNow = exitNow;
@@ -32,8 +35,16 @@ export class Stop {
   handleSignals(): void {
     handleSignals((signal, statusAtExit) => this.request(signal, statusAtExit));
     addSignal("SIGHUP", () => {
-      logConnection("info", "hangup_ignored", "SIGHUP ignored: there is no file to reload");
+      if (this.#reloads.length === 0) {
+        logConnection("info", "hangup_ignored", "SIGHUP ignored: there is no file to reload");
+      }
+      for (const reload of this.#reloads) reload();
     });
+  }
+
+  /** Adds an action of SIGHUP: to read a file anew. */
+  onHangup(reload: () => void): void {
+    this.#reloads.push(reload);
   }
 
   /** @param statusAtExit Exit status if this is not the first request. */

@@ -1,3 +1,5 @@
+import type { Credentials } from "../../protocol/auth/auth_desk.ts";
+import type { ConnectionId } from "../../store/connections.ts";
 import { type Listen, ListenError, type TransportEvent } from "../net/transport.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";
 
@@ -6,6 +8,8 @@ export interface ThreadEvents {
   /** A client sent the `shutdown` command. */
   shutdown(): void;
   event(event: TransportEvent): void;
+  /** A client sent a password. */
+  authenticate(owner: ConnectionId, credentials: Credentials): void;
   /** A thread failed with an error: the store may be half changed. */
   died(reason: string): void;
 }
@@ -66,6 +70,8 @@ export class Threads {
           return this.#refused.reject(refusalOf(data.reason, data.socket));
         case "shutdown":
           return this.#events.shutdown();
+        case "authenticate":
+          return this.#events.authenticate(data.owner, data.credentials);
         case "event":
           return this.#events.event(data.event);
       }

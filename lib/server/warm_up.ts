@@ -40,7 +40,9 @@ export function warmUp(shared: SharedState, settings: Settings): void {
   gc?.();
 }
 
-function serveScratch(shared: SharedState, settings: Settings): void {
+function serveScratch(shared: SharedState, serverSettings: Settings): void {
+  // Its conversations need no password.
+  const settings: Settings = { ...serverSettings, authFile: null };
   const memory = createSharedMemory({
     ...shared.memory.options,
     memoryLimitBytes: SCRATCH_BYTES,
@@ -61,6 +63,7 @@ function serveScratch(shared: SharedState, settings: Settings): void {
       shutdown: () => {},
       processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
       tokensDropped: () => {},
+      authenticate: () => {},
     },
   );
   const protocols = new ThreadProtocols(thread);

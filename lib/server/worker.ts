@@ -33,6 +33,7 @@ async function run(start: WorkerStart): Promise<void> {
       return { userMicroseconds: user, systemMicroseconds: system, accepting: lifecycle.accepting };
     },
     tokensDropped: (drop) => report(tokensDropped(drop)),
+    authenticate: (owner, credentials) => post({ kind: "authenticate", owner, credentials }),
   }, start.threadIndex);
   thread.cache.mutex.nowMs = () => performance.now();
   post({ kind: "begun" });

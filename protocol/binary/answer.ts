@@ -2,7 +2,8 @@ import { Outcome } from "../../store/outcome.ts";
 import { OUTCOME_STATUS, putDone, putError } from "./replies.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
-import type { Status } from "../binary_status.ts";
+import { Status } from "../binary_status.ts";
+import { swallowBlock } from "../store_block.ts";
 
 /** Answers with success and no body, unless the request is quiet. */
 export function done(conversation: Conversation): Flow {
@@ -23,4 +24,10 @@ export function answer(conversation: Conversation, outcome: Outcome): Flow {
   return outcome === Outcome.OK
     ? done(conversation)
     : refuse(conversation, OUTCOME_STATUS[outcome]);
+}
+
+/** Refuses a command that the peer's user may not give, and skips its value. */
+export function refuseAccess(conversation: Conversation): Flow {
+  refuse(conversation, Status.REFUSED);
+  return swallowBlock(conversation);
 }

@@ -2,7 +2,8 @@ import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { putError } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
 import * as binaryRequestModule from "./request.ts";
-import { BINARY_COMMANDS, type BinaryCommand, Part } from "./table.ts";
+import { BINARY_COMMANDS, type BinaryCommand, binaryCommandsFor, Part } from "./table.ts";
+import { Access } from "../auth/access.ts";
 import {
   type CommandName,
   type Conversation,
@@ -38,15 +39,18 @@ export class BinaryParser implements Parser {
   readonly #thread: ThreadContext;
   readonly #request: Request;
   readonly #binary: BinaryRequest;
+  readonly #access: Access;
   readonly #byOpcode: (BinaryCommand | null)[] = new Array(256).fill(null);
   /** PacketKind by opcode. */
   readonly #kinds = new Uint8Array(256);
 
-  constructor(thread: ThreadContext) {
+  /** @param access What the peers may do. */
+  constructor(thread: ThreadContext, access: Access = Access.ADMIN) {
     this.#thread = thread;
+    this.#access = access;
     this.#request = thread.request;
     this.#binary = thread.binary;
-    for (const command of BINARY_COMMANDS) {
+    for (const command of binaryCommandsFor(access)) {
       this.#byOpcode[command.opcode] = command;
       if (command.key !== Part.SOME) continue;
       this.#kinds[command.opcode] = command.grouped ? PacketKind.KEY_ONLY : PacketKind.KEYED;
@@ -131,6 +135,8 @@ export class BinaryParser implements Parser {
     valueLength: number,
     bodyLength: number,
   ): Flow {
+    // Before authentication this comes first, as in memcached.
+    if (this.#access === Access.NONE && command === null) return this.#refuse(Status.REFUSED);
     if (valueLength < 0) return this.#refuse(Status.UNKNOWN_COMMAND);
     if (bodyLength > BODY_LENGTH_MAX) return this.#refuse(Status.INVALID);
     if (command === null) return this.#passOver(conversation, Status.UNKNOWN_COMMAND, bodyLength);

@@ -1,5 +1,6 @@
 import { latin1Text } from "../../store/base/bytes.ts";
 import type { BinaryRequest } from "./request.ts";
+import { Access } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
 import type { StatEntry } from "../stats/entry.ts";
@@ -25,6 +26,12 @@ export function stat(conversation: Conversation): Flow {
   const entries = word === "" ? generalStats(thread) : entriesOf(conversation, word);
   if (entries === null) return refuse(conversation, Status.NOT_FOUND);
   return sendText(conversation, packets(binary.copy(), entries));
+}
+
+/** The access that Stat needs with its key. */
+export function statAccess({ thread: { input, operation } }: Conversation): Access {
+  const word = latin1Text(input.bytes, operation.keyOffset, operation.keyLength);
+  return word.startsWith(RESET) || word.startsWith(DETAIL) ? Access.ADMIN : Access.READ;
 }
 
 function entriesOf(conversation: Conversation, word: string): Iterable<StatEntry | null> | null {

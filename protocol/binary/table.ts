@@ -1,14 +1,16 @@
 import { getToken, releaseToken } from "./token.ts";
 import { StoreMode } from "../../store/operation.ts";
+import { Access, type AccessRule } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
 import * as admin from "./admin.ts";
-import { done } from "./answer.ts";
+import { done, refuseAccess } from "./answer.ts";
 import { keys } from "./keys.ts";
 import { deletess, getss } from "./lease.ts";
 import { lock, unlock, unlockAll } from "./lock.ts";
 import { get, getAndTouch, lockAndGet, touch } from "./read.ts";
-import { stat } from "./stats.ts";
+import * as sasl from "./sasl.ts";
+import { stat, statAccess } from "./stats.ts";
 import { arithmetic, extend, remove, replaceAndUnlock, store } from "./write.ts";
 
 /** Whether a request must, may or must not have a key or a value. A value that must be there has a byte at least. */
@@ -26,6 +28,8 @@ export interface BinaryCommand {
   readonly extras: readonly number[];
   readonly key: Part;
   readonly value: Part;
+  /** What a peer must be allowed to do; Access.NONE: also one that has not authenticated may. */
+  readonly access: AccessRule<Conversation>;
   readonly handler: (conversation: Conversation) => Flow;
   /** Only looks a key up: several in a row are prefetched and executed as a group. */
   readonly grouped: boolean;
@@ -38,54 +42,77 @@ type Row = readonly [
   extras: readonly number[],
   key: Part,
   value: Part,
+  access: AccessRule<Conversation>,
   handler: (conversation: Conversation) => Flow,
   grouped?: true,
 ];
 
 const { SET, ADD, REPLACE, APPEND, PREPEND } = StoreMode;
 const { NONE, SOME, ANY } = Part;
+const { NONE: OPEN, READ, WRITE, ADMIN } = Access;
 
 /** memcached's commands, from 0x40 on yrmcds's, and from 0x60 on those of leases and update tokens. */
 // deno-fmt-ignore
 const ROWS: readonly Row[] = [
-  // name         opcode quiet  extras   key   value  handler
-  ["Get",         0x00,  0x09,  [0],     SOME, NONE,  (c) => get(c, false), true],
-  ["Set",         0x01,  0x11,  [8],     SOME, ANY,   (c) => store(c, SET)],
-  ["Add",         0x02,  0x12,  [8],     SOME, ANY,   (c) => store(c, ADD)],
-  ["Replace",     0x03,  0x13,  [8],     SOME, ANY,   (c) => store(c, REPLACE)],
-  ["Delete",      0x04,  0x14,  [0],     SOME, NONE,  remove],
-  ["Increment",   0x05,  0x15,  [20],    SOME, NONE,  (c) => arithmetic(c, true)],
-  ["Decrement",   0x06,  0x16,  [20],    SOME, NONE,  (c) => arithmetic(c, false)],
-  ["Quit",        0x07,  0x17,  [0],     NONE, NONE,  admin.quit],
-  ["Flush",       0x08,  0x18,  [0, 4],  NONE, NONE,  admin.flush],
-  ["Noop",        0x0a,  null,  [0],     NONE, NONE,  done],
-  ["Version",     0x0b,  null,  [0],     NONE, NONE,  admin.version],
-  ["GetK",        0x0c,  0x0d,  [0],     SOME, NONE,  (c) => get(c, true), true],
-  ["Append",      0x0e,  0x19,  [0],     SOME, ANY,   (c) => extend(c, APPEND)],
-  ["Prepend",     0x0f,  0x1a,  [0],     SOME, ANY,   (c) => extend(c, PREPEND)],
-  ["Stat",        0x10,  null,  [0],     ANY,  NONE,  stat],
-  ["Touch",       0x1c,  null,  [4],     SOME, NONE,  touch],
-  ["GaT",         0x1d,  0x1e,  [4],     SOME, NONE,  (c) => getAndTouch(c, false)],
-  ["GaTK",        0x23,  0x24,  [4],     SOME, NONE,  (c) => getAndTouch(c, true)],
-  ["Lock",        0x40,  0x41,  [0],     SOME, NONE,  lock],
-  ["Unlock",      0x42,  0x43,  [0],     SOME, NONE,  unlock],
-  ["UnlockAll",   0x44,  0x45,  [0],     NONE, NONE,  unlockAll],
-  ["LaG",         0x46,  0x47,  [0, 4],  SOME, NONE,  (c) => lockAndGet(c, false)],
-  ["LaGK",        0x48,  0x49,  [0, 4],  SOME, NONE,  (c) => lockAndGet(c, true)],
-  ["RaU",         0x4a,  0x4b,  [8],     SOME, SOME,  replaceAndUnlock],
-  ["Keys",        0x50,  null,  [0],     ANY,  NONE,  keys],
-  ["GetSS",       0x60,  null,  [4],     SOME, NONE,  (c) => getss(c, false)],
-  ["GetSSK",      0x62,  null,  [4],     SOME, NONE,  (c) => getss(c, true)],
-  ["DeleteSS",    0x64,  0x65,  [4],     SOME, NONE,  deletess],
-  ["TokenGet",    0x68,  null,  [0],     SOME, ANY,   getToken],
-  ["TokenRelease", 0x6a, 0x6b,  [8],     SOME, NONE,  releaseToken],
+  // name           opcode quiet  extras   key   value access      handler
+  ["Get",           0x00,  0x09,  [0],     SOME, NONE, READ,       (c) => get(c, false), true],
+  ["Set",           0x01,  0x11,  [8],     SOME, ANY,  WRITE,      (c) => store(c, SET)],
+  ["Add",           0x02,  0x12,  [8],     SOME, ANY,  WRITE,      (c) => store(c, ADD)],
+  ["Replace",       0x03,  0x13,  [8],     SOME, ANY,  WRITE,      (c) => store(c, REPLACE)],
+  ["Delete",        0x04,  0x14,  [0],     SOME, NONE, WRITE,      remove],
+  ["Increment",     0x05,  0x15,  [20],    SOME, NONE, WRITE,      (c) => arithmetic(c, true)],
+  ["Decrement",     0x06,  0x16,  [20],    SOME, NONE, WRITE,      (c) => arithmetic(c, false)],
+  ["Quit",          0x07,  0x17,  [0],     NONE, NONE, READ,       admin.quit],
+  ["Flush",         0x08,  0x18,  [0, 4],  NONE, NONE, ADMIN,      admin.flush],
+  ["Noop",          0x0a,  null,  [0],     NONE, NONE, READ,       done],
+  ["Version",       0x0b,  null,  [0],     NONE, NONE, OPEN,       admin.version],
+  ["GetK",          0x0c,  0x0d,  [0],     SOME, NONE, READ,       (c) => get(c, true), true],
+  ["Append",        0x0e,  0x19,  [0],     SOME, ANY,  WRITE,      (c) => extend(c, APPEND)],
+  ["Prepend",       0x0f,  0x1a,  [0],     SOME, ANY,  WRITE,      (c) => extend(c, PREPEND)],
+  ["Stat",          0x10,  null,  [0],     ANY,  NONE, statAccess, stat],
+  ["Touch",         0x1c,  null,  [4],     SOME, NONE, WRITE,      touch],
+  ["GaT",           0x1d,  0x1e,  [4],     SOME, NONE, WRITE,      (c) => getAndTouch(c, false)],
+  ["SaslMechanisms",0x20,  null,  [0],     NONE, NONE, OPEN,       sasl.mechanisms],
+  ["SaslAuth",      0x21,  null,  [0],     SOME, ANY,  OPEN,       sasl.start],
+  ["SaslStep",      0x22,  null,  [0],     SOME, ANY,  OPEN,       sasl.step],
+  ["GaTK",          0x23,  0x24,  [4],     SOME, NONE, WRITE,      (c) => getAndTouch(c, true)],
+  ["Lock",          0x40,  0x41,  [0],     SOME, NONE, WRITE,      lock],
+  ["Unlock",        0x42,  0x43,  [0],     SOME, NONE, WRITE,      unlock],
+  ["UnlockAll",     0x44,  0x45,  [0],     NONE, NONE, WRITE,      unlockAll],
+  ["LaG",           0x46,  0x47,  [0, 4],  SOME, NONE, WRITE,      (c) => lockAndGet(c, false)],
+  ["LaGK",          0x48,  0x49,  [0, 4],  SOME, NONE, WRITE,      (c) => lockAndGet(c, true)],
+  ["RaU",           0x4a,  0x4b,  [8],     SOME, SOME, WRITE,      replaceAndUnlock],
+  ["Keys",          0x50,  null,  [0],     ANY,  NONE, ADMIN,      keys],
+  ["GetSS",         0x60,  null,  [4],     SOME, NONE, WRITE,      (c) => getss(c, false)],
+  ["GetSSK",        0x62,  null,  [4],     SOME, NONE, WRITE,      (c) => getss(c, true)],
+  ["DeleteSS",      0x64,  0x65,  [4],     SOME, NONE, WRITE,      deletess],
+  ["TokenGet",      0x68,  null,  [0],     SOME, ANY,  WRITE,      getToken],
+  ["TokenRelease",  0x6a,  0x6b,  [8],     SOME, NONE, WRITE,      releaseToken],
 ];
 
 /** By opcode. */
 export const BINARY_COMMANDS: readonly BinaryCommand[] = ROWS.flatMap(
-  ([name, opcode, quietOpcode, extras, key, value, handler, grouped = false]) => {
-    const loud = { name, opcode, quiet: false, extras, key, value, handler, grouped };
+  ([name, opcode, quietOpcode, extras, key, value, access, handler, grouped = false]) => {
+    const loud = { name, opcode, quiet: false, extras, key, value, access, handler, grouped };
     if (quietOpcode === null) return [loud];
     return [loud, { ...loud, name: `${name}Q`, opcode: quietOpcode, quiet: true }];
   },
 ).sort((a, b) => a.opcode - b.opcode);
+
+/**
+ * Returns the commands as a peer with this access has them: those of higher access are refused. Before authentication
+ * there are none but those that need no access.
+ */
+export function binaryCommandsFor(access: Access): readonly BinaryCommand[] {
+  if (access === ADMIN) return BINARY_COMMANDS;
+  if (access === OPEN) return BINARY_COMMANDS.filter((command) => command.access === OPEN);
+  return BINARY_COMMANDS.map((command) => {
+    const { access: rule, handler } = command;
+    if (typeof rule === "number") {
+      return rule <= access ? command : { ...command, handler: refuseAccess, grouped: false };
+    }
+    const permitted = (conversation: Conversation): Flow =>
+      rule(conversation) <= access ? handler(conversation) : refuseAccess(conversation);
+    return { ...command, handler: permitted };
+  });
+}

@@ -1,6 +1,7 @@
 import { deadlineSec } from "../../store/clock.ts";
 import { type ItemRef, NO_ITEM } from "../../store/cache.ts";
 import { MARK_KEY_BINARY } from "../../store/operation.ts";
+import { Access } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
 import * as flagsModule from "./flags.ts";
 import * as metaRequestModule from "./request.ts";
@@ -43,6 +44,16 @@ export function metaGet(conversation: Conversation): Flow {
   if (cache.findLease(operation)) return answerLease(thread);
   const stub = makeStub(thread);
   return stub === NO_ITEM ? answerMiss(thread) : answerItem(conversation, stub, true);
+}
+
+/** The access that mg needs: some flags create an item, change its expiry time, or win the right to refresh it. */
+export function metaGetAccess(conversation: Conversation): Access {
+  const { request, meta } = conversation.thread;
+  for (let word = FIRST_FLAG; word < request.wordCount; word++) {
+    const letter = meta.letter(word);
+    if (letter === FLAG.N || letter === FLAG.T || letter === FLAG.R) return Access.WRITE;
+  }
+  return Access.READ;
 }
 
 /** Creates a placeholder whose value has not been fetched yet (`mg` with N). The operation has its key. */

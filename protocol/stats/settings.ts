@@ -41,8 +41,8 @@ const ROWS: readonly SettingRow[] = [
   ["cas_enabled",          (t) => yesNo(t.memory.options.casEnabled)],
   ["tcp_backlog",          (t) => t.settings.backlog],
   ["binding_protocol",     (t) => BINDING_PROTOCOL[t.settings.wireProtocol]],
-  fixed("auth_enabled_sasl", "no"),
-  fixed("auth_enabled_ascii", "no"),
+  ["auth_enabled_sasl",    (t) => yesNo(t.settings.sasl)],
+  ["auth_enabled_ascii",   (t) => textAuthFile(t.settings)],
   ["item_size_max",        (t) => t.memory.options.itemSizeMaxBytes],
   ["maxconns_fast",        (t) => yesNo(t.settings.maxconnsFast)],
   fixed("hashpower_init", 0),
@@ -76,6 +76,11 @@ const ROWS: readonly SettingRow[] = [
   fixed("memory_file", "(null)"),
   fixed("client_flags_size", 4),
 ];
+
+/** The user file, if clients of the text protocol authenticate. */
+function textAuthFile({ authFile, wireProtocol }: Settings): string {
+  return authFile === null || wireProtocol === "binary" ? "no" : authFile;
+}
 
 /** `stats settings` */
 export function* settingStats(thread: ThreadContext): Generator<StatEntry> {

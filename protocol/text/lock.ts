@@ -1,6 +1,7 @@
 import { LOCK_WAIT_MS_MAX } from "../../store/limits.ts";
 import { WaiterState } from "../../store/cache.ts";
 import { Outcome } from "../../store/outcome.ts";
+import { Access } from "../auth/access.ts";
 import { type Conversation, ConversationState, type Task } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
@@ -16,12 +17,9 @@ const FENCE = "fence";
 /** `lock <key> [<wait ms>] [fence]`, `lock list [<prefix>]`. Malformed requests get ERROR, as in yrmcds. */
 export function lock(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { request, numbers, operation, cache, settings } = thread;
+  const { request, numbers, operation, cache } = thread;
   if (request.wordCount <= KEY_WORD) return answer(conversation, REPLY.ERROR);
-  // yrmcds lists no locks: there it is the key of that name.
-  if (settings.compat !== "yrmcds" && wordText(conversation, KEY_WORD) === LIST) {
-    return listLocks(conversation);
-  }
+  if (isList(conversation)) return listLocks(conversation);
   let word = KEY_WORD + 1;
   let waitMs = 0;
   if (word < request.wordCount && wordText(conversation, word) !== FENCE) {
@@ -46,6 +44,17 @@ export function lock(conversation: Conversation): Flow {
     return Flow.DONE;
   }
   return answer(conversation, OUTCOME_LINE[outcome]);
+}
+
+/** The access that `lock` needs: only administrators list locks. */
+export function lockAccess(conversation: Conversation): Access {
+  return isList(conversation) ? Access.ADMIN : Access.WRITE;
+}
+
+/** yrmcds lists no locks: there `list` is a key. */
+function isList(conversation: Conversation): boolean {
+  const { settings } = conversation.thread;
+  return settings.compat !== "yrmcds" && wordText(conversation, KEY_WORD) === LIST;
 }
 
 /** Reads how long to wait, in milliseconds, into `numbers.low`. @returns The refusal, or null. */

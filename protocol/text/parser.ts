@@ -1,10 +1,11 @@
 import { deadlineSec } from "../../store/clock.ts";
 import * as limitsModule from "../../store/limits.ts";
-import { CommandIndex, type CommandRow } from "./table.ts";
+import { CommandIndex, type CommandRow, commandsFor } from "./table.ts";
 import * as tableModule from "./table.ts";
 import { beginGetss } from "./lease.ts";
 import { getOne, hasLineEnd, MultigetKind } from "./read.ts";
 import { storeAndAnswer } from "./write.ts";
+import { Access } from "../auth/access.ts";
 import { type Conversation, ConversationState, type Parser } from "../conversation.ts";
 import * as repliesModule from "../replies.ts";
 import * as replyBufferModule from "../reply_buffer.ts";
@@ -56,13 +57,17 @@ export class TextParser implements Parser {
   readonly #thread: ThreadContext;
   readonly #request: Request;
   readonly commands: readonly CommandRow[] = COMMANDS;
-  readonly #commands = new CommandIndex(COMMANDS);
+  readonly #commands: CommandIndex;
+  readonly #mayWrite: boolean;
   /** Offset behind the last small number. */
   #numberEnd = 0;
 
-  constructor(thread: ThreadContext) {
+  /** @param access What the peers may do. */
+  constructor(thread: ThreadContext, access: Access = Access.ADMIN) {
     this.#thread = thread;
     this.#request = thread.request;
+    this.#commands = new CommandIndex(commandsFor(access));
+    this.#mayWrite = access >= Access.WRITE;
   }
 
   run(conversation: Conversation, start: number, end: number): number {
@@ -163,7 +168,7 @@ export class TextParser implements Parser {
   #beginGetss(conversation: Conversation, start: number, end: number): number {
     const { input, settings } = this.#thread;
     const { bytes } = input;
-    if (settings.leaseMask === 0 || bytes[start + 4] !== LOWER_S) return start;
+    if (settings.leaseMask === 0 || !this.#mayWrite || bytes[start + 4] !== LOWER_S) return start;
     const seconds = this.#smallNumber(start + GETS_LENGTH, end);
     if (seconds < 0 || bytes[this.#numberEnd] !== SPACE || bytes[this.#numberEnd + 1]! <= SPACE) {
       return start;
@@ -180,7 +185,7 @@ export class TextParser implements Parser {
     request.start = start;
     request.inputEnd = end;
     request.noreply = false;
-    if (this.#readSet(start, end)) {
+    if (this.#mayWrite && this.#readSet(start, end)) {
       return this.#count(SET_ROW, storeAndAnswer(conversation));
     }
     if (!this.#splitLine(start, end)) {

@@ -1,4 +1,5 @@
 import { CLASSES_MAX } from "../../store/cache.ts";
+import { Access } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
 import type { Flow } from "../request.ts";
@@ -10,15 +11,19 @@ import { STAT_KINDS } from "../stats/kinds.ts";
 import type { PrefixTable } from "../prefix_counts.ts";
 import { answer, sendText, wordText } from "./answer.ts";
 
-type SubCommand = readonly [name: string, handler: (conversation: Conversation) => Flow];
+type SubCommand = readonly [
+  name: string,
+  access: Access,
+  handler: (conversation: Conversation) => Flow,
+];
 
 /** Other arguments of `stats`. A prefix is enough; the first match wins (memcached). */
 const SUB_COMMANDS: readonly SubCommand[] = [
-  ["reset", reset],
-  ["detail", detail],
-  ["cachedump", dumpClass],
-  ["conns", (c) => send(c, connectionStats(c.thread, c.owner))],
-  ["extstore", (c) => send(c, [])],
+  ["reset", Access.ADMIN, reset],
+  ["detail", Access.ADMIN, detail],
+  ["cachedump", Access.ADMIN, dumpClass],
+  ["conns", Access.ADMIN, (c) => send(c, connectionStats(c.thread, c.owner))],
+  ["extstore", Access.READ, (c) => send(c, [])],
 ];
 
 const SUB_WORD = 1;
@@ -28,14 +33,23 @@ export function stats(conversation: Conversation): Flow {
   const { thread, protocols } = conversation;
   if (thread.request.wordCount <= SUB_WORD) return send(conversation, generalStats(thread));
   const word = wordText(conversation, SUB_WORD);
-  for (const [name, handler] of SUB_COMMANDS) {
-    if (name.startsWith(word)) return handler(conversation);
-  }
+  const subcommand = subcommandOf(word);
+  if (subcommand !== undefined) return subcommand[2](conversation);
   for (const [name, loose, entries] of STAT_KINDS) {
     const fits = loose ? name.startsWith(word) : name === word;
     if (fits) return send(conversation, entries(protocols));
   }
   return answer(conversation, REPLY.ERROR);
+}
+
+/** The access that `stats` needs with its argument. */
+export function statsAccess(conversation: Conversation): Access {
+  if (conversation.thread.request.wordCount <= SUB_WORD) return Access.READ;
+  return subcommandOf(wordText(conversation, SUB_WORD))?.[1] ?? Access.READ;
+}
+
+function subcommandOf(word: string): SubCommand | undefined {
+  return SUB_COMMANDS.find(([name]) => name.startsWith(word));
 }
 
 function send(conversation: Conversation, entries: Iterable<StatEntry | null>): Flow {

@@ -1,22 +1,24 @@
 import type { ByteRegion } from "../../store/base/bytes.ts";
 import { StoreMode } from "../../store/operation.ts";
+import { Access, type AccessRule } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
 import * as admin from "./admin.ts";
 import { arithmetic } from "./arithmetic.ts";
 import { keys } from "./keys.ts";
 import { deletess, getss, lease, leaseGet, leaseSet } from "./lease.ts";
-import { lock, unlock, unlockAll } from "./lock.ts";
-import { metaGet, metaNoop } from "../meta/get.ts";
+import { lock, lockAccess, unlock, unlockAll } from "./lock.ts";
+import { metaGet, metaGetAccess, metaNoop } from "../meta/get.ts";
 import { metaArithmetic } from "../meta/arithmetic.ts";
 import { metaDebug } from "../meta/debug.ts";
 import { metaDelete } from "../meta/delete.ts";
 import { metaSet } from "../meta/set.ts";
 import { getAndTouch, getKeys, MultigetKind } from "./read.ts";
-import { stats } from "./stats.ts";
+import { stats, statsAccess } from "./stats.ts";
 import * as tuning from "./tuning.ts";
-import { quarantine, token } from "./token.ts";
+import { quarantine, token, tokenAccess } from "./token.ts";
 import { watch } from "./watch.ts";
+import { refuseAccess } from "./refuse_access.ts";
 import { remove, store, touch } from "./write.ts";
 
 /** Executes the request that `conversation.thread.request` describes. */
@@ -31,6 +33,10 @@ export interface CommandRow {
   readonly wordsMin: number;
   /** Whether a last word `noreply` silences it. */
   readonly noreply: boolean;
+  /** Position of the word with the length of the data block that follows the line; 0: none follows. */
+  readonly lengthWord: number;
+  /** What a peer must be allowed to do. */
+  readonly access: AccessRule<Conversation>;
   readonly handler: Handler;
 }
 
@@ -38,66 +44,86 @@ type Row = readonly [
   name: string,
   wordsMin: number,
   noreply: boolean,
+  lengthWord: number,
+  access: AccessRule<Conversation>,
   handler: Handler,
 ];
 
+const { READ, WRITE, ADMIN } = Access;
+
 // deno-fmt-ignore
 const ROWS: readonly Row[] = [
-  // name            words  noreply handler
-  ["get",            2,     false, (c) => getKeys(c, MultigetKind.GET)],
-  ["gets",           2,     false, (c) => getKeys(c, MultigetKind.GETS)],
-  ["set",            5,     true,  (c) => store(c, StoreMode.SET)],
-  ["add",            5,     true,  (c) => store(c, StoreMode.ADD)],
-  ["cas",            5,     true,  (c) => store(c, StoreMode.CAS)],
-  ["delete",         2,     true,  remove],
-  ["incr",           3,     true,  (c) => arithmetic(c, true)],
-  ["decr",           3,     true,  (c) => arithmetic(c, false)],
-  ["touch",          3,     true,  touch],
-  ["gat",            3,     false, (c) => getAndTouch(c, MultigetKind.GAT)],
-  ["gats",           3,     false, (c) => getAndTouch(c, MultigetKind.GATS)],
-  ["replace",        5,     true,  (c) => store(c, StoreMode.REPLACE)],
-  ["append",         5,     true,  (c) => store(c, StoreMode.APPEND)],
-  ["prepend",        5,     true,  (c) => store(c, StoreMode.PREPEND)],
-  ["getss",          1,     false, getss],
-  ["deletess",       1,     true,  deletess],
-  ["lease-get",      2,     false, leaseGet],
-  ["lease-set",      6,     true,  leaseSet],
-  ["lease",          1,     false, lease],
-  ["token",          2,     true,  token],
-  ["quarantine",     1,     false, quarantine],
-  ["flush_all",      1,     true,  admin.flushAll],
-  ["version",        1,     false, admin.version],
-  ["verbosity",      1,     true,  admin.verbosity],
-  ["mg",             2,     false, metaGet],
-  ["ms",             3,     false, metaSet],
-  ["md",             2,     false, metaDelete],
-  ["ma",             2,     false, metaArithmetic],
-  ["me",             2,     false, metaDebug],
-  ["mn",             1,     false, metaNoop],
-  ["quit",           1,     false, () => Flow.CLOSE],
-  ["stats",          1,     false, stats],
-  ["cache_memlimit", 1,     true,  admin.memoryLimit],
-  ["lock",           1,     false, lock],
-  ["unlock",         1,     false, unlock],
-  ["unlock_all",     1,     false, unlockAll],
-  ["keys",           1,     false, keys],
-  ["shutdown",       1,     true,  admin.shutdown],
-  ["watch",          1,     false, watch],
-  ["slabs",          1,     true,  tuning.slabs],
-  ["lru",            1,     true,  tuning.lru],
-  ["lru_crawler",    1,     true,  tuning.crawler],
+  // name           words  noreply  length  access         handler
+  ["get",           2,     false,   0,      READ,          (c) => getKeys(c, MultigetKind.GET)],
+  ["gets",          2,     false,   0,      READ,          (c) => getKeys(c, MultigetKind.GETS)],
+  ["set",           5,     true,    4,      WRITE,         (c) => store(c, StoreMode.SET)],
+  ["add",           5,     true,    4,      WRITE,         (c) => store(c, StoreMode.ADD)],
+  ["cas",           5,     true,    4,      WRITE,         (c) => store(c, StoreMode.CAS)],
+  ["delete",        2,     true,    0,      WRITE,         remove],
+  ["incr",          3,     true,    0,      WRITE,         (c) => arithmetic(c, true)],
+  ["decr",          3,     true,    0,      WRITE,         (c) => arithmetic(c, false)],
+  ["touch",         3,     true,    0,      WRITE,         touch],
+  ["gat",           3,     false,   0,      WRITE,         (c) => getAndTouch(c, MultigetKind.GAT)],
+  ["gats",          3,     false,   0,      WRITE,         (c) => getAndTouch(c, MultigetKind.GATS)],
+  ["replace",       5,     true,    4,      WRITE,         (c) => store(c, StoreMode.REPLACE)],
+  ["append",        5,     true,    4,      WRITE,         (c) => store(c, StoreMode.APPEND)],
+  ["prepend",       5,     true,    4,      WRITE,         (c) => store(c, StoreMode.PREPEND)],
+  ["getss",         1,     false,   0,      WRITE,         getss],
+  ["deletess",      1,     true,    0,      WRITE,         deletess],
+  ["lease-get",     2,     false,   0,      WRITE,         leaseGet],
+  ["lease-set",     6,     true,    5,      WRITE,         leaseSet],
+  ["lease",         1,     false,   0,      ADMIN,         lease],
+  ["token",         2,     true,    0,      tokenAccess,   token],
+  ["quarantine",    1,     false,   0,      ADMIN,         quarantine],
+  ["flush_all",     1,     true,    0,      ADMIN,         admin.flushAll],
+  ["version",       1,     false,   0,      READ,          admin.version],
+  ["verbosity",     1,     true,    0,      ADMIN,         admin.verbosity],
+  ["mg",            2,     false,   0,      metaGetAccess, metaGet],
+  ["ms",            3,     false,   2,      WRITE,         metaSet],
+  ["md",            2,     false,   0,      WRITE,         metaDelete],
+  ["ma",            2,     false,   0,      WRITE,         metaArithmetic],
+  ["me",            2,     false,   0,      READ,          metaDebug],
+  ["mn",            1,     false,   0,      READ,          metaNoop],
+  ["quit",          1,     false,   0,      READ,          () => Flow.CLOSE],
+  ["stats",         1,     false,   0,      statsAccess,   stats],
+  ["cache_memlimit",1,     true,    0,      ADMIN,         admin.memoryLimit],
+  ["lock",          1,     false,   0,      lockAccess,    lock],
+  ["unlock",        1,     false,   0,      WRITE,         unlock],
+  ["unlock_all",    1,     false,   0,      WRITE,         unlockAll],
+  ["keys",          1,     false,   0,      ADMIN,         keys],
+  ["shutdown",      1,     true,    0,      ADMIN,         admin.shutdown],
+  ["watch",         1,     false,   0,      ADMIN,         watch],
+  ["slabs",         1,     true,    0,      ADMIN,         tuning.slabs],
+  ["lru",           1,     true,    0,      ADMIN,         tuning.lru],
+  ["lru_crawler",   1,     true,    0,      ADMIN,         tuning.crawler],
 ];
 
 /** In the order of the table. */
 export const COMMANDS: readonly CommandRow[] = ROWS.map(
-  ([name, wordsMin, noreply, handler], index) => ({
+  ([name, wordsMin, noreply, lengthWord, access, handler], index) => ({
     index,
     name,
     wordsMin,
     noreply,
+    lengthWord,
+    access,
     handler,
   }),
 );
+
+/** Returns the commands as a peer with this access has them: others answer that they are not permitted. */
+export function commandsFor(access: Access): readonly CommandRow[] {
+  if (access === ADMIN) return COMMANDS;
+  return COMMANDS.map((row) => {
+    const { access: rule, lengthWord, handler } = row;
+    const needed = typeof rule === "number" ? () => rule : rule;
+    const permitted: Handler = (conversation) =>
+      needed(conversation) <= access
+        ? handler(conversation)
+        : refuseAccess(conversation, needed(conversation), lengthWord);
+    return { ...row, handler: permitted };
+  });
+}
 
 interface IndexedRow {
   readonly row: CommandRow;

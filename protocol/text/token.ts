@@ -2,6 +2,7 @@ import { ByteRegion } from "../../store/base/bytes.ts";
 import type { TokenView } from "../../store/cache.ts";
 import { Operation } from "../../store/operation.ts";
 import { Outcome } from "../../store/outcome.ts";
+import { Access } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
@@ -46,6 +47,12 @@ export function token(conversation: Conversation): Flow {
     default:
       return answer(conversation, REPLY.ERROR);
   }
+}
+
+/** The access that `token` needs: writers get and release tokens, only administrators list and drop them. */
+export function tokenAccess(conversation: Conversation): Access {
+  const subcommand = wordText(conversation, SUBCOMMAND_WORD);
+  return subcommand === "get" || subcommand === "release" ? Access.WRITE : Access.ADMIN;
 }
 
 const TEXT_REPLY: TokenReply = {

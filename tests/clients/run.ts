@@ -4,7 +4,12 @@
  * its package is named.
  */
 import { newerPeers } from "../support/servers/peers.ts";
-import { path, ServerProcess, TRANSPORTS } from "../support/servers/server_process.ts";
+import {
+  leastPermissions,
+  path,
+  ServerProcess,
+  TRANSPORTS,
+} from "../support/servers/server_process.ts";
 
 interface ClientRun {
   readonly name: string;
@@ -134,6 +139,52 @@ const RUNS: readonly ClientRun[] = [
   memccapable("memccapable-binary", "-b"),
 ];
 
+/** The user of the server that asks for passwords. */
+const LOGIN = ["ann", "a secret"] as const;
+
+/** A client of the server that asks for passwords. */
+function login(
+  name: string,
+  packages: string,
+  probe: readonly string[],
+  command: readonly string[],
+): ClientRun {
+  return { name, packages, probe, command: (port) => [...command, `${port}`, ...LOGIN] };
+}
+
+function pythonLogin(library: string): ClientRun {
+  return login(
+    `login-${library}`,
+    `Debian's python3-${library === "bmemcached" ? "binary-memcached" : library}`,
+    [PYTHON, "-c", `import ${library}`],
+    [PYTHON, here("auth.py"), library],
+  );
+}
+
+const LOGIN_RUNS: readonly ClientRun[] = [
+  pythonLogin("pymemcache"),
+  pythonLogin("pylibmc"),
+  pythonLogin("bmemcached"),
+  login(
+    "login-dalli",
+    "Debian's ruby and ruby-dalli",
+    ["ruby", "-e", 'require "dalli"'],
+    ["ruby", here("auth_dalli.rb")],
+  ),
+  login(
+    "login-php-memcached",
+    "Debian's php-cli and php-memcached",
+    ["php", "-r", "exit(class_exists('Memcached') ? 0 : 1);"],
+    ["php", here("auth.php")],
+  ),
+  login(
+    "login-libmemcached-tools",
+    "Debian's libmemcached-tools and libsasl2-modules",
+    ["sh", "-c", "command -v memccp"],
+    ["sh", here("auth_libmemcached.sh")],
+  ),
+];
+
 /** memccapable's cases that memcached 1.6.45 fails too: they want errors that it does not give. */
 const MEMCCAPABLE_KNOWN = ["ascii delete", "ascii delete noreply"];
 
@@ -178,17 +229,35 @@ async function drive(client: ClientRun, port: number, io: string, alone: boolean
   say(`${client.name}, ${io}, ${alone ? "alone" : "beside others"}`, complaint);
 }
 
-const wanted = RUNS.filter(({ name }) => Deno.args.length === 0 || Deno.args.includes(name));
-const installed: ClientRun[] = [];
-for (const client of wanted) {
-  const { status } = await runToEnd(client.probe);
-  if (status === 0) installed.push(client);
-  else say(client.name, `not installed; it comes with ${client.packages}`);
+/** The runs that were asked for and whose clients are installed. */
+async function installedOf(runs: readonly ClientRun[]): Promise<ClientRun[]> {
+  const installed: ClientRun[] = [];
+  for (const client of runs) {
+    if (Deno.args.length > 0 && !Deno.args.includes(client.name)) continue;
+    const { status } = await runToEnd(client.probe);
+    if (status === 0) installed.push(client);
+    else say(client.name, `not installed; it comes with ${client.packages}`);
+  }
+  return installed;
 }
+
+const installed = await installedOf(RUNS);
+const logins = await installedOf(LOGIN_RUNS);
+const userFile = Deno.makeTempFileSync({ prefix: "leased-test-" });
+Deno.writeTextFileSync(userFile, `${LOGIN.join(":")}\n`);
 for (const io of TRANSPORTS) {
   await using server = await ServerProcess.start({ io, args: ["-z", "3333"] });
   for (const client of installed) await drive(client, server.port, io, true);
   const beside = installed.filter(({ onlyAlone }) => onlyAlone !== true);
   await Promise.all(beside.map((client) => drive(client, server.port, io, false)));
 }
+for (const io of TRANSPORTS) {
+  await using server = await ServerProcess.start({
+    io,
+    args: ["-Y", userFile, "-S", "-B", "auto"],
+    permissions: [`--allow-read=${userFile}`, ...leastPermissions(io)],
+  });
+  for (const client of logins) await drive(client, server.port, io, true);
+}
+Deno.removeSync(userFile);
 if (failures > 0) Deno.exit(1);

@@ -59,6 +59,11 @@ export class NativeConnection implements TimedConnection {
   }
 
   /** As `TimedConnection`. */
+  get unauthenticatedSinceSec(): number {
+    return this.conversation.unauthenticatedSinceSec;
+  }
+
+  /** As `TimedConnection`. */
   get sendingSinceSec(): number {
     return this.unsent === null ? 0 : this.progressAtSec;
   }

@@ -129,6 +129,7 @@ export class NativeThread implements Transport {
       this.#sweptAtSec = nowSec;
       this.#timeouts.closeStalled(this.#sender.stalled);
       this.#timeouts.closeSilent(this.#connections);
+      this.#timeouts.closeUnauthenticated(this.#connections);
     }
     // Requests sent before the stop are answered, also on connections still in the backlog.
     this.#acceptor.acceptAll();
@@ -341,15 +342,15 @@ export class NativeThread implements Transport {
   }
 
   /**
-   * Stops reading a connection that waits for the store, but notices when its peer closes. A wait for the disk is
-   * short and its token is out: a peer that has only ended its side gets the reply.
+   * Stops reading a connection that waits for the store, but notices when its peer closes. A wait for the server alone
+   * is short: a peer that has only ended its side gets the reply.
    */
   #wait(connection: NativeConnection): void {
     if (connection.waiting) return;
     connection.waiting = true;
     this.#waiting.set(connection.id, connection);
     this.#thread.connections.setActivity(connection.id, connection.conversation.waitActivity);
-    const events = connection.conversation.awaitsDisk ? 0 : EPOLLRDHUP;
+    const events = connection.conversation.awaitsServer ? 0 : EPOLLRDHUP;
     this.#epoll.modify(connection.fd, events, connection.tag);
   }
 
@@ -412,15 +413,15 @@ export class NativeThread implements Transport {
         return;
       }
       const isIdle = this.#sender.stalled.size === 0 && !this.#isUnfinished &&
-        !this.#awaitsDisk();
+        !this.#awaitsServer();
       if (drainedMs > DRAIN_GRACE_MS && isIdle) return;
       this.#serveReady(DRAIN_GRACE_MS / 4);
     }
   }
 
-  #awaitsDisk(): boolean {
+  #awaitsServer(): boolean {
     for (const { conversation } of this.#waiting.values()) {
-      if (conversation.awaitsDisk) return true;
+      if (conversation.awaitsServer) return true;
     }
     return false;
   }

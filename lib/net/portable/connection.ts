@@ -91,6 +91,11 @@ export class PortableConnection implements TimedConnection {
   }
 
   /** As `TimedConnection`. */
+  get unauthenticatedSinceSec(): number {
+    return this.#conversation.unauthenticatedSinceSec;
+  }
+
+  /** As `TimedConnection`. */
   get sendingSinceSec(): number {
     return this.#sendingSinceSec;
   }
@@ -116,7 +121,7 @@ export class PortableConnection implements TimedConnection {
   /** Closes once replies in progress are sent and a wait for the disk is over. Drops requests that wait for a lock. */
   finish(): void {
     this.#closing = true;
-    if (this.#sendingSinceSec === 0 && !this.#conversation.awaitsDisk) this.close("shutdown");
+    if (this.#sendingSinceSec === 0 && !this.#conversation.awaitsServer) this.close("shutdown");
   }
 
   /**
@@ -194,8 +199,8 @@ export class PortableConnection implements TimedConnection {
 
   /**
    * Waits until the store resumes the conversation. Reads a little meanwhile, to notice when the peer
-   * closes; these bytes are executed afterwards. A wait for the disk is short and its token is out: a
-   * peer that has only ended its side gets the reply.
+   * closes; these bytes are executed afterwards. A wait for the server alone is short: a peer that has
+   * only ended its side gets the reply.
    *
    * @returns False if the peer closed, and no reply is due.
    */
@@ -209,7 +214,7 @@ export class PortableConnection implements TimedConnection {
         this.#reading ??= this.#socket.read(this.#readBuffer);
         const received = await this.#reading.catch(() => READ_FAILED);
         // The wait is over, or only the peer's side is: `#reading` serves the next read.
-        if (over || (received === null && this.#conversation.awaitsDisk)) return;
+        if (over || (received === null && this.#conversation.awaitsServer)) return;
         if (received === null || received === READ_FAILED) {
           gone = true;
           this.#resume();

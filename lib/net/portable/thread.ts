@@ -134,6 +134,7 @@ export class PortableThread implements Transport {
   #closeTimedOut(): void {
     this.#timeouts.closeStalled(this.#connections.values());
     this.#timeouts.closeSilent(this.#connections.values());
+    this.#timeouts.closeUnauthenticated(this.#connections.values());
   }
 
   // --- accepting ---------------------------------------------------------------------------------

@@ -181,6 +181,8 @@ Deno.test("readCommand() tells the protocols what stats settings shows", () => {
     leaseFlag: 0,
     leaseMask: 0,
     leaseTimeSec: 10,
+    authFile: null,
+    sasl: false,
     compat: "memcached",
   });
   assertEquals(tunables, [
@@ -205,7 +207,7 @@ Deno.test("readCommand() prints help, version and licence before it looks for mi
 
 Deno.test("readCommand() refuses an unsupported option before it prints what is asked for behind it", () => {
   assertEquals(command("--enable-ssl", "--version").kind, "refuse");
-  assertEquals(command("-Sh").kind, "refuse");
+  assertEquals(command("-Zh").kind, "refuse");
   assertEquals(command("--version", "--enable-ssl").kind, "print");
 });
 

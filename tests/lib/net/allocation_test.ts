@@ -25,6 +25,7 @@ const OPTIONS: TransportOptions = {
   idleTimeoutSec: 0,
   sendTimeoutSec: 60,
   lockIdleTimeoutSec: 0,
+  authTimeoutSec: 30,
   udpReplyMaxBytes: 4096,
 };
 
@@ -62,6 +63,7 @@ async function serveLoad(): Promise<number[]> {
       return { userMicroseconds: 0, systemMicroseconds: 0, accepting: true };
     },
     tokensDropped: () => {},
+    authenticate: () => {},
   };
   const host = bindNative(
     [{ kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" }],

@@ -78,6 +78,7 @@ class LockThread {
       shutdown: () => {},
       processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
       tokensDropped: () => {},
+      authenticate: () => {},
     });
     this.#protocols = new ThreadProtocols(this.#thread);
     this.#threadIndex = order.threadIndex;

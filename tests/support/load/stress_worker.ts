@@ -39,6 +39,7 @@ function hammer({ shared, settings, seed, rounds }: StressOrder): number {
     shutdown: () => {},
     processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
     tokensDropped: () => {},
+    authenticate: () => {},
   });
   const random = randomFrom(seed);
   const below = (end: number): number => Math.floor(random() * end);

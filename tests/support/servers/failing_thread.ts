@@ -6,6 +6,7 @@ import { Threads } from "../../../lib/server/threads.ts";
 const threads = new Threads({
   shutdown: () => {},
   event: () => {},
+  authenticate: () => {},
   died: () => {},
 });
 threads.start({ threadIndex: 0, lifecycle: Lifecycle.createShared(1) } as unknown as WorkerStart);

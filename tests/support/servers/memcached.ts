@@ -55,11 +55,13 @@ export function isAtLeast(have: string, wanted: string): boolean {
 export async function startMemcached(
   { executable, version }: Memcached,
   options: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
 ): Promise<SocketSide> {
   const folder = Deno.makeTempDirSync({ prefix: "leased-test-" });
   const path = `${folder}/memcached.sock`;
   const child = new Deno.Command(executable, {
     args: ["-u", "root", "-s", path, ...options],
+    env,
     stdin: "null",
     stdout: "null",
     stderr: "null",

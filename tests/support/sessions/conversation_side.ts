@@ -2,6 +2,10 @@ import v8 from "node:v8";
 import vm from "node:vm";
 import { assert } from "@std/assert";
 import { type Conversation, ConversationState } from "../../../protocol/conversation.ts";
+import { readUserFile } from "../../../lib/auth/user_file.ts";
+import { Access } from "../../../protocol/auth/access.ts";
+import { type Credentials, Verdicts } from "../../../protocol/auth/auth_desk.ts";
+import { latin1Text } from "../../../store/base/bytes.ts";
 import { readCommand } from "../../../lib/cli/command.ts";
 import {
   createSharedState,
@@ -40,6 +44,10 @@ const collectGarbage: () => void = vm.runInNewContext("gc");
 /** A longer span passes in this many steps. */
 const STEPS_MAX = 100;
 
+function latin1(bytes: Uint8Array): string {
+  return latin1Text(bytes, 0, bytes.length);
+}
+
 /** A whole server without sockets and threads: conversations over a store whose clock is moved by hand. */
 export class ConversationSide implements Side {
   readonly name = "conversations";
@@ -55,6 +63,8 @@ export class ConversationSide implements Side {
   readonly drops: TokenDrop[] = [];
   /** Logged lines: protocol errors with -vv, commands with -vvv. */
   readonly events: ProtocolEvent[] = [];
+  /** Set to a list: results of password checks wait in it for `deliverVerdicts`. */
+  heldVerdicts: (() => void)[] | null = null;
   readonly #peers = new Map<number, ConversationPeer>();
   #nowMs = 0;
 
@@ -76,9 +86,28 @@ export class ConversationSide implements Side {
         },
         processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
         tokensDropped: (drop) => this.drops.push(drop),
+        authenticate: (owner, credentials) => this.#authenticate(owner, credentials),
       },
     );
     this.protocols = new ThreadProtocols(this.thread, (event) => this.events.push(event));
+  }
+
+  /** Checks a password of a user file without hashes, at once or when the test says so. */
+  #authenticate(owner: ConnectionId, { user, password }: Credentials): void {
+    const users = readUserFile(this.thread.settings.authFile!);
+    const right = users.get(latin1(user))?.find(({ secret }) => secret === latin1(password));
+    const deliver = (): void => {
+      const verdicts = new Verdicts(this.shared.verdicts!, this.thread.connections);
+      verdicts.deliver(owner, right?.access ?? Access.NONE);
+    };
+    if (this.heldVerdicts === null) deliver();
+    else this.heldVerdicts.push(deliver);
+  }
+
+  /** Delivers the verdicts that are held back. */
+  deliverVerdicts(): void {
+    for (const deliver of this.heldVerdicts!.splice(0)) deliver();
+    for (const owner of this.thread.takeReady(0)) this.#peers.get(owner)?.goOn();
   }
 
   /** A connection; synchronous, for tests that are. */

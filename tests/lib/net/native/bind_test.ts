@@ -11,6 +11,7 @@ const OPTIONS = {
   idleTimeoutSec: 0,
   sendTimeoutSec: 60,
   lockIdleTimeoutSec: 0,
+  authTimeoutSec: 30,
   udpReplyMaxBytes: 4096,
 };
 const SECONDS_BETWEEN = 5;

@@ -1,0 +1,250 @@
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { Access } from "../../protocol/auth/access.ts";
+import type { Credentials } from "../../protocol/auth/auth_desk.ts";
+import { latin1Text } from "../../store/base/bytes.ts";
+import { isPasswordOf } from "./scrypt.ts";
+import { Throttle, WAIT_MS_MAX } from "./throttle.ts";
+import type { User, Users } from "./user_file.ts";
+
+/** Hashes computed at the same time: each takes a processor, and 16 MiB. */
+const HASHES_MAX = 2;
+/** Hashes that wait for their turn, of one address and of all. Further passwords are refused unchecked. */
+const HASHES_PER_ADDRESS_MAX = 16;
+export const HASH_QUEUE_MAX = 1024;
+/** Attempts that wait because their address is slowed down. Further ones are refused at once. */
+export const SLOWED_MAX = 4096;
+
+/** One authentication. */
+export interface Attempt {
+  readonly credentials: Credentials;
+  /** The client's address, without its port: see `addressOf`. */
+  readonly address: string;
+  /** Whether the client still waits. Checks for clients that are gone are left out. */
+  isAwaited(): boolean;
+}
+
+/** The world outside, for tests. */
+export interface AuthenticatorWorld {
+  nowMs(): number;
+  /** Calls back after a time. @returns A function that prevents it. */
+  after(ms: number, callback: () => void): () => void;
+  /** An address is slowed down from now on. */
+  slowed(address: string): void;
+}
+
+/** A hash to compute, unless nobody waits for it any more. */
+interface QueuedHash {
+  isAwaited(): boolean;
+  run(): Promise<void>;
+  drop(): void;
+}
+
+/**
+ * Checks passwords. Runs on a thread that serves no connections. Comparisons take constant time, hashes are computed on
+ * threads of the runtime's pool, and both the number of checks in progress and the memory are bounded.
+ */
+export class Authenticator {
+  readonly #world: AuthenticatorWorld;
+  readonly #throttle = new Throttle();
+  /** Of comparisons, so that their time says nothing about the bytes compared. */
+  readonly #key = randomBytes(32);
+  /** The last right password of each hash, as a digest under `#key`: it need not be hashed again. */
+  readonly #verified = new Map<string, string>();
+  #users: Users;
+  /** Stands for users that do not exist, so that a reply takes as long as for one that does. */
+  #decoy: User;
+  /** Addresses without recent failures go first. */
+  readonly #queue: QueuedHash[] = [];
+  readonly #suspectQueue: QueuedHash[] = [];
+  /** Checks of the same password against the same hash share one computation. */
+  readonly #inProgress = new Map<string, { attempts: Attempt[]; fits: Promise<boolean> }>();
+  readonly #hashesOf = new Map<string, number>();
+  #hashing = 0;
+  /** Ends the waits of attempts that are slowed down. */
+  readonly #sleepers = new Set<() => void>();
+  #stopped = false;
+
+  constructor(users: Users, world: AuthenticatorWorld) {
+    this.#world = world;
+    this.#users = users;
+    this.#decoy = decoyOf(users);
+  }
+
+  /** From now on these are the users. Connections that have authenticated keep their access. */
+  replaceUsers(users: Users): void {
+    this.#users = users;
+    this.#decoy = decoyOf(users);
+    this.#verified.clear();
+  }
+
+  /** Refuses all attempts that wait, and all later ones: the server stops. */
+  stop(): void {
+    this.#stopped = true;
+    for (const wake of this.#sleepers) wake();
+    for (const queue of [this.#queue, this.#suspectQueue]) {
+      for (const { drop } of queue.splice(0)) drop();
+    }
+  }
+
+  /** Returns what the user may do; Access.NONE: wrong name or password, or too many attempts. */
+  async check(attempt: Attempt): Promise<Access> {
+    const { address } = attempt;
+    const waitMs = this.#throttle.reserve(address, this.#world.nowMs());
+    if (waitMs === null) return await this.#refuseLate();
+    if (waitMs > 0 && !await this.#sleep(waitMs)) return Access.NONE;
+    if (this.#stopped || !attempt.isAwaited()) return Access.NONE;
+    const access = await this.#accessOf(attempt);
+    if (access === Access.NONE && this.#throttle.failed(address, this.#world.nowMs())) {
+      this.#world.slowed(address);
+    }
+    return access;
+  }
+
+  /** After a quick refusal the client could try again at once. */
+  async #refuseLate(): Promise<typeof Access.NONE> {
+    await this.#sleep(WAIT_MS_MAX);
+    return Access.NONE;
+  }
+
+  /** @returns False when too many wait already. */
+  async #sleep(ms: number): Promise<boolean> {
+    if (this.#sleepers.size >= SLOWED_MAX || this.#stopped) return false;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const cancel = this.#world.after(ms, resolve);
+    this.#sleepers.add(resolve);
+    await promise;
+    this.#sleepers.delete(resolve);
+    cancel();
+    return true;
+  }
+
+  /** @returns The highest access of the user's lines that have this password. */
+  async #accessOf(attempt: Attempt): Promise<Access> {
+    const { user, password } = attempt.credentials;
+    const known = this.#users.get(latin1Text(user, 0, user.length));
+    const digest = this.#digest(password);
+    let access: Access = Access.NONE;
+    for (const each of known ?? [this.#decoy]) {
+      const isRight = each.isHashed
+        ? await this.#fitsHash(each, digest, attempt)
+        : areEqual(digest, this.#digest(latin1Bytes(each.secret)));
+      if (isRight && each.access > access) access = each.access;
+    }
+    return known === undefined ? Access.NONE : access;
+  }
+
+  /** @param digest Of the password. */
+  async #fitsHash({ secret, access }: User, digest: string, attempt: Attempt): Promise<boolean> {
+    const verified = this.#verified.get(secret);
+    if (verified !== undefined && areEqual(digest, verified)) return true;
+    const name = digest + secret;
+    let shared = this.#inProgress.get(name);
+    if (shared === undefined) {
+      const attempts: Attempt[] = [];
+      shared = { attempts, fits: this.#hash(secret, attempt, attempts) };
+      this.#inProgress.set(name, shared);
+      shared.fits.finally(() => this.#inProgress.delete(name));
+    }
+    shared.attempts.push(attempt);
+    if (!await shared.fits) return false;
+    if (access !== Access.NONE) this.#verified.set(secret, digest);
+    return true;
+  }
+
+  /** A digest under a secret key: how long two take to compare says nothing about the password. */
+  #digest(bytes: Uint8Array): string {
+    return createHmac("sha256", this.#key).update(bytes).digest("base64");
+  }
+
+  /**
+   * Hashes the password when its turn comes.
+   *
+   * @param attempts All that wait for the result; more may come.
+   * @returns False also when there is no room in the queue.
+   */
+  async #hash(
+    secret: string,
+    { address, credentials }: Attempt,
+    attempts: readonly Attempt[],
+  ): Promise<boolean> {
+    const ofAddress = this.#hashesOf.get(address) ?? 0;
+    const waiting = this.#queue.length + this.#suspectQueue.length;
+    if (ofAddress >= HASHES_PER_ADDRESS_MAX || waiting >= HASH_QUEUE_MAX || this.#stopped) {
+      await this.#sleep(WAIT_MS_MAX);
+      return false;
+    }
+    this.#hashesOf.set(address, ofAddress + 1);
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
+    const queue = this.#throttle.isSuspect(address) ? this.#suspectQueue : this.#queue;
+    queue.push({
+      isAwaited: () => attempts.length === 0 || attempts.some((each) => each.isAwaited()),
+      run: () => isPasswordOf(credentials.password, secret).then(resolve, reject),
+      drop: () => resolve(false),
+    });
+    this.#runQueued();
+    try {
+      return await promise;
+    } finally {
+      const left = this.#hashesOf.get(address)! - 1;
+      if (left > 0) this.#hashesOf.set(address, left);
+      else this.#hashesOf.delete(address);
+    }
+  }
+
+  #runQueued(): void {
+    while (this.#hashing < HASHES_MAX) {
+      const next = this.#queue.shift() ?? this.#suspectQueue.shift();
+      if (next === undefined) return;
+      if (!next.isAwaited()) {
+        next.drop();
+        continue;
+      }
+      this.#hashing++;
+      next.run().finally(() => {
+        this.#hashing--;
+        this.#runQueued();
+      });
+    }
+  }
+}
+
+function areEqual(a: string, b: string): boolean {
+  return timingSafeEqual(latin1Bytes(a), latin1Bytes(b));
+}
+
+/** Returns a user whom no password fits, and who costs as much to check as the costliest one. */
+function decoyOf(users: Users): User {
+  const hashed = [...users.values()].flat().find(({ isHashed }) => isHashed);
+  return hashed === undefined
+    ? { access: Access.NONE, secret: "", isHashed: false }
+    : { ...hashed, access: Access.NONE };
+}
+
+function latin1Bytes(text: string): Uint8Array {
+  return Uint8Array.from(text, (character) => character.charCodeAt(0));
+}
+
+/**
+ * Returns the part of a peer's name that stands for one client: `tcp:192.0.2.1:40000` → `192.0.2.1`; of an IPv6
+ * address the first 64 bits, which one client has for itself; a Unix socket's name as it is.
+ *
+ * @param peer As `stats conns` has it, or `host:port`.
+ */
+export function addressOf(peer: string): string {
+  const host = /^(?:tcp6?:)?\[?(.*?)\]?:\d+$/.exec(peer)?.[1];
+  if (host === undefined) return peer;
+  const mapped = /^::ffff:(\d+(?:\.\d+){3})$/i.exec(host);
+  if (mapped !== null) return mapped[1]!;
+  return host.includes(":") ? networkOf(host) : host;
+}
+
+/** The first four groups of an IPv6 address. */
+function networkOf(host: string): string {
+  const [head = "", tail] = host.split("::");
+  const before = head === "" ? [] : head.split(":");
+  const after = tail === undefined || tail === "" ? [] : tail.split(":");
+  const zeros = tail === undefined
+    ? []
+    : new Array<string>(8 - before.length - after.length).fill("0");
+  return `${[...before, ...zeros, ...after].slice(0, 4).join(":")}::/64`;
+}

@@ -1,0 +1,70 @@
+import type { ConnectionId } from "../../store/connections.ts";
+import { STAT } from "../../store/stats.ts";
+import { type Conversation, ConversationState, type Task } from "../conversation.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import { Access } from "./access.ts";
+import { CREDENTIAL_BYTES_MAX, type Credentials } from "./auth_desk.ts";
+
+/** Writes a protocol's reply to an authentication. */
+export interface AuthReply {
+  accepted(thread: ThreadContext): void;
+  refused(thread: ThreadContext): void;
+}
+
+/** Begins to check a password; the connection waits for the verdict. */
+export function authenticate(
+  conversation: Conversation,
+  credentials: Credentials,
+  reply: AuthReply,
+): void {
+  const { user, password } = credentials;
+  if (Math.max(user.length, password.length) > CREDENTIAL_BYTES_MAX) {
+    return refuseAuthentication(conversation, reply);
+  }
+  conversation.thread.auth!.begin(conversation.owner, credentials);
+  conversation.task = new AuthWait(conversation.owner, reply);
+}
+
+/** Refuses credentials that no user can have. */
+export function refuseAuthentication(conversation: Conversation, reply: AuthReply): void {
+  decide(conversation, Access.NONE, reply);
+}
+
+function decide(conversation: Conversation, access: Access, reply: AuthReply): void {
+  const { thread } = conversation;
+  const { stats } = thread.memory;
+  stats[STAT.auth_cmds]! += 1;
+  if (access === Access.NONE) stats[STAT.auth_errors]! += 1;
+  conversation.grant(access);
+  if (access === Access.NONE) reply.refused(thread);
+  else reply.accepted(thread);
+}
+
+/** A connection waits until its password is checked; its thread serves others meanwhile. */
+class AuthWait implements Task {
+  readonly awaitsServer = true;
+  readonly #owner: ConnectionId;
+  readonly #reply: AuthReply;
+
+  constructor(owner: ConnectionId, reply: AuthReply) {
+    this.#owner = owner;
+    this.#reply = reply;
+  }
+
+  run(conversation: Conversation, start: number, _end: number): number {
+    const auth = conversation.thread.auth!;
+    const access = auth.verdictOf(this.#owner);
+    if (access === null) {
+      conversation.pause(ConversationState.WAITING);
+      return start;
+    }
+    auth.end(this.#owner);
+    conversation.task = null;
+    decide(conversation, access, this.#reply);
+    return start;
+  }
+
+  abandon(thread: ThreadContext): void {
+    thread.auth!.end(this.#owner);
+  }
+}

@@ -1,0 +1,110 @@
+import { latin1Text } from "../../store/base/bytes.ts";
+import { Access } from "../auth/access.ts";
+import { CREDENTIAL_BYTES_MAX, type Credentials } from "../auth/auth_desk.ts";
+import { authenticate, type AuthReply, refuseAuthentication } from "../auth/auth_wait.ts";
+import { Status } from "../binary_status.ts";
+import type { Conversation } from "../conversation.ts";
+import { SASL } from "../replies.ts";
+import { Flow } from "../request.ts";
+import { swallowBlock } from "../store_block.ts";
+import type { ThreadContext } from "../thread_context.ts";
+import { refuse } from "./answer.ts";
+import { putError, putHeader } from "./replies.ts";
+import type { BinaryRequest } from "./request.ts";
+
+// SASL (RFC 4422) with the mechanism PLAIN (RFC 4616): `[authorization identity] NUL user NUL password`.
+
+const PLAIN = "PLAIN";
+/** Longer names of mechanisms are malformed (memcached: MAX_SASL_MECH_LEN). */
+const MECHANISM_LENGTH_MAX = 32;
+/** Longer messages have no user's name and password. */
+const MESSAGE_BYTES_MAX = 3 * CREDENTIAL_BYTES_MAX;
+
+/** SaslMechanisms: the mechanisms, with a blank between. */
+export function mechanisms(conversation: Conversation): Flow {
+  const { binary, reply, settings } = conversation.thread;
+  if (!settings.sasl) return refuse(conversation, Status.UNKNOWN_COMMAND);
+  putHeader(reply, binary, Status.OK, 0, 0, SASL.MECHANISMS.length, 0, 0);
+  reply.put(SASL.MECHANISMS);
+  return Flow.DONE;
+}
+
+/** SaslAuth: begins an exchange, which ends at once when the client's message is there. */
+export function start(conversation: Conversation): Flow {
+  return exchange(conversation, true);
+}
+
+/** SaslStep: goes on with an exchange. */
+export function step(conversation: Conversation): Flow {
+  return exchange(conversation, false);
+}
+
+function exchange(conversation: Conversation, isFirst: boolean): Flow {
+  const { thread } = conversation;
+  const { request, operation, input, binary, settings } = thread;
+  const { keyOffset, keyLength, valueLength } = operation;
+  if (!settings.sasl || keyLength > MECHANISM_LENGTH_MAX) {
+    refuse(conversation, settings.sasl ? Status.INVALID : Status.UNKNOWN_COMMAND);
+    return swallowBlock(conversation);
+  }
+  const isPlain = latin1Text(input.bytes, keyOffset, keyLength).toUpperCase() === PLAIN;
+  const reply = new SaslReply(binary.copy());
+  if (valueLength > MESSAGE_BYTES_MAX) {
+    if (isFirst) conversation.saslStarted = false;
+    refuseAuthentication(conversation, reply);
+    swallowBlock(conversation);
+    return Flow.UNDER_WAY;
+  }
+  request.next = request.lineEnd + valueLength;
+  if (request.next > request.inputEnd) {
+    conversation.valueMissing = true;
+    return Flow.INCOMPLETE;
+  }
+  if (isFirst) conversation.saslStarted = isPlain;
+  if (isPlain && isFirst && valueLength === 0) {
+    putHeader(thread.reply, binary, Status.AUTH_CONTINUE, 0, 0, 0, 0, 0);
+    conversation.grant(Access.NONE);
+    return Flow.UNDER_WAY;
+  }
+  const message = input.bytes.slice(request.lineEnd, request.next);
+  const credentials = isPlain && conversation.saslStarted ? readPlain(message) : null;
+  // As in memcached, a step needs an exchange whose first message was no failure.
+  if (isFirst) conversation.saslStarted = false;
+  if (credentials === null) {
+    refuseAuthentication(conversation, reply);
+  } else {
+    authenticate(conversation, credentials, reply);
+  }
+  // The rest may be for another parser: the peer's access has changed.
+  return Flow.UNDER_WAY;
+}
+
+/** Reads a message of PLAIN. Null: it is malformed, or asks for the rights of another user. */
+function readPlain(message: Uint8Array): Credentials | null {
+  const first = message.indexOf(0);
+  const second = message.indexOf(0, first + 1);
+  if (first < 0 || second < 0 || message.indexOf(0, second + 1) >= 0) return null;
+  const user = message.slice(first + 1, second);
+  const password = message.slice(second + 1);
+  const identity = message.subarray(0, first);
+  const isOwn = identity.length === 0 ||
+    (identity.length === user.length && identity.every((byte, at) => byte === user[at]));
+  return isOwn && user.length > 0 && password.length > 0 ? { user, password } : null;
+}
+
+class SaslReply implements AuthReply {
+  readonly #request: BinaryRequest;
+
+  constructor(request: BinaryRequest) {
+    this.#request = request;
+  }
+
+  accepted({ reply }: ThreadContext): void {
+    putHeader(reply, this.#request, Status.OK, 0, 0, SASL.AUTHENTICATED.length, 0, 0);
+    reply.put(SASL.AUTHENTICATED);
+  }
+
+  refused({ reply }: ThreadContext): void {
+    putError(reply, this.#request, Status.REFUSED);
+  }
+}

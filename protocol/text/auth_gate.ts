@@ -1,0 +1,114 @@
+import * as limitsModule from "../../store/limits.ts";
+import { authenticate, type AuthReply, refuseAuthentication } from "../auth/auth_wait.ts";
+import {
+  type CommandName,
+  type Conversation,
+  ConversationState,
+  type Parser,
+} from "../conversation.ts";
+import { REFUSAL, REPLY } from "../replies.ts";
+import { REPLY_ROOM_MIN } from "../reply_buffer.ts";
+import { SwallowTask } from "../tasks.ts";
+import type { ThreadContext } from "../thread_context.ts";
+
+const { BUFFERED_VALUE_BYTES_MAX, LINE_LENGTH_MAX } = limitsModule;
+
+// memcached's authentication by text (authfile.c, proto_text.c of 1.6.45): a line
+// `set <any> <any> <any> <bytes>`, then the data block `<user> <password>`.
+
+const SPACE = 0x20;
+const CR = 0x0d;
+const LF = 0x0a;
+/** With fewer bytes the line is not looked at. */
+const BYTES_MIN = 3;
+/** A shorter line, its LF not counted, closes the connection. */
+const LINE_LENGTH_MIN = 6;
+/** A longer data block is refused. */
+const BLOCK_LENGTH_MAX = 16_384;
+const CRLF_LENGTH = 2;
+const LINE = /^set +[^ ]+ +[^ ]+ +[^ ]+ +(\d{1,10})(?: .*)?\r$/s;
+const UINT32_MAX = 2 ** 32 - 1;
+/** Cost of a line, in units of work. */
+const LINE_UNITS = 16;
+
+const decoder = new TextDecoder("latin1");
+
+const TEXT_REPLY: AuthReply = {
+  accepted: ({ reply }) => reply.put(REPLY.STORED),
+  refused: ({ reply }) => reply.put(REFUSAL.AUTH_FAILED),
+};
+
+/** The text protocol of a peer that has not authenticated: understands nothing but authentication. */
+export class TextAuthGate implements Parser {
+  readonly commands: readonly CommandName[] = [];
+  readonly #thread: ThreadContext;
+
+  constructor(thread: ThreadContext) {
+    this.#thread = thread;
+  }
+
+  run(conversation: Conversation, start: number, end: number): number {
+    const { input: { bytes }, reply, work } = this.#thread;
+    if (work.isSpent || reply.room < REPLY_ROOM_MIN) {
+      return pause(conversation, ConversationState.UNFINISHED, start);
+    }
+    work.spent += LINE_UNITS;
+    if (end - start < BYTES_MIN) return pause(conversation, ConversationState.NEEDS_INPUT, start);
+    const lineFeed = bytes.subarray(start, end).indexOf(LF);
+    if (lineFeed < 0 && end - start <= LINE_LENGTH_MAX) {
+      return pause(conversation, ConversationState.NEEDS_INPUT, start);
+    }
+    if (lineFeed < LINE_LENGTH_MIN) return close(conversation, end);
+    const line = decoder.decode(bytes.subarray(start, start + lineFeed));
+    return this.#readBlock(conversation, line, start, end);
+  }
+
+  #readBlock(conversation: Conversation, line: string, start: number, end: number): number {
+    const { input: { bytes }, reply } = this.#thread;
+    const blockStart = start + line.length + 1;
+    const length = Number(LINE.exec(line)?.[1] ?? NaN);
+    if (!(length <= UINT32_MAX)) {
+      reply.put(REFUSAL.UNAUTHENTICATED);
+      return blockStart;
+    }
+    if (length > BLOCK_LENGTH_MAX) {
+      reply.put(REFUSAL.AUTH_TOO_LONG);
+      return close(conversation, end);
+    }
+    // No user has so long a name and a password.
+    if (length > BUFFERED_VALUE_BYTES_MAX) {
+      conversation.task = new SwallowTask(length + CRLF_LENGTH);
+      refuseAuthentication(conversation, TEXT_REPLY);
+      return blockStart;
+    }
+    const blockEnd = blockStart + length;
+    if (blockEnd + CRLF_LENGTH > end) {
+      conversation.valueMissing = true;
+      return pause(conversation, ConversationState.NEEDS_INPUT, start);
+    }
+    if (bytes[blockEnd] !== CR || bytes[blockEnd + 1] !== LF) reply.put(REFUSAL.AUTH_NOT_ENDED);
+    else this.#check(conversation, bytes.slice(blockStart, blockEnd));
+    return blockEnd + CRLF_LENGTH;
+  }
+
+  #check(conversation: Conversation, block: Uint8Array): void {
+    const space = block.indexOf(SPACE);
+    if (space < 0) {
+      this.#thread.reply.put(REFUSAL.BAD_AUTH_FORMAT);
+      return;
+    }
+    const credentials = { user: block.slice(0, space), password: block.slice(space + 1) };
+    authenticate(conversation, credentials, TEXT_REPLY);
+  }
+}
+
+/** Closes, because the peer does not keep to the protocol. */
+function close(conversation: Conversation, end: number): number {
+  conversation.closeReason = "error";
+  return pause(conversation, ConversationState.CLOSING, end);
+}
+
+function pause(conversation: Conversation, state: ConversationState, at: number): number {
+  conversation.pause(state);
+  return at;
+}

@@ -1,0 +1,52 @@
+import { assert, assertEquals } from "@std/assert";
+import { ADDRESSES_MAX, Throttle, WAIT_MS_MAX } from "../../../lib/auth/throttle.ts";
+import { addressOf } from "../../../lib/auth/authenticator.ts";
+
+Deno.test("five wrong passwords cost nothing; further checks of the address are spaced out", () => {
+  const throttle = new Throttle();
+  for (let index = 0; index < 5; index++) {
+    assertEquals(throttle.reserve("a", 0), 0);
+    assertEquals(throttle.failed("a", 0), false);
+  }
+  assertEquals(throttle.reserve("a", 0), 0);
+  assertEquals(throttle.failed("a", 0), true);
+  assertEquals(throttle.reserve("a", 0), 25);
+  assertEquals(throttle.reserve("a", 0), 50);
+  assertEquals(throttle.failed("a", 100), false);
+  assertEquals(throttle.reserve("a", 100), 50);
+  assertEquals(throttle.reserve("b", 100), 0);
+});
+
+Deno.test("an address waits for a bounded time, and is forgiven by and by", () => {
+  const throttle = new Throttle();
+  for (let index = 0; index < 40; index++) throttle.failed("a", 0);
+  let waiting = 0;
+  while (throttle.reserve("a", 0) !== null) waiting++;
+  assertEquals(waiting, WAIT_MS_MAX / 250);
+  // 40, 20, 10, 5.
+  assertEquals(throttle.reserve("a", 3 * 60_000), 0);
+  assertEquals(throttle.reserve("a", 3 * 60_000), 0);
+});
+
+Deno.test("the addresses remembered are bounded; the one that failed longest ago is forgotten", () => {
+  const throttle = new Throttle();
+  for (let index = 0; index < 10; index++) throttle.failed("first", 0);
+  for (let index = 0; index < ADDRESSES_MAX - 1; index++) throttle.failed(`a${index}`, 0);
+  assert(throttle.isSuspect("first"));
+  throttle.failed("last", 0);
+  assertEquals([throttle.isSuspect("first"), throttle.size], [false, ADDRESSES_MAX]);
+});
+
+Deno.test("addressOf() names a client without its port, and an IPv6 network", () => {
+  const peers = {
+    "tcp:192.0.2.1:40000": "192.0.2.1",
+    "192.0.2.1:40000": "192.0.2.1",
+    "tcp6:[2001:db8:1:2:3:4:5:6]:1": "2001:db8:1:2::/64",
+    "tcp6:[2001:db8::1]:1": "2001:db8:0:0::/64",
+    "tcp6:[::1]:1": "0:0:0:0::/64",
+    "[::1]:1": "0:0:0:0::/64",
+    "tcp6:[::ffff:192.0.2.1]:1": "192.0.2.1",
+    "unix:/run/leased": "unix:/run/leased",
+  };
+  for (const [peer, address] of Object.entries(peers)) assertEquals(addressOf(peer), address);
+});

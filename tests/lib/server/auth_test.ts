@@ -1,0 +1,288 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import {
+  type Client,
+  leastPermissions,
+  path,
+  type ProcessOptions,
+  runToEnd,
+  type ServerProcess,
+  type Start,
+  testTransports,
+  until,
+} from "../../support/servers/server_process.ts";
+import {
+  binaryReplies,
+  rowRequests,
+  saslLogin,
+  textLogin,
+  USER_LINES,
+  withoutRefusals,
+} from "../../support/sessions/auth_requests.ts";
+
+const FAILED = "CLIENT_ERROR authentication failure\r\n";
+const UNAUTHENTICATED = "CLIENT_ERROR unauthenticated\r\n";
+
+/** The options and permissions of a server with this user file. */
+function withUsers(
+  io: "portable" | "native",
+  file: string,
+  ...args: string[]
+): ProcessOptions {
+  const [sources, ...rest] = leastPermissions(io);
+  return { io, args: ["-Y", file, ...args], permissions: [`${sources},${file}`, ...rest] };
+}
+
+/** Runs a test with a server that asks for passwords. */
+async function served(
+  start: Start,
+  io: "portable" | "native",
+  args: readonly string[],
+  run: (server: ServerProcess, file: string) => Promise<void>,
+  users = USER_LINES,
+): Promise<void> {
+  const file = Deno.makeTempFileSync({ prefix: "leased-test-" });
+  try {
+    Deno.writeTextFileSync(file, users);
+    await using server = await start(withUsers(io, file, ...args));
+    await run(server, file);
+    await server.stop();
+  } finally {
+    Deno.removeSync(file);
+  }
+}
+
+async function passwd(password: string, ...words: string[]): Promise<Deno.CommandOutput> {
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["run", "--no-prompt", path("main.ts"), "passwd", ...words],
+    env: { NO_COLOR: "1" },
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const writer = child.stdin.getWriter();
+  await writer.write(new TextEncoder().encode(password));
+  await writer.close().catch(() => {});
+  return await child.output();
+}
+
+const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
+
+testTransports(
+  "authentication by text, with hashed passwords, and a new file by SIGHUP",
+  async (start, io) => {
+    const { stdout, code } = await passwd("hidden\n", "dora", "write");
+    assertEquals(code, 0);
+    assertMatch(
+      text(stdout),
+      /^dora write:\$scrypt\$ln=14,r=8,p=5\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+\n$/,
+    );
+    await served(start, io, ["-v"], async (server, file) => {
+      using client = await server.connect();
+      await client.ask("get a\r\n", UNAUTHENTICATED);
+      await client.ask(textLogin("dora", "wrong"), FAILED);
+      await client.ask(textLogin("nobody", "hidden"), FAILED);
+      // Requests behind the password wait until it is checked.
+      await client.ask(
+        `${textLogin("dora", "hidden")}set a 0 0 1\r\nx\r\nget a\r\nflush_all\r\n`,
+        "STORED\r\nSTORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n" +
+          "CLIENT_ERROR not permitted: this user is no administrator\r\n",
+      );
+      assertEquals(await client.stat("auth_cmds"), "3");
+      assertEquals(await client.stat("auth_errors"), "2");
+      assertEquals(await client.stat("auth_enabled_ascii", "settings"), file);
+      assertEquals(await client.stat("binding_protocol", "settings"), "ascii");
+      Deno.writeTextFileSync(file, "eve:new\n");
+      server.signal("SIGHUP");
+      await server.line("read anew; users: 1");
+      using next = await server.connect();
+      await next.ask(textLogin("dora", "hidden"), FAILED);
+      await next.ask(textLogin("eve", "new"), "STORED\r\n");
+      await client.ping();
+      Deno.writeTextFileSync(file, "eve:new\nbroken\n");
+      server.signal("SIGHUP");
+      await server.line(
+        "line 2: must be user:password or user level:password; the users stay as they were",
+      );
+      using last = await server.connect();
+      await last.ask(textLogin("eve", "new"), "STORED\r\n");
+    }, text(stdout));
+  },
+);
+
+testTransports(
+  "before and behind a wrong password no row of the command tables is executed",
+  async (start, io) => {
+    await served(
+      start,
+      io,
+      ["-S", "-B", "auto", "-c", "2000", "-A", "-z", "80"],
+      async (server) => {
+        using ann = await server.connect();
+        await ann.ask(textLogin("ann", "nna"), "STORED\r\n");
+        await ann.ask("set secret-key 0 0 1\r\n1\r\n", "STORED\r\n");
+        const before = await executed(ann);
+        for (const { name, isBinary, text: request } of rowRequests()) {
+          if (/^binary (?:Sasl|Version)/.test(name)) continue;
+          using client = await server.connect();
+          // Nobody has this password; each address has few tries, so bytes alone tell.
+          const login = isBinary ? "" : "set x 0 0 4\r\nnope\r\n";
+          await client.send(login + request + "stay\r\n");
+          if (isBinary) {
+            const [reply] = binaryReplies(await client.rest());
+            assertEquals(reply?.status, 0x20, name);
+          } else {
+            await client.socket.closeWrite();
+            const reply = await client.rest();
+            assert(reply.startsWith("CLIENT_ERROR bad authentication token format\r\n"), name);
+            assertEquals(withoutRefusals(reply), "", name);
+          }
+        }
+        assertEquals(await executed(ann), before);
+        await ann.ask("get secret-key\r\n", "VALUE secret-key 0 1\r\n1\r\nEND\r\n");
+      },
+    );
+  },
+);
+
+/** The counts of executed commands, but those that reading them changes. */
+async function executed(client: Client): Promise<string> {
+  const ops = (await client.stats("ops")).split("\r\n").filter((line) =>
+    !/text:stats|binary:Sasl/.test(line)
+  );
+  const lines = (await client.stats()).split("\r\n").filter((line) =>
+    /STAT (?:cmd_|get_|delete_|incr_|decr_|cas_|touch_|curr_items|total_items|lease|lock|token)/
+      .test(line)
+  );
+  return [...ops, ...lines].join("\n");
+}
+
+testTransports("SASL, alone and beside text", async (start, io) => {
+  await served(start, io, ["-S"], async (server) => {
+    using client = await server.connect();
+    await client.send(saslLogin("bob", "no"));
+    assertEquals(binaryReplies(await client.take(24 + 13)).map(({ status }) => status), [0x20]);
+    await client.send(saslLogin("bob", "bob"));
+    assertEquals(binaryReplies(await client.take(24 + 13))[0]!.body, "Authenticated");
+    using late = await server.connect();
+    await late.send(`version\r\n${" ".repeat(40)}`);
+    assertEquals(await late.rest(), "");
+  });
+  await served(start, io, ["-S", "-B", "auto"], async (server) => {
+    using byText = await server.connect();
+    await byText.ask(textLogin("carl", "lrac"), "STORED\r\n");
+    await byText.ping();
+    using bySasl = await server.connect();
+    await bySasl.send(saslLogin("carl", "lrac"));
+    assertEquals(binaryReplies(await bySasl.take(24 + 13))[0]!.body, "Authenticated");
+  });
+});
+
+testTransports(
+  "connections that do not authenticate are closed; others are not",
+  async (start, io) => {
+    await served(start, io, ["--auth-timeout", "1", "-v"], async (server) => {
+      using good = await server.connect();
+      await good.ask(textLogin("ann", "nna"), "STORED\r\n");
+      using silent = await server.connect();
+      using half = await server.connect();
+      await half.send("set x 0 0 100\r\nann ");
+      using wrong = await server.connect();
+      await wrong.ask(textLogin("ann", "no"), FAILED);
+      assertEquals(await silent.rest(), "");
+      assertEquals(await half.rest(), "");
+      assertEquals(await wrong.rest(), "");
+      await server.line("did not authenticate within 1 s (--auth-timeout)");
+      await good.ping();
+    });
+  },
+);
+
+testTransports("a client that ends its side behind its password is answered", async (start, io) => {
+  await served(start, io, [], async (server) => {
+    using client = await server.connect();
+    await client.send(`${textLogin("ann", "nna")}get a\r\n`);
+    await client.socket.closeWrite();
+    assertEquals(await client.rest(), "STORED\r\nEND\r\n");
+  });
+});
+
+testTransports("a server stops while passwords wait for their check", async (start, io) => {
+  const clients: Client[] = [];
+  await served(start, io, [], async (server) => {
+    for (let index = 0; index < 40; index++) {
+      const client = await server.connect();
+      await client.send(textLogin("ann", `no${index}`));
+      clients.push(client);
+    }
+    await server.line("127.0.0.1 sent several wrong passwords");
+  });
+  for (const client of clients) client[Symbol.dispose]();
+});
+
+testTransports(
+  "a thousand connections that guess passwords keep nobody from working",
+  async (start, io) => {
+    await served(start, io, ["-c", "1500"], async (server) => {
+      using worker = await server.connect();
+      await worker.ask(textLogin("ann", "nna"), "STORED\r\n");
+      let guesses = 0;
+      const guessers: Client[] = [];
+      const guess = async (client: Client, index: number): Promise<void> => {
+        try {
+          for (let round = 0;; round++) {
+            await client.ask(textLogin("ann", `guess-${index}-${round}`), FAILED);
+            guesses++;
+          }
+        } catch {
+          // The test is over, or --auth-timeout has closed it.
+        }
+      };
+      const running: Promise<void>[] = [];
+      for (let index = 0; index < 1000; index++) {
+        const client = await server.connect();
+        guessers.push(client);
+        running.push(guess(client, index));
+      }
+      for (let round = 0; round < 2000; round++) await worker.ping();
+      await until(() => guesses > 10);
+      const errors = Number(await worker.stat("auth_errors"));
+      assert(errors >= 10);
+      for (const client of guessers) client[Symbol.dispose]();
+      await Promise.all(running);
+      await worker.ping();
+    });
+  },
+);
+
+Deno.test("a bad user file ends the start with status 71, and a missing permission with 77", async () => {
+  const file = Deno.makeTempFileSync({ prefix: "leased-test-" });
+  try {
+    Deno.writeTextFileSync(file, "a:1\nb\n");
+    const bad = await runToEnd({ ...withUsers("portable", file, "-p", "-1") });
+    assertEquals(bad.code, 71);
+    assertStringIncludes(bad.stderr, `user file ${file}, line 2: must be user:password`);
+    const denied = await runToEnd({ args: ["-Y", file, "-p", "-1"] });
+    assertEquals(denied.code, 77);
+    assertStringIncludes(
+      denied.stderr,
+      `not permitted to read the user file ${file} (-Y): add --allow-read=${file}`,
+    );
+  } finally {
+    Deno.removeSync(file);
+  }
+});
+
+Deno.test("leased passwd refuses what no client could send", async () => {
+  const cases: readonly (readonly [string, string[], string])[] = [
+    ["x\n", [], "usage: leased passwd <user>"],
+    ["x\n", ["--help"], "usage: leased passwd <user>"],
+    ["x\n", ["ann", "reed"], "the level of user ann must be read, write, admin or absent"],
+    ["\n", ["ann"], "the password must have 1 to 255 bytes"],
+    [`${"x".repeat(256)}\n`, ["ann"], "the password must have 1 to 255 bytes"],
+  ];
+  for (const [input, words, message] of cases) {
+    const { code, stderr, stdout } = await passwd(input, ...words);
+    assertEquals([code, text(stdout)], [64, ""], message);
+    assertStringIncludes(text(stderr), message);
+  }
+});
