@@ -9,6 +9,12 @@ const HELD_ID = "1";
 const RECEIVE_BYTES = 64 * 1024;
 const NO_DATA = new Uint8Array();
 
+/** Name and password for a cache. Characters below 256 stand for bytes. */
+export interface CacheLogin {
+  readonly user: string;
+  readonly password: string;
+}
+
 /** A request whose reply has not arrived. */
 interface Pending {
   resolve(reply: Reply): void;
@@ -30,15 +36,18 @@ export class CacheClient {
   readonly hostname: string;
   readonly port: number;
   readonly #timeoutMs: number;
+  readonly #login: CacheLogin | null;
   #connecting: Promise<Deno.TcpConn> | null = null;
   #connection: Deno.TcpConn | null = null;
   #pending: Pending[] = [];
   #sending: Promise<void> = Promise.resolve();
 
-  constructor(hostname: string, port: number, timeoutMs: number) {
+  /** @param login Null: the cache asks for no password. */
+  constructor(hostname: string, port: number, timeoutMs: number, login: CacheLogin | null = null) {
     this.hostname = hostname;
     this.port = port;
     this.#timeoutMs = timeoutMs;
+    this.#login = login;
   }
 
   /** `host:port` */
@@ -149,10 +158,12 @@ export class CacheClient {
         signal: giveUp.signal,
       });
       connection.setNoDelay();
+      if (this.#login !== null) await this.#authenticate(connection, this.#login, giveUp.signal);
       this.#connection = connection;
       this.#receive(connection);
       return connection;
     } catch (error) {
+      if (error instanceof CacheError) throw error;
       const reason = giveUp.signal.aborted
         ? `no connection within ${this.#timeoutMs} ms`
         : error instanceof Error
@@ -163,6 +174,34 @@ export class CacheClient {
       clearTimeout(timer);
       this.#connecting = null;
     }
+  }
+
+  /** Sends name and password. Closes the connection unless the cache accepts them. @throws CacheError */
+  async #authenticate(
+    connection: Deno.TcpConn,
+    { user, password }: CacheLogin,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const block = `${user} ${password}`;
+    const request = latin1Bytes(`set login 0 0 ${block.length}\r\n${block}\r\n`);
+    const buffer = new Uint8Array(256);
+    const close = (): void => connection.close();
+    signal.addEventListener("abort", close);
+    let reply = "";
+    try {
+      for (let at = 0; at < request.length;) at += await connection.write(request.subarray(at));
+      while (!reply.endsWith("\n")) {
+        const received = await connection.read(buffer);
+        if (received === null) break;
+        reply += latin1Text(buffer.subarray(0, received));
+      }
+    } finally {
+      signal.removeEventListener("abort", close);
+    }
+    if (reply === `${REPLY.STORED}\r\n`) return;
+    connection.close();
+    const line = JSON.stringify(reply.trimEnd());
+    throw new CacheError(`${this.name}: the login of user ${user} was answered with ${line}`);
   }
 
   /** Appends a request to the chain of writes, so that requests do not mix. */

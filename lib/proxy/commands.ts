@@ -1,3 +1,4 @@
+import { Access, type AccessRule } from "../../protocol/auth/access.ts";
 import type { Change, Row } from "./backend.ts";
 import { Arithmetic, extending, readU64 } from "./edits.ts";
 import { metaArithmetic, metaDelete, metaGet, metaSet } from "./meta_commands.ts";
@@ -30,6 +31,8 @@ export interface ProxyCommand {
   readonly lengthWord: number;
   /** Whether a last word `noreply` silences it. */
   readonly noreply: boolean;
+  /** What a client must be allowed to do, given the words behind the command. */
+  readonly access: AccessRule<readonly string[]>;
   readonly handler: ProxyHandler;
 }
 
@@ -44,43 +47,46 @@ type CommandRow = readonly [
   wordsMax: number,
   lengthWord: number,
   noreply: boolean,
+  access: AccessRule<readonly string[]>,
   handler: ProxyHandler,
 ];
 
+const { READ, WRITE } = Access;
+
 // deno-fmt-ignore
 const ROWS: readonly CommandRow[] = [
-  // name       words       length noreply handler
-  ["uget",      1, FOREVER, -1,    false,  uget],
-  ["uput",      4, 4,        2,    true,   uput],
-  ["udelete",   2, 2,       -1,    true,   udelete],
-  ["token",     1, 3,       -1,    true,   token],
-  ["caches",    0, 0,       -1,    false,  caches],
-  ["get",       1, FOREVER, -1,    false,  get],
-  ["gets",      1, FOREVER, -1,    false,  gets],
-  ["set",       4, 4,        3,    true,   (s, r) => store(s, r, () => true)],
-  ["add",       4, 4,        3,    true,   (s, r) => store(s, r, (row) => row === null)],
-  ["replace",   4, 4,        3,    true,   (s, r) => store(s, r, (row) => row !== null)],
-  ["append",    4, 4,        3,    true,   (s, r) => extend(s, r, false)],
-  ["prepend",   4, 4,        3,    true,   (s, r) => extend(s, r, true)],
-  ["cas",       5, 5,        3,    true,   compareAndSet],
-  ["delete",    1, 2,       -1,    true,   remove],
-  ["incr",      2, 2,       -1,    true,   (s, r) => arithmetic(s, r, true)],
-  ["decr",      2, 2,       -1,    true,   (s, r) => arithmetic(s, r, false)],
-  ["touch",     2, 2,       -1,    true,   touch],
-  ["mg",        1, FOREVER, -1,    false,  metaGet],
-  ["ms",        2, FOREVER,  1,    false,  metaSet],
-  ["md",        1, FOREVER, -1,    false,  metaDelete],
-  ["ma",        1, FOREVER, -1,    false,  metaArithmetic],
-  ["mn",        0, 0,       -1,    false,  (s) => s.line("MN")],
-  ["version",   0, 0,       -1,    false,  (s) => s.line(`VERSION ${s.version}`)],
-  ["stats",     0, 1,       -1,    false,  stats],
+  // name       words       length noreply access       handler
+  ["uget",      1, FOREVER, -1,    false,  READ,        uget],
+  ["uput",      4, 4,        2,    true,   WRITE,       uput],
+  ["udelete",   2, 2,       -1,    true,   WRITE,       udelete],
+  ["token",     1, 3,       -1,    true,   tokenAccess, token],
+  ["caches",    0, 0,       -1,    false,  READ,        caches],
+  ["get",       1, FOREVER, -1,    false,  READ,        get],
+  ["gets",      1, FOREVER, -1,    false,  READ,        gets],
+  ["set",       4, 4,        3,    true,   WRITE,       (s, r) => store(s, r, () => true)],
+  ["add",       4, 4,        3,    true,   WRITE,       (s, r) => store(s, r, (row) => row === null)],
+  ["replace",   4, 4,        3,    true,   WRITE,       (s, r) => store(s, r, (row) => row !== null)],
+  ["append",    4, 4,        3,    true,   WRITE,       (s, r) => extend(s, r, false)],
+  ["prepend",   4, 4,        3,    true,   WRITE,       (s, r) => extend(s, r, true)],
+  ["cas",       5, 5,        3,    true,   WRITE,       compareAndSet],
+  ["delete",    1, 2,       -1,    true,   WRITE,       remove],
+  ["incr",      2, 2,       -1,    true,   WRITE,       (s, r) => arithmetic(s, r, true)],
+  ["decr",      2, 2,       -1,    true,   WRITE,       (s, r) => arithmetic(s, r, false)],
+  ["touch",     2, 2,       -1,    true,   WRITE,       touch],
+  ["mg",        1, FOREVER, -1,    false,  READ,        metaGet],
+  ["ms",        2, FOREVER,  1,    false,  WRITE,       metaSet],
+  ["md",        1, FOREVER, -1,    false,  WRITE,       metaDelete],
+  ["ma",        1, FOREVER, -1,    false,  WRITE,       metaArithmetic],
+  ["mn",        0, 0,       -1,    false,  READ,        (s) => s.line("MN")],
+  ["version",   0, 0,       -1,    false,  READ,        (s) => s.line(`VERSION ${s.version}`)],
+  ["stats",     0, 1,       -1,    false,  READ,        stats],
 ];
 
 /** The commands by name. */
 export const COMMANDS: ReadonlyMap<string, ProxyCommand> = new Map(
-  ROWS.map(([name, wordsMin, wordsMax, lengthWord, noreply, handler]) => [
+  ROWS.map(([name, wordsMin, wordsMax, lengthWord, noreply, access, handler]) => [
     name,
-    { name, wordsMin, wordsMax, lengthWord, noreply, handler },
+    { name, wordsMin, wordsMax, lengthWord, noreply, access, handler },
   ]),
 );
 
@@ -145,6 +151,11 @@ async function udelete(session: ProxySession, { words }: ProxyRequest): Promise<
   const reply = await session.proxy.put(keyOf(key), idOf(idWord), () => "delete");
   if (answerUnfinished(session, reply)) return;
   if (reply.kind === "committed") session.line(`${REPLY.DELETED} ${reply.version}`);
+}
+
+/** Writers get and release tokens; only administrators list, revoke and resolve them. */
+function tokenAccess([subcommand]: readonly string[]): Access {
+  return subcommand === "get" || subcommand === "release" ? Access.WRITE : Access.ADMIN;
 }
 
 /** `token get|release|revoke|resolve|list` */

@@ -1,3 +1,5 @@
+import { Access } from "../../protocol/auth/access.ts";
+import type { Credentials } from "../../protocol/auth/auth_desk.ts";
 import { REQUEST_MAGIC } from "./binary/frames.ts";
 import { BinaryRequests } from "./binary/serve.ts";
 import { latin1Bytes } from "./bytes.ts";
@@ -13,6 +15,15 @@ export interface ByteStream extends ByteSource {
   write(bytes: Uint8Array): Promise<number>;
 }
 
+/** Checks a client's password. */
+export type Login = (credentials: Credentials) => Promise<Access>;
+
+const SPACE = 0x20;
+const CR = 0x0d;
+const LF = 0x0a;
+/** memcached's authentication by text. */
+const AUTH_LINE = /^set +[^ ]+ +[^ ]+ +[^ ]+ +(\d{1,9})(?: .*)?$/s;
+const AUTH_BLOCK_LENGTH_MAX = 16_384;
 /** Longest request line, in bytes: a line may name many keys. */
 const LINE_LENGTH_MAX = 64 * 1024;
 /** Replies are sent before more input is read, when they exceed these bytes, or when one is older. */
@@ -28,6 +39,8 @@ export class ProxyConnection implements ProxySession {
   readonly #stream: ByteStream;
   readonly #reader: RequestReader;
   readonly #binary: BinaryRequests;
+  readonly #login: Login | null;
+  #access: Access;
   #replies: Uint8Array[] = [];
   #replyBytes = 0;
   /** When the oldest unsent reply was made, in milliseconds of the runtime's clock. */
@@ -36,10 +49,13 @@ export class ProxyConnection implements ProxySession {
   #isReading = false;
   #isStopping = false;
 
-  constructor(proxy: Proxy, version: string, stream: ByteStream) {
+  /** @param login Null: nobody has to authenticate. */
+  constructor(proxy: Proxy, version: string, stream: ByteStream, login: Login | null = null) {
     this.proxy = proxy;
     this.version = version;
     this.#stream = stream;
+    this.#login = login;
+    this.#access = login === null ? Access.ADMIN : Access.NONE;
     this.#reader = new RequestReader({ read: (buffer) => this.#read(buffer) }, LINE_LENGTH_MAX);
     const append = (bytes: Uint8Array): void => this.#append(bytes);
     this.#binary = new BinaryRequests(proxy, version, this.#reader, append);
@@ -75,7 +91,9 @@ export class ProxyConnection implements ProxySession {
       while (!this.#isStopping) {
         const first = await this.#reader.peek();
         if (first === null) break;
-        const goesOn = first === REQUEST_MAGIC ? await this.#binary.next() : await this.#nextLine();
+        // A password check is for the text protocol only.
+        const isBinary = first === REQUEST_MAGIC && this.#login === null;
+        const goesOn = isBinary ? await this.#binary.next() : await this.#nextLine();
         if (!goesOn) break;
         const isLate = this.#replyBytes > 0 &&
           performance.now() - this.#oldestReplyMs > REPLY_DELAY_MS;
@@ -104,7 +122,40 @@ export class ProxyConnection implements ProxySession {
   /** Reads and executes a request of the text protocol. @returns False when the connection ends. */
   async #nextLine(): Promise<boolean> {
     const line = await this.#reader.line();
-    return line !== null && line !== "quit" && await this.#execute(line);
+    if (line === null || line === "quit") return false;
+    return this.#access === Access.NONE
+      ? await this.#authenticate(line)
+      : await this.#execute(line);
+  }
+
+  /** As `TextAuthGate` does. @returns False when the connection ends. */
+  async #authenticate(line: string): Promise<boolean> {
+    const length = Number(AUTH_LINE.exec(line)?.[1] ?? NaN);
+    if (Number.isNaN(length)) {
+      this.line(REPLY.UNAUTHENTICATED);
+      return true;
+    }
+    if (length > AUTH_BLOCK_LENGTH_MAX) {
+      this.line(REPLY.AUTH_TOO_LONG);
+      return false;
+    }
+    const block = await this.#reader.block(length + TRAILER_LENGTH);
+    if (block === null) return false;
+    const credentials = block.subarray(0, length);
+    const space = credentials.indexOf(SPACE);
+    if (block[length] !== CR || block[length + 1] !== LF) this.line(REPLY.AUTH_NOT_ENDED);
+    else if (space < 0) this.line(REPLY.BAD_AUTH_FORMAT);
+    else {
+      const user = credentials.subarray(0, space);
+      this.#access = await this.#login!({ user, password: credentials.subarray(space + 1) });
+      this.line(this.#access === Access.NONE ? REPLY.AUTH_FAILED : REPLY.STORED);
+    }
+    return true;
+  }
+
+  /** Whether the client has authenticated, or need not. */
+  get isAuthenticated(): boolean {
+    return this.#access !== Access.NONE;
   }
 
   /** @returns False when the connection ends. */
@@ -129,6 +180,11 @@ export class ProxyConnection implements ProxySession {
     }
     if (this.proxy.isDeposed) {
       this.line(failedLine(this.proxy.deposedText));
+      return true;
+    }
+    const needed = typeof command.access === "number" ? command.access : command.access(words);
+    if (needed > this.#access) {
+      this.line(needed === Access.ADMIN ? REPLY.NEEDS_ADMIN : REPLY.NEEDS_WRITE);
       return true;
     }
     try {
@@ -158,7 +214,7 @@ export class ProxyConnection implements ProxySession {
     }
     const block = await this.#reader.block(length + TRAILER_LENGTH);
     if (block === null) return "closed";
-    if (block[length] === 0x0d && block[length + 1] === 0x0a) return block.subarray(0, length);
+    if (block[length] === CR && block[length + 1] === LF) return block.subarray(0, length);
     this.line(REPLY.BAD_CHUNK);
     return "refused";
   }

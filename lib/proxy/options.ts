@@ -1,10 +1,11 @@
 import license from "../../LICENSE" with { type: "text" };
 import { parseTable } from "../cli/argv.ts";
 import { helpLines, type OptionGroup, type OptionText, optionTexts } from "../cli/help.ts";
-import { readServerAddress } from "../cli/listen.ts";
+import { isPublic, readServerAddress } from "../cli/listen.ts";
 import type { OptionRow } from "../cli/option_table.ts";
 import { valueOr } from "../cli/values.ts";
 import type { LogFormat } from "../log.ts";
+import { type Listen, listenText } from "../net/transport.ts";
 import type { ProcessInfo } from "../process_info.ts";
 import { postgresSchema, sqliteSchema } from "./schema.ts";
 import type { TableNames } from "./table.ts";
@@ -28,6 +29,10 @@ const PROXY_OPTIONS = [
   ["listen",           "l", "list",   "host",         NONE, NONE,      "127.0.0.1",       "works", "address to listen on; separate several with commas, or repeat the option"],
   ["conn-limit",       "c", "whole",  "connections",     1, 65536,     "1024",            "works", "maximum number of client connections"],
   ["max-item-size",    "I", "bytes",  "bytes",          1, 64 * MIB,   "1m",              "works", "longest value, up to 64m; a bare number is in bytes"],
+  ["auth-file",        "Y", "text",   "path",         NONE, NONE,      "",                "works", "ask clients for a name and a password; the file has lines user:password, as for the server"],
+  ["auth-timeout",     "",  "whole",  "seconds",         1, INT31,     "30",              "works", "with -Y: close connections that do not authenticate within this time"],
+  ["require-auth",     "",  "switch", "",             NONE, NONE,      "",                "works", "refuse to listen beyond this host without authentication"],
+  ["cache-login",      "",  "text",   "path",         NONE, NONE,      "",                "works", "file with the line user:password with which the proxy authenticates to caches"],
   ["token-limit",      "",  "whole",  "tokens",          1, 10_000_000, "100000",         "works", "maximum number of update tokens that are out"],
   ["applied-ttl",      "",  "whole",  "seconds",        60, INT31,     "86400",           "works", "how long the database remembers which update tokens were used, for writers that ask again"],
   ["table",            "",  "text",   "name",         NONE, NONE,      "kv",              "works", "table of the rows; created if missing"],
@@ -52,8 +57,9 @@ const GROUPS: readonly (readonly [title: string, names: readonly string[]])[] = 
     ...["db", "table", "key-column", "value-column", "version-column", "flags-column"],
     ...["db-connections", "db-timeout", "applied-ttl", "run"],
   ]],
-  ["Caches", ["cache", "cache-timeout"]],
+  ["Caches", ["cache", "cache-timeout", "cache-login"]],
   ["Clients", ["port", "listen", "conn-limit", "max-item-size", "token-limit"]],
+  ["Authentication", ["auth-file", "auth-timeout", "require-auth"]],
   ["Process", ["log-format", "help", "license"]],
 ];
 
@@ -75,6 +81,11 @@ export interface ProxyOptions {
   readonly port: number;
   readonly connectionsMax: number;
   readonly valueLengthMax: number;
+  /** Path of the users' file; "": nobody has to authenticate. */
+  readonly authFile: string;
+  readonly authTimeoutSec: number;
+  /** Path of the file with the name and the password for caches; "": none. */
+  readonly cacheLoginFile: string;
   readonly tokensMax: number;
   readonly appliedTtlSec: number;
   readonly logFormat: LogFormat;
@@ -120,13 +131,30 @@ export function readProxyCommand(
     port: Math.max(0, number("port")),
     connectionsMax: number("conn-limit"),
     valueLengthMax: number("max-item-size"),
+    authFile: text("auth-file"),
+    authTimeoutSec: number("auth-timeout"),
+    cacheLoginFile: text("cache-login"),
     tokensMax: number("token-limit"),
     appliedTtlSec: number("applied-ttl"),
     logFormat,
   };
+  if (values["require-auth"] && options.authFile === "") {
+    errors.push(
+      ...unprotected(options).map((each) =>
+        `--require-auth: other hosts can reach ${each}, and need no password; add -Y (--auth-file), or listen on 127.0.0.1`
+      ),
+    );
+  }
   if (errors.length > 0) return { kind: "refuse", errors, logFormat };
   if (!isInit) return { kind: "proxy", options };
   return values["run"] ? { kind: "init", options } : { kind: "print", text: schemaOf(options) };
+}
+
+/** Returns the addresses that other hosts can reach without a password. */
+export function unprotected({ hostnames, port, authFile }: ProxyOptions): string[] {
+  if (authFile !== "") return [];
+  return hostnames.map((hostname): Listen => ({ kind: "tcp", hostname, port, protocol: "ascii" }))
+    .filter(isPublic).map(listenText);
 }
 
 function toDatabase(text: string, errors: string[]): Database {

@@ -1,14 +1,18 @@
 import { versionText } from "../../protocol/replies.ts";
+import { addressOf, type Authenticator } from "../auth/authenticator.ts";
+import { createAuthenticator, reloadUsers } from "../auth/logged_authenticator.ts";
+import { readLoginFile, readUserFile } from "../auth/user_file.ts";
+import { addSignal } from "../signals.ts";
 import { ExitCode } from "../cli/exit.ts";
 import { configureLog, logProcess } from "../log.ts";
 import { ACCEPT_PAUSE_MS, AcceptFailures } from "../net/accept_failures.ts";
 import { pause, resourceShortage } from "../net/portable/sockets.ts";
 import type { Backend } from "./backend.ts";
-import { CacheClient } from "./cache_client.ts";
+import { CacheClient, type CacheLogin } from "./cache_client.ts";
 import { Caches } from "./caches.ts";
-import { ProxyConnection } from "./connection.ts";
+import { type Login, ProxyConnection } from "./connection.ts";
 import { openBackend } from "./open_backend.ts";
-import { databaseName, type ProxyOptions } from "./options.ts";
+import { databaseName, type ProxyOptions, unprotected } from "./options.ts";
 import { Proxy } from "./proxy.ts";
 import { REPLY } from "./replies.ts";
 import { TokenStates } from "./token_states.ts";
@@ -33,6 +37,15 @@ const SIGNALS = ["SIGINT", "SIGTERM"] as const;
  */
 export async function serveProxy(options: ProxyOptions, version: string): Promise<ExitCode> {
   configureLog(options.logFormat, () => 0);
+  let authenticator: Authenticator | null;
+  let cacheLogin: CacheLogin | null;
+  try {
+    const { authFile, cacheLoginFile } = options;
+    authenticator = authFile === "" ? null : createAuthenticator(readUserFile(authFile), authFile);
+    cacheLogin = cacheLoginFile === "" ? null : readLoginFile(cacheLoginFile);
+  } catch (error) {
+    return refuse("cannot start", error);
+  }
   let backend: Backend;
   try {
     backend = await openBackend(options);
@@ -41,13 +54,13 @@ export async function serveProxy(options: ProxyOptions, version: string): Promis
   }
   const caches = new Caches(
     options.caches.map(({ hostname, port }) =>
-      new CacheClient(hostname, port, options.cacheTimeoutMs)
+      new CacheClient(hostname, port, options.cacheTimeoutMs, cacheLogin)
     ),
   );
   try {
     const states = new TokenStates(await backend.takeOver(), options.tokensMax, ENDED_TOKENS_MAX);
     const proxy = new Proxy(backend, caches, states, options.valueLengthMax, pause);
-    return await new ProxyServer(proxy, versionText(version), options).run(backend);
+    return await new ProxyServer(proxy, versionText(version), options, authenticator).run(backend);
   } catch (error) {
     return refuse("cannot start", error);
   } finally {
@@ -83,16 +96,23 @@ class ProxyServer {
   readonly #proxy: Proxy;
   readonly #version: string;
   readonly #options: ProxyOptions;
+  readonly #authenticator: Authenticator | null;
   readonly #connections = new Map<Deno.TcpConn, ProxyConnection>();
   readonly #served = new Set<Promise<void>>();
   readonly #acceptFailures = new AcceptFailures(({ level, event, message, fields }) =>
     logProcess(level, event, message, fields)
   );
 
-  constructor(proxy: Proxy, version: string, options: ProxyOptions) {
+  constructor(
+    proxy: Proxy,
+    version: string,
+    options: ProxyOptions,
+    authenticator: Authenticator | null,
+  ) {
     this.#proxy = proxy;
     this.#version = version;
     this.#options = options;
+    this.#authenticator = authenticator;
   }
 
   async run(backend: Backend): Promise<ExitCode> {
@@ -101,6 +121,7 @@ class ProxyServer {
     const stop = Promise.withResolvers<void>();
     const onSignal = (): void => stop.resolve();
     for (const signal of SIGNALS) Deno.addSignalListener(signal, onSignal);
+    if (this.#authenticator !== null) addSignal("SIGHUP", () => this.#reload());
     const purge = setInterval(() => {
       backend.purgeApplied(Date.now() - appliedTtlSec * 1000).catch((error) => {
         const reason = reasonOf(error);
@@ -114,6 +135,7 @@ class ProxyServer {
     for (const signal of SIGNALS) Deno.removeSignalListener(signal, onSignal);
     clearInterval(purge);
     for (const listener of listeners) listener.close();
+    this.#authenticator?.stop();
     await Promise.all(accepting);
     if (isDeposed) {
       const message = `${deposedText}; this one ends`;
@@ -140,6 +162,17 @@ class ProxyServer {
       `leased proxy listens on ${addresses.join(", ")}; database ${database}, ` +
         `epoch ${states.epoch}; caches: ${names.join(", ")}`,
       { addresses, database, epoch: states.epoch, caches: names },
+    );
+    const open = unprotected(this.#options);
+    if (open.length === 0) return;
+    logProcess(
+      "warning",
+      "public_address",
+      `no authentication: any host that can reach ${
+        open.join(", ")
+      } can read and change the rows; ` +
+        `ask for passwords with -Y (--auth-file), restrict access with a firewall, or listen on 127.0.0.1`,
+      { addresses: open, reason: "no authentication" },
     );
   }
 
@@ -169,8 +202,12 @@ class ProxyServer {
       }
       return closeQuietly(socket);
     }
-    const connection = new ProxyConnection(this.#proxy, this.#version, socket);
+    const login = this.#loginFor(socket);
+    const connection = new ProxyConnection(this.#proxy, this.#version, socket, login);
     this.#connections.set(socket, connection);
+    const lateLogin = login === null ? undefined : setTimeout(() => {
+      if (!connection.isAuthenticated) closeQuietly(socket);
+    }, this.#options.authTimeoutSec * 1000);
     try {
       socket.setNoDelay();
       socket.setKeepAlive();
@@ -178,9 +215,27 @@ class ProxyServer {
     } catch {
       // The peer has closed the connection.
     } finally {
+      clearTimeout(lateLogin);
       this.#connections.delete(socket);
       closeQuietly(socket);
     }
+  }
+
+  /** Returns the check of passwords for one connection; null: nobody has to authenticate. */
+  #loginFor(socket: Deno.TcpConn): Login | null {
+    const authenticator = this.#authenticator;
+    if (authenticator === null) return null;
+    const { hostname, port } = socket.remoteAddr;
+    const address = addressOf(
+      hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`,
+    );
+    const isAwaited = (): boolean => this.#connections.has(socket);
+    return (credentials) => authenticator.check({ credentials, address, isAwaited });
+  }
+
+  #reload(): void {
+    if (this.#authenticator === null) return;
+    reloadUsers(this.#authenticator, this.#options.authFile);
   }
 
   /** Lets requests in progress finish, for a while. */
