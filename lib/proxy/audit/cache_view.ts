@@ -1,3 +1,4 @@
+import type { CacheLogin } from "../cache_client.ts";
 import { type Address, Peer, type ValueDigest } from "./peer.ts";
 
 /** An item of a cache. */
@@ -28,10 +29,14 @@ export class CacheView {
   }
 
   /** @throws PeerError */
-  static async connect(address: Address, timeoutMs: number): Promise<CacheView> {
-    const list = await Peer.connect(address, timeoutMs);
+  static async connect(
+    address: Address,
+    timeoutMs: number,
+    login: CacheLogin | null,
+  ): Promise<CacheView> {
+    const list = await Peer.connect(address, timeoutMs, login);
     try {
-      return new CacheView(list, await Peer.connect(address, timeoutMs));
+      return new CacheView(list, await Peer.connect(address, timeoutMs, login));
     } catch (error) {
       list.close();
       throw error;

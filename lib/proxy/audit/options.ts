@@ -17,6 +17,8 @@ const AUDIT_OPTIONS = [
   // name        letter kind      unit           least most   preset             state    meaning
   ["proxy",      "",  "text",   "host:port",     NONE, NONE,  "127.0.0.1:11311", "works", "proxy that reads the database"],
   ["cache",      "",  "list",   "host:port",     NONE, NONE,  "",                "works", "cache to compare; separate several with commas, or repeat the option; by default every cache of the proxy"],
+  ["proxy-login",  "", "text",  "path",        NONE, NONE,  "",                "works", "file with the line user:password for a proxy that asks for passwords"],
+  ["cache-login",  "", "text",  "path",        NONE, NONE,  "",                "works", "file with the line user:password for caches that ask for passwords; the level admin is needed to list keys"],
   ["prefix",     "",  "text",   "text",          NONE, NONE,  "",                "works", "compare only keys that begin with this text; needed when a cache also holds keys that are no rows"],
   ["timeout",    "",  "whole",  "milliseconds",     1, INT31, "10000",           "works", "how long a cache or the proxy may be silent"],
   ["log-format", "",  "choice", "text|json",     NONE, NONE,  "text",            "works", "format of errors on stderr"],
@@ -38,6 +40,9 @@ export interface AuditOptions {
   readonly proxy: Address;
   /** Empty: every cache of the proxy. */
   readonly caches: readonly Address[];
+  /** Paths of files with names and passwords; "": nobody asks for them. */
+  readonly proxyLoginFile: string;
+  readonly cacheLoginFile: string;
   readonly prefix: string;
   readonly timeoutMs: number;
   readonly logFormat: LogFormat;
@@ -68,6 +73,8 @@ export function readAuditCommand(
   const options: AuditOptions = {
     proxy: address("proxy", values["proxy"] as string),
     caches: (values["cache"] as readonly string[]).map((text) => address("cache", text)),
+    proxyLoginFile: values["proxy-login"] as string,
+    cacheLoginFile: values["cache-login"] as string,
     prefix: values["prefix"] as string,
     timeoutMs: values["timeout"] as number,
     logFormat,

@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import { reasonOf } from "../../reason.ts";
 import { latin1Bytes } from "../bytes.ts";
+import type { CacheLogin } from "../cache_client.ts";
+import { REPLY } from "../replies.ts";
 import { LineTooLongError, RequestReader } from "../request_reader.ts";
 
 /** The address of a cache or a proxy. */
@@ -54,12 +56,28 @@ export class Peer {
   }
 
   /**
-   * Connects.
+   * Connects, and authenticates if there is a login.
    *
    * @param timeoutMs How long the server may neither send nor accept a byte that is waited for.
    * @throws PeerError
    */
-  static async connect(address: Address, timeoutMs: number): Promise<Peer> {
+  static async connect(
+    address: Address,
+    timeoutMs: number,
+    login: CacheLogin | null,
+  ): Promise<Peer> {
+    const peer = await Peer.#open(address, timeoutMs);
+    if (login === null) return peer;
+    try {
+      await peer.#authenticate(login);
+      return peer;
+    } catch (error) {
+      peer.close();
+      throw error;
+    }
+  }
+
+  static async #open(address: Address, timeoutMs: number): Promise<Peer> {
     const name = addressName(address);
     const giveUp = new AbortController();
     const timer = setTimeout(() => giveUp.abort(), timeoutMs);
@@ -139,6 +157,13 @@ export class Peer {
     } catch {
       // It is closed already.
     }
+  }
+
+  async #authenticate({ user, password }: CacheLogin): Promise<void> {
+    const block = `${user} ${password}`;
+    await this.send(`set login 0 0 ${block.length}\r\n${block}\r\n`);
+    const line = await this.line();
+    if (line !== REPLY.STORED) throw this.unexpected(`the login of user ${user}`, line);
   }
 
   async #block(length: number): Promise<Uint8Array> {

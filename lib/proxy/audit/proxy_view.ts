@@ -1,4 +1,5 @@
 import { readServerAddress } from "../../cli/listen.ts";
+import type { CacheLogin } from "../cache_client.ts";
 import { type Address, Peer, type ValueDigest } from "./peer.ts";
 
 /** A row of the database. */
@@ -23,8 +24,12 @@ export class ProxyView {
   }
 
   /** @throws PeerError */
-  static async connect(address: Address, timeoutMs: number): Promise<ProxyView> {
-    return new ProxyView(await Peer.connect(address, timeoutMs));
+  static async connect(
+    address: Address,
+    timeoutMs: number,
+    login: CacheLogin | null,
+  ): Promise<ProxyView> {
+    return new ProxyView(await Peer.connect(address, timeoutMs, login));
   }
 
   /** Returns the caches that the proxy works with. @throws PeerError */

@@ -1,5 +1,8 @@
+import { readLoginFile } from "../../auth/user_file.ts";
 import { ExitCode } from "../../cli/exit.ts";
 import { writeRefusal } from "../../log.ts";
+import { reasonOf } from "../../reason.ts";
+import type { CacheLogin } from "../cache_client.ts";
 import { auditCache, noCounts } from "./audit.ts";
 import { CacheView } from "./cache_view.ts";
 import type { AuditOptions } from "./options.ts";
@@ -12,6 +15,13 @@ import { Report } from "./report.ts";
  * are compared all the same; without the proxy nothing can be.
  */
 export async function runAudit(options: AuditOptions): Promise<ExitCode> {
+  let logins: Logins;
+  try {
+    logins = { proxy: loginOf(options.proxyLoginFile), cache: loginOf(options.cacheLoginFile) };
+  } catch (error) {
+    writeRefusal(options.logFormat, "audit_failed", reasonOf(error));
+    return ExitCode.OS_ERROR;
+  }
   const report = new Report();
   let different = 0;
   let failed = 0;
@@ -22,10 +32,10 @@ export async function runAudit(options: AuditOptions): Promise<ExitCode> {
     writeRefusal(options.logFormat, "audit_failed", error.message);
   };
   try {
-    for (const address of await cachesOf(options)) {
+    for (const address of await cachesOf(options, logins)) {
       const counts = noCounts();
       try {
-        await auditOne(address, options, counts, report);
+        await auditOne(address, options, logins, counts, report);
       } catch (error) {
         fail(error);
       }
@@ -38,9 +48,23 @@ export async function runAudit(options: AuditOptions): Promise<ExitCode> {
   return failed > 0 ? ExitCode.UNAVAILABLE : ExitCode.OK;
 }
 
-async function cachesOf({ proxy, caches, timeoutMs }: AuditOptions): Promise<readonly Address[]> {
+/** Names and passwords; null: nobody asks for them. */
+interface Logins {
+  readonly proxy: CacheLogin | null;
+  readonly cache: CacheLogin | null;
+}
+
+/** @throws When the file cannot be read, or has another form. */
+function loginOf(file: string): CacheLogin | null {
+  return file === "" ? null : readLoginFile(file);
+}
+
+async function cachesOf(
+  { proxy, caches, timeoutMs }: AuditOptions,
+  logins: Logins,
+): Promise<readonly Address[]> {
   if (caches.length > 0) return caches;
-  const view = await ProxyView.connect(proxy, timeoutMs);
+  const view = await ProxyView.connect(proxy, timeoutMs, logins.proxy);
   try {
     return await view.caches();
   } finally {
@@ -52,13 +76,14 @@ async function cachesOf({ proxy, caches, timeoutMs }: AuditOptions): Promise<rea
 async function auditOne(
   address: Address,
   { proxy, prefix, timeoutMs }: AuditOptions,
+  logins: Logins,
   counts: ReturnType<typeof noCounts>,
   report: Report,
 ): Promise<void> {
   const name = addressName(address);
-  const rows = await ProxyView.connect(proxy, timeoutMs);
+  const rows = await ProxyView.connect(proxy, timeoutMs, logins.proxy);
   try {
-    const cache = await CacheView.connect(address, timeoutMs);
+    const cache = await CacheView.connect(address, timeoutMs, logins.cache);
     try {
       report.start(name, report.showsProgress ? await cache.count() : 0);
       await auditCache(cache, rows, prefix, counts, {

@@ -1,14 +1,21 @@
 import { assert, assertEquals, assertLess, assertMatch, assertStringIncludes } from "@std/assert";
-import { testDatabases } from "../../support/servers/databases.ts";
+import { createDatabase, testDatabases } from "../../support/servers/databases.ts";
 import { startProxy } from "../../support/servers/proxy_process.ts";
 import { ScriptedPeer, type ScriptedReply } from "../../support/servers/scripted_peer.ts";
-import { type Client, MAIN, ServerProcess } from "../../support/servers/server_process.ts";
+import {
+  type Client,
+  leastPermissions,
+  MAIN,
+  ServerProcess,
+} from "../../support/servers/server_process.ts";
+import { textLogin, USER_LINES } from "../../support/sessions/auth_requests.ts";
 import { textOf } from "../../support/sessions/side.ts";
 
 const OK = 0;
 const DIFFERENT = 1;
 const USAGE = 64;
 const UNAVAILABLE = 69;
+const OS_ERROR = 71;
 
 /** `printf one | sha256sum` */
 const SHA256_OF_ONE = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
@@ -21,8 +28,8 @@ interface Audited {
   readonly stderr: string;
 }
 
-/** The flags of `deno task audit`, for 127.0.0.1 only. */
-const FLAGS = ["run", "--no-prompt", "--allow-net=127.0.0.1", MAIN, "audit"];
+/** The flags of `deno task audit`, for 127.0.0.1 and temporary files only. */
+const FLAGS = ["run", "--no-prompt", "--allow-net=127.0.0.1", "--allow-read=/tmp", MAIN, "audit"];
 
 function spawnAudit(proxy: number, args: readonly string[]): Deno.ChildProcess {
   return new Deno.Command(Deno.execPath(), {
@@ -128,6 +135,38 @@ testDatabases("an audit of keys that change all the time finds nothing", async (
   }
   isOver = true;
   await Promise.all(writers);
+});
+
+Deno.test("an audit authenticates to proxy and caches", async () => {
+  await using database = await createDatabase("SQLite");
+  const { folder } = database;
+  const users = `${folder}/users`;
+  await Deno.writeTextFile(users, USER_LINES);
+  await Deno.writeTextFile(`${folder}/admin`, "ann:nna\n");
+  await Deno.writeTextFile(`${folder}/reader`, "carl:lrac\n");
+  await using cache = await ServerProcess.start({
+    args: ["-Y", users],
+    permissions: [`--allow-read=${folder}`, ...leastPermissions("portable")],
+  });
+  const cacheLogin = ["--cache-login", `${folder}/admin`];
+  await using proxy = await startProxy(database, [cache.port], ["-Y", users, ...cacheLogin]);
+  using client = await proxy.connect();
+  await client.ask(
+    `${textLogin("ann", "nna")}set k 0 0 1\r\nv\r\nget k\r\n`,
+    "STORED\r\nSTORED\r\nVALUE k 0 1\r\nv\r\nEND\r\n",
+  );
+  const proxyLogin = ["--proxy-login", `${folder}/reader`];
+  const { code, lines, stderr } = await audit(proxy.port, ...proxyLogin, ...cacheLogin);
+  assertEquals([code, countsOf(lines[0])["equal"]], [OK, 1], stderr);
+  const without = await audit(proxy.port, ...cacheLogin);
+  assertEquals(without.code, UNAVAILABLE);
+  assertStringIncludes(without.stderr, "CLIENT_ERROR unauthenticated");
+  const reading = await audit(proxy.port, ...proxyLogin, "--cache-login", `${folder}/reader`);
+  assertEquals(reading.code, UNAVAILABLE);
+  assertStringIncludes(reading.stderr, "CLIENT_ERROR not permitted");
+  const missing = await audit(proxy.port, "--proxy-login", `${folder}/none`);
+  assertEquals(missing.code, OS_ERROR);
+  assertStringIncludes(missing.stderr, `${folder}/none`);
 });
 
 // --- scripted peers ------------------------------------------------------------------------------
