@@ -25,12 +25,11 @@ export const LIB_FAULTS: readonly Fault[] = [
     tests: "lib/net/native/listener",
   },
   {
-    file: "lib/net/native/acceptor.ts",
+    file: "lib/net/accept_failures.ts",
     fault: "a shortage of descriptors is reported at every attempt",
-    find: "this.#shortageReported = true;",
+    find: "this.#reportedAtMs = nowMs;",
     replace: "",
-    tests: "lib/net/transport",
-    filter: "native: ",
+    tests: "lib/net/accept_failures",
   },
   {
     file: "lib/net/native/acceptor.ts",

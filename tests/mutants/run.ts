@@ -6,11 +6,8 @@
 
 import { path } from "../support/servers/server_process.ts";
 import { type Fault, plant } from "./fault.ts";
-import { LIB_FAULTS } from "./lib_faults.ts";
-import { PROTOCOL_FAULTS } from "./protocol_faults.ts";
-import { STORE_FAULTS } from "./store_faults.ts";
+import { FAULTS } from "./faults.ts";
 
-const FAULTS: readonly Fault[] = [...STORE_FAULTS, ...PROTOCOL_FAULTS, ...LIB_FAULTS];
 /** Faults tried at the same time. */
 const JOBS = 3;
 /** A test that a fault makes wait is ended after this long. */
