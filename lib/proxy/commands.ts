@@ -90,8 +90,14 @@ export const COMMANDS: ReadonlyMap<string, ProxyCommand> = new Map(
   ]),
 );
 
-/** Reads keys, a few at the same time. Yields the results in the order of the keys. @throws The first error. */
+/**
+ * Reads keys, a few at the same time. Yields the results in the order of the keys, and sends the replies that the
+ * caller appends.
+ *
+ * @throws The first error.
+ */
 async function* inOrder<Result>(
+  session: ProxySession,
   keys: readonly string[],
   read: (key: string) => Promise<Result>,
 ): AsyncGenerator<readonly [key: string, result: Result]> {
@@ -108,6 +114,7 @@ async function* inOrder<Result>(
     const next = keys[index + READS_AT_ONCE];
     if (next !== undefined) start(next);
     yield [key, result];
+    await session.sendLong();
   }
 }
 
@@ -120,7 +127,7 @@ async function uget(session: ProxySession, { words }: ProxyRequest): Promise<voi
   const keys = cache === null ? words : words.slice(1);
   if (keys.length === 0) throw new Refusal(REPLY.BAD_FORMAT);
   for (const key of keys) keyOf(key);
-  const reads = inOrder(keys, (key) => {
+  const reads = inOrder(session, keys, (key) => {
     const isListed = cache === null || session.proxy.caches.named(cache) !== undefined;
     return session.proxy.read(key, isListed);
   });
@@ -214,7 +221,7 @@ function caches(session: ProxySession): void {
 /** `get <key>+`: through the caches. */
 async function get(session: ProxySession, { words }: ProxyRequest): Promise<void> {
   const keys = words.map(keyOf);
-  for await (const [key, value] of inOrder(keys, (each) => session.proxy.get(each))) {
+  for await (const [key, value] of inOrder(session, keys, (each) => session.proxy.get(each))) {
     if (value === null) continue;
     session.line(`VALUE ${key} ${value.flags} ${value.data.length}`);
     session.block(value.data);
@@ -225,7 +232,7 @@ async function get(session: ProxySession, { words }: ProxyRequest): Promise<void
 /** `gets <key>+`: from the database, with the row's version as cas unique. */
 async function gets(session: ProxySession, { words }: ProxyRequest): Promise<void> {
   const keys = words.map(keyOf);
-  for await (const [key, { row }] of inOrder(keys, (each) => session.proxy.read(each))) {
+  for await (const [key, { row }] of inOrder(session, keys, (each) => session.proxy.read(each))) {
     if (row === null) continue;
     session.line(`VALUE ${key} ${row.flags} ${row.data.length} ${row.version}`);
     session.block(row.data);

@@ -71,6 +71,10 @@ export class ProxyConnection implements ProxySession {
     this.#append(latin1Bytes("\r\n"));
   }
 
+  async sendLong(): Promise<void> {
+    if (this.#replyBytes > REPLY_BYTES) await this.#flush();
+  }
+
   /**
    * Ends the connection after the request in progress.
    *
@@ -97,7 +101,8 @@ export class ProxyConnection implements ProxySession {
         if (!goesOn) break;
         const isLate = this.#replyBytes > 0 &&
           performance.now() - this.#oldestReplyMs > REPLY_DELAY_MS;
-        if (isLate || this.#replyBytes > REPLY_BYTES) await this.#flush();
+        if (isLate) await this.#flush();
+        else await this.sendLong();
       }
     } catch (error) {
       if (!(error instanceof LineTooLongError)) throw error;

@@ -19,6 +19,8 @@ export interface ProxySession {
   line(text: string): void;
   /** Appends a data block and its end. */
   block(data: Uint8Array): void;
+  /** Sends the replies if they are long: a request for many keys does not keep all their values in memory. */
+  sendLong(): Promise<void>;
 }
 
 /** Executes a request. @throws Refusal */
