@@ -89,6 +89,7 @@ export const REFUSAL = {
   NO_LEASE: line("SERVER_ERROR out of memory storing lease"),
   // Commands that an option or the connection's kind forbids.
   FLUSH_NOT_ALLOWED: line("CLIENT_ERROR flush_all not allowed"),
+  TLS_NOT_ENABLED: line("Error TLS not enabled"),
   SHUTDOWN_NOT_ENABLED: line("SERVER_ERROR: shutdown not enabled"),
   DETAIL_NOT_ALLOWED: line("CLIENT_ERROR stats detail not allowed"),
   CACHEDUMP_NOT_ALLOWED: line("CLIENT_ERROR stats cachedump not allowed"),

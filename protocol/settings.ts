@@ -1,6 +1,30 @@
 /** The protocols that a listener understands. `auto`: the first byte of a connection decides. */
 export type WireProtocol = "auto" | "ascii" | "binary";
 
+/** The options of TLS (`-Z`): plain, so that they can be posted to workers. */
+export interface TlsSettings {
+  /** Path of the certificate chain, in PEM. */
+  readonly chainCert: string;
+  /** Path of the private key; may be that of the chain. */
+  readonly key: string;
+  /** 1: PEM, 2: DER. */
+  readonly keyFormat: number;
+  /** OpenSSL's bits: 0: ask for no client certificate, 1: ask, 3: require, 7: require once. */
+  readonly verifyMode: number;
+  /** OpenSSL's list of ciphers up to TLS 1.2; null: its default. */
+  readonly ciphers: string | null;
+  /** Path of the authorities of client certificates, in PEM. */
+  readonly caCert: string | null;
+  /** `-o ssl_wbuf_size` in bytes. */
+  readonly writeBufferBytes: number;
+  readonly sessionCache: boolean;
+  readonly kernelTls: boolean;
+  /** 0 to 3: TLS 1.0 to 1.3. */
+  readonly minVersion: number;
+  /** A connection whose handshake takes longer is closed. */
+  readonly handshakeTimeoutSec: number;
+}
+
 /**
  * The options that the protocols need: plain, so that they can be posted to
  * workers. Made from the options table; what the store was made with stands in `StoreOptions`. What
@@ -27,6 +51,8 @@ export interface Settings {
   readonly verbosity: number;
   /** `-A` */
   readonly shutdownEnabled: boolean;
+  /** Null without `-Z`. */
+  readonly tls: TlsSettings | null;
   readonly threads: number;
   /** `-D`: ends the prefix of a key; one character. */
   readonly statsDelimiter: string;

@@ -26,6 +26,12 @@ export interface ServerHooks {
   shutdown(graceful: boolean): void;
   /** Facts of the process, for `stats`. */
   processState(): ProcessState;
+  /**
+   * Loads the certificates anew. The store's mutex is not held.
+   *
+   * @returns "" when done; otherwise the error's text. Absent: there are none.
+   */
+  refreshCertificates?(): string;
   /** An operator dropped update tokens: the process logs it. */
   tokensDropped(drop: TokenDrop): void;
   /** Begins to check a password. The verdict comes by `Verdicts`. */
@@ -48,6 +54,8 @@ export interface ProcessState {
   readonly systemMicroseconds: number;
   /** Whether connections are accepted now. */
   readonly accepting: boolean;
+  /** Seconds since the certificates of TLS were loaded. Absent: there are none. */
+  readonly certificateAgeSec?: number | undefined;
 }
 
 /** Memory that all threads share: plain, so that it can be posted to workers. */
@@ -137,6 +145,17 @@ export class ThreadContext {
   yieldMutex(): void {
     this.cache.yieldMutex();
     this.beginHold();
+  }
+
+  /** Calls `work` without the mutex, as between two requests. */
+  withoutMutex<Result>(work: () => Result): Result {
+    this.cache.leave();
+    try {
+      return work();
+    } finally {
+      this.cache.enter();
+      this.beginHold();
+    }
   }
 
   /**

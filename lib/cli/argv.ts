@@ -122,7 +122,7 @@ export function parseArguments(argv: readonly string[]): ParsedArguments {
 
 const PRINTING = new Set(["--help", "--version", "--license"]);
 
-/** memcached acts on options from left to right, and test suites learn by `--enable-ssl --version` what is built in. */
+/** memcached acts on options from left to right. Test suites learn by `--enable-sasl --version` what is built in. */
 function refusesFirst(long: readonly string[]): boolean {
   for (const argument of long) {
     if (PRINTING.has(argument)) return false;

@@ -38,7 +38,7 @@ const EXIT_STATUS = [
 const NOTES =
   "Sizes take the suffix k, m or g. Other options of memcached are accepted if they are not needed " +
   "here; the server logs why and what to use instead. Options that it cannot honour, such as " +
-  "--enable-ssl, are errors.";
+  "--memory-file, are errors.";
 
 /** Options under the title that they have in `--help`. */
 export type OptionGroup = readonly [title: string, rows: readonly OptionRow[]];

@@ -1,5 +1,5 @@
 import type { WireProtocol } from "../../protocol/settings.ts";
-import type { Listen } from "../net/transport.ts";
+import type { Listen, TlsMode } from "../net/transport.ts";
 import { orList } from "./values.ts";
 
 /** One address of `-l`. */
@@ -9,6 +9,8 @@ export interface ListenAddress {
   readonly port: number | undefined;
   /** Undefined: the protocol of `-B`. */
   readonly protocol: WireProtocol | undefined;
+  /** The prefix `notls:`, `btls:` or `mtls:`; undefined: none. */
+  readonly tls: TlsMode | "notls" | undefined;
 }
 
 const PROTOCOLS: Readonly<Record<string, WireProtocol>> = {
@@ -18,19 +20,21 @@ const PROTOCOLS: Readonly<Record<string, WireProtocol>> = {
 };
 
 /**
- * Reads `[proto[ascii]:][tag[name]:]host[:port]`, `tag_name_:host`, `[v6]:port`, a bare IPv6 address, or `*`
- * (memcached doc/protocol.txt and `-h`).
+ * Reads `[notls:|btls:|mtls:][proto[ascii]:][tag[name]:]host[:port]`, `tag_name_:host`, `[v6]:port`, a bare IPv6
+ * address, or `*` (memcached doc/protocol.txt and `-h`).
  *
  * @throws RangeError naming the part that is wrong and the values it takes.
  */
 export function readListenAddress(text: string): ListenAddress {
   let rest = text;
   let protocol: WireProtocol | undefined;
+  let tls: ListenAddress["tls"];
   for (;;) {
-    const prefix = /^(?:(notls|proto|tag)(?:\[([^\]]*)\]|_(.*?)_)?:)/.exec(rest);
+    const prefix = /^(?:(notls|btls|mtls|proto|tag)(?:\[([^\]]*)\]|_(.*?)_)?:)/.exec(rest);
     if (prefix === null) break;
     const [whole, kind, bracketed, underscored] = prefix;
     const word = bracketed ?? underscored;
+    if (kind === "notls" || kind === "btls" || kind === "mtls") tls = kind;
     if (kind === "proto") {
       protocol = PROTOCOLS[word ?? ""];
       if (protocol === undefined) {
@@ -43,11 +47,8 @@ export function readListenAddress(text: string): ListenAddress {
     rest = rest.slice(whole.length);
   }
   const { hostname, port } = readHostAndPort(rest);
-  if (/^(?:btls|mtls)$/.test(hostname)) {
-    throw new RangeError("TLS is not supported; put a TLS proxy in front of the server");
-  }
   if (hostname === "") throw new RangeError("the host is missing; '*' is every IPv4 address");
-  return { hostname: hostname === "*" ? "0.0.0.0" : hostname, port, protocol };
+  return { hostname: hostname === "*" ? "0.0.0.0" : hostname, port, protocol, tls };
 }
 
 /**

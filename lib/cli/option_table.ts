@@ -72,7 +72,7 @@ const COUNTER_INTERVAL_SEC_MAX = Math.floor(INT31 / 1000);
 export const OPTIONS = [
   // name                    letter kind    unit                    least most                   preset     state     meaning
   ["port",                   "p", "whole",  "port",                   -1, 65535,                 "11211",   "works",  "TCP port to listen on; 0: no TCP, -1: any free port"],
-  ["listen",                 "l", "list",   "host[:port]",          NONE, NONE,                  "127.0.0.1", "works", "address to listen on; separate several with commas, or repeat the option; '*': every IPv4 address"],
+  ["listen",                 "l", "list",   "host[:port]",          NONE, NONE,                  "127.0.0.1", "works", "address to listen on; separate several with commas, or repeat the option; '*': every IPv4 address; under -Z the prefix notls: is a plain port, mtls: one that requires client certificates, btls: one that asks for none"],
   ["udp-reply-max",          "",  "bytes",  "bytes",                   0, ITEM_SIZE_MAX_MOST,    "0",       "works",  "longest reply to the requests of one datagram, longer ones are dropped; 0: -I and 4 KiB, enough for any get; a bare number is in bytes"],
   ["unix-socket",            "s", "text",   "path",                 NONE, NONE,                  "",        "works",  "listen on this Unix socket, and on no TCP or UDP port"],
   ["unix-mask",              "a", "octal",  "mode",                    0, 0o777,                 "700",     "works",  "permission bits of the Unix socket, in octal"],
@@ -116,6 +116,7 @@ export const OPTIONS = [
   ["counter-conn-limit",     "",  "whole",  "connections",             1, CONNECTIONS_MAX_MOST,  "1024",    "works",  "maximum number of connections to the counter port, in addition to -c"],
   ["counter-memory",         "",  "mib",    "MiB",                   MIB, 1024 * MIB,            "16m",     "works",  "memory for counters, in addition to -m; a bare number is in MiB"],
   ["counter-interval",       "",  "whole",  "seconds",                 1, COUNTER_INTERVAL_SEC_MAX, "86400", "works", "how often the server drops idle counters and resets the peaks that Dump reports"],
+  ["enable-ssl",             "Z", "switch", "",                     NONE, NONE,                  "",        "works",  "TLS on TCP ports, with the certificate of -o ssl_chain_cert; a prefix of -l makes an exception"],
   ["pidfile",                "P", "text",   "path",                 NONE, NONE,                  "",        "works",  "write the process id to this file, and remove the file at exit"],
   ["extended",               "o", "list",   "name[=value]",         NONE, NONE,                  "",        "works",  "extended options, listed at the end; separate several with commas, or repeat the option"],
   ["verbose",                "v", "count",  "",                     NONE, NONE,                  "",        "works",  "log more; -v: refused and dropped connections; -vv: also every connection and protocol error; -vvv: also every command, and check the store at exit"],
@@ -128,7 +129,6 @@ export const OPTIONS = [
   ["enable-largepages",      "L", "switch", "",                     NONE, NONE,                  "",        "ignored", "the native transport always asks for large pages; see /sys/kernel/mm/transparent_hugepage"],
   ["enable-coredumps",       "r", "switch", "",                     NONE, NONE,                  "",        "ignored", "the server does not change the core file limit; set ulimit -c, or LimitCORE= in systemd"],
   ["napi-ids",               "N", "whole",  "ids",                     1, INT31,                 "",        "ignored", "the server or the kernel spreads connections over threads; there is nothing to set"],
-  ["enable-ssl",             "Z", "switch", "",                     NONE, NONE,                  "",        "unsupported", "the server has no TLS; put a TLS proxy in front of it"],
   ["memory-file",            "e", "text",   "path",                 NONE, NONE,                  "",        "unsupported", "items do not survive a restart; the cache starts empty"],
 ] as const satisfies readonly OptionRow[];
 
@@ -136,6 +136,17 @@ export const OPTIONS = [
 // deno-fmt-ignore
 export const EXTENDED_OPTIONS = [
   // name                      kind                       least most     preset     state   meaning
+  ["ssl_chain_cert",        "", "text",   "path",          NONE, NONE,      "",        "works",  "certificate chain in PEM, for -Z"],
+  ["ssl_key",               "", "text",   "path",          NONE, NONE,      "",        "works",  "private key; by default in the file of ssl_chain_cert"],
+  ["ssl_keyformat",         "", "whole",  "format",            1, 2,         "1",       "works",  "format of the private key; 1: PEM, 2: DER"],
+  ["ssl_verify_mode",       "", "whole",  "mode",              0, 3,         "0",       "works",  "client certificates; 0: none, 1: verified if the client sends one, 2 and 3: required"],
+  ["ssl_ca_cert",           "", "text",   "path",          NONE, NONE,      "",        "works",  "authorities of client certificates, in PEM"],
+  ["ssl_ciphers",           "", "text",   "ciphers",       NONE, NONE,      "",        "works",  "ciphers up to TLS 1.2, as openssl ciphers lists them"],
+  ["ssl_min_version",       "", "whole",  "version",           0, 3,         "2",       "works",  "oldest protocol; 0: TLS 1.0, 1: TLS 1.1, 2: TLS 1.2, 3: TLS 1.3"],
+  ["ssl_session_cache",     "", "switch", "",              NONE, NONE,      "",        "works",  "keep TLS sessions in memory, so that clients without tickets can resume them"],
+  ["ssl_kernel_tls",        "", "switch", "",              NONE, NONE,      "",        "works",  "let the kernel encrypt, if it can (module tls)"],
+  ["ssl_handshake_timeout", "", "whole",  "seconds",           1, INT31,     "10",      "works",  "close connections whose TLS handshake takes longer; the portable transport has no such limit"],
+  ["ssl_wbuf_size",         "", "whole",  "KiB",               0, 2047,      "16",      "ignored", "replies are encrypted from the buffer that they were written to; there is nothing to set"],
   ["maxconns_fast",         "", "switch", "",              NONE, NONE,      "on",      "works",  "refuse connections above -c at once; no_maxconns_fast: leave them waiting in the kernel"],
   ["idle_timeout",          "", "whole",  "seconds",          0, INT31,     "0",       "works",  "close TCP connections that send nothing for this long; 0: never"],
   ["send_timeout",          "", "whole",  "seconds",          1, INT31,     "60",      "works",  "close connections that accept no byte of their replies for this long"],
@@ -179,7 +190,6 @@ export const EXTENDED_OPTIONS = [
 /** Prefixes of `-o` words whose part of memcached this server lacks, and why or what to use instead. */
 export const UNSUPPORTED_EXTENDED: readonly (readonly [prefix: string, reason: string])[] = [
   ["ext_", "items live in memory only; raise -m, or run several servers"],
-  ["ssl_", "the server has no TLS; put a TLS proxy in front of it"],
   ["proxy_", "memcached's built-in proxy is not supported; use mcrouter, or memcached as a proxy"],
 ];
 
@@ -202,6 +212,7 @@ export const OPTION_GROUPS: readonly (readonly [title: string, names: readonly s
   ["Threads and connections", [
     ...["threads", "conn-limit", "max-reqs-per-event", "listen-backlog"],
   ]],
+  ["TLS", ["enable-ssl"]],
   ["Commands", [
     ...["disable-cas", "disable-flush-all", "disable-dumping", "disable-watch"],
     ...["enable-shutdown", "stats-delimiter"],

@@ -1,16 +1,17 @@
-import type { Settings, WireProtocol } from "../../protocol/settings.ts";
+import type { Settings, TlsSettings, WireProtocol } from "../../protocol/settings.ts";
 import { type TunableName, TUNABLES } from "../../protocol/tunables.ts";
 import type { StoreOptions } from "../../store/limits.ts";
 import type { ProcessInfo } from "../process_info.ts";
 import type { LogFormat } from "../log.ts";
 import type { JournalOptions } from "../state/journal_messages.ts";
 import type { CounterServerOptions } from "../counters/server.ts";
-import type { Listen, TransportOptions } from "../net/transport.ts";
+import { type Listen, tlsOf, type TransportOptions } from "../net/transport.ts";
 import type { IgnoredOption, ParsedArguments } from "./argv.ts";
 import { checkAuthentication, protocolOf } from "./auth_options.ts";
 import { type LeaseFlag, NO_LEASE_FLAG, readLeaseFlag } from "./lease_options.ts";
 import { type ListenAddress, readListenAddress } from "./listen.ts";
 import { tokenPersistence, toStoreOptions } from "./store_options.ts";
+import { ignoredTlsOptions, nativeOnlyTls, toTlsSettings } from "./tls_options.ts";
 import { valueOr } from "./values.ts";
 
 /** `--io`. */
@@ -34,6 +35,8 @@ export interface ServerOptions {
   readonly pidFile: string;
   readonly logFormat: LogFormat;
   readonly ignored: readonly IgnoredOption[];
+  /** Options of TLS that the portable transport cannot honour, as the command line names them. */
+  readonly nativeOnly: readonly string[];
   /** `-u`: the user to switch to, which the server does not; "": none. */
   readonly user: string;
 }
@@ -55,18 +58,20 @@ export function toServerOptions(
   const counters = toCounters(parsed, addresses);
   checkAuthentication(parsed, listens, counters?.listens ?? [], errors);
   const leaseFlag = toLeaseFlag(parsed, errors);
+  const tls = toTlsSettings(parsed, errors);
   return {
     listens,
     io: values.io as IoChoice,
     store: toStoreOptions(parsed, leaseFlag, processInfo, errors),
-    transport: toTransportOptions(parsed),
+    transport: toTransportOptions(parsed, tls),
     counters,
-    settings: toSettings(parsed, leaseFlag, processInfo, listens, protocol),
+    settings: toSettings(parsed, leaseFlag, processInfo, listens, protocol, tls),
     tunables: toTunables(parsed),
     journal: toJournal(parsed),
     pidFile: values.pidfile,
     logFormat: extended.log_format as LogFormat,
-    ignored: parsed.ignored,
+    ignored: [...parsed.ignored, ...ignoredTlsOptions(parsed)],
+    nativeOnly: nativeOnlyTls(parsed, listens.map(tlsOf)),
     user: values.user,
   };
 }
@@ -74,7 +79,10 @@ export function toServerOptions(
 /** Room beside the item in the replies to a datagram with a `get`: lines, and replies to further requests. */
 const UDP_LINE_BYTES = 4096;
 
-function toTransportOptions({ values, extended }: ParsedArguments): TransportOptions {
+function toTransportOptions(
+  { values, extended }: ParsedArguments,
+  tls: TlsSettings | null,
+): TransportOptions {
   return {
     threads: values.threads,
     backlog: values["listen-backlog"],
@@ -84,6 +92,7 @@ function toTransportOptions({ values, extended }: ParsedArguments): TransportOpt
     lockIdleTimeoutSec: values["lock-idle-timeout"],
     authTimeoutSec: values["auth-timeout"],
     udpReplyMaxBytes: values["udp-reply-max"] || values["max-item-size"] + UDP_LINE_BYTES,
+    tls,
   };
 }
 
@@ -93,6 +102,7 @@ function toSettings(
   processInfo: ProcessInfo,
   listens: readonly Listen[],
   wireProtocol: WireProtocol,
+  tls: TlsSettings | null,
 ): Settings {
   return {
     version: processInfo.version,
@@ -106,6 +116,7 @@ function toSettings(
     unixSocketMode: values["unix-mask"],
     verbosity: values.verbose,
     shutdownEnabled: values["enable-shutdown"],
+    tls,
     threads: values.threads,
     statsDelimiter: values["stats-delimiter"].slice(0, 1) || ":",
     detailEnabled: given.has("stats-delimiter"),
@@ -163,10 +174,19 @@ function toListens(
   // As in memcached: -U without -p sets the TCP port too.
   const tcpPort = udpPort !== 0 && !given.has("port") ? udpPort : values.port;
   const listens: Listen[] = [];
-  for (const { hostname, port, protocol: own } of addresses) {
+  for (const { hostname, port, protocol: own, tls } of addresses) {
     const spoken = own ?? protocol;
     if (port !== undefined || tcpPort !== 0) {
-      listens.push({ kind: "tcp", hostname, port: Math.max(0, port ?? tcpPort), protocol: spoken });
+      const listen = { kind: "tcp", hostname, protocol: spoken } as const;
+      const mode = values["enable-ssl"] ? tls ?? "tls" : "notls";
+      listens.push({
+        ...listen,
+        port: Math.max(0, port ?? tcpPort),
+        ...mode === "notls" ? {} : { tls: mode },
+      });
+    }
+    if (!values["enable-ssl"] && (tls === "btls" || tls === "mtls")) {
+      errors.push(`-l (--listen) ${tls}: needs -Z (--enable-ssl)`);
     }
     if (udpPort !== 0) {
       listens.push({ kind: "udp", hostname, port: Math.max(0, udpPort), protocol: spoken });

@@ -5,8 +5,8 @@ import { STAT } from "../../store/stats.ts";
 import type { CloseReason } from "../../store/cache.ts";
 import type { EventSource, TransportContext, TransportEvent } from "./transport.ts";
 
-/** Least verbosities (the number of -v) that log refused connections, and all connections. */
-const VERBOSITY_REFUSALS = 1;
+/** Least verbosities (the number of -v) that log refused and dropped connections, and all connections. */
+export const VERBOSITY_DROPPED = 1;
 const VERBOSITY_CONNECTIONS = 2;
 
 /** Returns the peer and the number of an open connection, for the log. */
@@ -42,7 +42,7 @@ export class ConnectionLifecycle {
     memory.stats[isRefused ? STAT.rejected_connections : STAT.total_connections]! += 1;
     if (!isRefused) cache.watchLog.connectionOpened(owner);
     cache.leave();
-    if (isRefused && this.#isLogged(VERBOSITY_REFUSALS)) {
+    if (isRefused && this.#isLogged(VERBOSITY_DROPPED)) {
       const reason = `${connections.rows} connections are open (-c)`;
       this.#log("info", "refused", `${peer}: ${reason}`, { peer, reason });
     } else if (!isRefused && this.#isLogged(VERBOSITY_CONNECTIONS)) {

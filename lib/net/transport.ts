@@ -1,7 +1,16 @@
-import type { WireProtocol } from "../../protocol/settings.ts";
+import type { TlsSettings, WireProtocol } from "../../protocol/settings.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
 import type { ThreadProtocols } from "../../protocol/thread_protocols.ts";
 import type { Lifecycle } from "../lifecycle.ts";
+
+/**
+ * The TLS of a listener, as memcached's prefixes name it:
+ *
+ * - `tls`: client certificates as `-o ssl_verify_mode` says.
+ * - `btls`: no client certificates.
+ * - `mtls`: a client certificate is required.
+ */
+export type TlsMode = "tls" | "btls" | "mtls";
 
 /** A TCP address to listen on. */
 export interface TcpListen {
@@ -11,6 +20,8 @@ export interface TcpListen {
   /** 0: any free port; the host's `listens` then hold the real one. */
   readonly port: number;
   readonly protocol: WireProtocol;
+  /** Absent: plain. */
+  readonly tls?: TlsMode;
 }
 
 /** A UDP address to receive on. */
@@ -50,6 +61,8 @@ export interface TransportOptions {
   readonly authTimeoutSec: number;
   /** The longest reply to the requests of one datagram. */
   readonly udpReplyMaxBytes: number;
+  /** Null without `-Z`. */
+  readonly tls: TlsSettings | null;
 }
 
 /**
@@ -74,6 +87,12 @@ export interface BoundTransport {
    * @throws ListenError when another process has begun to listen on the address.
    */
   listen(): void;
+  /**
+   * Loads the certificates anew, for new connections. Connections keep theirs.
+   *
+   * @throws TlsError when that fails: the certificates of before stay.
+   */
+  refreshCertificates(): void;
   /**
    * Closes the listening sockets and removes socket files. Other shared descriptors stay open until the process ends:
    * a worker may still wait on them. Idempotent.
@@ -117,6 +136,10 @@ export interface Transport {
    * time, and for the worker itself.
    */
   wake?(threadIndex: number): void;
+  /** As `BoundTransport.refreshCertificates`. */
+  refreshCertificates(): void;
+  /** Seconds since the certificates were loaded; 0: there are none. */
+  readonly certificateAgeSec: number;
 }
 
 /** After this much draining, every connection is closed. */
@@ -174,6 +197,21 @@ export function connectionStalled(timeoutSec: number, from: EventSource): Transp
   };
 }
 
+/** A TLS handshake failed, or was given up. */
+export function handshakeFailed(reason: string, from: EventSource): TransportEvent {
+  return {
+    level: "info",
+    event: "handshake_failed",
+    message: `TLS handshake failed: ${from.peer}: ${reason}`,
+    fields: { ...from, reason },
+  };
+}
+
+/** TLS cannot be set up: a library, a file or a setting. The message says which, and why. */
+export class TlsError extends Error {
+  override readonly name = "TlsError";
+}
+
 /** The server cannot listen on an address. */
 export class ListenError extends Error {
   override readonly name = "ListenError";
@@ -182,6 +220,11 @@ export class ListenError extends Error {
   constructor(readonly listen: Listen, readonly code: string, message: string) {
     super(message);
   }
+}
+
+/** Returns the TLS of a listener; undefined: plain. */
+export function tlsOf(listen: Listen): TlsMode | undefined {
+  return listen.kind === "tcp" ? listen.tls : undefined;
 }
 
 /** Returns an address as messages name it: `127.0.0.1:11211`, `[::1]:11211`, `udp …`, or a Unix socket's path. */

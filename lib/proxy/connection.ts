@@ -142,7 +142,7 @@ export class ProxyConnection implements ProxySession {
     }
     if (length > AUTH_BLOCK_LENGTH_MAX) {
       this.line(REPLY.AUTH_TOO_LONG);
-      return true;
+      return false;
     }
     const block = await this.#reader.block(length + TRAILER_LENGTH);
     if (block === null) return false;

@@ -27,6 +27,8 @@ const PROXY_OPTIONS = [
   ["cache-timeout",    "",  "whole",  "milliseconds",    1, INT31,     "1000",            "works", "how long a cache may take; a cache that does not answer makes writes fail"],
   ["port",             "p", "whole",  "port",           -1, 65535,     "11311",           "works", "TCP port to listen on; -1: any free port"],
   ["listen",           "l", "list",   "host",         NONE, NONE,      "127.0.0.1",       "works", "address to listen on; separate several with commas, or repeat the option"],
+  ["ssl-chain-cert",   "",  "text",   "path",         NONE, NONE,      "",                "works", "TLS for clients, with this certificate chain in PEM; caches are reached without TLS"],
+  ["ssl-key",          "",  "text",   "path",         NONE, NONE,      "",                "works", "private key in PEM; by default in the file of --ssl-chain-cert"],
   ["conn-limit",       "c", "whole",  "connections",     1, 65536,     "1024",            "works", "maximum number of client connections"],
   ["max-item-size",    "I", "bytes",  "bytes",          1, 64 * MIB,   "1m",              "works", "longest value, up to 64m; a bare number is in bytes"],
   ["auth-file",        "Y", "text",   "path",         NONE, NONE,      "",                "works", "ask clients for a name and a password; the file has lines user:password, as for the server"],
@@ -58,7 +60,10 @@ const GROUPS: readonly (readonly [title: string, names: readonly string[]])[] = 
     ...["db-connections", "db-timeout", "applied-ttl", "run"],
   ]],
   ["Caches", ["cache", "cache-timeout", "cache-login"]],
-  ["Clients", ["port", "listen", "conn-limit", "max-item-size", "token-limit"]],
+  ["Clients", [
+    ...["port", "listen", "ssl-chain-cert", "ssl-key", "conn-limit", "max-item-size"],
+    ...["token-limit"],
+  ]],
   ["Authentication", ["auth-file", "auth-timeout", "require-auth"]],
   ["Process", ["log-format", "help", "license"]],
 ];
@@ -79,6 +84,8 @@ export interface ProxyOptions {
   readonly hostnames: readonly string[];
   /** 0: any free port. */
   readonly port: number;
+  /** Paths of certificate and key; null: plain connections. */
+  readonly tls: { readonly chainCert: string; readonly key: string } | null;
   readonly connectionsMax: number;
   readonly valueLengthMax: number;
   /** Path of the users' file; "": nobody has to authenticate. */
@@ -114,6 +121,10 @@ export function readProxyCommand(
   if (values["help"]) return { kind: "print", text: helpText(processInfo.version) };
   if (values["license"]) return { kind: "print", text: license.trimEnd() };
   const logFormat = text("log-format") as LogFormat;
+  const chainCert = text("ssl-chain-cert");
+  if (chainCert === "" && text("ssl-key") !== "") {
+    errors.push("--ssl-key: needs --ssl-chain-cert");
+  }
   const options: ProxyOptions = {
     database: toDatabase(text("db"), errors),
     databaseConnectionsMax: number("db-connections"),
@@ -129,6 +140,7 @@ export function readProxyCommand(
     cacheTimeoutMs: number("cache-timeout"),
     hostnames: values["listen"] as readonly string[],
     port: Math.max(0, number("port")),
+    tls: chainCert === "" ? null : { chainCert, key: text("ssl-key") || chainCert },
     connectionsMax: number("conn-limit"),
     valueLengthMax: number("max-item-size"),
     authFile: text("auth-file"),

@@ -6,7 +6,7 @@ import { addSignal } from "../signals.ts";
 import { ExitCode } from "../cli/exit.ts";
 import { configureLog, logProcess } from "../log.ts";
 import { ACCEPT_PAUSE_MS, AcceptFailures } from "../net/accept_failures.ts";
-import { pause, resourceShortage } from "../net/portable/sockets.ts";
+import { pause, prepareTcp, resourceShortage } from "../net/portable/sockets.ts";
 import type { Backend } from "./backend.ts";
 import { CacheClient, type CacheLogin } from "./cache_client.ts";
 import { Caches } from "./caches.ts";
@@ -91,13 +91,22 @@ function refuse(what: string, error: unknown): ExitCode {
   return ExitCode.OS_ERROR;
 }
 
+type Listener = Deno.TcpListener | Deno.TlsListener;
+type Socket = Deno.TcpConn | Deno.TlsConn;
+
+function listen(hostname: string, port: number, tls: ProxyOptions["tls"]): Listener {
+  if (tls === null) return Deno.listen({ hostname, port });
+  const [cert, key] = [Deno.readTextFileSync(tls.chainCert), Deno.readTextFileSync(tls.key)];
+  return Deno.listenTls({ hostname, port, cert, key });
+}
+
 /** The proxy's listeners and connections. */
 class ProxyServer {
   readonly #proxy: Proxy;
   readonly #version: string;
   readonly #options: ProxyOptions;
   readonly #authenticator: Authenticator | null;
-  readonly #connections = new Map<Deno.TcpConn, ProxyConnection>();
+  readonly #connections = new Map<Socket, ProxyConnection>();
   readonly #served = new Set<Promise<void>>();
   readonly #acceptFailures = new AcceptFailures(({ level, event, message, fields }) =>
     logProcess(level, event, message, fields)
@@ -117,7 +126,7 @@ class ProxyServer {
 
   async run(backend: Backend): Promise<ExitCode> {
     const { hostnames, port, appliedTtlSec } = this.#options;
-    const listeners = hostnames.map((hostname) => Deno.listen({ hostname, port }));
+    const listeners = hostnames.map((hostname) => listen(hostname, port, this.#options.tls));
     const stop = Promise.withResolvers<void>();
     const onSignal = (): void => stop.resolve();
     for (const signal of SIGNALS) Deno.addSignalListener(signal, onSignal);
@@ -147,7 +156,7 @@ class ProxyServer {
     return isDeposed ? ExitCode.UNAVAILABLE : ExitCode.OK;
   }
 
-  #announce(listeners: readonly Deno.TcpListener[]): void {
+  #announce(listeners: readonly Listener[]): void {
     const addresses = listeners.map(({ addr }) =>
       addr.hostname.includes(":")
         ? `[${addr.hostname}]:${addr.port}`
@@ -156,10 +165,13 @@ class ProxyServer {
     const { states, caches } = this.#proxy;
     const names = caches.all.map(({ name }) => name);
     const database = databaseName(this.#options.database);
+    const isTls = this.#options.tls !== null;
     logProcess(
       "info",
       "listening",
-      `leased proxy listens on ${addresses.join(", ")}; database ${database}, ` +
+      `leased proxy listens on ${addresses.join(", ")}${
+        isTls ? " (TLS)" : ""
+      }; database ${database}, ` +
         `epoch ${states.epoch}; caches: ${names.join(", ")}`,
       { addresses, database, epoch: states.epoch, caches: names },
     );
@@ -176,9 +188,9 @@ class ProxyServer {
     );
   }
 
-  async #accept(listener: Deno.TcpListener): Promise<void> {
+  async #accept(listener: Listener): Promise<void> {
     for (;;) {
-      let socket: Deno.TcpConn;
+      let socket: Socket;
       try {
         socket = await listener.accept();
       } catch (error) {
@@ -193,7 +205,7 @@ class ProxyServer {
     }
   }
 
-  async #serve(socket: Deno.TcpConn): Promise<void> {
+  async #serve(socket: Socket): Promise<void> {
     if (this.#connections.size >= this.#options.connectionsMax) {
       try {
         await socket.write(new TextEncoder().encode(`${REPLY.TOO_MANY_CONNECTIONS}\r\n`));
@@ -209,8 +221,7 @@ class ProxyServer {
       if (!connection.isAuthenticated) closeQuietly(socket);
     }, this.#options.authTimeoutSec * 1000);
     try {
-      socket.setNoDelay();
-      socket.setKeepAlive();
+      if ("setNoDelay" in socket) prepareTcp(socket);
       await connection.serve();
     } catch {
       // The peer has closed the connection.
@@ -222,7 +233,7 @@ class ProxyServer {
   }
 
   /** Returns the check of passwords for one connection; null: nobody has to authenticate. */
-  #loginFor(socket: Deno.TcpConn): Login | null {
+  #loginFor(socket: Socket): Login | null {
     const authenticator = this.#authenticator;
     if (authenticator === null) return null;
     const { hostname, port } = socket.remoteAddr;
@@ -258,7 +269,7 @@ class ProxyServer {
   }
 }
 
-function closeQuietly(socket: Deno.TcpConn): void {
+function closeQuietly(socket: Socket): void {
   try {
     socket.close();
   } catch {

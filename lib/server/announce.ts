@@ -2,7 +2,7 @@ import { isPublic } from "../cli/listen.ts";
 import type { ServerOptions } from "../cli/options.ts";
 import { sizeText } from "../cli/values.ts";
 import { logProcess } from "../log.ts";
-import { type Listen, listenText } from "../net/transport.ts";
+import { type Listen, listenText, tlsOf } from "../net/transport.ts";
 import type { TransportName } from "../net/transports.ts";
 import { isRoot } from "./user.ts";
 
@@ -17,7 +17,7 @@ export function announce(
   counterListens: readonly Listen[],
   name: TransportName,
 ): void {
-  announceStart(options, listens.map(listenText), counterListens.map(listenText), name);
+  announceStart(options, listens.map(addressText), counterListens.map(listenText), name);
   announceIgnoredOptions(options, isRoot());
   warnOfPublicAddresses(listens, counterListens, options.settings.authFile !== null);
 }
@@ -49,6 +49,10 @@ function announceStart(
       transport: name,
     },
   );
+}
+
+function addressText(listen: Listen): string {
+  return listenText(listen) + (tlsOf(listen) === undefined ? "" : " (TLS)");
 }
 
 /**
@@ -88,7 +92,9 @@ function warnOfPublicAddresses(
       { addresses, reason: "no authentication" },
     );
   }
-  const clear = isAuthenticated ? listens.filter(isPublic).map(listenText) : [];
+  const clear = isAuthenticated
+    ? listens.filter((listen) => isPublic(listen) && tlsOf(listen) === undefined).map(listenText)
+    : [];
   if (clear.length === 0) return;
   logProcess(
     "warning",

@@ -16,6 +16,7 @@ import {
   type Listen,
   listenerName,
   ListenError,
+  TlsError,
   type TransportEvent,
 } from "../net/transport.ts";
 import { DescriptorError } from "../net/descriptors.ts";
@@ -23,6 +24,7 @@ import { bindTransport, chooseTransport, type TransportName } from "../net/trans
 import { readUserFile, UserFileError } from "../auth/user_file.ts";
 import { Authentication } from "./authentication.ts";
 import { announce } from "./announce.ts";
+import { refreshCertificates } from "./certificates.ts";
 import { type FileProblem, PidFile, portFilePath, writePortFile } from "./files.ts";
 import { listenFailure } from "./listen_failure.ts";
 import { missingPermissions, refusePermissions } from "./permissions.ts";
@@ -44,6 +46,12 @@ const CHECKING_VERBOSITY = 3;
 export async function serve(options: ServerOptions, argv: readonly string[]): Promise<ExitCode> {
   configureLog(options.logFormat, () => options.settings.verbosity);
   const name = chooseTransport(options.io);
+  if (name === "portable" && options.nativeOnly.length > 0) {
+    const reason = "the portable transport cannot do that; use --io native (Linux with glibc, " +
+      "--allow-ffi, OpenSSL 3)";
+    const errors = options.nativeOnly.map((option) => `${option}: ${reason}`);
+    return refuseUsage(errors, options.logFormat);
+  }
   const missing = missingPermissions(options, name, argv);
   if (missing !== null) return refusePermissions(missing, options.logFormat);
   try {
@@ -59,6 +67,11 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
         reason: error.message,
       });
       return ExitCode.OS_ERROR;
+    }
+    if (error instanceof TlsError) {
+      const { message } = error;
+      logProcess("fatal", "cannot_start", `-Z (--enable-ssl): ${message}`, { reason: message });
+      return ExitCode.USAGE;
     }
     if (error instanceof DescriptorError) {
       logProcess("fatal", "cannot_start", error.message, { needed: error.needed });
@@ -103,6 +116,7 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
       options.transport,
       lifecycle,
     );
+    if (options.transport.tls !== null) stop.onHangup(() => refreshCertificates(transport));
     const died = (reason: string): void => {
       logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`, { reason });
       exitNow(ExitCode.SOFTWARE);

@@ -103,6 +103,16 @@ function neededPermissions(options: ServerOptions, transport: TransportName): Ne
   }
   // The native transport calls the operating system directly: Deno checks no permission.
   if (transport === "portable") needs.push(...options.listens.flatMap(listenNeeds));
+  if (transport === "portable" && options.transport.tls !== null) {
+    const { chainCert, key } = options.transport.tls;
+    for (const path of new Set([chainCert, key])) {
+      needs.push({
+        descriptor: { name: "read", path },
+        purpose: `read the certificate ${path} (-Z)`,
+        alternative: "or use --io native with --allow-ffi: OpenSSL reads the files",
+      });
+    }
+  }
   for (const listen of options.counters?.listens ?? []) needs.push(...listenNeeds(listen));
   if (options.journal !== null) {
     const { folder } = options.journal;

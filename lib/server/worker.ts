@@ -6,6 +6,7 @@ import { ThreadProtocols } from "../../protocol/thread_protocols.ts";
 import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
 import { ListenError, type TransportEvent } from "../net/transport.ts";
 import { createTransport } from "../net/transports.ts";
+import { reasonNotRefreshed } from "./certificates.ts";
 import { tokensDropped } from "./token_drops.ts";
 import { warmUp } from "./warm_up.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";
@@ -30,8 +31,14 @@ async function run(start: WorkerStart): Promise<void> {
     shutdown: () => post({ kind: "shutdown" }),
     processState: () => {
       const { user, system } = process.cpuUsage();
-      return { userMicroseconds: user, systemMicroseconds: system, accepting: lifecycle.accepting };
+      return {
+        userMicroseconds: user,
+        systemMicroseconds: system,
+        accepting: lifecycle.accepting,
+        certificateAgeSec: transport.certificateAgeSec,
+      };
     },
+    refreshCertificates: () => reasonNotRefreshed(transport),
     tokensDropped: (drop) => report(tokensDropped(drop)),
     authenticate: (owner, credentials) => post({ kind: "authenticate", owner, credentials }),
   }, start.threadIndex);

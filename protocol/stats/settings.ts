@@ -4,6 +4,11 @@ import type { TunableName } from "../tunables.ts";
 import { onOff, type StatEntry, yesNo } from "./entry.ts";
 import { memoryLimitBytes } from "./general.ts";
 
+/** By `-o ssl_min_version`. */
+const TLS_VERSIONS = ["tlsv1.0", "tlsv1.1", "tlsv1.2", "tlsv1.3"] as const;
+/** `-o ssl_wbuf_size` by default. */
+const TLS_WRITE_BUFFER_BYTES = 16 * 1024;
+
 const BINDING_PROTOCOL: Record<Settings["wireProtocol"], string> = {
   auto: "auto-negotiate",
   ascii: "ascii",
@@ -72,6 +77,17 @@ const ROWS: readonly SettingRow[] = [
   fixed("read_buf_mem_limit", 0),
   fixed("track_sizes", "yes"),
   fixed("inline_ascii_response", "no"),
+  ["ssl_enabled",          (t) => yesNo(t.settings.tls !== null)],
+  ["ssl_chain_cert",       (t) => t.settings.tls?.chainCert ?? "(null)"],
+  ["ssl_key",              (t) => t.settings.tls?.key ?? "(null)"],
+  ["ssl_verify_mode",      (t) => t.settings.tls?.verifyMode ?? 0],
+  ["ssl_keyformat",        (t) => t.settings.tls?.keyFormat ?? 1],
+  ["ssl_ciphers",          (t) => t.settings.tls?.ciphers ?? "NULL"],
+  ["ssl_ca_cert",          (t) => t.settings.tls?.caCert ?? "NULL"],
+  ["ssl_wbuf_size",        (t) => t.settings.tls?.writeBufferBytes ?? TLS_WRITE_BUFFER_BYTES],
+  ["ssl_session_cache",    (t) => yesNo(t.settings.tls?.sessionCache === true)],
+  ["ssl_kernel_tls",       (t) => yesNo(t.settings.tls?.kernelTls === true)],
+  ["ssl_min_version",      (t) => TLS_VERSIONS[t.settings.tls?.minVersion ?? 2]!],
   fixed("num_napi_ids", 0),
   fixed("memory_file", "(null)"),
   fixed("client_flags_size", 4),
@@ -104,4 +120,5 @@ export function* settingStats(thread: ThreadContext): Generator<StatEntry> {
   yield ["token_quarantine", tokenQuarantineSec];
   yield ["token_recover", tokenRecover];
   yield ["allow_token_drop", yesNo(tokenDropEnabled)];
+  yield ["ssl_handshake_timeout", thread.settings.tls?.handshakeTimeoutSec ?? 0];
 }

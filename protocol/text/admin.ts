@@ -81,6 +81,21 @@ export function memoryLimit(conversation: Conversation): Flow {
   return answer(conversation, done ? REPLY.OK : REFUSAL.MEMLIMIT_BOUNDS);
 }
 
+/** `refresh_certs` */
+export function refreshCertificates(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  const { settings, hooks, reply } = thread;
+  if (settings.tls === null || hooks.refreshCertificates === undefined) {
+    // As in memcached, noreply does not silence errors.
+    reply.put(REFUSAL.TLS_NOT_ENABLED);
+    return Flow.DONE;
+  }
+  const failure = thread.withoutMutex(() => hooks.refreshCertificates!());
+  if (failure === "") return answer(conversation, REPLY.OK);
+  reply.text(`${failure}\r\n`);
+  return Flow.DONE;
+}
+
 /** `shutdown [graceful]`, if `-A` allows it. */
 export function shutdown(conversation: Conversation): Flow {
   const { settings, hooks, request } = conversation.thread;

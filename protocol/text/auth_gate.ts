@@ -73,7 +73,7 @@ export class TextAuthGate implements Parser {
     }
     if (length > BLOCK_LENGTH_MAX) {
       reply.put(REFUSAL.AUTH_TOO_LONG);
-      return blockStart;
+      return close(conversation, end);
     }
     // No user has so long a name and a password.
     if (length > BUFFERED_VALUE_BYTES_MAX) {

@@ -78,6 +78,7 @@ const ROWS: readonly Row[] = [
   ["flush_all",     1,     true,    0,      ADMIN,         admin.flushAll],
   ["version",       1,     false,   0,      READ,          admin.version],
   ["verbosity",     1,     true,    0,      ADMIN,         admin.verbosity],
+  ["refresh_certs", 1,     true,    0,      ADMIN,         admin.refreshCertificates],
   ["mg",            2,     false,   0,      metaGetAccess, metaGet],
   ["ms",            3,     false,   2,      WRITE,         metaSet],
   ["md",            2,     false,   0,      WRITE,         metaDelete],

@@ -13,6 +13,7 @@ import {
   TCP_NODELAY,
 } from "../../lib/net/native/libc.ts";
 import { resolveAddresses } from "../../lib/net/native/socket_address.ts";
+import { TlsClients } from "./tls/clients.ts";
 
 /** Bytes that one `receive` takes at most. */
 const RECEIVE_BYTES = 256 * 1024;
@@ -31,9 +32,11 @@ export class Connections<Client extends LoadClient> {
   /** The bytes of the last `receive`. */
   readonly input: Uint8Array = new Uint8Array(RECEIVE_BYTES);
   readonly #byFd: Client[] = [];
+  readonly #tls: TlsClients | null;
 
   /** @throws Error when a connection is refused. */
-  constructor(port: number, count: number, make: (fd: number) => Client) {
+  constructor(port: number, count: number, make: (fd: number) => Client, tls = false) {
+    this.#tls = tls ? new TlsClients() : null;
     this.epoll = new Epoll(this.libc, createEpoll(this.libc), count);
     for (let index = 0; index < count; index++) {
       const client = make(this.#connect(port));
@@ -55,6 +58,7 @@ export class Connections<Client extends LoadClient> {
    * @throws Error when the connection is broken.
    */
   send(fd: number, bytes: Uint8Array): number {
+    if (this.#tls !== null) return this.#tls.send(fd, bytes);
     const count = this.libc.calls.send(fd, bytes, bytes.length, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (count >= 0) return count;
     if (this.libc.errno === EAGAIN) return 0;
@@ -69,13 +73,22 @@ export class Connections<Client extends LoadClient> {
    * @throws Error when the server has closed the connection, or it is broken.
    */
   receive(fd: number, flags: number = MSG_DONTWAIT): number {
+    if (this.#tls !== null) return this.#receiveTls(this.#tls, fd, flags);
     const count = this.libc.calls.recv(fd, this.input, RECEIVE_BYTES, flags);
     if (count > 0) return count;
     if (count < 0 && this.libc.errno === EAGAIN) return 0;
     throw this.#broken("recv");
   }
 
+  #receiveTls(tls: TlsClients, fd: number, flags: number): number {
+    for (;;) {
+      const count = tls.receive(fd, this.input);
+      if (count > 0 || flags === MSG_DONTWAIT) return count;
+    }
+  }
+
   close(): void {
+    this.#tls?.close();
     for (const { fd } of this.all) this.libc.calls.close(fd);
     this.libc.calls.close(this.epoll.epollFd);
     this.libc[Symbol.dispose]();
@@ -88,6 +101,8 @@ export class Connections<Client extends LoadClient> {
     const fd = calls.socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || calls.connect(fd, bytes, bytes.length) !== 0) throw this.#broken("connect");
     calls.setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, new Int32Array([1]), 4);
+    this.#tls?.add(fd);
+    while (this.#tls?.handshake(fd) === false);
     return fd;
   }
 

@@ -41,8 +41,8 @@ const SHOWN_BYTES = 200;
 export class Generator {
   readonly #connections: Connections<Client>;
 
-  constructor(port: number, connections: number) {
-    this.#connections = new Connections(port, connections, (fd) => new Client(fd));
+  constructor(port: number, connections: number, tls = false) {
+    this.#connections = new Connections(port, connections, (fd) => new Client(fd), tls);
   }
 
   /** Sends every batch once, over one connection, and returns the replies' bytes through `check`. */

@@ -15,6 +15,7 @@ import {
   startLeased,
   startMemcached,
 } from "./processes.ts";
+import { Certificates, tlsArguments } from "../support/servers/certificates.ts";
 import { TRANSPORTS } from "../support/servers/server_process.ts";
 import {
   type BenchRow,
@@ -58,7 +59,7 @@ if (import.meta.main) await main();
 
 async function main(): Promise<void> {
   const names = ROWS.map(({ name }) => name);
-  const { rounds, seconds, only, io, threads, memcached, json, port } = readOptions({
+  const { rounds, seconds, only, io, threads, memcached, json, port, tls } = readOptions({
     rounds: 5,
     seconds: 2,
     only: names,
@@ -67,14 +68,17 @@ async function main(): Promise<void> {
     memcached: [DEBIAN_MEMCACHED],
     json: false,
     port: 21290,
+    tls: false,
   }, { only: names, io: TRANSPORTS });
   const rows = ROWS.filter(({ name }) => only.includes(name));
   await pinGenerator();
+  using certificates = new Certificates();
+  const tlsOptions = tls ? tlsArguments(certificates.make("localhost")) : [];
   const servers: BenchServer[] = [];
   const started = async (starting: Promise<BenchServer>): Promise<BenchServer> => {
     const server = await starting;
     servers.push(server);
-    fill(server);
+    fill(server, tls);
     return server;
   };
   /** Ours, by the options they were started with. */
@@ -82,17 +86,17 @@ async function main(): Promise<void> {
   const theirs: BenchServer[] = [];
   try {
     for (const path of memcached) {
-      theirs.push(await started(startMemcached(path, port + servers.length, threads)));
+      theirs.push(await started(startMemcached(path, port + servers.length, threads, tlsOptions)));
     }
     for (const row of rows) {
       const key = row.options?.join(" ") ?? "";
       const our = ours.get(key) ??
         await started(
-          startLeased(port + servers.length, threads, io, row.options ?? []),
+          startLeased(port + servers.length, threads, io, [...row.options ?? [], ...tlsOptions]),
         );
       ours.set(key, our);
       const contestants = contestantsOf(row, our, theirs);
-      const found = compare(row, contestants, rounds, seconds);
+      const found = compare(row, contestants, rounds, seconds, tls);
       if (json) say(JSON.stringify(found));
       else print(row, found);
     }
@@ -115,8 +119,8 @@ function contestantsOf(
   return [own, { server: our, name: "the same server", batches: row.against(seededRandom(1)) }];
 }
 
-function fill(server: BenchServer): void {
-  const generator = new Generator(server.port, 1);
+function fill(server: BenchServer, tls: boolean): void {
+  const generator = new Generator(server.port, 1, tls);
   const batches = preload();
   generator.verify(batches, checkReply(batches));
   generator.close();
@@ -127,8 +131,9 @@ function compare(
   contestants: readonly Contestant[],
   rounds: number,
   seconds: number,
+  tls: boolean,
 ): Comparison[] {
-  const generators = contestants.map(({ server }) => new Generator(server.port, CONNECTIONS));
+  const generators = contestants.map(({ server }) => new Generator(server.port, CONNECTIONS, tls));
   contestants.forEach(({ batches }, index) => {
     generators[index]!.verify(batches.slice(0, 50), checkReply(batches));
     generators[index]!.run(batches, WARM_UP_SEC);

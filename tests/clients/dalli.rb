@@ -1,5 +1,7 @@
-# Drives a server with Dalli as an application would: dalli.rb binary|meta PORT PREFIX [alone]. Ends with status 1 on a surprise.
+# Drives a server with Dalli as an application would: dalli.rb binary|meta PORT PREFIX [alone]. With LEASED_TLS_CA in the
+# environment, a path, it speaks TLS. Ends with status 1 on a surprise.
 require "dalli"
+require "openssl"
 require "logger"
 
 protocol, port, prefix, alone = ARGV
@@ -12,7 +14,9 @@ end unless String.method_defined?(:byteindex)
 
 # Dalli speaks of connections on stdout.
 Dalli.logger = Logger.new(File::NULL)
-OPTIONS = { protocol: protocol.to_sym, namespace: prefix, socket_timeout: 10, compress: false }.freeze
+OPTIONS = { protocol: protocol.to_sym, namespace: prefix, socket_timeout: 10, compress: false }
+OPTIONS[:ssl_context] = OpenSSL::SSL::SSLContext.new.tap { |context| context.set_params(ca_file: ENV["LEASED_TLS_CA"]) } if ENV["LEASED_TLS_CA"]
+OPTIONS.freeze
 CLIENT = Dalli::Client.new("127.0.0.1:#{port}", OPTIONS.dup)
 
 def expect(name, actual, expected)

@@ -1,13 +1,21 @@
 """Drives a server with a Python library as an application would: python_clients.py LIBRARY PORT PREFIX [alone].
 
 LIBRARY is one of those at the end. All keys begin with PREFIX, so that many can be run at the same time; with `alone` it also
-flushes and looks at statistics. Ends with status 1 on a surprise.
+flushes and looks at statistics. With LEASED_TLS_CA in the environment, a path, they speak TLS. Ends with status 1 on a surprise.
 """
+import os
+import ssl
 import sys
 
 ADDRESS = "127.0.0.1"
 LARGE = bytes(number * 7 % 256 for number in range(1000 * 1000))
 TOO_LARGE = LARGE + LARGE
+
+
+def tls_context():
+    """None: plain."""
+    path = os.environ.get("LEASED_TLS_CA")
+    return path and ssl.create_default_context(cafile=path)
 
 
 def expect(name, actual, expected):
@@ -21,7 +29,8 @@ class Pymemcache:
     def __init__(self, port):
         from pymemcache.client.base import Client
 
-        self.client = Client((ADDRESS, port), timeout=10, connect_timeout=10, default_noreply=False)
+        self.client = Client((ADDRESS, port), timeout=10, connect_timeout=10, default_noreply=False,
+                             tls_context=tls_context())
         for name in "get set add replace gets cas incr decr append prepend touch delete".split():
             setattr(self, name, getattr(self.client, name))
         self.set_many = lambda values: self.client.set_many(values) == []
@@ -86,7 +95,7 @@ class Bmemcached:
     def __init__(self, port):
         import bmemcached
 
-        self.client = bmemcached.Client(("%s:%d" % (ADDRESS, port),), socket_timeout=10)
+        self.client = bmemcached.Client(("%s:%d" % (ADDRESS, port),), socket_timeout=10, tls_context=tls_context())
         for name in "get set add replace gets cas incr decr delete".split():
             setattr(self, name, getattr(self.client, name))
         self.set_many = lambda values: self.client.set_multi(values) == []

@@ -100,17 +100,8 @@ const SASL_REQUESTS: readonly Request[] = [
   [sasl(0x99, "a", "b")],
   [sasl(0x10, "", ""), "never"],
 ];
-/** What a protocol says of success, and a request behind it that both servers answer alike. */
-interface Dialect {
-  isLoggedIn(reply: string): boolean;
-  readonly neutral: string;
-}
-
-const TEXT: Dialect = { isLoggedIn: (reply) => reply === "STORED\r\n", neutral: "get a\r\n" };
-const SASL: Dialect = {
-  isLoggedIn: (reply) => binaryReplies(reply)[0]?.body === "Authenticated",
-  neutral: sasl(0x0a, "", ""),
-};
+/** A connection does not authenticate twice: memcached refuses that. */
+const isLogin = (text: string): boolean => /^\x80[\x21\x22]/.test(text);
 
 /** Plays random requests to both servers, one at a time: memcached answers pipelined ones with the last reply only. */
 async function duel(
@@ -118,7 +109,7 @@ async function duel(
   theirs: SocketSide,
   requests: readonly string[],
   seed: number,
-  { isLoggedIn, neutral }: Dialect,
+  isLoggedIn: (reply: string) => boolean,
 ): Promise<void> {
   const random = randomFrom(seed);
   for (let connection = 0; connection < CONNECTIONS; connection++) {
@@ -127,8 +118,8 @@ async function duel(
     const said: string[] = [];
     let isIn = false;
     for (let step = 0; step < 5 && !our.closed; step++) {
-      // A client that is in is not let in again: memcached refuses that in the binary protocol.
-      const request = isIn ? neutral : requests[Math.floor(random() * requests.length)]!;
+      const request = requests[Math.floor(random() * requests.length)]!;
+      if (isIn && isLogin(request)) continue;
       said.push(request);
       const expected = our.ask(request);
       await their.send(request);
@@ -174,7 +165,7 @@ testWithMemcached(
       const theirs = await startMemcached(memcached, ["-Y", file]);
       try {
         await withSeed(drawSeed(), async (seed) => {
-          await duel(ours, theirs, chosen(TEXT_REQUESTS, memcached.version), seed, TEXT);
+          await duel(ours, theirs, chosen(TEXT_REQUESTS, memcached.version), seed, () => false);
         });
         const login = textLogin("ann", "nna");
         const our = parseStats(ours.connect().ask(`${login}stats\r\n`));
@@ -231,7 +222,13 @@ if (!hasSaslTools) {
       const theirs = await startSasl(memcached, folder);
       try {
         await withSeed(drawSeed(), async (seed) => {
-          await duel(ours, theirs, chosen(SASL_REQUESTS, memcached.version), seed, SASL);
+          await duel(
+            ours,
+            theirs,
+            chosen(SASL_REQUESTS, memcached.version),
+            seed,
+            (reply) => binaryReplies(reply)[0]?.body === "Authenticated",
+          );
         });
       } finally {
         await theirs.close();

@@ -1,3 +1,4 @@
+import { Certificates } from "../support/servers/certificates.ts";
 import { startLeased } from "../support/servers/leased.ts";
 import { play, secondsOf } from "../support/sessions/play.ts";
 import { REAL_SECONDS_MAX } from "../support/sessions/socket_side.ts";
@@ -9,14 +10,25 @@ export function testOverSockets(io: "portable" | "native"): void {
   for (const slice of SLICES) testSlice(io, slice);
 }
 
-function testSlice(io: "portable" | "native", slice: typeof SLICES[number]): void {
+/** The same over TLS. */
+export function testOverTls(io: "portable" | "native"): void {
+  testSlice(io, { ...SLICES[0]!, title: " with TLS" }, true);
+}
+
+function testSlice(
+  io: "portable" | "native",
+  slice: Pick<typeof SLICES[number], "title" | "options">,
+  tls = false,
+): void {
   for (const { name, options, cases } of readTranscripts()) {
     const playable = cases.filter((one) => secondsOf(one) <= REAL_SECONDS_MAX);
     Deno.test({
       name: `${name} over sockets, ${io}${slice.title}`,
       ignore: playable.length === 0,
       async fn(t): Promise<void> {
-        const leased = await startLeased(io, [...options, ...slice.options]);
+        using certificates = new Certificates();
+        const certificate = tls ? certificates.make("localhost") : undefined;
+        const leased = await startLeased(io, [...options, ...slice.options], certificate);
         try {
           for (const transcriptCase of playable) {
             await leased.settle();

@@ -25,6 +25,8 @@ import {
   type Listen,
   listenerName,
   statsAddressText,
+  type TlsMode,
+  tlsOf,
   type TransportContext,
 } from "../transport.ts";
 
@@ -89,6 +91,11 @@ export class NativeAcceptor {
     return this.#workerData.listenFds.includes(fd);
   }
 
+  /** Returns the TLS of the listener that accepted a connection; undefined: plain. */
+  tlsOf(connection: NativeConnection): TlsMode | undefined {
+    return tlsOf(this.#workerData.listens[connection.tag]!);
+  }
+
   /** Whether a descriptor with this tag waits to be adopted. */
   isHandedOver(tag: number): boolean {
     return (tag & HANDED_OVER) !== 0;
@@ -135,7 +142,7 @@ export class NativeAcceptor {
       listenerName(listen),
     );
     if (owner === NO_OWNER) {
-      this.#refuse(fd);
+      this.#refuse(fd, listen);
       return undefined;
     }
     this.#epoll.modify(fd, EPOLLIN, tag);
@@ -206,10 +213,11 @@ export class NativeAcceptor {
     this.#count(STAT.listen_disabled_num, 1);
   }
 
-  #refuse(fd: number): void {
+  #refuse(fd: number, listen: Listen): void {
     const { calls } = this.#libc;
     const line = REFUSAL.TOO_MANY_CONNECTIONS;
-    calls.send(fd, line, line.length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    // A peer that expects a handshake could not read it.
+    if (tlsOf(listen) === undefined) calls.send(fd, line, line.length, MSG_DONTWAIT | MSG_NOSIGNAL);
     calls.shutdown(fd, SHUT_WR);
     calls.recv(fd, this.#address, this.#address.length, MSG_DONTWAIT);
     this.#closeFd(fd);

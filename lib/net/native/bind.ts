@@ -9,8 +9,10 @@ import {
   startListening,
 } from "./listener.ts";
 import { NativeWaker } from "./waker.ts";
-import type { WireProtocol } from "../../../protocol/settings.ts";
+import type { TlsSettings, WireProtocol } from "../../../protocol/settings.ts";
 import type { BoundTransport, Listen, TransportOptions } from "../transport.ts";
+import { TlsContexts } from "./tls/contexts.ts";
+import { OpenSsl } from "./tls/openssl.ts";
 
 /** Passed to every worker. Descriptors belong to the process, so their numbers are valid in every thread. */
 export interface NativeWorkerData {
@@ -26,6 +28,8 @@ export interface NativeWorkerData {
   readonly wakeFds: readonly number[];
   /** Words: open connections of each worker, then of all workers. */
   readonly loads: SharedArrayBuffer;
+  /** The certificates (`TlsContexts`); null without `-Z`. */
+  readonly tls: SharedArrayBuffer | null;
 }
 
 /**
@@ -33,11 +37,14 @@ export interface NativeWorkerData {
  *
  * @throws {ListenError} When the server cannot listen on an address.
  * @throws {DescriptorError}
+ * @throws {TlsError} When the certificates cannot be loaded.
  */
 export function bindNative(listens: readonly Listen[], options: TransportOptions): BoundTransport {
   const libc = new Libc();
   const listeners: NativeListener[] = [];
+  let tls: BoundTls | null = null;
   try {
+    if (options.tls !== null) tls = loadCertificates(options.tls);
     requireDescriptors(options.threads, () => {
       const fd = libc.calls.eventfd(0, EFD_CLOEXEC);
       return fd < 0 ? null : () => libc.calls.close(fd);
@@ -51,7 +58,20 @@ export function bindNative(listens: readonly Listen[], options: TransportOptions
     libc[Symbol.dispose]();
     throw error;
   }
-  return new BoundNative(libc, listeners, options);
+  return new BoundNative(libc, listeners, options, tls);
+}
+
+/** The certificates, and the memory in which all threads find them. */
+interface BoundTls {
+  readonly contexts: TlsContexts;
+  readonly shared: SharedArrayBuffer;
+}
+
+function loadCertificates(settings: TlsSettings): BoundTls {
+  const shared = TlsContexts.createShared();
+  const contexts = new TlsContexts(new OpenSsl(), settings, shared);
+  contexts.load();
+  return { contexts, shared };
 }
 
 /**
@@ -70,12 +90,19 @@ class BoundNative implements BoundTransport {
   readonly #workerData: NativeWorkerData;
   readonly #waker: NativeWaker;
   readonly #trimTimer: ReturnType<typeof setInterval>;
+  readonly #tls: BoundTls | null;
   #closed = false;
 
-  constructor(libc: Libc, listeners: readonly NativeListener[], options: TransportOptions) {
+  constructor(
+    libc: Libc,
+    listeners: readonly NativeListener[],
+    options: TransportOptions,
+    tls: BoundTls | null,
+  ) {
     const { threads, backlog } = options;
     this.#libc = libc;
     this.#backlog = backlog;
+    this.#tls = tls;
     // UDP first: a client that has got a reply over TCP gets one over UDP too.
     this.#listeners = listeners.toSorted((a, b) => Number(isUdp(b)) - Number(isUdp(a)));
     this.listens = listeners.map(({ listen }) => listen);
@@ -88,6 +115,7 @@ class BoundNative implements BoundTransport {
       epollFds: Array.from(ofThreads, () => createEpoll(libc)),
       wakeFds: Array.from(ofThreads, () => libc.calls.eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       loads: new SharedArrayBuffer(4 * (threads + 1)),
+      tls: tls?.shared ?? null,
     };
     this.#waker = new NativeWaker(libc.calls, this.#workerData.wakeFds);
     this.#trimTimer = setInterval(() => libc.calls.malloc_trim(0), TRIM_MS);
@@ -103,6 +131,10 @@ class BoundNative implements BoundTransport {
 
   listen(): void {
     for (const listener of this.#listeners) startListening(this.#libc, listener, this.#backlog);
+  }
+
+  refreshCertificates(): void {
+    this.#tls?.contexts.load();
   }
 
   close(): void {

@@ -2,6 +2,7 @@ import type { Conversation } from "../../../protocol/conversation.ts";
 import type { ConnectionId, ConnectionKind } from "../../../store/connections.ts";
 import type { CloseReason } from "../../../store/cache.ts";
 import type { TimedConnection } from "../connection_timeouts.ts";
+import type { TlsStream } from "./tls/stream.ts";
 
 /** One open socket of a worker. It holds no buffer between two requests. */
 export class NativeConnection implements TimedConnection {
@@ -25,6 +26,10 @@ export class NativeConnection implements TimedConnection {
    */
   readsAreShort = false;
   closed = false;
+  /** Between socket and conversation; null: they exchange plain bytes. */
+  tls: TlsStream | null = null;
+  /** The TLS handshake is not done. */
+  handshaking = false;
   /** Reported to watchers. */
   closeReason: CloseReason = "normal";
   /** The conversation waits for the store, for example for a lock. Nothing is read until it resumes. */

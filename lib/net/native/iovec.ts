@@ -38,6 +38,19 @@ export class Vectors {
     this.#header[HEADER_VECTORS + 1] = Math.floor(address / TWO_32);
   }
 
+  get count(): number {
+    return this.#count;
+  }
+
+  address(index: number): number {
+    const word = index * VECTOR_WORDS;
+    return this.#words[word + 1]! * TWO_32 + this.#words[word]!;
+  }
+
+  length(index: number): number {
+    return this.#words[index * VECTOR_WORDS + 2]!;
+  }
+
   clear(): void {
     this.#count = 0;
   }

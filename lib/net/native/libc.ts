@@ -30,6 +30,8 @@ const SYMBOLS = {
   epoll_wait: { parameters: ["i32", "buffer", "i32", "i32"], result: "i32" },
   eventfd: { parameters: ["u32", "i32"], result: "i32" },
   madvise: { parameters: ["buffer", "u32", "i32"], result: "i32" },
+  /** Between two addresses. */
+  memcpy: { parameters: ["u64", "u64", "u32"], result: "void" },
   malloc_trim: { parameters: ["u32"], result: "i32" },
   umask: { parameters: ["u32"], result: "u32" },
   statx: { parameters: ["i32", "buffer", "i32", "u32", "buffer"], result: "i32" },
@@ -127,6 +129,10 @@ export class Libc implements Disposable {
     return this.#errno[0]!;
   }
 
+  set errno(errno: number) {
+    this.#errno[0] = errno;
+  }
+
   /** Closes the library. No call may follow. */
   [Symbol.dispose](): void {
     this.#library.close();
@@ -148,6 +154,11 @@ export function libcAvailable(): boolean {
   } catch {
     return false;
   }
+}
+
+/** Makes an address an argument of the kind `u64`. The runtime takes numbers too, and a bigint would be an object. */
+export function toAddress(address: number): bigint {
+  return address as unknown as bigint;
 }
 
 /** Returns a path or name as a C string. */

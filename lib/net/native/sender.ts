@@ -91,7 +91,8 @@ export class NativeSender {
    */
   sendRest(connection: NativeConnection): boolean {
     const unsent = connection.unsent!;
-    const sent = this.#send(connection, unsent, unsent.length);
+    // Nothing is unsent where the TLS layer could not send a record of its own.
+    const sent = unsent.length === 0 ? 0 : this.#send(connection, unsent, unsent.length);
     if (sent < 0) return false;
     if (sent > 0) connection.progressAtSec = clockSec(this.#thread.memory);
     if (sent < unsent.length) {
@@ -116,7 +117,9 @@ export class NativeSender {
   #sendValues(connection: NativeConnection): boolean {
     const { reply, cache } = this.#thread;
     const length = reply.totalLength - reply.start;
-    const sent = this.#sent(connection, this.#valueIo.sendReply(connection.fd));
+    const sent = connection.tls === null
+      ? this.#sent(connection, this.#valueIo.sendReply(connection.fd))
+      : this.#sentByTls(connection, this.#valueIo.writeReply(connection.tls));
     if (sent >= 0 && sent < length) this.stall(connection, this.#valueIo.unsentReply(sent));
     cache.enter();
     reply.truncate(cache, reply.start);
@@ -126,8 +129,18 @@ export class NativeSender {
 
   /** @returns Number of bytes that the kernel took; -1 if the connection was broken and is now closed. */
   #send(connection: NativeConnection, bytes: Uint8Array, length: number): number {
+    if (connection.tls !== null) {
+      return this.#sentByTls(connection, connection.tls.write(bytes, length));
+    }
     const sent = this.#calls.send(connection.fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL);
     return sent >= 0 ? sent : this.#sent(connection, sent);
+  }
+
+  /** Turns the result of a write to the TLS layer into that of `#send`. */
+  #sentByTls(connection: NativeConnection, sent: number): number {
+    if (sent >= 0) return sent;
+    this.#closeBroken(connection);
+    return -1;
   }
 
   /** Turns the result of send(2) or sendmsg(2) into that of `#send`. */

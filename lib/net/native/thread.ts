@@ -21,6 +21,8 @@ import * as inboxModule from "./inbox.ts";
 import { RunQueue } from "./run_queue.ts";
 import { NativeUdp } from "./udp_socket.ts";
 import { NativeSender } from "./sender.ts";
+import { TlsHandshakes } from "./tls/handshakes.ts";
+import * as streamModule from "./tls/stream.ts";
 import { ValueIo } from "./value_io.ts";
 import { NativeWaker } from "./waker.ts";
 import { ConnectionTimeouts } from "../connection_timeouts.ts";
@@ -34,6 +36,7 @@ const { EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLRDHUP } = epollModule;
 const { ROUND_UNITS } = workBudgetModule;
 const { EAGAIN, EINTR, MSG_DONTWAIT, SHUT_WR } = libcModule;
 const { DRAIN_GRACE_MS, DRAIN_MS_MAX } = transportModule;
+const { StreamEnd } = streamModule;
 
 /**
  * Every read goes to this offset of the input region, so that one view serves all reads. Bytes left
@@ -55,6 +58,7 @@ const READS_MAX = 8;
 /** The longest wait for events while a time-out may fall due. */
 const SWEEP_MS = 1000;
 const FOREVER_MS = -1;
+const NO_BYTES = new Uint8Array(0);
 
 /** A worker's event loop: blocks in epoll_wait and serves the sockets that are ready. */
 export class NativeThread implements Transport {
@@ -81,6 +85,8 @@ export class NativeThread implements Transport {
   /** The UDP sockets that this thread serves, by descriptor. */
   readonly #udp = new Map<number, NativeUdp>();
   readonly #waker: NativeWaker;
+  /** Null without `-Z`. */
+  readonly #handshakes: TlsHandshakes | null;
   #sweptAtSec = 0;
 
   constructor(context: TransportContext) {
@@ -108,6 +114,13 @@ export class NativeThread implements Transport {
     );
     if (context.threadIndex === 0) adviseHugePages(this.#libc, memory);
     this.#acceptor = new NativeAcceptor(context, this.#libc, this.#epoll);
+    this.#handshakes = this.#workerData.tls === null ? null : new TlsHandshakes(
+      context,
+      this.#libc,
+      this.#epoll,
+      this.#workerData.tls,
+      (connection, reason) => this.#close(connection, reason),
+    );
     const { threadIndex, options } = context;
     this.#workerData.udp.forEach(({ fd, protocol }, index) => {
       if (index % options.threads !== threadIndex) return;
@@ -130,6 +143,7 @@ export class NativeThread implements Transport {
       this.#timeouts.closeStalled(this.#sender.stalled);
       this.#timeouts.closeSilent(this.#connections);
       this.#timeouts.closeUnauthenticated(this.#connections);
+      this.#handshakes?.closeLate();
     }
     // Requests sent before the stop are answered, also on connections still in the backlog.
     this.#acceptor.acceptAll();
@@ -143,13 +157,15 @@ export class NativeThread implements Transport {
   #timeoutMs(): number {
     const pauseMs = this.#acceptor.pauseMs;
     if (pauseMs > 0) return pauseMs;
-    const isTimed = this.#timeouts.limitSilence || this.#sender.stalled.size > 0;
+    const isTimed = this.#timeouts.limitSilence || this.#sender.stalled.size > 0 ||
+      this.#handshakes?.areTimed === true;
     return isTimed ? SWEEP_MS : FOREVER_MS;
   }
 
   #serveReady(timeoutMs: number): void {
     const epoll = this.#epoll;
     const ready = epoll.wait(this.#isUnfinished ? 0 : timeoutMs);
+    this.#handshakes?.beginRound();
     for (let index = 0; index < ready; index++) {
       const fd = epoll.fd(index);
       const connection = this.#connections[fd];
@@ -165,6 +181,7 @@ export class NativeThread implements Transport {
       // Keep the order of arrival: slots first.
       this.#executeSlots();
       if (connection === undefined) this.#serveOther(fd, epoll.tag(index));
+      else if (connection.handshaking) this.#shakeHands(connection, epoll.events(index));
       else if (connection.waiting) this.#close(connection);
       else if (connection.unsent === null) this.#receive(connection);
       else if (this.#sender.sendRest(connection)) this.#continue(connection);
@@ -209,15 +226,24 @@ export class NativeThread implements Transport {
       this.#udp.get(fd)!.serve();
     } else if (this.#acceptor.isHandedOver(tag)) {
       const connection = this.#acceptor.adopt(fd, tag);
-      if (connection !== undefined) this.#connections[fd] = connection;
+      if (connection === undefined) return;
+      this.#connections[fd] = connection;
+      if (this.#acceptor.tlsOf(connection) !== undefined) this.#handshakes!.begin(connection);
     }
+  }
+
+  #shakeHands(connection: NativeConnection, events: number): void {
+    const mode = this.#acceptor.tlsOf(connection)!;
+    if (this.#handshakes!.step(connection, events, mode)) this.#receive(connection);
   }
 
   /** Receives into a slot. The requests are executed together with those of other slots. */
   #receiveIntoSlot(connection: NativeConnection): void {
     const inbox = this.#inbox;
     if (inbox.full) this.#executeSlots();
-    const received = this.#calls.recv(connection.fd, inbox.free, SLOT_BYTES, MSG_DONTWAIT);
+    const received = connection.tls === null
+      ? this.#calls.recv(connection.fd, inbox.free, SLOT_BYTES, MSG_DONTWAIT)
+      : connection.tls.read(inbox.free, SLOT_BYTES);
     if (received <= 0) return this.#receiveFailed(connection, received);
     this.#thread.connections.seen(connection.id, clockSec(this.#thread.memory));
     inbox.add(connection, received);
@@ -230,8 +256,8 @@ export class NativeThread implements Transport {
       const connection = inbox.connection(index);
       const end = inbox.end(index);
       this.#converse(connection, inbox.start(index), end);
-      if (end < inbox.start(index + 1)) continue;
-      // The slot is full, so there may be more to read.
+      if (end < inbox.start(index + 1) && connection.tls?.hasBuffered !== true) continue;
+      // The slot is full, or the TLS layer has more: there may be more to read.
       connection.readsAreShort = false;
       this.#receive(connection);
     }
@@ -245,11 +271,16 @@ export class NativeThread implements Transport {
     const bytes = this.#receiveBytes;
     for (let reads = 0; reads < READS_MAX; reads++) {
       const { task } = connection.conversation;
-      if (task instanceof FillTask && task.missing > 0 && this.#beginReceiving(task)) {
+      if (
+        connection.tls === null && task instanceof FillTask && task.missing > 0 &&
+        this.#beginReceiving(task)
+      ) {
         if (!this.#receiveValue(connection, task)) return;
         continue;
       }
-      const received = this.#calls.recv(connection.fd, bytes, RECEIVE_BYTES, MSG_DONTWAIT);
+      const received = connection.tls === null
+        ? this.#calls.recv(connection.fd, bytes, RECEIVE_BYTES, MSG_DONTWAIT)
+        : connection.tls.read(bytes, RECEIVE_BYTES);
       if (received <= 0) {
         this.#receiveFailed(connection, received);
         return;
@@ -264,7 +295,7 @@ export class NativeThread implements Transport {
       }
       this.#converse(connection, start, RECEIVE_AT + received);
       // A short read emptied the socket: epoll reports new bytes.
-      if (received < RECEIVE_BYTES) return;
+      if (received < RECEIVE_BYTES && connection.tls?.hasBuffered !== true) return;
       if (connection.queued) this.#sender.sendQueued();
       if (!connection.mayRead) return;
       if (connection.conversation.idle) break;
@@ -304,12 +335,33 @@ export class NativeThread implements Transport {
   }
 
   #receiveFailed(connection: NativeConnection, received: number): void {
+    if (received < 0 && connection.tls !== null) return this.#tlsReadFailed(connection, received);
     if (received < 0) {
       const { errno } = this.#libc;
       if (errno === EAGAIN || errno === EINTR) return;
       return this.#close(connection, "error");
     }
     this.#close(connection);
+  }
+
+  #tlsReadFailed(connection: NativeConnection, end: number): void {
+    const tls = connection.tls!;
+    if (end === StreamEnd.AGAIN) {
+      if (tls.wantsWrite) {
+        tls.wantsWrite = false;
+        this.#sender.stall(connection, NO_BYTES);
+      } else if (tls.hasMore) {
+        this.#finishLater(connection);
+      }
+      return;
+    }
+    if (end === StreamEnd.PROTOCOL_ERROR) this.#count(STAT.ssl_proto_errors);
+    this.#close(connection, "error");
+  }
+
+  /** Lets a connection read later what its TLS layer has buffered: epoll reports only bytes in the socket. */
+  #readBuffered(connection: NativeConnection): void {
+    if (connection.mayRead && connection.tls?.hasBuffered === true) this.#finishLater(connection);
   }
 
   /** Feeds the input [start, end) to the conversation for one slice. Sends the replies, now or at the round's end. */
@@ -370,6 +422,14 @@ export class NativeThread implements Transport {
     this.#waker.wake(threadIndex);
   }
 
+  refreshCertificates(): void {
+    this.#handshakes?.contexts.load();
+  }
+
+  get certificateAgeSec(): number {
+    return this.#handshakes?.contexts.ageSec ?? 0;
+  }
+
   /** Copies input that the conversation has not consumed, until the next read. */
   #keepPending(connection: NativeConnection, start: number, end: number): void {
     if (start < end && !connection.closed) {
@@ -392,6 +452,7 @@ export class NativeThread implements Transport {
     }
     this.#thread.connections.setActivity(connection.id, connection.conversation.inputActivity);
     this.#epoll.modify(connection.fd, EPOLLIN, connection.tag);
+    this.#readBuffered(connection);
   }
 
   /** Executes the bytes that the conversation has left unconsumed. */
@@ -402,6 +463,7 @@ export class NativeThread implements Transport {
     connection.pending = null;
     if (pending !== null) this.#thread.input.bytes.set(pending);
     this.#converse(connection, 0, pending === null ? 0 : pending.length);
+    this.#readBuffered(connection);
   }
 
   /** Finishes requests in progress and sends unsent replies, for DRAIN_MS_MAX at most. */
@@ -428,6 +490,7 @@ export class NativeThread implements Transport {
 
   /** Closes so that a peer which sent more than was read still gets the last reply. */
   #closeAfterReply(connection: NativeConnection): void {
+    connection.tls?.notifyClose();
     this.#calls.shutdown(connection.fd, SHUT_WR);
     const bytes = this.#receiveBytes;
     // With unread bytes the kernel would reset the connection, and the peer could lose the reply.
@@ -449,6 +512,11 @@ export class NativeThread implements Transport {
     this.#waiting.delete(connection.id);
     this.#connections[connection.fd] = undefined;
     connection.conversation.end();
+    if (connection.tls !== null) {
+      this.#handshakes!.forget(connection);
+      connection.tls.notifyClose();
+      connection.tls.free();
+    }
     this.#acceptor.release(connection);
   }
 

@@ -5,6 +5,8 @@ import type { ItemRef } from "../../../store/cache.ts";
 import type { LibcCalls } from "./libc.ts";
 import * as libcModule from "./libc.ts";
 import { addressOf, Vectors } from "./iovec.ts";
+import type { TlsStream } from "./tls/stream.ts";
+import { TlsWriter } from "./tls/writer.ts";
 
 const { MSG_DONTWAIT, MSG_NOSIGNAL } = libcModule;
 
@@ -15,10 +17,12 @@ export class ValueIo {
   readonly #segmentAddresses: number[];
   readonly #replyAddress: number;
   readonly #inputAddress: number;
+  readonly #tlsWriter: TlsWriter;
 
   constructor(thread: ThreadContext, calls: LibcCalls) {
     this.#thread = thread;
     this.#vectors = new Vectors(calls);
+    this.#tlsWriter = new TlsWriter(calls);
     this.#segmentAddresses = thread.memory.segments.map(({ bytes }) => addressOf(bytes));
     this.#replyAddress = addressOf(thread.reply.region.bytes);
     this.#inputAddress = addressOf(thread.input.bytes);
@@ -30,6 +34,21 @@ export class ValueIo {
    * @returns As sendmsg(2).
    */
   sendReply(fd: number): number {
+    this.#gatherReply();
+    return this.#vectors.send(fd, MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+
+  /**
+   * As `sendReply`, through the TLS layer.
+   *
+   * @returns Number of bytes that it took; BROKEN.
+   */
+  writeReply(tls: TlsStream): number {
+    this.#gatherReply();
+    return this.#tlsWriter.write(tls, this.#vectors);
+  }
+
+  #gatherReply(): void {
     const vectors = this.#vectors;
     const { reply } = this.#thread;
     const { valueSegments } = reply;
@@ -45,7 +64,6 @@ export class ValueIo {
       );
     }
     vectors.add(this.#replyAddress + at, reply.length - at);
-    return vectors.send(fd, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 
   /** Copies the unsent bytes of a batch's replies and their value segments. */

@@ -1,10 +1,13 @@
+import type { TlsSettings } from "../../../protocol/settings.ts";
 import type { Lifecycle } from "../../lifecycle.ts";
+import { reasonOf } from "../../reason.ts";
 import {
   type BoundTransport,
   type Listen,
   ListenError,
   listenText,
   type TcpListen,
+  TlsError,
   type TransportOptions,
 } from "../transport.ts";
 import { requireDescriptors } from "../descriptors.ts";
@@ -14,6 +17,15 @@ import { claimSocketPath, removeSocketFile } from "../unix_socket.ts";
 /** Passed to a worker: the addresses it opens itself. */
 export interface PortableWorkerData {
   readonly listens: readonly Listen[];
+  /** Null without `-Z`. */
+  readonly certificate: Certificate | null;
+}
+
+/** The contents of the files of `-o ssl_chain_cert` and `-o ssl_key`. */
+export interface Certificate {
+  readonly cert: string;
+  readonly key: string;
+  readonly loadedAtMs: number;
 }
 
 /**
@@ -48,6 +60,7 @@ function pollOften(): void {
  *
  * @throws ListenError when the server cannot listen on an address.
  * @throws DescriptorError
+ * @throws TlsError when the certificate cannot be read.
  */
 export async function bindPortable(
   listens: readonly Listen[],
@@ -59,6 +72,7 @@ export async function bindPortable(
   if (address !== undefined) {
     requireDescriptors(options.threads, () => openDescriptor(address.hostname));
   }
+  const certificate = options.tls === null ? null : readCertificate(options.tls);
   const bound: Listen[] = [];
   for (const listen of listens) bound.push(await tryListen(listen, options));
   return {
@@ -68,13 +82,46 @@ export async function bindPortable(
       listens: bound.filter((listen) =>
         threadIndex === 0 || (listen.kind === "tcp" && SPREADS_CONNECTIONS)
       ),
+      certificate,
     }),
+    refreshCertificates: refuseRefresh,
     wake: (threadIndex) => lifecycle.wake(threadIndex),
     listen: () => {},
     close: () => {
       for (const listen of bound) if (listen.kind === "unix") removeSocketFile(listen);
     },
   };
+}
+
+function readCertificate({ chainCert, key }: TlsSettings): Certificate {
+  const read = (what: string, path: string): string => {
+    try {
+      return Deno.readTextFileSync(path);
+    } catch (error) {
+      throw new TlsError(`Error loading the ${what}: ${path} : ${reasonOf(error)}`);
+    }
+  };
+  const certificate = {
+    cert: read("certificate chain", chainCert),
+    key: read("key", key),
+    loadedAtMs: Date.now(),
+  };
+  try {
+    const { cert, key } = certificate;
+    Deno.listenTls({ hostname: "127.0.0.1", port: 0, cert, key }).close();
+  } catch (error) {
+    // A worker opens the port for which there is permission.
+    if (error instanceof Deno.errors.NotCapable) return certificate;
+    throw new TlsError(`Error validating the certificate: ${chainCert} : ${reasonOf(error)}`);
+  }
+  return certificate;
+}
+
+/** @throws TlsError */
+export function refuseRefresh(): void {
+  throw new TlsError(
+    "Error refreshing certificates: the portable transport loads them at its start only; restart the server",
+  );
 }
 
 /** Opens a descriptor. Returns a function that closes it, or null when none is left. */
@@ -133,24 +180,34 @@ async function expectFree(listen: TcpListen): Promise<void> {
 }
 
 /** The result of `openSocket`. */
-export type ListeningSocket = Deno.TcpListener | Deno.UnixListener | Deno.DatagramConn;
+export type ListeningSocket =
+  | Deno.TcpListener
+  | Deno.TlsListener
+  | Deno.UnixListener
+  | Deno.DatagramConn;
 
 /**
  * Opens a listening socket.
  *
  * @param shared Whether other threads listen on the same port.
+ * @param certificate Of a listener with TLS.
  * @throws ListenError
  */
-export function openSocket(listen: Listen, backlog: number, shared: boolean): ListeningSocket {
+export function openSocket(
+  listen: Listen,
+  backlog: number,
+  shared: boolean,
+  certificate: Certificate | null = null,
+): ListeningSocket {
   try {
     switch (listen.kind) {
-      case "tcp":
-        return Deno.listen({
-          hostname: listen.hostname,
-          port: listen.port,
-          tcpBacklog: backlog,
-          reusePort: shared,
-        });
+      case "tcp": {
+        const { hostname, port } = listen;
+        const address = { hostname, port, tcpBacklog: backlog, reusePort: shared };
+        if (listen.tls === undefined || certificate === null) return Deno.listen(address);
+        const { cert, key } = certificate;
+        return Deno.listenTls({ ...address, cert, key });
+      }
       case "udp":
         return Deno.listenDatagram({
           transport: "udp",

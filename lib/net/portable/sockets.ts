@@ -36,6 +36,7 @@ export function isConnectionError(error: unknown): boolean {
     error instanceof Deno.errors.TimedOut ||
     error instanceof Deno.errors.NotConnected ||
     error instanceof Deno.errors.UnexpectedEof ||
+    error instanceof Deno.errors.InvalidData || // bytes that are no TLS record
     (error instanceof Error && "code" in error); // any other error of the operating system
 }
 

@@ -4,17 +4,21 @@ import { type ConnectionId, ConnectionKind, NO_OWNER } from "../../../store/conn
 import { STAT } from "../../../store/stats.ts";
 import { ACCEPT_PAUSE_MS, AcceptFailures } from "../accept_failures.ts";
 import { type Lifecycle, LifecyclePhase } from "../../lifecycle.ts";
-import { ConnectionLifecycle } from "../connection_lifecycle.ts";
+import { ConnectionLifecycle, eventSource, VERBOSITY_DROPPED } from "../connection_lifecycle.ts";
 import { ConnectionTimeouts } from "../connection_timeouts.ts";
 import { ConnectionBuffers, PortableConnection } from "./connection.ts";
-import { openSocket, type PortableWorkerData } from "./bind.ts";
+import { openSocket, type PortableWorkerData, refuseRefresh } from "./bind.ts";
 import { pause, peerName, prepareTcp, resourceShortage } from "./sockets.ts";
+import { reasonOf } from "../../reason.ts";
 import {
   DRAIN_GRACE_MS,
   DRAIN_MS_MAX,
+  type EventSource,
+  handshakeFailed,
   type Listen,
   listenerName,
   type TcpListen,
+  tlsOf,
   type Transport,
   type TransportContext,
   type UnixListen,
@@ -66,9 +70,10 @@ export class PortableThread implements Transport {
 
   listen(): void {
     const { backlog, threads } = this.#context.options;
+    const { certificate } = this.#context.workerData as PortableWorkerData;
     for (const listen of this.#listens) {
       if (listen.kind === "udp") continue;
-      const socket = openSocket(listen, backlog, threads > 1) as Deno.Listener;
+      const socket = openSocket(listen, backlog, threads > 1, certificate) as Deno.Listener;
       if (listen.kind === "unix") setSocketMode(listen);
       this.#listeners.push({ socket, listen });
     }
@@ -194,7 +199,9 @@ export class PortableThread implements Transport {
     const kind = isTcp ? ConnectionKind.TCP : ConnectionKind.UNIX;
     const id = this.#connectionLifecycle.open(kind, peer, listener);
     if (id === NO_OWNER) {
-      this.#track(refuse(socket));
+      // A peer that expects a handshake could not read the refusal.
+      if (tlsOf(listen) === undefined) this.#track(refuse(socket));
+      else socket.close();
       return;
     }
     if (isTcp) prepareTcp(socket as Deno.TcpConn);
@@ -210,6 +217,29 @@ export class PortableThread implements Transport {
     this.#connections.set(id, connection);
     // A connection that fails for another reason than its peer rejects, which ends the process.
     connection.serve(this.#connectionEnded);
+    if (tlsOf(listen) === undefined) return;
+    const source = eventSource(thread, id);
+    (socket as Deno.TlsConn).handshake().catch((error) => this.#handshakeFailed(source, error));
+  }
+
+  /** The first read of the connection fails too, and closes it. */
+  #handshakeFailed(source: EventSource, error: unknown): void {
+    const { cache, memory, tunables } = this.#thread;
+    cache.enter();
+    memory.stats[STAT.ssl_handshake_errors]! += 1;
+    cache.leave();
+    if (tunables.get("verbosity") >= VERBOSITY_DROPPED) {
+      this.#context.report(handshakeFailed(reasonOf(error), source));
+    }
+  }
+
+  refreshCertificates(): void {
+    refuseRefresh();
+  }
+
+  get certificateAgeSec(): number {
+    const { certificate } = this.#context.workerData as PortableWorkerData;
+    return certificate === null ? 0 : Math.floor((Date.now() - certificate.loadedAtMs) / 1000);
   }
 
   readonly #connectionEnded = (connection: PortableConnection): void => {
@@ -218,6 +248,7 @@ export class PortableThread implements Transport {
   };
 }
 
+/** Replies that there are too many connections. */
 async function refuse(socket: Deno.Conn): Promise<void> {
   try {
     await socket.write(REFUSAL.TOO_MANY_CONNECTIONS);

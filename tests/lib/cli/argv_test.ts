@@ -103,7 +103,6 @@ Deno.test("parseArguments() names everything that is wrong at once", () => {
     '-t (--threads) "0": must be a whole number from 1 to 256',
     '-B (--protocol) "asci": must be auto, ascii or binary',
     '-f (--slab-growth-factor) "x": must be a number from 1.001 to 1024',
-    "-Z (--enable-ssl) is not supported: the server has no TLS; put a TLS proxy in front of it",
     "unknown option -o idel_timeout; did you mean idle_timeout?",
     '-o idle_timeout "-1": must be a whole number from 0 to 2147483647',
     '-o maxconns_fast: takes no value, got "1"',

@@ -15,7 +15,7 @@ Deno.test("helpText() names what is implemented, and nothing else", () => {
   for (const [name, , , , , , , state] of OPTIONS) {
     // The note below the list names one that is not implemented.
     const listed = help.includes(`--${name}=`) || help.includes(`--${name} `);
-    assertEquals(listed && name !== "enable-ssl", state === "works", name);
+    assertEquals(listed && name !== "memory-file", state === "works", name);
   }
   for (const [name, , , , , , , state] of EXTENDED_OPTIONS) {
     assertEquals(help.includes(`-o ${name}`), state === "works", name);

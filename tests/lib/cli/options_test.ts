@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { type Command, readCommand } from "../../../lib/cli/command.ts";
+import { tlsOf } from "../../../lib/net/transport.ts";
 import { PROCESS_INFO, serverOptions } from "../../support/command_line.ts";
 
 function command(...argv: string[]): Command {
@@ -162,6 +163,7 @@ Deno.test("readCommand() tells the protocols what stats settings shows", () => {
     unixSocketMode: 0o700,
     verbosity: 2,
     shutdownEnabled: true,
+    tls: null,
     threads: 4,
     statsDelimiter: "/",
     detailEnabled: true,
@@ -194,6 +196,46 @@ Deno.test("readCommand() tells the protocols what stats settings shows", () => {
   ]);
 });
 
+Deno.test("readCommand() reads -Z with memcached's words of -o, and the prefixes of -l", () => {
+  const { settings, transport, listens } = serverOptions(
+    ...["-Z", "-p", "1", "-l", "a,notls:b,mtls:c:2,btls:d"],
+    ...["-o", "ssl_chain_cert=/c,ssl_verify_mode=2,ssl_min_version=3,ssl_wbuf_size=32"],
+  );
+  assertEquals(settings.tls, transport.tls);
+  assertEquals(settings.tls, {
+    chainCert: "/c",
+    key: "/c",
+    keyFormat: 1,
+    verifyMode: 3,
+    ciphers: null,
+    caCert: null,
+    writeBufferBytes: 32 * 1024,
+    sessionCache: false,
+    kernelTls: false,
+    minVersion: 3,
+    handshakeTimeoutSec: 10,
+  });
+  assertEquals(listens.map(tlsOf), ["tls", undefined, "mtls", "btls"]);
+});
+
+Deno.test("readCommand() refuses TLS without a certificate, and client certificates without TLS", () => {
+  assertEquals(errors("-Z"), [
+    "-Z (--enable-ssl): needs -o ssl_chain_cert=PATH, and -o ssl_key=PATH if the key is not in the same file",
+  ]);
+  assertEquals(errors("-l", "mtls:127.0.0.1"), ["-l (--listen) mtls: needs -Z (--enable-ssl)"]);
+  assertEquals(errors("-l", "notls:127.0.0.1"), []);
+  assertEquals(serverOptions("-o", "ssl_key=/x").ignored, [
+    { option: "-o ssl_key", reason: "there is no TLS without -Z (--enable-ssl)" },
+  ]);
+});
+
+Deno.test("readCommand() tells what the portable transport cannot do", () => {
+  const words = ["ssl_chain_cert=/c", "ssl_key=/k", "ssl_ciphers=x", "ssl_min_version=3"];
+  const { nativeOnly } = serverOptions("-Z", "-l", "mtls:a", "-o", words.join());
+  assertEquals(nativeOnly, ["-o ssl_ciphers", "-o ssl_min_version", "-l mtls:"]);
+  assertEquals(serverOptions("-Z", "-o", "ssl_chain_cert=/c").nativeOnly, []);
+});
+
 Deno.test("readCommand() prints help, version and licence before it looks for mistakes", () => {
   const help = command("-h", "--nonsense");
   assertEquals(help.kind === "print" && help.text.includes("--memory-limit"), true);
@@ -206,9 +248,9 @@ Deno.test("readCommand() prints help, version and licence before it looks for mi
 });
 
 Deno.test("readCommand() refuses an unsupported option before it prints what is asked for behind it", () => {
-  assertEquals(command("--enable-ssl", "--version").kind, "refuse");
-  assertEquals(command("-Zh").kind, "refuse");
-  assertEquals(command("--version", "--enable-ssl").kind, "print");
+  assertEquals(command("--memory-file=/x", "--version").kind, "refuse");
+  assertEquals(command("-e/x", "-h").kind, "refuse");
+  assertEquals(command("--version", "--memory-file=/x").kind, "print");
 });
 
 Deno.test("readCommand() refuses a socket path that the kernel cannot take", () => {

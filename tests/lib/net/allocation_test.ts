@@ -27,6 +27,7 @@ const OPTIONS: TransportOptions = {
   lockIdleTimeoutSec: 0,
   authTimeoutSec: 30,
   udpReplyMaxBytes: 4096,
+  tls: null,
 };
 
 Deno.test({

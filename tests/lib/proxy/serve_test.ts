@@ -1,7 +1,8 @@
 import { assert, assertEquals, assertLess, assertMatch } from "@std/assert";
 import { type TestDatabase, testDatabases } from "../../support/servers/databases.ts";
+import { Certificates } from "../../support/servers/certificates.ts";
 import { startProxy } from "../../support/servers/proxy_process.ts";
-import { type Client, ServerProcess, until } from "../../support/servers/server_process.ts";
+import { Client, ServerProcess, until } from "../../support/servers/server_process.ts";
 
 /** Two caches and a proxy before an empty database. */
 class Setting implements AsyncDisposable {
@@ -45,6 +46,22 @@ class Setting implements AsyncDisposable {
     for (const cache of this.caches) await cache[Symbol.asyncDispose]();
   }
 }
+
+testDatabases("clients of the proxy connect with TLS", async (database) => {
+  if (database.folder === "") return; // The listener is the same for every database.
+  const { certPath, keyPath, cert } = new Certificates(database.folder).make("localhost");
+  await using setting = await Setting.open(database, [
+    ...["--ssl-chain-cert", certPath, "--ssl-key", keyPath],
+  ]);
+  const port = setting.proxy.port;
+  using client = new Client(
+    await Deno.connectTls({ hostname: "127.0.0.1", port, caCerts: [cert] }),
+  );
+  await client.ask("set k 5 0 3\r\nabc\r\n", "STORED\r\n");
+  await client.ask("get k\r\n", "VALUE k 5 3\r\nabc\r\nEND\r\n");
+  await client.send("get nothing\r\nquit\r\n");
+  assertEquals(await client.rest(), "END\r\n");
+});
 
 testDatabases("memcached's commands at the proxy read and write rows", async (database) => {
   await using setting = await Setting.open(database);

@@ -1,13 +1,28 @@
-import { ServerProcess } from "./server_process.ts";
+import { type Certificate, tlsArguments } from "./certificates.ts";
+import { leastPermissions, ServerProcess } from "./server_process.ts";
 import { SocketSide } from "../sessions/socket_side.ts";
 
-/** Starts our server with one transport in a process of its own, to be played to like any other. */
+/**
+ * Starts our server with one transport in a process of its own, to be played to like any other.
+ *
+ * @param certificate For TLS; undefined: plain.
+ */
 export async function startLeased(
   io: "portable" | "native",
   options: readonly string[] = [],
+  certificate?: Certificate,
 ): Promise<SocketSide> {
-  const server = await ServerProcess.start({ io, args: options });
-  const address = { hostname: "127.0.0.1", port: server.port };
+  const tls = certificate === undefined ? [] : tlsArguments(certificate);
+  const reading = certificate === undefined || io === "native"
+    ? []
+    : [`--allow-read=${certificate.certPath},${certificate.keyPath}`];
+  const server = await ServerProcess.start({
+    io,
+    args: [...options, ...tls],
+    permissions: [...leastPermissions(io), ...reading],
+  });
+  const plain = { hostname: "127.0.0.1", port: server.port };
+  const address = certificate === undefined ? plain : { ...plain, caCerts: [certificate.cert] };
   return new SocketSide(`leased (${io})`, address, async () => {
     await server.stop();
   });

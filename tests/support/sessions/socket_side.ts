@@ -6,7 +6,8 @@ const SILENCE_MS = 20_000;
 
 const SETTLE_TRIES = 1000;
 
-export type Address = Deno.ConnectOptions | Deno.UnixConnectOptions;
+/** A TCP port, one with TLS, or a Unix socket. */
+export type Address = Deno.ConnectOptions | Deno.ConnectTlsOptions | Deno.UnixConnectOptions;
 
 /** With this in the environment, cases that need time to pass are played to real servers too, and take that time. */
 export const REAL_SECONDS_MAX = Deno.env.get("LEASED_TESTS_WAIT") === undefined ? 0 : 20;
@@ -81,7 +82,8 @@ export class SocketSide implements Side {
 }
 
 function connect(address: Address): Promise<Deno.Conn> {
-  return "path" in address ? Deno.connect(address) : Deno.connect(address);
+  if ("path" in address) return Deno.connect(address);
+  return "caCerts" in address ? Deno.connectTls(address) : Deno.connect(address);
 }
 
 export class SocketPeer implements Peer {

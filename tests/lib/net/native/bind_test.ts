@@ -13,6 +13,7 @@ const OPTIONS = {
   lockIdleTimeoutSec: 0,
   authTimeoutSec: 30,
   udpReplyMaxBytes: 4096,
+  tls: null,
 };
 const SECONDS_BETWEEN = 5;
 

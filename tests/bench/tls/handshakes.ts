@@ -1,0 +1,113 @@
+/**
+ * TLS handshakes: memcached and leased in alternating rounds. CPU per handshake, handshakes a second, and
+ * ours ÷ theirs.
+ *
+ *     deno task bench:handshakes [--help]
+ */
+import { EPOLLIN, EPOLLOUT } from "../../../lib/net/native/epoll.ts";
+import { Certificates, tlsArguments } from "../../support/servers/certificates.ts";
+import { TRANSPORTS } from "../../support/servers/server_process.ts";
+import { Connections } from "../connections.ts";
+import { readOptions } from "../options.ts";
+import {
+  type BenchServer,
+  cpuNanoseconds,
+  pinGenerator,
+  say,
+  startLeased,
+  startMemcached,
+} from "../processes.ts";
+import { median } from "../rows.ts";
+import { TlsClients } from "./clients.ts";
+
+const KEYS = ["ec", "rsa"] as const;
+const KEY_OPTIONS = {
+  ec: ["ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"],
+  rsa: ["rsa:2048"],
+} as const;
+
+interface Sample {
+  readonly cpuMicroseconds: number;
+  readonly perSecond: number;
+}
+
+/** Makes `count` handshakes, `inFlight` at a time. Each connection is closed when its handshake is done. */
+function shakeHands(server: BenchServer, count: number, inFlight: number): Sample {
+  const tls = new TlsClients();
+  const startedMs = performance.now();
+  const cpuBefore = cpuNanoseconds(server.pid);
+  for (let done = 0; done < count;) {
+    const connections = new Connections(server.port, inFlight, (fd) => ({ fd }));
+    const open = new Set(connections.all);
+    for (const { fd } of open) {
+      tls.add(fd);
+      tls.handshake(fd);
+      connections.epoll.modify(fd, EPOLLIN, 0);
+    }
+    while (open.size > 0) {
+      const ready = connections.epoll.wait(-1);
+      for (let index = 0; index < ready; index++) {
+        const client = connections.ready(index);
+        if ((connections.epoll.events(index) & ~EPOLLOUT) === 0 || !open.has(client)) continue;
+        if (!tls.handshake(client.fd)) continue;
+        connections.epoll.modify(client.fd, 0, 0);
+        open.delete(client);
+        done++;
+      }
+    }
+    for (const { fd } of connections.all) tls.remove(fd);
+    connections.close();
+  }
+  // What the server does when it notices the last closes belongs to the handshakes too.
+  const cpuNs = cpuNanoseconds(server.pid) - cpuBefore;
+  const seconds = (performance.now() - startedMs) / 1000;
+  tls.close();
+  return { cpuMicroseconds: cpuNs / 1000 / count, perSecond: count / seconds };
+}
+
+async function main(): Promise<void> {
+  const { rounds, count, flight, io, memcached, port, key } = readOptions({
+    rounds: 7,
+    count: 640,
+    flight: 32,
+    io: "native",
+    memcached: ["/usr/bin/memcached"],
+    port: 21390,
+    key: ["ec", "rsa"],
+  }, { io: TRANSPORTS, key: KEYS });
+  await pinGenerator();
+  using certificates = new Certificates();
+  for (const [index, kind] of key.entries()) {
+    const certificate = certificates.make(kind, KEY_OPTIONS[kind as typeof KEYS[number]]);
+    const args = tlsArguments(certificate);
+    const first = port + 10 * index;
+    const reading = io === "portable"
+      ? [`--allow-read=${certificate.certPath},${certificate.keyPath}`]
+      : [];
+    const servers = [await startLeased(first, 1, io, args, reading)];
+    for (const path of memcached) {
+      servers.push(await startMemcached(path, first + servers.length, 1, args));
+    }
+    const samples: Sample[][] = servers.map(() => []);
+    for (const server of servers) shakeHands(server, count, flight);
+    for (let round = 0; round < rounds; round++) {
+      servers.forEach((server, at) => samples[at]!.push(shakeHands(server, count, flight)));
+    }
+    say(`\n${kind}: ${count} handshakes, ${flight} at a time`);
+    servers.forEach((server, at) => {
+      const ratios = samples[at]!.map(({ cpuMicroseconds }, round) =>
+        samples[0]![round]!.cpuMicroseconds / cpuMicroseconds
+      );
+      const of = (pick: (sample: Sample) => number): number => median(samples[at]!.map(pick));
+      say(
+        `  ${server.name.slice(0, 22).padEnd(22)} ${of((one) => one.cpuMicroseconds).toFixed(1)} ` +
+          `µs CPU/handshake, ${Math.round(of((one) => one.perSecond))}/s` +
+          (at === 0 ? "" : `, ours ÷ theirs ${median(ratios).toFixed(3)} ` +
+            `(${Math.min(...ratios).toFixed(3)}..${Math.max(...ratios).toFixed(3)})`),
+      );
+    });
+    for (const server of servers) await server.stop();
+  }
+}
+
+if (import.meta.main) await main();

@@ -1,0 +1,44 @@
+/** A certificate and its key, in PEM, in files. */
+export interface Certificate {
+  readonly certPath: string;
+  readonly keyPath: string;
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** A folder with certificates that `openssl` makes, for localhost and 127.0.0.1. Removed at the end. */
+export class Certificates implements Disposable {
+  readonly folder: string;
+
+  /** @param folder One that somebody else removes; otherwise one of its own. */
+  constructor(folder: string = Deno.makeTempDirSync({ prefix: "leased-test-" })) {
+    this.folder = folder;
+  }
+
+  /** A certificate that signs itself: its own authority. */
+  make(
+    name: string,
+    key: readonly string[] = ["ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"],
+  ): Certificate {
+    const [certPath, keyPath] = [`${this.folder}/${name}.pem`, `${this.folder}/${name}.key`];
+    const { success, stderr } = new Deno.Command("openssl", {
+      // deno-fmt-ignore
+      args: ["req", "-x509", "-newkey", ...key, "-nodes", "-keyout", keyPath, "-out", certPath, "-days", "2",
+        "-subj", `/CN=${name}`, "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+        "-addext", "basicConstraints=critical,CA:FALSE", "-addext", "extendedKeyUsage=serverAuth,clientAuth"],
+      stderr: "piped",
+    }).outputSync();
+    if (!success) throw new Error(`Cannot make a certificate: ${new TextDecoder().decode(stderr)}`);
+    const [cert, text] = [Deno.readTextFileSync(certPath), Deno.readTextFileSync(keyPath)];
+    return { certPath, keyPath, cert, key: text };
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.folder, { recursive: true });
+  }
+}
+
+/** The options of a server with this certificate. */
+export function tlsArguments({ certPath, keyPath }: Certificate, ...words: string[]): string[] {
+  return ["-Z", "-o", [`ssl_chain_cert=${certPath}`, `ssl_key=${keyPath}`, ...words].join()];
+}
