@@ -53,7 +53,7 @@ const ROOMS: readonly Room[] = [
   ["lib/counters/",              "server"],
   ["lib/state/",                 "journal journal_messages state_folder"],
   ["lib/cli/",                   "argv command exit passwd help listen option_table options values"],
-  ["lib/proxy/backend.ts lib/proxy/schema.ts lib/proxy/table.ts", ""],
+  ["lib/proxy/backend.ts lib/proxy/caches/notes.ts lib/proxy/schema.ts lib/proxy/table.ts", ""],
   // Its door is lib/proxy/open_backend.ts, which imports it when it is needed.
   ["lib/proxy/postgres/",        ""],
   ["lib/proxy/",                 "audit/options audit/run options serve"],

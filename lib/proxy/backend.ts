@@ -38,6 +38,23 @@ export type WriteOutcome =
   | { readonly kind: "notApplied" }
   | { readonly kind: "unknown"; readonly reason: string };
 
+/** `listed`: the cache has missed no write. `out`: it may have, and may still hold values. */
+export type NotedState = "listed" | "out";
+
+/** The caches that may hold values, by `host:port`, as the database has noted them. */
+export interface NotedCaches {
+  /** Grows with every note; 0: there has been none. */
+  readonly epoch: number;
+  readonly caches: ReadonlyMap<string, NotedState>;
+}
+
+/** The result of a note. */
+export type NoteResult =
+  /** Noted, as this epoch of the list. */
+  | { readonly kind: "noted"; readonly epoch: number }
+  /** The proxy with this epoch has taken over; nothing was noted. */
+  | { readonly kind: "fenced"; readonly epoch: number };
+
 /**
  * The database behind a proxy. A proxy is the only one that writes to its table; an epoch in the database fences every
  * proxy but the last one that took over, in its writes and in its reads.
@@ -66,6 +83,14 @@ export interface Backend {
   ): Promise<WriteResult>;
   /** Returns the outcome of the write under a token. Asks on a new connection, once the old one is certainly closed. */
   outcome(tokenId: number): Promise<WriteOutcome>;
+  /** Reads the notes of caches. @throws The database's error. */
+  readNotes(): Promise<NotedCaches>;
+  /**
+   * Replaces the notes of caches, if the epoch is still `epoch`.
+   *
+   * @throws The database's error: whether it has noted them is unknown.
+   */
+  noteCaches(caches: NotedCaches["caches"], epoch: number): Promise<NoteResult>;
   /** Forgets the tokens that were applied before `beforeUnixMs`, in Unix milliseconds. */
   purgeApplied(beforeUnixMs: number): Promise<void>;
   close(): Promise<void>;

@@ -1,4 +1,5 @@
 import { latin1Bytes, latin1Text } from "./bytes.ts";
+import { cacheName } from "./caches/caches_file.ts";
 import { CacheError, type LeaseGet } from "./flow_steps.ts";
 import { REPLY } from "./replies.ts";
 
@@ -52,9 +53,7 @@ export class CacheClient {
 
   /** `host:port` */
   get name(): string {
-    return this.hostname.includes(":")
-      ? `[${this.hostname}]:${this.port}`
-      : `${this.hostname}:${this.port}`;
+    return cacheName(this);
   }
 
   /** Reads a value, or takes the lease to fill it. @throws CacheError */
@@ -98,6 +97,19 @@ export class CacheClient {
     if (lines[0] === REPLY.STORED) return;
     const deleted = await this.#ask(`delete ${key}\r\n`);
     this.#requireGone(deleted.lines[0]!);
+  }
+
+  /** Removes all values and leases, and has the cache refuse fills; or ends that. @throws CacheError */
+  async quarantine(on: boolean): Promise<void> {
+    const request = `quarantine ${on ? "on" : "off"}\r\n`;
+    let reply: Reply;
+    try {
+      reply = await this.#ask(request);
+    } catch {
+      // The connection may have been an old one, which has ended meanwhile.
+      reply = await this.#ask(request);
+    }
+    if (reply.lines[0] !== REPLY.OK) throw this.#unexpected("quarantine", reply.lines[0]!);
   }
 
   close(): void {

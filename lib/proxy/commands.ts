@@ -128,8 +128,8 @@ async function uget(session: ProxySession, { words }: ProxyRequest): Promise<voi
   if (keys.length === 0) throw new Refusal(REPLY.BAD_FORMAT);
   for (const key of keys) keyOf(key);
   const reads = inOrder(session, keys, (key) => {
-    const isListed = cache === null || session.proxy.caches.named(cache) !== undefined;
-    return session.proxy.read(key, isListed);
+    const isReadable = cache === null || session.proxy.caches.named(cache)?.state === "listed";
+    return session.proxy.read(key, isReadable);
   });
   for await (const [key, { row, version, cacheable }] of reads) {
     const mark = cacheable ? "C" : "N";
@@ -212,8 +212,11 @@ function takeToken(proxy: Proxy, key: string, owner: string): number {
 
 /** `caches`: the caches in which a writer must delete the key. */
 function caches(session: ProxySession): void {
-  for (const { name } of session.proxy.caches.all) session.line(`CACHE ${name}`);
-  session.line(`${REPLY.END} 1`);
+  const list = session.proxy.caches;
+  for (const { name, state, weight } of list.members) {
+    session.line(`CACHE ${name} ${state} ${weight}`);
+  }
+  session.line(`${REPLY.END} ${list.epoch}`);
 }
 
 // --- memcached's commands ------------------------------------------------------------------------

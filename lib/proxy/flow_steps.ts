@@ -1,4 +1,12 @@
-import type { Change, Found, Row, WriteOutcome, WriteResult } from "./backend.ts";
+import type {
+  Change,
+  Found,
+  NotedCaches,
+  NoteResult,
+  Row,
+  WriteOutcome,
+  WriteResult,
+} from "./backend.ts";
 
 /** The result of `lease-get`. */
 export type LeaseGet =
@@ -37,6 +45,14 @@ export type FlowStep<Cache> =
   }
   /** Deletes the key in all these caches, in any order or at the same time. */
   | { readonly kind: "invalidate"; readonly caches: readonly Cache[]; readonly key: string }
+  /** Removes all values and leases of a cache, and has it refuse fills; or ends that. */
+  | { readonly kind: "quarantine"; readonly cache: Cache; readonly on: boolean }
+  /** Notes the caches that may hold values, if the proxy's epoch is still this one. */
+  | {
+    readonly kind: "noteCaches";
+    readonly caches: NotedCaches["caches"];
+    readonly epoch: number;
+  }
   /** Reads the row and the epoch in one snapshot of the database. */
   | { readonly kind: "readRow"; readonly key: string }
   /** Writes the row in a transaction that checks the epoch and notes the token as applied. */
@@ -61,6 +77,8 @@ export interface StepResults {
   readonly leaseReturn: void;
   /** Thrown when one of the caches does not confirm. */
   readonly invalidate: void;
+  readonly quarantine: void;
+  readonly noteCaches: NoteResult;
   readonly readRow: Found;
   readonly writeRow: WriteResult;
   readonly askOutcome: WriteOutcome;

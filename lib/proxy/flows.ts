@@ -1,5 +1,7 @@
+import type { CacheList, ListChange } from "./caches/cache_list.ts";
+import type { Weighted } from "./caches/ketama.ts";
 import type { Found, Row, WriteOutcome, WriteResult } from "./backend.ts";
-import { CacheError, type Edit, type Flow, step } from "./flow_steps.ts";
+import { CacheError, type Edit, type Flow, type LeaseGet, step } from "./flow_steps.ts";
 import type { PutStart, TokenStates } from "./token_states.ts";
 import { reasonOf } from "../reason.ts";
 
@@ -27,14 +29,6 @@ export interface Value {
   /** 32 bits. */
   readonly flags: number;
   readonly data: Uint8Array;
-}
-
-/** The caches that a proxy works with. */
-export interface CacheList<Cache> {
-  /** Every write deletes its key in all of them. */
-  readonly all: readonly Cache[];
-  /** The cache that a key is read through; null when there is none. */
-  of(key: string): Cache | null;
 }
 
 /** The proxy's counters. */
@@ -79,8 +73,7 @@ export class Flows<Cache> {
   };
   /** Epoch of the proxy that has taken over; 0: none has. */
   #successor = 0;
-  /** May be replaced at any time: a write reads the list after it has taken its token. */
-  caches: CacheList<Cache>;
+  readonly caches: CacheList<Cache>;
   readonly states: TokenStates;
   readonly valueLengthMax: number;
 
@@ -105,50 +98,56 @@ export class Flows<Cache> {
   /**
    * Reads the database.
    *
-   * @param isListed Whether writes invalidate the reader's cache.
+   * @param isReadable Whether the reader's cache may keep what is read.
    * @throws The database's error.
    */
-  *read(key: string, isListed = true): Flow<Cache, Read> {
+  *read(key: string, isReadable = true): Flow<Cache, Read> {
     // In this order: a token that is taken after the read began must find the lease in the cache.
     const isCacheable = this.states.isCacheable(key);
     const found = yield* step({ kind: "readRow", key });
     if (found.epoch !== this.states.epoch) this.#successor = found.epoch;
-    const cacheable = isCacheable && isListed && !this.isDeposed;
+    const cacheable = isCacheable && isReadable && !this.isDeposed;
     this.counts[cacheable ? "getsCacheable" : "getsUncacheable"]++;
     return { ...found, cacheable };
   }
 
   /**
-   * Reads through the key's cache.
+   * Reads through the key's cache; through the next one if that does not answer.
    *
    * @returns Null when the row does not exist.
    * @throws The database's error.
    */
   *get(key: string): Flow<Cache, Value | null> {
-    const cache = this.caches.of(key);
-    if (cache === null) return (yield* this.read(key)).row;
-    let waitMs = HELD_WAIT_MS;
-    for (let waits = 0; waits <= HELD_WAITS; waits++) {
-      const answer = yield* this.#tryCache(step({ kind: "leaseGet", cache, key }));
-      if (answer === undefined) break;
+    for (const cache of this.caches.of(key)) {
+      const answer = yield* this.#leaseGet(cache, key);
+      if (answer === undefined) continue;
       if (answer.kind === "value") {
         this.counts.cacheHits++;
         return answer;
       }
       if (answer.kind === "lease") return yield* this.#fill(cache, key, answer.id);
-      if (waits === HELD_WAITS) break;
-      yield* step({ kind: "sleep", ms: waitMs });
-      waitMs *= 2;
+      break;
     }
     // Without the lease, read the database and do not fill.
     return (yield* this.read(key)).row;
+  }
+
+  /** Asks a cache, for a while again if another client has the lease; undefined when it cannot be reached. */
+  *#leaseGet(cache: Cache, key: string): Flow<Cache, LeaseGet | undefined> {
+    let waitMs = HELD_WAIT_MS;
+    for (let waits = 0;; waits++) {
+      const answer = yield* this.#tryCache(step({ kind: "leaseGet", cache, key }));
+      if (answer?.kind !== "held" || waits === HELD_WAITS) return answer;
+      yield* step({ kind: "sleep", ms: waitMs });
+      waitMs *= 2;
+    }
   }
 
   /** Reads the database under a lease, and fills the cache if it may. */
   *#fill(cache: Cache, key: string, leaseId: string): Flow<Cache, Row | null> {
     let isFilled = false;
     try {
-      const { row, cacheable } = yield* this.read(key, this.caches.all.includes(cache));
+      const { row, cacheable } = yield* this.read(key, this.caches.isReadable(cache));
       if (cacheable && row !== null) {
         isFilled = true;
         const fill = step({ kind: "leaseSet", cache, key, leaseId, row });
@@ -209,6 +208,13 @@ export class Flows<Cache> {
       }
       return change;
     };
+  }
+
+  /** `CacheList.change` */
+  *changeCaches(target: readonly Weighted<Cache>[]): Flow<Cache, ListChange> {
+    const change = yield* this.caches.change(target, this.states.epoch);
+    if (change.kind === "fenced") this.#successor = change.epoch;
+    return change;
   }
 
   /** Asks the database for the outcome of a write that is unknown. */

@@ -7,6 +7,8 @@ import { valueOr } from "../cli/values.ts";
 import type { LogFormat } from "../log.ts";
 import { type Listen, listenText } from "../net/transport.ts";
 import type { ProcessInfo } from "../process_info.ts";
+import { type CacheAddress, cacheName } from "./caches/caches_file.ts";
+import type { CacheMode } from "./caches/list_keeper.ts";
 import { postgresSchema, sqliteSchema } from "./schema.ts";
 import type { TableNames } from "./table.ts";
 
@@ -24,6 +26,8 @@ const PROXY_OPTIONS = [
   ["db-connections",   "",  "whole",  "connections",     1, 1000,      "10",              "works", "most connections to PostgreSQL, and so most statements in progress; others wait"],
   ["db-timeout",       "",  "whole",  "milliseconds",  100, INT31,     "5000",            "works", "longest time for a statement of PostgreSQL, or for the wait for a connection to it"],
   ["cache",            "",  "list",   "host:port",    NONE, NONE,      "127.0.0.1:11211", "works", "cache that may hold rows; name every one: writes delete in all of them; separate several with commas, or repeat the option"],
+  ["caches",           "",  "text",   "file",         NONE, NONE,      "",                "works", "file of caches instead of --cache, one host:port [weight] a line; SIGHUP reads it again"],
+  ["cache-mode",       "",  "choice", "ketama|replicated", NONE, NONE, "ketama",          "works", "ketama: each key is read through one cache, as by libmemcached; replicated: through the first cache of the list that answers"],
   ["cache-timeout",    "",  "whole",  "milliseconds",    1, INT31,     "1000",            "works", "how long a cache may take; a cache that does not answer makes writes fail"],
   ["port",             "p", "whole",  "port",           -1, 65535,     "11311",           "works", "TCP port to listen on; -1: any free port"],
   ["listen",           "l", "list",   "host",         NONE, NONE,      "127.0.0.1",       "works", "address to listen on; separate several with commas, or repeat the option"],
@@ -59,7 +63,7 @@ const GROUPS: readonly (readonly [title: string, names: readonly string[]])[] = 
     ...["db", "table", "key-column", "value-column", "version-column", "flags-column"],
     ...["db-connections", "db-timeout", "applied-ttl", "run"],
   ]],
-  ["Caches", ["cache", "cache-timeout", "cache-login"]],
+  ["Caches", ["cache", "caches", "cache-mode", "cache-timeout", "cache-login"]],
   ["Clients", [
     ...["port", "listen", "ssl-chain-cert", "ssl-key", "conn-limit", "max-item-size"],
     ...["token-limit"],
@@ -79,7 +83,11 @@ export interface ProxyOptions {
   readonly databaseConnectionsMax: number;
   readonly databaseTimeoutMs: number;
   readonly names: TableNames;
-  readonly caches: readonly { readonly hostname: string; readonly port: number }[];
+  /** Those of `--cache`; none with `--caches`. */
+  readonly caches: readonly CacheAddress[];
+  /** The file of `--caches`; "": none. */
+  readonly cachesPath: string;
+  readonly cacheMode: CacheMode;
   readonly cacheTimeoutMs: number;
   readonly hostnames: readonly string[];
   /** 0: any free port. */
@@ -113,7 +121,7 @@ export function readProxyCommand(
   processInfo: ProcessInfo,
 ): ProxyCommandLine {
   const isInit = argv[0] === INIT;
-  const { values, errors } = isInit
+  const { values, given, errors } = isInit
     ? parseTable(argv.slice(1), INIT_OPTIONS)
     : parseTable(argv, PROXY_OPTIONS);
   const text = (name: string): string => values[name] as string;
@@ -136,7 +144,9 @@ export function readProxyCommand(
       version: text("version-column"),
       flags: text("flags-column"),
     },
-    caches: (values["cache"] as readonly string[]).map((each) => toCache(each, errors)),
+    caches: given.has("caches") ? [] : toCaches(values["cache"] as readonly string[], errors),
+    cachesPath: text("caches"),
+    cacheMode: text("cache-mode") as CacheMode,
     cacheTimeoutMs: number("cache-timeout"),
     hostnames: values["listen"] as readonly string[],
     port: Math.max(0, number("port")),
@@ -156,6 +166,9 @@ export function readProxyCommand(
         `--require-auth: other hosts can reach ${each}, and need no password; add -Y (--auth-file), or listen on 127.0.0.1`
       ),
     );
+  }
+  if (given.has("cache") && given.has("caches")) {
+    errors.push("--cache and --caches: give one of them");
   }
   if (errors.length > 0) return { kind: "refuse", errors, logFormat };
   if (!isInit) return { kind: "proxy", options };
@@ -194,9 +207,14 @@ export function databaseName(database: Database): string {
   return url.href;
 }
 
-function toCache(text: string, errors: string[]): { hostname: string; port: number } {
-  const label = `--cache ${JSON.stringify(text)}`;
-  return valueOr({ hostname: "", port: 0 }, () => readServerAddress(text), errors, label);
+function toCaches(texts: readonly string[], errors: string[]): CacheAddress[] {
+  const caches = new Map<string, CacheAddress>();
+  for (const text of texts) {
+    const label = `--cache ${JSON.stringify(text)}`;
+    const address = valueOr(undefined, () => readServerAddress(text), errors, label);
+    if (address !== undefined) caches.set(cacheName(address), { ...address, weight: 1 });
+  }
+  return [...caches.values()];
 }
 
 /** Describes every option, in the order of `--help`. */

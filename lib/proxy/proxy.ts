@@ -1,14 +1,14 @@
 import type { Backend } from "./backend.ts";
 import { latin1Bytes } from "./bytes.ts";
 import type { CacheClient } from "./cache_client.ts";
-import type { Caches } from "./caches.ts";
+import type { CacheList, ListChange } from "./caches/cache_list.ts";
+import type { Weighted } from "./caches/ketama.ts";
 import type { Edit, Flow, FlowStep, StepKind, StepResults } from "./flow_steps.ts";
 import { Flows, type ProxyCounts, type PutReply, type Read, type Value } from "./flows.ts";
 import type { TokenStates } from "./token_states.ts";
 
 /** Runs the proxy's flows: executes their steps with the caches, the database and the clock. */
 export class Proxy {
-  readonly caches: Caches;
   readonly #flows: Flows<CacheClient>;
   readonly #backend: Backend;
   readonly #sleep: (ms: number) => Promise<void>;
@@ -20,15 +20,18 @@ export class Proxy {
    */
   constructor(
     backend: Backend,
-    caches: Caches,
+    caches: CacheList<CacheClient>,
     states: TokenStates,
     valueLengthMax: number,
     sleep: (ms: number) => Promise<void>,
   ) {
     this.#backend = backend;
-    this.caches = caches;
     this.#flows = new Flows(caches, states, valueLengthMax);
     this.#sleep = sleep;
+  }
+
+  get caches(): CacheList<CacheClient> {
+    return this.#flows.caches;
   }
 
   get states(): TokenStates {
@@ -59,8 +62,8 @@ export class Proxy {
   }
 
   /** `Flows.read` */
-  read(key: string, isListed = true): Promise<Read> {
-    return this.#run(this.#flows.read(key, isListed));
+  read(key: string, isReadable = true): Promise<Read> {
+    return this.#run(this.#flows.read(key, isReadable));
   }
 
   /** `Flows.get` */
@@ -76,6 +79,11 @@ export class Proxy {
   /** `Flows.put` */
   put(key: string, id: number, edit: Edit): Promise<PutReply> {
     return this.#run(this.#flows.put(key, id, edit));
+  }
+
+  /** `CacheList.change`; one at a time. */
+  changeCaches(target: readonly Weighted<CacheClient>[]): Promise<ListChange> {
+    return this.#run(this.#flows.changeCaches(target));
   }
 
   /** `Flows.resolve` */
@@ -110,6 +118,10 @@ export class Proxy {
         return step.cache.leaseReturn(step.key, step.leaseId);
       case "invalidate":
         return invalidate(step.caches, step.key);
+      case "quarantine":
+        return step.cache.quarantine(step.on);
+      case "noteCaches":
+        return this.#backend.noteCaches(step.caches, step.epoch);
       case "readRow":
         return this.#backend.read(latin1Bytes(step.key));
       case "writeRow": {

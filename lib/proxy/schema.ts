@@ -11,6 +11,8 @@ export function sqliteSchema(names: TableNames): string {
 );
 CREATE TABLE IF NOT EXISTS leased_proxy (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL);
 INSERT OR IGNORE INTO leased_proxy VALUES (1, 0);
+CREATE TABLE IF NOT EXISTS leased_caches (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL, list TEXT NOT NULL);
+INSERT OR IGNORE INTO leased_caches VALUES (1, 0, '');
 CREATE TABLE IF NOT EXISTS leased_applied (token INTEGER PRIMARY KEY, version INTEGER NOT NULL, at INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS leased_applied_at ON leased_applied (at);
 `;
@@ -29,6 +31,8 @@ ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS ${flags} bigint NOT NULL DEFAULT 0
 ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS ${version} bigint NOT NULL DEFAULT 1;
 CREATE TABLE IF NOT EXISTS leased_proxy (one integer PRIMARY KEY CHECK (one = 1), epoch bigint NOT NULL);
 INSERT INTO leased_proxy VALUES (1, 0) ON CONFLICT DO NOTHING;
+CREATE TABLE IF NOT EXISTS leased_caches (one integer PRIMARY KEY CHECK (one = 1), epoch bigint NOT NULL, list text NOT NULL);
+INSERT INTO leased_caches VALUES (1, 0, '') ON CONFLICT DO NOTHING;
 CREATE TABLE IF NOT EXISTS leased_applied (token bigint PRIMARY KEY, version bigint NOT NULL, at bigint NOT NULL);
 CREATE INDEX IF NOT EXISTS leased_applied_at ON leased_applied (at);
 `;

@@ -8,8 +8,9 @@ import { configureLog, logProcess } from "../log.ts";
 import { ACCEPT_PAUSE_MS, AcceptFailures } from "../net/accept_failures.ts";
 import { pause, prepareTcp, resourceShortage } from "../net/portable/sockets.ts";
 import type { Backend } from "./backend.ts";
-import { CacheClient, type CacheLogin } from "./cache_client.ts";
-import { Caches } from "./caches.ts";
+import type { CacheLogin } from "./cache_client.ts";
+import type { CacheAddress } from "./caches/caches_file.ts";
+import { ListKeeper, readCachesFile } from "./caches/list_keeper.ts";
 import { type Login, ProxyConnection } from "./connection.ts";
 import { openBackend } from "./open_backend.ts";
 import { databaseName, type ProxyOptions, unprotected } from "./options.ts";
@@ -46,21 +47,29 @@ export async function serveProxy(options: ProxyOptions, version: string): Promis
   } catch (error) {
     return refuse("cannot start", error);
   }
+  let addresses = options.caches;
+  if (options.cachesPath !== "") {
+    try {
+      addresses = readCachesFile(options.cachesPath);
+    } catch (error) {
+      return refuse("cannot use --caches", error, ExitCode.USAGE);
+    }
+  }
   let backend: Backend;
   try {
     backend = await openBackend(options);
   } catch (error) {
     return refuse(`cannot use the database ${databaseName(options.database)}`, error);
   }
-  const caches = new Caches(
-    options.caches.map(({ hostname, port }) =>
-      new CacheClient(hostname, port, options.cacheTimeoutMs, cacheLogin)
-    ),
-  );
+  const caches = new ListKeeper(options.cacheMode, options.cacheTimeoutMs, cacheLogin);
   try {
     const states = new TokenStates(await backend.takeOver(), options.tokensMax, ENDED_TOKENS_MAX);
-    const proxy = new Proxy(backend, caches, states, options.valueLengthMax, pause);
-    return await new ProxyServer(proxy, versionText(version), options, authenticator).run(backend);
+    await caches.adopt(backend, addresses);
+    const proxy = new Proxy(backend, caches.list, states, options.valueLengthMax, pause);
+    await caches.set(proxy, addresses);
+    const reload = (): void => reloadCaches(options.cachesPath, (list) => caches.set(proxy, list));
+    const server = new ProxyServer(proxy, versionText(version), options, authenticator);
+    return await server.run(backend, reload);
   } catch (error) {
     return refuse("cannot start", error);
   } finally {
@@ -85,10 +94,25 @@ export async function makeTables(options: ProxyOptions): Promise<ExitCode> {
   return ExitCode.OK;
 }
 
-function refuse(what: string, error: unknown): ExitCode {
+function refuse(what: string, error: unknown, code: ExitCode = ExitCode.OS_ERROR): ExitCode {
   const reason = reasonOf(error);
   logProcess("fatal", "cannot_start", `${what}: ${reason}`, { reason });
-  return ExitCode.OS_ERROR;
+  return code;
+}
+
+/** Reads the file of caches again, if there is one. A file with mistakes changes nothing. */
+function reloadCaches(path: string, set: (caches: readonly CacheAddress[]) => void): void {
+  if (path === "") return;
+  let caches: readonly CacheAddress[];
+  try {
+    caches = readCachesFile(path);
+  } catch (error) {
+    const reason = reasonOf(error);
+    const message = `SIGHUP: the list of caches stays as it is: ${reason}`;
+    logProcess("error", "caches_refused", message, { reason });
+    return;
+  }
+  set(caches);
 }
 
 type Listener = Deno.TcpListener | Deno.TlsListener;
@@ -124,13 +148,17 @@ class ProxyServer {
     this.#authenticator = authenticator;
   }
 
-  async run(backend: Backend): Promise<ExitCode> {
+  /** @param reload Reads the file of caches again. */
+  async run(backend: Backend, reload: () => void): Promise<ExitCode> {
     const { hostnames, port, appliedTtlSec } = this.#options;
     const listeners = hostnames.map((hostname) => listen(hostname, port, this.#options.tls));
     const stop = Promise.withResolvers<void>();
     const onSignal = (): void => stop.resolve();
     for (const signal of SIGNALS) Deno.addSignalListener(signal, onSignal);
-    if (this.#authenticator !== null) addSignal("SIGHUP", () => this.#reload());
+    addSignal("SIGHUP", () => {
+      this.#reloadUsers();
+      reload();
+    });
     const purge = setInterval(() => {
       backend.purgeApplied(Date.now() - appliedTtlSec * 1000).catch((error) => {
         const reason = reasonOf(error);
@@ -244,7 +272,7 @@ class ProxyServer {
     return (credentials) => authenticator.check({ credentials, address, isAwaited });
   }
 
-  #reload(): void {
+  #reloadUsers(): void {
     if (this.#authenticator === null) return;
     reloadUsers(this.#authenticator, this.#options.authFile);
   }

@@ -1,5 +1,15 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import type { Backend, Change, Found, Row, WriteOutcome, WriteResult } from "./backend.ts";
+import type {
+  Backend,
+  Change,
+  Found,
+  NotedCaches,
+  NoteResult,
+  Row,
+  WriteOutcome,
+  WriteResult,
+} from "./backend.ts";
+import { notesText, readNotes } from "./caches/notes.ts";
 import { sqliteSchema } from "./schema.ts";
 import { DEFAULT_TABLE, quotedNames, type TableNames } from "./table.ts";
 import { reasonOf } from "../reason.ts";
@@ -27,6 +37,8 @@ export class SqliteBackend implements Backend {
   readonly #apply: StatementSync;
   readonly #applied: StatementSync;
   readonly #purge: StatementSync;
+  readonly #notes: StatementSync;
+  readonly #note: StatementSync;
   readonly #nowUnixMs: () => number;
 
   /**
@@ -53,6 +65,11 @@ export class SqliteBackend implements Backend {
     this.#epoch = prepare("UPDATE leased_proxy SET epoch = epoch + 1 RETURNING epoch");
     this.#apply = prepare("INSERT INTO leased_applied (token, version, at) VALUES (?, ?, ?)");
     this.#applied = prepare("SELECT version FROM leased_applied WHERE token = ?");
+    this.#notes = prepare("SELECT epoch, list FROM leased_caches");
+    this.#note = prepare(
+      "UPDATE leased_caches SET epoch = leased_caches.epoch + 1, list = ? FROM leased_proxy AS proxy " +
+        "WHERE proxy.epoch = ? RETURNING leased_caches.epoch AS epoch",
+    );
     this.#purge = prepare("DELETE FROM leased_applied WHERE at < ?");
   }
 
@@ -108,6 +125,18 @@ export class SqliteBackend implements Backend {
     return Promise.resolve(
       row === undefined ? { kind: "notApplied" } : { kind: "committed", version: row.version },
     );
+  }
+
+  readNotes(): Promise<NotedCaches> {
+    const { epoch, list } = this.#notes.get() as { epoch: number; list: string };
+    return Promise.resolve({ epoch, caches: readNotes(list) });
+  }
+
+  noteCaches(caches: NotedCaches["caches"], epoch: number): Promise<NoteResult> {
+    const row = this.#note.get(notesText(caches), epoch) as { epoch: number } | undefined;
+    if (row !== undefined) return Promise.resolve({ kind: "noted", epoch: row.epoch });
+    const found = this.#read.get(new Uint8Array()) as unknown as SqliteRow;
+    return Promise.resolve({ kind: "fenced", epoch: found.epoch });
   }
 
   purgeApplied(beforeUnixMs: number): Promise<void> {

@@ -5,6 +5,8 @@ export function* proxyStats(proxy: Proxy): Generator<readonly [name: string, val
   yield ["epoch", proxy.states.epoch];
   yield ["deposed", proxy.isDeposed ? 1 : 0];
   yield ["caches", proxy.caches.all.length];
+  yield ["caches_outside", proxy.caches.outside.length];
+  yield ["caches_epoch", proxy.caches.epoch];
   for (const [state, count] of Object.entries(proxy.states.counts())) {
     yield [`tokens_${state}`, count];
   }

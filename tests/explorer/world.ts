@@ -266,7 +266,8 @@ export class World implements ExploredWorld {
   }
 
   wrong(): string | undefined {
-    for (const node of this.#nodes) {
+    for (const [cache, node] of this.#nodes.entries()) {
+      if (this.#proxies?.mayBeRead(cache) === false) continue;
       const reason = this.#wrongValue(node.record());
       if (reason !== undefined) return reason;
     }

@@ -39,7 +39,7 @@ export class ProxyView {
     while (addresses.length < CACHES_MAX) {
       const line = await this.#peer.line();
       if (/^END\b/.test(line)) return addresses;
-      const [, word] = /^CACHE (?:\S+ )*(\S+)$/.exec(line) ?? [];
+      const [, word] = /^CACHE (\S+)/.exec(line) ?? [];
       if (word === undefined) throw this.#peer.unexpected("caches", line);
       try {
         addresses.push(readServerAddress(word));

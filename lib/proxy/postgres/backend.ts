@@ -2,11 +2,14 @@ import type {
   Backend,
   Change,
   Found,
+  NotedCaches,
+  NoteResult,
   PostgresSettings,
   Row,
   WriteOutcome,
   WriteResult,
 } from "../backend.ts";
+import { notesText, readNotes } from "../caches/notes.ts";
 import { quotedNames, type TableNames } from "../table.ts";
 import { Pool } from "./pool.ts";
 import { type ColumnType, type ColumnTypes, prepareTables } from "./schema.ts";
@@ -25,6 +28,11 @@ const OUTCOME_POLL_MS = 50;
 /** Appends the writer's tag to the session's name in pg_stat_activity until the transaction ends. */
 const NAME_WRITER =
   "SELECT set_config('application_name', current_setting('application_name') || ' ' || $1, true)";
+
+/** The lock keeps a takeover away until it is committed, as in a write. */
+const NOTE = "WITH proxy AS (SELECT epoch FROM leased_proxy WHERE epoch = $2 FOR SHARE) " +
+  "UPDATE leased_caches SET epoch = leased_caches.epoch + 1, list = $1 FROM proxy " +
+  "RETURNING leased_caches.epoch AS epoch";
 
 /** The SQL statements of a backend. */
 type Statements = ReturnType<typeof statementsFor>;
@@ -221,6 +229,22 @@ export class PostgresBackend implements Backend {
       );
       await new Promise((resolve) => setTimeout(resolve, OUTCOME_POLL_MS));
     }
+  }
+
+  async readNotes(): Promise<NotedCaches> {
+    const [row] = await this.#pool.use(
+      (session) => session.query("SELECT epoch, list FROM leased_caches"),
+      this.#timeoutMs,
+    );
+    return { epoch: Number(row!["epoch"]), caches: readNotes(row!["list"] as string) };
+  }
+
+  async noteCaches(caches: NotedCaches["caches"], epoch: number): Promise<NoteResult> {
+    return await this.#pool.use(async (session) => {
+      const [row] = await session.query(NOTE, [notesText(caches), epoch]);
+      if (row !== undefined) return { kind: "noted", epoch: Number(row["epoch"]) };
+      return { kind: "fenced", epoch: await readEpoch(session) };
+    }, this.#timeoutMs);
   }
 
   async purgeApplied(beforeUnixMs: number): Promise<void> {

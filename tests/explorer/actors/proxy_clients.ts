@@ -33,8 +33,8 @@ function uget(cache: number | undefined, proxy: number): Call {
     note: "uget",
     isRead: true,
     *call(flows): Calling {
-      const isListed = cache === undefined || flows.caches.all.includes(cache);
-      const read = yield* flows.read(KEY, isListed);
+      const isReadable = cache === undefined || flows.caches.isReadable(cache);
+      const read = yield* flows.read(KEY, isReadable);
       return { word: `${read.cacheable ? "C" : "N"}${read.version}`, id: 0 };
     },
   };
@@ -174,6 +174,15 @@ export const reader = (cache?: number, proxy = 0): MakeActor =>
     const read = yield uget(cache, proxy);
     if (read.word === "error") return;
     yield fill(read, got.id, at);
+  };
+
+/** Reads a cache, and does not name it to the proxy. */
+export const silentReader = (at: number): MakeActor =>
+  function* (): Actor {
+    const got = yield getss(at);
+    if (got.word !== "lease") return;
+    const read = yield uget(undefined, 0);
+    if (read.word !== "error") yield fill(read, got.id, at);
   };
 
 /** Breaks a rule: when its fill fails it takes another lease, and fills with what it has. */

@@ -34,17 +34,17 @@ export class RevokesBusyTokens extends RecordingStates {
 
 /** Looks whether the key is cacheable after the read. */
 export class ChecksAfterRead extends Flows<number> {
-  override *read(key: string, isListed = true): Flow<number, Read> {
+  override *read(key: string, isReadable = true): Flow<number, Read> {
     const found = yield* step({ kind: "readRow", key });
-    return { ...found, cacheable: isListed && this.states.isCacheable(key) };
+    return { ...found, cacheable: isReadable && this.states.isCacheable(key) };
   }
 }
 
 /** Does not look at the epoch that it reads beside the row. */
 export class IgnoresEpoch extends Flows<number> {
-  override *read(key: string, isListed = true): Flow<number, Read> {
+  override *read(key: string, isReadable = true): Flow<number, Read> {
     const isCacheable = this.states.isCacheable(key);
     const found = yield* step({ kind: "readRow", key });
-    return { ...found, cacheable: isListed && isCacheable };
+    return { ...found, cacheable: isReadable && isCacheable };
   }
 }

@@ -6,15 +6,18 @@ import {
   type StepKind,
   type StepResults,
 } from "../../../lib/proxy/flow_steps.ts";
-import { type CacheList, Flows } from "../../../lib/proxy/flows.ts";
+import { Flows } from "../../../lib/proxy/flows.ts";
 import { latin1Bytes, latin1Text } from "../../../lib/proxy/bytes.ts";
 import { KEY } from "../key_record.ts";
 import type { Answer, Call } from "../steps.ts";
+import { RecordingList, weighted } from "./recording_list.ts";
 import { RecordingStates } from "./recording_states.ts";
 import type { RowDatabase } from "./row_database.ts";
 import { LATE, PROXY_EVENTS, type ProxyEvent, type ProxySetup } from "./setup.ts";
 
 const VALUE_LENGTH_MAX = 100;
+/** The message of the database's errors. */
+const REFUSED = "refused";
 
 /** The surroundings of the proxies. */
 export interface ProxyHost {
@@ -30,8 +33,9 @@ export interface ProxyHost {
 interface Core {
   readonly flows: Flows<number>;
   readonly states: RecordingStates;
-  /** The caches that it knows. */
-  listed: readonly number[];
+  readonly list: RecordingList;
+  /** The caches that its list is to have. */
+  target: readonly number[];
 }
 
 /** How a step of a flow ended. */
@@ -63,8 +67,12 @@ const RESUME = 15;
 const CACHE_FAILS = 14;
 const DATABASE_FAILS = 13;
 const LOSE_COMMIT = 12;
-const CACHE_STEPS: readonly StepKind[] = ["leaseGet", "leaseSet", "leaseReturn", "invalidate"];
-const DATABASE_STEPS: readonly StepKind[] = ["readRow", "writeRow", "askOutcome"];
+const CACHE_STEPS: readonly StepKind[] = [
+  ...["leaseGet", "leaseSet", "leaseReturn", "invalidate", "quarantine"] as const,
+];
+const DATABASE_STEPS: readonly StepKind[] = ["readRow", "writeRow", "askOutcome", "noteCaches"];
+/** Steps that may take place after nobody waits for them any more, and then matter. */
+const HAUNTING_STEPS: readonly StepKind[] = ["writeRow", "leaseSet", "quarantine", "noteCaches"];
 
 /** Proxies: the real states and flows, whose steps take place, and come back, one by one. */
 export class Proxies {
@@ -75,6 +83,8 @@ export class Proxies {
   #running: Running[] = [];
   readonly #budget = new Map<ProxyEvent, number>();
   #broken: string | undefined;
+  /** The list that proxies have, or begin to make. */
+  #target: readonly number[] = [];
 
   constructor(setup: ProxySetup, database: RowDatabase, host: ProxyHost) {
     this.#setup = setup;
@@ -88,6 +98,12 @@ export class Proxies {
     this.#cores.length = 0;
     this.#broken = undefined;
     for (const event of PROXY_EVENTS) this.#budget.set(event, this.#setup.events?.[event] ?? 0);
+    this.#budget.set("adjustList", Infinity);
+    this.#target = this.#setup.listed ?? [0];
+    this.#database.notes = {
+      epoch: 0,
+      caches: new Map(this.#target.map((cache) => [`${cache}`, "listed"])),
+    };
     for (let proxy = 0; proxy < (this.#setup.proxies ?? 1); proxy++) this.#cores.push(this.#boot());
   }
 
@@ -107,6 +123,10 @@ export class Proxies {
       }
     }
     core.states.observe = ignore;
+    return this.#begin(client, call, core, [client]);
+  }
+
+  #begin(client: number, call: Call, core: Core, waiting: number[]): Answer | undefined {
     const begun = call.call(core.flows);
     if (!isFlow(begun)) return begun;
     const seen: Answer[] = [];
@@ -116,7 +136,7 @@ export class Proxies {
     const running: Running = {
       client,
       call,
-      waiting: [client],
+      waiting,
       core,
       flow: begun,
       step: yielded.value,
@@ -153,8 +173,21 @@ export class Proxies {
   }
 
   #canHappen(event: ProxyEvent): boolean {
-    if (event === "takeOver") return this.#cores.length === 1;
-    return event === "restart" || event === "changeList";
+    switch (event) {
+      case "takeOver":
+        return this.#cores.length === 1;
+      case "adjustList":
+        return this.#needsAdjustment() !== undefined;
+      default:
+        return event === "restart" || event === "changeList";
+    }
+  }
+
+  #needsAdjustment(): Core | undefined {
+    return this.#cores.find((core) =>
+      !core.flows.isDeposed && core.list.needsChange(weighted(core.target)) &&
+      this.#running.every((running) => running.core !== core || !running.call.isAdjustment)
+    );
   }
 
   #actions({ step, end, core, deleted }: Running): number[] {
@@ -170,7 +203,8 @@ export class Proxies {
     if (DATABASE_STEPS.includes(step.kind) && !end && this.#may("databaseFails")) {
       actions.push(DATABASE_FAILS);
     }
-    if (step.kind === "writeRow" && this.#may("loseCommit")) actions.push(LOSE_COMMIT);
+    const isWrite = step.kind === "writeRow" || step.kind === "noteCaches";
+    if (isWrite && this.#may("loseCommit")) actions.push(LOSE_COMMIT);
     return actions;
   }
 
@@ -196,7 +230,12 @@ export class Proxies {
       case LOSE_COMMIT:
         this.#spend("loseCommit");
         this.#host.note("the connection to the database is lost");
-        return this.#giveUp(running, { result: { kind: "unknown", reason: "connection lost" } });
+        return this.#giveUp(
+          running,
+          running.step.kind === "noteCaches"
+            ? { error: new Error(REFUSED) }
+            : { result: { kind: "unknown", reason: "connection lost" } },
+        );
       default:
         return this.#take(running, action);
     }
@@ -213,31 +252,36 @@ export class Proxies {
         return this.#restart();
       case "takeOver":
         this.#host.note("a second proxy takes over");
+        this.#target = this.#setup.successorListed ?? this.#target;
         this.#cores.push(this.#boot());
         return;
-      case "changeList":
-        return this.#changeList(this.#setup.laterListed!);
-    }
-  }
-
-  #changeList(listed: readonly number[]): void {
-    for (const core of this.#cores) {
-      for (const cache of core.listed) {
-        if (!this.#setup.quarantines || listed.includes(cache)) continue;
-        this.#host.ask(0, cache, "quarantine on\r\n");
+      case "changeList": {
+        const { listed = [0], laterListed } = this.#setup;
+        this.#target = this.#target === listed ? laterListed! : listed;
+        this.#host.note(`the list is to be: ${this.#target}`);
+        for (const core of this.#cores) core.target = this.#target;
+        return;
       }
-      setList(core, listed);
+      case "adjustList": {
+        const core = this.#needsAdjustment()!;
+        this.#host.note(`a proxy begins to make its list ${core.target}`);
+        core.states.observe = ignore;
+        this.#begin(0, adjusting(core), core, []);
+      }
     }
-    this.#host.note(`the caches are now: ${listed}`);
   }
 
   #boot(): Core {
-    const { makeStates, makeFlows, listed = [0] } = this.#setup;
+    const { makeStates, makeFlows, ignoresNotes } = this.#setup;
     const epoch = this.#database.takeOver();
     const states = makeStates?.(epoch) ?? new RecordingStates(epoch);
-    const list = recordingList(listed, states);
+    const list = new RecordingList(states);
+    const target = this.#target;
+    const own = new Map(target.map((cache) => [`${cache}`, "listed" as const]));
+    const notes = ignoresNotes ? { epoch: 0, caches: own } : this.#database.notes;
+    list.adopt(notes, weighted(target));
     const flows = makeFlows?.(list, states) ?? new Flows(list, states, VALUE_LENGTH_MAX);
-    return { flows, states, listed };
+    return { flows, states, list, target };
   }
 
   #restart(): void {
@@ -249,14 +293,14 @@ export class Proxies {
       this.#haunt(running);
       for (const client of running.waiting) this.#host.lost(client);
     }
+    this.#target = this.#setup.successorListed ?? this.#target;
     this.#cores[0] = this.#boot();
-    setList(this.#cores[0], core.listed);
   }
 
   /** Nobody waits for the step any more, but it was sent: it may take place, or not. */
   #haunt(running: Running): void {
     const { step, end } = running;
-    if (end !== undefined || (step.kind !== "writeRow" && step.kind !== "leaseSet")) return;
+    if (end !== undefined || !HAUNTING_STEPS.includes(step.kind)) return;
     this.#running.push({ ...running, core: undefined, flow: undefined, waiting: [], seen: [] });
   }
 
@@ -268,7 +312,7 @@ export class Proxies {
   }
 
   #refuse(running: Running): void {
-    const reason = "refused";
+    const reason = REFUSED;
     switch (running.step.kind) {
       case "writeRow":
         running.end = { result: { kind: "failed", reason } };
@@ -305,7 +349,22 @@ export class Proxies {
   }
 
   #resultOf(client: number, step: FlowStep<number>): StepResults[StepKind] {
+    if (this.#setup.skips?.(step)) {
+      return step.kind === "noteCaches" ? { kind: "noted", epoch: 0 } : undefined;
+    }
     switch (step.kind) {
+      case "quarantine": {
+        const reply = this.#host.ask(
+          client,
+          step.cache,
+          `quarantine ${step.on ? "on" : "off"}\r\n`,
+        );
+        if (reply !== "OK\r\n") throw new CacheError(reply);
+        return undefined;
+      }
+      case "noteCaches":
+        this.#host.note(`the database notes ${[...step.caches].join(" ")}`);
+        return this.#database.noteCaches(step.caches, step.epoch);
       case "leaseGet":
         return this.#leaseGet(client, step.cache);
       case "leaseSet": {
@@ -365,7 +424,7 @@ export class Proxies {
     try {
       yielded = "error" in end ? flow!.throw(end.error) : flow!.next(end.result);
     } catch (error) {
-      if (!(error instanceof Error) || error.message !== "refused") throw error;
+      if (!(error instanceof Error) || error.message !== REFUSED) throw error;
       yielded = { done: true, value: { word: "error", id: 0 } };
     }
     if (!yielded.done) {
@@ -409,8 +468,8 @@ export class Proxies {
   /** @param ids All that matter, in their order. */
   text(ids: readonly number[], rank: (id: number) => number): string {
     let text = this.#database.text(ids, rank) + [...this.#budget.values()];
-    for (const { flows, states, listed } of this.#cores) {
-      text += ` P${states.epoch}${flows.isDeposed ? "D" : ""}${listed}:`;
+    for (const { flows, states, list, target } of this.#cores) {
+      text += ` P${states.epoch}${flows.isDeposed ? "D" : ""}${target}=${list.text()}:`;
       text += states.text(ids, rank);
     }
     const unattended = this.#running.filter(({ waiting }) => waiting.length === 0);
@@ -429,13 +488,21 @@ export class Proxies {
     let text = `{${core === undefined ? "-" : this.#cores.indexOf(core)}${call.note}`;
     if (call.isLinear) text += `>${before}`;
     text += ` ${step.kind}`;
-    if ("caches" in step) text += `${step.caches}-${deleted}`;
+    if (step.kind === "invalidate") text += `${step.caches}-${deleted}`;
+    if (step.kind === "quarantine") text += `${step.cache}${step.on}`;
+    if (step.kind === "noteCaches") text += [...step.caches];
     if ("tokenId" in step) text += `#${rank(step.tokenId)}`;
     if ("epoch" in step) text += `e${step.epoch}`;
     if ("leaseId" in step) text += `#${rank(Number(step.leaseId))}`;
     if ("row" in step) text += `v${step.row.version}`;
     if (end !== undefined) text += "error" in end ? "!" : wordOf(seenOf(end.result), rank);
     return `${text} ${seen.map((answer) => wordOf(answer, rank))}}`;
+  }
+
+  /** Whether clients may read the cache. */
+  mayBeRead(cache: number): boolean {
+    if (!this.#setup.ignoresOutside) return true;
+    return this.#cores.at(-1)!.list.named(`${cache}`)?.state === "listed";
   }
 
   wrong(): string | undefined {
@@ -452,22 +519,17 @@ export class Proxies {
 
 function ignore(): void {}
 
-function setList(core: Core, listed: readonly number[]): void {
-  core.listed = listed;
-  core.flows.caches = recordingList(listed, core.states);
-}
-
-/** A list that tells when a flow looks at it. The key is read through its first cache. */
-function recordingList(listed: readonly number[], states: RecordingStates): CacheList<number> {
-  const look = (): readonly number[] => {
-    states.observe({ word: `L${listed}`, id: 0 });
-    return listed;
-  };
+/** The change of a proxy's list, as a call that no client makes. */
+function adjusting({ target }: Core): Call {
   return {
-    get all(): readonly number[] {
-      return look();
+    kind: "call",
+    proxy: 0,
+    note: `adjusts its list to ${target}`,
+    isAdjustment: true,
+    *call(flows): Flow<number, Answer> {
+      const change = yield* flows.changeCaches(weighted(target));
+      return { word: change.kind, id: 0 };
     },
-    of: () => look()[0] ?? null,
   };
 }
 

@@ -1,6 +1,6 @@
-import type { StepKind } from "../../../lib/proxy/flow_steps.ts";
+import type { FlowStep, StepKind } from "../../../lib/proxy/flow_steps.ts";
 import type { Flows } from "../../../lib/proxy/flows.ts";
-import type { CacheList } from "../../../lib/proxy/flows.ts";
+import type { CacheList } from "../../../lib/proxy/caches/cache_list.ts";
 import type { RecordingStates } from "./recording_states.ts";
 
 /**
@@ -8,7 +8,8 @@ import type { RecordingStates } from "./recording_states.ts";
  *
  * - `restart`: the first proxy restarts; what it has sent may arrive later, or never
  * - `takeOver`: a second proxy takes over, and the first does not know
- * - `changeList`: the list of caches becomes `laterListed`
+ * - `changeList`: the list of caches is to be `laterListed`, or again `listed`
+ * - `adjustList`: a proxy begins to make its list what it is to be; it may at any time
  * - `cacheFails`: a cache does not answer; what it was asked took place, takes place later, or does not
  * - `databaseFails`: the database refuses what it was asked
  * - `loseCommit`: the connection is lost during a write, which is committed or not
@@ -17,6 +18,7 @@ export const PROXY_EVENTS = [
   "restart",
   "takeOver",
   "changeList",
+  "adjustList",
   "cacheFails",
   "databaseFails",
   "loseCommit",
@@ -33,14 +35,20 @@ export interface ProxySetup {
   /** Caches that the proxies know, by number; left out: the first. */
   readonly listed?: readonly number[];
   readonly laterListed?: readonly number[];
-  /** Caches that leave the list are in quarantine before. */
-  readonly quarantines?: boolean;
+  /** The list of a proxy that starts later; left out: that of the others. */
+  readonly successorListed?: readonly number[];
+  /** Values of caches outside the list may differ from the committed one: nobody may read them. */
+  readonly ignoresOutside?: boolean;
   /** Most occurrences of each event; left out: none. */
   readonly events?: Readonly<Partial<Record<ProxyEvent, number>>>;
   /** Left out: LATE. */
   readonly late?: readonly StepKind[];
   /** A fault: writes do not look at the epoch. */
   readonly isUnfenced?: boolean;
+  /** A fault: these steps are answered, but do not take place. */
+  readonly skips?: (step: FlowStep<number>) => boolean;
+  /** A fault: a proxy that starts later trusts its own list, whatever is noted. */
+  readonly ignoresNotes?: boolean;
   /** A fault: a read joins one that runs, whenever it began. */
   readonly joinsReads?: boolean;
   /** States, or flows, with a fault. */

@@ -1,6 +1,6 @@
 import * as clients from "../actors/proxy_clients.ts";
 import * as faults from "../proxies/faults.ts";
-import { LATE } from "../proxies/setup.ts";
+import { LATE, type ProxySetup } from "../proxies/setup.ts";
 import type { Role, Row } from "../scenario.ts";
 import type { MakeActor } from "../steps.ts";
 import { EXPIRY_AND_EVICTION, other, reader as readerRole, writer as writerRole } from "./roles.ts";
@@ -241,26 +241,166 @@ const LOSSES: readonly Row[] = [
     proxy: { events: { loseCommit: 1, restart: 1 } },
   },
   {
-    name: "proxy: a cache is added to the list, a put runs",
-    roles: [reader(2, clients.reader(1)), writer(2)],
+    name: "proxy: what it found reaches it late",
+    roles: [reader(1), reader(1, clients.proxyReader()), writer(1, KNOWING)],
+    proxy: { events: { restart: 1 }, late: WITH_LATE_READS },
+  },
+];
+
+/** The second cache leaves the list, and comes back. */
+const LEAVES_AND_RETURNS: ProxySetup = {
+  listed: TWO_CACHES,
+  laterListed: ONE_CACHE,
+  events: { changeList: 2 },
+};
+const READER_OF_SECOND = reader(1, clients.reader(1));
+/** It has a value in the second cache, which cannot be emptied when it leaves; nobody may read it then. */
+const LEAVES_FULL = { filled: true, caches: 2 } as const;
+
+/** Caches that join and leave the list while clients are at work. */
+const LISTS: readonly Row[] = [
+  {
+    name: "proxy list: a cache joins, a put runs",
+    roles: [READER_OF_SECOND, writer(2)],
     caches: 2,
     proxy: { listed: ONE_CACHE, laterListed: TWO_CACHES, events: { changeList: 1 } },
   },
   {
-    name: "proxy: a cache leaves the list, in quarantine",
-    roles: [reader(1), reader(1, clients.reader(1)), writer(1)],
+    name: "proxy list: a cache joins, its reader does not name it",
+    roles: [reader(1, clients.silentReader(1)), writer(1)],
     caches: 2,
+    filled: true,
+    proxy: LEAVES_AND_RETURNS,
+  },
+  {
+    name: "proxy list: a cache leaves",
+    roles: [reader(1), READER_OF_SECOND, writer(1)],
+    caches: 2,
+    filled: true,
+    proxy: { listed: TWO_CACHES, laterListed: ONE_CACHE, events: { changeList: 1 } },
+  },
+  {
+    name: "proxy list: a cache leaves and comes back",
+    roles: [READER_OF_SECOND, writer(1)],
+    environment: { time: 1 },
+    caches: 2,
+    filled: true,
+    proxy: LEAVES_AND_RETURNS,
+  },
+  {
+    name: "proxy list: a cache leaves, does not answer, and comes back",
+    roles: [READER_OF_SECOND, writer(1)],
+    ...LEAVES_FULL,
     proxy: {
-      listed: TWO_CACHES,
-      laterListed: ONE_CACHE,
-      quarantines: true,
-      events: { changeList: 1 },
+      ...LEAVES_AND_RETURNS,
+      ignoresOutside: true,
+      events: { changeList: 2, cacheFails: 1 },
     },
   },
   {
-    name: "proxy: what it found reaches it late",
-    roles: [reader(1), reader(1, clients.proxyReader()), writer(1, KNOWING)],
-    proxy: { events: { restart: 1 }, late: WITH_LATE_READS },
+    name: "proxy list: a cache leaves and comes back, gets and sets through the proxy",
+    roles: [reader(1, clients.proxyReader()), writerRole(1, clients.proxyWriter())],
+    caches: 2,
+    filled: true,
+    proxy: { listed: [1, 0], laterListed: ONE_CACHE, events: { changeList: 2 } },
+  },
+  {
+    name: "proxy list: a cache leaves, does not answer, and the proxy restarts with the old list",
+    roles: [writer(1)],
+    ...LEAVES_FULL,
+    proxy: {
+      listed: TWO_CACHES,
+      laterListed: ONE_CACHE,
+      successorListed: TWO_CACHES,
+      ignoresOutside: true,
+      events: { changeList: 1, cacheFails: 1, restart: 1 },
+    },
+  },
+  {
+    name: "proxy list: a cache leaves and comes back, the database refuses or loses a note",
+    roles: [writer(1)],
+    caches: 2,
+    filled: true,
+    proxy: {
+      ...LEAVES_AND_RETURNS,
+      events: { changeList: 2, databaseFails: 1, loseCommit: 1 },
+    },
+  },
+  {
+    name: "proxy list: a stand-by with a shorter list takes over",
+    roles: [READER_OF_SECOND, writer(1, { proxy: 1 })],
+    caches: 2,
+    filled: true,
+    proxy: { listed: TWO_CACHES, successorListed: ONE_CACHE, events: { takeOver: 1 } },
+  },
+  {
+    name: "proxy list: a stand-by with a longer list takes over",
+    roles: [reader(1, clients.reader(1, 1)), writer(1, { proxy: 1 })],
+    caches: 2,
+    proxy: { listed: ONE_CACHE, successorListed: TWO_CACHES, events: { takeOver: 1 } },
+  },
+  {
+    name: "proxy list: a stand-by takes over while a cache leaves",
+    roles: [writer(1, { proxy: 1 })],
+    ...LEAVES_FULL,
+    proxy: {
+      ...LEAVES_AND_RETURNS,
+      ignoresOutside: true,
+      events: { changeList: 2, cacheFails: 1, takeOver: 1 },
+    },
+  },
+  {
+    name: "proxy list fault: the writer takes the list before its token",
+    roles: [READER_OF_SECOND, writer(1, { order: "ltdp" })],
+    caches: 2,
+    proxy: { listed: ONE_CACHE, laterListed: TWO_CACHES, events: { changeList: 1 } },
+    wrongAfter: 15,
+  },
+  {
+    name: "proxy list fault: a cache leaves, and is not emptied",
+    roles: [READER_OF_SECOND, writer(1)],
+    caches: 2,
+    filled: true,
+    proxy: { ...LEAVES_AND_RETURNS, skips: ({ kind }) => kind === "quarantine" },
+    wrongAfter: 9,
+  },
+  {
+    name: "proxy list fault: a cache comes back, and is not emptied",
+    roles: [READER_OF_SECOND, writer(1)],
+    ...LEAVES_FULL,
+    proxy: {
+      ...LEAVES_AND_RETURNS,
+      ignoresOutside: true,
+      skips: ({ kind }) => kind === "quarantine",
+    },
+    wrongAfter: 16,
+  },
+  {
+    name: "proxy list fault: a cache leaves, and that is not noted",
+    roles: [READER_OF_SECOND, writer(1)],
+    ...LEAVES_FULL,
+    proxy: {
+      listed: TWO_CACHES,
+      laterListed: ONE_CACHE,
+      successorListed: TWO_CACHES,
+      ignoresOutside: true,
+      skips: ({ kind }) => kind === "noteCaches",
+      events: { changeList: 1, cacheFails: 1, restart: 1 },
+    },
+    wrongAfter: 10,
+  },
+  {
+    name: "proxy list fault: a stand-by with a shorter list trusts it",
+    roles: [READER_OF_SECOND, writer(1, { proxy: 1 })],
+    caches: 2,
+    filled: true,
+    proxy: {
+      listed: TWO_CACHES,
+      successorListed: ONE_CACHE,
+      ignoresNotes: true,
+      events: { takeOver: 1 },
+    },
+    wrongAfter: 6,
   },
 ];
 
@@ -304,29 +444,91 @@ const FAULTS: readonly Row[] = [
     proxy: { joinsReads: true, late: WITH_LATE_READS },
     wrongAfter: 12,
   },
-  {
-    name: "proxy fault: the writer takes the list of caches before its token",
-    roles: [reader(1, clients.reader(1)), writer(1, { order: "ltdp" })],
-    caches: 2,
-    proxy: { listed: ONE_CACHE, laterListed: TWO_CACHES, events: { changeList: 1 } },
-    wrongAfter: 10,
-  },
-  {
-    name: "proxy fault: a cache that is in use leaves the list",
-    roles: [reader(1, clients.reader(1)), writer(1)],
-    caches: 2,
-    proxy: { listed: TWO_CACHES, laterListed: ONE_CACHE, events: { changeList: 1 } },
-    wrongAfter: 10,
-  },
 ];
 
 const always = (row: Row): Row => ({ values: "always", ...row });
 
 /** All scenarios with a proxy that the test has. */
-export const PROXY: readonly Row[] = [...TABLE, ...ONE_SHOT, ...LOSSES, ...FAULTS].map(always);
+export const PROXY: readonly Row[] = [...TABLE, ...ONE_SHOT, ...LOSSES, ...LISTS, ...FAULTS]
+  .map(always);
 
 /** Larger ones, which only `deno task explore` runs. */
 export const LARGE_PROXY: readonly Row[] = [
+  {
+    name:
+      "proxy list: a cache leaves, does not answer, and the proxy restarts with the old list, readers",
+    roles: [READER_OF_SECOND, writer(1)],
+    ...LEAVES_FULL,
+    proxy: {
+      listed: TWO_CACHES,
+      laterListed: ONE_CACHE,
+      successorListed: TWO_CACHES,
+      ignoresOutside: true,
+      events: { changeList: 1, cacheFails: 1, restart: 1 },
+    },
+  },
+  {
+    name:
+      "proxy list: a cache leaves and comes back, the database refuses or loses a note, readers",
+    roles: [READER_OF_SECOND, writer(1)],
+    caches: 2,
+    filled: true,
+    proxy: {
+      ...LEAVES_AND_RETURNS,
+      events: { changeList: 2, databaseFails: 1, loseCommit: 1 },
+    },
+  },
+  {
+    name: "proxy list: a stand-by with a shorter list takes over, readers",
+    roles: [reader(1), READER_OF_SECOND, writer(1), writer(1, { proxy: 1 })],
+    caches: 2,
+    filled: true,
+    proxy: { listed: TWO_CACHES, successorListed: ONE_CACHE, events: { takeOver: 1 } },
+  },
+  {
+    name: "proxy list: a stand-by with a longer list takes over, readers",
+    roles: [reader(1, clients.reader(1, 1)), writer(1), writer(1, { proxy: 1 })],
+    caches: 2,
+    proxy: { listed: ONE_CACHE, successorListed: TWO_CACHES, events: { takeOver: 1 } },
+  },
+  {
+    name: "proxy list: a stand-by takes over while a cache leaves, readers",
+    roles: [READER_OF_SECOND, writer(1, { proxy: 1 })],
+    ...LEAVES_FULL,
+    proxy: {
+      ...LEAVES_AND_RETURNS,
+      ignoresOutside: true,
+      events: { changeList: 2, cacheFails: 1, takeOver: 1 },
+    },
+  },
+  {
+    name: "proxy list: a cache joins, two readers of it, two puts run",
+    roles: [reader(2, clients.reader(1)), writer(2)],
+    caches: 2,
+    proxy: { listed: ONE_CACHE, laterListed: TWO_CACHES, events: { changeList: 1 } },
+  },
+  {
+    name: "proxy list: a cache leaves, does not answer twice, and comes back",
+    roles: [READER_OF_SECOND, writer(1)],
+    ...LEAVES_FULL,
+    proxy: {
+      ...LEAVES_AND_RETURNS,
+      ignoresOutside: true,
+      events: { changeList: 2, cacheFails: 2 },
+    },
+  },
+  {
+    name: "proxy list: gets and sets through it, a cache leaves, does not answer, and comes back",
+    roles: [reader(1, clients.proxyReader()), writerRole(1, clients.proxyWriter())],
+    caches: 2,
+    filled: true,
+    proxy: {
+      listed: [1, 0],
+      laterListed: ONE_CACHE,
+      ignoresOutside: true,
+      events: { changeList: 2, cacheFails: 1 },
+    },
+  },
   {
     name: "proxy: two readers, two writers",
     roles: [reader(2), writer(2, KNOWING)],

@@ -33,7 +33,7 @@ async function withProxy(
 }
 
 Deno.test("a proxy asks for passwords, and logs in to its caches", async () => {
-  await withProxy("bob:bob\n", async (proxy, cache, folder) => {
+  await withProxy("ann:nna\n", async (proxy, cache, folder) => {
     using client = await proxy.connect();
     await client.ask("get k\r\n", UNAUTHENTICATED);
     await client.ask(textLogin("ann", "no"), FAILED);
@@ -76,7 +76,7 @@ Deno.test("a proxy asks for passwords, and logs in to its caches", async () => {
 });
 
 Deno.test("before and behind a wrong password no command of the proxy is executed", async () => {
-  await withProxy("bob:bob\n", async (proxy) => {
+  await withProxy("ann:nna\n", async (proxy) => {
     using ann = await proxy.connect();
     await ann.ask(`${textLogin("ann", "nna")}set k 0 0 1\r\nv\r\n`, "STORED\r\nSTORED\r\n");
     for (const { name, wordsMin, lengthWord } of COMMANDS.values()) {
@@ -95,13 +95,13 @@ Deno.test("before and behind a wrong password no command of the proxy is execute
 });
 
 Deno.test("a cache that refuses the proxy's login is named", async () => {
-  await withProxy("bob:wrong\n", async (proxy, cache) => {
-    using client = await proxy.connect();
-    await client.ask(textLogin("ann", "nna"), "STORED\r\n");
-    await client.send("set k 0 0 1\r\nv\r\n");
-    const reply = await client.until("\r\n");
-    assertStringIncludes(reply, `SERVER_ERROR`);
-    assertStringIncludes(reply, `127.0.0.1:${cache.port}: the login of user bob was answered with`);
+  await withProxy("ann:wrong\n", async (proxy, cache) => {
+    const line = await proxy.line("cannot join yet");
+    assertStringIncludes(line, `127.0.0.1:${cache.port}: the login of user ann was answered with`);
+  });
+  await withProxy("bob:bob\n", async (proxy) => {
+    const line = await proxy.line("cannot join yet");
+    assertStringIncludes(line, "not permitted: this user is no administrator");
   });
 });
 

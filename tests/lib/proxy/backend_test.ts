@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
-import type { Change, Row } from "../../../lib/proxy/backend.ts";
+import type { Change, NotedState, Row } from "../../../lib/proxy/backend.ts";
 import { DEFAULT_TABLE } from "../../../lib/proxy/table.ts";
 import { testDatabases } from "../../support/servers/databases.ts";
 
@@ -54,6 +54,22 @@ testDatabases(
     await backend.close();
   },
 );
+
+testDatabases("caches are noted, but not by a proxy that has been taken over", async (database) => {
+  const first = await database.open();
+  const epoch = await first.takeOver();
+  assertEquals(await first.readNotes(), { epoch: 0, caches: new Map() });
+  const caches = new Map<string, NotedState>([["a:1", "listed"], ["[::1]:2", "out"]]);
+  assertEquals(await first.noteCaches(caches, epoch), { kind: "noted", epoch: 1 });
+  const second = await database.open();
+  const later = await second.takeOver();
+  assertEquals(await first.noteCaches(new Map(), epoch), { kind: "fenced", epoch: later });
+  assertEquals(await second.readNotes(), { epoch: 1, caches });
+  assertEquals(await second.noteCaches(new Map(), later), { kind: "noted", epoch: 2 });
+  assertEquals(await second.readNotes(), { epoch: 2, caches: new Map() });
+  await first.close();
+  await second.close();
+});
 
 testDatabases(
   "a proxy that has been taken over is fenced in writes and sees it in reads",

@@ -1,5 +1,5 @@
 import { assertEquals, assertLess } from "@std/assert";
-import { Caches } from "../../../lib/proxy/caches.ts";
+import { ListKeeper } from "../../../lib/proxy/caches/list_keeper.ts";
 import { ProxyConnection } from "../../../lib/proxy/connection.ts";
 import { Proxy } from "../../../lib/proxy/proxy.ts";
 import { SqliteBackend } from "../../../lib/proxy/sqlite.ts";
@@ -13,7 +13,8 @@ const KEYS = 100;
 async function serve(requests: string): Promise<string[]> {
   const backend = new SqliteBackend(":memory:");
   const states = new TokenStates(await backend.takeOver(), 1, 1);
-  const proxy = new Proxy(backend, new Caches([]), states, 1 << 20, () => Promise.resolve());
+  const { list } = new ListKeeper("ketama", 1000, null);
+  const proxy = new Proxy(backend, list, states, 1 << 20, () => Promise.resolve());
   let rest = bytesOf(requests);
   const pieces: string[] = [];
   const connection = new ProxyConnection(proxy, "1", {

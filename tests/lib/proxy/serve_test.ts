@@ -1,51 +1,8 @@
 import { assert, assertEquals, assertLess, assertMatch } from "@std/assert";
-import { type TestDatabase, testDatabases } from "../../support/servers/databases.ts";
 import { Certificates } from "../../support/servers/certificates.ts";
-import { startProxy } from "../../support/servers/proxy_process.ts";
-import { Client, ServerProcess, until } from "../../support/servers/server_process.ts";
-
-/** Two caches and a proxy before an empty database. */
-class Setting implements AsyncDisposable {
-  readonly caches: ServerProcess[] = [];
-  readonly clients: Client[] = [];
-  readonly database: TestDatabase;
-  proxy!: ServerProcess;
-
-  private constructor(database: TestDatabase) {
-    this.database = database;
-  }
-
-  /** @param cacheArgs Options of the caches. */
-  static async open(
-    database: TestDatabase,
-    args: readonly string[] = [],
-    cacheArgs: readonly string[] = [],
-  ): Promise<Setting> {
-    const setting = new Setting(database);
-    for (let count = 0; count < 2; count++) {
-      setting.caches.push(await ServerProcess.start({ args: cacheArgs }));
-    }
-    setting.proxy = await setting.startProxy(args);
-    return setting;
-  }
-
-  startProxy(args: readonly string[] = []): Promise<ServerProcess> {
-    const ports = this.caches.map(({ port }) => port);
-    return startProxy(this.database, ports, args);
-  }
-
-  async connect(server = this.proxy): Promise<Client> {
-    const client = await server.connect();
-    this.clients.push(client);
-    return client;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const client of this.clients) client[Symbol.dispose]();
-    await this.proxy[Symbol.asyncDispose]();
-    for (const cache of this.caches) await cache[Symbol.asyncDispose]();
-  }
-}
+import { testDatabases } from "../../support/servers/databases.ts";
+import { Setting } from "../../support/servers/proxy_setting.ts";
+import { Client, until } from "../../support/servers/server_process.ts";
 
 testDatabases("clients of the proxy connect with TLS", async (database) => {
   if (database.folder === "") return; // The listener is the same for every database.

@@ -1,10 +1,10 @@
 // Long runs of tests/lib/proxy/end_to_end_test.ts: deno task proxy:chaos. LEASED_TESTS_SEED chooses the run, and
-// LEASED_TESTS_DISTURBANCES its length: 80 take about a minute.
+// LEASED_TESTS_DISTURBANCES its length: 200 take about a minute.
 import { drawSeed, withSeed } from "../seed.ts";
 import { testDatabases } from "../servers/databases.ts";
 import { runChaos } from "./run.ts";
 
-const DISTURBANCES = Number(Deno.env.get("LEASED_TESTS_DISTURBANCES") ?? 80);
+const DISTURBANCES = Number(Deno.env.get("LEASED_TESTS_DISTURBANCES") ?? 200);
 
 testDatabases(
   "two caches, a proxy, a stand-by, 8 readers, 4 writers",

@@ -16,6 +16,8 @@ const CACHES = 2;
 /** Between two disturbances so many reads are seen, and so many writes are acknowledged. */
 const READS_BETWEEN = 100;
 const WRITES_BETWEEN = 20;
+/** The owner of a token that `token list` shows for none. */
+const NO_OWNER = "-";
 
 /** The result of a run. */
 export interface Ran {
@@ -27,6 +29,13 @@ export interface Ran {
   readonly disturbances: Readonly<Record<string, number>>;
 }
 
+/** A line of `token list`. */
+interface ListedToken {
+  readonly key: string;
+  readonly id: string;
+  readonly owner: string;
+}
+
 /** A writer process, and the tag of its tokens. */
 interface Writer {
   readonly owner: string;
@@ -35,7 +44,8 @@ interface Writer {
 }
 
 /**
- * Readers and writers on a few keys, while caches, proxies and writers are killed, and connections are cut.
+ * Readers and writers on a few keys, while caches, proxies and writers are killed, connections are cut, and caches
+ * leave the list and come back.
  *
  * @param disturbances So many, chosen by the seed.
  * @throws When the history has a violation, or a token is stuck.
@@ -67,6 +77,8 @@ class Chaos {
   /** Between the proxy, direct readers, writers, and a cache. */
   readonly #cacheRelays: Relay[] = [];
   readonly #caches: ServerProcess[] = [];
+  /** Has the list of caches. */
+  readonly #folder = Deno.makeTempDirSync();
   /** Between clients and the proxy. */
   readonly #proxyRelay = new Relay(0);
   #proxy!: ServerProcess;
@@ -90,6 +102,7 @@ class Chaos {
       this.#caches.push(cache);
       this.#cacheRelays.push(new Relay(cache.port));
     }
+    this.#writeList(this.#cacheRelays);
     this.#proxy = await this.#startProxy();
     await noteCommits(this.#database);
     for (let count = 0; count < WRITERS; count++) this.#writers.push(this.#startWriter());
@@ -106,7 +119,7 @@ class Chaos {
   }
 
   async disturb(): Promise<void> {
-    const kinds = ["cache", "proxy", "takeover", "writer", "writer", "cut", "cut"] as const;
+    const kinds = ["cache", "proxy", "takeover", "writer", "writer", "cut", "cut", "list"] as const;
     const kind = kinds[this.#choose(kinds.length)]!;
     this.#disturbances[kind] = (this.#disturbances[kind] ?? 0) + 1;
     switch (kind) {
@@ -120,6 +133,11 @@ class Chaos {
         const old = this.#proxy;
         await this.#replaceProxy();
         return await kill(old);
+      }
+      case "list": {
+        const leaving = this.#choose(CACHES + 1);
+        this.#writeList(this.#cacheRelays.filter((_, cache) => cache !== leaving));
+        return this.#proxy.signal("SIGHUP");
       }
       case "writer":
         return await this.#restartWriter(this.#choose(WRITERS));
@@ -162,6 +180,16 @@ class Chaos {
     await this.#proxy?.[Symbol.asyncDispose]();
     for (const cache of this.#caches) await cache[Symbol.asyncDispose]();
     for (const relay of [this.#proxyRelay, ...this.#cacheRelays]) relay[Symbol.dispose]();
+    await Deno.remove(this.#folder, { recursive: true });
+  }
+
+  get #listPath(): string {
+    return `${this.#folder}/caches.txt`;
+  }
+
+  #writeList(caches: readonly Relay[]): void {
+    const lines = caches.map(({ port }) => `127.0.0.1:${port}\n`);
+    Deno.writeTextFileSync(this.#listPath, lines.join(""));
   }
 
   #choose(count: number): number {
@@ -175,8 +203,7 @@ class Chaos {
   }
 
   async #startProxy(): Promise<ServerProcess> {
-    const caches = this.#cacheRelays.map(({ port }) => port);
-    const proxy = await startProxy(this.#database, caches);
+    const proxy = await startProxy(this.#database, [], ["--caches", this.#listPath]);
     if (this.#proxyRelay.target === 0) this.#proxyRelay.target = proxy.port;
     return proxy;
   }
@@ -294,7 +321,12 @@ class Chaos {
   /** @returns How many tokens were left. All are of killed writers, and can be revoked. */
   async #freeTokens(): Promise<number> {
     const client = this.#client(this.#proxyRelay.port);
-    const tokens = await this.#tokens(client);
+    let tokens: readonly ListedToken[] = [];
+    // Those without an owner are of writes that the proxy does itself: they end without their clients.
+    await until(async () => {
+      tokens = await this.#tokens(client);
+      return tokens.every(({ owner }) => owner !== NO_OWNER);
+    });
     for (const { key, id, owner } of tokens) {
       if (!this.#killedOwners.has(owner)) {
         throw new Error(`token ${id} of ${owner} on ${key} is stuck`);
@@ -306,9 +338,7 @@ class Chaos {
     return tokens.length;
   }
 
-  async #tokens(
-    client: PatientClient,
-  ): Promise<{ key: string; id: string; owner: string }[]> {
+  async #tokens(client: PatientClient): Promise<ListedToken[]> {
     let reply: string | null = null;
     while (reply === null) reply = await client.try("token list\r\n", "END\r\n");
     return [...reply.matchAll(/^TOKEN (\S+) (\d+) \S+ ?(.*)\r$/gm)].map(([, key, id, owner]) => ({

@@ -36,6 +36,7 @@ function command(
   stdout: "piped" | "null",
 ): Deno.Command {
   const folders = folder === "" ? "" : `,${folder}`;
+  const list = args.includes("--caches") ? `,${args[args.indexOf("--caches") + 1]}` : "";
   return new Deno.Command(Deno.execPath(), {
     args: [
       "run",
@@ -43,7 +44,7 @@ function command(
       "--no-prompt",
       "--allow-net=127.0.0.1",
       "--allow-env=PG*,USERNAME,USER,LOGNAME",
-      `--allow-read=${SOURCES}${folders}`,
+      `--allow-read=${SOURCES}${folders}${list}`,
       ...(folder === "" ? [] : [`--allow-write=${folder}`]),
       ...[MAIN, "proxy", ...subcommand, "--db", url, ...args],
     ],

@@ -210,6 +210,16 @@ export class ServerProcess implements AsyncDisposable {
   }
 }
 
+/** Returns the end of the first `mark` in the text, or -1. */
+function endOf(mark: string | RegExp, text: string): number {
+  if (typeof mark === "string") {
+    const at = text.indexOf(mark);
+    return at < 0 ? -1 : at + mark.length;
+  }
+  const found = mark.exec(text);
+  return found === null ? -1 : found.index + found[0].length;
+}
+
 /** A raw session over a socket. */
 export class Client implements Disposable {
   readonly socket: Deno.Conn;
@@ -259,15 +269,15 @@ export class Client implements Disposable {
   }
 
   /** Receives up to and including `mark`. */
-  async until(mark: string): Promise<string> {
+  async until(mark: string | RegExp): Promise<string> {
     for (;;) {
-      const at = this.#received.indexOf(mark);
-      if (at >= 0) {
-        const text = this.#received.slice(0, at + mark.length);
-        this.#received = this.#received.slice(at + mark.length);
+      const end = endOf(mark, this.#received);
+      if (end >= 0) {
+        const text = this.#received.slice(0, end);
+        this.#received = this.#received.slice(end);
         return text;
       }
-      assert(await this.#more(), `closed before ${JSON.stringify(mark)}: ${this.#received}`);
+      assert(await this.#more(), `closed before ${mark}: ${this.#received}`);
     }
   }
 

@@ -1,0 +1,55 @@
+import { CacheList, type ListChange } from "../../../lib/proxy/caches/cache_list.ts";
+import type { Weighted } from "../../../lib/proxy/caches/ketama.ts";
+import type { Flow } from "../../../lib/proxy/flow_steps.ts";
+import type { RecordingStates } from "./recording_states.ts";
+
+/** The real list of caches, which tells what a flow sees of it. The key is read through the first cache. */
+export class RecordingList extends CacheList<number> {
+  readonly #states: RecordingStates;
+
+  constructor(states: RecordingStates) {
+    super((caches) => {
+      const first = caches.slice(0, 1).map(({ cache }) => cache);
+      return () => first;
+    }, Number);
+    this.#states = states;
+  }
+
+  override get all(): readonly number[] {
+    this.#observe(`L${super.all}`);
+    return super.all;
+  }
+
+  override of(key: string): readonly number[] {
+    this.#observe(`R${super.of(key)}`);
+    return super.of(key);
+  }
+
+  override isReadable(cache: number): boolean {
+    const isReadable = super.isReadable(cache);
+    this.#observe(isReadable ? "r" : "-");
+    return isReadable;
+  }
+
+  override *change(
+    target: readonly Weighted<number>[],
+    proxyEpoch: number,
+  ): Flow<number, ListChange> {
+    this.#observe(this.text());
+    return yield* super.change(target, proxyEpoch);
+  }
+
+  text(): string {
+    const members = [...this.members].map(({ name, state }) => `${name}${state[0]}`);
+    return `${members}/${[...this.wanted].map(([name, state]) => `${name}${state[0]}`)}`;
+  }
+
+  #observe(word: string): void {
+    this.#states.observe({ word, id: 0 });
+  }
+}
+
+/** Caches by number, as the list names them. */
+export function weighted(caches: readonly number[]): Weighted<number>[] {
+  return caches.map((cache) => ({ name: `${cache}`, weight: 1, cache }));
+}

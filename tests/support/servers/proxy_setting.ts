@@ -1,0 +1,94 @@
+import type { TestDatabase } from "./databases.ts";
+import { startProxy } from "./proxy_process.ts";
+import { type Client, ServerProcess } from "./server_process.ts";
+
+/** Two caches and a proxy before an empty database. */
+export class Setting implements AsyncDisposable {
+  readonly caches: ServerProcess[] = [];
+  readonly clients: Client[] = [];
+  readonly database: TestDatabase;
+  proxy!: ServerProcess;
+  readonly #folder = Deno.makeTempDirSync();
+
+  private constructor(database: TestDatabase) {
+    this.database = database;
+  }
+
+  /** @param cacheArgs Options of the caches. */
+  static async open(
+    database: TestDatabase,
+    args: readonly string[] = [],
+    cacheArgs: readonly string[] = [],
+  ): Promise<Setting> {
+    const setting = new Setting(database);
+    for (let count = 0; count < 2; count++) {
+      setting.caches.push(await ServerProcess.start({ args: cacheArgs }));
+    }
+    setting.proxy = await setting.startProxy(args);
+    return setting;
+  }
+
+  /** Two caches, and a proxy whose list is a file with some of them, by number. */
+  static async openListed(
+    database: TestDatabase,
+    listed: readonly number[],
+    args: readonly string[] = [],
+  ): Promise<Setting> {
+    const setting = new Setting(database);
+    for (let count = 0; count < 2; count++) setting.caches.push(await ServerProcess.start());
+    setting.proxy = await setting.startListed(listed, args);
+    return setting;
+  }
+
+  /** Starts a proxy whose list is a file with these caches. */
+  startListed(listed: readonly number[], args: readonly string[] = []): Promise<ServerProcess> {
+    return this.startProxy(["--caches", this.writeList(listed), ...args]);
+  }
+
+  /** Writes the file of caches. @returns Its path. */
+  writeList(listed: readonly number[]): string {
+    const path = `${this.#folder}/caches.txt`;
+    Deno.writeTextFileSync(path, listed.map((cache) => `${this.nameOf(cache)}\n`).join(""));
+    return path;
+  }
+
+  /** Has the proxy read this list, and waits until it has made it. @returns The list's epoch. */
+  async reload(listed: readonly number[]): Promise<number> {
+    const client = await this.connect();
+    const before = Number(await client.stat("caches_epoch"));
+    this.writeList(listed);
+    this.proxy.signal("SIGHUP");
+    const expected = listed.map((cache) => `CACHE ${this.nameOf(cache)} listed 1\r\n`).join("");
+    for (;;) {
+      await client.send("caches\r\n");
+      const [, caches, epoch] = /^([^]*)END (\d+)\r\n$/.exec(await client.until(/END \d+\r\n/))!;
+      if (caches === expected && Number(epoch) > before) return Number(epoch);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+
+  /** `host:port` of a cache. */
+  nameOf(cache: number): string {
+    return `127.0.0.1:${this.caches[cache]!.port}`;
+  }
+
+  /** @param args Options; without `--cache` and `--caches`, all caches are listed. */
+  startProxy(args: readonly string[] = []): Promise<ServerProcess> {
+    const areListed = args.includes("--cache") || args.includes("--caches");
+    const ports = areListed ? [] : this.caches.map(({ port }) => port);
+    return startProxy(this.database, ports, args);
+  }
+
+  async connect(server = this.proxy): Promise<Client> {
+    const client = await server.connect();
+    this.clients.push(client);
+    return client;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const client of this.clients) client[Symbol.dispose]();
+    await this.proxy[Symbol.asyncDispose]();
+    for (const cache of this.caches) await cache[Symbol.asyncDispose]();
+    await Deno.remove(this.#folder, { recursive: true });
+  }
+}
