@@ -71,7 +71,7 @@ export function helpText(version: string): string {
     `leased ${version}: a memcached-compatible cache server with leases and locks`,
     "",
     "Usage: leased [options]",
-    "       leased passwd <user> [read|write|admin]    print a line for the file of -Y",
+    "       leased passwd <user> [level]    print a line for the file of -Y",
     "       leased proxy [options]    see leased proxy --help",
     "       leased audit [options]    see leased audit --help",
     ...helpLines(optionTexts()),

@@ -143,17 +143,19 @@ Deno.test("requests that wait behind a password check run after a right one only
   });
 });
 
-Deno.test("a connection that goes while its password is checked leaves nothing", () => {
+Deno.test("the verdict about a connection that is gone says nothing about the next one in its row", () => {
   withSide((side) => {
     side.heldVerdicts = [];
     const peer = side.connect();
     peer.ask(textLogin("ann", "nna"));
     peer.disconnect();
-    // The next connection has the same row.
     const next = side.connect();
+    next.ask(textLogin("ann", "wrong"));
+    side.deliverVerdicts(1);
+    assert(next.isWaiting);
     side.deliverVerdicts();
     side.heldVerdicts = null;
-    assertEquals(next.ask("get secret-key\r\n"), UNAUTHENTICATED);
+    assertEquals(next.ask("get secret-key\r\n"), FAILED + UNAUTHENTICATED);
     assertEquals(next.ask(textLogin("carl", "lrac")), "STORED\r\n");
     next.disconnect();
   });
@@ -232,4 +234,58 @@ Deno.test("without -S the binary protocol knows no SASL", () => {
   const peer = side.connect();
   assertEquals(binaryReplies(peer.ask(saslLogin("ann", "nna")))[0]!.status, 0x81);
   peer.disconnect();
+});
+
+Deno.test("an authentication that arrives in two pieces, cut at any byte, is the same", () => {
+  withSide((side) => {
+    const play = (pieces: readonly string[]): string => {
+      const peer = side.connect();
+      const reply = pieces.map((piece) => peer.ask(piece)).join("");
+      peer.disconnect();
+      return reply;
+    };
+    const byText = textLogin("ann", "no") + textLogin("ann", "nna") + "get secret-key\r\n";
+    const bySasl = saslLogin("ann", "no") + saslLogin("ann", "nna");
+    for (const request of [byText, bySasl]) {
+      const whole = play([request]);
+      for (let cut = 1; cut < request.length; cut++) {
+        assertEquals(play([request.slice(0, cut), request.slice(cut)]), whole, `cut at ${cut}`);
+      }
+      assertEquals(play([...request]), whole);
+    }
+  });
+});
+
+Deno.test("what comes before authentication takes bounded memory", () => {
+  withSide((side) => {
+    const waiting = [
+      "set x 0 0 4096\r\n" + "y".repeat(4097),
+      "x".repeat(2048),
+      "set x 0 0 16384\r\n" + "y".repeat(16_000),
+      saslLogin("ann", "x".repeat(3000)).slice(0, -1),
+      saslLogin("ann", "x".repeat(500_000)).slice(0, -1),
+    ];
+    for (const text of waiting) {
+      const peer = side.connect();
+      peer.ask(text);
+      assert(!peer.closed && peer.pendingLength <= 8192, `${peer.pendingLength}`);
+      peer.disconnect();
+    }
+    const peer = side.connect();
+    peer.ask("x".repeat(2049));
+    assert(peer.closed);
+  });
+});
+
+Deno.test("-vvv logs no line of a client that has not authenticated", () => {
+  withSide((side) => {
+    const peer = side.connect();
+    peer.ask("set x 0 0 x\r\nann my-secret-password\r\n");
+    peer.ask(textLogin("ann", "nna"));
+    peer.ask("get after\r\n");
+    peer.disconnect();
+    const log = JSON.stringify(side.events);
+    assertStringIncludes(log, "get after");
+    assert(!log.includes("my-secret-password") && !log.includes("nna"), log);
+  }, "-vvv");
 });

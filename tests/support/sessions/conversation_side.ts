@@ -104,9 +104,9 @@ export class ConversationSide implements Side {
     else this.heldVerdicts.push(deliver);
   }
 
-  /** Delivers the verdicts that are held back. */
-  deliverVerdicts(): void {
-    for (const deliver of this.heldVerdicts!.splice(0)) deliver();
+  /** Delivers verdicts that are held back, the first ones first. */
+  deliverVerdicts(count = Infinity): void {
+    for (const deliver of this.heldVerdicts!.splice(0, count)) deliver();
     for (const owner of this.thread.takeReady(0)) this.#peers.get(owner)?.goOn();
   }
 
