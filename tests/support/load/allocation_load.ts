@@ -2,6 +2,7 @@
 // The client of the allocation test over sockets. It must be another thread: the one that serves blocks.
 import { AF_INET, Libc, SOCK_STREAM } from "../../../lib/net/native/libc.ts";
 import { resolveAddresses } from "../../../lib/net/native/socket_address.ts";
+import { TlsClients } from "../../bench/tls/clients.ts";
 import { Lifecycle, LifecyclePhase } from "../../../lib/lifecycle.ts";
 import { opcodeOf, packetText } from "../sessions/binary_text.ts";
 import { ALLOCATION_TRIES, PRELOAD, REQUESTS } from "./feed_loop.ts";
@@ -10,6 +11,7 @@ import { bytesOf } from "../sessions/side.ts";
 export interface AllocationLoad {
   readonly port: number;
   readonly lifecycle: SharedArrayBuffer;
+  readonly tls: boolean;
 }
 
 /** Requests in one batch. */
@@ -32,17 +34,17 @@ if (self.name === "allocation load") {
   self.postMessage("ready");
 }
 
-function drive({ port, lifecycle }: AllocationLoad): void {
-  const client = new BlockingClient(port);
+function drive({ port, lifecycle, tls }: AllocationLoad): void {
+  const client = new BlockingClient(port, tls);
   for (const request of PRELOAD.split("set ").slice(1)) client.ask(`set ${request}`, "STORED\r\n");
-  const first = new BlockingClient(port);
+  const first = new BlockingClient(port, tls);
   for (let warmUp = 0; warmUp < WARM_UPS; warmUp++) {
     client.ask("stats\r\n", "END\r\n");
     first.exchange(groupsOf(Object.values(REQUESTS)[0]!, false), WARM_UP_ROUNDS);
   }
   first.close();
   for (const [name, requests] of Object.entries(REQUESTS)) {
-    const load = new BlockingClient(port);
+    const load = new BlockingClient(port, tls);
     const groups = groupsOf(requests, name.startsWith("binary"));
     load.exchange(groups, WARM_UP_ROUNDS);
     for (let attempt = 0; attempt < ALLOCATION_TRIES; attempt++) {
@@ -80,12 +82,16 @@ class BlockingClient {
   readonly #libc = new Libc();
   readonly #fd: number;
   readonly #input = new Uint8Array(256 * 1024);
+  readonly #tls: TlsClients | null;
 
-  constructor(port: number) {
+  constructor(port: number, tls: boolean) {
     const { calls } = this.#libc;
     const { bytes } = resolveAddresses(this.#libc, "tcp", "127.0.0.1", port)[0]!;
     this.#fd = calls.socket(AF_INET, SOCK_STREAM, 0);
     if (calls.connect(this.#fd, bytes, bytes.length) !== 0) throw new Error("Cannot connect");
+    this.#tls = tls ? new TlsClients() : null;
+    this.#tls?.add(this.#fd);
+    while (this.#tls?.handshake(this.#fd) === false);
   }
 
   /** Sends a request and waits for a reply that ends so; "": for none. */
@@ -98,13 +104,22 @@ class BlockingClient {
   }
 
   #exchange({ bytes, end }: Group): void {
-    const { calls } = this.#libc;
-    if (calls.send(this.#fd, bytes, bytes.length, 0) < bytes.length) throw new Error("Cannot send");
+    if (this.#send(bytes) < bytes.length) throw new Error("Cannot send");
     for (let received = 0; end.length > 0 && !this.#endsWith(received, end);) {
-      const count = calls.recv(this.#fd, this.#input.subarray(received), 65536, 0);
-      if (count <= 0) throw new Error("Cannot receive: the connection is closed");
-      received += count;
+      received += this.#receive(this.#input.subarray(received));
     }
+  }
+
+  #send(bytes: Uint8Array): number {
+    if (this.#tls !== null) return this.#tls.send(this.#fd, bytes);
+    return this.#libc.calls.send(this.#fd, bytes, bytes.length, 0);
+  }
+
+  #receive(into: Uint8Array): number {
+    if (this.#tls !== null) return this.#tls.receive(this.#fd, into);
+    const count = this.#libc.calls.recv(this.#fd, into, 65536, 0);
+    if (count <= 0) throw new Error("Cannot receive: the connection is closed");
+    return count;
   }
 
   #endsWith(length: number, end: Uint8Array): boolean {
@@ -117,6 +132,7 @@ class BlockingClient {
   }
 
   close(): void {
+    this.#tls?.close();
     this.#libc.calls.close(this.#fd);
     this.#libc[Symbol.dispose]();
   }
