@@ -55,9 +55,9 @@ export class TextAuthGate implements Parser {
     work.spent += LINE_UNITS;
     if (end - start < BYTES_MIN) return pause(conversation, ConversationState.NEEDS_INPUT, start);
     const lineFeed = bytes.subarray(start, end).indexOf(LF);
-    if (lineFeed < 0 && end - start <= LINE_LENGTH_MAX) {
-      return pause(conversation, ConversationState.NEEDS_INPUT, start);
-    }
+    // A line and a block that wait for their rest fit into PENDING_BYTES_MAX.
+    if ((lineFeed < 0 ? end - start : lineFeed) > LINE_LENGTH_MAX) return close(conversation, end);
+    if (lineFeed < 0) return pause(conversation, ConversationState.NEEDS_INPUT, start);
     if (lineFeed < LINE_LENGTH_MIN) return close(conversation, end);
     const line = decoder.decode(bytes.subarray(start, start + lineFeed));
     return this.#readBlock(conversation, line, start, end);

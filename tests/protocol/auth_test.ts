@@ -143,6 +143,22 @@ Deno.test("requests that wait behind a password check run after a right one only
   });
 });
 
+Deno.test("a long line before authentication closes the connection, however much of its block follows", () => {
+  withSide((side) => {
+    for (const length of [2100, 5000, 9000, 15_000]) {
+      for (const blockLength of [9, 300, 4096]) {
+        const line = `set ${"k".repeat(length)} 0 0 ${blockLength}\r\n`;
+        for (const sent of [0, 1, blockLength - 1]) {
+          const peer = side.connect();
+          assertEquals(peer.ask(line + "ann nna".padEnd(blockLength, "x").slice(0, sent)), "");
+          assert(peer.closed, `${length} + ${sent} of ${blockLength}`);
+          peer.disconnect();
+        }
+      }
+    }
+  });
+});
+
 Deno.test("the verdict about a connection that is gone says nothing about the next one in its row", () => {
   withSide((side) => {
     side.heldVerdicts = [];
