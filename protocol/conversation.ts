@@ -143,7 +143,7 @@ export class Conversation {
     this.udp = options.udp ?? false;
     const isOpen = this.thread.auth === null;
     this.access = isOpen ? Access.ADMIN : Access.NONE;
-    this.unauthenticatedSinceSec = isOpen ? 0 : clockSec(this.thread.memory);
+    this.unauthenticatedSinceSec = isOpen ? 0 : authClockSec(this.thread);
     this.#parser = options.protocol === "ascii" ? protocols.textFor(this.access) : null;
     if (options.protocol === "binary") this.#parser = protocols.binaryFor(this.access);
   }
@@ -222,7 +222,7 @@ export class Conversation {
     const { protocols, thread } = this;
     const isAuthenticated = access !== Access.NONE;
     if (isAuthenticated) this.unauthenticatedSinceSec = 0;
-    else this.unauthenticatedSinceSec ||= clockSec(thread.memory);
+    else this.unauthenticatedSinceSec ||= authClockSec(thread);
     const isText = this.#parser === protocols.textFor(this.access);
     this.access = access;
     this.#parser = isText ? protocols.textFor(access) : protocols.binaryFor(access);
@@ -268,4 +268,9 @@ export class Conversation {
       this.#parser = this.protocols.binaryFor(this.access);
     }
   }
+}
+
+/** The store's clock, but never 0, which stands for no wait. */
+function authClockSec({ memory }: ThreadContext): number {
+  return Math.max(1, clockSec(memory));
 }
