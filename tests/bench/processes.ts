@@ -71,10 +71,14 @@ export function cpuNanoseconds(pid: number): number {
   return sum;
 }
 
-/** Keeps this process on the generator's core, where there is more than one. */
-export async function pinGenerator(core = GENERATOR_CORE): Promise<void> {
+/**
+ * Keeps this process on the generator's cores, where there is more than one.
+ *
+ * @param cores As taskset(1) takes them: `1-3`.
+ */
+export async function pinGenerator(cores = GENERATOR_CORE): Promise<void> {
   if (navigator.hardwareConcurrency < 2) return;
-  const args = ["-acp", core, `${process.pid}`];
+  const args = ["-acp", cores, `${process.pid}`];
   await new Deno.Command("taskset", { args, stdout: "null" }).output();
 }
 

@@ -5,7 +5,8 @@
  *     deno task bench:ratio [--help]
  */
 import process from "node:process";
-import { type Batch, Generator } from "./generator.ts";
+import { type ClientOptions, ClientThreads } from "./clients/threads.ts";
+import { Generator } from "./generator.ts";
 import { readOptions } from "./options.ts";
 import {
   type BenchServer,
@@ -17,15 +18,7 @@ import {
 } from "./processes.ts";
 import { Certificates, tlsArguments } from "../support/servers/certificates.ts";
 import { TRANSPORTS } from "../support/servers/server_process.ts";
-import {
-  type BenchRow,
-  checkReply,
-  CONNECTIONS,
-  median,
-  preload,
-  ROWS,
-  seededRandom,
-} from "./rows.ts";
+import { type BenchRow, checkReply, median, preload, ROWS } from "./rows.ts";
 
 const WARM_UP_SEC = 1;
 const DEBIAN_MEMCACHED = "/usr/bin/memcached";
@@ -43,7 +36,8 @@ interface Sample {
 interface Contestant {
   readonly server: BenchServer;
   readonly name: string;
-  readonly batches: readonly Batch[];
+  /** Whether it gets the load that the row is compared with. */
+  readonly against: boolean;
 }
 
 interface Comparison {
@@ -52,6 +46,8 @@ interface Comparison {
   readonly samples: readonly Sample[];
   /** CPU per request, ours ÷ theirs, one a round. Empty for ours. */
   readonly cpuRatios: readonly number[];
+  /** Requests a second, as `cpuRatios`. */
+  readonly rateRatios: readonly number[];
   readonly goal: number;
 }
 
@@ -59,19 +55,24 @@ if (import.meta.main) await main();
 
 async function main(): Promise<void> {
   const names = ROWS.map(({ name }) => name);
-  const { rounds, seconds, only, io, threads, memcached, json, port, tls } = readOptions({
-    rounds: 5,
-    seconds: 2,
-    only: names,
-    io: "native",
-    threads: 1,
-    memcached: [DEBIAN_MEMCACHED],
-    json: false,
-    port: 21290,
-    tls: false,
-  }, { only: names, io: TRANSPORTS });
+  const { rounds, seconds, only, io, threads, clients, memcached, also, json, port, tls } =
+    readOptions({
+      rounds: 5,
+      seconds: 2,
+      only: names,
+      io: "native",
+      threads: 1,
+      clients: 1,
+      memcached: [DEBIAN_MEMCACHED],
+      /** Words of `-o` of further servers of ours, one for each, as in `--also io_uring=off`. */
+      also: [""],
+      json: false,
+      port: 21290,
+      tls: false,
+    }, { only: names, io: TRANSPORTS });
   const rows = ROWS.filter(({ name }) => only.includes(name));
-  await pinGenerator();
+  const last = Math.max(1, Math.min(clients, navigator.hardwareConcurrency - 1));
+  await pinGenerator(`1-${last}`);
   using certificates = new Certificates();
   const tlsOptions = tls ? tlsArguments(certificates.make("localhost")) : [];
   const servers: BenchServer[] = [];
@@ -88,6 +89,11 @@ async function main(): Promise<void> {
     for (const path of memcached) {
       theirs.push(await started(startMemcached(path, port + servers.length, threads, tlsOptions)));
     }
+    for (const word of also.filter((text) => text !== "")) {
+      theirs.push(
+        await started(startLeased(port + servers.length, threads, io, ["-o", word, ...tlsOptions])),
+      );
+    }
     for (const row of rows) {
       const key = row.options?.join(" ") ?? "";
       const our = ours.get(key) ??
@@ -96,7 +102,7 @@ async function main(): Promise<void> {
         );
       ours.set(key, our);
       const contestants = contestantsOf(row, our, theirs);
-      const found = compare(row, contestants, rounds, seconds, tls);
+      const found = await compare(row, contestants, rounds, seconds, { count: clients, tls });
       if (json) say(JSON.stringify(found));
       else print(row, found);
     }
@@ -105,18 +111,26 @@ async function main(): Promise<void> {
   }
 }
 
+/** Ours ÷ theirs, one a round. */
+function ratios(
+  ours: readonly Sample[],
+  theirs: readonly Sample[],
+  pick: (sample: Sample) => number,
+): number[] {
+  return theirs.map((sample, round) => pick(ours[round]!) / pick(sample));
+}
+
 /** Ours, then those it is compared with. */
 function contestantsOf(
   row: BenchRow,
   our: BenchServer,
   theirs: readonly BenchServer[],
 ): Contestant[] {
-  const batches = row.batches(seededRandom(1));
-  const own = { server: our, name: our.name, batches };
+  const own = { server: our, name: our.name, against: false };
   if (row.against === undefined) {
-    return [own, ...theirs.map((server) => ({ server, name: server.name, batches }))];
+    return [own, ...theirs.map((server) => ({ server, name: server.name, against: false }))];
   }
-  return [own, { server: our, name: "the same server", batches: row.against(seededRandom(1)) }];
+  return [own, { server: our, name: "the same server", against: true }];
 }
 
 function fill(server: BenchServer, tls: boolean): void {
@@ -126,60 +140,61 @@ function fill(server: BenchServer, tls: boolean): void {
   generator.close();
 }
 
-function compare(
+async function compare(
   row: BenchRow,
   contestants: readonly Contestant[],
   rounds: number,
   seconds: number,
-  tls: boolean,
-): Comparison[] {
-  const generators = contestants.map(({ server }) => new Generator(server.port, CONNECTIONS, tls));
-  contestants.forEach(({ batches }, index) => {
-    generators[index]!.verify(batches.slice(0, 50), checkReply(batches));
-    generators[index]!.run(batches, WARM_UP_SEC);
-  });
+  clients: ClientOptions,
+): Promise<Comparison[]> {
+  const loads: ClientThreads[] = [];
+  for (const { server, against } of contestants) {
+    loads.push(await ClientThreads.open(server.port, row, against, clients));
+    await loads.at(-1)!.run(WARM_UP_SEC);
+  }
   const samples: Sample[][] = contestants.map(() => []);
   for (let round = 0; round < rounds; round++) {
-    contestants.forEach(({ server, batches }, index) => {
-      samples[index]!.push(measure(generators[index]!, server, batches, seconds));
-    });
+    for (const [index, { server }] of contestants.entries()) {
+      samples[index]!.push(await measure(loads[index]!, server, seconds));
+    }
   }
-  for (const generator of generators) generator.close();
-  return contestants.map(({ name }, index) => ({
-    row: row.name,
-    server: name,
-    samples: samples[index]!,
-    goal: row.goal,
-    cpuRatios: index === 0
-      ? []
-      : samples[index]!.map((theirs, round) =>
-        samples[0]![round]!.cpuMicroseconds / theirs.cpuMicroseconds
-      ),
-  }));
+  for (const load of loads) await load.close();
+  return contestants.map(({ name }, index) => {
+    const rival = index === 0 ? [] : samples[index]!;
+    return {
+      row: row.name,
+      server: name,
+      samples: samples[index]!,
+      goal: row.goal,
+      cpuRatios: ratios(samples[0]!, rival, ({ cpuMicroseconds }) => cpuMicroseconds),
+      rateRatios: ratios(samples[0]!, rival, ({ perSecond }) => perSecond),
+    };
+  });
 }
 
-function measure(
-  generator: Generator,
+async function measure(
+  load: ClientThreads,
   server: BenchServer,
-  batches: readonly Batch[],
   seconds: number,
-): Sample {
+): Promise<Sample> {
   const serverBefore = cpuNanoseconds(server.pid);
   const ownBefore = cpuNanoseconds(process.pid);
-  const result = generator.run(batches, seconds);
+  const startMs = performance.now();
+  const perSecond = await load.run(seconds);
+  const ranSec = (performance.now() - startMs) / 1000;
   const serverNs = cpuNanoseconds(server.pid) - serverBefore;
   const ownNs = cpuNanoseconds(process.pid) - ownBefore;
   return {
-    perSecond: result.count / result.seconds,
-    cpuMicroseconds: serverNs / 1000 / result.count,
-    serverShare: serverNs / 1e9 / result.seconds,
-    generatorShare: ownNs / 1e9 / result.seconds,
+    perSecond,
+    cpuMicroseconds: serverNs / 1000 / (perSecond * ranSec),
+    serverShare: serverNs / 1e9 / ranSec,
+    generatorShare: ownNs / 1e9 / ranSec,
   };
 }
 
 function print(row: BenchRow, found: readonly Comparison[]): void {
   say(`\n${row.name}: ${row.title} (goal ${row.goal.toFixed(2)})`);
-  for (const { server, samples, cpuRatios } of found) {
+  for (const { server, samples, cpuRatios, rateRatios } of found) {
     const of = (pick: (sample: Sample) => number): number => median(samples.map(pick));
     const columns = [
       server.padEnd(22),
@@ -193,6 +208,7 @@ function print(row: BenchRow, found: readonly Comparison[]): void {
       const [least, most] = [Math.min(...cpuRatios), Math.max(...cpuRatios)];
       columns.push(
         `ours ÷ theirs ${median(cpuRatios).toFixed(3)} (${least.toFixed(3)}..${most.toFixed(3)})`,
+        `requests/s ${median(rateRatios).toFixed(3)}`,
       );
     }
     say("  " + columns.join("  "));
