@@ -90,6 +90,8 @@ export interface Settings {
   readonly authFile: string | null;
   /** `-S`: peers may authenticate by SASL, in the binary protocol. */
   readonly sasl: boolean;
+  /** Whether the serving threads use io_uring. Known when the transport is bound. */
+  readonly ioUring: boolean;
   /** `-o compat`: whose rules hold where memcached and yrmcds contradict each other. */
   readonly compat: "memcached" | "yrmcds";
 }

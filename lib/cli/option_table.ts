@@ -150,6 +150,7 @@ export const EXTENDED_OPTIONS = [
   ["maxconns_fast",         "", "switch", "",              NONE, NONE,      "on",      "works",  "refuse connections above -c at once; no_maxconns_fast: leave them waiting in the kernel"],
   ["idle_timeout",          "", "whole",  "seconds",          0, INT31,     "0",       "works",  "close TCP connections that send nothing for this long; 0: never"],
   ["send_timeout",          "", "whole",  "seconds",          1, INT31,     "60",      "works",  "close connections that accept no byte of their replies for this long"],
+  ["io_uring",              "", "choice", "on|off|auto",   NONE, NONE,      "auto",    "works",  "system calls of the native transport; on: one of io_uring for the reads of a round, one for its replies; off: one each; auto: on if possible"],
   ["memlimit_max",          "", "mib",    "MiB",              0, MEMORY_LIMIT_MIB_MAX * MIB, "0", "works", "how far the cache_memlimit command may raise -m, at most 15g; 0: four times -m, but at least 1g"],
   ["slab_layout",           "", "choice", "leased|memcached", NONE, NONE,   "leased",  "works",  "memcached: pages, slab classes and item sizes as memcached counts them"],
   ["compat",                "", "choice", "memcached|yrmcds", NONE, NONE,    "memcached", "works", "whose rules apply where memcached and yrmcds contradict each other"],

@@ -5,7 +5,13 @@ import type { ProcessInfo } from "../process_info.ts";
 import type { LogFormat } from "../log.ts";
 import type { JournalOptions } from "../state/journal_messages.ts";
 import type { CounterServerOptions } from "../counters/server.ts";
-import { type Listen, tlsOf, type TransportOptions } from "../net/transport.ts";
+import {
+  type BoundTransport,
+  type IoUringChoice,
+  type Listen,
+  tlsOf,
+  type TransportOptions,
+} from "../net/transport.ts";
 import type { IgnoredOption, ParsedArguments } from "./argv.ts";
 import { checkAuthentication, protocolOf } from "./auth_options.ts";
 import { type LeaseFlag, NO_LEASE_FLAG, readLeaseFlag } from "./lease_options.ts";
@@ -25,7 +31,7 @@ export interface ServerOptions {
   readonly transport: TransportOptions;
   /** Null: no counter protocol. */
   readonly counters: CounterServerOptions | null;
-  /** A port of 0 is not bound yet: see `withPorts`. */
+  /** A port of 0 is not bound yet: see `withBound`. */
   readonly settings: Settings;
   /** Initial values of settings that commands may change. */
   readonly tunables: readonly (readonly [TunableName, number])[];
@@ -91,6 +97,7 @@ function toTransportOptions(
     sendTimeoutSec: extended.send_timeout,
     lockIdleTimeoutSec: values["lock-idle-timeout"],
     authTimeoutSec: values["auth-timeout"],
+    ioUring: extended.io_uring as IoUringChoice,
     udpReplyMaxBytes: values["udp-reply-max"] || values["max-item-size"] + UDP_LINE_BYTES,
     tls,
   };
@@ -138,13 +145,22 @@ function toSettings(
     leaseTimeSec: values["lease-time"],
     authFile: values["auth-file"] || null,
     sasl: values["enable-sasl"],
+    ioUring: false,
     compat: extended.compat as Settings["compat"],
   };
 }
 
-/** Returns the settings with the ports that were bound. */
-export function withPorts(settings: Settings, listens: readonly Listen[]): Settings {
-  return { ...settings, tcpPort: portOf(listens, "tcp"), udpPort: portOf(listens, "udp") };
+/** Returns the settings with the ports that were bound, and with what the transport has found. */
+export function withBound(
+  settings: Settings,
+  { listens, usesIoUring }: Pick<BoundTransport, "listens" | "usesIoUring">,
+): Settings {
+  return {
+    ...settings,
+    tcpPort: portOf(listens, "tcp"),
+    udpPort: portOf(listens, "udp"),
+    ioUring: usesIoUring,
+  };
 }
 
 function portOf(listens: readonly Listen[], kind: "tcp" | "udp"): number {

@@ -1,7 +1,7 @@
 /** Descriptors of the runtime, the signals, the log and the listeners, before any thread starts. */
 const BASE_DESCRIPTORS = 25;
-/** Descriptors of a thread: its event loop and its wake-ups. */
-const DESCRIPTORS_PER_THREAD = 8;
+/** Descriptors of a thread: its event loop, its ring and its wake-ups. */
+const DESCRIPTORS_PER_THREAD = 9;
 /** Spare descriptors for the first connections, and for files that the runtime opens. */
 const SPARE_DESCRIPTORS = 8;
 

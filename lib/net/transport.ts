@@ -44,6 +44,9 @@ export interface UnixListen {
 /** Something to listen on. */
 export type Listen = TcpListen | UdpListen | UnixListen;
 
+/** `-o io_uring`: `auto` uses it where the kernel allows it. */
+export type IoUringChoice = "on" | "off" | "auto";
+
 /** Options of a transport beside its addresses. Plain data, so that it can be posted to a worker. */
 export interface TransportOptions {
   readonly threads: number;
@@ -63,6 +66,7 @@ export interface TransportOptions {
   readonly udpReplyMaxBytes: number;
   /** Null without `-Z`. */
   readonly tls: TlsSettings | null;
+  readonly ioUring: IoUringChoice;
 }
 
 /**
@@ -73,6 +77,10 @@ export interface BoundTransport {
   readonly name: "portable" | "native";
   /** The addresses it listens on, with the ports that were bound. */
   readonly listens: readonly Listen[];
+  /** Whether the workers use io_uring. */
+  readonly usesIoUring: boolean;
+  /** Why they do not, although they should where they can; "": there is nothing to say. */
+  readonly ioUringReason: string;
   /** Returns what a worker needs (descriptors, addresses): plain data, so that it can be posted to the worker. */
   workerData(threadIndex: number): unknown;
   /**
@@ -210,6 +218,11 @@ export function handshakeFailed(reason: string, from: EventSource): TransportEve
 /** TLS cannot be set up: a library, a file or a setting. The message says which, and why. */
 export class TlsError extends Error {
   override readonly name = "TlsError";
+}
+
+/** `-o io_uring=on`, and this process cannot use io_uring. The message says why. */
+export class IoUringError extends Error {
+  override readonly name = "IoUringError";
 }
 
 /** The server cannot listen on an address. */

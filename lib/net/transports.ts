@@ -5,12 +5,13 @@ import { NativeWaker } from "./native/waker.ts";
 import { NativeThread } from "./native/thread.ts";
 import { bindPortable } from "./portable/bind.ts";
 import { PortableThread } from "./portable/thread.ts";
-import type {
-  BoundTransport,
-  Listen,
-  Transport,
-  TransportContext,
-  TransportOptions,
+import {
+  type BoundTransport,
+  IoUringError,
+  type Listen,
+  type Transport,
+  type TransportContext,
+  type TransportOptions,
 } from "./transport.ts";
 
 /** The name of a transport. */
@@ -33,6 +34,7 @@ export function chooseTransport(io: "auto" | TransportName): TransportName {
  * On the main thread: binds the addresses.
  *
  * @throws ListenError when the server cannot listen on one.
+ * @throws IoUringError when the options want io_uring and this process cannot use it.
  */
 export async function bindTransport(
   name: TransportName,
@@ -40,9 +42,11 @@ export async function bindTransport(
   options: TransportOptions,
   lifecycle: Lifecycle,
 ): Promise<BoundTransport> {
-  return name === "native"
-    ? bindNative(listens, options)
-    : await bindPortable(listens, options, lifecycle);
+  if (name === "native") return bindNative(listens, options);
+  if (options.ioUring === "on") {
+    throw new IoUringError("the portable transport has none; use --io=native");
+  }
+  return await bindPortable(listens, options, lifecycle);
 }
 
 /** On a thread that serves no connections: returns a function that wakes a serving thread. */

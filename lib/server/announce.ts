@@ -2,8 +2,7 @@ import { isPublic } from "../cli/listen.ts";
 import type { ServerOptions } from "../cli/options.ts";
 import { sizeText } from "../cli/values.ts";
 import { logProcess } from "../log.ts";
-import { type Listen, listenText, tlsOf } from "../net/transport.ts";
-import type { TransportName } from "../net/transports.ts";
+import { type BoundTransport, type Listen, listenText, tlsOf } from "../net/transport.ts";
 import { isRoot } from "./user.ts";
 
 /**
@@ -13,20 +12,21 @@ import { isRoot } from "./user.ts";
  */
 export function announce(
   options: ServerOptions,
-  listens: readonly Listen[],
+  bound: BoundTransport,
   counterListens: readonly Listen[],
-  name: TransportName,
 ): void {
-  announceStart(options, listens.map(addressText), counterListens.map(listenText), name);
+  const { listens } = bound;
+  announceStart(options, bound, listens.map(addressText), counterListens.map(listenText));
   announceIgnoredOptions(options, isRoot());
+  announceMissingIoUring(bound);
   warnOfPublicAddresses(listens, counterListens, options.settings.authFile !== null);
 }
 
 function announceStart(
   { settings, store, transport }: ServerOptions,
+  { name, usesIoUring }: BoundTransport,
   addresses: readonly string[],
   counterAddresses: readonly string[],
-  name: TransportName,
 ): void {
   const { version, runtime, pid } = settings;
   const { threads } = transport;
@@ -37,7 +37,9 @@ function announceStart(
     "info",
     "listening",
     `leased ${version} listens on ${where}; ${sizeText(store.memoryLimitBytes)} of memory, ` +
-      `${threadPlan}, ${name} transport, ${runtime}, pid ${pid}`,
+      `${threadPlan}, ${name} transport${
+        usesIoUring ? " with io_uring" : ""
+      }, ${runtime}, pid ${pid}`,
     {
       version,
       runtime,
@@ -47,6 +49,7 @@ function announceStart(
       memoryBytes: store.memoryLimitBytes,
       threads,
       transport: name,
+      ioUring: usesIoUring,
     },
   );
 }
@@ -70,6 +73,12 @@ export function announceIgnoredOptions({ ignored, user }: ServerOptions, asRoot:
     if (asRoot && option === "-u (--user)") continue;
     logProcess("info", "option_ignored", `${option} has no effect: ${reason}`, { option, reason });
   }
+}
+
+function announceMissingIoUring({ ioUringReason: reason }: BoundTransport): void {
+  if (reason === "") return;
+  const effect = "serving with a system call for each read and each reply";
+  logProcess("info", "no_io_uring", `io_uring is not used: ${reason}; ${effect}`, { reason });
 }
 
 /** Warns of addresses that other hosts can reach without a password, or only with one that travels in clear text. */

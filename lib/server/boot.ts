@@ -4,7 +4,7 @@ import { Cache } from "../../store/cache.ts";
 import { checkStore, createSharedMemory, Memory } from "../../store/setup.ts";
 import { ConnectionTable } from "../../store/connections.ts";
 import { ExitCode, refuseUsage } from "../cli/exit.ts";
-import { type ServerOptions, withPorts } from "../cli/options.ts";
+import { type ServerOptions, withBound } from "../cli/options.ts";
 import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
 import { configureLog, logConnection, logProcess } from "../log.ts";
 import { CounterServer } from "../counters/server.ts";
@@ -13,6 +13,7 @@ import { StateError } from "../state/state_folder.ts";
 import {
   type BoundTransport,
   DRAIN_MS_MAX,
+  IoUringError,
   type Listen,
   listenerName,
   ListenError,
@@ -75,6 +76,11 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
     }
     if (error instanceof DescriptorError) {
       logProcess("fatal", "cannot_start", error.message, { needed: error.needed });
+      return ExitCode.OS_ERROR;
+    }
+    if (error instanceof IoUringError) {
+      const message = `cannot use io_uring: ${error.message}; -o io_uring=auto serves without it`;
+      logProcess("fatal", "cannot_start", message, { reason: error.message });
       return ExitCode.OS_ERROR;
     }
     if (error instanceof StateError || error instanceof UserFileError) {
@@ -151,7 +157,7 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     if (stop.isRequested) return ExitCode.OK;
     transport.listen();
     const problems = writeFiles(pidFile, options.settings.pid, transport.listens);
-    announce(options, transport.listens, counterServer?.listens ?? [], name);
+    announce(options, transport, counterServer?.listens ?? []);
     for (const { message, ...fields } of problems) {
       logProcess("warning", "file_not_written", message, fields);
     }
@@ -215,7 +221,7 @@ function startThreads(
   shared: SharedState,
   lifecycle: SharedArrayBuffer,
 ): void {
-  const settings = withPorts(options.settings, transport.listens);
+  const settings = withBound(options.settings, transport);
   for (let threadIndex = 0; threadIndex < options.transport.threads; threadIndex++) {
     threads.start({
       threadIndex,

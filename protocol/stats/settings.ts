@@ -108,6 +108,7 @@ export function* settingStats(thread: ThreadContext): Generator<StatEntry> {
   yield ["lease_entries", thread.memory.options.leaseEntries];
   const { slabLayout, lockLimits } = thread.memory.options;
   yield ["slab_layout", slabLayout];
+  yield ["io_uring", onOff(thread.settings.ioUring)];
   yield ["compat", thread.settings.compat];
   yield ["lock_limit", lockLimits.locksMax];
   yield ["lock_limit_per_conn", lockLimits.locksPerConnectionMax];

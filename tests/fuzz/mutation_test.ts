@@ -1,7 +1,7 @@
 import { startLeased } from "../support/servers/leased.ts";
 import { SLICES } from "../support/sessions/slices.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
-import { TRANSPORTS } from "../support/servers/server_process.ts";
+import { IO_WAYS } from "../support/servers/server_process.ts";
 import { fuzzConversations, fuzzSockets } from "./mutation_fuzz.ts";
 
 /** For each size of slices. */
@@ -13,10 +13,10 @@ for (const { title, options } of SLICES) {
     await withSeed(drawSeed(), (seed) => fuzzConversations(seed, STREAMS, options));
   });
 
-  for (const io of TRANSPORTS) {
-    Deno.test(`the server survives mutated requests over sockets, ${io}${title}`, async () => {
+  for (const { name: way, io, ioUring } of IO_WAYS) {
+    Deno.test(`the server survives mutated requests over sockets, ${way}${title}`, async () => {
       await withSeed(drawSeed(), async (seed) => {
-        const leased = await startLeased(io, options);
+        const leased = await startLeased(io, options, undefined, ioUring);
         try {
           await fuzzSockets(leased, seed, SOCKET_STREAMS);
         } finally {

@@ -64,6 +64,27 @@ export const LIB_FAULTS: readonly Fault[] = [
     filter: "native: ",
   },
   {
+    file: "lib/net/native/io_uring.ts",
+    fault: "completions that do not fit the ring are not waited for",
+    find: "for (let missing = begun - this.#collect(results); missing > 0;) {",
+    replace: "this.#collect(results);\n    for (let missing = 0; missing > 0;) {",
+    tests: "lib/net/native/io_uring",
+  },
+  {
+    file: "lib/net/native/round_io.ts",
+    fault: "replies that the kernel has not begun to send are taken for sent",
+    find: "outbox.connection(index);\n      results[index] = NOT_BEGUN;",
+    replace: "outbox.connection(index);\n      results[index] = outbox.length(index);",
+    tests: "lib/net/native/io_uring",
+  },
+  {
+    file: "lib/net/native/round_io.ts",
+    fault: "an operation that the ring cancels closes its connection",
+    find: "return result < 0 && result !== -EAGAIN",
+    replace: "return result < -4096 && result !== -EAGAIN",
+    tests: "lib/net/native/io_uring",
+  },
+  {
     file: "lib/net/native/value_io.ts",
     fault: "the unsent part of a long reply begins at its start",
     find: "let to = -sent;",

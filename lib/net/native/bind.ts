@@ -1,4 +1,5 @@
 import { requireDescriptors } from "../descriptors.ts";
+import { type OpenRing, openRing } from "./io_uring.ts";
 import { createEpoll } from "./epoll.ts";
 import { EFD_CLOEXEC, EFD_NONBLOCK, Libc } from "./libc.ts";
 import {
@@ -10,7 +11,14 @@ import {
 } from "./listener.ts";
 import { NativeWaker } from "./waker.ts";
 import type { TlsSettings, WireProtocol } from "../../../protocol/settings.ts";
-import type { BoundTransport, Listen, TransportOptions } from "../transport.ts";
+import { SLOTS } from "./inbox.ts";
+import { REPLIES_MAX } from "./outbox.ts";
+import {
+  type BoundTransport,
+  IoUringError,
+  type Listen,
+  type TransportOptions,
+} from "../transport.ts";
 import { TlsContexts } from "./tls/contexts.ts";
 import { OpenSsl } from "./tls/openssl.ts";
 
@@ -26,6 +34,8 @@ export interface NativeWorkerData {
   readonly epollFds: readonly number[];
   /** The eventfd of each worker, which ends its epoll_wait. */
   readonly wakeFds: readonly number[];
+  /** The ring of each worker; empty: they use no io_uring. */
+  readonly rings: readonly OpenRing[];
   /** Words: open connections of each worker, then of all workers. */
   readonly loads: SharedArrayBuffer;
   /** The certificates (`TlsContexts`); null without `-Z`. */
@@ -38,6 +48,7 @@ export interface NativeWorkerData {
  * @throws {ListenError} When the server cannot listen on an address.
  * @throws {DescriptorError}
  * @throws {TlsError} When the certificates cannot be loaded.
+ * @throws {IoUringError} When the options want io_uring and this process cannot use it.
  */
 export function bindNative(listens: readonly Listen[], options: TransportOptions): BoundTransport {
   const libc = new Libc();
@@ -53,12 +64,34 @@ export function bindNative(listens: readonly Listen[], options: TransportOptions
       if (listen.kind === "unix") listeners.push(bindUnix(libc, listen));
       else listeners.push(...bindNetwork(libc, listen));
     }
+    return new BoundNative(libc, listeners, options, tls, openRings(libc, options));
   } catch (error) {
     closeListeners(libc, listeners);
     libc[Symbol.dispose]();
     throw error;
   }
-  return new BoundNative(libc, listeners, options, tls);
+}
+
+/** The rings of all workers, or the reason why there are none. */
+interface Rings {
+  readonly rings: readonly OpenRing[];
+  readonly reason: string;
+}
+
+/** Operations of one round. */
+const RING_ENTRIES = Math.max(SLOTS, REPLIES_MAX);
+
+function openRings(libc: Libc, { ioUring, threads }: TransportOptions): Rings {
+  const rings: OpenRing[] = [];
+  if (ioUring === "off") return { rings, reason: "" };
+  try {
+    while (rings.length < threads) rings.push(openRing(libc, RING_ENTRIES));
+    return { rings, reason: "" };
+  } catch (error) {
+    for (const { fd } of rings) libc.calls.close(fd);
+    if (!(error instanceof IoUringError) || ioUring === "on") throw error;
+    return { rings: [], reason: error.message };
+  }
 }
 
 /** The certificates, and the memory in which all threads find them. */
@@ -84,6 +117,8 @@ const TRIM_MS = 5000;
 class BoundNative implements BoundTransport {
   readonly name = "native";
   readonly listens: readonly Listen[];
+  readonly usesIoUring: boolean;
+  readonly ioUringReason: string;
   readonly #libc: Libc;
   readonly #listeners: readonly NativeListener[];
   readonly #backlog: number;
@@ -98,11 +133,14 @@ class BoundNative implements BoundTransport {
     listeners: readonly NativeListener[],
     options: TransportOptions,
     tls: BoundTls | null,
+    { rings, reason }: Rings,
   ) {
     const { threads, backlog } = options;
     this.#libc = libc;
     this.#backlog = backlog;
     this.#tls = tls;
+    this.usesIoUring = rings.length > 0;
+    this.ioUringReason = reason;
     // UDP first: a client that has got a reply over TCP gets one over UDP too.
     this.#listeners = listeners.toSorted((a, b) => Number(isUdp(b)) - Number(isUdp(a)));
     this.listens = listeners.map(({ listen }) => listen);
@@ -114,6 +152,7 @@ class BoundNative implements BoundTransport {
       udp: listeners.filter(isUdp).map(({ fd, listen }) => ({ fd, protocol: listen.protocol })),
       epollFds: Array.from(ofThreads, () => createEpoll(libc)),
       wakeFds: Array.from(ofThreads, () => libc.calls.eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      rings,
       loads: new SharedArrayBuffer(4 * (threads + 1)),
       tls: tls?.shared ?? null,
     };

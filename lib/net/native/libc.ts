@@ -29,6 +29,18 @@ const SYMBOLS = {
   epoll_ctl: { parameters: ["i32", "i32", "i32", "buffer"], result: "i32" },
   epoll_wait: { parameters: ["i32", "buffer", "i32", "i32"], result: "i32" },
   eventfd: { parameters: ["u32", "i32"], result: "i32" },
+  io_uring_setup: { name: "syscall", parameters: ["i32", "u32", "buffer"], result: "i32" },
+  io_uring_enter: {
+    name: "syscall",
+    parameters: ["i32", "i32", "u32", "u32", "u32", "buffer", "u32"],
+    result: "i32",
+  },
+  io_uring_register: {
+    name: "syscall",
+    parameters: ["i32", "i32", "u32", "buffer", "u32"],
+    result: "i32",
+  },
+  mmap: { parameters: ["buffer", "u32", "i32", "i32", "i32", "u32"], result: "pointer" },
   madvise: { parameters: ["buffer", "u32", "i32"], result: "i32" },
   /** Between two addresses. */
   memcpy: { parameters: ["u64", "u64", "u32"], result: "void" },
@@ -90,6 +102,7 @@ const ERRNO = {
   EROFS: 30,
   EPIPE: 32,
   ENAMETOOLONG: 36,
+  ENOSYS: 38,
   EAFNOSUPPORT: 97,
   EADDRINUSE: 98,
   EADDRNOTAVAIL: 99,
@@ -98,9 +111,12 @@ const ERRNO = {
   ENOBUFS: 105,
   ETIMEDOUT: 110,
   ECONNREFUSED: 111,
+  ECANCELED: 125,
 } as const;
 
-export const { EINTR, EAGAIN, ENOMEM, ENFILE, EMFILE, EADDRINUSE, ENOBUFS, ECONNREFUSED } = ERRNO;
+export const { EPERM, EINTR, EAGAIN, ENOMEM, EACCES, EINVAL, ENFILE, EMFILE, EPIPE, ENOSYS } =
+  ERRNO;
+export const { EADDRINUSE, ECANCELED, ECONNRESET, ENOBUFS, ETIMEDOUT, ECONNREFUSED } = ERRNO;
 
 const ERRNO_NAME = new Map<number, string>(
   Object.entries(ERRNO).map(([name, errno]) => [errno, name]),
@@ -131,6 +147,11 @@ export class Libc implements Disposable {
 
   set errno(errno: number) {
     this.#errno[0] = errno;
+  }
+
+  /** Returns what a call has returned, or the negative error number of one that has just failed, as io_uring does. */
+  resultOf(returned: number): number {
+    return returned < 0 ? -this.#errno[0]! : returned;
   }
 
   /** Closes the library. No call may follow. */

@@ -2,10 +2,12 @@
 import type { ReplyBuffer } from "../../../protocol/reply_buffer.ts";
 import type { NativeConnection } from "./connection.ts";
 
-/** Replies that are sent together. */
-const REPLIES_MAX = 16;
+/** Replies that are sent together: more than the connections that one round usually serves (`bench:ratio`, row p1). */
+export const REPLIES_MAX = 64;
 /** No reply begins behind this offset, so that queued replies stay in the L2 cache. */
 const BYTES_MAX = 64 * 1024;
+/** Work, in units, after which queued replies wait no longer: about 0.4 ms (`WorkBudget`). */
+const UNITS_MAX = 4096;
 /** Replies begin at multiples of this, a cache line, so that one view per multiple serves every send. */
 const ALIGNMENT = 64;
 
@@ -17,12 +19,16 @@ const ALIGNMENT = 64;
  */
 export class NativeOutbox {
   count = 0;
+  /** The result of each reply's send: see `RoundIo`. */
+  readonly results = new Int32Array(REPLIES_MAX);
   readonly #reply: ReplyBuffer;
   readonly #connections: NativeConnection[] = [];
   readonly #starts = new Int32Array(REPLIES_MAX);
   readonly #lengths = new Int32Array(REPLIES_MAX);
   /** Views of the reply region, one from each offset at which a reply may begin. */
   readonly #views: Uint8Array[] = [];
+  /** Work done since a reply was queued. */
+  #units = 0;
 
   constructor(reply: ReplyBuffer) {
     this.#reply = reply;
@@ -31,9 +37,14 @@ export class NativeOutbox {
     }
   }
 
-  /** Whether there is no room for another reply. */
+  /** Whether there is no room for another reply, or the queued ones have waited for long. */
   get full(): boolean {
-    return this.count === REPLIES_MAX || this.#reply.length > BYTES_MAX;
+    return this.count === REPLIES_MAX || this.#reply.length > BYTES_MAX || this.#units > UNITS_MAX;
+  }
+
+  /** Counts work for which the queued replies wait, in units. */
+  charge(units: number): void {
+    if (this.count > 0) this.#units += units;
   }
 
   /** Lets the next batch's replies be written behind the queued ones. There must be room. */
@@ -54,6 +65,11 @@ export class NativeOutbox {
     return this.#connections[index]!;
   }
 
+  /** Returns the offset of reply `index` in the reply region. */
+  start(index: number): number {
+    return this.#starts[index]!;
+  }
+
   /** Returns the reply region from the start of reply `index`. */
   bytes(index: number): Uint8Array {
     return this.#views[this.#starts[index]! / ALIGNMENT]!;
@@ -67,6 +83,7 @@ export class NativeOutbox {
   clear(): void {
     for (let index = 0; index < this.count; index++) this.#connections[index]!.queued = false;
     this.count = 0;
+    this.#units = 0;
     this.#reply.reset();
   }
 }

@@ -8,6 +8,7 @@ import * as epollModule from "./epoll.ts";
 import type { Libc, LibcCalls } from "./libc.ts";
 import * as libcModule from "./libc.ts";
 import { NativeOutbox } from "./outbox.ts";
+import type { RoundIo } from "./round_io.ts";
 import type { ValueIo } from "./value_io.ts";
 
 const { EPOLLOUT } = epollModule;
@@ -26,6 +27,7 @@ export class NativeSender {
   readonly #epoll: Epoll;
   readonly #valueIo: ValueIo;
   readonly #outbox: NativeOutbox;
+  readonly #io: RoundIo;
   readonly #closeBroken: (connection: NativeConnection) => void;
 
   /** @param closeBroken Closes a connection on which sending failed. */
@@ -34,6 +36,7 @@ export class NativeSender {
     libc: Libc,
     epoll: Epoll,
     valueIo: ValueIo,
+    io: RoundIo,
     closeBroken: (connection: NativeConnection) => void,
   ) {
     this.#thread = thread;
@@ -41,14 +44,21 @@ export class NativeSender {
     this.#calls = libc.calls;
     this.#epoll = epoll;
     this.#valueIo = valueIo;
+    this.#io = io;
     this.#outbox = new NativeOutbox(thread.reply);
     this.#closeBroken = closeBroken;
   }
 
   /** Makes the reply buffer ready for the next batch's replies. Sends the queue if it is full. */
   begin(): void {
-    if (this.#outbox.full) this.sendQueued();
-    this.#outbox.begin();
+    const outbox = this.#outbox;
+    if (outbox.full) this.sendQueued();
+    outbox.begin();
+  }
+
+  /** Counts work for which the queued replies wait, in units of `WorkBudget`. */
+  charge(units: number): void {
+    this.#outbox.charge(units);
   }
 
   /** Queues the reply buffer's new bytes. They must refer to no value in the store. */
@@ -61,12 +71,14 @@ export class NativeSender {
     const outbox = this.#outbox;
     const { count } = outbox;
     if (count === 0) return;
+    this.#io.send(outbox);
     for (let index = 0; index < count; index++) {
-      const connection = outbox.connection(index);
-      const bytes = outbox.bytes(index);
+      const result = outbox.results[index]!;
       const length = outbox.length(index);
-      const sent = this.#send(connection, bytes, length);
-      if (sent !== length && sent >= 0) this.stall(connection, bytes.slice(sent, length));
+      if (result === length) continue;
+      const connection = outbox.connection(index);
+      const sent = this.#sent(connection, result);
+      if (sent >= 0) this.stall(connection, outbox.bytes(index).slice(sent, length));
     }
     outbox.clear();
   }
@@ -117,9 +129,12 @@ export class NativeSender {
   #sendValues(connection: NativeConnection): boolean {
     const { reply, cache } = this.#thread;
     const length = reply.totalLength - reply.start;
-    const sent = connection.tls === null
-      ? this.#sent(connection, this.#valueIo.sendReply(connection.fd))
-      : this.#sentByTls(connection, this.#valueIo.writeReply(connection.tls));
+    const sent = this.#sent(
+      connection,
+      connection.tls === null
+        ? this.#libc.resultOf(this.#valueIo.sendReply(connection.fd))
+        : this.#valueIo.writeReply(connection.tls),
+    );
     if (sent >= 0 && sent < length) this.stall(connection, this.#valueIo.unsentReply(sent));
     cache.enter();
     reply.truncate(cache, reply.start);
@@ -130,24 +145,16 @@ export class NativeSender {
   /** @returns Number of bytes that the kernel took; -1 if the connection was broken and is now closed. */
   #send(connection: NativeConnection, bytes: Uint8Array, length: number): number {
     if (connection.tls !== null) {
-      return this.#sentByTls(connection, connection.tls.write(bytes, length));
+      return this.#sent(connection, connection.tls.write(bytes, length));
     }
     const sent = this.#calls.send(connection.fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL);
-    return sent >= 0 ? sent : this.#sent(connection, sent);
+    return sent >= 0 ? sent : this.#sent(connection, this.#libc.resultOf(sent));
   }
 
-  /** Turns the result of a write to the TLS layer into that of `#send`. */
-  #sentByTls(connection: NativeConnection, sent: number): number {
-    if (sent >= 0) return sent;
-    this.#closeBroken(connection);
-    return -1;
-  }
-
-  /** Turns the result of send(2) or sendmsg(2) into that of `#send`. */
-  #sent(connection: NativeConnection, sent: number): number {
-    if (sent >= 0) return sent;
-    const { errno } = this.#libc;
-    if (errno === EAGAIN || errno === EINTR) return 0;
+  /** Turns the result of a send, below 0 if it failed (`RoundIo`), into that of `#send`. */
+  #sent(connection: NativeConnection, result: number): number {
+    if (result >= 0) return result;
+    if (result === -EAGAIN || result === -EINTR) return 0;
     this.#closeBroken(connection);
     return -1;
   }

@@ -18,6 +18,8 @@ import { NativeAcceptor } from "./acceptor.ts";
 import type { NativeConnection } from "./connection.ts";
 import { NativeInbox } from "./inbox.ts";
 import * as inboxModule from "./inbox.ts";
+import { IoUring } from "./io_uring.ts";
+import { CallIo, RingIo, type RoundIo } from "./round_io.ts";
 import { RunQueue } from "./run_queue.ts";
 import { NativeUdp } from "./udp_socket.ts";
 import { NativeSender } from "./sender.ts";
@@ -76,6 +78,7 @@ export class NativeThread implements Transport {
   readonly #receiveBytes: Uint8Array;
   readonly #valueIo: ValueIo;
   readonly #inbox: NativeInbox;
+  readonly #io: RoundIo;
   readonly #sender: NativeSender;
   readonly #timeouts: ConnectionTimeouts<NativeConnection>;
   /** Connections whose conversations wait for the store, for example for a lock. */
@@ -89,7 +92,8 @@ export class NativeThread implements Transport {
   readonly #handshakes: TlsHandshakes | null;
   #sweptAtSec = 0;
 
-  constructor(context: TransportContext) {
+  /** @param io In tests: receives and sends instead of that of the options. */
+  constructor(context: TransportContext, io?: RoundIo) {
     this.#context = context;
     this.#thread = context.thread;
     this.#workerData = context.workerData as NativeWorkerData;
@@ -101,11 +105,17 @@ export class NativeThread implements Transport {
     this.#wakeFd = this.#workerData.wakeFds[context.threadIndex]!;
     this.#waker = new NativeWaker(this.#calls, this.#workerData.wakeFds);
     this.#epoll = new Epoll(this.#libc, this.#workerData.epollFds[context.threadIndex]!, READY_MAX);
+    const ring = this.#workerData.rings[context.threadIndex];
+    this.#io = io ??
+      (ring === undefined
+        ? new CallIo(this.#libc)
+        : new RingIo(new IoUring(this.#libc, ring), this.#libc, context.thread));
     this.#sender = new NativeSender(
       context.thread,
       this.#libc,
       this.#epoll,
       this.#valueIo,
+      this.#io,
       (connection) => this.#close(connection, "error"),
     );
     this.#timeouts = new ConnectionTimeouts(
@@ -170,7 +180,7 @@ export class NativeThread implements Transport {
       const fd = epoll.fd(index);
       const connection = this.#connections[fd];
       if (connection?.fitsSlot) {
-        this.#receiveIntoSlot(connection);
+        this.#giveSlot(connection);
         continue;
       }
       if (connection?.unfinished) {
@@ -237,26 +247,30 @@ export class NativeThread implements Transport {
     if (this.#handshakes!.step(connection, events, mode)) this.#receive(connection);
   }
 
-  /** Receives into a slot. The requests are executed together with those of other slots. */
-  #receiveIntoSlot(connection: NativeConnection): void {
+  /** Gives the connection a slot. It is read together with those of other slots. */
+  #giveSlot(connection: NativeConnection): void {
     const inbox = this.#inbox;
     if (inbox.full) this.#executeSlots();
-    const received = connection.tls === null
-      ? this.#calls.recv(connection.fd, inbox.free, SLOT_BYTES, MSG_DONTWAIT)
-      : connection.tls.read(inbox.free, SLOT_BYTES);
-    if (received <= 0) return this.#receiveFailed(connection, received);
-    this.#thread.connections.seen(connection.id, clockSec(this.#thread.memory));
-    inbox.add(connection, received);
+    inbox.add(connection);
   }
 
+  /** Receives into the slots, then executes the requests. */
   #executeSlots(): void {
     const inbox = this.#inbox;
     if (inbox.count === 0) return;
+    this.#io.receive(inbox);
+    const nowSec = clockSec(this.#thread.memory);
     for (let index = 0; index < inbox.count; index++) {
       const connection = inbox.connection(index);
-      const end = inbox.end(index);
-      this.#converse(connection, inbox.start(index), end);
-      if (end < inbox.start(index + 1) && connection.tls?.hasBuffered !== true) continue;
+      const received = inbox.results[index]!;
+      if (received <= 0) {
+        this.#receiveFailed(connection, received);
+        continue;
+      }
+      this.#thread.connections.seen(connection.id, nowSec);
+      const start = inbox.start(index);
+      this.#converse(connection, start, start + received);
+      if (received < SLOT_BYTES && connection.tls?.hasBuffered !== true) continue;
       // The slot is full, or the TLS layer has more: there may be more to read.
       connection.readsAreShort = false;
       this.#receive(connection);
@@ -279,7 +293,7 @@ export class NativeThread implements Transport {
         continue;
       }
       const received = connection.tls === null
-        ? this.#calls.recv(connection.fd, bytes, RECEIVE_BYTES, MSG_DONTWAIT)
+        ? this.#libc.resultOf(this.#calls.recv(connection.fd, bytes, RECEIVE_BYTES, MSG_DONTWAIT))
         : connection.tls.read(bytes, RECEIVE_BYTES);
       if (received <= 0) {
         this.#receiveFailed(connection, received);
@@ -321,7 +335,7 @@ export class NativeThread implements Transport {
     const missing = task.missing;
     const received = this.#valueIo.receiveValue(connection.fd, task, RECEIVE_AT, RECEIVE_BYTES);
     if (received <= 0) {
-      this.#receiveFailed(connection, received);
+      this.#receiveFailed(connection, this.#libc.resultOf(received));
       return false;
     }
     this.#thread.connections.seen(connection.id, clockSec(this.#thread.memory));
@@ -334,14 +348,11 @@ export class NativeThread implements Transport {
     return connection.mayRead;
   }
 
-  #receiveFailed(connection: NativeConnection, received: number): void {
-    if (received < 0 && connection.tls !== null) return this.#tlsReadFailed(connection, received);
-    if (received < 0) {
-      const { errno } = this.#libc;
-      if (errno === EAGAIN || errno === EINTR) return;
-      return this.#close(connection, "error");
-    }
-    this.#close(connection);
+  /** @param result 0: the peer has ended its side; otherwise a negative error number, or a `StreamEnd`. */
+  #receiveFailed(connection: NativeConnection, result: number): void {
+    if (result < 0 && connection.tls !== null) return this.#tlsReadFailed(connection, result);
+    if (result === -EAGAIN || result === -EINTR) return;
+    this.#close(connection, result === 0 ? "normal" : "error");
   }
 
   #tlsReadFailed(connection: NativeConnection, end: number): void {
@@ -371,6 +382,7 @@ export class NativeThread implements Transport {
     const sender = this.#sender;
     sender.begin();
     start = conversation.feed(start, end);
+    sender.charge(this.#thread.work.spent);
     const { state } = conversation;
     const endsSlice = state === ConversationState.NEEDS_INPUT ||
       state === ConversationState.UNFINISHED;

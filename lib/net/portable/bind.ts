@@ -77,6 +77,8 @@ export async function bindPortable(
   for (const listen of listens) bound.push(await tryListen(listen, options));
   return {
     name: "portable",
+    usesIoUring: false,
+    ioUringReason: "",
     listens: bound,
     workerData: (threadIndex): PortableWorkerData => ({
       listens: bound.filter((listen) =>

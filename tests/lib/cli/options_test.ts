@@ -185,6 +185,7 @@ Deno.test("readCommand() tells the protocols what stats settings shows", () => {
     leaseTimeSec: 10,
     authFile: null,
     sasl: false,
+    ioUring: false,
     compat: "memcached",
   });
   assertEquals(tunables, [

@@ -2,7 +2,7 @@ import { assert, assertGreater, assertStringIncludes } from "@std/assert";
 import {
   type Client,
   type ServerProcess,
-  testTransports as test,
+  testIoWays as test,
   until,
 } from "../../support/servers/server_process.ts";
 

@@ -3,9 +3,9 @@ import { acquire, counterRequest, dump } from "../../support/sessions/counter_pa
 import { randomFrom } from "../../support/random.ts";
 import {
   type Client,
+  IO_WAYS,
   residentKib,
   ServerProcess,
-  TRANSPORTS,
   until,
 } from "../../support/servers/server_process.ts";
 
@@ -162,11 +162,12 @@ const ATTACKS: readonly Attack[] = [
 /** Statistics that must be 0 when an attack is over. */
 const LEFT_OVER = ["lock_curr", "lock_waiting", "log_watchers"];
 
-for (const io of TRANSPORTS) {
-  Deno.test(`${io}: whatever hostile clients do, the next one is served and nothing of theirs is left`, async (t) => {
+for (const { name: way, io, ioUring = "auto" } of IO_WAYS) {
+  Deno.test(`${way}: whatever hostile clients do, the next one is served and nothing of theirs is left`, async (t) => {
     const sizes = ["-m", "2", "-t", "4", "-c", String(CONNECTIONS_MAX)];
     await using server = await ServerProcess.start({
       io,
+      ioUring,
       args: [...sizes, "-vvv", "-z", "3333", "--counter-port", "-1", "-I", "1m"],
       permissions: ["--allow-all"],
     });

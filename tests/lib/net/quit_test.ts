@@ -1,5 +1,5 @@
 import { roundsOf } from "../../support/rounds.ts";
-import { type Client, testTransports as test } from "../../support/servers/server_process.ts";
+import { type Client, testIoWays as test } from "../../support/servers/server_process.ts";
 import { opcodeOf, packetText } from "../../support/sessions/binary_text.ts";
 
 const ROUNDS = roundsOf(100);

@@ -6,7 +6,7 @@ import {
   leastPermissions,
   residentKib,
   ServerProcess,
-  testTransports as test,
+  testIoWays as test,
   TRANSPORTS,
   until,
 } from "../../support/servers/server_process.ts";

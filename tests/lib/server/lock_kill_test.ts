@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertGreater, assertMatch } from "@std/assert";
 import { opcodeOf, packetParts } from "../../support/sessions/binary_text.ts";
-import { type Client, ServerProcess, TRANSPORTS } from "../../support/servers/server_process.ts";
+import { type Client, IO_WAYS, ServerProcess } from "../../support/servers/server_process.ts";
 import { randomFrom } from "../../support/random.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
 import { closeLibc, type Victim, WAYS } from "../../support/servers/victims.ts";
@@ -146,11 +146,11 @@ async function battle(server: ServerProcess, seed: number): Promise<void> {
   assert(Number(await watcher.stat("lock_freed_by_close")) >= KILLS);
 }
 
-for (const io of TRANSPORTS) {
-  Deno.test(`${io}: ${KILLS} clients with locks end in every way, and nobody else loses any`, async () => {
+for (const { name: way, io, ioUring = "auto" } of IO_WAYS) {
+  Deno.test(`${way}: ${KILLS} clients with locks end in every way, and nobody else loses any`, async () => {
     try {
       await withSeed(drawSeed(), async (seed) => {
-        await using server = await ServerProcess.start({ io, args: ["-c", "200"] });
+        await using server = await ServerProcess.start({ io, ioUring, args: ["-c", "200"] });
         await battle(server, seed);
         await server.stop();
       });

@@ -167,7 +167,7 @@ test(
       const args = ["-p", "-1", "-t", "4", "--io", io];
       const { code, stderr } = await runToEnd({ io, args, openFilesMax });
       assertEquals(code, 71, stderr);
-      assertStringIncludes(stderr, "too few open files: -t 4 needs 65 descriptors");
+      assertStringIncludes(stderr, "too few open files: -t 4 needs 69 descriptors");
     }
   },
 );

@@ -7,12 +7,7 @@ import { Lifecycle, LifecyclePhase } from "../../../lib/lifecycle.ts";
 import { opcodeOf, packetText } from "../sessions/binary_text.ts";
 import { ALLOCATION_TRIES, PRELOAD, REQUESTS } from "./feed_loop.ts";
 import { bytesOf } from "../sessions/side.ts";
-
-export interface AllocationLoad {
-  readonly port: number;
-  readonly lifecycle: SharedArrayBuffer;
-  readonly tls: boolean;
-}
+import type { LoadStart } from "../servers/native_in_process.ts";
 
 /** Requests in one batch. */
 const IN_FLIGHT = 50;
@@ -26,15 +21,17 @@ const WARM_UP_ROUNDS = 200;
 export const ROUNDS = 100;
 const NOOP = packetText({ opcode: opcodeOf("Noop") });
 
-if (self.name === "allocation load") {
-  self.onmessage = ({ data }: MessageEvent<AllocationLoad>) => {
+// Its test imports this module too.
+if (self.name === "load") {
+  self.onmessage = ({ data }: MessageEvent<LoadStart>) => {
     drive(data);
+    self.postMessage("");
     self.close();
   };
   self.postMessage("ready");
 }
 
-function drive({ port, lifecycle, tls }: AllocationLoad): void {
+function drive({ port, lifecycle, tls }: LoadStart): void {
   const client = new BlockingClient(port, tls);
   for (const request of PRELOAD.split("set ").slice(1)) client.ask(`set ${request}`, "STORED\r\n");
   const first = new BlockingClient(port, tls);

@@ -1,5 +1,5 @@
 import { type Certificate, tlsArguments } from "./certificates.ts";
-import { leastPermissions, ServerProcess } from "./server_process.ts";
+import { type IoWay, leastPermissions, ServerProcess } from "./server_process.ts";
 import { SocketSide } from "../sessions/socket_side.ts";
 
 /**
@@ -8,9 +8,10 @@ import { SocketSide } from "../sessions/socket_side.ts";
  * @param certificate For TLS; undefined: plain.
  */
 export async function startLeased(
-  io: "portable" | "native",
+  io: IoWay["io"],
   options: readonly string[] = [],
   certificate?: Certificate,
+  ioUring: NonNullable<IoWay["ioUring"]> = "auto",
 ): Promise<SocketSide> {
   const tls = certificate === undefined ? [] : tlsArguments(certificate);
   const reading = certificate === undefined || io === "native"
@@ -18,6 +19,7 @@ export async function startLeased(
     : [`--allow-read=${certificate.certPath},${certificate.keyPath}`];
   const server = await ServerProcess.start({
     io,
+    ioUring,
     args: [...options, ...tls],
     permissions: [...leastPermissions(io), ...reading],
   });

@@ -1,5 +1,6 @@
 import { assert, assertEquals, AssertionError } from "@std/assert";
 import { TextLineStream } from "@std/streams";
+import type { IoUringChoice } from "../../../lib/net/transport.ts";
 import { bytesOf, textOf } from "../sessions/side.ts";
 import { endAtTimeLimit, waitingFor } from "../waiting.ts";
 
@@ -18,6 +19,22 @@ export const TRANSPORTS: readonly ("portable" | "native")[] =
     ? ["portable", "native"]
     : ["portable"];
 
+/** A transport, and the way in which it reads and sends. */
+export interface IoWay {
+  readonly name: string;
+  readonly io: "portable" | "native";
+  readonly ioUring?: IoUringChoice;
+}
+
+/**
+ * The transports, each in every way. The native one of TRANSPORTS uses io_uring where the kernel allows it. For tests
+ * of what depends on how bytes are moved.
+ */
+export const IO_WAYS: readonly IoWay[] = TRANSPORTS.flatMap((io): IoWay[] => [
+  { name: io, io },
+  ...(io === "native" ? [{ name: "native without io_uring", io, ioUring: "off" } as const] : []),
+]);
+
 /** Absolute path of a file of the repository. */
 export function path(name: string): string {
   return decodeURIComponent(new URL(name, ROOT).pathname);
@@ -26,6 +43,7 @@ export function path(name: string): string {
 export interface ProcessOptions {
   readonly args?: readonly string[];
   readonly io?: "portable" | "native";
+  readonly ioUring?: IoUringChoice;
   /** Instead of the least that the transport needs on 127.0.0.1. */
   readonly permissions?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -114,9 +132,10 @@ export class ServerProcess implements AsyncDisposable {
 
   /** Starts one on a free port of 127.0.0.1, with two threads, and waits until it says that it listens. */
   static async start(options: ProcessOptions = {}): Promise<ServerProcess> {
-    const { args = [], io = "portable" } = options;
+    const { args = [], io = "portable", ioUring = "auto" } = options;
     const listens = args.some((argument) => /^-[ps]/.test(argument));
-    const all = ["--io", io, "-t", "2", ...(listens ? [] : ["-p", "-1"]), ...args];
+    const how = ["--io", io, "-o", `io_uring=${ioUring}`, "-t", "2"];
+    const all = [...how, ...(listens ? [] : ["-p", "-1"]), ...args];
     return await ServerProcess.spawn(command({ ...options, args: all }, "null"));
   }
 
@@ -339,6 +358,19 @@ export class Client implements Disposable {
 
 /** Starts a server over the transport that is tested. */
 export type Start = (options?: ProcessOptions) => Promise<ServerProcess>;
+
+/** Registers a test for each transport, in every way. */
+export function testIoWays(
+  name: string,
+  run: (start: Start, io: "portable" | "native") => Promise<void>,
+): void {
+  for (const { name: way, io, ioUring = "auto" } of IO_WAYS) {
+    Deno.test(
+      `${way}: ${name}`,
+      () => run((options = {}) => ServerProcess.start({ io, ioUring, ...options }), io),
+    );
+  }
+}
 
 /** Registers a test for each transport. */
 export function testTransports(

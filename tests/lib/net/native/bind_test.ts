@@ -14,7 +14,8 @@ const OPTIONS = {
   authTimeoutSec: 30,
   udpReplyMaxBytes: 4096,
   tls: null,
-};
+  ioUring: "off",
+} as const;
 const SECONDS_BETWEEN = 5;
 
 Deno.test({

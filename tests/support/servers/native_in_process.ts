@@ -1,0 +1,94 @@
+import { bindNative } from "../../../lib/net/native/bind.ts";
+import { Libc } from "../../../lib/net/native/libc.ts";
+import type { RoundIo } from "../../../lib/net/native/round_io.ts";
+import { NativeThread } from "../../../lib/net/native/thread.ts";
+import type { TransportOptions } from "../../../lib/net/transport.ts";
+import { Lifecycle, LifecyclePhase } from "../../../lib/lifecycle.ts";
+import {
+  type ServerHooks,
+  type SharedState,
+  ThreadContext,
+} from "../../../protocol/thread_context.ts";
+import { ThreadProtocols } from "../../../protocol/thread_protocols.ts";
+import type { Settings, TlsSettings } from "../../../protocol/settings.ts";
+import { waitingFor } from "../waiting.ts";
+
+/** Options of a native transport of one thread. */
+export const NATIVE_OPTIONS: TransportOptions = {
+  threads: 1,
+  backlog: 64,
+  maxconnsFast: true,
+  idleTimeoutSec: 0,
+  sendTimeoutSec: 60,
+  lockIdleTimeoutSec: 0,
+  authTimeoutSec: 30,
+  udpReplyMaxBytes: 4096,
+  tls: null,
+  ioUring: "off",
+};
+
+/** The first message to a load. It posts one to say that it is ready, and ends the server by setting the phase. */
+export interface LoadStart {
+  readonly port: number;
+  /** See `Lifecycle`. */
+  readonly lifecycle: SharedArrayBuffer;
+  readonly tls: boolean;
+  readonly seed: number;
+}
+
+/** A server in this thread. */
+export interface InProcessServer {
+  readonly shared: SharedState;
+  readonly settings: Settings;
+  readonly hooks: Partial<ServerHooks>;
+  /** Makes what receives and sends instead of one call for each connection. */
+  readonly makeIo?: (libc: Libc, thread: ThreadContext) => RoundIo;
+  /** Null or left out: plain connections. */
+  readonly tls?: TlsSettings | null;
+  /** The module of the worker that loads the server. This thread blocks meanwhile. */
+  readonly load: URL;
+  readonly seed?: number;
+}
+
+/** Serves connections in this thread, until the load has ended it. */
+export async function serveInThisThread(server: InProcessServer): Promise<void> {
+  const { shared, settings, load, makeIo, tls = null, seed = 0 } = server;
+  const options = { ...NATIVE_OPTIONS, tls };
+  const hooks = {
+    shutdown: () => {},
+    processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
+    tokensDropped: () => {},
+    authenticate: () => {},
+    ...server.hooks,
+  };
+  const address = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" } as const;
+  const host = bindNative([tls === null ? address : { ...address, tls: "tls" }], options);
+  const lifeShared = Lifecycle.createShared(1);
+  const thread = new ThreadContext(shared, settings, hooks);
+  const context = {
+    thread,
+    protocols: new ThreadProtocols(thread),
+    threadIndex: 0,
+    options,
+    lifecycle: new Lifecycle(lifeShared),
+    workerData: host.workerData(0),
+    report: () => {},
+  };
+  const transport = new NativeThread(context, makeIo?.(new Libc(), thread));
+  const worker = new Worker(load, { type: "module", name: "load" });
+  await waitingFor("the load worker", new Promise((resolve) => worker.onmessage = resolve));
+  const [listen] = host.listens;
+  if (listen?.kind !== "tcp") throw new Error("Cannot know the port");
+  const failed = new Promise<string>((resolve) => worker.onmessage = ({ data }) => resolve(data));
+  host.listen();
+  worker.postMessage(
+    { port: listen.port, lifecycle: lifeShared, tls: tls !== null, seed } satisfies LoadStart,
+  );
+  transport.open();
+  new Lifecycle(lifeShared).phase = LifecyclePhase.RUNNING;
+  transport.serve();
+  host.close();
+  const failure = await waitingFor("the load's result", failed);
+  worker.terminate();
+  if (failure !== "") throw new Error(failure);
+}
