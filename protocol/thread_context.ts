@@ -1,7 +1,7 @@
 import { ByteRegion } from "../store/base/bytes.ts";
 import { Cache, type TokenView } from "../store/cache.ts";
 import { Operation } from "../store/operation.ts";
-import { type ConnectionId, ConnectionTable } from "../store/connections.ts";
+import { type ConnectionId, ConnectionTable, NO_OWNER } from "../store/connections.ts";
 import { INPUT_BYTES, REPLY_BYTES } from "../store/limits.ts";
 import { Memory, type SharedMemory, threadRowCount } from "../store/setup.ts";
 import { AuthDesk, createVerdicts, type Credentials } from "./auth/auth_desk.ts";
@@ -79,6 +79,9 @@ export function createSharedState(memory: SharedMemory, settings: Settings): Sha
   };
 }
 
+/** Connections that one hold of the mutex takes from the list of those whose waiting is over. */
+const READY_MAX = 256;
+
 /**
  * The state with which one thread serves its connections. There is one input and one reply region a thread, so
  * a connection between two requests costs no buffer.
@@ -107,6 +110,8 @@ export class ThreadContext {
   readonly auth: AuthDesk | null;
   /** Of the connection that is being served. */
   readonly work: WorkBudget;
+  /** The connections of one turn of `takeReady`. */
+  readonly #ready = new Int32Array(READY_MAX);
 
   /** @param threadIndex 0-based number of the thread. */
   constructor(shared: SharedState, settings: Settings, hooks: ServerHooks, threadIndex = 0) {
@@ -161,22 +166,25 @@ export class ThreadContext {
   /**
    * The connections of a thread whose waiting is over, for the transport to `feed`. To be asked
    * whenever `cache.onReady` named the thread.
+   *
+   * @param visit Called with each, without the mutex.
    */
-  takeReady(threadIndex: number): ConnectionId[] {
-    const owners: ConnectionId[] = [];
-    this.cache.enter();
-    for (;;) {
-      const owner = this.cache.locks.waiters.takeReady(threadIndex);
-      if (owner === 0) break;
-      owners.push(owner as ConnectionId);
-    }
-    for (;;) {
-      const owner = this.cache.watchLog.takeReady(threadIndex);
-      if (owner === 0) break;
-      owners.push(owner as ConnectionId);
-    }
-    this.cache.leave();
-    this.auth?.takeReady(owners);
-    return owners;
+  takeReady(threadIndex: number, visit: (connection: ConnectionId) => void): void {
+    const { cache } = this;
+    const ready = this.#ready;
+    let count;
+    do {
+      count = 0;
+      cache.enter();
+      for (; count < ready.length; count++) {
+        const owner = cache.locks.waiters.takeReady(threadIndex) ||
+          cache.watchLog.takeReady(threadIndex);
+        if (owner === NO_OWNER) break;
+        ready[count] = owner;
+      }
+      cache.leave();
+      for (let index = 0; index < count; index++) visit(ready[index] as ConnectionId);
+    } while (count === ready.length);
+    this.auth?.takeReady(visit);
   }
 }

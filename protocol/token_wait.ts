@@ -53,8 +53,27 @@ export class TokenWait implements Task {
 const PRINTABLE_FIRST = 0x21;
 const PRINTABLE_LAST = 0x7e;
 
-/** Returns the owner's tag, or null when it is longer than 64 bytes or has bytes that are not printable ASCII. */
-export function ownerTagOf(tag: Uint8Array): Uint8Array | null {
-  const isPrintable = tag.every((byte) => byte >= PRINTABLE_FIRST && byte <= PRINTABLE_LAST);
-  return isPrintable && tag.length <= OWNER_TAG_LENGTH_MAX ? tag : null;
+/**
+ * Tells the store who asks for a token: the owner's tag, at [start, end) of the input, and the connection.
+ *
+ * @returns False when the tag is longer than 64 bytes or has bytes that are not printable ASCII.
+ */
+export function readTokenOwner(
+  { thread, owner }: Conversation,
+  start: number,
+  end: number,
+): boolean {
+  const { input, operation, cache, connections } = thread;
+  const length = end - start;
+  if (length > OWNER_TAG_LENGTH_MAX) return false;
+  const { names: { bytes } } = cache.tokens;
+  for (let at = 0; at < length; at++) {
+    const byte = input.bytes[start + at]!;
+    if (byte < PRINTABLE_FIRST || byte > PRINTABLE_LAST) return false;
+    bytes[at] = byte;
+  }
+  cache.tokens.ownerLength = length;
+  cache.tokens.peerLength = connections.copyPeer(owner, bytes, length);
+  operation.thread = connections.threadOf(owner);
+  return true;
 }

@@ -216,6 +216,8 @@ export class Cache {
     this.mutex.unlock();
     if (this.locks.waiters.hasToWake) wakeThreads(this.locks.waiters, this.onReady);
     if (this.links.watchLog.hasToWake) wakeThreads(this.links.watchLog, this.onReady);
+    const { queue } = this.journal;
+    if (queue.hasToWake) queue.wake();
   }
 
   // --- reading -----------------------------------------------------------------------------------

@@ -191,11 +191,13 @@ export class ConnectionTable {
     return this.#readText(row * 4 + PEER_OFFSET, this.#words[row + PEER_LENGTH]!);
   }
 
-  /** The name of the open connection's peer, as a copy of its bytes. */
-  peerBytesOf(id: ConnectionId): Uint8Array {
+  /** Copies the name of the open connection's peer. @returns Its length, at most 64 bytes. */
+  copyPeer(id: ConnectionId, to: Uint8Array, toOffset: number): number {
     const row = this.#row(this.#index(id));
     const start = row * 4 + PEER_OFFSET;
-    return this.#bytes.slice(start, start + this.#words[row + PEER_LENGTH]!);
+    const length = this.#words[row + PEER_LENGTH]!;
+    for (let at = 0; at < length; at++) to[toOffset + at] = this.#bytes[start + at]!;
+    return length;
   }
 
   /** Returns the 0-based number of the connection's row, which a later connection may have too. */

@@ -1,5 +1,6 @@
 import type { Cache } from "../../store/cache.ts";
 import { TOKEN_RECORD as RECORD, TokenRecordType } from "../../store/setup.ts";
+import { ByteRegion } from "../../store/base/bytes.ts";
 import type { TransportEvent } from "../net/transport.ts";
 import { reasonOf } from "../reason.ts";
 import type { TokenJournal } from "./token_journal.ts";
@@ -18,6 +19,9 @@ const SETTLE_SLICE = 256;
 /** Buckets of the table compared under one hold of the mutex. */
 const COMPARE_SLICE = 1024;
 
+/** Bytes of queued records that need no larger buffer. */
+const RECORDS_BYTES = 64 * 1024;
+
 /** The result of `step` when the queue is stopping and everything is written. */
 export const STOPPED = -1;
 
@@ -30,6 +34,8 @@ export class JournalLoop {
   readonly #cache: Cache;
   readonly #journal: TokenJournal;
   readonly #report: (event: TransportEvent) => void;
+  /** The records to write, at its start. */
+  #records = new ByteRegion(new ArrayBuffer(RECORDS_BYTES));
   #reservedId = 0;
   /** Time of the next write of records without a waiting connection, or of the retry of a failed write. */
   #dueMs = Infinity;
@@ -53,7 +59,7 @@ export class JournalLoop {
   restore(): void {
     const cache = this.#cache;
     const { tokens } = this.#journal;
-    const out = [...tokens.tokens.values()].sort((a, b) => a.sinceUnixSec - b.sinceUnixSec);
+    const out = tokens.tokens.sort((a, b) => a.sinceUnixSec - b.sinceUnixSec);
     cache.enter();
     const isRestored = out.every(({ key, owner, peer, sinceUnixSec, id }) =>
       cache.journal.restore(key, owner, peer, sinceUnixSec, id)
@@ -90,9 +96,20 @@ export class JournalLoop {
 
   /** Writes the queued records; syncs if a connection waits for one. @returns Whether there were records. */
   writeQueued(): boolean {
-    const records = this.#cache.journal.queue.peek();
-    if (records.length > 0) this.#write(records, hasGet(records));
-    return records.length > 0;
+    const length = this.#copyQueued();
+    if (length > 0) this.#write(length, hasGet(this.#records.bytes, length));
+    return length > 0;
+  }
+
+  /** Copies the queued records to the start of #records. @returns Their length in bytes. */
+  #copyQueued(): number {
+    const { queue } = this.#cache.journal;
+    const { length } = queue;
+    if (length > this.#records.bytes.length) {
+      this.#records = new ByteRegion(new ArrayBuffer(2 ** Math.ceil(Math.log2(length))));
+    }
+    queue.copy(this.#records, length);
+    return length;
   }
 
   /**
@@ -106,10 +123,10 @@ export class JournalLoop {
     // In this order: records queued before the stop, or before a record was lost, are written.
     const { isStopping } = queue;
     const isLost = queue.takeRecordsLost();
-    const records = queue.peek();
+    const length = this.#copyQueued();
     const isDue = isStopping || isLost || nowMs >= this.#dueMs;
-    if (records.length > 0 && (isDue || queue.isCrowded || hasGet(records))) {
-      this.#write(records, true);
+    if (length > 0 && (isDue || queue.isCrowded || hasGet(this.#records.bytes, length))) {
+      this.#write(length, true);
       if (isLost) this.#compare();
       this.#planRetry(nowMs);
       return 0;
@@ -119,7 +136,7 @@ export class JournalLoop {
     if (isStopping) return STOPPED;
     this.#reserveInTime();
     if (isDue) this.#planRetry(nowMs);
-    if (records.length > 0 || this.#journal.isUnsynced) {
+    if (length > 0 || this.#journal.isUnsynced) {
       this.#dueMs = Math.min(this.#dueMs, nowMs + LAZY_MS);
     }
     return Math.min(IDLE_MS, this.#dueMs - nowMs);
@@ -129,14 +146,20 @@ export class JournalLoop {
     this.#dueMs = this.#journal.isUnsynced ? nowMs + LAZY_MS : Infinity;
   }
 
-  #write(records: Uint8Array<ArrayBuffer>, sync: boolean): void {
-    const isWritten = this.#try("write", () => this.#journal.append(records, sync));
+  /** Writes the first `length` bytes of #records, and settles their tokens. */
+  #write(length: number, sync: boolean): void {
+    const records = this.#records;
+    const isWritten = this.#try(
+      "write",
+      () => this.#journal.append(records.bytes.subarray(0, length), sync),
+    );
     const cache = this.#cache;
-    const position = cache.journal.queue.take(records.length);
+    const position = cache.journal.queue.take(length);
     cache.enter();
-    for (let at = 0; at < records.length;) {
-      at = cache.journal.settle(records, at, SETTLE_SLICE, isWritten);
-      if (at < records.length) cache.yieldMutex();
+    // Nothing here allocates: a garbage collection would stop all threads that want the mutex.
+    for (let at = 0; at < length;) {
+      at = cache.journal.settle(records, at, length, SETTLE_SLICE, isWritten);
+      if (at < length) cache.yieldMutex();
     }
     cache.journal.noteSyncs(this.#journal.syncs);
     cache.journal.settleWaiters(position);
@@ -211,7 +234,7 @@ export class JournalLoop {
     }
     const { isQuarantined } = cache.journal;
     cache.leave();
-    const lost = [...this.#journal.tokens.tokens.keys()]
+    const lost = [...this.#journal.tokens.ids]
       .filter((id) => !inTable.has(id))
       .map((id) => encodeRecord(TokenRecordType.RELEASE, { id }));
     lost.push(encodeRecord(
@@ -223,8 +246,8 @@ export class JournalLoop {
 }
 
 /** Whether some of the records give a token, which must be on the disk before its reply. */
-function hasGet(records: Uint8Array): boolean {
-  for (let at = 0; at < records.length;) {
+function hasGet(records: Uint8Array, length: number): boolean {
+  for (let at = 0; at < length;) {
     if (records[at + RECORD.TYPE] === TokenRecordType.GET) return true;
     at += RECORD.DATA + records[at + RECORD.KEY_LENGTH]! + records[at + RECORD.OWNER_LENGTH]! +
       records[at + RECORD.PEER_LENGTH]!;

@@ -1,4 +1,5 @@
 import { crc32 } from "node:zlib";
+import { highHalf, lowHalf } from "../../store/base/u64.ts";
 import type { JournalFile, JournalFiles } from "./journal_files.ts";
 import { TokenRecordType } from "../../store/setup.ts";
 import { concatenated, TokenSet } from "./token_records.ts";
@@ -28,6 +29,8 @@ const LENGTH_AT = 4;
 const CHECKSUM_AT = 8;
 const SYNCED_AT = 12;
 
+/** Bytes of a frame that needs no larger buffer. */
+const FRAME_BYTES = 4096;
 /** A file smaller than this is not rewritten. */
 const REWRITE_BYTES_MIN = 1 << 20;
 /** The file is rewritten when it is this many times as long as after the last rewrite. */
@@ -165,6 +168,7 @@ export class TokenJournal {
   #synced = 0;
   #rewriteAtLength = 0;
   #syncs = 0;
+  readonly #frame = new FrameBuffer();
 
   /**
    * Rewrites the journal from the content that was read.
@@ -237,7 +241,7 @@ export class TokenJournal {
   }
 
   #write(records: Uint8Array): void {
-    const frame = frameOf(records, this.#synced);
+    const frame = this.#frame.encode(records, this.#synced);
     writeAll(this.#file!, frame);
     this.#length += frame.length;
   }
@@ -268,7 +272,7 @@ export class TokenJournal {
     let rewriteAtLength;
     try {
       const header = new TextEncoder().encode(`leased update tokens ${VERSION} ${this.nodeId}\n`);
-      const frame = frameOf(concatenated(this.tokens.encode()), 0);
+      const frame = new FrameBuffer().encode(concatenated(this.tokens.encode()), 0);
       length = header.length + frame.length;
       writeAll(file, header);
       writeAll(file, frame);
@@ -296,16 +300,28 @@ export class TokenJournal {
   }
 }
 
-/** Returns a frame. @param synced Number of the file's bytes that are on the disk. */
-function frameOf(records: Uint8Array, synced: number): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(FRAME_HEADER_BYTES + records.length);
-  const view = new DataView(bytes.buffer);
-  view.setUint32(0, MAGIC, true);
-  view.setUint32(LENGTH_AT, records.length, true);
-  view.setBigUint64(SYNCED_AT, BigInt(synced), true);
-  bytes.set(records, FRAME_HEADER_BYTES);
-  view.setUint32(CHECKSUM_AT, crc32(bytes.subarray(SYNCED_AT)), true);
-  return bytes;
+/** Memory for one frame at a time: syncs are frequent, and frames of the same size in new memory would be garbage. */
+class FrameBuffer {
+  #bytes = new Uint8Array(FRAME_BYTES);
+  #view = new DataView(this.#bytes.buffer);
+
+  /** @param synced Number of the file's bytes that are on the disk. @returns The frame; good until the next call. */
+  encode(records: Uint8Array, synced: number): Uint8Array {
+    const length = FRAME_HEADER_BYTES + records.length;
+    if (length > this.#bytes.length) {
+      this.#bytes = new Uint8Array(2 * length);
+      this.#view = new DataView(this.#bytes.buffer);
+    }
+    const bytes = this.#bytes.subarray(0, length);
+    const view = this.#view;
+    view.setUint32(0, MAGIC, true);
+    view.setUint32(LENGTH_AT, records.length, true);
+    view.setUint32(SYNCED_AT, lowHalf(synced), true);
+    view.setUint32(SYNCED_AT + 4, highHalf(synced), true);
+    bytes.set(records, FRAME_HEADER_BYTES);
+    view.setUint32(CHECKSUM_AT, crc32(bytes.subarray(SYNCED_AT)), true);
+    return bytes;
+  }
 }
 
 function writeAll(file: JournalFile, bytes: Uint8Array): void {

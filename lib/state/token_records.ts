@@ -1,3 +1,4 @@
+import { u64ToNumber } from "../../store/base/u64.ts";
 import { TOKEN_RECORD as RECORD, TokenRecordType } from "../../store/setup.ts";
 
 /** An update token that is out. */
@@ -37,17 +38,27 @@ export function encodeRecord(
 
 /** The state after a sequence of records: the tokens that are out, and the ids that may have been handed out. */
 export class TokenSet {
-  /** By id. */
-  readonly tokens: Map<number, TokenRecord> = new Map();
+  /** The records of the tokens that are out, by id. */
+  readonly #records = new Map<number, Uint8Array<ArrayBuffer>>();
   /** No id above it has been handed out; 0: unknown. */
   idLimit = 0;
   /** Whether all keys are in quarantine, by an operator or a start without the journal. */
   isQuarantined = false;
 
+  /** The ids of the tokens that are out. */
+  get ids(): Iterable<number> {
+    return this.#records.keys();
+  }
+
+  /** The tokens that are out. */
+  get tokens(): TokenRecord[] {
+    return [...this.#records.values()].map(decodeToken);
+  }
+
   /** The highest id in these records. */
   get highestId(): number {
     let highest = this.idLimit;
-    for (const id of this.tokens.keys()) highest = Math.max(highest, id);
+    for (const id of this.#records.keys()) highest = Math.max(highest, id);
     return highest;
   }
 
@@ -63,27 +74,19 @@ export class TokenSet {
       if (bytes.length - at < RECORD.DATA) {
         throw new RangeError(`a record at byte ${at} is cut short`);
       }
-      const keyAt = at + RECORD.DATA;
-      const ownerAt = keyAt + view.getUint8(at + RECORD.KEY_LENGTH);
-      const peerAt = ownerAt + view.getUint8(at + RECORD.OWNER_LENGTH);
-      const end = peerAt + view.getUint8(at + RECORD.PEER_LENGTH);
+      const end = at + RECORD.DATA + bytes[at + RECORD.KEY_LENGTH]! +
+        bytes[at + RECORD.OWNER_LENGTH]! + bytes[at + RECORD.PEER_LENGTH]!;
       if (end > bytes.length) throw new RangeError(`a record at byte ${at} is cut short`);
-      const id = Number(view.getBigUint64(at + RECORD.ID, true));
+      const id = idAt(view, at);
       const type = view.getUint8(at + RECORD.TYPE);
       switch (type === except ? PASSED_OVER : type) {
         case PASSED_OVER:
           break;
         case TokenRecordType.GET:
-          this.tokens.set(id, {
-            id,
-            key: bytes.slice(keyAt, ownerAt),
-            owner: bytes.slice(ownerAt, peerAt),
-            peer: bytes.slice(peerAt, end),
-            sinceUnixSec: view.getFloat64(at + RECORD.SINCE, true),
-          });
+          this.#records.set(id, bytes.slice(at, end));
           break;
         case TokenRecordType.RELEASE:
-          this.tokens.delete(id);
+          this.#records.delete(id);
           break;
         case TokenRecordType.ID_LIMIT:
           this.idLimit = Math.max(this.idLimit, id);
@@ -104,9 +107,27 @@ export class TokenSet {
     return [
       encodeRecord(TokenRecordType.ID_LIMIT, { id: this.idLimit }),
       ...this.isQuarantined ? [encodeRecord(TokenRecordType.QUARANTINE_ON, {})] : [],
-      ...[...this.tokens.values()].map((token) => encodeRecord(TokenRecordType.GET, token)),
+      ...this.#records.values(),
     ];
   }
+}
+
+/** The id of the record at an offset. */
+function idAt(view: DataView, at: number): number {
+  return u64ToNumber(view.getInt32(at + RECORD.ID, true), view.getInt32(at + RECORD.ID + 4, true));
+}
+
+function decodeToken(record: Uint8Array): TokenRecord {
+  const view = new DataView(record.buffer, record.byteOffset, record.byteLength);
+  const ownerAt = RECORD.DATA + record[RECORD.KEY_LENGTH]!;
+  const peerAt = ownerAt + record[RECORD.OWNER_LENGTH]!;
+  return {
+    id: idAt(view, 0),
+    key: record.slice(RECORD.DATA, ownerAt),
+    owner: record.slice(ownerAt, peerAt),
+    peer: record.slice(peerAt),
+    sinceUnixSec: view.getFloat64(RECORD.SINCE, true),
+  };
 }
 
 /** Concatenates the pieces. */

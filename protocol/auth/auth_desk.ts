@@ -77,12 +77,12 @@ export class AuthDesk {
     Atomics.store(this.#words, this.#connections.rowOf(owner), 0);
   }
 
-  /** Appends the connections that have a verdict, each once. */
-  takeReady(owners: ConnectionId[]): void {
+  /** Calls `visit` with the connections that have a verdict, with each once. */
+  takeReady(visit: (connection: ConnectionId) => void): void {
     for (const owner of this.#waiting) {
       if (this.verdictOf(owner) === null) continue;
       this.#waiting.delete(owner);
-      owners.push(owner);
+      visit(owner);
     }
   }
 }

@@ -5,7 +5,7 @@ import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
 import { swallowBlock } from "../store_block.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { chargeTokens, ownerTagOf, type TokenReply, TokenWait } from "../token_wait.ts";
+import { chargeTokens, readTokenOwner, type TokenReply, TokenWait } from "../token_wait.ts";
 import { done, refuse } from "./answer.ts";
 import { OUTCOME_STATUS, putError, putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
@@ -33,7 +33,7 @@ class KeptTokenReply implements TokenReply {
 /** TokenGet: the value is the owner's tag. */
 export function getToken(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { binary, operation, cache, connections, request, input } = thread;
+  const { binary, operation, cache, request } = thread;
   const { valueLength } = operation;
   if (conversation.udp || valueLength > OWNER_TAG_LENGTH_MAX) {
     refuse(conversation, Status.INVALID);
@@ -45,12 +45,11 @@ export function getToken(conversation: Conversation): Flow {
     return Flow.INCOMPLETE;
   }
   request.next = valueEnd;
-  const owner = ownerTagOf(input.bytes.slice(request.lineEnd, valueEnd));
-  if (owner === null) return refuse(conversation, Status.INVALID);
-  operation.thread = connections.threadOf(conversation.owner);
-  const peer = connections.peerBytesOf(conversation.owner);
+  if (!readTokenOwner(conversation, request.lineEnd, valueEnd)) {
+    return refuse(conversation, Status.INVALID);
+  }
   chargeTokens(thread);
-  const outcome = cache.tokens.get(operation, owner, peer);
+  const outcome = cache.tokens.get(operation);
   if (outcome === Outcome.WAITING) {
     conversation.task = new TokenWait(operation.waiter, new KeptTokenReply(binary));
     return Flow.UNDER_WAY;

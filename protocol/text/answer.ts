@@ -36,6 +36,17 @@ export function wordText(conversation: Conversation, index: number): string {
   return latin1Text(input.bytes, request.wordStart[index]!, request.wordLength(index));
 }
 
+/** Whether there is word `index`, and it has these bytes. */
+export function wordEquals(conversation: Conversation, index: number, bytes: Uint8Array): boolean {
+  const { request, input } = conversation.thread;
+  if (index >= request.wordCount || request.wordLength(index) !== bytes.length) return false;
+  const start = request.wordStart[index]!;
+  for (let at = 0; at < bytes.length; at++) {
+    if (input.bytes[start + at] !== bytes[at]) return false;
+  }
+  return true;
+}
+
 /** A word's bytes, or none when there is no such word: what listed keys must begin with. */
 export function prefixOf(conversation: Conversation, index: number): ByteRegion {
   const { request, input } = conversation.thread;

@@ -7,8 +7,8 @@ import type { Conversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { chargeTokens, ownerTagOf, type TokenReply, TokenWait } from "../token_wait.ts";
-import { answer, beginWork, wordText } from "./answer.ts";
+import { chargeTokens, readTokenOwner, type TokenReply, TokenWait } from "../token_wait.ts";
+import { answer, beginWork, wordEquals, wordText } from "./answer.ts";
 import { readKey } from "./write.ts";
 import { listTokens } from "./token_list.ts";
 
@@ -26,18 +26,18 @@ const REPORT_UNITS = 56;
 /** Highest cost of removing the locked values of one step through the table of locks. */
 const LOCKED_STEP_UNITS = 512;
 
-const NO_OWNER = new Uint8Array();
+/** The subcommands of every writer. */
+const GET = new TextEncoder().encode("get");
+const RELEASE = new TextEncoder().encode("release");
 
 /** `token get | release | list | drop`, `token drop_all`. */
 export function token(conversation: Conversation): Flow {
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
-  const subcommand = wordText(conversation, SUBCOMMAND_WORD);
-  if (subcommand === "release") return releaseToken(conversation);
+  if (wordEquals(conversation, SUBCOMMAND_WORD, RELEASE)) return releaseToken(conversation);
   // Only a release can be silent: a writer has to know its token, and an operator what he has done.
   conversation.thread.request.noreply = false;
-  switch (subcommand) {
-    case "get":
-      return getToken(conversation);
+  if (wordEquals(conversation, SUBCOMMAND_WORD, GET)) return getToken(conversation);
+  switch (wordText(conversation, SUBCOMMAND_WORD)) {
     case "list":
       return listTokens(conversation);
     case "drop":
@@ -69,17 +69,18 @@ function putToken({ reply }: ThreadContext, idLow: number, idHigh: number): void
 /** `token get <key> [<owner>]` */
 function getToken(conversation: Conversation): Flow {
   const { thread } = conversation;
-  const { request, operation, cache, connections } = thread;
-  const owner = request.wordCount > ID_WORD ? ownerTag(conversation, ID_WORD) : NO_OWNER;
+  const { request, operation, cache } = thread;
+  const ownerStart = request.wordStart[ID_WORD]!;
+  const ownerEnd = request.wordCount > ID_WORD ? request.wordEnd[ID_WORD]! : ownerStart;
   if (request.wordCount <= KEY_WORD || request.wordCount > ID_WORD + 1) {
     return answer(conversation, REFUSAL.BAD_FORMAT);
   }
-  if (owner === null) return answer(conversation, REFUSAL.BAD_OWNER);
+  if (!readTokenOwner(conversation, ownerStart, ownerEnd)) {
+    return answer(conversation, REFUSAL.BAD_OWNER);
+  }
   if (!readKey(conversation, KEY_WORD)) return answer(conversation, REFUSAL.BAD_FORMAT);
-  operation.thread = connections.threadOf(conversation.owner);
-  const peer = connections.peerBytesOf(conversation.owner);
   chargeTokens(thread);
-  const outcome = cache.tokens.get(operation, owner, peer);
+  const outcome = cache.tokens.get(operation);
   if (outcome === Outcome.WAITING) {
     conversation.task = new TokenWait(operation.waiter, TEXT_REPLY);
     return Flow.UNDER_WAY;
@@ -87,12 +88,6 @@ function getToken(conversation: Conversation): Flow {
   if (outcome !== Outcome.OK) return answer(conversation, OUTCOME_LINE[outcome]);
   putToken(thread, operation.idLow, operation.idHigh);
   return Flow.DONE;
-}
-
-/** A word as an owner's tag; null when it is too long or has bytes that are not printable. */
-function ownerTag(conversation: Conversation, index: number): Uint8Array | null {
-  const { request, input } = conversation.thread;
-  return ownerTagOf(input.bytes.slice(request.wordStart[index]!, request.wordEnd[index]!));
 }
 
 /** `token release <key> <id> [noreply]` */

@@ -16,6 +16,7 @@ const RING_MASK = TOKEN_RING_BYTES - 1;
 export class TokenQueue {
   readonly #words: Int32Array;
   readonly #ring: ByteRegion;
+  #hasToWake = false;
   /** The record under construction. */
   readonly record = new ByteRegion(new ArrayBuffer(TOKEN_RECORD_BYTES_MAX));
 
@@ -61,33 +62,39 @@ export class TokenQueue {
     copyBytes(this.#ring, 0, this.record, first, length - first);
     Atomics.store(this.#words, HEADER.HEAD, (head + length) | 0);
     const isUrgent = type === TokenRecordType.GET || used > TOKEN_RING_BYTES / 2;
-    if (isUrgent || Atomics.load(this.#words, HEADER.LAZY) === 0) this.wake();
+    if (isUrgent || Atomics.load(this.#words, HEADER.LAZY) === 0) this.#hasToWake = true;
     return true;
+  }
+
+  /** Whether the journal's thread is to be woken by `wake` once the mutex is free. */
+  get hasToWake(): boolean {
+    return this.#hasToWake;
   }
 
   /** A release, or quarantine, found no room: the journal has to compare itself with the store. */
   loseRecord(): void {
     Atomics.store(this.#words, HEADER.RECORDS_LOST, 1);
-    this.wake();
+    this.#hasToWake = true;
   }
 
   // --- for the journal's thread ------------------------------------------------------------------
 
-  /** Returns all records in the queue, and leaves them there; empty: none. */
-  peek(): Uint8Array<ArrayBuffer> {
-    const tail = this.#words[HEADER.TAIL]!;
-    const records = new ByteRegion(new ArrayBuffer((this.head - tail) | 0));
-    const { length } = records.bytes;
-    const at = tail & RING_MASK;
+  /** Bytes of all records in the queue. */
+  get length(): number {
+    return (this.head - this.#words[HEADER.TAIL]!) | 0;
+  }
+
+  /** Copies the first `length` bytes of records to the start of a region, and leaves them in the queue. */
+  copy(to: ByteRegion, length: number): void {
+    const at = this.#words[HEADER.TAIL]! & RING_MASK;
     const first = Math.min(length, TOKEN_RING_BYTES - at);
-    copyBytes(records, 0, this.#ring, at, first);
-    copyBytes(records, first, this.#ring, 0, length - first);
-    return records.bytes as Uint8Array<ArrayBuffer>;
+    copyBytes(to, 0, this.#ring, at, first);
+    copyBytes(to, first, this.#ring, 0, length - first);
   }
 
   /** Whether the queue is half full. */
   get isCrowded(): boolean {
-    return ((this.head - this.#words[HEADER.TAIL]!) | 0) > TOKEN_RING_BYTES / 2;
+    return this.length > TOKEN_RING_BYTES / 2;
   }
 
   /** Takes the first `length` bytes of records out. @returns The position behind them. */
@@ -112,8 +119,9 @@ export class TokenQueue {
     this.wake();
   }
 
-  /** Makes the journal's thread look. */
+  /** Makes the journal's thread look. Under the mutex it could take the core of the thread that has the mutex. */
   wake(): void {
+    this.#hasToWake = false;
     Atomics.add(this.#words, HEADER.BELL, 1);
     Atomics.notify(this.#words, HEADER.BELL);
   }

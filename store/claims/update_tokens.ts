@@ -1,8 +1,7 @@
-import { ByteRegion } from "../base/bytes.ts";
+import type { ByteRegion } from "../base/bytes.ts";
 import { takeId } from "../memory/ids.ts";
 import { CONTROL, type Memory } from "../memory/memory.ts";
 import { NO_SLOT, SlotTable } from "../memory/slot_table.ts";
-import { OWNER_TAG_LENGTH_MAX, PEER_LENGTH_MAX } from "../memory/token_record.ts";
 
 /**
  * Update tokens: a writer's claim on a key, from before it changes the database until after its commit.
@@ -56,8 +55,6 @@ export class UpdateTokens {
   readonly #memory: Memory;
   readonly #control: Int32Array;
   readonly #table: SlotTable;
-  /** An owner's tag and a peer's name, on their way into the table. */
-  readonly #names = new ByteRegion(new ArrayBuffer(OWNER_TAG_LENGTH_MAX + PEER_LENGTH_MAX));
 
   constructor(memory: Memory) {
     this.#memory = memory;
@@ -130,21 +127,20 @@ export class UpdateTokens {
     return token;
   }
 
-  /** The key's token whose owner has this tag, or NO_TOKEN. */
+  /** The key's token whose owner has the tag that `names` begins with, or NO_TOKEN. */
   withOwner(
     input: ByteRegion,
     keyOffset: number,
     keyLength: number,
     hash: number,
-    owner: Uint8Array,
+    names: ByteRegion,
+    ownerLength: number,
   ): TokenRef {
-    const tag = this.#names;
-    tag.bytes.set(owner);
     let token = this.first(input, keyOffset, keyLength, hash);
     for (; token !== NO_TOKEN; token = this.next(token, input, keyOffset, keyLength)) {
-      if (this.ownerLength(token) !== owner.length) continue;
+      if (this.ownerLength(token) !== ownerLength) continue;
       const dataLength = this.#dataLength(token);
-      if (this.#table.equals(token, dataLength, keyLength, owner.length, tag, 0)) return token;
+      if (this.#table.equals(token, dataLength, keyLength, ownerLength, names, 0)) return token;
     }
     return NO_TOKEN;
   }
@@ -152,8 +148,9 @@ export class UpdateTokens {
   /**
    * Puts a token with a fresh id into the table, pending.
    *
-   * @param owner The writer's tag, at most OWNER_TAG_LENGTH_MAX bytes; empty: none.
-   * @param peer Who asks, cut to PEER_LENGTH_MAX bytes.
+   * @param names The writer's tag, and behind it the name of the client that asks.
+   * @param ownerLength At most OWNER_TAG_LENGTH_MAX bytes; 0: no tag.
+   * @param peerLength At most PEER_LENGTH_MAX bytes.
    * @returns NO_TOKEN when the table is full.
    */
   add(
@@ -161,11 +158,21 @@ export class UpdateTokens {
     keyOffset: number,
     keyLength: number,
     hash: number,
-    owner: Uint8Array,
-    peer: Uint8Array,
+    names: ByteRegion,
+    ownerLength: number,
+    peerLength: number,
   ): TokenRef {
     const sinceUnixSec = this.#control[CONTROL.STARTED_UNIX_SEC]! + this.#control[CONTROL.NOW_SEC]!;
-    const token = this.#insert(input, keyOffset, keyLength, hash, owner, peer, sinceUnixSec);
+    const token = this.#insert(
+      input,
+      keyOffset,
+      keyLength,
+      hash,
+      names,
+      ownerLength,
+      peerLength,
+      sinceUnixSec,
+    );
     if (token === NO_TOKEN) return NO_TOKEN;
     takeId(this.#memory);
     this.#setId(token, this.#control[CONTROL.ID_LOW]!, this.#control[CONTROL.ID_HIGH]!);
@@ -182,13 +189,23 @@ export class UpdateTokens {
     key: ByteRegion,
     keyLength: number,
     hash: number,
-    owner: Uint8Array,
-    peer: Uint8Array,
+    names: ByteRegion,
+    ownerLength: number,
+    peerLength: number,
     sinceUnixSec: number,
     idLow: number,
     idHigh: number,
   ): TokenRef {
-    const token = this.#insert(key, 0, keyLength, hash, owner, peer, sinceUnixSec);
+    const token = this.#insert(
+      key,
+      0,
+      keyLength,
+      hash,
+      names,
+      ownerLength,
+      peerLength,
+      sinceUnixSec,
+    );
     if (token !== NO_TOKEN) this.#setId(token, idLow, idHigh);
     return token;
   }
@@ -309,24 +326,21 @@ export class UpdateTokens {
     keyOffset: number,
     keyLength: number,
     hash: number,
-    owner: Uint8Array,
-    peer: Uint8Array,
+    names: ByteRegion,
+    ownerLength: number,
+    peerLength: number,
     sinceUnixSec: number,
   ): TokenRef {
     const table = this.#table;
-    const peerLength = Math.min(peer.length, PEER_LENGTH_MAX);
-    const dataLength = keyLength + owner.length + peerLength;
+    const dataLength = keyLength + ownerLength + peerLength;
     const token = table.allocate(dataLength);
     if (token === NO_TOKEN) return NO_TOKEN;
-    const lengths = keyLength | (owner.length << OWNER_SHIFT) | (peerLength << PEER_SHIFT);
+    const lengths = keyLength | (ownerLength << OWNER_SHIFT) | (peerLength << PEER_SHIFT);
     table.setWord(token, WORD.LENGTHS, lengths);
     table.setWord(token, WORD.SINCE_UNIX_SEC, sinceUnixSec);
     table.setWord(token, WORD.HASH, hash);
     table.write(token, dataLength, 0, keyLength, input, keyOffset);
-    const names = this.#names;
-    names.bytes.set(owner);
-    for (let at = 0; at < peerLength; at++) names.bytes[owner.length + at] = peer[at]!;
-    table.write(token, dataLength, keyLength, owner.length + peerLength, names, 0);
+    table.write(token, dataLength, keyLength, ownerLength + peerLength, names, 0);
     table.insert(token, hash);
     this.#makeNewest(token);
     this.#control[CONTROL.UNCACHEABLE]! += 1;

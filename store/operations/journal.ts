@@ -54,10 +54,21 @@ export class JournalOperations {
   ): boolean {
     const region = new ByteRegion(key.slice().buffer);
     const hash = this.#links.index.hash(region, 0, key.length);
-    const low = lowHalf(id);
-    const high = highHalf(id);
-    return this.#tokens.restore(region, key.length, hash, owner, peer, sinceUnixSec, low, high) !==
-      NO_TOKEN;
+    const names = new ByteRegion(new ArrayBuffer(owner.length + peer.length));
+    names.bytes.set(owner);
+    names.bytes.set(peer, owner.length);
+    const token = this.#tokens.restore(
+      region,
+      key.length,
+      hash,
+      names,
+      owner.length,
+      peer.length,
+      sinceUnixSec,
+      lowHalf(id),
+      highHalf(id),
+    );
+    return token !== NO_TOKEN;
   }
 
   /** Whether an operator, or a start without the journal, has put all keys into quarantine. */
@@ -95,25 +106,26 @@ export class JournalOperations {
    * The journal has, or has not, written some records: the tokens that it has are out, the others are none.
    *
    * @param start The first record, in bytes.
+   * @param end The byte behind the last record.
    * @param most So many records at most.
    * @returns Where the next record starts.
    */
   settle(
-    records: Uint8Array<ArrayBuffer>,
+    records: ByteRegion,
     start: number,
+    end: number,
     most: number,
     isWritten: boolean,
   ): number {
-    const region = new ByteRegion(records.buffer, records.byteOffset, records.byteLength);
-    const { bytes, view } = region;
+    const { bytes, view } = records;
     let at = start;
-    for (let count = 0; at < bytes.length && count < most; count++) {
+    for (let count = 0; at < end && count < most; count++) {
       const keyOffset = at + RECORD.DATA;
       const keyLength = bytes[at + RECORD.KEY_LENGTH]!;
       if (bytes[at + RECORD.TYPE] === TokenRecordType.GET) {
         const idLow = view.getInt32(at + RECORD.ID, true);
         const idHigh = view.getInt32(at + RECORD.ID + 4, true);
-        this.#settleToken(region, keyOffset, keyLength, idLow, idHigh, isWritten);
+        this.#settleToken(records, keyOffset, keyLength, idLow, idHigh, isWritten);
       }
       at = keyOffset + keyLength + bytes[at + RECORD.OWNER_LENGTH]! +
         bytes[at + RECORD.PEER_LENGTH]!;

@@ -1,4 +1,4 @@
-import { latin1Text } from "../base/bytes.ts";
+import { ByteRegion, latin1Text } from "../base/bytes.ts";
 import { u64ToNumber } from "../base/u64.ts";
 import { NO_LEASE } from "../claims/leases.ts";
 import type { Locks } from "../claims/locks.ts";
@@ -11,7 +11,12 @@ import type { ItemLinks } from "../items/item_links.ts";
 import { NO_ITEM } from "../memory/item.ts";
 import type { StoreOptions } from "../limits.ts";
 import { CONTROL } from "../memory/memory.ts";
-import { TOKEN_RECORD as RECORD, TokenRecordType } from "../memory/token_record.ts";
+import {
+  OWNER_TAG_LENGTH_MAX,
+  PEER_LENGTH_MAX,
+  TOKEN_RECORD as RECORD,
+  TokenRecordType,
+} from "../memory/token_record.ts";
 import type { Operation } from "../operation.ts";
 import { Outcome } from "../outcome.ts";
 import type { Flush } from "../space/flush.ts";
@@ -27,6 +32,14 @@ const LOCKED_SLICE = 256;
  * journal what they do.
  */
 export class TokenOperations {
+  /** Who asks for a token, to be set before `get`: the owner's tag, and behind it the peer's name. */
+  readonly names: ByteRegion = new ByteRegion(
+    new ArrayBuffer(OWNER_TAG_LENGTH_MAX + PEER_LENGTH_MAX),
+  );
+  /** At most OWNER_TAG_LENGTH_MAX bytes; 0: no tag. */
+  ownerLength = 0;
+  /** At most PEER_LENGTH_MAX bytes. */
+  peerLength = 0;
   readonly #tokens: UpdateTokens;
   readonly #queue: TokenQueue;
   readonly #links: ItemLinks;
@@ -62,13 +75,12 @@ export class TokenOperations {
    * Gives the asker an update token on the key: its value and its lease go, and nothing is stored under it until all
    * its tokens are released. An owner that has a token on the key already gets the same one.
    *
-   * @param owner The writer's tag, at most OWNER_TAG_LENGTH_MAX bytes; empty: none.
-   * @param peer Who asks.
    * @returns OK (the id is in `operation.idLow/High`), WAITING (`operation.waiter`: until it is on the disk), LOCKED,
    *   TOKENS_OFF, TOO_MANY_TOKENS or NOT_PERSISTED.
    */
-  get(operation: Operation, owner: Uint8Array, peer: Uint8Array): Outcome {
+  get(operation: Operation): Outcome {
     const { input, keyOffset, keyLength } = operation;
+    const { names, ownerLength } = this;
     if (this.#persistence === "off") return Outcome.TOKENS_OFF;
     const journaled = this.#persistence === "journal";
     if (journaled && this.#queue.isUnusable) return this.#notPersisted();
@@ -77,11 +89,19 @@ export class TokenOperations {
     if (item !== NO_ITEM && this.#guard.isLockedByOther(item, operation.owner)) {
       return Outcome.LOCKED;
     }
-    let token: TokenRef = owner.length === 0
+    let token: TokenRef = ownerLength === 0
       ? NO_TOKEN
-      : this.#tokens.withOwner(input, keyOffset, keyLength, hash, owner);
+      : this.#tokens.withOwner(input, keyOffset, keyLength, hash, names, ownerLength);
     if (token === NO_TOKEN) {
-      token = this.#tokens.add(input, keyOffset, keyLength, hash, owner, peer);
+      token = this.#tokens.add(
+        input,
+        keyOffset,
+        keyLength,
+        hash,
+        names,
+        ownerLength,
+        this.peerLength,
+      );
       if (token === NO_TOKEN) return Outcome.TOO_MANY_TOKENS;
       if (!journaled) this.#tokens.settle(token);
       else if (!this.#tell(TokenRecordType.GET, token)) {

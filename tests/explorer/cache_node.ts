@@ -246,7 +246,7 @@ export class CacheNode {
     tokens.quarantine(false);
     tokens.close(false);
     const { queue } = cache.journal;
-    queue.take(queue.peek().length);
+    queue.take(queue.length);
     const { control } = memory;
     const firstId = firstIdAt(this.#startedUnixMs(generation), 0);
     control[CONTROL.ID_LOW] = lowHalf(firstId);

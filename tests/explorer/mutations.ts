@@ -5,6 +5,7 @@ import { bytesOf } from "../support/sessions/side.ts";
 import type { CacheNode } from "./cache_node.ts";
 import { KEY } from "./key_record.ts";
 import type { Mutation } from "./scenario.ts";
+import { queuedRecords } from "../support/queued_records.ts";
 
 // Faults that a server could have, made from outside: commands are answered or sent otherwise than the actor asked.
 
@@ -122,7 +123,8 @@ export const tokenGetDoesNotWait: Mutation = (request, ask, node) => {
   if (reply !== "" || !request.startsWith("token get ")) return reply;
   const { cache } = node;
   cache.enter();
-  cache.journal.settle(cache.journal.queue.peek(), 0, Infinity, true);
+  const records = queuedRecords(cache.journal.queue);
+  cache.journal.settle(records, 0, records.bytes.length, Infinity, true);
   cache.journal.settleWaiters(cache.journal.queue.head);
   cache.leave();
   return ask("");

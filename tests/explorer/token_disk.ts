@@ -3,6 +3,7 @@ import { readJournal, TokenJournal } from "../../lib/state/token_journal.ts";
 import { TOKEN_RECORD as RECORD } from "../../store/memory/token_record.ts";
 import type { Cache } from "../../store/cache.ts";
 import { CrashingFiles } from "../support/crashing_files.ts";
+import { queuedRecords } from "../support/queued_records.ts";
 
 const NODE_ID = "00000000-0000-4000-8000-000000000000";
 /** Writes nothing of what fails, keeps nothing that was not synced. */
@@ -36,7 +37,7 @@ export class TokenDisk {
   }
 
   get hasQueued(): boolean {
-    return this.#cache.journal.queue.peek().length > 0;
+    return this.#cache.journal.queue.length > 0;
   }
 
   /** Whether a crash may lose something that was written. */
@@ -79,12 +80,11 @@ export class TokenDisk {
   }
 
   #written(): number[] {
-    return [...this.#journal.tokens.tokens.keys()].sort((a, b) => a - b);
+    return [...this.#journal.tokens.ids].sort((a, b) => a - b);
   }
 
   #queued(): { type: number; id: number }[] {
-    const bytes = this.#cache.journal.queue.peek();
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const { bytes, view } = queuedRecords(this.#cache.journal.queue);
     const records = [];
     for (let at = 0; at < bytes.length;) {
       const id = Number(view.getBigUint64(at + RECORD.ID, true));

@@ -238,7 +238,7 @@ export const LIB_FAULTS: readonly Fault[] = [
   {
     file: "lib/state/token_records.ts",
     fault: "released tokens come back after a restart",
-    find: "this.tokens.delete(id);",
+    find: "this.#records.delete(id);",
     replace: "",
     tests: "lib/state/token_journal",
   },

@@ -385,7 +385,7 @@ export const STORE_FAULTS: readonly Fault[] = [
     file: "store/claims/update_tokens.ts",
     fault: "an owner that asks again gets another token",
     find:
-      "if (this.#table.equals(token, dataLength, keyLength, owner.length, tag, 0)) return token;",
+      "if (this.#table.equals(token, dataLength, keyLength, ownerLength, names, 0)) return token;",
     replace: "",
     tests: "store/claims/update_tokens",
   },

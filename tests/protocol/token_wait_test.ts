@@ -1,6 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { opcodeOf, packetText } from "../support/sessions/binary_text.ts";
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
+import { queuedRecords } from "../support/queued_records.ts";
 
 // A server with a journal whose thread is this test: `write` does what the thread does.
 
@@ -10,10 +11,11 @@ const OPTIONS = ["--state-dir", "/nowhere"];
 function write(side: ConversationSide, isWritten: boolean): void {
   const { cache } = side.thread;
   const { queue } = cache.journal;
-  const records = queue.peek();
-  const position = queue.take(records.length);
+  const records = queuedRecords(queue);
+  const { length } = records.bytes;
+  const position = queue.take(length);
   cache.enter();
-  cache.journal.settle(records, 0, Infinity, isWritten);
+  cache.journal.settle(records, 0, length, Infinity, isWritten);
   cache.journal.settleWaiters(position);
   cache.leave();
   side.advanceNow(0);

@@ -169,11 +169,11 @@ export class TestStore {
   /** token get: the token's id, or the reason for a refusal. */
   token(key: string, owner = "", fields: Partial<Operation> = {}): number | Outcome {
     this.#prepare(key, fields);
-    const outcome = this.cache.tokens.get(
-      this.operation,
-      encoder.encode(owner),
-      encoder.encode("peer"),
-    );
+    const { tokens } = this.cache;
+    tokens.ownerLength = encoder.encodeInto(owner, tokens.names.bytes).written;
+    tokens.peerLength =
+      encoder.encodeInto("peer", tokens.names.bytes.subarray(tokens.ownerLength)).written;
+    const outcome = tokens.get(this.operation);
     return outcome === Outcome.OK ? this.changedId() : outcome;
   }
 

@@ -2,10 +2,11 @@ import type { Conversation } from "../../../protocol/conversation.ts";
 import type { ConnectionId, ConnectionKind } from "../../../store/connections.ts";
 import type { CloseReason } from "../../../store/cache.ts";
 import type { TimedConnection } from "../connection_timeouts.ts";
+import { EPOLLIN, type WatchedDescriptor } from "./epoll.ts";
 import type { TlsStream } from "./tls/stream.ts";
 
 /** One open socket of a worker. It holds no buffer between two requests. */
-export class NativeConnection implements TimedConnection {
+export class NativeConnection implements TimedConnection, WatchedDescriptor {
   readonly fd: number;
   /** 0-based number of the listener that accepted it. */
   readonly tag: number;
@@ -34,6 +35,8 @@ export class NativeConnection implements TimedConnection {
   closeReason: CloseReason = "normal";
   /** The conversation waits for the store, for example for a lock. Nothing is read until it resumes. */
   waiting = false;
+  /** The events that epoll is asked to report. */
+  watched: number = EPOLLIN;
   /** Whether it is in the run queue, because it has more to do. */
   unfinished = false;
   /** The next connection in the run queue. */

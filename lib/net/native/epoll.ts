@@ -34,6 +34,13 @@ export function createEpoll(libc: Libc): number {
   return libc.calls.epoll_create1(EPOLL_CLOEXEC);
 }
 
+/** A descriptor of an epoll instance that knows the events reported for it. */
+export interface WatchedDescriptor {
+  readonly fd: number;
+  readonly tag: number;
+  watched: number;
+}
+
 /** One thread's view of an epoll instance. Another thread may add descriptors to the same instance. */
 export class Epoll {
   readonly epollFd: number;
@@ -65,6 +72,13 @@ export class Epoll {
 
   modify(fd: number, events: number, tag: number): boolean {
     return this.#control(this.epollFd, EPOLL_CTL_MOD, fd, events, tag);
+  }
+
+  /** Reports other events of a descriptor from now on. Does nothing when these are reported already. */
+  watch(descriptor: WatchedDescriptor, events: number): void {
+    if (descriptor.watched === events) return;
+    descriptor.watched = events;
+    this.modify(descriptor.fd, events, descriptor.tag);
   }
 
   remove(fd: number): boolean {

@@ -122,7 +122,7 @@ export class NativeSender {
     connection.progressAtSec = clockSec(this.#thread.memory);
     this.stalled.add(connection);
     this.#thread.connections.setActivity(connection.id, Activity.WRITING);
-    this.#epoll.modify(connection.fd, EPOLLOUT, connection.tag);
+    this.#epoll.watch(connection, EPOLLOUT);
   }
 
   /** As `sendNow`, with long values straight from the store. */

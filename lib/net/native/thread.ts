@@ -7,6 +7,7 @@ import * as workBudgetModule from "../../../protocol/work_budget.ts";
 import * as limitsModule from "../../../store/limits.ts";
 import * as statsModule from "../../../store/stats.ts";
 import type { CloseReason } from "../../../store/cache.ts";
+import type { ConnectionId } from "../../../store/connections.ts";
 import { LifecyclePhase } from "../../lifecycle.ts";
 import { adviseHugePages } from "./huge_pages.ts";
 import { Epoll } from "./epoll.ts";
@@ -81,8 +82,15 @@ export class NativeThread implements Transport {
   readonly #io: RoundIo;
   readonly #sender: NativeSender;
   readonly #timeouts: ConnectionTimeouts<NativeConnection>;
-  /** Connections whose conversations wait for the store, for example for a lock. */
-  readonly #waiting = new Map<number, NativeConnection>();
+  /** Open connections whose conversations have waited for the store, for example for a lock, by id. */
+  readonly #everWaiting = new Map<ConnectionId, NativeConnection>();
+  readonly #resumeWaiting = (id: ConnectionId): void => {
+    const connection = this.#everWaiting.get(id);
+    // A connection with unsent bytes looks for itself when these are sent.
+    if (connection === undefined || !connection.waiting) return;
+    connection.waiting = false;
+    this.#continue(connection);
+  };
   /** Connections that have more to do. Others are served first. */
   readonly #runQueue = new RunQueue();
   /** The UDP sockets that this thread serves, by descriptor. */
@@ -192,7 +200,7 @@ export class NativeThread implements Transport {
       this.#executeSlots();
       if (connection === undefined) this.#serveOther(fd, epoll.tag(index));
       else if (connection.handshaking) this.#shakeHands(connection, epoll.events(index));
-      else if (connection.waiting) this.#close(connection);
+      else if (connection.waiting) this.#noticeWaiting(connection, epoll.events(index));
       else if (connection.unsent === null) this.#receive(connection);
       else if (this.#sender.sendRest(connection)) this.#continue(connection);
     }
@@ -406,28 +414,27 @@ export class NativeThread implements Transport {
   }
 
   /**
-   * Stops reading a connection that waits for the store, but notices when its peer closes. A wait for the server alone
-   * is short: a peer that has only ended its side gets the reply.
+   * Stops reading a connection that waits for the store, but notices when its peer closes. A wait for the server
+   * alone is short: epoll is told to report nothing only if something arrives.
    */
   #wait(connection: NativeConnection): void {
     if (connection.waiting) return;
     connection.waiting = true;
-    this.#waiting.set(connection.id, connection);
+    this.#everWaiting.set(connection.id, connection);
     this.#thread.connections.setActivity(connection.id, connection.conversation.waitActivity);
-    const events = connection.conversation.awaitsServer ? 0 : EPOLLRDHUP;
-    this.#epoll.modify(connection.fd, events, connection.tag);
+    if (!connection.conversation.awaitsServer) this.#epoll.watch(connection, EPOLLRDHUP);
+  }
+
+  /** Something happened on a socket whose connection waits. A peer that has only ended its side gets the reply. */
+  #noticeWaiting(connection: NativeConnection, events: number): void {
+    const isGone = !connection.conversation.awaitsServer || (events & (EPOLLERR | EPOLLHUP)) !== 0;
+    if (isGone) this.#close(connection);
+    else this.#epoll.watch(connection, 0);
   }
 
   /** Resumes connections that need not wait any longer. */
   #resumeReady(): void {
-    for (const owner of this.#thread.takeReady(this.#context.threadIndex)) {
-      const connection = this.#waiting.get(owner);
-      // A connection with unsent bytes looks for itself when these are sent.
-      if (connection === undefined) continue;
-      this.#waiting.delete(owner);
-      connection.waiting = false;
-      this.#continue(connection);
-    }
+    this.#thread.takeReady(this.#context.threadIndex, this.#resumeWaiting);
   }
 
   wake(threadIndex: number): void {
@@ -463,7 +470,7 @@ export class NativeThread implements Transport {
       this.#finishLater(connection);
     }
     this.#thread.connections.setActivity(connection.id, connection.conversation.inputActivity);
-    this.#epoll.modify(connection.fd, EPOLLIN, connection.tag);
+    this.#epoll.watch(connection, EPOLLIN);
     this.#readBuffered(connection);
   }
 
@@ -494,8 +501,8 @@ export class NativeThread implements Transport {
   }
 
   #awaitsServer(): boolean {
-    for (const { conversation } of this.#waiting.values()) {
-      if (conversation.awaitsServer) return true;
+    for (const { waiting, conversation } of this.#everWaiting.values()) {
+      if (waiting && conversation.awaitsServer) return true;
     }
     return false;
   }
@@ -521,7 +528,7 @@ export class NativeThread implements Transport {
     connection.unsent = null;
     connection.pending = null;
     this.#sender.stalled.delete(connection);
-    this.#waiting.delete(connection.id);
+    this.#everWaiting.delete(connection.id);
     this.#connections[connection.fd] = undefined;
     connection.conversation.end();
     if (connection.tls !== null) {

@@ -131,9 +131,9 @@ export class PortableThread implements Transport {
 
   /** Resumes connections that need not wait any longer. */
   #resumeReady(): void {
-    for (const owner of this.#thread.takeReady(this.#context.threadIndex)) {
+    this.#thread.takeReady(this.#context.threadIndex, (owner) => {
       this.#connections.get(owner)?.resume();
-    }
+    });
   }
 
   #closeTimedOut(): void {

@@ -110,7 +110,7 @@ class Node {
 }
 
 function tokensIn(files: CrashingFiles): number[] {
-  return [...readJournal(files)!.tokens.tokens.keys()].sort((a, b) => a - b);
+  return [...readJournal(files)!.tokens.ids].sort((a, b) => a - b);
 }
 
 /** Some gets and releases, alone and together. */

@@ -29,7 +29,7 @@ const got = (id: number): Uint8Array => encodeRecord(RecordType.GET, token(id));
 const released = (id: number): Uint8Array => encodeRecord(RecordType.RELEASE, token(id));
 
 function ids(files: CrashingFiles): number[] {
-  return [...readJournal(files)!.tokens.tokens.keys()].sort((a, b) => a - b);
+  return [...readJournal(files)!.tokens.ids].sort((a, b) => a - b);
 }
 
 Deno.test("readJournal() gives what was appended, and null where there is no journal", () => {
@@ -43,7 +43,7 @@ Deno.test("readJournal() gives what was appended, and null where there is no jou
   const content = readJournal(files)!;
   assertEquals(content.nodeId, NODE);
   assertEquals(content.tokens.idLimit, 2 ** 52);
-  assertEquals([...content.tokens.tokens.values()], [token(2 ** 40 + 1)]);
+  assertEquals(content.tokens.tokens, [token(2 ** 40 + 1)]);
 });
 
 Deno.test("a journal keeps its node's id and its tokens when it is opened again", () => {
@@ -148,7 +148,7 @@ function torture(seed: number, steps: number): number {
       }
       files.failAfter(Infinity);
       const content = readJournal(files);
-      const found = new Set(content?.tokens.tokens.keys() ?? []);
+      const found = new Set(content?.tokens.ids ?? []);
       for (const id of out) assert(found.has(id), `seed ${seed}: token ${id} is missing`);
       for (const id of found) {
         assert(known.has(id), `seed ${seed}: token ${id} was never asked for`);

@@ -6,6 +6,7 @@ import { STAT } from "../../../store/stats.ts";
 import { randomFrom } from "../../support/random.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
 import { TestStore } from "../../support/store.ts";
+import { queuedRecords } from "../../support/queued_records.ts";
 
 const A = 1;
 const B = 2;
@@ -193,10 +194,11 @@ Deno.test("a quarantine with an end is over by itself", () => {
 /** The records that the journal would be given, and what it says of them. */
 function settle(store: TestStore, isWritten: boolean): void {
   const { journal } = store.cache;
-  const records = journal.queue.peek();
+  const records = queuedRecords(journal.queue);
+  const { length } = records.bytes;
   store.cache.enter();
-  for (let at = 0; at < records.length;) at = journal.settle(records, at, 2, isWritten);
-  journal.settleWaiters(journal.queue.take(records.length));
+  for (let at = 0; at < length;) at = journal.settle(records, at, length, 2, isWritten);
+  journal.settleWaiters(journal.queue.take(length));
   store.cache.leave();
 }
 

@@ -218,13 +218,13 @@ class LockThread {
 
   /** Tells those whose waiting is over, as a transport does when it is woken. */
   #resume(): void {
-    for (const owner of this.#thread.takeReady(this.#threadIndex)) {
+    this.#thread.takeReady(this.#threadIndex, (owner) => {
       const connection = this.#connections.find(({ peer }) => peer.owner === owner);
       const waiting = connection?.waiting;
       assert(connection !== undefined && waiting !== undefined, "only who waits is woken");
       connection.waiting = undefined;
       const reply = connection.peer.resume();
       this.#locked(connection, waiting.key, waiting.ticket, reply, true);
-    }
+    });
   }
 }

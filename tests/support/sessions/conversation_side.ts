@@ -107,7 +107,7 @@ export class ConversationSide implements Side {
   /** Delivers verdicts that are held back, the first ones first. */
   deliverVerdicts(count = Infinity): void {
     for (const deliver of this.heldVerdicts!.splice(0, count)) deliver();
-    for (const owner of this.thread.takeReady(0)) this.#peers.get(owner)?.goOn();
+    this.thread.takeReady(0, (owner) => this.#peers.get(owner)?.goOn());
   }
 
   /** A connection; synchronous, for tests that are. */

@@ -100,7 +100,7 @@ export class TlsHandshakes {
     const tls = connection.tls!;
     if (!tls.started) {
       if (this.#startedAtMs.size >= STARTED_MAX && !this.#dropOldest()) {
-        this.#epoll.modify(connection.fd, 0, connection.tag);
+        this.#epoll.watch(connection, 0);
         this.#deferred.add(connection);
         return false;
       }
@@ -116,7 +116,7 @@ export class TlsHandshakes {
       case HandshakeStep.WAITS:
         if (tls.wantsWrite !== wantedWrite) {
           const wanted = tls.wantsWrite ? EPOLLOUT : EPOLLIN;
-          this.#epoll.modify(connection.fd, wanted, connection.tag);
+          this.#epoll.watch(connection, wanted);
         }
         return false;
       default:
@@ -143,7 +143,7 @@ export class TlsHandshakes {
     if (!this.#startedAtMs.delete(connection)) return;
     for (const next of this.#deferred) {
       this.#deferred.delete(next);
-      this.#epoll.modify(next.fd, EPOLLIN, next.tag);
+      this.#epoll.watch(next, EPOLLIN);
       break;
     }
   }
@@ -160,7 +160,7 @@ export class TlsHandshakes {
 
   #succeeded(connection: NativeConnection, wantedWrite: boolean): void {
     this.forget(connection);
-    if (wantedWrite) this.#epoll.modify(connection.fd, EPOLLIN, connection.tag);
+    if (wantedWrite) this.#epoll.watch(connection, EPOLLIN);
     if (!this.#context.options.tls!.sessionCache) return;
     const { version, isResumed } = connection.tls!;
     const tickets = version >= TLS1_3_VERSION ? TICKETS : 1;
