@@ -95,8 +95,9 @@ export const LIB_FAULTS: readonly Fault[] = [
   {
     file: "lib/net/native/thread.ts",
     fault: "a connection that waits for a lock is not watched: its end is not noticed",
-    find: "else if (connection.waiting) this.#close(connection);",
-    replace: "else if (connection.waiting) continue;",
+    find:
+      "const isGone = !connection.conversation.awaitsServer || (events & (EPOLLERR | EPOLLHUP)) !== 0;",
+    replace: "const isGone = false;",
     tests: "lib/net/transport lib/server/lock_kill",
     filter: "native: ",
   },
