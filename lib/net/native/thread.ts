@@ -425,11 +425,12 @@ export class NativeThread implements Transport {
     if (!connection.conversation.awaitsServer) this.#epoll.watch(connection, EPOLLRDHUP);
   }
 
-  /** Something happened on a socket whose connection waits. A peer that has only ended its side gets the reply. */
+  /** Epoll reported something of a connection that waits, perhaps before it began to wait. */
   #noticeWaiting(connection: NativeConnection, events: number): void {
-    const isGone = !connection.conversation.awaitsServer || (events & (EPOLLERR | EPOLLHUP)) !== 0;
-    if (isGone) this.#close(connection);
-    else this.#epoll.watch(connection, 0);
+    const { awaitsServer } = connection.conversation;
+    const gone = awaitsServer ? EPOLLERR | EPOLLHUP : EPOLLERR | EPOLLHUP | EPOLLRDHUP;
+    if (events & gone) this.#close(connection);
+    else if (awaitsServer) this.#epoll.watch(connection, 0);
   }
 
   /** Resumes connections that need not wait any longer. */
