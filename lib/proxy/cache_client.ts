@@ -42,6 +42,9 @@ export class CacheClient {
   #connection: Deno.TcpConn | null = null;
   #pending: Pending[] = [];
   #sending: Promise<void> = Promise.resolve();
+  /** Requests in progress, those that wait for the connection too. */
+  #requests = 0;
+  #isRetired = false;
 
   /** @param login Null: the cache asks for no password. */
   constructor(hostname: string, port: number, timeoutMs: number, login: CacheLogin | null = null) {
@@ -112,8 +115,18 @@ export class CacheClient {
     if (reply.lines[0] !== REPLY.OK) throw this.#unexpected("quarantine", reply.lines[0]!);
   }
 
+  /** Closes the connection. Requests in progress fail. */
   close(): void {
     this.#fail(new CacheError(`${this.name}: closed`));
+  }
+
+  /**
+   * The cache has left the list: from now on, the connection is closed whenever no request is in progress. Flows that
+   * began before may still send requests.
+   */
+  retire(): void {
+    this.#isRetired = true;
+    if (this.#requests === 0) this.close();
   }
 
   #requireGone(line: string): void {
@@ -138,6 +151,7 @@ export class CacheClient {
       late = new CacheError(`${this.name}: no reply within ${this.#timeoutMs} ms`);
       this.#fail(late);
     }, this.#timeoutMs);
+    this.#requests++;
     try {
       const connection = await this.#connected();
       if (late !== null) throw late;
@@ -151,6 +165,8 @@ export class CacheClient {
       return await reply.promise;
     } finally {
       clearTimeout(timer);
+      this.#requests--;
+      if (this.#isRetired && this.#requests === 0) this.close();
     }
   }
 

@@ -109,7 +109,7 @@ export class ListKeeper {
       logProcess("error", "caches_failed", `cannot note the list of caches: ${reason}`, { reason });
     }
     if (this.list.epoch !== before) this.#logList();
-    this.#closeUnused();
+    this.#retireUnused();
     clearTimeout(this.#retry);
     if (this.#isClosed || !this.list.needsChange(this.#target)) return;
     this.#retry = setTimeout(() => this.#change(proxy), RETRY_MS);
@@ -140,7 +140,7 @@ export class ListKeeper {
     });
   }
 
-  #closeUnused(): void {
+  #retireUnused(): void {
     const used = new Set([
       ...this.#target.map(({ name }) => name),
       ...[...this.list.members].map(({ name }) => name),
@@ -149,7 +149,7 @@ export class ListKeeper {
     for (const [name, client] of this.#clients) {
       if (used.has(name)) continue;
       this.#clients.delete(name);
-      client.close();
+      client.retire();
     }
   }
 }

@@ -1,0 +1,53 @@
+import { assertEquals } from "@std/assert";
+import { CacheClient } from "../../../lib/proxy/cache_client.ts";
+import { bytesOf } from "../../support/sessions/side.ts";
+import { waitingFor } from "../../support/waiting.ts";
+
+const VALUE = bytesOf("VALUE k 0 1\r\nx\r\nEND\r\n");
+const LF = 0x0a;
+
+/** A cache in which every key has a value. */
+async function reply(socket: Deno.TcpConn): Promise<void> {
+  const buffer = new Uint8Array(1024);
+  for (;;) {
+    const received = await socket.read(buffer);
+    if (received === null) break;
+    for (const byte of buffer.subarray(0, received)) if (byte === LF) await socket.write(VALUE);
+  }
+  socket.close();
+}
+
+/** Runs a test, and waits until the client has closed all its connections. */
+async function withClient(run: (client: CacheClient) => Promise<void>): Promise<void> {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const served: Promise<void>[] = [];
+  const accepting = (async () => {
+    for await (const socket of listener) served.push(reply(socket));
+  })();
+  await run(new CacheClient("127.0.0.1", listener.addr.port, 60_000));
+  await waitingFor("the client to close its connections", Promise.all(served));
+  listener.close();
+  await accepting;
+}
+
+Deno.test("a client of a cache that has left the list replies to requests in progress, then disconnects", () =>
+  withClient(async (client) => {
+    assertEquals((await client.leaseGet("k")).kind, "value");
+    const inProgress = [client.leaseGet("k"), client.leaseGet("k")];
+    client.retire();
+    for (const request of inProgress) assertEquals((await request).kind, "value");
+  }));
+
+Deno.test("a client that retires while it connects leaves no connection", () =>
+  withClient(async (client) => {
+    const inProgress = client.leaseGet("k");
+    client.retire();
+    assertEquals((await inProgress).kind, "value");
+  }));
+
+Deno.test("a request of a flow that began before the cache left opens no lasting connection", () =>
+  withClient(async (client) => {
+    assertEquals((await client.leaseGet("k")).kind, "value");
+    client.retire();
+    assertEquals((await client.leaseGet("k")).kind, "value");
+  }));
