@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 /** MD5 sums of a cache of average weight; each gives 4 points on the ring, as in libketama. */
 const SUMS_PER_CACHE = 40;
 const NUMBERS_PER_SUM = 4;
+const DEFAULT_PORT = "11211";
 /** Keeps a product that is whole from being rounded down, as in libmemcached. */
 const ROUNDING = 1e-10;
 
@@ -48,14 +49,21 @@ export class KetamaRing<Cache> {
 /** @param share The cache's weight, divided by the average weight. */
 function pointsOf<Cache>({ name, cache }: Weighted<Cache>, share: number): Point<Cache>[] {
   const points: Point<Cache>[] = [];
+  const server = serverName(name);
   const sums = Math.floor(share * SUMS_PER_CACHE + ROUNDING);
   for (let sum = 0; sum < sums; sum++) {
-    const digest = createHash("md5").update(`${name}-${sum}`).digest();
+    const digest = createHash("md5").update(`${server}-${sum}`).digest();
     for (let number = 0; number < NUMBERS_PER_SUM; number++) {
       points.push({ hash: numberAt(digest, number), cache });
     }
   }
   return points;
+}
+
+/** Returns the name that libmemcached hashes: without its default port, and without the brackets of IPv6. */
+function serverName(name: string): string {
+  const [, hostname, port] = /^\[?(.*?)\]?:(\d+)$/.exec(name)!;
+  return port === DEFAULT_PORT ? hostname! : `${hostname}:${port}`;
 }
 
 /** Reads a little-endian 32-bit number from a sum. */

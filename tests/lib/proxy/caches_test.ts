@@ -40,7 +40,7 @@ Deno.test("mistakes in a file of caches are named with line and allowed form", (
 
 /** Keys of each cache, of 10,000 keys. */
 function spread(weights: readonly number[]): number[] {
-  const caches = weights.map((weight, cache) => ({ name: `10.0.0.${cache}:11211`, weight, cache }));
+  const caches = weights.map((weight, cache) => ({ name: `10.0.1.${cache}:11211`, weight, cache }));
   const ring = new KetamaRing(caches);
   const counts = weights.map(() => 0);
   for (let key = 0; key < 10_000; key++) counts[ring.of(`key${key}`)!]!++;

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { createDatabase } from "../../support/servers/databases.ts";
-import { newerPeers } from "../../support/servers/peers.ts";
+import { isInstalled, newerPeers } from "../../support/servers/peers.ts";
 import { startProxy } from "../../support/servers/proxy_process.ts";
 import { path, ServerProcess } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
@@ -50,15 +50,6 @@ const CLIENTS: readonly RowClient[] = [
     ],
   },
 ];
-
-function isInstalled([program, ...args]: readonly string[]): boolean {
-  try {
-    return new Deno.Command(program!, { args, stdout: "null", stderr: "null" }).outputSync()
-      .success;
-  } catch {
-    return false;
-  }
-}
 
 for (const { name, probe, command } of CLIENTS) {
   Deno.test({

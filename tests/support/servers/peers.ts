@@ -8,3 +8,13 @@ export function newerPeers(folder: string, pattern: RegExp): string[] {
   return [...Deno.readDirSync(`${root}/${folder}`)].map(({ name }) => name)
     .filter((name) => pattern.test(name)).sort().map((name) => `${root}/${folder}/${name}`);
 }
+
+/** Whether a command that proves a program to be installed ends with status 0. */
+export function isInstalled([program, ...args]: readonly string[]): boolean {
+  try {
+    return new Deno.Command(program!, { args, stdout: "null", stderr: "null" }).outputSync()
+      .success;
+  } catch {
+    return false;
+  }
+}
