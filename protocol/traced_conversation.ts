@@ -22,8 +22,6 @@ const LINES_PER_SECOND_MAX = 1000;
 const LF = 0x0a;
 const BINARY_HEADER_LENGTH = 24;
 const REPLY_MAGIC = 0x81;
-/** They close the connection without a reply. */
-const CLOSING_COMMANDS = /^(?:quit|shutdown|Quit|QuitQ)\b/;
 
 /** Something about a connection, for the log. */
 export interface ProtocolEvent {
@@ -173,8 +171,9 @@ export class TracedConversation extends Conversation {
     const { reply } = this.thread;
     const { bytes, view } = reply.region;
     if (reply.length === replyAt) {
-      const isClosed = this.state === ConversationState.CLOSING;
-      return isClosed && !CLOSING_COMMANDS.test(this.#command) ? "malformed, closing" : "";
+      // quit closes without a reply, too.
+      const isRefused = this.state === ConversationState.CLOSING && this.closeReason === "error";
+      return isRefused ? "malformed, closing" : "";
     }
     if (bytes[replyAt] === REPLY_MAGIC) return BINARY_ERRORS[view.getUint16(replyAt + 6)] ?? "";
     const line = escaped(bytes, replyAt, Math.min(reply.length, replyAt + LOGGED_BYTES_MAX));

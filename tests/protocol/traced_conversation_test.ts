@@ -103,6 +103,14 @@ Deno.test("a connection closed without a reply is a protocol error, quit is not"
   assertEquals(messages(side), [`protocol_error ${PEER}: malformed, closing: GET / HTTP/1.1`]);
 });
 
+Deno.test("quit behind a long reply is no protocol error, however small a slice is", () => {
+  const side = new ConversationSide(["-vv", "-R", "1"]);
+  const peer = side.connect();
+  assert(peer.ask("stats\r\nquit\r\n").endsWith("END\r\n"));
+  assert(peer.closed);
+  assertEquals(messages(side), []);
+});
+
 Deno.test("logged commands are bounded in length and in number per second", () => {
   const side = new ConversationSide(["-vvv"]);
   const peer = side.connect();
