@@ -1,7 +1,15 @@
+import { AUTH_FAULTS } from "./auth_faults.ts";
 import type { Fault } from "./fault.ts";
 import { LIB_FAULTS } from "./lib_faults.ts";
 import { PROTOCOL_FAULTS } from "./protocol_faults.ts";
+import { PROXY_FAULTS } from "./proxy_faults.ts";
 import { STORE_FAULTS } from "./store_faults.ts";
 
 /** The faults that `deno task mutants` plants. */
-export const FAULTS: readonly Fault[] = [...STORE_FAULTS, ...PROTOCOL_FAULTS, ...LIB_FAULTS];
+export const FAULTS: readonly Fault[] = [
+  ...STORE_FAULTS,
+  ...PROTOCOL_FAULTS,
+  ...LIB_FAULTS,
+  ...AUTH_FAULTS,
+  ...PROXY_FAULTS,
+];

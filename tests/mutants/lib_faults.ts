@@ -2,21 +2,6 @@ import type { Fault } from "./fault.ts";
 
 /** Faults in the process around the store: options, transports, counters, start and stop. */
 export const LIB_FAULTS: readonly Fault[] = [
-  // --- authentication
-  {
-    file: "lib/auth/throttle.ts",
-    fault: "every address that ever failed is remembered",
-    find: "if (this.#rows.size > ADDRESSES_MAX)",
-    replace: "if (false)",
-    tests: "lib/auth/throttle",
-  },
-  {
-    file: "lib/auth/authenticator.ts",
-    fault: "passwords of one address fill the queue of hashes",
-    find: "ofAddress >= HASHES_PER_ADDRESS_MAX || ",
-    replace: "",
-    tests: "lib/auth/authenticator",
-  },
   // --- native transport
   {
     file: "lib/net/native/bind.ts",
@@ -378,7 +363,7 @@ export const LIB_FAULTS: readonly Fault[] = [
   {
     file: "lib/server/permissions.ts",
     fault: "a missing permission for the pid file is not noticed",
-    find: 'if (options.pidFile !== "") {',
+    find: 'if (pidFile !== "") {',
     replace: "if (false) {",
     tests: "lib/server/process",
   },

@@ -174,42 +174,6 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
     tests: TRANSCRIPTS,
     filter: "tokens",
   },
-  // --- authentication
-  {
-    file: "protocol/auth/auth_wait.ts",
-    fault: "a wrong password gives access",
-    find: "conversation.grant(access);",
-    replace: "conversation.grant(Access.ADMIN);",
-    tests: "protocol/auth",
-  },
-  {
-    file: "protocol/auth/auth_desk.ts",
-    fault: "a verdict goes to the next connection with the same row",
-    find: "Atomics.compareExchange(this.#words, row, owner, -1 - access) === owner",
-    replace: "Atomics.exchange(this.#words, row, -1 - access) === owner",
-    tests: "protocol/auth",
-  },
-  {
-    file: "protocol/binary/table.ts",
-    fault: "binary commands are executed before authentication",
-    find: "BINARY_COMMANDS.filter((command) => command.access === OPEN)",
-    replace: "BINARY_COMMANDS",
-    tests: "protocol/auth",
-  },
-  {
-    file: "protocol/text/table.ts",
-    fault: "a user who may only read may write",
-    find: "needed(conversation) <= access",
-    replace: "true",
-    tests: "protocol/auth",
-  },
-  {
-    file: "protocol/text/parser.ts",
-    fault: "a user who may only read stores by a plain set",
-    find: "if (this.#mayWrite && this.#readSet(start, end)) {",
-    replace: "if (this.#readSet(start, end)) {",
-    tests: "protocol/auth",
-  },
   // --- meta
   {
     file: "protocol/meta/get.ts",

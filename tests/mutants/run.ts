@@ -1,8 +1,6 @@
-// `deno task mutants [TEXT] [--write]`: plants known faults in copies of the source, one at a time, and runs the tests
-// that should notice. Status 1 when a fault is noticed by none of them, or cannot be planted.
-//
-//   TEXT     only faults whose file or description contains it
-//   --write  puts the table of results into CONTRIBUTING.md
+// `deno task mutants [TEXT…]`: plants known faults in copies of the source, one at a time, and runs the tests
+// that should notice. Status 1 when a fault is noticed by none of them, or cannot be planted. Each TEXT selects the
+// faults whose file or description contains it.
 
 import { path } from "../support/servers/server_process.ts";
 import { type Fault, plant } from "./fault.ts";
@@ -14,8 +12,6 @@ const JOBS = 3;
 const TEST_LIMIT_MS = 90_000;
 /** So are all tests of a fault together. */
 const RUN_LIMIT_MS = 300_000;
-const DOCUMENT = "CONTRIBUTING.md";
-const [BEGIN, END] = ["<!-- mutants -->", "<!-- /mutants -->"];
 
 const TEST_ARGUMENTS = [
   ..."test --no-check --no-lock --cached-only --no-prompt --allow-all --fail-fast".split(" "),
@@ -146,23 +142,6 @@ function table(results: readonly Result[]): string {
   return ["| file | fault | caught by |", "| --- | --- | --- |", ...rows].join("\n");
 }
 
-/** Puts the table between the marks in CONTRIBUTING.md. */
-async function write(results: readonly Result[]): Promise<void> {
-  const file = path(DOCUMENT);
-  const text = await Deno.readTextFile(file);
-  const [start, end] = [text.indexOf(BEGIN), text.indexOf(END)];
-  if (start < 0 || end < start) throw new Error(`${DOCUMENT} has no ${BEGIN} … ${END}`);
-  const caught = results.filter(({ caughtBy }) => caughtBy !== undefined).length;
-  const summary = `${caught} of ${results.length} faults are caught.`;
-  await Deno.writeTextFile(
-    file,
-    `${text.slice(0, start + BEGIN.length)}\n\n${summary}\n\n${table(results)}\n\n${
-      text.slice(end)
-    }`,
-  );
-  await command(Deno.execPath(), ["fmt", "--quiet", DOCUMENT], path("."));
-}
-
 /** Says which faults cannot be planted. */
 async function unplantable(faults: readonly Fault[]): Promise<string[]> {
   const errors = await Promise.all(faults.map(async (fault) => {
@@ -181,8 +160,7 @@ function print(text: string): void {
   console.log(text);
 }
 
-async function main(args: readonly string[]): Promise<number> {
-  const texts = args.filter((argument) => argument !== "--write");
+async function main(texts: readonly string[]): Promise<number> {
   const faults = FAULTS.filter(({ file, fault }) =>
     texts.every((text) => `${file} ${fault}`.includes(text))
   );
@@ -205,7 +183,6 @@ async function main(args: readonly string[]): Promise<number> {
   });
   const survivors = results.filter(({ caughtBy }) => caughtBy === undefined);
   print(`\n${table(results)}\n\n${results.length} faults, ${survivors.length} survive`);
-  if (args.includes("--write")) await write(results);
   return survivors.length === 0 ? 0 : 1;
 }
 

@@ -274,6 +274,35 @@ export const STORE_FAULTS: readonly Fault[] = [
     tests: "store/space/page_mover",
   },
   {
+    file: "store/space/arriving_values.ts",
+    fault: "values that arrive may take the whole memory",
+    find: "while (this.#memory.stats[RESERVED_BYTES]! + bytes > bytesMax) {",
+    replace: "while (this.#memory.stats[RESERVED_BYTES]! + bytes > Infinity) {",
+    tests: "store/space/arriving_values",
+  },
+  {
+    file: "store/space/arriving_values.ts",
+    fault: "the newest value that arrives is dropped, not the oldest",
+    find: "let row = words[HEADER.OLDEST]!;\n",
+    replace: "let row = words[HEADER.NEWEST]!;\n",
+    tests: "store/space/arriving_values",
+  },
+  {
+    file: "store/space/arriving_values.ts",
+    fault: "a value that arrives is dropped while its thread writes to it",
+    find: "while (row !== NO_ROW && this.#isReceiving(row)) row =",
+    replace: "while (false) row =",
+    tests: "store/space/arriving_values",
+  },
+  {
+    file: "store/operations/reserved.ts",
+    fault: "a set whose value was dropped leaves the old value",
+    find:
+      "const outcome = this.#reportRefused(operation, Outcome.NO_MEMORY);\n    operation.input = input;",
+    replace: "const outcome = Outcome.NO_MEMORY;\n    operation.input = input;",
+    tests: "store/space/arriving_values",
+  },
+  {
     file: "store/space/allocator.ts",
     fault: "with -M items are evicted all the same",
     find: "if (!this.memory.options.evictions) return mover.takeSpare(classId);",

@@ -1,8 +1,10 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { Access } from "../../protocol/auth/access.ts";
+import { Verdicts } from "../../protocol/auth/auth_desk.ts";
 import { BINARY_COMMANDS } from "../../protocol/binary/table.ts";
 import { COMMANDS } from "../../protocol/text/table.ts";
 import { STAT } from "../../store/stats.ts";
+import { packetText } from "../support/sessions/binary_text.ts";
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
 import {
   binaryReplies,
@@ -174,6 +176,32 @@ Deno.test("the verdict about a connection that is gone says nothing about the ne
     assertEquals(next.ask("get secret-key\r\n"), FAILED + UNAUTHENTICATED);
     assertEquals(next.ask(textLogin("carl", "lrac")), "STORED\r\n");
     next.disconnect();
+  });
+});
+
+Deno.test("nobody waits for the verdict about a connection that is gone", () => {
+  withSide((side) => {
+    side.heldVerdicts = [];
+    const verdicts = new Verdicts(side.shared.verdicts!, side.thread.connections);
+    const peer = side.connect();
+    peer.ask(textLogin("ann", "nna"));
+    assert(verdicts.isAwaited(peer.owner));
+    peer.disconnect();
+    assert(!verdicts.isAwaited(peer.owner));
+  });
+});
+
+Deno.test("by SASL a user may ask for its own rights only", () => {
+  withSide((side) => {
+    const statusAs = (identity: string): number => {
+      const peer = side.connect();
+      const value = `${identity}\0carl\0lrac`;
+      const reply = peer.ask(packetText({ opcode: 0x21, key: "PLAIN", extras: "", value }));
+      peer.disconnect();
+      return binaryReplies(reply)[0]!.status;
+    };
+    assertEquals(["", "carl"].map(statusAs), [0, 0]);
+    assertEquals(["ann", "car", "carlo"].map(statusAs), [REFUSED, REFUSED, REFUSED]);
   });
 });
 
