@@ -8,7 +8,7 @@ import type { User, Users } from "./user_file.ts";
 
 /** Hashes computed at the same time: each takes a processor, and 16 MiB. */
 const HASHES_MAX = 2;
-/** Hashes that wait for their turn, of one address and of all. Further passwords are refused unchecked. */
+/** Queued hashes, of one address and of all. Further passwords are refused unchecked. */
 const HASHES_PER_ADDRESS_MAX = 16;
 export const HASH_QUEUE_MAX = 1024;
 /** Attempts that wait because their address is slowed down. Further ones are refused at once. */
@@ -157,10 +157,10 @@ export class Authenticator {
   }
 
   /**
-   * Hashes the password when its turn comes.
+   * Queues the password for hashing, and compares its hash with `secret`.
    *
-   * @param attempts All that wait for the result; more may come.
-   * @returns False also when there is no room in the queue.
+   * @param attempts All that wait for the result; more may be added.
+   * @returns Whether they are equal; false also when the queue is full.
    */
   async #hash(
     secret: string,

@@ -17,11 +17,18 @@ export type Users = ReadonlyMap<string, readonly User[]>;
 /** The users' file cannot be read, or has a mistake. */
 export class UserFileError extends Error {
   override readonly name = "UserFileError";
+  /** The message without the file and the line. */
+  readonly reason: string;
+
+  /** @param place The file and the line, to stand before the reason. */
+  constructor(reason: string, place: string) {
+    super(`${place}: ${reason}`);
+    this.reason = reason;
+  }
 }
 
-const LINES_MAX = 10_000;
+const FILE_BYTES_MAX = 1_000_000;
 const LINE_BYTES_MAX = 1024;
-const FILE_BYTES_MAX = LINES_MAX * 100;
 const ACCESS_OF: Readonly<Record<string, Access>> = {
   read: Access.READ,
   write: Access.WRITE,
@@ -40,7 +47,7 @@ export function readUserFile(path: string): Users {
   try {
     bytes = Deno.readFileSync(path);
   } catch (error) {
-    throw new UserFileError(`cannot read the user file ${path}: ${readFailure(error)}`);
+    throw new UserFileError(readFailure(error), `cannot read the user file ${path}`);
   }
   return parseUserFile(bytes, path);
 }
@@ -66,12 +73,11 @@ function readFailure(error: unknown): string {
  */
 export function parseUserFile(bytes: Uint8Array, path: string): Users {
   const fail = (line: number, reason: string): never => {
-    throw new UserFileError(`user file ${path}, line ${line}: ${reason}`);
+    throw new UserFileError(reason, `user file ${path}, line ${line}`);
   };
   if (bytes.length > FILE_BYTES_MAX) {
-    throw new UserFileError(
-      `user file ${path}: must have at most ${FILE_BYTES_MAX} bytes, has ${bytes.length}`,
-    );
+    const reason = `must have at most ${FILE_BYTES_MAX} bytes, has ${bytes.length}`;
+    throw new UserFileError(reason, `user file ${path}`);
   }
   const users = new Map<string, User[]>();
   latin1Text(bytes, 0, bytes.length).split("\n").forEach((text, index) => {
@@ -84,7 +90,7 @@ export function parseUserFile(bytes: Uint8Array, path: string): Users {
     const { name, user } = readLine(line, (reason) => fail(number, reason));
     users.set(name, [...users.get(name) ?? [], user]);
   });
-  if (users.size === 0) throw new UserFileError(`user file ${path}: has no user`);
+  if (users.size === 0) throw new UserFileError("has no user", `user file ${path}`);
   return users;
 }
 
@@ -97,7 +103,7 @@ export function readLoginFile(path: string): { readonly user: string; readonly p
   const users = [...readUserFile(path)];
   const [user, [line, ...others] = []] = users[0]!;
   if (users.length > 1 || others.length > 0 || line === undefined || line.isHashed) {
-    throw new UserFileError(`the file ${path} must have one line user:password, without a hash`);
+    throw new UserFileError("must have one line user:password, without a hash", `file ${path}`);
   }
   return { user, password: line.secret };
 }

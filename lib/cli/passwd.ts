@@ -22,14 +22,15 @@ export async function runPasswd(words: readonly string[]): Promise<ExitCode> {
   try {
     const name = new TextEncoder().encode(`${words.join(" ")}:`);
     // Mistakes in the name are found before the password is asked for.
-    parseUserFile(Uint8Array.of(...name, ...new TextEncoder().encode("x")), "of this line");
+    parseUserFile(Uint8Array.of(...name, ...new TextEncoder().encode("x")), "");
     const password = Deno.stdin.isTerminal() ? readTwice() : readLine();
     const line = `${words.join(" ")}:${await hashPassword(password)}\n`;
     Deno.stdout.writeSync(new TextEncoder().encode(line));
     return ExitCode.OK;
   } catch (error) {
     if (!(error instanceof UserFileError || error instanceof PasswordError)) throw error;
-    writeRefusal("text", "usage_error", error.message);
+    const reason = error instanceof UserFileError ? error.reason : error.message;
+    writeRefusal("text", "usage_error", reason);
     return ExitCode.USAGE;
   }
 }

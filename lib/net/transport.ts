@@ -259,6 +259,7 @@ export function statsAddressText(kind: "tcp" | "udp", hostname: string, port: nu
   return `${kind}${hostname.includes(":") ? "6" : ""}:${hostPortText(hostname, port)}`;
 }
 
-function hostPortText(hostname: string, port: number): string {
+/** Returns `host:port`, with brackets around an IPv6 address. */
+export function hostPortText(hostname: string, port: number): string {
   return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
 }

@@ -1,5 +1,10 @@
 import { Access } from "../../protocol/auth/access.ts";
 import type { Credentials } from "../../protocol/auth/auth_desk.ts";
+import {
+  LOGIN_BLOCK_LENGTH_MAX,
+  loginBlockLength,
+  readLogin,
+} from "../../protocol/auth/text_login.ts";
 import { REQUEST_MAGIC } from "./binary/frames.ts";
 import { BinaryRequests } from "./binary/serve.ts";
 import { latin1Bytes } from "./bytes.ts";
@@ -18,12 +23,8 @@ export interface ByteStream extends ByteSource {
 /** Checks a client's password. */
 export type Login = (credentials: Credentials) => Promise<Access>;
 
-const SPACE = 0x20;
 const CR = 0x0d;
 const LF = 0x0a;
-/** memcached's authentication by text. */
-const AUTH_LINE = /^set +[^ ]+ +[^ ]+ +[^ ]+ +(\d{1,9})(?: .*)?$/s;
-const AUTH_BLOCK_LENGTH_MAX = 16_384;
 /** Longest request line, in bytes: a line may name many keys. */
 const LINE_LENGTH_MAX = 64 * 1024;
 /** Replies are sent before more input is read, when they exceed these bytes, or when one is older. */
@@ -135,24 +136,22 @@ export class ProxyConnection implements ProxySession {
 
   /** As `TextAuthGate` does. @returns False when the connection ends. */
   async #authenticate(line: string): Promise<boolean> {
-    const length = Number(AUTH_LINE.exec(line)?.[1] ?? NaN);
-    if (Number.isNaN(length)) {
+    const length = loginBlockLength(line);
+    if (length === null) {
       this.line(REPLY.UNAUTHENTICATED);
       return true;
     }
-    if (length > AUTH_BLOCK_LENGTH_MAX) {
+    if (length > LOGIN_BLOCK_LENGTH_MAX) {
       this.line(REPLY.AUTH_TOO_LONG);
       return false;
     }
     const block = await this.#reader.block(length + TRAILER_LENGTH);
     if (block === null) return false;
-    const credentials = block.subarray(0, length);
-    const space = credentials.indexOf(SPACE);
+    const credentials = readLogin(block.subarray(0, length));
     if (block[length] !== CR || block[length + 1] !== LF) this.line(REPLY.AUTH_NOT_ENDED);
-    else if (space < 0) this.line(REPLY.BAD_AUTH_FORMAT);
+    else if (credentials === null) this.line(REPLY.BAD_AUTH_FORMAT);
     else {
-      const user = credentials.subarray(0, space);
-      this.#access = await this.#login!({ user, password: credentials.subarray(space + 1) });
+      this.#access = await this.#login!(credentials);
       this.line(this.#access === Access.NONE ? REPLY.AUTH_FAILED : REPLY.STORED);
     }
     return true;

@@ -1,5 +1,6 @@
-// The fixed reply lines of the proxy, with memcached's wording where memcached has the command.
+import { REFUSAL } from "../../protocol/replies.ts";
 
+/** The fixed reply lines of the proxy, without CR LF; with memcached's wording where memcached has the command. */
 export const REPLY = {
   END: "END",
   ERROR: "ERROR",
@@ -13,23 +14,23 @@ export const REPLY = {
   REVOKED: "REVOKED",
   BUSY: "BUSY",
   RESET: "RESET",
-  BAD_FORMAT: "CLIENT_ERROR bad command line format",
-  BAD_CHUNK: "CLIENT_ERROR bad data chunk",
+  BAD_FORMAT: textOf(REFUSAL.BAD_FORMAT),
+  BAD_CHUNK: textOf(REFUSAL.BAD_CHUNK),
   LINE_TOO_LONG: "CLIENT_ERROR line too long",
-  BAD_DELTA: "CLIENT_ERROR invalid numeric delta argument",
+  BAD_DELTA: textOf(REFUSAL.BAD_DELTA),
   NOT_NUMERIC: "CLIENT_ERROR cannot increment or decrement non-numeric value",
-  BAD_OWNER: "CLIENT_ERROR invalid owner: up to 64 printable ASCII characters",
+  BAD_OWNER: textOf(REFUSAL.BAD_OWNER),
   NO_EXPIRY: "CLIENT_ERROR rows have no expiry time: exptime must be 0",
-  UNAUTHENTICATED: "CLIENT_ERROR unauthenticated",
-  AUTH_TOO_LONG: "CLIENT_ERROR auth token too long",
-  BAD_AUTH_FORMAT: "CLIENT_ERROR bad authentication token format",
-  AUTH_NOT_ENDED: "CLIENT_ERROR bad command line termination",
-  AUTH_FAILED: "CLIENT_ERROR authentication failure",
-  NEEDS_WRITE: "CLIENT_ERROR not permitted: this user may only read",
-  NEEDS_ADMIN: "CLIENT_ERROR not permitted: this user is no administrator",
+  UNAUTHENTICATED: textOf(REFUSAL.UNAUTHENTICATED),
+  AUTH_TOO_LONG: textOf(REFUSAL.AUTH_TOO_LONG),
+  BAD_AUTH_FORMAT: textOf(REFUSAL.BAD_AUTH_FORMAT),
+  AUTH_NOT_ENDED: textOf(REFUSAL.AUTH_NOT_ENDED),
+  AUTH_FAILED: textOf(REFUSAL.AUTH_FAILED),
+  NEEDS_WRITE: textOf(REFUSAL.NEEDS_WRITE),
+  NEEDS_ADMIN: textOf(REFUSAL.NEEDS_ADMIN),
   TOO_LARGE: "SERVER_ERROR object too large for cache",
   TOO_MANY_TOKENS: "SERVER_ERROR too many update tokens",
-  TOO_MANY_CONNECTIONS: "ERROR Too many open connections",
+  TOO_MANY_CONNECTIONS: textOf(REFUSAL.TOO_MANY_CONNECTIONS),
 } as const;
 
 /** Returns the reply to a write that wrote nothing. */
@@ -45,6 +46,11 @@ export function unknownLine(reason: string): string {
 /** Returns the refusal of a flag that the proxy does not support. */
 export function unsupportedFlagLine(flag: string): string {
   return `CLIENT_ERROR flag ${flag} means nothing for rows`;
+}
+
+/** Returns a line of the server's replies without its CR LF. */
+function textOf(line: Uint8Array): string {
+  return new TextDecoder().decode(line).trimEnd();
 }
 
 function oneLine(text: string): string {

@@ -7,6 +7,7 @@ import { ExitCode } from "../cli/exit.ts";
 import { configureLog, logProcess } from "../log.ts";
 import { ACCEPT_PAUSE_MS, AcceptFailures } from "../net/accept_failures.ts";
 import { pause, prepareTcp, resourceShortage } from "../net/portable/sockets.ts";
+import { hostPortText } from "../net/transport.ts";
 import type { Backend } from "./backend.ts";
 import type { CacheLogin } from "./cache_client.ts";
 import type { CacheAddress } from "./caches/caches_file.ts";
@@ -185,11 +186,7 @@ class ProxyServer {
   }
 
   #announce(listeners: readonly Listener[]): void {
-    const addresses = listeners.map(({ addr }) =>
-      addr.hostname.includes(":")
-        ? `[${addr.hostname}]:${addr.port}`
-        : `${addr.hostname}:${addr.port}`
-    );
+    const addresses = listeners.map(({ addr }) => hostPortText(addr.hostname, addr.port));
     const { states, caches } = this.#proxy;
     const names = caches.all.map(({ name }) => name);
     const database = databaseName(this.#options.database);
@@ -265,9 +262,7 @@ class ProxyServer {
     const authenticator = this.#authenticator;
     if (authenticator === null) return null;
     const { hostname, port } = socket.remoteAddr;
-    const address = addressOf(
-      hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`,
-    );
+    const address = addressOf(hostPortText(hostname, port));
     const isAwaited = (): boolean => this.#connections.has(socket);
     return (credentials) => authenticator.check({ credentials, address, isAwaited });
   }

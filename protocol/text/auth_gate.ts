@@ -1,5 +1,6 @@
 import * as limitsModule from "../../store/limits.ts";
 import { authenticate, type AuthReply, refuseAuthentication } from "../auth/auth_wait.ts";
+import { LOGIN_BLOCK_LENGTH_MAX, loginBlockLength, readLogin } from "../auth/text_login.ts";
 import {
   type CommandName,
   type Conversation,
@@ -13,21 +14,13 @@ import type { ThreadContext } from "../thread_context.ts";
 
 const { BUFFERED_VALUE_BYTES_MAX, LINE_LENGTH_MAX } = limitsModule;
 
-// memcached's authentication by text (authfile.c, proto_text.c of 1.6.45): a line
-// `set <any> <any> <any> <bytes>`, then the data block `<user> <password>`.
-
-const SPACE = 0x20;
 const CR = 0x0d;
 const LF = 0x0a;
 /** With fewer bytes the line is not looked at. */
 const BYTES_MIN = 3;
 /** A shorter line, its LF not counted, closes the connection. */
 const LINE_LENGTH_MIN = 6;
-/** A longer data block is refused. */
-const BLOCK_LENGTH_MAX = 16_384;
 const CRLF_LENGTH = 2;
-const LINE = /^set +[^ ]+ +[^ ]+ +[^ ]+ +(\d{1,10})(?: .*)?\r$/s;
-const UINT32_MAX = 2 ** 32 - 1;
 /** Cost of a line, in units of work. */
 const LINE_UNITS = 16;
 
@@ -66,12 +59,12 @@ export class TextAuthGate implements Parser {
   #readBlock(conversation: Conversation, line: string, start: number, end: number): number {
     const { input: { bytes }, reply } = this.#thread;
     const blockStart = start + line.length + 1;
-    const length = Number(LINE.exec(line)?.[1] ?? NaN);
-    if (!(length <= UINT32_MAX)) {
+    const length = line.endsWith("\r") ? loginBlockLength(line.slice(0, -1)) : null;
+    if (length === null) {
       reply.put(REFUSAL.UNAUTHENTICATED);
       return blockStart;
     }
-    if (length > BLOCK_LENGTH_MAX) {
+    if (length > LOGIN_BLOCK_LENGTH_MAX) {
       reply.put(REFUSAL.AUTH_TOO_LONG);
       return close(conversation, end);
     }
@@ -92,13 +85,9 @@ export class TextAuthGate implements Parser {
   }
 
   #check(conversation: Conversation, block: Uint8Array): void {
-    const space = block.indexOf(SPACE);
-    if (space < 0) {
-      this.#thread.reply.put(REFUSAL.BAD_AUTH_FORMAT);
-      return;
-    }
-    const credentials = { user: block.slice(0, space), password: block.slice(space + 1) };
-    authenticate(conversation, credentials, TEXT_REPLY);
+    const credentials = readLogin(block);
+    if (credentials === null) this.#thread.reply.put(REFUSAL.BAD_AUTH_FORMAT);
+    else authenticate(conversation, credentials, TEXT_REPLY);
   }
 }
 

@@ -118,7 +118,10 @@ export class PortableConnection implements TimedConnection {
     }
   }
 
-  /** Closes once replies in progress are sent and a wait for the disk is over. Drops requests that wait for a lock. */
+  /**
+   * Closes once replies in progress are sent and a wait for the server alone is over. Drops requests that wait for a
+   * lock.
+   */
   finish(): void {
     this.#closing = true;
     if (this.#sendingSinceSec === 0 && !this.#conversation.awaitsServer) this.close("shutdown");

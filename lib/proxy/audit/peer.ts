@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { hostPortText } from "../../net/transport.ts";
 import { reasonOf } from "../../reason.ts";
 import { latin1Bytes } from "../bytes.ts";
 import type { CacheLogin } from "../cache_client.ts";
@@ -33,11 +34,6 @@ const VALUE_LENGTH_MAX = 2 ** 30;
 const PIECE_LENGTH = 64 * 1024;
 /** Length of the CR LF behind a value. */
 const TRAILER_LENGTH = 2;
-
-/** Returns `host:port`, with brackets around an IPv6 address. */
-export function addressName({ hostname, port }: Address): string {
-  return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
-}
 
 /** A connection to a cache or to the proxy. Buffers at most one line, or one piece of a value. */
 export class Peer {
@@ -78,7 +74,7 @@ export class Peer {
   }
 
   static async #open(address: Address, timeoutMs: number): Promise<Peer> {
-    const name = addressName(address);
+    const name = hostPortText(address.hostname, address.port);
     const giveUp = new AbortController();
     const timer = setTimeout(() => giveUp.abort(), timeoutMs);
     try {

@@ -1,12 +1,13 @@
 import { readLoginFile } from "../../auth/user_file.ts";
 import { ExitCode } from "../../cli/exit.ts";
 import { writeRefusal } from "../../log.ts";
+import { hostPortText } from "../../net/transport.ts";
 import { reasonOf } from "../../reason.ts";
 import type { CacheLogin } from "../cache_client.ts";
 import { auditCache, noCounts } from "./audit.ts";
 import { CacheView } from "./cache_view.ts";
 import type { AuditOptions } from "./options.ts";
-import { type Address, addressName, PeerError } from "./peer.ts";
+import { type Address, PeerError } from "./peer.ts";
 import { ProxyView } from "./proxy_view.ts";
 import { Report } from "./report.ts";
 
@@ -80,7 +81,7 @@ async function auditOne(
   counts: ReturnType<typeof noCounts>,
   report: Report,
 ): Promise<void> {
-  const name = addressName(address);
+  const name = hostPortText(address.hostname, address.port);
   const rows = await ProxyView.connect(proxy, timeoutMs, logins.proxy);
   try {
     const cache = await CacheView.connect(address, timeoutMs, logins.cache);

@@ -1,5 +1,6 @@
 import { valueOr } from "../../cli/values.ts";
 import { readServerAddress } from "../../cli/listen.ts";
+import { hostPortText } from "../../net/transport.ts";
 
 const WEIGHT_MAX = 1000;
 const FORM =
@@ -15,7 +16,7 @@ export interface CacheAddress {
 
 /** Returns `host:port`, the name of a cache. */
 export function cacheName({ hostname, port }: Pick<CacheAddress, "hostname" | "port">): string {
-  return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
+  return hostPortText(hostname, port);
 }
 
 /**

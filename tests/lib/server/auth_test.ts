@@ -276,7 +276,7 @@ Deno.test("leased passwd refuses what no client could send", async () => {
   const cases: readonly (readonly [string, string[], string])[] = [
     ["x\n", [], "usage: leased passwd <user>"],
     ["x\n", ["--help"], "usage: leased passwd <user>"],
-    ["x\n", ["ann", "reed"], "the level of user ann must be read, write, admin or absent"],
+    ["x\n", ["ann", "reed"], "leased: the level of user ann must be read, write, admin or absent"],
     ["\n", ["ann"], "the password must have 1 to 255 bytes"],
     [`${"x".repeat(256)}\n`, ["ann"], "the password must have 1 to 255 bytes"],
   ];
