@@ -9,28 +9,23 @@ import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
 import { configureLog, logConnection, logProcess } from "../log.ts";
 import { CounterServer } from "../counters/server.ts";
 import { Journal } from "../state/journal.ts";
-import { StateError } from "../state/state_folder.ts";
 import {
   type BoundTransport,
   DRAIN_MS_MAX,
-  IoUringError,
   type Listen,
   listenerName,
-  ListenError,
-  TlsError,
   type TransportEvent,
 } from "../net/transport.ts";
-import { DescriptorError } from "../net/descriptors.ts";
 import { bindTransport, chooseTransport, type TransportName } from "../net/transports.ts";
-import { readUserFile, UserFileError } from "../auth/user_file.ts";
+import { readUserFile } from "../auth/user_file.ts";
 import { Authentication } from "./authentication.ts";
 import { announce } from "./announce.ts";
 import { refreshCertificates } from "./certificates.ts";
 import { type FileProblem, PidFile, portFilePath, writePortFile } from "./files.ts";
-import { listenFailure } from "./listen_failure.ts";
 import { missingPermissions, refusePermissions } from "./permissions.ts";
 import { Stop } from "./stop.ts";
-import { ThreadError, Threads } from "./threads.ts";
+import { logStartFailure } from "./start_failure.ts";
+import { type Milestone, Threads } from "./threads.ts";
 import { Ticker } from "./ticker.ts";
 
 /** Added to the time that threads have to drain. */
@@ -58,50 +53,19 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
   try {
     return await run(options, name);
   } catch (error) {
-    if (error instanceof ListenError) {
-      const { message, fields } = listenFailure(error, options);
-      logProcess("fatal", "cannot_listen", message, fields);
-      return ExitCode.OS_ERROR;
-    }
-    if (error instanceof ThreadError) {
-      logProcess("fatal", "cannot_start", `cannot start a thread: ${error.message}`, {
-        reason: error.message,
-      });
-      return ExitCode.OS_ERROR;
-    }
-    if (error instanceof TlsError) {
-      const { message } = error;
-      logProcess("fatal", "cannot_start", `-Z (--enable-ssl): ${message}`, { reason: message });
-      return ExitCode.USAGE;
-    }
-    if (error instanceof DescriptorError) {
-      logProcess("fatal", "cannot_start", error.message, { needed: error.needed });
-      return ExitCode.OS_ERROR;
-    }
-    if (error instanceof IoUringError) {
-      const message = `cannot use io_uring: ${error.message}; -o io_uring=auto serves without it`;
-      logProcess("fatal", "cannot_start", message, { reason: error.message });
-      return ExitCode.OS_ERROR;
-    }
-    if (error instanceof StateError || error instanceof UserFileError) {
-      logProcess("fatal", "cannot_start", error.message, { reason: error.message });
-      return ExitCode.OS_ERROR;
-    }
-    if (error instanceof RangeError) return refuseUsage([error.message], options.logFormat);
-    throw error;
+    return logStartFailure(error, options);
   }
 }
 
 async function run(options: ServerOptions, name: TransportName): Promise<ExitCode> {
   const startMs = performance.now();
   const { authFile } = options.settings;
-  const users = authFile === null ? null : readUserFile(authFile);
+  const userFile = authFile === null ? null : { path: authFile, users: readUserFile(authFile) };
   const lifecycleShared = Lifecycle.createShared(options.transport.threads);
   const lifecycle = new Lifecycle(lifecycleShared);
   let bound: BoundTransport | null = null;
   const pidFile = new PidFile(options.pidFile);
-  let counterServer: CounterServer | null = null;
-  let journal: Journal | null = null;
+  let counterServer = null as CounterServer | null;
   let authentication: Authentication | null = null;
   const cleanUp = (): void => {
     bound?.close();
@@ -128,39 +92,23 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
       exitNow(ExitCode.SOFTWARE);
     };
     const { shared, cache } = makeStore(options, transport);
-    if (authFile !== null && users !== null) {
-      const wake = (index: number): void => transport.wake(index);
-      authentication = new Authentication(authFile, users, shared, wake);
+    if (userFile !== null) {
+      const { path, users } = userFile;
+      authentication = new Authentication(path, users, shared, (index) => transport.wake(index));
       stop.onHangup(() => authentication?.reload());
     }
     const threads = makeThreads(stop, authentication, died);
-    if (options.journal !== null) {
-      const member = { transport: name, workerData: transport.workerData(0) };
-      journal = await Journal.start(
-        { ...options.journal, shared: shared.memory, lifecycle: lifecycleShared, member },
-        { event: logEvent, died },
-      );
-    }
+    const journal = await startJournal(options, transport, shared, lifecycleShared, died);
     startThreads(threads, transport, options, shared, lifecycleShared);
-    // Until the process is RUNNING no connection has been accepted, so a signal may end it at once.
-    await Promise.race([threads.reach("warm"), stop.requested]);
-    if (stop.isRequested) return ExitCode.OK;
-    lifecycle.phase = LifecyclePhase.OPENING;
-    await Promise.race([threads.reach("open"), stop.requested]);
-    if (stop.isRequested) return ExitCode.OK;
-    if (options.counters !== null) {
+    const openCounters = (): void => {
+      if (options.counters === null) return;
       counterServer = new CounterServer(options.counters, options.transport, logEvent);
-    }
-    // Last, when all else has succeeded: clients connect from here on.
-    lifecycle.phase = LifecyclePhase.LISTENING;
-    await Promise.race([threads.reach("listening"), stop.requested]);
-    if (stop.isRequested) return ExitCode.OK;
+    };
+    if (!await openSockets(threads, lifecycle, stop, openCounters)) return ExitCode.OK;
     transport.listen();
     const problems = writeFiles(pidFile, options.settings.pid, transport.listens);
     announce(options, transport, counterServer?.listens ?? []);
-    for (const { message, ...fields } of problems) {
-      logProcess("warning", "file_not_written", message, fields);
-    }
+    logUnwritten(problems);
     const ticker = new Ticker(cache, startMs);
     ticker.start();
     counterServer?.start();
@@ -177,6 +125,45 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
   } finally {
     cleanUp();
   }
+}
+
+/**
+ * Waits until every thread can serve and listens. The sockets open in this order: UDP, counters, TCP. Until the process
+ * is RUNNING no connection has been accepted, so a signal may end it at once.
+ *
+ * @returns False if the server was stopped meanwhile.
+ */
+async function openSockets(
+  threads: Threads,
+  lifecycle: Lifecycle,
+  stop: Stop,
+  openCounters: () => void,
+): Promise<boolean> {
+  const reach = async (milestone: Milestone): Promise<boolean> => {
+    await Promise.race([threads.reach(milestone), stop.requested]);
+    return !stop.isRequested;
+  };
+  if (!await reach("warm")) return false;
+  lifecycle.phase = LifecyclePhase.OPENING;
+  if (!await reach("open")) return false;
+  openCounters();
+  // Last, when all else has succeeded: clients connect from here on.
+  lifecycle.phase = LifecyclePhase.LISTENING;
+  return await reach("listening");
+}
+
+/** Starts the journal's thread. @returns Null without `--state-dir`. @throws StateError */
+async function startJournal(
+  { journal }: ServerOptions,
+  transport: BoundTransport,
+  { memory }: SharedState,
+  lifecycle: SharedArrayBuffer,
+  died: (reason: string) => void,
+): Promise<Journal | null> {
+  if (journal === null) return null;
+  const member = { transport: transport.name, workerData: transport.workerData(0) };
+  const start = { ...journal, shared: memory, lifecycle, member };
+  return await Journal.start(start, { event: logEvent, died });
 }
 
 function makeThreads(
@@ -243,6 +230,12 @@ function writeFiles(pidFile: PidFile, pid: number, listens: readonly Listen[]): 
     portFile === "" ? null : writePortFile(portFile, listens),
   ];
   return problems.filter((problem) => problem !== null);
+}
+
+function logUnwritten(problems: readonly FileProblem[]): void {
+  for (const { message, ...fields } of problems) {
+    logProcess("warning", "file_not_written", message, fields);
+  }
 }
 
 /** Checks the whole store, after all threads have ended. */

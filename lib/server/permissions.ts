@@ -90,58 +90,37 @@ export function refusePermissions(
 }
 
 function neededPermissions(options: ServerOptions, transport: TransportName): Need[] {
-  const needs: Need[] = SOURCE_FOLDERS.map((folder) => ({
-    descriptor: { name: "read", path: filePath(folder) },
-    purpose: `read ${filePath("")} (sources of its threads)`,
-  }));
+  const { counters, journal, listens, pidFile } = options;
+  const { authFile } = options.settings;
+  const needs = fileNeeds(
+    ["read"],
+    SOURCE_FOLDERS.map(filePath),
+    `read ${filePath("")} (sources of its threads)`,
+  );
+  // The native transport calls the operating system directly: Deno checks no permission but this one.
   if (transport === "native") {
     needs.push({
       descriptor: { name: "ffi" },
       purpose: "call the C library (--io native)",
       alternative: "or use --io portable",
     });
+  } else {
+    needs.push(...listens.flatMap(listenNeeds), ...certificateNeeds(options));
   }
-  // The native transport calls the operating system directly: Deno checks no permission.
-  if (transport === "portable") needs.push(...options.listens.flatMap(listenNeeds));
-  if (transport === "portable" && options.transport.tls !== null) {
-    const { chainCert, key } = options.transport.tls;
-    for (const path of new Set([chainCert, key])) {
-      needs.push({
-        descriptor: { name: "read", path },
-        purpose: `read the certificate ${path} (-Z)`,
-        alternative: "or use --io native with --allow-ffi: OpenSSL reads the files",
-      });
-    }
+  for (const listen of counters?.listens ?? []) needs.push(...listenNeeds(listen));
+  if (journal !== null) {
+    const purpose = `keep update tokens in ${journal.folder} (--state-dir)`;
+    const alternative = "or leave --state-dir out";
+    needs.push(...fileNeeds(["read", "write"], [journal.folder], purpose, alternative));
   }
-  for (const listen of options.counters?.listens ?? []) needs.push(...listenNeeds(listen));
-  if (options.journal !== null) {
-    const { folder } = options.journal;
-    for (const name of ["read", "write"] as const) {
-      needs.push({
-        descriptor: { name, path: folder },
-        purpose: `keep update tokens in ${folder} (--state-dir)`,
-        alternative: "or leave --state-dir out",
-      });
-    }
-  }
-  const { authFile } = options.settings;
   if (authFile !== null) {
-    needs.push({
-      descriptor: { name: "read", path: authFile },
-      purpose: `read the user file ${authFile} (-Y)`,
-    });
+    needs.push(...fileNeeds(["read"], [authFile], `read the user file ${authFile} (-Y)`));
   }
-  if (options.pidFile !== "") {
-    for (const name of ["read", "write"] as const) {
-      for (const path of [options.pidFile, `${options.pidFile}.tmp`]) {
-        const purpose = `write the pid file ${options.pidFile} (-P)`;
-        needs.push({
-          descriptor: { name, path },
-          purpose,
-          alternative: "or leave -P out (deno task start has no write permission)",
-        });
-      }
-    }
+  if (pidFile !== "") {
+    const paths = [pidFile, `${pidFile}.tmp`];
+    const purpose = `write the pid file ${pidFile} (-P)`;
+    const alternative = "or leave -P out (deno task start has no write permission)";
+    needs.push(...fileNeeds(["read", "write"], paths, purpose, alternative));
   }
   needs.push({
     descriptor: { name: "env", variable: PORT_FILE_VARIABLE },
@@ -149,6 +128,25 @@ function neededPermissions(options: ServerOptions, transport: TransportName): Ne
     optional: true,
   });
   return needs;
+}
+
+function certificateNeeds({ transport: { tls } }: ServerOptions): Need[] {
+  if (tls === null) return [];
+  const alternative = "or use --io native with --allow-ffi: OpenSSL reads the files";
+  return [...new Set([tls.chainCert, tls.key])].flatMap((path) =>
+    fileNeeds(["read"], [path], `read the certificate ${path} (-Z)`, alternative)
+  );
+}
+
+function fileNeeds(
+  kinds: readonly ("read" | "write")[],
+  paths: readonly string[],
+  purpose: string,
+  alternative = "",
+): Need[] {
+  return kinds.flatMap((name) =>
+    paths.map((path) => ({ descriptor: { name, path }, purpose, alternative }))
+  );
 }
 
 function listenNeeds(listen: Listen): Need[] {
