@@ -28,7 +28,7 @@ export const RESERVED_AHEAD_FACTOR = 128;
 /** The first bytes of a value have memory before they arrive, if the connection has bytes to read. */
 export const RESERVED_AHEAD_LEAST_BYTES = 4096;
 /**
- * The share of the memory limit that all unfinished values may take. They cannot be evicted: with a larger share,
+ * The share of the memory limit that all arriving values may take. They cannot be evicted: with a larger share,
  * clients that send slowly would leave less memory to all others.
  */
 export const ARRIVING_SHARE_MAX = 1 / 4;

@@ -29,7 +29,7 @@ interface ChunkTotals {
 }
 
 /**
- * Walks the whole store and asserts that its parts agree: pages, chunks, index, queues, chains, unfinished values,
+ * Walks the whole store and asserts that its parts agree: pages, chunks, index, queues, chains, arriving values,
  * locks, leases, update tokens, sums.
  * For tests: it takes time proportional to the size of the store. The caller holds the mutex.
  *

@@ -195,7 +195,7 @@ export class Allocator {
   }
 
   /**
-   * Frees a chunk of a class, gets it a page, or drops an unfinished value. Returns false if nothing of that is
+   * Frees a chunk of a class, gets it a page, or drops an arriving value. Returns false if nothing of that is
    * possible.
    */
   #makeRoom(classId: number): boolean {

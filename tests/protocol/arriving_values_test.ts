@@ -14,7 +14,7 @@ function dropped(peer: ConversationPeer): number {
   return Number(/STAT values_dropped (\d+)/.exec(peer.ask("stats\r\n"))![1]);
 }
 
-Deno.test("a client whose unfinished value was dropped is told so, and served on", () => {
+Deno.test("a client whose arriving value was dropped is told so, and served on", () => {
   const side = new ConversationSide(["-m", "8", "-c", "200"]);
   const client = side.connect();
   assertEquals(client.ask("set slow0 0 0 3\r\nold\r\n"), "STORED\r\n");

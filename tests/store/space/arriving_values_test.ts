@@ -19,7 +19,7 @@ interface Arriving {
   begin(key: string, arrived?: number): number;
   /** How many values were dropped. */
   dropped(): number;
-  /** Memory of all unfinished values. */
+  /** Memory of all arriving values. */
   bytes(): number;
 }
 
@@ -46,7 +46,7 @@ function arriving(memoryMib: number): Arriving {
   };
 }
 
-Deno.test("unfinished values take at most a quarter of the memory: the oldest are dropped", () => {
+Deno.test("arriving values take at most a quarter of the memory: the oldest are dropped", () => {
   const { store, cache, begin, dropped, bytes } = arriving(8);
   const values = Array.from({ length: 100 }, (_, index) => begin(`key-${index}`));
   assert(bytes() <= store.memory.limitBytes / 4, `${bytes()} bytes`);
