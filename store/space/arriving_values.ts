@@ -24,10 +24,10 @@ export type ArrivingRow = number;
 export const NO_ROW: ArrivingRow = 0;
 
 /**
- * Arriving values: long values that arrive in pieces, the oldest first. Their items cannot be evicted, so they are bounded: together they
- * take at most ARRIVING_SHARE_MAX of the memory limit. When they would take more, the oldest ones are dropped: slow
- * clients lose their values, and a value that arrives quickly is never the oldest for long. One value alone may exceed
- * the bound.
+ * Arriving values: long values that arrive in pieces, the oldest first. Their items cannot be evicted, so they are
+ * bounded: together they take at most ARRIVING_SHARE_MAX of the memory limit. When they would take more, the oldest
+ * ones are dropped: slow clients lose their values, and a value that arrives quickly is never the oldest for long. One
+ * value alone may exceed the bound.
  *
  * A dropped value has no memory. Its row stays, with the key, until its connection notices: see
  * `ReservedOperations.refuse`.
