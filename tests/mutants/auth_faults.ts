@@ -148,7 +148,7 @@ export const AUTH_FAULTS: readonly Fault[] = [
     find: "nowSec - since <= authTimeoutSec",
     replace: "nowSec - since <= Infinity",
     tests: "lib/server/auth",
-    filter: "portable: ",
+    filter: "portable: connections that do not authenticate are closed",
   },
   {
     file: "lib/cli/auth_options.ts",
