@@ -4,7 +4,7 @@ import { Operation } from "../store/operation.ts";
 import { type ConnectionId, ConnectionTable, NO_OWNER } from "../store/connections.ts";
 import { INPUT_BYTES, REPLY_BYTES } from "../store/limits.ts";
 import { Memory, type SharedMemory, threadRowCount } from "../store/setup.ts";
-import { AuthDesk, createVerdicts, type Credentials } from "./auth/auth_desk.ts";
+import { createVerdicts, type Credentials, PasswordChecks } from "./auth/password_checks.ts";
 import { BinaryRequest } from "./binary/request.ts";
 import { ReplyBuffer } from "./reply_buffer.ts";
 import { KEY_SCRATCH_BYTES, MetaRequest } from "./meta/request.ts";
@@ -64,7 +64,7 @@ export interface SharedState {
   readonly tunables: SharedArrayBuffer;
   readonly prefixes: SharedArrayBuffer;
   readonly ops: SharedArrayBuffer;
-  /** Of `AuthDesk`; null: nobody has to authenticate. */
+  /** Of `PasswordChecks`; null: nobody has to authenticate. */
   readonly verdicts: SharedArrayBuffer | null;
 }
 
@@ -107,7 +107,7 @@ export class ThreadContext {
   readonly numbers: Numbers;
   readonly meta: MetaRequest;
   /** Null: nobody has to authenticate. */
-  readonly auth: AuthDesk | null;
+  readonly auth: PasswordChecks | null;
   /** Of the connection that is being served. */
   readonly work: WorkBudget;
   /** The connections of one turn of `takeReady`. */
@@ -122,7 +122,7 @@ export class ThreadContext {
     this.work = new WorkBudget(settings.requestsPerEvent * WORK.REQUEST);
     this.prefixes = new PrefixTable(shared.prefixes, settings.statsDelimiter, this.work);
     this.ops = new OpCounts(shared.ops, threadIndex);
-    this.auth = shared.verdicts === null ? null : new AuthDesk(
+    this.auth = shared.verdicts === null ? null : new PasswordChecks(
       shared.verdicts,
       this.connections,
       (owner, credentials) => hooks.authenticate(owner, credentials),

@@ -1,6 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { Access } from "../../protocol/auth/access.ts";
-import type { Credentials } from "../../protocol/auth/auth_desk.ts";
+import type { Credentials } from "../../protocol/auth/password_checks.ts";
 import { latin1Text } from "../../store/base/bytes.ts";
 import { isPasswordOf } from "./scrypt.ts";
 import { Throttle, WAIT_MS_MAX } from "./throttle.ts";

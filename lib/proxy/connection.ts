@@ -1,5 +1,5 @@
 import { Access } from "../../protocol/auth/access.ts";
-import type { Credentials } from "../../protocol/auth/auth_desk.ts";
+import type { Credentials } from "../../protocol/auth/password_checks.ts";
 import {
   LOGIN_BLOCK_LENGTH_MAX,
   loginBlockLength,

@@ -1,4 +1,4 @@
-import { type Credentials, Verdicts } from "../../protocol/auth/auth_desk.ts";
+import { type Credentials, Verdicts } from "../../protocol/auth/password_checks.ts";
 import type { SharedState } from "../../protocol/thread_context.ts";
 import { type ConnectionId, ConnectionTable } from "../../store/connections.ts";
 import { addressOf, type Authenticator } from "../auth/authenticator.ts";

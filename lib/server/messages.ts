@@ -1,4 +1,4 @@
-import type { Credentials } from "../../protocol/auth/auth_desk.ts";
+import type { Credentials } from "../../protocol/auth/password_checks.ts";
 import type { Settings } from "../../protocol/settings.ts";
 import type { SharedState } from "../../protocol/thread_context.ts";
 import type { ConnectionId } from "../../store/connections.ts";

@@ -1,4 +1,4 @@
-import type { Credentials } from "../../protocol/auth/auth_desk.ts";
+import type { Credentials } from "../../protocol/auth/password_checks.ts";
 import type { ConnectionId } from "../../store/connections.ts";
 import { type Listen, ListenError, type TransportEvent } from "../net/transport.ts";
 import type { WorkerMessage, WorkerStart } from "./messages.ts";

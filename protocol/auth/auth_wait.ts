@@ -3,7 +3,7 @@ import { STAT } from "../../store/stats.ts";
 import { type Conversation, ConversationState, type Task } from "../conversation.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { Access } from "./access.ts";
-import { CREDENTIAL_BYTES_MAX, type Credentials } from "./auth_desk.ts";
+import { CREDENTIAL_BYTES_MAX, type Credentials } from "./password_checks.ts";
 
 /** Writes a protocol's reply to an authentication. */
 export interface AuthReply {

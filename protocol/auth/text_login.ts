@@ -1,4 +1,4 @@
-import type { Credentials } from "./auth_desk.ts";
+import type { Credentials } from "./password_checks.ts";
 
 // memcached's authentication by text (authfile.c, proto_text.c of 1.6.45): a line `set <any> <any> <any> <bytes>`, then
 // the data block `<user> <password>`.

@@ -1,6 +1,6 @@
 import { latin1Text } from "../../store/base/bytes.ts";
 import { Access } from "../auth/access.ts";
-import { CREDENTIAL_BYTES_MAX, type Credentials } from "../auth/auth_desk.ts";
+import { CREDENTIAL_BYTES_MAX, type Credentials } from "../auth/password_checks.ts";
 import { authenticate, type AuthReply, refuseAuthentication } from "../auth/auth_wait.ts";
 import { Status } from "../binary_status.ts";
 import type { Conversation } from "../conversation.ts";

@@ -10,7 +10,7 @@ export const AUTH_FAULTS: readonly Fault[] = [
     tests: "protocol/auth",
   },
   {
-    file: "protocol/auth/auth_desk.ts",
+    file: "protocol/auth/password_checks.ts",
     fault: "a verdict goes to the next connection with the same row",
     find: "Atomics.compareExchange(this.#words, row, owner, -1 - access) === owner",
     replace: "Atomics.exchange(this.#words, row, -1 - access) === owner",

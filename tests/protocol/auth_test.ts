@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { Access } from "../../protocol/auth/access.ts";
-import { Verdicts } from "../../protocol/auth/auth_desk.ts";
+import { Verdicts } from "../../protocol/auth/password_checks.ts";
 import { BINARY_COMMANDS } from "../../protocol/binary/table.ts";
 import { COMMANDS } from "../../protocol/text/table.ts";
 import { STAT } from "../../store/stats.ts";

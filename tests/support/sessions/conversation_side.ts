@@ -4,7 +4,7 @@ import { assert } from "@std/assert";
 import { type Conversation, ConversationState } from "../../../protocol/conversation.ts";
 import { readUserFile } from "../../../lib/auth/user_file.ts";
 import { Access } from "../../../protocol/auth/access.ts";
-import { type Credentials, Verdicts } from "../../../protocol/auth/auth_desk.ts";
+import { type Credentials, Verdicts } from "../../../protocol/auth/password_checks.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
 import { readCommand } from "../../../lib/cli/command.ts";
 import {

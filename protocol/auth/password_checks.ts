@@ -40,8 +40,8 @@ export class Verdicts {
   }
 }
 
-/** One thread's side: connections ask whether a password is right, and wait for the verdict. */
-export class AuthDesk {
+/** One thread's side: begins the password checks of its connections, and takes the verdicts. */
+export class PasswordChecks {
   readonly #words: Int32Array;
   readonly #connections: ConnectionTable;
   readonly #ask: (owner: ConnectionId, credentials: Credentials) => void;
