@@ -1,5 +1,5 @@
 import { type BoundTransport, TlsError, type Transport } from "../net/transport.ts";
-import { logConnection } from "../log.ts";
+import { logProcess } from "../log.ts";
 
 /** Loads the certificates anew. @returns "" when done, or why it failed: those of before stay. */
 export function reasonNotRefreshed(transport: BoundTransport | Transport): string {
@@ -16,10 +16,10 @@ export function reasonNotRefreshed(transport: BoundTransport | Transport): strin
 export function refreshCertificates(transport: BoundTransport): void {
   const reason = reasonNotRefreshed(transport);
   if (reason === "") {
-    logConnection("info", "certificates_refreshed", "certificates loaded for new connections");
+    logProcess("info", "certificates_refreshed", "certificates loaded for new connections");
     return;
   }
-  logConnection(
+  logProcess(
     "warning",
     "certificates_not_refreshed",
     `certificates not loaded, those of before stay: ${reason}`,

@@ -1,5 +1,5 @@
 import { addSignal, handleSignals } from "../signals.ts";
-import { logConnection, logProcess } from "../log.ts";
+import { logProcess } from "../log.ts";
 
 /**
  * A second signal within this time counts as the first: at Ctrl-C a terminal signals the whole process group, and a
@@ -36,7 +36,7 @@ export class Stop {
     handleSignals((signal, statusAtExit) => this.request(signal, statusAtExit));
     addSignal("SIGHUP", () => {
       if (this.#reloads.length === 0) {
-        logConnection("info", "hangup_ignored", "SIGHUP ignored: there is no file to reload");
+        logProcess("info", "hangup_ignored", "SIGHUP ignored: there is no file to reload");
       }
       for (const reload of this.#reloads) reload();
     });
