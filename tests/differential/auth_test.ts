@@ -64,7 +64,8 @@ const TEXT_REQUESTS: readonly Request[] = [
   [` ${block("ann nna", "et x 0 0 x")}`, "never"],
   ["set x 0 0 16385\r\n", EXACT_VERSION],
   ["set x 0 0 4294967295\r\n", EXACT_VERSION],
-  [`${"x".repeat(3000)}\r\n`],
+  // Longer lines: this server closes the connection.
+  [`${"x".repeat(2040)}\r\n`],
 ];
 
 const sasl = (opcode: number, key: string, value: string): string =>
@@ -100,8 +101,17 @@ const SASL_REQUESTS: readonly Request[] = [
   [sasl(0x99, "a", "b")],
   [sasl(0x10, "", ""), "never"],
 ];
-/** A connection does not authenticate twice: memcached refuses that. */
-const isLogin = (text: string): boolean => /^\x80[\x21\x22]/.test(text);
+/** What a protocol says of success, and a request behind it that both servers answer alike. */
+interface Dialect {
+  isLoggedIn(reply: string): boolean;
+  readonly neutral: string;
+}
+
+const TEXT: Dialect = { isLoggedIn: (reply) => reply === "STORED\r\n", neutral: "get a\r\n" };
+const SASL: Dialect = {
+  isLoggedIn: (reply) => binaryReplies(reply)[0]?.body === "Authenticated",
+  neutral: sasl(0x0a, "", ""),
+};
 
 /** Plays random requests to both servers, one at a time: memcached answers pipelined ones with the last reply only. */
 async function duel(
@@ -109,7 +119,7 @@ async function duel(
   theirs: SocketSide,
   requests: readonly string[],
   seed: number,
-  isLoggedIn: (reply: string) => boolean,
+  { isLoggedIn, neutral }: Dialect,
 ): Promise<void> {
   const random = randomFrom(seed);
   for (let connection = 0; connection < CONNECTIONS; connection++) {
@@ -118,8 +128,8 @@ async function duel(
     const said: string[] = [];
     let isIn = false;
     for (let step = 0; step < 5 && !our.closed; step++) {
-      const request = requests[Math.floor(random() * requests.length)]!;
-      if (isIn && isLogin(request)) continue;
+      // A client that is in is not let in again: memcached refuses that in the binary protocol.
+      const request = isIn ? neutral : requests[Math.floor(random() * requests.length)]!;
       said.push(request);
       const expected = our.ask(request);
       await their.send(request);
@@ -165,7 +175,7 @@ testWithMemcached(
       const theirs = await startMemcached(memcached, ["-Y", file]);
       try {
         await withSeed(drawSeed(), async (seed) => {
-          await duel(ours, theirs, chosen(TEXT_REQUESTS, memcached.version), seed, () => false);
+          await duel(ours, theirs, chosen(TEXT_REQUESTS, memcached.version), seed, TEXT);
         });
         const login = textLogin("ann", "nna");
         const our = parseStats(ours.connect().ask(`${login}stats\r\n`));
@@ -222,13 +232,7 @@ if (!hasSaslTools) {
       const theirs = await startSasl(memcached, folder);
       try {
         await withSeed(drawSeed(), async (seed) => {
-          await duel(
-            ours,
-            theirs,
-            chosen(SASL_REQUESTS, memcached.version),
-            seed,
-            (reply) => binaryReplies(reply)[0]?.body === "Authenticated",
-          );
+          await duel(ours, theirs, chosen(SASL_REQUESTS, memcached.version), seed, SASL);
         });
       } finally {
         await theirs.close();
