@@ -56,6 +56,11 @@ export class WorkBudget {
     this.spent += Math.ceil(rows / ROWS_PER_UNIT);
   }
 
+  /** Charges all that is left of the slice. */
+  endSlice(): void {
+    this.spent = Math.max(this.spent, this.#sliceUnits);
+  }
+
   /** Whether the slice is over: others go first. */
   get isSpent(): boolean {
     return this.spent >= this.#sliceUnits;

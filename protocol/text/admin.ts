@@ -81,7 +81,7 @@ export function memoryLimit(conversation: Conversation): Flow {
   return answer(conversation, done ? REPLY.OK : REFUSAL.MEMLIMIT_BOUNDS);
 }
 
-/** `refresh_certs` */
+/** `refresh_certs`. Reads files, so others go before the connection's next request. */
 export function refreshCertificates(conversation: Conversation): Flow {
   const { thread } = conversation;
   const { settings, hooks, reply } = thread;
@@ -90,6 +90,7 @@ export function refreshCertificates(conversation: Conversation): Flow {
     reply.put(REFUSAL.TLS_NOT_ENABLED);
     return Flow.DONE;
   }
+  thread.work.endSlice();
   const failure = thread.withoutMutex(() => hooks.refreshCertificates!());
   if (failure === "") return answer(conversation, REPLY.OK);
   reply.text(`${failure}\r\n`);

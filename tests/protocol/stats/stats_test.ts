@@ -28,7 +28,9 @@ const SETTING_NAMES = `
   slab_automove slab_automove_ratio slab_automove_window slab_chunk_max lru_crawler lru_crawler_sleep lru_crawler_tocrawl
   tail_repair_time flush_enabled dump_enabled hash_algorithm lru_maintainer_thread lru_segmented hot_lru_pct warm_lru_pct
   hot_max_factor warm_max_factor temp_lru temporary_ttl idle_timeout watcher_logbuf_size worker_logbuf_size
-  read_buf_mem_limit track_sizes inline_ascii_response num_napi_ids memory_file client_flags_size
+  read_buf_mem_limit track_sizes inline_ascii_response ssl_enabled ssl_chain_cert ssl_key ssl_verify_mode ssl_keyformat
+  ssl_ciphers ssl_ca_cert ssl_wbuf_size ssl_session_cache ssl_kernel_tls ssl_min_version num_napi_ids memory_file
+  client_flags_size
 `.trim().split(/\s+/);
 
 /** Names and values of a reply, in order. */

@@ -55,6 +55,7 @@ const TEXT: Readonly<Record<string, readonly string[]>> = {
     ...["stats settings", "stats ops", "stats threads", "stats reset", "stats detail dump"],
     ...["stats cachedump 1 0", "stats cachedump 3 0", "stats cachedump 4 100"],
   ],
+  refresh_certs: ["refresh_certs"],
   cache_memlimit: ["cache_memlimit 1024"],
   lock: ["lock nope", "lock list", "lock list zzz"],
   unlock: ["unlock nope"],

@@ -139,8 +139,8 @@ export class TlsHandshakes {
   forget(connection: NativeConnection): void {
     if (!this.#open.delete(connection)) return;
     connection.handshaking = false;
-    this.#deferred.delete(connection);
-    if (!this.#startedAtMs.delete(connection)) return;
+    this.#startedAtMs.delete(connection);
+    if (this.#deferred.delete(connection)) return;
     for (const next of this.#deferred) {
       this.#deferred.delete(next);
       this.#epoll.watch(next, EPOLLIN);
@@ -148,14 +148,14 @@ export class TlsHandshakes {
     }
   }
 
-  /** Drops the oldest handshake if it is slow. @returns Whether there is room for another one now. */
+  /** Drops the oldest handshake that has begun, if it is slow. @returns Whether it did: there is room for another. */
   #dropOldest(): boolean {
     for (const [connection, startedAtMs] of this.#startedAtMs) {
       if (performance.now() - startedAtMs < CROWDED_MS) return false;
       this.#fail(connection, `slow, and ${STARTED_MAX} handshakes are under way`);
       return true;
     }
-    return true;
+    return false;
   }
 
   #succeeded(connection: NativeConnection, wantedWrite: boolean): void {
