@@ -143,7 +143,7 @@ export class ProxyConnection implements ProxySession {
     }
     if (length > LOGIN_BLOCK_LENGTH_MAX) {
       this.line(REPLY.AUTH_TOO_LONG);
-      return false;
+      return true;
     }
     const block = await this.#reader.block(length + TRAILER_LENGTH);
     if (block === null) return false;

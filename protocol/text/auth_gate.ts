@@ -66,7 +66,7 @@ export class TextAuthGate implements Parser {
     }
     if (length > LOGIN_BLOCK_LENGTH_MAX) {
       reply.put(REFUSAL.AUTH_TOO_LONG);
-      return close(conversation, end);
+      return blockStart;
     }
     // No user has so long a name and a password.
     if (length > BUFFERED_VALUE_BYTES_MAX) {
