@@ -54,6 +54,7 @@ export class ClientThreads {
 
   async close(): Promise<void> {
     await Promise.all(this.#workers.map((worker) => ask(worker, { kind: "close" })));
+    for (const worker of this.#workers) worker.terminate();
   }
 }
 

@@ -35,7 +35,6 @@ function obey(order: ClientOrder): number {
   }
   if (order.kind === "close") {
     generator!.close();
-    self.close();
     return 0;
   }
   const row = ROWS.find(({ name }) => name === order.row)!;
