@@ -1,13 +1,17 @@
-import { latin1Bytes, latin1Text } from "./bytes.ts";
+import { reasonOf } from "../reason.ts";
+import { latin1Bytes } from "./bytes.ts";
 import { cacheName } from "./caches/caches_file.ts";
 import { CacheError, type LeaseGet } from "./flow_steps.ts";
+import { LineReader } from "./line_reader.ts";
 import { REPLY } from "./replies.ts";
 
 const CRLF_LENGTH = 2;
-const LF = 0x0a;
 /** mcrouter's id for "somebody else has the lease". */
 const HELD_ID = "1";
-const RECEIVE_BYTES = 64 * 1024;
+/** Longest line of a reply, in bytes. A key has 250 at most, or 336 in base64. */
+export const REPLY_LINE_LENGTH_MAX = 2048;
+/** The largest value that a cache can hold is 1 GiB. */
+const VALUE_LENGTH_MAX = 2 ** 30;
 const NO_DATA = new Uint8Array();
 
 /** Name and password for a cache. Characters below 256 stand for bytes. */
@@ -186,9 +190,12 @@ export class CacheClient {
         signal: giveUp.signal,
       });
       connection.setNoDelay();
-      if (this.#login !== null) await this.#authenticate(connection, this.#login, giveUp.signal);
+      const reader = new LineReader(connection, REPLY_LINE_LENGTH_MAX);
+      if (this.#login !== null) {
+        await this.#authenticate(connection, reader, this.#login, giveUp.signal);
+      }
       this.#connection = connection;
-      this.#receive(connection);
+      this.#receive(connection, reader);
       return connection;
     } catch (error) {
       if (error instanceof CacheError) throw error;
@@ -207,28 +214,24 @@ export class CacheClient {
   /** Sends name and password. Closes the connection unless the cache accepts them. @throws CacheError */
   async #authenticate(
     connection: Deno.TcpConn,
+    reader: LineReader,
     { user, password }: CacheLogin,
     signal: AbortSignal,
   ): Promise<void> {
     const block = `${user} ${password}`;
     const request = latin1Bytes(`set login 0 0 ${block.length}\r\n${block}\r\n`);
-    const buffer = new Uint8Array(256);
     const close = (): void => connection.close();
     signal.addEventListener("abort", close);
-    let reply = "";
+    let reply: string | null;
     try {
       for (let at = 0; at < request.length;) at += await connection.write(request.subarray(at));
-      while (!reply.endsWith("\n")) {
-        const received = await connection.read(buffer);
-        if (received === null) break;
-        reply += latin1Text(buffer.subarray(0, received));
-      }
+      reply = await reader.line();
     } finally {
       signal.removeEventListener("abort", close);
     }
-    if (reply === `${REPLY.STORED}\r\n`) return;
+    if (reply === REPLY.STORED) return;
     connection.close();
-    const line = JSON.stringify(reply.trimEnd());
+    const line = JSON.stringify(reply ?? "");
     throw new CacheError(`${this.name}: the login of user ${user} was answered with ${line}`);
   }
 
@@ -244,25 +247,17 @@ export class CacheClient {
   }
 
   /** Reads replies until the connection ends. */
-  async #receive(connection: Deno.TcpConn): Promise<void> {
-    const buffer = new Uint8Array(RECEIVE_BYTES);
-    let held = new Uint8Array(0);
+  async #receive(connection: Deno.TcpConn, reader: LineReader): Promise<void> {
     try {
       for (;;) {
-        const received = await connection.read(buffer);
+        const reply = await readReply(reader);
         if (connection !== this.#connection) return;
-        if (received === null) throw new CacheError(`${this.name}: closed the connection`);
-        held = joined(held, buffer.subarray(0, received));
-        for (;;) {
-          const read = readReply(held);
-          if (read === null) break;
-          held = held.slice(read.length);
-          this.#pending.shift()?.resolve(read.reply);
-        }
+        if (reply === null) throw new Error("closed the connection");
+        this.#pending.shift()?.resolve(reply);
       }
     } catch (error) {
       if (connection !== this.#connection) return;
-      this.#fail(error instanceof CacheError ? error : new CacheError(`${this.name}: ${error}`));
+      this.#fail(new CacheError(`${this.name}: ${reasonOf(error)}`));
     }
   }
 
@@ -281,30 +276,36 @@ export class CacheClient {
   }
 }
 
-function joined(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {
-  const both = new Uint8Array(a.length + b.length);
-  both.set(a);
-  both.set(b, a.length);
-  return both;
-}
-
-/** Returns the first reply in the bytes, or null while it is incomplete. */
-function readReply(bytes: Uint8Array): { reply: Reply; length: number } | null {
+/**
+ * Reads the next reply: its lines up to one that announces no value.
+ *
+ * @returns Null when the connection ends before.
+ * @throws Error when a line or a value is longer than the protocol allows.
+ */
+async function readReply(reader: LineReader): Promise<Reply | null> {
   const lines: string[] = [];
   let data: Uint8Array | null = null;
-  for (let at = 0;;) {
-    const lineEnd = bytes.indexOf(LF, at);
-    if (lineEnd < 0) return null;
-    const line = latin1Text(bytes.subarray(at, lineEnd)).replace(/\r$/, "");
-    at = lineEnd + 1;
+  for (;;) {
+    const line = await reader.line();
+    if (line === null) return null;
     lines.push(line);
     const words = line.split(" ");
-    if (words[0] !== "VALUE" && words[0] !== "LVALUE") {
-      return { reply: { lines, data }, length: at };
-    }
-    const length = Number(words[0] === "VALUE" ? words[3] : words[4]);
-    if (bytes.length < at + length + CRLF_LENGTH) return null;
-    data = bytes.slice(at, at + length);
-    at += length + CRLF_LENGTH;
+    if (words[0] !== "VALUE" && words[0] !== "LVALUE") return { lines, data };
+    const length = valueLength(words[0] === "VALUE" ? words[3] : words[4]);
+    data = await reader.block(length);
+    if (data === null || !await reader.skip(CRLF_LENGTH)) return null;
   }
+}
+
+/**
+ * Returns the length of a value, as a reply announces it in decimal digits.
+ *
+ * @throws RangeError
+ */
+export function valueLength(digits: string | undefined): number {
+  const length = /^\d{1,10}$/.test(digits ?? "") ? Number(digits) : NaN;
+  if (length <= VALUE_LENGTH_MAX) return length;
+  throw new RangeError(
+    `announces a value of ${digits ?? "no"} bytes; the longest has ${VALUE_LENGTH_MAX}`,
+  );
 }

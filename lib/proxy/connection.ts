@@ -12,7 +12,7 @@ import { COMMANDS, type ProxyCommand } from "./commands.ts";
 import type { Proxy } from "./proxy.ts";
 import { failedLine, REPLY } from "./replies.ts";
 import { type ProxySession, Refusal } from "./request.ts";
-import { type ByteSource, LineTooLongError, RequestReader } from "./request_reader.ts";
+import { type ByteSource, LineReader, LineTooLongError } from "./line_reader.ts";
 import { reasonOf } from "../reason.ts";
 
 /** The two directions of a client's connection. */
@@ -38,7 +38,7 @@ export class ProxyConnection implements ProxySession {
   readonly proxy: Proxy;
   readonly version: string;
   readonly #stream: ByteStream;
-  readonly #reader: RequestReader;
+  readonly #reader: LineReader;
   readonly #binary: BinaryRequests;
   readonly #login: Login | null;
   #access: Access;
@@ -57,7 +57,7 @@ export class ProxyConnection implements ProxySession {
     this.#stream = stream;
     this.#login = login;
     this.#access = login === null ? Access.ADMIN : Access.NONE;
-    this.#reader = new RequestReader({ read: (buffer) => this.#read(buffer) }, LINE_LENGTH_MAX);
+    this.#reader = new LineReader({ read: (buffer) => this.#read(buffer) }, LINE_LENGTH_MAX);
     const append = (bytes: Uint8Array): void => this.#append(bytes);
     this.#binary = new BinaryRequests(proxy, version, this.#reader, append);
   }

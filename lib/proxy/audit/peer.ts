@@ -2,9 +2,9 @@ import { createHash } from "node:crypto";
 import { hostPortText } from "../../net/transport.ts";
 import { reasonOf } from "../../reason.ts";
 import { latin1Bytes } from "../bytes.ts";
-import type { CacheLogin } from "../cache_client.ts";
+import { type CacheLogin, REPLY_LINE_LENGTH_MAX, valueLength } from "../cache_client.ts";
 import { REPLY } from "../replies.ts";
-import { LineTooLongError, RequestReader } from "../request_reader.ts";
+import { LineReader, LineTooLongError } from "../line_reader.ts";
 
 /** The address of a cache or a proxy. */
 export interface Address {
@@ -26,10 +26,6 @@ export interface ValueDigest {
   readonly sha256: string;
 }
 
-/** Longest line of a reply, in bytes. A key has 250 at most, or 336 in base64. */
-const LINE_LENGTH_MAX = 2048;
-/** The largest value that a cache can hold is 1 GiB. */
-const VALUE_LENGTH_MAX = 2 ** 30;
 /** A value is read in pieces, so that it is never in memory as a whole. */
 const PIECE_LENGTH = 64 * 1024;
 /** Length of the CR LF behind a value. */
@@ -41,14 +37,14 @@ export class Peer {
   readonly name: string;
   readonly #socket: Deno.TcpConn;
   readonly #timeoutMs: number;
-  readonly #reader: RequestReader;
+  readonly #reader: LineReader;
 
   private constructor(name: string, socket: Deno.TcpConn, timeoutMs: number) {
     this.name = name;
     this.#socket = socket;
     this.#timeoutMs = timeoutMs;
     const read = (buffer: Uint8Array): Promise<number | null> => this.#within(socket.read(buffer));
-    this.#reader = new RequestReader({ read }, LINE_LENGTH_MAX);
+    this.#reader = new LineReader({ read }, REPLY_LINE_LENGTH_MAX);
   }
 
   /**
@@ -104,8 +100,7 @@ export class Peer {
     try {
       line = await this.#reader.line();
     } catch (error) {
-      if (!(error instanceof LineTooLongError)) throw error;
-      throw this.error(`sends a line longer than ${LINE_LENGTH_MAX} bytes`);
+      throw error instanceof LineTooLongError ? this.error(error.message) : error;
     }
     if (line === null) throw this.error("closed the connection");
     return line;
@@ -118,11 +113,11 @@ export class Peer {
    * @throws PeerError
    */
   async value(flags: number, length: string | undefined): Promise<ValueDigest> {
-    const bytes = /^\d{1,10}$/.test(length ?? "") ? Number(length) : NaN;
-    if (!(bytes <= VALUE_LENGTH_MAX)) {
-      throw this.error(
-        `announces a value of ${length} bytes; the longest has ${VALUE_LENGTH_MAX}`,
-      );
+    let bytes: number;
+    try {
+      bytes = valueLength(length);
+    } catch (error) {
+      throw this.error(reasonOf(error));
     }
     const hash = createHash("sha256");
     for (let left = bytes; left > 0;) {

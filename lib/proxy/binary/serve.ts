@@ -3,7 +3,7 @@ import { STATUS_TEXT } from "../../../protocol/replies.ts";
 import { reasonOf } from "../../reason.ts";
 import { latin1Text } from "../bytes.ts";
 import type { Proxy } from "../proxy.ts";
-import type { RequestReader } from "../request_reader.ts";
+import type { LineReader } from "../line_reader.ts";
 import {
   BINARY_COMMANDS,
   type BinaryCommand,
@@ -32,14 +32,14 @@ const ENCODER = new TextEncoder();
 export class BinaryRequests {
   readonly #proxy: Proxy;
   readonly #version: string;
-  readonly #reader: RequestReader;
+  readonly #reader: LineReader;
   readonly #append: (bytes: Uint8Array) => void;
 
   /** @param append Appends bytes to the replies of the connection. */
   constructor(
     proxy: Proxy,
     version: string,
-    reader: RequestReader,
+    reader: LineReader,
     append: (bytes: Uint8Array) => void,
   ) {
     this.#proxy = proxy;

@@ -1,22 +1,27 @@
 import { latin1Text } from "./bytes.ts";
 
-/** The source of a connection's requests. */
+/** The receiving half of a connection. */
 export interface ByteSource {
   /** Reads into the buffer. @returns The number of bytes read; null at the end. */
   read(buffer: Uint8Array): Promise<number | null>;
 }
 
-/** A request line was longer than its limit. */
+/** A line was longer than its limit. */
 export class LineTooLongError extends Error {
   override readonly name = "LineTooLongError";
+
+  /** @param lengthMax In bytes. */
+  constructor(lengthMax: number) {
+    super(`sends a line longer than ${lengthMax} bytes`);
+  }
 }
 
 const BUFFER_BYTES = 16 * 1024;
 const LF = 0x0a;
 const CR = 0x0d;
 
-/** Reads lines and data blocks from a connection. Buffers at most one line and one read. */
-export class RequestReader {
+/** Reads lines and data blocks, of requests or of replies. Buffers at most one line and one read. */
+export class LineReader {
   readonly #source: ByteSource;
   readonly #lineLengthMax: number;
   #buffer = new Uint8Array(BUFFER_BYTES);
@@ -42,7 +47,9 @@ export class RequestReader {
         this.#start = end + 1;
         return text;
       }
-      if (this.#end - this.#start > this.#lineLengthMax) throw new LineTooLongError();
+      if (this.#end - this.#start > this.#lineLengthMax) {
+        throw new LineTooLongError(this.#lineLengthMax);
+      }
       if (!await this.#more()) return null;
     }
   }
