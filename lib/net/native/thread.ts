@@ -183,7 +183,6 @@ export class NativeThread implements Transport {
   #serveReady(timeoutMs: number): void {
     const epoll = this.#epoll;
     const ready = epoll.wait(this.#isUnfinished ? 0 : timeoutMs);
-    this.#handshakes?.beginRound();
     for (let index = 0; index < ready; index++) {
       const fd = epoll.fd(index);
       const connection = this.#connections[fd];
@@ -199,12 +198,15 @@ export class NativeThread implements Transport {
       // Keep the order of arrival: slots first.
       this.#executeSlots();
       if (connection === undefined) this.#serveOther(fd, epoll.tag(index));
-      else if (connection.handshaking) this.#shakeHands(connection, epoll.events(index));
-      else if (connection.waiting) this.#noticeWaiting(connection, epoll.events(index));
+      else if (connection.handshaking) {
+        this.#handshakes!.noteReady(connection, epoll.events(index));
+      } else if (connection.waiting) this.#noticeWaiting(connection, epoll.events(index));
       else if (connection.unsent === null) this.#receive(connection);
       else if (this.#sender.sendRest(connection)) this.#continue(connection);
     }
     this.#executeSlots();
+    const shaken = this.#handshakes?.step();
+    if (shaken) this.#receive(shaken);
     this.#sender.sendQueued();
     if (this.#isUnfinished) this.#serveUnfinished();
     if (this.#acceptor.pauseMs > 0) this.#acceptor.resume();
@@ -246,13 +248,9 @@ export class NativeThread implements Transport {
       const connection = this.#acceptor.adopt(fd, tag);
       if (connection === undefined) return;
       this.#connections[fd] = connection;
-      if (this.#acceptor.tlsOf(connection) !== undefined) this.#handshakes!.begin(connection);
+      const mode = this.#acceptor.tlsOf(connection);
+      if (mode !== undefined) this.#handshakes!.begin(connection, mode);
     }
-  }
-
-  #shakeHands(connection: NativeConnection, events: number): void {
-    const mode = this.#acceptor.tlsOf(connection)!;
-    if (this.#handshakes!.step(connection, events, mode)) this.#receive(connection);
   }
 
   /** Gives the connection a slot. It is read together with those of other slots. */

@@ -4,7 +4,7 @@ import type { CloseReason } from "../../../../store/cache.ts";
 import { eventSource, VERBOSITY_DROPPED } from "../../connection_lifecycle.ts";
 import { handshakeFailed, type TlsMode, type TransportContext } from "../../transport.ts";
 import type { NativeConnection } from "../connection.ts";
-import { type Epoll, EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT } from "../epoll.ts";
+import { type Epoll, EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP } from "../epoll.ts";
 import type { Libc } from "../libc.ts";
 import { TlsContexts } from "./contexts.ts";
 import {
@@ -21,10 +21,8 @@ import { HandshakeStep, TlsStream } from "./stream.ts";
  * sent nothing yet takes none.
  */
 const STARTED_MAX = 512;
-/** When there are that many, older ones than this are dropped for new ones. */
+/** When there are that many, one whose client has not answered for longer than this is dropped for a new one. */
 const CROWDED_MS = 1000;
-/** Steps of handshakes in one round of the event loop: each takes up to milliseconds, and other clients wait. */
-const STEPS_IN_ROUND = 1;
 /** TLS 1.3 sends this many session tickets after a full handshake, and one after a resumed one. */
 const TICKETS = 2;
 
@@ -44,13 +42,14 @@ export class TlsHandshakes {
   readonly #openssl = new OpenSsl();
   readonly #timeoutSec: number;
   readonly #close: (connection: NativeConnection, reason: CloseReason) => void;
-  /** Every connection whose handshake has not ended, the oldest first. */
-  readonly #open = new Set<NativeConnection>();
-  /** Those that have an SSL, the oldest first, with the time at which they got it. */
-  readonly #startedAtMs = new Map<NativeConnection, number>();
+  /** Every connection whose handshake has not ended, the oldest first, with the mode of its listener. */
+  readonly #open = new Map<NativeConnection, TlsMode>();
+  /** Those that may have an SSL, with the time of their last step; the one that took it first comes first. */
+  readonly #steppedAtMs = new Map<NativeConnection, number>();
+  /** Those of them that can take a step, in the order in which epoll reported them. */
+  readonly #ready = new Set<NativeConnection>();
   /** Those that wait until there are fewer handshakes, the oldest first. */
   readonly #deferred = new Set<NativeConnection>();
-  #stepsLeft = STEPS_IN_ROUND;
 
   constructor(
     context: TransportContext,
@@ -74,40 +73,54 @@ export class TlsHandshakes {
   }
 
   /** A new connection of a listener with TLS: puts the layer between its socket and its conversation. */
-  begin(connection: NativeConnection): void {
+  begin(connection: NativeConnection, mode: TlsMode): void {
     const nowSec = clockSec(this.#context.thread.memory);
     connection.tls = new TlsStream(this.#openssl, this.#libc, nowSec);
     connection.handshaking = true;
-    this.#open.add(connection);
+    this.#open.set(connection, mode);
   }
 
-  beginRound(): void {
-    this.#stepsLeft = STEPS_IN_ROUND;
+  /** Epoll has reported the connection: it takes a step when its turn comes, or waits until there are fewer. */
+  noteReady(connection: NativeConnection, events: number): void {
+    // A client that has said its last word before it was answered cannot end the handshake.
+    if (!connection.tls!.started && events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) {
+      return this.#close(connection, "error");
+    }
+    if (this.#deferred.has(connection)) return;
+    if (!this.#steppedAtMs.has(connection)) {
+      if (this.#steppedAtMs.size >= STARTED_MAX && !this.#dropSlowest()) {
+        this.#epoll.watch(connection, EPOLLRDHUP);
+        this.#deferred.add(connection);
+        return;
+      }
+      this.#steppedAtMs.set(connection, performance.now());
+    }
+    this.#ready.add(connection);
   }
 
   /**
-   * Goes on with a handshake, when epoll reports its connection. Not more than a few in a round: epoll reports the
-   * others again.
+   * Goes on with the handshake whose turn it is. To be called once in each round of the event loop: a step takes up to
+   * milliseconds, and other clients wait.
    *
-   * @returns Whether the handshake is done: the connection may have sent requests.
+   * @returns The connection, if its handshake is done: it may have sent requests.
    */
-  step(connection: NativeConnection, events: number, mode: TlsMode): boolean {
-    if (this.#deferred.has(connection)) {
-      if (events & (EPOLLERR | EPOLLHUP)) this.#close(connection, "error");
-      return false;
+  step(): NativeConnection | null {
+    for (const connection of this.#ready) {
+      this.#ready.delete(connection);
+      this.#steppedAtMs.delete(connection);
+      const isDone = this.#step(connection);
+      if (this.#open.has(connection)) this.#steppedAtMs.set(connection, performance.now());
+      return isDone ? connection : null;
     }
-    if (this.#stepsLeft === 0) return false;
+    return null;
+  }
+
+  #step(connection: NativeConnection): boolean {
     const tls = connection.tls!;
     if (!tls.started) {
-      if (this.#startedAtMs.size >= STARTED_MAX && !this.#dropOldest()) {
-        this.#epoll.watch(connection, 0);
-        this.#deferred.add(connection);
-        return false;
-      }
-      this.#startedAtMs.set(connection, performance.now());
-      tls.start(this.contexts.current(), connection.fd, VERIFY_MODES[mode]);
+      this.#epoll.watch(connection, EPOLLIN);
+      tls.start(this.contexts.current(), connection.fd, VERIFY_MODES[this.#open.get(connection)!]);
     }
-    this.#stepsLeft--;
     const wantedWrite = tls.wantsWrite;
     switch (tls.handshake()) {
       case HandshakeStep.DONE:
@@ -128,32 +141,34 @@ export class TlsHandshakes {
   /** Closes connections whose handshake takes too long. To be called about once a second. */
   closeLate(): void {
     const nowSec = clockSec(this.#context.thread.memory);
-    for (const connection of this.#open) {
+    for (const connection of this.#open.keys()) {
       if (nowSec - connection.tls!.sinceSec <= this.#timeoutSec) break;
       this.#fail(connection, `not done after ${this.#timeoutSec} s (-o ssl_handshake_timeout)`);
     }
-    while (this.#deferred.size > 0 && this.#dropOldest());
+    while (this.#deferred.size > 0 && this.#dropSlowest());
   }
 
   /** The connection is closed, or its handshake done. Lets the next one begin. */
   forget(connection: NativeConnection): void {
     if (!this.#open.delete(connection)) return;
     connection.handshaking = false;
-    this.#startedAtMs.delete(connection);
+    this.#steppedAtMs.delete(connection);
+    this.#ready.delete(connection);
     if (this.#deferred.delete(connection)) return;
     for (const next of this.#deferred) {
       this.#deferred.delete(next);
-      this.#epoll.watch(next, EPOLLIN);
+      this.#epoll.watch(next, EPOLLIN | EPOLLRDHUP);
       break;
     }
   }
 
-  /** Drops the oldest handshake that has begun, if it is slow. @returns Whether it did: there is room for another. */
-  #dropOldest(): boolean {
-    for (const [connection, startedAtMs] of this.#startedAtMs) {
-      if (performance.now() - startedAtMs < CROWDED_MS) return false;
-      this.#fail(connection, `slow, and ${STARTED_MAX} handshakes are under way`);
-      return true;
+  /** Drops the handshake whose client has not answered for the longest time. @returns Whether one was that slow. */
+  #dropSlowest(): boolean {
+    for (const [connection, steppedAtMs] of this.#steppedAtMs) {
+      // One that can take a step waits for this thread, not for its client.
+      const isSlow = !this.#ready.has(connection) && performance.now() - steppedAtMs >= CROWDED_MS;
+      if (isSlow) this.#fail(connection, `slow, and ${STARTED_MAX} handshakes are under way`);
+      return isSlow;
     }
     return false;
   }
