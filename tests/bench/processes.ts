@@ -4,6 +4,7 @@ import process from "node:process";
 const ROOT = decodeURIComponent(new URL("../../", import.meta.url).pathname);
 const MAIN = "main.ts";
 const MEMORY_MIB = 1024;
+export const DEBIAN_MEMCACHED = "/usr/bin/memcached";
 const START_MS_MAX = 20_000;
 
 /** Cores of the servers and of the generator: they share none. */
@@ -22,12 +23,13 @@ export async function startMemcached(
   port: number,
   threads: number,
   options: readonly string[] = [],
+  cores: string = SERVER_CORE,
 ): Promise<BenchServer> {
   const { stdout } = await new Deno.Command(path, { args: ["-V"] }).output();
   const name = new TextDecoder().decode(stdout).trim();
   // deno-fmt-ignore
   const args = ["-u", "root", "-l", "127.0.0.1", "-p", `${port}`, "-U", "0", "-m", `${MEMORY_MIB}`, "-t", `${threads}`, "-c", "2048", ...options];
-  return await start(name, port, path, args);
+  return await start(name, port, path, args, ".", cores);
 }
 
 export async function startLeased(
@@ -43,6 +45,14 @@ export async function startLeased(
   const { variables, flags } = await startTask();
   const words = [...variables, Deno.execPath(), "run", ...flags, ...permissions, MAIN, ...args];
   return await start(["leased --io", io, ...options].join(" "), port, "env", words, ROOT, cores);
+}
+
+/** The flags of the engine that `deno task start` sets. */
+export async function serverEngineFlags(): Promise<string[]> {
+  const { flags } = await startTask();
+  const option = "--v8-flags=";
+  const given = flags.find((flag) => flag.startsWith(option)) ?? option;
+  return given.slice(option.length).split(",").filter((flag) => flag !== "");
 }
 
 /** Variables and flags of `deno task start`, so that the bench measures the users' command. */
@@ -99,8 +109,8 @@ async function start(
   port: number,
   program: string,
   args: readonly string[],
-  cwd = ".",
-  cores = SERVER_CORE,
+  cwd: string,
+  cores: string,
 ): Promise<BenchServer> {
   const pinned = navigator.hardwareConcurrency >= 2;
   const command = pinned

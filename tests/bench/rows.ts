@@ -123,16 +123,34 @@ export const ROWS: readonly BenchRow[] = [
   { name: "getss100", title: "getss on a hit against gets, 100 in flight", unit: "request", goal: 1.1, batches: (random) => requests(random, GETSS, 100, 100), against: (random) => requests(random, GETS, 100, 100), options: LEASES },
 ];
 
+const row = (name: string): BenchRow => ROWS.find((one) => one.name === name)!;
+
+/** What several threads are measured with: gets alone, then 90 % gets. */
+// deno-fmt-ignore
+export const THREAD_ROWS: readonly BenchRow[] = [
+  { name: "get1",    title: "get, 100 B, 1 in flight",         unit: "request", goal: 1.0, batches: (random) => requests(random, TEXT, 1, 100) },
+  { name: "get16",   title: "get, 100 B, 16 in flight",        unit: "request", goal: 0.2, batches: (random) => requests(random, TEXT, 16, 100) },
+  row("mget50"),
+  row("p1"),
+  row("p16"),
+];
+
 /** Stores every key that the rows ask for. */
 export function preload(): Batch[] {
+  const batches = preloadShort();
+  for (let key = 0; key < LARGE_KEY_COUNT; key++) {
+    batches.push(batchOf([setExchange(largeKeyText(key), LARGE_VALUE)], 1));
+  }
+  return batches;
+}
+
+/** As `preload`, for the rows with values of 100 bytes. */
+export function preloadShort(): Batch[] {
   const batches: Batch[] = [];
   for (let first = 0; first < KEY_COUNT; first += 100) {
     const exchanges: Exchange[] = [];
     for (let key = first; key < first + 100; key++) exchanges.push(TEXT.set(keyText(key)));
     batches.push(batchOf(exchanges, 100));
-  }
-  for (let key = 0; key < LARGE_KEY_COUNT; key++) {
-    batches.push(batchOf([setExchange(largeKeyText(key), LARGE_VALUE)], 1));
   }
   return batches;
 }

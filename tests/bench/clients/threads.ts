@@ -1,4 +1,5 @@
 import type { ClientOrder } from "./worker.ts";
+import { askWorker } from "./ask_worker.ts";
 import { type BenchRow, CONNECTIONS } from "../rows.ts";
 
 /** How clients load a server. */
@@ -31,7 +32,7 @@ export class ClientThreads {
     const module = new URL("./worker.ts", import.meta.url);
     const workers = Array.from({ length: count }, () => new Worker(module, { type: "module" }));
     await Promise.all(workers.map((worker, index) =>
-      ask(worker, {
+      askWorker<ClientOrder>(worker, {
         kind: "open",
         port,
         connections: Math.floor((CONNECTIONS + index) / count),
@@ -47,21 +48,15 @@ export class ClientThreads {
   /** Keeps all connections busy. @returns Requests or keys a second. */
   async run(seconds: number): Promise<number> {
     const rates = await Promise.all(
-      this.#workers.map((worker) => ask(worker, { kind: "run", seconds })),
+      this.#workers.map((worker) => askWorker<ClientOrder>(worker, { kind: "run", seconds })),
     );
     return rates.reduce((sum, rate) => sum + rate, 0);
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#workers.map((worker) => ask(worker, { kind: "close" })));
+    await Promise.all(
+      this.#workers.map((worker) => askWorker<ClientOrder>(worker, { kind: "close" })),
+    );
     for (const worker of this.#workers) worker.terminate();
   }
-}
-
-function ask(worker: Worker, order: ClientOrder): Promise<number> {
-  return new Promise((resolve, reject) => {
-    worker.onmessage = ({ data }: MessageEvent<number>) => resolve(data);
-    worker.onerror = ({ message }) => reject(new Error(message));
-    worker.postMessage(order);
-  });
 }

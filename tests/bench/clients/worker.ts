@@ -1,7 +1,7 @@
 /// <reference lib="deno.worker" />
 // One thread of `ClientThreads`.
 import { type Batch, Generator } from "../generator.ts";
-import { checkReply, ROWS, seededRandom } from "../rows.ts";
+import { checkReply, ROWS, seededRandom, THREAD_ROWS } from "../rows.ts";
 
 /** What to do next. */
 export type ClientOrder =
@@ -37,7 +37,7 @@ function obey(order: ClientOrder): number {
     generator!.close();
     return 0;
   }
-  const row = ROWS.find(({ name }) => name === order.row)!;
+  const row = [...ROWS, ...THREAD_ROWS].find(({ name }) => name === order.row)!;
   const random = seededRandom(order.seed);
   batches = order.against ? row.against!(random) : row.batches(random);
   generator = new Generator(order.port, order.connections, order.tls);
