@@ -81,9 +81,13 @@ export class SocketSide implements Side {
   }
 }
 
-function connect(address: Address): Promise<Deno.Conn> {
+async function connect(address: Address): Promise<Deno.Conn> {
   if ("path" in address) return Deno.connect(address);
-  return "caCerts" in address ? Deno.connectTls(address) : Deno.connect(address);
+  const socket = await Deno.connect(address);
+  if (!("caCerts" in address)) return socket;
+  // Or the first request would wait for the server's late acknowledgement of the handshake's end.
+  socket.setNoDelay();
+  return Deno.startTls(socket, address);
 }
 
 export class SocketPeer implements Peer {
