@@ -1,0 +1,3 @@
+import { testOverTls } from "./sockets.ts";
+
+testOverTls("portable");
