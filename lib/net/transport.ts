@@ -194,9 +194,13 @@ export function authenticationTimedOut(timeoutSec: number, from: EventSource): T
   };
 }
 
-/** `-o send_timeout` closed a connection. */
-export function connectionStalled(timeoutSec: number, from: EventSource): TransportEvent {
-  const reason = `accepted no byte of its replies for ${timeoutSec} s (-o send_timeout)`;
+/** A connection was closed whose peer does not read. @param option The option that sets the time. */
+export function connectionStalled(
+  timeoutSec: number,
+  from: EventSource,
+  option = "-o send_timeout",
+): TransportEvent {
+  const reason = `accepted no byte of its replies for ${timeoutSec} s (${option})`;
   return {
     level: "info",
     event: "connection_stalled",

@@ -172,6 +172,7 @@ async function token(session: ProxySession, { words }: ProxyRequest): Promise<vo
   if (subcommand === "list") {
     for (const { id, key, owner, state } of states.list(words[1])) {
       session.line(`TOKEN ${key} ${id} ${state} ${owner || "-"}`);
+      await session.sendLong();
     }
     return session.line(REPLY.END);
   }

@@ -9,6 +9,7 @@ import { REQUEST_MAGIC } from "./binary/frames.ts";
 import { BinaryRequests } from "./binary/serve.ts";
 import { latin1Bytes } from "./bytes.ts";
 import { COMMANDS, type ProxyCommand } from "./commands.ts";
+import type { TimedConnection } from "./connection_timeouts.ts";
 import type { Proxy } from "./proxy.ts";
 import { failedLine, REPLY } from "./replies.ts";
 import { type ProxySession, Refusal } from "./request.ts";
@@ -34,7 +35,7 @@ const REPLY_DELAY_MS = 5;
 const TRAILER_LENGTH = 2;
 
 /** One client's connection. Executes its requests one after the other, and replies in the same order. */
-export class ProxyConnection implements ProxySession {
+export class ProxyConnection implements ProxySession, TimedConnection {
   readonly proxy: Proxy;
   readonly version: string;
   readonly #stream: ByteStream;
@@ -44,14 +45,28 @@ export class ProxyConnection implements ProxySession {
   #access: Access;
   #replies: Uint8Array[] = [];
   #replyBytes = 0;
-  /** When the oldest unsent reply was made, in milliseconds of the runtime's clock. */
+  readonly #nowMs: () => number;
+  readonly #openedAtMs: number;
+  /** When the oldest unsent reply was made. */
   #oldestReplyMs = 0;
+  #sendingSinceMs: number | null = null;
+  #receivingSinceMs: number | null = null;
   #isSilent = false;
-  #isReading = false;
   #isStopping = false;
 
-  /** @param login Null: nobody has to authenticate. */
-  constructor(proxy: Proxy, version: string, stream: ByteStream, login: Login | null = null) {
+  /**
+   * @param login Null: nobody has to authenticate.
+   * @param nowMs The process's clock, in milliseconds; it never goes back.
+   */
+  constructor(
+    proxy: Proxy,
+    version: string,
+    stream: ByteStream,
+    login: Login | null = null,
+    nowMs: () => number = () => performance.now(),
+  ) {
+    this.#nowMs = nowMs;
+    this.#openedAtMs = nowMs();
     this.proxy = proxy;
     this.version = version;
     this.#stream = stream;
@@ -83,7 +98,19 @@ export class ProxyConnection implements ProxySession {
    */
   stop(): boolean {
     this.#isStopping = true;
-    return !this.#isReading;
+    return this.#receivingSinceMs === null;
+  }
+
+  get sendingSinceMs(): number | null {
+    return this.#sendingSinceMs;
+  }
+
+  get receivingSinceMs(): number | null {
+    return this.#receivingSinceMs;
+  }
+
+  get unauthenticatedSinceMs(): number | null {
+    return this.#access === Access.NONE ? this.#openedAtMs : null;
   }
 
   /**
@@ -101,7 +128,7 @@ export class ProxyConnection implements ProxySession {
         const goesOn = isBinary ? await this.#binary.next() : await this.#nextLine();
         if (!goesOn) break;
         const isLate = this.#replyBytes > 0 &&
-          performance.now() - this.#oldestReplyMs > REPLY_DELAY_MS;
+          this.#nowMs() - this.#oldestReplyMs > REPLY_DELAY_MS;
         if (isLate) await this.#flush();
         else await this.sendLong();
       }
@@ -117,11 +144,11 @@ export class ProxyConnection implements ProxySession {
   async #read(buffer: Uint8Array): Promise<number | null> {
     await this.#flush();
     if (this.#isStopping) return null;
-    this.#isReading = true;
+    this.#receivingSinceMs = this.#nowMs();
     try {
       return await this.#stream.read(buffer);
     } finally {
-      this.#isReading = false;
+      this.#receivingSinceMs = null;
     }
   }
 
@@ -155,11 +182,6 @@ export class ProxyConnection implements ProxySession {
       this.line(this.#access === Access.NONE ? REPLY.AUTH_FAILED : REPLY.STORED);
     }
     return true;
-  }
-
-  /** Whether the client has authenticated, or need not. */
-  get isAuthenticated(): boolean {
-    return this.#access !== Access.NONE;
   }
 
   /** @returns False when the connection ends. */
@@ -224,7 +246,7 @@ export class ProxyConnection implements ProxySession {
   }
 
   #append(bytes: Uint8Array): void {
-    if (this.#replyBytes === 0) this.#oldestReplyMs = performance.now();
+    if (this.#replyBytes === 0) this.#oldestReplyMs = this.#nowMs();
     this.#replies.push(bytes);
     this.#replyBytes += bytes.length;
   }
@@ -239,6 +261,10 @@ export class ProxyConnection implements ProxySession {
     }
     this.#replies = [];
     this.#replyBytes = 0;
-    for (let sent = 0; sent < all.length;) sent += await this.#stream.write(all.subarray(sent));
+    for (let sent = 0; sent < all.length;) {
+      this.#sendingSinceMs = this.#nowMs();
+      sent += await this.#stream.write(all.subarray(sent));
+    }
+    this.#sendingSinceMs = null;
   }
 }

@@ -34,6 +34,8 @@ const PROXY_OPTIONS = [
   ["ssl-chain-cert",   "",  "text",   "path",         NONE, NONE,      "",                "works", "TLS for clients, with this certificate chain in PEM; caches are reached without TLS"],
   ["ssl-key",          "",  "text",   "path",         NONE, NONE,      "",                "works", "private key in PEM; by default in the file of --ssl-chain-cert"],
   ["conn-limit",       "c", "whole",  "connections",     1, 65536,     "1024",            "works", "maximum number of client connections"],
+  ["idle-timeout",     "",  "whole",  "seconds",         0, INT31,     "0",               "works", "close connections that send nothing for this long; 0: never"],
+  ["send-timeout",     "",  "whole",  "seconds",         1, INT31,     "60",              "works", "close connections that accept no byte of their replies for this long"],
   ["max-item-size",    "I", "bytes",  "bytes",          1, 64 * MIB,   "1m",              "works", "longest value, up to 64m; a bare number is in bytes"],
   ["auth-file",        "Y", "text",   "path",         NONE, NONE,      "",                "works", "ask clients for a name and a password; the file has lines user:password, as for the server"],
   ["auth-timeout",     "",  "whole",  "seconds",         1, INT31,     "30",              "works", "with -Y: close connections that do not authenticate within this time"],
@@ -65,8 +67,8 @@ const GROUPS: readonly (readonly [title: string, names: readonly string[]])[] = 
   ]],
   ["Caches", ["cache", "caches", "cache-mode", "cache-timeout", "cache-login"]],
   ["Clients", [
-    ...["port", "listen", "ssl-chain-cert", "ssl-key", "conn-limit", "max-item-size"],
-    ...["token-limit"],
+    ...["port", "listen", "ssl-chain-cert", "ssl-key", "conn-limit"],
+    ...["idle-timeout", "send-timeout", "max-item-size", "token-limit"],
   ]],
   ["Authentication", ["auth-file", "auth-timeout", "require-auth"]],
   ["Process", ["log-format", "help", "license"]],
@@ -95,6 +97,9 @@ export interface ProxyOptions {
   /** Paths of certificate and key; null: plain connections. */
   readonly tls: { readonly chainCert: string; readonly key: string } | null;
   readonly connectionsMax: number;
+  /** 0: none. */
+  readonly idleTimeoutSec: number;
+  readonly sendTimeoutSec: number;
   readonly valueLengthMax: number;
   /** Path of the users' file; "": nobody has to authenticate. */
   readonly authFile: string;
@@ -152,6 +157,8 @@ export function readProxyCommand(
     port: Math.max(0, number("port")),
     tls: chainCert === "" ? null : { chainCert, key: text("ssl-key") || chainCert },
     connectionsMax: number("conn-limit"),
+    idleTimeoutSec: number("idle-timeout"),
+    sendTimeoutSec: number("send-timeout"),
     valueLengthMax: number("max-item-size"),
     authFile: text("auth-file"),
     authTimeoutSec: number("auth-timeout"),

@@ -6,13 +6,14 @@ import { addSignal } from "../signals.ts";
 import { ExitCode } from "../cli/exit.ts";
 import { configureLog, logProcess } from "../log.ts";
 import { ACCEPT_PAUSE_MS, AcceptFailures } from "../net/accept_failures.ts";
-import { pause, prepareTcp, resourceShortage } from "../net/portable/sockets.ts";
-import { hostPortText } from "../net/transport.ts";
+import { pause, peerName, prepareTcp, resourceShortage } from "../net/portable/sockets.ts";
+import { hostPortText, type TransportEvent } from "../net/transport.ts";
 import type { Backend } from "./backend.ts";
 import type { CacheLogin } from "./cache_client.ts";
 import type { CacheAddress } from "./caches/caches_file.ts";
 import { ListKeeper, readCachesFile } from "./caches/list_keeper.ts";
 import { type Login, ProxyConnection } from "./connection.ts";
+import { timeoutOf } from "./connection_timeouts.ts";
 import { openBackend } from "./open_backend.ts";
 import { databaseName, type ProxyOptions, unprotected } from "./options.ts";
 import { Proxy } from "./proxy.ts";
@@ -24,12 +25,15 @@ import { reasonOf } from "../reason.ts";
 const ENDED_TOKENS_MAX = 10_000;
 /** How often the database forgets old tokens. */
 const PURGE_INTERVAL_MS = 60_000;
+/** How often connections are closed whose time is up. */
+const SWEEP_MS = 1000;
 /** Time for requests in progress after a signal. */
 const DRAIN_MS_MAX = 5000;
 /** How long a deposed proxy refuses the requests of its connections before it closes them. */
 const DEPOSED_MS = 1000;
 /** Matches the errors of PostgreSQL and SQLite about a user who may not create tables. */
 const NOT_PERMITTED = /permission denied|must be owner|readonly database/;
+const TOO_MANY_CONNECTIONS = new TextEncoder().encode(`${REPLY.TOO_MANY_CONNECTIONS}\r\n`);
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
 /**
@@ -133,9 +137,7 @@ class ProxyServer {
   readonly #authenticator: Authenticator | null;
   readonly #connections = new Map<Socket, ProxyConnection>();
   readonly #served = new Set<Promise<void>>();
-  readonly #acceptFailures = new AcceptFailures(({ level, event, message, fields }) =>
-    logProcess(level, event, message, fields)
-  );
+  readonly #acceptFailures = new AcceptFailures(report);
 
   constructor(
     proxy: Proxy,
@@ -166,6 +168,7 @@ class ProxyServer {
         logProcess("warning", "purge_failed", `cannot forget used tokens: ${reason}`, { reason });
       });
     }, PURGE_INTERVAL_MS);
+    const sweep = setInterval(() => this.#closeTimedOut(), SWEEP_MS);
     this.#announce(listeners);
     const accepting = listeners.map((listener) => this.#accept(listener));
     await Promise.race([stop.promise, this.#proxy.deposed]);
@@ -182,6 +185,7 @@ class ProxyServer {
       await this.#untilServed(DEPOSED_MS);
     }
     await this.#drain();
+    clearInterval(sweep);
     return isDeposed ? ExitCode.UNAVAILABLE : ExitCode.OK;
   }
 
@@ -231,27 +235,16 @@ class ProxyServer {
   }
 
   async #serve(socket: Socket): Promise<void> {
-    if (this.#connections.size >= this.#options.connectionsMax) {
-      try {
-        await socket.write(new TextEncoder().encode(`${REPLY.TOO_MANY_CONNECTIONS}\r\n`));
-      } catch {
-        // The peer has closed it.
-      }
-      return closeQuietly(socket);
-    }
+    if (this.#connections.size >= this.#options.connectionsMax) return await refuseSocket(socket);
     const login = this.#loginFor(socket);
     const connection = new ProxyConnection(this.#proxy, this.#version, socket, login);
     this.#connections.set(socket, connection);
-    const lateLogin = login === null ? undefined : setTimeout(() => {
-      if (!connection.isAuthenticated) closeQuietly(socket);
-    }, this.#options.authTimeoutSec * 1000);
     try {
       if ("setNoDelay" in socket) prepareTcp(socket);
       await connection.serve();
     } catch {
       // The peer has closed the connection.
     } finally {
-      clearTimeout(lateLogin);
       this.#connections.delete(socket);
       closeQuietly(socket);
     }
@@ -265,6 +258,17 @@ class ProxyServer {
     const address = addressOf(hostPortText(hostname, port));
     const isAwaited = (): boolean => this.#connections.has(socket);
     return (credentials) => authenticator.check({ credentials, address, isAwaited });
+  }
+
+  #closeTimedOut(): void {
+    const nowMs = performance.now();
+    for (const [socket, connection] of this.#connections) {
+      const from = { peer: peerName(socket.remoteAddr) };
+      const event = timeoutOf(connection, this.#options, nowMs, from);
+      if (event === null) continue;
+      closeQuietly(socket);
+      report(event);
+    }
   }
 
   #reloadUsers(): void {
@@ -290,6 +294,20 @@ class ProxyServer {
     await Promise.race([Promise.all(this.#served), tooLate]);
     clearTimeout(timer);
   }
+}
+
+function report({ level, event, message, fields }: TransportEvent): void {
+  logProcess(level, event, message, fields);
+}
+
+/** Closes a connection beyond the limit, with the reason if that needs no wait for the peer's handshake. */
+async function refuseSocket(socket: Socket): Promise<void> {
+  try {
+    if (!("handshake" in socket)) await socket.write(TOO_MANY_CONNECTIONS);
+  } catch {
+    // The peer has closed it.
+  }
+  closeQuietly(socket);
 }
 
 function closeQuietly(socket: Socket): void {

@@ -200,10 +200,12 @@ export class TokenStates {
     return { revoked, busy };
   }
 
-  /** Yields the live tokens on keys that begin with a prefix. */
+  /** Yields the live tokens on keys that begin with a prefix; none that is created while the caller works. */
   *list(prefix = ""): Generator<ProxyToken> {
+    const lastId = this.#lastId;
     for (const [key, tokens] of this.#live) {
-      if (key.startsWith(prefix)) yield* tokens.values();
+      if (!key.startsWith(prefix)) continue;
+      for (const token of tokens.values()) if (token.id <= lastId) yield token;
     }
   }
 

@@ -148,3 +148,15 @@ Deno.test("no sequence of calls makes a key with a live token cacheable, or appl
 function isLive(state: string): boolean {
   return state === "idle" || state === "busy" || state === "unknown";
 }
+
+Deno.test("a list does not go on to tokens that are created meanwhile", () => {
+  const tokens = states();
+  const ids = [tokens.get("a", ""), tokens.get("b", "")];
+  const listed: number[] = [];
+  for (const { id, key } of tokens.list()) {
+    listed.push(id);
+    tokens.get(key, "");
+    tokens.get(`${key}${id}`, "");
+  }
+  assertEquals(listed, ids);
+});
