@@ -320,6 +320,11 @@ export class ConversationPeer implements Peer {
     this.#after();
   }
 
+  /** Takes replies. The bytes are good during the call. */
+  protected received(bytes: Uint8Array): void {
+    this.#received += textOf(bytes);
+  }
+
   #serve(end: number): void {
     const { input, reply } = this.#thread;
     let start = 0;
@@ -328,7 +333,7 @@ export class ConversationPeer implements Peer {
       const consumed = this.#conversation.feed(start, end);
       assert(start <= consumed && consumed <= end, "feed() consumes what it was given");
       start = consumed;
-      this.#received += textOf(reply.region.bytes.subarray(0, reply.length));
+      this.received(reply.region.bytes.subarray(0, reply.length));
       if (this.#conversation.state === ConversationState.UNFINISHED) {
         // A transport serves other connections meanwhile, which use the same regions.
         const rest = input.bytes.slice(start, end);

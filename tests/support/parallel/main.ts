@@ -1,0 +1,30 @@
+// Threads that read and write one store for as many reads as are wanted: deno task parallel [--help].
+import { readOptions } from "../../bench/options.ts";
+import { drawSeed, withSeed } from "../seed.ts";
+import { runParallel } from "./run.ts";
+import { SCENARIOS } from "./scenario.ts";
+
+const names = SCENARIOS.map(({ name }) => name);
+const { reads, threads, only } = readOptions({
+  /** Keys, of each scenario. */
+  reads: 10_000_000,
+  threads: Math.min(4, navigator.hardwareConcurrency),
+  only: names,
+}, { only: names });
+for (const scenario of SCENARIOS.filter(({ name }) => only.includes(name))) {
+  await withSeed(drawSeed(), async (seed) => {
+    const startMs = performance.now();
+    const result = await runParallel(scenario, { threads, reads, seed });
+    const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
+    const stats = [...result.stats].map(([name, value]) => `${name} ${value}`);
+    print(
+      `${scenario.name}: ${result.reads} reads, ${result.hits} hits, ${result.changes} changes, ${result.events} events, ${seconds} s, seed ${seed}`,
+    );
+    print(`  ${stats.join(", ")}`);
+  });
+}
+
+function print(line: string): void {
+  // deno-lint-ignore no-console
+  console.log(line);
+}
