@@ -11,20 +11,17 @@ import { KEY_LENGTH_MAX } from "./limits.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
 import {
   CLASS,
-  CLASS_REQUESTED_BYTES,
   CLASSES_MAX,
   CONTROL,
-  ITEM_BYTES,
   journalRow,
   type Memory,
   PAGE,
   PAGE_OWNER,
-  RESERVED_BYTES,
-  threadRow,
+  SUM,
   threadRowCount,
 } from "./memory/memory.ts";
 import { WATCH_RING_BYTES } from "./memory/watch_layout.ts";
-import { CLASS_STAT, STAT } from "./stats.ts";
+import { CLASS_STAT, STAT, THREAD_STAT } from "./stats.ts";
 
 /** A lease, as lists show it. */
 export interface LeaseView {
@@ -57,8 +54,9 @@ export class Inspector {
 
   // --- statistics --------------------------------------------------------------------------------
 
+  /** A statistic summed over all threads. */
   stat(name: keyof typeof STAT): number {
-    return this.#memory.stats[STAT[name]]!;
+    return this.#memory.stat(STAT[name]);
   }
 
   /** A word of the control buffer: sizes and states. */
@@ -66,7 +64,7 @@ export class Inspector {
     return this.#memory.control[CONTROL[name]]!;
   }
 
-  /** A statistic of one slab class. */
+  /** A statistic of one slab class, summed over all threads. */
   classStat(classId: number, name: keyof typeof CLASS_STAT): number {
     return this.#memory.classStat(classId, CLASS_STAT[name]);
   }
@@ -85,17 +83,17 @@ export class Inspector {
 
   /** The sizes of a class's items, in bytes. */
   requestedBytes(classId: number): number {
-    return this.#memory.classStat(classId, CLASS_REQUESTED_BYTES);
+    return this.#memory.requestedBytes(classId);
   }
 
   /** The sizes of all items, in bytes. */
   get itemBytes(): number {
-    return this.#memory.stats[ITEM_BYTES]!;
+    return this.#memory.sums[SUM.ITEM_BYTES]!;
   }
 
   /** Memory of items that are reserved for values still arriving. */
   get reservedBytes(): number {
-    return this.#memory.stats[RESERVED_BYTES]!;
+    return this.#memory.sums[SUM.RESERVED_BYTES]!;
   }
 
   /** For how many seconds the oldest item of a class's queue has not been read; 0 when it is empty. */
@@ -154,32 +152,25 @@ export class Inspector {
     return this.#locks.waiters.count;
   }
 
-  /** Returns the row of `threadStats` that belongs to the journal of update tokens, or -1 without a journal. */
+  /** Returns the thread number of the journal of update tokens, or -1 without a journal. */
   get journalThread(): number {
     const { options } = this.#memory;
     return options.tokenPersistence === "journal" ? journalRow(options) : -1;
   }
 
-  /** Rows of `threadStats`: the last one is maintenance's. */
+  /** Threads with statistics: the last one is maintenance. */
   get threadCount(): number {
     return threadRowCount(this.#memory.options);
   }
 
-  /** THREAD_STAT rows of a thread. */
-  threadStats(threadIndex: number): Float64Array {
-    return threadRow(this.#memory.shared, threadIndex);
+  /** A statistic of one thread. */
+  threadStat(threadIndex: number, name: keyof typeof THREAD_STAT): number {
+    return this.#memory.threadStat(threadIndex, THREAD_STAT[name]);
   }
 
   /** Sets every statistic to 0. Sizes and states stay. */
   resetStats(): void {
-    const { stats, classStats, shared } = this.#memory;
-    stats.fill(0, 0, Object.keys(STAT).length);
-    const perClass = classStats.length / CLASSES_MAX;
-    const used = Object.keys(CLASS_STAT).length;
-    for (let classId = 0; classId < CLASSES_MAX; classId++) {
-      classStats.fill(0, classId * perClass, classId * perClass + used);
-    }
-    new Float64Array(shared.threads).fill(0);
+    this.#memory.resetStats();
   }
 
   // --- items -------------------------------------------------------------------------------------

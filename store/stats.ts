@@ -1,6 +1,6 @@
 /**
- * One row a statistic. All of a kind live in one shared `Float64Array` and are changed under the
- * store's mutex: `stats[STAT.cmd_get]! += 1` costs a few nanoseconds.
+ * One row a statistic. Each thread counts in a row of its own (base/counter_rows.ts), without the
+ * mutex: `stats[STAT.cmd_get]! += 1` costs a few nanoseconds. Reports show the sum over the threads.
  */
 export type StatRow = readonly [name: string, unit: string, meaning: string];
 
@@ -120,9 +120,9 @@ function indexRows<Rows extends readonly StatRow[]>(rows: Rows): IndexOf<Rows> {
   return Object.fromEntries(rows.map((row, index) => [row[0], index])) as IndexOf<Rows>;
 }
 
-/** The index of each statistic in `memory.stats`. */
+/** The index of each statistic in `memory.stats`, the thread's own, and for `memory.stat`, the sum. */
 export const STAT: IndexOf<typeof STORE_STATS> = indexRows(STORE_STATS);
-/** The index of each statistic of a thread, within the thread's row of `memory.threadStats`. */
+/** The index of each statistic of a thread in `memory.threadStats`. */
 export const THREAD_STAT: IndexOf<typeof THREAD_STATS> = indexRows(THREAD_STATS);
-/** The index of each statistic of a class, within the class's row of `memory.classStats`. */
+/** The index of each statistic of a class, for `memory.countClass` and `memory.classStat`. */
 export const CLASS_STAT: IndexOf<typeof CLASS_STATS> = indexRows(CLASS_STATS);

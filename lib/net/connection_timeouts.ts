@@ -80,14 +80,13 @@ export class ConnectionTimeouts<Connection extends TimedConnection> {
     if (idleTimeoutSec === 0 && lockIdleTimeoutSec === 0) return;
     const { cache, connections: rows, memory } = this.#thread;
     const nowSec = clockSec(memory);
-    let kicked = 0;
     for (const connection of connections) {
       if (!connection?.isIdle) continue;
       const { id, kind } = connection;
       const silentSec = nowSec - rows.seenAtSec(id);
       if (idleTimeoutSec > 0 && kind === ConnectionKind.TCP && silentSec > idleTimeoutSec) {
         this.#close(connection, "idle_timeout");
-        kicked++;
+        memory.stats[STAT.idle_kicks]! += 1;
       } else if (
         lockIdleTimeoutSec > 0 && silentSec > lockIdleTimeoutSec && cache.locks.countOf(id) > 0
       ) {
@@ -96,9 +95,5 @@ export class ConnectionTimeouts<Connection extends TimedConnection> {
         this.#context.report(lockHolderClosed(lockIdleTimeoutSec, source));
       }
     }
-    if (kicked === 0) return;
-    cache.enter();
-    memory.stats[STAT.idle_kicks]! += kicked;
-    cache.leave();
   }
 }

@@ -7,15 +7,14 @@ export function* threadStats(thread: ThreadContext): Generator<StatEntry> {
   const { cache, ops } = thread;
   const maintenance = cache.inspector.threadCount - 1;
   for (let index = 0; index <= maintenance; index++) {
-    const stats = cache.inspector.threadStats(index);
     const name = index === maintenance
       ? "maintenance"
       : index === cache.inspector.journalThread
       ? "journal"
       : index;
     if (typeof name === "number") yield [`${name}:commands`, ops.ofThread(index)];
-    for (const [row, [stat]] of THREAD_STATS.entries()) {
-      yield [`${name}:${stat}`, Math.round(stats[row]!)];
+    for (const [stat] of THREAD_STATS) {
+      yield [`${name}:${stat}`, Math.round(cache.inspector.threadStat(index, stat))];
     }
   }
 }

@@ -5,16 +5,7 @@ import { checkLeases } from "./check_leases.ts";
 import { checkLocks } from "./check_locks.ts";
 import { checkTokens } from "./check_tokens.ts";
 import { ItemLinks } from "../items/item_links.ts";
-import {
-  CLASS,
-  CLASS_REQUESTED_BYTES,
-  CONTROL,
-  ITEM_BYTES,
-  type Memory,
-  NO_PAGE,
-  PAGE,
-  PAGE_OWNER,
-} from "../memory/memory.ts";
+import { CLASS, CONTROL, type Memory, NO_PAGE, PAGE, PAGE_OWNER, SUM } from "../memory/memory.ts";
 import { BEING_EMPTIED, LISTED, NOT_LISTED } from "../memory/slabs.ts";
 import { Values } from "../items/values.ts";
 
@@ -117,12 +108,12 @@ class Check {
         assert(queues.count(classId, main) === count, "a queue counts its items");
         queued += count;
       }
-      const counted = this.#memory.classStat(classId, CLASS_REQUESTED_BYTES);
+      const counted = this.#memory.requestedBytes(classId);
       assert(counted === bytesOfClass[classId], "a class counts the bytes of its items");
       totalBytes += counted;
     }
     assert(queued === linked.size, "every linked item is in a queue or locked");
-    assert(this.#memory.stats[ITEM_BYTES] === totalBytes, "the store counts its bytes");
+    assert(this.#memory.sums[SUM.ITEM_BYTES] === totalBytes, "the store counts its bytes");
   }
 
   /** Every page: each chunk in use is an item or part of one item's chain, and the others are free. */

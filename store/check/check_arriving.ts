@@ -2,7 +2,7 @@ import { assert } from "../base/assert.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import { Values } from "../items/values.ts";
 import { STATE } from "../memory/item.ts";
-import { CONTROL, RESERVED_BYTES } from "../memory/memory.ts";
+import { CONTROL, SUM } from "../memory/memory.ts";
 import { ArrivingValues } from "../space/arriving_values.ts";
 
 /** Every arriving value has a reserved item, and the sums are those of the list. */
@@ -17,5 +17,5 @@ export function checkArriving(links: ItemLinks): void {
     bytes += arriving.bytesOf(item);
   }
   assert(count === links.memory.control[CONTROL.RESERVED_ITEMS], "arriving values are counted");
-  assert(bytes === links.memory.stats[RESERVED_BYTES], "memory of arriving values is counted");
+  assert(bytes === links.memory.sums[SUM.RESERVED_BYTES], "memory of arriving values is counted");
 }

@@ -1,10 +1,11 @@
 import { assert } from "../base/assert.ts";
 import { ByteRegion } from "../base/bytes.ts";
+import { CounterRows } from "../base/counter_rows.ts";
 import { ConnectionTable } from "../connections.ts";
 import { FIRST_SECOND, MEMORY_LIMIT_MIB_MAX, MIB, type StoreOptions } from "../limits.ts";
 import { arrivingBytesNeeded } from "./arriving_layout.ts";
 import { lockBytesNeeded, waiterBytesNeeded } from "./lock_layout.ts";
-import { CLASS_STATS, STORE_STATS } from "../stats.ts";
+import { CLASS_STATS, STORE_STATS, THREAD_STATS } from "../stats.ts";
 import { highHalf, lowHalf } from "../base/u64.ts";
 import { SlotTable, slotTableBytes } from "./slot_table.ts";
 import { tokenQueueBytes } from "./token_layout.ts";
@@ -13,8 +14,9 @@ import { WATCH_RING_BYTES, watchBytesNeeded } from "./watch_layout.ts";
 /**
  * The store's memory: `-m` bytes, all of it laid out here.
  *
- *   control   one SharedArrayBuffer: the words below, statistics, class rows, the directory of the
+ *   control   one SharedArrayBuffer: the words below, sums of bytes, class rows, the directory of the
  *             hash index, and a row for every page
+ *   threads   one SharedArrayBuffer: statistics, a row for each thread. It is not part of `-m`.
  *   leases    one SharedArrayBuffer, see leases.ts
  *   tokens    one SharedArrayBuffer, see update_tokens.ts, and one for the queue of their journal
  *   segments  SharedArrayBuffers of at most 1 GiB, divided into pages. More than 2^31 bytes in one array would make
@@ -112,17 +114,21 @@ export const CLASS = {
   WORDS: 13,
 } as const;
 
-/** Doubles of a class's row beside its statistics. */
-export const CLASS_REQUESTED_BYTES = CLASS_STATS.length;
-const CLASS_DOUBLES = CLASS_STATS.length + 1;
-
 /** One more than the largest class number. memcached has as many, and its tools know that. */
 export const CLASSES_MAX = 64;
-/** Double beside the statistics: sum of the sizes of all linked items. */
-export const ITEM_BYTES = STORE_STATS.length;
-/** Double beside the statistics: memory of items that are reserved for values still arriving. */
-export const RESERVED_BYTES = STORE_STATS.length + 1;
-const STAT_DOUBLES = STORE_STATS.length + 2;
+
+/** Doubles of `memory.sums`: bytes that decisions depend on, changed and read under the mutex. */
+export const SUM = {
+  ITEM_BYTES: 0, // the sizes of all linked items
+  RESERVED_BYTES: 1, // memory of items that are reserved for values still arriving
+  REQUESTED_BYTES: 2, // of each class from here on: the sizes of its linked items
+} as const;
+const SUMS = SUM.REQUESTED_BYTES + CLASSES_MAX;
+
+/** Counters of a thread's row: THREAD_STATS, then STORE_STATS, then CLASS_STATS of each class. */
+const STORE_COUNTERS = THREAD_STATS.length;
+const CLASS_COUNTERS = STORE_COUNTERS + STORE_STATS.length;
+const COUNTERS = CLASS_COUNTERS + CLASSES_MAX * CLASS_STATS.length;
 
 /** The fewest pages that make a working store. */
 export const PAGES_MIN = 4;
@@ -152,15 +158,12 @@ export interface SharedMemory {
   /** Records for their journal, see token_queue.ts. */
   readonly tokenQueue: SharedArrayBuffer;
   readonly watch: SharedArrayBuffer;
-  /** Statistics of the threads, see `threadRow`. */
+  /** CounterRows of `threadRowCount` threads. */
   readonly threads: SharedArrayBuffer;
 }
 
-/** A multiple of the cache line, so that no two threads write to the same one. */
-const THREAD_ROW_DOUBLES = 16;
-
 /**
- * Returns the number of rows of thread statistics: one for each worker (`-t`), then one for the
+ * Returns the number of rows of statistics: one for each worker (`-t`), then one for the
  * writer of the journal if there is one, then one for maintenance.
  */
 export function threadRowCount(options: StoreOptions): number {
@@ -173,8 +176,7 @@ export function journalRow(options: StoreOptions): number {
 }
 
 interface ControlLayout {
-  stats: number;
-  classStats: number;
+  sums: number;
   classes: number;
   directory: number;
   pages: number;
@@ -183,14 +185,12 @@ interface ControlLayout {
 
 /** Returns where the parts of the control buffer start, in bytes. */
 function layoutControl(pageCount: number): ControlLayout {
-  const stats = Math.ceil(WORDS.length / 2) * 8;
-  const classStats = stats + STAT_DOUBLES * 8;
-  const classes = classStats + CLASSES_MAX * CLASS_DOUBLES * 8;
+  const sums = Math.ceil(WORDS.length / 2) * 8;
+  const classes = sums + SUMS * 8;
   const directory = classes + CLASSES_MAX * CLASS.WORDS * 4;
   const pages = directory + pageCount * 4;
   return {
-    stats,
-    classStats,
+    sums,
     classes,
     directory,
     pages,
@@ -218,7 +218,7 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
     tokens: SlotTable.create(options.tokenEntries),
     tokenQueue: new SharedArrayBuffer(tokenQueueBytes(options.tokenPersistence === "journal")),
     watch: new SharedArrayBuffer(watchBytesNeeded(options.watchRingBytes ?? WATCH_RING_BYTES)),
-    threads: new SharedArrayBuffer(threadRowCount(options) * THREAD_ROW_DOUBLES * 8),
+    threads: CounterRows.createShared(threadRowCount(options), COUNTERS),
   };
 }
 
@@ -298,25 +298,22 @@ function makeSegments(options: StoreOptions, pageCount: number): SharedArrayBuff
   return segments;
 }
 
-/** The row of a thread, which it alone changes. */
-export function threadRow(shared: SharedMemory, threadIndex: number): Float64Array {
-  return new Float64Array(
-    shared.threads,
-    threadIndex * THREAD_ROW_DOUBLES * Float64Array.BYTES_PER_ELEMENT,
-    THREAD_ROW_DOUBLES,
-  );
-}
-
 /** One thread's views of the shared memory. */
 export class Memory {
   readonly shared: SharedMemory;
   readonly options: StoreOptions;
   /** CONTROL words. */
   readonly control: Int32Array;
-  /** STAT rows, then ITEM_BYTES and RESERVED_BYTES. */
+  /** SUM doubles. */
+  readonly sums: Float64Array;
+  /** What threads have counted. This thread's row is `threadStats`, `stats` and `#classStats`. */
+  readonly #counters: CounterRows;
+  /** THREAD_STAT counters of this thread. */
+  readonly threadStats: Float64Array;
+  /** STAT counters of this thread, which may add to them without the mutex. */
   readonly stats: Float64Array;
-  /** Of each class, CLASS_STAT rows, then CLASS_REQUESTED_BYTES. */
-  readonly classStats: Float64Array;
+  /** CLASS_STAT counters of this thread, of each class. */
+  readonly #classStats: Float64Array;
   /** CLASS words of each class. */
   readonly classes: Int32Array;
   /** References of the starts of the hash index's pages, in order. */
@@ -327,8 +324,6 @@ export class Memory {
   readonly segments: ByteRegion[];
   /** The segments as 32-bit words. */
   readonly words: Int32Array[];
-  /** THREAD_STAT rows of this thread. */
-  readonly threadStats: Float64Array;
   readonly pageShift: number;
   readonly pageBytes: number;
   /** From an item reference to its page. */
@@ -337,19 +332,18 @@ export class Memory {
   /** @param threadIndex The thread whose view it is; maintenance if left out. */
   constructor(shared: SharedMemory, threadIndex = threadRowCount(shared.options) - 1) {
     this.shared = shared;
-    this.threadStats = threadRow(shared, threadIndex);
     this.options = shared.options;
     const { control } = shared;
     this.control = new Int32Array(control, 0, WORDS.length);
     const pageCount = this.control[CONTROL.PAGE_COUNT]!;
     const layout = layoutControl(pageCount);
     assert(layout.bytes === control.byteLength, "the control buffer has another layout");
-    this.stats = new Float64Array(control, layout.stats, STAT_DOUBLES);
-    this.classStats = new Float64Array(
-      control,
-      layout.classStats,
-      CLASSES_MAX * CLASS_DOUBLES,
-    );
+    this.sums = new Float64Array(control, layout.sums, SUMS);
+    this.#counters = new CounterRows(shared.threads, COUNTERS, threadIndex);
+    const { own } = this.#counters;
+    this.threadStats = own.subarray(0, STORE_COUNTERS);
+    this.stats = own.subarray(STORE_COUNTERS, CLASS_COUNTERS);
+    this.#classStats = own.subarray(CLASS_COUNTERS);
     this.classes = new Int32Array(control, layout.classes, CLASSES_MAX * CLASS.WORDS);
     this.directory = new Int32Array(control, layout.directory, pageCount);
     this.pages = new Int32Array(control, layout.pages, pageCount * PAGE.WORDS);
@@ -377,17 +371,37 @@ export class Memory {
 
   /** Adds one to a statistic of a class. */
   countClass(classId: number, stat: number): void {
-    this.classStats[classId * CLASS_DOUBLES + stat]! += 1;
+    this.#classStats[classId * CLASS_STATS.length + stat]! += 1;
   }
 
-  /** A double of a class's row: a CLASS_STAT, or CLASS_REQUESTED_BYTES. */
+  /** Returns a THREAD_STAT of one thread. */
+  threadStat(threadIndex: number, stat: number): number {
+    return this.#counters.ofThread(threadIndex, stat);
+  }
+
+  /** Returns a STAT, summed over all threads. */
+  stat(stat: number): number {
+    return this.#counters.sum(STORE_COUNTERS + stat);
+  }
+
+  /** Returns a CLASS_STAT of a class, summed over all threads. */
   classStat(classId: number, stat: number): number {
-    return this.classStats[classId * CLASS_DOUBLES + stat]!;
+    return this.#counters.sum(CLASS_COUNTERS + classId * CLASS_STATS.length + stat);
+  }
+
+  /** Sets all statistics of all threads to 0. */
+  resetStats(): void {
+    this.#counters.reset();
+  }
+
+  /** Returns the sizes of a class's linked items, in bytes. */
+  requestedBytes(classId: number): number {
+    return this.sums[SUM.REQUESTED_BYTES + classId]!;
   }
 
   addRequestedBytes(classId: number, bytes: number): void {
-    this.classStats[classId * CLASS_DOUBLES + CLASS_REQUESTED_BYTES]! += bytes;
-    this.stats[ITEM_BYTES]! += bytes;
+    this.sums[SUM.REQUESTED_BYTES + classId]! += bytes;
+    this.sums[SUM.ITEM_BYTES]! += bytes;
   }
 
   /** Whole pseudo-random number in 0..bound-1, from a state that all threads share (xorshift). */

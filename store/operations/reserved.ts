@@ -5,7 +5,7 @@ import { isConditional, type WriteGuard } from "../claims/write_guard.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import type { Values } from "../items/values.ts";
 import { type ItemRef, NO_ITEM, WORD } from "../memory/item.ts";
-import { RESERVED_BYTES } from "../memory/memory.ts";
+import { SUM } from "../memory/memory.ts";
 import { isExtending, type Operation, StoreMode } from "../operation.ts";
 import { Outcome } from "../outcome.ts";
 import type { Allocator } from "../space/allocator.ts";
@@ -88,7 +88,7 @@ export class ReservedOperations {
     arriving.growing = value;
     const before = arriving.bytesOf(item);
     const grown = this.#allocator.grow(item, length);
-    this.#links.memory.stats[RESERVED_BYTES]! += arriving.bytesOf(item) - before;
+    this.#links.memory.sums[SUM.RESERVED_BYTES]! += arriving.bytesOf(item) - before;
     arriving.growing = NO_ROW;
     return grown;
   }

@@ -14,7 +14,7 @@ import * as statsModule from "../stats.ts";
 const { ARRIVING_SHARE_MAX } = limitsModule;
 const { ARRIVING, ARRIVING_HEADER: HEADER, ARRIVING_ROWS_START, arrivingRows } = layoutModule;
 const { NO_ITEM, STATE, WORD } = itemModule;
-const { CONTROL, RESERVED_BYTES } = memoryModule;
+const { CONTROL, SUM } = memoryModule;
 const { STAT } = statsModule;
 
 /** The row of a value that arrives in pieces. */
@@ -112,7 +112,7 @@ export class ArrivingValues {
   makeRoom(bytes: number, growing: ArrivingRow): boolean {
     const words = this.#words;
     const bytesMax = this.#memory.limitBytes * ARRIVING_SHARE_MAX;
-    while (this.#memory.stats[RESERVED_BYTES]! + bytes > bytesMax) {
+    while (this.#memory.sums[SUM.RESERVED_BYTES]! + bytes > bytesMax) {
       const row = this.#oldestAtRest();
       // The bound may be exceeded by one value alone, and for values that other threads are receiving into.
       if (row === NO_ROW || (row === growing && row === words[HEADER.NEWEST])) return true;
@@ -224,6 +224,6 @@ export class ArrivingValues {
   /** Counts a reserved item, by 1, or one that is no longer reserved, by -1. */
   #count(item: ItemRef, by: 1 | -1): void {
     this.#memory.control[CONTROL.RESERVED_ITEMS]! += by;
-    this.#memory.stats[RESERVED_BYTES]! += by * this.bytesOf(item);
+    this.#memory.sums[SUM.RESERVED_BYTES]! += by * this.bytesOf(item);
   }
 }

@@ -1,6 +1,6 @@
 import type { ItemLinks } from "../items/item_links.ts";
 import { FREQUENCY_MASK, NO_ITEM, WORD } from "../memory/item.ts";
-import { CLASS, CLASS_REQUESTED_BYTES, CONTROL, NO_PAGE, PAGE } from "../memory/memory.ts";
+import { CLASS, CONTROL, NO_PAGE, PAGE } from "../memory/memory.ts";
 import { isMovableChunk } from "./page_evacuator.ts";
 
 // Hot path: no allocation.
@@ -120,7 +120,7 @@ export class PageSelector {
     if (items === 0) return 0;
     const ageSec = Math.max(this.#tailAgeSec(classId, false), this.#tailAgeSec(classId, true));
     if (ageSec < AGE_SEC_MIN) return 0;
-    return ageSec * memory.classStat(classId, CLASS_REQUESTED_BYTES) / items;
+    return ageSec * memory.requestedBytes(classId) / items;
   }
 
   /** Seconds since the next item to be evicted was read, as far as the old end of the queue tells; -1: queue empty. */

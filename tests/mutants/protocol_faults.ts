@@ -273,12 +273,11 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
   },
   // --- stats
   {
-    file: "store/inspector.ts",
-    fault: "stats reset leaves the counters of classes",
-    find: "classStats.fill(0, classId * perClass, classId * perClass + used);",
-    replace: "",
-    tests: "transcripts/conversation protocol/stats/stats",
-    filter: "/stats|reset/",
+    file: "store/base/counter_rows.ts",
+    fault: "stats reset leaves what the last thread has counted",
+    find: "this.#all.copyWithin(half, 0, half);",
+    replace: "this.#all.copyWithin(half, 0, half - this.#rowDoubles);",
+    tests: "store/base/counter_rows",
   },
   {
     file: "protocol/stats/general.ts",

@@ -276,8 +276,8 @@ export const STORE_FAULTS: readonly Fault[] = [
   {
     file: "store/space/arriving_values.ts",
     fault: "values that arrive may take the whole memory",
-    find: "while (this.#memory.stats[RESERVED_BYTES]! + bytes > bytesMax) {",
-    replace: "while (this.#memory.stats[RESERVED_BYTES]! + bytes > Infinity) {",
+    find: "while (this.#memory.sums[SUM.RESERVED_BYTES]! + bytes > bytesMax) {",
+    replace: "while (this.#memory.sums[SUM.RESERVED_BYTES]! + bytes > Infinity) {",
     tests: "store/space/arriving_values",
   },
   {

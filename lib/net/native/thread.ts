@@ -539,9 +539,6 @@ export class NativeThread implements Transport {
   }
 
   #count(stat: number): void {
-    const { cache, memory } = this.#thread;
-    cache.enter();
-    memory.stats[stat]! += 1;
-    cache.leave();
+    this.#thread.memory.stats[stat]! += 1;
   }
 }

@@ -272,9 +272,6 @@ export class NativeUdp {
     const dropped = (dropCount - this.#dropCount) >>> 0;
     if (dropped === 0) return;
     this.#dropCount = dropCount;
-    const { cache, memory } = this.#context.thread;
-    cache.enter();
-    memory.stats[STAT.udp_dropped]! += dropped;
-    cache.leave();
+    this.#context.thread.memory.stats[STAT.udp_dropped]! += dropped;
   }
 }

@@ -181,10 +181,7 @@ export class PortableConnection implements TimedConnection {
 
   /** Waits for other connections if the slice is over. */
   async #yield(units: number): Promise<void> {
-    const { cache, memory } = this.#thread;
-    cache.enter();
-    memory.stats[STAT.conn_yields]! += 1;
-    cache.leave();
+    this.#thread.memory.stats[STAT.conn_yields]! += 1;
     const turn = this.#buffers.scheduler.charge(units);
     if (turn !== null) await turn;
   }

@@ -183,13 +183,9 @@ export class PortableThread implements Transport {
     this.#lifecycle.pauseAccepting();
     await wait();
     this.#lifecycle.resumeAccepting();
-    const { cache, memory } = this.#thread;
-    cache.enter();
-    memory.stats[STAT.listen_disabled_num]! += 1;
-    memory.stats[STAT.time_in_listen_disabled_us]! += Math.round(
-      (performance.now() - startMs) * 1000,
-    );
-    cache.leave();
+    const { stats } = this.#thread.memory;
+    stats[STAT.listen_disabled_num]! += 1;
+    stats[STAT.time_in_listen_disabled_us]! += Math.round((performance.now() - startMs) * 1000);
   }
 
   #adopt(socket: Deno.Conn, listen: TcpListen | UnixListen, listener: string): void {
@@ -224,10 +220,8 @@ export class PortableThread implements Transport {
 
   /** The first read of the connection fails too, and closes it. */
   #handshakeFailed(source: EventSource, error: unknown): void {
-    const { cache, memory, tunables } = this.#thread;
-    cache.enter();
+    const { memory, tunables } = this.#thread;
     memory.stats[STAT.ssl_handshake_errors]! += 1;
-    cache.leave();
     if (tunables.get("verbosity") >= VERBOSITY_DROPPED) {
       this.#context.report(handshakeFailed(reasonOf(error), source));
     }

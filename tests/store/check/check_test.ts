@@ -10,7 +10,7 @@ import {
   waiterQueuesStart,
 } from "../../../store/memory/lock_layout.ts";
 import { WORD } from "../../../store/memory/item.ts";
-import { CLASS, CONTROL, ITEM_BYTES, PAGE } from "../../../store/memory/memory.ts";
+import { CLASS, CONTROL, PAGE, SUM } from "../../../store/memory/memory.ts";
 import { TestStore } from "../../support/store.ts";
 
 const OWNER_NUMBER = 7;
@@ -43,7 +43,7 @@ const DAMAGES: Readonly<Record<string, (store: TestStore) => void>> = {
     const classId = store.cache.links.slabs.classOf(store.item("plain"));
     store.memory.classes[classId * CLASS.WORDS + CLASS.SMALL_COUNT]! += 1;
   },
-  "the store counts its bytes": ({ memory }) => memory.stats[ITEM_BYTES]! += 1,
+  "the store counts its bytes": ({ memory }) => memory.sums[SUM.ITEM_BYTES]! += 1,
   "a page counts its chunks in use": (store) => {
     const page = store.item("plain") >>> store.memory.refPageShift;
     store.memory.pages[page * PAGE.WORDS + PAGE.USED]! += 1;

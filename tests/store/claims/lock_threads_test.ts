@@ -38,7 +38,7 @@ function checkOrder(grants: readonly Grant[]): void {
 
 async function simulate(threads: number, seed: number): Promise<void> {
   const limits = [`--lock-limit=${LOCKS_MAX}`, `--lock-limit-per-conn=${LOCKS_PER_CONNECTION_MAX}`];
-  const side = new ConversationSide(["-t", String(threads), "--lock-waiters=4", ...limits]);
+  const side = new ConversationSide(["-t", String(threads + 1), "--lock-waiters=4", ...limits]);
   const peer = side.connect();
   for (let key = 0; key < LOCK_KEYS; key++) {
     peer.ask(`set key${key} 0 0 1\r\n0\r\nset ticket${key} 0 0 1\r\n0\r\n`);

@@ -1,4 +1,10 @@
-import { assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
+import {
+  assertEquals,
+  assertGreater,
+  assertLess,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
 import { Mutex } from "../../../store/memory/mutex.ts";
 import { ConversationSide } from "../../support/sessions/conversation_side.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
@@ -32,13 +38,14 @@ function startWorker(order: StressOrder): Promise<StressReport> {
  * came of it.
  */
 async function stress(threads: number, options: readonly string[], seed: number): Promise<void> {
-  const side = new ConversationSide(options);
+  const side = new ConversationSide(["-t", String(threads + 1), ...options]);
   const peer = side.connect();
   peer.ask("set count 0 0 1\r\n0\r\nset swap 0 0 1\r\n0\r\n");
   const reports = Array.from({ length: threads }, (_, index) =>
     startWorker({
       shared: side.shared,
       settings: side.thread.settings,
+      threadIndex: index + 1,
       seed: seed + index,
       rounds: ROUNDS,
     }));
@@ -64,6 +71,7 @@ async function stress(threads: number, options: readonly string[], seed: number)
   side.check();
   assertGreater(moves, 0);
   const count = `${threads * ROUNDS}`;
+  assertStringIncludes(peer.ask("stats\r\n"), `STAT incr_hits ${count}\r\n`);
   assertEquals(peer.ask("get count\r\n"), `VALUE count 0 ${count.length}\r\n${count}\r\nEND\r\n`);
   assertEquals(
     peer.ask("get swap\r\n"),

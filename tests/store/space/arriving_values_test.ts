@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { Cache } from "../../../store/cache.ts";
 import { MIB } from "../../../store/limits.ts";
-import { RESERVED_BYTES } from "../../../store/memory/memory.ts";
+import { SUM } from "../../../store/memory/memory.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { STAT } from "../../../store/stats.ts";
 import { StoreMode } from "../../../store/operation.ts";
@@ -30,7 +30,7 @@ function arriving(memoryMib: number): Arriving {
     connectionsMax: 200,
   });
   const cache = new Cache(store.memory);
-  const { stats } = store.memory;
+  const { stats, sums } = store.memory;
   return {
     store,
     cache,
@@ -42,7 +42,7 @@ function arriving(memoryMib: number): Arriving {
       return value;
     },
     dropped: () => stats[STAT.values_dropped]!,
-    bytes: () => stats[RESERVED_BYTES]!,
+    bytes: () => sums[SUM.RESERVED_BYTES]!,
   };
 }
 

@@ -79,7 +79,7 @@ class LockThread {
       processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
       tokensDropped: () => {},
       authenticate: () => {},
-    });
+    }, order.threadIndex);
     this.#protocols = new ThreadProtocols(this.#thread);
     this.#threadIndex = order.threadIndex;
     this.#random = randomFrom(order.seed);

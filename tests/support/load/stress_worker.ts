@@ -10,6 +10,8 @@ import { randomFrom } from "../random.ts";
 export interface StressOrder {
   readonly shared: SharedState;
   readonly settings: Settings;
+  /** From 1; the thread that starts them all is 0. */
+  readonly threadIndex: number;
   readonly seed: number;
   readonly rounds: number;
 }
@@ -34,13 +36,13 @@ self.onmessage = ({ data }: MessageEvent<StressOrder>) => {
   self.close();
 };
 
-function hammer({ shared, settings, seed, rounds }: StressOrder): number {
+function hammer({ shared, settings, threadIndex, seed, rounds }: StressOrder): number {
   const thread = new ThreadContext(shared, settings, {
     shutdown: () => {},
     processState: () => ({ userMicroseconds: 0, systemMicroseconds: 0, accepting: true }),
     tokensDropped: () => {},
     authenticate: () => {},
-  });
+  }, threadIndex);
   const random = randomFrom(seed);
   const below = (end: number): number => Math.floor(random() * end);
   const peer = new ConversationPeer(new ThreadProtocols(thread));

@@ -192,9 +192,6 @@ export class TlsHandshakes {
   }
 
   #count(stat: number, by: number): void {
-    const { cache, memory } = this.#context.thread;
-    cache.enter();
-    memory.stats[stat]! += by;
-    cache.leave();
+    this.#context.thread.memory.stats[stat]! += by;
   }
 }
