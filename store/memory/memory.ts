@@ -128,7 +128,8 @@ const SUMS = SUM.REQUESTED_BYTES + CLASSES_MAX;
 /** Counters of a thread's row: THREAD_STATS, then STORE_STATS, then CLASS_STATS of each class. */
 const STORE_COUNTERS = THREAD_STATS.length;
 const CLASS_COUNTERS = STORE_COUNTERS + STORE_STATS.length;
-const COUNTERS = CLASS_COUNTERS + CLASSES_MAX * CLASS_STATS.length;
+const CLASS_STRIDE = CLASS_STATS.length;
+const COUNTERS = CLASS_COUNTERS + CLASSES_MAX * CLASS_STRIDE;
 
 /** The fewest pages that make a working store. */
 export const PAGES_MIN = 4;
@@ -371,7 +372,7 @@ export class Memory {
 
   /** Adds one to a statistic of a class. */
   countClass(classId: number, stat: number): void {
-    this.#classStats[classId * CLASS_STATS.length + stat]! += 1;
+    this.#classStats[classId * CLASS_STRIDE + stat]! += 1;
   }
 
   /** Returns a THREAD_STAT of one thread. */
@@ -386,7 +387,7 @@ export class Memory {
 
   /** Returns a CLASS_STAT of a class, summed over all threads. */
   classStat(classId: number, stat: number): number {
-    return this.#counters.sum(CLASS_COUNTERS + classId * CLASS_STATS.length + stat);
+    return this.#counters.sum(CLASS_COUNTERS + classId * CLASS_STRIDE + stat);
   }
 
   /** Sets all statistics of all threads to 0. */
