@@ -2,8 +2,8 @@ import { listenToSignals } from "./lib/signals.ts";
 
 const [subcommand, ...rest] = Deno.args;
 const isServer = subcommand !== "proxy" && subcommand !== "audit" && subcommand !== "passwd";
-// Before the other modules are loaded. The proxy listens to signals itself, and they end an audit.
-if (isServer) listenToSignals();
+// Before the other modules are loaded. Signals end an audit.
+if (isServer || subcommand === "proxy") listenToSignals();
 
 if (subcommand === "passwd") {
   const { runPasswd } = await import("./lib/cli/passwd.ts");

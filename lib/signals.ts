@@ -1,27 +1,34 @@
-/** The signals that stop the server, with their numbers for exit statuses. */
+/** The signals that stop a server or a proxy, with their numbers for exit statuses. */
 const STOPPING_SIGNALS = { SIGINT: 2, SIGTERM: 15, SIGUSR1: 10 } as const;
 const SIGNAL_STATUS_BASE = 128;
 
 /** @param statusAtExit Exit status of a process that this signal ends at once. */
 export type SignalHandler = (signal: string, statusAtExit: number) => void;
 
-/** Until a server is there to shut down. */
+/** Until there is something to shut down. */
 let handler: SignalHandler = () => Deno.exit(0);
+/** Until there may be a file to read anew: it will be read later than this SIGHUP came. */
+let hangupHandler = (): void => {};
 
-/** Catches the signals that stop the server. Until `handleSignals` is called, they end the process with status 0. */
+/**
+ * Catches signals. Until `handleSignals` is called, SIGHUP does nothing, and the signals that stop end the process with
+ * status 0.
+ */
 export function listenToSignals(): void {
+  addSignal("SIGHUP", () => hangupHandler());
   for (const [signal, number] of Object.entries(STOPPING_SIGNALS)) {
     addSignal(signal as Deno.Signal, () => handler(signal, SIGNAL_STATUS_BASE + number));
   }
 }
 
 /** Sets what the signals do from now on. None is lost or caught twice in between. */
-export function handleSignals(next: SignalHandler): void {
+export function handleSignals(next: SignalHandler, nextHangup: () => void): void {
   handler = next;
+  hangupHandler = nextHangup;
 }
 
 /** Adds a listener, if this operating system has the signal. */
-export function addSignal(signal: Deno.Signal, listener: () => void): void {
+function addSignal(signal: Deno.Signal, listener: () => void): void {
   try {
     Deno.addSignalListener(signal, listener);
   } catch {

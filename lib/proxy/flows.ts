@@ -49,6 +49,8 @@ export interface ProxyCounts {
 const HELD_WAIT_MS = 10;
 /** Waits before such a reader reads the database without filling. */
 const HELD_WAITS = 3;
+/** A key that no client can name. */
+const NO_KEY = "";
 
 /**
  * The flows of the proxy: the order of four small steps keeps every cached value equal to the committed one. A write
@@ -104,11 +106,21 @@ export class Flows<Cache> {
   *read(key: string, isReadable = true): Flow<Cache, Read> {
     // In this order: a token that is taken after the read began must find the lease in the cache.
     const isCacheable = this.states.isCacheable(key);
-    const found = yield* step({ kind: "readRow", key });
-    if (found.epoch !== this.states.epoch) this.#successor = found.epoch;
+    const found = yield* this.#readRow(key);
     const cacheable = isCacheable && isReadable && !this.isDeposed;
     this.counts[cacheable ? "getsCacheable" : "getsUncacheable"]++;
     return { ...found, cacheable };
+  }
+
+  /** Learns whether another proxy has taken over. @throws The database's error. */
+  *checkEpoch(): Flow<Cache, void> {
+    yield* this.#readRow(NO_KEY);
+  }
+
+  *#readRow(key: string): Flow<Cache, Found> {
+    const found = yield* step({ kind: "readRow", key });
+    if (found.epoch !== this.states.epoch) this.#successor = found.epoch;
+    return found;
   }
 
   /**

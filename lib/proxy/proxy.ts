@@ -81,6 +81,11 @@ export class Proxy {
     return this.#run(this.#flows.put(key, id, edit));
   }
 
+  /** `Flows.checkEpoch` */
+  checkEpoch(): Promise<void> {
+    return this.#run(this.#flows.checkEpoch());
+  }
+
   /** `CacheList.change`; one at a time. */
   changeCaches(target: readonly Weighted<CacheClient>[]): Promise<ListChange> {
     return this.#run(this.#flows.changeCaches(target));

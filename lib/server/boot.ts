@@ -23,7 +23,7 @@ import { announce } from "./announce.ts";
 import { refreshCertificates } from "./certificates.ts";
 import { type FileProblem, PidFile, portFilePath, writePortFile } from "./files.ts";
 import { missingPermissions, refusePermissions } from "./permissions.ts";
-import { Stop } from "./stop.ts";
+import { Stop } from "../stop.ts";
 import { logStartFailure } from "./start_failure.ts";
 import { type Milestone, Threads } from "./threads.ts";
 import { Ticker } from "./ticker.ts";

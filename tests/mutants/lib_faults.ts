@@ -307,14 +307,14 @@ export const LIB_FAULTS: readonly Fault[] = [
   },
   // --- server
   {
-    file: "lib/server/stop.ts",
+    file: "lib/stop.ts",
     fault: "an echo of the first signal ends the server at once",
     find: "if (nowMs - this.#requestedAtMs < REPEATED_SIGNAL_MS) return;",
     replace: "",
-    tests: "lib/server/stop",
+    tests: "lib/stop",
   },
   {
-    file: "lib/server/stop.ts",
+    file: "lib/stop.ts",
     fault: "a second signal is ignored",
     find: "this.#exitNow(statusAtExit);",
     replace: "return;",

@@ -105,6 +105,7 @@ export class ListKeeper {
       const change = await proxy.changeCaches(this.#target);
       if (change.kind === "changed") this.#logFailed(change.failed);
     } catch (error) {
+      if (this.#isClosed) return;
       const reason = reasonOf(error);
       logProcess("error", "caches_failed", `cannot note the list of caches: ${reason}`, { reason });
     }

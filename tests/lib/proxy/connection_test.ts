@@ -1,18 +1,22 @@
 import { assertEquals, assertLess, assertRejects } from "@std/assert";
+import type { Backend } from "../../../lib/proxy/backend.ts";
 import { ListKeeper } from "../../../lib/proxy/caches/list_keeper.ts";
 import { ProxyConnection } from "../../../lib/proxy/connection.ts";
 import { Proxy } from "../../../lib/proxy/proxy.ts";
 import { SqliteBackend } from "../../../lib/proxy/sqlite.ts";
 import { TokenStates } from "../../../lib/proxy/token_states.ts";
 import { Access } from "../../../protocol/auth/access.ts";
+import { testDatabases } from "../../support/servers/databases.ts";
 import { bytesOf, textOf } from "../../support/sessions/side.ts";
 
 const VALUE = "v".repeat(100_000);
 const KEYS = 100;
 
-/** A proxy before an empty database, without caches. */
-async function openProxy(tokensMax: number): Promise<Proxy & AsyncDisposable> {
-  const backend = new SqliteBackend(":memory:");
+/** A proxy without caches. */
+async function openProxy(
+  tokensMax: number,
+  backend: Backend = new SqliteBackend(":memory:"),
+): Promise<Proxy & AsyncDisposable> {
   const states = new TokenStates(await backend.takeOver(), tokensMax, 1);
   const { list } = new ListKeeper("ketama", 1000, null);
   const proxy = new Proxy(backend, list, states, 1 << 20, () => Promise.resolve());
@@ -20,8 +24,7 @@ async function openProxy(tokensMax: number): Promise<Proxy & AsyncDisposable> {
 }
 
 /** A peer that sends these requests, and then closes. Returns the pieces that it is sent. */
-async function serve(requests: string, tokensMax = 1): Promise<string[]> {
-  await using proxy = await openProxy(tokensMax);
+async function serve(proxy: Proxy, requests: string): Promise<string[]> {
   let rest = bytesOf(requests);
   const pieces: string[] = [];
   const connection = new ProxyConnection(proxy, "1", {
@@ -43,7 +46,8 @@ async function serve(requests: string, tokensMax = 1): Promise<string[]> {
 for (const command of ["get", "gets", "uget"]) {
   Deno.test(`${command}: the values of many keys are sent while others are read`, async () => {
     const store = `set k 0 0 ${VALUE.length}\r\n${VALUE}\r\n`;
-    const pieces = await serve(`${store}${command}${" k".repeat(KEYS)}\r\n`);
+    await using proxy = await openProxy(1);
+    const pieces = await serve(proxy, `${store}${command}${" k".repeat(KEYS)}\r\n`);
     const values = pieces.join("").split(VALUE).length - 1;
     assertEquals(values, KEYS);
     for (const { length } of pieces) assertLess(length, 2 * VALUE.length);
@@ -52,7 +56,8 @@ for (const command of ["get", "gets", "uget"]) {
 
 Deno.test("a list of many tokens is sent piece by piece", async () => {
   const TOKENS = 10_000;
-  const pieces = await serve("token get k\r\n".repeat(TOKENS) + "token list\r\n", TOKENS);
+  await using proxy = await openProxy(TOKENS);
+  const pieces = await serve(proxy, "token get k\r\n".repeat(TOKENS) + "token list\r\n");
   assertEquals(pieces.join("").match(/^TOKEN k \d+ idle -\r$/gm)?.length, TOKENS);
   for (const { length } of pieces) assertLess(length, 2 * VALUE.length);
 });
@@ -106,4 +111,32 @@ Deno.test("a connection knows since when it waits for its peer", async () => {
   received.resolve(null);
   await served;
   assertEquals(connection.receivingSinceMs, null);
+});
+
+const DEPOSED = "SERVER_ERROR another proxy has taken over: epoch 2 replaced epoch 1\r\n";
+
+testDatabases(
+  "a proxy that reads of its successor calls nothing cacheable, and refuses what follows",
+  async (database) => {
+    await using old = await openProxy(10, await database.open());
+    const ask = async (proxy: Proxy, request: string): Promise<string> =>
+      (await serve(proxy, request)).join("");
+    const first = await ask(old, "set k 0 0 3\r\none\r\ntoken get k\r\n");
+    const [, early] = /^STORED\r\nTOKEN (\d+)\r\n$/.exec(first)!;
+    assertEquals(await ask(old, "uget other\r\n"), "NONE other 0 C\r\nEND\r\n");
+    await using next = await openProxy(10, await database.open());
+    assertEquals(
+      await ask(old, `uget other\r\nuput k 0 1 ${early}\r\nx\r\nget k\r\nstats\r\n`),
+      `NONE other 0 N\r\nEND\r\n${DEPOSED.repeat(3)}`,
+    );
+    assertEquals(await ask(next, `uput k 0 1 ${early}\r\nx\r\n`), "NOT_FOUND\r\n");
+    assertEquals(await ask(next, "uget k\r\n"), "VALUE k 0 3 1 C\r\none\r\nEND\r\n");
+  },
+);
+
+testDatabases("a proxy that learns of its successor in a write is deposed", async (database) => {
+  await using old = await openProxy(1, await database.open());
+  await using _next = await openProxy(1, await database.open());
+  assertEquals(await serve(old, "set k 0 0 1\r\nx\r\n"), [DEPOSED]);
+  await old.deposed;
 });

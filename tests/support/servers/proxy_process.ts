@@ -14,12 +14,29 @@ export async function startProxy(
   caches: readonly number[],
   args: readonly string[] = [],
 ): Promise<ServerProcess> {
+  return await ServerProcess.spawn(proxyCommand(database, caches, args));
+}
+
+/** As `startProxy`, without a wait for the proxy to listen. */
+export function launchProxy(
+  database: Place,
+  caches: readonly number[],
+  args: readonly string[] = [],
+): ServerProcess {
+  return ServerProcess.launch(proxyCommand(database, caches, args));
+}
+
+function proxyCommand(
+  database: Place,
+  caches: readonly number[],
+  args: readonly string[],
+): Deno.Command {
   const all = [
     ...(args.includes("-p") ? [] : ["-p", "-1"]),
     ...caches.flatMap((port) => ["--cache", `127.0.0.1:${port}`]),
     ...args,
   ];
-  return await ServerProcess.spawn(command(database, [], all, "null"));
+  return command(database, [], all, "null");
 }
 
 /** Runs `leased proxy init`. */

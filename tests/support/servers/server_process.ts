@@ -141,7 +141,7 @@ export class ServerProcess implements AsyncDisposable {
 
   /** Runs a command that starts a server, and waits until it says that it listens. Its stderr must be piped. */
   static async spawn(command: Deno.Command): Promise<ServerProcess> {
-    const server = new ServerProcess(command.spawn());
+    const server = ServerProcess.launch(command);
     try {
       await server.line(LISTENING);
     } catch (error) {
@@ -149,6 +149,11 @@ export class ServerProcess implements AsyncDisposable {
       throw error;
     }
     return server;
+  }
+
+  /** Runs a command that starts a server, without a wait. Its stderr must be piped. */
+  static launch(command: Deno.Command): ServerProcess {
+    return new ServerProcess(command.spawn());
   }
 
   /** The TCP port it says it listens on. */

@@ -1,5 +1,5 @@
-import { addSignal, handleSignals } from "../signals.ts";
-import { logProcess } from "../log.ts";
+import { handleSignals } from "./signals.ts";
+import { logProcess } from "./log.ts";
 
 /**
  * A second signal within this time counts as the first: at Ctrl-C a terminal signals the whole process group, and a
@@ -33,13 +33,17 @@ export class Stop {
 
   /** Handles the signals that `listenToSignals` catches. */
   handleSignals(): void {
-    handleSignals((signal, statusAtExit) => this.request(signal, statusAtExit));
-    addSignal("SIGHUP", () => {
-      if (this.#reloads.length === 0) {
-        logProcess("info", "hangup_ignored", "SIGHUP ignored: there is no file to reload");
-      }
-      for (const reload of this.#reloads) reload();
-    });
+    handleSignals(
+      (signal, statusAtExit) => this.request(signal, statusAtExit),
+      () => this.#reload(),
+    );
+  }
+
+  #reload(): void {
+    if (this.#reloads.length === 0) {
+      logProcess("info", "hangup_ignored", "SIGHUP ignored: there is no file to reload");
+    }
+    for (const reload of this.#reloads) reload();
   }
 
   /** Adds an action of SIGHUP: to read a file anew. */
