@@ -15,6 +15,9 @@ export interface ListedKey {
 
 /** Matches the keys that the proxy's text protocol takes. */
 const TEXT_KEY = /^[^\0-\x20\x7f]{1,250}$/;
+/** A cache may list so many keys for each of its items, and so many more: it may change meanwhile. */
+const KEYS_PER_ITEM = 2;
+const KEYS_MORE = 1000;
 /** Lines of `stats` that are read at most. */
 const STAT_LINES_MAX = 1000;
 
@@ -59,22 +62,33 @@ export class CacheView {
 
   /**
    * Yields the cache's keys. One that is there all the time is yielded once. The cache waits while the caller works:
-   * the list is never in memory as a whole.
+   * the list is never in memory as a whole. A list that has far more keys than the cache has items is given up.
    *
    * @throws PeerError
    */
   async *keys(): AsyncGenerator<ListedKey> {
     const request = "lru_crawler mgdump hash";
     await this.#list.send(`${request}\r\n`);
+    let keysMax = KEYS_MORE;
+    let keys = 0;
     for (let isFirst = true;; isFirst = false) {
       const line = await this.#list.line();
       if (isFirst && line === "OK") continue;
       if (line === "EN") return;
       const [, word, isBase64] = /^mg (\S+)( b)?$/.exec(line) ?? [];
       if (word === undefined) throw this.#list.unexpected(request, line);
+      if (++keys > keysMax) keysMax = await this.#keysMax(keys);
       const key = isBase64 === undefined ? word : fromBase64(word);
       yield { key: TEXT_KEY.test(key) ? key : null };
     }
+  }
+
+  /** Returns the most keys that the list may have. @throws PeerError when it has more already. */
+  async #keysMax(keys: number): Promise<number> {
+    const items = await this.count();
+    const keysMax = KEYS_PER_ITEM * items + KEYS_MORE;
+    if (keys <= keysMax) return keysMax;
+    throw this.#list.error(`lists ${keys} keys and more, but has only ${items} items (curr_items)`);
   }
 
   /**

@@ -181,6 +181,8 @@ function* rows(line: string): ScriptedReply {
 }
 
 interface CacheScript {
+  /** Replies to the first `stats` and to later ones: `curr_items`. */
+  readonly items?: readonly number[];
   /** Replies to `lru_crawler mgdump hash`. */
   readonly list: () => ScriptedReply;
   /** Replies to one `mg`. */
@@ -188,16 +190,31 @@ interface CacheScript {
 }
 
 /** Audits a scripted cache and a scripted proxy. */
-async function auditScript({ list, item = goodItem }: CacheScript): Promise<Audited> {
-  await using cache = new ScriptedPeer((line) =>
-    line.startsWith("mg ") ? item(line.split(" ")[1]!) : list()
-  );
+async function auditScript(script: CacheScript): Promise<Audited> {
+  await using cache = new ScriptedPeer(cacheReplies(script));
   await using proxy = new ScriptedPeer(rows);
   return await audit(proxy.port, "--cache", `127.0.0.1:${cache.port}`, "--timeout", "2000");
 }
 
+function cacheReplies(
+  { list, item = goodItem, items = [] }: CacheScript,
+): (line: string) => ScriptedReply {
+  const left = [...items];
+  return (line) => {
+    if (line === "stats") return [`STAT curr_items ${left.shift()}\r\nEND\r\n`];
+    return line.startsWith("mg ") ? item(line.split(" ")[1]!) : list();
+  };
+}
+
 function* goodItem(key: string): ScriptedReply {
   yield `VA 3 k${key} f0 c5\r\none\r\n`;
+}
+
+/** A list of so many keys, or without end. */
+function* manyKeys(count = Infinity): ScriptedReply {
+  yield "OK\r\n";
+  for (let key = 0; key < count; key++) yield `mg k${key}\r\n`;
+  yield "EN\r\n";
 }
 
 /** A list of one key. */
@@ -231,10 +248,24 @@ Deno.test("an item that is removed before the second look is no difference", asy
   assertEquals(countsOf(lines[0])["gone"], 1);
 });
 
+Deno.test("a cache that grows while it is audited is audited as a whole", async () => {
+  const KEYS = 2000;
+  const { code, lines, stderr } = await auditScript({
+    list: () => manyKeys(KEYS),
+    items: [1, KEYS / 2].map((items) => items + 100),
+  });
+  assertEquals([code, countsOf(lines[0])["equal"]], [OK, KEYS], stderr);
+});
+
 const HOSTILE: readonly (readonly [name: string, script: CacheScript, message: RegExp])[] = [
   ["lists a key without an end", {
     list: () => ["OK\r\nmg ", "k".repeat(1_000_000)],
   }, /sends a line longer than 2048 bytes/],
+  [
+    "lists keys without end",
+    { list: () => manyKeys(), items: [5, 0] },
+    /: lists 1011 keys and more, but has only 0 items \(curr_items\)$/m,
+  ],
   ["lists something else", { list: () => ["OK\r\nkey=k exp=0\r\n"] }, /answers lru_crawler mgdump/],
   ["refuses to list", { list: () => ["ERROR mgdump not allowed\r\n"] }, /"ERROR mgdump not allow/],
   ["dies in its list", { list: () => ["OK\r\nmg k\r\n", "close"] }, /closed the connection/],
@@ -343,9 +374,7 @@ Deno.test("many keys and long values do not stay in memory", async () => {
     endKib = peakKib(pid);
     yield "\r\n";
   }
-  await using cache = new ScriptedPeer((line) =>
-    line.startsWith("mg ") ? item(line.split(" ")[1]!) : list()
-  );
+  await using cache = new ScriptedPeer(cacheReplies({ list, item, items: [MANY] }));
   await using proxy = new ScriptedPeer(rows);
   const child = spawnAudit(proxy.port, ["--cache", `127.0.0.1:${cache.port}`]);
   pid = child.pid;
