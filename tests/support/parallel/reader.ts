@@ -178,7 +178,7 @@ export class Reader {
     const row = index * ROW.WORDS;
     const version = this.#parts.versionOf(key, this.#parser);
     const most = this.#parts.ledger.get(key, ROW.VERSION_BEGUN);
-    const least = Math.max(this.#before[row + ROW.VERSION]!, this.#before[row + ROW.FLOOR]!);
+    const least = this.#before[row + ROW.VERSION]!;
     this.#assert(
       version <= most,
       index,
@@ -188,6 +188,12 @@ export class Reader {
       version >= least,
       index,
       `version ${version} is older than ${least}, which was answered before`,
+    );
+    // A change may hold the key's lock: a locked item outlives a flush.
+    this.#assert(
+      version >= this.#before[row + ROW.FLOOR]! || !this.#wasQuiet(index),
+      index,
+      `version ${version} was flushed before`,
     );
     const seen = this.#seen[key]!;
     this.#assert(
