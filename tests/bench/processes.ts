@@ -81,6 +81,27 @@ export function cpuNanoseconds(pid: number): number {
   return sum;
 }
 
+export interface Cores {
+  /** As taskset(1) takes them. */
+  readonly list: string;
+  readonly count: number;
+}
+
+/**
+ * Returns cores for a server with so many threads and for its clients. They share none if half of the cores is enough
+ * for the server.
+ */
+export function coresFor(threads: number): { server: string; clients: Cores; text: string } {
+  const cores = navigator.hardwareConcurrency;
+  if (threads * 2 > cores) {
+    const all = { list: `0-${cores - 1}`, count: cores };
+    return { server: all.list, clients: all, text: "all cores, with the clients" };
+  }
+  const clients = { list: `${threads}-${cores - 1}`, count: cores - threads };
+  const server = `0-${threads - 1}`;
+  return { server, clients, text: `cores ${server}, clients on ${clients.list}` };
+}
+
 /**
  * Keeps this process on the generator's cores, where there is more than one.
  *

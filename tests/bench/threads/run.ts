@@ -8,6 +8,8 @@ import { compare, fill, print } from "../clients/comparison.ts";
 import { readOptions } from "../options.ts";
 import {
   type BenchServer,
+  type Cores,
+  coresFor,
   DEBIAN_MEMCACHED,
   pinGenerator,
   say,
@@ -40,7 +42,8 @@ async function main(): Promise<void> {
   if (!parts.includes("sockets")) return;
   for (const count of threads) {
     const servers: BenchServer[] = [];
-    const { server, clients } = coresFor(count);
+    const { server, clients, text } = coresFor(count);
+    say(`\nOver sockets, -t ${count} on ${text}`);
     try {
       servers.push(await startLeased(port, count, io, [], [], server));
       for (const [index, path] of memcached.entries()) {
@@ -80,23 +83,4 @@ async function overSockets(
     const clientOptions = { count: clients.count, tls: false };
     print(row, await compare(row, contestants, rounds, seconds, clientOptions));
   }
-}
-
-interface Cores {
-  /** As taskset(1) takes them. */
-  readonly list: string;
-  readonly count: number;
-}
-
-/** Returns cores for the server and the clients: they share none while half of the cores suffices for the server. */
-function coresFor(threads: number): { server: string; clients: Cores } {
-  const all = { list: `0-${CORES - 1}`, count: CORES };
-  const apart = threads * 2 <= CORES;
-  const server = apart ? `0-${threads - 1}` : all.list;
-  const clients = apart ? { list: `${threads}-${CORES - 1}`, count: CORES - threads } : all;
-  const where = apart
-    ? `cores ${server}, clients on ${clients.list}`
-    : "all cores, with the clients";
-  say(`\nOver sockets, -t ${threads} on ${where}`);
-  return { server, clients };
 }
