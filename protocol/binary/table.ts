@@ -1,6 +1,7 @@
 import { getToken, releaseToken } from "./token.ts";
 import { StoreMode } from "../../store/operation.ts";
 import { Access, type AccessRule } from "../auth/access.ts";
+import { type BinaryCommandName, OPCODES } from "../binary_opcodes.ts";
 import type { Conversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
 import * as admin from "./admin.ts";
@@ -36,9 +37,7 @@ export interface BinaryCommand {
 }
 
 type Row = readonly [
-  name: string,
-  opcode: number,
-  quietOpcode: number | null,
+  name: BinaryCommandName,
   extras: readonly number[],
   key: Part,
   value: Part,
@@ -51,48 +50,48 @@ const { SET, ADD, REPLACE, APPEND, PREPEND } = StoreMode;
 const { NONE, SOME, ANY } = Part;
 const { NONE: OPEN, READ, WRITE, ADMIN } = Access;
 
-/** memcached's commands, from 0x40 on yrmcds's, and from 0x60 on those of leases and update tokens. */
 // deno-fmt-ignore
 const ROWS: readonly Row[] = [
-  // name           opcode quiet  extras   key   value access      handler
-  ["Get",           0x00,  0x09,  [0],     SOME, NONE, READ,       (c) => get(c, false), true],
-  ["Set",           0x01,  0x11,  [8],     SOME, ANY,  WRITE,      (c) => store(c, SET)],
-  ["Add",           0x02,  0x12,  [8],     SOME, ANY,  WRITE,      (c) => store(c, ADD)],
-  ["Replace",       0x03,  0x13,  [8],     SOME, ANY,  WRITE,      (c) => store(c, REPLACE)],
-  ["Delete",        0x04,  0x14,  [0],     SOME, NONE, WRITE,      remove],
-  ["Increment",     0x05,  0x15,  [20],    SOME, NONE, WRITE,      (c) => arithmetic(c, true)],
-  ["Decrement",     0x06,  0x16,  [20],    SOME, NONE, WRITE,      (c) => arithmetic(c, false)],
-  ["Quit",          0x07,  0x17,  [0],     NONE, NONE, READ,       admin.quit],
-  ["Flush",         0x08,  0x18,  [0, 4],  NONE, NONE, ADMIN,      admin.flush],
-  ["Noop",          0x0a,  null,  [0],     NONE, NONE, READ,       done],
-  ["Version",       0x0b,  null,  [0],     NONE, NONE, OPEN,       admin.version],
-  ["GetK",          0x0c,  0x0d,  [0],     SOME, NONE, READ,       (c) => get(c, true), true],
-  ["Append",        0x0e,  0x19,  [0],     SOME, ANY,  WRITE,      (c) => extend(c, APPEND)],
-  ["Prepend",       0x0f,  0x1a,  [0],     SOME, ANY,  WRITE,      (c) => extend(c, PREPEND)],
-  ["Stat",          0x10,  null,  [0],     ANY,  NONE, statAccess, stat],
-  ["Touch",         0x1c,  null,  [4],     SOME, NONE, WRITE,      touch],
-  ["GaT",           0x1d,  0x1e,  [4],     SOME, NONE, WRITE,      (c) => getAndTouch(c, false)],
-  ["SaslMechanisms",0x20,  null,  [0],     NONE, NONE, OPEN,       sasl.mechanisms],
-  ["SaslAuth",      0x21,  null,  [0],     SOME, ANY,  OPEN,       sasl.start],
-  ["SaslStep",      0x22,  null,  [0],     SOME, ANY,  OPEN,       sasl.step],
-  ["GaTK",          0x23,  0x24,  [4],     SOME, NONE, WRITE,      (c) => getAndTouch(c, true)],
-  ["Lock",          0x40,  0x41,  [0],     SOME, NONE, WRITE,      lock],
-  ["Unlock",        0x42,  0x43,  [0],     SOME, NONE, WRITE,      unlock],
-  ["UnlockAll",     0x44,  0x45,  [0],     NONE, NONE, WRITE,      unlockAll],
-  ["LaG",           0x46,  0x47,  [0, 4],  SOME, NONE, WRITE,      (c) => lockAndGet(c, false)],
-  ["LaGK",          0x48,  0x49,  [0, 4],  SOME, NONE, WRITE,      (c) => lockAndGet(c, true)],
-  ["RaU",           0x4a,  0x4b,  [8],     SOME, SOME, WRITE,      replaceAndUnlock],
-  ["Keys",          0x50,  null,  [0],     ANY,  NONE, ADMIN,      keys],
-  ["GetSS",         0x60,  null,  [4],     SOME, NONE, WRITE,      (c) => getss(c, false)],
-  ["GetSSK",        0x62,  null,  [4],     SOME, NONE, WRITE,      (c) => getss(c, true)],
-  ["DeleteSS",      0x64,  0x65,  [4],     SOME, NONE, WRITE,      deletess],
-  ["TokenGet",      0x68,  null,  [0],     SOME, ANY,  WRITE,      getToken],
-  ["TokenRelease",  0x6a,  0x6b,  [8],     SOME, NONE, WRITE,      releaseToken],
+  // name             extras   key   value access      handler
+  ["Get",             [0],     SOME, NONE, READ,       (c) => get(c, false), true],
+  ["Set",             [8],     SOME, ANY,  WRITE,      (c) => store(c, SET)],
+  ["Add",             [8],     SOME, ANY,  WRITE,      (c) => store(c, ADD)],
+  ["Replace",         [8],     SOME, ANY,  WRITE,      (c) => store(c, REPLACE)],
+  ["Delete",          [0],     SOME, NONE, WRITE,      remove],
+  ["Increment",       [20],    SOME, NONE, WRITE,      (c) => arithmetic(c, true)],
+  ["Decrement",       [20],    SOME, NONE, WRITE,      (c) => arithmetic(c, false)],
+  ["Quit",            [0],     NONE, NONE, READ,       admin.quit],
+  ["Flush",           [0, 4],  NONE, NONE, ADMIN,      admin.flush],
+  ["Noop",            [0],     NONE, NONE, READ,       done],
+  ["Version",         [0],     NONE, NONE, OPEN,       admin.version],
+  ["GetK",            [0],     SOME, NONE, READ,       (c) => get(c, true), true],
+  ["Append",          [0],     SOME, ANY,  WRITE,      (c) => extend(c, APPEND)],
+  ["Prepend",         [0],     SOME, ANY,  WRITE,      (c) => extend(c, PREPEND)],
+  ["Stat",            [0],     ANY,  NONE, statAccess, stat],
+  ["Touch",           [4],     SOME, NONE, WRITE,      touch],
+  ["GaT",             [4],     SOME, NONE, WRITE,      (c) => getAndTouch(c, false)],
+  ["SaslMechanisms",  [0],     NONE, NONE, OPEN,       sasl.mechanisms],
+  ["SaslAuth",        [0],     SOME, ANY,  OPEN,       sasl.start],
+  ["SaslStep",        [0],     SOME, ANY,  OPEN,       sasl.step],
+  ["GaTK",            [4],     SOME, NONE, WRITE,      (c) => getAndTouch(c, true)],
+  ["Lock",            [0],     SOME, NONE, WRITE,      lock],
+  ["Unlock",          [0],     SOME, NONE, WRITE,      unlock],
+  ["UnlockAll",       [0],     NONE, NONE, WRITE,      unlockAll],
+  ["LaG",             [0, 4],  SOME, NONE, WRITE,      (c) => lockAndGet(c, false)],
+  ["LaGK",            [0, 4],  SOME, NONE, WRITE,      (c) => lockAndGet(c, true)],
+  ["RaU",             [8],     SOME, SOME, WRITE,      replaceAndUnlock],
+  ["Keys",            [0],     ANY,  NONE, ADMIN,      keys],
+  ["GetSS",           [4],     SOME, NONE, WRITE,      (c) => getss(c, false)],
+  ["GetSSK",          [4],     SOME, NONE, WRITE,      (c) => getss(c, true)],
+  ["DeleteSS",        [4],     SOME, NONE, WRITE,      deletess],
+  ["TokenGet",        [0],     SOME, ANY,  WRITE,      getToken],
+  ["TokenRelease",    [8],     SOME, NONE, WRITE,      releaseToken],
 ];
 
 /** By opcode. */
 export const BINARY_COMMANDS: readonly BinaryCommand[] = ROWS.flatMap(
-  ([name, opcode, quietOpcode, extras, key, value, access, handler, grouped = false]) => {
+  ([name, extras, key, value, access, handler, grouped = false]) => {
+    const [opcode, quietOpcode] = OPCODES[name];
     const loud = { name, opcode, quiet: false, extras, key, value, access, handler, grouped };
     if (quietOpcode === null) return [loud];
     return [loud, { ...loud, name: `${name}Q`, opcode: quietOpcode, quiet: true }];

@@ -1,3 +1,4 @@
+import { type BinaryCommandName, OPCODES } from "../../../protocol/binary_opcodes.ts";
 import { Status } from "../../../protocol/binary_status.ts";
 import { latin1Bytes } from "../bytes.ts";
 import { Arithmetic, extending } from "../edits.ts";
@@ -52,8 +53,7 @@ export class BinaryRefusal extends Error {
 const NO_CREATION = 0xffffffff;
 
 type CommandRow = readonly [
-  opcode: number,
-  quietOpcode: number | null,
+  name: BinaryCommandName,
   extrasLength: number,
   hasKey: boolean,
   hasValue: boolean,
@@ -65,28 +65,29 @@ const { OK, NOT_FOUND } = Status;
 
 // deno-fmt-ignore
 const ROWS: readonly CommandRow[] = [
-  // opcode, quiet, extras, key,   value, not sent    handler
-  [0x00, 0x09,      0,      true,  false, NOT_FOUND, (s, r) => get(s, r, false)],
-  [0x0c, 0x0d,      0,      true,  false, NOT_FOUND, (s, r) => get(s, r, true)],
-  [0x01, 0x11,      8,      true,  true,  OK,        (s, r) => store(s, r, Status.OK)],
-  [0x02, 0x12,      8,      true,  true,  OK,        (s, r) => store(s, r, Status.EXISTS)],
-  [0x03, 0x13,      8,      true,  true,  OK,        (s, r) => store(s, r, Status.NOT_FOUND)],
-  [0x04, 0x14,      0,      true,  false, OK,        remove],
-  [0x05, 0x15,      20,     true,  false, OK,        (s, r) => arithmetic(s, r, true)],
-  [0x06, 0x16,      20,     true,  false, OK,        (s, r) => arithmetic(s, r, false)],
-  [0x0a, null,      0,      false, false, OK,        (s) => s.reply({})],
-  [0x0b, null,      0,      false, false, OK,        (s) => s.reply({ value: latin1Bytes(s.version) })],
-  [0x0e, 0x19,      0,      true,  true,  OK,        (s, r) => extend(s, r, false)],
-  [0x0f, 0x1a,      0,      true,  true,  OK,        (s, r) => extend(s, r, true)],
-  [0x10, null,      0,      false, false, OK,        stat],
-  [0x1c, null,      4,      true,  false, OK,        touch],
-  [0x1d, 0x1e,      4,      true,  false, NOT_FOUND, (s, r) => getAndTouch(s, r, false)],
-  [0x23, 0x24,      4,      true,  false, NOT_FOUND, (s, r) => getAndTouch(s, r, true)],
+  // name       extras  key,   value, not sent    handler
+  ["Get",       0,      true,  false, NOT_FOUND, (s, r) => get(s, r, false)],
+  ["GetK",      0,      true,  false, NOT_FOUND, (s, r) => get(s, r, true)],
+  ["Set",       8,      true,  true,  OK,        (s, r) => store(s, r, Status.OK)],
+  ["Add",       8,      true,  true,  OK,        (s, r) => store(s, r, Status.EXISTS)],
+  ["Replace",   8,      true,  true,  OK,        (s, r) => store(s, r, Status.NOT_FOUND)],
+  ["Delete",    0,      true,  false, OK,        remove],
+  ["Increment", 20,     true,  false, OK,        (s, r) => arithmetic(s, r, true)],
+  ["Decrement", 20,     true,  false, OK,        (s, r) => arithmetic(s, r, false)],
+  ["Noop",      0,      false, false, OK,        (s) => s.reply({})],
+  ["Version",   0,      false, false, OK,        (s) => s.reply({ value: latin1Bytes(s.version) })],
+  ["Append",    0,      true,  true,  OK,        (s, r) => extend(s, r, false)],
+  ["Prepend",   0,      true,  true,  OK,        (s, r) => extend(s, r, true)],
+  ["Stat",      0,      false, false, OK,        stat],
+  ["Touch",     4,      true,  false, OK,        touch],
+  ["GaT",       4,      true,  false, NOT_FOUND, (s, r) => getAndTouch(s, r, false)],
+  ["GaTK",      4,      true,  false, NOT_FOUND, (s, r) => getAndTouch(s, r, true)],
 ];
 
 /** The commands by opcode. Quit is not among them: it ends the connection. */
 export const BINARY_COMMANDS: ReadonlyMap<number, BinaryCommand> = new Map(
-  ROWS.flatMap(([opcode, quietOpcode, extrasLength, hasKey, hasValue, quietStatus, handler]) => {
+  ROWS.flatMap(([name, extrasLength, hasKey, hasValue, quietStatus, handler]) => {
+    const [opcode, quietOpcode] = OPCODES[name];
     const command = { quiet: false, extrasLength, hasKey, hasValue, quietStatus, handler };
     const pairs: [number, BinaryCommand][] = [[opcode, command]];
     if (quietOpcode !== null) pairs.push([quietOpcode, { ...command, quiet: true }]);

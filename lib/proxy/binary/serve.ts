@@ -1,3 +1,4 @@
+import { OPCODES } from "../../../protocol/binary_opcodes.ts";
 import { Status } from "../../../protocol/binary_status.ts";
 import { STATUS_TEXT } from "../../../protocol/replies.ts";
 import { reasonOf } from "../../reason.ts";
@@ -20,8 +21,7 @@ import {
   REQUEST_MAGIC,
 } from "./frames.ts";
 
-const QUIT = 0x07;
-const QUIET_QUIT = 0x17;
+const [QUIT, QUIET_QUIT] = OPCODES.Quit;
 /** Matches the keys that a cache's text protocol takes. */
 const KEY = /^[^\0-\x20\x7f]{1,250}$/;
 /** More than any extras and key have. */
