@@ -177,9 +177,18 @@ export function libcAvailable(): boolean {
   }
 }
 
-/** Makes an address an argument of the kind `u64`. The runtime takes numbers too, and a bigint would be an object. */
+const TWO_32 = 2 ** 32;
+const addressWords = new Uint32Array(2);
+const addressBigint = new BigUint64Array(addressWords.buffer);
+
+/**
+ * Makes an address an argument of the kind `u64`. Optimised code passes it in a register, without a bigint on the heap.
+ * A number would do too, but makes V8 give up the code of its caller again and again.
+ */
 export function toAddress(address: number): bigint {
-  return address as unknown as bigint;
+  addressWords[0] = address;
+  addressWords[1] = address / TWO_32;
+  return addressBigint[0]!;
 }
 
 /** Returns a path or name as a C string. */

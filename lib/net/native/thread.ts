@@ -25,6 +25,7 @@ import { RunQueue } from "./run_queue.ts";
 import { NativeUdp } from "./udp_socket.ts";
 import { NativeSender } from "./sender.ts";
 import { TlsHandshakes } from "./tls/handshakes.ts";
+import type { TlsStream } from "./tls/stream.ts";
 import * as streamModule from "./tls/stream.ts";
 import { ValueIo } from "./value_io.ts";
 import { NativeWaker } from "./waker.ts";
@@ -291,11 +292,11 @@ export class NativeThread implements Transport {
     const bytes = this.#receiveBytes;
     for (let reads = 0; reads < READS_MAX; reads++) {
       const { task } = connection.conversation;
-      if (
-        connection.tls === null && task instanceof FillTask && task.missing > 0 &&
-        this.#beginReceiving(task)
-      ) {
-        if (!this.#receiveValue(connection, task)) return;
+      if (task instanceof FillTask && task.missing > 0 && this.#beginReceiving(task)) {
+        const mayHaveMore = connection.tls === null
+          ? this.#receiveValue(connection, task)
+          : this.#readValue(connection, connection.tls, task);
+        if (!mayHaveMore) return;
         continue;
       }
       const received = connection.tls === null
@@ -352,6 +353,18 @@ export class NativeThread implements Transport {
     if (inInput < RECEIVE_BYTES) return false;
     if (connection.queued) this.#sender.sendQueued();
     return connection.mayRead;
+  }
+
+  /** As `#receiveValue`, through the TLS layer. */
+  #readValue(connection: NativeConnection, tls: TlsStream, task: FillTask): boolean {
+    const received = this.#valueIo.readValue(tls, task);
+    if (received <= 0) {
+      this.#receiveFailed(connection, received);
+      return false;
+    }
+    this.#thread.connections.seen(connection.id, clockSec(this.#thread.memory));
+    connection.readsAreShort = task.missing <= 0;
+    return received >= RECEIVE_BYTES || tls.hasBuffered;
   }
 
   /** @param result 0: the peer has ended its side; otherwise a negative error number, or a `StreamEnd`. */

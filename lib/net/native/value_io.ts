@@ -114,6 +114,27 @@ export class ValueIo {
     return received;
   }
 
+  /**
+   * As `receiveValue`, through the TLS layer: what one record holds, and nothing behind the value.
+   *
+   * @returns As `TlsStream.read`.
+   */
+  readValue(tls: TlsStream, task: FillTask): number {
+    const { cache } = this.#thread;
+    const { values } = cache;
+    const { item, filled, room } = task;
+    let received = 0;
+    let result: number;
+    do {
+      const piece = Math.min(values.locate(item, filled + received), room - received);
+      const address = this.#segmentAddresses[values.pieceSegment]! + values.pieceOffset;
+      result = tls.readInto(address, piece);
+      if (result > 0) received += result;
+    } while (received < room && tls.hasDecrypted);
+    task.endReceiving(cache, received);
+    return received > 0 ? received : result;
+  }
+
   #addValue(item: ItemRef, start: number, length: number): void {
     const { values } = this.#thread.cache;
     const end = start + length;

@@ -3,7 +3,7 @@ import { TlsError } from "../../transport.ts";
 
 /**
  * The system's OpenSSL 3. Lengths are `i32` and pointers are opaque, so that the calls stay on V8's fast calls (about
- * 10 ns each). `u64` is slow (130 ns) unless it is a bigint, but takes an address in the store without an object.
+ * 10 ns each). `u64` takes an address in the store without an object: see `toAddress`.
  */
 const SSL_SYMBOLS = {
   TLS_server_method: { parameters: [], result: "pointer" },
@@ -30,6 +30,10 @@ const SSL_SYMBOLS = {
   SSL_session_reused: { parameters: ["pointer"], result: "i32" },
   SSL_version: { parameters: ["pointer"], result: "i32" },
   SSL_read: { parameters: ["pointer", "buffer", "i32"], result: "i32" },
+  /** SSL_read into memory at an address. */
+  readInto: { name: "SSL_read", parameters: ["pointer", "u64", "i32"], result: "i32" },
+  /** Bytes of the record that was read last. */
+  SSL_pending: { parameters: ["pointer"], result: "i32" },
   SSL_write: { parameters: ["pointer", "buffer", "i32"], result: "i32" },
   /** SSL_write of memory at an address. */
   writeFrom: { name: "SSL_write", parameters: ["pointer", "u64", "i32"], result: "i32" },

@@ -100,6 +100,19 @@ export class TlsStream {
     return received > 0 ? received : this.#failed(received);
   }
 
+  /** As `read`, into memory at an address. */
+  readInto(address: number, length: number): number {
+    if (this.#ssl === null) return StreamEnd.BROKEN;
+    this.#libc.errno = 0;
+    const received = this.#calls.readInto(this.#ssl, toAddress(address), length);
+    return received > 0 ? received : this.#failed(received);
+  }
+
+  /** Whether the record that was read last has more bytes: a read returns some, and cannot fail. */
+  get hasDecrypted(): boolean {
+    return this.#ssl !== null && this.#calls.SSL_pending(this.#ssl) > 0;
+  }
+
   /**
    * Writes records of up to 16 KiB. After a short write the next one must begin with the bytes that this one did not
    * take.
