@@ -1,6 +1,7 @@
 import { reasonOf } from "../reason.ts";
 import { latin1Bytes } from "./bytes.ts";
 import { cacheName } from "./caches/caches_file.ts";
+import { dial, type DialOptions, type PeerLogin, type PeerSocket } from "./dial.ts";
 import { CacheError, type LeaseGet } from "./flow_steps.ts";
 import { LineReader } from "./line_reader.ts";
 import { REPLY } from "./replies.ts";
@@ -13,12 +14,6 @@ export const REPLY_LINE_LENGTH_MAX = 2048;
 /** The largest value that a cache can hold is 1 GiB. */
 const VALUE_LENGTH_MAX = 2 ** 30;
 const NO_DATA = new Uint8Array();
-
-/** Name and password for a cache. Characters below 256 stand for bytes. */
-export interface CacheLogin {
-  readonly user: string;
-  readonly password: string;
-}
 
 /** A request whose reply has not arrived. */
 interface Pending {
@@ -40,22 +35,19 @@ interface Reply {
 export class CacheClient {
   readonly hostname: string;
   readonly port: number;
-  readonly #timeoutMs: number;
-  readonly #login: CacheLogin | null;
-  #connecting: Promise<Deno.TcpConn> | null = null;
-  #connection: Deno.TcpConn | null = null;
+  readonly #options: DialOptions;
+  #connecting: Promise<PeerSocket> | null = null;
+  #connection: PeerSocket | null = null;
   #pending: Pending[] = [];
   #sending: Promise<void> = Promise.resolve();
   /** Requests in progress, those that wait for the connection too. */
   #requests = 0;
   #isRetired = false;
 
-  /** @param login Null: the cache asks for no password. */
-  constructor(hostname: string, port: number, timeoutMs: number, login: CacheLogin | null = null) {
+  constructor(hostname: string, port: number, options: DialOptions) {
     this.hostname = hostname;
     this.port = port;
-    this.#timeoutMs = timeoutMs;
-    this.#login = login;
+    this.#options = options;
   }
 
   /** `host:port` */
@@ -152,9 +144,9 @@ export class CacheClient {
     }
     let late: CacheError | null = null;
     const timer = setTimeout(() => {
-      late = new CacheError(`${this.name}: no reply within ${this.#timeoutMs} ms`);
+      late = new CacheError(`${this.name}: no reply within ${this.#options.timeoutMs} ms`);
       this.#fail(late);
-    }, this.#timeoutMs);
+    }, this.#options.timeoutMs);
     this.#requests++;
     try {
       const connection = await this.#connected();
@@ -174,33 +166,27 @@ export class CacheClient {
     }
   }
 
-  async #connected(): Promise<Deno.TcpConn> {
+  async #connected(): Promise<PeerSocket> {
     if (this.#connection !== null) return this.#connection;
     this.#connecting ??= this.#connect();
     return await this.#connecting;
   }
 
-  async #connect(): Promise<Deno.TcpConn> {
+  async #connect(): Promise<PeerSocket> {
+    const { timeoutMs, login, caCert } = this.#options;
     const giveUp = new AbortController();
-    const timer = setTimeout(() => giveUp.abort(), this.#timeoutMs);
+    const timer = setTimeout(() => giveUp.abort(), timeoutMs);
     try {
-      const connection = await Deno.connect({
-        hostname: this.hostname,
-        port: this.port,
-        signal: giveUp.signal,
-      });
-      connection.setNoDelay();
+      const connection = await dial(this, caCert, giveUp.signal);
       const reader = new LineReader(connection, REPLY_LINE_LENGTH_MAX);
-      if (this.#login !== null) {
-        await this.#authenticate(connection, reader, this.#login, giveUp.signal);
-      }
+      if (login !== null) await this.#authenticate(connection, reader, login, giveUp.signal);
       this.#connection = connection;
       this.#receive(connection, reader);
       return connection;
     } catch (error) {
       if (error instanceof CacheError) throw error;
       const reason = giveUp.signal.aborted
-        ? `no connection within ${this.#timeoutMs} ms`
+        ? `no connection within ${timeoutMs} ms`
         : error instanceof Error
         ? error.message
         : String(error);
@@ -213,9 +199,9 @@ export class CacheClient {
 
   /** Sends name and password. Closes the connection unless the cache accepts them. @throws CacheError */
   async #authenticate(
-    connection: Deno.TcpConn,
+    connection: PeerSocket,
     reader: LineReader,
-    { user, password }: CacheLogin,
+    { user, password }: PeerLogin,
     signal: AbortSignal,
   ): Promise<void> {
     const block = `${user} ${password}`;
@@ -236,7 +222,7 @@ export class CacheClient {
   }
 
   /** Appends a request to the chain of writes, so that requests do not mix. */
-  #send(connection: Deno.TcpConn, request: Uint8Array): void {
+  #send(connection: PeerSocket, request: Uint8Array): void {
     this.#sending = this.#sending.then(async () => {
       try {
         for (let at = 0; at < request.length;) at += await connection.write(request.subarray(at));
@@ -247,7 +233,7 @@ export class CacheClient {
   }
 
   /** Reads replies until the connection ends. */
-  async #receive(connection: Deno.TcpConn, reader: LineReader): Promise<void> {
+  async #receive(connection: PeerSocket, reader: LineReader): Promise<void> {
     try {
       for (;;) {
         const reply = await readReply(reader);

@@ -31,7 +31,7 @@ const PROXY_OPTIONS = [
   ["cache-timeout",    "",  "whole",  "milliseconds",    1, INT31,     "1000",            "works", "how long a cache may take; a cache that does not answer makes writes fail"],
   ["port",             "p", "whole",  "port",           -1, 65535,     "11311",           "works", "TCP port to listen on; -1: any free port"],
   ["listen",           "l", "list",   "host",         NONE, NONE,      "127.0.0.1",       "works", "address to listen on; separate several with commas, or repeat the option"],
-  ["ssl-chain-cert",   "",  "text",   "path",         NONE, NONE,      "",                "works", "TLS for clients, with this certificate chain in PEM; caches are reached without TLS"],
+  ["ssl-chain-cert",   "",  "text",   "path",         NONE, NONE,      "",                "works", "TLS for clients, with this certificate chain in PEM"],
   ["ssl-key",          "",  "text",   "path",         NONE, NONE,      "",                "works", "private key in PEM; by default in the file of --ssl-chain-cert"],
   ["conn-limit",       "c", "whole",  "connections",     1, 65536,     "1024",            "works", "maximum number of client connections"],
   ["idle-timeout",     "",  "whole",  "seconds",         0, INT31,     "0",               "works", "close connections that send nothing for this long; 0: never"],
@@ -41,6 +41,7 @@ const PROXY_OPTIONS = [
   ["auth-timeout",     "",  "whole",  "seconds",         1, INT31,     "30",              "works", "with -Y: close connections that do not authenticate within this time"],
   ["require-auth",     "",  "switch", "",             NONE, NONE,      "",                "works", "refuse to listen beyond this host without authentication"],
   ["cache-login",      "",  "text",   "path",         NONE, NONE,      "",                "works", "file with the line user:password with which the proxy authenticates to caches"],
+  ["cache-ca-cert",    "",  "text",   "path",         NONE, NONE,      "",                "works", "reach caches over TLS, and verify them against these certificates in PEM, beside the runtime's root certificates"],
   ["token-limit",      "",  "whole",  "tokens",          1, 10_000_000, "100000",         "works", "maximum number of update tokens that are out"],
   ["applied-ttl",      "",  "whole",  "seconds",        60, INT31,     "86400",           "works", "how long the database remembers which update tokens were used, for writers that ask again"],
   ["table",            "",  "text",   "name",         NONE, NONE,      "kv",              "works", "table of the rows; created if missing"],
@@ -65,7 +66,7 @@ const GROUPS: readonly (readonly [title: string, names: readonly string[]])[] = 
     ...["db", "table", "key-column", "value-column", "version-column", "flags-column"],
     ...["db-connections", "db-timeout", "applied-ttl", "run"],
   ]],
-  ["Caches", ["cache", "caches", "cache-mode", "cache-timeout", "cache-login"]],
+  ["Caches", ["cache", "caches", "cache-mode", "cache-timeout", "cache-login", "cache-ca-cert"]],
   ["Clients", [
     ...["port", "listen", "ssl-chain-cert", "ssl-key", "conn-limit"],
     ...["idle-timeout", "send-timeout", "max-item-size", "token-limit"],
@@ -106,6 +107,8 @@ export interface ProxyOptions {
   readonly authTimeoutSec: number;
   /** Path of the file with the name and the password for caches; "": none. */
   readonly cacheLoginFile: string;
+  /** Path of the certificates that verify those of caches; "": caches are reached without TLS. */
+  readonly cacheCaCertPath: string;
   readonly tokensMax: number;
   readonly appliedTtlSec: number;
   readonly logFormat: LogFormat;
@@ -163,6 +166,7 @@ export function readProxyCommand(
     authFile: text("auth-file"),
     authTimeoutSec: number("auth-timeout"),
     cacheLoginFile: text("cache-login"),
+    cacheCaCertPath: text("cache-ca-cert"),
     tokensMax: number("token-limit"),
     appliedTtlSec: number("applied-ttl"),
     logFormat,

@@ -9,9 +9,9 @@ import { reasonOf } from "../reason.ts";
 import { handleSignals } from "../signals.ts";
 import { Stop } from "../stop.ts";
 import type { Backend } from "./backend.ts";
-import type { CacheLogin } from "./cache_client.ts";
 import type { CacheAddress } from "./caches/caches_file.ts";
 import { ListKeeper, readCachesFile } from "./caches/list_keeper.ts";
+import { type DialOptions, readCaCert } from "./dial.ts";
 import { openBackend } from "./open_backend.ts";
 import { databaseName, type ProxyOptions } from "./options.ts";
 import { Proxy } from "./proxy.ts";
@@ -98,11 +98,11 @@ class Start {
   /** @throws StartError, or the database's error. */
   async run(version: string, stop: Stop): Promise<ProxyServer> {
     const options = this.#options;
-    const { cacheMode, cacheTimeoutMs, tokensMax, valueLengthMax } = options;
+    const { cacheMode, tokensMax, valueLengthMax } = options;
     // No signal is handled between reading a file and noting what SIGHUP does.
-    const { authenticator, cacheLogin } = this.#readFiles(stop);
+    const { authenticator, dialOptions } = this.#readFiles(stop);
     const backend = this.#backend = await this.#openBackend();
-    const caches = this.#caches = new ListKeeper(cacheMode, cacheTimeoutMs, cacheLogin);
+    const caches = this.#caches = new ListKeeper(cacheMode, dialOptions);
     const states = new TokenStates(await backend.takeOver(), tokensMax, ENDED_TOKENS_MAX);
     await caches.adopt(backend, this.#addresses);
     const proxy = new Proxy(backend, caches.list, states, valueLengthMax, pause);
@@ -119,22 +119,26 @@ class Start {
 
   #readFiles(stop: Stop): {
     readonly authenticator: Authenticator | null;
-    readonly cacheLogin: CacheLogin | null;
+    readonly dialOptions: DialOptions;
   } {
-    const { authFile, cacheLoginFile, cachesPath } = this.#options;
+    const { authFile, cacheLoginFile, cacheCaCertPath, cacheTimeoutMs, cachesPath } = this.#options;
     const authenticator = authFile === ""
       ? null
       : createAuthenticator(readUserFile(authFile), authFile);
-    const cacheLogin = cacheLoginFile === "" ? null : readLoginFile(cacheLoginFile);
+    const dialOptions = {
+      timeoutMs: cacheTimeoutMs,
+      login: cacheLoginFile === "" ? null : readLoginFile(cacheLoginFile),
+      caCert: readCaCert(cacheCaCertPath),
+    };
     if (authenticator !== null) stop.onHangup(() => reloadUsers(authenticator, authFile));
-    if (cachesPath === "") return { authenticator, cacheLogin };
+    if (cachesPath === "") return { authenticator, dialOptions };
     try {
       this.#addresses = readCachesFile(cachesPath);
     } catch (error) {
       throw new StartError("cannot use --caches", error, ExitCode.USAGE);
     }
     stop.onHangup(() => this.#reloadCaches());
-    return { authenticator, cacheLogin };
+    return { authenticator, dialOptions };
   }
 
   /** Reads the file of caches again. A file with mistakes changes nothing. */

@@ -1,4 +1,4 @@
-import type { CacheLogin } from "../cache_client.ts";
+import type { DialOptions } from "../dial.ts";
 import { type Address, Peer, type ValueDigest } from "./peer.ts";
 
 /** An item of a cache. */
@@ -34,12 +34,11 @@ export class CacheView {
   /** @throws PeerError */
   static async connect(
     address: Address,
-    timeoutMs: number,
-    login: CacheLogin | null,
+    options: DialOptions,
   ): Promise<CacheView> {
-    const list = await Peer.connect(address, timeoutMs, login);
+    const list = await Peer.connect(address, options);
     try {
-      return new CacheView(list, await Peer.connect(address, timeoutMs, login));
+      return new CacheView(list, await Peer.connect(address, options));
     } catch (error) {
       list.close();
       throw error;

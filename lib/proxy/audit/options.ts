@@ -14,16 +14,18 @@ const INT31 = 2 ** 31 - 1;
 /** The options of `leased audit`. */
 // deno-fmt-ignore
 const AUDIT_OPTIONS = [
-  // name        letter kind      unit           least most   preset             state    meaning
-  ["proxy",      "",  "text",   "host:port",     NONE, NONE,  "127.0.0.1:11311", "works", "proxy that reads the database"],
-  ["cache",      "",  "list",   "host:port",     NONE, NONE,  "",                "works", "cache to compare; separate several with commas, or repeat the option; by default every cache of the proxy"],
-  ["proxy-login",  "", "text",  "path",        NONE, NONE,  "",                "works", "file with the line user:password for a proxy that asks for passwords"],
-  ["cache-login",  "", "text",  "path",        NONE, NONE,  "",                "works", "file with the line user:password for caches that ask for passwords; the level admin is needed to list keys"],
-  ["prefix",     "",  "text",   "text",          NONE, NONE,  "",                "works", "compare only keys that begin with this text; needed when a cache also holds keys that are no rows"],
-  ["timeout",    "",  "whole",  "milliseconds",     1, INT31, "10000",           "works", "how long a cache or the proxy may be silent"],
-  ["log-format", "",  "choice", "text|json",     NONE, NONE,  "text",            "works", "format of errors on stderr"],
-  ["help",       "h", "switch", "",              NONE, NONE,  "",                "works", "print this help and exit"],
-  ["license",    "i", "switch", "",              NONE, NONE,  "",                "works", "print the license and exit"],
+  // name            letter kind      unit            least most   preset             state    meaning
+  ["proxy",          "",  "text",   "host:port",    NONE, NONE,  "127.0.0.1:11311", "works", "proxy that reads the database"],
+  ["cache",          "",  "list",   "host:port",    NONE, NONE,  "",                "works", "cache to compare; separate several with commas, or repeat the option; by default every cache of the proxy"],
+  ["proxy-login",    "",  "text",   "path",         NONE, NONE,  "",                "works", "file with the line user:password for a proxy that asks for passwords"],
+  ["cache-login",    "",  "text",   "path",         NONE, NONE,  "",                "works", "file with the line user:password for caches that ask for passwords; the level admin is needed to list keys"],
+  ["proxy-ca-cert",  "",  "text",   "path",         NONE, NONE,  "",                "works", "reach the proxy over TLS, and verify it against these certificates in PEM, beside the runtime's root certificates"],
+  ["cache-ca-cert",  "",  "text",   "path",         NONE, NONE,  "",                "works", "reach caches over TLS, and verify them as the proxy"],
+  ["prefix",         "",  "text",   "text",         NONE, NONE,  "",                "works", "compare only keys that begin with this text; needed when a cache also holds keys that are no rows"],
+  ["timeout",        "",  "whole",  "milliseconds",    1, INT31, "10000",           "works", "how long a cache or the proxy may be silent"],
+  ["log-format",     "",  "choice", "text|json",    NONE, NONE,  "text",            "works", "format of errors on stderr"],
+  ["help",           "h", "switch", "",             NONE, NONE,  "",                "works", "print this help and exit"],
+  ["license",        "i", "switch", "",             NONE, NONE,  "",                "works", "print the license and exit"],
 ] as const satisfies readonly OptionRow[];
 
 const GROUPS: readonly OptionGroup[] = [["Options", AUDIT_OPTIONS]];
@@ -43,6 +45,9 @@ export interface AuditOptions {
   /** Paths of files with names and passwords; "": nobody asks for them. */
   readonly proxyLoginFile: string;
   readonly cacheLoginFile: string;
+  /** Paths of certificates that verify those of the proxy and the caches; "": without TLS. */
+  readonly proxyCaCertPath: string;
+  readonly cacheCaCertPath: string;
   readonly prefix: string;
   readonly timeoutMs: number;
   readonly logFormat: LogFormat;
@@ -75,6 +80,8 @@ export function readAuditCommand(
     caches: (values["cache"] as readonly string[]).map((text) => address("cache", text)),
     proxyLoginFile: values["proxy-login"] as string,
     cacheLoginFile: values["cache-login"] as string,
+    proxyCaCertPath: values["proxy-ca-cert"] as string,
+    cacheCaCertPath: values["cache-ca-cert"] as string,
     prefix: values["prefix"] as string,
     timeoutMs: values["timeout"] as number,
     logFormat,

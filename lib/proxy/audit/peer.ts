@@ -2,7 +2,8 @@ import { createHash } from "node:crypto";
 import { hostPortText } from "../../net/transport.ts";
 import { reasonOf } from "../../reason.ts";
 import { latin1Bytes } from "../bytes.ts";
-import { type CacheLogin, REPLY_LINE_LENGTH_MAX, valueLength } from "../cache_client.ts";
+import { REPLY_LINE_LENGTH_MAX, valueLength } from "../cache_client.ts";
+import { dial, type DialOptions, type PeerLogin, type PeerSocket } from "../dial.ts";
 import { REPLY } from "../replies.ts";
 import { LineReader, LineTooLongError } from "../line_reader.ts";
 
@@ -35,11 +36,11 @@ const TRAILER_LENGTH = 2;
 export class Peer {
   /** `host:port` */
   readonly name: string;
-  readonly #socket: Deno.TcpConn;
+  readonly #socket: PeerSocket;
   readonly #timeoutMs: number;
   readonly #reader: LineReader;
 
-  private constructor(name: string, socket: Deno.TcpConn, timeoutMs: number) {
+  private constructor(name: string, socket: PeerSocket, timeoutMs: number) {
     this.name = name;
     this.#socket = socket;
     this.#timeoutMs = timeoutMs;
@@ -50,18 +51,14 @@ export class Peer {
   /**
    * Connects, and authenticates if there is a login.
    *
-   * @param timeoutMs How long the server may neither send nor accept a byte that is waited for.
+   * @param options The time-out is that for every byte that is waited for.
    * @throws PeerError
    */
-  static async connect(
-    address: Address,
-    timeoutMs: number,
-    login: CacheLogin | null,
-  ): Promise<Peer> {
-    const peer = await Peer.#open(address, timeoutMs);
-    if (login === null) return peer;
+  static async connect(address: Address, options: DialOptions): Promise<Peer> {
+    const peer = await Peer.#open(address, options);
+    if (options.login === null) return peer;
     try {
-      await peer.#authenticate(login);
+      await peer.#authenticate(options.login);
       return peer;
     } catch (error) {
       peer.close();
@@ -69,14 +66,12 @@ export class Peer {
     }
   }
 
-  static async #open(address: Address, timeoutMs: number): Promise<Peer> {
+  static async #open(address: Address, { timeoutMs, caCert }: DialOptions): Promise<Peer> {
     const name = hostPortText(address.hostname, address.port);
     const giveUp = new AbortController();
     const timer = setTimeout(() => giveUp.abort(), timeoutMs);
     try {
-      const socket = await Deno.connect({ ...address, signal: giveUp.signal });
-      socket.setNoDelay();
-      return new Peer(name, socket, timeoutMs);
+      return new Peer(name, await dial(address, caCert, giveUp.signal), timeoutMs);
     } catch (error) {
       const reason = giveUp.signal.aborted
         ? `no connection within ${timeoutMs} ms`
@@ -150,7 +145,7 @@ export class Peer {
     }
   }
 
-  async #authenticate({ user, password }: CacheLogin): Promise<void> {
+  async #authenticate({ user, password }: PeerLogin): Promise<void> {
     const block = `${user} ${password}`;
     await this.send(`set login 0 0 ${block.length}\r\n${block}\r\n`);
     const line = await this.line();

@@ -1,5 +1,5 @@
 import { readServerAddress } from "../../cli/listen.ts";
-import type { CacheLogin } from "../cache_client.ts";
+import type { DialOptions } from "../dial.ts";
 import { type Address, Peer, type ValueDigest } from "./peer.ts";
 
 /** A row of the database. */
@@ -26,10 +26,9 @@ export class ProxyView {
   /** @throws PeerError */
   static async connect(
     address: Address,
-    timeoutMs: number,
-    login: CacheLogin | null,
+    options: DialOptions,
   ): Promise<ProxyView> {
-    return new ProxyView(await Peer.connect(address, timeoutMs, login));
+    return new ProxyView(await Peer.connect(address, options));
   }
 
   /** Returns the caches that the proxy works with. @throws PeerError */

@@ -3,7 +3,7 @@ import { ExitCode } from "../../cli/exit.ts";
 import { writeRefusal } from "../../log.ts";
 import { hostPortText } from "../../net/transport.ts";
 import { reasonOf } from "../../reason.ts";
-import type { CacheLogin } from "../cache_client.ts";
+import { type DialOptions, readCaCert } from "../dial.ts";
 import { auditCache, noCounts } from "./audit.ts";
 import { CacheView } from "./cache_view.ts";
 import type { AuditOptions } from "./options.ts";
@@ -16,9 +16,9 @@ import { Report } from "./report.ts";
  * are compared all the same; without the proxy nothing can be.
  */
 export async function runAudit(options: AuditOptions): Promise<ExitCode> {
-  let logins: Logins;
+  let dials: Dials;
   try {
-    logins = { proxy: loginOf(options.proxyLoginFile), cache: loginOf(options.cacheLoginFile) };
+    dials = dialsOf(options);
   } catch (error) {
     writeRefusal(options.logFormat, "audit_failed", reasonOf(error));
     return ExitCode.OS_ERROR;
@@ -33,10 +33,10 @@ export async function runAudit(options: AuditOptions): Promise<ExitCode> {
     writeRefusal(options.logFormat, "audit_failed", error.message);
   };
   try {
-    for (const address of await cachesOf(options, logins)) {
+    for (const address of await cachesOf(options, dials)) {
       const counts = noCounts();
       try {
-        await auditOne(address, options, logins, counts, report);
+        await auditOne(address, options, dials, counts, report);
       } catch (error) {
         fail(error);
       }
@@ -49,23 +49,31 @@ export async function runAudit(options: AuditOptions): Promise<ExitCode> {
   return failed > 0 ? ExitCode.UNAVAILABLE : ExitCode.OK;
 }
 
-/** Names and passwords; null: nobody asks for them. */
-interface Logins {
-  readonly proxy: CacheLogin | null;
-  readonly cache: CacheLogin | null;
+/** How to connect. */
+interface Dials {
+  readonly proxy: DialOptions;
+  readonly cache: DialOptions;
 }
 
-/** @throws When the file cannot be read, or has another form. */
-function loginOf(file: string): CacheLogin | null {
-  return file === "" ? null : readLoginFile(file);
+/** @throws When a file cannot be read, or has another form. */
+function dialsOf(options: AuditOptions): Dials {
+  const of = (loginFile: string, caCertPath: string): DialOptions => ({
+    timeoutMs: options.timeoutMs,
+    login: loginFile === "" ? null : readLoginFile(loginFile),
+    caCert: readCaCert(caCertPath),
+  });
+  return {
+    proxy: of(options.proxyLoginFile, options.proxyCaCertPath),
+    cache: of(options.cacheLoginFile, options.cacheCaCertPath),
+  };
 }
 
 async function cachesOf(
-  { proxy, caches, timeoutMs }: AuditOptions,
-  logins: Logins,
+  { proxy, caches }: AuditOptions,
+  dials: Dials,
 ): Promise<readonly Address[]> {
   if (caches.length > 0) return caches;
-  const view = await ProxyView.connect(proxy, timeoutMs, logins.proxy);
+  const view = await ProxyView.connect(proxy, dials.proxy);
   try {
     return await view.caches();
   } finally {
@@ -76,15 +84,15 @@ async function cachesOf(
 /** @throws PeerError */
 async function auditOne(
   address: Address,
-  { proxy, prefix, timeoutMs }: AuditOptions,
-  logins: Logins,
+  { proxy, prefix }: AuditOptions,
+  dials: Dials,
   counts: ReturnType<typeof noCounts>,
   report: Report,
 ): Promise<void> {
   const name = hostPortText(address.hostname, address.port);
-  const rows = await ProxyView.connect(proxy, timeoutMs, logins.proxy);
+  const rows = await ProxyView.connect(proxy, dials.proxy);
   try {
-    const cache = await CacheView.connect(address, timeoutMs, logins.cache);
+    const cache = await CacheView.connect(address, dials.cache);
     try {
       report.start(name, report.showsProgress ? await cache.count() : 0);
       await auditCache(cache, rows, prefix, counts, {

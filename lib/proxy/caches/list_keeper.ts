@@ -1,7 +1,8 @@
 import { logProcess } from "../../log.ts";
 import { reasonOf } from "../../reason.ts";
 import type { Backend } from "../backend.ts";
-import { CacheClient, type CacheLogin } from "../cache_client.ts";
+import { CacheClient } from "../cache_client.ts";
+import type { DialOptions } from "../dial.ts";
 import type { Proxy } from "../proxy.ts";
 import { CacheList, type Route } from "./cache_list.ts";
 import { type CacheAddress, cacheName, parseCachesFile } from "./caches_file.ts";
@@ -40,8 +41,7 @@ export function readCachesFile(path: string): CacheAddress[] {
 /** Keeps the list of caches: connects to them, changes the list, and tries again those that could not be emptied. */
 export class ListKeeper {
   readonly list: CacheList<CacheClient>;
-  readonly #timeoutMs: number;
-  readonly #login: CacheLogin | null;
+  readonly #dialOptions: DialOptions;
   readonly #clients = new Map<string, CacheClient>();
   #target: readonly Weighted<CacheClient>[] = [];
   /** The change in progress. */
@@ -51,10 +51,9 @@ export class ListKeeper {
   #logged: ReadonlyMap<string, string> = new Map();
   #isClosed = false;
 
-  /** @param login Authenticates to the caches; null: they ask for no password. */
-  constructor(mode: CacheMode, timeoutMs: number, login: CacheLogin | null) {
-    this.#timeoutMs = timeoutMs;
-    this.#login = login;
+  /** @param dialOptions How to connect to the caches. */
+  constructor(mode: CacheMode, dialOptions: DialOptions) {
+    this.#dialOptions = dialOptions;
     this.list = new CacheList(routeOf(mode), (name) => this.#clientOf(name));
   }
 
@@ -86,7 +85,7 @@ export class ListKeeper {
   #clientOf(name: string, address = addressOf(name)): CacheClient {
     let client = this.#clients.get(name);
     if (client === undefined) {
-      client = new CacheClient(address.hostname, address.port, this.#timeoutMs, this.#login);
+      client = new CacheClient(address.hostname, address.port, this.#dialOptions);
       this.#clients.set(name, client);
     }
     return client;

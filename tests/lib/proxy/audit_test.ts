@@ -1,9 +1,10 @@
 import { assert, assertEquals, assertLess, assertMatch, assertStringIncludes } from "@std/assert";
 import { createDatabase, testDatabases } from "../../support/servers/databases.ts";
+import { Certificates, tlsArguments } from "../../support/servers/certificates.ts";
 import { startProxy } from "../../support/servers/proxy_process.ts";
 import { ScriptedPeer, type ScriptedReply } from "../../support/servers/scripted_peer.ts";
 import {
-  type Client,
+  Client,
   leastPermissions,
   MAIN,
   ServerProcess,
@@ -167,6 +168,50 @@ Deno.test("an audit authenticates to proxy and caches", async () => {
   const missing = await audit(proxy.port, "--proxy-login", `${folder}/none`);
   assertEquals(missing.code, OS_ERROR);
   assertStringIncludes(missing.stderr, `${folder}/none`);
+});
+
+Deno.test("a proxy and an audit reach caches over TLS, and verify their certificates", async () => {
+  await using database = await createDatabase("SQLite");
+  const { folder } = database;
+  await Deno.writeTextFile(`${folder}/users`, USER_LINES);
+  await Deno.writeTextFile(`${folder}/admin`, "ann:nna\n");
+  const certificates = new Certificates(folder);
+  const own = certificates.make("localhost");
+  const other = certificates.make("other");
+  await using cache = await ServerProcess.start({
+    args: [...tlsArguments(own), "-Y", `${folder}/users`],
+    permissions: [`--allow-read=${folder}`, ...leastPermissions("portable")],
+  });
+  const cacheOptions = ["--cache-login", `${folder}/admin`, "--cache-ca-cert", own.certPath];
+  const listener = ["--ssl-chain-cert", own.certPath, "--ssl-key", own.keyPath];
+  {
+    await using proxy = await startProxy(database, [cache.port], [...cacheOptions, ...listener]);
+    using client = new Client(
+      await Deno.connectTls({ hostname: "127.0.0.1", port: proxy.port, caCerts: [own.cert] }),
+    );
+    await client.ask(
+      "set k 0 0 3\r\none\r\nget k\r\n",
+      "STORED\r\nVALUE k 0 3\r\none\r\nEND\r\n",
+    );
+    const { code, lines, stderr } = await audit(
+      proxy.port,
+      ...cacheOptions,
+      "--proxy-ca-cert",
+      own.certPath,
+    );
+    assertEquals([code, countsOf(lines[0])["equal"]], [OK, 1], stderr);
+    const unverified = await audit(proxy.port, "--proxy-ca-cert", other.certPath);
+    assertEquals(unverified.code, UNAVAILABLE);
+    assertMatch(unverified.stderr, /127\.0\.0\.1:\d+: .*certificate/);
+    const missing = await audit(proxy.port, "--cache-ca-cert", `${folder}/none`);
+    assertEquals(missing.code, OS_ERROR);
+    assertStringIncludes(missing.stderr, `${folder}/none`);
+  }
+  const wrong = ["--cache-login", `${folder}/admin`, "--cache-ca-cert", other.certPath];
+  await using proxy = await startProxy(database, [cache.port], wrong);
+  using client = await proxy.connect();
+  await client.send("set k 0 0 3\r\ntwo\r\n");
+  assertMatch(await client.until("\r\n"), /^SERVER_ERROR .*127\.0\.0\.1:\d+: .*certificate/);
 });
 
 // --- scripted peers ------------------------------------------------------------------------------

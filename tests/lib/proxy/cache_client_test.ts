@@ -6,6 +6,7 @@ import { waitingFor } from "../../support/waiting.ts";
 
 const VALUE = bytesOf("VALUE k 0 1\r\nx\r\nEND\r\n");
 const LF = 0x0a;
+const DIAL = { timeoutMs: 60_000, login: null, caCert: null };
 
 /** A cache that sends the same reply to every line. */
 async function answer(socket: Deno.TcpConn, reply: Uint8Array): Promise<void> {
@@ -28,7 +29,7 @@ async function withClient(
   const accepting = (async () => {
     for await (const socket of listener) served.push(answer(socket, reply));
   })();
-  await run(new CacheClient("127.0.0.1", listener.addr.port, 60_000));
+  await run(new CacheClient("127.0.0.1", listener.addr.port, DIAL));
   await waitingFor("the client to close its connections", Promise.all(served));
   listener.close();
   await accepting;

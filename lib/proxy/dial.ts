@@ -1,0 +1,52 @@
+/** Name and password for a cache or a proxy. Characters below 256 stand for bytes. */
+export interface PeerLogin {
+  readonly user: string;
+  readonly password: string;
+}
+
+/** How to connect to a cache or a proxy. */
+export interface DialOptions {
+  /** How long it may be silent, in milliseconds. */
+  readonly timeoutMs: number;
+  /** Null: it asks for no password. */
+  readonly login: PeerLogin | null;
+  /** The text of certificates in PEM that verify its own one; null: without TLS. */
+  readonly caCert: string | null;
+}
+
+/** A connection to a cache or a proxy. */
+export type PeerSocket = Deno.TcpConn | Deno.TlsConn;
+
+/**
+ * Connects, and makes the TLS handshake if there is one.
+ *
+ * @param signal Gives up.
+ * @throws The runtime's error.
+ */
+export async function dial(
+  address: { readonly hostname: string; readonly port: number },
+  caCert: string | null,
+  signal: AbortSignal,
+): Promise<PeerSocket> {
+  const { hostname, port } = address;
+  const plain = await Deno.connect({ hostname, port, signal });
+  plain.setNoDelay();
+  if (caCert === null) return plain;
+  const socket = await Deno.startTls(plain, { hostname, caCerts: [caCert] });
+  const close = (): void => socket.close();
+  signal.addEventListener("abort", close);
+  try {
+    await socket.handshake();
+    return socket;
+  } catch (error) {
+    if (!signal.aborted) socket.close();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", close);
+  }
+}
+
+/** Reads the certificates of an option. @returns Null for "". @throws Error with the path. */
+export function readCaCert(path: string): string | null {
+  return path === "" ? null : Deno.readTextFileSync(path);
+}
