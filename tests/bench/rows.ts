@@ -108,6 +108,7 @@ export const ROWS: readonly BenchRow[] = [
   { name: "p16",     title: "90 % get, 100 B, 16 in flight",   unit: "request", goal: 0.2, batches: (random) => requests(random, TEXT, 16, 90) },
   { name: "p100",    title: "90 % get, 100 B, 100 in flight",  unit: "request", goal: 0.2, batches: (random) => requests(random, TEXT, 100, 90) },
   { name: "mget50",  title: "multiget of 50 keys, 100 B",      unit: "key",     goal: 1 / 1.8, batches: (random) => multiget(random, 50) },
+  { name: "set16",   title: "set, 100 B, 16 in flight",        unit: "request", goal: 0.7, batches: (random) => requests(random, TEXT, 16, 0) },
   { name: "set100",  title: "set, 100 B, 100 in flight",       unit: "request", goal: 0.7, batches: (random) => requests(random, TEXT, 100, 0) },
   { name: "get100k", title: "get, 100 KB, 1 in flight",        unit: "request", goal: 1.1, batches: largeGets },
   { name: "set100k", title: "set, 100 KB, 1 in flight",        unit: "request", goal: 1.1, batches: largeSets },

@@ -4,7 +4,8 @@ import { addressOf } from "./iovec.ts";
 import type { Libc, LibcCalls } from "./libc.ts";
 import * as libcModule from "./libc.ts";
 
-const { EACCES, EINTR, EINVAL, ENOSYS, EPERM, errnoName, MSG_DONTWAIT, MSG_NOSIGNAL } = libcModule;
+const { EACCES, EAGAIN, EINTR, EINVAL, ENOSYS, EPERM, errnoName } = libcModule;
+const { AF_INET, MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_CLOEXEC, SOCK_DGRAM } = libcModule;
 
 // System calls; the same numbers on x86-64 and arm64.
 const IO_URING_SETUP = 425;
@@ -89,13 +90,15 @@ export function openRing(libc: Libc, entries: number, completions = 2 * entries)
   params[PARAM_FLAGS] = IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL;
   const fd = libc.calls.io_uring_setup(IO_URING_SETUP, entries, params);
   if (fd < 0) throw new IoUringError(setupReason(libc.errno));
+  const open = { fd, params: [...params] };
   try {
     requireFeatures(libc, fd, params[PARAM_FEATURES]!);
+    requireNoWait(libc, open);
   } catch (error) {
     libc.calls.close(fd);
     throw error;
   }
-  return { fd, params: [...params] };
+  return open;
 }
 
 function setupReason(errno: number): string {
@@ -137,10 +140,34 @@ function requireFeatures(libc: Libc, fd: number, features: number): void {
 }
 
 /**
+ * Tries a receive that finds nothing: if it waited, so would the thread.
+ *
+ * @throws IoUringError
+ */
+function requireNoWait(libc: Libc, open: OpenRing): void {
+  const fd = libc.calls.socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) throw new IoUringError(`it cannot be tried: socket says ${errnoName(libc.errno)}`);
+  try {
+    using ring = new IoUring(libc, open);
+    if (!ring.receivesWithoutWaiting(fd)) {
+      throw new IoUringError("the kernel does not heed MSG_DONTWAIT");
+    }
+  } finally {
+    libc.calls.close(fd);
+  }
+}
+
+/** A part of a ring, mapped into this process. */
+interface Mapping {
+  readonly at: Deno.PointerObject;
+  readonly bytes: number;
+}
+
+/**
  * A ring of one thread, for receives and sends that never wait. Each operation has completed when `run` returns, so
  * the kernel holds no buffer between two calls.
  */
-export class IoUring {
+export class IoUring implements Disposable {
   readonly #libc: Libc;
   readonly #calls: LibcCalls;
   readonly #fd: number;
@@ -154,10 +181,14 @@ export class IoUring {
   readonly #completionHeadAt: number;
   readonly #completionTailAt: number;
   readonly #completionsAt: number;
+  readonly #mappings: Mapping[] = [];
   readonly #regions: Uint8Array[] = [];
   /** Of the regions. Their numbers are passed on, because the engine would allocate an object for an address. */
   readonly #addresses = new Float64Array(REGIONS_MAX);
-  /** Number of the next submission: a counter that wraps at 32 bits. */
+  /**
+   * Number of the next submission: a counter that wraps at 32 bits. Without the initial 0 here the engine would allocate
+   * a number object for each `run`.
+   */
   #next = 0;
   /** Operations prepared since the last `run`. */
   #prepared = 0;
@@ -184,6 +215,8 @@ export class IoUring {
     this.#completionHeadAt = param(PARAM_CQ_HEAD) / WORD_BYTES;
     this.#completionTailAt = param(PARAM_CQ_TAIL) / WORD_BYTES;
     this.#completionsAt = param(PARAM_CQ_ENTRIES) / WORD_BYTES;
+    this.#next = this.#words[this.#submissionTailAt]!;
+    this.#completed = this.#words[this.#completionHeadAt]!;
     // The kernel takes the entries in the order in which this array names them: always the same.
     const arrayAt = param(PARAM_SQ_ARRAY) / WORD_BYTES;
     for (let index = 0; index < entries; index++) this.#words[arrayAt + index] = index;
@@ -221,11 +254,7 @@ export class IoUring {
    */
   run(results: Int32Array): number {
     if (this.#prepared === 0) return 0;
-    Atomics.store(this.#words, this.#submissionTailAt, (this.#next + this.#prepared) | 0);
-    // On an error the kernel has taken no entry: for example when it lacks memory.
-    const begun = Math.max(0, this.#enter(this.#prepared, 0, 0));
-    this.#next = (this.#next + begun) | 0;
-    this.#prepared = 0;
+    const begun = this.#submit();
     for (let missing = begun - this.#collect(results); missing > 0;) {
       // Completions did not fit the ring, or an operation is under way, against its flags.
       const failed = this.#enter(0, missing, IORING_ENTER_GETEVENTS) < 0;
@@ -235,6 +264,32 @@ export class IoUring {
       }
       missing -= this.#collect(results);
     }
+    return begun;
+  }
+
+  /**
+   * Whether a receive completes at once if there is nothing to receive. If not, it is still under way: close the ring.
+   *
+   * @param fd A socket that has received nothing.
+   */
+  receivesWithoutWaiting(fd: number): boolean {
+    const results = new Int32Array(1);
+    this.receive(0, fd, this.addRegion(new Uint8Array(1)), 0, 1);
+    return this.#submit() === 1 && this.#collect(results) === 1 && results[0] === -EAGAIN;
+  }
+
+  /** Unmaps the ring. It stays open for others. */
+  [Symbol.dispose](): void {
+    for (const { at, bytes } of this.#mappings.splice(0)) this.#calls.munmap(at, bytes);
+  }
+
+  /** @returns How many of the prepared operations were begun. */
+  #submit(): number {
+    Atomics.store(this.#words, this.#submissionTailAt, (this.#next + this.#prepared) | 0);
+    // On an error the kernel has taken no entry: for example when it lacks memory.
+    const begun = Math.max(0, this.#enter(this.#prepared, 0, 0));
+    this.#next = (this.#next + begun) | 0;
+    this.#prepared = 0;
     return begun;
   }
 
@@ -288,13 +343,14 @@ export class IoUring {
     );
   }
 
-  /** Maps a part of the ring for as long as the process lives. */
+  /** Maps a part of the ring. */
   #map(offset: number, bytes: number): Int32Array {
     const flags = MAP_SHARED | MAP_POPULATE;
     const at = this.#calls.mmap(null, bytes, PROT_READ_WRITE, flags, this.#fd, offset);
     if (at === null || Deno.UnsafePointer.value(at) === MAP_FAILED) {
       throw new IoUringError(`mmap says ${errnoName(this.#libc.errno)}`);
     }
+    this.#mappings.push({ at, bytes });
     return new Int32Array(Deno.UnsafePointerView.getArrayBuffer(at, bytes));
   }
 }

@@ -41,6 +41,7 @@ const SYMBOLS = {
     result: "i32",
   },
   mmap: { parameters: ["buffer", "u32", "i32", "i32", "i32", "u32"], result: "pointer" },
+  munmap: { parameters: ["pointer", "u32"], result: "i32" },
   madvise: { parameters: ["buffer", "u32", "i32"], result: "i32" },
   /** Between two addresses. */
   memcpy: { parameters: ["u64", "u64", "u32"], result: "void" },

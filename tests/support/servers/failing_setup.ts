@@ -1,12 +1,17 @@
-import { replaceCalls } from "./replaced_calls.ts";
+import { failWith, type LibcErrors, replaceCalls } from "./replaced_calls.ts";
 
-/** Lets io_uring_setup(2) fail with an error number, in every library that this thread opens until it is disposed. */
-export function failingSetup(errno: number): Disposable {
-  return replaceCalls<{ __errno_location: () => Deno.PointerObject }>(({ __errno_location }) => ({
-    __errno_location,
-    io_uring_setup: (): number => {
-      new Int32Array(Deno.UnsafePointerView.getArrayBuffer(__errno_location(), 4))[0] = errno;
-      return -1;
-    },
+/** io_uring_setup(2) */
+export type Setup = (number: number, entries: number, params: Uint32Array) => number;
+
+/**
+ * Lets io_uring_setup(2) fail with an error number, in every library that this thread opens until it is disposed.
+ *
+ * @param spared Calls that succeed before.
+ */
+export function failingSetup(errno: number, spared = 0): Disposable {
+  return replaceCalls<LibcErrors & { io_uring_setup: Setup }>((calls) => ({
+    ...calls,
+    io_uring_setup: (...args): number =>
+      spared-- > 0 ? calls.io_uring_setup(...args) : failWith(calls, errno),
   }));
 }

@@ -13,3 +13,14 @@ export function replaceCalls<Calls>(replace: (calls: Calls) => Calls): Disposabl
   Object.assign(Deno, { dlopen: dlopenReplaced });
   return { [Symbol.dispose]: () => void Object.assign(Deno, { dlopen }) };
 }
+
+/** Where the C library has the error number of this thread. */
+export interface LibcErrors {
+  readonly __errno_location: () => Deno.PointerObject;
+}
+
+/** Sets the error number, and returns what a failed call returns. */
+export function failWith({ __errno_location }: LibcErrors, errno: number): number {
+  new Int32Array(Deno.UnsafePointerView.getArrayBuffer(__errno_location(), 4))[0] = errno;
+  return -1;
+}

@@ -11,7 +11,9 @@ import { IoUring, type OpenRing, openRing } from "../../../../lib/net/native/io_
 import {
   AF_INET,
   EAGAIN,
+  EINTR,
   EINVAL,
+  ENOMEM,
   ENOSYS,
   EPERM,
   EPIPE,
@@ -20,16 +22,26 @@ import {
   SOCK_CLOEXEC,
   SOCK_STREAM,
 } from "../../../../lib/net/native/libc.ts";
+import { bindNative } from "../../../../lib/net/native/bind.ts";
 import { RingIo } from "../../../../lib/net/native/round_io.ts";
 import { resolveAddresses } from "../../../../lib/net/native/socket_address.ts";
 import { allocatedBytes } from "../../../support/load/feed_loop.ts";
 import { randomFrom } from "../../../support/random.ts";
 import { drawSeed, withSeed } from "../../../support/seed.ts";
-import { failingSetup } from "../../../support/servers/failing_setup.ts";
-import { FaultyRing } from "../../../support/servers/faulty_ring.ts";
+import { failingSetup, type Setup } from "../../../support/servers/failing_setup.ts";
+import {
+  CompletionRing,
+  type Enter,
+  FaultyKernel,
+  FaultyRing,
+} from "../../../support/servers/faulty_ring.ts";
 import { IO_URING_MISSING } from "../../../support/servers/io_uring.ts";
-import { serveInThisThread } from "../../../support/servers/native_in_process.ts";
-import { replaceCalls } from "../../../support/servers/replaced_calls.ts";
+import { NATIVE_OPTIONS, serveInThisThread } from "../../../support/servers/native_in_process.ts";
+import {
+  failWith,
+  type LibcErrors,
+  replaceCalls,
+} from "../../../support/servers/replaced_calls.ts";
 import {
   path,
   runToEnd,
@@ -135,20 +147,12 @@ Deno.test({ name: "completions that do not fit the ring are waited for", ignore 
   using libc = new Libc();
   const open = openRing(libc, ENTRIES);
   const ring = new TestedRing(libc, open);
-  const claim = claimCompletions(libc, open);
+  const completions = new CompletionRing(libc, open);
   for (let round = 0; round < 20; round++) {
-    claim();
+    completions.leaveRoom(round % (WORDS.length + 1));
     assertEquals(exchange(libc, ring, WORDS), WORDS);
   }
 });
-
-/** Returns a function that makes the kernel find the completion ring full, until its reader next takes completions. */
-function claimCompletions(libc: Libc, { fd, params }: OpenRing): () => void {
-  const [head, tail, entriesAt] = [params[20]! / 4, params[21]! / 4, params[25]!];
-  const mapped = libc.calls.mmap(null, entriesAt, 3, 1, fd, 0);
-  const words = new Int32Array(Deno.UnsafePointerView.getArrayBuffer(mapped!, entriesAt));
-  return () => void (words[head] = words[tail]! - params[1]!);
-}
 
 /** Runs of all entries: more than the engine needs to compile them, then those that are measured. */
 const WARM_UP_RUNS = 20_000;
@@ -175,15 +179,41 @@ Deno.test({ name: "a run of a ring allocates nothing", ignore }, () => {
   assertLess(least / (MEASURED_RUNS * ENTRIES), 1);
 });
 
-type Enter = (
-  number: number,
-  fd: number,
-  submit: number,
-  complete: number,
-  flags: number,
-  sigset: null,
-  size: number,
-) => number;
+const EBADR = 53;
+
+Deno.test({
+  name: "a wait for completions goes on after a signal, and is given up when the kernel lost some",
+  ignore,
+}, () => {
+  let failures: number[] = [];
+  using _replaced = replaceCalls<LibcErrors & { io_uring_enter: Enter }>((calls) => ({
+    ...calls,
+    io_uring_enter: (number, fd, submit, complete, ...rest) => {
+      const errno = complete > 0 ? failures.shift() : undefined;
+      return errno === undefined
+        ? calls.io_uring_enter(number, fd, submit, complete, ...rest)
+        : failWith(calls, errno);
+    },
+  }));
+  using libc = new Libc();
+  const open = openRing(libc, ENTRIES);
+  const ring = new TestedRing(libc, open);
+  const completions = new CompletionRing(libc, open);
+  // The kernel looks for room only once for all places of the completion ring.
+  const overflow = (): void => {
+    while (failures.length > 0) {
+      completions.leaveRoom(0);
+      assertEquals(exchange(libc, ring, WORDS), WORDS);
+    }
+  };
+  failures = [EINTR, EINTR, EINTR];
+  overflow();
+  failures = [EBADR];
+  assertMatch(
+    assertThrows(overflow, IoUringError).message,
+    /completions are missing: io_uring_enter says errno 53/,
+  );
+});
 
 Deno.test({
   name: "a kernel that takes few operations, or none, leaves the others untouched",
@@ -213,7 +243,7 @@ const SETUP_ERRORS: readonly (readonly [errno: number, reason: RegExp])[] = [
   [ENOSYS, /the kernel has none \(ENOSYS\)/],
   [EPERM, /may not use it \(EPERM\).*io_uring_disabled.*seccomp/],
   [EINVAL, /older than Linux 5\.18 \(EINVAL\)/],
-  [12, /io_uring_setup says ENOMEM/],
+  [ENOMEM, /io_uring_setup says ENOMEM/],
 ];
 
 Deno.test({
@@ -228,42 +258,95 @@ Deno.test({
   }
 });
 
-type Setup = (number: number, entries: number, params: Uint32Array) => number;
-type Register = (number: number, fd: number, operation: number, probe: Uint32Array) => number;
+type Register = (
+  number: number,
+  fd: number,
+  operation: number,
+  probe: Uint32Array,
+  count: number,
+) => number;
 
-Deno.test(
-  { name: "a kernel that knows fewer features is refused, and its ring closed", ignore },
-  () => {
-    const lacking: readonly (readonly [reason: RegExp, calls: Record<string, unknown>])[] = [
-      [/the kernel lacks IORING_OP_SEND/, { io_uring_register: (() => 0) satisfies Register }],
-      [/io_uring_register says /, { io_uring_register: (() => -1) satisfies Register }],
-      [/io_uring_enter says /, { io_uring_enter: (() => -1) satisfies Enter }],
-    ];
-    for (const [reason, calls] of lacking) {
-      using _replaced = replaceCalls(() => calls);
-      using libc = new Libc();
-      assertMatch(assertThrows(() => openRing(libc, ENTRIES), IoUringError).message, reason);
-    }
-    const opened: number[] = [];
-    const closed: number[] = [];
-    using _replaced = replaceCalls<{ io_uring_setup: Setup; close: (fd: number) => number }>(
-      ({ io_uring_setup, close }) => ({
-        io_uring_setup: (number, entries, params) => {
-          opened.push(io_uring_setup(number, entries, params));
-          params[5] = 0;
-          return opened.at(-1)!;
+/** Calls of a kernel that lacks something, and what the server says of it. */
+const LACKING: readonly (readonly [
+  reason: RegExp,
+  replace: (calls: LibcErrors & RingCalls) => Partial<RingCalls>,
+])[] = [
+  ...[0, 1 << 0, 1 << 1].map((known) =>
+    [
+      new RegExp(`lacks features: it has 0x${known}$`),
+      ({ io_uring_setup }: RingCalls) => ({
+        io_uring_setup: (...args: Parameters<Setup>): number => {
+          const fd = io_uring_setup(...args);
+          args[2][5] = known;
+          return fd;
         },
-        close: (fd) => closed.push(fd) && close(fd),
       }),
-    );
+    ] as const
+  ),
+  ...(["IORING_OP_SEND", "IORING_OP_RECV"] as const).map((name, index) =>
+    [
+      new RegExp(`the kernel lacks ${name}`),
+      ({ io_uring_register }: RingCalls) => ({
+        io_uring_register: (...args: Parameters<Register>): number => {
+          const result = io_uring_register(...args);
+          args[3][4 + 2 * (26 + index)] = 0;
+          return result;
+        },
+      }),
+    ] as const
+  ),
+  [/io_uring_register says EINVAL/, (calls) => ({
+    io_uring_register: () => failWith(calls, EINVAL),
+  })],
+  [/io_uring_enter says EPERM/, (calls) => ({ io_uring_enter: () => failWith(calls, EPERM) })],
+  [/mmap says ENOMEM/, (calls) => ({
+    mmap: () => Deno.UnsafePointer.create(BigInt.asUintN(64, BigInt(failWith(calls, ENOMEM)))),
+  })],
+  // It begins the receive, which then waits.
+  [/does not heed MSG_DONTWAIT/, () => ({ io_uring_enter: (_number, _fd, submit) => submit })],
+];
+
+interface RingCalls {
+  readonly io_uring_setup: Setup;
+  readonly io_uring_register: Register;
+  readonly io_uring_enter: Enter;
+  readonly mmap: () => Deno.PointerValue;
+}
+
+for (const [reason, replace] of LACKING) {
+  Deno.test({ name: `a kernel is refused, and its ring closed: ${reason.source}`, ignore }, () => {
+    const before = descriptors();
+    using _replaced = replaceCalls<LibcErrors & RingCalls>((calls) => ({
+      ...calls,
+      ...replace(calls),
+    }));
     using libc = new Libc();
-    assertMatch(
-      assertThrows(() => openRing(libc, ENTRIES), IoUringError).message,
-      /lacks features: it has 0x0/,
-    );
-    assertEquals(closed, opened);
-  },
-);
+    assertMatch(assertThrows(() => openRing(libc, ENTRIES), IoUringError).message, reason);
+    assertEquals(descriptors(), before);
+  });
+}
+
+/** What the open descriptors of this process are. */
+function descriptors(): string[] {
+  return [...Deno.readDirSync("/proc/self/fd")].map(({ name }) => {
+    try {
+      return Deno.readLinkSync(`/proc/self/fd/${name}`);
+    } catch {
+      return "the folder itself";
+    }
+  }).sort();
+}
+
+Deno.test({ name: "rings for some threads only are closed, and the reason told", ignore }, () => {
+  const before = descriptors();
+  using _failing = failingSetup(ENOMEM, 2);
+  const options = { ...NATIVE_OPTIONS, threads: 3, ioUring: "auto" } as const;
+  const rings = (): string[] => descriptors().filter((name) => name.includes("io_uring"));
+  const bound = bindNative([], options);
+  assertEquals(rings(), before.filter((name) => name.includes("io_uring")));
+  assertEquals([bound.usesIoUring, bound.ioUringReason], [false, "io_uring_setup says ENOMEM"]);
+  bound.close();
+});
 
 Deno.test({
   name: "operations that fail, move few bytes or are not begun lose and double nothing",
@@ -272,20 +355,28 @@ Deno.test({
   sanitizeResources: false,
   async fn(): Promise<void> {
     await withSeed(drawSeed(), async (seed) => {
-      let ring: FaultyRing | undefined;
+      const random = randomFrom(seed);
       const { shared, thread: { settings } } = new ConversationSide([]);
+      let ring: FaultyRing | undefined;
+      let kernel: FaultyKernel | undefined;
       await serveInThisThread({
         shared,
         settings,
         hooks: {},
-        makeIo: (libc, thread) => {
-          ring = new FaultyRing(libc, openRing(libc, 64), randomFrom(seed));
+        makeIo: (whole, thread) => {
+          // As few completions as possible, so that they soon do not fit.
+          const open = openRing(whole, 64, 64);
+          kernel = new FaultyKernel(random);
+          using _kernel = kernel;
+          const libc = new Libc();
+          ring = new FaultyRing(libc, open, random);
           return new RingIo(ring, libc, thread, 1);
         },
         load: new URL("../../../support/load/exact_load.ts", import.meta.url),
         seed,
       });
-      for (const [fault, count] of Object.entries(ring!.counts)) assertGreater(count, 0, fault);
+      const counts = { ...ring!.counts, ...kernel!.counts };
+      for (const [fault, count] of Object.entries(counts)) assertGreater(count, 0, fault);
     });
   },
 });
