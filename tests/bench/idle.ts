@@ -1,17 +1,17 @@
 /**
  * Many connections: what an idle one costs the server beside the kernel's part, and whether a
- * thousand busy ones are served, over each transport.
+ * thousand busy ones are served, over each transport in every way.
  *
  *     deno task bench:idle [--help]
  */
 import { Generator } from "./generator.ts";
 import { readOptions } from "./options.ts";
 import { type BenchServer, pinGenerator, say, startLeased } from "./processes.ts";
-import { TRANSPORTS } from "../support/servers/server_process.ts";
+import { IO_WAYS, TRANSPORTS } from "../support/servers/server_process.ts";
 import { type BenchRow, checkReply, preload, ROWS, seededRandom } from "./rows.ts";
 
-/** Time for the garbage collections that free the objects of accepting. */
-const SETTLE_MS = 3000;
+/** Time for the garbage collections that free the objects of accepting, and for a malloc_trim (`bindNative`). */
+const SETTLE_MS = 6000;
 
 if (import.meta.main) await main();
 
@@ -26,8 +26,9 @@ async function main(): Promise<void> {
   }, { io: TRANSPORTS });
   const connections = idle + active + 100;
   await pinGenerator();
-  for (const io of transports) {
-    const server = await startLeased(port, threads, io, ["-c", `${connections}`]);
+  for (const { io, ioUring = "auto" } of IO_WAYS.filter((way) => transports.includes(way.io))) {
+    const options = ["-c", `${connections}`, "-o", `io_uring=${ioUring}`];
+    const server = await startLeased(port, threads, io, options);
     try {
       await measure(server, idle, active, seconds);
     } finally {

@@ -4,15 +4,15 @@ import { checkContest } from "../support/models/contest_property.ts";
 import { CONTESTS } from "../support/models/contests.ts";
 import { startLeased } from "../support/servers/leased.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
-import { TRANSPORTS } from "../support/servers/server_process.ts";
+import { IO_WAYS, type IoWay } from "../support/servers/server_process.ts";
 import { fuzzConversations, fuzzSockets } from "./mutation_fuzz.ts";
 
 type Fuzzer = (seed: number) => Promise<void> | void;
 
 const SECONDS = 120;
 
-async function fuzzServer(io: "portable" | "native", seed: number): Promise<void> {
-  const leased = await startLeased(io);
+async function fuzzServer({ io, ioUring }: IoWay, seed: number): Promise<void> {
+  const leased = await startLeased(io, [], undefined, ioUring);
   try {
     await fuzzSockets(leased, seed, 300);
   } finally {
@@ -23,8 +23,8 @@ async function fuzzServer(io: "portable" | "native", seed: number): Promise<void
 const fuzzers: Record<string, Fuzzer> = {
   "mutated requests to conversations": (seed) => fuzzConversations(seed, 5000),
 };
-for (const io of TRANSPORTS) {
-  fuzzers[`mutated requests over sockets, ${io}`] = (seed) => fuzzServer(io, seed);
+for (const way of IO_WAYS) {
+  fuzzers[`mutated requests over sockets, ${way.name}`] = (seed) => fuzzServer(way, seed);
 }
 for (const [name, contest] of Object.entries(CONTESTS)) {
   fuzzers[`the model: ${name}`] = (seed) => checkContest(contest, seed, { runs: 1, steps: 10_000 });

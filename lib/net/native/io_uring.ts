@@ -185,15 +185,12 @@ export class IoUring implements Disposable {
   readonly #regions: Uint8Array[] = [];
   /** Of the regions. Their numbers are passed on, because the engine would allocate an object for an address. */
   readonly #addresses = new Float64Array(REGIONS_MAX);
-  /**
-   * Number of the next submission: a counter that wraps at 32 bits. Without the initial 0 here the engine would allocate
-   * a number object for each `run`.
-   */
-  #next = 0;
+  /** Number of the next submission: a counter that wraps at 32 bits. */
+  #next: number;
   /** Operations prepared since the last `run`. */
   #prepared = 0;
   /** Number of the next completion, as `#next`. */
-  #completed = 0;
+  #completed: number;
 
   /** @throws IoUringError When the ring cannot be mapped. */
   constructor(libc: Libc, { fd, params }: OpenRing) {

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertGreater, assertLess } from "@std/assert";
 import {
   Client,
   type ServerProcess,
-  testTransports as test,
+  testIoWays as test,
 } from "../../support/servers/server_process.ts";
 
 // Work is counted, not time: how many requests of a costly packet were executed when something else had happened.

@@ -8,6 +8,7 @@ import {
   MAIN,
   runToEnd,
   ServerProcess,
+  testIoWays,
   testTransports as test,
 } from "../../support/servers/server_process.ts";
 import { UdpClient } from "../../support/servers/udp_client.ts";
@@ -140,25 +141,28 @@ test(
   },
 );
 
-test("what was sent before a stop is answered, though nobody had accepted it", async (start) => {
-  await using server = await start();
-  using held = await server.connect();
-  await held.ping();
-  server.signal("SIGSTOP");
-  const clients: Client[] = [];
-  for (let count = 0; count < 20; count++) {
-    const client = await server.connect();
-    await client.send("get nothing\r\n");
-    clients.push(client);
-  }
-  server.signal("SIGTERM");
-  server.signal("SIGCONT");
-  for (const client of clients) {
-    assertEquals(await client.rest(), "END\r\n");
-    client[Symbol.dispose]();
-  }
-  assertEquals((await server.ended()).code, 0);
-});
+testIoWays(
+  "what was sent before a stop is answered, though nobody had accepted it",
+  async (start) => {
+    await using server = await start();
+    using held = await server.connect();
+    await held.ping();
+    server.signal("SIGSTOP");
+    const clients: Client[] = [];
+    for (let count = 0; count < 20; count++) {
+      const client = await server.connect();
+      await client.send("get nothing\r\n");
+      clients.push(client);
+    }
+    server.signal("SIGTERM");
+    server.signal("SIGCONT");
+    for (const client of clients) {
+      assertEquals(await client.rest(), "END\r\n");
+      client[Symbol.dispose]();
+    }
+    assertEquals((await server.ended()).code, 0);
+  },
+);
 
 test(
   "too few descriptors for the threads are refused with the number needed",

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { DRAIN_GRACE_MS } from "../../../lib/net/transport.ts";
-import { path, testTransports as test } from "../../support/servers/server_process.ts";
+import { path, testIoWays as test } from "../../support/servers/server_process.ts";
 
 /** The server on a disk that a test holds. */
 const HELD_DISK = path("tests/support/servers/held_disk.ts");

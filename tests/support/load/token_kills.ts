@@ -4,7 +4,7 @@
 //     deno task kills [kills] [servers at the same time]
 import { assert, assertEquals } from "@std/assert";
 import { randomFrom } from "../random.ts";
-import { type Client, ServerProcess } from "../servers/server_process.ts";
+import { type Client, IO_WAYS, type IoWay, ServerProcess } from "../servers/server_process.ts";
 
 const WRITERS = 6;
 const KEYS = 40;
@@ -16,7 +16,7 @@ const STOPS_EVERY = 8;
 const KEPT_SHARE = 0.7;
 
 export interface KillOptions {
-  readonly io: "portable" | "native";
+  readonly way: IoWay;
   /** `--state-dir` */
   readonly folder: string;
   readonly kills: number;
@@ -129,7 +129,7 @@ export async function killServers(options: KillOptions): Promise<KillReport> {
   while (kills < options.kills) {
     books.begin();
     await using server = await ServerProcess.start({
-      io: options.io,
+      ...options.way,
       args: ["-m", "8", "-vvv", "--state-dir", options.folder],
       permissions: ["--allow-all"],
     });
@@ -216,8 +216,8 @@ async function main(kills: number, parallel: number): Promise<void> {
   const reports = await Promise.all(
     Array.from({ length: parallel }, async (_, index) => {
       const folder = await Deno.makeTempDir();
-      const io = index % 2 === 0 ? "native" : "portable";
-      const report = await killServers({ io, folder, kills: share, seed: seed + index, progress });
+      const way = IO_WAYS[index % IO_WAYS.length]!;
+      const report = await killServers({ way, folder, kills: share, seed: seed + index, progress });
       await Deno.remove(folder, { recursive: true });
       return report;
     }),
