@@ -320,35 +320,54 @@ interface RingCalls {
 
 for (const [reason, replace] of LACKING) {
   Deno.test({ name: `a kernel is refused, and its ring closed: ${reason.source}`, ignore }, () => {
-    const before = descriptors();
+    using open = new LeftOpen();
     using _replaced = replaceCalls<LibcErrors & RingCalls>((calls) => ({
       ...calls,
       ...replace(calls),
     }));
     using libc = new Libc();
     assertMatch(assertThrows(() => openRing(libc, ENTRIES), IoUringError).message, reason);
-    assertEquals(descriptors(), before);
+    assertEquals([...open.fds], []);
   });
 }
 
-/** What the open descriptors of this process are. */
-function descriptors(): string[] {
-  return [...Deno.readDirSync("/proc/self/fd")].map(({ name }) => {
-    try {
-      return Deno.readLinkSync(`/proc/self/fd/${name}`);
-    } catch {
-      return "the folder itself";
-    }
-  }).sort();
+/** Records the rings and sockets that libraries of this thread open and leave open, until it is disposed. */
+class LeftOpen implements Disposable {
+  readonly fds = new Set<number>();
+  readonly #replaced: Disposable;
+
+  constructor() {
+    const opened = (fd: number): number => {
+      if (fd >= 0) this.fds.add(fd);
+      return fd;
+    };
+    this.#replaced = replaceCalls<OpeningCalls>(({ io_uring_setup, socket, close }) => ({
+      io_uring_setup: (...args) => opened(io_uring_setup(...args)),
+      socket: (...args) => opened(socket(...args)),
+      close: (fd) => {
+        this.fds.delete(fd);
+        return close(fd);
+      },
+    }));
+  }
+
+  [Symbol.dispose](): void {
+    this.#replaced[Symbol.dispose]();
+  }
+}
+
+interface OpeningCalls {
+  readonly io_uring_setup: Setup;
+  readonly socket: (domain: number, type: number, protocol: number) => number;
+  readonly close: (fd: number) => number;
 }
 
 Deno.test({ name: "rings for some threads only are closed, and the reason told", ignore }, () => {
-  const before = descriptors();
+  using open = new LeftOpen();
   using _failing = failingSetup(ENOMEM, 2);
   const options = { ...NATIVE_OPTIONS, threads: 3, ioUring: "auto" } as const;
-  const rings = (): string[] => descriptors().filter((name) => name.includes("io_uring"));
   const bound = bindNative([], options);
-  assertEquals(rings(), before.filter((name) => name.includes("io_uring")));
+  assertEquals([...open.fds], []);
   assertEquals([bound.usesIoUring, bound.ioUringReason], [false, "io_uring_setup says ENOMEM"]);
   bound.close();
 });
