@@ -15,12 +15,12 @@ export function replaceCalls<Calls>(replace: (calls: Calls) => Calls): Disposabl
 }
 
 /** Where the C library has the error number of this thread. */
-export interface LibcErrors {
+export type LibcErrors = {
   readonly __errno_location: () => Deno.PointerObject;
-}
+};
 
 /** Sets the error number, and returns what a failed call returns. */
-export function failWith({ __errno_location }: LibcErrors, errno: number): number {
-  new Int32Array(Deno.UnsafePointerView.getArrayBuffer(__errno_location(), 4))[0] = errno;
+export function failWith(calls: LibcErrors, errno: number): number {
+  new Int32Array(Deno.UnsafePointerView.getArrayBuffer(calls.__errno_location(), 4))[0] = errno;
   return -1;
 }

@@ -311,12 +311,12 @@ const LACKING: readonly (readonly [
   [/does not heed MSG_DONTWAIT/, () => ({ io_uring_enter: (_number, _fd, submit) => submit })],
 ];
 
-interface RingCalls {
+type RingCalls = {
   readonly io_uring_setup: Setup;
   readonly io_uring_register: Register;
   readonly io_uring_enter: Enter;
   readonly mmap: () => Deno.PointerValue;
-}
+};
 
 for (const [reason, replace] of LACKING) {
   Deno.test({ name: `a kernel is refused, and its ring closed: ${reason.source}`, ignore }, () => {
@@ -356,11 +356,11 @@ class LeftOpen implements Disposable {
   }
 }
 
-interface OpeningCalls {
+type OpeningCalls = {
   readonly io_uring_setup: Setup;
   readonly socket: (domain: number, type: number, protocol: number) => number;
   readonly close: (fd: number) => number;
-}
+};
 
 Deno.test({ name: "rings for some threads only are closed, and the reason told", ignore }, () => {
   using open = new LeftOpen();
