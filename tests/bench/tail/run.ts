@@ -26,6 +26,8 @@ const MEMORY_MIB = 64;
 /** Requests of the closed loop that measures a server's capacity and fills the store. */
 const CLOSED_COUNT = 400_000;
 const LOAD = 0.5;
+/** Quantiles. */
+const SHARES = [0.5, 0.99, 0.999];
 
 if (import.meta.main) await main();
 
@@ -77,15 +79,19 @@ async function measure(
     }
   }
   for (const load of loads) load.close();
-  const p999 = results.map((own) => median(own.map(({ latenciesMs }) => part(latenciesMs, 0.999))));
-  say(
-    `p99.9, medians of the rounds: ${p999.map((ms) => ms.toFixed(3)).join(" and ")}; ` +
-      `ours ÷ theirs ${(p999[0]! / p999[1]!).toFixed(3)}`,
-  );
+  for (const share of SHARES) {
+    const [ours, theirs] = results.map((own) =>
+      median(own.map(({ latenciesMs }) => part(latenciesMs, share)))
+    ) as [number, number];
+    say(
+      `p${share * 100}, medians of the rounds: ${ours.toFixed(3)} and ${theirs.toFixed(3)}; ` +
+        `ours ÷ theirs ${(ours / theirs).toFixed(3)}`,
+    );
+  }
 }
 
 function latencyText({ latenciesMs, ownPauseMs }: TailResult): string {
-  const columns = [0.5, 0.99, 0.999, 1].map((share) =>
+  const columns = [...SHARES, 1].map((share) =>
     `${share === 1 ? "max" : `p${share * 100}`} ${part(latenciesMs, share).toFixed(3).padStart(7)}`
   );
   return `${columns.join("  ")}  (generator ${ownPauseMs.toFixed(3)})`;

@@ -15,9 +15,7 @@ export function replaceCalls<Calls>(replace: (calls: Calls) => Calls): Disposabl
 }
 
 /** Where the C library has the error number of this thread. */
-export type LibcErrors = {
-  readonly __errno_location: () => Deno.PointerObject;
-};
+export type LibcErrors = Readonly<Record<"__errno_location", () => Deno.PointerObject>>;
 
 /** Sets the error number, and returns what a failed call returns. */
 export function failWith(calls: LibcErrors, errno: number): number {

@@ -311,12 +311,11 @@ const LACKING: readonly (readonly [
   [/does not heed MSG_DONTWAIT/, () => ({ io_uring_enter: (_number, _fd, submit) => submit })],
 ];
 
-type RingCalls = {
-  readonly io_uring_setup: Setup;
-  readonly io_uring_register: Register;
-  readonly io_uring_enter: Enter;
-  readonly mmap: () => Deno.PointerValue;
-};
+type RingCalls =
+  & Readonly<Record<"io_uring_setup", Setup>>
+  & Readonly<Record<"io_uring_register", Register>>
+  & Readonly<Record<"io_uring_enter", Enter>>
+  & { readonly mmap: () => Deno.PointerValue };
 
 for (const [reason, replace] of LACKING) {
   Deno.test({ name: `a kernel is refused, and its ring closed: ${reason.source}`, ignore }, () => {
@@ -356,8 +355,7 @@ class LeftOpen implements Disposable {
   }
 }
 
-type OpeningCalls = {
-  readonly io_uring_setup: Setup;
+type OpeningCalls = Readonly<Record<"io_uring_setup", Setup>> & {
   readonly socket: (domain: number, type: number, protocol: number) => number;
   readonly close: (fd: number) => number;
 };
