@@ -197,6 +197,7 @@ export class Cache {
   /** Takes the mutex; may wait for another thread's batch. */
   enter(): void {
     this.mutex.lock();
+    if (this.links.hits.hasDelayed) this.links.hits.apply();
     const flushAtSec = this.#control[CONTROL.FLUSH_AT_SEC]!;
     if (flushAtSec !== 0 && flushAtSec <= this.#control[CONTROL.NOW_SEC]!) this.#flush.due();
   }
@@ -236,7 +237,7 @@ export class Cache {
       return NO_ITEM;
     }
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.get_hits);
-    this.#guard.noteHit(item);
+    this.links.hits.note(item);
     return item;
   }
 
@@ -262,7 +263,7 @@ export class Cache {
     }
     if (!this.#yrmcdsLocks && this.#guard.isLockedByOther(item, owner)) return LOCKED_ITEM;
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
-    this.#guard.noteHit(item);
+    this.links.hits.note(item);
     const capped = this.#guard.capFor(input, keyOffset, keyLength, hash, deadlineSec);
     this.links.setDeadline(item, capped);
     return item;
@@ -437,7 +438,7 @@ export class Cache {
       return Outcome.LOCKED;
     }
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
-    this.#guard.noteHit(item);
+    this.links.hits.note(item);
     const { deadlineSec } = operation;
     const capped = this.#guard.capFor(input, keyOffset, keyLength, hash, deadlineSec);
     this.links.setDeadline(item, capped);

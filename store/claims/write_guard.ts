@@ -1,6 +1,5 @@
 import { type ByteRegion, latin1Text } from "../base/bytes.ts";
 import { isExtending, type Operation, StoreMode } from "../operation.ts";
-import { Eviction } from "../space/eviction.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import { type LeaseRef, Leases } from "./leases.ts";
@@ -185,23 +184,6 @@ export class WriteGuard {
     this.leases.renew(lease);
   }
 
-  /** Notes a read in the item: one more for its place in the queue, and the time. */
-  noteHit(item: ItemRef): void {
-    const { items, memory } = this.#links;
-    const state = items.state(item);
-    const after = Eviction.stateAfterHit(state);
-    if (after !== state) items.setWord(item, WORD.STATE, after);
-    items.setWord(item, WORD.ACCESSED_SEC, memory.control[CONTROL.NOW_SEC]!);
-  }
-
-  /** As `noteHit`, but does not mark the item as fetched: a refused `add`, and arithmetic (memcached). */
-  noteUse(item: ItemRef): void {
-    const { items } = this.#links;
-    const wasFetched = items.state(item) & STATE.FETCHED;
-    this.noteHit(item);
-    if (!wasFetched) items.dropState(item, STATE.FETCHED);
-  }
-
   /** Reports a refused store to watchers, with the first token on the key. */
   #reportRefused(region: ByteRegion, keyOffset: number, keyLength: number, hash: number): void {
     const { watchLog } = this.#links;
@@ -229,7 +211,7 @@ export class WriteGuard {
   #admitOnItem(operation: Operation, old: ItemRef): Outcome {
     const { mode } = operation;
     if (mode === StoreMode.ADD) {
-      this.noteUse(old);
+      this.#links.hits.noteUse(old);
       return Outcome.NOT_STORED;
     }
     const { items, slabs, memory } = this.#links;

@@ -88,6 +88,13 @@ export class HashIndex {
     return NO_ITEM;
   }
 
+  /** Whether an item is in the index, under this hash. The reference may be any number. */
+  has(item: ItemRef, hash: number): boolean {
+    let linked = this.head(this.bucketOf(hash));
+    while (linked !== NO_ITEM && linked !== item) linked = this.#items.word(linked, WORD.HASH_NEXT);
+    return linked !== NO_ITEM;
+  }
+
   insert(item: ItemRef, hash: number): void {
     const count = this.#control[CONTROL.ITEM_COUNT]! + 1;
     this.#control[CONTROL.ITEM_COUNT] = count;

@@ -1,5 +1,6 @@
 import type { DeleteCommand } from "../operation.ts";
 import { HashIndex } from "./hash_index.ts";
+import { Hits } from "./hits.ts";
 import { type ItemRef, Items, optionalBytes } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import type { Memory } from "../memory/memory.ts";
@@ -26,6 +27,7 @@ export class ItemLinks {
   readonly items: Items;
   readonly slabs: Slabs;
   readonly index: HashIndex;
+  readonly hits: Hits;
   readonly prefetch: Prefetch;
   readonly queues: Queues;
   readonly watchLog: WatchLog;
@@ -42,6 +44,7 @@ export class ItemLinks {
     this.items = new Items(memory);
     this.slabs = new Slabs(memory, this.items);
     this.index = new HashIndex(memory, this.items, this.slabs);
+    this.hits = new Hits(memory, this.items, this.index);
     this.prefetch = new Prefetch(memory, this.index);
     this.queues = new Queues(memory, this.items);
     this.watchLog = new WatchLog(memory);

@@ -61,7 +61,7 @@ export class ArithmeticOperations {
     const classId = slabs.classOf(item);
     const outcome = this.#changeNumber(item, operation, hash, increment);
     if (outcome !== Outcome.OK) return outcome;
-    this.#guard.noteUse(operation.item);
+    this.#links.hits.noteUse(operation.item);
     memory.countClass(classId, increment ? CLASS_STAT.incr_hits : CLASS_STAT.decr_hits);
     return Outcome.OK;
   }

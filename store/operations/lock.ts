@@ -50,7 +50,7 @@ export class LockOperations {
     if (outcome !== Outcome.OK) return outcome;
     this.#stats[STAT.cmd_get]! += 1;
     this.#links.memory.countClass(this.#links.slabs.classOf(item), CLASS_STAT.get_hits);
-    this.#guard.noteHit(item);
+    this.#links.hits.note(item);
     if (touch) {
       const deadlineSec = this.#guard.capFor(
         input,

@@ -66,7 +66,7 @@ export class MetaOperations {
     memory.stats[touched ? STAT.cmd_touch : STAT.cmd_get]! += 1;
     const classId = this.#links.slabs.classOf(item);
     memory.countClass(classId, touched ? CLASS_STAT.touch_hits : CLASS_STAT.get_hits);
-    if (mark) this.#guard.noteHit(item);
+    if (mark) this.#links.hits.note(item);
   }
 
   noteMiss(): void {

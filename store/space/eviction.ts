@@ -55,12 +55,6 @@ export class Eviction {
     this.#ghost.format();
   }
 
-  /** Returns the state of an item after one more read. Changes nothing; `WriteGuard.noteHit` stores it. */
-  static stateAfterHit(state: number): number {
-    return ((state & FREQUENCY_MASK) === FREQUENCY_MASK ? state : state + FREQUENCY_ONE) |
-      STATE.FETCHED;
-  }
-
   /** Chooses the queue of an item that is about to be linked: main if it was evicted recently, else small. */
   place(item: ItemRef, hash: number): void {
     if (!this.#ghost.remove(hash)) return;

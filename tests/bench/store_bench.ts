@@ -7,6 +7,7 @@
  *   --run NAME,…      only runs whose names begin so: see RUNS, STORE_RUNS, SLICE_RUNS
  *   --limit N         only the first N rows of each trace
  *   --only-store      without the reference policies
+ *   --delay-hits N    the store notes hits when N have been made, as threads do that read without the mutex
  */
 import { MIB } from "../../store/limits.ts";
 import { readOptions } from "./options.ts";
@@ -90,8 +91,13 @@ function replayAll(
 
 const ratio = (result: ReplayResult): number => result.misses / result.gets;
 
-function runStore(run: TraceRun, traces: readonly Trace[], options: ReplayOptions): void {
-  const target = new StoreTarget({ memoryLimitBytes: run.memoryMib * MIB });
+function runStore(
+  run: TraceRun,
+  traces: readonly Trace[],
+  options: ReplayOptions,
+  delayHits: number,
+): void {
+  const target = new StoreTarget({ memoryLimitBytes: run.memoryMib * MIB }, delayHits);
   const large = run.large ? new WithLargeValues(target) : undefined;
   const start = performance.now();
   const results = replayAll(traces, large ?? target, options);
@@ -137,6 +143,7 @@ async function main(): Promise<void> {
     run: [""],
     limit: 0,
     "only-store": false,
+    "delay-hits": 0,
   });
   const folder = given.traces;
   if (folder === "") {
@@ -155,7 +162,7 @@ async function main(): Promise<void> {
       traces.push(loaded.get(id)!);
     }
     const options = { ...REPLAY_DEFAULTS, ...run.options };
-    runStore(run, traces, options);
+    runStore(run, traces, options, given["delay-hits"]);
     if (!given["only-store"] && !run.large) runPolicies(run, traces, options);
   }
   for (const [name, run] of Object.entries({ ...STORE_RUNS, ...SLICE_RUNS })) {

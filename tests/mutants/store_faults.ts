@@ -274,6 +274,27 @@ export const STORE_FAULTS: readonly Fault[] = [
     tests: "store/space/page_mover",
   },
   {
+    file: "store/items/hits.ts",
+    fault: "a delayed hit is noted although its item is gone",
+    find: "this.#index.has(item, delayed[at + HIT.HASH]!) &&",
+    replace: "",
+    tests: "store/items/hits",
+  },
+  {
+    file: "store/items/hits.ts",
+    fault: "a delayed hit is noted in the value that replaced its own",
+    find: "this.#items.word(item, WORD.ID_LOW) === delayed[at + HIT.ID_LOW]",
+    replace: "true",
+    tests: "store/items/hits",
+  },
+  {
+    file: "store/cache.ts",
+    fault: "a thread takes the mutex and leaves its delayed hits for later",
+    find: "if (this.links.hits.hasDelayed) this.links.hits.apply();",
+    replace: "",
+    tests: "store/items/hits",
+  },
+  {
     file: "store/space/arriving_values.ts",
     fault: "values that arrive may take the whole memory",
     find: "while (this.#memory.sums[SUM.RESERVED_BYTES]! + bytes > bytesMax) {",

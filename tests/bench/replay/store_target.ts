@@ -1,8 +1,9 @@
 import { ByteRegion } from "../../../store/base/bytes.ts";
-import { Cache } from "../../../store/cache.ts";
+import { Cache, type ItemRef } from "../../../store/cache.ts";
 import { Operation, StoreMode } from "../../../store/operation.ts";
 import { deadlineSec, writeClock } from "../../../store/clock.ts";
-import { NO_ITEM } from "../../../store/memory/item.ts";
+import { Hits } from "../../../store/items/hits.ts";
+import { NO_ITEM, WORD } from "../../../store/memory/item.ts";
 import { MIB } from "../../../store/limits.ts";
 import { CONTROL, createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { Outcome } from "../../../store/outcome.ts";
@@ -32,6 +33,8 @@ export class StoreTarget implements ReplayTarget {
   readonly operation: Operation;
   readonly #input = new ByteRegion(new ArrayBuffer(2 * MIB));
   readonly #output = new ByteRegion(new ArrayBuffer(64));
+  /** The list of delayed hits; null: each hit is noted at once. */
+  readonly #hits: Hits | null;
   #requests = 0;
   #maintainedAtMs = 0;
   /** Values that came back with other bytes or another length. */
@@ -39,10 +42,13 @@ export class StoreTarget implements ReplayTarget {
   /** Every slice of maintenance. */
   readonly slices = new Timings();
 
-  constructor(changed: ChangedOptions) {
+  /** @param delayHits Hits that are delayed until the list of them is full; 0: none. */
+  constructor(changed: ChangedOptions, delayHits = 0) {
     this.memory = new Memory(createSharedMemory(storeOptions(changed)));
     this.cache = Cache.format(this.memory);
     this.operation = new Operation(this.#input);
+    const { items, index } = this.cache.links;
+    this.#hits = delayHits === 0 ? null : new Hits(this.memory, items, index, delayHits);
     for (let at = VALUE_OFFSET; at < this.#input.bytes.length; at++) {
       this.#input.bytes[at] = 97 + (at * 7) % 26;
     }
@@ -51,7 +57,7 @@ export class StoreTarget implements ReplayTarget {
   get(key: number, keySize: number, valueSize: number): boolean {
     this.#requests++;
     const keyLength = this.#writeKey(key, keySize);
-    const item = this.cache.get(this.#input, 0, keyLength);
+    const item = this.#find(keyLength);
     if (item === NO_ITEM) return false;
     const length = Math.min(valueSize, 8);
     this.cache.copyValue(item, 0, length, this.#output, 0);
@@ -59,6 +65,19 @@ export class StoreTarget implements ReplayTarget {
       (length < 4 || this.#output.view.getInt32(0, true) === key);
     if (!same) this.wrong++;
     return true;
+  }
+
+  /** Returns the item with the key in the input, and notes the hit. */
+  #find(keyLength: number): ItemRef {
+    if (this.#hits === null) return this.cache.get(this.#input, 0, keyLength);
+    const { items, index } = this.cache.links;
+    const item = this.cache.peek(this.#input, 0, keyLength);
+    if (item === NO_ITEM) return NO_ITEM;
+    const hash = index.hash(this.#input, 0, keyLength);
+    const accessedSec = items.word(item, WORD.ACCESSED_SEC);
+    this.#hits.delay(item, hash, items.ownIdLow(item), items.state(item), accessedSec);
+    if (this.#hits.isFull) this.#hits.apply();
+    return item;
   }
 
   set(key: number, keySize: number, valueSize: number, ttlSeconds: number): boolean {
