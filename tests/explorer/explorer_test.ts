@@ -9,7 +9,9 @@ import { drawSeed, withSeed } from "../support/seed.ts";
 import { explore, walk } from "./explore.ts";
 import { WALKS } from "./scenarios/large.ts";
 import { OPTIONS } from "./cache_node.ts";
+import { BUCKETS } from "./scenarios/buckets.ts";
 import { ROWS } from "./scenarios/rows.ts";
+import { BucketWorld } from "./versions/bucket_world.ts";
 import { World } from "./world.ts";
 
 // Every interleaving of a few clients over the real store. The larger ones are those of `deno task explore`.
@@ -17,15 +19,24 @@ import { World } from "./world.ts";
 /** On all random ways through a scenario together. */
 const WALK_STEPS = 10_000;
 
+const expectation = ({ wrongAfter }: { readonly wrongAfter?: number }): string =>
+  wrongAfter === undefined ? "never wrong" : `wrong after ${wrongAfter}`;
+
 /** Ways to wrong states that clients can go. */
 const ways: TranscriptCase[] = [];
 
 for (const row of ROWS) {
-  const expected = row.wrongAfter === undefined ? "never wrong" : `wrong after ${row.wrongAfter}`;
-  Deno.test(`explorer, ${row.name}: ${expected}`, () => {
+  Deno.test(`explorer, ${row.name}: ${expectation(row)}`, () => {
     const { wrong } = explore(new World(row));
     assertEquals(wrong?.steps, row.wrongAfter, wrong?.transcript);
     for (const text of wrong?.playable ?? []) ways.push(...parseTranscript(row.name, text).cases);
+  });
+}
+
+for (const scenario of BUCKETS) {
+  Deno.test(`explorer, ${scenario.name}: ${expectation(scenario)}`, () => {
+    const { wrong } = explore(new BucketWorld(scenario));
+    assertEquals(wrong?.steps, scenario.wrongAfter, wrong?.transcript);
   });
 }
 

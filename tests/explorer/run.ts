@@ -5,9 +5,10 @@ import process from "node:process";
 import { randomFrom } from "../support/random.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { explore, walk, type Wrong } from "./explore.ts";
-import type { Row } from "./scenario.ts";
+import { BUCKETS } from "./scenarios/buckets.ts";
 import { LARGE, WALKS } from "./scenarios/large.ts";
 import { ROWS } from "./scenarios/rows.ts";
+import { BucketWorld } from "./versions/bucket_world.ts";
 import { World } from "./world.ts";
 
 /** On all random ways through a scenario together. */
@@ -22,6 +23,13 @@ for (const row of [...ROWS, ...LARGE]) {
     return { size: `${states} states`, wrong };
   });
 }
+for (const scenario of BUCKETS) {
+  if (!scenario.name.includes(wanted)) continue;
+  report(scenario, () => {
+    const { states, wrong } = explore(new BucketWorld(scenario));
+    return { size: `${states} states`, wrong };
+  });
+}
 for (const row of WALKS) {
   if (!row.name.includes(wanted)) continue;
   await withSeed(drawSeed(), (seed) => {
@@ -33,7 +41,13 @@ for (const row of WALKS) {
 }
 if (surprises > 0) Deno.exit(1);
 
-function report(row: Row, run: () => { size: string; wrong: Wrong | undefined }): void {
+interface Expected {
+  readonly name: string;
+  readonly wrongAfter?: number;
+  readonly why?: string;
+}
+
+function report(row: Expected, run: () => { size: string; wrong: Wrong | undefined }): void {
   const start = process.cpuUsage();
   const { size, wrong } = run();
   const { user, system } = process.cpuUsage(start);
