@@ -143,7 +143,7 @@ async function start(
     })
     : new Deno.Command(program, { args: [...args], stdout: "null", stderr: "inherit", cwd });
   const child = command.spawn();
-  await untilListening(port);
+  (await connectWhenOpen(port)).close();
   return {
     name,
     port,
@@ -155,15 +155,15 @@ async function start(
   };
 }
 
-async function untilListening(port: number): Promise<void> {
+/** Connects as soon as a server listens. */
+export async function connectWhenOpen(port: number, pauseMs = 50): Promise<Deno.Conn> {
   const endMs = performance.now() + START_MS_MAX;
   for (;;) {
     try {
-      (await Deno.connect({ hostname: "127.0.0.1", port })).close();
-      return;
+      return await Deno.connect({ hostname: "127.0.0.1", port });
     } catch (error) {
       if (performance.now() > endMs) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
   }
 }
