@@ -69,7 +69,7 @@ export function storeBlock(conversation: Conversation): Outcome | Block {
   if (!complete) return reserveBlock(conversation);
   request.next = end;
   if (trailerLength > 0 && input.view.getInt16(end - trailerLength, true) !== CRLF) {
-    return cache.refuseBadChunk();
+    return cache.refuseBadChunk(operation);
   }
   operation.valueOffset = valueOffset;
   const outcome = cache.store(operation);

@@ -182,7 +182,7 @@ export class FillTask implements Task {
       return cache.reserved.commit(this.#operation);
     }
     cache.reserved.abandon(this.#value);
-    return cache.refuseBadChunk();
+    return cache.refuseBadChunk(this.#operation);
   }
 
   abandon(thread: ThreadContext): void {

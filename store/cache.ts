@@ -402,8 +402,8 @@ export class Cache {
   }
 
   /** Refuses a store whose value is not followed by its end marker. It counts as a set. */
-  refuseBadChunk(): Outcome {
-    this.#stats[STAT.cmd_set]! += 1;
+  refuseBadChunk(operation: Operation): Outcome {
+    this.#storeOperations.countRefused(operation);
     return Outcome.BAD_CHUNK;
   }
 

@@ -48,11 +48,16 @@ function putFound(conversation: Conversation, item: ItemRef, withKey: boolean): 
   return Flow.DONE;
 }
 
-/** Touch: answered like a Get without the value. */
+/** Touch: answered like a Get without the value, and a get for `stats detail` (memcached). */
 export function touch(conversation: Conversation): Flow {
-  const { cache, operation, binary, reply } = conversation.thread;
+  const { thread } = conversation;
+  const { cache, input, operation, binary, reply } = thread;
   operation.deadlineSec = readDeadline(conversation);
+  const { keyOffset, keyLength } = operation;
   const outcome = cache.touch(operation);
+  if (thread.tunables.detailEnabled) {
+    thread.prefixes.countGet(input, keyOffset, keyLength, outcome === Outcome.TOUCHED);
+  }
   if (outcome === Outcome.TOUCHED) putItemHeader(conversation, operation.item, false, 0);
   else putError(reply, binary, OUTCOME_STATUS[outcome]);
   return Flow.DONE;

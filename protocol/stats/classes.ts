@@ -79,7 +79,7 @@ const ITEM_ROWS: readonly ClassRow[] = [
   ["moves_within_lru",      never],
   ["direct_reclaims",       (s) => s.stat("evicted")],
   ["hits_to_hot",           never],
-  ["hits_to_warm",          (s) => s.stat("get_hits") + s.stat("touch_hits")],
+  ["hits_to_warm",          (s) => s.stat("get_hits")],
   ["hits_to_cold",          never],
   ["hits_to_temp",          never],
 ];

@@ -84,7 +84,7 @@ export class StoreOperations {
     operation.item = item;
   }
 
-  /** Counts a store that the write guard refused, as memcached does. */
+  /** Counts a store that was refused before it had an item, as memcached does. */
   countRefused(operation: Operation): void {
     const { slabs } = this.links;
     const bytes = this.links.itemBytes(

@@ -52,11 +52,32 @@ const REQUESTS = [
   "verbosity 0\r\n",
 ];
 
+const CLASS_COUNTERS = `
+  get_hits cmd_set delete_hits incr_hits decr_hits cas_hits cas_badval touch_hits
+`.trim().split(/\s+/);
+
+/** `stats items` counts hits by queue, and servers differ in their queues. */
+const HITS = /:hits_to_\w+ (\d+)/g;
+
+/** Adds up the numbers that a pattern finds. */
+function sumOf(text: string, pattern: RegExp): number {
+  return [...text.matchAll(pattern)].reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
+/** Each of REQUESTS has a connection of its own, so that every thread gets some. */
 async function countersAfter(side: SocketSide): Promise<Map<string, number>> {
   await side.ask("stats reset\r\n", "RESET\r\n");
   for (const requests of REQUESTS) await side.ask(`${requests}mn\r\n`, "MN\r\n");
   const stats = await side.stats();
-  return new Map(COUNTERS.map((name) => [name, stats.get(name) ?? NaN]));
+  const slabs = await side.ask("stats slabs\r\n", "END\r\n");
+  const items = await side.ask("stats items\r\n", "END\r\n");
+  return new Map([
+    ...COUNTERS.map((name) => [name, stats.get(name) ?? NaN] as const),
+    ...CLASS_COUNTERS.map((name) =>
+      [`slabs ${name}`, sumOf(slabs, new RegExp(`:${name} (\\d+)`, "g"))] as const
+    ),
+    ["items hits", sumOf(items, HITS)],
+  ]);
 }
 
 /** Items for more than the memory, each with a number. */
@@ -97,8 +118,7 @@ async function evictionsAfterFlood(
   }
   const stats = await side.stats();
   const items = await side.ask("stats items\r\n", "END\r\n");
-  const mortal = [...items.matchAll(/:evicted_nonzero (\d+)/g)]
-    .reduce((sum, [, count]) => sum + Number(count), 0);
+  const mortal = sumOf(items, /:evicted_nonzero (\d+)/g);
   const gone: number[] = [];
   for (const numbers of packets()) {
     const found = await side.ask(`get ${numbers.map(keyOf).join(" ")}\r\n`, "END\r\n");
@@ -134,16 +154,27 @@ testWithMemcached("evictions are counted as memcached counts them", async (peer)
   }
 });
 
+/** Threads that have executed commands. */
+async function busyThreads(leased: SocketSide): Promise<number> {
+  const threads = await leased.ask("stats threads\r\n", "END\r\n");
+  return [...threads.matchAll(/:commands [1-9]/g)].length;
+}
+
 for (const io of TRANSPORTS) {
-  const name = `stats over the ${io} transport counts what memcached counts`;
-  testWithMemcached(name, async (peer): Promise<void> => {
-    const memcached = await startMemcached(peer, ["-t", "1"]);
-    const leased = await startLeased(io, ["-t", "1"]);
-    try {
-      assertEquals(await countersAfter(leased), await countersAfter(memcached));
-    } finally {
-      await memcached.close();
-      await leased.close();
-    }
-  });
+  for (const threads of [1, 4]) {
+    const name = `stats over the ${io} transport, -t ${threads}, counts what memcached counts`;
+    testWithMemcached(name, async (peer): Promise<void> => {
+      const memcached = await startMemcached(peer, ["-t", `${threads}`]);
+      const leased = await startLeased(io, ["-t", `${threads}`]);
+      try {
+        const counters = await countersAfter(leased);
+        assertEquals(counters, await countersAfter(memcached));
+        assertGreater(counters.get("items hits")!, 0);
+        assertEquals(await busyThreads(leased) > 1, threads > 1);
+      } finally {
+        await memcached.close();
+        await leased.close();
+      }
+    });
+  }
 }
