@@ -5,7 +5,7 @@ import type { Libc, LibcCalls } from "./libc.ts";
 import * as libcModule from "./libc.ts";
 
 const { EACCES, EAGAIN, EINTR, EINVAL, ENOSYS, EPERM, errnoName } = libcModule;
-const { AF_INET, MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_CLOEXEC, SOCK_DGRAM } = libcModule;
+const { AF_UNIX, MSG_DONTWAIT, MSG_NOSIGNAL, SOCK_CLOEXEC, SOCK_DGRAM } = libcModule;
 
 // System calls; the same numbers on x86-64 and arm64.
 const IO_URING_SETUP = 425;
@@ -145,7 +145,7 @@ function requireFeatures(libc: Libc, fd: number, features: number): void {
  * @throws IoUringError
  */
 function requireNoWait(libc: Libc, open: OpenRing): void {
-  const fd = libc.calls.socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const fd = libc.calls.socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) throw new IoUringError(`it cannot be tried: socket says ${errnoName(libc.errno)}`);
   try {
     using ring = new IoUring(libc, open);
