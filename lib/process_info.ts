@@ -13,6 +13,8 @@ export interface ProcessInfo {
   readonly random: number;
   /** 64 secret bits. */
   readonly hashSeed: HashSeed;
+  /** Whether the processor keeps the order of loads and the order of stores: see `StoreOptions.optimisticReads`. */
+  readonly keepsMemoryOrder: boolean;
 }
 
 /** Returns the facts of this process, the wall clock and random numbers included. */
@@ -25,5 +27,6 @@ export function readProcessInfo(): ProcessInfo {
     unixMs: Date.now(),
     random: first! / 2 ** 32,
     hashSeed: crypto.getRandomValues(new Int32Array(2)),
+    keepsMemoryOrder: Deno.build.arch === "x86_64",
   };
 }

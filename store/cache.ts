@@ -13,6 +13,7 @@ import * as itemModule from "./memory/item.ts";
 import { ItemLinks } from "./items/item_links.ts";
 import { LockOperations } from "./operations/lock.ts";
 import { Locks } from "./claims/locks.ts";
+import { OptimisticRead } from "./items/optimistic_read.ts";
 import { LeaseOperations } from "./operations/lease.ts";
 import type { Leases } from "./claims/leases.ts";
 import * as leasesModule from "./claims/leases.ts";
@@ -43,6 +44,7 @@ const { CHANGED_MEANWHILE } = storeModule;
 
 // The names of inner rooms that callers need.
 export { type ItemRef, NO_ITEM } from "./memory/item.ts";
+export { ATTEMPTS_MAX, ReadOutcome } from "./items/optimistic_read.ts";
 export { CLASSES_MAX } from "./memory/memory.ts";
 export { OWNER_TAG_LENGTH_MAX } from "./memory/token_record.ts";
 export type { TokenView } from "./claims/token_view.ts";
@@ -56,11 +58,11 @@ export { type CloseReason, WatchEvent } from "./watch/watch_log.ts";
 export const LOCKED_ITEM: ItemRef = -1;
 
 /**
- * The cache: the one door to the store. Every method but `enter` wants the mutex held (`enter` …
- * `leave`), is one uninterrupted step, and returns an Outcome or an item reference that is good
- * until the next call that may store, evict or maintain. An operation that copies more than
- * COPY_BYTES_MAX yields the mutex between pieces, and takes effect at its end. Each thread has a
- * Cache of its own over the shared memory; it keeps nothing of its own but scratch space.
+ * The cache: the one door to the store. Every method but `enter` and those of `optimistic` wants the
+ * mutex held (`enter` … `leave`), is one uninterrupted step, and returns an Outcome or an item
+ * reference that is good until the next call that may store, evict or maintain. An operation that
+ * copies more than COPY_BYTES_MAX yields the mutex between pieces, and takes effect at its end. Each
+ * thread has a Cache of its own over the shared memory; it keeps nothing of its own but scratch space.
  */
 export class Cache {
   readonly memory: Memory;
@@ -101,6 +103,8 @@ export class Cache {
   readonly journal: JournalOperations;
   /** The keys of the next requests, whose items are loaded before the requests are executed. */
   readonly prefetch: Prefetch;
+  /** Reads that need no mutex. */
+  readonly optimistic: OptimisticRead;
   readonly #casEnabled: boolean;
   readonly #yrmcdsLocks: boolean;
 
@@ -117,6 +121,7 @@ export class Cache {
     this.#flush = new Flush(memory, this.#expiry);
     this.values = new Values(this.links);
     this.prefetch = this.links.prefetch;
+    this.optimistic = new OptimisticRead(this.links);
     this.locks = new Locks(this.links, this.#eviction);
     const arriving = new ArrivingValues(this.links, this.values);
     this.#allocator = new Allocator(
@@ -200,6 +205,23 @@ export class Cache {
     if (this.links.hits.hasDelayed) this.links.hits.apply();
     const flushAtSec = this.#control[CONTROL.FLUSH_AT_SEC]!;
     if (flushAtSec !== 0 && flushAtSec <= this.#control[CONTROL.NOW_SEC]!) this.#flush.due();
+  }
+
+  /** Whether reads without the mutex have left hits to be noted. */
+  get hasDelayedHits(): boolean {
+    return this.links.hits.hasDelayed;
+  }
+
+  /** Takes the mutex for a moment if reads without it have left hits to be noted. */
+  applyHits(): void {
+    if (!this.links.hits.hasDelayed) return;
+    this.enter();
+    this.leave();
+  }
+
+  /** As `applyHits`, if there is no room for more hits. */
+  applyFullHits(): void {
+    if (this.links.hits.isFull) this.applyHits();
   }
 
   /**
@@ -387,7 +409,7 @@ export class Cache {
         const outcome = this.#storeOperations.extend(operation, old, NO_ITEM, hash);
         return outcome === CHANGED_MEANWHILE ? this.#store(operation) : outcome;
       }
-      if (this.#storeOperations.overwrite(operation, old)) {
+      if (this.#storeOperations.overwrite(operation, old, hash)) {
         this.#guard.settle(operation, hash);
         return Outcome.STORED;
       }

@@ -104,6 +104,11 @@ export interface StoreOptions {
   /** `-c`: rows of the connection table. */
   connectionsMax: number;
   threads: number;
+  /**
+   * Whether threads read without the mutex, see docs/architecture.md; left out: no. Needs a processor that keeps the
+   * order of loads and the order of stores, as x86-64 does.
+   */
+  optimisticReads?: boolean;
   /** The Unix time, in seconds, of the moment the store is made. */
   startedUnixSec: number;
   /** The first id handed out; never one that an earlier process used. */

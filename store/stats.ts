@@ -112,6 +112,8 @@ export const THREAD_STATS = [
   ["mutex_waits",         "times", "another thread held the mutex"],
   ["mutex_wait_us",       "microseconds", "spent waiting for the mutex"],
   ["mutex_held_us",       "microseconds", "for which it held the mutex, about"],
+  ["read_retries",        "times", "a read without the mutex met a change of its group of buckets"],
+  ["read_fallbacks",      "keys",  "read with the mutex after all: after several retries, or because the item needs it"],
 ] as const satisfies readonly StatRow[];
 
 type IndexOf<Rows extends readonly StatRow[]> = { readonly [Name in Rows[number][0]]: number };

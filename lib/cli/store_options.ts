@@ -48,6 +48,7 @@ export function toStoreOptions(
     slabLayout,
     connectionsMax: values["conn-limit"],
     threads: values.threads,
+    optimisticReads: values.threads > 1 && processInfo.keepsMemoryOrder,
     lockLimits: {
       locksMax: values["lock-limit"],
       locksPerConnectionMax: values["lock-limit-per-conn"],

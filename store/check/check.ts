@@ -21,7 +21,7 @@ interface ChunkTotals {
 
 /**
  * Walks the whole store and asserts that its parts agree: pages, chunks, index, queues, chains, arriving values,
- * locks, leases, update tokens, sums.
+ * locks, leases, update tokens, versions, sums.
  * For tests: it takes time proportional to the size of the store. The caller holds the mutex.
  *
  * @returns How many items there are.
@@ -52,9 +52,17 @@ class Check {
     this.#checkPages(linked);
     this.#checkRoomLists();
     this.#checkPool();
+    this.#checkVersions();
     checkArriving(this.#links);
     checkLeases(this.#links);
     checkTokens(this.#links);
+  }
+
+  /** Whoever holds the mutex has ended its changes. */
+  #checkVersions(): void {
+    for (const version of this.#memory.versions.words) {
+      assert((version & 1) === 0, "versions are even between two changes");
+    }
   }
 
   /** Every bucket's items: right bucket, linked once. Returns them. */
@@ -74,6 +82,12 @@ class Check {
         const state = this.#items.state(item);
         assert((state & STATE.LINKED) !== 0, "an item of the index is marked as linked");
         assert((state & (STATE.RESERVED | STATE.CONTINUATION)) === 0, "only items are linked");
+        const { slabs } = this.#links;
+        assert(
+          (state & STATE.CHAINED) !== 0 ||
+            slabs.classOf(item) === slabs.classFor(this.#links.bytesOf(item)),
+          "an item without a chain is in the class of its size",
+        );
       }
     }
     assert(found.size === control[CONTROL.ITEM_COUNT], "ITEM_COUNT counts the index");

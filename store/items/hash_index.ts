@@ -5,6 +5,7 @@ import * as itemModule from "../memory/item.ts";
 import type { Memory } from "../memory/memory.ts";
 import * as memoryModule from "../memory/memory.ts";
 import type { Slabs } from "../memory/slabs.ts";
+import type { Versions } from "../memory/versions.ts";
 
 const { HEADER_BYTES, KEY_LENGTH_MASK, NO_ITEM, WORD } = itemModule;
 const { CONTROL, NO_PAGE, PAGE_OWNER, SEGMENT_MASK, SEGMENT_SHIFT } = memoryModule;
@@ -35,6 +36,7 @@ export class HashIndex {
   readonly #items: Items;
   readonly #slabs: Slabs;
   readonly #seed: HashSeed;
+  readonly #versions: Versions;
   /** Slots in a page, as a power of two. */
   readonly #slotShift: number;
   readonly #slotMask: number;
@@ -48,6 +50,7 @@ export class HashIndex {
     this.#items = items;
     this.#slabs = slabs;
     this.#seed = memory.options.hashSeed;
+    this.#versions = memory.versions;
     this.#slotShift = memory.pageShift - 2;
     this.#slotMask = (1 << this.#slotShift) - 1;
   }
@@ -102,8 +105,10 @@ export class HashIndex {
       if (!this.#split()) break;
     }
     const bucket = this.bucketOf(hash);
+    const begun = this.#versions.begin(hash);
     this.#items.setWord(item, WORD.HASH_NEXT, this.head(bucket));
     this.#setHead(bucket, item);
+    this.#versions.end(begun);
   }
 
   remove(item: ItemRef, hash: number): void {
@@ -113,7 +118,12 @@ export class HashIndex {
 
   /** Replaces `item` in its bucket by `other`, whose HASH_NEXT must link the rest of the bucket. */
   replace(item: ItemRef, other: ItemRef, hash: number): void {
-    const bucket = this.bucketOf(hash);
+    const begun = this.#versions.begin(hash);
+    this.#replace(item, other, this.bucketOf(hash));
+    this.#versions.end(begun);
+  }
+
+  #replace(item: ItemRef, other: ItemRef, bucket: number): void {
     let at = this.head(bucket);
     if (at === item) {
       this.#setHead(bucket, other);
@@ -182,6 +192,8 @@ export class HashIndex {
     }
     const level = control[CONTROL.HASH_LEVEL]!;
     const from = buckets - level;
+    // Both buckets are in the group of `from`.
+    const begun = this.#versions.begin(from);
     let staying = NO_ITEM;
     let moving = NO_ITEM;
     for (let item = this.head(from); item !== NO_ITEM;) {
@@ -196,9 +208,11 @@ export class HashIndex {
       item = next;
     }
     this.#setHead(from, staying);
+    this.#setHead(buckets, moving);
+    // In this order: readers take the level first.
     control[CONTROL.HASH_BUCKETS] = buckets + 1;
     if (buckets + 1 === 2 * level) control[CONTROL.HASH_LEVEL] = buckets + 1;
-    this.#setHead(buckets, moving);
+    this.#versions.end(begun);
     return true;
   }
 
@@ -221,7 +235,7 @@ export class HashIndex {
 }
 
 /** Whether the key at `keyWord` equals the one in the input. An item's key starts at a word boundary. */
-function equalKey(
+export function equalKey(
   words: Int32Array,
   keyWord: number,
   input: ByteRegion,

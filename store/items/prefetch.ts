@@ -36,7 +36,7 @@ export class Prefetch {
   #sum = 0;
 
   constructor(memory: Memory, index: HashIndex) {
-    this.#words = memory.words;
+    this.#words = memory.wordsOfAnyRef;
     this.#index = index;
   }
 
@@ -81,7 +81,7 @@ export class Prefetch {
     return next < this.count && this.#offsets[next] === keyOffset ? this.#lengths[next]! : 0;
   }
 
-  /** Loads every key's bucket, its first item, and the second's header. */
+  /** Loads every key's bucket, its first item, and the second's header. Needs no mutex. */
   load(): void {
     let sum = 0;
     const { count } = this;
@@ -104,7 +104,10 @@ export class Prefetch {
       const item = this.#heads[index]!;
       const words = this.#words[item >>> SEGMENT_SHIFT]!;
       const next = words[((item & SEGMENT_MASK) << 1) + WORD.HASH_NEXT]!;
-      sum ^= this.#words[next >>> SEGMENT_SHIFT]![((next & SEGMENT_MASK) << 1) + WORD.STATE]!;
+      // Without the mutex, the item may have been freed and its memory filled with anything.
+      const nextWords = this.#words[next >>> SEGMENT_SHIFT]!;
+      const nextWord = ((next & SEGMENT_MASK) << 1) + WORD.STATE;
+      if (nextWord < nextWords.length) sum ^= nextWords[nextWord]!;
     }
     this.#sum ^= sum;
   }

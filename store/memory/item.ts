@@ -182,6 +182,12 @@ export class Items {
     return this.chainWord(item) + (this.word(item, WORD.STATE) & STATE.CHAINED ? 2 : 0);
   }
 
+  /** Seconds until a deadline: -1 for never, 0 when it has passed. */
+  remainSec(deadlineSec: number): number {
+    if (deadlineSec === 0) return -1;
+    return Math.max(0, deadlineSec - this.#control[CONTROL.NOW_SEC]!);
+  }
+
   /** Lower half of the id that the item was given at its last change. */
   ownIdLow(item: ItemRef): number {
     return this.word(item, WORD.ID_LOW);

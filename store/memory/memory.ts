@@ -9,6 +9,7 @@ import { CLASS_STATS, STORE_STATS, THREAD_STATS } from "../stats.ts";
 import { highHalf, lowHalf } from "../base/u64.ts";
 import { SlotTable, slotTableBytes } from "./slot_table.ts";
 import { tokenQueueBytes } from "./token_layout.ts";
+import { versionBytesNeeded, Versions } from "./versions.ts";
 import { WATCH_RING_BYTES, watchBytesNeeded } from "./watch_layout.ts";
 
 /**
@@ -25,17 +26,25 @@ import { WATCH_RING_BYTES, watchBytesNeeded } from "./watch_layout.ts";
  * A page belongs to a slab class, to the hash index, to the ghost table, or to nobody (the pool of free pages).
  */
 
-const WORDS = [
-  "MUTEX",
+/** Words that every read needs and that change seldom: they share no processor's cache line with the others. */
+const READ_WORDS = [
   "NOW_SEC", // the store's clock, see clock.ts
-  "NOW_MS",
-  "NOW_MILLI", // 0..999, within NOW_SEC
-  "STARTED_UNIX_SEC",
-  "ID_LOW", // the last id handed out
-  "ID_HIGH",
   "FLUSH_LOW", // items with an id below this are dead
   "FLUSH_HIGH",
   "FLUSH_AT_SEC", // when the next flush falls due; 0: none
+  "ID_HIGH", // of the last id handed out
+  "HASH_BUCKETS", // buckets in use
+  "HASH_LEVEL", // the power of two at or below HASH_BUCKETS
+  "WATCHED", // WatchEvent bits of all watchers
+] as const;
+
+/** The other words. */
+const WORDS = [
+  "MUTEX",
+  "ID_LOW", // of the last id handed out
+  "NOW_MS",
+  "NOW_MILLI", // 0..999, within NOW_SEC
+  "STARTED_UNIX_SEC",
   "OLDEST_LIVE_SEC", // when the last flush happened, for `stats settings`
   "PAGE_COUNT",
   "PAGES_EVER_USED", // pages ever allocated; pages well beyond have never been touched, see prefault.ts
@@ -43,8 +52,6 @@ const WORDS = [
   "FREE_PAGE_COUNT", // pages in the pool: given back or never used
   "MEMORY_LIMIT_PAGES", // `cache_memlimit`: how many pages may be in use
   "MEMORY_LIMIT_KIB", // as it was given
-  "HASH_BUCKETS", // buckets in use
-  "HASH_LEVEL", // the power of two at or below HASH_BUCKETS
   "HASH_PAGES",
   "GHOST_SETS",
   "GHOST_FIRST_PAGE",
@@ -68,12 +75,18 @@ const WORDS = [
   "TOKEN_NEWEST",
   "QUARANTINE_END_SEC", // when quarantine ends by itself; 0: never
   "DISTURBED", // counts evictions, moves and sweeps: item references read before may be invalid
-  "WATCHED", // WatchEvent bits of all watchers
 ] as const;
 
+/** At least the READ_WORDS, and a processor's cache line of 16 words unused: a buffer may begin within a line. */
+const WORDS_START = 32;
+const CONTROL_WORDS = WORDS_START + WORDS.length;
+
 /** Words of `memory.control`, by name. */
-export const CONTROL = Object.fromEntries(WORDS.map((name, index) => [name, index])) as {
-  readonly [Name in typeof WORDS[number]]: number;
+export const CONTROL = Object.fromEntries([
+  ...READ_WORDS.map((name, index) => [name, index]),
+  ...WORDS.map((name, index) => [name, WORDS_START + index]),
+]) as {
+  readonly [Name in typeof READ_WORDS[number] | typeof WORDS[number]]: number;
 };
 
 /** Stands for a page where there is none. */
@@ -137,6 +150,8 @@ export const PAGES_MIN = 4;
 const SEGMENT_BYTES = 1024 * MIB;
 /** Shift from an item reference to the number of its segment. */
 export const SEGMENT_SHIFT = 27;
+/** Segment numbers that 32 bits can have. */
+const SEGMENT_NUMBERS = 2 ** (32 - SEGMENT_SHIFT);
 /** Bits of an item reference that give the place within its segment. */
 export const SEGMENT_MASK = (1 << SEGMENT_SHIFT) - 1;
 
@@ -159,6 +174,8 @@ export interface SharedMemory {
   /** Records for their journal, see token_queue.ts. */
   readonly tokenQueue: SharedArrayBuffer;
   readonly watch: SharedArrayBuffer;
+  /** Of Versions. */
+  readonly versions: SharedArrayBuffer;
   /** CounterRows of `threadRowCount` threads. */
   readonly threads: SharedArrayBuffer;
 }
@@ -186,7 +203,7 @@ interface ControlLayout {
 
 /** Returns where the parts of the control buffer start, in bytes. */
 function layoutControl(pageCount: number): ControlLayout {
-  const sums = Math.ceil(WORDS.length / 2) * 8;
+  const sums = Math.ceil(CONTROL_WORDS / 2) * 8;
   const classes = sums + SUMS * 8;
   const directory = classes + CLASSES_MAX * CLASS.WORDS * 4;
   const pages = directory + pageCount * 4;
@@ -219,6 +236,7 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
     tokens: SlotTable.create(options.tokenEntries),
     tokenQueue: new SharedArrayBuffer(tokenQueueBytes(options.tokenPersistence === "journal")),
     watch: new SharedArrayBuffer(watchBytesNeeded(options.watchRingBytes ?? WATCH_RING_BYTES)),
+    versions: new SharedArrayBuffer(versionBytesNeeded(options.optimisticReads ?? false)),
     threads: CounterRows.createShared(threadRowCount(options), COUNTERS),
   };
 }
@@ -325,6 +343,10 @@ export class Memory {
   readonly segments: ByteRegion[];
   /** The segments as 32-bit words. */
   readonly words: Int32Array[];
+  /** As `words`, with an empty array for every other segment number: for references that may be anything. */
+  readonly wordsOfAnyRef: Int32Array[];
+  /** Versions of groups of buckets. */
+  readonly versions: Versions;
   readonly pageShift: number;
   readonly pageBytes: number;
   /** From an item reference to its page. */
@@ -335,7 +357,7 @@ export class Memory {
     this.shared = shared;
     this.options = shared.options;
     const { control } = shared;
-    this.control = new Int32Array(control, 0, WORDS.length);
+    this.control = new Int32Array(control, 0, CONTROL_WORDS);
     const pageCount = this.control[CONTROL.PAGE_COUNT]!;
     const layout = layoutControl(pageCount);
     assert(layout.bytes === control.byteLength, "the control buffer has another layout");
@@ -350,6 +372,12 @@ export class Memory {
     this.pages = new Int32Array(control, layout.pages, pageCount * PAGE.WORDS);
     this.segments = shared.segments.map((segment) => new ByteRegion(segment));
     this.words = shared.segments.map((segment) => new Int32Array(segment));
+    const noWords = new Int32Array(new SharedArrayBuffer(0));
+    this.wordsOfAnyRef = Array.from(
+      { length: SEGMENT_NUMBERS },
+      (_, segment) => this.words[segment] ?? noWords,
+    );
+    this.versions = new Versions(shared.versions);
     this.pageShift = PAGE_SHIFT[shared.options.slabLayout];
     this.pageBytes = 1 << this.pageShift;
     this.refPageShift = this.pageShift - 3;

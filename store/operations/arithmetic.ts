@@ -106,32 +106,47 @@ export class ArithmeticOperations {
     decimal.addDelta(operation.deltaLow, operation.deltaHigh, increment);
     const digits = decimal.format();
     const lacksIdRoom = operation.explicit && (state & STATE.EXPLICIT_ID) === 0;
-    if (digits > length) {
-      if (!this.#grow(item, operation, hash, digits)) return Outcome.NO_MEMORY;
-    } else if (lacksIdRoom) {
-      // For clients it stays the same item.
-      operation.marks |= state & (STATE.FETCHED | STATE.STALE | STATE.WON);
-      if (!this.#grow(item, operation, hash, length)) return Outcome.NO_MEMORY;
+    if (digits > length || lacksIdRoom) {
+      // For clients an item that only gets room for an id stays the same.
+      if (digits <= length) {
+        operation.marks |= state & (STATE.FETCHED | STATE.STALE | STATE.WON);
+      }
+      const newLength = Math.max(digits, length);
+      if (!this.#replace(item, operation, hash, digits, newLength)) return Outcome.NO_MEMORY;
+    } else {
+      const begun = memory.versions.begin(hash);
+      this.#putDigits(item, digits, length);
+      this.#storeOperations.assignId(operation, item);
+      memory.versions.end(begun);
     }
-    const target = operation.item;
-    this.#values.write(target, 0, this.#digits, 0, digits);
-    if (digits < length) {
-      const end = items.keyOffset(target) + items.keyLength(target) + length;
-      memory.segmentOf(target).bytes.fill(BLANK, end - length + digits, end);
-    }
-    if (target === item) this.#storeOperations.assignId(operation, item);
     operation.resultLow = decimal.low;
     operation.resultHigh = decimal.high;
     return Outcome.OK;
   }
 
-  /** Replaces the item by one of another length. False when there is no memory. */
-  #grow(item: ItemRef, operation: Operation, hash: number, length: number): boolean {
+  /** Replaces the item by one of another length, with the number. False when there is no memory. */
+  #replace(
+    item: ItemRef,
+    operation: Operation,
+    hash: number,
+    digits: number,
+    length: number,
+  ): boolean {
     operation.mode = StoreMode.SET;
-    const longer = this.#storeOperations.allocateJoined(operation, item, length);
-    if (longer === NO_ITEM) return false;
-    this.#storeOperations.replace(operation, longer, hash);
+    const other = this.#storeOperations.allocateJoined(operation, item, length);
+    if (other === NO_ITEM) return false;
+    this.#putDigits(other, digits, length);
+    this.#storeOperations.replace(operation, other, hash);
     return true;
+  }
+
+  /** Writes the formatted number into a value of `length` bytes, and blanks behind it. */
+  #putDigits(item: ItemRef, digits: number, length: number): void {
+    const { items, memory } = this.#links;
+    this.#values.write(item, 0, this.#digits, 0, digits);
+    if (digits === length) return;
+    const end = items.keyOffset(item) + items.keyLength(item) + length;
+    memory.segmentOf(item).bytes.fill(BLANK, end - length + digits, end);
   }
 
   #makeNumber(operation: Operation, hash: number): Outcome {

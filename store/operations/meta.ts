@@ -10,12 +10,15 @@ import { NO_LEASE } from "../claims/leases.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import type { Memory } from "../memory/memory.ts";
 import * as memoryModule from "../memory/memory.ts";
+import type { Versions } from "../memory/versions.ts";
+import * as versionsModule from "../memory/versions.ts";
 import { Outcome } from "../outcome.ts";
 import * as statsModule from "../stats.ts";
 import { CHANGED_MEANWHILE, type StoreOperations } from "./store.ts";
 
 const { NO_ITEM, STATE, WORD } = itemModule;
 const { CONTROL } = memoryModule;
+const { NO_GROUP } = versionsModule;
 const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
@@ -23,6 +26,7 @@ const { CLASS_STAT, STAT } = statsModule;
 /** The operations that only meta commands need: reads without a trace, stubs, stale and emptied values. */
 export class MetaOperations {
   readonly #memory: Memory;
+  readonly #versions: Versions;
   readonly #links: ItemLinks;
   readonly #items: Items;
   readonly #lookup: Lookup;
@@ -40,6 +44,7 @@ export class MetaOperations {
     storeOperations: StoreOperations,
   ) {
     this.#memory = links.memory;
+    this.#versions = links.memory.versions;
     this.#links = links;
     this.#items = links.items;
     this.#lookup = lookup;
@@ -95,9 +100,7 @@ export class MetaOperations {
 
   /** Seconds it has to live: -1 for ever, 0 when they are over. */
   remainSec(item: ItemRef): number {
-    const deadlineSec = this.#items.word(item, WORD.DEADLINE_SEC);
-    if (deadlineSec === 0) return -1;
-    return Math.max(0, deadlineSec - this.#memory.control[CONTROL.NOW_SEC]!);
+    return this.#items.remainSec(this.#items.word(item, WORD.DEADLINE_SEC));
   }
 
   /** Sets a stub's deadline. A dirty key does not shorten it. */
@@ -141,7 +144,10 @@ export class MetaOperations {
 
   /** Notes that a client was told to refill the item. */
   markWon(item: ItemRef): void {
+    const versions = this.#versions;
+    const begun = versions.isOn ? versions.begin(this.#links.index.hashOf(item)) : NO_GROUP;
     this.#items.addState(item, STATE.WON);
+    versions.end(begun);
   }
 
   isKeyBinary(item: ItemRef): boolean {
@@ -161,16 +167,19 @@ export class MetaOperations {
     if (refusal !== Outcome.OK) return refusal;
     const deadlineSec = operation.deadlineSec;
     let item = operation.item;
-    if (operation.explicit && (this.#items.state(item) & STATE.EXPLICIT_ID) === 0) {
-      item = this.#storeOperations.copy(operation, item, hash);
-      if (item === CHANGED_MEANWHILE) return this.markStale(operation, touches);
-      if (item === NO_ITEM) return Outcome.NO_MEMORY;
-    } else {
-      this.#storeOperations.assignId(operation, item);
+    const lacksIdRoom = operation.explicit &&
+      (this.#items.state(item) & STATE.EXPLICIT_ID) === 0;
+    // The copy of a chain may release the mutex. No reader without the mutex reads a chain.
+    const begun = this.#items.state(item) & STATE.CHAINED ? NO_GROUP : this.#versions.begin(hash);
+    if (lacksIdRoom) item = this.#storeOperations.copy(operation, item, hash);
+    else this.#storeOperations.assignId(operation, item);
+    if (item !== NO_ITEM && item !== CHANGED_MEANWHILE) {
+      if (touches) this.touch(item, input, keyOffset, keyLength, deadlineSec, operation.owner);
+      this.#stale(item);
     }
-    if (touches) this.touch(item, input, keyOffset, keyLength, deadlineSec, operation.owner);
-    this.#stale(item);
-    return Outcome.OK;
+    this.#versions.end(begun);
+    if (item === CHANGED_MEANWHILE) return this.markStale(operation, touches);
+    return item === NO_ITEM ? Outcome.NO_MEMORY : Outcome.OK;
   }
 
   /**
@@ -208,9 +217,11 @@ export class MetaOperations {
     const item = this.#allocator.allocate(input, keyOffset, keyLength, 0, operation);
     if (item === NO_ITEM) return Outcome.NO_MEMORY;
     if (!stale) this.#links.countDeleted(old, operation.deletedBy);
+    const begun = this.#versions.begin(hash);
     this.#storeOperations.replace(operation, item, hash);
     if (keepsId) items.setOwnId(item, ownLow, ownHigh);
     if (stale) this.#stale(item);
+    this.#versions.end(begun);
     return Outcome.OK;
   }
 

@@ -125,7 +125,7 @@ export class StoreOperations {
   }
 
   /** Writes the new value over the old one if it goes into the same chunk. Keeps the place in the queue. */
-  overwrite(operation: Operation, old: ItemRef): boolean {
+  overwrite(operation: Operation, old: ItemRef, hash: number): boolean {
     const { slabs } = this.links;
     const state = this.items.state(old);
     const marked = stateOf(operation);
@@ -135,6 +135,7 @@ export class StoreOperations {
     const classId = slabs.classOf(old);
     if (slabs.classFor(bytes) !== classId) return false;
     this.memory.addRequestedBytes(classId, bytes - this.links.bytesOf(old));
+    const begun = this.memory.versions.begin(hash);
     this.items.setValueLength(old, operation.valueLength);
     const keep = STATE.MAIN | STATE.LINKED | STATE.LOCKED | FREQUENCY_MASK | KEY_LENGTH_MASK;
     this.items.setWord(old, WORD.STATE, (state & keep) | marked | STATE.REWRITTEN);
@@ -145,6 +146,7 @@ export class StoreOperations {
     this.links.setDeadline(old, operation.deadlineSec);
     this.items.setWord(old, WORD.ACCESSED_SEC, this.#control[CONTROL.NOW_SEC]!);
     this.assignId(operation, old);
+    this.memory.versions.end(begun);
     this.countStore(operation, old);
     this.#stats[STAT.total_items]! += 1;
     return true;
@@ -156,6 +158,8 @@ export class StoreOperations {
     const segment = this.memory.segments[item >>> SEGMENT_SHIFT]!;
     const keyLength = items.keyLength(item);
     const old = this.links.index.find(segment, items.keyOffset(item), keyLength, hash);
+    // One change: no reader may see that the key has neither item.
+    const begun = this.memory.versions.begin(hash);
     if (old !== NO_ITEM) {
       // The new value inherits the old one's queue and frequency.
       const state = items.state(old);
@@ -167,6 +171,7 @@ export class StoreOperations {
     }
     this.assignId(operation, item);
     this.links.link(item, hash);
+    this.memory.versions.end(begun);
     operation.item = item;
   }
 
@@ -185,7 +190,7 @@ export class StoreOperations {
     const { items } = this;
     const append = operation.mode === StoreMode.APPEND;
     const inInput = piece === NO_ITEM;
-    if (inInput && append && this.#appendInPlace(operation, old)) return Outcome.STORED;
+    if (inInput && append && this.#appendInPlace(operation, old, hash)) return Outcome.STORED;
     const oldLength = items.valueLength(old);
     const pieceLength = inInput ? operation.valueLength : items.valueLength(piece);
     const item = this.allocateJoined(operation, old, oldLength + pieceLength, piece);
@@ -293,7 +298,7 @@ export class StoreOperations {
   }
 
   /** Appends behind the value if its chunk has the room. */
-  #appendInPlace(operation: Operation, old: ItemRef): boolean {
+  #appendInPlace(operation: Operation, old: ItemRef, hash: number): boolean {
     const { slabs } = this.links;
     const state = this.items.state(old);
     const words = STATE.CHAINED | STATE.EXPLICIT_ID;
@@ -304,6 +309,7 @@ export class StoreOperations {
     const classId = slabs.classOf(old);
     if (bytes > slabs.chunkBytes(classId) || bytes > UNPINNED_BYTES_MAX) return false;
     if (!this.fits(operation.keyLength, length, this.items.clientFlags(old))) return false;
+    const begun = this.memory.versions.begin(hash);
     this.#values.write(
       old,
       oldLength,
@@ -316,6 +322,7 @@ export class StoreOperations {
     this.items.dropState(old, STATE.FETCHED | STATE.STALE | STATE.WON | STATE.STUB);
     this.items.addState(old, STATE.REWRITTEN);
     this.assignId(operation, old);
+    this.memory.versions.end(begun);
     this.countStore(operation, old);
     this.#stats[STAT.total_items]! += 1;
     return true;

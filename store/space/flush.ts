@@ -58,8 +58,11 @@ export class Flush {
 
   #hideBelow(idLow: number, idHigh: number): void {
     const control = this.#control;
+    const { versions } = this.#memory;
+    versions.beginAll();
     control[CONTROL.FLUSH_LOW] = idLow;
     control[CONTROL.FLUSH_HIGH] = idHigh;
+    versions.endAll();
     this.#expiry.markAllPagesDue();
   }
 }

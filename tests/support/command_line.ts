@@ -10,6 +10,7 @@ export const PROCESS_INFO: ProcessInfo = {
   unixMs: 1_800_000_000_500,
   random: 0.5,
   hashSeed: Int32Array.of(1, 2),
+  keepsMemoryOrder: true,
 };
 
 /** @throws Error when the command line starts no server. */

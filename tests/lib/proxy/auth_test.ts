@@ -113,6 +113,7 @@ Deno.test("--require-auth refuses a proxy that other hosts can reach", () => {
     unixMs: 0,
     random: 0,
     hashSeed: new Int32Array(2),
+    keepsMemoryOrder: true,
   };
   const refused = readProxyCommand(["-l", "0.0.0.0", "--require-auth"], info);
   assertEquals(refused.kind === "refuse" && refused.errors, [
