@@ -43,6 +43,8 @@ export interface ConversationOptions {
 
 /** How a protocol's bytes become operations. One a thread and protocol: it keeps nothing of a connection. */
 export interface Parser {
+  /** Whether `run` is called without the mutex too: it takes it by `thread.hold` where it needs it. */
+  readonly isOptimistic?: boolean;
   /** The commands it knows, for `stats ops`. */
   readonly commands: readonly CommandName[];
   /**
@@ -71,6 +73,8 @@ export interface Task {
    * @returns The first byte not consumed.
    */
   run(conversation: Conversation, start: number, end: number): number;
+  /** As `Parser.isOptimistic`. */
+  readonly isOptimistic?: boolean;
   /** The activity to report while it waits; left out: Activity.WAITING, or READING when it waits for bytes. */
   readonly activity?: Activity;
   /** Whether it waits for the server alone, its disk or a password check: a server that stops answers it before. */
@@ -176,7 +180,8 @@ export class Conversation {
   /**
    * Executes complete requests in the thread's input [start, end), all of them if they fit one slice. Replies are
    * appended to the thread's reply buffer; the caller has reset it, or begun anew in it, and sends them after. Takes
-   * the store's mutex once, and once more whenever a hold's work is done.
+   * the store's mutex once, and once more whenever a hold's work is done; not at all if there are only reads that go
+   * without it.
    *
    * @returns The first byte that was not consumed. The caller keeps [returned, end), at most PENDING_BYTES_MAX after
    *   NEEDS_INPUT, and brings it again in front of what comes next. `state` says what to do.
@@ -188,10 +193,10 @@ export class Conversation {
 
   /** As `feed`, within the slice that has begun. */
   protected execute(start: number, end: number): number {
-    const { cache, operation, reply, memory } = this.thread;
+    const { thread } = this;
+    const { cache, operation, reply, memory } = thread;
     if (this.state !== ConversationState.UNFINISHED) this.#answered = false;
-    cache.enter();
-    this.thread.beginHold();
+    thread.beginBatch();
     const replyStart = reply.totalLength;
     operation.owner = this.owner;
     cache.watchLog.connection = this.owner;
@@ -201,9 +206,13 @@ export class Conversation {
     this.#paused = false;
     this.valueMissing = false;
     while (!this.#paused) {
-      if (this.task !== null) at = this.task.run(this, at, end);
-      else if (this.#parser !== null) at = this.#parser.run(this, at, end);
-      else this.#chooseParser(at, end);
+      const next = this.task ?? this.#parser;
+      if (next === null) {
+        this.#chooseParser(at, end);
+      } else {
+        if (next.isOptimistic !== true) thread.hold();
+        at = next.run(this, at, end);
+      }
     }
     this.#leftLength = end - at;
     if (!reply.isEmpty) this.#answered = true;
@@ -211,9 +220,11 @@ export class Conversation {
     // The input may change before the next call.
     cache.prefetch.clear();
     // A client that has received the last reply finds the connection's locks free.
-    if (this.state === ConversationState.CLOSING) this.#release();
-    else if (this.state === ConversationState.NEEDS_INPUT) this.#reportActivity();
-    cache.leave();
+    if (this.state === ConversationState.CLOSING) {
+      thread.hold();
+      this.#release();
+    } else if (this.state === ConversationState.NEEDS_INPUT) this.#reportActivity();
+    thread.endBatch();
     return at;
   }
 

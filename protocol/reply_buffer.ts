@@ -19,6 +19,9 @@ export const REPLY_ROOM_MIN = 20 * 1024;
 /** Room kept behind a long value for the end of its reply. */
 export const TRAILER_ROOM = 64;
 
+/** At least what stands in front of a value and behind it, the key included. */
+export const AROUND_VALUE_ROOM = 1024;
+
 /** "\r\n" as a little-endian number. */
 const CRLF = 0x0a0d;
 

@@ -110,6 +110,8 @@ export class ThreadContext {
   readonly auth: PasswordChecks | null;
   /** Of the connection that is being served. */
   readonly work: WorkBudget;
+  /** Whether the batch in progress has the store's mutex. */
+  isHolding = false;
   /** The connections of one turn of `takeReady`. */
   readonly #ready = new Int32Array(READY_MAX);
 
@@ -137,8 +139,44 @@ export class ThreadContext {
     this.meta = new MetaRequest(this.request, this.numbers, this.input);
   }
 
-  /** The mutex has just been taken. */
-  beginHold(): void {
+  /** Whether reads may go without the mutex now. */
+  get mayReadFreely(): boolean {
+    return this.cache.optimistic.isAllowed && !this.tunables.detailEnabled;
+  }
+
+  /** Begins a batch of requests: takes the mutex, unless reads may go without it. */
+  beginBatch(): void {
+    if (this.mayReadFreely) this.#beginHold();
+    else this.hold();
+  }
+
+  /** Takes the mutex for the requests that follow, unless this batch has it. */
+  hold(): void {
+    if (this.isHolding) return;
+    this.cache.enter();
+    this.isHolding = true;
+    this.#beginHold();
+  }
+
+  /** Releases the mutex if this batch has it. */
+  release(): void {
+    if (!this.isHolding) return;
+    this.isHolding = false;
+    this.cache.leave();
+  }
+
+  /** Ends the batch of requests. */
+  endBatch(): void {
+    if (this.isHolding) this.release();
+    else this.cache.applyFullHits();
+  }
+
+  /** Releases the mutex if this batch has it and the next request is a read, which may go without it. */
+  releaseForReads(): void {
+    if (this.isHolding && this.mayReadFreely) this.release();
+  }
+
+  #beginHold(): void {
     this.work.beginHold();
     this.reply.beginMutexHold();
   }
@@ -148,8 +186,9 @@ export class ThreadContext {
    * hold's work is done (`work.holdEnd`), or the reply has grown past `yieldAt`.
    */
   yieldMutex(): void {
-    this.cache.yieldMutex();
-    this.beginHold();
+    if (this.isHolding) this.cache.yieldMutex();
+    else this.cache.applyFullHits();
+    this.#beginHold();
   }
 
   /** Calls `work` without the mutex, as between two requests. */
@@ -159,7 +198,7 @@ export class ThreadContext {
       return work();
     } finally {
       this.cache.enter();
-      this.beginHold();
+      this.#beginHold();
     }
   }
 

@@ -32,6 +32,7 @@ const YRMCDS_OPCODES = 0x40;
 
 /** The binary protocol: finds requests in the input and hands them to their handlers. */
 export class BinaryParser implements Parser {
+  readonly isOptimistic = true;
   readonly commands: readonly CommandName[] = BINARY_COMMANDS.map(({ name, opcode }) => ({
     name,
     index: opcode,
@@ -110,6 +111,7 @@ export class BinaryParser implements Parser {
     request.lineEnd = valueOffset;
     request.next = valueOffset;
     this.#beginOperation(start, valueOffset - keyLength, keyLength, valueLength);
+    if (command.needsMutex) this.#thread.hold();
     const flow = command.handler(conversation);
     if (flow !== Flow.INCOMPLETE) this.#thread.ops.countBinary(opcode);
     return flow;
@@ -151,6 +153,7 @@ export class BinaryParser implements Parser {
     const { bytes, view } = input;
     const request = this.#request;
     const binary = this.#binary;
+    this.#thread.releaseForReads();
     const next = prefetchPackets(this.#thread, start, end, this.#kinds, PacketKind.KEY_ONLY);
     for (let index = 0; index < prefetch.count; index++) {
       const keyOffset = prefetch.keyOffset(index);

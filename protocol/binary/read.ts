@@ -1,11 +1,19 @@
-import { type ItemRef, LOCKED_ITEM, NO_ITEM } from "../../store/cache.ts";
+import {
+  ATTEMPTS_MAX,
+  type ItemRef,
+  LOCKED_ITEM,
+  NO_ITEM,
+  ReadOutcome,
+} from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { OUTCOME_STATUS, putError, putHeader } from "./replies.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
 import { Status } from "../binary_status.ts";
+import { AROUND_VALUE_ROOM } from "../reply_buffer.ts";
 import { SendTask } from "../tasks.ts";
+import type { ThreadContext } from "../thread_context.ts";
 
 // Hot path: no allocation.
 
@@ -13,9 +21,46 @@ const FLAGS_LENGTH = 4;
 
 /** Get, GetK and their quiet forms. */
 export function get(conversation: Conversation, withKey: boolean): Flow {
-  const { cache, input, operation, binary } = conversation.thread;
+  const { thread } = conversation;
+  const { cache, input, operation, binary } = thread;
+  if (!thread.isHolding) {
+    if (getFreely(thread, withKey)) return Flow.DONE;
+    thread.hold();
+  }
   const item = cache.get(input, operation.keyOffset, operation.keyLength, binary.hash);
   return putFound(conversation, item, withKey);
+}
+
+/**
+ * Answers Get and its other forms if the key can be read without the mutex.
+ *
+ * @returns False when the mutex is needed; then nothing has happened.
+ */
+function getFreely(thread: ThreadContext, withKey: boolean): boolean {
+  const { cache: { optimistic }, input, operation, binary, reply } = thread;
+  const { keyOffset, keyLength } = operation;
+  const start = reply.length;
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+    const outcome = optimistic.find(input, keyOffset, keyLength, binary.hash);
+    if (outcome === ReadOutcome.MISS) {
+      optimistic.countMiss();
+      putMiss(thread, withKey);
+      return true;
+    }
+    const { valueLength } = optimistic;
+    if (outcome === ReadOutcome.BUSY || valueLength > reply.room - AROUND_VALUE_ROOM) break;
+    const { clientFlags, idLow, idHigh } = optimistic;
+    putFoundHeader(thread, withKey, valueLength, clientFlags, idLow, idHigh);
+    optimistic.copyValue(reply.region, reply.length);
+    if (optimistic.confirm()) {
+      optimistic.noteHit(keyLength, binary.hash, true);
+      reply.length += valueLength;
+      return true;
+    }
+    reply.length = start;
+  }
+  optimistic.countFallback();
+  return false;
 }
 
 /** GaT, GaTK and their quiet forms. */
@@ -32,20 +77,26 @@ export function getAndTouch(conversation: Conversation, withKey: boolean): Flow 
 /** Answers with an item, or that there is none. */
 function putFound(conversation: Conversation, item: ItemRef, withKey: boolean): Flow {
   const { thread } = conversation;
-  const { input, operation, binary, reply } = thread;
+  const { input, operation } = thread;
   const { keyOffset, keyLength } = operation;
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countGet(input, keyOffset, keyLength, item !== NO_ITEM);
   }
   if (item !== NO_ITEM) return putItem(conversation, item, withKey);
-  if (binary.quiet) return Flow.DONE;
+  putMiss(thread, withKey);
+  return Flow.DONE;
+}
+
+/** Answers that there is no item, unless the command is quiet. */
+function putMiss({ input, operation, binary, reply }: ThreadContext, withKey: boolean): void {
+  if (binary.quiet) return;
+  const { keyOffset, keyLength } = operation;
   if (withKey) {
     putHeader(reply, binary, Status.NOT_FOUND, 0, keyLength, 0, 0, 0);
     reply.copy(input, keyOffset, keyLength);
   } else {
     putError(reply, binary, Status.NOT_FOUND);
   }
-  return Flow.DONE;
 }
 
 /** Touch: answered like a Get without the value, and a get for `stats detail` (memcached). */
@@ -98,19 +149,24 @@ function putItemHeader(
   withKey: boolean,
   valueLength: number,
 ): void {
-  const { cache, operation, binary, reply, input } = conversation.thread;
+  const { thread } = conversation;
+  const { cache } = thread;
+  const flags = cache.clientFlags(item);
+  putFoundHeader(thread, withKey, valueLength, flags, cache.idLow(item), cache.idHigh(item));
+}
+
+/** Writes header, flags and key in front of a value. */
+function putFoundHeader(
+  { operation, binary, reply, input }: ThreadContext,
+  withKey: boolean,
+  valueLength: number,
+  clientFlags: number,
+  idLow: number,
+  idHigh: number,
+): void {
   const keyLength = withKey ? operation.keyLength : 0;
-  putHeader(
-    reply,
-    binary,
-    Status.OK,
-    FLAGS_LENGTH,
-    keyLength,
-    valueLength,
-    cache.idLow(item),
-    cache.idHigh(item),
-  );
-  reply.region.view.setInt32(reply.length, cache.clientFlags(item) | 0);
+  putHeader(reply, binary, Status.OK, FLAGS_LENGTH, keyLength, valueLength, idLow, idHigh);
+  reply.region.view.setInt32(reply.length, clientFlags | 0);
   reply.length += FLAGS_LENGTH;
   if (withKey) reply.copy(input, operation.keyOffset, keyLength);
 }

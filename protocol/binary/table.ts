@@ -34,6 +34,8 @@ export interface BinaryCommand {
   readonly handler: (conversation: Conversation) => Flow;
   /** Only looks a key up: several in a row are prefetched and executed as a group. */
   readonly grouped: boolean;
+  /** Whether the handler must be called with the mutex. Others take it by `thread.hold` if they need it. */
+  readonly needsMutex: boolean;
 }
 
 type Row = readonly [
@@ -92,7 +94,9 @@ const ROWS: readonly Row[] = [
 export const BINARY_COMMANDS: readonly BinaryCommand[] = ROWS.flatMap(
   ([name, extras, key, value, access, handler, grouped = false]) => {
     const [opcode, quietOpcode] = OPCODES[name];
-    const loud = { name, opcode, quiet: false, extras, key, value, access, handler, grouped };
+    const needsMutex = !grouped && handler !== done;
+    const parts = { extras, key, value };
+    const loud = { name, opcode, quiet: false, ...parts, access, handler, grouped, needsMutex };
     if (quietOpcode === null) return [loud];
     return [loud, { ...loud, name: `${name}Q`, opcode: quietOpcode, quiet: true }];
   },

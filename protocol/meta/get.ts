@@ -1,11 +1,12 @@
 import { deadlineSec } from "../../store/clock.ts";
-import { type ItemRef, NO_ITEM } from "../../store/cache.ts";
+import { ATTEMPTS_MAX, type ItemRef, NO_ITEM, ReadOutcome } from "../../store/cache.ts";
 import { MARK_KEY_BINARY } from "../../store/operation.ts";
 import { Access } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
 import * as flagsModule from "./flags.ts";
 import * as metaRequestModule from "./request.ts";
 import * as repliesModule from "../replies.ts";
+import { AROUND_VALUE_ROOM } from "../reply_buffer.ts";
 import { Flow } from "../request.ts";
 import { SendTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
@@ -34,6 +35,11 @@ export function metaGet(conversation: Conversation): Flow {
     reply.put(refusal);
     return Flow.DONE;
   }
+  thread.releaseForReads();
+  if (!thread.isHolding) {
+    if (getFreely(thread)) return Flow.DONE;
+    thread.hold();
+  }
   const item = cache.meta.find(input, meta.keyOffset, meta.keyLength);
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countGet(input, meta.keyOffset, meta.keyLength, item !== NO_ITEM);
@@ -44,6 +50,93 @@ export function metaGet(conversation: Conversation): Flow {
   if (cache.findLease(operation)) return answerLease(thread);
   const stub = makeStub(thread);
   return stub === NO_ITEM ? answerMiss(thread) : answerItem(conversation, stub, true);
+}
+
+/** Flags with which mg changes an item, or tells about its reads. */
+function needsMutex(letter: number): boolean {
+  switch (letter) {
+    case FLAG.C:
+    case FLAG.E:
+    case FLAG.N:
+    case FLAG.R:
+    case FLAG.T:
+    case FLAG.h:
+    case FLAG.l:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/**
+ * Answers an mg that changes nothing, if the key can be read without the mutex.
+ *
+ * @returns False when the mutex is needed; then nothing has happened.
+ */
+function getFreely(thread: ThreadContext): boolean {
+  const { meta, request, reply, input, cache } = thread;
+  for (let word = FIRST_FLAG; word < request.wordCount; word++) {
+    if (needsMutex(meta.letter(word))) return false;
+  }
+  const { optimistic, prefetch } = cache;
+  const { keyOffset, keyLength } = meta;
+  const hash = prefetch.hashOf(input, keyOffset, keyLength);
+  const start = reply.length;
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+    const outcome = optimistic.find(input, keyOffset, keyLength, hash);
+    if (outcome === ReadOutcome.MISS) {
+      optimistic.countMiss();
+      putMiss(thread);
+      return true;
+    }
+    const { valueLength } = optimistic;
+    if (outcome === ReadOutcome.BUSY || valueLength > reply.room - AROUND_VALUE_ROOM) break;
+    // The first reader of a stale item wins it, which changes the item.
+    if (optimistic.isStale || optimistic.isWon) break;
+    putFreeLine(thread, valueLength);
+    if (meta.value) optimistic.copyValue(reply.region, reply.length);
+    if (optimistic.confirm()) {
+      optimistic.noteHit(keyLength, hash, !meta.noUpdate);
+      if (meta.value) {
+        reply.length += valueLength;
+        reply.crlf();
+      }
+      return true;
+    }
+    reply.length = start;
+  }
+  optimistic.countFallback();
+  return false;
+}
+
+/** The line of an item that is read without the mutex. */
+function putFreeLine(thread: ThreadContext, valueLength: number): void {
+  const { meta, reply, request, cache: { optimistic } } = thread;
+  if (meta.value) {
+    reply.put(META.VA_SPACE);
+    reply.decimal(valueLength);
+  } else {
+    reply.put(META.HD);
+  }
+  for (let word = FIRST_FLAG; word < request.wordCount; word++) {
+    switch (meta.letter(word)) {
+      case FLAG.c:
+        putU64Flag(reply, FLAG.c, optimistic.idLow, optimistic.idHigh);
+        break;
+      case FLAG.f:
+        putUint32Flag(reply, FLAG.f, optimistic.clientFlags);
+        break;
+      case FLAG.s:
+        putUint32Flag(reply, FLAG.s, valueLength);
+        break;
+      case FLAG.t:
+        putTtl(thread, optimistic.remainSec);
+        break;
+      default:
+        putEchoedFlag(thread, word, optimistic.isKeyBinary);
+    }
+  }
+  reply.crlf();
 }
 
 /** The access that mg needs: some flags create an item, change its expiry time, or win the right to refresh it. */
@@ -68,13 +161,17 @@ function makeStub(thread: ThreadContext): ItemRef {
 }
 
 function answerMiss(thread: ThreadContext): Flow {
-  const { meta, cache, reply } = thread;
-  cache.meta.noteMiss();
-  if (meta.quiet) return Flow.DONE;
+  thread.cache.meta.noteMiss();
+  putMiss(thread);
+  return Flow.DONE;
+}
+
+function putMiss(thread: ThreadContext): void {
+  const { meta, reply } = thread;
+  if (meta.quiet) return;
   reply.put(META.EN);
   putEchoedFlags(thread);
   reply.crlf();
-  return Flow.DONE;
 }
 
 /** Under a lease there is no value, and somebody else has been told to fetch it. */

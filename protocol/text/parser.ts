@@ -31,6 +31,9 @@ const LF = 0x0a;
 const GET_SPACE = 0x20746567; // "get "
 const GETS = 0x73746567; // "gets"
 const SET_SPACE = 0x20746573; // "set "
+const MG_SPACE = 0x20676d; // "mg "
+const MN_CRLF = 0x0a0d6e6d; // "mn\r\n"
+const THREE_BYTES = 0xffffff;
 const CRLF = 0x0a0d;
 const CRLF_LENGTH = 2;
 const ZERO = 0x30;
@@ -54,6 +57,7 @@ const GETSS_ROW = COMMANDS.findIndex(({ name }) => name === "getss");
 
 /** The text protocol: finds requests in the input and hands them to their handlers. */
 export class TextParser implements Parser {
+  readonly isOptimistic = true;
   readonly #thread: ThreadContext;
   readonly #request: Request;
   readonly commands: readonly CommandRow[] = COMMANDS;
@@ -86,9 +90,12 @@ export class TextParser implements Parser {
         if (work.isSpent) return this.#pause(conversation, ConversationState.UNFINISHED, at);
         this.#thread.yieldMutex();
       }
+      let needsMutex = true;
       if (end - at > GETS_LENGTH) {
         const word = view.getInt32(at, true);
+        needsMutex = (word & THREE_BYTES) !== MG_SPACE && word !== MN_CRLF;
         if (word === GET_SPACE) {
+          this.#thread.releaseForReads();
           const next = this.#gets(conversation, at, end);
           if (next > at) at = next;
           else if (!this.#beginKeys(conversation, at, end, false)) return at;
@@ -98,6 +105,7 @@ export class TextParser implements Parser {
         }
         if (word === GETS) {
           if (this.#thread.input.bytes[at + 4] === SPACE) {
+            this.#thread.releaseForReads();
             return this.#beginKeys(conversation, at, end, true) ? at + GETS_LENGTH : at;
           }
           const next = this.#beginGetss(conversation, at, end);
@@ -105,6 +113,7 @@ export class TextParser implements Parser {
         }
       }
       if (at >= prefetchedTo) prefetchedTo = prefetchLines(this.#thread, at, end);
+      if (needsMutex) this.#thread.hold();
       work.spent += REQUEST_UNITS;
       const flow = this.#execute(conversation, at, end);
       if (flow === Flow.DONE) at = this.#request.next;

@@ -15,10 +15,10 @@ import type { ThreadContext } from "../thread_context.ts";
 import * as workBudgetModule from "../work_budget.ts";
 import { answer } from "./answer.ts";
 
-const { LOCKED_ITEM, NO_ITEM } = cacheModule;
+const { ATTEMPTS_MAX, LOCKED_ITEM, NO_ITEM, ReadOutcome } = cacheModule;
 const { KEY_LENGTH_MAX, LINE_LENGTH_MAX } = limitsModule;
 const { OUTCOME_LINE, REFUSAL, REPLY } = repliesModule;
-const { REPLY_ROOM_MIN } = replyBufferModule;
+const { AROUND_VALUE_ROOM, REPLY_ROOM_MIN } = replyBufferModule;
 const { WORK: { REQUEST: REQUEST_UNITS } } = workBudgetModule;
 
 // Hot path: no allocation.
@@ -40,8 +40,8 @@ const KEYS_PER_LINE = LINE_LENGTH_MAX / 2;
 /** mcrouter's lease token for "somebody else has it"; no id is ever 1. */
 const HELD_BY_ANOTHER = 1;
 
-/** Writes the line in front of a value. */
-function putValueLine(
+/** Writes the line in front of an item's value. */
+function putItemLine(
   thread: ThreadContext,
   item: ItemRef,
   keyOffset: number,
@@ -49,21 +49,44 @@ function putValueLine(
   valueLength: number,
   withId: boolean,
 ): void {
-  const { cache, reply } = thread;
+  const { cache } = thread;
+  putValueLine(
+    thread,
+    keyOffset,
+    keyLength,
+    cache.clientFlags(item),
+    valueLength,
+    withId,
+    withId ? cache.idLow(item) : 0,
+    withId ? cache.idHigh(item) : 0,
+  );
+}
+
+/** Writes the line in front of a value. */
+function putValueLine(
+  { reply, input }: ThreadContext,
+  keyOffset: number,
+  keyLength: number,
+  clientFlags: number,
+  valueLength: number,
+  withId: boolean,
+  idLow: number,
+  idHigh: number,
+): void {
   const { view, bytes } = reply.region;
   let at = reply.length;
   view.setInt32(at, VALU, true);
   view.setInt16(at + 4, E_SPACE, true);
-  copyBytes(reply.region, at + 6, thread.input, keyOffset, keyLength);
+  copyBytes(reply.region, at + 6, input, keyOffset, keyLength);
   at += 6 + keyLength;
   bytes[at] = SPACE;
-  at = putDecimal(bytes, at + 1, cache.clientFlags(item));
+  at = putDecimal(bytes, at + 1, clientFlags);
   bytes[at] = SPACE;
   at = putDecimal(bytes, at + 1, valueLength);
   if (withId) {
     bytes[at] = SPACE;
     reply.length = at + 1;
-    reply.decimalU64(cache.idLow(item), cache.idHigh(item));
+    reply.decimalU64(idLow, idHigh);
     at = reply.length;
   }
   view.setInt16(at, CRLF, true);
@@ -89,6 +112,13 @@ export function getOne(
 ): boolean {
   const { thread } = conversation;
   const { cache, reply } = thread;
+  if (!thread.isHolding) {
+    if (getFreely(thread, keyOffset, keyLength, hash, false)) {
+      putEnd(reply);
+      return true;
+    }
+    thread.hold();
+  }
   const item = cache.get(thread.input, keyOffset, keyLength, hash);
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countGet(thread.input, keyOffset, keyLength, item !== NO_ITEM);
@@ -98,7 +128,7 @@ export function getOne(
     return true;
   }
   const valueLength = cache.valueLength(item);
-  putValueLine(thread, item, keyOffset, keyLength, valueLength, false);
+  putItemLine(thread, item, keyOffset, keyLength, valueLength, false);
   if (!reply.value(cache, item, valueLength)) {
     conversation.task = new SendTask(thread, item, true, MultigetTask.afterFirstKey());
     return false;
@@ -106,6 +136,53 @@ export function getOne(
   reply.crlf();
   putEnd(reply);
   return true;
+}
+
+/**
+ * Answers a key, without END, if it can be read without the mutex, which this batch does not have.
+ *
+ * @returns False when the mutex is needed; then nothing has happened.
+ */
+function getFreely(
+  thread: ThreadContext,
+  keyOffset: number,
+  keyLength: number,
+  hash: number,
+  withId: boolean,
+): boolean {
+  const { reply, input } = thread;
+  const { optimistic } = thread.cache;
+  const start = reply.length;
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+    const outcome = optimistic.find(input, keyOffset, keyLength, hash);
+    if (outcome === ReadOutcome.MISS) {
+      optimistic.countMiss();
+      return true;
+    }
+    const { valueLength } = optimistic;
+    if (outcome === ReadOutcome.BUSY || valueLength > reply.room - AROUND_VALUE_ROOM) break;
+    const { clientFlags, idLow, idHigh } = optimistic;
+    putValueLine(
+      thread,
+      keyOffset,
+      keyLength,
+      clientFlags,
+      valueLength,
+      withId,
+      idLow,
+      idHigh,
+    );
+    optimistic.copyValue(reply.region, reply.length);
+    if (optimistic.confirm()) {
+      optimistic.noteHit(keyLength, hash, true);
+      reply.length += valueLength;
+      reply.crlf();
+      return true;
+    }
+    reply.length = start;
+  }
+  optimistic.countFallback();
+  return false;
 }
 
 /** The commands that read several keys. */
@@ -235,6 +312,11 @@ export class MultigetTask implements Multiget {
     return at;
   }
 
+  /** Reads that change nothing go without the mutex. */
+  get isOptimistic(): boolean {
+    return this.#kind <= MultigetKind.GETS;
+  }
+
   abandon(): void {}
 
   /** @returns False when the value goes on in another task. */
@@ -247,6 +329,10 @@ export class MultigetTask implements Multiget {
     const { thread } = conversation;
     const { cache, reply, input } = thread;
     const kind = this.#kind;
+    if (!thread.isHolding) {
+      if (getFreely(thread, keyOffset, keyLength, hash, kind === MultigetKind.GETS)) return true;
+      thread.hold();
+    }
     if (kind >= MultigetKind.GETSS && !this.#hasValue(conversation, keyOffset, keyLength, hash)) {
       return true;
     }
@@ -266,7 +352,7 @@ export class MultigetTask implements Multiget {
     const valueLength = cache.valueLength(item);
     const withId = kind === MultigetKind.GETS || kind === MultigetKind.GATS ||
       kind === MultigetKind.GETSS;
-    putValueLine(thread, item, keyOffset, keyLength, valueLength, withId);
+    putItemLine(thread, item, keyOffset, keyLength, valueLength, withId);
     if (!reply.value(cache, item, valueLength)) {
       conversation.task = new SendTask(thread, item, true, this.#detach(conversation));
       return false;
@@ -314,8 +400,10 @@ export class MultigetTask implements Multiget {
     keyEnd: number,
     line: Uint8Array,
   ): number {
-    const { reply } = conversation.thread;
-    reply.truncate(conversation.thread.cache, replyStart);
+    const { thread } = conversation;
+    const { reply } = thread;
+    thread.hold();
+    reply.truncate(thread.cache, replyStart);
     reply.put(line);
     conversation.task = new SkipLineTask();
     return keyEnd;

@@ -1,5 +1,5 @@
 import { startLeased } from "../support/servers/leased.ts";
-import { SLICES } from "../support/sessions/slices.ts";
+import { IN_PROCESS_VARIANTS } from "../support/sessions/slices.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { IO_WAYS } from "../support/servers/server_process.ts";
 import { fuzzConversations, fuzzSockets } from "./mutation_fuzz.ts";
@@ -8,7 +8,7 @@ import { fuzzConversations, fuzzSockets } from "./mutation_fuzz.ts";
 const STREAMS = 1500;
 const SOCKET_STREAMS = 30;
 
-for (const { title, options } of SLICES) {
+for (const { title, options } of IN_PROCESS_VARIANTS) {
   Deno.test(`conversations survive mutated requests${title}`, async () => {
     await withSeed(drawSeed(), (seed) => fuzzConversations(seed, STREAMS, options));
   });

@@ -1,13 +1,13 @@
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
 import { play } from "../support/sessions/play.ts";
-import { SLICES } from "../support/sessions/slices.ts";
+import { IN_PROCESS_VARIANTS } from "../support/sessions/slices.ts";
 import { readTranscripts } from "../support/sessions/transcript_files.ts";
 
 for (const { name, options, cases } of readTranscripts()) {
   for (const transcriptCase of cases) {
-    for (const slice of SLICES) {
-      Deno.test(`${name}: ${transcriptCase.name}${slice.title}`, async () => {
-        const side = new ConversationSide([...options, ...slice.options]);
+    for (const variant of IN_PROCESS_VARIANTS) {
+      Deno.test(`${name}: ${transcriptCase.name}${variant.title}`, async () => {
+        const side = new ConversationSide([...options, ...variant.options]);
         await play(side, transcriptCase);
         side.check();
       });

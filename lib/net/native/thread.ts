@@ -181,9 +181,21 @@ export class NativeThread implements Transport {
     return isTimed ? SWEEP_MS : FOREVER_MS;
   }
 
+  /** Returns how many sockets are ready. Before the thread sleeps, hits of reads without the mutex are noted. */
+  #waitForSockets(timeoutMs: number): number {
+    if (this.#isUnfinished) return this.#epoll.wait(0);
+    const { cache } = this.#thread;
+    if (cache.hasDelayedHits) {
+      const ready = this.#epoll.wait(0);
+      if (ready > 0) return ready;
+      cache.applyHits();
+    }
+    return this.#epoll.wait(timeoutMs);
+  }
+
   #serveReady(timeoutMs: number): void {
     const epoll = this.#epoll;
-    const ready = epoll.wait(this.#isUnfinished ? 0 : timeoutMs);
+    const ready = this.#waitForSockets(timeoutMs);
     for (let index = 0; index < ready; index++) {
       const fd = epoll.fd(index);
       const connection = this.#connections[fd];

@@ -152,7 +152,7 @@ export class PortableConnection implements TimedConnection {
 
   /** Reads, executes and replies until either side ends the conversation. */
   async #converse(): Promise<void> {
-    const { input, reply, work } = this.#thread;
+    const { cache, input, reply, work } = this.#thread;
     const conversation = this.#conversation;
     let open = true;
     while (open && !this.#closing) {
@@ -165,6 +165,7 @@ export class PortableConnection implements TimedConnection {
       for (;;) {
         reply.reset();
         const at = conversation.feed(0, end);
+        cache.applyHits();
         units = work.spent;
         if (at < end) this.#pending = input.bytes.slice(at, end);
         const { state } = conversation;

@@ -3,3 +3,9 @@ export const SLICES: readonly { readonly title: string; readonly options: readon
   { title: "", options: [] },
   { title: ", a slice for each request", options: ["-R", "1"] },
 ];
+
+/** The same for servers in process, and whether reads take the mutex: with one thread all do. */
+export const IN_PROCESS_VARIANTS: typeof SLICES = [
+  ...SLICES,
+  { title: ", reads without the mutex", options: ["-t", "2"] },
+];
