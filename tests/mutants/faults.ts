@@ -3,11 +3,13 @@ import type { Fault } from "./fault.ts";
 import { LIB_FAULTS } from "./lib_faults.ts";
 import { PROTOCOL_FAULTS } from "./protocol_faults.ts";
 import { PROXY_FAULTS } from "./proxy_faults.ts";
+import { READ_FAULTS } from "./read_faults.ts";
 import { STORE_FAULTS } from "./store_faults.ts";
 
 /** The faults that `deno task mutants` plants. */
 export const FAULTS: readonly Fault[] = [
   ...STORE_FAULTS,
+  ...READ_FAULTS,
   ...PROTOCOL_FAULTS,
   ...LIB_FAULTS,
   ...AUTH_FAULTS,

@@ -82,7 +82,7 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
   {
     file: "protocol/text/read.ts",
     fault: "an over-long key in a get line leaves the values before it",
-    find: "reply.truncate(conversation.thread.cache, replyStart);",
+    find: "reply.truncate(thread.cache, replyStart);",
     replace: "",
     tests: TRANSCRIPTS,
     filter: "read.txt",
@@ -186,7 +186,7 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
   {
     file: "protocol/meta/get.ts",
     fault: "mg q answers misses",
-    find: "if (meta.quiet) return Flow.DONE;\n  reply.put(META.EN);",
+    find: "if (meta.quiet) return;\n  reply.put(META.EN);",
     replace: "reply.put(META.EN);",
     tests: TRANSCRIPTS,
     filter: "meta.txt",
@@ -242,7 +242,7 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
   {
     file: "protocol/binary/read.ts",
     fault: "quiet gets answer misses",
-    find: "if (binary.quiet) return Flow.DONE;",
+    find: "if (binary.quiet) return;",
     replace: "",
     tests: TRANSCRIPTS,
     filter: "binary.txt",
