@@ -1,6 +1,8 @@
 import type { Bytes } from "./content.ts";
 import { ConversationPeer } from "../sessions/conversation_side.ts";
 
+const SHORT = 40;
+
 /** Bytes that are appended to, and used over and over. */
 export class GrowingBytes implements Bytes {
   bytes: Uint8Array<ArrayBuffer>;
@@ -22,9 +24,12 @@ export class GrowingBytes implements Bytes {
   }
 
   append(bytes: Uint8Array): void {
-    this.reserve(bytes.length);
-    this.bytes.set(bytes, this.length);
-    this.length += bytes.length;
+    const { length } = bytes;
+    this.reserve(length);
+    // A call of set() costs as much as this many bytes.
+    if (length > SHORT) this.bytes.set(bytes, this.length);
+    else for (let at = 0; at < length; at++) this.bytes[this.length + at] = bytes[at]!;
+    this.length += length;
   }
 
   /** Appends characters below 128. */

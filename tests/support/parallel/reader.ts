@@ -110,9 +110,7 @@ export class Reader {
       const row = index * ROW.WORDS;
       // First of all: when it is still the number of changes begun after the read, the other words were right.
       this.#before[row + ROW.DONE] = ledger.get(key, ROW.DONE);
-      for (
-        const word of [ROW.VERSION, ROW.FLOOR, ROW.PRESENCE, ROW.DEADLINE_LEAST, ROW.DEADLINE_MOST]
-      ) {
+      for (let word: number = ROW.VERSION; word <= ROW.DEADLINE_MOST; word++) {
         this.#before[row + word] = ledger.get(key, word);
       }
     }

@@ -32,35 +32,36 @@ export class ReplyParser implements ReadValue {
     if (!this.#isNext("VALUE ")) return false;
     const keyAt = this.#next + 6;
     const { bytes } = this.from;
-    for (let index = 0; index < key.length; index++) {
-      if (bytes[keyAt + index] !== key[index]) return false;
-    }
-    if (bytes[keyAt + key.length] !== SPACE) return false;
+    if (!this.#isKey(key, keyAt) || bytes[keyAt + key.length] !== SPACE) return false;
     this.#next = keyAt + key.length + 1;
     this.flags = this.#number();
     this.length = this.#number();
     this.id = bytes[this.#next - 1] === SPACE ? this.#number() : -1;
-    this.#data(LF);
+    this.#data();
     return true;
   }
 
   /** Reads the reply to `mg <key> v f s k c`. Returns whether it is a hit. */
   metaValue(key: Uint8Array): boolean {
-    const line = this.#lineStart();
-    const name = String.fromCharCode(...key);
-    if (line === `EN k${name}`) {
+    if (this.skip("EN k")) {
+      this.#key(key);
       this.expect("\r\n");
       return false;
     }
-    const [, length, flags, size, found, id] =
-      /^VA (\d+) f(\d+) s(\d+) k(\S+) c(\d+)(?: [WXZ])*$/.exec(line) ?? [];
-    if (length === undefined || length !== size || found !== name) {
-      throw this.#strange("a reply to mg", line);
-    }
-    this.flags = Number(flags);
-    this.length = Number(length);
-    this.id = Number(id);
-    this.#data(CR);
+    this.expect("VA ");
+    this.length = this.#number();
+    this.expect("f");
+    this.flags = this.#number();
+    this.expect("s");
+    if (this.#number() !== this.length) throw this.#strange("the size", "another one");
+    this.expect("k");
+    this.#key(key);
+    this.expect(" c");
+    this.id = this.#number();
+    // The byte behind the id has been read. A stale value has flags behind it.
+    const { bytes } = this.from;
+    while (bytes[this.#next - 1] !== CR) this.#next++;
+    this.#data();
     return true;
   }
 
@@ -77,9 +78,7 @@ export class ReplyParser implements ReadValue {
     }
     if (status === 1) return false;
     const keyAt = start + BINARY_HEADER_BYTES + 4;
-    for (let index = 0; index < key.length; index++) {
-      if (bytes[keyAt + index] !== key[index]) throw this.#strange("the key", "another one");
-    }
+    if (!this.#isKey(key, keyAt)) throw this.#strange("the key", "another one");
     this.flags = view.getUint32(keyAt - 4);
     this.at = keyAt + key.length;
     this.length = this.#next - this.at;
@@ -141,10 +140,22 @@ export class ReplyParser implements ReadValue {
     return number;
   }
 
-  /** Reads the rest of the line's end, `first`, and a value. */
-  #data(first: number): void {
+  #isKey(key: Uint8Array, at: number): boolean {
     const { bytes } = this.from;
-    if (first === CR) this.#next++;
+    for (let index = 0; index < key.length; index++) {
+      if (bytes[at + index] !== key[index]) return false;
+    }
+    return true;
+  }
+
+  #key(key: Uint8Array): void {
+    if (!this.#isKey(key, this.#next)) throw this.#strange("the key", "another one");
+    this.#next += key.length;
+  }
+
+  /** Reads the LF of a line whose CR has been read, and a value. */
+  #data(): void {
+    const { bytes } = this.from;
     const isLine = bytes[this.#next] === LF;
     this.at = this.#next + 1;
     this.#next = this.at + this.length;
