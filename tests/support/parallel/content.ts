@@ -18,8 +18,8 @@ export type Kind = typeof Kind[keyof typeof Kind];
 
 /** Versions of a value whose first part is the same: as many parts it may have. */
 export const PARTS = 64;
-/** The longest part that a value grows by, in bytes. */
-const PART_BYTES_MAX = 200;
+/** The longest parts that values grow by, in bytes: those of the first length often fit in place. */
+const PART_BYTES_MAX = [8, 200];
 
 /** A range of lengths in bytes, both ends included. */
 export type Range = readonly [least: number, most: number];
@@ -92,7 +92,7 @@ export class Lengths {
   /** Returns the length of the part that makes a version. Only first parts may be empty. */
   of(key: number, version: number): number {
     const drawn = mix(version, key) >>> 0;
-    if (version % PARTS !== 0) return 1 + drawn % PART_BYTES_MAX;
+    if (version % PARTS !== 0) return 1 + (drawn >>> 1) % PART_BYTES_MAX[drawn & 1]!;
     const [least, most] = this.#ranges[drawn % this.#ranges.length]!;
     return least + (mix(drawn, 1) >>> 0) % (most - least + 1);
   }

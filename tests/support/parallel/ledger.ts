@@ -17,6 +17,8 @@ export const ROW = {
   /** The item dies not before the first, and at the latest at the second, by the store's clock. 0: never. */
   DEADLINE_LEAST: 6,
   DEADLINE_MOST: 7,
+  /** Changes begun with which the key may be missing. Meanwhile PRESENCE is UNKNOWN. */
+  REMOVALS: 8,
   /** As many as a line of the processor's cache has. */
   WORDS: 16,
 } as const;

@@ -108,8 +108,9 @@ export class Reader {
     for (let index = 0; index < count; index++) {
       const key = this.#batch[index]!;
       const row = index * ROW.WORDS;
-      // First of all: when it is still the number of changes begun after the read, the other words were right.
+      // First of all: when there were no more changes, or removals, after the read, the other words were right.
       this.#before[row + ROW.DONE] = ledger.get(key, ROW.DONE);
+      this.#before[row + ROW.REMOVALS] = ledger.get(key, ROW.REMOVALS);
       for (let word: number = ROW.VERSION; word <= ROW.DEADLINE_MOST; word++) {
         this.#before[row + word] = ledger.get(key, word);
       }
@@ -225,16 +226,19 @@ export class Reader {
   }
 
   #judgeMiss(index: number): void {
-    if (!this.#parts.scenario.isSteady) return;
+    const { scenario, ledger } = this.#parts;
     const row = index * ROW.WORDS;
     const isPresent = this.#before[row + ROW.PRESENCE] === Presence.PRESENT;
+    if (!scenario.isSteady || !isPresent) return;
+    const key = this.#batch[index]!;
+    if (scenario.ttlSecMax === 0) {
+      const removals = this.#before[row + ROW.REMOVALS];
+      this.#assert(ledger.get(key, ROW.REMOVALS) !== removals, index, "a miss: nobody removed it");
+      return;
+    }
     const deadline = this.#before[row + ROW.DEADLINE_LEAST]!;
     const mayBeDead = deadline !== 0 && this.#second() >= deadline;
-    this.#assert(
-      !isPresent || mayBeDead || !this.#wasQuiet(index),
-      index,
-      "a miss, though nobody changed it",
-    );
+    this.#assert(mayBeDead || !this.#wasQuiet(index), index, "a miss: nobody changed it");
   }
 
   #assert(condition: boolean, index: number, reason: string): void {

@@ -70,6 +70,11 @@ const WIDE: readonly Range[] = [...SHORT, [0, 20], [30, 60], [80, 120], [1000, 4
 ]];
 const LARGE: readonly Range[] = [[30_000, 70_000], [100_000, 300_000]];
 
+/** Values of one class, and of other classes. */
+const SAME: readonly Range[] = [[1000, 1000]];
+const OTHERS: readonly Range[] = [[10, 10], [200, 200], [600, 600]];
+const GROWN = [Kind.APPENDED, Kind.PREPENDED];
+
 const STEADY = {
   options: ["-m", "64"],
   kinds: ALL_KINDS,
@@ -77,11 +82,14 @@ const STEADY = {
   ttlSecMax: 0,
   keyLengthMax: 40,
   events: { maintain: 1 },
-  changeShare: 0.4,
+  changeShare: 0.75,
   isSteady: true,
 };
 
+const UNSTEADY = { changes: { set: 4, delete: 1, grow: 1 }, isSteady: false, changeShare: 0.4 };
+
 /** All that can happen at once, then one kind of change at a time on few keys. */
+// deno-fmt-ignore
 export const SCENARIOS: readonly Scenario[] = [
   {
     name: "everything",
@@ -106,104 +114,19 @@ export const SCENARIOS: readonly Scenario[] = [
     changeShare: 0.3,
     isSteady: false,
   },
-  {
-    ...STEADY,
-    name: "overwriting",
-    keys: 8,
-    changes: { set: 1 },
-    lengths: [[1000, 1000], [16, 16]],
-    kinds: PLAIN,
-  },
+  { ...STEADY, name: "overwriting", keys: 8, changes: { set: 1 }, lengths: SAME, kinds: PLAIN },
+  { ...STEADY, name: "replacing", keys: 8, changes: { set: 4, cas: 1 }, lengths: OTHERS },
   { ...STEADY, name: "other lengths", keys: 12, changes: { set: 4, cas: 1 }, lengths: WIDE },
-  { ...STEADY, name: "growing values", keys: 12, changes: { grow: 30, set: 1 }, lengths: WIDE },
-  {
-    ...STEADY,
-    name: "counting",
-    keys: 6,
-    changes: { grow: 30, set: 1, delete: 1 },
-    kinds: [Kind.COUNTER],
-  },
-  { ...STEADY, name: "deleting", keys: 12, changes: { set: 1, delete: 1 }, lengths: WIDE },
-  {
-    ...STEADY,
-    name: "ids and flags",
-    keys: 8,
-    changes: { set: 2, cas: 1, stale: 1 },
-    kinds: [Kind.EXPLICIT, Kind.PLAIN],
-  },
-  {
-    ...STEADY,
-    name: "locks, leases and tokens",
-    keys: 12,
-    changes: { set: 1, lock: 1, lease: 1, token: 1 },
-    lengths: WIDE,
-  },
-  {
-    ...STEADY,
-    name: "splitting",
-    keys: 200_000,
-    changes: { set: 1 },
-    lengths: [[0, 8]],
-    kinds: PLAIN,
-    keyLengthMax: 0,
-    changeShare: 0.9,
-    followsSplits: true,
-  },
-  {
-    ...STEADY,
-    name: "expiring",
-    keys: 40,
-    changes: { set: 4, touch: 3 },
-    kinds: PLAIN,
-    lengths: WIDE,
-    ttlSecMax: 3,
-    events: { second: 1, maintain: 8 },
-  },
-  {
-    ...STEADY,
-    name: "flushing",
-    keys: 20,
-    changes: { set: 1 },
-    lengths: WIDE,
-    events: { flush: 1, "flush later": 1, second: 1, maintain: 20 },
-    isSteady: false,
-  },
-  {
-    ...STEADY,
-    name: "evicting",
-    options: ["-m", "2"],
-    keys: 600,
-    changes: { set: 4, grow: 1 },
-    lengths: WIDE,
-    isSteady: false,
-  },
-  {
-    ...STEADY,
-    name: "moving pages",
-    options: ["-m", "8"],
-    keys: 400,
-    changes: { set: 4, delete: 1 },
-    lengths: WIDE,
-    events: { reassign: 1, maintain: 4 },
-    isSteady: false,
-  },
-  {
-    ...STEADY,
-    name: "memory limit",
-    options: ["-m", "16", "-o", "memlimit_max=24"],
-    keys: 600,
-    changes: { set: 4, delete: 1 },
-    lengths: WIDE,
-    events: { limit: 1, maintain: 20 },
-    isSteady: false,
-  },
-  {
-    ...STEADY,
-    name: "long values",
-    options: ["-m", "32"],
-    keys: 60,
-    changes: { set: 3, delete: 1, grow: 1 },
-    lengths: [...LARGE, ...WIDE],
-    isSteady: false,
-  },
+  { ...STEADY, name: "growing values", keys: 8, changes: { grow: 30, set: 1 }, lengths: OTHERS, kinds: GROWN },
+  { ...STEADY, name: "counting", keys: 6, changes: { grow: 30, set: 1, delete: 1 }, kinds: [Kind.COUNTER] },
+  { ...STEADY, name: "deleting", keys: 6, changes: { set: 1, delete: 1 }, lengths: SAME, kinds: PLAIN },
+  { ...STEADY, name: "ids and flags", keys: 8, changes: { set: 2, cas: 1, stale: 1 }, kinds: [Kind.EXPLICIT, Kind.PLAIN] },
+  { ...STEADY, name: "claims", keys: 12, changes: { set: 1, lock: 1, lease: 1, token: 1 }, lengths: WIDE, changeShare: 0.4 },
+  { ...STEADY, name: "splitting", keys: 200_000, changes: { set: 1 }, lengths: [[0, 8]], kinds: PLAIN, keyLengthMax: 0, changeShare: 0.9, followsSplits: true },
+  { ...STEADY, name: "expiring", keys: 40, changes: { set: 4, touch: 3 }, kinds: PLAIN, lengths: WIDE, ttlSecMax: 3, events: { second: 1, maintain: 8 } },
+  { ...STEADY, ...UNSTEADY, name: "flushing", keys: 20, lengths: WIDE, events: { flush: 1, "flush later": 1, second: 1, maintain: 20 } },
+  { ...STEADY, ...UNSTEADY, name: "evicting", options: ["-m", "2"], keys: 400, lengths: [[4000, 12_000]], kinds: PLAIN },
+  { ...STEADY, ...UNSTEADY, name: "moving pages", options: ["-m", "8"], keys: 400, lengths: WIDE, events: { reassign: 1, maintain: 4 } },
+  { ...STEADY, ...UNSTEADY, name: "memory limit", options: ["-m", "16", "-o", "memlimit_max=24"], keys: 600, lengths: WIDE, events: { limit: 1, maintain: 20 } },
+  { ...STEADY, ...UNSTEADY, name: "long values", options: ["-m", "32"], keys: 60, changes: { set: 3, delete: 1, grow: 1 }, lengths: [...LARGE, ...WIDE] },
 ];

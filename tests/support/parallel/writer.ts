@@ -30,6 +30,8 @@ export class Writer {
   /** The key that is being changed, and the clock before that. */
   #key = 0;
   #secondBefore = 0;
+  /** Its presence before a removal. */
+  #wasKnown: number = Presence.UNKNOWN;
 
   /** @param keys Those that nobody else changes. */
   constructor(parts: ThreadParts, memory: Memory, client: ByteClient, keys: readonly number[]) {
@@ -180,11 +182,11 @@ export class Writer {
   // --- other changes -------------------------------------------------------------------------------
 
   #delete(): void {
-    const version = this.#begin(this.#nextAbsent());
+    const version = this.#beginRemoval();
     const isMeta = this.#parts.chance(0.3);
     const line = this.#ask(isMeta ? `md ${this.#name}` : `delete ${this.#name}`);
     this.#assert(/^(DELETED|NOT_FOUND|HD|NF)$/.test(line), line);
-    this.#assertPresence(line === "DELETED" || line === "HD");
+    this.#assertPresence(line === "DELETED" || line === "HD", this.#wasKnown);
     this.#commit(version, Presence.ABSENT, NEVER, NEVER);
   }
 
@@ -254,7 +256,7 @@ export class Writer {
   }
 
   #token(): void {
-    const version = this.#begin(this.#nextAbsent());
+    const version = this.#beginRemoval();
     const line = this.#ask(`token get ${this.#name} tag`);
     const id = /^TOKEN (\d+)$/.exec(line)?.[1];
     this.#assert(id !== undefined, line);
@@ -273,6 +275,15 @@ export class Writer {
     ledger.set(this.#key, ROW.VERSION_BEGUN, version);
     this.#secondBefore = clockSec(this.#memory);
     return version;
+  }
+
+  /** A change begins with which the key is missing. */
+  #beginRemoval(): number {
+    const { ledger } = this.#parts;
+    this.#wasKnown = ledger.get(this.#key, ROW.PRESENCE);
+    ledger.set(this.#key, ROW.PRESENCE, Presence.UNKNOWN);
+    ledger.set(this.#key, ROW.REMOVALS, ledger.get(this.#key, ROW.REMOVALS) + 1);
+    return this.#begin(this.#nextAbsent());
   }
 
   /** The change has been answered. */
@@ -331,9 +342,11 @@ export class Writer {
     return isSteady && ttlSecMax === 0;
   }
 
-  #assertPresence(isFound: boolean): void {
+  #assertPresence(
+    isFound: boolean,
+    known = this.#parts.ledger.get(this.#key, ROW.PRESENCE),
+  ): void {
     if (!this.#isSteady()) return;
-    const known = this.#parts.ledger.get(this.#key, ROW.PRESENCE);
     if (known === Presence.UNKNOWN) return;
     this.#assert(isFound === (known === Presence.PRESENT), isFound ? "found" : "not found");
   }
