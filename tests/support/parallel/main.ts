@@ -1,7 +1,7 @@
 // Threads that read and write one store for as many reads as are wanted: deno task parallel [--help].
 import { readOptions } from "../../bench/options.ts";
 import { drawSeed, withSeed } from "../seed.ts";
-import { runParallel } from "./run.ts";
+import { ParallelThreads } from "./run.ts";
 import { SCENARIOS } from "./scenario.ts";
 
 const names = SCENARIOS.map(({ name }) => name);
@@ -11,10 +11,11 @@ const { reads, threads, only } = readOptions({
   threads: Math.min(4, navigator.hardwareConcurrency),
   only: names,
 }, { only: names });
+using all = await ParallelThreads.start(threads);
 for (const scenario of SCENARIOS.filter(({ name }) => only.includes(name))) {
   await withSeed(drawSeed(), async (seed) => {
     const startMs = performance.now();
-    const result = await runParallel(scenario, { threads, reads, seed });
+    const result = await all.run(scenario, { reads, seed });
     const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
     const stats = [...result.stats].map(([name, value]) => `${name} ${value}`);
     print(

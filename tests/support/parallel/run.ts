@@ -14,8 +14,8 @@ const LIMITS_MIB = [8, 10, 16, 24];
 /** Classes that pages move to: the pool, and some for short values. */
 const TARGETS = [0, 1, 5, 12, 20, 30, 40];
 
+/** How much to read. */
 export interface ParallelOptions {
-  readonly threads: number;
   /** Keys read by all threads together. */
   readonly reads: number;
   readonly seed: number;
@@ -30,58 +30,82 @@ export interface ParallelResult {
   readonly stats: ReadonlyMap<string, number>;
 }
 
-/**
- * Lets threads read and write one store. Each key has one owner, who writes it; all read it.
- *
- * @throws Error when a thread reads what was not there, or the store is not whole at the end.
- */
-export async function runParallel(
-  scenario: Scenario,
-  { threads, reads, seed }: ParallelOptions,
-): Promise<ParallelResult> {
-  const side = new ConversationSide([...OPTIONS, ...scenario.options, "-t", String(threads + 1)]);
-  const ledger = new Ledger(scenario.keys);
-  const reports = Array.from({ length: threads }, (_, index) =>
-    start({
-      shared: side.shared,
-      settings: side.thread.settings,
-      scenario,
-      ledger: ledger.buffer,
-      threadIndex: index + 1,
-      threads,
-      seed: seed + index,
-      reads: Math.ceil(reads / threads),
-    }));
-  const world = new World(side, scenario, ledger, seed + threads);
-  let areDone = false;
-  const all = Promise.all(reports).finally(() => areDone = true);
-  while (!areDone) {
-    for (let count = 0; count < EVENTS_PER_BURST && ledger.ended < threads; count++) world.event();
-    await new Promise((resolve) => setTimeout(resolve, REST_MS));
+/** Threads that read and write one store. Each key has one owner, who writes it; all read it. */
+export class ParallelThreads implements Disposable {
+  readonly #workers: readonly Worker[];
+
+  private constructor(workers: readonly Worker[]) {
+    this.#workers = workers;
   }
-  const done = await all;
-  for (const { error } of done) assertEquals(error, undefined);
-  side.check();
-  const sum = (pick: (report: ParallelReport) => number): number =>
-    done.reduce((total, report) => total + pick(report), 0);
-  return {
-    reads: sum((report) => report.reads),
-    hits: sum((report) => report.hits),
-    changes: sum((report) => report.changes),
-    events: world.events,
-    stats: world.threadStats(),
-  };
+
+  static async start(count: number): Promise<ParallelThreads> {
+    const workers: Worker[] = [];
+    // One after the other: the runtime checks the types of a module once, and then knows them.
+    while (workers.length < count) workers.push(await startWorker());
+    return new ParallelThreads(workers);
+  }
+
+  /** @throws Error when a thread reads what was not there, or the store is not whole at the end. */
+  async run(scenario: Scenario, { reads, seed }: ParallelOptions): Promise<ParallelResult> {
+    const threads = this.#workers.length;
+    const side = new ConversationSide([...OPTIONS, ...scenario.options, "-t", String(threads + 1)]);
+    const ledger = new Ledger(scenario.keys);
+    const reports = this.#workers.map((worker, index) =>
+      ask(worker, {
+        shared: side.shared,
+        settings: side.thread.settings,
+        scenario,
+        ledger: ledger.buffer,
+        threadIndex: index + 1,
+        threads,
+        seed: seed + index,
+        reads: Math.ceil(reads / threads),
+      })
+    );
+    const world = new World(side, scenario, ledger, seed + threads);
+    let areDone = false;
+    const all = Promise.all(reports).finally(() => areDone = true);
+    while (!areDone) {
+      for (let count = 0; count < EVENTS_PER_BURST && ledger.ended < threads; count++) {
+        world.event();
+      }
+      await new Promise((resolve) => setTimeout(resolve, REST_MS));
+    }
+    const done = await all;
+    for (const { error } of done) assertEquals(error, undefined);
+    side.check();
+    const sum = (pick: (report: ParallelReport) => number): number =>
+      done.reduce((total, report) => total + pick(report), 0);
+    return {
+      reads: sum((report) => report.reads),
+      hits: sum((report) => report.hits),
+      changes: sum((report) => report.changes),
+      events: world.events,
+      stats: world.threadStats(),
+    };
+  }
+
+  [Symbol.dispose](): void {
+    for (const worker of this.#workers) worker.terminate();
+  }
 }
 
-function start(order: ParallelOrder): Promise<ParallelReport> {
+function startWorker(): Promise<Worker> {
   const worker = new Worker(WORKER, { type: "module" });
-  worker.postMessage(order);
+  return new Promise((resolve, reject) => {
+    worker.onmessage = () => resolve(worker);
+    worker.onerror = ({ message }) => reject(new Error(message));
+  });
+}
+
+function ask(worker: Worker, order: ParallelOrder): Promise<ParallelReport> {
   return new Promise((resolve) => {
     worker.onmessage = ({ data }: MessageEvent<ParallelReport>) => resolve(data);
     worker.onerror = (event) => {
       event.preventDefault();
       resolve({ reads: 0, hits: 0, changes: 0, error: event.message });
     };
+    worker.postMessage(order);
   });
 }
 

@@ -54,6 +54,8 @@ export interface Scenario {
   readonly changeShare: number;
   /** Nothing is evicted or flushed: a key that has a value is not missing. */
   readonly isSteady: boolean;
+  /** Keys read in the test. */
+  readonly testReads?: number;
   /** Reads go to keys whose buckets are about to be split. */
   readonly followsSplits?: boolean;
 }
@@ -73,7 +75,8 @@ const LARGE: readonly Range[] = [[30_000, 70_000], [100_000, 300_000]];
 /** Values of one class, and of other classes. */
 const SAME: readonly Range[] = [[1000, 1000]];
 const OTHERS: readonly Range[] = [[10, 10], [200, 200], [600, 600]];
-const GROWN = [Kind.APPENDED, Kind.PREPENDED];
+/** Values that take long to copy. */
+const LONG: readonly Range[] = [[4000, 12_000]];
 
 const STEADY = {
   options: ["-m", "64"],
@@ -117,15 +120,15 @@ export const SCENARIOS: readonly Scenario[] = [
   { ...STEADY, name: "overwriting", keys: 8, changes: { set: 1 }, lengths: SAME, kinds: PLAIN },
   { ...STEADY, name: "replacing", keys: 8, changes: { set: 4, cas: 1 }, lengths: OTHERS },
   { ...STEADY, name: "other lengths", keys: 12, changes: { set: 4, cas: 1 }, lengths: WIDE },
-  { ...STEADY, name: "growing values", keys: 8, changes: { grow: 30, set: 1 }, lengths: OTHERS, kinds: GROWN },
+  { ...STEADY, name: "growing values", keys: 6, changes: { grow: 60, set: 1 }, lengths: [[1500, 2500]], kinds: [Kind.APPENDED] },
   { ...STEADY, name: "counting", keys: 6, changes: { grow: 30, set: 1, delete: 1 }, kinds: [Kind.COUNTER] },
-  { ...STEADY, name: "deleting", keys: 6, changes: { set: 1, delete: 1 }, lengths: SAME, kinds: PLAIN },
+  { ...STEADY, name: "deleting", keys: 8, changes: { set: 1, delete: 1 }, lengths: LONG, kinds: PLAIN },
   { ...STEADY, name: "ids and flags", keys: 8, changes: { set: 2, cas: 1, stale: 1 }, kinds: [Kind.EXPLICIT, Kind.PLAIN] },
   { ...STEADY, name: "claims", keys: 12, changes: { set: 1, lock: 1, lease: 1, token: 1 }, lengths: WIDE, changeShare: 0.4 },
   { ...STEADY, name: "splitting", keys: 200_000, changes: { set: 1 }, lengths: [[0, 8]], kinds: PLAIN, keyLengthMax: 0, changeShare: 0.9, followsSplits: true },
   { ...STEADY, name: "expiring", keys: 40, changes: { set: 4, touch: 3 }, kinds: PLAIN, lengths: WIDE, ttlSecMax: 3, events: { second: 1, maintain: 8 } },
   { ...STEADY, ...UNSTEADY, name: "flushing", keys: 20, lengths: WIDE, events: { flush: 1, "flush later": 1, second: 1, maintain: 20 } },
-  { ...STEADY, ...UNSTEADY, name: "evicting", options: ["-m", "2"], keys: 400, lengths: [[4000, 12_000]], kinds: PLAIN },
+  { ...STEADY, ...UNSTEADY, name: "evicting", options: ["-m", "2"], keys: 400, lengths: LONG, kinds: PLAIN },
   { ...STEADY, ...UNSTEADY, name: "moving pages", options: ["-m", "8"], keys: 400, lengths: WIDE, events: { reassign: 1, maintain: 4 } },
   { ...STEADY, ...UNSTEADY, name: "memory limit", options: ["-m", "16", "-o", "memlimit_max=24"], keys: 600, lengths: WIDE, events: { limit: 1, maintain: 20 } },
   { ...STEADY, ...UNSTEADY, name: "long values", options: ["-m", "32"], keys: 60, changes: { set: 3, delete: 1, grow: 1 }, lengths: [...LARGE, ...WIDE] },

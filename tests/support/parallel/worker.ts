@@ -42,8 +42,9 @@ self.onmessage = ({ data }: MessageEvent<ParallelOrder>) => {
   }
   ledger.end(error !== undefined);
   self.postMessage({ ...counts, error } satisfies ParallelReport);
-  self.close();
 };
+
+self.postMessage("ready");
 
 type Counts = { -readonly [Name in "reads" | "hits" | "changes"]: number };
 
