@@ -20,6 +20,14 @@ export interface Found {
 /** The change that a write makes to the row. */
 export type Change = { readonly flags: number; readonly data: Uint8Array } | "delete";
 
+/** A write's change: one for every row, or computed from the current row; null refuses the write. */
+export type Edit = Change | ((row: Row | null) => Change | null);
+
+/** Returns the change that an edit makes to a row. */
+export function changeOf(edit: Edit, row: Row | null): Change | null {
+  return typeof edit === "function" ? edit(row) : edit;
+}
+
 /** How a write ended. */
 export type WriteResult =
   | { readonly kind: "committed"; readonly version: number }
@@ -71,14 +79,14 @@ export interface Backend {
   /**
    * Writes a row in a transaction: checks the epoch, applies the change, notes the token as applied, commits.
    *
-   * @param change Computed from the row as it is, inside the transaction; null: the condition is false.
+   * @param edit A function gets the row as it is inside the transaction.
    * @param owner The writer's tag of the token, for the database's list of sessions; "": none.
    */
   write(
     key: Uint8Array,
     tokenId: number,
     epoch: number,
-    change: (row: Row | null) => Change | null,
+    edit: Edit,
     owner?: string,
   ): Promise<WriteResult>;
   /** Returns the outcome of the write under a token. Asks on a new connection, once the old one is certainly closed. */

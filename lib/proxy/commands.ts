@@ -1,8 +1,7 @@
 import { Access, type AccessRule } from "../../protocol/auth/access.ts";
-import type { Change, Row } from "./backend.ts";
+import type { Change, Edit, Row } from "./backend.ts";
 import { Arithmetic, extending, readU64 } from "./edits.ts";
 import { metaArithmetic, metaDelete, metaGet, metaSet } from "./meta_commands.ts";
-import type { Edit } from "./flow_steps.ts";
 import type { PutReply } from "./flows.ts";
 import type { Proxy } from "./proxy.ts";
 import { REPLY } from "./replies.ts";
@@ -63,7 +62,7 @@ const ROWS: readonly CommandRow[] = [
   ["caches",    0, 0,       -1,    false,  READ,        caches],
   ["get",       1, FOREVER, -1,    false,  READ,        get],
   ["gets",      1, FOREVER, -1,    false,  READ,        gets],
-  ["set",       4, 4,        3,    true,   WRITE,       (s, r) => store(s, r, () => true)],
+  ["set",       4, 4,        3,    true,   WRITE,       (s, r) => store(s, r, null)],
   ["add",       4, 4,        3,    true,   WRITE,       (s, r) => store(s, r, (row) => row === null)],
   ["replace",   4, 4,        3,    true,   WRITE,       (s, r) => store(s, r, (row) => row !== null)],
   ["append",    4, 4,        3,    true,   WRITE,       (s, r) => extend(s, r, false)],
@@ -147,7 +146,7 @@ async function uget(session: ProxySession, { words }: ProxyRequest): Promise<voi
 async function uput(session: ProxySession, { words, data }: ProxyRequest): Promise<void> {
   const [key = "", flagsWord = "", , idWord = ""] = words;
   const change: Change = { flags: numberOf(flagsWord, UINT32_MAX), data: data! };
-  const reply = await session.proxy.put(keyOf(key), idOf(idWord), () => change);
+  const reply = await session.proxy.put(keyOf(key), idOf(idWord), change);
   if (answerUnfinished(session, reply)) return;
   if (reply.kind === "committed") session.line(`${REPLY.STORED} ${reply.version}`);
 }
@@ -155,7 +154,7 @@ async function uput(session: ProxySession, { words, data }: ProxyRequest): Promi
 /** `udelete <key> <id> [noreply]` */
 async function udelete(session: ProxySession, { words }: ProxyRequest): Promise<void> {
   const [key = "", idWord = ""] = words;
-  const reply = await session.proxy.put(keyOf(key), idOf(idWord), () => "delete");
+  const reply = await session.proxy.put(keyOf(key), idOf(idWord), "delete");
   if (answerUnfinished(session, reply)) return;
   if (reply.kind === "committed") session.line(`${REPLY.DELETED} ${reply.version}`);
 }
@@ -244,16 +243,17 @@ async function gets(session: ProxySession, { words }: ProxyRequest): Promise<voi
   session.line(REPLY.END);
 }
 
-/** set, add and replace: `<key> <flags> 0 <bytes> [noreply]` */
+/** set, add and replace: `<key> <flags> 0 <bytes> [noreply]`. @param condition Null: none. */
 async function store(
   session: ProxySession,
   { words, data }: ProxyRequest,
-  condition: (row: Row | null) => boolean,
+  condition: ((row: Row | null) => boolean) | null,
 ): Promise<void> {
   const [key = "", flagsWord = "", exptime = ""] = words;
   const change: Change = { flags: numberOf(flagsWord, UINT32_MAX), data: data! };
   requireNoExpiry(exptime);
-  const reply = await session.proxy.write(keyOf(key), (row) => condition(row) ? change : null);
+  const edit: Edit = condition === null ? change : (row) => condition(row) ? change : null;
+  const reply = await session.proxy.write(keyOf(key), edit);
   answerStore(session, reply, REPLY.NOT_STORED);
 }
 

@@ -1,6 +1,5 @@
 import type { Change, Row } from "./backend.ts";
 import { latin1Bytes, latin1Text } from "./bytes.ts";
-import type { Edit } from "./flow_steps.ts";
 
 /** The largest number of memcached's counters. */
 const U64_MAX = 2n ** 64n - 1n;
@@ -12,7 +11,10 @@ export function readU64(text: string): bigint | null {
 }
 
 /** Returns the edit of append or prepend; the flags stay. */
-export function extending(data: Uint8Array, before: boolean): Edit {
+export function extending(
+  data: Uint8Array,
+  before: boolean,
+): (row: Row | null) => Change | null {
   return (row) => {
     if (row === null) return null;
     return { flags: row.flags, data: before ? joined(data, row.data) : joined(row.data, data) };

@@ -1,5 +1,5 @@
 import type {
-  Change,
+  Edit,
   Found,
   NotedCaches,
   NoteResult,
@@ -20,9 +20,6 @@ export type LeaseGet =
 export class CacheError extends Error {
   override readonly name = "CacheError";
 }
-
-/** Computes a write's change from the current row; null refuses the write. */
-export type Edit = (row: Row | null) => Change | null;
 
 /** A step of a flow, executed by a cache, the database or the clock. */
 export type FlowStep<Cache> =

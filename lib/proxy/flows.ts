@@ -1,7 +1,15 @@
 import type { CacheList, ListChange } from "./caches/cache_list.ts";
 import type { Weighted } from "./caches/ketama.ts";
-import type { Found, Row, WriteOutcome, WriteResult } from "./backend.ts";
-import { CacheError, type Edit, type Flow, type LeaseGet, step } from "./flow_steps.ts";
+import {
+  type Change,
+  changeOf,
+  type Edit,
+  type Found,
+  type Row,
+  type WriteOutcome,
+  type WriteResult,
+} from "./backend.ts";
+import { CacheError, type Flow, type LeaseGet, step } from "./flow_steps.ts";
 import type { PutStart, TokenStates } from "./token_states.ts";
 import { reasonOf } from "../reason.ts";
 
@@ -213,13 +221,16 @@ export class Flows<Cache> {
 
   /** Returns the edit with a check of the new value's length; if it throws, the database writes nothing. */
   #limited(edit: Edit): Edit {
+    if (typeof edit !== "function" && this.#fits(edit)) return edit;
     return (row) => {
-      const change = edit(row);
-      if (change !== null && change !== "delete" && change.data.length > this.valueLengthMax) {
-        throw new Error("object too large for cache");
-      }
+      const change = changeOf(edit, row);
+      if (change !== null && !this.#fits(change)) throw new Error("object too large for cache");
       return change;
     };
+  }
+
+  #fits(change: Change): boolean {
+    return change === "delete" || change.data.length <= this.valueLengthMax;
   }
 
   /** `CacheList.change` */

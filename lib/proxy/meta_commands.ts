@@ -1,7 +1,7 @@
-import type { Change, Row } from "./backend.ts";
+import { changeOf, type Edit, type Row } from "./backend.ts";
 import { Arithmetic, extending, readU64 } from "./edits.ts";
-import type { Edit } from "./flow_steps.ts";
 import { latin1Bytes } from "./bytes.ts";
+import type { Value } from "./flows.ts";
 import { REPLY, unsupportedFlagLine } from "./replies.ts";
 import {
   answerUnfinished,
@@ -90,12 +90,12 @@ function metaFact(
 }
 
 /** The edit that `ms` makes for each mode of its flag M. */
-const MODES: Readonly<Record<string, (row: Row | null, change: Row) => Change | null>> = {
-  S: (_row, change) => change,
-  E: (row, change) => row === null ? change : null,
-  R: (row, change) => row === null ? null : change,
-  A: (row, { data }) => extending(data, false)(row),
-  P: (row, { data }) => extending(data, true)(row),
+const MODES: Readonly<Record<string, (change: Value) => Edit>> = {
+  S: (change) => change,
+  E: (change) => (row) => row === null ? change : null,
+  R: (change) => (row) => row === null ? null : change,
+  A: ({ data }) => extending(data, false),
+  P: ({ data }) => extending(data, true),
 };
 
 /** `ms <key> <bytes> [F C M T c k O q]`: T must be 0, C compares the row's version. */
@@ -111,14 +111,14 @@ export async function metaSet(
   const change = {
     flags: numberOf(textOf(flags, "F") ?? "0", UINT32_MAX),
     data: data!,
-    version: 0,
   };
   const compared = textOf(flags, "C");
   const version = compared === undefined ? null : idOf(compared);
-  const reply = await session.proxy.write(
-    key,
-    (row) => version !== null && row?.version !== version ? null : mode(row, change),
-  );
+  const made = mode(change);
+  const edit: Edit = version === null
+    ? made
+    : (row) => row?.version === version ? changeOf(made, row) : null;
+  const reply = await session.proxy.write(key, edit);
   if (answerUnfinished(session, reply)) return;
   const id = reply.kind === "committed" && has(flags, "c") ? ` c${reply.version}` : "";
   answerMeta(session, flags, key, reply.kind === "committed", refusedCode(reply, version), id);

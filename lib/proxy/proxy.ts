@@ -1,9 +1,9 @@
-import type { Backend } from "./backend.ts";
+import type { Backend, Edit } from "./backend.ts";
 import { latin1Bytes } from "./bytes.ts";
 import type { CacheClient } from "./cache_client.ts";
 import type { CacheList, ListChange } from "./caches/cache_list.ts";
 import type { Weighted } from "./caches/ketama.ts";
-import type { Edit, Flow, FlowStep, StepKind, StepResults } from "./flow_steps.ts";
+import type { Flow, FlowStep, StepKind, StepResults } from "./flow_steps.ts";
 import { Flows, type ProxyCounts, type PutReply, type Read, type Value } from "./flows.ts";
 import type { TokenStates } from "./token_states.ts";
 

@@ -1,13 +1,13 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import type {
-  Backend,
-  Change,
-  Found,
-  NotedCaches,
-  NoteResult,
-  Row,
-  WriteOutcome,
-  WriteResult,
+import {
+  type Backend,
+  changeOf,
+  type Edit,
+  type Found,
+  type NotedCaches,
+  type NoteResult,
+  type WriteOutcome,
+  type WriteResult,
 } from "./backend.ts";
 import { notesText, readNotes } from "./caches/notes.ts";
 import { sqliteSchema } from "./schema.ts";
@@ -86,7 +86,7 @@ export class SqliteBackend implements Backend {
     key: Uint8Array,
     tokenId: number,
     epoch: number,
-    change: (row: Row | null) => Change | null,
+    edit: Edit,
   ): Promise<WriteResult> {
     try {
       this.#database.exec("BEGIN IMMEDIATE");
@@ -94,7 +94,7 @@ export class SqliteBackend implements Backend {
       return Promise.resolve({ kind: "failed", reason: reasonOf(error) });
     }
     try {
-      const result = this.#writeInside(key, tokenId, epoch, change);
+      const result = this.#writeInside(key, tokenId, epoch, edit);
       this.#database.exec(result.kind === "committed" ? "COMMIT" : "ROLLBACK");
       return Promise.resolve(result);
     } catch (error) {
@@ -108,11 +108,11 @@ export class SqliteBackend implements Backend {
     key: Uint8Array,
     tokenId: number,
     epoch: number,
-    change: (row: Row | null) => Change | null,
+    edit: Edit,
   ): WriteResult {
     const found = foundOf(this.#read.get(key) as unknown as SqliteRow);
     if (found.epoch !== epoch) return { kind: "fenced", epoch: found.epoch };
-    const made = change(found.row);
+    const made = changeOf(edit, found.row);
     if (made === null) return { kind: "refused", row: found.row };
     const [flags, data] = made === "delete" ? [0, null] : [made.flags, made.data];
     const { version } = this.#put.get(key, flags, data) as { version: number };

@@ -1,8 +1,8 @@
 import { type BinaryCommandName, OPCODES } from "../../../protocol/binary_opcodes.ts";
 import { Status } from "../../../protocol/binary_status.ts";
+import { changeOf, type Edit } from "../backend.ts";
 import { latin1Bytes } from "../bytes.ts";
 import { Arithmetic, extending } from "../edits.ts";
-import type { Edit } from "../flow_steps.ts";
 import type { PutReply } from "../flows.ts";
 import type { Proxy } from "../proxy.ts";
 import { proxyStats } from "../stats.ts";
@@ -134,10 +134,9 @@ async function store(
 ): Promise<void> {
   requireNoExpiry(extras.getUint32(4));
   const change = { flags: extras.getUint32(0), data: value };
-  const edit: Edit = (row) =>
-    (refused === Status.EXISTS && row !== null) || (refused === Status.NOT_FOUND && row === null)
-      ? null
-      : change;
+  const edit: Edit = refused === Status.OK
+    ? change
+    : (row) => (row === null) === (refused === Status.EXISTS) ? change : null;
   await write(session, header, key, edit, refused);
 }
 
@@ -184,7 +183,7 @@ async function write(
 /** Returns an edit that is refused when the row does not have the cas id of the request. */
 function comparing({ casId }: Header, edit: Edit): Edit {
   if (casId === 0n) return edit;
-  return (row) => row !== null && BigInt(row.version) === casId ? edit(row) : null;
+  return (row) => row !== null && BigInt(row.version) === casId ? changeOf(edit, row) : null;
 }
 
 /** Returns the version of a committed write. @throws BinaryRefusal */

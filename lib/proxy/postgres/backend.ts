@@ -1,13 +1,15 @@
-import type {
-  Backend,
-  Change,
-  Found,
-  NotedCaches,
-  NoteResult,
-  PostgresSettings,
-  Row,
-  WriteOutcome,
-  WriteResult,
+import {
+  type Backend,
+  type Change,
+  changeOf,
+  type Edit,
+  type Found,
+  type NotedCaches,
+  type NoteResult,
+  type PostgresSettings,
+  type Row,
+  type WriteOutcome,
+  type WriteResult,
 } from "../backend.ts";
 import { notesText, readNotes } from "../caches/notes.ts";
 import { quotedNames, type TableNames } from "../table.ts";
@@ -16,7 +18,7 @@ import { type ColumnType, type ColumnTypes, prepareTables } from "./schema.ts";
 import { isRefusal, type Parameter, type ResultRow, type Session } from "./session.ts";
 import { reasonOf } from "../../reason.ts";
 
-/** Round trips of a write: begin, lock the row, write, commit. */
+/** Round trips of a write at most: overwrite, lock the row, write, commit. */
 const STATEMENTS_IN_WRITE = 4;
 /** Attempts of a write whose key another session inserts between its lookup and its insertion. */
 const INSERTIONS_MAX = 5;
@@ -33,6 +35,8 @@ const NAME_WRITER =
 const NOTE = "WITH proxy AS (SELECT epoch FROM leased_proxy WHERE epoch = $2 FOR SHARE) " +
   "UPDATE leased_caches SET epoch = leased_caches.epoch + 1, list = $1 FROM proxy " +
   "RETURNING leased_caches.epoch AS epoch";
+
+const NOT_UTF8 = { kind: "failed", reason: "the value is not UTF-8 without zero bytes" } as const;
 
 /** The SQL statements of a backend. */
 type Statements = ReturnType<typeof statementsFor>;
@@ -97,14 +101,14 @@ export class PostgresBackend implements Backend {
     key: Uint8Array,
     tokenId: number,
     epoch: number,
-    change: (row: Row | null) => Change | null,
+    edit: Edit,
     owner = "",
   ): Promise<WriteResult> {
     const stored = keyOf(key, this.#types.key);
     if (stored === null) {
       return { kind: "failed", reason: "the key is not UTF-8 without zero bytes" };
     }
-    const write = { key: stored, tokenId, epoch, change, owner };
+    const write = { key: stored, tokenId, epoch, edit, owner };
     const progress = { transaction: "" };
     try {
       return await this.#pool.use(
@@ -129,16 +133,10 @@ export class PostgresBackend implements Backend {
   ): Promise<WriteResult> {
     let result: WriteResult;
     try {
-      // Sent together. In this order: after the wait for the lock the row is read anew.
-      const [, , [proxy], rows] = await Promise.all([
-        session.query("BEGIN ISOLATION LEVEL READ COMMITTED"),
-        write.owner === "" ? null : session.query(NAME_WRITER, [write.owner]),
-        session.query(this.#statements.lockEpoch, [write.epoch]),
-        session.query(this.#statements.lockRow, [write.key]),
-      ]);
-      const written = proxy === undefined
-        ? { kind: "fenced", epoch: await readEpoch(session) } as const
-        : await this.#writeRow(session, write, rows[0]);
+      const { edit } = write;
+      const written = typeof edit === "function"
+        ? await this.#lockAndWrite(session, write, begin(session, write))
+        : await this.#overwrite(session, write, edit);
       if ("kind" in written) {
         result = written;
       } else {
@@ -154,34 +152,66 @@ export class PostgresBackend implements Backend {
     return result;
   }
 
+  /** Writes the row whatever it is. One statement checks the epoch, writes, and notes the token as used. */
+  async #overwrite(session: Session, write: Write, change: Change): Promise<WriteResult | Written> {
+    const values = this.#valuesOf(change);
+    if (values === null) return NOT_UTF8;
+    const { key, tokenId, epoch } = write;
+    const [, [row]] = await Promise.all([
+      begin(session, write),
+      session.query(this.#statements.overwrite, [
+        key,
+        ...values,
+        tokenId,
+        this.#nowUnixMs(),
+        epoch,
+      ]),
+    ]);
+    // No row: the proxy is fenced, or another session inserts the key.
+    return row === undefined ? await this.#lockAndWrite(session, write, null) : writtenOf(row);
+  }
+
+  /**
+   * Locks the epoch and the row, then writes the row.
+   *
+   * @param begun The beginning of the transaction; null: it has begun.
+   */
+  async #lockAndWrite(
+    session: Session,
+    write: Write,
+    begun: Promise<void> | null,
+  ): Promise<WriteResult | Written> {
+    // Sent together. In this order: after the wait for the lock the row is read anew.
+    const [, [proxy], rows] = await Promise.all([
+      begun,
+      session.query(this.#statements.lockEpoch, [write.epoch]),
+      session.query(this.#statements.lockRow, [write.key]),
+    ]);
+    if (proxy === undefined) return { kind: "fenced", epoch: await readEpoch(session) };
+    return await this.#writeRow(session, write, rows[0]);
+  }
+
   /** Writes the row, and notes the token as used. */
   async #writeRow(
     session: Session,
-    { key, tokenId, change }: Write,
+    { key, tokenId, edit }: Write,
     first: ResultRow | undefined,
-  ): Promise<WriteResult | { readonly version: number; readonly transaction: string }> {
+  ): Promise<WriteResult | Written> {
     let locked = first;
     for (let attempt = 0; attempt < INSERTIONS_MAX; attempt++) {
       const row = locked === undefined ? null : rowOf(locked);
-      const made = change(row);
+      const made = changeOf(edit, row);
       if (made === null) return { kind: "refused", row };
-      const [flags, value] = made === "delete"
-        ? [0, null]
-        : [made.flags, storedAs(made.data, this.#types.value)];
-      if (value === undefined) {
-        return { kind: "failed", reason: "the value is not UTF-8 without zero bytes" };
-      }
+      const values = this.#valuesOf(made);
+      if (values === null) return NOT_UTF8;
       const statement = locked === undefined ? this.#statements.insert : this.#statements.update;
       const [written] = await session.query(statement, [
         key,
-        flags,
-        value,
+        ...values,
         tokenId,
         this.#nowUnixMs(),
       ]);
-      if (written !== undefined) {
-        return { version: Number(written["version"]), transaction: String(written["transaction"]) };
-      }
+      if (written !== undefined) return writtenOf(written);
       // Another write has inserted the key since.
       [locked] = await session.query(this.#statements.lockRow, [key]);
     }
@@ -189,6 +219,13 @@ export class PostgresBackend implements Backend {
       kind: "failed",
       reason: "the row appears and vanishes: somebody else writes to the table",
     };
+  }
+
+  /** Returns the flags and the value of a change, as the table stores them; null: the column cannot hold the value. */
+  #valuesOf(change: Change): readonly [flags: number, value: Parameter] | null {
+    if (change === "delete") return [0, null];
+    const value = storedAs(change.data, this.#types.value);
+    return value === undefined ? null : [change.flags, value];
   }
 
   async outcome(tokenId: number): Promise<WriteOutcome> {
@@ -287,8 +324,19 @@ interface Write {
   readonly key: Parameter;
   readonly tokenId: number;
   readonly epoch: number;
-  readonly change: (row: Row | null) => Change | null;
+  readonly edit: Edit;
   readonly owner: string;
+}
+
+/** A row that is written, and not yet committed. */
+interface Written {
+  readonly version: number;
+  /** The id of its transaction. */
+  readonly transaction: string;
+}
+
+function writtenOf({ version, transaction }: ResultRow): Written {
+  return { version: Number(version), transaction: String(transaction) };
 }
 
 // deno-lint-ignore explicit-function-return-type -- its keys are its type
@@ -309,7 +357,23 @@ function statementsFor(names: TableNames) {
     update:
       `WITH written AS (UPDATE ${table} SET ${flags} = $2, ${value} = $3, ${version} = ${version} + 1 ` +
       `WHERE ${key} = $1 RETURNING ${version} AS version) ${apply}`,
+    // The lock on the epoch comes first: without it, neither part has a row to write.
+    overwrite: "WITH proxy AS (SELECT epoch FROM leased_proxy WHERE epoch = $6 FOR SHARE), " +
+      `updated AS (UPDATE ${table} AS row SET ${flags} = $2, ${value} = $3, ${version} = row.${version} + 1 ` +
+      `FROM proxy WHERE row.${key} = $1 RETURNING row.${version} AS version), ` +
+      `inserted AS (INSERT INTO ${table} (${key}, ${flags}, ${value}, ${version}) ` +
+      "SELECT $1, $2, $3, 1 FROM proxy WHERE NOT EXISTS (SELECT FROM updated) " +
+      `ON CONFLICT (${key}) DO NOTHING RETURNING ${version} AS version), ` +
+      `written AS (SELECT version FROM updated UNION ALL SELECT version FROM inserted) ${apply}`,
   };
+}
+
+/** Sends the beginning of a write's transaction. */
+async function begin(session: Session, { owner }: Write): Promise<void> {
+  await Promise.all([
+    session.query("BEGIN ISOLATION LEVEL READ COMMITTED"),
+    owner === "" ? null : session.query(NAME_WRITER, [owner]),
+  ]);
 }
 
 async function readEpoch(session: Session): Promise<number> {

@@ -1,9 +1,10 @@
-import type {
-  Found,
-  NotedCaches,
-  NoteResult,
-  WriteOutcome,
-  WriteResult,
+import {
+  changeOf,
+  type Found,
+  type NotedCaches,
+  type NoteResult,
+  type WriteOutcome,
+  type WriteResult,
 } from "../../../lib/proxy/backend.ts";
 import type { FlowStep } from "../../../lib/proxy/flow_steps.ts";
 import { latin1Bytes } from "../../../lib/proxy/bytes.ts";
@@ -60,7 +61,7 @@ export class RowDatabase implements Database {
     if (epoch !== this.epoch && !this.#isUnfenced) return { kind: "fenced", epoch: this.epoch };
     if (this.#applied.has(tokenId)) return { kind: "failed", reason: "applied before" };
     const { row } = this.read();
-    if (edit(row) === null) return { kind: "refused", row };
+    if (changeOf(edit, row) === null) return { kind: "refused", row };
     if (this.#refused.has(tokenId)) {
       this.#broken ??= "S8: a write reaches the database under a token that was said to be over";
     }

@@ -1,32 +1,46 @@
-import { assert, assertEquals, assertNotEquals } from "@std/assert";
-import type { Change, NotedState, Row } from "../../../lib/proxy/backend.ts";
+import { assert, assertEquals } from "@std/assert";
+import type { Change, Edit, NotedState, Row } from "../../../lib/proxy/backend.ts";
 import { DEFAULT_TABLE } from "../../../lib/proxy/table.ts";
-import { testDatabases } from "../../support/servers/databases.ts";
+import { EDIT_FORMS } from "../../support/edits.ts";
+import { type TestDatabase, testDatabases } from "../../support/servers/databases.ts";
 
 const KEY = new TextEncoder().encode("k\0ey");
-const set = (text: string, flags = 0) => (): Change => ({
+const set = (text: string, flags = 0): Change => ({
   flags,
   data: new TextEncoder().encode(text),
 });
 
-testDatabases(
+/** A test with the edits of each form. */
+function testEdits(
+  name: string,
+  run: (database: TestDatabase, edit: (change: Change) => Edit) => Promise<void>,
+): void {
+  for (const [form, edit] of EDIT_FORMS) {
+    testDatabases(`${name}; edits ${form}`, (database) => run(database, edit));
+  }
+}
+
+testEdits(
   "a backend writes, reads and deletes rows, and versions only grow",
-  async (database) => {
+  async (database, edit) => {
     const backend = await database.open();
     const epoch = await backend.takeOver();
     assertEquals(await backend.read(KEY), { row: null, version: 0, epoch });
-    assertEquals(await backend.write(KEY, 1, epoch, set("one", 7)), {
+    assertEquals(await backend.write(KEY, 1, epoch, edit(set("one", 7))), {
       kind: "committed",
       version: 1,
     });
     const { row } = await backend.read(KEY);
     assertEquals(row, { flags: 7, data: new TextEncoder().encode("one"), version: 1 });
-    assertEquals(await backend.write(KEY, 2, epoch, () => "delete"), {
+    assertEquals(await backend.write(KEY, 2, epoch, edit("delete")), {
       kind: "committed",
       version: 2,
     });
     assertEquals(await backend.read(KEY), { row: null, version: 2, epoch });
-    assertEquals(await backend.write(KEY, 3, epoch, set("")), { kind: "committed", version: 3 });
+    assertEquals(await backend.write(KEY, 3, epoch, edit(set(""))), {
+      kind: "committed",
+      version: 3,
+    });
     assertEquals((await backend.read(KEY)).row?.data, new Uint8Array());
     await backend.close();
   },
@@ -71,33 +85,33 @@ testDatabases("caches are noted, but not by a proxy that has been taken over", a
   await second.close();
 });
 
-testDatabases(
+testEdits(
   "a proxy that has been taken over is fenced in writes and sees it in reads",
-  async (database) => {
+  async (database, edit) => {
     const first = await database.open();
     const epoch = await first.takeOver();
     const second = await database.open();
     const later = await second.takeOver();
     assertEquals(later, epoch + 1);
-    assertEquals(await first.write(KEY, 1, epoch, set("x")), { kind: "fenced", epoch: 2 });
+    assertEquals(await first.write(KEY, 1, epoch, edit(set("x"))), { kind: "fenced", epoch: 2 });
     assertEquals((await first.read(KEY)).epoch, later);
-    assertEquals((await second.write(KEY, 1, later, set("x"))).kind, "committed");
+    assertEquals((await second.write(KEY, 1, later, edit(set("x")))).kind, "committed");
     await first.close();
     await second.close();
   },
 );
 
-testDatabases(
+testEdits(
   "the database knows which tokens were applied, until it forgets them",
-  async (database) => {
+  async (database, edit) => {
     let nowMs = 1000;
     const backend = await database.open(DEFAULT_TABLE, () => nowMs);
     const epoch = await backend.takeOver();
-    await backend.write(KEY, 11, epoch, set("a"));
+    await backend.write(KEY, 11, epoch, edit(set("a")));
     nowMs = 5000;
-    await backend.write(KEY, 12, epoch, set("b"));
+    await backend.write(KEY, 12, epoch, edit(set("b")));
     assertEquals(await backend.outcome(11), { kind: "committed", version: 1 });
-    const again = await backend.write(KEY, 11, epoch, set("c"));
+    const again = await backend.write(KEY, 11, epoch, edit(set("c")));
     assertEquals(again.kind, "failed", "a token is applied once");
     await backend.purgeApplied(2000);
     assertEquals(await backend.outcome(11), { kind: "notApplied" });
@@ -106,22 +120,23 @@ testDatabases(
   },
 );
 
-testDatabases(
+testEdits(
   "a table that an application has keeps its rows, whatever its columns are called",
-  async (database) => {
+  async (database, edit) => {
     const names = {
       table: 'user "x"',
       key: "id",
       value: "body",
-      version: "rev",
-      flags: "bits",
+      version: "epoch",
+      flags: "token",
     };
     const backend = await database.open(names);
     const epoch = await backend.takeOver();
-    await backend.write(KEY, 1, epoch, set("one"));
+    await backend.write(KEY, 1, epoch, edit(set("one")));
+    await backend.write(KEY, 2, epoch, edit(set("two")));
     await backend.close();
     const again = await database.open(names);
-    assertNotEquals((await again.read(KEY)).row, null);
+    assertEquals((await again.read(KEY)).version, 2);
     await again.close();
   },
 );

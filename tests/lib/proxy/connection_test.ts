@@ -140,3 +140,13 @@ testDatabases("a proxy that learns of its successor in a write is deposed", asyn
   assertEquals(await serve(old, "set k 0 0 1\r\nx\r\n"), [DEPOSED]);
   await old.deposed;
 });
+
+testDatabases("an idle proxy that checks its epoch learns of its successor", async (database) => {
+  await using old = await openProxy(1, await database.open());
+  await old.checkEpoch();
+  assertEquals(old.isDeposed, false);
+  await using _next = await openProxy(1, await database.open());
+  await old.checkEpoch();
+  await old.deposed;
+  assertEquals(`SERVER_ERROR ${old.deposedText}\r\n`, DEPOSED);
+});

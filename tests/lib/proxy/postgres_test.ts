@@ -4,6 +4,7 @@ import { openPostgres } from "../../../lib/proxy/postgres/backend.ts";
 import { Session } from "../../../lib/proxy/postgres/session.ts";
 import { postgresSchema } from "../../../lib/proxy/schema.ts";
 import { DEFAULT_TABLE } from "../../../lib/proxy/table.ts";
+import { EDIT_FORMS } from "../../support/edits.ts";
 import { sharedPostgres } from "../../support/servers/databases.ts";
 import { HAS_POSTGRES, type PostgresServer } from "../../support/servers/postgres.ts";
 import { type Passage, Relay } from "../../support/servers/relay.ts";
@@ -17,8 +18,23 @@ function bytes(text: string): Uint8Array {
   return new TextEncoder().encode(text);
 }
 
-function set(text: string): () => Change {
-  return () => ({ flags: 0, data: bytes(text) });
+function set(text: string): Change {
+  return { flags: 0, data: bytes(text) };
+}
+
+/**
+ * Resolves when so many sessions of the database wait for a lock.
+ *
+ * @param session Asks the server. Must be in no transaction, which would see no change.
+ */
+async function untilLocked(session: Session, count: number): Promise<void> {
+  await until(async () => {
+    const [row] = await session.query(
+      "SELECT count(*)::int AS count FROM pg_stat_activity " +
+        "WHERE datname = current_database() AND wait_event_type = 'Lock'",
+    );
+    return row!["count"] === count;
+  });
 }
 
 /** A test over an empty database. */
@@ -58,14 +74,22 @@ async function withSession(url: string, run: (session: Session) => Promise<void>
   }
 }
 
+async function withSessions(
+  url: string,
+  run: (one: Session, other: Session) => Promise<void>,
+): Promise<void> {
+  await withSession(url, (one) => withSession(url, (other) => run(one, other)));
+}
+
 const CUTS: readonly (readonly [Passage, "notApplied" | "committed"])[] = [
   ["cut", "notApplied"],
   ["strand", "notApplied"],
   ["cut reply", "committed"],
 ];
-for (const [passage, end] of CUTS) {
+const CUT_WRITES = CUTS.flatMap((cut) => EDIT_FORMS.map((form) => [...cut, ...form] as const));
+for (const [passage, end, form, edit] of CUT_WRITES) {
   testPostgres(
-    `a connection lost during COMMIT (${passage}) is unknown, then ${end}`,
+    `a connection lost during COMMIT (${passage}) is unknown, then ${end}; edit ${form}`,
     async (url, server) => {
       using relay = new Relay(server.port);
       const relayed = url.replace(`:${server.port}`, `:${relay.port}`);
@@ -73,7 +97,7 @@ for (const [passage, end] of CUTS) {
         await backend.write(KEY, 1, epoch, set("one"));
         relay.passage = (sent) =>
           new TextDecoder().decode(sent).includes("COMMIT\0") ? passage : "pass";
-        const result = await backend.write(KEY, 2, epoch, set("two"));
+        const result = await backend.write(KEY, 2, epoch, edit(set("two")));
         relay.passage = () => "pass";
         assertEquals(result.kind, "unknown");
         const outcome = await backend.outcome(2);
@@ -93,7 +117,7 @@ testPostgres("a connection lost before COMMIT is a failure", async (url, server)
   await withBackend(relayed, async (backend, epoch) => {
     const result = await backend.write(KEY, 1, epoch, () => {
       relay.cutAll();
-      return set("one")();
+      return set("one");
     });
     assertEquals(result.kind, "failed");
     assertEquals((await backend.read(KEY)).row, null);
@@ -198,7 +222,7 @@ testPostgres(
           assertEquals(await another.takeOver(), epoch + 1);
           events.push("taken over");
         })();
-        return set("one")();
+        return set("one");
       });
       events.push("written");
       await takeover;
@@ -214,9 +238,84 @@ testPostgres(
   },
 );
 
+for (const [form, edit] of EDIT_FORMS) {
+  testPostgres(`a write meets a takeover; edit ${form}`, async (url) => {
+    await withBackend(url, async (backend, epoch) => {
+      await withSessions(url, async (session, watcher) => {
+        await backend.write(KEY, 1, epoch, set("one"));
+        await session.query("BEGIN");
+        await session.query("SELECT * FROM kv WHERE key = $1 FOR UPDATE", [KEY]);
+        const events: string[] = [];
+        const written = backend.write(KEY, 2, epoch, edit(set("two")))
+          .finally(() => events.push("written"));
+        await untilLocked(watcher, 1);
+        const another = await openPostgres(url, DEFAULT_TABLE, SETTINGS);
+        const takenOver = another.takeOver().finally(() => events.push("taken over"));
+        await untilLocked(watcher, 2);
+        await session.query("ROLLBACK");
+        assertEquals(await written, { kind: "committed", version: 2 });
+        assertEquals(await takenOver, epoch + 1);
+        assertEquals(events, ["written", "taken over"]);
+        // A takeover that commits while a write waits for it.
+        await session.query("BEGIN");
+        await session.query("LOCK TABLE leased_proxy IN EXCLUSIVE MODE");
+        await session.query("UPDATE leased_proxy SET epoch = epoch + 1");
+        const late = another.write(KEY, 3, epoch + 1, edit(set("three")));
+        await untilLocked(watcher, 1);
+        await session.query("COMMIT");
+        assertEquals(await late, { kind: "fenced", epoch: epoch + 2 });
+        assertEquals((await another.read(KEY)).version, 2);
+        await another.close();
+      });
+    });
+  });
+
+  testPostgres(`writes of the same new key are all committed; edit ${form}`, async (url) => {
+    await withBackend(url, async (backend, epoch) => {
+      const WRITES = 8;
+      for (let key = 0; key < 10; key++) {
+        const results = await Promise.all(Array.from(
+          { length: WRITES },
+          (_, n) => backend.write(bytes(`${key}`), WRITES * key + n, epoch, edit(set("x"))),
+        ));
+        const versions = results.map((result) => result.kind === "committed" ? result.version : 0);
+        assertEquals(
+          versions.toSorted((a, b) => a - b),
+          Array.from({ length: WRITES }, (_, n) => n + 1),
+        );
+      }
+    });
+  });
+
+  testPostgres(
+    `an application's other columns are left alone; edit ${form}`,
+    async (url, server) => {
+      await server.execute(
+        "CREATE TABLE kv (key text PRIMARY KEY, value text, number serial, more text NOT NULL); " +
+          "INSERT INTO kv (key, value, more) VALUES ('k', 'zero', 'more')",
+        url,
+      );
+      await withBackend(url, async (backend, epoch) => {
+        for (let token = 1; token < 4; token++) {
+          const result = await backend.write(KEY, token, epoch, edit(set("x")));
+          assertEquals(result, { kind: "committed", version: 1 + token });
+        }
+        const refused = await backend.write(bytes("new"), 4, epoch, edit(set("x")));
+        assert(
+          refused.kind === "failed" && refused.reason.includes("violates not-null constraint"),
+        );
+        assertEquals((await backend.write(KEY, 5, epoch, edit("delete"))).kind, "committed");
+      });
+      const row =
+        "SELECT number, more, value IS NULL, (SELECT last_value FROM kv_number_seq) FROM kv";
+      assertEquals(await server.execute(row, url), "1|more|t|2");
+    },
+  );
+}
+
 testPostgres("of many writes that add the same key one succeeds", async (url) => {
   await withBackend(url, async (backend, epoch) => {
-    const add = (row: Row | null): Change | null => row === null ? set("x")() : null;
+    const add = (row: Row | null): Change | null => row === null ? set("x") : null;
     for (let key = 0; key < 10; key++) {
       const results = await Promise.all(
         Array.from(
@@ -267,8 +366,10 @@ testPostgres("keys and values may be text", async (url, server) => {
       reason: "the value is not UTF-8 without zero bytes",
     } as const;
     for (const data of [[0xff], [0x61, 0]]) {
-      const change = (): Change => ({ flags: 0, data: new Uint8Array(data) });
-      assertEquals(await backend.write(KEY, 2, epoch, change), refused);
+      for (const [, edit] of EDIT_FORMS) {
+        const change = edit({ flags: 0, data: new Uint8Array(data) });
+        assertEquals(await backend.write(KEY, 2, epoch, change), refused);
+      }
     }
     const wild = new Uint8Array([0xff]);
     assertEquals(await backend.read(wild), { row: null, version: 0, epoch });
