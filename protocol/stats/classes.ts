@@ -1,7 +1,16 @@
 import { CLASSES_MAX } from "../../store/cache.ts";
 import type { Inspector } from "../../store/inspector.ts";
+import { CLASS_STAT, CLASS_STATS } from "../../store/stats.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import type { StatEntry } from "./entry.ts";
+import {
+  counterOf,
+  gauge,
+  linesOf,
+  type Stat,
+  type StatEntry,
+  type StatMeaning,
+  type StatSource,
+} from "./entry.ts";
 
 /** One slab class, as a report sees it. */
 class ClassSource {
@@ -44,7 +53,17 @@ class ClassSource {
   }
 }
 
-type ClassRow = readonly [name: string, value: (source: ClassSource) => number];
+type ClassRow = readonly [
+  name: string,
+  value: (source: ClassSource) => number,
+  /** Left out: a constant, or said better by another line. */
+  meaning?: StatMeaning,
+];
+
+/** A line with a counter of the class. */
+function counted(name: string, stat = name as keyof typeof CLASS_STAT): ClassRow {
+  return [name, (s) => s.stat(stat), counterOf(CLASS_STATS[CLASS_STAT[stat]]!)];
+}
 
 const never = (): number => 0;
 
@@ -54,32 +73,32 @@ const never = (): number => 0;
  */
 // deno-fmt-ignore
 const ITEM_ROWS: readonly ClassRow[] = [
-  ["number",                (s) => s.itemCount],
-  ["number_hot",            (s) => s.word("SMALL_COUNT")],
-  ["number_warm",           (s) => s.word("MAIN_COUNT")],
+  ["number",                (s) => s.itemCount, gauge("items", "stored now in the slab class")],
+  ["number_hot",            (s) => s.word("SMALL_COUNT"), gauge("items", "in the small queue now")],
+  ["number_warm",           (s) => s.word("MAIN_COUNT"), gauge("items", "in the main queue now")],
   ["number_cold",           never],
-  ["age_hot",               (s) => s.ageSec(false)],
-  ["age_warm",              (s) => s.ageSec(true)],
-  ["age",                   (s) => Math.max(s.ageSec(false), s.ageSec(true))],
-  ["mem_requested",         (s) => s.requestedBytes],
-  ["evicted",               (s) => s.stat("evicted")],
-  ["evicted_nonzero",       (s) => s.stat("evicted_nonzero")],
-  ["evicted_time",          (s) => s.word("EVICTED_AGE_SEC")],
-  ["outofmemory",           (s) => s.stat("outofmemory")],
+  ["age_hot",               (s) => s.ageSec(false), gauge("seconds", "since the oldest item of the small queue was read")],
+  ["age_warm",              (s) => s.ageSec(true), gauge("seconds", "since the oldest item of the main queue was read")],
+  ["age",                   (s) => Math.max(s.ageSec(false), s.ageSec(true)), gauge("seconds", "since the oldest item of the slab class was read")],
+  ["mem_requested",         (s) => s.requestedBytes, gauge("bytes", "of the items of the slab class")],
+  counted("evicted"),
+  counted("evicted_nonzero"),
+  ["evicted_time",          (s) => s.word("EVICTED_AGE_SEC"), gauge("seconds", "since the last evicted item was read, at its eviction")],
+  counted("outofmemory"),
   ["tailrepairs",           never],
-  ["reclaimed",             (s) => s.stat("reclaimed")],
-  ["expired_unfetched",     (s) => s.stat("expired_unfetched")],
-  ["evicted_unfetched",     (s) => s.stat("evicted_unfetched")],
+  counted("reclaimed"),
+  counted("expired_unfetched"),
+  counted("evicted_unfetched"),
   ["evicted_active",        never],
-  ["crawler_reclaimed",     (s) => s.stat("crawler_reclaimed")],
+  counted("crawler_reclaimed"),
   ["crawler_items_checked", never],
   ["lrutail_reflocked",     never],
   ["moves_to_cold",         never],
-  ["moves_to_warm",         (s) => s.stat("promoted")],
+  counted("moves_to_warm", "promoted"),
   ["moves_within_lru",      never],
   ["direct_reclaims",       (s) => s.stat("evicted")],
   ["hits_to_hot",           never],
-  ["hits_to_warm",          (s) => s.stat("get_hits")],
+  counted("hits_to_warm", "get_hits"),
   ["hits_to_cold",          never],
   ["hits_to_temp",          never],
 ];
@@ -87,24 +106,24 @@ const ITEM_ROWS: readonly ClassRow[] = [
 /** The lines of `stats slabs` for each class. */
 // deno-fmt-ignore
 const SLAB_ROWS: readonly ClassRow[] = [
-  ["chunk_size",      (s) => s.word("CHUNK_BYTES")],
-  ["chunks_per_page", (s) => s.word("CHUNKS_PER_PAGE")],
-  ["total_pages",     (s) => s.word("PAGES")],
-  ["total_chunks",    (s) => s.totalChunks],
-  ["used_chunks",     (s) => s.word("USED")],
-  ["free_chunks",     (s) => s.totalChunks - s.word("USED")],
+  ["chunk_size",      (s) => s.word("CHUNK_BYTES"), gauge("bytes", "of a chunk")],
+  ["chunks_per_page", (s) => s.word("CHUNKS_PER_PAGE"), gauge("chunks", "that fit in a page")],
+  ["total_pages",     (s) => s.word("PAGES"), gauge("pages", "held now")],
+  ["total_chunks",    (s) => s.totalChunks, gauge("chunks", "in the pages held now")],
+  ["used_chunks",     (s) => s.word("USED"), gauge("chunks", "in use now")],
+  ["free_chunks",     (s) => s.totalChunks - s.word("USED"), gauge("chunks", "free now")],
   ["free_chunks_end", never],
-  ["get_hits",        (s) => s.stat("get_hits")],
-  ["cmd_set",         (s) => s.stat("cmd_set")],
-  ["delete_hits",     (s) => s.stat("delete_hits")],
-  ["incr_hits",       (s) => s.stat("incr_hits")],
-  ["decr_hits",       (s) => s.stat("decr_hits")],
-  ["cas_hits",        (s) => s.stat("cas_hits")],
-  ["cas_badval",      (s) => s.stat("cas_badval")],
-  ["touch_hits",      (s) => s.stat("touch_hits")],
-  ["lease_hits",      (s) => s.stat("lease_hits")],
-  ["lease_badval",    (s) => s.stat("lease_badval")],
-  ["lease_set",       (s) => s.stat("lease_set")],
+  counted("get_hits"),
+  counted("cmd_set"),
+  counted("delete_hits"),
+  counted("incr_hits"),
+  counted("decr_hits"),
+  counted("cas_hits"),
+  counted("cas_badval"),
+  counted("touch_hits"),
+  counted("lease_hits"),
+  counted("lease_badval"),
+  counted("lease_set"),
 ];
 
 /** The lines of `stats classes` for each class: what this store knows of itself and memcached has no name for. */
@@ -112,16 +131,16 @@ const SLAB_ROWS: readonly ClassRow[] = [
 const CLASS_ROWS: readonly ClassRow[] = [
   ["chunk_size",    (s) => s.word("CHUNK_BYTES")],
   ["pages",         (s) => s.word("PAGES")],
-  ["pages_in",      (s) => s.stat("pages_in")],
-  ["pages_out",     (s) => s.stat("pages_out")],
+  counted("pages_in"),
+  counted("pages_out"),
   ["used_percent",  (s) => percent(s.word("USED"), s.totalChunks)],
   ["waste_percent", (s) => percent(s.usedBytes - s.requestedBytes, s.usedBytes)],
   ["small",         (s) => s.word("SMALL_COUNT")],
   ["main",          (s) => s.word("MAIN_COUNT")],
   ["promoted",      (s) => s.stat("promoted")],
-  ["ghost_hits",    (s) => s.stat("ghost_hits")],
+  counted("ghost_hits"),
   ["evicted",       (s) => s.stat("evicted") - s.stat("evicted_moved")],
-  ["evicted_moved", (s) => s.stat("evicted_moved")],
+  counted("evicted_moved"),
   ["evicted_age",   (s) => s.word("EVICTED_AGE_SEC")],
   ["expired",       (s) => s.stat("crawler_reclaimed")],
   ["reclaimed",     (s) => s.stat("reclaimed")],
@@ -131,18 +150,28 @@ const CLASS_ROWS: readonly ClassRow[] = [
 const percent = (part: number, whole: number): number =>
   whole === 0 ? 0 : Math.round(part / whole * 10_000) / 100;
 
-/** `stats items`: the classes that hold items. */
-export function* itemStats({ cache }: ThreadContext): Generator<StatEntry> {
-  const store = cache.inspector;
+/** Yields the statistics of one slab class, then null: see `StatEntry`. */
+function* rowsOf(
+  rows: readonly ClassRow[],
+  source: ClassSource,
+  classId: number,
+): Generator<Stat | null> {
+  for (const [name, value, meaning] of rows) {
+    yield { name, value: value(source), meaning, of: `${classId}` };
+  }
+  yield null;
+}
+
+/** The statistics of `stats items`: the classes that hold items. */
+export function* itemStatistics({ cache }: StatSource): Generator<Stat | null> {
   for (let classId = 1; classId < CLASSES_MAX; classId++) {
-    const source = new ClassSource(store, classId);
-    if (source.itemCount === 0) continue;
-    for (const [name, value] of ITEM_ROWS) yield [`items:${classId}:${name}`, value(source)];
+    const source = new ClassSource(cache.inspector, classId);
+    if (source.itemCount > 0) yield* rowsOf(ITEM_ROWS, source, classId);
   }
 }
 
-/** `stats slabs`: the classes that hold pages. */
-export function* slabStats({ cache }: ThreadContext): Generator<StatEntry> {
+/** The statistics of `stats slabs`: the classes that hold pages. */
+export function* slabStatistics({ cache }: StatSource): Generator<Stat | null> {
   const store = cache.inspector;
   let classes = 0;
   let pages = 0;
@@ -151,24 +180,52 @@ export function* slabStats({ cache }: ThreadContext): Generator<StatEntry> {
     if (source.word("PAGES") === 0) continue;
     classes++;
     pages += source.word("PAGES");
-    for (const [name, value] of SLAB_ROWS) yield [`${classId}:${name}`, value(source)];
+    yield* rowsOf(SLAB_ROWS, source, classId);
   }
-  yield ["active_slabs", classes];
-  yield ["total_malloced", pages * store.pageBytes];
+  const active = gauge("classes", "slab classes that hold pages now");
+  yield { name: "active_slabs", value: classes, meaning: active, of: "" };
+  const bytes = gauge("bytes", "of the pages that slab classes hold now");
+  yield { name: "total_malloced", value: pages * store.pageBytes, meaning: bytes, of: "" };
 }
 
-/** `stats classes`: the classes that ever held something, then who has the pages. */
-export function* classStats({ cache, work }: ThreadContext): Generator<StatEntry> {
+type PageRow = readonly [name: string, value: (store: Inspector) => number, meaning: StatMeaning];
+
+/** The lines of `stats classes` behind those of the classes. */
+// deno-fmt-ignore
+const PAGE_ROWS: readonly PageRow[] = [
+  ["page_bytes",  (store) => store.pageBytes, gauge("bytes", "of a page")],
+  ["pages",       (store) => store.control("MEMORY_LIMIT_PAGES"), gauge("pages", "that -m allows")],
+  ["pages_hash",  (store) => store.pagesOf("HASH"), gauge("pages", "of the hash index now")],
+  ["pages_ghost", (store) => store.pagesOf("GHOST"), gauge("pages", "of the hashes of evicted items now")],
+];
+
+/** The statistics of `stats classes`: the classes that ever held something, then who has the pages. */
+export function* classStatistics({ cache }: StatSource): Generator<Stat | null> {
   const store = cache.inspector;
   for (let classId = 1; classId < CLASSES_MAX; classId++) {
     const source = new ClassSource(store, classId);
     if (source.word("PAGES") === 0 && source.stat("cmd_set") === 0) continue;
-    for (const [name, value] of CLASS_ROWS) yield [`${classId}:${name}`, value(source)];
+    yield* rowsOf(CLASS_ROWS, source, classId);
   }
-  // Both tables are found by walking all pages.
-  work.chargeRows(2 * store.control("PAGES_EVER_USED"));
-  yield ["page_bytes", store.pageBytes];
-  yield ["pages", store.control("MEMORY_LIMIT_PAGES")];
-  yield ["pages_hash", store.pagesOf("HASH")];
-  yield ["pages_ghost", store.pagesOf("GHOST")];
+  for (const [name, value, meaning] of PAGE_ROWS) {
+    yield { name, value: value(store), meaning, of: "" };
+    yield null;
+  }
+}
+
+/** `stats items` */
+export function itemStats(thread: StatSource): Generator<StatEntry> {
+  return linesOf(itemStatistics(thread), (classId, name) => `items:${classId}:${name}`);
+}
+
+/** `stats slabs` */
+export function slabStats(thread: StatSource): Generator<StatEntry> {
+  return linesOf(slabStatistics(thread), (classId, name) => `${classId}:${name}`);
+}
+
+/** `stats classes` */
+export function classStats(thread: ThreadContext): Generator<StatEntry> {
+  // Two of PAGE_ROWS are found by walking all pages.
+  thread.work.chargeRows(2 * thread.cache.inspector.control("PAGES_EVER_USED"));
+  return linesOf(classStatistics(thread), (classId, name) => `${classId}:${name}`);
 }

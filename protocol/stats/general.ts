@@ -1,16 +1,27 @@
 import { INPUT_BYTES, REPLY_BYTES } from "../../store/limits.ts";
 import type { Inspector } from "../../store/inspector.ts";
 import { versionText } from "../replies.ts";
+import { CLASS_STAT, CLASS_STATS, STAT, STORE_STATS } from "../../store/stats.ts";
 import type { Settings } from "../settings.ts";
 import type { ProcessState, ThreadContext } from "../thread_context.ts";
-import type { StatEntry } from "./entry.ts";
+import {
+  counter,
+  counterOf,
+  gauge,
+  info,
+  linesOf,
+  type Stat,
+  type StatEntry,
+  type StatMeaning,
+  type StatSource,
+} from "./entry.ts";
 
 /** The source of the values of `stats`. */
 class Source {
-  readonly thread: ThreadContext;
+  readonly thread: StatSource;
   readonly process: ProcessState;
 
-  constructor(thread: ThreadContext) {
+  constructor(thread: StatSource) {
     this.thread = thread;
     this.process = thread.hooks.processState();
   }
@@ -27,9 +38,28 @@ class Source {
 type GeneralRow = readonly [
   name: string,
   value: (source: Source) => string | number,
+  /** Left out: a constant, or said better by another line. */
+  meaning?: StatMeaning,
   /** Whether the line is there at all; always if left out. */
   shown?: (settings: Settings) => boolean,
 ];
+
+/** A line with a counter of the store. */
+function counted(
+  name: string,
+  stat = name as keyof typeof STAT,
+  shown?: (settings: Settings) => boolean,
+): GeneralRow {
+  const value = (s: Source): number => s.store.stat(stat);
+  const meaning = counterOf(STORE_STATS[STAT[stat]]!);
+  return shown === undefined ? [name, value, meaning] : [name, value, meaning, shown];
+}
+
+/** A line with a counter summed over all slab classes. */
+function summed(name: string, stat = name as keyof typeof CLASS_STAT): GeneralRow {
+  const meaning = counterOf(CLASS_STATS[CLASS_STAT[stat]]!);
+  return [name, (s) => s.store.sumOfClasses(stat), meaning];
+}
 
 /** Microseconds as memcached writes processor times. */
 function secondsText(microseconds: number): string {
@@ -47,17 +77,17 @@ const never = (): number => 0;
 // deno-fmt-ignore
 const ROWS: readonly GeneralRow[] = [
   ["pid",                   (s) => s.settings.pid],
-  ["uptime",                (s) => s.store.control("NOW_SEC")],
-  ["time",                  (s) => s.store.control("STARTED_UNIX_SEC") + s.store.control("NOW_SEC")],
-  ["version",               (s) => versionText(s.settings.version)],
+  ["uptime",                (s) => s.store.control("NOW_SEC"), gauge("seconds", "since the start")],
+  ["time",                  (s) => s.store.control("STARTED_UNIX_SEC") + s.store.control("NOW_SEC"), gauge("seconds", "clock of the server, Unix time")],
+  ["version",               (s) => versionText(s.settings.version), info("version of memcached that the server speaks")],
   ["libevent",              (s) => s.settings.runtime],
   ["pointer_size",          () => 64],
-  ["rusage_user",           (s) => secondsText(s.process.userMicroseconds)],
-  ["rusage_system",         (s) => secondsText(s.process.systemMicroseconds)],
-  ["max_connections",       (s) => s.settings.connectionsMax],
-  ["curr_connections",      (s) => s.thread.connections.openCount],
-  ["total_connections",     (s) => s.store.stat("total_connections")],
-  ["rejected_connections",  (s) => s.store.stat("rejected_connections"), (settings) => settings.maxconnsFast],
+  ["rusage_user",           (s) => secondsText(s.process.userMicroseconds), counter("seconds", "processor time in user mode")],
+  ["rusage_system",         (s) => secondsText(s.process.systemMicroseconds), counter("seconds", "processor time in the kernel")],
+  ["max_connections",       (s) => s.settings.connectionsMax, gauge("connections", "most that may be open: -c")],
+  ["curr_connections",      (s) => s.thread.connections.openCount, gauge("connections", "open now")],
+  counted("total_connections"),
+  counted("rejected_connections", "rejected_connections", (settings) => settings.maxconnsFast),
   ["connection_structures", (s) => s.thread.connections.openCount],
   ["response_obj_oom",      never],
   ["response_obj_count",    (s) => s.settings.threads],
@@ -67,134 +97,140 @@ const ROWS: readonly GeneralRow[] = [
   ["read_buf_bytes_free",   never],
   ["read_buf_oom",          never],
   ["reserved_fds",          never],
-  ["cmd_get",               (s) => s.store.stat("cmd_get")],
-  ["cmd_set",               (s) => s.store.stat("cmd_set")],
-  ["cmd_flush",             (s) => s.store.stat("cmd_flush")],
-  ["cmd_touch",             (s) => s.store.stat("cmd_touch")],
-  ["cmd_meta",              (s) => s.store.stat("cmd_meta")],
-  ["get_hits",              (s) => s.store.sumOfClasses("get_hits")],
-  ["get_misses",            (s) => s.store.stat("get_misses")],
-  ["get_expired",           (s) => s.store.stat("get_expired")],
-  ["get_flushed",           (s) => s.store.stat("get_flushed")],
-  ["delete_misses",         (s) => s.store.stat("delete_misses")],
-  ["delete_hits",           (s) => s.store.sumOfClasses("delete_hits")],
-  ["incr_misses",           (s) => s.store.stat("incr_misses")],
-  ["incr_hits",             (s) => s.store.sumOfClasses("incr_hits")],
-  ["decr_misses",           (s) => s.store.stat("decr_misses")],
-  ["decr_hits",             (s) => s.store.sumOfClasses("decr_hits")],
-  ["cas_misses",            (s) => s.store.stat("cas_misses")],
-  ["cas_hits",              (s) => s.store.sumOfClasses("cas_hits")],
-  ["cas_badval",            (s) => s.store.sumOfClasses("cas_badval")],
-  ["touch_hits",            (s) => s.store.sumOfClasses("touch_hits")],
-  ["touch_misses",          (s) => s.store.stat("touch_misses")],
-  ["store_too_large",       (s) => s.store.stat("store_too_large")],
-  ["store_no_memory",       (s) => s.store.stat("store_no_memory")],
-  ["auth_cmds",             (s) => s.store.stat("auth_cmds")],
-  ["auth_errors",           (s) => s.store.stat("auth_errors")],
-  ["idle_kicks",            (s) => s.store.stat("idle_kicks"), (settings) => settings.idleTimeoutSec > 0],
-  ["bytes_read",            (s) => s.store.stat("bytes_read")],
-  ["bytes_written",         (s) => s.store.stat("bytes_written")],
-  ["limit_maxbytes",        (s) => memoryLimitBytes(s.thread)],
-  ["accepting_conns",       (s) => s.process.accepting ? 1 : 0],
-  ["listen_disabled_num",   (s) => s.store.stat("listen_disabled_num")],
-  ["time_in_listen_disabled_us", (s) => s.store.stat("time_in_listen_disabled_us")],
-  ["threads",               (s) => s.settings.threads],
-  ["conn_yields",           (s) => s.store.stat("conn_yields")],
+  counted("cmd_get"),
+  counted("cmd_set"),
+  counted("cmd_flush"),
+  counted("cmd_touch"),
+  counted("cmd_meta"),
+  summed("get_hits"),
+  counted("get_misses"),
+  counted("get_expired"),
+  counted("get_flushed"),
+  counted("delete_misses"),
+  summed("delete_hits"),
+  counted("incr_misses"),
+  summed("incr_hits"),
+  counted("decr_misses"),
+  summed("decr_hits"),
+  counted("cas_misses"),
+  summed("cas_hits"),
+  summed("cas_badval"),
+  summed("touch_hits"),
+  counted("touch_misses"),
+  counted("store_too_large"),
+  counted("store_no_memory"),
+  counted("auth_cmds"),
+  counted("auth_errors"),
+  counted("idle_kicks", "idle_kicks", (settings) => settings.idleTimeoutSec > 0),
+  counted("bytes_read"),
+  counted("bytes_written"),
+  ["limit_maxbytes",        (s) => memoryLimitBytes(s.thread), gauge("bytes", "memory that the store may use: -m")],
+  ["accepting_conns",       (s) => s.process.accepting ? 1 : 0, gauge("", "1 while every listener accepts connections, else 0")],
+  counted("listen_disabled_num"),
+  counted("time_in_listen_disabled_us"),
+  ["threads",               (s) => s.settings.threads, gauge("threads", "worker threads: -t")],
+  counted("conn_yields"),
   ["hash_power_level",      (s) => 31 - Math.clz32(s.store.control("HASH_LEVEL"))],
-  ["hash_bytes",            (s) => s.store.control("HASH_PAGES") * s.store.pageBytes],
-  ["hash_is_expanding",     (s) => s.store.isHashGrowing ? 1 : 0],
-  ["slab_reassign_rescues", (s) => s.store.stat("rescued_items")],
-  ["slab_reassign_chunk_rescues", (s) => s.store.stat("rescued_chunks")],
+  ["hash_bytes",            (s) => s.store.control("HASH_PAGES") * s.store.pageBytes, gauge("bytes", "of the hash index")],
+  ["hash_is_expanding",     (s) => s.store.isHashGrowing ? 1 : 0, gauge("", "1 while the hash index grows, else 0")],
+  counted("slab_reassign_rescues", "rescued_items"),
+  counted("slab_reassign_chunk_rescues", "rescued_chunks"),
   ["slab_reassign_inline_reclaim", never],
   ["slab_reassign_busy_items", never],
   ["slab_reassign_busy_deletes", never],
   ["slab_reassign_busy_nomem", never],
   ["slab_reassign_last_busy_status", () => "none"],
   ["slab_reassign_running", never],
-  ["slabs_moved",           (s) => s.store.stat("pages_moved")],
+  counted("slabs_moved", "pages_moved"),
   ["lru_crawler_running",   never],
   ["lru_crawler_starts",    never],
   ["lru_maintainer_juggles", never],
   ["malloc_fails",          never],
   ["log_worker_dropped",    never],
-  ["log_worker_written",    (s) => s.store.stat("log_worker_written")],
-  ["log_watcher_skipped",   (s) => s.store.stat("log_watcher_skipped")],
-  ["log_watcher_sent",      (s) => s.store.stat("log_watcher_sent")],
-  ["log_watchers",          (s) => s.store.watcherCount],
-  ["ssl_new_sessions",      (s) => s.store.stat("ssl_new_sessions"), ({ tls }) => tls?.sessionCache === true],
-  ["ssl_handshake_errors",  (s) => s.store.stat("ssl_handshake_errors"), ({ tls }) => tls !== null],
-  ["ssl_proto_errors",      (s) => s.store.stat("ssl_proto_errors"), ({ tls }) => tls !== null],
-  ["time_since_server_cert_refresh", (s) => s.process.certificateAgeSec ?? 0, ({ tls }) => tls !== null],
+  counted("log_worker_written"),
+  counted("log_watcher_skipped"),
+  counted("log_watcher_sent"),
+  ["log_watchers",          (s) => s.store.watcherCount, gauge("connections", "that watch events now")],
+  counted("ssl_new_sessions", "ssl_new_sessions", ({ tls }) => tls?.sessionCache === true),
+  counted("ssl_handshake_errors", "ssl_handshake_errors", ({ tls }) => tls !== null),
+  counted("ssl_proto_errors", "ssl_proto_errors", ({ tls }) => tls !== null),
+  ["time_since_server_cert_refresh", (s) => s.process.certificateAgeSec ?? 0, gauge("seconds", "since the certificates were loaded"), ({ tls }) => tls !== null],
   ["unexpected_napi_ids",   never],
   ["round_robin_fallback",  never],
-  ["bytes",                 (s) => s.store.itemBytes],
-  ["curr_items",            (s) => s.store.control("ITEM_COUNT")],
-  ["total_items",           (s) => s.store.stat("total_items")],
-  ["slab_global_page_pool", (s) => s.store.freePages],
-  ["expired_unfetched",     (s) => s.store.sumOfClasses("expired_unfetched")],
-  ["evicted_unfetched",     (s) => s.store.sumOfClasses("evicted_unfetched")],
+  ["bytes",                 (s) => s.store.itemBytes, gauge("bytes", "of all items, as the slab layout counts them")],
+  ["curr_items",            (s) => s.store.control("ITEM_COUNT"), gauge("items", "stored now")],
+  counted("total_items"),
+  ["slab_global_page_pool", (s) => s.store.freePages, gauge("pages", "free now")],
+  summed("expired_unfetched"),
+  summed("evicted_unfetched"),
   ["evicted_active",        never],
-  ["evictions",             (s) => s.store.sumOfClasses("evicted")],
-  ["reclaimed",             (s) => s.store.sumOfClasses("reclaimed")],
-  ["crawler_reclaimed",     (s) => s.store.stat("crawler_reclaimed")],
-  ["crawler_items_checked", (s) => s.store.stat("crawler_items_checked")],
+  summed("evictions", "evicted"),
+  summed("reclaimed"),
+  counted("crawler_reclaimed"),
+  counted("crawler_items_checked"),
   ["lrutail_reflocked",     never],
   ["moves_to_cold",         never],
-  ["moves_to_warm",         (s) => s.store.sumOfClasses("promoted")],
+  summed("moves_to_warm", "promoted"),
   ["moves_within_lru",      never],
-  ["direct_reclaims",       (s) => s.store.sumOfClasses("evicted")],
+  summed("direct_reclaims", "evicted"),
   ["lru_bumps_dropped",     never],
   // Of the draft of strong cas, and ours.
-  ["lease_cnt",             (s) => s.store.stat("lease_cnt")],
-  ["lease_rewrite",         (s) => s.store.stat("lease_rewrite")],
-  ["lease_getss",           (s) => s.store.stat("lease_getss")],
-  ["lease_deletess",        (s) => s.store.stat("lease_deletess")],
-  ["lease_hit",             (s) => s.store.stat("lease_hit")],
-  ["lease_badval",          (s) => s.store.stat("lease_badval")],
-  ["lease_set",             (s) => s.store.stat("lease_set")],
-  ["lease_curr",            (s) => s.store.control("LEASE_CURR")],
-  ["lease_expired",         (s) => s.store.stat("lease_expired")],
-  ["lease_dropped",         (s) => s.store.stat("lease_dropped")],
-  ["lease_flag_clash",      (s) => s.store.stat("lease_flag_clash")],
-  ["lease_wait_hint",       (s) => s.store.stat("lease_wait_hint")],
-  ["dirty_cut",             (s) => s.store.stat("dirty_cut")],
-  ["strict_refused",        (s) => s.store.stat("strict_refused")],
-  ["udp_dropped",           (s) => s.store.stat("udp_dropped")],
-  ["values_arriving",       (s) => s.store.control("RESERVED_ITEMS")],
-  ["values_arriving_bytes", (s) => s.store.reservedBytes],
-  ["values_dropped",        (s) => s.store.stat("values_dropped")],
-  ["lock_curr",             (s) => s.store.lockCount],
-  ["lock_bytes",            (s) => s.store.lockedBytes],
-  ["lock_waiting",          (s) => s.store.lockWaiterCount],
-  ["lock_ok",               (s) => s.store.stat("lock_ok")],
-  ["lock_busy",             (s) => s.store.stat("lock_busy")],
-  ["lock_refused",          (s) => s.store.stat("lock_refused")],
-  ["lock_freed_by_close",   (s) => s.store.stat("lock_freed_by_close")],
-  ["lock_waits",            (s) => s.store.stat("lock_waits")],
-  ["lock_wait_timeouts",    (s) => s.store.stat("lock_wait_timeouts")],
-  ["lock_wait_ms",          (s) => s.store.stat("lock_wait_ms")],
-  ["token_curr",            (s) => s.store.tokenCount],
-  ["token_get",             (s) => s.store.stat("token_get")],
-  ["token_release",         (s) => s.store.stat("token_release")],
-  ["token_release_unknown", (s) => s.store.stat("token_release_unknown")],
-  ["token_dropped",         (s) => s.store.stat("token_dropped")],
-  ["token_refused",         (s) => s.store.stat("token_refused")],
-  ["token_oldest_age",      (s) => s.store.oldestTokenAgeSec],
-  ["token_journal_syncs",   (s) => s.store.stat("token_journal_syncs")],
-  ["token_journal_errors",  (s) => s.store.stat("token_journal_errors")],
-  ["quarantine",            (s) => s.store.isQuarantined ? 1 : 0],
+  counted("lease_cnt"),
+  counted("lease_rewrite"),
+  counted("lease_getss"),
+  counted("lease_deletess"),
+  counted("lease_hit"),
+  counted("lease_badval"),
+  counted("lease_set"),
+  ["lease_curr",            (s) => s.store.control("LEASE_CURR"), gauge("leases", "held now")],
+  counted("lease_expired"),
+  counted("lease_dropped"),
+  counted("lease_flag_clash"),
+  counted("lease_wait_hint"),
+  counted("dirty_cut"),
+  counted("strict_refused"),
+  counted("udp_dropped"),
+  ["values_arriving",       (s) => s.store.control("RESERVED_ITEMS"), gauge("values", "of which the header has come, but not yet the whole data")],
+  ["values_arriving_bytes", (s) => s.store.reservedBytes, gauge("bytes", "of memory that arriving values hold")],
+  counted("values_dropped"),
+  ["lock_curr",             (s) => s.store.lockCount, gauge("locks", "held now")],
+  ["lock_bytes",            (s) => s.store.lockedBytes, gauge("bytes", "of items that are locked now")],
+  ["lock_waiting",          (s) => s.store.lockWaiterCount, gauge("connections", "that wait for a lock now")],
+  counted("lock_ok"),
+  counted("lock_busy"),
+  counted("lock_refused"),
+  counted("lock_freed_by_close"),
+  counted("lock_waits"),
+  counted("lock_wait_timeouts"),
+  counted("lock_wait_ms"),
+  ["token_curr",            (s) => s.store.tokenCount, gauge("tokens", "update tokens that are out now")],
+  counted("token_get"),
+  counted("token_release"),
+  counted("token_release_unknown"),
+  counted("token_dropped"),
+  counted("token_refused"),
+  ["token_oldest_age",      (s) => s.store.oldestTokenAgeSec, gauge("seconds", "age of the oldest update token that is out")],
+  counted("token_journal_syncs"),
+  counted("token_journal_errors"),
+  ["quarantine",            (s) => s.store.isQuarantined ? 1 : 0, gauge("", "1 while the server stores nothing for fear of lost update tokens, else 0")],
 ];
 
-/** `stats` without a word behind it. */
-export function* generalStats(thread: ThreadContext): Generator<StatEntry> {
+/** The statistics of `stats` without a word behind it. */
+export function* generalStatistics(thread: StatSource): Generator<Stat> {
   const source = new Source(thread);
-  for (const [name, value, shown] of ROWS) {
-    if (shown === undefined || shown(thread.settings)) yield [name, value(source)];
+  for (const [name, value, meaning, shown] of ROWS) {
+    if (shown !== undefined && !shown(thread.settings)) continue;
+    yield { name, value: value(source), meaning, of: "" };
   }
 }
 
+/** `stats` without a word behind it. */
+export function generalStats(thread: StatSource): Generator<StatEntry> {
+  return linesOf(generalStatistics(thread), (_of, name) => name);
+}
+
 /** How many bytes the store may use, as `cache_memlimit` left it. */
-export function memoryLimitBytes(thread: ThreadContext): number {
+export function memoryLimitBytes(thread: StatSource): number {
   return thread.cache.inspector.control("MEMORY_LIMIT_KIB") * 1024;
 }
 

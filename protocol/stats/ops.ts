@@ -1,12 +1,28 @@
 import { Access } from "../auth/access.ts";
-import type { Protocols } from "../conversation.ts";
-import type { StatEntry } from "./entry.ts";
+import type { CommandName, Protocols } from "../conversation.ts";
+import type { OpCounts } from "../op_counts.ts";
+import { counter, linesOf, type Stat, type StatEntry } from "./entry.ts";
+
+const MEANING = counter("commands", "of both protocols, whatever became of them");
+
+/** The statistics of `stats ops`: how often each command was asked for. */
+export function* opStatistics(
+  ops: OpCounts,
+  text: readonly CommandName[],
+  binary: readonly CommandName[],
+): Generator<Stat> {
+  for (const { name, index } of text) {
+    yield { name, value: ops.text(index), meaning: MEANING, of: "text" };
+  }
+  for (const { name, index } of binary) {
+    yield { name, value: ops.binary(index), meaning: MEANING, of: "binary" };
+  }
+}
 
 /** `stats ops`: how often each command was asked for, under yrmcds's names. */
-export function* opStats(protocols: Protocols): Generator<StatEntry> {
-  const { ops } = protocols.thread;
-  const text = protocols.textFor(Access.ADMIN);
-  const binary = protocols.binaryFor(Access.ADMIN);
-  for (const { name, index } of text.commands) yield [`text:${name}`, ops.text(index)];
-  for (const { name, index } of binary.commands) yield [`binary:${name}`, ops.binary(index)];
+export function opStats(protocols: Protocols): Generator<StatEntry> {
+  const text = protocols.textFor(Access.ADMIN).commands;
+  const binary = protocols.binaryFor(Access.ADMIN).commands;
+  const statistics = opStatistics(protocols.thread.ops, text, binary);
+  return linesOf(statistics, (of, name) => `${of}:${name}`);
 }

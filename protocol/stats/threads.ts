@@ -1,20 +1,35 @@
 import { THREAD_STATS } from "../../store/stats.ts";
-import type { ThreadContext } from "../thread_context.ts";
-import type { StatEntry } from "./entry.ts";
+import {
+  counter,
+  counterOf,
+  linesOf,
+  type Stat,
+  type StatEntry,
+  type StatSource,
+} from "./entry.ts";
 
-/** `stats threads`: what each thread has done, by its number; maintenance and the journal execute no commands. */
-export function* threadStats(thread: ThreadContext): Generator<StatEntry> {
-  const { cache, ops } = thread;
+const COMMANDS = counter("commands", "executed by the thread");
+
+/** The statistics of `stats threads`; maintenance and the journal execute no commands. */
+export function* threadStatistics({ cache, ops }: StatSource): Generator<Stat> {
   const maintenance = cache.inspector.threadCount - 1;
   for (let index = 0; index <= maintenance; index++) {
-    const name = index === maintenance
+    const of = index === maintenance
       ? "maintenance"
       : index === cache.inspector.journalThread
       ? "journal"
-      : index;
-    if (typeof name === "number") yield [`${name}:commands`, ops.ofThread(index)];
-    for (const [stat] of THREAD_STATS) {
-      yield [`${name}:${stat}`, Math.round(cache.inspector.threadStat(index, stat))];
+      : `${index}`;
+    if (of === `${index}`) {
+      yield { name: "commands", value: ops.ofThread(index), meaning: COMMANDS, of };
+    }
+    for (const row of THREAD_STATS) {
+      const value = Math.round(cache.inspector.threadStat(index, row[0]));
+      yield { name: row[0], value, meaning: counterOf(row), of };
     }
   }
+}
+
+/** `stats threads`: what each thread has done, by its number. */
+export function threadStats(thread: StatSource): Generator<StatEntry> {
+  return linesOf(threadStatistics(thread), (of, name) => `${of}:${name}`);
 }

@@ -1,4 +1,12 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import {
+  classStatistics,
+  commandStatistics,
+  generalStatistics,
+  itemStatistics,
+  slabStatistics,
+  threadStatistics,
+} from "../../../protocol/statistics.ts";
 import { cachedump } from "../../../protocol/stats/item_walk.ts";
 import { HEADER_BYTES, STATE, WORD } from "../../../store/memory/item.ts";
 import { ConversationSide } from "../../support/sessions/conversation_side.ts";
@@ -47,6 +55,29 @@ Deno.test("stats has memcached's names in memcached's order, then ours", () => {
   const reply = new ConversationSide().connect().ask("stats\r\n");
   assertEquals(names(reply).slice(0, GENERAL_NAMES.length), GENERAL_NAMES);
   assertEquals(GENERAL_NAMES.length, 93);
+});
+
+/** Lines of `stats` and its tables that are no metrics: constants, and what other lines say better. */
+const NO_METRICS = `
+  pid libevent pointer_size connection_structures response_obj_oom response_obj_count response_obj_bytes read_buf_count
+  read_buf_bytes read_buf_bytes_free read_buf_oom reserved_fds hash_power_level slab_reassign_inline_reclaim
+  slab_reassign_busy_items slab_reassign_busy_deletes slab_reassign_busy_nomem slab_reassign_last_busy_status
+  slab_reassign_running lru_crawler_running lru_crawler_starts lru_maintainer_juggles malloc_fails log_worker_dropped
+  unexpected_napi_ids round_robin_fallback evicted_active lrutail_reflocked moves_to_cold moves_within_lru
+  lru_bumps_dropped number_cold tailrepairs crawler_items_checked hits_to_hot hits_to_cold hits_to_temp
+  free_chunks_end direct_reclaims chunk_size pages used_percent waste_percent small main promoted evicted evicted_age expired reclaimed
+`.trim().split(/\s+/);
+
+Deno.test("every statistic has a meaning for collectors, but for constants and repetitions", () => {
+  const side = new ConversationSide(["-o", "idle_timeout=60"]);
+  side.connect().ask("set a 0 0 1\r\n1\r\n");
+  const { thread } = side;
+  const tables = [generalStatistics, itemStatistics, slabStatistics, classStatistics];
+  const all = [...tables, threadStatistics, commandStatistics].flatMap((table) => [
+    ...table(thread),
+  ]);
+  const without = all.filter((stat) => stat !== null && stat.meaning === undefined);
+  assertEquals(new Set(without.map((stat) => stat!.name)), new Set(NO_METRICS));
 });
 
 Deno.test("stats threads tells what each thread has done, and stats reset forgets it", () => {
