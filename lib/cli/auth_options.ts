@@ -36,6 +36,7 @@ export function checkAuthentication(
   { values }: ParsedArguments,
   listens: readonly Listen[],
   counterListens: readonly Listen[],
+  metricsListen: Listen | null,
   errors: string[],
 ): void {
   const isOn = values["auth-file"] !== "";
@@ -52,6 +53,13 @@ export function checkAuthentication(
   if (!values["require-auth"]) return;
   if (!isOn) refusePublic(listens, "add -Y (--auth-file)", errors);
   refusePublic(counterListens, "counters have no authentication: leave --counter-port out", errors);
+  refusePublicMetrics(metricsListen, errors);
+}
+
+/** Adds an error under `--require-auth` if other hosts can reach the address of `--metrics`. */
+export function refusePublicMetrics(listen: Listen | null, errors: string[]): void {
+  const remedy = "metrics have no authentication: leave --metrics out";
+  refusePublic(listen === null ? [] : [listen], remedy, errors);
 }
 
 function needsSasl(option: string, protocol: WireProtocol): string {

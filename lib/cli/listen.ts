@@ -1,5 +1,5 @@
 import type { WireProtocol } from "../../protocol/settings.ts";
-import type { Listen, TlsMode } from "../net/transport.ts";
+import { isLoopback, type Listen, type TcpListen, type TlsMode } from "../net/transport.ts";
 import { orList } from "./values.ts";
 
 /** One address of `-l`. */
@@ -80,10 +80,26 @@ function readPort(text: string | undefined): number | undefined {
   return port;
 }
 
+/**
+ * Reads the `[host:]port` of `--metrics`; without a host it is 127.0.0.1.
+ *
+ * @throws RangeError
+ */
+export function readMetricsAddress(text: string): TcpListen {
+  const isPort = /^\d+$/.test(text);
+  const { hostname, port } = readHostAndPort(isPort ? `127.0.0.1:${text}` : text);
+  if (port === undefined || hostname === "") {
+    throw new RangeError("must be host:port, or a port of 127.0.0.1; '*' is every IPv4 address");
+  }
+  return {
+    kind: "tcp",
+    hostname: hostname === "*" ? "0.0.0.0" : hostname,
+    port,
+    protocol: "ascii",
+  };
+}
+
 /** Returns whether other hosts can reach the listener. */
 export function isPublic(listen: Listen): boolean {
-  if (listen.kind === "unix") return false;
-  const { hostname } = listen;
-  return !(hostname === "localhost" || hostname === "::1" || /^127(?:\.\d+){3}$/.test(hostname) ||
-    /^::ffff:127(?:\.\d+){3}$/i.test(hostname));
+  return listen.kind !== "unix" && !isLoopback(listen.hostname);
 }

@@ -116,6 +116,7 @@ export const OPTIONS = [
   ["counter-conn-limit",     "",  "whole",  "connections",             1, CONNECTIONS_MAX_MOST,  "1024",    "works",  "maximum number of connections to the counter port, in addition to -c"],
   ["counter-memory",         "",  "mib",    "MiB",                   MIB, 1024 * MIB,            "16m",     "works",  "memory for counters, in addition to -m; a bare number is in MiB"],
   ["counter-interval",       "",  "whole",  "seconds",                 1, COUNTER_INTERVAL_SEC_MAX, "86400", "works", "how often the server drops idle counters and resets the peaks that Dump reports"],
+  ["metrics",                "",  "text",   "[host:]port",         NONE, NONE,                  "",        "works",  "serve statistics to Prometheus (GET /metrics) and GET /health by HTTP on this address; only a port: 127.0.0.1"],
   ["enable-ssl",             "Z", "switch", "",                     NONE, NONE,                  "",        "works",  "TLS on TCP ports, with the certificate of -o ssl_chain_cert; a prefix of -l makes an exception"],
   ["pidfile",                "P", "text",   "path",                 NONE, NONE,                  "",        "works",  "write the process id to this file, and remove the file at exit"],
   ["extended",               "o", "list",   "name[=value]",         NONE, NONE,                  "",        "works",  "extended options, listed at the end; separate several with commas, or repeat the option"],
@@ -226,6 +227,7 @@ export const OPTION_GROUPS: readonly (readonly [title: string, names: readonly s
   ]],
   ["Locks", ["lock-limit", "lock-limit-per-conn", "lock-waiters", "lock-idle-timeout"]],
   ["Counters", ["counter-port", "counter-conn-limit", "counter-memory", "counter-interval"]],
+  ["Monitoring", ["metrics"]],
   ["Process", ["pidfile", "verbose", "extended", "help", "version", "license"]],
 ];
 

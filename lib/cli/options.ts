@@ -9,13 +9,14 @@ import {
   type BoundTransport,
   type IoUringChoice,
   type Listen,
+  type TcpListen,
   tlsOf,
   type TransportOptions,
 } from "../net/transport.ts";
 import type { IgnoredOption, ParsedArguments } from "./argv.ts";
 import { checkAuthentication, protocolOf } from "./auth_options.ts";
 import { type LeaseFlag, NO_LEASE_FLAG, readLeaseFlag } from "./lease_options.ts";
-import { type ListenAddress, readListenAddress } from "./listen.ts";
+import { type ListenAddress, readListenAddress, readMetricsAddress } from "./listen.ts";
 import { tokenPersistence, toStoreOptions } from "./store_options.ts";
 import { ignoredTlsOptions, nativeOnlyTls, toTlsSettings } from "./tls_options.ts";
 import { valueOr } from "./values.ts";
@@ -31,6 +32,8 @@ export interface ServerOptions {
   readonly transport: TransportOptions;
   /** Null: no counter protocol. */
   readonly counters: CounterServerOptions | null;
+  /** The address of `--metrics`; null: none. */
+  readonly metrics: TcpListen | null;
   /** A port of 0 is not bound yet: see `withBound`. */
   readonly settings: Settings;
   /** Initial values of settings that commands may change. */
@@ -62,7 +65,8 @@ export function toServerOptions(
   const protocol = protocolOf(parsed, errors);
   const listens = toListens(parsed, addresses, protocol, errors);
   const counters = toCounters(parsed, addresses);
-  checkAuthentication(parsed, listens, counters?.listens ?? [], errors);
+  const metrics = toMetrics(values.metrics, errors);
+  checkAuthentication(parsed, listens, counters?.listens ?? [], metrics, errors);
   const leaseFlag = toLeaseFlag(parsed, errors);
   const tls = toTlsSettings(parsed, errors);
   return {
@@ -71,6 +75,7 @@ export function toServerOptions(
     store: toStoreOptions(parsed, leaseFlag, processInfo, errors),
     transport: toTransportOptions(parsed, tls),
     counters,
+    metrics,
     settings: toSettings(parsed, leaseFlag, processInfo, listens, protocol, tls),
     tunables: toTunables(parsed),
     journal: toJournal(parsed),
@@ -238,6 +243,13 @@ function toCounters(
     bytesMax: values["counter-memory"],
     intervalSec: values["counter-interval"],
   };
+}
+
+/** Reads the address of `--metrics`; null: none, or a malformed one, which adds an error. */
+export function toMetrics(text: string, errors: string[]): TcpListen | null {
+  if (text === "") return null;
+  const label = `--metrics ${JSON.stringify(text)}`;
+  return valueOr(null, () => readMetricsAddress(text), errors, label);
 }
 
 function toJournal({ values }: ParsedArguments): JournalOptions | null {

@@ -101,6 +101,8 @@ export interface BoundTransport {
    * @throws TlsError when that fails: the certificates of before stay.
    */
   refreshCertificates(): void;
+  /** Seconds since the certificates were loaded; 0 without TLS. */
+  readonly certificateAgeSec: number;
   /**
    * Closes the listening sockets and removes socket files. Other shared descriptors stay open until the process ends:
    * a worker may still wait on them. Idempotent.
@@ -249,6 +251,12 @@ export function listenText(listen: Listen): string {
   if (listen.kind === "unix") return listen.path;
   const address = hostPortText(listen.hostname, listen.port);
   return listen.kind === "udp" ? `udp ${address}` : address;
+}
+
+/** Returns whether only this host can reach an address. */
+export function isLoopback(hostname: string): boolean {
+  return hostname === "localhost" || hostname === "::1" || /^127(?:\.\d+){3}$/.test(hostname) ||
+    /^::ffff:127(?:\.\d+){3}$/i.test(hostname);
 }
 
 /** Returns the name of a listener in `stats conns`. */

@@ -7,6 +7,8 @@ import { ExitCode, refuseUsage } from "../cli/exit.ts";
 import { type ServerOptions, withBound } from "../cli/options.ts";
 import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
 import { configureLog, logConnection, logProcess } from "../log.ts";
+import { announceMetrics } from "../admin/announce.ts";
+import type { AdminServer } from "../admin/http_server.ts";
 import { CounterServer } from "../counters/server.ts";
 import { Journal } from "../state/journal.ts";
 import {
@@ -19,6 +21,7 @@ import {
 import { bindTransport, chooseTransport, type TransportName } from "../net/transports.ts";
 import { readUserFile } from "../auth/user_file.ts";
 import { Authentication } from "./authentication.ts";
+import { openAdmin } from "./admin.ts";
 import { announce } from "./announce.ts";
 import { refreshCertificates } from "./certificates.ts";
 import { type FileProblem, PidFile, portFilePath, writePortFile } from "./files.ts";
@@ -66,10 +69,12 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
   let bound: BoundTransport | null = null;
   const pidFile = new PidFile(options.pidFile);
   let counterServer = null as CounterServer | null;
+  let admin = null as AdminServer | null;
   let authentication: Authentication | null = null;
   const cleanUp = (): void => {
     bound?.close();
     counterServer?.close();
+    admin?.close();
     pidFile.remove();
   };
   const exitNow = (status: number): never => {
@@ -100,18 +105,22 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     const threads = makeThreads(stop, authentication, died);
     const journal = await startJournal(options, transport, shared, lifecycleShared, died);
     startThreads(threads, transport, options, shared, lifecycleShared);
-    const openCounters = (): void => {
-      if (options.counters === null) return;
-      counterServer = new CounterServer(options.counters, options.transport, logEvent);
+    const openOwn = async (): Promise<void> => {
+      if (options.counters !== null) {
+        counterServer = new CounterServer(options.counters, options.transport, logEvent);
+      }
+      admin = await openAdmin(options, cache, shared, lifecycle, transport, logEvent);
     };
-    if (!await openSockets(threads, lifecycle, stop, openCounters)) return ExitCode.OK;
+    if (!await openSockets(threads, lifecycle, stop, openOwn)) return ExitCode.OK;
     transport.listen();
     const problems = writeFiles(pidFile, options.settings.pid, transport.listens);
     announce(options, transport, counterServer?.listens ?? []);
+    if (admin !== null) announceMetrics(admin.listen);
     logUnwritten(problems);
     const ticker = new Ticker(cache, startMs);
     ticker.start();
     counterServer?.start();
+    admin?.serve();
     lifecycle.phase = LifecyclePhase.RUNNING;
     await stop.requested;
     authentication?.stop();
@@ -120,6 +129,7 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
       counterServer?.stop(),
     ]);
     await journal?.stop();
+    await admin?.stop();
     ticker.stop();
     return options.settings.verbosity < CHECKING_VERBOSITY ? ExitCode.OK : checkAtEnd(cache.memory);
   } finally {
@@ -128,16 +138,17 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
 }
 
 /**
- * Waits until every thread can serve and listens. The sockets open in this order: UDP, counters, TCP. Until the process
- * is RUNNING no connection has been accepted, so a signal may end it at once.
+ * Waits until every thread can serve and listens. The sockets open in this order: UDP, counters, metrics, TCP. Until
+ * the process is RUNNING no connection has been accepted, so a signal may end it at once.
  *
+ * @param openOwn Opens the sockets of the main thread.
  * @returns False if the server was stopped meanwhile.
  */
 async function openSockets(
   threads: Threads,
   lifecycle: Lifecycle,
   stop: Stop,
-  openCounters: () => void,
+  openOwn: () => Promise<void>,
 ): Promise<boolean> {
   const reach = async (milestone: Milestone): Promise<boolean> => {
     await Promise.race([threads.reach(milestone), stop.requested]);
@@ -146,7 +157,7 @@ async function openSockets(
   if (!await reach("warm")) return false;
   lifecycle.phase = LifecyclePhase.OPENING;
   if (!await reach("open")) return false;
-  openCounters();
+  await openOwn();
   // Last, when all else has succeeded: clients connect from here on.
   lifecycle.phase = LifecyclePhase.LISTENING;
   return await reach("listening");

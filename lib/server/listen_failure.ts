@@ -1,6 +1,6 @@
 import type { ServerOptions } from "../cli/options.ts";
 import type { LogFields } from "../log.ts";
-import { type ListenError, listenText, type UnixListen } from "../net/transport.ts";
+import { type Listen, type ListenError, listenText, type UnixListen } from "../net/transport.ts";
 import { folderOf } from "./files.ts";
 
 const FIRST_UNPRIVILEGED_PORT = 1024;
@@ -24,8 +24,7 @@ export function listenFailure(error: ListenError, options: ServerOptions): Liste
 
 function reasonOf({ listen, code, message }: ListenError, options: ServerOptions): string {
   if (listen.kind === "unix") return unixReason(listen, code, message);
-  const isCounterPort = options.counters?.listens.some((each) => each === listen) === true;
-  const flag = isCounterPort ? "--counter-port" : listen.kind === "udp" ? "-U" : "-p";
+  const flag = flagOf(listen, options);
   switch (code) {
     case "EADDRINUSE": {
       const family = listen.kind === "udp" ? "-u" : "-t";
@@ -42,6 +41,13 @@ function reasonOf({ listen, code, message }: ListenError, options: ServerOptions
     default:
       return causeIn(message, listenText(listen));
   }
+}
+
+/** The option that sets the port. */
+function flagOf(listen: Listen, { counters, metrics }: ServerOptions): string {
+  if (listen === metrics) return "--metrics";
+  if (counters?.listens.some((each) => each === listen) === true) return "--counter-port";
+  return listen.kind === "udp" ? "-U" : "-p";
 }
 
 function unixReason({ path }: UnixListen, code: string, message: string): string {

@@ -90,7 +90,7 @@ export function refusePermissions(
 }
 
 function neededPermissions(options: ServerOptions, transport: TransportName): Need[] {
-  const { counters, journal, listens, pidFile } = options;
+  const { counters, journal, listens, metrics, pidFile } = options;
   const { authFile } = options.settings;
   const needs = fileNeeds(
     ["read"],
@@ -108,6 +108,7 @@ function neededPermissions(options: ServerOptions, transport: TransportName): Ne
     needs.push(...listens.flatMap(listenNeeds), ...certificateNeeds(options));
   }
   for (const listen of counters?.listens ?? []) needs.push(...listenNeeds(listen));
+  if (metrics !== null) needs.push(...listenNeeds(metrics));
   if (journal !== null) {
     const purpose = `keep update tokens in ${journal.folder} (--state-dir)`;
     const alternative = "or leave --state-dir out";

@@ -172,6 +172,10 @@ class BoundNative implements BoundTransport {
     for (const listener of this.#listeners) startListening(this.#libc, listener, this.#backlog);
   }
 
+  get certificateAgeSec(): number {
+    return this.#tls?.contexts.ageSec ?? 0;
+  }
+
   refreshCertificates(): void {
     this.#tls?.contexts.load();
   }

@@ -87,6 +87,9 @@ export async function bindPortable(
       certificate,
     }),
     refreshCertificates: refuseRefresh,
+    get certificateAgeSec(): number {
+      return certificateAgeSec(certificate);
+    },
     wake: (threadIndex) => lifecycle.wake(threadIndex),
     listen: () => {},
     close: () => {
@@ -117,6 +120,11 @@ function readCertificate({ chainCert, key }: TlsSettings): Certificate {
     throw new TlsError(`Error validating the certificate: ${chainCert} : ${reasonOf(error)}`);
   }
   return certificate;
+}
+
+/** Returns the seconds since the certificate was loaded; 0: there is none. */
+export function certificateAgeSec(certificate: Certificate | null): number {
+  return certificate === null ? 0 : Math.floor((Date.now() - certificate.loadedAtMs) / 1000);
 }
 
 /** @throws TlsError */

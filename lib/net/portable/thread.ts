@@ -7,7 +7,7 @@ import { type Lifecycle, LifecyclePhase } from "../../lifecycle.ts";
 import { ConnectionLifecycle, eventSource, VERBOSITY_DROPPED } from "../connection_lifecycle.ts";
 import { ConnectionTimeouts } from "../connection_timeouts.ts";
 import { ConnectionBuffers, PortableConnection } from "./connection.ts";
-import { openSocket, type PortableWorkerData, refuseRefresh } from "./bind.ts";
+import { certificateAgeSec, openSocket, type PortableWorkerData, refuseRefresh } from "./bind.ts";
 import { pause, peerName, prepareTcp, resourceShortage } from "./sockets.ts";
 import { reasonOf } from "../../reason.ts";
 import {
@@ -232,8 +232,7 @@ export class PortableThread implements Transport {
   }
 
   get certificateAgeSec(): number {
-    const { certificate } = this.#context.workerData as PortableWorkerData;
-    return certificate === null ? 0 : Math.floor((Date.now() - certificate.loadedAtMs) / 1000);
+    return certificateAgeSec((this.#context.workerData as PortableWorkerData).certificate);
   }
 
   readonly #connectionEnded = (connection: PortableConnection): void => {

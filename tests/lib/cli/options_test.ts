@@ -121,6 +121,26 @@ Deno.test("readCommand() makes a counter server where a port is given, on each a
   });
 });
 
+Deno.test("readCommand() reads the address of metrics; only a port is one of 127.0.0.1", () => {
+  const { metrics } = serverOptions();
+  assertEquals(metrics, null);
+  const addresses: readonly (readonly [text: string, hostname: string, port: number])[] = [
+    ["9150", "127.0.0.1", 9150],
+    ["0", "127.0.0.1", 0],
+    ["*:9150", "0.0.0.0", 9150],
+    ["[::1]:9150", "::1", 9150],
+    ["cache1:9150", "cache1", 9150],
+  ];
+  for (const [text, hostname, port] of addresses) {
+    const listen = { kind: "tcp", hostname, port, protocol: "ascii" } as const;
+    assertEquals(serverOptions("--metrics", text).metrics, listen);
+  }
+  for (const text of ["70000", "cache1", "::1", ":9150", "cache1:", "cache1:x"]) {
+    const command = readCommand(["--metrics", text], PROCESS_INFO);
+    assertEquals(command.kind, "refuse", text);
+  }
+});
+
 Deno.test("readCommand() makes the largest item smaller where memory is small", () => {
   assertEquals(serverOptions("-m", "1").store.itemSizeMaxBytes, 512 * 1024);
 });

@@ -39,7 +39,7 @@ export function startsServer(command: string): boolean {
 }
 
 /** Ports that the documents name. The runner replaces them by free ports, so that tests can run in parallel. */
-const PORTS = ["11211", "11215"];
+const PORTS = ["11211", "11215", "9150"];
 /** Folder that the documents put files into. The runner replaces it by a temporary one. */
 const FOLDER = "/tmp/leased";
 const COMMAND_SEC_MAX = 60;
@@ -60,6 +60,7 @@ export class DocumentShell implements AsyncDisposable {
     Deno.symlinkSync(Deno.execPath(), `${this.#folder}/bin/deno`);
     this.#script("npx", NPX);
     if (!installed("nc")) this.#script("nc", NC);
+    if (!installed("curl")) this.#script("curl", CURL);
   }
 
   /** The port of the running server. */
@@ -146,6 +147,11 @@ exec deno "$@"
 /** Replaces netcat where it is not installed. Does what the documents use of it. */
 const NC = `#!/bin/bash
 exec 3<>"/dev/tcp/$1/$2" && cat >&3 && cat <&3
+`;
+
+/** Replaces `curl -s <url>` where curl is not installed. */
+const CURL = `#!/bin/sh
+exec deno eval 'await (await fetch(Deno.args[1])).body.pipeTo(Deno.stdout.writable)' "$@"
 `;
 
 function installed(program: string): boolean {

@@ -1,0 +1,104 @@
+import { OpCounts } from "../../protocol/op_counts.ts";
+import type { Settings } from "../../protocol/settings.ts";
+import {
+  classStatistics,
+  commandStatistics,
+  generalStatistics,
+  itemStatistics,
+  slabStatistics,
+  threadStatistics,
+} from "../../protocol/statistics.ts";
+import type { Stat, StatSource } from "../../protocol/stats/entry.ts";
+import type { ProcessState, SharedState } from "../../protocol/thread_context.ts";
+import type { Cache } from "../../store/cache.ts";
+import { ConnectionTable } from "../../store/connections.ts";
+import { threadRowCount } from "../../store/setup.ts";
+import { Exposition } from "./exposition.ts";
+import { cacheMetric, opMetric, type StatMetric, threadMetric } from "./metric_names.ts";
+
+type Table = readonly [
+  statistics: (source: StatSource) => Iterable<Stat | null>,
+  metric: (stat: Stat) => StatMetric,
+];
+
+/** The tables of `stats` that are metrics. */
+const TABLES: readonly Table[] = [
+  [generalStatistics, cacheMetric],
+  [itemStatistics, cacheMetric],
+  [slabStatistics, cacheMetric],
+  [classStatistics, cacheMetric],
+  [threadStatistics, threadMetric],
+  [commandStatistics, opMetric],
+];
+
+/**
+ * Returns a function that renders the server's statistics as metrics.
+ *
+ * @param cache The calling thread's.
+ */
+export function serverMetrics(
+  cache: Cache,
+  shared: SharedState,
+  settings: Settings,
+  processState: () => ProcessState,
+): () => string {
+  const source: StatSource = {
+    cache,
+    settings,
+    connections: new ConnectionTable(shared.memory.connections),
+    ops: new OpCounts(shared.ops, threadRowCount(shared.memory.options) - 1),
+    hooks: { processState },
+  };
+  return () => {
+    const exposition = new Exposition();
+    const { version, runtime } = settings;
+    addConstant(exposition, "memcached_up", "1: the server answers", {});
+    addConstant(exposition, "leased_build_info", "version and runtime", { version, runtime });
+    for (const [statistics, metric] of TABLES) {
+      for (const group of groupsOf(statistics(source), cache)) addGroup(exposition, group, metric);
+    }
+    return exposition.text();
+  };
+}
+
+function addConstant(
+  exposition: Exposition,
+  name: string,
+  help: string,
+  labels: Readonly<Record<string, string>>,
+): void {
+  exposition.add("gauge", { name, help, labels }, 1);
+}
+
+/** Yields the statistics up to each null, read together under the mutex. */
+function* groupsOf(statistics: Iterable<Stat | null>, cache: Cache): Generator<Stat[]> {
+  const iterator = statistics[Symbol.iterator]();
+  for (let isDone = false; !isDone;) {
+    const group: Stat[] = [];
+    cache.enter();
+    try {
+      for (;;) {
+        const { done, value } = iterator.next();
+        isDone = done === true;
+        if (isDone || value === null) break;
+        group.push(value);
+      }
+    } finally {
+      cache.leave();
+    }
+    yield group;
+  }
+}
+
+function addGroup(
+  exposition: Exposition,
+  group: readonly Stat[],
+  metricOf: (stat: Stat) => StatMetric,
+): void {
+  for (const stat of group) {
+    const metric = metricOf(stat);
+    const others = group.filter(({ name }) => metric.less.includes(name));
+    const less = others.reduce((sum, { value }) => sum + Number(value), 0);
+    exposition.addStat(less === 0 ? stat : { ...stat, value: Number(stat.value) - less }, metric);
+  }
+}

@@ -1,0 +1,42 @@
+import process from "node:process";
+import type { ProcessState, SharedState } from "../../protocol/thread_context.ts";
+import type { Cache } from "../../store/cache.ts";
+import type { AdminServer } from "../admin/http_server.ts";
+import type { ServerOptions } from "../cli/options.ts";
+import { type Lifecycle, LifecyclePhase } from "../lifecycle.ts";
+import type { BoundTransport, TransportEvent } from "../net/transport.ts";
+
+/**
+ * Opens the port of `--metrics`. Its modules are loaded only if the option is given.
+ *
+ * @param cache The main thread's.
+ * @param report Logs an event.
+ * @returns Null without the option.
+ * @throws ListenError
+ */
+export async function openAdmin(
+  { metrics, settings }: ServerOptions,
+  cache: Cache,
+  shared: SharedState,
+  lifecycle: Lifecycle,
+  transport: BoundTransport,
+  report: (event: TransportEvent) => void,
+): Promise<AdminServer | null> {
+  if (metrics === null) return null;
+  const { AdminServer } = await import("../admin/http_server.ts");
+  const { serverMetrics } = await import("../admin/server_metrics.ts");
+  const processState = (): ProcessState => {
+    const { user, system } = process.cpuUsage();
+    return {
+      userMicroseconds: user,
+      systemMicroseconds: system,
+      accepting: lifecycle.accepting,
+      certificateAgeSec: transport.certificateAgeSec,
+    };
+  };
+  const pages = {
+    metrics: serverMetrics(cache, shared, settings, processState),
+    isServing: () => lifecycle.phase === LifecyclePhase.RUNNING,
+  };
+  return new AdminServer(metrics, pages, report);
+}

@@ -1,0 +1,162 @@
+import { assert, assertEquals, assertGreater, assertMatch } from "@std/assert";
+import { AdminServer } from "../../../lib/admin/http_server.ts";
+import type { TransportEvent } from "../../../lib/net/transport.ts";
+import { Client } from "../../support/servers/server_process.ts";
+
+/** More than the sockets of both sides hold. */
+const LONG_PAGE = "# a long page\n".repeat(1_000_000);
+/** As many as the server keeps. */
+const CONNECTIONS_MAX = 64;
+
+/** An admin server in this process, with pages of the test's own. */
+class TestServer implements AsyncDisposable {
+  page = "a 1\n";
+  isServing = true;
+  renderings = 0;
+  readonly events: TransportEvent[] = [];
+  readonly server: AdminServer;
+  readonly #served: Promise<void>;
+
+  constructor() {
+    const pages = {
+      metrics: () => {
+        this.renderings++;
+        return this.page;
+      },
+      isServing: () => this.isServing,
+    };
+    const listen = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "ascii" } as const;
+    this.server = new AdminServer(listen, pages, (event) => void this.events.push(event));
+    this.#served = this.server.serve();
+  }
+
+  get origin(): string {
+    return `http://127.0.0.1:${this.server.listen.port}`;
+  }
+
+  async connect(): Promise<Client> {
+    const { port } = this.server.listen;
+    return new Client(await Deno.connect({ hostname: "127.0.0.1", port }));
+  }
+
+  /** Sends a request and returns all of the reply. */
+  async ask(head: string): Promise<string> {
+    using client = await this.connect();
+    await client.send(head);
+    return await client.rest();
+  }
+
+  async stop(): Promise<void> {
+    await this.server.stop();
+    await this.#served;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+    assertEquals(this.events, []);
+  }
+}
+
+function get(path: string, host = "localhost"): string {
+  return `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
+}
+
+const statusOf = (reply: string): number => Number(/^HTTP\/1\.1 (\d+) /.exec(reply)![1]);
+
+Deno.test("GET and HEAD of /metrics and /health; 404, 405 and 421 for others; no CORS", async () => {
+  await using server = new TestServer();
+  const metrics = await fetch(`${server.origin}/metrics?name=a`);
+  assertEquals(await metrics.text(), "a 1\n");
+  assertEquals(metrics.headers.get("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+  const health = await fetch(`${server.origin}/health`);
+  assertEquals([health.status, await health.text()], [200, "serving\n"]);
+
+  const head = await server.ask("HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  assertMatch(head, /^HTTP\/1\.1 200 OK\r\n[^]*Content-Length: 4\r\n[^]*\r\n\r\n$/);
+  const post = await server.ask(
+    "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\na=b",
+  );
+  assertMatch(post, /^HTTP\/1\.1 405 [^]*\r\nAllow: GET, HEAD\r\n/);
+  for (const path of ["/", "/metrics/", "/Health", "/../metrics", "/favicon.ico"]) {
+    assertEquals(statusOf(await server.ask(get(path))), 404, path);
+  }
+  assertEquals(statusOf(await server.ask(get("/metrics", "evil.example"))), 421);
+  const asked = `GET /metrics HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n`;
+  const reply = await server.ask(asked);
+  assertEquals(statusOf(reply), 200);
+  assert(!/access-control/i.test(reply));
+});
+
+Deno.test("/health is 503 while the server drains, and both pages are there", async () => {
+  await using server = new TestServer();
+  server.isServing = false;
+  assertMatch(await server.ask(get("/health")), /^HTTP\/1\.1 503 [^]*shutting down\n$/);
+  assertEquals(statusOf(await server.ask("HEAD /health HTTP/1.0\r\n\r\n")), 503);
+  assertEquals(statusOf(await server.ask(get("/metrics"))), 200);
+});
+
+Deno.test("many requests at once share a rendering that began after them", async () => {
+  await using server = new TestServer();
+  await server.ask(get("/metrics"));
+  server.page = "b 2\n";
+  const replies = await Promise.all(Array.from({ length: 30 }, () => server.ask(get("/metrics"))));
+  for (const reply of replies) assertMatch(reply, /\r\n\r\nb 2\n$/);
+  assert(server.renderings < 31, `${server.renderings} renderings`);
+});
+
+Deno.test("10,000 headers are refused, and the client reads why", async () => {
+  await using server = new TestServer();
+  const headers = "x-header: value\r\n".repeat(10_000);
+  const reply = await server.ask(`GET /metrics HTTP/1.1\r\nHost: localhost\r\n${headers}\r\n`);
+  assertEquals(statusOf(reply), 431);
+});
+
+Deno.test("clients that send half a request, send nothing or never read stall nobody", async () => {
+  await using server = new TestServer();
+  server.page = LONG_PAGE;
+  using neverReads = await server.connect();
+  await neverReads.send(get("/metrics"));
+  using half = await server.connect();
+  await half.send("GET /metrics HTTP/1.1\r\nHost: loc");
+  using silent = await server.connect();
+  assertEquals(statusOf(await server.ask(get("/health"))), 200);
+  const reply = await server.ask(get("/metrics"));
+  assertGreater(reply.length, LONG_PAGE.length);
+  // The others are served on.
+  await half.send("alhost\r\n\r\n");
+  assertEquals((await half.rest()).length, reply.length);
+  await silent.send(get("/health"));
+  assertEquals(statusOf(await silent.rest()), 200);
+});
+
+Deno.test("above the limit, the oldest connections are closed", async () => {
+  await using server = new TestServer();
+  const mob: Client[] = [];
+  try {
+    for (let index = 0; index < 2 * CONNECTIONS_MAX; index++) {
+      const client = await server.connect();
+      mob.push(client);
+      await client.send("GET /met");
+    }
+    assertEquals(statusOf(await server.ask(get("/health"))), 200);
+    for (const client of mob.slice(0, CONNECTIONS_MAX)) assertEquals(await client.rest(), "");
+    const last = mob.at(-1)!;
+    await last.send("rics HTTP/1.0\r\n\r\n");
+    assertEquals(statusOf(await last.rest()), 200);
+  } finally {
+    for (const client of mob) client[Symbol.dispose]();
+  }
+});
+
+Deno.test("stop() ends although clients do not read, and closes the port", async () => {
+  const server = new TestServer();
+  server.page = LONG_PAGE;
+  using neverReads = await server.connect();
+  await neverReads.send(get("/metrics"));
+  using silent = await server.connect();
+  assertEquals(statusOf(await server.ask(get("/health"))), 200);
+  await server.stop();
+  assertEquals(await silent.rest(), "");
+  const { port } = server.server.listen;
+  Deno.listen({ hostname: "127.0.0.1", port }).close();
+});
