@@ -17,7 +17,7 @@ import {
   requireNoExpiry,
   UINT32_MAX,
 } from "./request.ts";
-import { proxyStats } from "./stats.ts";
+import { proxyStats } from "./statistics/statistics.ts";
 import { TokenLimitError } from "./token_states.ts";
 
 /** One command. */

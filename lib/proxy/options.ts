@@ -1,11 +1,13 @@
 import license from "../../LICENSE" with { type: "text" };
 import { parseTable } from "../cli/argv.ts";
+import { refusePublicMetrics } from "../cli/auth_options.ts";
+import { toMetrics } from "../cli/options.ts";
 import { helpLines, type OptionGroup, type OptionText, optionTexts } from "../cli/help.ts";
 import { isPublic, readServerAddress } from "../cli/listen.ts";
 import type { OptionRow } from "../cli/option_table.ts";
 import { valueOr } from "../cli/values.ts";
 import type { LogFormat } from "../log.ts";
-import { type Listen, listenText } from "../net/transport.ts";
+import { type Listen, listenText, type TcpListen } from "../net/transport.ts";
 import type { ProcessInfo } from "../process_info.ts";
 import { type CacheAddress, cacheName } from "./caches/caches_file.ts";
 import type { CacheMode } from "./caches/list_keeper.ts";
@@ -42,6 +44,7 @@ const PROXY_OPTIONS = [
   ["require-auth",     "",  "switch", "",             NONE, NONE,      "",                "works", "refuse to listen beyond this host without authentication"],
   ["cache-login",      "",  "text",   "path",         NONE, NONE,      "",                "works", "file with the line user:password with which the proxy authenticates to caches"],
   ["cache-ca-cert",    "",  "text",   "path",         NONE, NONE,      "",                "works", "reach caches over TLS, and verify them against these certificates in PEM, beside the runtime's root certificates"],
+  ["metrics",          "",  "text",   "[host:]port",  NONE, NONE,      "",                "works", "serve statistics to Prometheus (GET /metrics) and GET /health by HTTP on this address; only a port: 127.0.0.1"],
   ["token-limit",      "",  "whole",  "tokens",          1, 10_000_000, "100000",         "works", "maximum number of update tokens that are out"],
   ["applied-ttl",      "",  "whole",  "seconds",        60, INT31,     "86400",           "works", "how long the database remembers which update tokens were used, for writers that ask again"],
   ["table",            "",  "text",   "name",         NONE, NONE,      "kv",              "works", "table of the rows; created if missing"],
@@ -72,6 +75,7 @@ const GROUPS: readonly (readonly [title: string, names: readonly string[]])[] = 
     ...["idle-timeout", "send-timeout", "max-item-size", "token-limit"],
   ]],
   ["Authentication", ["auth-file", "auth-timeout", "require-auth"]],
+  ["Monitoring", ["metrics"]],
   ["Process", ["log-format", "help", "license"]],
 ];
 
@@ -93,6 +97,8 @@ export interface ProxyOptions {
   readonly cacheMode: CacheMode;
   readonly cacheTimeoutMs: number;
   readonly hostnames: readonly string[];
+  /** The address of `--metrics`; null: none. */
+  readonly metrics: TcpListen | null;
   /** 0: any free port. */
   readonly port: number;
   /** Paths of certificate and key; null: plain connections. */
@@ -157,6 +163,7 @@ export function readProxyCommand(
     cacheMode: text("cache-mode") as CacheMode,
     cacheTimeoutMs: number("cache-timeout"),
     hostnames: values["listen"] as readonly string[],
+    metrics: toMetrics(text("metrics"), errors),
     port: Math.max(0, number("port")),
     tls: chainCert === "" ? null : { chainCert, key: text("ssl-key") || chainCert },
     connectionsMax: number("conn-limit"),
@@ -178,6 +185,7 @@ export function readProxyCommand(
       ),
     );
   }
+  if (values["require-auth"]) refusePublicMetrics(options.metrics, errors);
   if (given.has("cache") && given.has("caches")) {
     errors.push("--cache and --caches: give one of them");
   }

@@ -5,6 +5,7 @@ import type { CacheList, ListChange } from "./caches/cache_list.ts";
 import type { Weighted } from "./caches/ketama.ts";
 import type { Flow, FlowStep, StepKind, StepResults } from "./flow_steps.ts";
 import { Flows, type ProxyCounts, type PutReply, type Read, type Value } from "./flows.ts";
+import { isFailure, StepTimes, type TimedStep } from "./statistics/step_times.ts";
 import type { TokenStates } from "./token_states.ts";
 
 /** Runs the proxy's flows: executes their steps with the caches, the database and the clock. */
@@ -12,6 +13,14 @@ export class Proxy {
   readonly #flows: Flows<CacheClient>;
   readonly #backend: Backend;
   readonly #sleep: (ms: number) => Promise<void>;
+  /** How long steps took. */
+  readonly times: Record<TimedStep, StepTimes> = {
+    invalidate: new StepTimes(),
+    readRow: new StepTimes(),
+    writeRow: new StepTimes(),
+    askOutcome: new StepTimes(),
+    noteCaches: new StepTimes(),
+  };
   readonly #deposed = Promise.withResolvers<void>();
 
   /**
@@ -100,9 +109,14 @@ export class Proxy {
     let yielded = flow.next();
     while (!yielded.done) {
       let result: StepResults[StepKind];
+      const { kind } = yielded.value;
+      const times = kind in this.times ? this.times[kind as TimedStep] : null;
+      const startMs = performance.now();
       try {
         result = await this.#take(yielded.value);
+        times?.add(performance.now() - startMs, isFailure(result));
       } catch (error) {
+        times?.add(performance.now() - startMs, true);
         yielded = flow.throw(error);
         continue;
       }

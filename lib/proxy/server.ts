@@ -1,4 +1,6 @@
 import { addressOf, type Authenticator } from "../auth/authenticator.ts";
+import { announceMetrics } from "../admin/announce.ts";
+import { AdminServer } from "../admin/http_server.ts";
 import { ExitCode } from "../cli/exit.ts";
 import { logProcess } from "../log.ts";
 import { ACCEPT_PAUSE_MS, AcceptFailures } from "../net/accept_failures.ts";
@@ -12,6 +14,7 @@ import { watchEpoch } from "./epoch_watch.ts";
 import { databaseName, type ProxyOptions, unprotected } from "./options.ts";
 import type { Proxy } from "./proxy.ts";
 import { REPLY } from "./replies.ts";
+import { proxyMetrics } from "./statistics/metrics.ts";
 
 /** How often the database forgets old tokens. */
 const PURGE_INTERVAL_MS = 60_000;
@@ -61,11 +64,14 @@ export class ProxyServer {
   async run(stopRequested: Promise<void>): Promise<ExitCode> {
     const { hostnames, port, tls } = this.#options;
     const listeners = hostnames.map((hostname) => listen(hostname, port, tls));
+    let isStopping = false;
+    const admin = this.#openAdmin(() => !isStopping && !this.#proxy.isDeposed);
     const purge = setInterval(() => this.#purgeApplied(), PURGE_INTERVAL_MS);
     const sweep = setInterval(() => this.#closeTimedOut(), SWEEP_MS);
-    let isStopping = false;
     void watchEpoch(this.#proxy, pause, () => isStopping);
     this.#announce(listeners);
+    if (admin !== null) announceMetrics(admin.listen);
+    admin?.serve();
     const accepting = listeners.map((listener) => this.#accept(listener));
     await Promise.race([stopRequested, this.#proxy.deposed]);
     isStopping = true;
@@ -81,8 +87,17 @@ export class ProxyServer {
       await this.#untilServed(DEPOSED_MS);
     }
     await this.#drain();
+    await admin?.stop();
     clearInterval(sweep);
     return isDeposed ? ExitCode.UNAVAILABLE : ExitCode.OK;
+  }
+
+  /** Opens the port of `--metrics`. @returns Null without the option. @throws ListenError */
+  #openAdmin(isServing: () => boolean): AdminServer | null {
+    const { metrics } = this.#options;
+    if (metrics === null) return null;
+    const pages = { metrics: () => proxyMetrics(this.#proxy, this.#version), isServing };
+    return new AdminServer(metrics, pages, report);
   }
 
   async #purgeApplied(): Promise<void> {

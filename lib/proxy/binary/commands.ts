@@ -5,7 +5,7 @@ import { latin1Bytes } from "../bytes.ts";
 import { Arithmetic, extending } from "../edits.ts";
 import type { PutReply } from "../flows.ts";
 import type { Proxy } from "../proxy.ts";
-import { proxyStats } from "../stats.ts";
+import { proxyStats } from "../statistics/statistics.ts";
 import { type Header, uint32Bytes, uint64Bytes } from "./frames.ts";
 import type { ReplyParts } from "./frames.ts";
 
