@@ -13,7 +13,7 @@ import {
 
 /** Above as many connections the oldest one is closed. */
 const CONNECTIONS_MAX = 64;
-/** A connection is closed after this time, whatever it waits for. */
+/** By default, a connection is closed after this time, whatever it waits for. */
 const CONNECTION_MS_MAX = 10_000;
 /** The page is rendered at most once in this time; requests in between wait for it. */
 const RENDER_INTERVAL_MS = 100;
@@ -59,6 +59,7 @@ export class AdminServer {
   /** The address it listens on, with the port that was bound. */
   readonly listen: TcpListen;
   readonly #pages: AdminPages;
+  readonly #connectionMsMax: number;
   readonly #listener: Deno.TcpListener;
   /** The oldest first. */
   readonly #connections = new Set<Deno.TcpConn>();
@@ -74,10 +75,17 @@ export class AdminServer {
    * Takes the address.
    *
    * @param report Logs an event.
+   * @param connectionMsMax How long a connection may last.
    * @throws ListenError when it cannot be had.
    */
-  constructor(listen: TcpListen, pages: AdminPages, report: (event: TransportEvent) => void) {
+  constructor(
+    listen: TcpListen,
+    pages: AdminPages,
+    report: (event: TransportEvent) => void,
+    connectionMsMax = CONNECTION_MS_MAX,
+  ) {
     this.#pages = pages;
+    this.#connectionMsMax = connectionMsMax;
     this.#acceptFailures = new AcceptFailures(report, "the number of connections");
     this.#listener = openSocket(listen, BACKLOG, false) as Deno.TcpListener;
     this.listen = { ...listen, port: this.#listener.addr.port };
@@ -134,7 +142,7 @@ export class AdminServer {
   }
 
   async #converse(socket: Deno.TcpConn): Promise<void> {
-    const deadline = setTimeout(() => closeQuietly(socket), CONNECTION_MS_MAX);
+    const deadline = setTimeout(() => closeQuietly(socket), this.#connectionMsMax);
     try {
       prepareTcp(socket);
       const request = await receive(socket);

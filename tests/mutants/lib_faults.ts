@@ -2,6 +2,65 @@ import type { Fault } from "./fault.ts";
 
 /** Faults in the process around the store: options, transports, counters, start and stop. */
 export const LIB_FAULTS: readonly Fault[] = [
+  // --- metrics
+  {
+    file: "lib/admin/http_server.ts",
+    fault: "connections for metrics have no limit",
+    find: "if (this.#connections.size >= CONNECTIONS_MAX) this.#closeOldest();",
+    replace: "",
+    tests: "lib/admin/http_server",
+  },
+  {
+    file: "lib/admin/http_server.ts",
+    fault: "connections for metrics last for ever",
+    find: "setTimeout(() => closeQuietly(socket), this.#connectionMsMax)",
+    replace: "setTimeout(() => {}, this.#connectionMsMax)",
+    tests: "lib/admin/http_server",
+  },
+  {
+    file: "lib/admin/http_server.ts",
+    fault: "a request gets a page that was rendered before it",
+    find: "    this.#rendering = null;\n",
+    replace: "",
+    tests: "lib/admin/http_server",
+  },
+  {
+    file: "lib/admin/http_request.ts",
+    fault: "the head of a request has no limit",
+    find: "text.length < HEAD_BYTES_MAX",
+    replace: "true",
+    tests: "lib/admin/http_request",
+  },
+  {
+    file: "lib/admin/http_request.ts",
+    fault: "web pages can read metrics by DNS rebinding",
+    find: "if (!isLoopback(localAddress)) return true;",
+    replace: "return true;",
+    tests: "lib/admin/http_request",
+  },
+  {
+    file: "lib/admin/server_metrics.ts",
+    fault: "a cas is a set in the metrics, too",
+    find: "less === 0 ? stat",
+    replace: "less < Infinity ? stat",
+    tests: "lib/admin/metrics",
+  },
+  {
+    file: "lib/server/admin.ts",
+    fault: "/health is 200 while the server drains",
+    find: "lifecycle.phase === LifecyclePhase.RUNNING",
+    replace: "lifecycle.phase >= LifecyclePhase.RUNNING",
+    tests: "lib/admin/metrics",
+    filter: "/health",
+  },
+  {
+    file: "lib/proxy/statistics/step_times.ts",
+    fault: "steps of the proxy that fail are not counted",
+    find: "if (hasFailed) this.failures++;",
+    replace: "",
+    tests: "lib/proxy/metrics",
+    filter: "step",
+  },
   // --- native transport
   {
     file: "lib/net/native/bind.ts",

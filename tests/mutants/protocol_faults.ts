@@ -282,15 +282,15 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
   {
     file: "protocol/stats/general.ts",
     fault: "stats shows hits of touch as hits of get",
-    find: 's.store.sumOfClasses("get_hits")],',
-    replace: 's.store.sumOfClasses("touch_hits")],',
+    find: 'summed("get_hits"),',
+    replace: 'summed("get_hits", "touch_hits"),',
     tests: "differential/stats",
   },
   {
     file: "protocol/stats/classes.ts",
     fault: "stats items shows no class's expired items",
-    find: '["evicted_nonzero",       (s) => s.stat("evicted_nonzero")],',
-    replace: '["evicted_nonzero",       never],',
+    find: 'counted("evicted_nonzero"),',
+    replace: '["evicted_nonzero", never],',
     tests: "differential/stats",
   },
   {

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertGreater, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
 import { AdminServer } from "../../../lib/admin/http_server.ts";
 import type { TransportEvent } from "../../../lib/net/transport.ts";
 import { Client } from "../../support/servers/server_process.ts";
@@ -17,7 +17,7 @@ class TestServer implements AsyncDisposable {
   readonly server: AdminServer;
   readonly #served: Promise<void>;
 
-  constructor() {
+  constructor(connectionMsMax?: number) {
     const pages = {
       metrics: () => {
         this.renderings++;
@@ -26,7 +26,8 @@ class TestServer implements AsyncDisposable {
       isServing: () => this.isServing,
     };
     const listen = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "ascii" } as const;
-    this.server = new AdminServer(listen, pages, (event) => void this.events.push(event));
+    const report = (event: TransportEvent): void => void this.events.push(event);
+    this.server = new AdminServer(listen, pages, report, connectionMsMax);
     this.#served = this.server.serve();
   }
 
@@ -127,6 +128,22 @@ Deno.test("clients that send half a request, send nothing or never read stall no
   assertEquals((await half.rest()).length, reply.length);
   await silent.send(get("/health"));
   assertEquals(statusOf(await silent.rest()), 200);
+});
+
+Deno.test("a connection whose time is up is closed, whatever it waits for", async () => {
+  await using server = new TestServer(50);
+  server.page = LONG_PAGE;
+  using silent = await server.connect();
+  assertEquals(await silent.rest(), "");
+  using half = await server.connect();
+  await half.send("GET /metrics HTTP/1.1\r\nHost: loc");
+  assertEquals(await half.rest(), "");
+  // Its reply is cut: the server does not wait for it to read.
+  using neverReads = await server.connect();
+  await neverReads.send(get("/metrics"));
+  using later = await server.connect();
+  assertEquals(await later.rest(), "");
+  assertLess((await neverReads.rest()).length, LONG_PAGE.length);
 });
 
 Deno.test("above the limit, the oldest connections are closed", async () => {
