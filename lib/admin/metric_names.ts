@@ -16,7 +16,6 @@ interface Known {
 const SHARED_HELP: Readonly<Record<string, string>> = {
   "memcached_commands_total": "keys or commands, by what was asked for and what became of it",
   "memcached_slab_commands_total": "keys or commands, by what was asked for and what became of it",
-  "memcached_slab_lru_hits_total": "keys: reads and touches that found a value",
 };
 
 /** The commands of a table of statistics, with the endings of their names and what these mean. */
