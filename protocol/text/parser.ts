@@ -108,6 +108,7 @@ export class TextParser implements Parser {
             this.#thread.releaseForReads();
             return this.#beginKeys(conversation, at, end, true) ? at + GETS_LENGTH : at;
           }
+          this.#thread.releaseForReads();
           const next = this.#beginGetss(conversation, at, end);
           if (next > at) return next;
         }

@@ -141,6 +141,7 @@ export function getOne(
 /**
  * Answers a key, without END, if it can be read without the mutex, which this batch does not have.
  *
+ * @param missNeedsMutex Whether a miss gives a lease.
  * @returns False when the mutex is needed; then nothing has happened.
  */
 function getFreely(
@@ -149,6 +150,7 @@ function getFreely(
   keyLength: number,
   hash: number,
   withId: boolean,
+  missNeedsMutex = false,
 ): boolean {
   const { reply, input } = thread;
   const { optimistic } = thread.cache;
@@ -156,6 +158,7 @@ function getFreely(
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     const outcome = optimistic.find(input, keyOffset, keyLength, hash);
     if (outcome === ReadOutcome.MISS) {
+      if (missNeedsMutex) return false;
       optimistic.countMiss();
       return true;
     }
@@ -312,9 +315,9 @@ export class MultigetTask implements Multiget {
     return at;
   }
 
-  /** Reads that change nothing go without the mutex. */
+  /** Reads that change nothing go without the mutex, and so does what gives a lease, unless it misses. */
   get isOptimistic(): boolean {
-    return this.#kind <= MultigetKind.GETS;
+    return this.#kind !== MultigetKind.GAT && this.#kind !== MultigetKind.GATS;
   }
 
   abandon(): void {}
@@ -329,8 +332,11 @@ export class MultigetTask implements Multiget {
     const { thread } = conversation;
     const { cache, reply, input } = thread;
     const kind = this.#kind;
+    const withId = kind === MultigetKind.GETS || kind === MultigetKind.GATS ||
+      kind === MultigetKind.GETSS;
     if (!thread.isHolding) {
-      if (getFreely(thread, keyOffset, keyLength, hash, kind === MultigetKind.GETS)) return true;
+      const givesLease = kind >= MultigetKind.GETSS;
+      if (getFreely(thread, keyOffset, keyLength, hash, withId, givesLease)) return true;
       thread.hold();
     }
     if (kind >= MultigetKind.GETSS && !this.#hasValue(conversation, keyOffset, keyLength, hash)) {
@@ -350,8 +356,6 @@ export class MultigetTask implements Multiget {
     }
     if (item === NO_ITEM) return true;
     const valueLength = cache.valueLength(item);
-    const withId = kind === MultigetKind.GETS || kind === MultigetKind.GATS ||
-      kind === MultigetKind.GETSS;
     putItemLine(thread, item, keyOffset, keyLength, valueLength, withId);
     if (!reply.value(cache, item, valueLength)) {
       conversation.task = new SendTask(thread, item, true, this.#detach(conversation));
