@@ -63,6 +63,18 @@ Deno.test("contrib/leased.service starts the server with the V8 flags of deno ta
   assert(setting("Environment").split(" ").includes(assignment));
 });
 
+Deno.test("contrib/leased.service starts without credentials, and the documents name those that it takes", () => {
+  const names = [...UNIT.matchAll(/^LoadCredential=(.*)$/gm)].map(([, name]) => name!);
+  assertEquals(names, ["leased.users", "leased.pem", "leased.key"]);
+  // Without an absolute path systemd looks into /etc/credstore, and goes on if the file is missing.
+  for (const name of names) assertEquals(/[:/]/.test(name), false, name);
+  const [, options] = /^OPTIONS="(-Y .*)"$/m.exec(
+    Deno.readTextFileSync(path("docs/running.md")),
+  )!;
+  const named = [...options!.matchAll(/\/run\/credentials\/leased\.service\/([\w.]+)/g)];
+  assertEquals(named.map(([, name]) => name), names);
+});
+
 /** Flags of setpriv. Only root has capabilities to give up. */
 const WITHOUT_CAPABILITIES = Deno.uid() === 0 ? ["--bounding-set=-all", "--inh-caps=-all"] : [];
 const TOOLS = ["strace", "setpriv", "systemd-analyze"];
