@@ -115,6 +115,27 @@ export const AUTH_FAULTS: readonly Fault[] = [
     tests: "lib/auth/authenticator",
   },
   {
+    file: "lib/auth/authenticator.ts",
+    fault: "a longer password with the right beginning gives access",
+    find: 'return createHmac("sha256", this.#key).update(bytes)',
+    replace: 'return createHmac("sha256", this.#key).update(bytes.subarray(0, 3))',
+    tests: "lib/auth/authenticator",
+  },
+  {
+    file: "protocol/text/table.ts",
+    fault: "a user who may write may give one command of administrators",
+    find: '["lru_crawler",   1,     true,    0,      ADMIN, ',
+    replace: '["lru_crawler",   1,     true,    0,      WRITE, ',
+    tests: "protocol/auth",
+  },
+  {
+    file: "protocol/text/table.ts",
+    fault: "one command needs no authentication",
+    find: "needed(conversation) <= access\n        ?",
+    replace: 'row.name === "mn" || needed(conversation) <= access\n        ?',
+    tests: "protocol/auth",
+  },
+  {
     file: "lib/auth/throttle.ts",
     fault: "wrong passwords slow no address down",
     find: "if (failures <= FREE_FAILURES) return 0;",

@@ -5,6 +5,7 @@ import { PROTOCOL_FAULTS } from "./protocol_faults.ts";
 import { PROXY_FAULTS } from "./proxy_faults.ts";
 import { READ_FAULTS } from "./read_faults.ts";
 import { STORE_FAULTS } from "./store_faults.ts";
+import { TLS_FAULTS } from "./tls_faults.ts";
 
 /** The faults that `deno task mutants` plants. */
 export const FAULTS: readonly Fault[] = [
@@ -13,5 +14,6 @@ export const FAULTS: readonly Fault[] = [
   ...PROTOCOL_FAULTS,
   ...LIB_FAULTS,
   ...AUTH_FAULTS,
+  ...TLS_FAULTS,
   ...PROXY_FAULTS,
 ];

@@ -1,4 +1,4 @@
-import { assertEquals, assertLess } from "@std/assert";
+import { assert, assertEquals, assertLess } from "@std/assert";
 import { TlsClients } from "../../bench/tls/clients.ts";
 import { Connections } from "../../bench/connections.ts";
 import { randomFrom } from "../../support/random.ts";
@@ -7,6 +7,7 @@ import {
   Certificates,
   tlsArguments,
 } from "../../support/servers/certificates.ts";
+import { clientHello } from "../../support/servers/client_hello.ts";
 import {
   Client,
   residentKib,
@@ -182,25 +183,6 @@ Deno.test("native: changed bytes of TLS sessions change no value", native, async
   await server.stop();
 });
 
-/** What a client sends first. */
-async function clientHello({ cert }: Certificate): Promise<Uint8Array> {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const connecting = Deno.connectTls({
-    hostname: "127.0.0.1",
-    port: listener.addr.port,
-    caCerts: [cert],
-  });
-  const accepted = await listener.accept();
-  const client = await connecting;
-  const handshake = client.handshake().catch(() => {});
-  const buffer = new Uint8Array(4096);
-  const length = await accepted.read(buffer);
-  accepted.close();
-  await handshake;
-  client.close();
-  return buffer.slice(0, length!);
-}
-
 Deno.test("native: 10,000 half-finished handshakes take bounded memory", native, async () => {
   using certificates = new Certificates();
   const certificate = certificates.make("localhost");
@@ -224,6 +206,31 @@ Deno.test("native: 10,000 half-finished handshakes take bounded memory", native,
   await neighbour.ping();
   await server.stop();
 });
+
+Deno.test(
+  "native: clients get in though others begin handshakes and do not finish them",
+  native,
+  async () => {
+    using certificates = new Certificates();
+    const certificate = certificates.make("localhost");
+    await using server = await start(certificate, "-t", "1");
+    const { tls, plain } = portsOf(server);
+    const hello = await clientHello(certificate);
+    // More than may be under way: the last ones wait.
+    const sockets: Deno.Conn[] = [];
+    for (let count = 0; count < 600; count++) {
+      const socket = await Deno.connect({ hostname: "127.0.0.1", port: tls });
+      sockets.push(socket);
+      await socket.write(hello);
+    }
+    const sessions = await Promise.all([1, 2, 3].map(() => session(tls, certificate)));
+    assertEquals(sessions, [true, true, true]);
+    using neighbour = await server.connect(plain);
+    assert(Number(await neighbour.stat("ssl_handshake_errors")) > 0);
+    for (const socket of sockets) close(socket);
+    await server.stop();
+  },
+);
 
 Deno.test("native: TLS clients that never read take bounded memory", native, async () => {
   using certificates = new Certificates();

@@ -315,6 +315,27 @@ if (NATIVE) {
     await server.stop();
   });
 
+  Deno.test("native: without tickets sessions are resumed with -o ssl_session_cache only", async () => {
+    using certificates = new Certificates();
+    const certificate = certificates.make("localhost");
+    for (
+      const [word, expected] of [["ssl_session_cache", "Reused"], ["ssl_min_version=2", "New"]]
+    ) {
+      await using server = await startTls(start, "native", certificate, { words: [word!] });
+      const { stdout } = await new Deno.Command("sh", {
+        // deno-fmt-ignore
+        args: ["-c", `openssl s_client -connect 127.0.0.1:${server.port} -tls1_2 -no_ticket -sess_out $0; ` +
+          `openssl s_client -connect 127.0.0.1:${server.port} -tls1_2 -no_ticket -sess_in $0`,
+          `${certificates.folder}/session`],
+        stdin: "null",
+        stderr: "null",
+      }).output();
+      const how = [...new TextDecoder().decode(stdout).matchAll(/^(New|Reused), TLS/gm)];
+      assertEquals(how.map(([, each]) => each), ["New", expected!]);
+      await server.stop();
+    }
+  });
+
   Deno.test("native: a handshake that takes too long is given up", async () => {
     using certificates = new Certificates();
     const certificate = certificates.make("localhost");
