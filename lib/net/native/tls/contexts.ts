@@ -5,7 +5,6 @@ import { type Handle, type OpenSsl, SSL_VERIFY_NONE } from "./openssl.ts";
 
 // ssl.h and prov_ssl.h of OpenSSL 3.
 const SSL_CTRL_MODE = 33;
-const SSL_CTRL_SET_READ_AHEAD = 41;
 const SSL_CTRL_SET_SESS_CACHE_MODE = 44;
 const SSL_CTRL_CLEAR_MODE = 78;
 const SSL_CTRL_SET_MIN_PROTO_VERSION = 123;
@@ -125,10 +124,9 @@ export class TlsContexts {
       SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
         SSL_MODE_RELEASE_BUFFERS,
     );
-    // A read returns after one record without data, so that a peer that sends only such records blocks nobody.
+    // A read returns after one record without data, so that a peer that sends only such records blocks nobody. It does
+    // so without read-ahead only, although each record then takes two reads of the socket: one for its header.
     control(SSL_CTRL_CLEAR_MODE, SSL_MODE_AUTO_RETRY);
-    // Otherwise each record takes two reads of the socket: one for its header.
-    control(SSL_CTRL_SET_READ_AHEAD, 1);
     control(
       SSL_CTRL_SET_SESS_CACHE_MODE,
       sessionCache ? SSL_SESS_CACHE_SERVER : SSL_SESS_CACHE_OFF,
