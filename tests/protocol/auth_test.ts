@@ -273,6 +273,23 @@ Deno.test("every row of the command tables has a level that a request of the tes
   for (const { name } of BINARY_COMMANDS) assert(names.has(`binary ${name}`), name);
 });
 
+Deno.test("a change of a level in a table is noticed", () => {
+  // Written out, so that a change of a table alone is noticed.
+  const expected = new Map<Access, string>([
+    [Access.NONE, "Version SaslMechanisms SaslAuth SaslStep"],
+    [Access.READ, "get gets version me mn quit Get Quit GetQ Noop GetK GetKQ QuitQ"],
+    [
+      Access.ADMIN,
+      "lease quarantine flush_all verbosity refresh_certs cache_memlimit keys shutdown watch slabs lru " +
+      "lru_crawler Flush FlushQ Keys",
+    ],
+  ]);
+  for (const [level, names] of expected) {
+    const found = [...COMMANDS, ...BINARY_COMMANDS].filter(({ access }) => access === level);
+    assertEquals(found.map(({ name }) => name).join(" "), names);
+  }
+});
+
 Deno.test("without -S the binary protocol knows no SASL", () => {
   const side = new ConversationSide();
   const peer = side.connect();
