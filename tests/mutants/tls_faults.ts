@@ -76,8 +76,8 @@ export const TLS_FAULTS: readonly Fault[] = [
   {
     file: "lib/net/native/tls/handshakes.ts",
     fault: "handshakes have no time limit",
-    find: "if (nowSec - connection.tls!.sinceSec <= this.#timeoutSec) break;",
-    replace: "if (nowSec >= 0) break;",
+    find: "nowSec - connection.tls!.sinceSec > this.#timeoutSec;",
+    replace: "nowSec < 0;",
     tests: "lib/net/tls",
   },
   {

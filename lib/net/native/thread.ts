@@ -225,9 +225,9 @@ export class NativeThread implements Transport {
     if (this.#acceptor.pauseMs > 0) this.#acceptor.resume();
   }
 
-  /** Whether a connection or a datagram has more to do. */
+  /** Whether there is more to do that no event reports. */
   get #isUnfinished(): boolean {
-    if (this.#runQueue.length > 0) return true;
+    if (this.#runQueue.length > 0 || this.#handshakes?.isClosingLate === true) return true;
     for (const udp of this.#udp.values()) if (udp.isUnfinished) return true;
     return false;
   }

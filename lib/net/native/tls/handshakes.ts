@@ -23,6 +23,8 @@ import { HandshakeStep, TlsStream } from "./stream.ts";
 const STARTED_MAX = 512;
 /** When there are that many, one whose client has not answered for longer than this is dropped for a new one. */
 const CROWDED_MS = 1000;
+/** Late connections that one round of the event loop closes: some 25 µs each. */
+const CLOSED_IN_ROUND = 4;
 /** TLS 1.3 sends this many session tickets after a full handshake, and one after a resumed one. */
 const TICKETS = 2;
 
@@ -36,6 +38,8 @@ const VERIFY_MODES: Readonly<Record<TlsMode, number | undefined>> = {
 /** A thread's TLS: its connections up to the end of their handshakes. */
 export class TlsHandshakes {
   readonly contexts: TlsContexts;
+  /** Whether the next round has connections to close whose handshake takes too long. */
+  isClosingLate = false;
   readonly #context: TransportContext;
   readonly #libc: Libc;
   readonly #epoll: Epoll;
@@ -105,6 +109,7 @@ export class TlsHandshakes {
    * @returns The connection, if its handshake is done: it may have sent requests.
    */
   step(): NativeConnection | null {
+    if (this.isClosingLate) this.#closeSomeLate();
     for (const connection of this.#ready) {
       this.#ready.delete(connection);
       this.#steppedAtMs.delete(connection);
@@ -138,14 +143,31 @@ export class TlsHandshakes {
     }
   }
 
-  /** Closes connections whose handshake takes too long. To be called about once a second. */
+  /** Has the next rounds close connections whose handshake takes too long. To be called about once a second. */
   closeLate(): void {
+    this.isClosingLate = this.#open.size > 0;
+  }
+
+  /** Closes a few of the connections whose handshake takes too long: other clients wait. */
+  #closeSomeLate(): void {
+    for (let count = 0; count < CLOSED_IN_ROUND; count++) {
+      if (this.#closeOldest() || (this.#deferred.size > 0 && this.#dropSlowest())) continue;
+      this.isClosingLate = false;
+      return;
+    }
+  }
+
+  /** Closes the oldest connection, if its time is over. @returns Whether it was. */
+  #closeOldest(): boolean {
     const nowSec = clockSec(this.#context.thread.memory);
     for (const connection of this.#open.keys()) {
-      if (nowSec - connection.tls!.sinceSec <= this.#timeoutSec) break;
-      this.#fail(connection, `not done after ${this.#timeoutSec} s (-o ssl_handshake_timeout)`);
+      const isLate = nowSec - connection.tls!.sinceSec > this.#timeoutSec;
+      if (isLate) {
+        this.#fail(connection, `not done after ${this.#timeoutSec} s (-o ssl_handshake_timeout)`);
+      }
+      return isLate;
     }
-    while (this.#deferred.size > 0 && this.#dropSlowest());
+    return false;
   }
 
   /** The connection is closed, or its handshake done. Lets the next one begin. */
