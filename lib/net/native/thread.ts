@@ -376,6 +376,12 @@ export class NativeThread implements Transport {
     }
     this.#thread.connections.seen(connection.id, clockSec(this.#thread.memory));
     connection.readsAreShort = task.missing <= 0;
+    if (task.missing <= 0) {
+      // In the binary protocol nothing follows the value.
+      this.#converse(connection, RECEIVE_AT, RECEIVE_AT);
+      if (connection.queued) this.#sender.sendQueued();
+      if (!connection.mayRead) return false;
+    }
     return received >= RECEIVE_BYTES || tls.hasBuffered;
   }
 
