@@ -4,8 +4,7 @@
  *
  *     deno task bench:neighbours [--help]
  */
-import { Certificates, tlsArguments } from "../../support/servers/certificates.ts";
-import { clientHello } from "../../support/servers/client_hello.ts";
+import { Certificates, clientHello, tlsArguments } from "../../support/servers/certificates.ts";
 import { OpenGenerator, type Request, type TailResult } from "../open_generator.ts";
 import { readOptions } from "../options.ts";
 import {

@@ -5,9 +5,9 @@ import { randomFrom } from "../../support/random.ts";
 import {
   type Certificate,
   Certificates,
+  clientHello,
   tlsArguments,
 } from "../../support/servers/certificates.ts";
-import { clientHello } from "../../support/servers/client_hello.ts";
 import {
   Client,
   residentKib,
