@@ -147,6 +147,7 @@ testDatabases("an idle proxy that checks its epoch learns of its successor", asy
   assertEquals(old.isDeposed, false);
   await using _next = await openProxy(1, await database.open());
   await old.checkEpoch();
+  assertEquals(old.isDeposed, true);
   await old.deposed;
   assertEquals(`SERVER_ERROR ${old.deposedText}\r\n`, DEPOSED);
 });
