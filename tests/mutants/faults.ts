@@ -1,6 +1,7 @@
 import { AUTH_FAULTS } from "./auth_faults.ts";
 import type { Fault } from "./fault.ts";
 import { LIB_FAULTS } from "./lib_faults.ts";
+import { PARALLEL_FAULTS } from "./parallel_faults.ts";
 import { PROTOCOL_FAULTS } from "./protocol_faults.ts";
 import { PROXY_FAULTS } from "./proxy_faults.ts";
 import { READ_FAULTS } from "./read_faults.ts";
@@ -11,6 +12,7 @@ import { TLS_FAULTS } from "./tls_faults.ts";
 export const FAULTS: readonly Fault[] = [
   ...STORE_FAULTS,
   ...READ_FAULTS,
+  ...PARALLEL_FAULTS,
   ...PROTOCOL_FAULTS,
   ...LIB_FAULTS,
   ...AUTH_FAULTS,
