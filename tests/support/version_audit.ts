@@ -1,3 +1,4 @@
+import { assertNotEquals } from "@std/assert";
 import { ItemLinks } from "../../store/items/item_links.ts";
 import { type ItemRef, KEY_LENGTH_MASK, NO_ITEM, STATE, WORD } from "../../store/memory/item.ts";
 import { CONTROL, Memory } from "../../store/memory/memory.ts";
@@ -141,5 +142,18 @@ export class VersionAudit {
     let sum = length;
     for (let at = start; at < start + length; at++) sum = (Math.imul(sum, 31) + bytes[at]!) | 0;
     return `${looks} ${length} ${sum}`;
+  }
+}
+
+/** Makes every change of a version without the mutex an error. @param memory Of the thread that executes commands. */
+export function requireMutexForChanges({ control, versions }: Memory): void {
+  for (const name of ["begin", "beginAll"] as const) {
+    const change = versions[name].bind(versions) as (hash: number) => number;
+    Object.defineProperty(versions, name, {
+      value: (hash: number): number => {
+        assertNotEquals(control[CONTROL.MUTEX], 0, "a change needs the mutex");
+        return change(hash);
+      },
+    });
   }
 }

@@ -1,6 +1,7 @@
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
 import { play } from "../support/sessions/play.ts";
 import { IN_PROCESS_VARIANTS } from "../support/sessions/slices.ts";
+import { requireMutexForChanges } from "../support/version_audit.ts";
 import { readTranscripts } from "../support/sessions/transcript_files.ts";
 
 for (const { name, options, cases } of readTranscripts()) {
@@ -8,6 +9,7 @@ for (const { name, options, cases } of readTranscripts()) {
     for (const variant of IN_PROCESS_VARIANTS) {
       Deno.test(`${name}: ${transcriptCase.name}${variant.title}`, async () => {
         const side = new ConversationSide([...options, ...variant.options]);
+        requireMutexForChanges(side.thread.memory);
         await play(side, transcriptCase);
         side.check();
       });
