@@ -5,6 +5,8 @@ import { Client } from "../../support/servers/server_process.ts";
 
 /** More than the sockets of both sides hold. */
 const LONG_PAGE = "# a long page\n".repeat(1_000_000);
+/** Longer than a test may take. */
+const LONG_MS = 3_600_000;
 /** As many as the server keeps. */
 const CONNECTIONS_MAX = 64;
 
@@ -147,7 +149,7 @@ Deno.test("a connection whose time is up is closed, whatever it waits for", asyn
 });
 
 Deno.test("above the limit, the oldest connections are closed", async () => {
-  await using server = new TestServer();
+  await using server = new TestServer(LONG_MS);
   const mob: Client[] = [];
   try {
     for (let index = 0; index < 2 * CONNECTIONS_MAX; index++) {
