@@ -118,6 +118,15 @@ export const TLS_FAULTS: readonly Fault[] = [
     tests: "lib/net/tls",
   },
   {
+    file: "lib/net/native/thread.ts",
+    fault: "requests that the TLS layer has buffered wait for more bytes",
+    find:
+      "if (connection.mayRead && connection.tls?.hasBuffered === true) this.#finishLater(connection);",
+    replace: "",
+    tests: "lib/net/tls",
+    filter: "behind one that waits",
+  },
+  {
     file: "lib/net/native/value_io.ts",
     fault: "pieces of a record overwrite each other in a long value",
     find: "values.locate(item, filled + received)",

@@ -116,6 +116,27 @@ test("TLS: clients that send much before they read get every reply", async (star
   await server.stop();
 });
 
+test(
+  "TLS: requests behind one that waits are answered, in the same record too",
+  async (start, io) => {
+    using certificates = new Certificates();
+    const certificate = certificates.make("localhost");
+    await using server = await startTls(start, io, certificate, { args: ["-t", "1"] });
+    using holder = await connectTls(server.port, certificate);
+    await holder.ask("set k 0 0 1\r\n1\r\n", "STORED\r\n");
+    await holder.ask("lock k\r\n", "OK\r\n");
+    using client = await connectTls(server.port, certificate);
+    // Short requests first: the next ones are read a kilobyte at a time.
+    await client.ping();
+    await client.ping();
+    await client.send("lock k 60000\r\n" + "mn\r\n".repeat(2000));
+    await until(async () => (await holder.stat("lock_waiting")) === "1");
+    await holder.ask("unlock k\r\n", "OK\r\n");
+    await client.expect("OK\r\n" + "MN\r\n".repeat(2000));
+    await server.stop();
+  },
+);
+
 test("TLS: what was sent before the server stops is answered", async (start, io) => {
   using certificates = new Certificates();
   const certificate = certificates.make("localhost");
