@@ -15,6 +15,7 @@ const replacing: Changes = (w) => [w.replace(B, "22 22 22", 2), w.insert(C, "31"
 const removing: Changes = (w) => [w.remove(A), w.insert(C, "31 31 31", 1), w.insert(A, "12", 2)];
 const moving: Changes = (w) => [w.move(B, 2), w.reuse(0), w.overwrite(B, "22 22")];
 const splitting: Changes = (w) => [w.split(), w.overwrite(B, "22 22"), w.overwrite(A, "12 12")];
+const doubling: Changes = (w) => [w.split(), w.split(), w.overwrite(B, "22 22")];
 const flushing: Changes = (w) => [w.flush(), w.overwrite(A, "12 12")];
 const inserting: Changes = (w) => [w.insert(C, "31 31", 2), w.overwrite(C, "32 32")];
 
@@ -30,6 +31,7 @@ const RIGHT: readonly BucketScenario[] = [
   { name: "reads behind an item that is moved", changes: moving, reads: [A] },
   { name: "reads beside a split", changes: splitting, reads: [A] },
   { name: "reads beside a split, of an item that moves", changes: splitting, reads: [B] },
+  { name: "reads beside splits that double the index", changes: doubling, reads: [B] },
   { name: "reads beside a flush", changes: flushing, reads: [A] },
   { name: "reads of a new item", changes: inserting, reads: [C] },
 ];

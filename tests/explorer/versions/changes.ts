@@ -132,6 +132,7 @@ export class Writer {
       yield store(AT.HEAD + from, heads[0]!);
       yield store(AT.HEAD + buckets, heads[1]!);
       yield store(AT.BUCKETS, buckets + 1);
+      if (buckets + 1 === 2 * level) yield store(AT.LEVEL, buckets + 1);
     });
   }
 
