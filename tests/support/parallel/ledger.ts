@@ -28,7 +28,7 @@ export const Presence = { ABSENT: 0, PRESENT: 1, UNKNOWN: 2 } as const;
 export type Presence = typeof Presence[keyof typeof Presence];
 
 /** Words behind the keys' rows. */
-const SHARED = { FAILED: 0, ENDED: 1, READS: 2, WORDS: 4 } as const;
+const SHARED = { FAILED: 0, ENDED: 1, WORDS: 2 } as const;
 
 /** All keys' rows. Every access is atomic: what is read of a row is at least as new as what was read before it. */
 export class Ledger {
