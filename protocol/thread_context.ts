@@ -140,13 +140,13 @@ export class ThreadContext {
   }
 
   /** Whether reads may go without the mutex now. */
-  get mayReadFreely(): boolean {
+  get mayReadOptimistically(): boolean {
     return this.cache.optimistic.isAllowed && !this.tunables.detailEnabled;
   }
 
   /** Begins a batch of requests: takes the mutex, unless reads may go without it. */
   beginBatch(): void {
-    if (this.mayReadFreely) this.#beginHold();
+    if (this.mayReadOptimistically) this.#beginHold();
     else this.hold();
   }
 
@@ -173,7 +173,7 @@ export class ThreadContext {
 
   /** Releases the mutex if this batch has it and the next request is a read, which may go without it. */
   releaseForReads(): void {
-    if (this.isHolding && this.mayReadFreely) this.release();
+    if (this.isHolding && this.mayReadOptimistically) this.release();
   }
 
   #beginHold(): void {

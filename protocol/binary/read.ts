@@ -24,7 +24,7 @@ export function get(conversation: Conversation, withKey: boolean): Flow {
   const { thread } = conversation;
   const { cache, input, operation, binary } = thread;
   if (!thread.isHolding) {
-    if (getFreely(thread, withKey)) return Flow.DONE;
+    if (getOptimistically(thread, withKey)) return Flow.DONE;
     thread.hold();
   }
   const item = cache.get(input, operation.keyOffset, operation.keyLength, binary.hash);
@@ -36,7 +36,7 @@ export function get(conversation: Conversation, withKey: boolean): Flow {
  *
  * @returns False when the mutex is needed; then nothing has happened.
  */
-function getFreely(thread: ThreadContext, withKey: boolean): boolean {
+function getOptimistically(thread: ThreadContext, withKey: boolean): boolean {
   const { cache: { optimistic }, input, operation, binary, reply } = thread;
   const { keyOffset, keyLength } = operation;
   const start = reply.length;

@@ -35,11 +35,11 @@ export function metaGet(conversation: Conversation): Flow {
     reply.put(refusal);
     return Flow.DONE;
   }
-  thread.releaseForReads();
-  if (!thread.isHolding) {
-    if (getFreely(thread)) return Flow.DONE;
-    thread.hold();
+  if (!needsMutex(thread)) {
+    thread.releaseForReads();
+    if (!thread.isHolding && getOptimistically(thread)) return Flow.DONE;
   }
+  thread.hold();
   const item = cache.meta.find(input, meta.keyOffset, meta.keyLength);
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countGet(input, meta.keyOffset, meta.keyLength, item !== NO_ITEM);
@@ -52,20 +52,21 @@ export function metaGet(conversation: Conversation): Flow {
   return stub === NO_ITEM ? answerMiss(thread) : answerItem(conversation, stub, true);
 }
 
-/** Flags with which mg changes an item, or tells about its reads. */
-function needsMutex(letter: number): boolean {
-  switch (letter) {
-    case FLAG.C:
-    case FLAG.E:
-    case FLAG.N:
-    case FLAG.R:
-    case FLAG.T:
-    case FLAG.h:
-    case FLAG.l:
-      return true;
-    default:
-      return false;
+/** Whether a flag changes the item, or tells about its reads. */
+function needsMutex({ meta, request }: ThreadContext): boolean {
+  for (let word = FIRST_FLAG; word < request.wordCount; word++) {
+    switch (meta.letter(word)) {
+      case FLAG.C:
+      case FLAG.E:
+      case FLAG.N:
+      case FLAG.R:
+      case FLAG.T:
+      case FLAG.h:
+      case FLAG.l:
+        return true;
+    }
   }
+  return false;
 }
 
 /**
@@ -73,11 +74,8 @@ function needsMutex(letter: number): boolean {
  *
  * @returns False when the mutex is needed; then nothing has happened.
  */
-function getFreely(thread: ThreadContext): boolean {
-  const { meta, request, reply, input, cache } = thread;
-  for (let word = FIRST_FLAG; word < request.wordCount; word++) {
-    if (needsMutex(meta.letter(word))) return false;
-  }
+function getOptimistically(thread: ThreadContext): boolean {
+  const { meta, reply, input, cache } = thread;
   const { optimistic, prefetch } = cache;
   const { keyOffset, keyLength } = meta;
   const hash = prefetch.hashOf(input, keyOffset, keyLength);
@@ -93,7 +91,7 @@ function getFreely(thread: ThreadContext): boolean {
     if (outcome === ReadOutcome.BUSY || valueLength > reply.room - AROUND_VALUE_ROOM) break;
     // The first reader of a stale item wins it, which changes the item.
     if (optimistic.isStale || optimistic.isWon) break;
-    putFreeLine(thread, valueLength);
+    putOptimisticLine(thread, valueLength);
     if (meta.value) optimistic.copyValue(reply.region, reply.length);
     if (optimistic.confirm()) {
       optimistic.noteHit(keyLength, hash, !meta.noUpdate);
@@ -110,7 +108,7 @@ function getFreely(thread: ThreadContext): boolean {
 }
 
 /** The line of an item that is read without the mutex. */
-function putFreeLine(thread: ThreadContext, valueLength: number): void {
+function putOptimisticLine(thread: ThreadContext, valueLength: number): void {
   const { meta, reply, request, cache: { optimistic } } = thread;
   if (meta.value) {
     reply.put(META.VA_SPACE);

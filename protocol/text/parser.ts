@@ -90,10 +90,9 @@ export class TextParser implements Parser {
         if (work.isSpent) return this.#pause(conversation, ConversationState.UNFINISHED, at);
         this.#thread.yieldMutex();
       }
-      let needsMutex = true;
+      // 0: too short for a command.
+      const word = end - at >= LINE_BYTES_MIN ? view.getInt32(at, true) : 0;
       if (end - at > GETS_LENGTH) {
-        const word = view.getInt32(at, true);
-        needsMutex = (word & THREE_BYTES) !== MG_SPACE && word !== MN_CRLF;
         if (word === GET_SPACE) {
           this.#thread.releaseForReads();
           const next = this.#gets(conversation, at, end);
@@ -104,17 +103,16 @@ export class TextParser implements Parser {
           continue;
         }
         if (word === GETS) {
+          this.#thread.releaseForReads();
           if (this.#thread.input.bytes[at + 4] === SPACE) {
-            this.#thread.releaseForReads();
             return this.#beginKeys(conversation, at, end, true) ? at + GETS_LENGTH : at;
           }
-          this.#thread.releaseForReads();
           const next = this.#beginGetss(conversation, at, end);
           if (next > at) return next;
         }
       }
       if (at >= prefetchedTo) prefetchedTo = prefetchLines(this.#thread, at, end);
-      if (needsMutex) this.#thread.hold();
+      if ((word & THREE_BYTES) !== MG_SPACE && word !== MN_CRLF) this.#thread.hold();
       work.spent += REQUEST_UNITS;
       const flow = this.#execute(conversation, at, end);
       if (flow === Flow.DONE) at = this.#request.next;

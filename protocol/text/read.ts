@@ -113,7 +113,7 @@ export function getOne(
   const { thread } = conversation;
   const { cache, reply } = thread;
   if (!thread.isHolding) {
-    if (getFreely(thread, keyOffset, keyLength, hash, false)) {
+    if (getOptimistically(thread, keyOffset, keyLength, hash, false)) {
       putEnd(reply);
       return true;
     }
@@ -144,7 +144,7 @@ export function getOne(
  * @param missNeedsMutex Whether a miss gives a lease.
  * @returns False when the mutex is needed; then nothing has happened.
  */
-function getFreely(
+function getOptimistically(
   thread: ThreadContext,
   keyOffset: number,
   keyLength: number,
@@ -336,7 +336,7 @@ export class MultigetTask implements Multiget {
       kind === MultigetKind.GETSS;
     if (!thread.isHolding) {
       const givesLease = kind >= MultigetKind.GETSS;
-      if (getFreely(thread, keyOffset, keyLength, hash, withId, givesLease)) return true;
+      if (getOptimistically(thread, keyOffset, keyLength, hash, withId, givesLease)) return true;
       thread.hold();
     }
     if (kind >= MultigetKind.GETSS && !this.#hasValue(conversation, keyOffset, keyLength, hash)) {

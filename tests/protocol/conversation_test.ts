@@ -241,6 +241,49 @@ Deno.test("feed() counts what comes, once, and what it answers", () => {
   assertEquals(stats[STAT.bytes_written], 9);
 });
 
+/** What a ConversationSide takes the mutex for beside each batch. */
+const LOCKS_BESIDE = 1;
+
+/** How often a batch takes the mutex where reads go without it. */
+const LOCKS: Readonly<Record<string, readonly [batch: string, locks: number]>> = {
+  "get, gets and getss": ["get k\r\nget  k\r\ngets k\r\ngetss 9 k\r\nget k none k\r\n", 0],
+  "meta reads": ["mg k v\r\nmg k s t c f k Oo q\r\nmg none v q\r\nmn\r\n", 0],
+  "mn alone": ["mn\r\n", 0],
+  "Get and Noop": [`${packet(0, "k")}${packet(0x0c, "k")}${packet(0x0a, "")}`, 0],
+  "sets": [set("k", "x") + set("k", "x"), 1],
+  "sets and gets in turn": [`get k\r\n${set("k", "x")}get k\r\n${set("k", "x")}`, 2],
+  "mg with flags that need it": ["mg k v h\r\nmg k v T9\r\nmg none N9\r\nmg k l\r\n", 1],
+};
+
+/** A binary request with a short key and nothing else. */
+function packet(opcode: number, key: string): string {
+  const header = new Uint8Array(24);
+  header.set([0x80, opcode, 0, key.length]);
+  header[11] = key.length;
+  return textOf(header) + key;
+}
+
+for (const [name, [batch, locks]] of Object.entries(LOCKS)) {
+  Deno.test({
+    name: `with two threads, a batch of ${name} takes the mutex ${locks} times`,
+    ignore: Deno.build.arch !== "x86_64",
+    fn: () => {
+      const side = new ConversationSide(["-t", "2", "-z", "13107"]);
+      side.connect().ask(set("k", "x"));
+      const peer = side.connect();
+      const { mutex } = side.thread.cache;
+      const lock = mutex.lock.bind(mutex);
+      let count = 0;
+      mutex.lock = () => {
+        count++;
+        lock();
+      };
+      assert(peer.ask(batch).length > 0);
+      assertEquals(count - LOCKS_BESIDE, locks);
+    },
+  });
+}
+
 Deno.test("idle is false only in the middle of a request", () => {
   const side = new ConversationSide();
   const conversation = side.protocols.open(1_000_000 as ConnectionId, {
