@@ -58,11 +58,12 @@ export { type CloseReason, WatchEvent } from "./watch/watch_log.ts";
 export const LOCKED_ITEM: ItemRef = -1;
 
 /**
- * The cache: the one door to the store. Every method but `enter` and those of `optimistic` wants the
- * mutex held (`enter` … `leave`), is one uninterrupted step, and returns an Outcome or an item
- * reference that is good until the next call that may store, evict or maintain. An operation that
- * copies more than COPY_BYTES_MAX yields the mutex between pieces, and takes effect at its end. Each
- * thread has a Cache of its own over the shared memory; it keeps nothing of its own but scratch space.
+ * The cache: the one door to the store. Every method wants the mutex held (`enter` … `leave`), but
+ * `enter`, `applyHits`, `applyFullHits`, and those of `optimistic` and `prefetch`. A method is one
+ * uninterrupted step, and returns an Outcome or an item reference that is good until the next call
+ * that may store, evict or maintain. An operation that copies more than COPY_BYTES_MAX yields the
+ * mutex between pieces, and takes effect at its end. Each thread has a Cache of its own over the
+ * shared memory; it keeps nothing of its own but scratch space and delayed hits.
  */
 export class Cache {
   readonly memory: Memory;

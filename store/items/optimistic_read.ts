@@ -25,15 +25,15 @@ export const ReadOutcome = {
 } as const;
 export type ReadOutcome = typeof ReadOutcome[keyof typeof ReadOutcome];
 
-/** Attempts to read a key before the mutex is taken. */
+/** Attempts of `find`, and of its caller, before the caller takes the mutex. */
 export const ATTEMPTS_MAX = 4;
-/** Items of a bucket that are looked at. A torn chain may be a cycle. */
+/** Items of a bucket that `find` looks at. A torn chain may be a cycle. */
 const STEPS_MAX = 64;
 
 const HEADER_WORDS = HEADER_BYTES >>> 2;
 const ID_MIDDLE_BITS = 16;
 const ID_MIDDLE_MASK = (1 << ID_MIDDLE_BITS) - 1;
-/** Items with these bits have a chain of chunks, words that are seldom there, or no value. */
+/** Items with these bits are read with the mutex: they have a chain of chunks, rare extra words, or no value. */
 const MUTEX_STATES = STATE.CHAINED | STATE.EXPLICIT_ID | STATE.LONG_VALUE | STATE.STUB;
 
 /** Words of `#found`. */
@@ -181,7 +181,7 @@ export class OptimisticRead {
     return this.#casEnabled ? this.#found[FOUND.ID_HIGH]! : 0;
   }
 
-  /** Seconds that the item has to live; -1: for ever. */
+  /** Seconds until the item expires; -1: never. */
   get remainSec(): number {
     return this.#links.items.remainSec(this.#found[FOUND.DEADLINE_SEC]!);
   }

@@ -22,7 +22,7 @@ const HOLDS_PER_MEASURE = 61;
 
 /**
  * The one lock on the store: a futex mutex over a control word (Drepper, "Futexes Are Tricky", mutex 2). A thread takes
- * it once a batch and never holds it across a read, a write or an await.
+ * it for requests of one batch, and never holds it across a read from a socket, a write to one or an await.
  */
 export class Mutex {
   /** A monotonic clock in milliseconds. Until it is set, no times are measured. */
