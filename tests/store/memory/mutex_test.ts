@@ -17,8 +17,8 @@ const ROUNDS = 4000;
 const WORKER = new URL("../../support/load/stress_worker.ts", import.meta.url);
 const HOLDER_WORKER = new URL("../../support/load/holder_worker.ts", import.meta.url);
 const HAND_OVERS = 200;
-/** Pieces of work that others do while a thread waits. Without hand-over it waits for thousands. */
-const TURNS_MAX = 20;
+/** Pieces of work that others do while a thread waits: some 20 on a busy machine; without hand-over, thousands. */
+const TURNS_MAX = 200;
 /** Slab classes in which the stress has pages: as targets of page moves. */
 const TARGETS = ["1", "5", "20", "40", "0"];
 const MOVE_REPLY = /^(?:OK|BUSY|BADCLASS|NOSPARE|NOTFULL|UNSAFE|SAME)\b.*\r\n$/;
