@@ -185,7 +185,7 @@ export const READ_FAULTS: readonly Fault[] = [
   {
     file: "protocol/text/parser.ts",
     fault: "text commands that write do without the mutex",
-    find: "if (needsMutex) this.#thread.hold();",
+    find: "if ((word & THREE_BYTES) !== MG_SPACE && word !== MN_CRLF) this.#thread.hold();",
     replace: "",
     tests: "transcripts/conversation",
     filter: "reads without the mutex",
@@ -209,8 +209,8 @@ export const READ_FAULTS: readonly Fault[] = [
   {
     file: "protocol/meta/get.ts",
     fault: "mg with flags that change the item does without the mutex",
-    find: "if (needsMutex(meta.letter(word))) return false;",
-    replace: "",
+    find: "if (!needsMutex(thread)) {",
+    replace: "{",
     tests: "transcripts/conversation",
     filter: "reads without the mutex",
   },
