@@ -34,7 +34,9 @@ export async function dial(
   if (caCert === null) return plain;
   const socket = await Deno.startTls(plain, { hostname, caCerts: [caCert] });
   const close = (): void => socket.close();
-  signal.addEventListener("abort", close);
+  // The signal may have come since the connection was made: then it will not come again.
+  if (signal.aborted) close();
+  else signal.addEventListener("abort", close);
   try {
     await socket.handshake();
     return socket;
