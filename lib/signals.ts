@@ -5,9 +5,9 @@ const SIGNAL_STATUS_BASE = 128;
 /** @param statusAtExit Exit status of a process that this signal ends at once. */
 export type SignalHandler = (signal: string, statusAtExit: number) => void;
 
-/** Until there is something to shut down. */
+/** Ends the process, until there is something to shut down. */
 let handler: SignalHandler = () => Deno.exit(0);
-/** Until there may be a file to read anew: it will be read later than this SIGHUP came. */
+/** Nothing, until files have been read: a file that is read after a SIGHUP needs no reload for it. */
 let hangupHandler = (): void => {};
 
 /**

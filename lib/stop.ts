@@ -14,7 +14,7 @@ export class Stop {
   /** Time of the first request to stop; undefined: none yet. */
   #requestedAtMs: number | undefined;
 
-  /** What SIGHUP does. */
+  /** Actions of SIGHUP. */
   readonly #reloads: (() => void)[] = [];
 
   /** @param exitNow Ends the process immediately. */

@@ -43,7 +43,7 @@ export interface ConversationOptions {
 
 /** How a protocol's bytes become operations. One a thread and protocol: it keeps nothing of a connection. */
 export interface Parser {
-  /** Whether `run` is called without the mutex too: it takes it by `thread.hold` where it needs it. */
+  /** Whether `run` may be called without the mutex: it takes it by `thread.hold` where it needs it. Left out: no. */
   readonly isOptimistic?: boolean;
   /** The commands it knows, for `stats ops`. */
   readonly commands: readonly CommandName[];
@@ -180,8 +180,8 @@ export class Conversation {
   /**
    * Executes complete requests in the thread's input [start, end), all of them if they fit one slice. Replies are
    * appended to the thread's reply buffer; the caller has reset it, or begun anew in it, and sends them after. Takes
-   * the store's mutex once, and once more whenever a hold's work is done; not at all if there are only reads that go
-   * without it.
+   * the store's mutex for the first request that needs it, and releases it at the end, in front of reads that go
+   * without it, and for a moment whenever a hold's work is done.
    *
    * @returns The first byte that was not consumed. The caller keeps [returned, end), at most PENDING_BYTES_MAX after
    *   NEEDS_INPUT, and brings it again in front of what comes next. `state` says what to do.

@@ -19,7 +19,7 @@ export const REPLY_ROOM_MIN = 20 * 1024;
 /** Room kept behind a long value for the end of its reply. */
 export const TRAILER_ROOM = 64;
 
-/** At least what stands in front of a value and behind it, the key included. */
+/** Room for what stands in front of a value and behind it, with the longest key and all flags of `mg`. */
 export const AROUND_VALUE_ROOM = 1024;
 
 /** "\r\n" as a little-endian number. */
@@ -71,7 +71,7 @@ export class ReplyBuffer {
     return this.totalLength === this.start;
   }
 
-  /** Sets `yieldAt` after the mutex was taken. */
+  /** Sets `yieldAt` for the hold that begins, see `WorkBudget.beginHold`. */
   beginMutexHold(): void {
     this.yieldAt = this.length + UNPINNED_BYTES_MAX;
   }

@@ -150,7 +150,7 @@ export class ThreadContext {
     else this.hold();
   }
 
-  /** Takes the mutex for the requests that follow, unless this batch has it. */
+  /** Takes the mutex for this request and those that follow, unless this batch has it. */
   hold(): void {
     if (this.isHolding) return;
     this.cache.enter();
@@ -158,22 +158,20 @@ export class ThreadContext {
     this.#beginHold();
   }
 
-  /** Releases the mutex if this batch has it. */
-  release(): void {
-    if (!this.isHolding) return;
-    this.isHolding = false;
-    this.cache.leave();
-  }
-
   /** Ends the batch of requests. */
   endBatch(): void {
-    if (this.isHolding) this.release();
+    if (this.isHolding) this.#release();
     else this.cache.applyFullHits();
   }
 
-  /** Releases the mutex if this batch has it and the next request is a read, which may go without it. */
+  /** In front of a read: releases the mutex if this batch has it and the read may go without it. */
   releaseForReads(): void {
-    if (this.isHolding && this.mayReadOptimistically) this.release();
+    if (this.isHolding && this.mayReadOptimistically) this.#release();
+  }
+
+  #release(): void {
+    this.isHolding = false;
+    this.cache.leave();
   }
 
   #beginHold(): void {
@@ -182,8 +180,8 @@ export class ThreadContext {
   }
 
   /**
-   * Releases the mutex for a moment in the middle of a slice. Called between two requests, keys or pieces, when the
-   * hold's work is done (`work.holdEnd`), or the reply has grown past `yieldAt`.
+   * Releases the mutex for a moment in the middle of a slice, if this batch has it. Called between two requests, keys
+   * or pieces, when the hold's work is done (`work.holdEnd`), or the reply has grown past `yieldAt`.
    */
   yieldMutex(): void {
     if (this.isHolding) this.cache.yieldMutex();
@@ -191,7 +189,7 @@ export class ThreadContext {
     this.#beginHold();
   }
 
-  /** Calls `work` without the mutex, as between two requests. */
+  /** Releases the mutex, which must be held, while `work` runs, as between two requests. */
   withoutMutex<Result>(work: () => Result): Result {
     this.cache.leave();
     try {

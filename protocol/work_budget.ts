@@ -6,7 +6,7 @@
  * `deno task bench:fairness` shows the time of a unit for each command, and the longest stall that a command causes.
  */
 
-/** Work in one hold of the store's mutex: 50 to 100 microseconds. */
+/** Work in one hold of the store's mutex: 50 to 100 microseconds. Reads without the mutex count as if they held it. */
 export const HOLD_UNITS = 512;
 /**
  * Work for connections that have more to do, between two polls of the other sockets. A quarter of the default slice:
@@ -40,13 +40,13 @@ export class WorkBudget {
     this.#sliceUnits = sliceUnits;
   }
 
-  /** Begins a slice. The mutex has just been taken. */
+  /** Begins a slice, and its first hold. */
   begin(): void {
     this.spent = 0;
     this.beginHold();
   }
 
-  /** Begins a hold of the mutex, which has just been taken. */
+  /** Begins a hold of the mutex, which has just been taken or yielded, or reads without it. */
   beginHold(): void {
     this.holdEnd = Math.min(this.spent + HOLD_UNITS, this.#sliceUnits);
   }

@@ -10,7 +10,7 @@ export type Labels = Readonly<Record<string, string>>;
 export interface Metric {
   readonly name: string;
   readonly labels: Labels;
-  /** What the name means if several statistics share it. Undefined: what the statistic means. */
+  /** The meaning of a name that several statistics share. Undefined: that of the statistic. */
   readonly help?: string | undefined;
 }
 

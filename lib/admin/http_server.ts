@@ -11,16 +11,16 @@ import {
   parseRequest,
 } from "./http_request.ts";
 
-/** Above as many connections the oldest one is closed. */
+/** At this number of connections, a new one closes the oldest. */
 const CONNECTIONS_MAX = 64;
 /** By default, a connection is closed after this time, whatever it waits for. */
 const CONNECTION_MS_MAX = 10_000;
 /** The page is rendered at most once in this time; requests in between wait for it. */
 const RENDER_INTERVAL_MS = 100;
-/** How much more the server reads behind a request, so that its reply is not lost by a reset. */
+/** The most that is read and dropped behind a request: with unread bytes a close would reset it and lose the reply. */
 const SURPLUS_BYTES_MAX = 1024 * 1024;
 const BACKLOG = 128;
-/** For replies in progress at the end. */
+/** Time for replies in progress at a stop. */
 const STOP_MS_MAX = 500;
 
 const STATUS_TEXT: Readonly<Record<number, string>> = {
@@ -43,11 +43,11 @@ interface Reply {
   readonly headers?: readonly string[];
 }
 
-/** What the admin server shows. */
+/** The contents of the admin server's pages. */
 export interface AdminPages {
   /** Renders /metrics. */
   readonly metrics: () => string;
-  /** Whether /health says that clients are served. */
+  /** Whether clients are served: the status of /health. */
   readonly isServing: () => boolean;
 }
 

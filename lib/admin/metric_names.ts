@@ -12,7 +12,7 @@ interface Known {
   readonly less?: readonly string[];
 }
 
-/** What metrics tell that several statistics share. */
+/** Meanings of metrics that several statistics share. */
 const SHARED_HELP: Readonly<Record<string, string>> = {
   "memcached_commands_total": "keys or commands, by what was asked for and what became of it",
   "memcached_slab_commands_total": "keys or commands, by what was asked for and what became of it",

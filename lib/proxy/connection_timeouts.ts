@@ -5,10 +5,10 @@ import {
   type TransportEvent,
 } from "../net/transport.ts";
 
-/** How long a client may do nothing. */
+/** Limits on the time for which a client may do nothing. */
 export interface ConnectionLimits {
   readonly sendTimeoutSec: number;
-  /** 0: for ever. */
+  /** 0: no limit. */
   readonly idleTimeoutSec: number;
   readonly authTimeoutSec: number;
 }

@@ -11,7 +11,7 @@ import type { StatRow } from "../../store/stats.ts";
  */
 export type StatEntry = readonly [name: string, value: string | number];
 
-/** What a statistic tells, for collectors that keep it over time. */
+/** The meaning of a statistic, for collectors that keep it over time. */
 export interface StatMeaning {
   /** `counter`: only grows, until `stats reset`; `gauge`: how it is now; `info`: a text. */
   readonly kind: "counter" | "gauge" | "info";

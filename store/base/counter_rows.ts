@@ -41,13 +41,13 @@ export class CounterRows {
     return new SharedArrayBuffer(2 * rows * rowDoubles(width) * Float64Array.BYTES_PER_ELEMENT);
   }
 
-  /** What one thread has counted since the last reset. */
+  /** Returns a count of one thread since the last reset. */
   ofThread(threadIndex: number, index: number): number {
     const at = threadIndex * this.#rowDoubles + GAP_DOUBLES + index;
     return this.#all[at]! - this.#all[at + this.#rows * this.#rowDoubles]!;
   }
 
-  /** What all threads have counted since the last reset. */
+  /** Returns a count of all threads since the last reset. */
   sum(index: number): number {
     let sum = 0;
     for (let row = 0; row < this.#rows; row++) sum += this.ofThread(row, index);

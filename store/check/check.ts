@@ -58,7 +58,7 @@ class Check {
     checkTokens(this.#links);
   }
 
-  /** Whoever holds the mutex has ended its changes. */
+  /** The caller holds the mutex, so no change is in progress. */
   #checkVersions(): void {
     for (const version of this.#memory.versions.words) {
       assert((version & 1) === 0, "versions are even between two changes");

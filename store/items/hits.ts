@@ -18,8 +18,8 @@ const HIT = { ITEM: 0, HASH: 1, ID_LOW: 2, WORDS: 3 } as const;
  */
 export const DELAYED_HITS_MAX = 256;
 
-/** What a hit changes once the item has been read often: its frequency is at its most. */
-const READ_OFTEN = FREQUENCY_MASK | STATE.FETCHED;
+/** STATE bits that hits change. If all are set, the next hit changes only the time of the last access. */
+const HIT_BITS = FREQUENCY_MASK | STATE.FETCHED;
 
 /**
  * Notes in items that they were read: frequency, STATE.FETCHED, time of the last access. Eviction decides by these.
@@ -71,7 +71,7 @@ export class Hits {
    * @param accessedSec The item's WORD.ACCESSED_SEC.
    */
   delay(item: ItemRef, hash: number, idLow: number, state: number, accessedSec: number): void {
-    if ((state & READ_OFTEN) === READ_OFTEN && accessedSec === this.#control[CONTROL.NOW_SEC]) {
+    if ((state & HIT_BITS) === HIT_BITS && accessedSec === this.#control[CONTROL.NOW_SEC]) {
       return;
     }
     const delayed = this.#delayed;

@@ -325,7 +325,7 @@ export class Memory {
   readonly control: Int32Array;
   /** SUM doubles. */
   readonly sums: Float64Array;
-  /** What threads have counted. This thread's row is `threadStats`, `stats` and `#classStats`. */
+  /** Counters of all threads. This thread's row is `threadStats`, `stats` and `#classStats`. */
   readonly #counters: CounterRows;
   /** THREAD_STAT counters of this thread. */
   readonly threadStats: Float64Array;

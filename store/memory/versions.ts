@@ -6,10 +6,10 @@
  */
 const VERSION_GROUPS = 8192;
 
-/** No group: nothing was begun. */
+/** Stands for a group where there is none: versions are off, or the group has a change in progress. */
 export const NO_GROUP = -1;
 
-/** A group whose version the caller of `begin` must end, or NO_GROUP. */
+/** A group whose change the caller of `begin` must end, or NO_GROUP. */
 export type BegunGroup = number;
 
 /** Returns the size of the versions, in bytes: none if every reader takes the mutex. */
@@ -20,9 +20,9 @@ export function versionBytesNeeded(optimisticReads: boolean): number {
 /**
  * Sequence locks (Lameter, "Effective synchronization on Linux/NUMA systems", 2005): a version for each group of
  * buckets. The version is odd while a writer, which holds the mutex, changes something that a reader of these buckets
- * can reach. A reader without the mutex takes the version, reads, and takes the version again: if it was odd or has
- * changed, what was read is worthless. docs/architecture.md has the list of changes and the argument about the order
- * of memory accesses.
+ * can reach. A reader without the mutex takes the version, reads, and takes the version again. If it was odd or has
+ * changed, the reader begins again. docs/architecture.md has the list of changes and the argument about the order of
+ * memory accesses.
  *
  * An error between `begin` and `end` leaves the version odd: the change is half done, so nobody may read it without
  * the mutex, and the thread that failed holds that.
@@ -44,7 +44,7 @@ export class Versions {
   /**
    * Begins a change of what readers of a hash's group can reach. Every `begin` is followed by `end`; changes may nest.
    *
-   * @returns What `end` needs.
+   * @returns The group to `end`, or NO_GROUP.
    */
   begin(hash: number): BegunGroup {
     if (!this.isOn) return NO_GROUP;
