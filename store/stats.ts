@@ -104,7 +104,7 @@ export const CLASS_STATS = [
   ["lease_set",           "items", "stored on a lease without its id"],
 ] as const satisfies readonly StatRow[];
 
-/** Of each thread, and of maintenance. Times are measured at every 61st hold of the mutex, and at every wait. */
+/** Of each thread, and of maintenance. Times are measured at each 61st hold and spin, and each sleep. */
 // deno-fmt-ignore
 export const THREAD_STATS = [
   // name                 unit     meaning

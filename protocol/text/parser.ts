@@ -112,9 +112,8 @@ export class TextParser implements Parser {
         }
       }
       if (at >= prefetchedTo) prefetchedTo = prefetchLines(this.#thread, at, end);
-      if ((word & THREE_BYTES) !== MG_SPACE && word !== MN_CRLF) this.#thread.hold();
       work.spent += REQUEST_UNITS;
-      const flow = this.#execute(conversation, at, end);
+      const flow = this.#execute(conversation, at, end, word);
       if (flow === Flow.DONE) at = this.#request.next;
       else return this.#leave(conversation, flow);
     }
@@ -187,15 +186,21 @@ export class TextParser implements Parser {
     return this.#numberEnd;
   }
 
-  /** Executes any line by the table of commands. */
-  #execute(conversation: Conversation, start: number, end: number): Flow {
+  /**
+   * Executes any line by the table of commands.
+   *
+   * @param word The line's first four bytes, or 0.
+   */
+  #execute(conversation: Conversation, start: number, end: number, word: number): Flow {
     const request = this.#request;
     request.start = start;
     request.inputEnd = end;
     request.noreply = false;
     if (this.#mayWrite && this.#readSet(start, end)) {
+      this.#thread.hold();
       return this.#count(SET_ROW, storeAndAnswer(conversation));
     }
+    if ((word & THREE_BYTES) !== MG_SPACE && word !== MN_CRLF) this.#thread.hold();
     if (!this.#splitLine(start, end)) {
       return end - start > LINE_LENGTH_MAX ? Flow.CLOSE_ERROR : Flow.INCOMPLETE;
     }

@@ -15,10 +15,10 @@ const SPINS = 200;
 /** Spins of a thread that lets another one go first: about 50 microseconds, in which a thread wakes up. */
 const YIELD_SPINS = 4000;
 /**
- * One hold in this many is measured, because reading the clock takes longer than locking. A prime,
- * so that it is not always the same part of a batch.
+ * One hold in this many is measured, and one wait that ends without sleep, because reading the clock takes longer than
+ * locking. A prime, so that it is not always the same part of a batch.
  */
-const HOLDS_PER_MEASURE = 61;
+const MEASURE_EVERY = 61;
 
 /**
  * The one lock on the store: a futex mutex over a control word (Drepper, "Futexes Are Tricky", mutex 2). A thread takes
@@ -29,7 +29,8 @@ export class Mutex {
   nowMs: () => number = () => 0;
   readonly #control: Int32Array;
   readonly #stats: Float64Array;
-  #holdsUntilMeasure = HOLDS_PER_MEASURE;
+  #holdsUntilMeasure = MEASURE_EVERY;
+  #spinsUntilMeasure = MEASURE_EVERY;
   /** When the measured hold began. */
   readonly #heldSinceMs = new Float64Array(1);
 
@@ -69,29 +70,39 @@ export class Mutex {
   }
 
   #measure(): void {
-    this.#holdsUntilMeasure = HOLDS_PER_MEASURE;
+    this.#holdsUntilMeasure = MEASURE_EVERY;
     const heldMs = this.nowMs() - this.#heldSinceMs[0]!;
-    this.#stats[THREAD_STAT.mutex_held_us]! += heldMs * 1000 * HOLDS_PER_MEASURE;
+    this.#stats[THREAD_STAT.mutex_held_us]! += heldMs * 1000 * MEASURE_EVERY;
   }
 
   #lockContended(): void {
-    const startMs = this.nowMs();
-    this.#wait();
     this.#stats[THREAD_STAT.mutex_waits]! += 1;
-    this.#stats[THREAD_STAT.mutex_wait_us]! += (this.nowMs() - startMs) * 1000;
+    const isMeasured = --this.#spinsUntilMeasure === 0;
+    if (isMeasured) this.#spinsUntilMeasure = MEASURE_EVERY;
+    const startMs = isMeasured ? this.nowMs() : 0;
+    if (!this.#spin()) return this.#sleep();
+    if (!isMeasured) return;
+    this.#stats[THREAD_STAT.mutex_wait_us]! += (this.nowMs() - startMs) * 1000 * MEASURE_EVERY;
   }
 
-  #wait(): void {
+  /** Waits awake. @returns Whether this thread has the mutex. */
+  #spin(): boolean {
     const control = this.#control;
     for (let spin = 0; spin < SPINS; spin++) {
       if (
         control[CONTROL.MUTEX] === FREE &&
         Atomics.compareExchange(control, CONTROL.MUTEX, FREE, HELD) === FREE
-      ) return;
+      ) return true;
       Atomics.pause?.();
     }
-    while (Atomics.exchange(control, CONTROL.MUTEX, CONTENDED) !== FREE) {
-      Atomics.wait(control, CONTROL.MUTEX, CONTENDED);
+    return false;
+  }
+
+  #sleep(): void {
+    const startMs = this.nowMs();
+    while (Atomics.exchange(this.#control, CONTROL.MUTEX, CONTENDED) !== FREE) {
+      Atomics.wait(this.#control, CONTROL.MUTEX, CONTENDED);
     }
+    this.#stats[THREAD_STAT.mutex_wait_us]! += (this.nowMs() - startMs) * 1000;
   }
 }
