@@ -215,6 +215,20 @@ export const READ_FAULTS: readonly Fault[] = [
     filter: "reads without the mutex",
   },
   {
+    file: "protocol/text/parser.ts",
+    fault: "mn at the end of a batch takes the mutex",
+    find: "const word = end - at >= LINE_BYTES_MIN ?",
+    replace: "const word = end - at > GETS_LENGTH ?",
+    tests: "protocol/conversation",
+  },
+  {
+    file: "protocol/meta/get.ts",
+    fault: "mg with flags that change the item takes the mutex anew",
+    find: "  if (!needsMutex(thread)) {\n    thread.releaseForReads();",
+    replace: "  thread.releaseForReads();\n  if (!needsMutex(thread)) {",
+    tests: "protocol/conversation",
+  },
+  {
     file: "protocol/meta/get.ts",
     fault: "a stale item is read without being won",
     find: "if (optimistic.isStale || optimistic.isWon) break;",

@@ -14,9 +14,10 @@ const STEP_UNITS_MAX = 2048;
 /** Slices of one packet that are looked at. */
 const SLICES_MAX = 300;
 
-function filled(): ConversationSide {
+/** @param threads With several, reads go without the mutex. */
+function filled(threads = 1): ConversationSide {
   // deno-fmt-ignore
-  const side = new ConversationSide(["-R", `${SLICE_REQUESTS}`, "-z", "3333", "--tokens", "volatile", "--token-quarantine", "0", "--allow-token-drop"]);
+  const side = new ConversationSide(["-R", `${SLICE_REQUESTS}`, "-z", "3333", "--tokens", "volatile", "--token-quarantine", "0", "--allow-token-drop", "-t", `${threads}`]);
   const peer = side.connect();
   for (let at = 0; at < ITEMS; at += 100) {
     const keys = Array.from({ length: 100 }, (_, index) => itemKey(at + index));
@@ -29,43 +30,54 @@ function filled(): ConversationSide {
   return side;
 }
 
-Deno.test("no command works on beyond its slice, or holds the mutex beyond its hold", async (t) => {
-  const side = filled();
-  const { work, input, reply } = side.thread;
-  let held = 0;
-  let heldMost = 0;
-  const { cache } = side.thread;
-  const yieldMutex = cache.yieldMutex.bind(cache);
-  cache.yieldMutex = () => {
-    heldMost = Math.max(heldMost, work.spent - held);
-    held = work.spent;
-    yieldMutex();
-  };
-  for (const { name, text } of costlyPackets()) {
-    // They end the connection, or never end themselves.
-    await t.step(name, () => {
-      const conversation = side.protocols.open(side.connect().owner, { protocol: "auto" });
-      const bytes = bytesOf(text);
-      let at = 0;
-      heldMost = 0;
-      for (let slice = 0; slice < SLICES_MAX; slice++) {
-        input.bytes.set(bytes.subarray(at));
-        reply.reset();
-        held = 0;
-        at += conversation.feed(0, bytes.length - at);
-        heldMost = Math.max(heldMost, work.spent - held);
-        assertLess(work.spent, SLICE_UNITS + STEP_UNITS_MAX);
-        assertLess(heldMost, HOLD_UNITS + STEP_UNITS_MAX);
-        if (conversation.state !== 1) break;
-      }
-      conversation.end();
-      side.thread.cache.enter();
-      side.thread.connections.close(conversation.owner);
-      side.thread.cache.leave();
-    });
-  }
-  side.check();
-});
+for (const threads of [1, 2]) {
+  Deno.test(`no command works on beyond its slice, or holds the mutex beyond its hold, -t ${threads}`, async (t) => {
+    const side = filled(threads);
+    const { thread } = side;
+    const { work, input, reply } = thread;
+    let held = 0;
+    let heldMost = 0;
+    const beginHold = (): void => {
+      heldMost = Math.max(heldMost, work.spent - held);
+      held = work.spent;
+    };
+    const { cache } = thread;
+    const enter = cache.enter.bind(cache);
+    cache.enter = () => {
+      beginHold();
+      enter();
+    };
+    const yieldMutex = thread.yieldMutex.bind(thread);
+    thread.yieldMutex = () => {
+      if (!thread.isHolding) beginHold();
+      yieldMutex();
+    };
+    for (const { name, text } of costlyPackets()) {
+      // They end the connection, or never end themselves.
+      await t.step(name, () => {
+        const conversation = side.protocols.open(side.connect().owner, { protocol: "auto" });
+        const bytes = bytesOf(text);
+        let at = 0;
+        heldMost = 0;
+        for (let slice = 0; slice < SLICES_MAX; slice++) {
+          input.bytes.set(bytes.subarray(at));
+          reply.reset();
+          held = 0;
+          at += conversation.feed(0, bytes.length - at);
+          heldMost = Math.max(heldMost, work.spent - held);
+          assertLess(work.spent, SLICE_UNITS + STEP_UNITS_MAX);
+          assertLess(heldMost, HOLD_UNITS + STEP_UNITS_MAX);
+          if (conversation.state !== 1) break;
+        }
+        conversation.end();
+        cache.enter();
+        thread.connections.close(conversation.owner);
+        cache.leave();
+      });
+    }
+    side.check();
+  });
+}
 
 const LONG = [
   ..."stats sizes|keys nope|lease list zzz|token list|lru_crawler metadump all".split("|"),
