@@ -38,7 +38,7 @@ const ROOMS: readonly Room[] = [
   ["store/check/",               "check"],
   ["store/",                     "cache clock connections inspector limits operation outcome setup stats base/*"],
   ["protocol/ protocol/auth/ protocol/binary/request.ts protocol/meta/flags.ts protocol/meta/request.ts",
-                                 "auth/access auth/password_checks auth/text_login binary_opcodes binary_status conversation op_counts replies reply_buffer settings statistics stats/entry tasks thread_context thread_protocols tunables work_budget"],
+                                 "auth/access auth/password_checks auth/sasl_plain auth/text_login binary_opcodes binary_status conversation op_counts replies reply_buffer settings statistics stats/entry tasks thread_context thread_protocols tunables work_budget"],
   ["protocol/stats/",            "classes connections entry general item_walk kinds ops threads"],
   ["protocol/meta/",             "arithmetic debug delete get request set"],
   ["protocol/text/",             "admin answer auth_gate keys lease parser read stats table write"],

@@ -1,5 +1,4 @@
 import { Access } from "../../protocol/auth/access.ts";
-import type { Credentials } from "../../protocol/auth/password_checks.ts";
 import {
   LOGIN_BLOCK_LENGTH_MAX,
   loginBlockLength,
@@ -10,6 +9,7 @@ import { BinaryRequests } from "./binary/serve.ts";
 import { latin1Bytes } from "./bytes.ts";
 import { COMMANDS, type ProxyCommand } from "./commands.ts";
 import type { TimedConnection } from "./connection_timeouts.ts";
+import { type Login, PeerAccess } from "./peer_access.ts";
 import type { Proxy } from "./proxy.ts";
 import { failedLine, REPLY } from "./replies.ts";
 import { type ProxySession, Refusal } from "./request.ts";
@@ -20,9 +20,6 @@ import { reasonOf } from "../reason.ts";
 export interface ByteStream extends ByteSource {
   write(bytes: Uint8Array): Promise<number>;
 }
-
-/** Checks a client's password. */
-export type Login = (credentials: Credentials) => Promise<Access>;
 
 const CR = 0x0d;
 const LF = 0x0a;
@@ -41,8 +38,7 @@ export class ProxyConnection implements ProxySession, TimedConnection {
   readonly #stream: ByteStream;
   readonly #reader: LineReader;
   readonly #binary: BinaryRequests;
-  readonly #login: Login | null;
-  #access: Access;
+  readonly #access: PeerAccess;
   #replies: Uint8Array[] = [];
   #replyBytes = 0;
   readonly #nowMs: () => number;
@@ -70,11 +66,10 @@ export class ProxyConnection implements ProxySession, TimedConnection {
     this.proxy = proxy;
     this.version = version;
     this.#stream = stream;
-    this.#login = login;
-    this.#access = login === null ? Access.ADMIN : Access.NONE;
+    this.#access = new PeerAccess(login);
     this.#reader = new LineReader({ read: (buffer) => this.#read(buffer) }, LINE_LENGTH_MAX);
     const append = (bytes: Uint8Array): void => this.#append(bytes);
-    this.#binary = new BinaryRequests(proxy, version, this.#reader, append);
+    this.#binary = new BinaryRequests(proxy, version, this.#reader, this.#access, append);
   }
 
   line(text: string): void {
@@ -110,7 +105,7 @@ export class ProxyConnection implements ProxySession, TimedConnection {
   }
 
   get unauthenticatedSinceMs(): number | null {
-    return this.#access === Access.NONE ? this.#openedAtMs : null;
+    return this.#access.level === Access.NONE ? this.#openedAtMs : null;
   }
 
   /**
@@ -123,8 +118,7 @@ export class ProxyConnection implements ProxySession, TimedConnection {
       while (!this.#isStopping) {
         const first = await this.#reader.peek();
         if (first === null) break;
-        // A password check is for the text protocol only.
-        const isBinary = first === REQUEST_MAGIC && this.#login === null;
+        const isBinary = first === REQUEST_MAGIC;
         const goesOn = isBinary ? await this.#binary.next() : await this.#nextLine();
         if (!goesOn) break;
         const isLate = this.#replyBytes > 0 &&
@@ -156,7 +150,7 @@ export class ProxyConnection implements ProxySession, TimedConnection {
   async #nextLine(): Promise<boolean> {
     const line = await this.#reader.line();
     if (line === null || line === "quit") return false;
-    return this.#access === Access.NONE
+    return this.#access.level === Access.NONE
       ? await this.#authenticate(line)
       : await this.#execute(line);
   }
@@ -178,8 +172,8 @@ export class ProxyConnection implements ProxySession, TimedConnection {
     if (block[length] !== CR || block[length + 1] !== LF) this.line(REPLY.AUTH_NOT_ENDED);
     else if (credentials === null) this.line(REPLY.BAD_AUTH_FORMAT);
     else {
-      this.#access = await this.#login!(credentials);
-      this.line(this.#access === Access.NONE ? REPLY.AUTH_FAILED : REPLY.STORED);
+      const isRight = await this.#access.authenticate(credentials);
+      this.line(isRight ? REPLY.STORED : REPLY.AUTH_FAILED);
     }
     return true;
   }
@@ -209,7 +203,7 @@ export class ProxyConnection implements ProxySession, TimedConnection {
       return true;
     }
     const needed = typeof command.access === "number" ? command.access : command.access(words);
-    if (needed > this.#access) {
+    if (needed > this.#access.level) {
       this.line(needed === Access.ADMIN ? REPLY.NEEDS_ADMIN : REPLY.NEEDS_WRITE);
       return true;
     }

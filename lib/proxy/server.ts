@@ -8,7 +8,8 @@ import { pause, peerName, prepareTcp, resourceShortage } from "../net/portable/s
 import { hostPortText, type TransportEvent } from "../net/transport.ts";
 import { reasonOf } from "../reason.ts";
 import type { Backend } from "./backend.ts";
-import { type Login, ProxyConnection } from "./connection.ts";
+import { ProxyConnection } from "./connection.ts";
+import type { Login } from "./peer_access.ts";
 import { timeoutOf } from "./connection_timeouts.ts";
 import { watchEpoch } from "./epoch_watch.ts";
 import { databaseName, type ProxyOptions, unprotected } from "./options.ts";

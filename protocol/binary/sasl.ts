@@ -1,6 +1,6 @@
 import { latin1Text } from "../../store/base/bytes.ts";
 import { Access } from "../auth/access.ts";
-import { CREDENTIAL_BYTES_MAX, type Credentials } from "../auth/password_checks.ts";
+import { PLAIN, PLAIN_MESSAGE_BYTES_MAX, readPlain } from "../auth/sasl_plain.ts";
 import { authenticate, type AuthReply, refuseAuthentication } from "../auth/auth_wait.ts";
 import { Status } from "../binary_status.ts";
 import type { Conversation } from "../conversation.ts";
@@ -12,13 +12,8 @@ import { refuse } from "./answer.ts";
 import { putError, putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
 
-// SASL (RFC 4422) with the mechanism PLAIN (RFC 4616): `[authorization identity] NUL user NUL password`.
-
-const PLAIN = "PLAIN";
 /** Longer names of mechanisms are malformed (memcached: MAX_SASL_MECH_LEN). */
 const MECHANISM_LENGTH_MAX = 32;
-/** Longer messages have no user's name and password. */
-const MESSAGE_BYTES_MAX = 3 * CREDENTIAL_BYTES_MAX;
 
 /** SaslMechanisms: the mechanisms, with a blank between. */
 export function mechanisms(conversation: Conversation): Flow {
@@ -49,7 +44,7 @@ function exchange(conversation: Conversation, isFirst: boolean): Flow {
   }
   const isPlain = latin1Text(input.bytes, keyOffset, keyLength).toUpperCase() === PLAIN;
   const reply = new SaslReply(binary.copy());
-  if (valueLength > MESSAGE_BYTES_MAX) {
+  if (valueLength > PLAIN_MESSAGE_BYTES_MAX) {
     if (isFirst) conversation.saslStarted = false;
     refuseAuthentication(conversation, reply);
     swallowBlock(conversation);
@@ -77,19 +72,6 @@ function exchange(conversation: Conversation, isFirst: boolean): Flow {
   }
   // The rest may be for another parser: the peer's access has changed.
   return Flow.UNDER_WAY;
-}
-
-/** Reads a message of PLAIN. Null: it is malformed, or asks for the rights of another user. */
-function readPlain(message: Uint8Array): Credentials | null {
-  const first = message.indexOf(0);
-  const second = message.indexOf(0, first + 1);
-  if (first < 0 || second < 0 || message.indexOf(0, second + 1) >= 0) return null;
-  const user = message.slice(first + 1, second);
-  const password = message.slice(second + 1);
-  const identity = message.subarray(0, first);
-  const isOwn = identity.length === 0 ||
-    (identity.length === user.length && identity.every((byte, at) => byte === user[at]));
-  return isOwn && user.length > 0 && password.length > 0 ? { user, password } : null;
 }
 
 class SaslReply implements AuthReply {

@@ -1,3 +1,4 @@
+import { Access } from "../../../protocol/auth/access.ts";
 import { type BinaryCommandName, OPCODES } from "../../../protocol/binary_opcodes.ts";
 import { Status } from "../../../protocol/binary_status.ts";
 import { changeOf, type Edit } from "../backend.ts";
@@ -8,6 +9,7 @@ import type { Proxy } from "../proxy.ts";
 import { proxyStats } from "../statistics/statistics.ts";
 import { type Header, uint32Bytes, uint64Bytes } from "./frames.ts";
 import type { ReplyParts } from "./frames.ts";
+import type { SaslExchange } from "./sasl.ts";
 
 /** A request with its body. */
 export interface BinaryRequest {
@@ -22,6 +24,7 @@ export interface BinaryRequest {
 export interface BinarySession {
   readonly proxy: Proxy;
   readonly version: string;
+  readonly sasl: SaslExchange;
   /** Appends a reply. A quiet request gets it only if its row of the table says so. */
   reply(parts: ReplyParts): void;
 }
@@ -31,6 +34,8 @@ export interface BinaryCommand {
   readonly quiet: boolean;
   /** The length of the extras, in bytes. */
   readonly extrasLength: number;
+  /** The access that it needs. */
+  readonly access: Access;
   readonly hasKey: boolean;
   readonly hasValue: boolean;
   /** The status that the quiet form does not send. */
@@ -55,6 +60,7 @@ const NO_CREATION = 0xffffffff;
 type CommandRow = readonly [
   name: BinaryCommandName,
   extrasLength: number,
+  access: Access,
   hasKey: boolean,
   hasValue: boolean,
   quietStatus: Status,
@@ -62,38 +68,49 @@ type CommandRow = readonly [
 ];
 
 const { OK, NOT_FOUND } = Status;
+const { NONE, READ, WRITE } = Access;
 
 // deno-fmt-ignore
 const ROWS: readonly CommandRow[] = [
-  // name       extras  key,   value, not sent    handler
-  ["Get",       0,      true,  false, NOT_FOUND, (s, r) => get(s, r, false)],
-  ["GetK",      0,      true,  false, NOT_FOUND, (s, r) => get(s, r, true)],
-  ["Set",       8,      true,  true,  OK,        (s, r) => store(s, r, Status.OK)],
-  ["Add",       8,      true,  true,  OK,        (s, r) => store(s, r, Status.EXISTS)],
-  ["Replace",   8,      true,  true,  OK,        (s, r) => store(s, r, Status.NOT_FOUND)],
-  ["Delete",    0,      true,  false, OK,        remove],
-  ["Increment", 20,     true,  false, OK,        (s, r) => arithmetic(s, r, true)],
-  ["Decrement", 20,     true,  false, OK,        (s, r) => arithmetic(s, r, false)],
-  ["Noop",      0,      false, false, OK,        (s) => s.reply({})],
-  ["Version",   0,      false, false, OK,        (s) => s.reply({ value: latin1Bytes(s.version) })],
-  ["Append",    0,      true,  true,  OK,        (s, r) => extend(s, r, false)],
-  ["Prepend",   0,      true,  true,  OK,        (s, r) => extend(s, r, true)],
-  ["Stat",      0,      false, false, OK,        stat],
-  ["Touch",     4,      true,  false, OK,        touch],
-  ["GaT",       4,      true,  false, NOT_FOUND, (s, r) => getAndTouch(s, r, false)],
-  ["GaTK",      4,      true,  false, NOT_FOUND, (s, r) => getAndTouch(s, r, true)],
+  // name             extras, access, key,   value, not sent,  handler
+  ["Get",             0,      READ,   true,  false, NOT_FOUND, (s, r) => get(s, r, false)],
+  ["GetK",            0,      READ,   true,  false, NOT_FOUND, (s, r) => get(s, r, true)],
+  ["Set",             8,      WRITE,  true,  true,  OK,        (s, r) => store(s, r, Status.OK)],
+  ["Add",             8,      WRITE,  true,  true,  OK,        (s, r) => store(s, r, Status.EXISTS)],
+  ["Replace",         8,      WRITE,  true,  true,  OK,        (s, r) => store(s, r, Status.NOT_FOUND)],
+  ["Delete",          0,      WRITE,  true,  false, OK,        remove],
+  ["Increment",       20,     WRITE,  true,  false, OK,        (s, r) => arithmetic(s, r, true)],
+  ["Decrement",       20,     WRITE,  true,  false, OK,        (s, r) => arithmetic(s, r, false)],
+  ["Noop",            0,      READ,   false, false, OK,        (s) => s.reply({})],
+  ["Version",         0,      NONE,   false, false, OK,        (s) => s.reply({ value: latin1Bytes(s.version) })],
+  ["Append",          0,      WRITE,  true,  true,  OK,        (s, r) => extend(s, r, false)],
+  ["Prepend",         0,      WRITE,  true,  true,  OK,        (s, r) => extend(s, r, true)],
+  ["Stat",            0,      READ,   false, false, OK,        stat],
+  ["Touch",           4,      WRITE,  true,  false, OK,        touch],
+  ["GaT",             4,      WRITE,  true,  false, NOT_FOUND, (s, r) => getAndTouch(s, r, false)],
+  ["GaTK",            4,      WRITE,  true,  false, NOT_FOUND, (s, r) => getAndTouch(s, r, true)],
+  ["SaslMechanisms",  0,      NONE,   false, false, OK,        (s) => answer(s, s.sasl.mechanisms())],
+  ["SaslAuth",        0,      NONE,   true,  true,  OK,        async (s, r) => answer(s, await s.sasl.start(r.key, r.value))],
+  ["SaslStep",        0,      NONE,   true,  true,  OK,        async (s, r) => answer(s, await s.sasl.step(r.key, r.value))],
 ];
 
 /** The commands by opcode. Quit is not among them: it ends the connection. */
 export const BINARY_COMMANDS: ReadonlyMap<number, BinaryCommand> = new Map(
-  ROWS.flatMap(([name, extrasLength, hasKey, hasValue, quietStatus, handler]) => {
+  ROWS.flatMap(([name, extrasLength, access, hasKey, hasValue, quietStatus, handler]) => {
     const [opcode, quietOpcode] = OPCODES[name];
-    const command = { quiet: false, extrasLength, hasKey, hasValue, quietStatus, handler };
+    const command = { quiet: false, extrasLength, access, hasKey, hasValue, quietStatus, handler };
     const pairs: [number, BinaryCommand][] = [[opcode, command]];
     if (quietOpcode !== null) pairs.push([quietOpcode, { ...command, quiet: true }]);
     return pairs;
   }),
 );
+
+/** @throws BinaryRefusal when the reply is an error, so that it has a text. */
+function answer(session: BinarySession, reply: ReplyParts): void {
+  const { status = OK } = reply;
+  if (status !== OK && status !== Status.AUTH_CONTINUE) throw new BinaryRefusal(status);
+  session.reply(reply);
+}
 
 /** Get, GetK: from the database, because every reply carries a cas id, the row's version. */
 async function get(

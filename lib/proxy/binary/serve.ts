@@ -1,3 +1,5 @@
+import { Access } from "../../../protocol/auth/access.ts";
+import { PLAIN_MESSAGE_BYTES_MAX } from "../../../protocol/auth/sasl_plain.ts";
 import { OPCODES } from "../../../protocol/binary_opcodes.ts";
 import { Status } from "../../../protocol/binary_status.ts";
 import { STATUS_TEXT } from "../../../protocol/replies.ts";
@@ -5,6 +7,7 @@ import { reasonOf } from "../../reason.ts";
 import { latin1Text } from "../bytes.ts";
 import type { Proxy } from "../proxy.ts";
 import type { LineReader } from "../line_reader.ts";
+import type { PeerAccess } from "../peer_access.ts";
 import {
   BINARY_COMMANDS,
   type BinaryCommand,
@@ -20,6 +23,7 @@ import {
   type ReplyParts,
   REQUEST_MAGIC,
 } from "./frames.ts";
+import { SaslExchange } from "./sasl.ts";
 
 const [QUIT, QUIET_QUIT] = OPCODES.Quit;
 /** Matches the keys that a cache's text protocol takes. */
@@ -33,18 +37,26 @@ export class BinaryRequests {
   readonly #proxy: Proxy;
   readonly #version: string;
   readonly #reader: LineReader;
+  readonly #access: PeerAccess;
+  readonly #sasl: SaslExchange;
   readonly #append: (bytes: Uint8Array) => void;
 
-  /** @param append Appends bytes to the replies of the connection. */
+  /**
+   * @param access What the client may do; the text protocol shares it.
+   * @param append Appends bytes to the replies of the connection.
+   */
   constructor(
     proxy: Proxy,
     version: string,
     reader: LineReader,
+    access: PeerAccess,
     append: (bytes: Uint8Array) => void,
   ) {
     this.#proxy = proxy;
     this.#version = version;
     this.#reader = reader;
+    this.#access = access;
+    this.#sasl = new SaslExchange(access);
     this.#append = append;
   }
 
@@ -54,6 +66,11 @@ export class BinaryRequests {
     if (bytes === null || bytes[0] !== REQUEST_MAGIC) return false;
     const header = readHeader(bytes);
     const { opcode, bodyLength, keyLength, extrasLength } = header;
+    const command = BINARY_COMMANDS.get(opcode);
+    if (this.#access.level === Access.NONE && !isOpen(command, bodyLength)) {
+      this.#refuse(header, Status.REFUSED);
+      return false;
+    }
     if (bodyLength > this.#proxy.valueLengthMax + HEAD_LENGTH_MAX) {
       if (!await this.#reader.skip(bodyLength)) return false;
       this.#refuse(header, Status.TOO_LARGE);
@@ -63,7 +80,6 @@ export class BinaryRequests {
     if (body === null) return false;
     if (opcode === QUIT) this.#append(replyFrame(header, {}));
     if (opcode === QUIT || opcode === QUIET_QUIT) return false;
-    const command = BINARY_COMMANDS.get(opcode);
     if (command === undefined) {
       this.#refuse(header, Status.UNKNOWN_COMMAND);
       return true;
@@ -88,12 +104,14 @@ export class BinaryRequests {
       (command.hasKey ? KEY.test(key) : key === "") && (command.hasValue || value.length === 0);
     if (!isWellFormed) return this.#refuse(header, Status.INVALID);
     if (value.length > this.#proxy.valueLengthMax) return this.#refuse(header, Status.TOO_LARGE);
+    if (command.access > this.#access.level) return this.#refuse(header, Status.REFUSED);
     if (this.#proxy.isDeposed) {
       return this.#refuse(header, Status.TEMPORARY_FAILURE, this.#proxy.deposedText);
     }
     const session: BinarySession = {
       proxy: this.#proxy,
       version: this.#version,
+      sasl: this.#sasl,
       reply: (parts) => this.#reply(command, header, parts),
     };
     try {
@@ -114,4 +132,9 @@ export class BinaryRequests {
     const value = text === "" ? STATUS_TEXT[status] : ENCODER.encode(text.slice(0, 200));
     this.#append(replyFrame(header, { status, value }));
   }
+}
+
+/** Whether a client that has not authenticated may send such a request. */
+function isOpen(command: BinaryCommand | undefined, bodyLength: number): boolean {
+  return command?.access === Access.NONE && bodyLength <= HEAD_LENGTH_MAX + PLAIN_MESSAGE_BYTES_MAX;
 }
