@@ -66,7 +66,7 @@ export const AUTH_FAULTS: readonly Fault[] = [
     tests: "protocol/auth",
   },
   {
-    file: "protocol/binary/sasl.ts",
+    file: "protocol/auth/sasl_plain.ts",
     fault: "a user may ask for the rights of another one",
     find: "return isOwn && user.length > 0",
     replace: "return user.length > 0",

@@ -6,24 +6,39 @@ import type { Fault } from "./fault.ts";
  */
 export const PROXY_FAULTS: readonly Fault[] = [
   {
-    file: "lib/proxy/connection.ts",
+    file: "lib/proxy/peer_access.ts",
     fault: "a client of the proxy need not authenticate",
-    find: "this.#access = login === null ? Access.ADMIN : Access.NONE;",
-    replace: "this.#access = Access.ADMIN;",
+    find: "this.#level = login === null ? Access.ADMIN : Access.NONE;",
+    replace: "this.#level = Access.ADMIN;",
     tests: "lib/proxy/auth",
   },
   {
     file: "lib/proxy/connection.ts",
     fault: "every user of the proxy may give every command",
-    find: "if (needed > this.#access) {",
+    find: "if (needed > this.#access.level) {",
     replace: "if (needed > Access.ADMIN) {",
     tests: "lib/proxy/auth",
   },
   {
-    file: "lib/proxy/connection.ts",
+    file: "lib/proxy/binary/serve.ts",
     fault: "the binary protocol passes the password check",
-    find: "first === REQUEST_MAGIC && this.#login === null;",
-    replace: "first === REQUEST_MAGIC;",
+    find: "if (this.#access.level === Access.NONE && !isOpen(command, bodyLength)) {",
+    replace: "if (false) {",
+    tests: "lib/proxy/auth",
+  },
+  {
+    file: "lib/proxy/binary/serve.ts",
+    fault: "every user of the proxy may write by the binary protocol",
+    find: "if (command.access > this.#access.level) return",
+    replace: "if (command.access > Access.ADMIN) return",
+    tests: "lib/proxy/auth",
+  },
+  {
+    file: "lib/proxy/binary/sasl.ts",
+    fault: "a wrong password at the proxy leaves the access that the client had",
+    find:
+      "    this.#access.reset();\n    const isPlain = mechanism.toUpperCase() === PLAIN;\n    this.#isStarted",
+    replace: "    const isPlain = mechanism.toUpperCase() === PLAIN;\n    this.#isStarted",
     tests: "lib/proxy/auth",
   },
   {
