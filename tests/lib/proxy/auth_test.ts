@@ -131,6 +131,7 @@ Deno.test("clients of the binary protocol authenticate by SASL", async () => {
     // Who authenticates anew loses the access that it had.
     const twice = saslLogin("ann", "nna") + saslLogin("ann", "no") + get;
     assertEquals(await statusesOf(proxy, twice), [0, 0x20, 0x20]);
+    assertEquals(await statusesOf(proxy, saslLogin("ann", "nna") + begin + get), [0, 0x21, 0x20]);
     const long = packetText({ opcode: OPCODES.SaslAuth[0], bodyLength: 2 ** 31, keyLength: 5 });
     assertEquals(await statusesOf(proxy, long), [0x20]);
     assertEquals(await silent.rest(), "");
