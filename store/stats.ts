@@ -110,7 +110,7 @@ export const THREAD_STATS = [
   // name                 unit     meaning
   ["batches",             "batches", "of requests executed together, mostly those that one read brought"],
   ["mutex_waits",         "times", "another thread held the mutex"],
-  ["mutex_wait_us",       "microseconds", "spent waiting for the mutex"],
+  ["mutex_wait_us",       "microseconds", "spent waiting for the mutex, about"],
   ["mutex_held_us",       "microseconds", "for which it held the mutex, about"],
   ["read_retries",        "times", "a read without the mutex met a change of its group of buckets"],
   ["read_fallbacks",      "keys",  "read with the mutex after all: after several retries, or because the item needs it"],

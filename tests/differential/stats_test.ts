@@ -182,7 +182,7 @@ for (const io of TRANSPORTS) {
     const name = `stats over the ${io} transport, -t ${threads}, counts what memcached counts`;
     testWithMemcached(name, async (peer): Promise<void> => {
       let { own, theirs, busy } = await countersOfBoth(peer, io, threads);
-      // memcached counts a reply after it has sent it: another connection may ask in between. Not twice.
+      // memcached 1.6.45 once counted four bytes less than it had sent. A real difference shows twice.
       const differs = [...own].some(([counter, count]) => theirs.get(counter) !== count);
       if (differs) ({ own, theirs, busy } = await countersOfBoth(peer, io, threads));
       assertEquals(own, theirs);

@@ -1,9 +1,9 @@
 /// <reference lib="deno.worker" />
 // One thread of `neighbours.ts`: clients that misuse TLS until they are told to stop.
-import { EPOLLIN, EPOLLOUT } from "../../../lib/net/native/epoll.ts";
 import { Connections, type LoadClient } from "../connections.ts";
 import { pinThread } from "../processes.ts";
 import { TlsClients } from "./clients.ts";
+import { shakeHandsAtOnce } from "./handshake_batch.ts";
 import type { MisuseOrder } from "./misuses.ts";
 
 const HALF_FINISHED = 10_000;
@@ -53,31 +53,11 @@ function halfFinished(
   connections.close();
 }
 
-/** Handshakes, some at a time, each connection closed when its handshake is done. */
+/** Handshakes, some at a time. */
 function flood(port: number, begun: () => void, isOver: () => boolean): void {
   const tls = new TlsClients();
   begun();
-  while (!isOver()) {
-    const connections = new Connections(port, FLOOD_IN_FLIGHT, (fd) => ({ fd }));
-    const open = new Set(connections.all);
-    for (const { fd } of open) {
-      tls.add(fd);
-      tls.handshake(fd);
-      connections.epoll.modify(fd, EPOLLIN, 0);
-    }
-    while (open.size > 0) {
-      const ready = connections.epoll.wait(-1);
-      for (let index = 0; index < ready; index++) {
-        const client = connections.ready(index);
-        if ((connections.epoll.events(index) & ~EPOLLOUT) === 0 || !open.has(client)) continue;
-        if (!tls.handshake(client.fd)) continue;
-        connections.epoll.modify(client.fd, 0, 0);
-        open.delete(client);
-      }
-    }
-    for (const { fd } of connections.all) tls.remove(fd);
-    connections.close();
-  }
+  while (!isOver()) shakeHandsAtOnce(tls, port, FLOOD_IN_FLIGHT);
   tls.close();
 }
 

@@ -17,7 +17,7 @@ const ROUNDS = 4000;
 const WORKER = new URL("../../support/load/stress_worker.ts", import.meta.url);
 const HOLDER_WORKER = new URL("../../support/load/holder_worker.ts", import.meta.url);
 const HAND_OVERS = 200;
-/** Pieces of work that others do while a thread waits: some 20 on a busy machine; without hand-over, thousands. */
+/** Pieces that others do while a thread waits: some 20 on a busy machine. Without hand-over by one, thousands. */
 const TURNS_MAX = 200;
 /** Slab classes in which the stress has pages: as targets of page moves. */
 const TARGETS = ["1", "5", "20", "40", "0"];
