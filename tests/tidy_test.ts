@@ -52,7 +52,7 @@ const ROOMS: readonly Room[] = [
   ["lib/net/transports.ts",      ""],
   ["lib/auth/",                  "authenticator logged_authenticator scrypt user_file"],
   ["lib/counters/",              "server"],
-  ["lib/state/",                 "journal journal_messages state_folder"],
+  ["lib/journal/",               "journal journal_messages state_folder"],
   ["lib/cli/",                   "argv auth_options command exit passwd help listen option_table options values"],
   ["lib/admin/",                 "announce exposition http_server server_metrics"],
   ["lib/proxy/backend.ts lib/proxy/caches/notes.ts lib/proxy/schema.ts lib/proxy/table.ts", ""],

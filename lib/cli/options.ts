@@ -3,7 +3,7 @@ import { type TunableName, TUNABLES } from "../../protocol/tunables.ts";
 import type { StoreOptions } from "../../store/limits.ts";
 import type { ProcessInfo } from "../process_info.ts";
 import type { LogFormat } from "../log.ts";
-import type { JournalOptions } from "../state/journal_messages.ts";
+import type { JournalOptions } from "../journal/journal_messages.ts";
 import type { CounterServerOptions } from "../counters/server.ts";
 import {
   type BoundTransport,

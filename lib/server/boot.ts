@@ -10,7 +10,7 @@ import { configureLog, logConnection, logProcess } from "../log.ts";
 import { announceMetrics } from "../admin/announce.ts";
 import type { AdminServer } from "../admin/http_server.ts";
 import { CounterServer } from "../counters/server.ts";
-import { Journal } from "../state/journal.ts";
+import { Journal } from "../journal/journal.ts";
 import {
   type BoundTransport,
   DRAIN_MS_MAX,

@@ -4,7 +4,7 @@ import type { ServerOptions } from "../cli/options.ts";
 import { logProcess } from "../log.ts";
 import { DescriptorError } from "../net/descriptors.ts";
 import { IoUringError, ListenError, TlsError } from "../net/transport.ts";
-import { StateError } from "../state/state_folder.ts";
+import { StateError } from "../journal/state_folder.ts";
 import { listenFailure } from "./listen_failure.ts";
 import { ThreadError } from "./threads.ts";
 

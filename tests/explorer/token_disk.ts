@@ -1,5 +1,5 @@
-import { JournalLoop } from "../../lib/state/journal_loop.ts";
-import { readJournal, TokenJournal } from "../../lib/state/token_journal.ts";
+import { JournalLoop } from "../../lib/journal/journal_loop.ts";
+import { readJournal, TokenJournal } from "../../lib/journal/token_journal.ts";
 import { TOKEN_RECORD as RECORD } from "../../store/memory/token_record.ts";
 import type { Cache } from "../../store/cache.ts";
 import { CrashingFiles } from "../support/crashing_files.ts";

@@ -459,7 +459,7 @@ export const STORE_FAULTS: readonly Fault[] = [
     fault: "ids start again below those of restored tokens",
     find: "if (id <= this.lastId) return;",
     replace: "return;",
-    tests: "store/claims/update_tokens lib/state/token_journal",
+    tests: "store/claims/update_tokens lib/journal/token_journal",
   },
   {
     file: "store/claims/strict_prefixes.ts",

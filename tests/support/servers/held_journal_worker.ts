@@ -1,6 +1,6 @@
 /// <reference lib="deno.worker" />
 // The journal's thread of held_disk.ts.
-import type { JournalStart } from "../../../lib/state/journal_messages.ts";
+import type { JournalStart } from "../../../lib/journal/journal_messages.ts";
 
 /** Time between two looks at the file that holds the disk. */
 const LOOK_MS = 2;
@@ -25,6 +25,6 @@ function isHeld(): boolean {
 
 self.onmessage = async ({ data }: MessageEvent<JournalStart>) => {
   ({ folder } = data);
-  await import("../../../lib/state/journal_worker.ts");
+  await import("../../../lib/journal/journal_worker.ts");
   self.dispatchEvent(new MessageEvent("message", { data }));
 };

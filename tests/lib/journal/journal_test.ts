@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { DAMAGED_JOURNAL_NAME, JOURNAL_NAME } from "../../../lib/state/token_journal.ts";
+import { DAMAGED_JOURNAL_NAME, JOURNAL_NAME } from "../../../lib/journal/token_journal.ts";
 import {
   type Client,
   leastPermissions,

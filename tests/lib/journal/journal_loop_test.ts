@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertGreater, assertThrows } from "@std/assert";
-import { JournalLoop, STOPPED } from "../../../lib/state/journal_loop.ts";
-import { JOURNAL_NAME, readJournal, TokenJournal } from "../../../lib/state/token_journal.ts";
+import { JournalLoop, STOPPED } from "../../../lib/journal/journal_loop.ts";
+import { JOURNAL_NAME, readJournal, TokenJournal } from "../../../lib/journal/token_journal.ts";
 import { WaiterState } from "../../../store/cache.ts";
 import { MIB } from "../../../store/limits.ts";
 import { StoreMode } from "../../../store/operation.ts";

@@ -4,8 +4,8 @@ import {
   JournalError,
   readJournal,
   TokenJournal,
-} from "../../../lib/state/token_journal.ts";
-import { encodeRecord, type TokenRecord } from "../../../lib/state/token_records.ts";
+} from "../../../lib/journal/token_journal.ts";
+import { encodeRecord, type TokenRecord } from "../../../lib/journal/token_records.ts";
 import { TokenRecordType as RecordType } from "../../../store/memory/token_record.ts";
 import { CrashingFiles, DiskError } from "../../support/crashing_files.ts";
 import { randomFrom } from "../../support/random.ts";
