@@ -1,6 +1,6 @@
 import type { WireProtocol } from "../../protocol/settings.ts";
 import { type Listen, listenText } from "../net/transport.ts";
-import type { ParsedArguments } from "./argv.ts";
+import type { ServerArguments } from "./argv.ts";
 import { isPublic } from "./listen.ts";
 
 const OF_PROTOCOL: Readonly<Record<WireProtocol, string>> = {
@@ -14,8 +14,8 @@ const OF_PROTOCOL: Readonly<Record<WireProtocol, string>> = {
  *
  * @param errors Receives a message for every contradiction.
  */
-export function protocolOf({ values, given }: ParsedArguments, errors: string[]): WireProtocol {
-  const protocol = values.protocol as WireProtocol;
+export function protocolOf({ values, given }: ServerArguments, errors: string[]): WireProtocol {
+  const protocol = values.protocol;
   if (values["enable-sasl"]) {
     if (values["auth-file"] === "") {
       errors.push("-S (--enable-sasl): needs -Y (--auth-file), the file of the users");
@@ -33,7 +33,7 @@ export function protocolOf({ values, given }: ParsedArguments, errors: string[])
 
 /** Checks that authentication protects the listeners, as far as the options ask for it. */
 export function checkAuthentication(
-  { values }: ParsedArguments,
+  { values }: ServerArguments,
   listens: readonly Listen[],
   counterListens: readonly Listen[],
   metricsListen: Listen | null,

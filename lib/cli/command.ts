@@ -2,8 +2,9 @@ import license from "../../LICENSE" with { type: "text" };
 import { MEMCACHED_VERSION } from "../../protocol/replies.ts";
 import type { LogFormat } from "../log.ts";
 import type { ProcessInfo } from "../process_info.ts";
-import { parseArguments } from "./argv.ts";
+import { parseOptions } from "./argv.ts";
 import { helpText } from "./help.ts";
+import { SERVER_OPTIONS } from "./option_table.ts";
 import { type ServerOptions, toServerOptions } from "./options.ts";
 
 /** The action that a command line asks for. */
@@ -17,18 +18,14 @@ export type Command =
  * before them that is not supported.
  */
 export function readCommand(argv: readonly string[], processInfo: ProcessInfo): Command {
-  const parsed = parseArguments(argv);
-  const { values } = parsed;
-  if (parsed.refusedFirst) {
-    const logFormat = parsed.extended.log_format as LogFormat;
-    return { kind: "refuse", errors: parsed.errors, logFormat };
-  }
+  const parsed = parseOptions(argv, SERVER_OPTIONS);
+  const { values, errors } = parsed;
+  const logFormat = values["log-format"];
+  if (parsed.refusedFirst) return { kind: "refuse", errors, logFormat };
   if (values.help) return { kind: "print", text: helpText(processInfo.version) };
   if (values.version) return { kind: "print", text: versionText(processInfo) };
   if (values.license) return { kind: "print", text: license.trimEnd() };
-  const errors = [...parsed.errors];
   const options = toServerOptions(parsed, processInfo, errors);
-  const { logFormat } = options;
   return errors.length > 0 ? { kind: "refuse", errors, logFormat } : { kind: "serve", options };
 }
 

@@ -1,27 +1,20 @@
-import { EXTENDED_OPTIONS, OPTION_GROUPS, type OptionRow, OPTIONS } from "./option_table.ts";
+import { type OptionGroup, type OptionRow, SERVER_OPTIONS } from "./option_table.ts";
 import { rangeText } from "./values.ts";
 
 /** One option as `--help` and the documentation describe it. */
 export interface OptionText {
   /** The title of its group in `--help`. */
   readonly group: string;
-  /** `-m, --memory-limit=<MiB>` or `-o idle_timeout=<seconds>`. */
+  /** `-m, --memory-limit=<MiB>` or `--idle-timeout=<seconds>`. */
   readonly flag: string;
+  /** memcached's spelling: `-o idle_timeout`; "": none, or the same. */
+  readonly word: string;
   /** The default; "": none. */
   readonly preset: string;
   /** The allowed values; "" for switches and free text. */
   readonly range: string;
   readonly meaning: string;
 }
-
-const EXTENDED_TITLE = "Extended options, as in -o idle_timeout=60,no_maxconns_fast";
-const GROUPS: readonly OptionGroup[] = [
-  ...OPTION_GROUPS.map(([title, names]) =>
-    [title, names.map((name) => OPTIONS.find((row) => row[0] === name)!)] as const
-  ),
-  [EXTENDED_TITLE, EXTENDED_OPTIONS],
-];
-const EXTENDED = new Set<OptionRow>(EXTENDED_OPTIONS);
 
 const LINE_WIDTH = 80;
 const FLAG_WIDTH = 30;
@@ -40,18 +33,17 @@ const NOTES =
   "here; the server logs why and what to use instead. Options that it cannot honour, such as " +
   "--memory-file, are errors.";
 
-/** Options under the title that they have in `--help`. */
-export type OptionGroup = readonly [title: string, rows: readonly OptionRow[]];
-
 /** Describes every implemented option, in the order of `--help`. */
-export function optionTexts(groups: readonly OptionGroup[] = GROUPS): OptionText[] {
+export function optionTexts(groups: readonly OptionGroup[]): OptionText[] {
+  const hasWords = groups.some(([, rows]) => rows.some(([name]) => name === "extended"));
   return groups.flatMap(([group, rows]) =>
-    rows.filter((row) => row[7] === "works").map((row) => ({
+    rows.filter((row) => row[8] === undefined).map((row) => ({
       group,
       flag: flagText(row),
+      word: hasWords && row[1] === "-o" ? `-o ${row[0].replaceAll("-", "_")}` : "",
       preset: row[6],
       range: Number.isNaN(row[4]) && row[2] !== "choice" ? "" : rangeText(row),
-      meaning: row[8],
+      meaning: row[7],
     }))
   );
 }
@@ -61,8 +53,7 @@ function flagText(row: OptionRow): string {
   const value = kind === "switch" || kind === "count"
     ? ""
     : `=<${kind === "choice" ? unit : unit.replaceAll(" ", "-")}>`;
-  if (EXTENDED.has(row)) return `-o ${name}${value}`;
-  return letter === "" ? `--${name}${value}` : `-${letter}, --${name}${value}`;
+  return letter === "" || letter === "-o" ? `--${name}${value}` : `-${letter}, --${name}${value}`;
 }
 
 /** Returns the text of `--help`, at most 80 columns wide. */
@@ -74,7 +65,7 @@ export function helpText(version: string): string {
     "       leased passwd <user> [level]    print a line for the file of -Y",
     "       leased proxy [options]    see leased proxy --help",
     "       leased audit [options]    see leased audit --help",
-    ...helpLines(optionTexts()),
+    ...helpLines(optionTexts(SERVER_OPTIONS)),
     "",
     "Exit status:",
     ...EXIT_STATUS.map((line) => `  ${line}`),
@@ -87,11 +78,12 @@ export function helpText(version: string): string {
 export function helpLines(texts: readonly OptionText[]): string[] {
   const lines: string[] = [];
   let title = "";
-  for (const { group, flag, preset, meaning } of texts) {
+  for (const { group, flag, word, preset, meaning } of texts) {
     if (group !== title) lines.push("", `${group}:`);
     title = group;
-    const words = meaning.split(" ");
-    if (preset !== "" && preset !== "on") words.push(`(default: ${preset})`);
+    const shown = preset === "" || preset === "on" ? "" : `default: ${preset}`;
+    const notes = [shown, word].filter((note) => note !== "").join(";\n");
+    const words = meaning.split(" ").concat(notes === "" ? [] : `(${notes})`.split("\n"));
     lines.push(...optionLines(flag.startsWith("--") ? `    ${flag}` : flag, words));
   }
   return lines;

@@ -11,10 +11,10 @@ import { LEASE_ENTRIES_MOST, TOKEN_ENTRIES_MOST } from "../../store/setup.ts";
 /**
  * How the text of an option becomes a value:
  *
- * - `switch`: a boolean: whether the option is given. As a word of `-o` also `no_name`.
+ * - `switch`: a boolean: whether the option is given. If it has a word of `-o` also `--no-name`.
  * - `count`: how often the option is given (-vv).
  * - `whole`: an integer.
- * - `level`: an integer; the word alone is 1, `no_name` is 0.
+ * - `level`: an integer; the name alone is 1, `--no-name` is 0.
  * - `octal`: an integer in octal.
  * - `real`: a decimal number.
  * - `mib`: a size in bytes, with the suffix k, m or g; without a suffix in MiB.
@@ -36,16 +36,10 @@ export type OptionKind =
   | "choice"
   | "list";
 
-/**
- * - `works`: implemented; listed by `--help`.
- * - `ignored`: an option of memcached without effect here; accepted, and logged with its reason.
- * - `unsupported`: an option of memcached that this server cannot honour; refused with its reason.
- */
-export type OptionState = "works" | "ignored" | "unsupported";
-
 /** One option. */
 export type OptionRow = readonly [
   name: string,
+  /** Its letter; `-o`: a word of `-o` that has `_` for every `-` of the name. */
   letter: string,
   kind: OptionKind,
   /** The unit or the kind of the value, for help and errors; for `choice` the allowed words, separated by `|`. */
@@ -55,10 +49,17 @@ export type OptionRow = readonly [
   most: number,
   /** The default, as on the command line; "": none. */
   preset: string,
-  state: OptionState,
-  /** `works`: what the option does. Otherwise why it does not, and what to use instead. */
+  /** The effect of the option. Of options without one: the reason, and what to use instead. */
   meaning: string,
+  /**
+   * Undefined: works, and is listed by `--help`. Otherwise an option of memcached that the server accepts and logs
+   * (`ignored`), or cannot honour and refuses (`unsupported`), with its reason.
+   */
+  state?: "ignored" | "unsupported",
 ];
+
+/** Options under the title that they have in `--help`. */
+export type OptionGroup = readonly [title: string, rows: readonly OptionRow[]];
 
 const NONE = NaN;
 const INT31 = 2 ** 31 - 1;
@@ -67,130 +68,266 @@ const REQUESTS_PER_EVENT_MOST = 1_000_000;
 /** The longest delay of the runtime's timers. */
 const COUNTER_INTERVAL_SEC_MAX = Math.floor(INT31 / 1000);
 
-/** The options of the command line. One table for parsing, errors, `--help`, the documentation and `stats settings`. */
 // deno-fmt-ignore
-export const OPTIONS = [
-  // name                    letter kind    unit                    least most                   preset     state     meaning
-  ["port",                   "p", "whole",  "port",                   -1, 65535,                 "11211",   "works",  "TCP port to listen on; 0: no TCP, -1: any free port"],
-  ["listen",                 "l", "list",   "host[:port]",          NONE, NONE,                  "127.0.0.1", "works", "address to listen on; separate several with commas, or repeat the option; '*': every IPv4 address; under -Z the prefix notls: is a plain port, mtls: one that requires client certificates, btls: one that asks for none"],
-  ["udp-reply-max",          "",  "bytes",  "bytes",                   0, ITEM_SIZE_MAX_MOST,    "0",       "works",  "longest reply to the requests of one datagram, longer ones are dropped; 0: -I and 4 KiB, enough for any get; a bare number is in bytes"],
-  ["unix-socket",            "s", "text",   "path",                 NONE, NONE,                  "",        "works",  "listen on this Unix socket, and on no TCP or UDP port"],
-  ["unix-mask",              "a", "octal",  "mode",                    0, 0o777,                 "700",     "works",  "permission bits of the Unix socket, in octal"],
-  ["udp-port",               "U", "whole",  "port",                   -1, 65535,                 "0",       "works",  "UDP port to listen on; 0: no UDP, -1: any free port"],
-  ["memory-limit",           "m", "mib",    "MiB",                   MIB, MEMORY_LIMIT_MIB_MAX * MIB, "64m", "works", "memory for items and the tables of the store, 1m to 15g; a bare number is in MiB"],
-  ["max-item-size",          "I", "bytes",  "bytes",   ITEM_SIZE_MAX_LEAST, ITEM_SIZE_MAX_MOST,  "1m",      "works",  "largest item, key and header included, 1k to 1g; at most half of -m; a bare number is in bytes"],
-  ["disable-evictions",      "M", "switch", "",                     NONE, NONE,                  "",        "works",  "return an error when memory is full, instead of evicting items"],
-  ["conn-limit",             "c", "whole",  "connections",             1, CONNECTIONS_MAX_MOST,  "1024",    "works",  "maximum number of client connections"],
-  ["threads",                "t", "whole",  "threads",                 1, 256,                   "4",       "works",  "number of worker threads"],
-  ["max-reqs-per-event",     "R", "whole",  "requests",                1, REQUESTS_PER_EVENT_MOST, "4096",  "works",  "requests of one connection that are served before other connections; a costly request counts as many"],
-  ["listen-backlog",         "b", "whole",  "connections",             1, INT31,                 "1024",    "works",  "connections that the kernel may queue until the server accepts them"],
-  ["protocol",               "B", "choice", "auto|ascii|binary",    NONE, NONE,                  "auto",    "works",  "protocol to speak; auto: the first byte of each connection decides"],
-  ["slab-growth-factor",     "f", "real",   "factor",             1.001, 1024,                   "1.075",    "works",  "size ratio of neighbouring slab classes; 1.25 with -o slab_layout=memcached"],
-  ["slab-min-size",          "n", "whole",  "bytes",                   1, ITEM_SIZE_MAX_MOST,    "48",      "works",  "minimum space for key, value and flags"],
-  ["disable-cas",            "C", "switch", "",                     NONE, NONE,                  "",        "works",  "do not keep cas ids"],
-  ["disable-flush-all",      "F", "switch", "",                     NONE, NONE,                  "",        "works",  "refuse the flush_all command"],
-  ["disable-dumping",        "X", "switch", "",                     NONE, NONE,                  "",        "works",  "refuse stats detail, stats cachedump, the dumps of lru_crawler, and lists of keys, locks and leases"],
-  ["disable-watch",          "W", "switch", "",                     NONE, NONE,                  "",        "works", "refuse the watch command"],
-  ["enable-shutdown",        "A", "switch", "",                     NONE, NONE,                  "",        "works",  "accept the shutdown command"],
-  ["stats-delimiter",        "D", "text",   "character",            NONE, NONE,                  "",        "works",  "count gets and sets by key prefix from the start; a prefix ends at this character, by default ':'"],
-  ["lease-flag",             "z", "text",   "flag[:mask]",          NONE, NONE,                  "",        "works",  "enable getss and deletess; the hexadecimal client flags that mark a lease, and which of their bits count (ffff)"],
-  ["lease-time",             "",  "whole",  "seconds",                 1, 2_592_000,             "10",      "works",  "how long a lease is valid when the client does not say"],
-  ["lease-entries",          "",  "whole",  "leases",                  0, LEASE_ENTRIES_MOST,    "100000",  "works",  "maximum number of leases, 64 bytes each; by default no more than fit in 1/64 of -m"],
-  ["strict",                 "",  "list",   "prefix",               NONE, NONE,                  "",        "works",  "only the holder of a lease may fill keys with this prefix; '*': all keys; separate several with commas"],
-  ["auth-file",              "Y", "text",   "path",                 NONE, NONE,                  "",        "works",  "ask clients for a name and a password; the file has lines user:password; leased passwd prints lines with hashes"],
-  ["enable-sasl",            "S", "switch", "",                     NONE, NONE,                  "",        "works",  "with -Y: let clients of the binary protocol authenticate by SASL PLAIN"],
-  ["auth-timeout",           "",  "whole",  "seconds",                 1, INT31,                 "30",      "works",  "with -Y: close connections that do not authenticate within this time"],
-  ["require-auth",           "",  "switch", "",                     NONE, NONE,                  "",        "works",  "refuse to listen beyond this host without authentication"],
-  ["state-dir",              "",  "text",   "path",                 NONE, NONE,                  "",        "works",  "directory where update tokens survive a restart; without it there are no update tokens"],
-  ["tokens",                 "",  "choice", "journal|volatile",     NONE, NONE,                  "journal", "works",  "volatile: update tokens without a state directory, forgotten at exit; see --token-quarantine"],
-  ["token-entries",          "",  "whole",  "tokens",                1, TOKEN_ENTRIES_MOST,     "10000",   "works",  "maximum number of update tokens, 64 bytes and more each; by default no more than fit in 1/64 of -m"],
-  ["token-quarantine",       "",  "whole",  "seconds",                 0, 86_400,                "60",      "works",  "with --tokens=volatile: how long the server stores nothing after its start"],
-  ["token-recover",          "",  "choice", "refuse|quarantine|drop", NONE, NONE,                "refuse",  "works",  "for a journal that cannot be read; refuse: store nothing; quarantine: forget its tokens and store nothing until quarantine off; drop: forget its tokens"],
-  ["allow-token-drop",       "",  "switch", "",                     NONE, NONE,                  "",        "works",  "accept token drop, which takes update tokens from writers that may still write"],
-  ["io",                     "",  "choice", "auto|portable|native", NONE, NONE,                  "auto",    "works",  "transport; native: system calls of Linux through FFI; portable: sockets of Deno; auto: native where available"],
-  ["lock-limit",             "",  "whole",  "locks",                   1, LOCKS_MAX_MOST,        "65536",   "works",  "maximum number of locks"],
-  ["lock-limit-per-conn",    "",  "whole",  "locks",                   1, LOCKS_MAX_MOST,        "1024",    "works",  "maximum number of locks of one connection"],
-  ["lock-waiters",           "",  "whole",  "connections",             1, CONNECTIONS_MAX_MOST,  "1024",    "works",  "maximum number of connections that wait for one lock"],
-  ["lock-idle-timeout",      "",  "whole",  "seconds",                 0, INT31,                 "0",       "works",  "close connections that hold locks and send nothing for this long; 0: never"],
-  ["counter-port",           "",  "whole",  "port",                   -1, 65535,                 "0",       "works",  "TCP port of yrmcds's counter protocol, on the addresses of -l; 0: off, -1: any free port"],
-  ["counter-conn-limit",     "",  "whole",  "connections",             1, CONNECTIONS_MAX_MOST,  "1024",    "works",  "maximum number of connections to the counter port, in addition to -c"],
-  ["counter-memory",         "",  "mib",    "MiB",                   MIB, 1024 * MIB,            "16m",     "works",  "memory for counters, in addition to -m; a bare number is in MiB"],
-  ["counter-interval",       "",  "whole",  "seconds",                 1, COUNTER_INTERVAL_SEC_MAX, "86400", "works", "how often the server drops idle counters and resets the peaks that Dump reports"],
-  ["metrics",                "",  "text",   "[host:]port",         NONE, NONE,                  "",        "works",  "serve statistics to Prometheus (GET /metrics) and GET /health by HTTP on this address; only a port: 127.0.0.1"],
-  ["enable-ssl",             "Z", "switch", "",                     NONE, NONE,                  "",        "works",  "TLS on TCP ports, with the certificate of -o ssl_chain_cert; a prefix of -l makes an exception"],
-  ["pidfile",                "P", "text",   "path",                 NONE, NONE,                  "",        "works",  "write the process id to this file, and remove the file at exit"],
-  ["extended",               "o", "list",   "name[=value]",         NONE, NONE,                  "",        "works",  "extended options, listed at the end; separate several with commas, or repeat the option"],
-  ["verbose",                "v", "count",  "",                     NONE, NONE,                  "",        "works",  "log more; -v: refused and dropped connections; -vv: also every connection and protocol error; -vvv: also every command, and check the store at exit"],
-  ["help",                   "h", "switch", "",                     NONE, NONE,                  "",        "works",  "print this help and exit"],
-  ["version",                "V", "switch", "",                     NONE, NONE,                  "",        "works",  "print the version and exit"],
-  ["license",                "i", "switch", "",                     NONE, NONE,                  "",        "works",  "print the license and exit"],
-  ["daemon",                 "d", "switch", "",                     NONE, NONE,                  "",        "ignored", "the server stays in the foreground; start it from a service manager such as systemd"],
-  ["user",                   "u", "text",   "name",                 NONE, NONE,                  "",        "ignored", "the server keeps the user that started it; set the user in the service manager (systemd: User=) or start it with runuser -u NAME"],
-  ["lock-memory",            "k", "switch", "",                     NONE, NONE,                  "",        "ignored", "the server does not lock memory; turn swap off, or set MemorySwapMax=0 in systemd"],
-  ["enable-largepages",      "L", "switch", "",                     NONE, NONE,                  "",        "ignored", "the native transport always asks for large pages; see /sys/kernel/mm/transparent_hugepage"],
-  ["enable-coredumps",       "r", "switch", "",                     NONE, NONE,                  "",        "ignored", "the server does not change the core file limit; set ulimit -c, or LimitCORE= in systemd"],
-  ["napi-ids",               "N", "whole",  "ids",                     1, INT31,                 "",        "ignored", "the server or the kernel spreads connections over threads; there is nothing to set"],
-  ["memory-file",            "e", "text",   "path",                 NONE, NONE,                  "",        "unsupported", "items do not survive a restart; the cache starts empty"],
+const NETWORK = [
+  // name            letter kind      unit                    least  most                preset       meaning
+  ["port",          "p",  "whole",  "port",                    -1, 65535,              "11211",     "TCP port to listen on; 0: no TCP, -1: any free port"],
+  ["listen",        "l",  "list",   "host[:port]",           NONE, NONE,               "127.0.0.1", "address to listen on; separate several with commas, or repeat the option; '*': every IPv4 address; under -Z the prefix notls: is a plain port, mtls: one that requires client certificates, btls: one that asks for none"],
+  ["udp-port",      "U",  "whole",  "port",                    -1, 65535,              "0",         "UDP port to listen on; 0: no UDP, -1: any free port"],
+  ["udp-reply-max", "",   "bytes",  "bytes",                    0, ITEM_SIZE_MAX_MOST, "0",         "longest reply to the requests of one datagram, longer ones are dropped; 0: -I and 4 KiB, enough for any get; a bare number is in bytes"],
+  ["unix-socket",   "s",  "text",   "path",                  NONE, NONE,               "",          "listen on this Unix socket, and on no TCP or UDP port"],
+  ["unix-mask",     "a",  "octal",  "mode",                     0, 0o777,              "700",       "permission bits of the Unix socket, in octal"],
+  ["protocol",      "B",  "choice", "auto|ascii|binary",     NONE, NONE,               "auto",      "protocol to speak; auto: the first byte of each connection decides"],
+  ["io",            "",   "choice", "auto|portable|native",  NONE, NONE,               "auto",      "transport; native: system calls of Linux through FFI; portable: sockets of Deno; auto: native where available"],
+  ["io-uring",      "-o", "choice", "on|off|auto",           NONE, NONE,               "auto",      "system calls of the native transport; on: one of io_uring for the reads of a round, one for its replies; off: one each; auto: on if possible"],
 ] as const satisfies readonly OptionRow[];
 
-/** The words of `-o`, in the columns of OPTIONS; none has a letter. */
 // deno-fmt-ignore
-export const EXTENDED_OPTIONS = [
-  // name                      kind                       least most     preset     state   meaning
-  ["ssl_chain_cert",        "", "text",   "path",          NONE, NONE,      "",        "works",  "certificate chain in PEM, for -Z"],
-  ["ssl_key",               "", "text",   "path",          NONE, NONE,      "",        "works",  "private key; by default in the file of ssl_chain_cert"],
-  ["ssl_keyformat",         "", "whole",  "format",            1, 2,         "1",       "works",  "format of the private key; 1: PEM, 2: DER"],
-  ["ssl_verify_mode",       "", "whole",  "mode",              0, 3,         "0",       "works",  "client certificates; 0: none, 1: verified if the client sends one, 2 and 3: required"],
-  ["ssl_ca_cert",           "", "text",   "path",          NONE, NONE,      "",        "works",  "authorities of client certificates, in PEM"],
-  ["ssl_ciphers",           "", "text",   "ciphers",       NONE, NONE,      "",        "works",  "ciphers up to TLS 1.2, as openssl ciphers lists them"],
-  ["ssl_min_version",       "", "whole",  "version",           0, 3,         "2",       "works",  "oldest protocol; 0: TLS 1.0, 1: TLS 1.1, 2: TLS 1.2, 3: TLS 1.3"],
-  ["ssl_session_cache",     "", "switch", "",              NONE, NONE,      "",        "works",  "keep TLS sessions in memory, so that clients without tickets can resume them"],
-  ["ssl_kernel_tls",        "", "switch", "",              NONE, NONE,      "",        "works",  "let the kernel encrypt, if it can (module tls)"],
-  ["ssl_handshake_timeout", "", "whole",  "seconds",           1, INT31,     "10",      "works",  "close connections whose TLS handshake takes longer; the portable transport has no such limit"],
-  ["ssl_wbuf_size",         "", "whole",  "KiB",               0, 2047,      "16",      "ignored", "replies are encrypted from the buffer that they were written to; there is nothing to set"],
-  ["maxconns_fast",         "", "switch", "",              NONE, NONE,      "on",      "works",  "refuse connections above -c at once; no_maxconns_fast: leave them waiting in the kernel"],
-  ["idle_timeout",          "", "whole",  "seconds",          0, INT31,     "0",       "works",  "close TCP connections that send nothing for this long; 0: never"],
-  ["send_timeout",          "", "whole",  "seconds",          1, INT31,     "60",      "works",  "close connections that accept no byte of their replies for this long"],
-  ["io_uring",              "", "choice", "on|off|auto",   NONE, NONE,      "auto",    "works",  "system calls of the native transport; on: one of io_uring for the reads of a round, one for its replies; off: one each; auto: on if possible"],
-  ["memlimit_max",          "", "mib",    "MiB",              0, MEMORY_LIMIT_MIB_MAX * MIB, "0", "works", "how far the cache_memlimit command may raise -m, at most 15g; 0: four times -m, but at least 1g"],
-  ["slab_layout",           "", "choice", "leased|memcached", NONE, NONE,   "leased",  "works",  "memcached: pages, slab classes and item sizes as memcached counts them"],
-  ["compat",                "", "choice", "memcached|yrmcds", NONE, NONE,    "memcached", "works", "whose rules apply where memcached and yrmcds contradict each other"],
-  ["log_format",            "", "choice", "text|json",     NONE, NONE,      "text",    "works",  "format of the log and of errors at start; json: one object per line"],
-  ["relaxed_privileges",    "", "switch", "",              NONE, NONE,      "",        "ignored", "the server drops no privileges; the permissions of deno run limit it"],
-  ["drop_privileges",       "", "switch", "",              NONE, NONE,      "",        "ignored", "the server drops no privileges itself; the permissions of deno run limit it, and systemd can add a sandbox"],
-  ["hashpower",             "", "whole",  "bits",            12, 32,        "",        "ignored", "the hash table starts small and grows with the items; there is nothing to set"],
-  ["hashexpand",            "", "switch", "",              NONE, NONE,      "",        "ignored", "the hash table starts small and grows with the items; there is nothing to set"],
-  ["hash_algorithm",        "", "choice", "jenkins|murmur3|xxh3", NONE, NONE, "",      "ignored", "there is one hash function, seeded at every start"],
-  ["slab_reassign",         "", "switch", "",              NONE, NONE,      "",        "ignored", "evictions decide when a page moves to another slab class; there is nothing to set"],
-  ["slab_automove",         "", "level",  "level",            0, 2,         "",        "ignored", "evictions decide when a page moves to another slab class; there is nothing to set"],
-  ["slab_automove_ratio",   "", "real",   "ratio",            0, 1,         "",        "ignored", "evictions decide when a page moves to another slab class; there is nothing to set"],
-  ["slab_automove_window",  "", "whole",  "checks",           3, 1800,      "",        "ignored", "evictions decide when a page moves to another slab class; there is nothing to set"],
-  ["slab_automove_freeratio", "", "real", "ratio",            0, 1,         "",        "ignored", "evictions decide when a page moves to another slab class; there is nothing to set"],
-  ["slab_sizes",            "", "text",   "bytes-bytes…",  NONE, NONE,      "",        "ignored", "-n and -f determine the slab classes"],
-  ["slab_chunk_max",        "", "whole",  "KiB",              1, 1024,      "",        "ignored", "the page size determines the largest chunk; see -o slab_layout"],
-  ["chunked_items",         "", "switch", "",              NONE, NONE,      "",        "ignored", "large items are always chains of chunks"],
-  ["tail_repair_time",      "", "whole",  "seconds",         10, INT31,     "",        "ignored", "no item is pinned for so long that its queue needs repair; there is nothing to set"],
-  ["lru_crawler",           "", "switch", "",              NONE, NONE,      "",        "ignored", "expired items are always removed in the background, within seconds; there is nothing to set"],
-  ["lru_crawler_sleep",     "", "whole",  "microseconds",     0, 1_000_000, "",        "ignored", "expired items are always removed in the background, within seconds; there is nothing to set"],
-  ["lru_crawler_tocrawl",   "", "whole",  "items",            0, INT31,     "",        "ignored", "expired items are always removed in the background, within seconds; there is nothing to set"],
-  ["lru_maintainer",        "", "switch", "",              NONE, NONE,      "",        "ignored", "items are evicted by S3-FIFO, which has no such queues; there is nothing to set"],
-  ["hot_lru_pct",           "", "whole",  "percent",          1, 79,        "",        "ignored", "items are evicted by S3-FIFO, which has no such queues; there is nothing to set"],
-  ["warm_lru_pct",          "", "whole",  "percent",          1, 79,        "",        "ignored", "items are evicted by S3-FIFO, which has no such queues; there is nothing to set"],
-  ["hot_max_factor",        "", "real",   "factor",           0, INT31,     "",        "ignored", "items are evicted by S3-FIFO, which has no such queues; there is nothing to set"],
-  ["warm_max_factor",       "", "real",   "factor",           0, INT31,     "",        "ignored", "items are evicted by S3-FIFO, which has no such queues; there is nothing to set"],
-  ["temporary_ttl",         "", "whole",  "seconds",          0, INT31,     "",        "ignored", "items are evicted by S3-FIFO, which has no such queues; there is nothing to set"],
-  ["watcher_logbuf_size",   "", "whole",  "KiB",              4, 1024 * 1024, "256",  "works",  "buffer of each watcher; a watcher that falls further behind loses lines"],
-  ["worker_logbuf_size",    "", "whole",  "KiB",              0, INT31,     "",        "ignored", "workers need no such buffer; -o watcher_logbuf_size sets the one of each watcher"],
-  ["track_sizes",           "", "switch", "",              NONE, NONE,      "",        "ignored", "stats sizes always works"],
-  ["read_buf_mem_limit",    "", "whole",  "MiB",              0, INT31,     "",        "ignored", "buffers belong to threads and have a fixed size; limit connections with -c"],
-  ["resp_obj_mem_limit",    "", "whole",  "MiB",              0, INT31,     "",        "ignored", "buffers belong to threads and have a fixed size; limit connections with -c"],
-  ["inline_ascii_resp",     "", "switch", "",              NONE, NONE,      "",        "ignored", "it has no effect in memcached either"],
-  ["modern",                "", "switch", "",              NONE, NONE,      "",        "ignored", "it has no effect in memcached either"],
-  ["sock_cookie_id",        "", "whole",  "id",               0, INT31,     "",        "ignored", "the server sets no socket cookie; match the port or the user in the firewall"],
+const MEMORY = [
+  ["memory-limit",       "m",  "mib",    "MiB",                              MIB, MEMORY_LIMIT_MIB_MAX * MIB, "64m",     "memory for items and the tables of the store, 1m to 15g; a bare number is in MiB"],
+  ["memlimit-max",       "-o", "mib",    "MiB",                                0, MEMORY_LIMIT_MIB_MAX * MIB, "0",       "how far the cache_memlimit command may raise -m, at most 15g; 0: four times -m, but at least 1g"],
+  ["max-item-size",      "I",  "bytes",  "bytes",            ITEM_SIZE_MAX_LEAST, ITEM_SIZE_MAX_MOST,         "1m",      "largest item, key and header included, 1k to 1g; at most half of -m; a bare number is in bytes"],
+  ["disable-evictions",  "M",  "switch", "",                                NONE, NONE,                       "",        "return an error when memory is full, instead of evicting items"],
+  ["slab-growth-factor", "f",  "real",   "factor",                         1.001, 1024,                       "1.075",   "size ratio of neighbouring slab classes; 1.25 with --slab-layout=memcached"],
+  ["slab-min-size",      "n",  "whole",  "bytes",                              1, ITEM_SIZE_MAX_MOST,         "48",      "minimum space for key, value and flags"],
+  ["slab-layout",        "-o", "choice", "leased|memcached",                NONE, NONE,                       "leased",  "memcached: pages, slab classes and item sizes as memcached counts them"],
 ] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const CONNECTIONS = [
+  ["threads",            "t",  "whole",  "threads",         1, 256,                     "4",       "number of worker threads"],
+  ["conn-limit",         "c",  "whole",  "connections",     1, CONNECTIONS_MAX_MOST,    "1024",    "maximum number of client connections"],
+  ["maxconns-fast",      "-o", "switch", "",             NONE, NONE,                    "on",      "refuse connections above -c at once; --no-maxconns-fast: leave them waiting in the kernel"],
+  ["max-reqs-per-event", "R",  "whole",  "requests",        1, REQUESTS_PER_EVENT_MOST, "4096",    "requests of one connection that are served before other connections; a costly request counts as many"],
+  ["listen-backlog",     "b",  "whole",  "connections",     1, INT31,                   "1024",    "connections that the kernel may queue until the server accepts them"],
+  ["idle-timeout",       "-o", "whole",  "seconds",         0, INT31,                   "0",       "close TCP connections that send nothing for this long; 0: never"],
+  ["send-timeout",       "-o", "whole",  "seconds",         1, INT31,                   "60",      "close connections that accept no byte of their replies for this long"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const TLS = [
+  ["enable-ssl",            "Z",  "switch", "",             NONE, NONE,  "",        "TLS on TCP ports, with the certificate of --ssl-chain-cert; a prefix of -l makes an exception"],
+  ["ssl-chain-cert",        "-o", "text",   "path",         NONE, NONE,  "",        "serve TLS with this certificate chain in PEM; a cache needs -Z as well"],
+  ["ssl-key",               "-o", "text",   "path",         NONE, NONE,  "",        "private key; by default in the file of --ssl-chain-cert"],
+  ["ssl-keyformat",         "-o", "whole",  "format",          1, 2,     "1",       "format of the private key; 1: PEM, 2: DER"],
+  ["ssl-verify-mode",       "-o", "whole",  "mode",            0, 3,     "0",       "client certificates; 0: none, 1: verified if the client sends one, 2 and 3: required"],
+  ["ssl-ca-cert",           "-o", "text",   "path",         NONE, NONE,  "",        "authorities of client certificates, in PEM"],
+  ["ssl-ciphers",           "-o", "text",   "ciphers",      NONE, NONE,  "",        "ciphers up to TLS 1.2, as openssl ciphers lists them"],
+  ["ssl-min-version",       "-o", "whole",  "version",         0, 3,     "2",       "oldest protocol; 0: TLS 1.0, 1: TLS 1.1, 2: TLS 1.2, 3: TLS 1.3"],
+  ["ssl-session-cache",     "-o", "switch", "",             NONE, NONE,  "",        "keep TLS sessions in memory, so that clients without tickets can resume them"],
+  ["ssl-kernel-tls",        "-o", "switch", "",             NONE, NONE,  "",        "let the kernel encrypt, if it can (module tls)"],
+  ["ssl-handshake-timeout", "-o", "whole",  "seconds",         1, INT31, "10",      "close connections whose TLS handshake takes longer; the portable transport has no such limit"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const COMMANDS = [
+  ["disable-cas",       "C",  "switch", "",                  NONE, NONE,  "",          "do not keep cas ids"],
+  ["disable-flush-all", "F",  "switch", "",                  NONE, NONE,  "",          "refuse the flush_all command"],
+  ["disable-dumping",   "X",  "switch", "",                  NONE, NONE,  "",          "refuse stats detail, stats cachedump, the dumps of lru_crawler, and lists of keys, locks and leases"],
+  ["disable-watch",     "W",  "switch", "",                  NONE, NONE,  "",          "refuse the watch command"],
+  ["enable-shutdown",   "A",  "switch", "",                  NONE, NONE,  "",          "accept the shutdown command"],
+  ["stats-delimiter",   "D",  "text",   "character",         NONE, NONE,  "",          "count gets and sets by key prefix from the start; a prefix ends at this character, by default ':'"],
+  ["compat",            "-o", "choice", "memcached|yrmcds",  NONE, NONE,  "memcached", "whose rules apply where memcached and yrmcds contradict each other"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const AUTHENTICATION = [
+  ["auth-file",     "Y",  "text",   "path",         NONE, NONE,  "",        "ask clients for a name and a password; the file has lines user:password; leased passwd prints lines with hashes"],
+  ["enable-sasl",   "S",  "switch", "",             NONE, NONE,  "",        "with -Y: let clients of the binary protocol authenticate by SASL PLAIN"],
+  ["auth-timeout",  "",   "whole",  "seconds",         1, INT31, "30",      "with -Y: close connections that do not authenticate within this time"],
+  ["require-auth",  "",   "switch", "",             NONE, NONE,  "",        "refuse to listen beyond this host without authentication"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const LEASES = [
+  ["lease-flag",    "z",  "text",   "flag[:mask]",  NONE, NONE,               "",        "enable getss and deletess; the hexadecimal client flags that mark a lease, and which of their bits count (ffff)"],
+  ["lease-time",    "",   "whole",  "seconds",         1, 2_592_000,          "10",      "how long a lease is valid when the client does not say"],
+  ["lease-entries", "",   "whole",  "leases",          0, LEASE_ENTRIES_MOST, "100000",  "maximum number of leases, 64 bytes each; by default no more than fit in 1/64 of -m"],
+  ["strict",        "",   "list",   "prefix",       NONE, NONE,               "",        "only the holder of a lease may fill keys with this prefix; '*': all keys; separate several with commas"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const TOKENS = [
+  ["state-dir",        "",   "text",   "path",                    NONE, NONE,               "",        "directory where update tokens survive a restart; without it there are no update tokens"],
+  ["tokens",           "",   "choice", "journal|volatile",        NONE, NONE,               "journal", "volatile: update tokens without a state directory, forgotten at exit; see --token-quarantine"],
+  ["token-entries",    "",   "whole",  "tokens",                     1, TOKEN_ENTRIES_MOST, "10000",   "maximum number of update tokens, 64 bytes and more each; by default no more than fit in 1/64 of -m"],
+  ["token-quarantine", "",   "whole",  "seconds",                    0, 86_400,             "60",      "with --tokens=volatile: how long the server stores nothing after its start"],
+  ["token-recover",    "",   "choice", "refuse|quarantine|drop",  NONE, NONE,               "refuse",  "for a journal that cannot be read; refuse: store nothing; quarantine: forget its tokens and store nothing until quarantine off; drop: forget its tokens"],
+  ["allow-token-drop", "",   "switch", "",                        NONE, NONE,               "",        "accept token drop, which takes update tokens from writers that may still write"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const LOCKS = [
+  ["lock-limit",          "",   "whole",  "locks",           1, LOCKS_MAX_MOST,       "65536",   "maximum number of locks"],
+  ["lock-limit-per-conn", "",   "whole",  "locks",           1, LOCKS_MAX_MOST,       "1024",    "maximum number of locks of one connection"],
+  ["lock-waiters",        "",   "whole",  "connections",     1, CONNECTIONS_MAX_MOST, "1024",    "maximum number of connections that wait for one lock"],
+  ["lock-idle-timeout",   "",   "whole",  "seconds",         0, INT31,                "0",       "close connections that hold locks and send nothing for this long; 0: never"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const COUNTERS = [
+  ["counter-port",       "",   "whole",  "port",           -1, 65535,                    "0",       "TCP port of yrmcds's counter protocol, on the addresses of -l; 0: off, -1: any free port"],
+  ["counter-conn-limit", "",   "whole",  "connections",     1, CONNECTIONS_MAX_MOST,     "1024",    "maximum number of connections to the counter port, in addition to -c"],
+  ["counter-memory",     "",   "mib",    "MiB",           MIB, 1024 * MIB,               "16m",     "memory for counters, in addition to -m; a bare number is in MiB"],
+  ["counter-interval",   "",   "whole",  "seconds",         1, COUNTER_INTERVAL_SEC_MAX, "86400",   "how often the server drops idle counters and resets the peaks that Dump reports"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const MONITORING = [
+  ["metrics",             "",   "text",   "[host:]port",  NONE, NONE,        "",        "serve statistics to Prometheus (GET /metrics) and GET /health by HTTP on this address; only a port: 127.0.0.1"],
+  ["watcher-logbuf-size", "-o", "whole",  "KiB",             4, 1024 * 1024, "256",     "buffer of each watcher; a watcher that falls further behind loses lines"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const PROCESS = [
+  ["pidfile",       "P",  "text",   "path",          NONE, NONE,  "",        "write the process id to this file, and remove the file at exit"],
+  ["log-format",    "-o", "choice", "text|json",     NONE, NONE,  "text",    "format of the log and of errors at start; json: one object per line"],
+  ["verbose",       "v",  "count",  "",              NONE, NONE,  "",        "log more; -v: refused and dropped connections; -vv: also every connection and protocol error; -vvv: also every command, and check the store at exit"],
+  ["extended",      "o",  "list",   "name[=value]",  NONE, NONE,  "",        "memcached's spelling of other options, as in -o idle_timeout=60,no_maxconns_fast; separate several with commas, or repeat the option"],
+  ["help",          "h",  "switch", "",              NONE, NONE,  "",        "print this help and exit"],
+  ["version",       "V",  "switch", "",              NONE, NONE,  "",        "print the version and exit"],
+  ["license",       "i",  "switch", "",              NONE, NONE,  "",        "print the license and exit"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const WITHOUT_EFFECT = [
+  ["daemon",                  "d",  "switch", "",                      NONE, NONE,      "",        "the server stays in the foreground; start it from a service manager such as systemd", "ignored"],
+  ["user",                    "u",  "text",   "name",                  NONE, NONE,      "",        "the server keeps the user that started it; set the user in the service manager (systemd: User=) or start it with runuser -u NAME", "ignored"],
+  ["lock-memory",             "k",  "switch", "",                      NONE, NONE,      "",        "the server does not lock memory; turn swap off, or set MemorySwapMax=0 in systemd", "ignored"],
+  ["enable-largepages",       "L",  "switch", "",                      NONE, NONE,      "",        "the native transport always asks for large pages; see /sys/kernel/mm/transparent_hugepage", "ignored"],
+  ["enable-coredumps",        "r",  "switch", "",                      NONE, NONE,      "",        "the server does not change the core file limit; set ulimit -c, or LimitCORE= in systemd", "ignored"],
+  ["napi-ids",                "N",  "whole",  "ids",                      1, INT31,     "",        "the server or the kernel spreads connections over threads; there is nothing to set", "ignored"],
+  ["memory-file",             "e",  "text",   "path",                  NONE, NONE,      "",        "items do not survive a restart; the cache starts empty", "unsupported"],
+  ["ssl-wbuf-size",           "-o", "whole",  "KiB",                      0, 2047,      "16",      "replies are encrypted from the buffer that they were written to; there is nothing to set", "ignored"],
+  ["relaxed-privileges",      "-o", "switch", "",                      NONE, NONE,      "",        "the server drops no privileges; the permissions of deno run limit it", "ignored"],
+  ["drop-privileges",         "-o", "switch", "",                      NONE, NONE,      "",        "the server drops no privileges itself; the permissions of deno run limit it, and systemd can add a sandbox", "ignored"],
+  ["hashpower",               "-o", "whole",  "bits",                    12, 32,        "",        "the hash table starts small and grows with the items; there is nothing to set", "ignored"],
+  ["hashexpand",              "-o", "switch", "",                      NONE, NONE,      "",        "the hash table starts small and grows with the items; there is nothing to set", "ignored"],
+  ["hash-algorithm",          "-o", "choice", "jenkins|murmur3|xxh3",  NONE, NONE,      "",        "there is one hash function, seeded at every start", "ignored"],
+  ["slab-reassign",           "-o", "switch", "",                      NONE, NONE,      "",        "evictions decide when a page moves to another slab class; there is nothing to set", "ignored"],
+  ["slab-automove",           "-o", "level",  "level",                    0, 2,         "",        "evictions decide when a page moves to another slab class; there is nothing to set", "ignored"],
+  ["slab-automove-ratio",     "-o", "real",   "ratio",                    0, 1,         "",        "evictions decide when a page moves to another slab class; there is nothing to set", "ignored"],
+  ["slab-automove-window",    "-o", "whole",  "checks",                   3, 1800,      "",        "evictions decide when a page moves to another slab class; there is nothing to set", "ignored"],
+  ["slab-automove-freeratio", "-o", "real",   "ratio",                    0, 1,         "",        "evictions decide when a page moves to another slab class; there is nothing to set", "ignored"],
+  ["slab-sizes",              "-o", "text",   "bytes-bytes…",          NONE, NONE,      "",        "-n and -f determine the slab classes", "ignored"],
+  ["slab-chunk-max",          "-o", "whole",  "KiB",                      1, 1024,      "",        "the page size determines the largest chunk; see --slab-layout", "ignored"],
+  ["chunked-items",           "-o", "switch", "",                      NONE, NONE,      "",        "large items are always chains of chunks", "ignored"],
+  ["tail-repair-time",        "-o", "whole",  "seconds",                 10, INT31,     "",        "no item is pinned for so long that its queue needs repair; there is nothing to set", "ignored"],
+  ["lru-crawler",             "-o", "switch", "",                      NONE, NONE,      "",        "expired items are always removed in the background, within seconds; there is nothing to set", "ignored"],
+  ["lru-crawler-sleep",       "-o", "whole",  "microseconds",             0, 1_000_000, "",        "expired items are always removed in the background, within seconds; there is nothing to set", "ignored"],
+  ["lru-crawler-tocrawl",     "-o", "whole",  "items",                    0, INT31,     "",        "expired items are always removed in the background, within seconds; there is nothing to set", "ignored"],
+  ["lru-maintainer",          "-o", "switch", "",                      NONE, NONE,      "",        "items are evicted by S3-FIFO, which has no such queues; there is nothing to set", "ignored"],
+  ["hot-lru-pct",             "-o", "whole",  "percent",                  1, 79,        "",        "items are evicted by S3-FIFO, which has no such queues; there is nothing to set", "ignored"],
+  ["warm-lru-pct",            "-o", "whole",  "percent",                  1, 79,        "",        "items are evicted by S3-FIFO, which has no such queues; there is nothing to set", "ignored"],
+  ["hot-max-factor",          "-o", "real",   "factor",                   0, INT31,     "",        "items are evicted by S3-FIFO, which has no such queues; there is nothing to set", "ignored"],
+  ["warm-max-factor",         "-o", "real",   "factor",                   0, INT31,     "",        "items are evicted by S3-FIFO, which has no such queues; there is nothing to set", "ignored"],
+  ["temporary-ttl",           "-o", "whole",  "seconds",                  0, INT31,     "",        "items are evicted by S3-FIFO, which has no such queues; there is nothing to set", "ignored"],
+  ["worker-logbuf-size",      "-o", "whole",  "KiB",                      0, INT31,     "",        "workers need no such buffer; --watcher-logbuf-size sets the one of each watcher", "ignored"],
+  ["track-sizes",             "-o", "switch", "",                      NONE, NONE,      "",        "stats sizes always works", "ignored"],
+  ["read-buf-mem-limit",      "-o", "whole",  "MiB",                      0, INT31,     "",        "buffers belong to threads and have a fixed size; limit connections with -c", "ignored"],
+  ["resp-obj-mem-limit",      "-o", "whole",  "MiB",                      0, INT31,     "",        "buffers belong to threads and have a fixed size; limit connections with -c", "ignored"],
+  ["inline-ascii-resp",       "-o", "switch", "",                      NONE, NONE,      "",        "it has no effect in memcached either", "ignored"],
+  ["modern",                  "-o", "switch", "",                      NONE, NONE,      "",        "it has no effect in memcached either", "ignored"],
+  ["sock-cookie-id",          "-o", "whole",  "id",                       0, INT31,     "",        "the server sets no socket cookie; match the port or the user in the firewall", "ignored"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const DATABASE = [
+  ["db",             "",   "text",   "url",           NONE, NONE,  "sqlite:leased.db", "database that holds the rows: sqlite:<file>, or postgres://user@host/database; a password may stand in PGPASSWORD"],
+  ["table",          "",   "text",   "name",          NONE, NONE,  "kv",               "table of the rows; created if missing"],
+  ["key-column",     "",   "text",   "name",          NONE, NONE,  "key",              "its primary key"],
+  ["value-column",   "",   "text",   "name",          NONE, NONE,  "value",            "column of the value"],
+  ["version-column", "",   "text",   "name",          NONE, NONE,  "version",          "column of the version, an integer that grows with every write"],
+  ["flags-column",   "",   "text",   "name",          NONE, NONE,  "flags",            "column of the client's flags, an integer"],
+  ["db-connections", "",   "whole",  "connections",      1, 1000,  "10",               "most connections to PostgreSQL, and so most statements in progress; others wait"],
+  ["db-timeout",     "",   "whole",  "milliseconds",   100, INT31, "5000",             "longest time for a statement of PostgreSQL, or for the wait for a connection to it"],
+  ["applied-ttl",    "",   "whole",  "seconds",         60, INT31, "86400",            "how long the database remembers which update tokens were used, for writers that ask again"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const INIT = [
+  ["run", "", "switch", "", NONE, NONE, "", "with init: make the tables, instead of printing the SQL"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const LISTED_CACHES = [
+  ["cache",         "",   "list",   "host:port",          NONE, NONE,  "127.0.0.1:11211", "cache that may hold rows; name every one: writes delete in all of them; separate several with commas, or repeat the option"],
+  ["caches",        "",   "text",   "file",               NONE, NONE,  "",                "file of caches instead of --cache, one host:port [weight] a line; SIGHUP reads it again"],
+  ["cache-mode",    "",   "choice", "ketama|replicated",  NONE, NONE,  "ketama",          "ketama: each key is read through one cache, as by libmemcached; replicated: through the first cache of the list that answers"],
+  ["cache-timeout", "",   "whole",  "milliseconds",          1, INT31, "1000",            "how long a cache may take; a cache that does not answer makes writes fail"],
+  ["cache-login",   "",   "text",   "path",               NONE, NONE,  "",                "file with the line user:password with which the proxy authenticates to caches"],
+  ["cache-ca-cert", "",   "text",   "path",               NONE, NONE,  "",                "reach caches over TLS, and verify them against these certificates in PEM, beside the runtime's root certificates"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const PROXY_CLIENTS = [
+  ["port",          "p",  "whole",  "port",           -1, 65535,      "11311",     "TCP port to listen on; -1: any free port"],
+  ["listen",        "l",  "list",   "host",         NONE, NONE,       "127.0.0.1", "address to listen on; separate several with commas, or repeat the option"],
+  ["max-item-size", "I",  "bytes",  "bytes",           1, 64 * MIB,   "1m",        "longest value, up to 64m; a bare number is in bytes"],
+  ["token-entries", "",   "whole",  "tokens",          1, 10_000_000, "100000",    "maximum number of update tokens that are out"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const AUDIT = [
+  ["proxy",         "",   "text",   "host:port",     NONE, NONE,  "127.0.0.1:11311", "proxy that reads the database"],
+  ["cache",         "",   "list",   "host:port",     NONE, NONE,  "",                "cache to compare; separate several with commas, or repeat the option; by default every cache of the proxy"],
+  ["proxy-login",   "",   "text",   "path",          NONE, NONE,  "",                "file with the line user:password for a proxy that asks for passwords"],
+  ["cache-login",   "",   "text",   "path",          NONE, NONE,  "",                "file with the line user:password for caches that ask for passwords; the level admin is needed to list keys"],
+  ["proxy-ca-cert", "",   "text",   "path",          NONE, NONE,  "",                "reach the proxy over TLS, and verify it against these certificates in PEM, beside the runtime's root certificates"],
+  ["cache-ca-cert", "",   "text",   "path",          NONE, NONE,  "",                "reach caches over TLS, and verify them as the proxy"],
+  ["prefix",        "",   "text",   "text",          NONE, NONE,  "",                "compare only keys that begin with this text; needed when a cache also holds keys that are no rows"],
+  ["timeout",       "",   "whole",  "milliseconds",     1, INT31, "10000",           "how long a cache or the proxy may be silent"],
+] as const satisfies readonly OptionRow[];
+/** Returns the rows of a group that have one of the names. */
+function pick<Row extends OptionRow, Name extends Row[0]>(
+  rows: readonly Row[],
+  ...names: readonly Name[]
+): readonly Extract<Row, readonly [Name, ...unknown[]]>[] {
+  const isNamed = (row: Row): row is Extract<Row, readonly [Name, ...unknown[]]> =>
+    (names as readonly string[]).includes(row[0]);
+  return rows.filter(isNamed);
+}
+
+// Each command takes groups of the rows above: for parsing, errors, `--help`, the documentation and `stats settings`.
+
+/** The options of `leased`. */
+export const SERVER_OPTIONS = [
+  ["Network", NETWORK],
+  ["Memory", MEMORY],
+  ["Threads and connections", CONNECTIONS],
+  ["TLS", TLS],
+  ["Commands", COMMANDS],
+  ["Authentication", AUTHENTICATION],
+  ["Leases", LEASES],
+  ["Update tokens", TOKENS],
+  ["Locks", LOCKS],
+  ["Counters", COUNTERS],
+  ["Monitoring", MONITORING],
+  ["Process", PROCESS],
+  ["Without effect", WITHOUT_EFFECT],
+] as const satisfies readonly OptionGroup[];
+
+/** The options of `leased proxy`. */
+export const PROXY_OPTIONS = [
+  ["Database", [...DATABASE, ...INIT]],
+  ["Caches", LISTED_CACHES],
+  ["Clients", [
+    ...PROXY_CLIENTS,
+    ...pick(CONNECTIONS, "conn-limit", "idle-timeout", "send-timeout"),
+    ...pick(TLS, "ssl-chain-cert", "ssl-key"),
+  ]],
+  ["Authentication", pick(AUTHENTICATION, "auth-file", "auth-timeout", "require-auth")],
+  ["Monitoring", pick(MONITORING, "metrics")],
+  ["Process", pick(PROCESS, "log-format", "help", "license")],
+] as const satisfies readonly OptionGroup[];
+
+/** The options of `leased audit`. */
+export const AUDIT_OPTIONS = [
+  ["Options", [...AUDIT, ...pick(PROCESS, "log-format", "help", "license")]],
+] as const satisfies readonly OptionGroup[];
 
 /** Prefixes of `-o` words whose part of memcached this server lacks, and why or what to use instead. */
-export const UNSUPPORTED_EXTENDED: readonly (readonly [prefix: string, reason: string])[] = [
+export const UNSUPPORTED_WORDS: readonly (readonly [prefix: string, reason: string])[] = [
   ["ext_", "items live in memory only; raise -m, or run several servers"],
   ["proxy_", "memcached's built-in proxy is not supported; use mcrouter, or memcached as a proxy"],
 ];
@@ -198,40 +335,17 @@ export const UNSUPPORTED_EXTENDED: readonly (readonly [prefix: string, reason: s
 /** Why a range ends where it does, for errors: by long name. */
 export const RANGE_REASONS: Readonly<Record<string, string>> = {
   "memory-limit": "one server addresses at most 15 GiB; run several for more",
-  "memlimit_max": "one server addresses at most 15 GiB; run several for more",
+  "memlimit-max": "one server addresses at most 15 GiB; run several for more",
 };
 
-/** The groups of `--help`, and the long names of the options in each. */
-export const OPTION_GROUPS: readonly (readonly [title: string, names: readonly string[]])[] = [
-  ["Network", [
-    ...["port", "listen", "udp-port", "udp-reply-max", "unix-socket", "unix-mask"],
-    ...["protocol", "io"],
-  ]],
-  ["Memory", [
-    ...["memory-limit", "max-item-size", "disable-evictions"],
-    ...["slab-growth-factor", "slab-min-size"],
-  ]],
-  ["Threads and connections", [
-    ...["threads", "conn-limit", "max-reqs-per-event", "listen-backlog"],
-  ]],
-  ["TLS", ["enable-ssl"]],
-  ["Commands", [
-    ...["disable-cas", "disable-flush-all", "disable-dumping", "disable-watch"],
-    ...["enable-shutdown", "stats-delimiter"],
-  ]],
-  ["Authentication", ["auth-file", "enable-sasl", "auth-timeout", "require-auth"]],
-  ["Leases", ["lease-flag", "lease-time", "lease-entries", "strict"]],
-  ["Update tokens", [
-    ...["state-dir", "tokens", "token-entries", "token-quarantine", "token-recover"],
-    ...["allow-token-drop"],
-  ]],
-  ["Locks", ["lock-limit", "lock-limit-per-conn", "lock-waiters", "lock-idle-timeout"]],
-  ["Counters", ["counter-port", "counter-conn-limit", "counter-memory", "counter-interval"]],
-  ["Monitoring", ["metrics"]],
-  ["Process", ["pidfile", "verbose", "extended", "help", "version", "license"]],
-];
+/** The rows of a command. */
+export type RowOf<Groups extends readonly OptionGroup[]> = Groups[number][1][number];
 
-type ValueOfKind = {
+type Choice<Unit extends string> = Unit extends `${infer First}|${infer Rest}`
+  ? First | Choice<Rest>
+  : Unit;
+
+type ValueOf<Row extends OptionRow> = {
   switch: boolean;
   count: number;
   whole: number;
@@ -241,15 +355,11 @@ type ValueOfKind = {
   mib: number;
   bytes: number;
   text: string;
-  choice: string;
+  choice: Choice<Row[3]>;
   list: readonly string[];
-};
+}[Row[2]];
 
-type ValuesOf<Rows extends readonly OptionRow[]> = {
-  -readonly [Row in Rows[number] as Row[0]]: ValueOfKind[Row[2]];
+/** The value of every option by its name, defaults included. */
+export type OptionValues<Row extends OptionRow> = {
+  readonly [Each in Row as Each[0]]: ValueOf<Each>;
 };
-
-/** The value of every option by its long name, defaults included. */
-export type OptionValues = ValuesOf<typeof OPTIONS>;
-/** The value of every word of `-o`, defaults included. */
-export type ExtendedValues = ValuesOf<typeof EXTENDED_OPTIONS>;

@@ -7,27 +7,23 @@ import type { JournalOptions } from "../journal/journal_messages.ts";
 import type { CounterServerOptions } from "../counters/server.ts";
 import {
   type BoundTransport,
-  type IoUringChoice,
   type Listen,
   type TcpListen,
   tlsOf,
   type TransportOptions,
 } from "../net/transport.ts";
-import type { IgnoredOption, ParsedArguments } from "./argv.ts";
+import type { IgnoredOption, ServerArguments } from "./argv.ts";
 import { checkAuthentication, protocolOf } from "./auth_options.ts";
 import { type LeaseFlag, NO_LEASE_FLAG, readLeaseFlag } from "./lease_options.ts";
 import { type ListenAddress, readListenAddress, readMetricsAddress } from "./listen.ts";
 import { tokenPersistence, toStoreOptions } from "./store_options.ts";
 import { ignoredTlsOptions, nativeOnlyTls, toTlsSettings } from "./tls_options.ts";
-import { valueOr } from "./values.ts";
-
-/** `--io`. */
-export type IoChoice = "auto" | "portable" | "native";
+import { type OptionValue, valueOr } from "./values.ts";
 
 /** The complete configuration of the server. */
 export interface ServerOptions {
   readonly listens: readonly Listen[];
-  readonly io: IoChoice;
+  readonly io: "auto" | BoundTransport["name"];
   readonly store: StoreOptions;
   readonly transport: TransportOptions;
   /** Null: no counter protocol. */
@@ -56,11 +52,11 @@ export interface ServerOptions {
  * @param errors Receives a message for every contradiction.
  */
 export function toServerOptions(
-  parsed: ParsedArguments,
+  parsed: ServerArguments,
   processInfo: ProcessInfo,
   errors: string[],
 ): ServerOptions {
-  const { values, extended } = parsed;
+  const { values } = parsed;
   const addresses = toAddresses(parsed, errors);
   const protocol = protocolOf(parsed, errors);
   const listens = toListens(parsed, addresses, protocol, errors);
@@ -71,7 +67,7 @@ export function toServerOptions(
   const tls = toTlsSettings(parsed, errors);
   return {
     listens,
-    io: values.io as IoChoice,
+    io: values.io,
     store: toStoreOptions(parsed, leaseFlag, processInfo, errors),
     transport: toTransportOptions(parsed, tls),
     counters,
@@ -80,7 +76,7 @@ export function toServerOptions(
     tunables: toTunables(parsed),
     journal: toJournal(parsed),
     pidFile: values.pidfile,
-    logFormat: extended.log_format as LogFormat,
+    logFormat: values["log-format"],
     ignored: [...parsed.ignored, ...ignoredTlsOptions(parsed)],
     nativeOnly: nativeOnlyTls(parsed, listens.map(tlsOf)),
     user: values.user,
@@ -91,25 +87,25 @@ export function toServerOptions(
 const UDP_LINE_BYTES = 4096;
 
 function toTransportOptions(
-  { values, extended }: ParsedArguments,
+  { values }: ServerArguments,
   tls: TlsSettings | null,
 ): TransportOptions {
   return {
     threads: values.threads,
     backlog: values["listen-backlog"],
-    maxconnsFast: extended.maxconns_fast,
-    idleTimeoutSec: extended.idle_timeout,
-    sendTimeoutSec: extended.send_timeout,
+    maxconnsFast: values["maxconns-fast"],
+    idleTimeoutSec: values["idle-timeout"],
+    sendTimeoutSec: values["send-timeout"],
     lockIdleTimeoutSec: values["lock-idle-timeout"],
     authTimeoutSec: values["auth-timeout"],
-    ioUring: extended.io_uring as IoUringChoice,
+    ioUring: values["io-uring"],
     udpReplyMaxBytes: values["udp-reply-max"] || values["max-item-size"] + UDP_LINE_BYTES,
     tls,
   };
 }
 
 function toSettings(
-  { values, extended, given }: ParsedArguments,
+  { values, given }: ServerArguments,
   leaseFlag: LeaseFlag,
   processInfo: ProcessInfo,
   listens: readonly Listen[],
@@ -135,8 +131,8 @@ function toSettings(
     requestsPerEvent: values["max-reqs-per-event"],
     backlog: values["listen-backlog"],
     wireProtocol,
-    maxconnsFast: extended.maxconns_fast,
-    idleTimeoutSec: extended.idle_timeout,
+    maxconnsFast: values["maxconns-fast"],
+    idleTimeoutSec: values["idle-timeout"],
     lockIdleTimeoutSec: values["lock-idle-timeout"],
     flushEnabled: !values["disable-flush-all"],
     stateDir: values["state-dir"] || null,
@@ -151,7 +147,7 @@ function toSettings(
     authFile: values["auth-file"] || null,
     sasl: values["enable-sasl"],
     ioUring: false,
-    compat: extended.compat as Settings["compat"],
+    compat: values.compat,
   };
 }
 
@@ -174,7 +170,7 @@ function portOf(listens: readonly Listen[], kind: "tcp" | "udp"): number {
 }
 
 /** Reads the addresses of `-l`; a malformed one adds an error. */
-function toAddresses({ values }: ParsedArguments, errors: string[]): ListenAddress[] {
+function toAddresses({ values }: ServerArguments, errors: string[]): ListenAddress[] {
   const addresses = values.listen.map((text) =>
     valueOr(null, () => readListenAddress(text), errors, `-l (--listen) ${JSON.stringify(text)}`)
   );
@@ -182,7 +178,7 @@ function toAddresses({ values }: ParsedArguments, errors: string[]): ListenAddre
 }
 
 function toListens(
-  parsed: ParsedArguments,
+  parsed: ServerArguments,
   addresses: readonly ListenAddress[],
   protocol: WireProtocol,
   errors: string[],
@@ -228,7 +224,7 @@ function checkSocketPath(path: string, errors: string[]): void {
 }
 
 function toCounters(
-  { values }: ParsedArguments,
+  { values }: ServerArguments,
   addresses: readonly ListenAddress[],
 ): CounterServerOptions | null {
   const port = values["counter-port"];
@@ -252,15 +248,15 @@ export function toMetrics(text: string, errors: string[]): TcpListen | null {
   return valueOr(null, () => readMetricsAddress(text), errors, label);
 }
 
-function toJournal({ values }: ParsedArguments): JournalOptions | null {
+function toJournal({ values }: ServerArguments): JournalOptions | null {
   if (tokenPersistence(values) !== "journal") return null;
   return {
     folder: values["state-dir"],
-    recover: values["token-recover"] as JournalOptions["recover"],
+    recover: values["token-recover"],
   };
 }
 
-function toLeaseFlag({ values, given }: ParsedArguments, errors: string[]): LeaseFlag {
+function toLeaseFlag({ values, given }: ServerArguments, errors: string[]): LeaseFlag {
   if (!given.has("lease-flag")) return NO_LEASE_FLAG;
   if (values["disable-cas"]) {
     errors.push(
@@ -278,10 +274,14 @@ function toLeaseFlag({ values, given }: ParsedArguments, errors: string[]): Leas
 }
 
 /** Keeps the values of ignored settings, because `stats settings` reports them. */
-function toTunables(parsed: ParsedArguments): (readonly [TunableName, number])[] {
-  const extended: Readonly<Record<string, unknown>> = parsed.extended;
-  const named = TUNABLES.filter(([name]) => parsed.given.has(name) && name in extended);
-  const tunables: [TunableName, number][] = named.map(([name]) => [name, Number(extended[name])]);
-  if (parsed.given.has("temporary_ttl")) tunables.push(["temp_lru", 1]);
+function toTunables({ values, given }: ServerArguments): (readonly [TunableName, number])[] {
+  const all: Readonly<Record<string, OptionValue>> = values;
+  const names: ReadonlySet<string> = given;
+  const tunables: [TunableName, number][] = [];
+  for (const [name] of TUNABLES) {
+    const option = name.replaceAll("_", "-");
+    if (names.has(option)) tunables.push([name, Number(all[option])]);
+  }
+  if (given.has("temporary-ttl")) tunables.push(["temp_lru", 1]);
   return tunables;
 }

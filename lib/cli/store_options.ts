@@ -6,8 +6,7 @@ import {
   type StoreOptions,
 } from "../../store/limits.ts";
 import type { ProcessInfo } from "../process_info.ts";
-import type { ParsedArguments } from "./argv.ts";
-import type { OptionValues } from "./option_table.ts";
+import type { ServerArguments } from "./argv.ts";
 import { TOKEN_ENTRIES_LEAST, TOKEN_ENTRIES_MOST } from "../../store/setup.ts";
 import { LEASE_ENTRIES_LEAST, LEASE_ENTRIES_MOST } from "../../store/setup.ts";
 import type { LeaseFlag } from "./lease_options.ts";
@@ -27,17 +26,17 @@ const MEMCACHED_GROWTH_FACTOR = 1.25;
  * @param errors Receives a message for every contradiction.
  */
 export function toStoreOptions(
-  parsed: ParsedArguments,
+  parsed: ServerArguments,
   leaseFlag: LeaseFlag,
   processInfo: ProcessInfo,
   errors: string[],
 ): StoreOptions {
-  const { values, extended, given } = parsed;
+  const { values, given } = parsed;
   const memoryLimitBytes = values["memory-limit"];
-  const slabLayout = extended.slab_layout as StoreOptions["slabLayout"];
+  const slabLayout = values["slab-layout"];
   return {
     memoryLimitBytes,
-    memoryCeilingBytes: extended.memlimit_max || ceilingFor(memoryLimitBytes),
+    memoryCeilingBytes: values["memlimit-max"] || ceilingFor(memoryLimitBytes),
     itemSizeMaxBytes: toItemSizeMax(parsed, errors),
     evictions: !values["disable-evictions"],
     casEnabled: !values["disable-cas"],
@@ -56,10 +55,10 @@ export function toStoreOptions(
       memorySharePerConnectionMax: LOCKED_SHARE_PER_CONNECTION_MAX,
       waitersPerLockMax: values["lock-waiters"],
     },
-    yrmcdsLocks: extended.compat === "yrmcds",
+    yrmcdsLocks: values.compat === "yrmcds",
     startedUnixSec: Math.floor(processInfo.unixMs / 1000),
     firstId: firstIdAt(processInfo.unixMs, processInfo.random),
-    watchRingBytes: extended.watcher_logbuf_size * 1024,
+    watchRingBytes: values["watcher-logbuf-size"] * 1024,
     hashSeed: processInfo.hashSeed,
     leaseEntries: toLeaseEntries(parsed, errors),
     tokenEntries: toTokenEntries(parsed, errors),
@@ -70,13 +69,13 @@ export function toStoreOptions(
   };
 }
 
-/** Default of -o memlimit_max, in bytes. The store reserves this much address space. */
+/** Default of --memlimit-max, in bytes. The store reserves this much address space. */
 function ceilingFor(memoryLimitBytes: number): number {
   return Math.min(Math.max(4 * memoryLimitBytes, 1024 * MIB), MEMORY_LIMIT_MIB_MAX * MIB);
 }
 
 /** Returns `-I` in bytes. A default larger than half of `-m` is lowered; `-n` must fit below it. */
-function toItemSizeMax({ values, given }: ParsedArguments, errors: string[]): number {
+function toItemSizeMax({ values, given }: ServerArguments, errors: string[]): number {
   const wanted = values["max-item-size"];
   const most = Math.floor(values["memory-limit"] / ITEMS_IN_MEMORY_LEAST);
   if (wanted > most && given.has("max-item-size")) {
@@ -96,7 +95,7 @@ function toItemSizeMax({ values, given }: ParsedArguments, errors: string[]): nu
   return itemSizeMaxBytes;
 }
 
-function toLeaseEntries(parsed: ParsedArguments, errors: string[]): number {
+function toLeaseEntries(parsed: ServerArguments, errors: string[]): number {
   const range = { least: LEASE_ENTRIES_LEAST, most: LEASE_ENTRIES_MOST };
   return valueOr(
     0,
@@ -106,7 +105,7 @@ function toLeaseEntries(parsed: ParsedArguments, errors: string[]): number {
   );
 }
 
-function toTokenEntries(parsed: ParsedArguments, errors: string[]): number {
+function toTokenEntries(parsed: ServerArguments, errors: string[]): number {
   if (tokenPersistence(parsed.values) === "off") return 0;
   const range = { least: TOKEN_ENTRIES_LEAST, most: TOKEN_ENTRIES_MOST };
   return valueOr(
@@ -118,7 +117,9 @@ function toTokenEntries(parsed: ParsedArguments, errors: string[]): number {
 }
 
 /** Returns what becomes of update tokens when the process ends. */
-export function tokenPersistence(values: OptionValues): StoreOptions["tokenPersistence"] {
+export function tokenPersistence(
+  values: ServerArguments["values"],
+): StoreOptions["tokenPersistence"] {
   if (values.tokens === "volatile") return "volatile";
   return values["state-dir"] === "" ? "off" : "journal";
 }

@@ -1,5 +1,5 @@
 import { slotsWithin, slotTableBytes } from "../../store/setup.ts";
-import type { ParsedArguments } from "./argv.ts";
+import type { ServerArguments } from "./argv.ts";
 import { sizeText } from "./values.ts";
 
 /** The share of the memory that a table gets by default, and at most. */
@@ -14,7 +14,7 @@ const LARGEST_SHARE = 1 / 4;
  * @throws RangeError when the table would take more than a quarter of the memory.
  */
 export function tableEntries(
-  { values, given }: ParsedArguments,
+  { values, given }: ServerArguments,
   name: "lease-entries" | "token-entries",
   { least, most }: { readonly least: number; readonly most: number },
 ): number {

@@ -6,7 +6,7 @@ import type { Lifecycle } from "../lifecycle.ts";
 /**
  * The TLS of a listener, as memcached's prefixes name it:
  *
- * - `tls`: client certificates as `-o ssl_verify_mode` says.
+ * - `tls`: client certificates as `--ssl-verify-mode` says.
  * - `btls`: no client certificates.
  * - `mtls`: a client certificate is required.
  */
@@ -44,7 +44,7 @@ export interface UnixListen {
 /** Something to listen on. */
 export type Listen = TcpListen | UdpListen | UnixListen;
 
-/** `-o io_uring`: `auto` uses it where the kernel allows it. */
+/** `--io-uring`: `auto` uses it where the kernel allows it. */
 export type IoUringChoice = "on" | "off" | "auto";
 
 /** Options of a transport beside its addresses. Plain data, so that it can be posted to a worker. */
@@ -196,13 +196,9 @@ export function authenticationTimedOut(timeoutSec: number, from: EventSource): T
   };
 }
 
-/** A connection was closed whose peer does not read. @param option The option that sets the time. */
-export function connectionStalled(
-  timeoutSec: number,
-  from: EventSource,
-  option = "-o send_timeout",
-): TransportEvent {
-  const reason = `accepted no byte of its replies for ${timeoutSec} s (${option})`;
+/** A connection was closed whose peer does not read. */
+export function connectionStalled(timeoutSec: number, from: EventSource): TransportEvent {
+  const reason = `accepted no byte of its replies for ${timeoutSec} s (--send-timeout)`;
   return {
     level: "info",
     event: "connection_stalled",
@@ -226,7 +222,7 @@ export class TlsError extends Error {
   override readonly name = "TlsError";
 }
 
-/** `-o io_uring=on`, and this process cannot use io_uring. The message says why. */
+/** `--io-uring=on`, and this process cannot use io_uring. The message says why. */
 export class IoUringError extends Error {
   override readonly name = "IoUringError";
 }

@@ -34,7 +34,7 @@ export function timeoutOf(
   const isOver = (sinceMs: number | null, timeoutSec: number): boolean =>
     sinceMs !== null && nowMs - sinceMs > timeoutSec * 1000;
   if (isOver(connection.sendingSinceMs, sendTimeoutSec)) {
-    return connectionStalled(sendTimeoutSec, from, "--send-timeout");
+    return connectionStalled(sendTimeoutSec, from);
   }
   if (isOver(connection.unauthenticatedSinceMs, authTimeoutSec)) {
     return authenticationTimedOut(authTimeoutSec, from);

@@ -31,7 +31,7 @@ export function logStartFailure(error: unknown, options: ServerOptions): ExitCod
     return ExitCode.OS_ERROR;
   }
   if (error instanceof IoUringError) {
-    const message = `cannot use io_uring: ${error.message}; -o io_uring=auto serves without it`;
+    const message = `cannot use io_uring: ${error.message}; --io-uring=auto serves without it`;
     logProcess("fatal", "cannot_start", message, { reason: error.message });
     return ExitCode.OS_ERROR;
   }

@@ -416,8 +416,8 @@ export const LIB_FAULTS: readonly Fault[] = [
   {
     file: "lib/cli/argv.ts",
     fault: "-vv counts as -v",
-    find: 'else if (kind === "count") values[name] = (text as unknown[]).length;',
-    replace: 'else if (kind === "count") values[name] = 1;',
+    find: "this.values[name] = this.values[name] as number + 1;",
+    replace: "this.values[name] = 1;",
     tests: "lib/cli/argv lib/cli/options",
   },
   {

@@ -25,14 +25,14 @@ export const TLS_FAULTS: readonly Fault[] = [
   },
   {
     file: "lib/cli/tls_options.ts",
-    fault: "the portable transport takes -o ssl_verify_mode, and asks for no certificate",
-    find: '  ["ssl_verify_mode", 0],\n',
+    fault: "the portable transport takes --ssl-verify-mode, and asks for no certificate",
+    find: '  ["ssl-verify-mode", 0],\n',
     replace: "",
     tests: "lib/net/tls",
   },
   {
     file: "lib/net/native/tls/contexts.ts",
-    fault: "-o ssl_min_version is ignored",
+    fault: "--ssl-min-version is ignored",
     find: "PROTOCOL_VERSIONS[minVersion]!",
     replace: "PROTOCOL_VERSIONS[2]",
     tests: "lib/net/tls",

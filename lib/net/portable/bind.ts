@@ -21,7 +21,7 @@ export interface PortableWorkerData {
   readonly certificate: Certificate | null;
 }
 
-/** The contents of the files of `-o ssl_chain_cert` and `-o ssl_key`. */
+/** The contents of the files of `--ssl-chain-cert` and `--ssl-key`. */
 export interface Certificate {
   readonly cert: string;
   readonly key: string;

@@ -241,19 +241,19 @@ Deno.test("readCommand() reads -Z with memcached's words of -o, and the prefixes
 
 Deno.test("readCommand() refuses TLS without a certificate, and client certificates without TLS", () => {
   assertEquals(errors("-Z"), [
-    "-Z (--enable-ssl): needs -o ssl_chain_cert=PATH, and -o ssl_key=PATH if the key is not in the same file",
+    "-Z (--enable-ssl): needs --ssl-chain-cert PATH, and --ssl-key PATH if the key is not in the same file",
   ]);
   assertEquals(errors("-l", "mtls:127.0.0.1"), ["-l (--listen) mtls: needs -Z (--enable-ssl)"]);
   assertEquals(errors("-l", "notls:127.0.0.1"), []);
   assertEquals(serverOptions("-o", "ssl_key=/x").ignored, [
-    { option: "-o ssl_key", reason: "there is no TLS without -Z (--enable-ssl)" },
+    { option: "--ssl-key", reason: "there is no TLS without -Z (--enable-ssl)" },
   ]);
 });
 
 Deno.test("readCommand() tells what the portable transport cannot do", () => {
   const words = ["ssl_chain_cert=/c", "ssl_key=/k", "ssl_ciphers=x", "ssl_min_version=3"];
   const { nativeOnly } = serverOptions("-Z", "-l", "mtls:a", "-o", words.join());
-  assertEquals(nativeOnly, ["-o ssl_ciphers", "-o ssl_min_version", "-l mtls:"]);
+  assertEquals(nativeOnly, ["--ssl-ciphers", "--ssl-min-version", "-l mtls:"]);
   assertEquals(serverOptions("-Z", "-o", "ssl_chain_cert=/c").nativeOnly, []);
 });
 
@@ -281,7 +281,7 @@ Deno.test("readCommand() refuses a socket path that the kernel cannot take", () 
   assertEquals(errors("-s", `/${"x".repeat(106)}`), []);
 });
 
-Deno.test("readCommand() refuses in the format of -o log_format, if that is readable", () => {
+Deno.test("readCommand() refuses in the format of --log-format, if that is readable", () => {
   const refused = command("-m", "abc", "-o", "log_format=json");
   assertEquals(refused.kind === "refuse" && refused.logFormat, "json");
   const plain = command("-o", "log_format=xml");

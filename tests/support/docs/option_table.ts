@@ -1,24 +1,24 @@
 // Writes the tables of options into docs/options.md and docs/proxy.md: `deno task docs`
 import { type OptionText, optionTexts } from "../../../lib/cli/help.ts";
-import { proxyOptionTexts } from "../../../lib/proxy/options.ts";
+import { type OptionGroup, PROXY_OPTIONS, SERVER_OPTIONS } from "../../../lib/cli/option_table.ts";
 import { path } from "../servers/server_process.ts";
 
 /** A document with a table of options between two comments. */
 export interface OptionPage {
   readonly name: string;
-  readonly texts: () => OptionText[];
+  readonly groups: readonly OptionGroup[];
 }
 
 export const OPTION_PAGES: readonly OptionPage[] = [
-  { name: "docs/options.md", texts: () => optionTexts() },
-  { name: "docs/proxy.md", texts: proxyOptionTexts },
+  { name: "docs/options.md", groups: SERVER_OPTIONS },
+  { name: "docs/proxy.md", groups: PROXY_OPTIONS },
 ];
 
 /** A page's text with its table made from the program's. */
-export function freshOptions(text: string, { texts }: OptionPage): string {
+export function freshOptions(text: string, { groups }: OptionPage): string {
   return text.replace(
     /(<!-- options -->\n)[^]*?(<!-- \/options -->)/,
-    (_all, start: string, end: string) => `${start}\n${optionTable(texts())}\n\n${end}`,
+    (_all, start: string, end: string) => `${start}\n${optionTable(optionTexts(groups))}\n\n${end}`,
   );
 }
 
@@ -27,8 +27,8 @@ export function readOptions({ name }: OptionPage): string {
 }
 
 function optionTable(texts: readonly OptionText[]): string {
-  const rows = texts.map(({ flag, preset, range, meaning }) => [
-    `\`${cell(flag)}\``,
+  const rows = texts.map(({ flag, word, preset, range, meaning }) => [
+    `\`${cell(flag)}\`` + (word === "" ? "" : `, \`${word}\``),
     preset === "" ? "" : `\`${cell(preset)}\``,
     flag.includes("|")
       ? ""

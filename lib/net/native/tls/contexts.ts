@@ -17,7 +17,7 @@ const SSL_MODE_RELEASE_BUFFERS = 0x10;
 const SSL_OP_ENABLE_KTLS = 1n << 3n;
 const SSL_OP_IGNORE_UNEXPECTED_EOF = 1n << 7n;
 const SSL_OP_NO_RENEGOTIATION = 1n << 30n;
-/** By `-o ssl_min_version`. */
+/** By `--ssl-min-version`. */
 const PROTOCOL_VERSIONS = [0x0301, 0x0302, 0x0303, 0x0304] as const;
 /** Sessions are valid for this server only. */
 const SESSION_CONTEXT = new TextEncoder().encode("leased");

@@ -28,7 +28,7 @@ const CLOSED_IN_ROUND = 4;
 /** TLS 1.3 sends this many session tickets after a full handshake, and one after a resumed one. */
 const TICKETS = 2;
 
-/** OpenSSL's bits for a listener's mode; undefined: those of `-o ssl_verify_mode`. */
+/** OpenSSL's bits for a listener's mode; undefined: those of `--ssl-verify-mode`. */
 const VERIFY_MODES: Readonly<Record<TlsMode, number | undefined>> = {
   tls: undefined,
   btls: SSL_VERIFY_NONE,
@@ -163,7 +163,7 @@ export class TlsHandshakes {
     for (const connection of this.#open.keys()) {
       const isLate = nowSec - connection.tls!.sinceSec > this.#timeoutSec;
       if (isLate) {
-        this.#fail(connection, `not done after ${this.#timeoutSec} s (-o ssl_handshake_timeout)`);
+        this.#fail(connection, `not done after ${this.#timeoutSec} s (--ssl-handshake-timeout)`);
       }
       return isLate;
     }
