@@ -55,12 +55,13 @@ Deno.test({
   },
 });
 
-Deno.test("contrib/leased.service starts the server with the V8 flags of deno task start", () => {
-  const { command } = JSON.parse(Deno.readTextFileSync(path("deno.json"))).tasks.start;
-  const flags = /--v8-flags=\S+/.exec(command)![0];
+Deno.test("contrib/leased.service and deno task compile repeat the V8 flags of deno task start", () => {
+  const { start, compile } = JSON.parse(Deno.readTextFileSync(path("deno.json"))).tasks;
+  const [assignment] = /^\w+=\S+/.exec(start.command)!;
+  const [flags] = /--v8-flags=\S+/.exec(start.command)!;
   assert(setting("ExecStart").includes(` ${flags} `));
-  const [assignment] = /^\w+=\S+/.exec(command)!;
   assert(setting("Environment").split(" ").includes(assignment));
+  assert(compile.command.includes(` ${flags} `));
 });
 
 Deno.test("contrib/leased.service starts without credentials, and the documents name those that it takes", () => {
