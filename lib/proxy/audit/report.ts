@@ -1,39 +1,34 @@
-import process from "node:process";
-import ProgressBar from "progress";
 import { percentEncoded } from "../../../store/base/key_text.ts";
 import type { AuditCounts, Difference } from "./audit.ts";
 import type { ValueDigest } from "./peer.ts";
 
-const BAR_WIDTH = 30;
+/** Clears the line of the terminal that the cursor is in. */
+const CLEAR = "\r\x1b[K";
 const ENCODER = new TextEncoder();
 
-/** Writes the findings to stdout, one a line. On a terminal, a progress bar stands below them. */
+/** Writes the findings to stdout, one a line. On a terminal, the number of keys so far stands below them. */
 export class Report {
   readonly #isTerminal = Deno.stdout.isTerminal();
-  #bar: ProgressBar | null = null;
+  /** The cache in progress, and the number of its keys. */
+  #cache = "";
+  #keys = 0;
 
-  /** Whether it shows a progress bar, and so needs the number of keys. */
+  /** Whether it shows the progress, and so needs the number of keys. */
   get showsProgress(): boolean {
     return this.#isTerminal;
   }
 
-  /** Starts the progress bar of a cache. */
+  /** @param keys Number of keys that the cache says it has. */
   start(cache: string, keys: number): void {
-    if (!this.#isTerminal) return;
-    this.#bar = new ProgressBar(`${cache} [:bar] :current/:total keys, :eta s left`, {
-      total: Math.max(1, keys),
-      width: BAR_WIDTH,
-      stream: process.stdout,
-      clear: true,
-    });
+    this.#cache = cache;
+    this.#keys = keys;
   }
 
+  /** Shows how many keys of the cache have been compared. */
   progress(keys: number): void {
-    const bar = this.#bar;
-    if (bar === null) return;
+    if (!this.#isTerminal) return;
     // A cache that grows has more keys than it said.
-    bar.total = Math.max(bar.total, keys + 1);
-    bar.tick(keys - bar.curr);
+    print(`${CLEAR}${this.#cache} ${keys}/${Math.max(keys, this.#keys)} keys`);
   }
 
   difference(
@@ -47,32 +42,32 @@ export class Report {
     ]);
   }
 
-  /** Ends the progress bar of a cache, and writes the cache's counts. */
+  /** Writes a cache's counts. */
   end(cache: string, counts: AuditCounts): void {
-    this.#bar?.terminate();
-    this.#bar = null;
     this.#line([
       `audited cache=${cache}`,
       ...Object.entries(counts).map(([name, count]) => `${name}=${count}`),
     ]);
   }
 
-  /** Ends the progress bar of a cache that has failed. */
+  /** Removes the progress of a cache that has failed. */
   abandon(): void {
-    this.#bar?.terminate();
-    this.#bar = null;
+    if (this.#isTerminal) print(CLEAR);
   }
 
   #line(words: readonly string[]): void {
-    const line = words.join(" ");
-    if (this.#bar !== null) return this.#bar.interrupt(line);
-    try {
-      for (let bytes = ENCODER.encode(`${line}\n`); bytes.length > 0;) {
-        bytes = bytes.subarray(Deno.stdout.writeSync(bytes));
-      }
-    } catch {
-      // The reader of stdout is gone; the exit status still tells.
+    print(`${this.#isTerminal ? CLEAR : ""}${words.join(" ")}\n`);
+  }
+}
+
+/** Writes to stdout, synchronously. A closed stdout is ignored: the exit status tells the result. */
+function print(text: string): void {
+  try {
+    for (let bytes = ENCODER.encode(text); bytes.length > 0;) {
+      bytes = bytes.subarray(Deno.stdout.writeSync(bytes));
     }
+  } catch {
+    // The reader of stdout is gone.
   }
 }
 
