@@ -105,8 +105,8 @@ export interface StoreOptions {
   connectionsMax: number;
   threads: number;
   /**
-   * Whether threads read without the mutex, see docs/architecture.md; left out: no. Needs a processor that keeps the
-   * order of loads and the order of stores, as x86-64 does.
+   * Whether threads read without the mutex, see docs/internals/optimistic_reads.md; default: false. Needs a processor
+   * that keeps the order of loads and the order of stores, as x86-64 does.
    */
   optimisticReads?: boolean;
   /** The Unix time, in seconds, of the moment the store is made. */

@@ -1,10 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
+import { isInternal, readDocument, readDocuments } from "./support/docs/markdown.ts";
 import { readSources } from "./support/sources.ts";
 
-// docs/architecture.md names files, folders and functions: they exist.
+// docs/architecture.md and docs/internals/ name files, folders and functions: they exist.
 
 const ROOT = new URL("../", import.meta.url);
-const page = Deno.readTextFileSync(new URL("docs/architecture.md", ROOT));
+const tour = readDocument("docs/architecture.md").text;
+const page = [tour, ...readDocuments().filter(isInternal).map(({ text }) => text)].join("\n");
 const texts = new Map(readSources().map(({ path, text }) => [path, text]));
 
 /** Matches the text between backticks on one line. */
@@ -38,14 +40,14 @@ Deno.test("a call is no declaration", () => {
   assert(!declares("store/cache.ts", "wakeThreads"));
 });
 
-Deno.test("every file and folder that docs/architecture.md names exists", () => {
+Deno.test("every file and folder that docs/architecture.md and docs/internals name exists", () => {
   const paths = quoted(page).filter((code) => /^[a-z_/]+(?:\/|\.ts)$/.test(code));
   assert(paths.length > 50, "the page names files");
   assertEquals(paths.filter((path) => !exists(path)), []);
 });
 
 Deno.test("the drawing of docs/architecture.md has every folder of the server", () => {
-  const drawing = /```text\n([\s\S]*?)```/.exec(page)![1]!;
+  const drawing = /```text\n([\s\S]*?)```/.exec(tour)![1]!;
   const folders: string[] = [];
   const drawn = drawing.split("\n").flatMap((line) => {
     const [, indent, name] = /^( *)(\S+\/) /.exec(line) ?? [];
@@ -59,7 +61,7 @@ Deno.test("the drawing of docs/architecture.md has every folder of the server", 
   assertEquals(drawn.toSorted(), [...new Set(real)].toSorted());
 });
 
-Deno.test("every function on the trips of docs/architecture.md is in its file", () => {
+Deno.test("every function in a table of docs/architecture.md and docs/internals is in its file", () => {
   const steps = page.split("\n").flatMap((line) => {
     const [, path, name] = /^\| `([^`]+\.ts)` +\| `([^`]+)` +\|/.exec(line) ?? [];
     return path === undefined ? [] : [{ path, name: name! }];
@@ -68,7 +70,7 @@ Deno.test("every function on the trips of docs/architecture.md is in its file", 
   assertEquals(steps.filter(({ path, name }) => !declares(path, name)), []);
 });
 
-Deno.test("every name that docs/architecture.md puts behind a file is in it", () => {
+Deno.test("every name that docs/architecture.md and docs/internals put behind a file is in it", () => {
   const named = [...page.matchAll(/`([a-z_/]+\.ts)`\s+\(([^)]*)\)/g)];
   assert(named.length > 0);
   const missing = named.flatMap(([, path, names]) =>

@@ -59,8 +59,9 @@ const FOUND = {
  * `find` checks the version after it has found the item: from then on its place and length are known to be sane. The
  * caller copies what it needs, and `confirm` checks the version once more.
  *
- * The accesses are plain. Atomics.load takes as long as a tenth of a read. docs/architecture.md says why this is right
- * on x86-64 with V8: what was read is stored (in `#found`, in the reply) before the version is loaded again.
+ * The accesses are plain. Atomics.load takes as long as a tenth of a read. docs/internals/optimistic_reads.md says why
+ * this is right on x86-64 with V8: what was read is stored (in `#found`, in the reply) before the version is loaded
+ * again.
  */
 export class OptimisticRead {
   readonly #memory: Memory;

@@ -21,11 +21,11 @@ export function versionBytesNeeded(optimisticReads: boolean): number {
  * Sequence locks (Lameter, "Effective synchronization on Linux/NUMA systems", 2005): a version for each group of
  * buckets. The version is odd while a writer, which holds the mutex, changes something that a reader of these buckets
  * can reach. A reader without the mutex takes the version, reads, and takes the version again. If it was odd or has
- * changed, the reader begins again. docs/architecture.md has the list of changes and the argument about the order of
- * memory accesses.
+ * changed, the reader begins again. docs/internals/optimistic_reads.md has the list of changes and the argument about
+ * the order of memory accesses.
  *
- * An error between `begin` and `end` leaves the version odd: the change is half done, so nobody may read it without
- * the mutex, and the thread that failed holds that.
+ * An error between `begin` and `end` leaves the version odd: the change is half done, so no reader may use it without
+ * the mutex, which the failed thread holds.
  */
 export class Versions {
   /** Whether readers rely on versions. If not, the other methods do nothing. */

@@ -19,11 +19,20 @@ export interface Document {
   readonly prose: string;
 }
 
-/** README.md, CONTRIBUTING.md, CHANGELOG.md and everything in docs/. */
+const INTERNALS = "docs/internals";
+
+/** Returns README.md, CONTRIBUTING.md, CHANGELOG.md and all pages below docs/. */
 export function readDocuments(): Document[] {
-  const pages = [...Deno.readDirSync(path("docs"))].map(({ name }) => `docs/${name}`)
-    .filter((name) => name.endsWith(".md")).sort();
-  return ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ...pages].map(readDocument);
+  const pages = ["docs", INTERNALS].flatMap((folder) =>
+    [...Deno.readDirSync(path(folder))].map(({ name }) => `${folder}/${name}`)
+  );
+  const names = pages.filter((name) => name.endsWith(".md")).sort();
+  return ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ...names].map(readDocument);
+}
+
+/** Whether a document is a proof or a file format: read by those who change the source. */
+export function isInternal({ name }: Document): boolean {
+  return name.startsWith(`${INTERNALS}/`);
 }
 
 export function readDocument(name: string): Document {
