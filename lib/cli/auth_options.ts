@@ -1,12 +1,13 @@
 import type { WireProtocol } from "../../protocol/settings.ts";
-import { type Listen, listenText } from "../net/transport.ts";
+import { type Listen, type ListenProtocol, listenText } from "../net/transport.ts";
 import type { ServerArguments } from "./argv.ts";
 import { isPublic } from "./listen.ts";
 
-const OF_PROTOCOL: Readonly<Record<WireProtocol, string>> = {
+const OF_PROTOCOL: Readonly<Record<ListenProtocol, string>> = {
   auto: "both protocols",
   ascii: "the text protocol",
   binary: "the binary protocol",
+  counters: "the counter protocol",
 };
 
 /**
@@ -62,7 +63,7 @@ export function refusePublicMetrics(listen: Listen | null, errors: string[]): vo
   refusePublic(listen === null ? [] : [listen], remedy, errors);
 }
 
-function needsSasl(option: string, protocol: WireProtocol): string {
+function needsSasl(option: string, protocol: ListenProtocol): string {
   return `-Y (--auth-file) and ${option}: add -S (--enable-sasl) for ${
     OF_PROTOCOL[protocol]
   }, or leave ${option.slice(0, 2)} out`;

@@ -4,7 +4,7 @@ import type { StoreOptions } from "../../store/limits.ts";
 import type { ProcessInfo } from "../process_info.ts";
 import type { LogFormat } from "../log.ts";
 import type { JournalOptions } from "../journal/journal_messages.ts";
-import type { CounterServerOptions } from "../counters/server.ts";
+import type { CounterOptions } from "../counters/service.ts";
 import {
   type BoundTransport,
   type Listen,
@@ -27,7 +27,7 @@ export interface ServerOptions {
   readonly store: StoreOptions;
   readonly transport: TransportOptions;
   /** Null: no counter protocol. */
-  readonly counters: CounterServerOptions | null;
+  readonly counters: CounterOptions | null;
   /** The address of `--metrics`; null: none. */
   readonly metrics: TcpListen | null;
   /** A port of 0 is not bound yet: see `withBound`. */
@@ -165,7 +165,9 @@ export function withBound(
 }
 
 function portOf(listens: readonly Listen[], kind: "tcp" | "udp"): number {
-  for (const listen of listens) if (listen.kind === kind) return listen.port;
+  for (const listen of listens) {
+    if (listen.kind === kind && listen.protocol !== "counters") return listen.port;
+  }
   return 0;
 }
 
@@ -226,14 +228,14 @@ function checkSocketPath(path: string, errors: string[]): void {
 function toCounters(
   { values }: ServerArguments,
   addresses: readonly ListenAddress[],
-): CounterServerOptions | null {
+): CounterOptions | null {
   const port = values["counter-port"];
   if (port === 0) return null;
   const hostnames = new Set(addresses.map(({ hostname }) => hostname));
   return {
     listens: Array.from(
       hostnames,
-      (hostname) => ({ kind: "tcp", hostname, port: Math.max(0, port), protocol: "binary" }),
+      (hostname) => ({ kind: "tcp", hostname, port: Math.max(0, port), protocol: "counters" }),
     ),
     connectionsMax: values["counter-conn-limit"],
     bytesMax: values["counter-memory"],

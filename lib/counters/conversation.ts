@@ -1,4 +1,9 @@
-import { latin1Text } from "../../store/base/bytes.ts";
+import { ConversationState } from "../../protocol/conversation.ts";
+import type { ReplyBuffer } from "../../protocol/reply_buffer.ts";
+import { WORK, type WorkBudget } from "../../protocol/work_budget.ts";
+import { ByteRegion, latin1Text } from "../../store/base/bytes.ts";
+import { Activity, type ConnectionId } from "../../store/connections.ts";
+import type { ServedConversation } from "../net/service.ts";
 import { type AcquiredResources, CounterOutcome, Counters, type CounterView } from "./counters.ts";
 import { COUNTER_STATUS_TEXT, CounterStatus } from "./status.ts";
 
@@ -13,6 +18,7 @@ import { COUNTER_STATUS_TEXT, CounterStatus } from "./status.ts";
 const REQUEST_MAGIC = 0x90;
 const REPLY_MAGIC = 0x91;
 const HEADER_LENGTH = 12;
+const BODY_LENGTH_AT = 4;
 const NUMBER_LENGTH = 4;
 const NAME_LENGTH_LENGTH = 2;
 const NAME_LENGTH_MAX = 0xffff;
@@ -23,11 +29,13 @@ const BODY_LENGTH_MAX = 30 * 1024 * 1024;
 /** The opcode of replies to commands that are unknown. */
 const UNKNOWN_OPCODE = 0x12;
 
-const INPUT_BYTES_LEAST = 512;
-const INPUT_BYTES_MOST = HEADER_LENGTH + FIELDS_LENGTH_MAX;
-/** No request is executed while this many bytes of replies are unsent. */
+/** The first allocation for a request that is not complete. */
+const KEPT_BYTES_LEAST = 512;
+const REQUEST_BYTES_MAX = HEADER_LENGTH + FIELDS_LENGTH_MAX;
+/** The slice ends when the replies have this many bytes. One more reply fits REPLY_BYTES. */
 const REPLIES_BYTES_MAX = 64 * 1024;
-const REPLY_BYTES_MAX = HEADER_LENGTH + 2 * NUMBER_LENGTH + NAME_LENGTH_LENGTH + NAME_LENGTH_MAX;
+/** Bytes of a name that cost one unit of work. */
+const NAME_BYTES_PER_UNIT = 64;
 
 const OUTCOME_STATUS: Record<CounterOutcome, CounterStatus> = {
   [CounterOutcome.OK]: CounterStatus.OK,
@@ -57,22 +65,63 @@ const ROWS: readonly Row[] = [
   ["dump",    0x11, null,              (conversation) => conversation.dump()],
 ];
 
-/** State that all conversations with the counter server share. */
-export class CounterService {
+/** Idle counters that one call drops. */
+const DROPS_MAX = 1000;
+const NOTHING = new ByteRegion(new ArrayBuffer(0));
+
+/** What the conversations use of the thread that serves them. */
+export interface CounterThread {
+  readonly input: ByteRegion;
+  readonly reply: ReplyBuffer;
+  readonly work: WorkBudget;
+  /** Returns seconds on a clock that never goes back. */
+  nowSec(): number;
+}
+
+/** What all conversations share: the counters, and the regions and budget of their thread. */
+export class CounterState {
   readonly counters: Counters;
+  readonly thread: CounterThread;
   /** Well-formed requests of each command in the table. */
   readonly commandCounts: number[] = ROWS.map(() => 0);
   connectionCount = 0;
   connectionsEver = 0;
-  gcCount = 0;
-  gcMicroseconds = 0;
-  gcMicrosecondsEver = 0;
-  /** The buffer in which replies are made. */
-  readonly replies = new DataView(new ArrayBuffer(REPLIES_BYTES_MAX + REPLY_BYTES_MAX));
+  readonly #intervalSec: number;
+  #intervalEndSec: number;
+  /** Whether counters may be left that no client has held since before the interval. */
+  #hasIdle = false;
+  #intervals = 0;
+  #dropMicroseconds = 0;
+  #dropMicrosecondsEver = 0;
 
-  /** @param bytesMax The memory limit of all counters, in bytes. */
-  constructor(bytesMax: number) {
+  /**
+   * @param bytesMax The memory limit of all counters, in bytes.
+   * @param intervalSec How often idle counters are dropped and the highest consumptions reset.
+   */
+  constructor(thread: CounterThread, bytesMax: number, intervalSec: number) {
     this.counters = new Counters(bytesMax);
+    this.thread = thread;
+    this.#intervalSec = intervalSec;
+    this.#intervalEndSec = thread.nowSec() + intervalSec;
+  }
+
+  /** Begins the intervals that are due, and drops some idle counters. Call it before counters are read or changed. */
+  keepTime(): void {
+    const lateSec = this.thread.nowSec() - this.#intervalEndSec;
+    if (lateSec >= 0) {
+      const passed = 1 + Math.floor(lateSec / this.#intervalSec);
+      this.#intervalEndSec += passed * this.#intervalSec;
+      this.#intervals += passed;
+      this.#dropMicroseconds = 0;
+      this.counters.beginInterval();
+      this.#hasIdle = true;
+    }
+    if (!this.#hasIdle) return;
+    const startMs = performance.now();
+    this.#hasIdle = this.counters.dropIdle(DROPS_MAX);
+    const microseconds = Math.round((performance.now() - startMs) * 1000);
+    this.#dropMicroseconds += microseconds;
+    this.#dropMicrosecondsEver += microseconds;
   }
 
   /** Returns the rows of Stats, in yrmcds's order. */
@@ -81,10 +130,10 @@ export class CounterService {
       ["objects", this.counters.count],
       ["total_objects", this.counters.madeCount],
       ["used_memory", this.counters.usedBytes],
-      ["conflicts", 0], // what it means, a table of fixed size, there is not
-      ["gc_count", this.gcCount],
-      ["last_gc_elapsed", this.gcMicroseconds],
-      ["total_gc_elapsed", this.gcMicrosecondsEver],
+      ["conflicts", 0], // Collisions in a table of fixed size, which this server does not have.
+      ["gc_count", this.#intervals],
+      ["last_gc_elapsed", this.#dropMicroseconds],
+      ["total_gc_elapsed", this.#dropMicrosecondsEver],
       ["curr_connections", this.connectionCount],
       ["total_connections", this.connectionsEver],
       ...ROWS.map(([name], index): [string, number] => [
@@ -95,103 +144,136 @@ export class CounterService {
   }
 }
 
-/**
- * One connection to the counter server: bytes in, replies out. The caller reads into `readBuffer()`,
- * tells `received()` how much came, and sends what `replies()` gives until that is null. It keeps
- * at most one request, and makes at most one load of replies ahead.
- */
-export class CounterConversation {
-  /** The peer cannot be understood: nothing more is read; close when the replies are sent. */
-  closing = false;
-  readonly #service: CounterService;
+/** One connection that speaks the counter protocol. It keeps one request at most that is not complete. */
+export class CounterConversation implements ServedConversation {
+  readonly owner: ConnectionId;
+  state: ConversationState = ConversationState.NEEDS_INPUT;
+  readonly closeReason = "normal";
+  readonly task = null;
+  readonly idle = true;
+  readonly awaitsServer = false;
+  readonly waitActivity: Activity = Activity.WAITING;
+  readonly inputActivity: Activity = Activity.READING;
+  readonly unauthenticatedSinceSec = 0;
+  readonly #counters: CounterState;
   readonly #acquired: AcquiredResources = new Map();
-  /** Bytes received and not executed: [start, end) of the buffer. */
-  #input = new DataView(new ArrayBuffer(INPUT_BYTES_LEAST));
-  #start = 0;
-  #end = 0;
-  /** The last read filled the buffer, so more bytes are waiting. */
-  #readWasFull = false;
+  /** The start of a request whose end has not arrived: `#keptLength` bytes. */
+  #kept = NOTHING;
+  #keptLength = 0;
   /** Bytes of a body that are still to be received and ignored. */
   #bytesToSkip = 0;
-  /** Offset and length of the request's name in the input. */
+  /** The request that is executed, and its offset. */
+  #request = NOTHING;
+  #start = 0;
+  /** Offset and length of its name. */
   #nameOffset = 0;
   #nameLength = 0;
   /** A Dump under way: it answers to the last request. */
   #dump: Iterator<CounterView> | null = null;
-  #length = 0;
   #opcode = 0;
   #opaque = 0;
 
-  constructor(service: CounterService) {
-    this.#service = service;
-    service.connectionCount++;
-    service.connectionsEver++;
+  constructor(counters: CounterState, owner: ConnectionId) {
+    this.#counters = counters;
+    this.owner = owner;
+    counters.connectionCount++;
+    counters.connectionsEver++;
   }
 
-  /** Returns the buffer for the next read; never empty. Call it when `replies()` is null. */
-  readBuffer(): Uint8Array<ArrayBuffer> {
-    const pending = this.#end - this.#start;
-    let size = this.#input.byteLength;
-    if (this.#readWasFull) size = Math.min(2 * size, INPUT_BYTES_MOST);
-    else if (pending === 0) size = INPUT_BYTES_LEAST;
-    const bytes = bytesOf(this.#input).subarray(this.#start, this.#end);
-    if (size !== this.#input.byteLength) this.#input = new DataView(new ArrayBuffer(size));
-    bytesOf(this.#input).set(bytes);
-    this.#start = 0;
-    this.#end = pending;
-    return bytesOf(this.#input).subarray(pending);
+  /** Bytes of memory for a request that is not complete. */
+  get keptCapacity(): number {
+    return this.#kept.bytes.length;
   }
 
-  /** Notes that bytes have arrived in `readBuffer`. */
-  received(length: number): void {
-    this.#end += length;
-    this.#readWasFull = this.#end === this.#input.byteLength;
-  }
-
-  /**
-   * Executes what has come, until much is to be sent.
-   *
-   * @returns What is to be sent now; null: nothing before more is received.
-   */
-  replies(): Uint8Array<ArrayBuffer> | null {
-    this.#length = 0;
-    while (this.#length < REPLIES_BYTES_MAX && !this.closing) {
-      if (this.#dump !== null) this.#continueDump(this.#dump);
-      else if (!this.#execute()) break;
+  /** As `ServedConversation`. Leaves input in state UNFINISHED only. */
+  feed(start: number, end: number): number {
+    const { reply, work } = this.#counters.thread;
+    this.#counters.keepTime();
+    work.begin();
+    let at = start;
+    this.state = ConversationState.UNFINISHED;
+    while (!work.isSpent && reply.length - reply.start < REPLIES_BYTES_MAX) {
+      if (this.#dump !== null) {
+        this.#continueDump(this.#dump);
+        continue;
+      }
+      const next = this.#takeRequest(at, end);
+      if (this.state !== ConversationState.UNFINISHED) return end;
+      at = next;
     }
-    return this.#length === 0 ? null : bytesOf(this.#service.replies).slice(0, this.#length);
+    return at;
   }
 
-  /** The connection is gone, for whatever reason: gives back what it holds. To be called once. */
+  /** As `ServedConversation`: gives back what the connection holds. Call it once. */
   end(): void {
-    this.#service.connectionCount--;
-    this.#service.counters.releaseAll(this.#acquired);
+    this.#counters.keepTime();
+    this.#counters.connectionCount--;
+    this.#counters.counters.releaseAll(this.#acquired);
   }
 
   // --- requests ----------------------------------------------------------------------------------
 
-  /** @returns False when the next request is not here yet. */
-  #execute(): boolean {
-    const skipped = Math.min(this.#bytesToSkip, this.#end - this.#start);
+  /** Executes the next request of the input [start, end). Returns where it ends. Sets `state` if there is none. */
+  #takeRequest(start: number, end: number): number {
+    const { input } = this.#counters.thread;
+    const skipped = Math.min(this.#bytesToSkip, end - start);
     this.#bytesToSkip -= skipped;
-    this.#start += skipped;
-    const input = this.#input;
-    const start = this.#start;
-    if (this.#end - start < HEADER_LENGTH) return false;
-    const bodyLength = input.getUint32(start + 4);
+    let at = start + skipped;
+    if (this.#keptLength === 0) {
+      const length = requestLength(input, at, end - at);
+      if (end - at >= length) {
+        this.#execute(input, at);
+        return at + length;
+      }
+    }
+    for (
+      let length = requestLength(this.#kept, 0, this.#keptLength);
+      this.#keptLength < length;
+    ) {
+      const taken = Math.min(length - this.#keptLength, end - at);
+      this.#keep(input.bytes.subarray(at, at + taken));
+      at += taken;
+      length = requestLength(this.#kept, 0, this.#keptLength);
+      if (at === end && this.#keptLength < length) {
+        this.state = ConversationState.NEEDS_INPUT;
+        return end;
+      }
+    }
+    this.#execute(this.#kept, 0);
+    this.#kept = NOTHING;
+    this.#keptLength = 0;
+    return at;
+  }
+
+  #keep(bytes: Uint8Array): void {
+    const length = this.#keptLength + bytes.length;
+    if (length > this.#kept.bytes.length) {
+      const capacity = Math.max(KEPT_BYTES_LEAST, length, 2 * this.#kept.bytes.length);
+      const kept = new ByteRegion(new ArrayBuffer(Math.min(capacity, REQUEST_BYTES_MAX)));
+      kept.bytes.set(this.#kept.bytes.subarray(0, this.#keptLength));
+      this.#kept = kept;
+    }
+    this.#kept.bytes.set(bytes, this.#keptLength);
+    this.#keptLength = length;
+  }
+
+  /** Executes the complete request at `start`. */
+  #execute(request: ByteRegion, start: number): void {
+    const { view } = request;
+    const bodyLength = view.getUint32(start + BODY_LENGTH_AT);
     const keptLength = Math.min(bodyLength, FIELDS_LENGTH_MAX);
+    this.#request = request;
+    this.#start = start;
+    this.#opcode = view.getUint8(start + 1);
+    this.#opaque = view.getUint32(start + 8);
+    this.#counters.thread.work.spent += WORK.REQUEST;
     const isLegal = bodyLength <= BODY_LENGTH_MAX;
-    if (isLegal && this.#end - start < HEADER_LENGTH + keptLength) return false;
-    this.#opcode = input.getUint8(start + 1);
-    this.#opaque = input.getUint32(start + 8);
-    this.closing = !isLegal;
-    const status = input.getUint8(start) === REQUEST_MAGIC && isLegal
+    const status = view.getUint8(start) === REQUEST_MAGIC && isLegal
       ? this.#command(start + HEADER_LENGTH, keptLength)
       : CounterStatus.INVALID;
     if (status !== CounterStatus.OK) this.#refuse(status);
-    this.#start = start + HEADER_LENGTH + keptLength;
     this.#bytesToSkip = bodyLength - keptLength;
-    return true;
+    if (!isLegal) this.state = ConversationState.CLOSING;
   }
 
   #command(bodyOffset: number, bodyLength: number): CounterStatus {
@@ -202,13 +284,13 @@ export class CounterConversation {
       const nameAt = numbersLength + NAME_LENGTH_LENGTH;
       if (bodyLength < nameAt) return CounterStatus.INVALID;
       this.#nameOffset = bodyOffset + nameAt;
-      this.#nameLength = this.#input.getUint16(bodyOffset + numbersLength);
+      this.#nameLength = this.#request.view.getUint16(bodyOffset + numbersLength);
       if (this.#nameLength === 0 || this.#nameLength > bodyLength - nameAt) {
         return CounterStatus.INVALID;
       }
     }
     const status = handler(this);
-    if (status !== CounterStatus.INVALID) this.#service.commandCounts[index]! += 1;
+    if (status !== CounterStatus.INVALID) this.#counters.commandCounts[index]! += 1;
     return status;
   }
 
@@ -220,7 +302,7 @@ export class CounterConversation {
   }
 
   get(): CounterStatus {
-    const counter = this.#service.counters.get(this.#name());
+    const counter = this.#counters.counters.get(this.#name());
     if (counter === undefined) return CounterStatus.NOT_FOUND;
     this.#putHeader(CounterStatus.OK, NUMBER_LENGTH);
     this.#putNumber(counter.consumption);
@@ -228,9 +310,9 @@ export class CounterConversation {
   }
 
   acquire(): CounterStatus {
-    const { counters } = this.#service;
-    const resources = this.#input.getUint32(this.#start + HEADER_LENGTH);
-    const maximum = this.#input.getUint32(this.#start + HEADER_LENGTH + NUMBER_LENGTH);
+    const { counters } = this.#counters;
+    const resources = this.#request.view.getUint32(this.#start + HEADER_LENGTH);
+    const maximum = this.#request.view.getUint32(this.#start + HEADER_LENGTH + NUMBER_LENGTH);
     if (resources === 0 || maximum < resources) return CounterStatus.INVALID;
     const outcome = counters.acquire(this.#acquired, this.#name(), resources, maximum);
     if (outcome === CounterOutcome.OK) {
@@ -241,13 +323,13 @@ export class CounterConversation {
   }
 
   release(): CounterStatus {
-    const resources = this.#input.getUint32(this.#start + HEADER_LENGTH);
-    const outcome = this.#service.counters.release(this.#acquired, this.#name(), resources);
+    const resources = this.#request.view.getUint32(this.#start + HEADER_LENGTH);
+    const outcome = this.#counters.counters.release(this.#acquired, this.#name(), resources);
     return outcome === CounterOutcome.OK ? this.done() : OUTCOME_STATUS[outcome];
   }
 
   stats(): CounterStatus {
-    const entries = this.#service.stats().map(([name, value]) => [name, String(value)] as const);
+    const entries = this.#counters.stats().map(([name, value]) => [name, String(value)] as const);
     const lengths = entries.map(([name, text]) =>
       2 * NAME_LENGTH_LENGTH + name.length + text.length
     );
@@ -255,14 +337,15 @@ export class CounterConversation {
     for (const [name, text] of entries) {
       this.#putNameLength(name);
       this.#putNameLength(text);
-      this.#putText(name);
-      this.#putText(text);
+      this.#reply.text(name);
+      this.#reply.text(text);
     }
+    this.#counters.thread.work.spent += WORK.CLAIM_LINE;
     return CounterStatus.OK;
   }
 
   dump(): CounterStatus {
-    this.#dump = this.#service.counters.all();
+    this.#dump = this.#counters.counters.all();
     return CounterStatus.OK;
   }
 
@@ -280,53 +363,63 @@ export class CounterConversation {
     const { name, consumption } = counter;
     this.#putHeader(CounterStatus.OK, 2 * NUMBER_LENGTH + NAME_LENGTH_LENGTH + name.length);
     this.#putNumber(consumption);
-    this.#putNumber(this.#service.counters.highest(counter));
+    this.#putNumber(this.#counters.counters.highest(counter));
     this.#putNameLength(name);
-    this.#putText(name);
+    this.#reply.text(name);
+    this.#chargeName(name.length);
   }
 
   #refuse(status: CounterStatus): void {
     if (status === CounterStatus.UNKNOWN_COMMAND) this.#opcode = UNKNOWN_OPCODE;
     const text = COUNTER_STATUS_TEXT[status];
     this.#putHeader(status, text.length);
-    this.#putText(text);
+    this.#reply.text(text);
+  }
+
+  get #reply(): ReplyBuffer {
+    return this.#counters.thread.reply;
   }
 
   #putHeader(status: CounterStatus, bodyLength: number): void {
-    const { replies } = this.#service;
-    const at = this.#length;
-    replies.setUint8(at, REPLY_MAGIC);
-    replies.setUint8(at + 1, this.#opcode);
-    replies.setUint8(at + 2, status);
-    replies.setUint8(at + 3, 0);
-    replies.setUint32(at + 4, bodyLength);
-    replies.setUint32(at + 8, this.#opaque);
-    this.#length = at + HEADER_LENGTH;
+    const reply = this.#reply;
+    const { view } = reply.region;
+    const at = reply.length;
+    view.setUint8(at, REPLY_MAGIC);
+    view.setUint8(at + 1, this.#opcode);
+    view.setUint8(at + 2, status);
+    view.setUint8(at + 3, 0);
+    view.setUint32(at + BODY_LENGTH_AT, bodyLength);
+    view.setUint32(at + 8, this.#opaque);
+    reply.length = at + HEADER_LENGTH;
   }
 
   #putNumber(value: number): void {
-    this.#service.replies.setUint32(this.#length, value);
-    this.#length += NUMBER_LENGTH;
+    const reply = this.#reply;
+    reply.region.view.setUint32(reply.length, value);
+    reply.length += NUMBER_LENGTH;
   }
 
   #putNameLength(name: string): void {
-    this.#service.replies.setUint16(this.#length, name.length);
-    this.#length += NAME_LENGTH_LENGTH;
-  }
-
-  #putText(text: string): void {
-    const { replies } = this.#service;
-    for (let index = 0; index < text.length; index++) {
-      replies.setUint8(this.#length++, text.charCodeAt(index));
-    }
+    const reply = this.#reply;
+    reply.region.view.setUint16(reply.length, name.length);
+    reply.length += NAME_LENGTH_LENGTH;
   }
 
   /** The request's name: its bytes as characters below 256. */
   #name(): string {
-    return latin1Text(bytesOf(this.#input), this.#nameOffset, this.#nameLength);
+    this.#chargeName(this.#nameLength);
+    return latin1Text(this.#request.bytes, this.#nameOffset, this.#nameLength);
+  }
+
+  #chargeName(length: number): void {
+    this.#counters.thread.work.spent += Math.ceil(length / NAME_BYTES_PER_UNIT);
   }
 }
 
-function bytesOf(view: DataView<ArrayBuffer>): Uint8Array<ArrayBuffer> {
-  return new Uint8Array(view.buffer);
+/** Returns the length of a request without ignored bytes, as far as its first `available` bytes tell. */
+function requestLength({ view }: ByteRegion, start: number, available: number): number {
+  if (available < HEADER_LENGTH) return HEADER_LENGTH;
+  const bodyLength = view.getUint32(start + BODY_LENGTH_AT);
+  if (bodyLength > BODY_LENGTH_MAX) return HEADER_LENGTH;
+  return HEADER_LENGTH + Math.min(bodyLength, FIELDS_LENGTH_MAX);
 }

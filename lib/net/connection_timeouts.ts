@@ -1,18 +1,14 @@
 import { clockSec } from "../../store/clock.ts";
-import type { ThreadContext } from "../../protocol/thread_context.ts";
 import { type ConnectionId, ConnectionKind } from "../../store/connections.ts";
 import { STAT } from "../../store/stats.ts";
 import type { CloseReason } from "../../store/cache.ts";
-import { eventSource } from "./connection_lifecycle.ts";
-import {
-  authenticationTimedOut,
-  connectionStalled,
-  lockHolderClosed,
-  type TransportContext,
-} from "./transport.ts";
+import type { Service } from "./service.ts";
+import { authenticationTimedOut, connectionStalled, lockHolderClosed } from "./transport.ts";
+import type { TransportContext, TransportThread } from "./worker_transport.ts";
 
 /** A connection, as the time-outs see it. */
 export interface TimedConnection {
+  readonly service: Service;
   readonly id: ConnectionId;
   readonly kind: ConnectionKind;
   /** Whether it waits for a command, with all replies sent. */
@@ -29,7 +25,7 @@ export interface TimedConnection {
  */
 export class ConnectionTimeouts<Connection extends TimedConnection> {
   readonly #context: TransportContext;
-  readonly #thread: ThreadContext;
+  readonly #thread: TransportThread;
   readonly #close: (connection: Connection, reason: CloseReason) => void;
 
   constructor(
@@ -54,7 +50,7 @@ export class ConnectionTimeouts<Connection extends TimedConnection> {
     for (const connection of connections) {
       const { sendingSinceSec } = connection;
       if (sendingSinceSec === 0 || nowSec - sendingSinceSec <= sendTimeoutSec) continue;
-      const source = eventSource(this.#thread, connection.id);
+      const source = connection.service.sourceOf(connection.id);
       this.#close(connection, "error");
       this.#context.report(connectionStalled(sendTimeoutSec, source));
     }
@@ -68,29 +64,29 @@ export class ConnectionTimeouts<Connection extends TimedConnection> {
     for (const connection of connections) {
       const since = connection?.unauthenticatedSinceSec ?? 0;
       if (connection === undefined || since === 0 || nowSec - since <= authTimeoutSec) continue;
-      const source = eventSource(this.#thread, connection.id);
+      const source = connection.service.sourceOf(connection.id);
       this.#close(connection, "normal");
       this.#context.report(authenticationTimedOut(authTimeoutSec, source));
     }
   }
 
   /** Closes TCP connections idle for `idleTimeoutSec`, and lock holders idle for `lockIdleTimeoutSec`. */
-  closeSilent(connections: Iterable<Connection | undefined>): void {
+  closeSilent(open: Iterable<Connection | undefined>): void {
     const { idleTimeoutSec, lockIdleTimeoutSec } = this.#context.options;
     if (idleTimeoutSec === 0 && lockIdleTimeoutSec === 0) return;
-    const { cache, connections: rows, memory } = this.#thread;
+    const { cache, connections, memory } = this.#thread;
     const nowSec = clockSec(memory);
-    for (const connection of connections) {
-      if (!connection?.isIdle) continue;
+    for (const connection of open) {
+      if (!connection?.isIdle || !connection.service.limitsSilence) continue;
       const { id, kind } = connection;
-      const silentSec = nowSec - rows.seenAtSec(id);
+      const silentSec = nowSec - connections.seenAtSec(id);
       if (idleTimeoutSec > 0 && kind === ConnectionKind.TCP && silentSec > idleTimeoutSec) {
         this.#close(connection, "idle_timeout");
         memory.stats[STAT.idle_kicks]! += 1;
       } else if (
         lockIdleTimeoutSec > 0 && silentSec > lockIdleTimeoutSec && cache.locks.countOf(id) > 0
       ) {
-        const source = eventSource(this.#thread, id);
+        const source = connection.service.sourceOf(id);
         this.#close(connection, "normal");
         this.#context.report(lockHolderClosed(lockIdleTimeoutSec, source));
       }

@@ -1,7 +1,7 @@
 import type { TlsSettings, WireProtocol } from "../../protocol/settings.ts";
-import type { ThreadContext } from "../../protocol/thread_context.ts";
-import type { ThreadProtocols } from "../../protocol/thread_protocols.ts";
-import type { Lifecycle } from "../lifecycle.ts";
+
+/** What a listener's connections speak. */
+export type ListenProtocol = WireProtocol | "counters";
 
 /**
  * The TLS of a listener, as memcached's prefixes name it:
@@ -19,7 +19,7 @@ export interface TcpListen {
   readonly hostname: string;
   /** 0: any free port; the host's `listens` then hold the real one. */
   readonly port: number;
-  readonly protocol: WireProtocol;
+  readonly protocol: ListenProtocol;
   /** Absent: plain. */
   readonly tls?: TlsMode;
 }
@@ -79,7 +79,7 @@ export interface BoundTransport {
   readonly listens: readonly Listen[];
   /** Whether the workers use io_uring. */
   readonly usesIoUring: boolean;
-  /** Why they do not, although they should where they can; "": there is nothing to say. */
+  /** Reason why `-o io_uring=auto` fell back to plain calls; "" if it did not. */
   readonly ioUringReason: string;
   /** Returns what a worker needs (descriptors, addresses): plain data, so that it can be posted to the worker. */
   workerData(threadIndex: number): unknown;
@@ -96,9 +96,9 @@ export interface BoundTransport {
    */
   listen(): void;
   /**
-   * Loads the certificates anew, for new connections. Connections keep theirs.
+   * Loads the certificates again, for new connections. Connections keep theirs.
    *
-   * @throws TlsError when that fails: the certificates of before stay.
+   * @throws TlsError when that fails: the previous certificates stay in use.
    */
   refreshCertificates(): void;
   /** Seconds since the certificates were loaded; 0 without TLS. */
@@ -108,48 +108,6 @@ export interface BoundTransport {
    * a worker may still wait on them. Idempotent.
    */
   close(): void;
-}
-
-/** The context of a worker's transport. */
-export interface TransportContext {
-  readonly thread: ThreadContext;
-  /** Opens the conversations that `thread` serves. */
-  readonly protocols: ThreadProtocols;
-  /** 0-based number of the worker. */
-  readonly threadIndex: number;
-  readonly options: TransportOptions;
-  readonly lifecycle: Lifecycle;
-  /** The result of `BoundTransport.workerData`. */
-  readonly workerData: unknown;
-  /** Sends an event to the main thread's log. Not for the command path. */
-  report(event: TransportEvent): void;
-}
-
-/** A worker's transport. The whole process uses one kind. */
-export interface Transport {
-  /** Opens the worker's own sockets, except those that take connections. Datagrams wait for `serve`. */
-  open(): void;
-  /** Opens the worker's own sockets that take connections, which wait for `serve`. Absent: it has none. */
-  listen?(): void;
-  /**
-   * Accepts and serves connections. Ends (by returning, or by resolving) when `lifecycle.phase` is no
-   * longer RUNNING and every connection is closed:
-   * - DRAINING: accept no more, answer what has been received, send it, close. Takes at most `DRAIN_MS_MAX`.
-   * - STOPPING: close everything now.
-   *
-   * A transport that blocks its thread receives no messages, so it must be woken by `BoundTransport.wake`.
-   */
-  serve(): Promise<void> | void;
-  /**
-   * Makes another worker of the same transport look for connections whose waiting is over
-   * (`ThreadContext.takeReady`). Absent: ringing its bell in `lifecycle` is enough. May be called at any
-   * time, and for the worker itself.
-   */
-  wake?(threadIndex: number): void;
-  /** As `BoundTransport.refreshCertificates`. */
-  refreshCertificates(): void;
-  /** Seconds since the certificates were loaded; 0: there are none. */
-  readonly certificateAgeSec: number;
 }
 
 /** After this much draining, every connection is closed. */

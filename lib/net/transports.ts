@@ -9,10 +9,9 @@ import {
   type BoundTransport,
   IoUringError,
   type Listen,
-  type Transport,
-  type TransportContext,
   type TransportOptions,
 } from "./transport.ts";
+import type { Transport, TransportContext } from "./worker_transport.ts";
 
 /** The name of a transport. */
 export type TransportName = BoundTransport["name"];

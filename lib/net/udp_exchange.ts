@@ -1,8 +1,7 @@
 import { type Conversation, ConversationState } from "../../protocol/conversation.ts";
 import type { WireProtocol } from "../../protocol/settings.ts";
 import { ByteRegion, copyBytes } from "../../store/base/bytes.ts";
-import { NO_OWNER } from "../../store/connections.ts";
-import type { TransportContext } from "./transport.ts";
+import type { TransportContext } from "./worker_transport.ts";
 import { binaryRequestEnd } from "./udp_frames.ts";
 
 /**
@@ -37,7 +36,7 @@ export class UdpExchange {
   ) {
     this.requestId = requestId;
     this.#context = context;
-    this.#conversation = context.protocols.open(NO_OWNER, { protocol, udp: true });
+    this.#conversation = context.services[protocol].openDatagram();
     const firstEnd = binaryRequestEnd(from.bytes, start, end);
     this.#isBinary = firstEnd > 0;
     this.#from = from;

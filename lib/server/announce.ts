@@ -5,21 +5,21 @@ import { logProcess } from "../log.ts";
 import { type BoundTransport, type Listen, listenText, tlsOf } from "../net/transport.ts";
 import { isRoot } from "./user.ts";
 
-/**
- * Logs that the server is ready, and what its operator should know.
- *
- * @param counterListens Addresses of the counter protocol; empty: off.
- */
-export function announce(
-  options: ServerOptions,
-  bound: BoundTransport,
-  counterListens: readonly Listen[],
-): void {
-  const { listens } = bound;
+/** Logs that the server is ready, and what its operator should know. */
+export function announce(options: ServerOptions, bound: BoundTransport): void {
+  const [listens, counterListens] = byProtocol(bound.listens);
   announceStart(options, bound, listens.map(addressText), counterListens.map(listenText));
   announceIgnoredOptions(options, isRoot());
   announceMissingIoUring(bound);
   warnOfPublicAddresses(listens, counterListens, options.settings.authFile !== null);
+}
+
+/** Returns the addresses that serve the cache, and those of the counters. */
+export function byProtocol(listens: readonly Listen[]): [cache: Listen[], counters: Listen[]] {
+  return [
+    listens.filter(({ protocol }) => protocol !== "counters"),
+    listens.filter(({ protocol }) => protocol === "counters"),
+  ];
 }
 
 function announceStart(

@@ -9,7 +9,6 @@ import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
 import { configureLog, logConnection, logProcess } from "../log.ts";
 import { announceMetrics } from "../admin/announce.ts";
 import type { AdminServer } from "../admin/http_server.ts";
-import { CounterServer } from "../counters/server.ts";
 import { Journal } from "../journal/journal.ts";
 import {
   type BoundTransport,
@@ -22,7 +21,7 @@ import { bindTransport, chooseTransport, type TransportName } from "../net/trans
 import { readUserFile } from "../auth/user_file.ts";
 import { Authentication } from "./authentication.ts";
 import { openAdmin } from "./admin.ts";
-import { announce } from "./announce.ts";
+import { announce, byProtocol } from "./announce.ts";
 import { refreshCertificates } from "./certificates.ts";
 import { type FileProblem, PidFile, portFilePath, writePortFile } from "./files.ts";
 import { missingPermissions, refusePermissions } from "./permissions.ts";
@@ -68,12 +67,10 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
   const lifecycle = new Lifecycle(lifecycleShared);
   let bound: BoundTransport | null = null;
   const pidFile = new PidFile(options.pidFile);
-  let counterServer = null as CounterServer | null;
   let admin = null as AdminServer | null;
   let authentication: Authentication | null = null;
   const cleanUp = (): void => {
     bound?.close();
-    counterServer?.close();
     admin?.close();
     pidFile.remove();
   };
@@ -87,7 +84,7 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     stop.handleSignals();
     const transport = bound = await bindTransport(
       name,
-      options.listens,
+      [...options.listens, ...options.counters?.listens ?? []],
       options.transport,
       lifecycle,
     );
@@ -106,28 +103,22 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
     const journal = await startJournal(options, transport, shared, lifecycleShared, died);
     startThreads(threads, transport, options, shared, lifecycleShared);
     const openOwn = async (): Promise<void> => {
-      if (options.counters !== null) {
-        counterServer = new CounterServer(options.counters, options.transport, logEvent);
-      }
       admin = await openAdmin(options, cache, shared, lifecycle, transport, logEvent);
     };
     if (!await openSockets(threads, lifecycle, stop, openOwn)) return ExitCode.OK;
     transport.listen();
-    const problems = writeFiles(pidFile, options.settings.pid, transport.listens);
-    announce(options, transport, counterServer?.listens ?? []);
+    const [cacheListens] = byProtocol(transport.listens);
+    const problems = writeFiles(pidFile, options.settings.pid, cacheListens);
+    announce(options, transport);
     if (admin !== null) announceMetrics(admin.listen);
     logUnwritten(problems);
     const ticker = new Ticker(cache, startMs);
     ticker.start();
-    counterServer?.start();
     admin?.serve();
     lifecycle.phase = LifecyclePhase.RUNNING;
     await stop.requested;
     authentication?.stop();
-    await Promise.all([
-      drain(lifecycle, transport, threads, options.transport.threads),
-      counterServer?.stop(),
-    ]);
+    await drain(lifecycle, transport, threads, options.transport.threads);
     await journal?.stop();
     await admin?.stop();
     ticker.stop();
@@ -138,7 +129,7 @@ async function run(options: ServerOptions, name: TransportName): Promise<ExitCod
 }
 
 /**
- * Waits until every thread can serve and listens. The sockets open in this order: UDP, counters, metrics, TCP. Until
+ * Waits until every thread can serve and listens. The sockets open in this order: UDP, metrics, TCP. Until
  * the process is RUNNING no connection has been accepted, so a signal may end it at once.
  *
  * @param openOwn Opens the sockets of the main thread.
@@ -202,7 +193,8 @@ function makeStore(
   for (const [name, value] of options.tunables) tunables.set(name, value);
   configureLog(options.logFormat, () => tunables.get("verbosity"));
   const connections = new ConnectionTable(shared.memory.connections);
-  for (const listen of transport.listens) connections.addListener(listenerName(listen));
+  const [listens] = byProtocol(transport.listens);
+  for (const listen of listens) connections.addListener(listenerName(listen));
   const cache = Cache.format(new Memory(shared.memory));
   if (options.store.tokenPersistence === "volatile") {
     cache.tokens.quarantineFor(options.settings.tokenQuarantineSec);
@@ -226,6 +218,7 @@ function startThreads(
       transport: transport.name,
       workerData: transport.workerData(threadIndex),
       transportOptions: options.transport,
+      counters: options.counters,
       settings,
       shared,
       lifecycle,

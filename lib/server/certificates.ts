@@ -1,7 +1,8 @@
-import { type BoundTransport, TlsError, type Transport } from "../net/transport.ts";
+import { type BoundTransport, TlsError } from "../net/transport.ts";
+import type { Transport } from "../net/worker_transport.ts";
 import { logProcess } from "../log.ts";
 
-/** Loads the certificates anew. @returns "" when done, or why it failed: those of before stay. */
+/** Loads the certificates again. @returns "" when done, or why it failed: the previous ones stay in use. */
 export function reasonNotRefreshed(transport: BoundTransport | Transport): string {
   try {
     transport.refreshCertificates();
@@ -12,7 +13,7 @@ export function reasonNotRefreshed(transport: BoundTransport | Transport): strin
   }
 }
 
-/** SIGHUP: loads the certificates anew, and logs how that went. */
+/** Loads the certificates again at SIGHUP, and logs the result. */
 export function refreshCertificates(transport: BoundTransport): void {
   const reason = reasonNotRefreshed(transport);
   if (reason === "") {
@@ -22,7 +23,7 @@ export function refreshCertificates(transport: BoundTransport): void {
   logProcess(
     "warning",
     "certificates_not_refreshed",
-    `certificates not loaded, those of before stay: ${reason}`,
+    `certificates not loaded, the previous ones stay in use: ${reason}`,
     { reason },
   );
 }

@@ -44,9 +44,9 @@ function reasonOf({ listen, code, message }: ListenError, options: ServerOptions
 }
 
 /** The option that sets the port. */
-function flagOf(listen: Listen, { counters, metrics }: ServerOptions): string {
+function flagOf(listen: Listen, { metrics }: ServerOptions): string {
   if (listen === metrics) return "--metrics";
-  if (counters?.listens.some((each) => each === listen) === true) return "--counter-port";
+  if (listen.protocol === "counters") return "--counter-port";
   return listen.kind === "udp" ? "-U" : "-p";
 }
 

@@ -2,6 +2,7 @@ import type { Credentials } from "../../protocol/auth/password_checks.ts";
 import type { Settings } from "../../protocol/settings.ts";
 import type { SharedState } from "../../protocol/thread_context.ts";
 import type { ConnectionId } from "../../store/connections.ts";
+import type { CounterOptions } from "../counters/service.ts";
 import type { Listen, TransportEvent, TransportOptions } from "../net/transport.ts";
 import type { TransportName } from "../net/transports.ts";
 
@@ -12,6 +13,8 @@ export interface WorkerStart {
   /** Data of the bound transport for this worker. */
   readonly workerData: unknown;
   readonly transportOptions: TransportOptions;
+  /** Null: no counter protocol. */
+  readonly counters: CounterOptions | null;
   readonly settings: Settings;
   readonly shared: SharedState;
   readonly lifecycle: SharedArrayBuffer;

@@ -105,9 +105,9 @@ function neededPermissions(options: ServerOptions, transport: TransportName): Ne
       alternative: "or use --io portable",
     });
   } else {
-    needs.push(...listens.flatMap(listenNeeds), ...certificateNeeds(options));
+    const all = [...listens, ...counters?.listens ?? []];
+    needs.push(...all.flatMap(listenNeeds), ...certificateNeeds(options));
   }
-  for (const listen of counters?.listens ?? []) needs.push(...listenNeeds(listen));
   if (metrics !== null) needs.push(...listenNeeds(metrics));
   if (journal !== null) {
     const purpose = `keep update tokens in ${journal.folder} (--state-dir)`;

@@ -2,8 +2,10 @@
 // The entry module of the threads that serve connections.
 import process from "node:process";
 import { ThreadContext } from "../../protocol/thread_context.ts";
-import { ThreadProtocols } from "../../protocol/thread_protocols.ts";
+import { clockSec } from "../../store/clock.ts";
+import { CounterService } from "../counters/service.ts";
 import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
+import { cacheServices } from "../net/cache_service.ts";
 import { ListenError, type TransportEvent } from "../net/transport.ts";
 import { createTransport } from "../net/transports.ts";
 import { reasonNotRefreshed } from "./certificates.ts";
@@ -14,6 +16,8 @@ import { reasonOf } from "../reason.ts";
 
 /** Threads that warm up before they serve. More at once would delay the start on few cores. */
 const WARM_UP_THREADS_MAX = 8;
+/** The portable transport opens every address on this thread. */
+const COUNTER_THREAD = 0;
 
 self.addEventListener("unhandledrejection", (event) => die(event.reason));
 self.onmessage = (event: MessageEvent<WorkerStart>) => {
@@ -47,7 +51,10 @@ async function run(start: WorkerStart): Promise<void> {
   if (start.threadIndex < WARM_UP_THREADS_MAX) warmUp(start.shared, start.settings);
   const transport = createTransport(start.transport, {
     thread,
-    protocols: new ThreadProtocols(thread, report),
+    services: {
+      ...cacheServices(thread, start.threadIndex, report),
+      counters: openCounters(start, thread, report),
+    },
     threadIndex: start.threadIndex,
     options: start.transportOptions,
     lifecycle,
@@ -80,6 +87,17 @@ async function run(start: WorkerStart): Promise<void> {
   await transport.serve();
   post({ kind: "ended" });
   self.close();
+}
+
+/** Returns the counters on the thread that serves them, null on all others. */
+function openCounters(
+  { counters, threadIndex }: WorkerStart,
+  { input, reply, work, memory }: ThreadContext,
+  report: (event: TransportEvent) => void,
+): CounterService | null {
+  if (counters === null || threadIndex !== COUNTER_THREAD) return null;
+  const thread = { input, reply, work, nowSec: () => clockSec(memory) };
+  return new CounterService(counters, thread, threadIndex, report);
 }
 
 /**

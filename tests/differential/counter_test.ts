@@ -1,5 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { CounterConversation, CounterService } from "../../lib/counters/conversation.ts";
+import { CounterConversation } from "../../lib/counters/conversation.ts";
+import type { ConnectionId } from "../../store/connections.ts";
+import { CounterBench } from "../support/sessions/counter_feed.ts";
 import {
   acquire,
   COUNTER_HEADER_LENGTH,
@@ -14,7 +16,7 @@ import {
 } from "../support/sessions/counter_packets.ts";
 import { randomFrom } from "../support/random.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
-import { bytesOf, type Peer, type Side, textOf } from "../support/sessions/side.ts";
+import type { Peer, Side } from "../support/sessions/side.ts";
 import { startYrmcdsCounters, yrmcdsInstalled } from "../support/servers/yrmcds.ts";
 
 const REQUESTS = 5000;
@@ -27,26 +29,17 @@ class Pair {
   readonly #theirs: Peer;
   readonly #ours: CounterConversation;
 
-  constructor(theirs: Peer, service: CounterService) {
+  readonly #bench: CounterBench;
+
+  constructor(theirs: Peer, bench: CounterBench) {
     this.#theirs = theirs;
-    this.#ours = new CounterConversation(service);
+    this.#bench = bench;
+    this.#ours = new CounterConversation(bench.state, 1 as ConnectionId);
   }
 
   /** Reply of this server. */
   ask(request: string): string {
-    const bytes = bytesOf(request);
-    let replies = "";
-    for (let at = 0; at < bytes.length;) {
-      const readBuffer = this.#ours.readBuffer();
-      const piece = bytes.subarray(at, at + readBuffer.length);
-      readBuffer.set(piece);
-      this.#ours.received(piece.length);
-      at += piece.length;
-      for (let more = this.#ours.replies(); more !== null; more = this.#ours.replies()) {
-        replies += textOf(more);
-      }
-    }
-    return replies;
+    return this.#bench.feed(this.#ours, request);
   }
 
   /** Reply of the real server: one packet, or all packets of a Dump. */
@@ -105,8 +98,8 @@ function sorted(replies: string): string[] {
 
 async function duel(theirs: Side, seed: number): Promise<void> {
   const random = randomFrom(seed);
-  const service = new CounterService(1e7);
-  const open = async (): Promise<Pair> => new Pair(await theirs.open(), service);
+  const bench = new CounterBench();
+  const open = async (): Promise<Pair> => new Pair(await theirs.open(), bench);
   const pairs: Pair[] = [];
   for (let index = 0; index < CLIENTS; index++) pairs.push(await open());
   try {

@@ -93,7 +93,7 @@ export const LIB_FAULTS: readonly Fault[] = [
   {
     file: "lib/net/native/acceptor.ts",
     fault: "closed connections stay counted: -c runs out",
-    find: "this.#unreserve();\n    this.#libc.calls.close(fd);\n  }\n\n  #peerText",
+    find: "this.#unreserve(service);\n    this.#libc.calls.close(fd);\n  }\n\n  #peerText",
     replace: "this.#libc.calls.close(fd);\n  }\n\n  #peerText",
     tests: "lib/net/transport",
     filter: "native: ",
@@ -265,8 +265,8 @@ export const LIB_FAULTS: readonly Fault[] = [
   {
     file: "lib/net/portable/connection.ts",
     fault: "a connection that ends keeps its locks",
-    find: "this.#conversation.end();\n    this.close(",
-    replace: "this.close(",
+    find: "this.#conversation.end();\n    this.#buffers",
+    replace: "this.#buffers",
     tests: "lib/server/lock_kill",
     filter: "portable: ",
   },
@@ -285,11 +285,11 @@ export const LIB_FAULTS: readonly Fault[] = [
     tests: "lib/net/udp_frames",
   },
   {
-    file: "lib/net/fair_scheduler.ts",
+    file: "lib/net/portable/fair_scheduler.ts",
     fault: "a busy connection keeps the thread",
     find: "const isRoundOver = this.#spentUnits >= ROUND_UNITS;",
     replace: "const isRoundOver = false;",
-    tests: "lib/net/fair_scheduler",
+    tests: "lib/net/portable/fair_scheduler",
   },
   // --- counters
   {
@@ -321,10 +321,24 @@ export const LIB_FAULTS: readonly Fault[] = [
     tests: "lib/counters/conversation",
   },
   {
-    file: "lib/counters/server.ts",
-    fault: "peers that do not read are never closed",
-    find: "if (!connection.stalledSince(instantMs)) continue;",
-    replace: "continue;",
+    file: "lib/counters/conversation.ts",
+    fault: "a slice of counters has no end",
+    find: "while (!work.isSpent && reply.length - reply.start < REPLIES_BYTES_MAX) {",
+    replace: "while (reply.length - reply.start < REPLIES_BYTES_MAX) {",
+    tests: "lib/counters/conversation",
+  },
+  {
+    file: "lib/counters/conversation.ts",
+    fault: "a connection that ends changes the interval before",
+    find: "this.#counters.keepTime();\n    this.#counters.connectionCount--;",
+    replace: "this.#counters.connectionCount--;",
+    tests: "lib/counters/conversation",
+  },
+  {
+    file: "lib/net/native/acceptor.ts",
+    fault: "connections are given to threads that do not serve their protocol",
+    find: "service.isShared && index < this.#context.options.threads",
+    replace: "index < this.#context.options.threads",
     tests: "lib/counters/server",
   },
   // --- journal of update tokens

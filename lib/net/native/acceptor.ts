@@ -1,8 +1,7 @@
-import { REFUSAL } from "../../../protocol/replies.ts";
-import { ConnectionKind, NO_OWNER } from "../../../store/connections.ts";
+import { ConnectionKind } from "../../../store/connections.ts";
 import { STAT } from "../../../store/stats.ts";
 import { ACCEPT_PAUSE_MS, AcceptFailures } from "../accept_failures.ts";
-import { ConnectionLifecycle } from "../connection_lifecycle.ts";
+import type { Service } from "../service.ts";
 import { type Epoll, EPOLLEXCLUSIVE, EPOLLIN, EPOLLOUT } from "./epoll.ts";
 import {
   EAGAIN,
@@ -21,14 +20,8 @@ import {
 import type { NativeWorkerData } from "./bind.ts";
 import { NativeConnection } from "./connection.ts";
 import { ADDRESS_BYTES_MAX, readAddress } from "./socket_address.ts";
-import {
-  type Listen,
-  listenerName,
-  statsAddressText,
-  type TlsMode,
-  tlsOf,
-  type TransportContext,
-} from "../transport.ts";
+import { type Listen, listenerName, statsAddressText, type TlsMode, tlsOf } from "../transport.ts";
+import type { TransportContext } from "../worker_transport.ts";
 
 /** Connections accepted in one slice; then open connections are served. */
 const ACCEPTS_MAX = 32;
@@ -40,20 +33,22 @@ const ACCEPTS_MAX = 32;
 const HANDED_OVER = 1 << 16;
 
 /**
- * The opening and closing of one worker's connections. Every worker accepts from the same listeners, and gives each new
+ * Opens and closes one worker's connections. Every worker accepts from the same listeners, and gives each new
  * connection to the worker that has the fewest: it adds the descriptor to that worker's epoll instance, armed for
- * writing, so that the other one meets it at once and adopts it.
+ * EPOLLOUT, which fires at once, so that worker adopts it. The connections of a service that is not shared stay with
+ * the worker that serves it.
  */
 export class NativeAcceptor {
   readonly #context: TransportContext;
   readonly #workerData: NativeWorkerData;
   readonly #libc: Libc;
   readonly #epoll: Epoll;
-  /** Open connections of each worker, then of all workers. */
+  /** Open connections of each worker, then those of shared services on all workers. */
   readonly #loads: Int32Array;
   readonly #address = new Uint8Array(ADDRESS_BYTES_MAX);
   readonly #addressLength = new Int32Array(1);
-  readonly #connectionLifecycle: ConnectionLifecycle;
+  /** The service of each listener; null: another worker's. */
+  readonly #services: readonly (Service | null)[];
   #listening = false;
   /** Time at which accepting stopped, on the process's clock; 0 while it accepts. */
   #pausedAtMs = 0;
@@ -64,7 +59,7 @@ export class NativeAcceptor {
     this.#workerData = context.workerData as NativeWorkerData;
     this.#libc = libc;
     this.#epoll = epoll;
-    this.#connectionLifecycle = new ConnectionLifecycle(context);
+    this.#services = this.#workerData.listens.map(({ protocol }) => context.services[protocol]);
     this.#acceptFailures = new AcceptFailures((event) => context.report(event));
     this.#loads = new Int32Array(this.#workerData.loads);
   }
@@ -76,15 +71,22 @@ export class NativeAcceptor {
 
   open(): void {
     this.#listening = true;
-    this.#workerData.listenFds.forEach((fd, index) => {
-      this.#epoll.add(fd, EPOLLIN | EPOLLEXCLUSIVE, index);
-    });
+    for (const [fd, tag] of this.#listeners()) {
+      this.#epoll.add(fd, EPOLLIN | EPOLLEXCLUSIVE, tag);
+    }
   }
 
   close(): void {
     if (!this.#listening) return;
     this.#listening = false;
-    for (const fd of this.#workerData.listenFds) this.#epoll.remove(fd);
+    for (const [fd] of this.#listeners()) this.#epoll.remove(fd);
+  }
+
+  /** The listening sockets that this worker accepts from, with the numbers of their listeners. */
+  *#listeners(): Generator<[fd: number, tag: number]> {
+    for (const [tag, fd] of this.#workerData.listenFds.entries()) {
+      if (this.#services[tag] !== null) yield [fd, tag];
+    }
   }
 
   isListener(fd: number): boolean {
@@ -104,7 +106,7 @@ export class NativeAcceptor {
   /** Accepts every connection in the backlog. */
   acceptAll(): void {
     const rounds = Math.ceil(this.#context.options.backlog / ACCEPTS_MAX);
-    for (const fd of this.#workerData.listenFds) {
+    for (const [fd] of this.#listeners()) {
       for (let round = 0; round < rounds && this.#listening; round++) this.accept(fd);
     }
   }
@@ -112,17 +114,18 @@ export class NativeAcceptor {
   /** Accepts the waiting connections of a listener, and gives each to a worker. */
   accept(listenFd: number): void {
     const tag = this.#workerData.listenFds.indexOf(listenFd);
+    const service = this.#services[tag]!;
     for (let accepts = 0; accepts < ACCEPTS_MAX; accepts++) {
-      if (!this.#reserve()) return;
+      if (!this.#reserve(service)) return;
       const flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
       const fd = this.#libc.calls.accept4(listenFd, null, null, flags);
       if (fd < 0) {
         const { errno } = this.#libc;
-        this.#unreserve();
+        this.#unreserve(service);
         if (errno !== EAGAIN) this.#acceptFailed(errno);
         return;
       }
-      this.#handOver(fd, tag);
+      this.#handOver(fd, tag, service);
     }
   }
 
@@ -135,25 +138,21 @@ export class NativeAcceptor {
   adopt(fd: number, eventTag: number): NativeConnection | undefined {
     const tag = eventTag & ~HANDED_OVER;
     const listen = this.#workerData.listens[tag]!;
+    const service = this.#services[tag]!;
     const kind = listen.kind === "unix" ? ConnectionKind.UNIX : ConnectionKind.TCP;
-    const owner = this.#connectionLifecycle.open(
-      kind,
-      this.#peerText(fd, listen),
-      listenerName(listen),
-    );
-    if (owner === NO_OWNER) {
-      this.#refuse(fd, listen);
+    const conversation = service.open(kind, this.#peerText(fd, listen), listenerName(listen));
+    if (conversation === null) {
+      this.#refuse(fd, listen, service);
       return undefined;
     }
     this.#epoll.modify(fd, EPOLLIN, tag);
-    const conversation = this.#context.protocols.open(owner, { protocol: listen.protocol });
-    return new NativeConnection(fd, tag, kind, owner, conversation);
+    return new NativeConnection(fd, tag, kind, service, conversation);
   }
 
   /** Releases the resources of a connection. Its conversation must have ended. */
-  release(connection: NativeConnection): void {
-    this.#connectionLifecycle.close(connection.id, connection.closeReason);
-    this.#closeFd(connection.fd);
+  release({ service, id, closeReason, fd }: NativeConnection): void {
+    service.close(id, closeReason);
+    this.#closeFd(fd, service);
   }
 
   /** Accepts again when the pause is over. */
@@ -166,11 +165,11 @@ export class NativeAcceptor {
     this.open();
   }
 
-  #handOver(fd: number, tag: number): void {
+  #handOver(fd: number, tag: number, service: Service): void {
     const loads = this.#loads;
     let target = this.#context.threadIndex;
     let least = Atomics.load(loads, target);
-    for (let index = 0; index < this.#context.options.threads; index++) {
+    for (let index = 0; service.isShared && index < this.#context.options.threads; index++) {
       const load = Atomics.load(loads, index);
       if (load < least) [target, least] = [index, load];
     }
@@ -180,24 +179,23 @@ export class NativeAcceptor {
       return;
     }
     Atomics.sub(loads, target, 1);
-    this.#unreserve();
+    this.#unreserve(service);
     this.#libc.calls.close(fd);
   }
 
   /** Counts a connection. Under `no_maxconns_fast` returns false, and pauses, if there is no room for it. */
-  #reserve(): boolean {
+  #reserve(service: Service): boolean {
+    if (!service.isShared) return true;
     const total = this.#context.options.threads;
     const open = Atomics.add(this.#loads, total, 1);
-    if (this.#context.options.maxconnsFast || open < this.#context.thread.connections.rows) {
-      return true;
-    }
-    this.#unreserve();
+    if (this.#context.options.maxconnsFast || open < service.connections.rows) return true;
+    this.#unreserve(service);
     this.#pause();
     return false;
   }
 
-  #unreserve(): void {
-    Atomics.sub(this.#loads, this.#context.options.threads, 1);
+  #unreserve(service: Service): void {
+    if (service.isShared) Atomics.sub(this.#loads, this.#context.options.threads, 1);
   }
 
   #acceptFailed(errno: number): void {
@@ -213,19 +211,19 @@ export class NativeAcceptor {
     this.#count(STAT.listen_disabled_num, 1);
   }
 
-  #refuse(fd: number, listen: Listen): void {
+  #refuse(fd: number, listen: Listen, service: Service): void {
     const { calls } = this.#libc;
-    const line = REFUSAL.TOO_MANY_CONNECTIONS;
+    const line = service.refusal;
     // A peer that expects a handshake could not read it.
     if (tlsOf(listen) === undefined) calls.send(fd, line, line.length, MSG_DONTWAIT | MSG_NOSIGNAL);
     calls.shutdown(fd, SHUT_WR);
     calls.recv(fd, this.#address, this.#address.length, MSG_DONTWAIT);
-    this.#closeFd(fd);
+    this.#closeFd(fd, service);
   }
 
-  #closeFd(fd: number): void {
+  #closeFd(fd: number, service: Service): void {
     Atomics.sub(this.#loads, this.#context.threadIndex, 1);
-    this.#unreserve();
+    this.#unreserve(service);
     this.#libc.calls.close(fd);
   }
 

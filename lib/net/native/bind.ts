@@ -18,6 +18,7 @@ import {
   IoUringError,
   type Listen,
   type TransportOptions,
+  type UdpListen,
 } from "../transport.ts";
 import { TlsContexts } from "./tls/contexts.ts";
 import { OpenSsl } from "./tls/openssl.ts";
@@ -189,8 +190,8 @@ class BoundNative implements BoundTransport {
   }
 }
 
-function isUdp({ listen }: NativeListener): boolean {
-  return listen.kind === "udp";
+function isUdp(listener: NativeListener): listener is NativeListener & { listen: UdpListen } {
+  return listener.listen.kind === "udp";
 }
 
 function closeListeners(libc: Libc, listeners: readonly NativeListener[]): void {

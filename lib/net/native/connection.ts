@@ -1,7 +1,7 @@
-import type { Conversation } from "../../../protocol/conversation.ts";
 import type { ConnectionId, ConnectionKind } from "../../../store/connections.ts";
 import type { CloseReason } from "../../../store/cache.ts";
 import type { TimedConnection } from "../connection_timeouts.ts";
+import type { ServedConversation, Service } from "../service.ts";
 import { EPOLLIN, type WatchedDescriptor } from "./epoll.ts";
 import type { TlsStream } from "./tls/stream.ts";
 
@@ -12,7 +12,8 @@ export class NativeConnection implements TimedConnection, WatchedDescriptor {
   readonly tag: number;
   readonly kind: ConnectionKind;
   readonly id: ConnectionId;
-  readonly conversation: Conversation;
+  readonly service: Service;
+  readonly conversation: ServedConversation;
   /** Bytes that the conversation has not consumed yet. */
   pending: Uint8Array | null = null;
   /** Replies that the kernel did not accept. Unless null, nothing is read. */
@@ -46,13 +47,14 @@ export class NativeConnection implements TimedConnection, WatchedDescriptor {
     fd: number,
     tag: number,
     kind: ConnectionKind,
-    id: ConnectionId,
-    conversation: Conversation,
+    service: Service,
+    conversation: ServedConversation,
   ) {
     this.fd = fd;
     this.tag = tag;
     this.kind = kind;
-    this.id = id;
+    this.id = conversation.owner;
+    this.service = service;
     this.conversation = conversation;
   }
 

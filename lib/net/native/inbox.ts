@@ -1,5 +1,5 @@
 // Hot path: no allocation.
-import type { ThreadContext } from "../../../protocol/thread_context.ts";
+import type { TransportThread } from "../worker_transport.ts";
 import type { NativeConnection } from "./connection.ts";
 
 /** Connections that are read before the first of their requests is executed. */
@@ -21,7 +21,7 @@ export class NativeInbox {
   readonly #connections: NativeConnection[] = [];
 
   /** @param at Offset of the slots in the thread's input. */
-  constructor(thread: ThreadContext, at: number) {
+  constructor(thread: TransportThread, at: number) {
     this.#at = at;
     for (let index = 0; index < SLOTS; index++) {
       this.#slots.push(thread.input.bytes.subarray(this.start(index), this.start(index + 1)));

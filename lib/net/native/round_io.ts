@@ -1,5 +1,5 @@
 // Hot path: called twice in every round of the event loop. No allocation.
-import type { ThreadContext } from "../../../protocol/thread_context.ts";
+import type { TransportThread } from "../worker_transport.ts";
 import type { NativeInbox } from "./inbox.ts";
 import * as inboxModule from "./inbox.ts";
 import type { IoUring } from "./io_uring.ts";
@@ -69,7 +69,7 @@ export class RingIo implements RoundIo {
   readonly #leastCount: number;
 
   /** @param leastCount Fewer operations than this are done by calls of their own, which then cost less. */
-  constructor(ring: IoUring, libc: Libc, { input, reply }: ThreadContext, leastCount = 2) {
+  constructor(ring: IoUring, libc: Libc, { input, reply }: TransportThread, leastCount = 2) {
     this.#ring = ring;
     this.#calls = new CallIo(libc);
     this.#input = ring.addRegion(input.bytes);

@@ -1,6 +1,5 @@
 // Hot path: no allocation, except where a peer does not take its replies.
 import { clockSec } from "../../../store/clock.ts";
-import type { ThreadContext } from "../../../protocol/thread_context.ts";
 import { Activity } from "../../../store/connections.ts";
 import type { NativeConnection } from "./connection.ts";
 import type { Epoll } from "./epoll.ts";
@@ -9,6 +8,7 @@ import type { Libc, LibcCalls } from "./libc.ts";
 import * as libcModule from "./libc.ts";
 import { NativeOutbox } from "./outbox.ts";
 import type { RoundIo } from "./round_io.ts";
+import type { TransportThread } from "../worker_transport.ts";
 import type { ValueIo } from "./value_io.ts";
 
 const { EPOLLOUT } = epollModule;
@@ -21,7 +21,7 @@ const { EAGAIN, EINTR, MSG_DONTWAIT, MSG_NOSIGNAL } = libcModule;
 export class NativeSender {
   /** Connections with unsent bytes. Each waits until epoll reports that it is writable. */
   readonly stalled = new Set<NativeConnection>();
-  readonly #thread: ThreadContext;
+  readonly #thread: TransportThread;
   readonly #libc: Libc;
   readonly #calls: LibcCalls;
   readonly #epoll: Epoll;
@@ -32,7 +32,7 @@ export class NativeSender {
 
   /** @param closeBroken Closes a connection on which sending failed. */
   constructor(
-    thread: ThreadContext,
+    thread: TransportThread,
     libc: Libc,
     epoll: Epoll,
     valueIo: ValueIo,
@@ -121,7 +121,7 @@ export class NativeSender {
     connection.unsent = unsent;
     connection.progressAtSec = clockSec(this.#thread.memory);
     this.stalled.add(connection);
-    this.#thread.connections.setActivity(connection.id, Activity.WRITING);
+    connection.service.connections.setActivity(connection.id, Activity.WRITING);
     this.#epoll.watch(connection, EPOLLOUT);
   }
 

@@ -2,7 +2,6 @@
 import { clockSec } from "../../../store/clock.ts";
 import { ConversationState } from "../../../protocol/conversation.ts";
 import { FillTask } from "../../../protocol/tasks.ts";
-import type { ThreadContext } from "../../../protocol/thread_context.ts";
 import * as workBudgetModule from "../../../protocol/work_budget.ts";
 import * as limitsModule from "../../../store/limits.ts";
 import * as statsModule from "../../../store/stats.ts";
@@ -30,7 +29,7 @@ import * as streamModule from "./tls/stream.ts";
 import { ValueIo } from "./value_io.ts";
 import { NativeWaker } from "./waker.ts";
 import { ConnectionTimeouts } from "../connection_timeouts.ts";
-import type { Transport, TransportContext } from "../transport.ts";
+import type { Transport, TransportContext, TransportThread } from "../worker_transport.ts";
 import * as transportModule from "../transport.ts";
 
 const { PENDING_BYTES_MAX } = limitsModule;
@@ -67,7 +66,7 @@ const NO_BYTES = new Uint8Array(0);
 /** A worker's event loop: blocks in epoll_wait and serves the sockets that are ready. */
 export class NativeThread implements Transport {
   readonly #context: TransportContext;
-  readonly #thread: ThreadContext;
+  readonly #thread: TransportThread;
   readonly #workerData: NativeWorkerData;
   readonly #libc = new Libc();
   readonly #calls: LibcCalls = this.#libc.calls;
@@ -286,7 +285,7 @@ export class NativeThread implements Transport {
         this.#receiveFailed(connection, received);
         continue;
       }
-      this.#thread.connections.seen(connection.id, nowSec);
+      connection.service.connections.seen(connection.id, nowSec);
       const start = inbox.start(index);
       this.#converse(connection, start, start + received);
       if (received < SLOT_BYTES && connection.tls?.hasBuffered !== true) continue;
@@ -318,7 +317,7 @@ export class NativeThread implements Transport {
         this.#receiveFailed(connection, received);
         return;
       }
-      this.#thread.connections.seen(connection.id, clockSec(this.#thread.memory));
+      connection.service.connections.seen(connection.id, clockSec(this.#thread.memory));
       connection.readsAreShort = received < SHORT_READ_BYTES && connection.pending === null;
       let start = RECEIVE_AT;
       if (connection.pending !== null) {
@@ -357,7 +356,7 @@ export class NativeThread implements Transport {
       this.#receiveFailed(connection, this.#libc.resultOf(received));
       return false;
     }
-    this.#thread.connections.seen(connection.id, clockSec(this.#thread.memory));
+    connection.service.connections.seen(connection.id, clockSec(this.#thread.memory));
     connection.readsAreShort = task.missing <= 0;
     if (task.missing > 0) return received >= VALUE_PIECE_BYTES;
     const inInput = received - missing;
@@ -374,7 +373,7 @@ export class NativeThread implements Transport {
       this.#receiveFailed(connection, received);
       return false;
     }
-    this.#thread.connections.seen(connection.id, clockSec(this.#thread.memory));
+    connection.service.connections.seen(connection.id, clockSec(this.#thread.memory));
     connection.readsAreShort = task.missing <= 0;
     if (task.missing <= 0) {
       // In the binary protocol nothing follows the value.
@@ -450,7 +449,7 @@ export class NativeThread implements Transport {
     if (connection.waiting) return;
     connection.waiting = true;
     this.#everWaiting.set(connection.id, connection);
-    this.#thread.connections.setActivity(connection.id, connection.conversation.waitActivity);
+    connection.service.connections.setActivity(connection.id, connection.conversation.waitActivity);
     if (!connection.conversation.awaitsServer) this.#epoll.watch(connection, EPOLLRDHUP);
   }
 
@@ -499,7 +498,10 @@ export class NativeThread implements Transport {
     } else if (state === ConversationState.UNFINISHED) {
       this.#finishLater(connection);
     }
-    this.#thread.connections.setActivity(connection.id, connection.conversation.inputActivity);
+    connection.service.connections.setActivity(
+      connection.id,
+      connection.conversation.inputActivity,
+    );
     this.#epoll.watch(connection, EPOLLIN);
     this.#readBuffered(connection);
   }

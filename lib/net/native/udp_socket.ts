@@ -3,7 +3,7 @@ import type { WireProtocol } from "../../../protocol/settings.ts";
 import { ROUND_UNITS } from "../../../protocol/work_budget.ts";
 import { ByteRegion } from "../../../store/base/bytes.ts";
 import { STAT } from "../../../store/stats.ts";
-import type { TransportContext } from "../transport.ts";
+import type { TransportContext } from "../worker_transport.ts";
 import { concatBytes, UdpExchange } from "../udp_exchange.ts";
 import {
   putUdpHeader,

@@ -1,6 +1,6 @@
 // Hot path for long values: no allocation, except where a peer does not take its replies.
 import type { FillTask } from "../../../protocol/tasks.ts";
-import type { ThreadContext } from "../../../protocol/thread_context.ts";
+import type { TransportThread } from "../worker_transport.ts";
 import type { ItemRef } from "../../../store/cache.ts";
 import type { LibcCalls } from "./libc.ts";
 import * as libcModule from "./libc.ts";
@@ -12,14 +12,14 @@ const { MSG_DONTWAIT, MSG_NOSIGNAL } = libcModule;
 
 /** Sends long values from the store's memory, and receives them into it, without copies. */
 export class ValueIo {
-  readonly #thread: ThreadContext;
+  readonly #thread: TransportThread;
   readonly #vectors: Vectors;
   readonly #segmentAddresses: number[];
   readonly #replyAddress: number;
   readonly #inputAddress: number;
   readonly #tlsWriter: TlsWriter;
 
-  constructor(thread: ThreadContext, calls: LibcCalls) {
+  constructor(thread: TransportThread, calls: LibcCalls) {
     this.#thread = thread;
     this.#vectors = new Vectors(calls);
     this.#tlsWriter = new TlsWriter(calls);

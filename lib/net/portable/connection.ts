@@ -1,6 +1,5 @@
 import { clockSec } from "../../../store/clock.ts";
-import { type Conversation, ConversationState } from "../../../protocol/conversation.ts";
-import type { ThreadContext } from "../../../protocol/thread_context.ts";
+import { ConversationState } from "../../../protocol/conversation.ts";
 import { Activity, type ConnectionId, type ConnectionKind } from "../../../store/connections.ts";
 import { STAT } from "../../../store/stats.ts";
 import { INPUT_BYTES, PENDING_BYTES_MAX, REPLY_BYTES } from "../../../store/limits.ts";
@@ -8,7 +7,9 @@ import type { CloseReason } from "../../../store/cache.ts";
 import { BufferPool } from "./buffer_pool.ts";
 import { isConnectionError } from "./sockets.ts";
 import type { TimedConnection } from "../connection_timeouts.ts";
-import { FairScheduler } from "../fair_scheduler.ts";
+import { FairScheduler } from "./fair_scheduler.ts";
+import type { ServedConversation, Service } from "../service.ts";
+import type { TransportThread } from "../worker_transport.ts";
 
 // Hot path, as far as the runtime's sockets allow: a read and a write each cost promises of their own.
 
@@ -25,7 +26,7 @@ const SMALL_REPLY_BYTES = 16 * 1024;
 /** The outcome of a read that failed, beside those of `Deno.Conn.read`. */
 const READ_FAILED = -1;
 
-/** Buffers and scheduler that the connections of one thread share. */
+/** State that the connections of one thread share. */
 export class ConnectionBuffers {
   /** By buffer size, the smallest first. */
   readonly reads: readonly BufferPool[] = [
@@ -36,6 +37,8 @@ export class ConnectionBuffers {
   readonly smallReplies: BufferPool = new BufferPool(SMALL_REPLY_BYTES, 64);
   readonly largeReplies: BufferPool = new BufferPool(REPLY_BYTES, 8);
   readonly scheduler: FairScheduler = new FairScheduler();
+  /** Open connections whose conversations have waited for the store, for example for a lock, by id. */
+  readonly everWaiting: Map<ConnectionId, PortableConnection> = new Map();
 }
 
 /**
@@ -45,11 +48,12 @@ export class ConnectionBuffers {
 export class PortableConnection implements TimedConnection {
   readonly id: ConnectionId;
   readonly kind: ConnectionKind;
+  readonly service: Service;
   /** Reported to watchers; valid when the connection is closed. */
   closeReason: CloseReason = "normal";
   readonly #socket: Deno.Conn;
-  readonly #thread: ThreadContext;
-  readonly #conversation: Conversation;
+  readonly #thread: TransportThread;
+  readonly #conversation: ServedConversation;
   readonly #buffers: ConnectionBuffers;
   #readBuffer: Uint8Array<ArrayBuffer>;
   /** Index of the pool that the read buffer is from. */
@@ -70,15 +74,16 @@ export class PortableConnection implements TimedConnection {
 
   constructor(
     socket: Deno.Conn,
-    id: ConnectionId,
     kind: ConnectionKind,
-    thread: ThreadContext,
-    conversation: Conversation,
+    thread: TransportThread,
+    service: Service,
+    conversation: ServedConversation,
     buffers: ConnectionBuffers,
   ) {
     this.#socket = socket;
-    this.id = id;
+    this.id = conversation.owner;
     this.kind = kind;
+    this.service = service;
     this.#thread = thread;
     this.#conversation = conversation;
     this.#buffers = buffers;
@@ -142,6 +147,7 @@ export class PortableConnection implements TimedConnection {
     }
     // End first: when the peer sees the connection close, its locks and leases must be free already.
     this.#conversation.end();
+    this.#buffers.everWaiting.delete(this.id);
     this.close(this.#conversation.closeReason);
     // A read that is still pending may yet write into its buffer.
     const pool = this.#buffers.reads[this.#readPool]!;
@@ -169,6 +175,7 @@ export class PortableConnection implements TimedConnection {
         units = work.spent;
         if (at < end) this.#pending = input.bytes.slice(at, end);
         const { state } = conversation;
+        if (state === ConversationState.WAITING) this.#buffers.everWaiting.set(this.id, this);
         if (reply.length > 0) await this.#send(state);
         if (state === ConversationState.WAITING) open = await this.#wait();
         if (state === ConversationState.CLOSING || this.#closed) open = false;
@@ -189,8 +196,8 @@ export class PortableConnection implements TimedConnection {
 
   /** Puts received bytes into the input, behind bytes left over from before. Returns where they end. */
   #takeReceived(received: number): number {
-    const { input, connections, memory } = this.#thread;
-    connections.seen(this.id, clockSec(memory));
+    const { input, memory } = this.#thread;
+    this.service.connections.seen(this.id, clockSec(memory));
     const start = this.#restorePending();
     const buffer = this.#readBuffer;
     input.bytes.set(received === buffer.length ? buffer : buffer.subarray(0, received), start);
@@ -206,7 +213,7 @@ export class PortableConnection implements TimedConnection {
    * @returns False if the peer closed, and no reply is due.
    */
   async #wait(): Promise<boolean> {
-    const { connections } = this.#thread;
+    const { connections } = this.service;
     connections.setActivity(this.id, this.#conversation.waitActivity);
     let over = false;
     let gone = false;
@@ -258,7 +265,8 @@ export class PortableConnection implements TimedConnection {
    * out of it first.
    */
   async #send(state: ConversationState): Promise<void> {
-    const { reply, connections, memory } = this.#thread;
+    const { reply, memory } = this.#thread;
+    const { connections } = this.service;
     const { length } = reply;
     const pool = length <= SMALL_REPLY_BYTES
       ? this.#buffers.smallReplies

@@ -1,10 +1,8 @@
-import { REFUSAL } from "../../../protocol/replies.ts";
-import type { ThreadContext } from "../../../protocol/thread_context.ts";
-import { type ConnectionId, ConnectionKind, NO_OWNER } from "../../../store/connections.ts";
+import { ConnectionKind } from "../../../store/connections.ts";
 import { STAT } from "../../../store/stats.ts";
 import { ACCEPT_PAUSE_MS, AcceptFailures } from "../accept_failures.ts";
 import { type Lifecycle, LifecyclePhase } from "../../lifecycle.ts";
-import { ConnectionLifecycle, eventSource, VERBOSITY_DROPPED } from "../connection_lifecycle.ts";
+import { VERBOSITY_DROPPED } from "../cache_service.ts";
 import { ConnectionTimeouts } from "../connection_timeouts.ts";
 import { ConnectionBuffers, PortableConnection } from "./connection.ts";
 import { certificateAgeSec, openSocket, type PortableWorkerData, refuseRefresh } from "./bind.ts";
@@ -19,10 +17,10 @@ import {
   listenerName,
   type TcpListen,
   tlsOf,
-  type Transport,
-  type TransportContext,
   type UnixListen,
 } from "../transport.ts";
+import type { Transport, TransportContext, TransportThread } from "../worker_transport.ts";
+import type { Service } from "../service.ts";
 import { UdpServer } from "./udp_server.ts";
 import { setSocketMode } from "../unix_socket.ts";
 
@@ -31,15 +29,15 @@ const SWEEP_MS = 1000;
 /** The transport on `Deno.listen`: works wherever Deno does. */
 export class PortableThread implements Transport {
   readonly #context: TransportContext;
-  readonly #thread: ThreadContext;
+  readonly #thread: TransportThread;
   readonly #lifecycle: Lifecycle;
-  readonly #connectionLifecycle: ConnectionLifecycle;
   readonly #timeouts: ConnectionTimeouts<PortableConnection>;
   readonly #buffers = new ConnectionBuffers();
-  readonly #connections = new Map<ConnectionId, PortableConnection>();
+  readonly #connections = new Set<PortableConnection>();
   readonly #listeners: {
     readonly socket: Deno.Listener;
     readonly listen: TcpListen | UnixListen;
+    readonly service: Service;
   }[] = [];
   readonly #udp: UdpServer[] = [];
   /** Awaited at the end beside connections: accept loops, refusals. */
@@ -51,7 +49,6 @@ export class PortableThread implements Transport {
     this.#context = context;
     this.#thread = context.thread;
     this.#lifecycle = context.lifecycle;
-    this.#connectionLifecycle = new ConnectionLifecycle(context);
     this.#acceptFailures = new AcceptFailures((event) => context.report(event));
     this.#timeouts = new ConnectionTimeouts(
       context,
@@ -72,10 +69,12 @@ export class PortableThread implements Transport {
     const { backlog, threads } = this.#context.options;
     const { certificate } = this.#context.workerData as PortableWorkerData;
     for (const listen of this.#listens) {
-      if (listen.kind === "udp") continue;
-      const socket = openSocket(listen, backlog, threads > 1, certificate) as Deno.Listener;
+      const service = this.#context.services[listen.protocol];
+      if (listen.kind === "udp" || service === null) continue;
+      const isPortShared = service.isShared && threads > 1;
+      const socket = openSocket(listen, backlog, isPortShared, certificate) as Deno.Listener;
       if (listen.kind === "unix") setSocketMode(listen);
-      this.#listeners.push({ socket, listen });
+      this.#listeners.push({ socket, listen, service });
     }
   }
 
@@ -84,7 +83,9 @@ export class PortableThread implements Transport {
   }
 
   async serve(): Promise<void> {
-    for (const { socket, listen } of this.#listeners) this.#track(this.#accept(socket, listen));
+    for (const { socket, listen, service } of this.#listeners) {
+      this.#track(this.#accept(socket, listen, service));
+    }
     for (const udp of this.#udp) this.#track(udp.serve());
     const sweep = setInterval(() => this.#closeTimedOut(), SWEEP_MS);
     const { threadIndex } = this.#context;
@@ -100,7 +101,7 @@ export class PortableThread implements Transport {
     for (const { socket } of this.#listeners) socket.close();
     if (this.#lifecycle.phase === LifecyclePhase.DRAINING) await this.#drain();
     for (const udp of this.#udp) udp.close();
-    for (const connection of this.#connections.values()) connection.close("shutdown");
+    for (const connection of this.#connections) connection.close("shutdown");
     await this.#waitUntilClosed(DRAIN_MS_MAX);
     await Promise.all(this.#tasks);
     clearInterval(sweep);
@@ -109,7 +110,7 @@ export class PortableThread implements Transport {
   /** Lets connections finish requests in progress. */
   async #drain(): Promise<void> {
     await this.#waitUntilClosed(DRAIN_GRACE_MS);
-    for (const connection of this.#connections.values()) connection.finish();
+    for (const connection of this.#connections) connection.finish();
     await this.#waitUntilClosed(DRAIN_MS_MAX);
   }
 
@@ -132,22 +133,26 @@ export class PortableThread implements Transport {
   /** Resumes connections that need not wait any longer. */
   #resumeReady(): void {
     this.#thread.takeReady(this.#context.threadIndex, (owner) => {
-      this.#connections.get(owner)?.resume();
+      this.#buffers.everWaiting.get(owner)?.resume();
     });
   }
 
   #closeTimedOut(): void {
-    this.#timeouts.closeStalled(this.#connections.values());
-    this.#timeouts.closeSilent(this.#connections.values());
-    this.#timeouts.closeUnauthenticated(this.#connections.values());
+    this.#timeouts.closeStalled(this.#connections);
+    this.#timeouts.closeSilent(this.#connections);
+    this.#timeouts.closeUnauthenticated(this.#connections);
   }
 
   // --- accepting ---------------------------------------------------------------------------------
 
-  async #accept(listener: Deno.Listener, listen: TcpListen | UnixListen): Promise<void> {
-    const name = listenerName(listen);
+  async #accept(
+    listener: Deno.Listener,
+    listen: TcpListen | UnixListen,
+    service: Service,
+  ): Promise<void> {
+    const waitsForRoom = service.isShared && !this.#context.options.maxconnsFast;
     while (this.#accepting) {
-      if (!this.#context.options.maxconnsFast) await this.#untilRoom();
+      if (waitsForRoom) await this.#untilRoom(service);
       let socket: Deno.Conn;
       try {
         socket = await listener.accept();
@@ -158,13 +163,12 @@ export class PortableThread implements Transport {
         await (code !== "" ? this.#pauseAccepting(code) : pause(1));
         continue;
       }
-      this.#adopt(socket, listen, name);
+      this.#adopt(socket, listen, service);
     }
   }
 
   /** Waits until a connection may be accepted under `no_maxconns_fast`. */
-  async #untilRoom(): Promise<void> {
-    const { connections } = this.#thread;
+  async #untilRoom({ connections }: Service): Promise<void> {
     if (connections.openCount < connections.rows) return;
     await this.#withoutAccepting(async () => {
       while (this.#accepting && connections.openCount >= connections.rows) {
@@ -188,33 +192,32 @@ export class PortableThread implements Transport {
     stats[STAT.time_in_listen_disabled_us]! += Math.round((performance.now() - startMs) * 1000);
   }
 
-  #adopt(socket: Deno.Conn, listen: TcpListen | UnixListen, listener: string): void {
-    const thread = this.#thread;
+  #adopt(socket: Deno.Conn, listen: TcpListen | UnixListen, service: Service): void {
+    const listener = listenerName(listen);
     const isTcp = listen.kind === "tcp";
     const peer = isTcp ? peerName(socket.remoteAddr as Deno.NetAddr) : listener;
     const kind = isTcp ? ConnectionKind.TCP : ConnectionKind.UNIX;
-    const id = this.#connectionLifecycle.open(kind, peer, listener);
-    if (id === NO_OWNER) {
+    const conversation = service.open(kind, peer, listener);
+    if (conversation === null) {
       // A peer that expects a handshake could not read the refusal.
-      if (tlsOf(listen) === undefined) this.#track(refuse(socket));
+      if (tlsOf(listen) === undefined) this.#track(refuse(socket, service.refusal));
       else socket.close();
       return;
     }
     if (isTcp) prepareTcp(socket as Deno.TcpConn);
-    const conversation = this.#context.protocols.open(id, { protocol: listen.protocol });
     const connection = new PortableConnection(
       socket,
-      id,
       kind,
-      thread,
+      this.#thread,
+      service,
       conversation,
       this.#buffers,
     );
-    this.#connections.set(id, connection);
+    this.#connections.add(connection);
     // A connection that fails for another reason than its peer rejects, which ends the process.
     connection.serve(this.#connectionEnded);
     if (tlsOf(listen) === undefined) return;
-    const source = eventSource(thread, id);
+    const source = service.sourceOf(connection.id);
     (socket as Deno.TlsConn).handshake().catch((error) => this.#handshakeFailed(source, error));
   }
 
@@ -236,15 +239,15 @@ export class PortableThread implements Transport {
   }
 
   readonly #connectionEnded = (connection: PortableConnection): void => {
-    this.#connections.delete(connection.id);
-    this.#connectionLifecycle.close(connection.id, connection.closeReason);
+    this.#connections.delete(connection);
+    connection.service.close(connection.id, connection.closeReason);
   };
 }
 
 /** Replies that there are too many connections. */
-async function refuse(socket: Deno.Conn): Promise<void> {
+async function refuse(socket: Deno.Conn, reply: Uint8Array): Promise<void> {
   try {
-    await socket.write(REFUSAL.TOO_MANY_CONNECTIONS);
+    await socket.write(reply);
   } catch {
     // The peer closed before the reply.
   }

@@ -1,7 +1,8 @@
 import { ByteRegion } from "../../../store/base/bytes.ts";
 import { INPUT_BYTES } from "../../../store/limits.ts";
-import type { FairScheduler } from "../fair_scheduler.ts";
-import type { TransportContext, UdpListen } from "../transport.ts";
+import type { FairScheduler } from "./fair_scheduler.ts";
+import type { UdpListen } from "../transport.ts";
+import type { TransportContext } from "../worker_transport.ts";
 import { concatBytes, UdpExchange } from "../udp_exchange.ts";
 import { UDP_HEADER_BYTES, udpDatagrams, udpEmptyFrame, udpRequestId } from "../udp_frames.ts";
 

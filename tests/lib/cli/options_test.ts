@@ -112,8 +112,8 @@ Deno.test("readCommand() makes a counter server where a port is given, on each a
   );
   assertEquals(counters, {
     listens: [
-      { kind: "tcp", hostname: "127.0.0.1", port: 11215, protocol: "binary" },
-      { kind: "tcp", hostname: "::1", port: 11215, protocol: "binary" },
+      { kind: "tcp", hostname: "127.0.0.1", port: 11215, protocol: "counters" },
+      { kind: "tcp", hostname: "::1", port: 11215, protocol: "counters" },
     ],
     connectionsMax: 1024,
     bytesMax: 2 * 1024 * 1024,

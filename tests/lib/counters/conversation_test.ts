@@ -1,5 +1,8 @@
-import { assert, assertEquals } from "@std/assert";
-import { CounterConversation, CounterService } from "../../../lib/counters/conversation.ts";
+import { assert, assertEquals, assertLess, assertLessOrEqual } from "@std/assert";
+import { CounterConversation } from "../../../lib/counters/conversation.ts";
+import { ConversationState } from "../../../protocol/conversation.ts";
+import type { ConnectionId } from "../../../store/connections.ts";
+import { CounterBench, SLICE_REQUESTS } from "../../support/sessions/counter_feed.ts";
 import {
   acquire,
   COUNTER_HEADER_LENGTH,
@@ -17,30 +20,14 @@ import {
 } from "../../support/sessions/counter_packets.ts";
 import { randomFrom } from "../../support/random.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
-import { bytesOf, textOf } from "../../support/sessions/side.ts";
 
 const NAME_LENGTH_MAX = 65535;
 
-/** Brings bytes, at most `pieceMax` at once, and returns all replies. */
-function feed(conversation: CounterConversation, text: string, pieceMax = Infinity): string {
-  let received = "";
-  const bytes = bytesOf(text);
-  for (let at = 0; at < bytes.length && !conversation.closing;) {
-    const readBuffer = conversation.readBuffer();
-    assert(readBuffer.length > 0);
-    const piece = bytes.subarray(at, at + Math.min(readBuffer.length, pieceMax));
-    readBuffer.set(piece);
-    conversation.received(piece.length);
-    at += piece.length;
-    for (let replies = conversation.replies(); replies !== null; replies = conversation.replies()) {
-      received += textOf(replies);
-    }
-  }
-  return received;
-}
+/** The connection of an id, which the counters do not look at. */
+const OWNER = 1 as ConnectionId;
 
-function connect(): CounterConversation {
-  return new CounterConversation(new CounterService(1e7));
+function connect(bench: CounterBench): CounterConversation {
+  return new CounterConversation(bench.state, OWNER);
 }
 
 /** Requests and replies of one connection to a new server. */
@@ -90,42 +77,47 @@ const SESSION: readonly (readonly [request: string, reply: string])[] = [
 ];
 
 Deno.test("requests get yrmcds's replies, one by one, all together, and cut anywhere", () => {
-  const conversation = connect();
-  for (const [request, reply] of SESSION) assertEquals(feed(conversation, request), reply);
+  const bench = new CounterBench();
+  const conversation = connect(bench);
+  for (const [request, reply] of SESSION) assertEquals(bench.feed(conversation, request), reply);
   const requests = SESSION.map(([request]) => request).join("");
   const replies = SESSION.map(([, reply]) => reply).join("");
   for (const pieceMax of [Infinity, 1, 7, 511, 4096]) {
-    assertEquals(feed(connect(), requests, pieceMax), replies);
+    const other = new CounterBench();
+    assertEquals(other.feed(connect(other), requests, pieceMax), replies);
   }
 });
 
 Deno.test("a body that nobody can mean is refused, and ends the connection", () => {
-  const conversation = connect();
-  const refused = feed(conversation, counterRequest(0x00, "", { bodyLength: 31 * 2 ** 20 }));
+  const bench = new CounterBench();
+  const conversation = connect(bench);
+  const refused = bench.feed(conversation, counterRequest(0x00, "", { bodyLength: 31 * 2 ** 20 }));
   assertEquals(refused, counterReply(0x00, 0x04, "Invalid arguments"));
-  assert(conversation.closing);
+  assertEquals(conversation.state, ConversationState.CLOSING);
 });
 
 Deno.test("a long name takes memory as it arrives", () => {
-  const conversation = connect();
-  feed(conversation, acquire(1, 1, "n".repeat(60_000)).slice(0, 600));
-  assert(conversation.readBuffer().buffer.byteLength <= 2048);
+  const bench = new CounterBench();
+  const conversation = connect(bench);
+  bench.feed(conversation, acquire(1, 1, "n".repeat(60_000)).slice(0, 600), 100);
+  assertLessOrEqual(conversation.keptCapacity, 1024);
 });
 
 Deno.test("what a connection holds comes back when it ends", () => {
-  const service = new CounterService(1e7);
-  const [a, b] = [new CounterConversation(service), new CounterConversation(service)];
-  feed(a, acquire(2, 9, "n") + acquire(1, 9, "m"));
-  feed(b, acquire(3, 9, "n"));
+  const bench = new CounterBench();
+  const [a, b] = [connect(bench), connect(bench)];
+  bench.feed(a, acquire(2, 9, "n") + acquire(1, 9, "m"));
+  bench.feed(b, acquire(3, 9, "n"));
   a.end();
-  assertEquals(feed(b, getCounter("n")), counterReply(0x01, 0, u32(3)));
-  assertEquals(feed(b, getCounter("m")), counterReply(0x01, 0, u32(0)));
+  assertEquals(bench.feed(b, getCounter("n")), counterReply(0x01, 0, u32(3)));
+  assertEquals(bench.feed(b, getCounter("m")), counterReply(0x01, 0, u32(0)));
 });
 
 Deno.test("Stats tells yrmcds's figures, and counts well-formed commands", () => {
-  const conversation = connect();
-  feed(conversation, SESSION.map(([request]) => request).join(""));
-  const reply = feed(conversation, counterStats());
+  const bench = new CounterBench();
+  const conversation = connect(bench);
+  bench.feed(conversation, SESSION.map(([request]) => request).join(""));
+  const reply = bench.feed(conversation, counterStats());
   assertEquals(reply.slice(0, 4), "\x91\x10\0\0");
   assertEquals(packetLength(reply), reply.length);
   assertEquals(Object.fromEntries(readCounterStats(reply.slice(COUNTER_HEADER_LENGTH))), {
@@ -147,37 +139,54 @@ Deno.test("Stats tells yrmcds's figures, and counts well-formed commands", () =>
   });
 });
 
+Deno.test("an interval drops idle counters and resets the highest values", () => {
+  const bench = new CounterBench(1e7, 10);
+  const [a, b] = [connect(bench), connect(bench)];
+  bench.feed(a, acquire(1, 9, "idle") + release(1, "idle") + acquire(5, 9, "n"));
+  bench.nowSec = 9;
+  assertEquals(bench.feed(b, getCounter("idle")), counterReply(0x01, 0, u32(0)));
+  bench.nowSec = 35;
+  a.end();
+  assertEquals(bench.feed(b, getCounter("idle")), counterReply(0x01, 0x01, "Not found"));
+  const highest = (value: number): string =>
+    counterReply(0x11, 0, u32(0) + u32(value) + named("n")) + counterReply(0x11);
+  // The connection ended in the new interval.
+  assertEquals(bench.feed(b, dump()), highest(5));
+  assertEquals(new Map(bench.state.stats()).get("gc_count"), 3);
+});
+
 Deno.test("a long Dump is made as it is taken", () => {
-  const service = new CounterService(1e8);
-  const conversation = new CounterConversation(service);
+  const bench = new CounterBench(1e8);
+  const conversation = connect(bench);
   const count = 3000;
   for (let index = 0; index < count; index++) {
-    feed(conversation, acquire(1, 1, `${index}`.padStart(1000, "-")));
+    bench.feed(conversation, acquire(1, 1, `${index}`.padStart(1000, "-")));
   }
-  const request = bytesOf(dump() + noop());
-  conversation.readBuffer().set(request);
-  conversation.received(request.length);
-  const lengths: number[] = [];
-  let last = "";
-  for (let replies = conversation.replies(); replies !== null; replies = conversation.replies()) {
-    lengths.push(replies.length);
-    last = textOf(replies);
-  }
+  const slices = [...bench.slices(conversation, dump() + noop())];
+  const lengths = slices.map(({ length }) => length);
   assertEquals(
     lengths.reduce((sum, length) => sum + length),
     count * (COUNTER_HEADER_LENGTH + 10 + 1000) + 2 * COUNTER_HEADER_LENGTH,
   );
   assert(Math.max(...lengths) < 70_000, `${lengths}`);
-  assert(last.endsWith(counterReply(0x11) + counterReply(0x00)));
+  assert(slices.join("").endsWith(counterReply(0x11) + counterReply(0x00)));
+});
+
+Deno.test("a slice ends when its work is done", () => {
+  const bench = new CounterBench();
+  const replies = [...bench.slices(connect(bench), getCounter("n".repeat(1000)).repeat(60))];
+  assertLess(1, replies.length);
+  assertEquals([...bench.slices(connect(bench), noop().repeat(SLICE_REQUESTS))].length, 2);
 });
 
 Deno.test("bytes at random are answered with packets, and leave nothing acquired", async () => {
   await withSeed(drawSeed(), (seed) => {
     const random = randomFrom(seed);
-    const service = new CounterService(100_000);
+    const bench = new CounterBench(100_000);
+    const { state } = bench;
     const whole = SESSION.map(([request]) => request).filter(({ length }) => length < 1000);
     for (let stream = 0; stream < 2000; stream++) {
-      const conversation = new CounterConversation(service);
+      const conversation = connect(bench);
       let requests = "";
       for (let count = 0; count < 5; count++) {
         requests += whole[Math.floor(random() * whole.length)]!;
@@ -186,7 +195,7 @@ Deno.test("bytes at random are answered with packets, and leave nothing acquired
       for (let count = 0; count < random() * 6; count++) {
         bytes[Math.floor(random() * bytes.length)] = String.fromCharCode(random() * 256);
       }
-      let replies = feed(conversation, bytes.join(""), 1 + random() * 100);
+      let replies = bench.feed(conversation, bytes.join(""), 1 + random() * 100);
       while (replies.length > 0) {
         assertEquals(replies[0], "\x91");
         assert(packetLength(replies) <= replies.length);
@@ -194,8 +203,8 @@ Deno.test("bytes at random are answered with packets, and leave nothing acquired
       }
       conversation.end();
     }
-    service.counters.beginInterval();
-    while (service.counters.dropIdle(1000));
-    assertEquals([service.counters.count, service.counters.usedBytes], [0, 0]);
+    state.counters.beginInterval();
+    while (state.counters.dropIdle(1000));
+    assertEquals([state.counters.count, state.counters.usedBytes], [0, 0]);
   });
 });

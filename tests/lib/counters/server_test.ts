@@ -27,7 +27,7 @@ async function startCounters(
   return await ServerProcess.start({
     io,
     args: ["--counter-port", "-1", ...args],
-    permissions: [...new Set([...leastPermissions(io), "--allow-net=127.0.0.1"])],
+    permissions: leastPermissions(io),
   });
 }
 
@@ -87,56 +87,57 @@ for (const io of TRANSPORTS) {
     await server.stop();
     assertEquals(await watcher.rest(), "");
   });
+
+  Deno.test(`${io}: a client that does not read its Dump keeps nobody else waiting`, async () => {
+    await using server = await startCounters(io, "--counter-memory", "64");
+    using greedy = await server.connect(server.counterPort);
+    const name = "n".repeat(60_000);
+    for (let index = 0; index < 300; index++) {
+      await greedy.ask(acquire(1, 1, name + index), counterReply(0x02, 0, u32(1)));
+    }
+    await greedy.send(dump());
+    using other = await server.connect(server.counterPort);
+    for (let round = 0; round < 100; round++) await other.ask(noop(), counterReply(0x00));
+    assertEquals(await figure(other, "objects"), 300);
+  });
+
+  Deno.test(`${io}: a client that never reads its Dump is dropped`, async () => {
+    await using server = await startCounters(io, "-v", "-o", "send_timeout=1");
+    using client = await server.connect(server.counterPort);
+    const name = "n".repeat(60_000);
+    await client.ask(acquire(1, 1, name), counterReply(0x02, 0, u32(1)));
+    const sending = client.send(dump().repeat(1000)).catch(() => {});
+    await server.line("accepted no byte of its replies");
+    await sending;
+    await server.stop();
+  });
+
+  Deno.test(`${io}: idle counters are dropped once an interval, memory and connections are limited`, async () => {
+    await using server = await startCounters(
+      io,
+      ...["--counter-interval", "1", "--counter-memory", "1", "--counter-conn-limit", "2", "-v"],
+      ...["-c", "1"],
+    );
+    using client = await server.connect(server.counterPort);
+    await client.ask(
+      acquire(1, 1, "a") + release(1, "a"),
+      counterReply(0x02, 0, u32(1)) + counterReply(0x03),
+    );
+    while (await figure(client, "objects") > 0);
+    await client.ask(getCounter("a"), counterReply(0x01, 0x01, "Not found"));
+    const name = "n".repeat(60_000);
+    for (let index = 0; index < 17; index++) {
+      await client.ask(acquire(1, 1, name + index), counterReply(0x02, 0, u32(1)));
+    }
+    await client.ask(acquire(1, 1, name), counterReply(0x02, 0x82, "Out of memory"));
+    using second = await server.connect(server.counterPort);
+    await second.ask(noop(), counterReply(0x00));
+    using third = await server.connect(server.counterPort);
+    assertEquals(await third.rest(), "");
+    await server.line("(--counter-conn-limit)");
+    await server.stop();
+  });
 }
-
-Deno.test("a client that does not read its Dump keeps nobody else waiting", async () => {
-  await using server = await startCounters("portable", "--counter-memory", "64");
-  using greedy = await server.connect(server.counterPort);
-  const name = "n".repeat(60_000);
-  for (let index = 0; index < 300; index++) {
-    await greedy.ask(acquire(1, 1, name + index), counterReply(0x02, 0, u32(1)));
-  }
-  await greedy.send(dump());
-  using other = await server.connect(server.counterPort);
-  for (let round = 0; round < 100; round++) await other.ask(noop(), counterReply(0x00));
-  assertEquals(await figure(other, "objects"), 300);
-});
-
-Deno.test("a client that never reads its Dump is dropped", async () => {
-  await using server = await startCounters("portable", "-v", "-o", "send_timeout=1");
-  using client = await server.connect(server.counterPort);
-  const name = "n".repeat(60_000);
-  await client.ask(acquire(1, 1, name), counterReply(0x02, 0, u32(1)));
-  const sending = client.send(dump().repeat(1000)).catch(() => {});
-  await server.line("accepted no byte of its replies");
-  await sending;
-  await server.stop();
-});
-
-Deno.test("idle counters are dropped once an interval, memory and connections are limited", async () => {
-  await using server = await startCounters(
-    "portable",
-    ...["--counter-interval", "1", "--counter-memory", "1", "--counter-conn-limit", "2", "-v"],
-  );
-  using client = await server.connect(server.counterPort);
-  await client.ask(
-    acquire(1, 1, "a") + release(1, "a"),
-    counterReply(0x02, 0, u32(1)) + counterReply(0x03),
-  );
-  while (await figure(client, "objects") > 0);
-  await client.ask(getCounter("a"), counterReply(0x01, 0x01, "Not found"));
-  const name = "n".repeat(60_000);
-  for (let index = 0; index < 17; index++) {
-    await client.ask(acquire(1, 1, name + index), counterReply(0x02, 0, u32(1)));
-  }
-  await client.ask(acquire(1, 1, name), counterReply(0x02, 0x82, "Out of memory"));
-  using second = await server.connect(server.counterPort);
-  await second.ask(noop(), counterReply(0x00));
-  using third = await server.connect(server.counterPort);
-  assertEquals(await third.rest(), "");
-  await server.line("(--counter-conn-limit)");
-  await server.stop();
-});
 
 Deno.test("without --counter-port there are no counters; a port that is taken is named", async () => {
   await using server = await ServerProcess.start();
@@ -146,8 +147,8 @@ Deno.test("without --counter-port there are no counters; a port that is taken is
   assertEquals(code, 71, stderr);
   assertStringIncludes(stderr, `cannot listen on 127.0.0.1:${server.port}: `);
   assertStringIncludes(stderr, "choose another with --counter-port");
-  if (!TRANSPORTS.includes("native")) return;
-  const missing = await runToEnd({ args: ["--io", "native", ...args], io: "native" });
+  const permissions = leastPermissions("portable").filter((flag) => !flag.includes("-net"));
+  const missing = await runToEnd({ args: ["--io", "portable", ...args], permissions });
   assertEquals(missing.code, 77, missing.stderr);
   assertStringIncludes(missing.stderr, `not permitted to listen on 127.0.0.1:${server.port}`);
 });

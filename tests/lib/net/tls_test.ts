@@ -227,7 +227,7 @@ if (NATIVE) {
       /^Error loading the certificate chain: .*no start line\r\n$/,
     );
     server.signal("SIGHUP");
-    await server.line("certificates not loaded, those of before stay: Error loading");
+    await server.line("certificates not loaded, the previous ones stay in use: Error loading");
     assertEquals(await subjectOf(server.port), "before");
     certificates.make("before"); // Another key.
     const { cert, key } = certificates.make("after");

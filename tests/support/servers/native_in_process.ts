@@ -1,3 +1,4 @@
+import { cacheServices } from "../../../lib/net/cache_service.ts";
 import { bindNative } from "../../../lib/net/native/bind.ts";
 import { Libc } from "../../../lib/net/native/libc.ts";
 import type { RoundIo } from "../../../lib/net/native/round_io.ts";
@@ -9,7 +10,6 @@ import {
   type SharedState,
   ThreadContext,
 } from "../../../protocol/thread_context.ts";
-import { ThreadProtocols } from "../../../protocol/thread_protocols.ts";
 import type { Settings, TlsSettings } from "../../../protocol/settings.ts";
 import { waitingFor } from "../waiting.ts";
 
@@ -67,7 +67,7 @@ export async function serveInThisThread(server: InProcessServer): Promise<void> 
   const thread = new ThreadContext(shared, settings, hooks);
   const context = {
     thread,
-    protocols: new ThreadProtocols(thread),
+    services: { ...cacheServices(thread, 0, () => {}), counters: null },
     threadIndex: 0,
     options,
     lifecycle: new Lifecycle(lifeShared),

@@ -68,7 +68,7 @@ export class TlsContexts {
   /**
    * Loads the files, for new connections of every thread.
    *
-   * @throws TlsError with memcached's text when one is wrong: the certificates of before stay.
+   * @throws TlsError with memcached's text when one is wrong: the previous certificates stay in use.
    */
   load(): void {
     const { calls } = this.#openssl;

@@ -1,8 +1,9 @@
 import { clockSec } from "../../../../store/clock.ts";
 import { STAT } from "../../../../store/stats.ts";
 import type { CloseReason } from "../../../../store/cache.ts";
-import { eventSource, VERBOSITY_DROPPED } from "../../connection_lifecycle.ts";
-import { handshakeFailed, type TlsMode, type TransportContext } from "../../transport.ts";
+import { VERBOSITY_DROPPED } from "../../cache_service.ts";
+import { handshakeFailed, type TlsMode } from "../../transport.ts";
+import type { TransportContext } from "../../worker_transport.ts";
 import type { NativeConnection } from "../connection.ts";
 import { type Epoll, EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP } from "../epoll.ts";
 import type { Libc } from "../libc.ts";
@@ -86,7 +87,7 @@ export class TlsHandshakes {
 
   /** Epoll has reported the connection: it takes a step when its turn comes, or waits until there are fewer. */
   noteReady(connection: NativeConnection, events: number): void {
-    // A client that has said its last word before it was answered cannot end the handshake.
+    // A client that half-closed before our first reply cannot complete the handshake.
     if (!connection.tls!.started && events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) {
       return this.#close(connection, "error");
     }
@@ -208,7 +209,7 @@ export class TlsHandshakes {
     const { thread, report } = this.#context;
     this.#count(STAT.ssl_handshake_errors, 1);
     if (thread.tunables.get("verbosity") >= VERBOSITY_DROPPED) {
-      report(handshakeFailed(reason, eventSource(thread, connection.id)));
+      report(handshakeFailed(reason, connection.service.sourceOf(connection.id)));
     }
     this.#close(connection, "error");
   }

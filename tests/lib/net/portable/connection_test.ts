@@ -1,4 +1,5 @@
 import { assertEquals, assertLessOrEqual } from "@std/assert";
+import { cacheServices } from "../../../../lib/net/cache_service.ts";
 import { ConnectionBuffers, PortableConnection } from "../../../../lib/net/portable/connection.ts";
 import { ConnectionKind } from "../../../../store/connections.ts";
 import { ConversationSide } from "../../../support/sessions/conversation_side.ts";
@@ -42,18 +43,13 @@ Deno.test("buffers of clients that did not read are given back when they have re
   side.connect().ask(`set k 0 0 200000\r\n${"v".repeat(200_000)}\r\n`);
   const buffers = new ConnectionBuffers();
   const peers = Array.from({ length: CLIENTS }, () => new SlowPeer("get k\r\nget k\r\n"));
+  const { thread } = side;
+  const kind = ConnectionKind.TCP;
+  const { auto: service } = cacheServices(thread, 0, () => {});
   const ends = peers.map((peer) => {
-    const { owner } = side.connect();
-    const conversation = side.protocols.open(owner, { protocol: "auto" });
-    const { thread } = side;
-    return new PortableConnection(
-      peer.socket,
-      owner,
-      ConnectionKind.TCP,
-      thread,
-      conversation,
-      buffers,
-    ).serve(() => {});
+    const conversation = service.open(kind, "peer", "listener")!;
+    return new PortableConnection(peer.socket, kind, thread, service, conversation, buffers)
+      .serve(() => {});
   });
   await new Promise((resolve) => setTimeout(resolve, 0));
   assertEquals(buffers.largeReplies.memoryCount, CLIENTS);

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { FairScheduler } from "../../../lib/net/fair_scheduler.ts";
-import { ROUND_UNITS } from "../../../protocol/work_budget.ts";
+import { FairScheduler } from "../../../../lib/net/portable/fair_scheduler.ts";
+import { ROUND_UNITS } from "../../../../protocol/work_budget.ts";
 
 Deno.test("FairScheduler lets the sockets go first when a round's work is done, then counts anew", async () => {
   const scheduler = new FairScheduler();

@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers";
-import { ROUND_UNITS } from "../../protocol/work_budget.ts";
+import { ROUND_UNITS } from "../../../protocol/work_budget.ts";
 
 /**
  * Shares a thread between connections of the runtime's sockets. The runtime resolves a read at once when bytes are
