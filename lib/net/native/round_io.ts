@@ -1,5 +1,6 @@
 // Hot path: called twice in every round of the event loop. No allocation.
 import type { TransportThread } from "../worker_transport.ts";
+import type { NativeConnection } from "./connection.ts";
 import type { NativeInbox } from "./inbox.ts";
 import * as inboxModule from "./inbox.ts";
 import type { IoUring } from "./io_uring.ts";
@@ -12,7 +13,7 @@ const { ECANCELED, ECONNRESET, EAGAIN, EPIPE, ETIMEDOUT, MSG_DONTWAIT, MSG_NOSIG
 
 /**
  * Receives the requests of a round, and sends its replies. Results are as `Libc.resultOf` gives them: a number of
- * bytes, 0 at the end of a connection, or a negative error number; over TLS a `StreamEnd`.
+ * bytes, 0 at the end of a connection, or a negative error number.
  */
 export interface RoundIo {
   /** Receives into every slot, and sets its result. */
@@ -41,22 +42,33 @@ export class CallIo implements RoundIo {
   }
 
   receiveOne(inbox: NativeInbox, index: number): void {
-    const { fd, tls } = inbox.connection(index);
-    const bytes = inbox.bytes(index);
-    const libc = this.#libc;
-    inbox.results[index] = tls === null
-      ? libc.resultOf(libc.calls.recv(fd, bytes, SLOT_BYTES, MSG_DONTWAIT))
-      : tls.read(bytes, SLOT_BYTES);
+    inbox.results[index] = this.read(inbox.connection(index), inbox.bytes(index), SLOT_BYTES);
   }
 
   sendOne(outbox: NativeOutbox, index: number): void {
-    const { fd, tls } = outbox.connection(index);
-    const bytes = outbox.bytes(index);
-    const length = outbox.length(index);
+    outbox.results[index] = this.write(
+      outbox.connection(index),
+      outbox.bytes(index),
+      outbox.length(index),
+    );
+  }
+
+  /** Receives at most `length` bytes, through the TLS layer if there is one. @returns A result of `RoundIo`. */
+  read({ fd, tls }: NativeConnection, bytes: Uint8Array, length: number): number {
+    return tls === null ? this.readSocket(fd, bytes, length) : tls.read(bytes, length);
+  }
+
+  /** As `read`, past the TLS layer. */
+  readSocket(fd: number, bytes: Uint8Array, length: number): number {
     const libc = this.#libc;
-    outbox.results[index] = tls === null
-      ? libc.resultOf(libc.calls.send(fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL))
-      : tls.write(bytes, length);
+    return libc.resultOf(libc.calls.recv(fd, bytes, length, MSG_DONTWAIT));
+  }
+
+  /** Sends at most `length` bytes, through the TLS layer if there is one. @returns A result of `RoundIo`. */
+  write({ fd, tls }: NativeConnection, bytes: Uint8Array, length: number): number {
+    if (tls !== null) return tls.write(bytes, length);
+    const libc = this.#libc;
+    return libc.resultOf(libc.calls.send(fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL));
   }
 }
 

@@ -4,15 +4,14 @@ import { Activity } from "../../../store/connections.ts";
 import type { NativeConnection } from "./connection.ts";
 import type { Epoll } from "./epoll.ts";
 import * as epollModule from "./epoll.ts";
-import type { Libc, LibcCalls } from "./libc.ts";
 import * as libcModule from "./libc.ts";
 import { NativeOutbox } from "./outbox.ts";
-import type { RoundIo } from "./round_io.ts";
+import type { CallIo, RoundIo } from "./round_io.ts";
 import type { TransportThread } from "../worker_transport.ts";
 import type { ValueIo } from "./value_io.ts";
 
 const { EPOLLOUT } = epollModule;
-const { EAGAIN, EINTR, MSG_DONTWAIT, MSG_NOSIGNAL } = libcModule;
+const { EAGAIN, EINTR } = libcModule;
 
 /**
  * Sends one worker's replies: queues short ones to the end of a round, sends long values from the
@@ -22,8 +21,7 @@ export class NativeSender {
   /** Connections with unsent bytes. Each waits until epoll reports that it is writable. */
   readonly stalled = new Set<NativeConnection>();
   readonly #thread: TransportThread;
-  readonly #libc: Libc;
-  readonly #calls: LibcCalls;
+  readonly #calls: CallIo;
   readonly #epoll: Epoll;
   readonly #valueIo: ValueIo;
   readonly #outbox: NativeOutbox;
@@ -33,15 +31,14 @@ export class NativeSender {
   /** @param closeBroken Closes a connection on which sending failed. */
   constructor(
     thread: TransportThread,
-    libc: Libc,
+    calls: CallIo,
     epoll: Epoll,
     valueIo: ValueIo,
     io: RoundIo,
     closeBroken: (connection: NativeConnection) => void,
   ) {
     this.#thread = thread;
-    this.#libc = libc;
-    this.#calls = libc.calls;
+    this.#calls = calls;
     this.#epoll = epoll;
     this.#valueIo = valueIo;
     this.#io = io;
@@ -104,7 +101,9 @@ export class NativeSender {
   sendRest(connection: NativeConnection): boolean {
     const unsent = connection.unsent!;
     // Nothing is unsent where the TLS layer could not send a record of its own.
-    const sent = unsent.length === 0 ? 0 : this.#send(connection, unsent, unsent.length);
+    const sent = unsent.length === 0
+      ? 0
+      : this.#sent(connection, this.#calls.write(connection, unsent, unsent.length));
     if (sent < 0) return false;
     if (sent > 0) connection.progressAtSec = clockSec(this.#thread.memory);
     if (sent < unsent.length) {
@@ -129,12 +128,7 @@ export class NativeSender {
   #sendValues(connection: NativeConnection): boolean {
     const { reply, cache } = this.#thread;
     const length = reply.totalLength - reply.start;
-    const sent = this.#sent(
-      connection,
-      connection.tls === null
-        ? this.#libc.resultOf(this.#valueIo.sendReply(connection.fd))
-        : this.#valueIo.writeReply(connection.tls),
-    );
+    const sent = this.#sent(connection, this.#valueIo.sendReply(connection));
     if (sent >= 0 && sent < length) this.stall(connection, this.#valueIo.unsentReply(sent));
     cache.enter();
     reply.truncate(cache, reply.start);
@@ -142,16 +136,11 @@ export class NativeSender {
     return sent === length;
   }
 
-  /** @returns Number of bytes that the kernel took; -1 if the connection was broken and is now closed. */
-  #send(connection: NativeConnection, bytes: Uint8Array, length: number): number {
-    if (connection.tls !== null) {
-      return this.#sent(connection, connection.tls.write(bytes, length));
-    }
-    const sent = this.#calls.send(connection.fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL);
-    return sent >= 0 ? sent : this.#sent(connection, this.#libc.resultOf(sent));
-  }
-
-  /** Turns the result of a send, below 0 if it failed (`RoundIo`), into that of `#send`. */
+  /**
+   * Acts on the result of a send (`RoundIo`).
+   *
+   * @returns Number of bytes that the kernel took; -1 if the connection was broken and is now closed.
+   */
   #sent(connection: NativeConnection, result: number): number {
     if (result >= 0) return result;
     if (result === -EAGAIN || result === -EINTR) return 0;

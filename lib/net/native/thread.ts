@@ -1,67 +1,49 @@
 // Hot path: `#serveReady` and what it calls run for every batch of requests.
 import { clockSec } from "../../../store/clock.ts";
 import { ConversationState } from "../../../protocol/conversation.ts";
-import { FillTask } from "../../../protocol/tasks.ts";
 import * as workBudgetModule from "../../../protocol/work_budget.ts";
-import * as limitsModule from "../../../store/limits.ts";
 import * as statsModule from "../../../store/stats.ts";
+import type { Memory } from "../../../store/setup.ts";
 import type { CloseReason } from "../../../store/cache.ts";
 import type { ConnectionId } from "../../../store/connections.ts";
 import { LifecyclePhase } from "../../lifecycle.ts";
-import { adviseHugePages } from "./huge_pages.ts";
 import { Epoll } from "./epoll.ts";
 import * as epollModule from "./epoll.ts";
 import { Libc, type LibcCalls } from "./libc.ts";
 import * as libcModule from "./libc.ts";
 import type { NativeWorkerData } from "./bind.ts";
 import { NativeAcceptor } from "./acceptor.ts";
-import type { NativeConnection } from "./connection.ts";
+import { type NativeConnection, RunQueue } from "./connection.ts";
+import { drain } from "./drain.ts";
 import { NativeInbox } from "./inbox.ts";
 import * as inboxModule from "./inbox.ts";
 import { IoUring } from "./io_uring.ts";
+import { ReceiveLoop } from "./receive_loop.ts";
+import * as receiveLoopModule from "./receive_loop.ts";
 import { CallIo, RingIo, type RoundIo } from "./round_io.ts";
-import { RunQueue } from "./run_queue.ts";
+import { addressOf } from "./iovec.ts";
 import { NativeUdp } from "./udp_socket.ts";
 import { NativeSender } from "./sender.ts";
 import { TlsHandshakes } from "./tls/handshakes.ts";
-import type { TlsStream } from "./tls/stream.ts";
-import * as streamModule from "./tls/stream.ts";
 import { ValueIo } from "./value_io.ts";
 import { NativeWaker } from "./waker.ts";
 import { ConnectionTimeouts } from "../connection_timeouts.ts";
 import type { Transport, TransportContext, TransportThread } from "../worker_transport.ts";
-import * as transportModule from "../transport.ts";
 
-const { PENDING_BYTES_MAX } = limitsModule;
 const { SLOT_BYTES } = inboxModule;
+const { SLOTS_AT } = receiveLoopModule;
 const { STAT } = statsModule;
 const { EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLRDHUP } = epollModule;
 const { ROUND_UNITS } = workBudgetModule;
-const { EAGAIN, EINTR, MSG_DONTWAIT, SHUT_WR } = libcModule;
-const { DRAIN_GRACE_MS, DRAIN_MS_MAX } = transportModule;
-const { StreamEnd } = streamModule;
+const { SHUT_WR } = libcModule;
 
-/**
- * Every read goes to this offset of the input region, so that one view serves all reads. Bytes left
- * over from the last read are put in front of it.
- */
-const RECEIVE_AT = PENDING_BYTES_MAX;
-/** The largest read. It fits the L1 cache, and no more than this of a long value is copied. */
-const RECEIVE_BYTES = 16 * 1024;
-/** The slots of the inbox. */
-const SLOTS_AT = RECEIVE_AT + RECEIVE_BYTES;
-/** A connection whose last read was shorter than this is read into a slot next time. */
-const SHORT_READ_BYTES = SLOT_BYTES / 2;
-/** After a shorter read of a long value, wait for epoll instead of reading again. */
-const VALUE_PIECE_BYTES = 32 * 1024;
 /** Events that one round takes from epoll; more only make the round longer. */
 const READY_MAX = 256;
-/** Reads of one long value in one round. */
-const READS_MAX = 8;
 /** The longest wait for events while a time-out may fall due. */
 const SWEEP_MS = 1000;
 const FOREVER_MS = -1;
-const NO_BYTES = new Uint8Array(0);
+const HUGE_PAGE_BYTES = 2 * 1024 * 1024;
+const MADV_HUGEPAGE = 14;
 
 /** A worker's event loop: blocks in epoll_wait and serves the sockets that are ready. */
 export class NativeThread implements Transport {
@@ -76,8 +58,7 @@ export class NativeThread implements Transport {
   readonly #connections: (NativeConnection | undefined)[] = [];
   readonly #wakeFd: number;
   readonly #wakeCount = new Uint8Array(8);
-  readonly #receiveBytes: Uint8Array;
-  readonly #valueIo: ValueIo;
+  readonly #receiver: ReceiveLoop;
   readonly #inbox: NativeInbox;
   readonly #io: RoundIo;
   readonly #sender: NativeSender;
@@ -91,6 +72,15 @@ export class NativeThread implements Transport {
     connection.waiting = false;
     this.#continue(connection);
   };
+  /** Whether a drain must go on: replies are not sent, or requests not answered that need no other client. */
+  readonly #isBusy = (): boolean => {
+    if (this.#sender.stalled.size > 0 || this.#isUnfinished) return true;
+    for (const { waiting, conversation } of this.#everWaiting.values()) {
+      if (waiting && conversation.awaitsServer) return true;
+    }
+    return false;
+  };
+  readonly #serve = (timeoutMs: number): void => this.#serveReady(timeoutMs);
   /** Connections that have more to do. Others are served first. */
   readonly #runQueue = new RunQueue();
   /** The UDP sockets that this thread serves, by descriptor. */
@@ -105,9 +95,9 @@ export class NativeThread implements Transport {
     this.#context = context;
     this.#thread = context.thread;
     this.#workerData = context.workerData as NativeWorkerData;
-    const { input, reply, memory } = context.thread;
-    this.#receiveBytes = input.bytes.subarray(RECEIVE_AT, RECEIVE_AT + RECEIVE_BYTES);
-    this.#valueIo = new ValueIo(context.thread, this.#calls);
+    const { reply, memory } = context.thread;
+    const calls = new CallIo(this.#libc);
+    const valueIo = new ValueIo(context.thread, this.#libc);
     reply.valueSegments.enabled = true;
     this.#inbox = new NativeInbox(context.thread, SLOTS_AT);
     this.#wakeFd = this.#workerData.wakeFds[context.threadIndex]!;
@@ -116,16 +106,21 @@ export class NativeThread implements Transport {
     const ring = this.#workerData.rings[context.threadIndex];
     this.#io = io ??
       (ring === undefined
-        ? new CallIo(this.#libc)
+        ? calls
         : new RingIo(new IoUring(this.#libc, ring), this.#libc, context.thread));
     this.#sender = new NativeSender(
       context.thread,
-      this.#libc,
+      calls,
       this.#epoll,
-      this.#valueIo,
+      valueIo,
       this.#io,
       (connection) => this.#close(connection, "error"),
     );
+    this.#receiver = new ReceiveLoop(context.thread, calls, valueIo, this.#sender, {
+      converse: (connection, start, end) => this.#converse(connection, start, end),
+      finishLater: (connection) => this.#finishLater(connection),
+      close: (connection, reason) => this.#close(connection, reason),
+    });
     this.#timeouts = new ConnectionTimeouts(
       context,
       (connection, reason) => this.#close(connection, reason),
@@ -166,7 +161,7 @@ export class NativeThread implements Transport {
     // Requests sent before the stop are answered, also on connections still in the backlog.
     this.#acceptor.acceptAll();
     this.#acceptor.close();
-    if (this.#context.lifecycle.phase === LifecyclePhase.DRAINING) this.#drain();
+    drain(this.#context.lifecycle, this.#isBusy, this.#serve);
     for (const connection of this.#connections) {
       if (connection !== undefined) this.#close(connection, "shutdown");
     }
@@ -213,12 +208,12 @@ export class NativeThread implements Transport {
       else if (connection.handshaking) {
         this.#handshakes!.noteReady(connection, epoll.events(index));
       } else if (connection.waiting) this.#noticeWaiting(connection, epoll.events(index));
-      else if (connection.unsent === null) this.#receive(connection);
+      else if (connection.unsent === null) this.#receiver.receive(connection);
       else if (this.#sender.sendRest(connection)) this.#continue(connection);
     }
     this.#executeSlots();
-    const shaken = this.#handshakes?.step();
-    if (shaken) this.#receive(shaken);
+    const connected = this.#handshakes?.step();
+    if (connected) this.#receiver.receive(connected);
     this.#sender.sendQueued();
     if (this.#isUnfinished) this.#serveUnfinished();
     if (this.#acceptor.pauseMs > 0) this.#acceptor.resume();
@@ -240,7 +235,7 @@ export class NativeThread implements Transport {
       if (!connection.mayRead) continue;
       work.begin();
       if (connection.conversation.state === ConversationState.UNFINISHED) this.#resume(connection);
-      else this.#receive(connection);
+      else this.#receiver.receive(connection);
       units += work.spent;
     }
     this.#sender.sendQueued();
@@ -282,7 +277,7 @@ export class NativeThread implements Transport {
       const connection = inbox.connection(index);
       const received = inbox.results[index]!;
       if (received <= 0) {
-        this.#receiveFailed(connection, received);
+        this.#receiver.failed(connection, received);
         continue;
       }
       connection.service.connections.seen(connection.id, nowSec);
@@ -291,124 +286,9 @@ export class NativeThread implements Transport {
       if (received < SLOT_BYTES && connection.tls?.hasBuffered !== true) continue;
       // The slot is full, or the TLS layer has more: there may be more to read.
       connection.readsAreShort = false;
-      this.#receive(connection);
+      this.#receiver.receive(connection);
     }
     inbox.clear();
-  }
-
-  #receive(connection: NativeConnection): void {
-    // Send its replies before the read below can find the connection closed by its peer.
-    if (connection.queued) this.#sender.sendQueued();
-    if (!connection.mayRead) return;
-    const bytes = this.#receiveBytes;
-    for (let reads = 0; reads < READS_MAX; reads++) {
-      const { task } = connection.conversation;
-      if (task instanceof FillTask && task.missing > 0 && this.#beginReceiving(task)) {
-        const mayHaveMore = connection.tls === null
-          ? this.#receiveValue(connection, task)
-          : this.#readValue(connection, connection.tls, task);
-        if (!mayHaveMore) return;
-        continue;
-      }
-      const received = connection.tls === null
-        ? this.#libc.resultOf(this.#calls.recv(connection.fd, bytes, RECEIVE_BYTES, MSG_DONTWAIT))
-        : connection.tls.read(bytes, RECEIVE_BYTES);
-      if (received <= 0) {
-        this.#receiveFailed(connection, received);
-        return;
-      }
-      connection.service.connections.seen(connection.id, clockSec(this.#thread.memory));
-      connection.readsAreShort = received < SHORT_READ_BYTES && connection.pending === null;
-      let start = RECEIVE_AT;
-      if (connection.pending !== null) {
-        start -= connection.pending.length;
-        this.#thread.input.bytes.set(connection.pending, start);
-        connection.pending = null;
-      }
-      this.#converse(connection, start, RECEIVE_AT + received);
-      // A short read emptied the socket: epoll reports new bytes.
-      if (received < RECEIVE_BYTES && connection.tls?.hasBuffered !== true) return;
-      if (connection.queued) this.#sender.sendQueued();
-      if (!connection.mayRead) return;
-      if (connection.conversation.idle) break;
-    }
-    this.#finishLater(connection);
-  }
-
-  /** Whether the value's next bytes can be received straight into its item: `#receiveValue` must follow. */
-  #beginReceiving(task: FillTask): boolean {
-    const { cache } = this.#thread;
-    cache.enter();
-    const begun = task.beginReceiving(cache, VALUE_PIECE_BYTES);
-    cache.leave();
-    return begun;
-  }
-
-  /**
-   * Receives more of a long value straight into the store.
-   *
-   * @returns Whether there may be more to read.
-   */
-  #receiveValue(connection: NativeConnection, task: FillTask): boolean {
-    const missing = task.missing;
-    const received = this.#valueIo.receiveValue(connection.fd, task, RECEIVE_AT, RECEIVE_BYTES);
-    if (received <= 0) {
-      this.#receiveFailed(connection, this.#libc.resultOf(received));
-      return false;
-    }
-    connection.service.connections.seen(connection.id, clockSec(this.#thread.memory));
-    connection.readsAreShort = task.missing <= 0;
-    if (task.missing > 0) return received >= VALUE_PIECE_BYTES;
-    const inInput = received - missing;
-    this.#converse(connection, RECEIVE_AT, RECEIVE_AT + inInput);
-    if (inInput < RECEIVE_BYTES) return false;
-    if (connection.queued) this.#sender.sendQueued();
-    return connection.mayRead;
-  }
-
-  /** As `#receiveValue`, through the TLS layer. */
-  #readValue(connection: NativeConnection, tls: TlsStream, task: FillTask): boolean {
-    const received = this.#valueIo.readValue(tls, task);
-    if (received <= 0) {
-      this.#receiveFailed(connection, received);
-      return false;
-    }
-    connection.service.connections.seen(connection.id, clockSec(this.#thread.memory));
-    connection.readsAreShort = task.missing <= 0;
-    if (task.missing <= 0) {
-      // In the binary protocol nothing follows the value.
-      this.#converse(connection, RECEIVE_AT, RECEIVE_AT);
-      if (connection.queued) this.#sender.sendQueued();
-      if (!connection.mayRead) return false;
-    }
-    return received >= RECEIVE_BYTES || tls.hasBuffered;
-  }
-
-  /** @param result 0: the peer has ended its side; otherwise a negative error number, or a `StreamEnd`. */
-  #receiveFailed(connection: NativeConnection, result: number): void {
-    if (result < 0 && connection.tls !== null) return this.#tlsReadFailed(connection, result);
-    if (result === -EAGAIN || result === -EINTR) return;
-    this.#close(connection, result === 0 ? "normal" : "error");
-  }
-
-  #tlsReadFailed(connection: NativeConnection, end: number): void {
-    const tls = connection.tls!;
-    if (end === StreamEnd.AGAIN) {
-      if (tls.wantsWrite) {
-        tls.wantsWrite = false;
-        this.#sender.stall(connection, NO_BYTES);
-      } else if (tls.hasMore) {
-        this.#finishLater(connection);
-      }
-      return;
-    }
-    if (end === StreamEnd.PROTOCOL_ERROR) this.#count(STAT.ssl_proto_errors);
-    this.#close(connection, "error");
-  }
-
-  /** Lets a connection read later what its TLS layer has buffered: epoll reports only bytes in the socket. */
-  #readBuffered(connection: NativeConnection): void {
-    if (connection.mayRead && connection.tls?.hasBuffered === true) this.#finishLater(connection);
   }
 
   /** Feeds the input [start, end) to the conversation for one slice. Sends the replies, now or at the round's end. */
@@ -503,7 +383,7 @@ export class NativeThread implements Transport {
       connection.conversation.inputActivity,
     );
     this.#epoll.watch(connection, EPOLLIN);
-    this.#readBuffered(connection);
+    this.#receiver.readBuffered(connection);
   }
 
   /** Executes the bytes that the conversation has left unconsumed. */
@@ -514,42 +394,15 @@ export class NativeThread implements Transport {
     connection.pending = null;
     if (pending !== null) this.#thread.input.bytes.set(pending);
     this.#converse(connection, 0, pending === null ? 0 : pending.length);
-    this.#readBuffered(connection);
-  }
-
-  /** Finishes requests in progress and sends unsent replies, for DRAIN_MS_MAX at most. */
-  #drain(): void {
-    const startedMs = performance.now();
-    for (;;) {
-      const drainedMs = performance.now() - startedMs;
-      if (this.#context.lifecycle.phase === LifecyclePhase.STOPPING || drainedMs > DRAIN_MS_MAX) {
-        return;
-      }
-      const isIdle = this.#sender.stalled.size === 0 && !this.#isUnfinished &&
-        !this.#awaitsServer();
-      if (drainedMs > DRAIN_GRACE_MS && isIdle) return;
-      this.#serveReady(DRAIN_GRACE_MS / 4);
-    }
-  }
-
-  #awaitsServer(): boolean {
-    for (const { waiting, conversation } of this.#everWaiting.values()) {
-      if (waiting && conversation.awaitsServer) return true;
-    }
-    return false;
+    this.#receiver.readBuffered(connection);
   }
 
   /** Closes so that a peer which sent more than was read still gets the last reply. */
   #closeAfterReply(connection: NativeConnection): void {
     connection.tls?.notifyClose();
     this.#calls.shutdown(connection.fd, SHUT_WR);
-    const bytes = this.#receiveBytes;
     // With unread bytes the kernel would reset the connection, and the peer could lose the reply.
-    for (let reads = 0; reads < READS_MAX; reads++) {
-      if (this.#calls.recv(connection.fd, bytes, RECEIVE_BYTES, MSG_DONTWAIT) < RECEIVE_BYTES) {
-        break;
-      }
-    }
+    this.#receiver.discard(connection.fd);
     this.#close(connection, connection.conversation.closeReason);
   }
 
@@ -573,5 +426,24 @@ export class NativeThread implements Transport {
 
   #count(stat: number): void {
     this.#thread.memory.stats[stat]! += 1;
+  }
+}
+
+/**
+ * Asks the kernel for large pages under the store, as `memcached -L` does. A key's bucket and item lie anywhere in it,
+ * and with small pages most of the time of a lookup goes into translating addresses. The kernel then takes memory 2 MiB
+ * at a time, as it is used (see store/memory/prefault.ts). Memory beyond `-m` is left out, so the last page does not
+ * exceed it. No effect where the kernel has no large pages, or for stores smaller than one.
+ */
+function adviseHugePages(libc: Libc, memory: Memory): void {
+  let left = memory.limitBytes;
+  for (const { bytes } of memory.segments) {
+    const address = addressOf(bytes);
+    const start = (HUGE_PAGE_BYTES - address % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
+    const length = Math.min(bytes.length, left) - start;
+    left -= bytes.length;
+    const whole = length - length % HUGE_PAGE_BYTES;
+    if (whole <= 0) continue;
+    libc.calls.madvise(bytes.subarray(start, start + whole), whole, MADV_HUGEPAGE);
   }
 }

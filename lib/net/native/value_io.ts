@@ -2,7 +2,8 @@
 import type { FillTask } from "../../../protocol/tasks.ts";
 import type { TransportThread } from "../worker_transport.ts";
 import type { ItemRef } from "../../../store/cache.ts";
-import type { LibcCalls } from "./libc.ts";
+import type { NativeConnection } from "./connection.ts";
+import type { Libc } from "./libc.ts";
 import * as libcModule from "./libc.ts";
 import { addressOf, Vectors } from "./iovec.ts";
 import type { TlsStream } from "./tls/stream.ts";
@@ -13,39 +14,28 @@ const { MSG_DONTWAIT, MSG_NOSIGNAL } = libcModule;
 /** Sends long values from the store's memory, and receives them into it, without copies. */
 export class ValueIo {
   readonly #thread: TransportThread;
+  readonly #libc: Libc;
   readonly #vectors: Vectors;
   readonly #segmentAddresses: number[];
   readonly #replyAddress: number;
   readonly #inputAddress: number;
   readonly #tlsWriter: TlsWriter;
 
-  constructor(thread: TransportThread, calls: LibcCalls) {
+  constructor(thread: TransportThread, libc: Libc) {
     this.#thread = thread;
-    this.#vectors = new Vectors(calls);
-    this.#tlsWriter = new TlsWriter(calls);
+    this.#libc = libc;
+    this.#vectors = new Vectors(libc.calls);
+    this.#tlsWriter = new TlsWriter(libc.calls);
     this.#segmentAddresses = thread.memory.segments.map(({ bytes }) => addressOf(bytes));
     this.#replyAddress = addressOf(thread.reply.region.bytes);
     this.#inputAddress = addressOf(thread.input.bytes);
   }
 
-  /**
-   * Sends a batch's replies with their value segments.
-   *
-   * @returns As sendmsg(2).
-   */
-  sendReply(fd: number): number {
+  /** Sends a batch's replies with their value segments. @returns A result of `RoundIo`. */
+  sendReply({ fd, tls }: NativeConnection): number {
     this.#gatherReply();
-    return this.#vectors.send(fd, MSG_DONTWAIT | MSG_NOSIGNAL);
-  }
-
-  /**
-   * As `sendReply`, through the TLS layer.
-   *
-   * @returns Number of bytes that it took; BROKEN.
-   */
-  writeReply(tls: TlsStream): number {
-    this.#gatherReply();
-    return this.#tlsWriter.write(tls, this.#vectors);
+    if (tls !== null) return this.#tlsWriter.write(tls, this.#vectors);
+    return this.#libc.resultOf(this.#vectors.send(fd, MSG_DONTWAIT | MSG_NOSIGNAL));
   }
 
   #gatherReply(): void {
@@ -97,29 +87,31 @@ export class ValueIo {
 
   /**
    * Receives missing bytes of a value into its item, after `task.beginReceiving`. Bytes behind the value go to the
-   * thread's input.
+   * thread's input; from the TLS layer none are read.
    *
    * @param inputOffset Their offset in the input.
    * @param inputLength Most bytes to receive there.
-   * @returns As recvmsg(2). Tells the task the number of bytes that went into the item.
+   * @returns A result of `RoundIo`. Tells the task the number of bytes that went into the item.
    */
-  receiveValue(fd: number, task: FillTask, inputOffset: number, inputLength: number): number {
+  receiveValue(
+    { fd, tls }: NativeConnection,
+    task: FillTask,
+    inputOffset: number,
+    inputLength: number,
+  ): number {
+    if (tls !== null) return this.#readValue(tls, task);
     const vectors = this.#vectors;
     vectors.clear();
     const length = task.room;
     this.#addValue(task.item, task.filled, length);
     if (length === task.missing) vectors.add(this.#inputAddress + inputOffset, inputLength);
-    const received = vectors.receive(fd, MSG_DONTWAIT);
+    const received = this.#libc.resultOf(vectors.receive(fd, MSG_DONTWAIT));
     task.endReceiving(this.#thread.cache, Math.max(0, Math.min(received, length)));
     return received;
   }
 
-  /**
-   * As `receiveValue`, through the TLS layer: what one record holds, and nothing behind the value.
-   *
-   * @returns As `TlsStream.read`.
-   */
-  readValue(tls: TlsStream, task: FillTask): number {
+  /** As `receiveValue`, through the TLS layer: the bytes of one record. */
+  #readValue(tls: TlsStream, task: FillTask): number {
     const { cache } = this.#thread;
     const { values } = cache;
     const { item, filled, room } = task;

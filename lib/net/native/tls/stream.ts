@@ -4,21 +4,12 @@ import * as libcModule from "../libc.ts";
 import type { Handle, OpenSsl, SslCalls } from "./openssl.ts";
 import * as opensslModule from "./openssl.ts";
 
-const { EAGAIN, toAddress } = libcModule;
+const { EAGAIN, ECONNRESET, EPROTO, toAddress } = libcModule;
 const { SSL_ERROR_SSL, SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE, SSL_ERROR_ZERO_RETURN } =
   opensslModule;
 
-/** Beside a number of bytes, what `read` and `write` return. */
-export const StreamEnd = {
-  /** The peer has closed. */
-  CLOSED: 0,
-  /** Nothing now. */
-  AGAIN: -1,
-  /** The connection was reset. */
-  BROKEN: -2,
-  /** The peer has sent bytes that are not TLS, or were changed on the way. */
-  PROTOCOL_ERROR: -3,
-} as const;
+/** The connection was reset: a result of `read` and `write`. */
+const BROKEN = -ECONNRESET;
 
 /** The result of one step of a handshake. */
 export const HandshakeStep = { DONE: 1, WAITS: 0, FAILED: -1 } as const;
@@ -28,7 +19,7 @@ export type HandshakeStep = typeof HandshakeStep[keyof typeof HandshakeStep];
 export class TlsStream {
   /** The handshake, or a read, goes on when the socket is writable. */
   wantsWrite = false;
-  /** After AGAIN: a record without data was read, and others behind it are buffered. */
+  /** After -EAGAIN: a record without data was read, and others behind it are buffered. */
   hasMore = false;
   /** When the connection was accepted, in seconds of the store's clock. */
   readonly sinceSec: number;
@@ -91,9 +82,13 @@ export class TlsStream {
     return HandshakeStep.FAILED;
   }
 
-  /** Reads what one record holds, `length` bytes at most. @returns The number of bytes, or a `StreamEnd`. */
+  /**
+   * Reads what one record holds, `length` bytes at most.
+   *
+   * @returns As `Libc.resultOf`; -EPROTO if the peer has sent bytes that are not TLS, or were changed on the way.
+   */
   read(bytes: Uint8Array, length: number): number {
-    if (this.#ssl === null) return StreamEnd.BROKEN;
+    if (this.#ssl === null) return BROKEN;
     // OpenSSL says WANT_READ both when the socket is empty and after a record without data.
     this.#libc.errno = 0;
     const received = this.#calls.SSL_read(this.#ssl, bytes as Uint8Array<ArrayBuffer>, length);
@@ -102,7 +97,7 @@ export class TlsStream {
 
   /** As `read`, into memory at an address. */
   readInto(address: number, length: number): number {
-    if (this.#ssl === null) return StreamEnd.BROKEN;
+    if (this.#ssl === null) return BROKEN;
     this.#libc.errno = 0;
     const received = this.#calls.readInto(this.#ssl, toAddress(address), length);
     return received > 0 ? received : this.#failed(received);
@@ -117,10 +112,10 @@ export class TlsStream {
    * Writes records of up to 16 KiB. After a short write the next one must begin with the bytes that this one did not
    * take.
    *
-   * @returns The number of bytes taken, which may be 0, or BROKEN.
+   * @returns The number of bytes taken, which may be 0, or -ECONNRESET.
    */
   write(bytes: Uint8Array, length: number): number {
-    if (this.#ssl === null) return StreamEnd.BROKEN;
+    if (this.#ssl === null) return BROKEN;
     let sent = this.#calls.SSL_write(this.#ssl, bytes as Uint8Array<ArrayBuffer>, length);
     if (sent <= 0) return this.#untaken(sent, 0);
     while (sent < length) {
@@ -134,7 +129,7 @@ export class TlsStream {
 
   /** As `write`, of memory at an address: one record at most. */
   writeFrom(address: number, length: number): number {
-    if (this.#ssl === null) return StreamEnd.BROKEN;
+    if (this.#ssl === null) return BROKEN;
     const sent = this.#calls.writeFrom(this.#ssl, toAddress(address), length);
     return sent > 0 ? sent : this.#untaken(sent, 0);
   }
@@ -155,7 +150,7 @@ export class TlsStream {
 
   #untaken(result: number, sent: number): number {
     const isFull = this.#calls.SSL_get_error(this.#ssl, result) === SSL_ERROR_WANT_WRITE;
-    return isFull ? sent : this.#broke(StreamEnd.BROKEN);
+    return isFull ? sent : this.#broke(BROKEN);
   }
 
   #failed(result: number): number {
@@ -163,16 +158,16 @@ export class TlsStream {
     switch (this.#calls.SSL_get_error(this.#ssl, result)) {
       case SSL_ERROR_WANT_READ:
         this.hasMore = errno !== EAGAIN && this.hasBuffered;
-        return StreamEnd.AGAIN;
+        return -EAGAIN;
       case SSL_ERROR_WANT_WRITE:
         this.wantsWrite = true;
-        return StreamEnd.AGAIN;
+        return -EAGAIN;
       case SSL_ERROR_ZERO_RETURN:
-        return StreamEnd.CLOSED;
+        return 0;
       case SSL_ERROR_SSL:
-        return this.#broke(StreamEnd.PROTOCOL_ERROR);
+        return this.#broke(-EPROTO);
       default:
-        return this.#broke(StreamEnd.BROKEN);
+        return this.#broke(BROKEN);
     }
   }
 
