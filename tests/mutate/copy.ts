@@ -1,0 +1,122 @@
+import { path } from "../support/servers/server_process.ts";
+import type { TestFile } from "./reach.ts";
+
+/** A test that waits is ended after this long. */
+const TEST_LIMIT_MS = 60_000;
+/** So is a whole run, which takes at most a few times what it takes without a mutant. */
+const RUN_LIMIT_MS = 300_000;
+
+const TEST_ARGUMENTS = [
+  ..."test --no-check --no-lock --cached-only --no-prompt --allow-all --fail-fast".split(" "),
+  "--preload=tests/support/time_limit.ts",
+];
+
+/** The end of a run of test files. */
+export type RunResult =
+  | { readonly kind: "passed" }
+  | { readonly kind: "failed"; readonly test: string }
+  | { readonly kind: "timed out" };
+
+const decoder = new TextDecoder();
+
+/** A copy of everything under version control, in a folder that goes away with it. */
+export class Copy implements AsyncDisposable {
+  readonly folder: string;
+
+  private constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  static async make(): Promise<Copy> {
+    const copy = new Copy(await Deno.makeTempDir({ prefix: "leased-mutate-" }));
+    const { stdout } = await new Deno.Command("git", {
+      args: ["ls-files", "-z", "-co", "--exclude-standard"],
+      cwd: path("."),
+    }).output();
+    for (const file of decoder.decode(stdout).split("\0").filter(Boolean)) {
+      const target = `${copy.folder}/${file}`;
+      await Deno.mkdir(target.slice(0, target.lastIndexOf("/")), { recursive: true });
+      await Deno.copyFile(path(file), target);
+    }
+    return copy;
+  }
+
+  /** Runs a test file until a test fails. */
+  async run(file: string, limitMs: number): Promise<RunResult> {
+    const { success, output, timedOut } = await this.#deno([...TEST_ARGUMENTS, file], limitMs);
+    if (timedOut) return { kind: "timed out" };
+    if (success) return { kind: "passed" };
+    const failures = output.slice(output.indexOf("\n FAILURES \n"));
+    const named = /^(.+?) => \.\/tests\/\S+:\d+:\d+$/m.exec(failures)?.[1];
+    const uncaught = /^(\.\/tests\/\S+) \(uncaught error\)$/m.exec(failures)?.[1];
+    return { kind: "failed", test: named ?? `${uncaught ?? file}: the run ends early` };
+  }
+
+  /**
+   * Runs a test file as it is, to learn how long it takes and which lines it runs.
+   *
+   * @returns Null when it fails.
+   */
+  async measure(file: string): Promise<TestFile | null> {
+    const profile = await Deno.makeTempDir({ prefix: "leased-mutate-profile-" });
+    try {
+      // Optimized code differs while lines are counted, so tests of allocation fail then.
+      const covered = await this.#deno([...TEST_ARGUMENTS, `--coverage=${profile}`, file]);
+      const startMs = performance.now();
+      const plain = covered.success ? covered : await this.#deno([...TEST_ARGUMENTS, file]);
+      if (!plain.success) return null;
+      const durationSec = covered.success ? covered.seconds : (performance.now() - startMs) / 1000;
+      return {
+        path: file,
+        durationSec,
+        lines: covered.success ? await this.#lines(profile) : null,
+      };
+    } finally {
+      await Deno.remove(profile, { recursive: true });
+    }
+  }
+
+  /** Returns the lines that a profile has seen run, by file. */
+  async #lines(profile: string): Promise<Map<string, Set<number>>> {
+    const { output } = await this.#deno(["coverage", "--lcov", profile]);
+    const lines = new Map<string, Set<number>>();
+    let current = new Set<number>();
+    for (const row of output.split("\n")) {
+      if (row.startsWith("SF:")) {
+        lines.set(
+          row.slice(row.indexOf(this.folder) + this.folder.length + 1),
+          current = new Set(),
+        );
+      } else if (row.startsWith("DA:")) {
+        const [line, count] = row.slice(3).split(",").map(Number);
+        if (count! > 0) current.add(line!);
+      }
+    }
+    return lines;
+  }
+
+  async #deno(
+    args: readonly string[],
+    limitMs = RUN_LIMIT_MS,
+  ): Promise<{ success: boolean; output: string; timedOut: boolean; seconds: number }> {
+    const startMs = performance.now();
+    const signal = AbortSignal.timeout(limitMs);
+    const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: [...args],
+      cwd: this.folder,
+      env: { NO_COLOR: "1", LEASED_TESTS_LIMIT_MS: String(TEST_LIMIT_MS) },
+      stdin: "null",
+      signal,
+    }).output();
+    return {
+      success,
+      output: decoder.decode(stdout) + decoder.decode(stderr),
+      timedOut: signal.aborted,
+      seconds: (performance.now() - startMs) / 1000,
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Deno.remove(this.folder, { recursive: true });
+  }
+}

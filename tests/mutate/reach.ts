@@ -1,0 +1,78 @@
+import type { Source } from "../support/sources.ts";
+import type { Copy } from "./copy.ts";
+
+/** A test file and what it runs. */
+export interface TestFile {
+  readonly path: string;
+  /** Seconds that it takes on its own. */
+  readonly durationSec: number;
+  /** Lines of the source that it ran in its own process, by file; null: not known, and any line may be reached. */
+  readonly lines: ReadonlyMap<string, ReadonlySet<number>> | null;
+}
+
+/** Test files looked at for one place: the nearest ones by imports. */
+const CANDIDATES_MAX = 24;
+
+/**
+ * Finds the tests that reach a line: by the graph of imports first, and among those by the lines that
+ * each ran. A test file is run once to learn this, when it is first asked for.
+ */
+export class Reach {
+  readonly #copy: Copy;
+  readonly #imports: ReadonlyMap<string, readonly string[]>;
+  readonly #distances = new Map<string, Map<string, number>>();
+  readonly #files = new Map<string, Promise<TestFile | null>>();
+
+  /** @param copy Where the tests are run without a mutant. */
+  constructor(copy: Copy, sources: readonly Source[]) {
+    this.#copy = copy;
+    // A server in a process of its own is started by its address.
+    const server = ["main.ts", "lib/server/worker.ts"];
+    this.#imports = new Map(sources.map(({ path, imports }) => [
+      path,
+      path.startsWith("tests/support/servers/") ? [...imports, ...server] : imports,
+    ]));
+  }
+
+  /** Returns the tests that reach a line of a file, the nearest ones first. */
+  async *testsFor(file: string, line: number): AsyncGenerator<TestFile> {
+    const mirrored = `tests/${file.replace(/\.ts$/, "_test.ts")}`;
+    const candidates = [...this.#imports.keys()].filter((path) => path.endsWith("_test.ts"))
+      .map((path) => ({ path, distance: path === mirrored ? 0 : this.#distance(path, file) }))
+      .filter(({ distance }) => distance < Infinity)
+      .sort((a, b) => a.distance - b.distance)
+      .slice(0, CANDIDATES_MAX);
+    for (const { path } of candidates) {
+      const test = await this.#measure(path);
+      if (test === null) continue;
+      if (test.lines?.get(file)?.has(line) || this.#mayReachElsewhere(test, file)) yield test;
+    }
+  }
+
+  /** Whether the test may run the file where it does not see it: in another process or thread. */
+  #mayReachElsewhere({ path, lines }: TestFile, file: string): boolean {
+    return lines === null || this.#distance(path, "main.ts") < this.#distance(path, file) ||
+      !lines.has(file);
+  }
+
+  /** Steps from a test to a file in the graph of imports; Infinity: there is no way. */
+  #distance(test: string, file: string): number {
+    let distances = this.#distances.get(test);
+    if (distances === undefined) {
+      distances = new Map([[test, 0]]);
+      for (const [path, distance] of distances) {
+        for (const imported of this.#imports.get(path) ?? []) {
+          if (!distances.has(imported)) distances.set(imported, distance + 1);
+        }
+      }
+      this.#distances.set(test, distances);
+    }
+    return distances.get(file) ?? Infinity;
+  }
+
+  #measure(path: string): Promise<TestFile | null> {
+    let measured = this.#files.get(path);
+    if (measured === undefined) this.#files.set(path, measured = this.#copy.measure(path));
+    return measured;
+  }
+}

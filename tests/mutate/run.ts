@@ -1,0 +1,108 @@
+// `deno task mutate [PATH…] [--sample N] [--seed N] [--minutes N] [--jobs N]`: changes the source at random places, one
+// at a time, in copies, and runs the tests that reach each place until one fails. PATHs select files of the source.
+// Prints the survivors as diffs, and a last line with the share that was caught.
+
+import { parseArgs } from "@std/cli/parse-args";
+import { randomFrom } from "../support/random.ts";
+import { drawSeed } from "../support/seed.ts";
+import { readSources } from "../support/sources.ts";
+import { Copy } from "./copy.ts";
+import { applied, diffOf, type Mutant, mutantsOf } from "./operators.ts";
+import { Reach } from "./reach.ts";
+
+/** A mutant that makes tests this many times slower counts as caught. */
+const SLOWDOWN_MAX = 5;
+/** Added to that, in milliseconds: what a start takes on a busy machine. */
+const SLOWDOWN_BASE_MS = 30_000;
+/** Tests of one mutant, in seconds that they take without it: a mutant that outlasts them survives. */
+const TESTS_SEC_MAX = 120;
+
+type Verdict =
+  | { readonly kind: "caught"; readonly by: string }
+  /** `tests`: files that passed with it. */
+  | { readonly kind: "survives"; readonly tests: readonly string[] };
+
+/** Draws mutants: all of them in a random order, or the first `count` of that order. */
+function draw(mutants: Mutant[], count: number, seed: number): Mutant[] {
+  const random = randomFrom(seed);
+  const drawn = [...mutants];
+  for (let index = drawn.length - 1; index > 0; index--) {
+    const other = Math.floor(random() * (index + 1));
+    [drawn[index], drawn[other]] = [drawn[other]!, drawn[index]!];
+  }
+  return drawn.slice(0, count);
+}
+
+/** Runs the tests that reach a mutant until one fails. */
+async function verdictOf(mutant: Mutant, text: string, copy: Copy, reach: Reach): Promise<Verdict> {
+  const target = `${copy.folder}/${mutant.file}`;
+  const passed: string[] = [];
+  let seconds = 0;
+  await Deno.writeTextFile(target, applied(mutant, text));
+  try {
+    for await (const { path, durationSec } of reach.testsFor(mutant.file, mutant.line)) {
+      seconds += durationSec;
+      if (seconds > TESTS_SEC_MAX && passed.length > 0) break;
+      const limitMs = SLOWDOWN_BASE_MS + durationSec * 1000 * SLOWDOWN_MAX;
+      const result = await copy.run(path, limitMs);
+      if (result.kind === "failed") return { kind: "caught", by: result.test };
+      if (result.kind === "timed out") return { kind: "caught", by: `the time limit of ${path}` };
+      passed.push(path);
+    }
+    return { kind: "survives", tests: passed };
+  } finally {
+    await Deno.writeTextFile(target, text);
+  }
+}
+
+function print(text: string): void {
+  // deno-lint-ignore no-console
+  console.log(text);
+}
+
+async function main(): Promise<number> {
+  const { _: paths, sample, seed: givenSeed, minutes, jobs } = parseArgs(Deno.args, {
+    string: ["sample", "seed", "minutes", "jobs"],
+    default: { sample: "50", minutes: "600", jobs: "2" },
+  });
+  const seed = givenSeed === undefined ? drawSeed() : Number(givenSeed);
+  const sources = readSources();
+  const selected = sources.filter(({ path }) =>
+    /^(?:main\.ts|lib\/|protocol\/|store\/)/.test(path) &&
+    (paths.length === 0 || paths.some((part) => path.startsWith(String(part))))
+  );
+  const texts = new Map(selected.map(({ path, text }) => [path, text]));
+  const mutants = selected.flatMap(({ path, text }) => mutantsOf(path, text));
+  const drawn = draw(mutants, Number(sample), seed);
+  print(`${drawn.length} of ${mutants.length} mutants of ${selected.length} files, --seed ${seed}`);
+  await using plain = await Copy.make();
+  const reach = new Reach(plain, sources);
+  const endMs = performance.now() + Number(minutes) * 60_000;
+  const queue = drawn.values();
+  let caught = 0;
+  let tried = 0;
+  await Promise.all(Array.from({ length: Number(jobs) }, async () => {
+    await using copy = await Copy.make();
+    for (const mutant of queue) {
+      if (performance.now() > endMs) return;
+      const text = texts.get(mutant.file)!;
+      const verdict = await verdictOf(mutant, text, copy, reach);
+      const place = `${mutant.file}:${mutant.line} ${mutant.operator}`;
+      tried++;
+      if (verdict.kind === "caught") {
+        caught++;
+        print(`caught   ${place}: ${verdict.by}`);
+      } else {
+        print(`SURVIVES ${place}: passed ${verdict.tests.join(" ")}\n${diffOf(mutant, text)}`);
+      }
+    }
+  }));
+  print(
+    `\n${tried} mutants, ${caught} caught (${
+      tried === 0 ? 0 : Math.round(100 * caught / tried)
+    } %), ${tried - caught} survive`,
+  );
+  return 0;
+}
+
+Deno.exit(await main());
