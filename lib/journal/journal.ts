@@ -1,5 +1,4 @@
-import { TokenQueue } from "../../store/setup.ts";
-import { Memory } from "../../store/setup.ts";
+import { Memory, TokenQueue } from "../../store/setup.ts";
 import type { TransportEvent } from "../net/transport.ts";
 import type { JournalMessage, JournalStart } from "./journal_messages.ts";
 import { StateError } from "./state_folder.ts";
@@ -25,10 +24,7 @@ export class Journal {
    * @returns A promise that resolves when the journal's tokens are in the table.
    * @throws StateError when the state directory, or the journal in it, cannot be used.
    */
-  static async start(
-    start: JournalStart,
-    events: JournalEvents,
-  ): Promise<Journal> {
+  static async start(start: JournalStart, events: JournalEvents): Promise<Journal> {
     const journal = new Journal(new TokenQueue(new Memory(start.shared)));
     const ready = Promise.withResolvers<void>();
     const worker = new Worker(new URL("./journal_worker.ts", import.meta.url), {
@@ -57,7 +53,7 @@ export class Journal {
     return journal;
   }
 
-  /** Writes the remaining records and ends the thread. Call it when no thread serves connections any more. */
+  /** Writes the remaining records and ends the thread. Call it after all threads that serve connections have ended. */
   async stop(): Promise<void> {
     this.#queue.stop();
     await this.#ended.promise;

@@ -2,15 +2,12 @@ import type { SharedMemory } from "../../store/setup.ts";
 import type { TransportEvent } from "../net/transport.ts";
 import type { ThreadMember } from "../net/transports.ts";
 
-/** The action at start when the journal cannot be read. */
-export type TokenRecover = "refuse" | "quarantine" | "drop";
-
 /** The location of the journal, and its recovery. */
 export interface JournalOptions {
   /** `--state-dir`: the path of a folder. */
   readonly folder: string;
-  /** `--token-recover` */
-  readonly recover: TokenRecover;
+  /** `--token-recover`: the action when the journal cannot be read. */
+  readonly recover: "refuse" | "quarantine" | "drop";
 }
 
 /** The start message of the journal's thread. */

@@ -5,7 +5,6 @@ import { Cache } from "../../store/cache.ts";
 import { journalRow, Memory } from "../../store/setup.ts";
 import { Lifecycle } from "../lifecycle.ts";
 import { createWaker } from "../net/transports.ts";
-import { FolderFiles } from "./journal_files.ts";
 import { JournalLoop } from "./journal_loop.ts";
 import type { JournalMessage, JournalStart } from "./journal_messages.ts";
 import { reasonOf } from "../reason.ts";
@@ -41,7 +40,7 @@ function run(start: JournalStart): void {
   let folder: StateFolder;
   try {
     folder = new StateFolder(start.folder);
-    loop = open(start, new FolderFiles(folder), cache);
+    loop = open(start, folder, cache);
   } catch (error) {
     say({ kind: "refused", reason: reasonOf(error) });
     return;
@@ -56,7 +55,7 @@ function run(start: JournalStart): void {
 }
 
 /** Reads the journal. @returns Null when it cannot be read and `--token-recover` is `refuse`. */
-function open(start: JournalStart, files: FolderFiles, cache: Cache): JournalLoop | null {
+function open(start: JournalStart, files: StateFolder, cache: Cache): JournalLoop | null {
   let content: JournalContent | null;
   try {
     content = readJournal(files);
@@ -66,7 +65,7 @@ function open(start: JournalStart, files: FolderFiles, cache: Cache): JournalLoo
       refuseTokens(cache, start.folder, error);
       return null;
     }
-    content = startAnew(files, start.recover === "quarantine");
+    content = setAside(files, start.recover === "quarantine");
     reportSetAside(start, error);
   }
   const journal = openJournal(files, content);
@@ -76,7 +75,7 @@ function open(start: JournalStart, files: FolderFiles, cache: Cache): JournalLoo
 }
 
 /** Renames a journal that cannot be read. Keeps the highest id of its readable parts. */
-function startAnew(files: FolderFiles, isQuarantined: boolean): JournalContent {
+function setAside(files: StateFolder, isQuarantined: boolean): JournalContent {
   const tokens = new TokenSet();
   tokens.idLimit = highestIdIn(files);
   tokens.isQuarantined = isQuarantined;
@@ -85,7 +84,7 @@ function startAnew(files: FolderFiles, isQuarantined: boolean): JournalContent {
 }
 
 /** @throws StateError when it cannot be written. */
-function openJournal(files: FolderFiles, content: JournalContent | null): TokenJournal {
+function openJournal(files: StateFolder, content: JournalContent | null): TokenJournal {
   try {
     return new TokenJournal(files, content, crypto.randomUUID());
   } catch (error) {

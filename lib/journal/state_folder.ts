@@ -1,6 +1,9 @@
 import { reasonOf } from "../reason.ts";
+import type { JournalFile, JournalFiles } from "./token_journal.ts";
 
 const LOCK_NAME = "lock";
+/** Bytes that one write to reserved room fills. */
+const ZEROS = new Uint8Array(64 * 1024);
 
 /** The state directory cannot be used. */
 export class StateError extends Error {
@@ -14,8 +17,8 @@ interface Identity {
 }
 
 /** The state directory, locked, so that no two servers write the same journal. The lock ends with the process. */
-export class StateFolder {
-  readonly path: string;
+export class StateFolder implements JournalFiles {
+  readonly #path: string;
   readonly #folder: Identity;
   #lock: Deno.FsFile;
 
@@ -25,7 +28,7 @@ export class StateFolder {
    * @throws StateError when another server has locked it, or the system denies access.
    */
   constructor(path: string) {
-    this.path = path;
+    this.#path = path;
     try {
       makeFolder(path);
       this.#folder = Deno.statSync(path);
@@ -36,45 +39,78 @@ export class StateFolder {
     }
   }
 
-  /**
-   * Checks that the directory is the one of the start, and still locked. Locks it again if the lock file was removed.
-   *
-   * @throws StateError when it was replaced, or when another server has locked it; the system's error when it is
-   *   missing.
-   */
-  requireOwned(): void {
-    if (!isSame(Deno.statSync(this.path), this.#folder)) {
-      throw new StateError(`the state directory ${this.path} was replaced; start the server again`);
+  read(name: string): Uint8Array | null {
+    try {
+      return Deno.readFileSync(this.#pathOf(name));
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return null;
+      throw error;
     }
-    if (isSame(statOrNull(this.#lockPath), this.#lock.statSync())) return;
-    const lock = this.#openLock();
-    this.#lock.close();
-    this.#lock = lock;
+  }
+
+  /** @throws StateError when the directory no longer belongs to this server. */
+  create(name: string): JournalFile {
+    this.#requireOwned();
+    const file = Deno.openSync(this.#pathOf(name), { write: true, create: true, truncate: true });
+    file.lockSync(true);
+    return {
+      reserve: (length) => reserve(file, length),
+      write: (bytes) => file.writeSync(bytes),
+      sync: () => file.syncDataSync(),
+      isNamed: (other) => isLocked(this.#pathOf(other)),
+      close: () => file.close(),
+    };
+  }
+
+  rename(from: string, to: string): void {
+    Deno.renameSync(this.#pathOf(from), this.#pathOf(to));
+  }
+
+  sync(): void {
+    syncFolder(this.#path);
   }
 
   close(): void {
     this.#lock.close();
   }
 
-  get #lockPath(): string {
-    return `${this.path}/${LOCK_NAME}`;
+  /**
+   * Checks that the directory is the one of the start, and still locked. Locks it again if the lock file was removed.
+   *
+   * @throws StateError when it was replaced, or when another server has locked it; the system's error when it is
+   *   missing.
+   */
+  #requireOwned(): void {
+    if (!isSame(Deno.statSync(this.#path), this.#folder)) {
+      throw new StateError(
+        `the state directory ${this.#path} was replaced; start the server again`,
+      );
+    }
+    if (isSame(statOrNull(this.#pathOf(LOCK_NAME)), this.#lock.statSync())) return;
+    const lock = this.#openLock();
+    this.#lock.close();
+    this.#lock = lock;
+  }
+
+  #pathOf(name: string): string {
+    return `${this.#path}/${name}`;
   }
 
   #openLock(): Deno.FsFile {
-    const file = Deno.openSync(this.#lockPath, { write: true, create: true });
+    const file = Deno.openSync(this.#pathOf(LOCK_NAME), { write: true, create: true });
     if (file.tryLockSync(true)) return file;
     file.close();
-    throw new StateError(`the state directory ${this.path} is in use by another server`);
+    throw new StateError(`the state directory ${this.#path} is in use by another server`);
   }
 }
 
 /** Whether both are the same file or folder. */
-export function isSame(a: Identity | null, b: Identity): boolean {
+function isSame(a: Identity | null, b: Identity): boolean {
   return a !== null && a.dev === b.dev && a.ino === b.ino;
 }
 
 /** Returns a file's metadata, or null if the file does not exist. */
-export function statOrNull(path: string): Deno.FileInfo | null {
+function statOrNull(path: string): Deno.FileInfo | null {
   try {
     return Deno.statSync(path);
   } catch (error) {
@@ -96,11 +132,41 @@ function makeFolder(path: string): void {
 }
 
 /** Syncs the names in a folder to the disk. */
-export function syncFolder(path: string): void {
+function syncFolder(path: string): void {
   const folder = Deno.openSync(path);
   try {
     folder.syncSync();
   } finally {
     folder.close();
   }
+}
+
+/**
+ * Whether a file exists and is locked. Unlike a comparison of inode numbers it does not read the file's times: Linux
+ * 6.13 and later would give the next write a new time, and the next sync would have to write the inode.
+ */
+function isLocked(path: string): boolean {
+  let file;
+  try {
+    file = Deno.openSync(path, { write: true });
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+  try {
+    return !file.tryLockSync(true);
+  } finally {
+    file.close();
+  }
+}
+
+/** Writes zeros from the file's position on, which stays. On a full disk the file keeps its length. */
+function reserve(file: Deno.FsFile, length: number): void {
+  const position = file.seekSync(0, Deno.SeekMode.Current);
+  try {
+    for (let left = length; left > 0;) left -= file.writeSync(ZEROS.subarray(0, left));
+  } catch {
+    file.truncateSync(position);
+  }
+  file.seekSync(position, Deno.SeekMode.Start);
 }

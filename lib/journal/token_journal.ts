@@ -1,8 +1,36 @@
 import { crc32 } from "node:zlib";
 import { highHalf, lowHalf } from "../../store/base/u64.ts";
-import type { JournalFile, JournalFiles } from "./journal_files.ts";
 import { TokenRecordType } from "../../store/setup.ts";
 import { concatenated, TokenSet } from "./token_records.ts";
+
+/** A file that the journal appends to. */
+export interface JournalFile {
+  /**
+   * Makes room for the next `length` bytes, filled with zeros. Once it is synced, and until it is full, a sync of
+   * written bytes has no change of the file's size or blocks to write. Without room on the disk the file stays as it
+   * is.
+   */
+  reserve(length: number): void;
+  /** Writes behind the bytes written before. @returns How many bytes were written, at least 1. */
+  write(bytes: Uint8Array): number;
+  /** Returns when all written bytes are on the disk. */
+  sync(): void;
+  /** Whether the folder still has this file under that name: it was neither removed nor replaced. */
+  isNamed(name: string): boolean;
+  close(): void;
+}
+
+/** The journal's operations on its folder. Every call may throw the disk's error. */
+export interface JournalFiles {
+  /** Returns a file's bytes, or null if the file does not exist. */
+  read(name: string): Uint8Array | null;
+  /** Creates an empty file, in place of any file of that name. */
+  create(name: string): JournalFile;
+  /** Renames a file; replaces a file that has the new name. */
+  rename(from: string, to: string): void;
+  /** Returns when created, changed and removed names are on the disk. */
+  sync(): void;
+}
 
 /**
  * The journal of update tokens: one file that is only appended to, and rewritten when most of it is history.
@@ -11,7 +39,7 @@ import { concatenated, TokenSet } from "./token_records.ts";
  *   frames   magic (4)   length of the records (4)   CRC-32 of all behind it (4)   SYNCED (8)   records
  *   zeros    room for more frames
  *
- * SYNCED is the number of bytes of the file that were certainly on the disk when the frame was written. A crash can
+ * SYNCED is the number of bytes of the file that were known to be on the disk when the frame was written. A crash can
  * leave anything behind that offset. Therefore the reader takes a bad frame for the torn end of the file, unless a good
  * frame further on says that the offset was on the disk: then the file is damaged.
  */

@@ -1,4 +1,4 @@
-import type { JournalFile, JournalFiles } from "../../lib/journal/journal_files.ts";
+import type { JournalFile, JournalFiles } from "../../lib/journal/token_journal.ts";
 
 /** The error of the simulated disk. */
 export class DiskError extends Error {
