@@ -14,9 +14,8 @@ import {
 } from "../net/transport.ts";
 import type { IgnoredOption, ServerArguments } from "./argv.ts";
 import { checkAuthentication, protocolOf } from "./auth_options.ts";
-import { type LeaseFlag, NO_LEASE_FLAG, readLeaseFlag } from "./lease_options.ts";
 import { type ListenAddress, readListenAddress, readMetricsAddress } from "./listen.ts";
-import { tokenPersistence, toStoreOptions } from "./store_options.ts";
+import { type LeaseFlag, tokenPersistence, toLeaseFlag, toStoreOptions } from "./store_options.ts";
 import { ignoredTlsOptions, nativeOnlyTls, toTlsSettings } from "./tls_options.ts";
 import { type OptionValue, valueOr } from "./values.ts";
 
@@ -256,23 +255,6 @@ function toJournal({ values }: ServerArguments): JournalOptions | null {
     folder: values["state-dir"],
     recover: values["token-recover"],
   };
-}
-
-function toLeaseFlag({ values, given }: ServerArguments, errors: string[]): LeaseFlag {
-  if (!given.has("lease-flag")) return NO_LEASE_FLAG;
-  if (values["disable-cas"]) {
-    errors.push(
-      "-z (--lease-flag) and -C (--disable-cas): leases are cas ids; leave one of the two options out",
-    );
-  }
-  if (given.has("lease-entries") && values["lease-entries"] === 0) {
-    errors.push(
-      "-z (--lease-flag) and --lease-entries 0: no lease could exist; leave one of the two options out",
-    );
-  }
-  const text = values["lease-flag"];
-  const label = `-z (--lease-flag) ${JSON.stringify(text)}`;
-  return valueOr(NO_LEASE_FLAG, () => readLeaseFlag(text), errors, label);
 }
 
 /** Keeps the values of ignored settings, because `stats settings` reports them. */

@@ -1,4 +1,12 @@
-import { firstIdAt } from "../../store/setup.ts";
+import {
+  firstIdAt,
+  LEASE_ENTRIES_LEAST,
+  LEASE_ENTRIES_MOST,
+  slotsWithin,
+  slotTableBytes,
+  TOKEN_ENTRIES_LEAST,
+  TOKEN_ENTRIES_MOST,
+} from "../../store/setup.ts";
 import {
   KEY_LENGTH_MAX,
   MEMORY_LIMIT_MIB_MAX,
@@ -7,11 +15,16 @@ import {
 } from "../../store/limits.ts";
 import type { ProcessInfo } from "../process_info.ts";
 import type { ServerArguments } from "./argv.ts";
-import { TOKEN_ENTRIES_LEAST, TOKEN_ENTRIES_MOST } from "../../store/setup.ts";
-import { LEASE_ENTRIES_LEAST, LEASE_ENTRIES_MOST } from "../../store/setup.ts";
-import type { LeaseFlag } from "./lease_options.ts";
-import { tableEntries } from "./table_entries.ts";
 import { sizeText, valueOr } from "./values.ts";
+
+/** The client flags that mark a lease, and the mask of the bits that count. Both 0: getss and deletess are off. */
+export interface LeaseFlag {
+  readonly flag: number;
+  readonly mask: number;
+}
+
+/** Without -z. */
+const NO_LEASE_FLAG: LeaseFlag = { flag: 0, mask: 0 };
 
 /** Locked items are not evicted: the rest of the memory is for those that others store. */
 const LOCKED_SHARE_MAX = 1 / 2;
@@ -19,6 +32,11 @@ const LOCKED_SHARE_PER_CONNECTION_MAX = 1 / 4;
 /** -I is at most half of -m, so that an item can be stored by evicting another (as in memcached). */
 const ITEMS_IN_MEMORY_LEAST = 2;
 const MEMCACHED_GROWTH_FACTOR = 1.25;
+/** Shares of the memory that the table of leases or of update tokens gets by default, and at most. */
+const TABLE_SHARE = 1 / 64;
+const TABLE_SHARE_MAX = 1 / 4;
+/** Mask of a lease flag that is given without one. */
+const LEASE_MASK = 0xffff;
 
 /**
  * Makes the options of the store from a parsed command line.
@@ -60,7 +78,13 @@ export function toStoreOptions(
     firstId: firstIdAt(processInfo.unixMs, processInfo.random),
     watchRingBytes: values["watcher-logbuf-size"] * 1024,
     hashSeed: processInfo.hashSeed,
-    leaseEntries: toLeaseEntries(parsed, errors),
+    leaseEntries: toTableEntries(
+      parsed,
+      "lease-entries",
+      LEASE_ENTRIES_LEAST,
+      LEASE_ENTRIES_MOST,
+      errors,
+    ),
     tokenEntries: toTokenEntries(parsed, errors),
     tokenPersistence: tokenPersistence(values),
     leaseFlag: leaseFlag.flag,
@@ -95,31 +119,84 @@ function toItemSizeMax({ values, given }: ServerArguments, errors: string[]): nu
   return itemSizeMaxBytes;
 }
 
-function toLeaseEntries(parsed: ServerArguments, errors: string[]): number {
-  const range = { least: LEASE_ENTRIES_LEAST, most: LEASE_ENTRIES_MOST };
-  return valueOr(
-    0,
-    () => tableEntries(parsed, "lease-entries", range),
-    errors,
-    `--lease-entries ${parsed.values["lease-entries"]}`,
-  );
-}
-
 function toTokenEntries(parsed: ServerArguments, errors: string[]): number {
   if (tokenPersistence(parsed.values) === "off") return 0;
-  const range = { least: TOKEN_ENTRIES_LEAST, most: TOKEN_ENTRIES_MOST };
-  return valueOr(
-    0,
-    () => tableEntries(parsed, "token-entries", range),
-    errors,
-    `--token-entries ${parsed.values["token-entries"]}`,
-  );
+  return toTableEntries(parsed, "token-entries", TOKEN_ENTRIES_LEAST, TOKEN_ENTRIES_MOST, errors);
 }
 
-/** Returns what becomes of update tokens when the process ends. */
+/**
+ * Returns the size of the table of leases or of update tokens, in slots: as many as asked for, or by default no more
+ * than fit in 1/64 of the memory. A table above a quarter of the memory is an error.
+ *
+ * @param least Fewer slots are none by default, and `least` when asked for.
+ */
+function toTableEntries(
+  { values, given }: ServerArguments,
+  name: "lease-entries" | "token-entries",
+  least: number,
+  most: number,
+  errors: string[],
+): number {
+  const wanted = values[name];
+  const memoryLimitBytes = values["memory-limit"];
+  if (!given.has(name)) {
+    const held = slotsWithin(memoryLimitBytes * TABLE_SHARE);
+    return held < least ? 0 : Math.min(wanted, held, most);
+  }
+  if (wanted === 0) return 0;
+  const entries = Math.max(wanted, least);
+  const bytes = slotTableBytes(entries);
+  const bytesMost = memoryLimitBytes * TABLE_SHARE_MAX;
+  if (bytes > bytesMost) {
+    errors.push(
+      `--${name} ${wanted}: must be at most ${slotsWithin(bytesMost)}: the table takes ${bytes} ` +
+        `bytes, and may take ${bytesMost}, a quarter of -m (--memory-limit) ` +
+        sizeText(memoryLimitBytes),
+    );
+  }
+  return entries;
+}
+
+/** Returns whether update tokens outlive the process. */
 export function tokenPersistence(
   values: ServerArguments["values"],
 ): StoreOptions["tokenPersistence"] {
   if (values.tokens === "volatile") return "volatile";
   return values["state-dir"] === "" ? "off" : "journal";
+}
+
+/** Reads `-z`. @param errors Receives a message for every contradiction. */
+export function toLeaseFlag({ values, given }: ServerArguments, errors: string[]): LeaseFlag {
+  if (!given.has("lease-flag")) return NO_LEASE_FLAG;
+  if (values["disable-cas"]) {
+    errors.push(
+      "-z (--lease-flag) and -C (--disable-cas): leases are cas ids; leave one of the two options out",
+    );
+  }
+  if (given.has("lease-entries") && values["lease-entries"] === 0) {
+    errors.push(
+      "-z (--lease-flag) and --lease-entries 0: no lease could exist; leave one of the two options out",
+    );
+  }
+  const text = values["lease-flag"];
+  const label = `-z (--lease-flag) ${JSON.stringify(text)}`;
+  return valueOr(NO_LEASE_FLAG, () => readLeaseFlag(text), errors, label);
+}
+
+/**
+ * Reads `-z flag[:mask]`, both in hexadecimal, with or without 0x.
+ *
+ * @throws RangeError when the text is malformed or no bit of the flag is in the mask.
+ */
+function readLeaseFlag(text: string): LeaseFlag {
+  const match = /^(?:0x)?([0-9a-f]{1,8})(?::(?:0x)?([0-9a-f]{1,8}))?$/i.exec(text);
+  if (match === null) {
+    throw new RangeError("must be flag or flag:mask, hexadecimal numbers of up to 32 bits");
+  }
+  const flag = parseInt(match[1]!, 16);
+  const mask = match[2] === undefined ? LEASE_MASK : parseInt(match[2], 16);
+  if ((flag & mask) === 0) {
+    throw new RangeError("flag and mask must share a bit, otherwise a lease looks like a value");
+  }
+  return { flag, mask };
 }
