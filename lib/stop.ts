@@ -10,16 +10,15 @@ const REPEATED_SIGNAL_MS = 250;
 /** Waits for a reason to stop: a signal, or the `shutdown` command. The second one ends the process at once. */
 export class Stop {
   readonly #requested = Promise.withResolvers<void>();
-  readonly #exitNow: (status: number) => never;
+  /** Ends the process immediately. */
+  readonly exitNow: (status: number) => never;
   /** Time of the first request to stop; undefined: none yet. */
   #requestedAtMs: number | undefined;
-
   /** Actions of SIGHUP. */
   readonly #reloads: (() => void)[] = [];
 
-  /** @param exitNow Ends the process immediately. */
   constructor(exitNow: (status: number) => never) {
-    this.#exitNow = exitNow;
+    this.exitNow = exitNow;
   }
 
   /** Resolves at the first request to stop. */
@@ -46,7 +45,7 @@ export class Stop {
     for (const reload of this.#reloads) reload();
   }
 
-  /** Adds an action of SIGHUP: to read a file anew. */
+  /** Adds an action of SIGHUP, which reloads a file. */
   onHangup(reload: () => void): void {
     this.#reloads.push(reload);
   }
@@ -59,7 +58,7 @@ export class Stop {
       logProcess("warning", "stopping_at_once", `${reason} again: closing all connections now`, {
         reason,
       });
-      this.#exitNow(statusAtExit);
+      this.exitNow(statusAtExit);
     }
     this.#requestedAtMs = nowMs;
     logProcess("info", "stopping", `${reason}: shutting down, finishing requests in progress`, {

@@ -3,7 +3,6 @@ import type { ServerOptions } from "../cli/options.ts";
 import { sizeText } from "../cli/values.ts";
 import { logProcess } from "../log.ts";
 import { type BoundTransport, type Listen, listenText, tlsOf } from "../net/transport.ts";
-import { isRoot } from "./user.ts";
 
 /** Logs that the server is ready, and what its operator should know. */
 export function announce(options: ServerOptions, bound: BoundTransport): void {
@@ -112,4 +111,25 @@ function warnOfPublicAddresses(
       `with -Z (--enable-ssl), or use a network that nobody else can read`,
     { addresses: clear, reason: "no encryption" },
   );
+}
+
+/** Returns whether the process has the rights of root. False where no permission allows to find out. */
+function isRoot(): boolean {
+  if (Deno.permissions.querySync({ name: "sys", kind: "uid" }).state === "granted") {
+    return Deno.uid() === 0;
+  }
+  const mayCallC = Deno.permissions.querySync({ name: "ffi" }).state === "granted";
+  if (!mayCallC || Deno.build.os !== "linux") return false;
+  try {
+    using libc = openLibc();
+    return libc.symbols.geteuid() === 0;
+  } catch {
+    return false; // Not glibc.
+  }
+}
+
+// deno-lint-ignore explicit-function-return-type
+function openLibc() {
+  const library = Deno.dlopen("libc.so.6", { geteuid: { parameters: [], result: "u32" } });
+  return { symbols: library.symbols, [Symbol.dispose]: () => library.close() };
 }

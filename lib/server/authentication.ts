@@ -4,6 +4,7 @@ import { type ConnectionId, ConnectionTable } from "../../store/connections.ts";
 import { addressOf, type Authenticator } from "../auth/authenticator.ts";
 import { createAuthenticator, reloadUsers } from "../auth/logged_authenticator.ts";
 import type { Users } from "../auth/user_file.ts";
+import type { BoundTransport } from "../net/transport.ts";
 
 /** Checks the passwords that clients of the serving threads send, on the main thread. */
 export class Authentication {
@@ -11,20 +12,15 @@ export class Authentication {
   readonly #authenticator: Authenticator;
   readonly #verdicts: Verdicts;
   readonly #connections: ConnectionTable;
-  readonly #wake: (threadIndex: number) => void;
+  /** Wakes a serving thread, which then looks for verdicts. */
+  readonly #transport: BoundTransport;
 
-  /** @param wake Makes a serving thread look for verdicts. */
-  constructor(
-    path: string,
-    users: Users,
-    shared: SharedState,
-    wake: (threadIndex: number) => void,
-  ) {
+  constructor(path: string, users: Users, shared: SharedState, transport: BoundTransport) {
     this.#path = path;
     this.#authenticator = createAuthenticator(users, path);
     this.#connections = new ConnectionTable(shared.memory.connections);
     this.#verdicts = new Verdicts(shared.verdicts!, this.#connections);
-    this.#wake = wake;
+    this.#transport = transport;
   }
 
   /** Checks a password, and tells the thread that serves the connection. */
@@ -35,15 +31,15 @@ export class Authentication {
       address: addressOf(this.#connections.peerOf(owner)),
       isAwaited: () => this.#verdicts.isAwaited(owner),
     });
-    if (this.#verdicts.deliver(owner, access)) this.#wake(threadIndex);
+    if (this.#verdicts.deliver(owner, access)) this.#transport.wake(threadIndex);
   }
 
-  /** Reads the user file anew. */
+  /** Reads the user file again. */
   reload(): void {
     reloadUsers(this.#authenticator, this.#path);
   }
 
-  /** Refuses all that wait. */
+  /** Refuses all attempts in progress. */
   stop(): void {
     this.#authenticator.stop();
   }

@@ -15,6 +15,7 @@ import {
   DRAIN_MS_MAX,
   type Listen,
   listenerName,
+  TlsError,
   type TransportEvent,
 } from "../net/transport.ts";
 import { bindTransport, chooseTransport, type TransportName } from "../net/transports.ts";
@@ -22,7 +23,6 @@ import { readUserFile } from "../auth/user_file.ts";
 import { Authentication } from "./authentication.ts";
 import { openAdmin } from "./admin.ts";
 import { announce, byProtocol } from "./announce.ts";
-import { refreshCertificates } from "./certificates.ts";
 import { type FileProblem, PidFile, portFilePath, writePortFile } from "./files.ts";
 import { missingPermissions, refusePermissions } from "./permissions.ts";
 import { Stop } from "../stop.ts";
@@ -60,98 +60,109 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
 }
 
 async function run(options: ServerOptions, name: TransportName): Promise<ExitCode> {
-  const startMs = performance.now();
-  const { authFile } = options.settings;
-  const userFile = authFile === null ? null : { path: authFile, users: readUserFile(authFile) };
-  const lifecycleShared = Lifecycle.createShared(options.transport.threads);
-  const lifecycle = new Lifecycle(lifecycleShared);
-  let bound: BoundTransport | null = null;
-  const pidFile = new PidFile(options.pidFile);
-  let admin = null as AdminServer | null;
-  let authentication: Authentication | null = null;
-  const cleanUp = (): void => {
-    bound?.close();
-    admin?.close();
-    pidFile.remove();
-  };
-  const exitNow = (status: number): never => {
-    cleanUp();
+  using open = new DisposableStack();
+  const stop = new Stop((status) => {
+    open.dispose();
     Deno.exit(status);
-  };
-  try {
-    const stop = new Stop(exitNow);
-    // Before the first client: signals need descriptors, and Deno ends the process if there are none left.
-    stop.handleSignals();
-    const transport = bound = await bindTransport(
-      name,
-      [...options.listens, ...options.counters?.listens ?? []],
-      options.transport,
-      lifecycle,
-    );
-    if (options.transport.tls !== null) stop.onHangup(() => refreshCertificates(transport));
-    const died = (reason: string): void => {
-      logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`, { reason });
-      exitNow(ExitCode.SOFTWARE);
-    };
-    const { shared, cache } = makeStore(options, transport);
-    if (userFile !== null) {
-      const { path, users } = userFile;
-      authentication = new Authentication(path, users, shared, (index) => transport.wake(index));
-      stop.onHangup(() => authentication?.reload());
-    }
-    const threads = makeThreads(stop, authentication, died);
-    const journal = await startJournal(options, transport, shared, lifecycleShared, died);
-    startThreads(threads, transport, options, shared, lifecycleShared);
-    const openOwn = async (): Promise<void> => {
-      admin = await openAdmin(options, cache, shared, lifecycle, transport, logEvent);
-    };
-    if (!await openSockets(threads, lifecycle, stop, openOwn)) return ExitCode.OK;
-    transport.listen();
-    const [cacheListens] = byProtocol(transport.listens);
-    const problems = writeFiles(pidFile, options.settings.pid, cacheListens);
-    announce(options, transport);
-    if (admin !== null) announceMetrics(admin.listen);
-    logUnwritten(problems);
-    const ticker = new Ticker(cache, startMs);
-    ticker.start();
-    admin?.serve();
-    lifecycle.phase = LifecyclePhase.RUNNING;
-    await stop.requested;
-    authentication?.stop();
-    await drain(lifecycle, transport, threads, options.transport.threads);
-    await journal?.stop();
-    await admin?.stop();
-    ticker.stop();
-    return options.settings.verbosity < CHECKING_VERBOSITY ? ExitCode.OK : checkAtEnd(cache.memory);
-  } finally {
-    cleanUp();
-  }
+  });
+  const server = await start(options, name, stop, open);
+  if (server === null) return ExitCode.OK;
+  await stop.requested;
+  await shutDown(server, options.transport.threads);
+  return options.settings.verbosity < CHECKING_VERBOSITY
+    ? ExitCode.OK
+    : checkAtEnd(server.cache.memory);
+}
+
+/** A server that accepts connections. */
+interface Server {
+  readonly lifecycle: Lifecycle;
+  readonly transport: BoundTransport;
+  readonly threads: Threads;
+  /** The main thread's. */
+  readonly cache: Cache;
+  readonly ticker: Ticker;
+  /** Null without `-Y`. */
+  readonly authentication: Authentication | null;
+  /** Null without `--state-dir`. */
+  readonly journal: Journal | null;
+  /** Null without `--metrics`. */
+  readonly admin: AdminServer | null;
 }
 
 /**
- * Waits until every thread can serve and listens. The sockets open in this order: UDP, metrics, TCP. Until
- * the process is RUNNING no connection has been accepted, so a signal may end it at once.
+ * Starts a server. The sockets open in this order: UDP, metrics, TCP. Until the process is RUNNING no
+ * connection has been accepted, so a signal may end it at once.
  *
- * @param openOwn Opens the sockets of the main thread.
- * @returns False if the server was stopped meanwhile.
+ * @param open Receives everything that has to be closed when the process ends, also if the start fails.
+ * @returns Null if the server was stopped during the start.
  */
-async function openSockets(
-  threads: Threads,
-  lifecycle: Lifecycle,
+async function start(
+  options: ServerOptions,
+  name: TransportName,
   stop: Stop,
-  openOwn: () => Promise<void>,
-): Promise<boolean> {
-  const reach = async (milestone: Milestone): Promise<boolean> => {
-    await Promise.race([threads.reach(milestone), stop.requested]);
-    return !stop.isRequested;
+  open: DisposableStack,
+): Promise<Server | null> {
+  const startMs = performance.now();
+  const { authFile, pid } = options.settings;
+  const users = authFile === null ? null : readUserFile(authFile);
+  // Before the first client: signals need descriptors, and Deno ends the process if there are none left.
+  stop.handleSignals();
+  const pidFile = open.adopt(new PidFile(options.pidFile), (file) => file.remove());
+  const lifecycleShared = Lifecycle.createShared(options.transport.threads);
+  const lifecycle = new Lifecycle(lifecycleShared);
+  const listens = [...options.listens, ...options.counters?.listens ?? []];
+  const transport = open.adopt(
+    await bindTransport(name, listens, options.transport, lifecycle),
+    (bound) => bound.close(),
+  );
+  if (options.transport.tls !== null) stop.onHangup(() => refreshCertificates(transport));
+  const { shared, cache } = makeStore(options, transport);
+  const authentication = users && new Authentication(authFile!, users, shared, transport);
+  if (authentication !== null) stop.onHangup(() => authentication.reload());
+  const died = (reason: string): void => {
+    logProcess("fatal", "thread_died", `a thread failed, stopping: ${reason}`, { reason });
+    stop.exitNow(ExitCode.SOFTWARE);
   };
-  if (!await reach("warm")) return false;
+  const threads = makeThreads(stop, authentication, died);
+  const journal = await startJournal(options, transport, shared, lifecycleShared, died);
+  startThreads(threads, transport, options, shared, lifecycleShared);
+  if (!await reach("warm", threads, stop)) return null;
   lifecycle.phase = LifecyclePhase.OPENING;
-  if (!await reach("open")) return false;
-  await openOwn();
+  if (!await reach("open", threads, stop)) return null;
+  const admin = open.adopt(
+    await openAdmin(options, cache, shared, lifecycle, transport, logEvent),
+    (server) => server?.close(),
+  );
   // Last, when all else has succeeded: clients connect from here on.
   lifecycle.phase = LifecyclePhase.LISTENING;
-  return await reach("listening");
+  if (!await reach("listening", threads, stop)) return null;
+  transport.listen();
+  const [cacheListens] = byProtocol(transport.listens);
+  const problems = writeFiles(pidFile, pid, cacheListens);
+  announce(options, transport);
+  if (admin !== null) announceMetrics(admin.listen);
+  logUnwritten(problems);
+  const ticker = new Ticker(cache, startMs);
+  ticker.start();
+  admin?.serve();
+  lifecycle.phase = LifecyclePhase.RUNNING;
+  return { lifecycle, transport, threads, cache, ticker, authentication, journal, admin };
+}
+
+/** Waits until every thread has reached a milestone. @returns False if the server was stopped before. */
+async function reach(milestone: Milestone, threads: Threads, stop: Stop): Promise<boolean> {
+  await Promise.race([threads.reach(milestone), stop.requested]);
+  return !stop.isRequested;
+}
+
+/** Finishes requests in progress, then ends the threads. */
+async function shutDown(server: Server, threadCount: number): Promise<void> {
+  server.authentication?.stop();
+  await drain(server, threadCount);
+  await server.journal?.stop();
+  await server.admin?.stop();
+  server.ticker.stop();
 }
 
 /** Starts the journal's thread. @returns Null without `--state-dir`. @throws StateError */
@@ -257,15 +268,26 @@ function checkAtEnd(memory: Memory): ExitCode {
   return ExitCode.OK;
 }
 
+/** Loads the certificates again. After an error the previous ones stay in use. */
+function refreshCertificates(transport: BoundTransport): void {
+  try {
+    transport.refreshCertificates();
+  } catch (error) {
+    if (!(error instanceof TlsError)) throw error;
+    const reason = error.message;
+    const message = `certificates not loaded, the previous ones stay in use: ${reason}`;
+    return logProcess("warning", "certificates_not_refreshed", message, { reason });
+  }
+  logProcess("info", "certificates_refreshed", "certificates loaded for new connections");
+}
+
 function logEvent({ level, event, message, fields }: TransportEvent): void {
   logConnection(level, event, message, fields);
 }
 
 /** Lets the threads finish requests in progress, and waits until they have ended. */
 async function drain(
-  lifecycle: Lifecycle,
-  transport: BoundTransport,
-  threads: Threads,
+  { lifecycle, transport, threads }: Server,
   threadCount: number,
 ): Promise<void> {
   lifecycle.phase = LifecyclePhase.DRAINING;

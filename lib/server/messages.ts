@@ -1,6 +1,7 @@
 import type { Credentials } from "../../protocol/auth/password_checks.ts";
 import type { Settings } from "../../protocol/settings.ts";
-import type { SharedState } from "../../protocol/thread_context.ts";
+import type { SharedState, TokenDrop } from "../../protocol/thread_context.ts";
+import { oneWord } from "../../store/base/key_text.ts";
 import type { ConnectionId } from "../../store/connections.ts";
 import type { CounterOptions } from "../counters/service.ts";
 import type { Listen, TransportEvent, TransportOptions } from "../net/transport.ts";
@@ -48,3 +49,28 @@ export type WorkerMessage =
     readonly credentials: Credentials;
   }
   | { readonly kind: "event"; readonly event: TransportEvent };
+
+/** Returns the event of `token drop` and `token drop_all`. */
+export function tokensDropped({ token, count, by }: TokenDrop): TransportEvent {
+  const level = "warning";
+  const event = "token_dropped";
+  if (token === null) {
+    return {
+      level,
+      event,
+      message: `${by} dropped all ${count} update tokens; their owners may still write`,
+      fields: { count, by },
+    };
+  }
+  const { id, ageSec } = token;
+  const key = oneWord(token.key);
+  const owner = token.owner || "-";
+  const peer = oneWord(token.peer) || "-";
+  return {
+    level,
+    event,
+    message: `${by} dropped the update token ${id} of key ${key}, owner ${owner}, got by ${peer} ` +
+      `${ageSec} s ago; its owner may still write`,
+    fields: { key, id, owner, peer, age: ageSec, by },
+  };
+}

@@ -1,12 +1,22 @@
 import { UserFileError } from "../auth/user_file.ts";
 import { ExitCode, refuseUsage } from "../cli/exit.ts";
 import type { ServerOptions } from "../cli/options.ts";
-import { logProcess } from "../log.ts";
+import { type LogFields, logProcess } from "../log.ts";
 import { DescriptorError } from "../net/descriptors.ts";
-import { IoUringError, ListenError, TlsError } from "../net/transport.ts";
+import {
+  IoUringError,
+  type Listen,
+  ListenError,
+  listenText,
+  TlsError,
+  type UnixListen,
+} from "../net/transport.ts";
+
 import { StateError } from "../journal/state_folder.ts";
-import { listenFailure } from "./listen_failure.ts";
+import { folderOf } from "./files.ts";
 import { ThreadError } from "./threads.ts";
+
+const FIRST_UNPRIVILEGED_PORT = 1024;
 
 /** Logs why the server cannot start. @returns The exit status. @throws An error that is not one of the start. */
 export function logStartFailure(error: unknown, options: ServerOptions): ExitCode {
@@ -41,4 +51,73 @@ export function logStartFailure(error: unknown, options: ServerOptions): ExitCod
   }
   if (error instanceof RangeError) return refuseUsage([error.message], options.logFormat);
   throw error;
+}
+
+/** Why the server cannot listen on an address, and what to do. */
+export interface ListenFailure {
+  readonly message: string;
+  readonly fields: LogFields;
+}
+
+/** Describes a ListenError for the operator. */
+export function listenFailure(error: ListenError, options: ServerOptions): ListenFailure {
+  const { listen, code } = error;
+  const address = listenText(listen);
+  const reason = reasonOf(error, options);
+  return {
+    message: `cannot listen on ${address}: ${reason}`,
+    fields: { address, code, reason },
+  };
+}
+
+function reasonOf({ listen, code, message }: ListenError, options: ServerOptions): string {
+  if (listen.kind === "unix") return unixReason(listen, code, message);
+  const flag = flagOf(listen, options);
+  switch (code) {
+    case "EADDRINUSE": {
+      const family = listen.kind === "udp" ? "-u" : "-t";
+      return `another process uses this port (${code}); choose another with ${flag}, or find the ` +
+        `process: ss ${family}lnp 'sport = :${listen.port}'`;
+    }
+    case "EADDRNOTAVAIL":
+      return `this host has no such address (${code}); ip address lists its addresses`;
+    case "EACCES":
+      return listen.port < FIRST_UNPRIVILEGED_PORT
+        ? `permission denied (${code}); ports below ${FIRST_UNPRIVILEGED_PORT} need root or ` +
+          `CAP_NET_BIND_SERVICE, or choose another with ${flag}`
+        : `permission denied (${code}); check the security policy of this host`;
+    default:
+      return causeIn(message, listenText(listen));
+  }
+}
+
+/** The option that sets the port. */
+function flagOf(listen: Listen, { metrics }: ServerOptions): string {
+  if (listen === metrics) return "--metrics";
+  if (listen.protocol === "counters") return "--counter-port";
+  return listen.kind === "udp" ? "-U" : "-p";
+}
+
+function unixReason({ path }: UnixListen, code: string, message: string): string {
+  const folder = folderOf(path);
+  switch (code) {
+    case "ENOENT":
+      return `the folder ${folder} does not exist; create it, or choose another path with -s`;
+    case "ENOTDIR":
+      return `${folder} is not a folder; choose another path with -s`;
+    case "EACCES":
+      return `permission denied (${code}); the user of the server needs write permission for ` +
+        `the folder ${folder}`;
+    case "EADDRINUSE":
+      return `another server listens on this path, or the file is no socket (${code}); stop that ` +
+        `server, remove the file, or choose another path with -s`;
+    default:
+      return causeIn(message, path);
+  }
+}
+
+/** The cause in a transport's message `cannot listen on ADDRESS: CAUSE`. */
+function causeIn(message: string, address: string): string {
+  const prefix = `cannot listen on ${address}: `;
+  return message.startsWith(prefix) ? message.slice(prefix.length) : message;
 }

@@ -6,12 +6,11 @@ import { clockSec } from "../../store/clock.ts";
 import { CounterService } from "../counters/service.ts";
 import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
 import { cacheServices } from "../net/cache_service.ts";
-import { ListenError, type TransportEvent } from "../net/transport.ts";
+import { ListenError, TlsError, type TransportEvent } from "../net/transport.ts";
 import { createTransport } from "../net/transports.ts";
-import { reasonNotRefreshed } from "./certificates.ts";
-import { tokensDropped } from "./token_drops.ts";
+import type { Transport } from "../net/worker_transport.ts";
 import { warmUp } from "./warm_up.ts";
-import type { WorkerMessage, WorkerStart } from "./messages.ts";
+import { tokensDropped, type WorkerMessage, type WorkerStart } from "./messages.ts";
 import { reasonOf } from "../reason.ts";
 
 /** Threads that warm up before they serve. More at once would delay the start on few cores. */
@@ -42,7 +41,7 @@ async function run(start: WorkerStart): Promise<void> {
         certificateAgeSec: transport.certificateAgeSec,
       };
     },
-    refreshCertificates: () => reasonNotRefreshed(transport),
+    refreshCertificates: () => refreshCertificates(transport),
     tokensDropped: (drop) => report(tokensDropped(drop)),
     authenticate: (owner, credentials) => post({ kind: "authenticate", owner, credentials }),
   }, start.threadIndex);
@@ -98,6 +97,17 @@ function openCounters(
   if (counters === null || threadIndex !== COUNTER_THREAD) return null;
   const thread = { input, reply, work, nowSec: () => clockSec(memory) };
   return new CounterService(counters, thread, threadIndex, report);
+}
+
+/** Loads the certificates again. @returns "" when done, or why the previous ones stay in use. */
+function refreshCertificates(transport: Transport): string {
+  try {
+    transport.refreshCertificates();
+    return "";
+  } catch (error) {
+    if (!(error instanceof TlsError)) throw error;
+    return error.message;
+  }
 }
 
 /**

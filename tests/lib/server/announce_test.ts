@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { announceIgnoredOptions } from "../../../lib/server/announce.ts";
-import { listenFailure } from "../../../lib/server/listen_failure.ts";
+import { listenFailure } from "../../../lib/server/start_failure.ts";
 import { ListenError } from "../../../lib/net/transport.ts";
 import { serverOptions } from "../../support/command_line.ts";
 import { loggedBy } from "../../support/log.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { tokensDropped } from "../../../lib/server/token_drops.ts";
+import { tokensDropped } from "../../../lib/server/messages.ts";
 import { testTransports as test } from "../../support/servers/server_process.ts";
 
 const ARGS = "--tokens volatile --token-quarantine 0 --allow-token-drop -o log_format=json".split(
