@@ -72,7 +72,9 @@ class Parser {
       if (argument === "--") continue;
       else if (argument.startsWith("--")) wanting = this.#readLong(argument.slice(2));
       else if (/^-./s.test(argument)) wanting = this.#readLetters(argument.slice(1));
-      else this.errors.push(`unexpected argument "${argument}": options start with -`);
+      else if (!this.#isUnknown(argv[at - 1])) {
+        this.errors.push(`unexpected argument "${argument}": options start with -`);
+      }
       if (wanting === undefined) continue;
       at++;
       if (at < argv.length) this.#take(wanting, flagText(wanting), argv[at]);
@@ -112,6 +114,12 @@ class Parser {
       this.#take(row, flagText(row), undefined);
     }
     return undefined;
+  }
+
+  /** Whether the argument is an unknown option, so that the next argument is probably its value. */
+  #isUnknown(argument = ""): boolean {
+    const name = /^--([^=]+)$/.exec(argument)?.[1];
+    return name !== undefined && !this.#rows.has(name) && this.#negated(name) === undefined;
   }
 
   /** Reads one word of `-o`: `name`, `no_name` or `name=value`. */

@@ -466,7 +466,7 @@ export const LIB_FAULTS: readonly Fault[] = [
   {
     file: "lib/stop.ts",
     fault: "a second signal is ignored",
-    find: "this.#exitNow(statusAtExit);",
+    find: "this.exitNow(statusAtExit);",
     replace: "return;",
     tests: "lib/server/process",
     filter: "second signal",

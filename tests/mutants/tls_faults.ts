@@ -39,14 +39,14 @@ export const TLS_FAULTS: readonly Fault[] = [
   },
   {
     file: "lib/net/native/tls/contexts.ts",
-    fault: "sessions are cached without -o ssl_session_cache",
+    fault: "sessions are cached without --ssl-session-cache",
     find: "sessionCache ? SSL_SESS_CACHE_SERVER : SSL_SESS_CACHE_OFF,",
     replace: "SSL_SESS_CACHE_SERVER,",
     tests: "lib/net/tls",
   },
   {
     file: "lib/net/native/tls/contexts.ts",
-    fault: "sessions are not cached with -o ssl_session_cache",
+    fault: "sessions are not cached with --ssl-session-cache",
     find: "sessionCache ? SSL_SESS_CACHE_SERVER : SSL_SESS_CACHE_OFF,",
     replace: "SSL_SESS_CACHE_OFF,",
     tests: "lib/net/tls",

@@ -98,7 +98,6 @@ Deno.test("parseOptions() names everything that is wrong at once", () => {
     "-Z", "-q", "--daemon=yes", "stray", "-c"]);
   assertEquals(errors, [
     "unknown option --prot; did you mean --port or --protocol?",
-    'unexpected argument "1": options start with -',
     '-m (--memory-limit) "abc": must be a size from 1m to 15g (a bare number is in MiB)',
     '-t (--threads) "0": must be a whole number from 1 to 256',
     '-I (--max-item-size) "2g": must be a size from 1k to 1g (a bare number is in bytes)',

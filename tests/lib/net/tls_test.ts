@@ -180,7 +180,7 @@ Deno.test("portable: what the runtime's TLS cannot do is refused by name", async
   const args = ["--io", "portable", "-Z", "-l", "mtls:127.0.0.1", "-o", words];
   const { code, stderr } = await runToEnd({ args });
   assertEquals(code, 64);
-  for (const option of ["-o ssl_verify_mode", "-o ssl_session_cache", "-l mtls:"]) {
+  for (const option of ["--ssl-verify-mode", "--ssl-session-cache", "-l mtls:"]) {
     assertStringIncludes(
       stderr,
       `${option}: the portable transport cannot do that; use --io native`,
@@ -251,7 +251,7 @@ if (NATIVE) {
     await server.stop();
   });
 
-  Deno.test("native: client certificates are asked for as -o ssl_verify_mode and the prefix say", async () => {
+  Deno.test("native: client certificates are asked for as --ssl-verify-mode and the prefix say", async () => {
     using certificates = new Certificates();
     const certificate = certificates.make("localhost");
     const [known, unknown] = [certificates.make("known"), certificates.make("unknown")];
@@ -336,7 +336,7 @@ if (NATIVE) {
     await server.stop();
   });
 
-  Deno.test("native: without tickets sessions are resumed with -o ssl_session_cache only", async () => {
+  Deno.test("native: without tickets sessions are resumed with --ssl-session-cache only", async () => {
     using certificates = new Certificates();
     const certificate = certificates.make("localhost");
     for (

@@ -93,8 +93,8 @@ Deno.test("a command line that is wrong ends with 64 and names every mistake", a
   assertEquals(code, 64);
   assertEquals(stdout, "");
   assertEquals(stderr.split("\n"), [
-    "leased: unknown option --prot; did you mean --port or --protocol?",
     'leased: -m (--memory-limit) "abc": must be a size from 1m to 15g (a bare number is in MiB)',
+    "leased: unknown option --prot; did you mean --port or --protocol?",
     "leased: try --help for the list of options",
     "",
   ]);
@@ -212,7 +212,7 @@ Deno.test("-o log_format=json makes usage errors objects", async () => {
     "fatal usage_error",
     "fatal usage_error",
   ]);
-  assertEquals(errors[0].message, "unknown option -q");
+  assertEquals(errors[1].message, "unknown option -q");
 });
 
 Deno.test("deno task lists start, test and ok first", () => {
