@@ -11,7 +11,7 @@ KEY = "#{ARGV[1]}article:1"
 TTL = 60
 Dalli.logger = Logger.new(File::NULL)
 
-# What getss gives instead of a value. `remain`: 0, it is ours; else for how many seconds somebody else has it.
+# The reply of getss without a value. `remain`: 0 if the lease is ours, else the seconds for which another client holds it.
 Lease = Struct.new(:remain)
 
 # Both protocols answer `getss` with the value or a Lease, and a cas id; `deletess` removes the key, and all rights to fill it, and
@@ -41,7 +41,7 @@ module BinaryLeases
   end
 end
 
-# Meta commands share their connection with those of the text protocol.
+# Meta and text commands share a connection.
 module TextLeases
   LEASE_FLAG = 0x3333
 
@@ -110,10 +110,10 @@ class Articles
 
       if value.remain.zero? # the lease first, the database after it
         title = load
-        cache.set_cas(KEY, title, cas_id, TTL, raw: true) # refused if anybody has changed the row meanwhile
+        cache.set_cas(KEY, title, cas_id, TTL, raw: true) # refused if the row has changed since
         return title
       end
-      sleep 0.05 # somebody else is at it
+      sleep 0.05 # another client holds the lease
     end
     load # without filling: the lease is not ours
   end

@@ -16,7 +16,7 @@ TTL = 60
 
 
 class Lease:
-    """What getss gives instead of a value. `remain`: 0, it is ours; else for how many seconds somebody else has it."""
+    """A reply of getss without a value. `remain`: 0 if the lease is ours, else the seconds another client holds it."""
 
     def __init__(self, remain):
         self.remain = remain

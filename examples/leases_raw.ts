@@ -16,7 +16,7 @@ const TTL = 60;
 interface Found {
   readonly casId: string;
   readonly value?: string;
-  /** Of a lease. 0: it is ours; else for how many seconds somebody else has it. */
+  /** Of a lease: 0 if it is ours, else the seconds for which another client holds it. */
   readonly remain?: number;
 }
 

@@ -41,7 +41,7 @@ const NOT_RUN: readonly (readonly [start: string, reason: string])[] = [
 const documents = readDocuments();
 
 for (const document of documents) {
-  Deno.test(`${document.name}: commands and sessions go as written`, async () => {
+  Deno.test(`${document.name}: commands and transcripts go as written`, async () => {
     await using shell = new DocumentShell();
     let side: SocketSide | undefined;
     for (const block of document.blocks) {

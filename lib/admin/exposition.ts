@@ -10,7 +10,7 @@ export type Labels = Readonly<Record<string, string>>;
 export interface Metric {
   readonly name: string;
   readonly labels: Labels;
-  /** The meaning of a name that several statistics share. Undefined: that of the statistic. */
+  /** The meaning of a name that several statistics share. Undefined: the statistic has its own. */
   readonly help?: string | undefined;
 }
 

@@ -53,7 +53,7 @@ export interface AdminPages {
 
 /**
  * Serves /metrics and /health by HTTP/1.1 on a port of its own, one request a connection. All of it runs on the thread
- * that opens it. Connections are bounded in number, size and time, so clients that do not send or read stall nobody.
+ * that opens it. Connections are bounded in number, size and time, so clients that do not send or read stall no other.
  */
 export class AdminServer {
   /** The address it listens on, with the port that was bound. */
@@ -203,7 +203,7 @@ export class AdminServer {
   }
 }
 
-/** Returns a request or why there is none; null if the peer has closed the connection. */
+/** Returns a request or the reason to refuse it; null if the peer has closed the connection. */
 async function receive(socket: Deno.TcpConn): Promise<HttpRequest | HttpError | null> {
   const buffer = new Uint8Array(HEAD_BYTES_MAX);
   const decoder = new TextDecoder("latin1");
