@@ -95,7 +95,7 @@ export class ThreadContext {
   readonly ops: OpCounts;
   readonly settings: Settings;
   readonly hooks: ServerHooks;
-  /** Received bytes: INPUT_BYTES. Behind them, room for a decoded key. */
+  /** Received bytes: INPUT_BYTES. Behind them, room for a decoded key, or a peer's name. */
   readonly input: ByteRegion;
   /** Replies to be sent: REPLY_BYTES. */
   readonly reply: ReplyBuffer;
@@ -214,8 +214,7 @@ export class ThreadContext {
       count = 0;
       cache.enter();
       for (; count < ready.length; count++) {
-        const owner = cache.locks.waiters.takeReady(threadIndex) ||
-          cache.watchLog.takeReady(threadIndex);
+        const owner = cache.takeReady(threadIndex);
         if (owner === NO_OWNER) break;
         ready[count] = owner;
       }

@@ -1,4 +1,5 @@
 import { OWNER_TAG_LENGTH_MAX, WaiterState } from "../store/cache.ts";
+import { INPUT_BYTES } from "../store/limits.ts";
 import { type Conversation, ConversationState, type Task } from "./conversation.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
@@ -29,7 +30,7 @@ export class TokenWait implements Task {
 
   run(conversation: Conversation, start: number, _end: number): number {
     const { thread } = conversation;
-    const { waiters } = thread.cache.locks;
+    const { waiters } = thread.cache.tokens;
     const state = waiters.stateOf(this.#waiter);
     if (state === WaiterState.WAITING) {
       conversation.pause(ConversationState.WAITING);
@@ -45,7 +46,7 @@ export class TokenWait implements Task {
   }
 
   abandon(thread: ThreadContext): void {
-    thread.cache.locks.waiters.remove(this.#waiter);
+    thread.cache.tokens.waiters.remove(this.#waiter);
   }
 }
 
@@ -54,7 +55,8 @@ const PRINTABLE_FIRST = 0x21;
 const PRINTABLE_LAST = 0x7e;
 
 /**
- * Tells the store who asks for a token: the owner's tag, at [start, end) of the input, and the connection.
+ * Names the requester of a token in the operation: the owner's tag, at [start, end) of the input, and the connection.
+ * The name of its peer is copied behind the input.
  *
  * @returns False when the tag is longer than 64 bytes or has bytes that are not printable ASCII.
  */
@@ -63,17 +65,17 @@ export function readTokenOwner(
   start: number,
   end: number,
 ): boolean {
-  const { input, operation, cache, connections } = thread;
+  const { input, operation, connections } = thread;
   const length = end - start;
   if (length > OWNER_TAG_LENGTH_MAX) return false;
-  const { names: { bytes } } = cache.tokens;
   for (let at = 0; at < length; at++) {
     const byte = input.bytes[start + at]!;
     if (byte < PRINTABLE_FIRST || byte > PRINTABLE_LAST) return false;
-    bytes[at] = byte;
   }
-  cache.tokens.ownerLength = length;
-  cache.tokens.peerLength = connections.copyPeer(owner, bytes, length);
+  operation.tagOffset = start;
+  operation.tagLength = length;
+  operation.peerOffset = INPUT_BYTES;
+  operation.peerLength = connections.copyPeer(owner, input.bytes, INPUT_BYTES);
   operation.thread = connections.threadOf(owner);
   return true;
 }

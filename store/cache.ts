@@ -28,8 +28,8 @@ import * as statsModule from "./stats.ts";
 import { JournalOperations } from "./operations/journal.ts";
 import { TokenOperations } from "./operations/token.ts";
 import { TokenQueue } from "./claims/token_queue.ts";
+import { TokenWaiters } from "./claims/token_waiters.ts";
 import { Values } from "./items/values.ts";
-import { wakeThreads } from "./watch/wake.ts";
 import type { WatchLog } from "./watch/watch_log.ts";
 import { Inspector } from "./inspector.ts";
 import { ReservedOperations } from "./operations/reserved.ts";
@@ -72,7 +72,7 @@ export class Cache {
   readonly links: ItemLinks;
   /** Locks and waiters, for reading; operations change them. */
   readonly locks: Locks;
-  /** Called by `leave` for every thread with connections whose wait has ended (`locks.waiters.takeReady`). */
+  /** Called by `leave` for every thread with connections that `takeReady` returns. */
   onReady: (thread: number) => void = () => {};
   /** Stores whose values arrive in pieces. */
   readonly reserved: ReservedOperations;
@@ -162,6 +162,7 @@ export class Cache {
       arriving,
     );
     const queue = new TokenQueue(memory);
+    const waiters = new TokenWaiters(memory);
     this.tokens = new TokenOperations(
       this.links,
       this.#lookup,
@@ -169,11 +170,12 @@ export class Cache {
       this.locks,
       this.#flush,
       queue,
+      waiters,
     );
     this.journal = new JournalOperations(
       this.links,
       this.#guard.tokens,
-      this.locks,
+      waiters,
       this.#flush,
       queue,
     );
@@ -238,10 +240,16 @@ export class Cache {
 
   leave(): void {
     this.mutex.unlock();
-    if (this.locks.waiters.hasToWake) wakeThreads(this.locks.waiters, this.onReady);
-    if (this.links.watchLog.hasToWake) wakeThreads(this.links.watchLog, this.onReady);
+    const { wakes } = this.memory;
+    if (wakes.isAny) wakes.wakeAll(this.onReady);
     const { queue } = this.journal;
     if (queue.hasToWake) queue.wake();
+  }
+
+  /** Returns the next connection of a thread whose wait is over, or that watches and has lines to send; 0: none. */
+  takeReady(thread: number): number {
+    return this.locks.waiters.takeReady(thread) || this.tokens.waiters.takeReady(thread) ||
+      this.watchLog.takeReady(thread);
   }
 
   // --- reading -----------------------------------------------------------------------------------

@@ -34,6 +34,11 @@ export class Operation {
   /** The value, in bytes of `input`. Not used by `commitReserved`. */
   valueOffset = 0;
   valueLength = 0;
+  /** The requester of an update token, in bytes of `input`: its tag, which may be empty, and its peer's name. */
+  tagOffset = 0;
+  tagLength = 0;
+  peerOffset = 0;
+  peerLength = 0;
   /** The client's 32 flag bits. */
   clientFlags = 0;
   /** On the store's clock, by `deadlineSec`; 0: never. */
@@ -82,7 +87,7 @@ export class Operation {
   /** Result of arithmetic; of `lock`: the fencing number. */
   resultLow = 0;
   resultHigh = 0;
-  /** Result of `lock` that waits: the row in Waiters. */
+  /** Result of an operation that waits: the row in LockWaiters or TokenWaiters. */
   waiter = 0;
 
   /** Result: whether the server refused a store whatever the key holds: `--strict`, an update token, quarantine. */
@@ -96,7 +101,7 @@ export class Operation {
 
   /**
    * Starts an operation on the key at `keyOffset` of `input` and clears every optional argument: a plain set without
-   * flags, expiry time or conditions. Leaves the value's place and the owner alone.
+   * flags, expiry time or conditions. Leaves the places of value, tag and peer, and the owner alone.
    */
   begin(keyOffset: number, keyLength: number): void {
     this.keyOffset = keyOffset;

@@ -37,7 +37,7 @@ Deno.test("a call is no declaration", () => {
   assert(declares("store/cache.ts", "Cache"));
   assert(declares("lib/net/native/thread.ts", "#converse"));
   assert(!declares("store/cache.ts", "forRead"));
-  assert(!declares("store/cache.ts", "wakeThreads"));
+  assert(!declares("store/cache.ts", "wakeAll"));
 });
 
 Deno.test("every file and folder that docs/architecture.md and docs/internals name exists", () => {

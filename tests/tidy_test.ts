@@ -30,10 +30,10 @@ const ROOMS: readonly Room[] = [
   ["store/connections.ts",       ""],
   ["store/memory/",              "*"],
   ["store/operation.ts",         ""],
-  ["store/watch/",               "item_watch wake watch_log"],
+  ["store/watch/",               "item_watch watch_log"],
   ["store/items/",               "item_links item_walk key_walk optimistic_read prefetch values"],
   ["store/space/",               "allocator arriving_values eviction expiry flush page_mover"],
-  ["store/claims/",              "leases locks token_queue token_view update_tokens waiters write_guard"],
+  ["store/claims/",              "leases locks token_queue token_view token_waiters update_tokens waiters write_guard"],
   ["store/operations/",          "arithmetic lease lock journal lookup meta reserved store token"],
   ["store/check/",               "check"],
   ["store/",                     "cache clock connections inspector limits operation outcome setup stats base/*"],
@@ -156,13 +156,17 @@ const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   ["cache", "operations/reserved"],
   ["inspector", "items/item_walk"],
   ["claims/locks", "operations/lock claims/write_guard check/check_locks claims/waiters"],
+  ["claims/locks", "claims/lock_waiters check/check_waiters memory/wakes"],
   ["claims/leases", "operations/lease check/check_leases"],
-  ["claims/update_tokens", "operations/token operations/journal claims/token_queue"],
+  [
+    "claims/update_tokens",
+    "operations/token operations/journal claims/token_queue claims/token_waiters",
+  ],
   ["claims/update_tokens", "check/check_tokens claims/token_view"],
   ["operations/long_copies", "items/prefetch"],
   ["space/arriving_values", "check/check_arriving"],
   ["space/page_mover", "space/page_evacuator space/page_selector"],
-  ["watch/watch_log", "watch/item_watch watch/wake"],
+  ["watch/watch_log", "watch/item_watch"],
 ];
 const testOf = new Map(
   TESTED_THROUGH.flatMap(([test, parts]) => parts.split(" ").map((part) => [part, test])),
@@ -172,7 +176,7 @@ const testOf = new Map(
 // deno-fmt-ignore
 const WITHOUT_TEST = [
   "base/assert", "claims/strict_prefixes", "limits", "memory/arriving_layout", "memory/lease_layout", "memory/lock_layout", "memory/token_layout", "memory/token_record",
-  "memory/watch_layout", "outcome", "setup", "stats",
+  "memory/waiter_layout", "memory/watch_layout", "outcome", "setup", "stats",
 ];
 
 Deno.test("every part of the store has its test", () => {

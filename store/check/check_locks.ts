@@ -1,19 +1,9 @@
 import { assert } from "../base/assert.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
 import type { ItemLinks } from "../items/item_links.ts";
-import {
-  LIST,
-  LOCK,
-  LOCK_HEADER,
-  lockRowsStart,
-  OWNER,
-  ownerPlaces,
-  WAITER,
-  WAITER_HEADER,
-  waiterQueuesStart,
-  waiterRowsStart,
-} from "../memory/lock_layout.ts";
-import { WaiterState } from "../claims/waiters.ts";
+import { LOCK, LOCK_HEADER, lockRowsStart, OWNER, ownerPlaces } from "../memory/lock_layout.ts";
+import { lockQueues } from "../memory/waiter_layout.ts";
+import { checkWaiters } from "./check_waiters.ts";
 
 /**
  * Walks the tables of locks and waiters and asserts that they agree with the items and with each other.
@@ -23,7 +13,8 @@ import { WaiterState } from "../claims/waiters.ts";
 export function checkLocks(links: ItemLinks, linked: Set<ItemRef>): void {
   const held = checkRows(links, linked);
   checkOwners(links, held);
-  checkWaiters(links, held);
+  const { options, shared } = links.memory;
+  checkWaiters(options, shared.lockWaiters, lockQueues(options), (lock) => held.has(lock));
 }
 
 /** Every row in use has its item, and every locked item its row. Returns the rows in use. */
@@ -86,45 +77,4 @@ function checkOwners(links: ItemLinks, held: Set<number>): void {
     listed += count;
   }
   assert(listed === held.size, "every lock is in its owner's list");
-}
-
-/** Every waiter in use is in the list that its state names, or was taken from its thread's. */
-function checkWaiters(links: ItemLinks, held: Set<number>): void {
-  const { options, shared } = links.memory;
-  const words = new Int32Array(shared.lockWaiters);
-  const queues = waiterQueuesStart(options);
-  const start = waiterRowsStart(options);
-  const inList = new Map<number, number>();
-  const walk = (list: number): void => {
-    let count = 0;
-    let previous = 0;
-    for (let waiter = words[list + LIST.FIRST]!; waiter !== 0;) {
-      const at = start + waiter * WAITER.WORDS;
-      assert(words[at + WAITER.LIST] === list, "a waiter knows its list");
-      assert(words[at + WAITER.PREVIOUS] === previous, "links of waiters agree");
-      inList.set(waiter, list);
-      count++;
-      previous = waiter;
-      waiter = words[at + WAITER.NEXT]!;
-    }
-    assert(words[list + LIST.LAST] === previous, "a list of waiters knows its end");
-    assert(words[list + LIST.COUNT] === count, "a list of waiters counts them");
-    const isQueue = list >= queues;
-    assert(count === 0 || !isQueue || held.has((list - queues) / LIST.WORDS), "a queue has a lock");
-  };
-  for (let list = WAITER_HEADER.WORDS; list < start; list += LIST.WORDS) walk(list);
-  let waiting = 0;
-  for (let waiter = 1; waiter <= words[WAITER_HEADER.EVER_USED]!; waiter++) {
-    const at = start + waiter * WAITER.WORDS;
-    if (words[at + WAITER.OWNER] === 0) {
-      assert(!inList.has(waiter), "a free row of waiters is in no list");
-      continue;
-    }
-    const list = inList.get(waiter) ?? 0;
-    assert(words[at + WAITER.LIST] === list, "a waiter is in the list it names");
-    const isWaiting = words[at + WAITER.STATE] === WaiterState.WAITING;
-    assert(isWaiting === (list >= queues), "a waiter is in a queue while it waits");
-    if (isWaiting) waiting++;
-  }
-  assert(waiting === words[WAITER_HEADER.COUNT], "the table counts those that wait");
 }

@@ -6,6 +6,7 @@ import type { ItemLinks } from "../items/item_links.ts";
 import { NO_ITEM } from "../memory/item.ts";
 import { slotsFor } from "../memory/slot_table.ts";
 import { TOKEN_RECORD_BYTES_MAX } from "../memory/token_layout.ts";
+import { checkWaiters } from "./check_waiters.ts";
 
 /**
  * Walks the table of update tokens and asserts that its parts agree, and that no key with a token has a value or a
@@ -43,5 +44,7 @@ export function checkTokens(links: ItemLinks): void {
     listed++;
   }
   assert(listed === records.size, "every update token is in the list");
+  const { options, shared } = links.memory;
+  checkWaiters(options, shared.tokenWaiters, 1, () => true);
   assert(tokens.isAnyOut === (listed > 0 || tokens.isQuarantined), "UNCACHEABLE knows of tokens");
 }

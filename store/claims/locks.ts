@@ -11,7 +11,8 @@ import {
   OWNER,
   ownerPlaces,
 } from "../memory/lock_layout.ts";
-import { NO_WAITER, Waiters } from "./waiters.ts";
+import { LockWaiters } from "./lock_waiters.ts";
+import { NO_WAITER } from "./waiters.ts";
 import { CONTROL } from "../memory/memory.ts";
 import { RowPool } from "../memory/row_pool.ts";
 import { Outcome } from "../outcome.ts";
@@ -47,7 +48,7 @@ const NO_LOCK: LockRow = 0;
 const UNIT_BYTES = 8;
 /** One thread's view of the locks. */
 export class Locks {
-  readonly waiters: Waiters;
+  readonly waiters: LockWaiters;
   readonly #links: ItemLinks;
   readonly #eviction: Eviction;
   readonly #words: Int32Array;
@@ -70,7 +71,7 @@ export class Locks {
     this.#control = memory.control;
     this.#stats = memory.stats;
     this.#limits = options.lockLimits;
-    this.waiters = new Waiters(memory);
+    this.waiters = new LockWaiters(memory);
     this.#ownerMask = ownerPlaces(options) - 1;
     this.#rows = lockRowsStart(options);
     const { locksMax } = options.lockLimits;

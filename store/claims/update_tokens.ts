@@ -2,6 +2,7 @@ import type { ByteRegion } from "../base/bytes.ts";
 import { takeId } from "../memory/ids.ts";
 import { CONTROL, type Memory } from "../memory/memory.ts";
 import { NO_SLOT, SlotTable } from "../memory/slot_table.ts";
+import type { Operation } from "../operation.ts";
 
 /**
  * Update tokens: a writer's claim on a key, from before it changes the database until after its commit.
@@ -87,7 +88,7 @@ export class UpdateTokens {
     this.#setBit(QUARANTINE, on);
   }
 
-  /** Makes every key uncacheable for as long as the journal cannot do its part, whatever quarantine is. */
+  /** Makes every key uncacheable while the journal is unusable, independent of `quarantine`. */
   close(on: boolean): void {
     this.#setBit(CLOSED, on);
   }
@@ -127,52 +128,26 @@ export class UpdateTokens {
     return token;
   }
 
-  /** The key's token whose owner has the tag that `names` begins with, or NO_TOKEN. */
-  withOwner(
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    hash: number,
-    names: ByteRegion,
-    ownerLength: number,
-  ): TokenRef {
+  /** The key's token whose owner has the operation's tag, or NO_TOKEN. */
+  withOwner(operation: Operation, hash: number): TokenRef {
+    const { input, keyOffset, keyLength, tagOffset, tagLength } = operation;
+    if (tagLength === 0) return NO_TOKEN;
     let token = this.first(input, keyOffset, keyLength, hash);
     for (; token !== NO_TOKEN; token = this.next(token, input, keyOffset, keyLength)) {
-      if (this.ownerLength(token) !== ownerLength) continue;
-      const dataLength = this.#dataLength(token);
-      if (this.#table.equals(token, dataLength, keyLength, ownerLength, names, 0)) return token;
+      if (this.ownerLength(token) !== tagLength) continue;
+      const length = this.#dataLength(token);
+      if (this.#table.equals(token, length, keyLength, tagLength, input, tagOffset)) return token;
     }
     return NO_TOKEN;
   }
 
   /**
-   * Puts a token with a fresh id into the table, pending.
+   * Puts a token with a fresh id on the operation's key into the table, pending.
    *
-   * @param names The writer's tag, and behind it the name of the client that asks.
-   * @param ownerLength At most OWNER_TAG_LENGTH_MAX bytes; 0: no tag.
-   * @param peerLength At most PEER_LENGTH_MAX bytes.
    * @returns NO_TOKEN when the table is full.
    */
-  add(
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    hash: number,
-    names: ByteRegion,
-    ownerLength: number,
-    peerLength: number,
-  ): TokenRef {
-    const sinceUnixSec = this.#control[CONTROL.STARTED_UNIX_SEC]! + this.#control[CONTROL.NOW_SEC]!;
-    const token = this.#insert(
-      input,
-      keyOffset,
-      keyLength,
-      hash,
-      names,
-      ownerLength,
-      peerLength,
-      sinceUnixSec,
-    );
+  add(operation: Operation, hash: number): TokenRef {
+    const token = this.#insert(operation, hash, this.#nowUnixSec);
     if (token === NO_TOKEN) return NO_TOKEN;
     takeId(this.#memory);
     this.#setId(token, this.#control[CONTROL.ID_LOW]!, this.#control[CONTROL.ID_HIGH]!);
@@ -181,32 +156,14 @@ export class UpdateTokens {
   }
 
   /**
-   * Puts a token into the table that was out before the process started. To be called with the oldest first.
+   * Puts a token into the table that was out before the process started, with the id `operation.idLow/High`. To be
+   * called with the oldest first.
    *
    * @returns NO_TOKEN when the table is full.
    */
-  restore(
-    key: ByteRegion,
-    keyLength: number,
-    hash: number,
-    names: ByteRegion,
-    ownerLength: number,
-    peerLength: number,
-    sinceUnixSec: number,
-    idLow: number,
-    idHigh: number,
-  ): TokenRef {
-    const token = this.#insert(
-      key,
-      0,
-      keyLength,
-      hash,
-      names,
-      ownerLength,
-      peerLength,
-      sinceUnixSec,
-    );
-    if (token !== NO_TOKEN) this.#setId(token, idLow, idHigh);
+  restore(operation: Operation, hash: number, sinceUnixSec: number): TokenRef {
+    const token = this.#insert(operation, hash, sinceUnixSec);
+    if (token !== NO_TOKEN) this.#setId(token, operation.idLow, operation.idHigh);
     return token;
   }
 
@@ -249,8 +206,7 @@ export class UpdateTokens {
 
   /** How long the token has been out, in seconds; 0 if the clock went back since. */
   ageSec(token: TokenRef): number {
-    const nowUnixSec = this.#control[CONTROL.STARTED_UNIX_SEC]! + this.#control[CONTROL.NOW_SEC]!;
-    return Math.max(0, nowUnixSec - this.sinceUnixSec(token));
+    return Math.max(0, this.#nowUnixSec - this.sinceUnixSec(token));
   }
 
   /** The token that has been out longest, or NO_TOKEN. */
@@ -296,6 +252,10 @@ export class UpdateTokens {
     return length;
   }
 
+  get #nowUnixSec(): number {
+    return this.#control[CONTROL.STARTED_UNIX_SEC]! + this.#control[CONTROL.NOW_SEC]!;
+  }
+
   #setBit(bit: number, on: boolean): void {
     const word = this.#control[CONTROL.UNCACHEABLE]!;
     this.#control[CONTROL.UNCACHEABLE] = on ? word | bit : word & ~bit;
@@ -321,26 +281,20 @@ export class UpdateTokens {
     return NO_TOKEN;
   }
 
-  #insert(
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    hash: number,
-    names: ByteRegion,
-    ownerLength: number,
-    peerLength: number,
-    sinceUnixSec: number,
-  ): TokenRef {
+  #insert(operation: Operation, hash: number, sinceUnixSec: number): TokenRef {
+    const { input, keyOffset, keyLength, tagOffset, tagLength, peerOffset, peerLength } = operation;
     const table = this.#table;
-    const dataLength = keyLength + ownerLength + peerLength;
+    const peerAt = keyLength + tagLength;
+    const dataLength = peerAt + peerLength;
     const token = table.allocate(dataLength);
     if (token === NO_TOKEN) return NO_TOKEN;
-    const lengths = keyLength | (ownerLength << OWNER_SHIFT) | (peerLength << PEER_SHIFT);
+    const lengths = keyLength | (tagLength << OWNER_SHIFT) | (peerLength << PEER_SHIFT);
     table.setWord(token, WORD.LENGTHS, lengths);
     table.setWord(token, WORD.SINCE_UNIX_SEC, sinceUnixSec);
     table.setWord(token, WORD.HASH, hash);
     table.write(token, dataLength, 0, keyLength, input, keyOffset);
-    table.write(token, dataLength, keyLength, ownerLength + peerLength, names, 0);
+    table.write(token, dataLength, keyLength, tagLength, input, tagOffset);
+    table.write(token, dataLength, peerAt, peerLength, input, peerOffset);
     table.insert(token, hash);
     this.#makeNewest(token);
     this.#control[CONTROL.UNCACHEABLE]! += 1;

@@ -4,12 +4,14 @@ import { CounterRows } from "../base/counter_rows.ts";
 import { ConnectionTable } from "../connections.ts";
 import { FIRST_SECOND, MEMORY_LIMIT_MIB_MAX, MIB, type StoreOptions } from "../limits.ts";
 import { arrivingBytesNeeded } from "./arriving_layout.ts";
-import { lockBytesNeeded, waiterBytesNeeded } from "./lock_layout.ts";
+import { lockBytesNeeded } from "./lock_layout.ts";
 import { CLASS_STATS, STORE_STATS, THREAD_STATS } from "../stats.ts";
 import { highHalf, lowHalf } from "../base/u64.ts";
 import { SlotTable, slotTableBytes } from "./slot_table.ts";
 import { tokenQueueBytes } from "./token_layout.ts";
 import { versionBytesNeeded, Versions } from "./versions.ts";
+import { lockQueues, waiterBytesNeeded } from "./waiter_layout.ts";
+import { Wakes } from "./wakes.ts";
 import { WATCH_RING_BYTES, watchBytesNeeded } from "./watch_layout.ts";
 
 /**
@@ -165,6 +167,7 @@ export interface SharedMemory {
   readonly connections: SharedArrayBuffer;
   readonly locks: SharedArrayBuffer;
   readonly lockWaiters: SharedArrayBuffer;
+  readonly tokenWaiters: SharedArrayBuffer;
   /** The list of values that arrive, see arriving_layout.ts. */
   readonly arriving: SharedArrayBuffer;
   /** A SlotTable. */
@@ -230,7 +233,8 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
     segments,
     connections: new SharedArrayBuffer(ConnectionTable.bytesNeeded(options.connectionsMax)),
     locks: new SharedArrayBuffer(lockBytesNeeded(options)),
-    lockWaiters: new SharedArrayBuffer(waiterBytesNeeded(options)),
+    lockWaiters: new SharedArrayBuffer(waiterBytesNeeded(options, lockQueues(options))),
+    tokenWaiters: new SharedArrayBuffer(waiterBytesNeeded(options, 1)),
     arriving: new SharedArrayBuffer(arrivingBytesNeeded(options)),
     leases: SlotTable.create(options.leaseEntries),
     tokens: SlotTable.create(options.tokenEntries),
@@ -345,6 +349,8 @@ export class Memory {
   readonly words: Int32Array[];
   /** As `words`, with an empty array for every other segment number: for references that may be anything. */
   readonly wordsOfAnyRef: Int32Array[];
+  /** Threads to wake when this one releases the mutex. */
+  readonly wakes: Wakes;
   /** Versions of groups of buckets. */
   readonly versions: Versions;
   readonly pageShift: number;
@@ -356,6 +362,7 @@ export class Memory {
   constructor(shared: SharedMemory, threadIndex = threadRowCount(shared.options) - 1) {
     this.shared = shared;
     this.options = shared.options;
+    this.wakes = new Wakes(shared.options.threads);
     const { control } = shared;
     this.control = new Int32Array(control, 0, CONTROL_WORDS);
     const pageCount = this.control[CONTROL.PAGE_COUNT]!;

@@ -1,10 +1,10 @@
 import { ByteRegion } from "../base/bytes.ts";
 import { highHalf, lowHalf, u64ToNumber } from "../base/u64.ts";
-import type { Locks } from "../claims/locks.ts";
 import type { TokenQueue } from "../claims/token_queue.ts";
 import { viewToken } from "../claims/token_view.ts";
+import type { TokenWaiters } from "../claims/token_waiters.ts";
 import { NO_TOKEN, type UpdateTokens } from "../claims/update_tokens.ts";
-import { NO_WAITER } from "../claims/waiters.ts";
+import { Operation } from "../operation.ts";
 import type { Flush } from "../space/flush.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import { CONTROL } from "../memory/memory.ts";
@@ -18,7 +18,7 @@ export class JournalOperations {
   readonly queue: TokenQueue;
   readonly #links: ItemLinks;
   readonly #tokens: UpdateTokens;
-  readonly #locks: Locks;
+  readonly #waiters: TokenWaiters;
   readonly #control: Int32Array;
   readonly #stats: Float64Array;
   #notedSyncs = 0;
@@ -27,7 +27,7 @@ export class JournalOperations {
   constructor(
     links: ItemLinks,
     tokens: UpdateTokens,
-    locks: Locks,
+    waiters: TokenWaiters,
     flush: Flush,
     queue: TokenQueue,
   ) {
@@ -35,7 +35,7 @@ export class JournalOperations {
     this.queue = queue;
     this.#links = links;
     this.#tokens = tokens;
-    this.#locks = locks;
+    this.#waiters = waiters;
     this.#control = links.memory.control;
     this.#stats = links.memory.stats;
   }
@@ -52,23 +52,16 @@ export class JournalOperations {
     sinceUnixSec: number,
     id: number,
   ): boolean {
-    const region = new ByteRegion(key.slice().buffer);
-    const hash = this.#links.index.hash(region, 0, key.length);
-    const names = new ByteRegion(new ArrayBuffer(owner.length + peer.length));
-    names.bytes.set(owner);
-    names.bytes.set(peer, owner.length);
-    const token = this.#tokens.restore(
-      region,
-      key.length,
-      hash,
-      names,
-      owner.length,
-      peer.length,
-      sinceUnixSec,
-      lowHalf(id),
-      highHalf(id),
-    );
-    return token !== NO_TOKEN;
+    const input = new ByteRegion(new Uint8Array([...key, ...owner, ...peer]).buffer);
+    const operation = new Operation(input);
+    operation.keyLength = operation.tagOffset = key.length;
+    operation.tagLength = owner.length;
+    operation.peerOffset = key.length + owner.length;
+    operation.peerLength = peer.length;
+    operation.idLow = lowHalf(id);
+    operation.idHigh = highHalf(id);
+    const hash = this.#links.index.hash(input, 0, key.length);
+    return this.#tokens.restore(operation, hash, sinceUnixSec) !== NO_TOKEN;
   }
 
   /** Whether an operator, or a start without the journal, has put all keys into quarantine. */
@@ -103,11 +96,11 @@ export class JournalOperations {
   }
 
   /**
-   * The journal has, or has not, written some records: the tokens that it has are out, the others are none.
+   * Settles records: a written token is out from now on, an unwritten one is removed.
    *
    * @param start The first record, in bytes.
    * @param end The byte behind the last record.
-   * @param most So many records at most.
+   * @param most Maximum number of records to settle.
    * @returns Where the next record starts.
    */
   settle(
@@ -135,16 +128,7 @@ export class JournalOperations {
 
   /** Ends the waiting of all connections whose records lie before `position`. */
   settleWaiters(position: number): void {
-    const { waiters } = this.#locks;
-    for (;;) {
-      const waiter = waiters.firstForJournal(position);
-      if (waiter === NO_WAITER) return;
-      const token = waiters.tokenOf(waiter);
-      // Another token may have the record, but not the id.
-      const isOut = this.#tokens.hasId(token, waiters.idLow(waiter), waiters.idHigh(waiter)) &&
-        !this.#tokens.isPending(token);
-      waiters.finishForJournal(waiter, isOut);
-    }
+    this.#waiters.settle(position, this.#tokens);
   }
 
   /** @param syncs How often the journal was synced to the disk since the process started. */

@@ -1,9 +1,10 @@
-import { ByteRegion, latin1Text } from "../base/bytes.ts";
+import { latin1Text } from "../base/bytes.ts";
 import { u64ToNumber } from "../base/u64.ts";
 import { NO_LEASE } from "../claims/leases.ts";
 import type { Locks } from "../claims/locks.ts";
 import type { TokenQueue } from "../claims/token_queue.ts";
 import { type TokenView, viewToken } from "../claims/token_view.ts";
+import type { TokenWaiters } from "../claims/token_waiters.ts";
 import { NO_TOKEN, type TokenRef, type UpdateTokens } from "../claims/update_tokens.ts";
 import { NO_WAITER } from "../claims/waiters.ts";
 import type { WriteGuard } from "../claims/write_guard.ts";
@@ -11,12 +12,7 @@ import type { ItemLinks } from "../items/item_links.ts";
 import { NO_ITEM } from "../memory/item.ts";
 import type { StoreOptions } from "../limits.ts";
 import { CONTROL } from "../memory/memory.ts";
-import {
-  OWNER_TAG_LENGTH_MAX,
-  PEER_LENGTH_MAX,
-  TOKEN_RECORD as RECORD,
-  TokenRecordType,
-} from "../memory/token_record.ts";
+import { TOKEN_RECORD as RECORD, TokenRecordType } from "../memory/token_record.ts";
 import type { Operation } from "../operation.ts";
 import { Outcome } from "../outcome.ts";
 import type { Flush } from "../space/flush.ts";
@@ -32,14 +28,8 @@ const LOCKED_SLICE = 256;
  * journal what they do.
  */
 export class TokenOperations {
-  /** Who asks for a token, to be set before `get`: the owner's tag, and behind it the peer's name. */
-  readonly names: ByteRegion = new ByteRegion(
-    new ArrayBuffer(OWNER_TAG_LENGTH_MAX + PEER_LENGTH_MAX),
-  );
-  /** At most OWNER_TAG_LENGTH_MAX bytes; 0: no tag. */
-  ownerLength = 0;
-  /** At most PEER_LENGTH_MAX bytes. */
-  peerLength = 0;
+  /** Connections that wait for the journal. */
+  readonly waiters: TokenWaiters;
   readonly #tokens: UpdateTokens;
   readonly #queue: TokenQueue;
   readonly #links: ItemLinks;
@@ -58,7 +48,9 @@ export class TokenOperations {
     locks: Locks,
     flush: Flush,
     queue: TokenQueue,
+    waiters: TokenWaiters,
   ) {
+    this.waiters = waiters;
     this.#tokens = guard.tokens;
     this.#queue = queue;
     this.#links = links;
@@ -80,7 +72,6 @@ export class TokenOperations {
    */
   get(operation: Operation): Outcome {
     const { input, keyOffset, keyLength } = operation;
-    const { names, ownerLength } = this;
     if (this.#persistence === "off") return Outcome.TOKENS_OFF;
     const journaled = this.#persistence === "journal";
     if (journaled && this.#queue.isUnusable) return this.#notPersisted();
@@ -89,19 +80,9 @@ export class TokenOperations {
     if (item !== NO_ITEM && this.#guard.isLockedByOther(item, operation.owner)) {
       return Outcome.LOCKED;
     }
-    let token: TokenRef = ownerLength === 0
-      ? NO_TOKEN
-      : this.#tokens.withOwner(input, keyOffset, keyLength, hash, names, ownerLength);
+    let token = this.#tokens.withOwner(operation, hash);
     if (token === NO_TOKEN) {
-      token = this.#tokens.add(
-        input,
-        keyOffset,
-        keyLength,
-        hash,
-        names,
-        ownerLength,
-        this.peerLength,
-      );
+      token = this.#tokens.add(operation, hash);
       if (token === NO_TOKEN) return Outcome.TOO_MANY_TOKENS;
       if (!journaled) this.#tokens.settle(token);
       else if (!this.#tell(TokenRecordType.GET, token)) {
@@ -259,14 +240,7 @@ export class TokenOperations {
   }
 
   #wait(operation: Operation, token: TokenRef): Outcome {
-    operation.waiter = this.#locks.waiters.enqueueForJournal(
-      operation.owner,
-      operation.thread,
-      token,
-      operation.idLow,
-      operation.idHigh,
-      this.#queue.head,
-    );
+    operation.waiter = this.waiters.enqueue(operation, token, this.#queue.head);
     // The token may be out all the same; asking again finds out.
     return operation.waiter === NO_WAITER ? Outcome.NOT_PERSISTED : Outcome.WAITING;
   }

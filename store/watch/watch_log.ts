@@ -58,8 +58,6 @@ export class WatchLog {
   readonly #words: Int32Array;
   readonly #bytes: Uint8Array;
   readonly #ringBytes: number;
-  /** Threads that this one must wake. */
-  readonly #wake = new Set<number>();
 
   constructor(memory: Memory) {
     this.#memory = memory;
@@ -146,19 +144,6 @@ export class WatchLog {
       return words[row + WATCHER.OWNER]!;
     }
     return 0;
-  }
-
-  /** Whether `nextToWake` has something to say. */
-  hasToWake = false;
-
-  /** Removes and returns a thread to be woken; -1 if there is none left. */
-  nextToWake(): number {
-    for (const thread of this.#wake) {
-      this.#wake.delete(thread);
-      return thread;
-    }
-    this.hasToWake = false;
-    return -1;
   }
 
   // --- events ------------------------------------------------------------------------------------
@@ -290,8 +275,7 @@ export class WatchLog {
       this.#append(watcher, whole);
       if (words[row + WATCHER.READY] !== READY.QUIET) continue;
       words[row + WATCHER.READY] = READY.ANNOUNCED;
-      this.#wake.add(words[row + WATCHER.THREAD]!);
-      this.hasToWake = true;
+      this.#memory.wakes.add(words[row + WATCHER.THREAD]!);
     }
   }
 

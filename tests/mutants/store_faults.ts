@@ -382,7 +382,7 @@ export const STORE_FAULTS: readonly Fault[] = [
     tests: "store/claims/locks",
   },
   {
-    file: "store/claims/waiters.ts",
+    file: "store/claims/lock_waiters.ts",
     fault: "nobody waits longer than asked for: waits never time out",
     find: "if (((nowMs - words[row + WAITER.DEADLINE_MS]!) | 0) < 0) continue;",
     replace: "continue;",
@@ -391,7 +391,7 @@ export const STORE_FAULTS: readonly Fault[] = [
   {
     file: "store/claims/waiters.ts",
     fault: "a granted lock wakes no thread",
-    find: "this.#wake[thread] = 1;",
+    find: "this.#wakes.add(thread);",
     replace: "",
     tests: "store/claims/locks lib/server/lock_kill",
   },
@@ -435,7 +435,7 @@ export const STORE_FAULTS: readonly Fault[] = [
     file: "store/claims/update_tokens.ts",
     fault: "an owner that asks again gets another token",
     find:
-      "if (this.#table.equals(token, dataLength, keyLength, ownerLength, names, 0)) return token;",
+      "if (this.#table.equals(token, length, keyLength, tagLength, input, tagOffset)) return token;",
     replace: "",
     tests: "store/claims/update_tokens",
   },

@@ -168,12 +168,12 @@ export class TestStore {
 
   /** token get: the token's id, or the reason for a refusal. */
   token(key: string, owner = "", fields: Partial<Operation> = {}): number | Outcome {
-    this.#prepare(key, fields);
-    const { tokens } = this.cache;
-    tokens.ownerLength = encoder.encodeInto(owner, tokens.names.bytes).written;
-    tokens.peerLength =
-      encoder.encodeInto("peer", tokens.names.bytes.subarray(tokens.ownerLength)).written;
-    const outcome = tokens.get(this.operation);
+    const tagOffset = encoder.encode(key).length;
+    const tagLength = encoder.encode(owner).length;
+    const peerOffset = tagOffset + tagLength;
+    this.input.bytes.set(encoder.encode(`${owner}peer`), tagOffset);
+    this.#prepare(key, { tagOffset, tagLength, peerOffset, peerLength: 4, ...fields });
+    const outcome = this.cache.tokens.get(this.operation);
     return outcome === Outcome.OK ? this.changedId() : outcome;
   }
 

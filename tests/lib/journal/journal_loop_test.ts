@@ -48,7 +48,7 @@ class Node {
 
   /** `token get`s that arrive together. @returns The ids of those that were promised. */
   get(...keys: string[]): number[] {
-    const { waiters } = this.store.cache.locks;
+    const { waiters } = this.store.cache.tokens;
     const waiting = keys.map((key) => {
       assertEquals(this.store.token(key, "", { owner: OWNER, thread: 0 }), Outcome.WAITING);
       const id = this.store.changedId();
@@ -321,7 +321,7 @@ Deno.test("releases that found no room in the queue are written", () => {
   assertEquals(tokensIn(node.files), [b!]);
   // Also when it is not known yet that the token is out, and while others ask.
   assertEquals(node.store.token("d", "", { owner: OWNER, thread: 0 }), Outcome.WAITING);
-  node.store.cache.locks.waiters.remove(node.store.operation.waiter);
+  node.store.cache.tokens.waiters.remove(node.store.operation.waiter);
   queue.put = () => false;
   assertEquals(node.store.dropTokens("d"), 1);
   node.store.cache.tokens.quarantine(true);
@@ -396,7 +396,7 @@ Deno.test("100,000 tokens come back, with owner and peer, the oldest first", () 
   for (let number = 0; number < count; number++) {
     const key = `key${number}`;
     assertEquals(first.token(key, `o${number}`, { owner: OWNER, thread: 0 }), Outcome.WAITING);
-    first.cache.locks.waiters.remove(first.operation.waiter);
+    first.cache.tokens.waiters.remove(first.operation.waiter);
     if (number % 1000 === 999) loop.step(0);
   }
   const second = new TestStore(options);

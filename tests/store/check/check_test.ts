@@ -1,14 +1,7 @@
 import { assertThrows } from "@std/assert";
 import { StoreMode } from "../../../store/operation.ts";
-import {
-  LIST,
-  LOCK,
-  LOCK_HEADER,
-  lockRowsStart,
-  OWNER,
-  WAITER_HEADER,
-  waiterQueuesStart,
-} from "../../../store/memory/lock_layout.ts";
+import { LOCK, LOCK_HEADER, lockRowsStart, OWNER } from "../../../store/memory/lock_layout.ts";
+import { LIST, WAITER_HEADER, waiterQueuesStart } from "../../../store/memory/waiter_layout.ts";
 import { WORD } from "../../../store/memory/item.ts";
 import { CLASS, CONTROL, PAGE, SUM } from "../../../store/memory/memory.ts";
 import { TestStore } from "../../support/store.ts";

@@ -206,7 +206,7 @@ Deno.test("with a journal, a token is promised when its record is on the disk", 
   const store = new TestStore({ tokenPersistence: "journal" });
   const woken: number[] = [];
   store.cache.onReady = (thread) => woken.push(thread);
-  const { waiters } = store.cache.locks;
+  const { waiters } = store.cache.tokens;
   assertEquals(store.token("k", "me", { owner: A, thread: 0 }), Outcome.WAITING);
   const first = store.operation.waiter;
   assertEquals(store.token("k", "me", { owner: B, thread: 0 }), Outcome.WAITING);
@@ -226,7 +226,7 @@ Deno.test("with a journal, a token is promised when its record is on the disk", 
 
 Deno.test("a token that could not be written is none, and its key is cacheable again", () => {
   const store = new TestStore({ tokenPersistence: "journal" });
-  const { waiters } = store.cache.locks;
+  const { waiters } = store.cache.tokens;
   assertEquals(store.token("k", "", { owner: A, thread: 0 }), Outcome.WAITING);
   const { waiter } = store.operation;
   settle(store, false);
@@ -250,7 +250,7 @@ Deno.test("a full queue of the journal refuses tokens, but no release", () => {
         return ids;
       }
       ids.set(key, store.changedId());
-      store.cache.locks.waiters.remove(store.operation.waiter);
+      store.cache.tokens.waiters.remove(store.operation.waiter);
     }
   };
   const ids = fill("first ");
