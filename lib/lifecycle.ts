@@ -16,7 +16,7 @@ export const LifecyclePhase = {
 export type LifecyclePhase = typeof LifecyclePhase[keyof typeof LifecyclePhase];
 
 const PHASE_WORD = 0;
-/** How many listeners have stopped accepting for now. */
+/** Number of listeners that have paused accepting. */
 const PAUSED_WORD = 1;
 /** The first of one word per thread, which counts its wake-ups. */
 const WAKE_WORDS = 2;
@@ -59,7 +59,7 @@ export class Lifecycle {
     return Atomics.load(this.#words, PAUSED_WORD) === 0;
   }
 
-  /** Counts a listener that stops accepting for a while: too many connections, or no descriptor left. */
+  /** Counts a listener that pauses accepting: too many connections, or no descriptor left. */
   pauseAccepting(): void {
     Atomics.add(this.#words, PAUSED_WORD, 1);
   }
@@ -74,7 +74,7 @@ export class Lifecycle {
     Atomics.notify(this.#words, WAKE_WORDS + threadIndex);
   }
 
-  /** Returns how often this thread was woken so far. */
+  /** Returns the number of wake-ups of a thread so far. */
   wakeCount(threadIndex: number): number {
     return Atomics.load(this.#words, WAKE_WORDS + threadIndex);
   }

@@ -7,7 +7,7 @@ export type LogLevel = "trace" | "debug" | "info" | "warning" | "error" | "fatal
 /** Facts of an event by name: members of its JSON object. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** The verbosity (the number of -v) from which on events of connections are logged. */
+/** The least verbosity (number of -v) at which an event of a connection is logged, by its level. */
 const VERBOSITY_OF_LEVEL: Readonly<Record<LogLevel, number>> = {
   trace: 3,
   debug: 2,
@@ -78,7 +78,7 @@ export function writeRefusal(
   );
 }
 
-/** Messages are complete: braces in them are no placeholders. */
+/** Escapes braces, which the library would take for placeholders. */
 function escapeTemplate(message: string): string {
   return message.replaceAll("{", "{{").replaceAll("}", "}}");
 }
@@ -101,7 +101,7 @@ function timeText(unixMs: number): string {
   return new Date(unixMs).toISOString();
 }
 
-/** Writes a line to stderr, synchronously. Ignores a closed stderr: the server goes on serving. */
+/** Writes a line to stderr, synchronously. Ignores a closed stderr. */
 export function writeStderr(line: string): void {
   try {
     let bytes = encoder.encode(`${line.replaceAll(/\s*\n\s*/g, " ")}\n`);

@@ -5,9 +5,9 @@ const SIGNAL_STATUS_BASE = 128;
 /** @param statusAtExit Exit status of a process that this signal ends at once. */
 export type SignalHandler = (signal: string, statusAtExit: number) => void;
 
-/** Ends the process, until there is something to shut down. */
+/** Until `handleSignals` is called: ends the process. */
 let handler: SignalHandler = () => Deno.exit(0);
-/** Nothing, until files have been read: a file that is read after a SIGHUP needs no reload for it. */
+/** Until `handleSignals` is called: nothing, because no file has been read yet. */
 let hangupHandler = (): void => {};
 
 /**
@@ -21,17 +21,17 @@ export function listenToSignals(): void {
   }
 }
 
-/** Sets what the signals do from now on. None is lost or caught twice in between. */
+/** Replaces the actions of the signals. No signal is lost or handled twice. */
 export function handleSignals(next: SignalHandler, nextHangup: () => void): void {
   handler = next;
   hangupHandler = nextHangup;
 }
 
-/** Adds a listener, if this operating system has the signal. */
+/** Adds a listener if this operating system has the signal. */
 function addSignal(signal: Deno.Signal, listener: () => void): void {
   try {
     Deno.addSignalListener(signal, listener);
   } catch {
-    // It has not.
+    // This operating system lacks the signal.
   }
 }

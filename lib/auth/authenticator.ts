@@ -6,12 +6,12 @@ import { isPasswordOf } from "./scrypt.ts";
 import { Throttle, WAIT_MS_MAX } from "./throttle.ts";
 import type { User, Users } from "./user_file.ts";
 
-/** Hashes computed at the same time: each takes a processor, and 16 MiB. */
+/** Maximum number of hashes in progress: each takes a processor and 16 MiB. */
 const HASHES_MAX = 2;
-/** Queued hashes, of one address and of all. Further passwords are refused unchecked. */
+/** Maximum number of queued hashes, for one address and in total. Further passwords are refused unchecked. */
 const HASHES_PER_ADDRESS_MAX = 16;
 export const HASH_QUEUE_MAX = 1024;
-/** Attempts that wait because their address is slowed down. Further ones are refused at once. */
+/** Maximum number of attempts that wait because their address is slowed down. Further ones are refused at once. */
 export const SLOWED_MAX = 4096;
 
 /** One authentication. */
@@ -19,20 +19,20 @@ export interface Attempt {
   readonly credentials: Credentials;
   /** The client's address, without its port: see `addressOf`. */
   readonly address: string;
-  /** Whether the client still waits. Checks for clients that are gone are left out. */
+  /** Whether the client still waits. Attempts of closed connections are not checked. */
   isAwaited(): boolean;
 }
 
-/** The world outside, for tests. */
+/** Clock, timers and log; tests replace them. */
 export interface AuthenticatorWorld {
   nowMs(): number;
   /** Calls back after a time. @returns A function that prevents it. */
   after(ms: number, callback: () => void): () => void;
-  /** An address is slowed down from now on. */
+  /** Called when an address becomes slowed down. */
   slowed(address: string): void;
 }
 
-/** A hash to compute, unless nobody waits for it any more. */
+/** A hash to compute while a client waits for it. */
 interface QueuedHash {
   isAwaited(): boolean;
   run(): Promise<void>;
@@ -46,14 +46,14 @@ interface QueuedHash {
 export class Authenticator {
   readonly #world: AuthenticatorWorld;
   readonly #throttle = new Throttle();
-  /** Of comparisons, so that their time says nothing about the bytes compared. */
+  /** Key of the digests that are compared: the time of a comparison reveals nothing about the password. */
   readonly #key = randomBytes(32);
-  /** The last right password of each hash, as a digest under `#key`: it need not be hashed again. */
+  /** Digest under `#key` of the last right password of each hash, which is then not hashed again. */
   readonly #verified = new Map<string, string>();
   #users: Users;
-  /** Stands for users that do not exist, so that a reply takes as long as for one that does. */
+  /** Checked in place of unknown users, so that the reply takes as long as for a known user. */
   #decoy: User;
-  /** Addresses without recent failures go first. */
+  /** Hashes of addresses without recent failures, which are computed first. */
   readonly #queue: QueuedHash[] = [];
   readonly #suspectQueue: QueuedHash[] = [];
   /** Checks of the same password against the same hash share one computation. */
@@ -70,14 +70,14 @@ export class Authenticator {
     this.#decoy = decoyOf(users);
   }
 
-  /** From now on these are the users. Connections that have authenticated keep their access. */
+  /** Replaces the users. Authenticated connections keep their access. */
   replaceUsers(users: Users): void {
     this.#users = users;
     this.#decoy = decoyOf(users);
     this.#verified.clear();
   }
 
-  /** Refuses all attempts that wait, and all later ones: the server stops. */
+  /** Refuses all waiting and later attempts. */
   stop(): void {
     this.#stopped = true;
     for (const wake of this.#sleepers) wake();
@@ -86,7 +86,7 @@ export class Authenticator {
     }
   }
 
-  /** Returns what the user may do; Access.NONE: wrong name or password, or too many attempts. */
+  /** Returns the user's access. Access.NONE: wrong name or password, or too many attempts. */
   async check(attempt: Attempt): Promise<Access> {
     const { address } = attempt;
     const waitMs = this.#throttle.reserve(address, this.#world.nowMs());
@@ -151,7 +151,7 @@ export class Authenticator {
     return true;
   }
 
-  /** A digest under a secret key: how long two take to compare says nothing about the password. */
+  /** Returns a digest under a secret key. The time of a comparison of two reveals nothing about the password. */
   #digest(bytes: Uint8Array): string {
     return createHmac("sha256", this.#key).update(bytes).digest("base64");
   }
@@ -212,7 +212,7 @@ function areEqual(a: string, b: string): boolean {
   return timingSafeEqual(latin1Bytes(a), latin1Bytes(b));
 }
 
-/** Returns a user whom no password fits, and who costs as much to check as the costliest one. */
+/** Returns a user without a valid password whose check costs as much as the costliest one. */
 function decoyOf(users: Users): User {
   const hashed = [...users.values()].flat().find(({ isHashed }) => isHashed);
   return hashed === undefined
@@ -225,8 +225,8 @@ function latin1Bytes(text: string): Uint8Array {
 }
 
 /**
- * Returns the part of a peer's name that stands for one client: `tcp:192.0.2.1:40000` → `192.0.2.1`; of an IPv6
- * address the first 64 bits, which one client has for itself; a Unix socket's name as it is.
+ * Returns the part of a peer's name that identifies one client: `tcp:192.0.2.1:40000` → `192.0.2.1`; the first 64 bits
+ * of an IPv6 address, because one client has all of them; the whole name of a Unix socket.
  *
  * @param peer As `stats conns` has it, or `host:port`.
  */

@@ -5,7 +5,7 @@ import { isReadableByAll, readUserFile, UserFileError, type Users } from "./user
 /**
  * Makes an authenticator with the clock, the timers and the log of this process.
  *
- * @param path The file that the users are from.
+ * @param path The file of the users.
  */
 export function createAuthenticator(users: Users, path: string): Authenticator {
   warnOfReaders(path);
@@ -26,20 +26,22 @@ export function createAuthenticator(users: Users, path: string): Authenticator {
   });
 }
 
-/** Reads the user file anew. If it has a mistake, the users stay as they are. */
+/** Reads the user file again. After an error the previous users stay in force. */
 export function reloadUsers(authenticator: Authenticator, path: string): void {
   try {
     const users = readUserFile(path);
     authenticator.replaceUsers(users);
     warnOfReaders(path);
-    logProcess("info", "users_reloaded", `user file ${path} read anew; users: ${users.size}`, {
+    logProcess("info", "users_reloaded", `user file ${path} reloaded; users: ${users.size}`, {
       path,
       users: users.size,
     });
   } catch (error) {
     if (!(error instanceof UserFileError)) throw error;
     const reason = error.message;
-    logProcess("error", "users_not_reloaded", `${reason}; the users stay as they were`, { reason });
+    logProcess("error", "users_not_reloaded", `${reason}; the previous users stay in force`, {
+      reason,
+    });
   }
 }
 

@@ -18,19 +18,19 @@ const BLOCK_SIZE = 8;
 const PARALLELISM = 5;
 const SALT_BYTES = 16;
 const DIGEST_BYTES = 32;
-/** The most that one check may take. */
+/** Maximum cost of one check. */
 const MEMORY_BYTES_MAX = 64 * 1024 * 1024;
 const WORK_MAX = 16 * (1 << COST_BITS) * BLOCK_SIZE * PARALLELISM;
 
 const PREFIX = "$scrypt$";
 const FORM = /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/;
 
-/** Whether the text is meant as a hash. */
+/** Whether the text has the prefix of a hash. */
 export function isHash(text: string): boolean {
   return text.startsWith(PREFIX);
 }
 
-/** Reads a hash. Returns what is wrong with it as a text, to follow "the hash". */
+/** Reads a hash. Returns a mistake as a text, to follow "the hash". */
 export function parseHash(text: string): Hash | string {
   const match = FORM.exec(text);
   if (match === null) return "must be $scrypt$ln=…,r=…,p=…$<salt>$<hash>";

@@ -1,9 +1,9 @@
-/** Failures of an address that cost no time. */
+/** Failures of an address without a delay. */
 const FREE_FAILURES = 5;
 /** Time between two checks for an address after the next failure; it doubles with every further one. */
 const GAP_MS_MIN = 25;
 const GAP_MS_MAX = 250;
-/** Half of an address's failures are forgotten after this time without one. */
+/** After this time without a failure, half of an address's failures are forgotten. */
 const HALF_LIFE_MS = 60_000;
 /** The longest that a check waits for its address. */
 export const WAIT_MS_MAX = 5000;
@@ -13,11 +13,11 @@ export const ADDRESSES_MAX = 4096;
 interface Row {
   failures: number;
   failedAtMs: number;
-  /** When the next check may begin. */
+  /** Earliest time of the next check. */
   nextAtMs: number;
 }
 
-/** Slows down addresses that send wrong passwords: spaces their checks out. Its memory is bounded. */
+/** Delays the checks of addresses that send wrong passwords. Its memory is bounded. */
 export class Throttle {
   readonly #rows = new Map<string, Row>();
 
@@ -59,7 +59,7 @@ export class Throttle {
     return this.#rows.has(address);
   }
 
-  /** How many addresses are remembered. */
+  /** Number of addresses remembered. */
   get size(): number {
     return this.#rows.size;
   }

@@ -34,7 +34,7 @@ const ACCESS_OF: Readonly<Record<string, Access>> = {
   write: Access.WRITE,
   admin: Access.ADMIN,
 };
-/** Beginning of a comment; a line with nothing else is one too. */
+/** Beginning of a comment; alone it is an empty comment. */
 const COMMENT = /^#(?: |$)/;
 
 /**
@@ -64,9 +64,9 @@ function readFailure(error: unknown): string {
 }
 
 /**
- * Parses memcached's file, lines of `user:password`; the password is everything behind the first colon. Ours: a level
- * behind the name (`user read:password`; no client of memcached can name a user with a blank), a hash in place of the
- * password, comments that begin with "# ", and empty lines.
+ * Parses memcached's file, lines of `user:password`; the password is everything after the first colon. Extensions: a
+ * level behind the name (`user read:password`; no client of memcached can name a user with a blank), a hash in place of
+ * the password, comments that begin with "# ", and empty lines.
  *
  * @param path For messages.
  * @throws UserFileError naming the line.

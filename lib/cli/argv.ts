@@ -34,7 +34,7 @@ export interface ParsedOptions<Row extends OptionRow> {
 /** The command line of a server. */
 export type ServerArguments = ParsedOptions<RowOf<typeof SERVER_OPTIONS>>;
 
-/** Reads a command line by the rows of its command. Never throws: `errors` lists all mistakes. */
+/** Reads a command line by the groups of its command. Never throws: `errors` lists all mistakes. */
 export function parseOptions<Groups extends readonly OptionGroup[]>(
   argv: readonly string[],
   groups: Groups,

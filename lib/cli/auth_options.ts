@@ -32,7 +32,7 @@ export function protocolOf({ values, given }: ServerArguments, errors: string[])
   return protocol;
 }
 
-/** Checks that authentication protects the listeners, as far as the options ask for it. */
+/** Checks that authentication protects the listeners that the options protect. */
 export function checkAuthentication(
   { values }: ServerArguments,
   listens: readonly Listen[],

@@ -14,8 +14,8 @@ export type Command =
   | { readonly kind: "serve"; readonly options: ServerOptions };
 
 /**
- * Reads the command line. --help, --version and --license win over mistakes elsewhere in it, but not over an option
- * before them that is not supported.
+ * Reads the command line. --help, --version and --license take precedence over mistakes, except an unsupported option
+ * before them.
  */
 export function readCommand(argv: readonly string[], processInfo: ProcessInfo): Command {
   const parsed = parseOptions(argv, SERVER_OPTIONS);

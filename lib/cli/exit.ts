@@ -7,7 +7,7 @@ export const ExitCode = {
   DIFFERENT: 1,
   /** The command line has a mistake. */
   USAGE: 64,
-  /** Another proxy has taken over; or a server that an audit needs cannot be reached, or its replies make no sense. */
+  /** Another proxy has taken over; or an audit cannot reach a server, or cannot understand its replies. */
   UNAVAILABLE: 69,
   /** A thread failed, or the check at exit found a fault in the store. */
   SOFTWARE: 70,

@@ -74,7 +74,7 @@ export function helpText(version: string): string {
   ].join("\n");
 }
 
-/** The lines that describe options, at most 80 columns wide. */
+/** Returns lines that describe options, at most 80 columns wide. */
 export function helpLines(texts: readonly OptionText[]): string[] {
   const lines: string[] = [];
   let title = "";
@@ -89,7 +89,7 @@ export function helpLines(texts: readonly OptionText[]): string[] {
   return lines;
 }
 
-/** The flag, and beside or below it the description. */
+/** Returns a flag with its description beside or below it. */
 function optionLines(flag: string, words: readonly string[]): string[] {
   const indent = " ".repeat(MEANING_AT);
   const lines = wrap(words, LINE_WIDTH - MEANING_AT).map((line) => indent + line);

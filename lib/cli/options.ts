@@ -33,15 +33,15 @@ export interface ServerOptions {
   readonly settings: Settings;
   /** Initial values of settings that commands may change. */
   readonly tunables: readonly (readonly [TunableName, number])[];
-  /** The journal that keeps update tokens; null: there is none. */
+  /** The journal of update tokens; null: none. */
   readonly journal: JournalOptions | null;
   /** Path; "": none. */
   readonly pidFile: string;
   readonly logFormat: LogFormat;
   readonly ignored: readonly IgnoredOption[];
-  /** Options of TLS that the portable transport cannot honour, as the command line names them. */
+  /** Options of TLS that the portable transport does not support, as the command line names them. */
   readonly nativeOnly: readonly string[];
-  /** `-u`: the user to switch to, which the server does not; "": none. */
+  /** `-u`: the user that memcached would switch to; "": none. */
   readonly user: string;
 }
 
@@ -150,7 +150,7 @@ function toSettings(
   };
 }
 
-/** Returns the settings with the ports that were bound, and with what the transport has found. */
+/** Returns the settings with the bound ports, and with the transport's choice of io_uring. */
 export function withBound(
   settings: Settings,
   { listens, usesIoUring }: Pick<BoundTransport, "listens" | "usesIoUring">,

@@ -12,7 +12,7 @@ const CTRL_D = 0x04;
 const BACKSPACE = [0x08, 0x7f];
 const LINE_ENDS = [0x0a, 0x0d];
 
-/** `leased passwd <user> [<level>]`: prints a line for the user file, with the hash of a password that it asks for. */
+/** `leased passwd <user> [<level>]`: asks for a password and prints a line for the user file, with its hash. */
 export async function runPasswd(words: readonly string[]): Promise<ExitCode> {
   const isFlag = words.some((word) => word.startsWith("-"));
   if (isFlag || words.length < 1 || words.length > 2) {
@@ -35,12 +35,12 @@ export async function runPasswd(words: readonly string[]): Promise<ExitCode> {
   }
 }
 
-/** There is no password that can be used. */
+/** The password cannot be used. */
 class PasswordError extends Error {
   override readonly name = "PasswordError";
 }
 
-/** Asks twice, because nobody sees what is typed. */
+/** Asks twice, because the terminal does not show the password. */
 function readTwice(): Uint8Array {
   const password = readHidden("Password: ");
   const again = readHidden("Again: ");
@@ -70,7 +70,7 @@ function readLine(): Uint8Array {
   return checked(readBytes((bytes, byte) => bytes.push(byte)));
 }
 
-/** Adds a typed byte to the line, or obeys it. */
+/** Adds a typed byte to the line, or executes a control character. */
 function editTyped(bytes: number[], byte: number): void {
   if (byte === CTRL_C || byte === CTRL_D) throw new PasswordError("no password");
   if (!BACKSPACE.includes(byte)) {

@@ -26,7 +26,7 @@ export interface LeaseFlag {
 /** Without -z. */
 const NO_LEASE_FLAG: LeaseFlag = { flag: 0, mask: 0 };
 
-/** Locked items are not evicted: the rest of the memory is for those that others store. */
+/** Locked items are not evicted: the rest of the memory stays free for other items. */
 const LOCKED_SHARE_MAX = 1 / 2;
 const LOCKED_SHARE_PER_CONNECTION_MAX = 1 / 4;
 /** -I is at most half of -m, so that an item can be stored by evicting another (as in memcached). */

@@ -55,7 +55,7 @@ const NATIVE_ONLY = [
   ["ssl-handshake-timeout", 10],
 ] as const;
 
-/** Returns the options that the portable transport cannot honour, and the listeners that it cannot have. */
+/** Returns the options and the listeners that the portable transport does not support. */
 export function nativeOnlyTls(
   { values }: ServerArguments,
   modes: readonly (TlsMode | undefined)[],

@@ -45,7 +45,8 @@ export function readValue(row: OptionRow, text: string): OptionValue {
 }
 
 /**
- * Returns what `read` returns, or `fallback` if it throws a RangeError; then adds `label` and the message to `errors`.
+ * Returns the result of `read`. If it throws a RangeError, adds `label` and the message to `errors` and returns
+ * `fallback`.
  */
 export function valueOr<Value, Fallback>(
   fallback: Fallback,

@@ -2,7 +2,7 @@ import { reasonOf } from "../reason.ts";
 import type { JournalFile, JournalFiles } from "./token_journal.ts";
 
 const LOCK_NAME = "lock";
-/** Bytes that one write to reserved room fills. */
+/** Zeros of one write to reserved room. */
 const ZEROS = new Uint8Array(64 * 1024);
 
 /** The state directory cannot be used. */
@@ -16,7 +16,7 @@ interface Identity {
   readonly ino: number | null;
 }
 
-/** The state directory, locked, so that no two servers write the same journal. The lock ends with the process. */
+/** The state directory, locked, so that only one server writes its journal. The lock ends with the process. */
 export class StateFolder implements JournalFiles {
   readonly #path: string;
   readonly #folder: Identity;
@@ -160,7 +160,7 @@ function isLocked(path: string): boolean {
   }
 }
 
-/** Writes zeros from the file's position on, which stays. On a full disk the file keeps its length. */
+/** Writes zeros after the file's position, and keeps the position. On a full disk the file keeps its length. */
 function reserve(file: Deno.FsFile, length: number): void {
   const position = file.seekSync(0, Deno.SeekMode.Current);
   try {

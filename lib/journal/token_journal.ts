@@ -7,13 +7,13 @@ import { concatenated, TokenSet } from "./token_records.ts";
 export interface JournalFile {
   /**
    * Makes room for the next `length` bytes, filled with zeros. Once it is synced, and until it is full, a sync of
-   * written bytes has no change of the file's size or blocks to write. Without room on the disk the file stays as it
-   * is.
+   * written bytes has no change of the file's size or blocks to write. If the disk has no room, the file
+   * does not change.
    */
   reserve(length: number): void;
-  /** Writes behind the bytes written before. @returns How many bytes were written, at least 1. */
+  /** Appends bytes. @returns The number of bytes written, at least 1. */
   write(bytes: Uint8Array): number;
-  /** Returns when all written bytes are on the disk. */
+  /** Syncs all written bytes to the disk. */
   sync(): void;
   /** Whether the folder still has this file under that name: it was neither removed nor replaced. */
   isNamed(name: string): boolean;
@@ -28,7 +28,7 @@ export interface JournalFiles {
   create(name: string): JournalFile;
   /** Renames a file; replaces a file that has the new name. */
   rename(from: string, to: string): void;
-  /** Returns when created, changed and removed names are on the disk. */
+  /** Syncs created, changed and removed names to the disk. */
   sync(): void;
 }
 
@@ -40,7 +40,7 @@ export interface JournalFiles {
  *   zeros    room for more frames
  *
  * SYNCED is the number of bytes of the file that were known to be on the disk when the frame was written. A crash can
- * leave anything behind that offset. Therefore the reader takes a bad frame for the torn end of the file, unless a good
+ * leave any bytes after that offset. Therefore the reader takes a bad frame for the torn end of the file, unless a good
  * frame further on says that the offset was on the disk: then the file is damaged.
  */
 export const JOURNAL_NAME = "tokens.journal";
@@ -143,8 +143,8 @@ function frameAt(bytes: Uint8Array, at: number): Frame | null {
 }
 
 /**
- * Returns an id at least as high as every id in the readable parts of a journal, however damaged it is; 0 if there are
- * none.
+ * Returns an id at least as high as every id in the readable parts of a journal, however damaged it is; 0 without
+ * any.
  */
 export function highestIdIn(files: JournalFiles): number {
   const bytes = files.read(JOURNAL_NAME) ?? new Uint8Array();
@@ -280,7 +280,7 @@ export class TokenJournal {
     try {
       file?.close();
     } catch {
-      // Nothing that counts can be lost by it.
+      // The content of the file is given up already.
     }
   }
 
@@ -288,7 +288,7 @@ export class TokenJournal {
     try {
       this.#rewrite();
     } catch {
-      // The longer file does as well, if there still is one.
+      // Keeps the longer file, if it is still open.
       this.#rewriteAtLength = this.#length + REWRITE_BYTES_MIN;
     }
   }

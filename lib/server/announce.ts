@@ -4,7 +4,7 @@ import { sizeText } from "../cli/values.ts";
 import { logProcess } from "../log.ts";
 import { type BoundTransport, type Listen, listenText, tlsOf } from "../net/transport.ts";
 
-/** Logs that the server is ready, and what its operator should know. */
+/** Logs that the server is ready, and the warnings for its operator. */
 export function announce(options: ServerOptions, bound: BoundTransport): void {
   const [listens, counterListens] = byProtocol(bound.listens);
   announceStart(options, bound, listens.map(addressText), counterListens.map(listenText));
@@ -13,7 +13,7 @@ export function announce(options: ServerOptions, bound: BoundTransport): void {
   warnOfPublicAddresses(listens, counterListens, options.settings.authFile !== null);
 }
 
-/** Returns the addresses that serve the cache, and those of the counters. */
+/** Returns the addresses of the cache, and the addresses of the counters. */
 export function byProtocol(listens: readonly Listen[]): [cache: Listen[], counters: Listen[]] {
   return [
     listens.filter(({ protocol }) => protocol !== "counters"),
@@ -60,7 +60,7 @@ function addressText(listen: Listen): string {
 /**
  * Logs every option that has no effect, and why.
  *
- * @param asRoot Whether the process has the rights of root, which `-u` was to give up.
+ * @param asRoot Whether the process runs as root although `-u` is given.
  */
 export function announceIgnoredOptions({ ignored, user }: ServerOptions, asRoot: boolean): void {
   if (asRoot && user !== "") {
@@ -108,12 +108,12 @@ function warnOfPublicAddresses(
     "warning",
     "passwords_in_clear_text",
     `no encryption: passwords and values travel in clear text to ${clear.join(", ")}; encrypt ` +
-      `with -Z (--enable-ssl), or use a network that nobody else can read`,
+      `with -Z (--enable-ssl), or use a network that no other host can read`,
     { addresses: clear, reason: "no encryption" },
   );
 }
 
-/** Returns whether the process has the rights of root. False where no permission allows to find out. */
+/** Returns whether the process has the rights of root. False if no permission allows the check. */
 function isRoot(): boolean {
   if (Deno.permissions.querySync({ name: "sys", kind: "uid" }).state === "granted") {
     return Deno.uid() === 0;

@@ -30,9 +30,9 @@ import { logStartFailure } from "./start_failure.ts";
 import { type Milestone, Threads } from "./threads.ts";
 import { Ticker } from "./ticker.ts";
 
-/** Added to the time that threads have to drain. */
+/** Added to the drain time of the threads. */
 const DRAIN_MARGIN_MS = 1000;
-/** From this verbosity on (-vvv) the server checks the whole store at exit. */
+/** At this verbosity (-vvv) and above the server checks the whole store at exit. */
 const CHECKING_VERBOSITY = 3;
 
 /**
@@ -79,7 +79,7 @@ interface Server {
   readonly lifecycle: Lifecycle;
   readonly transport: BoundTransport;
   readonly threads: Threads;
-  /** The main thread's. */
+  /** For the main thread. */
   readonly cache: Cache;
   readonly ticker: Ticker;
   /** Null without `-Y`. */
@@ -94,7 +94,7 @@ interface Server {
  * Starts a server. The sockets open in this order: UDP, metrics, TCP. Until the process is RUNNING no
  * connection has been accepted, so a signal may end it at once.
  *
- * @param open Receives everything that has to be closed when the process ends, also if the start fails.
+ * @param open Receives every resource to close when the process ends, also if the start fails.
  * @returns Null if the server was stopped during the start.
  */
 async function start(
@@ -134,7 +134,7 @@ async function start(
     await openAdmin(options, cache, shared, lifecycle, transport, logEvent),
     (server) => server?.close(),
   );
-  // Last, when all else has succeeded: clients connect from here on.
+  // Last, after every other step of the start: clients can connect now.
   lifecycle.phase = LifecyclePhase.LISTENING;
   if (!await reach("listening", threads, stop)) return null;
   transport.listen();

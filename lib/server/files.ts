@@ -46,7 +46,7 @@ export class PidFile {
     try {
       Deno.removeSync(this.#path);
     } catch {
-      // Somebody else removed it, or the folder's permissions changed.
+      // Another process removed it, or the folder's permissions changed.
     }
   }
 }

@@ -35,7 +35,7 @@ export type WorkerMessage =
   | {
     readonly kind: "refused";
     readonly reason: string;
-    /** As the ListenError has them. */
+    /** Members of the ListenError. */
     readonly socket?: { readonly listen: Listen; readonly code: string };
   }
   /** The last connection of the worker is closed. */

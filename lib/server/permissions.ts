@@ -13,7 +13,7 @@ interface Need {
   readonly purpose: string;
   /** The server starts without it. */
   readonly optional?: boolean;
-  /** How to do without it; "": not at all. */
+  /** An option that avoids the need; "": none. */
   readonly alternative?: string;
 }
 
@@ -32,11 +32,11 @@ export interface MissingPermission {
   readonly purpose: string;
   /** The flags of `deno run` that permit it. */
   readonly flags: readonly string[];
-  /** How to do without them; "": not at all. */
+  /** An option that avoids the need; "": none. */
   readonly alternative: string;
 }
 
-/** The missing permissions, and the command that has them. */
+/** The missing permissions, and a command that grants them. */
 export interface MissingPermissions {
   readonly missing: readonly MissingPermission[];
   readonly command: string;
@@ -69,7 +69,7 @@ export function missingPermissions(
   };
 }
 
-/** Writes to stderr what is missing and the command that has it. */
+/** Writes the missing permissions to stderr, and a command that grants them. */
 export function refusePermissions(
   { missing, command }: MissingPermissions,
   format: LogFormat,
@@ -97,7 +97,7 @@ function neededPermissions(options: ServerOptions, transport: TransportName): Ne
     SOURCE_FOLDERS.map(filePath),
     `read ${filePath("")} (sources of its threads)`,
   );
-  // The native transport calls the operating system directly: Deno checks no permission but this one.
+  // The native transport calls the operating system directly: Deno checks this permission only.
   if (transport === "native") {
     needs.push({
       descriptor: { name: "ffi" },
@@ -161,7 +161,7 @@ function listenNeeds(listen: Listen): Need[] {
   const descriptors: Deno.PermissionDescriptor[] = [
     { name: "read", path },
     { name: "write", path },
-    // A relative path takes the whole permission: to make it absolute needs yet another one.
+    // A relative path takes the whole permission: an absolute path would need another permission.
     path.startsWith("/") ? { name: "net", host: `unix:${path}` } : { name: "net" },
   ];
   const purpose = `create the Unix socket ${path} (-s)`;

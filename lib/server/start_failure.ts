@@ -18,7 +18,7 @@ import { ThreadError } from "./threads.ts";
 
 const FIRST_UNPRIVILEGED_PORT = 1024;
 
-/** Logs why the server cannot start. @returns The exit status. @throws An error that is not one of the start. */
+/** Logs the reason of a failed start. @returns The exit status. @throws Any other error. */
 export function logStartFailure(error: unknown, options: ServerOptions): ExitCode {
   if (error instanceof ListenError) {
     const { message, fields } = listenFailure(error, options);
@@ -53,7 +53,7 @@ export function logStartFailure(error: unknown, options: ServerOptions): ExitCod
   throw error;
 }
 
-/** Why the server cannot listen on an address, and what to do. */
+/** A failure to listen on an address, for the log. */
 export interface ListenFailure {
   readonly message: string;
   readonly fields: LogFields;

@@ -10,8 +10,8 @@ const BURST_MS = 5;
 const PAUSE_MS = 5;
 
 /**
- * Returns after how many whole milliseconds the next tick is due: at the next multiple of TICK_MS, so that the store's
- * seconds begin on time, and values outlive their expiry time by no more than a timer is late.
+ * Returns the milliseconds until the next tick, at the next multiple of TICK_MS. So the store's seconds begin on time,
+ * and values outlive their expiry time by no more than the delay of a timer.
  */
 export function msToNextTick(elapsedMs: number): number {
   return Math.ceil(TICK_MS - elapsedMs % TICK_MS);
@@ -59,7 +59,7 @@ export class Ticker {
     this.#maintenanceTimer = setTimeout(() => this.#maintain(), PAUSE_MS);
   }
 
-  /** Prefaults pages without the mutex, as long as the store grows. */
+  /** Prefaults pages without the mutex while the store grows. */
   #prefaultSlice(): void {
     this.#prefaultTimer = undefined;
     const endMs = performance.now() + BURST_MS;

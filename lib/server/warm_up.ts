@@ -31,7 +31,7 @@ const { gc } = globalThis as { gc?: () => void };
 
 /**
  * Runs requests through a scratch store, so that the engine compiles the request path before the
- * first client connects and the process reaches its size beside `-m`. Not counted in statistics.
+ * first client connects and the process reaches its size beside `-m`. Statistics do not count it.
  * Call it after the thread's first message: posting that discards compiled code.
  */
 export function warmUp(shared: SharedState, settings: Settings): void {

@@ -71,7 +71,7 @@ Deno.test("a proxy asks for passwords, and logs in to its caches", async () => {
     await reader.ask("get k\r\n", "VALUE k 0 1\r\nv\r\nEND\r\n");
     Deno.writeTextFileSync(`${folder}/users`, "eve:new\n");
     proxy.signal("SIGHUP");
-    await proxy.line("read anew; users: 1");
+    await proxy.line("reloaded; users: 1");
     using next = await proxy.connect();
     await next.ask(textLogin("ann", "nna"), FAILED);
     await next.ask(textLogin("eve", "new"), "STORED\r\n");

@@ -93,7 +93,7 @@ testTransports(
       assertEquals(await client.stat("binding_protocol", "settings"), "ascii");
       Deno.writeTextFileSync(file, "eve:new\n");
       server.signal("SIGHUP");
-      await server.line("read anew; users: 1");
+      await server.line("reloaded; users: 1");
       using next = await server.connect();
       await next.ask(textLogin("dora", "hidden"), FAILED);
       await next.ask(textLogin("eve", "new"), "STORED\r\n");
@@ -101,7 +101,7 @@ testTransports(
       Deno.writeTextFileSync(file, "eve:new\nbroken\n");
       server.signal("SIGHUP");
       await server.line(
-        "line 2: must be user:password or user level:password; the users stay as they were",
+        "line 2: must be user:password or user level:password; the previous users stay in force",
       );
       using last = await server.connect();
       await last.ask(textLogin("eve", "new"), "STORED\r\n");
