@@ -57,12 +57,13 @@ async function createPostgres(): Promise<TestDatabase> {
   };
 }
 
-/** A test for each kind of database; PostgreSQL is left out where it is not installed. */
+/** A test for each kind of database; ignored with PostgreSQL where that is not installed. */
 export function testDatabases(
   name: string,
   run: (database: TestDatabase) => Promise<void>,
+  kinds: readonly DatabaseKind[] = ["SQLite", "PostgreSQL"],
 ): void {
-  for (const kind of ["SQLite", "PostgreSQL"] as const) {
+  for (const kind of kinds) {
     Deno.test({
       name: `${kind}: ${name}`,
       ignore: kind === "PostgreSQL" && !HAS_POSTGRES,

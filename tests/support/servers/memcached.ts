@@ -16,13 +16,19 @@ export interface Memcached {
 export const MEMCACHEDS: readonly Memcached[] = ["memcached", ...newerPeers("bin", /^memcached$/)]
   .flatMap(memcachedOf);
 
-/** A test with every memcached that is at hand; without any, one that is ignored. */
+/**
+ * A test with every memcached that is at hand; without any, one that is ignored.
+ *
+ * @param obstacle Why the test is ignored on this machine; "" if it is not.
+ */
 export function testWithMemcached(
   name: string,
   body: (memcached: Memcached, t: Deno.TestContext) => Promise<void>,
+  obstacle: string = MEMCACHEDS.length === 0 ? "memcached not installed" : "",
 ): void {
-  if (MEMCACHEDS.length === 0) {
-    Deno.test({ name: `${name}; memcached not installed`, ignore: true, fn: () => {} });
+  if (obstacle !== "") {
+    Deno.test({ name: `${name}; ${obstacle}`, ignore: true, fn: () => {} });
+    return;
   }
   for (const memcached of MEMCACHEDS) {
     Deno.test(`${name}; memcached ${memcached.version}`, (t) => body(memcached, t));
