@@ -3,7 +3,7 @@ import { READ_FAULTS } from "./read_faults.ts";
 
 /**
  * Faults of READ_FAULTS, by their descriptions, that threads over one store notice too: a scenario of
- * tests/support/parallel/scenario.ts for each. The others make a difference that lasts for one store of a word, or is
+ * tests/parallel/scenario.ts for each. The others make a difference that lasts for one store of a word, or is
  * none to clients: the upper half of an id or of a flush, the mark of a stale value.
  */
 const NOTICED: readonly (readonly [fault: string, scenario: string])[] = [
@@ -24,5 +24,10 @@ const NOTICED: readonly (readonly [fault: string, scenario: string])[] = [
 export const PARALLEL_FAULTS: readonly Fault[] = NOTICED.map(([description, scenario]) => {
   const fault = READ_FAULTS.find((one) => one.fault === description);
   if (fault === undefined) throw new Error(`There is no fault "${description}"`);
-  return { ...fault, fault: `${description}, in parallel`, tests: "parallel", filter: scenario };
+  return {
+    ...fault,
+    fault: `${description}, in parallel`,
+    tests: "parallel/parallel",
+    filter: scenario,
+  };
 });

@@ -257,20 +257,20 @@ export const READ_FAULTS: readonly Fault[] = [
     fault: "what changed while a value was copied is answered to get",
     find: "if (optimistic.confirm()) {",
     replace: "if (optimistic.confirm() || true) {",
-    tests: "parallel",
+    tests: "parallel/parallel",
   },
   {
     file: "protocol/meta/get.ts",
     fault: "what changed while a value was copied is answered to mg",
     find: "if (optimistic.confirm()) {",
     replace: "if (optimistic.confirm() || true) {",
-    tests: "parallel",
+    tests: "parallel/parallel",
   },
   {
     file: "protocol/binary/read.ts",
     fault: "what changed while a value was copied is answered to Get",
     find: "if (optimistic.confirm()) {",
     replace: "if (optimistic.confirm() || true) {",
-    tests: "parallel",
+    tests: "parallel/parallel",
   },
 ];

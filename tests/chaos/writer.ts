@@ -1,7 +1,7 @@
 // A writer that a test kills: writer.ts <proxy's port> <owner> <seed> <keys> <cache's port>…
 // Half of its writes are `ms`; half take an update token and delete the key in every cache themselves. It prints
 // `<key> <value> <version>` for each write that was acknowledged.
-import { randomFrom } from "../random.ts";
+import { randomFrom } from "../support/random.ts";
 import { PatientClient } from "./patient_client.ts";
 
 const [proxyPort, owner, seed, keys, ...cachePorts] = Deno.args;

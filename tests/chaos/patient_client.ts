@@ -1,4 +1,4 @@
-import { Client } from "../servers/server_process.ts";
+import { Client } from "../support/servers/server_process.ts";
 
 const PAUSE_MS = 20;
 

@@ -1,7 +1,7 @@
 // Threads that read and write one store for as many reads as are wanted: deno task parallel [--help].
-import { readOptions } from "../../bench/options.ts";
-import { drawSeed, withSeed } from "../seed.ts";
-import { ParallelThreads } from "./run.ts";
+import { readOptions } from "../bench/options.ts";
+import { drawSeed, withSeed } from "../support/seed.ts";
+import { ParallelThreads } from "./threads.ts";
 import { SCENARIOS } from "./scenario.ts";
 
 const names = SCENARIOS.map(({ name }) => name);

@@ -1,7 +1,7 @@
-import { hashKey } from "../../../store/base/hash.ts";
-import { ByteRegion } from "../../../store/base/bytes.ts";
-import { CONTROL, type Memory } from "../../../store/memory/memory.ts";
-import { opcodeOf } from "../sessions/binary_text.ts";
+import { hashKey } from "../../store/base/hash.ts";
+import { ByteRegion } from "../../store/base/bytes.ts";
+import { CONTROL, type Memory } from "../../store/memory/memory.ts";
+import { opcodeOf } from "../support/sessions/binary_text.ts";
 import { ByteClient } from "./byte_client.ts";
 import { Kind } from "./content.ts";
 import { Presence, ROW } from "./ledger.ts";

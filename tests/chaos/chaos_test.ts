@@ -1,10 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
-import { type History, violationsOf } from "../../support/chaos/history.ts";
-import { runChaos } from "../../support/chaos/run.ts";
-import { drawSeed, withSeed } from "../../support/seed.ts";
-import { testDatabases } from "../../support/servers/databases.ts";
+import { type History, violationsOf } from "./history.ts";
+import { runChaos } from "./chaos.ts";
+import { drawSeed, withSeed } from "../support/seed.ts";
+import { testDatabases } from "../support/servers/databases.ts";
 
-/** A short run; `deno task proxy:chaos` makes long ones. */
+/** A short run; `deno task chaos` makes long ones. */
 const DISTURBANCES = 6;
 
 testDatabases(

@@ -1,8 +1,8 @@
 /// <reference lib="deno.worker" />
 // One of the threads that read and write the same store.
-import type { Settings } from "../../../protocol/settings.ts";
-import { type SharedState, ThreadContext } from "../../../protocol/thread_context.ts";
-import { ThreadProtocols } from "../../../protocol/thread_protocols.ts";
+import type { Settings } from "../../protocol/settings.ts";
+import { type SharedState, ThreadContext } from "../../protocol/thread_context.ts";
+import { ThreadProtocols } from "../../protocol/thread_protocols.ts";
 import { ByteClient } from "./byte_client.ts";
 import { Ledger } from "./ledger.ts";
 import { Reader } from "./reader.ts";

@@ -1,7 +1,7 @@
 import { assertGreater } from "@std/assert";
-import { ParallelThreads } from "./support/parallel/run.ts";
-import { SCENARIOS } from "./support/parallel/scenario.ts";
-import { drawSeed, withSeed } from "./support/seed.ts";
+import { ParallelThreads } from "./threads.ts";
+import { SCENARIOS } from "./scenario.ts";
+import { drawSeed, withSeed } from "../support/seed.ts";
 
 // Threads over one store, whose values verify themselves. `deno task parallel` reads more of them.
 

@@ -1,8 +1,8 @@
 import { assertGreater } from "@std/assert";
-import { roundsOf } from "../../support/rounds.ts";
-import { drawSeed, withSeed } from "../../support/seed.ts";
-import { IO_WAYS } from "../../support/servers/server_process.ts";
-import { killServers } from "../../support/load/token_kills.ts";
+import { roundsOf } from "../support/rounds.ts";
+import { drawSeed, withSeed } from "../support/seed.ts";
+import { IO_WAYS } from "../support/servers/server_process.ts";
+import { killServers } from "./kills.ts";
 
 /** In each way. `deno task kills` does more. */
 const KILLS = roundsOf(6);

@@ -1,5 +1,5 @@
-import { bytesOf } from "../sessions/side.ts";
-import { randomFrom } from "../random.ts";
+import { bytesOf } from "../support/sessions/side.ts";
+import { randomFrom } from "../support/random.ts";
 import { type Bytes, Kind, Lengths, mix, PARTS, wrongByte } from "./content.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Scenario } from "./scenario.ts";

@@ -1,11 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { TextLineStream } from "@std/streams";
-import { randomFrom } from "../random.ts";
-import { sharedPostgres, type TestDatabase } from "../servers/databases.ts";
-import { startProxy } from "../servers/proxy_process.ts";
-import { Relay } from "../servers/relay.ts";
-import { path, ServerProcess, until } from "../servers/server_process.ts";
+import { randomFrom } from "../support/random.ts";
+import { sharedPostgres, type TestDatabase } from "../support/servers/databases.ts";
+import { startProxy } from "../support/servers/proxy_process.ts";
+import { Relay } from "../support/servers/relay.ts";
+import { path, ServerProcess, until } from "../support/servers/server_process.ts";
 import { type Committed, type History, violationsOf } from "./history.ts";
 import { PatientClient } from "./patient_client.ts";
 
@@ -226,7 +226,7 @@ class Chaos {
     const process = new Deno.Command(Deno.execPath(), {
       args: [
         ...["run", "--no-prompt", "--allow-net=127.0.0.1", `--lock=${path("tests/deno.lock")}`],
-        path("tests/support/chaos/writer.ts"),
+        path("tests/chaos/writer.ts"),
         ...[`${this.#proxyRelay.port}`, owner, `${this.#choose(2 ** 32)}`, `${KEYS}`],
         ...this.#cacheRelays.map(({ port }) => `${port}`),
       ],

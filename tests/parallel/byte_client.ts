@@ -1,5 +1,5 @@
 import type { Bytes } from "./content.ts";
-import { ConversationPeer } from "../sessions/conversation_side.ts";
+import { ConversationPeer } from "../support/sessions/conversation_side.ts";
 
 const SHORT = 40;
 

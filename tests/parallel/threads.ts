@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type ConversationPeer, ConversationSide } from "../sessions/conversation_side.ts";
+import { type ConversationPeer, ConversationSide } from "../support/sessions/conversation_side.ts";
 import { Ledger, ROW } from "./ledger.ts";
 import { OPTIONS, type Scenario } from "./scenario.ts";
 import { ThreadParts } from "./thread_parts.ts";

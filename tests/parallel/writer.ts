@@ -1,5 +1,5 @@
-import { clockSec } from "../../../store/clock.ts";
-import type { Memory } from "../../../store/memory/memory.ts";
+import { clockSec } from "../../store/clock.ts";
+import type { Memory } from "../../store/memory/memory.ts";
 import type { ByteClient } from "./byte_client.ts";
 import { Kind, PARTS, putPart } from "./content.ts";
 import { Presence, ROW } from "./ledger.ts";

@@ -1,8 +1,8 @@
-// Long runs of tests/lib/proxy/end_to_end_test.ts: deno task proxy:chaos. LEASED_TESTS_SEED chooses the run, and
+// Long runs of tests/chaos/chaos_test.ts: deno task chaos. LEASED_TESTS_SEED chooses the run, and
 // LEASED_TESTS_DISTURBANCES its length: 200 take about a minute.
-import { drawSeed, withSeed } from "../seed.ts";
-import { testDatabases } from "../servers/databases.ts";
-import { runChaos } from "./run.ts";
+import { drawSeed, withSeed } from "../support/seed.ts";
+import { testDatabases } from "../support/servers/databases.ts";
+import { runChaos } from "./chaos.ts";
 
 const DISTURBANCES = Number(Deno.env.get("LEASED_TESTS_DISTURBANCES") ?? 200);
 
