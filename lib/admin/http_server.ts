@@ -1,6 +1,12 @@
 import { ACCEPT_PAUSE_MS, AcceptFailures } from "../net/accept_failures.ts";
 import { openSocket } from "../net/portable/bind.ts";
-import { isConnectionError, pause, prepareTcp, resourceShortage } from "../net/portable/sockets.ts";
+import {
+  closeQuietly,
+  isConnectionError,
+  pause,
+  prepareTcp,
+  resourceShortage,
+} from "../net/portable/sockets.ts";
 import type { TcpListen, TransportEvent } from "../net/transport.ts";
 import { EXPOSITION_TYPE } from "./exposition.ts";
 import {
@@ -251,12 +257,4 @@ function encodeReply({ status, body, type, headers = [] }: Reply, isHead: boolea
 
 async function sendAll(socket: Deno.TcpConn, bytes: Uint8Array): Promise<void> {
   for (let sent = 0; sent < bytes.length;) sent += await socket.write(bytes.subarray(sent));
-}
-
-function closeQuietly(socket: Deno.TcpConn): void {
-  try {
-    socket.close();
-  } catch {
-    // Already closed.
-  }
 }

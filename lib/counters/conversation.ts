@@ -5,7 +5,6 @@ import { ByteRegion, latin1Text } from "../../store/base/bytes.ts";
 import { Activity, type ConnectionId } from "../../store/connections.ts";
 import type { ServedConversation } from "../net/service.ts";
 import { type AcquiredResources, CounterOutcome, Counters, type CounterView } from "./counters.ts";
-import { COUNTER_STATUS_TEXT, CounterStatus } from "./status.ts";
 
 /**
  * yrmcds's counter protocol, numbers in network order:
@@ -36,6 +35,30 @@ const REQUEST_BYTES_MAX = HEADER_LENGTH + FIELDS_LENGTH_MAX;
 const REPLIES_BYTES_MAX = 64 * 1024;
 /** Bytes of a name that cost one unit of work. */
 const NAME_BYTES_PER_UNIT = 64;
+
+/** Statuses of the counter protocol. */
+const CounterStatus = {
+  OK: 0x00,
+  NOT_FOUND: 0x01,
+  INVALID: 0x04,
+  UNAVAILABLE: 0x21,
+  NOT_ACQUIRED: 0x22,
+  UNKNOWN_COMMAND: 0x81,
+  NO_MEMORY: 0x82,
+} as const;
+
+type CounterStatus = typeof CounterStatus[keyof typeof CounterStatus];
+
+/** The text that a reply carries with each status. */
+const COUNTER_STATUS_TEXT: Record<CounterStatus, string> = {
+  [CounterStatus.OK]: "",
+  [CounterStatus.NOT_FOUND]: "Not found",
+  [CounterStatus.INVALID]: "Invalid arguments",
+  [CounterStatus.UNAVAILABLE]: "Resource not available",
+  [CounterStatus.NOT_ACQUIRED]: "Not acquired",
+  [CounterStatus.UNKNOWN_COMMAND]: "Unknown command",
+  [CounterStatus.NO_MEMORY]: "Out of memory",
+};
 
 const OUTCOME_STATUS: Record<CounterOutcome, CounterStatus> = {
   [CounterOutcome.OK]: CounterStatus.OK,

@@ -6,6 +6,9 @@ import type { Service } from "./service.ts";
 import { authenticationTimedOut, connectionStalled, lockHolderClosed } from "./transport.ts";
 import type { TransportContext, TransportThread } from "./worker_transport.ts";
 
+/** Every transport looks for time-outs this often. */
+export const SWEEP_MS = 1000;
+
 /** A connection, as the time-outs see it. */
 export interface TimedConnection {
   readonly service: Service;
@@ -20,8 +23,7 @@ export interface TimedConnection {
 }
 
 /**
- * Closes connections that send nothing, or do not read their replies, for too long. Every transport calls it about once
- * a second.
+ * Closes connections that send nothing, or do not read their replies, for too long.
  */
 export class ConnectionTimeouts<Connection extends TimedConnection> {
   readonly #context: TransportContext;

@@ -4,7 +4,13 @@ import { AdminServer } from "../admin/http_server.ts";
 import { ExitCode } from "../cli/exit.ts";
 import { logProcess } from "../log.ts";
 import { ACCEPT_PAUSE_MS, AcceptFailures } from "../net/accept_failures.ts";
-import { pause, peerName, prepareTcp, resourceShortage } from "../net/portable/sockets.ts";
+import {
+  closeQuietly,
+  pause,
+  peerName,
+  prepareTcp,
+  resourceShortage,
+} from "../net/portable/sockets.ts";
 import { hostPortText, type TransportEvent } from "../net/transport.ts";
 import { reasonOf } from "../reason.ts";
 import type { Backend } from "./backend.ts";
@@ -224,12 +230,4 @@ async function refuseSocket(socket: Socket): Promise<void> {
     // The peer has closed it.
   }
   closeQuietly(socket);
-}
-
-function closeQuietly(socket: Socket): void {
-  try {
-    socket.close();
-  } catch {
-    // Already closed.
-  }
 }

@@ -214,7 +214,7 @@ export const LIB_FAULTS: readonly Fault[] = [
     filter: "native: ",
   },
   {
-    file: "lib/net/native/thread.ts",
+    file: "lib/net/native/waiting.ts",
     fault: "a connection that waits for a lock is not watched: its end is not noticed",
     find: "EPOLLERR | EPOLLHUP : EPOLLERR | EPOLLHUP | EPOLLRDHUP;",
     replace: "0 : 0;",

@@ -5,7 +5,6 @@ import * as workBudgetModule from "../../../protocol/work_budget.ts";
 import * as statsModule from "../../../store/stats.ts";
 import type { Memory } from "../../../store/setup.ts";
 import type { CloseReason } from "../../../store/cache.ts";
-import type { ConnectionId } from "../../../store/connections.ts";
 import { LifecyclePhase } from "../../lifecycle.ts";
 import { Epoll } from "./epoll.ts";
 import * as epollModule from "./epoll.ts";
@@ -14,7 +13,6 @@ import * as libcModule from "./libc.ts";
 import type { NativeWorkerData } from "./bind.ts";
 import { NativeAcceptor } from "./acceptor.ts";
 import { type NativeConnection, RunQueue } from "./connection.ts";
-import { drain } from "./drain.ts";
 import { NativeInbox } from "./inbox.ts";
 import * as inboxModule from "./inbox.ts";
 import { IoUring } from "./io_uring.ts";
@@ -26,21 +24,20 @@ import { NativeUdp } from "./udp_socket.ts";
 import { NativeSender } from "./sender.ts";
 import { TlsHandshakes } from "./tls/handshakes.ts";
 import { ValueIo } from "./value_io.ts";
+import { drain, WaitingConnections } from "./waiting.ts";
 import { NativeWaker } from "./waker.ts";
-import { ConnectionTimeouts } from "../connection_timeouts.ts";
+import { ConnectionTimeouts, SWEEP_MS } from "../connection_timeouts.ts";
 import type { Transport, TransportContext, TransportThread } from "../worker_transport.ts";
 
 const { SLOT_BYTES } = inboxModule;
 const { SLOTS_AT } = receiveLoopModule;
 const { STAT } = statsModule;
-const { EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLRDHUP } = epollModule;
+const { EPOLLERR, EPOLLHUP, EPOLLIN } = epollModule;
 const { ROUND_UNITS } = workBudgetModule;
 const { SHUT_WR } = libcModule;
 
 /** Events that one round takes from epoll; more only make the round longer. */
 const READY_MAX = 256;
-/** The longest wait for events while a time-out may fall due. */
-const SWEEP_MS = 1000;
 const FOREVER_MS = -1;
 const HUGE_PAGE_BYTES = 2 * 1024 * 1024;
 const MADV_HUGEPAGE = 14;
@@ -63,24 +60,7 @@ export class NativeThread implements Transport {
   readonly #io: RoundIo;
   readonly #sender: NativeSender;
   readonly #timeouts: ConnectionTimeouts<NativeConnection>;
-  /** Open connections whose conversations have waited for the store, for example for a lock, by id. */
-  readonly #everWaiting = new Map<ConnectionId, NativeConnection>();
-  readonly #resumeWaiting = (id: ConnectionId): void => {
-    const connection = this.#everWaiting.get(id);
-    // A connection with unsent bytes looks for itself when these are sent.
-    if (connection === undefined || !connection.waiting) return;
-    connection.waiting = false;
-    this.#continue(connection);
-  };
-  /** Whether a drain must go on: replies are not sent, or requests not answered that need no other client. */
-  readonly #isBusy = (): boolean => {
-    if (this.#sender.stalled.size > 0 || this.#isUnfinished) return true;
-    for (const { waiting, conversation } of this.#everWaiting.values()) {
-      if (waiting && conversation.awaitsServer) return true;
-    }
-    return false;
-  };
-  readonly #serve = (timeoutMs: number): void => this.#serveReady(timeoutMs);
+  readonly #waiting: WaitingConnections;
   /** Connections that have more to do. Others are served first. */
   readonly #runQueue = new RunQueue();
   /** The UDP sockets that this thread serves, by descriptor. */
@@ -121,6 +101,12 @@ export class NativeThread implements Transport {
       finishLater: (connection) => this.#finishLater(connection),
       close: (connection, reason) => this.#close(connection, reason),
     });
+    this.#waiting = new WaitingConnections(
+      context.thread,
+      context.threadIndex,
+      this.#epoll,
+      (connection) => this.#continue(connection),
+    );
     this.#timeouts = new ConnectionTimeouts(
       context,
       (connection, reason) => this.#close(connection, reason),
@@ -161,7 +147,11 @@ export class NativeThread implements Transport {
     // Requests sent before the stop are answered, also on connections still in the backlog.
     this.#acceptor.acceptAll();
     this.#acceptor.close();
-    drain(this.#context.lifecycle, this.#isBusy, this.#serve);
+    drain(
+      this.#context.lifecycle,
+      () => this.#sender.stalled.size > 0 || this.#isUnfinished || this.#waiting.awaitServer,
+      (timeoutMs) => this.#serveReady(timeoutMs),
+    );
     for (const connection of this.#connections) {
       if (connection !== undefined) this.#close(connection, "shutdown");
     }
@@ -207,8 +197,9 @@ export class NativeThread implements Transport {
       if (connection === undefined) this.#serveOther(fd, epoll.tag(index));
       else if (connection.handshaking) {
         this.#handshakes!.noteReady(connection, epoll.events(index));
-      } else if (connection.waiting) this.#noticeWaiting(connection, epoll.events(index));
-      else if (connection.unsent === null) this.#receiver.receive(connection);
+      } else if (connection.waiting) {
+        if (this.#waiting.isGone(connection, epoll.events(index))) this.#close(connection);
+      } else if (connection.unsent === null) this.#receiver.receive(connection);
       else if (this.#sender.sendRest(connection)) this.#continue(connection);
     }
     this.#executeSlots();
@@ -245,7 +236,7 @@ export class NativeThread implements Transport {
   #serveOther(fd: number, tag: number): void {
     if (fd === this.#wakeFd) {
       this.#calls.read(fd, this.#wakeCount, 8);
-      this.#resumeReady();
+      this.#waiting.resumeReady();
     } else if (this.#acceptor.isListener(fd)) {
       this.#acceptor.accept(fd);
     } else if (this.#udp.has(fd)) {
@@ -310,7 +301,7 @@ export class NativeThread implements Transport {
     }
     if (state === ConversationState.CLOSING) return this.#closeAfterReply(connection);
     this.#keepPending(connection, start, end);
-    if (state === ConversationState.WAITING) this.#wait(connection);
+    if (state === ConversationState.WAITING) this.#waiting.add(connection);
     else if (state === ConversationState.UNFINISHED) this.#finishLater(connection);
   }
 
@@ -319,31 +310,6 @@ export class NativeThread implements Transport {
     if (connection.unfinished) return;
     this.#count(STAT.conn_yields);
     this.#runQueue.add(connection);
-  }
-
-  /**
-   * Stops reading a connection that waits for the store, but notices when its peer closes. A wait for the server
-   * alone is short: epoll is told to report nothing only if something arrives.
-   */
-  #wait(connection: NativeConnection): void {
-    if (connection.waiting) return;
-    connection.waiting = true;
-    this.#everWaiting.set(connection.id, connection);
-    connection.service.connections.setActivity(connection.id, connection.conversation.waitActivity);
-    if (!connection.conversation.awaitsServer) this.#epoll.watch(connection, EPOLLRDHUP);
-  }
-
-  /** Epoll reported something of a connection that waits, perhaps before it began to wait. */
-  #noticeWaiting(connection: NativeConnection, events: number): void {
-    const { awaitsServer } = connection.conversation;
-    const gone = awaitsServer ? EPOLLERR | EPOLLHUP : EPOLLERR | EPOLLHUP | EPOLLRDHUP;
-    if (events & gone) this.#close(connection);
-    else if (awaitsServer) this.#epoll.watch(connection, 0);
-  }
-
-  /** Resumes connections that need not wait any longer. */
-  #resumeReady(): void {
-    this.#thread.takeReady(this.#context.threadIndex, this.#resumeWaiting);
   }
 
   wake(threadIndex: number): void {
@@ -413,7 +379,7 @@ export class NativeThread implements Transport {
     connection.unsent = null;
     connection.pending = null;
     this.#sender.stalled.delete(connection);
-    this.#everWaiting.delete(connection.id);
+    this.#waiting.forget(connection);
     this.#connections[connection.fd] = undefined;
     connection.conversation.end();
     if (connection.tls !== null) {

@@ -5,7 +5,7 @@ import { STAT } from "../../../store/stats.ts";
 import { INPUT_BYTES, PENDING_BYTES_MAX, REPLY_BYTES } from "../../../store/limits.ts";
 import type { CloseReason } from "../../../store/cache.ts";
 import { BufferPool } from "./buffer_pool.ts";
-import { isConnectionError } from "./sockets.ts";
+import { closeQuietly, isConnectionError } from "./sockets.ts";
 import type { TimedConnection } from "../connection_timeouts.ts";
 import { FairScheduler } from "./fair_scheduler.ts";
 import type { ServedConversation, Service } from "../service.ts";
@@ -116,11 +116,7 @@ export class PortableConnection implements TimedConnection {
     if (this.#closed) return;
     this.#closed = true;
     this.closeReason = reason;
-    try {
-      this.#socket.close();
-    } catch {
-      // The peer has closed it.
-    }
+    closeQuietly(this.#socket);
   }
 
   /**

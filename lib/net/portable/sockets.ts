@@ -40,6 +40,15 @@ export function isConnectionError(error: unknown): boolean {
     (error instanceof Error && "code" in error); // any other error of the operating system
 }
 
+/** Closes a socket, which may be closed already. A read or write in progress fails. */
+export function closeQuietly(socket: Deno.Conn): void {
+  try {
+    socket.close();
+  } catch {
+    // Already closed.
+  }
+}
+
 /** Resolves after `ms`. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));

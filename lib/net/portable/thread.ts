@@ -3,7 +3,7 @@ import { STAT } from "../../../store/stats.ts";
 import { ACCEPT_PAUSE_MS, AcceptFailures } from "../accept_failures.ts";
 import { type Lifecycle, LifecyclePhase } from "../../lifecycle.ts";
 import { VERBOSITY_DROPPED } from "../cache_service.ts";
-import { ConnectionTimeouts } from "../connection_timeouts.ts";
+import { ConnectionTimeouts, SWEEP_MS } from "../connection_timeouts.ts";
 import { ConnectionBuffers, PortableConnection } from "./connection.ts";
 import { certificateAgeSec, openSocket, type PortableWorkerData, refuseRefresh } from "./bind.ts";
 import { pause, peerName, prepareTcp, resourceShortage } from "./sockets.ts";
@@ -23,8 +23,6 @@ import type { Transport, TransportContext, TransportThread } from "../worker_tra
 import type { Service } from "../service.ts";
 import { UdpServer } from "./udp_server.ts";
 import { setSocketMode } from "../unix_socket.ts";
-
-const SWEEP_MS = 1000;
 
 /** The transport on `Deno.listen`: works wherever Deno does. */
 export class PortableThread implements Transport {
