@@ -236,7 +236,7 @@ export class Locks {
     this.#freeRow(row);
     items.dropState(item, STATE.LOCKED);
     queues.push(item, slabs.classOf(item));
-    this.#links.noteDeadline(item);
+    this.#links.lowerSoonestDeadline(item);
     if (!dead) return item;
     this.#eviction.reclaim(item);
     return NO_ITEM;

@@ -84,7 +84,7 @@ export class ItemLinks {
     if ((state & STATE.LOCKED) === 0) this.queues.push(item, classId);
     this.memory.addRequestedBytes(classId, this.bytesOf(item));
     this.memory.stats[STAT.total_items]! += 1;
-    this.noteDeadline(item);
+    this.lowerSoonestDeadline(item);
     this.index.insert(item, hash);
   }
 
@@ -149,11 +149,11 @@ export class ItemLinks {
 
   setDeadline(item: ItemRef, deadlineSec: number): void {
     this.items.setWord(item, WORD.DEADLINE_SEC, deadlineSec);
-    this.noteDeadline(item);
+    this.lowerSoonestDeadline(item);
   }
 
   /** Lowers the bound of the next deadline in the item's page, if the item's deadline is sooner. */
-  noteDeadline(item: ItemRef): void {
+  lowerSoonestDeadline(item: ItemRef): void {
     const deadline = this.items.word(item, WORD.DEADLINE_SEC);
     if (deadline === 0) return;
     const at = (item >>> this.memory.refPageShift) * PAGE.WORDS + PAGE.SOONEST_SEC;

@@ -219,7 +219,7 @@ export class PageEvacuator {
         items.setWord(chunk, WORD.NEWER, copy);
       }
     }
-    this.#links.noteDeadline(copy);
+    this.#links.lowerSoonestDeadline(copy);
     memory.stats[STAT.rescued_items]! += 1;
     slabs.free(item);
   }
