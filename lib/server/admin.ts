@@ -25,18 +25,18 @@ export async function openAdmin(
   if (metrics === null) return null;
   const { AdminServer } = await import("../admin/http_server.ts");
   const { serverMetrics } = await import("../admin/server_metrics.ts");
-  const processState = (): ProcessState => {
-    const { user, system } = process.cpuUsage();
-    return {
-      userMicroseconds: user,
-      systemMicroseconds: system,
-      accepting: lifecycle.accepting,
-      certificateAgeSec: transport.certificateAgeSec,
-    };
-  };
   const pages = {
-    metrics: serverMetrics(cache, shared, settings, processState),
+    metrics: serverMetrics(cache, shared, settings, () => processState(lifecycle, transport)),
     isServing: () => lifecycle.phase === LifecyclePhase.RUNNING,
   };
   return new AdminServer(metrics, pages, report);
+}
+
+/** Returns the facts of the process that `stats` and metrics show. */
+export function processState(
+  { accepting }: Lifecycle,
+  { certificateAgeSec }: Pick<BoundTransport, "certificateAgeSec">,
+): ProcessState {
+  const { user, system } = process.cpuUsage();
+  return { userMicroseconds: user, systemMicroseconds: system, accepting, certificateAgeSec };
 }

@@ -9,6 +9,7 @@ import { cacheServices } from "../net/cache_service.ts";
 import { ListenError, TlsError, type TransportEvent } from "../net/transport.ts";
 import { createTransport } from "../net/transports.ts";
 import type { Transport } from "../net/worker_transport.ts";
+import { processState } from "./admin.ts";
 import { warmUp } from "./warm_up.ts";
 import { tokensDropped, type WorkerMessage, type WorkerStart } from "./messages.ts";
 import { reasonOf } from "../reason.ts";
@@ -32,15 +33,7 @@ async function run(start: WorkerStart): Promise<void> {
   const report = (event: TransportEvent): void => post({ kind: "event", event });
   const thread = new ThreadContext(start.shared, start.settings, {
     shutdown: () => post({ kind: "shutdown" }),
-    processState: () => {
-      const { user, system } = process.cpuUsage();
-      return {
-        userMicroseconds: user,
-        systemMicroseconds: system,
-        accepting: lifecycle.accepting,
-        certificateAgeSec: transport.certificateAgeSec,
-      };
-    },
+    processState: () => processState(lifecycle, transport),
     refreshCertificates: () => refreshCertificates(transport),
     tokensDropped: (drop) => report(tokensDropped(drop)),
     authenticate: (owner, credentials) => post({ kind: "authenticate", owner, credentials }),
