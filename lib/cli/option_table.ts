@@ -107,7 +107,7 @@ const CONNECTIONS = [
 // deno-fmt-ignore
 const TLS = [
   ["enable-ssl",            "Z",  "switch", "",             NONE, NONE,  "",        "TLS on TCP ports, with the certificate of --ssl-chain-cert; a prefix of -l makes an exception"],
-  ["ssl-chain-cert",        "-o", "text",   "path",         NONE, NONE,  "",        "serve TLS with this certificate chain in PEM; a cache needs -Z as well"],
+  ["ssl-chain-cert",        "-o", "text",   "path",         NONE, NONE,  "",        "certificate chain in PEM, for TLS with clients; without a subcommand, -Z is needed as well"],
   ["ssl-key",               "-o", "text",   "path",         NONE, NONE,  "",        "private key; by default in the file of --ssl-chain-cert"],
   ["ssl-keyformat",         "-o", "whole",  "format",          1, 2,     "1",       "format of the private key; 1: PEM, 2: DER"],
   ["ssl-verify-mode",       "-o", "whole",  "mode",            0, 3,     "0",       "client certificates; 0: none, 1: verified if the client sends one, 2 and 3: required"],
