@@ -81,7 +81,7 @@ Deno.test("a planted import past a door is found, from another room and from the
   ]);
 });
 
-Deno.test("a door that nobody uses is found", () => {
+Deno.test("an unused door is found", () => {
   assertEquals(unusedDoors(SOURCES, ROOMS), ["high/door"]);
 });
 

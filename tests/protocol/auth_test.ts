@@ -179,7 +179,7 @@ Deno.test("the verdict about a connection that is gone says nothing about the ne
   });
 });
 
-Deno.test("nobody waits for the verdict about a connection that is gone", () => {
+Deno.test("no connection waits for the verdict about one that is gone", () => {
   withSide((side) => {
     side.heldVerdicts = [];
     const verdicts = new Verdicts(side.shared.verdicts!, side.thread.connections);

@@ -114,7 +114,7 @@ Deno.test("replies that do not fit the reply buffer are sent one after the other
   assertEquals(peer.ask(single), items.map((item) => hits(item)).join(""));
 });
 
-Deno.test("a reader gets the old value although it is replaced meanwhile", () => {
+Deno.test("a reader gets the old value although it is replaced during the reply", () => {
   const side = new ConversationSide();
   const { thread } = side;
   const writer = side.connect();

@@ -114,7 +114,7 @@ Deno.test("10,000 headers are refused, and the client reads why", async () => {
   assertEquals(statusOf(reply), 431);
 });
 
-Deno.test("clients that send half a request, send nothing or never read stall nobody", async () => {
+Deno.test("clients that send half a request, send nothing or never read stall no other client", async () => {
   await using server = new TestServer();
   server.page = LONG_PAGE;
   using neverReads = await server.connect();

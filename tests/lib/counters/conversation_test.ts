@@ -88,7 +88,7 @@ Deno.test("requests get yrmcds's replies, one by one, all together, and cut anyw
   }
 });
 
-Deno.test("a body that nobody can mean is refused, and ends the connection", () => {
+Deno.test("a body of an impossible length is refused, and ends the connection", () => {
   const bench = new CounterBench();
   const conversation = connect(bench);
   const refused = bench.feed(conversation, counterRequest(0x00, "", { bodyLength: 31 * 2 ** 20 }));

@@ -88,7 +88,7 @@ for (const io of TRANSPORTS) {
     assertEquals(await watcher.rest(), "");
   });
 
-  Deno.test(`${io}: a client that does not read its Dump keeps nobody else waiting`, async () => {
+  Deno.test(`${io}: a client that does not read its Dump delays no other client`, async () => {
     await using server = await startCounters(io, "--counter-memory", "64");
     using greedy = await server.connect(server.counterPort);
     const name = "n".repeat(60_000);

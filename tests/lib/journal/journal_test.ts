@@ -165,7 +165,7 @@ Deno.test("a journal of a newer version is refused like a damaged one; =drop for
 });
 
 Deno.test(
-  "a state directory that is removed promises no token more, and reads go on",
+  "without its state directory the server gives no token, and still serves reads",
   async () => {
     using folder = new Folder();
     await using server = await folder.start(IO);

@@ -96,7 +96,7 @@ Deno.test("readJournal() refuses another version, and a file that is no journal"
   }
 });
 
-Deno.test("a journal that is mostly history is written anew", () => {
+Deno.test("a journal that is mostly history is rewritten", () => {
   const files = new CrashingFiles();
   const journal = new TokenJournal(files, null, NODE);
   let longest = 0;

@@ -261,7 +261,7 @@ Deno.test("native: TLS clients that never read take bounded memory", native, asy
   await server.stop();
 });
 
-Deno.test("native: floods of key updates and renegotiations block nobody", native, async () => {
+Deno.test("native: floods of key updates and renegotiations block no one", native, async () => {
   using certificates = new Certificates();
   const certificate = certificates.make("localhost");
   await using server = await start(certificate, "-t", "1");

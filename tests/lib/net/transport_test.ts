@@ -32,7 +32,7 @@ test("requests cut anywhere, and many in one piece, are answered in order", asyn
   await server.stop();
 });
 
-test("what many connections sent meanwhile is answered to each, however long it is", async (start) => {
+test("requests that many connections send at once are answered to each, at any length", async (start) => {
   await using server = await start({ args: ["-t", "1"] });
   const value = "v".repeat(40_000);
   const requests: [request: string, reply: string][] = [];
@@ -316,7 +316,7 @@ test("a peer that never reads costs one bounded buffer, and is dropped", async (
   await server.stop();
 });
 
-test("out of descriptors the server waits, counts it, and goes on", async (start) => {
+test("out of descriptors the server waits, counts it, and accepts again", async (start) => {
   await using server = await start({ openFilesMax: 64, args: ["-c", "1000"] });
   const clients: Client[] = [];
   const first = await server.connect();

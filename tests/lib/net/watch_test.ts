@@ -59,7 +59,7 @@ test("conn_close says why, as memcached does", async (start) => {
   await server.stop();
 });
 
-test("a watcher that does not read costs nobody anything, and learns what it lost", async (start) => {
+test("a watcher that does not read delays no client, and learns how many lines it lost", async (start) => {
   await using server = await start({ args: ["-o", "watcher_logbuf_size=16"] });
   using watcher = await server.connect();
   await watcher.ask("watch\r\n", "OK\r\n");

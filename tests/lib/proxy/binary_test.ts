@@ -115,7 +115,7 @@ Deno.test("the binary protocol reads and writes rows", () =>
     assertEquals(await client.rest(), "");
   }));
 
-Deno.test("malformed binary requests are refused, and the connection goes on", () =>
+Deno.test("malformed binary requests are refused, and the connection stays open", () =>
   withProxy(async (client) => {
     const refused = async (
       sent: string,

@@ -188,7 +188,7 @@ testPostgres(
 );
 
 testPostgres(
-  "a transaction that somebody left open ends a write after the time-out",
+  "a transaction that was left open ends a write after the time-out",
   async (url) => {
     await withBackend(url, async (backend, epoch) => {
       await backend.write(KEY, 1, epoch, set("one"));

@@ -166,7 +166,7 @@ testDatabases(
 );
 
 testDatabases(
-  "a cache that does not answer makes writes fail, and reads go on",
+  "a cache that does not answer makes writes fail, not reads",
   async (database) => {
     await using setting = await Setting.open(database, ["--cache-timeout", "300"]);
     const client = await setting.connect();
@@ -224,7 +224,7 @@ testDatabases(
   },
 );
 
-testDatabases("malformed requests get an error, and the connection goes on", async (database) => {
+testDatabases("malformed requests get an error on an open connection", async (database) => {
   await using setting = await Setting.open(database, ["-I", "1000"]);
   const client = await setting.connect();
   const error = async (request: string, reply: string): Promise<void> => {

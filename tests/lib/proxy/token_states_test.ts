@@ -149,7 +149,7 @@ function isLive(state: string): boolean {
   return state === "idle" || state === "busy" || state === "unknown";
 }
 
-Deno.test("a list does not go on to tokens that are created meanwhile", () => {
+Deno.test("a list does not include tokens that are created during it", () => {
   const tokens = states();
   const ids = [tokens.get("a", ""), tokens.get("b", "")];
   const listed: number[] = [];

@@ -220,7 +220,7 @@ testTransports("a server stops while passwords wait for their check", async (sta
 });
 
 testTransports(
-  "a thousand connections that guess passwords keep nobody from working",
+  "a thousand connections that guess passwords do not stop other clients",
   async (start, io) => {
     await served(start, io, ["-c", "1500"], async (server) => {
       using worker = await server.connect();

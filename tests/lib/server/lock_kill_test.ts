@@ -147,7 +147,7 @@ async function battle(server: ServerProcess, seed: number): Promise<void> {
 }
 
 for (const { name: way, io, ioUring = "auto" } of IO_WAYS) {
-  Deno.test(`${way}: ${KILLS} clients with locks end in every way, and nobody else loses any`, async () => {
+  Deno.test(`${way}: ${KILLS} clients with locks end in every way, and no other client loses one`, async () => {
     try {
       await withSeed(drawSeed(), async (seed) => {
         await using server = await ServerProcess.start({ io, ioUring, args: ["-c", "200"] });

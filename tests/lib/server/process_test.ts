@@ -48,7 +48,7 @@ test("the server ends with 0 at SIGINT, SIGTERM and SIGUSR1, and stays at SIGHUP
   }
 });
 
-test("ids go on where an earlier process cannot have been: its leases fill nothing", async (start) => {
+test("ids start above those of an earlier process: its leases fill nothing", async (start) => {
   const lease = async (): Promise<[server: ServerProcess, id: number]> => {
     const server = await start({ args: ["-z", "3333"] });
     using client = await server.connect();

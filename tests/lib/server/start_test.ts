@@ -87,7 +87,7 @@ async function signalDuringStart(
 }
 
 test(
-  "a signal at any moment of the start ends the server with 0, or nobody could connect yet",
+  "a signal at any moment of the start ends the server with 0, or no client could connect yet",
   async (_start, io) => {
     await withSeed(drawSeed(), async (seed) => {
       const random = randomFrom(seed);
@@ -142,7 +142,7 @@ test(
 );
 
 testIoWays(
-  "what was sent before a stop is answered, though nobody had accepted it",
+  "requests sent before a stop are answered, though no thread had accepted them",
   async (start) => {
     await using server = await start();
     using held = await server.connect();

@@ -341,7 +341,7 @@ function compareWithModel(seed: number): void {
   store.check();
 }
 
-Deno.test("update tokens are those of a plain map, under random operations", () =>
+Deno.test("update tokens equal a plain map, under random operations", () =>
   withSeed(drawSeed(), (seed) => {
     for (let run = 0; run < 40; run++) compareWithModel(seed + run);
   }));

@@ -105,25 +105,25 @@ for (const layout of LAYOUTS) {
     assertEquals(store.get("key"), "b".repeat(200_000) + "new");
   });
 
-  test("append() to what was replaced meanwhile extends the new value", (store) => {
+  test("append() to a value that was replaced during it extends the new value", (store) => {
     atFirstYield(store, (other) => other.set("key", "new"));
     assertEquals(store.store(APPEND, "key", "<>"), Outcome.STORED);
     assertEquals(store.get("key"), "new<>");
   });
 
-  test("append() to what was removed meanwhile stores nothing", (store) => {
+  test("append() to a value that was removed during it stores nothing", (store) => {
     atFirstYield(store, (other) => other.remove("key"));
     assertEquals(store.store(APPEND, "key", "<>"), Outcome.NOT_STORED);
     assertEquals(store.get("key"), undefined);
   });
 
-  test("append() to what was locked meanwhile is refused", (store) => {
+  test("append() to a value that was locked during it is refused", (store) => {
     atFirstYield(store, (other) => other.lock("key", 5));
     assertEquals(store.store(APPEND, "key", "<>", { owner: 4 }), Outcome.LOCKED);
     assertEquals(store.get("key"), LONG);
   });
 
-  test("append() to what was touched meanwhile keeps the new deadline", (store) => {
+  test("append() to a value that was touched during it keeps the new deadline", (store) => {
     atFirstYield(store, (other) => other.touch("key", 50));
     assertEquals(store.store(APPEND, "key", "<>"), Outcome.STORED);
     assertEquals(store.get("key"), `${LONG}<>`);

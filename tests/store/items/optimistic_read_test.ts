@@ -113,7 +113,7 @@ Deno.test("a read without the mutex gives up while a version is odd", () => {
   assertEquals(store.find("key"), ReadOutcome.HIT);
 });
 
-Deno.test("reads without the mutex stop while a flush is scheduled or somebody watches", () => {
+Deno.test("reads without the mutex stop while a flush is scheduled or a client watches", () => {
   const store = new ReadStore();
   assert(store.cache.optimistic.isAllowed);
   store.cache.flushAll(store.memory.control[CONTROL.NOW_SEC]! + 10);

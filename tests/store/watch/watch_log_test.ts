@@ -19,7 +19,7 @@ function taken(log: WatchLog, watcher: number, pieceLength = 1000): string {
   }
 }
 
-Deno.test("lines go once round a ring many times, in whatever pieces they are taken", () => {
+Deno.test("lines go round a ring many times, in pieces of any length", () => {
   const store = new TestStore({ watchRingBytes: 1000 });
   const { watchLog } = store.cache.links;
   const watcher = watchLog.open(WatchEvent.FETCHERS, 0, 1);
@@ -94,7 +94,7 @@ Deno.test("connections are told with their peer", () => {
   ]);
 });
 
-Deno.test("nobody is gathered for when nobody watches", () => {
+Deno.test("the log is on while a watcher is open", () => {
   const store = new TestStore();
   const { watchLog, watch } = store.cache.links;
   assertEquals(watch.isOn, false);

@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { FairScheduler } from "../../../../lib/net/portable/fair_scheduler.ts";
 import { ROUND_UNITS } from "../../../../protocol/work_budget.ts";
 
-Deno.test("FairScheduler lets the sockets go first when a round's work is done, then counts anew", async () => {
+Deno.test("FairScheduler lets the sockets go first when a round's work is done, then counts from 0", async () => {
   const scheduler = new FairScheduler();
   assertEquals(scheduler.charge(ROUND_UNITS - 1), null);
   const turn = scheduler.charge(1);
