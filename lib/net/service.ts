@@ -49,7 +49,7 @@ export interface Service {
    * `no_maxconns_fast`. Otherwise it stays with the thread that accepts it.
    */
   readonly isShared: boolean;
-  /** Whether `-o idle_timeout` and `--lock-idle-timeout` close its connections. */
+  /** Whether `--idle-timeout` and `--lock-idle-timeout` close its connections. */
   readonly limitsSilence: boolean;
   /** Sent to a refused peer; may be empty. */
   readonly refusal: Uint8Array;

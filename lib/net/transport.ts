@@ -135,34 +135,24 @@ export interface TransportEvent {
 /** `--lock-idle-timeout` closed a connection. */
 export function lockHolderClosed(timeoutSec: number, from: EventSource): TransportEvent {
   const reason = `held locks and sent nothing for ${timeoutSec} s (--lock-idle-timeout)`;
-  return {
-    level: "info",
-    event: "lock_holder_idle",
-    message: `connection closed: ${from.peer} ${reason}`,
-    fields: { ...from, reason },
-  };
+  return connectionClosed("lock_holder_idle", reason, from);
 }
 
 /** `--auth-timeout` closed a connection. */
 export function authenticationTimedOut(timeoutSec: number, from: EventSource): TransportEvent {
   const reason = `did not authenticate within ${timeoutSec} s (--auth-timeout)`;
-  return {
-    level: "info",
-    event: "authentication_timed_out",
-    message: `connection closed: ${from.peer} ${reason}`,
-    fields: { ...from, reason },
-  };
+  return connectionClosed("authentication_timed_out", reason, from);
 }
 
 /** A connection was closed whose peer does not read. */
 export function connectionStalled(timeoutSec: number, from: EventSource): TransportEvent {
   const reason = `accepted no byte of its replies for ${timeoutSec} s (--send-timeout)`;
-  return {
-    level: "info",
-    event: "connection_stalled",
-    message: `connection closed: ${from.peer} ${reason}`,
-    fields: { ...from, reason },
-  };
+  return connectionClosed("connection_stalled", reason, from);
+}
+
+function connectionClosed(event: string, reason: string, from: EventSource): TransportEvent {
+  const message = `connection closed: ${from.peer} ${reason}`;
+  return { level: "info", event, message, fields: { ...from, reason } };
 }
 
 /** A TLS handshake failed, or was given up. */
