@@ -51,7 +51,6 @@ export const META = {
   NS: encoder.encode("NS"),
   EX: encoder.encode("EX"),
   VA_SPACE: encoder.encode("VA "),
-  VA_EMPTY: encoder.encode("VA 0"),
   WON: encoder.encode(" W"),
   LOST: encoder.encode(" Z"),
   STALE: encoder.encode(" X"),

@@ -1,5 +1,5 @@
 import { type ByteRegion, copyBytes } from "../store/base/bytes.ts";
-import type { Cache, ItemRef } from "../store/cache.ts";
+import type { Cache, Found, ItemRef } from "../store/cache.ts";
 import * as limitsModule from "../store/limits.ts";
 import { putDecimal, putDecimalU64 } from "../store/base/decimal.ts";
 import { ValueSegments } from "./value_segments.ts";
@@ -20,7 +20,7 @@ export const REPLY_ROOM_MIN = 20 * 1024;
 export const TRAILER_ROOM = 64;
 
 /** Room for what stands in front of a value and behind it, with the longest key and all flags of `mg`. */
-export const AROUND_VALUE_ROOM = 1024;
+const AROUND_VALUE_ROOM = 1024;
 
 /** "\r\n" as a little-endian number. */
 const CRLF = 0x0a0d;
@@ -99,11 +99,15 @@ export class ReplyBuffer {
    *
    * @returns False if nothing was appended: send it by a `SendTask`.
    */
-  value(cache: Cache, item: ItemRef, length: number): boolean {
-    if (length >= VALUE_SEGMENT_BYTES_MIN && this.valueSegment(cache, item, 0, length)) return true;
-    if (length > UNPINNED_BYTES_MAX || length > this.room - TRAILER_ROOM) return false;
-    cache.copyValue(item, 0, length, this.region, this.length);
-    this.length += length;
+  value(cache: Cache, found: Found): boolean {
+    const { item, valueLength } = found;
+    if (valueLength >= VALUE_SEGMENT_BYTES_MIN && this.valueSegment(cache, item, 0, valueLength)) {
+      return true;
+    }
+    if (valueLength > UNPINNED_BYTES_MAX || valueLength > this.room - TRAILER_ROOM) return false;
+    if (found.isInOneChunk) found.copyValue(this.region, this.length);
+    else cache.copyValue(item, 0, valueLength, this.region, this.length);
+    this.length += valueLength;
     return true;
   }
 
@@ -111,6 +115,16 @@ export class ReplyBuffer {
   truncate(cache: Cache, length: number): void {
     this.#limit += this.valueSegments.release(cache, length);
     this.length = length;
+  }
+
+  /** Bytes that a value may have which is copied, beside its line and what follows. */
+  get valueRoom(): number {
+    return this.#limit - this.length - AROUND_VALUE_ROOM;
+  }
+
+  /** Appends the value of an item that was found without the mutex. `valueRoom` must suffice. */
+  foundValue(found: Found): void {
+    this.length = found.copyValue(this.region, this.length);
   }
 
   /** Free bytes. The methods below do not check it: the caller does. */

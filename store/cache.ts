@@ -10,6 +10,7 @@ import { Flush } from "./space/flush.ts";
 import { WriteGuard } from "./claims/write_guard.ts";
 import { type ItemRef, Items } from "./memory/item.ts";
 import * as itemModule from "./memory/item.ts";
+import type { Found } from "./items/found.ts";
 import { ItemLinks } from "./items/item_links.ts";
 import { LockOperations } from "./operations/lock.ts";
 import { Locks } from "./claims/locks.ts";
@@ -44,6 +45,7 @@ const { CHANGED_MEANWHILE } = storeModule;
 
 // The names of inner rooms that callers need.
 export { type ItemRef, NO_ITEM } from "./memory/item.ts";
+export type { Found, FoundWriter } from "./items/found.ts";
 export { ATTEMPTS_MAX, ReadOutcome } from "./items/optimistic_read.ts";
 export { CLASSES_MAX } from "./memory/memory.ts";
 export { OWNER_TAG_LENGTH_MAX } from "./memory/token_record.ts";
@@ -304,6 +306,13 @@ export class Cache {
   peek(input: ByteRegion, keyOffset: number, keyLength: number): ItemRef {
     const hash = this.links.prefetch.hashOf(input, keyOffset, keyLength);
     return this.#lookup.live(input, keyOffset, keyLength, hash);
+  }
+
+  /** Returns what a reply tells of a live item, good until the next read. */
+  describe(item: ItemRef): Found {
+    const { found } = this.optimistic;
+    found.describe(item);
+    return found;
   }
 
   keyLength(item: ItemRef): number {

@@ -31,7 +31,7 @@ const ROOMS: readonly Room[] = [
   ["store/memory/",              "*"],
   ["store/operation.ts",         ""],
   ["store/watch/",               "item_watch watch_log"],
-  ["store/items/",               "item_links item_walk key_walk optimistic_read prefetch values"],
+  ["store/items/",               "found item_links item_walk key_walk optimistic_read prefetch values"],
   ["store/space/",               "allocator arriving_values eviction expiry flush page_mover"],
   ["store/claims/",              "leases locks token_queue token_view token_waiters update_tokens waiters write_guard"],
   ["store/operations/",          "arithmetic lease lock journal lookup meta reserved store token"],

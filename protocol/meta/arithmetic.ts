@@ -4,6 +4,7 @@ import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
 import { META, REFUSAL } from "../replies.ts";
 import { Flow } from "../request.ts";
+import type { ThreadContext } from "../thread_context.ts";
 import { touch } from "./get.ts";
 import { putCode, putEchoedFlag, putEchoedFlags, putTtl, putU64Flag } from "./replies.ts";
 import * as flagsModule from "./flags.ts";
@@ -43,12 +44,11 @@ export function metaArithmetic(conversation: Conversation): Flow {
   operation.marks = meta.isBinary ? MARK_KEY_BINARY : 0;
   // The deadline stays 0 until `putNumberFlags` meets the flag N.
   const outcome = cache.incrDecr(operation, !decrements);
-  answerArithmetic(conversation, outcome);
+  answerArithmetic(thread, outcome);
   return Flow.DONE;
 }
 
-function answerArithmetic(conversation: Conversation, outcome: Outcome): void {
-  const { thread } = conversation;
+function answerArithmetic(thread: ThreadContext, outcome: Outcome): void {
   const { meta, reply, operation } = thread;
   if (outcome === Outcome.NO_MEMORY) {
     reply.put(meta.vivify ? REFUSAL.NO_MEMORY_FOR_NUMBER : REFUSAL.OUT_OF_MEMORY);
@@ -75,7 +75,7 @@ function answerArithmetic(conversation: Conversation, outcome: Outcome): void {
   } else {
     reply.put(META.HD);
   }
-  putNumberFlags(conversation, operation.item, made);
+  putNumberFlags(thread, operation.item, made);
   reply.crlf();
   if (meta.value) {
     const { bytes } = reply.region;
@@ -89,8 +89,7 @@ function answerArithmetic(conversation: Conversation, outcome: Outcome): void {
 /** Room for `VA`, a key in base64, an opaque, and numbers. */
 const LINE_LENGTH_MAX = 1024;
 
-function putNumberFlags(conversation: Conversation, item: ItemRef, made: boolean): void {
-  const { thread } = conversation;
+function putNumberFlags(thread: ThreadContext, item: ItemRef, made: boolean): void {
   const { meta, reply, cache, request, operation } = thread;
   for (let word = FIRST_FLAG; word < request.wordCount; word++) {
     switch (meta.letter(word)) {
@@ -98,13 +97,13 @@ function putNumberFlags(conversation: Conversation, item: ItemRef, made: boolean
         putU64Flag(reply, FLAG.c, operation.idLow, operation.idHigh);
         break;
       case FLAG.t:
-        putTtl(thread, cache.meta.remainSec(item));
+        putTtl(thread, cache.describe(item).remainSec);
         break;
       case FLAG.T:
-        touch(conversation, item, meta.touchSeconds);
+        touch(thread, item, meta.touchSeconds);
         break;
       case FLAG.N:
-        if (made) touch(conversation, item, meta.vivifySeconds);
+        if (made) touch(thread, item, meta.vivifySeconds);
         break;
       default:
         putEchoedFlag(thread, word, meta.isBinary);

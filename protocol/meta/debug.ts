@@ -30,11 +30,12 @@ export function metaDebug(conversation: Conversation): Flow {
 
 function putDebugLine(thread: ThreadContext, item: ItemRef): void {
   const { reply, cache } = thread;
+  const found = cache.describe(item);
   reply.text("ME");
-  putDebugKey(thread, cache.meta.isKeyBinary(item));
-  reply.text(` exp=${cache.meta.remainSec(item)} la=${cache.meta.idleSec(item)} cas=`);
-  reply.decimalU64(cache.idLow(item), cache.idHigh(item));
-  const fetched = cache.meta.wasFetched(item) ? "yes" : "no";
+  putDebugKey(thread, found.isKeyBinary);
+  reply.text(` exp=${found.remainSec} la=${found.idleSec} cas=`);
+  reply.decimalU64(found.idLow, found.idHigh);
+  const fetched = found.wasFetched ? "yes" : "no";
   const { inspector } = cache;
   reply.text(` fetch=${fetched} cls=${inspector.classOf(item)} size=${inspector.bytes(item)}`);
   reply.crlf();

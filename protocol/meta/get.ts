@@ -1,24 +1,15 @@
 import { deadlineSec } from "../../store/clock.ts";
-import { ATTEMPTS_MAX, type ItemRef, NO_ITEM, ReadOutcome } from "../../store/cache.ts";
+import { type Found, type FoundWriter, type ItemRef, NO_ITEM } from "../../store/cache.ts";
 import { MARK_KEY_BINARY } from "../../store/operation.ts";
 import { Access } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
 import * as flagsModule from "./flags.ts";
 import * as metaRequestModule from "./request.ts";
 import * as repliesModule from "../replies.ts";
-import { AROUND_VALUE_ROOM } from "../reply_buffer.ts";
 import { Flow } from "../request.ts";
 import { SendTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import {
-  putEchoedFlag,
-  putEchoedFlags,
-  putKey,
-  putOpaque,
-  putTtl,
-  putU64Flag,
-  putUint32Flag,
-} from "./replies.ts";
+import { putEchoedFlag, putEchoedFlags, putTtl, putU64Flag, putUint32Flag } from "./replies.ts";
 
 const { FLAG } = flagsModule;
 const { FIRST_FLAG } = metaRequestModule;
@@ -69,72 +60,47 @@ function needsMutex({ meta, request }: ThreadContext): boolean {
   return false;
 }
 
+/** Writes replies of mg without the mutex. */
+class MetaValueWriter implements FoundWriter<ThreadContext> {
+  readonly marksHits: boolean;
+
+  constructor(marksHits: boolean) {
+    this.marksHits = marksHits;
+  }
+
+  writeMiss(thread: ThreadContext): boolean {
+    putMiss(thread);
+    return true;
+  }
+
+  write(thread: ThreadContext, found: Found): boolean {
+    // The first reader of a stale item wins it, which changes the item.
+    if (found.isStale || found.isWon) return false;
+    const { meta, reply } = thread;
+    putLine(thread, found, meta.value, false);
+    if (!meta.value) return true;
+    reply.foundValue(found);
+    reply.crlf();
+    return true;
+  }
+}
+
+const MARKING = new MetaValueWriter(true);
+const NOT_MARKING = new MetaValueWriter(false);
+
 /**
  * Answers an mg that changes nothing, if the key can be read without the mutex.
  *
  * @returns False when the mutex is needed; then nothing has happened.
  */
 function getOptimistically(thread: ThreadContext): boolean {
-  const { meta, reply, input, cache } = thread;
-  const { optimistic, prefetch } = cache;
+  const { meta, reply, input, operation, cache: { optimistic, prefetch } } = thread;
   const { keyOffset, keyLength } = meta;
+  operation.keyOffset = keyOffset;
+  operation.keyLength = keyLength;
   const hash = prefetch.hashOf(input, keyOffset, keyLength);
-  const start = reply.length;
-  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    const outcome = optimistic.find(input, keyOffset, keyLength, hash);
-    if (outcome === ReadOutcome.MISS) {
-      optimistic.countMiss();
-      putMiss(thread);
-      return true;
-    }
-    const { valueLength } = optimistic;
-    if (outcome === ReadOutcome.BUSY || valueLength > reply.room - AROUND_VALUE_ROOM) break;
-    // The first reader of a stale item wins it, which changes the item.
-    if (optimistic.isStale || optimistic.isWon) break;
-    putOptimisticLine(thread, valueLength);
-    if (meta.value) optimistic.copyValue(reply.region, reply.length);
-    if (optimistic.confirm()) {
-      optimistic.noteHit(keyLength, hash, !meta.noUpdate);
-      if (meta.value) {
-        reply.length += valueLength;
-        reply.crlf();
-      }
-      return true;
-    }
-    reply.length = start;
-  }
-  optimistic.countFallback();
-  return false;
-}
-
-/** The line of an item that is read without the mutex. */
-function putOptimisticLine(thread: ThreadContext, valueLength: number): void {
-  const { meta, reply, request, cache: { optimistic } } = thread;
-  if (meta.value) {
-    reply.put(META.VA_SPACE);
-    reply.decimal(valueLength);
-  } else {
-    reply.put(META.HD);
-  }
-  for (let word = FIRST_FLAG; word < request.wordCount; word++) {
-    switch (meta.letter(word)) {
-      case FLAG.c:
-        putU64Flag(reply, FLAG.c, optimistic.idLow, optimistic.idHigh);
-        break;
-      case FLAG.f:
-        putUint32Flag(reply, FLAG.f, optimistic.clientFlags);
-        break;
-      case FLAG.s:
-        putUint32Flag(reply, FLAG.s, valueLength);
-        break;
-      case FLAG.t:
-        putTtl(thread, optimistic.remainSec);
-        break;
-      default:
-        putEchoedFlag(thread, word, optimistic.isKeyBinary);
-    }
-  }
-  reply.crlf();
+  const writer = meta.noUpdate ? NOT_MARKING : MARKING;
+  return optimistic.read(operation, hash, reply, thread, writer);
 }
 
 /** The access that mg needs: some flags create an item, change its expiry time, or win the right to refresh it. */
@@ -150,7 +116,7 @@ export function metaGetAccess(conversation: Conversation): Access {
 /** Creates a placeholder whose value has not been fetched yet (`mg` with N). The operation has its key. */
 function makeStub(thread: ThreadContext): ItemRef {
   const { meta, cache, operation } = thread;
-  // The deadline stays 0 until `putItemFlags` meets the flag N.
+  // The deadline stays 0 until `putFlags` meets the flag N.
   operation.marks = meta.isBinary ? MARK_KEY_BINARY : 0;
   operation.explicit = meta.explicit;
   operation.explicitLow = meta.explicitLow;
@@ -174,29 +140,12 @@ function putMiss(thread: ThreadContext): void {
 
 /** Under a lease there is no value, and somebody else has been told to fetch it. */
 function answerLease(thread: ThreadContext): Flow {
-  const { meta, cache, reply, request, operation } = thread;
+  const { meta, cache, reply, operation } = thread;
   cache.meta.noteMiss();
-  reply.put(meta.value ? META.VA_EMPTY : META.HD);
-  for (let word = FIRST_FLAG; word < request.wordCount; word++) {
-    switch (meta.letter(word)) {
-      case FLAG.c:
-        putU64Flag(reply, FLAG.c, operation.idLow, operation.idHigh);
-        break;
-      case FLAG.t:
-        putUint32Flag(reply, FLAG.t, operation.remainSec);
-        break;
-      case FLAG.s:
-      case FLAG.f:
-      case FLAG.h:
-      case FLAG.l:
-        putUint32Flag(reply, meta.letter(word), 0);
-        break;
-      default:
-        putEchoedFlag(thread, word, meta.isBinary);
-    }
-  }
-  reply.put(META.LOST);
-  reply.crlf();
+  const { found } = cache.optimistic;
+  operation.marks = meta.isBinary ? MARK_KEY_BINARY : 0;
+  found.describeLease(operation);
+  putLine(thread, found, meta.value, false);
   if (meta.value) reply.crlf();
   return Flow.DONE;
 }
@@ -205,22 +154,13 @@ function answerLease(thread: ThreadContext): Flow {
 function answerItem(conversation: Conversation, item: ItemRef, made: boolean): Flow {
   const { thread } = conversation;
   const { meta, cache, reply } = thread;
-  const valueLength = cache.valueLength(item);
+  const found = cache.describe(item);
   const withValue = meta.value &&
-    !(meta.compare && cache.idLow(item) === meta.compareLow &&
-      cache.idHigh(item) === meta.compareHigh);
-  if (withValue) {
-    reply.put(META.VA_SPACE);
-    reply.decimal(valueLength);
-  } else {
-    reply.put(META.HD);
-  }
-  const wins = putItemFlags(conversation, item, made);
-  putTokens(thread, item, wins);
-  reply.crlf();
+    !(meta.compare && found.idLow === meta.compareLow && found.idHigh === meta.compareHigh);
+  putLine(thread, found, withValue, made);
   cache.meta.noteHit(item, meta.touches, !meta.noUpdate);
   if (!withValue) return Flow.DONE;
-  if (!reply.value(cache, item, valueLength)) {
+  if (!reply.value(cache, found)) {
     conversation.task = new SendTask(thread, item, true, null);
     return Flow.UNDER_WAY;
   }
@@ -228,53 +168,65 @@ function answerItem(conversation: Conversation, item: ItemRef, made: boolean): F
   return Flow.DONE;
 }
 
+/** Writes the line, in front of the value. @param made As in `answerItem`. */
+function putLine(thread: ThreadContext, found: Found, withValue: boolean, made: boolean): void {
+  const { reply } = thread;
+  if (withValue) {
+    reply.put(META.VA_SPACE);
+    reply.decimal(found.valueLength);
+  } else {
+    reply.put(META.HD);
+  }
+  const wins = putFlags(thread, found, made);
+  putTokens(thread, found, wins);
+  reply.crlf();
+}
+
 /**
- * The flags in the order asked for; what they do happens in this order too.
+ * Writes the flags in the order asked for, and does in this order what they ask for. A lease is not changed.
  *
  * @returns Whether the asker shall fetch the value.
  */
-function putItemFlags(conversation: Conversation, item: ItemRef, made: boolean): boolean {
-  const { thread } = conversation;
+function putFlags(thread: ThreadContext, found: Found, made: boolean): boolean {
   const { meta, cache, reply, request, memory } = thread;
   let wins = false;
   for (let word = FIRST_FLAG; word < request.wordCount; word++) {
-    const letter = meta.letter(word);
-    switch (letter) {
+    switch (meta.letter(word)) {
       case FLAG.c:
-        putU64Flag(reply, FLAG.c, cache.idLow(item), cache.idHigh(item));
+        putU64Flag(reply, FLAG.c, found.idLow, found.idHigh);
         break;
       case FLAG.f:
-        putUint32Flag(reply, FLAG.f, cache.clientFlags(item));
+        putUint32Flag(reply, FLAG.f, found.clientFlags);
         break;
       case FLAG.s:
-        putUint32Flag(reply, FLAG.s, cache.valueLength(item));
+        putUint32Flag(reply, FLAG.s, found.valueLength);
         break;
       case FLAG.t:
-        putTtl(thread, cache.meta.remainSec(item));
+        putTtl(thread, found.remainSec);
         break;
       case FLAG.h:
-        putUint32Flag(reply, FLAG.h, cache.meta.wasFetched(item) ? 1 : 0);
+        putUint32Flag(reply, FLAG.h, found.wasFetched ? 1 : 0);
         break;
       case FLAG.l:
-        putUint32Flag(reply, FLAG.l, cache.meta.idleSec(item));
+        putUint32Flag(reply, FLAG.l, found.idleSec);
         break;
       case FLAG.T:
-        touch(conversation, item, meta.touchSeconds);
+        if (found.item === NO_ITEM) break;
+        touch(thread, found.item, meta.touchSeconds);
+        found.describe(found.item);
         break;
       case FLAG.N:
         if (!made) break;
-        cache.meta.setDeadline(item, deadlineSec(memory, meta.vivifySeconds));
+        cache.meta.setDeadline(found.item, deadlineSec(memory, meta.vivifySeconds));
+        found.describe(found.item);
         wins = true;
         break;
       case FLAG.R:
-        wins ||= !made && !cache.meta.isWon(item) &&
-          isSoonerThan(cache.deadlineSec(item), deadlineSec(memory, meta.recacheSeconds));
+        wins ||= !made && !found.isWon &&
+          isSoonerThan(found.deadlineSec, deadlineSec(memory, meta.recacheSeconds));
         break;
-      case FLAG.O:
-        putOpaque(thread, word);
-        break;
-      case FLAG.k:
-        putKey(thread, cache.meta.isKeyBinary(item));
+      default:
+        putEchoedFlag(thread, word, found.isKeyBinary);
     }
   }
   return wins;
@@ -285,22 +237,20 @@ function isSoonerThan(deadline: number, bound: number): boolean {
 }
 
 /** Sets when the item dies, unless it is dirty and would live too long, or locked. */
-export function touch(conversation: Conversation, item: ItemRef, seconds: number): void {
-  const { cache, meta, input, memory } = conversation.thread;
+export function touch(thread: ThreadContext, item: ItemRef, seconds: number): void {
+  const { cache, meta, input, memory, operation } = thread;
   const deadline = deadlineSec(memory, seconds);
-  cache.meta.touch(item, input, meta.keyOffset, meta.keyLength, deadline, conversation.owner);
+  cache.meta.touch(item, input, meta.keyOffset, meta.keyLength, deadline, operation.owner);
 }
 
 /** Z: somebody fetches it already; X: it is stale; W: the asker shall fetch it. */
-function putTokens(thread: ThreadContext, item: ItemRef, wins: boolean): void {
-  const { cache, reply } = thread;
-  const isWon = cache.meta.isWon(item);
+function putTokens({ cache, reply }: ThreadContext, found: Found, wins: boolean): void {
+  const { isWon, isStale } = found;
   if (isWon) reply.put(META.LOST);
-  const isStale = cache.meta.isStale(item);
   if (isStale) reply.put(META.STALE);
   if (!wins && !(isStale && !isWon)) return;
   reply.put(META.WON);
-  cache.meta.markWon(item);
+  cache.meta.markWon(found.item);
 }
 
 /** mn: marks the end of a pipeline. */

@@ -1,7 +1,7 @@
 import { copyBytes } from "../../store/base/bytes.ts";
 import * as cacheModule from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
-import type { ItemRef } from "../../store/cache.ts";
+import type { Found, FoundWriter, ItemRef } from "../../store/cache.ts";
 import * as limitsModule from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { type Conversation, ConversationState, type Multiget } from "../conversation.ts";
@@ -15,10 +15,10 @@ import type { ThreadContext } from "../thread_context.ts";
 import * as workBudgetModule from "../work_budget.ts";
 import { answer } from "./answer.ts";
 
-const { ATTEMPTS_MAX, LOCKED_ITEM, NO_ITEM, ReadOutcome } = cacheModule;
+const { LOCKED_ITEM, NO_ITEM } = cacheModule;
 const { KEY_LENGTH_MAX, LINE_LENGTH_MAX } = limitsModule;
 const { OUTCOME_LINE, REFUSAL, REPLY } = repliesModule;
-const { AROUND_VALUE_ROOM, REPLY_ROOM_MIN } = replyBufferModule;
+const { REPLY_ROOM_MIN } = replyBufferModule;
 const { WORK: { REQUEST: REQUEST_UNITS } } = workBudgetModule;
 
 // Hot path: no allocation.
@@ -40,58 +40,56 @@ const KEYS_PER_LINE = LINE_LENGTH_MAX / 2;
 /** mcrouter's lease token for "somebody else has it"; no id is ever 1. */
 const HELD_BY_ANOTHER = 1;
 
-/** Writes the line in front of an item's value. */
-function putItemLine(
-  thread: ThreadContext,
-  item: ItemRef,
-  keyOffset: number,
-  keyLength: number,
-  valueLength: number,
-  withId: boolean,
-): void {
-  const { cache } = thread;
-  putValueLine(
-    thread,
-    keyOffset,
-    keyLength,
-    cache.clientFlags(item),
-    valueLength,
-    withId,
-    withId ? cache.idLow(item) : 0,
-    withId ? cache.idHigh(item) : 0,
-  );
+/** Writes keys' lines and values. */
+class ValueWriter implements FoundWriter<ThreadContext> {
+  readonly marksHits = true;
+  readonly #withId: boolean;
+  readonly #givesLease: boolean;
+
+  /** @param givesLease Whether a miss gives a lease. */
+  constructor(withId: boolean, givesLease = false) {
+    this.#withId = withId;
+    this.#givesLease = givesLease;
+  }
+
+  writeMiss(): boolean {
+    return !this.#givesLease;
+  }
+
+  write(thread: ThreadContext, found: Found): boolean {
+    const { reply } = thread;
+    this.putLine(thread, found);
+    reply.foundValue(found);
+    reply.crlf();
+    return true;
+  }
+
+  /** Writes the line in front of a value. */
+  putLine({ reply, input, operation }: ThreadContext, found: Found): void {
+    const { keyOffset, keyLength } = operation;
+    const { view, bytes } = reply.region;
+    let at = reply.length;
+    view.setInt32(at, VALU, true);
+    view.setInt16(at + 4, E_SPACE, true);
+    copyBytes(reply.region, at + 6, input, keyOffset, keyLength);
+    at += 6 + keyLength;
+    bytes[at] = SPACE;
+    at = putDecimal(bytes, at + 1, found.clientFlags);
+    bytes[at] = SPACE;
+    at = putDecimal(bytes, at + 1, found.valueLength);
+    if (this.#withId) {
+      bytes[at] = SPACE;
+      reply.length = at + 1;
+      reply.decimalU64(found.idLow, found.idHigh);
+      at = reply.length;
+    }
+    view.setInt16(at, CRLF, true);
+    reply.length = at + 2;
+  }
 }
 
-/** Writes the line in front of a value. */
-function putValueLine(
-  { reply, input }: ThreadContext,
-  keyOffset: number,
-  keyLength: number,
-  clientFlags: number,
-  valueLength: number,
-  withId: boolean,
-  idLow: number,
-  idHigh: number,
-): void {
-  const { view, bytes } = reply.region;
-  let at = reply.length;
-  view.setInt32(at, VALU, true);
-  view.setInt16(at + 4, E_SPACE, true);
-  copyBytes(reply.region, at + 6, input, keyOffset, keyLength);
-  at += 6 + keyLength;
-  bytes[at] = SPACE;
-  at = putDecimal(bytes, at + 1, clientFlags);
-  bytes[at] = SPACE;
-  at = putDecimal(bytes, at + 1, valueLength);
-  if (withId) {
-    bytes[at] = SPACE;
-    reply.length = at + 1;
-    reply.decimalU64(idLow, idHigh);
-    at = reply.length;
-  }
-  view.setInt16(at, CRLF, true);
-  reply.length = at + 2;
-}
+const WITHOUT_ID = new ValueWriter(false);
+const WITH_ID = new ValueWriter(true);
 
 function putEnd(reply: ReplyBuffer): void {
   reply.region.view.setInt32(reply.length, END_1, true);
@@ -111,9 +109,11 @@ export function getOne(
   hash: number,
 ): boolean {
   const { thread } = conversation;
-  const { cache, reply } = thread;
+  const { cache, reply, operation } = thread;
+  operation.keyOffset = keyOffset;
+  operation.keyLength = keyLength;
   if (!thread.isHolding) {
-    if (getOptimistically(thread, keyOffset, keyLength, hash, false)) {
+    if (cache.optimistic.read(operation, hash, reply, thread, WITHOUT_ID)) {
       putEnd(reply);
       return true;
     }
@@ -123,69 +123,26 @@ export function getOne(
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countGet(thread.input, keyOffset, keyLength, item !== NO_ITEM);
   }
-  if (item === NO_ITEM) {
-    putEnd(reply);
-    return true;
-  }
-  const valueLength = cache.valueLength(item);
-  putItemLine(thread, item, keyOffset, keyLength, valueLength, false);
-  if (!reply.value(cache, item, valueLength)) {
+  if (item !== NO_ITEM && !putItem(thread, item, WITHOUT_ID)) {
     conversation.task = new SendTask(thread, item, true, MultigetTask.afterFirstKey());
     return false;
   }
-  reply.crlf();
   putEnd(reply);
   return true;
 }
 
 /**
- * Answers a key, without END, if it can be read without the mutex, which this batch does not have.
+ * Writes an item's line and its value.
  *
- * @param missNeedsMutex Whether a miss gives a lease.
- * @returns False when the mutex is needed; then nothing has happened.
+ * @returns False when the value does not fit and needs a SendTask.
  */
-function getOptimistically(
-  thread: ThreadContext,
-  keyOffset: number,
-  keyLength: number,
-  hash: number,
-  withId: boolean,
-  missNeedsMutex = false,
-): boolean {
-  const { reply, input } = thread;
-  const { optimistic } = thread.cache;
-  const start = reply.length;
-  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    const outcome = optimistic.find(input, keyOffset, keyLength, hash);
-    if (outcome === ReadOutcome.MISS) {
-      if (missNeedsMutex) return false;
-      optimistic.countMiss();
-      return true;
-    }
-    const { valueLength } = optimistic;
-    if (outcome === ReadOutcome.BUSY || valueLength > reply.room - AROUND_VALUE_ROOM) break;
-    const { clientFlags, idLow, idHigh } = optimistic;
-    putValueLine(
-      thread,
-      keyOffset,
-      keyLength,
-      clientFlags,
-      valueLength,
-      withId,
-      idLow,
-      idHigh,
-    );
-    optimistic.copyValue(reply.region, reply.length);
-    if (optimistic.confirm()) {
-      optimistic.noteHit(keyLength, hash, true);
-      reply.length += valueLength;
-      reply.crlf();
-      return true;
-    }
-    reply.length = start;
-  }
-  optimistic.countFallback();
-  return false;
+function putItem(thread: ThreadContext, item: ItemRef, writer: ValueWriter): boolean {
+  const { cache, reply } = thread;
+  const found = cache.describe(item);
+  writer.putLine(thread, found);
+  if (!reply.value(cache, found)) return false;
+  reply.crlf();
+  return true;
 }
 
 /** The commands that read several keys. */
@@ -198,6 +155,16 @@ export const MultigetKind = {
   LEASE_GET: 5,
 } as const;
 export type MultigetKind = typeof MultigetKind[keyof typeof MultigetKind];
+
+/** By MultigetKind. */
+const WRITERS: Readonly<Record<MultigetKind, ValueWriter>> = [
+  WITHOUT_ID,
+  WITH_ID,
+  WITHOUT_ID,
+  WITH_ID,
+  new ValueWriter(true, true),
+  new ValueWriter(false, true),
+];
 
 /** Why the collection of a group of keys ended. */
 const Scanned = { GROUP: 0, INPUT: 1, LINE: 2, LONG_KEY: 3 } as const;
@@ -330,13 +297,13 @@ export class MultigetTask implements Multiget {
     hash: number,
   ): boolean {
     const { thread } = conversation;
-    const { cache, reply, input } = thread;
+    const { cache, reply, input, operation } = thread;
     const kind = this.#kind;
-    const withId = kind === MultigetKind.GETS || kind === MultigetKind.GATS ||
-      kind === MultigetKind.GETSS;
+    const writer = WRITERS[kind];
+    operation.keyOffset = keyOffset;
+    operation.keyLength = keyLength;
     if (!thread.isHolding) {
-      const givesLease = kind >= MultigetKind.GETSS;
-      if (getOptimistically(thread, keyOffset, keyLength, hash, withId, givesLease)) return true;
+      if (cache.optimistic.read(operation, hash, reply, thread, writer)) return true;
       thread.hold();
     }
     if (kind >= MultigetKind.GETSS && !this.#hasValue(conversation, keyOffset, keyLength, hash)) {
@@ -346,7 +313,7 @@ export class MultigetTask implements Multiget {
       ? cache.get(input, keyOffset, keyLength, hash)
       : kind <= MultigetKind.GATS
       ? cache.getAndTouch(input, keyOffset, keyLength, this.#deadlineSec, conversation.owner, hash)
-      : thread.operation.item;
+      : operation.item;
     if (item === LOCKED_ITEM) {
       this.#refusal = LOCKED;
       return true;
@@ -354,15 +321,9 @@ export class MultigetTask implements Multiget {
     if (thread.tunables.detailEnabled) {
       thread.prefixes.countGet(input, keyOffset, keyLength, item !== NO_ITEM);
     }
-    if (item === NO_ITEM) return true;
-    const valueLength = cache.valueLength(item);
-    putItemLine(thread, item, keyOffset, keyLength, valueLength, withId);
-    if (!reply.value(cache, item, valueLength)) {
-      conversation.task = new SendTask(thread, item, true, this.#detach(conversation));
-      return false;
-    }
-    reply.crlf();
-    return true;
+    if (item === NO_ITEM || putItem(thread, item, writer)) return true;
+    conversation.task = new SendTask(thread, item, true, this.#detach(conversation));
+    return false;
   }
 
   /** getss and lease-get: finds the value, `operation.item`, or answers with a lease. */

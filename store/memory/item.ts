@@ -110,6 +110,17 @@ export function optionalBytes(state: number): number {
     (state & STATE.CHAINED ? 8 : 0) + (state & STATE.LONG_VALUE ? 4 : 0);
 }
 
+/**
+ * Returns the upper half of an item's own id: the largest that ends in what the item has of it and has been handed out.
+ *
+ * @param lastHigh Of the last id, CONTROL.ID_HIGH.
+ */
+export function ownIdHigh(middleAndLength: number, lastHigh: number): number {
+  const middle = middleAndLength >>> ID_MIDDLE_SHIFT;
+  const high = (lastHigh & ~ID_MIDDLE_MASK) | middle;
+  return middle > (lastHigh & ID_MIDDLE_MASK) ? high - (ID_MIDDLE_MASK + 1) : high;
+}
+
 /** Access to the words and bytes of items. Small enough to be inlined everywhere. */
 export class Items {
   readonly memory: Memory;
@@ -193,12 +204,9 @@ export class Items {
     return this.word(item, WORD.ID_LOW);
   }
 
-  /** Its upper half: the largest that ends in what the item has of it and has been handed out. */
+  /** Its upper half. */
   ownIdHigh(item: ItemRef): number {
-    const middle = this.word(item, WORD.ID_MIDDLE_AND_LENGTH) >>> ID_MIDDLE_SHIFT;
-    const last = this.#control[CONTROL.ID_HIGH]!;
-    const high = (last & ~ID_MIDDLE_MASK) | middle;
-    return middle > (last & ID_MIDDLE_MASK) ? high - (ID_MIDDLE_MASK + 1) : high;
+    return ownIdHigh(this.word(item, WORD.ID_MIDDLE_AND_LENGTH), this.#control[CONTROL.ID_HIGH]!);
   }
 
   /** Sets the item's own id, given in halves, to one that has been handed out. */

@@ -90,8 +90,9 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
   {
     file: "protocol/text/read.ts",
     fault: "gets has no ids",
-    find: "const withId = kind === MultigetKind.GETS || kind === MultigetKind.GATS ||",
-    replace: "const withId = kind === MultigetKind.GATS ||",
+    find: "WRITERS: Readonly<Record<MultigetKind, ValueWriter>> = [\n  WITHOUT_ID,\n  WITH_ID,",
+    replace:
+      "WRITERS: Readonly<Record<MultigetKind, ValueWriter>> = [\n  WITHOUT_ID,\n  WITHOUT_ID,",
     tests: TRANSCRIPTS,
     filter: "cas.txt",
   },
@@ -178,7 +179,7 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
   {
     file: "protocol/meta/get.ts",
     fault: "two clients are told to fetch a stale value",
-    find: "cache.meta.markWon(item);",
+    find: "cache.meta.markWon(found.item);",
     replace: "",
     tests: TRANSCRIPTS,
     filter: "meta.txt",
@@ -242,7 +243,7 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
   {
     file: "protocol/binary/read.ts",
     fault: "quiet gets answer misses",
-    find: "if (binary.quiet) return;",
+    find: "if (binary.quiet) return true;",
     replace: "",
     tests: TRANSCRIPTS,
     filter: "binary.txt",

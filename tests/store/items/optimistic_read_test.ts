@@ -38,9 +38,9 @@ class ReadStore extends TestStore {
 
   /** The value that `find` has found. */
   copy(): string {
-    const { optimistic } = this.cache;
-    optimistic.copyValue(this.copied, 0);
-    return latin1Text(this.copied.bytes, 0, optimistic.valueLength);
+    const { found } = this.cache.optimistic;
+    found.copyValue(this.copied, 0);
+    return latin1Text(this.copied.bytes, 0, found.valueLength);
   }
 
   set(key: string, value: string, fields: Parameters<TestStore["store"]>[3] = {}): void {
@@ -66,11 +66,12 @@ Deno.test("a read without the mutex finds value, flags, id and deadline of an it
   const { optimistic } = store.cache;
   assertEquals(store.find("key"), ReadOutcome.HIT);
   assertEquals(store.copy(), "value");
-  assertEquals(optimistic.clientFlags, 0xffffffff);
-  assertEquals(optimistic.remainSec, 5000 - store.memory.control[CONTROL.NOW_SEC]!);
+  const { found } = optimistic;
+  assertEquals(found.clientFlags, 0xffffffff);
+  assertEquals(found.remainSec, 5000 - store.memory.control[CONTROL.NOW_SEC]!);
   const item = store.item("key");
-  assertEquals(optimistic.idLow, store.cache.idLow(item));
-  assertEquals(optimistic.idHigh, store.cache.idHigh(item));
+  assertEquals(found.idLow, store.cache.idLow(item));
+  assertEquals(found.idHigh, store.cache.idHigh(item));
   assert(optimistic.confirm());
   assertEquals(store.find("other"), ReadOutcome.MISS);
 });
