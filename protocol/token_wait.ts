@@ -1,7 +1,8 @@
 import { OWNER_TAG_LENGTH_MAX, WaiterState } from "../store/cache.ts";
 import { INPUT_BYTES } from "../store/limits.ts";
-import { type Conversation, ConversationState, type Task } from "./conversation.ts";
+import type { Conversation } from "./conversation.ts";
 import type { ThreadContext } from "./thread_context.ts";
+import { StoreWait } from "./wait.ts";
 
 /** Charges an operation that walks a key's tokens: in the worst case all tokens are on that key. */
 export function chargeTokens({ cache, work }: ThreadContext): void {
@@ -16,37 +17,19 @@ export interface TokenReply {
   failed(thread: ThreadContext): void;
 }
 
-/** Makes a connection wait until its update token is on the disk; its thread serves others meanwhile. */
-export class TokenWait implements Task {
-  readonly awaitsServer = true;
-  readonly #waiter: number;
+/** A connection waits until its update token is on the disk. */
+export class TokenWait extends StoreWait {
   readonly #reply: TokenReply;
 
-  /** @param waiter `operation.waiter`. */
-  constructor(waiter: number, reply: TokenReply) {
-    this.#waiter = waiter;
+  constructor({ cache, operation }: ThreadContext, reply: TokenReply) {
+    super(cache.tokens.waiters, operation.waiter, true);
     this.#reply = reply;
   }
 
-  run(conversation: Conversation, start: number, _end: number): number {
-    const { thread } = conversation;
-    const { waiters } = thread.cache.tokens;
-    const state = waiters.stateOf(this.#waiter);
-    if (state === WaiterState.WAITING) {
-      conversation.pause(ConversationState.WAITING);
-      return start;
-    }
-    const idLow = waiters.idLow(this.#waiter);
-    const idHigh = waiters.idHigh(this.#waiter);
-    waiters.remove(this.#waiter);
-    conversation.task = null;
-    if (state === WaiterState.GRANTED) this.#reply.granted(thread, idLow, idHigh);
-    else this.#reply.failed(thread);
-    return start;
-  }
-
-  abandon(thread: ThreadContext): void {
-    thread.cache.tokens.waiters.remove(this.#waiter);
+  protected answer({ thread }: Conversation): void {
+    const { waiter, waiters } = this;
+    if (waiters.stateOf(waiter) !== WaiterState.GRANTED) this.#reply.failed(thread);
+    else this.#reply.granted(thread, waiters.idLow(waiter), waiters.idHigh(waiter));
   }
 }
 

@@ -50,7 +50,7 @@ export { ATTEMPTS_MAX, ReadOutcome } from "./items/optimistic_read.ts";
 export { CLASSES_MAX } from "./memory/memory.ts";
 export { OWNER_TAG_LENGTH_MAX } from "./memory/token_record.ts";
 export type { TokenView } from "./claims/token_view.ts";
-export { WaiterState } from "./claims/waiters.ts";
+export { type Waiters, WaiterState } from "./claims/waiters.ts";
 export { MoveResult, type PageMove } from "./space/page_mover.ts";
 export { type CloseReason, WatchEvent } from "./watch/watch_log.ts";
 

@@ -1,7 +1,8 @@
 import type { ConnectionId } from "../../store/connections.ts";
 import { STAT } from "../../store/stats.ts";
-import { type Conversation, ConversationState, type Task } from "../conversation.ts";
+import type { Conversation } from "../conversation.ts";
 import type { ThreadContext } from "../thread_context.ts";
+import { Wait } from "../wait.ts";
 import { Access } from "./access.ts";
 import { CREDENTIAL_BYTES_MAX, type Credentials } from "./password_checks.ts";
 
@@ -40,31 +41,26 @@ function decide(conversation: Conversation, access: Access, reply: AuthReply): v
   else reply.accepted(thread);
 }
 
-/** A connection waits until its password is checked; its thread serves others meanwhile. */
-class AuthWait implements Task {
-  readonly awaitsServer = true;
+/** A connection waits until its password is checked. */
+class AuthWait extends Wait {
   readonly #owner: ConnectionId;
   readonly #reply: AuthReply;
 
   constructor(owner: ConnectionId, reply: AuthReply) {
+    super(true);
     this.#owner = owner;
     this.#reply = reply;
   }
 
-  run(conversation: Conversation, start: number, _end: number): number {
-    const auth = conversation.thread.auth!;
-    const access = auth.verdictOf(this.#owner);
-    if (access === null) {
-      conversation.pause(ConversationState.WAITING);
-      return start;
-    }
-    auth.end(this.#owner);
-    conversation.task = null;
-    decide(conversation, access, this.#reply);
-    return start;
+  protected isOver({ auth }: ThreadContext): boolean {
+    return auth!.verdictOf(this.#owner) !== null;
   }
 
-  abandon(thread: ThreadContext): void {
-    thread.auth!.end(this.#owner);
+  protected answer(conversation: Conversation): void {
+    decide(conversation, conversation.thread.auth!.verdictOf(this.#owner)!, this.#reply);
+  }
+
+  abandon({ auth }: ThreadContext): void {
+    auth!.end(this.#owner);
   }
 }

@@ -51,7 +51,7 @@ export function getToken(conversation: Conversation): Flow {
   chargeTokens(thread);
   const outcome = cache.tokens.get(operation);
   if (outcome === Outcome.WAITING) {
-    conversation.task = new TokenWait(operation.waiter, new KeptTokenReply(binary));
+    conversation.task = new TokenWait(thread, new KeptTokenReply(binary));
     return Flow.UNDER_WAY;
   }
   if (outcome !== Outcome.OK) return refuse(conversation, OUTCOME_STATUS[outcome]);

@@ -2,10 +2,11 @@ import { LOCK_WAIT_MS_MAX } from "../../store/limits.ts";
 import { WaiterState } from "../../store/cache.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { Access } from "../auth/access.ts";
-import { type Conversation, ConversationState, type Task } from "../conversation.ts";
+import type { Conversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
 import type { ThreadContext } from "../thread_context.ts";
+import { StoreWait } from "../wait.ts";
 import { answer, wordText } from "./answer.ts";
 import { listLocks } from "./lock_list.ts";
 import { readKey } from "./write.ts";
@@ -36,7 +37,7 @@ export function lock(conversation: Conversation): Flow {
   if (waitMs > 0) operation.thread = thread.connections.threadOf(conversation.owner);
   const outcome = cache.lock(operation);
   if (outcome === Outcome.WAITING) {
-    conversation.task = new LockWait(operation.waiter, fence);
+    conversation.task = new LockWait(thread, fence);
     return Flow.UNDER_WAY;
   }
   if (outcome === Outcome.OK && fence) {
@@ -74,39 +75,22 @@ function putFence(conversation: Conversation, low: number, high: number): void {
 }
 
 /** A connection waits for a lock that another holds. */
-class LockWait implements Task {
-  readonly #waiter: number;
+class LockWait extends StoreWait {
   readonly #fence: boolean;
 
-  constructor(waiter: number, fence: boolean) {
-    this.#waiter = waiter;
+  constructor({ cache, operation }: ThreadContext, fence: boolean) {
+    super(cache.locks.waiters, operation.waiter, false);
     this.#fence = fence;
   }
 
-  run(conversation: Conversation, start: number, _end: number): number {
-    const { cache, reply } = conversation.thread;
-    const { waiters } = cache.locks;
-    const state = waiters.stateOf(this.#waiter);
-    if (state === WaiterState.WAITING) {
-      conversation.pause(ConversationState.WAITING);
-      return start;
-    }
+  protected answer(conversation: Conversation): void {
+    const { waiter, waiters } = this;
+    const state = waiters.stateOf(waiter);
     if (state === WaiterState.GRANTED && this.#fence) {
-      putFence(
-        conversation,
-        waiters.idLow(this.#waiter),
-        waiters.idHigh(this.#waiter),
-      );
-    } else {
-      reply.put(OUTCOME_LINE[WAITED[state]]);
+      putFence(conversation, waiters.idLow(waiter), waiters.idHigh(waiter));
+    } else if (state !== WaiterState.WAITING) {
+      conversation.thread.reply.put(OUTCOME_LINE[WAITED[state]]);
     }
-    waiters.remove(this.#waiter);
-    conversation.task = null;
-    return start;
-  }
-
-  abandon(thread: ThreadContext): void {
-    thread.cache.locks.waiters.remove(this.#waiter);
   }
 }
 

@@ -82,7 +82,7 @@ function getToken(conversation: Conversation): Flow {
   chargeTokens(thread);
   const outcome = cache.tokens.get(operation);
   if (outcome === Outcome.WAITING) {
-    conversation.task = new TokenWait(operation.waiter, TEXT_REPLY);
+    conversation.task = new TokenWait(thread, TEXT_REPLY);
     return Flow.UNDER_WAY;
   }
   if (outcome !== Outcome.OK) return answer(conversation, OUTCOME_LINE[outcome]);

@@ -75,8 +75,8 @@ export const AUTH_FAULTS: readonly Fault[] = [
   {
     file: "protocol/auth/auth_wait.ts",
     fault: "a password is checked for a connection that is gone",
-    find: "  abandon(thread: ThreadContext): void {\n    thread.auth!.end(this.#owner);",
-    replace: "  abandon(_thread: ThreadContext): void {",
+    find: "auth!.end(this.#owner);",
+    replace: "void auth;",
     tests: "protocol/auth",
   },
   {

@@ -106,9 +106,9 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
     filter: "cas.txt",
   },
   {
-    file: "protocol/text/lock.ts",
+    file: "protocol/wait.ts",
     fault: "a connection that ends stays in the queue for a lock",
-    find: "thread.cache.locks.waiters.remove(this.#waiter);",
+    find: "this.waiters.remove(this.waiter);",
     replace: "",
     tests: "store/claims/locks transcripts/conversation",
     filter: "wait",
@@ -154,10 +154,10 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
     tests: "protocol/token_wait",
   },
   {
-    file: "protocol/token_wait.ts",
+    file: "protocol/wait.ts",
     fault: "a token counts as given before its record is on the disk",
-    find: "if (state === WaiterState.WAITING) {",
-    replace: "if (false) {",
+    find: "return this.waiters.stateOf(this.waiter) !== WaiterState.WAITING;",
+    replace: "return true;",
     tests: "protocol/token_wait",
   },
   {
