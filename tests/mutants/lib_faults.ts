@@ -435,6 +435,20 @@ export const LIB_FAULTS: readonly Fault[] = [
     tests: "lib/cli/argv lib/cli/options",
   },
   {
+    file: "lib/cli/argv.ts",
+    fault: "a word of -o may name every option",
+    find: 'row?.[1] !== "-o"',
+    replace: "row === undefined",
+    tests: "lib/cli/argv",
+  },
+  {
+    file: "lib/cli/argv.ts",
+    fault: "no_maxconns_fast turns it on",
+    find: 'kind === "switch" ? !isNegated',
+    replace: 'kind === "switch" ? true',
+    tests: "lib/cli/argv",
+  },
+  {
     file: "lib/cli/listen.ts",
     fault: "a port above 65535 is taken",
     find: "if (!(port <= 65535))",
