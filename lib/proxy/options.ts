@@ -51,7 +51,7 @@ export interface ProxyOptions {
   readonly authTimeoutSec: number;
   /** Path of the file with the name and the password for caches; "": none. */
   readonly cacheLoginFile: string;
-  /** Path of the certificates that verify those of caches; "": caches are reached without TLS. */
+  /** Path of the certificates that verify the caches; "": no TLS to caches. */
   readonly cacheCaCertPath: string;
   readonly tokensMax: number;
   readonly appliedTtlSec: number;

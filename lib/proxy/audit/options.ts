@@ -23,7 +23,7 @@ export interface AuditOptions {
   /** Paths of files with names and passwords; "": no authentication. */
   readonly proxyLoginFile: string;
   readonly cacheLoginFile: string;
-  /** Paths of certificates that verify those of the proxy and the caches; "": without TLS. */
+  /** Paths of the certificates that verify the proxy and the caches; "": no TLS. */
   readonly proxyCaCertPath: string;
   readonly cacheCaCertPath: string;
   readonly prefix: string;
