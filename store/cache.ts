@@ -1,7 +1,7 @@
 import { Allocator } from "./space/allocator.ts";
 import { ArrivingValues } from "./space/arriving_values.ts";
 import { type ByteRegion, copyBytes } from "./base/bytes.ts";
-import { isExtending, type Operation } from "./operation.ts";
+import { isExtending, type Key, Operation } from "./operation.ts";
 import { ArithmeticOperations } from "./operations/arithmetic.ts";
 import { Eviction } from "./space/eviction.ts";
 import { Expiry } from "./space/expiry.ts";
@@ -108,6 +108,7 @@ export class Cache {
   readonly prefetch: Prefetch;
   /** Reads that need no mutex. */
   readonly optimistic: OptimisticRead;
+  readonly #key: Operation;
   readonly #casEnabled: boolean;
   readonly #yrmcdsLocks: boolean;
 
@@ -191,6 +192,7 @@ export class Cache {
     );
     this.watchLog = this.links.watchLog;
     this.inspector = new Inspector(this.links, this.locks, this.leases, this.#guard.tokens);
+    this.#key = new Operation(memory.segments[0]!);
     this.#casEnabled = memory.options.casEnabled;
     this.#yrmcdsLocks = memory.options.yrmcdsLocks;
   }
@@ -297,7 +299,7 @@ export class Cache {
     if (!this.#yrmcdsLocks && this.#guard.isLockedByOther(item, owner)) return LOCKED_ITEM;
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
     this.links.hits.note(item);
-    const capped = this.#guard.capFor(input, keyOffset, keyLength, hash, deadlineSec);
+    const capped = this.#guard.capFor(this.#keyAt(input, keyOffset, keyLength, hash), deadlineSec);
     this.links.setDeadline(item, capped);
     return item;
   }
@@ -305,7 +307,17 @@ export class Cache {
   /** The live item with this key; nothing is counted or noted. */
   peek(input: ByteRegion, keyOffset: number, keyLength: number): ItemRef {
     const hash = this.links.prefetch.hashOf(input, keyOffset, keyLength);
-    return this.#lookup.live(input, keyOffset, keyLength, hash);
+    return this.#lookup.live(this.#keyAt(input, keyOffset, keyLength, hash));
+  }
+
+  /** Returns a key, until the next call. */
+  #keyAt(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): Key {
+    const key = this.#key;
+    key.input = input;
+    key.keyOffset = keyOffset;
+    key.keyLength = keyLength;
+    key.hash = hash;
+    return key;
   }
 
   /** Returns what a reply tells of a live item, good until the next read. */
@@ -376,8 +388,9 @@ export class Cache {
     operation: Operation,
     hash = this.links.prefetch.hashOf(operation.input, operation.keyOffset, operation.keyLength),
   ): Outcome {
+    operation.hash = hash;
     const item = this.get(operation.input, operation.keyOffset, operation.keyLength, hash);
-    return this.#leaseOperations.get(operation, item, hash);
+    return this.#leaseOperations.get(operation, item);
   }
 
   /** deletess: removes whatever there is and gives the key to the asker. See `LeaseOperations.take`. */
@@ -409,35 +422,35 @@ export class Cache {
   }
 
   #store(operation: Operation): Outcome {
-    const { input, keyOffset, keyLength } = operation;
     operation.item = NO_ITEM;
+    const { keyLength } = operation;
     if (!this.#storeOperations.fits(keyLength, operation.valueLength, operation.clientFlags)) {
       this.reserved.storeRefused(operation, Outcome.TOO_LARGE);
       return Outcome.TOO_LARGE;
     }
-    const hash = this.links.prefetch.hashOf(input, keyOffset, keyLength);
-    const old = this.#lookup.forStore(input, keyOffset, keyLength, hash);
-    const refusal = this.#guard.admit(operation, old, input, keyOffset, keyLength, hash);
+    this.links.prefetch.addHash(operation);
+    const old = this.#lookup.forStore(operation);
+    const refusal = this.#guard.admit(operation, old);
     if (refusal !== Outcome.OK) {
       this.#storeOperations.countRefused(operation);
       return refusal;
     }
     if (old !== NO_ITEM) {
       if (isExtending(operation)) {
-        const outcome = this.#storeOperations.extend(operation, old, NO_ITEM, hash);
+        const outcome = this.#storeOperations.extend(operation, old, NO_ITEM);
         return outcome === CHANGED_MEANWHILE ? this.#store(operation) : outcome;
       }
-      if (this.#storeOperations.overwrite(operation, old, hash)) {
-        this.#guard.settle(operation, hash);
+      if (this.#storeOperations.overwrite(operation, old)) {
+        this.#guard.settle(operation);
         return Outcome.STORED;
       }
     }
     const item = this.#allocator.allocateItem(operation);
     if (item === NO_ITEM) return this.reserved.storeRefused(operation, Outcome.NO_MEMORY);
-    this.values.write(item, 0, input, operation.valueOffset, operation.valueLength);
+    this.values.write(item, 0, operation.input, operation.valueOffset, operation.valueLength);
     this.#storeOperations.countStore(operation, item);
-    this.#storeOperations.replace(operation, item, hash);
-    this.#guard.settle(operation, hash);
+    this.#storeOperations.replace(operation, item);
+    this.#guard.settle(operation);
     return Outcome.STORED;
   }
 
@@ -451,16 +464,15 @@ export class Cache {
 
   /** Deletes. @returns DELETED, NOT_FOUND, EXISTS (another cas id) or LOCKED. */
   remove(operation: Operation): Outcome {
-    const { input, keyOffset, keyLength } = operation;
-    const hash = this.links.prefetch.hashOf(input, keyOffset, keyLength);
-    const item = this.#lookup.live(input, keyOffset, keyLength, hash);
-    const lease = this.leases.find(input, keyOffset, keyLength, hash);
-    if (item === NO_ITEM) return this.#leaseOperations.remove(operation, lease, hash);
+    this.links.prefetch.addHash(operation);
+    const item = this.#lookup.live(operation);
+    const lease = this.leases.find(operation);
+    if (item === NO_ITEM) return this.#leaseOperations.remove(operation, lease);
     if (this.#guard.isLockedByOther(item, operation.owner)) return Outcome.LOCKED;
     if (operation.compare && !this.#guard.hasId(item, operation)) return Outcome.EXISTS;
     this.links.countDeleted(item, operation.deletedBy);
-    this.#lookup.unlink(item, hash);
-    if (lease !== NO_LEASE) this.leases.drop(lease, hash);
+    this.#lookup.unlink(item, operation.hash);
+    if (lease !== NO_LEASE) this.leases.drop(lease, operation.hash);
     return Outcome.DELETED;
   }
 
@@ -468,8 +480,8 @@ export class Cache {
   touch(operation: Operation): Outcome {
     const { input, keyOffset, keyLength } = operation;
     this.#stats[STAT.cmd_touch]! += 1;
-    const hash = this.links.prefetch.hashOf(input, keyOffset, keyLength);
-    const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
+    this.links.prefetch.addHash(operation);
+    const item = this.#lookup.forRead(input, keyOffset, keyLength, operation.hash);
     if (item === NO_ITEM) {
       this.#stats[STAT.touch_misses]! += 1;
       return Outcome.NOT_FOUND;
@@ -479,9 +491,7 @@ export class Cache {
     }
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
     this.links.hits.note(item);
-    const { deadlineSec } = operation;
-    const capped = this.#guard.capFor(input, keyOffset, keyLength, hash, deadlineSec);
-    this.links.setDeadline(item, capped);
+    this.links.setDeadline(item, this.#guard.capFor(operation, operation.deadlineSec));
     operation.item = item;
     return Outcome.TOUCHED;
   }
@@ -494,13 +504,12 @@ export class Cache {
    *   NO_MEMORY or LOCKED.
    */
   incrDecr(operation: Operation, increment: boolean): Outcome {
-    const { input, keyOffset, keyLength } = operation;
-    const hash = this.links.prefetch.hashOf(input, keyOffset, keyLength);
-    const item = this.#lookup.live(input, keyOffset, keyLength, hash);
+    this.links.prefetch.addHash(operation);
+    const item = this.#lookup.live(operation);
     operation.item = item;
     return item === NO_ITEM
-      ? this.#arithmetic.incrDecrMissing(operation, hash, increment)
-      : this.#arithmetic.incrDecr(item, operation, hash, increment);
+      ? this.#arithmetic.incrDecrMissing(operation, increment)
+      : this.#arithmetic.incrDecr(item, operation, increment);
   }
 
   // --- locks -------------------------------------------------------------------------------------

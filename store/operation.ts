@@ -21,16 +21,26 @@ export const MARK_KEY_BINARY = STATE.KEY_BINARY;
 /** memcached's names of deleting commands. */
 export type DeleteCommand = "delete" | "md";
 
+/** A key, in bytes of `input`: 1..250 long, checked by the parser. */
+export interface Key {
+  readonly input: ByteRegion;
+  readonly keyOffset: number;
+  readonly keyLength: number;
+  /** As `HashIndex.hash` computes it. */
+  readonly hash: number;
+}
+
 /**
  * The arguments and results of one operation. Each thread reuses one, so that a request allocates nothing: `begin`
  * clears it, then the caller sets what the request asks for. 64-bit numbers are two int32 halves.
  */
-export class Operation {
+export class Operation implements Key {
   input: ByteRegion;
   mode: StoreMode = StoreMode.SET;
-  /** The key, in bytes of `input`: 1..250 long, checked by the parser. */
   keyOffset = 0;
   keyLength = 0;
+  /** Set by the cache when it begins the operation. */
+  hash = 0;
   /** The value, in bytes of `input`. Not used by `commitReserved`. */
   valueOffset = 0;
   valueLength = 0;

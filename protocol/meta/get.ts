@@ -238,9 +238,10 @@ function isSoonerThan(deadline: number, bound: number): boolean {
 
 /** Sets when the item dies, unless it is dirty and would live too long, or locked. */
 export function touch(thread: ThreadContext, item: ItemRef, seconds: number): void {
-  const { cache, meta, input, memory, operation } = thread;
-  const deadline = deadlineSec(memory, seconds);
-  cache.meta.touch(item, input, meta.keyOffset, meta.keyLength, deadline, operation.owner);
+  const { cache, meta, operation, memory } = thread;
+  operation.keyOffset = meta.keyOffset;
+  operation.keyLength = meta.keyLength;
+  cache.meta.touch(operation, item, deadlineSec(memory, seconds));
 }
 
 /** Z: somebody fetches it already; X: it is stale; W: the asker shall fetch it. */

@@ -32,7 +32,7 @@ export function checkTokens(links: ItemLinks): void {
       assert(table.bucketOf(hash) === bucket, "an update token is in its key's bucket");
       const item = links.index.find(data, 0, keyLength, hash);
       assert(item === NO_ITEM || links.isDead(item), "no key with an update token has a value");
-      const lease = leases.find(data, 0, keyLength, hash);
+      const lease = leases.find({ input: data, keyOffset: 0, keyLength, hash });
       assert(lease === NO_LEASE, "no key with an update token is held or dirty");
     }
   }

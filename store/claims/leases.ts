@@ -3,6 +3,7 @@ import { hashKey } from "../base/hash.ts";
 import { takeId } from "../memory/ids.ts";
 import { KEY_LENGTH_MAX } from "../limits.ts";
 import type { Memory } from "../memory/memory.ts";
+import type { Key } from "../operation.ts";
 import * as memoryModule from "../memory/memory.ts";
 import { NO_SLOT, slotsFor, SlotTable } from "../memory/slot_table.ts";
 import * as statsModule from "../stats.ts";
@@ -13,7 +14,7 @@ const { STAT } = statsModule;
 // Hot path: no allocation.
 
 /**
- * Leases: the right to fill a missing key, and the doubt that stays when somebody stored without that right.
+ * Leases: the right to fill a missing key, and the *dirty* mark of a key that was stored without a lease.
  *
  *   state   who brings it about               who may do what                     when it ends
  *   none    –                                 anyone may store                    –
@@ -34,10 +35,9 @@ const { STAT } = statsModule;
  *
  * The table has a size of its own, taken out of the memory limit when the store is made. When it is
  * full the oldest record goes: dropping one is always safe, its holder's fill is refused. No value
- * is ever evicted for a lease, and a scan of absent keys cannot take memory from values. It is not
- * made of pages that come and go with the need: a full cache has no free page, just when leases are
- * wanted, and 1/64 of the memory, which the server takes unless told otherwise, costs about 0.1
- * points of the hit ratio (`bench:store`) and holds 14,000 leases in 64 MB.
+ * is ever evicted for a lease, and a scan of absent keys cannot take memory from values. Its size is
+ * fixed, because a full cache would have no page to give when leases are needed most. By default it
+ * has 1/64 of the memory: about 0.1 points of the hit ratio (`bench:store`), 14,000 leases in 64 MB.
  *
  * A record of the table (see slot_table.ts) has the key as its bytes, and these words:
  *
@@ -92,12 +92,13 @@ export class Leases {
   }
 
   /** Returns the key's record if it is held or dirty, else NO_LEASE. Costs one comparison while the table is empty. */
-  find(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): LeaseRef {
+  find(key: Key): LeaseRef {
     const table = this.#table;
     if (table.count === 0) return NO_LEASE;
+    const { hash } = key;
     let lease = table.head(table.bucketOf(hash));
     while (lease !== NO_LEASE) {
-      if (this.#hasKey(lease, input, keyOffset, keyLength)) {
+      if (this.#hasKey(lease, key)) {
         return this.#refresh(lease, hash) ? lease : NO_LEASE;
       }
       lease = table.next(lease);
@@ -143,16 +144,10 @@ export class Leases {
    * @param deadlineSec In seconds of the store's clock; the milliseconds are those of now.
    * @returns NO_LEASE if the table is too small for the key.
    */
-  grant(
-    lease: LeaseRef,
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    hash: number,
-    deadlineSec: number,
-  ): LeaseRef {
+  grant(lease: LeaseRef, key: Key, deadlineSec: number): LeaseRef {
     let made = lease;
     if (made === NO_LEASE) {
+      const { input, keyOffset, keyLength, hash } = key;
       made = this.#allocate(keyLength);
       if (made === NO_LEASE) return NO_LEASE;
       this.#setWord(made, WORD.DIRTY_UNTIL_SEC, 0);
@@ -306,7 +301,7 @@ export class Leases {
     this.#control[CONTROL.LEASE_CURR]! -= 1;
   }
 
-  #hasKey(lease: LeaseRef, input: ByteRegion, keyOffset: number, keyLength: number): boolean {
+  #hasKey(lease: LeaseRef, { input, keyOffset, keyLength }: Key): boolean {
     return this.keyLength(lease) === keyLength &&
       this.#table.equals(lease, keyLength, 0, keyLength, input, keyOffset);
   }

@@ -1,4 +1,4 @@
-import type { ByteRegion } from "../base/bytes.ts";
+import type { Key } from "../operation.ts";
 
 // Hot path: no allocation.
 
@@ -12,7 +12,7 @@ export class StrictPrefixes {
     this.#prefixes = prefixes.map((prefix) => encoder.encode(prefix));
   }
 
-  covers(input: ByteRegion, keyOffset: number, keyLength: number): boolean {
+  covers({ input, keyOffset, keyLength }: Key): boolean {
     const prefixes = this.#prefixes;
     for (let index = 0; index < prefixes.length; index++) {
       if (startsWith(input.bytes, keyOffset, keyLength, prefixes[index]!)) return true;

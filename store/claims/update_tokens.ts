@@ -2,7 +2,7 @@ import type { ByteRegion } from "../base/bytes.ts";
 import { takeId } from "../memory/ids.ts";
 import { CONTROL, type Memory } from "../memory/memory.ts";
 import { NO_SLOT, SlotTable } from "../memory/slot_table.ts";
-import type { Operation } from "../operation.ts";
+import type { Key, Operation } from "../operation.ts";
 
 /**
  * Update tokens: a writer's claim on a key, from before it changes the database until after its commit.
@@ -94,46 +94,36 @@ export class UpdateTokens {
   }
 
   /** Whether nothing may be stored or leased under the key: a token is out, or all keys are in quarantine. */
-  isUncacheable(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): boolean {
+  isUncacheable(key: Key): boolean {
     if (this.#control[CONTROL.UNCACHEABLE] === 0) return false;
-    return this.isQuarantined || this.first(input, keyOffset, keyLength, hash) !== NO_TOKEN;
+    return this.isQuarantined || this.first(key) !== NO_TOKEN;
   }
 
   /** The key's first token, or NO_TOKEN. */
-  first(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): TokenRef {
+  first(key: Key): TokenRef {
     const table = this.#table;
     if (table.count === 0) return NO_TOKEN;
-    return this.#firstOf(table.head(table.bucketOf(hash)), input, keyOffset, keyLength, hash);
+    return this.#firstFrom(table.head(table.bucketOf(key.hash)), key);
   }
 
   /** The next token of the same key, or NO_TOKEN. */
-  next(token: TokenRef, input: ByteRegion, keyOffset: number, keyLength: number): TokenRef {
-    const hash = this.#table.word(token, WORD.HASH);
-    return this.#firstOf(this.#table.next(token), input, keyOffset, keyLength, hash);
+  next(token: TokenRef, key: Key): TokenRef {
+    return this.#firstFrom(this.#table.next(token), key);
   }
 
   /** The key's token with this id, or NO_TOKEN. */
-  withId(
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    hash: number,
-    idLow: number,
-    idHigh: number,
-  ): TokenRef {
-    let token = this.first(input, keyOffset, keyLength, hash);
-    while (token !== NO_TOKEN && !this.hasId(token, idLow, idHigh)) {
-      token = this.next(token, input, keyOffset, keyLength);
-    }
+  withId(key: Key, idLow: number, idHigh: number): TokenRef {
+    let token = this.first(key);
+    while (token !== NO_TOKEN && !this.hasId(token, idLow, idHigh)) token = this.next(token, key);
     return token;
   }
 
   /** The key's token whose owner has the operation's tag, or NO_TOKEN. */
-  withOwner(operation: Operation, hash: number): TokenRef {
-    const { input, keyOffset, keyLength, tagOffset, tagLength } = operation;
+  withOwner(operation: Operation): TokenRef {
+    const { input, keyLength, tagOffset, tagLength } = operation;
     if (tagLength === 0) return NO_TOKEN;
-    let token = this.first(input, keyOffset, keyLength, hash);
-    for (; token !== NO_TOKEN; token = this.next(token, input, keyOffset, keyLength)) {
+    let token = this.first(operation);
+    for (; token !== NO_TOKEN; token = this.next(token, operation)) {
       if (this.ownerLength(token) !== tagLength) continue;
       const length = this.#dataLength(token);
       if (this.#table.equals(token, length, keyLength, tagLength, input, tagOffset)) return token;
@@ -146,8 +136,8 @@ export class UpdateTokens {
    *
    * @returns NO_TOKEN when the table is full.
    */
-  add(operation: Operation, hash: number): TokenRef {
-    const token = this.#insert(operation, hash, this.#nowUnixSec);
+  add(operation: Operation): TokenRef {
+    const token = this.#insert(operation, this.#nowUnixSec);
     if (token === NO_TOKEN) return NO_TOKEN;
     takeId(this.#memory);
     this.#setId(token, this.#control[CONTROL.ID_LOW]!, this.#control[CONTROL.ID_HIGH]!);
@@ -161,8 +151,8 @@ export class UpdateTokens {
    *
    * @returns NO_TOKEN when the table is full.
    */
-  restore(operation: Operation, hash: number, sinceUnixSec: number): TokenRef {
-    const token = this.#insert(operation, hash, sinceUnixSec);
+  restore(operation: Operation, sinceUnixSec: number): TokenRef {
+    const token = this.#insert(operation, sinceUnixSec);
     if (token !== NO_TOKEN) this.#setId(token, operation.idLow, operation.idHigh);
     return token;
   }
@@ -265,13 +255,7 @@ export class UpdateTokens {
     return this.keyLength(token) + this.ownerLength(token) + this.peerLength(token);
   }
 
-  #firstOf(
-    token: TokenRef,
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    hash: number,
-  ): TokenRef {
+  #firstFrom(token: TokenRef, { input, keyOffset, keyLength, hash }: Key): TokenRef {
     const table = this.#table;
     for (; token !== NO_TOKEN; token = table.next(token)) {
       if (table.word(token, WORD.HASH) !== hash || this.keyLength(token) !== keyLength) continue;
@@ -281,8 +265,9 @@ export class UpdateTokens {
     return NO_TOKEN;
   }
 
-  #insert(operation: Operation, hash: number, sinceUnixSec: number): TokenRef {
-    const { input, keyOffset, keyLength, tagOffset, tagLength, peerOffset, peerLength } = operation;
+  #insert(operation: Operation, sinceUnixSec: number): TokenRef {
+    const { input, keyOffset, keyLength, hash } = operation;
+    const { tagOffset, tagLength, peerOffset, peerLength } = operation;
     const table = this.#table;
     const peerAt = keyLength + tagLength;
     const dataLength = peerAt + peerLength;

@@ -1,5 +1,5 @@
-import { type ByteRegion, latin1Text } from "../base/bytes.ts";
-import { isExtending, type Operation, StoreMode } from "../operation.ts";
+import { latin1Text } from "../base/bytes.ts";
+import { isExtending, type Key, type Operation, StoreMode } from "../operation.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import { type LeaseRef, Leases } from "./leases.ts";
@@ -92,24 +92,16 @@ export class WriteGuard {
    * deadline, and marks.
    *
    * @param old The live item with the key, or NO_ITEM.
-   * @param region Where the key is, and at which offset.
    */
-  admit(
-    operation: Operation,
-    old: ItemRef,
-    region: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    hash: number,
-  ): Outcome {
+  admit(operation: Operation, old: ItemRef): Outcome {
     this.#usesLeaseId = false;
     operation.isRefused = false;
-    if (this.refuses(region, keyOffset, keyLength, hash)) {
+    if (this.refuses(operation)) {
       this.#lease = NO_LEASE;
       operation.isRefused = true;
       return this.#refusalUnderToken(operation);
     }
-    this.#lease = this.leases.find(region, keyOffset, keyLength, hash);
+    this.#lease = this.leases.find(operation);
     if (old !== NO_ITEM) {
       if (operation.unlock) {
         if (!this.#locks.isLockedBy(old, operation.owner)) return Outcome.NOT_LOCKED;
@@ -119,10 +111,10 @@ export class WriteGuard {
     const outcome = old !== NO_ITEM
       ? this.#admitOnItem(operation, old)
       : this.#lease !== NO_LEASE && this.leases.isHeld(this.#lease)
-      ? this.#admitOnLease(operation, keyLength)
+      ? this.#admitOnLease(operation)
       : this.#admitOnNothing(operation);
     if (outcome !== Outcome.OK || this.#usesLeaseId) return outcome;
-    if (this.#isStrict && this.#isRefusedAsStrict(operation, old, region, keyOffset, keyLength)) {
+    if (this.#isStrict && this.#isRefusedAsStrict(operation, old)) {
       this.#stats[STAT.strict_refused]! += 1;
       operation.isRefused = true;
       return Outcome.NOT_STORED;
@@ -138,22 +130,22 @@ export class WriteGuard {
    * Whether an update token is out on the key, or all keys are in quarantine, so that a store must be refused. Counts
    * the refusal.
    */
-  refuses(region: ByteRegion, keyOffset: number, keyLength: number, hash: number): boolean {
-    if (!this.tokens.isUncacheable(region, keyOffset, keyLength, hash)) return false;
+  refuses(key: Key): boolean {
+    if (!this.tokens.isUncacheable(key)) return false;
     this.#stats[STAT.token_refused]! += 1;
-    if (this.#links.watch.isOn) this.#reportRefused(region, keyOffset, keyLength, hash);
+    if (this.#links.watch.isOn) this.#reportRefused(key);
     return true;
   }
 
   /** Completes a store that was admitted: updates the key's lease. */
-  settle(operation: Operation, hash: number): void {
+  settle(operation: Operation): void {
     if ((operation.clientFlags & this.#leaseMask) === this.#leaseFlag) {
       this.#stats[STAT.lease_flag_clash]! += 1;
     }
     const lease = this.#lease;
     if (lease === NO_LEASE) return;
     if (this.#usesLeaseId) {
-      this.leases.drop(lease, hash);
+      this.leases.drop(lease, operation.hash);
     } else if (this.leases.isHeld(lease)) {
       this.leases.makeDirty(lease);
       this.#stats[STAT.lease_set]! += 1;
@@ -163,15 +155,9 @@ export class WriteGuard {
   }
 
   /** Returns the deadline that a touch may give a live item: an earlier one than asked for while the key is dirty. */
-  capFor(
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    hash: number,
-    deadlineSec: number,
-  ): number {
+  capFor(key: Key, deadlineSec: number): number {
     if (this.leases.count === 0) return deadlineSec;
-    this.#lease = this.leases.find(input, keyOffset, keyLength, hash);
+    this.#lease = this.leases.find(key);
     return this.#capDeadline(deadlineSec);
   }
 
@@ -185,14 +171,15 @@ export class WriteGuard {
   }
 
   /** Reports a refused store to watchers, with the first token on the key. */
-  #reportRefused(region: ByteRegion, keyOffset: number, keyLength: number, hash: number): void {
+  #reportRefused(key: Key): void {
     const { watchLog } = this.#links;
-    const token = this.tokens.first(region, keyOffset, keyLength, hash);
+    const token = this.tokens.first(key);
     if (token === NO_TOKEN) {
-      return watchLog.token("refused", latin1Text(region.bytes, keyOffset, keyLength), 0, "");
+      const text = latin1Text(key.input.bytes, key.keyOffset, key.keyLength);
+      return watchLog.token("refused", text, 0, "");
     }
-    const { key, id, owner } = viewToken(this.tokens, token);
-    watchLog.token("refused", key, id, owner);
+    const view = viewToken(this.tokens, token);
+    watchLog.token("refused", view.key, view.id, view.owner);
   }
 
   /** A key under an update token has no item: a store that requires an item finds none. */
@@ -245,7 +232,7 @@ export class WriteGuard {
       compareU64(compareLow, compareHigh, items.idLow(old), items.idHigh(old)) < 0;
   }
 
-  #admitOnLease(operation: Operation, keyLength: number): Outcome {
+  #admitOnLease(operation: Operation): Outcome {
     const lease = this.#lease;
     const { mode } = operation;
     if (operation.unlock) {
@@ -254,7 +241,7 @@ export class WriteGuard {
     }
     const extending = isExtending(operation);
     if (isConditional(operation) && mode !== StoreMode.ADD && !extending) {
-      const classId = this.#classOf(operation, keyLength);
+      const classId = this.#classOf(operation);
       const { memory } = this.#links;
       if (this.leases.hasId(lease, operation.compareLow, operation.compareHigh)) {
         this.#stats[STAT.lease_hit]! += 1;
@@ -300,19 +287,13 @@ export class WriteGuard {
   }
 
   /** Whether --strict refuses the operation: it would store a whole value without an id. */
-  #isRefusedAsStrict(
-    operation: Operation,
-    old: ItemRef,
-    region: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-  ): boolean {
+  #isRefusedAsStrict(operation: Operation, old: ItemRef): boolean {
     if (old !== NO_ITEM && (isConditional(operation) || isExtending(operation))) return false;
     // A set that has already expired only deletes.
     const { deadlineSec, mode } = operation;
     const nowSec = this.#links.memory.control[CONTROL.NOW_SEC]!;
     if (mode === StoreMode.SET && deadlineSec !== 0 && deadlineSec <= nowSec) return false;
-    return this.#strict.covers(region, keyOffset, keyLength);
+    return this.#strict.covers(operation);
   }
 
   #capDeadline(deadlineSec: number): number {
@@ -323,9 +304,9 @@ export class WriteGuard {
   }
 
   /** Returns the slab class of an item with the operation's value. */
-  #classOf(operation: Operation, keyLength: number): number {
+  #classOf(operation: Operation): number {
     const { slabs } = this.#links;
     const state = operation.clientFlags === 0 ? 0 : STATE.HAS_FLAGS;
-    return slabs.classFor(this.#links.itemBytes(keyLength, operation.valueLength, state));
+    return slabs.classFor(this.#links.itemBytes(operation.keyLength, operation.valueLength, state));
   }
 }

@@ -1,3 +1,4 @@
+import type { Operation } from "../operation.ts";
 import type { ByteRegion } from "../base/bytes.ts";
 import type { HashIndex } from "./hash_index.ts";
 import * as itemModule from "../memory/item.ts";
@@ -71,6 +72,11 @@ export class Prefetch {
     return this.count > 0 && this.lengthAt(keyOffset) === keyLength && input === this.#input
       ? this.#hashes[this.#next]!
       : this.#index.hash(input, keyOffset, keyLength);
+  }
+
+  /** Sets the hash of the operation's key. */
+  addHash(operation: Operation): void {
+    operation.hash = this.hashOf(operation.input, operation.keyOffset, operation.keyLength);
   }
 
   /** Returns the length of the group's key at `keyOffset`, or 0. The offsets asked for must not decrease. */

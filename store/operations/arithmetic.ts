@@ -51,7 +51,7 @@ export class ArithmeticOperations {
    *
    * @returns OK (the new number is in `operation.resultLow/High`), EXISTS, NOT_NUMERIC, NO_MEMORY or LOCKED.
    */
-  incrDecr(item: ItemRef, operation: Operation, hash: number, increment: boolean): Outcome {
+  incrDecr(item: ItemRef, operation: Operation, increment: boolean): Outcome {
     if (this.#guard.isLockedByOther(item, operation.owner)) return Outcome.LOCKED;
     const { memory, slabs, items } = this.#links;
     // memcached rejects a value by its length before it compares the id.
@@ -59,7 +59,7 @@ export class ArithmeticOperations {
     if (isChained || items.valueLength(item) === 0) return Outcome.NOT_NUMERIC;
     if (operation.compare && !this.#guard.hasId(item, operation)) return Outcome.EXISTS;
     const classId = slabs.classOf(item);
-    const outcome = this.#changeNumber(item, operation, hash, increment);
+    const outcome = this.#changeNumber(item, operation, increment);
     if (outcome !== Outcome.OK) return outcome;
     this.#links.hits.noteUse(operation.item);
     memory.countClass(classId, increment ? CLASS_STAT.incr_hits : CLASS_STAT.decr_hits);
@@ -71,22 +71,21 @@ export class ArithmeticOperations {
    *
    * @returns STORED, NOT_STORED, NO_MEMORY or NOT_FOUND.
    */
-  incrDecrMissing(operation: Operation, hash: number, increment: boolean): Outcome {
-    const { input, keyOffset, keyLength } = operation;
-    if (this.#guard.refuses(input, keyOffset, keyLength, hash)) {
+  incrDecrMissing(operation: Operation, increment: boolean): Outcome {
+    if (this.#guard.refuses(operation)) {
       this.#stats[increment ? STAT.incr_misses : STAT.decr_misses]! += 1;
       return Outcome.NOT_FOUND;
     }
     if (operation.vivify) {
       operation.mode = StoreMode.ADD;
-      const refusal = this.#guard.admit(operation, NO_ITEM, input, keyOffset, keyLength, hash);
+      const refusal = this.#guard.admit(operation, NO_ITEM);
       if (refusal !== Outcome.OK) return refusal;
-      const outcome = this.#makeNumber(operation, hash);
-      if (outcome === Outcome.STORED) this.#guard.settle(operation, hash);
+      const outcome = this.#makeNumber(operation);
+      if (outcome === Outcome.STORED) this.#guard.settle(operation);
       return outcome;
     }
     const { leases } = this.#guard;
-    const lease = leases.find(input, keyOffset, keyLength, hash);
+    const lease = leases.find(operation);
     if (lease !== NO_LEASE && leases.isHeld(lease)) this.#guard.renew(lease);
     this.#stats[increment ? STAT.incr_misses : STAT.decr_misses]! += 1;
     return Outcome.NOT_FOUND;
@@ -96,7 +95,7 @@ export class ArithmeticOperations {
    * Changes the number in a value that is not chained. A shorter one is padded with blanks, as
    * memcached does; for a longer one the item is replaced: `operation.item` is the one that has it.
    */
-  #changeNumber(item: ItemRef, operation: Operation, hash: number, increment: boolean): Outcome {
+  #changeNumber(item: ItemRef, operation: Operation, increment: boolean): Outcome {
     const { items, memory } = this.#links;
     const state = items.state(item);
     const length = items.valueLength(item);
@@ -112,9 +111,9 @@ export class ArithmeticOperations {
         operation.marks |= state & (STATE.FETCHED | STATE.STALE | STATE.WON);
       }
       const newLength = Math.max(digits, length);
-      if (!this.#replace(item, operation, hash, digits, newLength)) return Outcome.NO_MEMORY;
+      if (!this.#replace(item, operation, digits, newLength)) return Outcome.NO_MEMORY;
     } else {
-      const begun = memory.versions.begin(hash);
+      const begun = memory.versions.begin(operation.hash);
       this.#putDigits(item, digits, length);
       this.#storeOperations.assignId(operation, item);
       memory.versions.end(begun);
@@ -125,18 +124,12 @@ export class ArithmeticOperations {
   }
 
   /** Replaces the item by one of another length, with the number. False when there is no memory. */
-  #replace(
-    item: ItemRef,
-    operation: Operation,
-    hash: number,
-    digits: number,
-    length: number,
-  ): boolean {
+  #replace(item: ItemRef, operation: Operation, digits: number, length: number): boolean {
     operation.mode = StoreMode.SET;
     const other = this.#storeOperations.allocateJoined(operation, item, length);
     if (other === NO_ITEM) return false;
     this.#putDigits(other, digits, length);
-    this.#storeOperations.replace(operation, other, hash);
+    this.#storeOperations.replace(operation, other);
     return true;
   }
 
@@ -149,16 +142,15 @@ export class ArithmeticOperations {
     memory.segmentOf(item).bytes.fill(BLANK, end - length + digits, end);
   }
 
-  #makeNumber(operation: Operation, hash: number): Outcome {
-    const { input, keyOffset, keyLength } = operation;
+  #makeNumber(operation: Operation): Outcome {
     const decimal = this.#decimal;
     decimal.low = operation.initialLow;
     decimal.high = operation.initialHigh;
     const digits = decimal.format();
-    const item = this.#allocator.allocate(input, keyOffset, keyLength, digits, operation);
+    const item = this.#allocator.allocate(operation, digits);
     if (item === NO_ITEM) return Outcome.NO_MEMORY;
     this.#values.write(item, 0, this.#digits, 0, digits);
-    this.#storeOperations.replace(operation, item, hash);
+    this.#storeOperations.replace(operation, item);
     operation.resultLow = decimal.low;
     operation.resultHigh = decimal.high;
     return Outcome.STORED;

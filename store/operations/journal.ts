@@ -3,7 +3,7 @@ import { highHalf, lowHalf, u64ToNumber } from "../base/u64.ts";
 import type { TokenQueue } from "../claims/token_queue.ts";
 import { viewToken } from "../claims/token_view.ts";
 import type { TokenWaiters } from "../claims/token_waiters.ts";
-import { NO_TOKEN, type UpdateTokens } from "../claims/update_tokens.ts";
+import { NO_TOKEN, type TokenRef, type UpdateTokens } from "../claims/update_tokens.ts";
 import { Operation } from "../operation.ts";
 import type { Flush } from "../space/flush.ts";
 import type { ItemLinks } from "../items/item_links.ts";
@@ -60,8 +60,8 @@ export class JournalOperations {
     operation.peerLength = peer.length;
     operation.idLow = lowHalf(id);
     operation.idHigh = highHalf(id);
-    const hash = this.#links.index.hash(input, 0, key.length);
-    return this.#tokens.restore(operation, hash, sinceUnixSec) !== NO_TOKEN;
+    operation.hash = this.#links.index.hash(input, 0, key.length);
+    return this.#tokens.restore(operation, sinceUnixSec) !== NO_TOKEN;
   }
 
   /** Whether an operator, or a start without the journal, has put all keys into quarantine. */
@@ -118,7 +118,9 @@ export class JournalOperations {
       if (bytes[at + RECORD.TYPE] === TokenRecordType.GET) {
         const idLow = view.getInt32(at + RECORD.ID, true);
         const idHigh = view.getInt32(at + RECORD.ID + 4, true);
-        this.#settleToken(records, keyOffset, keyLength, idLow, idHigh, isWritten);
+        const hash = this.#links.index.hash(records, keyOffset, keyLength);
+        const key = { input: records, keyOffset, keyLength, hash };
+        this.#settleToken(this.#tokens.withId(key, idLow, idHigh), isWritten);
       }
       at = keyOffset + keyLength + bytes[at + RECORD.OWNER_LENGTH]! +
         bytes[at + RECORD.PEER_LENGTH]!;
@@ -137,16 +139,7 @@ export class JournalOperations {
     this.#notedSyncs = syncs;
   }
 
-  #settleToken(
-    region: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    idLow: number,
-    idHigh: number,
-    isWritten: boolean,
-  ): void {
-    const hash = this.#links.index.hash(region, keyOffset, keyLength);
-    const token = this.#tokens.withId(region, keyOffset, keyLength, hash, idLow, idHigh);
+  #settleToken(token: TokenRef, isWritten: boolean): void {
     if (!isWritten) this.#stats[STAT.token_journal_errors]! += 1;
     if (token === NO_TOKEN) return;
     if (isWritten) return this.#tokens.settle(token);

@@ -41,25 +41,24 @@ export class LeaseOperations {
    * @returns OK (`operation.item` is live), LEASED (`operation.idLow/High`, `remainSec`: 0 for whom it
    *   was made), UNCACHEABLE (as if another had the lease for one more second) or NO_MEMORY (no lease can be made).
    */
-  get(operation: Operation, item: ItemRef, hash: number): Outcome {
+  get(operation: Operation, item: ItemRef): Outcome {
     operation.item = item;
     if (item !== NO_ITEM) {
       return this.#links.items.state(item) & STATE.STUB
         ? this.#showStub(operation, item)
         : Outcome.OK;
     }
-    const { input, keyOffset, keyLength } = operation;
-    if (this.#isUncacheable(operation, hash)) {
+    if (this.#guard.tokens.isUncacheable(operation)) {
       this.#stats[STAT.lease_wait_hint]! += 1;
       return this.#refuse(operation);
     }
-    let lease = this.#leases.find(input, keyOffset, keyLength, hash);
+    let lease = this.#leases.find(operation);
     if (this.#isHeld(lease)) {
       this.#stats[STAT.lease_wait_hint]! += 1;
       this.#show(operation, lease);
       return Outcome.LEASED;
     }
-    lease = this.#leases.grant(lease, input, keyOffset, keyLength, hash, operation.deadlineSec);
+    lease = this.#leases.grant(lease, operation, operation.deadlineSec);
     if (lease === NO_LEASE) return Outcome.NO_MEMORY;
     this.#stats[STAT.lease_getss]! += 1;
     this.#show(operation, lease);
@@ -75,33 +74,25 @@ export class LeaseOperations {
    *   (`operation.compare`, and another id) or NO_MEMORY.
    */
   take(operation: Operation): Outcome {
-    const { input, keyOffset, keyLength } = operation;
-    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
-    const item = this.#lookup.live(input, keyOffset, keyLength, hash);
-    if (this.#isUncacheable(operation, hash)) {
+    this.#links.prefetch.addHash(operation);
+    const item = this.#lookup.live(operation);
+    if (this.#guard.tokens.isUncacheable(operation)) {
       this.#stats[STAT.delete_misses]! += 1;
       return this.#refuse(operation);
     }
-    const lease = this.#leases.find(input, keyOffset, keyLength, hash);
+    const lease = this.#leases.find(operation);
     const wasHeld = this.#isHeld(lease);
     if (item !== NO_ITEM) {
       if (this.#guard.isLockedByOther(item, operation.owner)) return Outcome.LOCKED;
       if (operation.compare && !this.#guard.hasId(item, operation)) return Outcome.EXISTS;
     } else if (wasHeld && !this.#matches(lease, operation)) return Outcome.EXISTS;
-    const made = this.#leases.grant(
-      lease,
-      input,
-      keyOffset,
-      keyLength,
-      hash,
-      operation.deadlineSec,
-    );
+    const made = this.#leases.grant(lease, operation, operation.deadlineSec);
     if (made === NO_LEASE) return Outcome.NO_MEMORY;
     this.#stats[STAT.lease_deletess]! += 1;
     this.#show(operation, made);
     if (item !== NO_ITEM) {
       this.#links.countDeleted(item, "delete");
-      this.#lookup.unlink(item, hash);
+      this.#lookup.unlink(item, operation.hash);
       return Outcome.DELETED;
     }
     if (wasHeld) return Outcome.DELETED;
@@ -114,13 +105,12 @@ export class LeaseOperations {
    * more.
    */
   find(operation: Operation): boolean {
-    const { input, keyOffset, keyLength } = operation;
-    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
-    if (this.#isUncacheable(operation, hash)) {
+    this.#links.prefetch.addHash(operation);
+    if (this.#guard.tokens.isUncacheable(operation)) {
       this.#refuse(operation);
       return true;
     }
-    const lease = this.#leases.find(input, keyOffset, keyLength, hash);
+    const lease = this.#leases.find(operation);
     if (!this.#isHeld(lease)) return false;
     this.#show(operation, lease);
     return true;
@@ -133,11 +123,11 @@ export class LeaseOperations {
    * @param lease The key's record.
    * @returns DELETED (released), EXISTS (another id) or NOT_FOUND.
    */
-  remove(operation: Operation, lease: LeaseRef, hash: number): Outcome {
+  remove(operation: Operation, lease: LeaseRef): Outcome {
     if (this.#isHeld(lease)) {
       if (operation.compare) {
         if (!this.#matches(lease, operation)) return Outcome.EXISTS;
-        this.#leases.release(lease, hash);
+        this.#leases.release(lease, operation.hash);
         return Outcome.DELETED;
       }
       this.#leases.renew(lease);
@@ -155,10 +145,6 @@ export class LeaseOperations {
     operation.idHigh = memory.control[CONTROL.ID_HIGH]!;
     operation.remainSec = 1;
     return Outcome.UNCACHEABLE;
-  }
-
-  #isUncacheable({ input, keyOffset, keyLength }: Operation, hash: number): boolean {
-    return this.#guard.tokens.isUncacheable(input, keyOffset, keyLength, hash);
   }
 
   #isHeld(lease: LeaseRef): boolean {

@@ -39,8 +39,8 @@ export class LockOperations {
   lockAndGet(operation: Operation, touch: boolean): Outcome {
     const { input, keyOffset, keyLength } = operation;
     operation.item = NO_ITEM;
-    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
-    const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
+    this.#links.prefetch.addHash(operation);
+    const item = this.#lookup.forRead(input, keyOffset, keyLength, operation.hash);
     if (item === NO_ITEM) {
       this.#stats[STAT.cmd_get]! += 1;
       this.#stats[STAT.get_misses]! += 1;
@@ -52,13 +52,7 @@ export class LockOperations {
     this.#links.memory.countClass(this.#links.slabs.classOf(item), CLASS_STAT.get_hits);
     this.#links.hits.note(item);
     if (touch) {
-      const deadlineSec = this.#guard.capFor(
-        input,
-        keyOffset,
-        keyLength,
-        hash,
-        operation.deadlineSec,
-      );
+      const deadlineSec = this.#guard.capFor(operation, operation.deadlineSec);
       this.#links.setDeadline(item, deadlineSec);
     }
     operation.item = item;
@@ -79,8 +73,8 @@ export class LockOperations {
     operation.item = this.#locks.release(this.#locks.rowOf(operation.item));
   }
 
-  #find({ input, keyOffset, keyLength }: Operation): ItemRef {
-    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
-    return this.#lookup.live(input, keyOffset, keyLength, hash);
+  #find(operation: Operation): ItemRef {
+    this.#links.prefetch.addHash(operation);
+    return this.#lookup.live(operation);
   }
 }

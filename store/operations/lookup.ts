@@ -3,6 +3,7 @@ import type { Eviction } from "../space/eviction.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import type { ItemLinks } from "../items/item_links.ts";
+import type { Key } from "../operation.ts";
 import type { Locks } from "../claims/locks.ts";
 import * as statsModule from "../stats.ts";
 
@@ -26,7 +27,7 @@ export class Lookup {
   }
 
   /** Returns the live item with this key, or NO_ITEM. Removes a dead one. */
-  live(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
+  live({ input, keyOffset, keyLength, hash }: Key): ItemRef {
     const item = this.#links.index.find(input, keyOffset, keyLength, hash);
     if (this.#links.watch.isOn) this.#report(item, input, keyOffset, keyLength);
     if (item === NO_ITEM || !this.#links.isDead(item)) return item;
@@ -35,7 +36,7 @@ export class Lookup {
   }
 
   /** As `live`, but counts a dead item as reclaimed, as memcached does when its key is stored anew. */
-  forStore(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
+  forStore({ input, keyOffset, keyLength, hash }: Key): ItemRef {
     const item = this.#links.index.find(input, keyOffset, keyLength, hash);
     if (this.#links.watch.isOn) this.#report(item, input, keyOffset, keyLength);
     if (item === NO_ITEM || !this.#links.isDead(item)) return item;

@@ -109,28 +109,19 @@ export class MetaOperations {
   }
 
   /** Sets the deadline, which a dirty key may shorten. Does nothing if another connection holds the item's lock. */
-  touch(
-    item: ItemRef,
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    deadlineSec: number,
-    owner: number,
-  ): void {
-    if (this.#guard.isLockedByOther(item, owner)) return;
-    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
-    const cut = this.#guard.capFor(input, keyOffset, keyLength, hash, deadlineSec);
-    this.#links.setDeadline(item, cut);
+  touch(operation: Operation, item: ItemRef, deadlineSec: number): void {
+    if (this.#guard.isLockedByOther(item, operation.owner)) return;
+    this.#links.prefetch.addHash(operation);
+    this.#links.setDeadline(item, this.#guard.capFor(operation, deadlineSec));
   }
 
   /** Creates a placeholder for a value that a client was told to fetch. Returns NO_ITEM without memory. */
   makeStub(operation: Operation): ItemRef {
-    const { input, keyOffset, keyLength } = operation;
     operation.marks |= STATE.STUB;
-    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
-    const item = this.#allocator.allocate(input, keyOffset, keyLength, 0, operation);
+    this.#links.prefetch.addHash(operation);
+    const item = this.#allocator.allocate(operation, 0);
     if (item === NO_ITEM) return NO_ITEM;
-    this.#storeOperations.replace(operation, item, hash);
+    this.#storeOperations.replace(operation, item);
     return item;
   }
 
@@ -161,20 +152,20 @@ export class MetaOperations {
    * @returns OK, NOT_FOUND, EXISTS, LOCKED, NO_MEMORY, or DELETED for a lease that was given back.
    */
   markStale(operation: Operation, touches: boolean): Outcome {
-    const { input, keyOffset, keyLength } = operation;
-    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
-    const refusal = this.#refuse(operation, hash);
+    this.#links.prefetch.addHash(operation);
+    const refusal = this.#refuse(operation);
     if (refusal !== Outcome.OK) return refusal;
     const deadlineSec = operation.deadlineSec;
     let item = operation.item;
     const lacksIdRoom = operation.explicit &&
       (this.#items.state(item) & STATE.EXPLICIT_ID) === 0;
     // The copy of a chain may release the mutex. No reader without the mutex reads a chain.
-    const begun = this.#items.state(item) & STATE.CHAINED ? NO_GROUP : this.#versions.begin(hash);
-    if (lacksIdRoom) item = this.#storeOperations.copy(operation, item, hash);
+    const isChained = (this.#items.state(item) & STATE.CHAINED) !== 0;
+    const begun = isChained ? NO_GROUP : this.#versions.begin(operation.hash);
+    if (lacksIdRoom) item = this.#storeOperations.copy(operation, item);
     else this.#storeOperations.assignId(operation, item);
     if (item !== NO_ITEM && item !== CHANGED_MEANWHILE) {
-      if (touches) this.touch(item, input, keyOffset, keyLength, deadlineSec, operation.owner);
+      if (touches) this.touch(operation, item, deadlineSec);
       this.#stale(item);
     }
     this.#versions.end(begun);
@@ -190,9 +181,8 @@ export class MetaOperations {
    * @returns As `markStale`.
    */
   empty(operation: Operation, stale: boolean): Outcome {
-    const { input, keyOffset, keyLength } = operation;
-    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
-    const refusal = this.#refuse(operation, hash);
+    this.#links.prefetch.addHash(operation);
+    const refusal = this.#refuse(operation);
     if (refusal !== Outcome.OK) return refusal;
     const old = operation.item;
     const items = this.#items;
@@ -207,18 +197,12 @@ export class MetaOperations {
       operation.explicitLow = idLow;
       operation.explicitHigh = idHigh;
     }
-    operation.deadlineSec = this.#guard.capFor(
-      input,
-      keyOffset,
-      keyLength,
-      hash,
-      operation.deadlineSec,
-    );
-    const item = this.#allocator.allocate(input, keyOffset, keyLength, 0, operation);
+    operation.deadlineSec = this.#guard.capFor(operation, operation.deadlineSec);
+    const item = this.#allocator.allocate(operation, 0);
     if (item === NO_ITEM) return Outcome.NO_MEMORY;
     if (!stale) this.#links.countDeleted(old, operation.deletedBy);
-    const begun = this.#versions.begin(hash);
-    this.#storeOperations.replace(operation, item, hash);
+    const begun = this.#versions.begin(operation.hash);
+    this.#storeOperations.replace(operation, item);
     if (keepsId) items.setOwnId(item, ownLow, ownHigh);
     if (stale) this.#stale(item);
     this.#versions.end(begun);
@@ -226,16 +210,13 @@ export class MetaOperations {
   }
 
   /** Whether a deletion that leaves the item may go on; then it is `operation.item`. */
-  #refuse(operation: Operation, hash: number): Outcome {
-    const { input, keyOffset, keyLength } = operation;
-    const item = this.#lookup.live(input, keyOffset, keyLength, hash);
+  #refuse(operation: Operation): Outcome {
+    const item = this.#lookup.live(operation);
     operation.item = item;
     if (item === NO_ITEM) {
       const { leases } = this.#guard;
-      const lease = leases.find(input, keyOffset, keyLength, hash);
-      return lease === NO_LEASE
-        ? this.#miss()
-        : this.#leaseOperations.remove(operation, lease, hash);
+      const lease = leases.find(operation);
+      return lease === NO_LEASE ? this.#miss() : this.#leaseOperations.remove(operation, lease);
     }
     if (this.#guard.isLockedByOther(item, operation.owner)) return Outcome.LOCKED;
     if (operation.compare && !this.#guard.hasId(item, operation)) return Outcome.EXISTS;

@@ -135,11 +135,17 @@ export class ReservedOperations {
    * when it was announced.
    */
   commit(operation: Operation): Outcome {
-    const { watch } = this.#links;
+    const { watch, memory, items, index } = this.#links;
+    const { input } = operation;
     const item = this.#arriving.take(operation.reserved);
     operation.reserved = NO_ROW;
     const key = watch.isOn ? watch.keyOf(item) : "";
+    // The key has left the input.
+    operation.input = memory.segmentOf(item);
+    operation.keyOffset = items.keyOffset(item);
+    operation.hash = index.hashOf(item);
     const outcome = this.#commit(operation, item);
+    operation.input = input;
     if (watch.isOn) watch.stored(operation, outcome, key);
     if (operation.unlock && outcome === Outcome.STORED) {
       this.#lockOperations.unlockStored(operation);
@@ -151,20 +157,16 @@ export class ReservedOperations {
     assert(this.#allocator.isComplete(item), "a value is stored when it has all its chunks");
     operation.item = NO_ITEM;
     this.#values.forgetPosition();
-    const segment = this.#links.memory.segmentOf(item);
-    const keyOffset = this.#links.items.keyOffset(item);
-    const hash = this.#links.index.hashOf(item);
-    const keyLength = this.#links.items.keyLength(item);
     operation.valueLength = this.#links.items.valueLength(item);
-    const old = this.#lookup.forStore(segment, keyOffset, keyLength, hash);
-    const refusal = this.#guard.admit(operation, old, segment, keyOffset, keyLength, hash);
+    const old = this.#lookup.forStore(operation);
+    const refusal = this.#guard.admit(operation, old);
     if (refusal !== Outcome.OK) {
       this.#storeOperations.countReservedRefused(item);
       this.#links.free(item);
       return refusal;
     }
     if (isExtending(operation) && old !== NO_ITEM) {
-      const outcome = this.#storeOperations.extend(operation, old, item, hash);
+      const outcome = this.#storeOperations.extend(operation, old, item);
       if (outcome === CHANGED_MEANWHILE) return this.#commit(operation, item);
       this.#links.free(item);
       return outcome;
@@ -173,8 +175,8 @@ export class ReservedOperations {
     this.#links.items.setWord(item, WORD.DEADLINE_SEC, operation.deadlineSec);
     this.#links.items.addState(item, operation.marks);
     this.#storeOperations.countStore(operation, item);
-    this.#storeOperations.replace(operation, item, hash);
-    this.#guard.settle(operation, hash);
+    this.#storeOperations.replace(operation, item);
+    this.#guard.settle(operation);
     return Outcome.STORED;
   }
 
@@ -201,20 +203,19 @@ export class ReservedOperations {
     const { leases } = this.#guard;
     const tooLarge = outcome === Outcome.TOO_LARGE;
     this.#links.memory.stats[tooLarge ? STAT.store_too_large : STAT.store_no_memory]! += 1;
-    const { input, keyOffset, keyLength } = operation;
-    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
-    const lease = leases.find(input, keyOffset, keyLength, hash);
+    this.#links.prefetch.addHash(operation);
+    const lease = leases.find(operation);
     if (lease !== NO_LEASE && leases.isHeld(lease)) {
       if (!isConditional(operation)) this.#guard.renew(lease);
       else if (leases.hasId(lease, operation.compareLow, operation.compareHigh)) {
-        leases.release(lease, hash);
+        leases.release(lease, operation.hash);
       }
     }
     if (isExtending(operation) && !operation.refusalRemoves) return Outcome.NOT_STORED;
     if (operation.mode === StoreMode.SET || operation.refusalRemoves) {
-      const old = this.#lookup.forStore(input, keyOffset, keyLength, hash);
+      const old = this.#lookup.forStore(operation);
       if (old !== NO_ITEM && !this.#guard.isLockedByOther(old, operation.owner)) {
-        this.#lookup.unlink(old, hash);
+        this.#lookup.unlink(old, operation.hash);
       }
     }
     return outcome;

@@ -125,7 +125,7 @@ export class StoreOperations {
   }
 
   /** Writes the new value over the old one if it goes into the same chunk. Keeps the place in the queue. */
-  overwrite(operation: Operation, old: ItemRef, hash: number): boolean {
+  overwrite(operation: Operation, old: ItemRef): boolean {
     const { slabs } = this.links;
     const state = this.items.state(old);
     const marked = stateOf(operation);
@@ -135,7 +135,7 @@ export class StoreOperations {
     const classId = slabs.classOf(old);
     if (slabs.classFor(bytes) !== classId) return false;
     this.memory.addRequestedBytes(classId, bytes - this.links.bytesOf(old));
-    const begun = this.memory.versions.begin(hash);
+    const begun = this.memory.versions.begin(operation.hash);
     this.items.setValueLength(old, operation.valueLength);
     const keep = STATE.MAIN | STATE.LINKED | STATE.LOCKED | FREQUENCY_MASK | KEY_LENGTH_MASK;
     this.items.setWord(old, WORD.STATE, (state & keep) | marked | STATE.REWRITTEN);
@@ -153,8 +153,9 @@ export class StoreOperations {
   }
 
   /** Links a filled item in place of whatever has its key now. */
-  replace(operation: Operation, item: ItemRef, hash: number): void {
-    const items = this.items;
+  replace(operation: Operation, item: ItemRef): void {
+    const { items } = this;
+    const { hash } = operation;
     const segment = this.memory.segments[item >>> SEGMENT_SHIFT]!;
     const keyLength = items.keyLength(item);
     const old = this.links.index.find(segment, items.keyOffset(item), keyLength, hash);
@@ -181,26 +182,21 @@ export class StoreOperations {
    * @param piece The reserved item, or NO_ITEM.
    * @returns An outcome, or CHANGED_MEANWHILE: nothing has happened, and the caller starts over.
    */
-  extend(
-    operation: Operation,
-    old: ItemRef,
-    piece: ItemRef,
-    hash: number,
-  ): Outcome | typeof CHANGED_MEANWHILE {
+  extend(operation: Operation, old: ItemRef, piece: ItemRef): Outcome | typeof CHANGED_MEANWHILE {
     const { items } = this;
     const append = operation.mode === StoreMode.APPEND;
     const inInput = piece === NO_ITEM;
-    if (inInput && append && this.#appendInPlace(operation, old, hash)) return Outcome.STORED;
+    if (inInput && append && this.#appendInPlace(operation, old)) return Outcome.STORED;
     const oldLength = items.valueLength(old);
     const pieceLength = inInput ? operation.valueLength : items.valueLength(piece);
-    const item = this.allocateJoined(operation, old, oldLength + pieceLength, piece);
+    const item = this.allocateJoined(operation, old, oldLength + pieceLength);
     if (item === NO_ITEM) {
       if (inInput) this.countRefused(operation);
       else this.countReservedRefused(piece);
       return Outcome.NOT_STORED;
     }
     // The allocation may have moved or evicted the old item.
-    const current = this.#withKeyOf(item, hash);
+    const current = this.#current(operation);
     if (current === NO_ITEM) {
       this.links.free(item);
       return Outcome.NOT_STORED;
@@ -212,26 +208,24 @@ export class StoreOperations {
     if (inInput) this.#values.write(item, at, operation.input, operation.valueOffset, pieceLength);
     else this.#values.copyInto(item, at, piece, yieldMutex);
     this.#values.forgetPosition();
-    if (yieldMutex !== null && !this.#isUnchanged(operation, current, item, hash)) {
+    if (yieldMutex !== null && !this.#isUnchanged(operation, current, item)) {
       return CHANGED_MEANWHILE;
     }
     this.countStore(operation, item);
-    this.replace(operation, item, hash);
+    this.replace(operation, item);
     return Outcome.STORED;
   }
 
-  /** Returns the linked item with the same key as `item`, or NO_ITEM. */
-  #withKeyOf(item: ItemRef, hash: number): ItemRef {
-    const { items } = this;
-    const segment = this.memory.segments[item >>> SEGMENT_SHIFT]!;
-    return this.links.index.find(segment, items.keyOffset(item), items.keyLength(item), hash);
+  /** Returns the linked item with the operation's key, or NO_ITEM. */
+  #current({ input, keyOffset, keyLength, hash }: Operation): ItemRef {
+    return this.links.index.find(input, keyOffset, keyLength, hash);
   }
 
   /**
    * Prepares a copy of `bytes` bytes of an item's value. Pins the item if one hold of the mutex would be too long.
    *
-   * @returns Releases the mutex for a moment, to be called between pieces and followed by `#isUnchanged`; null when
-   *   all is copied in one step.
+   * @returns A function that yields the mutex between pieces, to be followed by `#isUnchanged`; null if one step
+   *   copies all.
    */
   #prepareYields(item: ItemRef, bytes: number): (() => void) | null {
     if (bytes <= COPY_BYTES_MAX) return null;
@@ -249,12 +243,12 @@ export class StoreOperations {
    * Unpins an item that was copied while the mutex was yielded, and tells whether the copy may replace it: the key
    * still has the item, unchanged, and no other connection has locked it.
    *
-   * @param copy Has the item's key. If it is out of date, frees it and restores the arguments of `operation`.
+   * @param copy If it is out of date, frees it and restores the arguments of `operation`.
    */
-  #isUnchanged(operation: Operation, item: ItemRef, copy: ItemRef, hash: number): boolean {
+  #isUnchanged(operation: Operation, item: ItemRef, copy: ItemRef): boolean {
     const { items } = this;
     // Another item may have the same reference, but not the same id.
-    const same = this.#withKeyOf(copy, hash) === item && !this.links.isDead(item) &&
+    const same = this.#current(operation) === item && !this.links.isDead(item) &&
       items.ownIdLow(item) === this.#copiedIdLow &&
       items.ownIdHigh(item) === this.#copiedIdHigh &&
       ((items.state(item) & STATE.LOCKED) === 0 || this.#locks.isLockedBy(item, operation.owner));
@@ -273,32 +267,22 @@ export class StoreOperations {
   }
 
   /** A new item for a longer value, with the old one's flags and deadline. */
-  allocateJoined(
-    operation: Operation,
-    old: ItemRef,
-    valueLength: number,
-    keyFrom: ItemRef = NO_ITEM,
-  ): ItemRef {
+  allocateJoined(operation: Operation, old: ItemRef, valueLength: number): ItemRef {
     const flags = this.items.clientFlags(old);
-    const keyLength = this.items.keyLength(old);
-    if (!this.fits(keyLength, valueLength, flags)) return NO_ITEM;
+    if (!this.fits(operation.keyLength, valueLength, flags)) return NO_ITEM;
     this.#requestedFlags = operation.clientFlags;
     this.#requestedDeadlineSec = operation.deadlineSec;
     operation.clientFlags = flags;
     operation.deadlineSec = this.items.word(old, WORD.DEADLINE_SEC);
     const { marks } = operation;
     operation.marks = marks | (this.items.state(old) & STATE.KEY_BINARY);
-    const from = keyFrom === NO_ITEM
-      ? operation.input
-      : this.memory.segments[keyFrom >>> SEGMENT_SHIFT]!;
-    const keyOffset = keyFrom === NO_ITEM ? operation.keyOffset : this.items.keyOffset(keyFrom);
-    const item = this.#allocator.allocate(from, keyOffset, keyLength, valueLength, operation);
+    const item = this.#allocator.allocate(operation, valueLength);
     operation.marks = marks;
     return item;
   }
 
   /** Appends behind the value if its chunk has the room. */
-  #appendInPlace(operation: Operation, old: ItemRef, hash: number): boolean {
+  #appendInPlace(operation: Operation, old: ItemRef): boolean {
     const { slabs } = this.links;
     const state = this.items.state(old);
     const words = STATE.CHAINED | STATE.EXPLICIT_ID;
@@ -309,7 +293,7 @@ export class StoreOperations {
     const classId = slabs.classOf(old);
     if (bytes > slabs.chunkBytes(classId) || bytes > UNPINNED_BYTES_MAX) return false;
     if (!this.fits(operation.keyLength, length, this.items.clientFlags(old))) return false;
-    const begun = this.memory.versions.begin(hash);
+    const begun = this.memory.versions.begin(operation.hash);
     this.#values.write(
       old,
       oldLength,
@@ -332,12 +316,12 @@ export class StoreOperations {
    * Replaces the item by a copy with the optional words that `operation` asks for. Returns NO_ITEM without memory, and
    * CHANGED_MEANWHILE as `extend`.
    */
-  copy(operation: Operation, old: ItemRef, hash: number): ItemRef {
+  copy(operation: Operation, old: ItemRef): ItemRef {
     const { items } = this;
     operation.marks |= items.state(old) & (STATE.STUB | STATE.FETCHED);
     const item = this.allocateJoined(operation, old, items.valueLength(old));
     if (item === NO_ITEM) return NO_ITEM;
-    const current = this.#withKeyOf(item, hash);
+    const current = this.#current(operation);
     if (current === NO_ITEM) {
       // The allocation evicted the item itself.
       this.links.free(item);
@@ -345,10 +329,10 @@ export class StoreOperations {
     }
     const yieldMutex = this.#prepareYields(current, items.valueLength(item));
     this.#values.copyInto(item, 0, current, yieldMutex);
-    if (yieldMutex !== null && !this.#isUnchanged(operation, current, item, hash)) {
+    if (yieldMutex !== null && !this.#isUnchanged(operation, current, item)) {
       return CHANGED_MEANWHILE;
     }
-    this.replace(operation, item, hash);
+    this.replace(operation, item);
     return item;
   }
 }

@@ -71,25 +71,24 @@ export class TokenOperations {
    *   TOKENS_OFF, TOO_MANY_TOKENS or NOT_PERSISTED.
    */
   get(operation: Operation): Outcome {
-    const { input, keyOffset, keyLength } = operation;
     if (this.#persistence === "off") return Outcome.TOKENS_OFF;
     const journaled = this.#persistence === "journal";
     if (journaled && this.#queue.isUnusable) return this.#notPersisted();
-    const hash = this.#links.index.hash(input, keyOffset, keyLength);
-    const item = this.#lookup.live(input, keyOffset, keyLength, hash);
+    this.#links.prefetch.addHash(operation);
+    const item = this.#lookup.live(operation);
     if (item !== NO_ITEM && this.#guard.isLockedByOther(item, operation.owner)) {
       return Outcome.LOCKED;
     }
-    let token = this.#tokens.withOwner(operation, hash);
+    let token = this.#tokens.withOwner(operation);
     if (token === NO_TOKEN) {
-      token = this.#tokens.add(operation, hash);
+      token = this.#tokens.add(operation);
       if (token === NO_TOKEN) return Outcome.TOO_MANY_TOKENS;
       if (!journaled) this.#tokens.settle(token);
       else if (!this.#tell(TokenRecordType.GET, token)) {
         this.#tokens.remove(token);
         return this.#notPersisted();
       }
-      this.#invalidate(operation, hash);
+      this.#invalidate(operation);
       this.#stats[STAT.token_get]! += 1;
       this.#report("get", token);
     }
@@ -104,11 +103,11 @@ export class TokenOperations {
    * @returns OK, or NOT_FOUND when no such token is out.
    */
   release(operation: Operation): Outcome {
-    const { input, keyOffset, keyLength, compareLow, compareHigh } = operation;
-    const hash = this.#links.index.hash(input, keyOffset, keyLength);
-    const token = this.#tokens.withId(input, keyOffset, keyLength, hash, compareLow, compareHigh);
+    const { compareLow, compareHigh } = operation;
+    this.#links.prefetch.addHash(operation);
+    const token = this.#tokens.withId(operation, compareLow, compareHigh);
     if (token === NO_TOKEN || this.#tokens.isPending(token)) {
-      this.#invalidate(operation, hash);
+      this.#invalidate(operation);
       this.#stats[STAT.token_release_unknown]! += 1;
       this.#reportUnknown(operation);
       return Outcome.NOT_FOUND;
@@ -133,12 +132,12 @@ export class TokenOperations {
     lastId = Infinity,
     visit: (token: TokenView) => void = () => {},
   ): number {
-    const { input, keyOffset, keyLength, compareLow, compareHigh } = operation;
-    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    const { compareLow, compareHigh } = operation;
+    this.#links.prefetch.addHash(operation);
     let dropped = 0;
-    let token = this.#tokens.first(input, keyOffset, keyLength, hash);
+    let token = this.#tokens.first(operation);
     while (token !== NO_TOKEN && dropped < most) {
-      const next = this.#tokens.next(token, input, keyOffset, keyLength);
+      const next = this.#tokens.next(token, operation);
       const isMeant = operation.compare
         ? this.#tokens.hasId(token, compareLow, compareHigh)
         : this.#idOf(token) <= lastId;
@@ -180,12 +179,12 @@ export class TokenOperations {
   }
 
   /** How many update tokens the key has. */
-  countOf({ input, keyOffset, keyLength }: Operation): number {
+  countOf(operation: Operation): number {
     if (!this.#tokens.isAnyOut) return 0;
-    const hash = this.#links.index.hash(input, keyOffset, keyLength);
+    this.#links.prefetch.addHash(operation);
     let count = 0;
-    let token = this.#tokens.first(input, keyOffset, keyLength, hash);
-    for (; token !== NO_TOKEN; token = this.#tokens.next(token, input, keyOffset, keyLength)) {
+    let token = this.#tokens.first(operation);
+    for (; token !== NO_TOKEN; token = this.#tokens.next(token, operation)) {
       count++;
     }
     return count;
@@ -251,12 +250,12 @@ export class TokenOperations {
   }
 
   /** Takes away what is stored or leased under the key, and forgets that it is dirty. */
-  #invalidate({ input, keyOffset, keyLength }: Operation, hash: number): void {
-    const item = this.#lookup.live(input, keyOffset, keyLength, hash);
-    if (item !== NO_ITEM) this.#lookup.unlink(item, hash);
+  #invalidate(operation: Operation): void {
+    const item = this.#lookup.live(operation);
+    if (item !== NO_ITEM) this.#lookup.unlink(item, operation.hash);
     const { leases } = this.#guard;
-    const lease = leases.find(input, keyOffset, keyLength, hash);
-    if (lease !== NO_LEASE) leases.drop(lease, hash);
+    const lease = leases.find(operation);
+    if (lease !== NO_LEASE) leases.drop(lease, operation.hash);
   }
 
   #drop(token: TokenRef): void {

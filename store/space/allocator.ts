@@ -1,6 +1,6 @@
 import type { ArrivingValues } from "./arriving_values.ts";
 import * as arrivingModule from "./arriving_values.ts";
-import { type ByteRegion, copyBytes } from "../base/bytes.ts";
+import { copyBytes } from "../base/bytes.ts";
 import type { Operation } from "../operation.ts";
 import { type Eviction, EvictionCause } from "./eviction.ts";
 import type { ItemRef, Items } from "../memory/item.ts";
@@ -60,17 +60,16 @@ export class Allocator {
     this.#arriving = arriving;
   }
 
-  /** As `allocate`, with the key and the length of the value in `operation`. */
+  /** As `allocate`, with the length of the value in `operation`. */
   allocateItem(operation: Operation): ItemRef {
-    const { input, keyOffset, keyLength, valueLength } = operation;
-    return this.allocate(input, keyOffset, keyLength, valueLength, operation);
+    return this.allocate(operation, operation.valueLength);
   }
 
   /** As `allocateItem`, for a value that arrives in pieces: allocates memory for its beginning only. */
   reserveItem(operation: Operation): ItemRef {
-    const { input, keyOffset, keyLength, valueLength } = operation;
+    const { valueLength } = operation;
     this.#arriving.makeRoom(Math.min(valueLength, this.links.slabs.ordinaryBytesMax), NO_ROW);
-    return this.allocate(input, keyOffset, keyLength, valueLength, operation, 0);
+    return this.allocate(operation, valueLength, 0);
   }
 
   /**
@@ -80,14 +79,8 @@ export class Allocator {
    * @param lengthNow Bytes of the value to allocate now; `grow` allocates the rest.
    * @returns NO_ITEM if there is no memory.
    */
-  allocate(
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    valueLength: number,
-    operation: Operation,
-    lengthNow = valueLength,
-  ): ItemRef {
+  allocate(operation: Operation, valueLength: number, lengthNow = valueLength): ItemRef {
+    const { keyLength } = operation;
     let state = stateOf(operation) | keyLength;
     if (valueLength > SHORT_LENGTH_MAX) state |= STATE.LONG_VALUE;
     const bytes = this.links.itemBytes(keyLength, valueLength, state);
@@ -105,8 +98,8 @@ export class Allocator {
     copyBytes(
       this.memory.segments[item >>> SEGMENT_SHIFT]!,
       items.keyOffset(item),
-      input,
-      keyOffset,
+      operation.input,
+      operation.keyOffset,
       keyLength,
     );
     return !chained || this.#beginChain(item, lengthNow) ? item : NO_ITEM;

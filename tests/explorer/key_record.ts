@@ -2,6 +2,7 @@ import { type ItemRef, NO_ITEM, STATE } from "../../store/memory/item.ts";
 import { type LeaseRef, NO_LEASE } from "../../store/claims/leases.ts";
 import { NO_TOKEN, UpdateTokens } from "../../store/claims/update_tokens.ts";
 import { CONTROL } from "../../store/memory/memory.ts";
+import type { Key } from "../../store/operation.ts";
 import { ByteRegion } from "../../store/base/bytes.ts";
 import { u64ToNumber } from "../../store/base/u64.ts";
 import { TOKEN_RECORD_BYTES_MAX } from "../../store/memory/token_layout.ts";
@@ -66,7 +67,7 @@ export class KeyReader {
     const found = links.index.find(this.key, 0, KEY.length, hash);
     const hasDeadItem = found !== NO_ITEM && links.isDead(found);
     const item = hasDeadItem ? NO_ITEM : found;
-    const lease = leases.find(this.key, 0, KEY.length, hash);
+    const lease = leases.find(this.#keyOf(hash));
     const isThere = item !== NO_ITEM;
     const state = isThere ? items.state(item) : 0;
     const isLocked = (state & STATE.LOCKED) !== 0;
@@ -102,12 +103,17 @@ export class KeyReader {
     return textOf(this.#value.bytes.subarray(0, length)).replace("x", "");
   }
 
+  #keyOf(hash: number): Key {
+    return { input: this.key, keyOffset: 0, keyLength: KEY.length, hash };
+  }
+
   #keyTokens(hash: number): readonly KeyToken[] {
     const { tokens } = this;
     if (!tokens.isAnyOut) return NO_TOKENS;
     const found: KeyToken[] = [];
-    let token = tokens.first(this.key, 0, KEY.length, hash);
-    for (; token !== NO_TOKEN; token = tokens.next(token, this.key, 0, KEY.length)) {
+    const key = this.#keyOf(hash);
+    let token = tokens.first(key);
+    for (; token !== NO_TOKEN; token = tokens.next(token, key)) {
       tokens.copyData(token, this.#tokenData, 0);
       const ownerAt = tokens.keyLength(token);
       const owner = this.#tokenData.bytes.subarray(ownerAt, ownerAt + tokens.ownerLength(token));

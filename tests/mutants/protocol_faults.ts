@@ -170,7 +170,8 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
   {
     file: "store/operations/lease.ts",
     fault: "getss gives a lease while an update token is out",
-    find: "if (this.#isUncacheable(operation, hash)) {\n      this.#stats[STAT.lease_wait_hint]",
+    find:
+      "if (this.#guard.tokens.isUncacheable(operation)) {\n      this.#stats[STAT.lease_wait_hint]",
     replace: "if (false) {\n      this.#stats[STAT.lease_wait_hint]",
     tests: TRANSCRIPTS,
     filter: "tokens",

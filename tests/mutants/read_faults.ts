@@ -26,29 +26,31 @@ export const READ_FAULTS: readonly Fault[] = [
   {
     file: "store/operations/store.ts",
     fault: "a value is overwritten without a change of the version",
-    find: "const begun = this.memory.versions.begin(hash);\n    this.items.setValueLength(",
+    find:
+      "const begun = this.memory.versions.begin(operation.hash);\n    this.items.setValueLength(",
     replace: "const begun = -1;\n    this.items.setValueLength(",
     tests: "store/items/optimistic_read versions",
   },
   {
     file: "store/operations/store.ts",
     fault: "the version changes before a value is overwritten, not meanwhile",
-    find: "const begun = this.memory.versions.begin(hash);\n    this.items.setValueLength(",
+    find:
+      "const begun = this.memory.versions.begin(operation.hash);\n    this.items.setValueLength(",
     replace:
-      "const begun = -1;\n    this.memory.versions.end(this.memory.versions.begin(hash));\n    this.items.setValueLength(",
+      "const begun = -1;\n    this.memory.versions.end(this.memory.versions.begin(operation.hash));\n    this.items.setValueLength(",
     tests: "versions",
   },
   {
     file: "store/operations/store.ts",
     fault: "a value grows in its chunk without a change of the version",
-    find: "const begun = this.memory.versions.begin(hash);\n    this.#values.write(",
+    find: "const begun = this.memory.versions.begin(operation.hash);\n    this.#values.write(",
     replace: "const begun = -1;\n    this.#values.write(",
     tests: "store/items/optimistic_read versions",
   },
   {
     file: "store/operations/arithmetic.ts",
     fault: "a number changes in its chunk without a change of the version",
-    find: "const begun = memory.versions.begin(hash);",
+    find: "const begun = memory.versions.begin(operation.hash);",
     replace: "const begun = -1;",
     tests: "store/items/optimistic_read versions",
   },
@@ -56,23 +58,22 @@ export const READ_FAULTS: readonly Fault[] = [
     file: "store/operations/arithmetic.ts",
     fault: "a number is written after its item was linked",
     find:
-      "this.#putDigits(other, digits, length);\n    this.#storeOperations.replace(operation, other, hash);",
+      "this.#putDigits(other, digits, length);\n    this.#storeOperations.replace(operation, other);",
     replace:
-      "this.#storeOperations.replace(operation, other, hash);\n    this.#putDigits(other, digits, length);",
+      "this.#storeOperations.replace(operation, other);\n    this.#putDigits(other, digits, length);",
     tests: "versions",
   },
   {
     file: "store/operations/meta.ts",
     fault: "a value is marked stale without a change of the version",
-    find:
-      "const begun = this.#items.state(item) & STATE.CHAINED ? NO_GROUP : this.#versions.begin(hash);",
+    find: "const begun = isChained ? NO_GROUP : this.#versions.begin(operation.hash);",
     replace: "const begun = NO_GROUP;",
     tests: "store/items/optimistic_read versions",
   },
   {
     file: "store/operations/meta.ts",
     fault: "a value is emptied in two changes",
-    find: "const begun = this.#versions.begin(hash);\n    this.#storeOperations.replace(",
+    find: "const begun = this.#versions.begin(operation.hash);\n    this.#storeOperations.replace(",
     replace: "const begun = NO_GROUP;\n    this.#storeOperations.replace(",
     tests: "versions",
   },

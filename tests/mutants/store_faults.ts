@@ -419,8 +419,7 @@ export const STORE_FAULTS: readonly Fault[] = [
   {
     file: "store/claims/update_tokens.ts",
     fault: "a key with an update token can be stored",
-    find:
-      "return this.isQuarantined || this.first(input, keyOffset, keyLength, hash) !== NO_TOKEN;",
+    find: "return this.isQuarantined || this.first(key) !== NO_TOKEN;",
     replace: "return this.isQuarantined;",
     tests: "store/claims/update_tokens",
   },
@@ -449,7 +448,7 @@ export const STORE_FAULTS: readonly Fault[] = [
   {
     file: "store/operations/token.ts",
     fault: "releasing an unknown token leaves the key as it is",
-    find: "this.#invalidate(operation, hash);\n      this.#stats[STAT.token_release_unknown]",
+    find: "this.#invalidate(operation);\n      this.#stats[STAT.token_release_unknown]",
     replace: "this.#stats[STAT.token_release_unknown]",
     tests: "store/claims/update_tokens transcripts/conversation",
     filter: "token",
@@ -526,7 +525,7 @@ export const STORE_FAULTS: readonly Fault[] = [
   {
     file: "store/operations/store.ts",
     fault: "an append that others overtook is stored all the same",
-    find: "this.#withKeyOf(copy, hash) === item && ",
+    find: "this.#current(operation) === item && ",
     replace: "",
     tests: "store/items/long_values",
   },
