@@ -42,7 +42,7 @@ export function checkLeases(links: ItemLinks): void {
   assert(records.size === table.count, "the count of leases is that of the table");
   assert(held === control[CONTROL.LEASE_CURR], "LEASE_CURR counts what is held");
   let queued = 0;
-  for (let at = leases.newer(NO_LEASE); at !== NO_LEASE; at = leases.newer(at)) {
+  for (let at = table.oldest; at !== NO_LEASE; at = table.newer(at)) {
     assert(records.has(at), "a record of the queue is in the table");
     queued++;
   }

@@ -41,7 +41,6 @@ const { STAT } = statsModule;
  *
  * A record of the table (see slot_table.ts) has the key as its bytes, and these words:
  *
- *   word 1  next newer record; 2  next older record
  *   word 3  deadline of the lease, whole seconds of the store's clock (its milliseconds are in STATE)
  *   word 4  id, lower half; 5  upper half
  *   word 6  dirty until this second; 0: not dirty
@@ -53,8 +52,6 @@ export type LeaseRef = number & { readonly unit?: "record of the lease table" };
 export const NO_LEASE: LeaseRef = NO_SLOT;
 
 const WORD = {
-  NEWER: 1,
-  OLDER: 2,
   DEADLINE_SEC: 3,
   ID_LOW: 4,
   ID_HIGH: 5,
@@ -153,7 +150,7 @@ export class Leases {
       this.#setWord(made, WORD.DIRTY_UNTIL_SEC, 0);
       this.#setWord(made, WORD.STATE, keyLength);
       this.#table.write(made, keyLength, 0, keyLength, input, keyOffset);
-      this.#insert(made, hash);
+      this.#table.insert(made, hash);
     }
     const state = this.#word(made, WORD.STATE);
     if ((state & HELD) === 0) this.#control[CONTROL.LEASE_CURR]! += 1;
@@ -195,9 +192,9 @@ export class Leases {
     const control = this.#control;
     if (this.#table.count === 0) return false;
     let lease = control[CONTROL.LEASE_SWEEP]!;
-    if (lease === NO_LEASE) lease = control[CONTROL.LEASE_OLDEST]!;
+    if (lease === NO_LEASE) lease = this.#table.oldest;
     for (let looks = 0; lease !== NO_LEASE && looks < SLICE_LOOKS; looks++) {
-      const newer = this.#word(lease, WORD.NEWER);
+      const newer = this.#table.newer(lease);
       if (!this.#isCurrent(lease)) {
         this.#refresh(lease, this.#hashOf(lease));
         looks += CHANGED_LOOKS;
@@ -226,13 +223,6 @@ export class Leases {
 
   dirtyUntilSec(lease: LeaseRef): number {
     return this.#word(lease, WORD.DIRTY_UNTIL_SEC);
-  }
-
-  /** The next newer record; NO_LEASE: the oldest. */
-  newer(lease: LeaseRef): LeaseRef {
-    return lease === NO_LEASE
-      ? this.#control[CONTROL.LEASE_OLDEST]!
-      : this.#word(lease, WORD.NEWER);
   }
 
   copyKey(lease: LeaseRef, to: ByteRegion, toOffset: number): void {
@@ -322,32 +312,17 @@ export class Leases {
   }
 
   #dropOldest(): void {
-    const oldest = this.#control[CONTROL.LEASE_OLDEST]!;
+    const { oldest } = this.#table;
     if (this.#isCurrent(oldest)) this.#stats[STAT.lease_dropped]! += 1;
     this.#remove(oldest, this.#hashOf(oldest));
   }
 
-  #insert(lease: LeaseRef, hash: number): void {
-    const control = this.#control;
-    this.#table.insert(lease, hash);
-    const newest = control[CONTROL.LEASE_NEWEST]!;
-    this.#setWord(lease, WORD.OLDER, newest);
-    this.#setWord(lease, WORD.NEWER, NO_LEASE);
-    if (newest === NO_LEASE) control[CONTROL.LEASE_OLDEST] = lease;
-    else this.#setWord(newest, WORD.NEWER, lease);
-    control[CONTROL.LEASE_NEWEST] = lease;
-  }
-
   #remove(lease: LeaseRef, hash: number): void {
-    const control = this.#control;
     if (this.isHeld(lease)) this.#endHold(lease);
-    const newer = this.#word(lease, WORD.NEWER);
-    const older = this.#word(lease, WORD.OLDER);
-    if (newer === NO_LEASE) control[CONTROL.LEASE_NEWEST] = older;
-    else this.#setWord(newer, WORD.OLDER, older);
-    if (older === NO_LEASE) control[CONTROL.LEASE_OLDEST] = newer;
-    else this.#setWord(older, WORD.NEWER, newer);
-    if (control[CONTROL.LEASE_SWEEP] === lease) control[CONTROL.LEASE_SWEEP] = newer;
+    const control = this.#control;
+    if (control[CONTROL.LEASE_SWEEP] === lease) {
+      control[CONTROL.LEASE_SWEEP] = this.#table.newer(lease);
+    }
     this.#table.remove(lease, hash, this.keyLength(lease));
   }
 }

@@ -20,7 +20,6 @@ import type { Key, Operation } from "../operation.ts";
  * A record of the table (see slot_table.ts) has key, owner's tag and peer as its bytes, one behind the other, and these
  * words:
  *
- *   word 1  next newer record; 2  next older record
  *   word 3  id, lower half; 4  upper half
  *   word 5  LENGTHS: of key, owner, peer, 8 bits each; PENDING
  *   word 6  since when, Unix time in seconds
@@ -32,8 +31,6 @@ export type TokenRef = number & { readonly unit?: "record of the table of update
 export const NO_TOKEN: TokenRef = NO_SLOT;
 
 const WORD = {
-  NEWER: 1,
-  OLDER: 2,
   ID_LOW: 3,
   ID_HIGH: 4,
   LENGTHS: 5,
@@ -164,12 +161,6 @@ export class UpdateTokens {
 
   remove(token: TokenRef): void {
     const table = this.#table;
-    const newer = table.word(token, WORD.NEWER);
-    const older = table.word(token, WORD.OLDER);
-    if (newer === NO_TOKEN) this.#control[CONTROL.TOKEN_NEWEST] = older;
-    else table.setWord(newer, WORD.OLDER, older);
-    if (older === NO_TOKEN) this.#control[CONTROL.TOKEN_OLDEST] = newer;
-    else table.setWord(older, WORD.NEWER, newer);
     table.remove(token, table.word(token, WORD.HASH), this.#dataLength(token));
     this.#control[CONTROL.UNCACHEABLE]! -= 1;
   }
@@ -201,22 +192,22 @@ export class UpdateTokens {
 
   /** The token that has been out longest, or NO_TOKEN. */
   get oldest(): TokenRef {
-    return this.#control[CONTROL.TOKEN_OLDEST]!;
+    return this.#table.oldest;
   }
 
   /** The token that was given last, or NO_TOKEN. */
   get newest(): TokenRef {
-    return this.#control[CONTROL.TOKEN_NEWEST]!;
+    return this.#table.newest;
   }
 
   /** The next older token, or NO_TOKEN. */
   older(token: TokenRef): TokenRef {
-    return this.#table.word(token, WORD.OLDER);
+    return this.#table.older(token);
   }
 
   /** The next newer token, or NO_TOKEN. */
   newer(token: TokenRef): TokenRef {
-    return this.#table.word(token, WORD.NEWER);
+    return this.#table.newer(token);
   }
 
   keyLength(token: TokenRef): number {
@@ -281,19 +272,8 @@ export class UpdateTokens {
     table.write(token, dataLength, keyLength, tagLength, input, tagOffset);
     table.write(token, dataLength, peerAt, peerLength, input, peerOffset);
     table.insert(token, hash);
-    this.#makeNewest(token);
     this.#control[CONTROL.UNCACHEABLE]! += 1;
     return token;
-  }
-
-  #makeNewest(token: TokenRef): void {
-    const table = this.#table;
-    const newest = this.#control[CONTROL.TOKEN_NEWEST]!;
-    table.setWord(token, WORD.OLDER, newest);
-    table.setWord(token, WORD.NEWER, NO_TOKEN);
-    if (newest === NO_TOKEN) this.#control[CONTROL.TOKEN_OLDEST] = token;
-    else table.setWord(newest, WORD.NEWER, token);
-    this.#control[CONTROL.TOKEN_NEWEST] = token;
   }
 
   #setId(token: TokenRef, idLow: number, idHigh: number): void {

@@ -69,12 +69,8 @@ const WORDS = [
   "SWEEP_UNITS",
   "RESERVED_ITEMS", // reserved for values still arriving, see arriving_values.ts
   "LEASE_CURR", // leases held, see leases.ts
-  "LEASE_OLDEST",
-  "LEASE_NEWEST",
   "LEASE_SWEEP", // where maintenance goes on with leases
   "UNCACHEABLE", // how many update tokens are out, and bits for quarantine; see update_tokens.ts
-  "TOKEN_OLDEST",
-  "TOKEN_NEWEST",
   "QUARANTINE_END_SEC", // when quarantine ends by itself; 0: never
   "DISTURBED", // counts evictions, moves and sweeps: item references read before may be invalid
 ] as const;

@@ -3,7 +3,7 @@ import { ByteRegion, copyBytes, equalBytes } from "../base/bytes.ts";
 // Hot path: no allocation.
 
 /**
- * Records of different lengths in slots of equal size: leases, update tokens.
+ * Records of different lengths in slots of equal size: leases, update tokens. They are in a list by age, too.
  *
  *   header   HEADER words, then the heads of the hash buckets
  *   slots    SLOT_BYTES each; slot 0 is never used, so that 0 can mean none
@@ -11,7 +11,8 @@ import { ByteRegion, copyBytes, equalBytes } from "../base/bytes.ts";
  * A record is one slot, or a chain of slots when it is longer:
  *
  *   word 0      next record of the hash bucket; in a free slot the next free one
- *   words 1..7  the record's own
+ *   word 1      next newer record; 2  next older record
+ *   words 3..7  the record's own
  *   words 8..15 the record's bytes; if they go on, word 15 names the next slot, all of which is
  *               bytes (and again word 15, if they go on)
  *
@@ -24,6 +25,8 @@ const DATA_OFFSET = 32;
 const LINK_BYTES = 4;
 const LINK_WORD = 15;
 const NEXT_WORD = 0;
+const NEWER_WORD = 1;
+const OLDER_WORD = 2;
 
 /** No record. */
 export const NO_SLOT = 0;
@@ -33,7 +36,9 @@ const HEADER = {
   FREE_SLOTS: 1, // slots nobody has: given back and never used
   LAST_USED: 2, // slots behind it were never handed out
   RECORDS: 3,
-  WORDS: 4,
+  OLDEST: 4,
+  NEWEST: 5,
+  WORDS: 6,
 } as const;
 
 const DataUse = { COMPARE: 0, READ: 1, WRITE: 2 } as const;
@@ -105,6 +110,26 @@ export class SlotTable {
     return this.#slots === 0 ? 0 : this.#header[HEADER.FREE_SLOTS]!;
   }
 
+  /** The record that was inserted first, or NO_SLOT. */
+  get oldest(): number {
+    return this.#slots === 0 ? NO_SLOT : this.#header[HEADER.OLDEST]!;
+  }
+
+  /** The record that was inserted last, or NO_SLOT. */
+  get newest(): number {
+    return this.#slots === 0 ? NO_SLOT : this.#header[HEADER.NEWEST]!;
+  }
+
+  /** The record that was inserted next, or NO_SLOT. */
+  newer(record: number): number {
+    return this.word(record, NEWER_WORD);
+  }
+
+  /** The record that was inserted before, or NO_SLOT. */
+  older(record: number): number {
+    return this.word(record, OLDER_WORD);
+  }
+
   get slots(): number {
     return this.#slots;
   }
@@ -155,17 +180,25 @@ export class SlotTable {
     return first;
   }
 
-  /** Puts a record into the bucket of its key. */
+  /** Puts a record into the bucket of its key, as the newest. */
   insert(record: number, hash: number): void {
     const bucket = hash & this.#bucketMask;
     this.setWord(record, NEXT_WORD, this.#buckets[bucket]!);
     this.#buckets[bucket] = record;
-    this.#header[HEADER.RECORDS]! += 1;
+    const header = this.#header;
+    header[HEADER.RECORDS]! += 1;
+    const newest = header[HEADER.NEWEST]!;
+    this.setWord(record, OLDER_WORD, newest);
+    this.setWord(record, NEWER_WORD, NO_SLOT);
+    if (newest === NO_SLOT) header[HEADER.OLDEST] = record;
+    else this.setWord(newest, NEWER_WORD, record);
+    header[HEADER.NEWEST] = record;
   }
 
   /** Takes a record out of its bucket and gives its slots back. */
   remove(record: number, hash: number, dataLength: number): void {
     this.#unlink(record, hash & this.#bucketMask);
+    this.#unlinkAge(record);
     this.#header[HEADER.RECORDS]! -= 1;
     for (let slot = record, left = slotsFor(dataLength); left > 0; left--) {
       const next = this.word(slot, LINK_WORD);
@@ -261,6 +294,15 @@ export class SlotTable {
     }
     header[HEADER.LAST_USED]! += 1;
     return header[HEADER.LAST_USED]!;
+  }
+
+  #unlinkAge(record: number): void {
+    const newer = this.newer(record);
+    const older = this.older(record);
+    if (newer === NO_SLOT) this.#header[HEADER.NEWEST] = older;
+    else this.setWord(newer, OLDER_WORD, older);
+    if (older === NO_SLOT) this.#header[HEADER.OLDEST] = newer;
+    else this.setWord(older, NEWER_WORD, newer);
   }
 
   #unlink(record: number, bucket: number): void {

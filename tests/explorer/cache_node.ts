@@ -285,7 +285,7 @@ export class CacheNode {
 
 function dropLeases({ leases, links }: Cache): void {
   for (;;) {
-    const lease = leases.newer(NO_LEASE);
+    const lease = leases.table.oldest;
     if (lease === NO_LEASE) return;
     const key = new ByteRegion(new ArrayBuffer(leases.keyLength(lease)));
     leases.copyKey(lease, key, 0);
