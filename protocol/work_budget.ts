@@ -3,7 +3,7 @@
 /*
  * The budget bounds the work that a thread does for one connection before it serves others. Work is counted in units of
  * about 100 ns and never measured with a clock, so that the same requests always end a slice at the same place.
- * `deno task bench:fairness` shows the time of a unit for each command, and the longest stall that a command causes.
+ * `deno task bench fairness` shows the time of a unit for each command, and the longest stall that a command causes.
  */
 
 /** Work in one hold of the store's mutex: 50 to 100 microseconds. Reads without the mutex count as if they held it. */

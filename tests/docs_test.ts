@@ -32,7 +32,7 @@ const NOT_RUN: readonly (readonly [start: string, reason: string])[] = [
   ],
   ["DENORT_BIN=", "takes the place of ./leased; tests/lib/compile_test.ts does the same elsewhere"],
   ["memcslap ", "a load generator of others, for minutes"],
-  ["deno task bench:", "takes minutes, and other servers to compare with"],
+  ["deno task bench ", "takes minutes, and other servers to compare with"],
   ["deno task explore", "takes minutes; tests/explorer runs smaller ones"],
   ["deno task proxy init", "documented with a database that is not there"],
   ["PGPASSWORD=", "needs a database; tests/lib/proxy/postgres_test.ts has one"],
@@ -81,19 +81,19 @@ function reasonNotToRun(command: string): string | undefined {
 async function lookAt(command: string): Promise<void> {
   const files = command.matchAll(/(?<=^|\s)((?:\.ci|contrib|docs|examples|tests)\/[\w./]+)/g);
   for (const [file] of files) assert(Deno.statSync(path(file)), file);
-  const [, bench] = /^deno task (bench:\w+)/.exec(command) ?? [];
+  const [, bench] = /^deno task bench (\w+)/.exec(command) ?? [];
   if (bench === undefined) return;
   const { code, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["task", "--quiet", bench, "--help"],
+    args: ["task", "--quiet", "bench", bench, "--help"],
     cwd: path(""),
     env: { NO_COLOR: "1" },
     stdout: "null",
   }).output();
   const help = new TextDecoder().decode(stderr);
   assertEquals(code, 0, help);
-  const [, ...words] = command.slice("deno task ".length).match(/"[^"]*"|\S+/g)!;
+  const [, ...words] = command.slice("deno task bench ".length).match(/"[^"]*"|\S+/g)!;
   for (const word of words.map((each) => each.replaceAll('"', ""))) {
-    const isName = bench === "bench:feed" || word.startsWith("--");
+    const isName = bench === "feed" || word.startsWith("--");
     assert(!isName || help.includes(word), `${command}: ${word}`);
   }
 }
@@ -202,7 +202,7 @@ Deno.test("documents name tasks and files that exist", () => {
 Deno.test("tasks that running text names know the options named with them", async () => {
   for (const document of documents) {
     for (const code of inlineCodeOf(document)) {
-      if (code.startsWith("deno task bench:")) await lookAt(code);
+      if (code.startsWith("deno task bench ")) await lookAt(code);
     }
   }
 });

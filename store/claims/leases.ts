@@ -37,7 +37,7 @@ const { STAT } = statsModule;
  * full the oldest record goes: dropping one is always safe, its holder's fill is refused. No value
  * is ever evicted for a lease, and a scan of absent keys cannot take memory from values. Its size is
  * fixed, because a full cache would have no page to give when leases are needed most. By default it
- * has 1/64 of the memory: about 0.1 points of the hit ratio (`bench:store`), 14,000 leases in 64 MB.
+ * has 1/64 of the memory: about 0.1 points of the hit ratio (`bench store`), 14,000 leases in 64 MB.
  *
  * A record of the table (see slot_table.ts) has the key as its bytes, and these words:
  *

@@ -16,7 +16,7 @@ const HEADER_WORDS = HEADER_BYTES >>> 2;
 
 /**
  * Buckets per item. With one, every third key is behind another item of its bucket, and a lookup
- * waits for the memory of both; with two, every fifth (`bench:ratio`, row mget50: 4 to 10 % less).
+ * waits for the memory of both; with two, every fifth (`bench ratio`, row mget50: 4 to 10 % less).
  */
 const BUCKETS_PER_ITEM = 2;
 /** Buckets split per inserted item: one more than needed on average, so that a table that is behind catches up. */

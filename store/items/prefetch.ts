@@ -18,7 +18,7 @@ const LINE_WORDS = 16;
 /**
  * A group of keys that the next requests look up. Buckets and items lie anywhere in memory, and each lookup would wait
  * for its own cache misses. A group is first hashed, then `load` reads all buckets and items at once, so that the
- * misses overlap; only then the requests are executed (`bench:ratio`, rows mget50, p100 and ms100). Each key is hashed
+ * misses overlap; only then the requests are executed (`bench ratio`, rows mget50, p100 and ms100). Each key is hashed
  * once: `hashOf` returns what `add` computed.
  */
 export class Prefetch {

@@ -15,9 +15,9 @@ const { CLASS_STAT, STAT } = statsModule;
 
 /**
  * Layout "leased": pages of 64 KiB, so that memory moves between classes in small steps; 32 KiB is
- * no better (`bench:store`). Chunk sizes are stretched so that they fill a page. The default factor
+ * no better (`bench store`). Chunk sizes are stretched so that they fill a page. The default factor
  * is 1.075: it wastes least of all factors that need no more classes than there are numbers (4.4 %
- * of an item on average, 5.4 % with 1.1; `bench:store`, fill). An item of which a page would hold
+ * of an item on average, 5.4 % with 1.1; `bench store`, fill). An item of which a page would hold
  * fewer than five becomes a chain of chunks of LARGE_CHUNK_BYTES instead, which wastes half a chunk
  * per item on average.
  */
@@ -79,7 +79,7 @@ function stretchedSizes(pageBytes: number, smallest: number, factor: number): nu
  * keeps a list of those of its pages that have room. A page whose last chunk is freed goes back to the pool.
  *
  * The class of chains allocates runs: one chunk, or several contiguous ones that are allocated and freed together, so
- * that a long value has few pieces (`bench:ratio`, row set100k: a fifth less than with single chunks).
+ * that a long value has few pieces (`bench ratio`, row set100k: a fifth less than with single chunks).
  */
 export class Slabs {
   readonly #memory: Memory;

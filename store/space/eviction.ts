@@ -18,7 +18,7 @@ const { CLASS_STAT, STAT } = statsModule;
  * bits of the item and no list.
  */
 
-// The numbers below were chosen by `bench:store`.
+// The numbers below were chosen by `bench store`.
 
 /**
  * The small queue's share of a class, in percent: 10 is worse on recs (60k-64: 0.284 for 0.281), 20

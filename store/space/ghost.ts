@@ -10,7 +10,7 @@ import type { Slabs } from "../memory/slabs.ts";
 
 // Hot path: no allocation.
 
-/** One page in this many holds hashes of evicted items (`bench:store`). */
+/** One page in this many holds hashes of evicted items (`bench store`). */
 const PAGES_PER_GHOST_PAGE = 64;
 /** Hashes in a set. A new one replaces the oldest. */
 const WAYS = 4;

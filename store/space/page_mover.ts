@@ -8,7 +8,7 @@ import { ANY_CLASS, PageSelector } from "./page_selector.ts";
 
 /**
  * Evictions of a class until it asks for a page: 20 follows a change of sizes (recs-ecom 0.062)
- * faster than 50 (0.066). Chosen by `bench:store`, as is PAGE_PARTS.
+ * faster than 50 (0.066). Chosen by `bench store`, as is PAGE_PARTS.
  */
 const EVICTIONS_PER_PAGE_MIN = 20;
 /**

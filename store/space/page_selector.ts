@@ -5,7 +5,7 @@ import { isMovableChunk } from "./page_evacuator.ts";
 
 // Hot path: no allocation.
 
-// The numbers below were chosen by `bench:store`; the runs named are the ones that differ.
+// The numbers below were chosen by `bench store`; the runs named are the ones that differ.
 
 /** Pages drawn for a move; 1 gives recs60k-64 0.283 instead of 0.280, 5 no more than 3. */
 const DRAWS = 3;

@@ -1,7 +1,7 @@
 // Hot path: `run` is the bench's own share of the machine; it must stay the faster side.
 import { EPOLLIN, EPOLLOUT } from "../../lib/net/native/epoll.ts";
 import { MSG_DONTWAIT } from "../../lib/net/native/libc.ts";
-import { Connections, type LoadClient } from "./connections.ts";
+import { Connections, type LoadClient } from "./sockets.ts";
 
 /** Requests that are sent together; the next batch goes out when all its replies are in. */
 export interface Batch {

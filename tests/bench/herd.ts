@@ -2,8 +2,6 @@
  * A thundering herd: many clients want one row of a slow database through a cache. First the cached
  * value only expires, then the row is updated as well. How often is the database read, and who gets
  * to see what is out of date?
- *
- *     deno task bench:herd [--help]
  */
 import { startLeased } from "../support/servers/leased.ts";
 import { MEMCACHEDS, startMemcached } from "../support/servers/memcached.ts";
@@ -211,8 +209,11 @@ const HEADINGS = [
   "longest read",
 ];
 
-async function main(): Promise<void> {
-  const herd = { ...readOptions({ clients: 200, seconds: 10 }), updateEveryMs: UPDATE_EVERY_MS };
+export async function main(args: readonly string[]): Promise<void> {
+  const herd = {
+    ...readOptions(args, { clients: 200, seconds: 10 }),
+    updateEveryMs: UPDATE_EVERY_MS,
+  };
   say(`| ${HEADINGS.join(" | ")} |`);
   say(`| --- | --- ${"| --: ".repeat(HEADINGS.length - 2)}|`);
   const memcached = MEMCACHEDS.at(-1);
@@ -247,5 +248,3 @@ function row(server: string, way: Way, result: HerdResult): string {
 function say(line: string): void {
   Deno.stdout.writeSync(new TextEncoder().encode(line + "\n"));
 }
-
-if (import.meta.main) await main();

@@ -1,5 +1,5 @@
 // Hot path: a pause of `run` would count as the server's latency.
-import { Connections, type LoadClient } from "./connections.ts";
+import { Connections, type LoadClient } from "./sockets.ts";
 
 /** A request with a one-line reply, or a get of values that contain no capital letters. */
 export type Request = Uint8Array;

@@ -24,11 +24,15 @@ export class OptionError extends Error {
   override readonly name = "OptionError";
 }
 
-/** Returns the options of this process. Exits on a mistake, and on --help. */
-export function readOptions<D extends Defaults>(defaults: D, choices: Choices = {}): Options<D> {
+/** Returns the options among `args`. Exits on a mistake, and on --help. */
+export function readOptions<D extends Defaults>(
+  args: readonly string[],
+  defaults: D,
+  choices: Choices = {},
+): Options<D> {
   try {
-    if (Deno.args.includes("--help")) throw new OptionError("");
-    return parseOptions(Deno.args, defaults, choices);
+    if (args.includes("--help")) throw new OptionError("");
+    return parseOptions(args, defaults, choices);
   } catch (error) {
     if (!(error instanceof OptionError)) throw error;
     const usage = Object.entries(defaults).map(([name, value]) =>

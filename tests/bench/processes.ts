@@ -39,25 +39,28 @@ export async function startLeased(
   options: readonly string[] = [],
   permissions: readonly string[] = [],
   cores: string = SERVER_CORE,
+  checkout: string = ROOT,
 ): Promise<BenchServer> {
   // deno-fmt-ignore
   const args = ["-l", "127.0.0.1", "-p", `${port}`, "-m", `${MEMORY_MIB}`, "-t", `${threads}`, "-c", "2048", "--io", io, ...options];
-  const { variables, flags } = await startTask();
+  const { variables, flags } = startTask(checkout);
   const words = [...variables, Deno.execPath(), "run", ...flags, ...permissions, MAIN, ...args];
-  return await start(["leased --io", io, ...options].join(" "), port, "env", words, ROOT, cores);
+  const place = checkout === ROOT ? "" : ` of ${checkout}`;
+  const name = ["leased --io", io, ...options].join(" ") + place;
+  return await start(name, port, "env", words, checkout, cores);
 }
 
 /** The flags of the engine that `deno task start` sets. */
-export async function serverEngineFlags(): Promise<string[]> {
-  const { flags } = await startTask();
+export function serverEngineFlags(): string[] {
+  const { flags } = startTask(ROOT);
   const option = "--v8-flags=";
   const given = flags.find((flag) => flag.startsWith(option)) ?? option;
   return given.slice(option.length).split(",").filter((flag) => flag !== "");
 }
 
-/** Variables and flags of `deno task start`, so that the bench measures the users' command. */
-async function startTask(): Promise<{ variables: string[]; flags: string[] }> {
-  const { default: config } = await import("../../deno.json", { with: { type: "json" } });
+/** Variables and flags of a checkout's `deno task start`, so that the bench measures the users' command. */
+function startTask(checkout: string): { variables: string[]; flags: string[] } {
+  const config = JSON.parse(Deno.readTextFileSync(`${checkout}/deno.json`));
   const { command } = config.tasks.start;
   const [, variables, flags] = /^((?:\w+=\w+ )*)deno run (.*) main\.ts$/.exec(command) ?? [];
   if (variables === undefined || flags === undefined) {

@@ -1,10 +1,9 @@
 /**
  * Memcached and leased under the same load, in alternating rounds: requests per second, CPU per
  * request, and ours ÷ theirs.
- *
- *     deno task bench:ratio [--help]
  */
 import { compare, type Contestant, fill, print } from "./clients/comparison.ts";
+import { OTHER_GENERATORS, rowsOf } from "./clients/other_generators.ts";
 import { readOptions } from "./options.ts";
 import {
   type BenchServer,
@@ -18,26 +17,42 @@ import { Certificates, tlsArguments } from "../support/servers/certificates.ts";
 import { TRANSPORTS } from "../support/servers/server_process.ts";
 import { type BenchRow, ROWS } from "./rows.ts";
 
-if (import.meta.main) await main();
-
-async function main(): Promise<void> {
+export async function main(args: readonly string[]): Promise<void> {
   const names = ROWS.map(({ name }) => name);
-  const { rounds, seconds, only, io, threads, clients, memcached, also, json, port, tls } =
-    readOptions({
-      rounds: 5,
-      seconds: 2,
-      only: names,
-      io: "native",
-      threads: 1,
-      clients: 1,
-      memcached: [DEBIAN_MEMCACHED],
-      /** Words of `-o` of further servers of ours, one for each, as in `--also io_uring=off`. */
-      also: [""],
-      json: false,
-      port: 21290,
-      tls: false,
-    }, { only: names, io: TRANSPORTS });
-  const rows = ROWS.filter(({ name }) => only.includes(name));
+  const {
+    rounds,
+    seconds,
+    only,
+    io,
+    threads,
+    clients,
+    memcached,
+    also,
+    against,
+    generator,
+    json,
+    port,
+    tls,
+  } = readOptions(args, {
+    rounds: 5,
+    seconds: 2,
+    only: names,
+    io: "native",
+    threads: 1,
+    clients: 1,
+    memcached: [DEBIAN_MEMCACHED],
+    /** Words of `-o` of further servers of ours, one for each, as in `--also io_uring=off`. */
+    also: [""],
+    json: false,
+    /** Another checkout of this repository, whose server is compared too. */
+    against: "",
+    generator: "own",
+    port: 21290,
+    tls: false,
+  }, { only: names, io: TRANSPORTS, generator: ["own", ...OTHER_GENERATORS] });
+  const other = OTHER_GENERATORS.find((each) => each === generator);
+  const possible = other === undefined ? only : rowsOf(other).filter((name) => only.includes(name));
+  const rows = ROWS.filter(({ name }) => possible.includes(name));
   const last = Math.max(1, Math.min(clients, navigator.hardwareConcurrency - 1));
   await pinGenerator(`1-${last}`);
   using certificates = new Certificates();
@@ -53,13 +68,26 @@ async function main(): Promise<void> {
   const ours = new Map<string, BenchServer>();
   const theirs: BenchServer[] = [];
   try {
-    for (const path of memcached) {
+    const load = { count: clients, tls, ...(other !== undefined && { generator: other }) };
+    for (const path of memcached.filter((each) => each !== "none")) {
       theirs.push(await started(startMemcached(path, port + servers.length, threads, tlsOptions)));
     }
     for (const word of also.filter((text) => text !== "")) {
       theirs.push(
         await started(startLeased(port + servers.length, threads, io, ["-o", word, ...tlsOptions])),
       );
+    }
+    if (against !== "") {
+      const starting = startLeased(
+        port + servers.length,
+        threads,
+        io,
+        tlsOptions,
+        [],
+        undefined,
+        Deno.realPathSync(against),
+      );
+      theirs.push(await started(starting));
     }
     for (const row of rows) {
       const key = row.options?.join(" ") ?? "";
@@ -69,7 +97,7 @@ async function main(): Promise<void> {
         );
       ours.set(key, our);
       const contestants = contestantsOf(row, our, theirs);
-      const found = await compare(row, contestants, rounds, seconds, { count: clients, tls });
+      const found = await compare(row, contestants, rounds, seconds, load);
       if (json) say(JSON.stringify(found));
       else print(row, found);
     }

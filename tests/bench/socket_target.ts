@@ -1,4 +1,4 @@
-import type { Connections } from "./connections.ts";
+import type { Connections } from "./sockets.ts";
 import type { ReplayTarget } from "./replay/replay.ts";
 
 const RECEIVE_BYTES = 64 * 1024;

@@ -5,7 +5,7 @@ import { ParallelThreads } from "./threads.ts";
 import { SCENARIOS } from "./scenario.ts";
 
 const names = SCENARIOS.map(({ name }) => name);
-const { reads, threads, only } = readOptions({
+const { reads, threads, only } = readOptions(Deno.args, {
   /** Keys, of each scenario. */
   reads: 10_000_000,
   threads: Math.min(4, navigator.hardwareConcurrency),

@@ -10,7 +10,7 @@ export const SLOT_BYTES = 1024;
 /**
  * The short requests of one round of the event loop: one slot of the thread's input for each connection that has any.
  * The round first reads all sockets, then executes all requests, so that the code of the server and of the kernel
- * stays in the processor's caches (`bench:ratio`, rows with one in flight).
+ * stays in the processor's caches (`bench ratio`, rows with one in flight).
  */
 export class NativeInbox {
   count = 0;

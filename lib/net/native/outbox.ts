@@ -2,7 +2,7 @@
 import type { ReplyBuffer } from "../../../protocol/reply_buffer.ts";
 import type { NativeConnection } from "./connection.ts";
 
-/** Replies that are sent together: more than the connections that one round usually serves (`bench:ratio`, row p1). */
+/** Replies that are sent together: more than the connections that one round usually serves (`bench ratio`, row p1). */
 export const REPLIES_MAX = 64;
 /** No reply begins behind this offset, so that queued replies stay in the L2 cache. */
 const BYTES_MAX = 64 * 1024;
@@ -12,7 +12,7 @@ const UNITS_MAX = 4096;
 const ALIGNMENT = 64;
 
 /**
- * Replies queued in the thread's reply region, to be sent one after the other (`bench:ratio`, row
+ * Replies queued in the thread's reply region, to be sent one after the other (`bench ratio`, row
  * mget50: a tenth less). A client process with many connections is woken by the first reply and
  * finds the others without sleeping again. The code of the server and of the kernel stays in the
  * processor's caches.

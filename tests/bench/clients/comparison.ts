@@ -1,5 +1,6 @@
 /** Measures servers under the same load, in alternating rounds: requests per second and CPU per request. */
 import process from "node:process";
+import { OtherLoad } from "./other_generators.ts";
 import { type ClientOptions, ClientThreads } from "./threads.ts";
 import { Generator } from "../generator.ts";
 import { type BenchServer, cpuNanoseconds, say } from "../processes.ts";
@@ -52,6 +53,13 @@ export function fill(server: BenchServer, tls: boolean): void {
   generator.close();
 }
 
+/** Keeps a server busy. */
+interface Load {
+  /** @returns Requests or keys a second. */
+  run(seconds: number): Promise<number>;
+  close(): void | Promise<void>;
+}
+
 /** Measures `row` on all contestants; the first one is compared with each of the others. */
 export async function compare(
   row: BenchRow,
@@ -60,9 +68,13 @@ export async function compare(
   seconds: number,
   clients: ClientOptions,
 ): Promise<Comparison[]> {
-  const loads: ClientThreads[] = [];
+  const loads: Load[] = [];
   for (const { server, against } of contestants) {
-    loads.push(await ClientThreads.open(server.port, row, against, clients));
+    loads.push(
+      clients.generator === undefined
+        ? await ClientThreads.open(server.port, row, against, clients)
+        : new OtherLoad(clients.generator, server.port, row.name),
+    );
     await loads.at(-1)!.run(WARM_UP_SEC);
   }
   const samples: Sample[][] = contestants.map(() => []);
@@ -86,7 +98,7 @@ export async function compare(
 }
 
 async function measure(
-  load: ClientThreads,
+  load: Load,
   server: BenchServer,
   seconds: number,
 ): Promise<Sample> {

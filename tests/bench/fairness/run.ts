@@ -1,8 +1,6 @@
 /**
  * How long a client waits beside another one that sends one read full of a costly command, for every command of both
  * protocols, among a million items; and beside 50 clients that pipeline deeply.
- *
- *     deno task bench:fairness [--help]
  */
 import { type CostlyPacket, costlyPackets, itemKey } from "../../support/load/costly_requests.ts";
 import { bytesOf } from "../../support/sessions/side.ts";
@@ -48,10 +46,8 @@ const TOKENS = 9000;
 const HOT_KEY = "hot";
 const REQUESTS_PER_WRITE = 500;
 
-if (import.meta.main) await main();
-
-async function main(): Promise<void> {
-  const { items, rounds, io, threads, only, memcached, port } = readOptions({
+export async function main(args: readonly string[]): Promise<void> {
+  const { items, rounds, io, threads, only, memcached, port } = readOptions(args, {
     items: 1_000_000,
     rounds: 3,
     io: "native",

@@ -1,8 +1,6 @@
 /**
  * The cost of the update-token proxy: reads beside a bare SQLite read and a bare get, writes by the number of caches
  * beside a bare commit, and writers before PostgreSQL beside bare updates by pgbench.
- *
- *     deno task bench:proxy [--help]
  */
 import { PostgresServer } from "../../support/servers/postgres.ts";
 import { startProxy } from "../../support/servers/proxy_process.ts";
@@ -35,8 +33,8 @@ const read = (command: string) => (number: number): Exchange => ({
   end: `${VALUE}\r\nEND\r\n`,
 });
 
-async function main(): Promise<void> {
-  const { seconds, rounds, only, memcached, port, folder } = readOptions({
+export async function main(args: readonly string[]): Promise<void> {
+  const { seconds, rounds, only, memcached, port, folder } = readOptions(args, {
     seconds: 2,
     rounds: 5,
     only: PARTS,
@@ -174,5 +172,3 @@ async function postgresWrites(place: string, seconds: number, rounds: number): P
 function whole(value: number): string {
   return Math.round(value).toLocaleString("en");
 }
-
-if (import.meta.main) await main();

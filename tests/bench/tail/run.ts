@@ -2,8 +2,6 @@
  * Latency of leased and memcached at half of what the slower one can do, with eviction, expiry and
  * changing sizes, in alternating rounds. A request counts from the moment at which it should have
  * been sent.
- *
- *     deno task bench:tail [--help]
  */
 import type { TailResult } from "../open_generator.ts";
 import { readOptions } from "../options.ts";
@@ -29,10 +27,8 @@ const LOAD = 0.5;
 /** Quantiles. */
 const SHARES = [0.5, 0.99, 0.999];
 
-if (import.meta.main) await main();
-
-async function main(): Promise<void> {
-  const { seconds, rounds, io, threads, clients, rate, memcached, port } = readOptions({
+export async function main(args: readonly string[]): Promise<void> {
+  const { seconds, rounds, io, threads, clients, rate, memcached, port } = readOptions(args, {
     seconds: 60,
     rounds: 30,
     io: "native",

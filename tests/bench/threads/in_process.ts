@@ -27,7 +27,7 @@ export class ThreadsInProcess {
 
   /** Makes the stores and threads. @param counts How many threads to measure. */
   static async open(counts: readonly number[]): Promise<ThreadsInProcess> {
-    for (const flag of await serverEngineFlags()) v8.setFlagsFromString(flag);
+    for (const flag of serverEngineFlags()) v8.setFlagsFromString(flag);
     const most = Math.max(...counts);
     const shared = new Map(counts.filter((count) => count > 1).map((count) => [count, fed(count)]));
     const module = new URL("./worker.ts", import.meta.url);

@@ -1,8 +1,6 @@
 /**
  * What threads do together: in process, over one store beside a store each; then over sockets,
  * beside memcached with as many threads.
- *
- *     deno task bench:threads [--help]
  */
 import { compare, fill, print } from "../clients/comparison.ts";
 import { readOptions } from "../options.ts";
@@ -23,11 +21,9 @@ import { ThreadsInProcess } from "./in_process.ts";
 const PARTS = ["process", "sockets"];
 const CORES = navigator.hardwareConcurrency;
 
-if (import.meta.main) await main();
-
-async function main(): Promise<void> {
+export async function main(args: readonly string[]): Promise<void> {
   const names = THREAD_ROWS.map(({ name }) => name);
-  const { only, threads, rounds, seconds, parts, memcached, io, port } = readOptions({
+  const { only, threads, rounds, seconds, parts, memcached, io, port } = readOptions(args, {
     only: names,
     threads: Array.from({ length: CORES }, (_, index) => index + 1),
     rounds: 5,

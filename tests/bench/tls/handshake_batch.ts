@@ -1,5 +1,5 @@
 import { EPOLLIN, EPOLLOUT } from "../../../lib/net/native/epoll.ts";
-import { Connections } from "../connections.ts";
+import { Connections } from "../sockets.ts";
 import type { TlsClients } from "./clients.ts";
 
 /** Makes `count` handshakes at the same time, and closes the connections when all are done. */

@@ -1,12 +1,8 @@
 /**
  * TLS handshakes: memcached and leased in alternating rounds. CPU per handshake, handshakes a second, and
  * ours ÷ theirs.
- *
- *     deno task bench:handshakes [--help]
  */
 import { Certificates, tlsArguments } from "../../support/servers/certificates.ts";
-import { TRANSPORTS } from "../../support/servers/server_process.ts";
-import { readOptions } from "../options.ts";
 import {
   type BenchServer,
   cpuNanoseconds,
@@ -19,11 +15,23 @@ import { median } from "../rows.ts";
 import { TlsClients } from "./clients.ts";
 import { shakeHandsAtOnce } from "./handshake_batch.ts";
 
-const KEYS = ["ec", "rsa"] as const;
+export const KEYS = ["ec", "rsa"] as const;
 const KEY_OPTIONS = {
   ec: ["ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"],
   rsa: ["rsa:2048"],
 } as const;
+
+export interface HandshakeOptions {
+  readonly rounds: number;
+  /** Handshakes of a round. */
+  readonly count: number;
+  /** Handshakes at the same time. */
+  readonly flight: number;
+  readonly io: string;
+  readonly memcached: readonly string[];
+  readonly port: number;
+  readonly key: readonly string[];
+}
 
 interface Sample {
   readonly cpuMicroseconds: number;
@@ -44,16 +52,8 @@ function shakeHands(server: BenchServer, count: number, inFlight: number): Sampl
   return { cpuMicroseconds: cpuNs / 1000 / done, perSecond: done / seconds };
 }
 
-async function main(): Promise<void> {
-  const { rounds, count, flight, io, memcached, port, key } = readOptions({
-    rounds: 7,
-    count: 640,
-    flight: 32,
-    io: "native",
-    memcached: ["/usr/bin/memcached"],
-    port: 21390,
-    key: ["ec", "rsa"],
-  }, { io: TRANSPORTS, key: KEYS });
+export async function handshakes(options: HandshakeOptions): Promise<void> {
+  const { rounds, count, flight, io, memcached, port, key } = options;
   await pinGenerator();
   using certificates = new Certificates();
   for (const [index, kind] of key.entries()) {
@@ -88,5 +88,3 @@ async function main(): Promise<void> {
     for (const server of servers) await server.stop();
   }
 }
-
-if (import.meta.main) await main();

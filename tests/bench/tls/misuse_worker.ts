@@ -1,6 +1,6 @@
 /// <reference lib="deno.worker" />
 // One thread of `neighbours.ts`: clients that misuse TLS until they are told to stop.
-import { Connections, type LoadClient } from "../connections.ts";
+import { Connections, type LoadClient } from "../sockets.ts";
 import { pinThread } from "../processes.ts";
 import { TlsClients } from "./clients.ts";
 import { shakeHandsAtOnce } from "./handshake_batch.ts";

@@ -1,12 +1,9 @@
 /**
  * How long plain clients wait beside clients that misuse TLS on the same thread, leased and memcached: p50, p99 and the
  * longest, and their ratio to those without such neighbours.
- *
- *     deno task bench:neighbours [--help]
  */
 import { Certificates, clientHello, tlsArguments } from "../../support/servers/certificates.ts";
 import { OpenGenerator, type Request, type TailResult } from "../open_generator.ts";
-import { readOptions } from "../options.ts";
 import {
   type BenchServer,
   pinGenerator,
@@ -18,7 +15,8 @@ import {
 import { type MisuseOrder, MISUSES } from "./misuses.ts";
 
 const GENERATOR_CORE = 1;
-const MISUSE_CORE = 2;
+/** On two cores, the misusing clients share the generator's. */
+const MISUSE_CORE = Math.min(2, navigator.hardwareConcurrency - 1);
 const CONNECTIONS = 8;
 const LONG_BYTES = 500_000;
 const CONNECTIONS_MAX = 12_000;
@@ -29,17 +27,18 @@ interface Contestant {
   readonly plainPort: number;
 }
 
-if (import.meta.main) await main();
+export interface NeighbourOptions {
+  /** Requests a second of the plain clients. */
+  readonly rate: number;
+  readonly seconds: number;
+  readonly rounds: number;
+  readonly only: readonly string[];
+  readonly memcached: readonly string[];
+  readonly port: number;
+}
 
-async function main(): Promise<void> {
-  const { rate, seconds, rounds, only, memcached, port } = readOptions({
-    rate: 2000,
-    seconds: 3,
-    rounds: 3,
-    only: [...MISUSES],
-    memcached: ["/usr/bin/memcached"],
-    port: 21490,
-  }, { only: MISUSES });
+export async function neighbours(options: NeighbourOptions): Promise<void> {
+  const { rate, seconds, rounds, only, memcached, port } = options;
   await pinGenerator(`${GENERATOR_CORE}-${Math.max(1, navigator.hardwareConcurrency - 1)}`);
   pinThread(GENERATOR_CORE);
   using certificates = new Certificates();

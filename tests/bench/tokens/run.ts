@@ -1,8 +1,6 @@
 /**
  * The cost of durable update tokens: pairs of `token get` and `token release` a second, beside the syncs a second that
  * the same disk does bare, and the latency of get and set of other keys beside them.
- *
- *     deno task bench:tokens [--help]
  */
 import { OpenGenerator, type Request } from "../open_generator.ts";
 import { readOptions } from "../options.ts";
@@ -25,10 +23,8 @@ const SECOND_CORE = 3;
 const START_MS = 500;
 const ENCODER = new TextEncoder();
 
-if (import.meta.main) await main();
-
-async function main(): Promise<void> {
-  const { seconds, rounds, io, threads, rate, connections, port, folder } = readOptions({
+export async function main(args: readonly string[]): Promise<void> {
+  const { seconds, rounds, io, threads, rate, connections, port, folder } = readOptions(args, {
     seconds: 3,
     rounds: 5,
     io: "native",

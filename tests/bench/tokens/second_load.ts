@@ -1,6 +1,6 @@
 /// <reference lib="deno.worker" />
 // A thread with a core of its own: clients that take and release update tokens, or that store values at the same rate.
-import { Connections, type LoadClient } from "../connections.ts";
+import { Connections, type LoadClient } from "../sockets.ts";
 import { OpenGenerator } from "../open_generator.ts";
 import { pinThread } from "../processes.ts";
 

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertLess } from "@std/assert";
 import { TlsClients } from "../../bench/tls/clients.ts";
-import { Connections } from "../../bench/connections.ts";
+import { Connections } from "../../bench/sockets.ts";
 import { randomFrom } from "../../support/random.ts";
 import {
   type Certificate,

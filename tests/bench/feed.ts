@@ -1,3 +1,4 @@
+import { measureHashes } from "./hashes.ts";
 import { EX_USAGE } from "./options.ts";
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
 import {
@@ -9,7 +10,7 @@ import {
 } from "../support/load/feed_loop.ts";
 
 // Measures a request in process, from the received bytes to the reply's bytes, without a transport:
-// `deno task bench:feed [name]`. Keys of 12 bytes, values of 100, all in the processor's caches.
+// `deno task bench feed [name]`. Keys of 12 bytes, values of 100, all in the processor's caches.
 // Numbers of two machines cannot be compared.
 
 const WARM_UP_ROUNDS = 2000;
@@ -31,13 +32,21 @@ function measure(name: string): void {
   console.log(`${name.padEnd(26)} ${best} ns   ${bytes.toFixed(2).padStart(6)} bytes allocated`);
 }
 
-const names = Object.keys(REQUESTS);
-const unknown = Deno.args.filter((word) => !names.includes(word));
-if (unknown.length > 0) {
-  const mistakes = unknown.filter((word) => word !== "--help");
-  const lines = [...mistakes.map((word) => `There are no requests ${word}`), "Requests:", ...names];
-  // deno-lint-ignore no-console
-  console.error(lines.join("\n"));
-  Deno.exit(mistakes.length === 0 ? 0 : EX_USAGE);
+/** The name for what hashing a key costs. */
+const HASH = "hash";
+
+export function main(args: readonly string[]): void {
+  const names = [...Object.keys(REQUESTS), HASH];
+  const unknown = args.filter((word) => !names.includes(word));
+  if (unknown.length > 0) {
+    const mistakes = unknown.filter((word) => word !== "--help");
+    const lines = mistakes.map((word) => `There are no requests ${word}`);
+    // deno-lint-ignore no-console
+    console.error([...lines, "Requests:", ...names].join("\n"));
+    Deno.exit(mistakes.length === 0 ? 0 : EX_USAGE);
+  }
+  for (const name of args.length > 0 ? args : names) {
+    if (name === HASH) measureHashes();
+    else measure(name);
+  }
 }
-for (const name of Deno.args.length > 0 ? Deno.args : names) measure(name);

@@ -2,23 +2,24 @@
  * How much the process grows while its store gets full, as part of `-m`, and which kinds of memory
  * that is (Linux, x86-64).
  *
- *     deno task bench:memory [--help]
- *
  * With --traces, or LEASED_TRACES in the environment, ecom-orm.csv.gz from there is replayed too,
  * with four copies and values 8 times as long: a mixed load with long values. The store counts as
  * growth from its first byte, what is touched ahead of its use included.
  */
-import { MIB } from "../../store/limits.ts";
-import { TRANSPORTS } from "../support/servers/server_process.ts";
-import { Connections } from "./connections.ts";
+import { MIB } from "../../../store/limits.ts";
+import { TRANSPORTS } from "../../support/servers/server_process.ts";
+import { Connections } from "../sockets.ts";
+import { growth } from "./growth.ts";
 import { MAPPING_KINDS, type Resident, residentByKind } from "./mappings.ts";
-import { readOptions } from "./options.ts";
-import { type BenchServer, pinGenerator, say, startLeased } from "./processes.ts";
-import { replay, REPLAY_DEFAULTS } from "./replay/replay.ts";
-import { readTrace, type Trace } from "./replay/traces.ts";
-import { median } from "./rows.ts";
-import { SocketTarget } from "./socket_target.ts";
+import { readOptions } from "../options.ts";
+import { type BenchServer, pinGenerator, say, startLeased } from "../processes.ts";
+import { replay, REPLAY_DEFAULTS } from "../replay/replay.ts";
+import { readTrace, type Trace } from "../replay/traces.ts";
+import { median } from "../rows.ts";
+import { SocketTarget } from "../socket_target.ts";
 
+/** Growth: what sets take while items arrive. Limit: memory of the process beside `-m`. */
+const PARTS = ["limit", "growth"];
 const CONNECTIONS = 4;
 const KEY_BYTES = 16;
 const FILL_BATCH = 32;
@@ -33,10 +34,11 @@ interface Load {
   run(target: SocketTarget, memoryMib: number): void;
 }
 
-if (import.meta.main) await main();
-
-async function main(): Promise<void> {
-  const options = readOptions({
+export async function main(args: readonly string[]): Promise<void> {
+  const options = readOptions(args, {
+    parts: PARTS,
+    items: 10_000_000,
+    batch: 20,
     memory: [64, 256, 1024],
     threads: [1, 4],
     fills: [64, 256, 1024],
@@ -45,8 +47,12 @@ async function main(): Promise<void> {
     rows: 30_000,
     io: "native",
     port: 21340,
-  }, { io: TRANSPORTS });
+  }, { parts: PARTS, io: TRANSPORTS });
   const { rounds, traces, rows, io, port } = options;
+  if (options.parts.includes("growth")) {
+    await growth(options.items, options.batch, rounds, port);
+  }
+  if (!options.parts.includes("limit")) return;
   const loads = options.fills.filter((bytes) => bytes > 0).map(fillOf);
   if (traces !== "") loads.push(mixed(await readTrace(`${traces}/ecom-orm.csv.gz`, rows)));
   await pinGenerator();

@@ -1,6 +1,6 @@
 // deno-lint-ignore-file no-console -- a bench prints
 /**
- * `deno task bench:store`: replays traces in process through the real store and through reference
+ * `deno task bench store`: replays traces in process through the real store and through reference
  * policies with the same bytes. Times are microseconds of this thread's processor time, on Linux.
  *
  *   --traces DIR      where the traces are (or the environment's LEASED_TRACES): NAME.csv.gz, as RUNS names them
@@ -137,8 +137,8 @@ function runPolicies(run: TraceRun, traces: readonly Trace[], options: ReplayOpt
   console.log(`${"".padEnd(13)}  ${cells.join("  ")}`);
 }
 
-async function main(): Promise<void> {
-  const given = readOptions({
+export async function main(args: readonly string[]): Promise<void> {
+  const given = readOptions(args, {
     traces: Deno.env.get("LEASED_TRACES") ?? "",
     run: [""],
     limit: 0,
@@ -169,5 +169,3 @@ async function main(): Promise<void> {
     if (wanted(name)) run();
   }
 }
-
-await main();

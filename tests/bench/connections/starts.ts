@@ -1,28 +1,22 @@
 /**
  * How soon a server replies over TCP and UDP to the client that connects first, over each transport.
- *
- *     deno task bench:starts [--help]
  */
-import { TRANSPORTS } from "../support/servers/server_process.ts";
-import { UdpClient } from "../support/servers/udp_client.ts";
-import { readOptions } from "./options.ts";
-import { connectWhenOpen, coresFor, say, startLeased } from "./processes.ts";
-import { median } from "./rows.ts";
+import { UdpClient } from "../../support/servers/udp_client.ts";
+import { connectWhenOpen, coresFor, say, startLeased } from "../processes.ts";
+import { median } from "../rows.ts";
 
 /** Between two attempts to connect. */
 const PAUSE_MS = 1;
 const REQUEST = "mn\r\n";
 const REPLY_BYTES = 4;
 
-if (import.meta.main) await main();
-
-async function main(): Promise<void> {
-  const { starts, io: transports, threads, port } = readOptions({
-    starts: 50,
-    io: TRANSPORTS as readonly string[],
-    threads: 4,
-    port: 21340,
-  }, { io: TRANSPORTS });
+/** Prints how soon `starts` servers reply to the first client, over each of the transports. */
+export async function compareStarts(
+  starts: number,
+  transports: readonly string[],
+  threads: number,
+  port: number,
+): Promise<void> {
   say(`${starts} starts with -t ${threads}; ms from the first connection to the first replies:`);
   for (const io of transports) {
     const waits: FirstReplies[] = [];

@@ -1,34 +1,40 @@
 /**
  * Many connections: what an idle one costs the server beside the kernel's part, and whether a
- * thousand busy ones are served, over each transport in every way.
- *
- *     deno task bench:idle [--help]
+ * thousand busy ones are served, over each transport in every way. First: how soon a new server replies.
  */
-import { Generator } from "./generator.ts";
-import { readOptions } from "./options.ts";
-import { type BenchServer, pinGenerator, say, startLeased } from "./processes.ts";
-import { IO_WAYS, TRANSPORTS } from "../support/servers/server_process.ts";
-import { type BenchRow, checkReply, CONNECTIONS, preload, ROWS, seededRandom } from "./rows.ts";
+import { Generator } from "../generator.ts";
+import { readOptions } from "../options.ts";
+import { type BenchServer, pinGenerator, say, startLeased } from "../processes.ts";
+import { IO_WAYS, TRANSPORTS } from "../../support/servers/server_process.ts";
+import { type BenchRow, checkReply, CONNECTIONS, preload, ROWS, seededRandom } from "../rows.ts";
+import { compareStarts } from "./starts.ts";
 
+const PARTS = ["starts", "idle"];
 /** Time for the garbage collections that free the objects of accepting, and for a malloc_trim (`bindNative`). */
 const SETTLE_MS = 6000;
 
-if (import.meta.main) await main();
-
-async function main(): Promise<void> {
-  const { idle, active, seconds, io: transports, threads, port } = readOptions({
-    idle: 10_000,
-    active: 1000,
-    seconds: 3,
-    io: TRANSPORTS as readonly string[],
-    threads: 1,
-    port: 21300,
-  }, { io: TRANSPORTS });
+export async function main(args: readonly string[]): Promise<void> {
+  const { parts, starts, idle, active, seconds, io: transports, threads, port } = readOptions(
+    args,
+    {
+      parts: PARTS,
+      starts: 50,
+      idle: 10_000,
+      active: 1000,
+      seconds: 3,
+      io: TRANSPORTS as readonly string[],
+      threads: 0,
+      port: 21300,
+    },
+    { parts: PARTS, io: TRANSPORTS },
+  );
+  if (parts.includes("starts")) await compareStarts(starts, transports, threads || 4, port);
+  if (!parts.includes("idle")) return;
   const connections = idle + active + 100;
   await pinGenerator();
   for (const { io, ioUring = "auto" } of IO_WAYS.filter((way) => transports.includes(way.io))) {
     const options = ["-c", `${connections}`, "-o", `io_uring=${ioUring}`];
-    const server = await startLeased(port, threads, io, options);
+    const server = await startLeased(port, threads || 1, io, options);
     try {
       await measure(server, idle, active, seconds);
     } finally {

@@ -2,30 +2,28 @@
  * Fills a server with small items, a few sets at a time over one connection, and tells what each
  * batch took: processor time of the thread that serves, and the round trip. In several rounds, each
  * with a new server; what every round shows again is the server's own.
- *
- *     deno task bench:growth [--help]
  */
-import { Connections } from "./connections.ts";
-import { readOptions } from "./options.ts";
-import { type BenchServer, pinGenerator, say, startLeased } from "./processes.ts";
-import { leastOf, spread, type Took } from "./timings.ts";
+import { Connections } from "../sockets.ts";
+import { type BenchServer, pinGenerator, say, startLeased } from "../processes.ts";
+import { leastOf, spread, type Took } from "../timings.ts";
 
 const VALUE = "v".repeat(100);
 const DIGITS = 8;
 const REPLY_BYTES = "STORED\r\n".length;
 
-async function main(): Promise<void> {
-  const { items, batch, rounds, memory, port } = readOptions({
-    items: 10_000_000,
-    batch: 20,
-    rounds: 3,
-    memory: 2048,
-    port: 21330,
-  });
+/** `-m` */
+const MEMORY_MIB = 2048;
+
+export async function growth(
+  items: number,
+  batch: number,
+  rounds: number,
+  port: number,
+): Promise<void> {
   await pinGenerator();
   const took: Took[] = [];
   for (let round = 1; round <= rounds; round++) {
-    const server = await startLeased(port, 1, "native", ["-m", `${memory}`]);
+    const server = await startLeased(port, 1, "native", ["-m", `${MEMORY_MIB}`]);
     try {
       took.push(fill(server, items, batch));
     } finally {
@@ -120,5 +118,3 @@ class ThreadTime {
     this.#file.close();
   }
 }
-
-if (import.meta.main) await main();
