@@ -1,19 +1,18 @@
-import { Allocator } from "./space/allocator.ts";
-import { ArrivingValues } from "./space/arriving_values.ts";
+import type { Allocator } from "./space/allocator.ts";
 import { type ByteRegion, copyBytes } from "./base/bytes.ts";
 import { isExtending, type Key, Operation } from "./operation.ts";
 import { ArithmeticOperations } from "./operations/arithmetic.ts";
-import { Eviction } from "./space/eviction.ts";
-import { Expiry } from "./space/expiry.ts";
-import { Lookup } from "./operations/lookup.ts";
-import { Flush } from "./space/flush.ts";
-import { WriteGuard } from "./claims/write_guard.ts";
+import type { Eviction } from "./space/eviction.ts";
+import type { Expiry } from "./space/expiry.ts";
+import type { Lookup } from "./operations/lookup.ts";
+import type { Flush } from "./space/flush.ts";
+import type { WriteGuard } from "./claims/write_guard.ts";
 import { type ItemRef, Items } from "./memory/item.ts";
 import * as itemModule from "./memory/item.ts";
 import type { Found } from "./items/found.ts";
-import { ItemLinks } from "./items/item_links.ts";
+import type { ItemLinks } from "./items/item_links.ts";
 import { LockOperations } from "./operations/lock.ts";
-import { Locks } from "./claims/locks.ts";
+import type { Locks } from "./claims/locks.ts";
 import { OptimisticRead } from "./items/optimistic_read.ts";
 import { LeaseOperations } from "./operations/lease.ts";
 import type { Leases } from "./claims/leases.ts";
@@ -24,15 +23,14 @@ import * as memoryModule from "./memory/memory.ts";
 import { MetaOperations } from "./operations/meta.ts";
 import { Mutex } from "./memory/mutex.ts";
 import { Outcome } from "./outcome.ts";
-import { type PageMove, PageMover } from "./space/page_mover.ts";
+import type { PageMove, PageMover } from "./space/page_mover.ts";
 import * as statsModule from "./stats.ts";
 import { JournalOperations } from "./operations/journal.ts";
 import { TokenOperations } from "./operations/token.ts";
-import { TokenQueue } from "./claims/token_queue.ts";
-import { TokenWaiters } from "./claims/token_waiters.ts";
-import { Values } from "./items/values.ts";
+import type { Values } from "./items/values.ts";
 import type { WatchLog } from "./watch/watch_log.ts";
 import { Inspector } from "./inspector.ts";
+import { createParts } from "./operations/parts.ts";
 import { ReservedOperations } from "./operations/reserved.ts";
 import { StoreOperations } from "./operations/store.ts";
 import * as storeModule from "./operations/store.ts";
@@ -117,79 +115,28 @@ export class Cache {
     this.#control = memory.control;
     this.#stats = memory.stats;
     this.mutex = new Mutex(memory);
-    this.links = new ItemLinks(memory);
+    const parts = createParts(memory, () => this.yieldMutex());
+    this.links = parts.links;
     this.items = this.links.items;
-    this.#eviction = new Eviction(this.links);
-    this.#mover = new PageMover(this.links, this.#eviction);
-    this.#expiry = new Expiry(this.links, this.#eviction);
-    this.#flush = new Flush(memory, this.#expiry);
-    this.values = new Values(this.links);
     this.prefetch = this.links.prefetch;
     this.optimistic = new OptimisticRead(this.links);
-    this.locks = new Locks(this.links, this.#eviction);
-    const arriving = new ArrivingValues(this.links, this.values);
-    this.#allocator = new Allocator(
-      this.links,
-      this.#eviction,
-      this.#mover,
-      this.values,
-      arriving,
-    );
-    this.#storeOperations = new StoreOperations(
-      this.links,
-      this.#allocator,
-      this.#eviction,
-      this.values,
-      this.locks,
-      () => this.yieldMutex(),
-    );
-    this.#guard = new WriteGuard(this.links, this.locks);
-    this.#lookup = new Lookup(this.links, this.#eviction, this.locks);
-    this.#leaseOperations = new LeaseOperations(this.links, this.#lookup, this.#guard);
-    this.#arithmetic = new ArithmeticOperations(
-      this.links,
-      this.#guard,
-      this.#allocator,
-      this.#storeOperations,
-      this.values,
-    );
-    this.#lockOperations = new LockOperations(this.links, this.#lookup, this.#guard, this.locks);
-    this.reserved = new ReservedOperations(
-      this.links,
-      this.#lookup,
-      this.#guard,
-      this.#allocator,
-      this.#storeOperations,
-      this.#lockOperations,
-      this.values,
-      arriving,
-    );
-    const queue = new TokenQueue(memory);
-    const waiters = new TokenWaiters(memory);
-    this.tokens = new TokenOperations(
-      this.links,
-      this.#lookup,
-      this.#guard,
-      this.locks,
-      this.#flush,
-      queue,
-      waiters,
-    );
-    this.journal = new JournalOperations(
-      this.links,
-      this.#guard.tokens,
-      waiters,
-      this.#flush,
-      queue,
-    );
-    this.meta = new MetaOperations(
-      this.links,
-      this.#lookup,
-      this.#guard,
-      this.#leaseOperations,
-      this.#allocator,
-      this.#storeOperations,
-    );
+    this.values = parts.values;
+    this.locks = parts.locks;
+    this.#eviction = parts.eviction;
+    this.#mover = parts.mover;
+    this.#expiry = parts.expiry;
+    this.#flush = parts.flush;
+    this.#allocator = parts.allocator;
+    this.#guard = parts.guard;
+    this.#lookup = parts.lookup;
+    this.#storeOperations = new StoreOperations(parts);
+    this.#leaseOperations = new LeaseOperations(parts);
+    this.#lockOperations = new LockOperations(parts);
+    this.#arithmetic = new ArithmeticOperations(parts, this.#storeOperations);
+    this.reserved = new ReservedOperations(parts, this.#storeOperations, this.#lockOperations);
+    this.tokens = new TokenOperations(parts);
+    this.journal = new JournalOperations(parts);
+    this.meta = new MetaOperations(parts, this.#leaseOperations, this.#storeOperations);
     this.watchLog = this.links.watchLog;
     this.inspector = new Inspector(this.links, this.locks, this.leases, this.#guard.tokens);
     this.#key = new Operation(memory.segments[0]!);

@@ -1,3 +1,4 @@
+import type { StoreParts } from "./parts.ts";
 import type { Allocator } from "../space/allocator.ts";
 import { Decimal } from "../base/decimal.ts";
 import { ByteRegion } from "../base/bytes.ts";
@@ -31,13 +32,8 @@ export class ArithmeticOperations {
   readonly #decimal = new Decimal();
   readonly #digits = new ByteRegion(this.#decimal.digits.buffer);
 
-  constructor(
-    links: ItemLinks,
-    guard: WriteGuard,
-    allocator: Allocator,
-    storeOperations: StoreOperations,
-    values: Values,
-  ) {
+  constructor(parts: StoreParts, storeOperations: StoreOperations) {
+    const { links, guard, allocator, values } = parts;
     this.#links = links;
     this.#stats = links.memory.stats;
     this.#guard = guard;

@@ -1,3 +1,4 @@
+import type { StoreParts } from "./parts.ts";
 import { ByteRegion } from "../base/bytes.ts";
 import { highHalf, lowHalf, u64ToNumber } from "../base/u64.ts";
 import type { TokenQueue } from "../claims/token_queue.ts";
@@ -24,17 +25,12 @@ export class JournalOperations {
   #notedSyncs = 0;
   readonly #flush: Flush;
 
-  constructor(
-    links: ItemLinks,
-    tokens: UpdateTokens,
-    waiters: TokenWaiters,
-    flush: Flush,
-    queue: TokenQueue,
-  ) {
+  constructor(parts: StoreParts) {
+    const { links, guard, waiters, flush, queue } = parts;
     this.#flush = flush;
     this.queue = queue;
     this.#links = links;
-    this.#tokens = tokens;
+    this.#tokens = guard.tokens;
     this.#waiters = waiters;
     this.#control = links.memory.control;
     this.#stats = links.memory.stats;

@@ -1,3 +1,4 @@
+import type { StoreParts } from "./parts.ts";
 import type { Operation } from "../operation.ts";
 import type { Lookup } from "./lookup.ts";
 import type { WriteGuard } from "../claims/write_guard.ts";
@@ -26,7 +27,8 @@ export class LeaseOperations {
   readonly #leases: Leases;
   readonly #stats: Float64Array;
 
-  constructor(links: ItemLinks, lookup: Lookup, guard: WriteGuard) {
+  constructor(parts: StoreParts) {
+    const { links, lookup, guard } = parts;
     this.#links = links;
     this.#lookup = lookup;
     this.#guard = guard;

@@ -1,3 +1,4 @@
+import type { StoreParts } from "./parts.ts";
 import type { Operation } from "../operation.ts";
 import type { Lookup } from "./lookup.ts";
 import type { WriteGuard } from "../claims/write_guard.ts";
@@ -21,7 +22,8 @@ export class LockOperations {
   readonly #locks: Locks;
   readonly #stats: Float64Array;
 
-  constructor(links: ItemLinks, lookup: Lookup, guard: WriteGuard, locks: Locks) {
+  constructor(parts: StoreParts) {
+    const { links, lookup, guard, locks } = parts;
     this.#links = links;
     this.#lookup = lookup;
     this.#guard = guard;

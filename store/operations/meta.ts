@@ -1,3 +1,4 @@
+import type { StoreParts } from "./parts.ts";
 import type { Allocator } from "../space/allocator.ts";
 import type { ByteRegion } from "../base/bytes.ts";
 import type { Operation } from "../operation.ts";
@@ -36,13 +37,11 @@ export class MetaOperations {
   readonly #storeOperations: StoreOperations;
 
   constructor(
-    links: ItemLinks,
-    lookup: Lookup,
-    guard: WriteGuard,
+    parts: StoreParts,
     leaseOperations: LeaseOperations,
-    allocator: Allocator,
     storeOperations: StoreOperations,
   ) {
+    const { links, lookup, guard, allocator } = parts;
     this.#memory = links.memory;
     this.#versions = links.memory.versions;
     this.#links = links;

@@ -1,3 +1,4 @@
+import type { StoreParts } from "./parts.ts";
 import { assert } from "../base/assert.ts";
 import type { ByteRegion } from "../base/bytes.ts";
 import { NO_LEASE } from "../claims/leases.ts";
@@ -30,16 +31,8 @@ export class ReservedOperations {
   readonly #values: Values;
   readonly #arriving: ArrivingValues;
 
-  constructor(
-    links: ItemLinks,
-    lookup: Lookup,
-    guard: WriteGuard,
-    allocator: Allocator,
-    storeOperations: StoreOperations,
-    lockOperations: LockOperations,
-    values: Values,
-    arriving: ArrivingValues,
-  ) {
+  constructor(parts: StoreParts, storeOperations: StoreOperations, lockOperations: LockOperations) {
+    const { links, lookup, guard, allocator, values, arriving } = parts;
     this.#links = links;
     this.#lookup = lookup;
     this.#guard = guard;

@@ -1,3 +1,4 @@
+import type { StoreParts } from "./parts.ts";
 import { type Allocator, stateOf } from "../space/allocator.ts";
 import { type Operation, StoreMode } from "../operation.ts";
 import type { Eviction } from "../space/eviction.ts";
@@ -49,17 +50,8 @@ export class StoreOperations {
   #requestedFlags = 0;
   #requestedDeadlineSec = 0;
 
-  /**
-   * @param yieldMutex Releases the mutex for a moment: other threads may have changed anything when it returns.
-   */
-  constructor(
-    links: ItemLinks,
-    allocator: Allocator,
-    eviction: Eviction,
-    values: Values,
-    locks: Locks,
-    yieldMutex: () => void,
-  ) {
+  constructor(parts: StoreParts) {
+    const { links, allocator, eviction, values, locks, yieldMutex } = parts;
     this.memory = links.memory;
     this.items = links.items;
     this.links = links;

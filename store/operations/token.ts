@@ -1,3 +1,4 @@
+import type { StoreParts } from "./parts.ts";
 import { latin1Text } from "../base/bytes.ts";
 import { u64ToNumber } from "../base/u64.ts";
 import { NO_LEASE } from "../claims/leases.ts";
@@ -41,15 +42,8 @@ export class TokenOperations {
   readonly #control: Int32Array;
   readonly #persistence: StoreOptions["tokenPersistence"];
 
-  constructor(
-    links: ItemLinks,
-    lookup: Lookup,
-    guard: WriteGuard,
-    locks: Locks,
-    flush: Flush,
-    queue: TokenQueue,
-    waiters: TokenWaiters,
-  ) {
+  constructor(parts: StoreParts) {
+    const { links, lookup, guard, locks, flush, queue, waiters } = parts;
     this.waiters = waiters;
     this.#tokens = guard.tokens;
     this.#queue = queue;
