@@ -295,6 +295,8 @@ export class CounterConversation implements ServedConversation {
       ? this.#command(start + HEADER_LENGTH, keptLength)
       : CounterStatus.INVALID;
     if (status !== CounterStatus.OK) this.#refuse(status);
+    // A connection between two requests keeps no long name.
+    this.#request = NOTHING;
     this.#bytesToSkip = bodyLength - keptLength;
     if (!isLegal) this.state = ConversationState.CLOSING;
   }
