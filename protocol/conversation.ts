@@ -3,7 +3,7 @@ import { clockSec } from "../store/clock.ts";
 import * as connectionsModule from "../store/connections.ts";
 import { Access } from "./auth/access.ts";
 import * as statsModule from "../store/stats.ts";
-import { REQUEST_MAGIC } from "./binary/request.ts";
+import { REQUEST_MAGIC } from "./binary_header.ts";
 import type { CloseReason } from "../store/cache.ts";
 import type { WireProtocol } from "./settings.ts";
 import type { ThreadContext } from "./thread_context.ts";

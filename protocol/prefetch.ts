@@ -1,8 +1,8 @@
 import * as limitsModule from "../store/limits.ts";
-import * as binaryRequestModule from "./binary/request.ts";
+import * as binaryHeaderModule from "./binary_header.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
-const { HEADER_LENGTH, REQUEST_MAGIC } = binaryRequestModule;
+const { HEADER_LENGTH, REQUEST_MAGIC } = binaryHeaderModule;
 const { INPUT_BYTES, KEY_LENGTH_MAX } = limitsModule;
 
 // Prefetch for pipelined requests: each function collects the keys of the next requests of one kind in

@@ -5,9 +5,7 @@ import { type ConnectionId, ConnectionTable, NO_OWNER } from "../store/connectio
 import { INPUT_BYTES, REPLY_BYTES } from "../store/limits.ts";
 import { Memory, type SharedMemory, threadRowCount } from "../store/setup.ts";
 import { createVerdicts, type Credentials, PasswordChecks } from "./auth/password_checks.ts";
-import { BinaryRequest } from "./binary/request.ts";
 import { ReplyBuffer } from "./reply_buffer.ts";
-import { KEY_SCRATCH_BYTES, MetaRequest } from "./meta/request.ts";
 import { Numbers } from "./numbers.ts";
 import { Request } from "./request.ts";
 import { OpCounts } from "./op_counts.ts";
@@ -79,6 +77,8 @@ export function createSharedState(memory: SharedMemory, settings: Settings): Sha
   };
 }
 
+/** Room behind the input for a decoded key, or a peer's name. */
+const KEY_SCRATCH_BYTES = 256;
 /** Connections that one hold of the mutex takes from the list of those whose waiting is over. */
 const READY_MAX = 256;
 
@@ -101,11 +101,8 @@ export class ThreadContext {
   readonly reply: ReplyBuffer;
   /** Filled anew for every command. */
   readonly request: Request;
-  /** The header of a binary request. */
-  readonly binary: BinaryRequest = new BinaryRequest();
   readonly operation: Operation;
   readonly numbers: Numbers;
-  readonly meta: MetaRequest;
   /** Null: nobody has to authenticate. */
   readonly auth: PasswordChecks | null;
   /** Of the connection that is being served. */
@@ -136,7 +133,6 @@ export class ThreadContext {
     this.request = new Request();
     this.operation = new Operation(this.input);
     this.numbers = new Numbers();
-    this.meta = new MetaRequest(this.request, this.numbers, this.input);
   }
 
   /** Whether reads may go without the mutex now. */

@@ -2,7 +2,7 @@ import { clockSec } from "../store/clock.ts";
 import { type ConnectionId, NO_OWNER } from "../store/connections.ts";
 import { Access } from "./auth/access.ts";
 import { BINARY_ERRORS, TEXT_ERROR } from "./replies.ts";
-import { REQUEST_MAGIC } from "./binary/request.ts";
+import { HEADER_LENGTH, REPLY_MAGIC, REQUEST_MAGIC } from "./binary_header.ts";
 import {
   Conversation,
   type ConversationOptions,
@@ -20,8 +20,6 @@ const LOGGED_BYTES_MAX = 200;
 const LINES_PER_SECOND_MAX = 1000;
 
 const LF = 0x0a;
-const BINARY_HEADER_LENGTH = 24;
-const REPLY_MAGIC = 0x81;
 
 /** Something about a connection, for the log. */
 export interface ProtocolEvent {
@@ -120,8 +118,8 @@ export class TracedConversation extends Conversation {
   #pieceEnd(begins: boolean, at: number, fed: number, end: number): number {
     const { bytes, view } = this.thread.input;
     if (this.#isBinary(at, end) && begins && fed === at) {
-      if (end - at < BINARY_HEADER_LENGTH) return end;
-      this.#binaryLeft = BINARY_HEADER_LENGTH + view.getUint32(at + 8);
+      if (end - at < HEADER_LENGTH) return end;
+      this.#binaryLeft = HEADER_LENGTH + view.getUint32(at + 8);
     }
     if (this.#binaryLeft > 0) return fed === at ? Math.min(end, at + this.#binaryLeft) : end;
     const lineFeed = bytes.indexOf(LF, fed);
@@ -141,13 +139,13 @@ export class TracedConversation extends Conversation {
       const lineFeed = bytes.subarray(at, end).indexOf(LF);
       return escaped(bytes, at, lineFeed < 0 ? end : at + lineFeed);
     }
-    if (end - at < BINARY_HEADER_LENGTH) return "";
+    if (end - at < HEADER_LENGTH) return "";
     const opcode = bytes[at + 1]!;
     const command = this.protocols.binaryFor(Access.ADMIN).commands.find(({ index }) =>
       index === opcode
     );
     const name = command?.name ?? `opcode 0x${opcode.toString(16).padStart(2, "0")}`;
-    const keyAt = at + BINARY_HEADER_LENGTH + bytes[at + 4]!;
+    const keyAt = at + HEADER_LENGTH + bytes[at + 4]!;
     const key = escaped(bytes, keyAt, Math.min(end, keyAt + view.getUint16(at + 2)));
     return key === "" ? name : `${name} ${key}`;
   }

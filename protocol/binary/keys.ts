@@ -31,11 +31,11 @@ class BinaryKeys implements KeyWriter {
 }
 
 /** Keys: all that begin with the request's key. */
-export function keys(conversation: Conversation): Flow {
+export function keys(conversation: Conversation, binary: BinaryRequest): Flow {
   const { thread } = conversation;
-  const { input, operation, binary, settings } = thread;
-  if (!settings.dumpEnabled) return refuse(conversation, Status.REFUSED);
-  if (conversation.udp) return refuse(conversation, Status.INVALID);
+  const { input, operation, settings } = thread;
+  if (!settings.dumpEnabled) return refuse(conversation, binary, Status.REFUSED);
+  if (conversation.udp) return refuse(conversation, binary, Status.INVALID);
   const { keyOffset, keyLength } = operation;
   const prefix = new ByteRegion(input.bytes.slice(keyOffset, keyOffset + keyLength).buffer);
   const walk = new KeyListing(thread, prefix, new BinaryKeys(binary.copy()));

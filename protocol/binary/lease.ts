@@ -1,5 +1,6 @@
 import { Outcome } from "../../store/outcome.ts";
 import { OUTCOME_STATUS, putError, putHeader } from "./replies.ts";
+import type { BinaryRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
 import { Status } from "../binary_status.ts";
@@ -14,17 +15,17 @@ const LEASE_EXTRAS_LENGTH = 8;
 const SECONDS_MAX = 0x7fffffff;
 
 /** GetSS and GetSSK: the value, or the right to fill it. */
-export function getss(conversation: Conversation, withKey: boolean): Flow {
+export function getss(conversation: Conversation, binary: BinaryRequest, withKey: boolean): Flow {
   const { thread } = conversation;
-  const { cache, operation, binary, reply } = thread;
-  if (!readDeadline(conversation)) return Flow.DONE;
+  const { cache, operation, reply } = thread;
+  if (!readDeadline(conversation, binary)) return Flow.DONE;
   const outcome = cache.getOrLease(operation);
   if (thread.tunables.detailEnabled) {
     const isHit = outcome === Outcome.OK;
     thread.prefixes.countGet(thread.input, operation.keyOffset, operation.keyLength, isHit);
   }
-  if (outcome === Outcome.OK) return putItem(conversation, operation.item, withKey);
-  if (outcome === Outcome.LEASED) putLease(conversation, withKey);
+  if (outcome === Outcome.OK) return putItem(conversation, binary, operation.item, withKey);
+  if (outcome === Outcome.LEASED) putLease(conversation, binary, withKey);
   else putError(reply, binary, OUTCOME_STATUS[outcome]);
   return Flow.DONE;
 }
@@ -33,10 +34,10 @@ export function getss(conversation: Conversation, withKey: boolean): Flow {
  * DeleteSS: removes what there is, and gives the asker the right to fill it. The quiet form tells
  * only what went wrong.
  */
-export function deletess(conversation: Conversation): Flow {
+export function deletess(conversation: Conversation, binary: BinaryRequest): Flow {
   const { thread } = conversation;
-  const { cache, operation, binary, reply } = thread;
-  if (!readDeadline(conversation)) return Flow.DONE;
+  const { cache, operation, reply } = thread;
+  if (!readDeadline(conversation, binary)) return Flow.DONE;
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countDelete(thread.input, operation.keyOffset, operation.keyLength);
   }
@@ -50,9 +51,9 @@ export function deletess(conversation: Conversation): Flow {
 }
 
 /** Reads the lease time in the extras. Answers and returns false when it is invalid or leases are off. */
-function readDeadline(conversation: Conversation): boolean {
+function readDeadline(conversation: Conversation, binary: BinaryRequest): boolean {
   const { thread } = conversation;
-  const { input, binary, operation, reply, settings } = thread;
+  const { input, operation, reply, settings } = thread;
   if (settings.leaseMask === 0) {
     putError(reply, binary, Status.UNKNOWN_COMMAND);
     return false;
@@ -64,8 +65,8 @@ function readDeadline(conversation: Conversation): boolean {
   return false;
 }
 
-function putLease(conversation: Conversation, withKey: boolean): void {
-  const { operation, binary, reply, input, settings } = conversation.thread;
+function putLease(conversation: Conversation, binary: BinaryRequest, withKey: boolean): void {
+  const { operation, reply, input, settings } = conversation.thread;
   const keyLength = withKey ? operation.keyLength : 0;
   const remainSec = operation.remainSec < 0 ? settings.leaseTimeSec : operation.remainSec;
   putHeader(

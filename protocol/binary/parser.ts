@@ -1,7 +1,6 @@
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { putError } from "./replies.ts";
-import type { BinaryRequest } from "./request.ts";
-import * as binaryRequestModule from "./request.ts";
+import { BinaryRequest } from "./request.ts";
 import { BINARY_COMMANDS, type BinaryCommand, binaryCommandsFor, Part } from "./table.ts";
 import { Access } from "../auth/access.ts";
 import {
@@ -10,6 +9,7 @@ import {
   ConversationState,
   type Parser,
 } from "../conversation.ts";
+import * as binaryHeaderModule from "../binary_header.ts";
 import * as prefetchModule from "../prefetch.ts";
 import { prefetchPackets } from "../prefetch.ts";
 import { REPLY_ROOM_MIN } from "../reply_buffer.ts";
@@ -19,7 +19,7 @@ import { SwallowTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import * as workBudgetModule from "../work_budget.ts";
 
-const { HEADER_LENGTH, REQUEST_MAGIC } = binaryRequestModule;
+const { HEADER_LENGTH, REQUEST_MAGIC } = binaryHeaderModule;
 const { PacketKind } = prefetchModule;
 const { WORK: { REQUEST: REQUEST_UNITS } } = workBudgetModule;
 
@@ -50,7 +50,7 @@ export class BinaryParser implements Parser {
     this.#thread = thread;
     this.#access = access;
     this.#request = thread.request;
-    this.#binary = thread.binary;
+    this.#binary = new BinaryRequest(thread);
     for (const command of binaryCommandsFor(access)) {
       this.#byOpcode[command.opcode] = command;
       if (command.key !== Part.SOME) continue;
@@ -112,7 +112,7 @@ export class BinaryParser implements Parser {
     request.next = valueOffset;
     this.#beginOperation(start, valueOffset - keyLength, keyLength, valueLength);
     if (command.needsMutex) this.#thread.hold();
-    const flow = command.handler(conversation);
+    const flow = command.handler(conversation, binary);
     if (flow !== Flow.INCOMPLETE) this.#thread.ops.countBinary(opcode);
     return flow;
   }
@@ -177,7 +177,7 @@ export class BinaryParser implements Parser {
       operation.keyLength = keyLength;
       ops.countBinary(opcode);
       request.next = keyOffset + keyLength;
-      const flow = command.handler(conversation);
+      const flow = command.handler(conversation, binary);
       if (flow !== Flow.DONE) return flow;
     }
     request.next = next;

@@ -8,18 +8,18 @@ import {
 import { deadlineSec } from "../../store/clock.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { OUTCOME_STATUS, putError, putHeader } from "./replies.ts";
+import type { BinaryRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
 import { Status } from "../binary_status.ts";
 import { SendTask } from "../tasks.ts";
-import type { ThreadContext } from "../thread_context.ts";
 
 // Hot path: no allocation.
 
 const FLAGS_LENGTH = 4;
 
 /** Writes replies that have an item. */
-class ItemWriter implements FoundWriter<ThreadContext> {
+class ItemWriter implements FoundWriter<BinaryRequest> {
   readonly marksHits = true;
   readonly #withKey: boolean;
 
@@ -27,15 +27,16 @@ class ItemWriter implements FoundWriter<ThreadContext> {
     this.#withKey = withKey;
   }
 
-  write(thread: ThreadContext, found: Found): boolean {
-    this.putHeader(thread, found, found.valueLength);
-    thread.reply.foundValue(found);
+  write(binary: BinaryRequest, found: Found): boolean {
+    this.putHeader(binary, found, found.valueLength);
+    binary.thread.reply.foundValue(found);
     return true;
   }
 
   /** Writes that there is no item, unless the command is quiet. */
-  writeMiss({ input, operation, binary, reply }: ThreadContext): boolean {
+  writeMiss(binary: BinaryRequest): boolean {
     if (binary.quiet) return true;
+    const { input, operation, reply } = binary.thread;
     const { keyOffset, keyLength } = operation;
     if (this.#withKey) {
       putHeader(reply, binary, Status.NOT_FOUND, 0, keyLength, 0, 0, 0);
@@ -47,11 +48,8 @@ class ItemWriter implements FoundWriter<ThreadContext> {
   }
 
   /** Writes header, flags and key in front of a value. */
-  putHeader(
-    { operation, binary, reply, input }: ThreadContext,
-    found: Found,
-    valueLength: number,
-  ): void {
+  putHeader(binary: BinaryRequest, found: Found, valueLength: number): void {
+    const { operation, reply, input } = binary.thread;
     const keyLength = this.#withKey ? operation.keyLength : 0;
     const { idLow, idHigh } = found;
     putHeader(reply, binary, Status.OK, FLAGS_LENGTH, keyLength, valueLength, idLow, idHigh);
@@ -65,68 +63,81 @@ const WITHOUT_KEY = new ItemWriter(false);
 const WITH_KEY = new ItemWriter(true);
 
 /** Get, GetK and their quiet forms. */
-export function get(conversation: Conversation, withKey: boolean): Flow {
+export function get(conversation: Conversation, binary: BinaryRequest, withKey: boolean): Flow {
   const { thread } = conversation;
-  const { cache, input, operation, binary, reply } = thread;
+  const { cache, input, operation, reply } = thread;
   if (!thread.isHolding) {
     const writer = withKey ? WITH_KEY : WITHOUT_KEY;
-    if (cache.optimistic.read(operation, binary.hash, reply, thread, writer)) return Flow.DONE;
+    if (cache.optimistic.read(operation, binary.hash, reply, binary, writer)) return Flow.DONE;
     thread.hold();
   }
   const item = cache.get(input, operation.keyOffset, operation.keyLength, binary.hash);
-  return putFound(conversation, item, withKey);
+  return putFound(conversation, binary, item, withKey);
 }
 
 /** GaT, GaTK and their quiet forms. */
-export function getAndTouch(conversation: Conversation, withKey: boolean): Flow {
-  const { cache, input, operation, binary, reply } = conversation.thread;
-  const deadline = readDeadline(conversation);
+export function getAndTouch(
+  conversation: Conversation,
+  binary: BinaryRequest,
+  withKey: boolean,
+): Flow {
+  const { cache, input, operation, reply } = conversation.thread;
+  const deadline = readDeadline(conversation, binary);
   const { keyOffset, keyLength } = operation;
   const item = cache.getAndTouch(input, keyOffset, keyLength, deadline, conversation.owner);
-  if (item !== LOCKED_ITEM) return putFound(conversation, item, withKey);
+  if (item !== LOCKED_ITEM) return putFound(conversation, binary, item, withKey);
   putError(reply, binary, Status.LOCKED);
   return Flow.DONE;
 }
 
 /** Answers with an item, or that there is none. */
-function putFound(conversation: Conversation, item: ItemRef, withKey: boolean): Flow {
+function putFound(
+  conversation: Conversation,
+  binary: BinaryRequest,
+  item: ItemRef,
+  withKey: boolean,
+): Flow {
   const { thread } = conversation;
   const { input, operation } = thread;
   const { keyOffset, keyLength } = operation;
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countGet(input, keyOffset, keyLength, item !== NO_ITEM);
   }
-  if (item !== NO_ITEM) return putItem(conversation, item, withKey);
-  (withKey ? WITH_KEY : WITHOUT_KEY).writeMiss(thread);
+  if (item !== NO_ITEM) return putItem(conversation, binary, item, withKey);
+  (withKey ? WITH_KEY : WITHOUT_KEY).writeMiss(binary);
   return Flow.DONE;
 }
 
 /** Touch: answered like a Get without the value, and a get for `stats detail` (memcached). */
-export function touch(conversation: Conversation): Flow {
+export function touch(conversation: Conversation, binary: BinaryRequest): Flow {
   const { thread } = conversation;
-  const { cache, input, operation, binary, reply } = thread;
-  operation.deadlineSec = readDeadline(conversation);
+  const { cache, input, operation, reply } = thread;
+  operation.deadlineSec = readDeadline(conversation, binary);
   const { keyOffset, keyLength } = operation;
   const outcome = cache.touch(operation);
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countGet(input, keyOffset, keyLength, outcome === Outcome.TOUCHED);
   }
-  if (outcome === Outcome.TOUCHED) WITHOUT_KEY.putHeader(thread, cache.describe(operation.item), 0);
+  if (outcome === Outcome.TOUCHED) WITHOUT_KEY.putHeader(binary, cache.describe(operation.item), 0);
   else putError(reply, binary, OUTCOME_STATUS[outcome]);
   return Flow.DONE;
 }
 
 /** LaG, LaGK and their quiet forms, which are silent about nothing. */
-export function lockAndGet(conversation: Conversation, withKey: boolean): Flow {
-  const { cache, operation, binary, reply } = conversation.thread;
+export function lockAndGet(
+  conversation: Conversation,
+  binary: BinaryRequest,
+  withKey: boolean,
+): Flow {
+  const { cache, operation, reply } = conversation.thread;
   if (conversation.udp) {
     putError(reply, binary, Status.INVALID);
     return Flow.DONE;
   }
-  const touches = binary.extrasLength > 0 && readExptime(conversation) !== KEEP_EXPTIME;
-  if (touches) operation.deadlineSec = readDeadline(conversation);
+  const touches = binary.extrasLength > 0 && readExptime(conversation, binary) !== KEEP_EXPTIME;
+  if (touches) operation.deadlineSec = readDeadline(conversation, binary);
   const outcome = cache.lockAndGet(operation, touches);
-  if (outcome === Outcome.OK) return putItem(conversation, operation.item, withKey);
+  if (outcome === Outcome.OK) return putItem(conversation, binary, operation.item, withKey);
   putError(reply, binary, OUTCOME_STATUS[outcome]);
   return Flow.DONE;
 }
@@ -135,21 +146,26 @@ export function lockAndGet(conversation: Conversation, withKey: boolean): Flow {
 const KEEP_EXPTIME = 0xffffffff;
 
 /** The expiry time in the extras: always above 0. */
-function readExptime(conversation: Conversation): number {
-  const { input, binary } = conversation.thread;
+function readExptime(conversation: Conversation, binary: BinaryRequest): number {
+  const { input } = conversation.thread;
   return input.view.getUint32(binary.extrasOffset);
 }
 
-function readDeadline(conversation: Conversation): number {
-  return deadlineSec(conversation.thread.memory, readExptime(conversation));
+function readDeadline(conversation: Conversation, binary: BinaryRequest): number {
+  return deadlineSec(conversation.thread.memory, readExptime(conversation, binary));
 }
 
 /** Answers with an item. */
-export function putItem(conversation: Conversation, item: ItemRef, withKey: boolean): Flow {
+export function putItem(
+  conversation: Conversation,
+  binary: BinaryRequest,
+  item: ItemRef,
+  withKey: boolean,
+): Flow {
   const { thread } = conversation;
   const { cache, reply } = thread;
   const found = cache.describe(item);
-  (withKey ? WITH_KEY : WITHOUT_KEY).putHeader(thread, found, found.valueLength);
+  (withKey ? WITH_KEY : WITHOUT_KEY).putHeader(binary, found, found.valueLength);
   if (reply.value(cache, found)) return Flow.DONE;
   conversation.task = new SendTask(thread, item, false, null);
   return Flow.UNDER_WAY;

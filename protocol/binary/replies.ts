@@ -3,9 +3,9 @@ import type { BinaryRequest } from "./request.ts";
 import { STATUS_TEXT } from "../replies.ts";
 import type { ReplyBuffer } from "../reply_buffer.ts";
 import { Status } from "../binary_status.ts";
-import * as binaryRequestModule from "./request.ts";
+import * as binaryHeaderModule from "../binary_header.ts";
 
-const { HEADER_LENGTH } = binaryRequestModule;
+const { HEADER_LENGTH, REPLY_MAGIC } = binaryHeaderModule;
 
 // Hot path: no allocation.
 
@@ -34,8 +34,6 @@ export const OUTCOME_STATUS: Record<Outcome, Status> = {
   // Values of the binary protocol have no end marker.
   [Outcome.BAD_CHUNK]: Status.INVALID,
 };
-
-const REPLY_MAGIC = 0x81;
 
 /**
  * Writes the header of a reply. The body of `extrasLength + keyLength + valueLength` bytes follows.

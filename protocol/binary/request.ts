@@ -1,20 +1,11 @@
-/**
- * A request, numbers in network order:
- *
- *   0 magic 0x80   1 opcode   2 length of the key (2)   4 length of the extras   5 data type   6 bucket (2)
- *   8 length of the body (4)   12 opaque (4)   16 cas id (8)   24 the body: extras, key, value
- *
- * Data type and bucket mean nothing.
- */
-export const REQUEST_MAGIC = 0x80;
-/** Of requests and replies, in bytes. */
-export const HEADER_LENGTH = 24;
+import type { ThreadContext } from "../thread_context.ts";
 
 /**
- * The fields of a binary request beside the key, the value and the numbers in the operation. One a thread,
- * filled anew by the parser.
+ * The fields of a binary request beside the key, the value and the numbers in the operation. One a parser,
+ * filled by it for every request.
  */
 export class BinaryRequest {
+  readonly thread: ThreadContext;
   opcode = 0;
   /** Given back in every reply, as int32. */
   opaque = 0;
@@ -26,8 +17,12 @@ export class BinaryRequest {
   /** The key's hash, for commands that are executed in groups. */
   hash = 0;
 
+  constructor(thread: ThreadContext) {
+    this.thread = thread;
+  }
+
   /** A copy for a reply that is given later. */
   copy(): BinaryRequest {
-    return Object.assign(new BinaryRequest(), this);
+    return Object.assign(new BinaryRequest(this.thread), this);
   }
 }

@@ -1,7 +1,7 @@
 import { latin1Text } from "../../store/base/bytes.ts";
 import { Access } from "../auth/access.ts";
 import { PLAIN, PLAIN_MESSAGE_BYTES_MAX, readPlain } from "../auth/sasl_plain.ts";
-import { authenticate, type AuthReply, refuseAuthentication } from "../auth/auth_wait.ts";
+import { authenticate, type AuthReply, refuseAuthentication } from "../waits/auth_wait.ts";
 import { Status } from "../binary_status.ts";
 import type { Conversation } from "../conversation.ts";
 import { SASL } from "../replies.ts";
@@ -16,30 +16,30 @@ import type { BinaryRequest } from "./request.ts";
 const MECHANISM_LENGTH_MAX = 32;
 
 /** SaslMechanisms: the mechanisms, with a blank between. */
-export function mechanisms(conversation: Conversation): Flow {
-  const { binary, reply, settings } = conversation.thread;
-  if (!settings.sasl) return refuse(conversation, Status.UNKNOWN_COMMAND);
+export function mechanisms(conversation: Conversation, binary: BinaryRequest): Flow {
+  const { reply, settings } = conversation.thread;
+  if (!settings.sasl) return refuse(conversation, binary, Status.UNKNOWN_COMMAND);
   putHeader(reply, binary, Status.OK, 0, 0, SASL.MECHANISMS.length, 0, 0);
   reply.put(SASL.MECHANISMS);
   return Flow.DONE;
 }
 
 /** SaslAuth: begins an exchange, which ends at once when the client's message is there. */
-export function start(conversation: Conversation): Flow {
-  return exchange(conversation, true);
+export function start(conversation: Conversation, binary: BinaryRequest): Flow {
+  return exchange(conversation, binary, true);
 }
 
 /** SaslStep: goes on with an exchange. */
-export function step(conversation: Conversation): Flow {
-  return exchange(conversation, false);
+export function step(conversation: Conversation, binary: BinaryRequest): Flow {
+  return exchange(conversation, binary, false);
 }
 
-function exchange(conversation: Conversation, isFirst: boolean): Flow {
+function exchange(conversation: Conversation, binary: BinaryRequest, isFirst: boolean): Flow {
   const { thread } = conversation;
-  const { request, operation, input, binary, settings } = thread;
+  const { request, operation, input, settings } = thread;
   const { keyOffset, keyLength, valueLength } = operation;
   if (!settings.sasl || keyLength > MECHANISM_LENGTH_MAX) {
-    refuse(conversation, settings.sasl ? Status.INVALID : Status.UNKNOWN_COMMAND);
+    refuse(conversation, binary, settings.sasl ? Status.INVALID : Status.UNKNOWN_COMMAND);
     return swallowBlock(conversation);
   }
   const isPlain = latin1Text(input.bytes, keyOffset, keyLength).toUpperCase() === PLAIN;

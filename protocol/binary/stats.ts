@@ -18,13 +18,13 @@ const DETAIL = "detail";
 const LINE_UNITS = 4;
 
 /** Stat: a packet for every line, then one with neither key nor value. */
-export function stat(conversation: Conversation): Flow {
+export function stat(conversation: Conversation, binary: BinaryRequest): Flow {
   const { thread } = conversation;
-  const { input, operation, binary } = thread;
+  const { input, operation } = thread;
   const { keyOffset, keyLength } = operation;
   const word = latin1Text(input.bytes, keyOffset, keyLength);
   const entries = word === "" ? generalStats(thread) : entriesOf(conversation, word);
-  if (entries === null) return refuse(conversation, Status.NOT_FOUND);
+  if (entries === null) return refuse(conversation, binary, Status.NOT_FOUND);
   return sendText(conversation, packets(binary.copy(), entries));
 }
 

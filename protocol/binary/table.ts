@@ -4,6 +4,7 @@ import { Access, type AccessRule } from "../auth/access.ts";
 import { type BinaryCommandName, OPCODES } from "../binary_opcodes.ts";
 import type { Conversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
+import type { BinaryRequest } from "./request.ts";
 import * as admin from "./admin.ts";
 import { done, refuseAccess } from "./answer.ts";
 import { keys } from "./keys.ts";
@@ -18,6 +19,9 @@ import { arithmetic, extend, remove, replaceAndUnlock, store } from "./write.ts"
 export const Part = { NONE: 0, SOME: 1, ANY: 2 } as const;
 export type Part = typeof Part[keyof typeof Part];
 
+/** Executes a request. */
+export type BinaryHandler = (conversation: Conversation, binary: BinaryRequest) => Flow;
+
 /** A command of the binary protocol. */
 export interface BinaryCommand {
   /** As `stats ops` has it. */
@@ -31,7 +35,7 @@ export interface BinaryCommand {
   readonly value: Part;
   /** What a peer must be allowed to do; Access.NONE: also one that has not authenticated may. */
   readonly access: AccessRule<Conversation>;
-  readonly handler: (conversation: Conversation) => Flow;
+  readonly handler: BinaryHandler;
   /** Only looks a key up: several in a row are prefetched and executed as a group. */
   readonly grouped: boolean;
   /** Whether the handler must be called with the mutex. Others take it by `thread.hold` if they need it. */
@@ -44,7 +48,7 @@ type Row = readonly [
   key: Part,
   value: Part,
   access: AccessRule<Conversation>,
-  handler: (conversation: Conversation) => Flow,
+  handler: BinaryHandler,
   grouped?: true,
 ];
 
@@ -55,36 +59,36 @@ const { NONE: OPEN, READ, WRITE, ADMIN } = Access;
 // deno-fmt-ignore
 const ROWS: readonly Row[] = [
   // name             extras   key   value access      handler
-  ["Get",             [0],     SOME, NONE, READ,       (c) => get(c, false), true],
-  ["Set",             [8],     SOME, ANY,  WRITE,      (c) => store(c, SET)],
-  ["Add",             [8],     SOME, ANY,  WRITE,      (c) => store(c, ADD)],
-  ["Replace",         [8],     SOME, ANY,  WRITE,      (c) => store(c, REPLACE)],
+  ["Get",             [0],     SOME, NONE, READ,       (c, r) => get(c, r, false), true],
+  ["Set",             [8],     SOME, ANY,  WRITE,      (c, r) => store(c, r, SET)],
+  ["Add",             [8],     SOME, ANY,  WRITE,      (c, r) => store(c, r, ADD)],
+  ["Replace",         [8],     SOME, ANY,  WRITE,      (c, r) => store(c, r, REPLACE)],
   ["Delete",          [0],     SOME, NONE, WRITE,      remove],
-  ["Increment",       [20],    SOME, NONE, WRITE,      (c) => arithmetic(c, true)],
-  ["Decrement",       [20],    SOME, NONE, WRITE,      (c) => arithmetic(c, false)],
+  ["Increment",       [20],    SOME, NONE, WRITE,      (c, r) => arithmetic(c, r, true)],
+  ["Decrement",       [20],    SOME, NONE, WRITE,      (c, r) => arithmetic(c, r, false)],
   ["Quit",            [0],     NONE, NONE, READ,       admin.quit],
   ["Flush",           [0, 4],  NONE, NONE, ADMIN,      admin.flush],
   ["Noop",            [0],     NONE, NONE, READ,       done],
   ["Version",         [0],     NONE, NONE, OPEN,       admin.version],
-  ["GetK",            [0],     SOME, NONE, READ,       (c) => get(c, true), true],
-  ["Append",          [0],     SOME, ANY,  WRITE,      (c) => extend(c, APPEND)],
-  ["Prepend",         [0],     SOME, ANY,  WRITE,      (c) => extend(c, PREPEND)],
+  ["GetK",            [0],     SOME, NONE, READ,       (c, r) => get(c, r, true), true],
+  ["Append",          [0],     SOME, ANY,  WRITE,      (c, r) => extend(c, r, APPEND)],
+  ["Prepend",         [0],     SOME, ANY,  WRITE,      (c, r) => extend(c, r, PREPEND)],
   ["Stat",            [0],     ANY,  NONE, statAccess, stat],
   ["Touch",           [4],     SOME, NONE, WRITE,      touch],
-  ["GaT",             [4],     SOME, NONE, WRITE,      (c) => getAndTouch(c, false)],
+  ["GaT",             [4],     SOME, NONE, WRITE,      (c, r) => getAndTouch(c, r, false)],
   ["SaslMechanisms",  [0],     NONE, NONE, OPEN,       sasl.mechanisms],
   ["SaslAuth",        [0],     SOME, ANY,  OPEN,       sasl.start],
   ["SaslStep",        [0],     SOME, ANY,  OPEN,       sasl.step],
-  ["GaTK",            [4],     SOME, NONE, WRITE,      (c) => getAndTouch(c, true)],
+  ["GaTK",            [4],     SOME, NONE, WRITE,      (c, r) => getAndTouch(c, r, true)],
   ["Lock",            [0],     SOME, NONE, WRITE,      lock],
   ["Unlock",          [0],     SOME, NONE, WRITE,      unlock],
   ["UnlockAll",       [0],     NONE, NONE, WRITE,      unlockAll],
-  ["LaG",             [0, 4],  SOME, NONE, WRITE,      (c) => lockAndGet(c, false)],
-  ["LaGK",            [0, 4],  SOME, NONE, WRITE,      (c) => lockAndGet(c, true)],
+  ["LaG",             [0, 4],  SOME, NONE, WRITE,      (c, r) => lockAndGet(c, r, false)],
+  ["LaGK",            [0, 4],  SOME, NONE, WRITE,      (c, r) => lockAndGet(c, r, true)],
   ["RaU",             [8],     SOME, SOME, WRITE,      replaceAndUnlock],
   ["Keys",            [0],     ANY,  NONE, ADMIN,      keys],
-  ["GetSS",           [4],     SOME, NONE, WRITE,      (c) => getss(c, false)],
-  ["GetSSK",          [4],     SOME, NONE, WRITE,      (c) => getss(c, true)],
+  ["GetSS",           [4],     SOME, NONE, WRITE,      (c, r) => getss(c, r, false)],
+  ["GetSSK",          [4],     SOME, NONE, WRITE,      (c, r) => getss(c, r, true)],
   ["DeleteSS",        [4],     SOME, NONE, WRITE,      deletess],
   ["TokenGet",        [0],     SOME, ANY,  WRITE,      getToken],
   ["TokenRelease",    [8],     SOME, NONE, WRITE,      releaseToken],
@@ -114,8 +118,10 @@ export function binaryCommandsFor(access: Access): readonly BinaryCommand[] {
     if (typeof rule === "number") {
       return rule <= access ? command : { ...command, handler: refuseAccess, grouped: false };
     }
-    const permitted = (conversation: Conversation): Flow =>
-      rule(conversation) <= access ? handler(conversation) : refuseAccess(conversation);
+    const permitted: BinaryHandler = (conversation, binary) =>
+      rule(conversation) <= access
+        ? handler(conversation, binary)
+        : refuseAccess(conversation, binary);
     return { ...command, handler: permitted };
   });
 }

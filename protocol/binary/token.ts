@@ -5,7 +5,7 @@ import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
 import { swallowBlock } from "../store_block.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { chargeTokens, readTokenOwner, type TokenReply, TokenWait } from "../token_wait.ts";
+import { chargeTokens, readTokenOwner, type TokenReply, TokenWait } from "../waits/token_wait.ts";
 import { done, refuse } from "./answer.ts";
 import { OUTCOME_STATUS, putError, putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
@@ -31,12 +31,12 @@ class KeptTokenReply implements TokenReply {
 }
 
 /** TokenGet: the value is the owner's tag. */
-export function getToken(conversation: Conversation): Flow {
+export function getToken(conversation: Conversation, binary: BinaryRequest): Flow {
   const { thread } = conversation;
-  const { binary, operation, cache, request } = thread;
+  const { operation, cache, request } = thread;
   const { valueLength } = operation;
   if (conversation.udp || valueLength > OWNER_TAG_LENGTH_MAX) {
-    refuse(conversation, Status.INVALID);
+    refuse(conversation, binary, Status.INVALID);
     return swallowBlock(conversation);
   }
   const valueEnd = request.lineEnd + valueLength;
@@ -46,7 +46,7 @@ export function getToken(conversation: Conversation): Flow {
   }
   request.next = valueEnd;
   if (!readTokenOwner(conversation, request.lineEnd, valueEnd)) {
-    return refuse(conversation, Status.INVALID);
+    return refuse(conversation, binary, Status.INVALID);
   }
   chargeTokens(thread);
   const outcome = cache.tokens.get(operation);
@@ -54,22 +54,22 @@ export function getToken(conversation: Conversation): Flow {
     conversation.task = new TokenWait(thread, new KeptTokenReply(binary));
     return Flow.UNDER_WAY;
   }
-  if (outcome !== Outcome.OK) return refuse(conversation, OUTCOME_STATUS[outcome]);
+  if (outcome !== Outcome.OK) return refuse(conversation, binary, OUTCOME_STATUS[outcome]);
   putId(thread, binary, operation.idLow, operation.idHigh);
   return Flow.DONE;
 }
 
 /** TokenRelease: the extras are the id. The quiet form answers only failures. */
-export function releaseToken(conversation: Conversation): Flow {
-  const { binary, operation, cache, input } = conversation.thread;
-  if (conversation.udp) return refuse(conversation, Status.INVALID);
+export function releaseToken(conversation: Conversation, binary: BinaryRequest): Flow {
+  const { operation, cache, input } = conversation.thread;
+  if (conversation.udp) return refuse(conversation, binary, Status.INVALID);
   operation.compareHigh = input.view.getInt32(binary.extrasOffset);
   operation.compareLow = input.view.getInt32(binary.extrasOffset + 4);
   chargeTokens(conversation.thread);
   const outcome = cache.tokens.release(operation);
   return outcome === Outcome.OK
-    ? done(conversation)
-    : refuse(conversation, OUTCOME_STATUS[outcome]);
+    ? done(conversation, binary)
+    : refuse(conversation, binary, OUTCOME_STATUS[outcome]);
 }
 
 function putId(

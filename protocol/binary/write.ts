@@ -38,14 +38,14 @@ class LateReply implements StoreReply {
 }
 
 /** Stores the value as `operation` says, and answers. */
-function storeAndAnswer(conversation: Conversation): Flow {
+function storeAndAnswer(conversation: Conversation, binary: BinaryRequest): Flow {
   const { thread } = conversation;
   const outcome = storeBlock(conversation);
   if (outcome === Block.INCOMPLETE) return Flow.INCOMPLETE;
   if (outcome === Block.ARRIVING) {
-    return fillBlock(conversation, new LateReply(thread.binary.copy()));
+    return fillBlock(conversation, new LateReply(binary.copy()));
   }
-  putStored(thread, thread.binary, thread.operation, outcome);
+  putStored(thread, binary, thread.operation, outcome);
   return afterBlock(conversation);
 }
 
@@ -78,40 +78,40 @@ function storeStatus(operation: Operation, outcome: Outcome, likeYrmcds: boolean
 }
 
 /** Set, Add and Replace: with a cas id each is a cas. */
-export function store(conversation: Conversation, mode: StoreMode): Flow {
+export function store(conversation: Conversation, binary: BinaryRequest, mode: StoreMode): Flow {
   const { operation } = conversation.thread;
-  readFlagsAndDeadline(conversation);
+  readFlagsAndDeadline(conversation, binary);
   operation.refusalRemoves = mode === StoreMode.SET;
   operation.mode = operation.compare ? StoreMode.CAS : mode;
-  return storeAndAnswer(conversation);
+  return storeAndAnswer(conversation, binary);
 }
 
 /** Append and Prepend. */
-export function extend(conversation: Conversation, mode: StoreMode): Flow {
+export function extend(conversation: Conversation, binary: BinaryRequest, mode: StoreMode): Flow {
   const { operation } = conversation.thread;
   operation.mode = mode;
-  return storeAndAnswer(conversation);
+  return storeAndAnswer(conversation, binary);
 }
 
 /** RaU: replaces an item whose lock the connection holds, and unlocks it. */
-export function replaceAndUnlock(conversation: Conversation): Flow {
+export function replaceAndUnlock(conversation: Conversation, binary: BinaryRequest): Flow {
   const { operation } = conversation.thread;
-  readFlagsAndDeadline(conversation);
+  readFlagsAndDeadline(conversation, binary);
   operation.mode = StoreMode.REPLACE;
   operation.unlock = true;
-  return storeAndAnswer(conversation);
+  return storeAndAnswer(conversation, binary);
 }
 
-function readFlagsAndDeadline(conversation: Conversation): void {
-  const { input, binary, operation, memory } = conversation.thread;
+function readFlagsAndDeadline(conversation: Conversation, binary: BinaryRequest): void {
+  const { input, operation, memory } = conversation.thread;
   operation.clientFlags = input.view.getInt32(binary.extrasOffset + FLAGS_OFFSET);
   const exptime = input.view.getUint32(binary.extrasOffset + EXPTIME_OFFSET);
   operation.deadlineSec = deadlineSec(memory, exptime);
 }
 
 /** Delete. */
-export function remove(conversation: Conversation): Flow {
-  const { binary, reply, settings } = conversation.thread;
+export function remove(conversation: Conversation, binary: BinaryRequest): Flow {
+  const { reply, settings } = conversation.thread;
   const outcome = removeKey(conversation, null);
   if (outcome === Outcome.DELETED) {
     if (!binary.quiet) putDone(reply, binary, 0, 0);
@@ -124,8 +124,12 @@ export function remove(conversation: Conversation): Flow {
 }
 
 /** Incr and Decr: what is missing is made, unless the expiry time says not to. */
-export function arithmetic(conversation: Conversation, increment: boolean): Flow {
-  const { input, binary, operation, cache, memory, reply } = conversation.thread;
+export function arithmetic(
+  conversation: Conversation,
+  binary: BinaryRequest,
+  increment: boolean,
+): Flow {
+  const { input, operation, cache, memory, reply } = conversation.thread;
   const { view } = input;
   const extras = binary.extrasOffset;
   operation.deltaHigh = view.getInt32(extras + DELTA_OFFSET);

@@ -1,10 +1,10 @@
 import type { ItemRef } from "../../store/cache.ts";
+import type { MetaRequest } from "./request.ts";
 import { MARK_KEY_BINARY } from "../../store/operation.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
 import { META, REFUSAL } from "../replies.ts";
 import { Flow } from "../request.ts";
-import type { ThreadContext } from "../thread_context.ts";
 import { touch } from "./get.ts";
 import { putCode, putEchoedFlag, putEchoedFlags, putTtl, putU64Flag } from "./replies.ts";
 import * as flagsModule from "./flags.ts";
@@ -18,9 +18,9 @@ const { FLAG } = flagsModule;
 const MODE = { D: 0x44, I: 0x49, PLUS: 0x2b, MINUS: 0x2d } as const;
 
 /** ma: increments or decrements. */
-export function metaArithmetic(conversation: Conversation): Flow {
+export function metaArithmetic(conversation: Conversation, meta: MetaRequest): Flow {
   const { thread } = conversation;
-  const { meta, reply, operation, cache } = thread;
+  const { reply, operation, cache } = thread;
   const refusal = meta.read(FIRST_FLAG);
   if (refusal !== null) {
     const isNamed = meta.isUnframed || refusal === REFUSAL.OPAQUE_TOO_LONG;
@@ -44,19 +44,19 @@ export function metaArithmetic(conversation: Conversation): Flow {
   operation.marks = meta.isBinary ? MARK_KEY_BINARY : 0;
   // The deadline stays 0 until `putNumberFlags` meets the flag N.
   const outcome = cache.incrDecr(operation, !decrements);
-  answerArithmetic(thread, outcome);
+  answerArithmetic(meta, outcome);
   return Flow.DONE;
 }
 
-function answerArithmetic(thread: ThreadContext, outcome: Outcome): void {
-  const { meta, reply, operation } = thread;
+function answerArithmetic(meta: MetaRequest, outcome: Outcome): void {
+  const { reply, operation } = meta.thread;
   if (outcome === Outcome.NO_MEMORY) {
     reply.put(meta.vivify ? REFUSAL.NO_MEMORY_FOR_NUMBER : REFUSAL.OUT_OF_MEMORY);
     return;
   }
   if (outcome !== Outcome.OK && outcome !== Outcome.STORED) {
-    if (!putCode(thread, outcome, meta.quiet)) return;
-    putEchoedFlags(thread);
+    if (!putCode(meta.thread, outcome, meta.quiet)) return;
+    putEchoedFlags(meta);
     reply.crlf();
     return;
   }
@@ -75,7 +75,7 @@ function answerArithmetic(thread: ThreadContext, outcome: Outcome): void {
   } else {
     reply.put(META.HD);
   }
-  putNumberFlags(thread, operation.item, made);
+  putNumberFlags(meta, operation.item, made);
   reply.crlf();
   if (meta.value) {
     const { bytes } = reply.region;
@@ -89,8 +89,9 @@ function answerArithmetic(thread: ThreadContext, outcome: Outcome): void {
 /** Room for `VA`, a key in base64, an opaque, and numbers. */
 const LINE_LENGTH_MAX = 1024;
 
-function putNumberFlags(thread: ThreadContext, item: ItemRef, made: boolean): void {
-  const { meta, reply, cache, request, operation } = thread;
+function putNumberFlags(meta: MetaRequest, item: ItemRef, made: boolean): void {
+  const { thread } = meta;
+  const { reply, cache, request, operation } = thread;
   for (let word = FIRST_FLAG; word < request.wordCount; word++) {
     switch (meta.letter(word)) {
       case FLAG.c:
@@ -100,13 +101,13 @@ function putNumberFlags(thread: ThreadContext, item: ItemRef, made: boolean): vo
         putTtl(thread, cache.describe(item).remainSec);
         break;
       case FLAG.T:
-        touch(thread, item, meta.touchSeconds);
+        touch(meta, item, meta.touchSeconds);
         break;
       case FLAG.N:
-        if (made) touch(thread, item, meta.vivifySeconds);
+        if (made) touch(meta, item, meta.vivifySeconds);
         break;
       default:
-        putEchoedFlag(thread, word, meta.isBinary);
+        putEchoedFlag(meta, word, meta.isBinary);
     }
   }
 }

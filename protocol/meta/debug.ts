@@ -1,14 +1,14 @@
 import { type ItemRef, NO_ITEM } from "../../store/cache.ts";
+import type { MetaRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
 import { META } from "../replies.ts";
 import { Flow } from "../request.ts";
-import type { ThreadContext } from "../thread_context.ts";
 import { FIRST_FLAG } from "./request.ts";
 
 /** me: what the store knows of an item, for debugging. */
-export function metaDebug(conversation: Conversation): Flow {
+export function metaDebug(conversation: Conversation, meta: MetaRequest): Flow {
   const { thread } = conversation;
-  const { meta, reply, cache, operation, input } = thread;
+  const { reply, cache, operation, input } = thread;
   cache.meta.noteDebug();
   const refusal = meta.readKey(FIRST_FLAG);
   if (refusal !== null) {
@@ -18,9 +18,9 @@ export function metaDebug(conversation: Conversation): Flow {
   const item = cache.peek(input, meta.keyOffset, meta.keyLength);
   operation.begin(meta.keyOffset, meta.keyLength);
   const tokens = cache.tokens.countOf(operation);
-  if (item !== NO_ITEM) putDebugLine(thread, item);
-  else if (tokens > 0) putTokenDebugLine(thread, tokens);
-  else if (!cache.inspector.isQuarantined && cache.findLease(operation)) putLeaseDebugLine(thread);
+  if (item !== NO_ITEM) putDebugLine(meta, item);
+  else if (tokens > 0) putTokenDebugLine(meta, tokens);
+  else if (!cache.inspector.isQuarantined && cache.findLease(operation)) putLeaseDebugLine(meta);
   else {
     reply.put(META.EN);
     reply.crlf();
@@ -28,11 +28,11 @@ export function metaDebug(conversation: Conversation): Flow {
   return Flow.DONE;
 }
 
-function putDebugLine(thread: ThreadContext, item: ItemRef): void {
-  const { reply, cache } = thread;
+function putDebugLine(meta: MetaRequest, item: ItemRef): void {
+  const { reply, cache } = meta.thread;
   const found = cache.describe(item);
   reply.text("ME");
-  putDebugKey(thread, found.isKeyBinary);
+  putDebugKey(meta, found.isKeyBinary);
   reply.text(` exp=${found.remainSec} la=${found.idleSec} cas=`);
   reply.decimalU64(found.idLow, found.idHigh);
   const fetched = found.wasFetched ? "yes" : "no";
@@ -41,26 +41,26 @@ function putDebugLine(thread: ThreadContext, item: ItemRef): void {
   reply.crlf();
 }
 
-function putLeaseDebugLine(thread: ThreadContext): void {
-  const { reply, meta, operation } = thread;
+function putLeaseDebugLine(meta: MetaRequest): void {
+  const { reply, operation } = meta.thread;
   reply.text("ME");
-  putDebugKey(thread, meta.isBinary);
+  putDebugKey(meta, meta.isBinary);
   reply.text(` exp=${operation.remainSec} la=0 cas=`);
   reply.decimalU64(operation.idLow, operation.idHigh);
   reply.text(" fetch=no cls=0 size=0 kind=lease");
   reply.crlf();
 }
 
-function putTokenDebugLine(thread: ThreadContext, tokens: number): void {
-  const { reply, meta } = thread;
+function putTokenDebugLine(meta: MetaRequest, tokens: number): void {
+  const { reply } = meta.thread;
   reply.text("ME");
-  putDebugKey(thread, meta.isBinary);
+  putDebugKey(meta, meta.isBinary);
   reply.text(` exp=0 la=0 cas=0 fetch=no cls=0 size=0 tokens=${tokens}`);
   reply.crlf();
 }
 
-function putDebugKey(thread: ThreadContext, binary: boolean): void {
-  const { reply, meta, input } = thread;
+function putDebugKey(meta: MetaRequest, binary: boolean): void {
+  const { reply, input } = meta.thread;
   reply.text(" ");
   if (!binary) {
     reply.copy(input, meta.keyOffset, meta.keyLength);

@@ -1,4 +1,5 @@
 import { deadlineSec } from "../../store/clock.ts";
+import type { MetaRequest } from "./request.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL } from "../replies.ts";
@@ -9,9 +10,9 @@ import { FIRST_FLAG } from "./request.ts";
 // Hot path: no allocation.
 
 /** md: deletes, or marks stale (I), or empties (x). */
-export function metaDelete(conversation: Conversation): Flow {
+export function metaDelete(conversation: Conversation, meta: MetaRequest): Flow {
   const { thread } = conversation;
-  const { meta, reply, operation, cache, memory, input } = thread;
+  const { reply, operation, cache, memory, input } = thread;
   const refusal = meta.read(FIRST_FLAG);
   if (refusal !== null) {
     reply.put(refusal);
@@ -34,7 +35,7 @@ export function metaDelete(conversation: Conversation): Flow {
   }
   if (outcome === Outcome.EXISTS) cache.meta.noteRefusedDelete();
   if (!putCode(thread, outcome, meta.quiet)) return Flow.DONE;
-  putEchoedFlags(thread);
+  putEchoedFlags(meta);
   reply.crlf();
   return Flow.DONE;
 }

@@ -1,4 +1,5 @@
 import { deadlineSec } from "../../store/clock.ts";
+import type { MetaRequest } from "./request.ts";
 import { type Found, type FoundWriter, type ItemRef, NO_ITEM } from "../../store/cache.ts";
 import { MARK_KEY_BINARY } from "../../store/operation.ts";
 import { Access } from "../auth/access.ts";
@@ -18,33 +19,34 @@ const { META, REPLY } = repliesModule;
 // Hot path: no allocation.
 
 /** mg: reads, and whatever its flags ask for. */
-export function metaGet(conversation: Conversation): Flow {
+export function metaGet(conversation: Conversation, meta: MetaRequest): Flow {
   const { thread } = conversation;
-  const { meta, cache, operation, input, reply } = thread;
+  const { cache, operation, input, reply } = thread;
   const refusal = meta.read(FIRST_FLAG);
   if (refusal !== null) {
     reply.put(refusal);
     return Flow.DONE;
   }
-  if (!needsMutex(thread)) {
+  if (!needsMutex(meta)) {
     thread.releaseForReads();
-    if (!thread.isHolding && getOptimistically(thread)) return Flow.DONE;
+    if (!thread.isHolding && getOptimistically(meta)) return Flow.DONE;
   }
   thread.hold();
   const item = cache.meta.find(input, meta.keyOffset, meta.keyLength);
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countGet(input, meta.keyOffset, meta.keyLength, item !== NO_ITEM);
   }
-  if (item !== NO_ITEM) return answerItem(conversation, item, false);
-  if (!meta.vivify) return answerMiss(thread);
+  if (item !== NO_ITEM) return answerItem(conversation, meta, item, false);
+  if (!meta.vivify) return answerMiss(meta);
   operation.begin(meta.keyOffset, meta.keyLength);
-  if (cache.findLease(operation)) return answerLease(thread);
-  const stub = makeStub(thread);
-  return stub === NO_ITEM ? answerMiss(thread) : answerItem(conversation, stub, true);
+  if (cache.findLease(operation)) return answerLease(meta);
+  const stub = makeStub(meta);
+  return stub === NO_ITEM ? answerMiss(meta) : answerItem(conversation, meta, stub, true);
 }
 
 /** Whether a flag changes the item, or tells about its reads. */
-function needsMutex({ meta, request }: ThreadContext): boolean {
+function needsMutex(meta: MetaRequest): boolean {
+  const { request } = meta.thread;
   for (let word = FIRST_FLAG; word < request.wordCount; word++) {
     switch (meta.letter(word)) {
       case FLAG.C:
@@ -61,23 +63,23 @@ function needsMutex({ meta, request }: ThreadContext): boolean {
 }
 
 /** Writes replies of mg without the mutex. */
-class MetaValueWriter implements FoundWriter<ThreadContext> {
+class MetaValueWriter implements FoundWriter<MetaRequest> {
   readonly marksHits: boolean;
 
   constructor(marksHits: boolean) {
     this.marksHits = marksHits;
   }
 
-  writeMiss(thread: ThreadContext): boolean {
-    putMiss(thread);
+  writeMiss(meta: MetaRequest): boolean {
+    putMiss(meta);
     return true;
   }
 
-  write(thread: ThreadContext, found: Found): boolean {
+  write(meta: MetaRequest, found: Found): boolean {
     // The first reader of a stale item wins it, which changes the item.
     if (found.isStale || found.isWon) return false;
-    const { meta, reply } = thread;
-    putLine(thread, found, meta.value, false);
+    const { reply } = meta.thread;
+    putLine(meta, found, meta.value, false);
     if (!meta.value) return true;
     reply.foundValue(found);
     reply.crlf();
@@ -93,29 +95,30 @@ const NOT_MARKING = new MetaValueWriter(false);
  *
  * @returns False when the mutex is needed; then nothing has happened.
  */
-function getOptimistically(thread: ThreadContext): boolean {
-  const { meta, reply, input, operation, cache: { optimistic, prefetch } } = thread;
+function getOptimistically(meta: MetaRequest): boolean {
+  const { thread } = meta;
+  const { reply, input, operation, cache: { optimistic, prefetch } } = thread;
   const { keyOffset, keyLength } = meta;
   operation.keyOffset = keyOffset;
   operation.keyLength = keyLength;
   const hash = prefetch.hashOf(input, keyOffset, keyLength);
   const writer = meta.noUpdate ? NOT_MARKING : MARKING;
-  return optimistic.read(operation, hash, reply, thread, writer);
+  return optimistic.read(operation, hash, reply, meta, writer);
 }
 
 /** The access that mg needs: some flags create an item, change its expiry time, or win the right to refresh it. */
 export function metaGetAccess(conversation: Conversation): Access {
-  const { request, meta } = conversation.thread;
+  const { request, input } = conversation.thread;
   for (let word = FIRST_FLAG; word < request.wordCount; word++) {
-    const letter = meta.letter(word);
+    const letter = input.bytes[request.wordStart[word]!];
     if (letter === FLAG.N || letter === FLAG.T || letter === FLAG.R) return Access.WRITE;
   }
   return Access.READ;
 }
 
 /** Creates a placeholder whose value has not been fetched yet (`mg` with N). The operation has its key. */
-function makeStub(thread: ThreadContext): ItemRef {
-  const { meta, cache, operation } = thread;
+function makeStub(meta: MetaRequest): ItemRef {
+  const { cache, operation } = meta.thread;
   // The deadline stays 0 until `putFlags` meets the flag N.
   operation.marks = meta.isBinary ? MARK_KEY_BINARY : 0;
   operation.explicit = meta.explicit;
@@ -124,40 +127,46 @@ function makeStub(thread: ThreadContext): ItemRef {
   return cache.meta.makeStub(operation);
 }
 
-function answerMiss(thread: ThreadContext): Flow {
+function answerMiss(meta: MetaRequest): Flow {
+  const { thread } = meta;
   thread.cache.meta.noteMiss();
-  putMiss(thread);
+  putMiss(meta);
   return Flow.DONE;
 }
 
-function putMiss(thread: ThreadContext): void {
-  const { meta, reply } = thread;
+function putMiss(meta: MetaRequest): void {
+  const { reply } = meta.thread;
   if (meta.quiet) return;
   reply.put(META.EN);
-  putEchoedFlags(thread);
+  putEchoedFlags(meta);
   reply.crlf();
 }
 
 /** Under a lease there is no value, and somebody else has been told to fetch it. */
-function answerLease(thread: ThreadContext): Flow {
-  const { meta, cache, reply, operation } = thread;
+function answerLease(meta: MetaRequest): Flow {
+  const { cache, reply, operation } = meta.thread;
   cache.meta.noteMiss();
   const { found } = cache.optimistic;
   operation.marks = meta.isBinary ? MARK_KEY_BINARY : 0;
   found.describeLease(operation);
-  putLine(thread, found, meta.value, false);
+  putLine(meta, found, meta.value, false);
   if (meta.value) reply.crlf();
   return Flow.DONE;
 }
 
 /** @param made Whether the item is a stub that was made just now. */
-function answerItem(conversation: Conversation, item: ItemRef, made: boolean): Flow {
+function answerItem(
+  conversation: Conversation,
+  meta: MetaRequest,
+  item: ItemRef,
+  made: boolean,
+): Flow {
   const { thread } = conversation;
-  const { meta, cache, reply } = thread;
+  const { cache, reply } = thread;
   const found = cache.describe(item);
   const withValue = meta.value &&
     !(meta.compare && found.idLow === meta.compareLow && found.idHigh === meta.compareHigh);
-  putLine(thread, found, withValue, made);
+  putLine(meta, found, withValue, made);
   cache.meta.noteHit(item, meta.touches, !meta.noUpdate);
   if (!withValue) return Flow.DONE;
   if (!reply.value(cache, found)) {
@@ -169,16 +178,16 @@ function answerItem(conversation: Conversation, item: ItemRef, made: boolean): F
 }
 
 /** Writes the line, in front of the value. @param made As in `answerItem`. */
-function putLine(thread: ThreadContext, found: Found, withValue: boolean, made: boolean): void {
-  const { reply } = thread;
+function putLine(meta: MetaRequest, found: Found, withValue: boolean, made: boolean): void {
+  const { reply } = meta.thread;
   if (withValue) {
     reply.put(META.VA_SPACE);
     reply.decimal(found.valueLength);
   } else {
     reply.put(META.HD);
   }
-  const wins = putFlags(thread, found, made);
-  putTokens(thread, found, wins);
+  const wins = putFlags(meta, found, made);
+  putTokens(meta.thread, found, wins);
   reply.crlf();
 }
 
@@ -187,8 +196,9 @@ function putLine(thread: ThreadContext, found: Found, withValue: boolean, made: 
  *
  * @returns Whether the asker shall fetch the value.
  */
-function putFlags(thread: ThreadContext, found: Found, made: boolean): boolean {
-  const { meta, cache, reply, request, memory } = thread;
+function putFlags(meta: MetaRequest, found: Found, made: boolean): boolean {
+  const { thread } = meta;
+  const { cache, reply, request, memory } = thread;
   let wins = false;
   for (let word = FIRST_FLAG; word < request.wordCount; word++) {
     switch (meta.letter(word)) {
@@ -212,7 +222,7 @@ function putFlags(thread: ThreadContext, found: Found, made: boolean): boolean {
         break;
       case FLAG.T:
         if (found.item === NO_ITEM) break;
-        touch(thread, found.item, meta.touchSeconds);
+        touch(meta, found.item, meta.touchSeconds);
         found.describe(found.item);
         break;
       case FLAG.N:
@@ -226,7 +236,7 @@ function putFlags(thread: ThreadContext, found: Found, made: boolean): boolean {
           isSoonerThan(found.deadlineSec, deadlineSec(memory, meta.recacheSeconds));
         break;
       default:
-        putEchoedFlag(thread, word, found.isKeyBinary);
+        putEchoedFlag(meta, word, found.isKeyBinary);
     }
   }
   return wins;
@@ -237,8 +247,8 @@ function isSoonerThan(deadline: number, bound: number): boolean {
 }
 
 /** Sets when the item dies, unless it is dirty and would live too long, or locked. */
-export function touch(thread: ThreadContext, item: ItemRef, seconds: number): void {
-  const { cache, meta, operation, memory } = thread;
+export function touch(meta: MetaRequest, item: ItemRef, seconds: number): void {
+  const { cache, operation, memory } = meta.thread;
   operation.keyOffset = meta.keyOffset;
   operation.keyLength = meta.keyLength;
   cache.meta.touch(operation, item, deadlineSec(memory, seconds));

@@ -1,4 +1,5 @@
 import { encodeBase64 } from "../base64.ts";
+import type { MetaRequest } from "./request.ts";
 import * as flagsModule from "./flags.ts";
 import * as metaRequestModule from "./request.ts";
 import type { Outcome } from "../../store/outcome.ts";
@@ -39,8 +40,8 @@ export function putOpaque(thread: ThreadContext, word: number): void {
 }
 
 /** k: the key, if `binary` in base64. */
-export function putKey(thread: ThreadContext, binary: boolean): void {
-  const { reply, meta, input } = thread;
+export function putKey(meta: MetaRequest, binary: boolean): void {
+  const { reply, input } = meta.thread;
   reply.byte(SPACE);
   reply.byte(FLAG.k);
   if (!binary) {
@@ -53,17 +54,18 @@ export function putKey(thread: ThreadContext, binary: boolean): void {
 }
 
 /** Puts a flag that only returns what the request said: O or k. Puts nothing for any other flag. */
-export function putEchoedFlag(thread: ThreadContext, word: number, isKeyBinary: boolean): void {
-  const letter = thread.meta.letter(word);
+export function putEchoedFlag(meta: MetaRequest, word: number, isKeyBinary: boolean): void {
+  const { thread } = meta;
+  const letter = meta.letter(word);
   if (letter === FLAG.O) putOpaque(thread, word);
-  else if (letter === FLAG.k) putKey(thread, isKeyBinary);
+  else if (letter === FLAG.k) putKey(meta, isKeyBinary);
 }
 
 /** Puts the flags O and k of a reply without an item. */
-export function putEchoedFlags(thread: ThreadContext): void {
-  const { meta, request } = thread;
+export function putEchoedFlags(meta: MetaRequest): void {
+  const { request } = meta.thread;
   for (let word = FIRST_FLAG; word < request.wordCount; word++) {
-    putEchoedFlag(thread, word, meta.isBinary);
+    putEchoedFlag(meta, word, meta.isBinary);
   }
 }
 

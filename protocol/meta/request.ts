@@ -5,6 +5,7 @@ import { decodeBase64 } from "../base64.ts";
 import type { Numbers } from "../numbers.ts";
 import * as repliesModule from "../replies.ts";
 import type { Request } from "../request.ts";
+import type { ThreadContext } from "../thread_context.ts";
 import * as flagsModule from "./flags.ts";
 
 const { FLAG } = flagsModule;
@@ -22,18 +23,17 @@ const KEY_WORD = 1;
 
 /** Offset of a decoded key in the thread's input, behind the received bytes. */
 const KEY_SCRATCH_OFFSET = INPUT_BYTES;
-/** Room for it. */
-export const KEY_SCRATCH_BYTES = 256;
 
 /** The set of letters from A on, in two halves. */
 const bitOf = (letter: number): number => 1 << (letter - FLAG.A_FIRST);
 
 /**
- * The flags of a meta command, read out of the request's words. One a thread, filled anew for every
+ * The flags of a meta command, read out of the request's words. One a parser, filled for every
  * command. Every command understands the form of every flag, also of those that mean nothing to it
  * (memcached: _meta_flag_preparse).
  */
 export class MetaRequest {
+  readonly thread: ThreadContext;
   readonly #numbers: Numbers;
   readonly #input: ByteRegion;
   readonly #request: Request;
@@ -80,10 +80,11 @@ export class MetaRequest {
   #seenLow = 0;
   #seenHigh = 0;
 
-  constructor(request: Request, numbers: Numbers, input: ByteRegion) {
-    this.#request = request;
-    this.#numbers = numbers;
-    this.#input = input;
+  constructor(thread: ThreadContext) {
+    this.thread = thread;
+    this.#request = thread.request;
+    this.#numbers = thread.numbers;
+    this.#input = thread.input;
   }
 
   /**

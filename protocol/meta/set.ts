@@ -1,4 +1,5 @@
 import { isExtending, MARK_KEY_BINARY, type Operation } from "../../store/operation.ts";
+import type { MetaRequest } from "./request.ts";
 import * as operationModule from "../../store/operation.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { Outcome } from "../../store/outcome.ts";
@@ -31,29 +32,30 @@ const FIRST_SET_FLAG = 3;
 const MODE = { A: 0x41, E: 0x45, P: 0x50, R: 0x52, S: 0x53 } as const;
 
 /** ms: stores. */
-export function metaSet(conversation: Conversation): Flow {
+export function metaSet(conversation: Conversation, meta: MetaRequest): Flow {
   const { thread } = conversation;
-  const { meta, reply } = thread;
+  const { reply } = thread;
   if (!readValueLength(conversation, LENGTH_WORD)) return Flow.DONE;
   let refusal = meta.read(FIRST_SET_FLAG);
   if (refusal !== null && meta.isUnframed) {
     reply.put(refusal);
     return Flow.DONE;
   }
-  if (refusal === null && !beginStore(thread)) refusal = REFUSAL.BAD_SET_MODE;
+  if (refusal === null && !beginStore(meta)) refusal = REFUSAL.BAD_SET_MODE;
   if (refusal !== null) {
     reply.put(refusal);
     return swallowBlock(conversation);
   }
   const outcome = storeBlock(conversation);
   if (outcome === Block.INCOMPLETE) return Flow.INCOMPLETE;
-  if (outcome === Block.ARRIVING) return fillBlock(conversation, new LateReply(thread));
-  putStored(thread, outcome);
+  if (outcome === Block.ARRIVING) return fillBlock(conversation, new LateReply(meta));
+  putStored(meta, outcome);
   return afterBlock(conversation);
 }
 
 /** Sets the operation's mode by the letter of the flag M. Returns false when there is no such mode. */
-function readMode({ meta, operation }: ThreadContext): boolean {
+function readMode(meta: MetaRequest): boolean {
+  const { operation } = meta.thread;
   switch (meta.mode) {
     case 0:
     case MODE.S:
@@ -77,10 +79,10 @@ function readMode({ meta, operation }: ThreadContext): boolean {
 }
 
 /** Starts the operation that the flags ask for. Returns false when there is no such mode. */
-function beginStore(thread: ThreadContext): boolean {
-  const { meta, operation, memory } = thread;
+function beginStore(meta: MetaRequest): boolean {
+  const { operation, memory } = meta.thread;
   meta.beginOperation(operation);
-  if (!readMode(thread)) return false;
+  if (!readMode(meta)) return false;
   const extending = isExtending(operation);
   operation.clientFlags = meta.clientFlags;
   operation.vivify = extending && meta.vivify;
@@ -95,8 +97,9 @@ function beginStore(thread: ThreadContext): boolean {
   return true;
 }
 
-function putStored(thread: ThreadContext, outcome: Outcome): void {
-  const { meta, operation, request, reply } = thread;
+function putStored(meta: MetaRequest, outcome: Outcome): void {
+  const { thread } = meta;
+  const { operation, request, reply } = thread;
   if (!putCode(thread, outcome, meta.quiet)) return;
   for (let word = FIRST_SET_FLAG; word < request.wordCount; word++) {
     switch (meta.letter(word)) {
@@ -107,7 +110,7 @@ function putStored(thread: ThreadContext, outcome: Outcome): void {
         putStoredSize(thread, operation, outcome);
         break;
       default:
-        putEchoedFlag(thread, word, meta.isBinary);
+        putEchoedFlag(meta, word, meta.isBinary);
     }
   }
   reply.crlf();
@@ -119,8 +122,8 @@ class LateReply implements StoreReply {
   /** Bytes of the request to return, or the letter of a flag whose number is known only after the store. */
   readonly #parts: (Uint8Array | number)[] = [];
 
-  constructor(thread: ThreadContext) {
-    const { meta, request, reply } = thread;
+  constructor(meta: MetaRequest) {
+    const { request, reply } = meta.thread;
     this.#quiet = meta.quiet;
     const { length } = reply;
     for (let word = FIRST_SET_FLAG; word < request.wordCount; word++) {
@@ -128,7 +131,7 @@ class LateReply implements StoreReply {
       if (letter === FLAG.c || letter === FLAG.s) this.#parts.push(letter);
       if (letter !== FLAG.O && letter !== FLAG.k) continue;
       // The reply's free room serves as scratch space.
-      putEchoedFlag(thread, word, meta.isBinary);
+      putEchoedFlag(meta, word, meta.isBinary);
       this.#parts.push(reply.region.bytes.slice(length, reply.length));
       reply.length = length;
     }

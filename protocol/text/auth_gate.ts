@@ -1,5 +1,5 @@
 import * as limitsModule from "../../store/limits.ts";
-import { authenticate, type AuthReply, refuseAuthentication } from "../auth/auth_wait.ts";
+import { authenticate, type AuthReply, refuseAuthentication } from "../waits/auth_wait.ts";
 import { LOGIN_BLOCK_LENGTH_MAX, loginBlockLength, readLogin } from "../auth/text_login.ts";
 import {
   type CommandName,

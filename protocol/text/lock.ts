@@ -6,7 +6,7 @@ import type { Conversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { StoreWait } from "../wait.ts";
+import { StoreWait } from "../waits/wait.ts";
 import { answer, wordText } from "./answer.ts";
 import { listLocks } from "./lock_list.ts";
 import { readKey } from "./write.ts";

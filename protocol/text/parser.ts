@@ -6,6 +6,7 @@ import { beginGetss } from "./lease.ts";
 import { getOne, hasLineEnd, MultigetKind } from "./read.ts";
 import { storeAndAnswer } from "./write.ts";
 import { Access } from "../auth/access.ts";
+import { MetaRequest } from "../meta/request.ts";
 import { type Conversation, ConversationState, type Parser } from "../conversation.ts";
 import * as repliesModule from "../replies.ts";
 import * as replyBufferModule from "../reply_buffer.ts";
@@ -60,6 +61,7 @@ export class TextParser implements Parser {
   readonly isOptimistic = true;
   readonly #thread: ThreadContext;
   readonly #request: Request;
+  readonly #meta: MetaRequest;
   readonly commands: readonly CommandRow[] = COMMANDS;
   readonly #commands: CommandIndex;
   readonly #mayWrite: boolean;
@@ -70,6 +72,7 @@ export class TextParser implements Parser {
   constructor(thread: ThreadContext, access: Access = Access.ADMIN) {
     this.#thread = thread;
     this.#request = thread.request;
+    this.#meta = new MetaRequest(thread);
     this.#commands = new CommandIndex(commandsFor(access));
     this.#mayWrite = access >= Access.WRITE;
   }
@@ -214,7 +217,7 @@ export class TextParser implements Parser {
     if (row === null) return this.#unknown(conversation);
     if (request.wordCount < row.wordsMin) return this.#refuse(REFUSAL.BAD_FORMAT);
     request.noreply = row.noreply && this.#lastWordIs(NOREPLY);
-    const flow = this.#count(row.index, row.handler(conversation));
+    const flow = this.#count(row.index, row.handler(conversation, this.#meta));
     return flow === Flow.UNKNOWN ? this.#unknown(conversation) : flow;
   }
 

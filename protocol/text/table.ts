@@ -3,6 +3,7 @@ import { StoreMode } from "../../store/operation.ts";
 import { Access, type AccessRule } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
+import type { MetaRequest } from "../meta/request.ts";
 import * as admin from "./admin.ts";
 import { arithmetic } from "./arithmetic.ts";
 import { keys } from "./keys.ts";
@@ -22,7 +23,7 @@ import { refuseAccess } from "./refuse_access.ts";
 import { remove, store, touch } from "./write.ts";
 
 /** Executes the request that `conversation.thread.request` describes. */
-export type Handler = (conversation: Conversation) => Flow;
+export type Handler = (conversation: Conversation, meta: MetaRequest) => Flow;
 
 /** A command of the text protocols. */
 export interface CommandRow {
@@ -118,9 +119,9 @@ export function commandsFor(access: Access): readonly CommandRow[] {
   return COMMANDS.map((row) => {
     const { access: rule, lengthWord, handler } = row;
     const needed = typeof rule === "number" ? () => rule : rule;
-    const permitted: Handler = (conversation) =>
+    const permitted: Handler = (conversation, meta) =>
       needed(conversation) <= access
-        ? handler(conversation)
+        ? handler(conversation, meta)
         : refuseAccess(conversation, needed(conversation), lengthWord);
     return { ...row, handler: permitted };
   });

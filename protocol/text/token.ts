@@ -7,7 +7,7 @@ import type { Conversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { chargeTokens, readTokenOwner, type TokenReply, TokenWait } from "../token_wait.ts";
+import { chargeTokens, readTokenOwner, type TokenReply, TokenWait } from "../waits/token_wait.ts";
 import { answer, beginWork, wordEquals, wordText } from "./answer.ts";
 import { readKey } from "./write.ts";
 import { listTokens } from "./token_list.ts";

@@ -3,7 +3,7 @@ import type { Fault } from "./fault.ts";
 /** Faults in authentication: which clients may do what, and how fast passwords can be guessed. */
 export const AUTH_FAULTS: readonly Fault[] = [
   {
-    file: "protocol/auth/auth_wait.ts",
+    file: "protocol/waits/auth_wait.ts",
     fault: "a wrong password gives access",
     find: "conversation.grant(access);",
     replace: "conversation.grant(Access.ADMIN);",
@@ -73,7 +73,7 @@ export const AUTH_FAULTS: readonly Fault[] = [
     tests: "protocol/auth",
   },
   {
-    file: "protocol/auth/auth_wait.ts",
+    file: "protocol/waits/auth_wait.ts",
     fault: "a password is checked for a connection that is gone",
     find: "auth!.end(this.#owner);",
     replace: "void auth;",

@@ -106,7 +106,7 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
     filter: "cas.txt",
   },
   {
-    file: "protocol/wait.ts",
+    file: "protocol/waits/wait.ts",
     fault: "a connection that ends stays in the queue for a lock",
     find: "this.waiters.remove(this.waiter);",
     replace: "",
@@ -154,7 +154,7 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
     tests: "protocol/token_wait",
   },
   {
-    file: "protocol/wait.ts",
+    file: "protocol/waits/wait.ts",
     fault: "a token counts as given before its record is on the disk",
     find: "return this.waiters.stateOf(this.waiter) !== WaiterState.WAITING;",
     replace: "return true;",
@@ -196,7 +196,7 @@ export const PROTOCOL_FAULTS: readonly Fault[] = [
   {
     file: "protocol/meta/get.ts",
     fault: "mg N makes a placeholder beside a lease",
-    find: "if (cache.findLease(operation)) return answerLease(thread);",
+    find: "if (cache.findLease(operation)) return answerLease(meta);",
     replace: "",
     tests: TRANSCRIPTS,
     filter: "meta_leases.txt",

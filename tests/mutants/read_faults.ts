@@ -210,7 +210,7 @@ export const READ_FAULTS: readonly Fault[] = [
   {
     file: "protocol/meta/get.ts",
     fault: "mg with flags that change the item does without the mutex",
-    find: "if (!needsMutex(thread)) {",
+    find: "if (!needsMutex(meta)) {",
     replace: "{",
     tests: "transcripts/conversation",
     filter: "reads without the mutex",
@@ -225,8 +225,8 @@ export const READ_FAULTS: readonly Fault[] = [
   {
     file: "protocol/meta/get.ts",
     fault: "mg with flags that change the item takes the mutex anew",
-    find: "  if (!needsMutex(thread)) {\n    thread.releaseForReads();",
-    replace: "  thread.releaseForReads();\n  if (!needsMutex(thread)) {",
+    find: "  if (!needsMutex(meta)) {\n    thread.releaseForReads();",
+    replace: "  thread.releaseForReads();\n  if (!needsMutex(meta)) {",
     tests: "protocol/conversation",
   },
   {

@@ -1,6 +1,6 @@
-import { type Waiters, WaiterState } from "../store/cache.ts";
-import { type Conversation, ConversationState, type Task } from "./conversation.ts";
-import type { ThreadContext } from "./thread_context.ts";
+import { type Waiters, WaiterState } from "../../store/cache.ts";
+import { type Conversation, ConversationState, type Task } from "../conversation.ts";
+import type { ThreadContext } from "../thread_context.ts";
 
 /**
  * A connection that waits for the server or for another connection; its thread serves others. When the wait ends, the

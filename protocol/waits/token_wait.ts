@@ -1,7 +1,7 @@
-import { OWNER_TAG_LENGTH_MAX, WaiterState } from "../store/cache.ts";
-import { INPUT_BYTES } from "../store/limits.ts";
-import type { Conversation } from "./conversation.ts";
-import type { ThreadContext } from "./thread_context.ts";
+import { OWNER_TAG_LENGTH_MAX, WaiterState } from "../../store/cache.ts";
+import { INPUT_BYTES } from "../../store/limits.ts";
+import type { Conversation } from "../conversation.ts";
+import type { ThreadContext } from "../thread_context.ts";
 import { StoreWait } from "./wait.ts";
 
 /** Charges an operation that walks a key's tokens: in the worst case all tokens are on that key. */

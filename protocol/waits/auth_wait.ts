@@ -2,9 +2,9 @@ import type { ConnectionId } from "../../store/connections.ts";
 import { STAT } from "../../store/stats.ts";
 import type { Conversation } from "../conversation.ts";
 import type { ThreadContext } from "../thread_context.ts";
-import { Wait } from "../wait.ts";
-import { Access } from "./access.ts";
-import { CREDENTIAL_BYTES_MAX, type Credentials } from "./password_checks.ts";
+import { Wait } from "./wait.ts";
+import { Access } from "../auth/access.ts";
+import { CREDENTIAL_BYTES_MAX, type Credentials } from "../auth/password_checks.ts";
 
 /** Writes a protocol's reply to an authentication. */
 export interface AuthReply {
