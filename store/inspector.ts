@@ -274,7 +274,7 @@ export class Inspector {
     return this.#tokens.table.count;
   }
 
-  /** For how long the oldest update token has been out; 0: there is none. */
+  /** Returns the age of the oldest update token in seconds; 0 without tokens. */
   get oldestTokenAgeSec(): number {
     const { oldest } = this.#tokens;
     return oldest === NO_TOKEN ? 0 : this.#tokens.ageSec(oldest);
@@ -285,7 +285,7 @@ export class Inspector {
   }
 
   /**
-   * Visits update tokens, the oldest first, beside those that nobody has been promised yet.
+   * Visits update tokens, the oldest first, except pending ones.
    *
    * @param afterId Only tokens with a higher id: ids only grow.
    * @param most How many at most.
@@ -307,7 +307,7 @@ export class Inspector {
     return passed;
   }
 
-  /** Visits the update tokens of the buckets [start, end), those aside that nobody has been promised yet. */
+  /** Visits the update tokens of the buckets [start, end), except pending ones. */
   visitTokens(start: number, end: number, visit: (token: TokenView) => void): void {
     const tokens = this.#tokens;
     const { table } = tokens;

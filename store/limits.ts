@@ -121,3 +121,8 @@ export interface StoreOptions {
   /** `-o watcher_logbuf_size`: bytes of lines that one watcher has not read; left out: memcached's default. */
   watchRingBytes?: number;
 }
+
+/** The least `leaseEntries`, 0 (no leases at all) aside: the longest key needs 5 slots. */
+export const LEASE_ENTRIES_LEAST = 8;
+/** The most. */
+export const LEASE_ENTRIES_MOST = 10_000_000;

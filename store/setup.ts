@@ -2,7 +2,7 @@
 
 export { checkStore } from "./check/check.ts";
 export { firstIdAt } from "./memory/ids.ts";
-export { LEASE_ENTRIES_LEAST, LEASE_ENTRIES_MOST } from "./memory/lease_layout.ts";
+export { LEASE_ENTRIES_LEAST, LEASE_ENTRIES_MOST } from "./limits.ts";
 export {
   createSharedMemory,
   journalRow,

@@ -165,7 +165,6 @@ const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   ],
   ["claims/update_tokens", "check/check_tokens claims/token_view"],
   ["operations/long_copies", "items/prefetch"],
-  ["space/arriving_values", "check/check_arriving"],
   ["space/page_mover", "space/page_evacuator space/page_selector"],
   ["watch/watch_log", "watch/item_watch"],
 ];
@@ -176,7 +175,7 @@ const testOf = new Map(
 /** Nothing but names and numbers. */
 // deno-fmt-ignore
 const WITHOUT_TEST = [
-  "base/assert", "claims/strict_prefixes", "limits", "memory/arriving_layout", "memory/lease_layout", "memory/lock_layout", "memory/token_layout", "memory/token_record",
+  "base/assert", "claims/strict_prefixes", "limits", "memory/arriving_layout", "memory/lock_layout", "memory/token_layout", "memory/token_record",
   "memory/waiter_layout", "memory/watch_layout", "outcome", "setup", "stats",
 ];
 

@@ -1,6 +1,6 @@
+import { ArrivingValues } from "../space/arriving_values.ts";
 import { assert } from "../base/assert.ts";
 import { type ItemRef, Items, NO_ITEM, STATE, WORD } from "../memory/item.ts";
-import { checkArriving } from "./check_arriving.ts";
 import { checkLeases } from "./check_leases.ts";
 import { checkLocks } from "./check_locks.ts";
 import { checkTokens } from "./check_tokens.ts";
@@ -281,4 +281,19 @@ class Check {
     }
     assert(count === control[CONTROL.FREE_PAGE_COUNT], "the pool counts its pages");
   }
+}
+
+/** Every arriving value has a reserved item, and the sums are those of the list. */
+function checkArriving(links: ItemLinks): void {
+  const arriving = new ArrivingValues(links, new Values(links));
+  let count = 0;
+  let bytes = 0;
+  for (const row of arriving) {
+    const item = arriving.itemOf(row);
+    assert((links.items.state(item) & STATE.RESERVED) !== 0, "an arriving value is reserved");
+    count++;
+    bytes += arriving.bytesOf(item);
+  }
+  assert(count === links.memory.control[CONTROL.RESERVED_ITEMS], "arriving values are counted");
+  assert(bytes === links.memory.sums[SUM.RESERVED_BYTES], "memory of arriving values is counted");
 }

@@ -29,7 +29,7 @@ import { STAT } from "../stats.ts";
  *             lock by b                                          → HELD(a)      b is refused, or waits
  *             unlock, unlock_all, RaU by a; a's connection ends  → HELD(b)      b has waited longest
  *                                                                → FREE         no connection waits
- *                                                                → the item goes: it expired or was flushed meanwhile
+ *                                                                → the item goes: it has expired or was flushed
  *             a deletes the item                                 → the item goes, the lock with it
  *
  * A locked item is never expired, flushed, evicted or moved: it is in no queue, and its WORD.NEWER
@@ -220,7 +220,7 @@ export class Locks {
   /**
    * Releases a lock. The longest waiter gets it, if the item is still live.
    *
-   * @returns The item, or NO_ITEM if it expired or was flushed meanwhile and is removed now.
+   * @returns The item, or NO_ITEM if it had expired or was flushed and is now removed.
    */
   release(row: LockRow): ItemRef {
     const item = this.itemOf(row);

@@ -65,7 +65,7 @@ export class JournalOperations {
     return this.#tokens.isInQuarantine;
   }
 
-  /** Begins the quarantine of an earlier process anew. To be called on an empty store. */
+  /** Resumes the quarantine of an earlier process. To be called on an empty store. */
   restoreQuarantine(): void {
     this.#tokens.quarantine(true);
   }

@@ -72,7 +72,7 @@ export class LeaseOperations {
    * Removes the value and grants a lease until `operation.deadlineSec`. The new id
    * is in `operation.idLow/High`.
    *
-   * @returns DELETED, NOT_FOUND, UNCACHEABLE (there was nothing, and nobody gets a lease), LOCKED, EXISTS
+   * @returns DELETED, NOT_FOUND, UNCACHEABLE (no value, and no lease is granted), LOCKED, EXISTS
    *   (`operation.compare`, and another id) or NO_MEMORY.
    */
   take(operation: Operation): Outcome {

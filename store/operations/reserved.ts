@@ -71,7 +71,7 @@ export class ReservedOperations {
   /**
    * Allocates memory for the first `length` bytes of a value. May drop the oldest values.
    *
-   * @returns False when there is none for it, or the value was dropped: see `refuse`.
+   * @returns False without memory for it, or if the value was dropped: see `refuse`.
    */
   grow(value: ArrivingRow, length: number): boolean {
     const arriving = this.#arriving;

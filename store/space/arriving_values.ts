@@ -2,20 +2,17 @@ import { assert } from "../base/assert.ts";
 import { ByteRegion, copyBytes } from "../base/bytes.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import type { Values } from "../items/values.ts";
-import * as limitsModule from "../limits.ts";
-import * as layoutModule from "../memory/arriving_layout.ts";
-import type { ItemRef } from "../memory/item.ts";
-import * as itemModule from "../memory/item.ts";
-import type { Memory } from "../memory/memory.ts";
-import * as memoryModule from "../memory/memory.ts";
+import { ARRIVING_SHARE_MAX } from "../limits.ts";
+import {
+  ARRIVING,
+  ARRIVING_HEADER as HEADER,
+  ARRIVING_ROWS_START,
+  arrivingRows,
+} from "../memory/arriving_layout.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
+import { CONTROL, type Memory, SUM } from "../memory/memory.ts";
 import { RowPool } from "../memory/row_pool.ts";
-import * as statsModule from "../stats.ts";
-
-const { ARRIVING_SHARE_MAX } = limitsModule;
-const { ARRIVING, ARRIVING_HEADER: HEADER, ARRIVING_ROWS_START, arrivingRows } = layoutModule;
-const { NO_ITEM, STATE, WORD } = itemModule;
-const { CONTROL, SUM } = memoryModule;
-const { STAT } = statsModule;
+import { STAT } from "../stats.ts";
 
 /** The row of a value that arrives in pieces. */
 export type ArrivingRow = number;
@@ -122,7 +119,7 @@ export class ArrivingValues {
     return true;
   }
 
-  /** Drops the oldest value. Returns false if there is none that can be dropped, or it is `growing`. */
+  /** Drops the oldest value. Returns false if no value can be dropped, or it is `growing`. */
   dropOldest(): boolean {
     const row = this.#oldestAtRest();
     if (row === NO_ROW || row === this.growing) return false;

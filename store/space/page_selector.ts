@@ -110,9 +110,9 @@ export class PageSelector {
   }
 
   /**
-   * How little the next evictions of a class hurt: seconds since those items were last read, times
-   * the mean item size, because a large item takes the room of many small ones. 0 if the age is too
-   * short to measure.
+   * Returns how cold the class's next victims are: seconds since they were last read, times the mean
+   * item size, because a large item takes the room of many small ones; 0 if the age is too short to
+   * measure. The coldest class loses a page at the least cost.
    */
   #coldness(classId: number): number {
     const { memory, queues } = this.#links;
