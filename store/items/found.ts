@@ -106,15 +106,11 @@ export class Found {
 
   /** Lower half of the cas id, 0 under `-C`; of a lease's id. */
   get idLow(): number {
-    return this.#showsId ? this.ownIdLow : 0;
+    return this.#casEnabled || this.item === NO_ITEM ? this.ownIdLow : 0;
   }
 
   get idHigh(): number {
-    return this.#showsId ? this.ownIdHigh : 0;
-  }
-
-  get #showsId(): boolean {
-    return this.#casEnabled || this.item === NO_ITEM;
+    return this.#casEnabled || this.item === NO_ITEM ? this.ownIdHigh : 0;
   }
 
   /** Seconds until the item dies; -1: never. */
