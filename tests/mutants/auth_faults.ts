@@ -1,181 +1,78 @@
-import type { Fault } from "./fault.ts";
+import { type Fault, faults } from "./fault.ts";
 
+// deno-fmt-ignore
 /** Faults in authentication: which clients may do what, and how fast passwords can be guessed. */
 export const AUTH_FAULTS: readonly Fault[] = [
-  {
-    file: "protocol/waits/auth_wait.ts",
-    fault: "a wrong password gives access",
-    find: "conversation.grant(access);",
-    replace: "conversation.grant(Access.ADMIN);",
-    tests: "protocol/auth",
-  },
-  {
-    file: "protocol/auth/password_checks.ts",
-    fault: "a verdict goes to the next connection with the same row",
-    find: "Atomics.compareExchange(this.#words, row, owner, -1 - access) === owner",
-    replace: "Atomics.exchange(this.#words, row, -1 - access) === owner",
-    tests: "protocol/auth",
-  },
-  {
-    file: "protocol/binary/table.ts",
-    fault: "binary commands are executed before authentication",
-    find: "BINARY_COMMANDS.filter((command) => command.access === OPEN)",
-    replace: "BINARY_COMMANDS",
-    tests: "protocol/auth",
-  },
-  {
-    file: "protocol/text/table.ts",
-    fault: "a user who may only read may write",
-    find: "needed(conversation) <= access",
-    replace: "true",
-    tests: "protocol/auth",
-  },
-  {
-    file: "protocol/text/parser.ts",
-    fault: "a user who may only read stores by a plain set",
-    find: "if (this.#mayWrite && this.#readSet(start, end)) {",
-    replace: "if (this.#readSet(start, end)) {",
-    tests: "protocol/auth",
-  },
-  {
-    file: "protocol/conversation.ts",
-    fault: "no client has to authenticate",
-    find: "this.access = isOpen ? Access.ADMIN : Access.NONE;",
-    replace: "this.access = Access.ADMIN;",
-    tests: "protocol/auth",
-  },
-  {
-    file: "protocol/binary/table.ts",
-    fault: "every user may give every command of the binary protocol",
-    find: "return rule <= access ? command",
-    replace: "return rule >= 0 ? command",
-    tests: "protocol/auth",
-  },
-  {
-    file: "protocol/meta/get.ts",
-    fault: "a user who may only read may create placeholders",
-    find: "letter === FLAG.N || letter === FLAG.T",
-    replace: "letter === FLAG.T",
-    tests: "protocol/auth",
-  },
-  {
-    file: "protocol/text/refuse_access.ts",
-    fault: "the data block of a refused command is read as commands",
-    find: "return lengthWord > 0 ? swallowBlock(conversation) : Flow.DONE;",
-    replace: "return Flow.DONE;",
-    tests: "protocol/auth",
-  },
-  {
-    file: "protocol/auth/sasl_plain.ts",
-    fault: "a user may ask for the rights of another one",
-    find: "return isOwn && user.length > 0",
-    replace: "return user.length > 0",
-    tests: "protocol/auth",
-  },
-  {
-    file: "protocol/waits/auth_wait.ts",
-    fault: "a password is checked for a connection that is gone",
-    find: "auth!.end(this.#owner);",
-    replace: "void auth;",
-    tests: "protocol/auth",
-  },
-  {
-    file: "lib/auth/throttle.ts",
-    fault: "every address that ever failed is remembered",
-    find: "if (this.#rows.size > ADDRESSES_MAX)",
-    replace: "if (false)",
-    tests: "lib/auth/throttle",
-  },
-  {
-    file: "lib/auth/authenticator.ts",
-    fault: "passwords of one address fill the queue of hashes",
-    find: "ofAddress >= HASHES_PER_ADDRESS_MAX || ",
-    replace: "",
-    tests: "lib/auth/authenticator",
-  },
-  {
-    file: "lib/auth/authenticator.ts",
-    fault: "clients that are gone cost a check",
-    find: "if (this.#stopped || !attempt.isAwaited()) return Access.NONE;",
-    replace: "if (this.#stopped) return Access.NONE;",
-    tests: "lib/auth/authenticator",
-  },
-  {
-    file: "lib/auth/authenticator.ts",
-    fault: "any number of attempts wait because their addresses are slowed down",
-    find: "if (this.#sleepers.size >= SLOWED_MAX || this.#stopped)",
-    replace: "if (this.#stopped)",
-    tests: "lib/auth/authenticator",
-  },
-  {
-    file: "lib/auth/authenticator.ts",
-    fault: "a user with several lines gets the access of the first one",
-    find: "for (const each of known ?? [this.#decoy]) {",
-    replace: "for (const each of known?.slice(0, 1) ?? [this.#decoy]) {",
-    tests: "lib/auth/authenticator",
-  },
-  {
-    file: "lib/auth/authenticator.ts",
-    fault: "a longer password with the right beginning gives access",
-    find: 'return createHmac("sha256", this.#key).update(bytes)',
-    replace: 'return createHmac("sha256", this.#key).update(bytes.subarray(0, 3))',
-    tests: "lib/auth/authenticator",
-  },
-  {
-    file: "protocol/text/table.ts",
-    fault: "a user who may write may give one command of administrators",
-    find: '["lru_crawler",   1,     true,    0,      ADMIN, ',
-    replace: '["lru_crawler",   1,     true,    0,      WRITE, ',
-    tests: "protocol/auth",
-  },
-  {
-    file: "protocol/text/table.ts",
-    fault: "every user may give one command of administrators",
-    find: "needed(conversation) <= access\n        ?",
-    replace: 'row.name === "flush_all" || needed(conversation) <= access\n        ?',
-    tests: "protocol/auth",
-  },
-  {
-    file: "lib/auth/throttle.ts",
-    fault: "wrong passwords slow no address down",
-    find: "if (failures <= FREE_FAILURES) return 0;",
-    replace: "if (failures >= 0) return 0;",
-    tests: "lib/auth/throttle",
-  },
-  {
-    file: "lib/auth/throttle.ts",
-    fault: "failures are never forgotten",
-    find: "if (halvings < 1) return;",
-    replace: "if (halvings < Infinity) return;",
-    tests: "lib/auth/throttle",
-  },
-  {
-    file: "lib/auth/scrypt.ts",
-    fault: "a hash in the user file may take any memory",
-    find: "if (bytes > MEMORY_BYTES_MAX) {",
-    replace: "if (bytes > Infinity) {",
-    tests: "lib/auth/user_file",
-  },
-  {
-    file: "lib/auth/user_file.ts",
-    fault: "users of memcached's file may only read",
-    find: 'level = "admin"',
-    replace: 'level = "read"',
-    tests: "lib/auth/user_file",
-  },
-  {
-    file: "lib/net/connection_timeouts.ts",
-    fault: "--auth-timeout closes nothing",
-    find: "nowSec - since <= authTimeoutSec",
-    replace: "nowSec - since <= Infinity",
-    tests: "lib/server/auth",
-    filter: "portable: connections that do not authenticate are closed",
-  },
-  {
-    file: "lib/cli/auth_options.ts",
-    fault: "--require-auth takes addresses that anybody can reach",
-    find: 'if (!isOn) refusePublic(listens, "add -Y (--auth-file)", errors);',
-    replace: "",
-    tests: "lib/cli/auth_options",
-  },
+  ...faults("protocol/waits/auth_wait.ts", "protocol/auth", [
+    ["a wrong password gives access", "conversation.grant(access);", "conversation.grant(Access.ADMIN);"],
+  ]),
+  ...faults("protocol/auth/password_checks.ts", "protocol/auth", [
+    ["a verdict goes to the next connection with the same row",
+      "Atomics.compareExchange(this.#words, row, owner, -1 - access) === owner", "Atomics.exchange(this.#words, row, -1 - access) === owner"],
+  ]),
+  ...faults("protocol/binary/table.ts", "protocol/auth", [
+    ["binary commands are executed before authentication", "BINARY_COMMANDS.filter((command) => command.access === OPEN)", "BINARY_COMMANDS"],
+  ]),
+  ...faults("protocol/text/table.ts", "protocol/auth", [
+    ["a user who may only read may write", "needed(conversation) <= access", "true"],
+  ]),
+  ...faults("protocol/text/parser.ts", "protocol/auth", [
+    ["a user who may only read stores by a plain set", "if (this.#mayWrite && this.#readSet(start, end)) {", "if (this.#readSet(start, end)) {"],
+  ]),
+  ...faults("protocol/conversation.ts", "protocol/auth", [
+    ["no client has to authenticate", "this.access = isOpen ? Access.ADMIN : Access.NONE;", "this.access = Access.ADMIN;"],
+  ]),
+  ...faults("protocol/binary/table.ts", "protocol/auth", [
+    ["every user may give every command of the binary protocol", "return rule <= access ? command", "return rule >= 0 ? command"],
+  ]),
+  ...faults("protocol/meta/get.ts", "protocol/auth", [
+    ["a user who may only read may create placeholders", "letter === FLAG.N || letter === FLAG.T", "letter === FLAG.T"],
+  ]),
+  ...faults("protocol/text/refuse_access.ts", "protocol/auth", [
+    ["the data block of a refused command is read as commands",
+      "return lengthWord > 0 ? swallowBlock(conversation) : Flow.DONE;", "return Flow.DONE;"],
+  ]),
+  ...faults("protocol/auth/sasl_plain.ts", "protocol/auth", [
+    ["a user may ask for the rights of another one", "return isOwn && user.length > 0", "return user.length > 0"],
+  ]),
+  ...faults("protocol/waits/auth_wait.ts", "protocol/auth", [
+    ["a password is checked for a connection that is gone", "auth!.end(this.#owner);", "void auth;"],
+  ]),
+  ...faults("lib/auth/throttle.ts", "lib/auth/throttle", [
+    ["every address that ever failed is remembered", "if (this.#rows.size > ADDRESSES_MAX)", "if (false)"],
+  ]),
+  ...faults("lib/auth/authenticator.ts", "lib/auth/authenticator", [
+    ["passwords of one address fill the queue of hashes", "ofAddress >= HASHES_PER_ADDRESS_MAX || ", ""],
+    ["clients that are gone cost a check",
+      "if (this.#stopped || !attempt.isAwaited()) return Access.NONE;", "if (this.#stopped) return Access.NONE;"],
+    ["any number of attempts wait because their addresses are slowed down",
+      "if (this.#sleepers.size >= SLOWED_MAX || this.#stopped)", "if (this.#stopped)"],
+    ["a user with several lines gets the access of the first one",
+      "for (const each of known ?? [this.#decoy]) {", "for (const each of known?.slice(0, 1) ?? [this.#decoy]) {"],
+    ["a longer password with the right beginning gives access",
+      "return createHmac(\"sha256\", this.#key).update(bytes)", "return createHmac(\"sha256\", this.#key).update(bytes.subarray(0, 3))"],
+  ]),
+  ...faults("protocol/text/table.ts", "protocol/auth", [
+    ["a user who may write may give one command of administrators",
+      "[\"lru_crawler\",   1,     true,    0,      ADMIN, ", "[\"lru_crawler\",   1,     true,    0,      WRITE, "],
+    ["every user may give one command of administrators",
+      "needed(conversation) <= access\n        ?", "row.name === \"flush_all\" || needed(conversation) <= access\n        ?"],
+  ]),
+  ...faults("lib/auth/throttle.ts", "lib/auth/throttle", [
+    ["wrong passwords slow no address down", "if (failures <= FREE_FAILURES) return 0;", "if (failures >= 0) return 0;"],
+    ["failures are never forgotten", "if (halvings < 1) return;", "if (halvings < Infinity) return;"],
+  ]),
+  ...faults("lib/auth/scrypt.ts", "lib/auth/user_file", [
+    ["a hash in the user file may take any memory", "if (bytes > MEMORY_BYTES_MAX) {", "if (bytes > Infinity) {"],
+  ]),
+  ...faults("lib/auth/user_file.ts", "lib/auth/user_file", [
+    ["users of memcached's file may only read", "level = \"admin\"", "level = \"read\""],
+  ]),
+  ...faults("lib/net/connection_timeouts.ts", "lib/server/auth", [
+    ["--auth-timeout closes nothing",
+      "nowSec - since <= authTimeoutSec", "nowSec - since <= Infinity", "portable: connections that do not authenticate are closed"],
+  ]),
+  ...faults("lib/cli/auth_options.ts", "lib/cli/auth_options", [
+    ["--require-auth takes addresses that anybody can reach", "if (!isOn) refusePublic(listens, \"add -Y (--auth-file)\", errors);", ""],
+  ]),
 ];

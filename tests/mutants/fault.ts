@@ -13,6 +13,17 @@ export interface Fault {
   readonly filter?: string;
 }
 
+/** A row of a table of faults. */
+type FaultRow = readonly [fault: string, find: string, replace: string, filter?: string];
+
+/** Returns the faults of one file that the same tests should notice. */
+export function faults(file: string, tests: string, rows: readonly FaultRow[]): Fault[] {
+  return rows.map(([fault, find, replace, filter]) => ({
+    ...{ file, fault, find, replace, tests },
+    ...(filter !== undefined && { filter }),
+  }));
+}
+
 /** A source text with the fault in it. @throws RangeError when the correct text is not there exactly once. */
 export function plant({ file, find, replace }: Fault, text: string): string {
   const parts = text.split(find);

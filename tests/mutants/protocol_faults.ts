@@ -1,306 +1,130 @@
-import type { Fault } from "./fault.ts";
+import { type Fault, faults } from "./fault.ts";
 
 const TRANSCRIPTS = "transcripts/conversation";
 
+// deno-fmt-ignore
 /** Faults in the protocols. */
 export const PROTOCOL_FAULTS: readonly Fault[] = [
   // --- what all protocols share
-  {
-    file: "protocol/conversation.ts",
-    fault: "bytes that come again are counted again in bytes_read",
-    find: "end - start - this.#leftLength;",
-    replace: "end - start;",
-    tests: "protocol/feed_bytes differential/stats",
-  },
-  {
-    file: "protocol/conversation.ts",
-    fault: "a connection that ends keeps its locks",
-    find: "if (this.owner !== NO_OWNER) this.thread.cache.releaseOwner(this.owner);",
-    replace: "",
-    tests: TRANSCRIPTS,
-    filter: "locks.txt",
-  },
-  {
-    file: "protocol/numbers.ts",
-    fault: "lengths wrap at 2^32",
-    find: "if (value > (negative ? INT32_MAX + 1 : INT32_MAX)) return false;",
-    replace: "",
-    tests: "protocol/numbers",
-  },
-  {
-    file: "protocol/store_block.ts",
-    fault: "a data block without its end marker is stored",
-    find: "input.view.getInt16(end - trailerLength, true) !== CRLF",
-    replace: "false",
-    tests: "protocol/conversation",
-  },
-  {
-    file: "protocol/tasks.ts",
-    fault: "a refused data block is read as commands",
-    find: "this.#left -= length;\n    if (this.#left === 0) conversation.task = null;",
-    replace: "if (start >= 0) conversation.task = null;",
-    tests: "protocol/conversation",
-  },
-  {
-    file: "protocol/prefix_counts.ts",
-    fault: "stats detail counts no hits",
-    find: "if (hit) this.#counts[prefix * COUNTS_EACH + HIT]! += 1;",
-    replace: "",
-    tests: "protocol/prefix_counts",
-  },
+  ...faults("protocol/conversation.ts", "protocol/feed_bytes differential/stats", [
+    ["bytes that come again are counted again in bytes_read", "end - start - this.#leftLength;", "end - start;"],
+  ]),
+  ...faults("protocol/conversation.ts", TRANSCRIPTS, [
+    ["a connection that ends keeps its locks", "if (this.owner !== NO_OWNER) this.thread.cache.releaseOwner(this.owner);", "", "locks.txt"],
+  ]),
+  ...faults("protocol/numbers.ts", "protocol/numbers", [
+    ["lengths wrap at 2^32", "if (value > (negative ? INT32_MAX + 1 : INT32_MAX)) return false;", ""],
+  ]),
+  ...faults("protocol/store_block.ts", "protocol/conversation", [
+    ["a data block without its end marker is stored", "input.view.getInt16(end - trailerLength, true) !== CRLF", "false"],
+  ]),
+  ...faults("protocol/tasks.ts", "protocol/conversation", [
+    ["a refused data block is read as commands",
+      "this.#left -= length;\n    if (this.#left === 0) conversation.task = null;", "if (start >= 0) conversation.task = null;"],
+  ]),
+  ...faults("protocol/prefix_counts.ts", "protocol/prefix_counts", [
+    ["stats detail counts no hits", "if (hit) this.#counts[prefix * COUNTS_EACH + HIT]! += 1;", ""],
+  ]),
   // --- text
-  {
-    file: "protocol/text/parser.ts",
-    fault: "a line without end is kept for ever",
-    find: "return end - start > LINE_LENGTH_MAX ? Flow.CLOSE_ERROR : Flow.INCOMPLETE;",
-    replace: "return Flow.INCOMPLETE;",
-    tests: "protocol/conversation",
-  },
-  {
-    file: "protocol/text/parser.ts",
-    fault: "keys of 251 bytes are stored",
-    find: "if (keyLength === 0 || keyLength > KEY_LENGTH_MAX) return false;",
-    replace: "if (keyLength === 0) return false;",
-    tests: TRANSCRIPTS,
-    filter: "errors.txt",
-  },
-  {
-    file: "protocol/text/parser.ts",
-    fault: "HTTP requests are answered",
-    find: "if (request.wordCount > 1 && this.#lastWordStartsWith(HTTP)) return Flow.CLOSE_ERROR;",
-    replace: "",
-    tests: "protocol/conversation",
-  },
-  {
-    file: "protocol/text/parser.ts",
-    fault: "noreply is not heeded",
-    find: "request.noreply = row.noreply && this.#lastWordIs(NOREPLY);",
-    replace: "",
-    tests: TRANSCRIPTS,
-    filter: "noreply.txt",
-  },
-  {
-    file: "protocol/text/read.ts",
-    fault: "an over-long key in a get line leaves the values before it",
-    find: "reply.truncate(thread.cache, replyStart);",
-    replace: "",
-    tests: TRANSCRIPTS,
-    filter: "read.txt",
-  },
-  {
-    file: "protocol/text/read.ts",
-    fault: "gets has no ids",
-    find: "WRITERS: Readonly<Record<MultigetKind, ValueWriter>> = [\n  WITHOUT_ID,\n  WITH_ID,",
-    replace:
-      "WRITERS: Readonly<Record<MultigetKind, ValueWriter>> = [\n  WITHOUT_ID,\n  WITHOUT_ID,",
-    tests: TRANSCRIPTS,
-    filter: "cas.txt",
-  },
-  {
-    file: "protocol/text/write.ts",
-    fault: "cas stores whatever the id",
-    find: "operation.compare = mode === StoreMode.CAS;",
-    replace:
-      "operation.compare = false;\n  operation.mode = mode === StoreMode.CAS ? StoreMode.SET : mode;",
-    tests: TRANSCRIPTS,
-    filter: "cas.txt",
-  },
-  {
-    file: "protocol/waits/wait.ts",
-    fault: "a connection that ends stays in the queue for a lock",
-    find: "this.waiters.remove(this.waiter);",
-    replace: "",
-    tests: "store/claims/locks transcripts/conversation",
-    filter: "wait",
-  },
-  {
-    file: "protocol/text/lease.ts",
-    fault: "leases are given over UDP",
-    find: "if (conversation.udp) return REFUSAL.NOT_OVER_UDP;",
-    replace: "",
-    tests: "transcripts/conversation lib/net/transport",
-    filter: "/udp|UDP/",
-  },
-  {
-    file: "protocol/text/lease.ts",
-    fault: "deletess makes a lease that is over",
-    find: "return instant > clockSec(memory) ? instant : 0;",
-    replace: "return instant;",
-    tests: TRANSCRIPTS,
-    filter: "leases.txt",
-  },
+  ...faults("protocol/text/parser.ts", "protocol/conversation", [
+    ["a line without end is kept for ever", "return end - start > LINE_LENGTH_MAX ? Flow.CLOSE_ERROR : Flow.INCOMPLETE;", "return Flow.INCOMPLETE;"],
+  ]),
+  ...faults("protocol/text/parser.ts", TRANSCRIPTS, [
+    ["keys of 251 bytes are stored",
+      "if (keyLength === 0 || keyLength > KEY_LENGTH_MAX) return false;", "if (keyLength === 0) return false;", "errors.txt"],
+  ]),
+  ...faults("protocol/text/parser.ts", "protocol/conversation", [
+    ["HTTP requests are answered", "if (request.wordCount > 1 && this.#lastWordStartsWith(HTTP)) return Flow.CLOSE_ERROR;", ""],
+  ]),
+  ...faults("protocol/text/parser.ts", TRANSCRIPTS, [
+    ["noreply is not heeded", "request.noreply = row.noreply && this.#lastWordIs(NOREPLY);", "", "noreply.txt"],
+  ]),
+  ...faults("protocol/text/read.ts", TRANSCRIPTS, [
+    ["an over-long key in a get line leaves the values before it", "reply.truncate(thread.cache, replyStart);", "", "read.txt"],
+    ["gets has no ids",
+      "WRITERS: Readonly<Record<MultigetKind, ValueWriter>> = [\n  WITHOUT_ID,\n  WITH_ID,", "WRITERS: Readonly<Record<MultigetKind, ValueWriter>> = [\n  WITHOUT_ID,\n  WITHOUT_ID,", "cas.txt"],
+  ]),
+  ...faults("protocol/text/write.ts", TRANSCRIPTS, [
+    ["cas stores whatever the id",
+      "operation.compare = mode === StoreMode.CAS;", "operation.compare = false;\n  operation.mode = mode === StoreMode.CAS ? StoreMode.SET : mode;", "cas.txt"],
+  ]),
+  ...faults("protocol/waits/wait.ts", "store/claims/locks transcripts/conversation", [
+    ["a connection that ends stays in the queue for a lock", "this.waiters.remove(this.waiter);", "", "wait"],
+  ]),
+  ...faults("protocol/text/lease.ts", "transcripts/conversation lib/net/transport", [
+    ["leases are given over UDP", "if (conversation.udp) return REFUSAL.NOT_OVER_UDP;", "", "/udp|UDP/"],
+  ]),
+  ...faults("protocol/text/lease.ts", TRANSCRIPTS, [
+    ["deletess makes a lease that is over", "return instant > clockSec(memory) ? instant : 0;", "return instant;", "leases.txt"],
+  ]),
   // --- update tokens
-  {
-    file: "protocol/binary/token.ts",
-    fault: "TokenGet takes its owner for the next request",
-    find: "request.next = valueEnd;",
-    replace: "",
-    tests: TRANSCRIPTS,
-    filter: "tokens_binary.txt",
-  },
-  {
-    file: "protocol/binary/write.ts",
-    fault: "a Replace that an update token refuses says that the key is missing",
-    find: "if (operation.isRefused) return Status.NOT_STORED;",
-    replace: "",
-    tests: TRANSCRIPTS,
-    filter: "tokens_binary.txt",
-  },
-  {
-    file: "protocol/text/token.ts",
-    fault: "stores are allowed although nobody knows which keys have update tokens",
-    find: 'state === "off" && cache.journal.queue.isUnusable',
-    replace: "false",
-    tests: "protocol/token_wait",
-  },
-  {
-    file: "protocol/waits/wait.ts",
-    fault: "a token counts as given before its record is on the disk",
-    find: "return this.waiters.stateOf(this.waiter) !== WaiterState.WAITING;",
-    replace: "return true;",
-    tests: "protocol/token_wait",
-  },
-  {
-    file: "protocol/text/token.ts",
-    fault: "an operator's drop is not logged",
-    find: "hooks.tokensDropped({ token, count: 1, by })",
-    replace: "undefined",
-    tests: "lib/server/token_drops",
-  },
-  {
-    file: "store/operations/lease.ts",
-    fault: "getss gives a lease while an update token is out",
-    find:
-      "if (this.#guard.tokens.isUncacheable(operation)) {\n      this.#stats[STAT.lease_wait_hint]",
-    replace: "if (false) {\n      this.#stats[STAT.lease_wait_hint]",
-    tests: TRANSCRIPTS,
-    filter: "tokens",
-  },
+  ...faults("protocol/binary/token.ts", TRANSCRIPTS, [
+    ["TokenGet takes its owner for the next request", "request.next = valueEnd;", "", "tokens_binary.txt"],
+  ]),
+  ...faults("protocol/binary/write.ts", TRANSCRIPTS, [
+    ["a Replace that an update token refuses says that the key is missing",
+      "if (operation.isRefused) return Status.NOT_STORED;", "", "tokens_binary.txt"],
+  ]),
+  ...faults("protocol/text/token.ts", "protocol/token_wait", [
+    ["stores are allowed although nobody knows which keys have update tokens", "state === \"off\" && cache.journal.queue.isUnusable", "false"],
+  ]),
+  ...faults("protocol/waits/wait.ts", "protocol/token_wait", [
+    ["a token counts as given before its record is on the disk",
+      "return this.waiters.stateOf(this.waiter) !== WaiterState.WAITING;", "return true;"],
+  ]),
+  ...faults("protocol/text/token.ts", "lib/server/token_drops", [
+    ["an operator's drop is not logged", "hooks.tokensDropped({ token, count: 1, by })", "undefined"],
+  ]),
+  ...faults("store/operations/lease.ts", TRANSCRIPTS, [
+    ["getss gives a lease while an update token is out",
+      "if (this.#guard.tokens.isUncacheable(operation)) {\n      this.#stats[STAT.lease_wait_hint]", "if (false) {\n      this.#stats[STAT.lease_wait_hint]", "tokens"],
+  ]),
   // --- meta
-  {
-    file: "protocol/meta/get.ts",
-    fault: "two clients are told to fetch a stale value",
-    find: "cache.meta.markWon(found.item);",
-    replace: "",
-    tests: TRANSCRIPTS,
-    filter: "meta.txt",
-  },
-  {
-    file: "protocol/meta/get.ts",
-    fault: "mg q answers misses",
-    find: "if (meta.quiet) return;\n  reply.put(META.EN);",
-    replace: "reply.put(META.EN);",
-    tests: TRANSCRIPTS,
-    filter: "meta.txt",
-  },
-  {
-    file: "protocol/meta/get.ts",
-    fault: "mg N makes a placeholder beside a lease",
-    find: "if (cache.findLease(operation)) return answerLease(meta);",
-    replace: "",
-    tests: TRANSCRIPTS,
-    filter: "meta_leases.txt",
-  },
-  {
-    file: "protocol/meta/set.ts",
-    fault: "ms with E0 gives the id 0",
-    find: "if ((meta.explicitLow | meta.explicitHigh) === 0) operation.explicit = false;",
-    replace: "",
-    tests: TRANSCRIPTS,
-    filter: "meta.txt",
-  },
-  {
-    file: "protocol/meta/set.ts",
-    fault: "ms I replaces newer values",
-    find: "operation.allowOlder = meta.stale && operation.mode === StoreMode.CAS;",
-    replace: "operation.allowOlder = operation.mode === StoreMode.CAS;",
-    tests: TRANSCRIPTS,
-    filter: "meta.txt",
-  },
-  {
-    file: "protocol/meta/request.ts",
-    fault: "keys in base64 are taken as they stand",
-    find: "this.keyOffset = KEY_SCRATCH_OFFSET;\n    this.keyLength = length;",
-    replace: "",
-    tests: TRANSCRIPTS,
-    filter: "meta.txt",
-  },
+  ...faults("protocol/meta/get.ts", TRANSCRIPTS, [
+    ["two clients are told to fetch a stale value", "cache.meta.markWon(found.item);", "", "meta.txt"],
+    ["mg q answers misses", "if (meta.quiet) return;\n  reply.put(META.EN);", "reply.put(META.EN);", "meta.txt"],
+    ["mg N makes a placeholder beside a lease", "if (cache.findLease(operation)) return answerLease(meta);", "", "meta_leases.txt"],
+  ]),
+  ...faults("protocol/meta/set.ts", TRANSCRIPTS, [
+    ["ms with E0 gives the id 0", "if ((meta.explicitLow | meta.explicitHigh) === 0) operation.explicit = false;", "", "meta.txt"],
+    ["ms I replaces newer values",
+      "operation.allowOlder = meta.stale && operation.mode === StoreMode.CAS;", "operation.allowOlder = operation.mode === StoreMode.CAS;", "meta.txt"],
+  ]),
+  ...faults("protocol/meta/request.ts", TRANSCRIPTS, [
+    ["keys in base64 are taken as they stand", "this.keyOffset = KEY_SCRATCH_OFFSET;\n    this.keyLength = length;", "", "meta.txt"],
+  ]),
   // --- binary
-  {
-    file: "protocol/binary/parser.ts",
-    fault: "a byte that begins no request closes nothing",
-    find: "if (bytes[start] !== REQUEST_MAGIC) return Flow.CLOSE_ERROR;",
-    replace: "",
-    tests: "protocol/binary/parser",
-  },
-  {
-    file: "protocol/binary/parser.ts",
-    fault: "a body shorter than its key is read",
-    find: "if (valueLength < 0) return this.#refuse(Status.UNKNOWN_COMMAND);",
-    replace: "",
-    tests: "protocol/binary/parser transcripts/conversation",
-    filter: "/binary|body|key/",
-  },
-  {
-    file: "protocol/binary/read.ts",
-    fault: "quiet gets answer misses",
-    find: "if (binary.quiet) return true;",
-    replace: "",
-    tests: TRANSCRIPTS,
-    filter: "binary.txt",
-  },
-  {
-    file: "protocol/binary/read.ts",
-    fault: "lock-and-get over UDP takes a lock that nobody frees",
-    find: "if (conversation.udp) {",
-    replace: "if (false) {",
-    tests: "lib/net/transport transcripts/conversation",
-    filter: "/udp|UDP/",
-  },
-  {
-    file: "protocol/binary/write.ts",
-    fault: "Incr makes a number although it was told not to",
-    find: "operation.vivify = exptime !== MAKE_NOTHING;",
-    replace: "operation.vivify = true;",
-    tests: TRANSCRIPTS,
-    filter: "binary.txt",
-  },
-  {
-    file: "protocol/binary/replies.ts",
-    fault: "replies have no opaque",
-    find: "view.setInt32(at + 12, request.opaque);",
-    replace: "view.setInt32(at + 12, 0);",
-    tests: "protocol/binary/parser transcripts/conversation",
-    filter: "/binary|opaque/",
-  },
+  ...faults("protocol/binary/parser.ts", "protocol/binary/parser", [
+    ["a byte that begins no request closes nothing", "if (bytes[start] !== REQUEST_MAGIC) return Flow.CLOSE_ERROR;", ""],
+  ]),
+  ...faults("protocol/binary/parser.ts", "protocol/binary/parser transcripts/conversation", [
+    ["a body shorter than its key is read", "if (valueLength < 0) return this.#refuse(Status.UNKNOWN_COMMAND);", "", "/binary|body|key/"],
+  ]),
+  ...faults("protocol/binary/read.ts", TRANSCRIPTS, [
+    ["quiet gets answer misses", "if (binary.quiet) return true;", "", "binary.txt"],
+  ]),
+  ...faults("protocol/binary/read.ts", "lib/net/transport transcripts/conversation", [
+    ["lock-and-get over UDP takes a lock that nobody frees", "if (conversation.udp) {", "if (false) {", "/udp|UDP/"],
+  ]),
+  ...faults("protocol/binary/write.ts", TRANSCRIPTS, [
+    ["Incr makes a number although it was told not to", "operation.vivify = exptime !== MAKE_NOTHING;", "operation.vivify = true;", "binary.txt"],
+  ]),
+  ...faults("protocol/binary/replies.ts", "protocol/binary/parser transcripts/conversation", [
+    ["replies have no opaque", "view.setInt32(at + 12, request.opaque);", "view.setInt32(at + 12, 0);", "/binary|opaque/"],
+  ]),
   // --- stats
-  {
-    file: "store/base/counter_rows.ts",
-    fault: "stats reset leaves what the last thread has counted",
-    find: "this.#all.copyWithin(half, 0, half);",
-    replace: "this.#all.copyWithin(half, 0, half - this.#rowDoubles);",
-    tests: "store/base/counter_rows",
-  },
-  {
-    file: "protocol/stats/general.ts",
-    fault: "stats shows hits of touch as hits of get",
-    find: 'summed("get_hits"),',
-    replace: 'summed("get_hits", "touch_hits"),',
-    tests: "differential/stats",
-  },
-  {
-    file: "protocol/stats/classes.ts",
-    fault: "stats items shows no class's expired items",
-    find: 'counted("evicted_nonzero"),',
-    replace: '["evicted_nonzero", never],',
-    tests: "differential/stats",
-  },
-  {
-    file: "store/items/item_walk.ts",
-    fault: "metadump lists dead items",
-    find: "(items.state(item) & STATE.LINKED) !== 0 && !links.isDead(item)) {",
-    replace: "(items.state(item) & STATE.LINKED) !== 0) {",
-    tests: "transcripts/conversation store/inspector",
-    filter: "/stats|dump|tuning/",
-  },
+  ...faults("store/base/counter_rows.ts", "store/base/counter_rows", [
+    ["stats reset leaves what the last thread has counted",
+      "this.#all.copyWithin(half, 0, half);", "this.#all.copyWithin(half, 0, half - this.#rowDoubles);"],
+  ]),
+  ...faults("protocol/stats/general.ts", "differential/stats", [
+    ["stats shows hits of touch as hits of get", "summed(\"get_hits\"),", "summed(\"get_hits\", \"touch_hits\"),"],
+  ]),
+  ...faults("protocol/stats/classes.ts", "differential/stats", [
+    ["stats items shows no class's expired items", "counted(\"evicted_nonzero\"),", "[\"evicted_nonzero\", never],"],
+  ]),
+  ...faults("store/items/item_walk.ts", "transcripts/conversation store/inspector", [
+    ["metadump lists dead items",
+      "(items.state(item) & STATE.LINKED) !== 0 && !links.isDead(item)) {", "(items.state(item) & STATE.LINKED) !== 0) {", "/stats|dump|tuning/"],
+  ]),
 ];

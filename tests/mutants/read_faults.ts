@@ -1,263 +1,106 @@
-import type { Fault } from "./fault.ts";
+import { type Fault, faults } from "./fault.ts";
 
+// deno-fmt-ignore
 /** Faults in reads without the mutex, and in the versions that writers change for them. */
 export const READ_FAULTS: readonly Fault[] = [
-  {
-    file: "store/items/hash_index.ts",
-    fault: "an item leaves a bucket without a change of the version",
-    find: "const begun = this.#versions.begin(hash);\n    this.#replace(",
-    replace: "const begun = -1;\n    this.#replace(",
-    tests: "store/items/optimistic_read versions",
-  },
-  {
-    file: "store/items/hash_index.ts",
-    fault: "a bucket is split without a change of the version",
-    find: "const begun = this.#versions.begin(from);",
-    replace: "const begun = -1;",
-    tests: "store/items/optimistic_read",
-  },
-  {
-    file: "store/operations/store.ts",
-    fault: "a key has no item for a moment while it is stored anew",
-    find: "const begun = this.memory.versions.begin(hash);\n    if (old !== NO_ITEM) {",
-    replace: "const begun = -1;\n    if (old !== NO_ITEM) {",
-    tests: "versions",
-  },
-  {
-    file: "store/operations/store.ts",
-    fault: "a value is overwritten without a change of the version",
-    find:
-      "const begun = this.memory.versions.begin(operation.hash);\n    this.items.setValueLength(",
-    replace: "const begun = -1;\n    this.items.setValueLength(",
-    tests: "store/items/optimistic_read versions",
-  },
-  {
-    file: "store/operations/store.ts",
-    fault: "the version changes before a value is overwritten, not meanwhile",
-    find:
-      "const begun = this.memory.versions.begin(operation.hash);\n    this.items.setValueLength(",
-    replace:
-      "const begun = -1;\n    this.memory.versions.end(this.memory.versions.begin(operation.hash));\n    this.items.setValueLength(",
-    tests: "versions",
-  },
-  {
-    file: "store/operations/store.ts",
-    fault: "a value grows in its chunk without a change of the version",
-    find: "const begun = this.memory.versions.begin(operation.hash);\n    this.#values.write(",
-    replace: "const begun = -1;\n    this.#values.write(",
-    tests: "store/items/optimistic_read versions",
-  },
-  {
-    file: "store/operations/arithmetic.ts",
-    fault: "a number changes in its chunk without a change of the version",
-    find: "const begun = memory.versions.begin(operation.hash);",
-    replace: "const begun = -1;",
-    tests: "store/items/optimistic_read versions",
-  },
-  {
-    file: "store/operations/arithmetic.ts",
-    fault: "a number is written after its item was linked",
-    find:
-      "this.#putDigits(other, digits, length);\n    this.#storeOperations.replace(operation, other);",
-    replace:
-      "this.#storeOperations.replace(operation, other);\n    this.#putDigits(other, digits, length);",
-    tests: "versions",
-  },
-  {
-    file: "store/operations/meta.ts",
-    fault: "a value is marked stale without a change of the version",
-    find: "const begun = isChained ? NO_GROUP : this.#versions.begin(operation.hash);",
-    replace: "const begun = NO_GROUP;",
-    tests: "store/items/optimistic_read versions",
-  },
-  {
-    file: "store/operations/meta.ts",
-    fault: "a value is emptied in two changes",
-    find: "const begun = this.#versions.begin(operation.hash);\n    this.#storeOperations.replace(",
-    replace: "const begun = NO_GROUP;\n    this.#storeOperations.replace(",
-    tests: "versions",
-  },
-  {
-    file: "store/operations/meta.ts",
-    fault: "a stale value is won without a change of the version",
-    find: "versions.isOn ? versions.begin(this.#links.index.hashOf(item)) : NO_GROUP;",
-    replace: "NO_GROUP;",
-    tests: "store/items/optimistic_read",
-  },
-  {
-    file: "store/space/flush.ts",
-    fault: "a flush changes no version",
-    find:
-      "versions.beginAll();\n    control[CONTROL.FLUSH_LOW] = idLow;\n    control[CONTROL.FLUSH_HIGH] = idHigh;\n    versions.endAll();",
-    replace: "control[CONTROL.FLUSH_LOW] = idLow;\n    control[CONTROL.FLUSH_HIGH] = idHigh;",
-    tests: "store/items/optimistic_read",
-  },
-  {
-    file: "store/memory/versions.ts",
-    fault: "an inner change ends the outer one's",
-    find: "if ((version & 1) !== 0) return NO_GROUP;",
-    replace: "if ((version & 1) !== 0) return group;",
-    tests: "store/items/optimistic_read",
-  },
-  {
-    file: "store/memory/versions.ts",
-    fault: "a version becomes even too early",
-    find: "this.words[group] = version + 1;",
-    replace: "this.words[group] = version + 2;",
-    tests: "store/items/optimistic_read",
-  },
-  {
-    file: "store/items/optimistic_read.ts",
-    fault: "a read begins under an odd version",
-    find: "if ((version & 1) === 0) {",
-    replace: "{",
-    tests: "store/items/optimistic_read",
-  },
-  {
-    file: "store/items/optimistic_read.ts",
-    fault: "what changed since a key was found is not noticed",
-    find: "if (this.#versionsAgain[this.#group] === this.#version) return true;",
-    replace: "return true;",
-    tests: "store/items/optimistic_read",
-  },
-  {
-    file: "store/items/optimistic_read.ts",
-    fault: "a torn chain is walked for ever",
-    find: " || step === STEPS_MAX",
-    replace: "",
-    tests: "store/items/optimistic_read",
-  },
-  {
-    file: "store/items/optimistic_read.ts",
-    fault: "a torn value may end behind its segment",
-    find: "valueOffset + valueLength > words.length << 2 ||",
-    replace: "",
-    tests: "store/items/optimistic_read",
-  },
-  {
-    file: "store/items/optimistic_read.ts",
-    fault: "a torn reference may point behind its segment",
-    find: "word + HEADER_WORDS > words.length || ",
-    replace: "",
-    tests: "store/items/optimistic_read",
-  },
-  {
-    file: "store/items/optimistic_read.ts",
-    fault: "a dead item is read without the mutex",
-    find: "(deadlineSec !== 0 && deadlineSec <= this.#control[CONTROL.NOW_SEC]!) ||",
-    replace: "",
-    tests: "store/items/optimistic_read",
-  },
-  {
-    file: "store/items/optimistic_read.ts",
-    fault: "a flushed item is read without the mutex",
-    find: ") ||\n      this.#isFlushed(found.ownIdLow, found.ownIdHigh)",
-    replace: ")",
-    tests: "store/items/optimistic_read",
-  },
-  {
-    file: "store/items/optimistic_read.ts",
-    fault: "a placeholder is read without the mutex",
-    find: " | STATE.STUB;",
-    replace: ";",
-    tests: "store/items/optimistic_read",
-  },
-  {
-    file: "store/items/optimistic_read.ts",
-    fault: "reads go without the mutex while somebody watches",
-    find: "(this.#control[CONTROL.WATCHED]! | this.#control[CONTROL.FLUSH_AT_SEC]!)",
-    replace: "this.#control[CONTROL.FLUSH_AT_SEC]!",
-    tests: "store/items/optimistic_read",
-  },
-  {
-    file: "store/items/optimistic_read.ts",
-    fault: "reads go without the mutex though a flush is due",
-    find: "(this.#control[CONTROL.WATCHED]! | this.#control[CONTROL.FLUSH_AT_SEC]!)",
-    replace: "this.#control[CONTROL.WATCHED]!",
-    tests: "store/items/optimistic_read",
-  },
-  {
-    file: "store/items/optimistic_read.ts",
-    fault: "hits of reads without the mutex are not noted",
-    find: "hits.delay(found",
-    replace: "hits.delay.bind(found",
-    tests: "transcripts/conversation",
-  },
-  {
-    file: "protocol/text/parser.ts",
-    fault: "text commands that write do without the mutex",
-    find: "if ((word & THREE_BYTES) !== MG_SPACE && word !== MN_CRLF) this.#thread.hold();",
-    replace: "",
-    tests: "transcripts/conversation",
-    filter: "reads without the mutex",
-  },
-  {
-    file: "protocol/binary/parser.ts",
-    fault: "binary commands that write do without the mutex",
-    find: "if (command.needsMutex) this.#thread.hold();",
-    replace: "",
-    tests: "transcripts/conversation",
-    filter: "reads without the mutex",
-  },
-  {
-    file: "protocol/conversation.ts",
-    fault: "values that arrive in pieces are stored without the mutex",
-    find: "if (next.isOptimistic !== true) thread.hold();",
-    replace: "",
-    tests: "transcripts/conversation",
-    filter: "reads without the mutex",
-  },
-  {
-    file: "protocol/meta/get.ts",
-    fault: "mg with flags that change the item does without the mutex",
-    find: "if (!needsMutex(meta)) {",
-    replace: "{",
-    tests: "transcripts/conversation",
-    filter: "reads without the mutex",
-  },
-  {
-    file: "protocol/text/parser.ts",
-    fault: "mn at the end of a batch takes the mutex",
-    find: "const word = end - at >= LINE_BYTES_MIN ?",
-    replace: "const word = end - at > GETS_LENGTH ?",
-    tests: "protocol/conversation",
-  },
-  {
-    file: "protocol/meta/get.ts",
-    fault: "mg with flags that change the item takes the mutex anew",
-    find: "  if (!needsMutex(meta)) {\n    thread.releaseForReads();",
-    replace: "  thread.releaseForReads();\n  if (!needsMutex(meta)) {",
-    tests: "protocol/conversation",
-  },
-  {
-    file: "protocol/meta/get.ts",
-    fault: "a stale item is read without being won",
-    find: "if (found.isStale || found.isWon) return false;",
-    replace: "",
-    tests: "transcripts/conversation",
-    filter: "reads without the mutex",
-  },
-  {
-    file: "protocol/thread_context.ts",
-    fault: "reads go without the mutex though stats detail counts them",
-    find: "return this.cache.optimistic.isAllowed && !this.tunables.detailEnabled;",
-    replace: "return this.cache.optimistic.isAllowed;",
-    tests: "transcripts/conversation",
-    filter: "reads without the mutex",
-  },
-  {
-    file: "protocol/text/read.ts",
-    fault: "a miss of getss gives no lease",
-    find: "return !this.#givesLease;",
-    replace: "return true;",
-    tests: "transcripts/conversation",
-    filter: "reads without the mutex",
-  },
-  {
-    file: "store/items/optimistic_read.ts",
-    fault: "what changed while a value was copied is answered",
-    find: "if (this.confirm()) {",
-    replace: "if (this.confirm() || true) {",
-    tests: "parallel/parallel",
-  },
+  ...faults("store/items/hash_index.ts", "store/items/optimistic_read versions", [
+    ["an item leaves a bucket without a change of the version",
+      "const begun = this.#versions.begin(hash);\n    this.#replace(", "const begun = -1;\n    this.#replace("],
+  ]),
+  ...faults("store/items/hash_index.ts", "store/items/optimistic_read", [
+    ["a bucket is split without a change of the version", "const begun = this.#versions.begin(from);", "const begun = -1;"],
+  ]),
+  ...faults("store/operations/store.ts", "versions", [
+    ["a key has no item for a moment while it is stored anew",
+      "const begun = this.memory.versions.begin(hash);\n    if (old !== NO_ITEM) {", "const begun = -1;\n    if (old !== NO_ITEM) {"],
+  ]),
+  ...faults("store/operations/store.ts", "store/items/optimistic_read versions", [
+    ["a value is overwritten without a change of the version",
+      "const begun = this.memory.versions.begin(operation.hash);\n    this.items.setValueLength(", "const begun = -1;\n    this.items.setValueLength("],
+  ]),
+  ...faults("store/operations/store.ts", "versions", [
+    ["the version changes before a value is overwritten, not meanwhile",
+      "const begun = this.memory.versions.begin(operation.hash);\n    this.items.setValueLength(", "const begun = -1;\n    this.memory.versions.end(this.memory.versions.begin(operation.hash));\n    this.items.setValueLength("],
+  ]),
+  ...faults("store/operations/store.ts", "store/items/optimistic_read versions", [
+    ["a value grows in its chunk without a change of the version",
+      "const begun = this.memory.versions.begin(operation.hash);\n    this.#values.write(", "const begun = -1;\n    this.#values.write("],
+  ]),
+  ...faults("store/operations/arithmetic.ts", "store/items/optimistic_read versions", [
+    ["a number changes in its chunk without a change of the version", "const begun = memory.versions.begin(operation.hash);", "const begun = -1;"],
+  ]),
+  ...faults("store/operations/arithmetic.ts", "versions", [
+    ["a number is written after its item was linked",
+      "this.#putDigits(other, digits, length);\n    this.#storeOperations.replace(operation, other);", "this.#storeOperations.replace(operation, other);\n    this.#putDigits(other, digits, length);"],
+  ]),
+  ...faults("store/operations/meta.ts", "store/items/optimistic_read versions", [
+    ["a value is marked stale without a change of the version",
+      "const begun = isChained ? NO_GROUP : this.#versions.begin(operation.hash);", "const begun = NO_GROUP;"],
+  ]),
+  ...faults("store/operations/meta.ts", "versions", [
+    ["a value is emptied in two changes",
+      "const begun = this.#versions.begin(operation.hash);\n    this.#storeOperations.replace(", "const begun = NO_GROUP;\n    this.#storeOperations.replace("],
+  ]),
+  ...faults("store/operations/meta.ts", "store/items/optimistic_read", [
+    ["a stale value is won without a change of the version",
+      "versions.isOn ? versions.begin(this.#links.index.hashOf(item)) : NO_GROUP;", "NO_GROUP;"],
+  ]),
+  ...faults("store/space/flush.ts", "store/items/optimistic_read", [
+    ["a flush changes no version",
+      "versions.beginAll();\n    control[CONTROL.FLUSH_LOW] = idLow;\n    control[CONTROL.FLUSH_HIGH] = idHigh;\n    versions.endAll();", "control[CONTROL.FLUSH_LOW] = idLow;\n    control[CONTROL.FLUSH_HIGH] = idHigh;"],
+  ]),
+  ...faults("store/memory/versions.ts", "store/items/optimistic_read", [
+    ["an inner change ends the outer one's", "if ((version & 1) !== 0) return NO_GROUP;", "if ((version & 1) !== 0) return group;"],
+    ["a version becomes even too early", "this.words[group] = version + 1;", "this.words[group] = version + 2;"],
+  ]),
+  ...faults("store/items/optimistic_read.ts", "store/items/optimistic_read", [
+    ["a read begins under an odd version", "if ((version & 1) === 0) {", "{"],
+    ["what changed since a key was found is not noticed", "if (this.#versionsAgain[this.#group] === this.#version) return true;", "return true;"],
+    ["a torn chain is walked for ever", " || step === STEPS_MAX", ""],
+    ["a torn value may end behind its segment", "valueOffset + valueLength > words.length << 2 ||", ""],
+    ["a torn reference may point behind its segment", "word + HEADER_WORDS > words.length || ", ""],
+    ["a dead item is read without the mutex", "(deadlineSec !== 0 && deadlineSec <= this.#control[CONTROL.NOW_SEC]!) ||", ""],
+    ["a flushed item is read without the mutex", ") ||\n      this.#isFlushed(found.ownIdLow, found.ownIdHigh)", ")"],
+    ["a placeholder is read without the mutex", " | STATE.STUB;", ";"],
+    ["reads go without the mutex while somebody watches",
+      "(this.#control[CONTROL.WATCHED]! | this.#control[CONTROL.FLUSH_AT_SEC]!)", "this.#control[CONTROL.FLUSH_AT_SEC]!"],
+    ["reads go without the mutex though a flush is due",
+      "(this.#control[CONTROL.WATCHED]! | this.#control[CONTROL.FLUSH_AT_SEC]!)", "this.#control[CONTROL.WATCHED]!"],
+  ]),
+  ...faults("store/items/optimistic_read.ts", "transcripts/conversation", [
+    ["hits of reads without the mutex are not noted", "hits.delay(found", "hits.delay.bind(found"],
+  ]),
+  ...faults("protocol/text/parser.ts", "transcripts/conversation", [
+    ["text commands that write do without the mutex",
+      "if ((word & THREE_BYTES) !== MG_SPACE && word !== MN_CRLF) this.#thread.hold();", "", "reads without the mutex"],
+  ]),
+  ...faults("protocol/binary/parser.ts", "transcripts/conversation", [
+    ["binary commands that write do without the mutex", "if (command.needsMutex) this.#thread.hold();", "", "reads without the mutex"],
+  ]),
+  ...faults("protocol/conversation.ts", "transcripts/conversation", [
+    ["values that arrive in pieces are stored without the mutex", "if (next.isOptimistic !== true) thread.hold();", "", "reads without the mutex"],
+  ]),
+  ...faults("protocol/meta/get.ts", "transcripts/conversation", [
+    ["mg with flags that change the item does without the mutex", "if (!needsMutex(meta)) {", "{", "reads without the mutex"],
+  ]),
+  ...faults("protocol/text/parser.ts", "protocol/conversation", [
+    ["mn at the end of a batch takes the mutex", "const word = end - at >= LINE_BYTES_MIN ?", "const word = end - at > GETS_LENGTH ?"],
+  ]),
+  ...faults("protocol/meta/get.ts", "protocol/conversation", [
+    ["mg with flags that change the item takes the mutex anew",
+      "  if (!needsMutex(meta)) {\n    thread.releaseForReads();", "  thread.releaseForReads();\n  if (!needsMutex(meta)) {"],
+  ]),
+  ...faults("protocol/meta/get.ts", "transcripts/conversation", [
+    ["a stale item is read without being won", "if (found.isStale || found.isWon) return false;", "", "reads without the mutex"],
+  ]),
+  ...faults("protocol/thread_context.ts", "transcripts/conversation", [
+    ["reads go without the mutex though stats detail counts them",
+      "return this.cache.optimistic.isAllowed && !this.tunables.detailEnabled;", "return this.cache.optimistic.isAllowed;", "reads without the mutex"],
+  ]),
+  ...faults("protocol/text/read.ts", "transcripts/conversation", [
+    ["a miss of getss gives no lease", "return !this.#givesLease;", "return true;", "reads without the mutex"],
+  ]),
+  ...faults("store/items/optimistic_read.ts", "parallel/parallel", [
+    ["what changed while a value was copied is answered", "if (this.confirm()) {", "if (this.confirm() || true) {"],
+  ]),
 ];

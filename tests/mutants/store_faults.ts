@@ -1,582 +1,228 @@
-import type { Fault } from "./fault.ts";
+import { type Fault, faults } from "./fault.ts";
 
 const ELSEWHERE = "transcripts/conversation";
 
+// deno-fmt-ignore
 /** Faults in the store. */
 export const STORE_FAULTS: readonly Fault[] = [
   // --- base
-  {
-    file: "store/base/bytes.ts",
-    fault: "copies of 8 to 1024 bytes lose their last 8 bytes",
-    find:
-      "toView.setBigInt64(toOffset + last, fromView.getBigInt64(fromOffset + last, true), true);",
-    replace: "",
-    tests: "store/base/bytes",
-  },
-  {
-    file: "store/base/bytes.ts",
-    fault: "equalBytes() ignores up to three bytes at the end",
-    find: "for (; done < length; done++) if (aBytes",
-    replace: "for (; done < 0; done++) if (aBytes",
-    tests: "store/base/bytes store/claims/leases",
-  },
-  {
-    file: "store/base/decimal.ts",
-    fault: "numbers above 2^64 - 1 are read",
-    find: "if (value > U64_MAX) return false;",
-    replace: "",
-    tests: "store/base/decimal",
-  },
-  {
-    file: "store/base/decimal.ts",
-    fault: "decr goes below 0",
-    find: "Math.max(0, value - delta)",
-    replace: "value - delta",
-    tests: "store/base/decimal",
-  },
-  {
-    file: "store/base/u64.ts",
-    fault: "compareU64() takes the lower half as signed",
-    find: "return aLow >>> 0 < bLow >>> 0 ? -1 : 1;",
-    replace: "return aLow < bLow ? -1 : 1;",
-    tests: "store/base/u64",
-  },
-  {
-    file: "store/base/key_text.ts",
-    fault: "keys in listings keep their blanks",
-    find: "[\\x00-\\x20%\\x7f]",
-    replace: "[\\x00-\\x1f%\\x7f]",
-    tests: "store/base/key_text",
-  },
+  ...faults("store/base/bytes.ts", "store/base/bytes", [
+    ["copies of 8 to 1024 bytes lose their last 8 bytes",
+      "toView.setBigInt64(toOffset + last, fromView.getBigInt64(fromOffset + last, true), true);", ""],
+  ]),
+  ...faults("store/base/bytes.ts", "store/base/bytes store/claims/leases", [
+    ["equalBytes() ignores up to three bytes at the end", "for (; done < length; done++) if (aBytes", "for (; done < 0; done++) if (aBytes"],
+  ]),
+  ...faults("store/base/decimal.ts", "store/base/decimal", [
+    ["numbers above 2^64 - 1 are read", "if (value > U64_MAX) return false;", ""],
+    ["decr goes below 0", "Math.max(0, value - delta)", "value - delta"],
+  ]),
+  ...faults("store/base/u64.ts", "store/base/u64", [
+    ["compareU64() takes the lower half as signed", "return aLow >>> 0 < bLow >>> 0 ? -1 : 1;", "return aLow < bLow ? -1 : 1;"],
+  ]),
+  ...faults("store/base/key_text.ts", "store/base/key_text", [
+    ["keys in listings keep their blanks", "[\\x00-\\x20%\\x7f]", "[\\x00-\\x1f%\\x7f]"],
+  ]),
   // --- memory
-  {
-    file: "store/memory/chunk_runs.ts",
-    fault: "a run of free chunks may cover a chunk in use",
-    find: "end - start < wanted && ((runs >>> end) & 1) === 0",
-    replace: "end - start < wanted",
-    tests: "store/memory/chunk_runs",
-  },
-  {
-    file: "store/memory/ids.ts",
-    fault: "the upper half of ids never grows",
-    find: "if (low === 0) control[CONTROL.ID_HIGH]! += 1;",
-    replace: "",
-    tests: "store/memory/ids",
-  },
-  {
-    file: "store/memory/ids.ts",
-    fault: "a restarted server hands out old ids again",
-    find: "Math.min(unixMs * IDS_PER_MS, TWO_53 / 2)",
-    replace: "2 ** 40",
-    tests: "store/memory/ids",
-  },
-  {
-    file: "store/memory/mutex.ts",
-    fault: "unlocking never wakes a sleeping thread",
-    find: "Atomics.notify(this.#control, CONTROL.MUTEX, 1);",
-    replace: "",
-    tests: "store/memory/mutex",
-  },
-  {
-    file: "store/memory/mutex.ts",
-    fault: "locking does not exclude other threads",
-    find: "if (Atomics.compareExchange(this.#control, CONTROL.MUTEX, FREE, HELD) !== FREE) {",
-    replace: "if (false) {",
-    tests: "store/memory/mutex",
-  },
-  {
-    file: "store/memory/slabs.ts",
-    fault: "a page whose last chunk is freed stays with its class",
-    find: "if (used === 0) {\n      if (listed",
-    replace: "if (used < 0) {\n      if (listed",
-    tests: "store/chaos store/space/page_mover",
-  },
-  {
-    file: "store/memory/slabs.ts",
-    fault: "the memory limit is not kept",
-    find: "this.#control[CONTROL.PAGE_COUNT]! - free < this.#control[CONTROL.MEMORY_LIMIT_PAGES]!",
-    replace: "true",
-    tests: "protocol/memory_limit store/space/page_mover",
-  },
-  {
-    file: "store/memory/row_pool.ts",
-    fault: "rows that are given back are lost",
-    find: "words[ROW_POOL.FREE] = row;",
-    replace: "",
-    tests: "store/memory/row_pool",
-  },
-  {
-    file: "store/memory/row_pool.ts",
-    fault: "a pool hands out more rows than it has",
-    find: "if (fresh > this.#rowsMax) return 0;",
-    replace: "",
-    tests: "store/memory/row_pool",
-  },
-  {
-    file: "store/clock.ts",
-    fault: "expiry times above 30 days are relative too",
-    find: "if (exptime <= RELATIVE_SECONDS_MAX)",
-    replace: "if (exptime <= 2 ** 32)",
-    tests: "store/clock",
-  },
+  ...faults("store/memory/chunk_runs.ts", "store/memory/chunk_runs", [
+    ["a run of free chunks may cover a chunk in use", "end - start < wanted && ((runs >>> end) & 1) === 0", "end - start < wanted"],
+  ]),
+  ...faults("store/memory/ids.ts", "store/memory/ids", [
+    ["the upper half of ids never grows", "if (low === 0) control[CONTROL.ID_HIGH]! += 1;", ""],
+    ["a restarted server hands out old ids again", "Math.min(unixMs * IDS_PER_MS, TWO_53 / 2)", "2 ** 40"],
+  ]),
+  ...faults("store/memory/mutex.ts", "store/memory/mutex", [
+    ["unlocking never wakes a sleeping thread", "Atomics.notify(this.#control, CONTROL.MUTEX, 1);", ""],
+    ["locking does not exclude other threads", "if (Atomics.compareExchange(this.#control, CONTROL.MUTEX, FREE, HELD) !== FREE) {", "if (false) {"],
+  ]),
+  ...faults("store/memory/slabs.ts", "store/chaos store/space/page_mover", [
+    ["a page whose last chunk is freed stays with its class", "if (used === 0) {\n      if (listed", "if (used < 0) {\n      if (listed"],
+  ]),
+  ...faults("store/memory/slabs.ts", "protocol/memory_limit store/space/page_mover", [
+    ["the memory limit is not kept", "this.#control[CONTROL.PAGE_COUNT]! - free < this.#control[CONTROL.MEMORY_LIMIT_PAGES]!", "true"],
+  ]),
+  ...faults("store/memory/row_pool.ts", "store/memory/row_pool", [
+    ["rows that are given back are lost", "words[ROW_POOL.FREE] = row;", ""],
+    ["a pool hands out more rows than it has", "if (fresh > this.#rowsMax) return 0;", ""],
+  ]),
+  ...faults("store/clock.ts", "store/clock", [
+    ["expiry times above 30 days are relative too", "if (exptime <= RELATIVE_SECONDS_MAX)", "if (exptime <= 2 ** 32)"],
+  ]),
   // --- items
-  {
-    file: "store/items/hash_index.ts",
-    fault: "the hash has a known seed",
-    find: "this.#seed = memory.options.hashSeed;",
-    replace: "this.#seed = new Int32Array(2);",
-    tests: "hash_flooding",
-  },
-  {
-    file: "store/items/hash_index.ts",
-    fault: "the index does not grow",
-    find: "splits < SPLITS_MAX",
-    replace: "splits < 0",
-    tests: "hash_flooding",
-  },
-  {
-    file: "store/items/hash_index.ts",
-    fault: "keys are compared without their last one to three bytes",
-    find: "if ((rest & 0xff) !== bytes[at]) return false;",
-    replace: "",
-    tests: "hash_flooding",
-  },
-  {
-    file: "store/items/item_links.ts",
-    fault: "expired items stay visible for a second",
-    find: "deadline !== 0 && deadline <= this.memory.control",
-    replace: "deadline !== 0 && deadline < this.memory.control",
-    tests: ELSEWHERE,
-    filter: "expiry.txt",
-  },
-  {
-    file: "store/items/item_links.ts",
-    fault: "locked items expire",
-    find:
-      "(this.isExpired(item) || this.isFlushed(item)) &&\n      (this.items.state(item) & STATE.LOCKED) === 0",
-    replace: "(this.isExpired(item) || this.isFlushed(item))",
-    tests: "store/claims/locks",
-  },
-  {
-    file: "store/items/key_walk.ts",
-    fault: "a walk over the keys misses buckets that were split",
-    find: "bucket < buckets; bucket += step",
-    replace: "bucket <= this.#bucket; bucket += step",
-    tests: "store/items/key_walk",
-  },
-  {
-    file: "store/items/values.ts",
-    fault: "a pinned value is freed while it is sent",
-    find: "items.setWord(item, word, items.word(item, word) + 1);",
-    replace: "",
-    tests: "protocol/conversation store/items/long_values",
-  },
-  {
-    file: "store/items/values.ts",
-    fault: "long copies keep the mutex to their end",
-    find: "if (copied === COPY_BYTES_MAX) {",
-    replace: "if (copied < 0) {",
-    tests: "store/items/long_values store/operations/long_copies",
-  },
+  ...faults("store/items/hash_index.ts", "hash_flooding", [
+    ["the hash has a known seed", "this.#seed = memory.options.hashSeed;", "this.#seed = new Int32Array(2);"],
+    ["the index does not grow", "splits < SPLITS_MAX", "splits < 0"],
+    ["keys are compared without their last one to three bytes", "if ((rest & 0xff) !== bytes[at]) return false;", ""],
+  ]),
+  ...faults("store/items/item_links.ts", ELSEWHERE, [
+    ["expired items stay visible for a second",
+      "deadline !== 0 && deadline <= this.memory.control", "deadline !== 0 && deadline < this.memory.control", "expiry.txt"],
+  ]),
+  ...faults("store/items/item_links.ts", "store/claims/locks", [
+    ["locked items expire",
+      "(this.isExpired(item) || this.isFlushed(item)) &&\n      (this.items.state(item) & STATE.LOCKED) === 0", "(this.isExpired(item) || this.isFlushed(item))"],
+  ]),
+  ...faults("store/items/key_walk.ts", "store/items/key_walk", [
+    ["a walk over the keys misses buckets that were split", "bucket < buckets; bucket += step", "bucket <= this.#bucket; bucket += step"],
+  ]),
+  ...faults("store/items/values.ts", "protocol/conversation store/items/long_values", [
+    ["a pinned value is freed while it is sent", "items.setWord(item, word, items.word(item, word) + 1);", ""],
+  ]),
+  ...faults("store/items/values.ts", "store/items/long_values store/operations/long_copies", [
+    ["long copies keep the mutex to their end", "if (copied === COPY_BYTES_MAX) {", "if (copied < 0) {"],
+  ]),
   // --- space
-  {
-    file: "store/space/eviction.ts",
-    fault: "no item is promoted to the main queue",
-    find: "if (!main && reads >= PROMOTION_READS) {",
-    replace: "if (false) {",
-    tests: "store/space/eviction",
-  },
-  {
-    file: "store/space/eviction.ts",
-    fault: "items of the main queue get no second chance",
-    find: "if (main && reads > 0) {",
-    replace: "if (false) {",
-    tests: "store/space/eviction",
-  },
-  {
-    file: "store/space/eviction.ts",
-    fault: "the small queue has 95 % of a class",
-    find: "const SMALL_PERCENT = 15;",
-    replace: "const SMALL_PERCENT = 95;",
-    tests: "store/space/eviction_quality",
-  },
-  {
-    file: "store/space/eviction.ts",
-    fault: "evicted_nonzero is never counted",
-    find: "if (items.word(item, WORD.DEADLINE_SEC) !== 0) {",
-    replace: "if (false) {",
-    tests: "differential/stats",
-  },
-  {
-    file: "store/space/eviction.ts",
-    fault: "evicted_unfetched is never counted",
-    find: "if (!(items.state(item) & STATE.FETCHED)) {",
-    replace: "if (false) {",
-    tests: "differential/stats",
-  },
-  {
-    file: "store/space/eviction.ts",
-    fault: "expired items count as evicted when their memory is needed",
-    find: "if (this.#links.isDead(item)) {\n        this.reclaimForRoom(item);",
-    replace: "if (false) {\n        this.reclaimForRoom(item);",
-    tests: "store/space/eviction",
-  },
-  {
-    file: "store/space/ghost.ts",
-    fault: "the ghost remembers nothing",
-    find: "words[at] = hash;",
-    replace: "",
-    tests: "store/space/eviction",
-  },
-  {
-    file: "store/space/expiry.ts",
-    fault: "no dead item is swept",
-    find: "if (this.#links.isDead(item)) {\n        this.#remove(item);",
-    replace: "if (false) {\n        this.#remove(item);",
-    tests: ELSEWHERE,
-    filter: "expiry.txt",
-  },
-  {
-    file: "store/space/flush.ts",
-    fault: "flush_all 1 takes effect only with the next packet",
-    find: "if (atSec <= this.#control[CONTROL.NOW_SEC]!) this.due();",
-    replace: "",
-    tests: ELSEWHERE,
-    filter: "flush.txt",
-  },
-  {
-    file: "store/space/flush.ts",
-    fault: "flush_all hides nothing",
-    find: "control[CONTROL.FLUSH_LOW] = idLow;",
-    replace: "",
-    tests: ELSEWHERE,
-    filter: "flush.txt",
-  },
-  {
-    file: "store/space/page_evacuator.ts",
-    fault: "items of a page that moves are evicted instead of copied",
-    find: "const rescues = rescue && copies > 0;",
-    replace: "const rescues = false;",
-    tests: "store/space/page_mover",
-  },
-  {
-    file: "store/space/page_evacuator.ts",
-    fault: "an item that is locked while its page is emptied is moved",
-    find: "if (!isMovableChunk(this.#links, chunk) || !this.#clear",
-    replace: "if (!this.#clear",
-    tests: "store/space/page_mover",
-  },
-  {
-    file: "store/space/page_mover.ts",
-    fault: "pages never move after evictions",
-    find: "classes[row + CLASS.EVICTIONS] = 0;\n    this.begin(classId);",
-    replace: "",
-    tests: "store/space/page_mover",
-  },
-  {
-    file: "store/items/hits.ts",
-    fault: "a delayed hit is noted although its item is gone",
-    find: "this.#index.has(item, delayed[at + HIT.HASH]!) &&",
-    replace: "",
-    tests: "store/items/hits",
-  },
-  {
-    file: "store/items/hits.ts",
-    fault: "a delayed hit is noted in the value that replaced its own",
-    find: "this.#items.word(item, WORD.ID_LOW) === delayed[at + HIT.ID_LOW]",
-    replace: "true",
-    tests: "store/items/hits",
-  },
-  {
-    file: "store/cache.ts",
-    fault: "a thread takes the mutex and leaves its delayed hits for later",
-    find: "if (this.links.hits.hasDelayed) this.links.hits.apply();",
-    replace: "",
-    tests: "store/items/hits",
-  },
-  {
-    file: "store/space/arriving_values.ts",
-    fault: "values that arrive may take the whole memory",
-    find: "while (this.#memory.sums[SUM.RESERVED_BYTES]! + bytes > bytesMax) {",
-    replace: "while (this.#memory.sums[SUM.RESERVED_BYTES]! + bytes > Infinity) {",
-    tests: "store/space/arriving_values",
-  },
-  {
-    file: "store/space/arriving_values.ts",
-    fault: "the newest value that arrives is dropped, not the oldest",
-    find: "let row = words[HEADER.OLDEST]!;\n",
-    replace: "let row = words[HEADER.NEWEST]!;\n",
-    tests: "store/space/arriving_values",
-  },
-  {
-    file: "store/space/arriving_values.ts",
-    fault: "a value that arrives is dropped while its thread writes to it",
-    find: "while (row !== NO_ROW && this.#isReceiving(row)) row =",
-    replace: "while (false) row =",
-    tests: "store/space/arriving_values",
-  },
-  {
-    file: "store/operations/reserved.ts",
-    fault: "a set whose value was dropped leaves the old value",
-    find:
-      "const outcome = this.#reportRefused(operation, Outcome.NO_MEMORY);\n    operation.input = input;",
-    replace: "const outcome = Outcome.NO_MEMORY;\n    operation.input = input;",
-    tests: "store/space/arriving_values",
-  },
-  {
-    file: "store/space/allocator.ts",
-    fault: "with -M items are evicted all the same",
-    find: "if (!this.memory.options.evictions) return mover.takeSpare(classId);",
-    replace: "",
-    tests: "model store/chaos",
-  },
+  ...faults("store/space/eviction.ts", "store/space/eviction", [
+    ["no item is promoted to the main queue", "if (!main && reads >= PROMOTION_READS) {", "if (false) {"],
+    ["items of the main queue get no second chance", "if (main && reads > 0) {", "if (false) {"],
+  ]),
+  ...faults("store/space/eviction.ts", "store/space/eviction_quality", [
+    ["the small queue has 95 % of a class", "const SMALL_PERCENT = 15;", "const SMALL_PERCENT = 95;"],
+  ]),
+  ...faults("store/space/eviction.ts", "differential/stats", [
+    ["evicted_nonzero is never counted", "if (items.word(item, WORD.DEADLINE_SEC) !== 0) {", "if (false) {"],
+    ["evicted_unfetched is never counted", "if (!(items.state(item) & STATE.FETCHED)) {", "if (false) {"],
+  ]),
+  ...faults("store/space/eviction.ts", "store/space/eviction", [
+    ["expired items count as evicted when their memory is needed",
+      "if (this.#links.isDead(item)) {\n        this.reclaimForRoom(item);", "if (false) {\n        this.reclaimForRoom(item);"],
+  ]),
+  ...faults("store/space/ghost.ts", "store/space/eviction", [
+    ["the ghost remembers nothing", "words[at] = hash;", ""],
+  ]),
+  ...faults("store/space/expiry.ts", ELSEWHERE, [
+    ["no dead item is swept",
+      "if (this.#links.isDead(item)) {\n        this.#remove(item);", "if (false) {\n        this.#remove(item);", "expiry.txt"],
+  ]),
+  ...faults("store/space/flush.ts", ELSEWHERE, [
+    ["flush_all 1 takes effect only with the next packet", "if (atSec <= this.#control[CONTROL.NOW_SEC]!) this.due();", "", "flush.txt"],
+    ["flush_all hides nothing", "control[CONTROL.FLUSH_LOW] = idLow;", "", "flush.txt"],
+  ]),
+  ...faults("store/space/page_evacuator.ts", "store/space/page_mover", [
+    ["items of a page that moves are evicted instead of copied", "const rescues = rescue && copies > 0;", "const rescues = false;"],
+    ["an item that is locked while its page is emptied is moved", "if (!isMovableChunk(this.#links, chunk) || !this.#clear", "if (!this.#clear"],
+  ]),
+  ...faults("store/space/page_mover.ts", "store/space/page_mover", [
+    ["pages never move after evictions", "classes[row + CLASS.EVICTIONS] = 0;\n    this.begin(classId);", ""],
+  ]),
+  ...faults("store/items/hits.ts", "store/items/hits", [
+    ["a delayed hit is noted although its item is gone", "this.#index.has(item, delayed[at + HIT.HASH]!) &&", ""],
+    ["a delayed hit is noted in the value that replaced its own", "this.#items.word(item, WORD.ID_LOW) === delayed[at + HIT.ID_LOW]", "true"],
+  ]),
+  ...faults("store/cache.ts", "store/items/hits", [
+    ["a thread takes the mutex and leaves its delayed hits for later", "if (this.links.hits.hasDelayed) this.links.hits.apply();", ""],
+  ]),
+  ...faults("store/space/arriving_values.ts", "store/space/arriving_values", [
+    ["values that arrive may take the whole memory",
+      "while (this.#memory.sums[SUM.RESERVED_BYTES]! + bytes > bytesMax) {", "while (this.#memory.sums[SUM.RESERVED_BYTES]! + bytes > Infinity) {"],
+    ["the newest value that arrives is dropped, not the oldest", "let row = words[HEADER.OLDEST]!;\n", "let row = words[HEADER.NEWEST]!;\n"],
+    ["a value that arrives is dropped while its thread writes to it",
+      "while (row !== NO_ROW && this.#isReceiving(row)) row =", "while (false) row ="],
+  ]),
+  ...faults("store/operations/reserved.ts", "store/space/arriving_values", [
+    ["a set whose value was dropped leaves the old value",
+      "const outcome = this.#reportRefused(operation, Outcome.NO_MEMORY);\n    operation.input = input;", "const outcome = Outcome.NO_MEMORY;\n    operation.input = input;"],
+  ]),
+  ...faults("store/space/allocator.ts", "model store/chaos", [
+    ["with -M items are evicted all the same", "if (!this.memory.options.evictions) return mover.takeSpare(classId);", ""],
+  ]),
   // --- claims
-  {
-    file: "store/claims/leases.ts",
-    fault: "a lease's deadline is never over",
-    find: "if (whole !== 0) return whole < 0;",
-    replace: "if (whole !== 0) return false;",
-    tests: "store/claims/leases",
-  },
-  {
-    file: "store/claims/leases.ts",
-    fault: "a plain set leaves no doubt about the key",
-    find: "this.#setWord(lease, WORD.DIRTY_UNTIL_SEC, until);",
-    replace: "",
-    tests: "store/claims/leases",
-  },
-  {
-    file: "store/claims/leases.ts",
-    fault: "renewing a lease keeps its id",
-    find: "renew(lease: LeaseRef): void {\n    this.#assignId(lease);",
-    replace: "renew(_lease: LeaseRef): void {",
-    tests: "store/claims/leases",
-  },
-  {
-    file: "store/claims/leases.ts",
-    fault: "flush_all leaves leases as they are",
-    find: "if (high !== flushHigh) return high < flushHigh;",
-    replace: "return false;",
-    tests: ELSEWHERE,
-    filter: "leases.txt",
-  },
-  {
-    file: "store/claims/locks.ts",
-    fault: "locks of a connection that ends stay",
-    find: "let row = words[this.#owner(owner) + OWNER.FIRST]!;",
-    replace: "let row = NO_LOCK as number;",
-    tests: "store/claims/locks",
-  },
-  {
-    file: "store/claims/locks.ts",
-    fault: "anybody may unlock",
-    find: "(this.#links.items.state(item) & STATE.LOCKED) !== 0 && owner !== 0 &&",
-    replace: "(this.#links.items.state(item) & STATE.LOCKED) !== 0 && owner !== 0 ||",
-    tests: "store/claims/locks",
-  },
-  {
-    file: "store/claims/locks.ts",
-    fault: "a connection may take any number of locks",
-    find: "this.countOf(owner) < this.#limits.locksPerConnectionMax &&",
-    replace: "",
-    tests: "store/claims/locks",
-  },
-  {
-    file: "store/claims/lock_waiters.ts",
-    fault: "nobody waits longer than asked for: waits never time out",
-    find: "if (((nowMs - words[row + WAITER.DEADLINE_MS]!) | 0) < 0) continue;",
-    replace: "continue;",
-    tests: "store/claims/locks",
-  },
-  {
-    file: "store/claims/waiters.ts",
-    fault: "a granted lock wakes no thread",
-    find: "this.#wakes.add(thread);",
-    replace: "",
-    tests: "store/claims/locks lib/server/lock_kill",
-  },
-  {
-    file: "store/claims/write_guard.ts",
-    fault: "a write passes another connection's lock",
-    find: "if (this.#locks.isLockedBy(item, owner)) return false;\n    this.#stats",
-    replace: "return false;\n    this.#stats",
-    tests: "store/claims/locks",
-  },
-  {
-    file: "store/claims/write_guard.ts",
-    fault: "an old lease id fills the key",
-    find: "if (this.leases.hasId(lease, operation.compareLow, operation.compareHigh)) {",
-    replace: "if (true) {",
-    tests: "store/claims/leases explorer/explorer",
-  },
-  {
-    file: "store/claims/write_guard.ts",
-    fault: "a dirty key does not shorten what is stored",
-    find: "const capped = this.leases.capDeadline(this.#lease, deadlineSec);",
-    replace: "const capped = deadlineSec;",
-    tests: "store/claims/leases",
-  },
-  {
-    file: "store/claims/update_tokens.ts",
-    fault: "a key with an update token can be stored",
-    find: "return this.isQuarantined || this.first(key) !== NO_TOKEN;",
-    replace: "return this.isQuarantined;",
-    tests: "store/claims/update_tokens",
-  },
-  {
-    file: "store/claims/update_tokens.ts",
-    fault: "quarantine lets keys be stored",
-    find: "return this.isQuarantined || this.first(",
-    replace: "return this.first(",
-    tests: "store/claims/update_tokens",
-  },
-  {
-    file: "store/claims/update_tokens.ts",
-    fault: "an owner that asks again gets another token",
-    find:
-      "if (this.#table.equals(token, length, keyLength, tagLength, input, tagOffset)) return token;",
-    replace: "",
-    tests: "store/claims/update_tokens",
-  },
-  {
-    file: "store/claims/token_queue.ts",
-    fault: "a full queue overwrites records that the journal has not written",
-    find: "if (used + length > TOKEN_RING_BYTES) return false;",
-    replace: "",
-    tests: "store/claims/update_tokens",
-  },
-  {
-    file: "store/operations/token.ts",
-    fault: "releasing an unknown token leaves the key as it is",
-    find: "this.#invalidate(operation);\n      this.#stats[STAT.token_release_unknown]",
-    replace: "this.#stats[STAT.token_release_unknown]",
-    tests: "store/claims/update_tokens transcripts/conversation",
-    filter: "token",
-  },
-  {
-    file: "store/operations/journal.ts",
-    fault: "ids start again below those of restored tokens",
-    find: "if (id <= this.lastId) return;",
-    replace: "return;",
-    tests: "store/claims/update_tokens lib/journal/token_journal",
-  },
-  {
-    file: "store/claims/strict_prefixes.ts",
-    fault: "--strict compares the first byte of a prefix only",
-    find: "for (let at = 0; at < prefix.length; at++) if",
-    replace: "for (let at = 0; at < 1; at++) if",
-    tests: ELSEWHERE,
-    filter: "leases_strict.txt",
-  },
+  ...faults("store/claims/leases.ts", "store/claims/leases", [
+    ["a lease's deadline is never over", "if (whole !== 0) return whole < 0;", "if (whole !== 0) return false;"],
+    ["a plain set leaves no doubt about the key", "this.#setWord(lease, WORD.DIRTY_UNTIL_SEC, until);", ""],
+    ["renewing a lease keeps its id", "renew(lease: LeaseRef): void {\n    this.#assignId(lease);", "renew(_lease: LeaseRef): void {"],
+  ]),
+  ...faults("store/claims/leases.ts", ELSEWHERE, [
+    ["flush_all leaves leases as they are", "if (high !== flushHigh) return high < flushHigh;", "return false;", "leases.txt"],
+  ]),
+  ...faults("store/claims/locks.ts", "store/claims/locks", [
+    ["locks of a connection that ends stay", "let row = words[this.#owner(owner) + OWNER.FIRST]!;", "let row = NO_LOCK as number;"],
+    ["anybody may unlock",
+      "(this.#links.items.state(item) & STATE.LOCKED) !== 0 && owner !== 0 &&", "(this.#links.items.state(item) & STATE.LOCKED) !== 0 && owner !== 0 ||"],
+    ["a connection may take any number of locks", "this.countOf(owner) < this.#limits.locksPerConnectionMax &&", ""],
+  ]),
+  ...faults("store/claims/lock_waiters.ts", "store/claims/locks", [
+    ["nobody waits longer than asked for: waits never time out", "if (((nowMs - words[row + WAITER.DEADLINE_MS]!) | 0) < 0) continue;", "continue;"],
+  ]),
+  ...faults("store/claims/waiters.ts", "store/claims/locks lib/server/lock_kill", [
+    ["a granted lock wakes no thread", "this.#wakes.add(thread);", ""],
+  ]),
+  ...faults("store/claims/write_guard.ts", "store/claims/locks", [
+    ["a write passes another connection's lock",
+      "if (this.#locks.isLockedBy(item, owner)) return false;\n    this.#stats", "return false;\n    this.#stats"],
+  ]),
+  ...faults("store/claims/write_guard.ts", "store/claims/leases explorer/explorer", [
+    ["an old lease id fills the key", "if (this.leases.hasId(lease, operation.compareLow, operation.compareHigh)) {", "if (true) {"],
+  ]),
+  ...faults("store/claims/write_guard.ts", "store/claims/leases", [
+    ["a dirty key does not shorten what is stored",
+      "const capped = this.leases.capDeadline(this.#lease, deadlineSec);", "const capped = deadlineSec;"],
+  ]),
+  ...faults("store/claims/update_tokens.ts", "store/claims/update_tokens", [
+    ["a key with an update token can be stored", "return this.isQuarantined || this.first(key) !== NO_TOKEN;", "return this.isQuarantined;"],
+    ["quarantine lets keys be stored", "return this.isQuarantined || this.first(", "return this.first("],
+    ["an owner that asks again gets another token",
+      "if (this.#table.equals(token, length, keyLength, tagLength, input, tagOffset)) return token;", ""],
+  ]),
+  ...faults("store/claims/token_queue.ts", "store/claims/update_tokens", [
+    ["a full queue overwrites records that the journal has not written", "if (used + length > TOKEN_RING_BYTES) return false;", ""],
+  ]),
+  ...faults("store/operations/token.ts", "store/claims/update_tokens transcripts/conversation", [
+    ["releasing an unknown token leaves the key as it is",
+      "this.#invalidate(operation);\n      this.#stats[STAT.token_release_unknown]", "this.#stats[STAT.token_release_unknown]", "token"],
+  ]),
+  ...faults("store/operations/journal.ts", "store/claims/update_tokens lib/journal/token_journal", [
+    ["ids start again below those of restored tokens", "if (id <= this.lastId) return;", "return;"],
+  ]),
+  ...faults("store/claims/strict_prefixes.ts", ELSEWHERE, [
+    ["--strict compares the first byte of a prefix only",
+      "for (let at = 0; at < prefix.length; at++) if", "for (let at = 0; at < 1; at++) if", "leases_strict.txt"],
+  ]),
   // --- operations
-  {
-    file: "store/operations/arithmetic.ts",
-    fault: "a number that became shorter keeps its old last digits",
-    find: "if (digits === length) return;",
-    replace: "return;",
-    tests: ELSEWHERE,
-    filter: "arithmetic.txt",
-  },
-  {
-    file: "store/operations/lease.ts",
-    fault: "a second asker gets the lease too",
-    find: "if (this.#isHeld(lease)) {\n      this.#stats[STAT.lease_wait_hint]",
-    replace: "if (false) {\n      this.#stats[STAT.lease_wait_hint]",
-    tests: "store/claims/leases",
-  },
-  {
-    file: "store/operations/lock.ts",
-    fault: "lock-and-get does not touch",
-    find: "if (touch) {",
-    replace: "if (false) {",
-    tests: ELSEWHERE,
-    filter: "locks",
-  },
-  {
-    file: "store/operations/meta.ts",
-    fault: "a value marked stale keeps its id",
-    find: "else this.#storeOperations.assignId(operation, item);",
-    replace: "",
-    tests: ELSEWHERE,
-    filter: "meta.txt",
-  },
-  {
-    file: "store/operations/meta.ts",
-    fault: "md I leaves the token W given out",
-    find: "this.#items.dropState(item, STATE.WON);",
-    replace: "",
-    tests: ELSEWHERE,
-    filter: "meta.txt",
-  },
-  {
-    file: "store/operations/store.ts",
-    fault: "a new value loses what was known of the key's reads",
-    find: "items.addState(item, state & (STATE.MAIN | FREQUENCY_MASK));",
-    replace: "",
-    tests: "store/space/eviction",
-  },
-  {
-    file: "store/operations/store.ts",
-    fault: "append puts its bytes one place too early",
-    find: "const at = append ? oldLength : 0;",
-    replace: "const at = append ? oldLength - 1 : 0;",
-    tests: "store/cache",
-  },
-  {
-    file: "store/operations/store.ts",
-    fault: "an append that others overtook is stored all the same",
-    find: "this.#current(operation) === item && ",
-    replace: "",
-    tests: "store/items/long_values",
-  },
-  {
-    file: "store/operations/store.ts",
-    fault: "-I does not limit values",
-    find: "this.memory.options.itemSizeMaxBytes;",
-    replace: "Infinity;",
-    tests: "protocol/conversation",
-  },
+  ...faults("store/operations/arithmetic.ts", ELSEWHERE, [
+    ["a number that became shorter keeps its old last digits", "if (digits === length) return;", "return;", "arithmetic.txt"],
+  ]),
+  ...faults("store/operations/lease.ts", "store/claims/leases", [
+    ["a second asker gets the lease too",
+      "if (this.#isHeld(lease)) {\n      this.#stats[STAT.lease_wait_hint]", "if (false) {\n      this.#stats[STAT.lease_wait_hint]"],
+  ]),
+  ...faults("store/operations/lock.ts", ELSEWHERE, [
+    ["lock-and-get does not touch", "if (touch) {", "if (false) {", "locks"],
+  ]),
+  ...faults("store/operations/meta.ts", ELSEWHERE, [
+    ["a value marked stale keeps its id", "else this.#storeOperations.assignId(operation, item);", "", "meta.txt"],
+    ["md I leaves the token W given out", "this.#items.dropState(item, STATE.WON);", "", "meta.txt"],
+  ]),
+  ...faults("store/operations/store.ts", "store/space/eviction", [
+    ["a new value loses what was known of the key's reads", "items.addState(item, state & (STATE.MAIN | FREQUENCY_MASK));", ""],
+  ]),
+  ...faults("store/operations/store.ts", "store/cache", [
+    ["append puts its bytes one place too early", "const at = append ? oldLength : 0;", "const at = append ? oldLength - 1 : 0;"],
+  ]),
+  ...faults("store/operations/store.ts", "store/items/long_values", [
+    ["an append that others overtook is stored all the same", "this.#current(operation) === item && ", ""],
+  ]),
+  ...faults("store/operations/store.ts", "protocol/conversation", [
+    ["-I does not limit values", "this.memory.options.itemSizeMaxBytes;", "Infinity;"],
+  ]),
   // --- watch and check
-  {
-    file: "store/watch/watch_log.ts",
-    fault: "a full watcher's lost lines are not told",
-    find: "words[row + WATCHER.SKIPPED]! += 1;",
-    replace: "",
-    tests: "protocol/text/watch",
-  },
-  {
-    file: "store/watch/watch_log.ts",
-    fault: "events nobody asked for go to every watcher",
-    find: "if ((words[row + WATCHER.EVENTS]! & event) === 0) continue;",
-    replace: "if (words[row + WATCHER.EVENTS] === 0) continue;",
-    tests: "store/watch/watch_log protocol/text/watch",
-  },
-  {
-    file: "store/watch/item_watch.ts",
-    fault: "watchers of evictions hear nothing",
-    find: "if (!this.#log.wants(WatchEvent.EVICTIONS)) return;",
-    replace: "return;",
-    tests: "store/watch/watch_log protocol/text/watch",
-  },
-  {
-    file: "store/check/check.ts",
-    fault: "the store check does not look at queues",
-    find: "this.#checkQueues(linked);",
-    replace: "",
-    tests: "store/check/check",
-  },
-  {
-    file: "store/check/check_leases.ts",
-    fault: "the store check does not count leases",
-    find: 'assert(held === control[CONTROL.LEASE_CURR], "LEASE_CURR counts what is held");',
-    replace: "",
-    tests: "store/check/check",
-  },
-  {
-    file: "store/check/check_locks.ts",
-    fault: "the store check does not look at the locks of connections",
-    find: "checkOwners(links, held);",
-    replace: "",
-    tests: "store/check/check",
-  },
+  ...faults("store/watch/watch_log.ts", "protocol/text/watch", [
+    ["a full watcher's lost lines are not told", "words[row + WATCHER.SKIPPED]! += 1;", ""],
+  ]),
+  ...faults("store/watch/watch_log.ts", "store/watch/watch_log protocol/text/watch", [
+    ["events nobody asked for go to every watcher",
+      "if ((words[row + WATCHER.EVENTS]! & event) === 0) continue;", "if (words[row + WATCHER.EVENTS] === 0) continue;"],
+  ]),
+  ...faults("store/watch/item_watch.ts", "store/watch/watch_log protocol/text/watch", [
+    ["watchers of evictions hear nothing", "if (!this.#log.wants(WatchEvent.EVICTIONS)) return;", "return;"],
+  ]),
+  ...faults("store/check/check.ts", "store/check/check", [
+    ["the store check does not look at queues", "this.#checkQueues(linked);", ""],
+  ]),
+  ...faults("store/check/check_leases.ts", "store/check/check", [
+    ["the store check does not count leases", "assert(held === control[CONTROL.LEASE_CURR], \"LEASE_CURR counts what is held\");", ""],
+  ]),
+  ...faults("store/check/check_locks.ts", "store/check/check", [
+    ["the store check does not look at the locks of connections", "checkOwners(links, held);", ""],
+  ]),
 ];
