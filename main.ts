@@ -17,7 +17,7 @@ const command = isServer
   ? (await import("./lib/cli/command.ts")).readCommand(Deno.args, processInfo)
   : subcommand === "proxy"
   ? (await import("./lib/proxy/options.ts")).readProxyCommand(rest, processInfo)
-  : (await import("./lib/proxy/audit/options.ts")).readAuditCommand(rest, processInfo);
+  : (await import("./lib/rows/audit/options.ts")).readAuditCommand(rest, processInfo);
 switch (command.kind) {
   case "print":
     // deno-lint-ignore no-console
@@ -28,7 +28,7 @@ switch (command.kind) {
     Deno.exit(refuseUsage(command.errors, command.logFormat));
     break;
   case "audit": {
-    const { runAudit } = await import("./lib/proxy/audit/run.ts");
+    const { runAudit } = await import("./lib/rows/audit/run.ts");
     Deno.exit(await runAudit(command.options));
     break;
   }

@@ -1,8 +1,8 @@
 import { Access, type AccessRule } from "../../protocol/auth/access.ts";
-import type { Change, Edit, Row } from "./backend.ts";
-import { Arithmetic, extending, readU64 } from "./edits.ts";
+import type { Change, Edit, Row } from "../rows/databases/backend.ts";
+import { Arithmetic, extending, readU64 } from "../rows/databases/edits.ts";
 import { metaArithmetic, metaDelete, metaGet, metaSet } from "./meta_commands.ts";
-import type { PutReply } from "./flows.ts";
+import type { PutReply } from "../rows/flows/flows.ts";
 import type { Proxy } from "./proxy.ts";
 import { REPLY } from "./replies.ts";
 import {
@@ -18,7 +18,7 @@ import {
   UINT32_MAX,
 } from "./request.ts";
 import { proxyStats } from "./statistics/statistics.ts";
-import { TokenLimitError } from "./token_states.ts";
+import { TokenLimitError } from "../rows/flows/token_states.ts";
 
 /** One command. */
 export interface ProxyCommand {

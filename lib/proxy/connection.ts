@@ -6,14 +6,14 @@ import {
 } from "../../protocol/auth/text_login.ts";
 import { REQUEST_MAGIC } from "./binary/frames.ts";
 import { BinaryRequests } from "./binary/serve.ts";
-import { latin1Bytes } from "./bytes.ts";
+import { latin1Bytes } from "../rows/bytes.ts";
 import { COMMANDS, type ProxyCommand } from "./commands.ts";
 import type { TimedConnection } from "./connection_timeouts.ts";
 import { type Login, PeerAccess } from "./peer_access.ts";
 import type { Proxy } from "./proxy.ts";
 import { failedLine, REPLY } from "./replies.ts";
 import { type ProxySession, Refusal } from "./request.ts";
-import { type ByteSource, LineReader, LineTooLongError } from "./line_reader.ts";
+import { type ByteSource, LineReader, LineTooLongError } from "../rows/caches/line_reader.ts";
 import { reasonOf } from "../reason.ts";
 
 /** The two directions of a client's connection. */

@@ -9,18 +9,14 @@ import { valueOr } from "../cli/values.ts";
 import type { LogFormat } from "../log.ts";
 import { type Listen, listenText, type TcpListen } from "../net/transport.ts";
 import type { ProcessInfo } from "../process_info.ts";
-import { type CacheAddress, cacheName } from "./caches/caches_file.ts";
-import type { CacheMode } from "./caches/list_keeper.ts";
-import { postgresSchema, sqliteSchema } from "./schema.ts";
-import type { TableNames } from "./table.ts";
+import { type CacheAddress, cacheName } from "../rows/caches/caches_file.ts";
+import type { CacheMode } from "../rows/caches/list_keeper.ts";
+import type { Database } from "../rows/databases/backend.ts";
+import { postgresSchema, sqliteSchema } from "../rows/databases/schema.ts";
+import type { TableNames } from "../rows/databases/table.ts";
 
 const SQLITE_PREFIX = "sqlite:";
 const POSTGRES_URL = /^postgres(?:ql)?:\/\/\S+$/;
-
-/** The database that has the rows. */
-export type Database =
-  | { readonly kind: "sqlite"; readonly path: string }
-  | { readonly kind: "postgres"; readonly url: string };
 
 /** The options of a proxy, checked. */
 export interface ProxyOptions {

@@ -1,12 +1,17 @@
-import type { Backend, Edit } from "./backend.ts";
-import { latin1Bytes } from "./bytes.ts";
-import type { CacheClient } from "./cache_client.ts";
-import type { CacheList, ListChange } from "./caches/cache_list.ts";
-import type { Weighted } from "./caches/ketama.ts";
-import type { Flow, FlowStep, StepKind, StepResults } from "./flow_steps.ts";
-import { Flows, type ProxyCounts, type PutReply, type Read, type Value } from "./flows.ts";
+import type { Backend, Edit } from "../rows/databases/backend.ts";
+import { latin1Bytes } from "../rows/bytes.ts";
+import type { CacheClient } from "../rows/caches/cache_client.ts";
+import type { CacheList, ListChange, Weighted } from "../rows/flows/cache_list.ts";
+import type { Flow, FlowStep, StepKind, StepResults } from "../rows/flows/steps.ts";
+import {
+  Flows,
+  type ProxyCounts,
+  type PutReply,
+  type Read,
+  type Value,
+} from "../rows/flows/flows.ts";
 import { isFailure, StepTimes, type TimedStep } from "./statistics/step_times.ts";
-import type { TokenStates } from "./token_states.ts";
+import type { TokenStates } from "../rows/flows/token_states.ts";
 
 /** Runs the proxy's flows: executes their steps with the caches, the database and the clock. */
 export class Proxy {

@@ -8,15 +8,15 @@ import { pause } from "../net/portable/sockets.ts";
 import { reasonOf } from "../reason.ts";
 import { handleSignals } from "../signals.ts";
 import { Stop } from "../stop.ts";
-import type { Backend } from "./backend.ts";
-import type { CacheAddress } from "./caches/caches_file.ts";
-import { ListKeeper, readCachesFile } from "./caches/list_keeper.ts";
-import { type DialOptions, readCaCert } from "./dial.ts";
-import { openBackend } from "./open_backend.ts";
+import type { Backend } from "../rows/databases/backend.ts";
+import type { CacheAddress } from "../rows/caches/caches_file.ts";
+import { ListKeeper, readCachesFile } from "../rows/caches/list_keeper.ts";
+import { type DialOptions, readCaCert } from "../rows/caches/dial.ts";
+import { openBackend } from "../rows/databases/open_backend.ts";
 import { databaseName, type ProxyOptions } from "./options.ts";
 import { Proxy } from "./proxy.ts";
 import { ProxyServer } from "./server.ts";
-import { TokenStates } from "./token_states.ts";
+import { TokenStates } from "../rows/flows/token_states.ts";
 
 /** Ended tokens kept in memory; the database remembers the used ones for longer. */
 const ENDED_TOKENS_MAX = 10_000;

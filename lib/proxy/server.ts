@@ -13,7 +13,7 @@ import {
 } from "../net/portable/sockets.ts";
 import { hostPortText, type TransportEvent } from "../net/transport.ts";
 import { reasonOf } from "../reason.ts";
-import type { Backend } from "./backend.ts";
+import type { Backend } from "../rows/databases/backend.ts";
 import { ProxyConnection } from "./connection.ts";
 import type { Login } from "./peer_access.ts";
 import { timeoutOf } from "./connection_timeouts.ts";

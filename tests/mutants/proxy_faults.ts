@@ -28,17 +28,17 @@ export const PROXY_FAULTS: readonly Fault[] = [
     ["quiet binary requests are answered", "if (quiet && (parts.status ?? Status.OK) === quietStatus) return;", ""],
     ["binary keys may have blanks", "const KEY = /^[^\\0-\\x20\\x7f]{1,250}$/;", "const KEY = /^[^]{1,250}$/;"],
   ]),
-  ...faults("lib/proxy/edits.ts", "lib/proxy/binary", [
+  ...faults("lib/rows/databases/edits.ts", "lib/proxy/binary", [
     ["decr goes below 0", "return this.#delta > number ? 0n : number - this.#delta;", "return number - this.#delta;"],
     ["prepend appends", "before ? joined(data, row.data) : joined(row.data, data)", "joined(row.data, data)"],
   ]),
-  ...faults("lib/proxy/audit/audit.ts", "lib/proxy/audit", [
+  ...faults("lib/rows/audit/audit.ts", "lib/rows/audit/audit", [
     ["a value that changes during the audit is a difference",
       "if (now!.id === cached.id && now!.sha256 === cached.sha256) {", "if (now !== null) {"],
     ["the audit does not compare values", "cached.bytes === value.bytes &&\n    cached.sha256 === value.sha256;", "cached.bytes === value.bytes;"],
     ["the audit leaves out the last keys", "if (batch.length > 0) await audit.compare(batch);", ""],
   ]),
-  ...faults("lib/proxy/audit/run.ts", "lib/proxy/audit", [
+  ...faults("lib/rows/audit/run.ts", "lib/rows/audit/audit", [
     ["an audit that could not reach a cache ends with 0", "failed++;", ""],
   ]),
   ...faults("lib/proxy/connection_timeouts.ts", "lib/proxy/connection_timeouts", [
@@ -48,11 +48,11 @@ export const PROXY_FAULTS: readonly Fault[] = [
   ...faults("lib/proxy/commands.ts", "lib/proxy/connection", [
     ["a list of tokens waits in memory as a whole", "${owner || \"-\"}`);\n      await session.sendLong();", "${owner || \"-\"}`);"],
   ]),
-  ...faults("lib/proxy/flows.ts", "lib/proxy/connection", [
+  ...faults("lib/rows/flows/flows.ts", "lib/proxy/connection", [
     ["an idle proxy does not learn of its successor",
       "yield* this.#readRow(NO_KEY);", "yield* step({ kind: \"readRow\", key: NO_KEY });", "checks its epoch"],
   ]),
-  ...faults("lib/proxy/postgres/backend.ts", "lib/proxy/backend", [
+  ...faults("lib/rows/databases/postgres/backend.ts", "lib/rows/databases/backend", [
     ["PostgreSQL: a deposed proxy overwrites rows", "WHERE epoch = $6 FOR SHARE", "WHERE epoch >= 0 * $6 FOR SHARE", "fenced"],
   ]),
 ];

@@ -53,7 +53,7 @@ export const TLS_FAULTS: readonly Fault[] = [
   ...faults("lib/cli/options.ts", "lib/net/tls", [
     ["notls: ports have TLS", "...mode === \"notls\" ? {} : { tls: mode },", "...{ tls: mode === \"notls\" ? \"tls\" : mode },"],
   ]),
-  ...faults("lib/proxy/dial.ts", "lib/proxy/audit", [
+  ...faults("lib/rows/caches/dial.ts", "lib/rows/audit/audit", [
     ["the proxy reaches caches in clear text, whatever --cache-ca-cert says",
       "if (caCert === null) return plain;", "if (caCert !== undefined) return plain;", "over TLS"],
   ]),

@@ -1,5 +1,5 @@
 import { Status } from "../../../protocol/binary_status.ts";
-import { latin1Bytes } from "../bytes.ts";
+import { latin1Bytes } from "../../rows/bytes.ts";
 
 /** The first byte of a binary request. */
 export const REQUEST_MAGIC = 0x80;

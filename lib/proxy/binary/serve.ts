@@ -4,9 +4,9 @@ import { OPCODES } from "../../../protocol/binary_opcodes.ts";
 import { Status } from "../../../protocol/binary_status.ts";
 import { STATUS_TEXT } from "../../../protocol/replies.ts";
 import { reasonOf } from "../../reason.ts";
-import { latin1Text } from "../bytes.ts";
+import { latin1Text } from "../../rows/bytes.ts";
 import type { Proxy } from "../proxy.ts";
-import type { LineReader } from "../line_reader.ts";
+import type { LineReader } from "../../rows/caches/line_reader.ts";
 import type { PeerAccess } from "../peer_access.ts";
 import {
   BINARY_COMMANDS,

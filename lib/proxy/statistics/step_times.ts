@@ -1,4 +1,4 @@
-import type { StepKind, StepResults } from "../flow_steps.ts";
+import type { StepKind, StepResults } from "../../rows/flows/steps.ts";
 
 /** Upper bounds of the buckets, in milliseconds. */
 export const BOUNDS_MS: readonly number[] = [

@@ -1,6 +1,6 @@
-import { type Flow, step } from "../../../lib/proxy/flow_steps.ts";
-import { Flows, type Read } from "../../../lib/proxy/flows.ts";
-import type { Revoked } from "../../../lib/proxy/token_states.ts";
+import { type Flow, step } from "../../../lib/rows/flows/steps.ts";
+import { Flows, type Read } from "../../../lib/rows/flows/flows.ts";
+import type { Revoked } from "../../../lib/rows/flows/token_states.ts";
 import { RecordingStates } from "./recording_states.ts";
 
 // Faults that the proxy's core could have: parts of it, with one decision made otherwise.

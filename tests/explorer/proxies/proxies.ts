@@ -1,13 +1,13 @@
-import type { LeaseGet } from "../../../lib/proxy/flow_steps.ts";
+import type { LeaseGet } from "../../../lib/rows/flows/steps.ts";
 import {
   CacheError,
   type Flow,
   type FlowStep,
   type StepKind,
   type StepResults,
-} from "../../../lib/proxy/flow_steps.ts";
-import { Flows } from "../../../lib/proxy/flows.ts";
-import { latin1Bytes, latin1Text } from "../../../lib/proxy/bytes.ts";
+} from "../../../lib/rows/flows/steps.ts";
+import { Flows } from "../../../lib/rows/flows/flows.ts";
+import { latin1Bytes, latin1Text } from "../../../lib/rows/bytes.ts";
 import { KEY } from "../key_record.ts";
 import type { Answer, Call } from "../steps.ts";
 import { RecordingList, weighted } from "./recording_list.ts";

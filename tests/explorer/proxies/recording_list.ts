@@ -1,6 +1,5 @@
-import { CacheList, type ListChange } from "../../../lib/proxy/caches/cache_list.ts";
-import type { Weighted } from "../../../lib/proxy/caches/ketama.ts";
-import type { Flow } from "../../../lib/proxy/flow_steps.ts";
+import { CacheList, type ListChange, type Weighted } from "../../../lib/rows/flows/cache_list.ts";
+import type { Flow } from "../../../lib/rows/flows/steps.ts";
 import type { RecordingStates } from "./recording_states.ts";
 
 /** The real list of caches, which tells what a flow sees of it. The key is read through the first cache. */

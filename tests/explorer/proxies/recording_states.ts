@@ -3,7 +3,7 @@ import {
   type PutStart,
   type Revoked,
   TokenStates,
-} from "../../../lib/proxy/token_states.ts";
+} from "../../../lib/rows/flows/token_states.ts";
 import type { Answer } from "../steps.ts";
 
 const TOKENS_MAX = 100;

@@ -5,15 +5,15 @@ import {
   type NoteResult,
   type WriteOutcome,
   type WriteResult,
-} from "../../../lib/proxy/backend.ts";
-import type { FlowStep } from "../../../lib/proxy/flow_steps.ts";
-import { latin1Bytes } from "../../../lib/proxy/bytes.ts";
+} from "../../../lib/rows/databases/backend.ts";
+import type { FlowStep } from "../../../lib/rows/flows/steps.ts";
+import { latin1Bytes } from "../../../lib/rows/bytes.ts";
 import type { Database } from "../steps.ts";
 
 type WriteStep = FlowStep<number> & { readonly kind: "writeRow" };
 
 /**
- * A plain model of a database's promises to a proxy (lib/proxy/backend.ts), with one row: its value is its version.
+ * A plain model of what lib/rows/databases/backend.ts promises, with one row: its value is its version.
  * Each call is one transaction, or one statement with a snapshot of its own.
  */
 export class RowDatabase implements Database {

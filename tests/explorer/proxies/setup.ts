@@ -1,6 +1,6 @@
-import type { FlowStep, StepKind } from "../../../lib/proxy/flow_steps.ts";
-import type { Flows } from "../../../lib/proxy/flows.ts";
-import type { CacheList } from "../../../lib/proxy/caches/cache_list.ts";
+import type { FlowStep, StepKind } from "../../../lib/rows/flows/steps.ts";
+import type { Flows } from "../../../lib/rows/flows/flows.ts";
+import type { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import type { RecordingStates } from "./recording_states.ts";
 
 /**

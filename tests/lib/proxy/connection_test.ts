@@ -1,10 +1,10 @@
 import { assertEquals, assertLess, assertRejects } from "@std/assert";
-import type { Backend } from "../../../lib/proxy/backend.ts";
-import { ListKeeper } from "../../../lib/proxy/caches/list_keeper.ts";
+import type { Backend } from "../../../lib/rows/databases/backend.ts";
+import { ListKeeper } from "../../../lib/rows/caches/list_keeper.ts";
 import { ProxyConnection } from "../../../lib/proxy/connection.ts";
 import { Proxy } from "../../../lib/proxy/proxy.ts";
-import { SqliteBackend } from "../../../lib/proxy/sqlite.ts";
-import { TokenStates } from "../../../lib/proxy/token_states.ts";
+import { SqliteBackend } from "../../../lib/rows/databases/sqlite.ts";
+import { TokenStates } from "../../../lib/rows/flows/token_states.ts";
 import { Access } from "../../../protocol/auth/access.ts";
 import { testDatabases } from "../../support/servers/databases.ts";
 import { bytesOf, textOf } from "../../support/sessions/side.ts";

@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
-import { ListKeeper } from "../../../lib/proxy/caches/list_keeper.ts";
+import { ListKeeper } from "../../../lib/rows/caches/list_keeper.ts";
 import { watchEpoch } from "../../../lib/proxy/epoch_watch.ts";
 import { Proxy } from "../../../lib/proxy/proxy.ts";
-import { TokenStates } from "../../../lib/proxy/token_states.ts";
+import { TokenStates } from "../../../lib/rows/flows/token_states.ts";
 import { createDatabase } from "../../support/servers/databases.ts";
 
 Deno.test("an idle proxy looks at its epoch between pauses, also after an error, until it is deposed", async () => {

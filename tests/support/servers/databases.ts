@@ -1,7 +1,7 @@
-import type { Backend } from "../../../lib/proxy/backend.ts";
-import { openPostgres } from "../../../lib/proxy/postgres/backend.ts";
-import { SqliteBackend } from "../../../lib/proxy/sqlite.ts";
-import { DEFAULT_TABLE, type TableNames } from "../../../lib/proxy/table.ts";
+import type { Backend } from "../../../lib/rows/databases/backend.ts";
+import { openPostgres } from "../../../lib/rows/databases/postgres/backend.ts";
+import { SqliteBackend } from "../../../lib/rows/databases/sqlite.ts";
+import { DEFAULT_TABLE, type TableNames } from "../../../lib/rows/databases/table.ts";
 import { HAS_POSTGRES, PostgresServer } from "./postgres.ts";
 
 /** An empty database for one test. */

@@ -4,7 +4,7 @@ import { type Ended, MAIN, path, ServerProcess } from "./server_process.ts";
 
 const SOURCES = ["lib", "protocol", "store"].map(path).join(",");
 /** The lock file that names the driver of PostgreSQL; deno.lock does not. */
-const LOCK_FILE = path("lib/proxy/postgres/deno.lock");
+const LOCK_FILE = path("lib/rows/databases/postgres/deno.lock");
 
 type Place = Pick<TestDatabase, "url" | "folder">;
 

@@ -1,0 +1,82 @@
+import { readServerAddress } from "../../cli/listen.ts";
+import type { DialOptions } from "../caches/dial.ts";
+import { type Address, Peer, type ValueDigest } from "./peer.ts";
+
+/** A row of the database. */
+export interface Committed {
+  /** Null: the row does not exist. */
+  readonly value: ValueDigest | null;
+  /** 0: never written. */
+  readonly version: string;
+  /** `C`: a cache may keep it; `N`: it must not. */
+  readonly mark: string;
+}
+
+/** Caches that the proxy may name at most. */
+const CACHES_MAX = 10_000;
+
+/** What the audit sees of the database, through the proxy. */
+export class ProxyView {
+  readonly #peer: Peer;
+
+  private constructor(peer: Peer) {
+    this.#peer = peer;
+  }
+
+  /** @throws PeerError */
+  static async connect(
+    address: Address,
+    options: DialOptions,
+  ): Promise<ProxyView> {
+    return new ProxyView(await Peer.connect(address, options));
+  }
+
+  /** Returns the caches that the proxy works with. @throws PeerError */
+  async caches(): Promise<Address[]> {
+    await this.#peer.send("caches\r\n");
+    const addresses: Address[] = [];
+    while (addresses.length < CACHES_MAX) {
+      const line = await this.#peer.line();
+      if (/^END\b/.test(line)) return addresses;
+      const [, word] = /^CACHE (\S+)/.exec(line) ?? [];
+      if (word === undefined) throw this.#peer.unexpected("caches", line);
+      try {
+        addresses.push(readServerAddress(word));
+      } catch (error) {
+        if (error instanceof RangeError) throw this.#peer.unexpected("caches", line);
+        throw error;
+      }
+    }
+    throw this.#peer.error(`names more than ${CACHES_MAX} caches`);
+  }
+
+  /** Reads rows. @returns In the order of the keys. @throws PeerError */
+  async read(keys: readonly string[]): Promise<Committed[]> {
+    await this.#peer.send(`uget ${keys.join(" ")}\r\n`);
+    const rows: Committed[] = [];
+    for (const key of keys) rows.push(await this.#row(key));
+    const end = await this.#peer.line();
+    if (end !== "END") throw this.#peer.unexpected("uget", end);
+    return rows;
+  }
+
+  async #row(key: string): Promise<Committed> {
+    const line = await this.#peer.line();
+    const words = line.split(" ");
+    if (words[1] === key && words[0] === "NONE" && words.length === 4) {
+      return { value: null, version: words[2]!, mark: words[3]! };
+    }
+    const flags = words[2] ?? "";
+    if (
+      words[1] !== key || words[0] !== "VALUE" || words.length !== 6 || !/^\d{1,10}$/.test(flags)
+    ) {
+      throw this.#peer.unexpected("uget", line);
+    }
+    const value = await this.#peer.value(Number(flags), words[3]);
+    return { value, version: words[4]!, mark: words[5]! };
+  }
+
+  close(): void {
+    this.#peer.close();
+  }
+}

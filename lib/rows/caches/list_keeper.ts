@@ -1,0 +1,167 @@
+import { logProcess } from "../../log.ts";
+import { reasonOf } from "../../reason.ts";
+import type { Backend } from "../databases/backend.ts";
+import { CacheClient } from "./cache_client.ts";
+import type { DialOptions } from "./dial.ts";
+import { CacheList, type ListChange, type Route, type Weighted } from "../flows/cache_list.ts";
+import { type CacheAddress, cacheName, parseCachesFile } from "./caches_file.ts";
+import { KetamaRing } from "./ketama.ts";
+
+/** Makes changes of the list. */
+export interface ListChanger {
+  readonly isDeposed: boolean;
+  /** `CacheList.change` */
+  changeCaches(target: readonly Weighted<CacheClient>[]): Promise<ListChange>;
+}
+
+/** `ketama`: each key is read through one cache. `replicated`: every key is in all caches. */
+export type CacheMode = "ketama" | "replicated";
+
+/** Pause before caches that could not be emptied are tried again. */
+const RETRY_MS = 1000;
+
+/** Distributes keys over caches. */
+function routeOf(
+  mode: CacheMode,
+): (caches: readonly Weighted<CacheClient>[]) => Route<CacheClient> {
+  if (mode === "replicated") {
+    return (caches) => {
+      const all = caches.map(({ cache }) => cache);
+      return () => all;
+    };
+  }
+  return (caches) => {
+    const ring = new KetamaRing(caches);
+    return (key) => {
+      const cache = ring.of(key);
+      return cache === undefined ? [] : [cache];
+    };
+  };
+}
+
+/** Reads a file of caches. @throws RangeError naming lines and allowed forms; the runtime's error. */
+export function readCachesFile(path: string): CacheAddress[] {
+  return parseCachesFile(Deno.readTextFileSync(path), path);
+}
+
+/** Keeps the list of caches: connects to them, changes the list, and tries again those that could not be emptied. */
+export class ListKeeper {
+  readonly list: CacheList<CacheClient>;
+  readonly #dialOptions: DialOptions;
+  readonly #clients = new Map<string, CacheClient>();
+  #target: readonly Weighted<CacheClient>[] = [];
+  /** The change in progress. */
+  #changing: Promise<void> = Promise.resolve();
+  #retry: ReturnType<typeof setTimeout> | undefined;
+  /** Events that were logged, by the name of their cache. */
+  #logged: ReadonlyMap<string, string> = new Map();
+  #isClosed = false;
+
+  /** @param dialOptions How to connect to the caches. */
+  constructor(mode: CacheMode, dialOptions: DialOptions) {
+    this.#dialOptions = dialOptions;
+    this.list = new CacheList(routeOf(mode), (name) => this.#clientOf(name));
+  }
+
+  /** Adopts the notes of the proxy before. Call it after the takeover. @throws The database's error. */
+  async adopt(backend: Backend, caches: readonly CacheAddress[]): Promise<void> {
+    this.#target = this.#weighted(caches);
+    this.list.adopt(await backend.readNotes(), this.#target);
+  }
+
+  /** Makes these caches the list, as far as they can be reached; the others are tried again. */
+  async set(origin: ListChanger, caches: readonly CacheAddress[]): Promise<void> {
+    this.#target = this.#weighted(caches);
+    await this.#change(origin);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#retry);
+    for (const client of this.#clients.values()) client.close();
+  }
+
+  #weighted(caches: readonly CacheAddress[]): Weighted<CacheClient>[] {
+    return caches.map((address) => {
+      const name = cacheName(address);
+      return { name, weight: address.weight, cache: this.#clientOf(name, address) };
+    });
+  }
+
+  #clientOf(name: string, address = addressOf(name)): CacheClient {
+    let client = this.#clients.get(name);
+    if (client === undefined) {
+      client = new CacheClient(address.hostname, address.port, this.#dialOptions);
+      this.#clients.set(name, client);
+    }
+    return client;
+  }
+
+  /** Queues a change. */
+  #change(origin: ListChanger): Promise<void> {
+    clearTimeout(this.#retry);
+    return this.#changing = this.#changing.then(() => this.#changeNow(origin));
+  }
+
+  async #changeNow(origin: ListChanger): Promise<void> {
+    if (this.#isClosed || origin.isDeposed) return;
+    const before = this.list.epoch;
+    try {
+      const change = await origin.changeCaches(this.#target);
+      if (change.kind === "changed") this.#logFailed(change.failed);
+    } catch (error) {
+      if (this.#isClosed) return;
+      const reason = reasonOf(error);
+      logProcess("error", "caches_failed", `cannot note the list of caches: ${reason}`, { reason });
+    }
+    if (this.list.epoch !== before) this.#logList();
+    this.#retireUnused();
+    clearTimeout(this.#retry);
+    if (this.#isClosed || !this.list.needsChange(this.#target)) return;
+    this.#retry = setTimeout(() => this.#change(origin), RETRY_MS);
+  }
+
+  /** Logs once that a cache cannot join, or has left with its values. */
+  #logFailed(failed: ReadonlyMap<string, string>): void {
+    const logged = new Map<string, string>();
+    for (const [name, reason] of failed) {
+      const isTarget = this.#target.some((each) => each.name === name);
+      const event = isTarget ? "cache_cannot_join" : "cache_left_with_values";
+      const message = isTarget
+        ? `cache ${name} cannot join yet, because it must be emptied first: ${reason}; retrying`
+        : `cache ${name} has left and could not be emptied: ${reason}; no client may read it; retrying`;
+      logged.set(name, event);
+      if (this.#logged.get(name) === event) continue;
+      logProcess("warning", event, message, { cache: name, reason });
+    }
+    this.#logged = logged;
+  }
+
+  #logList(): void {
+    const { epoch } = this.list;
+    const caches = [...this.list.members].map(({ name }) => name);
+    logProcess("info", "caches", `list of caches, epoch ${epoch}: ${caches.join(", ") || "none"}`, {
+      epoch,
+      caches,
+    });
+  }
+
+  #retireUnused(): void {
+    const used = new Set([
+      ...this.#target.map(({ name }) => name),
+      ...[...this.list.members].map(({ name }) => name),
+      ...this.list.outside,
+    ]);
+    for (const [name, client] of this.#clients) {
+      if (used.has(name)) continue;
+      this.#clients.delete(name);
+      client.retire();
+    }
+  }
+}
+
+/** Splits a name that `cacheName` made. */
+function addressOf(name: string): { hostname: string; port: number } {
+  const at = name.lastIndexOf(":");
+  return { hostname: name.slice(0, at).replace(/^\[|\]$/g, ""), port: Number(name.slice(at + 1)) };
+}

@@ -1,0 +1,120 @@
+/** A row of the table. */
+export interface Row {
+  /** 32 bits. */
+  readonly flags: number;
+  readonly data: Uint8Array;
+  /** Grows with every write of the key, its deletion included. */
+  readonly version: number;
+}
+
+/** The result of a read. */
+export interface Found {
+  /** Null: the row does not exist. */
+  readonly row: Row | null;
+  /** The version of the last write of the key, also if that deleted it; 0: never written. */
+  readonly version: number;
+  /** The epoch of the proxy that may write, read in the same snapshot. */
+  readonly epoch: number;
+}
+
+/** The change that a write makes to the row. */
+export type Change = { readonly flags: number; readonly data: Uint8Array } | "delete";
+
+/** A write's change: one for every row, or computed from the current row; null refuses the write. */
+export type Edit = Change | ((row: Row | null) => Change | null);
+
+/** Returns the change that an edit makes to a row. */
+export function changeOf(edit: Edit, row: Row | null): Change | null {
+  return typeof edit === "function" ? edit(row) : edit;
+}
+
+/** How a write ended. */
+export type WriteResult =
+  | { readonly kind: "committed"; readonly version: number }
+  /** The condition was false; nothing was written. */
+  | { readonly kind: "refused"; readonly row: Row | null }
+  /** The proxy with this epoch has taken over; nothing was written. */
+  | { readonly kind: "fenced"; readonly epoch: number }
+  /** The database refused; nothing was written. */
+  | { readonly kind: "failed"; readonly reason: string }
+  /** The database did not say whether the write was committed. */
+  | { readonly kind: "unknown"; readonly reason: string };
+
+/** The outcome of an earlier write, as the database knows it. */
+export type WriteOutcome =
+  | { readonly kind: "committed"; readonly version: number }
+  | { readonly kind: "notApplied" }
+  | { readonly kind: "unknown"; readonly reason: string };
+
+/** `listed`: the cache has missed no write. `out`: it may have, and may still hold values. */
+export type NotedState = "listed" | "out";
+
+/** The caches that may hold values, by `host:port`, as the database has noted them. */
+export interface NotedCaches {
+  /** Grows with every note; 0: there has been none. */
+  readonly epoch: number;
+  readonly caches: ReadonlyMap<string, NotedState>;
+}
+
+/** The result of a note. */
+export type NoteResult =
+  /** Noted, as this epoch of the list. */
+  | { readonly kind: "noted"; readonly epoch: number }
+  /** The proxy with this epoch has taken over; nothing was noted. */
+  | { readonly kind: "fenced"; readonly epoch: number };
+
+/**
+ * The database behind a proxy. A proxy is the only one that writes to its table; an epoch in the database fences every
+ * proxy but the last one that took over, in its writes and in its reads.
+ */
+export interface Backend {
+  /**
+   * Becomes the proxy that may write: every older one is fenced when this resolves.
+   *
+   * @returns The epoch, larger than all before.
+   */
+  takeOver(): Promise<number>;
+  /** Reads a row and the epoch in one snapshot. @throws The database's error. */
+  read(key: Uint8Array): Promise<Found>;
+  /**
+   * Writes a row in a transaction: checks the epoch, applies the change, notes the token as applied, commits.
+   *
+   * @param edit A function gets the row as it is inside the transaction.
+   * @param owner The writer's tag of the token, for the database's list of sessions; "": none.
+   */
+  write(
+    key: Uint8Array,
+    tokenId: number,
+    epoch: number,
+    edit: Edit,
+    owner?: string,
+  ): Promise<WriteResult>;
+  /** Returns the outcome of the write under a token. Asks on a new connection, once the old one is certainly closed. */
+  outcome(tokenId: number): Promise<WriteOutcome>;
+  /** Reads the notes of caches. @throws The database's error. */
+  readNotes(): Promise<NotedCaches>;
+  /**
+   * Replaces the notes of caches, if the epoch is still `epoch`.
+   *
+   * @throws The database's error: whether it has noted them is unknown.
+   */
+  noteCaches(caches: NotedCaches["caches"], epoch: number): Promise<NoteResult>;
+  /** Forgets the tokens that were applied before `beforeUnixMs`, in Unix milliseconds. */
+  purgeApplied(beforeUnixMs: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The database that has the rows. */
+export type Database =
+  | { readonly kind: "sqlite"; readonly path: string }
+  | { readonly kind: "postgres"; readonly url: string };
+
+/** How a backend uses a PostgreSQL server. */
+export interface PostgresSettings {
+  /** Most connections at the same time. */
+  readonly connectionsMax: number;
+  /** The longest that a statement, or the wait for a connection, may take, in milliseconds. */
+  readonly timeoutMs: number;
+  /** Returns the time that is stored beside a used token, in Unix milliseconds. */
+  readonly nowUnixMs?: () => number;
+}

@@ -1,0 +1,152 @@
+import postgres from "npm:postgres@3.4.9";
+import { reasonOf } from "../../../reason.ts";
+
+/** A parameter of a statement. */
+export type Parameter = Uint8Array | string | number | null;
+
+/** A row of a result: values by column name. */
+export type ResultRow = Readonly<Record<string, unknown>>;
+
+/** The settings of every session. */
+export interface SessionSettings {
+  /** `postgres://user:password@host:port/database?sslmode=require`; other parameters go to the server. */
+  readonly url: string;
+  /** Milliseconds after which the server ends a statement, or an idle transaction. */
+  readonly timeoutMs: number;
+}
+
+/** The first version with pg_current_xact_id() and pg_xact_status(). */
+const SERVER_VERSION_MIN = 130_000;
+/** The sessions' name in pg_stat_activity, unless the URL has another application_name. */
+const APPLICATION_NAME = "leased-proxy";
+
+/** The connection is lost: the server may or may not have executed the last statement. */
+export class LostError extends Error {
+  override readonly name = "LostError";
+}
+
+/**
+ * One connection to PostgreSQL. The driver reconnects by itself, and would execute the rest of a transaction outside
+ * it. Therefore a session refuses every statement once its connection was lost.
+ */
+export class Session {
+  #isLost = false;
+  readonly #sql: postgres.Sql;
+  readonly #closed = Promise.withResolvers<void>();
+  #isConnected = false;
+  #lostReason = "the connection to the database was lost";
+
+  private constructor({ url, timeoutMs }: SessionSettings) {
+    this.#sql = postgres(url, {
+      max: 1,
+      max_lifetime: null,
+      fetch_types: false,
+      connect_timeout: Math.ceil(timeoutMs / 1000),
+      keep_alive: 15,
+      onnotice: () => {},
+      onclose: () => {
+        this.#isLost = true;
+        this.#closed.resolve();
+      },
+      connection: {
+        application_name: APPLICATION_NAME,
+        statement_timeout: timeoutMs,
+        idle_in_transaction_session_timeout: timeoutMs,
+      },
+    });
+  }
+
+  /**
+   * Connects, and checks that the server does not lose commits.
+   *
+   * @throws LostError, or an error that names the server's unsuitable setting.
+   */
+  static async open(settings: SessionSettings): Promise<Session> {
+    const session = new Session(settings);
+    try {
+      const [server] = await session.query(
+        "SELECT current_setting('server_version_num')::int AS version, pg_is_in_recovery() AS standby, " +
+          "current_setting('synchronous_commit') AS synchronous, current_setting('server_version') AS name",
+      );
+      const refusal = refusalOf(server!);
+      if (refusal !== null) throw new Error(refusal);
+      return session;
+    } catch (error) {
+      await session.close();
+      throw error;
+    }
+  }
+
+  get isLost(): boolean {
+    return this.#isLost;
+  }
+
+  /**
+   * Executes one statement.
+   *
+   * @throws LostError, or the server's error.
+   */
+  async query(text: string, parameters: readonly Parameter[] = []): Promise<readonly ResultRow[]> {
+    return await this.#run(text, parameters);
+  }
+
+  /** Commits the transaction. @returns False if the server rolled it back. */
+  async commit(): Promise<boolean> {
+    return (await this.#run("COMMIT", [])).command === "COMMIT";
+  }
+
+  async #run(
+    text: string,
+    parameters: readonly Parameter[],
+  ): Promise<postgres.RowList<postgres.Row[]>> {
+    if (this.#isLost) throw new LostError(this.#lostReason);
+    try {
+      const rows = await this.#sql.unsafe(text, [...parameters], {
+        prepare: parameters.length > 0,
+      });
+      this.#isConnected = true;
+      return rows;
+    } catch (error) {
+      if (isRefusal(error)) {
+        this.#isConnected = true;
+        throw error;
+      }
+      this.abandon(reasonOf(error));
+      throw new LostError(this.#lostReason);
+    }
+  }
+
+  /** Drops the connection: statements in progress, and all later ones, throw LostError. */
+  abandon(reason: string): void {
+    if (!this.#isLost) this.#lostReason = reason;
+    this.#isLost = true;
+    void this.#sql.end({ timeout: 0 });
+  }
+
+  /** Closes the connection. */
+  async close(): Promise<void> {
+    const wasConnected = this.#isConnected && !this.#isLost;
+    this.#isLost = true;
+    await this.#sql.end({ timeout: 0 });
+    if (wasConnected) await this.#closed.promise;
+  }
+}
+
+/** Errors after which the server closes the connection. */
+const ENDING_SEVERITIES = ["FATAL", "PANIC"];
+
+/** Whether the server has refused a statement and keeps the connection open. */
+export function isRefusal(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && !ENDING_SEVERITIES.includes(error.severity);
+}
+
+/** Returns the reason why a server cannot be used, or null if it can. */
+function refusalOf({ version, standby, synchronous, name }: ResultRow): string | null {
+  if (version as number < SERVER_VERSION_MIN) {
+    return `PostgreSQL ${name} is too old: 13 or newer is needed`;
+  }
+  if (standby) return "the server is a standby: name the primary, a standby may be behind";
+  if (synchronous !== "off") return null;
+  return "synchronous_commit is off: the server would forget committed rows in a crash, and caches would keep them; " +
+    "set it to on (ALTER ROLE … SET synchronous_commit = on)";
+}

@@ -1,0 +1,421 @@
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import type {
+  Backend,
+  Change,
+  PostgresSettings,
+  Row,
+} from "../../../../lib/rows/databases/backend.ts";
+import { openPostgres } from "../../../../lib/rows/databases/postgres/backend.ts";
+import { Session } from "../../../../lib/rows/databases/postgres/session.ts";
+import { postgresSchema } from "../../../../lib/rows/databases/schema.ts";
+import { DEFAULT_TABLE } from "../../../../lib/rows/databases/table.ts";
+import { EDIT_FORMS } from "../../../support/edits.ts";
+import { sharedPostgres } from "../../../support/servers/databases.ts";
+import { HAS_POSTGRES, type PostgresServer } from "../../../support/servers/postgres.ts";
+import { type Passage, Relay } from "../../../support/servers/relay.ts";
+import { path, until } from "../../../support/servers/server_process.ts";
+
+const SETTINGS: PostgresSettings = { connectionsMax: 4, timeoutMs: 5000 };
+const SHORT: PostgresSettings = { connectionsMax: 4, timeoutMs: 500 };
+const KEY = bytes("k");
+
+function bytes(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
+}
+
+function set(text: string): Change {
+  return { flags: 0, data: bytes(text) };
+}
+
+/**
+ * Resolves when so many sessions of the database wait for a lock.
+ *
+ * @param session Asks the server. Must be in no transaction, which would see no change.
+ */
+async function untilLocked(session: Session, count: number): Promise<void> {
+  await until(async () => {
+    const [row] = await session.query(
+      "SELECT count(*)::int AS count FROM pg_stat_activity " +
+        "WHERE datname = current_database() AND wait_event_type = 'Lock'",
+    );
+    return row!["count"] === count;
+  });
+}
+
+/** A test over an empty database. */
+function testPostgres(
+  name: string,
+  run: (url: string, server: PostgresServer) => Promise<void>,
+): void {
+  Deno.test({
+    name: `PostgreSQL: ${name}`,
+    ignore: !HAS_POSTGRES,
+    fn: async () => {
+      const server = await sharedPostgres();
+      await run(await server.createDatabase(), server);
+    },
+  });
+}
+
+async function withBackend(
+  url: string,
+  run: (backend: Backend, epoch: number) => Promise<void>,
+  settings = SETTINGS,
+): Promise<void> {
+  const backend = await openPostgres(url, DEFAULT_TABLE, settings);
+  try {
+    await run(backend, await backend.takeOver());
+  } finally {
+    await backend.close();
+  }
+}
+
+async function withSession(url: string, run: (session: Session) => Promise<void>): Promise<void> {
+  const session = await Session.open({ url, timeoutMs: 60_000 });
+  try {
+    await run(session);
+  } finally {
+    await session.close();
+  }
+}
+
+async function withSessions(
+  url: string,
+  run: (one: Session, other: Session) => Promise<void>,
+): Promise<void> {
+  await withSession(url, (one) => withSession(url, (other) => run(one, other)));
+}
+
+const CUTS: readonly (readonly [Passage, "notApplied" | "committed"])[] = [
+  ["cut", "notApplied"],
+  ["strand", "notApplied"],
+  ["cut reply", "committed"],
+];
+const CUT_WRITES = CUTS.flatMap((cut) => EDIT_FORMS.map((form) => [...cut, ...form] as const));
+for (const [passage, end, form, edit] of CUT_WRITES) {
+  testPostgres(
+    `a connection lost during COMMIT (${passage}) is unknown, then ${end}; edit ${form}`,
+    async (url, server) => {
+      using relay = new Relay(server.port);
+      const relayed = url.replace(`:${server.port}`, `:${relay.port}`);
+      await withBackend(relayed, async (backend, epoch) => {
+        await backend.write(KEY, 1, epoch, set("one"));
+        relay.passage = (sent) =>
+          new TextDecoder().decode(sent).includes("COMMIT\0") ? passage : "pass";
+        const result = await backend.write(KEY, 2, epoch, edit(set("two")));
+        relay.passage = () => "pass";
+        assertEquals(result.kind, "unknown");
+        const outcome = await backend.outcome(2);
+        assertEquals(outcome.kind, end);
+        const { row, version } = await backend.read(KEY);
+        const expected = end === "committed" ? ["two", 2] : ["one", 1];
+        assertEquals([new TextDecoder().decode(row!.data), version], expected);
+        assertEquals((await backend.write(KEY, 3, epoch, set("three"))).kind, "committed");
+      });
+    },
+  );
+}
+
+testPostgres("a connection lost before COMMIT is a failure", async (url, server) => {
+  using relay = new Relay(server.port);
+  const relayed = url.replace(`:${server.port}`, `:${relay.port}`);
+  await withBackend(relayed, async (backend, epoch) => {
+    const result = await backend.write(KEY, 1, epoch, () => {
+      relay.cutAll();
+      return set("one");
+    });
+    assertEquals(result.kind, "failed");
+    assertEquals((await backend.read(KEY)).row, null);
+    assertEquals(await backend.outcome(1), { kind: "notApplied" });
+  });
+});
+
+testPostgres("a session is named after the writer whose row it writes", async (url, server) => {
+  const names = async (): Promise<string[]> => {
+    const query = "SELECT application_name FROM pg_stat_activity WHERE datname = " +
+      "current_database() AND application_name LIKE 'billing%'";
+    return (await server.execute(query, url)).split("\n");
+  };
+  await withBackend(`${url}?application_name=billing`, async (backend, epoch) => {
+    await backend.write(KEY, 1, epoch, set("one"), "writer:0");
+    assertEquals(await names(), ["billing"]);
+    await withSession(url, async (session) => {
+      await session.query("BEGIN");
+      await session.query("SELECT * FROM kv WHERE key = $1 FOR UPDATE", [KEY]);
+      const written = backend.write(KEY, 2, epoch, set("two"), "writer:1 o'neil");
+      await until(async () => (await names())[0] === "billing writer:1 o'neil");
+      await session.query("ROLLBACK");
+      assertEquals((await written).kind, "committed");
+    });
+    assertEquals(await names(), ["billing"]);
+  });
+});
+
+testPostgres("a server that restarts is used again", async (url, server) => {
+  await withBackend(url, async (backend, epoch) => {
+    await Promise.all(
+      [1, 2, 3].map((token) => backend.write(bytes(`${token}`), token, epoch, set("x"))),
+    );
+    await server.restart();
+    await until(() => backend.read(KEY).then(() => true, () => false));
+    for (const token of [1, 2, 3]) {
+      assertEquals(await backend.outcome(token), { kind: "committed", version: 1 });
+    }
+    assertEquals((await backend.write(KEY, 4, epoch, set("x"))).kind, "committed");
+  });
+});
+
+for (const timing of ["IMMEDIATE", "DEFERRED"]) {
+  testPostgres(`a serialization failure, ${timing}, is a failure`, async (url, server) => {
+    await withBackend(url, async (backend, epoch) => {
+      await server.execute(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS " +
+          "$$BEGIN RAISE 'could not serialize access' USING ERRCODE = '40001'; END$$; " +
+          "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON kv " +
+          `DEFERRABLE INITIALLY ${timing} FOR EACH ROW EXECUTE FUNCTION refuse()`,
+        url,
+      );
+      const result = await backend.write(KEY, 1, epoch, set("x"));
+      assertEquals(result, { kind: "failed", reason: "could not serialize access" });
+      assertEquals(await backend.outcome(1), { kind: "notApplied" });
+    });
+  });
+}
+
+testPostgres(
+  "a server that may forget what it committed is refused",
+  async (url, server) => {
+    const database = url.slice(url.lastIndexOf("/") + 1);
+    await server.execute(`ALTER DATABASE ${database} SET synchronous_commit = off`, url);
+    const error = await assertRejects(() => openPostgres(url, DEFAULT_TABLE, SETTINGS), Error);
+    assertMatch(error.message, /^synchronous_commit is off: .*set it to on/);
+  },
+);
+
+testPostgres(
+  "a transaction that was left open ends a write after the time-out",
+  async (url) => {
+    await withBackend(url, async (backend, epoch) => {
+      await backend.write(KEY, 1, epoch, set("one"));
+      await withSession(url, async (somebody) => {
+        await somebody.query("BEGIN");
+        await somebody.query("SELECT * FROM kv FOR UPDATE");
+        const result = await backend.write(KEY, 2, epoch, set("two"));
+        assertEquals(result, {
+          kind: "failed",
+          reason: "canceling statement due to statement timeout",
+        });
+        assertEquals((await backend.read(KEY)).version, 1);
+      });
+      await until(async () =>
+        (await backend.write(KEY, 3, epoch, set("three"))).kind === "committed"
+      );
+    }, SHORT);
+  },
+);
+
+testPostgres(
+  "a takeover waits for the writes of the old proxy, and fences later ones",
+  async (url) => {
+    await withBackend(url, async (old, epoch) => {
+      const events: string[] = [];
+      let takeover: Promise<void> | undefined;
+      let another: Backend | undefined;
+      const write = await old.write(KEY, 1, epoch, () => {
+        takeover = (async () => {
+          another = await openPostgres(url, DEFAULT_TABLE, SETTINGS);
+          assertEquals(await another.takeOver(), epoch + 1);
+          events.push("taken over");
+        })();
+        return set("one");
+      });
+      events.push("written");
+      await takeover;
+      assertEquals(write.kind, "committed");
+      assertEquals(events, ["written", "taken over"]);
+      assertEquals(await old.write(KEY, 2, epoch, set("two")), {
+        kind: "fenced",
+        epoch: epoch + 1,
+      });
+      assertEquals((await old.read(KEY)).epoch, epoch + 1);
+      await another!.close();
+    });
+  },
+);
+
+for (const [form, edit] of EDIT_FORMS) {
+  testPostgres(`a write meets a takeover; edit ${form}`, async (url) => {
+    await withBackend(url, async (backend, epoch) => {
+      await withSessions(url, async (session, watcher) => {
+        await backend.write(KEY, 1, epoch, set("one"));
+        await session.query("BEGIN");
+        await session.query("SELECT * FROM kv WHERE key = $1 FOR UPDATE", [KEY]);
+        const events: string[] = [];
+        const written = backend.write(KEY, 2, epoch, edit(set("two")))
+          .finally(() => events.push("written"));
+        await untilLocked(watcher, 1);
+        const another = await openPostgres(url, DEFAULT_TABLE, SETTINGS);
+        const takenOver = another.takeOver().finally(() => events.push("taken over"));
+        await untilLocked(watcher, 2);
+        await session.query("ROLLBACK");
+        assertEquals(await written, { kind: "committed", version: 2 });
+        assertEquals(await takenOver, epoch + 1);
+        assertEquals(events, ["written", "taken over"]);
+        // A takeover that commits while a write waits for it.
+        await session.query("BEGIN");
+        await session.query("LOCK TABLE leased_proxy IN EXCLUSIVE MODE");
+        await session.query("UPDATE leased_proxy SET epoch = epoch + 1");
+        const late = another.write(KEY, 3, epoch + 1, edit(set("three")));
+        await untilLocked(watcher, 1);
+        await session.query("COMMIT");
+        assertEquals(await late, { kind: "fenced", epoch: epoch + 2 });
+        assertEquals((await another.read(KEY)).version, 2);
+        await another.close();
+      });
+    });
+  });
+
+  testPostgres(`writes of the same new key are all committed; edit ${form}`, async (url) => {
+    await withBackend(url, async (backend, epoch) => {
+      const WRITES = 8;
+      for (let key = 0; key < 10; key++) {
+        const results = await Promise.all(Array.from(
+          { length: WRITES },
+          (_, n) => backend.write(bytes(`${key}`), WRITES * key + n, epoch, edit(set("x"))),
+        ));
+        const versions = results.map((result) => result.kind === "committed" ? result.version : 0);
+        assertEquals(
+          versions.toSorted((a, b) => a - b),
+          Array.from({ length: WRITES }, (_, n) => n + 1),
+        );
+      }
+    });
+  });
+
+  testPostgres(
+    `an application's other columns are left alone; edit ${form}`,
+    async (url, server) => {
+      await server.execute(
+        "CREATE TABLE kv (key text PRIMARY KEY, value text, number serial, more text NOT NULL); " +
+          "INSERT INTO kv (key, value, more) VALUES ('k', 'zero', 'more')",
+        url,
+      );
+      await withBackend(url, async (backend, epoch) => {
+        for (let token = 1; token < 4; token++) {
+          const result = await backend.write(KEY, token, epoch, edit(set("x")));
+          assertEquals(result, { kind: "committed", version: 1 + token });
+        }
+        const refused = await backend.write(bytes("new"), 4, epoch, edit(set("x")));
+        assert(
+          refused.kind === "failed" && refused.reason.includes("violates not-null constraint"),
+        );
+        assertEquals((await backend.write(KEY, 5, epoch, edit("delete"))).kind, "committed");
+      });
+      const row =
+        "SELECT number, more, value IS NULL, (SELECT last_value FROM kv_number_seq) FROM kv";
+      assertEquals(await server.execute(row, url), "1|more|t|2");
+    },
+  );
+}
+
+testPostgres("of many writes that add the same key one succeeds", async (url) => {
+  await withBackend(url, async (backend, epoch) => {
+    const add = (row: Row | null): Change | null => row === null ? set("x") : null;
+    for (let key = 0; key < 10; key++) {
+      const results = await Promise.all(
+        Array.from(
+          { length: 8 },
+          (_, n) => backend.write(bytes(`${key}`), 10 * key + n, epoch, add),
+        ),
+      );
+      const kinds = results.map(({ kind }) => kind).toSorted();
+      assertEquals(kinds, ["committed", ...Array(7).fill("refused")]);
+    }
+  });
+});
+
+testPostgres("statements in progress are bounded: others wait, and then fail", async (url) => {
+  await withBackend(url, async (backend, epoch) => {
+    await backend.write(KEY, 1, epoch, set("one"));
+    await withSession(url, async (somebody) => {
+      await somebody.query("BEGIN");
+      await somebody.query("LOCK TABLE kv IN ACCESS EXCLUSIVE MODE");
+      const reads = await Promise.allSettled(
+        Array.from({ length: 20 }, () => backend.read(KEY)),
+      );
+      const reasons = reads.map((read) => read.status === "rejected" ? read.reason.message : "");
+      assertEquals(reasons.filter((reason) => reason === "").length, 0);
+      assert(
+        reasons.some((reason) => reason.startsWith("the database is busy: no connection free")),
+      );
+      const [{ count }] = await somebody.query(
+        "SELECT count(*)::int AS count FROM pg_stat_activity " +
+          "WHERE application_name = 'leased-proxy' AND datname = current_database()",
+      ) as [{ count: number }];
+      assert(count <= SHORT.connectionsMax + 1, `${count} connections`);
+    });
+    await until(() => backend.read(KEY).then(() => true, () => false));
+  }, SHORT);
+});
+
+testPostgres("keys and values may be text", async (url, server) => {
+  await server.execute("CREATE TABLE kv (key varchar(20) PRIMARY KEY, value text)", url);
+  await server.execute("INSERT INTO kv VALUES ('old', 'grün')", url);
+  await withBackend(url, async (backend, epoch) => {
+    const { row } = await backend.read(bytes("old"));
+    assertEquals(row, { flags: 0, data: bytes("grün"), version: 1 });
+    assertEquals((await backend.write(bytes("ключ"), 1, epoch, set("значение"))).kind, "committed");
+    assertEquals(await server.execute("SELECT value FROM kv WHERE key = 'ключ'", url), "значение");
+    const refused = {
+      kind: "failed",
+      reason: "the value is not UTF-8 without zero bytes",
+    } as const;
+    for (const data of [[0xff], [0x61, 0]]) {
+      for (const [, edit] of EDIT_FORMS) {
+        const change = edit({ flags: 0, data: new Uint8Array(data) });
+        assertEquals(await backend.write(KEY, 2, epoch, change), refused);
+      }
+    }
+    const wild = new Uint8Array([0xff]);
+    assertEquals(await backend.read(wild), { row: null, version: 0, epoch });
+    assertEquals((await backend.write(wild, 3, epoch, set("x"))).kind, "failed");
+  });
+});
+
+testPostgres("columns in which different keys are equal are refused", async (url, server) => {
+  await server.execute(
+    "CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
+    url,
+  );
+  for (const type of ["char(9)", "text COLLATE loose", "integer"]) {
+    await server.execute(
+      `DROP TABLE IF EXISTS kv; CREATE TABLE kv (key ${type} PRIMARY KEY, value text)`,
+      url,
+    );
+    await assertRejects(
+      () => openPostgres(url, DEFAULT_TABLE, SETTINGS),
+      Error,
+      "column key of table kv is ",
+    );
+  }
+});
+
+testPostgres(
+  "the user of contrib/proxy_user.sql runs a proxy, and others may not write",
+  async (url, server) => {
+    await server.execute(postgresSchema(DEFAULT_TABLE), url);
+    await server.execute("CREATE ROLE application LOGIN", url);
+    await server.execute(Deno.readTextFileSync(path("contrib/proxy_user.sql")), url);
+    const as = (user: string): string => url.replace("postgres@", `${user}@`);
+    await withBackend(as("proxy"), async (backend, epoch) => {
+      assertEquals((await backend.write(KEY, 1, epoch, set("x"))).kind, "committed");
+      assertEquals((await backend.read(KEY)).version, 1);
+      await backend.purgeApplied(Date.now() + 1000);
+    });
+    await assertRejects(
+      () => server.execute("UPDATE kv SET value = ''", as("application")),
+      Error,
+      "permission denied for table kv",
+    );
+  },
+);
