@@ -19,6 +19,8 @@ export const Status = {
   UNKNOWN_COMMAND: 0x81,
   NO_MEMORY: 0x82,
   NOT_SUPPORTED: 0x83,
+  /** The database could not do it. */
+  INTERNAL_ERROR: 0x84,
   TEMPORARY_FAILURE: 0x86,
 } as const;
 

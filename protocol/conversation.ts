@@ -4,7 +4,7 @@ import * as connectionsModule from "../store/connections.ts";
 import { Access } from "./auth/access.ts";
 import * as statsModule from "../store/stats.ts";
 import { REQUEST_MAGIC } from "./binary_header.ts";
-import type { CloseReason } from "../store/cache.ts";
+import type { CloseReason, RowParking, RowSession } from "../store/cache.ts";
 import type { WireProtocol } from "./settings.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
@@ -127,6 +127,8 @@ export class Conversation {
   closeReason: CloseReason = "normal";
   /** Null: between requests. */
   task: Task | null = null;
+  /** Its requests to the database that have not been answered; null: none. */
+  rows: RowSession | null = null;
   /** Whether the request that `feed` left unconsumed lacks only its value. */
   valueMissing = false;
   #parser: Parser | null;
@@ -196,6 +198,8 @@ export class Conversation {
     const { thread } = this;
     const { cache, operation, reply, memory } = thread;
     if (this.state !== ConversationState.UNFINISHED) this.#answered = false;
+    const { parking } = cache;
+    if (parking !== null) parking.session = this.rows;
     thread.beginBatch();
     const replyStart = reply.totalLength;
     operation.owner = this.owner;
@@ -219,6 +223,7 @@ export class Conversation {
     memory.stats[STAT.bytes_written]! += reply.totalLength - replyStart;
     // The input may change before the next call.
     cache.prefetch.clear();
+    if (parking !== null) this.#keepRows(parking);
     // A client that has received the last reply finds the connection's locks free.
     if (this.state === ConversationState.CLOSING) {
       thread.hold();
@@ -254,6 +259,19 @@ export class Conversation {
     cache.leave();
   }
 
+  /** Keeps the requests to the database that are not answered, and gives up reads that were made ahead in vain. */
+  #keepRows(parking: RowParking): void {
+    const { session } = parking;
+    parking.session = null;
+    this.rows = session;
+    if (session === null && !parking.hasResult) return;
+    this.thread.hold();
+    parking.dropResult();
+    if (session === null || this.state !== ConversationState.NEEDS_INPUT) return;
+    parking.abandon(session);
+    this.rows = null;
+  }
+
   #reportActivity(): void {
     const activity = this.inputActivity;
     if (activity === this.#reported) return;
@@ -265,6 +283,8 @@ export class Conversation {
     this.#ended = true;
     this.task?.abandon(this.thread);
     this.task = null;
+    if (this.rows !== null) this.thread.cache.parking!.abandon(this.rows);
+    this.rows = null;
     if (this.owner !== NO_OWNER) this.thread.cache.releaseOwner(this.owner);
   }
 

@@ -168,6 +168,8 @@ export const STATUS_TEXT: Record<Status, Uint8Array> = {
   [Status.AUTH_CONTINUE]: text(""),
   [Status.UNKNOWN_COMMAND]: text("Unknown command"),
   [Status.NO_MEMORY]: text("Out of memory"),
+  // See `setRowFailure`.
+  [Status.INTERNAL_ERROR]: text(""),
 };
 
 /** Statuses that mean a request which is malformed, refused or cannot be executed, and their texts. */
@@ -205,7 +207,17 @@ export const OUTCOME_LINE: Record<Outcome, Uint8Array> = {
   [Outcome.TOO_MANY_TOKENS]: line("SERVER_ERROR too many update tokens"),
   [Outcome.NOT_PERSISTED]: line("SERVER_ERROR cannot persist update token"),
   [Outcome.BAD_CHUNK]: REFUSAL.BAD_CHUNK,
+  [Outcome.PARKED]: new Uint8Array(),
+  // See `setRowFailure`.
+  [Outcome.ROW_ERROR]: REPLY.ERROR,
+  [Outcome.TOO_MANY_REQUESTS]: line("SERVER_ERROR too many requests wait for the database"),
 };
+
+/** Sets the text of the server error that answers an operation on a row: the last one that failed on this thread. */
+export function setRowFailure(reason: string): void {
+  OUTCOME_LINE[Outcome.ROW_ERROR] = line(`SERVER_ERROR ${reason}`);
+  STATUS_TEXT[Status.INTERNAL_ERROR] = text(reason);
+}
 
 /**
  * The replies of meta commands; null: the same as that of the text commands. An item that another
@@ -232,4 +244,7 @@ export const META_CODE: Record<Outcome, Uint8Array | null> = {
   [Outcome.TOO_MANY_TOKENS]: null,
   [Outcome.NOT_PERSISTED]: null,
   [Outcome.BAD_CHUNK]: null,
+  [Outcome.PARKED]: null,
+  [Outcome.ROW_ERROR]: null,
+  [Outcome.TOO_MANY_REQUESTS]: null,
 };

@@ -15,6 +15,8 @@ export const Flow = {
   CLOSE_ERROR: 5,
   /** There is no such command, as this server was started. */
   UNKNOWN: 4,
+  /** It waits for the database, and nothing has been answered: it is executed once more. */
+  PARKED: 6,
 } as const;
 
 export type Flow = typeof Flow[keyof typeof Flow];

@@ -83,6 +83,7 @@ export function storeBlock(conversation: Conversation): Outcome | Block {
 /** Reserves memory for a long value that has arrived in part; if there is none, skips the block. */
 function reserveBlock(conversation: Conversation): Outcome | Block {
   const { operation, cache } = conversation.thread;
+  if (cache.parking !== null && cache.parking.leavesAhead()) return Outcome.PARKED;
   const outcome = cache.reserved.reserve(operation);
   if (outcome === Outcome.OK) return Block.ARRIVING;
   swallowBlock(conversation);

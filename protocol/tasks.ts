@@ -4,10 +4,11 @@ import type { Cache, ItemRef } from "../store/cache.ts";
 import { Activity } from "../store/connections.ts";
 import * as cacheModule from "../store/cache.ts";
 import * as limitsModule from "../store/limits.ts";
-import type { Outcome } from "../store/outcome.ts";
+import { Outcome } from "../store/outcome.ts";
 import * as statsModule from "../store/stats.ts";
 import { type Conversation, ConversationState, type Task } from "./conversation.ts";
 import * as replyBufferModule from "./reply_buffer.ts";
+import { RowWait } from "./row_wait.ts";
 import type { ThreadContext } from "./thread_context.ts";
 
 const { NO_ITEM } = cacheModule;
@@ -171,15 +172,21 @@ export class FillTask implements Task {
       conversation.pause(ConversationState.NEEDS_INPUT);
       return at;
     }
-    conversation.task = null;
-    this.#reply.put(conversation.thread, this.#operation, this.#store(conversation.thread, at));
+    const outcome = this.#store(conversation.thread, at);
+    if (outcome === Outcome.PARKED) {
+      const answer = new StoredRow(this.#operation, this.#reply);
+      conversation.task = new RowWait(conversation.thread, answer);
+    } else {
+      conversation.task = null;
+      this.#reply.put(conversation.thread, this.#operation, outcome);
+    }
     return this.#crlf ? at + CRLF_LENGTH : at;
   }
 
   /** @param at Where the value's end marker is in the input. */
   #store({ cache, input }: ThreadContext, at: number): Outcome {
     if (!this.#crlf || (input.bytes[at] === CR && input.bytes[at + 1] === LF)) {
-      return cache.reserved.commit(this.#operation);
+      return cache.commit(this.#operation);
     }
     cache.reserved.abandon(this.#value);
     return cache.refuseBadChunk(this.#operation);
@@ -197,6 +204,27 @@ export class FillTask implements Task {
     conversation.task = new SwallowTask(this.missing + (this.#crlf ? CRLF_LENGTH : 0));
     return start;
   }
+}
+
+/** Answers a store of a row whose value arrived in pieces. */
+class StoredRow implements Task {
+  readonly #operation: Operation;
+  readonly #reply: StoreReply;
+
+  constructor(operation: Operation, reply: StoreReply) {
+    this.#operation = operation;
+    this.#reply = reply;
+  }
+
+  run(conversation: Conversation, start: number, _end: number): number {
+    const { thread } = conversation;
+    const outcome = thread.cache.parking!.store(this.#operation);
+    this.#reply.put(thread, this.#operation, outcome);
+    conversation.task = null;
+    return start;
+  }
+
+  abandon(): void {}
 }
 
 /** Sends the value of an item piece by piece. */

@@ -1,5 +1,6 @@
 import { ByteRegion } from "../store/base/bytes.ts";
-import { Cache, type TokenView } from "../store/cache.ts";
+import type { Cache, TokenView } from "../store/cache.ts";
+import { openCache } from "../store/row_cache.ts";
 import { Operation } from "../store/operation.ts";
 import { type ConnectionId, ConnectionTable, NO_OWNER } from "../store/connections.ts";
 import { INPUT_BYTES, REPLY_BYTES } from "../store/limits.ts";
@@ -7,6 +8,7 @@ import { Memory, type SharedMemory, threadRowCount } from "../store/setup.ts";
 import { createVerdicts, type Credentials, PasswordChecks } from "./auth/password_checks.ts";
 import { ReplyBuffer } from "./reply_buffer.ts";
 import { Numbers } from "./numbers.ts";
+import { setRowFailure } from "./replies.ts";
 import { Request } from "./request.ts";
 import { OpCounts } from "./op_counts.ts";
 import type { Settings } from "./settings.ts";
@@ -115,7 +117,11 @@ export class ThreadContext {
   /** @param threadIndex 0-based number of the thread. */
   constructor(shared: SharedState, settings: Settings, hooks: ServerHooks, threadIndex = 0) {
     this.memory = new Memory(shared.memory, threadIndex);
-    this.cache = new Cache(this.memory);
+    this.cache = openCache(this.memory);
+    if (this.cache.parking !== null) {
+      this.cache.parking.thread = threadIndex;
+      this.cache.parking.onFailure = setRowFailure;
+    }
     this.connections = new ConnectionTable(shared.memory.connections);
     this.tunables = new Tunables(shared.tunables);
     this.work = new WorkBudget(settings.requestsPerEvent * WORK.REQUEST);
@@ -137,6 +143,9 @@ export class ThreadContext {
 
   /** Whether reads may go without the mutex now. */
   get mayReadOptimistically(): boolean {
+    const { parking } = this.cache;
+    // Answers of the database thread come first.
+    if (parking !== null && parking.session !== null) return false;
     return this.cache.optimistic.isAllowed && !this.tunables.detailEnabled;
   }
 

@@ -31,6 +31,10 @@ import type { Values } from "./items/values.ts";
 import type { WatchLog } from "./watch/watch_log.ts";
 import { Inspector } from "./inspector.ts";
 import { createParts } from "./operations/parts.ts";
+import type { StoreParts } from "./operations/parts.ts";
+import type { RowOperations } from "./operations/row.ts";
+import type { RowParking } from "./operations/row_parking.ts";
+import * as rowSessionModule from "./rows/row_session.ts";
 import { ReservedOperations } from "./operations/reserved.ts";
 import { StoreOperations } from "./operations/store.ts";
 import * as storeModule from "./operations/store.ts";
@@ -40,11 +44,15 @@ const { NO_LEASE } = leasesModule;
 const { CONTROL, SEGMENT_SHIFT } = memoryModule;
 const { CLASS_STAT, STAT } = statsModule;
 const { CHANGED_MEANWHILE } = storeModule;
+const { LOCKED_ITEM } = rowSessionModule;
 
 // The names of inner rooms that callers need.
 export { type ItemRef, NO_ITEM } from "./memory/item.ts";
 export type { Found, FoundWriter } from "./items/found.ts";
 export { ATTEMPTS_MAX, ReadOutcome } from "./items/optimistic_read.ts";
+export type { RowOperations } from "./operations/row.ts";
+export type { RowParking } from "./operations/row_parking.ts";
+export { FAILED_ITEM, LOCKED_ITEM, PARKED_ITEM, type RowSession } from "./rows/row_session.ts";
 export { CLASSES_MAX } from "./memory/memory.ts";
 export { OWNER_TAG_LENGTH_MAX } from "./memory/token_record.ts";
 export type { TokenView } from "./claims/token_view.ts";
@@ -53,9 +61,6 @@ export { MoveResult, type PageMove } from "./space/page_mover.ts";
 export { type CloseReason, WatchEvent } from "./watch/watch_log.ts";
 
 // Hot path: no allocation.
-
-/** Returned by `getAndTouch` when another connection holds the lock. */
-export const LOCKED_ITEM: ItemRef = -1;
 
 /**
  * The cache: the one door to the store. Every method wants the mutex held (`enter` … `leave`), but
@@ -92,10 +97,10 @@ export class Cache {
   /** Locations of values. `values.locate` needs the mutex, except for pinned and reserved items. */
   readonly values: Values;
   readonly #allocator: Allocator;
-  readonly #storeOperations: StoreOperations;
+  protected readonly storeOperations: StoreOperations;
   readonly #guard: WriteGuard;
   readonly #lookup: Lookup;
-  readonly #leaseOperations: LeaseOperations;
+  protected readonly leaseOperations: LeaseOperations;
   readonly #arithmetic: ArithmeticOperations;
   readonly #lockOperations: LockOperations;
   /** Update tokens and quarantine. */
@@ -106,6 +111,11 @@ export class Cache {
   readonly prefetch: Prefetch;
   /** Reads that need no mutex. */
   readonly optimistic: OptimisticRead;
+  /** Rows, for the thread that speaks to the database; null: there is none. See RowCache. */
+  readonly rows: RowOperations | null = null;
+  /** Rows, for the threads that serve connections; null as `rows`. */
+  readonly parking: RowParking | null = null;
+  protected readonly parts: StoreParts;
   readonly #key: Operation;
   readonly #casEnabled: boolean;
   readonly #yrmcdsLocks: boolean;
@@ -116,6 +126,7 @@ export class Cache {
     this.#stats = memory.stats;
     this.mutex = new Mutex(memory);
     const parts = createParts(memory, () => this.yieldMutex());
+    this.parts = parts;
     this.links = parts.links;
     this.items = this.links.items;
     this.prefetch = this.links.prefetch;
@@ -129,14 +140,14 @@ export class Cache {
     this.#allocator = parts.allocator;
     this.#guard = parts.guard;
     this.#lookup = parts.lookup;
-    this.#storeOperations = new StoreOperations(parts);
-    this.#leaseOperations = new LeaseOperations(parts);
+    this.storeOperations = new StoreOperations(parts);
+    this.leaseOperations = new LeaseOperations(parts);
     this.#lockOperations = new LockOperations(parts);
-    this.#arithmetic = new ArithmeticOperations(parts, this.#storeOperations);
-    this.reserved = new ReservedOperations(parts, this.#storeOperations, this.#lockOperations);
+    this.#arithmetic = new ArithmeticOperations(parts, this.storeOperations);
+    this.reserved = new ReservedOperations(parts, this.storeOperations, this.#lockOperations);
     this.tokens = new TokenOperations(parts);
     this.journal = new JournalOperations(parts);
-    this.meta = new MetaOperations(parts, this.#leaseOperations, this.#storeOperations);
+    this.meta = new MetaOperations(parts, this.leaseOperations, this.storeOperations);
     this.watchLog = this.links.watchLog;
     this.inspector = new Inspector(this.links, this.locks, this.leases, this.#guard.tokens);
     this.#key = new Operation(memory.segments[0]!);
@@ -205,12 +216,17 @@ export class Cache {
 
   // --- reading -----------------------------------------------------------------------------------
 
-  /** The live item with this key, noted as read and counted as a get; NO_ITEM on a miss. */
+  /**
+   * The live item with this key, noted as read and counted as a get; NO_ITEM on a miss.
+   *
+   * @param _owner The connection that asks. For a row that the cache lacks it gets PARKED_ITEM, or FAILED_ITEM.
+   */
   get(
     input: ByteRegion,
     keyOffset: number,
     keyLength: number,
     hash = this.links.prefetch.hashOf(input, keyOffset, keyLength),
+    _owner = 0,
   ): ItemRef {
     this.#stats[STAT.cmd_get]! += 1;
     const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
@@ -221,6 +237,16 @@ export class Cache {
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.get_hits);
     this.links.hits.note(item);
     return item;
+  }
+
+  /** As `get`, but nothing is counted or noted yet: see `meta.noteHit` and `meta.noteMiss`. */
+  find(input: ByteRegion, keyOffset: number, keyLength: number, _owner: number): ItemRef {
+    return this.meta.find(input, keyOffset, keyLength);
+  }
+
+  /** Whether there is a database behind the key. */
+  isRow(_input: ByteRegion, _keyOffset: number, _keyLength: number): boolean {
+    return false;
   }
 
   /**
@@ -337,19 +363,19 @@ export class Cache {
   ): Outcome {
     operation.hash = hash;
     const item = this.get(operation.input, operation.keyOffset, operation.keyLength, hash);
-    return this.#leaseOperations.get(operation, item);
+    return this.leaseOperations.get(operation, item);
   }
 
   /** deletess: removes whatever there is and gives the key to the asker. See `LeaseOperations.take`. */
   removeAndLease(operation: Operation): Outcome {
-    return this.#leaseOperations.take(operation);
+    return this.leaseOperations.take(operation);
   }
 
   /**
    * Returns whether a key without a live item is held. Then `operation.idLow/High` and `remainSec` describe the lease.
    */
   findLease(operation: Operation): boolean {
-    return this.#leaseOperations.find(operation);
+    return this.leaseOperations.find(operation);
   }
 
   // --- storing -----------------------------------------------------------------------------------
@@ -371,7 +397,7 @@ export class Cache {
   #store(operation: Operation): Outcome {
     operation.item = NO_ITEM;
     const { keyLength } = operation;
-    if (!this.#storeOperations.fits(keyLength, operation.valueLength, operation.clientFlags)) {
+    if (!this.storeOperations.fits(keyLength, operation.valueLength, operation.clientFlags)) {
       this.reserved.storeRefused(operation, Outcome.TOO_LARGE);
       return Outcome.TOO_LARGE;
     }
@@ -379,15 +405,15 @@ export class Cache {
     const old = this.#lookup.forStore(operation);
     const refusal = this.#guard.admit(operation, old);
     if (refusal !== Outcome.OK) {
-      this.#storeOperations.countRefused(operation);
+      this.storeOperations.countRefused(operation);
       return refusal;
     }
     if (old !== NO_ITEM) {
       if (isExtending(operation)) {
-        const outcome = this.#storeOperations.extend(operation, old, NO_ITEM);
+        const outcome = this.storeOperations.extend(operation, old, NO_ITEM);
         return outcome === CHANGED_MEANWHILE ? this.#store(operation) : outcome;
       }
-      if (this.#storeOperations.overwrite(operation, old)) {
+      if (this.storeOperations.overwrite(operation, old)) {
         this.#guard.settle(operation);
         return Outcome.STORED;
       }
@@ -395,15 +421,20 @@ export class Cache {
     const item = this.#allocator.allocateItem(operation);
     if (item === NO_ITEM) return this.reserved.storeRefused(operation, Outcome.NO_MEMORY);
     this.values.write(item, 0, operation.input, operation.valueOffset, operation.valueLength);
-    this.#storeOperations.countStore(operation, item);
-    this.#storeOperations.replace(operation, item);
+    this.storeOperations.countStore(operation, item);
+    this.storeOperations.replace(operation, item);
     this.#guard.settle(operation);
     return Outcome.STORED;
   }
 
+  /** As `store`, with the value of `operation.reserved`: see `ReservedOperations.commit`. */
+  commit(operation: Operation): Outcome {
+    return this.reserved.commit(operation);
+  }
+
   /** Refuses a store whose value is not followed by its end marker. It counts as a set. */
   refuseBadChunk(operation: Operation): Outcome {
-    this.#storeOperations.countRefused(operation);
+    this.storeOperations.countRefused(operation);
     return Outcome.BAD_CHUNK;
   }
 
@@ -414,7 +445,7 @@ export class Cache {
     this.links.prefetch.addHash(operation);
     const item = this.#lookup.live(operation);
     const lease = this.leases.find(operation);
-    if (item === NO_ITEM) return this.#leaseOperations.remove(operation, lease);
+    if (item === NO_ITEM) return this.leaseOperations.remove(operation, lease);
     if (this.#guard.isLockedByOther(item, operation.owner)) return Outcome.LOCKED;
     if (operation.compare && !this.#guard.hasId(item, operation)) return Outcome.EXISTS;
     this.links.countDeleted(item, operation.deletedBy);

@@ -32,6 +32,8 @@ export const RESERVED_AHEAD_LEAST_BYTES = 4096;
  * clients that send slowly would leave less memory to all others.
  */
 export const ARRIVING_SHARE_MAX = 1 / 4;
+/** The share of the memory limit that values on their way to the database may take, in bytes of values. */
+export const DETACHED_SHARE_MAX = 1 / 8;
 /** The most that is copied under one hold of the mutex. */
 export const COPY_BYTES_MAX = 64 * 1024;
 /**
@@ -120,6 +122,16 @@ export interface StoreOptions {
   yrmcdsLocks: boolean;
   /** `-o watcher_logbuf_size`: bytes of lines that one watcher has not read; left out: memcached's default. */
   watchRingBytes?: number;
+  /** The rows; left out: the server has no database. */
+  rows?: RowStoreOptions | undefined;
+}
+
+/** The keys behind which there is a database. */
+export interface RowStoreOptions {
+  /** Their prefixes. `[""]`: all keys. */
+  readonly prefixes: readonly string[];
+  /** What an expiry time of a row does: refuses the request, nothing, or goes into a column of the table. */
+  readonly expiry: "refuse" | "ignore" | "column";
 }
 
 /** The least `leaseEntries`, 0 (no leases at all) aside: the longest key needs 5 slots. */

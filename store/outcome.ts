@@ -35,6 +35,12 @@ export const Outcome = {
   TOO_MANY_TOKENS: 18,
   /** The update token could not be written to the journal. */
   NOT_PERSISTED: 19,
+  /** The key is a row: the connection waits for the database thread, see `operation.request`. */
+  PARKED: 20,
+  /** The database thread could not do it; the request has a text. */
+  ROW_ERROR: 21,
+  /** There is no room for another request to the database thread. */
+  TOO_MANY_REQUESTS: 22,
 } as const;
 
 export type Outcome = typeof Outcome[keyof typeof Outcome];

@@ -5,6 +5,7 @@ export { firstIdAt } from "./memory/ids.ts";
 export { LEASE_ENTRIES_LEAST, LEASE_ENTRIES_MOST } from "./limits.ts";
 export {
   createSharedMemory,
+  databaseRow,
   journalRow,
   Memory,
   type SharedMemory,

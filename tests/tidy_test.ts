@@ -30,13 +30,15 @@ const ROOMS: readonly Room[] = [
   ["store/connections.ts",       ""],
   ["store/memory/",              "*"],
   ["store/operation.ts",         ""],
+  ["store/clock.ts",             ""],
   ["store/watch/",               "item_watch watch_log"],
   ["store/items/",               "found item_links item_walk key_walk optimistic_read prefetch values"],
   ["store/space/",               "allocator arriving_values eviction expiry flush page_mover"],
   ["store/claims/",              "leases locks token_queue token_view token_waiters update_tokens waiters write_guard"],
-  ["store/operations/",          "arithmetic lease lock journal lookup meta parts reserved store token"],
+  ["store/rows/",                "detached_items row_request row_requests row_session"],
+  ["store/operations/",          "arithmetic lease lock journal lookup meta parts reserved row row_parking store token"],
   ["store/check/",               "check"],
-  ["store/",                     "cache clock connections inspector limits operation outcome setup stats base/*"],
+  ["store/",                     "cache clock row_cache connections inspector limits operation outcome setup stats base/*"],
   ["protocol/auth/",             "access password_checks sasl_plain text_login"],
   ["protocol/",                  "auth/access auth/password_checks auth/sasl_plain auth/text_login binary_opcodes binary_status conversation op_counts replies reply_buffer settings statistics stats/entry tasks thread_context thread_protocols tunables work_budget"],
   ["protocol/waits/",            "auth_wait token_wait wait"],
@@ -171,6 +173,10 @@ const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   ["operations/long_copies", "items/prefetch"],
   ["space/page_mover", "space/page_evacuator space/page_selector"],
   ["watch/watch_log", "watch/item_watch"],
+  [
+    "operations/row",
+    "operations/row_parking row_cache rows/detached_items rows/row_request rows/row_requests rows/row_session",
+  ],
 ];
 const testOf = new Map(
   TESTED_THROUGH.flatMap(([test, parts]) => parts.split(" ").map((part) => [part, test])),
@@ -179,7 +185,7 @@ const testOf = new Map(
 /** Nothing but names and numbers. */
 // deno-fmt-ignore
 const WITHOUT_TEST = [
-  "base/assert", "claims/strict_prefixes", "limits", "memory/arriving_layout", "memory/lock_layout", "memory/token_layout", "memory/token_record",
+  "base/assert", "base/prefixes", "limits", "memory/arriving_layout", "memory/lock_layout", "memory/request_layout", "memory/token_layout", "memory/token_record",
   "memory/waiter_layout", "memory/watch_layout", "outcome", "setup", "stats",
 ];
 

@@ -245,6 +245,14 @@ const DATABASE = [
 ] as const satisfies readonly OptionRow[];
 
 // deno-fmt-ignore
+const ROWS = [
+  ["db",             "",   "text",   "url",           NONE, NONE,  "",                 "database behind the keys of --rows: sqlite:<file>, or postgres://user@host/database; a password may stand in PGPASSWORD"],
+  ["rows",           "",   "list",   "prefix",        NONE, NONE,  "",                 "with --db: keys that begin with this are rows of the database, others are ordinary items; separate several with commas, or repeat the option; by default every key is a row"],
+  ["row-expiry",     "",   "choice", "refuse|ignore|column", NONE, NONE, "refuse",    "an expiry time of a row is refused, has no effect, or is kept in --expiry-column"],
+  ["expiry-column",  "",   "text",   "name",          NONE, NONE,  "expires",          "with --row-expiry column: column of the expiry time, an integer: Unix seconds, 0: never"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
 const INIT = [
   ["run", "", "switch", "", NONE, NONE, "", "with init: make the tables, instead of printing the SQL"],
 ] as const satisfies readonly OptionRow[];
@@ -257,6 +265,11 @@ const LISTED_CACHES = [
   ["cache-timeout", "",   "whole",  "milliseconds",          1, INT31, "1000",            "how long a cache may take; a cache that does not answer makes writes fail"],
   ["cache-login",   "",   "text",   "path",               NONE, NONE,  "",                "file with the line user:password with which the proxy authenticates to caches"],
   ["cache-ca-cert", "",   "text",   "path",               NONE, NONE,  "",                "reach caches over TLS, and verify them against these certificates in PEM, beside the runtime's root certificates"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const ROW_CACHES = [
+  ["cache",         "",   "list",   "host:port",          NONE, NONE,  "",                "with --db: another cache that may hold rows; name every one: writes delete in all of them; separate several with commas, or repeat the option"],
 ] as const satisfies readonly OptionRow[];
 
 // deno-fmt-ignore
@@ -300,6 +313,13 @@ export const SERVER_OPTIONS = [
   ["Authentication", AUTHENTICATION],
   ["Leases", LEASES],
   ["Update tokens", TOKENS],
+  ["Rows", [
+    ...ROWS,
+    ...pick(DATABASE, "table", "key-column", "value-column", "version-column", "flags-column"),
+    ...pick(DATABASE, "db-connections", "db-timeout", "applied-ttl"),
+    ...ROW_CACHES,
+    ...pick(LISTED_CACHES, "caches", "cache-timeout", "cache-login", "cache-ca-cert"),
+  ]],
   ["Locks", LOCKS],
   ["Counters", COUNTERS],
   ["Monitoring", MONITORING],

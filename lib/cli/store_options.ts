@@ -90,6 +90,10 @@ export function toStoreOptions(
     leaseFlag: leaseFlag.flag,
     leaseMask: leaseFlag.mask,
     strictPrefixes: values.strict.map((prefix) => prefix === "*" ? "" : prefix),
+    rows: values.db === "" ? undefined : {
+      prefixes: values.rows.length === 0 ? [""] : values.rows,
+      expiry: values["row-expiry"],
+    },
   };
 }
 

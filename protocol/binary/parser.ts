@@ -16,6 +16,7 @@ import { REPLY_ROOM_MIN } from "../reply_buffer.ts";
 import { Flow, type Request } from "../request.ts";
 import { Status } from "../binary_status.ts";
 import { SwallowTask } from "../tasks.ts";
+import { lookAhead, readRowsAhead } from "../row_wait.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import * as workBudgetModule from "../work_budget.ts";
 
@@ -79,6 +80,7 @@ export class BinaryParser implements Parser {
       }
       const flow = this.#execute(conversation, at, end);
       if (flow === Flow.DONE) at = request.next;
+      else if (flow === Flow.PARKED) return this.#park(conversation, request.start, end);
       else return this.#leave(conversation, flow);
     }
   }
@@ -104,6 +106,8 @@ export class BinaryParser implements Parser {
     ) return this.#refuseMalformed(conversation, command, valueLength, bodyLength);
     const valueOffset = start + HEADER_LENGTH + extrasLength + keyLength;
     if (valueOffset > end) return Flow.INCOMPLETE;
+    const { parking } = this.#thread.cache;
+    if (parking !== null && parking.isAhead && !command.isAhead) return Flow.DONE;
     if (command.grouped) return this.#executeGroup(conversation, start, end);
     binary.quiet = command.quiet;
     binary.extrasOffset = start + HEADER_LENGTH;
@@ -113,8 +117,19 @@ export class BinaryParser implements Parser {
     this.#beginOperation(start, valueOffset - keyLength, keyLength, valueLength);
     if (command.needsMutex) this.#thread.hold();
     const flow = command.handler(conversation, binary);
-    if (flow !== Flow.INCOMPLETE) this.#thread.ops.countBinary(opcode);
+    if (flow !== Flow.INCOMPLETE && flow !== Flow.PARKED) this.#thread.ops.countBinary(opcode);
     return flow;
+  }
+
+  /** Makes the connection wait for the database, and executes the requests behind the one at `start` ahead. */
+  #park(conversation: Conversation, start: number, end: number): number {
+    const request = this.#request;
+    lookAhead(conversation, () => {
+      const { next } = request;
+      return end - next >= HEADER_LENGTH &&
+        this.#execute(conversation, next, end) === Flow.PARKED;
+    });
+    return start;
   }
 
   /** Starts the operation of a request: its key, its value's length, its cas id. */
@@ -178,6 +193,10 @@ export class BinaryParser implements Parser {
       ops.countBinary(opcode);
       request.next = keyOffset + keyLength;
       const flow = command.handler(conversation, binary);
+      if (flow === Flow.PARKED) {
+        request.start = at;
+        readRowsAhead(conversation, index + 1);
+      }
       if (flow !== Flow.DONE) return flow;
     }
     request.next = next;

@@ -1,9 +1,11 @@
 import {
+  FAILED_ITEM,
   type Found,
   type FoundWriter,
   type ItemRef,
   LOCKED_ITEM,
   NO_ITEM,
+  PARKED_ITEM,
 } from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { Outcome } from "../../store/outcome.ts";
@@ -71,7 +73,8 @@ export function get(conversation: Conversation, binary: BinaryRequest, withKey: 
     if (cache.optimistic.read(operation, binary.hash, reply, binary, writer)) return Flow.DONE;
     thread.hold();
   }
-  const item = cache.get(input, operation.keyOffset, operation.keyLength, binary.hash);
+  const { keyOffset, keyLength } = operation;
+  const item = cache.get(input, keyOffset, keyLength, binary.hash, conversation.owner);
   return putFound(conversation, binary, item, withKey);
 }
 
@@ -100,6 +103,11 @@ function putFound(
   const { thread } = conversation;
   const { input, operation } = thread;
   const { keyOffset, keyLength } = operation;
+  if (item === PARKED_ITEM) return Flow.PARKED;
+  if (item === FAILED_ITEM) {
+    putError(thread.reply, binary, Status.INTERNAL_ERROR);
+    return Flow.DONE;
+  }
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countGet(input, keyOffset, keyLength, item !== NO_ITEM);
   }
@@ -115,6 +123,7 @@ export function touch(conversation: Conversation, binary: BinaryRequest): Flow {
   operation.deadlineSec = readDeadline(conversation, binary);
   const { keyOffset, keyLength } = operation;
   const outcome = cache.touch(operation);
+  if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countGet(input, keyOffset, keyLength, outcome === Outcome.TOUCHED);
   }

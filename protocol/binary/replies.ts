@@ -33,6 +33,9 @@ export const OUTCOME_STATUS: Record<Outcome, Status> = {
   [Outcome.NOT_PERSISTED]: Status.TEMPORARY_FAILURE,
   // Values of the binary protocol have no end marker.
   [Outcome.BAD_CHUNK]: Status.INVALID,
+  [Outcome.PARKED]: Status.INTERNAL_ERROR,
+  [Outcome.ROW_ERROR]: Status.INTERNAL_ERROR,
+  [Outcome.TOO_MANY_REQUESTS]: Status.NO_MEMORY,
 };
 
 /**

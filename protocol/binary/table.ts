@@ -40,6 +40,8 @@ export interface BinaryCommand {
   readonly grouped: boolean;
   /** Whether the handler must be called with the mutex. Others take it by `thread.hold` if they need it. */
   readonly needsMutex: boolean;
+  /** As CommandRow.isAhead. */
+  readonly isAhead: boolean;
 }
 
 type Row = readonly [
@@ -94,12 +96,17 @@ const ROWS: readonly Row[] = [
   ["TokenRelease",    [8],     SOME, NONE, WRITE,      releaseToken],
 ];
 
+const AHEAD: readonly BinaryCommandName[] = [
+  ...["Set", "Add", "Replace", "Delete"] as const,
+  ...["Increment", "Decrement", "Append", "Prepend", "Touch"] as const,
+];
+
 /** By opcode. */
 export const BINARY_COMMANDS: readonly BinaryCommand[] = ROWS.flatMap(
   ([name, extras, key, value, access, handler, grouped = false]) => {
     const [opcode, quietOpcode] = OPCODES[name];
     const needsMutex = !grouped && handler !== done;
-    const parts = { extras, key, value };
+    const parts = { extras, key, value, isAhead: AHEAD.includes(name) };
     const loud = { name, opcode, quiet: false, ...parts, access, handler, grouped, needsMutex };
     if (quietOpcode === null) return [loud];
     return [loud, { ...loud, name: `${name}Q`, opcode: quietOpcode, quiet: true }];

@@ -45,6 +45,7 @@ function storeAndAnswer(conversation: Conversation, binary: BinaryRequest): Flow
   if (outcome === Block.ARRIVING) {
     return fillBlock(conversation, new LateReply(binary.copy()));
   }
+  if (outcome === Outcome.PARKED) return Flow.PARKED;
   putStored(thread, binary, thread.operation, outcome);
   return afterBlock(conversation);
 }
@@ -113,6 +114,7 @@ function readFlagsAndDeadline(conversation: Conversation, binary: BinaryRequest)
 export function remove(conversation: Conversation, binary: BinaryRequest): Flow {
   const { reply, settings } = conversation.thread;
   const outcome = removeKey(conversation, null);
+  if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (outcome === Outcome.DELETED) {
     if (!binary.quiet) putDone(reply, binary, 0, 0);
   } else if (
@@ -140,6 +142,7 @@ export function arithmetic(
   operation.vivify = exptime !== MAKE_NOTHING;
   operation.deadlineSec = deadlineSec(memory, exptime);
   const outcome = cache.incrDecr(operation, increment);
+  if (outcome === Outcome.PARKED) return Flow.PARKED;
   const status = OUTCOME_STATUS[outcome];
   if (status !== Status.OK) {
     putError(reply, binary, status);

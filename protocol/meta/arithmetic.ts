@@ -1,4 +1,4 @@
-import type { ItemRef } from "../../store/cache.ts";
+import { type ItemRef, NO_ITEM } from "../../store/cache.ts";
 import type { MetaRequest } from "./request.ts";
 import { MARK_KEY_BINARY } from "../../store/operation.ts";
 import { Outcome } from "../../store/outcome.ts";
@@ -44,6 +44,7 @@ export function metaArithmetic(conversation: Conversation, meta: MetaRequest): F
   operation.marks = meta.isBinary ? MARK_KEY_BINARY : 0;
   // The deadline stays 0 until `putNumberFlags` meets the flag N.
   const outcome = cache.incrDecr(operation, !decrements);
+  if (outcome === Outcome.PARKED) return Flow.PARKED;
   answerArithmetic(meta, outcome);
   return Flow.DONE;
 }
@@ -98,7 +99,8 @@ function putNumberFlags(meta: MetaRequest, item: ItemRef, made: boolean): void {
         putU64Flag(reply, FLAG.c, operation.idLow, operation.idHigh);
         break;
       case FLAG.t:
-        putTtl(thread, cache.describe(item).remainSec);
+        // The store has no item of a row.
+        putTtl(thread, item === NO_ITEM ? -1 : cache.describe(item).remainSec);
         break;
       case FLAG.T:
         touch(meta, item, meta.touchSeconds);

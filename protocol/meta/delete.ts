@@ -26,9 +26,12 @@ export function metaDelete(conversation: Conversation, meta: MetaRequest): Flow 
   operation.clientFlags = meta.clientFlags;
   operation.deletedBy = "md";
   let outcome: Outcome;
-  if (meta.empties) outcome = cache.meta.empty(operation, meta.stale);
+  if (cache.isRow(input, meta.keyOffset, meta.keyLength)) {
+    outcome = meta.empties || meta.stale ? cache.parking!.refuseMark() : cache.remove(operation);
+  } else if (meta.empties) outcome = cache.meta.empty(operation, meta.stale);
   else if (meta.stale) outcome = cache.meta.markStale(operation, meta.touches);
   else outcome = cache.remove(operation);
+  if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (outcome === Outcome.NO_MEMORY) {
     reply.put(REFUSAL.OUT_OF_MEMORY);
     return Flow.DONE;

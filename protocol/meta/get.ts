@@ -1,6 +1,15 @@
 import { deadlineSec } from "../../store/clock.ts";
 import type { MetaRequest } from "./request.ts";
-import { type Found, type FoundWriter, type ItemRef, NO_ITEM } from "../../store/cache.ts";
+import {
+  FAILED_ITEM,
+  type Found,
+  type FoundWriter,
+  type ItemRef,
+  LOCKED_ITEM,
+  NO_ITEM,
+  PARKED_ITEM,
+} from "../../store/cache.ts";
+import { Outcome } from "../../store/outcome.ts";
 import { MARK_KEY_BINARY } from "../../store/operation.ts";
 import { Access } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
@@ -14,7 +23,7 @@ import { putEchoedFlag, putEchoedFlags, putTtl, putU64Flag, putUint32Flag } from
 
 const { FLAG } = flagsModule;
 const { FIRST_FLAG } = metaRequestModule;
-const { META, REPLY } = repliesModule;
+const { META, OUTCOME_LINE, REPLY } = repliesModule;
 
 // Hot path: no allocation.
 
@@ -32,16 +41,33 @@ export function metaGet(conversation: Conversation, meta: MetaRequest): Flow {
     if (!thread.isHolding && getOptimistically(meta)) return Flow.DONE;
   }
   thread.hold();
-  const item = cache.meta.find(input, meta.keyOffset, meta.keyLength);
+  const item = findItem(conversation, meta);
+  if (item === PARKED_ITEM) return Flow.PARKED;
+  if (item === FAILED_ITEM) {
+    reply.put(OUTCOME_LINE[Outcome.ROW_ERROR]);
+    return Flow.DONE;
+  }
   if (thread.tunables.detailEnabled) {
     thread.prefixes.countGet(input, meta.keyOffset, meta.keyLength, item !== NO_ITEM);
   }
   if (item !== NO_ITEM) return answerItem(conversation, meta, item, false);
-  if (!meta.vivify) return answerMiss(meta);
+  if (!meta.vivify || cache.isRow(input, meta.keyOffset, meta.keyLength)) return answerMiss(meta);
   operation.begin(meta.keyOffset, meta.keyLength);
   if (cache.findLease(operation)) return answerLease(meta);
   const stub = makeStub(meta);
   return stub === NO_ITEM ? answerMiss(meta) : answerItem(conversation, meta, stub, true);
+}
+
+/** Finds the item. Of a row that shall be touched, the database thread changes the expiry time. */
+function findItem({ thread, owner }: Conversation, meta: MetaRequest): ItemRef {
+  const { cache, input, memory } = thread;
+  const { keyOffset, keyLength } = meta;
+  if (!meta.touches || !cache.isRow(input, keyOffset, keyLength)) {
+    return cache.find(input, keyOffset, keyLength, owner);
+  }
+  const deadline = deadlineSec(memory, meta.touchSeconds);
+  const item = cache.getAndTouch(input, keyOffset, keyLength, deadline, owner);
+  return item === LOCKED_ITEM ? cache.find(input, keyOffset, keyLength, owner) : item;
 }
 
 /** Whether a flag changes the item, or tells about its reads. */
@@ -248,7 +274,8 @@ function isSoonerThan(deadline: number, bound: number): boolean {
 
 /** Sets when the item dies, unless it is dirty and would live too long, or locked. */
 export function touch(meta: MetaRequest, item: ItemRef, seconds: number): void {
-  const { cache, operation, memory } = meta.thread;
+  const { cache, operation, memory, input } = meta.thread;
+  if (cache.isRow(input, meta.keyOffset, meta.keyLength)) return;
   operation.keyOffset = meta.keyOffset;
   operation.keyLength = meta.keyLength;
   cache.meta.touch(operation, item, deadlineSec(memory, seconds));

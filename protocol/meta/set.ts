@@ -1,6 +1,7 @@
 import { isExtending, MARK_KEY_BINARY, type Operation } from "../../store/operation.ts";
 import type { MetaRequest } from "./request.ts";
 import * as operationModule from "../../store/operation.ts";
+import { NO_ITEM } from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
@@ -49,6 +50,7 @@ export function metaSet(conversation: Conversation, meta: MetaRequest): Flow {
   const outcome = storeBlock(conversation);
   if (outcome === Block.INCOMPLETE) return Flow.INCOMPLETE;
   if (outcome === Block.ARRIVING) return fillBlock(conversation, new LateReply(meta));
+  if (outcome === Outcome.PARKED) return Flow.PARKED;
   putStored(meta, outcome);
   return afterBlock(conversation);
 }
@@ -160,7 +162,8 @@ function putStoredSize(
   operation: Operation,
   outcome: Outcome,
 ): void {
-  const length = outcome === Outcome.STORED
+  // The store has no item of a row.
+  const length = outcome === Outcome.STORED && operation.item !== NO_ITEM
     ? cache.valueLength(operation.item)
     : operation.valueLength;
   putUint32Flag(reply, FLAG.s, length);

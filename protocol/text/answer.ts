@@ -1,6 +1,8 @@
 import { ByteRegion, latin1Text } from "../../store/base/bytes.ts";
 import * as limitsModule from "../../store/limits.ts";
+import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
+import { OUTCOME_LINE } from "../replies.ts";
 import { Flow, type Request } from "../request.ts";
 import { TextWork, type Work, WorkTask } from "../work_task.ts";
 
@@ -11,6 +13,12 @@ export function answer(conversation: Conversation, line: Uint8Array): Flow {
   const { request, reply } = conversation.thread;
   if (!request.noreply) reply.put(line);
   return Flow.DONE;
+}
+
+/** Answers with the line of an outcome. */
+export function answerOutcome(conversation: Conversation, outcome: Outcome): Flow {
+  if (outcome === Outcome.PARKED) return Flow.PARKED;
+  return answer(conversation, OUTCOME_LINE[outcome]);
 }
 
 /** Answers with text that is made while it is sent, of characters below 256. */

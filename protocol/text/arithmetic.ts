@@ -1,8 +1,8 @@
 import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
-import { OUTCOME_LINE, REFUSAL } from "../replies.ts";
+import { REFUSAL } from "../replies.ts";
 import { Flow } from "../request.ts";
-import { answer } from "./answer.ts";
+import { answer, answerOutcome } from "./answer.ts";
 import { readKey } from "./write.ts";
 
 const DELTA_WORD = 2;
@@ -18,7 +18,7 @@ export function arithmetic(conversation: Conversation, increment: boolean): Flow
   operation.deltaHigh = numbers.high;
   const outcome = cache.incrDecr(operation, increment);
   if (outcome === Outcome.NO_MEMORY) return answer(conversation, REFUSAL.OUT_OF_MEMORY);
-  if (outcome !== Outcome.OK) return answer(conversation, OUTCOME_LINE[outcome]);
+  if (outcome !== Outcome.OK) return answerOutcome(conversation, outcome);
   if (!request.noreply) {
     reply.decimalU64(operation.resultLow, operation.resultHigh);
     reply.crlf();

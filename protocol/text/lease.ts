@@ -76,6 +76,7 @@ export function deletess(conversation: Conversation): Flow {
     thread.prefixes.countDelete(thread.input, operation.keyOffset, operation.keyLength);
   }
   const outcome = cache.removeAndLease(operation);
+  if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (request.noreply) return Flow.DONE;
   switch (outcome) {
     case Outcome.DELETED:

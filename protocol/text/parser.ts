@@ -3,7 +3,7 @@ import * as limitsModule from "../../store/limits.ts";
 import { CommandIndex, type CommandRow, commandsFor } from "./table.ts";
 import * as tableModule from "./table.ts";
 import { beginGetss } from "./lease.ts";
-import { getOne, hasLineEnd, MultigetKind } from "./read.ts";
+import { getOne, hasLineEnd, hasParked, MultigetKind } from "./read.ts";
 import { storeAndAnswer } from "./write.ts";
 import { Access } from "../auth/access.ts";
 import { MetaRequest } from "../meta/request.ts";
@@ -13,6 +13,7 @@ import * as replyBufferModule from "../reply_buffer.ts";
 import { Flow, type Request } from "../request.ts";
 import * as requestModule from "../request.ts";
 import { prefetchGets, prefetchLines } from "../prefetch.ts";
+import { lookAhead, readRowsAhead } from "../row_wait.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import * as workBudgetModule from "../work_budget.ts";
 
@@ -99,10 +100,10 @@ export class TextParser implements Parser {
         if (word === GET_SPACE) {
           this.#thread.releaseForReads();
           const next = this.#gets(conversation, at, end);
+          if (conversation.task !== null) return next;
           if (next > at) at = next;
           else if (!this.#beginKeys(conversation, at, end, false)) return at;
           else return at + GET_LENGTH;
-          if (conversation.task !== null) return at;
           continue;
         }
         if (word === GETS) {
@@ -118,6 +119,7 @@ export class TextParser implements Parser {
       work.spent += REQUEST_UNITS;
       const flow = this.#execute(conversation, at, end, word);
       if (flow === Flow.DONE) at = this.#request.next;
+      else if (flow === Flow.PARKED) return this.#park(conversation, at, end);
       else return this.#leave(conversation, flow);
     }
   }
@@ -142,7 +144,10 @@ export class TextParser implements Parser {
       ops.countText(GET_ROW);
       const keyLength = prefetch.keyLength(index);
       const hash = prefetch.hashAt(index);
-      if (!getOne(conversation, keyOffset, keyLength, hash)) return keyOffset + keyLength;
+      if (getOne(conversation, keyOffset, keyLength, hash)) continue;
+      if (!hasParked(conversation)) return keyOffset + keyLength;
+      readRowsAhead(conversation, index + 1);
+      return keyOffset - GET_LENGTH;
     }
     return next;
   }
@@ -215,16 +220,31 @@ export class TextParser implements Parser {
       ? null
       : this.#commands.find(this.#thread.input, start, request.wordEnd[0]! - start);
     if (row === null) return this.#unknown(conversation);
+    const { parking } = this.#thread.cache;
+    if (parking !== null && parking.isAhead && !row.isAhead) return Flow.DONE;
     if (request.wordCount < row.wordsMin) return this.#refuse(REFUSAL.BAD_FORMAT);
     request.noreply = row.noreply && this.#lastWordIs(NOREPLY);
     const flow = this.#count(row.index, row.handler(conversation, this.#meta));
     return flow === Flow.UNKNOWN ? this.#unknown(conversation) : flow;
   }
 
-  /** Counts a command, unless it is incomplete and will be parsed again. */
+  /** Counts a command, unless it will be parsed again. */
   #count(row: number, flow: Flow): Flow {
-    if (flow !== Flow.INCOMPLETE) this.#thread.ops.countText(row);
+    if (flow !== Flow.INCOMPLETE && flow !== Flow.PARKED) this.#thread.ops.countText(row);
     return flow;
+  }
+
+  /** Makes the connection wait for the database, and executes the requests behind the one at `start` ahead. */
+  #park(conversation: Conversation, start: number, end: number): number {
+    const { input: { view } } = this.#thread;
+    lookAhead(conversation, () => {
+      const { next } = this.#request;
+      if (end - next < LINE_BYTES_MIN) return false;
+      const word = view.getInt32(next, true);
+      if (word === GET_SPACE || word === GETS) return false;
+      return this.#execute(conversation, next, end, word) === Flow.PARKED;
+    });
+    return start;
   }
 
   /**

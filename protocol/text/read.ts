@@ -10,12 +10,13 @@ import { putDecimal } from "../../store/base/decimal.ts";
 import type { ReplyBuffer } from "../reply_buffer.ts";
 import * as replyBufferModule from "../reply_buffer.ts";
 import { Flow } from "../request.ts";
+import { readRowsAhead, RowWait } from "../row_wait.ts";
 import { SendTask, SkipLineTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import * as workBudgetModule from "../work_budget.ts";
 import { answer } from "./answer.ts";
 
-const { LOCKED_ITEM, NO_ITEM } = cacheModule;
+const { FAILED_ITEM, LOCKED_ITEM, NO_ITEM, PARKED_ITEM } = cacheModule;
 const { KEY_LENGTH_MAX, LINE_LENGTH_MAX } = limitsModule;
 const { OUTCOME_LINE, REFUSAL, REPLY } = repliesModule;
 const { REPLY_ROOM_MIN } = replyBufferModule;
@@ -31,8 +32,6 @@ const VALU = 0x554c4156;
 const E_SPACE = 0x2045;
 const CRLF = 0x0a0d;
 const END_1 = 0x0d444e45; // "END\r"
-
-const LOCKED = OUTCOME_LINE[Outcome.LOCKED];
 
 /** Keys, at most, of a line of ordinary length. Such a line is answered in one slice, so that it fails as a whole. */
 const KEYS_PER_LINE = LINE_LENGTH_MAX / 2;
@@ -100,7 +99,7 @@ function putEnd(reply: ReplyBuffer): void {
 /**
  * Answers `get` of one key, the hottest command. The caller ensures REPLY_ROOM_MIN.
  *
- * @returns False when `conversation.task` sends the rest of the value, and END.
+ * @returns False when `conversation.task` sends the rest of the value, and END, or waits for the row (`hasParked`).
  */
 export function getOne(
   conversation: Conversation,
@@ -119,9 +118,22 @@ export function getOne(
     }
     thread.hold();
   }
-  const item = cache.get(thread.input, keyOffset, keyLength, hash);
+  const item = cache.get(thread.input, keyOffset, keyLength, hash, conversation.owner);
+  if (item === PARKED_ITEM) {
+    conversation.task = new RowWait(thread, null);
+    return false;
+  }
   if (thread.tunables.detailEnabled) {
-    thread.prefixes.countGet(thread.input, keyOffset, keyLength, item !== NO_ITEM);
+    thread.prefixes.countGet(
+      thread.input,
+      keyOffset,
+      keyLength,
+      item !== NO_ITEM && item !== FAILED_ITEM,
+    );
+  }
+  if (item === FAILED_ITEM) {
+    reply.put(OUTCOME_LINE[Outcome.ROW_ERROR]);
+    return true;
   }
   if (item !== NO_ITEM && !putItem(thread, item, WITHOUT_ID)) {
     conversation.task = new SendTask(thread, item, true, MultigetTask.afterFirstKey());
@@ -129,6 +141,11 @@ export function getOne(
   }
   putEnd(reply);
   return true;
+}
+
+/** Whether a read that returned false waits for its row, and is executed once more. */
+export function hasParked({ task }: Conversation): boolean {
+  return task instanceof RowWait;
 }
 
 /**
@@ -181,6 +198,8 @@ export class MultigetTask implements Multiget {
   /** Why the last key was refused, and with it the line. */
   #refusal: Uint8Array | null = null;
   #scanned: Scanned = Scanned.GROUP;
+  /** Whether the last key is a row that is on its way. */
+  #hasParked = false;
 
   /** Starts with a `get` whose first key has been answered. */
   static afterFirstKey(): MultigetTask {
@@ -229,6 +248,7 @@ export class MultigetTask implements Multiget {
         if (this.#refusal !== null) {
           return this.#refuse(conversation, replyStart, keyOffset + keyLength, this.#refusal);
         }
+        if (this.#hasParked) return this.#park(conversation, index);
         if (!done) return keyOffset + keyLength;
       }
       switch (this.#scanned) {
@@ -310,12 +330,16 @@ export class MultigetTask implements Multiget {
       return true;
     }
     const item = kind <= MultigetKind.GETS
-      ? cache.get(input, keyOffset, keyLength, hash)
+      ? cache.get(input, keyOffset, keyLength, hash, conversation.owner)
       : kind <= MultigetKind.GATS
       ? cache.getAndTouch(input, keyOffset, keyLength, this.#deadlineSec, conversation.owner, hash)
       : operation.item;
-    if (item === LOCKED_ITEM) {
-      this.#refusal = LOCKED;
+    if (item === PARKED_ITEM) {
+      this.#hasParked = true;
+      return false;
+    }
+    if (item === LOCKED_ITEM || item === FAILED_ITEM) {
+      this.#refusal = OUTCOME_LINE[item === LOCKED_ITEM ? Outcome.LOCKED : Outcome.ROW_ERROR];
       return true;
     }
     if (thread.tunables.detailEnabled) {
@@ -339,6 +363,9 @@ export class MultigetTask implements Multiget {
     operation.deadlineSec = this.#deadlineSec;
     const outcome = cache.getOrLease(operation, hash);
     if (outcome === Outcome.OK) return true;
+    if (outcome === Outcome.PARKED) this.#hasParked = true;
+    if (outcome === Outcome.ROW_ERROR) this.#refusal = OUTCOME_LINE[outcome];
+    if (outcome === Outcome.PARKED || outcome === Outcome.ROW_ERROR) return false;
     if (tunables.detailEnabled) {
       thread.prefixes.countGet(thread.input, keyOffset, keyLength, false);
     }
@@ -378,6 +405,17 @@ export class MultigetTask implements Multiget {
     conversation.task = this.#detach(conversation);
     conversation.pause(state);
     return at;
+  }
+
+  /** Makes the connection wait for the row of a key of the group, and asks for those of the keys behind it. */
+  #park(conversation: Conversation, first: number): number {
+    const { thread } = conversation;
+    const { cache: { prefetch } } = thread;
+    this.#hasParked = false;
+    this.#keyCount--;
+    conversation.task = new RowWait(thread, this.#detach(conversation));
+    if (this.#kind <= MultigetKind.GETS) readRowsAhead(conversation, first + 1);
+    return prefetch.keyOffset(first);
   }
 
   /** Detaches this task from the thread: the connection keeps it. */

@@ -38,6 +38,8 @@ export interface CommandRow {
   readonly lengthWord: number;
   /** What a peer must be allowed to do. */
   readonly access: AccessRule<Conversation>;
+  /** Whether it may be executed ahead of its turn, while the connection waits for rows: it is but one operation. */
+  readonly isAhead: boolean;
   readonly handler: Handler;
 }
 
@@ -100,6 +102,11 @@ const ROWS: readonly Row[] = [
   ["lru_crawler",   1,     true,    0,      ADMIN,         tuning.crawler],
 ];
 
+const AHEAD = new Set([
+  ...["set", "add", "cas", "delete", "incr", "decr", "touch", "replace", "append", "prepend"],
+  ...["mg", "ms", "md", "ma"],
+]);
+
 /** In the order of the table. */
 export const COMMANDS: readonly CommandRow[] = ROWS.map(
   ([name, wordsMin, noreply, lengthWord, access, handler], index) => ({
@@ -109,6 +116,7 @@ export const COMMANDS: readonly CommandRow[] = ROWS.map(
     noreply,
     lengthWord,
     access,
+    isAhead: AHEAD.has(name),
     handler,
   }),
 );

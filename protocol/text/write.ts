@@ -1,7 +1,7 @@
 import { type DeleteCommand, StoreMode } from "../../store/operation.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import * as limitsModule from "../../store/limits.ts";
-import type { Outcome } from "../../store/outcome.ts";
+import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
 import * as repliesModule from "../replies.ts";
 import { Flow } from "../request.ts";
@@ -14,7 +14,7 @@ import {
 } from "../store_block.ts";
 import * as storeBlockModule from "../store_block.ts";
 import type { StoreReply } from "../tasks.ts";
-import { answer } from "./answer.ts";
+import { answer, answerOutcome } from "./answer.ts";
 
 const { KEY_LENGTH_MAX } = limitsModule;
 const { Block } = storeBlockModule;
@@ -66,6 +66,7 @@ export function storeAndAnswer(conversation: Conversation): Flow {
   if (outcome === Block.ARRIVING) {
     return fillBlock(conversation, request.noreply ? NO_REPLY : LATE_REPLY);
   }
+  if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (!request.noreply) reply.put(OUTCOME_LINE[outcome]);
   return afterBlock(conversation);
 }
@@ -95,7 +96,7 @@ export function readKey(conversation: Conversation, word = KEY_WORD): boolean {
 /** `delete <key>` */
 export function remove(conversation: Conversation): Flow {
   if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
-  return answer(conversation, OUTCOME_LINE[removeKey(conversation, "delete")]);
+  return answerOutcome(conversation, removeKey(conversation, "delete"));
 }
 
 /** Deletes the operation's key. @param deletedBy What watchers are told. */
@@ -117,5 +118,5 @@ export function touch(conversation: Conversation): Flow {
     return answer(conversation, REFUSAL.BAD_EXPTIME);
   }
   operation.deadlineSec = deadlineSec(memory, numbers.value);
-  return answer(conversation, OUTCOME_LINE[cache.touch(operation)]);
+  return answerOutcome(conversation, cache.touch(operation));
 }

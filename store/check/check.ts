@@ -198,7 +198,7 @@ class Check {
   #checkDeadline(item: ItemRef, soonestSec: number): void {
     if (this.#items.state(item) & STATE.LOCKED) return;
     const deadlineSec = this.#items.word(item, WORD.DEADLINE_SEC);
-    assert(deadlineSec === 0 || deadlineSec >= soonestSec, "a page knows its soonest deadline");
+    assert(deadlineSec <= 0 || deadlineSec >= soonestSec, "a page knows its soonest deadline");
   }
 
   #checkChain(item: ItemRef): number {

@@ -1,4 +1,5 @@
 import { latin1Text } from "../base/bytes.ts";
+import { Prefixes } from "../base/prefixes.ts";
 import { isExtending, type Key, type Operation, StoreMode } from "../operation.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
@@ -12,7 +13,6 @@ import type { Locks } from "./locks.ts";
 import * as memoryModule from "../memory/memory.ts";
 import { Outcome } from "../outcome.ts";
 import * as statsModule from "../stats.ts";
-import { StrictPrefixes } from "./strict_prefixes.ts";
 import { compareU64 } from "../base/u64.ts";
 
 const { NO_ITEM, STATE, WORD } = itemModule;
@@ -39,7 +39,7 @@ export class WriteGuard {
   readonly #links: ItemLinks;
   readonly #locks: Locks;
   readonly #stats: Float64Array;
-  readonly #strict: StrictPrefixes;
+  readonly #strict: Prefixes;
   readonly #isStrict: boolean;
   readonly #casEnabled: boolean;
   readonly #leaseFlag: number;
@@ -56,7 +56,7 @@ export class WriteGuard {
     this.#stats = links.memory.stats;
     this.leases = new Leases(links.memory);
     this.tokens = new UpdateTokens(links.memory);
-    this.#strict = new StrictPrefixes(options.strictPrefixes);
+    this.#strict = new Prefixes(options.strictPrefixes);
     this.#isStrict = options.strictPrefixes.length > 0;
     this.#casEnabled = options.casEnabled;
     this.#leaseMask = options.leaseMask;
@@ -293,7 +293,8 @@ export class WriteGuard {
     const { deadlineSec, mode } = operation;
     const nowSec = this.#links.memory.control[CONTROL.NOW_SEC]!;
     if (mode === StoreMode.SET && deadlineSec !== 0 && deadlineSec <= nowSec) return false;
-    return this.#strict.covers(operation);
+    const { input, keyOffset, keyLength } = operation;
+    return this.#strict.covers(input, keyOffset, keyLength);
   }
 
   #capDeadline(deadlineSec: number): number {

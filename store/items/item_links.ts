@@ -155,7 +155,7 @@ export class ItemLinks {
   /** Lowers the bound of the next deadline in the item's page, if the item's deadline is sooner. */
   lowerSoonestDeadline(item: ItemRef): void {
     const deadline = this.items.word(item, WORD.DEADLINE_SEC);
-    if (deadline === 0) return;
+    if (deadline <= 0) return;
     const at = (item >>> this.memory.refPageShift) * PAGE.WORDS + PAGE.SOONEST_SEC;
     if (deadline < this.memory.pages[at]!) this.memory.pages[at] = deadline;
   }
@@ -179,6 +179,16 @@ export class ItemLinks {
   isDead(item: ItemRef): boolean {
     return (this.isExpired(item) || this.isFlushed(item)) &&
       (this.items.state(item) & STATE.LOCKED) === 0;
+  }
+
+  /** Whether a dead item stands for an absent row: it stays until it is evicted or flushed. */
+  isAbsent(item: ItemRef): boolean {
+    return (this.items.state(item) & STATE.ABSENT) !== 0 && !this.isFlushed(item);
+  }
+
+  /** Whether an item's memory is to be given back: it is dead, and does not stand for an absent row. */
+  isOver(item: ItemRef): boolean {
+    return this.isDead(item) && !this.isAbsent(item);
   }
 }
 

@@ -58,6 +58,8 @@ export class OptimisticRead {
   /** The same memory in another array: no compiler takes the second load of a version for the first. */
   readonly #versionsAgain: Int32Array;
   readonly #versionMask: number;
+  /** Whether a key that is missing may be a row, which is asked for with the mutex. */
+  readonly #hasRows: boolean;
   #group = 0;
   #version = 0;
 
@@ -70,6 +72,7 @@ export class OptimisticRead {
     this.#versions = memory.versions.words;
     this.#versionsAgain = new Int32Array(memory.shared.versions);
     this.#versionMask = memory.versions.mask;
+    this.#hasRows = memory.options.rows !== undefined;
     this.found = new Found(links.items);
   }
 
@@ -97,7 +100,7 @@ export class OptimisticRead {
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       const outcome = this.find(input, keyOffset, keyLength, hash);
       if (outcome === ReadOutcome.MISS) {
-        if (!writer.writeMiss(request)) return false;
+        if (this.#hasRows || !writer.writeMiss(request)) return false;
         this.countMiss();
         return true;
       }

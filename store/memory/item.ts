@@ -97,7 +97,14 @@ export const STATE = {
   STUB: 1 << 24,
   /** Overwritten in place, and not moved to the new end of its queue yet. */
   REWRITTEN: 1 << 25,
+  /** Of a request for a row: in no index and no queue, see rows/detached_items.ts. */
+  DETACHED: 1 << 26,
+  /** Says that the database has no such row. Its deadline is ABSENT_DEADLINE, so every reader takes it for dead. */
+  ABSENT: 1 << 27,
 } as const;
+
+/** The deadline of an item that stands for an absent row: long past, and of no concern to the sweep. */
+export const ABSENT_DEADLINE_SEC = -1;
 
 /** State bits that add words between header and key. */
 export const OPTIONAL_WORDS = STATE.HAS_FLAGS | STATE.CHAINED | STATE.EXPLICIT_ID |

@@ -8,6 +8,7 @@ import { lockBytesNeeded } from "./lock_layout.ts";
 import { CLASS_STATS, STORE_STATS, THREAD_STATS } from "../stats.ts";
 import { highHalf, lowHalf } from "../base/u64.ts";
 import { SlotTable, slotTableBytes } from "./slot_table.ts";
+import { requestBytesNeeded } from "./request_layout.ts";
 import { tokenQueueBytes } from "./token_layout.ts";
 import { versionBytesNeeded, Versions } from "./versions.ts";
 import { lockQueues, waiterBytesNeeded } from "./waiter_layout.ts";
@@ -172,6 +173,8 @@ export interface SharedMemory {
   readonly tokens: SharedArrayBuffer;
   /** Records for their journal, see token_queue.ts. */
   readonly tokenQueue: SharedArrayBuffer;
+  /** Requests for rows, see rows/row_requests.ts. */
+  readonly rowRequests: SharedArrayBuffer;
   readonly watch: SharedArrayBuffer;
   /** Of Versions. */
   readonly versions: SharedArrayBuffer;
@@ -181,15 +184,20 @@ export interface SharedMemory {
 
 /**
  * Returns the number of rows of statistics: one for each worker (`-t`), then one for the
- * writer of the journal if there is one, then one for maintenance.
+ * writer of the journal if there is one, one for the database thread if there is one, and one for maintenance.
  */
 export function threadRowCount(options: StoreOptions): number {
-  return options.threads + (options.tokenPersistence === "journal" ? 2 : 1);
+  return databaseRow(options) + (options.rows === undefined ? 1 : 2);
 }
 
 /** The row of the thread that writes the journal of update tokens, if there is one. */
 export function journalRow(options: StoreOptions): number {
   return options.threads;
+}
+
+/** The row of the database thread, if there is one. */
+export function databaseRow(options: StoreOptions): number {
+  return options.threads + (options.tokenPersistence === "journal" ? 1 : 0);
 }
 
 interface ControlLayout {
@@ -235,6 +243,7 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
     leases: SlotTable.create(options.leaseEntries),
     tokens: SlotTable.create(options.tokenEntries),
     tokenQueue: new SharedArrayBuffer(tokenQueueBytes(options.tokenPersistence === "journal")),
+    rowRequests: new SharedArrayBuffer(requestBytesNeeded(options)),
     watch: new SharedArrayBuffer(watchBytesNeeded(options.watchRingBytes ?? WATCH_RING_BYTES)),
     versions: new SharedArrayBuffer(versionBytesNeeded(options.optimisticReads ?? false)),
     threads: CounterRows.createShared(threadRowCount(options), COUNTERS),

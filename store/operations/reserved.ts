@@ -123,6 +123,14 @@ export class ReservedOperations {
     this.#values.write(this.#arriving.itemOf(value), at, from, offset, length);
   }
 
+  /** Takes the item of `operation.reserved`, which was not dropped, out of the list of arriving values. */
+  take(operation: Operation): ItemRef {
+    const item = this.#arriving.take(operation.reserved);
+    operation.reserved = NO_ROW;
+    this.#values.forgetPosition();
+    return item;
+  }
+
   /**
    * As `Cache.store`, with the value of `operation.reserved`, which was not dropped. The operation is judged now, not
    * when it was announced.

@@ -84,7 +84,7 @@ export class Eviction {
         continue;
       }
       const reads = (state & FREQUENCY_MASK) / FREQUENCY_ONE;
-      if (this.#links.isDead(item)) {
+      if (this.#links.isOver(item)) {
         this.reclaimForRoom(item);
         return true;
       }

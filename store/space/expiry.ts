@@ -101,7 +101,7 @@ export class Expiry {
       if (item === NO_ITEM) continue;
       // `Locks.release` handles a locked item when it is unlocked.
       if ((items.state(item) & (STATE.LINKED | STATE.LOCKED)) !== STATE.LINKED) continue;
-      if (this.#links.isDead(item)) {
+      if (this.#links.isOver(item)) {
         this.#remove(item);
       } else {
         const deadline = items.word(item, WORD.DEADLINE_SEC);

@@ -161,7 +161,7 @@ export class PageEvacuator {
     const { memory, items } = this.#links;
     const continuation = (items.state(chunk) & STATE.CONTINUATION) !== 0;
     const item = continuation ? items.word(chunk, WORD.NEWER) : chunk;
-    if (this.#links.isDead(item)) {
+    if (this.#links.isOver(item)) {
       this.#eviction.reclaimForRoom(item);
       return true;
     }

@@ -85,14 +85,14 @@ export const STORE_FAULTS: readonly Fault[] = [
   ]),
   ...faults("store/space/eviction.ts", "store/space/eviction", [
     ["expired items count as evicted when their memory is needed",
-      "if (this.#links.isDead(item)) {\n        this.reclaimForRoom(item);", "if (false) {\n        this.reclaimForRoom(item);"],
+      "if (this.#links.isOver(item)) {\n        this.reclaimForRoom(item);", "if (false) {\n        this.reclaimForRoom(item);"],
   ]),
   ...faults("store/space/ghost.ts", "store/space/eviction", [
     ["the ghost remembers nothing", "words[at] = hash;", ""],
   ]),
   ...faults("store/space/expiry.ts", ELSEWHERE, [
     ["no dead item is swept",
-      "if (this.#links.isDead(item)) {\n        this.#remove(item);", "if (false) {\n        this.#remove(item);", "expiry.txt"],
+      "if (this.#links.isOver(item)) {\n        this.#remove(item);", "if (false) {\n        this.#remove(item);", "expiry.txt"],
   ]),
   ...faults("store/space/flush.ts", ELSEWHERE, [
     ["flush_all 1 takes effect only with the next packet", "if (atSec <= this.#control[CONTROL.NOW_SEC]!) this.due();", "", "flush.txt"],
@@ -174,7 +174,7 @@ export const STORE_FAULTS: readonly Fault[] = [
   ...faults("store/operations/journal.ts", "store/claims/update_tokens lib/journal/token_journal", [
     ["ids start again below those of restored tokens", "if (id <= this.lastId) return;", "return;"],
   ]),
-  ...faults("store/claims/strict_prefixes.ts", ELSEWHERE, [
+  ...faults("store/base/prefixes.ts", ELSEWHERE, [
     ["--strict compares the first byte of a prefix only",
       "for (let at = 0; at < prefix.length; at++) if", "for (let at = 0; at < 1; at++) if", "leases_strict.txt"],
   ]),

@@ -1,9 +1,9 @@
-import type { Key } from "../operation.ts";
+import type { ByteRegion } from "./bytes.ts";
 
 // Hot path: no allocation.
 
-/** `--strict`: which keys only the holder of a lease may fill. */
-export class StrictPrefixes {
+/** A set of keys, by their first bytes. */
+export class Prefixes {
   readonly #prefixes: readonly Uint8Array[];
 
   /** @param prefixes In UTF-8 they are the keys' first bytes. `""` covers every key. */
@@ -12,7 +12,7 @@ export class StrictPrefixes {
     this.#prefixes = prefixes.map((prefix) => encoder.encode(prefix));
   }
 
-  covers({ input, keyOffset, keyLength }: Key): boolean {
+  covers(input: ByteRegion, keyOffset: number, keyLength: number): boolean {
     const prefixes = this.#prefixes;
     for (let index = 0; index < prefixes.length; index++) {
       if (startsWith(input.bytes, keyOffset, keyLength, prefixes[index]!)) return true;

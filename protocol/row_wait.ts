@@ -1,0 +1,60 @@
+import type { RowSession } from "../store/cache.ts";
+import { type Conversation, ConversationState, type Task } from "./conversation.ts";
+import type { ThreadContext } from "./thread_context.ts";
+
+/**
+ * Makes a connection wait until the database thread has answered a request for a row. Then the connection executes the
+ * request once more: see `RowParking`.
+ */
+export class RowWait implements Task {
+  readonly awaitsServer = true;
+  readonly #slot: number;
+  readonly #successor: Task | null;
+
+  /** @param successor What asked for the row; null: a request in the input. */
+  constructor({ cache }: ThreadContext, successor: Task | null, slot = cache.parking!.awaited) {
+    this.#slot = slot;
+    this.#successor = successor;
+  }
+
+  run(conversation: Conversation, start: number, _end: number): number {
+    if (conversation.thread.cache.parking!.isAnswered(this.#slot)) {
+      conversation.task = this.#successor;
+    } else {
+      conversation.pause(ConversationState.WAITING);
+    }
+    return start;
+  }
+
+  abandon(thread: ThreadContext): void {
+    this.#successor?.abandon(thread);
+  }
+}
+
+/** Executes requests ahead of their turn: see `RowParking`. @param run Executes one; returns false to end. */
+export function lookAhead(conversation: Conversation, run: () => boolean): void {
+  const { cache, reply } = conversation.thread;
+  const parking = cache.parking!;
+  const session: RowSession = parking.session!;
+  const { awaited } = parking;
+  if (session.slots.length === 1) {
+    const { length } = reply;
+    parking.isAhead = true;
+    parking.hasLeftAhead = false;
+    while (!parking.hasLeftAhead && run());
+    parking.isAhead = false;
+    // Requests that failed ahead of their turn fail once more in their turn.
+    reply.length = length;
+    conversation.valueMissing = false;
+  }
+  conversation.task = new RowWait(conversation.thread, null, awaited);
+}
+
+/** Asks the database for the rows of the prefetched keys from `first` on, unless the cache has them. */
+export function readRowsAhead({ thread, owner }: Conversation, first: number): void {
+  const { cache: { prefetch, parking }, input } = thread;
+  for (let index = first; index < prefetch.count; index++) {
+    const keyLength = prefetch.keyLength(index);
+    parking!.readAhead(input, prefetch.keyOffset(index), keyLength, prefetch.hashAt(index), owner);
+  }
+}

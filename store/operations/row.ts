@@ -1,0 +1,397 @@
+import { ByteRegion, latin1Text } from "../base/bytes.ts";
+import { highHalf, lowHalf, u64ToBigInt, u64ToNumber } from "../base/u64.ts";
+import { NO_LEASE } from "../claims/leases.ts";
+import type { WriteGuard } from "../claims/write_guard.ts";
+import { clockSec, deadlineSec } from "../clock.ts";
+import type { ConnectionId } from "../connections.ts";
+import type { ItemLinks } from "../items/item_links.ts";
+import type { Values } from "../items/values.ts";
+import { COPY_BYTES_MAX, KEY_LENGTH_MAX } from "../limits.ts";
+import { ABSENT_DEADLINE_SEC, type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
+import { CONTROL } from "../memory/memory.ts";
+import { REQUEST } from "../memory/request_layout.ts";
+import { Operation, type StoreMode } from "../operation.ts";
+import { Outcome } from "../outcome.ts";
+import { DetachedItems } from "../rows/detached_items.ts";
+import type { RowRequest, RowResult, RowValue } from "../rows/row_request.ts";
+import {
+  NO_REQUEST,
+  type RequestSlot,
+  RowBit,
+  RowKind,
+  RowRequests,
+} from "../rows/row_requests.ts";
+import type { Allocator } from "../space/allocator.ts";
+import type { Lookup } from "./lookup.ts";
+import type { StoreParts } from "./parts.ts";
+import type { StoreOperations } from "./store.ts";
+
+/**
+ * How long the lease lasts under which a row is read, in seconds. It only decides how long a value may be on its way
+ * from the database: later it is answered, but not cached.
+ */
+const LEASE_SEC = 60;
+/** With which a request fails for the memory of its answer. */
+const TOO_LARGE = "the row is too large, or there is no memory for it";
+/** No row has a version as large as this. */
+const TWO_53 = 2 ** 53;
+/** A version that no row has. */
+const NO_VERSION = -1;
+
+/**
+ * Rows: items behind which there is a database. Serving threads submit requests for them, and read the results; the
+ * database thread takes the requests, and answers them. Methods want the mutex held, unless they say otherwise.
+ */
+export class RowOperations {
+  /** The table of requests. */
+  readonly requests: RowRequests;
+  readonly detached: DetachedItems;
+  readonly #links: ItemLinks;
+  readonly #values: Values;
+  readonly #lookup: Lookup;
+  readonly #guard: WriteGuard;
+  readonly #allocator: Allocator;
+  readonly #storeOperations: StoreOperations;
+  readonly #enter: () => void;
+  readonly #leave: () => void;
+  /** For the database thread: a key, and an operation on it. */
+  readonly #key = new ByteRegion(new ArrayBuffer(KEY_LENGTH_MAX));
+  readonly #operation = new Operation(this.#key);
+
+  constructor(
+    { links, values, lookup, guard, allocator }: StoreParts,
+    storeOperations: StoreOperations,
+    enter: () => void,
+    leave: () => void,
+  ) {
+    const { memory } = links;
+    this.#links = links;
+    this.#values = values;
+    this.#lookup = lookup;
+    this.#guard = guard;
+    this.#allocator = allocator;
+    this.#storeOperations = storeOperations;
+    this.requests = new RowRequests(memory);
+    this.detached = new DetachedItems(memory, links, values);
+    this.#enter = enter;
+    this.#leave = leave;
+  }
+
+  // --- for the database thread ---------------------------------------------------------------------
+
+  /**
+   * Takes queued requests, the oldest first. A READ whose row the cache has by now is answered at once, and not
+   * returned; for the others the row's lease is taken, before the caller checks whether the key is cacheable.
+   *
+   * @param max Requests to take.
+   */
+  take(max: number): RowRequest[] {
+    const taken: RowRequest[] = [];
+    while (taken.length < max) {
+      const slot = this.requests.takeQueued();
+      if (slot === NO_REQUEST) break;
+      let leaseId = 0;
+      if (this.requests.kindOf(slot) === RowKind.READ) {
+        if (this.#answerFromCache(slot)) continue;
+        leaseId = this.#lease(slot);
+      }
+      taken.push(this.#describe(slot, leaseId));
+    }
+    return taken;
+  }
+
+  /**
+   * Copies the value of a taken STORE or COMMAND. Needs no mutex. Only for a request that has not been answered.
+   */
+  valueOf({ slot, valueLength }: RowRequest): Uint8Array {
+    const data = new Uint8Array(valueLength);
+    const item = this.requests.word(slot, REQUEST.ITEM);
+    if (item !== NO_ITEM) {
+      this.#values.read(item, 0, valueLength, new ByteRegion(data.buffer), 0);
+      this.#values.forgetPosition();
+    }
+    return data;
+  }
+
+  /** Whether the connection of a request has ended: a request that writes nothing need not be executed for it. */
+  isAbandoned({ slot }: RowRequest): boolean {
+    return this.requests.isOrphan(slot);
+  }
+
+  /**
+   * Removes the key from this cache: its value, the note that it is absent, and its lease.
+   *
+   * @param key A character a byte.
+   * @param owner The connection that writes; 0: none.
+   * @returns False if another connection holds the row's lock: nothing has changed.
+   */
+  invalidate(key: string, owner: number): boolean {
+    const hash = this.#setKey(key);
+    const item = this.#links.index.find(this.#key, 0, key.length, hash);
+    if (item !== NO_ITEM) {
+      if (this.#guard.isLockedByOther(item, owner)) return false;
+      this.#lookup.unlink(item, hash);
+    }
+    const lease = this.#guard.leases.find(this.#operation);
+    if (lease !== NO_LEASE) this.#guard.leases.drop(lease, hash);
+    return true;
+  }
+
+  /**
+   * Answers READs of one key with what one read of the database found, and fills the cache with it if it may. Takes the
+   * mutex itself.
+   *
+   * @param requests Taken before the read began, and all of one key.
+   * @param row Null: there is no such row.
+   * @param cacheable The result of the check that was made after the requests were taken and before the read.
+   */
+  answerRead(requests: readonly RowRequest[], row: RowValue | null, cacheable: boolean): void {
+    const first = requests[0];
+    if (first === undefined) return;
+    const leaseId = cacheable ? Math.max(...requests.map((each) => each.leaseId)) : 0;
+    this.#enter();
+    if (row === null) this.#answerAbsent(requests, leaseId);
+    else this.#answerFound(requests, row, leaseId);
+    this.#leave();
+  }
+
+  /**
+   * Answers a request that writes, or a COMMAND. Takes the mutex itself.
+   *
+   * @param outcome As the same operation on an ordinary item would end.
+   */
+  answer(request: RowRequest, outcome: Outcome, result: RowResult = {}): void {
+    const { slot, key } = request;
+    const { version = 0, number = 0n, row } = result;
+    const { requests } = this;
+    this.#enter();
+    const item = row === undefined || requests.isOrphan(slot) ? NO_ITEM : this.#make(key, row);
+    if (requests.isOrphan(slot)) {
+      if (item !== NO_ITEM) this.#links.free(item);
+      this.#free(slot);
+      return this.#leave();
+    }
+    if (row !== undefined && item === NO_ITEM) {
+      this.#fail(slot, TOO_LARGE);
+      return this.#leave();
+    }
+    requests.setWord(slot, REQUEST.VERSION_LOW, lowHalf(version));
+    requests.setWord(slot, REQUEST.VERSION_HIGH, highHalf(version));
+    requests.setWord(slot, REQUEST.NUMBER_LOW, Number(BigInt.asIntN(32, number)));
+    requests.setWord(slot, REQUEST.NUMBER_HIGH, Number(BigInt.asIntN(32, number >> 32n)));
+    if (item !== NO_ITEM) {
+      this.detached.add(item);
+      requests.setWord(slot, REQUEST.RESULT, item);
+    }
+    requests.finish(slot, outcome);
+    this.#leave();
+  }
+
+  /** Answers requests with a server error that has this text. Takes the mutex itself. */
+  fail(requests: readonly RowRequest[], text: string): void {
+    this.#enter();
+    for (const { slot } of requests) this.#fail(slot, text);
+    this.#leave();
+  }
+
+  // --- private -----------------------------------------------------------------------------------
+
+  #fail(slot: RequestSlot, text: string): void {
+    if (this.requests.isOrphan(slot)) return this.#free(slot);
+    this.requests.setText(slot, text);
+    this.requests.finish(slot, Outcome.ROW_ERROR);
+  }
+
+  #answerAbsent(requests: readonly RowRequest[], leaseId: number): void {
+    this.#setKey(requests[0]!.key);
+    if (this.#isHeld(leaseId)) {
+      const operation = this.#operation;
+      operation.valueLength = 0;
+      operation.marks = STATE.ABSENT;
+      operation.deadlineSec = ABSENT_DEADLINE_SEC;
+      const item = this.#allocator.allocateItem(operation);
+      if (item !== NO_ITEM) this.#fill(item);
+    }
+    for (const { slot } of requests) {
+      if (this.requests.isOrphan(slot)) this.#free(slot);
+      else this.requests.finish(slot, Outcome.NOT_FOUND);
+    }
+  }
+
+  #answerFound(requests: readonly RowRequest[], row: RowValue, leaseId: number): void {
+    const { key } = requests[0]!;
+    let item = this.#make(key, row);
+    if (item === NO_ITEM) {
+      for (const { slot } of requests) this.#fail(slot, TOO_LARGE);
+      return;
+    }
+    const isFilled = this.#isHeld(leaseId);
+    if (isFilled) this.#fill(item);
+    const { items } = this.#links;
+    // A value without a chain cannot be pinned, and may be evicted before its readers come.
+    if (isFilled && (items.state(item) & STATE.CHAINED) === 0) item = this.#make(key, row);
+    const isDetached = item !== NO_ITEM && (items.state(item) & STATE.LINKED) === 0;
+    if (isDetached) this.detached.add(item);
+    for (const { slot } of requests) {
+      if (item === NO_ITEM || this.requests.isOrphan(slot)) this.#fail(slot, TOO_LARGE);
+      else this.#finishWith(slot, item);
+    }
+    // The requests are its users; `add` counted one more.
+    if (isDetached) this.detached.release(item);
+  }
+
+  #finishWith(slot: RequestSlot, item: ItemRef): void {
+    this.detached.hold(item);
+    this.requests.setWord(slot, REQUEST.RESULT, item);
+    this.requests.finish(slot, Outcome.OK);
+  }
+
+  /** Frees a request, with its items. */
+  #free(slot: RequestSlot): void {
+    const { requests, detached } = this;
+    const item = requests.takeItem(slot, REQUEST.ITEM);
+    if (item !== NO_ITEM) detached.release(item);
+    const result = requests.takeItem(slot, REQUEST.RESULT);
+    if (result !== NO_ITEM) detached.release(result);
+    requests.free(slot);
+  }
+
+  /** Answers a READ whose row is in the cache, or is known to be absent. */
+  #answerFromCache(slot: RequestSlot): boolean {
+    const { items, index } = this.#links;
+    const { bytes } = this.requests;
+    const keyOffset = this.requests.keyOffset(slot);
+    const keyLength = this.requests.keyLength(slot);
+    const hash = this.#links.prefetch.hashOf(bytes, keyOffset, keyLength);
+    const item = index.find(bytes, keyOffset, keyLength, hash);
+    if (item === NO_ITEM) return false;
+    if (this.#links.isDead(item)) {
+      const isAbsent = this.#links.isAbsent(item);
+      if (isAbsent) this.requests.finish(slot, Outcome.NOT_FOUND);
+      return isAbsent;
+    }
+    if (items.state(item) & STATE.CHAINED) {
+      this.#finishWith(slot, item);
+      return true;
+    }
+    const data = new Uint8Array(items.valueLength(item));
+    this.#values.read(item, 0, data.length, new ByteRegion(data.buffer), 0);
+    const copy = this.#make(this.#keyOf(slot), {
+      flags: items.clientFlags(item),
+      data,
+      version: u64ToNumber(items.idLow(item), items.idHigh(item)),
+      expiresUnixSec: this.#unixSec(items.word(item, WORD.DEADLINE_SEC)),
+    });
+    if (copy === NO_ITEM) return false;
+    this.detached.add(copy);
+    this.requests.setWord(slot, REQUEST.RESULT, copy);
+    this.requests.finish(slot, Outcome.OK);
+    return true;
+  }
+
+  /** Takes the lease of a READ's row, or joins the one that an earlier READ has. @returns Its id, or 0. */
+  #lease(slot: RequestSlot): number {
+    const { leases } = this.#guard;
+    this.#setKey(this.#keyOf(slot));
+    let lease = leases.find(this.#operation);
+    if (lease === NO_LEASE || !leases.isHeld(lease)) {
+      lease = leases.grant(lease, this.#operation, clockSec(this.#links.memory) + LEASE_SEC);
+      if (lease === NO_LEASE) return 0;
+    }
+    return u64ToNumber(leases.idLow(lease), leases.idHigh(lease));
+  }
+
+  /** Whether the lease of the operation's key still has this id, and a fill under it is not refused. */
+  #isHeld(leaseId: number): boolean {
+    if (leaseId === 0) return false;
+    const { leases } = this.#guard;
+    if (this.#guard.refuses(this.#operation)) return false;
+    const lease = leases.find(this.#operation);
+    return lease !== NO_LEASE && leases.isHeld(lease) &&
+      leases.hasId(lease, lowHalf(leaseId), highHalf(leaseId));
+  }
+
+  /** Links an item, made by the operation that has just begun, under the key's lease, which ends. */
+  #fill(item: ItemRef): void {
+    const { leases } = this.#guard;
+    this.#storeOperations.replace(this.#operation, item);
+    leases.drop(leases.find(this.#operation), this.#operation.hash);
+  }
+
+  /** Begins an operation on a key. @returns Its hash. */
+  #setKey(key: string): number {
+    for (let at = 0; at < key.length; at++) this.#key.bytes[at] = key.charCodeAt(at);
+    const operation = this.#operation;
+    operation.begin(0, key.length);
+    operation.hash = this.#links.index.hash(this.#key, 0, key.length);
+    return operation.hash;
+  }
+
+  /**
+   * Makes an unlinked item of a row. Releases the mutex while it copies a long value.
+   *
+   * @returns NO_ITEM when it is too large, or there is no memory.
+   */
+  #make(key: string, { flags, data, version, expiresUnixSec = 0 }: RowValue): ItemRef {
+    const operation = this.#operation;
+    this.#setKey(key);
+    operation.valueLength = data.length;
+    operation.clientFlags = flags;
+    operation.explicit = true;
+    operation.explicitLow = lowHalf(version);
+    operation.explicitHigh = highHalf(version);
+    operation.deadlineSec = deadlineSec(this.#links.memory, expiresUnixSec);
+    if (!this.#storeOperations.fits(key.length, data.length, flags)) return NO_ITEM;
+    const item = this.#allocator.allocateItem(operation);
+    if (item === NO_ITEM) return NO_ITEM;
+    this.#storeOperations.assignId(operation, item);
+    const isLong = data.length > COPY_BYTES_MAX;
+    if (isLong) this.#leave();
+    this.#values.write(
+      item,
+      0,
+      new ByteRegion(data.buffer, data.byteOffset, data.length),
+      0,
+      data.length,
+    );
+    this.#values.forgetPosition();
+    if (isLong) this.#enter();
+    return item;
+  }
+
+  #keyOf(slot: RequestSlot): string {
+    const { bytes } = this.requests.bytes;
+    return latin1Text(bytes, this.requests.keyOffset(slot), this.requests.keyLength(slot));
+  }
+
+  /** Converts a deadline to Unix seconds. */
+  #unixSec(deadline: number): number {
+    const startedUnixSec = this.#links.memory.control[CONTROL.STARTED_UNIX_SEC]!;
+    return deadline === 0 ? 0 : deadline + startedUnixSec;
+  }
+
+  #describe(slot: RequestSlot, leaseId: number): RowRequest {
+    const { requests } = this;
+    const word = (word: number): number => requests.word(slot, word);
+    const bits = word(REQUEST.BITS);
+    const version = u64ToNumber(word(REQUEST.COMPARE_LOW), word(REQUEST.COMPARE_HIGH));
+    const item = word(REQUEST.ITEM);
+    return {
+      slot,
+      kind: requests.kindOf(slot),
+      key: this.#keyOf(slot),
+      owner: word(REQUEST.OWNER) as ConnectionId,
+      mode: word(REQUEST.MODE) as StoreMode,
+      flags: word(REQUEST.CLIENT_FLAGS) >>> 0,
+      valueLength: item === NO_ITEM ? 0 : this.#links.items.valueLength(item),
+      expiresUnixSec: this.#unixSec(word(REQUEST.DEADLINE_SEC)),
+      compare: (bits & RowBit.COMPARE) === 0 ? null : version < TWO_53 ? version : NO_VERSION,
+      allowOlder: (bits & RowBit.ALLOW_OLDER) !== 0,
+      vivify: (bits & RowBit.VIVIFY) !== 0,
+      decrement: (bits & RowBit.DECREMENT) !== 0,
+      delta: u64ToBigInt(word(REQUEST.DELTA_LOW), word(REQUEST.DELTA_HIGH)),
+      initial: u64ToBigInt(word(REQUEST.INITIAL_LOW), word(REQUEST.INITIAL_HIGH)),
+      leaseId,
+    };
+  }
+}

@@ -1,0 +1,445 @@
+import { ByteRegion, equalBytes } from "../base/bytes.ts";
+import { Prefixes } from "../base/prefixes.ts";
+import * as connectionsModule from "../connections.ts";
+import type { ItemLinks } from "../items/item_links.ts";
+import type { Values } from "../items/values.ts";
+import * as limitsModule from "../limits.ts";
+import type { ItemRef } from "../memory/item.ts";
+import * as itemModule from "../memory/item.ts";
+import * as layoutModule from "../memory/request_layout.ts";
+import { Operation } from "../operation.ts";
+import * as outcomeModule from "../outcome.ts";
+import type { DetachedItems } from "../rows/detached_items.ts";
+import { RowSession } from "../rows/row_session.ts";
+import * as sessionModule from "../rows/row_session.ts";
+import type { RequestSlot, RowRequests } from "../rows/row_requests.ts";
+import * as requestsModule from "../rows/row_requests.ts";
+import type { Allocator } from "../space/allocator.ts";
+import type { Lookup } from "./lookup.ts";
+import type { StoreParts } from "./parts.ts";
+import type { RowOperations } from "./row.ts";
+import type { StoreOperations } from "./store.ts";
+
+const { NO_OWNER } = connectionsModule;
+const { DETACHED_SHARE_MAX } = limitsModule;
+const { NO_ITEM } = itemModule;
+const { REQUEST } = layoutModule;
+const { Outcome } = outcomeModule;
+type Outcome = outcomeModule.Outcome;
+const { NO_REQUEST, RequestState, RowBit, RowKind } = requestsModule;
+type RowKind = requestsModule.RowKind;
+const { FAILED_ITEM, LOCKED_ITEM, NOT_ASKED, PARKED_ITEM, REQUESTS_PER_CONNECTION_MAX } =
+  sessionModule;
+
+/**
+ * Rows, for the threads that serve connections. An operation on a row submits a request and says PARKED. The
+ * connection waits, and executes the same request once more when the answer is there: then the same operation
+ * returns the result. So every protocol writes its replies in one place, whether a key is a row or not.
+ *
+ * A connection looks ahead while it parks: requests behind the one that waits are executed too, as long as they do no
+ * more than submit requests of the same kind. They are not answered; they are executed once more in their turn.
+ */
+export class RowParking {
+  readonly requests: RowRequests;
+  readonly detached: DetachedItems;
+  /** The requests of the connection that is being served; null: it waits for none. */
+  session: RowSession | null = null;
+  /** The thread that serves it. */
+  thread = 0;
+  /** Whether requests are executed ahead of their turn. */
+  isAhead = false;
+  /** Whether the look ahead met what does more than submit a request of the same kind. */
+  hasLeftAhead = false;
+  /** The request that the last operation waits for, if it said PARKED. */
+  awaited: RequestSlot = NO_REQUEST;
+  /** Why the last operation returned ROW_ERROR, or a read FAILED_ITEM: the text of a server error. */
+  failure = "";
+  /** Called with each `failure`. */
+  onFailure: (text: string) => void = () => {};
+  readonly #links: ItemLinks;
+  readonly #lookup: Lookup;
+  readonly #values: Values;
+  readonly #allocator: Allocator;
+  readonly #storeOperations: StoreOperations;
+  readonly #prefixes: Prefixes;
+  readonly #isAll: boolean;
+  readonly #expiry: "refuse" | "ignore" | "column";
+  readonly #casEnabled: boolean;
+  /** For reads that change an expiry time. */
+  readonly #operation = new Operation(new ByteRegion(new ArrayBuffer(0)));
+  /** The result that was returned last: in use until the next one. */
+  #result: ItemRef = NO_ITEM;
+
+  constructor(
+    { links, lookup, values, allocator }: StoreParts,
+    { requests, detached }: RowOperations,
+    storeOperations: StoreOperations,
+  ) {
+    const { options } = links.memory;
+    const { prefixes, expiry } = options.rows!;
+    this.requests = requests;
+    this.detached = detached;
+    this.#links = links;
+    this.#lookup = lookup;
+    this.#values = values;
+    this.#allocator = allocator;
+    this.#storeOperations = storeOperations;
+    this.#prefixes = new Prefixes(prefixes);
+    this.#isAll = prefixes.includes("");
+    this.#expiry = expiry;
+    this.#casEnabled = options.casEnabled;
+  }
+
+  /** Whether there is a database behind a key. */
+  isRow(input: ByteRegion, keyOffset: number, keyLength: number): boolean {
+    return this.#isAll || this.#prefixes.covers(input, keyOffset, keyLength);
+  }
+
+  /** As `isRow`, for the operation's key. */
+  isRowOf({ input, keyOffset, keyLength }: Operation): boolean {
+    return this.isRow(input, keyOffset, keyLength);
+  }
+
+  /** Whether a look ahead may submit reads; it ends if not. */
+  get #mayReadAhead(): boolean {
+    const { isWriting, slots } = this.session!;
+    if (isWriting || slots.length >= REQUESTS_PER_CONNECTION_MAX) this.hasLeftAhead = true;
+    return !this.hasLeftAhead;
+  }
+
+  /** Whether operations belong to requests that are executed once more. */
+  get isReplaying(): boolean {
+    return this.session !== null && !this.isAhead;
+  }
+
+  /** An operation on an ordinary item does nothing ahead of its turn, and ends the look ahead. @returns Whether so. */
+  leavesAhead(): boolean {
+    if (this.isAhead) this.hasLeftAhead = true;
+    return this.isAhead;
+  }
+
+  // --- reading -----------------------------------------------------------------------------------
+
+  /**
+   * Reads a row that the cache does not have.
+   *
+   * @param owner The connection that asks.
+   * @returns The row, good until the next operation; NO_ITEM: there is none; PARKED_ITEM or FAILED_ITEM.
+   */
+  read(input: ByteRegion, keyOffset: number, keyLength: number, owner: number): ItemRef {
+    if (owner === NO_OWNER) return this.#failRead("rows are not available over UDP");
+    const slot = this.requests.take(RowKind.READ, owner, this.thread, input, keyOffset, keyLength);
+    if (slot === NO_REQUEST) return this.#failRead("too many requests wait for the database");
+    this.#submit(slot, false);
+    return PARKED_ITEM;
+  }
+
+  /** Whether a key that the cache does not have is a row, and not known to be absent. */
+  lacks(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): boolean {
+    return this.isRow(input, keyOffset, keyLength) &&
+      !this.#lookup.knows(input, keyOffset, keyLength, hash);
+  }
+
+  /**
+   * Finds the answer to an earlier read; ahead of its turn, submits a read if the cache does not have the row.
+   *
+   * @returns As `read`; or NOT_ASKED: read the cache.
+   */
+  answerOf(
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    hash: number,
+    owner: number,
+  ): ItemRef {
+    if (!this.isAhead) return this.#replayRead(input, keyOffset, keyLength);
+    return this.#mayReadAhead && this.lacks(input, keyOffset, keyLength, hash)
+      ? this.read(input, keyOffset, keyLength, owner)
+      : PARKED_ITEM;
+  }
+
+  /** Reads a row and changes its expiry time. @returns As `read`, or LOCKED_ITEM. */
+  getAndTouch(
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    deadlineSec: number,
+    owner: number,
+  ): ItemRef {
+    const operation = this.#operation;
+    operation.input = input;
+    operation.begin(keyOffset, keyLength);
+    operation.owner = owner;
+    operation.deadlineSec = deadlineSec;
+    switch (this.touch(operation)) {
+      case Outcome.TOUCHED:
+        return operation.item;
+      case Outcome.PARKED:
+        return PARKED_ITEM;
+      case Outcome.NOT_FOUND:
+        return NO_ITEM;
+      case Outcome.LOCKED:
+        return LOCKED_ITEM;
+      default:
+        return FAILED_ITEM;
+    }
+  }
+
+  /** Finds the answer to a read that was submitted before. */
+  #replayRead(input: ByteRegion, keyOffset: number, keyLength: number): ItemRef {
+    const session = this.session!;
+    if (session.isWriting) return NOT_ASKED;
+    const { slots } = session;
+    for (let index = 0; index < slots.length; index++) {
+      const slot = slots[index]!;
+      if (!this.#hasKey(slot, input, keyOffset, keyLength)) continue;
+      this.awaited = slot;
+      if (this.requests.stateOf(slot) !== RequestState.DONE) return PARKED_ITEM;
+      slots.splice(index, 1);
+      if (slots.length === 0) this.session = null;
+      return this.#takeRead(slot);
+    }
+    return NOT_ASKED;
+  }
+
+  /** Submits a read for a key that the cache does not have and that comes up soon, if the connection may. */
+  readAhead(
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    hash: number,
+    owner: number,
+  ): void {
+    const { session } = this;
+    if (session === null || session.slots.length >= REQUESTS_PER_CONNECTION_MAX) return;
+    if (!this.lacks(input, keyOffset, keyLength, hash)) return;
+    this.read(input, keyOffset, keyLength, owner);
+  }
+
+  #takeRead(slot: RequestSlot): ItemRef {
+    const { requests } = this;
+    const outcome = requests.outcomeOf(slot);
+    if (outcome === Outcome.ROW_ERROR) this.#readFailure(slot);
+    this.#keepResult(slot);
+    this.free(slot);
+    if (outcome === Outcome.ROW_ERROR) return FAILED_ITEM;
+    return outcome === Outcome.OK || outcome === Outcome.TOUCHED ? this.#result : NO_ITEM;
+  }
+
+  #failRead(text: string): ItemRef {
+    if (this.isAhead) {
+      this.hasLeftAhead = true;
+      return PARKED_ITEM;
+    }
+    this.#explain(text);
+    return FAILED_ITEM;
+  }
+
+  // --- writing -----------------------------------------------------------------------------------
+
+  /** Stores a row by `operation.mode`. @param value A reserved item with the value; NO_ITEM: it is in the input. */
+  store(operation: Operation, value: ItemRef = NO_ITEM): Outcome {
+    if (this.isReplaying && this.session!.isWriting) return this.#replay(operation);
+    const { keyLength, valueLength, clientFlags } = operation;
+    operation.item = NO_ITEM;
+    if (!this.#storeOperations.fits(keyLength, valueLength, clientFlags)) {
+      return this.#refuse(Outcome.TOO_LARGE);
+    }
+    return this.#write(RowKind.STORE, operation, value);
+  }
+
+  /** Deletes a row. */
+  remove(operation: Operation): Outcome {
+    operation.deadlineSec = 0;
+    return this.#write(RowKind.REMOVE, operation);
+  }
+
+  /** Refuses to mark a row as stale, or to empty it. */
+  refuseMark(): Outcome {
+    return this.#fail("rows can neither be marked stale nor emptied");
+  }
+
+  /** incr, decr. */
+  count(operation: Operation, increment: boolean): Outcome {
+    return this.#write(RowKind.COUNT, operation, NO_ITEM, increment ? 0 : RowBit.DECREMENT);
+  }
+
+  /** Changes a row's expiry time; the row is `operation.item`. */
+  touch(operation: Operation): Outcome {
+    return this.#write(RowKind.TOUCH, operation);
+  }
+
+  /** Whether an expiry time changes a row at all, or is refused; else a touch is but a read. */
+  mayTouch(deadlineSec: number): boolean {
+    return this.#expiry === "column" || (this.#expiry === "refuse" && deadlineSec !== 0);
+  }
+
+  /** Hands a command of update tokens or caches to the database thread. Its line and value are in the input. */
+  command(operation: Operation): Outcome {
+    return this.#write(RowKind.COMMAND, operation);
+  }
+
+  #write(kind: RowKind, operation: Operation, value: ItemRef = NO_ITEM, bits = 0): Outcome {
+    if (this.isReplaying && this.session!.isWriting) return this.#replay(operation);
+    const { requests, session } = this;
+    const { input, keyOffset, keyLength } = operation;
+    operation.item = NO_ITEM;
+    operation.isRefused = false;
+    if (session !== null) {
+      const isFull = session.slots.length >= REQUESTS_PER_CONNECTION_MAX;
+      if (this.isAhead && (!session.isWriting || isFull)) return this.#refuse(Outcome.PARKED);
+      // Reads that were submitted ahead, and not needed.
+      if (!session.isWriting) this.abandon(session);
+    }
+    if (operation.owner === NO_OWNER) return this.#fail("rows are not available over UDP");
+    if (this.#expiry === "refuse" && operation.deadlineSec !== 0) {
+      return this.#fail("rows have no expiry time; see --row-expiry");
+    }
+    const item = value !== NO_ITEM || !hasValue(kind) ? value : this.#copyValue(operation);
+    if (hasValue(kind) && item === NO_ITEM) return this.#refuse(Outcome.NO_MEMORY);
+    const slot = requests.take(kind, operation.owner, this.thread, input, keyOffset, keyLength);
+    if (slot === NO_REQUEST) {
+      if (item !== NO_ITEM && value === NO_ITEM) this.#links.free(item);
+      return this.#refuse(Outcome.TOO_MANY_REQUESTS);
+    }
+    if (item !== NO_ITEM) {
+      this.detached.add(item);
+      requests.setWord(slot, REQUEST.ITEM, item);
+    }
+    requests.setWord(slot, REQUEST.BITS, bits | bitsOf(operation));
+    requests.setWord(slot, REQUEST.MODE, operation.mode);
+    requests.setWord(slot, REQUEST.CLIENT_FLAGS, operation.clientFlags);
+    const deadlineSec = this.#expiry === "column" ? operation.deadlineSec : 0;
+    requests.setWord(slot, REQUEST.DEADLINE_SEC, deadlineSec);
+    requests.setWord(slot, REQUEST.COMPARE_LOW, operation.compareLow);
+    requests.setWord(slot, REQUEST.COMPARE_HIGH, operation.compareHigh);
+    requests.setWord(slot, REQUEST.DELTA_LOW, operation.deltaLow);
+    requests.setWord(slot, REQUEST.DELTA_HIGH, operation.deltaHigh);
+    requests.setWord(slot, REQUEST.INITIAL_LOW, operation.initialLow);
+    requests.setWord(slot, REQUEST.INITIAL_HIGH, operation.initialHigh);
+    this.#submit(slot, true);
+    return Outcome.PARKED;
+  }
+
+  /** Copies the value in the input into an item of its own, or returns NO_ITEM. */
+  #copyValue(operation: Operation): ItemRef {
+    const { memory } = this.#links;
+    if (this.detached.bytes + operation.valueLength > memory.limitBytes * DETACHED_SHARE_MAX) {
+      return NO_ITEM;
+    }
+    const item = this.#allocator.allocateItem(operation);
+    if (item === NO_ITEM) return NO_ITEM;
+    this.#values.write(item, 0, operation.input, operation.valueOffset, operation.valueLength);
+    this.#values.forgetPosition();
+    return item;
+  }
+
+  /** Returns the result of the oldest write, which is this operation's. */
+  #replay(operation: Operation): Outcome {
+    const { requests } = this;
+    const slot = this.session!.slots[0]!;
+    this.awaited = slot;
+    if (requests.stateOf(slot) !== RequestState.DONE) return Outcome.PARKED;
+    this.session!.slots.shift();
+    const outcome = requests.outcomeOf(slot);
+    if (outcome === Outcome.ROW_ERROR) this.#readFailure(slot);
+    operation.idLow = this.#casEnabled ? requests.word(slot, REQUEST.VERSION_LOW) : 0;
+    operation.idHigh = this.#casEnabled ? requests.word(slot, REQUEST.VERSION_HIGH) : 0;
+    operation.resultLow = requests.word(slot, REQUEST.NUMBER_LOW);
+    operation.resultHigh = requests.word(slot, REQUEST.NUMBER_HIGH);
+    operation.isRefused = false;
+    this.#keepResult(slot);
+    operation.item = this.#result;
+    this.free(slot);
+    if (this.session!.slots.length === 0) this.session = null;
+    return outcome;
+  }
+
+  /** Refuses a write before it is submitted. Ahead of its turn it is refused only then. */
+  #refuse(outcome: Outcome): Outcome {
+    if (!this.isAhead) return outcome;
+    this.hasLeftAhead = true;
+    return Outcome.PARKED;
+  }
+
+  #fail(text: string): Outcome {
+    if (!this.isAhead) this.#explain(text);
+    return this.#refuse(Outcome.ROW_ERROR);
+  }
+
+  #explain(text: string): void {
+    this.failure = text;
+    this.onFailure(text);
+  }
+
+  // --- the connection's requests -----------------------------------------------------------------
+
+  #submit(slot: RequestSlot, isWriting: boolean): void {
+    this.session ??= new RowSession();
+    this.session.isWriting = isWriting;
+    this.session.slots.push(slot);
+    this.awaited = slot;
+    this.requests.submit(slot);
+  }
+
+  /** Whether a request has been answered; if not, its answer wakes the connection. */
+  isAnswered(slot: RequestSlot): boolean {
+    if (this.requests.stateOf(slot) === RequestState.DONE) return true;
+    this.requests.await(slot);
+    return false;
+  }
+
+  /** Gives up the requests of a connection: queued writes are not made. */
+  abandon(session: RowSession): void {
+    for (const slot of session.slots) {
+      if (this.requests.stateOf(slot) === RequestState.TAKEN) this.requests.orphan(slot);
+      else this.free(slot);
+    }
+    session.slots.length = 0;
+  }
+
+  /** Frees a request that is not taken, with its items. */
+  free(slot: RequestSlot): void {
+    const item = this.requests.takeItem(slot, REQUEST.ITEM);
+    if (item !== NO_ITEM) this.detached.release(item);
+    const result = this.requests.takeItem(slot, REQUEST.RESULT);
+    if (result !== NO_ITEM) this.detached.release(result);
+    this.requests.free(slot);
+  }
+
+  /** Ends the use of the last result. */
+  dropResult(): void {
+    if (this.#result !== NO_ITEM) this.detached.release(this.#result);
+    this.#result = NO_ITEM;
+  }
+
+  get hasResult(): boolean {
+    return this.#result !== NO_ITEM;
+  }
+
+  #keepResult(slot: RequestSlot): void {
+    this.dropResult();
+    this.#result = this.requests.takeItem(slot, REQUEST.RESULT);
+  }
+
+  #readFailure(slot: RequestSlot): void {
+    this.#explain(decoder.decode(this.requests.textOf(slot)));
+  }
+
+  #hasKey(slot: RequestSlot, input: ByteRegion, keyOffset: number, keyLength: number): boolean {
+    const { requests } = this;
+    return requests.keyLength(slot) === keyLength &&
+      equalBytes(requests.bytes, requests.keyOffset(slot), input, keyOffset, keyLength);
+  }
+}
+
+const decoder = new TextDecoder();
+
+function hasValue(kind: RowKind): boolean {
+  return kind === RowKind.STORE || kind === RowKind.COMMAND;
+}
+
+function bitsOf(operation: Operation): number {
+  return (operation.compare ? RowBit.COMPARE : 0) | (operation.vivify ? RowBit.VIVIFY : 0) |
+    (operation.allowOlder ? RowBit.ALLOW_OLDER : 0);
+}

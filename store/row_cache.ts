@@ -1,0 +1,186 @@
+import type { ByteRegion } from "./base/bytes.ts";
+import { Cache } from "./cache.ts";
+import type { ItemRef } from "./memory/item.ts";
+import * as itemModule from "./memory/item.ts";
+import type { Memory } from "./memory/memory.ts";
+import type { Operation } from "./operation.ts";
+import { RowOperations } from "./operations/row.ts";
+import { RowParking } from "./operations/row_parking.ts";
+import * as outcomeModule from "./outcome.ts";
+import * as sessionModule from "./rows/row_session.ts";
+
+const { NO_ITEM } = itemModule;
+const { Outcome } = outcomeModule;
+type Outcome = outcomeModule.Outcome;
+const { FAILED_ITEM, NOT_ASKED, PARKED_ITEM } = sessionModule;
+
+// The names of inner rooms that callers need.
+export type { RowRequest, RowResult, RowValue } from "./rows/row_request.ts";
+export { RowKind } from "./rows/row_requests.ts";
+
+// Hot path: no allocation.
+
+/** Makes one thread's view of the store, with rows if the server has a database. */
+export function openCache(memory: Memory): Cache {
+  return memory.options.rows === undefined ? new Cache(memory) : new RowCache(memory);
+}
+
+/**
+ * A cache with rows: keys behind which there is a database. Reads of rows that it lacks, and all writes of rows, go to
+ * the database thread: see `RowParking`. A server without a database has a Cache, which knows nothing of this.
+ */
+export class RowCache extends Cache {
+  override readonly rows: RowOperations;
+  override readonly parking: RowParking;
+
+  constructor(memory: Memory) {
+    super(memory);
+    const { parts, storeOperations } = this;
+    this.rows = new RowOperations(
+      parts,
+      storeOperations,
+      () => this.enter(),
+      () => this.leave(),
+    );
+    this.parking = new RowParking(parts, this.rows, storeOperations);
+  }
+
+  override leave(): void {
+    super.leave();
+    const { requests } = this.rows;
+    if (requests.bellIsDue) requests.ring();
+  }
+
+  override takeReady(thread: number): number {
+    return super.takeReady(thread) || this.rows.requests.takeReady(thread);
+  }
+
+  override isRow(input: ByteRegion, keyOffset: number, keyLength: number): boolean {
+    return this.parking.isRow(input, keyOffset, keyLength);
+  }
+
+  override get(
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    hash = this.prefetch.hashOf(input, keyOffset, keyLength),
+    owner = 0,
+  ): ItemRef {
+    const { parking } = this;
+    if (parking.session !== null) {
+      const answer = parking.answerOf(input, keyOffset, keyLength, hash, owner);
+      if (answer !== PARKED_ITEM && answer !== NOT_ASKED) this.meta.noteMiss();
+      if (answer !== NOT_ASKED) return answer;
+    }
+    const item = super.get(input, keyOffset, keyLength, hash);
+    if (item !== NO_ITEM || !parking.lacks(input, keyOffset, keyLength, hash)) return item;
+    this.meta.dropMiss();
+    return parking.read(input, keyOffset, keyLength, owner);
+  }
+
+  override find(
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    owner: number,
+  ): ItemRef {
+    const hash = this.prefetch.hashOf(input, keyOffset, keyLength);
+    const { parking } = this;
+    if (parking.session !== null) {
+      const answer = parking.answerOf(input, keyOffset, keyLength, hash, owner);
+      if (answer !== NOT_ASKED) return answer;
+    }
+    const item = this.meta.find(input, keyOffset, keyLength);
+    return item === NO_ITEM && parking.lacks(input, keyOffset, keyLength, hash)
+      ? parking.read(input, keyOffset, keyLength, owner)
+      : item;
+  }
+
+  override getAndTouch(
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    deadlineSec: number,
+    owner = 0,
+    hash = this.prefetch.hashOf(input, keyOffset, keyLength),
+  ): ItemRef {
+    const { parking } = this;
+    if (!parking.isRow(input, keyOffset, keyLength)) {
+      return super.getAndTouch(input, keyOffset, keyLength, deadlineSec, owner, hash);
+    }
+    return parking.mayTouch(deadlineSec)
+      ? parking.getAndTouch(input, keyOffset, keyLength, deadlineSec, owner)
+      : this.get(input, keyOffset, keyLength, hash, owner);
+  }
+
+  override getOrLease(
+    operation: Operation,
+    hash = this.prefetch.hashOf(operation.input, operation.keyOffset, operation.keyLength),
+  ): Outcome {
+    operation.hash = hash;
+    const { input, keyOffset, keyLength, owner } = operation;
+    const item = this.get(input, keyOffset, keyLength, hash, owner);
+    if (item === PARKED_ITEM) return Outcome.PARKED;
+    if (item === FAILED_ITEM) return Outcome.ROW_ERROR;
+    return this.leaseOperations.get(operation, item);
+  }
+
+  override removeAndLease(operation: Operation): Outcome {
+    if (!this.parking.isRowOf(operation)) return super.removeAndLease(operation);
+    const { deadlineSec } = operation;
+    const outcome = this.parking.remove(operation);
+    operation.deadlineSec = deadlineSec;
+    if (outcome !== Outcome.DELETED && outcome !== Outcome.NOT_FOUND) return outcome;
+    super.removeAndLease(operation);
+    return outcome;
+  }
+
+  override store(operation: Operation): Outcome {
+    if (this.parking.isRowOf(operation)) return this.parking.store(operation);
+    return this.parking.leavesAhead() ? Outcome.PARKED : super.store(operation);
+  }
+
+  override commit(operation: Operation): Outcome {
+    const item = this.reserved.itemOf(operation.reserved);
+    const segment = this.memory.segmentOf(item);
+    const keyOffset = this.items.keyOffset(item);
+    const keyLength = this.items.keyLength(item);
+    if (!this.isRow(segment, keyOffset, keyLength)) return super.commit(operation);
+    this.reserved.take(operation);
+    operation.input = segment;
+    operation.keyOffset = keyOffset;
+    operation.keyLength = keyLength;
+    const outcome = this.parking.store(operation, item);
+    if (outcome !== Outcome.PARKED) this.links.free(item);
+    return outcome;
+  }
+
+  override refuseBadChunk(operation: Operation): Outcome {
+    return this.parking.leavesAhead() ? Outcome.PARKED : super.refuseBadChunk(operation);
+  }
+
+  override remove(operation: Operation): Outcome {
+    if (this.parking.isRowOf(operation)) return this.parking.remove(operation);
+    return this.parking.leavesAhead() ? Outcome.PARKED : super.remove(operation);
+  }
+
+  override touch(operation: Operation): Outcome {
+    const { input, keyOffset, keyLength, deadlineSec, owner } = operation;
+    const { parking } = this;
+    if (!parking.isRowOf(operation)) {
+      return parking.leavesAhead() ? Outcome.PARKED : super.touch(operation);
+    }
+    if (parking.mayTouch(deadlineSec)) return parking.touch(operation);
+    const hash = this.prefetch.hashOf(input, keyOffset, keyLength);
+    const item = this.get(input, keyOffset, keyLength, hash, owner);
+    if (item === PARKED_ITEM) return Outcome.PARKED;
+    if (item === FAILED_ITEM) return Outcome.ROW_ERROR;
+    operation.item = item;
+    return item === NO_ITEM ? Outcome.NOT_FOUND : Outcome.TOUCHED;
+  }
+
+  override incrDecr(operation: Operation, increment: boolean): Outcome {
+    if (this.parking.isRowOf(operation)) return this.parking.count(operation, increment);
+    return this.parking.leavesAhead() ? Outcome.PARKED : super.incrDecr(operation, increment);
+  }
+}

@@ -1,0 +1,332 @@
+import { ByteRegion, copyBytes } from "../base/bytes.ts";
+import type { ConnectionId } from "../connections.ts";
+import type { ItemRef } from "../memory/item.ts";
+import * as itemModule from "../memory/item.ts";
+import type { Memory } from "../memory/memory.ts";
+import * as layoutModule from "../memory/request_layout.ts";
+import * as waiterLayoutModule from "../memory/waiter_layout.ts";
+import type { Wakes } from "../memory/wakes.ts";
+import { RowPool } from "../memory/row_pool.ts";
+import type { Outcome } from "../outcome.ts";
+
+const { NO_ITEM } = itemModule;
+const { LIST } = waiterLayoutModule;
+const { REQUEST, REQUEST_HEADER: HEADER, REQUEST_TEXT_BYTES_MAX } = layoutModule;
+
+// Hot path: no allocation.
+
+/** What a request asks the database thread for. */
+export const RowKind = {
+  /** Read a row. */
+  READ: 1,
+  /** Write a row, by its StoreMode. */
+  STORE: 2,
+  /** Delete a row; with `compare`: of that version. */
+  REMOVE: 3,
+  /** Change the expiry time of a row, and read it. */
+  TOUCH: 4,
+  /** incr, decr: see the bits DECREMENT and VIVIFY. */
+  COUNT: 5,
+  /** A command of update tokens or caches: its line is the value of the item. */
+  COMMAND: 6,
+} as const;
+export type RowKind = typeof RowKind[keyof typeof RowKind];
+
+/** Bits of a request. */
+export const RowBit = {
+  /** The version must be `compareLow/High`. */
+  COMPARE: 1,
+  /** COUNT subtracts. */
+  DECREMENT: 2,
+  /** append, prepend and COUNT create a missing row; COUNT with `initialLow/High`. */
+  VIVIFY: 4,
+  /** A store with a version to compare that is larger than the row's succeeds too (meta flag I). */
+  ALLOW_OLDER: 8,
+} as const;
+
+/** The state of a slot. */
+export const RequestState = {
+  FREE: 0,
+  /** In the queue of the database thread. */
+  QUEUED: 1,
+  /** The database thread works on it. */
+  TAKEN: 2,
+  /** It has its result. */
+  DONE: 3,
+} as const;
+export type RequestState = typeof RequestState[keyof typeof RequestState];
+
+/** Number of a slot, from 1. */
+export type RequestSlot = number & { readonly unit?: "slot of a row's request" };
+/** No slot. */
+export const NO_REQUEST: RequestSlot = 0;
+
+/** The words of a slot that a request brings, beside those that `submit` sets. */
+export type RequestWord = Exclude<keyof typeof REQUEST, "WORDS" | "STATE" | "NEXT" | "PREVIOUS">;
+
+/**
+ * Requests of connections to the database thread, in shared memory. One thread's view; everything but the bell wants
+ * the store's mutex.
+ *
+ *   FREE → QUEUED → TAKEN → DONE → FREE
+ *
+ * A connection takes a slot, fills it, and submits it. The database thread takes all that is queued, works, and
+ * finishes each request. The connection reads the result and releases the slot. When a connection ends, its queued
+ * requests are dropped, finished ones are released, and one that is taken loses its owner: its end frees it.
+ * The table knows no values: who releases a slot frees its items first (`RowOperations`).
+ */
+export class RowRequests {
+  readonly #words: Int32Array;
+  readonly #bytes: ByteRegion;
+  readonly #slots: number;
+  readonly #start: number;
+  readonly #threads: number;
+  readonly #pool: RowPool;
+  readonly #wakes: Wakes;
+  #bellIsDue = false;
+
+  constructor(memory: Memory) {
+    const { options } = memory;
+    this.#words = new Int32Array(memory.shared.rowRequests);
+    this.#bytes = new ByteRegion(memory.shared.rowRequests);
+    this.#slots = layoutModule.requestSlots(options);
+    this.#start = layoutModule.requestSlotsStart(options);
+    this.#threads = options.threads;
+    this.#pool = new RowPool(this.#words, this.#start, REQUEST.WORDS, REQUEST.NEXT, this.#slots);
+    this.#wakes = memory.wakes;
+  }
+
+  /** How many slots there are. */
+  get capacity(): number {
+    return this.#slots;
+  }
+
+  /** How many slots are not free. */
+  get inUse(): number {
+    return this.#words[HEADER.IN_USE]!;
+  }
+
+  /** How many requests wait for the database thread. */
+  get queued(): number {
+    return this.#words[HEADER.QUEUE + LIST.COUNT]!;
+  }
+
+  // --- the connection's side -----------------------------------------------------------------------
+
+  /**
+   * Takes a free slot for a request, with this key. Its other words are 0.
+   *
+   * @returns NO_REQUEST when all slots are in use.
+   */
+  take(
+    kind: RowKind,
+    owner: number,
+    thread: number,
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+  ): RequestSlot {
+    const slot = this.#pool.take();
+    if (slot === NO_REQUEST) return NO_REQUEST;
+    const words = this.#words;
+    const at = this.#at(slot);
+    words.fill(0, at, at + REQUEST.KEY);
+    words[at + REQUEST.KIND] = kind;
+    words[at + REQUEST.OWNER] = owner;
+    words[at + REQUEST.THREAD] = thread < this.#threads ? thread : 0;
+    words[at + REQUEST.KEY_LENGTH] = keyLength;
+    copyBytes(this.#bytes, this.keyOffset(slot), input, keyOffset, keyLength);
+    words[HEADER.IN_USE]! += 1;
+    return slot;
+  }
+
+  /** Appends a request to the queue, and rings the bell once the mutex is free. */
+  submit(slot: RequestSlot): void {
+    this.#words[this.#at(slot) + REQUEST.STATE] = RequestState.QUEUED;
+    this.#append(HEADER.QUEUE, slot);
+    this.#bellIsDue = true;
+  }
+
+  stateOf(slot: RequestSlot): RequestState {
+    return this.#words[this.#at(slot) + REQUEST.STATE]! as RequestState;
+  }
+
+  kindOf(slot: RequestSlot): RowKind {
+    return this.#words[this.#at(slot) + REQUEST.KIND]! as RowKind;
+  }
+
+  outcomeOf(slot: RequestSlot): Outcome {
+    return this.#words[this.#at(slot) + REQUEST.OUTCOME]! as Outcome;
+  }
+
+  /** Reads a word of a slot. */
+  word(slot: RequestSlot, word: number): number {
+    return this.#words[this.#at(slot) + word]!;
+  }
+
+  setWord(slot: RequestSlot, word: number, value: number): void {
+    this.#words[this.#at(slot) + word] = value;
+  }
+
+  /** Makes the end of a request that is not done wake its connection. */
+  await(slot: RequestSlot): void {
+    this.#words[this.#at(slot) + REQUEST.AWAITED] = 1;
+  }
+
+  /** Where the key is in `bytes`. */
+  keyOffset(slot: RequestSlot): number {
+    return (this.#at(slot) + REQUEST.KEY) * 4;
+  }
+
+  keyLength(slot: RequestSlot): number {
+    return this.word(slot, REQUEST.KEY_LENGTH);
+  }
+
+  /** The table's bytes. */
+  get bytes(): ByteRegion {
+    return this.#bytes;
+  }
+
+  /** The text with which the request failed; none: empty. A copy. */
+  textOf(slot: RequestSlot): Uint8Array {
+    const start = (this.#at(slot) + REQUEST.TEXT) * 4;
+    return this.#bytes.bytes.slice(start, start + this.word(slot, REQUEST.TEXT_LENGTH));
+  }
+
+  /** Takes the slot's item out of it: it is the caller's. */
+  takeItem(slot: RequestSlot, word: typeof REQUEST.ITEM | typeof REQUEST.RESULT): ItemRef {
+    const at = this.#at(slot) + word;
+    const item = this.#words[at]!;
+    this.#words[at] = NO_ITEM;
+    return item;
+  }
+
+  /** Frees a slot that is queued or done. It must have no items. */
+  free(slot: RequestSlot): void {
+    const words = this.#words;
+    const at = this.#at(slot);
+    if (words[at + REQUEST.STATE] === RequestState.QUEUED) this.#detach(HEADER.QUEUE, slot);
+    else if (words[at + REQUEST.AWAITED] !== 0 && words[at + REQUEST.STATE] === RequestState.DONE) {
+      this.#detach(this.#ready(words[at + REQUEST.THREAD]!), slot);
+    }
+    words[at + REQUEST.STATE] = RequestState.FREE;
+    words[at + REQUEST.OWNER] = 0;
+    words[HEADER.IN_USE]! -= 1;
+    this.#pool.giveBack(slot);
+  }
+
+  /** Takes the owner off a request that the database thread works on: the end of the request frees the slot. */
+  orphan(slot: RequestSlot): void {
+    this.#words[this.#at(slot) + REQUEST.OWNER] = 0;
+    this.#words[this.#at(slot) + REQUEST.AWAITED] = 0;
+  }
+
+  isOrphan(slot: RequestSlot): boolean {
+    return this.#words[this.#at(slot) + REQUEST.OWNER] === 0;
+  }
+
+  /** Returns the next connection of a thread that waits for a request that is done, or 0. */
+  takeReady(thread: number): ConnectionId | 0 {
+    const list = this.#ready(thread);
+    const slot = this.#words[list + LIST.FIRST]!;
+    if (slot === NO_REQUEST) return 0;
+    this.#detach(list, slot);
+    this.#words[this.#at(slot) + REQUEST.AWAITED] = 0;
+    return this.#words[this.#at(slot) + REQUEST.OWNER]! as ConnectionId;
+  }
+
+  // --- the database thread's side ------------------------------------------------------------------
+
+  /** Takes the oldest request out of the queue: it is TAKEN. @returns NO_REQUEST when the queue is empty. */
+  takeQueued(): RequestSlot {
+    const slot = this.#words[HEADER.QUEUE + LIST.FIRST]!;
+    if (slot === NO_REQUEST) return NO_REQUEST;
+    this.#detach(HEADER.QUEUE, slot);
+    this.#words[this.#at(slot) + REQUEST.STATE] = RequestState.TAKEN;
+    return slot;
+  }
+
+  /** Ends a taken request that has an owner. Its result has been set. */
+  finish(slot: RequestSlot, outcome: Outcome): void {
+    const words = this.#words;
+    const at = this.#at(slot);
+    words[at + REQUEST.OUTCOME] = outcome;
+    words[at + REQUEST.STATE] = RequestState.DONE;
+    if (words[at + REQUEST.AWAITED] === 0) return;
+    const thread = words[at + REQUEST.THREAD]!;
+    this.#append(this.#ready(thread), slot);
+    this.#wakes.add(thread);
+  }
+
+  /** Sets the text with which a request fails, cut to REQUEST_TEXT_BYTES_MAX bytes; control characters become `?`. */
+  setText(slot: RequestSlot, text: string): void {
+    const start = (this.#at(slot) + REQUEST.TEXT) * 4;
+    const length = Math.min(text.length, REQUEST_TEXT_BYTES_MAX);
+    for (let at = 0; at < length; at++) {
+      const code = text.charCodeAt(at);
+      this.#bytes.bytes[start + at] = code < 0x20 || code > 0x7e ? 0x3f : code;
+    }
+    this.setWord(slot, REQUEST.TEXT_LENGTH, length);
+  }
+
+  // --- the bell: needs no mutex --------------------------------------------------------------------
+
+  /** Whether requests were submitted since `ring`. */
+  get bellIsDue(): boolean {
+    return this.#bellIsDue;
+  }
+
+  /** Wakes the database thread. */
+  ring(): void {
+    this.#bellIsDue = false;
+    Atomics.add(this.#words, HEADER.BELL, 1);
+    if (Atomics.load(this.#words, HEADER.ASLEEP) !== 0) Atomics.notify(this.#words, HEADER.BELL);
+  }
+
+  /** How often the bell has rung. To be read before the queue is looked at; then `waitForBell`. */
+  get bell(): number {
+    return Atomics.load(this.#words, HEADER.BELL);
+  }
+
+  /** Resolves when the bell has rung more than `bell` times, or after `timeoutMs`. */
+  async waitForBell(bell: number, timeoutMs: number): Promise<void> {
+    Atomics.store(this.#words, HEADER.ASLEEP, 1);
+    const { async, value } = Atomics.waitAsync(this.#words, HEADER.BELL, bell, timeoutMs);
+    if (async) await value;
+    Atomics.store(this.#words, HEADER.ASLEEP, 0);
+  }
+
+  // --- private -----------------------------------------------------------------------------------
+
+  #at(slot: RequestSlot): number {
+    return this.#start + slot * REQUEST.WORDS;
+  }
+
+  #ready(thread: number): number {
+    return HEADER.WORDS + thread * LIST.WORDS;
+  }
+
+  #append(list: number, slot: RequestSlot): void {
+    const words = this.#words;
+    const at = this.#at(slot);
+    const previous = words[list + LIST.LAST]!;
+    words[at + REQUEST.NEXT] = NO_REQUEST;
+    words[at + REQUEST.PREVIOUS] = previous;
+    if (previous !== NO_REQUEST) words[this.#at(previous) + REQUEST.NEXT] = slot;
+    else words[list + LIST.FIRST] = slot;
+    words[list + LIST.LAST] = slot;
+    words[list + LIST.COUNT]! += 1;
+  }
+
+  #detach(list: number, slot: RequestSlot): void {
+    const words = this.#words;
+    const at = this.#at(slot);
+    const next = words[at + REQUEST.NEXT]!;
+    const previous = words[at + REQUEST.PREVIOUS]!;
+    if (next !== NO_REQUEST) words[this.#at(next) + REQUEST.PREVIOUS] = previous;
+    else words[list + LIST.LAST] = previous;
+    if (previous !== NO_REQUEST) words[this.#at(previous) + REQUEST.NEXT] = next;
+    else words[list + LIST.FIRST] = next;
+    words[list + LIST.COUNT]! -= 1;
+  }
+}

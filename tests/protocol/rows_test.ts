@@ -1,0 +1,245 @@
+import { assertEquals } from "@std/assert";
+import type { Cache } from "../../store/cache.ts";
+import { openCache, RowKind, type RowRequest } from "../../store/row_cache.ts";
+import { StoreMode } from "../../store/operation.ts";
+import { Outcome } from "../../store/outcome.ts";
+import { databaseRow, Memory } from "../../store/setup.ts";
+import { packetText } from "../support/sessions/binary_text.ts";
+import { ConversationSide } from "../support/sessions/conversation_side.ts";
+
+// A server whose database thread is this test: a map in memory.
+
+interface TestRow {
+  readonly flags: number;
+  readonly data: Uint8Array;
+  readonly version: number;
+}
+
+class Rows {
+  readonly side: ConversationSide;
+  readonly cache: Cache;
+  readonly rows = new Map<string, TestRow>();
+  /** Requests taken in each step. */
+  readonly steps: number[] = [];
+  #version = 100;
+
+  constructor(options: readonly string[] = []) {
+    this.side = new ConversationSide(["--db", "sqlite:none", "-z", "0x3333", ...options]);
+    const { shared } = this.side.thread.memory;
+    this.cache = openCache(new Memory(shared, databaseRow(shared.options)));
+  }
+
+  /** Takes what is queued, without answering it. */
+  take(): RowRequest[] {
+    this.cache.enter();
+    const taken = this.cache.rows!.take(1000);
+    this.cache.leave();
+    return taken;
+  }
+
+  /** Does what is queued, until nothing is. */
+  run(): void {
+    for (let taken = this.take(); taken.length > 0; taken = this.take()) {
+      this.steps.push(taken.length);
+      this.answer(taken);
+      this.side.advanceNow(0);
+    }
+    this.side.advanceNow(0);
+  }
+
+  answer(taken: readonly RowRequest[]): void {
+    const reads = Map.groupBy(taken.filter(({ kind }) => kind === RowKind.READ), ({ key }) => key);
+    for (const [key, group] of reads) {
+      this.cache.rows!.answerRead(group, this.rows.get(key) ?? null, true);
+    }
+    for (const request of taken) if (request.kind !== RowKind.READ) this.#write(request);
+  }
+
+  #write(request: RowRequest): void {
+    const { key, kind } = request;
+    this.cache.enter();
+    this.cache.rows!.invalidate(key, request.owner);
+    this.cache.leave();
+    const old = this.rows.get(key);
+    const put = (data: Uint8Array, flags = request.flags): number => {
+      this.rows.set(key, { flags, data, version: ++this.#version });
+      return this.#version;
+    };
+    const answer = (outcome: Outcome, result = {}): void =>
+      this.cache.rows!.answer(request, outcome, result);
+    if (kind === RowKind.STORE) {
+      const { mode, compare } = request;
+      if (compare !== null && old === undefined) return answer(Outcome.NOT_FOUND);
+      if (compare !== null && old!.version !== compare) return answer(Outcome.EXISTS);
+      if (mode === StoreMode.ADD && old !== undefined) return answer(Outcome.NOT_STORED);
+      if (mode === StoreMode.REPLACE && old === undefined) return answer(Outcome.NOT_STORED);
+      if (key.startsWith("bad")) return this.cache.rows!.fail([request], "no such luck");
+      return answer(Outcome.STORED, { version: put(this.cache.rows!.valueOf(request)) });
+    }
+    if (kind === RowKind.REMOVE) {
+      return answer(this.rows.delete(key) ? Outcome.DELETED : Outcome.NOT_FOUND);
+    }
+    if (kind === RowKind.COUNT) {
+      if (old === undefined) return answer(Outcome.NOT_FOUND);
+      if (old.data.length > 20) return answer(Outcome.NOT_NUMERIC);
+      const before = BigInt(new TextDecoder().decode(old.data));
+      const number = request.decrement ? before - request.delta : before + request.delta;
+      const version = put(new TextEncoder().encode(String(number)), old.flags);
+      return answer(Outcome.OK, { number, version });
+    }
+    throw new Error(`no test of kind ${kind}`);
+  }
+}
+
+Deno.test("a set is answered when it is in the database, and a get reads it from there once", () => {
+  const rows = new Rows();
+  const peer = rows.side.connect();
+  assertEquals(peer.ask("set k 7 0 5\r\nhello\r\n"), "");
+  rows.run();
+  assertEquals(peer.ask(""), "STORED\r\n");
+  assertEquals(peer.ask("gets k\r\n"), "");
+  rows.run();
+  assertEquals(peer.ask(""), "VALUE k 7 5 101\r\nhello\r\nEND\r\n");
+  assertEquals(
+    peer.ask("gets k\r\nget k x\r\n"),
+    "VALUE k 7 5 101\r\nhello\r\nEND\r\nVALUE k 7 5\r\nhello\r\n",
+  );
+  rows.run();
+  assertEquals(peer.ask(""), "END\r\n");
+  assertEquals(peer.ask("get x\r\n"), "END\r\n");
+  assertEquals(rows.steps, [1, 1, 1]);
+  rows.side.check();
+});
+
+Deno.test("writes of one connection are handed over together and answered in order", () => {
+  const rows = new Rows();
+  const peer = rows.side.connect();
+  const sets = Array.from(
+    { length: 100 },
+    (_, index) => `set k${index} 0 0 1\r\n${index % 10}\r\n`,
+  );
+  assertEquals(
+    peer.ask(`${sets.join("")}add k1 0 0 1\r\nx\r\nincr k9 5\r\ndelete k2\r\nget k2\r\n`),
+    "",
+  );
+  rows.run();
+  assertEquals(
+    peer.ask(""),
+    `${"STORED\r\n".repeat(100)}NOT_STORED\r\n14\r\nDELETED\r\nEND\r\n`,
+  );
+  assertEquals(rows.steps, [64, 39, 1]);
+  rows.side.check();
+});
+
+Deno.test("what a connection has sent behind its write waits for it", () => {
+  const rows = new Rows();
+  const peer = rows.side.connect();
+  assertEquals(
+    peer.ask("version\r\nset k 0 0 1\r\n1\r\nversion\r\nset l 0 0 1 noreply\r\n1\r\nmn\r\n"),
+    "VERSION 1.6.45-leased-0.0.0\r\n",
+  );
+  rows.run();
+  assertEquals(peer.ask(""), "STORED\r\nVERSION 1.6.45-leased-0.0.0\r\nMN\r\n");
+  assertEquals([...rows.rows.keys()], ["k", "l"]);
+  rows.side.check();
+});
+
+Deno.test("the rows of a line are read together, and those of pipelined lines", () => {
+  const rows = new Rows();
+  const peer = rows.side.connect();
+  peer.ask("set a 0 0 1\r\n1\r\nset b 0 0 1\r\n2\r\n");
+  rows.run();
+  peer.ask("");
+  rows.steps.length = 0;
+  peer.ask("get a x b y\r\n");
+  rows.run();
+  assertEquals(peer.ask(""), "VALUE a 0 1\r\n1\r\nVALUE b 0 1\r\n2\r\nEND\r\n");
+  assertEquals(rows.steps, [4]);
+  peer.ask("get p\r\nget q\r\nget a\r\nget p\r\n");
+  rows.run();
+  assertEquals(peer.ask(""), "END\r\nEND\r\nVALUE a 0 1\r\n1\r\nEND\r\nEND\r\n");
+  peer.ask("mg r v\r\nmg s v\r\nmg a v c\r\nmn\r\n");
+  rows.run();
+  assertEquals(peer.ask(""), "EN\r\nEN\r\nVA 1 c101\r\n1\r\nMN\r\n");
+  assertEquals(rows.steps, [4, 3, 2]);
+  rows.side.check();
+});
+
+Deno.test("a row that is too old for a cas, and one that the database refuses", () => {
+  const rows = new Rows();
+  const peer = rows.side.connect();
+  peer.ask("set k 0 0 1\r\n1\r\n");
+  rows.run();
+  peer.ask("");
+  peer.ask(
+    "cas k 0 0 1 5\r\n2\r\ncas k 0 0 1 101\r\n3\r\nset bad 0 0 1\r\n1\r\nset l 0 60 1\r\n1\r\nms k 2 c\r\n44\r\n",
+  );
+  rows.run();
+  assertEquals(
+    peer.ask(""),
+    "EXISTS\r\nSTORED\r\nSERVER_ERROR no such luck\r\n" +
+      "SERVER_ERROR rows have no expiry time; see --row-expiry\r\nHD c103\r\n",
+  );
+  rows.side.check();
+});
+
+Deno.test("values of every size go through the database", () => {
+  const rows = new Rows();
+  const peer = rows.side.connect();
+  for (const length of [0, 1, 4096, 4097, 60_000, 100_000, 1_000_000]) {
+    const value = "v".repeat(length);
+    assertEquals(peer.ask(`set k 1 0 ${length}\r\n${value}\r\nget k\r\n`), "");
+    rows.run();
+    const reply = peer.ask("");
+    assertEquals(
+      reply === `STORED\r\nVALUE k 1 ${length}\r\n${value}\r\nEND\r\n`,
+      true,
+      `${length}: ${reply.slice(0, 60)}`,
+    );
+    rows.side.check();
+    assertEquals(rows.cache.rows!.detached.count, 0);
+  }
+  assertEquals(rows.cache.rows!.requests.inUse, 0);
+});
+
+Deno.test("the binary protocol waits in the same way", () => {
+  const rows = new Rows();
+  const peer = rows.side.connect();
+  const set = packetText({ opcode: 1, key: "k", extras: "\0\0\0\x07\0\0\0\0", value: "hello" });
+  peer.ask(
+    set + packetText({ opcode: 0x0c, key: "k" }) + packetText({ opcode: 0x09, key: "x" }) +
+      packetText({ opcode: 0x0a }),
+  );
+  rows.run();
+  const reply = peer.ask("");
+  assertEquals(reply.includes("khello"), true);
+  rows.side.check();
+});
+
+Deno.test("connections that end at any step leave nothing behind", () => {
+  const rows = new Rows();
+  const value = "v".repeat(100_000);
+  const requests = [
+    "set k 0 0 1\r\n1\r\nset k 0 0 1\r\n2\r\n",
+    `set k 0 0 ${value.length}\r\n${value}\r\n`,
+    "get k l m\r\nget k\r\n",
+    "mg k v\r\nmg l v\r\n",
+    "gat 0 k\r\n",
+    "incr k 1\r\n",
+  ];
+  const { requests: table, detached } = rows.cache.rows!;
+  for (const request of requests) {
+    for (const when of ["queued", "taken", "done"]) {
+      const peer = rows.side.connect();
+      peer.ask(request);
+      if (when === "queued") peer.disconnect();
+      const taken = rows.take();
+      if (when === "taken") peer.disconnect();
+      rows.answer(taken);
+      peer.disconnect();
+      rows.run();
+      assertEquals([table.inUse, detached.count, table.queued], [0, 0, 0], `${request} ${when}`);
+      rows.side.check();
+    }
+  }
+});

@@ -1,0 +1,103 @@
+import { assertEquals } from "@std/assert";
+import { ByteRegion } from "../../../store/base/bytes.ts";
+import { Cache } from "../../../store/cache.ts";
+import { openCache, RowKind, type RowRequest } from "../../../store/row_cache.ts";
+import { checkStore } from "../../../store/check/check.ts";
+import { NO_ITEM } from "../../../store/memory/item.ts";
+import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
+import { REQUEST } from "../../../store/memory/request_layout.ts";
+import { Outcome } from "../../../store/outcome.ts";
+import { type RequestSlot, RequestState } from "../../../store/rows/row_requests.ts";
+import { storeOptions } from "../../support/store.ts";
+
+const encoder = new TextEncoder();
+
+function makeCache(): Cache {
+  const rows = { prefixes: [""], expiry: "refuse" } as const;
+  const memory = new Memory(createSharedMemory(storeOptions({ rows, leaseEntries: 100 })));
+  Cache.format(memory);
+  return openCache(memory);
+}
+
+function region(text: string): ByteRegion {
+  return new ByteRegion(encoder.encode(text).buffer);
+}
+
+/** Submits a READ as a connection does. */
+function ask(cache: Cache, key: string, owner = 1): RequestSlot {
+  const { requests } = cache.rows!;
+  cache.enter();
+  const slot = requests.take(RowKind.READ, owner, 0, region(key), 0, key.length);
+  requests.submit(slot);
+  requests.await(slot);
+  cache.leave();
+  return slot;
+}
+
+function take(cache: Cache): RowRequest[] {
+  cache.enter();
+  const taken = cache.rows!.take(100);
+  cache.leave();
+  return taken;
+}
+
+function valueIn(cache: Cache, key: string): string | null {
+  cache.enter();
+  const item = cache.peek(region(key), 0, key.length);
+  const bytes = new Uint8Array(item === NO_ITEM ? 0 : cache.valueLength(item));
+  if (item !== NO_ITEM) cache.copyValue(item, 0, bytes.length, new ByteRegion(bytes.buffer), 0);
+  cache.leave();
+  return item === NO_ITEM ? null : new TextDecoder().decode(bytes);
+}
+
+const ROW = { flags: 7, data: encoder.encode("hello"), version: 42 };
+
+Deno.test("a read fills the cache and answers everybody of its batch", () => {
+  const cache = makeCache();
+  const { rows } = cache;
+  const slots = [ask(cache, "foo", 1), ask(cache, "foo", 2)];
+  const taken = take(cache);
+  assertEquals(taken.map(({ key, kind, owner }) => [key, kind, owner]), [["foo", 1, 1], [
+    "foo",
+    1,
+    2,
+  ]]);
+  rows!.answerRead(taken, ROW, true);
+  for (const slot of slots) {
+    assertEquals(rows!.requests.stateOf(slot), RequestState.DONE);
+    const item = rows!.requests.word(slot, REQUEST.RESULT);
+    assertEquals([cache.valueLength(item), cache.clientFlags(item), cache.idLow(item)], [5, 7, 42]);
+  }
+  assertEquals(valueIn(cache, "foo"), "hello");
+  assertEquals(rows!.detached.count, 1);
+  checkStore(cache.memory);
+});
+
+Deno.test("what was read before the row was invalidated is answered and not cached", () => {
+  const cache = makeCache();
+  const slot = ask(cache, "foo");
+  const taken = take(cache);
+  cache.enter();
+  assertEquals(cache.rows!.invalidate("foo", 0), true);
+  cache.leave();
+  cache.rows!.answerRead(taken, ROW, true);
+  assertEquals(cache.rows!.requests.outcomeOf(slot), Outcome.OK);
+  assertEquals(valueIn(cache, "foo"), null);
+  checkStore(cache.memory);
+});
+
+Deno.test("an absent row is remembered until it is invalidated", () => {
+  const cache = makeCache();
+  ask(cache, "foo");
+  cache.rows!.answerRead(take(cache), null, true);
+  checkStore(cache.memory);
+  const slot = ask(cache, "foo");
+  assertEquals(take(cache), []);
+  assertEquals(cache.rows!.requests.outcomeOf(slot), Outcome.NOT_FOUND);
+  cache.enter();
+  cache.rows!.invalidate("foo", 0);
+  cache.leave();
+  ask(cache, "foo");
+  assertEquals(take(cache).length, 1);
+  checkStore(cache.memory);
+});
