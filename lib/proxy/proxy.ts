@@ -147,10 +147,11 @@ export class Proxy {
       case "noteCaches":
         return this.#backend.noteCaches(step.caches, step.epoch);
       case "readRow":
-        return this.#backend.read(latin1Bytes(step.key));
+        return this.#backend.readMany([latin1Bytes(step.key)]).then(([found]) => found!);
       case "writeRow": {
         const { tokenId, epoch, edit, owner } = step;
-        return this.#backend.write(latin1Bytes(step.key), tokenId, epoch, edit, owner);
+        const write = { key: latin1Bytes(step.key), tokenId, edit, owner };
+        return this.#backend.writeGroup([write], epoch).then(([result]) => result!);
       }
       case "askOutcome":
         return this.#backend.outcome(step.tokenId);

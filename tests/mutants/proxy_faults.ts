@@ -53,6 +53,6 @@ export const PROXY_FAULTS: readonly Fault[] = [
       "yield* this.#readRow(NO_KEY);", "yield* step({ kind: \"readRow\", key: NO_KEY });", "checks its epoch"],
   ]),
   ...faults("lib/rows/databases/postgres/backend.ts", "lib/rows/databases/backend", [
-    ["PostgreSQL: a deposed proxy overwrites rows", "WHERE epoch = $6 FOR SHARE", "WHERE epoch >= 0 * $6 FOR SHARE", "fenced"],
+    ["PostgreSQL: a deposed proxy overwrites rows", "WHERE epoch = $1 FOR SHARE), ", "WHERE epoch >= 0 * $1 FOR SHARE), ", "fenced"],
   ]),
 ];

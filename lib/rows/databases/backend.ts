@@ -28,6 +28,16 @@ export function changeOf(edit: Edit, row: Row | null): Change | null {
   return typeof edit === "function" ? edit(row) : edit;
 }
 
+/** One write of a group. */
+export interface Write {
+  readonly key: Uint8Array;
+  readonly tokenId: number;
+  /** A function gets the row as it is inside the transaction, after the earlier writes of the group. */
+  readonly edit: Edit;
+  /** The writer's tag of the token, for the database's list of sessions; "": none. */
+  readonly owner: string;
+}
+
 /** How a write ended. */
 export type WriteResult =
   | { readonly kind: "committed"; readonly version: number }
@@ -74,21 +84,20 @@ export interface Backend {
    * @returns The epoch, larger than all before.
    */
   takeOver(): Promise<number>;
-  /** Reads a row and the epoch in one snapshot. @throws The database's error. */
-  read(key: Uint8Array): Promise<Found>;
   /**
-   * Writes a row in a transaction: checks the epoch, applies the change, notes the token as applied, commits.
+   * Reads rows and the epoch in one snapshot.
    *
-   * @param edit A function gets the row as it is inside the transaction.
-   * @param owner The writer's tag of the token, for the database's list of sessions; "": none.
+   * @returns The rows in the order of the keys, of which there is at least one.
+   * @throws The database's error.
    */
-  write(
-    key: Uint8Array,
-    tokenId: number,
-    epoch: number,
-    edit: Edit,
-    owner?: string,
-  ): Promise<WriteResult>;
+  readMany(keys: readonly Uint8Array[]): Promise<readonly Found[]>;
+  /**
+   * Executes writes in one transaction: checks the epoch, applies the changes, notes the tokens as applied, commits.
+   * Writes of one key take effect in their order. A write that the database refuses fails alone.
+   *
+   * @returns The result of each write, in their order. All are fenced, or none.
+   */
+  writeGroup(writes: readonly Write[], epoch: number): Promise<readonly WriteResult[]>;
   /** Returns the outcome of the write under a token. Asks on a new connection, once the old one is certainly closed. */
   outcome(tokenId: number): Promise<WriteOutcome>;
   /** Reads the notes of caches. @throws The database's error. */

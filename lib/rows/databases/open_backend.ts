@@ -23,12 +23,14 @@ export interface DatabaseOptions {
 
 /** Opens the database, and creates missing tables. @throws The database's error. */
 export async function openBackend(options: DatabaseOptions): Promise<Backend> {
-  const { database, names } = options;
-  if (database.kind === "sqlite") return new SqliteBackend(database.path, names);
+  const { database, names, databaseTimeoutMs } = options;
+  if (database.kind === "sqlite") {
+    return new SqliteBackend(database.path, names, databaseTimeoutMs);
+  }
   const { openPostgres } = await loadPostgres();
   return await openPostgres(database.url, names, {
     connectionsMax: options.databaseConnectionsMax,
-    timeoutMs: options.databaseTimeoutMs,
+    timeoutMs: databaseTimeoutMs,
   });
 }
 

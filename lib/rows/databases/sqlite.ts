@@ -2,10 +2,10 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import {
   type Backend,
   changeOf,
-  type Edit,
   type Found,
   type NotedCaches,
   type NoteResult,
+  type Write,
   type WriteOutcome,
   type WriteResult,
 } from "./backend.ts";
@@ -14,8 +14,12 @@ import { sqliteSchema } from "./schema.ts";
 import { DEFAULT_TABLE, quotedNames, type TableNames } from "./table.ts";
 import { reasonOf } from "../../reason.ts";
 
-/** Time that a write waits for another process's lock on the file. */
-const BUSY_TIMEOUT_MS = 5000;
+/** Pauses between attempts to get the lock on the file, the first and the longest. */
+const BUSY_PAUSE_MS = 1;
+const BUSY_PAUSE_MS_MAX = 25;
+/** SQLITE_BUSY and SQLITE_LOCKED, without the bits of the extended code. */
+const BUSY_CODES = [5, 6];
+const NO_KEY = new Uint8Array();
 
 /** A row of a result; all columns are null if the row does not exist. */
 interface SqliteRow {
@@ -26,8 +30,9 @@ interface SqliteRow {
 }
 
 /**
- * SQLite in this process. Calls are synchronous, so a write is one step and its outcome is known. If the process dies
- * in a write, the file tells the next proxy. A deleted row stays, with a null value, so that versions only grow.
+ * SQLite in this process. Calls are synchronous, so a group is written in one step and its outcome is known. If the
+ * process dies meanwhile, the file tells the next one. A deleted row stays, with a null value, so that versions only
+ * grow.
  */
 export class SqliteBackend implements Backend {
   readonly #database: DatabaseSync;
@@ -39,17 +44,32 @@ export class SqliteBackend implements Backend {
   readonly #purge: StatementSync;
   readonly #notes: StatementSync;
   readonly #note: StatementSync;
+  readonly #savepoint: StatementSync;
+  readonly #release: StatementSync;
+  readonly #path: string;
+  readonly #fileId: string;
+  readonly #timeoutMs: number;
   readonly #nowUnixMs: () => number;
 
   /**
    * @param path The path of the database file.
+   * @param timeoutMs How long a write waits for another process's lock on the file.
    * @throws SQLite's error.
    */
-  constructor(path: string, names: TableNames = DEFAULT_TABLE, nowUnixMs = Date.now) {
+  constructor(
+    path: string,
+    names: TableNames = DEFAULT_TABLE,
+    timeoutMs = 5000,
+    nowUnixMs = Date.now,
+  ) {
+    this.#path = path;
+    this.#timeoutMs = timeoutMs;
     this.#nowUnixMs = nowUnixMs;
-    this.#database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
+    this.#database = new DatabaseSync(path, { timeout: timeoutMs });
     this.#database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
     this.#database.exec(sqliteSchema(names));
+    this.#database.exec("PRAGMA busy_timeout = 0");
+    this.#fileId = fileId(path);
     const prepare = (sql: string): StatementSync => this.#database.prepare(sql);
     const { table, key, value, version, flags } = quotedNames(names);
     this.#read = prepare(
@@ -70,54 +90,101 @@ export class SqliteBackend implements Backend {
       "UPDATE leased_caches SET epoch = leased_caches.epoch + 1, list = ? FROM leased_proxy AS proxy " +
         "WHERE proxy.epoch = ? RETURNING leased_caches.epoch AS epoch",
     );
+    this.#savepoint = prepare("SAVEPOINT one");
+    this.#release = prepare("RELEASE one");
     this.#purge = prepare("DELETE FROM leased_applied WHERE at < ?");
   }
 
-  takeOver(): Promise<number> {
-    const { epoch } = this.#epoch.get() as { epoch: number };
-    return Promise.resolve(epoch);
+  async takeOver(): Promise<number> {
+    const { epoch } = await this.#whenFree(() => this.#epoch.get()) as { epoch: number };
+    return epoch;
   }
 
-  read(key: Uint8Array): Promise<Found> {
-    return Promise.resolve(foundOf(this.#read.get(key) as unknown as SqliteRow));
+  readMany(keys: readonly Uint8Array[]): Promise<readonly Found[]> {
+    return Promise.resolve().then(() => this.#foundMany(keys));
   }
 
-  write(
-    key: Uint8Array,
-    tokenId: number,
-    epoch: number,
-    edit: Edit,
-  ): Promise<WriteResult> {
+  #foundMany(keys: readonly Uint8Array[]): readonly Found[] {
+    if (keys.length === 1) return [this.#found(keys[0]!)];
+    // One snapshot. Reads of a file in WAL mode wait for no writer.
+    this.#database.exec("BEGIN");
     try {
-      this.#database.exec("BEGIN IMMEDIATE");
-    } catch (error) {
-      return Promise.resolve({ kind: "failed", reason: reasonOf(error) });
+      return keys.map((key) => this.#found(key));
+    } finally {
+      this.#database.exec("COMMIT");
     }
+  }
+
+  #found(key: Uint8Array): Found {
+    return foundOf(this.#read.get(key) as unknown as SqliteRow);
+  }
+
+  async writeGroup(writes: readonly Write[], epoch: number): Promise<readonly WriteResult[]> {
     try {
-      const result = this.#writeInside(key, tokenId, epoch, edit);
-      this.#database.exec(result.kind === "committed" ? "COMMIT" : "ROLLBACK");
-      return Promise.resolve(result);
+      return await this.#whenFree(() => this.#writeInside(writes, epoch));
     } catch (error) {
-      // SQLite has written nothing: a statement or the commit failed as a whole.
+      // SQLite has written nothing: the beginning or the commit failed.
       if (this.#database.isTransaction) this.#database.exec("ROLLBACK");
-      return Promise.resolve({ kind: "failed", reason: reasonOf(error) });
+      const failed: WriteResult = { kind: "failed", reason: `${this.#path}: ${reasonOf(error)}` };
+      return writes.map(() => failed);
     }
   }
 
-  #writeInside(
-    key: Uint8Array,
-    tokenId: number,
-    epoch: number,
-    edit: Edit,
-  ): WriteResult {
-    const found = foundOf(this.#read.get(key) as unknown as SqliteRow);
-    if (found.epoch !== epoch) return { kind: "fenced", epoch: found.epoch };
-    const made = changeOf(edit, found.row);
-    if (made === null) return { kind: "refused", row: found.row };
-    const [flags, data] = made === "delete" ? [0, null] : [made.flags, made.data];
-    const { version } = this.#put.get(key, flags, data) as { version: number };
-    this.#apply.run(tokenId, version, this.#nowUnixMs());
-    return { kind: "committed", version };
+  /** Calls `act`, again while another process has the lock on the file; reads go on meanwhile. */
+  async #whenFree<Result>(act: () => Result): Promise<Result> {
+    this.#checkFile();
+    const deadlineMs = performance.now() + this.#timeoutMs;
+    for (let pauseMs = BUSY_PAUSE_MS;; pauseMs = Math.min(2 * pauseMs, BUSY_PAUSE_MS_MAX)) {
+      try {
+        return act();
+      } catch (error) {
+        if (!isBusy(error)) throw error;
+        if (performance.now() >= deadlineMs) {
+          throw new Error(`another process has locked the file for ${this.#timeoutMs} ms`);
+        }
+      }
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    }
+  }
+
+  /** @throws When the file has been deleted or replaced: what is written to it would be lost. */
+  #checkFile(): void {
+    if (this.#fileId !== fileId(this.#path)) throw new Error("the file was deleted or replaced");
+  }
+
+  /** No await between beginning and end: reads use the same connection. */
+  #writeInside(writes: readonly Write[], epoch: number): readonly WriteResult[] {
+    this.#database.exec("BEGIN IMMEDIATE");
+    const found = this.#found(NO_KEY);
+    if (found.epoch !== epoch) {
+      this.#database.exec("ROLLBACK");
+      return writes.map(() => ({ kind: "fenced", epoch: found.epoch }));
+    }
+    const results = writes.map((write) => this.#writeOne(write));
+    this.#database.exec("COMMIT");
+    return results;
+  }
+
+  /** Executes one write; if that fails, it leaves no trace. */
+  #writeOne({ key, tokenId, edit }: Write): WriteResult {
+    let isSaved = false;
+    try {
+      const row = typeof edit === "function" ? this.#found(key).row : null;
+      const made = changeOf(edit, row);
+      if (made === null) return { kind: "refused", row };
+      const [flags, data] = made === "delete" ? [0, null] : [made.flags, made.data];
+      this.#savepoint.run();
+      isSaved = true;
+      const { version } = this.#put.get(key, flags, data) as { version: number };
+      this.#apply.run(tokenId, version, this.#nowUnixMs());
+      this.#release.run();
+      return { kind: "committed", version };
+    } catch (error) {
+      // A full disk ends the whole transaction.
+      if (!this.#database.isTransaction) throw error;
+      if (isSaved) this.#database.exec("ROLLBACK TO one; RELEASE one");
+      return { kind: "failed", reason: reasonOf(error) };
+    }
   }
 
   outcome(tokenId: number): Promise<WriteOutcome> {
@@ -132,22 +199,35 @@ export class SqliteBackend implements Backend {
     return Promise.resolve({ epoch, caches: readNotes(list) });
   }
 
-  noteCaches(caches: NotedCaches["caches"], epoch: number): Promise<NoteResult> {
-    const row = this.#note.get(notesText(caches), epoch) as { epoch: number } | undefined;
-    if (row !== undefined) return Promise.resolve({ kind: "noted", epoch: row.epoch });
-    const found = this.#read.get(new Uint8Array()) as unknown as SqliteRow;
-    return Promise.resolve({ kind: "fenced", epoch: found.epoch });
+  async noteCaches(caches: NotedCaches["caches"], epoch: number): Promise<NoteResult> {
+    const row = await this.#whenFree(() => this.#note.get(notesText(caches), epoch));
+    if (row !== undefined) return { kind: "noted", epoch: (row as { epoch: number }).epoch };
+    return { kind: "fenced", epoch: this.#found(NO_KEY).epoch };
   }
 
-  purgeApplied(beforeUnixMs: number): Promise<void> {
-    this.#purge.run(beforeUnixMs);
-    return Promise.resolve();
+  async purgeApplied(beforeUnixMs: number): Promise<void> {
+    await this.#whenFree(() => this.#purge.run(beforeUnixMs));
   }
 
   close(): Promise<void> {
     this.#database.close();
     return Promise.resolve();
   }
+}
+
+/** Returns a number that no other file at this path has; "": there is none. */
+function fileId(path: string): string {
+  try {
+    const { dev, ino } = Deno.statSync(path);
+    return `${dev}:${ino}`;
+  } catch {
+    return "";
+  }
+}
+
+function isBusy(error: unknown): boolean {
+  const code = (error as { errcode?: number }).errcode;
+  return code !== undefined && BUSY_CODES.includes(code & 0xff);
 }
 
 function foundOf({ flags, data, version, epoch }: SqliteRow): Found {

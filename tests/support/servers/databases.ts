@@ -1,7 +1,7 @@
-import type { Backend } from "../../../lib/rows/databases/backend.ts";
 import { openPostgres } from "../../../lib/rows/databases/postgres/backend.ts";
 import { SqliteBackend } from "../../../lib/rows/databases/sqlite.ts";
 import { DEFAULT_TABLE, type TableNames } from "../../../lib/rows/databases/table.ts";
+import { type RowBackend, withSingleRows } from "../single_rows.ts";
 import { HAS_POSTGRES, PostgresServer } from "./postgres.ts";
 
 /** An empty database for one test. */
@@ -11,7 +11,7 @@ export interface TestDatabase extends AsyncDisposable {
   /** A folder that a proxy may read and write; "": it needs none. */
   readonly folder: string;
   /** Another backend, as another proxy would have it. */
-  open(names?: TableNames, nowUnixMs?: () => number): Promise<Backend>;
+  open(names?: TableNames, nowUnixMs?: () => number): Promise<RowBackend>;
 }
 
 /** The kinds of databases that a proxy may have. */
@@ -41,7 +41,8 @@ async function createFile(): Promise<TestDatabase> {
   return {
     url: `sqlite:${path}`,
     folder,
-    open: (names, nowUnixMs) => Promise.resolve(new SqliteBackend(path, names, nowUnixMs)),
+    open: (names, nowUnixMs) =>
+      Promise.resolve(withSingleRows(new SqliteBackend(path, names, TIMEOUT_MS, nowUnixMs))),
     [Symbol.asyncDispose]: () => Deno.remove(folder, { recursive: true }),
   };
 }
@@ -51,8 +52,10 @@ async function createPostgres(): Promise<TestDatabase> {
   return {
     url,
     folder: "",
-    open: (names = DEFAULT_TABLE, nowUnixMs = Date.now) =>
-      openPostgres(url, names, { connectionsMax: CONNECTIONS, timeoutMs: TIMEOUT_MS, nowUnixMs }),
+    open: async (names = DEFAULT_TABLE, nowUnixMs = Date.now) => {
+      const settings = { connectionsMax: CONNECTIONS, timeoutMs: TIMEOUT_MS, nowUnixMs };
+      return withSingleRows(await openPostgres(url, names, settings));
+    },
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
 }

@@ -1,33 +1,43 @@
-import {
-  type Backend,
-  type Change,
-  changeOf,
-  type Edit,
-  type Found,
-  type NotedCaches,
-  type NoteResult,
-  type PostgresSettings,
-  type Row,
-  type WriteOutcome,
-  type WriteResult,
+import type {
+  Backend,
+  Found,
+  NotedCaches,
+  NoteResult,
+  PostgresSettings,
+  Row,
+  Write,
+  WriteOutcome,
+  WriteResult,
 } from "../backend.ts";
 import { notesText, readNotes } from "../notes.ts";
 import { quotedNames, type TableNames } from "../table.ts";
+import { bytesOf, type ColumnTypes, storedAs } from "./columns.ts";
+import { arrayOf, failed, WriteGroup } from "./group.ts";
 import { Pool } from "./pool.ts";
-import { type ColumnType, type ColumnTypes, prepareTables } from "./schema.ts";
-import { isRefusal, type Parameter, type ResultRow, type Session } from "./session.ts";
+import { prepareTables } from "./schema.ts";
+import {
+  isRefusal,
+  isRowError,
+  type ResultRow,
+  type ServerProcess,
+  type Session,
+} from "./session.ts";
+import { latin1Text } from "../../bytes.ts";
 import { reasonOf } from "../../../reason.ts";
 
-/** Round trips of a write at most: overwrite, lock the row, write, commit. */
+/** Time-outs of statements that a transaction may take. */
 const STATEMENTS_IN_WRITE = 4;
 /** Attempts of a write whose key another session inserts between its lookup and its insertion. */
 const INSERTIONS_MAX = 5;
 /** Time-outs that a takeover waits for the old proxy's writes; the server ends each write after one. */
 const TAKE_OVER_PATIENCE = 3;
-/** Pause between two checks of a transaction that still runs. */
+/** Pause between two checks of a process that still runs. */
 const OUTCOME_POLL_MS = 50;
 
-/** Appends the writer's tag to the session's name in pg_stat_activity until the transaction ends. */
+const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED";
+const LOCK_EPOCH = "SELECT epoch FROM leased_proxy WHERE epoch = $1 FOR SHARE";
+
+/** Appends the writers' tags to the session's name in pg_stat_activity until the transaction ends. */
 const NAME_WRITER =
   "SELECT set_config('application_name', current_setting('application_name') || ' ' || $1, true)";
 
@@ -36,7 +46,7 @@ const NOTE = "WITH proxy AS (SELECT epoch FROM leased_proxy WHERE epoch = $2 FOR
   "UPDATE leased_caches SET epoch = leased_caches.epoch + 1, list = $1 FROM proxy " +
   "RETURNING leased_caches.epoch AS epoch";
 
-const NOT_UTF8 = { kind: "failed", reason: "the value is not UTF-8 without zero bytes" } as const;
+const VANISHED = failed("the row appears and vanishes: somebody else writes to the table");
 
 /** The SQL statements of a backend. */
 type Statements = ReturnType<typeof statementsFor>;
@@ -52,8 +62,8 @@ export class PostgresBackend implements Backend {
   readonly #nowUnixMs: () => number;
   readonly #types: ColumnTypes;
   readonly #statements: Statements;
-  /** Transactions without a reply to COMMIT, by token. */
-  readonly #unanswered = new Map<number, string>();
+  /** The server's processes that have not answered a COMMIT, by token. */
+  readonly #unanswered = new Map<number, ServerProcess>();
 
   /** @param types The types of the table's columns. */
   constructor(
@@ -64,7 +74,7 @@ export class PostgresBackend implements Backend {
   ) {
     this.#pool = pool;
     this.#types = types;
-    this.#statements = statementsFor(names);
+    this.#statements = statementsFor(names, types);
     this.#timeoutMs = timeoutMs;
     this.#nowUnixMs = nowUnixMs;
   }
@@ -89,143 +99,110 @@ export class PostgresBackend implements Backend {
     }, patienceMs + this.#timeoutMs);
   }
 
-  async read(key: Uint8Array): Promise<Found> {
-    const [row] = await this.#pool.use(
-      (session) => session.query(this.#statements.read, [keyOf(key, this.#types.key)]),
+  async readMany(keys: readonly Uint8Array[]): Promise<readonly Found[]> {
+    const stored = arrayOf(keys.map((key) => storedAs(key, this.#types.key) ?? null));
+    const rows = await this.#pool.use(
+      (session) => session.query(this.#statements.read, [stored]),
       this.#timeoutMs,
     );
-    return foundOf(row!);
+    const epoch = Number(rows[0]!["epoch"]);
+    const byKey = new Map<string, Found>();
+    for (const row of rows) {
+      if (row["key"] !== null) byKey.set(latin1Text(bytesOf(row["key"])), foundOf(row));
+    }
+    return keys.map((key) => byKey.get(latin1Text(key)) ?? { row: null, version: 0, epoch });
   }
 
-  async write(
-    key: Uint8Array,
-    tokenId: number,
+  async writeGroup(
+    writes: readonly Write[],
     epoch: number,
-    edit: Edit,
-    owner = "",
-  ): Promise<WriteResult> {
-    const stored = keyOf(key, this.#types.key);
-    if (stored === null) {
-      return { kind: "failed", reason: "the key is not UTF-8 without zero bytes" };
-    }
-    const write = { key: stored, tokenId, epoch, edit, owner };
-    const progress = { transaction: "" };
+    attempts = INSERTIONS_MAX,
+  ): Promise<readonly WriteResult[]> {
+    const group = new WriteGroup(writes, this.#types);
+    const progress: Progress = { process: null };
     try {
-      return await this.#pool.use(
-        (session) => this.#writeWith(session, write, progress),
+      const left = await this.#pool.use(
+        (session) => this.#writeWith(session, group, epoch, progress),
         STATEMENTS_IN_WRITE * this.#timeoutMs,
       );
+      if ("kind" in left) return group.end(left);
+      if (left.length === 0 || attempts === 1) return group.end(VANISHED);
+      // Another session has inserted their keys since.
+      const again = left.map((at) => writes[at]!);
+      return group.place(left, await this.writeGroup(again, epoch, attempts - 1));
     } catch (error) {
+      if (writes.length > 1 && isRowError(error)) return await this.#writeHalves(writes, epoch);
+      const reason = reasonOf(error);
       // Before its COMMIT is sent, a transaction that loses its connection is rolled back.
-      if (progress.transaction === "" || isRefusal(error)) {
-        return { kind: "failed", reason: reasonOf(error) };
-      }
-      this.#unanswered.set(tokenId, progress.transaction);
-      return { kind: "unknown", reason: reasonOf(error) };
+      if (progress.process === null || isRefusal(error)) return group.end(failed(reason));
+      for (const { tokenId } of writes) this.#unanswered.set(tokenId, progress.process);
+      return group.end({ kind: "unknown", reason });
     }
   }
 
-  /** @param progress Gets the transaction's id when its COMMIT is about to be sent. */
-  async #writeWith(
-    session: Session,
-    write: Write,
-    progress: { transaction: string },
-  ): Promise<WriteResult> {
-    let result: WriteResult;
-    try {
-      const { edit } = write;
-      const written = typeof edit === "function"
-        ? await this.#lockAndWrite(session, write, begin(session, write))
-        : await this.#overwrite(session, write, edit);
-      if ("kind" in written) {
-        result = written;
-      } else {
-        progress.transaction = written.transaction;
-        if (await session.commit()) return { kind: "committed", version: written.version };
-        result = { kind: "failed", reason: "the database rolled the transaction back" };
-      }
-    } catch (error) {
-      await rollBack(session);
-      throw error;
-    }
-    await rollBack(session);
-    return result;
-  }
-
-  /** Writes the row whatever it is. One statement checks the epoch, writes, and notes the token as used. */
-  async #overwrite(session: Session, write: Write, change: Change): Promise<WriteResult | Written> {
-    const values = this.#valuesOf(change);
-    if (values === null) return NOT_UTF8;
-    const { key, tokenId, epoch } = write;
-    const [, [row]] = await Promise.all([
-      begin(session, write),
-      session.query(this.#statements.overwrite, [
-        key,
-        ...values,
-        tokenId,
-        this.#nowUnixMs(),
-        epoch,
-      ]),
-    ]);
-    // No row: the proxy is fenced, or another session inserts the key.
-    return row === undefined ? await this.#lockAndWrite(session, write, null) : writtenOf(row);
+  /** Writes a group of which one write is refused: the others succeed. */
+  async #writeHalves(writes: readonly Write[], epoch: number): Promise<readonly WriteResult[]> {
+    const middle = writes.length >> 1;
+    return [
+      ...await this.writeGroup(writes.slice(0, middle), epoch),
+      ...await this.writeGroup(writes.slice(middle), epoch),
+    ];
   }
 
   /**
-   * Locks the epoch and the row, then writes the row.
+   * Executes a transaction: its statements are sent together, with its COMMIT. Those that lock and read the rows, for
+   * changes that depend on them, are sent before.
    *
-   * @param begun The beginning of the transaction; null: it has begun.
+   * @returns The result of all writes; or the indexes of those that wrote nothing.
    */
-  async #lockAndWrite(
+  async #writeWith(
     session: Session,
-    write: Write,
-    begun: Promise<void> | null,
-  ): Promise<WriteResult | Written> {
-    // Sent together. In this order: after the wait for the lock the row is read anew.
-    const [, [proxy], rows] = await Promise.all([
-      begun,
-      session.query(this.#statements.lockEpoch, [write.epoch]),
-      session.query(this.#statements.lockRow, [write.key]),
-    ]);
-    if (proxy === undefined) return { kind: "fenced", epoch: await readEpoch(session) };
-    return await this.#writeRow(session, write, rows[0]);
-  }
-
-  /** Writes the row, and notes the token as used. */
-  async #writeRow(
-    session: Session,
-    { key, tokenId, edit }: Write,
-    first: ResultRow | undefined,
-  ): Promise<WriteResult | Written> {
-    let locked = first;
-    for (let attempt = 0; attempt < INSERTIONS_MAX; attempt++) {
-      const row = locked === undefined ? null : rowOf(locked);
-      const made = changeOf(edit, row);
-      if (made === null) return { kind: "refused", row };
-      const values = this.#valuesOf(made);
-      if (values === null) return NOT_UTF8;
-      const statement = locked === undefined ? this.#statements.insert : this.#statements.update;
-      const [written] = await session.query(statement, [
-        key,
-        ...values,
-        tokenId,
-        this.#nowUnixMs(),
+    group: WriteGroup,
+    epoch: number,
+    progress: Progress,
+  ): Promise<WriteResult | number[]> {
+    const { owners } = group;
+    const hasBegun = group.isComputed || owners !== "";
+    const begun = hasBegun ? [session.query(BEGIN)] : [];
+    if (owners !== "") begun.push(session.query(NAME_WRITER, [owners]));
+    try {
+      if (group.isComputed) {
+        // In this order: after the wait for the lock the rows are read anew.
+        const [[proxy], rows] = await Promise.all([
+          session.query(LOCK_EPOCH, [epoch]),
+          session.query(this.#statements.lockRows, [group.keys]),
+          ...begun.splice(0),
+        ]);
+        if (proxy === undefined) {
+          const fenced = { kind: "fenced", epoch: await readEpoch(session) } as const;
+          await rollBack(session);
+          return fenced;
+        }
+        for (const row of rows) group.found(bytesOf(row["key"]), foundOf(row));
+      }
+      group.decide();
+      const parameters = group.parameters(epoch, this.#nowUnixMs());
+      if (parameters === null) {
+        if (hasBegun) await rollBack(session);
+        return group.committed(new Map());
+      }
+      progress.process = session.process;
+      const [rows, isCommitted] = await Promise.all([
+        session.query(this.#statements.write, parameters),
+        hasBegun ? session.commit() : true,
+        ...begun,
       ]);
-      if (written !== undefined) return writtenOf(written);
-      // Another write has inserted the key since.
-      [locked] = await session.query(this.#statements.lockRow, [key]);
+      if (!isCommitted) return failed("the database rolled the transaction back");
+      if (rows.length === 0) {
+        const now = await readEpoch(session);
+        if (now !== epoch) return { kind: "fenced", epoch: now };
+      }
+      const versions = rows.map((row) => [Number(row["token"]), Number(row["version"])] as const);
+      return group.committed(new Map(versions));
+    } catch (error) {
+      if (hasBegun) await rollBack(session);
+      throw error;
     }
-    return {
-      kind: "failed",
-      reason: "the row appears and vanishes: somebody else writes to the table",
-    };
-  }
-
-  /** Returns the flags and the value of a change, as the table stores them; null: the column cannot hold the value. */
-  #valuesOf(change: Change): readonly [flags: number, value: Parameter] | null {
-    if (change === "delete") return [0, null];
-    const value = storedAs(change.data, this.#types.value);
-    return value === undefined ? null : [change.flags, value];
   }
 
   async outcome(tokenId: number): Promise<WriteOutcome> {
@@ -240,8 +217,8 @@ export class PostgresBackend implements Backend {
   }
 
   async #outcomeWith(session: Session, tokenId: number): Promise<WriteOutcome> {
-    const transaction = this.#unanswered.get(tokenId);
-    if (transaction !== undefined && !await this.#hasEnded(session, transaction)) {
+    const process = this.#unanswered.get(tokenId);
+    if (process !== undefined && !await this.#hasEnded(session, process)) {
       return { kind: "unknown", reason: "the transaction still runs" };
     }
     const [row] = await session.query("SELECT version FROM leased_applied WHERE token = $1", [
@@ -253,17 +230,16 @@ export class PostgresBackend implements Backend {
       : { kind: "committed", version: Number(row["version"]) };
   }
 
-  /** Ends the session of a transaction that still runs, if the server permits it, and waits for its end for a while. */
-  async #hasEnded(session: Session, transaction: string): Promise<boolean> {
+  /** Ends the process that got an unanswered transaction, and waits for its end for a while. */
+  async #hasEnded(session: Session, { pid, startedAt }: ServerProcess): Promise<boolean> {
     for (let waitedMs = 0;; waitedMs += OUTCOME_POLL_MS) {
-      const [row] = await session.query("SELECT pg_xact_status($1::xid8) AS status", [transaction]);
-      if (row!["status"] !== "in progress") return true;
-      if (waitedMs >= this.#timeoutMs) return false;
-      await session.query(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_xid = xid($1::xid8) " +
-          "AND usename = current_user",
-        [transaction],
+      // One that has begun later has the same number, and another connection.
+      const rows = await session.query(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_get_activity($1) WHERE backend_start = $2::timestamptz",
+        [pid, startedAt],
       );
+      if (rows.length === 0) return true;
+      if (waitedMs >= this.#timeoutMs) return false;
       await new Promise((resolve) => setTimeout(resolve, OUTCOME_POLL_MS));
     }
   }
@@ -319,61 +295,42 @@ export async function openPostgres(
   }
 }
 
-/** A write, with its key converted to the column's type. */
-interface Write {
-  readonly key: Parameter;
-  readonly tokenId: number;
-  readonly epoch: number;
-  readonly edit: Edit;
-  readonly owner: string;
-}
-
-/** A row that is written, and not yet committed. */
-interface Written {
-  readonly version: number;
-  /** The id of its transaction. */
-  readonly transaction: string;
-}
-
-function writtenOf({ version, transaction }: ResultRow): Written {
-  return { version: Number(version), transaction: String(transaction) };
+/** How far a transaction has come. */
+interface Progress {
+  /** The process that has got its COMMIT; null: none has. */
+  process: ServerProcess | null;
 }
 
 // deno-lint-ignore explicit-function-return-type -- its keys are its type
-function statementsFor(names: TableNames) {
+function statementsFor(names: TableNames, types: ColumnTypes) {
   const { table, key, value, version, flags } = quotedNames(names);
-  const columns = `row.${flags} AS flags, row.${value} AS data, row.${version} AS version`;
-  /** Notes the token as used by the write before it; writes nothing when that wrote nothing. */
-  const apply =
-    `INSERT INTO leased_applied (token, version, at) SELECT $4, version, $5 FROM written ` +
-    "RETURNING version, pg_current_xact_id()::text AS transaction";
+  const columns =
+    `row.${key} AS key, row.${flags} AS flags, row.${value} AS data, row.${version} AS version`;
+  const rowOfTable = `(${key}, ${flags}, ${value}, ${version})`;
   return {
     read: `SELECT ${columns}, proxy.epoch AS epoch FROM leased_proxy AS proxy ` +
-      `LEFT JOIN ${table} AS row ON row.${key} = $1`,
-    lockEpoch: "SELECT epoch FROM leased_proxy WHERE epoch = $1 FOR SHARE",
-    lockRow: `SELECT ${columns} FROM ${table} AS row WHERE row.${key} = $1 FOR UPDATE`,
-    insert: `WITH written AS (INSERT INTO ${table} (${key}, ${flags}, ${value}, ${version}) ` +
-      `VALUES ($1, $2, $3, 1) ON CONFLICT (${key}) DO NOTHING RETURNING ${version} AS version) ${apply}`,
-    update:
-      `WITH written AS (UPDATE ${table} SET ${flags} = $2, ${value} = $3, ${version} = ${version} + 1 ` +
-      `WHERE ${key} = $1 RETURNING ${version} AS version) ${apply}`,
-    // The lock on the epoch comes first: without it, neither part has a row to write.
-    overwrite: "WITH proxy AS (SELECT epoch FROM leased_proxy WHERE epoch = $6 FOR SHARE), " +
-      `updated AS (UPDATE ${table} AS row SET ${flags} = $2, ${value} = $3, ${version} = row.${version} + 1 ` +
-      `FROM proxy WHERE row.${key} = $1 RETURNING row.${version} AS version), ` +
-      `inserted AS (INSERT INTO ${table} (${key}, ${flags}, ${value}, ${version}) ` +
-      "SELECT $1, $2, $3, 1 FROM proxy WHERE NOT EXISTS (SELECT FROM updated) " +
-      `ON CONFLICT (${key}) DO NOTHING RETURNING ${version} AS version), ` +
-      `written AS (SELECT version FROM updated UNION ALL SELECT version FROM inserted) ${apply}`,
+      `LEFT JOIN ${table} AS row ON row.${key} = ANY ($1::${types.key}[])`,
+    lockRows: `SELECT ${columns}, 0 AS epoch FROM ${table} AS row ` +
+      `WHERE row.${key} = ANY ($1::${types.key}[]) ORDER BY row.${key} FOR UPDATE`,
+    // The lock on the epoch comes first: without it, no other part has a row. `count` is the number of a key's writes.
+    write: "WITH proxy AS (SELECT epoch FROM leased_proxy WHERE epoch = $1 FOR SHARE), " +
+      `input AS (SELECT input.* FROM unnest($2::${types.key}[], $3::bigint[], $4::${types.value}[], $5::bigint[], $10::boolean[]) ` +
+      "WITH ORDINALITY AS input (key, flags, value, count, is_new, position), proxy), " +
+      `locked AS MATERIALIZED (SELECT row.${key} AS key FROM ${table} AS row, proxy ` +
+      `WHERE row.${key} = ANY ($2) ORDER BY row.${key} FOR UPDATE OF row), ` +
+      `updated AS (UPDATE ${table} AS row SET ${flags} = input.flags, ${value} = input.value, ` +
+      `${version} = row.${version} + input.count FROM input, locked ` +
+      `WHERE row.${key} = input.key AND locked.key = input.key AND NOT input.is_new ` +
+      `RETURNING input.key AS key, row.${version} AS version), ` +
+      `inserted AS (INSERT INTO ${table} ${rowOfTable} SELECT key, flags, value, count FROM input ` +
+      `WHERE NOT EXISTS (SELECT FROM updated WHERE updated.key = input.key) ORDER BY key ` +
+      `ON CONFLICT (${key}) DO NOTHING RETURNING ${key} AS key, ${version} AS version), ` +
+      "written AS (SELECT position, version FROM (SELECT * FROM updated UNION ALL SELECT * FROM inserted) AS row " +
+      "JOIN input USING (key)) " +
+      "INSERT INTO leased_applied (token, version, at) SELECT used.token, version - used.behind, $9 " +
+      "FROM unnest($6::bigint[], $7::bigint[], $8::bigint[]) AS used (token, position, behind) " +
+      "JOIN written USING (position) RETURNING token, version",
   };
-}
-
-/** Sends the beginning of a write's transaction. */
-async function begin(session: Session, { owner }: Write): Promise<void> {
-  await Promise.all([
-    session.query("BEGIN ISOLATION LEVEL READ COMMITTED"),
-    owner === "" ? null : session.query(NAME_WRITER, [owner]),
-  ]);
 }
 
 async function readEpoch(session: Session): Promise<number> {
@@ -399,26 +356,5 @@ function foundOf(result: ResultRow): Found {
 /** Returns the row of a result, or null if it was deleted. */
 function rowOf({ flags, data, version }: ResultRow): Row | null {
   if (data === null) return null;
-  const bytes = typeof data === "string" ? new TextEncoder().encode(data) : data as Uint8Array;
-  return {
-    flags: Number(flags),
-    data: new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength),
-    version: Number(version),
-  };
-}
-
-/** Returns a key as a value of its column, or null if the column cannot hold it. */
-function keyOf(key: Uint8Array, type: ColumnType): Parameter {
-  return storedAs(key, type) ?? null;
-}
-
-/** Returns bytes as a value of a column, or undefined if the column cannot hold them. */
-function storedAs(bytes: Uint8Array, type: ColumnType): Uint8Array | string | undefined {
-  if (type === "bytea") return bytes;
-  if (bytes.includes(0)) return undefined;
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    return undefined;
-  }
+  return { flags: Number(flags), data: bytesOf(data), version: Number(version) };
 }

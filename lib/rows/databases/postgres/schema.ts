@@ -1,15 +1,7 @@
 import { postgresSchema } from "../schema.ts";
 import { quotedNames, type TableNames } from "../table.ts";
+import type { ColumnType, ColumnTypes } from "./columns.ts";
 import type { Session } from "./session.ts";
-
-/** The type of a column of bytes. */
-export type ColumnType = "bytea" | "text";
-
-/** The types of a table's columns. */
-export interface ColumnTypes {
-  readonly key: ColumnType;
-  readonly value: ColumnType;
-}
 
 /** Key of the advisory lock under which a proxy creates tables: an arbitrary number. */
 const SCHEMA_LOCK = 7_305_803;

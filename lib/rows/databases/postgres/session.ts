@@ -15,6 +15,12 @@ export interface SessionSettings {
   readonly timeoutMs: number;
 }
 
+/** A process of the server: its number, and when it began, because numbers are used again. */
+export interface ServerProcess {
+  readonly pid: number;
+  readonly startedAt: string;
+}
+
 /** The first version with pg_current_xact_id() and pg_xact_status(). */
 const SERVER_VERSION_MIN = 130_000;
 /** The sessions' name in pg_stat_activity, unless the URL has another application_name. */
@@ -34,6 +40,7 @@ export class Session {
   readonly #sql: postgres.Sql;
   readonly #closed = Promise.withResolvers<void>();
   #isConnected = false;
+  #process: ServerProcess | undefined;
   #lostReason = "the connection to the database was lost";
 
   private constructor({ url, timeoutMs }: SessionSettings) {
@@ -50,6 +57,7 @@ export class Session {
       },
       connection: {
         application_name: APPLICATION_NAME,
+        default_transaction_isolation: "read committed",
         statement_timeout: timeoutMs,
         idle_in_transaction_session_timeout: timeoutMs,
       },
@@ -66,10 +74,15 @@ export class Session {
     try {
       const [server] = await session.query(
         "SELECT current_setting('server_version_num')::int AS version, pg_is_in_recovery() AS standby, " +
-          "current_setting('synchronous_commit') AS synchronous, current_setting('server_version') AS name",
+          "current_setting('synchronous_commit') AS synchronous, current_setting('server_version') AS name, " +
+          "pid, backend_start::text AS started_at FROM pg_stat_get_activity(pg_backend_pid())",
       );
       const refusal = refusalOf(server!);
       if (refusal !== null) throw new Error(refusal);
+      session.#process = {
+        pid: Number(server!["pid"]),
+        startedAt: server!["started_at"] as string,
+      };
       return session;
     } catch (error) {
       await session.close();
@@ -88,6 +101,11 @@ export class Session {
    */
   async query(text: string, parameters: readonly Parameter[] = []): Promise<readonly ResultRow[]> {
     return await this.#run(text, parameters);
+  }
+
+  /** Identifies the server's process behind this connection, also after its end. */
+  get process(): ServerProcess {
+    return this.#process!;
   }
 
   /** Commits the transaction. @returns False if the server rolled it back. */
@@ -138,6 +156,14 @@ const ENDING_SEVERITIES = ["FATAL", "PANIC"];
 /** Whether the server has refused a statement and keeps the connection open. */
 export function isRefusal(error: unknown): boolean {
   return error instanceof postgres.PostgresError && !ENDING_SEVERITIES.includes(error.severity);
+}
+
+/** Classes of errors that one row causes: its data, a constraint, a trigger, a limit, a right. */
+const ROW_ERRORS = ["22", "23", "42", "44", "54", "P0"];
+
+/** Whether the server has refused a statement for one of its rows. */
+export function isRowError(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && ROW_ERRORS.includes(error.code.slice(0, 2));
 }
 
 /** Returns the reason why a server cannot be used, or null if it can. */

@@ -1,5 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
-import type { Change, Edit, NotedState, Row } from "../../../../lib/rows/databases/backend.ts";
+import type {
+  Change,
+  Edit,
+  NotedState,
+  Row,
+  Write,
+} from "../../../../lib/rows/databases/backend.ts";
 import { DEFAULT_TABLE } from "../../../../lib/rows/databases/table.ts";
 import { EDIT_FORMS } from "../../../support/edits.ts";
 import { type TestDatabase, testDatabases } from "../../../support/servers/databases.ts";
@@ -140,3 +146,116 @@ testEdits(
     await again.close();
   },
 );
+
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+function writeOf(key: string, tokenId: number, edit: Edit): Write {
+  return { key: bytes(key), tokenId, edit, owner: "" };
+}
+
+/** Appends to the row. */
+function append(text: string): Edit {
+  return (row) => set(new TextDecoder().decode(row?.data) + text);
+}
+
+testEdits(
+  "writes of a group take effect in their order, each with its own answer",
+  async (database, edit) => {
+    const backend = await database.open();
+    const epoch = await backend.takeOver();
+    await backend.write(bytes("b"), 1, epoch, set("b"));
+    const results = await backend.writeGroup([
+      writeOf("b", 11, edit(set("b1"))),
+      writeOf("a", 12, edit(set("a1"))),
+      writeOf("b", 13, edit("delete")),
+      writeOf("a", 14, edit(set("a2"))),
+      writeOf("b", 15, edit(set("b2"))),
+    ], epoch);
+    assertEquals(results, [2, 1, 3, 2, 4].map((version) => ({ kind: "committed", version })));
+    for (const [at, { version }] of [2, 1, 3, 2, 4].map((version) => ({ version })).entries()) {
+      assertEquals(await backend.outcome(11 + at), { kind: "committed", version });
+    }
+    const rows = await backend.readMany(["a", "none", "b", "a"].map(bytes));
+    assertEquals(rows.map(({ row }) => row && new TextDecoder().decode(row.data)), [
+      "a2",
+      null,
+      "b2",
+      "a2",
+    ]);
+    assertEquals(rows.map(({ version }) => version), [2, 0, 4, 2]);
+    await backend.close();
+  },
+);
+
+testDatabases(
+  "an edit sees the row as the writes before it in its group left it",
+  async (database) => {
+    const backend = await database.open();
+    const epoch = await backend.takeOver();
+    const add: Edit = (row) => row === null ? set("added") : null;
+    const results = await backend.writeGroup([
+      writeOf("k", 1, add),
+      writeOf("k", 2, add),
+      writeOf("k", 3, append("+")),
+      writeOf("k", 4, set("new")),
+      writeOf("k", 5, (row) => row?.version === 3 ? set("compared") : null),
+      writeOf("k", 6, append("!")),
+    ], epoch);
+    assertEquals(results.map(({ kind }) => kind), [
+      "committed",
+      "refused",
+      "committed",
+      "committed",
+      "committed",
+      "committed",
+    ]);
+    const { row } = await backend.read(bytes("k"));
+    assertEquals(new TextDecoder().decode(row!.data), "compared!");
+    assertEquals(row!.version, 5);
+    await backend.close();
+  },
+);
+
+testEdits("a write of a group that fails, fails alone", async (database, edit) => {
+  const backend = await database.open();
+  const epoch = await backend.takeOver();
+  await backend.write(bytes("used"), 7, epoch, set("x"));
+  const results = await backend.writeGroup([
+    writeOf("a", 1, edit(set("a"))),
+    writeOf("b", 7, edit(set("token 7 was applied before"))),
+    writeOf("c", 3, () => {
+      throw new Error("too large");
+    }),
+    writeOf("b", 4, edit(set("b"))),
+    writeOf("b", 5, append("2")),
+  ], epoch);
+  assertEquals(results.map(({ kind }) => kind), [
+    "committed",
+    "failed",
+    "failed",
+    "committed",
+    "committed",
+  ]);
+  const rows = await backend.readMany(["a", "b", "c"].map(bytes));
+  assertEquals(rows.map(({ version }) => version), [1, 2, 0]);
+  assertEquals(new TextDecoder().decode(rows[1]!.row!.data), "b2");
+  await backend.close();
+});
+
+testDatabases("a group that was taken over writes nothing", async (database) => {
+  const first = await database.open();
+  const epoch = await first.takeOver();
+  const second = await database.open();
+  const later = await second.takeOver();
+  const writes = [writeOf("a", 1, set("x")), writeOf("b", 2, append("x"))];
+  assertEquals(await first.writeGroup(writes, epoch), [
+    { kind: "fenced", epoch: later },
+    { kind: "fenced", epoch: later },
+  ]);
+  assertEquals((await second.readMany(["a", "b"].map(bytes))).map(({ version }) => version), [
+    0,
+    0,
+  ]);
+  await first.close();
+  await second.close();
+});

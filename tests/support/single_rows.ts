@@ -1,0 +1,26 @@
+import type { Backend, Edit, Found, WriteResult } from "../../lib/rows/databases/backend.ts";
+
+/** A backend with calls for one row. */
+export type RowBackend = Backend & {
+  read(key: Uint8Array): Promise<Found>;
+  write(
+    key: Uint8Array,
+    tokenId: number,
+    epoch: number,
+    edit: Edit,
+    owner?: string,
+  ): Promise<WriteResult>;
+};
+
+export function withSingleRows(backend: Backend): RowBackend {
+  return Object.assign(backend, {
+    read: async (key: Uint8Array) => (await backend.readMany([key]))[0]!,
+    write: async (
+      key: Uint8Array,
+      tokenId: number,
+      epoch: number,
+      edit: Edit,
+      owner = "",
+    ) => (await backend.writeGroup([{ key, tokenId, edit, owner }], epoch))[0]!,
+  });
+}
