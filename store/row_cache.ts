@@ -25,6 +25,12 @@ export function openCache(memory: Memory): Cache {
   return memory.options.rows === undefined ? new Cache(memory) : new RowCache(memory);
 }
 
+/** Makes an empty store of new memory. Once, before any other thread has it. */
+export function formatCache(memory: Memory): Cache {
+  Cache.format(memory);
+  return openCache(memory);
+}
+
 /**
  * A cache with rows: keys behind which there is a database. Reads of rows that it lacks, and all writes of rows, go to
  * the database thread: see `RowParking`. A server without a database has a Cache, which knows nothing of this.

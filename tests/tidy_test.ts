@@ -66,6 +66,7 @@ const ROOMS: readonly Room[] = [
   ["lib/rows/flows/",            "cache_list flows steps token_states"],
   ["lib/rows/caches/",           "cache_client caches_file dial line_reader list_keeper"],
   ["lib/rows/audit/",            "options run"],
+  ["lib/rows/",                  "*"],
   ["lib/proxy/",                 "options serve"],
   ["lib/server/",                "boot"],
   ["main.ts",                    ""],

@@ -2,7 +2,7 @@ import { Access, type AccessRule } from "../../protocol/auth/access.ts";
 import type { Change, Edit, Row } from "../rows/databases/backend.ts";
 import { Arithmetic, extending, readU64 } from "../rows/databases/edits.ts";
 import { metaArithmetic, metaDelete, metaGet, metaSet } from "./meta_commands.ts";
-import type { PutReply } from "../rows/flows/flows.ts";
+import type { PutReply } from "./flows.ts";
 import type { Proxy } from "./proxy.ts";
 import { REPLY } from "./replies.ts";
 import {

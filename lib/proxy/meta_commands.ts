@@ -1,7 +1,7 @@
 import { changeOf, type Edit, type Row } from "../rows/databases/backend.ts";
 import { Arithmetic, extending, readU64 } from "../rows/databases/edits.ts";
 import { latin1Bytes } from "../rows/bytes.ts";
-import type { Value } from "../rows/flows/flows.ts";
+import type { Value } from "./flows.ts";
 import { REPLY, unsupportedFlagLine } from "./replies.ts";
 import {
   answerUnfinished,

@@ -148,15 +148,6 @@ function schemaOf({ database, names }: ProxyOptions): string {
   return (database.kind === "sqlite" ? sqliteSchema(names) : postgresSchema(names)).trimEnd();
 }
 
-/** Returns the database as log lines name it: without a password. */
-export function databaseName(database: Database): string {
-  if (database.kind === "sqlite") return database.path;
-  const url = new URL(database.url);
-  url.password = "";
-  url.search = "";
-  return url.href;
-}
-
 function toCaches(texts: readonly string[], errors: string[]): CacheAddress[] {
   const caches = new Map<string, CacheAddress>();
   for (const text of texts) {

@@ -3,13 +3,7 @@ import { latin1Bytes } from "../rows/bytes.ts";
 import type { CacheClient } from "../rows/caches/cache_client.ts";
 import type { CacheList, ListChange, Weighted } from "../rows/flows/cache_list.ts";
 import type { Flow, FlowStep, StepKind, StepResults } from "../rows/flows/steps.ts";
-import {
-  Flows,
-  type ProxyCounts,
-  type PutReply,
-  type Read,
-  type Value,
-} from "../rows/flows/flows.ts";
+import { Flows, type ProxyCounts, type PutReply, type Read, type Value } from "./flows.ts";
 import { isFailure, StepTimes, type TimedStep } from "./statistics/step_times.ts";
 import type { TokenStates } from "../rows/flows/token_states.ts";
 
@@ -157,6 +151,8 @@ export class Proxy {
         return this.#backend.outcome(step.tokenId);
       case "sleep":
         return this.#sleep(step.ms);
+      default:
+        throw new Error(step.kind);
     }
   }
 }

@@ -1,4 +1,4 @@
-import type { PutReply } from "../rows/flows/flows.ts";
+import type { PutReply } from "./flows.ts";
 import type { Proxy } from "./proxy.ts";
 import { failedLine, REPLY, unknownLine } from "./replies.ts";
 

@@ -13,7 +13,8 @@ import type { CacheAddress } from "../rows/caches/caches_file.ts";
 import { ListKeeper, readCachesFile } from "../rows/caches/list_keeper.ts";
 import { type DialOptions, readCaCert } from "../rows/caches/dial.ts";
 import { openBackend } from "../rows/databases/open_backend.ts";
-import { databaseName, type ProxyOptions } from "./options.ts";
+import { databaseName } from "../rows/databases/open_backend.ts";
+import { type ProxyOptions } from "./options.ts";
 import { Proxy } from "./proxy.ts";
 import { ProxyServer } from "./server.ts";
 import { TokenStates } from "../rows/flows/token_states.ts";
@@ -102,7 +103,11 @@ class Start {
     // No signal is handled between reading a file and noting what SIGHUP does.
     const { authenticator, dialOptions } = this.#readFiles(stop);
     const backend = this.#backend = await this.#openBackend();
-    const caches = this.#caches = new ListKeeper(cacheMode, dialOptions);
+    const caches = this.#caches = new ListKeeper(
+      cacheMode,
+      dialOptions,
+      ({ level, event, message, fields }) => logProcess(level, event, message, fields),
+    );
     const states = new TokenStates(await backend.takeOver(), tokensMax, ENDED_TOKENS_MAX);
     await caches.adopt(backend, this.#addresses);
     const proxy = new Proxy(backend, caches.list, states, valueLengthMax, pause);

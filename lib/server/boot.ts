@@ -1,6 +1,7 @@
 import { Tunables } from "../../protocol/tunables.ts";
 import { createSharedState, type SharedState } from "../../protocol/thread_context.ts";
-import { Cache } from "../../store/cache.ts";
+import type { Cache } from "../../store/cache.ts";
+import { formatCache } from "../../store/row_cache.ts";
 import { checkStore, createSharedMemory, Memory } from "../../store/setup.ts";
 import { ConnectionTable } from "../../store/connections.ts";
 import { ExitCode, refuseUsage } from "../cli/exit.ts";
@@ -206,7 +207,7 @@ function makeStore(
   const connections = new ConnectionTable(shared.memory.connections);
   const [listens] = byProtocol(transport.listens);
   for (const listen of listens) connections.addListener(listenerName(listen));
-  const cache = Cache.format(new Memory(shared.memory));
+  const cache = formatCache(new Memory(shared.memory));
   if (options.store.tokenPersistence === "volatile") {
     cache.tokens.quarantineFor(options.settings.tokenQuarantineSec);
   }

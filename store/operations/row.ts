@@ -187,6 +187,11 @@ export class RowOperations {
     this.#leave();
   }
 
+  /** Whether the cache can hold a row of this size. Needs no mutex. */
+  fits(keyLength: number, valueLength: number, flags: number): boolean {
+    return this.#storeOperations.fits(keyLength, valueLength, flags);
+  }
+
   /** Answers requests with a server error that has this text. Takes the mutex itself. */
   fail(requests: readonly RowRequest[], text: string): void {
     this.#enter();

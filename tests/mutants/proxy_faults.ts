@@ -48,7 +48,7 @@ export const PROXY_FAULTS: readonly Fault[] = [
   ...faults("lib/proxy/commands.ts", "lib/proxy/connection", [
     ["a list of tokens waits in memory as a whole", "${owner || \"-\"}`);\n      await session.sendLong();", "${owner || \"-\"}`);"],
   ]),
-  ...faults("lib/rows/flows/flows.ts", "lib/proxy/connection", [
+  ...faults("lib/proxy/flows.ts", "lib/proxy/connection", [
     ["an idle proxy does not learn of its successor",
       "yield* this.#readRow(NO_KEY);", "yield* step({ kind: \"readRow\", key: NO_KEY });", "checks its epoch"],
   ]),

@@ -4,7 +4,7 @@ import { Status } from "../../../protocol/binary_status.ts";
 import { changeOf, type Edit } from "../../rows/databases/backend.ts";
 import { latin1Bytes } from "../../rows/bytes.ts";
 import { Arithmetic, extending } from "../../rows/databases/edits.ts";
-import type { PutReply } from "../../rows/flows/flows.ts";
+import type { PutReply } from "../flows.ts";
 import type { Proxy } from "../proxy.ts";
 import { proxyStats } from "../statistics/statistics.ts";
 import { type Header, uint32Bytes, uint64Bytes } from "./frames.ts";

@@ -5,7 +5,7 @@ import {
   type StatEntry,
   type StatMeaning,
 } from "../../../protocol/stats/entry.ts";
-import type { ProxyCounts } from "../../rows/flows/flows.ts";
+import type { ProxyCounts } from "../flows.ts";
 import type { Proxy } from "../proxy.ts";
 import { TIMED_STEPS } from "./step_times.ts";
 import type { TokenState } from "../../rows/flows/token_states.ts";

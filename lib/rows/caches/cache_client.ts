@@ -97,6 +97,11 @@ export class CacheClient {
     this.#requireGone(deleted.lines[0]!);
   }
 
+  /** As `invalidate`, of several keys. @returns By key: why it failed, or null. */
+  invalidateMany(keys: readonly string[]): Promise<(string | null)[]> {
+    return Promise.all(keys.map((key) => this.invalidate(key).then(() => null, reasonOf)));
+  }
+
   /** Removes all values and leases, and has the cache refuse fills; or ends that. @throws CacheError */
   async quarantine(on: boolean): Promise<void> {
     const request = `quarantine ${on ? "on" : "off"}\r\n`;

@@ -1,4 +1,4 @@
-import { logProcess } from "../../log.ts";
+import type { TransportEvent } from "../../net/transport.ts";
 import { reasonOf } from "../../reason.ts";
 import type { Backend } from "../databases/backend.ts";
 import { CacheClient } from "./cache_client.ts";
@@ -48,6 +48,7 @@ export function readCachesFile(path: string): CacheAddress[] {
 export class ListKeeper {
   readonly list: CacheList<CacheClient>;
   readonly #dialOptions: DialOptions;
+  readonly #report: (event: TransportEvent) => void;
   readonly #clients = new Map<string, CacheClient>();
   #target: readonly Weighted<CacheClient>[] = [];
   /** The change in progress. */
@@ -57,8 +58,16 @@ export class ListKeeper {
   #logged: ReadonlyMap<string, string> = new Map();
   #isClosed = false;
 
-  /** @param dialOptions How to connect to the caches. */
-  constructor(mode: CacheMode, dialOptions: DialOptions) {
+  /**
+   * @param dialOptions How to connect to the caches.
+   * @param report Logs an event.
+   */
+  constructor(
+    mode: CacheMode,
+    dialOptions: DialOptions,
+    report: (event: TransportEvent) => void,
+  ) {
+    this.#report = report;
     this.#dialOptions = dialOptions;
     this.list = new CacheList(routeOf(mode), (name) => this.#clientOf(name));
   }
@@ -112,7 +121,12 @@ export class ListKeeper {
     } catch (error) {
       if (this.#isClosed) return;
       const reason = reasonOf(error);
-      logProcess("error", "caches_failed", `cannot note the list of caches: ${reason}`, { reason });
+      this.#report({
+        level: "error",
+        event: "caches_failed",
+        message: `cannot note the list of caches: ${reason}`,
+        fields: { reason },
+      });
     }
     if (this.list.epoch !== before) this.#logList();
     this.#retireUnused();
@@ -132,7 +146,7 @@ export class ListKeeper {
         : `cache ${name} has left and could not be emptied: ${reason}; no client may read it; retrying`;
       logged.set(name, event);
       if (this.#logged.get(name) === event) continue;
-      logProcess("warning", event, message, { cache: name, reason });
+      this.#report({ level: "warning", event, message, fields: { cache: name, reason } });
     }
     this.#logged = logged;
   }
@@ -140,9 +154,11 @@ export class ListKeeper {
   #logList(): void {
     const { epoch } = this.list;
     const caches = [...this.list.members].map(({ name }) => name);
-    logProcess("info", "caches", `list of caches, epoch ${epoch}: ${caches.join(", ") || "none"}`, {
-      epoch,
-      caches,
+    this.#report({
+      level: "info",
+      event: "caches",
+      message: `list of caches, epoch ${epoch}: ${caches.join(", ") || "none"}`,
+      fields: { epoch, caches: caches.join(" ") },
     });
   }
 

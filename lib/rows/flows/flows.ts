@@ -1,22 +1,16 @@
 import type { CacheList, ListChange, Weighted } from "./cache_list.ts";
-import {
-  type Change,
-  changeOf,
-  type Edit,
-  type Found,
-  type Row,
-  type WriteOutcome,
-  type WriteResult,
-} from "../databases/backend.ts";
-import { CacheError, type Flow, type LeaseGet, step } from "./steps.ts";
-import type { PutStart, TokenStates } from "./token_states.ts";
+import type { Edit, Found, Row, WriteOutcome, WriteResult } from "../databases/backend.ts";
+import { type Flow, step } from "./steps.ts";
+import { type PutStart, TokenLimitError, type TokenStates } from "./token_states.ts";
 import { reasonOf } from "../../reason.ts";
 
-/** How a write under a token ended. */
-export type PutReply =
+/** How a write ended. */
+export type WriteReply =
   | { readonly kind: "committed"; readonly version: number }
   /** The row's state forbids the write; nothing was written. */
   | { readonly kind: "refused"; readonly row: Row | null }
+  /** Another connection holds the row's lock; nothing was written. */
+  | { readonly kind: "locked" }
   | { readonly kind: "revoked" }
   | { readonly kind: "none" }
   | { readonly kind: "busy" }
@@ -25,211 +19,323 @@ export type PutReply =
   /** Nothing was written. */
   | { readonly kind: "failed"; readonly reason: string };
 
-/** A read of the database. */
+/** A write, to be executed with others. */
+export interface GroupWrite {
+  readonly key: string;
+  readonly edit: Edit;
+  /** The token that it is made under; 0: one of its own. */
+  readonly tokenId: number;
+  /** The connection that writes, which may hold the row's lock; 0: none. */
+  readonly connection: number;
+}
+
+/** What a read of a row found. */
 export interface Read extends Found {
   /** Whether a cache may keep it, under a lease that it gave before the read was asked for. */
   readonly cacheable: boolean;
 }
 
-/** A value with its flags. */
-export interface Value {
-  /** 32 bits. */
-  readonly flags: number;
-  readonly data: Uint8Array;
-}
-
-/** The proxy's counters. */
-export interface ProxyCounts {
-  getsCacheable: number;
-  getsUncacheable: number;
-  putsCommitted: number;
-  putsRefused: number;
-  putsRevoked: number;
-  putsFailed: number;
-  putsUnknown: number;
-  cacheHits: number;
-  cacheFills: number;
+/** Counters of the flows. */
+export interface FlowCounts {
+  readsCacheable: number;
+  readsUncacheable: number;
+  writesCommitted: number;
+  writesRefused: number;
+  writesRevoked: number;
+  writesFailed: number;
+  writesUnknown: number;
+  groups: number;
   cacheErrors: number;
 }
 
-/** First wait of a reader that meets another client's lease; each further wait is twice as long. */
-const HELD_WAIT_MS = 10;
-/** Waits before such a reader reads the database without filling. */
-const HELD_WAITS = 3;
+/** A write of a group that has its token. */
+interface Begun {
+  readonly write: GroupWrite;
+  readonly tokenId: number;
+  readonly start: PutStart["kind"] | "refused";
+  reply: WriteReply | undefined;
+}
+
+/** First wait before the outcome of a write is asked for again; each further wait is twice as long. */
+const OUTCOME_WAIT_MS = 100;
 /** A key that no client can name. */
 const NO_KEY = "";
 
 /**
- * The flows of the proxy: the order of four small steps keeps every cached value equal to the committed one. A write
- * takes a token, deletes the key in every cache, commits, and releases the token; a read takes a lease, checks that the
- * key is cacheable, reads the database, and fills. No lock is held while a step waits for a cache or the database.
+ * The flows of rows: the order of four small steps keeps every cached value equal to the committed one. A write takes a
+ * token, deletes the key here and in every listed cache, commits, and releases the token; a read takes a lease, checks
+ * that the key is cacheable, reads the database, and fills. No lock is held while a step waits for a cache or the
+ * database. Writes go in groups, each with a token, a condition and an answer of its own; so do reads.
  *
- * No socket, no clock, no database: each flow yields its requests to them as steps. `Proxy` runs flows with promises;
- * the explorer tries their steps in every order.
+ * No socket, no clock, no database: each flow yields its requests to them as steps. The database thread runs flows with
+ * promises; the explorer tries their steps in every order.
  */
 export class Flows<Cache> {
-  readonly counts: ProxyCounts = {
-    getsCacheable: 0,
-    getsUncacheable: 0,
-    putsCommitted: 0,
-    putsRefused: 0,
-    putsRevoked: 0,
-    putsFailed: 0,
-    putsUnknown: 0,
-    cacheHits: 0,
-    cacheFills: 0,
+  readonly counts: FlowCounts = {
+    readsCacheable: 0,
+    readsUncacheable: 0,
+    writesCommitted: 0,
+    writesRefused: 0,
+    writesRevoked: 0,
+    writesFailed: 0,
+    writesUnknown: 0,
+    groups: 0,
     cacheErrors: 0,
   };
-  /** Epoch of the proxy that has taken over; 0: none has. */
+  /** Epoch of the origin that has taken over; 0: none has. */
   #successor = 0;
   readonly caches: CacheList<Cache>;
   readonly states: TokenStates;
-  readonly valueLengthMax: number;
+  readonly #patienceMs: number;
+  /** Tokens taken for one write whose outcome is unknown, and for which nobody waits any more. */
+  readonly #unanswered = new Set<number>();
 
-  /** @param valueLengthMax Longest value that is written, in bytes. */
-  constructor(caches: CacheList<Cache>, states: TokenStates, valueLengthMax: number) {
+  /** @param patienceMs How long a write waits for its outcome, if the database does not say it. */
+  constructor(caches: CacheList<Cache>, states: TokenStates, patienceMs: number) {
     this.caches = caches;
     this.states = states;
-    this.valueLengthMax = valueLengthMax;
+    this.#patienceMs = patienceMs;
   }
 
-  /** Whether another proxy has taken over: this one answers no read as cacheable, and writes nothing. */
+  /** Whether another origin has taken over: this one answers no read as cacheable, and writes nothing. */
   get isDeposed(): boolean {
     return this.#successor !== 0;
   }
 
-  /** Why a deposed proxy refuses requests. */
+  /** Why a deposed origin refuses requests. */
   get deposedText(): string {
     const { epoch } = this.states;
-    return `another proxy has taken over: epoch ${this.#successor} replaced epoch ${epoch}`;
+    return `another server has taken the database over: epoch ${this.#successor} replaced epoch ${epoch}`;
   }
 
   /**
-   * Reads the database.
+   * Reads rows. A read may join another one that has not made its check yet, never a later one.
    *
-   * @param isReadable Whether the reader's cache may keep what is read.
+   * @param isReadable Whether the readers' cache may keep what is read.
+   * @returns The rows in the order of the keys.
    * @throws The database's error.
    */
-  *read(key: string, isReadable = true): Flow<Cache, Read> {
+  *read(keys: readonly string[], isReadable = true): Flow<Cache, readonly Read[]> {
     // In this order: a token that is taken after the read began must find the lease in the cache.
-    const isCacheable = this.states.isCacheable(key);
-    const found = yield* this.#readRow(key);
-    const cacheable = isCacheable && isReadable && !this.isDeposed;
-    this.counts[cacheable ? "getsCacheable" : "getsUncacheable"]++;
-    return { ...found, cacheable };
+    const areCacheable = keys.map((key) => this.states.isCacheable(key));
+    const found = yield* this.#readRows(keys);
+    return found.map((each, index) => {
+      const cacheable = areCacheable[index]! && isReadable && !this.isDeposed;
+      this.counts[cacheable ? "readsCacheable" : "readsUncacheable"]++;
+      return { ...each, cacheable };
+    });
   }
 
-  /** Learns whether another proxy has taken over. @throws The database's error. */
+  /** Learns whether another origin has taken over. @throws The database's error. */
   *checkEpoch(): Flow<Cache, void> {
-    yield* this.#readRow(NO_KEY);
+    yield* this.#readRows([NO_KEY]);
   }
 
-  *#readRow(key: string): Flow<Cache, Found> {
-    const found = yield* step({ kind: "readRow", key });
-    if (found.epoch !== this.states.epoch) this.#successor = found.epoch;
+  *#readRows(keys: readonly string[]): Flow<Cache, readonly Found[]> {
+    const found = yield* step({ kind: "readRows", keys });
+    for (const { epoch } of found) if (epoch !== this.states.epoch) this.#successor = epoch;
     return found;
   }
 
   /**
-   * Reads through the key's cache; through the next one if that does not answer.
+   * Executes writes together: takes a token for each, deletes their keys, commits, releases. If a cache cannot be
+   * reached, the writes that it did not confirm fail: they write nothing.
    *
-   * @returns Null when the row does not exist.
-   * @throws The database's error.
+   * @returns The replies, in the order of the writes.
    */
-  *get(key: string): Flow<Cache, Value | null> {
-    for (const cache of this.caches.of(key)) {
-      const answer = yield* this.#leaseGet(cache, key);
-      if (answer === undefined) continue;
-      if (answer.kind === "value") {
-        this.counts.cacheHits++;
-        return answer;
+  *write(writes: readonly GroupWrite[]): Flow<Cache, readonly WriteReply[]> {
+    this.counts.groups++;
+    const all = writes.map((write) => this.#begin(write));
+    const group = all.filter(({ start }) => start === "begun");
+    if (group.length > 0) yield* this.#deleteAndWrite(group);
+    for (const each of all) each.reply ??= yield* this.#askOutcome(each);
+    return all.map((each) => this.#end(each));
+  }
+
+  /** Takes a token, and begins to write under it. */
+  #begin(write: GroupWrite): Begun {
+    let { tokenId } = write;
+    if (tokenId === 0) {
+      try {
+        tokenId = this.states.get(write.key, "");
+      } catch (error) {
+        if (!(error instanceof TokenLimitError)) throw error;
+        const reply = { kind: "failed", reason: "too many update tokens" } as const;
+        return { write, tokenId, start: "refused", reply };
       }
-      if (answer.kind === "lease") return yield* this.#fill(cache, key, answer.id);
-      break;
     }
-    // Without the lease, read the database and do not fill.
-    return (yield* this.read(key)).row;
+    const start = this.states.beginPut(write.key, tokenId);
+    return { write, tokenId, start: start.kind, reply: replyOf(start) };
   }
 
-  /** Asks a cache, for a while again if another client has the lease; undefined when it cannot be reached. */
-  *#leaseGet(cache: Cache, key: string): Flow<Cache, LeaseGet | undefined> {
-    let waitMs = HELD_WAIT_MS;
-    for (let waits = 0;; waits++) {
-      const answer = yield* this.#tryCache(step({ kind: "leaseGet", cache, key }));
-      if (answer?.kind !== "held" || waits === HELD_WAITS) return answer;
-      yield* step({ kind: "sleep", ms: waitMs });
-      waitMs *= 2;
-    }
+  get #deposedReply(): WriteReply {
+    return { kind: "failed", reason: this.deposedText };
   }
 
-  /** Reads the database under a lease, and fills the cache if it may. */
-  *#fill(cache: Cache, key: string, leaseId: string): Flow<Cache, Row | null> {
-    let isFilled = false;
+  /** Deletes the keys of a group, then writes it. Sets the replies. */
+  *#deleteAndWrite(group: readonly Begun[]): Flow<Cache, void> {
+    if (this.isDeposed) {
+      for (const each of group) this.#fail(each, this.#deposedReply);
+      return;
+    }
+    const freed = yield* step({
+      kind: "invalidateHere",
+      keys: group.map(({ write }) => write.key),
+      connections: group.map(({ write }) => write.connection),
+    });
+    for (const [index, each] of group.entries()) {
+      if (!freed[index]) this.#fail(each, { kind: "locked" });
+    }
+    const left = group.filter(({ reply }) => reply === undefined);
+    // The list is taken after the tokens.
+    const { all } = this.caches;
+    if (all.length > 0 && left.length > 0) {
+      const keys = left.map(({ write }) => write.key);
+      const errors = yield* step({ kind: "invalidateListed", caches: all, keys });
+      for (const [index, each] of left.entries()) {
+        const reason = errors[index] ?? null;
+        if (reason === null) continue;
+        this.counts.cacheErrors++;
+        this.#fail(each, { kind: "failed", reason });
+      }
+    }
+    const written = left.filter(({ reply }) => reply === undefined);
+    if (written.length > 0) yield* this.#writeRows(written);
+  }
+
+  *#writeRows(group: readonly Begun[]): Flow<Cache, void> {
+    if (this.isDeposed) {
+      for (const each of group) this.#fail(each, this.#deposedReply);
+      return;
+    }
+    const { epoch } = this.states;
+    const writes = group.map(({ write: { key, edit }, tokenId }) => ({
+      key,
+      edit,
+      tokenId,
+      owner: this.states.ownerOf(key, tokenId),
+    }));
+    let results: readonly WriteResult[];
     try {
-      const { row, cacheable } = yield* this.read(key, this.caches.isReadable(cache));
-      if (cacheable && row !== null) {
-        isFilled = true;
-        const fill = step({ kind: "leaseSet", cache, key, leaseId, row });
-        if ((yield* this.#tryCache(fill)) === true) this.counts.cacheFills++;
-      }
-      return row;
-    } finally {
-      if (!isFilled) {
-        yield* this.#tryCache(step({ kind: "leaseReturn", cache, key, leaseId }));
+      results = yield* step({ kind: "writeRows", writes, epoch });
+    } catch (error) {
+      const reason = reasonOf(error);
+      results = writes.map(() => ({ kind: "unknown", reason }));
+    }
+    const unknown: Begun[] = [];
+    for (const [index, each] of group.entries()) {
+      const result = results[index]!;
+      if (result.kind === "fenced") {
+        this.#successor = result.epoch;
+        this.#fail(each, this.#deposedReply);
+      } else if (result.kind === "unknown") {
+        this.states.endPut(each.write.key, each.tokenId, { kind: "unknown" });
+        each.reply = result;
+        unknown.push(each);
+      } else {
+        this.#settle(each, result);
       }
     }
+    yield* this.#askAgain(unknown);
+  }
+
+  /** Asks for outcomes that the database has not said, for a while. */
+  *#askAgain(unknown: readonly Begun[]): Flow<Cache, void> {
+    let left = unknown;
+    for (let waitedMs = 0, waitMs = OUTCOME_WAIT_MS; left.length > 0; waitMs *= 2) {
+      for (const each of left) {
+        const reply = yield* this.resolve(each.write.key, each.tokenId);
+        if (reply.kind !== "busy") each.reply = reply;
+      }
+      left = left.filter(({ reply }) => reply!.kind === "unknown");
+      if (waitedMs >= this.#patienceMs) break;
+      if (left.length > 0) yield* step({ kind: "sleep", ms: waitMs });
+      waitedMs += waitMs;
+    }
+    for (const { write, tokenId } of left) if (write.tokenId === 0) this.#unanswered.add(tokenId);
   }
 
   /**
-   * Executes a whole write: takes a token, deletes in every cache, commits, releases.
+   * Asks once for the outcome of every write that is unknown. Ends the tokens of those that nobody waits for.
    *
-   * @returns As `put`. If a cache cannot be reached the write fails: nothing is written.
+   * @returns How many are left.
    */
-  *write(key: string, edit: Edit): Flow<Cache, PutReply> {
-    const id = this.states.get(key, "");
-    try {
-      yield* step({ kind: "invalidate", caches: this.caches.all, key });
-    } catch (error) {
-      this.counts.cacheErrors++;
-      this.counts.putsFailed++;
-      this.states.release(key, id);
-      return { kind: "failed", reason: reasonOf(error) };
-    }
-    const reply = yield* this.put(key, id, edit);
-    if (reply.kind === "failed" || reply.kind === "refused") this.states.release(key, id);
-    return reply;
-  }
-
-  /** Writes under a token. */
-  *put(key: string, id: number, edit: Edit): Flow<Cache, PutReply> {
-    const start = this.states.beginPut(key, id);
-    if (start.kind !== "begun") return yield* this.#answerStart(key, id, start);
-    let result: WriteResult = { kind: "fenced", epoch: this.#successor };
-    if (!this.isDeposed) {
-      const limited = this.#limited(edit);
-      const { epoch } = this.states;
-      try {
-        const owner = this.states.ownerOf(key, id);
-        result = yield* step({ kind: "writeRow", key, tokenId: id, owner, epoch, edit: limited });
-      } catch (error) {
-        result = { kind: "unknown", reason: reasonOf(error) };
+  *resolveUnknown(): Flow<Cache, number> {
+    let left = 0;
+    for (const { id, key, state } of [...this.states.list()]) {
+      if (state !== "unknown") continue;
+      const reply = yield* this.resolve(key, id);
+      if (reply.kind === "unknown") {
+        left++;
+      } else if (this.#unanswered.delete(id)) {
+        this.states.release(key, id);
       }
     }
-    return this.#end(key, id, result);
+    return left;
   }
 
-  /** Returns the edit with a check of the new value's length; if it throws, the database writes nothing. */
-  #limited(edit: Edit): Edit {
-    if (typeof edit !== "function" && this.#fits(edit)) return edit;
-    return (row) => {
-      const change = changeOf(edit, row);
-      if (change !== null && !this.#fits(change)) throw new Error("object too large for cache");
-      return change;
-    };
+  /** Asks the database for the outcome of a write that is unknown. */
+  *resolve(key: string, tokenId: number): Flow<Cache, WriteReply> {
+    const begun = this.#begin({ key, edit: "delete", tokenId, connection: 0 });
+    if (begun.start === "begun") {
+      this.#fail(begun, { kind: "failed", reason: "the database did not write it" });
+    }
+    return begun.reply ?? (yield* this.#askOutcome(begun));
   }
 
-  #fits(change: Change): boolean {
-    return change === "delete" || change.data.length <= this.valueLengthMax;
+  /** Asks for the outcome of a write that is unknown, or was forgotten. */
+  *#askOutcome({ write: { key }, tokenId, start }: Begun): Flow<Cache, WriteReply> {
+    const outcome = yield* this.#outcome(tokenId);
+    // A token of an earlier epoch, or one that was forgotten, may have been applied all the same.
+    if (start === "none") return outcome.kind === "notApplied" ? { kind: "none" } : outcome;
+    if (outcome.kind === "notApplied") {
+      this.states.endPut(key, tokenId, { kind: "failed" });
+      return { kind: "failed", reason: "the database did not write it" };
+    }
+    this.states.endPut(key, tokenId, outcome);
+    return outcome;
+  }
+
+  *#outcome(tokenId: number): Flow<Cache, WriteOutcome> {
+    try {
+      return yield* step({ kind: "askOutcome", tokenId });
+    } catch (error) {
+      return { kind: "unknown", reason: reasonOf(error) };
+    }
+  }
+
+  #settle(each: Begun, result: WriteReply & { kind: "committed" | "refused" | "failed" }): void {
+    if (result.kind !== "committed") return this.#fail(each, result);
+    this.states.endPut(each.write.key, each.tokenId, result);
+    each.reply = result;
+  }
+
+  /** Ends a write that certainly wrote nothing. */
+  #fail(each: Begun, reply: WriteReply): void {
+    this.states.endPut(each.write.key, each.tokenId, { kind: "failed" });
+    each.reply = reply;
+  }
+
+  /** Counts a write, and releases the token that was taken for it. */
+  #end({ write, tokenId, reply }: Begun): WriteReply {
+    switch (reply!.kind) {
+      case "committed":
+        this.counts.writesCommitted++;
+        break;
+      case "refused":
+        this.counts.writesRefused++;
+        break;
+      case "revoked":
+        this.counts.writesRevoked++;
+        break;
+      case "unknown":
+        this.counts.writesUnknown++;
+        break;
+      default:
+        this.counts.writesFailed++;
+    }
+    if (write.tokenId === 0 && tokenId !== 0) this.states.release(write.key, tokenId);
+    return reply!;
   }
 
   /** `CacheList.change` */
@@ -238,93 +344,10 @@ export class Flows<Cache> {
     if (change.kind === "fenced") this.#successor = change.epoch;
     return change;
   }
+}
 
-  /** Asks the database for the outcome of a write that is unknown. */
-  *resolve(key: string, id: number): Flow<Cache, PutReply> {
-    const start = this.states.beginPut(key, id);
-    if (start.kind === "begun") {
-      this.states.endPut(key, id, { kind: "failed" });
-      return { kind: "failed", reason: "the token has not been used" };
-    }
-    return yield* this.#answerStart(key, id, start);
-  }
-
-  *#answerStart(key: string, id: number, start: PutStart): Flow<Cache, PutReply> {
-    switch (start.kind) {
-      case "used":
-        return { kind: "committed", version: start.version };
-      case "revoked":
-        this.counts.putsRevoked++;
-        return { kind: "revoked" };
-      case "busy":
-        return { kind: "busy" };
-      case "unknown":
-        return yield* this.#askOutcome(key, id);
-      default:
-        return yield* this.#askForgotten(id);
-    }
-  }
-
-  *#askOutcome(key: string, id: number): Flow<Cache, PutReply> {
-    let outcome: WriteOutcome;
-    try {
-      outcome = yield* step({ kind: "askOutcome", tokenId: id });
-    } catch (error) {
-      outcome = { kind: "unknown", reason: reasonOf(error) };
-    }
-    switch (outcome.kind) {
-      case "committed":
-        this.states.endPut(key, id, outcome);
-        return outcome;
-      case "notApplied":
-        this.states.endPut(key, id, { kind: "failed" });
-        return { kind: "failed", reason: "the database did not write it" };
-      default:
-        this.states.endPut(key, id, { kind: "unknown" });
-        return outcome;
-    }
-  }
-
-  /** A token of an earlier epoch, or one that was forgotten, may have been applied all the same. */
-  *#askForgotten(id: number): Flow<Cache, PutReply> {
-    const outcome = yield* step({ kind: "askOutcome", tokenId: id });
-    return outcome.kind === "notApplied" ? { kind: "none" } : outcome;
-  }
-
-  #end(key: string, id: number, result: WriteResult): PutReply {
-    switch (result.kind) {
-      case "committed":
-        this.states.endPut(key, id, result);
-        this.counts.putsCommitted++;
-        return result;
-      case "refused":
-        this.states.endPut(key, id, { kind: "failed" });
-        this.counts.putsRefused++;
-        return result;
-      case "fenced":
-        this.#successor = result.epoch;
-        this.states.endPut(key, id, { kind: "failed" });
-        this.counts.putsFailed++;
-        return { kind: "failed", reason: this.deposedText };
-      case "unknown":
-        this.states.endPut(key, id, { kind: "unknown" });
-        this.counts.putsUnknown++;
-        return result;
-      default:
-        this.states.endPut(key, id, { kind: "failed" });
-        this.counts.putsFailed++;
-        return result;
-    }
-  }
-
-  /** Runs a step at a cache; undefined when the cache cannot be reached. */
-  *#tryCache<Result>(flow: Flow<Cache, Result>): Flow<Cache, Result | undefined> {
-    try {
-      return yield* flow;
-    } catch (error) {
-      if (!(error instanceof CacheError)) throw error;
-      this.counts.cacheErrors++;
-      return undefined;
-    }
-  }
+/** Returns the reply of a write that is not to be made; undefined: it is, or the database is to be asked. */
+function replyOf(start: PutStart): WriteReply | undefined {
+  if (start.kind === "used") return { kind: "committed", version: start.version };
+  return start.kind === "revoked" || start.kind === "busy" ? start : undefined;
 }

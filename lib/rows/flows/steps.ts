@@ -21,6 +21,15 @@ export class CacheError extends Error {
   override readonly name = "CacheError";
 }
 
+/** A write under a token. */
+export interface RowWrite {
+  readonly key: string;
+  readonly tokenId: number;
+  /** The writer's tag of the token; "": none. */
+  readonly owner: string;
+  readonly edit: Edit;
+}
+
 /** A step of a flow, executed by a cache, the database or the clock. */
 export type FlowStep<Cache> =
   /** Reads a value from a cache, or takes the lease to fill it. */
@@ -62,6 +71,23 @@ export type FlowStep<Cache> =
     readonly epoch: number;
     readonly edit: Edit;
   }
+  /** Reads rows and the epoch in one snapshot of the database. */
+  | { readonly kind: "readRows"; readonly keys: readonly string[] }
+  /** Writes rows in a transaction that checks the epoch and notes the tokens as applied. */
+  | { readonly kind: "writeRows"; readonly writes: readonly RowWrite[]; readonly epoch: number }
+  /** Removes the keys, their leases and notes of absence from the cache of this process, in one step. */
+  | {
+    readonly kind: "invalidateHere";
+    readonly keys: readonly string[];
+    /** The connection that writes each; 0: none. */
+    readonly connections: readonly number[];
+  }
+  /** Deletes the keys in all these caches, in any order or at the same time. */
+  | {
+    readonly kind: "invalidateListed";
+    readonly caches: readonly Cache[];
+    readonly keys: readonly string[];
+  }
   /** Asks the database what became of the write under a token. */
   | { readonly kind: "askOutcome"; readonly tokenId: number }
   | { readonly kind: "sleep"; readonly ms: number };
@@ -78,6 +104,12 @@ export interface StepResults {
   readonly noteCaches: NoteResult;
   readonly readRow: Found;
   readonly writeRow: WriteResult;
+  readonly readRows: readonly Found[];
+  readonly writeRows: readonly WriteResult[];
+  /** By key; false: another connection holds its lock, and nothing has changed. */
+  readonly invalidateHere: readonly boolean[];
+  /** By key: the reason why a cache did not confirm; null: all did. */
+  readonly invalidateListed: readonly (string | null)[];
   readonly askOutcome: WriteOutcome;
   readonly sleep: void;
 }

@@ -1,5 +1,5 @@
 import type { Flow } from "../../../lib/rows/flows/steps.ts";
-import type { Flows, PutReply } from "../../../lib/rows/flows/flows.ts";
+import type { Flows, PutReply } from "../../../lib/proxy/flows.ts";
 import { latin1Bytes, latin1Text } from "../../../lib/rows/bytes.ts";
 import { KEY } from "../key_record.ts";
 import {

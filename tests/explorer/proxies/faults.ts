@@ -1,5 +1,5 @@
 import { type Flow, step } from "../../../lib/rows/flows/steps.ts";
-import { Flows, type Read } from "../../../lib/rows/flows/flows.ts";
+import { Flows, type Read } from "../../../lib/proxy/flows.ts";
 import type { Revoked } from "../../../lib/rows/flows/token_states.ts";
 import { RecordingStates } from "./recording_states.ts";
 

@@ -1,3 +1,4 @@
+import type { Found } from "../../../lib/rows/databases/backend.ts";
 import type { LeaseGet } from "../../../lib/rows/flows/steps.ts";
 import {
   CacheError,
@@ -6,7 +7,7 @@ import {
   type StepKind,
   type StepResults,
 } from "../../../lib/rows/flows/steps.ts";
-import { Flows } from "../../../lib/rows/flows/flows.ts";
+import { Flows } from "../../../lib/proxy/flows.ts";
 import { latin1Bytes, latin1Text } from "../../../lib/rows/bytes.ts";
 import { KEY } from "../key_record.ts";
 import type { Answer, Call } from "../steps.ts";
@@ -540,7 +541,10 @@ function isFlow(begun: Flow<number, Answer> | Answer): begun is Flow<number, Ans
 /** The part of a result that a flow learns. */
 function seenOf(result: StepResults[StepKind]): Answer {
   if (typeof result !== "object") return { word: `${result}`, id: 0 };
-  if (!("kind" in result)) return { word: `v${result.version}e${result.epoch}`, id: 0 };
+  if (!("kind" in result)) {
+    const { version, epoch } = result as Found;
+    return { word: `v${version}e${epoch}`, id: 0 };
+  }
   if (result.kind === "value") return { word: `=${latin1Text(result.data)}`, id: 0 };
   if (result.kind === "lease") return { word: "lease", id: Number(result.id) };
   return { word: "version" in result ? `${result.kind}${result.version}` : result.kind, id: 0 };

@@ -1,5 +1,5 @@
 import type { FlowStep, StepKind } from "../../../lib/rows/flows/steps.ts";
-import type { Flows } from "../../../lib/rows/flows/flows.ts";
+import type { Flows } from "../../../lib/proxy/flows.ts";
 import type { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import type { RecordingStates } from "./recording_states.ts";
 

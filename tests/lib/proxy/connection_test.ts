@@ -18,7 +18,11 @@ async function openProxy(
   backend: Backend = new SqliteBackend(":memory:"),
 ): Promise<Proxy & AsyncDisposable> {
   const states = new TokenStates(await backend.takeOver(), tokensMax, 1);
-  const { list } = new ListKeeper("ketama", { timeoutMs: 1000, login: null, caCert: null });
+  const { list } = new ListKeeper(
+    "ketama",
+    { timeoutMs: 1000, login: null, caCert: null },
+    () => {},
+  );
   const proxy = new Proxy(backend, list, states, 1 << 20, () => Promise.resolve());
   return Object.assign(proxy, { [Symbol.asyncDispose]: () => backend.close() });
 }

@@ -9,7 +9,11 @@ Deno.test("an idle proxy looks at its epoch between pauses, also after an error,
   await using database = await createDatabase("SQLite");
   const [backend, other] = [await database.open(), await database.open()];
   const states = new TokenStates(await backend.takeOver(), 1, 1);
-  const { list } = new ListKeeper("ketama", { timeoutMs: 1000, login: null, caCert: null });
+  const { list } = new ListKeeper(
+    "ketama",
+    { timeoutMs: 1000, login: null, caCert: null },
+    () => {},
+  );
   const proxy = new Proxy(backend, list, states, 1, () => Promise.resolve());
   const { read } = backend;
   const happened: string[] = [];

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { ByteRegion } from "../../../store/base/bytes.ts";
-import { Cache } from "../../../store/cache.ts";
-import { openCache, RowKind, type RowRequest } from "../../../store/row_cache.ts";
+import type { Cache } from "../../../store/cache.ts";
+import { formatCache, RowKind, type RowRequest } from "../../../store/row_cache.ts";
 import { checkStore } from "../../../store/check/check.ts";
 import { NO_ITEM } from "../../../store/memory/item.ts";
 import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
@@ -15,8 +15,7 @@ const encoder = new TextEncoder();
 function makeCache(): Cache {
   const rows = { prefixes: [""], expiry: "refuse" } as const;
   const memory = new Memory(createSharedMemory(storeOptions({ rows, leaseEntries: 100 })));
-  Cache.format(memory);
-  return openCache(memory);
+  return formatCache(memory);
 }
 
 function region(text: string): ByteRegion {

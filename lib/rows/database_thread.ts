@@ -1,0 +1,223 @@
+/// <reference lib="deno.worker" />
+// The entry module of the thread that speaks to the database and to the listed caches.
+import type { Cache } from "../../store/cache.ts";
+import { openCache } from "../../store/row_cache.ts";
+import { databaseRow, Memory } from "../../store/setup.ts";
+import { readLoginFile } from "../auth/user_file.ts";
+import { Lifecycle } from "../lifecycle.ts";
+import { createWaker } from "../net/transports.ts";
+import type { TransportEvent } from "../net/transport.ts";
+import { reasonOf } from "../reason.ts";
+import type { CacheClient } from "./caches/cache_client.ts";
+import type { CacheAddress } from "./caches/caches_file.ts";
+import { readCaCert } from "./caches/dial.ts";
+import { ListKeeper, readCachesFile } from "./caches/list_keeper.ts";
+import type { Backend } from "./databases/backend.ts";
+import { databaseName, openBackend } from "./databases/open_backend.ts";
+import { Flows } from "./flows/flows.ts";
+import { TokenStates } from "./flows/token_states.ts";
+import type { RowsCommand, RowsMessage, RowsStart } from "./messages.ts";
+import type { RowsOptions } from "./options.ts";
+import { RowLoop } from "./row_loop.ts";
+import { rowStats } from "./row_stats.ts";
+import { StepRunner } from "./step_runner.ts";
+
+/** Ended tokens kept in memory; the database remembers the used ones for longer. */
+const ENDED_TOKENS_MAX = 10_000;
+/** How often the epoch is checked, outcomes that are unknown are asked for, and the state is sent. */
+const TICK_MS = 1000;
+/** How often the database forgets old tokens. */
+const PURGE_INTERVAL_MS = 60_000;
+/** Longest pause between two questions for outcomes that are unknown. */
+const RESOLVE_PAUSE_MS_MAX = 30_000;
+
+let thread: DatabaseThread | null = null;
+
+self.onmessage = ({ data }: MessageEvent<RowsCommand>) => {
+  switch (data.kind) {
+    case "start":
+      void begin(data.start);
+      return;
+    case "reload":
+      return thread?.reload();
+    case "stop":
+      return thread?.stop();
+  }
+};
+
+function say(message: RowsMessage): void {
+  self.postMessage(message);
+}
+
+function report(event: TransportEvent): void {
+  say({ kind: "event", event });
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** A part of the start failed. */
+class StartError extends Error {
+  readonly isUsage: boolean;
+
+  constructor(what: string, cause: unknown, isUsage = false) {
+    super(`${what}: ${reasonOf(cause)}`);
+    this.isUsage = isUsage;
+  }
+}
+
+async function begin(start: RowsStart): Promise<void> {
+  try {
+    thread = await DatabaseThread.open(start);
+  } catch (error) {
+    const isUsage = error instanceof StartError && error.isUsage;
+    return say({ kind: "refused", reason: reasonOf(error), isUsage });
+  }
+  say({ kind: "ready" });
+  await thread.run();
+  say({ kind: "ended" });
+  self.close();
+}
+
+/** The database, the listed caches, and the loop that serves requests. */
+class DatabaseThread {
+  readonly #options: RowsOptions;
+  readonly #backend: Backend;
+  readonly #list: ListKeeper;
+  readonly #flows: Flows<CacheClient>;
+  readonly #runner: StepRunner;
+  readonly #loop: RowLoop;
+  #isDeposed = false;
+  #purgeMs = performance.now();
+  #resolveMs = 0;
+  #resolvePauseMs = TICK_MS;
+
+  private constructor(
+    cache: Cache,
+    options: RowsOptions,
+    backend: Backend,
+    list: ListKeeper,
+    epoch: number,
+  ) {
+    this.#options = options;
+    this.#backend = backend;
+    this.#list = list;
+    const states = new TokenStates(epoch, options.tokensMax, ENDED_TOKENS_MAX);
+    this.#flows = new Flows(list.list, states, options.databaseTimeoutMs);
+    this.#runner = new StepRunner(cache, backend, pause);
+    this.#loop = new RowLoop(cache, this.#flows, this.#runner, options.expiry === "column");
+  }
+
+  /** Reads files first, then takes the database over. @throws StartError */
+  static async open({ options, shared, lifecycle, member }: RowsStart): Promise<DatabaseThread> {
+    const cache = openCache(new Memory(shared, databaseRow(shared.options)));
+    cache.mutex.nowMs = () => performance.now();
+    cache.onReady = createWaker(member, new Lifecycle(lifecycle));
+    const { cacheLoginFile, cacheCaCertPath, cacheTimeoutMs, cacheMode } = options;
+    const caches = addressesOf(options);
+    const list = new ListKeeper(cacheMode, {
+      timeoutMs: cacheTimeoutMs,
+      login: cacheLoginFile === "" ? null : readLoginFile(cacheLoginFile),
+      caCert: readCaCert(cacheCaCertPath),
+    }, report);
+    let backend: Backend | undefined;
+    try {
+      backend = await openBackend(options);
+      const thread = new DatabaseThread(cache, options, backend, list, await backend.takeOver());
+      await list.adopt(backend, caches);
+      await list.set(thread.#changer, caches);
+      return thread;
+    } catch (error) {
+      list.close();
+      await backend?.close();
+      throw new StartError(`cannot use the database ${databaseName(options.database)}`, error);
+    }
+  }
+
+  get #changer(): Parameters<ListKeeper["set"]>[0] {
+    const flows = this.#flows;
+    return {
+      get isDeposed() {
+        return flows.isDeposed;
+      },
+      changeCaches: (target) => this.#runner.run(flows.changeCaches(target)),
+    };
+  }
+
+  /** Serves requests until `stop`. */
+  async run(): Promise<void> {
+    const ticker = setInterval(() => void this.#tick(), TICK_MS);
+    this.#sendState();
+    await this.#loop.run();
+    clearInterval(ticker);
+    this.#list.close();
+    await this.#backend.close();
+  }
+
+  stop(): void {
+    this.#loop.stop();
+  }
+
+  /** Reads the file of caches again. A file with mistakes changes nothing. */
+  reload(): void {
+    if (this.#options.cachesPath === "") return;
+    try {
+      void this.#list.set(this.#changer, readCachesFile(this.#options.cachesPath));
+    } catch (error) {
+      const reason = reasonOf(error);
+      report({
+        level: "error",
+        event: "caches_refused",
+        message: `SIGHUP: the list of caches stays as it is: ${reason}`,
+        fields: { reason },
+      });
+    }
+  }
+
+  async #tick(): Promise<void> {
+    const nowMs = performance.now();
+    try {
+      await this.#runner.run(this.#flows.checkEpoch());
+      if (this.#loop.problem !== null && nowMs >= this.#resolveMs) this.#loop.problem = null;
+      await this.#resolveUnknown(nowMs);
+      if (nowMs - this.#purgeMs >= PURGE_INTERVAL_MS) {
+        this.#purgeMs = nowMs;
+        await this.#backend.purgeApplied(Date.now() - this.#options.appliedTtlSec * 1000);
+      }
+    } catch (error) {
+      this.#loop.problem = reasonOf(error);
+    }
+    this.#sendState();
+  }
+
+  /** Asks for the outcomes of writes that nobody waits for any more, less and less often. */
+  async #resolveUnknown(nowMs: number): Promise<void> {
+    if (nowMs < this.#resolveMs) return;
+    const left = await this.#runner.run(this.#flows.resolveUnknown());
+    this.#resolvePauseMs = left === 0
+      ? TICK_MS
+      : Math.min(2 * this.#resolvePauseMs, RESOLVE_PAUSE_MS_MAX);
+    this.#resolveMs = nowMs + this.#resolvePauseMs;
+  }
+
+  #sendState(): void {
+    const { isDeposed, deposedText } = this.#flows;
+    if (isDeposed && !this.#isDeposed) {
+      this.#isDeposed = true;
+      say({ kind: "deposed", reason: deposedText });
+    }
+    const problem = isDeposed ? deposedText : this.#loop.problem;
+    say({ kind: "state", stats: rowStats(this.#flows, this.#runner.times), problem });
+  }
+}
+
+/** @throws StartError */
+function addressesOf({ cachesPath, caches }: RowsOptions): readonly CacheAddress[] {
+  if (cachesPath === "") return caches;
+  try {
+    return readCachesFile(cachesPath);
+  } catch (error) {
+    throw new StartError("cannot use --caches", error, true);
+  }
+}

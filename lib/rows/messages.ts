@@ -1,0 +1,44 @@
+import type { SharedMemory } from "../../store/setup.ts";
+import type { TransportEvent } from "../net/transport.ts";
+import type { ThreadMember } from "../net/transports.ts";
+import type { RowsOptions } from "./options.ts";
+
+/** What the database thread needs to begin. */
+export interface RowsStart {
+  readonly options: RowsOptions;
+  readonly shared: SharedMemory;
+  /** `Lifecycle.createShared` */
+  readonly lifecycle: SharedArrayBuffer;
+  /** The threads that serve connections, which the database thread wakes. */
+  readonly member: ThreadMember;
+}
+
+/** Messages of the main thread to the database thread. */
+export type RowsCommand =
+  | { readonly kind: "start"; readonly start: RowsStart }
+  /** Reads the file of caches again. */
+  | { readonly kind: "reload" }
+  /** Answers what has been taken, and closes the database. */
+  | { readonly kind: "stop" };
+
+/** A number of `stats`, by name. */
+export type RowStats = readonly (readonly [name: string, value: number])[];
+
+/** Messages of the database thread to the main thread. */
+export type RowsMessage =
+  /** The database is taken over, and requests are served. */
+  | { readonly kind: "ready" }
+  /** The database cannot be used. */
+  | { readonly kind: "refused"; readonly reason: string; readonly isUsage: boolean }
+  /** Sent now and then. */
+  | {
+    readonly kind: "state";
+    readonly stats: RowStats;
+    /** Why `/health` is not well; null: it is. */
+    readonly problem: string | null;
+  }
+  /** Another server has taken the database over. */
+  | { readonly kind: "deposed"; readonly reason: string }
+  /** Everything is answered, and the database is closed. */
+  | { readonly kind: "ended" }
+  | { readonly kind: "event"; readonly event: TransportEvent };

@@ -1,0 +1,23 @@
+import type { CacheAddress } from "./caches/caches_file.ts";
+import type { CacheMode } from "./caches/list_keeper.ts";
+import type { DatabaseOptions } from "./databases/open_backend.ts";
+
+/** What a server with rows knows of its database and of the listed caches. Plain data, for the database's thread. */
+export interface RowsOptions extends DatabaseOptions {
+  /** What becomes of expiry times: an error, nothing, or a value of the column `names.expiry`. */
+  readonly expiry: "refuse" | "ignore" | "column";
+  /** Those of `--cache`; none with `--caches`. */
+  readonly caches: readonly CacheAddress[];
+  /** The file of `--caches`; "": none. */
+  readonly cachesPath: string;
+  readonly cacheMode: CacheMode;
+  readonly cacheTimeoutMs: number;
+  /** Path of the file with the name and the password for caches; "": none. */
+  readonly cacheLoginFile: string;
+  /** Path of the certificates that verify those of caches; "": caches are reached without TLS. */
+  readonly cacheCaCertPath: string;
+  /** Most update tokens that are out. */
+  readonly tokensMax: number;
+  /** How long the database remembers which tokens were used. */
+  readonly appliedTtlSec: number;
+}

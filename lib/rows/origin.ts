@@ -1,0 +1,98 @@
+import type { TransportEvent } from "../net/transport.ts";
+import type { RowsCommand, RowsMessage, RowsStart, RowStats } from "./messages.ts";
+
+/** The database, or the list of caches, cannot be used. */
+export class OriginError extends Error {
+  override readonly name = "OriginError";
+  /** Whether the command line, or a file that it names, is wrong. */
+  readonly isUsage: boolean;
+
+  constructor(message: string, isUsage: boolean) {
+    super(message);
+    this.isUsage = isUsage;
+  }
+}
+
+/** Events of the database thread. */
+export interface OriginEvents {
+  event(event: TransportEvent): void;
+  /** Another server has taken the database over: this one must serve no row any more. */
+  deposed(reason: string): void;
+  died(reason: string): void;
+}
+
+/** The main thread's side of the thread that speaks to the database. */
+export class Origin {
+  readonly #worker: Worker;
+  readonly #ended = Promise.withResolvers<void>();
+  #state: RowsMessage & { kind: "state" } = { kind: "state", stats: [], problem: null };
+
+  private constructor(worker: Worker) {
+    this.#worker = worker;
+  }
+
+  /**
+   * Starts the thread, which takes the database over.
+   *
+   * @returns A promise that resolves when requests are served.
+   * @throws OriginError
+   */
+  static async start(start: RowsStart, events: OriginEvents): Promise<Origin> {
+    const worker = new Worker(new URL("./database_thread.ts", import.meta.url), {
+      type: "module",
+      name: "leased-database",
+    });
+    const origin = new Origin(worker);
+    const ready = Promise.withResolvers<void>();
+    worker.onmessage = ({ data }: MessageEvent<RowsMessage>) => {
+      switch (data.kind) {
+        case "ready":
+          return ready.resolve();
+        case "refused":
+          worker.terminate();
+          return ready.reject(new OriginError(data.reason, data.isUsage));
+        case "state":
+          origin.#state = data;
+          return;
+        case "deposed":
+          return events.deposed(data.reason);
+        case "ended":
+          return origin.#ended.resolve();
+        case "event":
+          return events.event(data.event);
+      }
+    };
+    worker.onerror = (event) => {
+      event.preventDefault();
+      events.died(event.message);
+    };
+    origin.#send({ kind: "start", start });
+    await ready.promise;
+    return origin;
+  }
+
+  /** Why `/health` is not well; null: it is. */
+  get problem(): string | null {
+    return this.#state.problem;
+  }
+
+  /** The numbers of `stats`, not older than about a second. */
+  get stats(): RowStats {
+    return this.#state.stats;
+  }
+
+  /** Reads the file of caches again. */
+  reloadCaches(): void {
+    this.#send({ kind: "reload" });
+  }
+
+  /** Answers what has been taken, and ends the thread. Call it when no thread serves connections any more. */
+  async stop(): Promise<void> {
+    this.#send({ kind: "stop" });
+    await this.#ended.promise;
+  }
+
+  #send(command: RowsCommand): void {
+    this.#worker.postMessage(command);
+  }
+}

@@ -1,0 +1,189 @@
+import { REFUSAL, REPLY } from "../../protocol/replies.ts";
+import { latin1Bytes, latin1Text } from "./bytes.ts";
+import type { CacheClient } from "./caches/cache_client.ts";
+import type { Edit } from "./databases/backend.ts";
+import type { Flows, GroupWrite, WriteReply } from "./flows/flows.ts";
+import { TokenLimitError } from "./flows/token_states.ts";
+import type { StepRunner } from "./step_runner.ts";
+import { oneLine } from "../reason.ts";
+
+/** Executes a write in the next group. */
+type AddWrite = (write: GroupWrite & { answer(reply: WriteReply): void }) => void;
+type Handler = (words: readonly string[], data: Uint8Array) => Promise<string> | string;
+
+const KEY_LENGTH_MAX = 250;
+const UINT32_MAX = 2 ** 32 - 1;
+const OWNER = /^[\x21-\x7e]{1,64}$/;
+const LF = 0x0a;
+const BAD_FORMAT = latin1Text(REFUSAL.BAD_FORMAT);
+const BAD_OWNER = latin1Text(REFUSAL.BAD_OWNER);
+const UNKNOWN_COMMAND = latin1Text(REPLY.ERROR);
+
+/** An invalid request; the message is the reply. */
+class Refusal extends Error {}
+
+/** Commands of update tokens and of the list of caches, for writers and readers that know them. */
+export class RowCommands {
+  readonly #flows: Flows<CacheClient>;
+  readonly #runner: StepRunner;
+  readonly #addWrite: AddWrite;
+  readonly #handlers: Readonly<Record<string, Handler>> = {
+    uget: (words) => this.#uget(words),
+    uput: (words, data) => this.#uput(words, data),
+    udelete: (words) => this.#udelete(words),
+    token: (words) => this.#token(words),
+    caches: (words) => this.#caches(words),
+  };
+
+  constructor(flows: Flows<CacheClient>, runner: StepRunner, addWrite: AddWrite) {
+    this.#flows = flows;
+    this.#runner = runner;
+    this.#addWrite = addWrite;
+  }
+
+  /**
+   * Executes a command.
+   *
+   * @param request The line without CR LF, LF, and the value if the command has one.
+   * @returns The reply, with CR LF.
+   * @throws The database's error.
+   */
+  async execute(request: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+    const end = request.indexOf(LF);
+    const line = latin1Text(request.subarray(0, end < 0 ? request.length : end));
+    const [name = "", ...words] = line.trim().split(/ +/);
+    if (words.at(-1) === "noreply") words.pop();
+    try {
+      const handler = this.#handlers[name];
+      if (handler === undefined) throw new Refusal(UNKNOWN_COMMAND);
+      return latin1Bytes(await handler(words, end < 0 ? request : request.subarray(end + 1)));
+    } catch (error) {
+      if (error instanceof Refusal) return latin1Bytes(error.message);
+      throw error;
+    }
+  }
+
+  /** `uget [@<cache>] <key>+` */
+  async #uget(words: readonly string[]): Promise<string> {
+    const cache = words[0]?.startsWith("@") ? words[0].slice(1) : null;
+    const keys = (cache === null ? words : words.slice(1)).map(keyOf);
+    if (keys.length === 0) throw new Refusal(BAD_FORMAT);
+    const isReadable = cache === null || this.#flows.caches.named(cache)?.state === "listed";
+    const reads = await this.#runner.run(this.#flows.read(keys, isReadable));
+    let reply = "";
+    for (const [index, { row, version, cacheable }] of reads.entries()) {
+      const mark = cacheable ? "C" : "N";
+      reply += row === null
+        ? `NONE ${keys[index]} ${version} ${mark}\r\n`
+        : `VALUE ${keys[index]} ${row.flags} ${row.data.length} ${version} ${mark}\r\n` +
+          `${latin1Text(row.data)}\r\n`;
+    }
+    return `${reply}END\r\n`;
+  }
+
+  /** `uput <key> <flags> <bytes> <id>` */
+  async #uput(words: readonly string[], data: Uint8Array): Promise<string> {
+    const [key = "", flags = "", length = "", id = ""] = words;
+    if (words.length !== 4 || numberOf(length, UINT32_MAX) !== data.length) {
+      throw new Refusal(BAD_FORMAT);
+    }
+    const change = { flags: numberOf(flags, UINT32_MAX), data };
+    return this.#answerPut(await this.#put(keyOf(key), idOf(id), change), "STORED");
+  }
+
+  /** `udelete <key> <id>` */
+  async #udelete(words: readonly string[]): Promise<string> {
+    const [key = "", id = ""] = words;
+    if (words.length !== 2) throw new Refusal(BAD_FORMAT);
+    return this.#answerPut(await this.#put(keyOf(key), idOf(id), "delete"), "DELETED");
+  }
+
+  #put(key: string, tokenId: number, edit: Edit): Promise<WriteReply> {
+    return new Promise((answer) => this.#addWrite({ key, edit, tokenId, connection: 0, answer }));
+  }
+
+  #answerPut(reply: WriteReply, word: string): string {
+    switch (reply.kind) {
+      case "committed":
+        return `${word} ${reply.version}\r\n`;
+      case "revoked":
+      case "busy":
+      case "locked":
+        return `${reply.kind.toUpperCase()}\r\n`;
+      case "unknown":
+        throw new Error(`outcome unknown: ${oneLine(reply.reason)}`);
+      case "failed":
+        throw new Error(oneLine(reply.reason));
+      default:
+        return "NOT_FOUND\r\n";
+    }
+  }
+
+  /** `token get|release|revoke|resolve|list` */
+  async #token([subcommand, key = "", third]: readonly string[]): Promise<string> {
+    const { states } = this.#flows;
+    if (subcommand === "list") {
+      const lines = [...states.list(key)].map(({ id, key, owner, state }) =>
+        `TOKEN ${key} ${id} ${state} ${owner || "-"}\r\n`
+      );
+      return `${lines.join("")}END\r\n`;
+    }
+    if (keyOf(key) === "") throw new Refusal(UNKNOWN_COMMAND);
+    switch (subcommand) {
+      case "get":
+        if (third !== undefined && !OWNER.test(third)) throw new Refusal(BAD_OWNER);
+        return `TOKEN ${this.#takeToken(key, third ?? "")}\r\n`;
+      case "release":
+        return { released: "OK\r\n", none: "NOT_FOUND\r\n", busy: "BUSY\r\n" }[
+          states.release(key, idOf(third ?? ""))
+        ];
+      case "revoke": {
+        const { revoked, busy } = states.revoke(key, third === undefined ? undefined : idOf(third));
+        return busy > 0 && revoked === 0 ? "BUSY\r\n" : `OK ${revoked}\r\n`;
+      }
+      case "resolve": {
+        const resolve = this.#flows.resolve(key, idOf(third ?? ""));
+        return this.#answerPut(await this.#runner.run(resolve), "STORED");
+      }
+      default:
+        throw new Refusal(UNKNOWN_COMMAND);
+    }
+  }
+
+  #takeToken(key: string, owner: string): number {
+    try {
+      return this.#flows.states.get(key, owner);
+    } catch (error) {
+      if (error instanceof TokenLimitError) throw new Error("too many update tokens");
+      throw error;
+    }
+  }
+
+  /** `caches`: the caches in which a writer must delete the key. */
+  #caches(words: readonly string[]): string {
+    if (words.length > 0) throw new Refusal(UNKNOWN_COMMAND);
+    const { caches } = this.#flows;
+    const lines = [...caches.members].map(({ name, state, weight }) =>
+      `CACHE ${name} ${state} ${weight}\r\n`
+    );
+    return `${lines.join("")}END ${caches.epoch}\r\n`;
+  }
+}
+
+/** Returns the word as a key. @throws Refusal when it is longer than 250 bytes. */
+function keyOf(word: string): string {
+  if (word.length > KEY_LENGTH_MAX) throw new Refusal(BAD_FORMAT);
+  return word;
+}
+
+/** Returns the word as a whole number 0..max. @throws Refusal */
+function numberOf(word: string, max: number): number {
+  const number = /^\d{1,16}$/.test(word) ? Number(word) : NaN;
+  if (!(number <= max)) throw new Refusal(BAD_FORMAT);
+  return number;
+}
+
+/** Returns the word as a token's id. @throws Refusal */
+function idOf(word: string): number {
+  return numberOf(word, Number.MAX_SAFE_INTEGER);
+}

@@ -1,0 +1,137 @@
+import { RowKind, type RowRequest } from "../../store/row_cache.ts";
+import { StoreMode } from "../../store/operation.ts";
+import { Outcome } from "../../store/outcome.ts";
+import { latin1Bytes, latin1Text } from "./bytes.ts";
+import type { Change, Edit, Row } from "./databases/backend.ts";
+
+/** The largest number of memcached's counters. */
+const U64_MAX = 2n ** 64n - 1n;
+const NO_DATA = new Uint8Array();
+
+/** What a client's write does to a row, and how it ended. */
+export class RowEdit {
+  readonly #request: RowRequest;
+  readonly #data: Uint8Array;
+  readonly #fits: (valueLength: number) => boolean;
+  /** The outcome, if the write is committed, or refused. */
+  outcome: Outcome = Outcome.OK;
+  /** COUNT: the new number. */
+  number = 0n;
+  /** TOUCH: the row. */
+  row: { readonly flags: number; readonly data: Uint8Array } | null = null;
+
+  /**
+   * @param data The value of a STORE.
+   * @param fits Whether a value of this length can be a row's.
+   */
+  constructor(
+    request: RowRequest,
+    data: Uint8Array = NO_DATA,
+    fits: (valueLength: number) => boolean = () => true,
+  ) {
+    this.#request = request;
+    this.#data = data;
+    this.#fits = fits;
+  }
+
+  /** For the database. A change that does not depend on the row is written with one statement. */
+  get edit(): Edit {
+    const { kind, mode, compare } = this.#request;
+    if (kind !== RowKind.STORE || mode !== StoreMode.SET || compare !== null) {
+      return (row) => this.#change(row);
+    }
+    this.outcome = Outcome.STORED;
+    return this.#stored;
+  }
+
+  get #stored(): Change {
+    return { flags: this.#request.flags, data: this.#data };
+  }
+
+  #change(row: Row | null): Change | null {
+    const change = this.#changeOf(row);
+    if (change === null || change === "delete" || this.#fits(change.data.length)) return change;
+    return this.#refuse(Outcome.TOO_LARGE);
+  }
+
+  #changeOf(row: Row | null): Change | null {
+    const { kind } = this.#request;
+    if (row !== null && !this.#hasVersion(row) && !this.#isAdd) return this.#refuse(Outcome.EXISTS);
+    if (kind === RowKind.STORE) return this.#store(row);
+    if (kind === RowKind.COUNT) return this.#count(row);
+    if (row === null) return this.#refuse(Outcome.NOT_FOUND);
+    if (kind === RowKind.TOUCH) {
+      this.outcome = Outcome.TOUCHED;
+      return this.row = { flags: row.flags, data: row.data };
+    }
+    this.outcome = Outcome.DELETED;
+    return "delete";
+  }
+
+  get #isAdd(): boolean {
+    return this.#request.kind === RowKind.STORE && this.#request.mode === StoreMode.ADD;
+  }
+
+  #hasVersion({ version }: Row): boolean {
+    const { compare, allowOlder } = this.#request;
+    return compare === null || compare === version || (allowOlder && compare > version);
+  }
+
+  #store(row: Row | null): Change | null {
+    const { mode, compare, vivify } = this.#request;
+    this.outcome = Outcome.STORED;
+    switch (mode) {
+      case StoreMode.ADD:
+        return row === null ? this.#stored : this.#refuse(Outcome.NOT_STORED);
+      case StoreMode.REPLACE:
+        return row === null ? this.#refuse(Outcome.NOT_STORED) : this.#stored;
+      case StoreMode.APPEND:
+      case StoreMode.PREPEND: {
+        if (row === null) return vivify ? this.#stored : this.#refuse(Outcome.NOT_STORED);
+        const isAppend = mode === StoreMode.APPEND;
+        const [first, second] = isAppend ? [row.data, this.#data] : [this.#data, row.data];
+        return { flags: row.flags, data: joined(first, second) };
+      }
+      default:
+        if (row === null && (compare !== null || mode !== StoreMode.SET)) {
+          return this.#refuse(Outcome.NOT_FOUND);
+        }
+        return this.#stored;
+    }
+  }
+
+  /** Adds with 64-bit wraparound, or subtracts down to 0, as memcached does. */
+  #count(row: Row | null): Change | null {
+    const { vivify, initial, decrement, delta } = this.#request;
+    if (row === null) {
+      if (!vivify) return this.#refuse(Outcome.NOT_FOUND);
+      this.outcome = Outcome.STORED;
+      this.number = initial;
+      return { flags: 0, data: latin1Bytes(String(initial)) };
+    }
+    const old = readU64(latin1Text(row.data).trimEnd());
+    if (old === null) return this.#refuse(Outcome.NOT_NUMERIC);
+    const less = delta > old ? 0n : old - delta;
+    this.outcome = Outcome.OK;
+    this.number = decrement ? less : BigInt.asUintN(64, old + delta);
+    return { flags: row.flags, data: latin1Bytes(String(this.number)) };
+  }
+
+  #refuse(outcome: Outcome): null {
+    this.outcome = outcome;
+    return null;
+  }
+}
+
+/** Reads a whole number of up to 64 bits, or returns null. */
+function readU64(text: string): bigint | null {
+  const number = /^\d{1,20}$/.test(text) ? BigInt(text) : U64_MAX + 1n;
+  return number <= U64_MAX ? number : null;
+}
+
+function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
+  const both = new Uint8Array(first.length + second.length);
+  both.set(first);
+  both.set(second, first.length);
+  return both;
+}

@@ -1,0 +1,240 @@
+import type { Cache } from "../../store/cache.ts";
+import { RowKind, type RowRequest } from "../../store/row_cache.ts";
+import { Outcome } from "../../store/outcome.ts";
+import type { CacheClient } from "./caches/cache_client.ts";
+import type { Flows, GroupWrite, Read, WriteReply } from "./flows/flows.ts";
+import { oneLine, reasonOf } from "../reason.ts";
+import { RowCommands } from "./row_commands.ts";
+import { RowEdit } from "./row_edits.ts";
+import type { StepRunner } from "./step_runner.ts";
+
+/** Requests taken under one hold of the mutex. */
+const TAKE_MAX = 256;
+/** Writes in one transaction. */
+const GROUP_MAX = 256;
+/** Reads of the database at the same time; further ones gather, and go together. */
+const READS_AT_ONCE = 3;
+/** Longest sleep, in case a bell is missed. */
+const SLEEP_MS = 1000;
+
+/** A write that waits for the next group. */
+export interface QueuedWrite extends GroupWrite {
+  answer(reply: WriteReply): void;
+}
+
+/**
+ * The loop of the database thread: takes the requests of connections, and answers them. Reads that arrive while others
+ * are under way go together, and so do writes: those of one transaction are a group. A lone request waits for nothing.
+ */
+export class RowLoop {
+  readonly #cache: Cache;
+  readonly #flows: Flows<CacheClient>;
+  readonly #runner: StepRunner;
+  readonly #keepsExpiry: boolean;
+  readonly #commands: RowCommands;
+  #reads: RowRequest[] = [];
+  #readsUnderWay = 0;
+  #writes: QueuedWrite[] = [];
+  #isWriting = false;
+  #isStopping = false;
+  /** Requests that are taken and not answered. */
+  #underWay = 0;
+  /** The database's last error; null: it has answered since. */
+  problem: string | null = null;
+
+  /** @param keepsExpiry Whether the table has a column for expiry times. */
+  constructor(
+    cache: Cache,
+    flows: Flows<CacheClient>,
+    runner: StepRunner,
+    keepsExpiry: boolean,
+  ) {
+    this.#cache = cache;
+    this.#flows = flows;
+    this.#runner = runner;
+    this.#keepsExpiry = keepsExpiry;
+    this.#commands = new RowCommands(flows, runner, (write) => this.#addWrite(write));
+  }
+
+  /** Serves requests until `stop`, and answers those that were taken. */
+  async run(): Promise<void> {
+    const cache = this.#cache;
+    const { requests } = cache.rows!;
+    for (;;) {
+      const { bell } = requests;
+      cache.enter();
+      const taken = cache.rows!.take(TAKE_MAX);
+      cache.leave();
+      for (const request of taken) this.#accept(request);
+      this.#readTogether();
+      this.#writeTogether();
+      if (taken.length > 0) {
+        // Lets the replies of sockets in: a queue that never empties must not starve them.
+        if (taken.length === TAKE_MAX) await new Promise((resolve) => setTimeout(resolve, 0));
+        continue;
+      }
+      if (this.#isStopping && this.#underWay === 0) return;
+      await requests.waitForBell(bell, this.#isStopping ? 1 : SLEEP_MS);
+    }
+  }
+
+  stop(): void {
+    this.#isStopping = true;
+    this.#cache.rows!.requests.ring();
+  }
+
+  #accept(request: RowRequest): void {
+    const rows = this.#cache.rows!;
+    this.#underWay++;
+    switch (request.kind) {
+      case RowKind.READ:
+        this.#reads.push(request);
+        return;
+      case RowKind.TOUCH:
+        if (!this.#keepsExpiry) {
+          this.#reads.push(request);
+          return;
+        }
+        return this.#queueWrite(request);
+      case RowKind.COMMAND:
+        void this.#execute(request, rows.valueOf(request));
+        return;
+      default:
+        return this.#queueWrite(request);
+    }
+  }
+
+  // --- reads -----------------------------------------------------------------------------------------
+
+  #readTogether(): void {
+    if (this.#reads.length === 0 || this.#readsUnderWay === READS_AT_ONCE) return;
+    const requests = this.#reads;
+    this.#reads = [];
+    this.#readsUnderWay++;
+    void this.#read(requests);
+  }
+
+  async #read(requests: readonly RowRequest[]): Promise<void> {
+    const rows = this.#cache.rows!;
+    const byKey = Map.groupBy(requests, ({ key }) => key);
+    let reads: readonly Read[] = [];
+    let reason: string | null = null;
+    try {
+      reads = await this.#runner.run(this.#flows.read([...byKey.keys()]));
+      this.problem = null;
+    } catch (error) {
+      reason = this.problem = reasonOf(error);
+    }
+    if (this.#flows.isDeposed) reason = this.#flows.deposedText;
+    let index = 0;
+    for (const asked of byKey.values()) {
+      if (reason === null) this.#answerRead(asked, reads[index++]!);
+      else rows.fail(asked, oneLine(reason));
+    }
+    this.#underWay -= requests.length;
+    this.#readsUnderWay--;
+    this.#readTogether();
+    this.#endIfStopping();
+  }
+
+  #answerRead(requests: readonly RowRequest[], { row, cacheable }: Read): void {
+    const rows = this.#cache.rows!;
+    rows.answerRead(requests.filter(({ kind }) => kind === RowKind.READ), row, cacheable);
+    for (const request of requests) {
+      if (request.kind !== RowKind.TOUCH) continue;
+      if (row === null) rows.answer(request, Outcome.NOT_FOUND);
+      else rows.answer(request, Outcome.TOUCHED, { version: row.version, row });
+    }
+  }
+
+  // --- writes ----------------------------------------------------------------------------------------
+
+  #queueWrite(request: RowRequest): void {
+    const rows = this.#cache.rows!;
+    const data = request.kind === RowKind.STORE ? rows.valueOf(request) : undefined;
+    const { key, owner } = request;
+    const work = new RowEdit(
+      request,
+      data,
+      (valueLength) => rows.fits(key.length, valueLength, request.flags),
+    );
+    this.#addWrite({
+      key,
+      edit: work.edit,
+      tokenId: 0,
+      connection: owner,
+      answer: (reply) => this.#answerWrite(request, work, reply),
+    });
+  }
+
+  #answerWrite(request: RowRequest, work: RowEdit, reply: WriteReply): void {
+    const rows = this.#cache.rows!;
+    this.#underWay--;
+    switch (reply.kind) {
+      case "committed": {
+        const { version } = reply;
+        const row = work.row && { ...work.row, version };
+        const result = { version, number: work.number };
+        return rows.answer(request, work.outcome, row === null ? result : { ...result, row });
+      }
+      case "refused":
+        return rows.answer(request, work.outcome, { version: reply.row?.version ?? 0 });
+      case "locked":
+        return rows.answer(request, Outcome.LOCKED);
+      case "unknown":
+        return rows.fail([request], oneLine(`outcome unknown: ${reply.reason}`));
+      case "failed":
+        return rows.fail([request], oneLine(reply.reason));
+      default:
+        return rows.fail([request], reply.kind);
+    }
+  }
+
+  #addWrite(write: QueuedWrite): void {
+    this.#writes.push(write);
+  }
+
+  #writeTogether(): void {
+    if (this.#isWriting || this.#writes.length === 0) return;
+    this.#isWriting = true;
+    void this.#write(this.#writes.splice(0, GROUP_MAX));
+  }
+
+  /** Executes a group. The next one gathers meanwhile. */
+  async #write(group: readonly QueuedWrite[]): Promise<void> {
+    let replies: readonly WriteReply[];
+    try {
+      replies = await this.#runner.run(this.#flows.write(group));
+    } catch (error) {
+      const reason = reasonOf(error);
+      replies = group.map(() => ({ kind: "failed", reason }));
+    }
+    for (const [index, write] of group.entries()) {
+      const reply = replies[index]!;
+      if (reply.kind === "failed" || reply.kind === "unknown") this.problem = reply.reason;
+      else if (reply.kind === "committed") this.problem = null;
+      write.answer(reply);
+    }
+    this.#isWriting = false;
+    this.#writeTogether();
+    this.#endIfStopping();
+  }
+
+  // --- commands --------------------------------------------------------------------------------------
+
+  async #execute(request: RowRequest, bytes: Uint8Array): Promise<void> {
+    const rows = this.#cache.rows!;
+    try {
+      const data = await this.#commands.execute(bytes);
+      rows.answer(request, Outcome.OK, { row: { flags: 0, version: 0, data } });
+    } catch (error) {
+      rows.fail([request], oneLine(reasonOf(error)));
+    }
+    this.#underWay--;
+    this.#endIfStopping();
+  }
+
+  #endIfStopping(): void {
+    if (this.#isStopping && this.#underWay === 0) this.#cache.rows!.requests.ring();
+  }
+}

@@ -1,0 +1,97 @@
+import type { Cache } from "../../store/cache.ts";
+import { latin1Bytes } from "./bytes.ts";
+import type { CacheClient } from "./caches/cache_client.ts";
+import type { Backend } from "./databases/backend.ts";
+import type { Flow, FlowStep, StepKind, StepResults } from "./flows/steps.ts";
+import { StepTimes, TIMED_STEPS, type TimedStep } from "./step_times.ts";
+
+/** Runs flows: executes their steps with the store, the listed caches, the database and the clock. */
+export class StepRunner {
+  readonly times: Readonly<Record<TimedStep, StepTimes>>;
+  readonly #cache: Cache;
+  readonly #backend: Backend;
+  readonly #sleep: (ms: number) => Promise<void>;
+
+  /** @param sleep Waits for some milliseconds. */
+  constructor(cache: Cache, backend: Backend, sleep: (ms: number) => Promise<void>) {
+    this.#cache = cache;
+    this.#backend = backend;
+    this.#sleep = sleep;
+    const times = TIMED_STEPS.map(([kind]) => [kind, new StepTimes()]);
+    this.times = Object.fromEntries(times) as Record<TimedStep, StepTimes>;
+  }
+
+  /** Runs a flow to its end. @throws The flow's error. */
+  async run<Result>(flow: Flow<CacheClient, Result>): Promise<Result> {
+    let yielded = flow.next();
+    while (!yielded.done) {
+      const times = this.times[yielded.value.kind as TimedStep] as StepTimes | undefined;
+      const startMs = performance.now();
+      let result: StepResults[StepKind];
+      try {
+        const step = this.#take(yielded.value);
+        // A step that takes no time, in the same turn of the event loop.
+        result = step instanceof Promise ? await step : step;
+      } catch (error) {
+        times?.add(performance.now() - startMs, 1);
+        yielded = flow.throw(error);
+        continue;
+      }
+      times?.add(performance.now() - startMs, failuresIn(result));
+      yielded = flow.next(result);
+    }
+    return yielded.value;
+  }
+
+  /** Executes one step. @throws The errors that `StepResults` names. */
+  #take(step: FlowStep<CacheClient>): Promise<StepResults[StepKind]> | StepResults[StepKind] {
+    switch (step.kind) {
+      case "invalidateHere":
+        return this.#invalidateHere(step.keys, step.connections);
+      case "invalidateListed":
+        return invalidateListed(step.caches, step.keys);
+      case "quarantine":
+        return step.cache.quarantine(step.on);
+      case "noteCaches":
+        return this.#backend.noteCaches(step.caches, step.epoch);
+      case "readRows":
+        return this.#backend.readMany(step.keys.map(latin1Bytes));
+      case "writeRows": {
+        const writes = step.writes.map((write) => ({ ...write, key: latin1Bytes(write.key) }));
+        return this.#backend.writeGroup(writes, step.epoch);
+      }
+      case "askOutcome":
+        return this.#backend.outcome(step.tokenId);
+      case "sleep":
+        return this.#sleep(step.ms);
+      default:
+        throw new Error(step.kind);
+    }
+  }
+
+  #invalidateHere(keys: readonly string[], connections: readonly number[]): boolean[] {
+    const cache = this.#cache;
+    cache.enter();
+    const freed = keys.map((key, index) => cache.rows!.invalidate(key, connections[index]!));
+    cache.leave();
+    return freed;
+  }
+}
+
+/** Deletes the keys in all caches; waits for all, also after one has failed. */
+async function invalidateListed(
+  caches: readonly CacheClient[],
+  keys: readonly string[],
+): Promise<(string | null)[]> {
+  const results = await Promise.all(caches.map((cache) => cache.invalidateMany(keys)));
+  return keys.map((_, index) => results.find((errors) => errors[index] !== null)?.[index] ?? null);
+}
+
+/** Returns how often the result says that a cache or the database could not do its part. */
+function failuresIn(result: StepResults[StepKind]): number {
+  if (!Array.isArray(result)) return 0;
+  return result.filter((each) =>
+    typeof each === "string" ||
+    (typeof each === "object" && (each?.kind === "failed" || each?.kind === "unknown"))
+  ).length;
+}

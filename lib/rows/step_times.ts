@@ -1,0 +1,25 @@
+import type { StepKind } from "./flows/steps.ts";
+
+/** The steps whose time is taken, and the beginning of the names of their statistics. */
+export const TIMED_STEPS = [
+  ["invalidateListed", "cache_delete", "deletions in listed caches before a group of writes"],
+  ["readRows", "database_read", "reads of rows, several together"],
+  ["writeRows", "database_write", "transactions of groups of writes"],
+  ["askOutcome", "database_outcome", "questions for the outcome of a write"],
+  ["noteCaches", "database_note", "notes of the list of caches"],
+] as const satisfies readonly (readonly [StepKind, name: string, meaning: string])[];
+
+export type TimedStep = (typeof TIMED_STEPS)[number][0];
+
+/** How long the steps of one kind took, those that failed included. */
+export class StepTimes {
+  count = 0;
+  sumMs = 0;
+  failures = 0;
+
+  add(ms: number, failures: number): void {
+    this.count++;
+    this.sumMs += ms;
+    this.failures += failures;
+  }
+}

@@ -1,0 +1,74 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { Lifecycle } from "../../../lib/lifecycle.ts";
+import { DEFAULT_TABLE } from "../../../lib/rows/databases/table.ts";
+import { Origin, OriginError } from "../../../lib/rows/origin.ts";
+import type { RowsOptions } from "../../../lib/rows/options.ts";
+import { ByteRegion } from "../../../store/base/bytes.ts";
+import { formatCache, RowKind } from "../../../store/row_cache.ts";
+import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
+import { Outcome } from "../../../store/outcome.ts";
+import { RequestState } from "../../../store/rows/row_requests.ts";
+import { until } from "../../support/servers/server_process.ts";
+import { storeOptions } from "../../support/store.ts";
+
+const EVENTS = { event: (): void => {}, deposed: (): void => {}, died: (): void => {} };
+
+function optionsFor(path: string): RowsOptions {
+  return {
+    database: { kind: "sqlite", path },
+    databaseConnectionsMax: 4,
+    databaseTimeoutMs: 1000,
+    names: DEFAULT_TABLE,
+    expiry: "refuse",
+    caches: [],
+    cachesPath: "",
+    cacheMode: "ketama",
+    cacheTimeoutMs: 1000,
+    cacheLoginFile: "",
+    cacheCaCertPath: "",
+    tokensMax: 100,
+    appliedTtlSec: 60,
+  };
+}
+
+function startOf(path: string, memory: Memory): Parameters<typeof Origin.start>[0] {
+  return {
+    options: optionsFor(path),
+    shared: memory.shared,
+    lifecycle: Lifecycle.createShared(1),
+    member: { transport: "portable", workerData: null },
+  };
+}
+
+Deno.test("the database thread takes the database over, serves requests, and ends", async () => {
+  const folder = await Deno.makeTempDir();
+  const memory = new Memory(
+    createSharedMemory(storeOptions({ rows: { prefixes: [""], expiry: "refuse" } })),
+  );
+  const cache = formatCache(memory);
+  const origin = await Origin.start(startOf(`${folder}/rows.db`, memory), EVENTS);
+  const { requests } = cache.rows!;
+  const key = new ByteRegion(new TextEncoder().encode("key").buffer);
+  cache.enter();
+  const slot = requests.take(RowKind.READ, 1, 0, key, 0, 3);
+  requests.submit(slot);
+  requests.await(slot);
+  cache.leave();
+  await until(() => Promise.resolve(requests.stateOf(slot) === RequestState.DONE));
+  assertEquals(requests.outcomeOf(slot), Outcome.NOT_FOUND);
+  await until(() => Promise.resolve(origin.stats.some(([name]) => name === "epoch")));
+  assertEquals(new Map(origin.stats).get("epoch"), 1);
+  assertEquals(origin.problem, null);
+  await origin.stop();
+  await Deno.remove(folder, { recursive: true });
+});
+
+Deno.test("a database that cannot be used refuses the start, with its name", async () => {
+  const memory = new Memory(
+    createSharedMemory(storeOptions({ rows: { prefixes: [""], expiry: "refuse" } })),
+  );
+  formatCache(memory);
+  const start = startOf("/nowhere/rows.db", memory);
+  const error = await assertRejects(() => Origin.start(start, EVENTS), OriginError);
+  assert(error.message.startsWith("cannot use the database /nowhere/rows.db: "));
+});

@@ -1,0 +1,193 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import type { CacheClient } from "../../../lib/rows/caches/cache_client.ts";
+import type { Backend } from "../../../lib/rows/databases/backend.ts";
+import { CacheList } from "../../../lib/rows/flows/cache_list.ts";
+import { Flows } from "../../../lib/rows/flows/flows.ts";
+import { TokenStates } from "../../../lib/rows/flows/token_states.ts";
+import { RowLoop } from "../../../lib/rows/row_loop.ts";
+import { StepRunner } from "../../../lib/rows/step_runner.ts";
+import { ByteRegion } from "../../../store/base/bytes.ts";
+import { formatCache, RowKind } from "../../../store/row_cache.ts";
+import { checkStore } from "../../../store/check/check.ts";
+import { NO_ITEM } from "../../../store/memory/item.ts";
+import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
+import { REQUEST } from "../../../store/memory/request_layout.ts";
+import { StoreMode } from "../../../store/operation.ts";
+import { Outcome } from "../../../store/outcome.ts";
+import { type RequestSlot, RequestState, RowBit } from "../../../store/rows/row_requests.ts";
+import { type TestDatabase, testDatabases } from "../../support/servers/databases.ts";
+import { storeOptions } from "../../support/store.ts";
+
+const TIMEOUT_MS = 5000;
+
+function region(text: string): ByteRegion {
+  return new ByteRegion(new TextEncoder().encode(text).buffer);
+}
+
+/** A loop of the database thread over a store of its own; requests are submitted as connections do. */
+class Setting implements AsyncDisposable {
+  readonly cache = formatCache(
+    new Memory(
+      createSharedMemory(
+        storeOptions({ rows: { prefixes: [""], expiry: "refuse" }, leaseEntries: 100 }),
+      ),
+    ),
+  );
+  readonly flows: Flows<CacheClient>;
+  readonly #backend: Backend;
+  readonly #loop: RowLoop;
+  readonly #ended: Promise<void>;
+  readonly #values = new Map<RequestSlot, Uint8Array>();
+
+  private constructor(backend: Backend, epoch: number) {
+    this.#backend = backend;
+    const list = new CacheList<CacheClient>(() => () => [], () => {
+      throw new Error("there are no caches");
+    });
+    this.flows = new Flows(list, new TokenStates(epoch, 1000, 100), TIMEOUT_MS);
+    const runner = new StepRunner(
+      this.cache,
+      backend,
+      (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+    );
+    this.#loop = new RowLoop(this.cache, this.flows, runner, false);
+    // The values of requests are not what this test is about.
+    this.cache.rows!.valueOf = ({ slot }) => this.#values.get(slot)!;
+    this.#ended = this.#loop.run();
+  }
+
+  static async open(database: TestDatabase): Promise<Setting> {
+    const backend = await database.open();
+    return new Setting(backend, await backend.takeOver());
+  }
+
+  /** Submits a request. */
+  ask(
+    kind: RowKind,
+    key: string,
+    value = "",
+    words: Partial<Record<"mode" | "compare", number>> = {},
+  ): RequestSlot {
+    const { cache } = this;
+    const { requests } = cache.rows!;
+    cache.enter();
+    const slot = requests.take(kind, 1, 0, region(key), 0, key.length);
+    this.#values.set(slot, new TextEncoder().encode(value));
+    requests.setWord(slot, REQUEST.MODE, words.mode ?? StoreMode.SET);
+    if (words.compare !== undefined) {
+      requests.setWord(slot, REQUEST.BITS, RowBit.COMPARE);
+      requests.setWord(slot, REQUEST.COMPARE_LOW, words.compare);
+    }
+    if (kind === RowKind.COUNT) requests.setWord(slot, REQUEST.DELTA_LOW, Number(value));
+    requests.submit(slot);
+    requests.await(slot);
+    cache.leave();
+    return slot;
+  }
+
+  async done(
+    slot: RequestSlot,
+  ): Promise<{ outcome: Outcome; version: number; value: string; text: string }> {
+    const { requests } = this.cache.rows!;
+    for (;;) {
+      if (requests.stateOf(slot) === RequestState.DONE) break;
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    const item = requests.word(slot, REQUEST.RESULT);
+    return {
+      outcome: requests.outcomeOf(slot),
+      version: requests.word(slot, REQUEST.VERSION_LOW),
+      value: item === NO_ITEM ? "" : this.#valueOf(item),
+      text: requests.outcomeOf(slot) === Outcome.ROW_ERROR
+        ? new TextDecoder().decode(requests.textOf(slot))
+        : "",
+    };
+  }
+
+  #valueOf(item: number): string {
+    const bytes = new Uint8Array(this.cache.valueLength(item));
+    this.cache.copyValue(item, 0, bytes.length, new ByteRegion(bytes.buffer), 0);
+    return new TextDecoder().decode(bytes);
+  }
+
+  async outcome(slot: RequestSlot): Promise<Outcome> {
+    return (await this.done(slot)).outcome;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#loop.stop();
+    await this.#ended;
+    await this.#backend.close();
+    checkStore(this.cache.memory);
+  }
+}
+
+testDatabases("rows are written, read, counted and deleted", async (database) => {
+  await using rows = await Setting.open(database);
+  assertEquals(await rows.outcome(rows.ask(RowKind.READ, "k")), Outcome.NOT_FOUND);
+  assertEquals(await rows.outcome(rows.ask(RowKind.STORE, "k", "hello")), Outcome.STORED);
+  const read = await rows.done(rows.ask(RowKind.READ, "k"));
+  assertEquals([read.outcome, read.value], [Outcome.OK, "hello"]);
+  const add = rows.ask(RowKind.STORE, "k", "x", { mode: StoreMode.ADD });
+  assertEquals(await rows.outcome(add), Outcome.NOT_STORED);
+  const append = rows.ask(RowKind.STORE, "k", "!", { mode: StoreMode.APPEND });
+  assertEquals((await rows.done(append)).version, 2);
+  assertEquals((await rows.done(rows.ask(RowKind.TOUCH, "k"))).value, "hello!");
+  const cas = rows.ask(RowKind.STORE, "k", "10", { mode: StoreMode.CAS, compare: 1 });
+  assertEquals(await rows.outcome(cas), Outcome.EXISTS);
+  const again = rows.ask(RowKind.STORE, "k", "10", { mode: StoreMode.CAS, compare: 2 });
+  assertEquals(await rows.outcome(again), Outcome.STORED);
+  assertEquals(await rows.outcome(rows.ask(RowKind.COUNT, "k", "5")), Outcome.OK);
+  assertEquals((await rows.done(rows.ask(RowKind.READ, "k"))).value, "15");
+  assertEquals(await rows.outcome(rows.ask(RowKind.REMOVE, "k")), Outcome.DELETED);
+  assertEquals(await rows.outcome(rows.ask(RowKind.REMOVE, "k")), Outcome.NOT_FOUND);
+  assertEquals(await rows.outcome(rows.ask(RowKind.READ, "k")), Outcome.NOT_FOUND);
+});
+
+testDatabases("writes that arrive together go in few groups, in their order", async (database) => {
+  await using rows = await Setting.open(database);
+  const WRITES = 100;
+  const slots = Array.from(
+    { length: WRITES },
+    (_, n) => rows.ask(RowKind.STORE, `k${n % 10}`, `${n}`),
+  );
+  const versions = await Promise.all(slots.map((slot) => rows.done(slot)));
+  assertEquals(versions.map(({ version }) => version), slots.map((_, n) => Math.floor(n / 10) + 1));
+  assert(rows.flows.counts.groups <= 3);
+  for (let key = 0; key < 10; key++) {
+    assertEquals((await rows.done(rows.ask(RowKind.READ, `k${key}`))).value, `${90 + key}`);
+  }
+});
+
+testDatabases(
+  "a row that is too large is refused, and its neighbours are written",
+  async (database) => {
+    await using rows = await Setting.open(database);
+    const long = "x".repeat(600_000);
+    const slots = [
+      rows.ask(RowKind.STORE, "large", long),
+      rows.ask(RowKind.STORE, "large", long, { mode: StoreMode.APPEND }),
+      rows.ask(RowKind.STORE, "small", "x"),
+    ];
+    const outcomes = await Promise.all(slots.map((slot) => rows.outcome(slot)));
+    assertEquals(outcomes, [Outcome.STORED, Outcome.TOO_LARGE, Outcome.STORED]);
+  },
+);
+
+testDatabases("tokens and caches are served", async (database) => {
+  await using rows = await Setting.open(database);
+  const command = async (text: string): Promise<string> => {
+    const { outcome, value, text: error } = await rows.done(rows.ask(RowKind.COMMAND, "", text));
+    return outcome === Outcome.OK ? value : error;
+  };
+  const reply = await command("token get k me\n");
+  assertMatch(reply, /^TOKEN \d+\r\n$/);
+  const id = reply.slice(6, -2);
+  assertEquals(await command("uget k\n"), "NONE k 0 N\r\nEND\r\n");
+  assertEquals(await command(`uput k 5 3 ${id}\nabc`), "STORED 1\r\n");
+  assertEquals(await command(`uput k 5 3 ${id}\nabc`), "STORED 1\r\n");
+  assertEquals(await command("uget k\n"), "VALUE k 5 3 1 C\r\nabc\r\nEND\r\n");
+  assertEquals(await command(`token release k ${id}\n`), "NOT_FOUND\r\n");
+  assertEquals(await command("caches\n"), "END 0\r\n");
+  assertEquals(await command("nonsense\n"), "ERROR\r\n");
+});
