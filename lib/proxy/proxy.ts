@@ -1,6 +1,6 @@
 import type { Backend, Edit } from "../rows/databases/backend.ts";
 import { latin1Bytes } from "../rows/bytes.ts";
-import type { CacheClient } from "../rows/caches/cache_client.ts";
+import type { CacheClient } from "./cache_client.ts";
 import type { CacheList, ListChange, Weighted } from "../rows/flows/cache_list.ts";
 import type { Flow, FlowStep, StepKind, StepResults } from "../rows/flows/steps.ts";
 import { Flows, type ProxyCounts, type PutReply, type Read, type Value } from "./flows.ts";
@@ -97,6 +97,11 @@ export class Proxy {
   /** `CacheList.change`; one at a time. */
   changeCaches(target: readonly Weighted<CacheClient>[]): Promise<ListChange> {
     return this.#run(this.#flows.changeCaches(target));
+  }
+
+  /** The proxy has no such command. */
+  forgetCache(): Promise<boolean> {
+    return Promise.resolve(false);
   }
 
   /** `Flows.resolve` */

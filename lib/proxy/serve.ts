@@ -12,6 +12,7 @@ import type { Backend } from "../rows/databases/backend.ts";
 import type { CacheAddress } from "../rows/caches/caches_file.ts";
 import { ListKeeper, readCachesFile } from "../rows/caches/list_keeper.ts";
 import { type DialOptions, readCaCert } from "../rows/caches/dial.ts";
+import { CacheClient } from "./cache_client.ts";
 import { openBackend } from "../rows/databases/open_backend.ts";
 import { databaseName } from "../rows/databases/open_backend.ts";
 import { type ProxyOptions } from "./options.ts";
@@ -85,7 +86,7 @@ class Start {
   readonly #options: ProxyOptions;
   #addresses: readonly CacheAddress[];
   #backend: Backend | undefined;
-  #caches: ListKeeper | undefined;
+  #caches: ListKeeper<CacheClient> | undefined;
   /** Makes these caches the list; during the start they become the first list. */
   #setCaches = (addresses: readonly CacheAddress[]): void => {
     this.#addresses = addresses;
@@ -105,7 +106,7 @@ class Start {
     const backend = this.#backend = await this.#openBackend();
     const caches = this.#caches = new ListKeeper(
       cacheMode,
-      dialOptions,
+      (hostname, port) => new CacheClient(hostname, port, dialOptions),
       ({ level, event, message, fields }) => logProcess(level, event, message, fields),
     );
     const states = new TokenStates(await backend.takeOver(), tokensMax, ENDED_TOKENS_MAX);

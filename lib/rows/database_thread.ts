@@ -8,10 +8,10 @@ import { Lifecycle } from "../lifecycle.ts";
 import { createWaker } from "../net/transports.ts";
 import type { TransportEvent } from "../net/transport.ts";
 import { reasonOf } from "../reason.ts";
-import type { CacheClient } from "./caches/cache_client.ts";
+import { CacheClient } from "./caches/cache_client.ts";
 import type { CacheAddress } from "./caches/caches_file.ts";
 import { readCaCert } from "./caches/dial.ts";
-import { ListKeeper, readCachesFile } from "./caches/list_keeper.ts";
+import { type ListChanger, ListKeeper, readCachesFile } from "./caches/list_keeper.ts";
 import type { Backend } from "./databases/backend.ts";
 import { databaseName, openBackend } from "./databases/open_backend.ts";
 import { Flows } from "./flows/flows.ts";
@@ -84,7 +84,7 @@ async function begin(start: RowsStart): Promise<void> {
 class DatabaseThread {
   readonly #options: RowsOptions;
   readonly #backend: Backend;
-  readonly #list: ListKeeper;
+  readonly #list: ListKeeper<CacheClient>;
   readonly #flows: Flows<CacheClient>;
   readonly #runner: StepRunner;
   readonly #loop: RowLoop;
@@ -97,7 +97,7 @@ class DatabaseThread {
     cache: Cache,
     options: RowsOptions,
     backend: Backend,
-    list: ListKeeper,
+    list: ListKeeper<CacheClient>,
     epoch: number,
   ) {
     this.#options = options;
@@ -106,7 +106,13 @@ class DatabaseThread {
     const states = new TokenStates(epoch, options.tokensMax, ENDED_TOKENS_MAX);
     this.#flows = new Flows(list.list, states, options.databaseTimeoutMs);
     this.#runner = new StepRunner(cache, backend, pause);
-    this.#loop = new RowLoop(cache, this.#flows, this.#runner, options.expiry === "column");
+    this.#loop = new RowLoop(
+      cache,
+      this.#flows,
+      this.#runner,
+      options.expiry === "column",
+      (name) => list.forget(this.#changer, name),
+    );
   }
 
   /** Reads files first, then takes the database over. @throws StartError */
@@ -116,11 +122,14 @@ class DatabaseThread {
     cache.onReady = createWaker(member, new Lifecycle(lifecycle));
     const { cacheLoginFile, cacheCaCertPath, cacheTimeoutMs, cacheMode } = options;
     const caches = addressesOf(options);
-    const list = new ListKeeper(cacheMode, {
+    const dialOptions = {
       timeoutMs: cacheTimeoutMs,
       login: cacheLoginFile === "" ? null : readLoginFile(cacheLoginFile),
       caCert: readCaCert(cacheCaCertPath),
-    }, report);
+    };
+    const connect = (hostname: string, port: number): CacheClient =>
+      new CacheClient(hostname, port, dialOptions);
+    const list = new ListKeeper(cacheMode, connect, report);
     let backend: Backend | undefined;
     try {
       backend = await openBackend(options);
@@ -135,13 +144,14 @@ class DatabaseThread {
     }
   }
 
-  get #changer(): Parameters<ListKeeper["set"]>[0] {
+  get #changer(): ListChanger<CacheClient> {
     const flows = this.#flows;
     return {
       get isDeposed() {
         return flows.isDeposed;
       },
       changeCaches: (target) => this.#runner.run(flows.changeCaches(target)),
+      forgetCache: (name) => this.#runner.run(flows.forgetCache(name)),
     };
   }
 

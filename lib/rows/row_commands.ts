@@ -26,6 +26,7 @@ class Refusal extends Error {}
 export class RowCommands {
   readonly #flows: Flows<CacheClient>;
   readonly #runner: StepRunner;
+  readonly #forgetCache: (name: string) => Promise<boolean>;
   readonly #addWrite: AddWrite;
   readonly #handlers: Readonly<Record<string, Handler>> = {
     uget: (words) => this.#uget(words),
@@ -35,8 +36,15 @@ export class RowCommands {
     caches: (words) => this.#caches(words),
   };
 
-  constructor(flows: Flows<CacheClient>, runner: StepRunner, addWrite: AddWrite) {
+  /** @param forgetCache `ListKeeper.forget` */
+  constructor(
+    flows: Flows<CacheClient>,
+    runner: StepRunner,
+    forgetCache: (name: string) => Promise<boolean>,
+    addWrite: AddWrite,
+  ) {
     this.#flows = flows;
+    this.#forgetCache = forgetCache;
     this.#runner = runner;
     this.#addWrite = addWrite;
   }
@@ -159,14 +167,18 @@ export class RowCommands {
     }
   }
 
-  /** `caches`: the caches in which a writer must delete the key. */
-  #caches(words: readonly string[]): string {
-    if (words.length > 0) throw new Refusal(UNKNOWN_COMMAND);
+  /** `caches [forget <host:port>]`: the caches in which a writer must delete the key, and those that have left. */
+  async #caches([subcommand, name, ...more]: readonly string[]): Promise<string> {
+    if (subcommand === "forget" && name !== undefined && more.length === 0) {
+      return await this.#forgetCache(name) ? "OK\r\n" : "NOT_FOUND\r\n";
+    }
+    if (subcommand !== undefined) throw new Refusal(UNKNOWN_COMMAND);
     const { caches } = this.#flows;
     const lines = [...caches.members].map(({ name, state, weight }) =>
       `CACHE ${name} ${state} ${weight}\r\n`
     );
-    return `${lines.join("")}END ${caches.epoch}\r\n`;
+    const outside = caches.outside.map((name) => `OUTSIDE ${name}\r\n`);
+    return `${lines.join("")}${outside.join("")}END ${caches.epoch}\r\n`;
   }
 }
 

@@ -42,18 +42,22 @@ export class RowLoop {
   /** The database's last error; null: it has answered since. */
   problem: string | null = null;
 
-  /** @param keepsExpiry Whether the table has a column for expiry times. */
+  /**
+   * @param keepsExpiry Whether the table has a column for expiry times.
+   * @param forgetCache `ListKeeper.forget`
+   */
   constructor(
     cache: Cache,
     flows: Flows<CacheClient>,
     runner: StepRunner,
     keepsExpiry: boolean,
+    forgetCache: (name: string) => Promise<boolean>,
   ) {
     this.#cache = cache;
     this.#flows = flows;
     this.#runner = runner;
     this.#keepsExpiry = keepsExpiry;
-    this.#commands = new RowCommands(flows, runner, (write) => this.#addWrite(write));
+    this.#commands = new RowCommands(flows, runner, forgetCache, (write) => this.#addWrite(write));
   }
 
   /** Serves requests until `stop`, and answers those that were taken. */
@@ -192,6 +196,8 @@ export class RowLoop {
 
   #addWrite(write: QueuedWrite): void {
     this.#writes.push(write);
+    // A command may add one while the loop sleeps.
+    queueMicrotask(() => this.#writeTogether());
   }
 
   #writeTogether(): void {

@@ -2,9 +2,8 @@ import { createHash } from "node:crypto";
 import { hostPortText } from "../../net/transport.ts";
 import { reasonOf } from "../../reason.ts";
 import { latin1Bytes } from "../bytes.ts";
-import { REPLY_LINE_LENGTH_MAX, valueLength } from "../caches/cache_client.ts";
 import { dial, type DialOptions, type PeerLogin, type PeerSocket } from "../caches/dial.ts";
-import { LineReader, LineTooLongError } from "../caches/line_reader.ts";
+import { LineReader, LineTooLongError, REPLY_LINE_LENGTH_MAX } from "../caches/line_reader.ts";
 
 /** The address of a cache or a proxy. */
 export interface Address {
@@ -171,4 +170,20 @@ export class Peer {
       clearTimeout(timer);
     }
   }
+}
+
+/** The largest value that a cache can hold is 1 GiB. */
+const VALUE_LENGTH_MAX = 2 ** 30;
+
+/**
+ * Returns the length of a value, as a reply announces it in decimal digits.
+ *
+ * @throws RangeError
+ */
+function valueLength(digits: string | undefined): number {
+  const length = /^\d{1,10}$/.test(digits ?? "") ? Number(digits) : NaN;
+  if (length <= VALUE_LENGTH_MAX) return length;
+  throw new RangeError(
+    `announces a value of ${digits ?? "no"} bytes; the longest has ${VALUE_LENGTH_MAX}`,
+  );
 }

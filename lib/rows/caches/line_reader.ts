@@ -16,6 +16,8 @@ export class LineTooLongError extends Error {
   }
 }
 
+/** Longest line of a reply, in bytes. A key has 250 at most, or 336 in base64. */
+export const REPLY_LINE_LENGTH_MAX = 2048;
 const BUFFER_BYTES = 16 * 1024;
 const LF = 0x0a;
 const CR = 0x0d;

@@ -1,17 +1,25 @@
 import type { TransportEvent } from "../../net/transport.ts";
 import { reasonOf } from "../../reason.ts";
 import type { Backend } from "../databases/backend.ts";
-import { CacheClient } from "./cache_client.ts";
-import type { DialOptions } from "./dial.ts";
 import { CacheList, type ListChange, type Route, type Weighted } from "../flows/cache_list.ts";
 import { type CacheAddress, cacheName, parseCachesFile } from "./caches_file.ts";
 import { KetamaRing } from "./ketama.ts";
 
+/** A connection, or several, to a cache of the list. */
+export interface ListedCache {
+  /** Closes the connections. Requests in progress fail. */
+  close(): void;
+  /** Closes the connections as soon as no request is in progress. */
+  retire(): void;
+}
+
 /** Makes changes of the list. */
-export interface ListChanger {
+export interface ListChanger<Cache> {
   readonly isDeposed: boolean;
   /** `CacheList.change` */
-  changeCaches(target: readonly Weighted<CacheClient>[]): Promise<ListChange>;
+  changeCaches(target: readonly Weighted<Cache>[]): Promise<ListChange>;
+  /** `CacheList.forget` */
+  forgetCache(name: string): Promise<boolean>;
 }
 
 /** `ketama`: each key is read through one cache. `replicated`: every key is in all caches. */
@@ -21,9 +29,9 @@ export type CacheMode = "ketama" | "replicated";
 const RETRY_MS = 1000;
 
 /** Distributes keys over caches. */
-function routeOf(
+function routeOf<Cache>(
   mode: CacheMode,
-): (caches: readonly Weighted<CacheClient>[]) => Route<CacheClient> {
+): (caches: readonly Weighted<Cache>[]) => Route<Cache> {
   if (mode === "replicated") {
     return (caches) => {
       const all = caches.map(({ cache }) => cache);
@@ -45,12 +53,12 @@ export function readCachesFile(path: string): CacheAddress[] {
 }
 
 /** Keeps the list of caches: connects to them, changes the list, and tries again those that could not be emptied. */
-export class ListKeeper {
-  readonly list: CacheList<CacheClient>;
-  readonly #dialOptions: DialOptions;
+export class ListKeeper<Cache extends ListedCache> {
+  readonly list: CacheList<Cache>;
+  readonly #connect: (hostname: string, port: number) => Cache;
   readonly #report: (event: TransportEvent) => void;
-  readonly #clients = new Map<string, CacheClient>();
-  #target: readonly Weighted<CacheClient>[] = [];
+  readonly #clients = new Map<string, Cache>();
+  #target: readonly Weighted<Cache>[] = [];
   /** The change in progress. */
   #changing: Promise<void> = Promise.resolve();
   #retry: ReturnType<typeof setTimeout> | undefined;
@@ -59,16 +67,16 @@ export class ListKeeper {
   #isClosed = false;
 
   /**
-   * @param dialOptions How to connect to the caches.
+   * @param connect Returns a cache, which connects when it is needed.
    * @param report Logs an event.
    */
   constructor(
     mode: CacheMode,
-    dialOptions: DialOptions,
+    connect: (hostname: string, port: number) => Cache,
     report: (event: TransportEvent) => void,
   ) {
     this.#report = report;
-    this.#dialOptions = dialOptions;
+    this.#connect = connect;
     this.list = new CacheList(routeOf(mode), (name) => this.#clientOf(name));
   }
 
@@ -79,9 +87,17 @@ export class ListKeeper {
   }
 
   /** Makes these caches the list, as far as they can be reached; the others are tried again. */
-  async set(origin: ListChanger, caches: readonly CacheAddress[]): Promise<void> {
+  async set(origin: ListChanger<Cache>, caches: readonly CacheAddress[]): Promise<void> {
     this.#target = this.#weighted(caches);
     await this.#change(origin);
+  }
+
+  /** Forgets a cache that has left with its values. @returns False if there is none. @throws The database's error. */
+  async forget(origin: ListChanger<Cache>, name: string): Promise<boolean> {
+    await this.#changing;
+    const forgotten = origin.forgetCache(name);
+    this.#changing = forgotten.then(() => {}, () => {});
+    return await forgotten;
   }
 
   close(): void {
@@ -90,29 +106,29 @@ export class ListKeeper {
     for (const client of this.#clients.values()) client.close();
   }
 
-  #weighted(caches: readonly CacheAddress[]): Weighted<CacheClient>[] {
+  #weighted(caches: readonly CacheAddress[]): Weighted<Cache>[] {
     return caches.map((address) => {
       const name = cacheName(address);
       return { name, weight: address.weight, cache: this.#clientOf(name, address) };
     });
   }
 
-  #clientOf(name: string, address = addressOf(name)): CacheClient {
+  #clientOf(name: string, address = addressOf(name)): Cache {
     let client = this.#clients.get(name);
     if (client === undefined) {
-      client = new CacheClient(address.hostname, address.port, this.#dialOptions);
+      client = this.#connect(address.hostname, address.port);
       this.#clients.set(name, client);
     }
     return client;
   }
 
   /** Queues a change. */
-  #change(origin: ListChanger): Promise<void> {
+  #change(origin: ListChanger<Cache>): Promise<void> {
     clearTimeout(this.#retry);
     return this.#changing = this.#changing.then(() => this.#changeNow(origin));
   }
 
-  async #changeNow(origin: ListChanger): Promise<void> {
+  async #changeNow(origin: ListChanger<Cache>): Promise<void> {
     if (this.#isClosed || origin.isDeposed) return;
     const before = this.list.epoch;
     try {

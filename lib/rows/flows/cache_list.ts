@@ -43,7 +43,7 @@ export type ListChange =
  * A cache that is not a member misses writes, so it must not hold values when it joins, and nobody may read them after
  * it has left. Quarantine does both: it removes values and leases, and refuses fills until it ends.
  *
- *   join    note as out · quarantine on · member · quarantine off · note as listed · readable
+ *   join    quarantine on · member · quarantine off · note as listed · readable
  *   leave   not readable · note as out · quarantine on · no member · forget
  *
  * The database notes every cache that may hold values, with the epoch of the list. A proxy that takes over reads the
@@ -156,8 +156,8 @@ export class CacheList<Cache> {
     // Noted before writes pass a cache by: a crash now must not make the next proxy trust it.
     let fencedBy = yield* this.#note(proxyEpoch);
     if (fencedBy !== 0) return { kind: "fenced", epoch: fencedBy };
-    for (const [name, state] of this.#wanted) {
-      if (state !== "out") continue;
+    const outside = [...this.#wanted].filter(([, state]) => state === "out");
+    for (const name of new Set([...outside.map(([name]) => name), ...joining.keys()])) {
       const cache = targets.get(name)?.cache ?? this.#members.get(name)?.cache ?? this.#reach(name);
       const error = yield* this.#empty(name, cache, joining.get(name));
       if (error !== undefined) failed.set(name, error);
@@ -171,6 +171,18 @@ export class CacheList<Cache> {
     }
     this.#setMembers(members);
     return { kind: "changed", failed };
+  }
+
+  /**
+   * Forgets a cache that has left with its values: its operator knows that nobody reads it any more.
+   *
+   * @returns False if it is a member, or was forgotten before.
+   * @throws The database's error.
+   */
+  *forget(name: string, proxyEpoch: number): Flow<Cache, boolean> {
+    if (this.#members.has(name) || !this.#wanted.has(name)) return false;
+    this.#want(name, undefined);
+    return (yield* this.#note(proxyEpoch)) === 0;
   }
 
   /** Ends reads of members that are to leave. @returns The caches that are to join. */
@@ -188,7 +200,6 @@ export class CacheList<Cache> {
     }
     const joining = new Map(targets);
     for (const [name, { state }] of members) if (state === "listed") joining.delete(name);
-    for (const name of joining.keys()) wanted.set(name, "out");
     this.#wanted = wanted;
     this.#setMembers(members);
     return joining;

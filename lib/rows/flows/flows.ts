@@ -338,6 +338,11 @@ export class Flows<Cache> {
     return reply!;
   }
 
+  /** `CacheList.forget` */
+  *forgetCache(name: string): Flow<Cache, boolean> {
+    return yield* this.caches.forget(name, this.states.epoch);
+  }
+
   /** `CacheList.change` */
   *changeCaches(target: readonly Weighted<Cache>[]): Flow<Cache, ListChange> {
     const change = yield* this.caches.change(target, this.states.epoch);

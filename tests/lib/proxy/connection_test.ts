@@ -1,3 +1,4 @@
+import type { CacheClient } from "../../../lib/proxy/cache_client.ts";
 import { assertEquals, assertLess, assertRejects } from "@std/assert";
 import type { Backend } from "../../../lib/rows/databases/backend.ts";
 import { ListKeeper } from "../../../lib/rows/caches/list_keeper.ts";
@@ -9,6 +10,11 @@ import { Access } from "../../../protocol/auth/access.ts";
 import { testDatabases } from "../../support/servers/databases.ts";
 import { bytesOf, textOf } from "../../support/sessions/side.ts";
 
+/** The list has no caches. */
+function unreachable(): CacheClient {
+  throw new Error("there is none");
+}
+
 const VALUE = "v".repeat(100_000);
 const KEYS = 100;
 
@@ -18,11 +24,7 @@ async function openProxy(
   backend: Backend = new SqliteBackend(":memory:"),
 ): Promise<Proxy & AsyncDisposable> {
   const states = new TokenStates(await backend.takeOver(), tokensMax, 1);
-  const { list } = new ListKeeper(
-    "ketama",
-    { timeoutMs: 1000, login: null, caCert: null },
-    () => {},
-  );
+  const { list } = new ListKeeper("ketama", unreachable, () => {});
   const proxy = new Proxy(backend, list, states, 1 << 20, () => Promise.resolve());
   return Object.assign(proxy, { [Symbol.asyncDispose]: () => backend.close() });
 }

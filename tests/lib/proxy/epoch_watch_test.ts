@@ -1,3 +1,4 @@
+import type { CacheClient } from "../../../lib/proxy/cache_client.ts";
 import { assertEquals } from "@std/assert";
 import { ListKeeper } from "../../../lib/rows/caches/list_keeper.ts";
 import { watchEpoch } from "../../../lib/proxy/epoch_watch.ts";
@@ -5,15 +6,16 @@ import { Proxy } from "../../../lib/proxy/proxy.ts";
 import { TokenStates } from "../../../lib/rows/flows/token_states.ts";
 import { createDatabase } from "../../support/servers/databases.ts";
 
+/** The list has no caches. */
+function unreachable(): CacheClient {
+  throw new Error("there is none");
+}
+
 Deno.test("an idle proxy looks at its epoch between pauses, also after an error, until it is deposed", async () => {
   await using database = await createDatabase("SQLite");
   const [backend, other] = [await database.open(), await database.open()];
   const states = new TokenStates(await backend.takeOver(), 1, 1);
-  const { list } = new ListKeeper(
-    "ketama",
-    { timeoutMs: 1000, login: null, caCert: null },
-    () => {},
-  );
+  const { list } = new ListKeeper("ketama", unreachable, () => {});
   const proxy = new Proxy(backend, list, states, 1, () => Promise.resolve());
   const { read } = backend;
   const happened: string[] = [];

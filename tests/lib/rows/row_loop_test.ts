@@ -50,7 +50,13 @@ class Setting implements AsyncDisposable {
       backend,
       (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
     );
-    this.#loop = new RowLoop(this.cache, this.flows, runner, false);
+    this.#loop = new RowLoop(
+      this.cache,
+      this.flows,
+      runner,
+      false,
+      () => Promise.resolve(false),
+    );
     // The values of requests are not what this test is about.
     this.cache.rows!.valueOf = ({ slot }) => this.#values.get(slot)!;
     this.#ended = this.#loop.run();
