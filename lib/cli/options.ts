@@ -19,6 +19,9 @@ import { type LeaseFlag, tokenPersistence, toLeaseFlag, toStoreOptions } from ".
 import { ignoredTlsOptions, nativeOnlyTls, toTlsSettings } from "./tls_options.ts";
 import { type OptionValue, valueOr } from "./values.ts";
 
+/** The command line, for rows. */
+export type RowArguments = Pick<ServerArguments, "values" | "given">;
+
 /** The complete configuration of the server. */
 export interface ServerOptions {
   readonly listens: readonly Listen[];
@@ -35,6 +38,8 @@ export interface ServerOptions {
   readonly tunables: readonly (readonly [TunableName, number])[];
   /** The journal of update tokens; null: none. */
   readonly journal: JournalOptions | null;
+  /** With `--db`: options of rows, which lib/rows reads; null: there is no database. */
+  readonly rows: RowArguments | null;
   /** Path; "": none. */
   readonly pidFile: string;
   readonly logFormat: LogFormat;
@@ -74,6 +79,7 @@ export function toServerOptions(
     settings: toSettings(parsed, leaseFlag, processInfo, listens, protocol, tls),
     tunables: toTunables(parsed),
     journal: toJournal(parsed),
+    rows: toRows(parsed, errors),
     pidFile: values.pidfile,
     logFormat: values["log-format"],
     ignored: [...parsed.ignored, ...ignoredTlsOptions(parsed)],
@@ -247,6 +253,15 @@ export function toMetrics(text: string, errors: string[]): TcpListen | null {
   if (text === "") return null;
   const label = `--metrics ${JSON.stringify(text)}`;
   return valueOr(null, () => readMetricsAddress(text), errors, label);
+}
+
+function toRows(parsed: ServerArguments, errors: string[]): RowArguments | null {
+  const { values, given } = parsed;
+  if (values.db !== "") return parsed;
+  for (const name of ["rows", "row-expiry", "cache", "caches", "table"] as const) {
+    if (given.has(name)) errors.push(`--${name}: needs --db`);
+  }
+  return null;
 }
 
 function toJournal({ values }: ServerArguments): JournalOptions | null {

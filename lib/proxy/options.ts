@@ -3,20 +3,17 @@ import { parseOptions } from "../cli/argv.ts";
 import { refusePublicMetrics } from "../cli/auth_options.ts";
 import { toMetrics } from "../cli/options.ts";
 import { helpLines, optionTexts } from "../cli/help.ts";
-import { isPublic, readServerAddress } from "../cli/listen.ts";
+import { isPublic } from "../cli/listen.ts";
 import { PROXY_OPTIONS } from "../cli/option_table.ts";
-import { valueOr } from "../cli/values.ts";
 import type { LogFormat } from "../log.ts";
 import { type Listen, listenText, type TcpListen } from "../net/transport.ts";
 import type { ProcessInfo } from "../process_info.ts";
-import { type CacheAddress, cacheName } from "../rows/caches/caches_file.ts";
+import type { CacheAddress } from "../rows/caches/caches_file.ts";
 import type { CacheMode } from "../rows/caches/list_keeper.ts";
 import type { Database } from "../rows/databases/backend.ts";
 import { postgresSchema, sqliteSchema } from "../rows/databases/schema.ts";
 import type { TableNames } from "../rows/databases/table.ts";
-
-const SQLITE_PREFIX = "sqlite:";
-const POSTGRES_URL = /^postgres(?:ql)?:\/\/\S+$/;
+import { toCaches, toDatabase } from "../rows/row_arguments.ts";
 
 /** The options of a proxy, checked. */
 export interface ProxyOptions {
@@ -132,30 +129,9 @@ export function unprotected({ hostnames, port, authFile }: ProxyOptions): string
     .filter(isPublic).map(listenText);
 }
 
-function toDatabase(text: string, errors: string[]): Database {
-  if (POSTGRES_URL.test(text) && URL.canParse(text)) return { kind: "postgres", url: text };
-  const path = text.startsWith(SQLITE_PREFIX) ? text.slice(SQLITE_PREFIX.length) : "";
-  if (path === "") {
-    // A URL may have a password in it.
-    const shown = JSON.stringify(text.replace(/:[^:@]*@/, ":…@"));
-    errors.push(`--db ${shown}: must be sqlite:<file> or postgres://<user>@<host>/<database>`);
-  }
-  return { kind: "sqlite", path };
-}
-
 /** Returns the SQL that creates the proxy's tables, to be executed by a user who may create tables. */
 function schemaOf({ database, names }: ProxyOptions): string {
   return (database.kind === "sqlite" ? sqliteSchema(names) : postgresSchema(names)).trimEnd();
-}
-
-function toCaches(texts: readonly string[], errors: string[]): CacheAddress[] {
-  const caches = new Map<string, CacheAddress>();
-  for (const text of texts) {
-    const label = `--cache ${JSON.stringify(text)}`;
-    const address = valueOr(undefined, () => readServerAddress(text), errors, label);
-    if (address !== undefined) caches.set(cacheName(address), { ...address, weight: 1 });
-  }
-  return [...caches.values()];
 }
 
 /** Returns the text of `leased proxy --help`. */

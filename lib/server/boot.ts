@@ -6,6 +6,9 @@ import { checkStore, createSharedMemory, Memory } from "../../store/setup.ts";
 import { ConnectionTable } from "../../store/connections.ts";
 import { ExitCode, refuseUsage } from "../cli/exit.ts";
 import { type ServerOptions, withBound } from "../cli/options.ts";
+import type { RowsOptions } from "../rows/options.ts";
+import type { Origin } from "../rows/origin.ts";
+import { toRowsOptions } from "../rows/row_arguments.ts";
 import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
 import { configureLog, logConnection, logProcess } from "../log.ts";
 import { announceMetrics } from "../admin/announce.ts";
@@ -51,22 +54,29 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
     const errors = options.nativeOnly.map((option) => `${option}: ${reason}`);
     return refuseUsage(errors, options.logFormat);
   }
+  const errors: string[] = [];
+  const rows = options.rows && toRowsOptions(options.rows, errors);
+  if (errors.length > 0) return refuseUsage(errors, options.logFormat);
   const missing = missingPermissions(options, name, argv);
   if (missing !== null) return refusePermissions(missing, options.logFormat);
   try {
-    return await run(options, name);
+    return await run(options, rows, name);
   } catch (error) {
     return logStartFailure(error, options);
   }
 }
 
-async function run(options: ServerOptions, name: TransportName): Promise<ExitCode> {
+async function run(
+  options: ServerOptions,
+  rows: RowsOptions | null,
+  name: TransportName,
+): Promise<ExitCode> {
   using open = new DisposableStack();
   const stop = new Stop((status) => {
     open.dispose();
     Deno.exit(status);
   });
-  const server = await start(options, name, stop, open);
+  const server = await start(options, rows, name, stop, open);
   if (server === null) return ExitCode.OK;
   await stop.requested;
   await shutDown(server, options.transport.threads);
@@ -87,6 +97,8 @@ interface Server {
   readonly authentication: Authentication | null;
   /** Null without `--state-dir`. */
   readonly journal: Journal | null;
+  /** Null without `--db`. */
+  readonly origin: Origin | null;
   /** Null without `--metrics`. */
   readonly admin: AdminServer | null;
 }
@@ -100,6 +112,7 @@ interface Server {
  */
 async function start(
   options: ServerOptions,
+  rows: RowsOptions | null,
   name: TransportName,
   stop: Stop,
   open: DisposableStack,
@@ -131,6 +144,9 @@ async function start(
   if (!await reach("warm", threads, stop)) return null;
   lifecycle.phase = LifecyclePhase.OPENING;
   if (!await reach("open", threads, stop)) return null;
+  // After the ports are bound: a second server on a port in use must not take the database over.
+  const origin = rows && await startOrigin(rows, transport, shared, lifecycleShared, stop, died);
+  if (stop.isRequested) return null;
   const admin = open.adopt(
     await openAdmin(options, cache, shared, lifecycle, transport, logEvent),
     (server) => server?.close(),
@@ -148,7 +164,7 @@ async function start(
   ticker.start();
   admin?.serve();
   lifecycle.phase = LifecyclePhase.RUNNING;
-  return { lifecycle, transport, threads, cache, ticker, authentication, journal, admin };
+  return { lifecycle, transport, threads, cache, ticker, authentication, journal, origin, admin };
 }
 
 /** Waits until every thread has reached a milestone. @returns False if the server was stopped before. */
@@ -161,6 +177,7 @@ async function reach(milestone: Milestone, threads: Threads, stop: Stop): Promis
 async function shutDown(server: Server, threadCount: number): Promise<void> {
   server.authentication?.stop();
   await drain(server, threadCount);
+  await server.origin?.stop();
   await server.journal?.stop();
   await server.admin?.stop();
   server.ticker.stop();
@@ -178,6 +195,29 @@ async function startJournal(
   const member = { transport: transport.name, workerData: transport.workerData(0) };
   const start = { ...journal, shared: memory, lifecycle, member };
   return await Journal.start(start, { event: logEvent, died });
+}
+
+/** Starts the database thread, which takes the database over. @throws OriginError */
+async function startOrigin(
+  options: RowsOptions,
+  transport: BoundTransport,
+  { memory }: SharedState,
+  lifecycle: SharedArrayBuffer,
+  stop: Stop,
+  died: (reason: string) => void,
+): Promise<Origin> {
+  const { Origin } = await import("../rows/origin.ts");
+  const member = { transport: transport.name, workerData: transport.workerData(0) };
+  const deposed = (reason: string): void => {
+    logProcess("fatal", "deposed", `${reason}; stopping: this server must answer no row any more`, {
+      reason,
+    });
+    stop.exitNow(ExitCode.UNAVAILABLE);
+  };
+  const start = { options, shared: memory, lifecycle, member };
+  const origin = await Origin.start(start, { event: logEvent, deposed, died });
+  if (options.cachesPath !== "") stop.onHangup(() => origin.reloadCaches());
+  return origin;
 }
 
 function makeThreads(

@@ -12,6 +12,7 @@ import {
   type UnixListen,
 } from "../net/transport.ts";
 
+import { OriginError } from "../rows/origin.ts";
 import { StateError } from "../journal/state_folder.ts";
 import { folderOf } from "./files.ts";
 import { ThreadError } from "./threads.ts";
@@ -48,6 +49,10 @@ export function logStartFailure(error: unknown, options: ServerOptions): ExitCod
   if (error instanceof StateError || error instanceof UserFileError) {
     logProcess("fatal", "cannot_start", error.message, { reason: error.message });
     return ExitCode.OS_ERROR;
+  }
+  if (error instanceof OriginError) {
+    logProcess("fatal", "cannot_start", error.message, { reason: error.message });
+    return error.isUsage ? ExitCode.USAGE : ExitCode.OS_ERROR;
   }
   if (error instanceof RangeError) return refuseUsage([error.message], options.logFormat);
   throw error;

@@ -54,6 +54,8 @@ function serveScratch(shared: SharedState, serverSettings: Settings): void {
     tokenEntries: 0,
     tokenPersistence: "off",
     strictPrefixes: [],
+    // Nobody answers requests for rows.
+    rows: shared.memory.options.rows && { prefixes: [], expiry: "refuse" },
   });
   Cache.format(new Memory(memory));
   const thread = new ThreadContext(

@@ -1,0 +1,69 @@
+import { readServerAddress } from "../cli/listen.ts";
+import type { RowArguments } from "../cli/options.ts";
+import { valueOr } from "../cli/values.ts";
+import { type CacheAddress, cacheName } from "./caches/caches_file.ts";
+import type { Database } from "./databases/backend.ts";
+import type { RowsOptions } from "./options.ts";
+
+const SQLITE_PREFIX = "sqlite:";
+const POSTGRES_URL = /^postgres(?:ql)?:\/\/\S+$/;
+/** Update tokens that can be out, unless `--token-entries` says otherwise. */
+const TOKENS_MAX = 100_000;
+
+/**
+ * Makes the configuration of rows from the server's options.
+ *
+ * @param errors Receives a message for every contradiction.
+ */
+export function toRowsOptions(
+  { values, given }: RowArguments,
+  errors: string[],
+): RowsOptions {
+  if (given.has("cache") && given.has("caches")) {
+    errors.push("--cache and --caches: give one of them");
+  }
+  return {
+    database: toDatabase(values.db, errors),
+    databaseConnectionsMax: values["db-connections"],
+    databaseTimeoutMs: values["db-timeout"],
+    names: {
+      table: values.table,
+      key: values["key-column"],
+      value: values["value-column"],
+      version: values["version-column"],
+      flags: values["flags-column"],
+    },
+    expiry: values["row-expiry"],
+    caches: toCaches(values.cache, errors),
+    cachesPath: values.caches,
+    cacheMode: "ketama",
+    cacheTimeoutMs: values["cache-timeout"],
+    cacheLoginFile: values["cache-login"],
+    cacheCaCertPath: values["cache-ca-cert"],
+    tokensMax: values["token-entries"] || TOKENS_MAX,
+    appliedTtlSec: values["applied-ttl"],
+  };
+}
+
+/** Reads the address of a database. */
+export function toDatabase(text: string, errors: string[]): Database {
+  if (POSTGRES_URL.test(text) && URL.canParse(text)) return { kind: "postgres", url: text };
+  const path = text.startsWith(SQLITE_PREFIX) ? text.slice(SQLITE_PREFIX.length) : "";
+  if (path === "") {
+    // A URL may have a password in it.
+    const shown = JSON.stringify(text.replace(/:[^:@]*@/, ":…@"));
+    errors.push(`--db ${shown}: must be sqlite:<file> or postgres://<user>@<host>/<database>`);
+  }
+  return { kind: "sqlite", path };
+}
+
+/** Reads the addresses of `--cache`. */
+export function toCaches(texts: readonly string[], errors: string[]): CacheAddress[] {
+  const caches = new Map<string, CacheAddress>();
+  for (const text of texts) {
+    const label = `--cache ${JSON.stringify(text)}`;
+    const address = valueOr(undefined, () => readServerAddress(text), errors, label);
+    if (address !== undefined) caches.set(cacheName(address), { ...address, weight: 1 });
+  }
+  return [...caches.values()];
+}
