@@ -193,6 +193,7 @@ class DatabaseThread {
       await this.#resolveUnknown(nowMs);
       if (nowMs - this.#purgeMs >= PURGE_INTERVAL_MS) {
         this.#purgeMs = nowMs;
+        await this.#backend.purgeExpired();
         await this.#backend.purgeApplied(Date.now() - this.#options.appliedTtlSec * 1000);
       }
     } catch (error) {

@@ -18,7 +18,7 @@ export class RowEdit {
   /** COUNT: the new number. */
   number = 0n;
   /** TOUCH: the row. */
-  row: { readonly flags: number; readonly data: Uint8Array } | null = null;
+  row: Row | null = null;
 
   /**
    * @param data The value of a STORE.
@@ -45,7 +45,8 @@ export class RowEdit {
   }
 
   get #stored(): Change {
-    return { flags: this.#request.flags, data: this.#data };
+    const { flags, expiresUnixSec } = this.#request;
+    return { flags, data: this.#data, expiresUnixSec };
   }
 
   #change(row: Row | null): Change | null {
@@ -62,7 +63,7 @@ export class RowEdit {
     if (row === null) return this.#refuse(Outcome.NOT_FOUND);
     if (kind === RowKind.TOUCH) {
       this.outcome = Outcome.TOUCHED;
-      return this.row = { flags: row.flags, data: row.data };
+      return this.row = { ...row, expiresUnixSec: this.#request.expiresUnixSec };
     }
     this.outcome = Outcome.DELETED;
     return "delete";
@@ -90,7 +91,7 @@ export class RowEdit {
         if (row === null) return vivify ? this.#stored : this.#refuse(Outcome.NOT_STORED);
         const isAppend = mode === StoreMode.APPEND;
         const [first, second] = isAppend ? [row.data, this.#data] : [this.#data, row.data];
-        return { flags: row.flags, data: joined(first, second) };
+        return { ...row, data: joined(first, second) };
       }
       default:
         if (row === null && (compare !== null || mode !== StoreMode.SET)) {
@@ -107,14 +108,15 @@ export class RowEdit {
       if (!vivify) return this.#refuse(Outcome.NOT_FOUND);
       this.outcome = Outcome.STORED;
       this.number = initial;
-      return { flags: 0, data: latin1Bytes(String(initial)) };
+      const { expiresUnixSec } = this.#request;
+      return { flags: 0, data: latin1Bytes(String(initial)), expiresUnixSec };
     }
     const old = readU64(latin1Text(row.data).trimEnd());
     if (old === null) return this.#refuse(Outcome.NOT_NUMERIC);
     const less = delta > old ? 0n : old - delta;
     this.outcome = Outcome.OK;
     this.number = decrement ? less : BigInt.asUintN(64, old + delta);
-    return { flags: row.flags, data: latin1Bytes(String(this.number)) };
+    return { ...row, data: latin1Bytes(String(this.number)) };
   }
 
   #refuse(outcome: Outcome): null {

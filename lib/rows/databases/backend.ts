@@ -5,6 +5,8 @@ export interface Row {
   readonly data: Uint8Array;
   /** Grows with every write of the key, its deletion included. */
   readonly version: number;
+  /** When it expires, in Unix seconds; left out or 0: never. */
+  readonly expiresUnixSec?: number;
 }
 
 /** The result of a read. */
@@ -18,7 +20,7 @@ export interface Found {
 }
 
 /** The change that a write makes to the row. */
-export type Change = { readonly flags: number; readonly data: Uint8Array } | "delete";
+export type Change = Pick<Row, "flags" | "data" | "expiresUnixSec"> | "delete";
 
 /** A write's change: one for every row, or computed from the current row; null refuses the write. */
 export type Edit = Change | ((row: Row | null) => Change | null);
@@ -108,6 +110,8 @@ export interface Backend {
    * @throws The database's error: whether it has noted them is unknown.
    */
   noteCaches(caches: NotedCaches["caches"], epoch: number): Promise<NoteResult>;
+  /** Deletes rows whose time has come. Readers do not see them any more. */
+  purgeExpired(): Promise<void>;
   /** Forgets the tokens that were applied before `beforeUnixMs`, in Unix milliseconds. */
   purgeApplied(beforeUnixMs: number): Promise<void>;
   close(): Promise<void>;
@@ -117,6 +121,14 @@ export interface Backend {
 export type Database =
   | { readonly kind: "sqlite"; readonly path: string }
   | { readonly kind: "postgres"; readonly url: string };
+
+/** Rows deleted at once when their time has come. */
+export const PURGE_MAX = 1000;
+
+/** Whether a row that expires then is absent now. */
+export function hasExpired(expiresUnixSec: number, nowUnixMs: number): boolean {
+  return expiresUnixSec > 0 && expiresUnixSec * 1000 <= nowUnixMs;
+}
 
 /** How a backend uses a PostgreSQL server. */
 export interface PostgresSettings {

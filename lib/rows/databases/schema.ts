@@ -2,12 +2,15 @@ import { quotedNames, type TableNames } from "./table.ts";
 
 /** Returns the statements that create the missing tables in an SQLite file. */
 export function sqliteSchema(names: TableNames): string {
-  const { table, key, value, version, flags } = quotedNames(names);
+  const { table, key, value, version, flags, expiry } = quotedNames(names);
   return `CREATE TABLE IF NOT EXISTS ${table} (
   ${key} BLOB PRIMARY KEY,
   ${flags} INTEGER NOT NULL DEFAULT 0,
   ${value} BLOB,
-  ${version} INTEGER NOT NULL DEFAULT 1
+  ${version} INTEGER NOT NULL DEFAULT 1${
+    expiry === "" ? "" : `,
+  ${expiry} INTEGER`
+  }
 );
 CREATE TABLE IF NOT EXISTS leased_proxy (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL);
 INSERT OR IGNORE INTO leased_proxy VALUES (1, 0);
@@ -20,7 +23,11 @@ CREATE INDEX IF NOT EXISTS leased_applied_at ON leased_applied (at);
 
 /** Returns the statements that create missing tables and columns in a PostgreSQL database. */
 export function postgresSchema(names: TableNames): string {
-  const { table, key, value, version, flags } = quotedNames(names);
+  const { table, key, value, version, flags, expiry } = quotedNames(names);
+  const addExpiry = expiry === ""
+    ? ""
+    : `ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS ${expiry} bigint;
+`;
   return `CREATE TABLE IF NOT EXISTS ${table} (
   ${key} bytea PRIMARY KEY,
   ${flags} bigint NOT NULL DEFAULT 0,
@@ -29,7 +36,7 @@ export function postgresSchema(names: TableNames): string {
 );
 ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS ${flags} bigint NOT NULL DEFAULT 0;
 ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS ${version} bigint NOT NULL DEFAULT 1;
-CREATE TABLE IF NOT EXISTS leased_proxy (one integer PRIMARY KEY CHECK (one = 1), epoch bigint NOT NULL);
+${addExpiry}CREATE TABLE IF NOT EXISTS leased_proxy (one integer PRIMARY KEY CHECK (one = 1), epoch bigint NOT NULL);
 INSERT INTO leased_proxy VALUES (1, 0) ON CONFLICT DO NOTHING;
 CREATE TABLE IF NOT EXISTS leased_caches (one integer PRIMARY KEY CHECK (one = 1), epoch bigint NOT NULL, list text NOT NULL);
 INSERT INTO leased_caches VALUES (1, 0, '') ON CONFLICT DO NOTHING;

@@ -3,8 +3,10 @@ import {
   type Backend,
   changeOf,
   type Found,
+  hasExpired,
   type NotedCaches,
   type NoteResult,
+  PURGE_MAX,
   type Write,
   type WriteOutcome,
   type WriteResult,
@@ -26,6 +28,7 @@ interface SqliteRow {
   readonly flags: number | null;
   readonly data: Uint8Array | string | null;
   readonly version: number | null;
+  readonly expires: number | null;
   readonly epoch: number;
 }
 
@@ -46,6 +49,8 @@ export class SqliteBackend implements Backend {
   readonly #note: StatementSync;
   readonly #savepoint: StatementSync;
   readonly #release: StatementSync;
+  readonly #expire: StatementSync | null;
+  readonly #hasExpiry: boolean;
   readonly #path: string;
   readonly #fileId: string;
   readonly #timeoutMs: number;
@@ -71,16 +76,21 @@ export class SqliteBackend implements Backend {
     this.#database.exec("PRAGMA busy_timeout = 0");
     this.#fileId = fileId(path);
     const prepare = (sql: string): StatementSync => this.#database.prepare(sql);
-    const { table, key, value, version, flags } = quotedNames(names);
+    const { table, key, value, version, flags, expiry } = quotedNames(names);
+    this.#hasExpiry = expiry !== "";
+    const columns = [key, flags, value, ...this.#hasExpiry ? [expiry] : []];
+    const changes = columns.slice(1).map((name) => `${name} = excluded.${name}`);
     this.#read = prepare(
       `SELECT row.${flags} AS flags, row.${value} AS data, row.${version} AS version, ` +
+        `${this.#hasExpiry ? `row.${expiry}` : "NULL"} AS expires, ` +
         `proxy.epoch AS epoch FROM leased_proxy AS proxy LEFT JOIN ${table} AS row ` +
         `ON row.${key} = ?`,
     );
     this.#put = prepare(
-      `INSERT INTO ${table} (${key}, ${flags}, ${value}, ${version}) VALUES (?, ?, ?, 1) ` +
-        `ON CONFLICT (${key}) DO UPDATE SET ${flags} = excluded.${flags}, ` +
-        `${value} = excluded.${value}, ${version} = ${table}.${version} + 1 RETURNING ${version} AS version`,
+      `INSERT INTO ${table} (${columns.join(", ")}, ${version}) ` +
+        `VALUES (${columns.map(() => "?").join(", ")}, 1) ` +
+        `ON CONFLICT (${key}) DO UPDATE SET ${changes.join(", ")}, ` +
+        `${version} = ${table}.${version} + 1 RETURNING ${version} AS version`,
     );
     this.#epoch = prepare("UPDATE leased_proxy SET epoch = epoch + 1 RETURNING epoch");
     this.#apply = prepare("INSERT INTO leased_applied (token, version, at) VALUES (?, ?, ?)");
@@ -92,6 +102,13 @@ export class SqliteBackend implements Backend {
     );
     this.#savepoint = prepare("SAVEPOINT one");
     this.#release = prepare("RELEASE one");
+    this.#expire = this.#hasExpiry
+      ? prepare(
+        `UPDATE ${table} SET ${flags} = 0, ${value} = NULL, ${expiry} = NULL, ` +
+          `${version} = ${version} + 1 WHERE ${key} IN (SELECT ${key} FROM ${table} ` +
+          `WHERE ${expiry} > 0 AND ${expiry} <= ? LIMIT ${PURGE_MAX})`,
+      )
+      : null;
     this.#purge = prepare("DELETE FROM leased_applied WHERE at < ?");
   }
 
@@ -116,7 +133,7 @@ export class SqliteBackend implements Backend {
   }
 
   #found(key: Uint8Array): Found {
-    return foundOf(this.#read.get(key) as unknown as SqliteRow);
+    return foundOf(this.#read.get(key) as unknown as SqliteRow, this.#nowUnixMs());
   }
 
   async writeGroup(writes: readonly Write[], epoch: number): Promise<readonly WriteResult[]> {
@@ -175,7 +192,9 @@ export class SqliteBackend implements Backend {
       const [flags, data] = made === "delete" ? [0, null] : [made.flags, made.data];
       this.#savepoint.run();
       isSaved = true;
-      const { version } = this.#put.get(key, flags, data) as { version: number };
+      const expires = made === "delete" ? 0 : made.expiresUnixSec ?? 0;
+      const more = this.#hasExpiry ? [expires === 0 ? null : expires] : [];
+      const { version } = this.#put.get(key, flags, data, ...more) as { version: number };
       this.#apply.run(tokenId, version, this.#nowUnixMs());
       this.#release.run();
       return { kind: "committed", version };
@@ -205,6 +224,12 @@ export class SqliteBackend implements Backend {
     return { kind: "fenced", epoch: this.#found(NO_KEY).epoch };
   }
 
+  async purgeExpired(): Promise<void> {
+    const expire = this.#expire;
+    if (expire === null) return;
+    await this.#whenFree(() => expire.run(Math.floor(this.#nowUnixMs() / 1000)));
+  }
+
   async purgeApplied(beforeUnixMs: number): Promise<void> {
     await this.#whenFree(() => this.#purge.run(beforeUnixMs));
   }
@@ -230,9 +255,11 @@ function isBusy(error: unknown): boolean {
   return code !== undefined && BUSY_CODES.includes(code & 0xff);
 }
 
-function foundOf({ flags, data, version, epoch }: SqliteRow): Found {
+function foundOf({ flags, data, version, expires, epoch }: SqliteRow, nowUnixMs: number): Found {
   if (version === null) return { row: null, version: 0, epoch };
-  if (data === null) return { row: null, version, epoch };
+  if (data === null || hasExpired(expires ?? 0, nowUnixMs)) return { row: null, version, epoch };
   const bytes = typeof data === "string" ? new TextEncoder().encode(data) : data;
-  return { row: { flags: flags ?? 0, data: bytes, version }, version, epoch };
+  const row = { flags: flags ?? 0, data: bytes, version };
+  if (expires === null || expires === 0) return { row, version, epoch };
+  return { row: { ...row, expiresUnixSec: expires }, version, epoch };
 }

@@ -5,6 +5,8 @@ export interface TableNames {
   readonly value: string;
   readonly version: string;
   readonly flags: string;
+  /** Column of the time at which the row expires, in Unix seconds; "" or left out: rows do not expire. */
+  readonly expiry?: string;
 }
 
 /** The names without options. */
@@ -22,12 +24,15 @@ function quoted(name: string): string {
 }
 
 /** Returns all names as SQL identifiers. */
-export function quotedNames({ table, key, value, version, flags }: TableNames): TableNames {
+export function quotedNames(
+  { table, key, value, version, flags, expiry = "" }: TableNames,
+): Required<TableNames> {
   return {
     table: quoted(table),
     key: quoted(key),
     value: quoted(value),
     version: quoted(version),
     flags: quoted(flags),
+    expiry: expiry === "" ? "" : quoted(expiry),
   };
 }

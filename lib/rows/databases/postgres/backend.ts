@@ -1,13 +1,15 @@
-import type {
-  Backend,
-  Found,
-  NotedCaches,
-  NoteResult,
-  PostgresSettings,
-  Row,
-  Write,
-  WriteOutcome,
-  WriteResult,
+import {
+  type Backend,
+  type Found,
+  hasExpired,
+  type NotedCaches,
+  type NoteResult,
+  type PostgresSettings,
+  PURGE_MAX,
+  type Row,
+  type Write,
+  type WriteOutcome,
+  type WriteResult,
 } from "../backend.ts";
 import { notesText, readNotes } from "../notes.ts";
 import { quotedNames, type TableNames } from "../table.ts";
@@ -107,8 +109,9 @@ export class PostgresBackend implements Backend {
     );
     const epoch = Number(rows[0]!["epoch"]);
     const byKey = new Map<string, Found>();
+    const nowUnixMs = this.#nowUnixMs();
     for (const row of rows) {
-      if (row["key"] !== null) byKey.set(latin1Text(bytesOf(row["key"])), foundOf(row));
+      if (row["key"] !== null) byKey.set(latin1Text(bytesOf(row["key"])), foundOf(row, nowUnixMs));
     }
     return keys.map((key) => byKey.get(latin1Text(key)) ?? { row: null, version: 0, epoch });
   }
@@ -178,10 +181,10 @@ export class PostgresBackend implements Backend {
           await rollBack(session);
           return fenced;
         }
-        for (const row of rows) group.found(bytesOf(row["key"]), foundOf(row));
+        for (const row of rows) group.found(bytesOf(row["key"]), foundOf(row, this.#nowUnixMs()));
       }
       group.decide();
-      const parameters = group.parameters(epoch, this.#nowUnixMs());
+      const parameters = group.parameters(epoch, this.#nowUnixMs(), this.#statements.expire !== "");
       if (parameters === null) {
         if (hasBegun) await rollBack(session);
         return group.committed(new Map());
@@ -260,6 +263,13 @@ export class PostgresBackend implements Backend {
     }, this.#timeoutMs);
   }
 
+  async purgeExpired(): Promise<void> {
+    const { expire } = this.#statements;
+    if (expire === "") return;
+    const nowUnixSec = Math.floor(this.#nowUnixMs() / 1000);
+    await this.#pool.use((session) => session.query(expire, [nowUnixSec]), this.#timeoutMs);
+  }
+
   async purgeApplied(beforeUnixMs: number): Promise<void> {
     await this.#pool.use(
       (session) => session.query("DELETE FROM leased_applied WHERE at < $1", [beforeUnixMs]),
@@ -303,26 +313,38 @@ interface Progress {
 
 // deno-lint-ignore explicit-function-return-type -- its keys are its type
 function statementsFor(names: TableNames, types: ColumnTypes) {
-  const { table, key, value, version, flags } = quotedNames(names);
+  const { table, key, value, version, flags, expiry } = quotedNames(names);
+  const [ofRow, ofInput, update, list, given] = expiry === "" ? ["NULL", "", "", "", ""] : [
+    `row.${expiry}`,
+    ", $11::bigint[]",
+    `, ${expiry} = nullif(input.expiry, 0)`,
+    `, ${expiry}`,
+    ", nullif(expiry, 0)",
+  ];
+  const named = expiry === "" ? "" : ", expiry";
   const columns =
-    `row.${key} AS key, row.${flags} AS flags, row.${value} AS data, row.${version} AS version`;
-  const rowOfTable = `(${key}, ${flags}, ${value}, ${version})`;
+    `row.${key} AS key, row.${flags} AS flags, row.${value} AS data, row.${version} AS version, ` +
+    `${ofRow} AS expires`;
+  const rowOfTable = `(${key}, ${flags}, ${value}, ${version}${list})`;
   return {
     read: `SELECT ${columns}, proxy.epoch AS epoch FROM leased_proxy AS proxy ` +
       `LEFT JOIN ${table} AS row ON row.${key} = ANY ($1::${types.key}[])`,
     lockRows: `SELECT ${columns}, 0 AS epoch FROM ${table} AS row ` +
       `WHERE row.${key} = ANY ($1::${types.key}[]) ORDER BY row.${key} FOR UPDATE`,
+    expire: expiry === "" ? "" : `UPDATE ${table} SET ${flags} = 0, ${value} = NULL, ` +
+      `${expiry} = NULL, ${version} = ${version} + 1 WHERE ${key} IN (SELECT ${key} FROM ${table} ` +
+      `WHERE ${expiry} > 0 AND ${expiry} <= $1 LIMIT ${PURGE_MAX})`,
     // The lock on the epoch comes first: without it, no other part has a row. `count` is the number of a key's writes.
     write: "WITH proxy AS (SELECT epoch FROM leased_proxy WHERE epoch = $1 FOR SHARE), " +
-      `input AS (SELECT input.* FROM unnest($2::${types.key}[], $3::bigint[], $4::${types.value}[], $5::bigint[], $10::boolean[]) ` +
-      "WITH ORDINALITY AS input (key, flags, value, count, is_new, position), proxy), " +
+      `input AS (SELECT input.* FROM unnest($2::${types.key}[], $3::bigint[], $4::${types.value}[], $5::bigint[], $10::boolean[]${ofInput}) ` +
+      `WITH ORDINALITY AS input (key, flags, value, count, is_new${named}, position), proxy), ` +
       `locked AS MATERIALIZED (SELECT row.${key} AS key FROM ${table} AS row, proxy ` +
       `WHERE row.${key} = ANY ($2) ORDER BY row.${key} FOR UPDATE OF row), ` +
-      `updated AS (UPDATE ${table} AS row SET ${flags} = input.flags, ${value} = input.value, ` +
+      `updated AS (UPDATE ${table} AS row SET ${flags} = input.flags, ${value} = input.value${update}, ` +
       `${version} = row.${version} + input.count FROM input, locked ` +
       `WHERE row.${key} = input.key AND locked.key = input.key AND NOT input.is_new ` +
       `RETURNING input.key AS key, row.${version} AS version), ` +
-      `inserted AS (INSERT INTO ${table} ${rowOfTable} SELECT key, flags, value, count FROM input ` +
+      `inserted AS (INSERT INTO ${table} ${rowOfTable} SELECT key, flags, value, count${given} FROM input ` +
       `WHERE NOT EXISTS (SELECT FROM updated WHERE updated.key = input.key) ORDER BY key ` +
       `ON CONFLICT (${key}) DO NOTHING RETURNING ${key} AS key, ${version} AS version), ` +
       "written AS (SELECT position, version FROM (SELECT * FROM updated UNION ALL SELECT * FROM inserted) AS row " +
@@ -347,14 +369,16 @@ async function rollBack(session: Session): Promise<void> {
   }
 }
 
-function foundOf(result: ResultRow): Found {
+function foundOf(result: ResultRow, nowUnixMs: number): Found {
   const epoch = Number(result["epoch"]);
   if (result["version"] === null) return { row: null, version: 0, epoch };
-  return { row: rowOf(result), version: Number(result["version"]), epoch };
+  return { row: rowOf(result, nowUnixMs), version: Number(result["version"]), epoch };
 }
 
-/** Returns the row of a result, or null if it was deleted. */
-function rowOf({ flags, data, version }: ResultRow): Row | null {
-  if (data === null) return null;
-  return { flags: Number(flags), data: bytesOf(data), version: Number(version) };
+/** Returns the row of a result, or null if it was deleted, or has expired. */
+function rowOf({ flags, data, version, expires }: ResultRow, nowUnixMs: number): Row | null {
+  const expiresUnixSec = Number(expires ?? 0);
+  if (data === null || hasExpired(expiresUnixSec, nowUnixMs)) return null;
+  const row = { flags: Number(flags), data: bytesOf(data), version: Number(version) };
+  return expiresUnixSec === 0 ? row : { ...row, expiresUnixSec };
 }

@@ -21,6 +21,7 @@ interface Target {
   version: number;
   flags: number;
   value: Stored | null;
+  expiresUnixSec: number;
   /** Indexes of the writes that change it, in their order. */
   readonly changes: number[];
 }
@@ -53,6 +54,7 @@ export class WriteGroup {
           version: 0,
           flags: 0,
           value: null,
+          expiresUnixSec: 0,
           changes: [],
         };
         this.#targets.set(name, target);
@@ -100,12 +102,17 @@ export class WriteGroup {
     target.row = isDelete ? null : { ...change, version: target.version };
     target.flags = isDelete ? 0 : change.flags;
     target.value = value;
+    target.expiresUnixSec = isDelete ? 0 : change.expiresUnixSec ?? 0;
     target.changes.push(index);
     return undefined;
   }
 
-  /** The parameters of the statement that writes, in its order; null: nothing changes. */
-  parameters(epoch: number, nowUnixMs: number): readonly Parameter[] | null {
+  /**
+   * The parameters of the statement that writes, in its order; null: nothing changes.
+   *
+   * @param hasExpiry Whether the table has a column for expiry times.
+   */
+  parameters(epoch: number, nowUnixMs: number, hasExpiry = false): readonly Parameter[] | null {
     const changed = [...this.#targets.values()].filter(({ changes }) => changes.length > 0);
     if (changed.length === 0) return null;
     const tokens: number[] = [];
@@ -129,6 +136,7 @@ export class WriteGroup {
       numbersOf(behind),
       nowUnixMs,
       `{${changed.map(({ isNew }) => isNew).join(",")}}`,
+      ...hasExpiry ? [numbersOf(changed.map(({ expiresUnixSec }) => expiresUnixSec))] : [],
     ];
   }
 

@@ -45,9 +45,9 @@ async function readTypes(
     [quotedNames(names).table],
   );
   const types = new Map(rows.map(({ name, type }) => [name as string, type as string]));
-  const isWhole = [names.key, names.value, names.version, names.flags].every((name) =>
-    types.has(name)
-  );
+  const { key, value, version, flags, expiry = "" } = names;
+  const columns = [key, value, version, flags, ...expiry === "" ? [] : [expiry]];
+  const isWhole = columns.every((name) => types.has(name));
   return isWhole ? types : null;
 }
 

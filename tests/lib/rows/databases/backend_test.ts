@@ -259,3 +259,36 @@ testDatabases("a group that was taken over writes nothing", async (database) => 
   await first.close();
   await second.close();
 });
+
+testEdits("a row expires at its time, and is purged later", async (database, edit) => {
+  let nowMs = 1_000_000;
+  const backend = await database.open({ ...DEFAULT_TABLE, expiry: "expires at" }, () => nowMs);
+  const epoch = await backend.takeOver();
+  const expiring = { flags: 3, data: bytes("x"), expiresUnixSec: 1010 };
+  assertEquals(
+    await backend.writeGroup([
+      writeOf("a", 1, edit(expiring)),
+      writeOf("b", 2, edit(set("stays"))),
+      writeOf("c", 3, edit(expiring)),
+      writeOf("c", 4, edit(set("stays, too"))),
+    ], epoch),
+    [1, 1, 1, 2].map((version) => ({ kind: "committed", version })),
+  );
+  assertEquals((await backend.read(bytes("a"))).row, { ...expiring, version: 1 });
+  await backend.purgeExpired();
+  assertEquals((await backend.read(bytes("a"))).version, 1);
+  nowMs = 1_010_000;
+  assertEquals(await backend.read(bytes("a")), { row: null, version: 1, epoch });
+  const seen: (Row | null)[] = [];
+  await backend.write(bytes("a"), 5, epoch, (row) => {
+    seen.push(row);
+    return null;
+  });
+  assertEquals(seen, [null]);
+  await backend.purgeExpired();
+  assertEquals(await backend.read(bytes("a")), { row: null, version: 2, epoch });
+  const [b, c] = await backend.readMany([bytes("b"), bytes("c")]);
+  assertEquals([b!.version, c!.version], [1, 2]);
+  assert(b!.row !== null && c!.row !== null);
+  await backend.close();
+});
