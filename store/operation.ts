@@ -83,6 +83,8 @@ export class Operation implements Key {
   owner = 0;
   /** The value that `reserve` began, a row of ArrivingValues; 0: none. */
   reserved = 0;
+  /** Whether it is a command for the database thread: its line is the value, see `RowKind.COMMAND`. */
+  isCommand = false;
   /** Whether the owner must hold the item's lock, which ends with a successful store (RaU). */
   unlock = false;
   /** How long `lock` may wait, in milliseconds; 0: not at all. If it may, `thread` is the one that serves the owner. */
@@ -125,6 +127,7 @@ export class Operation implements Key {
     this.marks = 0;
     this.vivify = false;
     this.refusalRemoves = false;
+    this.isCommand = false;
     this.unlock = false;
     this.waitMs = 0;
   }

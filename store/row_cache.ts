@@ -151,7 +151,8 @@ export class RowCache extends Cache {
     const segment = this.memory.segmentOf(item);
     const keyOffset = this.items.keyOffset(item);
     const keyLength = this.items.keyLength(item);
-    if (!this.isRow(segment, keyOffset, keyLength)) return super.commit(operation);
+    const isRow = operation.isCommand || this.isRow(segment, keyOffset, keyLength);
+    if (!isRow) return super.commit(operation);
     this.reserved.take(operation);
     operation.input = segment;
     operation.keyOffset = keyOffset;

@@ -55,6 +55,8 @@ export interface AdminPages {
   readonly metrics: () => string;
   /** Whether clients are served: the status of /health. */
   readonly isServing: () => boolean;
+  /** The fault while clients are served, for /health; null or left out: none. */
+  readonly problem?: () => string | null;
 }
 
 /**
@@ -189,9 +191,11 @@ export class AdminServer {
     if (path === "/metrics") {
       return { status: 200, body: await this.#metrics(), type: EXPOSITION_TYPE };
     }
-    return this.#pages.isServing()
+    if (!this.#pages.isServing()) return { status: 503, body: "shutting down\n" };
+    const problem = this.#pages.problem?.() ?? null;
+    return problem === null
       ? { status: 200, body: "serving\n" }
-      : { status: 503, body: "shutting down\n" };
+      : { status: 503, body: `${problem}\n` };
   }
 
   /** Returns a page that was rendered after the call. */

@@ -35,12 +35,14 @@ const TABLES: readonly Table[] = [
  * Returns a function that renders the server's statistics as metrics.
  *
  * @param cache The calling thread's.
+ * @param rowStats The lines of `stats rows`.
  */
 export function serverMetrics(
   cache: Cache,
   shared: SharedState,
   settings: Settings,
   processState: () => ProcessState,
+  rowStats: () => Iterable<readonly [name: string, value: number]> = () => [],
 ): () => string {
   const source: StatSource = {
     cache,
@@ -56,6 +58,10 @@ export function serverMetrics(
     addConstant(exposition, "leased_build_info", "version and runtime", { version, runtime });
     for (const [statistics, metric] of TABLES) {
       for (const group of groupsOf(statistics(source), cache)) addGroup(exposition, group, metric);
+    }
+    for (const [name, value] of rowStats()) {
+      const help = "see stats rows";
+      exposition.add("gauge", { name: `leased_rows_${name}`, labels: {}, help }, value);
     }
     return exposition.text();
   };

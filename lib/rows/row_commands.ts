@@ -4,6 +4,7 @@ import type { CacheClient } from "./caches/cache_client.ts";
 import type { Edit } from "./databases/backend.ts";
 import type { Flows, GroupWrite, WriteReply } from "./flows/flows.ts";
 import { TokenLimitError } from "./flows/token_states.ts";
+import { rowStats } from "./row_stats.ts";
 import type { StepRunner } from "./step_runner.ts";
 import { oneLine } from "../reason.ts";
 
@@ -34,6 +35,7 @@ export class RowCommands {
     udelete: (words) => this.#udelete(words),
     token: (words) => this.#token(words),
     caches: (words) => this.#caches(words),
+    stats: () => this.#stats(),
   };
 
   /** @param forgetCache `ListKeeper.forget` */
@@ -165,6 +167,13 @@ export class RowCommands {
       if (error instanceof TokenLimitError) throw new Error("too many update tokens");
       throw error;
     }
+  }
+
+  /** `stats rows` */
+  #stats(): string {
+    const lines = rowStats(this.#flows, this.#runner.times)
+      .map(([name, value]) => `STAT ${name} ${value}\r\n`);
+    return `${lines.join("")}${latin1Text(REPLY.END)}`;
   }
 
   /** `caches [forget <host:port>]`: the caches in which a writer must delete the key, and those that have left. */

@@ -4,12 +4,14 @@ import type { Cache } from "../../store/cache.ts";
 import type { AdminServer } from "../admin/http_server.ts";
 import type { ServerOptions } from "../cli/options.ts";
 import { type Lifecycle, LifecyclePhase } from "../lifecycle.ts";
+import type { Origin } from "../rows/origin.ts";
 import type { BoundTransport, TransportEvent } from "../net/transport.ts";
 
 /**
  * Opens the port of `--metrics`. Its modules are loaded only if the option is given.
  *
  * @param cache The main thread's.
+ * @param origin Null without `--db`.
  * @param report Logs an event.
  * @returns Null without the option.
  * @throws ListenError
@@ -20,13 +22,21 @@ export async function openAdmin(
   shared: SharedState,
   lifecycle: Lifecycle,
   transport: BoundTransport,
+  origin: Origin | null,
   report: (event: TransportEvent) => void,
 ): Promise<AdminServer | null> {
   if (metrics === null) return null;
   const { AdminServer } = await import("../admin/http_server.ts");
   const { serverMetrics } = await import("../admin/server_metrics.ts");
   const pages = {
-    metrics: serverMetrics(cache, shared, settings, () => processState(lifecycle, transport)),
+    metrics: serverMetrics(
+      cache,
+      shared,
+      settings,
+      () => processState(lifecycle, transport),
+      () => origin?.stats ?? [],
+    ),
+    problem: () => origin?.problem ?? null,
     isServing: () => lifecycle.phase === LifecyclePhase.RUNNING,
   };
   return new AdminServer(metrics, pages, report);

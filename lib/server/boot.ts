@@ -148,7 +148,7 @@ async function start(
   const origin = rows && await startOrigin(rows, transport, shared, lifecycleShared, stop, died);
   if (stop.isRequested) return null;
   const admin = open.adopt(
-    await openAdmin(options, cache, shared, lifecycle, transport, logEvent),
+    await openAdmin(options, cache, shared, lifecycle, transport, origin, logEvent),
     (server) => server?.close(),
   );
   // Last, after every other step of the start: clients can connect now.

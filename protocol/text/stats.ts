@@ -10,6 +10,7 @@ import { cachedump } from "../stats/item_walk.ts";
 import { STAT_KINDS } from "../stats/kinds.ts";
 import type { PrefixTable } from "../prefix_counts.ts";
 import { answer, sendText, wordText } from "./answer.ts";
+import { rowCommand } from "./row_command.ts";
 
 type SubCommand = readonly [
   name: string,
@@ -23,6 +24,7 @@ const SUB_COMMANDS: readonly SubCommand[] = [
   ["detail", Access.ADMIN, detail],
   ["cachedump", Access.ADMIN, dumpClass],
   ["conns", Access.ADMIN, (c) => send(c, connectionStats(c.thread, c.owner))],
+  ["rows", Access.READ, (c) => rowCommand(c)],
   ["extstore", Access.READ, (c) => send(c, [])],
 ];
 

@@ -17,6 +17,7 @@ import { metaSet } from "../meta/set.ts";
 import { getAndTouch, getKeys, MultigetKind } from "./read.ts";
 import { stats, statsAccess } from "./stats.ts";
 import * as tuning from "./tuning.ts";
+import { rowCommand, uput } from "./row_command.ts";
 import { quarantine, token, tokenAccess } from "./token.ts";
 import { watch } from "./watch.ts";
 import { refuseAccess } from "./refuse_access.ts";
@@ -77,6 +78,10 @@ const ROWS: readonly Row[] = [
   ["lease-set",     6,     true,    5,      WRITE,         leaseSet],
   ["lease",         1,     false,   0,      ADMIN,         lease],
   ["token",         2,     true,    0,      tokenAccess,   token],
+  ["uget",          2,     false,   0,      READ,          (c) => rowCommand(c)],
+  ["uput",          5,     true,    3,      WRITE,         uput],
+  ["udelete",       3,     true,    0,      WRITE,         (c) => rowCommand(c)],
+  ["caches",        1,     false,   0,      ADMIN,         (c) => rowCommand(c)],
   ["quarantine",    1,     false,   0,      ADMIN,         quarantine],
   ["flush_all",     1,     true,    0,      ADMIN,         admin.flushAll],
   ["version",       1,     false,   0,      READ,          admin.version],

@@ -9,6 +9,7 @@ import { Flow } from "../request.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { chargeTokens, readTokenOwner, type TokenReply, TokenWait } from "../waits/token_wait.ts";
 import { answer, beginWork, wordEquals, wordText } from "./answer.ts";
+import { isRowWord, rowCommand } from "./row_command.ts";
 import { readKey } from "./write.ts";
 import { listTokens } from "./token_list.ts";
 
@@ -33,6 +34,7 @@ const RELEASE = new TextEncoder().encode("release");
 /** `token get | release | list | drop`, `token drop_all`. */
 export function token(conversation: Conversation): Flow {
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
+  if (isOfRows(conversation)) return rowCommand(conversation);
   if (wordEquals(conversation, SUBCOMMAND_WORD, RELEASE)) return releaseToken(conversation);
   // Only a release can be silent: a writer has to know its token, and an operator what he has done.
   conversation.thread.request.noreply = false;
@@ -46,6 +48,22 @@ export function token(conversation: Conversation): Flow {
       return dropAllTokens(conversation);
     default:
       return answer(conversation, REPLY.ERROR);
+  }
+}
+
+/** Whether the database thread has the update tokens that the command is about. */
+function isOfRows(conversation: Conversation): boolean {
+  if (conversation.thread.cache.parking === null) return false;
+  switch (wordText(conversation, SUBCOMMAND_WORD)) {
+    case "get":
+    case "release":
+    case "revoke":
+    case "resolve":
+      return isRowWord(conversation, KEY_WORD);
+    case "list":
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -237,7 +237,11 @@ export class RowParking {
 
   // --- writing -----------------------------------------------------------------------------------
 
-  /** Stores a row by `operation.mode`. @param value A reserved item with the value; NO_ITEM: it is in the input. */
+  /**
+   * Stores a row by `operation.mode`, or hands a command to the database thread.
+   *
+   * @param value A reserved item with the value; NO_ITEM: it is in the input.
+   */
   store(operation: Operation, value: ItemRef = NO_ITEM): Outcome {
     if (this.isReplaying && this.session!.isWriting) return this.#replay(operation);
     const { keyLength, valueLength, clientFlags } = operation;
@@ -245,7 +249,8 @@ export class RowParking {
     if (!this.#storeOperations.fits(keyLength, valueLength, clientFlags)) {
       return this.#refuse(Outcome.TOO_LARGE);
     }
-    return this.#write(RowKind.STORE, operation, value);
+    const kind = operation.isCommand ? RowKind.COMMAND : RowKind.STORE;
+    return this.#write(kind, operation, value);
   }
 
   /** Deletes a row. */
@@ -272,11 +277,6 @@ export class RowParking {
   /** Whether an expiry time changes a row at all, or is refused; else a touch is but a read. */
   mayTouch(deadlineSec: number): boolean {
     return this.#expiry === "column" || (this.#expiry === "refuse" && deadlineSec !== 0);
-  }
-
-  /** Hands a command of update tokens or caches to the database thread. Its line and value are in the input. */
-  command(operation: Operation): Outcome {
-    return this.#write(RowKind.COMMAND, operation);
   }
 
   #write(kind: RowKind, operation: Operation, value: ItemRef = NO_ITEM, bits = 0): Outcome {
