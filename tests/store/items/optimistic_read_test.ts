@@ -76,11 +76,22 @@ Deno.test("a read without the mutex finds value, flags, id and deadline of an it
   assertEquals(store.find("other"), ReadOutcome.MISS);
 });
 
+Deno.test("a read without the mutex finds an explicit id, and its hit is noted for the item's own", () => {
+  const store = new ReadStore();
+  const ids = { explicit: true, explicitLow: 7, explicitHigh: 1, clientFlags: 3 };
+  store.set("key", "value", ids);
+  const { optimistic } = store.cache;
+  assertEquals(store.find("key"), ReadOutcome.HIT);
+  assertEquals([store.copy(), optimistic.found.idLow, optimistic.found.idHigh], ["value", 7, 1]);
+  optimistic.noteHit(3, store.hashOf("key"), true);
+  store.cache.applyHits();
+  const item = store.peek("key");
+  assertEquals(store.cache.describe(item).wasFetched, true);
+});
+
 /** What is left to the mutex, and how it comes about. */
 const LEFT: Readonly<Record<string, (store: ReadStore) => void>> = {
   "a value in a chain of chunks": (store) => store.set("key", "x".repeat(20_000)),
-  "an id that a client chose": (store) =>
-    store.set("key", "v", { explicit: true, explicitLow: 7, explicitHigh: 0 }),
   "a placeholder": (store) => {
     store.operate("key");
     store.cache.meta.makeStub(store.operation);
