@@ -3,10 +3,25 @@ import type { RowArguments } from "../cli/options.ts";
 import { valueOr } from "../cli/values.ts";
 import { type CacheAddress, cacheName } from "./caches/caches_file.ts";
 import type { Database } from "./databases/backend.ts";
+import type { DatabaseOptions } from "./databases/open_backend.ts";
 import type { RowsOptions } from "./options.ts";
 
 const SQLITE_PREFIX = "sqlite:";
 const POSTGRES_URL = /^postgres(?:ql)?:\/\/\S+$/;
+type DatabaseValues = Pick<
+  RowArguments["values"],
+  | "db"
+  | "db-connections"
+  | "db-timeout"
+  | "table"
+  | "key-column"
+  | "value-column"
+  | "version-column"
+  | "flags-column"
+  | "row-expiry"
+  | "expiry-column"
+>;
+
 /** Update tokens that can be out, unless `--token-entries` says otherwise. */
 const TOKENS_MAX = 100_000;
 
@@ -23,16 +38,7 @@ export function toRowsOptions(
     errors.push("--cache and --caches: give one of them");
   }
   return {
-    database: toDatabase(values.db, errors),
-    databaseConnectionsMax: values["db-connections"],
-    databaseTimeoutMs: values["db-timeout"],
-    names: {
-      table: values.table,
-      key: values["key-column"],
-      value: values["value-column"],
-      version: values["version-column"],
-      flags: values["flags-column"],
-    },
+    ...toDatabaseOptions(values, errors),
     expiry: values["row-expiry"],
     caches: toCaches(values.cache, errors),
     cachesPath: values.caches,
@@ -42,6 +48,23 @@ export function toRowsOptions(
     cacheCaCertPath: values["cache-ca-cert"],
     tokensMax: values["token-entries"] || TOKENS_MAX,
     appliedTtlSec: values["applied-ttl"],
+  };
+}
+
+/** Makes the options that say how to reach the database. */
+export function toDatabaseOptions(values: DatabaseValues, errors: string[]): DatabaseOptions {
+  return {
+    database: toDatabase(values.db, errors),
+    databaseConnectionsMax: values["db-connections"],
+    databaseTimeoutMs: values["db-timeout"],
+    names: {
+      table: values.table,
+      key: values["key-column"],
+      value: values["value-column"],
+      version: values["version-column"],
+      flags: values["flags-column"],
+      expiry: values["row-expiry"] === "column" ? values["expiry-column"] : "",
+    },
   };
 }
 
