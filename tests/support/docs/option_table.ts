@@ -1,6 +1,6 @@
-// Writes the tables of options into docs/options.md and docs/proxy.md: `deno task docs`
+// Writes the tables of options into docs/options.md: `deno task docs`
 import { type OptionText, optionTexts } from "../../../lib/cli/help.ts";
-import { type OptionGroup, PROXY_OPTIONS, SERVER_OPTIONS } from "../../../lib/cli/option_table.ts";
+import { type OptionGroup, SERVER_OPTIONS } from "../../../lib/cli/option_table.ts";
 import { path } from "../servers/server_process.ts";
 
 /** A document with a table of options between two comments. */
@@ -11,7 +11,6 @@ export interface OptionPage {
 
 export const OPTION_PAGES: readonly OptionPage[] = [
   { name: "docs/options.md", groups: SERVER_OPTIONS },
-  { name: "docs/proxy.md", groups: PROXY_OPTIONS },
 ];
 
 /** A page's text with its table made from the program's. */
