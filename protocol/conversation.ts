@@ -267,7 +267,9 @@ export class Conversation {
     if (session === null && !parking.hasResult) return;
     this.thread.hold();
     parking.dropResult();
-    if (session === null || this.state !== ConversationState.NEEDS_INPUT) return;
+    const isOver = this.state === ConversationState.NEEDS_INPUT;
+    // Writes are never given up: the bytes of their requests come again.
+    if (session === null || session.isWriting || !isOver) return;
     parking.abandon(session);
     this.rows = null;
   }

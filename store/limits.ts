@@ -33,7 +33,7 @@ export const RESERVED_AHEAD_LEAST_BYTES = 4096;
  */
 export const ARRIVING_SHARE_MAX = 1 / 4;
 /** The share of the memory limit that values on their way to the database may take, in bytes of values. */
-export const DETACHED_SHARE_MAX = 1 / 8;
+export const DETACHED_SHARE_MAX = 1 / 4;
 /** The most that is copied under one hold of the mutex. */
 export const COPY_BYTES_MAX = 64 * 1024;
 /**

@@ -295,6 +295,9 @@ export class RowParking {
     if (this.#expiry === "refuse" && operation.deadlineSec !== 0) {
       return this.#fail("rows have no expiry time; see --row-expiry");
     }
+    if (hasValue(kind) && !this.#hasRoom(operation.valueLength)) {
+      return this.#refuse(Outcome.NO_MEMORY);
+    }
     const item = value !== NO_ITEM || !hasValue(kind) ? value : this.#copyValue(operation);
     if (hasValue(kind) && item === NO_ITEM) return this.#refuse(Outcome.NO_MEMORY);
     const slot = requests.take(kind, operation.owner, this.thread, input, keyOffset, keyLength);
@@ -321,12 +324,13 @@ export class RowParking {
     return Outcome.PARKED;
   }
 
+  /** Whether another value of so many bytes may be on its way to the database. */
+  #hasRoom(bytes: number): boolean {
+    return this.detached.bytes + bytes <= this.#links.memory.limitBytes * DETACHED_SHARE_MAX;
+  }
+
   /** Copies the value in the input into an item of its own, or returns NO_ITEM. */
   #copyValue(operation: Operation): ItemRef {
-    const { memory } = this.#links;
-    if (this.detached.bytes + operation.valueLength > memory.limitBytes * DETACHED_SHARE_MAX) {
-      return NO_ITEM;
-    }
     const item = this.#allocator.allocateItem(operation);
     if (item === NO_ITEM) return NO_ITEM;
     this.#values.write(item, 0, operation.input, operation.valueOffset, operation.valueLength);

@@ -243,3 +243,16 @@ Deno.test("connections that end at any step leave nothing behind", () => {
     }
   }
 });
+
+Deno.test("a connection whose commands are logged writes each row once", () => {
+  const rows = new Rows(["-vvv"]);
+  const peer = rows.side.connect();
+  peer.ask("set n 0 0 1\r\n1\r\nincr n 1\r\nset m 0 0 3\r\nabc\r\nget n m x\r\nmn\r\n");
+  rows.run();
+  assertEquals(
+    peer.ask(""),
+    "STORED\r\n2\r\nSTORED\r\nVALUE n 0 1\r\n2\r\nVALUE m 0 3\r\nabc\r\nEND\r\nMN\r\n",
+  );
+  assertEquals(rows.rows.get("n")!.version, 102);
+  rows.side.check();
+});
