@@ -4,6 +4,7 @@ import type { ItemRef } from "./memory/item.ts";
 import * as itemModule from "./memory/item.ts";
 import type { Memory } from "./memory/memory.ts";
 import type { Operation } from "./operation.ts";
+import type { Lookup } from "./operations/lookup.ts";
 import { RowOperations } from "./operations/row.ts";
 import { RowParking } from "./operations/row_parking.ts";
 import * as outcomeModule from "./outcome.ts";
@@ -38,10 +39,12 @@ export function formatCache(memory: Memory): Cache {
 export class RowCache extends Cache {
   override readonly rows: RowOperations;
   override readonly parking: RowParking;
+  readonly #lookup: Lookup;
 
   constructor(memory: Memory) {
     super(memory);
     const { parts, storeOperations } = this;
+    this.#lookup = parts.lookup;
     this.rows = new RowOperations(
       parts,
       storeOperations,
@@ -78,10 +81,16 @@ export class RowCache extends Cache {
       if (answer !== PARKED_ITEM && answer !== NOT_ASKED) this.meta.noteMiss();
       if (answer !== NOT_ASKED) return answer;
     }
-    const item = super.get(input, keyOffset, keyLength, hash);
-    if (item !== NO_ITEM || !parking.lacks(input, keyOffset, keyLength, hash)) return item;
-    this.meta.dropMiss();
-    return parking.read(input, keyOffset, keyLength, owner);
+    const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
+    if (item !== NO_ITEM) {
+      this.meta.noteHit(item, false, true);
+      return item;
+    }
+    if (parking.lacks(input, keyOffset, keyLength, hash)) {
+      return parking.read(input, keyOffset, keyLength, owner);
+    }
+    this.meta.noteMiss();
+    return NO_ITEM;
   }
 
   override find(

@@ -51,7 +51,15 @@ export class Found {
     const state = words[word + WORD.STATE]!;
     const keyOffset = (word << 2) + HEADER_BYTES + optionalBytes(state);
     this.fill(item, words, word, state, keyOffset + (state & KEY_LENGTH_MASK));
-    if ((state & (STATE.EXPLICIT_ID | STATE.LONG_VALUE)) !== 0) this.#describeRareWords(item);
+    if ((state & STATE.EXPLICIT_ID) !== 0) this.describeExplicitId(words, word, state);
+    if ((state & STATE.LONG_VALUE) !== 0) this.valueLength = this.#items.valueLength(item);
+  }
+
+  /** Describes an id that a client chose, or the version of a row. It stands in front of the key. */
+  describeExplicitId(words: Int32Array, word: number, state: number): void {
+    const at = word + WORD.CLIENT_FLAGS + ((state & STATE.HAS_FLAGS) === 0 ? 0 : 1);
+    this.ownIdLow = words[at]!;
+    this.ownIdHigh = words[at + 1]!;
   }
 
   /**
@@ -77,13 +85,6 @@ export class Found {
     this.ownIdHigh = ownIdHigh(middleAndLength, this.#control[CONTROL.ID_HIGH]!);
     this.deadlineSec = words[word + WORD.DEADLINE_SEC]!;
     this.accessedSec = words[word + WORD.ACCESSED_SEC]!;
-  }
-
-  #describeRareWords(item: ItemRef): void {
-    const items = this.#items;
-    this.valueLength = items.valueLength(item);
-    this.ownIdLow = items.idLow(item);
-    this.ownIdHigh = items.idHigh(item);
   }
 
   /** Describes the lease in `operation` as an empty item that a client was told to fill. */

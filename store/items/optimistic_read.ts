@@ -60,7 +60,7 @@ export class OptimisticRead {
   readonly #versionMask: number;
   /** Whether a key that is missing may be a row, which is asked for with the mutex. */
   readonly #hasRows: boolean;
-  /** The own id of an item with an explicit one. */
+  /** Lower half of the item's own id. */
   #ownIdLow = 0;
   #group = 0;
   #version = 0;
@@ -161,8 +161,7 @@ export class OptimisticRead {
     const bytes = this.#links.itemBytes(keyLength, found.valueLength, state);
     this.#memory.countClass(slabs.classFor(bytes), CLASS_STAT.get_hits);
     if (!marks) return;
-    const idLow = (state & STATE.EXPLICIT_ID) === 0 ? found.ownIdLow : this.#ownIdLow;
-    hits.delay(found.item, hash, idLow, state, found.accessedSec);
+    hits.delay(found.item, hash, this.#ownIdLow, state, found.accessedSec);
   }
 
   countMiss(): void {
@@ -209,17 +208,9 @@ export class OptimisticRead {
       (deadlineSec !== 0 && deadlineSec <= this.#control[CONTROL.NOW_SEC]!) ||
       this.#isFlushed(found.ownIdLow, found.ownIdHigh)
     ) return ReadOutcome.BUSY;
-    if ((state & STATE.EXPLICIT_ID) !== 0) this.#describeExplicitId(words, word, state);
-    return ReadOutcome.HIT;
-  }
-
-  /** Describes an id that a client chose, or the version of a row. It stands in front of the key. */
-  #describeExplicitId(words: Int32Array, word: number, state: number): void {
-    const { found } = this;
-    const at = word + WORD.CLIENT_FLAGS + ((state & STATE.HAS_FLAGS) === 0 ? 0 : 1);
     this.#ownIdLow = found.ownIdLow;
-    found.ownIdLow = words[at]!;
-    found.ownIdHigh = words[at + 1]!;
+    if ((state & STATE.EXPLICIT_ID) !== 0) found.describeExplicitId(words, word, state);
+    return ReadOutcome.HIT;
   }
 
   #isFlushed(idLow: number, idHigh: number): boolean {

@@ -78,12 +78,6 @@ export class MetaOperations {
     this.#memory.stats[STAT.get_misses]! += 1;
   }
 
-  /** Takes back a miss: the answer comes from the database. */
-  dropMiss(): void {
-    this.#memory.stats[STAT.cmd_get]! -= 1;
-    this.#memory.stats[STAT.get_misses]! -= 1;
-  }
-
   /** Counts an `md` refused for its id, as memcached does: a miss. */
   noteRefusedDelete(): void {
     this.#memory.stats[STAT.delete_misses]! += 1;
