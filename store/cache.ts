@@ -102,7 +102,7 @@ export class Cache {
   readonly #lookup: Lookup;
   protected readonly leaseOperations: LeaseOperations;
   readonly #arithmetic: ArithmeticOperations;
-  readonly #lockOperations: LockOperations;
+  protected readonly lockOperations: LockOperations;
   /** Update tokens and quarantine. */
   readonly tokens: TokenOperations;
   /** For the thread that writes their journal. */
@@ -142,9 +142,9 @@ export class Cache {
     this.#lookup = parts.lookup;
     this.storeOperations = new StoreOperations(parts);
     this.leaseOperations = new LeaseOperations(parts);
-    this.#lockOperations = new LockOperations(parts);
+    this.lockOperations = new LockOperations(parts);
     this.#arithmetic = new ArithmeticOperations(parts, this.storeOperations);
-    this.reserved = new ReservedOperations(parts, this.storeOperations, this.#lockOperations);
+    this.reserved = new ReservedOperations(parts, this.storeOperations, this.lockOperations);
     this.tokens = new TokenOperations(parts);
     this.journal = new JournalOperations(parts);
     this.meta = new MetaOperations(parts, this.leaseOperations, this.storeOperations);
@@ -389,7 +389,7 @@ export class Cache {
     const outcome = this.#store(operation);
     if (this.links.watch.isOn) this.links.watch.storedFrom(operation, outcome);
     if (operation.unlock && outcome === Outcome.STORED) {
-      this.#lockOperations.unlockStored(operation);
+      this.lockOperations.unlockStored(operation);
     }
     return outcome;
   }
@@ -499,7 +499,7 @@ export class Cache {
    *   WAITING (as LOCKED, but the connection waits for it: see `operation.waiter`) or TOO_MANY_LOCKS.
    */
   lock(operation: Operation): Outcome {
-    return this.#lockOperations.lock(operation);
+    return this.lockOperations.lock(operation);
   }
 
   /**
@@ -508,12 +508,12 @@ export class Cache {
    * @returns As `lock`; after OK the item is `operation.item`.
    */
   lockAndGet(operation: Operation, touch: boolean): Outcome {
-    return this.#lockOperations.lockAndGet(operation, touch);
+    return this.lockOperations.lockAndGet(operation, touch);
   }
 
   /** @returns OK, NOT_FOUND, or NOT_LOCKED (nobody, or another connection, holds it). */
   unlock(operation: Operation): Outcome {
-    return this.#lockOperations.unlock(operation);
+    return this.lockOperations.unlock(operation);
   }
 
   /** Unlocks everything that a connection holds. */

@@ -150,9 +150,60 @@ export class RowCache extends Cache {
     return outcome;
   }
 
+  override lock(operation: Operation): Outcome {
+    const row = this.#fetchForLock(operation);
+    if (row === PARKED_ITEM) return Outcome.PARKED;
+    if (row === FAILED_ITEM) return Outcome.ROW_ERROR;
+    const outcome = super.lock(operation);
+    return outcome === Outcome.NOT_FOUND ? this.#notLockable(operation, row) : outcome;
+  }
+
+  override lockAndGet(operation: Operation, touch: boolean): Outcome {
+    const row = this.#fetchForLock(operation);
+    if (row === PARKED_ITEM) return Outcome.PARKED;
+    if (row === FAILED_ITEM) return Outcome.ROW_ERROR;
+    const outcome = super.lockAndGet(operation, touch && !this.parking.isRowOf(operation));
+    return outcome === Outcome.NOT_FOUND ? this.#notLockable(operation, row) : outcome;
+  }
+
+  /**
+   * Fetches a row that is to be locked.
+   *
+   * @returns NOT_ASKED: the key is no row, or the cache knows it; or as `RowParking.read`.
+   */
+  #fetchForLock({ input, keyOffset, keyLength, owner }: Operation): ItemRef {
+    const { parking } = this;
+    const hash = this.prefetch.hashOf(input, keyOffset, keyLength);
+    if (parking.session !== null) {
+      const answer = parking.answerOf(input, keyOffset, keyLength, hash, owner);
+      if (answer !== NOT_ASKED) return answer;
+    }
+    return parking.lacks(input, keyOffset, keyLength, hash)
+      ? parking.read(input, keyOffset, keyLength, owner)
+      : NOT_ASKED;
+  }
+
+  /** Says why a key cannot be locked. A row that is there but could not be cached is being written. */
+  #notLockable(operation: Operation, row: ItemRef): Outcome {
+    operation.item = NO_ITEM;
+    return row === NOT_ASKED || row === NO_ITEM ? Outcome.NOT_FOUND : Outcome.LOCKED;
+  }
+
   override store(operation: Operation): Outcome {
-    if (this.parking.isRowOf(operation)) return this.parking.store(operation);
+    if (this.parking.isRowOf(operation)) return this.#storeRow(operation);
     return this.parking.leavesAhead() ? Outcome.PARKED : super.store(operation);
+  }
+
+  /** RaU needs the lock, which ends when the row is stored. */
+  #storeRow(operation: Operation): Outcome {
+    const { parking } = this;
+    const isLate = parking.isReplaying && parking.session!.isWriting;
+    if (operation.unlock && !isLate && !this.lockOperations.isHeld(operation)) {
+      return Outcome.NOT_LOCKED;
+    }
+    const outcome = parking.store(operation);
+    if (operation.unlock && outcome === Outcome.STORED) this.lockOperations.unlock(operation);
+    return outcome;
   }
 
   override commit(operation: Operation): Outcome {

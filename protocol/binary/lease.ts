@@ -20,6 +20,7 @@ export function getss(conversation: Conversation, binary: BinaryRequest, withKey
   const { cache, operation, reply } = thread;
   if (!readDeadline(conversation, binary)) return Flow.DONE;
   const outcome = cache.getOrLease(operation);
+  if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (thread.tunables.detailEnabled) {
     const isHit = outcome === Outcome.OK;
     thread.prefixes.countGet(thread.input, operation.keyOffset, operation.keyLength, isHit);
@@ -42,6 +43,7 @@ export function deletess(conversation: Conversation, binary: BinaryRequest): Flo
     thread.prefixes.countDelete(thread.input, operation.keyOffset, operation.keyLength);
   }
   const outcome = cache.removeAndLease(operation);
+  if (outcome === Outcome.PARKED) return Flow.PARKED;
   const status = OUTCOME_STATUS[outcome];
   if (status !== Status.OK && status !== Status.NOT_FOUND) putError(reply, binary, status);
   else if (!binary.quiet) {

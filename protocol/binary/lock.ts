@@ -1,6 +1,7 @@
 import type { BinaryRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
-import type { Flow } from "../request.ts";
+import { Outcome } from "../../store/outcome.ts";
+import { Flow } from "../request.ts";
 import { Status } from "../binary_status.ts";
 import { answer, done, refuse } from "./answer.ts";
 
@@ -8,7 +9,8 @@ import { answer, done, refuse } from "./answer.ts";
 export function lock(conversation: Conversation, binary: BinaryRequest): Flow {
   const { cache, operation } = conversation.thread;
   if (conversation.udp) return refuse(conversation, binary, Status.INVALID);
-  return answer(conversation, binary, cache.lock(operation));
+  const outcome = cache.lock(operation);
+  return outcome === Outcome.PARKED ? Flow.PARKED : answer(conversation, binary, outcome);
 }
 
 /** Unlock and UnlockQ. */

@@ -146,6 +146,7 @@ export function lockAndGet(
   const touches = binary.extrasLength > 0 && readExptime(conversation, binary) !== KEEP_EXPTIME;
   if (touches) operation.deadlineSec = readDeadline(conversation, binary);
   const outcome = cache.lockAndGet(operation, touches);
+  if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (outcome === Outcome.OK) return putItem(conversation, binary, operation.item, withKey);
   putError(reply, binary, OUTCOME_STATUS[outcome]);
   return Flow.DONE;

@@ -7,7 +7,7 @@ import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
 import type { ThreadContext } from "../thread_context.ts";
 import { StoreWait } from "../waits/wait.ts";
-import { answer, wordText } from "./answer.ts";
+import { answer, answerOutcome, wordText } from "./answer.ts";
 import { listLocks } from "./lock_list.ts";
 import { readKey } from "./write.ts";
 
@@ -44,7 +44,7 @@ export function lock(conversation: Conversation): Flow {
     putFence(conversation, operation.resultLow, operation.resultHigh);
     return Flow.DONE;
   }
-  return answer(conversation, OUTCOME_LINE[outcome]);
+  return answerOutcome(conversation, outcome);
 }
 
 /** The access that `lock` needs: only administrators list locks. */

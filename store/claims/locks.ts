@@ -226,9 +226,10 @@ export class Locks {
     const item = this.itemOf(row);
     const { items, queues, slabs } = this.#links;
     this.#unassign(row);
+    const isVoid = (items.state(item) & STATE.VOID) !== 0;
     const dead = this.#links.isExpired(item) || this.#links.isFlushed(item);
     const next = this.waiters.firstOwner(row);
-    if (next !== 0 && !dead) {
+    if (next !== 0 && (!dead || isVoid)) {
       this.#assign(row, next);
       this.waiters.grantFirst(row, this.fenceLow(row), this.fenceHigh(row));
       return item;

@@ -178,7 +178,7 @@ export class ItemLinks {
   /** Whether the item is expired or flushed, and not locked: a locked item stays until it is unlocked. */
   isDead(item: ItemRef): boolean {
     return (this.isExpired(item) || this.isFlushed(item)) &&
-      (this.items.state(item) & STATE.LOCKED) === 0;
+      (this.items.state(item) & (STATE.LOCKED | STATE.ABSENT | STATE.VOID)) !== STATE.LOCKED;
   }
 
   /** Whether a dead item stands for an absent row: it stays until it is evicted or flushed. */
@@ -186,9 +186,14 @@ export class ItemLinks {
     return (this.items.state(item) & STATE.ABSENT) !== 0 && !this.isFlushed(item);
   }
 
-  /** Whether an item's memory is to be given back: it is dead, and does not stand for an absent row. */
+  /** Whether a dead item stays: it stands for an absent row, or keeps the lock of a row. */
+  isKept(item: ItemRef): boolean {
+    return (this.items.state(item) & STATE.LOCKED) !== 0 || this.isAbsent(item);
+  }
+
+  /** Whether an item's memory is to be given back: it is dead, and does not stay. */
   isOver(item: ItemRef): boolean {
-    return this.isDead(item) && !this.isAbsent(item);
+    return this.isDead(item) && !this.isKept(item);
   }
 }
 

@@ -101,6 +101,8 @@ export const STATE = {
   DETACHED: 1 << 26,
   /** Says that the database has no such row. Its deadline is ABSENT_DEADLINE, so every reader takes it for dead. */
   ABSENT: 1 << 27,
+  /** The value of a locked row that is being written, or has been: nobody reads it. Its deadline as ABSENT's. */
+  VOID: 1 << 28,
 } as const;
 
 /** The deadline of an item that stands for an absent row: long past, and of no concern to the sweep. */

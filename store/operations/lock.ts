@@ -9,7 +9,7 @@ import type { Locks } from "../claims/locks.ts";
 import { Outcome } from "../outcome.ts";
 import * as statsModule from "../stats.ts";
 
-const { NO_ITEM } = itemModule;
+const { NO_ITEM, STATE } = itemModule;
 const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
@@ -63,7 +63,7 @@ export class LockOperations {
 
   /** See `Cache.unlock`. */
   unlock(operation: Operation): Outcome {
-    const item = this.#find(operation);
+    const item = this.#findLocked(operation);
     if (item === NO_ITEM) return Outcome.NOT_FOUND;
     if (!this.#locks.isLockedBy(item, operation.owner)) return Outcome.NOT_LOCKED;
     this.#locks.release(this.#locks.rowOf(item));
@@ -73,6 +73,22 @@ export class LockOperations {
   /** Releases the lock after a store that ends it. The item is removed if its deadline has passed. */
   unlockStored(operation: Operation): void {
     operation.item = this.#locks.release(this.#locks.rowOf(operation.item));
+  }
+
+  /** Whether the connection holds the lock of the operation's key. */
+  isHeld(operation: Operation): boolean {
+    const item = this.#findLocked(operation);
+    return item !== NO_ITEM && this.#locks.isLockedBy(item, operation.owner);
+  }
+
+  /** As `#find`, but also the locked item of a row that has no value. */
+  #findLocked(operation: Operation): ItemRef {
+    const live = this.#find(operation);
+    if (live !== NO_ITEM) return live;
+    const { input, keyOffset, keyLength, hash } = operation;
+    const item = this.#links.index.find(input, keyOffset, keyLength, hash);
+    const isLocked = item !== NO_ITEM && (this.#links.items.state(item) & STATE.LOCKED) !== 0;
+    return isLocked ? item : NO_ITEM;
   }
 
   #find(operation: Operation): ItemRef {

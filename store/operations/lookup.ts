@@ -31,7 +31,7 @@ export class Lookup {
     const item = this.#links.index.find(input, keyOffset, keyLength, hash);
     if (this.#links.watch.isOn) this.#report(item, input, keyOffset, keyLength);
     if (item === NO_ITEM || !this.#links.isDead(item)) return item;
-    if (!this.#links.isAbsent(item)) this.#eviction.reclaim(item);
+    if (!this.#links.isKept(item)) this.#eviction.reclaim(item);
     return NO_ITEM;
   }
 
@@ -40,7 +40,7 @@ export class Lookup {
     const item = this.#links.index.find(input, keyOffset, keyLength, hash);
     if (this.#links.watch.isOn) this.#report(item, input, keyOffset, keyLength);
     if (item === NO_ITEM || !this.#links.isDead(item)) return item;
-    if (!this.#links.isAbsent(item)) this.#eviction.reclaimForRoom(item);
+    if (!this.#links.isKept(item)) this.#eviction.reclaimForRoom(item);
     return NO_ITEM;
   }
 
@@ -49,7 +49,7 @@ export class Lookup {
     const item = this.#links.index.find(input, keyOffset, keyLength, hash);
     if (this.#links.watch.isOn) this.#report(item, input, keyOffset, keyLength);
     if (item === NO_ITEM || !this.#links.isDead(item)) return item;
-    if (this.#links.isAbsent(item)) return NO_ITEM;
+    if (this.#links.isKept(item)) return NO_ITEM;
     this.#stats[this.#links.isExpired(item) ? STAT.get_expired : STAT.get_flushed]! += 1;
     this.#eviction.reclaim(item);
     return NO_ITEM;

@@ -119,7 +119,8 @@ export class RowOperations {
   }
 
   /**
-   * Removes the key from this cache: its value, the note that it is absent, and its lease.
+   * Removes the key from this cache: its value, the note that it is absent, and its lease. The lock of the connection
+   * that writes stays.
    *
    * @param key A character a byte.
    * @param owner The connection that writes; 0: none.
@@ -130,7 +131,8 @@ export class RowOperations {
     const item = this.#links.index.find(this.#key, 0, key.length, hash);
     if (item !== NO_ITEM) {
       if (this.#guard.isLockedByOther(item, owner)) return false;
-      this.#lookup.unlink(item, hash);
+      if (this.#links.items.state(item) & STATE.LOCKED) this.#void(item, hash);
+      else this.#lookup.unlink(item, hash);
     }
     const lease = this.#guard.leases.find(this.#operation);
     if (lease !== NO_LEASE) this.#guard.leases.drop(lease, hash);
@@ -200,6 +202,15 @@ export class RowOperations {
   }
 
   // --- private -----------------------------------------------------------------------------------
+
+  /** Takes the value of a locked row from its readers. The lock stays. */
+  #void(item: ItemRef, hash: number): void {
+    const { items, memory } = this.#links;
+    const begun = memory.versions.begin(hash);
+    items.addState(item, STATE.VOID);
+    items.setWord(item, WORD.DEADLINE_SEC, ABSENT_DEADLINE_SEC);
+    memory.versions.end(begun);
+  }
 
   #fail(slot: RequestSlot, text: string): void {
     if (this.requests.isOrphan(slot)) return this.#free(slot);

@@ -1,5 +1,6 @@
 import { ByteRegion, equalBytes } from "../base/bytes.ts";
 import { Prefixes } from "../base/prefixes.ts";
+import { type Leases, NO_LEASE } from "../claims/leases.ts";
 import * as connectionsModule from "../connections.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import type { Values } from "../items/values.ts";
@@ -7,7 +8,7 @@ import * as limitsModule from "../limits.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import * as layoutModule from "../memory/request_layout.ts";
-import { Operation } from "../operation.ts";
+import { Operation, StoreMode } from "../operation.ts";
 import * as outcomeModule from "../outcome.ts";
 import type { DetachedItems } from "../rows/detached_items.ts";
 import { RowSession } from "../rows/row_session.ts";
@@ -60,6 +61,7 @@ export class RowParking {
   readonly #lookup: Lookup;
   readonly #values: Values;
   readonly #allocator: Allocator;
+  readonly #leases: Leases;
   readonly #storeOperations: StoreOperations;
   readonly #prefixes: Prefixes;
   readonly #isAll: boolean;
@@ -71,7 +73,7 @@ export class RowParking {
   #result: ItemRef = NO_ITEM;
 
   constructor(
-    { links, lookup, values, allocator }: StoreParts,
+    { links, lookup, values, allocator, guard }: StoreParts,
     { requests, detached }: RowOperations,
     storeOperations: StoreOperations,
   ) {
@@ -83,6 +85,7 @@ export class RowParking {
     this.#lookup = lookup;
     this.#values = values;
     this.#allocator = allocator;
+    this.#leases = guard.leases;
     this.#storeOperations = storeOperations;
     this.#prefixes = new Prefixes(prefixes);
     this.#isAll = prefixes.includes("");
@@ -309,8 +312,10 @@ export class RowParking {
       this.detached.add(item);
       requests.setWord(slot, REQUEST.ITEM, item);
     }
-    requests.setWord(slot, REQUEST.BITS, bits | bitsOf(operation));
-    requests.setWord(slot, REQUEST.MODE, operation.mode);
+    const isFill = kind === RowKind.STORE && this.#holdsLease(operation);
+    const asked = isFill ? bitsOf(operation) & ~RowBit.COMPARE : bitsOf(operation);
+    requests.setWord(slot, REQUEST.BITS, bits | asked);
+    requests.setWord(slot, REQUEST.MODE, isFill ? StoreMode.ADD : operation.mode);
     requests.setWord(slot, REQUEST.CLIENT_FLAGS, operation.clientFlags);
     const deadlineSec = this.#expiry === "column" ? operation.deadlineSec : 0;
     requests.setWord(slot, REQUEST.DEADLINE_SEC, deadlineSec);
@@ -322,6 +327,15 @@ export class RowParking {
     requests.setWord(slot, REQUEST.INITIAL_HIGH, operation.initialHigh);
     this.#submit(slot, true);
     return Outcome.PARKED;
+  }
+
+  /** Whether a store is under the lease of a row that is absent: then it makes the row. */
+  #holdsLease(operation: Operation): boolean {
+    if (!operation.compare || operation.mode === StoreMode.ADD) return false;
+    this.#links.prefetch.addHash(operation);
+    const lease = this.#leases.find(operation);
+    return lease !== NO_LEASE && this.#leases.isHeld(lease) &&
+      this.#leases.hasId(lease, operation.compareLow, operation.compareHigh);
   }
 
   /** Whether another value of so many bytes may be on its way to the database. */
@@ -356,7 +370,9 @@ export class RowParking {
     operation.item = this.#result;
     this.free(slot);
     if (this.session!.slots.length === 0) this.session = null;
-    return outcome;
+    // A store under a lease became an add.
+    const isExisting = outcome === Outcome.NOT_STORED && operation.mode === StoreMode.CAS;
+    return isExisting ? Outcome.EXISTS : outcome;
   }
 
   /** Refuses a write before it is submitted. Ahead of its turn it is refused only then. */

@@ -60,7 +60,7 @@ export const STORE_FAULTS: readonly Fault[] = [
   ]),
   ...faults("store/items/item_links.ts", "store/claims/locks", [
     ["locked items expire",
-      "(this.isExpired(item) || this.isFlushed(item)) &&\n      (this.items.state(item) & STATE.LOCKED) === 0", "(this.isExpired(item) || this.isFlushed(item))"],
+      "(this.isExpired(item) || this.isFlushed(item)) &&\n      (this.items.state(item) & (STATE.LOCKED | STATE.ABSENT | STATE.VOID)) !== STATE.LOCKED", "(this.isExpired(item) || this.isFlushed(item))"],
   ]),
   ...faults("store/items/key_walk.ts", "store/items/key_walk", [
     ["a walk over the keys misses buckets that were split", "bucket < buckets; bucket += step", "bucket <= this.#bucket; bucket += step"],

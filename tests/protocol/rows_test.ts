@@ -58,8 +58,9 @@ class Rows {
   #write(request: RowRequest): void {
     const { key, kind } = request;
     this.cache.enter();
-    this.cache.rows!.invalidate(key, request.owner);
+    const isFree = this.cache.rows!.invalidate(key, request.owner);
     this.cache.leave();
+    if (!isFree) return this.cache.rows!.answer(request, Outcome.LOCKED);
     const old = this.rows.get(key);
     const put = (data: Uint8Array, flags = request.flags): number => {
       this.rows.set(key, { flags, data, version: ++this.#version });
@@ -254,5 +255,53 @@ Deno.test("a connection whose commands are logged writes each row once", () => {
     "STORED\r\n2\r\nSTORED\r\nVALUE n 0 1\r\n2\r\nVALUE m 0 3\r\nabc\r\nEND\r\nMN\r\n",
   );
   assertEquals(rows.rows.get("n")!.version, 102);
+  rows.side.check();
+});
+
+Deno.test("a row is fetched and locked; its holder writes it, and others wait", () => {
+  const rows = new Rows();
+  const holder = rows.side.connect();
+  const other = rows.side.connect();
+  const ask = (peer: typeof holder, text: string): string => {
+    peer.ask(text);
+    rows.run();
+    return peer.ask("");
+  };
+  const tell = (peer: typeof holder, text: string): string => peer.ask(text) + ask(peer, "");
+  ask(holder, "set k 0 0 1\r\n1\r\n");
+  assertEquals(ask(holder, "lock absent\r\n"), "NOT_FOUND\r\n");
+  assertEquals(ask(holder, "lock k\r\n"), "OK\r\n");
+  assertEquals(tell(other, "lock k\r\n"), "LOCKED\r\n");
+  assertEquals(ask(other, "set k 0 0 1\r\n2\r\n"), "LOCKED\r\n");
+  assertEquals(ask(holder, "incr k 1\r\n"), "2\r\n");
+  assertEquals(ask(other, "get k\r\n"), "VALUE k 0 1\r\n2\r\nEND\r\n");
+  assertEquals(ask(other, "set k 0 0 1\r\n3\r\n"), "LOCKED\r\n");
+  assertEquals(ask(holder, "set k 0 0 1\r\n5\r\n"), "STORED\r\n");
+  rows.side.check();
+  assertEquals(other.ask("lock k 5000\r\n"), "");
+  rows.run();
+  assertEquals(other.ask(""), "");
+  assertEquals(holder.ask("unlock k\r\n"), "OK\r\n");
+  assertEquals(other.ask(""), "OK\r\n");
+  assertEquals(tell(holder, "unlock k\r\n"), "CLIENT_ERROR object is not locked or not found\r\n");
+  other.disconnect();
+  assertEquals(ask(holder, "set k 0 0 1\r\n7\r\n"), "STORED\r\n");
+  rows.side.check();
+});
+
+Deno.test("an absent row is leased, and its holder makes it", () => {
+  const rows = new Rows();
+  const [holder, other] = [rows.side.connect(), rows.side.connect()];
+  holder.ask("getss 10 k\r\n");
+  rows.run();
+  const [, id] = /^VALUE k \d+ 1 (\d+)\r\n0\r\nEND\r\n$/.exec(holder.ask(""))!;
+  const [, shown] = /^VALUE k \d+ \d+ (\d+)\r\n[1-9]/.exec(other.ask("getss 10 k\r\n"))!;
+  assertEquals(shown, id);
+  holder.ask(`cas k 0 0 1 ${id}\r\nv\r\n`);
+  rows.run();
+  assertEquals(holder.ask(""), "STORED\r\n");
+  other.ask(`cas k 0 0 1 ${id}\r\nw\r\ngetss 10 k\r\n`);
+  rows.run();
+  assertEquals(other.ask(""), "EXISTS\r\nVALUE k 0 1 101\r\nv\r\nEND\r\n");
   rows.side.check();
 });
