@@ -1,9 +1,12 @@
 import { listenToSignals } from "./lib/signals.ts";
 
 const [subcommand, ...rest] = Deno.args;
-const isServer = subcommand !== "proxy" && subcommand !== "audit" && subcommand !== "passwd";
+/** `leased proxy` is a name for a server with a database, with a port and a file of its own. */
+const PROXY = ["--port", "11311", "--db", "sqlite:leased.db"];
+const isProxy = subcommand === "proxy";
+const isInit = isProxy && rest[0] === "init";
 // Before the other modules are loaded. Signals end an audit.
-if (isServer || subcommand === "proxy") listenToSignals();
+if (subcommand !== "audit" && subcommand !== "passwd") listenToSignals();
 
 if (subcommand === "passwd") {
   const { runPasswd } = await import("./lib/cli/passwd.ts");
@@ -13,11 +16,12 @@ if (subcommand === "passwd") {
 const { readProcessInfo } = await import("./lib/process_info.ts");
 const { ExitCode, refuseUsage } = await import("./lib/cli/exit.ts");
 const processInfo = readProcessInfo();
-const command = isServer
-  ? (await import("./lib/cli/command.ts")).readCommand(Deno.args, processInfo)
-  : subcommand === "proxy"
-  ? (await import("./lib/proxy/options.ts")).readProxyCommand(rest, processInfo)
-  : (await import("./lib/rows/audit/options.ts")).readAuditCommand(rest, processInfo);
+const argv = isProxy ? [...PROXY, ...rest] : Deno.args;
+const command = isInit
+  ? (await import("./lib/rows/init.ts")).readInitCommand(rest.slice(1), processInfo)
+  : subcommand === "audit"
+  ? (await import("./lib/rows/audit/options.ts")).readAuditCommand(rest, processInfo)
+  : (await import("./lib/cli/command.ts")).readCommand(argv, processInfo);
 switch (command.kind) {
   case "print":
     // deno-lint-ignore no-console
@@ -33,17 +37,12 @@ switch (command.kind) {
     break;
   }
   case "init": {
-    const { makeTables } = await import("./lib/proxy/serve.ts");
-    Deno.exit(await makeTables(command.options));
-    break;
-  }
-  case "proxy": {
-    const { serveProxy } = await import("./lib/proxy/serve.ts");
-    Deno.exit(await serveProxy(command.options, processInfo.version));
+    const { makeTables } = await import("./lib/rows/init.ts");
+    Deno.exit(await makeTables(command.options, command.logFormat));
     break;
   }
   case "serve": {
     const { serve } = await import("./lib/server/boot.ts");
-    Deno.exit(await serve(command.options, Deno.args));
+    Deno.exit(await serve(command.options, argv));
   }
 }

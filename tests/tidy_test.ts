@@ -40,7 +40,7 @@ const ROOMS: readonly Room[] = [
   ["store/check/",               "check"],
   ["store/",                     "cache clock row_cache connections inspector limits operation outcome setup stats base/*"],
   ["protocol/auth/",             "access password_checks sasl_plain text_login"],
-  ["protocol/",                  "auth/access auth/password_checks auth/sasl_plain auth/text_login binary_opcodes binary_status conversation op_counts replies reply_buffer settings statistics stats/entry tasks thread_context thread_protocols tunables work_budget"],
+  ["protocol/",                  "auth/access auth/password_checks conversation op_counts replies reply_buffer settings statistics stats/entry tasks thread_context thread_protocols tunables work_budget"],
   ["protocol/waits/",            "auth_wait token_wait wait"],
   ["protocol/stats/",            "classes connections entry general item_walk kinds ops threads"],
   ["protocol/meta/",             "arithmetic debug delete get request set"],
@@ -48,7 +48,7 @@ const ROOMS: readonly Room[] = [
   ["protocol/binary/",           "parser table"],
   ["protocol/thread_protocols.ts", ""],
   ["protocol/statistics.ts",     ""],
-  ["lib/",                       "process_info signals cli/command cli/exit cli/passwd rows/audit/options rows/audit/run proxy/options proxy/serve server/boot"],
+  ["lib/",                       "process_info signals cli/command cli/exit cli/passwd rows/audit/options rows/audit/run rows/init server/boot"],
   ["lib/net/",                   "accept_failures cache_service descriptors service transport transports worker_transport portable/bind portable/sockets"],
   ["lib/net/portable/",          "bind sockets thread"],
   ["lib/net/native/",            "bind libc thread waker"],
@@ -56,18 +56,17 @@ const ROOMS: readonly Room[] = [
   ["lib/auth/",                  "authenticator logged_authenticator scrypt user_file"],
   ["lib/counters/",              "service"],
   ["lib/journal/",               "journal journal_messages state_folder"],
-  ["lib/cli/",                   "argv auth_options command exit passwd help listen option_table options values"],
-  ["lib/admin/",                 "announce exposition http_server server_metrics"],
+  ["lib/cli/",                   "argv command exit passwd help listen option_table options values"],
+  ["lib/admin/",                 "announce http_server server_metrics"],
   ["lib/rows/bytes.ts",          ""],
   ["lib/rows/databases/backend.ts lib/rows/databases/notes.ts lib/rows/databases/schema.ts lib/rows/databases/table.ts", ""],
   // Its door is lib/rows/databases/open_backend.ts, which imports it when it is needed.
   ["lib/rows/databases/postgres/", ""],
-  ["lib/rows/databases/",        "backend edits open_backend schema table"],
+  ["lib/rows/databases/",        "backend open_backend schema"],
   ["lib/rows/flows/",            "cache_list flows steps token_states"],
   ["lib/rows/caches/",           "cache_client caches_file dial line_reader list_keeper"],
   ["lib/rows/audit/",            "options run"],
   ["lib/rows/",                  "*"],
-  ["lib/proxy/",                 "options serve"],
   ["lib/server/",                "boot"],
   ["main.ts",                    ""],
 ];
@@ -115,8 +114,7 @@ Deno.test(`no folder has more than ${FILES_IN_FOLDER_MAX} files`, () => {
   assertEquals(crowdedFolders(sources, FILES_IN_FOLDER_MAX), []);
 });
 
-/** The server's replies are bytes made once; the proxy, which has other commands, makes lines of text. */
-const ERROR_TEXTS = ["protocol/replies.ts", "lib/proxy/replies.ts"];
+const ERROR_TEXTS = ["protocol/replies.ts"];
 
 Deno.test(`texts of errors stand in ${ERROR_TEXTS.join(" and ")} only`, () => {
   const others = own.filter(({ path }) => !ERROR_TEXTS.includes(path));

@@ -261,23 +261,14 @@ const INIT = [
 const LISTED_CACHES = [
   ["cache",         "",   "list",   "host:port",          NONE, NONE,  "127.0.0.1:11211", "cache that may hold rows; name every one: writes delete in all of them; separate several with commas, or repeat the option"],
   ["caches",        "",   "text",   "file",               NONE, NONE,  "",                "file of caches instead of --cache, one host:port [weight] a line; SIGHUP reads it again"],
-  ["cache-mode",    "",   "choice", "ketama|replicated",  NONE, NONE,  "ketama",          "ketama: each key is read through one cache, as by libmemcached; replicated: through the first cache of the list that answers"],
   ["cache-timeout", "",   "whole",  "milliseconds",          1, INT31, "1000",            "how long a cache may take; a cache that does not answer makes writes fail"],
-  ["cache-login",   "",   "text",   "path",               NONE, NONE,  "",                "file with the line user:password with which the proxy authenticates to caches"],
+  ["cache-login",   "",   "text",   "path",               NONE, NONE,  "",                "file with the line user:password with which the server authenticates to caches"],
   ["cache-ca-cert", "",   "text",   "path",               NONE, NONE,  "",                "reach caches over TLS, and verify them against these certificates in PEM, beside the runtime's root certificates"],
 ] as const satisfies readonly OptionRow[];
 
 // deno-fmt-ignore
 const ROW_CACHES = [
   ["cache",         "",   "list",   "host:port",          NONE, NONE,  "",                "with --db: another cache that may hold rows; name every one: writes delete in all of them; separate several with commas, or repeat the option"],
-] as const satisfies readonly OptionRow[];
-
-// deno-fmt-ignore
-const PROXY_CLIENTS = [
-  ["port",          "p",  "whole",  "port",           -1, 65535,      "11311",     "TCP port to listen on; -1: any free port"],
-  ["listen",        "l",  "list",   "host",         NONE, NONE,       "127.0.0.1", "address to listen on; separate several with commas, or repeat the option"],
-  ["max-item-size", "I",  "bytes",  "bytes",           1, 64 * MIB,   "1m",        "longest value, up to 64m; a bare number is in bytes"],
-  ["token-entries", "",   "whole",  "tokens",          1, 10_000_000, "100000",    "maximum number of update tokens that are out"],
 ] as const satisfies readonly OptionRow[];
 
 // deno-fmt-ignore
@@ -327,18 +318,10 @@ export const SERVER_OPTIONS = [
   ["Without effect", WITHOUT_EFFECT],
 ] as const satisfies readonly OptionGroup[];
 
-/** The options of `leased proxy`. */
-export const PROXY_OPTIONS = [
-  ["Database", [...DATABASE, ...INIT]],
-  ["Caches", LISTED_CACHES],
-  ["Clients", [
-    ...PROXY_CLIENTS,
-    ...pick(CONNECTIONS, "conn-limit", "idle-timeout", "send-timeout"),
-    ...pick(TLS, "ssl-chain-cert", "ssl-key"),
-  ]],
-  ["Authentication", pick(AUTHENTICATION, "auth-file", "auth-timeout", "require-auth")],
-  ["Monitoring", pick(MONITORING, "metrics")],
-  ["Process", pick(PROCESS, "log-format", "help", "license")],
+/** The options of `leased proxy init`. */
+export const INIT_OPTIONS = [
+  ["Database", [...INIT, ...DATABASE, ...pick(ROWS, "row-expiry", "expiry-column")]],
+  ["Process", pick(PROCESS, "log-format", "help")],
 ] as const satisfies readonly OptionGroup[];
 
 /** The options of `leased audit`. */

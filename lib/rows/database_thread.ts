@@ -26,6 +26,8 @@ import { StepRunner } from "./step_runner.ts";
 const ENDED_TOKENS_MAX = 10_000;
 /** How often the epoch is checked, outcomes that are unknown are asked for, and the state is sent. */
 const TICK_MS = 1000;
+/** How long a start waits for caches to join. */
+const JOIN_MS = 1000;
 /** How often the database forgets old tokens. */
 const PURGE_INTERVAL_MS = 60_000;
 /** Longest pause between two questions for outcomes that are unknown. */
@@ -84,7 +86,7 @@ async function begin(start: RowsStart): Promise<void> {
 class DatabaseThread {
   readonly #options: RowsOptions;
   readonly #backend: Backend;
-  readonly #list: ListKeeper<CacheClient>;
+  readonly #list: ListKeeper;
   readonly #flows: Flows<CacheClient>;
   readonly #runner: StepRunner;
   readonly #loop: RowLoop;
@@ -97,7 +99,7 @@ class DatabaseThread {
     cache: Cache,
     options: RowsOptions,
     backend: Backend,
-    list: ListKeeper<CacheClient>,
+    list: ListKeeper,
     epoch: number,
   ) {
     this.#options = options;
@@ -120,7 +122,7 @@ class DatabaseThread {
     const cache = openCache(new Memory(shared, databaseRow(shared.options)));
     cache.mutex.nowMs = () => performance.now();
     cache.onReady = createWaker(member, new Lifecycle(lifecycle));
-    const { cacheLoginFile, cacheCaCertPath, cacheTimeoutMs, cacheMode } = options;
+    const { cacheLoginFile, cacheCaCertPath, cacheTimeoutMs } = options;
     const caches = addressesOf(options);
     const dialOptions = {
       timeoutMs: cacheTimeoutMs,
@@ -129,13 +131,14 @@ class DatabaseThread {
     };
     const connect = (hostname: string, port: number): CacheClient =>
       new CacheClient(hostname, port, dialOptions);
-    const list = new ListKeeper(cacheMode, connect, report);
+    const list = new ListKeeper(connect, report);
     let backend: Backend | undefined;
     try {
       backend = await openBackend(options);
       const thread = new DatabaseThread(cache, options, backend, list, await backend.takeOver());
       await list.adopt(backend, caches);
-      await list.set(thread.#changer, caches);
+      // A cache that does not answer joins later.
+      await Promise.race([list.set(thread.#changer, caches), pause(JOIN_MS)]);
       return thread;
     } catch (error) {
       list.close();
@@ -144,7 +147,7 @@ class DatabaseThread {
     }
   }
 
-  get #changer(): ListChanger<CacheClient> {
+  get #changer(): ListChanger {
     const flows = this.#flows;
     return {
       get isDeposed() {

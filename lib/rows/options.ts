@@ -1,5 +1,4 @@
 import type { CacheAddress } from "./caches/caches_file.ts";
-import type { CacheMode } from "./caches/list_keeper.ts";
 import type { DatabaseOptions } from "./databases/open_backend.ts";
 
 /** What a server with rows knows of its database and of the listed caches. Plain data, for the database's thread. */
@@ -10,7 +9,6 @@ export interface RowsOptions extends DatabaseOptions {
   readonly caches: readonly CacheAddress[];
   /** The file of `--caches`; "": none. */
   readonly cachesPath: string;
-  readonly cacheMode: CacheMode;
   readonly cacheTimeoutMs: number;
   /** Path of the file with the name and the password for caches; "": none. */
   readonly cacheLoginFile: string;

@@ -42,7 +42,6 @@ export function toRowsOptions(
     expiry: values["row-expiry"],
     caches: toCaches(values.cache, errors),
     cachesPath: values.caches,
-    cacheMode: "ketama",
     cacheTimeoutMs: values["cache-timeout"],
     cacheLoginFile: values["cache-login"],
     cacheCaCertPath: values["cache-ca-cert"],

@@ -8,8 +8,10 @@ import { randomFrom } from "../support/random.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { explore, walk } from "./explore.ts";
 import { WALKS } from "./scenarios/large.ts";
+import { OriginWorld } from "./origins/origin_world.ts";
 import { OPTIONS } from "./cache_node.ts";
 import { BUCKETS } from "./scenarios/buckets.ts";
+import { ORIGINS } from "./scenarios/origins.ts";
 import { ROWS } from "./scenarios/rows.ts";
 import { BucketWorld } from "./versions/bucket_world.ts";
 import { World } from "./world.ts";
@@ -36,6 +38,13 @@ for (const row of ROWS) {
 for (const scenario of BUCKETS) {
   Deno.test(`explorer, ${scenario.name}: ${expectation(scenario)}`, () => {
     const { wrong } = explore(new BucketWorld(scenario));
+    assertEquals(wrong?.steps, scenario.wrongAfter, wrong?.transcript);
+  });
+}
+
+for (const scenario of ORIGINS) {
+  Deno.test(`explorer, ${scenario.name}: ${expectation(scenario)}`, () => {
+    const { wrong } = explore(new OriginWorld(scenario));
     assertEquals(wrong?.steps, scenario.wrongAfter, wrong?.transcript);
   });
 }

@@ -7,7 +7,9 @@ import { drawSeed, withSeed } from "../support/seed.ts";
 import { explore, walk, type Wrong } from "./explore.ts";
 import { BUCKETS } from "./scenarios/buckets.ts";
 import { LARGE, WALKS } from "./scenarios/large.ts";
+import { LARGE_ORIGINS, ORIGINS } from "./scenarios/origins.ts";
 import { ROWS } from "./scenarios/rows.ts";
+import { OriginWorld } from "./origins/origin_world.ts";
 import { BucketWorld } from "./versions/bucket_world.ts";
 import { World } from "./world.ts";
 
@@ -27,6 +29,13 @@ for (const scenario of BUCKETS) {
   if (!scenario.name.includes(wanted)) continue;
   report(scenario, () => {
     const { states, wrong } = explore(new BucketWorld(scenario));
+    return { size: `${states} states`, wrong };
+  });
+}
+for (const scenario of [...ORIGINS, ...LARGE_ORIGINS]) {
+  if (!scenario.name.includes(wanted)) continue;
+  report(scenario, () => {
+    const { states, wrong } = explore(new OriginWorld(scenario));
     return { size: `${states} states`, wrong };
   });
 }

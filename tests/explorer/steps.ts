@@ -1,5 +1,5 @@
 import type { Flow } from "../../lib/rows/flows/steps.ts";
-import type { Flows } from "../../lib/proxy/flows.ts";
+import type { Flows } from "../../lib/rows/flows/flows.ts";
 
 /** Knowledge an actor gained in a step: a word, and an id or 0. */
 export interface Answer {

@@ -20,9 +20,6 @@ export const LIB_FAULTS: readonly Fault[] = [
   ...faults("lib/server/admin.ts", "lib/admin/metrics", [
     ["/health is 200 while the server drains", "lifecycle.phase === LifecyclePhase.RUNNING", "lifecycle.phase >= LifecyclePhase.RUNNING", "/health"],
   ]),
-  ...faults("lib/proxy/statistics/step_times.ts", "lib/proxy/metrics", [
-    ["steps of the proxy that fail are not counted", "if (hasFailed) this.failures++;", "", "step"],
-  ]),
   // --- native transport
   ...faults("lib/net/native/bind.ts", "lib/net/native/bind", [
     ["malloc_trim is never called", "setInterval(() => libc.calls.malloc_trim(0), TRIM_MS)", "setInterval(() => {}, TRIM_MS)"],

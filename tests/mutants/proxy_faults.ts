@@ -2,35 +2,21 @@ import { type Fault, faults } from "./fault.ts";
 
 // deno-fmt-ignore
 /**
- * Faults in the update-token proxy's protocols and in `leased audit`. The orders of steps that keep cached values equal
+ * Faults in what serves rows, and in `leased audit`. The orders of steps that keep cached values equal
  * to committed ones have faults of their own, in `tests/explorer/`.
  */
 export const PROXY_FAULTS: readonly Fault[] = [
-  ...faults("lib/proxy/peer_access.ts", "lib/proxy/auth", [
-    ["a client of the proxy need not authenticate", "this.#level = login === null ? Access.ADMIN : Access.NONE;", "this.#level = Access.ADMIN;"],
+  ...faults("lib/rows/row_edits.ts", "lib/rows/row_loop", [
+    ["a condition of a write is not looked at", "return compare === null || compare === version ||", "return compare !== null ||"],
+    ["prepend and append change places", "isAppend ? [row.data, this.#data] : [this.#data, row.data]", "isAppend ? [this.#data, row.data] : [row.data, this.#data]"],
+    ["a row may be larger than an item", "this.#fits(change.data.length)) return change;", "true) return change;"],
   ]),
-  ...faults("lib/proxy/connection.ts", "lib/proxy/auth", [
-    ["every user of the proxy may give every command", "if (needed > this.#access.level) {", "if (needed > Access.ADMIN) {"],
+  ...faults("lib/rows/caches/cache_connection.ts", "lib/rows/caches/cache_client", [
+    ["a late reply of a cache is one to nobody", "if (pending.isLate) this.#late--;", ""],
+    ["a reply to another request is taken", "if (code === undefined || pending === undefined) {", "if (code === undefined) {"],
   ]),
-  ...faults("lib/proxy/binary/serve.ts", "lib/proxy/auth", [
-    ["the binary protocol passes the password check", "if (this.#access.level === Access.NONE && !isOpen(command, bodyLength)) {", "if (false) {"],
-    ["every user of the proxy may write by the binary protocol",
-      "if (command.access > this.#access.level) return", "if (command.access > Access.ADMIN) return"],
-  ]),
-  ...faults("lib/proxy/binary/sasl.ts", "lib/proxy/auth", [
-    ["a wrong password at the proxy leaves the access that the client had",
-      "    this.#access.reset();\n    const isPlain = mechanism.toUpperCase() === PLAIN;\n    this.#isStarted", "    const isPlain = mechanism.toUpperCase() === PLAIN;\n    this.#isStarted"],
-  ]),
-  ...faults("lib/proxy/binary/commands.ts", "lib/proxy/binary", [
-    ["binary writes ignore the cas id", "if (casId === 0n) return edit;", "if (casId >= 0n) return edit;"],
-  ]),
-  ...faults("lib/proxy/binary/serve.ts", "lib/proxy/binary", [
-    ["quiet binary requests are answered", "if (quiet && (parts.status ?? Status.OK) === quietStatus) return;", ""],
-    ["binary keys may have blanks", "const KEY = /^[^\\0-\\x20\\x7f]{1,250}$/;", "const KEY = /^[^]{1,250}$/;"],
-  ]),
-  ...faults("lib/rows/databases/edits.ts", "lib/proxy/binary", [
-    ["decr goes below 0", "return this.#delta > number ? 0n : number - this.#delta;", "return number - this.#delta;"],
-    ["prepend appends", "before ? joined(data, row.data) : joined(row.data, data)", "joined(row.data, data)"],
+  ...faults("lib/rows/databases/sqlite.ts", "lib/rows/databases/backend", [
+    ["SQLite: a write that fails leaves half of it", 'if (isSaved) this.#database.exec("ROLLBACK TO one; RELEASE one");', ""],
   ]),
   ...faults("lib/rows/audit/audit.ts", "lib/rows/audit/audit", [
     ["a value that changes during the audit is a difference",
@@ -40,17 +26,6 @@ export const PROXY_FAULTS: readonly Fault[] = [
   ]),
   ...faults("lib/rows/audit/run.ts", "lib/rows/audit/audit", [
     ["an audit that could not reach a cache ends with 0", "failed++;", ""],
-  ]),
-  ...faults("lib/proxy/connection_timeouts.ts", "lib/proxy/connection_timeouts", [
-    ["a client of the proxy that never reads is never dropped",
-      "if (isOver(connection.sendingSinceMs, sendTimeoutSec)) {", "if (isOver(null, sendTimeoutSec)) {", "each wait"],
-  ]),
-  ...faults("lib/proxy/commands.ts", "lib/proxy/connection", [
-    ["a list of tokens waits in memory as a whole", "${owner || \"-\"}`);\n      await session.sendLong();", "${owner || \"-\"}`);"],
-  ]),
-  ...faults("lib/proxy/flows.ts", "lib/proxy/connection", [
-    ["an idle proxy does not learn of its successor",
-      "yield* this.#readRow(NO_KEY);", "yield* step({ kind: \"readRow\", key: NO_KEY });", "checks its epoch"],
   ]),
   ...faults("lib/rows/databases/postgres/backend.ts", "lib/rows/databases/backend", [
     ["PostgreSQL: a deposed proxy overwrites rows", "WHERE epoch = $1 FOR SHARE), ", "WHERE epoch >= 0 * $1 FOR SHARE), ", "fenced"],

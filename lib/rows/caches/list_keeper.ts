@@ -1,51 +1,21 @@
 import type { TransportEvent } from "../../net/transport.ts";
 import { reasonOf } from "../../reason.ts";
 import type { Backend } from "../databases/backend.ts";
-import { CacheList, type ListChange, type Route, type Weighted } from "../flows/cache_list.ts";
+import { CacheList, type ListChange, type Weighted } from "../flows/cache_list.ts";
+import type { CacheClient } from "./cache_client.ts";
 import { type CacheAddress, cacheName, parseCachesFile } from "./caches_file.ts";
-import { KetamaRing } from "./ketama.ts";
-
-/** A connection, or several, to a cache of the list. */
-export interface ListedCache {
-  /** Closes the connections. Requests in progress fail. */
-  close(): void;
-  /** Closes the connections as soon as no request is in progress. */
-  retire(): void;
-}
 
 /** Makes changes of the list. */
-export interface ListChanger<Cache> {
+export interface ListChanger {
   readonly isDeposed: boolean;
   /** `CacheList.change` */
-  changeCaches(target: readonly Weighted<Cache>[]): Promise<ListChange>;
+  changeCaches(target: readonly Weighted<CacheClient>[]): Promise<ListChange>;
   /** `CacheList.forget` */
   forgetCache(name: string): Promise<boolean>;
 }
 
-/** `ketama`: each key is read through one cache. `replicated`: every key is in all caches. */
-export type CacheMode = "ketama" | "replicated";
-
 /** Pause before caches that could not be emptied are tried again. */
 const RETRY_MS = 1000;
-
-/** Distributes keys over caches. */
-function routeOf<Cache>(
-  mode: CacheMode,
-): (caches: readonly Weighted<Cache>[]) => Route<Cache> {
-  if (mode === "replicated") {
-    return (caches) => {
-      const all = caches.map(({ cache }) => cache);
-      return () => all;
-    };
-  }
-  return (caches) => {
-    const ring = new KetamaRing(caches);
-    return (key) => {
-      const cache = ring.of(key);
-      return cache === undefined ? [] : [cache];
-    };
-  };
-}
 
 /** Reads a file of caches. @throws RangeError naming lines and allowed forms; the runtime's error. */
 export function readCachesFile(path: string): CacheAddress[] {
@@ -53,12 +23,12 @@ export function readCachesFile(path: string): CacheAddress[] {
 }
 
 /** Keeps the list of caches: connects to them, changes the list, and tries again those that could not be emptied. */
-export class ListKeeper<Cache extends ListedCache> {
-  readonly list: CacheList<Cache>;
-  readonly #connect: (hostname: string, port: number) => Cache;
+export class ListKeeper {
+  readonly list: CacheList<CacheClient>;
+  readonly #connect: (hostname: string, port: number) => CacheClient;
   readonly #report: (event: TransportEvent) => void;
-  readonly #clients = new Map<string, Cache>();
-  #target: readonly Weighted<Cache>[] = [];
+  readonly #clients = new Map<string, CacheClient>();
+  #target: readonly Weighted<CacheClient>[] = [];
   /** The change in progress. */
   #changing: Promise<void> = Promise.resolve();
   #retry: ReturnType<typeof setTimeout> | undefined;
@@ -71,29 +41,28 @@ export class ListKeeper<Cache extends ListedCache> {
    * @param report Logs an event.
    */
   constructor(
-    mode: CacheMode,
-    connect: (hostname: string, port: number) => Cache,
+    connect: (hostname: string, port: number) => CacheClient,
     report: (event: TransportEvent) => void,
   ) {
     this.#report = report;
     this.#connect = connect;
-    this.list = new CacheList(routeOf(mode), (name) => this.#clientOf(name));
+    this.list = new CacheList((name) => this.#clientOf(name));
   }
 
-  /** Adopts the notes of the proxy before. Call it after the takeover. @throws The database's error. */
+  /** Adopts the notes of the origin before. Call it after the takeover. @throws The database's error. */
   async adopt(backend: Backend, caches: readonly CacheAddress[]): Promise<void> {
     this.#target = this.#weighted(caches);
     this.list.adopt(await backend.readNotes(), this.#target);
   }
 
   /** Makes these caches the list, as far as they can be reached; the others are tried again. */
-  async set(origin: ListChanger<Cache>, caches: readonly CacheAddress[]): Promise<void> {
+  async set(origin: ListChanger, caches: readonly CacheAddress[]): Promise<void> {
     this.#target = this.#weighted(caches);
     await this.#change(origin);
   }
 
   /** Forgets a cache that has left with its values. @returns False if there is none. @throws The database's error. */
-  async forget(origin: ListChanger<Cache>, name: string): Promise<boolean> {
+  async forget(origin: ListChanger, name: string): Promise<boolean> {
     await this.#changing;
     const forgotten = origin.forgetCache(name);
     this.#changing = forgotten.then(() => {}, () => {});
@@ -106,14 +75,14 @@ export class ListKeeper<Cache extends ListedCache> {
     for (const client of this.#clients.values()) client.close();
   }
 
-  #weighted(caches: readonly CacheAddress[]): Weighted<Cache>[] {
+  #weighted(caches: readonly CacheAddress[]): Weighted<CacheClient>[] {
     return caches.map((address) => {
       const name = cacheName(address);
       return { name, weight: address.weight, cache: this.#clientOf(name, address) };
     });
   }
 
-  #clientOf(name: string, address = addressOf(name)): Cache {
+  #clientOf(name: string, address = addressOf(name)): CacheClient {
     let client = this.#clients.get(name);
     if (client === undefined) {
       client = this.#connect(address.hostname, address.port);
@@ -123,12 +92,12 @@ export class ListKeeper<Cache extends ListedCache> {
   }
 
   /** Queues a change. */
-  #change(origin: ListChanger<Cache>): Promise<void> {
+  #change(origin: ListChanger): Promise<void> {
     clearTimeout(this.#retry);
     return this.#changing = this.#changing.then(() => this.#changeNow(origin));
   }
 
-  async #changeNow(origin: ListChanger<Cache>): Promise<void> {
+  async #changeNow(origin: ListChanger): Promise<void> {
     if (this.#isClosed || origin.isDeposed) return;
     const before = this.list.epoch;
     try {

@@ -24,9 +24,6 @@ export interface Member<Cache> extends Weighted<Cache> {
   readonly state: MemberState;
 }
 
-/** Names the caches through which a key is read, the preferred one first. */
-export type Route<Cache> = (key: string) => readonly Cache[];
-
 /** How a change of the list ended. */
 export type ListChange =
   | {
@@ -34,7 +31,7 @@ export type ListChange =
     /** Caches that could not be emptied, with the reason: they have not joined, or have left with their values. */
     readonly failed: ReadonlyMap<string, string>;
   }
-  /** The proxy with this epoch has taken over; nothing more is changed. */
+  /** The origin with this epoch has taken over; nothing more is changed. */
   | { readonly kind: "fenced"; readonly epoch: number };
 
 /**
@@ -46,31 +43,22 @@ export type ListChange =
  *   join    quarantine on · member · quarantine off · note as listed · readable
  *   leave   not readable · note as out · quarantine on · no member · forget
  *
- * The database notes every cache that may hold values, with the epoch of the list. A proxy that takes over reads the
+ * The database notes every cache that may hold values, with the epoch of the list. An origin that takes over reads the
  * notes, whatever its own list: what is noted as listed has missed no write; what is noted as out may have.
  *
  * No socket, no clock, no database: a change yields its requests as steps, and one change runs at a time.
  */
 export class CacheList<Cache> {
-  readonly #route: (caches: readonly Weighted<Cache>[]) => Route<Cache>;
   readonly #reach: (name: string) => Cache;
   #members: ReadonlyMap<string, Member<Cache>> = new Map();
   #all: readonly Cache[] = [];
-  #readers: Route<Cache> = () => [];
   /** What the database has noted; null: unknown, because it did not reply. */
   #noted: ReadonlyMap<string, NotedState> | null = new Map();
   #wanted: ReadonlyMap<string, NotedState> = new Map();
   #epoch = 0;
 
-  /**
-   * @param route Distributes keys over the listed caches.
-   * @param reach Returns the cache with a name, for caches that an earlier proxy has noted.
-   */
-  constructor(
-    route: (caches: readonly Weighted<Cache>[]) => Route<Cache>,
-    reach: (name: string) => Cache,
-  ) {
-    this.#route = route;
+  /** @param reach Returns the cache with a name, for caches that an earlier origin has noted. */
+  constructor(reach: (name: string) => Cache) {
     this.#reach = reach;
   }
 
@@ -86,11 +74,6 @@ export class CacheList<Cache> {
 
   get members(): Iterable<Member<Cache>> {
     return this.#members.values();
-  }
-
-  /** The caches through which a key is read, the preferred one first. */
-  of(key: string): readonly Cache[] {
-    return this.#readers(key);
   }
 
   /** Whether a read may be kept in the cache. */
@@ -117,7 +100,7 @@ export class CacheList<Cache> {
   }
 
   /**
-   * Begins with the notes of the earlier proxy, after the takeover: its caches have missed no write, so they stay
+   * Begins with the notes of the earlier origin, after the takeover: its caches have missed no write, so they stay
    * members until `change` takes them off.
    */
   adopt({ epoch, caches }: NotedCaches, target: readonly Weighted<Cache>[]): void {
@@ -146,15 +129,15 @@ export class CacheList<Cache> {
   /**
    * Makes these caches the list. To be repeated while caches could not be reached.
    *
-   * @param proxyEpoch The epoch in which this proxy took over.
+   * @param originEpoch The epoch in which this origin took over.
    * @throws The database's error; the list is safe, and the change to be repeated.
    */
-  *change(target: readonly Weighted<Cache>[], proxyEpoch: number): Flow<Cache, ListChange> {
+  *change(target: readonly Weighted<Cache>[], originEpoch: number): Flow<Cache, ListChange> {
     const failed = new Map<string, string>();
     const targets = new Map(target.map((each) => [each.name, each]));
     const joining = this.#begin(targets);
-    // Noted before writes pass a cache by: a crash now must not make the next proxy trust it.
-    let fencedBy = yield* this.#note(proxyEpoch);
+    // Noted before writes pass a cache by: a crash now must not make the next origin trust it.
+    let fencedBy = yield* this.#note(originEpoch);
     if (fencedBy !== 0) return { kind: "fenced", epoch: fencedBy };
     const outside = [...this.#wanted].filter(([, state]) => state === "out");
     for (const name of new Set([...outside.map(([name]) => name), ...joining.keys()])) {
@@ -162,7 +145,7 @@ export class CacheList<Cache> {
       const error = yield* this.#empty(name, cache, joining.get(name));
       if (error !== undefined) failed.set(name, error);
     }
-    fencedBy = yield* this.#note(proxyEpoch);
+    fencedBy = yield* this.#note(originEpoch);
     if (fencedBy !== 0) return { kind: "fenced", epoch: fencedBy };
     const members = new Map<string, Member<Cache>>();
     for (const { name } of target) {
@@ -179,10 +162,10 @@ export class CacheList<Cache> {
    * @returns False if it is a member, or was forgotten before.
    * @throws The database's error.
    */
-  *forget(name: string, proxyEpoch: number): Flow<Cache, boolean> {
+  *forget(name: string, originEpoch: number): Flow<Cache, boolean> {
     if (this.#members.has(name) || !this.#wanted.has(name)) return false;
     this.#want(name, undefined);
-    return (yield* this.#note(proxyEpoch)) === 0;
+    return (yield* this.#note(originEpoch)) === 0;
   }
 
   /** Ends reads of members that are to leave. @returns The caches that are to join. */
@@ -234,12 +217,12 @@ export class CacheList<Cache> {
     }
   }
 
-  /** @returns The epoch of the proxy that has taken over; 0: none has. */
-  *#note(proxyEpoch: number): Flow<Cache, number> {
+  /** @returns The epoch of the origin that has taken over; 0: none has. */
+  *#note(originEpoch: number): Flow<Cache, number> {
     const caches = this.#wanted;
     if (this.#noted !== null && isSame(this.#noted, caches)) return 0;
     this.#noted = null;
-    const note = yield* step({ kind: "noteCaches", caches, epoch: proxyEpoch });
+    const note = yield* step({ kind: "noteCaches", caches, epoch: originEpoch });
     if (note.kind === "fenced") return note.epoch;
     this.#noted = caches;
     this.#epoch = note.epoch;
@@ -257,7 +240,6 @@ export class CacheList<Cache> {
   #setMembers(members: ReadonlyMap<string, Member<Cache>>): void {
     this.#members = members;
     this.#all = [...members.values()].map(({ cache }) => cache);
-    this.#readers = this.#route([...members.values()].filter(({ state }) => state === "listed"));
   }
 }
 

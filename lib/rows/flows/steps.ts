@@ -3,18 +3,9 @@ import type {
   Found,
   NotedCaches,
   NoteResult,
-  Row,
   WriteOutcome,
   WriteResult,
 } from "../databases/backend.ts";
-
-/** The result of `lease-get`. */
-export type LeaseGet =
-  | { readonly kind: "value"; readonly flags: number; readonly data: Uint8Array }
-  /** The key is missing: the caller may fill it under this id. */
-  | { readonly kind: "lease"; readonly id: string }
-  /** Another client has the lease, or an update token is out. */
-  | { readonly kind: "held" };
 
 /** A cache failed to execute a request. */
 export class CacheError extends Error {
@@ -32,25 +23,6 @@ export interface RowWrite {
 
 /** A step of a flow, executed by a cache, the database or the clock. */
 export type FlowStep<Cache> =
-  /** Reads a value from a cache, or takes the lease to fill it. */
-  | { readonly kind: "leaseGet"; readonly cache: Cache; readonly key: string }
-  /** Fills the key under a lease. */
-  | {
-    readonly kind: "leaseSet";
-    readonly cache: Cache;
-    readonly key: string;
-    readonly leaseId: string;
-    readonly row: Row;
-  }
-  /** Gives a lease back without filling the key. */
-  | {
-    readonly kind: "leaseReturn";
-    readonly cache: Cache;
-    readonly key: string;
-    readonly leaseId: string;
-  }
-  /** Deletes the key in all these caches, in any order or at the same time. */
-  | { readonly kind: "invalidate"; readonly caches: readonly Cache[]; readonly key: string }
   /** Removes all values and leases of a cache, and has it refuse fills; or ends that. */
   | { readonly kind: "quarantine"; readonly cache: Cache; readonly on: boolean }
   /** Notes the caches that may hold values, if the proxy's epoch is still this one. */
@@ -58,18 +30,6 @@ export type FlowStep<Cache> =
     readonly kind: "noteCaches";
     readonly caches: NotedCaches["caches"];
     readonly epoch: number;
-  }
-  /** Reads the row and the epoch in one snapshot of the database. */
-  | { readonly kind: "readRow"; readonly key: string }
-  /** Writes the row in a transaction that checks the epoch and notes the token as applied. */
-  | {
-    readonly kind: "writeRow";
-    readonly key: string;
-    readonly tokenId: number;
-    /** The writer's tag of the token; "": none. */
-    readonly owner: string;
-    readonly epoch: number;
-    readonly edit: Edit;
   }
   /** Reads rows and the epoch in one snapshot of the database. */
   | { readonly kind: "readRows"; readonly keys: readonly string[] }
@@ -94,16 +54,8 @@ export type FlowStep<Cache> =
 
 /** The result of each step. A cache that fails throws a CacheError; the database throws its own errors. */
 export interface StepResults {
-  readonly leaseGet: LeaseGet;
-  /** False: the lease has ended, and the value must be discarded. */
-  readonly leaseSet: boolean;
-  readonly leaseReturn: void;
-  /** Thrown when one of the caches does not confirm. */
-  readonly invalidate: void;
   readonly quarantine: void;
   readonly noteCaches: NoteResult;
-  readonly readRow: Found;
-  readonly writeRow: WriteResult;
   readonly readRows: readonly Found[];
   readonly writeRows: readonly WriteResult[];
   /** By key; false: another connection holds its lock, and nothing has changed. */
@@ -117,7 +69,7 @@ export interface StepResults {
 export type StepKind = FlowStep<unknown>["kind"];
 
 /**
- * A flow of the proxy: yields its steps one by one, and receives their results or errors. Between two yields the flow
+ * A flow: yields its steps one by one, and receives their results or errors. Between two yields the flow
  * runs without interruption.
  */
 export type Flow<Cache, Result> = Generator<FlowStep<Cache>, Result, StepResults[StepKind]>;

@@ -1,6 +1,6 @@
 import type { Flow } from "../../../lib/rows/flows/steps.ts";
-import type { Flows, PutReply } from "../../../lib/proxy/flows.ts";
-import { latin1Bytes, latin1Text } from "../../../lib/rows/bytes.ts";
+import type { Flows, WriteReply } from "../../../lib/rows/flows/flows.ts";
+import { latin1Bytes } from "../../../lib/rows/bytes.ts";
 import { KEY } from "../key_record.ts";
 import {
   type Actor,
@@ -34,8 +34,8 @@ function uget(cache: number | undefined, proxy: number): Call {
     isRead: true,
     *call(flows): Calling {
       const isReadable = cache === undefined || flows.caches.isReadable(cache);
-      const read = yield* flows.read(KEY, isReadable);
-      return { word: `${read.cacheable ? "C" : "N"}${read.version}`, id: 0 };
+      const [read] = yield* flows.read([KEY], isReadable);
+      return { word: `${read!.cacheable ? "C" : "N"}${read!.version}`, id: 0 };
     },
   };
 }
@@ -85,8 +85,14 @@ const revoke: Call = {
   },
 };
 
-function putAnswer(id: number, reply: PutReply): Answer {
+function putAnswer(id: number, reply: WriteReply): Answer {
   return { word: reply.kind, id };
+}
+
+/** @param tokenId 0: one of its own. */
+function* write(flows: Flows<number>, tokenId: number): Flow<number, WriteReply> {
+  const [reply] = yield* flows.write([{ key: KEY, edit, tokenId, connection: 0 }]);
+  return reply!;
 }
 
 function uput(id: number, proxy: number): Call {
@@ -96,7 +102,7 @@ function uput(id: number, proxy: number): Call {
     note: "uput",
     isRepeatable: true,
     *call(flows): Calling {
-      return putAnswer(id, yield* flows.put(KEY, id, edit));
+      return putAnswer(id, yield* write(flows, id));
     },
   };
 }
@@ -113,7 +119,7 @@ function resolve(id: number, proxy: number): Call {
   };
 }
 
-/** `get`, through the cache. */
+/** `get`, from the database. */
 function get(proxy: number): Call {
   return {
     kind: "call",
@@ -121,8 +127,8 @@ function get(proxy: number): Call {
     note: "get",
     isLinear: true,
     *call(flows): Calling {
-      const value = yield* flows.get(KEY);
-      return { word: latin1Text(value!.data), id: 0 };
+      const [read] = yield* flows.read([KEY]);
+      return { word: `${read!.version}`, id: 0 };
     },
   };
 }
@@ -134,7 +140,7 @@ function set(proxy: number): Call {
     proxy,
     note: "set",
     *call(flows): Calling {
-      return putAnswer(0, yield* flows.write(KEY, edit));
+      return putAnswer(0, yield* write(flows, 0));
     },
   };
 }

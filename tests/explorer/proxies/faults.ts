@@ -1,5 +1,5 @@
 import { type Flow, step } from "../../../lib/rows/flows/steps.ts";
-import { Flows, type Read } from "../../../lib/proxy/flows.ts";
+import { Flows, type Read } from "../../../lib/rows/flows/flows.ts";
 import type { Revoked } from "../../../lib/rows/flows/token_states.ts";
 import { RecordingStates } from "./recording_states.ts";
 
@@ -34,17 +34,20 @@ export class RevokesBusyTokens extends RecordingStates {
 
 /** Looks whether the key is cacheable after the read. */
 export class ChecksAfterRead extends Flows<number> {
-  override *read(key: string, isReadable = true): Flow<number, Read> {
-    const found = yield* step({ kind: "readRow", key });
-    return { ...found, cacheable: isReadable && this.states.isCacheable(key) };
+  override *read(keys: readonly string[], isReadable = true): Flow<number, readonly Read[]> {
+    const found = yield* step({ kind: "readRows", keys });
+    return found.map((each, at) => ({
+      ...each,
+      cacheable: isReadable && this.states.isCacheable(keys[at]!),
+    }));
   }
 }
 
 /** Does not look at the epoch that it reads beside the row. */
 export class IgnoresEpoch extends Flows<number> {
-  override *read(key: string, isReadable = true): Flow<number, Read> {
-    const isCacheable = this.states.isCacheable(key);
-    const found = yield* step({ kind: "readRow", key });
-    return { ...found, cacheable: isReadable && isCacheable };
+  override *read(keys: readonly string[], isReadable = true): Flow<number, readonly Read[]> {
+    const areCacheable = keys.map((key) => this.states.isCacheable(key));
+    const found = yield* step({ kind: "readRows", keys });
+    return found.map((each, at) => ({ ...each, cacheable: isReadable && areCacheable[at]! }));
   }
 }

@@ -1,5 +1,3 @@
-import type { Found } from "../../../lib/rows/databases/backend.ts";
-import type { LeaseGet } from "../../../lib/rows/flows/steps.ts";
 import {
   CacheError,
   type Flow,
@@ -7,8 +5,7 @@ import {
   type StepKind,
   type StepResults,
 } from "../../../lib/rows/flows/steps.ts";
-import { Flows } from "../../../lib/proxy/flows.ts";
-import { latin1Bytes, latin1Text } from "../../../lib/rows/bytes.ts";
+import { Flows } from "../../../lib/rows/flows/flows.ts";
 import { KEY } from "../key_record.ts";
 import type { Answer, Call } from "../steps.ts";
 import { RecordingList, weighted } from "./recording_list.ts";
@@ -16,7 +13,7 @@ import { RecordingStates } from "./recording_states.ts";
 import type { RowDatabase } from "./row_database.ts";
 import { LATE, PROXY_EVENTS, type ProxyEvent, type ProxySetup } from "./setup.ts";
 
-const VALUE_LENGTH_MAX = 100;
+const PATIENCE_MS = 0;
 /** The message of the database's errors. */
 const REFUSED = "refused";
 
@@ -69,11 +66,11 @@ const CACHE_FAILS = 14;
 const DATABASE_FAILS = 13;
 const LOSE_COMMIT = 12;
 const CACHE_STEPS: readonly StepKind[] = [
-  ...["leaseGet", "leaseSet", "leaseReturn", "invalidate", "quarantine"] as const,
+  ...["invalidateListed", "quarantine"] as const,
 ];
-const DATABASE_STEPS: readonly StepKind[] = ["readRow", "writeRow", "askOutcome", "noteCaches"];
+const DATABASE_STEPS: readonly StepKind[] = ["readRows", "writeRows", "askOutcome", "noteCaches"];
 /** Steps that may take place after nobody waits for them any more, and then matter. */
-const HAUNTING_STEPS: readonly StepKind[] = ["writeRow", "leaseSet", "quarantine", "noteCaches"];
+const HAUNTING_STEPS: readonly StepKind[] = ["writeRows", "quarantine", "noteCaches"];
 
 /** Proxies: the real states and flows, whose steps take place, and come back, one by one. */
 export class Proxies {
@@ -132,7 +129,7 @@ export class Proxies {
     if (!isFlow(begun)) return begun;
     const seen: Answer[] = [];
     core.states.observe = (answer) => seen.push(answer);
-    const yielded = begun.next();
+    const yielded = pastHere(begun, begun.next());
     if (yielded.done) return this.#concluded(yielded.value);
     const running: Running = {
       client,
@@ -194,7 +191,7 @@ export class Proxies {
   #actions({ step, end, core, deleted }: Running): number[] {
     const actions: number[] = [];
     if (end !== undefined) actions.push(RESUME);
-    else if (step.kind === "invalidate") {
+    else if (step.kind === "invalidateListed") {
       for (const [at, cache] of step.caches.entries()) {
         if ((deleted & (1 << cache)) === 0) actions.push(at);
       }
@@ -204,7 +201,7 @@ export class Proxies {
     if (DATABASE_STEPS.includes(step.kind) && !end && this.#may("databaseFails")) {
       actions.push(DATABASE_FAILS);
     }
-    const isWrite = step.kind === "writeRow" || step.kind === "noteCaches";
+    const isWrite = step.kind === "writeRows" || step.kind === "noteCaches";
     if (isWrite && this.#may("loseCommit")) actions.push(LOSE_COMMIT);
     return actions;
   }
@@ -223,7 +220,12 @@ export class Proxies {
       case CACHE_FAILS:
         this.#spend("cacheFails");
         this.#host.note("a cache does not answer");
-        return this.#giveUp(running, { error: new CacheError("no reply") });
+        return this.#giveUp(
+          running,
+          running.step.kind === "invalidateListed"
+            ? { result: running.step.keys.map(() => "no reply") }
+            : { error: new CacheError("no reply") },
+        );
       case DATABASE_FAILS:
         this.#spend("databaseFails");
         this.#host.note("the database refuses");
@@ -235,7 +237,7 @@ export class Proxies {
           running,
           running.step.kind === "noteCaches"
             ? { error: new Error(REFUSED) }
-            : { result: { kind: "unknown", reason: "connection lost" } },
+            : { result: [{ kind: "unknown", reason: "connection lost" }] },
         );
       default:
         return this.#take(running, action);
@@ -281,7 +283,7 @@ export class Proxies {
     const own = new Map(target.map((cache) => [`${cache}`, "listed" as const]));
     const notes = ignoresNotes ? { epoch: 0, caches: own } : this.#database.notes;
     list.adopt(notes, weighted(target));
-    const flows = makeFlows?.(list, states) ?? new Flows(list, states, VALUE_LENGTH_MAX);
+    const flows = makeFlows?.(list, states) ?? new Flows(list, states, PATIENCE_MS);
     return { flows, states, list, target };
   }
 
@@ -315,8 +317,8 @@ export class Proxies {
   #refuse(running: Running): void {
     const reason = REFUSED;
     switch (running.step.kind) {
-      case "writeRow":
-        running.end = { result: { kind: "failed", reason } };
+      case "writeRows":
+        running.end = { result: [{ kind: "failed", reason }] };
         break;
       case "askOutcome":
         running.end = { result: { kind: "unknown", reason } };
@@ -332,12 +334,12 @@ export class Proxies {
   #take(running: Running, at: number): void {
     const { step } = running;
     try {
-      if (step.kind === "invalidate") {
+      if (step.kind === "invalidateListed") {
         const cache = step.caches[at]!;
         this.#invalidate(running.client, cache);
         running.deleted |= 1 << cache;
         if (!step.caches.every((each) => running.deleted & (1 << each))) return;
-        running.end = { result: undefined };
+        running.end = { result: step.keys.map(() => null) };
       } else {
         running.end = { result: this.#resultOf(running.client, step) };
       }
@@ -366,46 +368,24 @@ export class Proxies {
       case "noteCaches":
         this.#host.note(`the database notes ${[...step.caches].join(" ")}`);
         return this.#database.noteCaches(step.caches, step.epoch);
-      case "leaseGet":
-        return this.#leaseGet(client, step.cache);
-      case "leaseSet": {
-        const { data } = step.row;
-        const head = `lease-set ${KEY} ${step.leaseId} 0 0 ${data.length}\r\n`;
-        return this.#host.ask(client, step.cache, `${head}${latin1Text(data)}\r\n`) ===
-          "STORED\r\n";
-      }
-      case "leaseReturn":
-        this.#host.ask(client, step.cache, `lease-set ${KEY} ${step.leaseId} 0 -1 0\r\n\r\n`);
-        return undefined;
-      case "readRow":
+      case "readRows":
         this.#host.note(`the database reads version ${this.#database.committed}`);
-        return this.#database.read();
-      case "writeRow": {
-        const result = this.#database.write(step);
+        return [this.#database.read()];
+      case "writeRows": {
+        const result = this.#database.write(step.writes[0]!, step.epoch);
         this.#host.note(`the database: ${result.kind} ${this.#database.committed}`);
-        return result;
+        return [result];
       }
       case "askOutcome":
         // The database answers when the connection of the write is surely gone.
         this.#running = this.#running.filter((each) =>
-          each.core !== undefined || each.step.kind !== "writeRow" ||
-          each.step.tokenId !== step.tokenId
+          each.core !== undefined || each.step.kind !== "writeRows" ||
+          each.step.writes[0]!.tokenId !== step.tokenId
         );
         return this.#database.outcome(step.tokenId);
       default:
         return undefined;
     }
-  }
-
-  #leaseGet(client: number, cache: number): LeaseGet {
-    const reply = this.#host.ask(client, cache, `lease-get ${KEY}\r\n`);
-    const value = /^VALUE \S+ (\d+) \d+\r\n(.*)\r\n/.exec(reply);
-    if (value !== null) {
-      return { kind: "value", flags: Number(value[1]), data: latin1Bytes(value[2]!) };
-    }
-    const id = /^LVALUE \S+ (\d+) /.exec(reply)?.[1];
-    if (id === undefined) throw new CacheError(reply);
-    return id === "1" ? { kind: "held" } : { kind: "lease", id };
   }
 
   #invalidate(client: number, cache: number): void {
@@ -424,6 +404,7 @@ export class Proxies {
     let yielded: IteratorResult<FlowStep<number>, Answer>;
     try {
       yielded = "error" in end ? flow!.throw(end.error) : flow!.next(end.result);
+      yielded = pastHere(flow!, yielded);
     } catch (error) {
       if (!(error instanceof Error) || error.message !== REFUSED) throw error;
       yielded = { done: true, value: { word: "error", id: 0 } };
@@ -460,8 +441,8 @@ export class Proxies {
     const ids = this.#cores.flatMap(({ states }) => states.liveIds());
     for (const { seen, step } of this.#running) {
       for (const { id } of seen) if (id !== 0) ids.push(id);
+      if (step.kind === "writeRows") ids.push(step.writes[0]!.tokenId);
       if ("tokenId" in step) ids.push(step.tokenId);
-      if ("leaseId" in step) ids.push(Number(step.leaseId));
     }
     return ids;
   }
@@ -489,13 +470,12 @@ export class Proxies {
     let text = `{${core === undefined ? "-" : this.#cores.indexOf(core)}${call.note}`;
     if (call.isLinear) text += `>${before}`;
     text += ` ${step.kind}`;
-    if (step.kind === "invalidate") text += `${step.caches}-${deleted}`;
+    if (step.kind === "invalidateListed") text += `${step.caches}-${deleted}`;
     if (step.kind === "quarantine") text += `${step.cache}${step.on}`;
     if (step.kind === "noteCaches") text += [...step.caches];
     if ("tokenId" in step) text += `#${rank(step.tokenId)}`;
     if ("epoch" in step) text += `e${step.epoch}`;
-    if ("leaseId" in step) text += `#${rank(Number(step.leaseId))}`;
-    if ("row" in step) text += `v${step.row.version}`;
+    if (step.kind === "writeRows") text += `#${rank(step.writes[0]!.tokenId)}`;
     if (end !== undefined) text += "error" in end ? "!" : wordOf(seenOf(end.result), rank);
     return `${text} ${seen.map((answer) => wordOf(answer, rank))}}`;
   }
@@ -520,6 +500,18 @@ export class Proxies {
 
 function ignore(): void {}
 
+/** Passes steps that take place in the origin itself, and take no time. */
+function pastHere(
+  flow: Flow<number, Answer>,
+  yielded: IteratorResult<FlowStep<number>, Answer>,
+): IteratorResult<FlowStep<number>, Answer> {
+  let next = yielded;
+  while (!next.done && next.value.kind === "invalidateHere") {
+    next = flow.next(next.value.keys.map(() => true));
+  }
+  return next;
+}
+
 /** The change of a proxy's list, as a call that no client makes. */
 function adjusting({ target }: Core): Call {
   return {
@@ -540,14 +532,12 @@ function isFlow(begun: Flow<number, Answer> | Answer): begun is Flow<number, Ans
 
 /** The part of a result that a flow learns. */
 function seenOf(result: StepResults[StepKind]): Answer {
-  if (typeof result !== "object") return { word: `${result}`, id: 0 };
-  if (!("kind" in result)) {
-    const { version, epoch } = result as Found;
-    return { word: `v${version}e${epoch}`, id: 0 };
+  const [first = result] = Array.isArray(result) ? result : [result];
+  if (typeof first !== "object" || first === null) return { word: `${first}`, id: 0 };
+  if ("row" in first && "epoch" in first) {
+    return { word: `v${first.version}e${first.epoch}`, id: 0 };
   }
-  if (result.kind === "value") return { word: `=${latin1Text(result.data)}`, id: 0 };
-  if (result.kind === "lease") return { word: "lease", id: Number(result.id) };
-  return { word: "version" in result ? `${result.kind}${result.version}` : result.kind, id: 0 };
+  return { word: "version" in first ? `${first.kind}${first.version}` : first.kind, id: 0 };
 }
 
 function wordOf({ word, id }: Answer, rank: (id: number) => number): string {

@@ -2,26 +2,18 @@ import { CacheList, type ListChange, type Weighted } from "../../../lib/rows/flo
 import type { Flow } from "../../../lib/rows/flows/steps.ts";
 import type { RecordingStates } from "./recording_states.ts";
 
-/** The real list of caches, which tells what a flow sees of it. The key is read through the first cache. */
+/** The real list of caches, which tells what a flow sees of it. */
 export class RecordingList extends CacheList<number> {
   readonly #states: RecordingStates;
 
   constructor(states: RecordingStates) {
-    super((caches) => {
-      const first = caches.slice(0, 1).map(({ cache }) => cache);
-      return () => first;
-    }, Number);
+    super(Number);
     this.#states = states;
   }
 
   override get all(): readonly number[] {
     this.#observe(`L${super.all}`);
     return super.all;
-  }
-
-  override of(key: string): readonly number[] {
-    this.#observe(`R${super.of(key)}`);
-    return super.of(key);
   }
 
   override isReadable(cache: number): boolean {

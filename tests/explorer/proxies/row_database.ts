@@ -6,11 +6,9 @@ import {
   type WriteOutcome,
   type WriteResult,
 } from "../../../lib/rows/databases/backend.ts";
-import type { FlowStep } from "../../../lib/rows/flows/steps.ts";
+import type { RowWrite } from "../../../lib/rows/flows/steps.ts";
 import { latin1Bytes } from "../../../lib/rows/bytes.ts";
 import type { Database } from "../steps.ts";
-
-type WriteStep = FlowStep<number> & { readonly kind: "writeRow" };
 
 /**
  * A plain model of what lib/rows/databases/backend.ts promises, with one row: its value is its version.
@@ -57,7 +55,7 @@ export class RowDatabase implements Database {
     return { row, version, epoch: this.epoch };
   }
 
-  write({ tokenId, epoch, edit }: WriteStep): WriteResult {
+  write({ tokenId, edit }: RowWrite, epoch: number): WriteResult {
     if (epoch !== this.epoch && !this.#isUnfenced) return { kind: "fenced", epoch: this.epoch };
     if (this.#applied.has(tokenId)) return { kind: "failed", reason: "applied before" };
     const { row } = this.read();

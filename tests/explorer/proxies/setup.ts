@@ -1,5 +1,5 @@
 import type { FlowStep, StepKind } from "../../../lib/rows/flows/steps.ts";
-import type { Flows } from "../../../lib/proxy/flows.ts";
+import type { Flows } from "../../../lib/rows/flows/flows.ts";
 import type { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import type { RecordingStates } from "./recording_states.ts";
 
@@ -26,7 +26,7 @@ export const PROXY_EVENTS = [
 export type ProxyEvent = typeof PROXY_EVENTS[number];
 
 /** Steps whose results reach the flow in a step of their own: it goes on with shared knowledge then. */
-export const LATE: readonly StepKind[] = ["leaseGet", "invalidate", "writeRow", "askOutcome"];
+export const LATE: readonly StepKind[] = ["invalidateListed", "writeRows", "askOutcome"];
 
 /** Proxies before a database. */
 export interface ProxySetup {

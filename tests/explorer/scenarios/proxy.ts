@@ -14,7 +14,7 @@ const writer = (count: number, ways: clients.WriterWays = {}): Role =>
 const ONE_CACHE = [0];
 const TWO_CACHES = [0, 1];
 /** The result of a read also reaches its flow in a step of its own. */
-const WITH_LATE_READS = [...LATE, "readRow"] as const;
+const WITH_LATE_READS = [...LATE, "readRows"] as const;
 const REVOKER = other("operator", clients.revoker);
 /** A writer that knows its cache by heart, as all did in the table. */
 const KNOWING: clients.WriterWays = { caches: ONE_CACHE };
@@ -354,7 +354,7 @@ const LISTS: readonly Row[] = [
     roles: [READER_OF_SECOND, writer(1, { order: "ltdp" })],
     caches: 2,
     proxy: { listed: ONE_CACHE, laterListed: TWO_CACHES, events: { changeList: 1 } },
-    wrongAfter: 15,
+    wrongAfter: 14,
   },
   {
     name: "proxy list fault: a cache leaves, and is not emptied",
@@ -373,7 +373,7 @@ const LISTS: readonly Row[] = [
       ignoresOutside: true,
       skips: ({ kind }) => kind === "quarantine",
     },
-    wrongAfter: 16,
+    wrongAfter: 15,
   },
   {
     name: "proxy list fault: a cache leaves, and that is not noted",

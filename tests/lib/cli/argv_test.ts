@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { parseOptions, type ServerArguments } from "../../../lib/cli/argv.ts";
-import { PROXY_OPTIONS, SERVER_OPTIONS } from "../../../lib/cli/option_table.ts";
+import { INIT_OPTIONS, SERVER_OPTIONS } from "../../../lib/cli/option_table.ts";
 
 function parse(argv: readonly string[]): ServerArguments {
   return parseOptions(argv, SERVER_OPTIONS);
@@ -134,7 +134,7 @@ Deno.test("parseOptions() reads memcached's words of -o as second names, at the 
   }
   assertEquals(parse(["-o", "port=1"]).errors, ["unknown option -o port"]);
   assertEquals(parse(["--no-port"]).errors, ["unknown option --no-port"]);
-  assertEquals(parseOptions(["-o", "idle_timeout=5"], PROXY_OPTIONS).errors.length, 2);
+  assertEquals(parseOptions(["-o", "idle_timeout=5"], INIT_OPTIONS).errors.length, 2);
 });
 
 Deno.test("a misspelt name, or a word that a choice does not have, does not compile", () => {

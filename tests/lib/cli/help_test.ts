@@ -2,13 +2,13 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { helpText, optionTexts } from "../../../lib/cli/help.ts";
 import {
   AUDIT_OPTIONS,
+  INIT_OPTIONS,
   type OptionRow,
-  PROXY_OPTIONS,
   SERVER_OPTIONS,
 } from "../../../lib/cli/option_table.ts";
 import { readValue } from "../../../lib/cli/values.ts";
 
-const TABLES = [SERVER_OPTIONS, PROXY_OPTIONS, AUDIT_OPTIONS];
+const TABLES = [SERVER_OPTIONS, INIT_OPTIONS, AUDIT_OPTIONS];
 const ROWS: readonly OptionRow[] = SERVER_OPTIONS.flatMap(([, rows]): readonly OptionRow[] => rows);
 
 Deno.test("helpText() names what is implemented, and nothing else", () => {

@@ -22,7 +22,6 @@ function optionsFor(path: string): RowsOptions {
     expiry: "refuse",
     caches: [],
     cachesPath: "",
-    cacheMode: "ketama",
     cacheTimeoutMs: 1000,
     cacheLoginFile: "",
     cacheCaCertPath: "",

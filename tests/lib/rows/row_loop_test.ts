@@ -41,7 +41,7 @@ class Setting implements AsyncDisposable {
 
   private constructor(backend: Backend, epoch: number) {
     this.#backend = backend;
-    const list = new CacheList<CacheClient>(() => () => [], () => {
+    const list = new CacheList<CacheClient>(() => {
       throw new Error("there are no caches");
     });
     this.flows = new Flows(list, new TokenStates(epoch, 1000, 100), TIMEOUT_MS);

@@ -2,6 +2,23 @@ import type { TestDatabase } from "./databases.ts";
 import { startProxy } from "./proxy_process.ts";
 import { type Client, ServerProcess } from "./server_process.ts";
 
+/** The list of caches, as `caches` tells it. */
+export interface TestList {
+  readonly caches: number;
+  readonly outside: number;
+  readonly epoch: number;
+}
+
+export async function listOf(client: Client): Promise<TestList> {
+  await client.send("caches\r\n");
+  const reply = await client.until(/END \d+\r\n/);
+  return {
+    caches: reply.match(/^CACHE /gm)?.length ?? 0,
+    outside: reply.match(/^OUTSIDE /gm)?.length ?? 0,
+    epoch: Number(/END (\d+)/.exec(reply)![1]),
+  };
+}
+
 /** Two caches and a proxy before an empty database. */
 export class Setting implements AsyncDisposable {
   readonly caches: ServerProcess[] = [];
@@ -55,7 +72,7 @@ export class Setting implements AsyncDisposable {
   /** Has the proxy read this list, and waits until it has made it. @returns The list's epoch. */
   async reload(listed: readonly number[]): Promise<number> {
     const client = await this.connect();
-    const before = Number(await client.stat("caches_epoch"));
+    const before = (await listOf(client)).epoch;
     this.writeList(listed);
     this.proxy.signal("SIGHUP");
     const expected = listed.map((cache) => `CACHE ${this.nameOf(cache)} listed 1\r\n`).join("");

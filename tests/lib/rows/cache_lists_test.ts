@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { testDatabases } from "../../support/servers/databases.ts";
-import { Setting } from "../../support/servers/proxy_setting.ts";
+import { listOf, Setting } from "../../support/servers/proxy_setting.ts";
 import { type Client, until } from "../../support/servers/server_process.ts";
 
 /** Reads through a cache as its clients do. @returns The value, or undefined for a miss; a miss takes the lease. */
@@ -45,7 +45,7 @@ testDatabases(
     assertEquals(await fill(second, "k", again, "two"), "STORED\r\n");
     await client.ask("set k 0 0 5\r\nthree\r\n", "STORED\r\n");
     await second.ask("get k\r\n", "END\r\n");
-    assertEquals(await client.stat("caches"), "2");
+    assertEquals(`${(await listOf(client)).caches}`, "2");
   },
 );
 
@@ -62,7 +62,7 @@ testDatabases(
     await setting.reload([0]);
     await setting.proxy.line(`${setting.nameOf(1)} has left and could not be emptied: `);
     await client.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
-    assertEquals(await client.stat("caches_outside"), "1");
+    assertEquals(`${(await listOf(client)).outside}`, "1");
 
     // It does not join while it cannot be emptied, and writes do not wait for it.
     setting.writeList([0, 1]);
@@ -70,8 +70,8 @@ testDatabases(
     await setting.proxy.line(`${setting.nameOf(1)} cannot join yet`);
     await client.ask("set k 0 0 3\r\nsix\r\n", "STORED\r\n");
     setting.caches[1]!.signal("SIGCONT");
-    await until(async () => await client.stat("caches") === "2");
-    await until(async () => await client.stat("caches_outside") === "0");
+    await until(async () => `${(await listOf(client)).caches}` === "2");
+    await until(async () => `${(await listOf(client)).outside}` === "0");
     const fresh = await setting.connect(setting.caches[1]);
     await fresh.ask("get k\r\n", "END\r\n");
   },
@@ -124,30 +124,5 @@ testDatabases(
     setting.proxy.signal("SIGHUP");
     await setting.proxy.line("No such file");
     await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
-  },
-);
-
-testDatabases(
-  "--cache-mode replicated: every cache may have every key, and the first that answers is read",
-  async (database) => {
-    const args = ["--cache-mode", "replicated", "--cache-timeout", "300"];
-    await using setting = await Setting.openListed(database, [1, 0], args);
-    const client = await setting.connect();
-    const [first, second] = await Promise.all(
-      [1, 0].map((cache) => setting.connect(setting.caches[cache])),
-    );
-    for (let key = 0; key < 20; key++) {
-      await client.ask(`set k${key} 0 0 3\r\none\r\n`, "STORED\r\n");
-      await client.ask(`get k${key}\r\n`, `VALUE k${key} 0 3\r\none\r\nEND\r\n`);
-      assertEquals((await read(first!, `k${key}`)).value, "one");
-      const { lease } = await read(second!, `k${key}`);
-      assertEquals(await fill(second!, `k${key}`, lease!, "one"), "STORED\r\n");
-      await client.ask(`set k${key} 0 0 3\r\ntwo\r\n`, "STORED\r\n");
-      for (const cache of [first!, second!]) await cache.ask(`get k${key}\r\n`, "END\r\n");
-    }
-    setting.caches[1]!.signal("SIGKILL");
-    await setting.caches[1]!.ended();
-    await client.ask("get k1\r\n", "VALUE k1 0 3\r\ntwo\r\nEND\r\n");
-    assertEquals((await read(second!, "k1")).value, "two", "the next cache is read and filled");
   },
 );

@@ -1,0 +1,68 @@
+import { parseOptions } from "../cli/argv.ts";
+import { ExitCode } from "../cli/exit.ts";
+import { helpLines, optionTexts } from "../cli/help.ts";
+import { INIT_OPTIONS } from "../cli/option_table.ts";
+import { configureLog, type LogFormat, logProcess } from "../log.ts";
+import type { ProcessInfo } from "../process_info.ts";
+import { reasonOf } from "../reason.ts";
+import { handleSignals } from "../signals.ts";
+import { databaseName, type DatabaseOptions, openBackend } from "./databases/open_backend.ts";
+import { postgresSchema, sqliteSchema } from "./databases/schema.ts";
+import { toDatabaseOptions } from "./row_arguments.ts";
+
+/** Matches the errors of PostgreSQL and SQLite about a user who may not create tables. */
+const NOT_PERMITTED = /permission denied|must be owner|readonly database/;
+
+/** The action that `leased proxy init` asks for. */
+export type InitCommand =
+  | { readonly kind: "print"; readonly text: string }
+  | { readonly kind: "refuse"; readonly errors: readonly string[]; readonly logFormat: LogFormat }
+  | { readonly kind: "init"; readonly options: DatabaseOptions; readonly logFormat: LogFormat };
+
+/** Parses the command line after `leased proxy init`: it prints the SQL that makes the tables, or runs it. */
+export function readInitCommand(argv: readonly string[], processInfo: ProcessInfo): InitCommand {
+  const { values, errors } = parseOptions(argv, INIT_OPTIONS);
+  if (values.help) return { kind: "print", text: helpText(processInfo.version) };
+  const logFormat = values["log-format"];
+  const options = toDatabaseOptions(values, errors);
+  if (errors.length > 0) return { kind: "refuse", errors, logFormat };
+  return values.run
+    ? { kind: "init", options, logFormat }
+    : { kind: "print", text: schemaOf(options) };
+}
+
+/** Makes the tables that are missing, for a user who may create tables. Changes nothing the second time. */
+export async function makeTables(
+  options: DatabaseOptions,
+  logFormat: LogFormat,
+): Promise<ExitCode> {
+  configureLog(logFormat, () => 0);
+  handleSignals((_signal, statusAtExit) => Deno.exit(statusAtExit), () => {});
+  const database = databaseName(options.database);
+  try {
+    const backend = await openBackend(options);
+    await backend.close();
+  } catch (error) {
+    const reason = reasonOf(error);
+    const advice = NOT_PERMITTED.test(reason) ? "; run init as a user who may create tables" : "";
+    const message = `cannot make the tables in ${database}${advice}: ${reason}`;
+    logProcess("fatal", "cannot_start", message, { reason });
+    return ExitCode.OS_ERROR;
+  }
+  logProcess("info", "initialized", `the tables are in ${database}`, { database });
+  return ExitCode.OK;
+}
+
+/** Returns the SQL that creates the tables, to be executed by a user who may create tables. */
+function schemaOf({ database, names }: DatabaseOptions): string {
+  return (database.kind === "sqlite" ? sqliteSchema(names) : postgresSchema(names)).trimEnd();
+}
+
+function helpText(version: string): string {
+  return [
+    `leased ${version}: makes the tables of rows`,
+    "",
+    "Usage: leased proxy init [options]  print the SQL that makes the tables; with --run, run it",
+    ...helpLines(optionTexts(INIT_OPTIONS)),
+  ].join("\n");
+}

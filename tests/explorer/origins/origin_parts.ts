@@ -1,0 +1,50 @@
+import type { Flows, GroupWrite, Read, WriteReply } from "../../../lib/rows/flows/flows.ts";
+import type { Flow, FlowStep, StepKind, StepResults } from "../../../lib/rows/flows/steps.ts";
+import type { RequestSlot } from "../../../store/rows/row_requests.ts";
+import type { RecordingStates } from "../proxies/recording_states.ts";
+import type { Answer } from "../steps.ts";
+import type { Client } from "./origin_scenario.ts";
+import type { OriginStore } from "./origin_store.ts";
+
+export interface Actor {
+  readonly client: Client;
+  readonly name: string;
+  /** What it waits for, or has got; text of its state. */
+  state: "idle" | "waiting" | "ended" | "leased" | "read";
+  /** Requests that it waits for. */
+  slots: (RequestSlot | undefined)[];
+  /** The version that was committed when it asked. */
+  before: number;
+  versions: number[];
+  leaseId: number;
+  read: Read | undefined;
+}
+
+export interface QueuedWrite extends GroupWrite {
+  readonly author: string;
+  answer(reply: WriteReply): void;
+}
+
+export interface Core {
+  readonly flows: Flows<number>;
+  readonly states: RecordingStates;
+  readonly store: OriginStore;
+  /** Names of those whose requests are queued. */
+  queue: string[];
+  writes: QueuedWrite[];
+  isWriting: boolean;
+}
+
+export interface Running {
+  readonly core: Core;
+  readonly label: () => string;
+  readonly seen: Answer[];
+  /** Undefined: nobody waits for the step, which may still take place. */
+  readonly flow: Flow<number, unknown> | undefined;
+  readonly done: (result: unknown) => void;
+  step: FlowStep<number>;
+  /** Caches that have deleted the key, as bits; and those that have not answered. */
+  deleted: number;
+  failed: number;
+  end: { readonly result: StepResults[StepKind] } | undefined;
+}

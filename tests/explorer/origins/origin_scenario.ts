@@ -1,0 +1,46 @@
+import type { CacheList } from "../../../lib/rows/flows/cache_list.ts";
+import type { Flows } from "../../../lib/rows/flows/flows.ts";
+import type { RecordingStates } from "../proxies/recording_states.ts";
+
+/** A write of a client. */
+export type Deed = "set" | "add" | "delete";
+
+/** A client: of an origin, or of a listed cache, that reads through the first origin. */
+export type Client =
+  | { readonly kind: "reader"; readonly origin?: number }
+  /** Sends all its writes at once. */
+  | { readonly kind: "writer"; readonly deeds: readonly Deed[]; readonly origin?: number }
+  /** Knows leases: lease, `uget`, fill. */
+  | { readonly kind: "cacheReader"; readonly cache: number };
+
+/**
+ * - `takeOver`: a second origin takes over, and the first does not know
+ * - `evict`: the row leaves the last origin's cache
+ * - `cacheFails`: a listed cache does not answer; what it was asked took place, or did not
+ * - `loseCommit`: the connection is lost during a group's transaction, which takes place, now or later, or does not
+ */
+export type OriginEvent = "takeOver" | "evict" | "cacheFails" | "loseCommit";
+
+export interface OriginScenario {
+  readonly name: string;
+  readonly clients: readonly Client[];
+  /** Listed caches; left out: none. */
+  readonly caches?: number;
+  /** The row exists at the beginning. */
+  readonly isFilled?: boolean;
+  /** Most occurrences of each event; left out: none. */
+  readonly events?: Readonly<Partial<Record<OriginEvent, number>>>;
+  /** A fault: groups do not lock the epoch. */
+  readonly isUnfenced?: boolean;
+  /** A fault: a fill takes whatever lease the row has by then, or a new one. */
+  readonly fillsWithoutLease?: boolean;
+  /** A fault: a write leaves the note that the row is absent. */
+  readonly keepsAbsent?: boolean;
+  /** A fault: the answers of a group go to one writer further on. */
+  readonly answersNext?: boolean;
+  /** A fault: a read joins one that is under way. */
+  readonly joinsReads?: boolean;
+  readonly makeFlows?: (caches: CacheList<number>, states: RecordingStates) => Flows<number>;
+  /** Steps of the shortest way to a wrong state; left out: none is wrong. */
+  readonly wrongAfter?: number;
+}

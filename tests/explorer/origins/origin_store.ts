@@ -1,0 +1,132 @@
+import { u64ToNumber } from "../../../store/base/u64.ts";
+import { ByteRegion } from "../../../store/base/bytes.ts";
+import type { Cache } from "../../../store/cache.ts";
+import { NO_LEASE } from "../../../store/claims/leases.ts";
+import { type ItemRef, NO_ITEM } from "../../../store/memory/item.ts";
+import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
+import { REQUEST } from "../../../store/memory/request_layout.ts";
+import { formatCache, RowKind, type RowRequest } from "../../../store/row_cache.ts";
+import { type RequestSlot, RequestState } from "../../../store/rows/row_requests.ts";
+import type { Outcome } from "../../../store/outcome.ts";
+import { storeOptions } from "../../support/store.ts";
+import { KEY } from "../key_record.ts";
+
+const KEY_BYTES = new ByteRegion(new TextEncoder().encode(KEY).buffer);
+
+/** What a connection gets for a request. */
+export interface Result {
+  readonly outcome: Outcome;
+  /** A READ's row: its version. A write's: the version that it made. */
+  readonly version: number;
+}
+
+/** The store of an origin, with one row. `start` puts everything back. */
+export class OriginStore {
+  readonly cache: Cache = formatCache(
+    new Memory(
+      createSharedMemory(
+        storeOptions({ rows: { prefixes: [""], expiry: "refuse" }, leaseEntries: 8 }),
+      ),
+    ),
+  );
+  readonly #slots = new Set<RequestSlot>();
+
+  start(): void {
+    const { cache } = this;
+    const rows = cache.rows!;
+    this.take();
+    const { requests } = rows;
+    cache.enter();
+    rows.invalidate(KEY, 0);
+    for (const slot of this.#slots) {
+      if (requests.stateOf(slot) !== RequestState.DONE) requests.finish(slot, 0);
+      cache.parking!.free(slot);
+    }
+    cache.leave();
+    this.#slots.clear();
+  }
+
+  /** Submits a request, as a connection does. */
+  submit(kind: RowKind, owner: number): RequestSlot {
+    const { cache } = this;
+    const { requests } = cache.rows!;
+    cache.enter();
+    const slot = requests.take(kind, owner, 0, KEY_BYTES, 0, KEY.length);
+    requests.submit(slot);
+    requests.await(slot);
+    cache.leave();
+    this.#slots.add(slot);
+    return slot;
+  }
+
+  get queued(): number {
+    return this.cache.rows!.requests.queued;
+  }
+
+  /** Takes all that is queued, as the database thread does. */
+  take(): RowRequest[] {
+    this.cache.enter();
+    const taken = this.cache.rows!.take(100);
+    this.cache.leave();
+    return taken;
+  }
+
+  /** Takes the result of a request, if it is done. */
+  result(slot: RequestSlot): Result | undefined {
+    const { cache } = this;
+    const { requests } = cache.rows!;
+    if (requests.stateOf(slot) !== RequestState.DONE) return undefined;
+    const item = requests.word(slot, REQUEST.RESULT);
+    const version = item === NO_ITEM
+      ? u64ToNumber(requests.word(slot, REQUEST.VERSION_LOW), 0)
+      : this.#versionOf(item);
+    const outcome = requests.outcomeOf(slot);
+    cache.enter();
+    cache.parking!.free(slot);
+    cache.leave();
+    this.#slots.delete(slot);
+    return { outcome, version };
+  }
+
+  /** The version that is cached; "absent": the cache knows that there is no row; null: it knows nothing. */
+  get cached(): number | "absent" | null {
+    const item = this.#find();
+    if (item === NO_ITEM) return null;
+    const { links } = this.cache;
+    if (links.isAbsent(item)) return "absent";
+    return links.isDead(item) ? null : this.#versionOf(item);
+  }
+
+  get leaseId(): number {
+    const { leases } = this.cache;
+    const lease = leases.find({
+      input: KEY_BYTES,
+      keyOffset: 0,
+      keyLength: KEY.length,
+      hash: this.#hash,
+    });
+    if (lease === NO_LEASE || !leases.isHeld(lease)) return 0;
+    return u64ToNumber(leases.idLow(lease), leases.idHigh(lease));
+  }
+
+  /** Removes the value, as an eviction does. */
+  evict(): void {
+    const { cache } = this;
+    cache.enter();
+    const item = this.#find();
+    if (item !== NO_ITEM) cache.links.unlink(item, this.#hash);
+    cache.leave();
+  }
+
+  get #hash(): number {
+    return this.cache.links.index.hash(KEY_BYTES, 0, KEY.length);
+  }
+
+  #find(): ItemRef {
+    return this.cache.links.index.find(KEY_BYTES, 0, KEY.length, this.#hash);
+  }
+
+  #versionOf(item: ItemRef): number {
+    return u64ToNumber(this.cache.idLow(item), this.cache.idHigh(item));
+  }
+}

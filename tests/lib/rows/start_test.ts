@@ -1,0 +1,54 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { testDatabases } from "../../support/servers/databases.ts";
+import { launchProxy } from "../../support/servers/proxy_process.ts";
+import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
+import { ServerProcess } from "../../support/servers/server_process.ts";
+
+/** A cache that accepts requests, and never replies. */
+class SilentCache extends ScriptedPeer {
+  /** Resolves at the first request. */
+  readonly asked: Promise<void>;
+
+  constructor() {
+    const asked = Promise.withResolvers<void>();
+    super(() => {
+      asked.resolve();
+      return [];
+    });
+    this.asked = asked.promise;
+  }
+}
+
+testDatabases("a server whose cache does not answer ends cleanly at SIGTERM", async (database) => {
+  await using cache = new SilentCache();
+  await using proxy = launchProxy(database, [cache.port], ["--cache-timeout", "600000"]);
+  await cache.asked;
+  await proxy.line("listens on");
+  proxy.signal("SIGTERM");
+  const { code, stderr } = await proxy.ended();
+  assertEquals(code, 0, stderr);
+  assertMatch(stderr, /SIGTERM: shutting down, finishing requests in progress/);
+});
+
+testDatabases(
+  "a server starts beside a cache that does not answer, and SIGHUP changes its list",
+  async (database) => {
+    const folder = Deno.makeTempDirSync({ prefix: "leased-test-" });
+    const path = `${folder}/caches`;
+    try {
+      await using silent = new SilentCache();
+      await using cache = await ServerProcess.start();
+      Deno.writeTextFileSync(path, `127.0.0.1:${silent.port}\n`);
+      const args = ["--caches", path, "--cache-timeout", "300"];
+      await using proxy = launchProxy(database, [], args);
+      await proxy.line("listens on");
+      Deno.writeTextFileSync(path, `127.0.0.1:${cache.port}\n`);
+      proxy.signal("SIGHUP");
+      await proxy.line(new RegExp(`list of caches, epoch \\d+: 127.0.0.1:${cache.port}$`));
+      using client = await proxy.connect();
+      await client.ask("set k 0 0 1\r\nv\r\n", "STORED\r\n");
+    } finally {
+      Deno.removeSync(folder, { recursive: true });
+    }
+  },
+);
