@@ -65,7 +65,9 @@ export function storeBlock(conversation: Conversation): Outcome | Block {
     conversation.valueMissing = true;
     return Block.INCOMPLETE;
   }
-  if (tunables.detailEnabled) prefixes.countSet(input, operation.keyOffset, operation.keyLength);
+  if (tunables.detailEnabled && cache.parking?.isReplaying !== true) {
+    prefixes.countSet(input, operation.keyOffset, operation.keyLength);
+  }
   if (!complete) return reserveBlock(conversation);
   request.next = end;
   if (trailerLength > 0 && input.view.getInt16(end - trailerLength, true) !== CRLF) {

@@ -218,7 +218,7 @@ class StoredRow implements Task {
 
   run(conversation: Conversation, start: number, _end: number): number {
     const { thread } = conversation;
-    const outcome = thread.cache.parking!.store(this.#operation);
+    const outcome = thread.cache.store(this.#operation);
     this.#reply.put(thread, this.#operation, outcome);
     conversation.task = null;
     return start;

@@ -190,18 +190,19 @@ export class RowCache extends Cache {
   }
 
   override store(operation: Operation): Outcome {
-    if (this.parking.isRowOf(operation)) return this.#storeRow(operation);
+    const isRow = operation.isCommand || this.parking.isRowOf(operation);
+    if (isRow) return this.#storeRow(operation);
     return this.parking.leavesAhead() ? Outcome.PARKED : super.store(operation);
   }
 
-  /** RaU needs the lock, which ends when the row is stored. */
-  #storeRow(operation: Operation): Outcome {
+  /** RaU needs the lock, which ends when the row is stored. @param value As for `RowParking.store`. */
+  #storeRow(operation: Operation, value: ItemRef = NO_ITEM): Outcome {
     const { parking } = this;
     const isLate = parking.isReplaying && parking.session!.isWriting;
     if (operation.unlock && !isLate && !this.lockOperations.isHeld(operation)) {
       return Outcome.NOT_LOCKED;
     }
-    const outcome = parking.store(operation);
+    const outcome = parking.store(operation, value);
     if (operation.unlock && outcome === Outcome.STORED) this.lockOperations.unlock(operation);
     return outcome;
   }
@@ -217,7 +218,7 @@ export class RowCache extends Cache {
     operation.input = segment;
     operation.keyOffset = keyOffset;
     operation.keyLength = keyLength;
-    const outcome = this.parking.store(operation, item);
+    const outcome = this.#storeRow(operation, item);
     if (outcome !== Outcome.PARKED) this.links.free(item);
     return outcome;
   }
@@ -227,8 +228,13 @@ export class RowCache extends Cache {
   }
 
   override remove(operation: Operation): Outcome {
-    if (this.parking.isRowOf(operation)) return this.parking.remove(operation);
-    return this.parking.leavesAhead() ? Outcome.PARKED : super.remove(operation);
+    if (!this.parking.isRowOf(operation)) {
+      return this.parking.leavesAhead() ? Outcome.PARKED : super.remove(operation);
+    }
+    const outcome = this.parking.remove(operation);
+    // The lock goes with what its holder deletes.
+    if (outcome === Outcome.DELETED) this.lockOperations.removeHeld(operation);
+    return outcome;
   }
 
   override touch(operation: Operation): Outcome {

@@ -262,10 +262,15 @@ function putFlags(meta: MetaRequest, found: Found, made: boolean): boolean {
           isSoonerThan(found.deadlineSec, deadlineSec(memory, meta.recacheSeconds));
         break;
       default:
-        putEchoedFlag(meta, word, found.isKeyBinary);
+        putEchoedFlag(meta, word, found.isKeyBinary || isRowInBase64(meta));
     }
   }
   return wins;
+}
+
+/** Whether the key is a row's and came in base64. The database does not know how a key came. */
+function isRowInBase64({ isBinary, keyOffset, keyLength, thread }: MetaRequest): boolean {
+  return isBinary && thread.cache.isRow(thread.input, keyOffset, keyLength);
 }
 
 function isSoonerThan(deadline: number, bound: number): boolean {

@@ -105,7 +105,9 @@ export function removeKey(
   deletedBy: DeleteCommand | null,
 ): Outcome {
   const { operation, cache, input, tunables, prefixes } = conversation.thread;
-  if (tunables.detailEnabled) prefixes.countDelete(input, operation.keyOffset, operation.keyLength);
+  if (tunables.detailEnabled && cache.parking?.isReplaying !== true) {
+    prefixes.countDelete(input, operation.keyOffset, operation.keyLength);
+  }
   operation.deletedBy = deletedBy;
   return cache.remove(operation);
 }

@@ -81,6 +81,12 @@ export class LockOperations {
     return item !== NO_ITEM && this.#locks.isLockedBy(item, operation.owner);
   }
 
+  /** Removes the operation's key, which has no value, if the connection holds its lock. Its waiters are told. */
+  removeHeld(operation: Operation): void {
+    if (!this.isHeld(operation)) return;
+    this.#lookup.unlink(this.#findLocked(operation), operation.hash);
+  }
+
   /** As `#find`, but also the locked item of a row that has no value. */
   #findLocked(operation: Operation): ItemRef {
     const live = this.#find(operation);

@@ -309,6 +309,7 @@ export class RowOperations {
   #lease(slot: RequestSlot): number {
     const { leases } = this.#guard;
     this.#setKey(this.#keyOf(slot));
+    if (this.#guard.refuses(this.#operation)) return 0;
     let lease = leases.find(this.#operation);
     if (lease === NO_LEASE || !leases.isHeld(lease)) {
       lease = leases.grant(lease, this.#operation, clockSec(this.#links.memory) + LEASE_SEC);

@@ -16,6 +16,7 @@ import * as sessionModule from "../rows/row_session.ts";
 import type { RequestSlot, RowRequests } from "../rows/row_requests.ts";
 import * as requestsModule from "../rows/row_requests.ts";
 import type { Allocator } from "../space/allocator.ts";
+import * as statsModule from "../stats.ts";
 import type { Lookup } from "./lookup.ts";
 import type { StoreParts } from "./parts.ts";
 import type { RowOperations } from "./row.ts";
@@ -25,6 +26,7 @@ const { NO_OWNER } = connectionsModule;
 const { DETACHED_SHARE_MAX } = limitsModule;
 const { NO_ITEM } = itemModule;
 const { REQUEST } = layoutModule;
+const { CLASS_STAT, STAT } = statsModule;
 const { Outcome } = outcomeModule;
 type Outcome = outcomeModule.Outcome;
 const { NO_REQUEST, RequestState, RowBit, RowKind } = requestsModule;
@@ -368,6 +370,7 @@ export class RowParking {
     operation.resultLow = requests.word(slot, REQUEST.NUMBER_LOW);
     operation.resultHigh = requests.word(slot, REQUEST.NUMBER_HIGH);
     operation.isRefused = false;
+    this.#countWrite(slot, outcome, operation);
     this.#keepResult(slot);
     operation.item = this.#result;
     this.free(slot);
@@ -375,6 +378,41 @@ export class RowParking {
     // A store under a lease became an add.
     const isExisting = outcome === Outcome.NOT_STORED && operation.mode === StoreMode.CAS;
     return isExisting ? Outcome.EXISTS : outcome;
+  }
+
+  /** Counts a write as the same operation on an ordinary item is counted. */
+  #countWrite(slot: RequestSlot, outcome: Outcome, operation: Operation): void {
+    const { memory, slabs } = this.#links;
+    const isDone = outcome === Outcome.STORED || outcome === Outcome.OK;
+    const isMissing = outcome === Outcome.NOT_FOUND;
+    switch (this.requests.kindOf(slot)) {
+      case RowKind.STORE: {
+        const item = this.requests.word(slot, REQUEST.ITEM);
+        const classId = item === NO_ITEM ? SMALLEST_CLASS : slabs.classOf(item);
+        memory.stats[STAT.cmd_set]! += 1;
+        memory.countClass(classId, CLASS_STAT.cmd_set);
+        if (operation.mode !== StoreMode.CAS) return;
+        if (isMissing) memory.stats[STAT.cas_misses]! += 1;
+        if (isDone) memory.countClass(classId, CLASS_STAT.cas_hits);
+        if (outcome === Outcome.EXISTS) memory.countClass(classId, CLASS_STAT.cas_badval);
+        return;
+      }
+      case RowKind.REMOVE:
+        if (isMissing) memory.stats[STAT.delete_misses]! += 1;
+        if (outcome !== Outcome.DELETED) return;
+        return memory.countClass(SMALLEST_CLASS, CLASS_STAT.delete_hits);
+      case RowKind.COUNT: {
+        const isDecr = (this.requests.word(slot, REQUEST.BITS) & RowBit.DECREMENT) !== 0;
+        if (isMissing) memory.stats[isDecr ? STAT.decr_misses : STAT.incr_misses]! += 1;
+        if (!isDone) return;
+        const hits = isDecr ? CLASS_STAT.decr_hits : CLASS_STAT.incr_hits;
+        return memory.countClass(SMALLEST_CLASS, hits);
+      }
+      case RowKind.TOUCH:
+        memory.stats[STAT.cmd_touch]! += 1;
+        if (isMissing) memory.stats[STAT.touch_misses]! += 1;
+        else memory.countClass(SMALLEST_CLASS, CLASS_STAT.touch_hits);
+    }
   }
 
   /** Refuses a write before it is submitted. Ahead of its turn it is refused only then. */
@@ -455,6 +493,8 @@ export class RowParking {
   }
 }
 
+/** To count in: a row that is written has no item here. */
+const SMALLEST_CLASS = 1;
 const decoder = new TextDecoder();
 
 function hasValue(kind: RowKind): boolean {

@@ -122,6 +122,7 @@ export class ConversationSide implements Side {
   #resumeReady(): void {
     const { cache } = this.thread;
     for (;;) {
+      this.work();
       cache.enter();
       const owner = cache.takeReady(0);
       cache.leave();
@@ -129,6 +130,9 @@ export class ConversationSide implements Side {
       this.#peers.get(owner)?.goOn();
     }
   }
+
+  /** Does the work of the process's other threads. */
+  protected work(): void {}
 
   open(): Promise<ConversationPeer> {
     return Promise.resolve(this.connect());

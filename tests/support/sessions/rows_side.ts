@@ -1,0 +1,58 @@
+import { changeOf, type Row } from "../../../lib/rows/databases/backend.ts";
+import { RowEdit } from "../../../lib/rows/row_edits.ts";
+import type { Cache } from "../../../store/cache.ts";
+import { openCache, RowKind, type RowRequest } from "../../../store/row_cache.ts";
+import { databaseRow, Memory } from "../../../store/setup.ts";
+import { Outcome } from "../../../store/outcome.ts";
+import { ConversationSide } from "./conversation_side.ts";
+
+const EVERY_NAME = Object.assign(new Set<string>(), { has: () => true });
+
+/** A server in which every key is a row of a database in memory, which answers at once. */
+export class RowsSide extends ConversationSide {
+  /** The first read of a row is a miss. */
+  override readonly unsteadyStats = EVERY_NAME;
+  readonly rows = new Map<string, Row>();
+  readonly #database: Cache;
+  #version = 1000;
+
+  constructor(options: readonly string[] = []) {
+    super(["--db", "sqlite:none", "--row-expiry", "ignore", ...options]);
+    const { shared } = this.thread.memory;
+    this.#database = openCache(new Memory(shared, databaseRow(shared.options)));
+  }
+
+  protected override work(): void {
+    // Called before the constructor has ended, too.
+    const rows = this.#database?.rows;
+    if (!rows) return;
+    this.#database.enter();
+    const taken = rows.take(1000);
+    this.#database.leave();
+    for (const request of taken) {
+      if (request.kind === RowKind.READ) {
+        rows.answerRead([request], this.rows.get(request.key) ?? null, true);
+      } else if (request.kind === RowKind.COMMAND) rows.fail([request], "no commands");
+      else this.#write(request);
+    }
+  }
+
+  #write(request: RowRequest): void {
+    const { key, owner } = request;
+    const rows = this.#database.rows!;
+    this.#database.enter();
+    const isFree = rows.invalidate(key, owner);
+    this.#database.leave();
+    if (!isFree) return rows.answer(request, Outcome.LOCKED);
+    const old = this.rows.get(key) ?? null;
+    const fits = (length: number): boolean => rows.fits(key.length, length, request.flags);
+    const work = new RowEdit(request, rows.valueOf(request), fits);
+    const change = changeOf(work.edit, old);
+    if (change === null) return rows.answer(request, work.outcome, { version: old?.version ?? 0 });
+    const version = ++this.#version;
+    if (change === "delete") this.rows.delete(key);
+    else this.rows.set(key, { ...change, version });
+    const { outcome, number, row } = work;
+    rows.answer(request, outcome, { version, number, ...row && { row: { ...row, version } } });
+  }
+}
