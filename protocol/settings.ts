@@ -94,4 +94,6 @@ export interface Settings {
   readonly ioUring: boolean;
   /** `-o compat`: whose rules hold where memcached and yrmcds contradict each other. */
   readonly compat: "memcached" | "yrmcds";
+  /** `-o lru_maintainer`: whether `reclaimed` counts what the sweep removed; otherwise `crawler_reclaimed` does. */
+  readonly lruMaintainer: boolean;
 }

@@ -147,6 +147,7 @@ function toSettings(
     sasl: values["enable-sasl"],
     ioUring: false,
     compat: values.compat,
+    lruMaintainer: values["lru-maintainer"],
   };
 }
 

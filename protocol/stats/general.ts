@@ -69,6 +69,13 @@ function secondsText(microseconds: number): string {
 
 const never = (): number => 0;
 
+/** As memcached counts items that nobody met after their deadline: the LRU maintainer's are `reclaimed`. */
+const reclaimed = ({ store, settings }: Source): number =>
+  store.sumOfClasses("reclaimed") + (settings.lruMaintainer ? store.sumOfClasses("swept") : 0);
+
+const crawlerReclaimed = ({ store, settings }: Source): number =>
+  settings.lruMaintainer ? 0 : store.sumOfClasses("swept");
+
 /**
  * The lines of `stats`, in memcached's order. Lines for parts that this server does not have are
  * always 0: no buffers are given to connections, no queue of log lines, no threads for LRU, crawler and
@@ -165,8 +172,8 @@ const ROWS: readonly GeneralRow[] = [
   summed("evicted_unfetched"),
   ["evicted_active",        never],
   summed("evictions", "evicted"),
-  summed("reclaimed"),
-  counted("crawler_reclaimed"),
+  ["reclaimed",             reclaimed, counter("items", "expired items removed without a read")],
+  ["crawler_reclaimed",     crawlerReclaimed, counter("items", "expired items removed by maintenance, with -o no_lru_maintainer")],
   counted("crawler_items_checked"),
   ["lrutail_reflocked",     never],
   ["moves_to_cold",         never],

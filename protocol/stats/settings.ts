@@ -63,7 +63,7 @@ const ROWS: readonly SettingRow[] = [
   ["flush_enabled",        (t) => yesNo(t.settings.flushEnabled)],
   ["dump_enabled",         (t) => yesNo(t.settings.dumpEnabled)],
   fixed("hash_algorithm", "murmur3"),
-  fixed("lru_maintainer_thread", "yes"),
+  ["lru_maintainer_thread", (t) => yesNo(t.settings.lruMaintainer)],
   tunable("lru_segmented"),
   tunable("hot_lru_pct"),
   tunable("warm_lru_pct"),

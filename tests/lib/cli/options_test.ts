@@ -207,6 +207,7 @@ Deno.test("readCommand() tells the protocols what stats settings shows", () => {
     sasl: false,
     ioUring: false,
     compat: "memcached",
+    lruMaintainer: true,
   });
   assertEquals(tunables, [
     ["slab_automove_ratio", 0.5],
