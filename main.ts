@@ -1,7 +1,8 @@
+import { splitSubcommand } from "./lib/cli/subcommand.ts";
 import { listenToSignals } from "./lib/signals.ts";
 
-const [subcommand, ...rest] = Deno.args;
-const isServer = subcommand !== "proxy" && subcommand !== "audit" && subcommand !== "passwd";
+const { subcommand, rest } = splitSubcommand(Deno.args);
+const isServer = subcommand === "";
 // Before the other modules are loaded. Signals end an audit.
 if (isServer || subcommand === "proxy") listenToSignals();
 
@@ -14,7 +15,7 @@ const { readProcessInfo } = await import("./lib/process_info.ts");
 const { ExitCode, refuseUsage } = await import("./lib/cli/exit.ts");
 const processInfo = readProcessInfo();
 const command = isServer
-  ? (await import("./lib/cli/command.ts")).readCommand(Deno.args, processInfo)
+  ? (await import("./lib/cli/command.ts")).readCommand(rest, processInfo)
   : subcommand === "proxy"
   ? (await import("./lib/proxy/options.ts")).readProxyCommand(rest, processInfo)
   : (await import("./lib/proxy/audit/options.ts")).readAuditCommand(rest, processInfo);

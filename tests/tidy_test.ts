@@ -46,7 +46,7 @@ const ROOMS: readonly Room[] = [
   ["protocol/binary/",           "parser table"],
   ["protocol/thread_protocols.ts", ""],
   ["protocol/statistics.ts",     ""],
-  ["lib/",                       "process_info signals cli/command cli/exit cli/passwd proxy/audit/options proxy/audit/run proxy/options proxy/serve server/boot"],
+  ["lib/",                       "process_info signals cli/command cli/exit cli/passwd cli/subcommand proxy/audit/options proxy/audit/run proxy/options proxy/serve server/boot"],
   ["lib/net/",                   "accept_failures cache_service descriptors service transport transports worker_transport portable/bind portable/sockets"],
   ["lib/net/portable/",          "bind sockets thread"],
   ["lib/net/native/",            "bind libc thread waker"],
@@ -54,7 +54,7 @@ const ROOMS: readonly Room[] = [
   ["lib/auth/",                  "authenticator logged_authenticator scrypt user_file"],
   ["lib/counters/",              "service"],
   ["lib/journal/",               "journal journal_messages state_folder"],
-  ["lib/cli/",                   "argv auth_options command exit passwd help listen option_table options values"],
+  ["lib/cli/",                   "argv auth_options command exit passwd help listen option_table options subcommand values"],
   ["lib/admin/",                 "announce exposition http_server server_metrics"],
   ["lib/proxy/backend.ts lib/proxy/caches/notes.ts lib/proxy/schema.ts lib/proxy/table.ts", ""],
   // Its door is lib/proxy/open_backend.ts, which imports it when it is needed.

@@ -202,13 +202,17 @@ test("TLS: a certificate that cannot be loaded ends the start with its reason", 
   const missing = `${certificates.folder}/missing`;
   assertMatch(
     await start(missing, keyPath),
-    /-Z .*Error loading the certificate chain: .*missing : .*No such file/,
+    /-Z .*Error loading the certificate chain: .*missing : .*No such file.*--ssl-chain-cert/,
   );
   assertMatch(
     await start(certPath, missing),
-    /-Z .*Error loading the key: .*missing : .*No such file/,
+    /-Z .*Error loading the key: .*missing : .*No such file.*; .*missing \(--ssl-key\) must be a/,
   );
-  assertMatch(await start(certPath, other.keyPath), /-Z .*Error validating the certificate: /);
+  assertMatch(
+    await start(certPath, other.keyPath),
+    /-Z .*Error validating the certificate: .*; .*--ssl-key/,
+  );
+  assertMatch(await start(certPath, certPath), /; name the file with the key of .*--ssl-key/);
 });
 
 if (NATIVE) {
