@@ -179,12 +179,12 @@ export class Conversation {
 
   /**
    * Executes complete requests in the thread's input [start, end), all of them if they fit one slice. Replies are
-   * appended to the thread's reply buffer; the caller has reset it, or begun anew in it, and sends them after. Takes
+   * appended to the thread's reply buffer; the caller resets it before, or appends to it, and sends them after. Takes
    * the store's mutex for the first request that needs it, and releases it at the end, in front of reads that go
    * without it, and for a moment whenever a hold's work is done.
    *
    * @returns The first byte that was not consumed. The caller keeps [returned, end), at most PENDING_BYTES_MAX after
-   *   NEEDS_INPUT, and brings it again in front of what comes next. `state` says what to do.
+   *   NEEDS_INPUT, and passes it again before the next bytes. `state` says what to do.
    */
   feed(start: number, end: number): number {
     this.thread.work.begin();

@@ -26,8 +26,8 @@ const AROUND_VALUE_ROOM = 1024;
 const CRLF = 0x0a0d;
 
 /**
- * The replies of one batch, in the thread's reply region. The caller of `feed` resets it, or begins
- * anew behind other batches' replies, and sends it after.
+ * The replies of one batch, in the thread's reply region. Before `feed` its caller resets it, or appends to other
+ * batches' replies; after `feed` it sends them.
  */
 export class ReplyBuffer {
   readonly region: ByteRegion;

@@ -80,7 +80,7 @@ export function storeBlock(conversation: Conversation): Outcome | Block {
   return outcome;
 }
 
-/** Reserves memory for a long value that has arrived in part; if there is none, skips the block. */
+/** Reserves memory for a long value that has arrived in part; without memory, skips the block. */
 function reserveBlock(conversation: Conversation): Outcome | Block {
   const { operation, cache } = conversation.thread;
   const outcome = cache.reserved.reserve(operation);

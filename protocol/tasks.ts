@@ -122,7 +122,7 @@ export class FillTask implements Task {
   /**
    * Begins to receive bytes into their place without the mutex, which is held now.
    *
-   * @param least Finds memory for more if there is none for so many.
+   * @param least Reserves memory if fewer bytes are available.
    * @returns False when there is no memory, or the value was dropped: `run` tells the client when the next bytes come.
    */
   beginReceiving(cache: Cache, least: number): boolean {
@@ -130,7 +130,7 @@ export class FillTask implements Task {
     return this.room > 0 && cache.reserved.beginReceiving(this.#value);
   }
 
-  /** @param length So many more bytes have been received, and stand in their place already. */
+  /** @param length Bytes just received directly into the item. */
   endReceiving(cache: Cache, length: number): void {
     cache.reserved.endReceiving(this.#value);
     this.#filled += length;
@@ -141,7 +141,7 @@ export class FillTask implements Task {
    * Finds memory for more, under the mutex.
    *
    * @param arrived Bytes that are in the input already.
-   * @returns False when there is none, or the value was dropped.
+   * @returns False without memory, or when the value was dropped.
    */
   #makeRoom(cache: Cache, arrived = 0): boolean {
     const ahead = Math.max(

@@ -25,7 +25,7 @@ export interface ServerHooks {
   /** Facts of the process, for `stats`. */
   processState(): ProcessState;
   /**
-   * Loads the certificates anew. The store's mutex is not held.
+   * Reloads the certificates. The store's mutex is not held.
    *
    * @returns "" when done; otherwise the error's text. Absent: there are none.
    */
@@ -62,7 +62,7 @@ export interface SharedState {
   readonly tunables: SharedArrayBuffer;
   readonly prefixes: SharedArrayBuffer;
   readonly ops: SharedArrayBuffer;
-  /** Of `PasswordChecks`; null: nobody has to authenticate. */
+  /** Of `PasswordChecks`; null: no authentication. */
   readonly verdicts: SharedArrayBuffer | null;
 }
 
@@ -99,11 +99,11 @@ export class ThreadContext {
   readonly input: ByteRegion;
   /** Replies to be sent: REPLY_BYTES. */
   readonly reply: ReplyBuffer;
-  /** Filled anew for every command. */
+  /** Overwritten by every command. */
   readonly request: Request;
   readonly operation: Operation;
   readonly numbers: Numbers;
-  /** Null: nobody has to authenticate. */
+  /** Null: no authentication. */
   readonly auth: PasswordChecks | null;
   /** Of the connection that is being served. */
   readonly work: WorkBudget;

@@ -29,7 +29,7 @@ export function start(conversation: Conversation, binary: BinaryRequest): Flow {
   return exchange(conversation, binary, true);
 }
 
-/** SaslStep: goes on with an exchange. */
+/** SaslStep: continues an exchange. */
 export function step(conversation: Conversation, binary: BinaryRequest): Flow {
   return exchange(conversation, binary, false);
 }

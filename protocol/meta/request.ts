@@ -114,8 +114,7 @@ export class MetaRequest {
       const problem = this.#readFlag(letter, word);
       if (problem === null) continue;
       if (problem === REFUSAL.DUPLICATE_FLAG || problem === REFUSAL.INVALID_FLAG) return problem;
-      // A later word's refusal stands for the earlier one's, but that of F, which says nothing of
-      // its own. Opaques count last.
+      // A later word's refusal replaces an earlier one's, except BAD_FORMAT (F). Opaques count last.
       if (
         refusal === null || refusal === REFUSAL.OPAQUE_TOO_LONG ||
         (problem !== REFUSAL.BAD_FORMAT && problem !== REFUSAL.OPAQUE_TOO_LONG)

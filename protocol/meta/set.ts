@@ -154,7 +154,7 @@ function putStoredId({ reply }: ThreadContext, operation: Operation, outcome: Ou
   else putUint32Flag(reply, FLAG.c, 0);
 }
 
-/** s: the stored value's length; that of the value in the request when nothing was stored. */
+/** s: the stored value's length; the length in the request when nothing was stored. */
 function putStoredSize(
   { reply, cache }: ThreadContext,
   operation: Operation,

@@ -199,7 +199,7 @@ export function* slabStatistics(thread: StatSource): Generator<Stat | null> {
 
 type PageRow = readonly [name: string, value: (store: Inspector) => number, meaning: StatMeaning];
 
-/** The lines of `stats classes` behind those of the classes. */
+/** The totals of `stats classes`, which follow the classes' lines. */
 // deno-fmt-ignore
 const PAGE_ROWS: readonly PageRow[] = [
   ["page_bytes",  (store) => store.pageBytes, gauge("bytes", "of a page")],

@@ -69,7 +69,7 @@ function secondsText(microseconds: number): string {
 
 const never = (): number => 0;
 
-/** As memcached counts items that nobody met after their deadline: the LRU maintainer's are `reclaimed`. */
+/** As memcached counts expired items that no request met: the LRU maintainer's are `reclaimed`. */
 const reclaimed = ({ store, settings }: Source): number =>
   store.sumOfClasses("reclaimed") + (settings.lruMaintainer ? store.sumOfClasses("swept") : 0);
 

@@ -43,7 +43,7 @@ export function beginGetss(conversation: Conversation, seconds: number): Uint8Ar
   return null;
 }
 
-/** getss: values, and where there is none the right to fill it. */
+/** getss: values, and for missing keys the right to fill them. */
 export function getss(conversation: Conversation): Flow {
   const { request, numbers, settings } = conversation.thread;
   if (settings.leaseMask === 0) return Flow.UNKNOWN;

@@ -7,7 +7,7 @@ import { WORK } from "../work_budget.ts";
 const STEP_BUCKETS = 64;
 
 /**
- * The lines of `lease list`. Leases that come or go meanwhile may be missing; none is met twice.
+ * The lines of `lease list`. May miss leases that come or go during the walk; lists none twice.
  *
  * @param prefix Only keys that begin with it; characters below 256 stand for bytes.
  */

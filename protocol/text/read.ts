@@ -289,7 +289,7 @@ export class MultigetTask implements Multiget {
 
   abandon(): void {}
 
-  /** @returns False when the value goes on in another task. */
+  /** @returns False when another task sends the rest of the value. */
   #getKey(
     conversation: Conversation,
     keyOffset: number,

@@ -138,7 +138,7 @@ function keyBytes({ input, keyOffset, keyLength }: Operation): ArrayBuffer {
 }
 
 /**
- * Drops update tokens in steps, and answers with their number. Tokens that others get meanwhile stay.
+ * Drops update tokens in steps, and answers with their number. Tokens given out during the walk stay.
  *
  * @param drop Drops up to `most` tokens, and returns how many there were.
  * @param units Cost of each.

@@ -19,7 +19,7 @@ export function listTokens(conversation: Conversation): Flow {
 }
 
 /**
- * The lines of `token list`, the oldest first. Tokens that come or go meanwhile may be missing; none is met twice.
+ * The lines of `token list`, the oldest first. May miss tokens that come or go during the walk; lists none twice.
  *
  * @param prefix Only keys that begin with it; characters below 256 stand for bytes.
  */

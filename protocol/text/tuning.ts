@@ -64,7 +64,7 @@ export function slabs(conversation: Conversation): Flow {
   return dispatch(conversation, SLABS);
 }
 
-/** Moves a page at once: pages are small, so nobody has to wait for a mover in the background. */
+/** Moves a page at once: pages are small, so no background mover is needed. */
 function reassign(conversation: Conversation): Flow {
   const { numbers, cache, request } = conversation.thread;
   if (!readInt32(conversation, 2)) return answer(conversation, REFUSAL.BAD_FORMAT);
@@ -269,8 +269,7 @@ function crawl(conversation: Conversation): Flow {
 }
 
 /**
- * A dump wants to begin with nothing else to be sent, as in memcached, where another thread writes
- * to the connection meanwhile.
+ * A dump begins when nothing else is left to send, as in memcached, where another thread writes the dump.
  */
 function dump(conversation: Conversation, kind: Dump): Flow {
   const { thread } = conversation;
