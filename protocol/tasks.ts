@@ -1,4 +1,4 @@
-import { ByteRegion } from "../store/base/bytes.ts";
+import { ByteRegion, CR, CRLF_LENGTH, LF } from "../store/base/bytes.ts";
 import type { Operation } from "../store/operation.ts";
 import type { Cache, ItemRef } from "../store/cache.ts";
 import { Activity } from "../store/connections.ts";
@@ -23,9 +23,6 @@ const { TRAILER_ROOM } = replyBufferModule;
 // Tasks: requests that a connection is in the middle of. Only a value or a line that does not fit one
 // buffer needs a task; short requests do without.
 
-const CR = 0x0d;
-const LF = 0x0a;
-const CRLF_LENGTH = 2;
 /** Less than this of a long value is not worth a piece of its own. */
 const PIECE_ROOM_MIN = 4096;
 

@@ -1,3 +1,4 @@
+import * as bytesModule from "../../store/base/bytes.ts";
 import { encodeBase64 } from "../base64.ts";
 import type { MetaRequest } from "./request.ts";
 import * as flagsModule from "./flags.ts";
@@ -8,13 +9,12 @@ import { putDecimal } from "../../store/base/decimal.ts";
 import type { ReplyBuffer } from "../reply_buffer.ts";
 import type { ThreadContext } from "../thread_context.ts";
 
+const { SPACE } = bytesModule;
 const { FLAG } = flagsModule;
 const { FIRST_FLAG } = metaRequestModule;
 const { META, META_CODE, OUTCOME_LINE } = repliesModule;
 
 // Hot path: no allocation.
-
-const SPACE = 0x20;
 
 /** A flag with a number. */
 export function putUint32Flag(reply: ReplyBuffer, letter: number, value: number): void {

@@ -1,4 +1,5 @@
-import * as limitsModule from "../../store/limits.ts";
+import { CR, CRLF_LENGTH, LF } from "../../store/base/bytes.ts";
+import { BUFFERED_VALUE_BYTES_MAX, LINE_LENGTH_MAX } from "../../store/limits.ts";
 import { authenticate, type AuthReply, refuseAuthentication } from "../waits/auth_wait.ts";
 import { LOGIN_BLOCK_LENGTH_MAX, loginBlockLength, readLogin } from "../auth/text_login.ts";
 import {
@@ -12,15 +13,10 @@ import { REPLY_ROOM_MIN } from "../reply_buffer.ts";
 import { SwallowTask } from "../tasks.ts";
 import type { ThreadContext } from "../thread_context.ts";
 
-const { BUFFERED_VALUE_BYTES_MAX, LINE_LENGTH_MAX } = limitsModule;
-
-const CR = 0x0d;
-const LF = 0x0a;
 /** With fewer bytes the line is not looked at. */
 const BYTES_MIN = 3;
 /** A shorter line, its LF not counted, closes the connection. */
 const LINE_LENGTH_MIN = 6;
-const CRLF_LENGTH = 2;
 /** Cost of a line, in units of work. */
 const LINE_UNITS = 16;
 

@@ -1,3 +1,4 @@
+import * as bytesModule from "../../store/base/bytes.ts";
 import { copyBytes } from "../../store/base/bytes.ts";
 import * as cacheModule from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
@@ -15,6 +16,7 @@ import type { ThreadContext } from "../thread_context.ts";
 import * as workBudgetModule from "../work_budget.ts";
 import { answer } from "./answer.ts";
 
+const { CR, CRLF, LF, SPACE } = bytesModule;
 const { LOCKED_ITEM, NO_ITEM } = cacheModule;
 const { KEY_LENGTH_MAX, LINE_LENGTH_MAX } = limitsModule;
 const { OUTCOME_LINE, REFUSAL, REPLY } = repliesModule;
@@ -23,13 +25,9 @@ const { WORK: { REQUEST: REQUEST_UNITS } } = workBudgetModule;
 
 // Hot path: no allocation.
 
-const SPACE = 0x20;
-const CR = 0x0d;
-const LF = 0x0a;
 // Little-endian pieces of fixed replies.
 const VALU = 0x554c4156;
 const E_SPACE = 0x2045;
-const CRLF = 0x0a0d;
 const END_1 = 0x0d444e45; // "END\r"
 
 const LOCKED = OUTCOME_LINE[Outcome.LOCKED];
