@@ -6,7 +6,7 @@ import * as statsModule from "../store/stats.ts";
 import { REQUEST_MAGIC } from "./binary_header.ts";
 import type { CloseReason } from "../store/cache.ts";
 import type { WireProtocol } from "./settings.ts";
-import type { ThreadContext } from "./thread_context.ts";
+import type { RequestThread, ThreadContext } from "./thread_context.ts";
 
 const { NO_OWNER } = connectionsModule;
 const { STAT, THREAD_STAT } = statsModule;
@@ -80,7 +80,7 @@ export interface Task {
   /** Whether it waits for the server alone, its disk or a password check: a server that stops answers it before. */
   readonly awaitsServer?: boolean;
   /** The connection is gone: gives back what the task holds. */
-  abandon(thread: ThreadContext): void;
+  abandon(thread: RequestThread): void;
 }
 
 /** The keys of one line, executed one after the other. */
@@ -110,7 +110,7 @@ export interface Protocols {
 
 /** One connection: bytes in, replies out. It owns no buffer. */
 export class Conversation {
-  readonly thread: ThreadContext;
+  readonly thread: RequestThread;
   readonly protocols: Protocols;
   /** The connection's number; for locks. */
   readonly owner: ConnectionId;
@@ -193,7 +193,8 @@ export class Conversation {
 
   /** As `feed`, within the slice that has begun. */
   protected execute(start: number, end: number): number {
-    const { thread } = this;
+    // Only here do batches begin and end.
+    const thread = this.thread as ThreadContext;
     const { cache, operation, reply, memory } = thread;
     if (this.state !== ConversationState.UNFINISHED) this.#answered = false;
     thread.beginBatch();
@@ -282,6 +283,6 @@ export class Conversation {
 }
 
 /** The store's clock, but never 0, which stands for no wait. */
-function authClockSec({ memory }: ThreadContext): number {
+function authClockSec({ memory }: RequestThread): number {
   return Math.max(1, clockSec(memory));
 }

@@ -1,7 +1,7 @@
 import * as bytesModule from "../store/base/bytes.ts";
 import * as limitsModule from "../store/limits.ts";
 import * as binaryHeaderModule from "./binary_header.ts";
-import type { ThreadContext } from "./thread_context.ts";
+import type { RequestThread } from "./thread_context.ts";
 
 const { CRLF, CRLF_LENGTH, LF, SPACE } = bytesModule;
 const { HEADER_LENGTH, REQUEST_MAGIC } = binaryHeaderModule;
@@ -33,7 +33,7 @@ const KEY_OF_META = 3;
  * Collects plain get lines: `get`, one blank, one key, CR LF. All collected requests are complete and well-formed.
  * Returns `start` if the first line is of another kind.
  */
-export function prefetchGets(thread: ThreadContext, start: number, end: number): number {
+export function prefetchGets(thread: RequestThread, start: number, end: number): number {
   const { input, cache } = thread;
   const { bytes, view } = input;
   const { prefetch } = cache;
@@ -57,7 +57,7 @@ export function prefetchGets(thread: ThreadContext, start: number, end: number):
  * Collects set lines and meta commands. The start of a request is a guess from the length in the line before: a wrong
  * guess only wastes a prefetch.
  */
-export function prefetchLines(thread: ThreadContext, start: number, end: number): number {
+export function prefetchLines(thread: RequestThread, start: number, end: number): number {
   const { input, cache } = thread;
   const { bytes, view } = input;
   const { prefetch } = cache;
@@ -107,7 +107,7 @@ export type PacketKind = typeof PacketKind[keyof typeof PacketKind];
  * @param kinds The PacketKind of every opcode.
  */
 export function prefetchPackets(
-  thread: ThreadContext,
+  thread: RequestThread,
   start: number,
   end: number,
   kinds: Uint8Array,

@@ -8,7 +8,7 @@ import type { Outcome } from "../store/outcome.ts";
 import * as statsModule from "../store/stats.ts";
 import { type Conversation, ConversationState, type Task } from "./conversation.ts";
 import * as replyBufferModule from "./reply_buffer.ts";
-import type { ThreadContext } from "./thread_context.ts";
+import type { RequestThread } from "./thread_context.ts";
 
 const { NO_ITEM } = cacheModule;
 const {
@@ -66,7 +66,7 @@ export class SkipLineTask implements Task {
 /** How a protocol answers a store whose value arrived after its request. Keeps what it needs of the request. */
 export interface StoreReply {
   /** @param operation Holds the results. */
-  put(thread: ThreadContext, operation: Operation, outcome: Outcome): void;
+  put(thread: RequestThread, operation: Operation, outcome: Outcome): void;
 }
 
 /** Fills a reserved item with a value as it arrives, then stores it. */
@@ -174,7 +174,7 @@ export class FillTask implements Task {
   }
 
   /** @param at Where the value's end marker is in the input. */
-  #store({ cache, input }: ThreadContext, at: number): Outcome {
+  #store({ cache, input }: RequestThread, at: number): Outcome {
     if (!this.#crlf || (input.bytes[at] === CR && input.bytes[at + 1] === LF)) {
       return cache.reserved.commit(this.#operation);
     }
@@ -182,7 +182,7 @@ export class FillTask implements Task {
     return cache.refuseBadChunk(this.#operation);
   }
 
-  abandon(thread: ThreadContext): void {
+  abandon(thread: RequestThread): void {
     thread.cache.reserved.abandon(this.#value);
   }
 
@@ -214,7 +214,7 @@ export class SendTask implements Task {
    * @param crlf Whether CR LF follows the value.
    * @param successor What the connection does after it.
    */
-  constructor(thread: ThreadContext, item: ItemRef, crlf: boolean, successor: Task | null) {
+  constructor(thread: RequestThread, item: ItemRef, crlf: boolean, successor: Task | null) {
     const { cache } = thread;
     this.#length = cache.valueLength(item);
     this.#crlf = crlf;
@@ -247,12 +247,12 @@ export class SendTask implements Task {
     return start;
   }
 
-  abandon(thread: ThreadContext): void {
+  abandon(thread: RequestThread): void {
     if (this.#item !== NO_ITEM) thread.cache.unpin(this.#item);
     this.#successor?.abandon(thread);
   }
 
-  #valueSegment(thread: ThreadContext, length: number): boolean {
+  #valueSegment(thread: RequestThread, length: number): boolean {
     const { cache, reply } = thread;
     if (this.#item === NO_ITEM || !reply.valueSegment(cache, this.#item, this.#sent, length)) {
       return false;
@@ -261,7 +261,7 @@ export class SendTask implements Task {
     return true;
   }
 
-  #copyPiece(thread: ThreadContext, length: number): void {
+  #copyPiece(thread: RequestThread, length: number): void {
     const { cache, reply } = thread;
     if (this.#copy !== null) reply.copy(this.#copy, this.#sent, length);
     else {

@@ -100,6 +100,28 @@ Deno.test("operations count, handlers do not", () => {
   assertEquals(places(handlers, /\bSTAT\.|memory\.(?:classS|s)tats\b/), []);
 });
 
+/** Ways to take or leave the store's mutex, and the files of protocol/ that may name them. */
+const HOLDERS: readonly (readonly [pattern: RegExp, files: string])[] = [
+  [/\bcache\.(?:enter|leave|yieldMutex|mutex)\b/, "conversation store_hold thread_context"],
+  [/\b(?:beginBatch|endBatch)\b/, "conversation store_hold thread_context"],
+  [/\bmayReadOptimistically\b/, "store_hold thread_context"],
+  [/\bwithoutMutex\b/, "store_hold text/admin"],
+  [/\breleaseForReads\b/, "store_hold binary/parser meta/get text/parser"],
+];
+
+for (const [pattern, files] of HOLDERS) {
+  Deno.test(`of protocol, only ${files} name ${pattern.source}`, () => {
+    const named = own.filter(isIn("protocol/")).filter(({ text }) => pattern.test(text));
+    const names = named.map(({ path }) => path.slice("protocol/".length, -".ts".length));
+    assertEquals(names.sort(), files.split(" ").sort());
+  });
+}
+
+Deno.test("handlers and statistics do not see the whole thread", () => {
+  const inner = own.filter(({ path }) => /^protocol\/\w+\//.test(path));
+  assertEquals(places(inner, /import .*\bThreadContext\b/), []);
+});
+
 Deno.test("no file imports itself by way of others, type imports included", () => {
   assertEquals(importCycles(own), []);
 });

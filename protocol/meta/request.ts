@@ -5,7 +5,7 @@ import { decodeBase64 } from "../base64.ts";
 import type { Numbers } from "../numbers.ts";
 import * as repliesModule from "../replies.ts";
 import type { Request } from "../request.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import * as flagsModule from "./flags.ts";
 
 const { FLAG } = flagsModule;
@@ -33,7 +33,7 @@ const bitOf = (letter: number): number => 1 << (letter - FLAG.A_FIRST);
  * (memcached: _meta_flag_preparse).
  */
 export class MetaRequest {
-  readonly thread: ThreadContext;
+  readonly thread: RequestThread;
   readonly #numbers: Numbers;
   readonly #input: ByteRegion;
   readonly #request: Request;
@@ -80,7 +80,7 @@ export class MetaRequest {
   #seenLow = 0;
   #seenHigh = 0;
 
-  constructor(thread: ThreadContext) {
+  constructor(thread: RequestThread) {
     this.thread = thread;
     this.#request = thread.request;
     this.#numbers = thread.numbers;

@@ -2,7 +2,7 @@ import { CLASSES_MAX } from "../../store/cache.ts";
 import type { Inspector } from "../../store/inspector.ts";
 import { CLASS_STAT, CLASS_STATS } from "../../store/stats.ts";
 import type { Settings } from "../settings.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { StatThread } from "../thread_context.ts";
 import {
   counter,
   counterOf,
@@ -233,7 +233,7 @@ export function slabStats(thread: StatSource): Generator<StatEntry> {
 }
 
 /** `stats classes` */
-export function classStats(thread: ThreadContext): Generator<StatEntry> {
+export function classStats(thread: StatThread): Generator<StatEntry> {
   // Two of PAGE_ROWS are found by walking all pages.
   thread.work.chargeRows(2 * thread.cache.inspector.control("PAGES_EVER_USED"));
   return linesOf(classStatistics(thread), (classId, name) => `${classId}:${name}`);

@@ -3,7 +3,7 @@ import type { Inspector } from "../../store/inspector.ts";
 import { versionText } from "../replies.ts";
 import { CLASS_STAT, CLASS_STATS, STAT, STORE_STATS } from "../../store/stats.ts";
 import type { Settings } from "../settings.ts";
-import type { ProcessState, ThreadContext } from "../thread_context.ts";
+import type { ProcessState, StatThread } from "../thread_context.ts";
 import {
   counter,
   counterOf,
@@ -245,7 +245,7 @@ export function memoryLimitBytes(thread: StatSource): number {
 const RESET_UNITS = 200;
 
 /** `stats reset`: every statistic to 0. Sizes and states stay. */
-export function resetStats({ cache, prefixes, ops, work }: ThreadContext): void {
+export function resetStats({ cache, prefixes, ops, work }: StatThread): void {
   work.spent += RESET_UNITS * cache.inspector.threadCount;
   cache.inspector.resetStats();
   prefixes.clear();

@@ -1,5 +1,5 @@
 import type { Settings } from "../settings.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { StatThread } from "../thread_context.ts";
 import type { TunableName } from "../tunables.ts";
 import { onOff, type StatEntry, yesNo } from "./entry.ts";
 import { memoryLimitBytes } from "./general.ts";
@@ -15,7 +15,7 @@ const BINDING_PROTOCOL: Record<Settings["wireProtocol"], string> = {
   binary: "binary",
 };
 
-type SettingRow = readonly [name: string, value: (thread: ThreadContext) => string | number];
+type SettingRow = readonly [name: string, value: (thread: StatThread) => string | number];
 
 /** A setting that commands may change. */
 const tunable = (name: TunableName): SettingRow => [name, (t) => t.tunables.text(name)];
@@ -99,7 +99,7 @@ function textAuthFile({ authFile, wireProtocol }: Settings): string {
 }
 
 /** `stats settings` */
-export function* settingStats(thread: ThreadContext): Generator<StatEntry> {
+export function* settingStats(thread: StatThread): Generator<StatEntry> {
   for (const [name, value] of ROWS) yield [name, value(thread)];
   const { leaseFlag, leaseMask, leaseTimeSec } = thread.settings;
   yield ["lease_flag", `0x${leaseFlag.toString(16)}`];

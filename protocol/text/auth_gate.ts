@@ -11,7 +11,7 @@ import {
 import { REFUSAL, REPLY } from "../replies.ts";
 import { REPLY_ROOM_MIN } from "../reply_buffer.ts";
 import { SwallowTask } from "../tasks.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 
 /** With fewer bytes the line is not looked at. */
 const BYTES_MIN = 3;
@@ -30,9 +30,9 @@ const TEXT_REPLY: AuthReply = {
 /** The text protocol of a peer that has not authenticated: understands nothing but authentication. */
 export class TextAuthGate implements Parser {
   readonly commands: readonly CommandName[] = [];
-  readonly #thread: ThreadContext;
+  readonly #thread: RequestThread;
 
-  constructor(thread: ThreadContext) {
+  constructor(thread: RequestThread) {
     this.#thread = thread;
   }
 

@@ -1,6 +1,6 @@
 import { oneWord } from "../../store/base/key_text.ts";
 import { u64ToNumber } from "../../store/base/u64.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { WORK } from "../work_budget.ts";
 
 /** Buckets looked at in one step. */
@@ -11,7 +11,7 @@ const STEP_BUCKETS = 64;
  *
  * @param prefix Only keys that begin with it; characters below 256 stand for bytes.
  */
-export function* leaseLines(thread: ThreadContext, prefix: string): Generator<string> {
+export function* leaseLines(thread: RequestThread, prefix: string): Generator<string> {
   const { inspector } = thread.cache;
   const buckets = inspector.leaseBucketCount;
   for (let start = 0; start < buckets; start += STEP_BUCKETS) {

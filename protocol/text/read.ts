@@ -12,7 +12,7 @@ import type { ReplyBuffer } from "../reply_buffer.ts";
 import * as replyBufferModule from "../reply_buffer.ts";
 import { Flow } from "../request.ts";
 import { SendTask, SkipLineTask } from "../tasks.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import * as workBudgetModule from "../work_budget.ts";
 import { answer } from "./answer.ts";
 
@@ -39,7 +39,7 @@ const KEYS_PER_LINE = LINE_LENGTH_MAX / 2;
 const HELD_BY_ANOTHER = 1;
 
 /** Writes keys' lines and values. */
-class ValueWriter implements FoundWriter<ThreadContext> {
+class ValueWriter implements FoundWriter<RequestThread> {
   readonly marksHits = true;
   readonly #withId: boolean;
   readonly #givesLease: boolean;
@@ -54,7 +54,7 @@ class ValueWriter implements FoundWriter<ThreadContext> {
     return !this.#givesLease;
   }
 
-  write(thread: ThreadContext, found: Found): boolean {
+  write(thread: RequestThread, found: Found): boolean {
     const { reply } = thread;
     this.putLine(thread, found);
     reply.foundValue(found);
@@ -63,7 +63,7 @@ class ValueWriter implements FoundWriter<ThreadContext> {
   }
 
   /** Writes the line in front of a value. */
-  putLine({ reply, input, operation }: ThreadContext, found: Found): void {
+  putLine({ reply, input, operation }: RequestThread, found: Found): void {
     const { keyOffset, keyLength } = operation;
     const { view, bytes } = reply.region;
     let at = reply.length;
@@ -134,7 +134,7 @@ export function getOne(
  *
  * @returns False when the value does not fit and needs a SendTask.
  */
-function putItem(thread: ThreadContext, item: ItemRef, writer: ValueWriter): boolean {
+function putItem(thread: RequestThread, item: ItemRef, writer: ValueWriter): boolean {
   const { cache, reply } = thread;
   const found = cache.describe(item);
   writer.putLine(thread, found);
@@ -247,7 +247,7 @@ export class MultigetTask implements Multiget {
    *
    * @returns The offset behind the line, or of the next key.
    */
-  #scan(thread: ThreadContext, start: number, end: number): number {
+  #scan(thread: RequestThread, start: number, end: number): number {
     const { input, cache } = thread;
     const { prefetch } = cache;
     const { bytes } = input;
@@ -386,7 +386,7 @@ export class MultigetTask implements Multiget {
 }
 
 /** Writes a lease as getss shows it: a value with the lease's flags that contains the remaining seconds. */
-function putLease(thread: ThreadContext): void {
+function putLease(thread: RequestThread): void {
   const { reply, operation, settings, input } = thread;
   const { view, bytes } = reply.region;
   const remainSec = operation.remainSec < 0 ? settings.leaseTimeSec : operation.remainSec;
@@ -408,7 +408,7 @@ function putLease(thread: ThreadContext): void {
 }
 
 /** Writes a lease as lease-get shows it. Clients that do not hold it get an id that fills nothing. */
-function putLeaseValue(thread: ThreadContext): void {
+function putLeaseValue(thread: RequestThread): void {
   const { reply, operation, input } = thread;
   reply.put(REPLY.LEASE_VALUE_SPACE);
   reply.copy(input, operation.keyOffset, operation.keyLength);
@@ -419,7 +419,7 @@ function putLeaseValue(thread: ThreadContext): void {
 }
 
 /** Returns whether the line at `start` ends in the input. */
-export function hasLineEnd(thread: ThreadContext, start: number, end: number): boolean {
+export function hasLineEnd(thread: RequestThread, start: number, end: number): boolean {
   const { bytes } = thread.input;
   if (bytes[end - 1] === LF) return true;
   for (let at = start; at < end; at++) if (bytes[at] === LF) return true;

@@ -6,7 +6,7 @@ import { Access } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { chargeTokens, readTokenOwner, type TokenReply, TokenWait } from "../waits/token_wait.ts";
 import { answer, beginWork, wordEquals, wordText } from "./answer.ts";
 import { readKey } from "./write.ts";
@@ -60,7 +60,7 @@ const TEXT_REPLY: TokenReply = {
   failed: ({ reply }) => reply.put(OUTCOME_LINE[Outcome.NOT_PERSISTED]),
 };
 
-function putToken({ reply }: ThreadContext, idLow: number, idHigh: number): void {
+function putToken({ reply }: RequestThread, idLow: number, idHigh: number): void {
   reply.put(REPLY.TOKEN_SPACE);
   reply.decimalU64(idLow, idHigh);
   reply.crlf();

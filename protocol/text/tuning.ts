@@ -4,7 +4,7 @@ import { Numbers } from "../numbers.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
 import type { Flow } from "../request.ts";
 import { metadump, mgdump } from "../stats/item_walk.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import type { Work } from "../work_task.ts";
 import { answer, argumentCount, beginWork, readInt32, sendText, wordText } from "./answer.ts";
 
@@ -88,13 +88,13 @@ class Reassign implements Work {
     this.#noreply = noreply;
   }
 
-  step({ cache, work }: ThreadContext): boolean {
+  step({ cache, work }: RequestThread): boolean {
     if (this.#move.result !== MoveResult.MOVING) return false;
     work.spent += cache.continueMove(this.#move) * UNITS_PER_CHUNK;
     return true;
   }
 
-  end({ reply }: ThreadContext): void {
+  end({ reply }: RequestThread): void {
     if (!this.#noreply) reply.put(REASSIGN_REPLY[this.#move.result]);
   }
 }
