@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { assertEquals } from "@std/assert";
 import { hostPortText } from "../../../lib/net/transport.ts";
 import { KetamaRing } from "../../../lib/proxy/caches/ketama.ts";
@@ -55,6 +56,17 @@ for (const [family, places] of [["IPv4", IPV4], ["IPv6", IPV6]] as const) {
     fn: () => compare(places),
   });
 }
+
+Deno.test("keys behind the ring's last point go to the cache of its first", () => {
+  const ring = new KetamaRing(
+    ["a:1", "b:1", "c:1"].map((name) => ({ name, weight: 1, cache: name })),
+  );
+  const hashOf = (key: string): number => createHash("md5").update(key).digest().readUInt32LE();
+  const keys = Array.from({ length: 20_000 }, (_, number) => `key${number}`)
+    .sort((a, b) => hashOf(a) - hashOf(b));
+  assertEquals(ring.of(keys.at(-1)!), ring.of(keys[0]!));
+  assertEquals(new Set(keys.map((key) => ring.of(key))), new Set(["a:1", "b:1", "c:1"]));
+});
 
 /** Compares the caches that libmemcached asks for keys with those of the ring. */
 async function compare(places: readonly { hostname: string; port: number }[]): Promise<void> {

@@ -35,6 +35,7 @@ testDatabases("memcached's commands at the proxy read and write rows", async (da
   await client.ask("cas nothing 0 0 1 9\r\nx\r\n", "NOT_FOUND\r\n");
   await client.ask("cas k 0 0 1 1\r\n7\r\n", "STORED\r\n");
   await client.ask("incr k 5\r\n", "12\r\n");
+  await client.ask("set b 0 0 3\r\n7  \r\nincr b 1\r\n", "STORED\r\n8\r\n");
   await client.ask("decr k 100\r\n", "0\r\n");
   await client.ask("append k 0 0 1\r\n1\r\n", "STORED\r\n");
   await client.ask("prepend k 0 0 1\r\n2\r\n", "STORED\r\n");
