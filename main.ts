@@ -1,6 +1,7 @@
+import { splitSubcommand } from "./lib/cli/subcommand.ts";
 import { listenToSignals } from "./lib/signals.ts";
 
-const [subcommand, ...rest] = Deno.args;
+const { subcommand, rest } = splitSubcommand(Deno.args);
 /** `leased proxy` is a name for a server with a database, with a port and a file of its own. */
 const PROXY = ["--port", "11311", "--db", "sqlite:leased.db"];
 const isProxy = subcommand === "proxy";
@@ -16,7 +17,7 @@ if (subcommand === "passwd") {
 const { readProcessInfo } = await import("./lib/process_info.ts");
 const { ExitCode, refuseUsage } = await import("./lib/cli/exit.ts");
 const processInfo = readProcessInfo();
-const argv = isProxy ? [...PROXY, ...rest] : Deno.args;
+const argv = isProxy ? [...PROXY, ...rest] : rest;
 const command = isInit
   ? (await import("./lib/rows/init.ts")).readInitCommand(rest.slice(1), processInfo)
   : subcommand === "audit"

@@ -1,6 +1,6 @@
 /**
- * The opcodes of the binary protocol, and those of their quiet forms: memcached's, from 0x40 on yrmcds's, and from 0x60
- * on those of leases and update tokens.
+ * The opcodes of the binary protocol, quiet forms included: memcached's, from 0x40 on yrmcds's, from 0x60 on this
+ * server's own for leases and update tokens.
  */
 // deno-fmt-ignore
 export const OPCODES = {
@@ -39,5 +39,5 @@ export const OPCODES = {
   TokenRelease:   [0x6a, 0x6b],
 } as const satisfies Record<string, readonly [opcode: number, quietOpcode: number | null]>;
 
-/** The name of a command, as `stats ops` has it; that of its quiet form ends with Q. */
+/** The name of a command, as `stats ops` has it; a quiet form's name ends with Q. */
 export type BinaryCommandName = keyof typeof OPCODES;

@@ -1,4 +1,4 @@
-/** Statuses of the binary protocol: memcached's, yrmcds's for locks, and those of leases and update tokens. */
+/** Statuses of the binary protocol: memcached's, yrmcds's for locks, and this server's for leases and tokens. */
 export const Status = {
   OK: 0x00,
   NOT_FOUND: 0x01,
@@ -14,7 +14,7 @@ export const Status = {
   /** No value and no lease: an update token is out, or quarantine. */
   UNCACHEABLE: 0x13,
   REFUSED: 0x20,
-  /** SASL goes on with another step. */
+  /** SASL needs another step. */
   AUTH_CONTINUE: 0x21,
   UNKNOWN_COMMAND: 0x81,
   NO_MEMORY: 0x82,

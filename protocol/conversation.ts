@@ -6,7 +6,7 @@ import * as statsModule from "../store/stats.ts";
 import { REQUEST_MAGIC } from "./binary_header.ts";
 import type { CloseReason, RowParking, RowSession } from "../store/cache.ts";
 import type { WireProtocol } from "./settings.ts";
-import type { ThreadContext } from "./thread_context.ts";
+import type { RequestThread, ThreadContext } from "./thread_context.ts";
 
 const { NO_OWNER } = connectionsModule;
 const { STAT, THREAD_STAT } = statsModule;
@@ -80,7 +80,7 @@ export interface Task {
   /** Whether it waits for the server alone, its disk or a password check: a server that stops answers it before. */
   readonly awaitsServer?: boolean;
   /** The connection is gone: gives back what the task holds. */
-  abandon(thread: ThreadContext): void;
+  abandon(thread: RequestThread): void;
 }
 
 /** The keys of one line, executed one after the other. */
@@ -110,7 +110,7 @@ export interface Protocols {
 
 /** One connection: bytes in, replies out. It owns no buffer. */
 export class Conversation {
-  readonly thread: ThreadContext;
+  readonly thread: RequestThread;
   readonly protocols: Protocols;
   /** The connection's number; for locks. */
   readonly owner: ConnectionId;
@@ -181,12 +181,12 @@ export class Conversation {
 
   /**
    * Executes complete requests in the thread's input [start, end), all of them if they fit one slice. Replies are
-   * appended to the thread's reply buffer; the caller has reset it, or begun anew in it, and sends them after. Takes
+   * appended to the thread's reply buffer; the caller resets it before, or appends to it, and sends them after. Takes
    * the store's mutex for the first request that needs it, and releases it at the end, in front of reads that go
    * without it, and for a moment whenever a hold's work is done.
    *
    * @returns The first byte that was not consumed. The caller keeps [returned, end), at most PENDING_BYTES_MAX after
-   *   NEEDS_INPUT, and brings it again in front of what comes next. `state` says what to do.
+   *   NEEDS_INPUT, and passes it again before the next bytes. `state` says what to do.
    */
   feed(start: number, end: number): number {
     this.thread.work.begin();
@@ -195,7 +195,8 @@ export class Conversation {
 
   /** As `feed`, within the slice that has begun. */
   protected execute(start: number, end: number): number {
-    const { thread } = this;
+    // Only here do batches begin and end.
+    const thread = this.thread as ThreadContext;
     const { cache, operation, reply, memory } = thread;
     if (this.state !== ConversationState.UNFINISHED) this.#answered = false;
     const { parking } = cache;
@@ -304,6 +305,6 @@ export class Conversation {
 }
 
 /** The store's clock, but never 0, which stands for no wait. */
-function authClockSec({ memory }: ThreadContext): number {
+function authClockSec({ memory }: RequestThread): number {
   return Math.max(1, clockSec(memory));
 }

@@ -1,6 +1,6 @@
 import { CounterRows } from "../store/base/counter_rows.ts";
 
-/** Binary opcodes are bytes; behind their counts stand those of the text commands. */
+/** Binary opcodes are bytes; the text commands' counts follow theirs. */
 const BINARY_OPS = 256;
 /** At least as many as the table of text commands has rows. */
 export const TEXT_OPS_MAX = 64;

@@ -1,7 +1,9 @@
+import * as bytesModule from "../store/base/bytes.ts";
 import * as limitsModule from "../store/limits.ts";
 import * as binaryHeaderModule from "./binary_header.ts";
-import type { ThreadContext } from "./thread_context.ts";
+import type { RequestThread } from "./thread_context.ts";
 
+const { CRLF, CRLF_LENGTH, LF, SPACE } = bytesModule;
 const { HEADER_LENGTH, REQUEST_MAGIC } = binaryHeaderModule;
 const { INPUT_BYTES, KEY_LENGTH_MAX } = limitsModule;
 
@@ -11,19 +13,15 @@ const { INPUT_BYTES, KEY_LENGTH_MAX } = limitsModule;
 //
 // Hot path: no allocation.
 
-const SPACE = 0x20;
-const LF = 0x0a;
 const ZERO = 0x30;
 const LOWER_M = 0x6d;
 const LOWER_S = 0x73;
 // Little-endian pieces of command lines.
 const GET_SPACE = 0x20746567; // "get "
 const SET_SPACE = 0x20746573; // "set "
-const CRLF = 0x0a0d;
 /** "m", any letter, " ": the bits that are compared, and their values. */
 const META_MASK = 0x00ff00ff;
 const META_WORD = (SPACE << 16) | LOWER_M;
-const CRLF_LENGTH = 2;
 /** No storage or meta line with a key is shorter. */
 const LINE_LENGTH_MIN = 5;
 /** Offsets of the key in the line. */
@@ -35,7 +33,7 @@ const KEY_OF_META = 3;
  * Collects plain get lines: `get`, one blank, one key, CR LF. All collected requests are complete and well-formed.
  * Returns `start` if the first line is of another kind.
  */
-export function prefetchGets(thread: ThreadContext, start: number, end: number): number {
+export function prefetchGets(thread: RequestThread, start: number, end: number): number {
   const { input, cache } = thread;
   const { bytes, view } = input;
   const { prefetch } = cache;
@@ -59,7 +57,7 @@ export function prefetchGets(thread: ThreadContext, start: number, end: number):
  * Collects set lines and meta commands. The start of a request is a guess from the length in the line before: a wrong
  * guess only wastes a prefetch.
  */
-export function prefetchLines(thread: ThreadContext, start: number, end: number): number {
+export function prefetchLines(thread: RequestThread, start: number, end: number): number {
   const { input, cache } = thread;
   const { bytes, view } = input;
   const { prefetch } = cache;
@@ -109,7 +107,7 @@ export type PacketKind = typeof PacketKind[keyof typeof PacketKind];
  * @param kinds The PacketKind of every opcode.
  */
 export function prefetchPackets(
-  thread: ThreadContext,
+  thread: RequestThread,
   start: number,
   end: number,
   kinds: Uint8Array,

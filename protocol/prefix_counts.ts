@@ -99,7 +99,7 @@ export class PrefixTable {
     }
   }
 
-  /** The number of the key's prefix, a new one if need be; 0 (whose counters nobody reads) if it has none. */
+  /** The number of the key's prefix, a new one if need be; 0 (whose counters are never read) if it has no prefix. */
   #find(input: ByteRegion, keyOffset: number, keyLength: number): number {
     const { bytes } = input;
     let length = 0;

@@ -220,7 +220,7 @@ export function setRowFailure(reason: string): void {
 }
 
 /**
- * The replies of meta commands; null: the same as that of the text commands. An item that another
+ * The replies of meta commands; null: as the text commands' reply. An item that another
  * connection has locked answers like any other item that is not changed.
  */
 export const META_CODE: Record<Outcome, Uint8Array | null> = {

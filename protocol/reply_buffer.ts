@@ -1,3 +1,4 @@
+import * as bytesModule from "../store/base/bytes.ts";
 import { type ByteRegion, copyBytes } from "../store/base/bytes.ts";
 import type { Cache, Found, ItemRef } from "../store/cache.ts";
 import * as limitsModule from "../store/limits.ts";
@@ -5,6 +6,7 @@ import { putDecimal, putDecimalU64 } from "../store/base/decimal.ts";
 import { ValueSegments } from "./value_segments.ts";
 import * as valueSegmentsModule from "./value_segments.ts";
 
+const { CRLF } = bytesModule;
 const { VALUE_SEGMENT_BYTES_MIN } = valueSegmentsModule;
 const { UNPINNED_BYTES_MAX } = limitsModule;
 
@@ -22,12 +24,9 @@ export const TRAILER_ROOM = 64;
 /** Room for what stands in front of a value and behind it, with the longest key and all flags of `mg`. */
 const AROUND_VALUE_ROOM = 1024;
 
-/** "\r\n" as a little-endian number. */
-const CRLF = 0x0a0d;
-
 /**
- * The replies of one batch, in the thread's reply region. The caller of `feed` resets it, or begins
- * anew behind other batches' replies, and sends it after.
+ * The replies of one batch, in the thread's reply region. Before `feed` its caller resets it, or appends to other
+ * batches' replies; after `feed` it sends them.
  */
 export class ReplyBuffer {
   readonly region: ByteRegion;

@@ -7,7 +7,7 @@ export const Flow = {
   DONE: 0,
   /** More input is needed; nothing has happened: come back with the same bytes and more. */
   INCOMPLETE: 1,
-  /** `conversation.task` says what is under way: it goes on at `request.next`. */
+  /** `conversation.task` continues the request at `request.next`. */
   UNDER_WAY: 2,
   /** Send what there is, then close. */
   CLOSE: 3,
@@ -22,8 +22,8 @@ export const Flow = {
 export type Flow = typeof Flow[keyof typeof Flow];
 
 /**
- * The request that is being looked at: where its parts are in the thread's input, in bytes. One a
- * thread, filled anew by the parser for every request.
+ * The current request: offsets of its parts in the thread's input, in bytes. One a thread: the parser overwrites it
+ * for every request.
  */
 export class Request {
   /** The first byte of the request. */

@@ -1,6 +1,6 @@
 import type { RowSession } from "../store/cache.ts";
 import { type Conversation, ConversationState, type Task } from "./conversation.ts";
-import type { ThreadContext } from "./thread_context.ts";
+import type { RequestThread } from "./thread_context.ts";
 
 /**
  * Makes a connection wait until the database thread has answered a request for a row. Then the connection executes the
@@ -12,7 +12,7 @@ export class RowWait implements Task {
   readonly #successor: Task | null;
 
   /** @param successor What asked for the row; null: a request in the input. */
-  constructor({ cache }: ThreadContext, successor: Task | null, slot = cache.parking!.awaited) {
+  constructor({ cache }: RequestThread, successor: Task | null, slot = cache.parking!.awaited) {
     this.#slot = slot;
     this.#successor = successor;
   }
@@ -26,7 +26,7 @@ export class RowWait implements Task {
     return start;
   }
 
-  abandon(thread: ThreadContext): void {
+  abandon(thread: RequestThread): void {
     this.#successor?.abandon(thread);
   }
 }

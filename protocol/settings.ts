@@ -5,7 +5,7 @@ export type WireProtocol = "auto" | "ascii" | "binary";
 export interface TlsSettings {
   /** Path of the certificate chain, in PEM. */
   readonly chainCert: string;
-  /** Path of the private key; may be that of the chain. */
+  /** Path of the private key; may equal `chainCert`. */
   readonly key: string;
   /** 1: PEM, 2: DER. */
   readonly keyFormat: number;
@@ -86,7 +86,7 @@ export interface Settings {
   readonly leaseMask: number;
   /** `--lease-time` */
   readonly leaseTimeSec: number;
-  /** `-Y`: path of the users' file; null: nobody has to authenticate. */
+  /** `-Y`: path of the users' file; null: no authentication. */
   readonly authFile: string | null;
   /** `-S`: peers may authenticate by SASL, in the binary protocol. */
   readonly sasl: boolean;
@@ -94,4 +94,6 @@ export interface Settings {
   readonly ioUring: boolean;
   /** `-o compat`: whose rules hold where memcached and yrmcds contradict each other. */
   readonly compat: "memcached" | "yrmcds";
+  /** `-o lru_maintainer`: whether `reclaimed` counts what the sweep removed; otherwise `crawler_reclaimed` does. */
+  readonly lruMaintainer: boolean;
 }

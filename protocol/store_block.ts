@@ -1,3 +1,4 @@
+import * as bytesModule from "../store/base/bytes.ts";
 import * as cacheModule from "../store/cache.ts";
 import * as limitsModule from "../store/limits.ts";
 import { isExtending } from "../store/operation.ts";
@@ -7,6 +8,7 @@ import { REFUSAL } from "./replies.ts";
 import { Flow } from "./request.ts";
 import { FillTask, type StoreReply, SwallowTask } from "./tasks.ts";
 
+const { CRLF } = bytesModule;
 const { NO_ITEM } = cacheModule;
 const { BUFFERED_VALUE_BYTES_MAX, PENDING_BYTES_MAX } = limitsModule;
 
@@ -14,8 +16,6 @@ const { BUFFERED_VALUE_BYTES_MAX, PENDING_BYTES_MAX } = limitsModule;
 
 /** Copying and freeing so many bytes, as a power of two, costs a unit of work. */
 const COPY_SHIFT = 9;
-/** "\r\n" as a little-endian number. */
-const CRLF = 0x0a0d;
 
 /** So that the length with CR LF is an int32 (memcached: INT_MAX - 2). */
 const VALUE_LENGTH_MAX = 2147483645;
@@ -82,7 +82,7 @@ export function storeBlock(conversation: Conversation): Outcome | Block {
   return outcome;
 }
 
-/** Reserves memory for a long value that has arrived in part; if there is none, skips the block. */
+/** Reserves memory for a long value that has arrived in part; without memory, skips the block. */
 function reserveBlock(conversation: Conversation): Outcome | Block {
   const { operation, cache } = conversation.thread;
   if (cache.parking !== null && cache.parking.leavesAhead()) return Outcome.PARKED;

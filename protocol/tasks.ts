@@ -1,4 +1,4 @@
-import { ByteRegion } from "../store/base/bytes.ts";
+import { ByteRegion, CR, CRLF_LENGTH, LF } from "../store/base/bytes.ts";
 import type { Operation } from "../store/operation.ts";
 import type { Cache, ItemRef } from "../store/cache.ts";
 import { Activity } from "../store/connections.ts";
@@ -9,7 +9,7 @@ import * as statsModule from "../store/stats.ts";
 import { type Conversation, ConversationState, type Task } from "./conversation.ts";
 import * as replyBufferModule from "./reply_buffer.ts";
 import { RowWait } from "./row_wait.ts";
-import type { ThreadContext } from "./thread_context.ts";
+import type { RequestThread } from "./thread_context.ts";
 
 const { NO_ITEM } = cacheModule;
 const {
@@ -24,9 +24,6 @@ const { TRAILER_ROOM } = replyBufferModule;
 // Tasks: requests that a connection is in the middle of. Only a value or a line that does not fit one
 // buffer needs a task; short requests do without.
 
-const CR = 0x0d;
-const LF = 0x0a;
-const CRLF_LENGTH = 2;
 /** Less than this of a long value is not worth a piece of its own. */
 const PIECE_ROOM_MIN = 4096;
 
@@ -70,7 +67,7 @@ export class SkipLineTask implements Task {
 /** How a protocol answers a store whose value arrived after its request. Keeps what it needs of the request. */
 export interface StoreReply {
   /** @param operation Holds the results. */
-  put(thread: ThreadContext, operation: Operation, outcome: Outcome): void;
+  put(thread: RequestThread, operation: Operation, outcome: Outcome): void;
 }
 
 /** Fills a reserved item with a value as it arrives, then stores it. */
@@ -123,7 +120,7 @@ export class FillTask implements Task {
   /**
    * Begins to receive bytes into their place without the mutex, which is held now.
    *
-   * @param least Finds memory for more if there is none for so many.
+   * @param least Reserves memory if fewer bytes are available.
    * @returns False when there is no memory, or the value was dropped: `run` tells the client when the next bytes come.
    */
   beginReceiving(cache: Cache, least: number): boolean {
@@ -131,7 +128,7 @@ export class FillTask implements Task {
     return this.room > 0 && cache.reserved.beginReceiving(this.#value);
   }
 
-  /** @param length So many more bytes have been received, and stand in their place already. */
+  /** @param length Bytes just received directly into the item. */
   endReceiving(cache: Cache, length: number): void {
     cache.reserved.endReceiving(this.#value);
     this.#filled += length;
@@ -142,7 +139,7 @@ export class FillTask implements Task {
    * Finds memory for more, under the mutex.
    *
    * @param arrived Bytes that are in the input already.
-   * @returns False when there is none, or the value was dropped.
+   * @returns False without memory, or when the value was dropped.
    */
   #makeRoom(cache: Cache, arrived = 0): boolean {
     const ahead = Math.max(
@@ -184,7 +181,7 @@ export class FillTask implements Task {
   }
 
   /** @param at Where the value's end marker is in the input. */
-  #store({ cache, input }: ThreadContext, at: number): Outcome {
+  #store({ cache, input }: RequestThread, at: number): Outcome {
     if (!this.#crlf || (input.bytes[at] === CR && input.bytes[at + 1] === LF)) {
       return cache.commit(this.#operation);
     }
@@ -192,7 +189,7 @@ export class FillTask implements Task {
     return cache.refuseBadChunk(this.#operation);
   }
 
-  abandon(thread: ThreadContext): void {
+  abandon(thread: RequestThread): void {
     thread.cache.reserved.abandon(this.#value);
   }
 
@@ -245,7 +242,7 @@ export class SendTask implements Task {
    * @param crlf Whether CR LF follows the value.
    * @param successor What the connection does after it.
    */
-  constructor(thread: ThreadContext, item: ItemRef, crlf: boolean, successor: Task | null) {
+  constructor(thread: RequestThread, item: ItemRef, crlf: boolean, successor: Task | null) {
     const { cache } = thread;
     this.#length = cache.valueLength(item);
     this.#crlf = crlf;
@@ -278,12 +275,12 @@ export class SendTask implements Task {
     return start;
   }
 
-  abandon(thread: ThreadContext): void {
+  abandon(thread: RequestThread): void {
     if (this.#item !== NO_ITEM) thread.cache.unpin(this.#item);
     this.#successor?.abandon(thread);
   }
 
-  #valueSegment(thread: ThreadContext, length: number): boolean {
+  #valueSegment(thread: RequestThread, length: number): boolean {
     const { cache, reply } = thread;
     if (this.#item === NO_ITEM || !reply.valueSegment(cache, this.#item, this.#sent, length)) {
       return false;
@@ -292,7 +289,7 @@ export class SendTask implements Task {
     return true;
   }
 
-  #copyPiece(thread: ThreadContext, length: number): void {
+  #copyPiece(thread: RequestThread, length: number): void {
     const { cache, reply } = thread;
     if (this.#copy !== null) reply.copy(this.#copy, this.#sent, length);
     else {

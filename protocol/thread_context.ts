@@ -12,6 +12,7 @@ import { setRowFailure } from "./replies.ts";
 import { Request } from "./request.ts";
 import { OpCounts } from "./op_counts.ts";
 import type { Settings } from "./settings.ts";
+import { StoreHold } from "./store_hold.ts";
 import { PrefixTable } from "./prefix_counts.ts";
 import { Tunables } from "./tunables.ts";
 import { WORK, WorkBudget } from "./work_budget.ts";
@@ -27,7 +28,7 @@ export interface ServerHooks {
   /** Facts of the process, for `stats`. */
   processState(): ProcessState;
   /**
-   * Loads the certificates anew. The store's mutex is not held.
+   * Reloads the certificates. The store's mutex is not held.
    *
    * @returns "" when done; otherwise the error's text. Absent: there are none.
    */
@@ -64,7 +65,7 @@ export interface SharedState {
   readonly tunables: SharedArrayBuffer;
   readonly prefixes: SharedArrayBuffer;
   readonly ops: SharedArrayBuffer;
-  /** Of `PasswordChecks`; null: nobody has to authenticate. */
+  /** Of `PasswordChecks`; null: no authentication. */
   readonly verdicts: SharedArrayBuffer | null;
 }
 
@@ -88,7 +89,7 @@ const READY_MAX = 256;
  * The state with which one thread serves its connections. There is one input and one reply region a thread, so
  * a connection between two requests costs no buffer.
  */
-export class ThreadContext {
+export class ThreadContext extends StoreHold {
   readonly memory: Memory;
   readonly cache: Cache;
   readonly connections: ConnectionTable;
@@ -101,21 +102,20 @@ export class ThreadContext {
   readonly input: ByteRegion;
   /** Replies to be sent: REPLY_BYTES. */
   readonly reply: ReplyBuffer;
-  /** Filled anew for every command. */
+  /** Overwritten by every command. */
   readonly request: Request;
   readonly operation: Operation;
   readonly numbers: Numbers;
-  /** Null: nobody has to authenticate. */
+  /** Null: no authentication. */
   readonly auth: PasswordChecks | null;
   /** Of the connection that is being served. */
   readonly work: WorkBudget;
-  /** Whether the batch in progress has the store's mutex. */
-  isHolding = false;
   /** The connections of one turn of `takeReady`. */
   readonly #ready = new Int32Array(READY_MAX);
 
   /** @param threadIndex 0-based number of the thread. */
   constructor(shared: SharedState, settings: Settings, hooks: ServerHooks, threadIndex = 0) {
+    super();
     this.memory = new Memory(shared.memory, threadIndex);
     this.cache = openCache(this.memory);
     if (this.cache.parking !== null) {
@@ -149,62 +149,6 @@ export class ThreadContext {
     return this.cache.optimistic.isAllowed && !this.tunables.detailEnabled;
   }
 
-  /** Begins a batch of requests: takes the mutex, unless reads may go without it. */
-  beginBatch(): void {
-    if (this.mayReadOptimistically) this.#beginHold();
-    else this.hold();
-  }
-
-  /** Takes the mutex for this request and those that follow, unless this batch has it. */
-  hold(): void {
-    if (this.isHolding) return;
-    this.cache.enter();
-    this.isHolding = true;
-    this.#beginHold();
-  }
-
-  /** Ends the batch of requests. */
-  endBatch(): void {
-    if (this.isHolding) this.#release();
-    else this.cache.applyFullHits();
-  }
-
-  /** In front of a read: releases the mutex if this batch has it and the read may go without it. */
-  releaseForReads(): void {
-    if (this.isHolding && this.mayReadOptimistically) this.#release();
-  }
-
-  #release(): void {
-    this.isHolding = false;
-    this.cache.leave();
-  }
-
-  #beginHold(): void {
-    this.work.beginHold();
-    this.reply.beginMutexHold();
-  }
-
-  /**
-   * Releases the mutex for a moment in the middle of a slice, if this batch has it. Called between two requests, keys
-   * or pieces, when the hold's work is done (`work.holdEnd`), or the reply has grown past `yieldAt`.
-   */
-  yieldMutex(): void {
-    if (this.isHolding) this.cache.yieldMutex();
-    else this.cache.applyFullHits();
-    this.#beginHold();
-  }
-
-  /** Releases the mutex, which must be held, while `work` runs, as between two requests. */
-  withoutMutex<Result>(work: () => Result): Result {
-    this.cache.leave();
-    try {
-      return work();
-    } finally {
-      this.cache.enter();
-      this.#beginHold();
-    }
-  }
-
   /**
    * The connections of a thread whose waiting is over, for the transport to `feed`. To be asked
    * whenever `cache.onReady` named the thread.
@@ -229,3 +173,23 @@ export class ThreadContext {
     this.auth?.takeReady(visit);
   }
 }
+
+/** What parsers, tasks and handlers use of their thread: they may take the mutex and yield it, but not end a batch. */
+export type RequestThread = Omit<
+  ThreadContext,
+  "beginBatch" | "endBatch" | "mayReadOptimistically" | "takeReady"
+>;
+
+/** What statistics use of their thread: not its hold of the mutex. */
+export type StatThread = Pick<
+  ThreadContext,
+  | "cache"
+  | "connections"
+  | "hooks"
+  | "memory"
+  | "ops"
+  | "prefixes"
+  | "settings"
+  | "tunables"
+  | "work"
+>;

@@ -1,3 +1,4 @@
+import { LF } from "../store/base/bytes.ts";
 import { clockSec } from "../store/clock.ts";
 import { type ConnectionId, NO_OWNER } from "../store/connections.ts";
 import { Access } from "./auth/access.ts";
@@ -18,8 +19,6 @@ const COMMANDS_VERBOSITY = 3;
 const LOGGED_BYTES_MAX = 200;
 /** Lines that one thread logs per second at most. */
 const LINES_PER_SECOND_MAX = 1000;
-
-const LF = 0x0a;
 
 /** Something about a connection, for the log. */
 export interface ProtocolEvent {

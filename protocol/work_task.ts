@@ -1,6 +1,6 @@
 import { type Conversation, ConversationState, type Task } from "./conversation.ts";
 import { REPLY_ROOM_MIN } from "./reply_buffer.ts";
-import type { ThreadContext } from "./thread_context.ts";
+import type { RequestThread } from "./thread_context.ts";
 
 /** Work of one request that takes longer than others: a list, a dump, a page move. */
 export interface Work {
@@ -10,9 +10,9 @@ export interface Work {
    *
    * @returns Whether there may be more to do.
    */
-  step(thread: ThreadContext): boolean;
+  step(thread: RequestThread): boolean;
   /** Writes what ends the reply. */
-  end(thread: ThreadContext): void;
+  end(thread: RequestThread): void;
 }
 
 /** Does long work in slices, without holding the store or the thread for long. */
@@ -59,7 +59,7 @@ export class TextWork implements Work {
     this.#pieces = pieces[Symbol.iterator]();
   }
 
-  step({ reply, work }: ThreadContext): boolean {
+  step({ reply, work }: RequestThread): boolean {
     if (this.#sent === this.#piece.length) {
       const next = this.#pieces.next();
       if (next.done) return false;

@@ -48,7 +48,7 @@ const ROOMS: readonly Room[] = [
   ["protocol/binary/",           "parser table"],
   ["protocol/thread_protocols.ts", ""],
   ["protocol/statistics.ts",     ""],
-  ["lib/",                       "process_info signals cli/command cli/exit cli/passwd rows/audit/options rows/audit/run rows/init server/boot"],
+  ["lib/",                       "process_info signals cli/command cli/exit cli/passwd cli/subcommand rows/audit/options rows/audit/run rows/init server/boot"],
   ["lib/net/",                   "accept_failures cache_service descriptors service transport transports worker_transport portable/bind portable/sockets"],
   ["lib/net/portable/",          "bind sockets thread"],
   ["lib/net/native/",            "bind libc thread waker"],
@@ -56,7 +56,7 @@ const ROOMS: readonly Room[] = [
   ["lib/auth/",                  "authenticator logged_authenticator scrypt user_file"],
   ["lib/counters/",              "service"],
   ["lib/journal/",               "journal journal_messages state_folder"],
-  ["lib/cli/",                   "argv command exit passwd help listen option_table options values"],
+  ["lib/cli/",                   "argv command exit passwd help listen option_table options subcommand values"],
   ["lib/admin/",                 "announce http_server server_metrics"],
   ["lib/rows/bytes.ts",          ""],
   ["lib/rows/databases/backend.ts lib/rows/databases/notes.ts lib/rows/databases/schema.ts lib/rows/databases/table.ts", ""],
@@ -104,6 +104,28 @@ Deno.test("operations count, handlers do not", () => {
     own.filter(isIn(`protocol/${room}`))
   );
   assertEquals(places(handlers, /\bSTAT\.|memory\.(?:classS|s)tats\b/), []);
+});
+
+/** Ways to take or leave the store's mutex, and the files of protocol/ that may name them. */
+const HOLDERS: readonly (readonly [pattern: RegExp, files: string])[] = [
+  [/\bcache\.(?:enter|leave|yieldMutex|mutex)\b/, "conversation store_hold thread_context"],
+  [/\b(?:beginBatch|endBatch)\b/, "conversation store_hold thread_context"],
+  [/\bmayReadOptimistically\b/, "store_hold thread_context"],
+  [/\bwithoutMutex\b/, "store_hold text/admin"],
+  [/\breleaseForReads\b/, "store_hold binary/parser meta/get text/parser"],
+];
+
+for (const [pattern, files] of HOLDERS) {
+  Deno.test(`of protocol, only ${files} name ${pattern.source}`, () => {
+    const named = own.filter(isIn("protocol/")).filter(({ text }) => pattern.test(text));
+    const names = named.map(({ path }) => path.slice("protocol/".length, -".ts".length));
+    assertEquals(names.sort(), files.split(" ").sort());
+  });
+}
+
+Deno.test("handlers and statistics do not see the whole thread", () => {
+  const inner = own.filter(({ path }) => /^protocol\/\w+\//.test(path));
+  assertEquals(places(inner, /import .*\bThreadContext\b/), []);
 });
 
 Deno.test("no file imports itself by way of others, type imports included", () => {

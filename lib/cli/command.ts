@@ -5,6 +5,7 @@ import type { ProcessInfo } from "../process_info.ts";
 import { parseOptions } from "./argv.ts";
 import { helpText } from "./help.ts";
 import { SERVER_OPTIONS } from "./option_table.ts";
+import { unknownSubcommand } from "./subcommand.ts";
 import { type ServerOptions, toServerOptions } from "./options.ts";
 
 /** The action that a command line asks for. */
@@ -21,6 +22,8 @@ export function readCommand(argv: readonly string[], processInfo: ProcessInfo): 
   const parsed = parseOptions(argv, SERVER_OPTIONS);
   const { values, errors } = parsed;
   const logFormat = values["log-format"];
+  const unknown = unknownSubcommand(argv);
+  if (unknown !== null) return { kind: "refuse", errors: [unknown], logFormat };
   if (parsed.refusedFirst) return { kind: "refuse", errors, logFormat };
   if (values.help) return { kind: "print", text: helpText(processInfo.version) };
   if (values.version) return { kind: "print", text: versionText(processInfo) };

@@ -65,6 +65,7 @@ export function helpText(version: string): string {
     "       leased passwd <user> [level]    print a line for the file of -Y",
     "       leased proxy [options]    see leased proxy --help",
     "       leased audit [options]    see leased audit --help",
+    "       leased help [subcommand]",
     ...helpLines(optionTexts(SERVER_OPTIONS)),
     "",
     "Exit status:",

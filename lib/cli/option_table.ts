@@ -216,7 +216,7 @@ const WITHOUT_EFFECT = [
   ["lru-crawler",             "-o", "switch", "",                      NONE, NONE,      "",        "expired items are always removed in the background, within seconds; there is nothing to set", "ignored"],
   ["lru-crawler-sleep",       "-o", "whole",  "microseconds",             0, 1_000_000, "",        "expired items are always removed in the background, within seconds; there is nothing to set", "ignored"],
   ["lru-crawler-tocrawl",     "-o", "whole",  "items",                    0, INT31,     "",        "expired items are always removed in the background, within seconds; there is nothing to set", "ignored"],
-  ["lru-maintainer",          "-o", "switch", "",                      NONE, NONE,      "",        "items are evicted by S3-FIFO, which has no such queues; there is nothing to set", "ignored"],
+  ["lru-maintainer",          "-o", "switch", "",                      NONE, NONE,      "on",      "items are evicted by S3-FIFO, which has no such queues; there is nothing to set", "ignored"],
   ["hot-lru-pct",             "-o", "whole",  "percent",                  1, 79,        "",        "items are evicted by S3-FIFO, which has no such queues; there is nothing to set", "ignored"],
   ["warm-lru-pct",            "-o", "whole",  "percent",                  1, 79,        "",        "items are evicted by S3-FIFO, which has no such queues; there is nothing to set", "ignored"],
   ["hot-max-factor",          "-o", "real",   "factor",                   0, INT31,     "",        "items are evicted by S3-FIFO, which has no such queues; there is nothing to set", "ignored"],

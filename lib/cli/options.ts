@@ -66,6 +66,7 @@ export function toServerOptions(
   const listens = toListens(parsed, addresses, protocol, errors);
   const counters = toCounters(parsed, addresses);
   const metrics = toMetrics(values.metrics, errors);
+  checkPorts(listens, counters?.listens ?? [], metrics, errors);
   checkAuthentication(parsed, listens, counters?.listens ?? [], metrics, errors);
   const leaseFlag = toLeaseFlag(parsed, errors);
   const tls = toTlsSettings(parsed, errors);
@@ -82,7 +83,7 @@ export function toServerOptions(
     rows: toRows(parsed, errors),
     pidFile: values.pidfile,
     logFormat: values["log-format"],
-    ignored: [...parsed.ignored, ...ignoredTlsOptions(parsed)],
+    ignored: [...parsed.ignored, ...ignoredPort(parsed, addresses), ...ignoredTlsOptions(parsed)],
     nativeOnly: nativeOnlyTls(parsed, listens.map(tlsOf)),
     user: values.user,
   };
@@ -153,6 +154,7 @@ function toSettings(
     sasl: values["enable-sasl"],
     ioUring: false,
     compat: values.compat,
+    lruMaintainer: values["lru-maintainer"],
   };
 }
 
@@ -212,11 +214,47 @@ function toListens(
     if (!values["enable-ssl"] && (tls === "btls" || tls === "mtls")) {
       errors.push(`-l (--listen) ${tls}: needs -Z (--enable-ssl)`);
     }
-    if (udpPort !== 0) {
+    // Two ports of one address share its UDP socket.
+    const isBound = listens.some((each) => each.kind === "udp" && each.hostname === hostname);
+    if (udpPort !== 0 && !isBound) {
       listens.push({ kind: "udp", hostname, port: Math.max(0, udpPort), protocol: spoken });
     }
   }
   return listens;
+}
+
+/** Returns `-p` if it has no effect, because every address names its port. */
+function ignoredPort(
+  { given }: ServerArguments,
+  addresses: readonly ListenAddress[],
+): IgnoredOption[] {
+  if (!given.has("port") || addresses.some(({ port }) => port === undefined)) return [];
+  return [{ option: "-p (--port)", reason: "every address of -l (--listen) names its own port" }];
+}
+
+/** Finds ports of counters and metrics that another listener of this server needs. */
+function checkPorts(
+  listens: readonly Listen[],
+  counters: readonly TcpListen[],
+  metrics: TcpListen | null,
+  errors: string[],
+): void {
+  const tcp = listens.filter((listen) => listen.kind === "tcp");
+  for (const counter of counters) {
+    if (tcp.some((each) => meet(each, counter))) {
+      errors.push(`--counter-port ${counter.port}: the cache listens on this port; choose another`);
+    }
+  }
+  if (metrics !== null && [...tcp, ...counters].some((each) => meet(each, metrics))) {
+    errors.push(
+      `--metrics ${metrics.port}: the server has this port for another use; choose another`,
+    );
+  }
+}
+
+function meet(a: TcpListen, b: TcpListen): boolean {
+  const isWildcard = [a, b].some(({ hostname }) => hostname === "0.0.0.0");
+  return a.port !== 0 && a.port === b.port && (isWildcard || a.hostname === b.hostname);
 }
 
 /** The kernel keeps the path in `sockaddr_un.sun_path`: 108 bytes with the final 0 (unix(7)). */

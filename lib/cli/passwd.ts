@@ -14,6 +14,10 @@ const LINE_ENDS = [0x0a, 0x0d];
 
 /** `leased passwd <user> [<level>]`: asks for a password and prints a line for the user file, with its hash. */
 export async function runPasswd(words: readonly string[]): Promise<ExitCode> {
+  if (words[0] === "--help" || words[0] === "-h") {
+    Deno.stdout.writeSync(new TextEncoder().encode(`${USAGE}\n`));
+    return ExitCode.OK;
+  }
   const isFlag = words.some((word) => word.startsWith("-"));
   if (isFlag || words.length < 1 || words.length > 2) {
     writeRefusal("text", "usage_error", USAGE);

@@ -51,10 +51,11 @@ export class JournalLoop {
   }
 
   /**
-   * Puts the journal's tokens into the table, and reserves ids.
+   * Puts the journal's tokens into the table, and reserves ids. If the disk refuses, the server refuses stores and
+   * tokens until it accepts.
    *
    * @throws RangeError when the table is too small for them, or there are no more ids.
-   * @throws The disk's error.
+   * @throws The disk's error when no id was ever reserved.
    */
   restore(): void {
     const cache = this.#cache;
@@ -73,7 +74,9 @@ export class JournalLoop {
           `${cache.memory.options.tokenEntries}: start with a larger number`,
       );
     }
-    this.#reserve();
+    if (tokens.idLimit === 0) return this.#reserve();
+    this.#nextReservedId();
+    this.#reserveInTime();
   }
 
   /** Serves the queue until it is stopping and everything is written. */
@@ -135,6 +138,7 @@ export class JournalLoop {
     if (isDue && this.#journal.isUnsynced) this.#try("write", () => this.#journal.sync());
     if (isStopping) return STOPPED;
     this.#reserveInTime();
+    if (length === 0) this.#journal.mark();
     if (isDue) this.#planRetry(nowMs);
     if (length > 0 || this.#journal.isUnsynced) {
       this.#dueMs = Math.min(this.#dueMs, nowMs + LAZY_MS);
@@ -199,10 +203,16 @@ export class JournalLoop {
 
   /** Reserves a block of ids behind the last one: they may be handed out. */
   #reserve(): void {
-    const id = this.#cache.journal.lastId + ID_BLOCK;
-    if (id > Number.MAX_SAFE_INTEGER) throw new RangeError("there are no more ids below 2^53");
+    const id = this.#nextReservedId();
     this.#journal.append(encodeRecord(TokenRecordType.ID_LIMIT, { id }), true);
     this.#reservedId = id;
+  }
+
+  /** @throws RangeError when there are no more ids. */
+  #nextReservedId(): number {
+    const id = this.#cache.journal.lastId + ID_BLOCK;
+    if (id > Number.MAX_SAFE_INTEGER) throw new RangeError("there are no more ids below 2^53");
+    return id;
   }
 
   #reserveInTime(): void {
@@ -214,6 +224,13 @@ export class JournalLoop {
     const isOut = !isReserved && left <= ID_MARGIN;
     if (isOut === this.#isOutOfIds) return;
     this.#isOutOfIds = isOut;
+    if (isOut) {
+      this.#report({
+        level: "error",
+        event: "journal_out_of_ids",
+        message: "no ids can be reserved: stores are refused until the journal can be written",
+      });
+    }
     this.#cache.enter();
     this.#cache.journal.close(isOut);
     this.#cache.leave();

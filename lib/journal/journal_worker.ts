@@ -68,7 +68,9 @@ function open(start: JournalStart, files: StateFolder, cache: Cache): JournalLoo
     content = setAside(files, start.recover === "quarantine");
     reportSetAside(start, error);
   }
+  reportDropped(start.folder, content);
   const journal = openJournal(files, content);
+  reportStartFailure(start.folder, journal);
   const loop = new JournalLoop(cache, journal, (event) => say({ kind: "event", event }));
   loop.restore();
   return loop;
@@ -80,14 +82,16 @@ function setAside(files: StateFolder, isQuarantined: boolean): JournalContent {
   tokens.idLimit = highestIdIn(files);
   tokens.isQuarantined = isQuarantined;
   files.rename(JOURNAL_NAME, DAMAGED_JOURNAL_NAME);
-  return { nodeId: crypto.randomUUID(), tokens };
+  return { nodeId: crypto.randomUUID(), tokens, end: 0, dropped: 0 };
 }
 
-/** @throws StateError when it cannot be written. */
+/** @throws StateError when there is no journal and none can be written. */
 function openJournal(files: StateFolder, content: JournalContent | null): TokenJournal {
   try {
     return new TokenJournal(files, content, crypto.randomUUID());
   } catch (error) {
+    // Without its journal the next start would not know that tokens may be out.
+    if (content !== null) files.rename(DAMAGED_JOURNAL_NAME, JOURNAL_NAME);
     throw new StateError(`cannot write the journal of update tokens: ${reasonOf(error)}`);
   }
 }
@@ -112,16 +116,36 @@ function refuseTokens(cache: Cache, folder: string, error: JournalError): void {
 
 function reportSetAside({ folder, recover }: JournalStart, error: JournalError): void {
   const then = recover === "quarantine" ? "; no key is cacheable until `quarantine off`" : "";
-  say({
-    kind: "event",
-    event: {
-      level: "warning",
-      event: "journal_set_aside",
-      message: `${folder}/${error.message}; kept as ${DAMAGED_JOURNAL_NAME}, ` +
-        `its update tokens are forgotten${then}`,
-      fields: { reason: error.message },
-    },
-  });
+  warn(
+    "journal_set_aside",
+    `${folder}/${error.message}; kept as ${DAMAGED_JOURNAL_NAME}, ` +
+      `its update tokens are forgotten${then}`,
+    { reason: error.message },
+  );
+}
+
+function reportDropped(folder: string, content: JournalContent | null): void {
+  if (content === null || content.dropped === 0) return;
+  const { end, dropped } = content;
+  warn(
+    "journal_end_dropped",
+    `${folder}/${JOURNAL_NAME}: ${dropped} bytes at byte ${end} are no record, dropped: ` +
+      "a write that a crash cut short, or damage to the last record before a crash of the machine",
+    { at: end, bytes: dropped },
+  );
+}
+
+function reportStartFailure(folder: string, { startFailure: reason }: TokenJournal): void {
+  if (reason === "") return;
+  warn(
+    "journal_not_renewed",
+    `cannot write a new ${folder}/${JOURNAL_NAME}: ${reason}; the server starts with the old one`,
+    { reason },
+  );
+}
+
+function warn(event: string, message: string, fields: Record<string, string | number>): void {
+  say({ kind: "event", event: { level: "warning", event, message, fields } });
 }
 
 function waitForStop({ journal: { queue } }: Cache): void {

@@ -51,8 +51,17 @@ export class StateFolder implements JournalFiles {
   /** @throws StateError when the directory no longer belongs to this server. */
   create(name: string): JournalFile {
     this.#requireOwned();
-    const file = Deno.openSync(this.#pathOf(name), { write: true, create: true, truncate: true });
+    return this.#opened(name, { write: true, create: true, truncate: true });
+  }
+
+  open(name: string, at: number): JournalFile {
+    return this.#opened(name, { write: true }, at);
+  }
+
+  #opened(name: string, options: Deno.OpenOptions, at = 0): JournalFile {
+    const file = Deno.openSync(this.#pathOf(name), options);
     file.lockSync(true);
+    file.seekSync(at, Deno.SeekMode.Start);
     return {
       reserve: (length) => reserve(file, length),
       write: (bytes) => file.writeSync(bytes),

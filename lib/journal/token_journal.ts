@@ -1,6 +1,7 @@
 import { crc32 } from "node:zlib";
 import { highHalf, lowHalf } from "../../store/base/u64.ts";
 import { TokenRecordType } from "../../store/setup.ts";
+import { reasonOf } from "../reason.ts";
 import { concatenated, TokenSet } from "./token_records.ts";
 
 /** A file that the journal appends to. */
@@ -26,6 +27,8 @@ export interface JournalFiles {
   read(name: string): Uint8Array | null;
   /** Creates an empty file, in place of any file of that name. */
   create(name: string): JournalFile;
+  /** Opens a file to write from byte `at` on. */
+  open(name: string, at: number): JournalFile;
   /** Renames a file; replaces a file that has the new name. */
   rename(from: string, to: string): void;
   /** Syncs created, changed and removed names to the disk. */
@@ -57,6 +60,7 @@ const LENGTH_AT = 4;
 const CHECKSUM_AT = 8;
 const SYNCED_AT = 12;
 
+const NO_RECORDS = new Uint8Array();
 /** Bytes of a frame that needs no larger buffer. */
 const FRAME_BYTES = 4096;
 /** A file smaller than this is not rewritten. */
@@ -74,6 +78,10 @@ export interface JournalContent {
   /** The UUID of the node that has the journal. */
   readonly nodeId: string;
   readonly tokens: TokenSet;
+  /** End of the last good frame, in bytes. */
+  readonly end: number;
+  /** Bytes behind it that are no frame: an unfinished write. Zeros at the end do not count. */
+  readonly dropped: number;
 }
 
 /**
@@ -102,7 +110,13 @@ export function readJournal(files: JournalFiles): JournalContent | null {
     }
     at = frame.end;
   }
-  return { nodeId, tokens };
+  return { nodeId, tokens, end: at, dropped: lengthWithoutZeros(bytes.subarray(at)) };
+}
+
+function lengthWithoutZeros(bytes: Uint8Array): number {
+  let length = bytes.length;
+  while (length > 0 && bytes[length - 1] === 0) length--;
+  return length;
 }
 
 function readHeader(bytes: Uint8Array): { nodeId: string; length: number } {
@@ -187,29 +201,42 @@ export class TokenJournal {
   readonly nodeId: string;
   /** The journal's content: the tokens that are out, and the highest id that may have been handed out. */
   readonly tokens: TokenSet;
+  /** The reason why the start could not write a new file; "": it did. */
+  readonly startFailure: string = "";
   readonly #files: JournalFiles;
   /** Null: the next call writes a new file. */
   #file: JournalFile | null = null;
   /** Bytes of the file with valid frames, */
   #length = 0;
-  /** of these on the disk. */
+  /** of these up to the last frame with records, */
+  #recordsEnd = 0;
+  /** and on the disk. */
   #synced = 0;
   #rewriteAtLength = 0;
   #syncs = 0;
   readonly #frame = new FrameBuffer();
 
   /**
-   * Rewrites the journal from the content that was read.
+   * Rewrites the journal from the content that was read. If the disk refuses, it continues in the old file, or, if that
+   * fails too, leaves the new file to the next call.
    *
    * @param content The result of `readJournal`; null creates a journal.
    * @param newNodeId A UUID for the first line of a new journal.
-   * @throws The disk's error.
+   * @throws The disk's error when there is no old file.
    */
   constructor(files: JournalFiles, content: JournalContent | null, newNodeId: string) {
     this.#files = files;
     this.nodeId = content?.nodeId ?? newNodeId;
     this.tokens = content?.tokens ?? new TokenSet();
-    this.#rewrite();
+    try {
+      this.#rewrite();
+    } catch (error) {
+      // The file may also be the new one, if only the sync of the folder failed.
+      const old = content === null ? null : readJournal(files);
+      if (old === null) throw error;
+      this.startFailure = reasonOf(error);
+      this.#resume(old);
+    }
   }
 
   /** Number of syncs so far. */
@@ -219,7 +246,7 @@ export class TokenJournal {
 
   /** Whether `sync` has anything to do. */
   get isUnsynced(): boolean {
-    return this.#file === null || this.#synced < this.#length;
+    return this.#file === null || this.#synced < this.#recordsEnd;
   }
 
   /**
@@ -264,11 +291,36 @@ export class TokenJournal {
     this.#syncs++;
   }
 
+  /**
+   * Appends an empty frame after the last synced one, so that a later change of that one is not taken for a torn end.
+   * Does not sync it. After an error the next call writes a new file.
+   */
+  mark(): void {
+    if (this.isUnsynced || this.#length > this.#recordsEnd) return;
+    try {
+      this.#writeFrame(NO_RECORDS);
+    } catch {
+      this.#forgetFile();
+    }
+  }
+
+  /** Marks the end, syncs the mark and closes the file. */
   close(): void {
+    this.mark();
+    try {
+      this.#file?.sync();
+    } catch {
+      // Only the mark is lost.
+    }
     this.#forgetFile();
   }
 
   #write(records: Uint8Array): void {
+    this.#writeFrame(records);
+    this.#recordsEnd = this.#length;
+  }
+
+  #writeFrame(records: Uint8Array): void {
     const frame = this.#frame.encode(records, this.#synced);
     writeAll(this.#file!, frame);
     this.#length += frame.length;
@@ -281,6 +333,19 @@ export class TokenJournal {
       file?.close();
     } catch {
       // The content of the file is given up already.
+    }
+  }
+
+  /** Continues in a file that was read. After an error the next call writes a new file. */
+  #resume({ end, dropped }: JournalContent): void {
+    try {
+      const file = this.#files.open(JOURNAL_NAME, end);
+      this.#use(file, end, end);
+      file.reserve(dropped);
+      file.sync();
+      this.#files.sync();
+    } catch {
+      this.#forgetFile();
     }
   }
 
@@ -320,11 +385,15 @@ export class TokenJournal {
       file.close();
       throw error;
     }
-    this.#file = file;
-    this.#length = length;
-    this.#synced = length;
-    this.#rewriteAtLength = rewriteAtLength;
+    this.#use(file, length, rewriteAtLength);
     this.#syncs++;
+  }
+
+  /** Appends to a file from now on. @param length Number of its bytes, all synced. */
+  #use(file: JournalFile, length: number, rewriteAtLength: number): void {
+    this.#file = file;
+    this.#length = this.#recordsEnd = this.#synced = length;
+    this.#rewriteAtLength = rewriteAtLength;
   }
 }
 

@@ -36,6 +36,9 @@ import { Ticker } from "./ticker.ts";
 
 /** Added to the drain time of the threads. */
 const DRAIN_MARGIN_MS = 1000;
+/** More threads than this, and than so many for each processor, cause a warning. */
+const THREADS_UNWARNED = 8;
+const THREADS_PER_PROCESSOR = 4;
 /** At this verbosity (-vvv) and above the server checks the whole store at exit. */
 const CHECKING_VERBOSITY = 3;
 
@@ -140,7 +143,8 @@ async function start(
   };
   const threads = makeThreads(stop, authentication, died);
   const journal = await startJournal(options, transport, shared, lifecycleShared, died);
-  startThreads(threads, transport, options, shared, lifecycleShared);
+  warnOfThreads(options.transport.threads);
+  await startThreads(threads, transport, options, shared, lifecycleShared, stop);
   if (!await reach("warm", threads, stop)) return null;
   lifecycle.phase = LifecyclePhase.OPENING;
   if (!await reach("open", threads, stop)) return null;
@@ -256,15 +260,32 @@ function makeStore(
   return { shared, cache };
 }
 
-function startThreads(
+/** Warns if there are far more threads than processors. */
+function warnOfThreads(threads: number): void {
+  const processors = navigator.hardwareConcurrency;
+  if (threads <= Math.max(THREADS_UNWARNED, THREADS_PER_PROCESSOR * processors)) return;
+  logProcess(
+    "warning",
+    "many_threads",
+    `-t ${threads}: ${processors} processors; each thread takes about 25 MB and a quarter of a ` +
+      "second of a processor at the start; use as many threads as processors",
+    { threads, processors },
+  );
+}
+
+/** Starts the threads, until the server is stopped. A thread's creation blocks: signals are handled in between. */
+async function startThreads(
   threads: Threads,
   transport: BoundTransport,
   options: ServerOptions,
   shared: SharedState,
   lifecycle: SharedArrayBuffer,
-): void {
+  stop: Stop,
+): Promise<void> {
   const settings = withBound(options.settings, transport);
   for (let threadIndex = 0; threadIndex < options.transport.threads; threadIndex++) {
+    await new Promise((resolve) => setTimeout(resolve));
+    if (stop.isRequested) return;
     threads.start({
       threadIndex,
       transport: transport.name,

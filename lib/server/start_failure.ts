@@ -1,6 +1,7 @@
 import { UserFileError } from "../auth/user_file.ts";
 import { ExitCode, refuseUsage } from "../cli/exit.ts";
 import type { ServerOptions } from "../cli/options.ts";
+import type { TlsSettings } from "../../protocol/settings.ts";
 import { type LogFields, logProcess } from "../log.ts";
 import { DescriptorError } from "../net/descriptors.ts";
 import {
@@ -34,7 +35,9 @@ export function logStartFailure(error: unknown, options: ServerOptions): ExitCod
   }
   if (error instanceof TlsError) {
     const { message } = error;
-    logProcess("fatal", "cannot_start", `-Z (--enable-ssl): ${message}`, { reason: message });
+    const remedy = tlsRemedy(message, options.settings.tls);
+    const text = `-Z (--enable-ssl): ${message}${remedy === "" ? "" : `; ${remedy}`}`;
+    logProcess("fatal", "cannot_start", text, { reason: message, remedy });
     return ExitCode.USAGE;
   }
   if (error instanceof DescriptorError) {
@@ -56,6 +59,32 @@ export function logStartFailure(error: unknown, options: ServerOptions): ExitCod
   }
   if (error instanceof RangeError) return refuseUsage([error.message], options.logFormat);
   throw error;
+}
+
+/** Names the option to change, and the file that it needs, by the beginning of a TlsError. "": unknown. */
+function tlsRemedy(message: string, tls: TlsSettings | null): string {
+  if (tls === null) return "";
+  const { chainCert, key, caCert } = tls;
+  const certificate = `the certificate in ${chainCert} (--ssl-chain-cert)`;
+  const remedies = [
+    ["Error loading the certificate chain", `--ssl-chain-cert names a readable PEM file`],
+    [
+      "Error loading the key",
+      key === chainCert
+        ? `name the file with the key of ${certificate} with --ssl-key (-o ssl_key)`
+        : `${key} (--ssl-key) must be a key in PEM, without a pass phrase, and belong to ${certificate}`,
+    ],
+    [
+      "Error validating the certificate",
+      `name the file with the key of ${certificate} with --ssl-key (-o ssl_key)`,
+    ],
+    [
+      "Error loading the CA certificate",
+      `${caCert} (--ssl-ca-cert) must be a PEM file of certificates`,
+    ],
+    ["Error setting the provided cipher", "openssl ciphers -v lists what --ssl-ciphers takes"],
+  ] as const;
+  return remedies.find(([start]) => message.startsWith(start))?.[1] ?? "";
 }
 
 /** A failure to listen on an address, for the log. */

@@ -1,3 +1,4 @@
+import { SPACE } from "../../store/base/bytes.ts";
 import type { Credentials } from "./password_checks.ts";
 
 // memcached's authentication by text (authfile.c, proto_text.c of 1.6.45): a line `set <any> <any> <any> <bytes>`, then
@@ -6,7 +7,6 @@ import type { Credentials } from "./password_checks.ts";
 /** A longer data block closes the connection. In bytes. */
 export const LOGIN_BLOCK_LENGTH_MAX = 16_384;
 
-const SPACE = 0x20;
 const LINE = /^set +[^ ]+ +[^ ]+ +[^ ]+ +(\d{1,10})(?: .*)?$/s;
 const UINT32_MAX = 2 ** 32 - 1;
 

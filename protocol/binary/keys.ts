@@ -5,7 +5,7 @@ import type { BinaryRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
 import { Status } from "../binary_status.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { refuse } from "./answer.ts";
 import { beginWork } from "../text/answer.ts";
 import { KeyListing, type KeyWriter } from "../text/keys.ts";
@@ -18,14 +18,14 @@ class BinaryKeys implements KeyWriter {
     this.#request = request;
   }
 
-  put({ reply, cache }: ThreadContext, item: ItemRef): void {
+  put({ reply, cache }: RequestThread, item: ItemRef): void {
     const keyLength = cache.keyLength(item);
     putHeader(reply, this.#request, Status.OK, 0, keyLength, 0, 0, 0);
     cache.copyKey(item, reply.region, reply.length);
     reply.length += keyLength;
   }
 
-  end({ reply }: ThreadContext): void {
+  end({ reply }: RequestThread): void {
     putDone(reply, this.#request, 0, 0);
   }
 }

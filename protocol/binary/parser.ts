@@ -17,7 +17,7 @@ import { Flow, type Request } from "../request.ts";
 import { Status } from "../binary_status.ts";
 import { SwallowTask } from "../tasks.ts";
 import { lookAhead, readRowsAhead } from "../row_wait.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import * as workBudgetModule from "../work_budget.ts";
 
 const { HEADER_LENGTH, REQUEST_MAGIC } = binaryHeaderModule;
@@ -38,7 +38,7 @@ export class BinaryParser implements Parser {
     name,
     index: opcode,
   }));
-  readonly #thread: ThreadContext;
+  readonly #thread: RequestThread;
   readonly #request: Request;
   readonly #binary: BinaryRequest;
   readonly #access: Access;
@@ -47,7 +47,7 @@ export class BinaryParser implements Parser {
   readonly #kinds = new Uint8Array(256);
 
   /** @param access What the peers may do. */
-  constructor(thread: ThreadContext, access: Access = Access.ADMIN) {
+  constructor(thread: RequestThread, access: Access = Access.ADMIN) {
     this.#thread = thread;
     this.#access = access;
     this.#request = thread.request;

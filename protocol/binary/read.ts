@@ -93,7 +93,7 @@ export function getAndTouch(
   return Flow.DONE;
 }
 
-/** Answers with an item, or that there is none. */
+/** Answers with an item, or with "not found". */
 function putFound(
   conversation: Conversation,
   binary: BinaryRequest,

@@ -41,7 +41,7 @@ export const OUTCOME_STATUS: Record<Outcome, Status> = {
 /**
  * Writes the header of a reply. The body of `extrasLength + keyLength + valueLength` bytes follows.
  *
- * @param idLow The cas id, 0 if there is none.
+ * @param idLow The cas id; 0 without an item.
  */
 export function putHeader(
   reply: ReplyBuffer,

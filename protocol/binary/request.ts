@@ -1,11 +1,11 @@
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 
 /**
  * The fields of a binary request beside the key, the value and the numbers in the operation. One a parser,
  * filled by it for every request.
  */
 export class BinaryRequest {
-  readonly thread: ThreadContext;
+  readonly thread: RequestThread;
   opcode = 0;
   /** Given back in every reply, as int32. */
   opaque = 0;
@@ -17,7 +17,7 @@ export class BinaryRequest {
   /** The key's hash, for commands that are executed in groups. */
   hash = 0;
 
-  constructor(thread: ThreadContext) {
+  constructor(thread: RequestThread) {
     this.thread = thread;
   }
 

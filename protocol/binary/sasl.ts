@@ -7,7 +7,7 @@ import type { Conversation } from "../conversation.ts";
 import { SASL } from "../replies.ts";
 import { Flow } from "../request.ts";
 import { swallowBlock } from "../store_block.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { refuse } from "./answer.ts";
 import { putError, putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
@@ -29,7 +29,7 @@ export function start(conversation: Conversation, binary: BinaryRequest): Flow {
   return exchange(conversation, binary, true);
 }
 
-/** SaslStep: goes on with an exchange. */
+/** SaslStep: continues an exchange. */
 export function step(conversation: Conversation, binary: BinaryRequest): Flow {
   return exchange(conversation, binary, false);
 }
@@ -81,12 +81,12 @@ class SaslReply implements AuthReply {
     this.#request = request;
   }
 
-  accepted({ reply }: ThreadContext): void {
+  accepted({ reply }: RequestThread): void {
     putHeader(reply, this.#request, Status.OK, 0, 0, SASL.AUTHENTICATED.length, 0, 0);
     reply.put(SASL.AUTHENTICATED);
   }
 
-  refused({ reply }: ThreadContext): void {
+  refused({ reply }: RequestThread): void {
     putError(reply, this.#request, Status.REFUSED);
   }
 }

@@ -7,7 +7,7 @@ import type { StatEntry } from "../stats/entry.ts";
 import { generalStats, resetStats } from "../stats/general.ts";
 import { STAT_KINDS } from "../stats/kinds.ts";
 import { Status } from "../binary_status.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { sendText } from "../text/answer.ts";
 import { refuse } from "./answer.ts";
 import { prefixLines } from "../text/stats.ts";
@@ -47,7 +47,7 @@ function entriesOf(conversation: Conversation, word: string): Iterable<StatEntry
   return null;
 }
 
-function detail(thread: ThreadContext, what: string): Iterable<StatEntry | null> | null {
+function detail(thread: RequestThread, what: string): Iterable<StatEntry | null> | null {
   const { settings, tunables } = thread;
   if (!settings.dumpEnabled) return null;
   if (what.startsWith(" dump")) return detailDump(thread);
@@ -67,7 +67,7 @@ function* packets(
 }
 
 /** All prefixes in one packet. */
-function* detailDump({ prefixes, work }: ThreadContext): Generator<StatEntry | null> {
+function* detailDump({ prefixes, work }: RequestThread): Generator<StatEntry | null> {
   let text = "";
   for (const line of prefixLines(prefixes)) {
     text += line;

@@ -114,8 +114,8 @@ export const BINARY_COMMANDS: readonly BinaryCommand[] = ROWS.flatMap(
 ).sort((a, b) => a.opcode - b.opcode);
 
 /**
- * Returns the commands as a peer with this access has them: those of higher access are refused. Before authentication
- * there are none but those that need no access.
+ * Returns the commands for a peer with this access: commands of higher access are refused. Before authentication it
+ * has only the commands that need no access.
  */
 export function binaryCommandsFor(access: Access): readonly BinaryCommand[] {
   if (access === ADMIN) return BINARY_COMMANDS;

@@ -4,7 +4,7 @@ import { Status } from "../binary_status.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
 import { swallowBlock } from "../store_block.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { chargeTokens, readTokenOwner, type TokenReply, TokenWait } from "../waits/token_wait.ts";
 import { done, refuse } from "./answer.ts";
 import { OUTCOME_STATUS, putError, putHeader } from "./replies.ts";
@@ -21,11 +21,11 @@ class KeptTokenReply implements TokenReply {
     this.#request = request.copy();
   }
 
-  granted(thread: ThreadContext, idLow: number, idHigh: number): void {
+  granted(thread: RequestThread, idLow: number, idHigh: number): void {
     putId(thread, this.#request, idLow, idHigh);
   }
 
-  failed({ reply }: ThreadContext): void {
+  failed({ reply }: RequestThread): void {
     putError(reply, this.#request, Status.TEMPORARY_FAILURE);
   }
 }
@@ -73,7 +73,7 @@ export function releaseToken(conversation: Conversation, binary: BinaryRequest):
 }
 
 function putId(
-  { reply }: ThreadContext,
+  { reply }: RequestThread,
   request: BinaryRequest,
   idLow: number,
   idHigh: number,

@@ -8,7 +8,7 @@ import { Flow } from "../request.ts";
 import { Status } from "../binary_status.ts";
 import { afterBlock, Block, fillBlock, storeBlock } from "../store_block.ts";
 import type { StoreReply } from "../tasks.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { removeKey } from "../text/write.ts";
 
 // Hot path: no allocation.
@@ -32,7 +32,7 @@ class LateReply implements StoreReply {
     this.#request = request;
   }
 
-  put(thread: ThreadContext, operation: Operation, outcome: Outcome): void {
+  put(thread: RequestThread, operation: Operation, outcome: Outcome): void {
     putStored(thread, this.#request, operation, outcome);
   }
 }
@@ -51,7 +51,7 @@ function storeAndAnswer(conversation: Conversation, binary: BinaryRequest): Flow
 }
 
 function putStored(
-  { reply, settings }: ThreadContext,
+  { reply, settings }: RequestThread,
   request: BinaryRequest,
   operation: Operation,
   outcome: Outcome,

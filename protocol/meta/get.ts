@@ -18,7 +18,7 @@ import * as metaRequestModule from "./request.ts";
 import * as repliesModule from "../replies.ts";
 import { Flow } from "../request.ts";
 import { SendTask } from "../tasks.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { putEchoedFlag, putEchoedFlags, putTtl, putU64Flag, putUint32Flag } from "./replies.ts";
 
 const { FLAG } = flagsModule;
@@ -287,7 +287,7 @@ export function touch(meta: MetaRequest, item: ItemRef, seconds: number): void {
 }
 
 /** Z: somebody fetches it already; X: it is stale; W: the asker shall fetch it. */
-function putTokens({ cache, reply }: ThreadContext, found: Found, wins: boolean): void {
+function putTokens({ cache, reply }: RequestThread, found: Found, wins: boolean): void {
   const { isWon, isStale } = found;
   if (isWon) reply.put(META.LOST);
   if (isStale) reply.put(META.STALE);

@@ -1,3 +1,4 @@
+import * as bytesModule from "../../store/base/bytes.ts";
 import { encodeBase64 } from "../base64.ts";
 import type { MetaRequest } from "./request.ts";
 import * as flagsModule from "./flags.ts";
@@ -6,15 +7,14 @@ import type { Outcome } from "../../store/outcome.ts";
 import * as repliesModule from "../replies.ts";
 import { putDecimal } from "../../store/base/decimal.ts";
 import type { ReplyBuffer } from "../reply_buffer.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 
+const { SPACE } = bytesModule;
 const { FLAG } = flagsModule;
 const { FIRST_FLAG } = metaRequestModule;
 const { META, META_CODE, OUTCOME_LINE } = repliesModule;
 
 // Hot path: no allocation.
-
-const SPACE = 0x20;
 
 /** A flag with a number. */
 export function putUint32Flag(reply: ReplyBuffer, letter: number, value: number): void {
@@ -33,7 +33,7 @@ export function putU64Flag(reply: ReplyBuffer, letter: number, low: number, high
 }
 
 /** O, as it came. */
-export function putOpaque(thread: ThreadContext, word: number): void {
+export function putOpaque(thread: RequestThread, word: number): void {
   const { reply, request, input } = thread;
   reply.byte(SPACE);
   reply.copy(input, request.wordStart[word]!, request.wordLength(word));
@@ -70,13 +70,13 @@ export function putEchoedFlags(meta: MetaRequest): void {
 }
 
 /** t. @param remainSec Below 0: for ever. */
-export function putTtl(thread: ThreadContext, remainSec: number): void {
+export function putTtl(thread: RequestThread, remainSec: number): void {
   if (remainSec < 0) thread.reply.put(META.TTL_NEVER);
   else putUint32Flag(thread.reply, FLAG.t, remainSec);
 }
 
 /** Puts the code of an outcome, or its whole line. @returns Whether flags follow. */
-export function putCode(thread: ThreadContext, outcome: Outcome, quiet: boolean): boolean {
+export function putCode(thread: RequestThread, outcome: Outcome, quiet: boolean): boolean {
   const code = META_CODE[outcome];
   if (code === null) {
     thread.reply.put(OUTCOME_LINE[outcome]);

@@ -5,7 +5,7 @@ import { decodeBase64 } from "../base64.ts";
 import type { Numbers } from "../numbers.ts";
 import * as repliesModule from "../replies.ts";
 import type { Request } from "../request.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import * as flagsModule from "./flags.ts";
 
 const { FLAG } = flagsModule;
@@ -33,7 +33,7 @@ const bitOf = (letter: number): number => 1 << (letter - FLAG.A_FIRST);
  * (memcached: _meta_flag_preparse).
  */
 export class MetaRequest {
-  readonly thread: ThreadContext;
+  readonly thread: RequestThread;
   readonly #numbers: Numbers;
   readonly #input: ByteRegion;
   readonly #request: Request;
@@ -80,7 +80,7 @@ export class MetaRequest {
   #seenLow = 0;
   #seenHigh = 0;
 
-  constructor(thread: ThreadContext) {
+  constructor(thread: RequestThread) {
     this.thread = thread;
     this.#request = thread.request;
     this.#numbers = thread.numbers;
@@ -114,8 +114,7 @@ export class MetaRequest {
       const problem = this.#readFlag(letter, word);
       if (problem === null) continue;
       if (problem === REFUSAL.DUPLICATE_FLAG || problem === REFUSAL.INVALID_FLAG) return problem;
-      // A later word's refusal stands for the earlier one's, but that of F, which says nothing of
-      // its own. Opaques count last.
+      // A later word's refusal replaces an earlier one's, except BAD_FORMAT (F). Opaques count last.
       if (
         refusal === null || refusal === REFUSAL.OPAQUE_TOO_LONG ||
         (problem !== REFUSAL.BAD_FORMAT && problem !== REFUSAL.OPAQUE_TOO_LONG)

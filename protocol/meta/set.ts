@@ -17,7 +17,7 @@ import {
   swallowBlock,
 } from "../store_block.ts";
 import type { StoreReply } from "../tasks.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { putCode, putEchoedFlag, putU64Flag, putUint32Flag } from "./replies.ts";
 
 const { FLAG } = flagsModule;
@@ -139,7 +139,7 @@ class LateReply implements StoreReply {
     }
   }
 
-  put(thread: ThreadContext, operation: Operation, outcome: Outcome): void {
+  put(thread: RequestThread, operation: Operation, outcome: Outcome): void {
     const { reply } = thread;
     if (!putCode(thread, outcome, this.#quiet)) return;
     for (const part of this.#parts) {
@@ -151,14 +151,14 @@ class LateReply implements StoreReply {
   }
 }
 
-function putStoredId({ reply }: ThreadContext, operation: Operation, outcome: Outcome): void {
+function putStoredId({ reply }: RequestThread, operation: Operation, outcome: Outcome): void {
   if (outcome === Outcome.STORED) putU64Flag(reply, FLAG.c, operation.idLow, operation.idHigh);
   else putUint32Flag(reply, FLAG.c, 0);
 }
 
-/** s: the stored value's length; that of the value in the request when nothing was stored. */
+/** s: the stored value's length; the length in the request when nothing was stored. */
 function putStoredSize(
-  { reply, cache }: ThreadContext,
+  { reply, cache }: RequestThread,
   operation: Operation,
   outcome: Outcome,
 ): void {

@@ -1,8 +1,10 @@
 import { CLASSES_MAX } from "../../store/cache.ts";
 import type { Inspector } from "../../store/inspector.ts";
 import { CLASS_STAT, CLASS_STATS } from "../../store/stats.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { Settings } from "../settings.ts";
+import type { StatThread } from "../thread_context.ts";
 import {
+  counter,
   counterOf,
   gauge,
   linesOf,
@@ -15,10 +17,12 @@ import {
 /** One slab class, as a report sees it. */
 class ClassSource {
   readonly #store: Inspector;
+  readonly #settings: Settings;
   readonly #classId: number;
 
-  constructor(store: Inspector, classId: number) {
-    this.#store = store;
+  constructor({ cache, settings }: StatSource, classId: number) {
+    this.#store = cache.inspector;
+    this.#settings = settings;
     this.#classId = classId;
   }
 
@@ -28,6 +32,11 @@ class ClassSource {
 
   stat(name: Parameters<Inspector["classStat"]>[1]): number {
     return this.#store.classStat(this.#classId, name);
+  }
+
+  /** Expired items that the sweep removed: the LRU maintainer's, as memcached counts them, or the crawler's. */
+  sweptBy(lruMaintainer: boolean): number {
+    return this.#settings.lruMaintainer === lruMaintainer ? this.stat("swept") : 0;
   }
 
   get requestedBytes(): number {
@@ -86,11 +95,11 @@ const ITEM_ROWS: readonly ClassRow[] = [
   ["evicted_time",          (s) => s.word("EVICTED_AGE_SEC"), gauge("seconds", "since the last evicted item was read, at its eviction")],
   counted("outofmemory"),
   ["tailrepairs",           never],
-  counted("reclaimed"),
+  ["reclaimed",             (s) => s.stat("reclaimed") + s.sweptBy(true), counter("items", "expired items removed without a read")],
   counted("expired_unfetched"),
   counted("evicted_unfetched"),
   ["evicted_active",        never],
-  counted("crawler_reclaimed"),
+  ["crawler_reclaimed",     (s) => s.sweptBy(false), counter("items", "expired items removed by maintenance, with -o no_lru_maintainer")],
   ["crawler_items_checked", never],
   ["lrutail_reflocked",     never],
   ["moves_to_cold",         never],
@@ -142,7 +151,7 @@ const CLASS_ROWS: readonly ClassRow[] = [
   ["evicted",       (s) => s.stat("evicted") - s.stat("evicted_moved")],
   counted("evicted_moved"),
   ["evicted_age",   (s) => s.word("EVICTED_AGE_SEC")],
-  ["expired",       (s) => s.stat("crawler_reclaimed")],
+  ["expired",       (s) => s.stat("swept")],
   ["reclaimed",     (s) => s.stat("reclaimed")],
 ];
 
@@ -163,20 +172,20 @@ function* rowsOf(
 }
 
 /** The statistics of `stats items`: the classes that hold items. */
-export function* itemStatistics({ cache }: StatSource): Generator<Stat | null> {
+export function* itemStatistics(thread: StatSource): Generator<Stat | null> {
   for (let classId = 1; classId < CLASSES_MAX; classId++) {
-    const source = new ClassSource(cache.inspector, classId);
+    const source = new ClassSource(thread, classId);
     if (source.itemCount > 0) yield* rowsOf(ITEM_ROWS, source, classId);
   }
 }
 
 /** The statistics of `stats slabs`: the classes that hold pages. */
-export function* slabStatistics({ cache }: StatSource): Generator<Stat | null> {
-  const store = cache.inspector;
+export function* slabStatistics(thread: StatSource): Generator<Stat | null> {
+  const store = thread.cache.inspector;
   let classes = 0;
   let pages = 0;
   for (let classId = 1; classId < CLASSES_MAX; classId++) {
-    const source = new ClassSource(store, classId);
+    const source = new ClassSource(thread, classId);
     if (source.word("PAGES") === 0) continue;
     classes++;
     pages += source.word("PAGES");
@@ -190,7 +199,7 @@ export function* slabStatistics({ cache }: StatSource): Generator<Stat | null> {
 
 type PageRow = readonly [name: string, value: (store: Inspector) => number, meaning: StatMeaning];
 
-/** The lines of `stats classes` behind those of the classes. */
+/** The totals of `stats classes`, which follow the classes' lines. */
 // deno-fmt-ignore
 const PAGE_ROWS: readonly PageRow[] = [
   ["page_bytes",  (store) => store.pageBytes, gauge("bytes", "of a page")],
@@ -200,10 +209,10 @@ const PAGE_ROWS: readonly PageRow[] = [
 ];
 
 /** The statistics of `stats classes`: the classes that ever held something, then who has the pages. */
-export function* classStatistics({ cache }: StatSource): Generator<Stat | null> {
-  const store = cache.inspector;
+export function* classStatistics(thread: StatSource): Generator<Stat | null> {
+  const store = thread.cache.inspector;
   for (let classId = 1; classId < CLASSES_MAX; classId++) {
-    const source = new ClassSource(store, classId);
+    const source = new ClassSource(thread, classId);
     if (source.word("PAGES") === 0 && source.stat("cmd_set") === 0) continue;
     yield* rowsOf(CLASS_ROWS, source, classId);
   }
@@ -224,7 +233,7 @@ export function slabStats(thread: StatSource): Generator<StatEntry> {
 }
 
 /** `stats classes` */
-export function classStats(thread: ThreadContext): Generator<StatEntry> {
+export function classStats(thread: StatThread): Generator<StatEntry> {
   // Two of PAGE_ROWS are found by walking all pages.
   thread.work.chargeRows(2 * thread.cache.inspector.control("PAGES_EVER_USED"));
   return linesOf(classStatistics(thread), (classId, name) => `${classId}:${name}`);

@@ -1,6 +1,6 @@
 import { clockSec } from "../../store/clock.ts";
 import { Activity, type ConnectionId, ConnectionKind } from "../../store/connections.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { StatThread } from "../thread_context.ts";
 import { WORK } from "../work_budget.ts";
 import type { StatEntry } from "./entry.ts";
 
@@ -20,7 +20,7 @@ const STATE_NAME: Record<Activity, string> = {
  *
  * @param asker The connection that asks: it is being served.
  */
-export function* connectionStats(thread: ThreadContext, asker: ConnectionId): Generator<StatEntry> {
+export function* connectionStats(thread: StatThread, asker: ConnectionId): Generator<StatEntry> {
   const { connections, memory } = thread;
   const nowSec = clockSec(memory);
   let number = 0;

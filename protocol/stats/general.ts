@@ -3,7 +3,7 @@ import type { Inspector } from "../../store/inspector.ts";
 import { versionText } from "../replies.ts";
 import { CLASS_STAT, CLASS_STATS, STAT, STORE_STATS } from "../../store/stats.ts";
 import type { Settings } from "../settings.ts";
-import type { ProcessState, ThreadContext } from "../thread_context.ts";
+import type { ProcessState, StatThread } from "../thread_context.ts";
 import {
   counter,
   counterOf,
@@ -68,6 +68,13 @@ function secondsText(microseconds: number): string {
 }
 
 const never = (): number => 0;
+
+/** As memcached counts expired items that no request met: the LRU maintainer's are `reclaimed`. */
+const reclaimed = ({ store, settings }: Source): number =>
+  store.sumOfClasses("reclaimed") + (settings.lruMaintainer ? store.sumOfClasses("swept") : 0);
+
+const crawlerReclaimed = ({ store, settings }: Source): number =>
+  settings.lruMaintainer ? 0 : store.sumOfClasses("swept");
 
 /**
  * The lines of `stats`, in memcached's order. Lines for parts that this server does not have are
@@ -165,8 +172,8 @@ const ROWS: readonly GeneralRow[] = [
   summed("evicted_unfetched"),
   ["evicted_active",        never],
   summed("evictions", "evicted"),
-  summed("reclaimed"),
-  counted("crawler_reclaimed"),
+  ["reclaimed",             reclaimed, counter("items", "expired items removed without a read")],
+  ["crawler_reclaimed",     crawlerReclaimed, counter("items", "expired items removed by maintenance, with -o no_lru_maintainer")],
   counted("crawler_items_checked"),
   ["lrutail_reflocked",     never],
   ["moves_to_cold",         never],
@@ -238,7 +245,7 @@ export function memoryLimitBytes(thread: StatSource): number {
 const RESET_UNITS = 200;
 
 /** `stats reset`: every statistic to 0. Sizes and states stay. */
-export function resetStats({ cache, prefixes, ops, work }: ThreadContext): void {
+export function resetStats({ cache, prefixes, ops, work }: StatThread): void {
   work.spent += RESET_UNITS * cache.inspector.threadCount;
   cache.inspector.resetStats();
   prefixes.clear();

@@ -1,7 +1,7 @@
 import { percentEncoded } from "../../store/base/key_text.ts";
 import { u64ToBigInt } from "../../store/base/u64.ts";
 import type { ItemRef } from "../../store/cache.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { StatThread } from "../thread_context.ts";
 import { WORK } from "../work_budget.ts";
 import type { StatEntry } from "./entry.ts";
 
@@ -11,14 +11,14 @@ const SIZE_STEP_BYTES = 32;
 /** memcached's bound of what cachedump answers. */
 const CACHEDUMP_BYTES_MAX = 2 * 1024 * 1024;
 
-type ItemLine = (thread: ThreadContext, item: ItemRef, classId: number) => string;
+type ItemLine = (thread: StatThread, item: ItemRef, classId: number) => string;
 
 /** An instant of the store's clock as Unix time. */
-function unixSec({ cache }: ThreadContext, instantSec: number): number {
+function unixSec({ cache }: StatThread, instantSec: number): number {
   return cache.inspector.control("STARTED_UNIX_SEC") + instantSec;
 }
 
-function metadumpLine(thread: ThreadContext, item: ItemRef, classId: number): string {
+function metadumpLine(thread: StatThread, item: ItemRef, classId: number): string {
   const { cache } = thread;
   const { inspector } = cache;
   const deadline = cache.deadlineSec(item);
@@ -32,12 +32,12 @@ function metadumpLine(thread: ThreadContext, item: ItemRef, classId: number): st
     } \n`;
 }
 
-function mgdumpLine({ cache: { inspector } }: ThreadContext, item: ItemRef): string {
+function mgdumpLine({ cache: { inspector } }: StatThread, item: ItemRef): string {
   const key = inspector.key(item);
   return inspector.isKeyBinary(item) ? `mg ${btoa(key)} b\r\n` : `mg ${key}\r\n`;
 }
 
-function cachedumpLine(thread: ThreadContext, item: ItemRef): string {
+function cachedumpLine(thread: StatThread, item: ItemRef): string {
   const { cache } = thread;
   const deadline = cache.deadlineSec(item);
   const expires = deadline === 0 ? 0 : unixSec(thread, deadline);
@@ -46,7 +46,7 @@ function cachedumpLine(thread: ThreadContext, item: ItemRef): string {
 
 /** A line for every item of some classes. */
 function* itemLines(
-  thread: ThreadContext,
+  thread: StatThread,
   classes: ReadonlySet<number> | null,
   line: ItemLine,
 ): Generator<string> {
@@ -67,7 +67,7 @@ function* itemLines(
  * @param classes Null: all.
  */
 export function* metadump(
-  thread: ThreadContext,
+  thread: StatThread,
   classes: ReadonlySet<number> | null,
 ): Generator<string> {
   yield* itemLines(thread, classes, metadumpLine);
@@ -76,7 +76,7 @@ export function* metadump(
 
 /** `lru_crawler mgdump`. */
 export function* mgdump(
-  thread: ThreadContext,
+  thread: StatThread,
   classes: ReadonlySet<number> | null,
 ): Generator<string> {
   yield* itemLines(thread, classes, mgdumpLine);
@@ -84,7 +84,7 @@ export function* mgdump(
 }
 
 /** `stats sizes`: how many items there are of each size, rounded up to 32 bytes. */
-export function* sizeStats(thread: ThreadContext): Generator<StatEntry | null> {
+export function* sizeStats(thread: StatThread): Generator<StatEntry | null> {
   const { cache: { inspector }, work } = thread;
   const counts = new Map<number, number>();
   const slices = inspector.walkItems(null, (item) => {
@@ -105,7 +105,7 @@ export function* sizeStats(thread: ThreadContext): Generator<StatEntry | null> {
  * @param limit 0: all that fit 2 MB.
  */
 export function* cachedump(
-  thread: ThreadContext,
+  thread: StatThread,
   classId: number,
   limit: number,
 ): Generator<string> {

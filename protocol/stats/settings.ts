@@ -1,5 +1,5 @@
 import type { Settings } from "../settings.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { StatThread } from "../thread_context.ts";
 import type { TunableName } from "../tunables.ts";
 import { onOff, type StatEntry, yesNo } from "./entry.ts";
 import { memoryLimitBytes } from "./general.ts";
@@ -15,7 +15,7 @@ const BINDING_PROTOCOL: Record<Settings["wireProtocol"], string> = {
   binary: "binary",
 };
 
-type SettingRow = readonly [name: string, value: (thread: ThreadContext) => string | number];
+type SettingRow = readonly [name: string, value: (thread: StatThread) => string | number];
 
 /** A setting that commands may change. */
 const tunable = (name: TunableName): SettingRow => [name, (t) => t.tunables.text(name)];
@@ -63,7 +63,7 @@ const ROWS: readonly SettingRow[] = [
   ["flush_enabled",        (t) => yesNo(t.settings.flushEnabled)],
   ["dump_enabled",         (t) => yesNo(t.settings.dumpEnabled)],
   fixed("hash_algorithm", "murmur3"),
-  fixed("lru_maintainer_thread", "yes"),
+  ["lru_maintainer_thread", (t) => yesNo(t.settings.lruMaintainer)],
   tunable("lru_segmented"),
   tunable("hot_lru_pct"),
   tunable("warm_lru_pct"),
@@ -99,7 +99,7 @@ function textAuthFile({ authFile, wireProtocol }: Settings): string {
 }
 
 /** `stats settings` */
-export function* settingStats(thread: ThreadContext): Generator<StatEntry> {
+export function* settingStats(thread: StatThread): Generator<StatEntry> {
   for (const [name, value] of ROWS) yield [name, value(thread)];
   const { leaseFlag, leaseMask, leaseTimeSec } = thread.settings;
   yield ["lease_flag", `0x${leaseFlag.toString(16)}`];

@@ -1,12 +1,10 @@
 import { ByteRegion, latin1Text } from "../../store/base/bytes.ts";
-import * as limitsModule from "../../store/limits.ts";
+import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
 import { OUTCOME_LINE } from "../replies.ts";
 import { Flow, type Request } from "../request.ts";
 import { TextWork, type Work, WorkTask } from "../work_task.ts";
-
-const { KEY_LENGTH_MAX } = limitsModule;
 
 /** Answers with a fixed line, unless the request asked for silence. */
 export function answer(conversation: Conversation, line: Uint8Array): Flow {

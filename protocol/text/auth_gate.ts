@@ -1,4 +1,5 @@
-import * as limitsModule from "../../store/limits.ts";
+import { CR, CRLF_LENGTH, LF } from "../../store/base/bytes.ts";
+import { BUFFERED_VALUE_BYTES_MAX, LINE_LENGTH_MAX } from "../../store/limits.ts";
 import { authenticate, type AuthReply, refuseAuthentication } from "../waits/auth_wait.ts";
 import { LOGIN_BLOCK_LENGTH_MAX, loginBlockLength, readLogin } from "../auth/text_login.ts";
 import {
@@ -10,17 +11,12 @@ import {
 import { REFUSAL, REPLY } from "../replies.ts";
 import { REPLY_ROOM_MIN } from "../reply_buffer.ts";
 import { SwallowTask } from "../tasks.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 
-const { BUFFERED_VALUE_BYTES_MAX, LINE_LENGTH_MAX } = limitsModule;
-
-const CR = 0x0d;
-const LF = 0x0a;
 /** With fewer bytes the line is not looked at. */
 const BYTES_MIN = 3;
 /** A shorter line, its LF not counted, closes the connection. */
 const LINE_LENGTH_MIN = 6;
-const CRLF_LENGTH = 2;
 /** Cost of a line, in units of work. */
 const LINE_UNITS = 16;
 
@@ -34,9 +30,9 @@ const TEXT_REPLY: AuthReply = {
 /** The text protocol of a peer that has not authenticated: understands nothing but authentication. */
 export class TextAuthGate implements Parser {
   readonly commands: readonly CommandName[] = [];
-  readonly #thread: ThreadContext;
+  readonly #thread: RequestThread;
 
-  constructor(thread: ThreadContext) {
+  constructor(thread: RequestThread) {
     this.#thread = thread;
   }
 

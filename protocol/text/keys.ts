@@ -5,7 +5,7 @@ import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
 import type { Flow } from "../request.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import type { Work } from "../work_task.ts";
 import { answer, beginWork, prefixOf } from "./answer.ts";
 
@@ -15,20 +15,20 @@ const KEY_UNITS = 2;
 /** How a protocol writes the list of keys. */
 export interface KeyWriter {
   /** Writes one key. There is room for it, and for many more. */
-  put(thread: ThreadContext, item: ItemRef): void;
-  end(thread: ThreadContext): void;
+  put(thread: RequestThread, item: ItemRef): void;
+  end(thread: RequestThread): void;
 }
 
 /** The keys of all live values that begin with a prefix. */
 export class KeyListing implements Work {
-  readonly #thread: ThreadContext;
+  readonly #thread: RequestThread;
   readonly #walk: ReturnType<Inspector["walkKeys"]>;
   readonly #prefix: ByteRegion;
   readonly #writer: KeyWriter;
   readonly #visit: (item: ItemRef) => void;
 
   /** @param prefix Empty: all keys. */
-  constructor(thread: ThreadContext, prefix: ByteRegion, writer: KeyWriter) {
+  constructor(thread: RequestThread, prefix: ByteRegion, writer: KeyWriter) {
     this.#thread = thread;
     this.#walk = thread.cache.inspector.walkKeys();
     this.#prefix = prefix;
@@ -36,7 +36,7 @@ export class KeyListing implements Work {
     this.#visit = (item) => this.#put(item);
   }
 
-  step({ work }: ThreadContext): boolean {
+  step({ work }: RequestThread): boolean {
     if (this.#walk.isDone) return false;
     work.spent += this.#walk.visit(this.#visit);
     this.#walk.next();

@@ -5,7 +5,7 @@ import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { answer, argumentCount, readInt32, sendText, wordText } from "./answer.ts";
 import { leaseLines } from "./lease_list.ts";
 import { MultigetKind } from "./read.ts";
@@ -19,7 +19,7 @@ import { refuseBlock, storeAndAnswer } from "./write.ts";
  *
  * @returns An instant of the store's clock; 0 when it is negative or over.
  */
-export function leaseDeadlineSec(thread: ThreadContext, seconds: number): number {
+export function leaseDeadlineSec(thread: RequestThread, seconds: number): number {
   if (seconds < 0) return 0;
   const { memory, settings } = thread;
   const instant = deadlineSec(memory, seconds === 0 ? settings.leaseTimeSec : seconds);
@@ -43,7 +43,7 @@ export function beginGetss(conversation: Conversation, seconds: number): Uint8Ar
   return null;
 }
 
-/** getss: values, and where there is none the right to fill it. */
+/** getss: values, and for missing keys the right to fill them. */
 export function getss(conversation: Conversation): Flow {
   const { request, numbers, settings } = conversation.thread;
   if (settings.leaseMask === 0) return Flow.UNKNOWN;

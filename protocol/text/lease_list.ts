@@ -1,17 +1,17 @@
 import { oneWord } from "../../store/base/key_text.ts";
 import { u64ToNumber } from "../../store/base/u64.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { WORK } from "../work_budget.ts";
 
 /** Buckets looked at in one step. */
 const STEP_BUCKETS = 64;
 
 /**
- * The lines of `lease list`. Leases that come or go meanwhile may be missing; none is met twice.
+ * The lines of `lease list`. May miss leases that come or go during the walk; lists none twice.
  *
  * @param prefix Only keys that begin with it; characters below 256 stand for bytes.
  */
-export function* leaseLines(thread: ThreadContext, prefix: string): Generator<string> {
+export function* leaseLines(thread: RequestThread, prefix: string): Generator<string> {
   const { inspector } = thread.cache;
   const buckets = inspector.leaseBucketCount;
   for (let start = 0; start < buckets; start += STEP_BUCKETS) {

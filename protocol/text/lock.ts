@@ -5,7 +5,7 @@ import { Access } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { StoreWait } from "../waits/wait.ts";
 import { answer, answerOutcome, wordText } from "./answer.ts";
 import { listLocks } from "./lock_list.ts";
@@ -78,7 +78,7 @@ function putFence(conversation: Conversation, low: number, high: number): void {
 class LockWait extends StoreWait {
   readonly #fence: boolean;
 
-  constructor({ cache, operation }: ThreadContext, fence: boolean) {
+  constructor({ cache, operation }: RequestThread, fence: boolean) {
     super(cache.locks.waiters, operation.waiter, false);
     this.#fence = fence;
   }

@@ -6,7 +6,7 @@ import { u64ToNumber } from "../../store/base/u64.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
 import type { Flow } from "../request.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { WORK } from "../work_budget.ts";
 import type { Work } from "../work_task.ts";
 import { answer, beginWork, prefixOf } from "./answer.ts";
@@ -26,7 +26,7 @@ class LocksWalk implements Work {
     this.#prefix = prefix;
   }
 
-  step(thread: ThreadContext): boolean {
+  step(thread: RequestThread): boolean {
     const { locks } = thread.cache;
     const end = Math.min(this.#row + ROWS_PER_STEP, locks.rowEnd);
     const start = this.#row;
@@ -36,7 +36,7 @@ class LocksWalk implements Work {
   }
 
   /** @returns Whether there is a lock that is listed. */
-  #put({ cache, reply, memory, connections, work }: ThreadContext, row: number): boolean {
+  #put({ cache, reply, memory, connections, work }: RequestThread, row: number): boolean {
     const { locks, inspector } = cache;
     const item = locks.itemOf(row);
     if (item === NO_ITEM) return false;
@@ -57,7 +57,7 @@ class LocksWalk implements Work {
     return true;
   }
 
-  end({ reply }: ThreadContext): void {
+  end({ reply }: RequestThread): void {
     reply.put(REPLY.END);
   }
 }

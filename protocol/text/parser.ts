@@ -1,3 +1,4 @@
+import * as bytesModule from "../../store/base/bytes.ts";
 import { deadlineSec } from "../../store/clock.ts";
 import * as limitsModule from "../../store/limits.ts";
 import { CommandIndex, type CommandRow, commandsFor } from "./table.ts";
@@ -14,9 +15,10 @@ import { Flow, type Request } from "../request.ts";
 import * as requestModule from "../request.ts";
 import { prefetchGets, prefetchLines } from "../prefetch.ts";
 import { lookAhead, readRowsAhead } from "../row_wait.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import * as workBudgetModule from "../work_budget.ts";
 
+const { CR, CRLF, CRLF_LENGTH, LF, SPACE } = bytesModule;
 const { KEY_LENGTH_MAX, LINE_LENGTH_MAX } = limitsModule;
 const { COMMANDS } = tableModule;
 const { REFUSAL, REPLY } = repliesModule;
@@ -26,9 +28,6 @@ const { WORK: { REQUEST: REQUEST_UNITS } } = workBudgetModule;
 
 // Hot path: no allocation.
 
-const SPACE = 0x20;
-const CR = 0x0d;
-const LF = 0x0a;
 /** Little-endian pieces of command lines. */
 const GET_SPACE = 0x20746567; // "get "
 const GETS = 0x73746567; // "gets"
@@ -36,8 +35,6 @@ const SET_SPACE = 0x20746573; // "set "
 const MG_SPACE = 0x20676d; // "mg "
 const MN_CRLF = 0x0a0d6e6d; // "mn\r\n"
 const THREE_BYTES = 0xffffff;
-const CRLF = 0x0a0d;
-const CRLF_LENGTH = 2;
 const ZERO = 0x30;
 const LOWER_S = 0x73;
 /** Lines shorter than this, their end included, are refused (memcached: proto_text.c). */
@@ -60,7 +57,7 @@ const GETSS_ROW = COMMANDS.findIndex(({ name }) => name === "getss");
 /** The text protocol: finds requests in the input and hands them to their handlers. */
 export class TextParser implements Parser {
   readonly isOptimistic = true;
-  readonly #thread: ThreadContext;
+  readonly #thread: RequestThread;
   readonly #request: Request;
   readonly #meta: MetaRequest;
   readonly commands: readonly CommandRow[] = COMMANDS;
@@ -70,7 +67,7 @@ export class TextParser implements Parser {
   #numberEnd = 0;
 
   /** @param access What the peers may do. */
-  constructor(thread: ThreadContext, access: Access = Access.ADMIN) {
+  constructor(thread: RequestThread, access: Access = Access.ADMIN) {
     this.#thread = thread;
     this.#request = thread.request;
     this.#meta = new MetaRequest(thread);

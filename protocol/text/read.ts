@@ -1,3 +1,4 @@
+import * as bytesModule from "../../store/base/bytes.ts";
 import { copyBytes } from "../../store/base/bytes.ts";
 import * as cacheModule from "../../store/cache.ts";
 import { deadlineSec } from "../../store/clock.ts";
@@ -12,10 +13,11 @@ import * as replyBufferModule from "../reply_buffer.ts";
 import { Flow } from "../request.ts";
 import { readRowsAhead, RowWait } from "../row_wait.ts";
 import { SendTask, SkipLineTask } from "../tasks.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import * as workBudgetModule from "../work_budget.ts";
 import { answer } from "./answer.ts";
 
+const { CR, CRLF, LF, SPACE } = bytesModule;
 const { FAILED_ITEM, LOCKED_ITEM, NO_ITEM, PARKED_ITEM } = cacheModule;
 const { KEY_LENGTH_MAX, LINE_LENGTH_MAX } = limitsModule;
 const { OUTCOME_LINE, REFUSAL, REPLY } = repliesModule;
@@ -24,13 +26,9 @@ const { WORK: { REQUEST: REQUEST_UNITS } } = workBudgetModule;
 
 // Hot path: no allocation.
 
-const SPACE = 0x20;
-const CR = 0x0d;
-const LF = 0x0a;
 // Little-endian pieces of fixed replies.
 const VALU = 0x554c4156;
 const E_SPACE = 0x2045;
-const CRLF = 0x0a0d;
 const END_1 = 0x0d444e45; // "END\r"
 
 /** Keys, at most, of a line of ordinary length. Such a line is answered in one slice, so that it fails as a whole. */
@@ -40,7 +38,7 @@ const KEYS_PER_LINE = LINE_LENGTH_MAX / 2;
 const HELD_BY_ANOTHER = 1;
 
 /** Writes keys' lines and values. */
-class ValueWriter implements FoundWriter<ThreadContext> {
+class ValueWriter implements FoundWriter<RequestThread> {
   readonly marksHits = true;
   readonly #withId: boolean;
   readonly #givesLease: boolean;
@@ -55,7 +53,7 @@ class ValueWriter implements FoundWriter<ThreadContext> {
     return !this.#givesLease;
   }
 
-  write(thread: ThreadContext, found: Found): boolean {
+  write(thread: RequestThread, found: Found): boolean {
     const { reply } = thread;
     this.putLine(thread, found);
     reply.foundValue(found);
@@ -64,7 +62,7 @@ class ValueWriter implements FoundWriter<ThreadContext> {
   }
 
   /** Writes the line in front of a value. */
-  putLine({ reply, input, operation }: ThreadContext, found: Found): void {
+  putLine({ reply, input, operation }: RequestThread, found: Found): void {
     const { keyOffset, keyLength } = operation;
     const { view, bytes } = reply.region;
     let at = reply.length;
@@ -153,7 +151,7 @@ export function hasParked({ task }: Conversation): boolean {
  *
  * @returns False when the value does not fit and needs a SendTask.
  */
-function putItem(thread: ThreadContext, item: ItemRef, writer: ValueWriter): boolean {
+function putItem(thread: RequestThread, item: ItemRef, writer: ValueWriter): boolean {
   const { cache, reply } = thread;
   const found = cache.describe(item);
   writer.putLine(thread, found);
@@ -269,7 +267,7 @@ export class MultigetTask implements Multiget {
    *
    * @returns The offset behind the line, or of the next key.
    */
-  #scan(thread: ThreadContext, start: number, end: number): number {
+  #scan(thread: RequestThread, start: number, end: number): number {
     const { input, cache } = thread;
     const { prefetch } = cache;
     const { bytes } = input;
@@ -309,7 +307,7 @@ export class MultigetTask implements Multiget {
 
   abandon(): void {}
 
-  /** @returns False when the value goes on in another task. */
+  /** @returns False when another task sends the rest of the value. */
   #getKey(
     conversation: Conversation,
     keyOffset: number,
@@ -426,7 +424,7 @@ export class MultigetTask implements Multiget {
 }
 
 /** Writes a lease as getss shows it: a value with the lease's flags that contains the remaining seconds. */
-function putLease(thread: ThreadContext): void {
+function putLease(thread: RequestThread): void {
   const { reply, operation, settings, input } = thread;
   const { view, bytes } = reply.region;
   const remainSec = operation.remainSec < 0 ? settings.leaseTimeSec : operation.remainSec;
@@ -448,7 +446,7 @@ function putLease(thread: ThreadContext): void {
 }
 
 /** Writes a lease as lease-get shows it. Clients that do not hold it get an id that fills nothing. */
-function putLeaseValue(thread: ThreadContext): void {
+function putLeaseValue(thread: RequestThread): void {
   const { reply, operation, input } = thread;
   reply.put(REPLY.LEASE_VALUE_SPACE);
   reply.copy(input, operation.keyOffset, operation.keyLength);
@@ -459,7 +457,7 @@ function putLeaseValue(thread: ThreadContext): void {
 }
 
 /** Returns whether the line at `start` ends in the input. */
-export function hasLineEnd(thread: ThreadContext, start: number, end: number): boolean {
+export function hasLineEnd(thread: RequestThread, start: number, end: number): boolean {
   const { bytes } = thread.input;
   if (bytes[end - 1] === LF) return true;
   for (let at = start; at < end; at++) if (bytes[at] === LF) return true;

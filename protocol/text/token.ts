@@ -6,7 +6,7 @@ import { Access } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { chargeTokens, readTokenOwner, type TokenReply, TokenWait } from "../waits/token_wait.ts";
 import { answer, beginWork, wordEquals, wordText } from "./answer.ts";
 import { isRowWord, rowCommand } from "./row_command.ts";
@@ -78,7 +78,7 @@ const TEXT_REPLY: TokenReply = {
   failed: ({ reply }) => reply.put(OUTCOME_LINE[Outcome.NOT_PERSISTED]),
 };
 
-function putToken({ reply }: ThreadContext, idLow: number, idHigh: number): void {
+function putToken({ reply }: RequestThread, idLow: number, idHigh: number): void {
   reply.put(REPLY.TOKEN_SPACE);
   reply.decimalU64(idLow, idHigh);
   reply.crlf();
@@ -156,7 +156,7 @@ function keyBytes({ input, keyOffset, keyLength }: Operation): ArrayBuffer {
 }
 
 /**
- * Drops update tokens in steps, and answers with their number. Tokens that others get meanwhile stay.
+ * Drops update tokens in steps, and answers with their number. Tokens given out during the walk stay.
  *
  * @param drop Drops up to `most` tokens, and returns how many there were.
  * @param units Cost of each.

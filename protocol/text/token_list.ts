@@ -2,7 +2,7 @@ import { oneWord } from "../../store/base/key_text.ts";
 import type { Conversation } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { WORK } from "../work_budget.ts";
 import { answer, sendText, wordText } from "./answer.ts";
 
@@ -19,11 +19,11 @@ export function listTokens(conversation: Conversation): Flow {
 }
 
 /**
- * The lines of `token list`, the oldest first. Tokens that come or go meanwhile may be missing; none is met twice.
+ * The lines of `token list`, the oldest first. May miss tokens that come or go during the walk; lists none twice.
  *
  * @param prefix Only keys that begin with it; characters below 256 stand for bytes.
  */
-function* tokenLines(thread: ThreadContext, prefix: string): Generator<string> {
+function* tokenLines(thread: RequestThread, prefix: string): Generator<string> {
   const { cache: { inspector }, work } = thread;
   let last = 0;
   let listed: number;

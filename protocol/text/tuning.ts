@@ -4,7 +4,7 @@ import { Numbers } from "../numbers.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
 import type { Flow } from "../request.ts";
 import { metadump, mgdump } from "../stats/item_walk.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import type { Work } from "../work_task.ts";
 import { answer, argumentCount, beginWork, readInt32, sendText, wordText } from "./answer.ts";
 
@@ -64,7 +64,7 @@ export function slabs(conversation: Conversation): Flow {
   return dispatch(conversation, SLABS);
 }
 
-/** Moves a page at once: pages are small, so nobody has to wait for a mover in the background. */
+/** Moves a page at once: pages are small, so no background mover is needed. */
 function reassign(conversation: Conversation): Flow {
   const { numbers, cache, request } = conversation.thread;
   if (!readInt32(conversation, 2)) return answer(conversation, REFUSAL.BAD_FORMAT);
@@ -88,13 +88,13 @@ class Reassign implements Work {
     this.#noreply = noreply;
   }
 
-  step({ cache, work }: ThreadContext): boolean {
+  step({ cache, work }: RequestThread): boolean {
     if (this.#move.result !== MoveResult.MOVING) return false;
     work.spent += cache.continueMove(this.#move) * UNITS_PER_CHUNK;
     return true;
   }
 
-  end({ reply }: ThreadContext): void {
+  end({ reply }: RequestThread): void {
     if (!this.#noreply) reply.put(REASSIGN_REPLY[this.#move.result]);
   }
 }
@@ -269,8 +269,7 @@ function crawl(conversation: Conversation): Flow {
 }
 
 /**
- * A dump wants to begin with nothing else to be sent, as in memcached, where another thread writes
- * to the connection meanwhile.
+ * A dump begins when nothing else is left to send, as in memcached, where another thread writes the dump.
  */
 function dump(conversation: Conversation, kind: Dump): Flow {
   const { thread } = conversation;

@@ -3,7 +3,7 @@ import { WatchEvent } from "../../store/cache.ts";
 import { type Conversation, ConversationState, type Task } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { answer, wordText } from "./answer.ts";
 
 /** The streams of `watch`. A prefix of a name is enough; the first match wins. */
@@ -73,7 +73,7 @@ class WatchTask implements Task {
     return end;
   }
 
-  abandon(thread: ThreadContext): void {
+  abandon(thread: RequestThread): void {
     thread.cache.watchLog.close(this.#watcher);
   }
 }

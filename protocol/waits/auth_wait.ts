@@ -1,15 +1,15 @@
 import type { ConnectionId } from "../../store/connections.ts";
 import { STAT } from "../../store/stats.ts";
 import type { Conversation } from "../conversation.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { Wait } from "./wait.ts";
 import { Access } from "../auth/access.ts";
 import { CREDENTIAL_BYTES_MAX, type Credentials } from "../auth/password_checks.ts";
 
 /** Writes a protocol's reply to an authentication. */
 export interface AuthReply {
-  accepted(thread: ThreadContext): void;
-  refused(thread: ThreadContext): void;
+  accepted(thread: RequestThread): void;
+  refused(thread: RequestThread): void;
 }
 
 /** Begins to check a password; the connection waits for the verdict. */
@@ -52,7 +52,7 @@ class AuthWait extends Wait {
     this.#reply = reply;
   }
 
-  protected isOver({ auth }: ThreadContext): boolean {
+  protected isOver({ auth }: RequestThread): boolean {
     return auth!.verdictOf(this.#owner) !== null;
   }
 
@@ -60,7 +60,7 @@ class AuthWait extends Wait {
     decide(conversation, conversation.thread.auth!.verdictOf(this.#owner)!, this.#reply);
   }
 
-  abandon({ auth }: ThreadContext): void {
+  abandon({ auth }: RequestThread): void {
     auth!.end(this.#owner);
   }
 }

@@ -1,27 +1,27 @@
 import { OWNER_TAG_LENGTH_MAX, WaiterState } from "../../store/cache.ts";
 import { INPUT_BYTES } from "../../store/limits.ts";
 import type { Conversation } from "../conversation.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 import { StoreWait } from "./wait.ts";
 
 /** Charges an operation that walks a key's tokens: in the worst case all tokens are on that key. */
-export function chargeTokens({ cache, work }: ThreadContext): void {
+export function chargeTokens({ cache, work }: RequestThread): void {
   work.chargeRows(cache.inspector.tokenCount);
 }
 
 /** Writes a protocol's reply to `token get` when its record has been written, or could not be. */
 export interface TokenReply {
   /** The token is out. */
-  granted(thread: ThreadContext, idLow: number, idHigh: number): void;
+  granted(thread: RequestThread, idLow: number, idHigh: number): void;
   /** The token could not be persisted, and is not out. */
-  failed(thread: ThreadContext): void;
+  failed(thread: RequestThread): void;
 }
 
 /** A connection waits until its update token is on the disk. */
 export class TokenWait extends StoreWait {
   readonly #reply: TokenReply;
 
-  constructor({ cache, operation }: ThreadContext, reply: TokenReply) {
+  constructor({ cache, operation }: RequestThread, reply: TokenReply) {
     super(cache.tokens.waiters, operation.waiter, true);
     this.#reply = reply;
   }

@@ -1,6 +1,6 @@
 import { type Waiters, WaiterState } from "../../store/cache.ts";
 import { type Conversation, ConversationState, type Task } from "../conversation.ts";
-import type { ThreadContext } from "../thread_context.ts";
+import type { RequestThread } from "../thread_context.ts";
 
 /**
  * A connection that waits for the server or for another connection; its thread serves others. When the wait ends, the
@@ -27,13 +27,13 @@ export abstract class Wait implements Task {
   }
 
   /** Whether there is an answer. */
-  protected abstract isOver(thread: ThreadContext): boolean;
+  protected abstract isOver(thread: RequestThread): boolean;
 
   /** Writes the answer. */
   protected abstract answer(conversation: Conversation): void;
 
   /** Gives back what the wait holds, after the answer or when the connection is gone. */
-  abstract abandon(thread: ThreadContext): void;
+  abstract abandon(thread: RequestThread): void;
 }
 
 /** A wait with a row in the store. */

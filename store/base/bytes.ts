@@ -1,5 +1,14 @@
 // Hot path: nothing here allocates once V8 has optimised it, except where a comment says so.
 
+// Bytes of text protocols.
+export const LF = 0x0a;
+export const CR = 0x0d;
+export const SPACE = 0x20;
+/** "\r\n" as a little-endian number. */
+export const CRLF = 0x0a0d;
+/** In bytes. */
+export const CRLF_LENGTH = 2;
+
 /** A range of bytes as an array and as a DataView. Offsets count from the range's start. */
 export class ByteRegion {
   readonly bytes: Uint8Array;

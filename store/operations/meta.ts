@@ -10,15 +10,13 @@ import type { LeaseOperations } from "./lease.ts";
 import { NO_LEASE } from "../claims/leases.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import type { Memory } from "../memory/memory.ts";
-import * as memoryModule from "../memory/memory.ts";
 import type { Versions } from "../memory/versions.ts";
 import * as versionsModule from "../memory/versions.ts";
 import { Outcome } from "../outcome.ts";
 import * as statsModule from "../stats.ts";
 import { CHANGED_MEANWHILE, type StoreOperations } from "./store.ts";
 
-const { NO_ITEM, STATE, WORD } = itemModule;
-const { CONTROL } = memoryModule;
+const { NO_ITEM, STATE } = itemModule;
 const { NO_GROUP } = versionsModule;
 const { CLASS_STAT, STAT } = statsModule;
 
@@ -88,20 +86,6 @@ export class MetaOperations {
     this.#memory.stats[STAT.cmd_meta]! += 1;
   }
 
-  wasFetched(item: ItemRef): boolean {
-    return (this.#items.state(item) & STATE.FETCHED) !== 0;
-  }
-
-  /** Seconds since it was last read or stored. */
-  idleSec(item: ItemRef): number {
-    return this.#memory.control[CONTROL.NOW_SEC]! - this.#items.word(item, WORD.ACCESSED_SEC);
-  }
-
-  /** Seconds it has to live: -1 for ever, 0 when they are over. */
-  remainSec(item: ItemRef): number {
-    return this.#items.remainSec(this.#items.word(item, WORD.DEADLINE_SEC));
-  }
-
   /** Sets a stub's deadline. A dirty key does not shorten it. */
   setDeadline(item: ItemRef, deadlineSec: number): void {
     this.#links.setDeadline(item, deadlineSec);
@@ -124,24 +108,12 @@ export class MetaOperations {
     return item;
   }
 
-  isStale(item: ItemRef): boolean {
-    return (this.#items.state(item) & STATE.STALE) !== 0;
-  }
-
-  isWon(item: ItemRef): boolean {
-    return (this.#items.state(item) & STATE.WON) !== 0;
-  }
-
   /** Notes that a client was told to refill the item. */
   markWon(item: ItemRef): void {
     const versions = this.#versions;
     const begun = versions.isOn ? versions.begin(this.#links.index.hashOf(item)) : NO_GROUP;
     this.#items.addState(item, STATE.WON);
     versions.end(begun);
-  }
-
-  isKeyBinary(item: ItemRef): boolean {
-    return (this.#items.state(item) & STATE.KEY_BINARY) !== 0;
   }
 
   /**

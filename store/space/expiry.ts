@@ -121,10 +121,9 @@ export class Expiry {
 
   /** Removes a dead item. Its work ends the slice earlier, but does not count for UNITS_PER_SECOND. */
   #remove(item: ItemRef): void {
-    const { workDone, memory } = this.#links;
+    const { workDone } = this.#links;
     const workBefore = workDone[0]!;
-    memory.stats[STAT.crawler_reclaimed]! += 1;
-    this.#eviction.countReclaimed(item, CLASS_STAT.crawler_reclaimed);
+    this.#eviction.countReclaimed(item, CLASS_STAT.swept);
     this.#eviction.reclaim(item);
     this.#unitsLeft -= REMOVAL_UNITS + ((workDone[0]! - workBefore) | 0) * CHAIN_CHUNK_UNITS;
   }

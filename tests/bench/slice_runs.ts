@@ -150,9 +150,7 @@ function run(name: string, sliceRun: SliceRun): void {
       name.padEnd(13),
       `${slices.cpuUs.length} slices: ${spread(slices)}, above ${SLICE_US_MAX}: ${above}`,
       `requests: max ${longest(sets.cpuUs).toFixed(0)} us`,
-      `moved ${target.stat("pages_moved")}, swept ${
-        target.stat("crawler_reclaimed")
-      }, evicted ${target.evicted}`,
+      `moved ${target.stat("pages_moved")}, swept ${target.swept}, evicted ${target.evicted}`,
     ].join("  "),
   );
 }

@@ -93,6 +93,18 @@ export class CrashingFiles implements JournalFiles {
       synced: 0,
     };
     this.#names.set(name, inode);
+    return this.#opened(inode);
+  }
+
+  open(name: string, at: number): JournalFile {
+    if (this.#fails()) throw new DiskError("open");
+    const inode = this.#names.get(name)!;
+    inode.written = at;
+    inode.synced = Math.min(inode.synced, at);
+    return this.#opened(inode);
+  }
+
+  #opened(inode: Inode): JournalFile {
     let isOpen = true;
     const put = (piece: Uint8Array): void => {
       const end = inode.written + piece.length;
@@ -114,7 +126,10 @@ export class CrashingFiles implements JournalFiles {
       return length;
     };
     return {
-      reserve: (length) => void write(new Uint8Array(Math.min(length, RESERVED_MAX))),
+      reserve: (length) => {
+        const left = inode.bytes.length - inode.written;
+        write(new Uint8Array(Math.min(length, Math.max(RESERVED_MAX, left))));
+      },
       write: (bytes) => {
         const length = write(bytes);
         inode.written += length;

@@ -38,8 +38,9 @@ function testSlice(
         try {
           for (const transcriptCase of playable) {
             await leased.settle();
-            await leased.ask("flush_all\r\nquarantine off\r\n", "\r\n");
-            await leased.ask("token drop_all unsafe\r\n", "\r\n");
+            for (const request of ["flush_all", "quarantine off", "token drop_all unsafe"]) {
+              await leased.ask(`${request}\r\n`, "\r\n");
+            }
             await t.step(transcriptCase.name, () => play(leased, transcriptCase));
           }
         } finally {

@@ -7,7 +7,7 @@ import { NO_ITEM, WORD } from "../../../store/memory/item.ts";
 import { MIB } from "../../../store/limits.ts";
 import { CONTROL, createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { Outcome } from "../../../store/outcome.ts";
-import { CLASS_STAT, STAT } from "../../../store/stats.ts";
+import { STAT } from "../../../store/stats.ts";
 import type { ReplayTarget } from "./replay.ts";
 import { type ChangedOptions, storeOptions } from "../../support/store.ts";
 import { Timings } from "../timings.ts";
@@ -127,11 +127,12 @@ export class StoreTarget implements ReplayTarget {
 
   /** Items evicted from any class. */
   get evicted(): number {
-    let sum = 0;
-    for (let classId = 1; classId <= this.cache.links.slabs.classCount; classId++) {
-      sum += this.memory.classStat(classId, CLASS_STAT.evicted);
-    }
-    return sum;
+    return this.cache.inspector.sumOfClasses("evicted");
+  }
+
+  /** Expired items that the sweep removed from any class. */
+  get swept(): number {
+    return this.cache.inspector.sumOfClasses("swept");
   }
 
   #setInPieces(valueSize: number): boolean {

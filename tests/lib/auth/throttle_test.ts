@@ -28,6 +28,23 @@ Deno.test("an address waits for a bounded time, and is forgiven by and by", () =
   assertEquals(throttle.reserve("a", 3 * 60_000), 0);
 });
 
+Deno.test("half of an address's failures are forgotten after each minute without one", () => {
+  // Pairs of a time and the gap that two checks at that time show.
+  const gaps:
+    readonly (readonly [failures: number, ...gaps: readonly [ms: number, gap: number][]])[] = [
+      [12, [0, 250], [59_999, 250], [60_000, 25], [60_001, 25], [119_999, 25], [120_000, 0]],
+      [40, [119_000, 250], [120_000, 250], [180_000, 0]],
+    ];
+  for (const [failures, ...expected] of gaps) {
+    const throttle = new Throttle();
+    for (let index = 0; index < failures; index++) throttle.failed("a", 0);
+    for (const [ms, gap] of expected) {
+      const first = throttle.reserve("a", ms)!;
+      assertEquals(throttle.reserve("a", ms)! - first, gap, `${failures} failures, ${ms} ms`);
+    }
+  }
+});
+
 Deno.test("the addresses remembered are bounded; the one that failed longest ago is forgotten", () => {
   const throttle = new Throttle();
   for (let index = 0; index < 10; index++) throttle.failed("first", 0);

@@ -1,5 +1,10 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { parseUserFile, readUserFile, UserFileError } from "../../../lib/auth/user_file.ts";
+import {
+  isReadableByAll,
+  parseUserFile,
+  readUserFile,
+  UserFileError,
+} from "../../../lib/auth/user_file.ts";
 import { hashPassword } from "../../../lib/auth/scrypt.ts";
 import { Access } from "../../../protocol/auth/access.ts";
 import { bytesOf } from "../../support/sessions/side.ts";
@@ -31,6 +36,15 @@ Deno.test("levels, comments, empty lines and several passwords of a user", () =>
     ["b", Access.WRITE, "2"],
     ["c", Access.ADMIN, "3"],
   ]);
+});
+
+Deno.test("isReadableByAll() looks at what others may do alone", () => {
+  const path = Deno.makeTempFileSync();
+  for (const mode of [0o600, 0o640, 0o660, 0o602, 0o601, 0o773, 0o604, 0o644, 0o004]) {
+    Deno.chmodSync(path, mode);
+    assertEquals(isReadableByAll(path), mode % 8 >= 4, mode.toString(8));
+  }
+  Deno.removeSync(path);
 });
 
 Deno.test("a mistake names its line, and no password", () => {

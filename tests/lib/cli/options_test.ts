@@ -33,6 +33,31 @@ Deno.test("readCommand() makes a listener of every address, TCP and UDP", () => 
   assertEquals(serverOptions("-l", "*").listens, [{ ...TCP, hostname: "0.0.0.0" }]);
 });
 
+Deno.test("readCommand() makes one UDP listener for two ports of an address", () => {
+  assertEquals(serverOptions("-l", "127.0.0.1:5,127.0.0.1:6", "-U", "8").listens, [
+    { ...TCP, port: 5 },
+    { ...UDP, port: 8 },
+    { ...TCP, port: 6 },
+  ]);
+});
+
+Deno.test("readCommand() refuses a port that the server itself needs, and names its option", () => {
+  assertEquals(errors("--metrics", "11211", "--counter-port", "11211"), [
+    "--counter-port 11211: the cache listens on this port; choose another",
+    "--metrics 11211: the server has this port for another use; choose another",
+  ]);
+  assertEquals(errors("-l", "*", "--metrics", "11211").length, 1);
+  assertEquals(errors("-l", "127.0.0.2", "--metrics", "11211"), []);
+  assertEquals(errors("-p", "0", "--counter-port", "7", "--metrics", "7").length, 1);
+});
+
+Deno.test("readCommand() tells that -p has no effect when every address has a port", () => {
+  assertEquals(serverOptions("-l", "127.0.0.1:5", "-p", "6").ignored, [
+    { option: "-p (--port)", reason: "every address of -l (--listen) names its own port" },
+  ]);
+  assertEquals(serverOptions("-l", "127.0.0.1:5,[::1]", "-p", "6").ignored, []);
+});
+
 Deno.test("readCommand() lets -U without -p move the TCP port too, and -1 be any port", () => {
   assertEquals(serverOptions("-U", "5").listens, [{ ...TCP, port: 5 }, { ...UDP, port: 5 }]);
   assertEquals(serverOptions("-p", "-1").listens, [{ ...TCP, port: 0 }]);
@@ -207,6 +232,7 @@ Deno.test("readCommand() tells the protocols what stats settings shows", () => {
     sasl: false,
     ioUring: false,
     compat: "memcached",
+    lruMaintainer: true,
   });
   assertEquals(tunables, [
     ["slab_automove_ratio", 0.5],

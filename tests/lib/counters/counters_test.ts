@@ -95,6 +95,28 @@ Deno.test("dropIdle() drops what was idle when the interval began, a few at once
   assertEquals(counters.madeCount, 4);
 });
 
+Deno.test("a counter that is held again is not idle; one that found no memory is", () => {
+  const usedBy = (counters: Counters): readonly [number, AcquiredResources] => {
+    const [a, b]: AcquiredResources[] = [new Map(), new Map()];
+    counters.acquire(a!, "released", 1, 9);
+    counters.release(a!, "released", 1);
+    counters.acquire(a!, "held", 1, 9);
+    return [counters.usedBytes, b!];
+  };
+  const roomy = new Counters(1e6);
+  const [bytes, taker] = usedBy(roomy);
+  assertEquals(roomy.acquire(taker, "released", 1, 9), OK);
+  roomy.beginInterval();
+  roomy.dropIdle(9);
+  assertEquals(Object.keys(sums(roomy)), ["released", "held"]);
+  const full = new Counters(bytes + 10);
+  const [, late] = usedBy(full);
+  assertEquals(full.acquire(late, "released", 1, 9), NO_MEMORY);
+  full.beginInterval();
+  full.dropIdle(9);
+  assertEquals(Object.keys(sums(full)), ["held"]);
+});
+
 Deno.test("acquire() drops idle counters, the oldest first, before it runs out of memory", () => {
   const counters = new Counters(10 * 386 + 100);
   const a: AcquiredResources = new Map();

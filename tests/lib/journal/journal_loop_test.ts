@@ -370,6 +370,26 @@ Deno.test("ids are reserved in time; without any left nothing is stored, and qua
   node.store.check();
 });
 
+Deno.test("a restart on a disk that refuses everything serves; tokens and stores wait for the disk", () => {
+  const files = new CrashingFiles();
+  const first = new Node(files);
+  const [a] = first.get("a");
+  first.stop();
+  files.failAfter(0);
+  const node = new Node(files, first.clients);
+  assertEquals(node.listed(), [a!]);
+  assertEquals(node.events, ["journal_failed", "journal_out_of_ids"]);
+  assertEquals(node.store.store(SET, "other", "x"), Outcome.NOT_STORED);
+  assertEquals(node.get("b"), []);
+  files.failAfter(Infinity);
+  node.later();
+  assertEquals(node.events.slice(2), ["journal_recovered"]);
+  node.serve();
+  const [c] = node.get("c");
+  assertEquals(tokensIn(files), [a!, c!]);
+  node.store.check();
+});
+
 Deno.test("restore() refuses a journal with more tokens than the table has room for", () => {
   const files = new CrashingFiles();
   const node = new Node(files);

@@ -192,10 +192,23 @@ function tinyDisk(path: string, bytes: number): Disposable {
   return { [Symbol.dispose]: () => void isInstalled(["umount", path]) };
 }
 
+/** Fills the disk. @returns The file that does it. */
+function fill(path: string): string {
+  const ballast = `${path}/ballast`;
+  Deno.writeFileSync(ballast, new Uint8Array());
+  try {
+    for (;;) Deno.writeFileSync(ballast, new Uint8Array(1024), { append: true });
+  } catch {
+    return ballast;
+  }
+}
+
+// Mounting needs a right, which is tried in a namespace of its own.
+const cannotMount = !isInstalled(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/tmp"]);
+
 Deno.test({
   name: "a full disk: token get is refused, reads and stores go on, and it recovers",
-  // Mounting needs a right, which is tried in a namespace of its own.
-  ignore: !isInstalled(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/tmp"]),
+  ignore: cannotMount,
   fn: async () => {
     using folder = new Folder();
     using _disk = tinyDisk(folder.state, 64 * 1024);
@@ -203,13 +216,7 @@ Deno.test({
     using client = await server.connect();
     await client.ask("set k 0 0 1\r\n1\r\n", "STORED\r\n");
     const first = await getToken(client, "first");
-    const ballast = `${folder.state}/ballast`;
-    Deno.writeFileSync(ballast, new Uint8Array());
-    try {
-      for (;;) Deno.writeFileSync(ballast, new Uint8Array(1024), { append: true });
-    } catch {
-      // It is full.
-    }
+    const ballast = fill(folder.state);
     // A record that fits into the last page is still accepted.
     let reply = "";
     const got: string[] = [];
@@ -235,4 +242,54 @@ Deno.test({
     assertEquals(keys.sort(), [...got, "last"].sort());
     await again.stop();
   },
+});
+
+Deno.test({
+  name:
+    "a restart on a full disk continues in the old journal, and makes a new one when there is room",
+  ignore: cannotMount,
+  fn: async () => {
+    using folder = new Folder();
+    using _disk = tinyDisk(folder.state, 1280 * 1024);
+    const [a] = await twoTokens(folder, IO);
+    fill(folder.state);
+    for (const key of ["c", "d"]) {
+      await using server = await folder.start(IO);
+      await server.line(`cannot write a new ${folder.journal}: No space left on device`);
+      using client = await server.connect();
+      await client.ask("set a 0 0 1\r\n1\r\nset other 0 0 1\r\n1\r\n", "NOT_STORED\r\nSTORED\r\n");
+      await client.send("token list a\r\n");
+      assertStringIncludes(await client.until("END\r\n"), `TOKEN a ${a} `);
+      await getToken(client, key);
+      await server.stop();
+    }
+    Deno.removeSync(`${folder.state}/ballast`);
+    const { ino } = Deno.statSync(folder.journal);
+    await using server = await folder.start(IO);
+    assert(Deno.statSync(folder.journal).ino !== ino);
+    using client = await server.connect();
+    await client.send("token list\r\n");
+    const list = await client.until("END\r\n");
+    assertEquals(
+      [...list.matchAll(/^TOKEN (\S+)/gm)].map(([, key]) => key).sort().join(),
+      "a,b,c,d",
+    );
+    await server.stop();
+  },
+});
+
+Deno.test("an unfinished record at the end of the journal is dropped, and the log says so", async () => {
+  using folder = new Folder();
+  const [a] = await twoTokens(folder, IO);
+  const bytes = Deno.readFileSync(folder.journal);
+  const end = bytes.findLastIndex((byte) => byte !== 0) + 1;
+  bytes.fill(7, end, end + 5);
+  Deno.writeFileSync(folder.journal, bytes);
+  await using server = await folder.start(IO);
+  await server.line(`${folder.journal}: `);
+  await server.line("are no record, dropped");
+  using client = await server.connect();
+  await client.send("token list a\r\n");
+  assertStringIncludes(await client.until("END\r\n"), `TOKEN a ${a} `);
+  await server.stop();
 });

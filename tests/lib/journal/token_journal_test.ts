@@ -86,6 +86,73 @@ Deno.test("readJournal() refuses a journal that is damaged before what was on th
   }
 });
 
+Deno.test("a changed bit of the last synced record is damage once its mark is written", () => {
+  for (const isStopped of [false, true]) {
+    const files = new CrashingFiles();
+    const journal = new TokenJournal(files, null, NODE);
+    journal.append(got(1), true);
+    const start = files.length(JOURNAL_NAME);
+    journal.append(got(2), true);
+    const end = files.length(JOURNAL_NAME);
+    if (isStopped) journal.close();
+    else journal.mark();
+    const marked = files.bytes(JOURNAL_NAME);
+    if (isStopped) files.crash(() => 0);
+    assertEquals(ids(files), [1, 2]);
+    for (let at = start; at < end; at++) {
+      const damaged = marked.slice();
+      damaged[at]! ^= 0x40;
+      files.put(JOURNAL_NAME, damaged);
+      assertThrows(() => readJournal(files), JournalError, `is damaged at byte ${start}`);
+    }
+  }
+});
+
+Deno.test("readJournal() counts the bytes of the end that it drops, without reserved zeros", () => {
+  const files = new CrashingFiles();
+  const journal = new TokenJournal(files, null, NODE);
+  journal.append(got(1), true);
+  const end = files.length(JOURNAL_NAME);
+  const torn = new Uint8Array(end + 100);
+  torn.set(files.bytes(JOURNAL_NAME));
+  files.put(JOURNAL_NAME, torn.slice());
+  assertEquals(readJournal(files)!.dropped, 0);
+  torn[end + 6] = 1;
+  files.put(JOURNAL_NAME, torn);
+  const { end: found, dropped } = readJournal(files)!;
+  assertEquals([found, dropped], [end, 7]);
+});
+
+Deno.test("a start that cannot write a new file continues in the old one, behind its last good frame", () => {
+  const files = new CrashingFiles();
+  new TokenJournal(files, null, NODE).append(got(1), true);
+  const torn = new Uint8Array(files.length(JOURNAL_NAME) + 40);
+  torn.set(files.bytes(JOURNAL_NAME));
+  torn.fill(0x4c, -40);
+  files.put(JOURNAL_NAME, torn);
+  files.failAfter(1, () => 0, 1);
+  const journal = new TokenJournal(files, readJournal(files), OTHER_NODE);
+  assertEquals(journal.startFailure, "write");
+  journal.append(got(2), true);
+  files.crash(() => 0);
+  assertEquals([readJournal(files)!.nodeId, ids(files)], [NODE, [1, 2]]);
+  assertEquals(readJournal(files)!.dropped, 0);
+});
+
+Deno.test("a start on a disk that refuses everything keeps the tokens, and writes them later", () => {
+  const files = new CrashingFiles();
+  new TokenJournal(files, null, NODE).append(got(1), true);
+  files.failAfter(0);
+  const journal = new TokenJournal(files, readJournal(files), OTHER_NODE);
+  assertThrows(() => journal.append(got(2), true), DiskError);
+  files.failAfter(Infinity);
+  journal.append(got(3), true);
+  assertEquals(ids(files), [1, 3]);
+  const empty = new CrashingFiles();
+  empty.failAfter(0);
+  assertThrows(() => new TokenJournal(empty, null, NODE), DiskError);
+});
+
 Deno.test("readJournal() refuses another version, and a file that is no journal", () => {
   const files = new CrashingFiles();
   files.put(JOURNAL_NAME, encoder.encode(`leased update tokens 2 ${NODE}\n`));

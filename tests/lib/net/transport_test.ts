@@ -287,6 +287,23 @@ test("silent connections are closed after idle_timeout, busy ones are not", asyn
   await server.stop();
 });
 
+test("silent Unix connections stay open under idle_timeout", async (start) => {
+  const folder = await Deno.makeTempDir();
+  await using server = await start({
+    args: ["-s", `${folder}/s`, "-o", "idle_timeout=1"],
+    permissions: ["--allow-all"],
+  });
+  using silent = await Client.connectUnix(`${folder}/s`);
+  await silent.ping();
+  using other = await Client.connectUnix(`${folder}/s`);
+  const since = Number(await other.stat("uptime"));
+  await until(async () => Number(await other.stat("uptime")) > since + 3);
+  await silent.ping();
+  assertEquals(await other.stat("idle_kicks"), "0");
+  await server.stop();
+  await Deno.remove(folder);
+});
+
 test("a peer that reads late gets every byte of long replies", async (start) => {
   await using server = await start();
   using client = await server.connect();

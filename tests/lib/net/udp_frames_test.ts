@@ -35,9 +35,11 @@ Deno.test("udpDatagrams() keeps a value with its line, and END with the last val
   ]]);
 });
 
-Deno.test("udpDatagrams() counts statistics as one reply", () => {
-  const stats = "STAT pid 1\r\nSTAT uptime 2\r\nEND\r\n";
-  assertEquals(answers(stats + "OK\r\n"), [[0, 1, stats], [0, 1, "OK\r\n"]]);
+Deno.test("udpDatagrams() counts a list as one reply", () => {
+  for (const line of ["STAT pid 1", "ITEM k [1 b; 0 s]", "PREFIX p get 1 hit 0 set 0 del 0"]) {
+    const list = `${line}\r\n${line}\r\nEND\r\n`;
+    assertEquals(answers(list + "OK\r\n"), [[0, 1, list], [0, 1, "OK\r\n"]]);
+  }
 });
 
 Deno.test("udpDatagrams() cuts a long reply into full datagrams", () => {

@@ -16,6 +16,7 @@ import { textOf } from "../../support/sessions/side.ts";
 import { waitingFor } from "../../support/waiting.ts";
 
 const SIGNAL_WITHIN_MS = 500;
+const MANY_THREADS_MS = 4000;
 /** Clients that connect during a start, and descriptors of the server, which are fewer. */
 const CLIENTS = 1500;
 const OPEN_FILES_MAX = 1024;
@@ -58,6 +59,30 @@ function catchesSigterm(pid: number): boolean {
   const caught = BigInt(`0x${/SigCgt:\s+([0-9a-f]+)/.exec(status)![1]}`);
   return (caught >> 14n & 1n) === 1n;
 }
+
+test(
+  "threads beyond the processors cause a warning; a signal while they start ends the server",
+  async (_start, io) => {
+    const child = serverCommand(io, ["-p", "0", "-t", "200"]).spawn();
+    const lines = child.stderr.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    const readOn = async (): Promise<boolean> => {
+      const { value, done } = await waitingFor("the server's log", lines.read());
+      text += value ?? "";
+      return !done;
+    };
+    while (!text.includes("use as many threads as processors") && await readOn());
+    const startMs = performance.now();
+    child.kill("SIGTERM");
+    while (await readOn());
+    const { code } = await child.status;
+    assertEquals(code, 0, text);
+    assertStringIncludes(text, "SIGTERM: shutting down");
+    // Starting all of them takes far longer.
+    assert(performance.now() - startMs < MANY_THREADS_MS, text);
+    assert(!text.includes("listens on"), text);
+  },
+);
 
 /** Starts a server and sends SIGTERM after `delayMs`. */
 async function signalDuringStart(

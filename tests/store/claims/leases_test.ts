@@ -295,6 +295,16 @@ Deno.test("a slice of maintenance removes no more than some hundreds", () => {
   assertLess(most, 500);
 });
 
+Deno.test("a slice of maintenance goes on where the last one stopped, and begins again", () => {
+  const store = new TestStore({ leaseEntries: 7000 });
+  for (let key = 0; key < 6000; key++) lease(store, `k${key}`, key < 5990 ? 100 : 1);
+  for (const [clockMs, expired] of [[2000, 10], [200_000, 6000]] as const) {
+    store.clock(clockMs);
+    for (let slice = 0; slice < 50; slice++) store.cache.maintain();
+    assertEquals(stat(store, "lease_expired"), expired);
+  }
+});
+
 Deno.test("strict keys are stored under a lease only", () => {
   const store = new TestStore({ strictPrefixes: ["user:", "größe"] });
   const number = { vivify: true };

@@ -368,6 +368,24 @@ Deno.test("a slice of maintenance ends the waiting of no more than some hundreds
   store.check();
 });
 
+Deno.test("a slice of maintenance goes on where the last one stopped, and begins again", () => {
+  const WAITERS = 8300;
+  const store = new TestStore({
+    connectionsMax: WAITERS + 1,
+    lockLimits: { waitersPerLockMax: WAITERS },
+  });
+  store.store(SET, "k", "1");
+  store.lock("k", WAITERS + 1);
+  for (let owner = 1; owner <= WAITERS; owner++) {
+    store.lock("k", owner, { waitMs: owner <= 8290 ? 10_000 : 1000 });
+  }
+  for (const [clockMs, timeouts] of [[2000, 10], [20_000, WAITERS]] as const) {
+    store.clock(clockMs);
+    for (let slice = 0; slice < 50; slice++) store.cache.maintain();
+    assertEquals(store.memory.stats[STAT.lock_wait_timeouts], timeouts);
+  }
+});
+
 Deno.test("a queue is bounded", () => {
   const store = new TestStore({ lockLimits: { waitersPerLockMax: 2 } });
   store.store(SET, "k", "1");

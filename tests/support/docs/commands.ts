@@ -1,4 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
+import manifest from "../../../deno.json" with { type: "json" };
 import { path, ServerProcess } from "../servers/server_process.ts";
 import type { Block } from "./markdown.ts";
 
@@ -34,12 +35,17 @@ export function commandsOf({ language, lines, line }: Block): ShellCommand[] {
 
 /** Whether a command starts a server that keeps running. */
 export function startsServer(command: string): boolean {
-  return /\btask start\b|\bmain\.ts\b/.test(command) &&
+  return /\btask (?:start|tokens)\b|\bmain\.ts\b/.test(command) &&
     !/ -V\b|; test \$\?|\bdeno install\b|\bmain\.ts passwd\b/.test(command);
 }
 
 /** Ports that the documents name. The runner replaces them by free ports, so that tests can run in parallel. */
 const PORTS = ["11211", "11215", "9150"];
+/** `deno task tokens`, with the runner's folder in the place of its own. */
+const TOKENS_TASK = manifest.tasks.tokens.command.replaceAll(
+  /(?<=[ ,=])state(?=[ ]|$)/g,
+  "/tmp/leased",
+);
 /** Folder that the documents put files into. The runner replaces it by a temporary one. */
 const FOLDER = "/tmp/leased";
 const COMMAND_SEC_MAX = 60;
@@ -119,7 +125,14 @@ export class DocumentShell implements AsyncDisposable {
   #command(script: string, text: string, stdout: "piped" | "null" = "piped"): Deno.Command {
     PORTS.forEach((port, index) => text = text.replaceAll(port, this.#ports[index]!));
     return new Deno.Command("bash", {
-      args: ["-c", script, text.replaceAll(FOLDER, `${this.#folder}/files/leased`)],
+      args: [
+        "-c",
+        script,
+        text.replace("deno task tokens", TOKENS_TASK).replaceAll(
+          FOLDER,
+          `${this.#folder}/files/leased`,
+        ),
+      ],
       cwd: path(""),
       env: {
         NO_COLOR: "1",
@@ -139,6 +152,7 @@ export class DocumentShell implements AsyncDisposable {
 
 /** Runs the deno of this test instead of fetching one. Refuses any other version. */
 const NPX = `#!/bin/sh
+[ "$1 $2 $3 $4" = "-y -p deno@${Deno.version.deno} -c" ] && exec sh -c "$5"
 [ "$1 $2" = "-y deno@${Deno.version.deno}" ] || { echo "npx $*: not deno@${Deno.version.deno}"; exit 1; }
 shift 2
 exec deno "$@"

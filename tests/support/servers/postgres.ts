@@ -14,7 +14,16 @@ const STARTS_MAX = 5;
 
 /** The folder of initdb and pg_ctl; null: PostgreSQL is not installed. */
 const PROGRAMS = programFolder();
-export const HAS_POSTGRES = PROGRAMS !== null;
+export const HAS_POSTGRES = PROGRAMS !== null && (!IS_ROOT || hasRunuser());
+
+function hasRunuser(): boolean {
+  try {
+    return new Deno.Command("runuser", { args: ["--version"], stdout: "null" }).outputSync()
+      .success;
+  } catch {
+    return false;
+  }
+}
 
 function programFolder(): string | null {
   try {

@@ -124,7 +124,7 @@ export class ConversationSide implements Side {
     for (;;) {
       this.work();
       cache.enter();
-      const owner = cache.takeReady(0);
+      const owner = cache.locks.waiters.takeReady(0) || cache.tokens.waiters.takeReady(0);
       cache.leave();
       if (owner === 0) return;
       this.#peers.get(owner)?.goOn();

@@ -17,10 +17,15 @@ Deno.test("BufferPool lends buffers that do not overlap, and lends them again", 
 });
 
 Deno.test("BufferPool lends no more than its bound", () => {
-  const pool = new BufferPool(1000, 2, 2);
+  const pool = new BufferPool(5000, 2, 2);
   const first = pool.take()!;
   assert(pool.take() !== null);
   assertEquals(pool.take(), null);
   pool.give(first);
   assert(pool.take() !== null);
+  assertEquals(pool.take(), null);
+  pool.forget();
+  assertEquals(pool.memoryCount, 1);
+  assert(pool.take() !== null);
+  assertEquals(pool.take(), null);
 });
