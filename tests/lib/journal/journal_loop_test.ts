@@ -1,6 +1,11 @@
 import { assert, assertEquals, assertGreater, assertThrows } from "@std/assert";
 import { JournalLoop, STOPPED } from "../../../lib/journal/journal_loop.ts";
-import { JOURNAL_NAME, readJournal, TokenJournal } from "../../../lib/journal/token_journal.ts";
+import {
+  JOURNAL_NAME,
+  JournalError,
+  readJournal,
+  TokenJournal,
+} from "../../../lib/journal/token_journal.ts";
 import { WaiterState } from "../../../store/cache.ts";
 import { MIB } from "../../../store/limits.ts";
 import { StoreMode } from "../../../store/operation.ts";
@@ -368,6 +373,17 @@ Deno.test("ids are reserved in time; without any left nothing is stored, and qua
   cache.tokens.quarantine(false);
   assertEquals(node.store.store(SET, "k", "x"), Outcome.STORED);
   node.store.check();
+});
+
+Deno.test("an answered token is not lost without a word when its record changes", () => {
+  const node = new Node(new CrashingFiles());
+  node.get("a");
+  const start = node.files.length(JOURNAL_NAME);
+  node.get("b");
+  const damaged = node.files.bytes(JOURNAL_NAME);
+  damaged[start + 30]! ^= 1;
+  node.files.put(JOURNAL_NAME, damaged);
+  assertThrows(() => readJournal(node.files), JournalError, `is damaged at byte ${start}`);
 });
 
 Deno.test("a restart on a disk that refuses everything serves; tokens and stores wait for the disk", () => {
