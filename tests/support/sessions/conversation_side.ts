@@ -124,7 +124,8 @@ export class ConversationSide implements Side {
     for (;;) {
       this.work();
       cache.enter();
-      const owner = cache.locks.waiters.takeReady(0) || cache.tokens.waiters.takeReady(0);
+      const owner = cache.locks.waiters.takeReady(0) || cache.tokens.waiters.takeReady(0) ||
+        (cache.rows?.requests.takeReady(0) ?? 0);
       cache.leave();
       if (owner === 0) return;
       this.#peers.get(owner)?.goOn();
