@@ -130,8 +130,9 @@ export class RowCommands {
   }
 
   /** `token get|release|revoke|resolve|list` */
-  async #token([subcommand, key = "", third]: readonly string[]): Promise<string> {
+  async #token([subcommand, key = "", third, ...more]: readonly string[]): Promise<string> {
     const { states } = this.#flows;
+    if (more.length > 0) throw new Refusal(BAD_FORMAT);
     if (subcommand === "list") {
       const lines = [...states.list(key)].map(({ id, key, owner, state }) =>
         `TOKEN ${key} ${id} ${state} ${owner || "-"}\r\n`

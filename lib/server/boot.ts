@@ -219,7 +219,11 @@ async function startOrigin(
     stop.exitNow(ExitCode.UNAVAILABLE);
   };
   const start = { options, shared: memory, lifecycle, member };
-  const origin = await Origin.start(start, { event: logEvent, deposed, died });
+  const origin = await Origin.start(start, {
+    event: ({ level, event, message, fields }) => logProcess(level, event, message, fields),
+    deposed,
+    died,
+  });
   if (options.cachesPath !== "") stop.onHangup(() => origin.reloadCaches());
   return origin;
 }

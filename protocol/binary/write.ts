@@ -140,7 +140,7 @@ export function arithmetic(
   operation.initialLow = view.getInt32(extras + INITIAL_OFFSET + 4);
   const exptime = view.getUint32(extras + NUMBER_EXPTIME_OFFSET);
   operation.vivify = exptime !== MAKE_NOTHING;
-  operation.deadlineSec = deadlineSec(memory, exptime);
+  operation.deadlineSec = operation.vivify ? deadlineSec(memory, exptime) : 0;
   const outcome = cache.incrDecr(operation, increment);
   if (outcome === Outcome.PARKED) return Flow.PARKED;
   const status = OUTCOME_STATUS[outcome];

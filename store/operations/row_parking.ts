@@ -297,9 +297,7 @@ export class RowParking {
       if (!session.isWriting) this.abandon(session);
     }
     if (operation.owner === NO_OWNER) return this.#fail("rows are not available over UDP");
-    // A count that creates no row sets no time.
-    const hasTime = kind !== RowKind.COUNT || operation.vivify;
-    if (this.#expiry === "refuse" && operation.deadlineSec !== 0 && hasTime) {
+    if (this.#expiry === "refuse" && operation.deadlineSec !== 0) {
       return this.#fail("rows have no expiry time; see --row-expiry");
     }
     if (hasValue(kind) && !this.#hasRoom(operation.valueLength)) {

@@ -98,13 +98,17 @@ testDatabases(
 testDatabases("a restart empties no cache that stays in the list", async (database) => {
   await using setting = await Setting.openListed(database, [0, 1]);
   const client = await setting.connect();
-  await client.ask("set k 0 0 3\r\none\r\nget k\r\n", "STORED\r\nVALUE k 0 3\r\none\r\nEND\r\n");
+  await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
+  const cache = await setting.connect(setting.caches[0]);
+  const { lease } = await read(cache, "k");
+  await client.ask(`uget @${setting.nameOf(0)} k\r\n`, "VALUE k 0 3 1 C\r\none\r\nEND\r\n");
+  assertEquals(await fill(cache, "k", lease!, "one"), "STORED\r\n");
   setting.proxy.signal("SIGKILL");
   await setting.proxy.ended();
   setting.proxy = await setting.startListed([0, 1]);
   const again = await setting.connect();
   await again.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
-  assertEquals(await again.stat("cache_hits"), "1");
+  assertEquals((await read(cache, "k")).value, "one");
 });
 
 testDatabases(

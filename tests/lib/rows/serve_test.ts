@@ -39,8 +39,8 @@ testDatabases("memcached's commands read and write rows", async (database) => {
     "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n",
   );
   await client.ask(
-    "ma n T60\r\n",
-    "CLIENT_ERROR rows have no expiry time: exptime must be 0\r\n",
+    "touch n 60\r\n",
+    "SERVER_ERROR rows have no expiry time; see --row-expiry\r\n",
   );
 });
 

@@ -78,7 +78,8 @@ export class Setting implements AsyncDisposable {
     const expected = listed.map((cache) => `CACHE ${this.nameOf(cache)} listed 1\r\n`).join("");
     for (;;) {
       await client.send("caches\r\n");
-      const [, caches, epoch] = /^([^]*)END (\d+)\r\n$/.exec(await client.until(/END \d+\r\n/))!;
+      const [, text, epoch] = /^([^]*)END (\d+)\r\n$/.exec(await client.until(/END \d+\r\n/))!;
+      const caches = text!.replace(/^OUTSIDE .*\r\n/gm, "");
       if (caches === expected && Number(epoch) > before) return Number(epoch);
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
