@@ -166,7 +166,7 @@ class Chaos {
       reads: this.#history.observed.length,
       fromCaches: this.#fromCaches,
       writes: this.#history.acknowledged.length,
-      commits: this.#history.committed.length,
+      commits: versionsIn(this.#history.committed),
       tokensFreed,
       disturbances: this.#disturbances,
     };
@@ -399,4 +399,13 @@ async function readCommits({ url }: TestDatabase): Promise<Committed[]> {
     const [key, value, version] = line.split(" ");
     return { key: key!, value: value!, version: Number(version) };
   });
+}
+
+/** Counts the writes that are committed: the log has the last one of each key in a transaction. */
+function versionsIn(committed: readonly Committed[]): number {
+  const highest = new Map<string, number>();
+  for (const { key, version } of committed) {
+    highest.set(key, Math.max(version, highest.get(key) ?? 0));
+  }
+  return highest.values().reduce((sum, version) => sum + version, 0);
 }

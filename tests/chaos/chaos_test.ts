@@ -70,4 +70,16 @@ Deno.test("the checker of histories finds what was planted, and nothing else", (
     )[0],
     "lost: [0] k = b acknowledged, version 3; the database has version 2",
   );
+  // A group of two writes: the log has the last one.
+  const group = { key: "k", value: "d", version: 4 };
+  const overwritten = { key: "k", value: "c", version: 3, at: 8 };
+  const withGroup = (...acknowledged: History["acknowledged"]): string[] =>
+    planted((history) => {
+      history.committed.push(group);
+      history.acknowledged.push(...acknowledged);
+    });
+  assertEquals(withGroup(overwritten), []);
+  assertEquals(withGroup(overwritten, { ...overwritten, value: "e" }), [
+    "lost: [8] k = e acknowledged, version 3; the database has nothing of it",
+  ]);
 });

@@ -47,9 +47,18 @@ export function violationsOf({ acknowledged, observed, committed }: History): st
     }
     versions.set(name, version);
   }
+  const committedOf = Map.groupBy(committed, ({ key }) => key);
+  const told = new Set<string>();
   for (const write of acknowledged) {
     const version = versions.get(`${write.key} ${write.value}`);
+    const isFirst = !told.has(`${write.key} ${write.version}`);
+    told.add(`${write.key} ${write.version}`);
     if (version === write.version) continue;
+    // A later write of the same transaction has overwritten it: the database has counted it.
+    const of = committedOf.get(write.key) ?? [];
+    const isOverwritten = of.some((each) => each.version > write.version) &&
+      of.every((each) => each.version !== write.version);
+    if (version === undefined && isOverwritten && isFirst) continue;
     const found = version === undefined ? "nothing of it" : `version ${version}`;
     violations.push(`lost: ${acknowledgedText(write)}; the database has ${found}`);
   }
