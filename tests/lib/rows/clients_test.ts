@@ -70,3 +70,17 @@ for (const { name, probe, command } of CLIENTS) {
     },
   });
 }
+
+Deno.test({
+  name: "examples/rows_pymemcache.py writes and reads a row",
+  ignore: !isInstalled([PYTHON, "-c", "import pymemcache"]),
+  fn: async () => {
+    await using database = await createDatabase("SQLite");
+    await using proxy = await startProxy(database, []);
+    const example = Deno.readTextFileSync(path("examples/rows_pymemcache.py"));
+    const { code, stderr } = await new Deno.Command(PYTHON, {
+      args: ["-c", example.replace("11311", `${proxy.port}`)],
+    }).output();
+    assertEquals(code, 0, textOf(stderr));
+  },
+});

@@ -35,17 +35,23 @@ export function commandsOf({ language, lines, line }: Block): ShellCommand[] {
 
 /** Whether a command starts a server that keeps running. */
 export function startsServer(command: string): boolean {
-  return /\btask (?:start|tokens)\b|\bmain\.ts\b/.test(command) &&
-    !/ -V\b|; test \$\?|\bdeno install\b|\bmain\.ts passwd\b/.test(command);
+  return /\btask (?:start|tokens|proxy)\b|\bmain\.ts\b/.test(command) &&
+    !/ -V\b| --help\b| proxy (?:init|--db)\b|; test \$\?|\bdeno install\b|\bmain\.ts passwd\b/.test(
+      command,
+    );
 }
 
 /** Ports that the documents name. The runner replaces them by free ports, so that tests can run in parallel. */
-const PORTS = ["11211", "11215", "9150"];
+const PORTS = ["11211", "11215", "9150", "11311"];
 /** `deno task tokens`, with the runner's folder in the place of its own. */
 const TOKENS_TASK = manifest.tasks.tokens.command.replaceAll(
   /(?<=[ ,=])state(?=[ ]|$)/g,
   "/tmp/leased",
 );
+/** `deno task proxy`, with the runner's file in the place of its own. */
+const PROXY_TASK = `${
+  manifest.tasks.proxy.command.replaceAll(/(--allow-(?:read|write))=\./g, "$1")
+} -p 11311 --db sqlite:/tmp/leased.db`;
 /** Folder that the documents put files into. The runner replaces it by a temporary one. */
 const FOLDER = "/tmp/leased";
 const COMMAND_SEC_MAX = 60;
@@ -90,7 +96,7 @@ export class DocumentShell implements AsyncDisposable {
   /** Starts the server of a command, on a port of this document, after ending the one before. */
   async startServer(text: string, output: readonly string[] = []): Promise<void> {
     await this.stopServer();
-    const listens = / (?:-p|-s|-l)\b/.test(text);
+    const listens = / (?:-p|-s|-l)\b|\btask proxy\b/.test(text);
     const command = this.#command('exec bash -c "$0"', listens ? text : `${text} -p 11211`, "null");
     this.#server = await ServerProcess.spawn(command);
     const said = this.#server.lines.filter((line) => !line.startsWith("Task "));
@@ -123,15 +129,14 @@ export class DocumentShell implements AsyncDisposable {
   }
 
   #command(script: string, text: string, stdout: "piped" | "null" = "piped"): Deno.Command {
+    text = text.replace("deno task tokens", TOKENS_TASK);
+    text = text.replace(/(?:npx -y deno@\S+|deno) task proxy$/, PROXY_TASK);
     PORTS.forEach((port, index) => text = text.replaceAll(port, this.#ports[index]!));
     return new Deno.Command("bash", {
       args: [
         "-c",
         script,
-        text.replace("deno task tokens", TOKENS_TASK).replaceAll(
-          FOLDER,
-          `${this.#folder}/files/leased`,
-        ),
+        text.replaceAll(FOLDER, `${this.#folder}/files/leased`),
       ],
       cwd: path(""),
       env: {
