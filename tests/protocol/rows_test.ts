@@ -70,7 +70,8 @@ class Rows {
       this.cache.rows!.answer(request, outcome, result);
     if (kind === RowKind.STORE) {
       const { mode, compare } = request;
-      if (compare !== null && old === undefined) return answer(Outcome.NOT_FOUND);
+      const wantsOld = compare !== null || mode === StoreMode.CAS;
+      if (wantsOld && old === undefined) return answer(Outcome.NOT_FOUND);
       if (compare !== null && old!.version !== compare) return answer(Outcome.EXISTS);
       if (mode === StoreMode.ADD && old !== undefined) return answer(Outcome.NOT_STORED);
       if (mode === StoreMode.REPLACE && old === undefined) return answer(Outcome.NOT_STORED);
@@ -235,6 +236,7 @@ Deno.test("connections that end at any step leave nothing behind", () => {
       peer.ask(request);
       if (when === "queued") peer.disconnect();
       const taken = rows.take();
+      if (when === "queued") assertEquals(taken, []);
       if (when === "taken") peer.disconnect();
       rows.answer(taken);
       peer.disconnect();
@@ -304,4 +306,33 @@ Deno.test("an absent row is leased, and its holder makes it", () => {
   rows.run();
   assertEquals(other.ask(""), "EXISTS\r\nVALUE k 0 1 101\r\nv\r\nEND\r\n");
   rows.side.check();
+});
+
+Deno.test("values on their way to the database are bounded", () => {
+  const rows = new Rows(["-m", "16"]);
+  const peers = Array.from({ length: 8 }, () => rows.side.connect());
+  const value = "v".repeat(900_000);
+  const asks = peers.map((peer, index) =>
+    peer.ask(`set k${index} 0 0 ${value.length}\r\n${value}\r\n`)
+  );
+  const refused = asks.filter((reply) => reply === "SERVER_ERROR out of memory storing object\r\n");
+  assertEquals(refused.length, 4);
+  rows.run();
+  assertEquals(
+    peers.map((peer) => peer.ask("")).filter((reply) => reply === "STORED\r\n").length,
+    4,
+  );
+  assertEquals(rows.cache.rows!.detached.count, 0);
+  rows.side.check();
+});
+
+Deno.test("a request that fails ahead of its turn is answered in its turn", () => {
+  const rows = new Rows();
+  const peer = rows.side.connect();
+  assertEquals(peer.ask("set n 0 0 1\r\n1\r\nincr n x\r\nincr n 1\r\n"), "");
+  rows.run();
+  assertEquals(
+    peer.ask(""),
+    "STORED\r\nCLIENT_ERROR invalid numeric delta argument\r\n2\r\n",
+  );
 });
