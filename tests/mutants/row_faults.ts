@@ -15,7 +15,7 @@ export const ROW_FAULTS: readonly Fault[] = [
   ]),
   ...faults("store/operations/row_parking.ts", TESTS, [
     ["a connection has any number of writes in progress", "if (this.isAhead && (!session.isWriting || isFull)) return this.#refuse(Outcome.PARKED);", ""],
-    ["a queued write of a connection that has ended is made", "if (this.requests.stateOf(slot) === RequestState.TAKEN) this.requests.orphan(slot);", "this.requests.orphan(slot);"],
+    ["a queued write of a connection that has ended is made", "if (this.requests.stateOf(slot) === RequestState.TAKEN) this.requests.orphan(slot);\n      else this.free(slot);", "if (this.requests.stateOf(slot) !== RequestState.DONE) this.requests.orphan(slot);\n      else this.free(slot);"],
     ["RowParking takes an expiry time that it must refuse", "if (this.#expiry === \"refuse\" && operation.deadlineSec !== 0 && hasTime) {", "if (false) {"],
     ["values on their way to the database have no bound", "return this.detached.bytes + bytes <= this.#links.memory.limitBytes * DETACHED_SHARE_MAX;", "return true;"],
     ["a store under the lease of an absent row is a cas", "requests.setWord(slot, REQUEST.MODE, isFill ? StoreMode.ADD : operation.mode);", "requests.setWord(slot, REQUEST.MODE, operation.mode);"],
