@@ -31,7 +31,6 @@ const NOT_RUN: readonly (readonly [start: string, reason: string])[] = [
     "fetches the runtime's binary; tests/lib/compile_test.ts builds without it",
   ],
   ["DENORT_BIN=", "takes the place of ./leased; tests/lib/compile_test.ts does the same elsewhere"],
-  ["memcslap ", "a load generator of others, for minutes"],
   ["deno task bench ", "takes minutes, and other servers to compare with"],
   ["deno task explore", "takes minutes; tests/explorer runs smaller ones"],
   ["deno task proxy init", "documented with a database that is not there"],

@@ -1,4 +1,3 @@
-import { measureHashes } from "./hashes.ts";
 import { EX_USAGE } from "./options.ts";
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
 import {
@@ -32,11 +31,8 @@ function measure(name: string): void {
   console.log(`${name.padEnd(26)} ${best} ns   ${bytes.toFixed(2).padStart(6)} bytes allocated`);
 }
 
-/** The name for what hashing a key costs. */
-const HASH = "hash";
-
 export function main(args: readonly string[]): void {
-  const names = [...Object.keys(REQUESTS), HASH];
+  const names = Object.keys(REQUESTS);
   const unknown = args.filter((word) => !names.includes(word));
   if (unknown.length > 0) {
     const mistakes = unknown.filter((word) => word !== "--help");
@@ -45,8 +41,5 @@ export function main(args: readonly string[]): void {
     console.error([...lines, "Requests:", ...names].join("\n"));
     Deno.exit(mistakes.length === 0 ? 0 : EX_USAGE);
   }
-  for (const name of args.length > 0 ? args : names) {
-    if (name === HASH) measureHashes();
-    else measure(name);
-  }
+  for (const name of args.length > 0 ? args : names) measure(name);
 }

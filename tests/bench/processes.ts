@@ -11,7 +11,7 @@ const START_MS_MAX = 20_000;
 const SERVER_CORE = "0";
 const GENERATOR_CORE = "1";
 
-export interface BenchServer {
+export interface BenchServer extends AsyncDisposable {
   readonly name: string;
   readonly port: number;
   readonly pid: number;
@@ -84,6 +84,11 @@ export function cpuNanoseconds(pid: number): number {
   return sum;
 }
 
+/** Resident memory of a process in bytes, without the kernel's socket buffers (Linux). */
+export function residentBytes(pid: number): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(Deno.readTextFileSync(`/proc/${pid}/status`))![1]) * 1024;
+}
+
 export interface Cores {
   /** As taskset(1) takes them. */
   readonly list: string;
@@ -137,25 +142,19 @@ async function start(
   cores: string,
 ): Promise<BenchServer> {
   const pinned = navigator.hardwareConcurrency >= 2;
-  const command = pinned
-    ? new Deno.Command("taskset", {
-      args: ["-c", cores, program, ...args],
-      stdout: "null",
-      stderr: "inherit",
-      cwd,
-    })
-    : new Deno.Command(program, { args: [...args], stdout: "null", stderr: "inherit", cwd });
-  const child = command.spawn();
+  const words = pinned ? ["taskset", "-c", cores, program, ...args] : [program, ...args];
+  const child = new Deno.Command(words[0]!, {
+    args: words.slice(1),
+    stdout: "null",
+    stderr: "inherit",
+    cwd,
+  }).spawn();
   (await connectWhenOpen(port)).close();
-  return {
-    name,
-    port,
-    pid: child.pid,
-    async stop(): Promise<void> {
-      child.kill("SIGTERM");
-      await child.status;
-    },
+  const stop = async (): Promise<void> => {
+    child.kill("SIGTERM");
+    await child.status;
   };
+  return { name, port, pid: child.pid, stop, [Symbol.asyncDispose]: stop };
 }
 
 /** Connects as soon as a server listens. */

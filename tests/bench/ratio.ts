@@ -3,7 +3,7 @@
  * request, and ours ÷ theirs.
  */
 import { compare, type Contestant, fill, print } from "./clients/comparison.ts";
-import { OTHER_GENERATORS, rowsOf } from "./clients/other_generators.ts";
+import { MEMCSLAP_ROWS } from "./clients/memcslap.ts";
 import { readOptions } from "./options.ts";
 import {
   type BenchServer,
@@ -18,7 +18,7 @@ import { TRANSPORTS } from "../support/servers/server_process.ts";
 import { type BenchRow, ROWS } from "./rows.ts";
 
 export async function main(args: readonly string[]): Promise<void> {
-  const names = ROWS.map(({ name }) => name);
+  const names = [...ROWS, ...MEMCSLAP_ROWS].map(({ name }) => name);
   const {
     rounds,
     seconds,
@@ -49,10 +49,9 @@ export async function main(args: readonly string[]): Promise<void> {
     generator: "own",
     port: 21290,
     tls: false,
-  }, { only: names, io: TRANSPORTS, generator: ["own", ...OTHER_GENERATORS] });
-  const other = OTHER_GENERATORS.find((each) => each === generator);
-  const possible = other === undefined ? only : rowsOf(other).filter((name) => only.includes(name));
-  const rows = ROWS.filter(({ name }) => possible.includes(name));
+  }, { only: names, io: TRANSPORTS, generator: ["own", "memcslap"] });
+  const memcslap = generator === "memcslap";
+  const rows = (memcslap ? MEMCSLAP_ROWS : ROWS).filter(({ name }) => only.includes(name));
   const last = Math.max(1, Math.min(clients, navigator.hardwareConcurrency - 1));
   await pinGenerator(`1-${last}`);
   using certificates = new Certificates();
@@ -68,7 +67,7 @@ export async function main(args: readonly string[]): Promise<void> {
   const ours = new Map<string, BenchServer>();
   const theirs: BenchServer[] = [];
   try {
-    const load = { count: clients, tls, ...(other !== undefined && { generator: other }) };
+    const load = { count: clients, tls, memcslap };
     for (const path of memcached.filter((each) => each !== "none")) {
       theirs.push(await started(startMemcached(path, port + servers.length, threads, tlsOptions)));
     }

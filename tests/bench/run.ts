@@ -12,14 +12,14 @@ const BENCHES: readonly (readonly [name: string, purpose: string, load: () => Pr
   ["tail",        "latency beside memcached's at half load: median, p99, p99.9 and the longest",        () => import("./tail/run.ts")],
   ["threads",     "1 to all cores' threads: over one store beside stores of their own, and over sockets", () => import("./threads/run.ts")],
   ["fairness",    "the longest wait of a client beside one packet of each command and deep pipelines",   () => import("./fairness/run.ts")],
-  ["tls",         "CPU time of handshakes, and p99 of plain clients beside clients that misuse TLS",     () => import("./tls/run.ts")],
-  ["connections", "first replies of a new server; memory of 10,000 idle connections, and 1,000 busy ones", () => import("./connections/run.ts")],
-  ["memory",      "growth of the process as part of -m, and CPU time of sets while items arrive",        () => import("./memory/run.ts")],
-  ["feed",        "CPU time of a request in process, without a transport, and of hashing a key",         () => import("./feed.ts")],
+  ["tls",         "CPU time of handshakes",     () => import("./tls/handshakes.ts")],
+  ["connections", "first replies of a new server; memory of 10,000 idle connections", () => import("./connections.ts")],
+  ["memory",      "growth of the process as part of -m, and CPU time of sets while items arrive",        () => import("./memory.ts")],
+  ["feed",        "CPU time of a request in process, without a transport",                              () => import("./feed.ts")],
   ["herd",        "200 clients, one hot key, a slow database: database reads and stale values",          () => import("./herd.ts")],
-  ["tokens",      "durable update tokens: pairs a second beside bare syncs, latency of other requests",  () => import("./tokens/run.ts")],
+  ["tokens",      "durable update tokens: pairs a second beside bare syncs",  () => import("./tokens/run.ts")],
   ["proxy",       "reads and writes by the update-token proxy beside a bare database and a bare cache",  () => import("./proxy/run.ts")],
-  ["store",       "miss ratios of traces in process, beside reference policies; needs the traces",       () => import("./store.ts")],
+  ["store",       "miss ratios of traces, and pauses, in process; needs the traces",       () => import("./store.ts")],
 ];
 
 const [name, ...args] = Deno.args;

@@ -1,171 +1,178 @@
-// deno-lint-ignore-file no-console -- a bench prints
-/**
- * `deno task bench store`: replays traces in process through the real store and through reference
- * policies with the same bytes. Times are microseconds of this thread's processor time, on Linux.
- *
- *   --traces DIR      where the traces are (or the environment's LEASED_TRACES): NAME.csv.gz, as RUNS names them
- *   --run NAME,…      only runs whose names begin so: see RUNS, STORE_RUNS, SLICE_RUNS
- *   --limit N         only the first N rows of each trace
- *   --only-store      without the reference policies
- *   --delay-hits N    the store notes hits when N have been made, as threads do that read without the mutex
- */
+/** Miss ratios of traces replayed in process through the real store, and pauses of requests and of maintenance. */
 import { MIB } from "../../store/limits.ts";
+import { CONTROL } from "../../store/memory/memory.ts";
+import { randomFrom } from "../support/random.ts";
 import { readOptions } from "./options.ts";
-import { foresee } from "./replay/belady.ts";
-import { WithLargeValues } from "./replay/large_values.ts";
-import { Clock, Lru, S3Fifo, Segments, Sieve } from "./replay/policies.ts";
-import {
-  replay,
-  REPLAY_DEFAULTS,
-  type ReplayOptions,
-  type ReplayResult,
-  type ReplayTarget,
-} from "./replay/replay.ts";
+import { say } from "./processes.ts";
+import { replay, REPLAY_DEFAULTS, type ReplayOptions } from "./replay/replay.ts";
 import { StoreTarget } from "./replay/store_target.ts";
-import { readTrace, type Trace } from "./replay/traces.ts";
-import { SLICE_RUNS } from "./slice_runs.ts";
-import { STORE_RUNS } from "./store_runs.ts";
-import { spread } from "./timings.ts";
+import { readTrace } from "./replay/traces.ts";
+import { leastOf, only, spread, Timings, type Took } from "./timings.ts";
 
 interface TraceRun {
   readonly name: string;
   readonly traces: readonly string[];
   readonly memoryMib: number;
   readonly options: Partial<ReplayOptions>;
-  readonly limit?: number;
-  /** One set in ten is of a large value that nobody reads; the run without these is another row. */
-  readonly large?: true;
-  /** The miss ratio that memcached 1.6.45 had, and what ours must not exceed, of the last trace. */
-  readonly memcached?: number;
-  readonly target: number;
+  /** Rows of each trace; 0: all. */
+  readonly limit: number;
+  /** The miss ratio that a running memcached 1.6.45 had. */
+  readonly memcached: number;
 }
 
 const SMALLER = { valueScale: 8, maxValue: 60_000 };
 const TTL_MIX = { ttl: true, timeScale: 10, maxValue: 8192 };
-const FOUR = { copies: 4 };
-const FOUR_60K = { copies: 4, maxValue: 60_000 };
-const ECOM = { copies: 4, valueScale: 8 };
 
 // deno-fmt-ignore
-const RUNS: readonly TraceRun[] = [
-  { name: "recs-64",      traces: ["recs"],             memoryMib: 64,  options: FOUR,     memcached: 0.389, target: 0.330 },
-  { name: "recs-128",     traces: ["recs"],             memoryMib: 128, options: FOUR,     memcached: 0.281, target: 0.255 },
-  { name: "recs-192",     traces: ["recs"],             memoryMib: 192, options: FOUR,     memcached: 0.244, target: 0.228 },
-  { name: "recs60k-64",   traces: ["recs"],             memoryMib: 64,  options: FOUR_60K, memcached: 0.338, target: 0.300 },
-  { name: "recs60k-128",  traces: ["recs"],             memoryMib: 128, options: FOUR_60K, memcached: 0.250, target: 0.240 },
-  { name: "recs60k-192",  traces: ["recs"],             memoryMib: 192, options: FOUR_60K, memcached: 0.224, target: 0.218 },
-  { name: "ecom-64",      traces: ["ecom-orm"],         memoryMib: 64,  options: ECOM,     memcached: 0.133, target: 0.128, limit: 600_000 },
-  { name: "ecom-128",     traces: ["ecom-orm"],         memoryMib: 128, options: ECOM,     memcached: 0.106, target: 0.096, limit: 600_000 },
-  { name: "recs-ecom-64", traces: ["recs", "ecom-orm"], memoryMib: 64,  options: SMALLER,  memcached: 0.084, target: 0.068 },
-  { name: "ecom-recs-64", traces: ["ecom-orm", "recs"], memoryMib: 64,  options: SMALLER,  memcached: 0.47,  target: 0.38 },
-  { name: "ttl-32",       traces: ["ttl-mix"],          memoryMib: 32,  options: TTL_MIX,  memcached: 0.421, target: 0.410 },
-  // Within 3 % of what recs60k has without the large values: 0.2805 and 0.2281.
-  { name: "large-64",     traces: ["recs"],             memoryMib: 64,  options: FOUR_60K, target: 0.289, large: true },
-  { name: "large-128",    traces: ["recs"],             memoryMib: 128, options: FOUR_60K, target: 0.235, large: true },
+const TRACE_RUNS: readonly TraceRun[] = [
+  { name: "recs",      traces: ["recs"],             memoryMib: 64, limit: 0,       memcached: 0.389, options: { copies: 4 } },
+  { name: "recs60k",   traces: ["recs"],             memoryMib: 64, limit: 0,       memcached: 0.338, options: { copies: 4, maxValue: 60_000 } },
+  { name: "ecom",      traces: ["ecom-orm"],         memoryMib: 64, limit: 600_000, memcached: 0.133, options: { copies: 4, valueScale: 8 } },
+  { name: "recs-ecom", traces: ["recs", "ecom-orm"], memoryMib: 64, limit: 0,       memcached: 0.084, options: SMALLER },
+  { name: "ecom-recs", traces: ["ecom-orm", "recs"], memoryMib: 64, limit: 0,       memcached: 0.47,  options: SMALLER },
+  { name: "ttl",       traces: ["ttl-mix"],          memoryMib: 32, limit: 0,       memcached: 0.421, options: TTL_MIX },
 ];
 
-/** Bytes that the reference policies are charged beside key and value: as many as the store takes. */
-const OVERHEAD_BYTES = 40;
-
-const POLICIES: readonly (readonly [string, (bytes: number) => ReplayTarget])[] = [
-  ["LRU", (bytes) => new Lru(bytes, OVERHEAD_BYTES)],
-  ["segments", (bytes) => new Segments(bytes)],
-  ["SIEVE", (bytes) => new Sieve(bytes, OVERHEAD_BYTES)],
-  ["CLOCK", (bytes) => new Clock(bytes, OVERHEAD_BYTES)],
-  ["S3-FIFO", (bytes) => new S3Fifo(bytes, OVERHEAD_BYTES)],
-];
+/** Repetitions of the same work: each piece counts with its least. */
+const ROUNDS = 3;
+const KEY_SIZE = 16;
+/** Of the items of `index`, every tenth is replaced. */
+const REPLACED_PART = 10;
+const SLICE_KEY_SIZE = 8;
+const REQUESTS_PER_TICK = 256;
+const NEW_KEYS = 1 << 28;
 
 /** Replays the traces one after another, each with keys of its own; the last one's result counts. */
-function replayAll(
-  traces: readonly Trace[],
-  target: ReplayTarget,
-  options: ReplayOptions,
-): ReplayResult[] {
-  let firstKey = 0;
-  return traces.map((trace) => {
-    const result = replay(trace, target, options, firstKey);
-    firstKey += trace.keyCount * options.copies;
-    return result;
-  });
-}
-
-const ratio = (result: ReplayResult): number => result.misses / result.gets;
-
-function runStore(
+async function replayTraces(
   run: TraceRun,
-  traces: readonly Trace[],
-  options: ReplayOptions,
+  folder: string,
+  limit: number,
   delayHits: number,
-): void {
+): Promise<void> {
   const target = new StoreTarget({ memoryLimitBytes: run.memoryMib * MIB }, delayHits);
-  const large = run.large ? new WithLargeValues(target) : undefined;
-  const start = performance.now();
-  const results = replayAll(traces, large ?? target, options);
-  const seconds = (performance.now() - start) / 1000;
-  const last = results.at(-1)!;
-  const { items, wrong } = target;
-  const refused = results.reduce((sum, result) => sum + result.refused, large?.refused ?? 0);
-  const gets = results.reduce((sum, result) => sum + result.gets, 0);
-  const cells = [
-    run.name.padEnd(13),
-    ratio(last).toFixed(4),
-    `<= ${run.target.toFixed(3)}`,
-    ratio(last) <= run.target ? "ok  " : "MISS",
-    run.memcached === undefined ? `${large?.large} large` : `memcached ${run.memcached.toFixed(3)}`,
-    `items ${items}`,
-    `${(run.memoryMib * MIB / items).toFixed(1)} B/item`,
-    `evicted ${target.evicted}`,
-    `moved ${target.stat("pages_moved")}`,
-    `rescued ${target.stat("rescued_items")}`,
-    `ghost ${target.stat("ghost_hits")}`,
-    `slices ${spread(target.slices.took)}`,
-    `${(seconds * 1e6 / gets).toFixed(2)} us/get`,
-    refused + wrong > 0 ? `REFUSED ${refused} WRONG ${wrong}` : "",
-  ];
-  console.log(cells.join("  "));
+  const options = { ...REPLAY_DEFAULTS, ...run.options };
+  let firstKey = 0;
+  let ratio = NaN;
+  for (const name of run.traces) {
+    const trace = await readTrace(`${folder}/${name}.csv.gz`, limit || run.limit);
+    const { gets, misses, refused } = replay(trace, target, options, firstKey);
+    if (refused + target.wrong > 0) throw new Error(`${refused} refused, ${target.wrong} wrong`);
+    firstKey += trace.keyCount * options.copies;
+    ratio = misses / gets;
+  }
+  say(`${run.name.padEnd(12)} misses ${ratio.toFixed(4)}  memcached ${run.memcached.toFixed(3)}`);
 }
 
-function runPolicies(run: TraceRun, traces: readonly Trace[], options: ReplayOptions): void {
-  const bytes = run.memoryMib * MIB;
-  const cells = POLICIES.map(([name, make]) => {
-    const last = replayAll(traces, make(bytes), options).at(-1)!;
-    return `${name} ${ratio(last).toFixed(4)}`;
-  });
-  if (traces.length === 1 && !options.ttl) {
-    cells.push(`Belady ${foresee(traces[0]!, options, bytes, OVERHEAD_BYTES).toFixed(4)}`);
+/** Times the sets of `count` new small items, then of some that come for deleted ones, so that the index stays. */
+function fillIndex(target: StoreTarget, count: number): { sets: Took; grown: Uint8Array } {
+  const { control } = target.memory;
+  const grown = new Uint8Array(count + count / REPLACED_PART);
+  const sets = new Timings();
+  for (let key = 0; key < grown.length; key++) {
+    if (key >= count) {
+      target.name(key - count, KEY_SIZE);
+      target.cache.remove(target.operation);
+    }
+    const buckets = control[CONTROL.HASH_BUCKETS]!;
+    sets.start();
+    target.set(key, KEY_SIZE, 100, 0);
+    sets.stop();
+    grown[key] = control[CONTROL.HASH_BUCKETS] === buckets ? 0 : 1;
   }
-  console.log(`${"".padEnd(13)}  ${cells.join("  ")}`);
+  return { sets: sets.took, grown };
+}
+
+/** Small items: memory of each, and pauses while the index grows. */
+function index(items: number): void {
+  const rounds = Array.from({ length: ROUNDS }, () => {
+    const target = new StoreTarget({ memoryLimitBytes: 2048 * MIB });
+    const round = fillIndex(target, items);
+    const { memory: { control, pageBytes } } = target;
+    const pages = control[CONTROL.PAGE_COUNT]! - control[CONTROL.FREE_PAGE_COUNT]!;
+    return { ...round, overheadBytes: pages * pageBytes / items - KEY_SIZE - 100 };
+  });
+  const { grown, overheadBytes } = rounds[0]!;
+  const least = leastOf(rounds.map(({ sets }) => sets));
+  say(`index        ${overheadBytes.toFixed(1)} B an item beside key and value; µs of CPU:`);
+  for (const [kind, name] of ["the index stays", "the index grows"].entries()) {
+    const took = only(least, (set) => grown[set] === kind);
+    say(`  ${name}: ${took.cpuUs.length} sets, ${spread(took)}`);
+  }
+}
+
+/** Sets new keys from `first` on, with maintenance in between, and times each. */
+function timedSets(
+  target: StoreTarget,
+  sets: Timings,
+  first: number,
+  count: number,
+  valueSize: () => number,
+  ttlSeconds: () => number = () => 0,
+): void {
+  for (let at = 0; at < count; at++) {
+    const [size, ttl] = [valueSize(), ttlSeconds()];
+    sets.start();
+    target.set(first + at, SLICE_KEY_SIZE, size, ttl);
+    sets.stop();
+    if (at % REQUESTS_PER_TICK === 0) target.tick(0);
+  }
+}
+
+/** Sizes that change, expiry, evictions: everything at once. */
+function playMixed(target: StoreTarget, sets: Timings): void {
+  const random = randomFrom(1);
+  for (let part = 0; part < 4; part++) {
+    const scale = 2 ** (part % 3);
+    const size = (): number => Math.floor(20 + random() * 600 * scale);
+    const ttl = (): number => random() < 0.5 ? 0 : 1 + Math.floor(random() * 10);
+    timedSets(target, sets, part * 1_000_000, 1_000_000, size, ttl);
+  }
+}
+
+/** Values of a new size arrive in a full store, whose items were read `reads` times. */
+function playMoves(target: StoreTarget, sets: Timings, reads: number): void {
+  let keys = 0;
+  while (target.evicted === 0) target.set(keys++, SLICE_KEY_SIZE, 4, 0);
+  for (let read = 0; read < reads; read++) {
+    for (let key = 0; key < keys; key++) target.get(key, SLICE_KEY_SIZE, 4);
+  }
+  timedSets(target, sets, NEW_KEYS, 20_000, () => 3000);
+  timedSets(target, sets, 2 * NEW_KEYS, 20_000, () => 4);
+}
+
+// deno-fmt-ignore
+const SLICE_RUNS: readonly (readonly [name: string, memoryMib: number, play: (target: StoreTarget, sets: Timings) => void])[] = [
+  ["slices-mixed", 1024, playMixed],
+  ["slices-cold",    64, (target, sets) => playMoves(target, sets, 0)],
+  ["slices-hot",     64, (target, sets) => playMoves(target, sets, 3)],
+];
+
+/** Times every slice of maintenance and every request. */
+function slices([name, memoryMib, play]: typeof SLICE_RUNS[number]): void {
+  const rounds = Array.from({ length: ROUNDS }, () => {
+    const target = new StoreTarget({ memoryLimitBytes: memoryMib * MIB });
+    const sets = new Timings();
+    play(target, sets);
+    return { slices: target.slices.took, sets: sets.took };
+  });
+  const least = leastOf(rounds.map((round) => round.slices));
+  say(`${name.padEnd(12)} ${least.cpuUs.length} slices, µs of CPU: ${spread(least)}`);
+  say(`  requests: ${spread(leastOf(rounds.map(({ sets }) => sets)))}`);
 }
 
 export async function main(args: readonly string[]): Promise<void> {
   const given = readOptions(args, {
     traces: Deno.env.get("LEASED_TRACES") ?? "",
+    /** Beginnings of names. */
     run: [""],
     limit: 0,
-    "only-store": false,
     "delay-hits": 0,
+    items: 10_000_000,
   });
-  const folder = given.traces;
-  if (folder === "") {
-    console.error("Cannot replay: --traces or LEASED_TRACES must name the folder of the traces");
-    Deno.exit(64);
+  const isWanted = (name: string): boolean => given.run.some((start) => name.startsWith(start));
+  for (const run of TRACE_RUNS.filter(({ name }) => isWanted(name))) {
+    await replayTraces(run, given.traces, given.limit, given["delay-hits"]);
   }
-  const wanted = (name: string): boolean => given.run.some((start) => name.startsWith(start));
-  const loaded = new Map<string, Trace>();
-  for (const run of RUNS) {
-    if (!wanted(run.name)) continue;
-    const limit = given.limit || run.limit || 0;
-    const traces: Trace[] = [];
-    for (const name of run.traces) {
-      const id = `${name} ${limit}`;
-      if (!loaded.has(id)) loaded.set(id, await readTrace(`${folder}/${name}.csv.gz`, limit));
-      traces.push(loaded.get(id)!);
-    }
-    const options = { ...REPLAY_DEFAULTS, ...run.options };
-    runStore(run, traces, options, given["delay-hits"]);
-    if (!given["only-store"] && !run.large) runPolicies(run, traces, options);
-  }
-  for (const [name, run] of Object.entries({ ...STORE_RUNS, ...SLICE_RUNS })) {
-    if (wanted(name)) run();
-  }
+  if (isWanted("index")) index(given.items);
+  for (const run of SLICE_RUNS.filter(([name]) => isWanted(name))) slices(run);
 }

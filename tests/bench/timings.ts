@@ -98,7 +98,7 @@ export function spread({ wallUs, cpuUs }: Took): string {
 }
 
 /** The largest number of many, or 0. */
-export function longest(of: Float32Array): number {
+function longest(of: Float32Array): number {
   return of.reduce((most, one) => Math.max(most, one), 0);
 }
 

@@ -12,16 +12,21 @@ export interface TestFile {
 
 /** Test files looked at for one place: the nearest ones by imports. */
 const CANDIDATES_MAX = 24;
+/** The first of them are run with the mutant at once: to learn what they reach takes longer. */
+const NEAREST = 4;
+/** What a test file of them is taken to need, in seconds. */
+const NEAREST_SEC = 15;
 
 /**
  * Finds the tests that reach a line: by the graph of imports first, and among those by the lines that
- * each ran. A test file is run once to learn this, when it is first asked for.
+ * each ran. A test file is run once to learn this, when it is first asked for; the nearest ones are not.
  */
 export class Reach {
   readonly #copy: Copy;
   readonly #imports: ReadonlyMap<string, readonly string[]>;
   readonly #distances = new Map<string, Map<string, number>>();
   readonly #files = new Map<string, Promise<TestFile | null>>();
+  readonly #passes = new Map<string, Promise<boolean>>();
 
   /** @param copy Where the tests are run without a mutant. */
   constructor(copy: Copy, sources: readonly Source[]) {
@@ -42,11 +47,25 @@ export class Reach {
       .filter(({ distance }) => distance < Infinity)
       .sort((a, b) => a.distance - b.distance)
       .slice(0, CANDIDATES_MAX);
-    for (const { path } of candidates) {
+    for (const [index, { path }] of candidates.entries()) {
+      if (index < NEAREST && !this.#files.has(path)) {
+        yield { path, durationSec: NEAREST_SEC, lines: null };
+        continue;
+      }
       const test = await this.#measure(path);
       if (test === null) continue;
       if (test.lines?.get(file)?.has(line) || this.#mayReachElsewhere(test, file)) yield test;
     }
+  }
+
+  /** Whether a test file passes without a mutant, in that time. */
+  passes(path: string, limitMs: number): Promise<boolean> {
+    let passes = this.#passes.get(path);
+    if (passes === undefined) {
+      passes = this.#copy.run(path, limitMs).then(({ kind }) => kind === "passed");
+      this.#passes.set(path, passes);
+    }
+    return passes;
   }
 
   /** Whether the test may run the file where it does not see it: in another process or thread. */

@@ -1,21 +1,27 @@
 // `deno task mutate [PATH…] [--sample N] [--seed N] [--minutes N] [--jobs N]`: changes the source at random places, one
 // at a time, in copies, and runs the tests that reach each place until one fails. PATHs select files of the source.
 // Prints the survivors as diffs, and a last line with the share that was caught.
+// `--planted [TEXT…]`: plants the faults of planted.ts instead, with status 1 when one is not caught. Each TEXT selects
+// those whose file or description contains it.
 
 import { parseArgs } from "@std/cli/parse-args";
 import { randomFrom } from "../support/random.ts";
 import { drawSeed } from "../support/seed.ts";
 import { readSources } from "../support/sources.ts";
 import { Copy } from "./copy.ts";
+import { type Fault, plant } from "./fault.ts";
 import { applied, diffOf, type Mutant, mutantsOf } from "./operators.ts";
+import { FAULTS } from "./planted.ts";
 import { Reach } from "./reach.ts";
 
 /** A mutant that makes tests this many times slower counts as caught. */
 const SLOWDOWN_MAX = 5;
 /** Added to that, in milliseconds: what a start takes on a busy machine. */
 const SLOWDOWN_BASE_MS = 30_000;
-/** Tests of one mutant, in seconds that they take without it: a mutant that outlasts them survives. */
-const TESTS_SEC_MAX = 120;
+/** The tests of a planted fault may take this long. */
+const PLANTED_LIMIT_MS = 300_000;
+/** Tests of one mutant: one that outlasts them survives. */
+const TESTS_MS_MAX = 180_000;
 
 type Verdict =
   | { readonly kind: "caught"; readonly by: string }
@@ -37,22 +43,59 @@ function draw(mutants: Mutant[], count: number, seed: number): Mutant[] {
 async function verdictOf(mutant: Mutant, text: string, copy: Copy, reach: Reach): Promise<Verdict> {
   const target = `${copy.folder}/${mutant.file}`;
   const passed: string[] = [];
-  let seconds = 0;
+  const startMs = performance.now();
   await Deno.writeTextFile(target, applied(mutant, text));
   try {
     for await (const { path, durationSec } of reach.testsFor(mutant.file, mutant.line)) {
-      seconds += durationSec;
-      if (seconds > TESTS_SEC_MAX && passed.length > 0) break;
+      if (performance.now() - startMs > TESTS_MS_MAX && passed.length > 0) break;
       const limitMs = SLOWDOWN_BASE_MS + durationSec * 1000 * SLOWDOWN_MAX;
       const result = await copy.run(path, limitMs);
-      if (result.kind === "failed") return { kind: "caught", by: result.test };
-      if (result.kind === "timed out") return { kind: "caught", by: `the time limit of ${path}` };
-      passed.push(path);
+      if (result.kind === "passed") {
+        passed.push(path);
+      } else if (await reach.passes(path, limitMs)) {
+        const by = result.kind === "failed" ? result.test : `the time limit of ${path}`;
+        return { kind: "caught", by };
+      }
     }
     return { kind: "survives", tests: passed };
   } finally {
     await Deno.writeTextFile(target, text);
   }
+}
+
+/** Returns the test that fails with a planted fault and passes without it, or null. */
+async function catcherOf(fault: Fault, copy: Copy): Promise<string | null> {
+  const target = `${copy.folder}/${fault.file}`;
+  const text = await Deno.readTextFile(target);
+  for (const name of fault.tests.split(" ")) {
+    const file = `tests/${name}_test.ts`;
+    await Deno.writeTextFile(target, plant(fault, text));
+    const planted = await copy.run(file, PLANTED_LIMIT_MS, fault.filter);
+    await Deno.writeTextFile(target, text);
+    if (planted.kind === "passed") continue;
+    const test = planted.kind === "failed" ? planted.test : `the time limit of ${file}`;
+    if ((await copy.run(file, PLANTED_LIMIT_MS, fault.filter)).kind === "passed") return test;
+  }
+  return null;
+}
+
+/** Plants the selected faults. Returns how many are not caught. */
+async function tryPlanted(words: readonly string[], jobs: number): Promise<number> {
+  const queue = FAULTS.filter(({ file, fault }) =>
+    words.every((word) => `${file} ${fault}`.includes(word))
+  ).values();
+  let survivors = 0;
+  await Promise.all(Array.from({ length: jobs }, async () => {
+    await using copy = await Copy.make();
+    for (const fault of queue) {
+      const test = await catcherOf(fault, copy);
+      if (test === null) survivors++;
+      const verdict = test === null ? "SURVIVES" : "caught  ";
+      print(`${verdict} ${fault.file}: ${fault.fault}${test === null ? "" : `: ${test}`}`);
+    }
+  }));
+  print(`\n${survivors} planted faults survive`);
+  return survivors;
 }
 
 function print(text: string): void {
@@ -61,10 +104,12 @@ function print(text: string): void {
 }
 
 async function main(): Promise<number> {
-  const { _: paths, sample, seed: givenSeed, minutes, jobs } = parseArgs(Deno.args, {
+  const { _: paths, sample, seed: givenSeed, minutes, jobs, planted } = parseArgs(Deno.args, {
+    boolean: ["planted"],
     string: ["sample", "seed", "minutes", "jobs"],
     default: { sample: "50", minutes: "600", jobs: "2" },
   });
+  if (planted) return await tryPlanted(paths.map(String), Number(jobs)) === 0 ? 0 : 1;
   const seed = givenSeed === undefined ? drawSeed() : Number(givenSeed);
   const sources = readSources();
   const selected = sources.filter(({ path }) =>
@@ -75,18 +120,19 @@ async function main(): Promise<number> {
   const mutants = selected.flatMap(({ path, text }) => mutantsOf(path, text));
   const drawn = draw(mutants, Number(sample), seed);
   print(`${drawn.length} of ${mutants.length} mutants of ${selected.length} files, --seed ${seed}`);
-  await using plain = await Copy.make();
-  const reach = new Reach(plain, sources);
   const endMs = performance.now() + Number(minutes) * 60_000;
+  await using plain = await Copy.make(endMs);
+  const reach = new Reach(plain, sources);
   const queue = drawn.values();
   let caught = 0;
   let tried = 0;
   await Promise.all(Array.from({ length: Number(jobs) }, async () => {
-    await using copy = await Copy.make();
+    await using copy = await Copy.make(endMs);
     for (const mutant of queue) {
-      if (performance.now() > endMs) return;
       const text = texts.get(mutant.file)!;
       const verdict = await verdictOf(mutant, text, copy, reach);
+      // The last one has no verdict: its tests were ended.
+      if (performance.now() > endMs) return;
       const place = `${mutant.file}:${mutant.line} ${mutant.operator}`;
       tried++;
       if (verdict.kind === "caught") {

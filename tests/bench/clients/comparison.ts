@@ -1,6 +1,6 @@
 /** Measures servers under the same load, in alternating rounds: requests per second and CPU per request. */
 import process from "node:process";
-import { OtherLoad } from "./other_generators.ts";
+import { Memcslap } from "./memcslap.ts";
 import { type ClientOptions, ClientThreads } from "./threads.ts";
 import { Generator } from "../generator.ts";
 import { type BenchServer, cpuNanoseconds, say } from "../processes.ts";
@@ -71,9 +71,9 @@ export async function compare(
   const loads: Load[] = [];
   for (const { server, against } of contestants) {
     loads.push(
-      clients.generator === undefined
-        ? await ClientThreads.open(server.port, row, against, clients)
-        : new OtherLoad(clients.generator, server.port, row.name),
+      clients.memcslap === true
+        ? new Memcslap(server.port, row.name)
+        : await ClientThreads.open(server.port, row, against, clients),
     );
     await loads.at(-1)!.run(WARM_UP_SEC);
   }

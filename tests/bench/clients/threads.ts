@@ -1,4 +1,3 @@
-import type { OtherGenerator } from "./other_generators.ts";
 import type { ClientOrder } from "./worker.ts";
 import { askWorker } from "./ask_worker.ts";
 import { type BenchRow, CONNECTIONS } from "../rows.ts";
@@ -8,8 +7,8 @@ export interface ClientOptions {
   /** Threads. */
   readonly count: number;
   readonly tls: boolean;
-  /** A program that others wrote, in the place of threads. */
-  readonly generator?: OtherGenerator;
+  /** Whether memcslap loads the servers, in the place of threads. */
+  readonly memcslap?: boolean;
 }
 
 /** Load generators of one server, each in a thread of its own; together they have CONNECTIONS connections. */

@@ -25,11 +25,6 @@ const BESIDE_MS = 300;
 /** Deep pipelines: what each of many clients sends again and again. */
 const DEEP: readonly (readonly [name: string, request: string])[] = [
   ["mg, 8000 deep", Array.from({ length: 8000 }, (_, at) => `mg ${itemKey(at)} v\r\n`).join("")],
-  [
-    "get of 5,000 keys",
-    `get ${Array.from({ length: 5000 }, (_, at) => itemKey(at)).join(" ")}\r\n`,
-  ],
-  ["metadumps", "lru_crawler metadump all\r\n"],
 ];
 const DEEP_CLIENTS = 50;
 /** Samples are taken at fixed times, so that a long wait does not stand for many. */

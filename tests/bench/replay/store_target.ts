@@ -5,9 +5,8 @@ import { deadlineSec, writeClock } from "../../../store/clock.ts";
 import { Hits } from "../../../store/items/hits.ts";
 import { NO_ITEM, WORD } from "../../../store/memory/item.ts";
 import { MIB } from "../../../store/limits.ts";
-import { CONTROL, createSharedMemory, Memory } from "../../../store/memory/memory.ts";
+import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { Outcome } from "../../../store/outcome.ts";
-import { STAT } from "../../../store/stats.ts";
 import type { ReplayTarget } from "./replay.ts";
 import { type ChangedOptions, storeOptions } from "../../support/store.ts";
 import { Timings } from "../timings.ts";
@@ -117,22 +116,9 @@ export class StoreTarget implements ReplayTarget {
     }
   }
 
-  get items(): number {
-    return this.memory.control[CONTROL.ITEM_COUNT]!;
-  }
-
-  stat(name: keyof typeof STAT): number {
-    return this.memory.stats[STAT[name]]!;
-  }
-
   /** Items evicted from any class. */
   get evicted(): number {
     return this.cache.inspector.sumOfClasses("evicted");
-  }
-
-  /** Expired items that the sweep removed from any class. */
-  get swept(): number {
-    return this.cache.inspector.sumOfClasses("swept");
   }
 
   #setInPieces(valueSize: number): boolean {

@@ -1,7 +1,7 @@
 /** Threads that feed conversations over one store, beside threads with a store each. */
 import v8 from "node:v8";
 import { ConversationSide } from "../../support/sessions/conversation_side.ts";
-import { parseStats, textOf } from "../../support/sessions/side.ts";
+import { textOf } from "../../support/sessions/side.ts";
 import { askWorker } from "../clients/ask_worker.ts";
 import { say, serverEngineFlags } from "../processes.ts";
 import { type BenchRow, median, preloadShort } from "../rows.ts";
@@ -9,9 +9,6 @@ import type { FedStore, FeedOrder } from "./worker.ts";
 
 const STORE_OPTIONS = ["-m", "64"];
 const WARM_UP_SEC = 0.5;
-/** What `stats threads` tells about threads in each other's way. */
-const CONTENTION = /^(?:\d+):(mutex_waits|\w*(?:retries|fallbacks)\w*)$/;
-
 /** Rates in requests or keys a second, one a round, by the number of threads. */
 type Rates = ReadonlyMap<number, number[]>;
 
@@ -53,20 +50,13 @@ export class ThreadsInProcess {
     const shared = new Map(counts.map((count): [number, number[]] => [count, []]));
     await this.#run(this.#workers.length, 1, WARM_UP_SEC);
     for (const count of counts) await this.#run(count, count, WARM_UP_SEC);
-    const before = counts.map((count) => this.#contention(count));
     for (let round = 0; round < rounds; round++) {
       for (const [count, rates] of own) rates.push(await this.#run(count, 1, seconds));
       for (const [count, rates] of shared) rates.push(await this.#run(count, count, seconds));
     }
     say(`\n${row.name}: ${row.title}`);
     say(`  1 thread    ${perSecond(median(own.get(1)!))} ${row.unit}s/s`);
-    for (const [index, count] of counts.entries()) {
-      const contention = difference(before[index]!, this.#contention(count));
-      say(
-        line(row, count, own, shared) +
-          contentionText(contention, sum(shared.get(count)!) * seconds),
-      );
-    }
+    for (const count of counts) say(line(row, count, own, shared));
   }
 
   close(): void {
@@ -79,18 +69,6 @@ export class ThreadsInProcess {
     const order: FeedOrder = { kind: "run", store, seconds, ready, parties: count };
     const workers = this.#workers.slice(0, count);
     return sum(await Promise.all(workers.map((worker) => askWorker(worker, order))));
-  }
-
-  /** Returns the contention counters of a shared store, summed over its threads. */
-  #contention(count: number): Map<string, number> {
-    const peer = this.#shared.get(count)!.connect();
-    const sums = new Map<string, number>();
-    for (const [name, value] of parseStats(peer.ask("stats threads\r\n"))) {
-      const stat = CONTENTION.exec(name)?.[1];
-      if (stat !== undefined) sums.set(stat, (sums.get(stat) ?? 0) + value);
-    }
-    peer.disconnect();
-    return sums;
   }
 }
 
@@ -115,20 +93,6 @@ function line(row: BenchRow, count: number, own: Rates, shared: Rates): string {
     `own stores ${ratios(apart, one).toFixed(2)}`,
     `${Math.round(ratios(together, apart) * 100)} % of these`.padStart(14),
   ].join("  ");
-}
-
-function contentionText(counts: ReadonlyMap<string, number>, requests: number): string {
-  const parts = [...counts].filter(([, count]) => count > 0).map(([name, count]) =>
-    `${name} ${(count * 1000 / requests).toFixed(2)}`
-  );
-  return parts.length === 0 ? "" : `  (of 1000: ${parts.join(", ")})`;
-}
-
-function difference(
-  before: ReadonlyMap<string, number>,
-  after: ReadonlyMap<string, number>,
-): Map<string, number> {
-  return new Map([...after].map(([name, value]) => [name, value - (before.get(name) ?? 0)]));
 }
 
 function perSecond(rate: number): string {

@@ -3,9 +3,12 @@
  * ours ÷ theirs.
  */
 import { Certificates, tlsArguments } from "../../support/servers/certificates.ts";
+import { TRANSPORTS } from "../../support/servers/server_process.ts";
+import { readOptions } from "../options.ts";
 import {
   type BenchServer,
   cpuNanoseconds,
+  DEBIAN_MEMCACHED,
   pinGenerator,
   say,
   startLeased,
@@ -15,23 +18,11 @@ import { median } from "../rows.ts";
 import { TlsClients } from "./clients.ts";
 import { shakeHandsAtOnce } from "./handshake_batch.ts";
 
-export const KEYS = ["ec", "rsa"] as const;
+const KEYS = ["ec", "rsa"] as const;
 const KEY_OPTIONS = {
   ec: ["ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"],
   rsa: ["rsa:2048"],
 } as const;
-
-export interface HandshakeOptions {
-  readonly rounds: number;
-  /** Handshakes of a round. */
-  readonly count: number;
-  /** Handshakes at the same time. */
-  readonly flight: number;
-  readonly io: string;
-  readonly memcached: readonly string[];
-  readonly port: number;
-  readonly key: readonly string[];
-}
 
 interface Sample {
   readonly cpuMicroseconds: number;
@@ -52,8 +43,17 @@ function shakeHands(server: BenchServer, count: number, inFlight: number): Sampl
   return { cpuMicroseconds: cpuNs / 1000 / done, perSecond: done / seconds };
 }
 
-export async function handshakes(options: HandshakeOptions): Promise<void> {
-  const { rounds, count, flight, io, memcached, port, key } = options;
+export async function main(args: readonly string[]): Promise<void> {
+  const { rounds, count, flight, io, memcached, port, key } = readOptions(args, {
+    rounds: 5,
+    memcached: [DEBIAN_MEMCACHED],
+    port: 21390,
+    /** Handshakes of a round, and at the same time. */
+    count: 640,
+    flight: 32,
+    io: "native",
+    key: KEYS as readonly string[],
+  }, { io: TRANSPORTS, key: KEYS });
   await pinGenerator();
   using certificates = new Certificates();
   for (const [index, kind] of key.entries()) {

@@ -235,3 +235,18 @@ async function startAmongClients(io: "portable" | "native"): Promise<void> {
 test("the server comes up among more clients than it has descriptors for", async (_start, io) => {
   for (let round = 0; round < roundsOf(1); round++) await startAmongClients(io);
 });
+
+test("-s leaves a file alone that is no socket", async (_start, io) => {
+  const path = await Deno.makeTempFile();
+  try {
+    await Deno.writeTextFile(path, "keep");
+    const unix = [`--allow-read=${path}`, `--allow-write=${path}`, `--allow-net=unix:${path}`];
+    const permissions = [...leastPermissions(io), ...(io === "portable" ? unix : [])];
+    const { code, stderr } = await runToEnd({ io, args: ["--io", io, "-s", path], permissions });
+    assertEquals(code, 71);
+    assertStringIncludes(stderr, "no socket");
+    assertEquals(await Deno.readTextFile(path), "keep");
+  } finally {
+    await Deno.remove(path);
+  }
+});

@@ -90,7 +90,7 @@ for (const [name, draw, sizes, bound] of CASES) {
     const store = new StoreTarget({ memoryLimitBytes: MEMORY_BYTES });
     assertLess(missRatio(trace, store), bound);
     assertEquals(store.wrong, 0);
-    assertGreater(missRatio(trace, new Lru(MEMORY_BYTES, 0)), bound);
-    assertGreater(missRatio(trace, new Fifo(MEMORY_BYTES, 0)), bound);
+    assertGreater(missRatio(trace, new Lru(MEMORY_BYTES)), bound);
+    assertGreater(missRatio(trace, new Fifo(MEMORY_BYTES)), bound);
   });
 }

@@ -83,22 +83,12 @@ export const READ_FAULTS: readonly Fault[] = [
   ...faults("protocol/meta/get.ts", "transcripts/conversation", [
     ["mg with flags that change the item does without the mutex", "if (!needsMutex(meta)) {", "{", "reads without the mutex"],
   ]),
-  ...faults("protocol/text/parser.ts", "protocol/conversation", [
-    ["mn at the end of a batch takes the mutex", "const word = end - at >= LINE_BYTES_MIN ?", "const word = end - at > GETS_LENGTH ?"],
-  ]),
-  ...faults("protocol/meta/get.ts", "protocol/conversation", [
-    ["mg with flags that change the item takes the mutex anew",
-      "  if (!needsMutex(meta)) {\n    thread.releaseForReads();", "  thread.releaseForReads();\n  if (!needsMutex(meta)) {"],
-  ]),
   ...faults("protocol/meta/get.ts", "transcripts/conversation", [
     ["a stale item is read without being won", "if (found.isStale || found.isWon) return false;", "", "reads without the mutex"],
   ]),
   ...faults("protocol/thread_context.ts", "transcripts/conversation", [
     ["reads go without the mutex though stats detail counts them",
       "return this.cache.optimistic.isAllowed && !this.tunables.detailEnabled;", "return this.cache.optimistic.isAllowed;", "reads without the mutex"],
-  ]),
-  ...faults("protocol/text/read.ts", "transcripts/conversation", [
-    ["a miss of getss gives no lease", "return !this.#givesLease;", "return true;", "reads without the mutex"],
   ]),
   ...faults("store/items/optimistic_read.ts", "parallel/parallel", [
     ["what changed while a value was copied is answered", "if (this.confirm()) {", "if (this.confirm() || true) {"],

@@ -1,17 +1,14 @@
 /// <reference lib="deno.worker" />
-// A thread with a core of its own: clients that take and release update tokens, or that store values at the same rate.
+// A thread with a core of its own: clients that take and release update tokens.
 import { Connections, type LoadClient } from "../sockets.ts";
-import { OpenGenerator } from "../open_generator.ts";
 import { pinThread } from "../processes.ts";
 
 /** The thread's job. It answers with requests a second. */
-export interface SecondLoad {
+export interface TokenLoad {
   readonly port: number;
   readonly core: number;
   readonly connections: number;
   readonly seconds: number;
-  /** Sets a second; 0: tokens, without a pause. */
-  readonly sets: number;
 }
 
 /** Bytes of the longest reply and request. */
@@ -21,9 +18,9 @@ const ID_AT = 6;
 const LF = 10;
 const ENCODER = new TextEncoder();
 
-self.onmessage = ({ data }: MessageEvent<SecondLoad>) => {
+self.onmessage = ({ data }: MessageEvent<TokenLoad>) => {
   pinThread(data.core);
-  self.postMessage(data.sets === 0 ? takeAndRelease(data) : store(data));
+  self.postMessage(takeAndRelease(data));
   self.close();
 };
 
@@ -52,7 +49,7 @@ class Client implements LoadClient {
 }
 
 /** Clients that take and release a token each, again and again. @returns Requests a second. */
-function takeAndRelease({ port, connections: count, seconds }: SecondLoad): number {
+function takeAndRelease({ port, connections: count, seconds }: TokenLoad): number {
   const connections = new Connections(port, count, (fd) => new Client(fd));
   const { epoll, all, input } = connections;
   const startMs = performance.now();
@@ -78,16 +75,4 @@ function takeAndRelease({ port, connections: count, seconds }: SecondLoad): numb
   const elapsedSec = (performance.now() - startMs) / 1000;
   connections.close();
   return replies / elapsedSec;
-}
-
-/** Clients that store small values. @returns Requests a second. */
-function store({ port, connections, seconds, sets }: SecondLoad): number {
-  const generator = new OpenGenerator(port, connections);
-  const requests = Array.from(
-    { length: connections },
-    (_, index) => ENCODER.encode(`set control:${index} 0 0 2\r\nvv\r\n`),
-  );
-  const { latenciesMs, seconds: elapsedSec } = generator.run(requests, sets, seconds);
-  generator.close();
-  return latenciesMs.length / elapsedSec;
 }
