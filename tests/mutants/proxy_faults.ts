@@ -12,8 +12,8 @@ export const PROXY_FAULTS: readonly Fault[] = [
     ["a row may be larger than an item", "this.#fits(change.data.length)) return change;", "true) return change;"],
   ]),
   ...faults("lib/rows/caches/cache_connection.ts", "lib/rows/caches/cache_client", [
-    ["a late reply of a cache is one to nobody", "if (pending.isLate) this.#late--;", ""],
-    ["a reply to another request is taken", "if (code === undefined || pending === undefined) {", "if (code === undefined) {"],
+    ["replies of a cache go to requests in their order, whatever their opaque", "const pending = this.#pending.get(Number(opaque));", "const [pending] = this.#pending.values();"],
+    ["a late reply of a cache fails its neighbours", "if (!waiting.has(each)) continue;", ""],
   ]),
   ...faults("lib/rows/databases/sqlite.ts", "lib/rows/databases/backend", [
     ["SQLite: a write that fails leaves half of it", 'if (isSaved) this.#database.exec("ROLLBACK TO one; RELEASE one");', ""],
