@@ -1,5 +1,10 @@
 import { quotedNames, type TableNames } from "./table.ts";
 
+/** What to do about a table that an application has. */
+export const COLUMNS_ADVICE =
+  "rows need columns for key, value, version and flags: name them with --key-column, --value-column, " +
+  "--version-column and --flags-column, or choose another --table; `leased proxy init` prints the SQL";
+
 /** Returns the statements that create the missing tables in an SQLite file. */
 export function sqliteSchema(names: TableNames): string {
   const { table, key, value, version, flags, expiry } = quotedNames(names);

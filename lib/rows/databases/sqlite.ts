@@ -12,7 +12,7 @@ import {
   type WriteResult,
 } from "./backend.ts";
 import { notesText, readNotes } from "./notes.ts";
-import { sqliteSchema } from "./schema.ts";
+import { COLUMNS_ADVICE, sqliteSchema } from "./schema.ts";
 import { DEFAULT_TABLE, quotedNames, type TableNames } from "./table.ts";
 import { reasonOf } from "../../reason.ts";
 
@@ -80,6 +80,7 @@ export class SqliteBackend implements Backend {
     this.#hasExpiry = expiry !== "";
     const columns = [key, flags, value, ...this.#hasExpiry ? [expiry] : []];
     const changes = columns.slice(1).map((name) => `${name} = excluded.${name}`);
+    this.#checkColumns(names);
     this.#read = prepare(
       `SELECT row.${flags} AS flags, row.${value} AS data, row.${version} AS version, ` +
         `${this.#hasExpiry ? `row.${expiry}` : "NULL"} AS expires, ` +
@@ -110,6 +111,16 @@ export class SqliteBackend implements Backend {
       )
       : null;
     this.#purge = prepare("DELETE FROM leased_applied WHERE at < ?");
+  }
+
+  /** @throws When the table is an application's, without these columns. */
+  #checkColumns({ table, key, value, version, flags, expiry = "" }: TableNames): void {
+    const rows = this.#database.prepare("SELECT name FROM pragma_table_info(?)").all(table);
+    const found = new Set(rows.map(({ name }) => name));
+    const wanted = [key, value, version, flags, ...expiry === "" ? [] : [expiry]];
+    const missing = wanted.filter((name) => !found.has(name));
+    if (missing.length === 0) return;
+    throw new Error(`table ${table} has no column ${missing.join(", ")}: ${COLUMNS_ADVICE}`);
   }
 
   async takeOver(): Promise<number> {
@@ -251,8 +262,9 @@ function fileId(path: string): string {
 }
 
 function isBusy(error: unknown): boolean {
+  // The runtime's `exec` gives its errors no code.
   const code = (error as { errcode?: number }).errcode;
-  return code !== undefined && BUSY_CODES.includes(code & 0xff);
+  return code === undefined ? / is locked/.test(reasonOf(error)) : BUSY_CODES.includes(code & 0xff);
 }
 
 function foundOf({ flags, data, version, expires, epoch }: SqliteRow, nowUnixMs: number): Found {

@@ -41,8 +41,8 @@ async function createFile(): Promise<TestDatabase> {
   return {
     url: `sqlite:${path}`,
     folder,
-    open: (names, nowUnixMs) =>
-      Promise.resolve(withSingleRows(new SqliteBackend(path, names, TIMEOUT_MS, nowUnixMs))),
+    open: async (names, nowUnixMs) =>
+      withSingleRows(await Promise.resolve(new SqliteBackend(path, names, TIMEOUT_MS, nowUnixMs))),
     [Symbol.asyncDispose]: () => Deno.remove(folder, { recursive: true }),
   };
 }

@@ -1,4 +1,4 @@
-import { postgresSchema } from "../schema.ts";
+import { COLUMNS_ADVICE, postgresSchema } from "../schema.ts";
 import { quotedNames, type TableNames } from "../table.ts";
 import type { ColumnType, ColumnTypes } from "./columns.ts";
 import type { Session } from "./session.ts";
@@ -26,7 +26,9 @@ export async function prepareTables(session: Session, names: TableNames): Promis
   if (key === null || value === null) {
     const name = key === null ? names.key : names.value;
     const type = types?.get(name) ?? "missing";
-    throw new Error(`column ${name} of table ${names.table} is ${type}: must be bytea or text`);
+    throw new Error(
+      `column ${name} of table ${names.table} is ${type}: must be bytea or text; ${COLUMNS_ADVICE}`,
+    );
   }
   return { key, value };
 }

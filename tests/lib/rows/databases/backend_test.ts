@@ -1,4 +1,7 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { DatabaseSync } from "node:sqlite";
+import { SqliteBackend } from "../../../../lib/rows/databases/sqlite.ts";
+import { withSingleRows } from "../../../support/single_rows.ts";
 import type {
   Change,
   Edit,
@@ -8,7 +11,11 @@ import type {
 } from "../../../../lib/rows/databases/backend.ts";
 import { DEFAULT_TABLE } from "../../../../lib/rows/databases/table.ts";
 import { EDIT_FORMS } from "../../../support/edits.ts";
-import { type TestDatabase, testDatabases } from "../../../support/servers/databases.ts";
+import {
+  createDatabase,
+  type TestDatabase,
+  testDatabases,
+} from "../../../support/servers/databases.ts";
 
 const KEY = new TextEncoder().encode("k\0ey");
 const set = (text: string, flags = 0): Change => ({
@@ -290,5 +297,51 @@ testEdits("a row expires at its time, and is purged later", async (database, edi
   const [b, c] = await backend.readMany([bytes("b"), bytes("c")]);
   assertEquals([b!.version, c!.version], [1, 2]);
   assert(b!.row !== null && c!.row !== null);
+  await backend.close();
+});
+
+Deno.test("SQLite: a table that an application has is refused with the options for its columns", async () => {
+  await using database = await createDatabase("SQLite");
+  const file = new DatabaseSync(`${database.folder}/rows.db`);
+  file.exec("CREATE TABLE kv (id INTEGER PRIMARY KEY, value BLOB)");
+  file.close();
+  await assertRejects(
+    async () => await database.open(),
+    Error,
+    "table kv has no column key, version, flags: rows need columns for key, value, version and flags: name them",
+  );
+});
+
+Deno.test("SQLite: a file that was deleted while it is open is noticed, and written no more", async () => {
+  await using database = await createDatabase("SQLite");
+  const backend = await database.open();
+  const epoch = await backend.takeOver();
+  Deno.removeSync(`${database.folder}/rows.db`);
+  const result = await backend.write(KEY, 1, epoch, set("x"));
+  assertEquals(result, {
+    kind: "failed",
+    reason: `${database.folder}/rows.db: the file was deleted or replaced`,
+  });
+  await backend.close();
+});
+
+Deno.test("SQLite: reads go on while another process has the file locked, and writes name it", async () => {
+  await using database = await createDatabase("SQLite");
+  const backend = withSingleRows(
+    new SqliteBackend(`${database.folder}/rows.db`, DEFAULT_TABLE, 200),
+  );
+  const epoch = await backend.takeOver();
+  await backend.write(KEY, 1, epoch, set("x"));
+  const other = new DatabaseSync(`${database.folder}/rows.db`);
+  other.exec("BEGIN EXCLUSIVE");
+  const written = backend.write(KEY, 2, epoch, set("y"));
+  assertEquals((await backend.read(KEY)).version, 1);
+  assertEquals(await written, {
+    kind: "failed",
+    reason: `${database.folder}/rows.db: another process has locked the file for 200 ms`,
+  });
+  other.exec("ROLLBACK");
+  assertEquals((await backend.write(KEY, 3, epoch, set("z"))).kind, "committed");
+  other.close();
   await backend.close();
 });
