@@ -39,7 +39,6 @@ export const ROW_FAULTS: readonly Fault[] = [
   ]),
   ...faults("lib/rows/caches/cache_connection.ts", "lib/rows/caches/cache_client", [
     ["replies of a cache go to requests in their order, whatever their opaque", "const pending = this.#pending.get(Number(opaque));", "const [pending] = this.#pending.values();"],
-    ["a late reply of a cache fails its neighbours", "if (!waiting.has(each)) continue;", ""],
   ]),
   ...faults("lib/rows/databases/sqlite.ts", "lib/rows/databases/backend", [
     ["SQLite: a write that fails leaves half of it", 'if (isSaved) this.#database.exec("ROLLBACK TO one; RELEASE one");', ""],
