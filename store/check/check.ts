@@ -6,6 +6,7 @@ import { checkLocks } from "./check_locks.ts";
 import { checkTokens } from "./check_tokens.ts";
 import { ItemLinks } from "../items/item_links.ts";
 import { CLASS, CONTROL, type Memory, NO_PAGE, PAGE, PAGE_OWNER, SUM } from "../memory/memory.ts";
+import { REQUEST_HEADER } from "../memory/request_layout.ts";
 import { BEING_EMPTIED, LISTED, NOT_LISTED } from "../memory/slabs.ts";
 import { Values } from "../items/values.ts";
 
@@ -17,6 +18,8 @@ interface ChunkTotals {
   inChains: number;
   /** Runs found in pages. */
   continuations: number;
+  /** Items that requests for rows refer to. */
+  detached: number;
 }
 
 /**
@@ -136,7 +139,7 @@ class Check {
     const { slabs } = this.#links;
     const usedOfClass = new Int32Array(slabs.classCount + 1);
     const pagesOfClass = new Int32Array(slabs.classCount + 1);
-    const totals: ChunkTotals = { linked: 0, inChains: 0, continuations: 0 };
+    const totals: ChunkTotals = { linked: 0, inChains: 0, continuations: 0, detached: 0 };
     for (let page = 0; page < control[CONTROL.PAGES_EVER_USED]!; page++) {
       const row = page * PAGE.WORDS;
       const classId = pages[row + PAGE.CLASS]!;
@@ -155,6 +158,11 @@ class Check {
       this.#checkListed(page, classId);
     }
     assert(totals.linked === linked.size, "every linked item lies in a page of a class");
+    const { shared, options } = this.#memory;
+    const counted = options.rows === undefined
+      ? 0
+      : new Int32Array(shared.rowRequests)[REQUEST_HEADER.DETACHED_ITEMS];
+    assert(totals.detached === counted, "items of requests for rows are counted");
     assert(totals.continuations === totals.inChains, "every chunk of a chain belongs to an item");
     for (let classId = 1; classId <= slabs.classCount; classId++) {
       const row = classId * CLASS.WORDS;
@@ -187,6 +195,7 @@ class Check {
         continue;
       }
       if (state & STATE.CHAINED) totals.inChains += this.#checkChain(chunk);
+      if (state & STATE.DETACHED) totals.detached++;
       if (!(state & STATE.LINKED)) continue;
       assert(linked.has(chunk), "an item marked as linked is in the index");
       if (!inSweep) this.#checkDeadline(chunk, pages[row + PAGE.SOONEST_SEC]!);
