@@ -1,6 +1,7 @@
 import { type ItemRef, NO_ITEM } from "../../store/cache.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
+import { Access } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
 import { OUTCOME_LINE, REFUSAL } from "../replies.ts";
 import { Flow } from "../request.ts";
@@ -21,6 +22,11 @@ const LATE_REPLY: StoreReply = {
   },
 };
 const NO_REPLY: StoreReply = { put(): void {} };
+
+/** The access that `caches` needs: every writer reads the list, administrators change it. */
+export function cachesAccess({ thread: { request } }: Conversation): Access {
+  return request.wordCount > 1 ? Access.ADMIN : Access.READ;
+}
 
 /**
  * Hands a command of update tokens or of caches to the database thread: its line, and its value. The reply comes from

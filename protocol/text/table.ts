@@ -17,7 +17,7 @@ import { metaSet } from "../meta/set.ts";
 import { getAndTouch, getKeys, MultigetKind } from "./read.ts";
 import { stats, statsAccess } from "./stats.ts";
 import * as tuning from "./tuning.ts";
-import { rowCommand, uput } from "./row_command.ts";
+import { cachesAccess, rowCommand, uput } from "./row_command.ts";
 import { quarantine, token, tokenAccess } from "./token.ts";
 import { watch } from "./watch.ts";
 import { refuseAccess } from "./refuse_access.ts";
@@ -81,7 +81,7 @@ const ROWS: readonly Row[] = [
   ["uget",          2,     false,   0,      READ,          (c) => rowCommand(c)],
   ["uput",          5,     true,    3,      WRITE,         uput],
   ["udelete",       3,     true,    0,      WRITE,         (c) => rowCommand(c)],
-  ["caches",        1,     false,   0,      ADMIN,         (c) => rowCommand(c)],
+  ["caches",        1,     false,   0,      cachesAccess,  (c) => rowCommand(c)],
   ["quarantine",    1,     false,   0,      ADMIN,         quarantine],
   ["flush_all",     1,     true,    0,      ADMIN,         admin.flushAll],
   ["version",       1,     false,   0,      READ,          admin.version],

@@ -111,6 +111,22 @@ testDatabases("an audit finds what was set behind the proxy's back", async (data
   }
 });
 
+/** Fills a listed cache with a row, if it may: as a client does that knows leases. */
+async function fillCache(
+  { port }: ServerProcess,
+  cache: Client,
+  origin: Client,
+  key: string,
+): Promise<void> {
+  await cache.send(`lease-get ${key}\r\n`);
+  const lease = /^LVALUE \S+ (\d+)/.exec(await cache.until("END\r\n"))?.[1] ?? "0";
+  await origin.send(`uget @127.0.0.1:${port} ${key}\r\n`);
+  const row = /^VALUE \S+ 0 (\d+) \d+ C\r\n(.+)\r\n/.exec(await origin.until("END\r\n"));
+  if (row === null || lease.length === 1) return;
+  await cache.send(`lease-set ${key} ${lease} 0 0 ${row[1]}\r\n${row[2]}\r\n`);
+  await cache.until("\r\n");
+}
+
 testDatabases("an audit of keys that change all the time finds nothing", async (database) => {
   await using cache = await ServerProcess.start();
   await using proxy = await startProxy(database, [cache.port]);
@@ -122,12 +138,15 @@ testDatabases("an audit of keys that change all the time finds nothing", async (
       const key = `k${(7 * turn + number) % KEYS}`;
       const value = `${number}.${turn}`;
       await client.ask(`set ${key} 0 0 ${value.length}\r\n${value}\r\n`, "STORED\r\n");
-      // Another cache client reads it: the proxy fills the cache once its own lease is over.
-      await client.send(`get k${(7 * turn + 3) % KEYS}\r\n`);
-      await client.until("END\r\n");
     }
   };
-  const writers = [change(0), change(1)];
+  /** Fills the listed cache, as a client that knows leases does. */
+  const fill = async (): Promise<void> => {
+    using origin = await proxy.connect();
+    using reader = await cache.connect();
+    for (let turn = 0; !isOver; turn++) await fillCache(cache, reader, origin, `k${turn % KEYS}`);
+  };
+  const clients = [change(0), change(1), fill()];
   let compared = 0;
   for (let audits = 0; audits < 6 || compared === 0; audits++) {
     const { code, lines, stderr } = await audit(proxy.port);
@@ -135,7 +154,7 @@ testDatabases("an audit of keys that change all the time finds nothing", async (
     compared += countsOf(lines.at(-1))["equal"]!;
   }
   isOver = true;
-  await Promise.all(writers);
+  await Promise.all(clients);
 });
 
 Deno.test("an audit authenticates to proxy and caches", async () => {
@@ -156,6 +175,9 @@ Deno.test("an audit authenticates to proxy and caches", async () => {
     `${textLogin("ann", "nna")}set k 0 0 1\r\nv\r\nget k\r\n`,
     "STORED\r\nSTORED\r\nVALUE k 0 1\r\nv\r\nEND\r\n",
   );
+  using reader = await cache.connect();
+  await reader.ask(textLogin("ann", "nna"), "STORED\r\n");
+  await fillCache(cache, reader, client, "k");
   const proxyLogin = ["--proxy-login", `${folder}/reader`];
   const { code, lines, stderr } = await audit(proxy.port, ...proxyLogin, ...cacheLogin);
   assertEquals([code, countsOf(lines[0])["equal"]], [OK, 1], stderr);
@@ -183,7 +205,7 @@ Deno.test("a proxy and an audit reach caches over TLS, and verify their certific
     permissions: [`--allow-read=${folder}`, ...leastPermissions("portable")],
   });
   const cacheOptions = ["--cache-login", `${folder}/admin`, "--cache-ca-cert", own.certPath];
-  const listener = ["--ssl-chain-cert", own.certPath, "--ssl-key", own.keyPath];
+  const listener = ["-Z", "--ssl-chain-cert", own.certPath, "--ssl-key", own.keyPath];
   {
     await using proxy = await startProxy(database, [cache.port], [...cacheOptions, ...listener]);
     using client = new Client(
@@ -193,6 +215,11 @@ Deno.test("a proxy and an audit reach caches over TLS, and verify their certific
       "set k 0 0 3\r\none\r\nget k\r\n",
       "STORED\r\nVALUE k 0 3\r\none\r\nEND\r\n",
     );
+    using reader = new Client(
+      await Deno.connectTls({ hostname: "127.0.0.1", port: cache.port, caCerts: [own.cert] }),
+    );
+    await reader.ask(textLogin("ann", "nna"), "STORED\r\n");
+    await fillCache(cache, reader, client, "k");
     const { code, lines, stderr } = await audit(
       proxy.port,
       ...cacheOptions,
