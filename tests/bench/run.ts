@@ -18,7 +18,6 @@ const BENCHES: readonly (readonly [name: string, purpose: string, load: () => Pr
   ["feed",        "CPU time of a request in process, without a transport",                              () => import("./feed.ts")],
   ["herd",        "200 clients, one hot key, a slow database: database reads and stale values",          () => import("./herd.ts")],
   ["tokens",      "durable update tokens: pairs a second beside bare syncs",  () => import("./tokens/run.ts")],
-  ["proxy",       "reads and writes by the update-token proxy beside a bare database and a bare cache",  () => import("./proxy/run.ts")],
   ["store",       "miss ratios of traces, and pauses, in process; needs the traces",       () => import("./store.ts")],
 ];
 
