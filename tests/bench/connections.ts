@@ -1,6 +1,6 @@
 /** How soon a new server replies to the client that connects first, and what an idle connection costs it. */
 import { IO_WAYS, TRANSPORTS } from "../support/servers/server_process.ts";
-import { Generator } from "./generator.ts";
+import { Batches, Generator } from "./generator.ts";
 import { readOptions } from "./options.ts";
 import {
   type BenchServer,
@@ -8,10 +8,10 @@ import {
   coresFor,
   pinGenerator,
   residentBytes,
-  say,
   startLeased,
 } from "./processes.ts";
 import { checkReply, CONNECTIONS, median, preload, ROWS, seededRandom } from "./rows.ts";
+import { Table } from "./table.ts";
 
 const PARTS = ["starts", "idle"];
 /** Time for the garbage collections that free the objects of accepting, and for a malloc_trim (`bindNative`). */
@@ -29,23 +29,21 @@ export async function main(args: readonly string[]): Promise<void> {
     port: 21300,
   }, { parts: PARTS, io: TRANSPORTS });
   if (parts.includes("starts")) {
+    const table = new Table(`first reply of ${starts} starts`, "median, ms", "longest, ms");
     for (const io of transports) {
       const waitsMs: number[] = [];
       while (waitsMs.length < starts) waitsMs.push(await firstReplyMs(port, threads || 4, io));
-      const [middle, longest] = [median(waitsMs), Math.max(...waitsMs)].map((ms) => ms.toFixed(1));
-      say(`${io}: ${starts} first replies, median ${middle} ms, longest ${longest} ms`);
+      table.row(io, median(waitsMs).toFixed(1), Math.max(...waitsMs).toFixed(1));
     }
   }
   if (!parts.includes("idle")) return;
   await pinGenerator();
+  const table = new Table("idle connections", "number", "KiB each");
   for (const { io, ioUring = "auto" } of IO_WAYS.filter((way) => transports.includes(way.io))) {
     const options = ["-c", `${idle + 100}`, "-o", `io_uring=${ioUring}`];
-    const server = await startLeased(port, threads || 1, io, options);
-    try {
-      await measureIdle(server, idle);
-    } finally {
-      await server.stop();
-    }
+    await using server = await startLeased(port, threads || 1, io, options);
+    const grown = await growthByIdle(server, idle);
+    table.row(`${io}, io_uring=${ioUring}`, String(idle), (grown / idle / 1024).toFixed(2));
   }
 }
 
@@ -61,23 +59,25 @@ async function firstReplyMs(port: number, threads: number, io: string): Promise<
   return elapsedMs;
 }
 
-async function measureIdle(server: BenchServer, idle: number): Promise<void> {
-  const batches = ROWS.find(({ name }) => name === "p1")!.batches(seededRandom(1));
-  const busy = new Generator(server.port, CONNECTIONS);
-  busy.verify(preload(), checkReply(preload()));
+/** Returns the bytes that the process grows by, beside a busy load. */
+async function growthByIdle(server: BenchServer, idle: number): Promise<number> {
+  const row = ROWS.find(({ name }) => name === "p1")!.batches(seededRandom(1));
+  const busy = new Generator(server.port, CONNECTIONS, new Batches(row));
+  const keys = preload();
+  busy.verify(keys, checkReply(keys));
   // The code that serves many connections at once is compiled before memory is measured.
-  busy.run(batches, 1);
+  busy.run({ seconds: 1, perSecond: 0 });
   await settle();
   const before = residentBytes(server.pid);
-  const idlers = new Generator(server.port, idle);
+  const idlers = new Generator(server.port, idle, new Batches(row));
   // Each has asked for something once.
-  idlers.run(batches, 0);
+  idlers.run({ seconds: 0, perSecond: 0 });
   await settle();
-  busy.run(batches, 1);
+  busy.run({ seconds: 1, perSecond: 0 });
   await settle();
   const grown = residentBytes(server.pid) - before;
-  say(`${server.name}: ${idle} idle connections, ${(grown / idle / 1024).toFixed(2)} KiB each`);
   for (const generator of [busy, idlers]) generator.close();
+  return grown;
 }
 
 function settle(): Promise<void> {

@@ -1,4 +1,5 @@
 import { EX_USAGE } from "./options.ts";
+import { Table } from "./table.ts";
 import { ConversationSide } from "../support/sessions/conversation_side.ts";
 import {
   FEED_OPTIONS,
@@ -16,7 +17,7 @@ const WARM_UP_ROUNDS = 2000;
 const ROUNDS = 500;
 const TRIES = 7;
 
-function measure(name: string): void {
+function measure(table: Table, name: string): void {
   const loop = new FeedLoop(new ConversationSide(FEED_OPTIONS));
   loop.load(name);
   const bytes = loop.allocatedPerRequest(WARM_UP_ROUNDS, ROUNDS);
@@ -26,9 +27,7 @@ function measure(name: string): void {
     loop.run(ROUNDS);
     costs.push((processorNs() - before) / (ROUNDS * REQUEST_COUNT));
   }
-  const best = Math.min(...costs).toFixed(0).padStart(5);
-  // deno-lint-ignore no-console
-  console.log(`${name.padEnd(26)} ${best} ns   ${bytes.toFixed(2).padStart(6)} bytes allocated`);
+  table.row(name, Math.min(...costs).toFixed(0), bytes.toFixed(2));
 }
 
 export function main(args: readonly string[]): void {
@@ -41,5 +40,6 @@ export function main(args: readonly string[]): void {
     console.error([...lines, "Requests:", ...names].join("\n"));
     Deno.exit(mistakes.length === 0 ? 0 : EX_USAGE);
   }
-  for (const name of args.length > 0 ? args : names) measure(name);
+  const table = new Table("request", "ns", "bytes allocated");
+  for (const name of args.length > 0 ? args : names) measure(table, name);
 }

@@ -1,4 +1,4 @@
-// Hot path: `run` is the bench's own share of the machine; it must stay the faster side.
+// Hot path: the generator stays the faster side, and a pause of `run` counts as the server's latency.
 import { EPOLLIN, EPOLLOUT } from "../../lib/net/native/epoll.ts";
 import { MSG_DONTWAIT } from "../../lib/net/native/libc.ts";
 import { Connections, type LoadClient } from "./sockets.ts";
@@ -14,135 +14,227 @@ export interface Batch {
   readonly count: number;
 }
 
-export interface RunResult {
-  readonly count: number;
-  readonly seconds: number;
-  /** Mean number of ready sockets per epoll_wait. */
-  readonly readyMean: number;
+/** One connection of a load. */
+export class Client implements LoadClient {
+  /** The rest of a request, which the kernel has not accepted yet. */
+  unsent: Uint8Array | null = null;
+  /** Requests that were answered in this run at a rate. */
+  answered = 0;
+
+  /** @param index From 0 among the connections of the load. */
+  constructor(readonly fd: number, readonly index: number) {}
 }
 
-class Client implements LoadClient {
-  batchIndex = 0;
-  received = 0;
-  /** The rest of the current batch, which the kernel has not accepted yet. */
-  unsent: Uint8Array | null = null;
+/** What connections send, and where replies end. */
+export interface Dialogue<C extends Client = Client> {
+  /** @param count Connections of the load. */
+  connect(fd: number, index: number, count: number): C;
+  /** Returns the request that the client sends next. */
+  next(client: C): Uint8Array;
+  /**
+   * Takes the first `length` bytes of `input`. Returns how many requests they answer.
+   *
+   * @throws Error on a wrong reply.
+   */
+  take(client: C, input: Uint8Array, length: number): number;
+}
 
-  constructor(readonly fd: number) {}
+export interface Schedule {
+  readonly seconds: number;
+  /**
+   * Requests a second, which are sent whether or not earlier ones have been answered; 0: a
+   * connection sends when its last request is answered.
+   */
+  readonly perSecond: number;
+}
+
+export interface RunResult {
+  /** Requests, or what the batches count. */
+  readonly count: number;
+  readonly seconds: number;
+  /** Of a run at a rate: from each request's scheduled time to its reply, in ascending order. */
+  readonly latenciesMs: Float64Array;
+  /** Of a run at a rate: the generator's longest pause between two looks at its sockets. */
+  readonly ownPauseMs: number;
 }
 
 /** Rounds of the loop between two reads of the clock. */
 const CLOCK_ROUNDS = 64;
-/** Bytes that `verify` sends at once. Larger pieces could fill both sides' buffers and deadlock. */
-const VERIFY_BYTES = 64 * 1024;
+/** Bytes that `ask` sends at once. Larger pieces could fill both sides' buffers and deadlock. */
+const ASK_BYTES = 64 * 1024;
 /** Bytes of a reply that an error shows. */
 const SHOWN_BYTES = 200;
+/** Most unanswered requests for each connection. The schedule waits for none of them. */
+const IN_FLIGHT_MAX = 4096;
+const NAP_MS = 0.02;
 
-/** Keeps one batch under way on each of its connections to one server. */
-export class Generator {
-  readonly #connections: Connections<Client>;
+/** Loads one server over some connections, as fast as it answers or at a rate. */
+export class Generator<C extends Client = Client> {
+  readonly #connections: Connections<C>;
+  readonly #dialogue: Dialogue<C>;
+  readonly #sleeper = new Int32Array(new SharedArrayBuffer(4));
 
-  constructor(port: number, connections: number, tls = false) {
-    this.#connections = new Connections(port, connections, (fd) => new Client(fd), tls);
+  constructor(port: number, count: number, dialogue: Dialogue<C>, tls = false) {
+    this.#dialogue = dialogue;
+    const make = (fd: number, index: number): C => dialogue.connect(fd, index, count);
+    this.#connections = new Connections(port, count, make, tls);
   }
 
-  /** Sends every batch once, over one connection, and returns the replies' bytes through `check`. */
+  /** Sends every batch once, over one connection, and passes the replies' bytes to `check`. */
   verify(batches: readonly Batch[], check: (index: number, reply: Uint8Array) => void): void {
+    for (const [index, batch] of batches.entries()) check(index, this.ask(batch));
+  }
+
+  /** Sends a batch over the first connection and returns its replies. Must not be called in a run. */
+  ask(batch: Batch): Uint8Array {
     const connections = this.#connections;
     const { fd } = connections.all[0]!;
-    for (const [index, batch] of batches.entries()) {
-      const reply = new Uint8Array(batch.reply.length);
-      let sent = 0;
-      for (let received = 0; received < reply.length;) {
-        if (sent < batch.bytes.length) {
-          sent += connections.send(fd, batch.bytes.subarray(sent, sent + VERIFY_BYTES));
-        }
-        const count = connections.receive(fd, sent < batch.bytes.length ? MSG_DONTWAIT : 0);
-        if (received + count > reply.length) throw this.#miscounted(received + count, batch, count);
-        reply.set(connections.input.subarray(0, count), received);
-        received += count;
+    const reply = new Uint8Array(batch.reply.length);
+    let sent = 0;
+    for (let received = 0; received < reply.length;) {
+      if (sent < batch.bytes.length) {
+        sent += connections.send(fd, batch.bytes.subarray(sent, sent + ASK_BYTES));
       }
-      check(index, reply);
+      const count = connections.receive(fd, sent < batch.bytes.length ? MSG_DONTWAIT : 0);
+      const bytes = connections.input.subarray(0, count);
+      if (received + count > reply.length) throw miscounted(received + count, batch, bytes);
+      reply.set(bytes, received);
+      received += count;
     }
+    return reply;
   }
 
-  /** Keeps all connections busy for `seconds`, then waits for the batches in progress. */
-  run(batches: readonly Batch[], seconds: number): RunResult {
-    let count = 0;
-    let readySum = 0;
-    let rounds = 0;
-    let running = true;
-    const { all: clients, epoll } = this.#connections;
-    let busy = clients.length;
-    const startedMs = performance.now();
-    const endMs = startedMs + seconds * 1000;
-    for (const [index, client] of clients.entries()) {
-      client.batchIndex = Math.floor(index * batches.length / clients.length);
-      this.#begin(client, batches[client.batchIndex]!);
-    }
-    while (busy > 0) {
-      const ready = epoll.wait(-1);
-      readySum += ready;
-      if (++rounds % CLOCK_ROUNDS === 0 && performance.now() >= endMs) running = false;
-      for (let index = 0; index < ready; index++) {
-        const client = this.#connections.ready(index);
-        if (client.unsent !== null) this.#sendRest(client);
-        if ((epoll.events(index) & ~EPOLLOUT) === 0) continue;
-        if (!this.#receive(client, batches[client.batchIndex]!)) continue;
-        count += batches[client.batchIndex]!.count;
-        if (!running) {
-          busy--;
-          continue;
-        }
-        client.batchIndex = client.batchIndex + 1 === batches.length ? 0 : client.batchIndex + 1;
-        this.#begin(client, batches[client.batchIndex]!);
-      }
-    }
-    const elapsedSec = (performance.now() - startedMs) / 1000;
-    return { count, seconds: elapsedSec, readyMean: readySum / rounds };
+  /** Keeps all connections busy, or sends at a rate, then waits for the requests in progress. */
+  run({ seconds, perSecond }: Schedule): RunResult {
+    return perSecond > 0 ? this.#runAt(perSecond, seconds) : this.#runClosed(seconds);
   }
 
   close(): void {
     this.#connections.close();
   }
 
-  #begin(client: Client, batch: Batch): void {
+  #runClosed(seconds: number): RunResult {
+    const { all: clients, epoll } = this.#connections;
+    const startMs = performance.now();
+    let count = 0;
+    let running = true;
+    let busy = clients.length;
+    for (const client of clients) this.#send(client, this.#dialogue.next(client));
+    for (let rounds = 1; busy > 0; rounds++) {
+      const ready = epoll.wait(-1);
+      if (rounds % CLOCK_ROUNDS === 0 && performance.now() - startMs >= seconds * 1000) {
+        running = false;
+      }
+      for (let index = 0; index < ready; index++) {
+        const client = this.#connections.ready(index);
+        const answered = this.#serve(client, epoll.events(index));
+        if (answered === 0) continue;
+        count += answered;
+        if (running) this.#send(client, this.#dialogue.next(client));
+        else busy--;
+      }
+    }
+    const ranSec = (performance.now() - startMs) / 1000;
+    return { count, seconds: ranSec, latenciesMs: new Float64Array(0), ownPauseMs: 0 };
+  }
+
+  #runAt(perSecond: number, seconds: number): RunResult {
+    const { all: clients, epoll } = this.#connections;
+    const latenciesMs = new Float64Array(Math.floor(perSecond * seconds));
+    const total = latenciesMs.length;
+    const stepMs = 1000 / perSecond;
+    const startMs = performance.now();
+    let lastMs = startMs;
+    let ownPauseMs = 0;
+    let sent = 0;
+    let answered = 0;
+    for (const client of clients) client.answered = 0;
+    while (answered < total) {
+      const nowMs = performance.now();
+      ownPauseMs = Math.max(ownPauseMs, nowMs - lastMs);
+      lastMs = nowMs;
+      for (; sent < total && startMs + sent * stepMs <= nowMs; sent++) {
+        if (sent - answered === IN_FLIGHT_MAX * clients.length) {
+          throw new Error(`Cannot keep the schedule: ${sent - answered} requests are not answered`);
+        }
+        const client = clients[sent % clients.length]!;
+        while (client.unsent !== null) this.#send(client, client.unsent);
+        this.#send(client, this.#dialogue.next(client));
+      }
+      const ready = epoll.wait(0);
+      for (let index = 0; index < ready; index++) {
+        const client = this.#connections.ready(index);
+        const replies = this.#serve(client, epoll.events(index));
+        const replyMs = performance.now();
+        for (let reply = 0; reply < replies; reply++) {
+          // Requests go round the connections, so their numbers tell when they were due.
+          const request = client.index + client.answered++ * clients.length;
+          latenciesMs[answered++] = replyMs - startMs - request * stepMs;
+        }
+      }
+      // A process that never sleeps is preempted by the scheduler, for longer than this nap.
+      if (ready === 0) Atomics.wait(this.#sleeper, 0, 0, NAP_MS);
+    }
+    const ranSec = (performance.now() - startMs) / 1000;
+    return { count: total, seconds: ranSec, latenciesMs: latenciesMs.sort(), ownPauseMs };
+  }
+
+  /** Sends as much as the kernel takes; the rest when the socket is writable. */
+  #send(client: C, bytes: Uint8Array): void {
+    const wasFull = client.unsent !== null;
+    const sent = this.#connections.send(client.fd, bytes);
+    client.unsent = sent === bytes.length ? null : bytes.subarray(sent);
+    const isFull = client.unsent !== null;
+    if (isFull === wasFull) return;
+    this.#connections.epoll.modify(client.fd, isFull ? EPOLLIN | EPOLLOUT : EPOLLIN, 0);
+  }
+
+  /** Serves a ready client. Returns how many requests were answered. */
+  #serve(client: C, events: number): number {
+    if (client.unsent !== null) this.#send(client, client.unsent);
+    if ((events & ~EPOLLOUT) === 0) return 0;
+    const length = this.#connections.receive(client.fd);
+    return length === 0 ? 0 : this.#dialogue.take(client, this.#connections.input, length);
+  }
+}
+
+class BatchClient extends Client {
+  received = 0;
+
+  constructor(fd: number, index: number, /** The batch in flight. */ public batch: number) {
+    super(fd, index);
+  }
+}
+
+/** Sends batches over and over, one at a time on each connection, and counts the bytes of replies. */
+export class Batches implements Dialogue<BatchClient> {
+  constructor(readonly batches: readonly Batch[]) {}
+
+  connect(fd: number, index: number, count: number): BatchClient {
+    return new BatchClient(fd, index, Math.floor(index * this.batches.length / count));
+  }
+
+  next(client: BatchClient): Uint8Array {
     client.received = 0;
-    const sent = this.#connections.send(client.fd, batch.bytes);
-    if (sent === batch.bytes.length) return;
-    client.unsent = batch.bytes.subarray(sent);
-    this.#connections.epoll.modify(client.fd, EPOLLIN | EPOLLOUT, 0);
+    client.batch = client.batch + 1 === this.batches.length ? 0 : client.batch + 1;
+    return this.batches[client.batch]!.bytes;
   }
 
-  #sendRest(client: Client): void {
-    const sent = this.#connections.send(client.fd, client.unsent!);
-    if (sent < client.unsent!.length) {
-      client.unsent = client.unsent!.subarray(sent);
-      return;
-    }
-    client.unsent = null;
-    this.#connections.epoll.modify(client.fd, EPOLLIN, 0);
-  }
-
-  /** Receives once. Returns whether the batch's replies are complete. */
-  #receive(client: Client, batch: Batch): boolean {
-    const count = this.#connections.receive(client.fd);
-    if (count === 0) return false;
-    client.received += count;
+  take(client: BatchClient, input: Uint8Array, length: number): number {
+    const batch = this.batches[client.batch]!;
     const { reply } = batch;
-    if (client.received < reply.length) return false;
-    const isWrong = !batch.endsWithId &&
-      this.#connections.input[count - 1] !== reply.charCodeAt(reply.length - 1);
+    client.received += length;
+    if (client.received < reply.length) return 0;
+    const isWrong = !batch.endsWithId && input[length - 1] !== reply.charCodeAt(reply.length - 1);
     if (client.received > reply.length || isWrong) {
-      throw this.#miscounted(client.received, batch, count);
+      throw miscounted(client.received, batch, input.subarray(0, length));
     }
-    return true;
+    return batch.count;
   }
+}
 
-  #miscounted(received: number, batch: Batch, count: number): Error {
-    const last = this.#connections.input.subarray(0, Math.min(count, SHOWN_BYTES));
-    const text = new TextDecoder().decode(last);
-    return new Error(
-      `Cannot count replies: ${received} of ${batch.reply.length} bytes: ${text}`,
-    );
-  }
+/** @param bytes The last that were received. */
+function miscounted(received: number, batch: Batch, bytes: Uint8Array): Error {
+  const text = new TextDecoder().decode(bytes.subarray(0, SHOWN_BYTES));
+  return new Error(`Cannot count replies: ${received} of ${batch.reply.length} bytes: ${text}`);
 }

@@ -1,7 +1,7 @@
-import { assertEquals, assertGreaterOrEqual, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertGreaterOrEqual, assertThrows } from "@std/assert";
 import { ServerProcess, TRANSPORTS } from "../support/servers/server_process.ts";
-import { Generator } from "./generator.ts";
-import { OpenGenerator } from "./open_generator.ts";
+import { Batches, Generator } from "./generator.ts";
+import { Mix } from "./clients/mix.ts";
 import { checkReply, preload, ROWS, seededRandom } from "./rows.ts";
 
 // The generators call libc.
@@ -15,17 +15,19 @@ Deno.test({
   ignore,
   fn: async () => {
     await using server = await ServerProcess.start({ args: ["-z", "3333", "-m", "256"] });
-    const filler = new Generator(server.port, 1);
-    filler.verify(preload(), checkReply(preload()));
+    const keys = preload();
+    const filler = new Generator(server.port, 1, new Batches(keys));
+    filler.verify(keys, checkReply(keys));
     filler.close();
     for (const name of PLAYED) {
       const row = ROWS.find((each) => each.name === name)!;
       const batches = row.batches(seededRandom(1)).slice(0, 2 * CONNECTIONS);
       const least = Math.min(...batches.map(({ count }) => count));
       // A connection keeps the protocol of its first byte.
-      const generator = new Generator(server.port, CONNECTIONS);
+      const generator = new Generator(server.port, CONNECTIONS, new Batches(batches));
       generator.verify(batches, checkReply(batches));
-      assertGreaterOrEqual(generator.run(batches, 0).count, CONNECTIONS * least, name);
+      const { count } = generator.run({ seconds: 0, perSecond: 0 });
+      assertGreaterOrEqual(count, CONNECTIONS * least, name);
       generator.close();
     }
   },
@@ -36,9 +38,10 @@ Deno.test({
   ignore,
   fn: async () => {
     await using server = await ServerProcess.start({});
-    const generator = new Generator(server.port, 1);
     const batch = { ...preload()[0]!, reply: "STORED\r\n" };
-    assertThrows(() => generator.verify([batch], () => {}), Error, "Cannot count replies");
+    const generator = new Generator(server.port, 1, new Batches([batch]));
+    assertThrows(() => generator.ask(batch), Error, "Cannot count replies");
+    assertThrows(() => generator.run({ seconds: 0, perSecond: 0 }), Error, "Cannot count replies");
     generator.close();
   },
 });
@@ -48,13 +51,11 @@ Deno.test({
   ignore,
   fn: async () => {
     await using server = await ServerProcess.start({});
-    const generator = new OpenGenerator(server.port, CONNECTIONS);
-    const encoder = new TextEncoder();
-    const requests = ["set k 0 0 1\r\nv\r\n", "get k\r\n", "get absent\r\n"];
-    const bytes = requests.map((request) => encoder.encode(request));
-    generator.runClosed(bytes, 30);
-    const { latenciesMs } = generator.run(bytes, 10_000, 0.03);
+    const generator = new Generator(server.port, CONNECTIONS, new Mix(seededRandom(1)));
+    assertGreaterOrEqual(generator.run({ seconds: 0, perSecond: 0 }).count, CONNECTIONS);
+    const { latenciesMs } = generator.run({ seconds: 0.03, perSecond: 10_000 });
     assertEquals(latenciesMs.length, 300);
+    assert(latenciesMs.every((ms) => ms > 0));
     generator.close();
   },
 });

@@ -1,18 +1,24 @@
 /** Growth of the process while its store gets full, as part of `-m`, and CPU time of each batch of sets (Linux). */
 import { MIB } from "../../store/limits.ts";
 import { TRANSPORTS } from "../support/servers/server_process.ts";
-import { type Batch, Generator } from "./generator.ts";
+import { Batches, Generator } from "./generator.ts";
+import { KEY_BYTES, NumberedSets } from "./numbered_sets.ts";
 import { readOptions } from "./options.ts";
-import { type BenchServer, pinGenerator, residentBytes, say, startLeased } from "./processes.ts";
-import { median } from "./rows.ts";
-import { leastOf, spread, type Took } from "./timings.ts";
-import { busiestThread, ThreadTime, threadTimes } from "./thread_time.ts";
+import {
+  type BenchServer,
+  busiestThread,
+  pinGenerator,
+  residentBytes,
+  startLeased,
+  ThreadTime,
+  threadTimes,
+} from "./processes.ts";
+import { ranged, Table } from "./table.ts";
+import { leastOf, spread, SPREAD_HEADS, type Took } from "./timings.ts";
 
 /** Limit: growth of the process, as part of `-m`. Growth: what sets take while items arrive. */
 const PARTS = ["limit", "growth"];
 const CONNECTIONS = 4;
-const KEY_DIGITS = 12;
-const KEY_BYTES = "key:".length + KEY_DIGITS;
 const FILL_BATCH = 32;
 /** Bytes of keys and values to store, as part of the memory limit. Headers take memory too, so the store gets full. */
 const FILL_SHARE = 1.1;
@@ -40,9 +46,11 @@ export async function main(args: readonly string[]): Promise<void> {
       await using server = await startLeased(port, 1, io, ["-m", `${GROWTH_MEMORY_MIB}`]);
       took.push(timeSets(server, items, batch));
     }
-    say(`µs of CPU for ${batch} sets, the least of ${rounds}: ${spread(leastOf(took))}`);
+    const table = new Table("µs of CPU", ...SPREAD_HEADS);
+    table.row(`${batch} sets, the least of ${rounds}`, ...spread(leastOf(took)));
   }
   if (!parts.includes("limit")) return;
+  const table = new Table("grows by, as part of -m", "-t", "value, bytes", "part");
   for (const mib of memory) {
     for (const count of threads) {
       for (const valueBytes of fills) {
@@ -51,41 +59,21 @@ export async function main(args: readonly string[]): Promise<void> {
           await using server = await startLeased(port, count, io, ["-m", `${mib}`]);
           shares.push(await growthOf(server, mib * MIB, valueBytes) / (mib * MIB));
         }
-        const [least, most] = [Math.min(...shares), Math.max(...shares)];
-        const range = `${median(shares).toFixed(2)} (${least.toFixed(2)} … ${most.toFixed(2)})`;
-        say(`-m ${mib} -t ${count}, values of ${valueBytes} bytes: grows by ${range} of -m`);
+        table.row(`-m ${mib}`, String(count), String(valueBytes), ranged(shares));
       }
     }
   }
 }
 
-/** A batch of sets whose keys `number` changes. */
-function setsOf(count: number, valueBytes: number): { batch: Batch; number(first: number): void } {
-  const value = "v".repeat(valueBytes);
-  const request = `set key:${"0".repeat(KEY_DIGITS)} 0 0 ${valueBytes}\r\n${value}\r\n`;
-  const bytes = new TextEncoder().encode(request.repeat(count));
-  return {
-    batch: { bytes, reply: "STORED\r\n".repeat(count), endsWithId: false, count },
-    number(first): void {
-      for (let index = 0; index < count; index++) {
-        let rest = first + index;
-        let at = index * request.length + "set ".length + KEY_BYTES;
-        for (let digit = 0; digit < KEY_DIGITS; digit++) {
-          bytes[--at] = 48 + rest % 10;
-          rest = Math.floor(rest / 10);
-        }
-      }
-    },
-  };
-}
-
 /** Fills the store. @returns Bytes that the process grew by. */
 async function growthOf(server: BenchServer, bytes: number, valueBytes: number): Promise<number> {
-  const clients = Array.from({ length: CONNECTIONS }, () => new Generator(server.port, 1));
-  const { batch, number } = setsOf(FILL_BATCH, valueBytes);
+  const sets = new NumberedSets(FILL_BATCH, valueBytes);
+  const clients = Array.from(
+    { length: CONNECTIONS },
+    () => new Generator(server.port, 1, new Batches([sets.batch])),
+  );
   const set = (index: number): void => {
-    number(index * FILL_BATCH);
-    clients[index % CONNECTIONS]!.verify([batch], () => {});
+    clients[index % CONNECTIONS]!.ask(sets.from(index * FILL_BATCH));
   };
   // The server listens before all threads run. A thread that answers runs.
   for (let index = 0; index < CONNECTIONS; index++) set(index);
@@ -100,21 +88,17 @@ async function growthOf(server: BenchServer, bytes: number, valueBytes: number):
 
 /** Sets `items` new keys over one connection, `count` at a time. */
 function timeSets(server: BenchServer, items: number, count: number): Took {
-  const client = new Generator(server.port, 1);
-  const { batch, number } = setsOf(count, GROWTH_VALUE_BYTES);
-  const set = (index: number): void => {
-    number(index * count);
-    client.verify([batch], () => {});
-  };
+  const sets = new NumberedSets(count, GROWTH_VALUE_BYTES);
+  const client = new Generator(server.port, 1, new Batches([sets.batch]));
   const before = threadTimes(server.pid);
-  set(0);
+  client.ask(sets.from(0));
   using thread = new ThreadTime(busiestThread(before, threadTimes(server.pid)));
   const batches = Math.floor(items / count);
   const took = { wallUs: new Float32Array(batches), cpuUs: new Float32Array(batches) };
   let cpuNs = thread.nanoseconds();
   for (let index = 0; index < batches; index++) {
     const startMs = performance.now();
-    set(index);
+    client.ask(sets.from(index * count));
     took.wallUs[index] = (performance.now() - startMs) * 1000;
     const nowNs = thread.nanoseconds();
     took.cpuUs[index] = (nowNs - cpuNs) / 1000;

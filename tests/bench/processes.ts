@@ -69,19 +69,54 @@ function startTask(checkout: string): { variables: string[]; flags: string[] } {
   return { variables: variables.split(" ").filter((word) => word !== ""), flags: flags.split(" ") };
 }
 
-/** CPU time of all threads of a process, in nanoseconds (Linux, `schedstat`). */
+/** CPU time of all threads of a process, in nanoseconds. */
 export function cpuNanoseconds(pid: number): number {
-  let sum = 0;
-  for (const task of Deno.readDirSync(`/proc/${pid}/task`)) {
+  return threadTimes(pid).values().reduce((sum, ns) => sum + ns, 0);
+}
+
+/** CPU time of each thread of a process in nanoseconds, by the path of its schedstat file. */
+export function threadTimes(pid: number): Map<string, number> {
+  const times = new Map<string, number>();
+  for (const { name } of Deno.readDirSync(`/proc/${pid}/task`)) {
+    const path = `/proc/${pid}/task/${name}/schedstat`;
     try {
-      sum += Number(
-        Deno.readTextFileSync(`/proc/${pid}/task/${task.name}/schedstat`).split(" ")[0],
-      );
+      times.set(path, Number(Deno.readTextFileSync(path).split(" ")[0]));
     } catch (error) {
       if (!(error instanceof Deno.errors.NotFound)) throw error; // the thread has just ended
     }
   }
-  return sum;
+  return times;
+}
+
+/** The thread that ran most between two looks, by its path. */
+export function busiestThread(before: Map<string, number>, after: Map<string, number>): string {
+  const grown = ([path, ns]: [string, number]): number => ns - (before.get(path) ?? 0);
+  return [...after].reduce((most, one) => grown(one) > grown(most) ? one : most)[0];
+}
+
+/**
+ * How long a thread has run, without what the host has taken away. Right while the thread sleeps, a
+ * little behind while it runs.
+ */
+export class ThreadTime {
+  readonly #file: Deno.FsFile;
+  readonly #text = new Uint8Array(64);
+
+  constructor(path: string) {
+    this.#file = Deno.openSync(path);
+  }
+
+  nanoseconds(): number {
+    this.#file.seekSync(0, Deno.SeekMode.Start);
+    this.#file.readSync(this.#text);
+    let sum = 0;
+    for (let at = 0; this.#text[at]! >= 48; at++) sum = sum * 10 + this.#text[at]! - 48;
+    return sum;
+  }
+
+  [Symbol.dispose](): void {
+    this.#file.close();
+  }
 }
 
 /** Resident memory of a process in bytes, without the kernel's socket buffers (Linux). */
@@ -119,18 +154,6 @@ export async function pinGenerator(cores = GENERATOR_CORE): Promise<void> {
   if (navigator.hardwareConcurrency < 2) return;
   const args = ["-acp", cores, `${process.pid}`];
   await new Deno.Command("taskset", { args, stdout: "null" }).output();
-}
-
-/** Keeps the calling thread on one core. */
-export function pinThread(core: number): void {
-  const libc = Deno.dlopen("libc.so.6", {
-    sched_setaffinity: { parameters: ["i32", "usize", "buffer"], result: "i32" },
-  });
-  const mask = new BigUint64Array([1n << BigInt(core)]);
-  if (libc.symbols.sched_setaffinity(0, 8n, mask) !== 0) {
-    throw new Error(`Cannot run on core ${core}`);
-  }
-  libc.close();
 }
 
 async function start(

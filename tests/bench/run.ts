@@ -9,7 +9,7 @@ interface Bench {
 // deno-fmt-ignore
 const BENCHES: readonly (readonly [name: string, purpose: string, load: () => Promise<Bench>])[] = [
   ["ratio",       "CPU time per request beside memcached under the same load, or beside another checkout", () => import("./ratio.ts")],
-  ["tail",        "latency beside memcached's at half load: median, p99, p99.9 and the longest",        () => import("./tail/run.ts")],
+  ["tail",        "latency beside memcached's at half load: median, p99, p99.9 and the longest",        () => import("./tail.ts")],
   ["threads",     "1 to all cores' threads: over one store beside stores of their own, and over sockets", () => import("./threads/run.ts")],
   ["fairness",    "the longest wait of a client beside one packet of each command and deep pipelines",   () => import("./fairness/run.ts")],
   ["tls",         "CPU time of handshakes",     () => import("./tls/handshakes.ts")],
@@ -17,7 +17,7 @@ const BENCHES: readonly (readonly [name: string, purpose: string, load: () => Pr
   ["memory",      "growth of the process as part of -m, and CPU time of sets while items arrive",        () => import("./memory.ts")],
   ["feed",        "CPU time of a request in process, without a transport",                              () => import("./feed.ts")],
   ["herd",        "200 clients, one hot key, a slow database: database reads and stale values",          () => import("./herd.ts")],
-  ["tokens",      "durable update tokens: pairs a second beside bare syncs",  () => import("./tokens/run.ts")],
+  ["tokens",      "durable update tokens: pairs a second beside bare syncs",  () => import("./tokens.ts")],
   ["store",       "miss ratios of traces, and pauses, in process; needs the traces",       () => import("./store.ts")],
 ];
 

@@ -35,11 +35,16 @@ export class Connections<Client extends LoadClient> {
   readonly #tls: TlsClients | null;
 
   /** @throws Error when a connection is refused. */
-  constructor(port: number, count: number, make: (fd: number) => Client, tls = false) {
+  constructor(
+    port: number,
+    count: number,
+    make: (fd: number, index: number) => Client,
+    tls = false,
+  ) {
     this.#tls = tls ? new TlsClients() : null;
     this.epoll = new Epoll(this.libc, createEpoll(this.libc), count);
     for (let index = 0; index < count; index++) {
-      const client = make(this.#connect(port));
+      const client = make(this.#connect(port), index);
       this.all.push(client);
       this.#byFd[client.fd] = client;
       this.epoll.add(client.fd, EPOLLIN, 0);

@@ -7,7 +7,8 @@ import { say } from "./processes.ts";
 import { replay, REPLAY_DEFAULTS, type ReplayOptions } from "./replay/replay.ts";
 import { StoreTarget } from "./replay/store_target.ts";
 import { readTrace } from "./replay/traces.ts";
-import { leastOf, only, spread, Timings, type Took } from "./timings.ts";
+import { Table } from "./table.ts";
+import { leastOf, only, spread, SPREAD_HEADS, Timings, type Took } from "./timings.ts";
 
 interface TraceRun {
   readonly name: string;
@@ -44,6 +45,7 @@ const NEW_KEYS = 1 << 28;
 
 /** Replays the traces one after another, each with keys of its own; the last one's result counts. */
 async function replayTraces(
+  table: Table,
   run: TraceRun,
   folder: string,
   limit: number,
@@ -60,7 +62,7 @@ async function replayTraces(
     firstKey += trace.keyCount * options.copies;
     ratio = misses / gets;
   }
-  say(`${run.name.padEnd(12)} misses ${ratio.toFixed(4)}  memcached ${run.memcached.toFixed(3)}`);
+  table.row(run.name, run.memcached.toFixed(3), ratio.toFixed(4));
 }
 
 /** Times the sets of `count` new small items, then of some that come for deleted ones, so that the index stays. */
@@ -93,10 +95,10 @@ function index(items: number): void {
   });
   const { grown, overheadBytes } = rounds[0]!;
   const least = leastOf(rounds.map(({ sets }) => sets));
-  say(`index        ${overheadBytes.toFixed(1)} B an item beside key and value; µs of CPU:`);
+  say(`\n${overheadBytes.toFixed(1)} bytes an item beside key and value`);
+  const table = new Table("set, µs of CPU", ...SPREAD_HEADS);
   for (const [kind, name] of ["the index stays", "the index grows"].entries()) {
-    const took = only(least, (set) => grown[set] === kind);
-    say(`  ${name}: ${took.cpuUs.length} sets, ${spread(took)}`);
+    table.row(name, ...spread(only(least, (set) => grown[set] === kind)));
   }
 }
 
@@ -156,8 +158,9 @@ function slices([name, memoryMib, play]: typeof SLICE_RUNS[number]): void {
     return { slices: target.slices.took, sets: sets.took };
   });
   const least = leastOf(rounds.map((round) => round.slices));
-  say(`${name.padEnd(12)} ${least.cpuUs.length} slices, µs of CPU: ${spread(least)}`);
-  say(`  requests: ${spread(leastOf(rounds.map(({ sets }) => sets)))}`);
+  const table = new Table(`${name}, µs of CPU`, ...SPREAD_HEADS);
+  table.row("slices of maintenance", ...spread(least));
+  table.row("requests", ...spread(leastOf(rounds.map(({ sets }) => sets))));
 }
 
 export async function main(args: readonly string[]): Promise<void> {
@@ -170,8 +173,10 @@ export async function main(args: readonly string[]): Promise<void> {
     items: 10_000_000,
   });
   const isWanted = (name: string): boolean => given.run.some((start) => name.startsWith(start));
-  for (const run of TRACE_RUNS.filter(({ name }) => isWanted(name))) {
-    await replayTraces(run, given.traces, given.limit, given["delay-hits"]);
+  const traceRuns = TRACE_RUNS.filter(({ name }) => isWanted(name));
+  const table = traceRuns.length > 0 ? new Table("miss ratio", "memcached", "leased") : undefined;
+  for (const run of traceRuns) {
+    await replayTraces(table!, run, given.traces, given.limit, given["delay-hits"]);
   }
   if (isWanted("index")) index(given.items);
   for (const run of SLICE_RUNS.filter(([name]) => isWanted(name))) slices(run);

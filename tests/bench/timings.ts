@@ -1,3 +1,5 @@
+import { quantile } from "./table.ts";
+
 /** Clock ids of Linux: CLOCK_MONOTONIC and CLOCK_THREAD_CPUTIME_ID. */
 const WALL = 1;
 const CPU = 3;
@@ -88,20 +90,14 @@ export function only({ wallUs, cpuUs }: Took, wanted: (piece: number) => boolean
 
 const SHARES = { "p50": 0.5, "p99.9": 0.999, "p99.999": 0.99999 };
 
-/** `p50 0.4  p99.9 3  p99.999 12  max 80 (wall 85)`: processor time, and the longest by the wall clock too. */
-export function spread({ wallUs, cpuUs }: Took): string {
+/** Heads of the columns that `spread` returns. */
+export const SPREAD_HEADS = ["pieces", ...Object.keys(SHARES), "longest", "by wall clock"];
+
+/** Cells of a table: quantiles of the CPU time, and the longest piece by both clocks, in microseconds. */
+export function spread({ wallUs, cpuUs }: Took): string[] {
   const sorted = cpuUs.toSorted();
-  const part = (share: number): number =>
-    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
-  const cells = Object.entries(SHARES).map(([name, share]) => `${name} ${short(part(share))}`);
-  return [...cells, `max ${short(sorted.at(-1) ?? 0)} (wall ${short(longest(wallUs))})`].join("  ");
-}
-
-/** The largest number of many, or 0. */
-function longest(of: Float32Array): number {
-  return of.reduce((most, one) => Math.max(most, one), 0);
-}
-
-function short(us: number): string {
-  return us < 10 ? us.toFixed(1) : us.toFixed(0);
+  const longest = [sorted.at(-1) ?? 0, wallUs.reduce((most, one) => Math.max(most, one), 0)];
+  const figures = [...Object.values(SHARES).map((share) => quantile(sorted, share)), ...longest];
+  const short = (us: number): string => us.toFixed(us < 10 ? 1 : 0);
+  return [cpuUs.length.toLocaleString("en"), ...figures.map(short)];
 }

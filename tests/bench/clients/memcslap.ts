@@ -1,5 +1,6 @@
 /** Debian's load generator memcslap (package libmemcached-tools): threads with one request in flight each. */
 import { type BenchRow, CONNECTIONS } from "../rows.ts";
+import type { Load } from "./comparison.ts";
 
 /** Requests of each thread: memcslap cannot be told a time. */
 const REQUESTS = { get: 4000, set: 2000, mget: 10_000 };
@@ -14,14 +15,12 @@ export const MEMCSLAP_ROWS: readonly BenchRow[] = Object.keys(REQUESTS).map((nam
   batches: () => [],
 }));
 
-/** Loads one server with memcslap, which is started anew for each round. */
-export class Memcslap {
+/** Loads one server with memcslap, which is started anew for each round, and counts gets and sets. */
+export class Memcslap implements Load {
   constructor(readonly port: number, readonly row: string) {}
 
-  /** @returns Gets and sets a second, as the server counts them. */
   async run(): Promise<number> {
     const before = await this.#count();
-    const startMs = performance.now();
     const each = REQUESTS[this.row as Test];
     const { success, stderr } = await new Deno.Command("memcslap", {
       // deno-fmt-ignore
@@ -29,11 +28,10 @@ export class Memcslap {
     }).output();
     const count = await this.#count() - before;
     if (!success || count === 0) throw new Error(`memcslap: ${new TextDecoder().decode(stderr)}`);
-    return count / ((performance.now() - startMs) / 1000);
+    return count;
   }
 
-  close(): void {}
-
+  /** Gets and sets, as the server counts them. */
   async #count(): Promise<number> {
     using socket = await Deno.connect({ hostname: "127.0.0.1", port: this.port });
     await socket.write(new TextEncoder().encode("stats\r\nquit\r\n"));

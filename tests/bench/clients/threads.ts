@@ -1,64 +1,61 @@
+import type { RunResult, Schedule } from "../generator.ts";
+import { CONNECTIONS } from "../rows.ts";
+import type { LoadName } from "./loads.ts";
 import type { ClientOrder } from "./worker.ts";
-import { askWorker } from "./ask_worker.ts";
-import { type BenchRow, CONNECTIONS } from "../rows.ts";
+import { Workers } from "./workers.ts";
 
 /** How clients load a server. */
 export interface ClientOptions {
   /** Threads. */
   readonly count: number;
-  readonly tls: boolean;
-  /** Whether memcslap loads the servers, in the place of threads. */
-  readonly memcslap?: boolean;
+  readonly tls?: boolean;
+  /** Of all threads together. */
+  readonly connections?: number;
 }
 
-/** Load generators of one server, each in a thread of its own; together they have CONNECTIONS connections. */
+/** Load generators of one server, each in a thread of its own. */
 export class ClientThreads {
-  readonly #workers: readonly Worker[];
+  readonly #workers: Workers<ClientOrder>;
 
-  private constructor(workers: readonly Worker[]) {
+  private constructor(workers: Workers<ClientOrder>) {
     this.#workers = workers;
   }
 
-  /**
-   * Connects the threads.
-   *
-   * @param against Whether to send the load that the row is compared with.
-   * @throws Error when the server sends a wrong reply.
-   */
+  /** Connects the threads. @throws Error when the server sends a wrong reply. */
   static async open(
     port: number,
-    row: BenchRow,
-    against: boolean,
-    { count, tls }: ClientOptions,
+    load: LoadName,
+    { count, tls = false, connections = CONNECTIONS }: ClientOptions,
   ): Promise<ClientThreads> {
-    const module = new URL("./worker.ts", import.meta.url);
-    const workers = Array.from({ length: count }, () => new Worker(module, { type: "module" }));
-    await Promise.all(workers.map((worker, index) =>
-      askWorker<ClientOrder>(worker, {
-        kind: "open",
-        port,
-        connections: Math.floor((CONNECTIONS + index) / count),
-        row: row.name,
-        against,
-        tls,
-        seed: index + 1,
-      })
-    ));
+    const workers = new Workers<ClientOrder>(new URL("./worker.ts", import.meta.url), count);
+    await workers.ask((index) => ({
+      kind: "open",
+      port,
+      connections: Math.floor((connections + index) / count),
+      load,
+      tls,
+      seed: index + 1,
+    }));
     return new ClientThreads(workers);
   }
 
-  /** Keeps all connections busy. @returns Requests or keys a second. */
-  async run(seconds: number): Promise<number> {
-    const rates = await Promise.all(
-      this.#workers.map((worker) => askWorker<ClientOrder>(worker, { kind: "run", seconds })),
-    );
-    return rates.reduce((sum, rate) => sum + rate, 0);
+  /** Runs all threads; those at a rate share it. Returns their results as one. */
+  async run({ seconds, perSecond }: Schedule): Promise<RunResult> {
+    const share = perSecond / this.#workers.count;
+    const results = await this.#workers.ask<RunResult>(() => ({
+      kind: "run",
+      schedule: { seconds, perSecond: share },
+    }));
+    return {
+      count: results.reduce((sum, { count }) => sum + count, 0),
+      seconds: Math.max(...results.map((result) => result.seconds)),
+      latenciesMs: Float64Array.from(results.flatMap((one) => [...one.latenciesMs])).sort(),
+      ownPauseMs: Math.max(...results.map(({ ownPauseMs }) => ownPauseMs)),
+    };
   }
 
   async close(): Promise<void> {
-    await Promise.all(
-      this.#workers.map((worker) => askWorker<ClientOrder>(worker, { kind: "close" })),
-    );
-    for (const worker of this.#workers) worker.terminate();
+    await this.#workers.ask(() => ({ kind: "close" }));
+    this.#workers.close();
   }
 }

@@ -1,52 +1,12 @@
-/** The clients of the bench: quiet ones, and busy ones that are processes of their own. */
+/** The connections of the bench: a quiet client, and one that sends a costly packet. */
 import { itemKey } from "../../support/load/costly_requests.ts";
 import { bytesOf, textOf } from "../../support/sessions/side.ts";
 
 const QUIET_GET = bytesOf(`get ${itemKey(1)}\r\n`);
+const REQUESTS_PER_WRITE = 500;
 
-/**
- * Sends what it reads from its standard input for ever, and reads replies in between. Writes a byte to its standard
- * output when the first replies have come.
- */
-const BUSY_CLIENT = `
-import select, socket, sys
-request = memoryview(sys.stdin.buffer.read())
-s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-s.setblocking(False)
-left = request
-buffer = bytearray(1 << 18)
-begun = False
-while True:
-    r, w, _ = select.select([s], [s], [])
-    if r:
-        if s.recv_into(buffer) == 0: break
-        if not begun:
-            begun = True
-            sys.stdout.write(".")
-            sys.stdout.flush()
-    if w:
-        left = left[s.send(left):] or request
-`;
-
-/** A process, so that the quiet client's own work is not delayed by the busy ones'. */
-export function startBusyClient(port: number, request: string): Deno.ChildProcess {
-  const last = navigator.hardwareConcurrency - 1;
-  const child = new Deno.Command("taskset", {
-    args: ["-c", `${Math.min(2, last)}-${last}`, "python3", "-c", BUSY_CLIENT, `${port}`],
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "null",
-  }).spawn();
-  const writer = child.stdin.getWriter();
-  writer.write(bytesOf(request)).then(() => writer.close()).catch(() => {});
-  return child;
-}
-
-/** Waits until a busy client has received its first replies. */
-export async function isBusy(child: Deno.ChildProcess): Promise<void> {
-  const reader = child.stdout.getReader();
-  await reader.read();
-  await reader.cancel();
+export function connect(port: number): Promise<Deno.Conn> {
+  return Deno.connect({ hostname: "127.0.0.1", port });
 }
 
 /** Sends one get. Returns how long its reply took, in milliseconds. */
@@ -57,10 +17,18 @@ export async function roundTrip(connection: Deno.Conn): Promise<number> {
   return performance.now() - startMs;
 }
 
-/** Sends lines of text, and waits until all are answered. */
-export async function askAll(connection: Deno.Conn, lines: readonly string[]): Promise<void> {
-  await send(connection, bytesOf([...lines, "mn"].map((line) => `${line}\r\n`).join("")));
-  await until(connection, "MN\r\n");
+/** Sends `count` lines of text, some at a time, and waits until all are answered. */
+export async function askEach(
+  connection: Deno.Conn,
+  count: number,
+  line: (index: number) => string,
+): Promise<void> {
+  for (let at = 0; at < count; at += REQUESTS_PER_WRITE) {
+    const size = Math.min(REQUESTS_PER_WRITE, count - at);
+    const lines = Array.from({ length: size }, (_, index) => `${line(at + index)}\r\n`);
+    await send(connection, bytesOf(lines.join("") + "mn\r\n"));
+    await until(connection, "MN\r\n");
+  }
 }
 
 /** Reads until replies end with `mark`, which is short and the last one sent. */

@@ -5,10 +5,20 @@
 import { type CostlyPacket, costlyPackets, itemKey } from "../../support/load/costly_requests.ts";
 import { bytesOf } from "../../support/sessions/side.ts";
 import { TRANSPORTS } from "../../support/servers/server_process.ts";
-import { askAll, discard, isBusy, roundTrip, send, startBusyClient } from "./clients.ts";
+import { ClientThreads } from "../clients/threads.ts";
+import { askEach, connect, discard, roundTrip, send } from "./clients.ts";
+import { type Batch, Batches, Generator } from "../generator.ts";
+import { NumberedSets } from "../numbered_sets.ts";
 import { readOptions } from "../options.ts";
-import { type BenchServer, pinGenerator, say, startLeased, startMemcached } from "../processes.ts";
-import { median } from "../rows.ts";
+import {
+  type BenchServer,
+  coresFor,
+  DEBIAN_MEMCACHED,
+  pinGenerator,
+  startLeased,
+  startMemcached,
+} from "../processes.ts";
+import { quantile, Table } from "../table.ts";
 
 const LEASED_OPTIONS = [
   ...["-z", "3333", "--tokens", "volatile", "--token-quarantine", "0", "--allow-token-drop"],
@@ -22,15 +32,13 @@ const UNKNOWN_THERE =
 /** The costly connection is closed after this time: its requests may take minutes. */
 const BESIDE_MS = 300;
 
-/** Deep pipelines: what each of many clients sends again and again. */
-const DEEP: readonly (readonly [name: string, request: string])[] = [
-  ["mg, 8000 deep", Array.from({ length: 8000 }, (_, at) => `mg ${itemKey(at)} v\r\n`).join("")],
-];
-const DEEP_CLIENTS = 50;
+/** A deep pipeline: what each of many clients sends again and again. */
+const DEEP = 8000;
+const DEEP_NAME = `mg, ${DEEP} deep`;
+const DEEP_CLIENTS = { count: 1, connections: 50 };
 /** Samples are taken at fixed times, so that a long wait does not stand for many. */
-const DEEP_SAMPLES = 600;
 const DEEP_SAMPLE_MS = 5;
-const DEEP_MS_MAX = 8000;
+const DEEP_SEC = 4;
 
 /** Locks, leases and update tokens beside the items: as many as the default limits allow, or nearly so. */
 const LOCKERS = 32;
@@ -39,7 +47,7 @@ const LEASES = 50_000;
 const TOKENS = 9000;
 /** A key with many update tokens, which `token drop` ends. */
 const HOT_KEY = "hot";
-const REQUESTS_PER_WRITE = 500;
+const SETS_PER_BATCH = 500;
 
 export async function main(args: readonly string[]): Promise<void> {
   const { items, rounds, io, threads, only, memcached, port } = readOptions(args, {
@@ -48,86 +56,73 @@ export async function main(args: readonly string[]): Promise<void> {
     io: "native",
     threads: 1,
     only: "",
-    memcached: "/usr/bin/memcached",
+    memcached: DEBIAN_MEMCACHED,
     port: 21330,
   }, { io: TRANSPORTS });
-  await pinGenerator();
-  const servers: BenchServer[] = [];
-  try {
-    servers.push(
-      await startLeased(port, threads, io, LEASED_OPTIONS),
-    );
-    servers.push(await startMemcached(memcached, port + 1, threads));
-    for (const server of servers) await fill(server.port, items);
-    const lockers = await claim(port);
-    await compareCommands(servers, new RegExp(only), rounds);
-    await comparePipelines(servers, new RegExp(only));
-    for (const locker of lockers) locker.close();
-  } finally {
-    for (const server of servers) await server.stop();
-  }
+  await pinGenerator(coresFor(threads).clients.list);
+  await using stack = new AsyncDisposableStack();
+  const servers = [
+    stack.use(await startLeased(port, threads, io, LEASED_OPTIONS)),
+    stack.use(await startMemcached(memcached, port + 1, threads)),
+  ];
+  for (const server of servers) fill(server.port, items);
+  const lockers = await claim(port);
+  await compareCommands(servers, new RegExp(only), rounds);
+  if (new RegExp(only).test(DEEP_NAME)) await comparePipelines(servers, items);
+  for (const locker of lockers) locker.close();
 }
 
+/** The longest wait of a get beside one packet of each command. */
 async function compareCommands(
   servers: readonly BenchServer[],
   only: RegExp,
   rounds: number,
 ): Promise<void> {
-  say(`longest wait of a get, in ms, beside one packet: ${servers.map(({ name }) => name)}`);
+  const table = new Table("longest wait, ms", ...servers.map(({ name }) => name.slice(0, 20)));
   const [ours, theirs] = servers as [BenchServer, BenchServer];
   let longest = 0;
   for (const packet of costlyPackets()) {
     if (ENDING.test(packet.name) || !only.test(packet.name)) continue;
     const own = await leastStall(ours.port, packet, rounds);
     longest = Math.max(longest, own);
-    const other = UNKNOWN_THERE.test(packet.name)
-      ? "-"
-      : (await leastStall(theirs.port, packet, rounds)).toFixed(1);
-    say(`  ${packet.name.padEnd(40)} ${own.toFixed(1).padStart(7)} ${other.padStart(7)}`);
+    const isKnown = !UNKNOWN_THERE.test(packet.name);
+    const other = isKnown ? (await leastStall(theirs.port, packet, rounds)).toFixed(1) : "";
+    table.row(packet.name, own.toFixed(1), other);
   }
-  say(`  longest of all: ${longest.toFixed(1)}`);
+  table.row("longest of all", longest.toFixed(1));
 }
 
-async function comparePipelines(servers: readonly BenchServer[], only: RegExp): Promise<void> {
-  say(`a get beside ${DEEP_CLIENTS} clients, in ms: p50, p99 and the longest`);
-  for (const [name, request] of DEEP) {
-    if (!only.test(name)) continue;
-    for (const server of servers) {
-      const waits = await waitsBeside(server.port, request);
-      const sorted = waits.toSorted((a, b) => a - b);
-      const p99 = sorted[Math.floor(sorted.length * 0.99)]!;
-      say(
-        `  ${name.padEnd(20)} ${server.name.padEnd(22)} ${median(waits).toFixed(2).padStart(8)} ` +
-          `${p99.toFixed(2).padStart(8)} ${sorted.at(-1)!.toFixed(2).padStart(8)}`,
-      );
-    }
+/** A get beside clients that pipeline deeply. */
+async function comparePipelines(servers: readonly BenchServer[], items: number): Promise<void> {
+  const { connections } = DEEP_CLIENTS;
+  const table = new Table(`${connections} times ${DEEP_NAME}; ms`, "median", "p99", "longest");
+  for (const { name, port } of servers) {
+    const waits = (await waitsBeside(port, items)).sort((a, b) => a - b);
+    table.row(
+      name.slice(0, 20),
+      ...[0.5, 0.99, 1].map((share) => quantile(waits, share).toFixed(2)),
+    );
   }
 }
 
 /** Stores the items, over one connection. */
-async function fill(port: number, items: number): Promise<void> {
-  using connection = await Deno.connect({ hostname: "127.0.0.1", port });
-  const value = "v".repeat(VALUE_BYTES);
-  for (let at = 0; at < items; at += REQUESTS_PER_WRITE) {
-    let text = "";
-    for (let index = at; index < at + REQUESTS_PER_WRITE; index++) {
-      text += `set ${itemKey(index)} 0 0 ${VALUE_BYTES} noreply\r\n${value}\r\n`;
-    }
-    await send(connection, bytesOf(text));
-  }
-  await roundTrip(connection);
+function fill(port: number, items: number): void {
+  const sets = new NumberedSets(SETS_PER_BATCH, VALUE_BYTES);
+  const generator = new Generator(port, 1, new Batches([sets.batch]));
+  for (let at = 0; at < items; at += SETS_PER_BATCH) generator.ask(sets.from(at));
+  generator.close();
 }
 
 /** Takes locks, leases and update tokens. Returns the connections that hold the locks. */
 async function claim(port: number): Promise<Deno.Conn[]> {
   const lockers: Deno.Conn[] = [];
   for (let locker = 0; locker < LOCKERS; locker++) {
-    const connection = await Deno.connect({ hostname: "127.0.0.1", port });
+    const connection = await connect(port);
     lockers.push(connection);
     const first = locker * LOCKS_PER_CONNECTION;
     await askEach(connection, LOCKS_PER_CONNECTION, (index) => `lock ${itemKey(first + index)}`);
   }
-  using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  using connection = await connect(port);
   await askEach(connection, LEASES, (index) => `getss 10000 lease:${index}`);
   await fillTokens(port);
   return lockers;
@@ -135,24 +130,12 @@ async function claim(port: number): Promise<Deno.Conn[]> {
 
 /** Takes as many update tokens as fit, half of them on one key. */
 async function fillTokens(port: number): Promise<void> {
-  using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  using connection = await connect(port);
   await askEach(
     connection,
     TOKENS,
     (index) => `token get ${index % 2 === 0 ? HOT_KEY : `token:${index}`}`,
   );
-}
-
-/** Sends `count` requests, some at a time, and waits for the replies. */
-async function askEach(
-  connection: Deno.Conn,
-  count: number,
-  request: (index: number) => string,
-): Promise<void> {
-  for (let at = 0; at < count; at += REQUESTS_PER_WRITE) {
-    const size = Math.min(REQUESTS_PER_WRITE, count - at);
-    await askAll(connection, Array.from({ length: size }, (_, index) => request(at + index)));
-  }
 }
 
 /** The least of the longest waits of some rounds: a stall that the command causes is in every round. */
@@ -167,8 +150,8 @@ async function leastStall(port: number, packet: CostlyPacket, rounds: number): P
 
 /** The longest wait of a client while another one's packet is served, in milliseconds. */
 async function longestWait(port: number, packet: CostlyPacket): Promise<number> {
-  using quiet = await Deno.connect({ hostname: "127.0.0.1", port });
-  const costly = await Deno.connect({ hostname: "127.0.0.1", port });
+  using quiet = await connect(port);
+  const costly = await connect(port);
   await roundTrip(quiet);
   let isOver = false;
   const reading = discard(costly).finally(() => isOver = true);
@@ -187,21 +170,25 @@ async function longestWait(port: number, packet: CostlyPacket): Promise<number> 
   return longest;
 }
 
-/** The waits of a quiet client beside many that send `request` again and again. */
-async function waitsBeside(port: number, request: string): Promise<number[]> {
-  const busy = await Promise.all(
-    Array.from({ length: DEEP_CLIENTS }, () => startBusyClient(port, request)),
-  );
-  await Promise.all(busy.map(isBusy));
-  using quiet = await Deno.connect({ hostname: "127.0.0.1", port });
+/** The waits of a quiet client beside clients that pipeline deeply, in milliseconds. */
+async function waitsBeside(port: number, items: number): Promise<number[]> {
+  const busy = await ClientThreads.open(port, { batches: [deepBatch(items)] }, DEEP_CLIENTS);
+  using quiet = await connect(port);
+  let isOver = false;
+  const running = busy.run({ seconds: DEEP_SEC, perSecond: 0 }).finally(() => isOver = true);
   const waits: number[] = [];
-  const endMs = performance.now() + DEEP_MS_MAX;
-  for (let sample = 0; sample < DEEP_SAMPLES && performance.now() < endMs; sample++) {
+  while (!isOver) {
     const pause = new Promise((resolve) => setTimeout(resolve, DEEP_SAMPLE_MS));
     waits.push(await roundTrip(quiet));
     await pause;
   }
-  for (const worker of busy) worker.kill("SIGKILL");
-  for (const worker of busy) await worker.status;
+  await running;
+  await busy.close();
   return waits;
+}
+
+function deepBatch(items: number): Batch {
+  const requests = Array.from({ length: DEEP }, (_, at) => `mg ${itemKey(at % items)} v\r\n`);
+  const reply = `VA ${VALUE_BYTES}\r\n${"v".repeat(VALUE_BYTES)}\r\n`.repeat(DEEP);
+  return { bytes: bytesOf(requests.join("")), reply, endsWithId: false, count: DEEP };
 }

@@ -2,103 +2,86 @@
 import v8 from "node:v8";
 import { ConversationSide } from "../../support/sessions/conversation_side.ts";
 import { textOf } from "../../support/sessions/side.ts";
-import { askWorker } from "../clients/ask_worker.ts";
+import { Workers } from "../clients/workers.ts";
 import { say, serverEngineFlags } from "../processes.ts";
-import { type BenchRow, median, preloadShort } from "../rows.ts";
+import { type BenchRow, preloadShort } from "../rows.ts";
+import { alternate, ranged, ratios, Table, whole } from "../table.ts";
 import type { FedStore, FeedOrder } from "./worker.ts";
 
 const STORE_OPTIONS = ["-m", "64"];
 const WARM_UP_SEC = 0.5;
-/** Rates in requests or keys a second, one a round, by the number of threads. */
-type Rates = ReadonlyMap<number, number[]>;
+
+/** Some threads, and how many of them share a store: all or none. */
+interface Team {
+  readonly count: number;
+  readonly sharing: number;
+}
 
 export class ThreadsInProcess {
-  readonly #workers: readonly Worker[];
-  /** By how many threads share them; none for one. */
-  readonly #shared: ReadonlyMap<number, ConversationSide>;
+  readonly #workers: Workers<FeedOrder>;
+  readonly #counts: readonly number[];
 
-  private constructor(workers: readonly Worker[], shared: ReadonlyMap<number, ConversationSide>) {
+  private constructor(workers: Workers<FeedOrder>, counts: readonly number[]) {
     this.#workers = workers;
-    this.#shared = shared;
+    this.#counts = counts;
   }
 
   /** Makes the stores and threads. @param counts How many threads to measure. */
   static async open(counts: readonly number[]): Promise<ThreadsInProcess> {
     for (const flag of serverEngineFlags()) v8.setFlagsFromString(flag);
-    const most = Math.max(...counts);
-    const shared = new Map(counts.filter((count) => count > 1).map((count) => [count, fed(count)]));
-    const module = new URL("./worker.ts", import.meta.url);
-    const workers = Array.from({ length: most }, () => new Worker(module, { type: "module" }));
-    for (const [index, worker] of workers.entries()) {
-      const sides = [fed(1), ...[...shared].filter(([n]) => n > index).map(([, side]) => side)];
-      const stores = sides.map(({ shared, thread }): FedStore => ({
-        shared,
-        settings: thread.settings,
-      }));
-      await askWorker<FeedOrder>(worker, { kind: "open", index, stores });
-    }
-    return new ThreadsInProcess(workers, shared);
+    const several = counts.filter((count) => count > 1);
+    const shared = several.map((count): [number, FedStore] => [count, fed(count)]);
+    const workers = new Workers<FeedOrder>(
+      new URL("./worker.ts", import.meta.url),
+      Math.max(...counts),
+    );
+    await workers.ask((index) => ({
+      kind: "open",
+      index,
+      stores: [fed(1), ...shared.filter(([count]) => count > index).map(([, store]) => store)],
+    }));
+    return new ThreadsInProcess(workers, several);
   }
 
   /** Measures a row in alternating rounds and prints it. */
   async measure(row: BenchRow, rounds: number, seconds: number): Promise<void> {
-    for (const worker of this.#workers) {
-      await askWorker<FeedOrder>(worker, { kind: "load", row: row.name });
-    }
-    const counts = [...this.#shared.keys()];
-    const own = new Map([1, ...counts].map((count): [number, number[]] => [count, []]));
-    const shared = new Map(counts.map((count): [number, number[]] => [count, []]));
-    await this.#run(this.#workers.length, 1, WARM_UP_SEC);
-    for (const count of counts) await this.#run(count, count, WARM_UP_SEC);
-    for (let round = 0; round < rounds; round++) {
-      for (const [count, rates] of own) rates.push(await this.#run(count, 1, seconds));
-      for (const [count, rates] of shared) rates.push(await this.#run(count, count, seconds));
-    }
+    await this.#workers.ask(() => ({ kind: "load", row: row.name }));
+    const teams = [1, ...this.#counts].flatMap((count): Team[] =>
+      count === 1 ? [{ count, sharing: 1 }] : [{ count, sharing: count }, { count, sharing: 1 }]
+    );
+    const run = (team: Team, sec: number): Promise<number> => this.#run(team, sec);
+    await alternate(teams, 1, (team) => run(team, WARM_UP_SEC));
+    const rates = await alternate(teams, rounds, (team) => run(team, seconds));
     say(`\n${row.name}: ${row.title}`);
-    say(`  1 thread    ${perSecond(median(own.get(1)!))} ${row.unit}s/s`);
-    for (const count of counts) say(line(row, count, own, shared));
+    const table = new Table("threads", `${row.unit}s/s`, "÷ one thread's", "÷ separate stores'");
+    table.row("1", whole(rates[0]!));
+    for (let at = 1; at < teams.length; at += 2) {
+      const [together, apart] = [rates[at]!, rates[at + 1]!];
+      const figures = [rates[0]!, apart].map((others) => ranged(ratios(together, others)));
+      table.row(String(teams[at]!.count), whole(together), ...figures);
+    }
   }
 
   close(): void {
-    for (const worker of this.#workers) worker.terminate();
+    this.#workers.close();
   }
 
-  /** Returns what `count` threads do together. @param store By its name, as in FeedOrder. */
-  async #run(count: number, store: number, seconds: number): Promise<number> {
+  /** Returns what a team does together, a second. */
+  async #run({ count, sharing }: Team, seconds: number): Promise<number> {
     const ready = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
-    const order: FeedOrder = { kind: "run", store, seconds, ready, parties: count };
-    const workers = this.#workers.slice(0, count);
-    return sum(await Promise.all(workers.map((worker) => askWorker(worker, order))));
+    const order: FeedOrder = { kind: "run", store: sharing, seconds, ready, parties: count };
+    const rates = await this.#workers.ask(() => order, count);
+    return rates.reduce((sum, rate) => sum + rate, 0);
   }
 }
 
 /** A store with all keys, for so many threads. */
-function fed(threads: number): ConversationSide {
+function fed(threads: number): FedStore {
   const side = new ConversationSide([...STORE_OPTIONS, "-t", String(threads)]);
   const peer = side.connect();
   for (const { bytes, reply } of preloadShort()) {
     if (peer.ask(textOf(bytes)) !== reply) throw new Error("Cannot measure: a key was not stored");
   }
   peer.disconnect();
-  return side;
-}
-
-function line(row: BenchRow, count: number, own: Rates, shared: Rates): string {
-  const ratios = (these: readonly number[], those: readonly number[]): number =>
-    median(these.map((rate, round) => rate / those[round]!));
-  const [one, together, apart] = [own.get(1)!, shared.get(count)!, own.get(count)!];
-  return [
-    `  ${count} threads   ${perSecond(median(together))} ${row.unit}s/s`,
-    `${ratios(together, one).toFixed(2)} of one thread`,
-    `own stores ${ratios(apart, one).toFixed(2)}`,
-    `${Math.round(ratios(together, apart) * 100)} % of these`.padStart(14),
-  ].join("  ");
-}
-
-function perSecond(rate: number): string {
-  return Math.round(rate).toLocaleString("en").padStart(11);
-}
-
-function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0);
+  return { shared: side.shared, settings: side.thread.settings };
 }
