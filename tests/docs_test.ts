@@ -28,9 +28,10 @@ const NOT_RUN: readonly (readonly [start: string, reason: string])[] = [
   ["deno task ok", "would run this test again"],
   [
     "deno task compile",
-    "fetches the runtime's binary; tests/lib/compile_test.ts builds without it",
+    "fetches the runtime's binary; tests/compile_test.ts builds without it",
   ],
-  ["DENORT_BIN=", "takes the place of ./leased; tests/lib/compile_test.ts does the same elsewhere"],
+  ["deno task bundle", "takes the place of ./leased; tests/bundle_test.ts makes one elsewhere"],
+  ["DENORT_BIN=", "takes the place of ./leased; tests/compile_test.ts does the same elsewhere"],
   ["deno task bench ", "takes minutes, and other servers to compare with"],
   ["deno task explore", "takes minutes; tests/explorer runs smaller ones"],
   ["deno task proxy init", "documented with a database that is not there"],
