@@ -49,6 +49,7 @@ const forgotten = (
   wrongAfter,
 });
 
+// deno-fmt-ignore
 const FAULTS: readonly BucketScenario[] = [
   forgotten("overwrite", overwriting, [A], 16),
   forgotten("append", appending, [A], 17),
@@ -56,56 +57,20 @@ const FAULTS: readonly BucketScenario[] = [
   forgotten("remove", removing, [A], 23),
   forgotten("move", moving, [B], 19),
   forgotten("split", splitting, [A], 9),
-  {
-    name: "fault: changes are announced when they are done",
-    changes: overwriting,
-    reads: [A],
-    announcement: { isLate: true },
-    wrongAfter: 16,
-  },
-  {
-    name: "fault: a reader does not look at the version again",
-    changes: overwriting,
-    reads: [A],
-    faults: { trusts: true },
-    wrongAfter: 15,
-  },
-  {
-    name: "fault: a reader looks at the version before it copies",
-    changes: overwriting,
-    reads: [A],
-    faults: { checksBeforeCopy: true },
-    wrongAfter: 16,
-  },
-  {
-    name: "fault: a reader begins at an odd version",
-    changes: overwriting,
-    reads: [A],
-    faults: { takesOdd: true },
-    wrongAfter: 17,
-  },
-  {
-    name: "fault: a reader follows any reference",
-    changes: moving,
-    reads: [A],
-    faults: { isUnbounded: true },
-    wrongAfter: 20,
-  },
-  {
-    name: "fault: a reader takes the last flush before its request",
-    changes: flushing,
-    reads: [A],
-    faults: { flushIsOld: true },
-    wrongAfter: 18,
-  },
-  {
-    name: "fault: groups are those of buckets, which change at a split",
-    changes: splitting,
-    reads: [B],
-    announcement: { byBucket: true },
-    faults: { byBucket: true },
-    wrongAfter: 24,
-  },
+  { name: "fault: changes are announced when they are done",
+    changes: overwriting, reads: [A], announcement: { isLate: true }, wrongAfter: 16 },
+  { name: "fault: a reader does not look at the version again",
+    changes: overwriting, reads: [A], faults: { trusts: true }, wrongAfter: 15 },
+  { name: "fault: a reader looks at the version before it copies",
+    changes: overwriting, reads: [A], faults: { checksBeforeCopy: true }, wrongAfter: 16 },
+  { name: "fault: a reader begins at an odd version",
+    changes: overwriting, reads: [A], faults: { takesOdd: true }, wrongAfter: 17 },
+  { name: "fault: a reader follows any reference",
+    changes: moving, reads: [A], faults: { isUnbounded: true }, wrongAfter: 20 },
+  { name: "fault: a reader takes the last flush before its request",
+    changes: flushing, reads: [A], faults: { flushIsOld: true }, wrongAfter: 18 },
+  { name: "fault: groups are those of buckets, which change at a split",
+    changes: splitting, reads: [B], announcement: { byBucket: true }, faults: { byBucket: true }, wrongAfter: 24 },
 ];
 
 /** Scenarios of the test. */
