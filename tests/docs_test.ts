@@ -31,6 +31,7 @@ const NOT_RUN: readonly (readonly [start: string, reason: string])[] = [
     "fetches the runtime's binary; tests/compile_test.ts builds without it",
   ],
   ["deno task bundle", "takes the place of ./leased; tests/bundle_test.ts makes one elsewhere"],
+  ["buildah build", "needs a base image; tests/bundle_test.ts builds on one that it makes"],
   ["DENORT_BIN=", "takes the place of ./leased; tests/compile_test.ts does the same elsewhere"],
   ["deno task bench ", "takes minutes, and other servers to compare with"],
   ["deno task explore", "takes minutes; tests/explorer runs smaller ones"],
