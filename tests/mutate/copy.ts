@@ -11,6 +11,14 @@ const TEST_ARGUMENTS = [
   "--preload=tests/support/time_limit.ts",
 ];
 
+/** The program's modules: main.ts, and those that it loads as workers. */
+const ENTRIES = [
+  "main.ts",
+  "lib/server/worker.ts",
+  "lib/journal/journal_worker.ts",
+  "lib/rows/database_thread.ts",
+];
+
 /** The end of a run of test files. */
 export type RunResult =
   | { readonly kind: "passed" }
@@ -57,6 +65,11 @@ export class Copy implements AsyncDisposable {
     const named = /^(.+?) => \.\/tests\/\S+:\d+:\d+$/m.exec(failures)?.[1];
     const uncaught = /^(\.\/tests\/\S+) \(uncaught error\)$/m.exec(failures)?.[1];
     return { kind: "failed", test: named ?? `${uncaught ?? file}: the run ends early` };
+  }
+
+  /** Whether the types of the program are right. */
+  async compiles(): Promise<boolean> {
+    return (await this.#deno(["check", "--no-lock", "--cached-only", ...ENTRIES])).success;
   }
 
   /**

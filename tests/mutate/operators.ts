@@ -36,6 +36,9 @@ type Change = Pick<Mutant, "start" | "end" | "replacement" | "operator">;
 
 const OFF_BY_ONE: Readonly<Record<string, string>> = { "<": "<=", "<=": "<", ">": ">=", ">=": ">" };
 
+/** Operators whose mutants often have wrong types, which the gate finds before any test. */
+export const BREAKING: ReadonlySet<Operator> = new Set(["early return", "arguments swapped"]);
+
 /** Calls whose arguments may change places, and calls that only state what is true. */
 const COMMUTATIVE = /^Math\.(?:min|max|imul|hypot)$/;
 const ASSERTION = /^assert\w*\(/;
@@ -120,9 +123,13 @@ function* changesOf(node: Node, text: string): Generator<Change> {
       yield replace("comparison off by one", `${source(left)} ${other} ${source(right)}`);
       break;
     }
-    case "NumericLiteral":
-      yield replace("constant changed", String((node["value"] as number) + 1));
+    case "NumericLiteral": {
+      const value = node["value"] as number;
+      // Limits that may as well be a little larger would hide those that matter; comparisons off by one
+      // test the others.
+      yield replace("constant changed", String(value > 1 ? 0 : value + 1));
       break;
+    }
     case "BooleanLiteral":
       yield replace("boolean flipped", String(!node["value"]));
       break;

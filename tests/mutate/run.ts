@@ -10,7 +10,7 @@ import { drawSeed } from "../support/seed.ts";
 import { readSources } from "../support/sources.ts";
 import { Copy } from "./copy.ts";
 import { type Fault, plant } from "./fault.ts";
-import { applied, diffOf, type Mutant, mutantsOf } from "./operators.ts";
+import { applied, BREAKING, diffOf, type Mutant, mutantsOf } from "./operators.ts";
 import { FAULTS } from "./planted.ts";
 import { Reach } from "./reach.ts";
 
@@ -26,17 +26,19 @@ const TESTS_MS_MAX = 180_000;
 type Verdict =
   | { readonly kind: "caught"; readonly by: string }
   /** `tests`: files that passed with it. */
-  | { readonly kind: "survives"; readonly tests: readonly string[] };
+  | { readonly kind: "survives"; readonly tests: readonly string[] }
+  /** It is no mutant: another one is drawn. */
+  | { readonly kind: "does not compile" };
 
-/** Draws mutants: all of them in a random order, or the first `count` of that order. */
-function draw(mutants: Mutant[], count: number, seed: number): Mutant[] {
+/** Returns the mutants in a random order. */
+function shuffled(mutants: readonly Mutant[], seed: number): Mutant[] {
   const random = randomFrom(seed);
   const drawn = [...mutants];
   for (let index = drawn.length - 1; index > 0; index--) {
     const other = Math.floor(random() * (index + 1));
     [drawn[index], drawn[other]] = [drawn[other]!, drawn[index]!];
   }
-  return drawn.slice(0, count);
+  return drawn;
 }
 
 /** Runs the tests that reach a mutant until one fails. */
@@ -46,6 +48,9 @@ async function verdictOf(mutant: Mutant, text: string, copy: Copy, reach: Reach)
   const startMs = performance.now();
   await Deno.writeTextFile(target, applied(mutant, text));
   try {
+    if (BREAKING.has(mutant.operator) && !await copy.compiles()) {
+      return { kind: "does not compile" };
+    }
     for await (const { path, durationSec } of reach.testsFor(mutant.file, mutant.line)) {
       if (performance.now() - startMs > TESTS_MS_MAX && passed.length > 0) break;
       const limitMs = SLOWDOWN_BASE_MS + durationSec * 1000 * SLOWDOWN_MAX;
@@ -118,23 +123,29 @@ async function main(): Promise<number> {
   );
   const texts = new Map(selected.map(({ path, text }) => [path, text]));
   const mutants = selected.flatMap(({ path, text }) => mutantsOf(path, text));
-  const drawn = draw(mutants, Number(sample), seed);
-  print(`${drawn.length} of ${mutants.length} mutants of ${selected.length} files, --seed ${seed}`);
+  const wanted = Math.min(Number(sample), mutants.length);
+  print(`${wanted} of ${mutants.length} mutants of ${selected.length} files, --seed ${seed}`);
   const endMs = performance.now() + Number(minutes) * 60_000;
   await using plain = await Copy.make(endMs);
   const reach = new Reach(plain, sources);
-  const queue = drawn.values();
+  const queue = shuffled(mutants, seed).values();
   let caught = 0;
   let tried = 0;
+  let inProgress = 0;
   await Promise.all(Array.from({ length: Number(jobs) }, async () => {
     await using copy = await Copy.make(endMs);
-    for (const mutant of queue) {
+    while (tried + inProgress < wanted) {
+      const { value: mutant } = queue.next();
+      if (mutant === undefined) return;
       const text = texts.get(mutant.file)!;
+      inProgress++;
       const verdict = await verdictOf(mutant, text, copy, reach);
+      inProgress--;
       // The last one has no verdict: its tests were ended.
       if (performance.now() > endMs) return;
-      const place = `${mutant.file}:${mutant.line} ${mutant.operator}`;
+      if (verdict.kind === "does not compile") continue;
       tried++;
+      const place = `${mutant.file}:${mutant.line} ${mutant.operator}`;
       if (verdict.kind === "caught") {
         caught++;
         print(`caught   ${place}: ${verdict.by}`);
