@@ -121,13 +121,18 @@ export class Copy implements AsyncDisposable {
   ): Promise<{ success: boolean; output: string; timedOut: boolean; seconds: number }> {
     const startMs = performance.now();
     const signal = AbortSignal.timeout(Math.max(0, Math.min(limitMs, this.#endMs - startMs)));
-    const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    const child = new Deno.Command(Deno.execPath(), {
       args: [...args],
       cwd: this.folder,
       env: { NO_COLOR: "1", LEASED_TESTS_LIMIT_MS: String(TEST_LIMIT_MS) },
       stdin: "null",
+      stdout: "piped",
+      stderr: "piped",
+      detached: true,
       signal,
-    }).output();
+    }).spawn();
+    const { success, stdout, stderr } = await child.output();
+    endGroup(child.pid);
     return {
       success,
       output: decoder.decode(stdout) + decoder.decode(stderr),
@@ -138,5 +143,14 @@ export class Copy implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Deno.remove(this.folder, { recursive: true });
+  }
+}
+
+/** Ends what a test file that failed has left running. */
+function endGroup(leader: number): void {
+  try {
+    Deno.kill(-leader, "SIGKILL");
+  } catch {
+    // Nothing is left.
   }
 }
