@@ -68,6 +68,8 @@ const ROOMS: readonly Room[] = [
   ["lib/rows/audit/",            "options run"],
   ["lib/rows/",                  "*"],
   ["lib/server/",                "boot"],
+  // Its door is lib/client/mod.ts, for applications: the server imports nothing of it.
+  ["lib/client/",                ""],
   ["main.ts",                    ""],
 ];
 

@@ -23,7 +23,8 @@ export class SocketSide implements Side {
     "lease_curr",
     "lease_expired",
   ]);
-  readonly #address: Address;
+  /** Where the server listens. */
+  readonly address: Address;
   /** The least that `stats` has counted: the one that asked, and the listening ones. */
   #connectionsAtRest = Infinity;
   readonly #stop: () => Promise<void>;
@@ -31,12 +32,12 @@ export class SocketSide implements Side {
   /** @param stop Ends the server. */
   constructor(name: string, address: Address, stop: () => Promise<void>) {
     this.name = name;
-    this.#address = address;
+    this.address = address;
     this.#stop = stop;
   }
 
   async open(): Promise<SocketPeer> {
-    return new SocketPeer(await connect(this.#address));
+    return new SocketPeer(await connect(this.address));
   }
 
   advance(seconds: number): Promise<void> {

@@ -1,0 +1,73 @@
+import { Buffer } from "node:buffer";
+import { deflateRawSync, inflateRawSync } from "node:zlib";
+
+/** A value's bytes, and the item's client flags. */
+export interface Encoded {
+  readonly bytes: Uint8Array;
+  /** Bits 0 to 15 belong to the codec, the others to this library. */
+  readonly flags: number;
+}
+
+/** Turns values into bytes and back. */
+export interface Codec<Value> {
+  encode(value: Value): Encoded;
+  /** @param bytes Valid only until the function returns: copy what you keep. */
+  decode(bytes: Uint8Array, flags: number): Value;
+}
+
+/** Set for values that `compressed` has made smaller. */
+const COMPRESSED_FLAG = 0x1_0000;
+const MIN_BYTES_DEFAULT = 512;
+
+/** Values are bytes. */
+export const bytesCodec: Codec<Uint8Array> = {
+  encode: (bytes) => ({ bytes, flags: 0 }),
+  decode: (bytes) => new Uint8Array(bytes),
+};
+
+/** Values are texts, stored as UTF-8. */
+export const textCodec: Codec<string> = {
+  encode: (text) => ({ bytes: Buffer.from(text), flags: 0 }),
+  decode: (bytes) => textOf(bytes),
+};
+
+/** Values are whatever JSON can hold; the default. A value that JSON cannot hold is a TypeError. */
+// deno-lint-ignore no-explicit-any
+export const jsonCodec: Codec<any> = {
+  encode: (value) => {
+    const text = JSON.stringify(value);
+    if (text === undefined) throw new TypeError(`JSON cannot hold ${String(value)}`);
+    return { bytes: Buffer.from(text), flags: 0 };
+  },
+  decode: (bytes) => JSON.parse(textOf(bytes)),
+};
+
+/**
+ * Compresses the values of another codec by `node:zlib` if that makes them smaller.
+ *
+ * @param minBytes Shorter values are not tried. Default 512.
+ * @param maxBytes Longest value that is decompressed; a longer one is an error. Default 64 MiB.
+ */
+export function compressed<Value>(
+  codec: Codec<Value>,
+  { minBytes = MIN_BYTES_DEFAULT, maxBytes = 1 << 26 } = {},
+): Codec<Value> {
+  return {
+    encode: (value) => {
+      const plain = codec.encode(value);
+      if (plain.bytes.length < minBytes) return plain;
+      const bytes = deflateRawSync(plain.bytes);
+      if (bytes.length >= plain.bytes.length) return plain;
+      return { bytes, flags: plain.flags | COMPRESSED_FLAG };
+    },
+    decode: (bytes, flags) => {
+      if ((flags & COMPRESSED_FLAG) === 0) return codec.decode(bytes, flags);
+      const plain = inflateRawSync(bytes, { maxOutputLength: maxBytes });
+      return codec.decode(plain, flags & ~COMPRESSED_FLAG);
+    },
+  };
+}
+
+function textOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString();
+}

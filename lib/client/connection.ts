@@ -1,0 +1,282 @@
+import { Buffer } from "node:buffer";
+import { connect as connectTcp, type Socket } from "node:net";
+import { nextTick } from "node:process";
+import { clearTimeout, setTimeout } from "node:timers";
+import { connect as connectTls } from "node:tls";
+import { type Address, type Link, nameOf } from "./address.ts";
+import {
+  ConnectionError,
+  type Place,
+  ProtocolError,
+  ServerError,
+  TimeoutError,
+  UnsupportedError,
+} from "./errors.ts";
+import { Decoder, headOf, type Reply, type Request } from "./wire.ts";
+
+/** Longer values are written as they are; shorter ones are copied into the text around them. */
+const COPIED_LENGTH_MAX = 2048;
+const OPAQUE_MAX = 0x3fff_ffff;
+
+/** A request whose reply has not arrived. */
+interface Pending {
+  readonly request: Request<unknown>;
+  readonly opaque: number;
+  readonly dueMs: number;
+  resolve(result: unknown): void;
+  reject(error: unknown): void;
+  next: Pending | undefined;
+}
+
+/** Why a connection ended. */
+export type EndReason = "closed" | "failed" | "timeout" | "garbage";
+
+/** @param wasReady The connection has been made. */
+type OnEnd = (reason: EndReason, wasReady: boolean) => void;
+
+/**
+ * One pipelined connection. It connects at once; requests wait until it is ready. Whatever is wrong with it ends it,
+ * and fails all its requests: it never reconnects.
+ */
+export class Connection {
+  readonly name: string;
+  readonly #link: Link;
+  readonly #socket: Socket;
+  readonly #decoder = new Decoder();
+  readonly #onEnd: OnEnd;
+  readonly #gone: Promise<void>;
+  #first: Pending | undefined;
+  #last: Pending | undefined;
+  /** Not yet written: bytes as text, one character a byte, and long values. */
+  #text = "";
+  #pieces: (string | Uint8Array)[] = [];
+  #queuedBytes = 0;
+  #opaque = 0;
+  #isReady = false;
+  #isFlushing = false;
+  #end: { readonly reason: EndReason; readonly message: string } | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  /** @param onEnd Called once, when the connection can take no more requests. */
+  constructor(address: Address, link: Link, onEnd: OnEnd) {
+    this.name = nameOf(address);
+    this.#link = link;
+    this.#onEnd = onEnd;
+    const { tls } = link;
+    this.#socket = tls === undefined ? connectTcp(address) : connectTls(
+      "host" in address ? { servername: address.host, ...address, ...tls } : {
+        ...address,
+        ...tls,
+      },
+    );
+    this.#gone = new Promise((resolve) => this.#socket.once("close", () => resolve()));
+    this.#timer = setTimeout(
+      () => this.#stop("timeout", `not connected within ${link.connectMs} ms`),
+      link.connectMs,
+    );
+    this.#socket.setNoDelay?.(true);
+    this.#socket.once(tls === undefined ? "connect" : "secureConnect", () => this.#connected());
+    this.#socket.on("data", (piece: Uint8Array) => this.#received(piece));
+    this.#socket.on("drain", () => this.#flush());
+    this.#socket.on("error", (error: Error) => this.#stop("failed", error.message));
+    this.#socket.on("end", () => this.#stop("failed", "the server closed the connection"));
+    this.#socket.on("close", () => this.#stop("failed", "the connection was closed"));
+  }
+
+  get isReady(): boolean {
+    return this.#isReady && this.#end === undefined;
+  }
+
+  get isEnded(): boolean {
+    return this.#end !== undefined;
+  }
+
+  /** Sends a request. @throws RequestError, or what its `read` throws. */
+  send<Result>(request: Request<Result>): Promise<Result> {
+    if (this.#end !== undefined) {
+      return Promise.reject(new ConnectionError(this.#place(request), this.#end.message));
+    }
+    const waiting = this.#queuedBytes + this.#socket.writableLength;
+    if (waiting > this.#link.queueBytesMax) {
+      const message = `${waiting} bytes wait to be sent; queueBytesMax is exceeded`;
+      return Promise.reject(new ConnectionError(this.#place(request), message));
+    }
+    return new Promise<Result>((resolve, reject) => {
+      const pending = this.#pendingOf(request, resolve as Pending["resolve"], reject);
+      if (this.#last === undefined) this.#first = pending;
+      else this.#last.next = pending;
+      this.#last = pending;
+      this.#queue(headOf(request, pending.opaque), request.value);
+      if (this.#timer === undefined) this.#watch();
+    });
+  }
+
+  /** Ends the connection; its requests fail. Resolves when the socket is closed. */
+  close(): Promise<void> {
+    this.#stop("closed", "the client was closed");
+    return this.#gone;
+  }
+
+  #place({ line, key }: Request<unknown>): Place {
+    return { server: this.name, command: line.split(" ", 1)[0]!, key };
+  }
+
+  #pendingOf(
+    request: Request<unknown>,
+    resolve: Pending["resolve"],
+    reject: Pending["reject"],
+  ): Pending {
+    const opaque = this.#opaque = (this.#opaque + 1) & OPAQUE_MAX;
+    const dueMs = performance.now() + this.#link.replyMs + (request.extraMs ?? 0);
+    return { request, opaque, dueMs, resolve, reject, next: undefined };
+  }
+
+  // --- sending -------------------------------------------------------------------------------------
+
+  #queue(head: string, value: Uint8Array | undefined): void {
+    this.#queuedBytes += head.length + (value?.length ?? 0);
+    this.#text += head;
+    if (value !== undefined) {
+      if (value.length <= COPIED_LENGTH_MAX) this.#text += textOf(value);
+      else {
+        this.#pieces.push(this.#text, value);
+        this.#text = "";
+      }
+      this.#text += "\r\n";
+    }
+    if (this.#isFlushing) return;
+    this.#isFlushing = true;
+    // So that requests of the same turn of the event loop go out in one write.
+    nextTick(() => {
+      this.#isFlushing = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    if (!this.isReady || this.#queuedBytes === 0 || this.#socket.writableNeedDrain) return;
+    this.#pieces.push(this.#text);
+    const pieces = this.#pieces;
+    this.#pieces = [];
+    this.#text = "";
+    this.#queuedBytes = 0;
+    if (pieces.length > 1) this.#socket.cork();
+    for (const piece of pieces) {
+      if (typeof piece === "string") this.#socket.write(piece, "latin1");
+      else this.#socket.write(piece);
+    }
+    if (pieces.length > 1) this.#socket.uncork();
+  }
+
+  #connected(): void {
+    const { login } = this.#link;
+    if (login === undefined) return this.#ready();
+    const text = Buffer.from(`${login.user} ${login.password}`);
+    const request: Request<void> = {
+      line: `set login 0 0 ${text.length}`,
+      value: text,
+      shape: "line",
+      key: "",
+      read: ({ status, line }) => {
+        if (status !== "STORED") this.#stop("failed", `login of ${login.user} failed: ${line}`);
+        else this.#ready();
+      },
+    };
+    const pending = this.#pendingOf(request, () => {}, () => {});
+    pending.next = this.#first;
+    this.#first = pending;
+    this.#last ??= pending;
+    this.#socket.write(`${headOf(request, 0)}${textOf(text)}\r\n`, "latin1");
+  }
+
+  #ready(): void {
+    this.#isReady = true;
+    this.#watch();
+    this.#flush();
+  }
+
+  // --- receiving -----------------------------------------------------------------------------------
+
+  #received(piece: Uint8Array): void {
+    if (this.#end !== undefined) return;
+    this.#decoder.add(piece);
+    try {
+      for (let first = this.#first; first !== undefined; first = this.#first) {
+        const reply = this.#decoder.next(first.request.shape);
+        if (reply === undefined) return;
+        if (first.request.shape === "meta" && reply.line === "" && reply.opaque !== first.opaque) {
+          throw new Error(`a reply to another request: ${reply.status} O${reply.opaque}`);
+        }
+        this.#first = first.next;
+        if (this.#first === undefined) this.#last = undefined;
+        this.#settle(first, reply);
+        if (this.isEnded) return;
+      }
+      if (this.#decoder.hasRest) throw new Error("bytes that no request asked for");
+    } catch (error) {
+      this.#stop("garbage", `the server sent ${(error as Error).message}`);
+    }
+  }
+
+  #settle({ request, resolve, reject }: Pending, reply: Reply): void {
+    if (reply.isError) {
+      // ERROR alone: the command is unknown.
+      const Refusal = reply.line === reply.status && !reply.status.includes("_")
+        ? UnsupportedError
+        : ServerError;
+      return reject(new Refusal(this.#place(request), reply.line));
+    }
+    try {
+      resolve(request.read(reply));
+    } catch (error) {
+      reject(error instanceof UnreadableReply ? this.#unreadable(request, reply) : error);
+    }
+  }
+
+  #unreadable(request: Request<unknown>, { status, line }: Reply): Error {
+    const text = line === "" ? status : line;
+    // What follows cannot be trusted either.
+    nextTick(() => this.#stop("garbage", "the server sent an unexpected reply"));
+    return new ProtocolError(this.#place(request), `an unexpected reply ${JSON.stringify(text)}`);
+  }
+
+  // --- the end -------------------------------------------------------------------------------------
+
+  /** Sets the timer to the first deadline of all requests; ends the connection if one has passed. */
+  #watch(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#first === undefined || this.isEnded) return;
+    let dueMs = Infinity;
+    for (let each: Pending | undefined = this.#first; each !== undefined; each = each.next) {
+      dueMs = Math.min(dueMs, each.dueMs);
+    }
+    const leftMs = dueMs - performance.now();
+    if (leftMs <= 0) this.#stop("timeout", "a reply did not arrive in time");
+    else this.#timer = setTimeout(() => this.#watch(), Math.ceil(leftMs));
+  }
+
+  #stop(reason: EndReason, message: string): void {
+    if (this.#end !== undefined) return;
+    this.#end = { reason, message };
+    clearTimeout(this.#timer);
+    this.#socket.destroy();
+    this.#text = "";
+    this.#pieces = [];
+    this.#onEnd(reason, this.#isReady);
+    const ErrorOfEnd = { closed: ConnectionError, failed: ConnectionError, timeout: TimeoutError }[
+      reason as "closed"
+    ] ?? ProtocolError;
+    for (let each = this.#first; each !== undefined; each = each.next) {
+      each.reject(new ErrorOfEnd(this.#place(each.request), message));
+    }
+    this.#first = this.#last = undefined;
+  }
+}
+
+/** Thrown by a request's `read`: the reply is none to this request. */
+export class UnreadableReply extends Error {}
+
+function textOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1");
+}

@@ -1,0 +1,115 @@
+/** The server, command and key of a failed request; "": there is none. */
+export interface Place {
+  /** `host:port`, or the path of a Unix socket. */
+  readonly server: string;
+  /** The command's name, as `mg`. */
+  readonly command: string;
+  readonly key: string;
+}
+
+function placed({ server, command, key }: Place, message: string): string {
+  const what = [command, key].filter((word) => word !== "").join(" ");
+  return [server, what, message].filter((part) => part !== "").join(": ");
+}
+
+/** A request failed. Its message names server, command and key. */
+export class RequestError extends Error implements Place {
+  override readonly name: string = "RequestError";
+  readonly server: string;
+  readonly command: string;
+  readonly key: string;
+
+  constructor(place: Place, message: string, options?: ErrorOptions) {
+    super(placed(place, message), options);
+    ({ server: this.server, command: this.command, key: this.key } = place);
+  }
+}
+
+/** The server refused a request; `reply` is the server's reply. */
+export class ServerError extends RequestError {
+  override readonly name: string = "ServerError";
+  readonly reply: string;
+
+  constructor(place: Place, reply: string) {
+    super(place, `the server answers ${JSON.stringify(reply)}`);
+    this.reply = reply;
+  }
+}
+
+/** The server does not know the command: only `leased` has locks, `getss`, update tokens and rows. */
+export class UnsupportedError extends ServerError {
+  override readonly name = "UnsupportedError";
+}
+
+/** The connection could not be made, or ended before the reply. The server may have executed the request. */
+export class ConnectionError extends RequestError {
+  override readonly name: string = "ConnectionError";
+}
+
+/** No reply within the time-out, in ms. The server may have executed the request; its connection is closed. */
+export class TimeoutError extends ConnectionError {
+  override readonly name = "TimeoutError";
+}
+
+/** The server sent bytes that are no reply to the request. Its connection is closed. */
+export class ProtocolError extends ConnectionError {
+  override readonly name = "ProtocolError";
+}
+
+/** Another connection holds the key's lock. */
+export class LockedError extends RequestError {
+  override readonly name = "LockedError";
+}
+
+/** The key has an update token of another writer, so it can have no value and no lock. */
+export class TokenOutError extends RequestError {
+  override readonly name = "TokenOutError";
+}
+
+/** `load` took longer than `hardMs`. */
+export class LoadTimeoutError extends Error {
+  override readonly name = "LoadTimeoutError";
+}
+
+/** The update is committed or failed, but caches may still have old values of `keys`. Call `retry`. */
+export class NotInvalidatedError extends Error {
+  override readonly name = "NotInvalidatedError";
+  readonly keys: readonly string[];
+  /** Invalidates the keys again. @throws NotInvalidatedError */
+  readonly retry: () => Promise<void>;
+
+  constructor(keys: readonly string[], retry: () => Promise<void>, cause: unknown) {
+    super(`not invalidated: ${keys.join(" ")}; readers may get old values`, { cause });
+    this.keys = keys;
+    this.retry = retry;
+  }
+}
+
+/** What became of a transaction. */
+export type Outcome = "committed" | "rolled back";
+
+/**
+ * `put` does not know whether the transaction was committed. Its keys stay uncacheable, so no reader gets an old value.
+ * Ask the database, then call `resolve`.
+ */
+export class OutcomeUnknownError extends Error {
+  override readonly name = "OutcomeUnknownError";
+  readonly keys: readonly string[];
+  /** Releases the update tokens. @param outcome As the database tells it. */
+  readonly resolve: (outcome: Outcome) => Promise<void>;
+
+  constructor(
+    keys: readonly string[],
+    resolve: (outcome: Outcome) => Promise<void>,
+    cause: unknown,
+  ) {
+    super(`the outcome of the commit is unknown: ${keys.join(" ")}`, { cause });
+    this.keys = keys;
+    this.resolve = resolve;
+  }
+}
+
+/** Throw it from `commit` to say that the transaction was certainly not committed. */
+export class RolledBackError extends Error {
+  override readonly name = "RolledBackError";
+}

@@ -1,0 +1,14 @@
+/** The client library: commands, and flows that keep a cache in step with a database. */
+export type { LinkOptions } from "./address.ts";
+export { Client, Commands, Section } from "./client.ts";
+export type {
+  CallOptions,
+  ClientOptions,
+  StoreOptions,
+  Versioned,
+  WeightedServer,
+} from "./client.ts";
+export { bytesCodec, compressed, jsonCodec, textCodec } from "./codecs.ts";
+export type { Codec, Encoded } from "./codecs.ts";
+export * from "./errors.ts";
+export type { LeaseReply, MetaReply, Stored } from "./requests.ts";

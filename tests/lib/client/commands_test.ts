@@ -1,0 +1,181 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import {
+  bytesCodec,
+  Client,
+  compressed,
+  LockedError,
+  ServerError,
+  textCodec,
+  TokenOutError,
+  UnsupportedError,
+} from "../../../lib/client/mod.ts";
+import { LEASE_FLAG, startLeased, startMemcached, testServers } from "./servers.ts";
+import { MEMCACHEDS } from "../../support/servers/memcached.ts";
+
+testServers("commands of values", async (address) => {
+  await using client = new Client(address);
+  assertEquals(await client.get("a"), undefined);
+  assertEquals(await client.set("a", { one: 1 }), true);
+  assertEquals(await client.get("a"), { one: 1 });
+  assertEquals(await client.add("a", 2), false);
+  assertEquals(await client.replace("b", 2), false);
+  assertEquals(await client.add("b", [2], { ttlSec: 100 }), true);
+  assertEquals(await client.replace("b", "€ 3"), true);
+  assertEquals(await client.getAndTouch("b", 60), "€ 3");
+  assertEquals(await client.touch("b", 50), true);
+  assertEquals((await client.meta("mg", "b", ["t"])).ttlSec, 50);
+  assertEquals(await client.touch("c", 50), false);
+  const found = await client.gets("a");
+  assertEquals(found?.value, { one: 1 });
+  assertEquals(await client.cas("a", 1, found!.cas), "stored");
+  assertEquals(await client.cas("a", 2, found!.cas), "exists");
+  assertEquals(await client.cas("c", 2, found!.cas), "missing");
+  assertEquals(await client.delete("a"), true);
+  assertEquals(await client.delete("a"), false);
+});
+
+testServers("bytes, texts and numbers", async (address) => {
+  await using client = new Client(address, { codec: textCodec });
+  const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+  assertEquals(await client.append("t", bytes("x")), false);
+  await client.set("t", "b");
+  assertEquals(await client.append("t", bytes("c")), true);
+  assertEquals(await client.prepend("t", bytes("ä")), true);
+  assertEquals(await client.get("t"), "äbc");
+  assertEquals(await client.increment("n", 5), undefined);
+  assertEquals(await client.increment("n", 5, { initial: 7, ttlSec: 60 }), 7);
+  assertEquals(await client.increment("n", 5), 12);
+  assertEquals(await client.increment("n", -2), 10);
+  assertEquals(await client.increment("n", -20), 0);
+  assertEquals((await client.get("n"))?.trim(), "0");
+  await assertRejects(() => client.increment("t"), ServerError, "mg t".replace("mg", "ma"));
+});
+
+testServers("many keys, long values, keys in UTF-8", async (address) => {
+  await using client = new Client(address, { codec: bytesCodec, connections: 3 });
+  const entries = Array.from({ length: 300 }, (_, index) => {
+    const length = [0, 1, 100, 2_048, 2_049, 70_000][index % 6]!;
+    return [`schlüssel:${index}`, new Uint8Array(length).fill(index)] as const;
+  });
+  assertEquals(await client.setMany(entries), []);
+  const found = await client.getMany([...entries.map(([key]) => key), "missing"]);
+  assertEquals(found.size, entries.length);
+  for (const [key, value] of entries) assertEquals(found.get(key), value);
+  assertEquals(await client.deleteMany(entries.map(([key]) => key)), entries.length);
+});
+
+testServers("compression", async (address) => {
+  const codec = compressed(textCodec, { minBytes: 10, maxBytes: 2_000 });
+  await using client = new Client(address, { codec });
+  await using plain = new Client(address, { codec: bytesCodec });
+  await client.set("short", "x");
+  await client.set("long", "x".repeat(1_000));
+  await client.set("longer", "x".repeat(3_000));
+  assertEquals(await client.get("short"), "x");
+  assertEquals(await client.get("long"), "x".repeat(1_000));
+  assert((await plain.get("long"))!.length < 100);
+  await assertRejects(() => client.get("longer"), Error);
+  assertEquals(await client.get("short"), "x");
+});
+
+testServers("a placeholder of mg N is no value", async (address) => {
+  await using client = new Client(address);
+  const won = await client.meta("mg", "p", ["v", "c", "N30"]);
+  assert(won.isWon);
+  assertEquals(await client.get("p"), undefined);
+  assertEquals(await client.gets("p"), undefined);
+  assertEquals(await client.cas("p", 1, won.cas), "stored");
+  assertEquals(await client.get("p"), 1);
+});
+
+testServers("bad input is refused before anything is sent", async (address) => {
+  await using client = new Client(address, { valueBytesMax: 100 });
+  for (const key of ["", "a b", "a\n", "\0", "x".repeat(251), "ä".repeat(126), "a\x7f"]) {
+    assertThrows(() => client.get(key), RangeError, "key");
+    assertThrows(() => client.set(key, 1), RangeError, "key");
+  }
+  assertEquals(await client.get("ä".repeat(125)), undefined);
+  for (const ttlSec of [-1, 0.5, NaN, Infinity]) {
+    assertThrows(() => client.set("k", 1, { ttlSec }), RangeError, "ttlSec");
+    assertThrows(() => client.touch("k", ttlSec), RangeError, "ttlSec");
+  }
+  assertThrows(() => client.set("k", "x".repeat(99)), RangeError, "value of k: 101 bytes");
+  assertThrows(() => client.set("k", undefined), TypeError);
+  assertThrows(() => client.meta("mg", "k", ["v", "q"]), RangeError, '"q"');
+  assertThrows(() => client.meta("mg", "k", ["v\r\nflush_all"]), RangeError);
+  assertThrows(() => client.increment("k", 0.5), RangeError, "delta");
+  assertEquals(await client.get("k"), undefined);
+});
+
+Deno.test("options out of their range, servers that are none", () => {
+  assertThrows(() => new Client([]), RangeError, "at least one server");
+  assertThrows(() => new Client("a:99999"), RangeError, "a:99999");
+  assertThrows(() => new Client("a b"), RangeError);
+  assertThrows(() => new Client("a", { connections: 0 }), RangeError, "connections 0");
+  assertThrows(() => new Client("a", { replyMs: -1 }), RangeError, "replyMs -1");
+});
+
+testServers("times beyond thirty days", async (address) => {
+  await using client = new Client(address);
+  await client.set("k", 1, { ttlSec: 40 * 86_400 });
+  const { ttlSec } = await client.meta("mg", "k", ["t"]);
+  assert(ttlSec > 39 * 86_400, `${ttlSec}`);
+});
+
+testServers("an aborted command rejects with the signal's reason", async (address) => {
+  await using client = new Client(address);
+  const reason = new Error("enough");
+  const signal = AbortSignal.abort(reason);
+  assertEquals(await client.get("k", { signal }).catch((error) => error), reason);
+  assertEquals(await client.get("k"), undefined);
+});
+
+Deno.test("getss and deletess; update tokens", async () => {
+  await using server = await startLeased();
+  await using client = new Client(`127.0.0.1:${server.port}`);
+  const reply = await client.getss("k", 30, LEASE_FLAG);
+  assert("lease" in reply && reply.heldSec === 0);
+  assertEquals(await client.cas("k", 1, reply.lease), "stored");
+  const value = await client.getss("k", 30, LEASE_FLAG);
+  assert("bytes" in value);
+  assertEquals(value.bytes, new TextEncoder().encode("1"));
+  const { lease, existed } = await client.deletess("k", 30);
+  assertEquals([existed, await client.cas("k", 2, lease)], [true, "stored"]);
+
+  const token = await client.takeToken("k", "writer");
+  assertEquals(await client.takeToken("k", "writer"), token);
+  assertEquals(await client.set("k", 3), false);
+  await assertRejects(() => client.lock("k"), TokenOutError, "lock k");
+  assertEquals(await client.releaseToken("k", token), true);
+  assertEquals(await client.releaseToken("k", token), false);
+  assertEquals([...(await client.stats()).values()][0]!.get("token_curr"), "0");
+});
+
+Deno.test("a lock belongs to its section", async () => {
+  await using server = await startLeased();
+  const address = `127.0.0.1:${server.port}`;
+  await using client = new Client(address, { replyMs: 20_000 });
+  await client.set("k", 1);
+  const first = await client.lock("k");
+  await assertRejects(() => client.lock("k"), LockedError, `${address}: lock k`);
+  await assertRejects(() => client.takeToken("k", "w"), LockedError);
+  await assertRejects(() => client.deletess("k", 1), LockedError);
+  assertEquals(await client.set("k", 2), false);
+  assertEquals(await first.set("k", 3), true);
+  const second = client.lock("k", { waitMs: 20_000 });
+  await first[Symbol.asyncDispose]();
+  assert((await second).fence > first.fence);
+  assert(!first.signal.aborted);
+  await (await second)[Symbol.asyncDispose]();
+});
+
+for (const memcached of MEMCACHEDS) {
+  Deno.test(`commands that memcached ${memcached.version} lacks`, async () => {
+    await using server = await startMemcached(memcached);
+    await using client = new Client(server.address);
+    await assertRejects(() => client.lock("k"), UnsupportedError, "lock k");
+    await assertRejects(() => client.takeToken("k", "w"), UnsupportedError);
+    await assertRejects(() => client.getss("k", 1, LEASE_FLAG), UnsupportedError);
+    assertEquals(await client.get("k"), undefined);
+  });
+}

@@ -1,0 +1,82 @@
+import { assertEquals } from "@std/assert";
+import { hostPortText } from "../../../lib/net/transport.ts";
+import { KetamaRing } from "../../../lib/client/ring.ts";
+import { isInstalled } from "../../support/servers/peers.ts";
+import { path } from "../../support/servers/server_process.ts";
+import { textOf } from "../../support/sessions/side.ts";
+
+const PYTHON = "/usr/bin/python3";
+const KEY_COUNT = 500;
+const DEFAULT_PORT = 11211;
+const END = new TextEncoder().encode("END\r\n");
+
+/** Notes the keys that are asked for at `listener`, and answers that none exists. */
+async function noteKeys(listener: Deno.TcpListener, keys: string[]): Promise<void> {
+  for await (const connection of listener) {
+    let received = "";
+    for await (const text of connection.readable.pipeThrough(new TextDecoderStream())) {
+      const lines = (received + text).split("\r\n");
+      received = lines.pop()!;
+      for (const line of lines) {
+        const [command, key] = line.split(" ");
+        if (command === "get") {
+          keys.push(key!);
+          await connection.write(END);
+        }
+      }
+    }
+  }
+}
+
+const WEIGHTS = [1, 1, 3, 2];
+/** libmemcached leaves its default port out of the points' names. The addresses keep out of others' way. */
+const IPV4 = WEIGHTS.map((_, index) => ({
+  hostname: `127.77.0.${index + 1}`,
+  port: index % 2 === 0 ? DEFAULT_PORT : 0,
+}));
+/** libmemcached leaves the brackets out, too. */
+const IPV6 = [...WEIGHTS.slice(1).map(() => ({ hostname: "::1", port: 0 })), IPV4[1]!];
+
+function hasIpv6(): boolean {
+  try {
+    Deno.listen({ hostname: "::1", port: 0 }).close();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const hasPylibmc = isInstalled([PYTHON, "-c", "import pylibmc"]);
+
+for (const [family, places] of [["IPv4", IPV4], ["IPv6", IPV6]] as const) {
+  Deno.test({
+    name: `each key goes to the server that libmemcached's weighted ketama gives it, ${family}`,
+    ignore: !hasPylibmc || (family === "IPv6" && !hasIpv6()),
+    fn: () => compare(places),
+  });
+}
+
+/** Compares the servers that libmemcached asks for keys with those of the ring. */
+async function compare(places: readonly { hostname: string; port: number }[]): Promise<void> {
+  const listeners = places.map((place) => Deno.listen(place));
+  const asked = WEIGHTS.map((): string[] => []);
+  const noted = listeners.map((listener, index) => noteKeys(listener, asked[index]!));
+  const weighted = listeners.map(({ addr }, index) => ({
+    name: hostPortText(addr.hostname, addr.port),
+    weight: WEIGHTS[index]!,
+    server: index,
+  }));
+  const servers = weighted.map(({ name, weight }) => `${name}:${weight}`);
+  const { code, stderr } = await new Deno.Command(PYTHON, {
+    args: [path("tests/clients/ketama.py"), `${KEY_COUNT}`, ...servers],
+  }).output();
+  for (const listener of listeners) listener.close();
+  await Promise.all(noted);
+  assertEquals(code, 0, textOf(stderr));
+  const ring = new KetamaRing(weighted);
+  const expected = WEIGHTS.map((): string[] => []);
+  for (let number = 0; number < KEY_COUNT; number++) {
+    expected[ring.of(`key${number}`)]!.push(`key${number}`);
+  }
+  assertEquals(asked, expected);
+}

@@ -1,0 +1,45 @@
+import {
+  type Memcached,
+  MEMCACHEDS,
+  startMemcached as startSide,
+} from "../../support/servers/memcached.ts";
+import { ServerProcess, TRANSPORTS } from "../../support/servers/server_process.ts";
+
+/** A server of a test, and the address that clients are given. */
+export interface TestServer extends AsyncDisposable {
+  readonly address: string;
+}
+
+export const LEASE_FLAG = 0x3333;
+
+/** Starts leased with leases and update tokens. */
+export async function startLeased(args: readonly string[] = []): Promise<ServerProcess> {
+  return await ServerProcess.start({
+    io: TRANSPORTS.at(-1)!,
+    args: ["-z", "3333", "--tokens", "volatile", "--token-quarantine", "0", ...args],
+  });
+}
+
+/** A test with leased, and one with every memcached of this machine. */
+export function testServers(
+  name: string,
+  body: (address: string, isLeased: boolean) => Promise<void>,
+): void {
+  Deno.test(`${name}; leased`, async () => {
+    await using server = await startLeased();
+    await body(`127.0.0.1:${server.port}`, true);
+  });
+  for (const memcached of MEMCACHEDS) {
+    Deno.test(`${name}; memcached ${memcached.version}`, async () => {
+      await using server = await startMemcached(memcached);
+      await body(server.address, false);
+    });
+  }
+}
+
+/** Starts memcached on a Unix socket. */
+export async function startMemcached(memcached: Memcached): Promise<TestServer> {
+  const side = await startSide(memcached);
+  const { path } = side.address as Deno.UnixConnectOptions;
+  return { address: path, [Symbol.asyncDispose]: () => side.close() };
+}
