@@ -366,6 +366,12 @@ export class Cache {
     return this.leaseOperations.get(operation, item);
   }
 
+  /** Gives the right to fill a key that has no live item. See `LeaseOperations.get`. */
+  lease(operation: Operation): Outcome {
+    this.links.prefetch.addHash(operation);
+    return this.leaseOperations.get(operation, NO_ITEM);
+  }
+
   /** deletess: removes whatever there is and gives the key to the asker. See `LeaseOperations.take`. */
   removeAndLease(operation: Operation): Outcome {
     return this.leaseOperations.take(operation);

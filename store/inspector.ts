@@ -245,7 +245,7 @@ export class Inspector {
     return this.#leases.table.bucketCount;
   }
 
-  /** Calls `visit` with the leases held in the buckets [start, end). */
+  /** Calls `visit` with the leases that clients hold in the buckets [start, end). */
   visitLeases(start: number, end: number, visit: (lease: LeaseView) => void): void {
     const leases = this.#leases;
     const { table } = leases;
@@ -253,7 +253,7 @@ export class Inspector {
     for (let bucket = start; bucket < end; bucket++) {
       let lease = table.head(bucket);
       for (; lease !== NO_LEASE; lease = table.next(lease)) {
-        if (!leases.isHeldNow(lease)) continue;
+        if (!leases.isHeldNow(lease) || !leases.isHeldByClient(lease)) continue;
         leases.copyKey(lease, key, 0);
         visit({
           key: latin1Text(key.bytes, 0, leases.keyLength(lease)),

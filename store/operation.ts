@@ -85,6 +85,8 @@ export class Operation implements Key {
   reserved = 0;
   /** Whether it is a command for the database thread: its line is the value, see `RowKind.COMMAND`. */
   isCommand = false;
+  /** Whether an increment of a row sets its expiry time, too, if the row is there. */
+  touches = false;
   /** Whether the owner must hold the item's lock, which ends with a successful store (RaU). */
   unlock = false;
   /** How long `lock` may wait, in milliseconds; 0: not at all. If it may, `thread` is the one that serves the owner. */
@@ -128,6 +130,7 @@ export class Operation implements Key {
     this.vivify = false;
     this.refusalRemoves = false;
     this.isCommand = false;
+    this.touches = false;
     this.unlock = false;
     this.waitMs = 0;
   }

@@ -1,4 +1,5 @@
 import type { ByteRegion } from "./base/bytes.ts";
+import { clockSec } from "./clock.ts";
 import { Cache } from "./cache.ts";
 import type { ItemRef } from "./memory/item.ts";
 import * as itemModule from "./memory/item.ts";
@@ -137,17 +138,37 @@ export class RowCache extends Cache {
     const item = this.get(input, keyOffset, keyLength, hash, owner);
     if (item === PARKED_ITEM) return Outcome.PARKED;
     if (item === FAILED_ITEM) return Outcome.ROW_ERROR;
-    return this.leaseOperations.get(operation, item);
+    return item === NO_ITEM ? this.lease(operation) : this.leaseOperations.get(operation, item);
+  }
+
+  /** Gives no lease on a row that the cache does not know to be absent: it is being written, and may exist by now. */
+  override lease(operation: Operation): Outcome {
+    const { input, keyOffset, keyLength } = operation;
+    const hash = this.prefetch.hashOf(input, keyOffset, keyLength);
+    if (this.parking.lacks(input, keyOffset, keyLength, hash) && !this.findLease(operation)) {
+      return this.leaseOperations.refuse(operation);
+    }
+    return super.lease(operation);
   }
 
   override removeAndLease(operation: Operation): Outcome {
-    if (!this.parking.isRowOf(operation)) return super.removeAndLease(operation);
+    const { parking } = this;
+    if (!parking.isRowOf(operation) || this.#holdsLease(operation)) {
+      return parking.leavesAhead() ? Outcome.PARKED : super.removeAndLease(operation);
+    }
     const { deadlineSec } = operation;
-    const outcome = this.parking.remove(operation);
+    const outcome = parking.remove(operation);
     operation.deadlineSec = deadlineSec;
     if (outcome !== Outcome.DELETED && outcome !== Outcome.NOT_FOUND) return outcome;
-    super.removeAndLease(operation);
-    return outcome;
+    if (outcome === Outcome.DELETED) this.lockOperations.removeHeld(operation);
+    operation.compare = false;
+    const leased = super.removeAndLease(operation);
+    return leased === Outcome.NOT_FOUND ? outcome : leased;
+  }
+
+  /** Whether an operation on a row concerns but the lease that the client holds: the database is not asked. */
+  #holdsLease(operation: Operation): boolean {
+    return !this.parking.isReplayingWrite && this.parking.holdsLease(operation);
   }
 
   override lock(operation: Operation): Outcome {
@@ -198,13 +219,23 @@ export class RowCache extends Cache {
   /** RaU needs the lock, which ends when the row is stored. @param value As for `RowParking.store`. */
   #storeRow(operation: Operation, value: ItemRef = NO_ITEM): Outcome {
     const { parking } = this;
-    const isLate = parking.isReplaying && parking.session!.isWriting;
-    if (operation.unlock && !isLate && !this.lockOperations.isHeld(operation)) {
+    if (operation.unlock && !parking.isReplayingWrite && !this.lockOperations.isHeld(operation)) {
       return Outcome.NOT_LOCKED;
+    }
+    if (this.#isGivenBack(operation)) {
+      if (parking.leavesAhead()) return Outcome.PARKED;
+      super.remove(operation);
+      return Outcome.STORED;
     }
     const outcome = parking.store(operation, value);
     if (operation.unlock && outcome === Outcome.STORED) this.lockOperations.unlock(operation);
     return outcome;
+  }
+
+  /** Whether a fill under a lease has an expiry time that is over: it gives the lease back. */
+  #isGivenBack(operation: Operation): boolean {
+    const { deadlineSec } = operation;
+    return deadlineSec !== 0 && deadlineSec <= clockSec(this.memory) && this.#holdsLease(operation);
   }
 
   override commit(operation: Operation): Outcome {
@@ -228,7 +259,7 @@ export class RowCache extends Cache {
   }
 
   override remove(operation: Operation): Outcome {
-    if (!this.parking.isRowOf(operation)) {
+    if (!this.parking.isRowOf(operation) || this.#holdsLease(operation)) {
       return this.parking.leavesAhead() ? Outcome.PARKED : super.remove(operation);
     }
     const outcome = this.parking.remove(operation);

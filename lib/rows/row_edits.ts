@@ -57,6 +57,7 @@ export class RowEdit {
 
   #changeOf(row: Row | null): Change | null {
     const { kind } = this.#request;
+    if (kind === RowKind.COUNT && row?.data.length === 0) return this.#refuse(Outcome.NOT_NUMERIC);
     if (row !== null && !this.#hasVersion(row) && !this.#isAdd) return this.#refuse(Outcome.EXISTS);
     if (kind === RowKind.STORE) return this.#store(row);
     if (kind === RowKind.COUNT) return this.#count(row);
@@ -103,12 +104,11 @@ export class RowEdit {
 
   /** Adds with 64-bit wraparound, or subtracts down to 0, as memcached does. */
   #count(row: Row | null): Change | null {
-    const { vivify, initial, decrement, delta } = this.#request;
+    const { vivify, initial, decrement, delta, touches, expiresUnixSec } = this.#request;
     if (row === null) {
       if (!vivify) return this.#refuse(Outcome.NOT_FOUND);
       this.outcome = Outcome.STORED;
       this.number = initial;
-      const { expiresUnixSec } = this.#request;
       return { flags: 0, data: latin1Bytes(String(initial)), expiresUnixSec };
     }
     const old = readU64(latin1Text(row.data).trimEnd());
@@ -116,7 +116,8 @@ export class RowEdit {
     const less = delta > old ? 0n : old - delta;
     this.outcome = Outcome.OK;
     this.number = decrement ? less : BigInt.asUintN(64, old + delta);
-    return { ...row, data: latin1Bytes(String(this.number)) };
+    const data = latin1Bytes(String(this.number));
+    return touches ? { ...row, data, expiresUnixSec } : { ...row, data };
   }
 
   #refuse(outcome: Outcome): null {

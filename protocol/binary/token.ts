@@ -35,6 +35,10 @@ export function getToken(conversation: Conversation, binary: BinaryRequest): Flo
   const { thread } = conversation;
   const { operation, cache, request } = thread;
   const { valueLength } = operation;
+  if (isOfRow(conversation)) {
+    refuse(conversation, binary, Status.UNKNOWN_COMMAND);
+    return swallowBlock(conversation);
+  }
   if (conversation.udp || valueLength > OWNER_TAG_LENGTH_MAX) {
     refuse(conversation, binary, Status.INVALID);
     return swallowBlock(conversation);
@@ -59,9 +63,15 @@ export function getToken(conversation: Conversation, binary: BinaryRequest): Flo
   return Flow.DONE;
 }
 
+/** Whether the key is a row's: its update tokens are the database thread's, which has them by text commands only. */
+function isOfRow({ thread: { cache, operation } }: Conversation): boolean {
+  return cache.isRow(operation.input, operation.keyOffset, operation.keyLength);
+}
+
 /** TokenRelease: the extras are the id. The quiet form answers only failures. */
 export function releaseToken(conversation: Conversation, binary: BinaryRequest): Flow {
   const { operation, cache, input } = conversation.thread;
+  if (isOfRow(conversation)) return refuse(conversation, binary, Status.UNKNOWN_COMMAND);
   if (conversation.udp) return refuse(conversation, binary, Status.INVALID);
   operation.compareHigh = input.view.getInt32(binary.extrasOffset);
   operation.compareLow = input.view.getInt32(binary.extrasOffset + 4);

@@ -1,5 +1,6 @@
 import { type ItemRef, NO_ITEM } from "../../store/cache.ts";
 import type { MetaRequest } from "./request.ts";
+import { deadlineSec } from "../../store/clock.ts";
 import { MARK_KEY_BINARY } from "../../store/operation.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
@@ -42,7 +43,12 @@ export function metaArithmetic(conversation: Conversation, meta: MetaRequest): F
   operation.initialLow = meta.initialLow;
   operation.initialHigh = meta.initialHigh;
   operation.marks = meta.isBinary ? MARK_KEY_BINARY : 0;
-  // The deadline stays 0 until `putNumberFlags` meets the flag N.
+  if (cache.isRow(thread.input, meta.keyOffset, meta.keyLength)) {
+    operation.touches = meta.touches;
+    const seconds = meta.touches ? meta.touchSeconds : meta.vivify ? meta.vivifySeconds : 0;
+    operation.deadlineSec = deadlineSec(thread.memory, seconds);
+  }
+  // Of another item the deadline stays 0 until `putNumberFlags` meets the flag N.
   const outcome = cache.incrDecr(operation, !decrements);
   if (outcome === Outcome.PARKED) return Flow.PARKED;
   answerArithmetic(meta, outcome);

@@ -51,9 +51,10 @@ export function metaGet(conversation: Conversation, meta: MetaRequest): Flow {
     thread.prefixes.countGet(input, meta.keyOffset, meta.keyLength, item !== NO_ITEM);
   }
   if (item !== NO_ITEM) return answerItem(conversation, meta, item, false);
-  if (!meta.vivify || cache.isRow(input, meta.keyOffset, meta.keyLength)) return answerMiss(meta);
+  if (!meta.vivify) return answerMiss(meta);
   operation.begin(meta.keyOffset, meta.keyLength);
-  if (cache.findLease(operation)) return answerLease(meta);
+  if (cache.isRow(input, meta.keyOffset, meta.keyLength)) return leaseRow(meta);
+  if (cache.findLease(operation)) return answerLease(meta, false);
   const stub = makeStub(meta);
   return stub === NO_ITEM ? answerMiss(meta) : answerItem(conversation, meta, stub, true);
 }
@@ -168,14 +169,25 @@ function putMiss(meta: MetaRequest): void {
   reply.crlf();
 }
 
-/** Under a lease there is no value, and somebody else has been told to fetch it. */
-function answerLease(meta: MetaRequest): Flow {
+/** A row that is absent has no stub but a lease. */
+function leaseRow(meta: MetaRequest): Flow {
+  const { cache, operation, memory, settings } = meta.thread;
+  operation.deadlineSec = deadlineSec(memory, meta.vivifySeconds || settings.leaseTimeSec);
+  const outcome = cache.lease(operation);
+  if (outcome === Outcome.NO_MEMORY) return answerMiss(meta);
+  const wins = outcome === Outcome.LEASED && operation.remainSec === 0;
+  if (wins) cache.findLease(operation);
+  return answerLease(meta, wins);
+}
+
+/** Under a lease there is no value. @param wins Whether the asker shall fetch it; else somebody else does. */
+function answerLease(meta: MetaRequest, wins: boolean): Flow {
   const { cache, reply, operation } = meta.thread;
   cache.meta.noteMiss();
   const { found } = cache.optimistic;
   operation.marks = meta.isBinary ? MARK_KEY_BINARY : 0;
-  found.describeLease(operation);
-  putLine(meta, found, meta.value, false);
+  found.describeLease(operation, wins);
+  putLine(meta, found, meta.value, wins);
   if (meta.value) reply.crlf();
   return Flow.DONE;
 }
@@ -253,9 +265,10 @@ function putFlags(meta: MetaRequest, found: Found, made: boolean): boolean {
         break;
       case FLAG.N:
         if (!made) break;
+        wins = true;
+        if (found.item === NO_ITEM) break;
         cache.meta.setDeadline(found.item, deadlineSec(memory, meta.vivifySeconds));
         found.describe(found.item);
-        wins = true;
         break;
       case FLAG.R:
         wins ||= !made && !found.isWon &&
@@ -293,7 +306,7 @@ function putTokens({ cache, reply }: RequestThread, found: Found, wins: boolean)
   if (isStale) reply.put(META.STALE);
   if (!wins && !(isStale && !isWon)) return;
   reply.put(META.WON);
-  cache.meta.markWon(found.item);
+  if (found.item !== NO_ITEM) cache.meta.markWon(found.item);
 }
 
 /** mn: marks the end of a pipeline. */

@@ -44,7 +44,7 @@ const { STAT } = statsModule;
  *   word 3  deadline of the lease, whole seconds of the store's clock (its milliseconds are in STATE)
  *   word 4  id, lower half; 5  upper half
  *   word 6  dirty until this second; 0: not dirty
- *   word 7  STATE: key length (8 bits), HELD, milliseconds of the deadline from bit 16 on
+ *   word 7  STATE: key length (8 bits), HELD, FOR_READ, milliseconds of the deadline from bit 16 on
  */
 export type LeaseRef = number & { readonly unit?: "record of the lease table" };
 
@@ -61,6 +61,8 @@ const WORD = {
 
 const KEY_LENGTH_MASK = 0xff;
 const HELD = 1 << 8;
+/** The lease of a read of a row, which clients do not see. */
+const FOR_READ = 1 << 9;
 const MILLI_SHIFT = 16;
 
 /** Records looked at in one slice of maintenance: some 50 microseconds. */
@@ -107,6 +109,11 @@ export class Leases {
     return (this.#word(lease, WORD.STATE) & HELD) !== 0;
   }
 
+  /** Whether a client holds the lease, not a read of a row. */
+  isHeldByClient(lease: LeaseRef): boolean {
+    return (this.#word(lease, WORD.STATE) & (HELD | FOR_READ)) === HELD;
+  }
+
   idLow(lease: LeaseRef): number {
     return this.#word(lease, WORD.ID_LOW);
   }
@@ -139,9 +146,10 @@ export class Leases {
    *
    * @param lease The result of `find` for the key.
    * @param deadlineSec In seconds of the store's clock; the milliseconds are those of now.
+   * @param isForRead Whether a read of a row holds it.
    * @returns NO_LEASE if the table is too small for the key.
    */
-  grant(lease: LeaseRef, key: Key, deadlineSec: number): LeaseRef {
+  grant(lease: LeaseRef, key: Key, deadlineSec: number, isForRead = false): LeaseRef {
     let made = lease;
     if (made === NO_LEASE) {
       const { input, keyOffset, keyLength, hash } = key;
@@ -155,7 +163,8 @@ export class Leases {
     const state = this.#word(made, WORD.STATE);
     if ((state & HELD) === 0) this.#control[CONTROL.LEASE_CURR]! += 1;
     const milli = this.#control[CONTROL.NOW_MILLI]! << MILLI_SHIFT;
-    this.#setWord(made, WORD.STATE, (state & KEY_LENGTH_MASK) | HELD | milli);
+    const held = isForRead ? HELD | FOR_READ : HELD;
+    this.#setWord(made, WORD.STATE, (state & KEY_LENGTH_MASK) | held | milli);
     this.#setWord(made, WORD.DEADLINE_SEC, deadlineSec);
     this.#assignId(made);
     return made;

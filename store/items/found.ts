@@ -88,10 +88,10 @@ export class Found {
   }
 
   /** Describes the lease in `operation` as an empty item that a client was told to fill. */
-  describeLease(operation: Operation): void {
+  describeLease(operation: Operation, wins: boolean): void {
     const nowSec = this.#control[CONTROL.NOW_SEC]!;
     this.item = NO_ITEM;
-    this.state = operation.marks | STATE.WON;
+    this.state = wins ? operation.marks : operation.marks | STATE.WON;
     this.valueLength = 0;
     this.flagBits = 0;
     this.ownIdLow = operation.idLow;

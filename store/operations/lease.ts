@@ -52,7 +52,7 @@ export class LeaseOperations {
     }
     if (this.#guard.tokens.isUncacheable(operation)) {
       this.#stats[STAT.lease_wait_hint]! += 1;
-      return this.#refuse(operation);
+      return this.refuse(operation);
     }
     let lease = this.#leases.find(operation);
     if (this.#isHeld(lease)) {
@@ -80,7 +80,7 @@ export class LeaseOperations {
     const item = this.#lookup.live(operation);
     if (this.#guard.tokens.isUncacheable(operation)) {
       this.#stats[STAT.delete_misses]! += 1;
-      return this.#refuse(operation);
+      return this.refuse(operation);
     }
     const lease = this.#leases.find(operation);
     const wasHeld = this.#isHeld(lease);
@@ -109,7 +109,7 @@ export class LeaseOperations {
   find(operation: Operation): boolean {
     this.#links.prefetch.addHash(operation);
     if (this.#guard.tokens.isUncacheable(operation)) {
-      this.#refuse(operation);
+      this.refuse(operation);
       return true;
     }
     const lease = this.#leases.find(operation);
@@ -140,7 +140,7 @@ export class LeaseOperations {
   }
 
   /** Shows a lease that another client seems to hold for one more second: readers ask again, and nobody fills. */
-  #refuse(operation: Operation): Outcome {
+  refuse(operation: Operation): Outcome {
     const { memory } = this.#links;
     takeId(memory);
     operation.idLow = memory.control[CONTROL.ID_LOW]!;
@@ -150,7 +150,7 @@ export class LeaseOperations {
   }
 
   #isHeld(lease: LeaseRef): boolean {
-    return lease !== NO_LEASE && this.#leases.isHeld(lease);
+    return lease !== NO_LEASE && this.#leases.isHeldByClient(lease);
   }
 
   #matches(lease: LeaseRef, operation: Operation): boolean {

@@ -119,11 +119,11 @@ export class RowOperations {
   }
 
   /**
-   * Removes the key from this cache: its value, the note that it is absent, and its lease. The lock of the connection
-   * that writes stays.
+   * Removes the key from this cache: its value, the note that it is absent, and the lease of its reads. The lock of the
+   * connection that writes stays, and so does a client's lease, until the row exists: see `answer`.
    *
    * @param key A character a byte.
-   * @param owner The connection that writes; 0: none.
+   * @param owner The connection that writes; 0: a writer with an update token, which ends a client's lease, too.
    * @returns False if another connection holds the row's lock: nothing has changed.
    */
   invalidate(key: string, owner: number): boolean {
@@ -134,8 +134,11 @@ export class RowOperations {
       if (this.#links.items.state(item) & STATE.LOCKED) this.#void(item, hash);
       else this.#lookup.unlink(item, hash);
     }
-    const lease = this.#guard.leases.find(this.#operation);
-    if (lease !== NO_LEASE) this.#guard.leases.drop(lease, hash);
+    const { leases } = this.#guard;
+    const lease = leases.find(this.#operation);
+    if (lease !== NO_LEASE && (owner === 0 || !leases.isHeldByClient(lease))) {
+      leases.drop(lease, hash);
+    }
     return true;
   }
 
@@ -167,6 +170,7 @@ export class RowOperations {
     const { version = 0, number = 0n, row } = result;
     const { requests } = this;
     this.#enter();
+    if (version !== 0 && request.kind !== RowKind.REMOVE) this.#endLease(key);
     const item = row === undefined || requests.isOrphan(slot) ? NO_ITEM : this.#make(key, row);
     if (requests.isOrphan(slot)) {
       if (item !== NO_ITEM) this.#links.free(item);
@@ -210,6 +214,15 @@ export class RowOperations {
     items.addState(item, STATE.VOID);
     items.setWord(item, WORD.DEADLINE_SEC, ABSENT_DEADLINE_SEC);
     memory.versions.end(begun);
+  }
+
+  /** Ends the lease of a row that exists: there is nothing to fill. */
+  #endLease(key: string): void {
+    const { leases } = this.#guard;
+    if (leases.count === 0) return;
+    const hash = this.#setKey(key);
+    const lease = leases.find(this.#operation);
+    if (lease !== NO_LEASE && leases.isHeldByClient(lease)) leases.drop(lease, hash);
   }
 
   #fail(slot: RequestSlot, text: string): void {
@@ -305,14 +318,19 @@ export class RowOperations {
     return true;
   }
 
-  /** Takes the lease of a READ's row, or joins the one that an earlier READ has. @returns Its id, or 0. */
+  /**
+   * Takes the lease of a READ's row, or joins the one that an earlier READ has.
+   *
+   * @returns Its id; 0: there is none, because a client holds it or the table is full. Then the read fills nothing.
+   */
   #lease(slot: RequestSlot): number {
     const { leases } = this.#guard;
     this.#setKey(this.#keyOf(slot));
     if (this.#guard.refuses(this.#operation)) return 0;
     let lease = leases.find(this.#operation);
+    if (lease !== NO_LEASE && leases.isHeldByClient(lease)) return 0;
     if (lease === NO_LEASE || !leases.isHeld(lease)) {
-      lease = leases.grant(lease, this.#operation, clockSec(this.#links.memory) + LEASE_SEC);
+      lease = leases.grant(lease, this.#operation, clockSec(this.#links.memory) + LEASE_SEC, true);
       if (lease === NO_LEASE) return 0;
     }
     return u64ToNumber(leases.idLow(lease), leases.idHigh(lease));
@@ -406,6 +424,7 @@ export class RowOperations {
       allowOlder: (bits & RowBit.ALLOW_OLDER) !== 0,
       vivify: (bits & RowBit.VIVIFY) !== 0,
       decrement: (bits & RowBit.DECREMENT) !== 0,
+      touches: (bits & RowBit.TOUCHES) !== 0,
       delta: u64ToBigInt(word(REQUEST.DELTA_LOW), word(REQUEST.DELTA_HIGH)),
       initial: u64ToBigInt(word(REQUEST.INITIAL_LOW), word(REQUEST.INITIAL_HIGH)),
       leaseId,

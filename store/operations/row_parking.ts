@@ -1,6 +1,7 @@
 import { ByteRegion, equalBytes } from "../base/bytes.ts";
 import { Prefixes } from "../base/prefixes.ts";
-import { type Leases, NO_LEASE } from "../claims/leases.ts";
+import { type LeaseRef, type Leases, NO_LEASE } from "../claims/leases.ts";
+import { isConditional } from "../claims/write_guard.ts";
 import * as connectionsModule from "../connections.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import type { Values } from "../items/values.ts";
@@ -8,7 +9,7 @@ import * as limitsModule from "../limits.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import * as layoutModule from "../memory/request_layout.ts";
-import { Operation, StoreMode } from "../operation.ts";
+import { isExtending, Operation, StoreMode } from "../operation.ts";
 import * as outcomeModule from "../outcome.ts";
 import type { DetachedItems } from "../rows/detached_items.ts";
 import { RowSession } from "../rows/row_session.ts";
@@ -115,6 +116,11 @@ export class RowParking {
   /** Whether operations belong to requests that are executed once more. */
   get isReplaying(): boolean {
     return this.session !== null && !this.isAhead;
+  }
+
+  /** Whether the next operation is a write that was submitted before. */
+  get isReplayingWrite(): boolean {
+    return this.isReplaying && this.session!.isWriting;
   }
 
   /** An operation on an ordinary item does nothing ahead of its turn, and ends the look ahead. @returns Whether so. */
@@ -248,11 +254,14 @@ export class RowParking {
    * @param value A reserved item with the value; NO_ITEM: it is in the input.
    */
   store(operation: Operation, value: ItemRef = NO_ITEM): Outcome {
-    if (this.isReplaying && this.session!.isWriting) return this.#replay(operation);
+    if (this.isReplayingWrite) return this.#replay(operation);
     const { keyLength, valueLength, clientFlags } = operation;
     operation.item = NO_ITEM;
     if (!this.#storeOperations.fits(keyLength, valueLength, clientFlags)) {
       return this.#refuse(Outcome.TOO_LARGE);
+    }
+    if (operation.mode === StoreMode.FILL && !operation.isCommand && !this.holdsLease(operation)) {
+      return this.#refuse(Outcome.NOT_STORED);
     }
     const kind = operation.isCommand ? RowKind.COMMAND : RowKind.STORE;
     return this.#write(kind, operation, value);
@@ -285,7 +294,7 @@ export class RowParking {
   }
 
   #write(kind: RowKind, operation: Operation, value: ItemRef = NO_ITEM, bits = 0): Outcome {
-    if (this.isReplaying && this.session!.isWriting) return this.#replay(operation);
+    if (this.isReplayingWrite) return this.#replay(operation);
     const { requests, session } = this;
     const { input, keyOffset, keyLength } = operation;
     operation.item = NO_ITEM;
@@ -314,8 +323,10 @@ export class RowParking {
       this.detached.add(item);
       requests.setWord(slot, REQUEST.ITEM, item);
     }
-    const isFill = kind === RowKind.STORE && this.#holdsLease(operation);
-    const asked = isFill ? bitsOf(operation) & ~RowBit.COMPARE : bitsOf(operation);
+    const isFill = kind === RowKind.STORE && !isExtending(operation) && this.holdsLease(operation);
+    const asked = isFill
+      ? bitsOf(operation) & ~RowBit.COMPARE
+      : bitsOf(operation) | this.#noteLease(kind, operation);
     requests.setWord(slot, REQUEST.BITS, bits | asked);
     requests.setWord(slot, REQUEST.MODE, isFill ? StoreMode.ADD : operation.mode);
     requests.setWord(slot, REQUEST.CLIENT_FLAGS, operation.clientFlags);
@@ -331,13 +342,36 @@ export class RowParking {
     return Outcome.PARKED;
   }
 
-  /** Whether a store is under the lease of a row that is absent: then it makes the row. */
-  #holdsLease(operation: Operation): boolean {
+  /** Whether an operation brings the id of the lease of a row that is absent: then a store makes the row. */
+  holdsLease(operation: Operation): boolean {
     if (!operation.compare || operation.mode === StoreMode.ADD) return false;
-    this.#links.prefetch.addHash(operation);
-    const lease = this.#leases.find(operation);
-    return lease !== NO_LEASE && this.#leases.isHeld(lease) &&
+    const lease = this.#leaseOf(operation);
+    return lease !== NO_LEASE &&
       this.#leases.hasId(lease, operation.compareLow, operation.compareHigh);
+  }
+
+  /**
+   * Keeps the rules of leases for a write by others: one without an id renews the lease, so that its holder does not
+   * fill.
+   *
+   * @returns The bit LEASED for a write with an id, or 0.
+   */
+  #noteLease(kind: RowKind, operation: Operation): number {
+    if (kind === RowKind.COMMAND || kind === RowKind.TOUCH) return 0;
+    const lease = this.#leaseOf(operation);
+    if (lease === NO_LEASE) return 0;
+    if (isConditional(operation)) return RowBit.LEASED;
+    this.#leases.renew(lease);
+    return 0;
+  }
+
+  /** The lease that a client holds on the operation's key, or NO_LEASE. */
+  #leaseOf(operation: Operation): LeaseRef {
+    const leases = this.#leases;
+    if (leases.count === 0) return NO_LEASE;
+    this.#links.prefetch.addHash(operation);
+    const lease = leases.find(operation);
+    return lease !== NO_LEASE && leases.isHeldByClient(lease) ? lease : NO_LEASE;
   }
 
   /** Whether another value of so many bytes may be on its way to the database. */
@@ -361,7 +395,7 @@ export class RowParking {
     this.awaited = slot;
     if (requests.stateOf(slot) !== RequestState.DONE) return Outcome.PARKED;
     this.session!.slots.shift();
-    const outcome = requests.outcomeOf(slot);
+    const outcome = this.#outcomeOf(slot, operation.mode);
     if (outcome === Outcome.ROW_ERROR) this.#readFailure(slot);
     operation.idLow = this.#casEnabled ? requests.word(slot, REQUEST.VERSION_LOW) : 0;
     operation.idHigh = this.#casEnabled ? requests.word(slot, REQUEST.VERSION_HIGH) : 0;
@@ -373,9 +407,20 @@ export class RowParking {
     operation.item = this.#result;
     this.free(slot);
     if (this.session!.slots.length === 0) this.session = null;
+    return outcome;
+  }
+
+  /** Returns the outcome of a write as the same operation on an ordinary item would end. */
+  #outcomeOf(slot: RequestSlot, mode: StoreMode): Outcome {
+    const { requests } = this;
+    const outcome = requests.outcomeOf(slot);
+    const isLeased = (requests.word(slot, REQUEST.BITS) & RowBit.LEASED) !== 0;
+    if (outcome === Outcome.NOT_FOUND) return isLeased ? Outcome.EXISTS : outcome;
     // A store under a lease became an add.
-    const isExisting = outcome === Outcome.NOT_STORED && operation.mode === StoreMode.CAS;
-    return isExisting ? Outcome.EXISTS : outcome;
+    const isFill = mode !== StoreMode.ADD && mode !== StoreMode.FILL &&
+      requests.word(slot, REQUEST.MODE) === StoreMode.ADD &&
+      requests.kindOf(slot) === RowKind.STORE;
+    return isFill && outcome === Outcome.NOT_STORED ? Outcome.EXISTS : outcome;
   }
 
   /** Counts a write as the same operation on an ordinary item is counted. */
@@ -501,5 +546,5 @@ function hasValue(kind: RowKind): boolean {
 
 function bitsOf(operation: Operation): number {
   return (operation.compare ? RowBit.COMPARE : 0) | (operation.vivify ? RowBit.VIVIFY : 0) |
-    (operation.allowOlder ? RowBit.ALLOW_OLDER : 0);
+    (operation.allowOlder ? RowBit.ALLOW_OLDER : 0) | (operation.touches ? RowBit.TOUCHES : 0);
 }

@@ -25,6 +25,8 @@ export interface RowRequest {
   /** append, prepend and COUNT create a missing row. */
   readonly vivify: boolean;
   readonly decrement: boolean;
+  /** COUNT sets the expiry time of a row that is there, too. */
+  readonly touches: boolean;
   /** COUNT: 64 bits. */
   readonly delta: bigint;
   /** COUNT that vivifies: the value of the row that it creates. */

@@ -42,6 +42,10 @@ export const RowBit = {
   VIVIFY: 4,
   /** A store with a version to compare that is larger than the row's succeeds too (meta flag I). */
   ALLOW_OLDER: 8,
+  /** A client held the key's lease, with another id than the one to compare. */
+  LEASED: 16,
+  /** COUNT sets the expiry time of a row that is there, too. */
+  TOUCHES: 32,
 } as const;
 
 /** The state of a slot. */

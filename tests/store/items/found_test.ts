@@ -59,7 +59,7 @@ Deno.test("a lease is described as an empty item that a client was told to fill,
   const { found } = cache.optimistic;
   operation.begin(0, 3);
   Object.assign(operation, { idLow: 7, idHigh: 1, remainSec: 10 });
-  found.describeLease(operation);
+  found.describeLease(operation, false);
   assertEquals([found.item, found.idLow, found.idHigh], [NO_ITEM, 7, 1]);
   assertEquals([found.valueLength, found.clientFlags, found.remainSec], [0, 0, 10]);
   assertEquals([found.idleSec, found.wasFetched, found.isStale], [0, false, false]);

@@ -24,8 +24,15 @@ export function secondsOf({ events, secondsMatter }: TranscriptCase): number {
 }
 
 /** A transcript that did not go as written. */
-class TranscriptError extends Error {
+export class TranscriptError extends Error {
   override readonly name = "TranscriptError";
+  /** Of the transcript file; 0: behind the last one. */
+  readonly line: number;
+
+  constructor(message: string, line = 0) {
+    super(message);
+    this.line = line;
+  }
 }
 
 /**
@@ -47,7 +54,8 @@ export async function play(
         await game.step(event);
       } catch (error) {
         if (!(error instanceof TranscriptError)) throw error;
-        throw new TranscriptError(`line ${event.line} on ${side.name}: ${error.message}`);
+        const place = `line ${event.line} on ${side.name}`;
+        throw new TranscriptError(`${place}: ${error.message}`, event.line);
       }
     }
     await game.end();

@@ -1,6 +1,8 @@
-import { changeOf, type Row } from "../../../lib/rows/databases/backend.ts";
+import { changeOf, hasExpired, type Row } from "../../../lib/rows/databases/backend.ts";
 import { RowEdit } from "../../../lib/rows/row_edits.ts";
 import type { Cache } from "../../../store/cache.ts";
+import { clockSec } from "../../../store/clock.ts";
+import { CONTROL } from "../../../store/memory/memory.ts";
 import { openCache, RowKind, type RowRequest } from "../../../store/row_cache.ts";
 import { databaseRow, Memory } from "../../../store/setup.ts";
 import { Outcome } from "../../../store/outcome.ts";
@@ -16,8 +18,9 @@ export class RowsSide extends ConversationSide {
   readonly #database: Cache;
   #version = 1000;
 
-  constructor(options: readonly string[] = []) {
-    super(["--db", "sqlite:none", "--row-expiry", "ignore", ...options]);
+  /** @param expiry For `--row-expiry`. */
+  constructor(options: readonly string[] = [], expiry: "ignore" | "column" = "ignore") {
+    super(["--db", "sqlite:none", "--row-expiry", expiry, ...options]);
     const { shared } = this.thread.memory;
     this.#database = openCache(new Memory(shared, databaseRow(shared.options)));
   }
@@ -31,10 +34,18 @@ export class RowsSide extends ConversationSide {
     this.#database.leave();
     for (const request of taken) {
       if (request.kind === RowKind.READ) {
-        rows.answerRead([request], this.rows.get(request.key) ?? null, true);
+        rows.answerRead([request], this.#rowOf(request.key), true);
       } else if (request.kind === RowKind.COMMAND) rows.fail([request], "no commands");
       else this.#write(request);
     }
+  }
+
+  /** The row, unless its time is over. */
+  #rowOf(key: string): Row | null {
+    const row = this.rows.get(key) ?? null;
+    const { memory } = this.#database;
+    const nowUnixMs = (memory.control[CONTROL.STARTED_UNIX_SEC]! + clockSec(memory)) * 1000;
+    return row !== null && hasExpired(row.expiresUnixSec ?? 0, nowUnixMs) ? null : row;
   }
 
   #write(request: RowRequest): void {
@@ -44,7 +55,7 @@ export class RowsSide extends ConversationSide {
     const isFree = rows.invalidate(key, owner);
     this.#database.leave();
     if (!isFree) return rows.answer(request, Outcome.LOCKED);
-    const old = this.rows.get(key) ?? null;
+    const old = this.#rowOf(key);
     const fits = (length: number): boolean => rows.fits(key.length, length, request.flags);
     const work = new RowEdit(request, rows.valueOf(request), fits);
     const change = changeOf(work.edit, old);
