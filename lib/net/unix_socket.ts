@@ -3,7 +3,7 @@ import { ListenError, listenText, type UnixListen } from "./transport.ts";
 /**
  * Frees the path of a Unix socket: removes the file of a server that has ended.
  *
- * @throws ListenError when a server answers there, or when the file is no socket.
+ * @throws ListenError when a server answers there, when the file is no socket, or when there is no folder.
  */
 export async function claimSocketPath(listen: UnixListen): Promise<void> {
   const { path } = listen;
@@ -11,8 +11,10 @@ export async function claimSocketPath(listen: UnixListen): Promise<void> {
   try {
     file = Deno.lstatSync(path);
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return;
-    throw error;
+    if (error instanceof Deno.errors.NotADirectory) throw refusal(listen, "ENOTDIR", "no folder");
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    if (hasFolder(path)) return;
+    throw refusal(listen, "ENOENT", "no folder");
   }
   if (!file.isSocket) {
     throw refusal(listen, "EEXIST", "there is a file that is no socket");
@@ -25,6 +27,15 @@ export async function claimSocketPath(listen: UnixListen): Promise<void> {
 
 function refusal(listen: UnixListen, code: string, cause: string): ListenError {
   return new ListenError(listen, code, `cannot listen on ${listenText(listen)}: ${cause}`);
+}
+
+/** Returns whether the file of a path could be created, as far as this process may know. */
+function hasFolder(path: string): boolean {
+  try {
+    return Deno.statSync(path.slice(0, path.lastIndexOf("/") + 1) || ".").isDirectory;
+  } catch (error) {
+    return !(error instanceof Deno.errors.NotFound);
+  }
 }
 
 async function answers(path: string): Promise<boolean> {
@@ -45,10 +56,25 @@ export function setSocketMode(listen: UnixListen): void {
   Deno.chmodSync(listen.path, listen.mode);
 }
 
-/** Removes the socket file at exit, unless another process has removed it. */
-export function removeSocketFile(listen: UnixListen): void {
+/** Returns the inode of the path's socket; null: there is none. */
+export function socketFileId({ path }: UnixListen): number | null {
   try {
-    if (Deno.lstatSync(listen.path).isSocket) Deno.removeSync(listen.path);
+    const { isSocket, ino } = Deno.lstatSync(path);
+    return isSocket ? ino : null;
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Removes the socket file, unless it is another's; a listener that closes has removed whatever has its path.
+ *
+ * @param id The result of `socketFileId` when it was made.
+ */
+export function removeSocketFile(listen: UnixListen, id: number): void {
+  if (socketFileId(listen) !== id) return;
+  try {
+    Deno.removeSync(listen.path);
   } catch {
     // Already removed, or not permitted.
   }

@@ -29,6 +29,7 @@ import { openAdmin } from "./admin.ts";
 import { announce, byProtocol } from "./announce.ts";
 import { type FileProblem, PidFile, portFilePath, writePortFile } from "./files.ts";
 import { missingPermissions, refusePermissions } from "./permissions.ts";
+import { reasonOf } from "../reason.ts";
 import { Stop } from "../stop.ts";
 import { logStartFailure } from "./start_failure.ts";
 import { type Milestone, Threads } from "./threads.ts";
@@ -39,6 +40,8 @@ const DRAIN_MARGIN_MS = 1000;
 /** More threads than this, and than so many for each processor, cause a warning. */
 const THREADS_UNWARNED = 8;
 const THREADS_PER_PROCESSOR = 4;
+/** The server listens when so many threads, and one for each processor, are ready. The others join one by one. */
+const THREADS_FIRST = 4;
 /** At this verbosity (-vvv) and above the server checks the whole store at exit. */
 const CHECKING_VERBOSITY = 3;
 
@@ -143,8 +146,11 @@ async function start(
   };
   const threads = makeThreads(stop, authentication, died);
   const journal = await startJournal(options, transport, shared, lifecycleShared, died);
-  warnOfThreads(options.transport.threads);
-  await startThreads(threads, transport, options, shared, lifecycleShared, stop);
+  const threadCount = options.transport.threads;
+  warnOfThreads(threadCount);
+  const startThread = threadStarter(threads, transport, options, shared, lifecycleShared);
+  const firstCount = Math.min(threadCount, Math.max(THREADS_FIRST, navigator.hardwareConcurrency));
+  for (let index = 0; index < firstCount; index++) await startThread(index, stop);
   if (!await reach("warm", threads, stop)) return null;
   lifecycle.phase = LifecyclePhase.OPENING;
   if (!await reach("open", threads, stop)) return null;
@@ -168,6 +174,9 @@ async function start(
   ticker.start();
   admin?.serve();
   lifecycle.phase = LifecyclePhase.RUNNING;
+  joinThreads(firstCount, threadCount, threads, startThread, stop).catch((error) =>
+    died(reasonOf(error))
+  );
   return { lifecycle, transport, threads, cache, ticker, authentication, journal, origin, admin };
 }
 
@@ -277,17 +286,19 @@ function warnOfThreads(threads: number): void {
   );
 }
 
-/** Starts the threads, until the server is stopped. A thread's creation blocks: signals are handled in between. */
-async function startThreads(
+/**
+ * Returns a function that starts a thread, unless the server is stopped. A thread's creation blocks: signals are
+ * handled before.
+ */
+function threadStarter(
   threads: Threads,
   transport: BoundTransport,
   options: ServerOptions,
   shared: SharedState,
   lifecycle: SharedArrayBuffer,
-  stop: Stop,
-): Promise<void> {
+): (threadIndex: number, stop: Stop) => Promise<void> {
   const settings = withBound(options.settings, transport);
-  for (let threadIndex = 0; threadIndex < options.transport.threads; threadIndex++) {
+  return async (threadIndex, stop) => {
     await new Promise((resolve) => setTimeout(resolve));
     if (stop.isRequested) return;
     threads.start({
@@ -300,7 +311,23 @@ async function startThreads(
       shared,
       lifecycle,
     });
+  };
+}
+
+/** Starts the threads from `first` on while others serve, one at a time: they take the processors from each other. */
+async function joinThreads(
+  first: number,
+  count: number,
+  threads: Threads,
+  startThread: (threadIndex: number, stop: Stop) => Promise<void>,
+  stop: Stop,
+): Promise<void> {
+  if (first === count) return;
+  for (let index = first; index < count; index++) {
+    await startThread(index, stop);
+    if (!await reach("listening", threads, stop)) return;
   }
+  logProcess("info", "threads_serve", `all ${count} threads serve`, { threads: count });
 }
 
 /** Writes the pid file and the port file, before the log says that the server listens. @returns The failures. */

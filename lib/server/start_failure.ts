@@ -143,6 +143,7 @@ function unixReason({ path }: UnixListen, code: string, message: string): string
       return `permission denied (${code}); the user of the server needs write permission for ` +
         `the folder ${folder}`;
     case "EADDRINUSE":
+    case "EEXIST":
       return `another server listens on this path, or the file is no socket (${code}); stop that ` +
         `server, remove the file, or choose another path with -s`;
     default:

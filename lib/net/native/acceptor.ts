@@ -17,7 +17,7 @@ import {
   SOCK_CLOEXEC,
   SOCK_NONBLOCK,
 } from "./libc.ts";
-import type { NativeWorkerData } from "./bind.ts";
+import { ABSENT_LOAD, type NativeWorkerData } from "./bind.ts";
 import { NativeConnection } from "./connection.ts";
 import { ADDRESS_BYTES_MAX, readAddress } from "./socket_address.ts";
 import { type Listen, listenerName, statsAddressText, type TlsMode, tlsOf } from "../transport.ts";
@@ -67,6 +67,11 @@ export class NativeAcceptor {
   /** Length of the present pause in accepting; 0: no pause. */
   get pauseMs(): number {
     return this.#pausedAtMs === 0 ? 0 : ACCEPT_PAUSE_MS;
+  }
+
+  /** From here on workers give connections to this one. */
+  join(): void {
+    Atomics.sub(this.#loads, this.#context.threadIndex, ABSENT_LOAD);
   }
 
   open(): void {

@@ -4,9 +4,9 @@ import { createEpoll } from "./epoll.ts";
 import { EFD_CLOEXEC, EFD_NONBLOCK, Libc } from "./libc.ts";
 import {
   bindNetwork,
-  bindUnix,
   type NativeListener,
   removeSocketFile,
+  reserveUnix,
   startListening,
 } from "./listener.ts";
 import { NativeWaker } from "./waker.ts";
@@ -23,6 +23,9 @@ import {
 import { TlsContexts } from "./tls/contexts.ts";
 import { OpenSsl } from "./tls/openssl.ts";
 
+/** Added to the load of a worker that cannot serve yet: more than any number of connections. */
+export const ABSENT_LOAD = 2 ** 30;
+
 /** Passed to every worker. Descriptors belong to the process, so their numbers are valid in every thread. */
 export interface NativeWorkerData {
   /** Listeners for connections. */
@@ -37,7 +40,7 @@ export interface NativeWorkerData {
   readonly wakeFds: readonly number[];
   /** The ring of each worker; empty: they use no io_uring. */
   readonly rings: readonly OpenRing[];
-  /** Words: open connections of each worker, then of all workers. */
+  /** Words: open connections of each worker (and `ABSENT_LOAD`), then of all workers. */
   readonly loads: SharedArrayBuffer;
   /** The certificates (`TlsContexts`); null without `-Z`. */
   readonly tls: SharedArrayBuffer | null;
@@ -62,7 +65,7 @@ export function bindNative(listens: readonly Listen[], options: TransportOptions
       return fd < 0 ? null : () => libc.calls.close(fd);
     });
     for (const listen of listens) {
-      if (listen.kind === "unix") listeners.push(bindUnix(libc, listen));
+      if (listen.kind === "unix") listeners.push(reserveUnix(libc, listen));
       else listeners.push(...bindNetwork(libc, listen));
     }
     return new BoundNative(libc, listeners, options, tls, openRings(libc, options));
@@ -154,7 +157,7 @@ class BoundNative implements BoundTransport {
       epollFds: Array.from(ofThreads, () => createEpoll(libc)),
       wakeFds: Array.from(ofThreads, () => libc.calls.eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       rings,
-      loads: new SharedArrayBuffer(4 * (threads + 1)),
+      loads: createLoads(threads),
       tls: tls?.shared ?? null,
     };
     this.#waker = new NativeWaker(libc.calls, this.#workerData.wakeFds);
@@ -190,13 +193,19 @@ class BoundNative implements BoundTransport {
   }
 }
 
+function createLoads(threads: number): SharedArrayBuffer {
+  const loads = new SharedArrayBuffer(4 * (threads + 1));
+  new Int32Array(loads).fill(ABSENT_LOAD, 0, threads);
+  return loads;
+}
+
 function isUdp(listener: NativeListener): listener is NativeListener & { listen: UdpListen } {
   return listener.listen.kind === "udp";
 }
 
 function closeListeners(libc: Libc, listeners: readonly NativeListener[]): void {
-  for (const { fd, listen } of listeners) {
-    libc.calls.close(fd);
-    if (listen.kind === "unix") removeSocketFile(libc, listen.path);
+  for (const listener of listeners) {
+    libc.calls.close(listener.fd);
+    removeSocketFile(libc, listener);
   }
 }

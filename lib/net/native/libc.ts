@@ -48,6 +48,8 @@ const SYMBOLS = {
   malloc_trim: { parameters: ["u32"], result: "i32" },
   umask: { parameters: ["u32"], result: "u32" },
   statx: { parameters: ["i32", "buffer", "i32", "u32", "buffer"], result: "i32" },
+  access: { parameters: ["buffer", "i32"], result: "i32" },
+  link: { parameters: ["buffer", "buffer"], result: "i32" },
   unlink: { parameters: ["buffer"], result: "i32" },
   getaddrinfo: { parameters: ["buffer", "buffer", "buffer", "buffer"], result: "i32" },
   freeaddrinfo: { parameters: ["pointer"], result: "void" },

@@ -42,13 +42,15 @@ import {
   type UnixListen,
 } from "../transport.ts";
 
-/** A socket for connections, which is bound, or for datagrams. */
+/** A socket for connections, or for datagrams. */
 export interface NativeListener {
   readonly fd: number;
   /** The numeric address and the port that were bound. */
   readonly listen: Listen;
-  /** For a datagram socket: the address that `startListening` binds it to. It receives from then on. */
+  /** For a datagram socket: the address that `startListening` binds it to. For a Unix socket: its name until then. */
   readonly address?: Uint8Array<ArrayBuffer>;
+  /** The inode of the socket's file; absent: there is none yet. */
+  fileId?: bigint | undefined;
 }
 
 /**
@@ -64,10 +66,16 @@ const DEAD_PEER_SEC = KEEPALIVE_IDLE_SEC + KEEPALIVE_INTERVAL_SEC * KEEPALIVE_PR
 const AT_FDCWD = -100;
 const AT_SYMLINK_NOFOLLOW = 0x100;
 const STATX_TYPE = 1;
+const STATX_INO = 0x100;
 const STATX_BYTES = 256;
 const STATX_MODE_BYTE = 28;
+const STATX_INO_BYTE = 32;
 const FILE_TYPE_MASK = 0o170000;
 const FILE_TYPE_SOCKET = 0o140000;
+/** Where the path begins in struct sockaddr_un. */
+const SUN_PATH_BYTE = 2;
+/** W_OK and X_OK of access: what creating a file in a folder needs. */
+const WRITE_AND_SEARCH = 0o3;
 
 /**
  * Room that a UDP socket asks for, in bytes: more than 10,000 short datagrams, each of which takes 768 bytes and more.
@@ -116,23 +124,24 @@ export function bindNetwork(libc: Libc, listen: TcpListen | UdpListen): NativeLi
 }
 
 /**
- * Creates the socket file with its mode. Replaces a socket file on which no server listens.
+ * Opens a socket that is not bound yet: its file appears when the server listens. Removes the file of a server that has
+ * ended.
  *
- * @throws {ListenError}
+ * @throws {ListenError} When there is another file, or the file cannot be created.
  */
-export function bindUnix(libc: Libc, listen: UnixListen): NativeListener {
+export function reserveUnix(libc: Libc, listen: UnixListen): NativeListener {
   const { calls } = libc;
-  const address = unixAddress(listen.path);
-  if (isStaleSocket(libc, address, listen.path)) calls.unlink(cString(listen.path));
+  const { path } = listen;
+  const address = unixAddress(path);
+  if (isStaleSocket(libc, address, path)) calls.unlink(cString(path));
+  if (fileStatus(libc, path) !== null) throw failure(listen, EADDRINUSE);
+  const folder = path.slice(0, path.lastIndexOf("/") + 1);
+  if (calls.access(cString(folder || "."), WRITE_AND_SEARCH) !== 0) {
+    throw failure(listen, libc.errno);
+  }
   const fd = calls.socket(address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  // The file never has more permission bits than asked for, not even between bind and chmod.
-  const umask = calls.umask(~listen.mode & 0o777);
-  const bound = calls.bind(fd, address.bytes, address.bytes.length) === 0;
-  const errno = libc.errno;
-  calls.umask(umask);
-  if (fd >= 0 && bound) return { fd, listen };
-  if (fd >= 0) calls.close(fd);
-  throw failure(listen, errno);
+  if (fd < 0) throw failure(listen, libc.errno);
+  return { fd, listen, address: unixAddress(`${folder}.${Deno.pid}`).bytes };
 }
 
 /**
@@ -140,20 +149,50 @@ export function bindUnix(libc: Libc, listen: UnixListen): NativeListener {
  *
  * @throws {ListenError}
  */
-export function startListening(
-  libc: Libc,
-  { fd, listen, address }: NativeListener,
-  backlog: number,
-): void {
-  const { calls } = libc;
+export function startListening(libc: Libc, listener: NativeListener, backlog: number): void {
+  const { fd, listen, address } = listener;
+  if (listen.kind === "unix") {
+    const errno = listenUnix(libc, fd, listen, address!, backlog);
+    if (errno !== 0) throw failure(listen, errno);
+    listener.fileId = fileStatus(libc, listen.path)?.id;
+    return;
+  }
   const failed = address === undefined
-    ? calls.listen(fd, backlog)
-    : calls.bind(fd, address, address.length);
+    ? libc.calls.listen(fd, backlog)
+    : libc.calls.bind(fd, address, address.length);
   if (failed !== 0) throw failure(listen, libc.errno);
 }
 
-export function removeSocketFile(libc: Libc, path: string): void {
-  libc.calls.unlink(cString(path));
+/**
+ * Binds a Unix socket to a name of its own. It gets its path when it listens: a client that finds the file can connect.
+ *
+ * @returns The errno; 0: done.
+ */
+function listenUnix(
+  libc: Libc,
+  fd: number,
+  { path, mode }: UnixListen,
+  address: Uint8Array<ArrayBuffer>,
+  backlog: number,
+): number {
+  const { calls } = libc;
+  const name = address.slice(SUN_PATH_BYTE);
+  // The file never has more permission bits than asked for, not even between bind and chmod.
+  const umask = calls.umask(~mode & 0o777);
+  const isBound = calls.bind(fd, address, address.length) === 0;
+  let { errno } = libc;
+  calls.umask(umask);
+  if (!isBound) return errno;
+  const listens = calls.listen(fd, backlog) === 0 && calls.link(name, cString(path)) === 0;
+  errno = listens ? 0 : libc.errno;
+  calls.unlink(name);
+  return errno;
+}
+
+/** Removes a socket file, unless it is another's. */
+export function removeSocketFile(libc: Libc, { listen, fileId }: NativeListener): void {
+  if (listen.kind !== "unix" || fileId === undefined) return;
+  if (fileStatus(libc, listen.path)?.id === fileId) libc.calls.unlink(cString(listen.path));
 }
 
 /** Opens and binds a socket. @returns The listener, or the errno. */
@@ -234,18 +273,28 @@ function bindSocket(
 
 /** Whether the path is a socket that refuses connections. */
 function isStaleSocket(libc: Libc, address: SocketAddress, path: string): boolean {
+  if (!fileStatus(libc, path)?.isSocket) return false;
   const { calls } = libc;
-  const status = new Uint8Array(STATX_BYTES);
-  if (calls.statx(AT_FDCWD, cString(path), AT_SYMLINK_NOFOLLOW, STATX_TYPE, status) !== 0) {
-    return false;
-  }
-  const mode = new DataView(status.buffer).getUint16(STATX_MODE_BYTE, true);
-  if ((mode & FILE_TYPE_MASK) !== FILE_TYPE_SOCKET) return false;
   const fd = calls.socket(address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   const refused = calls.connect(fd, address.bytes, address.bytes.length) !== 0 &&
     libc.errno === ECONNREFUSED;
   calls.close(fd);
   return refused;
+}
+
+/** Returns what a path names, without following a link, and the number of the file; null: nothing, or it is hidden. */
+function fileStatus(libc: Libc, path: string): { isSocket: boolean; id: bigint } | null {
+  const status = new Uint8Array(STATX_BYTES);
+  const fields = STATX_TYPE | STATX_INO;
+  if (libc.calls.statx(AT_FDCWD, cString(path), AT_SYMLINK_NOFOLLOW, fields, status) !== 0) {
+    return null;
+  }
+  const view = new DataView(status.buffer);
+  const mode = view.getUint16(STATX_MODE_BYTE, true);
+  return {
+    isSocket: (mode & FILE_TYPE_MASK) === FILE_TYPE_SOCKET,
+    id: view.getBigUint64(STATX_INO_BYTE, true),
+  };
 }
 
 function failure(listen: Listen, errno: number): ListenError {

@@ -130,6 +130,7 @@ export class NativeThread implements Transport {
   open(): void {
     this.#epoll.add(this.#wakeFd, EPOLLIN, 0);
     for (const fd of this.#udp.keys()) this.#epoll.add(fd, EPOLLIN, 0);
+    this.#acceptor.join();
     this.#acceptor.open();
   }
 

@@ -9,10 +9,11 @@ import {
   type TcpListen,
   TlsError,
   type TransportOptions,
+  type UnixListen,
 } from "../transport.ts";
 import { requireDescriptors } from "../descriptors.ts";
 import { resourceShortage } from "./sockets.ts";
-import { claimSocketPath, removeSocketFile } from "../unix_socket.ts";
+import { claimSocketPath, removeSocketFile, socketFileId } from "../unix_socket.ts";
 
 /** Passed to a worker: the addresses it opens itself. */
 export interface PortableWorkerData {
@@ -75,6 +76,8 @@ export async function bindPortable(
   const certificate = options.tls === null ? null : readCertificate(options.tls);
   const bound: Listen[] = [];
   for (const listen of listens) bound.push(await tryListen(listen, options));
+  // Their inodes. The first worker has created them when `listen` is called.
+  const socketFiles = new Map<UnixListen, number>();
   return {
     name: "portable",
     usesIoUring: false,
@@ -91,9 +94,15 @@ export async function bindPortable(
       return certificateAgeSec(certificate);
     },
     wake: (threadIndex) => lifecycle.wake(threadIndex),
-    listen: () => {},
+    listen: () => {
+      for (const listen of bound) {
+        const id = listen.kind === "unix" ? socketFileId(listen) : null;
+        if (id !== null) socketFiles.set(listen as UnixListen, id);
+      }
+    },
     close: () => {
-      for (const listen of bound) if (listen.kind === "unix") removeSocketFile(listen);
+      for (const [listen, id] of socketFiles) removeSocketFile(listen, id);
+      socketFiles.clear();
     },
   };
 }

@@ -439,58 +439,6 @@ test("what was sent before SIGTERM is answered", async (start) => {
   assertEquals((await server.ended()).code, 0);
 });
 
-test(
-  "a Unix socket has the mode of -a, replaces a stale file, and is gone at the end",
-  async (start, io) => {
-    const folder = await Deno.makeTempDir();
-    const path = `${folder}/s`;
-    const permissions = [
-      ...leastPermissions(io),
-      ...(io === "portable"
-        ? [`--allow-net=unix:${path}`, `--allow-read=${path}`, `--allow-write=${path}`]
-        : []),
-    ];
-    const options = { args: ["-s", path, "-a", "770"], permissions };
-    {
-      // Killed, so that the file stays.
-      await using stale = await start(options);
-      stale.signal("SIGKILL");
-      await stale.ended();
-    }
-    assert(Deno.lstatSync(path).isSocket);
-    await using server = await start(options);
-    assertEquals(Deno.lstatSync(path).mode! & 0o777, 0o770);
-    using client = await Client.connectUnix(path);
-    await client.ask("set a 0 0 1\r\n1\r\nget a\r\n", "STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\n");
-    await server.stop();
-    assertEquals([...Deno.readDirSync(folder)], []);
-    await Deno.remove(folder);
-  },
-);
-
-test(
-  "a Unix socket that another server has, or a file that is none, is left alone",
-  async (start, io) => {
-    const folder = await Deno.makeTempDir();
-    const path = `${folder}/s`;
-    await using server = await start({ args: ["-s", path], permissions: ["--allow-all"] });
-    const second = await start({ args: ["-s", path], permissions: ["--allow-all"] }).catch((
-      error,
-    ) => error);
-    assertMatch(String(second), /another server/);
-    using client = await Client.connectUnix(path);
-    await client.ping();
-    await server.stop();
-    Deno.writeTextFileSync(path, "mine");
-    const third = await start({ args: ["-s", path], permissions: ["--allow-all"] }).catch((error) =>
-      error
-    );
-    assertMatch(String(third), /ended without/, io);
-    assertEquals(Deno.readTextFileSync(path), "mine");
-    await Deno.remove(folder, { recursive: true });
-  },
-);
-
 test("UDP requests are answered by datagrams with the same id", async (start, io) => {
   const permissions = ["--allow-net=127.0.0.1", ...leastPermissions(io)];
   const args = ["-p", "-1", "-U", "-1", "-z", "3333"];

@@ -84,6 +84,34 @@ test(
   },
 );
 
+test("-U may equal a port of -l: each address has one UDP socket", async (start, io) => {
+  const [first, second] = [freePort(), freePort()];
+  const listen = `127.0.0.1:${first},127.0.0.1:${second}`;
+  await using server = await start({ args: ["-l", listen, "-p", "0", "-U", `${second}`] });
+  assertEquals(server.lines[0]!.match(/udp /g)?.length, 1, io);
+  for (const port of [first, second]) {
+    using client = await server.connect(port);
+    await client.ping();
+  }
+  using datagrams = new UdpClient(second);
+  await datagrams.send(7, "mn\r\n");
+  assertEquals(await datagrams.receive(), [7, "MN\r\n"]);
+});
+
+test("threads beyond the first few join while these serve", async (start, io) => {
+  const threads = Math.max(4, navigator.hardwareConcurrency) + 2;
+  await using server = await start({ args: ["-t", `${threads}`] });
+  assert(!server.lines.some((line) => line.includes("threads serve")));
+  using early = await server.connect();
+  await early.ping();
+  await server.line(`all ${threads} threads serve`);
+  // The native transport gives each new connection to the thread that has the fewest.
+  const clients = await Promise.all(Array.from({ length: 4 * threads }, () => server.connect()));
+  for (const client of clients) await client.ping();
+  for (const client of clients) client[Symbol.dispose]();
+  assertEquals((await server.stop()).code, 0, io);
+});
+
 /** Starts a server and sends SIGTERM after `delayMs`. */
 async function signalDuringStart(
   io: "portable" | "native",
