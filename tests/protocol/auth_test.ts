@@ -37,7 +37,7 @@ function withSide(run: (side: ConversationSide) => void, ...options: string[]): 
   const file = Deno.makeTempFileSync({ prefix: "leased-test-" });
   try {
     Deno.writeTextFileSync(file, USER_LINES);
-    const side = new ConversationSide([
+    using side = new ConversationSide([
       ...["-Y", file, "-S", "-B", "auto", "--allow-token-drop"],
       ...OPTIONS,
       ...options,
@@ -48,7 +48,6 @@ function withSide(run: (side: ConversationSide) => void, ...options: string[]): 
     assertEquals(ann.ask("set secret-key 0 0 1\r\n1\r\n"), "STORED\r\n");
     ann.disconnect();
     run(side);
-    side.check();
   } finally {
     Deno.removeSync(file);
   }

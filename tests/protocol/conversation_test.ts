@@ -68,11 +68,10 @@ Deno.test("feed() answers the same however the bytes are cut", () => {
   const whole = new ConversationSide().connect().ask(SESSION);
   assertStringIncludes(whole, "CLIENT_ERROR bad data chunk");
   for (const pieceLength of [1, 2, 3, 7, 64, 1000, 5000]) {
-    const side = new ConversationSide();
+    using side = new ConversationSide();
     const peer = side.connect();
     assertEquals(askInPieces(peer, SESSION, pieceLength), whole, `pieces of ${pieceLength}`);
     assert(peer.closed);
-    side.check();
   }
 });
 
@@ -88,7 +87,7 @@ Deno.test("feed() answers the same for every single cut", () => {
 });
 
 Deno.test("values of every size come back as they were stored", () => {
-  const side = new ConversationSide();
+  using side = new ConversationSide();
   const peer = side.connect();
   const lengths = [0, 1, 4095, 4096, 4097, 16_000, 16_400, 65_536, 70_000, 262_144, 700_000];
   for (const length of lengths) {
@@ -98,7 +97,6 @@ Deno.test("values of every size come back as they were stored", () => {
       assertEquals(peer.ask("get k\r\n"), hits(["k", value]));
     }
   }
-  side.check();
 });
 
 Deno.test("replies that do not fit the reply buffer are sent one after the other", () => {
@@ -115,7 +113,7 @@ Deno.test("replies that do not fit the reply buffer are sent one after the other
 });
 
 Deno.test("a reader gets the old value although it is replaced during the reply", () => {
-  const side = new ConversationSide();
+  using side = new ConversationSide();
   const { thread } = side;
   const writer = side.connect();
   const old = valueOf(600_000, 1);
@@ -135,7 +133,6 @@ Deno.test("a reader gets the old value although it is replaced during the reply"
   assertEquals(replies, hits(["k", old]));
   assertEquals(deleted, 1);
   reader.end();
-  side.check();
 });
 
 Deno.test("a connection that ends in the middle of a value gives everything back", () => {

@@ -27,7 +27,7 @@ function statOf(side: ConversationSide, name: string): string {
 }
 
 Deno.test("token get is answered when its record is on the disk, and so are the requests behind it", () => {
-  const side = new ConversationSide(OPTIONS);
+  using side = new ConversationSide(OPTIONS);
   const writer = side.connect();
   const reader = side.connect();
   reader.ask("set k 0 0 1\r\n1\r\n");
@@ -40,11 +40,10 @@ Deno.test("token get is answered when its record is on the disk, and so are the 
   const [id] = /\d+/.exec(reply)!;
   assertMatch(reader.ask("token list\r\n"), new RegExp(`^TOKEN k ${id} 0 me `));
   assertEquals(writer.ask(`token release k ${id}\r\n`), "OK\r\n");
-  side.check();
 });
 
 Deno.test("a token that the disk refused is none", () => {
-  const side = new ConversationSide(OPTIONS);
+  using side = new ConversationSide(OPTIONS);
   const watcher = side.connect();
   watcher.ask("watch tokens\r\n");
   const writer = side.connect();
@@ -63,11 +62,10 @@ Deno.test("a token that the disk refused is none", () => {
     "op=get key=l",
     "op=failed key=l",
   ]);
-  side.check();
 });
 
 Deno.test("who asks again while the record is written gets the same token", () => {
-  const side = new ConversationSide(OPTIONS);
+  using side = new ConversationSide(OPTIONS);
   const lost = side.connect();
   const again = side.connect();
   lost.ask("token get k me\r\n");
@@ -81,11 +79,10 @@ Deno.test("who asks again while the record is written gets the same token", () =
   assertEquals(other.ask(""), reply);
   assertEquals(other.ask("token get k me\r\n"), reply, "at once");
   assertEquals(statOf(side, "token_get"), "1");
-  side.check();
 });
 
 Deno.test("binary: TokenGet waits too, and keeps its opaque", () => {
-  const side = new ConversationSide(OPTIONS);
+  using side = new ConversationSide(OPTIONS);
   const opcode = opcodeOf("TokenGet");
   const request = packetText({ opcode, opaque: 7, key: "k", value: "me" });
   const noop = packetText({ opcode: opcodeOf("Noop"), opaque: 8 });
@@ -104,11 +101,10 @@ Deno.test("binary: TokenGet waits too, and keeps its opaque", () => {
   assertEquals(reply.slice(0, 24), parts.slice(0, 24));
   const bytes = Uint8Array.from(reply.slice(24), (char) => char.charCodeAt(0));
   assertEquals(new DataView(bytes.buffer).getBigUint64(0), BigInt(id!));
-  side.check();
 });
 
 Deno.test("a connection that ends while the record is written leaves its token", () => {
-  const side = new ConversationSide(OPTIONS);
+  using side = new ConversationSide(OPTIONS);
   const writer = side.connect();
   writer.ask("token get k me\r\n");
   writer.disconnect();
@@ -116,11 +112,10 @@ Deno.test("a connection that ends while the record is written leaves its token",
   const other = side.connect();
   assertEquals(other.ask("set k 0 0 1\r\n1\r\n"), "NOT_STORED\r\n");
   assertEquals(statOf(side, "token_curr"), "1");
-  side.check();
 });
 
 Deno.test("without a readable journal there are no tokens, and quarantine cannot be turned off", () => {
-  const side = new ConversationSide(OPTIONS);
+  using side = new ConversationSide(OPTIONS);
   const { cache } = side.thread;
   cache.journal.queue.makeUnusable();
   const operator = side.connect();
@@ -131,5 +126,4 @@ Deno.test("without a readable journal there are no tokens, and quarantine cannot
   assertEquals(operator.ask("set k 0 0 1\r\n1\r\n"), "NOT_STORED\r\n");
   assertEquals(operator.ask("token get k\r\n"), "SERVER_ERROR cannot persist update token\r\n");
   assertEquals(operator.ask("token release k 5\r\n"), "NOT_FOUND\r\n");
-  side.check();
 });

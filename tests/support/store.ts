@@ -58,7 +58,8 @@ export function movePage(cache: Cache, source: number, target: number): MoveResu
   return move.result;
 }
 
-export class TestStore {
+/** A store; with `using`, it is checked at the end of the test. */
+export class TestStore implements Disposable {
   readonly memory: Memory;
   readonly cache: Cache;
   readonly operation: Operation;
@@ -220,6 +221,10 @@ export class TestStore {
 
   check(): void {
     checkStore(this.memory);
+  }
+
+  [Symbol.dispose](): void {
+    this.check();
   }
 
   /** An operation on the key, for what has no method here. Good until the next call of a method. */

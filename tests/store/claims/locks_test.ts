@@ -1,5 +1,4 @@
 import { assert, assertEquals, assertGreater, assertLess } from "@std/assert";
-import { LOCKED_ITEM } from "../../../store/cache.ts";
 import { StoreMode } from "../../../store/operation.ts";
 import { NO_ITEM } from "../../../store/memory/item.ts";
 import { MIB } from "../../../store/limits.ts";
@@ -10,7 +9,7 @@ import { STAT } from "../../../store/stats.ts";
 import { u64ToNumber } from "../../../store/base/u64.ts";
 import { TestStore } from "../../support/store.ts";
 
-const { SET, ADD, REPLACE, APPEND, PREPEND, CAS } = StoreMode;
+const { SET, ADD, REPLACE, APPEND, PREPEND } = StoreMode;
 const A = 1;
 const B = 2;
 const C = 3;
@@ -25,73 +24,7 @@ function fence(store: TestStore): number {
   return u64ToNumber(store.operation.resultLow, store.operation.resultHigh);
 }
 
-Deno.test("lock() gives a key to one connection, and again to the same", () => {
-  const store = storeWith("k");
-  assertEquals(store.lock("missing", A), Outcome.NOT_FOUND);
-  assertEquals(store.lock("k", A), Outcome.OK);
-  const first = fence(store);
-  assertEquals(store.lock("k", A), Outcome.OK);
-  assertEquals(fence(store), first, "the same lock has the same fencing number");
-  assertEquals(store.lock("k", B), Outcome.LOCKED);
-  assertEquals(store.unlock("k", B), Outcome.NOT_LOCKED);
-  store.check();
-  assertEquals(store.unlock("k", A), Outcome.OK);
-  assertEquals(store.unlock("k", A), Outcome.NOT_LOCKED);
-  assertEquals(store.unlock("missing", A), Outcome.NOT_FOUND);
-  assertEquals(store.lock("k", B), Outcome.OK);
-  assertGreater(fence(store), first);
-  store.check();
-  assertEquals(store.memory.stats[STAT.lock_ok], 2);
-  assertEquals(store.memory.stats[STAT.lock_busy], 1);
-});
-
-Deno.test("lock() is refused to its own holder under yrmcdsLocks, and anybody may touch", () => {
-  const store = new TestStore({ yrmcdsLocks: true });
-  store.store(SET, "k", "1");
-  assertEquals(store.lock("k", A), Outcome.OK);
-  assertEquals(store.lock("k", A), Outcome.LOCKED);
-  assertEquals(store.lock("k", A, { waitMs: 10 }), Outcome.LOCKED, "nobody waits for itself");
-  assertEquals(store.lockAndGet("k", A), Outcome.LOCKED);
-  assertEquals(store.touch("k", 100, { owner: B }), Outcome.TOUCHED);
-  assertEquals(store.store(SET, "k", "2", { owner: B }), Outcome.LOCKED);
-});
-
-Deno.test("a locked key is changed by its holder alone, and read by everybody", () => {
-  const store = storeWith("k", "5");
-  const id = store.id("k");
-  assertEquals(store.lock("k", A), Outcome.OK);
-  for (const owner of [B, 0]) {
-    for (const mode of [SET, ADD, REPLACE, APPEND, PREPEND]) {
-      assertEquals(store.store(mode, "k", "x", { owner }), Outcome.LOCKED);
-      assertEquals(
-        store.storeInPieces(mode, "k", new Uint8Array(9), 4, { owner }),
-        Outcome.LOCKED,
-      );
-    }
-    assertEquals(store.store(CAS, "k", "x", { owner, compareLow: id }), Outcome.LOCKED);
-    assertEquals(store.store(CAS, "k", "x", { owner, compareLow: 7 }), Outcome.LOCKED);
-    assertEquals(store.add("k", 1, true, { owner }), Outcome.LOCKED);
-    assertEquals(store.add("k", 1, false, { owner }), Outcome.LOCKED);
-    assertEquals(store.remove("k", { owner }), Outcome.LOCKED);
-    assertEquals(store.touch("k", 100, { owner }), Outcome.LOCKED);
-    assertEquals(store.cache.getAndTouch(store.input, 0, 1, 100, owner), LOCKED_ITEM);
-    assertEquals(
-      store.store(SET, "k", new Uint8Array(2 * MIB - 300), { owner }),
-      Outcome.TOO_LARGE,
-    );
-  }
-  assertEquals(store.cache.deadlineSec(store.item("k")), 0);
-  assertEquals(store.get("k"), "5");
-  const owner = A;
-  assertEquals(store.store(ADD, "k", "x", { owner }), Outcome.NOT_STORED);
-  assertEquals(store.add("k", 1, true, { owner }), Outcome.OK);
-  assertEquals(store.touch("k", 100, { owner }), Outcome.TOUCHED);
-  assertEquals(store.store(CAS, "k", "x", { owner, compareLow: id }), Outcome.EXISTS);
-  assertEquals(store.store(SET, "k", "7", { owner }), Outcome.STORED);
-  assertEquals(store.get("k"), "7");
-  assertEquals(store.store(SET, "k", "x", { owner: B }), Outcome.LOCKED, "the lock has stayed");
-  store.check();
-});
+// transcripts/locks*.txt have what each command does to a locked key.
 
 Deno.test("the lock follows its item into other chunks", () => {
   const store = storeWith("k", "9");
@@ -120,33 +53,8 @@ Deno.test("the lock follows its item into other chunks", () => {
   store.check();
 });
 
-Deno.test("the lock goes with an item that its holder deletes", () => {
-  const store = storeWith("k");
-  store.lock("k", A);
-  assertEquals(store.remove("k", { owner: A }), Outcome.DELETED);
-  store.check();
-  assertEquals(store.unlock("k", A), Outcome.NOT_FOUND);
-  assertEquals(store.store(SET, "k", "1", { owner: B }), Outcome.STORED);
-  assertEquals(store.lock("k", B), Outcome.OK);
-  store.cache.releaseOwner(A);
-  assertEquals(store.store(SET, "k", "1", { owner: A }), Outcome.LOCKED);
-  store.check();
-});
-
-Deno.test("a set too large by the holder removes the item and the lock, by another nothing", () => {
-  const store = storeWith("k");
-  store.lock("k", A);
-  const large = new Uint8Array(MIB + 1);
-  assertEquals(store.store(SET, "k", large, { owner: B }), Outcome.TOO_LARGE);
-  assertEquals(store.get("k"), "1");
-  assertEquals(store.store(SET, "k", large, { owner: A }), Outcome.TOO_LARGE);
-  assertEquals(store.get("k"), undefined);
-  assertEquals(store.cache.locks.count, 0);
-  store.check();
-});
-
 Deno.test("releaseOwner() frees all that the connection holds and nothing else", () => {
-  const store = new TestStore();
+  using store = new TestStore();
   for (let n = 0; n < 100; n++) {
     store.store(SET, `k${n}`, "1");
     assertEquals(store.lock(`k${n}`, n % 2 === 0 ? A : B), Outcome.OK);
@@ -161,7 +69,6 @@ Deno.test("releaseOwner() frees all that the connection holds and nothing else",
   }
   store.cache.unlockAll(B);
   assertEquals(store.cache.locks.count, 50);
-  store.check();
 });
 
 Deno.test("a locked item outlives its deadline and dies when it is unlocked", () => {
@@ -189,60 +96,6 @@ Deno.test("a locked item outlives its deadline and dies when it is unlocked", ()
   }
 });
 
-Deno.test("a locked item outlives flush_all and dies when it is unlocked", () => {
-  const store = storeWith("k");
-  store.store(SET, "kept", "1");
-  store.lock("k", A);
-  store.lock("kept", A);
-  store.cache.flushAll(0);
-  while (store.cache.maintain());
-  assertEquals(store.get("k"), "1");
-  store.store(SET, "kept", "2", { owner: A });
-  store.cache.unlockAll(A);
-  assertEquals(store.get("k"), undefined);
-  assertEquals(store.get("kept"), "2", "stored after the flush");
-  store.check();
-});
-
-Deno.test("lockAndGet() looks at the deadline first, and renews it", () => {
-  const store = new TestStore();
-  store.store(SET, "k", "1", { deadlineSec: 4 });
-  assertEquals(store.lockAndGet("k", A, { deadlineSec: 100 }), Outcome.OK);
-  assertEquals(store.cache.deadlineSec(store.operation.item), 100);
-  assertEquals(store.lockAndGet("k", B, { deadlineSec: 5 }), Outcome.LOCKED);
-  assertEquals(store.cache.deadlineSec(store.item("k")), 100);
-  store.unlock("k", A);
-  store.clock(200_000);
-  assertEquals(store.lockAndGet("k", A), Outcome.NOT_FOUND, "an expired item is not brought back");
-  assertEquals(store.lock("k", A), Outcome.NOT_FOUND);
-  store.check();
-});
-
-Deno.test("replace and unlock", () => {
-  const store = storeWith("k");
-  const owner = A;
-  assertEquals(store.store(REPLACE, "no", "2", { owner, unlock: true }), Outcome.NOT_FOUND);
-  assertEquals(store.store(REPLACE, "k", "2", { owner, unlock: true }), Outcome.NOT_LOCKED);
-  store.lock("k", A);
-  assertEquals(store.store(REPLACE, "k", "2", { owner: B, unlock: true }), Outcome.NOT_LOCKED);
-  const wrong = { owner, unlock: true, compare: true, compareLow: 1 };
-  assertEquals(store.store(REPLACE, "k", "2", wrong), Outcome.EXISTS);
-  assertEquals(store.lock("k", B), Outcome.LOCKED, "a wrong id keeps the lock");
-  const large = new Uint8Array(MIB + 1);
-  assertEquals(store.store(REPLACE, "k", large, { owner, unlock: true }), Outcome.TOO_LARGE);
-  assertEquals(store.get("k"), "1");
-  assertEquals(store.store(REPLACE, "k", "2", { owner, unlock: true }), Outcome.STORED);
-  assertEquals(store.get("k"), "2");
-  assertEquals(store.lock("k", B), Outcome.OK);
-  const pieces = new Uint8Array(50_000).fill(0x61);
-  assertEquals(
-    store.storeInPieces(REPLACE, "k", pieces, 7000, { owner: B, unlock: true }),
-    Outcome.STORED,
-  );
-  assertEquals(store.cache.locks.count, 0);
-  store.check();
-});
-
 Deno.test("locked items are not evicted, nor moved with their pages", () => {
   const store = new TestStore({ memoryLimitBytes: 2 * MIB });
   const value = new Uint8Array(700);
@@ -262,7 +115,7 @@ Deno.test("locked items are not evicted, nor moved with their pages", () => {
 });
 
 Deno.test("limits on locks: of a connection and in all", () => {
-  const store = new TestStore({ lockLimits: { locksMax: 5, locksPerConnectionMax: 3 } });
+  using store = new TestStore({ lockLimits: { locksMax: 5, locksPerConnectionMax: 3 } });
   for (let n = 0; n < 8; n++) store.store(SET, `k${n}`, "1");
   for (let n = 0; n < 3; n++) assertEquals(store.lock(`k${n}`, A), Outcome.OK);
   assertEquals(store.lock("k3", A), Outcome.TOO_MANY_LOCKS);
@@ -274,7 +127,6 @@ Deno.test("limits on locks: of a connection and in all", () => {
   store.unlock("k0", A);
   assertEquals(store.lock("k5", C), Outcome.OK);
   assertEquals(store.memory.stats[STAT.lock_refused], 3);
-  store.check();
 });
 
 Deno.test("those that wait get the lock in the order they came", () => {
@@ -348,7 +200,7 @@ Deno.test("waiting ends when the item goes, and when the time is over", () => {
 
 Deno.test("a slice of maintenance ends the waiting of no more than some hundreds", () => {
   const WAITERS = 2000;
-  const store = new TestStore({
+  using store = new TestStore({
     connectionsMax: WAITERS + 1,
     lockLimits: { waitersPerLockMax: WAITERS },
   });
@@ -365,7 +217,6 @@ Deno.test("a slice of maintenance ends the waiting of no more than some hundreds
   }
   assertEquals(stats[STAT.lock_wait_timeouts], WAITERS);
   assertLess(most, 500);
-  store.check();
 });
 
 Deno.test("a slice of maintenance goes on where the last one stopped, and begins again", () => {
@@ -387,13 +238,12 @@ Deno.test("a slice of maintenance goes on where the last one stopped, and begins
 });
 
 Deno.test("a queue is bounded", () => {
-  const store = new TestStore({ lockLimits: { waitersPerLockMax: 2 } });
+  using store = new TestStore({ lockLimits: { waitersPerLockMax: 2 } });
   store.store(SET, "k", "1");
   store.lock("k", A);
   assertEquals(store.lock("k", B, { waitMs: 9 }), Outcome.WAITING);
   assertEquals(store.lock("k", C, { waitMs: 9 }), Outcome.WAITING);
   assertEquals(store.lock("k", 4, { waitMs: 9 }), Outcome.TOO_MANY_LOCKS);
-  store.check();
 });
 
 Deno.test("locked items take a share of the memory at most, so that others can store", () => {

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertGreater, assertNotEquals } from "@std/assert";
+import { assert, assertEquals, assertGreater } from "@std/assert";
 import { WaiterState } from "../../../store/cache.ts";
 import { StoreMode } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
@@ -10,7 +10,7 @@ import { queuedRecords } from "../../support/queued_records.ts";
 
 const A = 1;
 const B = 2;
-const { SET, ADD, REPLACE, APPEND, PREPEND, CAS, FILL } = StoreMode;
+const { SET } = StoreMode;
 
 function stat(store: TestStore, name: keyof typeof STAT): number {
   return store.memory.stats[STAT[name]]!;
@@ -21,103 +21,7 @@ function idOf(token: number | Outcome): number {
   return token;
 }
 
-Deno.test("token get takes the value and the lease away, and nothing is stored until its release", () => {
-  const store = new TestStore();
-  store.store(SET, "k", "value");
-  const id = idOf(store.token("k"));
-  assertEquals(store.get("k"), undefined);
-  for (const mode of [SET, ADD, REPLACE, APPEND, PREPEND, FILL]) {
-    assertEquals(store.store(mode, "k", "x"), Outcome.NOT_STORED, `mode ${mode}`);
-  }
-  assertEquals(store.store(CAS, "k", "x", { compare: true, compareLow: 5 }), Outcome.NOT_FOUND);
-  assertEquals(store.store(SET, "k", "x", { compare: true, compareLow: 5 }), Outcome.NOT_FOUND);
-  assertEquals(store.storeInPieces(SET, "k", new Uint8Array(9000), 4096), Outcome.NOT_STORED);
-  assertEquals(store.add("k", 1, true), Outcome.NOT_FOUND);
-  assertEquals(store.add("k", 1, true, { vivify: true }), Outcome.NOT_FOUND);
-  assertEquals(store.touch("k", 100), Outcome.NOT_FOUND);
-  assertEquals(store.lock("k", A), Outcome.NOT_FOUND);
-  assertEquals(store.remove("k"), Outcome.NOT_FOUND);
-  assertEquals(stat(store, "token_refused"), 11);
-  store.check();
-  assertEquals(store.releaseToken("k", id), Outcome.OK);
-  assertEquals(store.store(SET, "k", "new"), Outcome.STORED);
-  assertEquals(store.get("k"), "new");
-  store.check();
-});
-
-Deno.test("a key is cacheable when the last of its tokens is released", () => {
-  const store = new TestStore();
-  const ids = [1, 2, 3].map(() => idOf(store.token("k")));
-  assertEquals(new Set(ids).size, 3);
-  assertEquals(store.releaseToken("k", ids[1]!), Outcome.OK);
-  assertEquals(store.releaseToken("k", ids[1]!), Outcome.NOT_FOUND, "a second time");
-  assertEquals(store.releaseToken("other", ids[0]!), Outcome.NOT_FOUND, "of another key");
-  assertEquals(store.releaseToken("k", ids[0]!), Outcome.OK);
-  assertEquals(store.store(SET, "k", "x"), Outcome.NOT_STORED);
-  assertEquals(store.releaseToken("k", ids[2]!), Outcome.OK);
-  assertEquals(store.store(SET, "k", "x"), Outcome.STORED);
-  assertEquals(stat(store, "token_release_unknown"), 2);
-});
-
-Deno.test("token release of an unknown token invalidates the key", () => {
-  const store = new TestStore();
-  store.store(SET, "k", "stale");
-  assertEquals(store.releaseToken("k", 12345), Outcome.NOT_FOUND);
-  assertEquals(store.get("k"), undefined);
-  const lease = store.getss("k", 10);
-  assert(typeof lease === "object" && lease.remain === 0);
-  assertEquals(store.releaseToken("k", 12345), Outcome.NOT_FOUND);
-  const other = store.getss("k", 10);
-  assert(typeof other === "object" && other.remain === 0, "the first lease is gone");
-  store.check();
-});
-
-Deno.test("no lease is given while a token is out, and one that was given is gone", () => {
-  const store = new TestStore();
-  const lease = store.getss("k", 10);
-  assert(typeof lease === "object");
-  const id = idOf(store.token("k"));
-  for (let asked = 0; asked < 3; asked++) {
-    const refused = store.getss("k", 10);
-    assert(typeof refused === "object" && refused.remain === 1);
-    assertNotEquals(refused.id, lease.id);
-    assertEquals(
-      store.store(CAS, "k", "x", { compare: true, compareLow: refused.id | 0 }),
-      Outcome.NOT_FOUND,
-    );
-  }
-  assertEquals(store.deletess("k", 10), Outcome.UNCACHEABLE);
-  store.releaseToken("k", id);
-  const compareHigh = Math.floor(lease.id / 2 ** 32) | 0;
-  const fill = { compare: true, compareLow: lease.id | 0, compareHigh };
-  assertEquals(store.store(CAS, "k", "old", fill), Outcome.NOT_FOUND);
-  store.check();
-});
-
-Deno.test("an owner that asks again gets the same token; without an owner every token is new", () => {
-  const store = new TestStore();
-  const id = idOf(store.token("k", "host:1:uuid"));
-  assertEquals(store.token("k", "host:1:uuid"), id);
-  assertNotEquals(store.token("k", "host:2:uuid"), id);
-  assertNotEquals(store.token("k"), store.token("k"));
-  assertNotEquals(store.token("other", "host:1:uuid"), id);
-  assertEquals(stat(store, "token_get"), 5);
-});
-
-Deno.test("token get on a locked key: LOCKED, or by the holder the lock goes with the value", () => {
-  const store = new TestStore();
-  store.store(SET, "k", "value");
-  assertEquals(store.lock("k", A), Outcome.OK);
-  assertEquals(store.token("k", "", { owner: B }), Outcome.LOCKED);
-  assertEquals(store.get("k"), "value");
-  assertEquals(store.lock("k", B, { waitMs: 1000, thread: 0 }), Outcome.WAITING);
-  const { waiter } = store.operation;
-  idOf(store.token("k", "", { owner: A }));
-  assertEquals(store.cache.locks.waiters.stateOf(waiter), WaiterState.NOT_FOUND);
-  assertEquals(store.cache.locks.count, 0);
-  store.cache.locks.waiters.remove(waiter);
-  store.check();
-});
+// transcripts/tokens*.txt have what each command does under an update token.
 
 Deno.test("nothing but release and drop ends a token", () => {
   const store = new TestStore();
@@ -137,7 +41,7 @@ Deno.test("nothing but release and drop ends a token", () => {
 });
 
 Deno.test("the table of update tokens has a limit, and a refused token changes nothing", () => {
-  const store = new TestStore({ tokenEntries: 16 });
+  using store = new TestStore({ tokenEntries: 16 });
   const ids = Array.from({ length: 16 }, (_, index) => idOf(store.token(`key ${index}`)));
   store.store(SET, "one more", "value");
   assertEquals(store.token("one more"), Outcome.TOO_MANY_TOKENS);
@@ -148,36 +52,6 @@ Deno.test("the table of update tokens has a limit, and a refused token changes n
   assertEquals(store.dropTokens("key 15"), 0, "the newest went first");
   assertEquals(store.cache.tokens.dropNewest(5, ids[1]), 2, "up to an id");
   assertEquals(store.dropTokens("key 2"), 1);
-  store.check();
-});
-
-Deno.test("without a state directory there are no update tokens", () => {
-  const store = new TestStore({ tokenEntries: 0, tokenPersistence: "off" });
-  assertEquals(store.token("k"), Outcome.TOKENS_OFF);
-  assertEquals(store.releaseToken("k", 5), Outcome.NOT_FOUND);
-  assertEquals(store.store(SET, "k", "x"), Outcome.STORED);
-  store.check();
-});
-
-Deno.test("quarantine: every key is uncacheable, locked values go too, and update tokens work", () => {
-  const store = new TestStore();
-  store.store(SET, "k", "value");
-  store.store(SET, "locked", "value");
-  store.lock("locked", A);
-  const { tokens } = store.cache;
-  tokens.quarantine(true);
-  for (let row = tokens.removeLocked(1); row !== 0;) row = tokens.removeLocked(row);
-  assertEquals(store.get("k"), undefined);
-  assertEquals(store.get("locked"), undefined);
-  assertEquals(store.store(SET, "k", "x"), Outcome.NOT_STORED);
-  const refused = store.getss("k", 10);
-  assert(typeof refused === "object" && refused.remain === 1);
-  const id = idOf(store.token("k"));
-  assertEquals(store.releaseToken("k", id), Outcome.OK);
-  store.check();
-  tokens.quarantine(false);
-  assertEquals(store.get("k"), undefined);
-  assertEquals(store.store(SET, "k", "x"), Outcome.STORED);
 });
 
 Deno.test("a quarantine with an end is over by itself", () => {
@@ -203,7 +77,7 @@ function settle(store: TestStore, isWritten: boolean): void {
 }
 
 Deno.test("with a journal, a token is promised when its record is on the disk", () => {
-  const store = new TestStore({ tokenPersistence: "journal" });
+  using store = new TestStore({ tokenPersistence: "journal" });
   const woken: number[] = [];
   store.cache.onReady = (thread) => woken.push(thread);
   const { waiters } = store.cache.tokens;
@@ -221,11 +95,10 @@ Deno.test("with a journal, a token is promised when its record is on the disk", 
   assertEquals([waiters.takeReady(0), waiters.takeReady(0), waiters.takeReady(0)], [A, B, 0]);
   waiters.remove(first);
   waiters.remove(second);
-  store.check();
 });
 
 Deno.test("a token that could not be written is none, and its key is cacheable again", () => {
-  const store = new TestStore({ tokenPersistence: "journal" });
+  using store = new TestStore({ tokenPersistence: "journal" });
   const { waiters } = store.cache.tokens;
   assertEquals(store.token("k", "", { owner: A, thread: 0 }), Outcome.WAITING);
   const { waiter } = store.operation;
@@ -234,11 +107,10 @@ Deno.test("a token that could not be written is none, and its key is cacheable a
   waiters.remove(waiter);
   assertEquals(store.store(SET, "k", "x"), Outcome.STORED);
   assertEquals(stat(store, "token_journal_errors"), 1);
-  store.check();
 });
 
 Deno.test("a full queue of the journal refuses tokens, but no release", () => {
-  const store = new TestStore({ tokenPersistence: "journal", tokenEntries: 160_000 });
+  using store = new TestStore({ tokenPersistence: "journal", tokenEntries: 160_000 });
   const fill = (name: string): Map<string, number> => {
     const ids = new Map<string, number>();
     for (let count = 0;; count++) {
@@ -261,7 +133,6 @@ Deno.test("a full queue of the journal refuses tokens, but no release", () => {
   assertEquals(queue.takeRecordsLost(), false);
   for (const [key, id] of ids) assertEquals(store.releaseToken(key, id), Outcome.OK);
   assertEquals(queue.takeRecordsLost(), true);
-  store.check();
 });
 
 Deno.test("the journal brings back tokens and raises ids", () => {
@@ -293,7 +164,7 @@ Deno.test("the journal brings back tokens and raises ids", () => {
 function compareWithModel(seed: number): void {
   const random = randomFrom(seed);
   const below = (bound: number): number => Math.floor(random() * bound);
-  const store = new TestStore({ tokenEntries: 40 });
+  using store = new TestStore({ tokenEntries: 40 });
   const model = new Map<string, Map<number, string>>();
   const keys = ["a", "b", "c".repeat(33), "d".repeat(250)];
   for (let step = 0; step < 400; step++) {
@@ -338,7 +209,6 @@ function compareWithModel(seed: number): void {
       [...model.values()].reduce((sum, { size }) => sum + size, 0),
     );
   }
-  store.check();
 }
 
 Deno.test("update tokens equal a plain map, under random operations", () =>
@@ -347,7 +217,7 @@ Deno.test("update tokens equal a plain map, under random operations", () =>
   }));
 
 Deno.test("a store that is full and evicts nothing still gives tokens", () => {
-  const store = new TestStore({ memoryLimitBytes: 1_048_576, evictions: false });
+  using store = new TestStore({ memoryLimitBytes: 1_048_576, evictions: false });
   const value = "v".repeat(1000);
   let stored = 0;
   while (store.store(SET, `key ${stored}`, value) === Outcome.STORED) stored++;
@@ -360,5 +230,4 @@ Deno.test("a store that is full and evicts nothing still gives tokens", () => {
   assertEquals(store.get("key 1"), value);
   assertEquals(store.releaseToken("no room", id), Outcome.OK);
   assertEquals(store.store(SET, "no room", value), Outcome.STORED, "in the place of key 0");
-  store.check();
 });

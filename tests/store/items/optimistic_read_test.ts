@@ -205,13 +205,12 @@ const NOTICED: Readonly<Record<string, (store: ReadStore) => void>> = {
 
 for (const [name, change] of Object.entries(NOTICED)) {
   Deno.test(`a read without the mutex notices that the item was ${name}`, () => {
-    const store = new ReadStore();
+    using store = new ReadStore();
     store.set("key", "12345");
     assertEquals(store.find("key"), ReadOutcome.HIT);
     assertEquals(store.copy(), "12345");
     change(store);
     assert(!store.cache.optimistic.confirm());
-    store.check();
   });
 }
 

@@ -90,7 +90,7 @@ function piece(seed: number, at: number, length: number): Uint8Array {
 }
 
 Deno.test("a page with a value that is being received is not given away", () => {
-  const store = new TestStore({ memoryLimitBytes: 8 * MIB, evictions: false });
+  using store = new TestStore({ memoryLimitBytes: 8 * MIB, evictions: false });
   const view = new View(store);
   const length = 40_000;
   let count = 0;
@@ -105,11 +105,10 @@ Deno.test("a page with a value that is being received is not given away", () => 
   view.fill(item, length / 2, piece(1, length / 2, length / 2));
   assertEquals(view.commit(item, length), Outcome.STORED);
   assertEquals(store.bytes("new"), piece(1, 0, length));
-  store.check();
 });
 
 Deno.test("a thread that starts over reads the chain that is there now", () => {
-  const store = new TestStore({ memoryLimitBytes: 8 * MIB });
+  using store = new TestStore({ memoryLimitBytes: 8 * MIB });
   const [one, other] = [new View(store), new View(store)];
   const length = 40_000;
   const write = (view: View, seed: number): ItemRef => {
@@ -132,11 +131,10 @@ Deno.test("a thread that starts over reads the chain that is there now", () => {
     assertEquals(one.read(item, at, 1000), piece(2, at, 1000), `at ${at}`);
   }
   other.cache.reserved.abandon(spare);
-  store.check();
 });
 
 Deno.test("whoever announces large values and sends none of them takes little memory", () => {
-  const store = new TestStore({
+  using store = new TestStore({
     memoryLimitBytes: 32 * MIB,
     itemSizeMaxBytes: 16 * MIB,
     connectionsMax: 100,
@@ -148,7 +146,6 @@ Deno.test("whoever announces large values and sends none of them takes little me
   assert(!items.includes(NO_ITEM));
   for (let n = 0; n < 10_000; n++) assert(store.get(`small-${n}`) !== undefined);
   for (const item of items) view.cache.reserved.abandon(item);
-  store.check();
 });
 
 Deno.test("a value whose memory runs out while it arrives removes the old one", () => {
@@ -172,7 +169,7 @@ for (const evictions of [true, false]) {
     for (let seed = 1; seed <= 3; seed++) {
       const random = randomFrom(seed);
       const below = (bound: number): number => Math.floor(random() * bound);
-      const store = new TestStore({ memoryLimitBytes: 8 * MIB, evictions });
+      using store = new TestStore({ memoryLimitBytes: 8 * MIB, evictions });
       const views = [new View(store), new View(store), new View(store)];
       const lengthOf = (): number =>
         random() < 0.3 ? below(900_000) : random() < 0.5 ? 30_000 + below(70_000) : below(20_000);
@@ -258,7 +255,6 @@ for (const evictions of [true, false]) {
       }
       for (const { view, item } of receiving) view.cache.reserved.abandon(item);
       for (const { view, item } of sending) view.cache.unpin(item);
-      store.check();
     }
   });
 }

@@ -21,7 +21,7 @@ function fill(store: TestStore, count: number): number {
 }
 
 Deno.test("movePage() takes a page from a class to another, and what lived in it is still there", () => {
-  const store = new TestStore();
+  using store = new TestStore();
   const source = fill(store, 1000);
   for (let n = 0; n < 1000; n += 3) store.remove(`key-${n}`);
   const pages = pagesOf(store, source);
@@ -31,22 +31,20 @@ Deno.test("movePage() takes a page from a class to another, and what lived in it
   for (let n = 0; n < 1000; n++) {
     assertEquals(store.get(`key-${n}`), n % 3 === 0 ? undefined : `${n}`.padEnd(1000, "."));
   }
-  store.check();
 });
 
 Deno.test("movePage() to 0 gives the page to the pool, and from 0 takes it there", () => {
-  const store = new TestStore();
+  using store = new TestStore();
   const source = fill(store, 1000);
   const free = store.memory.control[CONTROL.FREE_PAGE_COUNT]!;
   assertEquals(movePage(store.cache, -1, 0), MoveResult.MOVED);
   assertEquals(store.memory.control[CONTROL.FREE_PAGE_COUNT], free + 1);
   assertEquals(movePage(store.cache, 0, source), MoveResult.MOVED);
   assertEquals(store.memory.control[CONTROL.FREE_PAGE_COUNT], free);
-  store.check();
 });
 
 Deno.test("movePage() refuses what cannot be", () => {
-  const store = new TestStore();
+  using store = new TestStore();
   assertEquals(movePage(store.cache, 1, 1), MoveResult.SAME_CLASS);
   assertEquals(movePage(store.cache, -1, 1), MoveResult.BAD_CLASS);
   assertEquals(movePage(store.cache, -2, 1), MoveResult.BAD_CLASS);
@@ -54,19 +52,17 @@ Deno.test("movePage() refuses what cannot be", () => {
   assertEquals(movePage(store.cache, 1, 2), MoveResult.NO_SPARE);
   const source = fill(store, 1);
   assertEquals(movePage(store.cache, source, 0), MoveResult.NO_SPARE);
-  store.check();
 });
 
 Deno.test("movePage() leaves pages alone in which every chunk is locked", () => {
-  const store = new TestStore({ lockLimits: { locksPerConnectionMax: 65_536 } });
+  using store = new TestStore({ lockLimits: { locksPerConnectionMax: 65_536 } });
   const source = fill(store, 200);
   for (let n = 0; n < 200; n++) store.lock(`key-${n}`, 1);
   assertEquals(movePage(store.cache, source, 0), MoveResult.BUSY);
-  store.check();
 });
 
 Deno.test("an item that is locked while its page is emptied stays where it is", () => {
-  const store = new TestStore();
+  using store = new TestStore();
   const count = 5000;
   for (let n = 0; n < count; n++) store.store(StoreMode.SET, `key-${n}`, "v");
   const { links } = store.cache;
@@ -83,7 +79,6 @@ Deno.test("an item that is locked while its page is emptied stays where it is", 
   assertEquals(store.item(last), item);
   assertEquals(store.lock(last, 2), Outcome.LOCKED);
   assertEquals(store.unlock(last, 1), Outcome.OK);
-  store.check();
 });
 
 /** The most effort that a call of `act` took, of so many. */
@@ -99,7 +94,7 @@ function workOf(store: TestStore, calls: number, act: (call: number) => void): n
 }
 
 Deno.test("where everything was read often, pages move for little effort at a time", () => {
-  const store = new TestStore({ memoryLimitBytes: 4 * MIB });
+  using store = new TestStore({ memoryLimitBytes: 4 * MIB });
   let keys = 0;
   while (store.memory.stats[STAT.total_items] === store.memory.control[CONTROL.ITEM_COUNT]) {
     store.store(StoreMode.SET, `key-${keys++}`, "v");
@@ -116,22 +111,20 @@ Deno.test("where everything was read often, pages move for little effort at a ti
   store.cache.setMemoryLimit(3 * MIB);
   assertLess(workOf(store, 300, () => store.cache.maintain()), 500, "a slice, for the limit");
   assertGreater(store.memory.stats[STAT.pages_moved]!, 10);
-  store.check();
 });
 
 Deno.test("a slice removes a few long values only", () => {
-  const store = new TestStore({ memoryLimitBytes: 32 * MIB });
+  using store = new TestStore({ memoryLimitBytes: 32 * MIB });
   for (let key = 0; key < 20; key++) {
     store.store(StoreMode.SET, `key-${key}`, "v".repeat(1_000_000));
   }
   store.cache.flushAll(0);
   assertLess(workOf(store, 100, () => store.cache.maintain()), 1000);
   assertEquals(store.memory.control[CONTROL.ITEM_COUNT], 0);
-  store.check();
 });
 
 Deno.test("the index gets no more pages than its items need, although it uses them only when items come", () => {
-  const store = new TestStore({ memoryLimitBytes: 12 * MIB });
+  using store = new TestStore({ memoryLimitBytes: 12 * MIB });
   const { SET } = StoreMode;
   for (let n = 0; n < 10_000; n++) store.store(SET, `large-${n}`, "v".repeat(3000));
   for (let n = 0; n < 60_000; n++) store.store(SET, `small-${n}`, "v");
@@ -140,5 +133,4 @@ Deno.test("the index gets no more pages than its items need, although it uses th
   const needed = Math.ceil(control[CONTROL.ITEM_COUNT]! * 8 / pageBytes);
   assertGreater(needed, 2);
   assertLess(control[CONTROL.HASH_PAGES]!, needed + 1);
-  store.check();
 });

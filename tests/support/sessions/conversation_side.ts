@@ -49,8 +49,11 @@ function latin1(bytes: Uint8Array): string {
   return latin1Text(bytes, 0, bytes.length);
 }
 
-/** A whole server without sockets and threads: conversations over a store whose clock is moved by hand. */
-export class ConversationSide implements Side {
+/**
+ * A whole server without sockets and threads: conversations over a store whose clock is moved by
+ * hand. With `using`, its memory is checked at the end.
+ */
+export class ConversationSide implements Side, Disposable {
   readonly name = "conversations";
   readonly secondsMax = Infinity;
   readonly unsteadyStats: ReadonlySet<string> = new Set();
@@ -191,6 +194,10 @@ export class ConversationSide implements Side {
   /** Walks the memory. */
   check(): void {
     checkStore(this.thread.memory);
+  }
+
+  [Symbol.dispose](): void {
+    this.check();
   }
 
   close(): Promise<void> {
