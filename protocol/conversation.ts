@@ -200,7 +200,7 @@ export class Conversation {
     const { cache, operation, reply, memory } = thread;
     if (this.state !== ConversationState.UNFINISHED) this.#answered = false;
     const { parking } = cache;
-    if (parking !== null) parking.session = this.rows;
+    if (parking !== null) parking.begin(this.rows);
     thread.beginBatch();
     const replyStart = reply.totalLength;
     operation.owner = this.owner;

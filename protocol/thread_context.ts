@@ -144,8 +144,8 @@ export class ThreadContext extends StoreHold {
   /** Whether reads may go without the mutex now. */
   get mayReadOptimistically(): boolean {
     const { parking } = this.cache;
-    // Answers of the database thread come first.
-    if (parking !== null && parking.session !== null) return false;
+    // Answers of the database thread come first, and a row may be barred.
+    if (parking !== null && (parking.session !== null || !parking.mayServe)) return false;
     return this.cache.optimistic.isAllowed && !this.tunables.detailEnabled;
   }
 

@@ -132,6 +132,8 @@ export interface RowStoreOptions {
   readonly prefixes: readonly string[];
   /** What an expiry time of a row does: refuses the request, nothing, or goes into a column of the table. */
   readonly expiry: "refuse" | "ignore" | "column";
+  /** What renews the right to serve rows from the cache, as errors name it; left out: the right has no end. */
+  readonly rightFrom?: string | undefined;
 }
 
 /** The least `leaseEntries`, 0 (no leases at all) aside: the longest key needs 5 slots. */

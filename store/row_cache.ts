@@ -82,6 +82,9 @@ export class RowCache extends Cache {
       if (answer !== PARKED_ITEM && answer !== NOT_ASKED) this.meta.noteMiss();
       if (answer !== NOT_ASKED) return answer;
     }
+    if (parking.isBarred(input, keyOffset, keyLength)) {
+      return parking.read(input, keyOffset, keyLength, owner);
+    }
     const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
     if (item !== NO_ITEM) {
       this.meta.noteHit(item, false, true);
@@ -105,6 +108,9 @@ export class RowCache extends Cache {
     if (parking.session !== null) {
       const answer = parking.answerOf(input, keyOffset, keyLength, hash, owner);
       if (answer !== NOT_ASKED) return answer;
+    }
+    if (parking.isBarred(input, keyOffset, keyLength)) {
+      return parking.read(input, keyOffset, keyLength, owner);
     }
     const item = this.meta.find(input, keyOffset, keyLength);
     return item === NO_ITEM && parking.lacks(input, keyOffset, keyLength, hash)
@@ -199,7 +205,8 @@ export class RowCache extends Cache {
       const answer = parking.answerOf(input, keyOffset, keyLength, hash, owner);
       if (answer !== NOT_ASKED) return answer;
     }
-    return parking.lacks(input, keyOffset, keyLength, hash)
+    return parking.isBarred(input, keyOffset, keyLength) ||
+        parking.lacks(input, keyOffset, keyLength, hash)
       ? parking.read(input, keyOffset, keyLength, owner)
       : NOT_ASKED;
   }

@@ -35,7 +35,7 @@ const ROOMS: readonly Room[] = [
   ["store/items/",               "found item_links item_walk key_walk optimistic_read prefetch values"],
   ["store/space/",               "allocator arriving_values eviction expiry flush page_mover"],
   ["store/claims/",              "leases locks token_queue token_view token_waiters update_tokens waiters write_guard"],
-  ["store/rows/",                "detached_items row_request row_requests row_session"],
+  ["store/rows/",                "detached_items row_request row_requests row_session serving_right"],
   ["store/operations/",          "arithmetic lease lock journal lookup meta parts reserved row row_parking store token"],
   ["store/check/",               "check"],
   ["store/",                     "cache clock row_cache connections inspector limits operation outcome setup stats base/*"],
@@ -198,7 +198,8 @@ const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   ["watch/watch_log", "watch/item_watch"],
   [
     "operations/row",
-    "operations/row_parking row_cache rows/detached_items rows/row_request rows/row_requests rows/row_session",
+    "operations/row_parking row_cache rows/detached_items rows/row_request rows/row_requests rows/row_session " +
+    "rows/serving_right",
   ],
 ];
 const testOf = new Map(

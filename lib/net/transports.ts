@@ -1,5 +1,5 @@
 import type { Lifecycle } from "../lifecycle.ts";
-import { Libc, libcAvailable } from "./native/libc.ts";
+import { bootClock, Libc, libcAvailable } from "./native/libc.ts";
 import { bindNative, type NativeWorkerData } from "./native/bind.ts";
 import { NativeWaker } from "./native/waker.ts";
 import { NativeThread } from "./native/thread.ts";
@@ -56,6 +56,16 @@ export function createWaker(
   if (transport === "portable") return (index) => lifecycle.wake(index);
   const waker = new NativeWaker(new Libc().calls, (workerData as NativeWorkerData).wakeFds);
   return (index) => waker.wake(index);
+}
+
+/**
+ * Returns a clock in milliseconds that all threads share and that nobody sets. Without the C library it stands still
+ * while the machine is suspended.
+ */
+export function createClock(name: TransportName): () => number {
+  if (name === "native") return bootClock(new Libc().calls);
+  const { timeOrigin } = performance;
+  return () => timeOrigin + performance.now();
 }
 
 /** On a worker: creates the transport that serves its connections. */

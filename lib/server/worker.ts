@@ -7,7 +7,7 @@ import { CounterService } from "../counters/service.ts";
 import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
 import { cacheServices } from "../net/cache_service.ts";
 import { ListenError, TlsError, type TransportEvent } from "../net/transport.ts";
-import { createTransport } from "../net/transports.ts";
+import { createClock, createTransport } from "../net/transports.ts";
 import type { Transport } from "../net/worker_transport.ts";
 import { processState } from "./admin.ts";
 import { warmUp } from "./warm_up.ts";
@@ -38,7 +38,9 @@ async function run(start: WorkerStart): Promise<void> {
     tokensDropped: (drop) => report(tokensDropped(drop)),
     authenticate: (owner, credentials) => post({ kind: "authenticate", owner, credentials }),
   }, start.threadIndex);
-  thread.cache.mutex.nowMs = () => performance.now();
+  const { mutex, rows } = thread.cache;
+  mutex.nowMs = () => performance.now();
+  if (rows?.right.isTimed) rows.right.nowMs = createClock(start.transport);
   post({ kind: "begun" });
   if (start.threadIndex < WARM_UP_THREADS_MAX) warmUp(start.shared, start.settings);
   const transport = createTransport(start.transport, {

@@ -17,8 +17,8 @@ export const REQUEST_HEADER = {
   ASLEEP: 7, // 1: the database thread waits, or is about to
   DETACHED_ITEMS: 8, // items that requests refer to and that are in no index
   DETACHED_KIB: 9, // their memory
-  UNAVAILABLE: 10, // 1: the database cannot be used; requests are refused
-  WORDS: 11,
+  RIGHT_UNTIL_MS: 10, // and 11: a double, at an even word: see rows/serving_right.ts
+  WORDS: 12,
 } as const;
 
 /** Bytes of the text with which a request may fail. */

@@ -21,6 +21,7 @@ import {
   RowKind,
   RowRequests,
 } from "../rows/row_requests.ts";
+import { ServingRight } from "../rows/serving_right.ts";
 import type { Allocator } from "../space/allocator.ts";
 import type { Lookup } from "./lookup.ts";
 import type { StoreParts } from "./parts.ts";
@@ -46,6 +47,7 @@ export class RowOperations {
   /** The table of requests. */
   readonly requests: RowRequests;
   readonly detached: DetachedItems;
+  readonly right: ServingRight;
   readonly #links: ItemLinks;
   readonly #values: Values;
   readonly #lookup: Lookup;
@@ -73,6 +75,7 @@ export class RowOperations {
     this.#storeOperations = storeOperations;
     this.requests = new RowRequests(memory);
     this.detached = new DetachedItems(memory, links, values);
+    this.right = new ServingRight(memory);
     this.#enter = enter;
     this.#leave = leave;
   }

@@ -16,6 +16,7 @@ import { RowSession } from "../rows/row_session.ts";
 import * as sessionModule from "../rows/row_session.ts";
 import type { RequestSlot, RowRequests } from "../rows/row_requests.ts";
 import * as requestsModule from "../rows/row_requests.ts";
+import type { ServingRight } from "../rows/serving_right.ts";
 import type { Allocator } from "../space/allocator.ts";
 import * as statsModule from "../stats.ts";
 import type { Lookup } from "./lookup.ts";
@@ -46,6 +47,8 @@ const { FAILED_ITEM, LOCKED_ITEM, NOT_ASKED, PARKED_ITEM, REQUESTS_PER_CONNECTIO
 export class RowParking {
   readonly requests: RowRequests;
   readonly detached: DetachedItems;
+  /** Whether rows may be answered from the cache in this batch. */
+  mayServe = true;
   /** The requests of the connection that is being served; null: it waits for none. */
   session: RowSession | null = null;
   /** The thread that serves it. */
@@ -60,6 +63,7 @@ export class RowParking {
   failure = "";
   /** Called with each `failure`. */
   onFailure: (text: string) => void = () => {};
+  readonly #right: ServingRight;
   readonly #links: ItemLinks;
   readonly #lookup: Lookup;
   readonly #values: Values;
@@ -77,13 +81,14 @@ export class RowParking {
 
   constructor(
     { links, lookup, values, allocator, guard }: StoreParts,
-    { requests, detached }: RowOperations,
+    { requests, detached, right }: RowOperations,
     storeOperations: StoreOperations,
   ) {
     const { options } = links.memory;
     const { prefixes, expiry } = options.rows!;
     this.requests = requests;
     this.detached = detached;
+    this.#right = right;
     this.#links = links;
     this.#lookup = lookup;
     this.#values = values;
@@ -94,6 +99,22 @@ export class RowParking {
     this.#isAll = prefixes.includes("");
     this.#expiry = expiry;
     this.#casEnabled = options.casEnabled;
+  }
+
+  /**
+   * Begins a batch of requests of one connection. Call it when their bytes have been received, and before the first
+   * lookup: a process that was stopped for longer than its right answers none of them from the cache.
+   *
+   * @param session The connection's requests in progress.
+   */
+  begin(session: RowSession | null): void {
+    this.session = session;
+    this.mayServe = this.#right.isValid;
+  }
+
+  /** Whether a key is a row that must not be answered from the cache now: then `read` says why. */
+  isBarred(input: ByteRegion, keyOffset: number, keyLength: number): boolean {
+    return !this.mayServe && this.isRow(input, keyOffset, keyLength);
   }
 
   /** Whether there is a database behind a key. */
@@ -139,6 +160,9 @@ export class RowParking {
    */
   read(input: ByteRegion, keyOffset: number, keyLength: number, owner: number): ItemRef {
     if (owner === NO_OWNER) return this.#failRead("rows are not available over UDP");
+    if (!this.mayServe) {
+      return this.#failRead(`rows are not available: no confirmation from ${this.#right.source}`);
+    }
     const slot = this.requests.take(RowKind.READ, owner, this.thread, input, keyOffset, keyLength);
     if (slot === NO_REQUEST) return this.#failRead("too many requests wait for the database");
     this.#submit(slot, false);

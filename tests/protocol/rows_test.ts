@@ -23,8 +23,11 @@ class Rows {
   readonly steps: number[] = [];
   #version = 100;
 
-  constructor(options: readonly string[] = []) {
-    this.side = new ConversationSide(["--db", "sqlite:none", "-z", "0x3333", ...options]);
+  constructor(options: readonly string[] = [], rightFrom?: string) {
+    this.side = new ConversationSide(
+      ["--db", "sqlite:none", "-z", "0x3333", ...options],
+      rightFrom,
+    );
     const { shared } = this.side.thread.memory;
     this.cache = openCache(new Memory(shared, databaseRow(shared.options)));
   }
@@ -336,3 +339,51 @@ Deno.test("a request that fails ahead of its turn is answered in its turn", () =
     "STORED\r\nCLIENT_ERROR invalid numeric delta argument\r\n2\r\n",
   );
 });
+
+for (const threads of ["1", "2"]) {
+  Deno.test(`rows are errors without the right to serve them, -t ${threads}; other items are not`, () => {
+    const rows = new Rows(["--rows", "r", "-t", threads], "the database");
+    const { right } = rows.side.thread.cache.rows!;
+    let nowMs = 0;
+    right.nowMs = () => nowMs;
+    right.renew(1000);
+    const peer = rows.side.connect();
+    peer.ask("set r1 0 0 2\r\n10\r\nset other 0 0 1\r\nx\r\n");
+    rows.run();
+    peer.ask("get r1\r\n");
+    rows.run();
+    assertEquals(
+      peer.ask("get r1\r\n"),
+      "VALUE r1 0 2\r\n10\r\nEND\r\nVALUE r1 0 2\r\n10\r\nEND\r\n",
+    );
+    nowMs = 999;
+    assertEquals(peer.ask("get r1\r\n"), "VALUE r1 0 2\r\n10\r\nEND\r\n");
+    nowMs = 1000;
+    const refusal = "SERVER_ERROR rows are not available: no confirmation from the database\r\n";
+    for (
+      const request of [
+        "get r1",
+        "gets r1",
+        "gat 0 r1",
+        "touch r1 0",
+        "getss 5 r1",
+        "mg r1 v",
+        "lock r1",
+        "get r2",
+      ]
+    ) {
+      assertEquals(peer.ask(`${request}\r\n`), refusal, request);
+    }
+    assertEquals(peer.ask("get other\r\n"), "VALUE other 0 1\r\nx\r\nEND\r\n");
+    assertEquals(peer.ask("set other 0 0 1\r\ny\r\n"), "STORED\r\n");
+    // A write is the database's affair.
+    peer.ask("incr r1 5\r\n");
+    rows.run();
+    assertEquals(peer.ask(""), "15\r\n");
+    right.renew(2000);
+    peer.ask("get r1\r\n");
+    rows.run();
+    assertEquals(peer.ask("get r1\r\n"), "VALUE r1 0 2\r\n15\r\nEND\r\n".repeat(2));
+    rows.side.check();
+  });
+}

@@ -46,6 +46,7 @@ const SYMBOLS = {
   /** Between two addresses. */
   memcpy: { parameters: ["u64", "u64", "u32"], result: "void" },
   malloc_trim: { parameters: ["u32"], result: "i32" },
+  clock_gettime: { parameters: ["i32", "buffer"], result: "i32" },
   umask: { parameters: ["u32"], result: "u32" },
   statx: { parameters: ["i32", "buffer", "i32", "u32", "buffer"], result: "i32" },
   access: { parameters: ["buffer", "i32"], result: "i32" },
@@ -168,6 +169,18 @@ export class Libc implements Disposable {
 /** Returns an error number's name, like `ECONNRESET`; `errno 200` if it has none here. */
 export function errnoName(errno: number): string {
   return ERRNO_NAME.get(errno) ?? `errno ${errno}`;
+}
+
+const CLOCK_BOOTTIME = 7;
+
+/** Returns a clock in milliseconds that goes on while the process is stopped, and while the machine is suspended. */
+export function bootClock(calls: LibcCalls): () => number {
+  // Two numbers of 64 bits, of which the low halves count: seconds for 136 years, and nanoseconds.
+  const time = new Uint32Array(4);
+  return () => {
+    calls.clock_gettime(CLOCK_BOOTTIME, time);
+    return time[0]! * 1000 + time[2]! / 1_000_000;
+  };
 }
 
 /** Whether this process may and can call the C library. Never prompts. */

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { ByteRegion } from "../../../store/base/bytes.ts";
 import type { Cache } from "../../../store/cache.ts";
-import { formatCache, RowKind, type RowRequest } from "../../../store/row_cache.ts";
+import { formatCache, openCache, RowKind, type RowRequest } from "../../../store/row_cache.ts";
 import { checkStore } from "../../../store/check/check.ts";
 import { NO_ITEM } from "../../../store/memory/item.ts";
 import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
@@ -12,8 +12,8 @@ import { storeOptions } from "../../support/store.ts";
 
 const encoder = new TextEncoder();
 
-function makeCache(): Cache {
-  const rows = { prefixes: [""], expiry: "refuse" } as const;
+function makeCache(rightFrom?: string): Cache {
+  const rows = { prefixes: [""], expiry: "refuse", rightFrom } as const;
   const memory = new Memory(createSharedMemory(storeOptions({ rows, leaseEntries: 100 })));
   return formatCache(memory);
 }
@@ -99,4 +99,25 @@ Deno.test("an absent row is remembered until it is invalidated", () => {
   ask(cache, "foo");
   assertEquals(take(cache).length, 1);
   checkStore(cache.memory);
+});
+
+Deno.test("the right to serve rows is the same for all threads, and ends at its deadline", () => {
+  const cache = makeCache("the database");
+  const other = openCache(new Memory(cache.memory.shared));
+  const { right } = cache.rows!;
+  let nowMs = 10;
+  other.rows!.right.nowMs = () => nowMs;
+  assertEquals([right.isTimed, other.rows!.right.isValid], [true, false]);
+  right.renew(10.5);
+  assertEquals(other.rows!.right.isValid, true);
+  nowMs = 10.5;
+  assertEquals(other.rows!.right.isValid, false);
+});
+
+Deno.test("a right without an end reads no clock", () => {
+  const { right } = makeCache().rows!;
+  right.nowMs = () => {
+    throw new Error("the clock is read");
+  };
+  assertEquals([right.isTimed, right.isValid], [false, true]);
 });

@@ -72,13 +72,19 @@ export class ConversationSide implements Side, Disposable {
   readonly #peers = new Map<number, ConversationPeer>();
   #nowMs = 0;
 
-  /** @param options As on the command line. */
-  constructor(options: readonly string[] = []) {
+  /**
+   * @param options As on the command line.
+   * @param rightFrom What renews the right to serve rows.
+   */
+  constructor(options: readonly string[] = [], rightFrom?: string) {
     if (++serversMade % SERVERS_PER_COLLECTION === 0) collectGarbage();
     const command = readCommand([...OPTIONS, ...options], FACTS);
     if (command.kind !== "serve") throw new Error(`Cannot start with ${options.join(" ")}`);
     const { settings, store } = command.options;
-    const memory = createSharedMemory(store);
+    const memory = createSharedMemory({
+      ...store,
+      rows: store.rows && { ...store.rows, rightFrom },
+    });
     Cache.format(new Memory(memory));
     this.shared = createSharedState(memory, settings);
     this.thread = new ThreadContext(
