@@ -63,7 +63,7 @@ const ROOMS: readonly Room[] = [
   // Its door is lib/rows/databases/open_backend.ts, which imports it when it is needed.
   ["lib/rows/databases/postgres/", ""],
   ["lib/rows/databases/",        "backend open_backend schema"],
-  ["lib/rows/flows/",            "cache_list flows steps token_states"],
+  ["lib/rows/flows/",            "cache_list flows steps takeover token_states"],
   ["lib/rows/caches/",           "cache_client caches_file dial line_reader list_keeper"],
   ["lib/rows/audit/",            "options run"],
   ["lib/rows/",                  "*"],

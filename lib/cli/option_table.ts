@@ -250,6 +250,9 @@ const ROWS = [
   ["rows",           "",   "list",   "prefix",        NONE, NONE,  "",                 "with --db: keys that begin with this are rows of the database, others are ordinary items; separate several with commas, or repeat the option; by default every key is a row"],
   ["row-expiry",     "",   "choice", "refuse|ignore|column", NONE, NONE, "refuse",    "an expiry time of a row is refused, has no effect, or is kept in --expiry-column"],
   ["expiry-column",  "",   "text",   "name",          NONE, NONE,  "expires",          "with --row-expiry column: column of the expiry time, an integer: Unix seconds, 0: never"],
+  ["standby",        "",   "switch", "",              NONE, NONE,  "",                 "with --db: wait while another origin serves the rows of the database, then take over; by default the start fails"],
+  ["take-over",      "",   "switch", "",              NONE, NONE,  "",                 "with --db: take over from another origin, which ends"],
+  ["member-time",    "",   "whole",  "milliseconds",   100, 3600000, "2000",           "with PostgreSQL: how long rows are served from the cache while the database does not answer; the next origin waits as long, unless this one was shut down"],
 ] as const satisfies readonly OptionRow[];
 
 // deno-fmt-ignore

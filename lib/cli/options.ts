@@ -296,7 +296,8 @@ export function toMetrics(text: string, errors: string[]): TcpListen | null {
 function toRows(parsed: ServerArguments, errors: string[]): RowArguments | null {
   const { values, given } = parsed;
   if (values.db !== "") return parsed;
-  for (const name of ["rows", "row-expiry", "cache", "caches", "table"] as const) {
+  const needDatabase = ["rows", "row-expiry", "cache", "caches", "table", "standby", "take-over"];
+  for (const name of needDatabase as (keyof typeof values)[]) {
     if (given.has(name)) errors.push(`--${name}: needs --db`);
   }
   return null;

@@ -5,16 +5,17 @@ import { openCache } from "../../store/row_cache.ts";
 import { databaseRow, Memory } from "../../store/setup.ts";
 import { readLoginFile } from "../auth/user_file.ts";
 import { Lifecycle } from "../lifecycle.ts";
-import { createWaker } from "../net/transports.ts";
+import { createClock, createWaker } from "../net/transports.ts";
 import type { TransportEvent } from "../net/transport.ts";
 import { reasonOf } from "../reason.ts";
 import { CacheClient } from "./caches/cache_client.ts";
 import type { CacheAddress } from "./caches/caches_file.ts";
 import { readCaCert } from "./caches/dial.ts";
 import { type ListChanger, ListKeeper, readCachesFile } from "./caches/list_keeper.ts";
-import type { Backend } from "./databases/backend.ts";
-import { databaseName, openBackend } from "./databases/open_backend.ts";
-import { Flows } from "./flows/flows.ts";
+import { type Backend, databaseName } from "./databases/backend.ts";
+import { openBackend } from "./databases/open_backend.ts";
+import { Flows, type Right } from "./flows/flows.ts";
+import { takeOver } from "./flows/takeover.ts";
 import { TokenStates } from "./flows/token_states.ts";
 import type { RowsCommand, RowsMessage, RowsStart } from "./messages.ts";
 import type { RowsOptions } from "./options.ts";
@@ -24,7 +25,9 @@ import { StepRunner } from "./step_runner.ts";
 
 /** Ended tokens kept in memory; the database remembers the used ones for longer. */
 const ENDED_TOKENS_MAX = 10_000;
-/** How often the epoch is checked, outcomes that are unknown are asked for, and the state is sent. */
+/** Confirmations that the database is asked for while one right to serve rows lasts. */
+const CONFIRMATIONS = 4;
+/** How often outcomes that are unknown are asked for, and the state is sent. */
 const TICK_MS = 1000;
 /** How long a start waits for caches to join. */
 const JOIN_MS = 1000;
@@ -46,6 +49,16 @@ self.onmessage = ({ data }: MessageEvent<RowsCommand>) => {
       return thread?.stop();
   }
 };
+
+// The lock of an SQLite file must not end before the process: a thread that fails goes on until the process has ended.
+self.addEventListener("error", (event) => {
+  event.preventDefault();
+  say({ kind: "died", reason: event.message });
+});
+self.addEventListener("unhandledrejection", (event) => {
+  event.preventDefault();
+  say({ kind: "died", reason: reasonOf(event.reason) });
+});
 
 function say(message: RowsMessage): void {
   self.postMessage(message);
@@ -90,6 +103,9 @@ class DatabaseThread {
   readonly #flows: Flows<CacheClient>;
   readonly #runner: StepRunner;
   readonly #loop: RowLoop;
+  readonly #right: Right;
+  #isConfirming = false;
+  #isConfirmed = true;
   #isDeposed = false;
   #purgeMs = performance.now();
   #resolveMs = 0;
@@ -99,6 +115,7 @@ class DatabaseThread {
     cache: Cache,
     options: RowsOptions,
     backend: Backend,
+    runner: StepRunner,
     list: ListKeeper,
     epoch: number,
   ) {
@@ -107,7 +124,13 @@ class DatabaseThread {
     this.#list = list;
     const states = new TokenStates(epoch, options.tokensMax, ENDED_TOKENS_MAX);
     this.#flows = new Flows(list.list, states, options.databaseTimeoutMs);
-    this.#runner = new StepRunner(cache, backend, pause);
+    this.#runner = runner;
+    const { right } = cache.rows!;
+    this.#right = {
+      lengthMs: options.rightMs,
+      nowMs: () => right.nowMs(),
+      renew: (deadlineMs) => right.renew(deadlineMs),
+    };
     this.#loop = new RowLoop(
       cache,
       this.#flows,
@@ -122,6 +145,7 @@ class DatabaseThread {
     const cache = openCache(new Memory(shared, databaseRow(shared.options)));
     cache.mutex.nowMs = () => performance.now();
     cache.onReady = createWaker(member, new Lifecycle(lifecycle));
+    cache.rows!.right.nowMs = createClock(member.transport);
     const { cacheLoginFile, cacheCaCertPath, cacheTimeoutMs } = options;
     const caches = addressesOf(options);
     const dialOptions = {
@@ -135,7 +159,12 @@ class DatabaseThread {
     let backend: Backend | undefined;
     try {
       backend = await openBackend(options);
-      const thread = new DatabaseThread(cache, options, backend, list, await backend.takeOver());
+      const runner = new StepRunner(cache, backend, pause);
+      const epoch = await runner.run(
+        takeOver<CacheClient>(options.takeover, options.rightMs, () => reportWait(options)),
+      );
+      const thread = new DatabaseThread(cache, options, backend, runner, list, epoch);
+      await runner.run(thread.#flows.renewRight(thread.#right));
       await list.adopt(backend, caches);
       // A cache that does not answer joins later.
       await Promise.race([list.set(thread.#changer, caches), pause(JOIN_MS)]);
@@ -161,15 +190,43 @@ class DatabaseThread {
   /** Serves requests until `stop`. */
   async run(): Promise<void> {
     const ticker = setInterval(() => void this.#tick(), TICK_MS);
+    const confirmMs = Math.min(TICK_MS, this.#options.rightMs / CONFIRMATIONS);
+    const confirmer = setInterval(() => void this.#confirm(), confirmMs);
     this.#sendState();
     await this.#loop.run();
     clearInterval(ticker);
+    clearInterval(confirmer);
+    await this.#end();
     this.#list.close();
     await this.#backend.close();
   }
 
   stop(): void {
     this.#loop.stop();
+  }
+
+  /** Gives the right to serve rows up, so that the next origin need not wait. */
+  async #end(): Promise<void> {
+    try {
+      await this.#runner.run(this.#flows.endRight(this.#right));
+    } catch {
+      // The next origin waits.
+    }
+  }
+
+  /** Renews the right to serve rows; learns whether another origin has taken over. */
+  async #confirm(): Promise<void> {
+    if (this.#isConfirming) return;
+    this.#isConfirming = true;
+    try {
+      await this.#runner.run(this.#flows.renewRight(this.#right));
+      this.#isConfirmed = true;
+    } catch (error) {
+      this.#isConfirmed = false;
+      this.#loop.problem = reasonOf(error);
+    }
+    this.#isConfirming = false;
+    if (this.#flows.isDeposed) this.#sendState();
   }
 
   /** Reads the file of caches again. A file with mistakes changes nothing. */
@@ -189,9 +246,9 @@ class DatabaseThread {
   }
 
   async #tick(): Promise<void> {
+    if (!this.#isConfirmed) return this.#sendState();
     const nowMs = performance.now();
     try {
-      await this.#runner.run(this.#flows.checkEpoch());
       if (this.#loop.problem !== null && nowMs >= this.#resolveMs) this.#loop.problem = null;
       await this.#resolveUnknown(nowMs);
       if (nowMs - this.#purgeMs >= PURGE_INTERVAL_MS) {
@@ -224,6 +281,16 @@ class DatabaseThread {
     const problem = isDeposed ? deposedText : this.#loop.problem;
     say({ kind: "state", stats: rowStats(this.#flows, this.#runner.times), problem });
   }
+}
+
+function reportWait({ takeover, database }: RowsOptions): void {
+  const name = databaseName(database);
+  report({
+    level: "info",
+    event: "waiting_for_origin",
+    message: `another origin serves the rows of ${name}: waiting for its end`,
+    fields: { database: name, takeover },
+  });
 }
 
 /** @throws StartError */

@@ -6,7 +6,8 @@ import { configureLog, type LogFormat, logProcess } from "../log.ts";
 import type { ProcessInfo } from "../process_info.ts";
 import { reasonOf } from "../reason.ts";
 import { handleSignals } from "../signals.ts";
-import { databaseName, type DatabaseOptions, openBackend } from "./databases/open_backend.ts";
+import { databaseName } from "./databases/backend.ts";
+import { type DatabaseOptions, openBackend } from "./databases/open_backend.ts";
 import { postgresSchema, sqliteSchema } from "./databases/schema.ts";
 import { toDatabaseOptions } from "./row_arguments.ts";
 

@@ -39,6 +39,8 @@ export type RowsMessage =
   }
   /** Another server has taken the database over. */
   | { readonly kind: "deposed"; readonly reason: string }
+  /** The thread has failed, and serves nothing any more. */
+  | { readonly kind: "died"; readonly reason: string }
   /** Everything is answered, and the database is closed. */
   | { readonly kind: "ended" }
   | { readonly kind: "event"; readonly event: TransportEvent };

@@ -1,5 +1,6 @@
 import type { CacheAddress } from "./caches/caches_file.ts";
 import type { DatabaseOptions } from "./databases/open_backend.ts";
+import type { TakeoverRule } from "./flows/takeover.ts";
 
 /** What a server with rows knows of its database and of the listed caches. Plain data, for the database's thread. */
 export interface RowsOptions extends DatabaseOptions {
@@ -14,6 +15,12 @@ export interface RowsOptions extends DatabaseOptions {
   readonly cacheLoginFile: string;
   /** Path of the certificates that verify those of caches; "": caches are reached without TLS. */
   readonly cacheCaCertPath: string;
+  /** What this server does about another origin. */
+  readonly takeover: TakeoverRule;
+  /** What renews the right to serve rows from the cache, as errors name it; undefined: the right has no end. */
+  readonly rightFrom: string | undefined;
+  /** How long rows may be served from the cache after the database has confirmed that no other origin took over. */
+  readonly rightMs: number;
   /** Most update tokens that are out. */
   readonly tokensMax: number;
   /** How long the database remembers which tokens were used. */

@@ -56,6 +56,8 @@ export class Origin {
           return;
         case "deposed":
           return events.deposed(data.reason);
+        case "died":
+          return events.died(data.reason);
         case "ended":
           return origin.#ended.resolve();
         case "event":

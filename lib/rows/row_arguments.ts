@@ -2,7 +2,7 @@ import { readServerAddress } from "../cli/listen.ts";
 import type { RowArguments } from "../cli/options.ts";
 import { valueOr } from "../cli/values.ts";
 import { type CacheAddress, cacheName } from "./caches/caches_file.ts";
-import type { Database } from "./databases/backend.ts";
+import { type Database, databaseName } from "./databases/backend.ts";
 import type { DatabaseOptions } from "./databases/open_backend.ts";
 import type { RowsOptions } from "./options.ts";
 
@@ -37,8 +37,16 @@ export function toRowsOptions(
   if (given.has("cache") && given.has("caches")) {
     errors.push("--cache and --caches: give one of them");
   }
+  if (values.standby && values["take-over"]) {
+    errors.push("--standby and --take-over: give one of them");
+  }
+  const options = toDatabaseOptions(values, errors);
   return {
-    ...toDatabaseOptions(values, errors),
+    ...options,
+    // An origin before SQLite has a lock that ends with its process.
+    rightFrom: options.database.kind === "sqlite" ? undefined : databaseName(options.database),
+    takeover: values.standby ? "standby" : values["take-over"] ? "force" : "refuse",
+    rightMs: values["member-time"],
     expiry: values["row-expiry"],
     caches: toCaches(values.cache, errors),
     cachesPath: values.caches,

@@ -60,6 +60,14 @@ export class StepRunner {
         const writes = step.writes.map((write) => ({ ...write, key: latin1Bytes(write.key) }));
         return this.#backend.writeGroup(writes, step.epoch);
       }
+      case "lockOrigin":
+        return this.#backend.lockOrigin();
+      case "takeOver":
+        return this.#backend.takeOver(step.rightMs);
+      case "readEpoch":
+        return this.#backend.readEpoch();
+      case "noteEnd":
+        return this.#backend.noteEnd(step.epoch);
       case "askOutcome":
         return this.#backend.outcome(step.tokenId);
       case "sleep":

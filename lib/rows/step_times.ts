@@ -4,6 +4,7 @@ import type { StepKind } from "./flows/steps.ts";
 export const TIMED_STEPS = [
   ["invalidateListed", "cache_delete", "deletions in listed caches before a group of writes"],
   ["readRows", "database_read", "reads of rows, several together"],
+  ["readEpoch", "database_confirm", "questions whether another origin has taken over"],
   ["writeRows", "database_write", "transactions of groups of writes"],
   ["askOutcome", "database_outcome", "questions for the outcome of a write"],
   ["noteCaches", "database_note", "notes of the list of caches"],

@@ -137,7 +137,7 @@ async function start(
     (bound) => bound.close(),
   );
   if (options.transport.tls !== null) stop.onHangup(() => refreshCertificates(transport));
-  const { shared, cache } = makeStore(options, transport);
+  const { shared, cache } = makeStore(options, rows, transport);
   const authentication = users && new Authentication(authFile!, users, shared, transport);
   if (authentication !== null) stop.onHangup(() => authentication.reload());
   const died = (reason: string): void => {
@@ -155,7 +155,10 @@ async function start(
   lifecycle.phase = LifecyclePhase.OPENING;
   if (!await reach("open", threads, stop)) return null;
   // After the ports are bound: a second server on a port in use must not take the database over.
-  const origin = rows && await startOrigin(rows, transport, shared, lifecycleShared, stop, died);
+  const origin = rows && await Promise.race([
+    startOrigin(rows, transport, shared, lifecycleShared, stop, died),
+    stop.requested.then(() => null),
+  ]);
   if (stop.isRequested) return null;
   const admin = open.adopt(
     await openAdmin(options, cache, shared, lifecycle, transport, origin, logEvent),
@@ -255,9 +258,15 @@ function makeThreads(
 /** Makes the shared memory and an empty store in it. The returned cache is for the main thread. */
 function makeStore(
   options: ServerOptions,
+  rows: RowsOptions | null,
   transport: BoundTransport,
 ): { shared: SharedState; cache: Cache } {
-  const shared = createSharedState(createSharedMemory(options.store), options.settings);
+  const { store } = options;
+  const memory = createSharedMemory({
+    ...store,
+    rows: store.rows && { ...store.rows, rightFrom: rows?.rightFrom },
+  });
+  const shared = createSharedState(memory, options.settings);
   const tunables = new Tunables(shared.tunables);
   for (const [name, value] of options.tunables) tunables.set(name, value);
   configureLog(options.logFormat, () => tunables.get("verbosity"));

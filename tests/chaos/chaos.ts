@@ -33,6 +33,7 @@ export interface Ran {
 interface ListedToken {
   readonly key: string;
   readonly id: string;
+  readonly state: string;
   readonly owner: string;
 }
 
@@ -203,7 +204,8 @@ class Chaos {
   }
 
   async #startProxy(): Promise<ServerProcess> {
-    const proxy = await startProxy(this.#database, [], ["--caches", this.#listPath]);
+    const args = ["--caches", this.#listPath, "--take-over"];
+    const proxy = await startProxy(this.#database, [], args);
     if (this.#proxyRelay.target === 0) this.#proxyRelay.target = proxy.port;
     return proxy;
   }
@@ -322,10 +324,10 @@ class Chaos {
   async #freeTokens(): Promise<number> {
     const client = this.#client(this.#proxyRelay.port);
     let tokens: readonly ListedToken[] = [];
-    // Those without an owner are of writes that the proxy does itself: they end without their clients.
+    // Those without an owner are of writes that the proxy does itself: they end without their clients, as writes do.
     await until(async () => {
       tokens = await this.#tokens(client);
-      return tokens.every(({ owner }) => owner !== NO_OWNER);
+      return tokens.every(({ owner, state }) => owner !== NO_OWNER && state === "idle");
     });
     for (const { key, id, owner } of tokens) {
       if (!this.#killedOwners.has(owner)) {
@@ -341,9 +343,11 @@ class Chaos {
   async #tokens(client: PatientClient): Promise<ListedToken[]> {
     let reply: string | null = null;
     while (reply === null) reply = await client.try("token list\r\n", "END\r\n");
-    return [...reply.matchAll(/^TOKEN (\S+) (\d+) \S+ ?(.*)\r$/gm)].map(([, key, id, owner]) => ({
+    const lines = reply.matchAll(/^TOKEN (\S+) (\d+) (\S+) ?(.*)\r$/gm);
+    return [...lines].map(([, key, id, state, owner]) => ({
       key: key!,
       id: id!,
+      state: state!,
       owner: owner!,
     }));
   }

@@ -12,7 +12,9 @@ import { OriginWorld } from "./origins/origin_world.ts";
 import { OPTIONS } from "./cache_node.ts";
 import { BUCKETS } from "./scenarios/buckets.ts";
 import { ORIGINS } from "./scenarios/origins.ts";
+import { RIGHTS } from "./scenarios/rights.ts";
 import { ROWS } from "./scenarios/rows.ts";
+import { RightWorld } from "./origins/right_world.ts";
 import { BucketWorld } from "./versions/bucket_world.ts";
 import { World } from "./world.ts";
 
@@ -45,6 +47,13 @@ for (const scenario of BUCKETS) {
 for (const scenario of ORIGINS) {
   Deno.test(`explorer, ${scenario.name}: ${expectation(scenario)}`, () => {
     const { wrong } = explore(new OriginWorld(scenario));
+    assertEquals(wrong?.steps, scenario.wrongAfter, wrong?.transcript);
+  });
+}
+
+for (const scenario of RIGHTS) {
+  Deno.test(`explorer, ${scenario.name}: ${expectation(scenario)}`, () => {
+    const { wrong } = explore(new RightWorld(scenario));
     assertEquals(wrong?.steps, scenario.wrongAfter, wrong?.transcript);
   });
 }

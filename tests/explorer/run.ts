@@ -8,8 +8,10 @@ import { explore, walk, type Wrong } from "./explore.ts";
 import { BUCKETS } from "./scenarios/buckets.ts";
 import { LARGE, WALKS } from "./scenarios/large.ts";
 import { LARGE_ORIGINS, ORIGINS } from "./scenarios/origins.ts";
+import { RIGHTS } from "./scenarios/rights.ts";
 import { ROWS } from "./scenarios/rows.ts";
 import { OriginWorld } from "./origins/origin_world.ts";
+import { RightWorld } from "./origins/right_world.ts";
 import { BucketWorld } from "./versions/bucket_world.ts";
 import { World } from "./world.ts";
 
@@ -36,6 +38,13 @@ for (const scenario of [...ORIGINS, ...LARGE_ORIGINS]) {
   if (!scenario.name.includes(wanted)) continue;
   report(scenario, () => {
     const { states, wrong } = explore(new OriginWorld(scenario));
+    return { size: `${states} states`, wrong };
+  });
+}
+for (const scenario of RIGHTS) {
+  if (!scenario.name.includes(wanted)) continue;
+  report(scenario, () => {
+    const { states, wrong } = explore(new RightWorld(scenario));
     return { size: `${states} states`, wrong };
   });
 }

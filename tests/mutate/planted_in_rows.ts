@@ -23,6 +23,30 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["values on their way to the database have no bound", "return this.detached.bytes + bytes <= this.#links.memory.limitBytes * DETACHED_SHARE_MAX;", "return true;"],
     ["a store under the lease of an absent row is a cas", "requests.setWord(slot, REQUEST.MODE, isFill ? StoreMode.ADD : operation.mode);", "requests.setWord(slot, REQUEST.MODE, operation.mode);"],
   ]),
+  ...faults("store/row_cache.ts", TESTS, [
+    ["get serves a row without the right to", "if (parking.isBarred(input, keyOffset, keyLength)) {\n      return parking.read(input, keyOffset, keyLength, owner);\n    }\n    const item = this.#lookup", "const item = this.#lookup"],
+    ["mg serves a row without the right to", "if (parking.isBarred(input, keyOffset, keyLength)) {\n      return parking.read(input, keyOffset, keyLength, owner);\n    }\n    const item = this.meta", "const item = this.meta"],
+    ["lock serves a row without the right to", "parking.isBarred(input, keyOffset, keyLength) ||\n        ", ""],
+  ]),
+  ...faults("protocol/thread_context.ts", TESTS, [
+    ["reads without the mutex serve rows without the right to", "(parking.session !== null || !parking.mayServe)", "parking.session !== null"],
+  ]),
+  ...faults("lib/rows/flows/flows.ts", "explorer/explorer", [
+    ["the right to serve begins with the answer", "right.renew(this.isDeposed || this.#isEnding ? 0 : askedMs + right.lengthMs);", "right.renew(this.isDeposed || this.#isEnding ? 0 : 0 * askedMs + right.nowMs() + right.lengthMs);", "right:"],
+    ["the right to serve is renewed in another's epoch", "right.renew(this.isDeposed || this.#isEnding ?", "right.renew(this.#isEnding ?", "right:"],
+    ["a renewal that is under way renews a right that was given up", "right.renew(this.isDeposed || this.#isEnding ?", "right.renew(this.isDeposed ?", "right:"],
+    ["an origin notes its end before it gives its right up", "    right.renew(0);\n    yield* step({ kind: \"noteEnd\", epoch: this.states.epoch });", "    yield* step({ kind: \"noteEnd\", epoch: this.states.epoch });\n    right.renew(0);", "right:"],
+  ]),
+  ...faults("lib/rows/flows/takeover.ts", "explorer/explorer", [
+    ["a takeover does not wait for the drift of clocks", "rightMs * (1 + DRIFT_SHARE) + TIMER_MS", "rightMs", "right:"],
+    ["a takeover does not wait for the origin before", "yield* step({ kind: \"sleep\", ms: waitFor(servedMs) });", "", "right:"],
+  ]),
+  ...faults("lib/rows/databases/sqlite.ts", "lib/rows/takeover", [
+    ["SQLite: an origin needs no lock", "return this.#isLocked ||= this.#lockFile.tryLockSync(true);", "return this.#isLocked = true;", "SQLite"],
+  ]),
+  ...faults("lib/rows/databases/postgres/backend.ts", "lib/rows/takeover", [
+    ["PostgreSQL: a takeover does not learn how long the origin before may serve", "RETURNING epoch, (SELECT serves_ms FROM leased_proxy) AS served_ms", "RETURNING epoch, 0 AS served_ms", "old after"],
+  ]),
   ...faults("protocol/conversation.ts", TESTS, [
     ["a write is given up when its bytes come again in pieces", "if (session === null || session.isWriting || !isOver) return;", "if (session === null || !isOver) return;"],
   ]),

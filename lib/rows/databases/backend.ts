@@ -68,6 +68,17 @@ export interface NotedCaches {
   readonly caches: ReadonlyMap<string, NotedState>;
 }
 
+/** The result of a takeover. */
+export interface Takeover {
+  /** Larger than all before. */
+  readonly epoch: number;
+  /**
+   * How long the origins before may serve rows from now on, in milliseconds; 0: the last one has ended. Infinity: until
+   * `lockOrigin` says true.
+   */
+  readonly servedMs: number;
+}
+
 /** The result of a note. */
 export type NoteResult =
   /** Noted, as this epoch of the list. */
@@ -80,12 +91,18 @@ export type NoteResult =
  * proxy but the last one that took over, in its writes and in its reads.
  */
 export interface Backend {
+  /** Takes the lock that only one origin has, until `close`. @returns False: another has it. */
+  lockOrigin(): Promise<boolean>;
   /**
    * Becomes the proxy that may write: every older one is fenced when this resolves.
    *
-   * @returns The epoch, larger than all before.
+   * @param rightMs How long this one may serve rows after `readEpoch` was called.
    */
-  takeOver(): Promise<number>;
+  takeOver(rightMs?: number): Promise<Takeover>;
+  /** Reads the epoch, by a connection that waits for no other request. @throws The database's error. */
+  readEpoch(): Promise<number>;
+  /** Notes that the origin of this epoch serves no rows any more: the next one need not wait. */
+  noteEnd(epoch: number): Promise<void>;
   /**
    * Reads rows and the epoch in one snapshot.
    *
@@ -121,6 +138,15 @@ export interface Backend {
 export type Database =
   | { readonly kind: "sqlite"; readonly path: string }
   | { readonly kind: "postgres"; readonly url: string };
+
+/** Returns the database as log lines name it: without a password. */
+export function databaseName(database: Database): string {
+  if (database.kind === "sqlite") return database.path;
+  const url = new URL(database.url);
+  url.password = "";
+  url.search = "";
+  return url.href;
+}
 
 /** Rows deleted at once when their time has come. */
 export const PURGE_MAX = 1000;

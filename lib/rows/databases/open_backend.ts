@@ -34,15 +34,6 @@ export async function openBackend(options: DatabaseOptions): Promise<Backend> {
   });
 }
 
-/** Returns the database as log lines name it: without a password. */
-export function databaseName(database: Database): string {
-  if (database.kind === "sqlite") return database.path;
-  const url = new URL(database.url);
-  url.password = "";
-  url.search = "";
-  return url.href;
-}
-
 /** @throws When the lock file of the process does not name the driver, or it cannot be downloaded. */
 async function loadPostgres(): Promise<PostgresModule> {
   try {

@@ -42,6 +42,7 @@ export function postgresSchema(names: TableNames): string {
 ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS ${flags} bigint NOT NULL DEFAULT 0;
 ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS ${version} bigint NOT NULL DEFAULT 1;
 ${addExpiry}CREATE TABLE IF NOT EXISTS leased_proxy (one integer PRIMARY KEY CHECK (one = 1), epoch bigint NOT NULL);
+ALTER TABLE leased_proxy ADD COLUMN IF NOT EXISTS serves_ms bigint NOT NULL DEFAULT 0;
 INSERT INTO leased_proxy VALUES (1, 0) ON CONFLICT DO NOTHING;
 CREATE TABLE IF NOT EXISTS leased_caches (one integer PRIMARY KEY CHECK (one = 1), epoch bigint NOT NULL, list text NOT NULL);
 INSERT INTO leased_caches VALUES (1, 0, '') ON CONFLICT DO NOTHING;

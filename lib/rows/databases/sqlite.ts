@@ -7,6 +7,7 @@ import {
   type NotedCaches,
   type NoteResult,
   PURGE_MAX,
+  type Takeover,
   type Write,
   type WriteOutcome,
   type WriteResult,
@@ -22,6 +23,10 @@ const BUSY_PAUSE_MS_MAX = 25;
 /** SQLITE_BUSY and SQLITE_LOCKED, without the bits of the extended code. */
 const BUSY_CODES = [5, 6];
 const NO_KEY = new Uint8Array();
+/** A database without a file, for one process. */
+const MEMORY_PATH = ":memory:";
+/** Of the file beside the database that the active origin has locked. */
+const LOCK_SUFFIX = "-origin";
 
 /** A row of a result; all columns are null if the row does not exist. */
 interface SqliteRow {
@@ -55,6 +60,8 @@ export class SqliteBackend implements Backend {
   readonly #fileId: string;
   readonly #timeoutMs: number;
   readonly #nowUnixMs: () => number;
+  #lockFile: Deno.FsFile | undefined;
+  #isLocked = false;
 
   /**
    * @param path The path of the database file.
@@ -123,9 +130,28 @@ export class SqliteBackend implements Backend {
     throw new Error(`table ${table} has no column ${missing.join(", ")}: ${COLUMNS_ADVICE}`);
   }
 
-  async takeOver(): Promise<number> {
+  /** The lock file ends with the process, not before: no clock is needed to know when an origin has ended. */
+  lockOrigin(): Promise<boolean> {
+    return Promise.resolve().then(() => {
+      if (this.#path === MEMORY_PATH) return true;
+      // By its real path: a symbolic link names the same database.
+      const path = Deno.realPathSync(this.#path) + LOCK_SUFFIX;
+      this.#lockFile ??= Deno.openSync(path, { write: true, create: true });
+      return this.#isLocked ||= this.#lockFile.tryLockSync(true);
+    });
+  }
+
+  async takeOver(): Promise<Takeover> {
     const { epoch } = await this.#whenFree(() => this.#epoch.get()) as { epoch: number };
-    return epoch;
+    return { epoch, servedMs: this.#isLocked ? 0 : Infinity };
+  }
+
+  readEpoch(): Promise<number> {
+    return Promise.resolve().then(() => this.#found(NO_KEY).epoch);
+  }
+
+  noteEnd(): Promise<void> {
+    return Promise.resolve();
   }
 
   readMany(keys: readonly Uint8Array[]): Promise<readonly Found[]> {
@@ -247,6 +273,7 @@ export class SqliteBackend implements Backend {
 
   close(): Promise<void> {
     this.#database.close();
+    this.#lockFile?.close();
     return Promise.resolve();
   }
 }

@@ -48,6 +48,15 @@ export interface FlowCounts {
   cacheErrors: number;
 }
 
+/** The right to serve rows from the cache: see `ServingRight`. */
+export interface Right {
+  /** Reads its clock. */
+  nowMs(): number;
+  renew(deadlineMs: number): void;
+  /** How long it lasts, in milliseconds. */
+  readonly lengthMs: number;
+}
+
 /** A write of a group that has its token. */
 interface Begun {
   readonly write: GroupWrite;
@@ -58,8 +67,6 @@ interface Begun {
 
 /** First wait before the outcome of a write is asked for again; each further wait is twice as long. */
 const OUTCOME_WAIT_MS = 100;
-/** A key that no client can name. */
-const NO_KEY = "";
 
 /**
  * The flows of rows: the order of four small steps keeps every cached value equal to the committed one. A write takes a
@@ -84,6 +91,8 @@ export class Flows<Cache> {
   };
   /** Epoch of the origin that has taken over; 0: none has. */
   #successor = 0;
+  /** Whether the right to serve has been given up for good: a renewal that is under way has no effect. */
+  #isEnding = false;
   readonly caches: CacheList<Cache>;
   readonly states: TokenStates;
   readonly #patienceMs: number;
@@ -126,9 +135,24 @@ export class Flows<Cache> {
     });
   }
 
-  /** Learns whether another origin has taken over. @throws The database's error. */
-  *checkEpoch(): Flow<Cache, void> {
-    yield* this.#readRows([NO_KEY]);
+  /**
+   * Learns whether another origin has taken over; if none has, renews the right to serve rows from the cache, which
+   * begins when the database is asked.
+   *
+   * @throws The database's error.
+   */
+  *renewRight(right: Right): Flow<Cache, void> {
+    const askedMs = right.nowMs();
+    const epoch = yield* step({ kind: "readEpoch" });
+    if (epoch !== this.states.epoch) this.#successor = epoch;
+    right.renew(this.isDeposed || this.#isEnding ? 0 : askedMs + right.lengthMs);
+  }
+
+  /** Gives the right up for good, and notes that: the next origin need not wait. @throws The database's error. */
+  *endRight(right: Right): Flow<Cache, void> {
+    this.#isEnding = true;
+    right.renew(0);
+    yield* step({ kind: "noteEnd", epoch: this.states.epoch });
   }
 
   *#readRows(keys: readonly string[]): Flow<Cache, readonly Found[]> {

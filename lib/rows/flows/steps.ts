@@ -3,6 +3,7 @@ import type {
   Found,
   NotedCaches,
   NoteResult,
+  Takeover,
   WriteOutcome,
   WriteResult,
 } from "../databases/backend.ts";
@@ -48,6 +49,14 @@ export type FlowStep<Cache> =
     readonly caches: readonly Cache[];
     readonly keys: readonly string[];
   }
+  /** Takes the lock that only one origin has, or asks whether this one has it. */
+  | { readonly kind: "lockOrigin" }
+  /** Raises the epoch, and notes how long this origin may serve rows without the database. */
+  | { readonly kind: "takeOver"; readonly rightMs: number }
+  /** Reads the epoch. */
+  | { readonly kind: "readEpoch" }
+  /** Notes that the origin of this epoch serves no row any more. */
+  | { readonly kind: "noteEnd"; readonly epoch: number }
   /** Asks the database what became of the write under a token. */
   | { readonly kind: "askOutcome"; readonly tokenId: number }
   | { readonly kind: "sleep"; readonly ms: number };
@@ -62,6 +71,10 @@ export interface StepResults {
   readonly invalidateHere: readonly boolean[];
   /** By key: the reason why a cache did not confirm; null: all did. */
   readonly invalidateListed: readonly (string | null)[];
+  readonly lockOrigin: boolean;
+  readonly takeOver: Takeover;
+  readonly readEpoch: number;
+  readonly noteEnd: void;
   readonly askOutcome: WriteOutcome;
   readonly sleep: void;
 }

@@ -22,14 +22,15 @@ export interface Result {
 
 /** The store of an origin, with one row. `start` puts everything back. */
 export class OriginStore {
-  readonly cache: Cache = formatCache(
-    new Memory(
-      createSharedMemory(
-        storeOptions({ rows: { prefixes: [""], expiry: "refuse" }, leaseEntries: 8 }),
-      ),
-    ),
-  );
+  readonly cache: Cache;
   readonly #slots = new Set<RequestSlot>();
+
+  /** @param rightFrom What renews the right to serve; left out: it has no end. */
+  constructor(rightFrom?: string) {
+    const rows = { prefixes: [""], expiry: "refuse", rightFrom } as const;
+    const options = storeOptions({ rows, leaseEntries: 8 });
+    this.cache = formatCache(new Memory(createSharedMemory(options)));
+  }
 
   start(): void {
     const { cache } = this;
@@ -86,6 +87,20 @@ export class OriginStore {
     cache.leave();
     this.#slots.delete(slot);
     return { outcome, version };
+  }
+
+  /** Answers a read from the cache alone. @returns The row's version; null: the cache cannot, or must not, answer. */
+  hit(mayServe: boolean, owner: number): number | null {
+    const { cache } = this;
+    const parking = cache.parking!;
+    cache.enter();
+    parking.mayServe = mayServe;
+    const item = cache.get(KEY_BYTES, 0, KEY.length, this.#hash, owner);
+    const version = item > NO_ITEM ? this.#versionOf(item) : null;
+    if (parking.session !== null) parking.abandon(parking.session);
+    parking.session = null;
+    cache.leave();
+    return version;
   }
 
   /** The version that is cached; "absent": the cache knows that there is no row; null: it knows nothing. */

@@ -86,7 +86,7 @@ testDatabases(
     await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
     const { lease } = await read(second, "k");
     await fill(second, "k", lease!, "one");
-    await using standBy = await setting.startListed([0]);
+    await using standBy = await setting.startListed([0], ["--take-over"]);
     await second.ask("get k\r\n", "END\r\n");
     const later = await setting.connect(standBy);
     await later.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");

@@ -64,7 +64,7 @@ class Setting implements AsyncDisposable {
 
   static async open(database: TestDatabase): Promise<Setting> {
     const backend = await database.open();
-    return new Setting(backend, await backend.takeOver());
+    return new Setting(backend, (await backend.takeOver()).epoch);
   }
 
   /** Submits a request. */

@@ -105,7 +105,7 @@ testDatabases("a server that is deposed ends, status 69", async (database) => {
   await using setting = await Setting.open(database);
   const old = await setting.connect();
   await old.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
-  await using second = await setting.startProxy();
+  await using second = await setting.startProxy(["--take-over"]);
   // Without a request.
   const { code, stderr } = await setting.proxy.ended();
   assertEquals(code, 69, stderr);

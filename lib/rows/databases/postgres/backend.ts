@@ -7,6 +7,7 @@ import {
   type PostgresSettings,
   PURGE_MAX,
   type Row,
+  type Takeover,
   type Write,
   type WriteOutcome,
   type WriteResult,
@@ -48,6 +49,15 @@ const NOTE = "WITH proxy AS (SELECT epoch FROM leased_proxy WHERE epoch = $2 FOR
   "UPDATE leased_caches SET epoch = leased_caches.epoch + 1, list = $1 FROM proxy " +
   "RETURNING leased_caches.epoch AS epoch";
 
+/** Key of the advisory lock of the active origin: an arbitrary number, and that of the table, which is its schema's. */
+const ORIGIN_LOCK = "(7305804::bigint << 32) | 'leased_proxy'::regclass::oid::bigint";
+const ORIGIN = `SELECT epoch, pg_try_advisory_lock(${ORIGIN_LOCK}) AS is_locked FROM leased_proxy`;
+/** An origin that ends before it has waited for its predecessor leaves the longer time of both. */
+const TAKE_OVER =
+  "UPDATE leased_proxy SET epoch = epoch + 1, serves_ms = greatest(serves_ms, $1::bigint) " +
+  "RETURNING epoch, (SELECT serves_ms FROM leased_proxy) AS served_ms";
+const NOTE_END = "UPDATE leased_proxy SET serves_ms = 0 WHERE epoch = $1";
+
 const VANISHED = failed("the row appears and vanishes: somebody else writes to the table");
 
 /** The SQL statements of a backend. */
@@ -60,6 +70,8 @@ type Statements = ReturnType<typeof statementsFor>;
  */
 export class PostgresBackend implements Backend {
   readonly #pool: Pool;
+  /** One session, which keeps the lock of the active origin. */
+  readonly #originPool: Pool;
   readonly #timeoutMs: number;
   readonly #nowUnixMs: () => number;
   readonly #types: ColumnTypes;
@@ -70,18 +82,38 @@ export class PostgresBackend implements Backend {
   /** @param types The types of the table's columns. */
   constructor(
     pool: Pool,
+    originPool: Pool,
     types: ColumnTypes,
     names: TableNames,
     { timeoutMs, nowUnixMs = Date.now }: PostgresSettings,
   ) {
     this.#pool = pool;
+    this.#originPool = originPool;
     this.#types = types;
     this.#statements = statementsFor(names, types);
     this.#timeoutMs = timeoutMs;
     this.#nowUnixMs = nowUnixMs;
   }
 
-  async takeOver(): Promise<number> {
+  async lockOrigin(): Promise<boolean> {
+    return (await this.#askOrigin())["is_locked"] === true;
+  }
+
+  async readEpoch(): Promise<number> {
+    return Number((await this.#askOrigin())["epoch"]);
+  }
+
+  /** Asks by the session that has the lock. After it was lost, another one takes the lock again. */
+  async #askOrigin(): Promise<ResultRow> {
+    const [row] = await this.#originPool.use((session) => session.query(ORIGIN), this.#timeoutMs);
+    return row!;
+  }
+
+  async noteEnd(epoch: number): Promise<void> {
+    await this.#pool.use((session) => session.query(NOTE_END, [epoch]), this.#timeoutMs);
+  }
+
+  async takeOver(rightMs = 0): Promise<Takeover> {
     const patienceMs = TAKE_OVER_PATIENCE * this.#timeoutMs;
     return await this.#pool.use(async (session) => {
       await session.query("BEGIN");
@@ -89,11 +121,9 @@ export class PostgresBackend implements Backend {
         await session.query(`SET LOCAL statement_timeout = ${patienceMs}`);
         // Share locks on a row have no queue: those of a busy proxy would keep an update waiting for ever.
         await session.query("LOCK TABLE leased_proxy IN EXCLUSIVE MODE");
-        const [row] = await session.query(
-          "UPDATE leased_proxy SET epoch = epoch + 1 RETURNING epoch",
-        );
+        const [row] = await session.query(TAKE_OVER, [rightMs]);
         if (!await session.commit()) throw new Error("the database rolled the takeover back");
-        return Number(row!["epoch"]);
+        return { epoch: Number(row!["epoch"]), servedMs: Number(row!["served_ms"]) };
       } catch (error) {
         await rollBack(session);
         throw error;
@@ -278,7 +308,7 @@ export class PostgresBackend implements Backend {
   }
 
   async close(): Promise<void> {
-    await this.#pool.close();
+    await Promise.all([this.#pool.close(), this.#originPool.close()]);
   }
 }
 
@@ -292,13 +322,14 @@ export async function openPostgres(
   names: TableNames,
   settings: PostgresSettings,
 ): Promise<PostgresBackend> {
-  const pool = new Pool({ url, timeoutMs: settings.timeoutMs }, settings.connectionsMax);
+  const { timeoutMs } = settings;
+  const pool = new Pool({ url, timeoutMs }, settings.connectionsMax);
   try {
     const types = await pool.use(
       (session) => prepareTables(session, names),
-      STATEMENTS_IN_WRITE * settings.timeoutMs,
+      STATEMENTS_IN_WRITE * timeoutMs,
     );
-    return new PostgresBackend(pool, types, names, settings);
+    return new PostgresBackend(pool, new Pool({ url, timeoutMs }, 1), types, names, settings);
   } catch (error) {
     await pool.close();
     throw error;

@@ -60,6 +60,10 @@ export class Session {
         default_transaction_isolation: "read committed",
         statement_timeout: timeoutMs,
         idle_in_transaction_session_timeout: timeoutMs,
+        // The server ends the session of a host that has vanished, and its locks, within a few seconds.
+        tcp_keepalives_idle: 2,
+        tcp_keepalives_interval: 1,
+        tcp_keepalives_count: 3,
       },
     });
   }

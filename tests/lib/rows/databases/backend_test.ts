@@ -37,7 +37,7 @@ testEdits(
   "a backend writes, reads and deletes rows, and versions only grow",
   async (database, edit) => {
     const backend = await database.open();
-    const epoch = await backend.takeOver();
+    const { epoch } = await backend.takeOver();
     assertEquals(await backend.read(KEY), { row: null, version: 0, epoch });
     assertEquals(await backend.write(KEY, 1, epoch, edit(set("one", 7))), {
       kind: "committed",
@@ -63,7 +63,7 @@ testDatabases(
   "a write is computed from the row as it is, and refused without a trace",
   async (database) => {
     const backend = await database.open();
-    const epoch = await backend.takeOver();
+    const { epoch } = await backend.takeOver();
     await backend.write(KEY, 1, epoch, set("one"));
     const seen: (Row | null)[] = [];
     const refused = await backend.write(KEY, 2, epoch, (row) => {
@@ -84,12 +84,12 @@ testDatabases(
 
 testDatabases("caches are noted, but not by a proxy that has been taken over", async (database) => {
   const first = await database.open();
-  const epoch = await first.takeOver();
+  const { epoch } = await first.takeOver();
   assertEquals(await first.readNotes(), { epoch: 0, caches: new Map() });
   const caches = new Map<string, NotedState>([["a:1", "listed"], ["[::1]:2", "out"]]);
   assertEquals(await first.noteCaches(caches, epoch), { kind: "noted", epoch: 1 });
   const second = await database.open();
-  const later = await second.takeOver();
+  const { epoch: later } = await second.takeOver();
   assertEquals(await first.noteCaches(new Map(), epoch), { kind: "fenced", epoch: later });
   assertEquals(await second.readNotes(), { epoch: 1, caches });
   assertEquals(await second.noteCaches(new Map(), later), { kind: "noted", epoch: 2 });
@@ -102,9 +102,9 @@ testEdits(
   "a proxy that has been taken over is fenced in writes and sees it in reads",
   async (database, edit) => {
     const first = await database.open();
-    const epoch = await first.takeOver();
+    const { epoch } = await first.takeOver();
     const second = await database.open();
-    const later = await second.takeOver();
+    const { epoch: later } = await second.takeOver();
     assertEquals(later, epoch + 1);
     assertEquals(await first.write(KEY, 1, epoch, edit(set("x"))), { kind: "fenced", epoch: 2 });
     assertEquals((await first.read(KEY)).epoch, later);
@@ -119,7 +119,7 @@ testEdits(
   async (database, edit) => {
     let nowMs = 1000;
     const backend = await database.open(DEFAULT_TABLE, () => nowMs);
-    const epoch = await backend.takeOver();
+    const { epoch } = await backend.takeOver();
     await backend.write(KEY, 11, epoch, edit(set("a")));
     nowMs = 5000;
     await backend.write(KEY, 12, epoch, edit(set("b")));
@@ -144,7 +144,7 @@ testEdits(
       flags: "token",
     };
     const backend = await database.open(names);
-    const epoch = await backend.takeOver();
+    const { epoch } = await backend.takeOver();
     await backend.write(KEY, 1, epoch, edit(set("one")));
     await backend.write(KEY, 2, epoch, edit(set("two")));
     await backend.close();
@@ -169,7 +169,7 @@ testEdits(
   "writes of a group take effect in their order, each with its own answer",
   async (database, edit) => {
     const backend = await database.open();
-    const epoch = await backend.takeOver();
+    const { epoch } = await backend.takeOver();
     await backend.write(bytes("b"), 1, epoch, set("b"));
     const results = await backend.writeGroup([
       writeOf("b", 11, edit(set("b1"))),
@@ -198,7 +198,7 @@ testDatabases(
   "an edit sees the row as the writes before it in its group left it",
   async (database) => {
     const backend = await database.open();
-    const epoch = await backend.takeOver();
+    const { epoch } = await backend.takeOver();
     const add: Edit = (row) => row === null ? set("added") : null;
     const results = await backend.writeGroup([
       writeOf("k", 1, add),
@@ -225,7 +225,7 @@ testDatabases(
 
 testEdits("a write of a group that fails, fails alone", async (database, edit) => {
   const backend = await database.open();
-  const epoch = await backend.takeOver();
+  const { epoch } = await backend.takeOver();
   await backend.write(bytes("used"), 7, epoch, set("x"));
   const results = await backend.writeGroup([
     writeOf("a", 1, edit(set("a"))),
@@ -251,9 +251,9 @@ testEdits("a write of a group that fails, fails alone", async (database, edit) =
 
 testDatabases("a group that was taken over writes nothing", async (database) => {
   const first = await database.open();
-  const epoch = await first.takeOver();
+  const { epoch } = await first.takeOver();
   const second = await database.open();
-  const later = await second.takeOver();
+  const { epoch: later } = await second.takeOver();
   const writes = [writeOf("a", 1, set("x")), writeOf("b", 2, append("x"))];
   assertEquals(await first.writeGroup(writes, epoch), [
     { kind: "fenced", epoch: later },
@@ -270,7 +270,7 @@ testDatabases("a group that was taken over writes nothing", async (database) => 
 testEdits("a row expires at its time, and is purged later", async (database, edit) => {
   let nowMs = 1_000_000;
   const backend = await database.open({ ...DEFAULT_TABLE, expiry: "expires at" }, () => nowMs);
-  const epoch = await backend.takeOver();
+  const { epoch } = await backend.takeOver();
   const expiring = { flags: 3, data: bytes("x"), expiresUnixSec: 1010 };
   assertEquals(
     await backend.writeGroup([
@@ -315,7 +315,7 @@ Deno.test("SQLite: a table that an application has is refused with the options f
 Deno.test("SQLite: a file that was deleted while it is open is noticed, and written no more", async () => {
   await using database = await createDatabase("SQLite");
   const backend = await database.open();
-  const epoch = await backend.takeOver();
+  const { epoch } = await backend.takeOver();
   Deno.removeSync(`${database.folder}/rows.db`);
   const result = await backend.write(KEY, 1, epoch, set("x"));
   assertEquals(result, {
@@ -330,7 +330,7 @@ Deno.test("SQLite: reads go on while another process has the file locked, and wr
   const backend = withSingleRows(
     new SqliteBackend(`${database.folder}/rows.db`, DEFAULT_TABLE, 200),
   );
-  const epoch = await backend.takeOver();
+  const { epoch } = await backend.takeOver();
   await backend.write(KEY, 1, epoch, set("x"));
   const other = new DatabaseSync(`${database.folder}/rows.db`);
   other.exec("BEGIN EXCLUSIVE");

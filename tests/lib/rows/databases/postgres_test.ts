@@ -66,7 +66,7 @@ async function withBackend(
 ): Promise<void> {
   const backend = await openPostgres(url, DEFAULT_TABLE, settings);
   try {
-    await run(backend, await backend.takeOver());
+    await run(backend, (await backend.takeOver()).epoch);
   } finally {
     await backend.close();
   }
@@ -228,7 +228,7 @@ testPostgres(
       const write = await old.write(KEY, 1, epoch, () => {
         takeover = (async () => {
           another = await openPostgres(url, DEFAULT_TABLE, SETTINGS);
-          assertEquals(await another.takeOver(), epoch + 1);
+          assertEquals((await another.takeOver()).epoch, epoch + 1);
           events.push("taken over");
         })();
         return set("one");
@@ -264,7 +264,7 @@ for (const [form, edit] of EDIT_FORMS) {
         assertEquals(events, [], "the takeover waits for the write");
         await session.query("ROLLBACK");
         assertEquals(await written, { kind: "committed", version: 2 });
-        assertEquals(await takenOver, epoch + 1);
+        assertEquals((await takenOver).epoch, epoch + 1);
         // A takeover that commits while a write waits for it.
         await session.query("BEGIN");
         await session.query("LOCK TABLE leased_proxy IN EXCLUSIVE MODE");

@@ -1,0 +1,59 @@
+import { type Flow, step } from "./steps.ts";
+
+/** What a server does about another origin: it ends, waits until there is none, or takes over at once. */
+export type TakeoverRule = "refuse" | "standby" | "force";
+
+/** Another origin serves the rows of the database. */
+export class OccupiedError extends Error {
+  override readonly name = "OccupiedError";
+}
+
+/** Pause between two attempts to get the lock of the active origin. */
+const LOCK_PAUSE_MS = 200;
+/** How much slower the clock of the origin before may run, as a share of the time that it may still serve. */
+const DRIFT_SHARE = 0.1;
+/** Beside that: a timer may be early. */
+const TIMER_MS = 20;
+
+/** How long to wait before nobody serves by a right of so many milliseconds that was renewed now. */
+export function waitFor(rightMs: number): number {
+  return rightMs === 0 ? 0 : rightMs * (1 + DRIFT_SHARE) + TIMER_MS;
+}
+
+/**
+ * Takes the database over, and waits until the origin before answers no row from its cache any more: with the lock
+ * that only one origin has, and with its time. Nothing may be served before.
+ *
+ * @param rightMs How long this origin may serve rows after each confirmation of the database.
+ * @param onWait Called once, if another origin makes this one wait.
+ * @returns The epoch.
+ * @throws OccupiedError under the rule `refuse`; the database's error.
+ */
+export function* takeOver<Cache>(
+  rule: TakeoverRule,
+  rightMs: number,
+  onWait: () => void,
+): Flow<Cache, number> {
+  let isLocked = yield* step({ kind: "lockOrigin" });
+  if (!isLocked) onWait();
+  // One that ends now, or whose end the database has not noticed, is waited for.
+  for (let waitedMs = 0; !isLocked && rule !== "force"; waitedMs += LOCK_PAUSE_MS) {
+    if (rule === "refuse" && waitedMs >= rightMs) {
+      throw new OccupiedError(
+        "another origin serves its rows: end it, or start this one with --standby or --take-over",
+      );
+    }
+    yield* step({ kind: "sleep", ms: LOCK_PAUSE_MS });
+    isLocked = yield* step({ kind: "lockOrigin" });
+  }
+  const { epoch, servedMs } = yield* step<Cache, "takeOver">({ kind: "takeOver", rightMs });
+  if (servedMs !== Infinity) {
+    yield* step({ kind: "sleep", ms: waitFor(servedMs) });
+    return epoch;
+  }
+  while (!isLocked) {
+    yield* step({ kind: "sleep", ms: LOCK_PAUSE_MS });
+    isLocked = yield* step({ kind: "lockOrigin" });
+  }
+  return epoch;
+}

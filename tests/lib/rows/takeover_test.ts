@@ -1,0 +1,157 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { DatabaseSync } from "node:sqlite";
+import { testDatabases } from "../../support/servers/databases.ts";
+import { launchProxy, startProxy } from "../../support/servers/proxy_process.ts";
+import { Relay } from "../../support/servers/relay.ts";
+import { type ServerProcess, until } from "../../support/servers/server_process.ts";
+
+const NO_CACHES: readonly number[] = [];
+
+async function isStopped({ pid }: ServerProcess): Promise<boolean> {
+  const stat = await Deno.readTextFile(`/proc/${pid}/stat`);
+  return /^\d+ \(.*\) T/.test(stat);
+}
+
+testDatabases("a second origin refuses to start, and the first goes on", async (database) => {
+  await using first = await startProxy(database, NO_CACHES);
+  using client = await first.connect();
+  await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
+  const second = launchProxy(database, NO_CACHES, ["--member-time", "300"]);
+  const { code, stderr } = await second.ended();
+  assertEquals(code, 71, stderr);
+  assertMatch(
+    stderr,
+    /cannot use the database .*: another origin serves its rows: end it, or start this one with --standby or --take-over/,
+  );
+  await client.ask("gets k\r\n", "VALUE k 0 3 1\r\none\r\nEND\r\n");
+  await client.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
+});
+
+for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+  testDatabases(`a stand-by takes over after the ${signal} of the origin`, async (database) => {
+    await using first = await startProxy(database, NO_CACHES);
+    using client = await first.connect();
+    await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
+    await using second = launchProxy(database, NO_CACHES, ["--standby"]);
+    await second.line("waiting for its end");
+    await client.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
+    first.signal(signal);
+    await first.ended();
+    await second.line("listens on");
+    using later = await second.connect();
+    await later.ask("gets k\r\n", "VALUE k 0 3 2\r\ntwo\r\nEND\r\n");
+    await later.ask("set k 0 0 3\r\nsix\r\n", "STORED\r\n");
+  });
+}
+
+testDatabases("a stand-by ends at SIGTERM", async (database) => {
+  await using _first = await startProxy(database, NO_CACHES);
+  await using second = launchProxy(database, NO_CACHES, ["--standby"]);
+  await second.line("waiting for its end");
+  second.signal("SIGTERM");
+  const { code, stderr } = await second.ended();
+  assertEquals(code, 0, stderr);
+});
+
+testDatabases(
+  "an origin that was stopped answers nothing old after another one has taken over",
+  async (database) => {
+    await using first = await startProxy(database, NO_CACHES, ["--member-time", "400"]);
+    using client = await first.connect();
+    await client.ask("set k 0 0 3\r\none\r\nget k\r\n", "STORED\r\nVALUE k 0 3\r\none\r\nEND\r\n");
+    await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
+    first.signal("SIGSTOP");
+    await until(() => isStopped(first));
+    await using second = launchProxy(database, NO_CACHES, ["--take-over"]);
+    await second.line("waiting for its end");
+    await second.line("listens on");
+    using later = await second.connect();
+    await later.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
+    await client.send("get k\r\n");
+    first.signal("SIGCONT");
+    assertMatch(await client.rest(), /^(SERVER_ERROR [^\n]*\r\n)?$/);
+    assertEquals((await first.ended()).code, 69);
+  },
+  ["PostgreSQL"],
+);
+
+testDatabases(
+  "an origin that is stopped keeps its lock: another one takes over when it has ended",
+  async (database) => {
+    await using first = await startProxy(database, NO_CACHES);
+    using client = await first.connect();
+    await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
+    first.signal("SIGSTOP");
+    await until(() => isStopped(first));
+    await using second = launchProxy(database, NO_CACHES, ["--take-over"]);
+    await second.line("waiting for its end");
+    first.signal("SIGCONT");
+    assertEquals((await first.ended()).code, 69);
+    await second.line("listens on");
+    using later = await second.connect();
+    await later.ask("gets k\r\n", "VALUE k 0 3 1\r\none\r\nEND\r\n");
+  },
+  ["SQLite"],
+);
+
+testDatabases(
+  "an origin that cannot reach its database serves rows for its time, other items for ever",
+  async (database) => {
+    const url = new URL(database.url);
+    using relay = new Relay(Number(url.port));
+    url.port = `${relay.port}`;
+    const args = ["--rows", "r", "--member-time", "400", "--db-timeout", "500"];
+    await using first = await startProxy({ ...database, url: url.href }, NO_CACHES, args);
+    using client = await first.connect();
+    await client.ask("set other 0 0 1\r\nx\r\n", "STORED\r\n");
+    await client.ask("set r 0 0 3\r\none\r\nget r\r\n", "STORED\r\nVALUE r 0 3\r\none\r\nEND\r\n");
+    relay.passage = () => "cut";
+    relay.cutAll();
+    await until(async () => {
+      await client.send("get r\r\n");
+      const reply = await client.until(/(END|SERVER_ERROR [^\n]*)\r\n/);
+      return /^SERVER_ERROR rows are not available: no confirmation from postgres:/.test(reply);
+    });
+    await client.ask("get other\r\n", "VALUE other 0 1\r\nx\r\nEND\r\n");
+    relay.passage = () => "pass";
+    await until(async () => {
+      await client.send("get r\r\n");
+      return !(await client.until(/(END|SERVER_ERROR [^\n]*)\r\n/)).startsWith("SERVER_ERROR");
+    });
+    await client.ask("get r\r\n", "VALUE r 0 3\r\none\r\nEND\r\n");
+
+    relay.passage = () => "cut";
+    relay.cutAll();
+    await using second = await startProxy(database, NO_CACHES, ["--rows", "r", "--take-over"]);
+    using later = await second.connect();
+    await later.ask("set r 0 0 3\r\ntwo\r\n", "STORED\r\n");
+    await client.send("get r\r\n");
+    assertMatch(await client.until(/(END|SERVER_ERROR [^\n]*)\r\n/), /^SERVER_ERROR/);
+    relay.passage = () => "pass";
+    assertEquals((await first.ended()).code, 69);
+  },
+  ["PostgreSQL"],
+);
+
+testDatabases(
+  "hits go on while another process has locked the file for longer than the member time",
+  async (database) => {
+    const args = ["--member-time", "100", "--db-timeout", "300"];
+    await using origin = await startProxy(database, NO_CACHES, args);
+    using client = await origin.connect();
+    await client.ask("set k 0 0 3\r\none\r\nget k\r\n", "STORED\r\nVALUE k 0 3\r\none\r\nEND\r\n");
+    using file = new DatabaseSync(database.url.slice("sqlite:".length));
+    file.exec("BEGIN EXCLUSIVE");
+    for (let write = 0; write < 2; write++) {
+      await client.send("set k 0 0 3\r\ntwo\r\n");
+      assertMatch(
+        await client.until("\r\n"),
+        /^SERVER_ERROR .*another process has locked the file/,
+      );
+      await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
+    }
+    file.exec("ROLLBACK");
+    await client.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
+  },
+  ["SQLite"],
+);
