@@ -1,3 +1,5 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { Duplex } from "node:stream";
 import { ACCEPT_PAUSE_MS, AcceptFailures } from "../net/accept_failures.ts";
 import { openSocket } from "../net/portable/bind.ts";
 import {
@@ -7,76 +9,51 @@ import {
   prepareTcp,
   resourceShortage,
 } from "../net/portable/sockets.ts";
-import type { TcpListen, TransportEvent } from "../net/transport.ts";
-import { EXPOSITION_TYPE } from "./exposition.ts";
-import {
-  HEAD_BYTES_MAX,
-  HttpError,
-  type HttpRequest,
-  isHostAllowed,
-  parseRequest,
-} from "./http_request.ts";
+import { isLoopback, type TcpListen, type TransportEvent } from "../net/transport.ts";
 
 /** At this number of connections, a new one closes the oldest. */
 const CONNECTIONS_MAX = 64;
 /** By default, a connection is closed after this time, whatever it waits for. */
 const CONNECTION_MS_MAX = 10_000;
-/** The page is rendered at most once in this time; requests in between wait for it. */
-const RENDER_INTERVAL_MS = 100;
-/** The most that is read and dropped behind a request: with unread bytes a close would reset it and lose the reply. */
+/** The longest head of a request. */
+const HEAD_BYTES_MAX = 8192;
+/** The most that is read and dropped after a refused head: closing with unread bytes would reset and lose the reply. */
 const SURPLUS_BYTES_MAX = 1024 * 1024;
 const BACKLOG = 128;
 /** Time for replies in progress at a stop. */
 const STOP_MS_MAX = 500;
 
-const STATUS_TEXT: Readonly<Record<number, string>> = {
-  200: "OK",
-  400: "Bad Request",
-  404: "Not Found",
-  405: "Method Not Allowed",
-  421: "Misdirected Request",
-  431: "Request Header Fields Too Large",
-  503: "Service Unavailable",
-  505: "HTTP Version Not Supported",
-};
-
-const PLAIN = "text/plain; charset=utf-8";
-
-interface Reply {
+/** A reply with a body of text. */
+export interface Reply {
   readonly status: number;
   readonly body: string;
+  /** The media type; left out: plain text. */
   readonly type?: string;
-  readonly headers?: readonly string[];
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** The contents of the admin server's pages. */
-export interface AdminPages {
-  /** Renders /metrics. */
-  readonly metrics: () => string;
-  /** Whether clients are served: the status of /health. */
-  readonly isServing: () => boolean;
-  /** The fault while clients are served, for /health; null or left out: none. */
-  readonly problem?: () => string | null;
-}
+/** Returns the reply to a request. A HEAD request gets its head only. */
+export type Handler = () => Reply | Promise<Reply>;
+
+/** Handlers by path, then by method. HEAD has GET's handler. */
+export type Routes = Readonly<Record<string, Readonly<Record<string, Handler>>>>;
 
 /**
- * Serves /metrics and /health by HTTP/1.1 on a port of its own, one request a connection. All of it runs on the thread
- * that opens it. Connections are bounded in number, size and time, so clients that do not send or read stall no other.
+ * Serves routes by HTTP/1.1 on a port of its own, one request a connection. All of it runs on the thread that opens
+ * it. Connections are bounded in number, size and time, so clients that do not send or read stall no other.
  */
 export class AdminServer {
   /** The address it listens on, with the port that was bound. */
   readonly listen: TcpListen;
-  readonly #pages: AdminPages;
+  readonly #routes: Routes;
   readonly #connectionMsMax: number;
   readonly #listener: Deno.TcpListener;
+  readonly #http: Server;
   /** The oldest first. */
-  readonly #connections = new Set<Deno.TcpConn>();
+  readonly #connections = new Set<Duplex>();
   /** Replies in progress. */
   readonly #replies = new Set<Promise<void>>();
   readonly #acceptFailures: AcceptFailures;
-  /** The rendering that requests wait for; null: none does. */
-  #rendering: Promise<string> | null = null;
-  #renderedAtMs = -Infinity;
   #isStopping = false;
 
   /**
@@ -88,34 +65,38 @@ export class AdminServer {
    */
   constructor(
     listen: TcpListen,
-    pages: AdminPages,
+    routes: Routes,
     report: (event: TransportEvent) => void,
     connectionMsMax = CONNECTION_MS_MAX,
   ) {
-    this.#pages = pages;
+    this.#routes = routes;
     this.#connectionMsMax = connectionMsMax;
     this.#acceptFailures = new AcceptFailures(report, "the number of connections");
+    // Not `Server.listen`: it stops accepting for good when it lacks a descriptor.
     this.#listener = openSocket(listen, BACKLOG, false) as Deno.TcpListener;
     this.listen = { ...listen, port: this.#listener.addr.port };
+    // #serve bounds the time of every connection.
+    const bounds = { maxHeaderSize: HEAD_BYTES_MAX, headersTimeout: 0, requestTimeout: 0 };
+    this.#http = createServer(bounds, (request, response) => {
+      const replying = this.#answer(request, response);
+      this.#replies.add(replying);
+      // A handler that fails rejects, which ends the process.
+      replying.then(() => this.#replies.delete(replying));
+    });
+    this.#http.on("clientError", refuse);
   }
 
   /** Accepts and serves connections from here on. */
   async serve(): Promise<void> {
     while (!this.#isStopping) {
-      let socket: Deno.TcpConn;
       try {
-        socket = await this.#listener.accept();
+        this.#serve(await this.#listener.accept());
       } catch (error) {
         if (this.#isStopping) return;
         const code = resourceShortage(error);
         if (code !== "") this.#acceptFailures.add(code, performance.now());
         await pause(code === "" ? 1 : ACCEPT_PAUSE_MS);
-        continue;
       }
-      if (this.#connections.size >= CONNECTIONS_MAX) this.#closeOldest();
-      this.#connections.add(socket);
-      // A connection that fails for another reason than its peer rejects, which ends the process.
-      this.#converse(socket).then(() => this.#connections.delete(socket));
     }
   }
 
@@ -134,7 +115,7 @@ export class AdminServer {
   /** Closes everything now. Idempotent. */
   close(): void {
     this.#stopListening();
-    for (const socket of this.#connections) closeQuietly(socket);
+    for (const stream of this.#connections) stream.destroy();
   }
 
   #stopListening(): void {
@@ -143,122 +124,100 @@ export class AdminServer {
     this.#listener.close();
   }
 
-  #closeOldest(): void {
-    const [socket] = this.#connections;
-    this.#connections.delete(socket!);
-    closeQuietly(socket!);
-  }
-
-  async #converse(socket: Deno.TcpConn): Promise<void> {
-    const deadline = setTimeout(() => closeQuietly(socket), this.#connectionMsMax);
-    try {
-      prepareTcp(socket);
-      const request = await receive(socket);
-      if (request === null) return;
-      const replying = this.#answer(socket, request);
-      this.#replies.add(replying);
-      await replying.finally(() => this.#replies.delete(replying));
-      await discard(socket);
-    } catch (error) {
+  #serve(socket: Deno.TcpConn): void {
+    if (this.#connections.size >= CONNECTIONS_MAX) this.#closeOldest();
+    prepareTcp(socket);
+    const localAddress = socket.localAddr.hostname;
+    const stream = Object.assign(Duplex.fromWeb(socket), { localAddress });
+    this.#connections.add(stream);
+    const deadline = setTimeout(() => stream.destroy(), this.#connectionMsMax);
+    stream.on("error", (error: Error) => {
       // Anything else is a broken invariant.
       if (!isConnectionError(error)) throw error;
-    } finally {
+    });
+    stream.on("close", () => {
       clearTimeout(deadline);
+      this.#connections.delete(stream);
       closeQuietly(socket);
-    }
+    });
+    this.#http.emit("connection", stream);
   }
 
-  async #answer(socket: Deno.TcpConn, request: HttpRequest | HttpError): Promise<void> {
-    const isHead = !(request instanceof HttpError) && request.method === "HEAD";
-    await sendAll(socket, encodeReply(await this.#reply(request, socket), isHead));
-    await socket.closeWrite();
+  #closeOldest(): void {
+    const [stream] = this.#connections;
+    this.#connections.delete(stream!);
+    stream!.destroy();
   }
 
-  async #reply(request: HttpRequest | HttpError, socket: Deno.TcpConn): Promise<Reply> {
-    if (request instanceof HttpError) {
-      return { status: request.status, body: `${request.message}\n` };
-    }
-    const { method, path, host } = request;
-    if (!isHostAllowed(host, socket.localAddr.hostname, this.listen.hostname)) {
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const closed = new Promise((resolve) => response.on("close", resolve));
+    const { status, body, type, headers } = await this.#reply(request);
+    response.writeHead(status, {
+      "Content-Type": type ?? "text/plain; charset=utf-8",
+      "Content-Length": new TextEncoder().encode(body).length,
+      "Cache-Control": "no-store",
+      "X-Content-Type-Options": "nosniff",
+      "Connection": "close",
+      ...headers,
+    });
+    response.end(body);
+    await closed;
+  }
+
+  #reply({ method = "", url = "", headers, socket }: IncomingMessage): Reply | Promise<Reply> {
+    const host = hostName(headers.host ?? "");
+    if (!isHostAllowed(host, socket.localAddress!, this.listen.hostname)) {
       return { status: 421, body: `this server is not ${host}: use its address, or localhost\n` };
     }
-    if (path !== "/metrics" && path !== "/health") {
-      return { status: 404, body: "not found: there are /metrics and /health\n" };
+    const handlers = this.#routes[url.replace(/\?.*$/s, "")];
+    if (handlers === undefined) {
+      const paths = Object.keys(this.#routes).join(" and ");
+      return { status: 404, body: `not found: there are ${paths}\n` };
     }
-    if (method !== "GET" && method !== "HEAD") {
-      return { status: 405, body: "use GET or HEAD\n", headers: ["Allow: GET, HEAD"] };
-    }
-    if (path === "/metrics") {
-      return { status: 200, body: await this.#metrics(), type: EXPOSITION_TYPE };
-    }
-    if (!this.#pages.isServing()) return { status: 503, body: "shutting down\n" };
-    const problem = this.#pages.problem?.() ?? null;
-    return problem === null
-      ? { status: 200, body: "serving\n" }
-      : { status: 503, body: `${problem}\n` };
-  }
-
-  /** Returns a page that was rendered after the call. */
-  #metrics(): Promise<string> {
-    return this.#rendering ??= this.#render();
-  }
-
-  async #render(): Promise<string> {
-    // Always waits: requests after the rendering must not get its page.
-    await pause(Math.max(0, this.#renderedAtMs + RENDER_INTERVAL_MS - performance.now()));
-    this.#rendering = null;
-    const page = this.#pages.metrics();
-    this.#renderedAtMs = performance.now();
-    return page;
+    const handler = handlers[method === "HEAD" ? "GET" : method];
+    if (handler !== undefined) return handler();
+    const methods = Object.keys(handlers).flatMap((name) => name === "GET" ? [name, "HEAD"] : name);
+    return {
+      status: 405,
+      body: `use ${methods.join(" or ")}\n`,
+      headers: { Allow: methods.join(", ") },
+    };
   }
 }
 
-/** Returns a request or the reason to refuse it; null if the peer has closed the connection. */
-async function receive(socket: Deno.TcpConn): Promise<HttpRequest | HttpError | null> {
-  const buffer = new Uint8Array(HEAD_BYTES_MAX);
-  const decoder = new TextDecoder("latin1");
-  for (let text = "";;) {
-    const length = await socket.read(buffer);
-    if (length === null) return null;
-    text += decoder.decode(buffer.subarray(0, length));
-    try {
-      const request = parseRequest(text);
-      if (request !== null) return request;
-    } catch (error) {
-      if (error instanceof HttpError) return error;
-      throw error;
-    }
-  }
+/** Answers a request that is too large or malformed, and drops what follows it. */
+function refuse({ code }: { code?: string }, stream: Duplex): void {
+  if (!stream.writable) return;
+  const isLong = code === "HPE_HEADER_OVERFLOW";
+  const status = isLong ? "431 Request Header Fields Too Large" : "400 Bad Request";
+  const reason = isLong
+    ? `the headers are longer than ${HEAD_BYTES_MAX} bytes`
+    : "malformed request";
+  stream.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n${reason}\n`);
+  let surplus = 0;
+  stream.removeAllListeners("data");
+  stream.on("data", (bytes: Uint8Array) => {
+    surplus += bytes.length;
+    if (surplus > SURPLUS_BYTES_MAX) stream.destroy();
+  });
 }
 
-/** Reads and drops what else the peer sends, up to a bound. */
-async function discard(socket: Deno.TcpConn): Promise<void> {
-  const buffer = new Uint8Array(HEAD_BYTES_MAX);
-  for (let total = 0; total < SURPLUS_BYTES_MAX;) {
-    const length = await socket.read(buffer);
-    if (length === null) return;
-    total += length;
-  }
+/** Returns a Host header in lower case, without the port. */
+function hostName(host: string): string {
+  return host.toLowerCase().replace(/:\d*$/, "");
 }
 
-function encodeReply({ status, body, type, headers = [] }: Reply, isHead: boolean): Uint8Array {
-  const bytes = new TextEncoder().encode(body);
-  const head = [
-    `HTTP/1.1 ${status} ${STATUS_TEXT[status]}`,
-    `Content-Type: ${type ?? PLAIN}`,
-    `Content-Length: ${bytes.length}`,
-    "Cache-Control: no-store",
-    "X-Content-Type-Options: nosniff",
-    "Connection: close",
-    ...headers,
-  ];
-  const start = new TextEncoder().encode(`${head.join("\r\n")}\r\n\r\n`);
-  const reply = new Uint8Array(start.length + (isHead ? 0 : bytes.length));
-  reply.set(start);
-  if (!isHead) reply.set(bytes, start.length);
-  return reply;
-}
-
-async function sendAll(socket: Deno.TcpConn, bytes: Uint8Array): Promise<void> {
-  for (let sent = 0; sent < bytes.length;) sent += await socket.write(bytes.subarray(sent));
+/**
+ * Whether a request with this Host header may be answered. A page of another site can make a browser on this host send
+ * requests to a loopback address, under a name of its own (DNS rebinding). So on loopback a host must be an address,
+ * `localhost`, or the name of the option. Other hosts can send any header to other addresses anyway.
+ *
+ * @param host The header in lower case, without the port; "": none, in HTTP/1.0.
+ * @param localAddress The address that the client has connected to.
+ * @param ownName The host of the option.
+ */
+export function isHostAllowed(host: string, localAddress: string, ownName: string): boolean {
+  if (!isLoopback(localAddress)) return true;
+  return host === "" || host === "localhost" || host === ownName.toLowerCase() ||
+    /^\[[\da-f:.]+\]$/.test(host) || /^\d+\.\d+\.\d+\.\d+$/.test(host);
 }

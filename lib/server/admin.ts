@@ -27,8 +27,9 @@ export async function openAdmin(
 ): Promise<AdminServer | null> {
   if (metrics === null) return null;
   const { AdminServer } = await import("../admin/http_server.ts");
+  const { adminRoutes } = await import("../admin/pages.ts");
   const { serverMetrics } = await import("../admin/server_metrics.ts");
-  const pages = {
+  const routes = adminRoutes({
     metrics: serverMetrics(
       cache,
       shared,
@@ -38,8 +39,8 @@ export async function openAdmin(
     ),
     problem: () => origin?.problem ?? null,
     isServing: () => lifecycle.phase === LifecyclePhase.RUNNING,
-  };
-  return new AdminServer(metrics, pages, report);
+  });
+  return new AdminServer(metrics, routes, report);
 }
 
 /** Returns the facts of the process that `stats` and metrics show. */

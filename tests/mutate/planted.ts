@@ -63,7 +63,7 @@ const ORDER_FAULTS: readonly Fault[] = [
   ...faults("protocol/waits/auth_wait.ts", "protocol/auth", [
     ["a password is checked for a connection that is gone", "auth!.end(this.#owner);", "void auth;"],
   ]),
-  ...faults("lib/admin/http_server.ts", "lib/admin/http_server", [
+  ...faults("lib/admin/pages.ts", "lib/admin/http_server", [
     ["a request gets a page that was rendered before it", "    this.#rendering = null;\n", ""],
   ]),
   ...faults("lib/net/native/io_uring.ts", "lib/net/native/io_uring", [

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
-import { AdminServer } from "../../../lib/admin/http_server.ts";
+import { AdminServer, isHostAllowed } from "../../../lib/admin/http_server.ts";
+import { adminRoutes } from "../../../lib/admin/pages.ts";
 import type { TransportEvent } from "../../../lib/net/transport.ts";
 import { Client } from "../../support/servers/server_process.ts";
 
@@ -20,16 +21,16 @@ class TestServer implements AsyncDisposable {
   readonly #served: Promise<void>;
 
   constructor(connectionMsMax?: number) {
-    const pages = {
+    const routes = adminRoutes({
       metrics: () => {
         this.renderings++;
         return this.page;
       },
       isServing: () => this.isServing,
-    };
+    });
     const listen = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "ascii" } as const;
     const report = (event: TransportEvent): void => void this.events.push(event);
-    this.server = new AdminServer(listen, pages, report, connectionMsMax);
+    this.server = new AdminServer(listen, routes, report, connectionMsMax);
     this.#served = this.server.serve();
   }
 
@@ -178,4 +179,45 @@ Deno.test("stop() ends although clients do not read, and closes the port", async
   assertEquals(await silent.rest(), "");
   const { port } = server.server.listen;
   Deno.listen({ hostname: "127.0.0.1", port }).close();
+});
+
+Deno.test("malformed requests are refused", async () => {
+  await using server = new TestServer();
+  const line = "GET /health HTTP/1.1\r\n";
+  const refused = [
+    "\r\n\r\nmore",
+    "GET / x HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    `${line}\r\n`,
+    `${line}Host : localhost\r\n\r\n`,
+    `${line}Host: localhost\r\nX: \0\r\n\r\n`,
+    `${line}Host: localhost\r\n\r\nmore`.replace("GET", "G@T"),
+  ];
+  for (const head of refused) assertEquals(statusOf(await server.ask(head)), 400, head);
+  const long = `${line}Host: localhost\r\nx: ${"y".repeat(8192)}`;
+  assertEquals(statusOf(await server.ask(long)), 431);
+  for (const host of ["a b", "a@b", "[::1].evil", "127.0.0.1.evil.example"]) {
+    assertEquals(statusOf(await server.ask(get("/health", host))), 421, host);
+  }
+  for (const host of ["LocalHost:9150", "[::1]:9150", "127.0.0.1:"]) {
+    assertEquals(statusOf(await server.ask(get("/health", host))), 200, host);
+  }
+});
+
+Deno.test("a request is answered when its head is complete, in whatever pieces it comes", async () => {
+  await using server = new TestServer();
+  using client = await server.connect();
+  for (const byte of get("/health?x=1")) await client.send(byte);
+  assertMatch(await client.rest(), /\r\n\r\nserving\n$/);
+});
+
+Deno.test("on loopback, a host must be an address, localhost or the name of the option", () => {
+  for (const local of ["127.0.0.1", "::1", "127.9.9.9", "::ffff:127.0.0.1"]) {
+    for (const host of ["", "localhost", "127.0.0.1", "[::1]", "10.0.0.1", "cache1"]) {
+      assertEquals(isHostAllowed(host, local, "Cache1"), true, host);
+    }
+    for (const host of ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example"]) {
+      assertEquals(isHostAllowed(host, local, "127.0.0.1"), false, host);
+    }
+  }
+  assertEquals(isHostAllowed("cache1.example", "10.0.0.1", "0.0.0.0"), true);
 });
