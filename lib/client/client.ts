@@ -1,7 +1,7 @@
-import { Buffer } from "node:buffer";
 import { addressOf, type LinkOptions, nameOf } from "./address.ts";
 import { checkNumber, expiryOf, keyBytes } from "./checks.ts";
 import { type Codec, type Encoded, jsonCodec } from "./codecs.ts";
+import { FLOW_FLAGS } from "./entries.ts";
 import { ConnectionError, LockedError, ProtocolError, TokenOutError } from "./errors.ts";
 import * as requests from "./requests.ts";
 import { KetamaRing } from "./ring.ts";
@@ -49,9 +49,6 @@ const CONNECTIONS_MAX = 64;
 const LOCK_WAIT_MS_MAX = 3_600_000;
 const MS_DEFAULT = 1_000;
 const QUEUE_BYTES_MAX = 1 << 26;
-/** The flags that items of flows have: plain reads do not see those. */
-export const FLOW_FLAGS = 0xe_0000;
-
 /** Sends a request on behalf of a key. */
 type Send = <Result>(request: Request<Result>) => Promise<Result>;
 
@@ -227,7 +224,7 @@ export class Commands<Value = any> {
   ): Promise<{ readonly lease: string; readonly existed: boolean }> {
     const reply = await this.call(requests.deletess(keyBytes(key), expiryOf(leaseSec)), options);
     if (reply === "locked") {
-      throw new LockedError({ server: "", command: "deletess", key }, LOCKED_MESSAGE);
+      throw new LockedError({ server: "", command: "deletess", key });
     }
     return reply;
   }
@@ -298,8 +295,6 @@ export class Commands<Value = any> {
   }
 }
 
-const LOCKED_MESSAGE = "another connection holds the key's lock";
-
 function missWhenDown(error: unknown): undefined {
   if (error instanceof ConnectionError && !(error instanceof ProtocolError)) return undefined;
   throw error;
@@ -351,10 +346,10 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
   readonly #servers: readonly Server[];
   readonly #ring: KetamaRing<Server> | undefined;
   /** Counts since the client was made. */
-  readonly counters = {
+  readonly counters: {
     /** Connections that ended without `close`. */
-    lostConnections: 0,
-  };
+    lostConnections: number;
+  } = { lostConnections: 0 };
 
   /**
    * @param servers `host:port`, or the path of a Unix socket. Several share the keys by libmemcached's weighted ketama.
@@ -413,7 +408,7 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
     try {
       const locking = connection.send(requests.lock(bytes, waitMs));
       const reply = await (signal === undefined ? locking : abortable(locking, signal));
-      if (reply === "locked") throw new LockedError(place, LOCKED_MESSAGE);
+      if (reply === "locked") throw new LockedError(place);
       if (reply === "missing") throw new TokenOutError(place, "no value, or an update token");
       return new Section(
         this.#options,
@@ -449,7 +444,7 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
     const id = await this.call(requests.takeToken(keyBytes(key), owner), options);
     if (id !== undefined) return id;
     const place = { server: this.serverNameOf(key), command: "token", key };
-    throw new LockedError(place, LOCKED_MESSAGE);
+    throw new LockedError(place);
   }
 
   /** Releases an update token. @returns False: it was not out any more; the key is invalidated all the same. */
@@ -485,9 +480,4 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
   protected serverOf(key: string): Server {
     return this.#ring === undefined ? this.#servers[0]! : this.#ring.of(key);
   }
-}
-
-/** Returns the bytes of a text in UTF-8. @internal */
-export function bytesOf(text: string): Uint8Array {
-  return Buffer.from(text);
 }

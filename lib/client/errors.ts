@@ -59,6 +59,10 @@ export class ProtocolError extends ConnectionError {
 /** Another connection holds the key's lock. */
 export class LockedError extends RequestError {
   override readonly name = "LockedError";
+
+  constructor(place: Place) {
+    super(place, "another connection holds the key's lock");
+  }
 }
 
 /** The key has an update token of another writer, so it can have no value and no lock. */
@@ -71,36 +75,42 @@ export class LoadTimeoutError extends Error {
   override readonly name = "LoadTimeoutError";
 }
 
-/** The update is committed or failed, but caches may still have old values of `keys`. Call `retry`. */
-export class NotInvalidatedError extends Error {
-  override readonly name = "NotInvalidatedError";
+/**
+ * The transaction has ended, but a server did not confirm the step behind it, for `keys`. The message says what that
+ * means for readers.
+ */
+export class UnfinishedError extends Error {
+  override readonly name = "UnfinishedError";
   readonly keys: readonly string[];
-  /** Invalidates the keys again. @throws NotInvalidatedError */
+  /** Does the step again. @throws UnfinishedError */
   readonly retry: () => Promise<void>;
 
-  constructor(keys: readonly string[], retry: () => Promise<void>, cause: unknown) {
-    super(`not invalidated: ${keys.join(" ")}; readers may get old values`, { cause });
+  constructor(
+    message: string,
+    keys: readonly string[],
+    retry: () => Promise<void>,
+    cause: unknown,
+  ) {
+    super(`${message}: ${keys.join(" ")}`, { cause });
     this.keys = keys;
     this.retry = retry;
   }
 }
 
-/** What became of a transaction. */
-export type Outcome = "committed" | "rolled back";
-
 /**
  * `put` does not know whether the transaction was committed. Its keys stay uncacheable, so no reader gets an old value.
- * Ask the database, then call `resolve`.
+ * Find out from the database,
+ * then call `resolve`.
  */
 export class OutcomeUnknownError extends Error {
   override readonly name = "OutcomeUnknownError";
   readonly keys: readonly string[];
-  /** Releases the update tokens. @param outcome As the database tells it. */
-  readonly resolve: (outcome: Outcome) => Promise<void>;
+  /** Releases the update tokens, when the database has told the outcome. */
+  readonly resolve: () => Promise<void>;
 
   constructor(
     keys: readonly string[],
-    resolve: (outcome: Outcome) => Promise<void>,
+    resolve: () => Promise<void>,
     cause: unknown,
   ) {
     super(`the outcome of the commit is unknown: ${keys.join(" ")}`, { cause });

@@ -1,5 +1,7 @@
 /** The client library: commands, and flows that keep a cache in step with a database. */
 export type { LinkOptions } from "./address.ts";
+export { Cache, Namespace } from "./cache.ts";
+export type { CacheEntry, Load, LoadMany, PutOptions } from "./cache.ts";
 export { Client, Commands, Section } from "./client.ts";
 export type {
   CallOptions,
@@ -11,4 +13,6 @@ export type {
 export { bytesCodec, compressed, jsonCodec, textCodec } from "./codecs.ts";
 export type { Codec, Encoded } from "./codecs.ts";
 export * from "./errors.ts";
+export type { LoadOptions } from "./load_options.ts";
 export type { LeaseReply, MetaReply, Stored } from "./requests.ts";
+export type { LoadControl } from "./run.ts";

@@ -324,31 +324,6 @@ export function releaseToken(key: string, id: string): Request<boolean> {
   };
 }
 
-/** What became of a row's write. */
-export type RowWritten = { readonly version: number } | "revoked" | "busy" | "locked" | "missing";
-
-/** `uput`, or `udelete` without a value: writes a row under an update token. */
-export function writeRow(key: string, id: string, row: Encoded | undefined): Request<RowWritten> {
-  const head = row === undefined
-    ? { line: `udelete ${key} ${id}` }
-    : { line: `uput ${key} ${row.flags} ${VALUE_LENGTH} ${id}`, value: row.bytes };
-  return { ...head, shape: "line", key, read: readWritten };
-}
-
-/** `token resolve`: asks the database what became of a row's write. */
-export function resolveRow(key: string, id: string): Request<RowWritten> {
-  return { line: `token resolve ${key} ${id}`, shape: "line", key, read: readWritten };
-}
-
-function readWritten({ status, line }: Reply): RowWritten {
-  const [, number] = line.split(" ");
-  if (status === "STORED" || status === "DELETED") return { version: Number(number) };
-  return oneOf(
-    { REVOKED: "revoked", BUSY: "busy", LOCKED: "locked", NOT_FOUND: "missing" } as const,
-    status,
-  );
-}
-
 /** A classic command whose reply is lines up to END, or one line: `stats`, `version`, `token list`. */
 export function lines(line: string, shape: "line" | "lines"): Request<readonly ReplyLine[]> {
   return {

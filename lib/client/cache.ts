@@ -1,0 +1,395 @@
+import { randomUUID } from "node:crypto";
+import { checkNumber, keyBytes } from "./checks.ts";
+import {
+  abortable,
+  type CallOptions,
+  Client,
+  type ClientOptions,
+  type Section,
+  type StoreOptions,
+  type WeightedServer,
+} from "./client.ts";
+import { ABSENT_FLAG } from "./entries.ts";
+import {
+  OutcomeUnknownError,
+  RequestError,
+  RolledBackError,
+  TokenOutError,
+  UnfinishedError,
+} from "./errors.ts";
+import { loadFlow } from "./flows/load.ts";
+import {
+  CommitError,
+  invalidateFlow,
+  type Put,
+  putWithLeases,
+  putWithTokens,
+  releaseFlow,
+  type Token,
+  type Unfinished,
+} from "./flows/put.ts";
+import type { Flow, Outcome } from "./flows/steps.ts";
+import { Lanes, type Work } from "./lanes.ts";
+import { type LoadOptions, MS_MAX, type Settings, settingsOf, tagKey } from "./load_options.ts";
+import * as requests from "./requests.ts";
+import { FlowCounters, type Hands, type LoadControl, type LoadRows, Run, sleep } from "./run.ts";
+
+/** Loads the row of a key; undefined: there is none. */
+export type Load<Value> = (
+  key: string,
+  control: LoadControl,
+) => Promise<Value | undefined> | Value | undefined;
+
+/** Loads the rows of keys. Keys that are missing in the result have no row. */
+export type LoadMany<Value> = (
+  keys: readonly string[],
+  control: LoadControl,
+) => Promise<ReadonlyMap<string, Value>> | ReadonlyMap<string, Value>;
+
+/** A result of `getOrLoadEntry`. */
+export interface CacheEntry<Value> {
+  /** Undefined: there is no row. */
+  readonly value: Value | undefined;
+  /** The value's time is over, and loading failed or is slow. */
+  readonly isStale: boolean;
+  readonly from: "cache" | "load";
+}
+
+/** Options of `put`. */
+export interface PutOptions {
+  /**
+   * "leases": invalidates after the commit; a writer that dies in between leaves old values until they expire.
+   * "tokens": the keys are uncacheable from before the commit until after it; needs leased with `--state-dir`.
+   * Default "leases".
+   */
+  readonly form?: "leases" | "tokens";
+  /** Tags to invalidate with the keys. */
+  readonly tags?: readonly string[];
+  /** How long each step before and after the commit is repeated, in ms. Default 5,000. */
+  readonly limitMs?: number;
+  /** Whether an error of `commit` proves that nothing was and will be committed. Default: a RolledBackError does. */
+  readonly isRolledBack?: (error: unknown) => boolean;
+}
+
+const LIMIT_MS = 5_000;
+const CAS_TRIES = 20;
+const CAS_PAUSE_MS = 20;
+const LOCK_TRIES = 3;
+
+/** Settings of flows that do not load. */
+const NO_LOAD = settingsOf({});
+
+/** A client whose flows keep a cache in step with a database. */
+// deno-lint-ignore no-explicit-any
+export class Cache<Value = any> extends Client<Value> {
+  readonly #lanes = new Lanes<Outcome<Value>>();
+  readonly #hands: Hands<Value>;
+  /** Counts since the cache was made. */
+  override readonly counters = new FlowCounters();
+
+  constructor(
+    servers: string | readonly (string | WeightedServer)[],
+    options: ClientOptions<Value> = {},
+  ) {
+    super(servers, options);
+    this.#hands = {
+      codec: this.codec,
+      counters: this.counters,
+      isMissWhenDown: options.whenDown === "miss",
+      encode: (key, value) => this.encode(key, value),
+      call: (request) => this.call(request),
+    };
+  }
+
+  /**
+   * Returns the value of a key from the cache, or loads and keeps it. Callers share loads, also those of other clients.
+   *
+   * @param load Reads the primary database, outside of transactions that began before.
+   * @returns Undefined: there is no such row.
+   * @throws What `load` throws; LoadTimeoutError; RequestError, unless `whenDown` is "miss".
+   */
+  async getOrLoad<T extends Value>(
+    key: string,
+    load: Load<T>,
+    options: LoadOptions = {},
+  ): Promise<T | undefined> {
+    return (await this.getOrLoadEntry(key, load, options)).value;
+  }
+
+  /** Like `getOrLoad`, and tells whether the value is stale. */
+  async getOrLoadEntry<T extends Value>(
+    key: string,
+    load: Load<T>,
+    options: LoadOptions = {},
+  ): Promise<CacheEntry<T>> {
+    const settings = settingsOf(options);
+    const bytes = keyBytes(key);
+    const answer = this.#lanes.join(
+      bytes,
+      () =>
+        this.#begin(
+          bytes,
+          settings,
+          async (_, control) => new Map([[bytes, await load(key, control)]]),
+        ),
+    );
+    const { signal } = options;
+    const outcome = await (signal === undefined ? answer : abortable(answer, signal));
+    if ("error" in outcome) throw outcome.error;
+    return outcome as CacheEntry<T>;
+  }
+
+  /**
+   * Returns the values of many keys, in one round trip for each server, and one load of all that are missing.
+   *
+   * @returns A map without the keys that have no row.
+   * @throws As `getOrLoad`.
+   */
+  async getOrLoadMany<T extends Value>(
+    keys: Iterable<string>,
+    loadMany: LoadMany<T>,
+    options: LoadOptions = {},
+  ): Promise<Map<string, T>> {
+    const settings = settingsOf(options);
+    const names = new Map([...keys].map((key) => [keyBytes(key), key] as const));
+    const found = new Map<string, T>();
+    let failure: { readonly error: unknown } | undefined;
+    const run = new Run<Value>(this.#hands, settings, {
+      load: async (missing, control) => {
+        const rows = await loadMany(missing.map((key) => names.get(key)!), control);
+        return new Map(missing.map((key) => [key, rows.get(names.get(key)!)]));
+      },
+      answer: (key, outcome) => {
+        if ("error" in outcome) failure = outcome;
+        else if (outcome.value !== undefined) found.set(names.get(key)!, outcome.value as T);
+      },
+    });
+    const done = run.drive(loadFlow([...names.keys()], settings));
+    await (options.signal === undefined ? done : abortable(done, options.signal));
+    if (failure !== undefined) throw failure.error;
+    return found;
+  }
+
+  /**
+   * Commits an update of the database, and takes care that no client gets old values of `keys` afterwards.
+   *
+   * @param commit Runs the transaction, and returns when it has been committed. Turn off retries in the driver.
+   * @returns What `commit` returns.
+   * @throws What `commit` throws; OutcomeUnknownError, UnfinishedError; or, before the commit, why there are no tokens.
+   */
+  async put<Result>(
+    keys: string | readonly string[],
+    commit: () => Promise<Result> | Result,
+    options: PutOptions = {},
+  ): Promise<Result> {
+    const { form = "leases", tags = [], limitMs = LIMIT_MS } = options;
+    const { isRolledBack = (error) => error instanceof RolledBackError } = options;
+    checkNumber("limitMs", limitMs, 0, MS_MAX);
+    // Sorted, so that two writers do not wait for each other.
+    const all = [...new Set([...[keys].flat().map(keyBytes), ...tags.map(tagKey)])].sort();
+    if (form === "leases") {
+      const flow = putWithLeases(all, limitMs);
+      return await this.#finish(flow, commit, (items) => this.#invalidate(items, limitMs));
+    }
+    const flow = putWithTokens(all, randomUUID(), limitMs, isRolledBack);
+    return await this.#finish(flow, commit, (items) => this.#release(items, limitMs));
+  }
+
+  /** Removes values and leases, after an update was committed. @throws UnfinishedError */
+  async invalidate(keys: string | readonly string[], limitMs: number = LIMIT_MS): Promise<void> {
+    await this.#invalidate([keys].flat().map(keyBytes), limitMs);
+  }
+
+  /** Makes all values of these tags invalid, after an update was committed. @throws UnfinishedError */
+  async invalidateTags(
+    tags: string | readonly string[],
+    limitMs: number = LIMIT_MS,
+  ): Promise<void> {
+    await this.#invalidate([tags].flat().map(tagKey), limitMs);
+  }
+
+  /**
+   * Runs `fn` while this client holds the lock of a key, whose item is created when it is missing. Needs leased.
+   *
+   * @param fn Gets the fencing number, a signal that aborts when the lock is lost, and the commands of the lock's
+   *   connection, which never reconnects.
+   * @param options `waitMs`: how long to wait for the lock. Default 0.
+   * @throws LockedError, TokenOutError, or what `fn` throws
+   */
+  async withLock<Result>(
+    key: string,
+    fn: (section: Section<Value>) => Promise<Result> | Result,
+    options: CallOptions & { readonly waitMs?: number } = {},
+  ): Promise<Result> {
+    await using section = await this.#lockOrCreate(key, options);
+    return await fn(section);
+  }
+
+  /**
+   * Changes a value that only the cache has: reads it, and stores what `fn` returns unless it was changed meanwhile;
+   * then again.
+   *
+   * @param fn Gets undefined if there is no value. If it returns undefined nothing is stored.
+   * @returns The value that was stored.
+   * @throws RequestError Others changed the value each of 20 times.
+   */
+  async compareAndSwap<T extends Value>(
+    key: string,
+    fn: (value: T | undefined) => Promise<T | undefined> | T | undefined,
+    options: StoreOptions = {},
+  ): Promise<T | undefined> {
+    for (let tries = 0; tries < CAS_TRIES; tries++) {
+      const found = await this.gets(key, options);
+      const value = await fn(found?.value as T | undefined);
+      if (value === undefined) return undefined;
+      const isStored = found === undefined
+        ? await this.add(key, value, options)
+        : await this.cas(key, value, found.cas, options) === "stored";
+      if (isStored) return value;
+      await sleep(Math.random() * CAS_PAUSE_MS);
+    }
+    const place = { server: this.serverNameOf(key), command: "cas", key };
+    throw new RequestError(place, `others changed the value each of ${CAS_TRIES} times`);
+  }
+
+  /** Returns a part of the cache with keys of its own, which can be invalidated together. */
+  namespace(name: string): Namespace<Value> {
+    keyBytes(`${name}:`);
+    return new Namespace(this, name);
+  }
+
+  // --- flows ---------------------------------------------------------------------------------------
+
+  #begin(key: string, settings: Settings, load: LoadRows<Value>): Work<Outcome<Value>> {
+    let settle!: (outcome: Outcome<Value>) => void;
+    const answer = new Promise<Outcome<Value>>((resolve) => settle = resolve);
+    const run = new Run<Value>(this.#hands, settings, {
+      load,
+      answer: (_, outcome) => settle(outcome),
+    });
+    const end = run.drive(loadFlow([key], settings)).catch((error) => settle({ error }));
+    return { answer, end };
+  }
+
+  async #finish<Item extends string | Token, Result>(
+    flow: Flow<unknown, Put<Item>>,
+    commit: () => Promise<Result> | Result,
+    retry: (items: readonly Item[]) => Promise<void>,
+  ): Promise<Result> {
+    const run = new Run<unknown>(this.#hands as Hands<unknown>, NO_LOAD, { commit });
+    try {
+      const { result, unfinished } = await run.drive(flow);
+      throwUnfinished(unfinished, retry);
+      return result as Result;
+    } catch (error) {
+      if (!(error instanceof CommitError)) throw error;
+      const { kept, unfinished } = error as CommitError<Item>;
+      throwUnfinished(unfinished, retry, error.error);
+      if (kept.length === 0) throw error.error;
+      const resolve = (): Promise<void> => this.#release(kept, LIMIT_MS);
+      throw new OutcomeUnknownError(kept.map(({ key }) => key), resolve, error.error);
+    }
+  }
+
+  async #invalidate(keys: readonly string[], limitMs: number): Promise<void> {
+    const run = new Run<unknown>(this.#hands as Hands<unknown>, NO_LOAD, {});
+    const unfinished = await run.drive(invalidateFlow(keys, limitMs));
+    throwUnfinished(unfinished, (items) => this.#invalidate(items, limitMs));
+  }
+
+  async #release(tokens: readonly Token[], limitMs: number): Promise<void> {
+    const run = new Run<unknown>(this.#hands as Hands<unknown>, NO_LOAD, {});
+    const unfinished = await run.drive(releaseFlow(tokens, limitMs));
+    throwUnfinished(unfinished, (items) => this.#release(items, limitMs));
+  }
+
+  async #lockOrCreate(
+    key: string,
+    options: CallOptions & { readonly waitMs?: number },
+  ): Promise<Section<Value>> {
+    const placeholder = { bytes: new Uint8Array(0), flags: ABSENT_FLAG };
+    for (let tries = 1;; tries++) {
+      try {
+        return await this.lock(key, options);
+      } catch (error) {
+        if (!(error instanceof TokenOutError) || tries === LOCK_TRIES) throw error;
+        await this.call(requests.store(keyBytes(key), placeholder, 0, { mode: "add" }));
+      }
+    }
+  }
+}
+
+function throwUnfinished<Item extends string | Token>(
+  unfinished: Unfinished<Item> | undefined,
+  retry: (items: readonly Item[]) => Promise<void>,
+  cause: unknown = unfinished?.cause,
+): void {
+  if (unfinished === undefined) return;
+  const { items } = unfinished;
+  const keys = items.map((item) => typeof item === "string" ? item : item.key);
+  const message = typeof items[0] === "string"
+    ? "not invalidated, readers may get old values"
+    : "update tokens not released, the keys are not cached";
+  throw new UnfinishedError(message, keys, () => retry(items), cause);
+}
+
+/** A part of a cache: its keys have a prefix, and a tag of its own. */
+// deno-lint-ignore no-explicit-any
+export class Namespace<Value = any> {
+  readonly #cache: Cache<Value>;
+  readonly #prefix: string;
+  readonly #tag: string;
+
+  /** @internal */
+  constructor(cache: Cache<Value>, name: string) {
+    this.#cache = cache;
+    this.#prefix = `${name}:`;
+    this.#tag = `namespace:${name}`;
+  }
+
+  /** As `Cache.getOrLoad`; `load` gets the key without the prefix. */
+  getOrLoad<T extends Value>(
+    key: string,
+    load: Load<T>,
+    options: LoadOptions = {},
+  ): Promise<T | undefined> {
+    const loadOwn: Load<T> = (_, control) => load(key, control);
+    return this.#cache.getOrLoad(this.#prefix + key, loadOwn, this.#options(options));
+  }
+
+  /** As `Cache.getOrLoadMany`; `loadMany` gets the keys without the prefix. */
+  async getOrLoadMany<T extends Value>(
+    keys: Iterable<string>,
+    loadMany: LoadMany<T>,
+    options: LoadOptions = {},
+  ): Promise<Map<string, T>> {
+    const { length } = this.#prefix;
+    const found = await this.#cache.getOrLoadMany<T>(
+      [...keys].map((key) => this.#prefix + key),
+      async (missing, control) => {
+        const rows = await loadMany(missing.map((key) => key.slice(length)), control);
+        return new Map([...rows].map(([key, row]) => [this.#prefix + key, row]));
+      },
+      this.#options(options),
+    );
+    return new Map([...found].map(([key, value]) => [key.slice(length), value]));
+  }
+
+  /** As `Cache.put`. */
+  put<Result>(
+    keys: string | readonly string[],
+    commit: () => Promise<Result> | Result,
+    options?: PutOptions,
+  ): Promise<Result> {
+    return this.#cache.put([keys].flat().map((key) => this.#prefix + key), commit, options);
+  }
+
+  /** Makes all values of the namespace invalid. @throws UnfinishedError */
+  invalidate(): Promise<void> {
+    return this.#cache.invalidateTags(this.#tag);
+  }
+
+  #options(options: LoadOptions): LoadOptions {
+    return { ...options, tags: [...options.tags ?? [], this.#tag] };
+  }
+}

@@ -1,0 +1,151 @@
+import { LockedError } from "../errors.ts";
+import { type Flow, step } from "./steps.ts";
+
+const FIRST_PAUSE_MS = 10;
+const PAUSE_MS_MAX = 500;
+
+/** Keys that a server did not confirm, with the last reason. */
+export interface Unfinished<Item> {
+  readonly items: readonly Item[];
+  readonly cause: unknown;
+}
+
+/** An update token that is out. */
+export interface Token {
+  readonly key: string;
+  readonly id: string;
+}
+
+/** The result of a transaction, and the steps behind it that were not confirmed. */
+export interface Put<Item> {
+  readonly result: unknown;
+  readonly unfinished: Unfinished<Item> | undefined;
+}
+
+/** A commit that threw: whether it did nothing, or its outcome is unknown. */
+export class CommitError<Item> extends Error {
+  constructor(
+    readonly error: unknown,
+    readonly unfinished: Unfinished<Item> | undefined,
+    /** Tokens that stay out, because the outcome is unknown. */
+    readonly kept: readonly Token[] = [],
+  ) {
+    super("the commit failed", { cause: error });
+  }
+}
+
+/** Commits, then invalidates, whatever the commit's outcome (rule R5). @throws CommitError */
+export function* putWithLeases(
+  keys: readonly string[],
+  limitMs: number,
+): Flow<unknown, Put<string>> {
+  let result: unknown;
+  try {
+    result = yield* step({ kind: "commit" });
+  } catch (error) {
+    throw new CommitError(error, yield* invalidateFlow(keys, limitMs));
+  }
+  return { result, unfinished: yield* invalidateFlow(keys, limitMs) };
+}
+
+/** Invalidates keys, again and again until all servers have confirmed, or for `limitMs`. */
+export function* invalidateFlow(
+  keys: readonly string[],
+  limitMs: number,
+): Flow<unknown, Unfinished<string> | undefined> {
+  const pauses = pausesFor(limitMs);
+  for (let items = keys;;) {
+    const failed = yield* step({ kind: "invalidate", keys: items });
+    if (failed.size === 0) return undefined;
+    items = [...failed.keys()];
+    const pause = pauses.next();
+    if (pause.done) return { items, cause: [...failed.values()][0] };
+    yield* step({ kind: "sleep", ms: pause.value });
+  }
+}
+
+/**
+ * Takes update tokens, commits, then releases them; a token whose commit may still take effect is kept (rule R7).
+ *
+ * @param keys In the order in which all writers take them.
+ * @param owner The tag of this transaction, used by no other one.
+ * @param isRolledBack Whether an error of the commit proves that nothing was or will be committed.
+ * @throws CommitError, or why a token was not given: then nothing was committed.
+ */
+export function* putWithTokens(
+  keys: readonly string[],
+  owner: string,
+  limitMs: number,
+  isRolledBack: (error: unknown) => boolean,
+): Flow<unknown, Put<Token>> {
+  const tokens: Token[] = [];
+  try {
+    for (const key of keys) tokens.push({ key, id: yield* takeToken(key, owner, limitMs) });
+  } catch (error) {
+    yield* releaseFlow(tokens, limitMs);
+    throw error;
+  }
+  let result: unknown;
+  try {
+    result = yield* step({ kind: "commit" });
+  } catch (error) {
+    if (!isRolledBack(error)) throw new CommitError(error, undefined, tokens);
+    throw new CommitError(error, yield* releaseFlow(tokens, limitMs));
+  }
+  return { result, unfinished: yield* releaseFlow(tokens, limitMs) };
+}
+
+/** Asks with the same tag until a token is given: after a lost reply it is the same token. */
+function* takeToken(key: string, owner: string, limitMs: number): Flow<unknown, string> {
+  const pauses = pausesFor(limitMs);
+  for (;;) {
+    let failure: unknown;
+    try {
+      const id = yield* step({ kind: "takeToken", key, owner });
+      if (id !== undefined) return id;
+      failure = new LockedError({ server: "", command: "token", key });
+    } catch (error) {
+      failure = error;
+    }
+    const pause = pauses.next();
+    if (pause.done) throw failure;
+    yield* step({ kind: "sleep", ms: pause.value });
+  }
+}
+
+/** Releases tokens, again and again until all servers have confirmed, or for `limitMs`. */
+export function* releaseFlow(
+  tokens: readonly Token[],
+  limitMs: number,
+): Flow<unknown, Unfinished<Token> | undefined> {
+  const pauses = pausesFor(limitMs);
+  for (let items = tokens;;) {
+    const left: Token[] = [];
+    let cause: unknown;
+    for (const token of items) {
+      try {
+        yield* step({ kind: "releaseToken", ...token });
+      } catch (error) {
+        left.push(token);
+        cause = error;
+      }
+    }
+    if (left.length === 0) return undefined;
+    items = left;
+    const pause = pauses.next();
+    if (pause.done) return { items, cause };
+    yield* step({ kind: "sleep", ms: pause.value });
+  }
+}
+
+/** Growing pauses in ms, `limitMs` together. */
+function* pausesFor(limitMs: number): Generator<number, void> {
+  let pauseMs = FIRST_PAUSE_MS;
+  for (
+    let left = limitMs;
+    left > 0;
+    left -= pauseMs, pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX)
+  ) {
+    yield Math.min(pauseMs, left);
+  }
+}

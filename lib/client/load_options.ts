@@ -1,0 +1,70 @@
+import { checkNumber, expiryOf, keyBytes } from "./checks.ts";
+import type { CallOptions } from "./client.ts";
+import type { LoadSettings } from "./flows/load.ts";
+
+const TTL_SEC = 600;
+const ABSENT_SEC = 10;
+const LEASE_SEC = 10;
+const WAIT_MS = 10_000;
+const HARD_MS = 30_000;
+const SEC_MAX = 0x7fff_ffff;
+const TAG_PREFIX = "tag:";
+
+/** Longest time that options in ms take: an hour. */
+export const MS_MAX = 3_600_000;
+
+/** Options of `getOrLoad`; use the same for all calls of a key. */
+export interface LoadOptions extends CallOptions {
+  /** How long a value is kept, in seconds; 0: for ever. Default 600. */
+  readonly ttlSec?: number;
+  /** How long the absence of a row is kept, in seconds; 0: not at all. Default 10. */
+  readonly absentSec?: number;
+  /** How long other clients wait for this one's load, in seconds. Default 10. */
+  readonly leaseSec?: number;
+  /** How long to wait for the load of another client, in ms; then this one loads, without a fill. Default 10,000. */
+  readonly waitMs?: number;
+  /** After this time a load fails with LoadTimeoutError, and its signal aborts, in ms. Default 30,000. */
+  readonly hardMs?: number;
+  /**
+   * How long a value is kept after its time, in seconds: it is served, marked as stale, while loading fails or is slow.
+   * An invalidated value is never served. Default 0: off.
+   */
+  readonly graceSec?: number;
+  /** After this time of loading a value in its grace is served, in ms; 0: only when the load fails. Default 0. */
+  readonly softMs?: number;
+  /** One caller loads a value anew that expires within this time, in seconds, after all got it. Default 0: off. */
+  readonly refreshSec?: number;
+  /** Names of which each can be invalidated by `invalidateTags`. */
+  readonly tags?: readonly string[];
+}
+
+/** Options of a load with their defaults, checked. */
+export interface Settings extends LoadSettings {
+  readonly ttlSec: number;
+  readonly leaseSec: number;
+  readonly hardMs: number;
+}
+
+/** @throws RangeError An option is out of its range. */
+export function settingsOf(options: LoadOptions): Settings {
+  const { ttlSec = TTL_SEC, absentSec = ABSENT_SEC, leaseSec = LEASE_SEC, hardMs = HARD_MS } =
+    options;
+  const { waitMs = WAIT_MS, graceSec = 0, softMs = 0, refreshSec = 0, tags = [] } = options;
+  for (const [name, sec] of Object.entries({ absentSec, graceSec, refreshSec })) {
+    checkNumber(name, sec, 0, SEC_MAX);
+  }
+  for (const [name, ms] of Object.entries({ hardMs, waitMs, softMs })) {
+    checkNumber(name, ms, 0, MS_MAX);
+  }
+  checkNumber("leaseSec", leaseSec, 1, MS_MAX / 1000);
+  expiryOf(ttlSec);
+  return {
+    ...{ ttlSec, absentSec, leaseSec, hardMs, waitMs, graceSec, softMs, refreshSec },
+    tags: [...new Set(tags)].map(tagKey),
+  };
+}
+
+/** Returns the key whose item's id is the version of a tag. */
+export function tagKey(tag: string): string {
+  return keyBytes(TAG_PREFIX + tag);
+}

@@ -1,0 +1,288 @@
+import { channel } from "node:diagnostics_channel";
+import { clearTimeout, setTimeout } from "node:timers";
+import { expiryOf, keyBytes } from "./checks.ts";
+import type { Codec, Encoded } from "./codecs.ts";
+import { encodeEntry, lookFor } from "./entries.ts";
+import { ConnectionError, LoadTimeoutError, LockedError } from "./errors.ts";
+import type {
+  Fill,
+  Flow,
+  Held,
+  Loaded,
+  Outcome,
+  Seen,
+  Sight,
+  Step,
+  StepKind,
+  StepResults,
+} from "./flows/steps.ts";
+import type { Settings } from "./load_options.ts";
+import * as requests from "./requests.ts";
+import type { Request } from "./wire.ts";
+
+/** Behind a key: its item is held by the client that loads the key's value anew. */
+const CLAIM_SUFFIX = "~claim";
+
+/** What `load` may use and set. */
+export interface LoadControl {
+  /** Aborts after `hardMs`. */
+  readonly signal: AbortSignal;
+  /** Seconds; 0: for ever. Set it to overrule the option. */
+  ttlSec: number;
+  /** Set it to false so that the rows are not kept. */
+  keep: boolean;
+}
+
+/** Loads rows. Keys are as `keyBytes` returns them. */
+export type LoadRows<Value> = (
+  keys: readonly string[],
+  control: LoadControl,
+) => Promise<ReadonlyMap<string, Value | undefined>>;
+
+/** Counts of flows since a cache was made. */
+export class FlowCounters {
+  /** Connections that ended without `close`. */
+  lostConnections = 0;
+  /** Values that the cache had. */
+  hits = 0;
+  /** Keys that were loaded. */
+  loads = 0;
+  /** Pauses for the load of another client, or for a server. */
+  waits = 0;
+  /** Values that the server did not store, because they may have been old. */
+  refusedFills = 0;
+  /** Values that were served in their grace. */
+  stale = 0;
+  /** Update tokens that had ended before their release. */
+  brokenTokens = 0;
+}
+
+/** What flows use of their cache. */
+export interface Hands<Value> {
+  readonly codec: Codec<Value>;
+  readonly counters: FlowCounters;
+  /** Whether a server that is away is a miss. */
+  readonly isMissWhenDown: boolean;
+  encode(key: string, value: Value): Encoded;
+  call<Result>(request: Request<Result>): Promise<Result>;
+}
+
+/** What flows use of the application. */
+export interface Application<Value> {
+  load?: LoadRows<Value>;
+  commit?(): unknown;
+  answer?(key: string, outcome: Outcome<Value>): void;
+}
+
+/** Subscribers get `{ kind, keys }` for each counted event of a flow. */
+const events = channel("leased:client");
+
+/** Executes the steps of one flow. */
+export class Run<Value> {
+  readonly #hands: Hands<Value>;
+  readonly #settings: Settings;
+  readonly #application: Application<Value>;
+  #loading: Promise<Loaded<Value>> | undefined;
+
+  constructor(hands: Hands<Value>, settings: Settings, application: Application<Value>) {
+    this.#hands = hands;
+    this.#settings = settings;
+    this.#application = application;
+  }
+
+  /** @returns The flow's result. */
+  async drive<Result>(flow: Flow<Value, Result>): Promise<Result> {
+    let next = flow.next();
+    while (!next.done) {
+      let result: StepResults<Value>[StepKind];
+      try {
+        result = await this.#execute(next.value);
+      } catch (error) {
+        next = flow.throw(error);
+        continue;
+      }
+      next = flow.next(result);
+    }
+    return next.value;
+  }
+
+  #execute(
+    step: Step<Value>,
+  ): Promise<StepResults<Value>[StepKind]> | StepResults<Value>[StepKind] {
+    switch (step.kind) {
+      case "look":
+        return this.#look(step.keys);
+      case "load":
+        return this.#load(step.keys, step.softMs);
+      case "loadRest":
+        return this.#loading!;
+      case "fill":
+        return this.#fill(step.fills);
+      case "drop":
+        return this.#drop(step.items);
+      case "claim":
+        return this.#claim(step.keys);
+      case "answer":
+        return this.#answer(step.key, step.outcome);
+      case "sleep":
+        this.#count("waits", []);
+        return sleep(step.ms);
+      case "commit":
+        return this.#application.commit!() as Promise<unknown>;
+      case "invalidate":
+        return this.#invalidate(step.keys);
+      case "takeToken":
+        return this.#hands.call(requests.takeToken(step.key, step.owner));
+      case "releaseToken":
+        return this.#releaseToken(step.key, step.id);
+    }
+  }
+
+  #count(kind: keyof FlowCounters, keys: readonly string[]): void {
+    this.#hands.counters[kind] += keys.length || 1;
+    if (events.hasSubscribers) events.publish({ kind, keys });
+  }
+
+  async #look(keys: readonly string[]): Promise<Sight<Value>> {
+    const { codec } = this.#hands;
+    const { leaseSec, tags } = this.#settings;
+    const seen = new Map<string, Seen<Value>>();
+    const versions: Record<string, string> = Object.create(null);
+    let isTagAway = false;
+    await Promise.all([
+      ...keys.map(async (key) => {
+        const found = await this.#orAway(lookFor(key, leaseSec, codec));
+        seen.set(key, found ?? { state: "away" });
+      }),
+      ...tags.map(async (tag) => {
+        const version = await this.#orAway(requests.version(tag));
+        if (version === undefined) isTagAway = true;
+        else versions[tag] = version;
+      }),
+    ]);
+    return { seen, versions: isTagAway ? undefined : versions };
+  }
+
+  /** @returns Undefined if the server is away and that is a miss. */
+  async #orAway<Result>(request: Request<Result>): Promise<Result | undefined> {
+    try {
+      return await this.#hands.call(request);
+    } catch (error) {
+      if (this.#hands.isMissWhenDown && error instanceof ConnectionError) return undefined;
+      throw error;
+    }
+  }
+
+  #load(
+    keys: readonly string[],
+    softMs: number | undefined,
+  ): Promise<Loaded<Value> | "late"> {
+    this.#count("loads", keys);
+    const loading = this.#loadInTime(keys);
+    this.#loading = loading;
+    // The flow looks at it later.
+    loading.catch(() => {});
+    if (softMs === undefined) return loading;
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => resolve("late"), softMs);
+      loading.then(resolve, reject).finally(() => clearTimeout(timer));
+    });
+  }
+
+  async #loadInTime(keys: readonly string[]): Promise<Loaded<Value>> {
+    const { ttlSec, hardMs } = this.#settings;
+    const aborter = new AbortController();
+    const control: LoadControl = { signal: aborter.signal, ttlSec, keep: true };
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const limit = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        const error = new LoadTimeoutError(`load took longer than ${hardMs} ms: ${keys.join(" ")}`);
+        aborter.abort(error);
+        reject(error);
+      }, hardMs);
+    });
+    try {
+      const rows = await Promise.race([this.#application.load!(keys, control), limit]);
+      return { rows, keep: control.keep, ttlSec: control.ttlSec };
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #fill(fills: readonly Fill<Value>[]): Promise<void> {
+    await Promise.all(fills.map(async ({ key, cas, entry, ttlSec }) => {
+      let encoded: Encoded;
+      let expiry: number;
+      try {
+        encoded = encodeEntry((value) => this.#hands.encode(key, value), entry);
+        expiry = expiryOf(ttlSec === 0 ? 0 : ttlSec + entry.graceSec);
+      } catch (error) {
+        await this.#drop([{ key, cas }]);
+        throw error;
+      }
+      const stored = await this.#quietly(requests.store(key, encoded, expiry, { cas }));
+      if (stored !== "stored") this.#count("refusedFills", [key]);
+    }));
+  }
+
+  async #drop(items: readonly Held[]): Promise<void> {
+    await Promise.all(items.map(({ key, cas }) => this.#quietly(requests.remove(key, cas))));
+  }
+
+  /** Sends a request whose failure changes nothing for the caller: the value is loaded once more. */
+  async #quietly<Result>(request: Request<Result>): Promise<Result | undefined> {
+    try {
+      return await this.#hands.call(request);
+    } catch {
+      return undefined;
+    }
+  }
+
+  async #claim(keys: readonly string[]): Promise<ReadonlySet<string>> {
+    const { codec } = this.#hands;
+    const claimed = new Set<string>();
+    await Promise.all(keys.map(async (key) => {
+      const claim = lookFor(keyOfClaim(key), this.#settings.leaseSec, codec);
+      const seen = await this.#quietly(claim);
+      if (seen?.state === "won") claimed.add(key);
+    }));
+    return claimed;
+  }
+
+  #answer(key: string, outcome: Outcome<Value>): void {
+    if (!("error" in outcome)) {
+      if (outcome.from === "cache") this.#count("hits", [key]);
+      if (outcome.isStale) this.#count("stale", [key]);
+    }
+    this.#application.answer!(key, outcome);
+  }
+
+  async #invalidate(keys: readonly string[]): Promise<ReadonlyMap<string, unknown>> {
+    const failed = new Map<string, unknown>();
+    await Promise.all(keys.map(async (key) => {
+      try {
+        if (await this.#hands.call(requests.invalidate(key))) return;
+        failed.set(key, new LockedError({ server: "", command: "md", key }));
+      } catch (error) {
+        failed.set(key, error);
+      }
+    }));
+    return failed;
+  }
+
+  async #releaseToken(key: string, id: string): Promise<boolean> {
+    const wasOut = await this.#hands.call(requests.releaseToken(key, id));
+    if (!wasOut) this.#count("brokenTokens", [key]);
+    return wasOut;
+  }
+}
+
+/** Waits. */
+export function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** @throws RangeError The key leaves no room for the suffix. */
+function keyOfClaim(key: string): string {
+  return keyBytes(key + CLAIM_SUFFIX);
+}

@@ -1,0 +1,351 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import {
+  Cache,
+  ConnectionError,
+  LoadTimeoutError,
+  LockedError,
+  OutcomeUnknownError,
+  RolledBackError,
+  TokenOutError,
+  UnfinishedError,
+} from "../../../lib/client/mod.ts";
+import { Relay } from "../../support/servers/relay.ts";
+import { startLeased, testServers } from "./servers.ts";
+
+/** A row, and how often it was read. */
+class Row {
+  loads = 0;
+  constructor(public value: string | undefined) {}
+  load = (): Promise<string | undefined> => {
+    this.loads++;
+    return Promise.resolve(this.value);
+  };
+}
+
+testServers("getOrLoad loads once, put makes it load anew", async (address) => {
+  await using cache = new Cache(address);
+  await using other = new Cache(address);
+  const row = new Row("first");
+  assertEquals(await cache.getOrLoadEntry("k", row.load), {
+    value: "first",
+    isStale: false,
+    from: "load",
+  });
+  assertEquals(await other.getOrLoadEntry("k", row.load), {
+    value: "first",
+    isStale: false,
+    from: "cache",
+  });
+  assertEquals(await cache.get("k"), "first");
+  assertEquals(row.loads, 1);
+  const result = await other.put("k", () => {
+    row.value = "second";
+    return 7;
+  });
+  assertEquals(result, 7);
+  assertEquals(await cache.getOrLoad("k", row.load), "second");
+  assertEquals(cache.counters.hits + other.counters.hits, 1);
+});
+
+testServers(
+  "callers at the same time share loads, in one process and in several",
+  async (address) => {
+    await using stack = new AsyncDisposableStack();
+    const row = new Row("v");
+    let release!: () => void;
+    const gate = new Promise<void>((resolve) => release = resolve);
+    const slow = async (): Promise<string | undefined> => {
+      await gate;
+      return row.load();
+    };
+    const caches = Array.from({ length: 4 }, () => stack.use(new Cache(address)));
+    const calls = caches.flatMap((cache) =>
+      Array.from({ length: 25 }, () => cache.getOrLoad("k", slow))
+    );
+    while (caches.every(({ counters }) => counters.loads === 0)) await caches[0]!.get("x");
+    const late = caches[0]!.getOrLoad("k", slow);
+    release();
+    assertEquals(new Set(await Promise.all([...calls, late])), new Set(["v"]));
+    assertEquals(row.loads, 1);
+  },
+);
+
+testServers("a slow reader's fill is refused after an update", async (address) => {
+  await using reader = new Cache(address);
+  await using writer = new Cache(address);
+  const row = new Row("old");
+  const value = await reader.getOrLoad("k", async () => {
+    const read = await row.load();
+    await writer.put("k", () => void (row.value = "new"));
+    return read;
+  });
+  assertEquals(value, "old");
+  assertEquals(reader.counters.refusedFills, 1);
+  assertEquals(await reader.getOrLoad("k", row.load), "new");
+});
+
+testServers("a caller that begins after an update does not join an older load", async (address) => {
+  await using cache = new Cache(address);
+  const row = new Row("old");
+  let after: Promise<string | undefined> | undefined;
+  await cache.getOrLoad("k", async () => {
+    const read = await row.load();
+    await cache.put("k", () => void (row.value = "new"));
+    after = cache.getOrLoad("k", row.load);
+    return read;
+  });
+  assertEquals(await after, "new");
+});
+
+testServers("absent rows, expiry times, rows that are not kept, failures", async (address) => {
+  await using cache = new Cache(address);
+  const row = new Row(undefined);
+  assertEquals(await cache.getOrLoad("absent", row.load, { absentSec: 60 }), undefined);
+  assertEquals(await cache.getOrLoad("absent", row.load), undefined);
+  assertEquals(row.loads, 1);
+  assertEquals((await cache.meta("mg", "absent", ["t"])).ttlSec, 60);
+  assertEquals(await cache.get("absent"), undefined);
+  for (let loads = 2; loads < 4; loads++) {
+    await cache.getOrLoad("unkept absence", row.load, { absentSec: 0 }).catch(() => {});
+    await cache.getOrLoad("unkept", row.load, { absentSec: 0 });
+    assertEquals(row.loads, loads);
+  }
+  await cache.getOrLoad("short", (_, control) => {
+    control.ttlSec = 30;
+    return "v";
+  });
+  assertEquals((await cache.meta("mg", "short", ["t"])).ttlSec, 30);
+  await cache.getOrLoad("secret", (_, control) => {
+    control.keep = false;
+    return "v";
+  });
+  assertEquals((await cache.meta("mg", "secret", ["t"])).status, "EN");
+  const failure = new Error("database");
+  const failed = await cache.getOrLoad("bad", () => Promise.reject(failure)).catch((error) =>
+    error
+  );
+  assertEquals(failed, failure);
+  assertEquals((await cache.meta("mg", "bad", ["t"])).status, "EN");
+  await assertRejects(
+    () => cache.getOrLoad("slow", () => new Promise(() => {}), { hardMs: 10 }),
+    LoadTimeoutError,
+    "10 ms: slow",
+  );
+});
+
+testServers(
+  "a reader that finds another one's lease waits, then loads and does not fill",
+  async (address) => {
+    await using cache = new Cache(address);
+    const { isWon, cas } = await cache.meta("mg", "k", ["v", "c", "N30"]);
+    assert(isWon);
+    const row = new Row("v");
+    assertEquals(await cache.getOrLoad("k", row.load, { waitMs: 40 }), "v");
+    assertEquals(row.loads, 1);
+    assert(cache.counters.waits > 1);
+    assertEquals(await cache.get("k"), undefined);
+    assertEquals(await cache.cas("k", "filled", cas), "stored");
+    assertEquals(await cache.getOrLoad("k", row.load), "filled");
+  },
+);
+
+testServers("many keys: one load of all that are missing", async (address) => {
+  await using cache = new Cache(address);
+  await cache.getOrLoad("a", () => "A");
+  const asked: string[][] = [];
+  const found = await cache.getOrLoadMany(["a", "b", "c", "b"], (keys) => {
+    asked.push([...keys]);
+    return new Map([["b", "B"]]);
+  });
+  assertEquals(found, new Map([["b", "B"], ["a", "A"]]));
+  assertEquals(asked, [["b", "c"]]);
+  assertEquals(await cache.get("b"), "B");
+  await assertRejects(
+    () =>
+      cache.getOrLoadMany(["d"], () => {
+        throw new Error("database");
+      }),
+    Error,
+    "database",
+  );
+});
+
+testServers(
+  "grace: a value whose time is over is served while loading fails or is slow",
+  async (address) => {
+    await using cache = new Cache(address);
+    const row = new Row("v");
+    const options = { ttlSec: 1, graceSec: 1_000, softMs: 5 };
+    await cache.getOrLoad("k", row.load, options);
+    await cache.getOrLoad("slow", row.load, options);
+    await cache.getOrLoad("gone", row.load, options);
+    assertEquals(await cache.get("k"), undefined);
+    const fail = (): string => {
+      throw new Error("database");
+    };
+    const isOver = async (): Promise<boolean> =>
+      ["k", "slow", "gone"].every(Boolean) &&
+      (await cache.meta("mg", "gone", ["t"])).ttlSec <= 1_000;
+    while (!await isOver()) await new Promise((resolve) => setTimeout(resolve, 20));
+    const stale = { value: "v", isStale: true, from: "cache" } as const;
+    assertEquals(await cache.getOrLoadEntry("k", fail, options), stale);
+    // Another client may not load meanwhile: it gets the old value, too.
+    assertEquals(await cache.getOrLoadEntry("k", row.load, { ...options, waitMs: 0 }), stale);
+    let release!: (value: string) => void;
+    const slow = new Promise<string>((resolve) => release = resolve);
+    assertEquals(await cache.getOrLoadEntry("slow", () => slow, options), stale);
+    release("fresh");
+    assertEquals(await cache.getOrLoad("slow", fail, options), "fresh");
+    // An invalidated value is never served.
+    await cache.put("gone", () => {});
+    await assertRejects(() => cache.getOrLoad("gone", fail, options), Error, "database");
+  },
+);
+
+testServers("early refresh: one caller loads a value anew that expires soon", async (address) => {
+  await using cache = new Cache(address);
+  const row = new Row("old");
+  await cache.getOrLoad("k", row.load, { ttlSec: 50 });
+  row.value = "new";
+  const options = { ttlSec: 500, refreshSec: 100 };
+  const got = [1, 2, 3].map(() => cache.getOrLoad("k", row.load, options));
+  assertEquals(await Promise.all(got), ["old", "old", "old"]);
+  assertEquals(await cache.getOrLoad("k", row.load, options), "new");
+  assertEquals(row.loads, 2);
+});
+
+testServers("tags and namespaces", async (address) => {
+  await using cache = new Cache(address);
+  const row = new Row("first");
+  const options = { tags: ["red", "blue"] };
+  const get = (): Promise<string | undefined> => cache.getOrLoad("k", row.load, options);
+  assertEquals([await get(), await get()], ["first", "first"]);
+  assertEquals(await cache.get("k"), undefined);
+  row.value = "second";
+  await cache.invalidateTags("green");
+  assertEquals(await get(), "first");
+  await cache.invalidateTags("blue");
+  assertEquals([await get(), await get()], ["second", "second"]);
+  await cache.put([], () => void (row.value = "third"), { tags: ["red"] });
+  assertEquals(await get(), "third");
+  assertEquals(row.loads, 3);
+  // A fill for a version of before an invalidation is not served.
+  await cache.invalidateTags("red");
+  await cache.getOrLoad("k", async () => {
+    const read = await row.load();
+    await cache.put([], () => void (row.value = "fourth"), { tags: ["red"] });
+    return read;
+  }, options);
+  assertEquals(await get(), "fourth");
+
+  const shop = cache.namespace("shop");
+  assertEquals(await shop.getOrLoad("k", row.load), "fourth");
+  row.value = "fifth";
+  assertEquals(await shop.getOrLoad("k", row.load), "fourth");
+  await shop.invalidate();
+  const many = await shop.getOrLoadMany(
+    ["k", "l"],
+    (keys) => new Map(keys.map((key) => [key, key])),
+  );
+  assertEquals(many, new Map([["k", "k"], ["l", "l"]]));
+  await shop.put("k", () => {});
+  assertEquals(await shop.getOrLoad("k", row.load), "fifth");
+});
+
+testServers("compareAndSwap", async (address) => {
+  await using cache = new Cache(address);
+  const add = (value = 0): number => value + 1;
+  await Promise.all(Array.from({ length: 5 }, () => cache.compareAndSwap("n", add)));
+  assertEquals(await cache.get("n"), 5);
+  assertEquals(await cache.compareAndSwap("n", () => undefined), undefined);
+});
+
+Deno.test("put reports a server that does not confirm an invalidation, and offers to retry", async () => {
+  await using server = await startLeased();
+  using relay = new Relay(server.port);
+  await using cache = new Cache(`127.0.0.1:${relay.port}`);
+  await cache.set("k", 1);
+  relay.passage = () => "cut";
+  const error = await cache.put("k", () => {}, { limitMs: 30 }).catch((error) => error);
+  assert(error instanceof UnfinishedError, `${error}`);
+  assertEquals(error.keys, ["k"]);
+  assert(error.cause instanceof ConnectionError);
+  relay.passage = () => "pass";
+  await error.retry();
+  assertEquals(await cache.get("k"), undefined);
+});
+
+Deno.test("put with tokens: uncacheable until the commit's outcome is known", async () => {
+  await using server = await startLeased();
+  await using cache = new Cache(`127.0.0.1:${server.port}`);
+  const options = { form: "tokens" } as const;
+  const row = new Row("v");
+  await cache.set("k", "old");
+  assertEquals(
+    await cache.put(["k", "l"], async () => {
+      assertEquals(await cache.getOrLoad("k", row.load, { waitMs: 0 }), "v");
+      assertEquals(await cache.set("k", "x"), false);
+      return "done";
+    }, options),
+    "done",
+  );
+  assertEquals(await cache.set("k", "x"), true);
+  const fail = (error: Error) => (): never => {
+    throw error;
+  };
+  await assertRejects(
+    () => cache.put("k", fail(new RolledBackError("no")), options),
+    RolledBackError,
+  );
+  assertEquals(await cache.set("k", "x"), true);
+  const unknown = await cache.put(["k", "l"], fail(new Error("lost")), options)
+    .catch((error) => error);
+  assert(unknown instanceof OutcomeUnknownError, `${unknown}`);
+  assertEquals(unknown.keys, ["k", "l"]);
+  assertEquals([await cache.set("k", "x"), await cache.set("l", "x")], [false, false]);
+  await unknown.resolve();
+  assertEquals([await cache.set("k", "x"), await cache.set("l", "x")], [true, true]);
+  assertEquals(cache.counters.brokenTokens, 0);
+});
+
+Deno.test("put with tokens commits nothing when it cannot take all", async () => {
+  await using server = await startLeased();
+  await using cache = new Cache(`127.0.0.1:${server.port}`);
+  await cache.set("l", 1);
+  await using _section = await cache.lock("l");
+  let commits = 0;
+  const put = cache.put(["k", "l"], () => void commits++, { form: "tokens", limitMs: 30 });
+  await assertRejects(() => put, LockedError);
+  assertEquals([commits, await cache.set("k", 1)], [0, true]);
+});
+
+Deno.test("withLock: one at a time, with growing fencing numbers; the lock's loss aborts", async () => {
+  await using server = await startLeased();
+  using relay = new Relay(server.port);
+  const address = `127.0.0.1:${relay.port}`;
+  await using cache = new Cache(address, { replyMs: 20_000 });
+  const fences: number[] = [];
+  let inside = 0;
+  await Promise.all(
+    Array.from({ length: 5 }, () =>
+      cache.withLock("k", async ({ fence, signal }) => {
+        assertEquals([++inside, signal.aborted], [1, false]);
+        fences.push(fence);
+        await cache.get("x");
+        inside--;
+      }, { waitMs: 20_000 })),
+  );
+  assertEquals(fences, fences.toSorted((a, b) => a - b));
+  await cache.withLock("k", async (section) => {
+    assertEquals(await section.set("k", 1), true);
+    assertEquals(await cache.set("k", 2), false);
+    await assertRejects(() => cache.withLock("k", () => {}), LockedError);
+    const aborted = new Promise((resolve) => section.signal.addEventListener("abort", resolve));
+    relay.cutAll();
+    await aborted;
+    await assertRejects(() => section.get("k"), ConnectionError);
+  });
+  const token = await cache.takeToken("k", "writer");
+  await assertRejects(() => cache.withLock("k", () => {}), TokenOutError);
+  await cache.releaseToken("k", token);
+});
