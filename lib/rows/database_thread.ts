@@ -130,6 +130,7 @@ class DatabaseThread {
       lengthMs: options.rightMs,
       nowMs: () => right.nowMs(),
       renew: (deadlineMs) => right.renew(deadlineMs),
+      end: () => right.end(),
     };
     this.#loop = new RowLoop(
       cache,

@@ -3,6 +3,9 @@ import * as layoutModule from "../memory/request_layout.ts";
 
 const { REQUEST_HEADER: HEADER } = layoutModule;
 
+/** The deadline of a right that has been given up. */
+const ENDED = -1;
+
 // Hot path: no allocation.
 
 /**
@@ -28,18 +31,24 @@ export class ServingRight {
     return this.source !== undefined;
   }
 
-  /** On the clock of `nowMs`; 0: the right has ended, or never begun. */
+  /** On the clock of `nowMs`; 0: the right has not begun; ENDED. */
   get deadlineMs(): number {
     return this.#deadlineMs[0]!;
   }
 
   /** Reads the clock, if the right is timed. */
   get isValid(): boolean {
-    return this.source === undefined || this.nowMs() < this.deadlineMs;
+    if (this.source === undefined) return this.deadlineMs !== ENDED;
+    return this.nowMs() < this.deadlineMs;
   }
 
   /** Sets the deadline. */
   renew(deadlineMs: number): void {
     this.#deadlineMs[0] = deadlineMs;
+  }
+
+  /** Ends the right, also one that has no deadline. */
+  end(): void {
+    this.renew(ENDED);
   }
 }

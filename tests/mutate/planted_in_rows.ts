@@ -32,10 +32,10 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["reads without the mutex serve rows without the right to", "(parking.session !== null || !parking.mayServe)", "parking.session !== null"],
   ]),
   ...faults("lib/rows/flows/flows.ts", "explorer/explorer", [
-    ["the right to serve begins with the answer", "right.renew(this.isDeposed || this.#isEnding ? 0 : askedMs + right.lengthMs);", "right.renew(this.isDeposed || this.#isEnding ? 0 : 0 * askedMs + right.nowMs() + right.lengthMs);", "right:"],
-    ["the right to serve is renewed in another's epoch", "right.renew(this.isDeposed || this.#isEnding ?", "right.renew(this.#isEnding ?", "right:"],
-    ["a renewal that is under way renews a right that was given up", "right.renew(this.isDeposed || this.#isEnding ?", "right.renew(this.isDeposed ?", "right:"],
-    ["an origin notes its end before it gives its right up", "    right.renew(0);\n    yield* step({ kind: \"noteEnd\", epoch: this.states.epoch });", "    yield* step({ kind: \"noteEnd\", epoch: this.states.epoch });\n    right.renew(0);", "right:"],
+    ["the right to serve begins with the answer", "right.renew(askedMs + right.lengthMs);", "right.renew(0 * askedMs + right.nowMs() + right.lengthMs);", "right:"],
+    ["the right to serve is renewed in another's epoch", "if (this.isDeposed || this.#isEnding) right.end();", "if (this.#isEnding) right.end();", "right:"],
+    ["a renewal that is under way renews a right that was given up", "if (this.isDeposed || this.#isEnding) right.end();", "if (this.isDeposed) right.end();", "right:"],
+    ["an origin notes its end before it gives its right up", "    right.end();\n    yield* step({ kind: \"noteEnd\", epoch: this.states.epoch });", "    yield* step({ kind: \"noteEnd\", epoch: this.states.epoch });\n    right.end();", "right:"],
   ]),
   ...faults("lib/rows/flows/takeover.ts", "explorer/explorer", [
     ["a takeover does not wait for the drift of clocks", "rightMs * (1 + DRIFT_SHARE) + TIMER_MS", "rightMs", "right:"],
@@ -44,8 +44,10 @@ export const ROW_FAULTS: readonly Fault[] = [
   ...faults("lib/rows/databases/sqlite.ts", "lib/rows/takeover", [
     ["SQLite: an origin needs no lock", "return this.#isLocked ||= this.#lockFile.tryLockSync(true);", "return this.#isLocked = true;", "SQLite"],
   ]),
-  ...faults("lib/rows/databases/postgres/backend.ts", "lib/rows/takeover", [
-    ["PostgreSQL: a takeover does not learn how long the origin before may serve", "RETURNING epoch, (SELECT serves_ms FROM leased_proxy) AS served_ms", "RETURNING epoch, 0 AS served_ms", "old after"],
+  ...faults("lib/rows/databases/postgres/backend.ts", "lib/rows/databases/postgres", [
+    ["PostgreSQL: a takeover does not learn how long the origin before may serve", "RETURNING epoch, (SELECT serves_ms FROM leased_proxy) AS served_ms", "RETURNING epoch, 0 AS served_ms", "how long"],
+    ["PostgreSQL: an origin that ends early shortens the wait for the one before", "greatest(serves_ms, $1::bigint)", "$1::bigint", "how long"],
+    ["PostgreSQL: an old origin notes the end of its successor", "SET serves_ms = 0 WHERE epoch = $1", "SET serves_ms = 0 * $1", "how long"],
   ]),
   ...faults("protocol/conversation.ts", TESTS, [
     ["a write is given up when its bytes come again in pieces", "if (session === null || session.isWriting || !isOver) return;", "if (session === null || !isOver) return;"],

@@ -53,6 +53,7 @@ export interface Right {
   /** Reads its clock. */
   nowMs(): number;
   renew(deadlineMs: number): void;
+  end(): void;
   /** How long it lasts, in milliseconds. */
   readonly lengthMs: number;
 }
@@ -145,13 +146,14 @@ export class Flows<Cache> {
     const askedMs = right.nowMs();
     const epoch = yield* step({ kind: "readEpoch" });
     if (epoch !== this.states.epoch) this.#successor = epoch;
-    right.renew(this.isDeposed || this.#isEnding ? 0 : askedMs + right.lengthMs);
+    if (this.isDeposed || this.#isEnding) right.end();
+    else right.renew(askedMs + right.lengthMs);
   }
 
   /** Gives the right up for good, and notes that: the next origin need not wait. @throws The database's error. */
   *endRight(right: Right): Flow<Cache, void> {
     this.#isEnding = true;
-    right.renew(0);
+    right.end();
     yield* step({ kind: "noteEnd", epoch: this.states.epoch });
   }
 

@@ -104,6 +104,7 @@ export class RightWorld implements ExploredWorld {
       right: {
         nowMs: right.nowMs,
         renew: (deadlineMs) => right.renew(deadlineMs),
+        end: () => right.end(),
         lengthMs: RIGHT_MS,
       },
     });
@@ -183,10 +184,10 @@ export class RightWorld implements ExploredWorld {
     const store = this.#stores[0]!.cache.rows!.right;
     let asked = right;
     if (this.#has("countsFromAnswer")) {
-      asked = { ...right, renew: (ms) => right.renew(ms === 0 ? 0 : right.nowMs() + RIGHT_MS) };
+      asked = { ...right, renew: () => right.renew(right.nowMs() + RIGHT_MS) };
     } else if (this.#has("renewsWhenDeposed")) {
       const askedMs = right.nowMs();
-      asked = { ...right, renew: () => store.renew(askedMs + RIGHT_MS) };
+      asked = { ...right, end: () => store.renew(askedMs + RIGHT_MS) };
     }
     this.#begin(0, "renewal", flows.renewRight(asked), () => {});
   }
@@ -201,9 +202,9 @@ export class RightWorld implements ExploredWorld {
 
   #shutDown(): void {
     const { flows, right } = this.#origins[0]!;
-    const late = { ...right, renew: () => {} };
+    const late = { ...right, end: () => {} };
     const end = flows.endRight(this.#has("notesEndEarly") ? late : right);
-    this.#begin(0, "end", end, () => right.renew(0));
+    this.#begin(0, "end", end, () => right.end());
   }
 
   #write(): void {

@@ -120,4 +120,6 @@ Deno.test("a right without an end reads no clock", () => {
     throw new Error("the clock is read");
   };
   assertEquals([right.isTimed, right.isValid], [false, true]);
+  right.end();
+  assertEquals(right.isValid, false);
 });
