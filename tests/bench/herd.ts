@@ -21,6 +21,7 @@ import {
   type Way,
 } from "./herd_ways.ts";
 import { readOptions } from "./options.ts";
+import { Table } from "./table.ts";
 
 // In milliseconds.
 const LOAD_MS = 50;
@@ -43,36 +44,34 @@ export interface HerdOptions {
   readonly updateEveryMs: number;
 }
 
-export interface HerdResult {
-  readonly reads: number;
-  readonly expiries: number;
-  readonly loadsOfExpiries: number;
-  readonly updates: number;
-  readonly loadsOfUpdates: number;
+class HerdResult {
+  reads = 0;
+  /** The first load after each time the value was in the cache. */
+  expiries = 0;
+  loadsOfExpiries = 0;
+  updates = 0;
+  loadsOfUpdates = 0;
   /**
    * Values older than what was committed and invalidated before the read began; and those of them
    * that were marked so.
    */
-  readonly staleReads: number;
-  readonly markedReads: number;
+  staleReads = 0;
+  markedReads = 0;
   /** Times that an old value was in the cache long after an update was complete. */
-  readonly staleLeft: number;
-  readonly longestReadMs: number;
+  staleLeft = 0;
+  longestReadMs = 0;
 }
 
 class SlowDatabase implements Database {
   version = 1;
   loads = 0;
-  readonly #random: () => number;
 
-  constructor(random: () => number) {
-    this.#random = random;
-  }
+  constructor(readonly random: () => number) {}
 
   async load(): Promise<number> {
     this.loads++;
     const { version } = this;
-    await sleep(LOAD_MS + LOAD_SPREAD_MS * this.#random());
+    await sleep(LOAD_MS + LOAD_SPREAD_MS * this.random());
     return version;
   }
 
@@ -90,132 +89,95 @@ export async function runHerd(
   way: Way,
   options: HerdOptions,
 ): Promise<HerdResult> {
-  const random = randomFrom(1);
-  const database = new SlowDatabase(random);
+  const herd = new Herd(way, new SlowDatabase(randomFrom(1)));
+  const { database, result } = herd;
   const clients: Client[] = [];
-  for (let index = 0; index < options.clients + 1; index++) {
+  for (let index = 0; index < options.clients; index++) {
     clients.push(new Client(await server.open()));
   }
-  const herd = new Herd(way, database, random);
-  const writer = clients.pop()!;
+  const writer = new Client(await server.open());
   // The first load of all is not counted.
   await way.read(writer, database, herd.ttlSec);
   database.loads = 0;
   const reading = clients.map((client) => herd.readOn(client));
   await sleep(options.seconds * 1000);
-  const loadsOfExpiries = database.loads;
-  const { expiries } = herd;
+  result.loadsOfExpiries = database.loads;
+  const { expiries } = result;
   await herd.update(writer, options);
   herd.isOver = true;
   await Promise.all(reading);
   for (const client of [...clients, writer]) client.disconnect();
-  return { ...herd.result(), expiries, loadsOfExpiries };
+  return { ...result, expiries };
 }
 
 class Herd {
-  /** Expiries: the first load after each time the value was in the cache. */
-  expiries = 0;
+  readonly result = new HerdResult();
   isOver = false;
   ttlSec = EXPIRING_TTL_SEC;
-  readonly #way: Way;
-  readonly #database: SlowDatabase;
-  readonly #random: () => number;
   /** The last version whose update is complete. */
   #completed = 1;
   #wasThere = true;
-  #reads = 0;
-  #staleReads = 0;
-  #markedReads = 0;
-  #staleLeft = 0;
-  #updates = 0;
-  #loadsOfUpdates = 0;
-  #longestReadMs = 0;
 
-  constructor(way: Way, database: SlowDatabase, random: () => number) {
-    this.#way = way;
-    this.#database = database;
-    this.#random = random;
-  }
+  constructor(readonly way: Way, readonly database: SlowDatabase) {}
 
   async readOn(client: Client): Promise<void> {
+    const { database, result } = this;
     while (!this.isOver) {
       const completed = this.#completed;
       const startMs = performance.now();
       let hasLoaded = false;
-      const result = await this.#way.read(client, {
+      const { version, markedStale } = await this.way.read(client, {
         load: () => {
           hasLoaded = true;
-          if (this.#wasThere) this.expiries++;
+          if (this.#wasThere) result.expiries++;
           this.#wasThere = false;
-          return this.#database.load();
+          return database.load();
         },
       }, this.ttlSec);
       if (!hasLoaded) this.#wasThere = true;
-      this.#reads++;
-      this.#longestReadMs = Math.max(this.#longestReadMs, performance.now() - startMs);
-      if (result.version < completed) {
-        this.#staleReads++;
-        if (result.markedStale) this.#markedReads++;
+      result.reads++;
+      result.longestReadMs = Math.max(result.longestReadMs, performance.now() - startMs);
+      if (version < completed) {
+        result.staleReads++;
+        if (markedStale) result.markedReads++;
       }
-      await sleep(THINK_MS * (0.5 + this.#random()));
+      await sleep(THINK_MS * (0.5 + database.random()));
     }
   }
 
   async update(writer: Client, { seconds, updateEveryMs }: HerdOptions): Promise<void> {
+    const { database, result } = this;
     this.ttlSec = UPDATED_TTL_SEC;
     await this.#updateOnce(writer);
     await sleep(updateEveryMs);
-    this.#updates = 0;
-    const { loads } = this.#database;
+    result.updates = 0;
+    const { loads } = database;
     const endMs = performance.now() + seconds * 1000;
     while (performance.now() < endMs) {
       await this.#updateOnce(writer);
       await sleep(SECOND_UPDATE_MS);
       await this.#updateOnce(writer);
-      await sleep(updateEveryMs * (0.8 + 0.4 * this.#random()));
+      await sleep(updateEveryMs * (0.8 + 0.4 * database.random()));
       const cached = await cachedVersion(writer);
-      if (cached !== undefined && cached < this.#completed) this.#staleLeft++;
+      if (cached !== undefined && cached < this.#completed) result.staleLeft++;
     }
-    this.#loadsOfUpdates = this.#database.loads - loads;
+    result.loadsOfUpdates = database.loads - loads;
   }
 
   async #updateOnce(writer: Client): Promise<void> {
-    const version = await this.#database.update();
-    await this.#way.invalidate(writer, this.#database, this.ttlSec);
+    const version = await this.database.update();
+    await this.way.invalidate(writer, this.database, this.ttlSec);
     this.#completed = version;
-    this.#updates++;
-  }
-
-  result(): Omit<HerdResult, "expiries" | "loadsOfExpiries"> {
-    return {
-      reads: this.#reads,
-      updates: this.#updates,
-      loadsOfUpdates: this.#loadsOfUpdates,
-      staleReads: this.#staleReads,
-      markedReads: this.#markedReads,
-      staleLeft: this.#staleLeft,
-      longestReadMs: this.#longestReadMs,
-    };
+    this.result.updates++;
   }
 }
 
-const HEADINGS = [
-  "server",
-  "commands",
-  "loads per expiry",
-  "loads per update",
-  "stale reads",
-  "stale values left",
-  "longest read",
-];
-
 export async function main(args: readonly string[]): Promise<void> {
-  const herd = {
-    ...readOptions(args, { clients: 200, seconds: 10 }),
-    updateEveryMs: UPDATE_EVERY_MS,
-  };
-  say(`| ${HEADINGS.join(" | ")} |`);
-  say(`| --- | --- ${"| --: ".repeat(HEADINGS.length - 2)}|`);
+  const given = readOptions(args, { clients: 200, seconds: 10 });
+  const herd = { ...given, updateEveryMs: UPDATE_EVERY_MS };
+  const stale = ["stale reads", "of them marked", "stale values left"];
+  const loads = ["loads per expiry", "loads per update"];
+  const table = new Table("server: commands", ...loads, "reads", ...stale, "longest read, ms");
   const memcached = MEMCACHEDS.at(-1);
   const runs: [start: () => Promise<SocketSide>, way: Way][] = [LOOK_ASIDE, META_LEASES]
     .flatMap((way) => memcached === undefined ? [] : [[() => startMemcached(memcached), way]]);
@@ -225,26 +187,16 @@ export async function main(args: readonly string[]): Promise<void> {
   for (const [start, way] of runs) {
     const server = await start();
     try {
-      say(row(server.name, way, await runHerd(server, way, herd)));
+      const result = await runHerd(server, way, herd);
+      table.row(
+        `${server.name}: ${way.name}`,
+        (result.loadsOfExpiries / result.expiries).toFixed(1),
+        (result.loadsOfUpdates / result.updates).toFixed(1),
+        ...[result.reads, result.staleReads, result.markedReads, result.staleLeft].map(String),
+        result.longestReadMs.toFixed(0),
+      );
     } finally {
       await server.close();
     }
   }
-}
-
-function row(server: string, way: Way, result: HerdResult): string {
-  const marked = result.markedReads === 0 ? "" : `, ${result.markedReads} of them marked so`;
-  return "| " + [
-    server,
-    way.name,
-    (result.loadsOfExpiries / result.expiries).toFixed(1),
-    (result.loadsOfUpdates / result.updates).toFixed(1),
-    `${result.staleReads} of ${result.reads}${marked}`,
-    result.staleLeft,
-    `${Math.round(result.longestReadMs)} ms`,
-  ].join(" | ") + " |";
-}
-
-function say(line: string): void {
-  Deno.stdout.writeSync(new TextEncoder().encode(line + "\n"));
 }

@@ -1,19 +1,17 @@
 import type { ReplayTarget } from "./replay.ts";
 
 /**
- * LRU to compare the store with: a heap of bytes without pages, classes or headers, in which an item takes its key and
- * its value.
+ * LRU, or FIFO, to compare the store with: a heap of bytes without pages, classes or headers, in
+ * which an item takes its key and its value.
  */
 export class Lru implements ReplayTarget {
   /** Bytes and deadline of each item, the oldest first. */
   readonly #items = new Map<number, { readonly bytes: number; readonly deadlineMs: number }>();
-  readonly #limitBytes: number;
   #usedBytes = 0;
   #nowMs = 0;
 
-  constructor(limitBytes: number) {
-    this.#limitBytes = limitBytes;
-  }
+  /** @param movesHits Otherwise the first in are the first out: reads change nothing. */
+  constructor(readonly limitBytes: number, readonly movesHits = true) {}
 
   tick(milliseconds: number): void {
     this.#nowMs = milliseconds;
@@ -36,9 +34,9 @@ export class Lru implements ReplayTarget {
   set(key: number, keySize: number, valueSize: number, ttlSeconds: number): boolean {
     this.#drop(key);
     const bytes = keySize + valueSize;
-    if (bytes > this.#limitBytes) return false;
+    if (bytes > this.limitBytes) return false;
     for (const oldest of this.#items.keys()) {
-      if (this.#usedBytes + bytes <= this.#limitBytes) break;
+      if (this.#usedBytes + bytes <= this.limitBytes) break;
       this.#drop(oldest);
     }
     const deadlineMs = ttlSeconds === 0 ? Infinity : this.#nowMs + ttlSeconds * 1000;
@@ -47,19 +45,8 @@ export class Lru implements ReplayTarget {
     return true;
   }
 
-  protected get movesHits(): boolean {
-    return true;
-  }
-
   #drop(key: number): void {
     this.#usedBytes -= this.#items.get(key)?.bytes ?? 0;
     this.#items.delete(key);
-  }
-}
-
-/** First in, first out: reads change nothing. */
-export class Fifo extends Lru {
-  protected override get movesHits(): boolean {
-    return false;
   }
 }

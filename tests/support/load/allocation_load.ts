@@ -1,8 +1,6 @@
 /// <reference lib="deno.worker" />
 // The client of the allocation test over sockets. It must be another thread: the one that serves blocks.
-import { AF_INET, Libc, SOCK_STREAM } from "../../../lib/net/native/libc.ts";
-import { resolveAddresses } from "../../../lib/net/native/socket_address.ts";
-import { TlsClients } from "../../bench/tls/clients.ts";
+import { Connections, type LoadClient } from "../../bench/sockets.ts";
 import { Lifecycle, LifecyclePhase } from "../../../lib/lifecycle.ts";
 import { opcodeOf, packetText } from "../sessions/binary_text.ts";
 import { ALLOCATION_TRIES, PRELOAD, REQUESTS } from "./feed_loop.ts";
@@ -76,19 +74,13 @@ function groupsOf(requests: readonly string[], binary: boolean): Group[] {
 }
 
 class BlockingClient {
-  readonly #libc = new Libc();
+  readonly #connections: Connections<LoadClient>;
   readonly #fd: number;
   readonly #input = new Uint8Array(256 * 1024);
-  readonly #tls: TlsClients | null;
 
   constructor(port: number, tls: boolean) {
-    const { calls } = this.#libc;
-    const { bytes } = resolveAddresses(this.#libc, "tcp", "127.0.0.1", port)[0]!;
-    this.#fd = calls.socket(AF_INET, SOCK_STREAM, 0);
-    if (calls.connect(this.#fd, bytes, bytes.length) !== 0) throw new Error("Cannot connect");
-    this.#tls = tls ? new TlsClients() : null;
-    this.#tls?.add(this.#fd);
-    while (this.#tls?.handshake(this.#fd) === false);
+    this.#connections = new Connections(port, 1, (fd) => ({ fd }), tls);
+    this.#fd = this.#connections.all[0]!.fd;
   }
 
   /** Sends a request and waits for a reply that ends so; "": for none. */
@@ -101,22 +93,13 @@ class BlockingClient {
   }
 
   #exchange({ bytes, end }: Group): void {
-    if (this.#send(bytes) < bytes.length) throw new Error("Cannot send");
+    const { input } = this.#connections;
+    if (this.#connections.send(this.#fd, bytes) < bytes.length) throw new Error("Cannot send");
     for (let received = 0; end.length > 0 && !this.#endsWith(received, end);) {
-      received += this.#receive(this.#input.subarray(received));
+      const count = this.#connections.receive(this.#fd, 0);
+      this.#input.set(input.subarray(0, count), received);
+      received += count;
     }
-  }
-
-  #send(bytes: Uint8Array): number {
-    if (this.#tls !== null) return this.#tls.send(this.#fd, bytes);
-    return this.#libc.calls.send(this.#fd, bytes, bytes.length, 0);
-  }
-
-  #receive(into: Uint8Array): number {
-    if (this.#tls !== null) return this.#tls.receive(this.#fd, into);
-    const count = this.#libc.calls.recv(this.#fd, into, 65536, 0);
-    if (count <= 0) throw new Error("Cannot receive: the connection is closed");
-    return count;
   }
 
   #endsWith(length: number, end: Uint8Array): boolean {
@@ -129,8 +112,6 @@ class BlockingClient {
   }
 
   close(): void {
-    this.#tls?.close();
-    this.#libc.calls.close(this.#fd);
-    this.#libc[Symbol.dispose]();
+    this.#connections.close();
   }
 }

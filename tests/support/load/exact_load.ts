@@ -3,14 +3,12 @@
 import { Lifecycle, LifecyclePhase } from "../../../lib/lifecycle.ts";
 import { randomFrom } from "../random.ts";
 import type { LoadStart } from "../servers/native_in_process.ts";
-import { bytesOf, textOf } from "../sessions/side.ts";
+import { Client } from "../servers/server_process.ts";
 
 const CLIENTS = 24;
 const ROUNDS = 60;
 /** Longer than a slot of the inbox, and than a value that the reply buffer copies. */
 const VALUE_BYTES_MAX = 12_000;
-/** Characters around a difference that the message shows. */
-const SHOWN = 60;
 
 self.onmessage = async ({ data }: MessageEvent<LoadStart>) => {
   self.postMessage(await drive(data).then(() => "", (error) => String(error)));
@@ -30,7 +28,7 @@ async function drive({ port, lifecycle, seed }: LoadStart): Promise<void> {
       await Promise.all(clients.map((client, index) => client.send(exchanges[index]![0])));
       await Promise.all(clients.map((client, index) => client.expect(exchanges[index]![1])));
     }
-    for (const client of clients) client.close();
+    for (const client of clients) client[Symbol.dispose]();
   } finally {
     new Lifecycle(lifecycle).phase = LifecyclePhase.STOPPING;
     // Ends the wait of a thread that has nothing to do.
@@ -38,28 +36,24 @@ async function drive({ port, lifecycle, seed }: LoadStart): Promise<void> {
   }
 }
 
-class ExactClient {
-  readonly #socket: Deno.Conn;
-  readonly #name: number;
+class ExactClient extends Client {
   /** The value that the server has for this client. */
   #value = "";
 
-  constructor(socket: Deno.Conn, name: number) {
-    this.#socket = socket;
-    this.#name = name;
+  constructor(socket: Deno.Conn, readonly name: number) {
+    super(socket);
   }
 
   static async connect(port: number, name: number): Promise<ExactClient> {
     const client = new ExactClient(await Deno.connect({ hostname: "127.0.0.1", port }), name);
     const setUp = `set n${name} 0 0 1\r\n0\r\nset v${name} 0 0 0\r\n\r\n`;
-    await client.send(setUp);
-    await client.expect("STORED\r\nSTORED\r\n");
+    await client.ask(setUp, "STORED\r\nSTORED\r\n");
     return client;
   }
 
   /** Returns the requests of a round, and their replies. */
   next(round: number, random: () => number): [request: string, reply: string] {
-    const name = this.#name;
+    const { name } = this;
     const length = Math.floor(random() ** 4 * VALUE_BYTES_MAX);
     const value = `${round}:`.padEnd(length, "v");
     const old = this.#value;
@@ -67,39 +61,8 @@ class ExactClient {
     return [
       `incr n${name} 1\r\nget v${name}\r\nset v${name} 0 0 ${value.length}\r\n${value}\r\n` +
       `mg v${name} s\r\n`,
-      `${
-        round + 1
-      }\r\nVALUE v${name} 0 ${old.length}\r\n${old}\r\nEND\r\nSTORED\r\nHD s${value.length}\r\n`,
+      `${round + 1}\r\nVALUE v${name} 0 ${old.length}\r\n${old}\r\nEND\r\n` +
+      `STORED\r\nHD s${value.length}\r\n`,
     ];
-  }
-
-  async send(text: string): Promise<void> {
-    for (let bytes = bytesOf(text); bytes.length > 0;) {
-      bytes = bytes.subarray(await this.#socket.write(bytes));
-    }
-  }
-
-  /** @throws Error when other bytes than these are received. */
-  async expect(reply: string): Promise<void> {
-    const buffer = new Uint8Array(reply.length);
-    let received = "";
-    while (received.length < reply.length) {
-      const count = await this.#socket.read(buffer.subarray(received.length));
-      if (count === null) throw new Error(`client ${this.#name}: closed after ${received}`);
-      received += textOf(buffer.subarray(received.length, received.length + count));
-      if (!reply.startsWith(received)) throw this.#difference(received, reply);
-    }
-  }
-
-  #difference(received: string, reply: string): Error {
-    let at = 0;
-    while (received[at] === reply[at]) at++;
-    const shown = (text: string): string =>
-      JSON.stringify(text.slice(Math.max(0, at - SHOWN), at + SHOWN));
-    return new Error(`client ${this.#name}: ${shown(received)} instead of ${shown(reply)}`);
-  }
-
-  close(): void {
-    this.#socket.close();
   }
 }
