@@ -20,6 +20,8 @@ import { reasonOf } from "../../reason.ts";
 /** Pauses between attempts to get the lock on the file, the first and the longest. */
 const BUSY_PAUSE_MS = 1;
 const BUSY_PAUSE_MS_MAX = 25;
+/** SQLITE_CANTOPEN and SQLITE_READONLY. */
+const UNWRITABLE = /unable to open|readonly/;
 /** SQLITE_BUSY and SQLITE_LOCKED, without the bits of the extended code. */
 const BUSY_CODES = [5, 6];
 const NO_KEY = new Uint8Array();
@@ -66,7 +68,7 @@ export class SqliteBackend implements Backend {
   /**
    * @param path The path of the database file.
    * @param timeoutMs How long a write waits for another process's lock on the file.
-   * @throws SQLite's error.
+   * @throws SQLite's error, with the remedy.
    */
   constructor(
     path: string,
@@ -77,10 +79,7 @@ export class SqliteBackend implements Backend {
     this.#path = path;
     this.#timeoutMs = timeoutMs;
     this.#nowUnixMs = nowUnixMs;
-    this.#database = new DatabaseSync(path, { timeout: timeoutMs });
-    this.#database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
-    this.#database.exec(sqliteSchema(names));
-    this.#database.exec("PRAGMA busy_timeout = 0");
+    this.#database = openFile(path, names, timeoutMs);
     this.#fileId = fileId(path);
     const prepare = (sql: string): StatementSync => this.#database.prepare(sql);
     const { table, key, value, version, flags, expiry } = quotedNames(names);
@@ -147,7 +146,10 @@ export class SqliteBackend implements Backend {
   }
 
   readEpoch(): Promise<number> {
-    return Promise.resolve().then(() => this.#found(NO_KEY).epoch);
+    return Promise.resolve().then(() => {
+      this.#checkFile();
+      return this.#found(NO_KEY).epoch;
+    });
   }
 
   noteEnd(): Promise<void> {
@@ -193,9 +195,7 @@ export class SqliteBackend implements Backend {
         return act();
       } catch (error) {
         if (!isBusy(error)) throw error;
-        if (performance.now() >= deadlineMs) {
-          throw new Error(`another process has locked the file for ${this.#timeoutMs} ms`);
-        }
+        if (performance.now() >= deadlineMs) throw lockedFor(this.#timeoutMs);
       }
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
@@ -276,6 +276,29 @@ export class SqliteBackend implements Backend {
     this.#lockFile?.close();
     return Promise.resolve();
   }
+}
+
+/** Opens the file, and makes missing tables. @throws SQLite's error, with the remedy. */
+function openFile(path: string, names: TableNames, timeoutMs: number): DatabaseSync {
+  let database: DatabaseSync | undefined;
+  try {
+    database = new DatabaseSync(path, { timeout: timeoutMs });
+    database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
+    database.exec(sqliteSchema(names));
+    database.exec("PRAGMA busy_timeout = 0");
+    return database;
+  } catch (error) {
+    database?.close();
+    if (isBusy(error)) throw lockedFor(timeoutMs);
+    const reason = reasonOf(error);
+    throw UNWRITABLE.test(reason)
+      ? new Error(`${reason}; the folder must exist, and folder and file must be writable`)
+      : error;
+  }
+}
+
+function lockedFor(ms: number): Error {
+  return new Error(`another process has locked the file for ${ms} ms`);
 }
 
 /** Returns a number that no other file at this path has; "": there is none. */

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { DAMAGED_JOURNAL_NAME, JOURNAL_NAME } from "../../../lib/journal/token_journal.ts";
-import { isInstalled } from "../../support/servers/peers.ts";
+import { CAN_MOUNT, fillDisk, mountTinyDisk } from "../../support/tiny_disk.ts";
 import {
   type Client,
   leastPermissions,
@@ -184,39 +184,17 @@ Deno.test(
   },
 );
 
-/** Mounts a file system of so many bytes. @throws Error when mounting is not allowed. */
-function tinyDisk(path: string, bytes: number): Disposable {
-  Deno.mkdirSync(path);
-  const mount = ["mount", "-t", "tmpfs", "-o", `size=${bytes}`, "none", path];
-  if (!isInstalled(mount)) throw new Error(`cannot mount a file system at ${path}`);
-  return { [Symbol.dispose]: () => void isInstalled(["umount", path]) };
-}
-
-/** Fills the disk. @returns The file that does it. */
-function fill(path: string): string {
-  const ballast = `${path}/ballast`;
-  Deno.writeFileSync(ballast, new Uint8Array());
-  try {
-    for (;;) Deno.writeFileSync(ballast, new Uint8Array(1024), { append: true });
-  } catch {
-    return ballast;
-  }
-}
-
-// Mounting needs a right, which is tried in a namespace of its own.
-const cannotMount = !isInstalled(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/tmp"]);
-
 Deno.test({
   name: "a full disk: token get is refused, reads and stores go on, and it recovers",
-  ignore: cannotMount,
+  ignore: !CAN_MOUNT,
   fn: async () => {
     using folder = new Folder();
-    using _disk = tinyDisk(folder.state, 64 * 1024);
+    using _disk = mountTinyDisk(folder.state, 64 * 1024);
     await using server = await folder.start(IO);
     using client = await server.connect();
     await client.ask("set k 0 0 1\r\n1\r\n", "STORED\r\n");
     const first = await getToken(client, "first");
-    const ballast = fill(folder.state);
+    const ballast = fillDisk(folder.state);
     // A record that fits into the last page is still accepted.
     let reply = "";
     const got: string[] = [];
@@ -247,12 +225,12 @@ Deno.test({
 Deno.test({
   name:
     "a restart on a full disk continues in the old journal, and makes a new one when there is room",
-  ignore: cannotMount,
+  ignore: !CAN_MOUNT,
   fn: async () => {
     using folder = new Folder();
-    using _disk = tinyDisk(folder.state, 1280 * 1024);
+    using _disk = mountTinyDisk(folder.state, 1280 * 1024);
     const [a] = await twoTokens(folder, IO);
-    fill(folder.state);
+    fillDisk(folder.state);
     for (const key of ["c", "d"]) {
       await using server = await folder.start(IO);
       await server.line(`cannot write a new ${folder.journal}: No space left on device`);

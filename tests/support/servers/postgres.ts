@@ -67,13 +67,17 @@ export class PostgresServer {
     if (IS_ROOT) await output("chown", [USER, folder]);
     const server = new PostgresServer(folder, durable);
     await runProgram("initdb", ["-D", server.#data, "-U", USER, "-A", "trust", "-N", "-E", "UTF8"]);
+    await server.#start();
+    return server;
+  }
+
+  async #start(): Promise<void> {
     for (let starts = 1;; starts++) {
       try {
-        await server.#control("start");
-        return server;
+        return await this.#control("start");
       } catch (error) {
         if (starts === STARTS_MAX) throw error;
-        server.port = freePort();
+        this.port = freePort();
       }
     }
   }
@@ -98,6 +102,22 @@ export class PostgresServer {
   /** Runs one of PostgreSQL's programs. @returns Its output. */
   async run(program: string, args: readonly string[]): Promise<string> {
     return await output(`${PROGRAMS}/${program}`, args);
+  }
+
+  /** Makes a standby of this cluster, which follows it until `promote`. */
+  async startStandby(): Promise<PostgresServer> {
+    const folder = await Deno.makeTempDir();
+    if (IS_ROOT) await output("chown", [USER, folder]);
+    const standby = new PostgresServer(folder, this.#isDurable);
+    const from = ["-h", "127.0.0.1", "-p", `${this.port}`, "-U", USER];
+    await runProgram("pg_basebackup", [...from, "-D", standby.#data, "-R", "-X", "stream"]);
+    await standby.#start();
+    return standby;
+  }
+
+  /** Makes a standby the primary. */
+  async promote(): Promise<void> {
+    await runProgram("pg_ctl", ["promote", "-w", "-s", "-D", this.#data]);
   }
 
   /** Ends all sessions as a crash does, recovers, and goes on. */

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { SqliteBackend } from "../../../../lib/rows/databases/sqlite.ts";
 import { withSingleRows } from "../../../support/single_rows.ts";
@@ -322,7 +322,27 @@ Deno.test("SQLite: a file that was deleted while it is open is noticed, and writ
     kind: "failed",
     reason: `${database.folder}/rows.db: the file was deleted or replaced`,
   });
+  await assertRejects(() => backend.readEpoch(), Error, "the file was deleted or replaced");
   await backend.close();
+});
+
+Deno.test("SQLite: a file that cannot be opened says what is needed", async () => {
+  await using database = await createDatabase("SQLite");
+  const path = `${database.folder}/rows.db`;
+  const needs = "the folder must exist, and folder and file must be writable";
+  assertThrows(() => new SqliteBackend(`${database.folder}/none/rows.db`), Error, needs);
+  assertThrows(() => new SqliteBackend(database.folder), Error, needs);
+  Deno.writeTextFileSync(path, "another file ".repeat(100));
+  assertThrows(() => new SqliteBackend(path), Error, "file is not a database");
+  Deno.removeSync(path);
+  const other = new DatabaseSync(path);
+  other.exec("CREATE TABLE other (one); BEGIN EXCLUSIVE");
+  assertThrows(
+    () => new SqliteBackend(path, DEFAULT_TABLE, 50),
+    Error,
+    "another process has locked the file for 50 ms",
+  );
+  other.close();
 });
 
 Deno.test("SQLite: reads go on while another process has the file locked, and writes name it", async () => {

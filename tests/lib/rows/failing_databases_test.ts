@@ -1,0 +1,126 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { createDatabase } from "../../support/servers/databases.ts";
+import { HAS_POSTGRES, PostgresServer } from "../../support/servers/postgres.ts";
+import { startProxy } from "../../support/servers/proxy_process.ts";
+import { Relay } from "../../support/servers/relay.ts";
+import { type Client, until } from "../../support/servers/server_process.ts";
+import { CAN_MOUNT, fillDisk, mountTinyDisk } from "../../support/tiny_disk.ts";
+
+// A database fails under a server that serves its rows: hits go on, errors name the reason, and nothing is lost.
+
+const HIT = "VALUE hit 0 3\r\none\r\nEND\r\n";
+const PATIENCE = ["--db-timeout", "1000"];
+
+async function reply(client: Client, request: string): Promise<string> {
+  await client.send(request);
+  return await client.until("\r\n");
+}
+
+/** Writes a row, and reads it into the cache. */
+async function cacheRow(client: Client): Promise<void> {
+  await client.ask("set hit 0 0 3\r\none\r\n", "STORED\r\n");
+  await client.ask("get hit\r\n", HIT);
+}
+
+/** Resolves when writes succeed again. */
+async function untilWritten(client: Client): Promise<void> {
+  await until(async () => await reply(client, "set later 0 0 1\r\n1\r\n") === "STORED\r\n");
+}
+
+Deno.test({
+  name: "SQLite: a full disk refuses writes by name; they succeed when there is room",
+  ignore: !CAN_MOUNT,
+  fn: async () => {
+    await using database = await createDatabase("SQLite");
+    const folder = `${database.folder}/disk`;
+    using _disk = mountTinyDisk(folder, 1_000_000);
+    await using server = await startProxy({ url: `sqlite:${folder}/rows.db`, folder }, []);
+    using client = await server.connect();
+    await cacheRow(client);
+    const ballast = fillDisk(folder);
+    const large = `set large 0 0 99999\r\n${"x".repeat(99_999)}\r\n`;
+    const full = `SERVER_ERROR ${folder}/rows.db: database or disk is full\r\n`;
+    await client.ask(large, full);
+    await client.ask("get hit\r\n", HIT);
+    await client.ask("get large\r\n", "END\r\n");
+    Deno.removeSync(ballast);
+    await client.ask(large, "STORED\r\n");
+    await server.stop();
+  },
+});
+
+Deno.test("SQLite: a file that is deleted under the server refuses writes, also of a new file", async () => {
+  await using database = await createDatabase("SQLite");
+  await using server = await startProxy(database, []);
+  using client = await server.connect();
+  await cacheRow(client);
+  const file = `${database.folder}/rows.db`;
+  Deno.removeSync(file);
+  const refused = `SERVER_ERROR ${file}: the file was deleted or replaced\r\n`;
+  await client.ask("set hit 0 0 3\r\ntwo\r\n", refused);
+  Deno.writeTextFileSync(file, "");
+  await client.ask("delete hit\r\n", refused);
+  await server.stop();
+});
+
+Deno.test({
+  name: "PostgreSQL: sessions that are terminated, and a restart, are survived",
+  ignore: !HAS_POSTGRES,
+  fn: async () => {
+    const cluster = await PostgresServer.start();
+    try {
+      const url = await cluster.createDatabase();
+      await using server = await startProxy({ url, folder: "" }, [], PATIENCE);
+      using client = await server.connect();
+      await cacheRow(client);
+      const others =
+        "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()";
+      await cluster.execute(`SELECT pg_terminate_backend(pid) ${others}`, url);
+      await client.ask("get hit\r\n", HIT);
+      await untilWritten(client);
+      await cluster.restart();
+      await client.ask("get hit\r\n", HIT);
+      await untilWritten(client);
+      await client.ask("get later\r\n", "VALUE later 0 1\r\n1\r\nEND\r\n");
+      await server.stop();
+    } finally {
+      await cluster.stop();
+    }
+  },
+});
+
+Deno.test({
+  name: "PostgreSQL: a standby is refused until it is promoted; then writes go on",
+  ignore: !HAS_POSTGRES,
+  fn: async () => {
+    const primary = await PostgresServer.start();
+    const standby = await primary.startStandby();
+    try {
+      const url = await primary.createDatabase();
+      using relay = new Relay(primary.port);
+      const relayed = url.replace(`:${primary.port}`, `:${relay.port}`);
+      await using server = await startProxy({ url: relayed, folder: "" }, [], PATIENCE);
+      using client = await server.connect();
+      await cacheRow(client);
+      const standbyUrl = url.replace(`:${primary.port}`, `:${standby.port}`);
+      const rows = (): Promise<string> => standby.execute("SELECT count(*) FROM kv", standbyUrl);
+      await until(() => rows().then((count) => count === "1", () => false));
+      relay.target = standby.port;
+      relay.cutAll();
+      let refused = "";
+      await until(async () => {
+        refused = await reply(client, "set hit 0 0 3\r\ntwo\r\n");
+        return refused.includes("standby");
+      });
+      assertMatch(refused, /^SERVER_ERROR .*the server is a standby: name the primary/);
+      await standby.promote();
+      await untilWritten(client);
+      await client.ask("get later\r\n", "VALUE later 0 1\r\n1\r\nEND\r\n");
+      assertEquals(await rows(), "2");
+      await server.stop();
+    } finally {
+      await standby.stop();
+      await primary.stop();
+    }
+  },
+});
