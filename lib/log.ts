@@ -3,7 +3,7 @@ import { configureSync, getLogger, type Logger, type LogRecord } from "@logtape/
 /** The format of log lines: text for people, or one JSON object per line. */
 export type LogFormat = "text" | "json";
 /** The severity of an event. */
-export type LogLevel = "trace" | "debug" | "info" | "warning" | "error" | "fatal";
+type LogLevel = "trace" | "debug" | "info" | "warning" | "error" | "fatal";
 /** Facts of an event by name: members of its JSON object. */
 export type LogFields = Readonly<Record<string, unknown>>;
 

@@ -3,7 +3,7 @@ const STOPPING_SIGNALS = { SIGINT: 2, SIGTERM: 15, SIGUSR1: 10 } as const;
 const SIGNAL_STATUS_BASE = 128;
 
 /** @param statusAtExit Exit status of a process that this signal ends at once. */
-export type SignalHandler = (signal: string, statusAtExit: number) => void;
+type SignalHandler = (signal: string, statusAtExit: number) => void;
 
 /** Until `handleSignals` is called: ends the process. */
 let handler: SignalHandler = () => Deno.exit(0);

@@ -21,7 +21,7 @@ const SET = 2;
 const DELETE = 3;
 
 /** The counts of a prefix. */
-export interface PrefixCounts {
+interface PrefixCounts {
   readonly prefix: string;
   readonly get: number;
   readonly hit: number;

@@ -42,7 +42,7 @@ export const Activity = {
 export type Activity = typeof Activity[keyof typeof Activity];
 
 /** One row, for reports. */
-export interface ConnectionRow {
+interface ConnectionRow {
   readonly id: ConnectionId;
   /** 0-based number of the row. */
   readonly index: number;

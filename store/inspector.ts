@@ -24,7 +24,7 @@ import { WATCH_RING_BYTES } from "./memory/watch_layout.ts";
 import { CLASS_STAT, STAT, THREAD_STAT } from "./stats.ts";
 
 /** A lease, as lists show it. */
-export interface LeaseView {
+interface LeaseView {
   /** Bytes as characters below 256. */
   readonly key: string;
   readonly idLow: number;

@@ -127,7 +127,7 @@ export interface StoreOptions {
 }
 
 /** The keys behind which there is a database. */
-export interface RowStoreOptions {
+interface RowStoreOptions {
   /** Their prefixes. `[""]`: all keys. */
   readonly prefixes: readonly string[];
   /** What an expiry time of a row does: refuses the request, nothing, or goes into a column of the table. */

@@ -39,7 +39,7 @@ const ROOMS: readonly Room[] = [
   ["store/operations/",          "arithmetic lease lock journal lookup meta parts reserved row row_parking store token"],
   ["store/check/",               "check"],
   ["store/",                     "cache clock row_cache connections inspector limits operation outcome setup stats base/*"],
-  ["protocol/auth/",             "access password_checks sasl_plain text_login"],
+  ["protocol/auth/",             "access password_checks"],
   ["protocol/",                  "auth/access auth/password_checks conversation op_counts replies reply_buffer settings statistics stats/entry tasks thread_context thread_protocols tunables work_budget"],
   ["protocol/waits/",            "auth_wait token_wait wait"],
   ["protocol/stats/",            "classes connections entry general item_walk kinds ops threads"],
@@ -57,7 +57,7 @@ const ROOMS: readonly Room[] = [
   ["lib/counters/",              "service"],
   ["lib/journal/",               "journal journal_messages state_folder"],
   ["lib/cli/",                   "argv command exit passwd help listen option_table options subcommand values"],
-  ["lib/admin/",                 "announce http_server pages server_metrics"],
+  ["lib/admin/",                 "http_server pages server_metrics"],
   ["lib/rows/bytes.ts",          ""],
   ["lib/rows/databases/backend.ts lib/rows/databases/notes.ts lib/rows/databases/schema.ts lib/rows/databases/table.ts", ""],
   // Its door is lib/rows/databases/open_backend.ts, which imports it when it is needed.

@@ -15,7 +15,7 @@ export interface Metric {
 }
 
 /** Durations of one kind of work, for `Exposition.addHistogram`. */
-export interface Durations {
+interface Durations {
   /** Upper bounds of the buckets in milliseconds, ascending. */
   readonly boundsMs: readonly number[];
   /** Durations in each bucket, and in one above the last bound. */

@@ -6,7 +6,7 @@ import type { Reply, Routes } from "./http_server.ts";
 const RENDER_INTERVAL_MS = 100;
 
 /** The contents of the admin server's pages. */
-export interface AdminPages {
+interface AdminPages {
   /** Renders /metrics. */
   readonly metrics: () => string;
   /** Whether clients are served: the status of /health. */

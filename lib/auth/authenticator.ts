@@ -15,7 +15,7 @@ export const HASH_QUEUE_MAX = 1024;
 export const SLOWED_MAX = 4096;
 
 /** One authentication. */
-export interface Attempt {
+interface Attempt {
   readonly credentials: Credentials;
   /** The client's address, without its port: see `addressOf`. */
   readonly address: string;

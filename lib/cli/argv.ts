@@ -17,7 +17,7 @@ export interface IgnoredOption {
 }
 
 /** A command line, read. A name that no row has does not compile. */
-export interface ParsedOptions<Row extends OptionRow> {
+interface ParsedOptions<Row extends OptionRow> {
   readonly values: OptionValues<Row>;
   /** Names of the options that were given. */
   readonly given: ReadonlySet<Row[0]>;

@@ -58,7 +58,7 @@ export function checkAuthentication(
 }
 
 /** Adds an error under `--require-auth` if other hosts can reach the address of `--metrics`. */
-export function refusePublicMetrics(listen: Listen | null, errors: string[]): void {
+function refusePublicMetrics(listen: Listen | null, errors: string[]): void {
   const remedy = "metrics have no authentication: leave --metrics out";
   refusePublic(listen === null ? [] : [listen], remedy, errors);
 }

@@ -23,7 +23,7 @@ import { LEASE_ENTRIES_MOST, TOKEN_ENTRIES_MOST } from "../../store/setup.ts";
  * - `choice`: one of the words in the unit's column.
  * - `list`: the parts between `,` or `;`. The option may be repeated.
  */
-export type OptionKind =
+type OptionKind =
   | "switch"
   | "count"
   | "whole"

@@ -287,7 +287,7 @@ function toCounters(
 }
 
 /** Reads the address of `--metrics`; null: none, or a malformed one, which adds an error. */
-export function toMetrics(text: string, errors: string[]): TcpListen | null {
+function toMetrics(text: string, errors: string[]): TcpListen | null {
   if (text === "") return null;
   const label = `--metrics ${JSON.stringify(text)}`;
   return valueOr(null, () => readMetricsAddress(text), errors, label);

@@ -1,8 +1,8 @@
 import { didYouMean } from "./values.ts";
 
 /** The words that may stand before the options; "": the server. */
-export const SUBCOMMANDS = ["passwd", "proxy", "audit"] as const;
-export type Subcommand = "" | typeof SUBCOMMANDS[number];
+const SUBCOMMANDS = ["passwd", "proxy", "audit"] as const;
+type Subcommand = "" | typeof SUBCOMMANDS[number];
 
 /**
  * Splits a command line. `help` becomes `--help`. All subcommands have the version of the server, which prints it.

@@ -4,7 +4,7 @@ import type { JournalMessage, JournalStart } from "./journal_messages.ts";
 import { StateError } from "./state_folder.ts";
 
 /** Events of the journal. */
-export interface JournalEvents {
+interface JournalEvents {
   event(event: TransportEvent): void;
   died(reason: string): void;
 }

@@ -6,7 +6,7 @@ import type { Service } from "./service.ts";
 import type { TransportEvent, TransportOptions } from "./transport.ts";
 
 /** The services of a thread, by the protocol of a listener. Null: other threads serve it. */
-export type Services = Readonly<Record<WireProtocol, CacheService> & { counters: Service | null }>;
+type Services = Readonly<Record<WireProtocol, CacheService> & { counters: Service | null }>;
 
 /** What a transport uses of its thread. */
 export type TransportThread = Pick<

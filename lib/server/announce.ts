@@ -2,7 +2,13 @@ import { isPublic } from "../cli/listen.ts";
 import type { ServerOptions } from "../cli/options.ts";
 import { sizeText } from "../cli/values.ts";
 import { logProcess } from "../log.ts";
-import { type BoundTransport, type Listen, listenText, tlsOf } from "../net/transport.ts";
+import {
+  type BoundTransport,
+  type Listen,
+  listenText,
+  type TcpListen,
+  tlsOf,
+} from "../net/transport.ts";
 
 /** Logs that the server is ready, and the warnings for its operator. */
 export function announce(options: ServerOptions, bound: BoundTransport): void {
@@ -132,4 +138,19 @@ function isRoot(): boolean {
 function openLibc() {
   const library = Deno.dlopen("libc.so.6", { geteuid: { parameters: [], result: "u32" } });
   return { symbols: library.symbols, [Symbol.dispose]: () => library.close() };
+}
+
+/** Logs where the metrics are, and a warning if other hosts can read them. */
+export function announceMetrics(listen: TcpListen): void {
+  const address = listenText(listen);
+  const url = `http://${address}/metrics`;
+  logProcess("info", "metrics_listening", `metrics are at ${url}`, { address, url });
+  if (!isPublic(listen)) return;
+  logProcess(
+    "warning",
+    "public_address",
+    `no authentication: any host that can reach ${address} can read the statistics; restrict ` +
+      `access with a firewall, or use --metrics ${listen.port} to listen on 127.0.0.1 only`,
+    { addresses: [address], reason: "no authentication" },
+  );
 }

@@ -11,7 +11,6 @@ import type { Origin } from "../rows/origin.ts";
 import { toRowsOptions } from "../rows/row_arguments.ts";
 import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
 import { configureLog, logConnection, logProcess } from "../log.ts";
-import { announceMetrics } from "../admin/announce.ts";
 import type { AdminServer } from "../admin/http_server.ts";
 import { Journal } from "../journal/journal.ts";
 import {
@@ -26,7 +25,7 @@ import { bindTransport, chooseTransport, type TransportName } from "../net/trans
 import { readUserFile } from "../auth/user_file.ts";
 import { Authentication } from "./authentication.ts";
 import { openAdmin } from "./admin.ts";
-import { announce, byProtocol } from "./announce.ts";
+import { announce, announceMetrics, byProtocol } from "./announce.ts";
 import { type FileProblem, PidFile, portFilePath, writePortFile } from "./files.ts";
 import { missingPermissions, refusePermissions } from "./permissions.ts";
 import { reasonOf } from "../reason.ts";

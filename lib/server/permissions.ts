@@ -30,7 +30,7 @@ const PORTABLE_COST = "with --allow-ffi too, a request takes a third to two thir
   "(native transport, Linux with glibc)";
 
 /** A purpose that `deno run` does not permit. */
-export interface MissingPermission {
+interface MissingPermission {
   /** "listen on 127.0.0.1:11211". */
   readonly purpose: string;
   /** The flags of `deno run` that permit it. */
@@ -40,7 +40,7 @@ export interface MissingPermission {
 }
 
 /** The missing permissions, and a command that grants them. */
-export interface MissingPermissions {
+interface MissingPermissions {
   readonly missing: readonly MissingPermission[];
   readonly command: string;
   /** What the command goes without; "": nothing. */

@@ -88,7 +88,7 @@ function tlsRemedy(message: string, tls: TlsSettings | null): string {
 }
 
 /** A failure to listen on an address, for the log. */
-export interface ListenFailure {
+interface ListenFailure {
   readonly message: string;
   readonly fields: LogFields;
 }

@@ -4,7 +4,7 @@ import { type Listen, ListenError, type TransportEvent } from "../net/transport.
 import type { WorkerMessage, WorkerStart } from "./messages.ts";
 
 /** Events of the worker threads. */
-export interface ThreadEvents {
+interface ThreadEvents {
   /** A client sent the `shutdown` command. */
   shutdown(): void;
   event(event: TransportEvent): void;

@@ -1,6 +1,6 @@
 import { latin1Text } from "../../store/base/bytes.ts";
 import { Access } from "../auth/access.ts";
-import { PLAIN, PLAIN_MESSAGE_BYTES_MAX, readPlain } from "../auth/sasl_plain.ts";
+import { CREDENTIAL_BYTES_MAX, type Credentials } from "../auth/password_checks.ts";
 import { authenticate, type AuthReply, refuseAuthentication } from "../waits/auth_wait.ts";
 import { Status } from "../binary_status.ts";
 import type { Conversation } from "../conversation.ts";
@@ -12,6 +12,12 @@ import { refuse } from "./answer.ts";
 import { putError, putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
 
+// SASL (RFC 4422) with the mechanism PLAIN (RFC 4616): `[authorization identity] NUL user NUL password`.
+
+/** The mechanism's name, which may come in small letters. */
+const PLAIN = "PLAIN";
+/** Longer messages have no user's name and password. */
+const PLAIN_MESSAGE_BYTES_MAX = 3 * CREDENTIAL_BYTES_MAX;
 /** Longer names of mechanisms are malformed (memcached: MAX_SASL_MECH_LEN). */
 const MECHANISM_LENGTH_MAX = 32;
 
@@ -89,4 +95,17 @@ class SaslReply implements AuthReply {
   refused({ reply }: RequestThread): void {
     putError(reply, this.#request, Status.REFUSED);
   }
+}
+
+/** Reads a message of PLAIN. Null: it is malformed, or asks for the rights of another user. */
+function readPlain(message: Uint8Array): Credentials | null {
+  const first = message.indexOf(0);
+  const second = message.indexOf(0, first + 1);
+  if (first < 0 || second < 0 || message.indexOf(0, second + 1) >= 0) return null;
+  const user = message.slice(first + 1, second);
+  const password = message.slice(second + 1);
+  const identity = message.subarray(0, first);
+  const isOwn = identity.length === 0 ||
+    (identity.length === user.length && identity.every((byte, at) => byte === user[at]));
+  return isOwn && user.length > 0 && password.length > 0 ? { user, password } : null;
 }

@@ -20,7 +20,7 @@ export const Part = { NONE: 0, SOME: 1, ANY: 2 } as const;
 export type Part = typeof Part[keyof typeof Part];
 
 /** Executes a request. */
-export type BinaryHandler = (conversation: Conversation, binary: BinaryRequest) => Flow;
+type BinaryHandler = (conversation: Conversation, binary: BinaryRequest) => Flow;
 
 /** A command of the binary protocol. */
 export interface BinaryCommand {

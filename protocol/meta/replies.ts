@@ -33,14 +33,14 @@ export function putU64Flag(reply: ReplyBuffer, letter: number, low: number, high
 }
 
 /** O, as it came. */
-export function putOpaque(thread: RequestThread, word: number): void {
+function putOpaque(thread: RequestThread, word: number): void {
   const { reply, request, input } = thread;
   reply.byte(SPACE);
   reply.copy(input, request.wordStart[word]!, request.wordLength(word));
 }
 
 /** k: the key, if `binary` in base64. */
-export function putKey(meta: MetaRequest, binary: boolean): void {
+function putKey(meta: MetaRequest, binary: boolean): void {
   const { reply, input } = meta.thread;
   reply.byte(SPACE);
   reply.byte(FLAG.k);

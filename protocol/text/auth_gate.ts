@@ -1,7 +1,7 @@
-import { CR, CRLF_LENGTH, LF } from "../../store/base/bytes.ts";
+import { CR, CRLF_LENGTH, LF, SPACE } from "../../store/base/bytes.ts";
 import { BUFFERED_VALUE_BYTES_MAX, LINE_LENGTH_MAX } from "../../store/limits.ts";
 import { authenticate, type AuthReply, refuseAuthentication } from "../waits/auth_wait.ts";
-import { LOGIN_BLOCK_LENGTH_MAX, loginBlockLength, readLogin } from "../auth/text_login.ts";
+import type { Credentials } from "../auth/password_checks.ts";
 import {
   type CommandName,
   type Conversation,
@@ -13,6 +13,14 @@ import { REPLY_ROOM_MIN } from "../reply_buffer.ts";
 import { SwallowTask } from "../tasks.ts";
 import type { RequestThread } from "../thread_context.ts";
 
+// memcached's authentication by text (authfile.c, proto_text.c of 1.6.45): a line `set <any> <any> <any> <bytes>`, then
+// the data block `<user> <password>`.
+
+/** A longer data block closes the connection. In bytes. */
+const LOGIN_BLOCK_LENGTH_MAX = 16_384;
+
+const LINE = /^set +[^ ]+ +[^ ]+ +[^ ]+ +(\d{1,10})(?: .*)?$/s;
+const UINT32_MAX = 2 ** 32 - 1;
 /** With fewer bytes the line is not looked at. */
 const BYTES_MIN = 3;
 /** A shorter line, its LF not counted, closes the connection. */
@@ -96,4 +104,21 @@ function close(conversation: Conversation, end: number): number {
 function pause(conversation: Conversation, state: ConversationState, at: number): number {
   conversation.pause(state);
   return at;
+}
+
+/**
+ * Returns the length of the data block that the line announces, in bytes, or null if the line is no authentication.
+ *
+ * @param line One character a byte, without CR LF.
+ */
+function loginBlockLength(line: string): number | null {
+  const length = Number(LINE.exec(line)?.[1] ?? NaN);
+  return length <= UINT32_MAX ? length : null;
+}
+
+/** Reads a copy of the data block, without its CR LF. Returns null if it has no blank. */
+function readLogin(block: Uint8Array): Credentials | null {
+  const space = block.indexOf(SPACE);
+  if (space < 0) return null;
+  return { user: block.subarray(0, space), password: block.subarray(space + 1) };
 }

@@ -1,3 +1,5 @@
+import { oneWord } from "../../store/base/key_text.ts";
+import { u64ToNumber } from "../../store/base/u64.ts";
 import { StoreMode } from "../../store/operation.ts";
 import { clockSec, deadlineSec } from "../../store/clock.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
@@ -7,8 +9,8 @@ import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
 import { Flow } from "../request.ts";
 import type { RequestThread } from "../thread_context.ts";
 import { answer, argumentCount, readInt32, sendText, wordText } from "./answer.ts";
-import { leaseLines } from "./lease_list.ts";
 import { MultigetKind } from "./read.ts";
+import { WORK } from "../work_budget.ts";
 import { readValueLength } from "../store_block.ts";
 import { refuseBlock, storeAndAnswer } from "./write.ts";
 
@@ -145,4 +147,29 @@ export function lease(conversation: Conversation): Flow {
   if (!thread.settings.dumpEnabled) return answer(conversation, REFUSAL.LEASE_LIST_NOT_ALLOWED);
   if (conversation.udp) return answer(conversation, REFUSAL.NOT_OVER_UDP);
   return sendText(conversation, leaseLines(thread, wordText(conversation, 2)));
+}
+
+/** Buckets of leases that `lease list` looks at in one step. */
+const STEP_BUCKETS = 64;
+
+/**
+ * The lines of `lease list`. May miss leases that come or go during the walk; lists none twice.
+ *
+ * @param prefix Only keys that begin with it; characters below 256 stand for bytes.
+ */
+function* leaseLines(thread: RequestThread, prefix: string): Generator<string> {
+  const { inspector } = thread.cache;
+  const buckets = inspector.leaseBucketCount;
+  for (let start = 0; start < buckets; start += STEP_BUCKETS) {
+    let lines = "";
+    const end = Math.min(start + STEP_BUCKETS, buckets);
+    inspector.visitLeases(start, end, ({ key, idLow, idHigh, remainSec }) => {
+      thread.work.spent += WORK.CLAIM_LINE;
+      if (!key.startsWith(prefix)) return;
+      lines += `LEASE ${oneWord(key)} ${u64ToNumber(idLow, idHigh)} ${remainSec}\r\n`;
+    });
+    thread.work.chargeRows(STEP_BUCKETS);
+    yield lines;
+  }
+  yield "END\r\n";
 }

@@ -2,10 +2,12 @@ import type { ByteRegion } from "../../store/base/bytes.ts";
 import { StoreMode } from "../../store/operation.ts";
 import { Access, type AccessRule } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
+import { REFUSAL } from "../replies.ts";
 import { Flow } from "../request.ts";
+import { readValueLength, swallowBlock } from "../store_block.ts";
 import type { MetaRequest } from "../meta/request.ts";
 import * as admin from "./admin.ts";
-import { arithmetic } from "./arithmetic.ts";
+import { answer } from "./answer.ts";
 import { keys } from "./keys.ts";
 import { deletess, getss, lease, leaseGet, leaseSet } from "./lease.ts";
 import { lock, lockAccess, unlock, unlockAll } from "./lock.ts";
@@ -20,8 +22,7 @@ import * as tuning from "./tuning.ts";
 import { cachesAccess, rowCommand, uput } from "./row_command.ts";
 import { quarantine, token, tokenAccess } from "./token.ts";
 import { watch } from "./watch.ts";
-import { refuseAccess } from "./refuse_access.ts";
-import { remove, store, touch } from "./write.ts";
+import { arithmetic, remove, store, touch } from "./write.ts";
 
 /** Executes the request that `conversation.thread.request` describes. */
 export type Handler = (conversation: Conversation, meta: MetaRequest) => Flow;
@@ -138,6 +139,18 @@ export function commandsFor(access: Access): readonly CommandRow[] {
         : refuseAccess(conversation, needed(conversation), lengthWord);
     return { ...row, handler: permitted };
   });
+}
+
+/**
+ * Refuses a command that the peer's user may not give, and skips its data block.
+ *
+ * @param needed The access that the command needs.
+ * @param lengthWord As `CommandRow` has it.
+ */
+function refuseAccess(conversation: Conversation, needed: Access, lengthWord: number): Flow {
+  if (lengthWord > 0 && !readValueLength(conversation, lengthWord)) return Flow.DONE;
+  answer(conversation, needed === Access.ADMIN ? REFUSAL.NEEDS_ADMIN : REFUSAL.NEEDS_WRITE);
+  return lengthWord > 0 ? swallowBlock(conversation) : Flow.DONE;
 }
 
 interface IndexedRow {

@@ -29,6 +29,9 @@ const EXPTIME_WORD = 3;
 const LENGTH_WORD = 4;
 const CAS_WORD = 5;
 
+/** Position of the amount in a line of incr or decr. */
+const DELTA_WORD = 2;
+
 /** Answers a storage line whose value arrived in pieces. */
 const LATE_REPLY: StoreReply = {
   put({ reply }, _operation, outcome): void {
@@ -121,4 +124,23 @@ export function touch(conversation: Conversation): Flow {
   }
   operation.deadlineSec = deadlineSec(memory, numbers.value);
   return answerOutcome(conversation, cache.touch(operation));
+}
+
+/** incr and decr. */
+export function arithmetic(conversation: Conversation, increment: boolean): Flow {
+  const { request, numbers, input, operation, cache, reply } = conversation.thread;
+  if (!readKey(conversation)) return answer(conversation, REFUSAL.BAD_FORMAT);
+  if (!numbers.u64(input, request.wordStart[DELTA_WORD]!, request.wordEnd[DELTA_WORD]!)) {
+    return answer(conversation, REFUSAL.BAD_DELTA);
+  }
+  operation.deltaLow = numbers.low;
+  operation.deltaHigh = numbers.high;
+  const outcome = cache.incrDecr(operation, increment);
+  if (outcome === Outcome.NO_MEMORY) return answer(conversation, REFUSAL.OUT_OF_MEMORY);
+  if (outcome !== Outcome.OK) return answerOutcome(conversation, outcome);
+  if (!request.noreply) {
+    reply.decimalU64(operation.resultLow, operation.resultHigh);
+    reply.crlf();
+  }
+  return Flow.DONE;
 }

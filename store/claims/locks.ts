@@ -41,7 +41,7 @@ import { STAT } from "../stats.ts";
  */
 
 /** Number of a lock's row, from 1. */
-export type LockRow = number;
+type LockRow = number;
 const NO_LOCK: LockRow = 0;
 
 /** Sizes of locked items are counted in units, so that they fit a word. */

@@ -10,7 +10,7 @@ const VERSION_GROUPS = 8192;
 export const NO_GROUP = -1;
 
 /** A group whose change the caller of `begin` must end, or NO_GROUP. */
-export type BegunGroup = number;
+type BegunGroup = number;
 
 /** Returns the size of the versions, in bytes: none if every reader takes the mutex. */
 export function versionBytesNeeded(optimisticReads: boolean): number {

@@ -66,7 +66,7 @@ export type RequestSlot = number & { readonly unit?: "slot of a row's request" }
 export const NO_REQUEST: RequestSlot = 0;
 
 /** The words of a slot that a request brings, beside those that `submit` sets. */
-export type RequestWord = Exclude<keyof typeof REQUEST, "WORDS" | "STATE" | "NEXT" | "PREVIOUS">;
+type RequestWord = Exclude<keyof typeof REQUEST, "WORDS" | "STATE" | "NEXT" | "PREVIOUS">;
 
 /**
  * Requests of connections to the database thread, in shared memory. One thread's view; everything but the bell wants

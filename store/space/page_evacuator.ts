@@ -9,7 +9,7 @@ import { type Eviction, EvictionCause } from "./eviction.ts";
 // Hot path: no allocation.
 
 /** The most that one step of an evacuation does. */
-export interface EvacuationStep {
+interface EvacuationStep {
   /** Chunks it looks at. */
   readonly chunks: number;
   /**

@@ -35,7 +35,7 @@ const READS_MAX = 8;
 const NO_BYTES = new Uint8Array(0);
 
 /** What happens to a connection after a read. */
-export interface ReceiveTarget {
+interface ReceiveTarget {
   /** Feeds the input [start, end) to the conversation. */
   converse(connection: NativeConnection, start: number, end: number): void;
   /** Lets others go first: there may be more to read. */

@@ -199,7 +199,7 @@ async function expectFree(listen: TcpListen): Promise<void> {
 }
 
 /** The result of `openSocket`. */
-export type ListeningSocket =
+type ListeningSocket =
   | Deno.TcpListener
   | Deno.TlsListener
   | Deno.UnixListener

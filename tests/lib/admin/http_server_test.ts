@@ -116,7 +116,7 @@ Deno.test("10,000 headers are refused, and the client reads why", async () => {
 });
 
 Deno.test("clients that send half a request, send nothing or never read stall no other client", async () => {
-  await using server = new TestServer();
+  await using server = new TestServer(LONG_MS);
   server.page = LONG_PAGE;
   using neverReads = await server.connect();
   await neverReads.send(get("/metrics"));

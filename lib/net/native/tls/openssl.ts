@@ -56,7 +56,6 @@ export const SSL_ERROR_ZERO_RETURN = 6;
 export const SSL_VERIFY_NONE = 0;
 export const SSL_VERIFY_PEER = 1;
 export const SSL_VERIFY_FAIL_IF_NO_PEER_CERT = 2;
-export const SSL_VERIFY_CLIENT_ONCE = 4;
 export const TLS1_3_VERSION = 0x0304;
 
 const ERROR_TEXT_BYTES = 256;
