@@ -86,6 +86,8 @@ export interface Scenario {
   readonly options?: readonly string[];
   /** The row's value is in the caches at the beginning. */
   readonly filled?: boolean;
+  /** Whether clients are served what the first cache has; left out: always. */
+  readonly isServed?: (ask: (cache: number, request: string) => string) => boolean;
   readonly mutation?: Mutation;
   /** A fault that a lost connection triggers. @param owner The connection. */
   readonly onDisconnect?: (node: CacheNode, owner: number) => void;

@@ -292,6 +292,9 @@ export class World implements ExploredWorld {
       this.#parts.some(({ isUpdating }) => isUpdating);
     const { committed } = this.#database;
     if (mayDiffer || value === String(committed)) return undefined;
+    const ask = (cache: number, text: string): string =>
+      this.#nodes[cache]!.ask(this.#everybody, text);
+    if (this.#scenario.isServed?.(ask) === false) return undefined;
     return `the cache has version ${value}, the database ${committed}`;
   }
 

@@ -1,4 +1,5 @@
 import type { Row } from "../scenario.ts";
+import { CLIENT } from "./client.ts";
 import { FAULTS } from "./faults.ts";
 import { PROXY } from "./proxy.ts";
 import { TOKENS } from "./tokens.ts";
@@ -13,4 +14,5 @@ export const ROWS: readonly Row[] = [
   ...TOKENS,
   ...PROXY,
   ...FAULTS,
+  ...CLIENT,
 ];

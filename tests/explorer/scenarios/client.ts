@@ -1,0 +1,105 @@
+import * as flows from "../actors/client_flows.ts";
+import type { Row, Scenario } from "../scenario.ts";
+import { EXPIRY_AND_EVICTION, reader, tokenWriter, writer } from "./roles.ts";
+
+// The flows of the client library, and the ways to stale values if one of its rules is taken out.
+
+const TAGGED: Partial<Scenario> = { caches: 2, isServed: flows.isServed };
+
+export const CLIENT: readonly Row[] = [
+  {
+    name: "client: getOrLoad and put",
+    roles: [reader(3, flows.loader()), writer(2, flows.putter())],
+    environment: EXPIRY_AND_EVICTION,
+  },
+  {
+    name: "client: getOrLoad and put; restarts, a value is there",
+    roles: [reader(2, flows.loader()), writer(1, flows.putter())],
+    environment: { restart: 1, evict: 1, time: 1 },
+    filled: true,
+  },
+  {
+    name: "client: early refresh and grace",
+    roles: [reader(2, flows.refresher()), writer(2, flows.putter())],
+    environment: { evict: 1 },
+    filled: true,
+  },
+  {
+    name: "client: put with tokens",
+    roles: [reader(2, flows.loader()), tokenWriter(2, flows.tokenPutter())],
+    environment: { ...EXPIRY_AND_EVICTION, crash: 1 },
+    values: "always",
+    filled: true,
+  },
+  {
+    name: "client: put with tokens, an outcome that is unknown",
+    roles: [reader(2, flows.loader()), tokenWriter(1, flows.latePutter(false))],
+    environment: EXPIRY_AND_EVICTION,
+    values: "always",
+  },
+  {
+    name: "client: a tag that may be evicted",
+    roles: [reader(2, flows.tagLoader()), writer(1, flows.tagPutter)],
+    environment: { evict: 1 },
+    ...TAGGED,
+  },
+  {
+    name: "client without R1: it reads the row before it has the lease",
+    roles: [reader(2, flows.loader("reads first")), writer(1, flows.putter())],
+    wrongAfter: 5,
+  },
+  {
+    name: "client without R2: it fills again with a value that was refused",
+    roles: [reader(1, flows.loader("repeats fill")), writer(1, flows.putter())],
+    wrongAfter: 7,
+  },
+  {
+    name: "client without R3 and R10: it fills under the lease of another; writers keep R5",
+    roles: [
+      reader(1, flows.loader()),
+      reader(1, flows.loader("borrows lease")),
+      writer(2, flows.putter()),
+    ],
+    environment: EXPIRY_AND_EVICTION,
+  },
+  {
+    name: "client without R4: it fills by set",
+    roles: [reader(1, flows.loader("fills by set")), writer(1, flows.putter())],
+    wrongAfter: 5,
+  },
+  {
+    name: "client without R4: it refreshes by set",
+    roles: [reader(1, flows.refresher("fills by set")), writer(1, flows.putter())],
+    filled: true,
+    wrongAfter: 5,
+  },
+  {
+    name: "client without R5: it invalidates before the commit",
+    roles: [reader(1, flows.loader()), writer(1, flows.putter("invalidates first"))],
+    wrongAfter: 5,
+  },
+  {
+    name: "client without R7: it releases a token whose commit may take effect",
+    roles: [reader(1, flows.loader()), tokenWriter(1, flows.latePutter(true))],
+    values: "always",
+    wrongAfter: 6,
+  },
+  {
+    name: "client without R8: the driver commits again after the release",
+    roles: [reader(1, flows.loader()), tokenWriter(1, flows.tokenPutter("commits again"))],
+    values: "always",
+    wrongAfter: 7,
+  },
+  {
+    name: "client: a token released before the commit",
+    roles: [reader(1, flows.loader()), tokenWriter(1, flows.tokenPutter("releases first"))],
+    values: "always",
+    wrongAfter: 6,
+  },
+  {
+    name: "client: a tag's version noted after the load",
+    roles: [reader(1, flows.tagLoader("notes tag late")), writer(1, flows.tagPutter)],
+    ...TAGGED,
+    wrongAfter: 7,
+  },
+];
