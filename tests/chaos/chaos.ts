@@ -3,7 +3,7 @@ import { DatabaseSync } from "node:sqlite";
 import { TextLineStream } from "@std/streams";
 import { randomFrom } from "../support/random.ts";
 import { sharedPostgres, type TestDatabase } from "../support/servers/databases.ts";
-import { startProxy } from "../support/servers/proxy_process.ts";
+import { launchProxy } from "../support/servers/proxy_process.ts";
 import { Relay } from "../support/servers/relay.ts";
 import { path, ServerProcess, until } from "../support/servers/server_process.ts";
 import { type Committed, type History, violationsOf } from "./history.ts";
@@ -13,9 +13,18 @@ const KEYS = 50;
 const READERS = 8;
 const WRITERS = 4;
 const CACHES = 2;
+/** What happens between; twice: twice as often. */
+const KINDS = [
+  ...["cache", "proxy", "takeover", "standby", "stopped", "list"] as const,
+  ...["writer", "writer", "cut", "cut"] as const,
+];
+/** Requests that a stopped proxy receives. */
+const STOPPED_READS = 5;
 /** Between two disturbances so many reads are seen, and so many writes are acknowledged. */
 const READS_BETWEEN = 100;
 const WRITES_BETWEEN = 20;
+/** Logged by a proxy that waits for another one. */
+const WAITING = "waiting for its end";
 /** The owner of a token that `token list` shows for none. */
 const NO_OWNER = "-";
 
@@ -83,6 +92,8 @@ class Chaos {
   /** Between clients and the proxy. */
   readonly #proxyRelay = new Relay(0);
   #proxy!: ServerProcess;
+  /** All that were started. */
+  readonly #proxies: ServerProcess[] = [];
   readonly #writers: Writer[] = [];
   readonly #clients: PatientClient[] = [];
   readonly #killedOwners = new Set<string>();
@@ -104,7 +115,7 @@ class Chaos {
       this.#cacheRelays.push(new Relay(cache.port));
     }
     this.#writeList(this.#cacheRelays);
-    this.#proxy = await this.#startProxy();
+    await this.#replaceProxy();
     await noteCommits(this.#database);
     for (let count = 0; count < WRITERS; count++) this.#writers.push(this.#startWriter());
     for (let count = 0; count < READERS; count++) {
@@ -120,8 +131,7 @@ class Chaos {
   }
 
   async disturb(): Promise<void> {
-    const kinds = ["cache", "proxy", "takeover", "writer", "writer", "cut", "cut", "list"] as const;
-    const kind = kinds[this.#choose(kinds.length)]!;
+    const kind = KINDS[this.#choose(KINDS.length)]!;
     this.#disturbances[kind] = (this.#disturbances[kind] ?? 0) + 1;
     switch (kind) {
       case "cache":
@@ -130,11 +140,21 @@ class Chaos {
         await kill(this.#proxy);
         return await this.#replaceProxy();
       case "takeover": {
-        // The stand-by takes over while clients still talk to the old one.
+        // Another one takes over while clients still talk to the old one.
         const old = this.#proxy;
         await this.#replaceProxy();
         return await kill(old);
       }
+      case "standby": {
+        const old = this.#proxy;
+        const next = this.#launchProxy("--standby");
+        await next.line(WAITING);
+        await this.progress();
+        await kill(old);
+        return await this.#useProxy(next);
+      }
+      case "stopped":
+        return await this.#stopProxy();
       case "list": {
         const leaving = this.#choose(CACHES + 1);
         this.#writeList(this.#cacheRelays.filter((_, cache) => cache !== leaving));
@@ -178,7 +198,7 @@ class Chaos {
     for (const writer of this.#writers) await this.#killWriter(writer);
     for (const client of this.#clients) client[Symbol.dispose]();
     await Promise.allSettled(this.#readers);
-    await this.#proxy?.[Symbol.asyncDispose]();
+    for (const proxy of this.#proxies) await proxy[Symbol.asyncDispose]();
     for (const cache of this.#caches) await cache[Symbol.asyncDispose]();
     for (const relay of [this.#proxyRelay, ...this.#cacheRelays]) relay[Symbol.dispose]();
     await Deno.remove(this.#folder, { recursive: true });
@@ -203,17 +223,50 @@ class Chaos {
     return client;
   }
 
-  async #startProxy(): Promise<ServerProcess> {
-    const args = ["--caches", this.#listPath, "--take-over"];
-    const proxy = await startProxy(this.#database, [], args);
-    if (this.#proxyRelay.target === 0) this.#proxyRelay.target = proxy.port;
+  #launchProxy(rule: "--standby" | "--take-over"): ServerProcess {
+    const proxy = launchProxy(this.#database, [], ["--caches", this.#listPath, rule]);
+    this.#proxies.push(proxy);
     return proxy;
   }
 
   async #replaceProxy(): Promise<void> {
-    const proxy = this.#proxy = await this.#startProxy();
+    await this.#useProxy(this.#launchProxy("--take-over"));
+  }
+
+  /** Has clients use this proxy as soon as it serves. */
+  async #useProxy(proxy: ServerProcess): Promise<void> {
+    await proxy.line("listens on");
+    this.#proxy = proxy;
     this.#proxyRelay.target = proxy.port;
     this.#proxyRelay.cutAll();
+  }
+
+  /** Stops a proxy, has another one take over, and lets the first go on with requests that it received meanwhile. */
+  async #stopProxy(): Promise<void> {
+    const old = this.#proxy;
+    const clients = Array.from({ length: STOPPED_READS }, () => this.#client(old.port));
+    const keys = clients.map(() => this.#anyKey());
+    const read = (): Promise<unknown> =>
+      Promise.all(
+        clients.map((client, at) =>
+          this.#getAtProxy(client, keys[at]!, "a reader of a stopped proxy")
+        ),
+      );
+    await read();
+    old.signal("SIGSTOP");
+    const next = this.#launchProxy("--take-over");
+    await next.line(WAITING);
+    // The lock beside an SQLite file lasts while its holder is stopped.
+    const isTimed = this.#database.folder === "";
+    if (isTimed) {
+      await this.#useProxy(next);
+      await this.progress();
+    }
+    const reads = read();
+    old.signal("SIGCONT");
+    await reads;
+    if (!isTimed) await this.#useProxy(next);
+    await kill(old);
   }
 
   async #restartCache(index: number): Promise<void> {

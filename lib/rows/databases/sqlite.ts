@@ -25,6 +25,8 @@ const UNWRITABLE = /unable to open|readonly/;
 /** SQLITE_BUSY and SQLITE_LOCKED, without the bits of the extended code. */
 const BUSY_CODES = [5, 6];
 const NO_KEY = new Uint8Array();
+/** Tables and indexes of a schema. */
+const TABLES = 5;
 /** A database without a file, for one process. */
 const MEMORY_PATH = ":memory:";
 /** Of the file beside the database that the active origin has locked. */
@@ -284,7 +286,10 @@ function openFile(path: string, names: TableNames, timeoutMs: number): DatabaseS
   try {
     database = new DatabaseSync(path, { timeout: timeoutMs });
     database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
-    database.exec(sqliteSchema(names));
+    // Not again: a stand-by opens the file although the origin may be stopped inside a transaction.
+    if (!hasTables(database, names)) {
+      database.exec(`BEGIN IMMEDIATE; ${sqliteSchema(names)} COMMIT`);
+    }
     database.exec("PRAGMA busy_timeout = 0");
     return database;
   } catch (error) {
@@ -295,6 +300,14 @@ function openFile(path: string, names: TableNames, timeoutMs: number): DatabaseS
       ? new Error(`${reason}; the folder must exist, and folder and file must be writable`)
       : error;
   }
+}
+
+function hasTables(database: DatabaseSync, { table }: TableNames): boolean {
+  const [row] = database.prepare(
+    "SELECT count(*) AS count FROM sqlite_schema WHERE name IN " +
+      "(?, 'leased_proxy', 'leased_caches', 'leased_applied', 'leased_applied_at')",
+  ).all(table);
+  return row!["count"] === TABLES;
 }
 
 function lockedFor(ms: number): Error {

@@ -150,6 +150,8 @@ testDatabases(
       );
       await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
     }
+    await using standBy = launchProxy(database, NO_CACHES, ["--standby"]);
+    await standBy.line("waiting for its end");
     file.exec("ROLLBACK");
     await client.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
   },
