@@ -219,24 +219,33 @@ export class Cache {
   /**
    * The live item with this key, noted as read and counted as a get; NO_ITEM on a miss.
    *
-   * @param _owner The connection that asks. For a row that the cache lacks it gets PARKED_ITEM, or FAILED_ITEM.
+   * @param owner The connection that asks. For a row that the cache lacks it gets PARKED_ITEM, or FAILED_ITEM.
    */
   get(
     input: ByteRegion,
     keyOffset: number,
     keyLength: number,
     hash = this.links.prefetch.hashOf(input, keyOffset, keyLength),
-    _owner = 0,
+    owner = 0,
   ): ItemRef {
-    this.#stats[STAT.cmd_get]! += 1;
     const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
-    if (item === NO_ITEM) {
-      this.#stats[STAT.get_misses]! += 1;
-      return NO_ITEM;
-    }
+    if (item === NO_ITEM) return this.miss(input, keyOffset, keyLength, hash, owner);
+    this.#stats[STAT.cmd_get]! += 1;
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.get_hits);
     this.links.hits.note(item);
     return item;
+  }
+
+  /** Ends a `get` that has found no item. */
+  protected miss(
+    _input: ByteRegion,
+    _keyOffset: number,
+    _keyLength: number,
+    _hash: number,
+    _owner: number,
+  ): ItemRef {
+    this.meta.noteMiss();
+    return NO_ITEM;
   }
 
   /** As `get`, but nothing is counted or noted yet: see `meta.noteHit` and `meta.noteMiss`. */

@@ -5,7 +5,6 @@ import type { ItemRef } from "./memory/item.ts";
 import * as itemModule from "./memory/item.ts";
 import type { Memory } from "./memory/memory.ts";
 import type { Operation } from "./operation.ts";
-import type { Lookup } from "./operations/lookup.ts";
 import { RowOperations } from "./operations/row.ts";
 import { RowParking } from "./operations/row_parking.ts";
 import * as outcomeModule from "./outcome.ts";
@@ -40,12 +39,10 @@ export function formatCache(memory: Memory): Cache {
 export class RowCache extends Cache {
   override readonly rows: RowOperations;
   override readonly parking: RowParking;
-  readonly #lookup: Lookup;
 
   constructor(memory: Memory) {
     super(memory);
     const { parts, storeOperations } = this;
-    this.#lookup = parts.lookup;
     this.rows = new RowOperations(
       parts,
       storeOperations,
@@ -85,16 +82,20 @@ export class RowCache extends Cache {
     if (parking.isBarred(input, keyOffset, keyLength)) {
       return parking.read(input, keyOffset, keyLength, owner);
     }
-    const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
-    if (item !== NO_ITEM) {
-      this.meta.noteHit(item, false, true);
-      return item;
-    }
-    if (parking.lacks(input, keyOffset, keyLength, hash)) {
-      return parking.read(input, keyOffset, keyLength, owner);
-    }
-    this.meta.noteMiss();
-    return NO_ITEM;
+    return super.get(input, keyOffset, keyLength, hash, owner);
+  }
+
+  protected override miss(
+    input: ByteRegion,
+    keyOffset: number,
+    keyLength: number,
+    hash: number,
+    owner: number,
+  ): ItemRef {
+    const { parking } = this;
+    return parking.lacks(input, keyOffset, keyLength, hash)
+      ? parking.read(input, keyOffset, keyLength, owner)
+      : super.miss(input, keyOffset, keyLength, hash, owner);
   }
 
   override find(

@@ -112,11 +112,15 @@ export const ABSENT_DEADLINE_SEC = -1;
 export const OPTIONAL_WORDS = STATE.HAS_FLAGS | STATE.CHAINED | STATE.EXPLICIT_ID |
   STATE.LONG_VALUE;
 
-/** Bytes between the header and the key. */
+/** Two adjacent bits of STATE stand for 4 and 8 bytes, shifted by so many places, under this mask. */
+const FLAGS_AND_CHAIN_SHIFT = 10;
+const LENGTH_AND_ID_SHIFT = 17;
+const FOUR_AND_EIGHT = 12;
+
+/** Bytes between the header and the key. Without a branch: rows have an explicit id, other items mostly have none. */
 export function optionalBytes(state: number): number {
-  if ((state & OPTIONAL_WORDS) === 0) return 0;
-  return (state & STATE.HAS_FLAGS ? 4 : 0) + (state & STATE.EXPLICIT_ID ? 8 : 0) +
-    (state & STATE.CHAINED ? 8 : 0) + (state & STATE.LONG_VALUE ? 4 : 0);
+  return (state >>> FLAGS_AND_CHAIN_SHIFT & FOUR_AND_EIGHT) +
+    (state >>> LENGTH_AND_ID_SHIFT & FOUR_AND_EIGHT);
 }
 
 /**
