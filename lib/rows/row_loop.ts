@@ -2,25 +2,19 @@ import type { Cache } from "../../store/cache.ts";
 import { RowKind, type RowRequest } from "../../store/row_cache.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { CacheClient } from "./caches/cache_client.ts";
-import type { Flows, GroupWrite, Read, WriteReply } from "./flows/flows.ts";
+import type { Flows, Read, WriteReply } from "./flows/flows.ts";
 import { oneLine, reasonOf } from "../reason.ts";
 import { RowCommands } from "./row_commands.ts";
 import { RowEdit } from "./row_edits.ts";
 import type { StepRunner } from "./step_runner.ts";
+import { type QueuedWrite, WriteQueue } from "./write_queue.ts";
 
 /** Requests taken under one hold of the mutex. */
 const TAKE_MAX = 256;
-/** Writes in one transaction. */
-const GROUP_MAX = 256;
 /** Reads of the database at the same time; further ones gather, and go together. */
 const READS_AT_ONCE = 3;
 /** Longest sleep, in case a bell is missed. */
 const SLEEP_MS = 1000;
-
-/** A write that waits for the next group. */
-export interface QueuedWrite extends GroupWrite {
-  answer(reply: WriteReply): void;
-}
 
 /**
  * The loop of the database thread: takes the requests of connections, and answers them. Reads that arrive while others
@@ -34,8 +28,7 @@ export class RowLoop {
   readonly #commands: RowCommands;
   #reads: RowRequest[] = [];
   #readsUnderWay = 0;
-  #writes: QueuedWrite[] = [];
-  #isWriting = false;
+  readonly #writes = new WriteQueue();
   #isStopping = false;
   /** Requests that are taken and not answered. */
   #underWay = 0;
@@ -130,11 +123,13 @@ export class RowLoop {
       reason = this.problem = reasonOf(error);
     }
     if (this.#flows.isDeposed) reason = this.#flows.deposedText;
-    let index = 0;
-    for (const asked of byKey.values()) {
-      if (reason === null) this.#answerRead(asked, reads[index++]!);
-      else rows.fail(asked, oneLine(reason));
-    }
+    rows.together(() => {
+      let index = 0;
+      for (const asked of byKey.values()) {
+        if (reason === null) this.#answerRead(asked, reads[index++]!);
+        else rows.fail(asked, oneLine(reason));
+      }
+    });
     this.#underWay -= requests.length;
     this.#readsUnderWay--;
     this.#readTogether();
@@ -195,18 +190,16 @@ export class RowLoop {
   }
 
   #addWrite(write: QueuedWrite): void {
-    this.#writes.push(write);
+    this.#writes.add(write);
     // A command may add one while the loop sleeps.
     queueMicrotask(() => this.#writeTogether());
   }
 
   #writeTogether(): void {
-    if (this.#isWriting || this.#writes.length === 0) return;
-    this.#isWriting = true;
-    void this.#write(this.#writes.splice(0, GROUP_MAX));
+    for (let group; (group = this.#writes.take()).length > 0;) void this.#write(group);
   }
 
-  /** Executes a group. The next one gathers meanwhile. */
+  /** Executes a group. The next ones gather meanwhile. */
   async #write(group: readonly QueuedWrite[]): Promise<void> {
     let replies: readonly WriteReply[];
     try {
@@ -215,13 +208,15 @@ export class RowLoop {
       const reason = reasonOf(error);
       replies = group.map(() => ({ kind: "failed", reason }));
     }
-    for (const [index, write] of group.entries()) {
-      const reply = replies[index]!;
-      if (reply.kind === "failed" || reply.kind === "unknown") this.problem = reply.reason;
-      else if (reply.kind === "committed") this.problem = null;
-      write.answer(reply);
-    }
-    this.#isWriting = false;
+    this.#cache.rows!.together(() => {
+      for (const [index, write] of group.entries()) {
+        const reply = replies[index]!;
+        if (reply.kind === "failed" || reply.kind === "unknown") this.problem = reply.reason;
+        else if (reply.kind === "committed") this.problem = null;
+        write.answer(reply);
+      }
+    });
+    this.#writes.end(group);
     this.#writeTogether();
     this.#endIfStopping();
   }

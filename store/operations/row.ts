@@ -56,6 +56,8 @@ export class RowOperations {
   readonly #storeOperations: StoreOperations;
   readonly #enter: () => void;
   readonly #leave: () => void;
+  /** Whether `together` has the mutex. */
+  #isTogether = false;
   /** For the database thread: a key, and an operation on it. */
   readonly #key = new ByteRegion(new ArrayBuffer(KEY_LENGTH_MAX));
   readonly #operation = new Operation(this.#key);
@@ -145,6 +147,23 @@ export class RowOperations {
     return true;
   }
 
+  /** Gives answers under one hold of the mutex, after which each thread is woken once. */
+  together(answer: () => void): void {
+    this.#enter();
+    this.#isTogether = true;
+    answer();
+    this.#isTogether = false;
+    this.#leave();
+  }
+
+  #begin(): void {
+    if (!this.#isTogether) this.#enter();
+  }
+
+  #end(): void {
+    if (!this.#isTogether) this.#leave();
+  }
+
   /**
    * Answers READs of one key with what one read of the database found, and fills the cache with it if it may. Takes the
    * mutex itself.
@@ -157,10 +176,10 @@ export class RowOperations {
     const first = requests[0];
     if (first === undefined) return;
     const leaseId = cacheable ? Math.max(...requests.map((each) => each.leaseId)) : 0;
-    this.#enter();
+    this.#begin();
     if (row === null) this.#answerAbsent(requests, leaseId);
     else this.#answerFound(requests, row, leaseId);
-    this.#leave();
+    this.#end();
   }
 
   /**
@@ -172,17 +191,17 @@ export class RowOperations {
     const { slot, key } = request;
     const { version = 0, number = 0n, row } = result;
     const { requests } = this;
-    this.#enter();
+    this.#begin();
     if (version !== 0 && request.kind !== RowKind.REMOVE) this.#endLease(key);
     const item = row === undefined || requests.isOrphan(slot) ? NO_ITEM : this.#make(key, row);
     if (requests.isOrphan(slot)) {
       if (item !== NO_ITEM) this.#links.free(item);
       this.#free(slot);
-      return this.#leave();
+      return this.#end();
     }
     if (row !== undefined && item === NO_ITEM) {
       this.#fail(slot, TOO_LARGE);
-      return this.#leave();
+      return this.#end();
     }
     requests.setWord(slot, REQUEST.VERSION_LOW, lowHalf(version));
     requests.setWord(slot, REQUEST.VERSION_HIGH, highHalf(version));
@@ -193,7 +212,7 @@ export class RowOperations {
       requests.setWord(slot, REQUEST.RESULT, item);
     }
     requests.finish(slot, outcome);
-    this.#leave();
+    this.#end();
   }
 
   /** Whether the cache can hold a row of this size. Needs no mutex. */
@@ -203,9 +222,9 @@ export class RowOperations {
 
   /** Answers requests with a server error that has this text. Takes the mutex itself. */
   fail(requests: readonly RowRequest[], text: string): void {
-    this.#enter();
+    this.#begin();
     for (const { slot } of requests) this.#fail(slot, text);
-    this.#leave();
+    this.#end();
   }
 
   // --- private -----------------------------------------------------------------------------------
@@ -414,9 +433,11 @@ export class RowOperations {
     const bits = word(REQUEST.BITS);
     const version = u64ToNumber(word(REQUEST.COMPARE_LOW), word(REQUEST.COMPARE_HIGH));
     const item = word(REQUEST.ITEM);
+    const kind = requests.kindOf(slot);
+    const isCount = kind === RowKind.COUNT;
     return {
       slot,
-      kind: requests.kindOf(slot),
+      kind,
       key: this.#keyOf(slot),
       owner: word(REQUEST.OWNER) as ConnectionId,
       mode: word(REQUEST.MODE) as StoreMode,
@@ -428,8 +449,8 @@ export class RowOperations {
       vivify: (bits & RowBit.VIVIFY) !== 0,
       decrement: (bits & RowBit.DECREMENT) !== 0,
       touches: (bits & RowBit.TOUCHES) !== 0,
-      delta: u64ToBigInt(word(REQUEST.DELTA_LOW), word(REQUEST.DELTA_HIGH)),
-      initial: u64ToBigInt(word(REQUEST.INITIAL_LOW), word(REQUEST.INITIAL_HIGH)),
+      delta: isCount ? u64ToBigInt(word(REQUEST.DELTA_LOW), word(REQUEST.DELTA_HIGH)) : 0n,
+      initial: isCount ? u64ToBigInt(word(REQUEST.INITIAL_LOW), word(REQUEST.INITIAL_HIGH)) : 0n,
       leaseId,
     };
   }

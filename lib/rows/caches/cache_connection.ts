@@ -8,12 +8,17 @@ const PIECE_REQUESTS = 256;
 /** A reply of a meta command: its code, and the opaque of its request. */
 const META_REPLY = /^(HD|NS|NF|EX) O(\d+)$/;
 
-/** A request whose reply has not arrived. */
-interface Pending {
-  resolve(code: string): void;
-  reject(error: Error): void;
-  /** Whether nobody waits for the reply any more. */
+/** Requests that are sent together, and wait for their replies. */
+interface Batch {
+  /** The opaque of the first one; the others follow. */
+  readonly first: number;
+  /** By request: the reply's code, or why there is none; undefined: it has not arrived. */
+  readonly replies: (string | Error | undefined)[];
+  /** Replies that have not arrived. */
+  missing: number;
+  /** Nobody waits for the missing replies any more. */
   isLate: boolean;
+  resolve(replies: (string | Error)[]): void;
 }
 
 /**
@@ -23,7 +28,7 @@ interface Pending {
 export class CacheConnection {
   readonly #socket: PeerSocket;
   readonly #reader: LineReader;
-  readonly #pending = new Map<number, Pending>();
+  readonly #pending = new Map<number, Batch>();
   #sending: Promise<void> = Promise.resolve();
   #lastOpaque = 0;
   #late = 0;
@@ -96,7 +101,7 @@ export class CacheConnection {
    * Sends meta commands together.
    *
    * @param requests Return the command with an opaque.
-   * @param timeoutMs How long each reply may take; a request without one fails, and the others go on.
+   * @param timeoutMs How long the replies may take; a request without one fails, and the others go on.
    * @returns For each request, its reply's code; an error that says why there is none.
    */
   ask(
@@ -104,30 +109,29 @@ export class CacheConnection {
     timeoutMs: number,
   ): Promise<(string | Error)[]> {
     if (this.#isClosed) return Promise.resolve(requests.map(() => new Error("disconnected")));
-    const mine: Pending[] = [];
-    const replies = requests.map(() => {
-      const { promise, resolve, reject } = Promise.withResolvers<string>();
-      mine.push({ resolve, reject, isLate: false });
-      return promise.catch((error: Error) => error);
-    });
-    const texts = requests.map((request, index) => {
-      const opaque = ++this.#lastOpaque;
-      this.#pending.set(opaque, mine[index]!);
-      return request(opaque);
-    });
-    for (let at = 0; at < texts.length; at += PIECE_REQUESTS) {
-      this.#send(texts.slice(at, at + PIECE_REQUESTS).join(""));
+    const { promise, resolve } = Promise.withResolvers<(string | Error)[]>();
+    const first = this.#lastOpaque + 1;
+    const missing = requests.length;
+    const batch: Batch = { first, replies: new Array(missing), missing, isLate: false, resolve };
+    for (let at = 0; at < requests.length; at += PIECE_REQUESTS) {
+      let text = "";
+      for (const request of requests.slice(at, at + PIECE_REQUESTS)) {
+        this.#pending.set(++this.#lastOpaque, batch);
+        text += request(this.#lastOpaque);
+      }
+      this.#send(text);
     }
     const timer = setTimeout(() => {
-      const waiting = new Set(this.#pending.values());
-      for (const each of mine) {
-        if (!waiting.has(each)) continue;
-        each.isLate = true;
-        this.#late++;
-        each.reject(new Error(`no reply within ${timeoutMs} ms`));
-      }
+      batch.isLate = true;
+      this.#late += batch.missing;
+      this.#giveUp(batch, `no reply within ${timeoutMs} ms`);
     }, timeoutMs);
-    return Promise.all(replies).finally(() => clearTimeout(timer));
+    return promise.finally(() => clearTimeout(timer));
+  }
+
+  /** Ends a batch; replies that are missing have failed. */
+  #giveUp(batch: Batch, reason: string): void {
+    batch.resolve(Array.from(batch.replies, (reply) => reply ?? new Error(reason)));
   }
 
   close(reason = "disconnected"): void {
@@ -138,7 +142,7 @@ export class CacheConnection {
     } catch {
       // It is closed already.
     }
-    for (const { reject } of this.#pending.values()) reject(new Error(reason));
+    for (const batch of new Set(this.#pending.values())) this.#giveUp(batch, reason);
     this.#pending.clear();
   }
 
@@ -158,16 +162,21 @@ export class CacheConnection {
   async #receive(): Promise<void> {
     try {
       for (;;) {
-        const line = await this.#reader.line();
+        const line = this.#reader.received() ?? await this.#reader.line();
         if (line === null) return this.close("disconnected");
         const [, code, opaque] = META_REPLY.exec(line) ?? [];
-        const pending = this.#pending.get(Number(opaque));
-        if (code === undefined || pending === undefined) {
+        const batch = this.#pending.get(Number(opaque));
+        if (code === undefined || batch === undefined) {
           return this.close(`sends ${JSON.stringify(line)}, which answers no request`);
         }
         this.#pending.delete(Number(opaque));
-        if (pending.isLate) this.#late--;
-        pending.resolve(code);
+        batch.missing--;
+        if (batch.isLate) {
+          this.#late--;
+          continue;
+        }
+        batch.replies[Number(opaque) - batch.first] = code;
+        if (batch.missing === 0) batch.resolve(batch.replies as string[]);
       }
     } catch (error) {
       this.close(reasonOf(error));

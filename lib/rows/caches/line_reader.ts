@@ -42,18 +42,23 @@ export class LineReader {
    */
   async line(): Promise<string | null> {
     for (;;) {
-      const end = this.#lineEnd();
-      if (end >= 0) {
-        const stop = end > this.#start && this.#buffer[end - 1] === CR ? end - 1 : end;
-        const text = latin1Text(this.#buffer.subarray(this.#start, stop));
-        this.#start = end + 1;
-        return text;
-      }
+      const line = this.received();
+      if (line !== null) return line;
       if (this.#end - this.#start > this.#lineLengthMax) {
         throw new LineTooLongError(this.#lineLengthMax);
       }
       if (!await this.#more()) return null;
     }
+  }
+
+  /** Returns the next line if it has been received; else null. */
+  received(): string | null {
+    const end = this.#lineEnd();
+    if (end < 0) return null;
+    const stop = end > this.#start && this.#buffer[end - 1] === CR ? end - 1 : end;
+    const text = latin1Text(this.#buffer.subarray(this.#start, stop));
+    this.#start = end + 1;
+    return text;
   }
 
   /** Returns the next byte without taking it, or null when the peer has closed. */

@@ -333,7 +333,8 @@ export class Flows<Cache> {
 
   #settle(each: Begun, result: WriteReply & { kind: "committed" | "refused" | "failed" }): void {
     if (result.kind !== "committed") return this.#fail(each, result);
-    this.states.endPut(each.write.key, each.tokenId, result);
+    const isForgotten = each.write.tokenId === 0;
+    this.states.endPut(each.write.key, each.tokenId, { ...result, isForgotten });
     each.reply = result;
   }
 

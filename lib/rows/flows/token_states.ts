@@ -41,7 +41,12 @@ export type PutStart =
 
 /** How a write ended. */
 export type PutEnd =
-  | { readonly kind: "committed"; readonly version: number }
+  | {
+    readonly kind: "committed";
+    readonly version: number;
+    /** Nobody else knows the token, so nobody asks for this write again. */
+    readonly isForgotten?: boolean;
+  }
   /** The database certainly wrote nothing. */
   | { readonly kind: "failed" }
   /** The outcome is unknown. */
@@ -166,7 +171,7 @@ export class TokenStates {
     switch (end.kind) {
       case "committed":
         token.version = end.version;
-        return this.#end(token, "used");
+        return end.isForgotten === true ? this.#forget(token) : this.#end(token, "used");
       case "failed":
         token.state = "idle";
         return;

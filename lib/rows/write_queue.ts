@@ -1,0 +1,66 @@
+import type { GroupWrite, WriteReply } from "./flows/flows.ts";
+
+/** Writes in one transaction. */
+const GROUP_MAX = 256;
+/** Groups in progress: one commits while the next one deletes its keys in listed caches. */
+const GROUPS_MAX = 4;
+/** Writes of a group that begins while others are in progress: fewer go with the next one. */
+const FURTHER_GROUP_MIN = 16;
+
+/** A write that waits for the next group. */
+export interface QueuedWrite extends GroupWrite {
+  answer(reply: WriteReply): void;
+}
+
+/**
+ * The writes of the database thread, in groups. Those that arrive while groups are in progress gather. A write waits
+ * while an earlier one of its key, or of its connection, is in progress: they take effect in their order.
+ */
+export class WriteQueue {
+  #waiting: QueuedWrite[] = [];
+  /** Keys and connections of the writes in progress. */
+  readonly #keys = new Set<string>();
+  readonly #connections = new Set<number>();
+  #groups = 0;
+
+  add(write: QueuedWrite): void {
+    this.#waiting.push(write);
+  }
+
+  /** Takes the writes of a group, which is in progress until `end`. @returns None: no group may begin now. */
+  take(): readonly QueuedWrite[] {
+    const least = this.#groups === 0 ? 1 : FURTHER_GROUP_MIN;
+    if (this.#groups === GROUPS_MAX || this.#waiting.length < least) return [];
+    const group: QueuedWrite[] = [];
+    const left: QueuedWrite[] = [];
+    const keys = new Set(this.#keys);
+    const connections = new Set(this.#connections);
+    for (const write of this.#waiting) {
+      const { key, connection } = write;
+      if (group.length < GROUP_MAX && !keys.has(key) && !connections.has(connection)) {
+        group.push(write);
+        continue;
+      }
+      left.push(write);
+      keys.add(key);
+      if (connection !== 0) connections.add(connection);
+    }
+    if (group.length < least) return [];
+    this.#waiting = left;
+    this.#groups++;
+    for (const { key, connection } of group) {
+      this.#keys.add(key);
+      if (connection !== 0) this.#connections.add(connection);
+    }
+    return group;
+  }
+
+  /** Ends a group: all its writes are answered. */
+  end(group: readonly QueuedWrite[]): void {
+    this.#groups--;
+    for (const { key, connection } of group) {
+      this.#keys.delete(key);
+      this.#connections.delete(connection);
+    }
+  }
+}

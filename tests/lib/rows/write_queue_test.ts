@@ -1,0 +1,48 @@
+import { assertEquals } from "@std/assert";
+import { type QueuedWrite, WriteQueue } from "../../../lib/rows/write_queue.ts";
+
+/** Writes are named by their connection and their key. */
+function write(name: string): QueuedWrite {
+  const [connection, key] = name.split(":");
+  const answer = (): void => {};
+  return { key: key!, edit: "delete", tokenId: 0, connection: Number(connection), answer };
+}
+
+function add(queue: WriteQueue, names: readonly string[]): void {
+  for (const name of names) queue.add(write(name));
+}
+
+const namesOf = (group: readonly QueuedWrite[]): string[] =>
+  group.map(({ connection, key }) => `${connection}:${key}`);
+const many = (count: number, from = 1): string[] =>
+  Array.from({ length: count }, (_, at) => `${from + at}:k${from + at}`);
+
+Deno.test("the first group begins with one write, further ones with several", () => {
+  const queue = new WriteQueue();
+  add(queue, ["1:a"]);
+  assertEquals(namesOf(queue.take()), ["1:a"]);
+  add(queue, ["2:b"]);
+  assertEquals(queue.take(), []);
+  add(queue, many(20, 3));
+  assertEquals(queue.take().length, 21);
+});
+
+Deno.test("a write waits for earlier ones of its key and of its connection", () => {
+  const queue = new WriteQueue();
+  add(queue, ["1:a", "2:b"]);
+  const first = queue.take();
+  add(queue, ["3:a", "3:c", "1:d", "4:d", "0:e", "0:f", ...many(20, 100)]);
+  const second = queue.take();
+  assertEquals(namesOf(second), ["0:e", "0:f", ...many(20, 100)]);
+  queue.end(first);
+  assertEquals(queue.take(), []);
+  queue.end(second);
+  assertEquals(namesOf(queue.take()), ["3:a", "3:c", "1:d", "4:d"]);
+});
+
+Deno.test("no more than four groups are in progress, of 256 writes at most", () => {
+  const queue = new WriteQueue();
+  add(queue, many(1100));
+  const lengths = Array.from({ length: 5 }, () => queue.take().length);
+  assertEquals(lengths, [256, 256, 256, 256, 0]);
+});
