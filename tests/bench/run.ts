@@ -17,6 +17,7 @@ const BENCHES: readonly (readonly [name: string, purpose: string, load: () => Pr
   ["memory",      "growth of the process as part of -m, and CPU time of sets while items arrive",        () => import("./memory.ts")],
   ["feed",        "CPU time of a request in process, without a transport",                              () => import("./feed.ts")],
   ["herd",        "200 clients, one hot key, a slow database: database reads and stale values",          () => import("./herd.ts")],
+  ["rows",        "rows of a database: hits, misses and writes beside a server without --db and the bare database", () => import("./database/run.ts")],
   ["tokens",      "durable update tokens: pairs a second beside bare syncs",  () => import("./tokens.ts")],
   ["store",       "miss ratios of traces, and pauses, in process; needs the traces",       () => import("./store.ts")],
 ];

@@ -1,0 +1,168 @@
+/** Rows of a database: hits, misses and writes beside a server without `--db` and the database alone. */
+import { readOptions } from "../options.ts";
+import { type BenchServer, say, startLeased } from "../processes.ts";
+import { median } from "../rows.ts";
+import { ranged, Table, whole } from "../table.ts";
+import { type BareDatabase, openPostgres, openSqlite } from "./bare.ts";
+import type { ClosedLoad, LoadResult } from "./closed_load.ts";
+
+/** Rows that are read and written. */
+const KEYS = 10_000;
+const CLIENTS = 64;
+const FIGURES = ["p50, ms", "p99, ms", "per second"];
+/** What the driver of PostgreSQL reads. */
+const VARIABLES = "PG*,USERNAME,USER,LOGNAME";
+
+/** A table's row: a load of a server with rows, and what it is compared with in the same round. */
+interface Comparison {
+  readonly name: string;
+  /** `perSecond`: ours ÷ theirs; `p50Ms`: the time of ours ÷ the sum of theirs. */
+  readonly by: "perSecond" | "p50Ms";
+  readonly goal: string;
+  ours(): Promise<LoadResult>;
+  readonly theirs: readonly (() => Promise<LoadResult>)[];
+}
+
+export async function main(args: readonly string[]): Promise<void> {
+  const { seconds, rounds, port, databases, caches, parts, folder } = readOptions(args, {
+    seconds: 3,
+    rounds: 5,
+    port: 21330,
+    databases: ["sqlite", "postgres"],
+    caches: [1, 4],
+    parts: ["hit", "miss", "one", "many"],
+    folder: ".",
+  }, { databases: ["sqlite", "postgres"], parts: ["hit", "miss", "one", "many"] });
+  await using stack = new AsyncDisposableStack();
+  const place = await Deno.makeTempDir({ dir: Deno.realPathSync(folder), prefix: "leased-bench-" });
+  await Deno.chmod(place, 0o755);
+  stack.defer(() => Deno.remove(place, { recursive: true }));
+  const listed = Array.from({ length: Math.max(...caches) }, (_, at) => port + 2 + at);
+  for (const each of [port + 1, ...listed]) stack.use(await start(each, place));
+  for (const kind of databases) {
+    await using database = kind === "sqlite"
+      ? openSqlite(place, KEYS)
+      : await openPostgres(place, KEYS);
+    for (const count of caches) {
+      const options = listed.slice(0, count).flatMap((each) => ["--cache", `127.0.0.1:${each}`]);
+      await using server = await start(port, place, ["--db", database.url, ...options]);
+      say(`\n${database.name}, listed caches: ${count}`);
+      const table = new Table("load", "ratio", "goal", ...FIGURES, "beside: " + FIGURES.join(", "));
+      for (const one of comparisons(server, port + 1, database, seconds)) {
+        if (parts.includes(one.name.split(" ")[0]!)) await compare(one, rounds, table);
+      }
+    }
+  }
+}
+
+/** @param folder What the server may read and write. */
+function start(
+  port: number,
+  folder: string,
+  options: readonly string[] = [],
+): Promise<BenchServer> {
+  const permissions = [
+    "--lock=lib/rows/databases/postgres/deno.lock",
+    `--allow-read=${folder}`,
+    `--allow-write=${folder}`,
+    `--allow-env=${VARIABLES}`,
+  ];
+  const cores = `0-${navigator.hardwareConcurrency - 1}`;
+  return startLeased(port, 1, "native", options, permissions, cores);
+}
+
+function comparisons(
+  { port }: BenchServer,
+  barePort: number,
+  database: BareDatabase,
+  seconds: number,
+): Comparison[] {
+  const load = (of: Partial<ClosedLoad>): Promise<LoadResult> =>
+    runLoad({
+      port,
+      connections: CLIENTS,
+      seconds,
+      command: "get",
+      keys: KEYS,
+      isOnce: false,
+      ...of,
+    });
+  const fill = async (at: number): Promise<void> => {
+    await load({ port: at, command: "set", isOnce: true, seconds: Infinity });
+    await load({ port: at, isOnce: true, seconds: Infinity });
+  };
+  const isSqlite = database.name === "SQLite";
+  return [
+    {
+      name: "hit",
+      by: "p50Ms",
+      goal: "≤ 1.02",
+      ours: async () => (await fill(port), await load({})),
+      theirs: [async () => (await fill(barePort), await load({ port: barePort }))],
+    },
+    {
+      name: "miss",
+      by: "p50Ms",
+      goal: "≤ 1.3",
+      ours: async () => (await flush(port), await load({ connections: 1, isOnce: true })),
+      theirs: [() => load({ port: barePort, connections: 1 }), () => database.reads(seconds)],
+    },
+    {
+      name: "one writer",
+      by: "perSecond",
+      goal: "≥ 0.6",
+      ours: () => load({ connections: 1, command: "set" }),
+      theirs: [() => database.writes(1, seconds)],
+    },
+    {
+      name: `many writers: ${CLIENTS}`,
+      by: "perSecond",
+      goal: isSqlite ? "≥ 5" : "≥ 1.0",
+      ours: () => load({ command: "set" }),
+      theirs: [() => database.writes(CLIENTS, seconds)],
+    },
+  ];
+}
+
+async function compare(
+  { name, by, goal, ours, theirs }: Comparison,
+  rounds: number,
+): Promise<void> {
+  const own: LoadResult[] = [];
+  const others: LoadResult[][] = theirs.map(() => []);
+  for (let round = 0; round < rounds; round++) {
+    own.push(await ours());
+    for (const [at, run] of theirs.entries()) others[at]!.push(await run());
+  }
+  const ratios = own.map((result, round) =>
+    result[by] / others.reduce((sum, results) => sum + results[round]![by], 0)
+  );
+  const beside = others.map((results) => figuresOf(results).join(", ")).join("; ");
+  table.row(name, ranged(ratios), goal, ...figuresOf(own), beside);
+}
+
+/** The medians of p50, p99 and requests a second. */
+function figuresOf(results: readonly LoadResult[]): string[] {
+  return [
+    median(results.map(({ p50Ms }) => p50Ms)).toFixed(3),
+    median(results.map(({ p99Ms }) => p99Ms)).toFixed(2),
+    whole(results.map(({ perSecond }) => perSecond)),
+  ];
+}
+
+/** Empties a cache. */
+async function flush(port: number): Promise<void> {
+  using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  await connection.write(new TextEncoder().encode("flush_all\r\n"));
+  await connection.read(new Uint8Array(64));
+}
+
+/** Runs a load in a thread of its own. */
+function runLoad(load: ClosedLoad): Promise<LoadResult> {
+  const worker = new Worker(new URL("./closed_load.ts", import.meta.url), { type: "module" });
+  const { promise, resolve, reject } = Promise.withResolvers<LoadResult>();
+  worker.onmessage = ({ data }: MessageEvent<LoadResult>) => resolve(data);
+  worker.onerror = ({ message }) => reject(new Error(message));
+  worker.postMessage(load);
+  return promise.finally(() => worker.terminate());
+}
