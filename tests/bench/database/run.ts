@@ -1,4 +1,5 @@
 /** Rows of a database: hits, misses and writes beside a server without `--db` and the database alone. */
+import { Workers } from "../clients/workers.ts";
 import { readOptions } from "../options.ts";
 import { type BenchServer, say, startLeased } from "../processes.ts";
 import { median } from "../rows.ts";
@@ -127,6 +128,7 @@ function comparisons(
 async function compare(
   { name, by, goal, ours, theirs }: Comparison,
   rounds: number,
+  table: Table,
 ): Promise<void> {
   const own: LoadResult[] = [];
   const others: LoadResult[][] = theirs.map(() => []);
@@ -158,11 +160,11 @@ async function flush(port: number): Promise<void> {
 }
 
 /** Runs a load in a thread of its own. */
-function runLoad(load: ClosedLoad): Promise<LoadResult> {
-  const worker = new Worker(new URL("./closed_load.ts", import.meta.url), { type: "module" });
-  const { promise, resolve, reject } = Promise.withResolvers<LoadResult>();
-  worker.onmessage = ({ data }: MessageEvent<LoadResult>) => resolve(data);
-  worker.onerror = ({ message }) => reject(new Error(message));
-  worker.postMessage(load);
-  return promise.finally(() => worker.terminate());
+async function runLoad(load: ClosedLoad): Promise<LoadResult> {
+  const workers = new Workers<ClosedLoad>(new URL("./closed_load.ts", import.meta.url), 1);
+  try {
+    return (await workers.ask<LoadResult>(() => load))[0]!;
+  } finally {
+    workers.close();
+  }
 }
