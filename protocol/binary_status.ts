@@ -21,6 +21,8 @@ export const Status = {
   NOT_SUPPORTED: 0x83,
   /** The database could not do it. */
   INTERNAL_ERROR: 0x84,
+  /** Under `-o lock_reply=client_error`, to a change of a locked key. */
+  BUSY: 0x85,
   TEMPORARY_FAILURE: 0x86,
 } as const;
 

@@ -27,6 +27,7 @@ export const REPLY = {
   RESET: line("RESET"),
   STORED: line("STORED"),
   NOT_FOUND: line("NOT_FOUND"),
+  LOCKED: line("LOCKED"),
   // An id follows.
   DELETED_SPACE: encoder.encode("DELETED "),
   NOT_FOUND_SPACE: encoder.encode("NOT_FOUND "),
@@ -105,6 +106,8 @@ export const REFUSAL = {
   JOURNAL_UNREADABLE: line(
     "SERVER_ERROR the journal of update tokens cannot be read; start again with --token-recover",
   ),
+  /** Under `-o lock_reply=client_error`. */
+  LOCKED: line("CLIENT_ERROR locked"),
   QUARANTINE_NOT_ALLOWED: line("CLIENT_ERROR quarantine not allowed"),
   QUARANTINE_USAGE: line("CLIENT_ERROR usage: quarantine on|off"),
   WATCH_NOT_ALLOWED: line("CLIENT_ERROR watch commands not allowed"),
@@ -159,6 +162,7 @@ export const STATUS_TEXT: Record<Status, Uint8Array> = {
   [Status.NOT_STORED]: text("Not stored."),
   [Status.NOT_NUMERIC]: text("Non-numeric server-side value for incr or decr"),
   [Status.LOCKED]: text("Locked"),
+  [Status.BUSY]: text("Locked"),
   [Status.NOT_LOCKED]: text("Not locked"),
   [Status.LEASED]: text("Leased"),
   [Status.UNCACHEABLE]: text("Uncacheable"),
@@ -192,7 +196,7 @@ export const OUTCOME_LINE: Record<Outcome, Uint8Array> = {
   [Outcome.NOT_FOUND]: REPLY.NOT_FOUND,
   [Outcome.DELETED]: line("DELETED"),
   [Outcome.TOUCHED]: line("TOUCHED"),
-  [Outcome.LOCKED]: line("LOCKED"),
+  [Outcome.LOCKED]: REPLY.LOCKED,
   [Outcome.TOO_LARGE]: line("SERVER_ERROR object too large for cache"),
   [Outcome.NO_MEMORY]: line("SERVER_ERROR out of memory storing object"),
   [Outcome.NOT_NUMERIC]: line("CLIENT_ERROR cannot increment or decrement non-numeric value"),

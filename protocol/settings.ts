@@ -94,6 +94,8 @@ export interface Settings {
   readonly ioUring: boolean;
   /** `-o compat`: whose rules hold where memcached and yrmcds contradict each other. */
   readonly compat: "memcached" | "yrmcds";
+  /** `-o lock_reply`: how a change of a key is refused that another connection has locked. */
+  readonly lockReply: "locked" | "client_error";
   /** `-o lru_maintainer`: whether `reclaimed` counts what the sweep removed; otherwise `crawler_reclaimed` does. */
   readonly lruMaintainer: boolean;
 }

@@ -1,6 +1,7 @@
 import type { ConnectionId } from "../store/connections.ts";
 import { Access } from "./auth/access.ts";
 import { BinaryParser } from "./binary/parser.ts";
+import { setLockReply } from "./binary/replies.ts";
 import {
   Conversation,
   type ConversationOptions,
@@ -30,6 +31,7 @@ export class ThreadProtocols implements Protocols {
   /** @param report Receives protocol errors and commands for the log; left out: nothing is logged. */
   constructor(thread: ThreadContext, report?: (event: ProtocolEvent) => void) {
     this.thread = thread;
+    setLockReply(thread.settings.lockReply);
     this.#log = report === undefined ? null : new ProtocolLog(report);
     this.#texts[Access.NONE] = new TextAuthGate(thread);
     this.#texts[Access.ADMIN] = new TextParser(thread);

@@ -45,7 +45,7 @@ const ROOMS: readonly Room[] = [
   ["protocol/stats/",            "classes connections entry general item_walk kinds ops threads"],
   ["protocol/meta/",             "arithmetic debug delete get request set"],
   ["protocol/text/",             "admin answer auth_gate keys lease parser read stats table write"],
-  ["protocol/binary/",           "parser table"],
+  ["protocol/binary/",           "parser replies table"],
   ["protocol/thread_protocols.ts", ""],
   ["protocol/statistics.ts",     ""],
   ["lib/",                       "process_info signals cli/command cli/exit cli/passwd cli/subcommand rows/audit/options rows/audit/run rows/init server/boot"],

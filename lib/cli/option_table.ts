@@ -161,6 +161,7 @@ const LOCKS = [
   ["lock-limit",          "",   "whole",  "locks",           1, LOCKS_MAX_MOST,       "65536",   "maximum number of locks"],
   ["lock-limit-per-conn", "",   "whole",  "locks",           1, LOCKS_MAX_MOST,       "1024",    "maximum number of locks of one connection"],
   ["lock-waiters",        "",   "whole",  "connections",     1, CONNECTIONS_MAX_MOST, "1024",    "maximum number of connections that wait for one lock"],
+  ["lock-reply",          "-o", "choice", "locked|client_error", NONE, NONE, "locked", "reply to a change of a key that another connection has locked; clients of memcached know client_error"],
   ["lock-idle-timeout",   "",   "whole",  "seconds",         0, INT31,                "0",       "close connections that hold locks and send nothing for this long; 0: never"],
 ] as const satisfies readonly OptionRow[];
 

@@ -154,6 +154,7 @@ function toSettings(
     sasl: values["enable-sasl"],
     ioUring: false,
     compat: values.compat,
+    lockReply: values["lock-reply"],
     lruMaintainer: values["lru-maintainer"],
   };
 }

@@ -10,7 +10,10 @@ export function lock(conversation: Conversation, binary: BinaryRequest): Flow {
   const { cache, operation } = conversation.thread;
   if (conversation.udp) return refuse(conversation, binary, Status.INVALID);
   const outcome = cache.lock(operation);
-  return outcome === Outcome.PARKED ? Flow.PARKED : answer(conversation, binary, outcome);
+  if (outcome === Outcome.PARKED) return Flow.PARKED;
+  return outcome === Outcome.LOCKED
+    ? refuse(conversation, binary, Status.LOCKED)
+    : answer(conversation, binary, outcome);
 }
 
 /** Unlock and UnlockQ. */

@@ -89,7 +89,7 @@ export function getAndTouch(
   const { keyOffset, keyLength } = operation;
   const item = cache.getAndTouch(input, keyOffset, keyLength, deadline, conversation.owner);
   if (item !== LOCKED_ITEM) return putFound(conversation, binary, item, withKey);
-  putError(reply, binary, Status.LOCKED);
+  putError(reply, binary, OUTCOME_STATUS[Outcome.LOCKED]);
   return Flow.DONE;
 }
 
@@ -148,7 +148,8 @@ export function lockAndGet(
   const outcome = cache.lockAndGet(operation, touches);
   if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (outcome === Outcome.OK) return putItem(conversation, binary, operation.item, withKey);
-  putError(reply, binary, OUTCOME_STATUS[outcome]);
+  // Who asks for a lock knows its replies, whatever `-o lock_reply` says.
+  putError(reply, binary, outcome === Outcome.LOCKED ? Status.LOCKED : OUTCOME_STATUS[outcome]);
   return Flow.DONE;
 }
 

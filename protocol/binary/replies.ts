@@ -1,7 +1,8 @@
 import { Outcome } from "../../store/outcome.ts";
 import type { BinaryRequest } from "./request.ts";
-import { STATUS_TEXT } from "../replies.ts";
+import { OUTCOME_LINE, REFUSAL, REPLY, STATUS_TEXT } from "../replies.ts";
 import type { ReplyBuffer } from "../reply_buffer.ts";
+import type { Settings } from "../settings.ts";
 import { Status } from "../binary_status.ts";
 import * as binaryHeaderModule from "../binary_header.ts";
 
@@ -37,6 +38,13 @@ export const OUTCOME_STATUS: Record<Outcome, Status> = {
   [Outcome.ROW_ERROR]: Status.INTERNAL_ERROR,
   [Outcome.TOO_MANY_REQUESTS]: Status.NO_MEMORY,
 };
+
+/** Sets this thread's reply to a change of a key that another connection has locked: the value of `-o lock_reply`. */
+export function setLockReply(reply: Settings["lockReply"]): void {
+  const isOwn = reply === "locked";
+  OUTCOME_LINE[Outcome.LOCKED] = isOwn ? REPLY.LOCKED : REFUSAL.LOCKED;
+  OUTCOME_STATUS[Outcome.LOCKED] = isOwn ? Status.LOCKED : Status.BUSY;
+}
 
 /**
  * Writes the header of a reply. The body of `extrasLength + keyLength + valueLength` bytes follows.

@@ -113,6 +113,7 @@ export function* settingStats(thread: StatThread): Generator<StatEntry> {
   yield ["lock_limit", lockLimits.locksMax];
   yield ["lock_limit_per_conn", lockLimits.locksPerConnectionMax];
   yield ["lock_waiters", lockLimits.waitersPerLockMax];
+  yield ["lock_reply", thread.settings.lockReply];
   yield ["lock_idle_timeout", thread.settings.lockIdleTimeoutSec];
   const { stateDir, tokenQuarantineSec, tokenRecover, tokenDropEnabled } = thread.settings;
   yield ["state_dir", stateDir ?? "NULL"];

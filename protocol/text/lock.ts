@@ -44,6 +44,7 @@ export function lock(conversation: Conversation): Flow {
     putFence(conversation, operation.resultLow, operation.resultHigh);
     return Flow.DONE;
   }
+  if (outcome === Outcome.LOCKED) return answer(conversation, REPLY.LOCKED);
   return answerOutcome(conversation, outcome);
 }
 
@@ -89,16 +90,16 @@ class LockWait extends StoreWait {
     if (state === WaiterState.GRANTED && this.#fence) {
       putFence(conversation, waiters.idLow(waiter), waiters.idHigh(waiter));
     } else if (state !== WaiterState.WAITING) {
-      conversation.thread.reply.put(OUTCOME_LINE[WAITED[state]]);
+      conversation.thread.reply.put(WAITED[state]);
     }
   }
 }
 
-/** The outcome that answers each end of a wait. */
+/** The reply to each end of a wait. */
 const WAITED = {
-  [WaiterState.GRANTED]: Outcome.OK,
-  [WaiterState.NOT_FOUND]: Outcome.NOT_FOUND,
-  [WaiterState.TIMED_OUT]: Outcome.LOCKED,
+  [WaiterState.GRANTED]: REPLY.OK,
+  [WaiterState.NOT_FOUND]: REPLY.NOT_FOUND,
+  [WaiterState.TIMED_OUT]: REPLY.LOCKED,
 } as const;
 
 /** `unlock <key>` */

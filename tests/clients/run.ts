@@ -149,6 +149,24 @@ const RUNS: readonly ClientRun[] = [
   memccapable("memccapable-binary", "-b"),
 ];
 
+/** Clients of a server with `-o lock_reply=client_error`. */
+const LOCK_RUNS: readonly ClientRun[] = [
+  script(
+    "locked-npm",
+    "npm's memcached and memjs, which the runtime fetches",
+    [Deno.execPath(), "cache", TESTS_LOCK, here("locked_npm.ts")],
+    [
+      Deno.execPath(),
+      "run",
+      TESTS_LOCK,
+      "--no-check",
+      "--allow-all",
+      "--unsafe-proto",
+      here("locked_npm.ts"),
+    ],
+  ),
+];
+
 /** The user of the server that asks for passwords. */
 const LOGIN = ["ann", "a secret"] as const;
 
@@ -270,12 +288,18 @@ async function installedOf(runs: readonly ClientRun[]): Promise<ClientRun[]> {
 
 const installed = await installedOf(RUNS);
 const logins = await installedOf(LOGIN_RUNS);
+const lockers = await installedOf(LOCK_RUNS);
 const userFile = Deno.makeTempFileSync({ prefix: "leased-test-" });
+Deno.writeTextFileSync(userFile, `${LOGIN.join(":")}\n`);
 for (const io of TRANSPORTS) {
   await using server = await ServerProcess.start({ io, args: ["-z", "3333"] });
   for (const client of installed) await drive(client, server.port, io, true);
   const beside = installed.filter(({ onlyAlone }) => onlyAlone !== true);
   await Promise.all(beside.map((client) => drive(client, server.port, io, false)));
+}
+for (const io of TRANSPORTS) {
+  await using server = await ServerProcess.start({ io, args: ["-o", "lock_reply=client_error"] });
+  for (const client of lockers) await drive(client, server.port, io, true);
 }
 for (const io of TRANSPORTS) {
   await using server = await ServerProcess.start({

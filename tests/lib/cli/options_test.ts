@@ -232,6 +232,7 @@ Deno.test("readCommand() tells the protocols what stats settings shows", () => {
     sasl: false,
     ioUring: false,
     compat: "memcached",
+    lockReply: "locked",
     lruMaintainer: true,
   });
   assertEquals(tunables, [

@@ -33,6 +33,7 @@ const ERROR_TEXT: Readonly<Record<string, string>> = {
   "05": "Not stored.",
   "06": "Non-numeric server-side value for incr or decr",
   "10": "Locked",
+  "85": "Locked",
   "11": "Not locked",
   "13": "Uncacheable",
   "20": "Auth failure.",
