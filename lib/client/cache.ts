@@ -85,7 +85,7 @@ export class Cache<Value = any> extends Client<Value> {
   readonly #lanes = new Lanes<Outcome<Value>>();
   readonly #hands: Hands<Value>;
   /** Counts since the cache was made. */
-  override readonly counters = new FlowCounters();
+  override readonly counters: FlowCounters = new FlowCounters();
 
   constructor(
     servers: string | readonly (string | WeightedServer)[],
@@ -221,8 +221,13 @@ export class Cache<Value = any> extends Client<Value> {
     fn: (section: Section<Value>) => Promise<Result> | Result,
     options: CallOptions & { readonly waitMs?: number } = {},
   ): Promise<Result> {
-    await using section = await this.#lockOrCreate(key, options);
-    return await fn(section);
+    // Not by `await using`: Node 20 has no such statement.
+    const section = await this.#lockOrCreate(key, options);
+    try {
+      return await fn(section);
+    } finally {
+      await section[Symbol.asyncDispose]();
+    }
   }
 
   /**

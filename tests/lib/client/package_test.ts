@@ -1,0 +1,66 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { isInstalled } from "../../support/servers/peers.ts";
+import { path } from "../../support/servers/server_process.ts";
+import { textOf } from "../../support/sessions/side.ts";
+import { startLeased } from "./servers.ts";
+
+// The package as users get it, in a bare project.
+
+const CONSUMER = `
+import { Cache } from "@leased/client";
+import { LockedError, jsonCodec, type LoadOptions } from "@leased/client";
+const options: LoadOptions = { ttlSec: 60 };
+const cache = new Cache<string>("127.0.0.1", { codec: jsonCodec });
+const value: Promise<string | undefined> = cache.getOrLoad("k", (key) => key, options);
+// @ts-expect-error A load of another type.
+cache.getOrLoad("k", () => 5);
+console.log(value, LockedError);
+`;
+
+const tasks: Record<string, { command: string }> =
+  JSON.parse(Deno.readTextFileSync(path("deno.json"))).tasks;
+
+async function run(cwd: string, program: string, args: readonly string[]): Promise<string> {
+  const env = { NO_COLOR: "1" };
+  const command = new Deno.Command(program, { args: [...args], cwd, env, stdin: "null" });
+  const { success, stdout, stderr } = await command.output();
+  assertEquals(success, true, `${program} ${args.join(" ")}: ${textOf(stderr)}${textOf(stdout)}`);
+  return textOf(stdout);
+}
+
+Deno.test("the package and the server have one version", () => {
+  const versions = ["deno.json", "lib/client/deno.json"].map((name) =>
+    JSON.parse(Deno.readTextFileSync(path(name))).version
+  );
+  assertEquals(versions[1], versions[0]);
+});
+
+Deno.test({
+  name: "the package works in a bare project of Node and of Deno, and has types",
+  ignore: !isInstalled(["npm", "--version"]),
+  fn: async () => {
+    const folder = await Deno.makeTempDir({ prefix: "leased-test-" });
+    try {
+      const pack = tasks["client:pack"]!.command.split("&& deno ")[1]!.split(" ")
+        .map((word) => word.replace("../..", folder));
+      await run(path("lib/client"), Deno.execPath(), pack);
+      await Deno.writeTextFile(`${folder}/package.json`, `{ "type": "module" }`);
+      await run(folder, "npm", ["install", "--offline", "--no-audit", "./leased-client.tgz"]);
+      const example = await Deno.readTextFile(path("examples/client.mjs"));
+      const asUser = example.replace('"../lib/client/mod.ts"', '"@leased/client"');
+      await Deno.writeTextFile(`${folder}/client.mjs`, asUser);
+      await Deno.writeTextFile(`${folder}/consumer.ts`, CONSUMER);
+      await run(folder, Deno.execPath(), ["check", "--node-modules-dir=manual", "consumer.ts"]);
+      await using server = await startLeased();
+      const deno = ["run", "--node-modules-dir=manual", "-A"];
+      for (const [program, args] of [["node", []], [Deno.execPath(), deno]] as const) {
+        const output = await run(folder, program, [...args, "client.mjs", `${server.port}`]);
+        assertStringIncludes(output, "first title");
+        assertStringIncludes(output, "second title");
+        assertStringIncludes(output, "loads: 2");
+      }
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
