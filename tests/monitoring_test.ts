@@ -38,28 +38,19 @@ async function withItem(side: SocketSide): Promise<SocketSide> {
 }
 
 Deno.test("docs/monitoring.md names statistics that the server has, and all of its own tables", async () => {
-  const leased = await withItem(await startLeased("portable", ["-z", "3333"]));
-  try {
-    const all = await namesIn(leased, [...SHARED_TABLES, ...OWN_TABLES]);
-    assertEquals(documentedNames().filter((name) => !all.has(name)), []);
-    const documented = new Set(documentedNames());
-    const own = await namesIn(leased, OWN_TABLES);
-    assertEquals([...own].filter((name) => !documented.has(name)), []);
-  } finally {
-    await leased.close();
-  }
+  await using leased = await withItem(await startLeased("portable", ["-z", "3333"]));
+  const all = await namesIn(leased, [...SHARED_TABLES, ...OWN_TABLES]);
+  assertEquals(documentedNames().filter((name) => !all.has(name)), []);
+  const documented = new Set(documentedNames());
+  const own = await namesIn(leased, OWN_TABLES);
+  assertEquals([...own].filter((name) => !documented.has(name)), []);
 });
 
 testWithMemcached("docs/monitoring.md names all that memcached has not", async (memcached) => {
-  const leased = await withItem(await startLeased("portable", ["-z", "3333"]));
-  const theirs = await withItem(await startMemcached(memcached));
-  try {
-    const known = new Set([...await namesIn(theirs, SHARED_TABLES), ...YOUNG]);
-    const extra = [...await namesIn(leased, SHARED_TABLES)].filter((name) => !known.has(name));
-    assert(extra.length > 0);
-    assertEquals(extra.filter((name) => !page.includes(`\`${name}\``)), []);
-  } finally {
-    await leased.close();
-    await theirs.close();
-  }
+  await using leased = await withItem(await startLeased("portable", ["-z", "3333"]));
+  await using theirs = await withItem(await startMemcached(memcached));
+  const known = new Set([...await namesIn(theirs, SHARED_TABLES), ...YOUNG]);
+  const extra = [...await namesIn(leased, SHARED_TABLES)].filter((name) => !known.has(name));
+  assert(extra.length > 0);
+  assertEquals(extra.filter((name) => !page.includes(`\`${name}\``)), []);
 });

@@ -185,18 +185,14 @@ export async function main(args: readonly string[]): Promise<void> {
     runs.push([() => startLeased(TRANSPORTS.at(-1)!, ["-z", LEASE_FLAG]), way]);
   }
   for (const [start, way] of runs) {
-    const server = await start();
-    try {
-      const result = await runHerd(server, way, herd);
-      table.row(
-        `${server.name}: ${way.name}`,
-        (result.loadsOfExpiries / result.expiries).toFixed(1),
-        (result.loadsOfUpdates / result.updates).toFixed(1),
-        ...[result.reads, result.staleReads, result.markedReads, result.staleLeft].map(String),
-        result.longestReadMs.toFixed(0),
-      );
-    } finally {
-      await server.close();
-    }
+    await using server = await start();
+    const result = await runHerd(server, way, herd);
+    table.row(
+      `${server.name}: ${way.name}`,
+      (result.loadsOfExpiries / result.expiries).toFixed(1),
+      (result.loadsOfUpdates / result.updates).toFixed(1),
+      ...[result.reads, result.staleReads, result.markedReads, result.staleLeft].map(String),
+      result.longestReadMs.toFixed(0),
+    );
   }
 }

@@ -8,13 +8,12 @@ import { LEASE_FLAG, LEASES, META_LEASES, WARM_LEASES } from "./herd_ways.ts";
 
 for (const [index, way] of [META_LEASES, LEASES, WARM_LEASES].entries()) {
   Deno.test(`a small herd by ${way.name} sees nothing stale that is not marked so`, async () => {
-    const server = await startLeased(TRANSPORTS[index % TRANSPORTS.length]!, ["-z", LEASE_FLAG]);
-    try {
-      const result = await runHerd(server, way, { clients: 4, seconds: 0.3, updateEveryMs: 200 });
-      assert(result.reads > 0 && result.updates > 0);
-      assertEquals([result.staleReads - result.markedReads, result.staleLeft], [0, 0]);
-    } finally {
-      await server.close();
-    }
+    await using server = await startLeased(TRANSPORTS[index % TRANSPORTS.length]!, [
+      "-z",
+      LEASE_FLAG,
+    ]);
+    const result = await runHerd(server, way, { clients: 4, seconds: 0.3, updateEveryMs: 200 });
+    assert(result.reads > 0 && result.updates > 0);
+    assertEquals([result.staleReads - result.markedReads, result.staleLeft], [0, 0]);
   });
 }

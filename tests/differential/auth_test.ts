@@ -172,19 +172,15 @@ testWithMemcached(
       const file = `${folder}/users`;
       Deno.writeTextFileSync(file, USERS);
       const ours = new ConversationSide(["-Y", file]);
-      const theirs = await startMemcached(memcached, ["-Y", file]);
-      try {
-        await withSeed(drawSeed(), async (seed) => {
-          await duel(ours, theirs, chosen(TEXT_REQUESTS, memcached.version), seed, TEXT);
-        });
-        const login = textLogin("ann", "nna");
-        const our = parseStats(ours.connect().ask(`${login}stats\r\n`));
-        const their = parseStats(await theirs.ask(`${login}stats\r\n`, "END\r\n"));
-        for (const name of ["auth_cmds", "auth_errors"]) {
-          assertEquals(our.get(name), their.get(name), name);
-        }
-      } finally {
-        await theirs.close();
+      await using theirs = await startMemcached(memcached, ["-Y", file]);
+      await withSeed(drawSeed(), async (seed) => {
+        await duel(ours, theirs, chosen(TEXT_REQUESTS, memcached.version), seed, TEXT);
+      });
+      const login = textLogin("ann", "nna");
+      const our = parseStats(ours.connect().ask(`${login}stats\r\n`));
+      const their = parseStats(await theirs.ask(`${login}stats\r\n`, "END\r\n"));
+      for (const name of ["auth_cmds", "auth_errors"]) {
+        assertEquals(our.get(name), their.get(name), name);
       }
     });
   },
@@ -229,14 +225,10 @@ if (!hasSaslTools) {
       const file = `${folder}/users`;
       Deno.writeTextFileSync(file, USERS);
       const ours = new ConversationSide(["-Y", file, "-S"]);
-      const theirs = await startSasl(memcached, folder);
-      try {
-        await withSeed(drawSeed(), async (seed) => {
-          await duel(ours, theirs, chosen(SASL_REQUESTS, memcached.version), seed, SASL);
-        });
-      } finally {
-        await theirs.close();
-      }
+      await using theirs = await startSasl(memcached, folder);
+      await withSeed(drawSeed(), async (seed) => {
+        await duel(ours, theirs, chosen(SASL_REQUESTS, memcached.version), seed, SASL);
+      });
     });
   });
 }

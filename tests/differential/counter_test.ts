@@ -130,11 +130,7 @@ Deno.test({
   name: "random requests to the counter server get yrmcds's replies",
   ignore: !yrmcdsInstalled(),
   async fn(): Promise<void> {
-    const theirs = await startYrmcdsCounters();
-    try {
-      await withSeed(drawSeed(), (seed) => duel(theirs, seed));
-    } finally {
-      await theirs.close();
-    }
+    await using theirs = await startYrmcdsCounters();
+    await withSeed(drawSeed(), (seed) => duel(theirs, seed));
   },
 });

@@ -14,19 +14,14 @@ for (const { io, slice } of TRANSPORTS.flatMap((io) => SLICES.map((slice) => ({ 
   testWithMemcached(
     `random commands get memcached's replies, ${io}${slice.title}`,
     async (memcached) => {
-      const theirs = await startMemcached(memcached, THEIR_OPTIONS);
-      const ours = await startLeased(io, [...OUR_OPTIONS, ...slice.options]);
+      await using theirs = await startMemcached(memcached, THEIR_OPTIONS);
+      await using ours = await startLeased(io, [...OUR_OPTIONS, ...slice.options]);
       const without = differencesFrom(memcached.version);
-      try {
-        for (const sources of Object.values(SOURCES)) {
-          await withSeed(drawSeed(), async (seed) => {
-            await emptyBoth(ours, theirs);
-            await new Duel(ours, theirs, sources(seed, without)).run(COMMANDS);
-          });
-        }
-      } finally {
-        await ours.close();
-        await theirs.close();
+      for (const sources of Object.values(SOURCES)) {
+        await withSeed(drawSeed(), async (seed) => {
+          await emptyBoth(ours, theirs);
+          await new Duel(ours, theirs, sources(seed, without)).run(COMMANDS);
+        });
       }
     },
   );

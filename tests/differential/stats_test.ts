@@ -142,15 +142,11 @@ testWithMemcached("evictions are counted as memcached counts them", async (peer)
   const sides = [() => startMemcached(peer, FLOOD_OPTIONS)]
     .concat(TRANSPORTS.map((io) => () => startLeased(io, FLOOD_OPTIONS)));
   for (const start of sides) {
-    const side = await start();
-    try {
-      const { counted, gone } = await evictionsAfterFlood(side);
-      assertEquals(counted, gone, side.name);
-      assertGreater(gone.all, FLOOD / 4, side.name);
-      assertGreater(Math.min(gone.mortal, gone.unread), gone.all / 4, side.name);
-    } finally {
-      await side.close();
-    }
+    await using side = await start();
+    const { counted, gone } = await evictionsAfterFlood(side);
+    assertEquals(counted, gone, side.name);
+    assertGreater(gone.all, FLOOD / 4, side.name);
+    assertGreater(Math.min(gone.mortal, gone.unread), gone.all / 4, side.name);
   }
 });
 
@@ -166,15 +162,10 @@ async function countersOfBoth(
   io: typeof TRANSPORTS[number],
   threads: number,
 ): Promise<{ own: Map<string, number>; theirs: Map<string, number>; busy: number }> {
-  const memcached = await startMemcached(peer, ["-t", `${threads}`]);
-  const leased = await startLeased(io, ["-t", `${threads}`]);
-  try {
-    const own = await countersAfter(leased);
-    return { own, theirs: await countersAfter(memcached), busy: await busyThreads(leased) };
-  } finally {
-    await memcached.close();
-    await leased.close();
-  }
+  await using memcached = await startMemcached(peer, ["-t", `${threads}`]);
+  await using leased = await startLeased(io, ["-t", `${threads}`]);
+  const own = await countersAfter(leased);
+  return { own, theirs: await countersAfter(memcached), busy: await busyThreads(leased) };
 }
 
 for (const io of TRANSPORTS) {

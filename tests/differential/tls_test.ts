@@ -32,27 +32,22 @@ testWithMemcached("settings of TLS are shown as memcached shows them", async (me
     await t.step(words === "" ? "without -Z" : words, async () => {
       const all = `ssl_chain_cert=${certPath},ssl_key=${keyPath},${words.replace("CA", certPath)}`;
       const options = words === "" ? [] : ["-Z", "-o", all];
-      const ours = await startLeased("native", [...PLAIN, ...options]);
-      const theirs = await startMemcached(memcached, options);
-      try {
-        assertEquals(await tlsLines(ours, "settings"), await tlsLines(theirs, "settings"));
-        for (
-          const ask of [
-            "refresh_certs\r\n",
-            "refresh_certs noreply\r\nmn\r\n",
-            "refresh_certs x\r\n",
-          ]
-        ) {
-          assertEquals(await ours.ask(ask, "\r\n"), await theirs.ask(ask, "\r\n"));
-        }
-        Deno.renameSync(certPath, `${certPath}.away`);
-        const ask = "refresh_certs\r\n";
+      await using ours = await startLeased("native", [...PLAIN, ...options]);
+      await using theirs = await startMemcached(memcached, options);
+      assertEquals(await tlsLines(ours, "settings"), await tlsLines(theirs, "settings"));
+      for (
+        const ask of [
+          "refresh_certs\r\n",
+          "refresh_certs noreply\r\nmn\r\n",
+          "refresh_certs x\r\n",
+        ]
+      ) {
         assertEquals(await ours.ask(ask, "\r\n"), await theirs.ask(ask, "\r\n"));
-        Deno.renameSync(`${certPath}.away`, certPath);
-      } finally {
-        await ours.close();
-        await theirs.close();
       }
+      Deno.renameSync(certPath, `${certPath}.away`);
+      const ask = "refresh_certs\r\n";
+      assertEquals(await ours.ask(ask, "\r\n"), await theirs.ask(ask, "\r\n"));
+      Deno.renameSync(`${certPath}.away`, certPath);
     });
   }
 }, TRANSPORTS.includes("native") ? undefined : "no native transport");

@@ -27,21 +27,16 @@ for (const io of TRANSPORTS) {
     name: `random locking gets yrmcds's replies, ${io}${there ? "" : "; yrmcds is not installed"}`,
     ignore: !there,
     async fn(): Promise<void> {
-      const theirs = await startYrmcds();
-      const ours = await startLeased(io, OUR_YRMCDS_OPTIONS);
-      try {
-        await withSeed(drawSeed(), async (seed) => {
-          await new Duel(ours, theirs, lockSources(seed), YRMCDS_RULES).run(COMMANDS);
-          const ourCounts = await opCounts(ours);
-          const theirCounts = await opCounts(theirs);
-          for (const [name, count] of theirCounts) {
-            if (!COUNTED_OTHERWISE.has(name)) assertEquals(ourCounts.get(name), count, name);
-          }
-        });
-      } finally {
-        await ours.close();
-        await theirs.close();
-      }
+      await using theirs = await startYrmcds();
+      await using ours = await startLeased(io, OUR_YRMCDS_OPTIONS);
+      await withSeed(drawSeed(), async (seed) => {
+        await new Duel(ours, theirs, lockSources(seed), YRMCDS_RULES).run(COMMANDS);
+        const ourCounts = await opCounts(ours);
+        const theirCounts = await opCounts(theirs);
+        for (const [name, count] of theirCounts) {
+          if (!COUNTED_OTHERWISE.has(name)) assertEquals(ourCounts.get(name), count, name);
+        }
+      });
     },
   });
 }

@@ -70,16 +70,12 @@ Deno.test("the ways to wrong states can be played to any server", async (t) => {
   assert(ways.length > 5, "the tests before have found them");
   for (const way of ways) await play(new ConversationSide(OPTIONS), way);
   for (const io of TRANSPORTS) {
-    const server = await startLeased(io, OPTIONS);
-    try {
-      // A clock that runs by itself does not stop at a deadline.
-      for (const way of ways.filter((one) => secondsOf(one) === 0)) {
-        await server.ask("token drop_all unsafe\r\n", "\r\n");
-        await server.ask("flush_all\r\n", "\r\n");
-        await t.step(`${way.name}, ${io}`, () => play(server, way));
-      }
-    } finally {
-      await server.close();
+    await using server = await startLeased(io, OPTIONS);
+    // A clock that runs by itself does not stop at a deadline.
+    for (const way of ways.filter((one) => secondsOf(one) === 0)) {
+      await server.ask("token drop_all unsafe\r\n", "\r\n");
+      await server.ask("flush_all\r\n", "\r\n");
+      await t.step(`${way.name}, ${io}`, () => play(server, way));
     }
   }
 });

@@ -16,12 +16,8 @@ for (const { title, options } of IN_PROCESS_VARIANTS) {
   for (const { name: way, io, ioUring } of IO_WAYS) {
     Deno.test(`the server survives mutated requests over sockets, ${way}${title}`, async () => {
       await withSeed(drawSeed(), async (seed) => {
-        const leased = await startLeased(io, options, undefined, ioUring);
-        try {
-          await fuzzSockets(leased, seed, SOCKET_STREAMS);
-        } finally {
-          await leased.close();
-        }
+        await using leased = await startLeased(io, options, undefined, ioUring);
+        await fuzzSockets(leased, seed, SOCKET_STREAMS);
       });
     });
   }

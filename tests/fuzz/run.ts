@@ -12,12 +12,8 @@ type Fuzzer = (seed: number) => Promise<void> | void;
 const SECONDS = 120;
 
 async function fuzzServer({ io, ioUring }: IoWay, seed: number): Promise<void> {
-  const leased = await startLeased(io, [], undefined, ioUring);
-  try {
-    await fuzzSockets(leased, seed, 300);
-  } finally {
-    await leased.close();
-  }
+  await using leased = await startLeased(io, [], undefined, ioUring);
+  await fuzzSockets(leased, seed, 300);
 }
 
 const fuzzers: Record<string, Fuzzer> = {

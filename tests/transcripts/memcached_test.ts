@@ -16,15 +16,11 @@ function isShared(transcriptCase: TranscriptCase, version: string): boolean {
 for (const transcript of readTranscripts()) {
   if (!transcript.cases.some(({ sharedSince }) => sharedSince !== undefined)) continue;
   testWithMemcached(transcript.name, async (peer, t): Promise<void> => {
-    const memcached = await startMemcached(peer, transcript.options);
-    try {
-      for (const transcriptCase of transcript.cases) {
-        if (!isShared(transcriptCase, peer.version)) continue;
-        await memcached.ask("flush_all\r\n", "\r\n");
-        await t.step(transcriptCase.name, () => play(memcached, transcriptCase));
-      }
-    } finally {
-      await memcached.close();
+    await using memcached = await startMemcached(peer, transcript.options);
+    for (const transcriptCase of transcript.cases) {
+      if (!isShared(transcriptCase, peer.version)) continue;
+      await memcached.ask("flush_all\r\n", "\r\n");
+      await t.step(transcriptCase.name, () => play(memcached, transcriptCase));
     }
   });
 }

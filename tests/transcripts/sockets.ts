@@ -34,17 +34,13 @@ function testSlice(
       async fn(t): Promise<void> {
         using certificates = new Certificates();
         const certificate = tls ? certificates.make("localhost") : undefined;
-        const leased = await startLeased(io, [...options, ...slice.options], certificate, ioUring);
-        try {
-          for (const transcriptCase of playable) {
-            await leased.settle();
-            for (const request of ["flush_all", "quarantine off", "token drop_all unsafe"]) {
-              await leased.ask(`${request}\r\n`, "\r\n");
-            }
-            await t.step(transcriptCase.name, () => play(leased, transcriptCase));
+        await using leased = await startLeased(io, [...options, ...slice.options], certificate, ioUring);
+        for (const transcriptCase of playable) {
+          await leased.settle();
+          for (const request of ["flush_all", "quarantine off", "token drop_all unsafe"]) {
+            await leased.ask(`${request}\r\n`, "\r\n");
           }
-        } finally {
-          await leased.close();
+          await t.step(transcriptCase.name, () => play(leased, transcriptCase));
         }
       },
     });

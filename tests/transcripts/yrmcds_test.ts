@@ -17,12 +17,8 @@ for (const { name, cases } of readTranscripts()) {
     async fn(t): Promise<void> {
       for (const transcriptCase of playable) {
         // A server a case: for about a second after its flush_all, yrmcds forgets what is stored.
-        const yrmcds = await startYrmcds();
-        try {
-          await t.step(transcriptCase.name, () => play(yrmcds, transcriptCase));
-        } finally {
-          await yrmcds.close();
-        }
+        await using yrmcds = await startYrmcds();
+        await t.step(transcriptCase.name, () => play(yrmcds, transcriptCase));
       }
     },
   });

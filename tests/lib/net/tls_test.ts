@@ -374,7 +374,7 @@ if (NATIVE) {
     using certificates = new Certificates();
     const certificate = certificates.make("localhost");
     await using server = await startTls(start, "native", certificate, {
-      words: ["ssl_handshake_timeout=1"],
+      words: ["ssl_handshake_timeout=5"],
     });
     using silent = await server.connect();
     using begun = await server.connect();

@@ -120,7 +120,7 @@ for (const io of TRANSPORTS) {
   });
 
   Deno.test(`${io}: --lock-idle-timeout closes connections that hold locks and are silent`, async () => {
-    await using server = await ServerProcess.start({ io, args: ["--lock-idle-timeout=2"] });
+    await using server = await ServerProcess.start({ io, args: ["--lock-idle-timeout=4"] });
     using silent = await server.connect();
     using talking = await server.connect();
     using without = await server.connect();

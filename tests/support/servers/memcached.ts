@@ -1,8 +1,6 @@
 import { newerPeers } from "./peers.ts";
 import { SocketSide } from "../sessions/socket_side.ts";
-
-const STARTS_WITHIN_MS = 20_000;
-const LOOK_EVERY_MS = 20;
+import { until } from "./server_process.ts";
 
 /** A memcached that can be started. */
 export interface Memcached {
@@ -92,14 +90,13 @@ export async function untilItListens(
 ): Promise<void> {
   let status: Deno.CommandStatus | undefined;
   ended.then((result) => status = result);
-  for (let waitedMs = 0;; waitedMs += LOOK_EVERY_MS) {
+  await until(async () => {
     if (status !== undefined) throw new Error(`${side.name} ended with status ${status.code}`);
     try {
       (await side.open()).disconnect();
-      return;
-    } catch (error) {
-      if (waitedMs > STARTS_WITHIN_MS) throw error;
-      await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+      return true;
+    } catch {
+      return false;
     }
-  }
+  });
 }

@@ -1,12 +1,14 @@
 import type { TestDatabase } from "./databases.ts";
 import { startProxy } from "./proxy_process.ts";
-import { type Client, ServerProcess } from "./server_process.ts";
+import { type Client, ServerProcess, until } from "./server_process.ts";
 
 /** The list of caches, as `caches` tells it. */
 export interface TestList {
   readonly caches: number;
   readonly outside: number;
   readonly epoch: number;
+  /** The lines of the caches that are listed. */
+  readonly listed: string;
 }
 
 export async function listOf(client: Client): Promise<TestList> {
@@ -16,6 +18,7 @@ export async function listOf(client: Client): Promise<TestList> {
     caches: reply.match(/^CACHE /gm)?.length ?? 0,
     outside: reply.match(/^OUTSIDE /gm)?.length ?? 0,
     epoch: Number(/END (\d+)/.exec(reply)![1]),
+    listed: reply.replace(/^(?:OUTSIDE|END) .*\r\n/gm, ""),
   };
 }
 
@@ -76,13 +79,13 @@ export class Setting implements AsyncDisposable {
     this.writeList(listed);
     this.proxy.signal("SIGHUP");
     const expected = listed.map((cache) => `CACHE ${this.nameOf(cache)} listed 1\r\n`).join("");
-    for (;;) {
-      await client.send("caches\r\n");
-      const [, text, epoch] = /^([^]*)END (\d+)\r\n$/.exec(await client.until(/END \d+\r\n/))!;
-      const caches = text!.replace(/^OUTSIDE .*\r\n/gm, "");
-      if (caches === expected && Number(epoch) > before) return Number(epoch);
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
+    let made = 0;
+    await until(async () => {
+      const { epoch, listed } = await listOf(client);
+      if (listed === expected && epoch > before) made = epoch;
+      return made > 0;
+    });
+    return made;
   }
 
   /** `host:port` of a cache. */

@@ -104,9 +104,12 @@ export function residentKib(pid: number): number {
 }
 
 /** Waits until `holds`; the test's own time limit ends a wait in vain. */
-export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+export async function until(
+  holds: () => boolean | Promise<boolean>,
+  lookEveryMs = 20,
+): Promise<void> {
   const wait = async (): Promise<void> => {
-    while (!await holds()) await new Promise((resolve) => setTimeout(resolve, 20));
+    while (!await holds()) await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
   };
   await waitingFor(() => `${holds}`, wait());
 }

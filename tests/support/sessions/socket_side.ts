@@ -1,10 +1,12 @@
 import { bytesOf, parseStats, type Peer, type Side, textOf } from "./side.ts";
+import { until } from "../servers/server_process.ts";
 import { waitingFor } from "../waiting.ts";
 
 /** A server that does not answer for this long does not answer. Generous: machines can be very busy. */
 const SILENCE_MS = 20_000;
 
-const SETTLE_TRIES = 1000;
+/** Transcripts settle before each case. */
+const SETTLE_LOOK_EVERY_MS = 5;
 
 /** A TCP port, one with TLS, or a Unix socket. */
 export type Address = Deno.ConnectOptions | Deno.ConnectTlsOptions | Deno.UnixConnectOptions;
@@ -13,7 +15,7 @@ export type Address = Deno.ConnectOptions | Deno.ConnectTlsOptions | Deno.UnixCo
 export const REAL_SECONDS_MAX = Deno.env.get("LEASED_TESTS_WAIT") === undefined ? 0 : 20;
 
 /** A server in a process of its own, on the real clock. */
-export class SocketSide implements Side {
+export class SocketSide implements Side, AsyncDisposable {
   readonly name: string;
   readonly secondsMax = REAL_SECONDS_MAX;
   readonly unsteadyStats: ReadonlySet<string> = new Set([
@@ -45,15 +47,12 @@ export class SocketSide implements Side {
   }
 
   async settle(): Promise<void> {
-    for (let tries = 0; tries < SETTLE_TRIES; tries++) {
+    await until(async () => {
       const connections = (await this.stats()).get("curr_connections") ?? NaN;
-      if (connections <= this.#connectionsAtRest) {
-        this.#connectionsAtRest = connections;
-        return;
-      }
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
-    throw new Error(`${this.name} keeps connections that are closed`);
+      if (!(connections <= this.#connectionsAtRest)) return false;
+      this.#connectionsAtRest = connections;
+      return true;
+    }, SETTLE_LOOK_EVERY_MS);
   }
 
   async stats(): Promise<Map<string, number>> {
@@ -79,6 +78,10 @@ export class SocketSide implements Side {
 
   close(): Promise<void> {
     return this.#stop();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 }
 

@@ -3,6 +3,7 @@ import { cacheServices } from "../../../../lib/net/cache_service.ts";
 import { ConnectionBuffers, PortableConnection } from "../../../../lib/net/portable/connection.ts";
 import { ConnectionKind } from "../../../../store/connections.ts";
 import { ConversationSide } from "../../../support/sessions/conversation_side.ts";
+import { until } from "../../../support/servers/server_process.ts";
 import { bytesOf } from "../../../support/sessions/side.ts";
 
 const CLIENTS = 60;
@@ -51,8 +52,7 @@ Deno.test("buffers of clients that did not read are given back when they have re
     return new PortableConnection(peer.socket, kind, thread, service, conversation, buffers)
       .serve(() => {});
   });
-  await new Promise((resolve) => setTimeout(resolve, 0));
-  assertEquals(buffers.largeReplies.memoryCount, CLIENTS);
+  await until(() => buffers.largeReplies.memoryCount === CLIENTS);
   for (const peer of peers) peer.read();
   await Promise.all(ends);
   const length = "VALUE k 0 200000\r\n".length + 200_000 + "\r\nEND\r\n".length;
