@@ -54,80 +54,76 @@ async function askRow(connection: Deno.Conn): Promise<void> {
   assertEquals(replies, "STORED\r\nVALUE row 0 1\r\n1\r\nEND\r\n");
 }
 
-Deno.test({
-  name: "deno task bundle makes one file that runs on a bare machine without a network",
+Deno.test("deno task bundle makes one file that runs on a bare machine without a network", {
   ignore: !IS_ROOT,
-  async fn(): Promise<void> {
-    const folder = Deno.makeTempDirSync();
-    const root = `${folder}/machine`;
-    makeMachine(root, PROGRAMS);
-    bundle(`${root}/leased`);
-    // A network and mounts of its own; Deno asks /proc for its path.
-    const mounts = `mount --bind /proc ${root}/proc && mount --bind /dev ${root}/dev`;
-    const inside = (args: string): Deno.Command =>
-      new Deno.Command("unshare", {
-        args: ["--net", "--mount", "sh", "-c", `${mounts} && exec chroot ${root} ${args}`],
-        clearEnv: true,
-        env: { PATH: "/bin:/usr/bin:/usr/sbin", HOME: "/home", NO_COLOR: "1" },
-        stderr: "piped",
-      });
-    // Two first starts at once: one of them unpacks in vain.
-    const versions = await Promise.all([1, 2].map(() => inside("/leased --version").output()));
-    for (const { code, stdout, stderr } of versions) {
-      assertEquals(code, 0, textOf(stderr));
-      assertMatch(textOf(stdout), /^leased \d+\.\d+\.\d+ /);
-    }
-    assertEquals([...Deno.readDirSync(`${root}/home/.cache/leased`)].length, 1);
+}, async (): Promise<void> => {
+  const folder = Deno.makeTempDirSync();
+  const root = `${folder}/machine`;
+  makeMachine(root, PROGRAMS);
+  bundle(`${root}/leased`);
+  // A network and mounts of its own; Deno asks /proc for its path.
+  const mounts = `mount --bind /proc ${root}/proc && mount --bind /dev ${root}/dev`;
+  const inside = (args: string): Deno.Command =>
+    new Deno.Command("unshare", {
+      args: ["--net", "--mount", "sh", "-c", `${mounts} && exec chroot ${root} ${args}`],
+      clearEnv: true,
+      env: { PATH: "/bin:/usr/bin:/usr/sbin", HOME: "/home", NO_COLOR: "1" },
+      stderr: "piped",
+    });
+  // Two first starts at once: one of them unpacks in vain.
+  const versions = await Promise.all([1, 2].map(() => inside("/leased --version").output()));
+  for (const { code, stdout, stderr } of versions) {
+    assertEquals(code, 0, textOf(stderr));
+    assertMatch(textOf(stdout), /^leased \d+\.\d+\.\d+ /);
+  }
+  assertEquals([...Deno.readDirSync(`${root}/home/.cache/leased`)].length, 1);
 
-    const options = "-p -1 -s /tmp/socket --state-dir /home/state --db sqlite:/home/rows.db";
-    await using server = await ServerProcess.spawn(inside(`/leased ${options}`));
-    await askRow(await Deno.connect({ transport: "unix", path: `${root}/tmp/socket` }));
-    await server.stop();
-    Deno.removeSync(folder, { recursive: true });
-  },
+  const options = "-p -1 -s /tmp/socket --state-dir /home/state --db sqlite:/home/rows.db";
+  await using server = await ServerProcess.spawn(inside(`/leased ${options}`));
+  await askRow(await Deno.connect({ transport: "unix", path: `${root}/tmp/socket` }));
+  await server.stop();
+  Deno.removeSync(folder, { recursive: true });
 });
 
-Deno.test({
-  name: "contrib/Containerfile builds, and its server runs as nobody with nothing to write to",
+Deno.test("contrib/Containerfile builds, and its server runs as nobody with nothing to write to", {
   ignore: !IS_ROOT || !isInstalled("buildah"),
-  async fn(): Promise<void> {
-    const folder = Deno.makeTempDirSync();
-    makeMachine(`${folder}/machine`, [...PROGRAMS, ...CONTAINER_PROGRAMS]);
-    Deno.mkdirSync(`${folder}/context`);
-    bundle(`${folder}/context/leased`);
-    const env = { BUILDAH_ISOLATION: "chroot", STORAGE_DRIVER: "vfs" };
-    const storage = ["--root", `${folder}/storage`, "--runroot", `${folder}/run`];
-    const buildah = (...args: string[]): string => run("buildah", [...storage, ...args], env);
+}, async (): Promise<void> => {
+  const folder = Deno.makeTempDirSync();
+  makeMachine(`${folder}/machine`, [...PROGRAMS, ...CONTAINER_PROGRAMS]);
+  Deno.mkdirSync(`${folder}/context`);
+  bundle(`${folder}/context/leased`);
+  const env = { BUILDAH_ISOLATION: "chroot", STORAGE_DRIVER: "vfs" };
+  const storage = ["--root", `${folder}/storage`, "--runroot", `${folder}/run`];
+  const buildah = (...args: string[]): string => run("buildah", [...storage, ...args], env);
 
-    const bare = buildah("from", "scratch");
-    buildah("add", bare, `${folder}/machine`, "/");
-    buildah("commit", "--quiet", bare, "base");
-    const file = path("contrib/Containerfile");
-    const build = "build --format docker --pull-never --build-arg BASE=localhost/base -t leased";
-    buildah(...build.split(" "), "-f", file, `${folder}/context`);
+  const bare = buildah("from", "scratch");
+  buildah("add", bare, `${folder}/machine`, "/");
+  buildah("commit", "--quiet", bare, "base");
+  const file = path("contrib/Containerfile");
+  const build = "build --format docker --pull-never --build-arg BASE=localhost/base -t leased";
+  buildah(...build.split(" "), "-f", file, `${folder}/context`);
 
-    const container = buildah("from", "--pull-never", "localhost/leased");
-    const config = JSON.parse(buildah("inspect", container)).Docker.config;
-    assertEquals(config.User, "65532:65532");
-    assertEquals([...config.Entrypoint, ...config.Cmd], ["leased", "-l", "*"]);
-    const options = ["-p", "-1", "--db", "sqlite:/tmp/rows.db"];
-    await using server = await ServerProcess.spawn(
-      new Deno.Command("buildah", {
-        args: [...storage, "run", container, "--", ...config.Entrypoint, ...options],
-        env,
-        stderr: "piped",
-      }),
-    );
-    await askRow(await Deno.connect({ port: server.port }));
-    const [kind, ...check]: string[] = config.Healthcheck.Test;
-    assertEquals(kind, "CMD");
-    const here = check.map((word) => word.replace("11211", `${server.port}`));
-    buildah("run", container, "--", ...here);
-    // buildah does not pass signals on.
-    Deno.kill(Number(/ pid (\d+)/.exec(server.lines.join())![1]), "SIGTERM");
-    const { code, stderr } = await server.ended();
-    assertEquals(code, 0, stderr);
-    run("buildah", [...storage, "rm", "--all"], env);
-    Deno.removeSync(folder, { recursive: true });
-  },
+  const container = buildah("from", "--pull-never", "localhost/leased");
+  const config = JSON.parse(buildah("inspect", container)).Docker.config;
+  assertEquals(config.User, "65532:65532");
+  assertEquals([...config.Entrypoint, ...config.Cmd], ["leased", "-l", "*"]);
+  const options = ["-p", "-1", "--db", "sqlite:/tmp/rows.db"];
+  await using server = await ServerProcess.spawn(
+    new Deno.Command("buildah", {
+      args: [...storage, "run", container, "--", ...config.Entrypoint, ...options],
+      env,
+      stderr: "piped",
+    }),
+  );
+  await askRow(await Deno.connect({ port: server.port }));
+  const [kind, ...check]: string[] = config.Healthcheck.Test;
+  assertEquals(kind, "CMD");
+  const here = check.map((word) => word.replace("11211", `${server.port}`));
+  buildah("run", container, "--", ...here);
+  // buildah does not pass signals on.
+  Deno.kill(Number(/ pid (\d+)/.exec(server.lines.join())![1]), "SIGTERM");
+  const { code, stderr } = await server.ended();
+  assertEquals(code, 0, stderr);
+  run("buildah", [...storage, "rm", "--all"], env);
+  Deno.removeSync(folder, { recursive: true });
 });

@@ -30,29 +30,27 @@ async function output(program: string, args: readonly string[]): Promise<string>
   return text;
 }
 
-Deno.test({
-  name: "systemd finds nothing wrong with contrib/leased.service, and rates it OK",
+Deno.test("systemd finds nothing wrong with contrib/leased.service, and rates it OK", {
   ignore: !isInstalled("systemd-analyze"),
-  async fn(): Promise<void> {
-    const folder = Deno.makeTempDirSync();
-    const file = `${folder}/leased.service`;
-    Deno.writeTextFileSync(file, unitHere());
-    const { code, stderr } = await new Deno.Command("systemd-analyze", {
-      args: ["verify", "--man=no", file],
-      stdout: "null",
-    }).output();
-    // Unknown settings are warnings only.
-    assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
-    const rating = await output("systemd-analyze", [
-      "security",
-      "--offline=true",
-      "--no-pager",
-      file,
-    ]);
-    const [, exposure] = /Overall exposure level for leased\.service: ([\d.]+)/.exec(rating)!;
-    assertLessOrEqual(Number(exposure) * 10, EXPOSURE_TENTHS_MAX);
-    Deno.removeSync(folder, { recursive: true });
-  },
+}, async (): Promise<void> => {
+  const folder = Deno.makeTempDirSync();
+  const file = `${folder}/leased.service`;
+  Deno.writeTextFileSync(file, unitHere());
+  const { code, stderr } = await new Deno.Command("systemd-analyze", {
+    args: ["verify", "--man=no", file],
+    stdout: "null",
+  }).output();
+  // Unknown settings are warnings only.
+  assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
+  const rating = await output("systemd-analyze", [
+    "security",
+    "--offline=true",
+    "--no-pager",
+    file,
+  ]);
+  const [, exposure] = /Overall exposure level for leased\.service: ([\d.]+)/.exec(rating)!;
+  assertLessOrEqual(Number(exposure) * 10, EXPOSURE_TENTHS_MAX);
+  Deno.removeSync(folder, { recursive: true });
 });
 
 Deno.test("contrib/leased.service and deno task compile repeat the V8 flags of deno task start", () => {

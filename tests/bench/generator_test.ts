@@ -10,52 +10,40 @@ const CONNECTIONS = 3;
 /** One row for each way of writing requests: small, pipelined, several keys, large values, binary. */
 const PLAYED = ["p1", "p16", "mget50", "get100k", "set100k", "mg1", "bget1", "setq100", "getss1"];
 
-Deno.test({
-  name: "every kind of load gets the replies that its row expects",
-  ignore,
-  fn: async () => {
-    await using server = await ServerProcess.start({ args: ["-z", "3333", "-m", "256"] });
-    const keys = preload();
-    const filler = new Generator(server.port, 1, new Batches(keys));
-    filler.verify(keys, checkReply(keys));
-    filler.close();
-    for (const name of PLAYED) {
-      const row = ROWS.find((each) => each.name === name)!;
-      const batches = row.batches(seededRandom(1)).slice(0, 2 * CONNECTIONS);
-      const least = Math.min(...batches.map(({ count }) => count));
-      // A connection keeps the protocol of its first byte.
-      const generator = new Generator(server.port, CONNECTIONS, new Batches(batches));
-      generator.verify(batches, checkReply(batches));
-      const { count } = generator.run({ seconds: 0, perSecond: 0 });
-      assertGreaterOrEqual(count, CONNECTIONS * least, name);
-      generator.close();
-    }
-  },
+Deno.test("every kind of load gets the replies that its row expects", { ignore }, async () => {
+  await using server = await ServerProcess.start({ args: ["-z", "3333", "-m", "256"] });
+  const keys = preload();
+  const filler = new Generator(server.port, 1, new Batches(keys));
+  filler.verify(keys, checkReply(keys));
+  filler.close();
+  for (const name of PLAYED) {
+    const row = ROWS.find((each) => each.name === name)!;
+    const batches = row.batches(seededRandom(1)).slice(0, 2 * CONNECTIONS);
+    const least = Math.min(...batches.map(({ count }) => count));
+    // A connection keeps the protocol of its first byte.
+    const generator = new Generator(server.port, CONNECTIONS, new Batches(batches));
+    generator.verify(batches, checkReply(batches));
+    const { count } = generator.run({ seconds: 0, perSecond: 0 });
+    assertGreaterOrEqual(count, CONNECTIONS * least, name);
+    generator.close();
+  }
 });
 
-Deno.test({
-  name: "a reply of another length stops the generator",
-  ignore,
-  fn: async () => {
-    await using server = await ServerProcess.start({});
-    const batch = { ...preload()[0]!, reply: "STORED\r\n" };
-    const generator = new Generator(server.port, 1, new Batches([batch]));
-    assertThrows(() => generator.ask(batch), Error, "Cannot count replies");
-    assertThrows(() => generator.run({ seconds: 0, perSecond: 0 }), Error, "Cannot count replies");
-    generator.close();
-  },
+Deno.test("a reply of another length stops the generator", { ignore }, async () => {
+  await using server = await ServerProcess.start({});
+  const batch = { ...preload()[0]!, reply: "STORED\r\n" };
+  const generator = new Generator(server.port, 1, new Batches([batch]));
+  assertThrows(() => generator.ask(batch), Error, "Cannot count replies");
+  assertThrows(() => generator.run({ seconds: 0, perSecond: 0 }), Error, "Cannot count replies");
+  generator.close();
 });
 
-Deno.test({
-  name: "a schedule of requests is answered, one latency each",
-  ignore,
-  fn: async () => {
-    await using server = await ServerProcess.start({});
-    const generator = new Generator(server.port, CONNECTIONS, new Mix(seededRandom(1)));
-    assertGreaterOrEqual(generator.run({ seconds: 0, perSecond: 0 }).count, CONNECTIONS);
-    const { latenciesMs } = generator.run({ seconds: 0.03, perSecond: 10_000 });
-    assertEquals(latenciesMs.length, 300);
-    assert(latenciesMs.every((ms) => ms > 0));
-    generator.close();
-  },
+Deno.test("a schedule of requests is answered, one latency each", { ignore }, async () => {
+  await using server = await ServerProcess.start({});
+  const generator = new Generator(server.port, CONNECTIONS, new Mix(seededRandom(1)));
+  assertGreaterOrEqual(generator.run({ seconds: 0, perSecond: 0 }).count, CONNECTIONS);
+  const { latenciesMs } = generator.run({ seconds: 0.03, perSecond: 10_000 });
+  assertEquals(latenciesMs.length, 300);
+  assert(latenciesMs.every((ms) => ms > 0));
+  generator.close();
 });

@@ -25,9 +25,8 @@ export interface Took {
 
 /** Times pieces of work one after another, by two clocks. */
 export class Timings {
-  #wallUs: Float32Array = new Float32Array(1024);
-  #cpuUs: Float32Array = new Float32Array(1024);
-  #count = 0;
+  readonly #wallUs: number[] = [];
+  readonly #cpuUs: number[] = [];
   #startWallUs = 0;
   #startCpuUs = 0;
 
@@ -37,26 +36,13 @@ export class Timings {
   }
 
   stop(): void {
-    const cpuUs = nowUs(CPU) - this.#startCpuUs;
-    const wallUs = nowUs(WALL) - this.#startWallUs;
-    if (this.#count === this.#wallUs.length) this.#grow();
-    this.#wallUs[this.#count] = wallUs;
-    this.#cpuUs[this.#count++] = cpuUs;
+    const [cpuUs, wallUs] = [nowUs(CPU), nowUs(WALL)];
+    this.#cpuUs.push(cpuUs - this.#startCpuUs);
+    this.#wallUs.push(wallUs - this.#startWallUs);
   }
 
   get took(): Took {
-    const end = this.#count;
-    return { wallUs: this.#wallUs.subarray(0, end), cpuUs: this.#cpuUs.subarray(0, end) };
-  }
-
-  #grow(): void {
-    const grown = (of: Float32Array): Float32Array => {
-      const twice = new Float32Array(2 * of.length);
-      twice.set(of);
-      return twice;
-    };
-    this.#wallUs = grown(this.#wallUs);
-    this.#cpuUs = grown(this.#cpuUs);
+    return { wallUs: Float32Array.from(this.#wallUs), cpuUs: Float32Array.from(this.#cpuUs) };
   }
 }
 

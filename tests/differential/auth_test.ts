@@ -214,11 +214,7 @@ async function startSasl(memcached: Memcached, folder: string): Promise<SocketSi
 }
 
 if (!hasSaslTools) {
-  Deno.test({
-    name: "SASL gets memcached's replies; saslpasswd2 not installed",
-    ignore: true,
-    fn: () => {},
-  });
+  Deno.test("SASL gets memcached's replies; saslpasswd2 not installed", { ignore: true }, () => {});
 } else {
   testWithMemcached("SASL gets memcached's replies", async (memcached) => {
     await inFolder(async (folder) => {

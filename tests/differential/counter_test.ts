@@ -126,11 +126,9 @@ async function duel(theirs: Side, seed: number): Promise<void> {
   }
 }
 
-Deno.test({
-  name: "random requests to the counter server get yrmcds's replies",
+Deno.test("random requests to the counter server get yrmcds's replies", {
   ignore: !yrmcdsInstalled(),
-  async fn(): Promise<void> {
-    await using theirs = await startYrmcdsCounters();
-    await withSeed(drawSeed(), (seed) => duel(theirs, seed));
-  },
+}, async (): Promise<void> => {
+  await using theirs = await startYrmcdsCounters();
+  await withSeed(drawSeed(), (seed) => duel(theirs, seed));
 });

@@ -23,10 +23,10 @@ async function opCounts(side: SocketSide): Promise<Map<string, string>> {
 }
 
 for (const io of TRANSPORTS) {
-  Deno.test({
-    name: `random locking gets yrmcds's replies, ${io}${there ? "" : "; yrmcds is not installed"}`,
-    ignore: !there,
-    async fn(): Promise<void> {
+  Deno.test(
+    `random locking gets yrmcds's replies, ${io}${there ? "" : "; yrmcds is not installed"}`,
+    { ignore: !there },
+    async (): Promise<void> => {
       await using theirs = await startYrmcds();
       await using ours = await startLeased(io, OUR_YRMCDS_OPTIONS);
       await withSeed(drawSeed(), async (seed) => {
@@ -38,5 +38,5 @@ for (const io of TRANSPORTS) {
         }
       });
     },
-  });
+  );
 }

@@ -14,15 +14,13 @@ let threads: ParallelThreads | undefined;
 Deno.test.afterAll(() => threads?.[Symbol.dispose]());
 
 for (const scenario of SCENARIOS) {
-  Deno.test({
-    name: `${THREADS} threads read nothing but what is there: ${scenario.name}`,
+  Deno.test(`${THREADS} threads read nothing but what is there: ${scenario.name}`, {
     sanitizeOps: false,
     sanitizeResources: false,
-    fn: () =>
-      withSeed(drawSeed(), async (seed) => {
-        threads ??= await ParallelThreads.start(THREADS);
-        const { hits } = await threads.run(scenario, { reads: scenario.testReads ?? READS, seed });
-        assertGreater(hits, 0);
-      }),
-  });
+  }, () =>
+    withSeed(drawSeed(), async (seed) => {
+      threads ??= await ParallelThreads.start(THREADS);
+      const { hits } = await threads.run(scenario, { reads: scenario.testReads ?? READS, seed });
+      assertGreater(hits, 0);
+    }));
 }

@@ -2,7 +2,6 @@ import { assert, assertEquals, assertLessOrEqual, assertStringIncludes } from "@
 import { ConversationState } from "../../protocol/conversation.ts";
 import type { ConnectionId } from "../../store/connections.ts";
 import { INPUT_BYTES, LINE_LENGTH_MAX, PENDING_BYTES_MAX } from "../../store/limits.ts";
-import { STAT } from "../../store/stats.ts";
 import { textOf } from "../support/sessions/side.ts";
 import { type ConversationPeer, ConversationSide } from "../support/sessions/conversation_side.ts";
 
@@ -226,18 +225,6 @@ Deno.test("quit and HTTP close, and what follows is not executed", () => {
   assertEquals(side.connect().ask("get k\r\n"), "END\r\n");
 });
 
-Deno.test("feed() counts what comes, once, and what it answers", () => {
-  const side = new ConversationSide();
-  const peer = side.connect();
-  peer.ask("mn\r\nget ");
-  const { stats } = side.thread.memory;
-  assertEquals(stats[STAT.bytes_read], 8);
-  assertEquals(stats[STAT.bytes_written], 4);
-  peer.ask("k\r\n");
-  assertEquals(stats[STAT.bytes_read], 11);
-  assertEquals(stats[STAT.bytes_written], 9);
-});
-
 /** What a ConversationSide takes the mutex for beside each batch. */
 const LOCKS_BESIDE = 1;
 
@@ -261,23 +248,21 @@ function packet(opcode: number, key: string): string {
 }
 
 for (const [name, [batch, locks]] of Object.entries(LOCKS)) {
-  Deno.test({
-    name: `with two threads, a batch of ${name} takes the mutex ${locks} times`,
+  Deno.test(`with two threads, a batch of ${name} takes the mutex ${locks} times`, {
     ignore: Deno.build.arch !== "x86_64",
-    fn: () => {
-      const side = new ConversationSide(["-t", "2", "-z", "13107"]);
-      side.connect().ask(set("k", "x"));
-      const peer = side.connect();
-      const { mutex } = side.thread.cache;
-      const lock = mutex.lock.bind(mutex);
-      let count = 0;
-      mutex.lock = () => {
-        count++;
-        lock();
-      };
-      assert(peer.ask(batch).length > 0);
-      assertEquals(count - LOCKS_BESIDE, locks);
-    },
+  }, () => {
+    const side = new ConversationSide(["-t", "2", "-z", "13107"]);
+    side.connect().ask(set("k", "x"));
+    const peer = side.connect();
+    const { mutex } = side.thread.cache;
+    const lock = mutex.lock.bind(mutex);
+    let count = 0;
+    mutex.lock = () => {
+      count++;
+      lock();
+    };
+    assert(peer.ask(batch).length > 0);
+    assertEquals(count - LOCKS_BESIDE, locks);
   });
 }
 

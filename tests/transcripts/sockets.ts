@@ -28,10 +28,7 @@ function testSlice(
 ): void {
   for (const { name, options, cases } of readTranscripts()) {
     const playable = cases.filter((one) => secondsOf(one) <= REAL_SECONDS_MAX);
-    Deno.test({
-      name: `${name} over sockets, ${way}${slice.title}`,
-      ignore: playable.length === 0,
-      async fn(t): Promise<void> {
+    Deno.test(`${name} over sockets, ${way}${slice.title}`, { ignore: playable.length === 0 }, async (t): Promise<void> => {
         using certificates = new Certificates();
         const certificate = tls ? certificates.make("localhost") : undefined;
         await using leased = await startLeased(io, [...options, ...slice.options], certificate, ioUring);
@@ -42,7 +39,6 @@ function testSlice(
           }
           await t.step(transcriptCase.name, () => play(leased, transcriptCase));
         }
-      },
-    });
+      });
   }
 }

@@ -11,15 +11,11 @@ const there = yrmcdsInstalled();
 for (const { name, cases } of readTranscripts()) {
   const playable = cases.filter((one) => one.yrmcds && secondsOf(one) <= REAL_SECONDS_MAX);
   if (playable.length === 0) continue;
-  Deno.test({
-    name: `${name} on yrmcds${there ? "" : " (not installed)"}`,
-    ignore: !there,
-    async fn(t): Promise<void> {
+  Deno.test(`${name} on yrmcds${there ? "" : " (not installed)"}`, { ignore: !there }, async (t): Promise<void> => {
       for (const transcriptCase of playable) {
         // A server a case: for about a second after its flush_all, yrmcds forgets what is stored.
         await using yrmcds = await startYrmcds();
         await t.step(transcriptCase.name, () => play(yrmcds, transcriptCase));
       }
-    },
-  });
+    });
 }

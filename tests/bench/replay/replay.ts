@@ -42,31 +42,20 @@ export interface ReplayResult {
   readonly refused: number;
 }
 
-/** One row of a window, reused. */
+/** Requests of a window: a row of the trace and a copy of its key each. Reused. */
 class Window {
   count = 0;
-  readonly keys: Int32Array;
-  readonly keySizes: Int32Array;
-  readonly valueSizes: Int32Array;
-  readonly ttlSeconds: Int32Array;
+  readonly rows: Int32Array;
+  readonly copies: Int32Array;
 
-  constructor(rows: number) {
-    this.keys = new Int32Array(rows);
-    this.keySizes = new Int32Array(rows);
-    this.valueSizes = new Int32Array(rows);
-    this.ttlSeconds = new Int32Array(rows);
+  constructor(size: number) {
+    this.rows = new Int32Array(size);
+    this.copies = new Int32Array(size);
   }
 
-  add(key: number, keySize: number, valueSize: number, ttlSeconds: number): void {
-    const at = this.count++;
-    this.keys[at] = key;
-    this.keySizes[at] = keySize;
-    this.valueSizes[at] = valueSize;
-    this.ttlSeconds[at] = ttlSeconds;
-  }
-
-  addFrom(other: Window, at: number): void {
-    this.add(other.keys[at]!, other.keySizes[at]!, other.valueSizes[at]!, other.ttlSeconds[at]!);
+  add(row: number, copy: number): void {
+    this.rows[this.count] = row;
+    this.copies[this.count++] = copy;
   }
 }
 
@@ -82,12 +71,13 @@ export function replay(
   options: ReplayOptions,
   firstKey = 0,
 ): ReplayResult {
-  const { copies, batch } = options;
+  const { copies, batch, timeScale, valueScale, maxValue } = options;
   let window = new Window(batch + copies);
   let carry = new Window(batch + copies);
   const fills = new Window(batch + copies);
   const missedIn = new Int32Array(trace.keyCount * copies).fill(-1);
   const startSec = trace.rows > 0 ? trace.seconds[0]! : 0;
+  const sizeOf = (row: number): number => scaled(trace.valueSizes[row]!, valueScale);
   let row = 0;
   let gets = 0;
   let misses = 0;
@@ -98,32 +88,31 @@ export function replay(
     carry.count = 0;
     fills.count = 0;
     for (; window.count < batch && row < trace.rows; row++) {
-      const valueSize = scaled(trace.valueSizes[row]!, options.valueScale);
-      if (valueSize > options.maxValue) continue;
-      if (options.timeScale > 0) now = (trace.seconds[row]! - startSec) * 1000 / options.timeScale;
-      const ttlSeconds = ttlOf(trace.ttlSeconds[row]!, options);
-      const firstCopy = firstKey + trace.keys[row]! * copies;
-      for (let copy = 0; copy < copies; copy++) {
-        window.add(firstCopy + copy, trace.keySizes[row]!, valueSize, ttlSeconds);
-      }
+      if (sizeOf(row) > maxValue) continue;
+      if (timeScale > 0) now = (trace.seconds[row]! - startSec) * 1000 / timeScale;
+      for (let copy = 0; copy < copies; copy++) window.add(row, copy);
     }
     target.tick(now);
     for (let at = 0; at < window.count; at++) {
-      const key = window.keys[at]!;
-      if (target.get(key, window.keySizes[at]!, window.valueSizes[at]!)) {
+      const [of, copy] = [window.rows[at]!, window.copies[at]!];
+      const key = trace.keys[of]! * copies + copy;
+      const isCold = missedIn[key] === turn;
+      if (target.get(firstKey + key, trace.keySizes[of]!, sizeOf(of))) {
         gets++;
-      } else if (missedIn[key - firstKey] === turn) {
-        carry.addFrom(window, at);
+      } else if (isCold) {
+        carry.add(of, copy);
       } else {
-        missedIn[key - firstKey] = turn;
+        missedIn[key] = turn;
         gets++;
         misses++;
-        fills.addFrom(window, at);
+        fills.add(of, copy);
       }
     }
     for (let at = 0; at < fills.count; at++) {
-      const { keys, keySizes, valueSizes, ttlSeconds } = fills;
-      if (!target.set(keys[at]!, keySizes[at]!, valueSizes[at]!, ttlSeconds[at]!)) refused++;
+      const of = fills.rows[at]!;
+      const key = firstKey + trace.keys[of]! * copies + fills.copies[at]!;
+      const ttlSeconds = ttlOf(trace.ttlSeconds[of]!, options);
+      if (!target.set(key, trace.keySizes[of]!, sizeOf(of), ttlSeconds)) refused++;
     }
   }
   return { gets, misses, refused };

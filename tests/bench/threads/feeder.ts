@@ -73,34 +73,24 @@ export class Feeder {
   }
 }
 
-/** Packs batches into as few inputs as they fit, in order. */
+/** Packs batches, in order, into inputs that are as full as possible. */
 function inputLoads(batches: readonly Batch[]): InputLoad[] {
-  const loads: InputLoad[] = [];
-  for (let first = 0; first < batches.length;) {
-    let length = 0;
-    let end = first;
-    while (end < batches.length && length + batches[end]!.bytes.length <= INPUT_BYTES) {
-      length += batches[end++]!.bytes.length;
+  const groups: Batch[][] = [];
+  let length = Infinity;
+  for (const batch of batches) {
+    length += batch.bytes.length;
+    if (length <= INPUT_BYTES) {
+      groups.at(-1)!.push(batch);
+      continue;
     }
-    if (end === first) {
-      throw new RangeError(`Cannot feed a batch of more than ${INPUT_BYTES} bytes`);
-    }
-    loads.push(inputLoad(batches.slice(first, end), length));
-    first = end;
+    groups.push([batch]);
+    length = batch.bytes.length;
   }
-  return loads;
-}
-
-function inputLoad(batches: readonly Batch[], length: number): InputLoad {
-  const bytes = new Uint8Array(length);
-  const ends = new Int32Array(batches.length);
-  let at = 0;
-  let count = 0;
-  for (const [index, batch] of batches.entries()) {
-    bytes.set(batch.bytes, at);
-    at += batch.bytes.length;
-    ends[index] = at;
-    count += batch.count;
-  }
-  return { bytes, ends, count };
+  return groups.map((group) => {
+    let end = 0;
+    const ends = Int32Array.from(group, ({ bytes }) => end += bytes.length);
+    const bytes = new Uint8Array(end);
+    for (const [index, batch] of group.entries()) bytes.set(batch.bytes, ends[index - 1] ?? 0);
+    return { bytes, ends, count: group.reduce((sum, { count }) => sum + count, 0) };
+  });
 }

@@ -49,11 +49,9 @@ function hasIpv6(): boolean {
 const hasPylibmc = isInstalled([PYTHON, "-c", "import pylibmc"]);
 
 for (const [family, places] of [["IPv4", IPV4], ["IPv6", IPV6]] as const) {
-  Deno.test({
-    name: `each key goes to the server that libmemcached's weighted ketama gives it, ${family}`,
+  Deno.test(`each key goes to the server that libmemcached's weighted ketama gives it, ${family}`, {
     ignore: !hasPylibmc || (family === "IPv6" && !hasIpv6()),
-    fn: () => compare(places),
-  });
+  }, () => compare(places));
 }
 
 /** Compares the servers that libmemcached asks for keys with those of the ring. */

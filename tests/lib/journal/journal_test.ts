@@ -184,49 +184,46 @@ Deno.test(
   },
 );
 
-Deno.test({
-  name: "a full disk: token get is refused, reads and stores go on, and it recovers",
+Deno.test("a full disk: token get is refused, reads and stores go on, and it recovers", {
   ignore: !CAN_MOUNT,
-  fn: async () => {
-    using folder = new Folder();
-    using _disk = mountTinyDisk(folder.state, 64 * 1024);
-    await using server = await folder.start(IO);
-    using client = await server.connect();
-    await client.ask("set k 0 0 1\r\n1\r\n", "STORED\r\n");
-    const first = await getToken(client, "first");
-    const ballast = fillDisk(folder.state);
-    // A record that fits into the last page is still accepted.
-    let reply = "";
-    const got: string[] = [];
-    for (let count = 0; count < 1000 && !reply.startsWith("SERVER_ERROR"); count++) {
-      await client.send(`token get key${count}\r\n`);
-      reply = await client.until("\r\n");
-      if (reply.startsWith("TOKEN ")) got.push(`key${count}`);
-    }
-    assertEquals(reply, NOT_PERSISTED);
-    await server.line("cannot write the journal of update tokens: No space left on device");
-    await client.ask("get k\r\n", "VALUE k 0 1\r\n1\r\nEND\r\n");
-    await client.ask("set k 0 0 1\r\n2\r\n", "STORED\r\n");
-    await client.ask(`token release first ${first}\r\n`, "OK\r\n");
-    Deno.removeSync(ballast);
-    await server.line("the journal of update tokens can be written again");
-    await getToken(client, "last");
-    await server.stop();
-    await using again = await folder.start(IO);
-    using reader = await again.connect();
-    await reader.send("token list\r\n");
-    const list = await reader.until("END\r\n");
-    const keys = [...list.matchAll(/^TOKEN (\S+)/gm)].map(([, key]) => key!);
-    assertEquals(keys.sort(), [...got, "last"].sort());
-    await again.stop();
-  },
+}, async () => {
+  using folder = new Folder();
+  using _disk = mountTinyDisk(folder.state, 64 * 1024);
+  await using server = await folder.start(IO);
+  using client = await server.connect();
+  await client.ask("set k 0 0 1\r\n1\r\n", "STORED\r\n");
+  const first = await getToken(client, "first");
+  const ballast = fillDisk(folder.state);
+  // A record that fits into the last page is still accepted.
+  let reply = "";
+  const got: string[] = [];
+  for (let count = 0; count < 1000 && !reply.startsWith("SERVER_ERROR"); count++) {
+    await client.send(`token get key${count}\r\n`);
+    reply = await client.until("\r\n");
+    if (reply.startsWith("TOKEN ")) got.push(`key${count}`);
+  }
+  assertEquals(reply, NOT_PERSISTED);
+  await server.line("cannot write the journal of update tokens: No space left on device");
+  await client.ask("get k\r\n", "VALUE k 0 1\r\n1\r\nEND\r\n");
+  await client.ask("set k 0 0 1\r\n2\r\n", "STORED\r\n");
+  await client.ask(`token release first ${first}\r\n`, "OK\r\n");
+  Deno.removeSync(ballast);
+  await server.line("the journal of update tokens can be written again");
+  await getToken(client, "last");
+  await server.stop();
+  await using again = await folder.start(IO);
+  using reader = await again.connect();
+  await reader.send("token list\r\n");
+  const list = await reader.until("END\r\n");
+  const keys = [...list.matchAll(/^TOKEN (\S+)/gm)].map(([, key]) => key!);
+  assertEquals(keys.sort(), [...got, "last"].sort());
+  await again.stop();
 });
 
-Deno.test({
-  name:
-    "a restart on a full disk continues in the old journal, and makes a new one when there is room",
-  ignore: !CAN_MOUNT,
-  fn: async () => {
+Deno.test(
+  "a restart on a full disk continues in the old journal, and makes a new one when there is room",
+  { ignore: !CAN_MOUNT },
+  async () => {
     using folder = new Folder();
     using _disk = mountTinyDisk(folder.state, 1280 * 1024);
     const [a] = await twoTokens(folder, IO);
@@ -254,7 +251,7 @@ Deno.test({
     );
     await server.stop();
   },
-});
+);
 
 Deno.test("an unfinished record at the end of the journal is dropped, and the log says so", async () => {
   using folder = new Folder();

@@ -21,21 +21,37 @@ const PLAIN = "127.0.0.1,notls:127.0.0.1:0";
 /** Without them: the store, and what the engine's compilers take. */
 const GROWTH_KIB_MAX = 160 * 1024;
 
-interface Ports {
+/** A server that is attacked. */
+interface Attacked {
+  readonly server: ServerProcess;
+  readonly certificate: Certificate;
+  /** Its port for TLS. */
   readonly tls: number;
-  readonly plain: number;
+  /** A client of its plain port. */
+  readonly neighbour: Client;
 }
 
-function start(certificate: Certificate, ...args: string[]): Promise<ServerProcess> {
-  return ServerProcess.start({
-    io: "native",
-    args: [...tlsArguments(certificate), "-p", "-1", "-l", PLAIN, ...args],
+/** Registers a test, after which clients with and without TLS must be served. */
+function attack(
+  name: string,
+  run: (attacked: Attacked) => Promise<void>,
+  ...args: string[]
+): void {
+  Deno.test(`native: ${name}`, { ignore: !TRANSPORTS.includes("native") }, async () => {
+    using certificates = new Certificates();
+    const certificate = certificates.make("localhost");
+    await using server = await ServerProcess.start({
+      io: "native",
+      args: [...tlsArguments(certificate), "-p", "-1", "-l", PLAIN, ...args],
+    });
+    const ports = /127\.0\.0\.1:(\d+) \(TLS\), 127\.0\.0\.1:(\d+);/.exec(server.lines[0]!)!;
+    const [tls, plain] = ports.slice(1).map(Number) as [number, number];
+    using neighbour = await server.connect(plain);
+    await run({ server, certificate, tls, neighbour });
+    await neighbour.ping();
+    assertEquals(await session(tls, certificate), true);
+    await server.stop();
   });
-}
-
-function portsOf({ lines }: ServerProcess): Ports {
-  const [, tls, plain] = /127\.0\.0\.1:(\d+) \(TLS\), 127\.0\.0\.1:(\d+);/.exec(lines[0]!)!;
-  return { tls: Number(tls), plain: Number(plain) };
 }
 
 /** Relays connections, and gives every byte that the client sends to `change`: null ends the connection. */
@@ -138,34 +154,23 @@ async function session(port: number, { cert }: Certificate): Promise<boolean> {
   }
 }
 
-const native = { ignore: !TRANSPORTS.includes("native") };
+attack(
+  "TLS sessions cut behind every byte leave nothing",
+  async ({ certificate, tls, neighbour }) => {
+    using relay = new ByteRelay(tls);
+    assertEquals(await session(relay.port, certificate), true);
+    const whole = relay.sent;
+    for (let length = 0; length < whole - 40; length += length < 400 ? 3 : 1) {
+      relay.change = (byte, at) => at < length ? byte : null;
+      assertEquals(await session(relay.port, certificate), false, `${length} bytes`);
+      if (length % 50 === 0) await neighbour.ping();
+    }
+    relay.change = (byte) => byte;
+    assertEquals(await session(relay.port, certificate), true);
+  },
+);
 
-Deno.test("native: TLS sessions cut behind every byte leave nothing", native, async () => {
-  using certificates = new Certificates();
-  const certificate = certificates.make("localhost");
-  await using server = await start(certificate);
-  const { tls, plain } = portsOf(server);
-  using neighbour = await server.connect(plain);
-  using relay = new ByteRelay(tls);
-  assertEquals(await session(relay.port, certificate), true);
-  const whole = relay.sent;
-  for (let length = 0; length < whole - 40; length += length < 400 ? 3 : 1) {
-    relay.change = (byte, at) => at < length ? byte : null;
-    assertEquals(await session(relay.port, certificate), false, `${length} bytes`);
-    if (length % 50 === 0) await neighbour.ping();
-  }
-  relay.change = (byte) => byte;
-  assertEquals(await session(relay.port, certificate), true);
-  await neighbour.ping();
-  await server.stop();
-});
-
-Deno.test("native: changed bytes of TLS sessions change no value", native, async () => {
-  using certificates = new Certificates();
-  const certificate = certificates.make("localhost");
-  await using server = await start(certificate);
-  const { tls, plain } = portsOf(server);
-  using neighbour = await server.connect(plain);
+attack("changed bytes of TLS sessions change no value", async ({ certificate, tls, neighbour }) => {
   await neighbour.ask("set k 0 0 3\r\nabc\r\n", "STORED\r\n");
   using relay = new ByteRelay(tls);
   assertEquals(await session(relay.port, certificate), true);
@@ -180,41 +185,34 @@ Deno.test("native: changed bytes of TLS sessions change no value", native, async
   }
   relay.change = (byte) => byte;
   assertEquals(await session(relay.port, certificate), true);
-  await server.stop();
 });
 
-Deno.test("native: 10,000 half-finished handshakes take bounded memory", native, async () => {
-  using certificates = new Certificates();
-  const certificate = certificates.make("localhost");
-  await using server = await start(certificate, "-c", "12000", "-t", "2");
-  const { tls, plain } = portsOf(server);
-  const hello = await clientHello(certificate);
-  using neighbour = await server.connect(plain);
-  assertEquals(await session(tls, certificate), true);
-  const before = residentKib(server.pid);
-  const sockets: Deno.Conn[] = [];
-  for (let count = 0; count < 10_000; count++) {
-    const socket = await Deno.connect({ hostname: "127.0.0.1", port: tls });
-    sockets.push(socket);
-    await socket.write(hello);
-    if (count % 500 === 0) await neighbour.ping();
-  }
-  await neighbour.ping();
-  assertLess(residentKib(server.pid) - before, GROWTH_KIB_MAX);
-  for (const socket of sockets) close(socket);
-  assertEquals(await session(tls, certificate), true);
-  await neighbour.ping();
-  await server.stop();
-});
+attack(
+  "10,000 half-finished handshakes take bounded memory",
+  async ({ server, certificate, tls, neighbour }) => {
+    const hello = await clientHello(certificate);
+    assertEquals(await session(tls, certificate), true);
+    const before = residentKib(server.pid);
+    const sockets: Deno.Conn[] = [];
+    for (let count = 0; count < 10_000; count++) {
+      const socket = await Deno.connect({ hostname: "127.0.0.1", port: tls });
+      sockets.push(socket);
+      await socket.write(hello);
+      if (count % 500 === 0) await neighbour.ping();
+    }
+    await neighbour.ping();
+    assertLess(residentKib(server.pid) - before, GROWTH_KIB_MAX);
+    for (const socket of sockets) close(socket);
+  },
+  "-c",
+  "12000",
+  "-t",
+  "2",
+);
 
-Deno.test(
-  "native: clients get in though others begin handshakes and do not finish them",
-  native,
-  async () => {
-    using certificates = new Certificates();
-    const certificate = certificates.make("localhost");
-    await using server = await start(certificate, "-t", "1");
-    const { tls, plain } = portsOf(server);
+attack(
+  "clients get in though others begin handshakes and do not finish them",
+  async ({ certificate, tls, neighbour }) => {
     const hello = await clientHello(certificate);
     // More than may be under way: the last ones wait.
     const sockets: Deno.Conn[] = [];
@@ -225,80 +223,75 @@ Deno.test(
     }
     const sessions = await Promise.all([1, 2, 3].map(() => session(tls, certificate)));
     assertEquals(sessions, [true, true, true]);
-    using neighbour = await server.connect(plain);
     assert(Number(await neighbour.stat("ssl_handshake_errors")) > 0);
     for (const socket of sockets) close(socket);
-    await server.stop();
   },
+  "-t",
+  "1",
 );
 
-Deno.test("native: TLS clients that never read take bounded memory", native, async () => {
-  using certificates = new Certificates();
-  const certificate = certificates.make("localhost");
-  await using server = await start(certificate, "-t", "1");
-  const { tls, plain } = portsOf(server);
-  using neighbour = await server.connect(plain);
-  const value = "v".repeat(500_000);
-  await neighbour.ask(`set long 0 0 ${value.length}\r\n${value}\r\n`, "STORED\r\n");
-  const before = residentKib(server.pid);
-  const sockets: Deno.Conn[] = [];
-  const sending: Promise<void>[] = [];
-  for (let count = 0; count < 60; count++) {
-    const socket = await Deno.connectTls({
-      hostname: "127.0.0.1",
-      port: tls,
-      caCerts: [certificate.cert],
-    });
-    sockets.push(socket);
-    sending.push(new Client(socket).send("get long\r\n".repeat(5000)).catch(() => {}));
-    await neighbour.ping();
-  }
-  for (let count = 0; count < 50; count++) await neighbour.ping();
-  assertLess(residentKib(server.pid) - before, GROWTH_KIB_MAX);
-  for (const socket of sockets) close(socket);
-  await Promise.all(sending);
-  assertEquals(await session(tls, certificate), true);
-  await server.stop();
-});
-
-Deno.test("native: floods of key updates and renegotiations block no one", native, async () => {
-  using certificates = new Certificates();
-  const certificate = certificates.make("localhost");
-  await using server = await start(certificate, "-t", "1");
-  const { tls, plain } = portsOf(server);
-  using neighbour = await server.connect(plain);
-  const connections = new Connections(tls, 1, (fd) => ({ fd }));
-  const clients = new TlsClients();
-  const { fd } = connections.all[0]!;
-  clients.add(fd);
-  while (!clients.handshake(fd));
-  const noop = new TextEncoder().encode("mn\r\n");
-  const reply = new Uint8Array(4096);
-  let answered = 0;
-  try {
-    for (let count = 0; count < 2000; count++) {
-      clients.updateKeys(fd);
-      if (count % 10 === 0) answered -= 4 * Number(clients.send(fd, noop) === noop.length);
-      if (count % 100 === 0) await neighbour.ping();
-      answered += clients.receive(fd, reply);
+attack(
+  "TLS clients that never read take bounded memory",
+  async ({ server, certificate, tls, neighbour }) => {
+    const value = "v".repeat(500_000);
+    await neighbour.ask(`set long 0 0 ${value.length}\r\n${value}\r\n`, "STORED\r\n");
+    const before = residentKib(server.pid);
+    const sockets: Deno.Conn[] = [];
+    const sending: Promise<void>[] = [];
+    for (let count = 0; count < 60; count++) {
+      const socket = await Deno.connectTls({
+        hostname: "127.0.0.1",
+        port: tls,
+        caCerts: [certificate.cert],
+      });
+      sockets.push(socket);
+      sending.push(new Client(socket).send("get long\r\n".repeat(5000)).catch(() => {}));
+      await neighbour.ping();
     }
-    while (answered < 0) answered += clients.receive(fd, reply);
-    assertEquals(answered, 0);
-  } finally {
-    clients.close();
-    connections.close();
-  }
-  const renegotiation = new Deno.Command("sh", {
-    args: [
-      "-c",
-      `(for i in 1 2 3 4 5; do echo R; sleep 0.1; done) | ` +
-      `timeout 10 openssl s_client -tls1_2 -connect 127.0.0.1:${tls} 2>&1`,
-    ],
-  });
-  const { stdout } = await renegotiation.output();
-  const text = new TextDecoder().decode(stdout);
-  assertEquals(/RENEGOTIATING\n(?:.*\n)*verify return/.test(text), false, text);
-  await neighbour.ping();
-  assertEquals(await session(tls, certificate), true);
-  await server.stop();
-});
+    for (let count = 0; count < 50; count++) await neighbour.ping();
+    assertLess(residentKib(server.pid) - before, GROWTH_KIB_MAX);
+    for (const socket of sockets) close(socket);
+    await Promise.all(sending);
+  },
+  "-t",
+  "1",
+);
+
+attack(
+  "floods of key updates and renegotiations block no one",
+  async ({ tls, neighbour }) => {
+    const connections = new Connections(tls, 1, (fd) => ({ fd }));
+    const clients = new TlsClients();
+    const { fd } = connections.all[0]!;
+    clients.add(fd);
+    while (!clients.handshake(fd));
+    const noop = new TextEncoder().encode("mn\r\n");
+    const reply = new Uint8Array(4096);
+    let answered = 0;
+    try {
+      for (let count = 0; count < 2000; count++) {
+        clients.updateKeys(fd);
+        if (count % 10 === 0) answered -= 4 * Number(clients.send(fd, noop) === noop.length);
+        if (count % 100 === 0) await neighbour.ping();
+        answered += clients.receive(fd, reply);
+      }
+      while (answered < 0) answered += clients.receive(fd, reply);
+      assertEquals(answered, 0);
+    } finally {
+      clients.close();
+      connections.close();
+    }
+    const renegotiation = new Deno.Command("sh", {
+      args: [
+        "-c",
+        `(for i in 1 2 3 4 5; do echo R; sleep 0.1; done) | ` +
+        `timeout 10 openssl s_client -tls1_2 -connect 127.0.0.1:${tls} 2>&1`,
+      ],
+    });
+    const { stdout } = await renegotiation.output();
+    const text = new TextDecoder().decode(stdout);
+    assertEquals(/RENEGOTIATING\n(?:.*\n)*verify return/.test(text), false, text);
+  },
+  "-t",
+  "1",
+);

@@ -193,26 +193,24 @@ test("a peer that ends its side gets the answers that are due", async (start) =>
   await server.stop();
 });
 
-Deno.test({
-  name: "native: a silent peer is asked for a sign of life after a minute",
+Deno.test("native: a silent peer is asked for a sign of life after a minute", {
   ignore: !TRANSPORTS.includes("native"),
-  async fn(): Promise<void> {
-    await using server = await ServerProcess.start({ io: "native" });
-    using client = await server.connect();
-    await client.ping();
-    const port = server.port.toString(16).toUpperCase().padStart(4, "0");
-    // Columns of /proc/net/tcp: local address, remote address, state, queues, timer: its kind, and
-    // hundredths of a second.
-    const timer = (): string[] =>
-      Deno.readTextFileSync("/proc/net/tcp").split("\n")
-        .map((line) => line.trim().split(/\s+/))
-        .find(([, local, , state]) => local === `0100007F:${port}` && state === "01")![5]!
-        .split(":");
-    const KEEPALIVE = "02";
-    await until(() => timer()[0] === KEEPALIVE); // and not of the reply any more
-    assertLess(Number.parseInt(timer()[1]!, 16), 61 * 100);
-    await server.stop();
-  },
+}, async (): Promise<void> => {
+  await using server = await ServerProcess.start({ io: "native" });
+  using client = await server.connect();
+  await client.ping();
+  const port = server.port.toString(16).toUpperCase().padStart(4, "0");
+  // Columns of /proc/net/tcp: local address, remote address, state, queues, timer: its kind, and
+  // hundredths of a second.
+  const timer = (): string[] =>
+    Deno.readTextFileSync("/proc/net/tcp").split("\n")
+      .map((line) => line.trim().split(/\s+/))
+      .find(([, local, , state]) => local === `0100007F:${port}` && state === "01")![5]!
+      .split(":");
+  const KEEPALIVE = "02";
+  await until(() => timer()[0] === KEEPALIVE); // and not of the reply any more
+  assertLess(Number.parseInt(timer()[1]!, 16), 61 * 100);
+  await server.stop();
 });
 
 test("quit closes, and so does a line without end", async (start) => {
@@ -521,17 +519,15 @@ test("UDP requests are answered by datagrams with the same id", async (start, io
   await server.stop();
 });
 
-Deno.test({
-  name: "native: conn_yields counts slices that ended before all was read",
+Deno.test("native: conn_yields counts slices that ended before all was read", {
   ignore: !TRANSPORTS.includes("native"),
-  async fn(): Promise<void> {
-    await using server = await ServerProcess.start({ io: "native" });
-    using client = await server.connect();
-    const count = 100_000;
-    const sending = client.send("touch nothing 1\r\n".repeat(count));
-    await client.expect("NOT_FOUND\r\n".repeat(count));
-    await sending;
-    assertGreater(Number(await client.stat("conn_yields")), 0);
-    await server.stop();
-  },
+}, async (): Promise<void> => {
+  await using server = await ServerProcess.start({ io: "native" });
+  using client = await server.connect();
+  const count = 100_000;
+  const sending = client.send("touch nothing 1\r\n".repeat(count));
+  await client.expect("NOT_FOUND\r\n".repeat(count));
+  await sending;
+  assertGreater(Number(await client.stat("conn_yields")), 0);
+  await server.stop();
 });

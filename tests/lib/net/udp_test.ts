@@ -74,25 +74,23 @@ test("replies to one datagram that are too long are not sent", async (start) => 
   await server.stop();
 });
 
-Deno.test({
-  name: "native: every datagram of a burst is stored, or counted as dropped",
+Deno.test("native: every datagram of a burst is stored, or counted as dropped", {
   ignore: !TRANSPORTS.includes("native"),
-  async fn(): Promise<void> {
-    await using server = await ServerProcess.start({ args: ARGS, io: "native" });
-    using client = await server.connect();
-    using udp = udpClient(server);
-    const sent = 30_000;
-    server.signal("SIGSTOP");
-    for (let number = 0; number < sent; number++) {
-      await udp.send(number & 0xffff, `set k${number} 0 0 1 noreply\r\nv\r\n`);
-    }
-    server.signal("SIGCONT");
-    await until(async () =>
-      await statistic(client, "curr_items") + await statistic(client, "udp_dropped") === sent
-    );
-    assertGreater(await statistic(client, "curr_items"), 0);
-    await client.ask("stats reset\r\n", "RESET\r\n");
-    assertEquals(await statistic(client, "udp_dropped"), 0);
-    await server.stop();
-  },
+}, async (): Promise<void> => {
+  await using server = await ServerProcess.start({ args: ARGS, io: "native" });
+  using client = await server.connect();
+  using udp = udpClient(server);
+  const sent = 30_000;
+  server.signal("SIGSTOP");
+  for (let number = 0; number < sent; number++) {
+    await udp.send(number & 0xffff, `set k${number} 0 0 1 noreply\r\nv\r\n`);
+  }
+  server.signal("SIGCONT");
+  await until(async () =>
+    await statistic(client, "curr_items") + await statistic(client, "udp_dropped") === sent
+  );
+  assertGreater(await statistic(client, "curr_items"), 0);
+  await client.ask("stats reset\r\n", "RESET\r\n");
+  assertEquals(await statistic(client, "udp_dropped"), 0);
+  await server.stop();
 });

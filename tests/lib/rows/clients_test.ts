@@ -52,10 +52,10 @@ const CLIENTS: readonly RowClient[] = [
 ];
 
 for (const { name, probe, command } of CLIENTS) {
-  Deno.test({
-    name: `${name} writes and reads rows through the proxy`,
-    ignore: !isInstalled(probe),
-    fn: async () => {
+  Deno.test(
+    `${name} writes and reads rows through the proxy`,
+    { ignore: !isInstalled(probe) },
+    async () => {
       await using database = await createDatabase("SQLite");
       await using cache = await ServerProcess.start();
       await using proxy = await startProxy(database, [cache.port]);
@@ -68,19 +68,17 @@ for (const { name, probe, command } of CLIENTS) {
       await client.send("gets c:a\r\n");
       assertEquals((await client.until("END\r\n")).split("\r\n")[1], "last");
     },
-  });
+  );
 }
 
-Deno.test({
-  name: "examples/rows_pymemcache.py writes and reads a row",
+Deno.test("examples/rows_pymemcache.py writes and reads a row", {
   ignore: !isInstalled([PYTHON, "-c", "import pymemcache"]),
-  fn: async () => {
-    await using database = await createDatabase("SQLite");
-    await using proxy = await startProxy(database, []);
-    const example = Deno.readTextFileSync(path("examples/rows_pymemcache.py"));
-    const { code, stderr } = await new Deno.Command(PYTHON, {
-      args: ["-c", example.replace("11311", `${proxy.port}`)],
-    }).output();
-    assertEquals(code, 0, textOf(stderr));
-  },
+}, async () => {
+  await using database = await createDatabase("SQLite");
+  await using proxy = await startProxy(database, []);
+  const example = Deno.readTextFileSync(path("examples/rows_pymemcache.py"));
+  const { code, stderr } = await new Deno.Command(PYTHON, {
+    args: ["-c", example.replace("11311", `${proxy.port}`)],
+  }).output();
+  assertEquals(code, 0, textOf(stderr));
 });

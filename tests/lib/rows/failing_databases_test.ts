@@ -27,26 +27,24 @@ async function untilWritten(client: Client): Promise<void> {
   await until(async () => await reply(client, "set later 0 0 1\r\n1\r\n") === "STORED\r\n");
 }
 
-Deno.test({
-  name: "SQLite: a full disk refuses writes by name; they succeed when there is room",
+Deno.test("SQLite: a full disk refuses writes by name; they succeed when there is room", {
   ignore: !CAN_MOUNT,
-  fn: async () => {
-    await using database = await createDatabase("SQLite");
-    const folder = `${database.folder}/disk`;
-    using _disk = mountTinyDisk(folder, 1_000_000);
-    await using server = await startProxy({ url: `sqlite:${folder}/rows.db`, folder }, []);
-    using client = await server.connect();
-    await cacheRow(client);
-    const ballast = fillDisk(folder);
-    const large = `set large 0 0 99999\r\n${"x".repeat(99_999)}\r\n`;
-    const full = `SERVER_ERROR ${folder}/rows.db: database or disk is full\r\n`;
-    await client.ask(large, full);
-    await client.ask("get hit\r\n", HIT);
-    await client.ask("get large\r\n", "END\r\n");
-    Deno.removeSync(ballast);
-    await client.ask(large, "STORED\r\n");
-    await server.stop();
-  },
+}, async () => {
+  await using database = await createDatabase("SQLite");
+  const folder = `${database.folder}/disk`;
+  using _disk = mountTinyDisk(folder, 1_000_000);
+  await using server = await startProxy({ url: `sqlite:${folder}/rows.db`, folder }, []);
+  using client = await server.connect();
+  await cacheRow(client);
+  const ballast = fillDisk(folder);
+  const large = `set large 0 0 99999\r\n${"x".repeat(99_999)}\r\n`;
+  const full = `SERVER_ERROR ${folder}/rows.db: database or disk is full\r\n`;
+  await client.ask(large, full);
+  await client.ask("get hit\r\n", HIT);
+  await client.ask("get large\r\n", "END\r\n");
+  Deno.removeSync(ballast);
+  await client.ask(large, "STORED\r\n");
+  await server.stop();
 });
 
 Deno.test("SQLite: a file that is deleted under the server refuses writes, also of a new file", async () => {
@@ -63,64 +61,60 @@ Deno.test("SQLite: a file that is deleted under the server refuses writes, also 
   await server.stop();
 });
 
-Deno.test({
-  name: "PostgreSQL: sessions that are terminated, and a restart, are survived",
+Deno.test("PostgreSQL: sessions that are terminated, and a restart, are survived", {
   ignore: !HAS_POSTGRES,
-  fn: async () => {
-    const cluster = await PostgresServer.start();
-    try {
-      const url = await cluster.createDatabase();
-      await using server = await startProxy({ url, folder: "" }, [], PATIENCE);
-      using client = await server.connect();
-      await cacheRow(client);
-      const others =
-        "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()";
-      await cluster.execute(`SELECT pg_terminate_backend(pid) ${others}`, url);
-      await client.ask("get hit\r\n", HIT);
-      await untilWritten(client);
-      await cluster.restart();
-      await client.ask("get hit\r\n", HIT);
-      await untilWritten(client);
-      await client.ask("get later\r\n", "VALUE later 0 1\r\n1\r\nEND\r\n");
-      await server.stop();
-    } finally {
-      await cluster.stop();
-    }
-  },
+}, async () => {
+  const cluster = await PostgresServer.start();
+  try {
+    const url = await cluster.createDatabase();
+    await using server = await startProxy({ url, folder: "" }, [], PATIENCE);
+    using client = await server.connect();
+    await cacheRow(client);
+    const others =
+      "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()";
+    await cluster.execute(`SELECT pg_terminate_backend(pid) ${others}`, url);
+    await client.ask("get hit\r\n", HIT);
+    await untilWritten(client);
+    await cluster.restart();
+    await client.ask("get hit\r\n", HIT);
+    await untilWritten(client);
+    await client.ask("get later\r\n", "VALUE later 0 1\r\n1\r\nEND\r\n");
+    await server.stop();
+  } finally {
+    await cluster.stop();
+  }
 });
 
-Deno.test({
-  name: "PostgreSQL: a standby is refused until it is promoted; then writes go on",
+Deno.test("PostgreSQL: a standby is refused until it is promoted; then writes go on", {
   ignore: !HAS_POSTGRES,
-  fn: async () => {
-    const primary = await PostgresServer.start();
-    const standby = await primary.startStandby();
-    try {
-      const url = await primary.createDatabase();
-      using relay = new Relay(primary.port);
-      const relayed = url.replace(`:${primary.port}`, `:${relay.port}`);
-      await using server = await startProxy({ url: relayed, folder: "" }, [], PATIENCE);
-      using client = await server.connect();
-      await cacheRow(client);
-      const standbyUrl = url.replace(`:${primary.port}`, `:${standby.port}`);
-      const rows = (): Promise<string> => standby.execute("SELECT count(*) FROM kv", standbyUrl);
-      await until(() => rows().then((count) => count === "1", () => false));
-      relay.target = standby.port;
-      relay.cutAll();
-      let refused = "";
-      await until(async () => {
-        refused = await reply(client, "set hit 0 0 3\r\ntwo\r\n");
-        return refused.includes("standby");
-      });
-      assertMatch(refused, /^SERVER_ERROR .*the server is a standby: name the primary/);
-      await standby.promote();
-      await untilWritten(client);
-      await client.ask("get later\r\n", "VALUE later 0 1\r\n1\r\nEND\r\n");
-      assertEquals(await rows(), "2");
-      await server.stop();
-    } finally {
-      await standby.stop();
-      await primary.stop();
-    }
-  },
+}, async () => {
+  const primary = await PostgresServer.start();
+  const standby = await primary.startStandby();
+  try {
+    const url = await primary.createDatabase();
+    using relay = new Relay(primary.port);
+    const relayed = url.replace(`:${primary.port}`, `:${relay.port}`);
+    await using server = await startProxy({ url: relayed, folder: "" }, [], PATIENCE);
+    using client = await server.connect();
+    await cacheRow(client);
+    const standbyUrl = url.replace(`:${primary.port}`, `:${standby.port}`);
+    const rows = (): Promise<string> => standby.execute("SELECT count(*) FROM kv", standbyUrl);
+    await until(() => rows().then((count) => count === "1", () => false));
+    relay.target = standby.port;
+    relay.cutAll();
+    let refused = "";
+    await until(async () => {
+      refused = await reply(client, "set hit 0 0 3\r\ntwo\r\n");
+      return refused.includes("standby");
+    });
+    assertMatch(refused, /^SERVER_ERROR .*the server is a standby: name the primary/);
+    await standby.promote();
+    await untilWritten(client);
+    await client.ask("get later\r\n", "VALUE later 0 1\r\n1\r\nEND\r\n");
+    assertEquals(await rows(), "2");
+    await server.stop();
+  } finally {
+    await standby.stop();
+    await primary.stop();
+  }
 });

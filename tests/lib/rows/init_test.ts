@@ -26,26 +26,24 @@ testDatabases("init --run makes the tables once, and keeps their rows", async (d
   }
 });
 
-Deno.test({
-  name: "PostgreSQL: init --run by a user who may not create tables says so",
+Deno.test("PostgreSQL: init --run by a user who may not create tables says so", {
   ignore: !HAS_POSTGRES,
-  fn: async () => {
-    const server = await sharedPostgres();
-    const owned = await server.createDatabase();
-    await server.execute(
-      "REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE ROLE guest LOGIN",
-      owned,
-    );
-    const url = owned.replace("postgres@", "guest@");
-    const denied = await runInit({ url, folder: "" }, ["--run"]);
-    assertEquals(denied.code, OS_ERROR);
-    assertMatch(
-      denied.stderr,
-      /cannot make the tables in postgres:\/\/guest@\S+; run init as a user who may create tables: permission denied for schema public/,
-    );
-    assertEquals((await runInit({ url: owned, folder: "" }, ["--run"])).code, 0);
-    assertEquals((await runInit({ url, folder: "" }, ["--run"])).code, 0, "nothing is missing");
-  },
+}, async () => {
+  const server = await sharedPostgres();
+  const owned = await server.createDatabase();
+  await server.execute(
+    "REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE ROLE guest LOGIN",
+    owned,
+  );
+  const url = owned.replace("postgres@", "guest@");
+  const denied = await runInit({ url, folder: "" }, ["--run"]);
+  assertEquals(denied.code, OS_ERROR);
+  assertMatch(
+    denied.stderr,
+    /cannot make the tables in postgres:\/\/guest@\S+; run init as a user who may create tables: permission denied for schema public/,
+  );
+  assertEquals((await runInit({ url: owned, folder: "" }, ["--run"])).code, 0);
+  assertEquals((await runInit({ url, folder: "" }, ["--run"])).code, 0, "nothing is missing");
 });
 
 Deno.test("SQLite: init --run in a folder that does not exist says so", async () => {

@@ -77,46 +77,42 @@ function names(prefix: string, count: number): string[] {
 }
 
 for (const io of TRANSPORTS) {
-  Deno.test({
-    name: `${io}: locks of clients whose host vanishes are freed by keepalive${cannot}`,
+  Deno.test(`${io}: locks of clients whose host vanishes are freed by keepalive${cannot}`, {
     ignore: networks === undefined,
-    async fn(): Promise<void> {
-      using networks = TwoNetworks.create()!;
-      const { onServer, onClient, serverAddress } = networks;
-      await using server = await ServerProcess.start({
-        io,
-        under: onServer,
-        main: SHORT_KEEPALIVE,
-        permissions: ["--allow-net", "--allow-ffi", "--allow-read"],
-        args: ["-l", "0.0.0.0"],
-      });
-      const address = `/dev/tcp/${serverAddress}/${server.port}`;
-      const vanishing = names("vanishing", VANISHING);
-      const staying = names("staying", STAYING);
-      for (const key of [...vanishing, ...staying]) {
-        assertEquals(await ask(onServer, address, `set ${key} 0 0 1\r\n1`), "STORED\r\n");
-      }
-      const holds = (key: string): string => `lock ${key}`;
-      await using _staying = await Connections.open(
-        onServer,
-        address,
-        staying.map(holds),
-        STAYING,
-      );
-      const lines = [
-        ...vanishing.map(holds),
-        ...names("", WAITING).map((name) => `lock staying${Number(name) % STAYING} ${WAIT_MS}`),
-      ];
-      await using _vanishing = await Connections.open(onClient, address, lines, VANISHING);
-      assertEquals((await locked(onServer, address)).length, VANISHING + STAYING);
-      networks.cut();
-      await until(async () => (await locked(onServer, address)).length === STAYING);
-      assertEquals(await locked(onServer, address), staying);
-      await until(async () =>
-        (await ask(onServer, address, "stats")).includes("lock_waiting 0\r\n")
-      );
-      await server.stop();
-    },
+  }, async (): Promise<void> => {
+    using networks = TwoNetworks.create()!;
+    const { onServer, onClient, serverAddress } = networks;
+    await using server = await ServerProcess.start({
+      io,
+      under: onServer,
+      main: SHORT_KEEPALIVE,
+      permissions: ["--allow-net", "--allow-ffi", "--allow-read"],
+      args: ["-l", "0.0.0.0"],
+    });
+    const address = `/dev/tcp/${serverAddress}/${server.port}`;
+    const vanishing = names("vanishing", VANISHING);
+    const staying = names("staying", STAYING);
+    for (const key of [...vanishing, ...staying]) {
+      assertEquals(await ask(onServer, address, `set ${key} 0 0 1\r\n1`), "STORED\r\n");
+    }
+    const holds = (key: string): string => `lock ${key}`;
+    await using _staying = await Connections.open(
+      onServer,
+      address,
+      staying.map(holds),
+      STAYING,
+    );
+    const lines = [
+      ...vanishing.map(holds),
+      ...names("", WAITING).map((name) => `lock staying${Number(name) % STAYING} ${WAIT_MS}`),
+    ];
+    await using _vanishing = await Connections.open(onClient, address, lines, VANISHING);
+    assertEquals((await locked(onServer, address)).length, VANISHING + STAYING);
+    networks.cut();
+    await until(async () => (await locked(onServer, address)).length === STAYING);
+    assertEquals(await locked(onServer, address), staying);
+    await until(async () => (await ask(onServer, address, "stats")).includes("lock_waiting 0\r\n"));
+    await server.stop();
   });
 
   Deno.test(`${io}: --lock-idle-timeout closes connections that hold locks and are silent`, async () => {

@@ -67,13 +67,9 @@ export function testDatabases(
   kinds: readonly DatabaseKind[] = ["SQLite", "PostgreSQL"],
 ): void {
   for (const kind of kinds) {
-    Deno.test({
-      name: `${kind}: ${name}`,
-      ignore: kind === "PostgreSQL" && !HAS_POSTGRES,
-      fn: async () => {
-        await using database = await createDatabase(kind);
-        await run(database);
-      },
+    Deno.test(`${kind}: ${name}`, { ignore: kind === "PostgreSQL" && !HAS_POSTGRES }, async () => {
+      await using database = await createDatabase(kind);
+      await run(database);
     });
   }
 }

@@ -25,7 +25,7 @@ export function testWithMemcached(
   obstacle: string = MEMCACHEDS.length === 0 ? "memcached not installed" : "",
 ): void {
   if (obstacle !== "") {
-    Deno.test({ name: `${name}; ${obstacle}`, ignore: true, fn: () => {} });
+    Deno.test(`${name}; ${obstacle}`, { ignore: true }, () => {});
     return;
   }
   for (const memcached of MEMCACHEDS) {

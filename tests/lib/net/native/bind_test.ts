@@ -18,25 +18,23 @@ const OPTIONS = {
 } as const;
 const SECONDS_BETWEEN = 5;
 
-Deno.test({
-  name: "freed memory of the C library is given back to the system every few seconds",
+Deno.test("freed memory of the C library is given back to the system every few seconds", {
   ignore: !TRANSPORTS.includes("native"),
-  fn(): void {
-    const trims: number[] = [];
-    using _replaced = replaceCalls<{ malloc_trim: (keep: number) => number }>(() => ({
-      malloc_trim: (keep) => trims.push(keep),
-    }));
-    mock.timers.enable({ apis: ["setInterval"] });
-    try {
-      const listen = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" } as const;
-      const transport = bindNative([listen], OPTIONS);
-      mock.timers.tick(2 * SECONDS_BETWEEN * 1000);
-      assertEquals(trims, [0, 0]);
-      transport.close();
-      mock.timers.tick(2 * SECONDS_BETWEEN * 1000);
-      assertEquals(trims, [0, 0]);
-    } finally {
-      mock.timers.reset();
-    }
-  },
+}, (): void => {
+  const trims: number[] = [];
+  using _replaced = replaceCalls<{ malloc_trim: (keep: number) => number }>(() => ({
+    malloc_trim: (keep) => trims.push(keep),
+  }));
+  mock.timers.enable({ apis: ["setInterval"] });
+  try {
+    const listen = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" } as const;
+    const transport = bindNative([listen], OPTIONS);
+    mock.timers.tick(2 * SECONDS_BETWEEN * 1000);
+    assertEquals(trims, [0, 0]);
+    transport.close();
+    mock.timers.tick(2 * SECONDS_BETWEEN * 1000);
+    assertEquals(trims, [0, 0]);
+  } finally {
+    mock.timers.reset();
+  }
 });

@@ -431,10 +431,10 @@ Deno.test(
   },
 );
 
-Deno.test({
-  name: "without io_uring the server says why, once, and serves; -o io_uring=on refuses to start",
-  ignore: !TRANSPORTS.includes("native"),
-  async fn(): Promise<void> {
+Deno.test(
+  "without io_uring the server says why, once, and serves; -o io_uring=on refuses to start",
+  { ignore: !TRANSPORTS.includes("native") },
+  async (): Promise<void> => {
     const options = { io: "native", main: NO_IO_URING, permissions: ["--allow-all"] } as const;
     await using server = await ServerProcess.start(options);
     await server.line("io_uring is not used: this process may not use it (EPERM)");
@@ -450,7 +450,7 @@ Deno.test({
     assertEquals(refused.code, OS_ERROR, refused.stderr);
     assertMatch(refused.stderr, /cannot use io_uring: this process may not use it \(EPERM\)/);
   },
-});
+);
 
 Deno.test("the portable transport refuses -o io_uring=on", async () => {
   const args = ["--io", "portable", "-p", "-1", "-o", "io_uring=on"];

@@ -20,30 +20,28 @@ const GETSOCKOPT = {
   getsockopt: { parameters: ["i32", "i32", "i32", "buffer", "buffer"], result: "i32" },
 } as const;
 
-Deno.test({
-  name: "an accepted connection gives a silent peer up after two minutes",
+Deno.test("an accepted connection gives a silent peer up after two minutes", {
   ignore: !TRANSPORTS.includes("native"),
-  fn(): void {
-    using libc = new Libc();
-    const own = Deno.dlopen("libc.so.6", GETSOCKOPT);
-    const { calls } = libc;
-    const listen = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" } as const;
-    const [listener] = bindNetwork(libc, listen);
-    startListening(libc, listener!, 1);
-    const address = new Uint8Array(16);
-    calls.getsockname(listener!.fd, address, new Int32Array([address.length]));
-    const client = calls.socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assertEquals(calls.connect(client, address, address.length), 0);
-    const accepted = calls.accept4(listener!.fd, address, new Int32Array([16]), SOCK_CLOEXEC);
-    const option = (level: number, name: number): number => {
-      const value = new Int32Array(1);
-      assertEquals(own.symbols.getsockopt(accepted, level, name, value, new Int32Array([4])), 0);
-      return value[0]!;
-    };
-    assertEquals(option(SOL_SOCKET, SO_KEEPALIVE), 1);
-    const times = [TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT, TCP_NODELAY];
-    assertEquals(times.map((name) => option(IPPROTO_TCP, name)), [60, 10, 6, 120_000, 1]);
-    for (const fd of [accepted, client, listener!.fd]) calls.close(fd);
-    own.close();
-  },
+}, (): void => {
+  using libc = new Libc();
+  const own = Deno.dlopen("libc.so.6", GETSOCKOPT);
+  const { calls } = libc;
+  const listen = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" } as const;
+  const [listener] = bindNetwork(libc, listen);
+  startListening(libc, listener!, 1);
+  const address = new Uint8Array(16);
+  calls.getsockname(listener!.fd, address, new Int32Array([address.length]));
+  const client = calls.socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assertEquals(calls.connect(client, address, address.length), 0);
+  const accepted = calls.accept4(listener!.fd, address, new Int32Array([16]), SOCK_CLOEXEC);
+  const option = (level: number, name: number): number => {
+    const value = new Int32Array(1);
+    assertEquals(own.symbols.getsockopt(accepted, level, name, value, new Int32Array([4])), 0);
+    return value[0]!;
+  };
+  assertEquals(option(SOL_SOCKET, SO_KEEPALIVE), 1);
+  const times = [TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT, TCP_NODELAY];
+  assertEquals(times.map((name) => option(IPPROTO_TCP, name)), [60, 10, 6, 120_000, 1]);
+  for (const fd of [accepted, client, listener!.fd]) calls.close(fd);
+  own.close();
 });

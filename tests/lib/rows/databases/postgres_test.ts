@@ -49,13 +49,9 @@ function testPostgres(
   name: string,
   run: (url: string, server: PostgresServer) => Promise<void>,
 ): void {
-  Deno.test({
-    name: `PostgreSQL: ${name}`,
-    ignore: !HAS_POSTGRES,
-    fn: async () => {
-      const server = await sharedPostgres();
-      await run(await server.createDatabase(), server);
-    },
+  Deno.test(`PostgreSQL: ${name}`, { ignore: !HAS_POSTGRES }, async () => {
+    const server = await sharedPostgres();
+    await run(await server.createDatabase(), server);
   });
 }
 
