@@ -1,0 +1,53 @@
+import { assert } from "@std/assert";
+import { createClock, type TransportName } from "../../../lib/net/transports.ts";
+import { TRANSPORTS } from "../../support/servers/server_process.ts";
+
+const WORKER = `
+  import { createClock } from "${import.meta.resolve("../../../lib/net/transports.ts")}";
+  self.onmessage = ({ data }) => self.postMessage(createClock(data)());
+`;
+
+/** Reads the clock on a thread of its own. */
+async function readElsewhere(name: TransportName): Promise<number> {
+  const worker = new Worker(`data:text/javascript,${encodeURIComponent(WORKER)}`, {
+    type: "module",
+  });
+  const { promise, resolve } = Promise.withResolvers<number>();
+  worker.onmessage = ({ data }: MessageEvent<number>) => resolve(data);
+  worker.postMessage(name);
+  const nowMs = await promise;
+  worker.terminate();
+  return nowMs;
+}
+
+for (const name of TRANSPORTS) {
+  Deno.test({
+    name: `all threads have the same clock, ${name} transport`,
+    // A thread keeps its clock, and with it the C library.
+    sanitizeResources: false,
+    fn: async () => {
+      const clock = createClock(name);
+      const before = clock();
+      const elsewhere = await readElsewhere(name);
+      const after = clock();
+      assert(before <= elsewhere && elsewhere <= after, `${before} ${elsewhere} ${after}`);
+    },
+  });
+}
+
+/** The kernel's time since the boot, in milliseconds; it counts hundredths of a second. */
+function uptimeMs(): number {
+  return Number(Deno.readTextFileSync("/proc/uptime").split(" ")[0]) * 1000;
+}
+
+Deno.test({
+  name: "the clock of the native transport counts the time of suspensions",
+  ignore: !TRANSPORTS.includes("native"),
+  sanitizeResources: false,
+  fn: () => {
+    const clock = createClock("native");
+    const before = uptimeMs();
+    const now = clock();
+    assert(before <= now && now <= uptimeMs() + 10, `${before} ${now}`);
+  },
+});
