@@ -125,13 +125,7 @@ class DatabaseThread {
     const states = new TokenStates(epoch, options.tokensMax, ENDED_TOKENS_MAX);
     this.#flows = new Flows(list.list, states, options.databaseTimeoutMs);
     this.#runner = runner;
-    const { right } = cache.rows!;
-    this.#right = {
-      lengthMs: options.rightMs,
-      nowMs: () => right.nowMs(),
-      renew: (deadlineMs) => right.renew(deadlineMs),
-      end: () => right.end(),
-    };
+    this.#right = cache.rows!.right;
     this.#loop = new RowLoop(
       cache,
       this.#flows,
@@ -165,7 +159,7 @@ class DatabaseThread {
         takeOver<CacheClient>(options.takeover, options.rightMs, () => reportWait(options)),
       );
       const thread = new DatabaseThread(cache, options, backend, runner, list, epoch);
-      await runner.run(thread.#flows.renewRight(thread.#right));
+      await runner.run(thread.#flows.renewRight(thread.#right, options.rightMs));
       await list.adopt(backend, caches);
       // A cache that does not answer joins later.
       await Promise.race([list.set(thread.#changer, caches), pause(JOIN_MS)]);
@@ -220,7 +214,7 @@ class DatabaseThread {
     if (this.#isConfirming) return;
     this.#isConfirming = true;
     try {
-      await this.#runner.run(this.#flows.renewRight(this.#right));
+      await this.#runner.run(this.#flows.renewRight(this.#right, this.#options.rightMs));
       this.#isConfirmed = true;
     } catch (error) {
       this.#isConfirmed = false;

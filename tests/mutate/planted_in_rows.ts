@@ -32,7 +32,7 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["reads without the mutex serve rows without the right to", "(parking.session !== null || !parking.mayServe)", "parking.session !== null"],
   ]),
   ...faults("lib/rows/flows/flows.ts", "explorer/explorer", [
-    ["the right to serve begins with the answer", "right.renew(askedMs + right.lengthMs);", "right.renew(0 * askedMs + right.nowMs() + right.lengthMs);", "right:"],
+    ["the right to serve begins with the answer", "right.renew(askedMs + rightMs);", "right.renew(0 * askedMs + right.nowMs() + rightMs);", "right:"],
     ["the right to serve is renewed in another's epoch", "if (this.isDeposed || this.#isEnding) right.end();", "if (this.#isEnding) right.end();", "right:"],
     ["a renewal that is under way renews a right that was given up", "if (this.isDeposed || this.#isEnding) right.end();", "if (this.isDeposed) right.end();", "right:"],
     ["an origin notes its end before it gives its right up", "    right.end();\n    yield* step({ kind: \"noteEnd\", epoch: this.states.epoch });", "    yield* step({ kind: \"noteEnd\", epoch: this.states.epoch });\n    right.end();", "right:"],

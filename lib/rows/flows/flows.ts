@@ -54,8 +54,6 @@ export interface Right {
   nowMs(): number;
   renew(deadlineMs: number): void;
   end(): void;
-  /** How long it lasts, in milliseconds. */
-  readonly lengthMs: number;
 }
 
 /** A write of a group that has its token. */
@@ -140,14 +138,15 @@ export class Flows<Cache> {
    * Learns whether another origin has taken over; if none has, renews the right to serve rows from the cache, which
    * begins when the database is asked.
    *
+   * @param rightMs How long it lasts.
    * @throws The database's error.
    */
-  *renewRight(right: Right): Flow<Cache, void> {
+  *renewRight(right: Right, rightMs: number): Flow<Cache, void> {
     const askedMs = right.nowMs();
     const epoch = yield* step({ kind: "readEpoch" });
     if (epoch !== this.states.epoch) this.#successor = epoch;
     if (this.isDeposed || this.#isEnding) right.end();
-    else right.renew(askedMs + right.lengthMs);
+    else right.renew(askedMs + rightMs);
   }
 
   /** Gives the right up for good, and notes that: the next origin need not wait. @throws The database's error. */

@@ -105,7 +105,6 @@ export class RightWorld implements ExploredWorld {
         nowMs: right.nowMs,
         renew: (deadlineMs) => right.renew(deadlineMs),
         end: () => right.end(),
-        lengthMs: RIGHT_MS,
       },
     });
   }
@@ -189,7 +188,7 @@ export class RightWorld implements ExploredWorld {
       const askedMs = right.nowMs();
       asked = { ...right, end: () => store.renew(askedMs + RIGHT_MS) };
     }
-    this.#begin(0, "renewal", flows.renewRight(asked), () => {});
+    this.#begin(0, "renewal", flows.renewRight(asked, RIGHT_MS), () => {});
   }
 
   #takeOver(): void {

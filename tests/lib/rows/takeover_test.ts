@@ -1,11 +1,14 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
+import { Session } from "../../../lib/rows/databases/postgres/session.ts";
 import { testDatabases } from "../../support/servers/databases.ts";
 import { launchProxy, startProxy } from "../../support/servers/proxy_process.ts";
 import { Relay } from "../../support/servers/relay.ts";
 import { type ServerProcess, until } from "../../support/servers/server_process.ts";
 
 const NO_CACHES: readonly number[] = [];
+/** Longer than a test. */
+const LOCKED_MS_MAX = 600_000;
 
 async function isStopped({ pid }: ServerProcess): Promise<boolean> {
   const stat = await Deno.readTextFile(`/proc/${pid}/stat`);
@@ -156,4 +159,31 @@ testDatabases(
     await client.ask("set k 0 0 3\r\ntwo\r\n", "STORED\r\n");
   },
   ["SQLite"],
+);
+
+testDatabases(
+  "hits go on while the table of the rows is locked for longer than the member time",
+  async (database) => {
+    const args = ["--member-time", "500", "--db-timeout", "700"];
+    await using origin = await startProxy(database, NO_CACHES, args);
+    using client = await origin.connect();
+    await client.ask("set k 0 0 3\r\none\r\nget k\r\n", "STORED\r\nVALUE k 0 3\r\none\r\nEND\r\n");
+    const session = await Session.open({ url: database.url, timeoutMs: LOCKED_MS_MAX });
+    await session.query("BEGIN");
+    await session.query("LOCK TABLE kv IN ACCESS EXCLUSIVE MODE");
+    for (let write = 0; write < 2; write++) {
+      await client.send("set other 0 0 1\r\nx\r\n");
+      assertMatch(await client.until("\r\n"), /^SERVER_ERROR /);
+      // A busy machine may delay a confirmation; without the next one there would be no hit for ever.
+      await until(async () => {
+        await client.send("get k\r\n");
+        return (await client.until(/(END|SERVER_ERROR [^\n]*)\r\n/)).startsWith(
+          "VALUE k 0 3\r\none",
+        );
+      });
+    }
+    await session.query("ROLLBACK");
+    await session.close();
+  },
+  ["PostgreSQL"],
 );
