@@ -28,7 +28,11 @@ export class Lanes<Answer> {
     return lane.next ?? this.#append(key, lane, begin);
   }
 
-  #append(key: string, lane: Lane<Answer>, begin: () => Work<Answer>): Promise<Answer> {
+  #append(
+    key: string,
+    lane: Lane<Answer>,
+    begin: () => Work<Answer>,
+  ): Promise<Answer> {
     const begun = lane.end.then(() => {
       lane.next = undefined;
       return begin();

@@ -9,6 +9,8 @@ const WAIT_MS = 10_000;
 const HARD_MS = 30_000;
 const SEC_MAX = 0x7fff_ffff;
 const TAG_PREFIX = "tag:";
+/** Behind a key: its item is held by the client that loads the key's value anew. */
+const CLAIM_SUFFIX = "~claim";
 
 /** Longest time that options in ms take: an hour. */
 export const MS_MAX = 3_600_000;
@@ -45,12 +47,38 @@ export interface Settings extends LoadSettings {
   readonly hardMs: number;
 }
 
+/** Returns the key whose lease is the right to load a key's value anew. @throws RangeError The key is too long. */
+export function claimKey(key: string): string {
+  return keyBytes(key + CLAIM_SUFFIX);
+}
+
+/** Returns a key's bytes, checked for what the settings do with it. @throws RangeError */
+export function loadKey(
+  key: string,
+  { refreshSec, graceSec }: Settings,
+): string {
+  if (refreshSec > 0 || graceSec > 0) claimKey(key);
+  return keyBytes(key);
+}
+
 /** @throws RangeError An option is out of its range. */
 export function settingsOf(options: LoadOptions): Settings {
-  const { ttlSec = TTL_SEC, absentSec = ABSENT_SEC, leaseSec = LEASE_SEC, hardMs = HARD_MS } =
-    options;
-  const { waitMs = WAIT_MS, graceSec = 0, softMs = 0, refreshSec = 0, tags = [] } = options;
-  for (const [name, sec] of Object.entries({ absentSec, graceSec, refreshSec })) {
+  const {
+    ttlSec = TTL_SEC,
+    absentSec = ABSENT_SEC,
+    leaseSec = LEASE_SEC,
+    hardMs = HARD_MS,
+  } = options;
+  const {
+    waitMs = WAIT_MS,
+    graceSec = 0,
+    softMs = 0,
+    refreshSec = 0,
+    tags = [],
+  } = options;
+  for (
+    const [name, sec] of Object.entries({ absentSec, graceSec, refreshSec })
+  ) {
     checkNumber(name, sec, 0, SEC_MAX);
   }
   for (const [name, ms] of Object.entries({ hardMs, waitMs, softMs })) {
@@ -59,7 +87,16 @@ export function settingsOf(options: LoadOptions): Settings {
   checkNumber("leaseSec", leaseSec, 1, MS_MAX / 1000);
   expiryOf(ttlSec);
   return {
-    ...{ ttlSec, absentSec, leaseSec, hardMs, waitMs, graceSec, softMs, refreshSec },
+    ...{
+      ttlSec,
+      absentSec,
+      leaseSec,
+      hardMs,
+      waitMs,
+      graceSec,
+      softMs,
+      refreshSec,
+    },
     tags: [...new Set(tags)].map(tagKey),
   };
 }

@@ -1,6 +1,6 @@
 import { channel } from "node:diagnostics_channel";
 import { clearTimeout, setTimeout } from "node:timers";
-import { expiryOf, keyBytes } from "./checks.ts";
+import { expiryOf } from "./checks.ts";
 import type { Codec, Encoded } from "./codecs.ts";
 import { encodeEntry, lookFor } from "./entries.ts";
 import { ConnectionError, LoadTimeoutError, LockedError } from "./errors.ts";
@@ -16,12 +16,9 @@ import type {
   StepKind,
   StepResults,
 } from "./flows/steps.ts";
-import type { Settings } from "./load_options.ts";
+import { claimKey, type Settings } from "./load_options.ts";
 import * as requests from "./requests.ts";
 import type { Request } from "./wire.ts";
-
-/** Behind a key: its item is held by the client that loads the key's value anew. */
-const CLAIM_SUFFIX = "~claim";
 
 /** What `load` may use and set. */
 export interface LoadControl {
@@ -84,7 +81,11 @@ export class Run<Value> {
   readonly #application: Application<Value>;
   #loading: Promise<Loaded<Value>> | undefined;
 
-  constructor(hands: Hands<Value>, settings: Settings, application: Application<Value>) {
+  constructor(
+    hands: Hands<Value>,
+    settings: Settings,
+    application: Application<Value>,
+  ) {
     this.#hands = hands;
     this.#settings = settings;
     this.#application = application;
@@ -168,7 +169,9 @@ export class Run<Value> {
     try {
       return await this.#hands.call(request);
     } catch (error) {
-      if (this.#hands.isMissWhenDown && error instanceof ConnectionError) return undefined;
+      if (this.#hands.isMissWhenDown && error instanceof ConnectionError) {
+        return undefined;
+      }
       throw error;
     }
   }
@@ -196,13 +199,18 @@ export class Run<Value> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const limit = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
-        const error = new LoadTimeoutError(`load took longer than ${hardMs} ms: ${keys.join(" ")}`);
+        const error = new LoadTimeoutError(
+          `load took longer than ${hardMs} ms: ${keys.join(" ")}`,
+        );
         aborter.abort(error);
         reject(error);
       }, hardMs);
     });
     try {
-      const rows = await Promise.race([this.#application.load!(keys, control), limit]);
+      const rows = await Promise.race([
+        this.#application.load!(keys, control),
+        limit,
+      ]);
       return { rows, keep: control.keep, ttlSec: control.ttlSec };
     } finally {
       clearTimeout(timer);
@@ -220,17 +228,23 @@ export class Run<Value> {
         await this.#drop([{ key, cas }]);
         throw error;
       }
-      const stored = await this.#quietly(requests.store(key, encoded, expiry, { cas }));
+      const stored = await this.#quietly(
+        requests.store(key, encoded, expiry, { cas }),
+      );
       if (stored !== "stored") this.#count("refusedFills", [key]);
     }));
   }
 
   async #drop(items: readonly Held[]): Promise<void> {
-    await Promise.all(items.map(({ key, cas }) => this.#quietly(requests.remove(key, cas))));
+    await Promise.all(
+      items.map(({ key, cas }) => this.#quietly(requests.remove(key, cas))),
+    );
   }
 
   /** Sends a request whose failure changes nothing for the caller: the value is loaded once more. */
-  async #quietly<Result>(request: Request<Result>): Promise<Result | undefined> {
+  async #quietly<Result>(
+    request: Request<Result>,
+  ): Promise<Result | undefined> {
     try {
       return await this.#hands.call(request);
     } catch {
@@ -242,7 +256,7 @@ export class Run<Value> {
     const { codec } = this.#hands;
     const claimed = new Set<string>();
     await Promise.all(keys.map(async (key) => {
-      const claim = lookFor(keyOfClaim(key), this.#settings.leaseSec, codec);
+      const claim = lookFor(claimKey(key), this.#settings.leaseSec, codec);
       const seen = await this.#quietly(claim);
       if (seen?.state === "won") claimed.add(key);
     }));
@@ -257,7 +271,9 @@ export class Run<Value> {
     this.#application.answer!(key, outcome);
   }
 
-  async #invalidate(keys: readonly string[]): Promise<ReadonlyMap<string, unknown>> {
+  async #invalidate(
+    keys: readonly string[],
+  ): Promise<ReadonlyMap<string, unknown>> {
     const failed = new Map<string, unknown>();
     await Promise.all(keys.map(async (key) => {
       try {
@@ -280,9 +296,4 @@ export class Run<Value> {
 /** Waits. */
 export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-/** @throws RangeError The key leaves no room for the suffix. */
-function keyOfClaim(key: string): string {
-  return keyBytes(key + CLAIM_SUFFIX);
 }

@@ -20,11 +20,24 @@ console.log(value, LockedError);
 const tasks: Record<string, { command: string }> =
   JSON.parse(Deno.readTextFileSync(path("deno.json"))).tasks;
 
-async function run(cwd: string, program: string, args: readonly string[]): Promise<string> {
+async function run(
+  cwd: string,
+  program: string,
+  args: readonly string[],
+): Promise<string> {
   const env = { NO_COLOR: "1" };
-  const command = new Deno.Command(program, { args: [...args], cwd, env, stdin: "null" });
+  const command = new Deno.Command(program, {
+    args: [...args],
+    cwd,
+    env,
+    stdin: "null",
+  });
   const { success, stdout, stderr } = await command.output();
-  assertEquals(success, true, `${program} ${args.join(" ")}: ${textOf(stderr)}${textOf(stdout)}`);
+  assertEquals(
+    success,
+    true,
+    `${program} ${args.join(" ")}: ${textOf(stderr)}${textOf(stdout)}`,
+  );
   return textOf(stdout);
 }
 
@@ -41,20 +54,46 @@ Deno.test({
   fn: async () => {
     const folder = await Deno.makeTempDir({ prefix: "leased-test-" });
     try {
-      const pack = tasks["client:pack"]!.command.split("&& deno ")[1]!.split(" ")
+      const pack = tasks["client:pack"]!.command.split("&& deno ")[1]!.split(
+        " ",
+      )
         .map((word) => word.replace("../..", folder));
       await run(path("lib/client"), Deno.execPath(), pack);
-      await Deno.writeTextFile(`${folder}/package.json`, `{ "type": "module" }`);
-      await run(folder, "npm", ["install", "--offline", "--no-audit", "./leased-client.tgz"]);
+      await Deno.writeTextFile(
+        `${folder}/package.json`,
+        `{ "type": "module" }`,
+      );
+      await run(folder, "npm", [
+        "install",
+        "--offline",
+        "--no-audit",
+        "./leased-client.tgz",
+      ]);
       const example = await Deno.readTextFile(path("examples/client.mjs"));
-      const asUser = example.replace('"../lib/client/mod.ts"', '"@leased/client"');
+      const asUser = example.replace(
+        '"../lib/client/mod.ts"',
+        '"@leased/client"',
+      );
       await Deno.writeTextFile(`${folder}/client.mjs`, asUser);
       await Deno.writeTextFile(`${folder}/consumer.ts`, CONSUMER);
-      await run(folder, Deno.execPath(), ["check", "--node-modules-dir=manual", "consumer.ts"]);
+      await run(folder, Deno.execPath(), [
+        "check",
+        "--node-modules-dir=manual",
+        "consumer.ts",
+      ]);
       await using server = await startLeased();
       const deno = ["run", "--node-modules-dir=manual", "-A"];
-      for (const [program, args] of [["node", []], [Deno.execPath(), deno]] as const) {
-        const output = await run(folder, program, [...args, "client.mjs", `${server.port}`]);
+      for (
+        const [program, args] of [["node", []], [
+          Deno.execPath(),
+          deno,
+        ]] as const
+      ) {
+        const output = await run(folder, program, [
+          ...args,
+          "client.mjs",
+          `${server.port}`,
+        ]);
         assertStringIncludes(output, "first title");
         assertStringIncludes(output, "second title");
         assertStringIncludes(output, "loads: 2");
