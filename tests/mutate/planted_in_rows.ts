@@ -9,7 +9,7 @@ const TESTS = "protocol/rows store/operations/row";
 // deno-fmt-ignore
 export const ROW_FAULTS: readonly Fault[] = [
   ...faults("store/operations/row.ts", TESTS, [
-    ["a write leaves the row's lease to its reader", "if (lease !== NO_LEASE) this.#guard.leases.drop(lease, hash);", ""],
+    ["a write leaves the row's lease to its reader", "if (lease !== NO_LEASE && (owner === 0 || !leases.isHeldByClient(lease))) {", "if (false) {"],
     ["a write does not ask whether another connection has locked the row", "if (this.#guard.isLockedByOther(item, owner)) return false;", ""],
     ["the old value of a locked row stays visible", "items.setWord(item, WORD.DEADLINE_SEC, ABSENT_DEADLINE_SEC);", ""],
     ["a row is read from the database although the cache has it by now", "if (this.#answerFromCache(slot)) continue;", ""],
@@ -24,7 +24,7 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["a store under the lease of an absent row is a cas", "requests.setWord(slot, REQUEST.MODE, isFill ? StoreMode.ADD : operation.mode);", "requests.setWord(slot, REQUEST.MODE, operation.mode);"],
   ]),
   ...faults("store/row_cache.ts", TESTS, [
-    ["get serves a row without the right to", "if (parking.isBarred(input, keyOffset, keyLength)) {\n      return parking.read(input, keyOffset, keyLength, owner);\n    }\n    const item = this.#lookup", "const item = this.#lookup"],
+    ["get serves a row without the right to", "if (parking.isBarred(input, keyOffset, keyLength)) {\n      return parking.read(input, keyOffset, keyLength, owner);\n    }\n    return super.get(", "return super.get("],
     ["mg serves a row without the right to", "if (parking.isBarred(input, keyOffset, keyLength)) {\n      return parking.read(input, keyOffset, keyLength, owner);\n    }\n    const item = this.meta", "const item = this.meta"],
     ["lock serves a row without the right to", "parking.isBarred(input, keyOffset, keyLength) ||\n        ", ""],
   ]),
@@ -64,7 +64,7 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["a row may be larger than an item", "this.#fits(change.data.length)) return change;", "true) return change;"],
   ]),
   ...faults("lib/rows/caches/cache_connection.ts", "lib/rows/caches/cache_client", [
-    ["replies of a cache go to requests in their order, whatever their opaque", "const pending = this.#pending.get(Number(opaque));", "const [pending] = this.#pending.values();"],
+    ["replies of a cache go to requests in their order, whatever their opaque", "batch.replies[Number(opaque) - batch.first] = code;", "batch.replies[batch.replies.length - batch.missing - 1] = code;"],
   ]),
   ...faults("lib/rows/databases/sqlite.ts", "lib/rows/databases/backend", [
     ["SQLite: a write that fails leaves half of it", 'if (isSaved) this.#database.exec("ROLLBACK TO one; RELEASE one");', ""],
