@@ -1,0 +1,44 @@
+import { assertEquals } from "@std/assert";
+import { leastPermissions, path, ServerProcess } from "../support/servers/server_process.ts";
+import { textOf } from "../support/sessions/side.ts";
+
+const PYTHON = "/usr/bin/python3";
+
+function run(args: readonly string[]): Deno.CommandOutput {
+  return new Deno.Command("timeout", { args: ["--signal=KILL", "60", PYTHON, ...args] })
+    .outputSync();
+}
+
+function isInstalled(): boolean {
+  try {
+    return run(["-c", "import pymemcache"]).success;
+  } catch {
+    return false;
+  }
+}
+
+Deno.test({
+  name: "the flows of examples/coherent_pymemcache.py keep the rules of leases, locks and tokens",
+  ignore: !isInstalled(),
+  async fn(): Promise<void> {
+    const folder = Deno.makeTempDirSync();
+    {
+      await using server = await ServerProcess.start({
+        args: ["-z", "3333", "--state-dir", folder],
+        permissions: [
+          `--allow-write=${folder}`,
+          `--allow-read=${folder}`,
+          ...leastPermissions("portable"),
+        ],
+      });
+      const { code, stderr } = run([path("tests/clients/coherent_flows.py"), `${server.port}`]);
+      assertEquals(code, 0, textOf(stderr));
+    }
+    Deno.removeSync(folder, { recursive: true });
+  },
+});
+
+Deno.test("examples/coherent_pymemcache.py has at most 200 lines", () => {
+  const lines = Deno.readTextFileSync(path("examples/coherent_pymemcache.py")).split("\n");
+  assertEquals(lines.length <= 201, true, `${lines.length}`);
+});
