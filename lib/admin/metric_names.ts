@@ -132,6 +132,11 @@ export function threadMetric(stat: Stat): StatMetric {
   return { name: ownName("leased_thread_", stat), labels: { thread: stat.of }, less: [] };
 }
 
+/** Returns the metric of a statistic of `stats rows`. */
+export function rowMetric(stat: Stat): StatMetric {
+  return { name: ownName("leased_rows_", stat), labels: {}, less: [] };
+}
+
 /** Returns the metric of a statistic of `stats ops`. */
 export function opMetric({ name, of }: Stat): StatMetric {
   return { name: "leased_requests_total", labels: { protocol: of, command: name }, less: [] };

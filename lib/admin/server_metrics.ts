@@ -14,7 +14,7 @@ import type { Cache } from "../../store/cache.ts";
 import { ConnectionTable } from "../../store/connections.ts";
 import { threadRowCount } from "../../store/setup.ts";
 import { Exposition } from "./exposition.ts";
-import { cacheMetric, opMetric, type StatMetric, threadMetric } from "./metric_names.ts";
+import { cacheMetric, opMetric, rowMetric, type StatMetric, threadMetric } from "./metric_names.ts";
 
 type Table = readonly [
   statistics: (source: StatSource) => Iterable<Stat | null>,
@@ -35,14 +35,14 @@ const TABLES: readonly Table[] = [
  * Returns a function that renders the server's statistics as metrics.
  *
  * @param cache The calling thread's.
- * @param rowStats The lines of `stats rows`.
+ * @param rowStats Returns the statistics of `stats rows`.
  */
 export function serverMetrics(
   cache: Cache,
   shared: SharedState,
   settings: Settings,
   processState: () => ProcessState,
-  rowStats: () => Iterable<readonly [name: string, value: number]> = () => [],
+  rowStats: () => readonly Stat[] = () => [],
 ): () => string {
   const source: StatSource = {
     cache,
@@ -59,10 +59,7 @@ export function serverMetrics(
     for (const [statistics, metric] of TABLES) {
       for (const group of groupsOf(statistics(source), cache)) addGroup(exposition, group, metric);
     }
-    for (const [name, value] of rowStats()) {
-      const help = "see stats rows";
-      exposition.add("gauge", { name: `leased_rows_${name}`, labels: {}, help }, value);
-    }
+    addGroup(exposition, rowStats(), rowMetric);
     return exposition.text();
   };
 }

@@ -1,3 +1,4 @@
+import type { Stat } from "../../protocol/stats/entry.ts";
 import type { SharedMemory } from "../../store/setup.ts";
 import type { TransportEvent } from "../net/transport.ts";
 import type { ThreadMember } from "../net/transports.ts";
@@ -21,9 +22,6 @@ export type RowsCommand =
   /** Answers what has been taken, and closes the database. */
   | { readonly kind: "stop" };
 
-/** A number of `stats`, by name. */
-export type RowStats = readonly (readonly [name: string, value: number])[];
-
 /** Messages of the database thread to the main thread. */
 export type RowsMessage =
   /** The database is taken over, and requests are served. */
@@ -33,7 +31,7 @@ export type RowsMessage =
   /** Sent now and then. */
   | {
     readonly kind: "state";
-    readonly stats: RowStats;
+    readonly stats: readonly Stat[];
     /** Why `/health` is not well; null: it is. */
     readonly problem: string | null;
   }

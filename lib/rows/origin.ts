@@ -1,5 +1,6 @@
+import type { Stat } from "../../protocol/stats/entry.ts";
 import type { TransportEvent } from "../net/transport.ts";
-import type { RowsCommand, RowsMessage, RowsStart, RowStats } from "./messages.ts";
+import type { RowsCommand, RowsMessage, RowsStart } from "./messages.ts";
 
 /** The database, or the list of caches, cannot be used. */
 export class OriginError extends Error {
@@ -78,8 +79,8 @@ export class Origin {
     return this.#state.problem;
   }
 
-  /** The numbers of `stats`, not older than about a second. */
-  get stats(): RowStats {
+  /** The statistics of `stats rows`, not older than about a second. */
+  get stats(): readonly Stat[] {
     return this.#state.stats;
   }
 

@@ -173,8 +173,8 @@ export class RowCommands {
   /** `stats rows` */
   #stats(): string {
     const lines = rowStats(this.#flows, this.#runner.times)
-      .map(([name, value]) => `STAT ${name} ${value}\r\n`);
-    return `${lines.join("")}${latin1Text(REPLY.END)}`;
+      .map(({ name, value }) => `STAT ${name} ${value}\r\n`);
+    return `${[...lines].join("")}${latin1Text(REPLY.END)}`;
   }
 
   /** `caches [forget <host:port>]`: the caches in which a writer must delete the key, and those that have left. */

@@ -1,40 +1,62 @@
+import { counter, gauge, type Stat, type StatMeaning } from "../../protocol/stats/entry.ts";
 import type { FlowCounts, Flows } from "./flows/flows.ts";
-import type { RowStats } from "./messages.ts";
+import type { TokenState } from "./flows/token_states.ts";
 import { type StepTimes, TIMED_STEPS, type TimedStep } from "./step_times.ts";
 
-/** Counters of the flows, by their names in `stats`. */
-const COUNTS: readonly (readonly [name: string, count: keyof FlowCounts])[] = [
-  ["gets_cacheable", "readsCacheable"],
-  ["gets_uncacheable", "readsUncacheable"],
-  ["puts_committed", "writesCommitted"],
-  ["puts_refused", "writesRefused"],
-  ["puts_revoked", "writesRevoked"],
-  ["puts_failed", "writesFailed"],
-  ["puts_unknown", "writesUnknown"],
-  ["put_groups", "groups"],
-  ["cache_errors", "cacheErrors"],
+type Row<Name> = readonly [name: string, of: Name, unit: string, meaning: string];
+
+/** Counters of the flows. */
+// deno-fmt-ignore
+const COUNTS: readonly Row<keyof FlowCounts>[] = [
+  ["gets_cacheable",   "readsCacheable",   "reads",        "of the database that a cache may keep"],
+  ["gets_uncacheable", "readsUncacheable", "reads",        "of the database that no cache may keep"],
+  ["puts_committed",   "writesCommitted",  "writes",       "committed"],
+  ["puts_refused",     "writesRefused",    "writes",       "whose condition was false"],
+  ["puts_revoked",     "writesRevoked",    "writes",       "whose update token was revoked"],
+  ["puts_failed",      "writesFailed",     "writes",       "that wrote nothing: the database or a listed cache failed"],
+  ["puts_unknown",     "writesUnknown",    "writes",       "whose outcome the database did not say in time"],
+  ["put_groups",       "groups",           "transactions", "of writes"],
+  ["cache_errors",     "cacheErrors",      "requests",     "that a listed cache did not answer"],
 ];
 
-/** Returns what `stats` shows of the database thread. */
-export function rowStats<Cache>(
+/** Update tokens. */
+const TOKENS: readonly Row<TokenState>[] = [
+  ["tokens_idle", "idle", "tokens", "whose writers have not written"],
+  ["tokens_busy", "busy", "tokens", "whose writes are in progress"],
+  ["tokens_unknown", "unknown", "tokens", "whose writes have no known outcome"],
+  ["tokens_used", "used", "tokens", "that have ended with their write, and are remembered"],
+  ["tokens_revoked", "revoked", "tokens", "that were revoked, and are remembered"],
+];
+
+/** Yields the statistics of the database thread: the lines of `stats rows`, and metrics. */
+export function* rowStats<Cache>(
   { states, caches, counts, isDeposed }: Flows<Cache>,
   times: Readonly<Record<TimedStep, StepTimes>>,
-): RowStats {
-  const stats: [name: string, value: number][] = [
-    ["epoch", states.epoch],
-    ["deposed", isDeposed ? 1 : 0],
-    ["caches", caches.all.length],
-    ["caches_outside", caches.outside.length],
-    ["caches_epoch", caches.epoch],
-  ];
-  for (const [state, count] of Object.entries(states.counts())) {
-    stats.push([`tokens_${state}`, count]);
+): Generator<Stat> {
+  yield stat("epoch", states.epoch, gauge("", "number of this takeover of the database"));
+  yield stat("deposed", isDeposed ? 1 : 0, gauge("", "1: another origin has taken over"));
+  yield stat("caches", caches.all.length, gauge("caches", "in which writes delete"));
+  yield stat(
+    "caches_outside",
+    caches.outside.length,
+    gauge("caches", "not in the list, and may hold values"),
+  );
+  yield stat("caches_epoch", caches.epoch, gauge("", "number of this list of caches"));
+  const tokens = states.counts();
+  for (const [name, of, unit, meaning] of TOKENS) {
+    yield stat(name, tokens[of], gauge(unit, meaning));
   }
-  for (const [name, count] of COUNTS) stats.push([name, counts[count]]);
-  for (const [step, name] of TIMED_STEPS) {
+  for (const [name, of, unit, meaning] of COUNTS) {
+    yield stat(name, counts[of], counter(unit, meaning));
+  }
+  for (const [step, name, meaning] of TIMED_STEPS) {
     const { count, sumMs, failures } = times[step];
-    stats.push([`${name}_count`, count], [`${name}_us`, Math.round(sumMs * 1000)]);
-    stats.push([`${name}_failures`, failures]);
+    yield stat(`${name}_count`, count, counter("times", meaning));
+    yield stat(`${name}_us`, Math.round(sumMs * 1000), counter("microseconds", meaning));
+    yield stat(`${name}_failures`, failures, counter("failures", meaning));
   }
-  return stats;
+}
+
+function stat(name: string, value: number, meaning: StatMeaning): Stat {
+  return { name, value, meaning, of: "" };
 }

@@ -58,8 +58,8 @@ Deno.test("the database thread takes the database over, serves requests, and end
   cache.leave();
   await until(() => Promise.resolve(requests.stateOf(slot) === RequestState.DONE));
   assertEquals(requests.outcomeOf(slot), Outcome.NOT_FOUND);
-  await until(() => Promise.resolve(origin.stats.some(([name]) => name === "epoch")));
-  assertEquals(new Map(origin.stats).get("epoch"), 1);
+  await until(() => Promise.resolve(origin.stats.some(({ name }) => name === "epoch")));
+  assertEquals(origin.stats.find(({ name }) => name === "epoch")?.value, 1);
   assertEquals(origin.problem, null);
   await origin.stop();
   await Deno.remove(folder, { recursive: true });
