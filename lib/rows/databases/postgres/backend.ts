@@ -19,6 +19,7 @@ import { arrayOf, failed, WriteGroup } from "./group.ts";
 import { Pool } from "./pool.ts";
 import { prepareTables } from "./schema.ts";
 import {
+  isLockTimeout,
   isRefusal,
   isRowError,
   type ResultRow,
@@ -32,13 +33,17 @@ import { reasonOf } from "../../../reason.ts";
 const STATEMENTS_IN_WRITE = 4;
 /** Attempts of a write whose key another session inserts between its lookup and its insertion. */
 const INSERTIONS_MAX = 5;
+/** A group waits this part of a statement's time for a lock of another session, then goes on without the locked rows. */
+const LOCK_WAITS = 8;
 /** Time-outs that a takeover waits for the old proxy's writes; the server ends each write after one. */
 const TAKE_OVER_PATIENCE = 3;
 /** Pause between two checks of a process that still runs. */
 const OUTCOME_POLL_MS = 50;
 
 const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED";
-const LOCK_EPOCH = "SELECT epoch FROM leased_proxy WHERE epoch = $1 FOR SHARE";
+/** `$2` bounds later waits for locks of the transaction, in milliseconds; 0: only the statement's time-out does. */
+const LOCK_EPOCH = "SELECT epoch, set_config('lock_timeout', $2, true) FROM leased_proxy " +
+  "WHERE epoch = $1 FOR SHARE";
 
 /** Appends the writers' tags to the session's name in pg_stat_activity until the transaction ends. */
 const NAME_WRITER =
@@ -150,6 +155,7 @@ export class PostgresBackend implements Backend {
     writes: readonly Write[],
     epoch: number,
     attempts = INSERTIONS_MAX,
+    lockWaits = LOCK_WAITS,
   ): Promise<readonly WriteResult[]> {
     const group = new WriteGroup(writes, this.#types);
     const progress: Progress = { process: null };
@@ -162,9 +168,14 @@ export class PostgresBackend implements Backend {
       if (left.length === 0 || attempts === 1) return group.end(VANISHED);
       // Another session has inserted their keys since.
       const again = left.map((at) => writes[at]!);
-      return group.place(left, await this.writeGroup(again, epoch, attempts - 1));
+      return group.place(left, await this.writeGroup(again, epoch, attempts - 1, lockWaits));
     } catch (error) {
-      if (writes.length > 1 && isRowError(error)) return await this.#writeHalves(writes, epoch);
+      if (writes.length > 1 && isRowError(error)) {
+        return await this.#writeHalves(writes, epoch, lockWaits);
+      }
+      if (writes.length > 1 && isLockTimeout(error) && lockWaits > 1) {
+        return await this.#writeUnlocked(writes, epoch, lockWaits - 1);
+      }
       const reason = reasonOf(error);
       // Before its COMMIT is sent, a transaction that loses its connection is rolled back.
       if (progress.process === null || isRefusal(error)) return group.end(failed(reason));
@@ -174,12 +185,40 @@ export class PostgresBackend implements Backend {
   }
 
   /** Writes a group of which one write is refused: the others succeed. */
-  async #writeHalves(writes: readonly Write[], epoch: number): Promise<readonly WriteResult[]> {
+  async #writeHalves(
+    writes: readonly Write[],
+    epoch: number,
+    lockWaits: number,
+  ): Promise<readonly WriteResult[]> {
     const middle = writes.length >> 1;
     return [
-      ...await this.writeGroup(writes.slice(0, middle), epoch),
-      ...await this.writeGroup(writes.slice(middle), epoch),
+      ...await this.writeGroup(writes.slice(0, middle), epoch, INSERTIONS_MAX, lockWaits),
+      ...await this.writeGroup(writes.slice(middle), epoch, INSERTIONS_MAX, lockWaits),
     ];
+  }
+
+  /** Writes a group in two, at the same time: the rows that another session has locked, and the others. */
+  async #writeUnlocked(
+    writes: readonly Write[],
+    epoch: number,
+    lockWaits: number,
+  ): Promise<readonly WriteResult[]> {
+    const keys = arrayOf(writes.map(({ key }) => storedAs(key, this.#types.key) ?? null));
+    const rows = await this.#pool.use(
+      (session) => session.query(this.#statements.lockedRows, [keys]),
+      this.#timeoutMs,
+    );
+    const locked = new Set(rows.map((row) => latin1Text(bytesOf(row["key"]))));
+    const isLocked = ({ key }: Write): boolean => locked.has(latin1Text(key));
+    const parts = [writes.filter(isLocked), writes.filter((write) => !isLocked(write))];
+    // A row that another session inserts is locked, and cannot be seen.
+    if (locked.size === 0) return await this.#writeHalves(writes, epoch, lockWaits);
+    const results = await Promise.all(
+      parts.map(async (part) =>
+        part.length === 0 ? [] : [...await this.writeGroup(part, epoch, INSERTIONS_MAX, lockWaits)]
+      ),
+    );
+    return writes.map((write) => results[isLocked(write) ? 0 : 1]!.shift()!);
   }
 
   /**
@@ -195,6 +234,10 @@ export class PostgresBackend implements Backend {
     progress: Progress,
   ): Promise<WriteResult | number[]> {
     const { owners } = group;
+    // A write alone waits as long as its statement may.
+    const lockTimeout = group.writes.length === 1
+      ? "0"
+      : `${Math.ceil(this.#timeoutMs / LOCK_WAITS)}`;
     const hasBegun = group.isComputed || owners !== "";
     const begun = hasBegun ? [session.query(BEGIN)] : [];
     if (owners !== "") begun.push(session.query(NAME_WRITER, [owners]));
@@ -202,7 +245,7 @@ export class PostgresBackend implements Backend {
       if (group.isComputed) {
         // In this order: after the wait for the lock the rows are read anew.
         const [[proxy], rows] = await Promise.all([
-          session.query(LOCK_EPOCH, [epoch]),
+          session.query(LOCK_EPOCH, [epoch, lockTimeout]),
           session.query(this.#statements.lockRows, [group.keys]),
           ...begun.splice(0),
         ]);
@@ -214,7 +257,12 @@ export class PostgresBackend implements Backend {
         for (const row of rows) group.found(bytesOf(row["key"]), foundOf(row, this.#nowUnixMs()));
       }
       group.decide();
-      const parameters = group.parameters(epoch, this.#nowUnixMs(), this.#statements.expire !== "");
+      const parameters = group.parameters(
+        epoch,
+        this.#nowUnixMs(),
+        lockTimeout,
+        this.#statements.expire !== "",
+      );
       if (parameters === null) {
         if (hasBegun) await rollBack(session);
         return group.committed(new Map());
@@ -236,6 +284,11 @@ export class PostgresBackend implements Backend {
       if (hasBegun) await rollBack(session);
       throw error;
     }
+  }
+
+  /** `readEpoch` has asked the server just now. */
+  check(): Promise<void> {
+    return Promise.resolve();
   }
 
   async outcome(tokenId: number): Promise<WriteOutcome> {
@@ -347,7 +400,7 @@ function statementsFor(names: TableNames, types: ColumnTypes) {
   const { table, key, value, version, flags, expiry } = quotedNames(names);
   const [ofRow, ofInput, update, list, given] = expiry === "" ? ["NULL", "", "", "", ""] : [
     `row.${expiry}`,
-    ", $11::bigint[]",
+    ", $12::bigint[]",
     `, ${expiry} = nullif(input.expiry, 0)`,
     `, ${expiry}`,
     ", nullif(expiry, 0)",
@@ -362,11 +415,15 @@ function statementsFor(names: TableNames, types: ColumnTypes) {
       `LEFT JOIN ${table} AS row ON row.${key} = ANY ($1::${types.key}[])`,
     lockRows: `SELECT ${columns}, 0 AS epoch FROM ${table} AS row ` +
       `WHERE row.${key} = ANY ($1::${types.key}[]) ORDER BY row.${key} FOR UPDATE`,
+    lockedRows: `WITH free AS MATERIALIZED (SELECT row.${key} AS key FROM ${table} AS row ` +
+      `WHERE row.${key} = ANY ($1::${types.key}[]) FOR UPDATE SKIP LOCKED) ` +
+      `SELECT row.${key} AS key FROM ${table} AS row WHERE row.${key} = ANY ($1::${types.key}[]) ` +
+      `AND NOT EXISTS (SELECT FROM free WHERE free.key = row.${key})`,
     expire: expiry === "" ? "" : `UPDATE ${table} SET ${flags} = 0, ${value} = NULL, ` +
       `${expiry} = NULL, ${version} = ${version} + 1 WHERE ${key} IN (SELECT ${key} FROM ${table} ` +
-      `WHERE ${expiry} > 0 AND ${expiry} <= $1 LIMIT ${PURGE_MAX})`,
+      `WHERE ${expiry} > 0 AND ${expiry} <= $1 LIMIT ${PURGE_MAX} FOR UPDATE SKIP LOCKED)`,
     // The lock on the epoch comes first: without it, no other part has a row. `count` is the number of a key's writes.
-    write: "WITH proxy AS (SELECT epoch FROM leased_proxy WHERE epoch = $1 FOR SHARE), " +
+    write: `WITH proxy AS (${LOCK_EPOCH.replace("$2", "$11")}), ` +
       `input AS (SELECT input.* FROM unnest($2::${types.key}[], $3::bigint[], $4::${types.value}[], $5::bigint[], $10::boolean[]${ofInput}) ` +
       `WITH ORDINALITY AS input (key, flags, value, count, is_new${named}, position), proxy), ` +
       `locked AS MATERIALIZED (SELECT row.${key} AS key FROM ${table} AS row, proxy ` +

@@ -110,9 +110,15 @@ export class WriteGroup {
   /**
    * The parameters of the statement that writes, in its order; null: nothing changes.
    *
+   * @param lockTimeout How long the statement waits for a lock, in milliseconds; "0": without a bound of its own.
    * @param hasExpiry Whether the table has a column for expiry times.
    */
-  parameters(epoch: number, nowUnixMs: number, hasExpiry = false): readonly Parameter[] | null {
+  parameters(
+    epoch: number,
+    nowUnixMs: number,
+    lockTimeout: string,
+    hasExpiry = false,
+  ): readonly Parameter[] | null {
     const changed = [...this.#targets.values()].filter(({ changes }) => changes.length > 0);
     if (changed.length === 0) return null;
     const tokens: number[] = [];
@@ -136,6 +142,7 @@ export class WriteGroup {
       numbersOf(behind),
       nowUnixMs,
       `{${changed.map(({ isNew }) => isNew).join(",")}}`,
+      lockTimeout,
       ...hasExpiry ? [numbersOf(changed.map(({ expiresUnixSec }) => expiresUnixSec))] : [],
     ];
   }

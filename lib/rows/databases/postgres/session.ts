@@ -162,12 +162,18 @@ export function isRefusal(error: unknown): boolean {
   return error instanceof postgres.PostgresError && !ENDING_SEVERITIES.includes(error.severity);
 }
 
+const LOCK_NOT_AVAILABLE = "55P03";
 /** Classes of errors that one row causes: its data, a constraint, a trigger, a limit, a right. */
 const ROW_ERRORS = ["22", "23", "42", "44", "54", "P0"];
 
 /** Whether the server has refused a statement for one of its rows. */
 export function isRowError(error: unknown): boolean {
   return error instanceof postgres.PostgresError && ROW_ERRORS.includes(error.code.slice(0, 2));
+}
+
+/** Whether the server has waited for another session's lock as long as it should. */
+export function isLockTimeout(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && error.code === LOCK_NOT_AVAILABLE;
 }
 
 /** Returns the reason why a server cannot be used, or null if it can. */

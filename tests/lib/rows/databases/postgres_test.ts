@@ -1,5 +1,10 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import type { Change, PostgresSettings, Row } from "../../../../lib/rows/databases/backend.ts";
+import type {
+  Change,
+  PostgresSettings,
+  Row,
+  Write,
+} from "../../../../lib/rows/databases/backend.ts";
 import * as postgres from "../../../../lib/rows/databases/postgres/backend.ts";
 import { Session } from "../../../../lib/rows/databases/postgres/session.ts";
 import { postgresSchema } from "../../../../lib/rows/databases/schema.ts";
@@ -213,6 +218,41 @@ testPostgres(
     }, SHORT);
   },
 );
+
+for (const [form, edit] of EDIT_FORMS) {
+  testPostgres(`a row that another session has locked fails alone; edit ${form}`, async (url) => {
+    await withBackend(url, async (backend, epoch) => {
+      const write = (name: string, tokenId: number): Write => ({
+        key: bytes(name),
+        tokenId,
+        edit: edit(set(name)),
+        owner: "",
+      });
+      await backend.writeGroup([write("a", 1), write("b", 2), write("c", 3)], epoch);
+      await withSession(url, async (somebody) => {
+        await somebody.query("BEGIN");
+        await somebody.query("SELECT * FROM kv WHERE key = 'b' FOR UPDATE");
+        const group = ["a", "b", "new", "c", "b"].map((name, at) => write(name, 4 + at));
+        const results = await backend.writeGroup(group, epoch);
+        assertEquals(results.map(({ kind }) => kind), [
+          "committed",
+          "failed",
+          "committed",
+          "committed",
+          "failed",
+        ]);
+        await somebody.query("ROLLBACK");
+        await somebody.query("BEGIN");
+        await somebody.query(
+          "INSERT INTO kv (key, flags, value, version) VALUES ('unseen', 0, '', 1)",
+        );
+        const more = ["a", "unseen", "c"].map((name, at) => write(name, 14 + at));
+        const kinds = (await backend.writeGroup(more, epoch)).map(({ kind }) => kind);
+        assertEquals(kinds, ["committed", "failed", "committed"]);
+      });
+    }, SHORT);
+  });
+}
 
 testPostgres("a takeover learns how long the origins before may serve rows", async (url) => {
   const first = await openPostgres(url, DEFAULT_TABLE, SETTINGS);
