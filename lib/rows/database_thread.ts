@@ -107,6 +107,7 @@ class DatabaseThread {
   #isConfirming = false;
   #isConfirmed = true;
   #isDeposed = false;
+  #isTicking = false;
   #purgeMs = performance.now();
   #resolveMs = 0;
   #resolvePauseMs = TICK_MS;
@@ -241,10 +242,12 @@ class DatabaseThread {
   }
 
   async #tick(): Promise<void> {
-    if (!this.#isConfirmed) return this.#sendState();
+    if (!this.#isConfirmed || this.#isTicking) return this.#sendState();
     const nowMs = performance.now();
+    this.#isTicking = true;
     try {
-      if (this.#loop.problem !== null && nowMs >= this.#resolveMs) this.#loop.problem = null;
+      await this.#backend.check();
+      if (nowMs >= this.#resolveMs) this.#loop.problem = null;
       await this.#resolveUnknown(nowMs);
       if (nowMs - this.#purgeMs >= PURGE_INTERVAL_MS) {
         this.#purgeMs = nowMs;
@@ -254,6 +257,7 @@ class DatabaseThread {
     } catch (error) {
       this.#loop.problem = reasonOf(error);
     }
+    this.#isTicking = false;
     this.#sendState();
   }
 
@@ -274,7 +278,7 @@ class DatabaseThread {
       say({ kind: "deposed", reason: deposedText });
     }
     const problem = isDeposed ? deposedText : this.#loop.problem;
-    say({ kind: "state", stats: rowStats(this.#flows, this.#runner.times), problem });
+    say({ kind: "state", stats: [...rowStats(this.#flows, this.#runner.times)], problem });
   }
 }
 

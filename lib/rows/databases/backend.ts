@@ -117,6 +117,8 @@ export interface Backend {
    * @returns The result of each write, in their order. All are fenced, or none.
    */
   writeGroup(writes: readonly Write[], epoch: number): Promise<readonly WriteResult[]>;
+  /** Checks that the database takes writes now. @throws Why it does not. */
+  check(): Promise<void>;
   /** Returns the outcome of the write under a token. Asks on a new connection, once the old one is certainly closed. */
   outcome(tokenId: number): Promise<WriteOutcome>;
   /** Reads the notes of caches. @throws The database's error. */

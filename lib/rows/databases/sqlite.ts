@@ -22,6 +22,8 @@ const BUSY_PAUSE_MS = 1;
 const BUSY_PAUSE_MS_MAX = 25;
 /** SQLITE_CANTOPEN and SQLITE_READONLY. */
 const UNWRITABLE = /unable to open|readonly/;
+/** How long another process may hold the lock on the file before `check` fails. */
+const CHECK_MS = 500;
 /** SQLITE_BUSY and SQLITE_LOCKED, without the bits of the extended code. */
 const BUSY_CODES = [5, 6];
 const NO_KEY = new Uint8Array();
@@ -188,16 +190,24 @@ export class SqliteBackend implements Backend {
     }
   }
 
+  async check(): Promise<void> {
+    try {
+      await this.#whenFree(() => this.#database.exec("BEGIN IMMEDIATE; ROLLBACK"), CHECK_MS);
+    } catch (error) {
+      throw new Error(`${this.#path}: ${reasonOf(error)}`);
+    }
+  }
+
   /** Calls `act`, again while another process has the lock on the file; reads go on meanwhile. */
-  async #whenFree<Result>(act: () => Result): Promise<Result> {
+  async #whenFree<Result>(act: () => Result, timeoutMs = this.#timeoutMs): Promise<Result> {
     this.#checkFile();
-    const deadlineMs = performance.now() + this.#timeoutMs;
+    const deadlineMs = performance.now() + timeoutMs;
     for (let pauseMs = BUSY_PAUSE_MS;; pauseMs = Math.min(2 * pauseMs, BUSY_PAUSE_MS_MAX)) {
       try {
         return act();
       } catch (error) {
         if (!isBusy(error)) throw error;
-        if (performance.now() >= deadlineMs) throw lockedFor(this.#timeoutMs);
+        if (performance.now() >= deadlineMs) throw lockedFor(timeoutMs);
       }
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }

@@ -1,4 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
+import { DatabaseSync } from "node:sqlite";
 import { createDatabase } from "../../support/servers/databases.ts";
 import { HAS_POSTGRES, PostgresServer } from "../../support/servers/postgres.ts";
 import { startProxy } from "../../support/servers/proxy_process.ts";
@@ -59,6 +60,71 @@ Deno.test("SQLite: a file that is deleted under the server refuses writes, also 
   Deno.writeTextFileSync(file, "");
   await client.ask("delete hit\r\n", refused);
   await server.stop();
+});
+
+Deno.test("SQLite: a locked file refuses writes by name, and health says so; hits go on", async () => {
+  await using database = await createDatabase("SQLite");
+  await using server = await startProxy(database, [], [...PATIENCE, "--metrics", "0"]);
+  const [admin] = /http:\/\/[^/]+/.exec(await server.line("metrics are at http://"))!;
+  const health = async (): Promise<string> => await (await fetch(`${admin}/health`)).text();
+  using client = await server.connect();
+  await cacheRow(client);
+  const file = `${database.folder}/rows.db`;
+  using other = new DatabaseSync(file);
+  other.exec("BEGIN EXCLUSIVE");
+  await until(async () =>
+    (await health()).includes(`${file}: another process has locked the file`)
+  );
+  await client.ask("get hit\r\n", HIT);
+  const locked = "another process has locked the file for 1000 ms";
+  await client.ask("set hit 0 0 3\r\ntwo\r\n", `SERVER_ERROR ${file}: ${locked}\r\n`);
+  await client.ask("get hit\r\n", HIT);
+  other.exec("COMMIT");
+  await untilWritten(client);
+  await until(async () => !(await health()).includes("locked"));
+  const metrics = await (await fetch(`${admin}/metrics`)).text();
+  assertMatch(metrics, /^# HELP leased_rows_puts_committed_total writes: committed$/m);
+  assertMatch(metrics, /^# TYPE leased_rows_database_write_seconds_total counter$/m);
+  assertMatch(metrics, /^leased_rows_puts_failed_total [1-9]/m);
+  await client.ask("get hit later\r\n", "VALUE hit 0 3\r\none\r\nVALUE later 0 1\r\n1\r\nEND\r\n");
+  await server.stop();
+});
+
+Deno.test("PostgreSQL: a write whose session is terminated during its commit has an outcome", {
+  ignore: !HAS_POSTGRES,
+}, async () => {
+  const cluster = await PostgresServer.start();
+  try {
+    const url = await cluster.createDatabase();
+    await using server = await startProxy({ url, folder: "" }, []);
+    using client = await server.connect();
+    await cacheRow(client);
+    // A commit that takes long.
+    await cluster.execute(
+      "CREATE FUNCTION delay() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(60); " +
+        "RETURN NULL; END$$; CREATE CONSTRAINT TRIGGER delay AFTER UPDATE ON kv DEFERRABLE " +
+        "INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION delay()",
+      url,
+    );
+    for (const command of ["set hit 0 0 3\r\ntwo\r\n", "append hit 0 0 1\r\n!\r\n"]) {
+      await client.send(command);
+      const isSleeping = "wait_event = 'PgSleep' AND datname = current_database()";
+      await until(async () =>
+        await cluster.execute(
+          `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE ${isSleeping}`,
+          url,
+        ) === "1"
+      );
+      assertEquals(await client.until("\r\n"), "SERVER_ERROR the database did not write it\r\n");
+      await client.ask("get hit\r\n", HIT);
+    }
+    await cluster.execute("DROP TRIGGER delay ON kv", url);
+    await client.ask("append hit 0 0 1\r\n!\r\n", "STORED\r\n");
+    await client.ask("get hit\r\n", "VALUE hit 0 4\r\none!\r\nEND\r\n");
+    await server.stop();
+  } finally {
+    await cluster.stop();
+  }
 });
 
 Deno.test("PostgreSQL: sessions that are terminated, and a restart, are survived", {
