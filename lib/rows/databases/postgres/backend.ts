@@ -33,7 +33,7 @@ import { reasonOf } from "../../../reason.ts";
 const STATEMENTS_IN_WRITE = 4;
 /** Attempts of a write whose key another session inserts between its lookup and its insertion. */
 const INSERTIONS_MAX = 5;
-/** A group waits this part of a statement's time for a lock of another session, then goes on without the locked rows. */
+/** Waits for a lock in the time of a statement; after one, a group goes on without the locked rows. */
 const LOCK_WAITS = 8;
 /** Time-outs that a takeover waits for the old proxy's writes; the server ends each write after one. */
 const TAKE_OVER_PATIENCE = 3;
