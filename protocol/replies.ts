@@ -217,9 +217,9 @@ export const OUTCOME_LINE: Record<Outcome, Uint8Array> = {
   [Outcome.TOO_MANY_REQUESTS]: line("SERVER_ERROR too many requests wait for the database"),
 };
 
-/** Sets the text of the server error that answers an operation on a row: the last one that failed on this thread. */
-export function setRowFailure(reason: string): void {
-  OUTCOME_LINE[Outcome.ROW_ERROR] = line(`SERVER_ERROR ${reason}`);
+/** Sets the text of the error that answers an operation on a row: the last one that failed on this thread. */
+export function setRowFailure(reason: string, isClients: boolean): void {
+  OUTCOME_LINE[Outcome.ROW_ERROR] = line(`${isClients ? "CLIENT" : "SERVER"}_ERROR ${reason}`);
   STATUS_TEXT[Status.INTERNAL_ERROR] = text(reason);
 }
 

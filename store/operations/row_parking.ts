@@ -62,7 +62,7 @@ export class RowParking {
   /** Why the last operation returned ROW_ERROR, or a read FAILED_ITEM: the text of a server error. */
   failure = "";
   /** Called with each `failure`. */
-  onFailure: (text: string) => void = () => {};
+  onFailure: (text: string, isClients: boolean) => void = () => {};
   readonly #right: ServingRight;
   readonly #links: ItemLinks;
   readonly #lookup: Lookup;
@@ -490,13 +490,14 @@ export class RowParking {
   }
 
   #fail(text: string): Outcome {
-    if (!this.isAhead) this.#explain(text);
+    if (!this.isAhead) this.#explain(text, true);
     return this.#refuse(Outcome.ROW_ERROR);
   }
 
-  #explain(text: string): void {
+  /** @param isClients Whether the request is wrong; else the server or the database cannot execute it. */
+  #explain(text: string, isClients = false): void {
     this.failure = text;
-    this.onFailure(text);
+    this.onFailure(text, isClients);
   }
 
   // --- the connection's requests -----------------------------------------------------------------

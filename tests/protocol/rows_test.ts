@@ -183,7 +183,7 @@ Deno.test("a row that is too old for a cas, and one that the database refuses", 
   assertEquals(
     peer.ask(""),
     "EXISTS\r\nSTORED\r\nSERVER_ERROR no such luck\r\n" +
-      "SERVER_ERROR rows have no expiry time; see --row-expiry\r\nHD c103\r\n",
+      "CLIENT_ERROR rows have no expiry time; see --row-expiry\r\nHD c103\r\n",
   );
   rows.side.check();
 });

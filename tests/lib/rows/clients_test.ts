@@ -9,6 +9,10 @@ import { textOf } from "../../support/sessions/side.ts";
 
 const PYTHON = "/usr/bin/python3";
 
+/** Where Debian's libspymemcached-java and golang-github-bradfitz-gomemcache-dev are. */
+const SPYMEMCACHED = "/usr/share/java/spymemcached.jar";
+const GO_FOLDER = "/usr/share/gocode";
+
 interface RowClient {
   readonly name: string;
   /** Ends with status 0 where the client is installed. */
@@ -47,6 +51,24 @@ const CLIENTS: readonly RowClient[] = [
     command: [
       ...[Deno.execPath(), "run", `--lock=${path("tests/deno.lock")}`, "--no-check"],
       ...["--allow-all", path("tests/clients/rows_memjs.ts")],
+    ],
+  },
+  ...["text", "binary"].map((protocol): RowClient => ({
+    name: `php-memcached-${protocol}`,
+    probe: ["php", "-r", "exit(class_exists('Memcached') ? 0 : 1);"],
+    command: ["php", path("tests/clients/rows.php"), protocol],
+  })),
+  ...["text", "binary"].map((protocol): RowClient => ({
+    name: `spymemcached-${protocol}`,
+    probe: ["sh", "-c", `command -v javac && test -f ${SPYMEMCACHED}`],
+    command: ["java", "-cp", SPYMEMCACHED, path("tests/clients/Rows.java"), protocol],
+  })),
+  {
+    name: "gomemcache",
+    probe: ["sh", "-c", `command -v go && test -d ${GO_FOLDER}/src/github.com/bradfitz/gomemcache`],
+    command: [
+      ...["env", "GO111MODULE=off", `GOPATH=${GO_FOLDER}`, "GOCACHE=/tmp/leased-test-go"],
+      ...["go", "run", path("tests/clients/rows.go")],
     ],
   },
 ];

@@ -40,7 +40,7 @@ testDatabases("memcached's commands read and write rows", async (database) => {
   );
   await client.ask(
     "touch n 60\r\n",
-    "SERVER_ERROR rows have no expiry time; see --row-expiry\r\n",
+    "CLIENT_ERROR rows have no expiry time; see --row-expiry\r\n",
   );
 });
 
