@@ -35,9 +35,7 @@ export function addressOf(name: string): Address {
   const host = bracketed ?? plain;
   const number = port === undefined ? PORT_DEFAULT : Number(port);
   if (host === undefined || number > PORT_MAX) {
-    throw new RangeError(
-      `server ${JSON.stringify(name)}: expected host:port or /path of a socket`,
-    );
+    throw new RangeError(`server ${JSON.stringify(name)}: expected host:port or /path of a socket`);
   }
   return { host, port: number };
 }

@@ -158,24 +158,17 @@ export class Cache<Value = any> extends Client<Value> {
     options: LoadOptions = {},
   ): Promise<Map<string, T>> {
     const settings = settingsOf(options);
-    const names = new Map(
-      [...keys].map((key) => [loadKey(key, settings), key] as const),
-    );
+    const names = new Map([...keys].map((key) => [loadKey(key, settings), key] as const));
     const found = new Map<string, T>();
     let failure: { readonly error: unknown } | undefined;
     const run = new Run<Value>(this.#hands, settings, {
       load: async (missing, control) => {
-        const rows = await loadMany(
-          missing.map((key) => names.get(key)!),
-          control,
-        );
+        const rows = await loadMany(missing.map((key) => names.get(key)!), control);
         return new Map(missing.map((key) => [key, rows.get(names.get(key)!)]));
       },
       answer: (key, outcome) => {
         if ("error" in outcome) failure = outcome;
-        else if (outcome.value !== undefined) {
-          found.set(names.get(key)!, outcome.value as T);
-        }
+        else if (outcome.value !== undefined) found.set(names.get(key)!, outcome.value as T);
       },
     });
     const done = run.drive(loadFlow([...names.keys()], settings));
@@ -200,30 +193,17 @@ export class Cache<Value = any> extends Client<Value> {
     const { isRolledBack = (error) => error instanceof RolledBackError } = options;
     checkNumber("limitMs", limitMs, 0, MS_MAX);
     // Sorted, so that two writers do not wait for each other.
-    const all = [
-      ...new Set([...[keys].flat().map(keyBytes), ...tags.map(tagKey)]),
-    ].sort();
+    const all = [...new Set([...[keys].flat().map(keyBytes), ...tags.map(tagKey)])].sort();
     if (form === "leases") {
       const flow = putWithLeases(all, limitMs);
-      return await this.#finish(
-        flow,
-        commit,
-        (items) => this.#invalidate(items, limitMs),
-      );
+      return await this.#finish(flow, commit, (items) => this.#invalidate(items, limitMs));
     }
     const flow = putWithTokens(all, randomUUID(), limitMs, isRolledBack);
-    return await this.#finish(
-      flow,
-      commit,
-      (items) => this.#release(items, limitMs),
-    );
+    return await this.#finish(flow, commit, (items) => this.#release(items, limitMs));
   }
 
   /** Removes values and leases, after an update was committed. @throws UnfinishedError */
-  async invalidate(
-    keys: string | readonly string[],
-    limitMs: number = LIMIT_MS,
-  ): Promise<void> {
+  async invalidate(keys: string | readonly string[], limitMs: number = LIMIT_MS): Promise<void> {
     await this.#invalidate([keys].flat().map(keyBytes), limitMs);
   }
 
@@ -281,10 +261,7 @@ export class Cache<Value = any> extends Client<Value> {
       await sleep(Math.random() * CAS_PAUSE_MS);
     }
     const place = { server: this.serverNameOf(key), command: "cas", key };
-    throw new RequestError(
-      place,
-      `others changed the value each of ${CAS_TRIES} times`,
-    );
+    throw new RequestError(place, `others changed the value each of ${CAS_TRIES} times`);
   }
 
   /** Returns a part of the cache with keys of its own, which can be invalidated together. */
@@ -295,11 +272,7 @@ export class Cache<Value = any> extends Client<Value> {
 
   // --- flows ---------------------------------------------------------------------------------------
 
-  #begin(
-    key: string,
-    settings: Settings,
-    load: LoadRows<Value>,
-  ): Work<Outcome<Value>> {
+  #begin(key: string, settings: Settings, load: LoadRows<Value>): Work<Outcome<Value>> {
     let settle!: (outcome: Outcome<Value>) => void;
     const answer = new Promise<Outcome<Value>>((resolve) => settle = resolve);
     const run = new Run<Value>(this.#hands, settings, {
@@ -315,9 +288,7 @@ export class Cache<Value = any> extends Client<Value> {
     commit: () => Promise<Result> | Result,
     retry: (items: readonly Item[]) => Promise<void>,
   ): Promise<Result> {
-    const run = new Run<unknown>(this.#hands as Hands<unknown>, NO_LOAD, {
-      commit,
-    });
+    const run = new Run<unknown>(this.#hands as Hands<unknown>, NO_LOAD, { commit });
     try {
       const { result, unfinished } = await run.drive(flow);
       throwUnfinished(unfinished, retry);
@@ -328,11 +299,7 @@ export class Cache<Value = any> extends Client<Value> {
       throwUnfinished(unfinished, retry, error.error);
       if (kept.length === 0) throw error.error;
       const resolve = (): Promise<void> => this.#release(kept, LIMIT_MS);
-      throw new OutcomeUnknownError(
-        kept.map(({ key }) => key),
-        resolve,
-        error.error,
-      );
+      throw new OutcomeUnknownError(kept.map(({ key }) => key), resolve, error.error);
     }
   }
 
@@ -357,12 +324,8 @@ export class Cache<Value = any> extends Client<Value> {
       try {
         return await this.lock(key, options);
       } catch (error) {
-        if (!(error instanceof TokenOutError) || tries === LOCK_TRIES) {
-          throw error;
-        }
-        await this.call(
-          requests.store(keyBytes(key), placeholder, 0, { mode: "add" }),
-        );
+        if (!(error instanceof TokenOutError) || tries === LOCK_TRIES) throw error;
+        await this.call(requests.store(keyBytes(key), placeholder, 0, { mode: "add" }));
       }
     }
   }
@@ -403,11 +366,7 @@ export class Namespace<Value = any> {
     options: LoadOptions = {},
   ): Promise<T | undefined> {
     const loadOwn: Load<T> = (_, control) => load(key, control);
-    return this.#cache.getOrLoad(
-      this.#prefix + key,
-      loadOwn,
-      this.#options(options),
-    );
+    return this.#cache.getOrLoad(this.#prefix + key, loadOwn, this.#options(options));
   }
 
   /** As `Cache.getOrLoadMany`; `loadMany` gets the keys without the prefix. */
@@ -420,19 +379,12 @@ export class Namespace<Value = any> {
     const found = await this.#cache.getOrLoadMany<T>(
       [...keys].map((key) => this.#prefix + key),
       async (missing, control) => {
-        const rows = await loadMany(
-          missing.map((key) => key.slice(length)),
-          control,
-        );
-        return new Map(
-          [...rows].map(([key, row]) => [this.#prefix + key, row]),
-        );
+        const rows = await loadMany(missing.map((key) => key.slice(length)), control);
+        return new Map([...rows].map(([key, row]) => [this.#prefix + key, row]));
       },
       this.#options(options),
     );
-    return new Map(
-      [...found].map(([key, value]) => [key.slice(length), value]),
-    );
+    return new Map([...found].map(([key, value]) => [key.slice(length), value]));
   }
 
   /** As `Cache.put`. */
@@ -441,11 +393,7 @@ export class Namespace<Value = any> {
     commit: () => Promise<Result> | Result,
     options?: PutOptions,
   ): Promise<Result> {
-    return this.#cache.put(
-      [keys].flat().map((key) => this.#prefix + key),
-      commit,
-      options,
-    );
+    return this.#cache.put([keys].flat().map((key) => this.#prefix + key), commit, options);
   }
 
   /** Makes all values of the namespace invalid. @throws UnfinishedError */

@@ -23,9 +23,7 @@ export function keyBytes(key: string): string {
     : FORBIDDEN.test(bytes)
     ? "blanks and control characters are not allowed"
     : undefined;
-  if (problem !== undefined) {
-    throw new RangeError(`key ${JSON.stringify(key)}: ${problem}`);
-  }
+  if (problem !== undefined) throw new RangeError(`key ${JSON.stringify(key)}: ${problem}`);
   return bytes;
 }
 
@@ -41,15 +39,8 @@ export function expiryOf(sec: number): number {
 }
 
 /** @throws RangeError It is no whole number in this range. */
-export function checkNumber(
-  name: string,
-  value: number,
-  min: number,
-  max: number,
-): void {
+export function checkNumber(name: string, value: number, min: number, max: number): void {
   if (!(Number.isSafeInteger(value) && value >= min && value <= max)) {
-    throw new RangeError(
-      `${name} ${value}: expected a whole number from ${min} to ${max}`,
-    );
+    throw new RangeError(`${name} ${value}: expected a whole number from ${min} to ${max}`);
   }
 }

@@ -71,37 +71,24 @@ export class Commands<Value = any> {
   /** Reads a value; undefined: there is none. Values that flows have stored with tags or grace are none. */
   get(key: string, options?: CallOptions): Promise<Value | undefined> {
     return this.#read(
-      requests.getValue(
-        keyBytes(key),
-        (bytes, flags) => this.#decode(bytes, flags),
-      ),
+      requests.getValue(keyBytes(key), (bytes, flags) => this.#decode(bytes, flags)),
       options,
     );
   }
 
   /** Reads a value and its cas id. */
-  gets(
-    key: string,
-    options?: CallOptions,
-  ): Promise<Versioned<Value> | undefined> {
+  gets(key: string, options?: CallOptions): Promise<Versioned<Value> | undefined> {
     return this.#read(this.#gets(key), options);
   }
 
   /** Reads a value, and sets its time to live. */
-  getAndTouch(
-    key: string,
-    ttlSec: number,
-    options?: CallOptions,
-  ): Promise<Value | undefined> {
+  getAndTouch(key: string, ttlSec: number, options?: CallOptions): Promise<Value | undefined> {
     const request = this.#gets(key, expiryOf(ttlSec));
     return this.#read(request, options).then((found) => found?.value);
   }
 
   /** Reads many values, in one round trip for each server. Missing keys are left out. */
-  async getMany(
-    keys: Iterable<string>,
-    options?: CallOptions,
-  ): Promise<Map<string, Value>> {
+  async getMany(keys: Iterable<string>, options?: CallOptions): Promise<Map<string, Value>> {
     const found = new Map<string, Value>();
     await Promise.all([...keys].map(async (key) => {
       const value = await this.get(key, options);
@@ -138,20 +125,12 @@ export class Commands<Value = any> {
   }
 
   /** Adds bytes behind a value, whatever the codec. @returns Whether there is one. */
-  append(
-    key: string,
-    bytes: Uint8Array,
-    options?: CallOptions,
-  ): Promise<boolean> {
+  append(key: string, bytes: Uint8Array, options?: CallOptions): Promise<boolean> {
     return this.#extend("append", key, bytes, options);
   }
 
   /** Adds bytes before a value, whatever the codec. @returns Whether there is one. */
-  prepend(
-    key: string,
-    bytes: Uint8Array,
-    options?: CallOptions,
-  ): Promise<boolean> {
+  prepend(key: string, bytes: Uint8Array, options?: CallOptions): Promise<boolean> {
     return this.#extend("prepend", key, bytes, options);
   }
 
@@ -164,10 +143,7 @@ export class Commands<Value = any> {
   ): Promise<requests.Stored> {
     const expiry = expiryOf(options.ttlSec ?? 0);
     const encoded = this.encode(key, value);
-    return this.call(
-      requests.store(keyBytes(key), encoded, expiry, { cas }),
-      options,
-    );
+    return this.call(requests.store(keyBytes(key), encoded, expiry, { cas }), options);
   }
 
   /** Removes a value. @returns Whether there was one that could be removed. */
@@ -176,13 +152,8 @@ export class Commands<Value = any> {
   }
 
   /** Removes many values, in one round trip for each server. @returns How many there were. */
-  async deleteMany(
-    keys: Iterable<string>,
-    options?: CallOptions,
-  ): Promise<number> {
-    const removed = await Promise.all(
-      [...keys].map((key) => this.delete(key, options)),
-    );
+  async deleteMany(keys: Iterable<string>, options?: CallOptions): Promise<number> {
+    const removed = await Promise.all([...keys].map((key) => this.delete(key, options)));
     return removed.filter((each) => each).length;
   }
 
@@ -203,21 +174,9 @@ export class Commands<Value = any> {
     options: StoreOptions & { readonly initial?: number } = {},
   ): Promise<number | undefined> {
     const { initial, ttlSec = 0 } = options;
-    checkNumber(
-      "delta",
-      delta,
-      -Number.MAX_SAFE_INTEGER,
-      Number.MAX_SAFE_INTEGER,
-    );
-    if (initial !== undefined) {
-      checkNumber("initial", initial, 0, Number.MAX_SAFE_INTEGER);
-    }
-    const request = requests.arithmetic(
-      keyBytes(key),
-      delta,
-      initial,
-      expiryOf(ttlSec),
-    );
+    checkNumber("delta", delta, -Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+    if (initial !== undefined) checkNumber("initial", initial, 0, Number.MAX_SAFE_INTEGER);
+    const request = requests.arithmetic(keyBytes(key), delta, initial, expiryOf(ttlSec));
     return this.call(request, options);
   }
 
@@ -236,16 +195,11 @@ export class Commands<Value = any> {
     options?: CallOptions,
   ): Promise<requests.MetaReply> {
     const wrong = flags.find((flag) => !/^[^bkqO\s][\x21-\x7e]*$/.test(flag));
-    if (wrong !== undefined) {
-      throw new RangeError(`flag ${JSON.stringify(wrong)} is not allowed`);
-    }
+    if (wrong !== undefined) throw new RangeError(`flag ${JSON.stringify(wrong)} is not allowed`);
     if ((value !== undefined) !== (command === "ms")) {
       throw new RangeError(`${command}: ms has a value, others have none`);
     }
-    return this.call(
-      requests.meta(command, keyBytes(key), flags, value),
-      options,
-    );
+    return this.call(requests.meta(command, keyBytes(key), flags, value), options);
   }
 
   /**
@@ -259,10 +213,7 @@ export class Commands<Value = any> {
     leaseFlag: number,
     options?: CallOptions,
   ): Promise<requests.LeaseReply> {
-    return this.call(
-      requests.getss(keyBytes(key), expiryOf(leaseSec), leaseFlag),
-      options,
-    );
+    return this.call(requests.getss(keyBytes(key), expiryOf(leaseSec), leaseFlag), options);
   }
 
   /** Removes a value and leaves a lease. Needs leased with `-z`. @throws LockedError */
@@ -271,10 +222,7 @@ export class Commands<Value = any> {
     leaseSec: number,
     options?: CallOptions,
   ): Promise<{ readonly lease: string; readonly existed: boolean }> {
-    const reply = await this.call(
-      requests.deletess(keyBytes(key), expiryOf(leaseSec)),
-      options,
-    );
+    const reply = await this.call(requests.deletess(keyBytes(key), expiryOf(leaseSec)), options);
     if (reply === "locked") {
       throw new LockedError({ server: "", command: "deletess", key });
     }
@@ -282,10 +230,7 @@ export class Commands<Value = any> {
   }
 
   /** Sends a request. @internal */
-  protected call<Result>(
-    request: Request<Result>,
-    options?: CallOptions,
-  ): Promise<Result> {
+  protected call<Result>(request: Request<Result>, options?: CallOptions): Promise<Result> {
     const signal = options?.signal;
     return signal === undefined ? this.#send(request) : abortable(this.#send(request), signal);
   }
@@ -341,32 +286,22 @@ export class Commands<Value = any> {
     bytes: Uint8Array,
     options?: CallOptions,
   ): Promise<boolean> {
-    const request = requests.store(keyBytes(key), { bytes, flags: 0 }, 0, {
-      mode,
-    });
+    const request = requests.store(keyBytes(key), { bytes, flags: 0 }, 0, { mode });
     return this.#isStored(request, options);
   }
 
-  async #isStored(
-    request: Request<requests.Stored>,
-    options?: CallOptions,
-  ): Promise<boolean> {
+  async #isStored(request: Request<requests.Stored>, options?: CallOptions): Promise<boolean> {
     return await this.call(request, options) === "stored";
   }
 }
 
 function missWhenDown(error: unknown): undefined {
-  if (error instanceof ConnectionError && !(error instanceof ProtocolError)) {
-    return undefined;
-  }
+  if (error instanceof ConnectionError && !(error instanceof ProtocolError)) return undefined;
   throw error;
 }
 
 /** Settles with the promise, or rejects as soon as the signal aborts. */
-export function abortable<Result>(
-  promise: Promise<Result>,
-  signal: AbortSignal,
-): Promise<Result> {
+export function abortable<Result>(promise: Promise<Result>, signal: AbortSignal): Promise<Result> {
   return new Promise((resolve, reject) => {
     const abort = (): void => reject(signal.reason);
     if (signal.aborted) abort();
@@ -429,12 +364,7 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
     checkNumber("connections", connections, 1, CONNECTIONS_MAX);
     checkNumber("connectMs", connectMs, 1, LOCK_WAIT_MS_MAX);
     checkNumber("replyMs", replyMs, 1, LOCK_WAIT_MS_MAX);
-    const link = {
-      queueBytesMax: QUEUE_BYTES_MAX,
-      ...options,
-      connectMs,
-      replyMs,
-    };
+    const link = { queueBytesMax: QUEUE_BYTES_MAX, ...options, connectMs, replyMs };
     const weighted = [servers].flat().map((each) => {
       const { server, weight } = typeof each === "string" ? { server: each, weight: 1 } : each;
       const address = addressOf(server);
@@ -445,9 +375,7 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
         server: new Server(address, link, connections, onDown),
       };
     });
-    if (weighted.length === 0) {
-      throw new RangeError("a client needs at least one server");
-    }
+    if (weighted.length === 0) throw new RangeError("a client needs at least one server");
     this.#options = options;
     this.#servers = weighted.map(({ server }) => server);
     this.#ring = weighted.length === 1 ? undefined : new KetamaRing(weighted);
@@ -475,17 +403,13 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
     const lost = new AbortController();
     let isReleased = false;
     const connection = server.section(() => {
-      if (!isReleased) {
-        lost.abort(new ConnectionError(place, "the lock is lost"));
-      }
+      if (!isReleased) lost.abort(new ConnectionError(place, "the lock is lost"));
     });
     try {
       const locking = connection.send(requests.lock(bytes, waitMs));
       const reply = await (signal === undefined ? locking : abortable(locking, signal));
       if (reply === "locked") throw new LockedError(place);
-      if (reply === "missing") {
-        throw new TokenOutError(place, "no value, or an update token");
-      }
+      if (reply === "missing") throw new TokenOutError(place, "no value, or an update token");
       return new Section(
         this.#options,
         (request) => connection.send(request),
@@ -494,9 +418,7 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
         async () => {
           isReleased = true;
           try {
-            if (!connection.isEnded) {
-              await connection.send(requests.unlock(bytes));
-            }
+            if (!connection.isEnded) await connection.send(requests.unlock(bytes));
           } finally {
             await connection.close();
           }
@@ -515,31 +437,18 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
    * @param owner The writer's tag, up to 64 printable characters. The same tag gets the same token again.
    * @throws LockedError
    */
-  async takeToken(
-    key: string,
-    owner: string,
-    options?: CallOptions,
-  ): Promise<string> {
+  async takeToken(key: string, owner: string, options?: CallOptions): Promise<string> {
     if (!/^[\x21-\x7e]{1,64}$/.test(owner)) {
-      throw new RangeError(
-        `owner ${JSON.stringify(owner)}: expected 1 to 64 printable characters`,
-      );
+      throw new RangeError(`owner ${JSON.stringify(owner)}: expected 1 to 64 printable characters`);
     }
-    const id = await this.call(
-      requests.takeToken(keyBytes(key), owner),
-      options,
-    );
+    const id = await this.call(requests.takeToken(keyBytes(key), owner), options);
     if (id !== undefined) return id;
     const place = { server: this.serverNameOf(key), command: "token", key };
     throw new LockedError(place);
   }
 
   /** Releases an update token. @returns False: it was not out any more; the key is invalidated all the same. */
-  releaseToken(
-    key: string,
-    id: string,
-    options?: CallOptions,
-  ): Promise<boolean> {
+  releaseToken(key: string, id: string, options?: CallOptions): Promise<boolean> {
     checkNumber("token", Number(id), 0, Number.MAX_SAFE_INTEGER);
     return this.call(requests.releaseToken(keyBytes(key), id), options);
   }

@@ -36,9 +36,7 @@ export const textCodec: Codec<string> = {
 export const jsonCodec: Codec<any> = {
   encode: (value) => {
     const text = JSON.stringify(value);
-    if (text === undefined) {
-      throw new TypeError(`JSON cannot hold ${String(value)}`);
-    }
+    if (text === undefined) throw new TypeError(`JSON cannot hold ${String(value)}`);
     return { bytes: Buffer.from(text), flags: 0 };
   },
   decode: (bytes) => JSON.parse(textOf(bytes)),

@@ -75,24 +75,12 @@ export class Connection {
       link.connectMs,
     );
     this.#socket.setNoDelay?.(true);
-    this.#socket.once(
-      tls === undefined ? "connect" : "secureConnect",
-      () => this.#connected(),
-    );
+    this.#socket.once(tls === undefined ? "connect" : "secureConnect", () => this.#connected());
     this.#socket.on("data", (piece: Uint8Array) => this.#received(piece));
     this.#socket.on("drain", () => this.#flush());
-    this.#socket.on(
-      "error",
-      (error: Error) => this.#stop("failed", error.message),
-    );
-    this.#socket.on(
-      "end",
-      () => this.#stop("failed", "the server closed the connection"),
-    );
-    this.#socket.on(
-      "close",
-      () => this.#stop("failed", "the connection was closed"),
-    );
+    this.#socket.on("error", (error: Error) => this.#stop("failed", error.message));
+    this.#socket.on("end", () => this.#stop("failed", "the server closed the connection"));
+    this.#socket.on("close", () => this.#stop("failed", "the connection was closed"));
   }
 
   get isReady(): boolean {
@@ -106,9 +94,7 @@ export class Connection {
   /** Sends a request. @throws RequestError, or what its `read` throws. */
   send<Result>(request: Request<Result>): Promise<Result> {
     if (this.#end !== undefined) {
-      return Promise.reject(
-        new ConnectionError(this.#place(request), this.#end.message),
-      );
+      return Promise.reject(new ConnectionError(this.#place(request), this.#end.message));
     }
     const waiting = this.#queuedBytes + this.#socket.writableLength;
     if (waiting > this.#link.queueBytesMax) {
@@ -116,11 +102,7 @@ export class Connection {
       return Promise.reject(new ConnectionError(this.#place(request), message));
     }
     return new Promise<Result>((resolve, reject) => {
-      const pending = this.#pendingOf(
-        request,
-        resolve as Pending["resolve"],
-        reject,
-      );
+      const pending = this.#pendingOf(request, resolve as Pending["resolve"], reject);
       if (this.#last === undefined) this.#first = pending;
       else this.#last.next = pending;
       this.#last = pending;
@@ -145,8 +127,7 @@ export class Connection {
     reject: Pending["reject"],
   ): Pending {
     const opaque = this.#opaque = (this.#opaque + 1) & OPAQUE_MAX;
-    const dueMs = performance.now() + this.#link.replyMs +
-      (request.extraMs ?? 0);
+    const dueMs = performance.now() + this.#link.replyMs + (request.extraMs ?? 0);
     return { request, opaque, dueMs, resolve, reject, next: undefined };
   }
 
@@ -173,9 +154,7 @@ export class Connection {
   }
 
   #flush(): void {
-    if (
-      !this.isReady || this.#queuedBytes === 0 || this.#socket.writableNeedDrain
-    ) return;
+    if (!this.isReady || this.#queuedBytes === 0 || this.#socket.writableNeedDrain) return;
     this.#pieces.push(this.#text);
     const pieces = this.#pieces;
     this.#pieces = [];
@@ -199,9 +178,8 @@ export class Connection {
       shape: "line",
       key: "",
       read: ({ status, line }) => {
-        if (status !== "STORED") {
-          this.#stop("failed", `login of ${login.user} failed: ${line}`);
-        } else this.#ready();
+        if (status !== "STORED") this.#stop("failed", `login of ${login.user} failed: ${line}`);
+        else this.#ready();
       },
     };
     const pending = this.#pendingOf(request, () => {}, () => {});
@@ -226,22 +204,15 @@ export class Connection {
       for (let first = this.#first; first !== undefined; first = this.#first) {
         const reply = this.#decoder.next(first.request.shape);
         if (reply === undefined) return;
-        if (
-          first.request.shape === "meta" && reply.line === "" &&
-          reply.opaque !== first.opaque
-        ) {
-          throw new Error(
-            `a reply to another request: ${reply.status} O${reply.opaque}`,
-          );
+        if (first.request.shape === "meta" && reply.line === "" && reply.opaque !== first.opaque) {
+          throw new Error(`a reply to another request: ${reply.status} O${reply.opaque}`);
         }
         this.#first = first.next;
         if (this.#first === undefined) this.#last = undefined;
         this.#settle(first, reply);
         if (this.isEnded) return;
       }
-      if (this.#decoder.hasRest) {
-        throw new Error("bytes that no request asked for");
-      }
+      if (this.#decoder.hasRest) throw new Error("bytes that no request asked for");
     } catch (error) {
       this.#stop("garbage", `the server sent ${(error as Error).message}`);
     }
@@ -258,9 +229,7 @@ export class Connection {
     try {
       resolve(request.read(reply));
     } catch (error) {
-      reject(
-        error instanceof UnreadableReply ? this.#unreadable(request, reply) : error,
-      );
+      reject(error instanceof UnreadableReply ? this.#unreadable(request, reply) : error);
     }
   }
 
@@ -268,10 +237,7 @@ export class Connection {
     const text = line === "" ? status : line;
     // What follows cannot be trusted either.
     nextTick(() => this.#stop("garbage", "the server sent an unexpected reply"));
-    return new ProtocolError(
-      this.#place(request),
-      `an unexpected reply ${JSON.stringify(text)}`,
-    );
+    return new ProtocolError(this.#place(request), `an unexpected reply ${JSON.stringify(text)}`);
   }
 
   // --- the end -------------------------------------------------------------------------------------
@@ -282,11 +248,7 @@ export class Connection {
     this.#timer = undefined;
     if (this.#first === undefined || this.isEnded) return;
     let dueMs = Infinity;
-    for (
-      let each: Pending | undefined = this.#first;
-      each !== undefined;
-      each = each.next
-    ) {
+    for (let each: Pending | undefined = this.#first; each !== undefined; each = each.next) {
       dueMs = Math.min(dueMs, each.dueMs);
     }
     const leftMs = dueMs - performance.now();
@@ -302,11 +264,7 @@ export class Connection {
     this.#text = "";
     this.#pieces = [];
     this.#onEnd(reason, this.#isReady);
-    const ErrorOfEnd = {
-      closed: ConnectionError,
-      failed: ConnectionError,
-      timeout: TimeoutError,
-    }[
+    const ErrorOfEnd = { closed: ConnectionError, failed: ConnectionError, timeout: TimeoutError }[
       reason as "closed"
     ] ?? ProtocolError;
     for (let each = this.#first; each !== undefined; each = each.next) {
@@ -320,7 +278,5 @@ export class Connection {
 export class UnreadableReply extends Error {}
 
 function textOf(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString(
-    "latin1",
-  );
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1");
 }

@@ -25,23 +25,16 @@ export function encodeEntry<Value>(
   const tags = Object.entries(versions).map(([tag, version]) => ` ${tag}=${version}`);
   if (graceSec === 0 && tags.length === 0) return { bytes, flags };
   const trailer = Buffer.from(`\n${graceSec}${tags.join("")}`);
-  return {
-    bytes: Buffer.concat([bytes, trailer]),
-    flags: flags | TRAILER_FLAG,
-  };
+  return { bytes: Buffer.concat([bytes, trailer]), flags: flags | TRAILER_FLAG };
 }
 
-function decodeEntry<Value>(
-  codec: Codec<Value>,
-  { bytes, flags }: Item,
-): Entry<Value> {
+function decodeEntry<Value>(codec: Codec<Value>, { bytes, flags }: Item): Entry<Value> {
   let end = bytes.length;
   let graceSec = 0;
   const versions: Record<string, string> = Object.create(null);
   if ((flags & TRAILER_FLAG) !== 0) {
     end = bytes.lastIndexOf(NEW_LINE);
-    const [grace, ...tags] = Buffer.from(bytes.subarray(end + 1)).toString()
-      .split(" ");
+    const [grace, ...tags] = Buffer.from(bytes.subarray(end + 1)).toString().split(" ");
     graceSec = Number(grace);
     for (const tag of tags) {
       const at = tag.lastIndexOf("=");

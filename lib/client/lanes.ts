@@ -28,11 +28,7 @@ export class Lanes<Answer> {
     return lane.next ?? this.#append(key, lane, begin);
   }
 
-  #append(
-    key: string,
-    lane: Lane<Answer>,
-    begin: () => Work<Answer>,
-  ): Promise<Answer> {
+  #append(key: string, lane: Lane<Answer>, begin: () => Work<Answer>): Promise<Answer> {
     const begun = lane.end.then(() => {
       lane.next = undefined;
       return begin();

@@ -53,32 +53,17 @@ export function claimKey(key: string): string {
 }
 
 /** Returns a key's bytes, checked for what the settings do with it. @throws RangeError */
-export function loadKey(
-  key: string,
-  { refreshSec, graceSec }: Settings,
-): string {
+export function loadKey(key: string, { refreshSec, graceSec }: Settings): string {
   if (refreshSec > 0 || graceSec > 0) claimKey(key);
   return keyBytes(key);
 }
 
 /** @throws RangeError An option is out of its range. */
 export function settingsOf(options: LoadOptions): Settings {
-  const {
-    ttlSec = TTL_SEC,
-    absentSec = ABSENT_SEC,
-    leaseSec = LEASE_SEC,
-    hardMs = HARD_MS,
-  } = options;
-  const {
-    waitMs = WAIT_MS,
-    graceSec = 0,
-    softMs = 0,
-    refreshSec = 0,
-    tags = [],
-  } = options;
-  for (
-    const [name, sec] of Object.entries({ absentSec, graceSec, refreshSec })
-  ) {
+  const { ttlSec = TTL_SEC, absentSec = ABSENT_SEC, leaseSec = LEASE_SEC, hardMs = HARD_MS } =
+    options;
+  const { waitMs = WAIT_MS, graceSec = 0, softMs = 0, refreshSec = 0, tags = [] } = options;
+  for (const [name, sec] of Object.entries({ absentSec, graceSec, refreshSec })) {
     checkNumber(name, sec, 0, SEC_MAX);
   }
   for (const [name, ms] of Object.entries({ hardMs, waitMs, softMs })) {
@@ -87,16 +72,7 @@ export function settingsOf(options: LoadOptions): Settings {
   checkNumber("leaseSec", leaseSec, 1, MS_MAX / 1000);
   expiryOf(ttlSec);
   return {
-    ...{
-      ttlSec,
-      absentSec,
-      leaseSec,
-      hardMs,
-      waitMs,
-      graceSec,
-      softMs,
-      refreshSec,
-    },
+    ...{ ttlSec, absentSec, leaseSec, hardMs, waitMs, graceSec, softMs, refreshSec },
     tags: [...new Set(tags)].map(tagKey),
   };
 }

@@ -39,22 +39,13 @@ const STORED: Readonly<Record<string, Stored>> = {
   EX: "exists",
   NF: "missing",
 };
-const MODE_FLAG = {
-  set: "",
-  add: " ME",
-  replace: " MR",
-  append: " MA",
-  prepend: " MP",
-};
+const MODE_FLAG = { set: "", add: " ME", replace: " MR", append: " MA", prepend: " MP" };
 
 function unreadable(): never {
   throw new UnreadableReply();
 }
 
-function oneOf<Result>(
-  words: Readonly<Record<string, Result>>,
-  status: string,
-): Result {
+function oneOf<Result>(words: Readonly<Record<string, Result>>, status: string): Result {
   return Object.hasOwn(words, status) ? words[status]! : unreadable();
 }
 
@@ -116,12 +107,8 @@ export function look<Found>(
     key,
     read: (reply) => {
       if (reply.status !== "VA" || reply.cas === "") return unreadable();
-      if (reply.isWon && !reply.isStale) {
-        return { state: "won", cas: reply.cas };
-      }
-      if (isPlaceholder(reply)) {
-        return { state: "held", leftSec: secondsOf(reply) };
-      }
+      if (reply.isWon && !reply.isStale) return { state: "won", cas: reply.cas };
+      if (isPlaceholder(reply)) return { state: "held", leftSec: secondsOf(reply) };
       return { state: "value", cas: reply.cas, found: read(itemOf(reply)) };
     },
   };
@@ -164,12 +151,7 @@ export function store(
   };
 }
 
-const REMOVED: Readonly<Record<string, boolean>> = {
-  HD: true,
-  NF: false,
-  EX: false,
-  NS: false,
-};
+const REMOVED: Readonly<Record<string, boolean>> = { HD: true, NF: false, EX: false, NS: false };
 
 /** Removes a value or a placeholder. @param cas Only if the item has this cas id. */
 export function remove(key: string, cas?: string): Request<boolean> {
@@ -233,20 +215,9 @@ export function meta(
     ...(value === undefined ? {} : { value }),
     shape: "meta",
     key,
-    read: (
-      { status, value, flags, cas, ttlSec, isWon, isStale, isHeld, opaque },
-    ) => {
+    read: ({ status, value, flags, cas, ttlSec, isWon, isStale, isHeld, opaque }) => {
       if (opaque < 0) return unreadable();
-      return {
-        status,
-        value: new Uint8Array(value),
-        flags,
-        cas,
-        ttlSec,
-        isWon,
-        isStale,
-        isHeld,
-      };
+      return { status, value: new Uint8Array(value), flags, cas, ttlSec, isWon, isStale, isHeld };
     },
   };
 }
@@ -271,11 +242,7 @@ export interface MetaReply {
 }
 
 /** `getss`, of leased with `-z`. @param leaseFlag As `-z` has it. */
-export function getss(
-  key: string,
-  leaseSec: number,
-  leaseFlag: number,
-): Request<LeaseReply> {
+export function getss(key: string, leaseSec: number, leaseFlag: number): Request<LeaseReply> {
   return {
     line: `getss ${leaseSec} ${key}`,
     shape: "lines",
@@ -303,10 +270,7 @@ export function deletess(
       if (status === "LOCKED") return "locked";
       const [, id] = line.split(" ");
       if (id === undefined) return unreadable();
-      return {
-        lease: id,
-        existed: oneOf({ DELETED: true, NOT_FOUND: false }, status),
-      };
+      return { lease: id, existed: oneOf({ DELETED: true, NOT_FOUND: false }, status) };
     },
   };
 }
@@ -338,10 +302,7 @@ function onlyOk({ status }: Reply): void {
 }
 
 /** `token get`: an update token, or undefined if another connection holds the key's lock. */
-export function takeToken(
-  key: string,
-  owner: string,
-): Request<string | undefined> {
+export function takeToken(key: string, owner: string): Request<string | undefined> {
   return {
     line: `token get ${key} ${owner}`,
     shape: "line",
@@ -364,10 +325,7 @@ export function releaseToken(key: string, id: string): Request<boolean> {
 }
 
 /** A classic command whose reply is lines up to END, or one line: `stats`, `version`, `token list`. */
-export function lines(
-  line: string,
-  shape: "line" | "lines",
-): Request<readonly ReplyLine[]> {
+export function lines(line: string, shape: "line" | "lines"): Request<readonly ReplyLine[]> {
   return {
     line,
     shape,

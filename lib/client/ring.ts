@@ -50,10 +50,7 @@ export class KetamaRing<Server> {
 }
 
 /** @param share The server's weight, divided by the average weight. */
-function pointsOf<Server>(
-  { name, server }: Weighted<Server>,
-  share: number,
-): Point<Server>[] {
+function pointsOf<Server>({ name, server }: Weighted<Server>, share: number): Point<Server>[] {
   const points: Point<Server>[] = [];
   const hashed = hashedName(name);
   const sums = Math.floor(share * SUMS_PER_SERVER + ROUNDING);
@@ -75,8 +72,5 @@ function hashedName(name: string): string {
 
 /** Reads a little-endian 32-bit number from a sum. */
 function numberAt(digest: Uint8Array, index: number): number {
-  return new DataView(digest.buffer, digest.byteOffset).getUint32(
-    4 * index,
-    true,
-  );
+  return new DataView(digest.buffer, digest.byteOffset).getUint32(4 * index, true);
 }

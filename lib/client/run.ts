@@ -81,11 +81,7 @@ export class Run<Value> {
   readonly #application: Application<Value>;
   #loading: Promise<Loaded<Value>> | undefined;
 
-  constructor(
-    hands: Hands<Value>,
-    settings: Settings,
-    application: Application<Value>,
-  ) {
+  constructor(hands: Hands<Value>, settings: Settings, application: Application<Value>) {
     this.#hands = hands;
     this.#settings = settings;
     this.#application = application;
@@ -169,9 +165,7 @@ export class Run<Value> {
     try {
       return await this.#hands.call(request);
     } catch (error) {
-      if (this.#hands.isMissWhenDown && error instanceof ConnectionError) {
-        return undefined;
-      }
+      if (this.#hands.isMissWhenDown && error instanceof ConnectionError) return undefined;
       throw error;
     }
   }
@@ -199,18 +193,13 @@ export class Run<Value> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const limit = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
-        const error = new LoadTimeoutError(
-          `load took longer than ${hardMs} ms: ${keys.join(" ")}`,
-        );
+        const error = new LoadTimeoutError(`load took longer than ${hardMs} ms: ${keys.join(" ")}`);
         aborter.abort(error);
         reject(error);
       }, hardMs);
     });
     try {
-      const rows = await Promise.race([
-        this.#application.load!(keys, control),
-        limit,
-      ]);
+      const rows = await Promise.race([this.#application.load!(keys, control), limit]);
       return { rows, keep: control.keep, ttlSec: control.ttlSec };
     } finally {
       clearTimeout(timer);
@@ -228,23 +217,17 @@ export class Run<Value> {
         await this.#drop([{ key, cas }]);
         throw error;
       }
-      const stored = await this.#quietly(
-        requests.store(key, encoded, expiry, { cas }),
-      );
+      const stored = await this.#quietly(requests.store(key, encoded, expiry, { cas }));
       if (stored !== "stored") this.#count("refusedFills", [key]);
     }));
   }
 
   async #drop(items: readonly Held[]): Promise<void> {
-    await Promise.all(
-      items.map(({ key, cas }) => this.#quietly(requests.remove(key, cas))),
-    );
+    await Promise.all(items.map(({ key, cas }) => this.#quietly(requests.remove(key, cas))));
   }
 
   /** Sends a request whose failure changes nothing for the caller: the value is loaded once more. */
-  async #quietly<Result>(
-    request: Request<Result>,
-  ): Promise<Result | undefined> {
+  async #quietly<Result>(request: Request<Result>): Promise<Result | undefined> {
     try {
       return await this.#hands.call(request);
     } catch {
@@ -271,9 +254,7 @@ export class Run<Value> {
     this.#application.answer!(key, outcome);
   }
 
-  async #invalidate(
-    keys: readonly string[],
-  ): Promise<ReadonlyMap<string, unknown>> {
+  async #invalidate(keys: readonly string[]): Promise<ReadonlyMap<string, unknown>> {
     const failed = new Map<string, unknown>();
     await Promise.all(keys.map(async (key) => {
       try {

@@ -27,12 +27,7 @@ export class Server {
   #isClosed = false;
 
   /** @param connections Kept at the same time. */
-  constructor(
-    address: Address,
-    link: Link,
-    connections: number,
-    onDown: OnDown,
-  ) {
+  constructor(address: Address, link: Link, connections: number, onDown: OnDown) {
     this.name = nameOf(address);
     this.#address = address;
     this.#link = link;
@@ -86,9 +81,7 @@ export class Server {
 
   #connect(onEnd?: () => void): Connection {
     return new Connection(this.#address, this.#link, (reason, wasReady) => {
-      if (reason !== "closed") {
-        this.#ended(wasReady && reason === "failed", reason);
-      }
+      if (reason !== "closed") this.#ended(wasReady && reason === "failed", reason);
       onEnd?.();
     });
   }

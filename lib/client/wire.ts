@@ -66,10 +66,7 @@ export class Reply {
 }
 
 /** Returns the bytes of a request as text, one character a byte, up to its value. */
-export function headOf(
-  { line, value, shape }: Request<unknown>,
-  opaque: number,
-): string {
+export function headOf({ line, value, shape }: Request<unknown>, opaque: number): string {
   const head = shape === "meta" ? `${line} O${opaque}\r\n` : `${line}\r\n`;
   return value === undefined ? head : head.replace(VALUE_LENGTH, `${value.length}`);
 }
@@ -99,9 +96,7 @@ export class Decoder {
       const start = this.#at;
       const end = this.#bytes.indexOf(NEW_LINE, start);
       if (end < 0) {
-        if (this.#bytes.length - start > LINE_LENGTH_MAX) {
-          throw new Error("a line without end");
-        }
+        if (this.#bytes.length - start > LINE_LENGTH_MAX) throw new Error("a line without end");
         return this.#waitFor(1);
       }
       const reply = shape === "meta" ? this.#metaReply(start, end) : this.#classicReply(start, end);
@@ -112,10 +107,7 @@ export class Decoder {
         return reply;
       }
       const words = reply.line.split(" ");
-      this.#lines.push({
-        words,
-        value: words[0] === "VALUE" ? reply.value : undefined,
-      });
+      this.#lines.push({ words, value: words[0] === "VALUE" ? reply.value : undefined });
     }
   }
 
@@ -126,9 +118,7 @@ export class Decoder {
 
   /** Makes one piece of the received bytes when there are enough of them. */
   #join(): boolean {
-    if (this.#have === 0) {
-      return this.#at < this.#bytes.length && this.#need === 0;
-    }
+    if (this.#have === 0) return this.#at < this.#bytes.length && this.#need === 0;
     const rest = this.#bytes.length - this.#at;
     if (this.#need > this.#have + rest) return false;
     if (rest > 0) this.#parts.unshift(this.#bytes.subarray(this.#at));
@@ -151,9 +141,7 @@ export class Decoder {
 
   /** @returns The value behind a line, or undefined until it is whole. */
   #valueAfter(end: number, length: number): Uint8Array | undefined {
-    if (!(length >= 0 && length <= VALUE_LENGTH_MAX)) {
-      throw new Error("no length of a value");
-    }
+    if (!(length >= 0 && length <= VALUE_LENGTH_MAX)) throw new Error("no length of a value");
     const start = end + 1;
     const missing = start + length + 2 - this.#bytes.length;
     if (missing > 0) return this.#waitFor(missing);
@@ -180,9 +168,7 @@ export class Decoder {
   #metaReply(start: number, end: number): Reply | undefined {
     const bytes = this.#bytes;
     // A status of two letters, then a blank or CR.
-    if (end - start < 3 || bytes[start + 2]! > BLANK) {
-      return this.#classicReply(start, end);
-    }
+    if (end - start < 3 || bytes[start + 2]! > BLANK) return this.#classicReply(start, end);
     const reply = new Reply();
     reply.status = bytes.toString("latin1", start, start + 2);
     let at = start + 3;

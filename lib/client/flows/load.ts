@@ -71,10 +71,7 @@ export function* loadFlow<Value>(
     const round = yield* judge(open, sight, settings);
     early.push(...round.early);
     if (round.expired.length > 0) {
-      const claimed = yield* step({
-        kind: "claim",
-        keys: round.expired.map(({ key }) => key),
-      });
+      const claimed = yield* step({ kind: "claim", keys: round.expired.map(({ key }) => key) });
       for (const task of round.expired) {
         if (claimed.has(task.key)) round.tasks.push(task);
         else {
@@ -83,12 +80,8 @@ export function* loadFlow<Value>(
         }
       }
     }
-    if (round.outdated.length > 0) {
-      yield* step({ kind: "drop", items: round.outdated });
-    }
-    if (round.tasks.length > 0) {
-      yield* loadAndFill(round.tasks, versions!, settings);
-    }
+    if (round.outdated.length > 0) yield* step({ kind: "drop", items: round.outdated });
+    if (round.tasks.length > 0) yield* loadAndFill(round.tasks, versions!, settings);
     leftMs = Math.min(leftMs, round.waitMs);
     const isOver = round.waiting.length > 0 && leftMs <= 0;
     const again = round.outdated.map(({ key }) => key);
@@ -105,9 +98,7 @@ export function* loadFlow<Value>(
     }
     open = [...round.waiting, ...again];
   }
-  if (early.length > 0 && versions !== undefined) {
-    yield* refresh(early, versions, settings);
-  }
+  if (early.length > 0 && versions !== undefined) yield* refresh(early, versions, settings);
 }
 
 /** Sorts what a look has found, and answers what the cache can answer. */
@@ -137,9 +128,7 @@ function* judge<Value>(
         yield* judgeValue(key, found, settings, round);
       } else round.outdated.push({ key, cas: found.cas });
     } else {
-      if (found.state === "won") {
-        yield* step({ kind: "drop", items: [{ key, cas: found.cas }] });
-      }
+      if (found.state === "won") yield* step({ kind: "drop", items: [{ key, cas: found.cas }] });
       round.alone.push(key);
     }
   }
@@ -159,11 +148,7 @@ function* judgeValue<Value>(
     return;
   }
   if (freshSec <= refreshSec) early.push(task);
-  const outcome = {
-    value: entry.value,
-    isStale: false,
-    from: "cache",
-  } as const;
+  const outcome = { value: entry.value, isStale: false, from: "cache" } as const;
   yield* step({ kind: "answer", key, outcome });
 }
 
@@ -209,9 +194,7 @@ function* loadAndFill<Value>(
     return;
   }
   yield* fill(tasks, loaded, versions, settings);
-  for (const key of keys) {
-    if (!answered.has(key)) yield* answerLoaded(key, loaded);
-  }
+  for (const key of keys) if (!answered.has(key)) yield* answerLoaded(key, loaded);
 }
 
 /** Fills under the items' ids. A refused fill is not repeated: the value may be old. */
@@ -226,14 +209,8 @@ function* fill<Value>(
   for (const { key, cas } of tasks) {
     const value = rows.get(key);
     const sec = value === undefined ? absentSec : ttlSec;
-    if (!keep || (value === undefined && absentSec === 0)) {
-      dropped.push({ key, cas });
-    } else {fills.push({
-        key,
-        cas,
-        ttlSec: sec,
-        entry: { value, graceSec, versions },
-      });}
+    if (!keep || (value === undefined && absentSec === 0)) dropped.push({ key, cas });
+    else fills.push({ key, cas, ttlSec: sec, entry: { value, graceSec, versions } });
   }
   if (dropped.length > 0) yield* step({ kind: "drop", items: dropped });
   if (fills.length > 0) yield* step({ kind: "fill", fills });
@@ -254,9 +231,7 @@ function* loadAlone<Value>(
     const loaded = yield* step({ kind: "load", keys: bare });
     for (const key of bare) yield* answerLoaded(key, loaded as Loaded<Value>);
   } catch (error) {
-    for (const key of bare) {
-      yield* step({ kind: "answer", key, outcome: { error } });
-    }
+    for (const key of bare) yield* step({ kind: "answer", key, outcome: { error } });
   }
 }
 
@@ -266,42 +241,22 @@ function* refresh<Value>(
   versions: Readonly<Record<string, string>>,
   settings: LoadSettings,
 ): Flow<Value, void> {
-  const claimed = yield* step({
-    kind: "claim",
-    keys: tasks.map(({ key }) => key),
-  });
+  const claimed = yield* step({ kind: "claim", keys: tasks.map(({ key }) => key) });
   const own = tasks.filter(({ key }) => claimed.has(key));
   if (own.length === 0) return;
   try {
-    const loaded = yield* step({
-      kind: "load",
-      keys: own.map(({ key }) => key),
-    });
+    const loaded = yield* step({ kind: "load", keys: own.map(({ key }) => key) });
     yield* fill(own, loaded as Loaded<Value>, versions, settings);
   } catch {
     // The values stay until they expire.
   }
 }
 
-function* answerStale<Value>(
-  key: string,
-  { value }: Entry<Value>,
-): Flow<Value, void> {
-  yield* step({
-    kind: "answer",
-    key,
-    outcome: { value, isStale: true, from: "cache" },
-  });
+function* answerStale<Value>(key: string, { value }: Entry<Value>): Flow<Value, void> {
+  yield* step({ kind: "answer", key, outcome: { value, isStale: true, from: "cache" } });
 }
 
-function* answerLoaded<Value>(
-  key: string,
-  { rows }: Loaded<Value>,
-): Flow<Value, void> {
-  const outcome = {
-    value: rows.get(key),
-    isStale: false,
-    from: "load",
-  } as const;
+function* answerLoaded<Value>(key: string, { rows }: Loaded<Value>): Flow<Value, void> {
+  const outcome = { value: rows.get(key), isStale: false, from: "load" } as const;
   yield* step({ kind: "answer", key, outcome });
 }

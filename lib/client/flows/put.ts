@@ -80,9 +80,7 @@ export function* putWithTokens(
 ): Flow<unknown, Put<Token>> {
   const tokens: Token[] = [];
   try {
-    for (const key of keys) {
-      tokens.push({ key, id: yield* takeToken(key, owner, limitMs) });
-    }
+    for (const key of keys) tokens.push({ key, id: yield* takeToken(key, owner, limitMs) });
   } catch (error) {
     yield* releaseFlow(tokens, limitMs);
     throw error;
@@ -98,11 +96,7 @@ export function* putWithTokens(
 }
 
 /** Asks with the same tag until a token is given: after a lost reply it is the same token. */
-function* takeToken(
-  key: string,
-  owner: string,
-  limitMs: number,
-): Flow<unknown, string> {
+function* takeToken(key: string, owner: string, limitMs: number): Flow<unknown, string> {
   const pauses = pausesFor(limitMs);
   for (;;) {
     let failure: unknown;

@@ -67,11 +67,7 @@ export type Step<Value> =
   /** Reads keys and versions of tags; takes a lease for each key that has no value. */
   | { readonly kind: "look"; readonly keys: readonly string[] }
   /** Calls the application's `load`. After `softMs` the result is "late", and `loadRest` waits for the rest. */
-  | {
-    readonly kind: "load";
-    readonly keys: readonly string[];
-    readonly softMs?: number;
-  }
+  | { readonly kind: "load"; readonly keys: readonly string[]; readonly softMs?: number }
   | { readonly kind: "loadRest" }
   /** Stores each value if the item still has its id. */
   | { readonly kind: "fill"; readonly fills: readonly Fill<Value>[] }
@@ -80,22 +76,14 @@ export type Step<Value> =
   /** Asks for the right to load keys anew that have a value: one client gets it. */
   | { readonly kind: "claim"; readonly keys: readonly string[] }
   /** Gives the caller a result; the flow may go on. */
-  | {
-    readonly kind: "answer";
-    readonly key: string;
-    readonly outcome: Outcome<Value>;
-  }
+  | { readonly kind: "answer"; readonly key: string; readonly outcome: Outcome<Value> }
   | { readonly kind: "sleep"; readonly ms: number }
   /** Calls the application's `commit`. */
   | { readonly kind: "commit" }
   /** Removes values and leases. */
   | { readonly kind: "invalidate"; readonly keys: readonly string[] }
   | { readonly kind: "takeToken"; readonly key: string; readonly owner: string }
-  | {
-    readonly kind: "releaseToken";
-    readonly key: string;
-    readonly id: string;
-  };
+  | { readonly kind: "releaseToken"; readonly key: string; readonly id: string };
 
 /** The result of each step; a step may throw. */
 export interface StepResults<Value> {

@@ -48,33 +48,20 @@ testServers("bytes, texts and numbers", async (address) => {
   assertEquals(await client.increment("n", -2), 10);
   assertEquals(await client.increment("n", -20), 0);
   assertEquals((await client.get("n"))?.trim(), "0");
-  await assertRejects(
-    () => client.increment("t"),
-    ServerError,
-    "mg t".replace("mg", "ma"),
-  );
+  await assertRejects(() => client.increment("t"), ServerError, "mg t".replace("mg", "ma"));
 });
 
 testServers("many keys, long values, keys in UTF-8", async (address) => {
-  await using client = new Client(address, {
-    codec: bytesCodec,
-    connections: 3,
-  });
+  await using client = new Client(address, { codec: bytesCodec, connections: 3 });
   const entries = Array.from({ length: 300 }, (_, index) => {
     const length = [0, 1, 100, 2_048, 2_049, 70_000][index % 6]!;
     return [`schlüssel:${index}`, new Uint8Array(length).fill(index)] as const;
   });
   assertEquals(await client.setMany(entries), []);
-  const found = await client.getMany([
-    ...entries.map(([key]) => key),
-    "missing",
-  ]);
+  const found = await client.getMany([...entries.map(([key]) => key), "missing"]);
   assertEquals(found.size, entries.length);
   for (const [key, value] of entries) assertEquals(found.get(key), value);
-  assertEquals(
-    await client.deleteMany(entries.map(([key]) => key)),
-    entries.length,
-  );
+  assertEquals(await client.deleteMany(entries.map(([key]) => key)), entries.length);
 });
 
 testServers("compression", async (address) => {
@@ -103,17 +90,7 @@ testServers("a placeholder of mg N is no value", async (address) => {
 
 testServers("bad input is refused before anything is sent", async (address) => {
   await using client = new Client(address, { valueBytesMax: 100 });
-  for (
-    const key of [
-      "",
-      "a b",
-      "a\n",
-      "\0",
-      "x".repeat(251),
-      "ä".repeat(126),
-      "a\x7f",
-    ]
-  ) {
+  for (const key of ["", "a b", "a\n", "\0", "x".repeat(251), "ä".repeat(126), "a\x7f"]) {
     assertThrows(() => client.get(key), RangeError, "key");
     assertThrows(() => client.set(key, 1), RangeError, "key");
   }
@@ -122,11 +99,7 @@ testServers("bad input is refused before anything is sent", async (address) => {
     assertThrows(() => client.set("k", 1, { ttlSec }), RangeError, "ttlSec");
     assertThrows(() => client.touch("k", ttlSec), RangeError, "ttlSec");
   }
-  assertThrows(
-    () => client.set("k", "x".repeat(99)),
-    RangeError,
-    "value of k: 101 bytes",
-  );
+  assertThrows(() => client.set("k", "x".repeat(99)), RangeError, "value of k: 101 bytes");
   assertThrows(() => client.set("k", undefined), TypeError);
   assertThrows(() => client.meta("mg", "k", ["v", "q"]), RangeError, '"q"');
   assertThrows(() => client.meta("mg", "k", ["v\r\nflush_all"]), RangeError);
@@ -138,16 +111,8 @@ Deno.test("options out of their range, servers that are none", () => {
   assertThrows(() => new Client([]), RangeError, "at least one server");
   assertThrows(() => new Client("a:99999"), RangeError, "a:99999");
   assertThrows(() => new Client("a b"), RangeError);
-  assertThrows(
-    () => new Client("a", { connections: 0 }),
-    RangeError,
-    "connections 0",
-  );
-  assertThrows(
-    () => new Client("a", { replyMs: -1 }),
-    RangeError,
-    "replyMs -1",
-  );
+  assertThrows(() => new Client("a", { connections: 0 }), RangeError, "connections 0");
+  assertThrows(() => new Client("a", { replyMs: -1 }), RangeError, "replyMs -1");
 });
 
 testServers("times beyond thirty days", async (address) => {
@@ -157,19 +122,13 @@ testServers("times beyond thirty days", async (address) => {
   assert(ttlSec > 39 * 86_400, `${ttlSec}`);
 });
 
-testServers(
-  "an aborted command rejects with the signal's reason",
-  async (address) => {
-    await using client = new Client(address);
-    const reason = new Error("enough");
-    const signal = AbortSignal.abort(reason);
-    assertEquals(
-      await client.get("k", { signal }).catch((error) => error),
-      reason,
-    );
-    assertEquals(await client.get("k"), undefined);
-  },
-);
+testServers("an aborted command rejects with the signal's reason", async (address) => {
+  await using client = new Client(address);
+  const reason = new Error("enough");
+  const signal = AbortSignal.abort(reason);
+  assertEquals(await client.get("k", { signal }).catch((error) => error), reason);
+  assertEquals(await client.get("k"), undefined);
+});
 
 Deno.test("getss and deletess; update tokens", async () => {
   await using server = await startLeased();
@@ -198,11 +157,7 @@ Deno.test("a lock belongs to its section", async () => {
   await using client = new Client(address, { replyMs: 20_000 });
   await client.set("k", 1);
   const first = await client.lock("k");
-  await assertRejects(
-    () => client.lock("k"),
-    LockedError,
-    `${address}: lock k`,
-  );
+  await assertRejects(() => client.lock("k"), LockedError, `${address}: lock k`);
   await assertRejects(() => client.takeToken("k", "w"), LockedError);
   await assertRejects(() => client.deletess("k", 1), LockedError);
   assertEquals(await client.set("k", 2), false);
@@ -220,10 +175,7 @@ for (const memcached of MEMCACHEDS) {
     await using client = new Client(server.address);
     await assertRejects(() => client.lock("k"), UnsupportedError, "lock k");
     await assertRejects(() => client.takeToken("k", "w"), UnsupportedError);
-    await assertRejects(
-      () => client.getss("k", 1, LEASE_FLAG),
-      UnsupportedError,
-    );
+    await assertRejects(() => client.getss("k", 1, LEASE_FLAG), UnsupportedError);
     assertEquals(await client.get("k"), undefined);
   });
 }

@@ -58,16 +58,11 @@ testServers(
       await gate;
       return row.load();
     };
-    const caches = Array.from(
-      { length: 4 },
-      () => stack.use(new Cache(address)),
-    );
+    const caches = Array.from({ length: 4 }, () => stack.use(new Cache(address)));
     const calls = caches.flatMap((cache) =>
       Array.from({ length: 25 }, () => cache.getOrLoad("k", slow))
     );
-    while (caches.every(({ counters }) => counters.loads === 0)) {
-      await caches[0]!.get("x");
-    }
+    while (caches.every(({ counters }) => counters.loads === 0)) await caches[0]!.get("x");
     const late = caches[0]!.getOrLoad("k", slow);
     release();
     assertEquals(new Set(await Promise.all([...calls, late])), new Set(["v"]));
@@ -75,81 +70,68 @@ testServers(
   },
 );
 
-testServers(
-  "a slow reader's fill is refused after an update",
-  async (address) => {
-    await using reader = new Cache(address);
-    await using writer = new Cache(address);
-    const row = new Row("old");
-    const value = await reader.getOrLoad("k", async () => {
-      const read = await row.load();
-      await writer.put("k", () => void (row.value = "new"));
-      return read;
-    });
-    assertEquals(value, "old");
-    assertEquals(reader.counters.refusedFills, 1);
-    assertEquals(await reader.getOrLoad("k", row.load), "new");
-  },
-);
+testServers("a slow reader's fill is refused after an update", async (address) => {
+  await using reader = new Cache(address);
+  await using writer = new Cache(address);
+  const row = new Row("old");
+  const value = await reader.getOrLoad("k", async () => {
+    const read = await row.load();
+    await writer.put("k", () => void (row.value = "new"));
+    return read;
+  });
+  assertEquals(value, "old");
+  assertEquals(reader.counters.refusedFills, 1);
+  assertEquals(await reader.getOrLoad("k", row.load), "new");
+});
 
-testServers(
-  "a caller that begins after an update does not join an older load",
-  async (address) => {
-    await using cache = new Cache(address);
-    const row = new Row("old");
-    let after: Promise<string | undefined> | undefined;
-    await cache.getOrLoad("k", async () => {
-      const read = await row.load();
-      await cache.put("k", () => void (row.value = "new"));
-      after = cache.getOrLoad("k", row.load);
-      return read;
-    });
-    assertEquals(await after, "new");
-  },
-);
+testServers("a caller that begins after an update does not join an older load", async (address) => {
+  await using cache = new Cache(address);
+  const row = new Row("old");
+  let after: Promise<string | undefined> | undefined;
+  await cache.getOrLoad("k", async () => {
+    const read = await row.load();
+    await cache.put("k", () => void (row.value = "new"));
+    after = cache.getOrLoad("k", row.load);
+    return read;
+  });
+  assertEquals(await after, "new");
+});
 
-testServers(
-  "absent rows, expiry times, rows that are not kept, failures",
-  async (address) => {
-    await using cache = new Cache(address);
-    const row = new Row(undefined);
-    assertEquals(
-      await cache.getOrLoad("absent", row.load, { absentSec: 60 }),
-      undefined,
-    );
-    assertEquals(await cache.getOrLoad("absent", row.load), undefined);
-    assertEquals(row.loads, 1);
-    assertEquals((await cache.meta("mg", "absent", ["t"])).ttlSec, 60);
-    assertEquals(await cache.get("absent"), undefined);
-    for (let loads = 2; loads < 4; loads++) {
-      await cache.getOrLoad("unkept absence", row.load, { absentSec: 0 }).catch(
-        () => {},
-      );
-      await cache.getOrLoad("unkept", row.load, { absentSec: 0 });
-      assertEquals(row.loads, loads);
-    }
-    await cache.getOrLoad("short", (_, control) => {
-      control.ttlSec = 30;
-      return "v";
-    });
-    assertEquals((await cache.meta("mg", "short", ["t"])).ttlSec, 30);
-    await cache.getOrLoad("secret", (_, control) => {
-      control.keep = false;
-      return "v";
-    });
-    assertEquals((await cache.meta("mg", "secret", ["t"])).status, "EN");
-    const failure = new Error("database");
-    const failed = await cache.getOrLoad("bad", () => Promise.reject(failure))
-      .catch((error) => error);
-    assertEquals(failed, failure);
-    assertEquals((await cache.meta("mg", "bad", ["t"])).status, "EN");
-    await assertRejects(
-      () => cache.getOrLoad("slow", () => new Promise(() => {}), { hardMs: 10 }),
-      LoadTimeoutError,
-      "10 ms: slow",
-    );
-  },
-);
+testServers("absent rows, expiry times, rows that are not kept, failures", async (address) => {
+  await using cache = new Cache(address);
+  const row = new Row(undefined);
+  assertEquals(await cache.getOrLoad("absent", row.load, { absentSec: 60 }), undefined);
+  assertEquals(await cache.getOrLoad("absent", row.load), undefined);
+  assertEquals(row.loads, 1);
+  assertEquals((await cache.meta("mg", "absent", ["t"])).ttlSec, 60);
+  assertEquals(await cache.get("absent"), undefined);
+  for (let loads = 2; loads < 4; loads++) {
+    await cache.getOrLoad("unkept absence", row.load, { absentSec: 0 }).catch(() => {});
+    await cache.getOrLoad("unkept", row.load, { absentSec: 0 });
+    assertEquals(row.loads, loads);
+  }
+  await cache.getOrLoad("short", (_, control) => {
+    control.ttlSec = 30;
+    return "v";
+  });
+  assertEquals((await cache.meta("mg", "short", ["t"])).ttlSec, 30);
+  await cache.getOrLoad("secret", (_, control) => {
+    control.keep = false;
+    return "v";
+  });
+  assertEquals((await cache.meta("mg", "secret", ["t"])).status, "EN");
+  const failure = new Error("database");
+  const failed = await cache.getOrLoad("bad", () => Promise.reject(failure)).catch((error) =>
+    error
+  );
+  assertEquals(failed, failure);
+  assertEquals((await cache.meta("mg", "bad", ["t"])).status, "EN");
+  await assertRejects(
+    () => cache.getOrLoad("slow", () => new Promise(() => {}), { hardMs: 10 }),
+    LoadTimeoutError,
+    "10 ms: slow",
+  );
+});
 
 testServers(
   "a reader that finds another one's lease waits, then loads and does not fill",
@@ -204,48 +186,33 @@ testServers(
     const isOver = async (): Promise<boolean> =>
       ["k", "slow", "gone"].every(Boolean) &&
       (await cache.meta("mg", "gone", ["t"])).ttlSec <= 1_000;
-    while (!await isOver()) {
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
+    while (!await isOver()) await new Promise((resolve) => setTimeout(resolve, 20));
     const stale = { value: "v", isStale: true, from: "cache" } as const;
     assertEquals(await cache.getOrLoadEntry("k", fail, options), stale);
     // Another client may not load meanwhile: it gets the old value, too.
-    assertEquals(
-      await cache.getOrLoadEntry("k", row.load, { ...options, waitMs: 0 }),
-      stale,
-    );
+    assertEquals(await cache.getOrLoadEntry("k", row.load, { ...options, waitMs: 0 }), stale);
     let release!: (value: string) => void;
     const slow = new Promise<string>((resolve) => release = resolve);
-    assertEquals(
-      await cache.getOrLoadEntry("slow", () => slow, options),
-      stale,
-    );
+    assertEquals(await cache.getOrLoadEntry("slow", () => slow, options), stale);
     release("fresh");
     assertEquals(await cache.getOrLoad("slow", fail, options), "fresh");
     // An invalidated value is never served.
     await cache.put("gone", () => {});
-    await assertRejects(
-      () => cache.getOrLoad("gone", fail, options),
-      Error,
-      "database",
-    );
+    await assertRejects(() => cache.getOrLoad("gone", fail, options), Error, "database");
   },
 );
 
-testServers(
-  "early refresh: one caller loads a value anew that expires soon",
-  async (address) => {
-    await using cache = new Cache(address);
-    const row = new Row("old");
-    await cache.getOrLoad("k", row.load, { ttlSec: 50 });
-    row.value = "new";
-    const options = { ttlSec: 500, refreshSec: 100 };
-    const got = [1, 2, 3].map(() => cache.getOrLoad("k", row.load, options));
-    assertEquals(await Promise.all(got), ["old", "old", "old"]);
-    assertEquals(await cache.getOrLoad("k", row.load, options), "new");
-    assertEquals(row.loads, 2);
-  },
-);
+testServers("early refresh: one caller loads a value anew that expires soon", async (address) => {
+  await using cache = new Cache(address);
+  const row = new Row("old");
+  await cache.getOrLoad("k", row.load, { ttlSec: 50 });
+  row.value = "new";
+  const options = { ttlSec: 500, refreshSec: 100 };
+  const got = [1, 2, 3].map(() => cache.getOrLoad("k", row.load, options));
+  assertEquals(await Promise.all(got), ["old", "old", "old"]);
+  assertEquals(await cache.getOrLoad("k", row.load, options), "new");
+  assertEquals(row.loads, 2);
+});
 
 testServers("tags and namespaces", async (address) => {
   await using cache = new Cache(address);
@@ -288,48 +255,23 @@ testServers("tags and namespaces", async (address) => {
 testServers("compareAndSwap", async (address) => {
   await using cache = new Cache(address);
   const add = (value = 0): number => value + 1;
-  await Promise.all(
-    Array.from({ length: 5 }, () => cache.compareAndSwap("n", add)),
-  );
+  await Promise.all(Array.from({ length: 5 }, () => cache.compareAndSwap("n", add)));
   assertEquals(await cache.get("n"), 5);
   assertEquals(await cache.compareAndSwap("n", () => undefined), undefined);
 });
 
-testServers(
-  "options and keys of flows are checked before anything is sent",
-  async (address) => {
-    await using cache = new Cache(address);
-    const load = (): string => "v";
-    const long = "x".repeat(245);
-    await assertRejects(
-      () => cache.getOrLoad("k", load, { ttlSec: -1 }),
-      RangeError,
-      "ttlSec -1",
-    );
-    await assertRejects(
-      () => cache.getOrLoad("k", load, { leaseSec: 0 }),
-      RangeError,
-      "leaseSec 0",
-    );
-    await assertRejects(
-      () => cache.getOrLoad("a b", load),
-      RangeError,
-      '"a b"',
-    );
-    await assertRejects(
-      () => cache.getOrLoad("k", load, { tags: ["a b"] }),
-      RangeError,
-      "tag:a b",
-    );
-    await assertRejects(
-      () => cache.getOrLoad(long, load, { graceSec: 1 }),
-      RangeError,
-      "251 bytes",
-    );
-    await assertRejects(() => cache.put("a b", load), RangeError, '"a b"');
-    assertEquals(await cache.getOrLoad(long, load), "v");
-  },
-);
+testServers("options and keys of flows are checked before anything is sent", async (address) => {
+  await using cache = new Cache(address);
+  const load = (): string => "v";
+  const long = "x".repeat(245);
+  await assertRejects(() => cache.getOrLoad("k", load, { ttlSec: -1 }), RangeError, "ttlSec -1");
+  await assertRejects(() => cache.getOrLoad("k", load, { leaseSec: 0 }), RangeError, "leaseSec 0");
+  await assertRejects(() => cache.getOrLoad("a b", load), RangeError, '"a b"');
+  await assertRejects(() => cache.getOrLoad("k", load, { tags: ["a b"] }), RangeError, "tag:a b");
+  await assertRejects(() => cache.getOrLoad(long, load, { graceSec: 1 }), RangeError, "251 bytes");
+  await assertRejects(() => cache.put("a b", load), RangeError, '"a b"');
+  assertEquals(await cache.getOrLoad(long, load), "v");
+});
 
 Deno.test("put reports a server that does not confirm an invalidation, and offers to retry", async () => {
   await using server = await startLeased();
@@ -373,15 +315,9 @@ Deno.test("put with tokens: uncacheable until the commit's outcome is known", as
     .catch((error) => error);
   assert(unknown instanceof OutcomeUnknownError, `${unknown}`);
   assertEquals(unknown.keys, ["k", "l"]);
-  assertEquals([await cache.set("k", "x"), await cache.set("l", "x")], [
-    false,
-    false,
-  ]);
+  assertEquals([await cache.set("k", "x"), await cache.set("l", "x")], [false, false]);
   await unknown.resolve();
-  assertEquals([await cache.set("k", "x"), await cache.set("l", "x")], [
-    true,
-    true,
-  ]);
+  assertEquals([await cache.set("k", "x"), await cache.set("l", "x")], [true, true]);
   assertEquals(cache.counters.brokenTokens, 0);
 });
 
@@ -391,10 +327,7 @@ Deno.test("put with tokens commits nothing when it cannot take all", async () =>
   await cache.set("l", 1);
   await using _section = await cache.lock("l");
   let commits = 0;
-  const put = cache.put(["k", "l"], () => void commits++, {
-    form: "tokens",
-    limitMs: 30,
-  });
+  const put = cache.put(["k", "l"], () => void commits++, { form: "tokens", limitMs: 30 });
   await assertRejects(() => put, LockedError);
   assertEquals([commits, await cache.set("k", 1)], [0, true]);
 });
@@ -407,16 +340,13 @@ Deno.test("withLock: one at a time, with growing fencing numbers; the lock's los
   const fences: number[] = [];
   let inside = 0;
   await Promise.all(
-    Array.from(
-      { length: 5 },
-      () =>
-        cache.withLock("k", async ({ fence, signal }) => {
-          assertEquals([++inside, signal.aborted], [1, false]);
-          fences.push(fence);
-          await cache.get("x");
-          inside--;
-        }, { waitMs: 20_000 }),
-    ),
+    Array.from({ length: 5 }, () =>
+      cache.withLock("k", async ({ fence, signal }) => {
+        assertEquals([++inside, signal.aborted], [1, false]);
+        fences.push(fence);
+        await cache.get("x");
+        inside--;
+      }, { waitMs: 20_000 })),
   );
   assertEquals(fences, fences.toSorted((a, b) => a - b));
   await cache.withLock("k", async (section) => {

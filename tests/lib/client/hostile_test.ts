@@ -99,10 +99,7 @@ for (const [name, reply] of GARBAGE) {
 Deno.test("errors of the server name server, command and key", () =>
   withPeer(() => ["SERVER_ERROR out of memory\r\n"], async (client) => {
     const error = await assertRejects(() => client.set("k", 1), ServerError);
-    assert(
-      /^127\.0\.0\.1:\d+: ms k: .*out of memory/.test(error.message),
-      error.message,
-    );
+    assert(/^127\.0\.0\.1:\d+: ms k: .*out of memory/.test(error.message), error.message);
   }));
 
 Deno.test("a server that never answers: every request fails in time, as do those behind it", () =>
@@ -113,16 +110,10 @@ Deno.test("a server that never answers: every request fails in time, as do those
         Array.from({ length: 50 }, (_, index) => client.get(`k${index}`)),
       );
       for (const result of results) {
-        assert(
-          result.status === "rejected" && result.reason instanceof TimeoutError,
-        );
+        assert(result.status === "rejected" && result.reason instanceof TimeoutError);
       }
       // While it is down: an error at once.
-      await assertRejects(
-        () => client.get("k"),
-        ConnectionError,
-        "next attempt in",
-      );
+      await assertRejects(() => client.get("k"), ConnectionError, "next attempt in");
     },
     50,
   ));
@@ -147,41 +138,20 @@ Deno.test("a server that is away is an error, or a miss by choice, and comes bac
 
 Deno.test("requests wait for a slow server up to queueBytesMax", async () => {
   await using peer = new ScriptedPeer(() => []);
-  await using client = new Client(`127.0.0.1:${peer.port}`, {
-    replyMs: 50,
-    queueBytesMax: 2_500,
-  });
+  await using client = new Client(`127.0.0.1:${peer.port}`, { replyMs: 50, queueBytesMax: 2_500 });
   const value = "x".repeat(1_000);
-  const sent = Array.from(
-    { length: 4 },
-    (_, index) => client.set(`k${index}`, value),
-  );
-  const messages = await Promise.all(
-    sent.map((each) => each.catch(({ message }) => message)),
-  );
-  assertEquals(messages.map((text) => text.includes("queueBytesMax")), [
-    false,
-    false,
-    false,
-    true,
-  ]);
+  const sent = Array.from({ length: 4 }, (_, index) => client.set(`k${index}`, value));
+  const messages = await Promise.all(sent.map((each) => each.catch(({ message }) => message)));
+  assertEquals(messages.map((text) => text.includes("queueBytesMax")), [false, false, false, true]);
 });
 
 Deno.test("close ends requests in progress, and leaves nothing", () =>
   withPeer(() => [], async (client) => {
     const waiting = client.get("k");
     const closed = client.close();
-    await assertRejects(
-      () => waiting,
-      ConnectionError,
-      "the client was closed",
-    );
+    await assertRejects(() => waiting, ConnectionError, "the client was closed");
     await closed;
-    await assertRejects(
-      () => client.get("k"),
-      ConnectionError,
-      "the client was closed",
-    );
+    await assertRejects(() => client.get("k"), ConnectionError, "the client was closed");
   }));
 
 const CLIENTS = 4;
@@ -203,24 +173,16 @@ Deno.test("a network that cuts, strands and loses: no reply is for a wrong reque
     let failed = 0;
     await using clients = new AsyncDisposableStack();
     await Promise.all(Array.from({ length: CLIENTS }, async (_, number) => {
-      const client = new Client(`127.0.0.1:${relay.port}`, {
-        replyMs: 2_000,
-        connections: 2,
-      });
+      const client = new Client(`127.0.0.1:${relay.port}`, { replyMs: 2_000, connections: 2 });
       clients.use(client);
       let next = 0;
       const work = async (): Promise<void> => {
         while (next < REQUESTS / CLIENTS) {
           const key = `${number}:${next++ % 500}`;
           try {
-            if (random() < 0.3) {
-              await client.set(key, `${key} ${"x".repeat(random() * 5_000)}`);
-            }
+            if (random() < 0.3) await client.set(key, `${key} ${"x".repeat(random() * 5_000)}`);
             const value = await client.get(key);
-            assert(
-              value === undefined || value.startsWith(`${key} `),
-              `${key}: ${value}`,
-            );
+            assert(value === undefined || value.startsWith(`${key} `), `${key}: ${value}`);
             answered++;
           } catch (error) {
             if (!(error instanceof RequestError)) throw error;

@@ -42,7 +42,7 @@ async function run(
 }
 
 Deno.test("the package and the server have one version", () => {
-  const versions = ["deno.json", "lib/client/deno.json"].map((name) =>
+  const versions = ["deno.json", "contrib/client_package.json"].map((name) =>
     JSON.parse(Deno.readTextFileSync(path(name))).version
   );
   assertEquals(versions[1], versions[0]);
@@ -54,11 +54,9 @@ Deno.test({
   fn: async () => {
     const folder = await Deno.makeTempDir({ prefix: "leased-test-" });
     try {
-      const pack = tasks["client:pack"]!.command.split("&& deno ")[1]!.split(
-        " ",
-      )
-        .map((word) => word.replace("../..", folder));
-      await run(path("lib/client"), Deno.execPath(), pack);
+      const pack = tasks["client:pack"]!.command.split(" && ").slice(1, -2).join(" && ")
+        .replaceAll(".client", `${folder}/source`).replace("../", `${folder}/`);
+      await run(path(""), "sh", ["-c", pack.replace("deno pack", `${Deno.execPath()} pack`)]);
       await Deno.writeTextFile(
         `${folder}/package.json`,
         `{ "type": "module" }`,

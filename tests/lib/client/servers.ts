@@ -13,20 +13,10 @@ export interface TestServer extends AsyncDisposable {
 export const LEASE_FLAG = 0x3333;
 
 /** Starts leased with leases and update tokens. */
-export async function startLeased(
-  args: readonly string[] = [],
-): Promise<ServerProcess> {
+export async function startLeased(args: readonly string[] = []): Promise<ServerProcess> {
   return await ServerProcess.start({
     io: TRANSPORTS.at(-1)!,
-    args: [
-      "-z",
-      "3333",
-      "--tokens",
-      "volatile",
-      "--token-quarantine",
-      "0",
-      ...args,
-    ],
+    args: ["-z", "3333", "--tokens", "volatile", "--token-quarantine", "0", ...args],
   });
 }
 
@@ -48,9 +38,7 @@ export function testServers(
 }
 
 /** Starts memcached on a Unix socket. */
-export async function startMemcached(
-  memcached: Memcached,
-): Promise<TestServer> {
+export async function startMemcached(memcached: Memcached): Promise<TestServer> {
   const side = await startSide(memcached);
   const { path } = side.address as Deno.UnixConnectOptions;
   return { address: path, [Symbol.asyncDispose]: () => side.close() };
