@@ -329,7 +329,9 @@ export class RowParking {
       // Reads that were submitted ahead, and not needed.
       if (!session.isWriting) this.abandon(session);
     }
-    if (operation.owner === NO_OWNER) return this.#fail("rows are not available over UDP");
+    if (operation.owner === NO_OWNER) {
+      return this.#fail("rows are not available over UDP", false);
+    }
     if (this.#expiry === "refuse" && operation.deadlineSec !== 0) {
       return this.#fail("rows have no expiry time; see --row-expiry");
     }
@@ -489,8 +491,8 @@ export class RowParking {
     return Outcome.PARKED;
   }
 
-  #fail(text: string): Outcome {
-    if (!this.isAhead) this.#explain(text, true);
+  #fail(text: string, isClients = true): Outcome {
+    if (!this.isAhead) this.#explain(text, isClients);
     return this.#refuse(Outcome.ROW_ERROR);
   }
 

@@ -1,0 +1,98 @@
+import { assertEquals } from "@std/assert";
+import { createDatabase } from "../../support/servers/databases.ts";
+import { startProxy } from "../../support/servers/proxy_process.ts";
+import { UdpClient } from "../../support/servers/udp_client.ts";
+import { type Client, type ServerProcess, until } from "../../support/servers/server_process.ts";
+
+const READS_ONLY = "CLIENT_ERROR not permitted: this user may only read\r\n";
+const NO_ADMIN = "CLIENT_ERROR not permitted: this user is no administrator\r\n";
+
+async function logIn(server: ServerProcess, user: string): Promise<Client> {
+  const client = await server.connect();
+  const login = `${user} pw`;
+  await client.ask(`set login 0 0 ${login.length}\r\n${login}\r\n`, "STORED\r\n");
+  return client;
+}
+
+Deno.test("users write rows, take tokens and change the list of caches by their level", async () => {
+  await using database = await createDatabase("SQLite");
+  const { folder } = database;
+  const users = `${folder}/users`;
+  Deno.writeTextFileSync(users, "rita read:pw\nwill write:pw\n", { mode: 0o600 });
+  await using server = await startProxy(database, [], ["-z", "3333", "-Y", users]);
+  using writer = await logIn(server, "will");
+  await writer.ask("set k 0 0 1\r\n1\r\n", "STORED\r\n");
+  await writer.ask("token list\r\n", NO_ADMIN);
+  await writer.ask("caches forget 127.0.0.1:1\r\n", NO_ADMIN);
+  await writer.ask("uput k 0 1 77\r\n2\r\n", "NOT_FOUND\r\n");
+  using reader = await logIn(server, "rita");
+  for (
+    const line of [
+      ...["set k 0 0 1\r\n2", "delete k", "incr k 1", "touch k 0", "md k", "ma k", "mg no N5"],
+      ...[
+        "getss 5 no",
+        "deletess 5 k",
+        "lock k",
+        "token get k",
+        "uput k 0 1 77\r\n2",
+        "udelete k 77",
+      ],
+    ]
+  ) {
+    await reader.ask(`${line}\r\n`, READS_ONLY);
+  }
+  await reader.ask("get k\r\n", "VALUE k 0 1\r\n1\r\nEND\r\n");
+  await reader.ask("uget k\r\n", "VALUE k 0 1 1 C\r\n1\r\nEND\r\n");
+  await reader.ask("caches\r\n", "END 0\r\n");
+  await server.stop();
+});
+
+Deno.test("rows are refused over UDP; other keys are served", async () => {
+  await using database = await createDatabase("SQLite");
+  await using server = await startProxy(database, [], ["-U", "-1", "--rows", "row:"]);
+  const port = Number(/udp 127\.0\.0\.1:(\d+)/.exec(server.lines[0]!)![1]);
+  using client = new UdpClient(port);
+  const ask = async (requests: string): Promise<string> => {
+    await client.send(7, requests);
+    return (await client.receive())[1];
+  };
+  for (const line of ["get row:k", "set row:k 0 0 1\r\n1", "delete row:k", "mg row:k v"]) {
+    const reply = await ask(`${line}\r\n`);
+    assertEquals(reply, "SERVER_ERROR rows are not available over UDP\r\n", line);
+  }
+  assertEquals(await ask("set row 0 0 1\r\n1\r\n"), "STORED\r\n");
+  assertEquals(await ask("get row\r\n"), "VALUE row 0 1\r\n1\r\nEND\r\n");
+  await server.stop();
+});
+
+/** Sends what a client sends that leaves at once. */
+const STORMS: readonly string[] = [
+  "set storm 0 0 9\r\npipelined\r\n".repeat(500),
+  "set storm 0 0 900000\r\nhalf a value",
+  "set storm 0 0 6 noreply\r\nsilent\r\n".repeat(500),
+  `get ${Array.from({ length: 100 }, (_, index) => `absent${index}`).join(" ")}\r\n`,
+  "incr number 1\r\ndelete storm\r\n".repeat(100),
+  "uput storm 0 10 77\r\n0123",
+];
+
+Deno.test("clients that leave in the middle of writes leave no connection and no request", async () => {
+  await using database = await createDatabase("SQLite");
+  await using server = await startProxy(database, []);
+  using client = await server.connect();
+  for (let round = 0; round < 5; round++) {
+    for (const storm of STORMS) {
+      using hostile = await server.connect();
+      await hostile.send(storm);
+    }
+  }
+  await until(async () => {
+    await client.send("stats\r\n");
+    return (await client.until("END\r\n")).includes("STAT curr_connections 1\r\n");
+  });
+  await client.ask("set storm 0 0 4\r\nlast\r\n", "STORED\r\n");
+  await client.ask("get storm number\r\n", "VALUE storm 0 4\r\nlast\r\nEND\r\n");
+  await client.send("stats rows\r\n");
+  const stats = await client.until("END\r\n");
+  assertEquals(/tokens_busy (\d+)/.exec(stats)![1], "0");
+  await server.stop();
+});
