@@ -32,8 +32,10 @@ export const RESERVED_AHEAD_LEAST_BYTES = 4096;
  * clients that send slowly would leave less memory to all others.
  */
 export const ARRIVING_SHARE_MAX = 1 / 4;
-/** The share of the memory limit that values on their way to the database may take, in bytes of values. */
-export const DETACHED_SHARE_MAX = 1 / 4;
+/** The share of the memory limit that values on their way to the database may take. They cannot be evicted. */
+export const DETACHED_SHARE_MAX = 3 / 4;
+/** The share of the memory limit that the database thread's copies of these values may take. */
+export const COPIED_SHARE_MAX = 1 / 4;
 /** The most that is copied under one hold of the mutex. */
 export const COPY_BYTES_MAX = 64 * 1024;
 /**

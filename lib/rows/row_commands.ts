@@ -2,14 +2,15 @@ import { REFUSAL, REPLY } from "../../protocol/replies.ts";
 import { latin1Bytes, latin1Text } from "./bytes.ts";
 import type { CacheClient } from "./caches/cache_client.ts";
 import type { Edit } from "./databases/backend.ts";
-import type { Flows, GroupWrite, WriteReply } from "./flows/flows.ts";
+import type { Flows, WriteReply } from "./flows/flows.ts";
 import { TokenLimitError } from "./flows/token_states.ts";
 import { rowStats } from "./row_stats.ts";
 import type { StepRunner } from "./step_runner.ts";
+import type { QueuedWrite } from "./write_queue.ts";
 import { oneLine } from "../reason.ts";
 
 /** Executes a write in the next group. */
-type AddWrite = (write: GroupWrite & { answer(reply: WriteReply): void }) => void;
+type AddWrite = (write: QueuedWrite) => void;
 type Handler = (words: readonly string[], data: Uint8Array) => Promise<string> | string;
 
 const KEY_LENGTH_MAX = 250;
@@ -109,7 +110,10 @@ export class RowCommands {
   }
 
   #put(key: string, tokenId: number, edit: Edit): Promise<WriteReply> {
-    return new Promise((answer) => this.#addWrite({ key, edit, tokenId, connection: 0, answer }));
+    const bytes = typeof edit === "object" ? edit.data.length : 0;
+    return new Promise((answer) =>
+      this.#addWrite({ key, edit, tokenId, connection: 0, bytes, answer })
+    );
   }
 
   #answerPut(reply: WriteReply, word: string): string {

@@ -30,6 +30,8 @@ export class RowLoop {
   #readsUnderWay = 0;
   readonly #writes = new WriteQueue();
   #isStopping = false;
+  /** Bytes of values that are copied and not answered. */
+  #copiedBytes = 0;
   /** Requests that are taken and not answered. */
   #underWay = 0;
   /** The database's last error; null: it has answered since. */
@@ -60,7 +62,7 @@ export class RowLoop {
     for (;;) {
       const { bell } = requests;
       cache.enter();
-      const taken = cache.rows!.take(TAKE_MAX);
+      const taken = cache.rows!.take(TAKE_MAX, this.#copiedBytes);
       cache.leave();
       for (const request of taken) this.#accept(request);
       this.#readTogether();
@@ -157,11 +159,13 @@ export class RowLoop {
       data,
       (valueLength) => rows.fits(key.length, valueLength, request.flags),
     );
+    this.#copiedBytes += request.valueLength;
     this.#addWrite({
       key,
       edit: work.edit,
       tokenId: 0,
       connection: owner,
+      bytes: request.valueLength,
       answer: (reply) => this.#answerWrite(request, work, reply),
     });
   }
@@ -169,6 +173,7 @@ export class RowLoop {
   #answerWrite(request: RowRequest, work: RowEdit, reply: WriteReply): void {
     const rows = this.#cache.rows!;
     this.#underWay--;
+    this.#copiedBytes -= request.valueLength;
     switch (reply.kind) {
       case "committed": {
         const { version } = reply;
@@ -217,6 +222,8 @@ export class RowLoop {
       }
     });
     this.#writes.end(group);
+    const { requests } = this.#cache.rows!;
+    if (requests.queued > 0) requests.ring();
     this.#writeTogether();
     this.#endIfStopping();
   }

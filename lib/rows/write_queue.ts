@@ -2,6 +2,8 @@ import type { GroupWrite, WriteReply } from "./flows/flows.ts";
 
 /** Writes in one transaction. */
 const GROUP_MAX = 256;
+/** Bytes of values in one transaction; one longer value goes alone. */
+const GROUP_BYTES_MAX = 4 * 1024 * 1024;
 /** Groups in progress: one commits while the next one deletes its keys in listed caches. */
 const GROUPS_MAX = 4;
 /** Writes of a group that begins while others are in progress: fewer go with the next one. */
@@ -9,6 +11,8 @@ const FURTHER_GROUP_MIN = 16;
 
 /** A write that waits for the next group. */
 export interface QueuedWrite extends GroupWrite {
+  /** Length of its value. */
+  readonly bytes: number;
   answer(reply: WriteReply): void;
 }
 
@@ -35,9 +39,13 @@ export class WriteQueue {
     const left: QueuedWrite[] = [];
     const keys = new Set(this.#keys);
     const connections = new Set(this.#connections);
+    let bytes = 0;
     for (const write of this.#waiting) {
       const { key, connection } = write;
-      if (group.length < GROUP_MAX && !keys.has(key) && !connections.has(connection)) {
+      const fits = group.length === 0 ||
+        (group.length < GROUP_MAX && bytes + write.bytes <= GROUP_BYTES_MAX);
+      if (fits && !keys.has(key) && !connections.has(connection)) {
+        bytes += write.bytes;
         group.push(write);
         continue;
       }

@@ -6,7 +6,7 @@ import { clockSec, deadlineSec } from "../clock.ts";
 import type { ConnectionId } from "../connections.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import type { Values } from "../items/values.ts";
-import { COPY_BYTES_MAX, KEY_LENGTH_MAX } from "../limits.ts";
+import { COPIED_SHARE_MAX, COPY_BYTES_MAX, KEY_LENGTH_MAX } from "../limits.ts";
 import { ABSENT_DEADLINE_SEC, type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
 import { CONTROL } from "../memory/memory.ts";
 import { REQUEST } from "../memory/request_layout.ts";
@@ -89,20 +89,35 @@ export class RowOperations {
    * returned; for the others the row's lease is taken, before the caller checks whether the key is cacheable.
    *
    * @param max Requests to take.
+   * @param copiedBytes Length of the values that the caller has copied and not answered. A write whose value would
+   *   make them too many stays in the queue, and so do all later writes. One value may be of any length.
    */
-  take(max: number): RowRequest[] {
+  take(max: number, copiedBytes = 0): RowRequest[] {
+    const { requests } = this;
     const taken: RowRequest[] = [];
+    const bytesMax = this.#links.memory.limitBytes * COPIED_SHARE_MAX;
+    let copied = copiedBytes;
+    let passed: RequestSlot = NO_REQUEST;
     while (taken.length < max) {
-      const slot = this.requests.takeQueued();
+      const slot = requests.queuedBehind(passed);
       if (slot === NO_REQUEST) break;
-      let leaseId = 0;
-      if (this.requests.kindOf(slot) === RowKind.READ) {
-        if (this.#answerFromCache(slot)) continue;
-        leaseId = this.#lease(slot);
+      const isRead = requests.kindOf(slot) === RowKind.READ;
+      const bytes = this.#valueLengthOf(slot);
+      if (!isRead && (passed !== NO_REQUEST || (copied > 0 && copied + bytes > bytesMax))) {
+        passed = slot;
+        continue;
       }
-      taken.push(this.#describe(slot, leaseId));
+      copied += bytes;
+      requests.takeQueued(slot);
+      if (!isRead) taken.push(this.#describe(slot, 0));
+      else if (!this.#answerFromCache(slot)) taken.push(this.#describe(slot, this.#lease(slot)));
     }
     return taken;
+  }
+
+  #valueLengthOf(slot: RequestSlot): number {
+    const item = this.requests.word(slot, REQUEST.ITEM);
+    return item === NO_ITEM ? 0 : this.#links.items.valueLength(item);
   }
 
   /**
@@ -432,7 +447,6 @@ export class RowOperations {
     const word = (word: number): number => requests.word(slot, word);
     const bits = word(REQUEST.BITS);
     const version = u64ToNumber(word(REQUEST.COMPARE_LOW), word(REQUEST.COMPARE_HIGH));
-    const item = word(REQUEST.ITEM);
     const kind = requests.kindOf(slot);
     const isCount = kind === RowKind.COUNT;
     return {
@@ -442,7 +456,7 @@ export class RowOperations {
       owner: word(REQUEST.OWNER) as ConnectionId,
       mode: word(REQUEST.MODE) as StoreMode,
       flags: word(REQUEST.CLIENT_FLAGS) >>> 0,
-      valueLength: item === NO_ITEM ? 0 : this.#links.items.valueLength(item),
+      valueLength: this.#valueLengthOf(slot),
       expiresUnixSec: this.#unixSec(word(REQUEST.DEADLINE_SEC)),
       compare: (bits & RowBit.COMPARE) === 0 ? null : version < TWO_53 ? version : NO_VERSION,
       allowOlder: (bits & RowBit.ALLOW_OLDER) !== 0,

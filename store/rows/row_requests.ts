@@ -241,13 +241,17 @@ export class RowRequests {
 
   // --- the database thread's side ------------------------------------------------------------------
 
-  /** Takes the oldest request out of the queue: it is TAKEN. @returns NO_REQUEST when the queue is empty. */
-  takeQueued(): RequestSlot {
-    const slot = this.#words[HEADER.QUEUE + LIST.FIRST]!;
-    if (slot === NO_REQUEST) return NO_REQUEST;
+  /** Returns the request behind another one in the queue; behind NO_REQUEST, the oldest. NO_REQUEST: there is none. */
+  queuedBehind(slot: RequestSlot): RequestSlot {
+    return slot === NO_REQUEST
+      ? this.#words[HEADER.QUEUE + LIST.FIRST]!
+      : this.#words[this.#at(slot) + REQUEST.NEXT]!;
+  }
+
+  /** Takes a request out of the queue: it is TAKEN. */
+  takeQueued(slot: RequestSlot): void {
     this.#detach(HEADER.QUEUE, slot);
     this.#words[this.#at(slot) + REQUEST.STATE] = RequestState.TAKEN;
-    return slot;
   }
 
   /** Ends a taken request that has an owner. Its result has been set. */

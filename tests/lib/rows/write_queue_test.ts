@@ -5,7 +5,14 @@ import { type QueuedWrite, WriteQueue } from "../../../lib/rows/write_queue.ts";
 function write(name: string): QueuedWrite {
   const [connection, key] = name.split(":");
   const answer = (): void => {};
-  return { key: key!, edit: "delete", tokenId: 0, connection: Number(connection), answer };
+  return {
+    key: key!,
+    edit: "delete",
+    tokenId: 0,
+    connection: Number(connection),
+    bytes: 0,
+    answer,
+  };
 }
 
 function add(queue: WriteQueue, names: readonly string[]): void {
@@ -45,4 +52,11 @@ Deno.test("no more than four groups are in progress, of 256 writes at most", () 
   add(queue, many(1100));
   const lengths = Array.from({ length: 5 }, () => queue.take().length);
   assertEquals(lengths, [256, 256, 256, 256, 0]);
+});
+
+Deno.test("long values share a group up to 4 MiB", () => {
+  const queue = new WriteQueue();
+  for (const name of many(5)) queue.add({ ...write(name), bytes: 3 * 1024 * 1024 });
+  queue.add({ ...write("6:short"), bytes: 1 });
+  assertEquals(namesOf(queue.take()), ["1:k1", "6:short"]);
 });

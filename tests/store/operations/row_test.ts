@@ -6,6 +6,7 @@ import { checkStore } from "../../../store/check/check.ts";
 import { NO_ITEM } from "../../../store/memory/item.ts";
 import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { REQUEST } from "../../../store/memory/request_layout.ts";
+import { Operation } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { type RequestSlot, RequestState } from "../../../store/rows/row_requests.ts";
 import { storeOptions } from "../../support/store.ts";
@@ -50,6 +51,35 @@ function valueIn(cache: Cache, key: string): string | null {
 }
 
 const ROW = { flags: 7, data: encoder.encode("hello"), version: 42 };
+
+Deno.test("writes wait while the values that are copied take their share; reads go on", () => {
+  const cache = makeCache();
+  const { rows, parking } = cache;
+  const share = cache.memory.limitBytes / 4;
+  const write = (key: string, owner: number): void => {
+    const operation = new Operation(region(key + "v".repeat(1000)));
+    operation.begin(0, key.length);
+    operation.owner = owner;
+    operation.valueOffset = key.length;
+    operation.valueLength = 1000;
+    cache.enter();
+    parking!.session = null;
+    assertEquals(cache.store(operation), Outcome.PARKED);
+    cache.leave();
+  };
+  const keysWith = (copiedBytes: number): string[] => {
+    cache.enter();
+    const taken = rows!.take(100, copiedBytes);
+    cache.leave();
+    return taken.map(({ key }) => key);
+  };
+  write("a", 1);
+  write("b", 2);
+  ask(cache, "read", 3);
+  assertEquals(keysWith(share - 500), ["read"]);
+  assertEquals(keysWith(share - 1500), ["a"]);
+  assertEquals(keysWith(0), ["b"]);
+});
 
 Deno.test("a read fills the cache and answers everybody of its batch", () => {
   const cache = makeCache();
