@@ -63,12 +63,7 @@ export class Connection {
     this.#link = link;
     this.#onEnd = onEnd;
     const { tls } = link;
-    this.#socket = tls === undefined ? connectTcp(address) : connectTls(
-      "host" in address ? { servername: address.host, ...address, ...tls } : {
-        ...address,
-        ...tls,
-      },
-    );
+    this.#socket = tls === undefined ? connectTcp(address) : connectTls({ ...address, ...tls });
     this.#gone = new Promise((resolve) => this.#socket.once("close", () => resolve()));
     this.#timer = setTimeout(
       () => this.#stop("timeout", `not connected within ${link.connectMs} ms`),

@@ -3,14 +3,22 @@ import {
   bytesCodec,
   Client,
   compressed,
+  ConnectionError,
   LockedError,
+  RequestError,
   ServerError,
   textCodec,
   TokenOutError,
   UnsupportedError,
 } from "../../../lib/client/mod.ts";
 import { LEASE_FLAG, startLeased, startMemcached, testServers } from "./servers.ts";
+import { Certificates, tlsArguments } from "../../support/servers/certificates.ts";
 import { MEMCACHEDS } from "../../support/servers/memcached.ts";
+import {
+  leastPermissions,
+  ServerProcess,
+  TRANSPORTS,
+} from "../../support/servers/server_process.ts";
 
 testServers("commands of values", async (address) => {
   await using client = new Client(address);
@@ -149,6 +157,34 @@ Deno.test("getss and deletess; update tokens", async () => {
   assertEquals(await client.releaseToken("k", token), true);
   assertEquals(await client.releaseToken("k", token), false);
   assertEquals([...(await client.stats()).values()][0]!.get("token_curr"), "0");
+});
+
+Deno.test("TLS with a client certificate, and a login", async () => {
+  using certificates = new Certificates();
+  const { cert, key, certPath, keyPath } = certificates.make("localhost");
+  const users = `${certificates.folder}/users`;
+  await Deno.writeTextFile(users, "anna:secret\n");
+  await Deno.chmod(users, 0o600);
+  const io = TRANSPORTS.at(-1)!;
+  await using server = await ServerProcess.start({
+    io,
+    args: [
+      ...tlsArguments({ cert, key, certPath, keyPath }),
+      ...["--ssl-verify-mode", "2", "--ssl-ca-cert", certPath, "-Y", users],
+    ],
+    permissions: [...leastPermissions(io), `--allow-read=${certificates.folder}`],
+  });
+  const address = `127.0.0.1:${server.port}`;
+  const tls = { ca: cert, cert, key };
+  await using client = new Client(address, { tls, login: { user: "anna", password: "secret" } });
+  assertEquals(await client.set("k", 1), true);
+  assertEquals(await client.get("k"), 1);
+  await using wrong = new Client(address, { tls, login: { user: "anna", password: "x" } });
+  await assertRejects(() => wrong.get("k"), RequestError, "mg k");
+  await using stranger = new Client(address, { tls: { ca: cert } });
+  await assertRejects(() => stranger.get("k"), ConnectionError);
+  await using doubter = new Client(address, { tls: {} });
+  await assertRejects(() => doubter.get("k"), ConnectionError);
 });
 
 Deno.test("a lock belongs to its section", async () => {
