@@ -10,16 +10,13 @@ const REPEATED_SIGNAL_MS = 250;
 /** Waits for a reason to stop: a signal, or the `shutdown` command. The second one ends the process at once. */
 export class Stop {
   readonly #requested = Promise.withResolvers<void>();
-  /** Ends the process immediately. */
-  readonly exitNow: (status: number) => never;
   /** Time of the first request to stop; undefined: none yet. */
   #requestedAtMs: number | undefined;
   /** Actions of SIGHUP. */
   readonly #reloads: (() => void)[] = [];
 
-  constructor(exitNow: (status: number) => never) {
-    this.exitNow = exitNow;
-  }
+  /** @param exitNow Ends the process immediately. */
+  constructor(readonly exitNow: (status: number) => never) {}
 
   /** Resolves at the first request to stop. */
   get requested(): Promise<void> {

@@ -53,7 +53,7 @@ const ROOMS: readonly Room[] = [
   ["lib/net/portable/",          "bind sockets thread"],
   ["lib/net/native/",            "bind libc thread waker"],
   ["lib/net/transports.ts",      ""],
-  ["lib/auth/",                  "authenticator logged_authenticator scrypt user_file"],
+  ["lib/auth/",                  "authenticator scrypt user_file"],
   ["lib/counters/",              "service"],
   ["lib/journal/",               "journal journal_messages state_folder"],
   ["lib/cli/",                   "argv command exit passwd help listen option_table options subcommand values"],

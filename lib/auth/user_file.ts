@@ -17,13 +17,13 @@ export type Users = ReadonlyMap<string, readonly User[]>;
 /** The users' file cannot be read, or has a mistake. */
 export class UserFileError extends Error {
   override readonly name = "UserFileError";
-  /** The message without the file and the line. */
-  readonly reason: string;
 
-  /** @param place The file and the line, to stand before the reason. */
-  constructor(reason: string, place: string) {
+  /**
+   * @param reason The message without the file and the line.
+   * @param place The file and the line, to stand before the reason.
+   */
+  constructor(readonly reason: string, place: string) {
     super(`${place}: ${reason}`);
-    this.reason = reason;
   }
 }
 

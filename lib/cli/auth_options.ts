@@ -54,13 +54,8 @@ export function checkAuthentication(
   if (!values["require-auth"]) return;
   if (!isOn) refusePublic(listens, "add -Y (--auth-file)", errors);
   refusePublic(counterListens, "counters have no authentication: leave --counter-port out", errors);
-  refusePublicMetrics(metricsListen, errors);
-}
-
-/** Adds an error under `--require-auth` if other hosts can reach the address of `--metrics`. */
-function refusePublicMetrics(listen: Listen | null, errors: string[]): void {
-  const remedy = "metrics have no authentication: leave --metrics out";
-  refusePublic(listen === null ? [] : [listen], remedy, errors);
+  const metricsListens = metricsListen === null ? [] : [metricsListen];
+  refusePublic(metricsListens, "metrics have no authentication: leave --metrics out", errors);
 }
 
 function needsSasl(option: string, protocol: ListenProtocol): string {

@@ -104,7 +104,6 @@ export interface CounterThread {
 /** What all conversations share: the counters, and the regions and budget of their thread. */
 export class CounterState {
   readonly counters: Counters;
-  readonly thread: CounterThread;
   /** Well-formed requests of each command in the table. */
   readonly commandCounts: number[] = ROWS.map(() => 0);
   connectionCount = 0;
@@ -121,9 +120,8 @@ export class CounterState {
    * @param bytesMax The memory limit of all counters, in bytes.
    * @param intervalSec How often idle counters are dropped and the highest consumptions reset.
    */
-  constructor(thread: CounterThread, bytesMax: number, intervalSec: number) {
+  constructor(readonly thread: CounterThread, bytesMax: number, intervalSec: number) {
     this.counters = new Counters(bytesMax);
-    this.thread = thread;
     this.#intervalSec = intervalSec;
     this.#intervalEndSec = thread.nowSec() + intervalSec;
   }
@@ -169,7 +167,6 @@ export class CounterState {
 
 /** One connection that speaks the counter protocol. It keeps one request at most that is not complete. */
 export class CounterConversation implements ServedConversation {
-  readonly owner: ConnectionId;
   state: ConversationState = ConversationState.NEEDS_INPUT;
   readonly closeReason = "normal";
   readonly task = null;
@@ -196,9 +193,8 @@ export class CounterConversation implements ServedConversation {
   #opcode = 0;
   #opaque = 0;
 
-  constructor(counters: CounterState, owner: ConnectionId) {
+  constructor(counters: CounterState, readonly owner: ConnectionId) {
     this.#counters = counters;
-    this.owner = owner;
     counters.connectionCount++;
     counters.connectionsEver++;
   }

@@ -34,16 +34,11 @@ export interface CounterView {
 }
 
 class Counter implements CounterView {
-  readonly name: string;
   consumption = 0;
   /** The highest consumption in interval `interval`. */
   highest = 0;
-  interval: number;
 
-  constructor(name: string, interval: number) {
-    this.name = name;
-    this.interval = interval;
-  }
+  constructor(readonly name: string, public interval: number) {}
 }
 
 /** The resources that one client holds of each counter, never 0. Only `Counters` changes it. */

@@ -1,10 +1,10 @@
 import type { Cache } from "../../store/cache.ts";
 import { TOKEN_RECORD as RECORD, TokenRecordType } from "../../store/setup.ts";
-import { ByteRegion } from "../../store/base/bytes.ts";
+import { ByteRegion, concatBytes } from "../../store/base/bytes.ts";
 import type { TransportEvent } from "../net/transport.ts";
 import { reasonOf } from "../reason.ts";
 import type { TokenJournal } from "./token_journal.ts";
-import { concatenated, encodeRecord } from "./token_records.ts";
+import { encodeRecord, recordEnd } from "./token_records.ts";
 
 /** Longest time from a release's reply to its sync, unless the disk fails. */
 const LAZY_MS = 200;
@@ -258,16 +258,14 @@ export class JournalLoop {
       isQuarantined ? TokenRecordType.QUARANTINE_ON : TokenRecordType.QUARANTINE_OFF,
       {},
     ));
-    this.#try("write", () => this.#journal.append(concatenated(lost), true));
+    this.#try("write", () => this.#journal.append(concatBytes(lost), true));
   }
 }
 
 /** Whether some of the records give a token, which must be on the disk before its reply. */
 function hasGet(records: Uint8Array, length: number): boolean {
-  for (let at = 0; at < length;) {
+  for (let at = 0; at < length; at = recordEnd(records, at)) {
     if (records[at + RECORD.TYPE] === TokenRecordType.GET) return true;
-    at += RECORD.DATA + records[at + RECORD.KEY_LENGTH]! + records[at + RECORD.OWNER_LENGTH]! +
-      records[at + RECORD.PEER_LENGTH]!;
   }
   return false;
 }

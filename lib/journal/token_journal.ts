@@ -1,8 +1,9 @@
 import { crc32 } from "node:zlib";
+import { concatBytes } from "../../store/base/bytes.ts";
 import { highHalf, lowHalf } from "../../store/base/u64.ts";
 import { TokenRecordType } from "../../store/setup.ts";
 import { reasonOf } from "../reason.ts";
-import { concatenated, TokenSet } from "./token_records.ts";
+import { TokenSet } from "./token_records.ts";
 
 /** A file that the journal appends to. */
 export interface JournalFile {
@@ -135,6 +136,7 @@ function readHeader(bytes: Uint8Array): { nodeId: string; length: number } {
 }
 
 interface Frame {
+  readonly at: number;
   readonly records: Uint8Array;
   readonly synced: number;
   readonly end: number;
@@ -150,10 +152,20 @@ function frameAt(bytes: Uint8Array, at: number): Frame | null {
   const checked = bytes.subarray(at + SYNCED_AT, at + end);
   if (crc32(checked) !== view.getUint32(CHECKSUM_AT, true)) return null;
   return {
+    at,
     records: bytes.subarray(at + FRAME_HEADER_BYTES, at + end),
     synced: Number(view.getBigUint64(SYNCED_AT, true)),
     end: at + end,
   };
+}
+
+/** Yields the valid frames that begin at `from` or later, whatever is between them. */
+function* framesFrom(bytes: Uint8Array, from: number): Generator<Frame> {
+  for (let at = from; at <= bytes.length - FRAME_HEADER_BYTES;) {
+    const frame = bytes[at] === (MAGIC & 0xff) ? frameAt(bytes, at) : null;
+    if (frame !== null) yield frame;
+    at = frame?.end ?? at + 1;
+  }
 }
 
 /**
@@ -163,10 +175,8 @@ function frameAt(bytes: Uint8Array, at: number): Frame | null {
 export function highestIdIn(files: JournalFiles): number {
   const bytes = files.read(JOURNAL_NAME) ?? new Uint8Array();
   let highest = 0;
-  for (let at = 0; at <= bytes.length - FRAME_HEADER_BYTES;) {
-    const frame = bytes[at] === (MAGIC & 0xff) ? frameAt(bytes, at) : null;
-    if (frame !== null) highest = Math.max(highest, highestIdOf(frame.records));
-    at = frame?.end ?? at + 1;
+  for (const { records } of framesFrom(bytes, 0)) {
+    highest = Math.max(highest, highestIdOf(records));
   }
   return highest;
 }
@@ -183,13 +193,11 @@ function highestIdOf(records: Uint8Array): number {
 
 /** Checks that a bad frame is a torn end. @throws JournalError when a later frame says that `start` was on the disk. */
 function requireTorn(bytes: Uint8Array, start: number): void {
-  for (let at = start + 1; at <= bytes.length - FRAME_HEADER_BYTES; at++) {
-    const frame = bytes[at] === (MAGIC & 0xff) ? frameAt(bytes, at) : null;
-    if (frame !== null && frame.synced > start) {
-      throw new JournalError(
-        `${JOURNAL_NAME} is damaged at byte ${start}: a good record at byte ${at} follows`,
-      );
-    }
+  for (const { at, synced } of framesFrom(bytes, start + 1)) {
+    if (synced <= start) continue;
+    throw new JournalError(
+      `${JOURNAL_NAME} is damaged at byte ${start}: a good record at byte ${at} follows`,
+    );
   }
 }
 
@@ -365,7 +373,7 @@ export class TokenJournal {
     let rewriteAtLength;
     try {
       const header = new TextEncoder().encode(`leased update tokens ${VERSION} ${this.nodeId}\n`);
-      const frame = new FrameBuffer().encode(concatenated(this.tokens.encode()), 0);
+      const frame = new FrameBuffer().encode(concatBytes(this.tokens.encode()), 0);
       length = header.length + frame.length;
       writeAll(file, header);
       writeAll(file, frame);

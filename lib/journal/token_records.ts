@@ -36,6 +36,12 @@ export function encodeRecord(
   return bytes;
 }
 
+/** Returns where the record at an offset ends. */
+export function recordEnd(bytes: Uint8Array, at: number): number {
+  return at + RECORD.DATA + bytes[at + RECORD.KEY_LENGTH]! + bytes[at + RECORD.OWNER_LENGTH]! +
+    bytes[at + RECORD.PEER_LENGTH]!;
+}
+
 /** The state after a sequence of records: the tokens that are out, and the ids that may have been handed out. */
 export class TokenSet {
   /** The records of the tokens that are out, by id. */
@@ -74,8 +80,7 @@ export class TokenSet {
       if (bytes.length - at < RECORD.DATA) {
         throw new RangeError(`a record at byte ${at} is cut short`);
       }
-      const end = at + RECORD.DATA + bytes[at + RECORD.KEY_LENGTH]! +
-        bytes[at + RECORD.OWNER_LENGTH]! + bytes[at + RECORD.PEER_LENGTH]!;
+      const end = recordEnd(bytes, at);
       if (end > bytes.length) throw new RangeError(`a record at byte ${at} is cut short`);
       const id = idAt(view, at);
       const type = view.getUint8(at + RECORD.TYPE);
@@ -128,15 +133,4 @@ function decodeToken(record: Uint8Array): TokenRecord {
     peer: record.slice(peerAt),
     sinceUnixSec: view.getFloat64(RECORD.SINCE, true),
   };
-}
-
-/** Concatenates the pieces. */
-export function concatenated(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(pieces.reduce((length, piece) => length + piece.length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    bytes.set(piece, at);
-    at += piece.length;
-  }
-  return bytes;
 }

@@ -3,7 +3,13 @@ import { type ConnectionId, ConnectionKind } from "../../store/connections.ts";
 import { STAT } from "../../store/stats.ts";
 import type { CloseReason } from "../../store/cache.ts";
 import type { Service } from "./service.ts";
-import { authenticationTimedOut, connectionStalled, lockHolderClosed } from "./transport.ts";
+import {
+  authenticationTimedOut,
+  connectionStalled,
+  type EventSource,
+  lockHolderClosed,
+  type TransportEvent,
+} from "./transport.ts";
 import type { TransportContext, TransportThread } from "./worker_transport.ts";
 
 /** Every transport looks for time-outs this often. */
@@ -22,9 +28,7 @@ export interface TimedConnection {
   readonly unauthenticatedSinceSec: number;
 }
 
-/**
- * Closes connections that send nothing, or do not read their replies, for too long.
- */
+/** Closes connections that send nothing, or do not read their replies, for too long. */
 export class ConnectionTimeouts<Connection extends TimedConnection> {
   readonly #context: TransportContext;
   readonly #thread: TransportThread;
@@ -45,39 +49,44 @@ export class ConnectionTimeouts<Connection extends TimedConnection> {
     return idleTimeoutSec > 0 || lockIdleTimeoutSec > 0 || this.#thread.auth !== null;
   }
 
-  /** Closes connections whose peer has taken no byte for `sendTimeoutSec`. */
-  closeStalled(connections: Iterable<Connection>): void {
-    const { sendTimeoutSec } = this.#context.options;
+  /**
+   * Closes connections whose time is over. To be called about once a second.
+   *
+   * @param sending Those with unsent replies; others are allowed.
+   */
+  sweep(open: Iterable<Connection | undefined>, sending: Iterable<Connection>): void {
     const nowSec = clockSec(this.#thread.memory);
-    for (const connection of connections) {
+    this.#closeStalled(sending, nowSec);
+    this.#closeSilent(open, nowSec);
+    this.#closeUnauthenticated(open, nowSec);
+  }
+
+  /** Closes connections whose peer has taken no byte for `sendTimeoutSec`. */
+  #closeStalled(sending: Iterable<Connection>, nowSec: number): void {
+    const { sendTimeoutSec } = this.#context.options;
+    for (const connection of sending) {
       const { sendingSinceSec } = connection;
       if (sendingSinceSec === 0 || nowSec - sendingSinceSec <= sendTimeoutSec) continue;
-      const source = connection.service.sourceOf(connection.id);
-      this.#close(connection, "error");
-      this.#context.report(connectionStalled(sendTimeoutSec, source));
+      this.#closeAndReport(connection, "error", connectionStalled, sendTimeoutSec);
     }
   }
 
   /** Closes connections that have not authenticated for `authTimeoutSec`. */
-  closeUnauthenticated(connections: Iterable<Connection | undefined>): void {
+  #closeUnauthenticated(open: Iterable<Connection | undefined>, nowSec: number): void {
     if (this.#thread.auth === null) return;
     const { authTimeoutSec } = this.#context.options;
-    const nowSec = clockSec(this.#thread.memory);
-    for (const connection of connections) {
+    for (const connection of open) {
       const since = connection?.unauthenticatedSinceSec ?? 0;
       if (connection === undefined || since === 0 || nowSec - since <= authTimeoutSec) continue;
-      const source = connection.service.sourceOf(connection.id);
-      this.#close(connection, "normal");
-      this.#context.report(authenticationTimedOut(authTimeoutSec, source));
+      this.#closeAndReport(connection, "normal", authenticationTimedOut, authTimeoutSec);
     }
   }
 
   /** Closes TCP connections idle for `idleTimeoutSec`, and lock holders idle for `lockIdleTimeoutSec`. */
-  closeSilent(open: Iterable<Connection | undefined>): void {
+  #closeSilent(open: Iterable<Connection | undefined>, nowSec: number): void {
     const { idleTimeoutSec, lockIdleTimeoutSec } = this.#context.options;
     if (idleTimeoutSec === 0 && lockIdleTimeoutSec === 0) return;
     const { cache, connections, memory } = this.#thread;
-    const nowSec = clockSec(memory);
     for (const connection of open) {
       if (!connection?.isIdle || !connection.service.limitsSilence) continue;
       const { id, kind } = connection;
@@ -87,11 +96,18 @@ export class ConnectionTimeouts<Connection extends TimedConnection> {
         memory.stats[STAT.idle_kicks]! += 1;
       } else if (
         lockIdleTimeoutSec > 0 && silentSec > lockIdleTimeoutSec && cache.locks.countOf(id) > 0
-      ) {
-        const source = connection.service.sourceOf(id);
-        this.#close(connection, "normal");
-        this.#context.report(lockHolderClosed(lockIdleTimeoutSec, source));
-      }
+      ) this.#closeAndReport(connection, "normal", lockHolderClosed, lockIdleTimeoutSec);
     }
+  }
+
+  #closeAndReport(
+    connection: Connection,
+    reason: CloseReason,
+    event: (timeoutSec: number, from: EventSource) => TransportEvent,
+    timeoutSec: number,
+  ): void {
+    const source = connection.service.sourceOf(connection.id);
+    this.#close(connection, reason);
+    this.#context.report(event(timeoutSec, source));
   }
 }

@@ -9,7 +9,6 @@ import { binaryRequestEnd } from "./udp_frames.ts";
  * binary request at the start of a datagram, and a lone `quit`, are answered with an empty frame.
  */
 export class UdpExchange {
-  readonly requestId: number;
   /** Whether nothing is left to execute. */
   isOver = false;
   /** Whether an empty frame goes before the replies. */
@@ -29,12 +28,11 @@ export class UdpExchange {
   constructor(
     context: TransportContext,
     protocol: WireProtocol,
-    requestId: number,
+    readonly requestId: number,
     from: ByteRegion,
     start: number,
     end: number,
   ) {
-    this.requestId = requestId;
     this.#context = context;
     this.#conversation = context.services[protocol].openDatagram();
     const firstEnd = binaryRequestEnd(from.bytes, start, end);
@@ -88,16 +86,4 @@ export class UdpExchange {
     this.#stop -= start;
     this.#end -= start;
   }
-}
-
-/** The replies of all slices, in memory that does not move. */
-export function concatBytes(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const length = parts.reduce((sum, part) => sum + part.length, 0);
-  const whole = new Uint8Array(new ArrayBuffer(length));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }

@@ -95,6 +95,18 @@ function characters(bytes: Uint8Array): string {
   return String.fromCharCode.apply(null, bytes as unknown as number[]);
 }
 
+/** Returns the pieces as one array, in memory that does not move. */
+export function concatBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  const bytes = new Uint8Array(new ArrayBuffer(length));
+  let at = 0;
+  for (const piece of pieces) {
+    bytes.set(piece, at);
+    at += piece.length;
+  }
+  return bytes;
+}
+
 /** C's isspace. */
 export function isBlank(byte: number): boolean {
   return byte === 0x20 || (byte >= 9 && byte <= 13);

@@ -7,13 +7,7 @@ import type { TlsStream } from "./tls/stream.ts";
 
 /** One open socket of a worker. It holds no buffer between two requests. */
 export class NativeConnection implements TimedConnection, WatchedDescriptor {
-  readonly fd: number;
-  /** 0-based number of the listener that accepted it. */
-  readonly tag: number;
-  readonly kind: ConnectionKind;
   readonly id: ConnectionId;
-  readonly service: Service;
-  readonly conversation: ServedConversation;
   /** Bytes that the conversation has not consumed yet. */
   pending: Uint8Array | null = null;
   /** Replies that the kernel did not accept. Unless null, nothing is read. */
@@ -43,19 +37,15 @@ export class NativeConnection implements TimedConnection, WatchedDescriptor {
   /** The next connection in the run queue. */
   next: NativeConnection | null = null;
 
+  /** @param tag 0-based number of the listener that accepted it. */
   constructor(
-    fd: number,
-    tag: number,
-    kind: ConnectionKind,
-    service: Service,
-    conversation: ServedConversation,
+    readonly fd: number,
+    readonly tag: number,
+    readonly kind: ConnectionKind,
+    readonly service: Service,
+    readonly conversation: ServedConversation,
   ) {
-    this.fd = fd;
-    this.tag = tag;
-    this.kind = kind;
     this.id = conversation.owner;
-    this.service = service;
-    this.conversation = conversation;
   }
 
   /** Whether the connection may be read into a slot, and its requests executed later in the round. */

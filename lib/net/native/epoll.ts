@@ -43,7 +43,6 @@ export interface WatchedDescriptor {
 
 /** One thread's view of an epoll instance. Another thread may add descriptors to the same instance. */
 export class Epoll {
-  readonly epollFd: number;
   readonly #libc: Libc;
   readonly #calls: LibcCalls;
   readonly #operation: Int32Array = new Int32Array(EVENT_WORDS);
@@ -52,8 +51,7 @@ export class Epoll {
   readonly #readyMax: number;
 
   /** @param readyMax Most descriptors that one `wait` reports. */
-  constructor(libc: Libc, epollFd: number, readyMax: number) {
-    this.epollFd = epollFd;
+  constructor(libc: Libc, readonly epollFd: number, readyMax: number) {
     this.#libc = libc;
     this.#calls = libc.calls;
     this.#ready = new Int32Array(EVENT_WORDS * readyMax);

@@ -140,9 +140,7 @@ export class NativeThread implements Transport {
       const nowSec = clockSec(this.#thread.memory);
       if (nowSec === this.#sweptAtSec) continue;
       this.#sweptAtSec = nowSec;
-      this.#timeouts.closeStalled(this.#sender.stalled);
-      this.#timeouts.closeSilent(this.#connections);
-      this.#timeouts.closeUnauthenticated(this.#connections);
+      this.#timeouts.sweep(this.#connections, this.#sender.stalled);
       this.#handshakes?.closeLate();
     }
     // Requests sent before the stop are answered, also on connections still in the backlog.

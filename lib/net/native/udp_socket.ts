@@ -1,10 +1,10 @@
 // Hot path of UDP: a datagram whose requests fit one slice allocates its conversation only.
 import type { WireProtocol } from "../../../protocol/settings.ts";
 import { ROUND_UNITS } from "../../../protocol/work_budget.ts";
-import { ByteRegion } from "../../../store/base/bytes.ts";
+import { ByteRegion, concatBytes } from "../../../store/base/bytes.ts";
 import { STAT } from "../../../store/stats.ts";
 import type { TransportContext } from "../worker_transport.ts";
-import { concatBytes, UdpExchange } from "../udp_exchange.ts";
+import { UdpExchange } from "../udp_exchange.ts";
 import {
   putUdpHeader,
   UDP_HEADER_BYTES,
@@ -13,7 +13,7 @@ import {
   udpReplyEnd,
   udpRequestId,
 } from "../udp_frames.ts";
-import { addressOf } from "./iovec.ts";
+import { addressOf, MessageVector, PEER_BYTES } from "./iovec.ts";
 import {
   EAGAIN,
   EINTR,
@@ -23,7 +23,6 @@ import {
   SO_MEMINFO,
   SOL_SOCKET,
 } from "./libc.ts";
-import { MessageVector, PEER_BYTES } from "./message_vector.ts";
 
 /** Datagrams that one system call receives. */
 const RECEIVES_MAX = 32;

@@ -4,7 +4,6 @@ const CUT_BYTES_MAX = 4096;
 
 /** Lends buffers of one size. Every thread has pools of its own. */
 export class BufferPool {
-  readonly bufferBytes: number;
   readonly #free: Uint8Array<ArrayBuffer>[] = [];
   readonly #freeMax: number;
   readonly #lentMax: number;
@@ -15,8 +14,7 @@ export class BufferPool {
    * @param freeMax Most free buffers to keep.
    * @param lentMax Most buffers lent at the same time.
    */
-  constructor(bufferBytes: number, freeMax: number, lentMax = Infinity) {
-    this.bufferBytes = bufferBytes;
+  constructor(readonly bufferBytes: number, freeMax: number, lentMax = Infinity) {
     this.#freeMax = freeMax;
     this.#lentMax = lentMax;
   }

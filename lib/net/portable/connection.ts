@@ -1,4 +1,5 @@
 import { clockSec } from "../../../store/clock.ts";
+import { concatBytes } from "../../../store/base/bytes.ts";
 import { ConversationState } from "../../../protocol/conversation.ts";
 import { Activity, type ConnectionId, type ConnectionKind } from "../../../store/connections.ts";
 import { STAT } from "../../../store/stats.ts";
@@ -47,8 +48,6 @@ export class ConnectionBuffers {
  */
 export class PortableConnection implements TimedConnection {
   readonly id: ConnectionId;
-  readonly kind: ConnectionKind;
-  readonly service: Service;
   /** Reported to watchers; valid when the connection is closed. */
   closeReason: CloseReason = "normal";
   readonly #socket: Deno.Conn;
@@ -74,16 +73,14 @@ export class PortableConnection implements TimedConnection {
 
   constructor(
     socket: Deno.Conn,
-    kind: ConnectionKind,
+    readonly kind: ConnectionKind,
     thread: TransportThread,
-    service: Service,
+    readonly service: Service,
     conversation: ServedConversation,
     buffers: ConnectionBuffers,
   ) {
     this.#socket = socket;
     this.id = conversation.owner;
-    this.kind = kind;
-    this.service = service;
     this.#thread = thread;
     this.#conversation = conversation;
     this.#buffers = buffers;
@@ -225,7 +222,8 @@ export class PortableConnection implements TimedConnection {
           return;
         }
         this.#reading = null;
-        this.#appendPending(this.#readBuffer.subarray(0, received));
+        const bytes = this.#readBuffer.subarray(0, received);
+        this.#pending = concatBytes(this.#pending === null ? [bytes] : [this.#pending, bytes]);
       }
     };
     watch();
@@ -236,15 +234,6 @@ export class PortableConnection implements TimedConnection {
     this.#resumed = false;
     connections.setActivity(this.id, this.#conversation.inputActivity);
     return !gone;
-  }
-
-  /** Appends bytes to those that were not consumed. */
-  #appendPending(bytes: Uint8Array): void {
-    const pending = this.#pending ?? new Uint8Array();
-    const joined = new Uint8Array(pending.length + bytes.length);
-    joined.set(pending);
-    joined.set(bytes, pending.length);
-    this.#pending = joined;
   }
 
   /** Puts pending bytes back to the start of the input. Returns where they end. */

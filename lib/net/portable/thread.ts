@@ -85,7 +85,8 @@ export class PortableThread implements Transport {
       this.#track(this.#accept(socket, listen, service));
     }
     for (const udp of this.#udp) this.#track(udp.serve());
-    const sweep = setInterval(() => this.#closeTimedOut(), SWEEP_MS);
+    const connections = this.#connections;
+    const sweep = setInterval(() => this.#timeouts.sweep(connections, connections), SWEEP_MS);
     const { threadIndex } = this.#context;
     for (;;) {
       const wakeCount = this.#lifecycle.wakeCount(threadIndex);
@@ -133,12 +134,6 @@ export class PortableThread implements Transport {
     this.#thread.takeReady(this.#context.threadIndex, (owner) => {
       this.#buffers.everWaiting.get(owner)?.resume();
     });
-  }
-
-  #closeTimedOut(): void {
-    this.#timeouts.closeStalled(this.#connections);
-    this.#timeouts.closeSilent(this.#connections);
-    this.#timeouts.closeUnauthenticated(this.#connections);
   }
 
   // --- accepting ---------------------------------------------------------------------------------

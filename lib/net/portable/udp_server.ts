@@ -1,9 +1,9 @@
-import { ByteRegion } from "../../../store/base/bytes.ts";
+import { ByteRegion, concatBytes } from "../../../store/base/bytes.ts";
 import { INPUT_BYTES } from "../../../store/limits.ts";
 import type { FairScheduler } from "./fair_scheduler.ts";
 import type { UdpListen } from "../transport.ts";
 import type { TransportContext } from "../worker_transport.ts";
-import { concatBytes, UdpExchange } from "../udp_exchange.ts";
+import { UdpExchange } from "../udp_exchange.ts";
 import { UDP_HEADER_BYTES, udpDatagrams, udpEmptyFrame, udpRequestId } from "../udp_frames.ts";
 
 /** Serves one UDP socket: every datagram is a conversation of its own. */

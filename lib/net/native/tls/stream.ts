@@ -21,8 +21,6 @@ export class TlsStream {
   wantsWrite = false;
   /** After -EAGAIN: a record without data was read, and others behind it are buffered. */
   hasMore = false;
-  /** When the connection was accepted, in seconds of the store's clock. */
-  readonly sinceSec: number;
   /** Why the handshake failed. */
   failure = "";
   readonly #openssl: OpenSsl;
@@ -32,11 +30,11 @@ export class TlsStream {
   /** close_notify may be sent. */
   #mayNotify = false;
 
-  constructor(openssl: OpenSsl, libc: Libc, sinceSec: number) {
+  /** @param sinceSec When the connection was accepted, in seconds of the store's clock. */
+  constructor(openssl: OpenSsl, libc: Libc, readonly sinceSec: number) {
     this.#openssl = openssl;
     this.#calls = openssl.calls;
     this.#libc = libc;
-    this.sinceSec = sinceSec;
   }
 
   /** Whether the handshake has begun: an SSL exists. */
