@@ -38,7 +38,7 @@ export class Throttle {
     return atMs - nowMs;
   }
 
-  /** Notes a wrong password. @returns Whether the address is slowed down from now on. */
+  /** Counts a wrong password. @returns Whether the address is slowed down from now on. */
   failed(address: string, nowMs: number): boolean {
     const row = this.#rows.get(address) ?? { failures: 0, failedAtMs: nowMs, nextAtMs: nowMs };
     this.#forget(row, nowMs);

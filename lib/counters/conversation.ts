@@ -21,7 +21,7 @@ const BODY_LENGTH_AT = 4;
 const NUMBER_LENGTH = 4;
 const NAME_LENGTH_LENGTH = 2;
 const NAME_LENGTH_MAX = 0xffff;
-/** The most that a request's fields take. Bytes behind them are not kept. */
+/** The longest fields of a request. Bytes behind them are not kept. */
 const FIELDS_LENGTH_MAX = 2 * NUMBER_LENGTH + NAME_LENGTH_LENGTH + NAME_LENGTH_MAX;
 /** A longer body is no request: yrmcds reads no more either. */
 const BODY_LENGTH_MAX = 30 * 1024 * 1024;
@@ -188,7 +188,7 @@ export class CounterConversation implements ServedConversation {
   /** Offset and length of its name. */
   #nameOffset = 0;
   #nameLength = 0;
-  /** A Dump under way: it answers to the last request. */
+  /** A Dump in progress, the reply to the last request. */
   #dump: Iterator<CounterView> | null = null;
   #opcode = 0;
   #opaque = 0;
@@ -223,7 +223,7 @@ export class CounterConversation implements ServedConversation {
     return at;
   }
 
-  /** As `ServedConversation`: gives back what the connection holds. Call it once. */
+  /** As `ServedConversation`: releases what the connection holds. Call it once. */
   end(): void {
     this.#counters.keepTime();
     this.#counters.connectionCount--;

@@ -19,7 +19,7 @@ export class AcceptFailures {
   }
 
   /**
-   * Notes that accept() lacked descriptors, or memory for sockets.
+   * Counts an accept() that lacked descriptors, or memory for sockets.
    *
    * @param code The operating system's name of the shortage, like `EMFILE`.
    * @param nowMs On a clock that never goes back.

@@ -1,3 +1,5 @@
+import { LF, SPACE } from "../../store/base/bytes.ts";
+
 /**
  * memcached's frames over UDP (doc/protocol.txt, "UDP protocol"). Every datagram starts with eight
  * bytes, in network order:
@@ -17,8 +19,6 @@ export const UDP_DATAGRAM_BYTES_MAX = 1400;
 export const UDP_PAYLOAD_BYTES_MAX = UDP_DATAGRAM_BYTES_MAX - UDP_HEADER_BYTES;
 const DATAGRAMS_MAX = 0xffff;
 
-const SPACE = 0x20;
-const LF = 0x0a;
 const BINARY_REQUEST_MAGIC = 0x80;
 const BINARY_REPLY_MAGIC = 0x81;
 const BINARY_HEADER_BYTES = 24;

@@ -69,7 +69,7 @@ export class NativeAcceptor {
     return this.#pausedAtMs === 0 ? 0 : ACCEPT_PAUSE_MS;
   }
 
-  /** From here on workers give connections to this one. */
+  /** Lets the other workers give connections to this one. */
   join(): void {
     Atomics.sub(this.#loads, this.#context.threadIndex, ABSENT_LOAD);
   }

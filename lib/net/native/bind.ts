@@ -57,7 +57,7 @@ export interface NativeWorkerData {
 export function bindNative(listens: readonly Listen[], options: TransportOptions): BoundTransport {
   const libc = new Libc();
   const listeners: NativeListener[] = [];
-  let tls: BoundTls | null = null;
+  let tls: TlsContexts | null = null;
   try {
     if (options.tls !== null) tls = loadCertificates(options.tls);
     requireDescriptors(options.threads, () => {
@@ -68,7 +68,7 @@ export function bindNative(listens: readonly Listen[], options: TransportOptions
       if (listen.kind === "unix") listeners.push(reserveUnix(libc, listen));
       else listeners.push(...bindNetwork(libc, listen));
     }
-    return new BoundNative(libc, listeners, options, tls, openRings(libc, options));
+    return boundTransport(libc, listeners, options, tls, openRings(libc, options));
   } catch (error) {
     closeListeners(libc, listeners);
     libc[Symbol.dispose]();
@@ -98,17 +98,10 @@ function openRings(libc: Libc, { ioUring, threads }: TransportOptions): Rings {
   }
 }
 
-/** The certificates, and the memory in which all threads find them. */
-interface BoundTls {
-  readonly contexts: TlsContexts;
-  readonly shared: SharedArrayBuffer;
-}
-
-function loadCertificates(settings: TlsSettings): BoundTls {
-  const shared = TlsContexts.createShared();
-  const contexts = new TlsContexts(new OpenSsl(), settings, shared);
+function loadCertificates(settings: TlsSettings): TlsContexts {
+  const contexts = new TlsContexts(new OpenSsl(), settings, TlsContexts.createShared());
   contexts.load();
-  return { contexts, shared };
+  return contexts;
 }
 
 /**
@@ -118,79 +111,56 @@ function loadCertificates(settings: TlsSettings): BoundTls {
  */
 const TRIM_MS = 5000;
 
-class BoundNative implements BoundTransport {
-  readonly name = "native";
-  readonly listens: readonly Listen[];
-  readonly usesIoUring: boolean;
-  readonly ioUringReason: string;
-  readonly #libc: Libc;
-  readonly #listeners: readonly NativeListener[];
-  readonly #backlog: number;
-  readonly #workerData: NativeWorkerData;
-  readonly #waker: NativeWaker;
-  readonly #trimTimer: ReturnType<typeof setInterval>;
-  readonly #tls: BoundTls | null;
-  #closed = false;
-
-  constructor(
-    libc: Libc,
-    listeners: readonly NativeListener[],
-    options: TransportOptions,
-    tls: BoundTls | null,
-    { rings, reason }: Rings,
-  ) {
-    const { threads, backlog } = options;
-    this.#libc = libc;
-    this.#backlog = backlog;
-    this.#tls = tls;
-    this.usesIoUring = rings.length > 0;
-    this.ioUringReason = reason;
-    // UDP first: a client that has got a reply over TCP gets one over UDP too.
-    this.#listeners = listeners.toSorted((a, b) => Number(isUdp(b)) - Number(isUdp(a)));
-    this.listens = listeners.map(({ listen }) => listen);
-    const ofThreads = { length: threads };
-    const streams = listeners.filter((listener) => !isUdp(listener));
-    this.#workerData = {
-      listens: streams.map(({ listen }) => listen),
-      listenFds: streams.map(({ fd }) => fd),
-      udp: listeners.filter(isUdp).map(({ fd, listen }) => ({ fd, protocol: listen.protocol })),
-      epollFds: Array.from(ofThreads, () => createEpoll(libc)),
-      wakeFds: Array.from(ofThreads, () => libc.calls.eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      rings,
-      loads: createLoads(threads),
-      tls: tls?.shared ?? null,
-    };
-    this.#waker = new NativeWaker(libc.calls, this.#workerData.wakeFds);
-    this.#trimTimer = setInterval(() => libc.calls.malloc_trim(0), TRIM_MS);
-  }
-
-  workerData(_threadIndex: number): NativeWorkerData {
-    return this.#workerData;
-  }
-
-  wake(threadIndex: number): void {
-    if (!this.#closed) this.#waker.wake(threadIndex);
-  }
-
-  listen(): void {
-    for (const listener of this.#listeners) startListening(this.#libc, listener, this.#backlog);
-  }
-
-  get certificateAgeSec(): number {
-    return this.#tls?.contexts.ageSec ?? 0;
-  }
-
-  refreshCertificates(): void {
-    this.#tls?.contexts.load();
-  }
-
-  close(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    clearInterval(this.#trimTimer);
-    closeListeners(this.#libc, this.#listeners);
-    this.#libc[Symbol.dispose]();
-  }
+function boundTransport(
+  libc: Libc,
+  listeners: readonly NativeListener[],
+  { threads, backlog }: TransportOptions,
+  tls: TlsContexts | null,
+  { rings, reason }: Rings,
+): BoundTransport {
+  const streams = listeners.filter((listener) => !isUdp(listener));
+  const datagrams = listeners.filter(isUdp);
+  const workerData: NativeWorkerData = {
+    listens: streams.map(({ listen }) => listen),
+    listenFds: streams.map(({ fd }) => fd),
+    udp: datagrams.map(({ fd, listen }) => ({ fd, protocol: listen.protocol })),
+    epollFds: Array.from({ length: threads }, () => createEpoll(libc)),
+    wakeFds: Array.from(
+      { length: threads },
+      () => libc.calls.eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
+    ),
+    rings,
+    loads: createLoads(threads),
+    tls: tls?.shared ?? null,
+  };
+  const waker = new NativeWaker(libc.calls, workerData.wakeFds);
+  const trimTimer = setInterval(() => libc.calls.malloc_trim(0), TRIM_MS);
+  let isClosed = false;
+  return {
+    name: "native",
+    usesIoUring: rings.length > 0,
+    ioUringReason: reason,
+    listens: listeners.map(({ listen }) => listen),
+    workerData: () => workerData,
+    wake(threadIndex): void {
+      if (!isClosed) waker.wake(threadIndex);
+    },
+    listen(): void {
+      // UDP first: a client that has got a reply over TCP gets one over UDP too.
+      for (const listener of [...datagrams, ...streams]) startListening(libc, listener, backlog);
+    },
+    get certificateAgeSec(): number {
+      return tls?.ageSec ?? 0;
+    },
+    refreshCertificates: () => tls?.load(),
+    close(): void {
+      if (isClosed) return;
+      isClosed = true;
+      clearInterval(trimTimer);
+      closeListeners(libc, listeners);
+      libc[Symbol.dispose]();
+    },
+  };
 }
 
 function createLoads(threads: number): SharedArrayBuffer {

@@ -22,7 +22,7 @@ export interface RoundIo {
   send(outbox: NativeOutbox): void;
 }
 
-/** The result of an operation that the ring has not begun: a call of its own does it. */
+/** The result of an operation that the ring has not begun: a system call repeats it. */
 const NOT_BEGUN = -ECANCELED;
 
 /** One system call for each connection. */

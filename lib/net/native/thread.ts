@@ -164,7 +164,7 @@ export class NativeThread implements Transport {
     return isTimed ? SWEEP_MS : FOREVER_MS;
   }
 
-  /** Returns how many sockets are ready. Before the thread sleeps, hits of reads without the mutex are noted. */
+  /** Returns how many sockets are ready. Applies delayed hits before the thread sleeps. */
   #waitForSockets(timeoutMs: number): number {
     if (this.#isUnfinished) return this.#epoll.wait(0);
     const { cache } = this.#thread;
@@ -187,7 +187,7 @@ export class NativeThread implements Transport {
         continue;
       }
       if (connection?.unfinished) {
-        // Its queued requests are dropped: nobody is left to read the replies.
+        // Drops its queued requests: the replies would have no reader.
         if (epoll.events(index) & (EPOLLERR | EPOLLHUP)) this.#close(connection, "error");
         continue;
       }
@@ -195,7 +195,7 @@ export class NativeThread implements Transport {
       this.#executeSlots();
       if (connection === undefined) this.#serveOther(fd, epoll.tag(index));
       else if (connection.handshaking) {
-        this.#handshakes!.noteReady(connection, epoll.events(index));
+        this.#handshakes!.enqueue(connection, epoll.events(index));
       } else if (connection.waiting) {
         if (this.#waiting.isGone(connection, epoll.events(index))) this.#close(connection);
       } else if (connection.unsent === null) this.#receiver.receive(connection);
@@ -209,7 +209,7 @@ export class NativeThread implements Transport {
     if (this.#acceptor.pauseMs > 0) this.#acceptor.resume();
   }
 
-  /** Whether there is more to do that no event reports. */
+  /** Whether work is left that no event will report. */
   get #isUnfinished(): boolean {
     if (this.#runQueue.length > 0 || this.#handshakes?.isClosingLate === true) return true;
     for (const udp of this.#udp.values()) if (udp.isUnfinished) return true;
@@ -307,7 +307,7 @@ export class NativeThread implements Transport {
   /** Lets others go first: the connection continues in a later round. */
   #finishLater(connection: NativeConnection): void {
     if (connection.unfinished) return;
-    this.#count(STAT.conn_yields);
+    this.#thread.memory.stats[STAT.conn_yields]! += 1;
     this.#runQueue.add(connection);
   }
 
@@ -387,10 +387,6 @@ export class NativeThread implements Transport {
       connection.tls.free();
     }
     this.#acceptor.release(connection);
-  }
-
-  #count(stat: number): void {
-    this.#thread.memory.stats[stat]! += 1;
   }
 }
 

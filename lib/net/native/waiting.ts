@@ -34,8 +34,8 @@ export class WaitingConnections {
   }
 
   /**
-   * Stops reading a connection that waits for the store, but notices when its peer closes. A wait for the server
-   * alone is short: epoll is told to report nothing only if something arrives.
+   * Stops reading a connection that waits for the store, but detects when its peer closes. A wait for the server
+   * alone is short: epoll is changed only if bytes arrive meanwhile.
    */
   add(connection: NativeConnection): void {
     if (connection.waiting) return;

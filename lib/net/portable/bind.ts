@@ -30,12 +30,12 @@ export interface Certificate {
 }
 
 /**
- * Whether the kernel spreads connections over several listeners of one port. Elsewhere the first
- * worker accepts them all.
+ * Whether the kernel spreads connections over several listeners of one port. Without it the first
+ * worker accepts all connections.
  */
 const SPREADS_CONNECTIONS = Deno.build.os === "linux";
 
-/** Read by the runtime when a thread starts: how many turns of its event loop pass between two polls of the sockets. */
+/** The runtime's setting, read when a thread starts: turns of the event loop between two polls of the sockets. */
 const POLL_INTERVAL_VARIABLE = "DENO_TOKIO_EVENT_INTERVAL";
 
 /** A poll costs about as much as a short request, and a turn serves one slice of a busy connection. */
@@ -43,8 +43,8 @@ const POLL_INTERVAL_TURNS = 3;
 
 /**
  * Makes workers that start later poll their sockets every few turns of the event loop. By default the runtime polls
- * them on every 61st while there is work: a quiet client would wait for 61 slices of busy ones. Does nothing without
- * the permission to set the variable, or if it is set.
+ * them on every 61st while there is work: a new request would wait for 61 slices of busy connections. Does nothing
+ * without the permission to set the variable, or if it is set.
  */
 function pollOften(): void {
   const permission = { name: "env", variable: POLL_INTERVAL_VARIABLE } as const;
@@ -55,7 +55,7 @@ function pollOften(): void {
 }
 
 /**
- * Reports addresses that are in use before any worker starts, and chooses the ports of 0.
+ * Checks that the addresses are free before any worker starts, and chooses a port where the option is 0.
  *
  * The workers' listeners share their port with each other, which alone would let two servers share one port unnoticed.
  *
@@ -124,7 +124,7 @@ function readCertificate({ chainCert, key }: TlsSettings): Certificate {
     const { cert, key } = certificate;
     Deno.listenTls({ hostname: "127.0.0.1", port: 0, cert, key }).close();
   } catch (error) {
-    // A worker opens the port for which there is permission.
+    // The permission may cover the ports of the options only, which the workers open.
     if (error instanceof Deno.errors.NotCapable) return certificate;
     throw new TlsError(`Error validating the certificate: ${chainCert} : ${reasonOf(error)}`);
   }
@@ -181,7 +181,7 @@ async function expectFree(listen: TcpListen): Promise<void> {
   try {
     Deno.listenDatagram({ transport: "udp", hostname, port }).close();
   } catch (error) {
-    // A UDP server with this port does not matter.
+    // A UDP socket on this port does not conflict with a TCP listener.
     if (!(error instanceof Deno.errors.AddrInUse)) throw listenError(listen, error);
   }
   let peer: Deno.TcpConn;
@@ -190,7 +190,7 @@ async function expectFree(listen: TcpListen): Promise<void> {
   } catch {
     return;
   }
-  // A socket can connect to itself, by its own choice of a port.
+  // The kernel may choose this very port for the client: the socket is then connected to itself.
   const isOwn = peer.localAddr.port === port;
   peer.close();
   if (!isOwn) {

@@ -21,10 +21,10 @@ const BUSY_READ_BYTES = 4096;
 /** Read buffer of a connection that sends large values: the input region, less room for pending bytes. */
 const BULK_READ_BYTES = INPUT_BYTES - PENDING_BYTES_MAX;
 const BULK_READ_BUFFERS_MAX = 64;
-/** A connection goes back to a smaller buffer after this many reads in a row that it could have held. */
+/** Reads in a row that fit the next smaller buffer, before the connection goes back to it. */
 const SMALL_READS_BEFORE_SHRINKING = 16;
 const SMALL_REPLY_BYTES = 16 * 1024;
-/** The outcome of a read that failed, beside those of `Deno.Conn.read`. */
+/** Stands for a failed read among the results of `Deno.Conn.read`. */
 const READ_FAILED = -1;
 
 /** State that the connections of one thread share. */

@@ -48,7 +48,7 @@ export class TlsContexts {
   #generation = 0;
 
   /** @param shared The result of `createShared`: the same for every thread. */
-  constructor(openssl: OpenSsl, settings: TlsSettings, shared: SharedArrayBuffer) {
+  constructor(openssl: OpenSsl, settings: TlsSettings, readonly shared: SharedArrayBuffer) {
     this.#openssl = openssl;
     this.#settings = settings;
     this.#words = new Int32Array(shared, LOCK_AT, 2);
@@ -124,8 +124,8 @@ export class TlsContexts {
       SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
         SSL_MODE_RELEASE_BUFFERS,
     );
-    // A read returns after one record without data, so that a peer that sends only such records blocks nobody. It does
-    // so without read-ahead only, although each record then takes two reads of the socket: one for its header.
+    // A read returns after one record without data: a peer that sends only such records must not occupy the thread.
+    // That excludes read-ahead, so each record takes two reads of the socket.
     control(SSL_CTRL_CLEAR_MODE, SSL_MODE_AUTO_RETRY);
     control(
       SSL_CTRL_SET_SESS_CACHE_MODE,

@@ -22,7 +22,7 @@ import { HandshakeStep, TlsStream } from "./stream.ts";
  * sent nothing yet takes none.
  */
 const STARTED_MAX = 512;
-/** When there are that many, one whose client has not answered for longer than this is dropped for a new one. */
+/** At STARTED_MAX, a handshake whose client has been silent for longer than this makes room for a new one. */
 const CROWDED_MS = 1000;
 /** Late connections that one round of the event loop closes: some 25 µs each. */
 const CLOSED_IN_ROUND = 4;
@@ -36,7 +36,7 @@ const VERIFY_MODES: Readonly<Record<TlsMode, number | undefined>> = {
   mtls: SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
 };
 
-/** A thread's TLS: its connections up to the end of their handshakes. */
+/** The TLS handshakes of one thread. */
 export class TlsHandshakes {
   readonly contexts: TlsContexts;
   /** Whether the next round has connections to close whose handshake takes too long. */
@@ -49,11 +49,11 @@ export class TlsHandshakes {
   readonly #close: (connection: NativeConnection, reason: CloseReason) => void;
   /** Every connection whose handshake has not ended, the oldest first, with the mode of its listener. */
   readonly #open = new Map<NativeConnection, TlsMode>();
-  /** Those that may have an SSL, with the time of their last step; the one that took it first comes first. */
+  /** Connections that may have an SSL, with the time of their last step, the oldest step first. */
   readonly #steppedAtMs = new Map<NativeConnection, number>();
-  /** Those of them that can take a step, in the order in which epoll reported them. */
+  /** Connections that can take a step, in the order of epoll's reports. */
   readonly #ready = new Set<NativeConnection>();
-  /** Those that wait until there are fewer handshakes, the oldest first. */
+  /** Connections deferred until there are fewer handshakes, the oldest first. */
   readonly #deferred = new Set<NativeConnection>();
 
   constructor(
@@ -77,7 +77,7 @@ export class TlsHandshakes {
     return this.#open.size > 0;
   }
 
-  /** A new connection of a listener with TLS: puts the layer between its socket and its conversation. */
+  /** Puts the TLS layer between socket and conversation of a new connection. */
   begin(connection: NativeConnection, mode: TlsMode): void {
     const nowSec = clockSec(this.#context.thread.memory);
     connection.tls = new TlsStream(this.#openssl, this.#libc, nowSec);
@@ -85,8 +85,8 @@ export class TlsHandshakes {
     this.#open.set(connection, mode);
   }
 
-  /** Epoll has reported the connection: it takes a step when its turn comes, or waits until there are fewer. */
-  noteReady(connection: NativeConnection, events: number): void {
+  /** Queues a connection that epoll has reported for its next step. Defers it if there are too many handshakes. */
+  enqueue(connection: NativeConnection, events: number): void {
     // A client that half-closed before our first reply cannot complete the handshake.
     if (!connection.tls!.started && events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) {
       return this.#close(connection, "error");
@@ -104,8 +104,8 @@ export class TlsHandshakes {
   }
 
   /**
-   * Goes on with the handshake whose turn it is. To be called once in each round of the event loop: a step takes up to
-   * milliseconds, and other clients wait.
+   * Takes one step of the first queued handshake. To be called once in each round of the event loop, because a step can
+   * take milliseconds.
    *
    * @returns The connection, if its handshake is done: it may have sent requests.
    */
@@ -144,12 +144,12 @@ export class TlsHandshakes {
     }
   }
 
-  /** Has the next rounds close connections whose handshake takes too long. To be called about once a second. */
+  /** Makes the next rounds close connections whose handshake takes too long. To be called about once a second. */
   closeLate(): void {
     this.isClosingLate = this.#open.size > 0;
   }
 
-  /** Closes a few of the connections whose handshake takes too long: other clients wait. */
+  /** Closes some of the connections whose handshake takes too long. */
   #closeSomeLate(): void {
     for (let count = 0; count < CLOSED_IN_ROUND; count++) {
       if (this.#closeOldest() || (this.#deferred.size > 0 && this.#dropSlowest())) continue;
@@ -171,7 +171,7 @@ export class TlsHandshakes {
     return false;
   }
 
-  /** The connection is closed, or its handshake done. Lets the next one begin. */
+  /** Removes a connection that is closed or has finished its handshake. Lets a deferred one begin. */
   forget(connection: NativeConnection): void {
     if (!this.#open.delete(connection)) return;
     connection.handshaking = false;
@@ -188,7 +188,7 @@ export class TlsHandshakes {
   /** Drops the handshake whose client has not answered for the longest time. @returns Whether one was that slow. */
   #dropSlowest(): boolean {
     for (const [connection, steppedAtMs] of this.#steppedAtMs) {
-      // One that can take a step waits for this thread, not for its client.
+      // A queued handshake waits for this thread, not for its client.
       const isSlow = !this.#ready.has(connection) && performance.now() - steppedAtMs >= CROWDED_MS;
       if (isSlow) this.#fail(connection, `slow, and ${STARTED_MAX} handshakes are under way`);
       return isSlow;

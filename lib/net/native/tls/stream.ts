@@ -17,7 +17,7 @@ export type HandshakeStep = typeof HandshakeStep[keyof typeof HandshakeStep];
 
 /** The layer between a connection's socket and its conversation: plain bytes on this side, TLS records on the other. */
 export class TlsStream {
-  /** The handshake, or a read, goes on when the socket is writable. */
+  /** The handshake, or a read, continues when the socket is writable. */
   wantsWrite = false;
   /** After -EAGAIN: a record without data was read, and others behind it are buffered. */
   hasMore = false;
