@@ -79,7 +79,8 @@ export async function openPostgres(folder: string, keys: number): Promise<BareDa
       // deno-fmt-ignore
       ["-n", "-M", "prepared", "-f", `${place}/script`, "-c", `${clients}`, "-T", `${Math.ceil(seconds)}`, "-l", "--log-prefix", `${place}/log`, bare],
     );
-    const perSecond = Number(/tps = ([\d.]+)/.exec(output)![1]);
+    const perSecond = Number(/tps = ([\d.]+)/.exec(output)?.[1]);
+    if (!(perSecond > 0)) throw new Error(`pgbench printed no transactions a second: ${output}`);
     return { perSecond, ...quantilesOf(await latenciesIn(place)) };
   };
   return {
