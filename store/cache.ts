@@ -1,6 +1,6 @@
 import type { Allocator } from "./space/allocator.ts";
 import { type ByteRegion, copyBytes } from "./base/bytes.ts";
-import { isExtending, type Key, Operation } from "./operation.ts";
+import { isExtending, type Key, type Operation } from "./operation.ts";
 import { ArithmeticOperations } from "./operations/arithmetic.ts";
 import type { Eviction } from "./space/eviction.ts";
 import type { Expiry } from "./space/expiry.ts";
@@ -116,7 +116,6 @@ export class Cache {
   /** Rows, for the threads that serve connections; null as `rows`. */
   readonly parking: RowParking | null = null;
   protected readonly parts: StoreParts;
-  readonly #key: Operation;
   readonly #casEnabled: boolean;
   readonly #yrmcdsLocks: boolean;
 
@@ -150,7 +149,6 @@ export class Cache {
     this.meta = new MetaOperations(parts, this.leaseOperations, this.storeOperations);
     this.watchLog = this.links.watchLog;
     this.inspector = new Inspector(this.links, this.locks, this.leases, this.#guard.tokens);
-    this.#key = new Operation(memory.segments[0]!);
     this.#casEnabled = memory.options.casEnabled;
     this.#yrmcdsLocks = memory.options.yrmcdsLocks;
   }
@@ -217,19 +215,12 @@ export class Cache {
   // --- reading -----------------------------------------------------------------------------------
 
   /**
-   * The live item with this key, noted as read and counted as a get; NO_ITEM on a miss.
-   *
-   * @param owner The connection that asks. For a row that the cache lacks it gets PARKED_ITEM, or FAILED_ITEM.
+   * The live item with the operation's key, noted as read and counted as a get; NO_ITEM on a miss; for a row that the
+   * cache lacks, PARKED_ITEM or FAILED_ITEM.
    */
-  get(
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    hash = this.links.prefetch.hashOf(input, keyOffset, keyLength),
-    owner = 0,
-  ): ItemRef {
-    const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
-    if (item === NO_ITEM) return this.miss(input, keyOffset, keyLength, hash, owner);
+  get(operation: Operation): ItemRef {
+    const item = this.#lookup.forRead(operation);
+    if (item === NO_ITEM) return this.miss(operation);
     this.#stats[STAT.cmd_get]! += 1;
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.get_hits);
     this.links.hits.note(item);
@@ -237,20 +228,14 @@ export class Cache {
   }
 
   /** Ends a `get` that has found no item. */
-  protected miss(
-    _input: ByteRegion,
-    _keyOffset: number,
-    _keyLength: number,
-    _hash: number,
-    _owner: number,
-  ): ItemRef {
+  protected miss(_operation: Operation): ItemRef {
     this.meta.noteMiss();
     return NO_ITEM;
   }
 
   /** As `get`, but nothing is counted or noted yet: see `meta.noteHit` and `meta.noteMiss`. */
-  find(input: ByteRegion, keyOffset: number, keyLength: number, _owner: number): ItemRef {
-    return this.meta.find(input, keyOffset, keyLength);
+  find(operation: Operation): ItemRef {
+    return this.meta.find(operation);
   }
 
   /** Whether there is a database behind the key. */
@@ -259,47 +244,29 @@ export class Cache {
   }
 
   /**
-   * As `get`, but counted as a touch, and the item lives until `deadlineSec` from now on.
+   * As `get`, but counted as a touch, and the item lives until `operation.deadlineSec` from now on.
    *
-   * @param owner The connection that asks.
    * @returns LOCKED_ITEM when another connection holds the item's lock: nothing has changed.
    */
-  getAndTouch(
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    deadlineSec: number,
-    owner = 0,
-    hash = this.links.prefetch.hashOf(input, keyOffset, keyLength),
-  ): ItemRef {
+  getAndTouch(operation: Operation): ItemRef {
     this.#stats[STAT.cmd_touch]! += 1;
-    const item = this.#lookup.forRead(input, keyOffset, keyLength, hash);
+    const item = this.#lookup.forRead(operation);
     if (item === NO_ITEM) {
       this.#stats[STAT.touch_misses]! += 1;
       return NO_ITEM;
     }
-    if (!this.#yrmcdsLocks && this.#guard.isLockedByOther(item, owner)) return LOCKED_ITEM;
+    if (!this.#yrmcdsLocks && this.#guard.isLockedByOther(item, operation.owner)) {
+      return LOCKED_ITEM;
+    }
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
     this.links.hits.note(item);
-    const capped = this.#guard.capFor(this.#keyAt(input, keyOffset, keyLength, hash), deadlineSec);
-    this.links.setDeadline(item, capped);
+    this.links.setDeadline(item, this.#guard.capFor(operation, operation.deadlineSec));
     return item;
   }
 
   /** The live item with this key; nothing is counted or noted. */
-  peek(input: ByteRegion, keyOffset: number, keyLength: number): ItemRef {
-    const hash = this.links.prefetch.hashOf(input, keyOffset, keyLength);
-    return this.#lookup.live(this.#keyAt(input, keyOffset, keyLength, hash));
-  }
-
-  /** Returns a key, until the next call. */
-  #keyAt(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): Key {
-    const key = this.#key;
-    key.input = input;
-    key.keyOffset = keyOffset;
-    key.keyLength = keyLength;
-    key.hash = hash;
-    return key;
+  peek(key: Key): ItemRef {
+    return this.#lookup.live(key);
   }
 
   /** Returns what a reply tells of a live item, good until the next read. */
@@ -366,13 +333,8 @@ export class Cache {
   }
 
   /** getss, lease-get: the value, or the right to fill it. See `LeaseOperations.get`. */
-  getOrLease(
-    operation: Operation,
-    hash = this.links.prefetch.hashOf(operation.input, operation.keyOffset, operation.keyLength),
-  ): Outcome {
-    operation.hash = hash;
-    const item = this.get(operation.input, operation.keyOffset, operation.keyLength, hash);
-    return this.leaseOperations.get(operation, item);
+  getOrLease(operation: Operation): Outcome {
+    return this.leaseOperations.get(operation, this.get(operation));
   }
 
   /** Gives the right to fill a key that has no live item. See `LeaseOperations.get`. */
@@ -471,10 +433,9 @@ export class Cache {
 
   /** Sets the deadline. @returns TOUCHED, NOT_FOUND or LOCKED. */
   touch(operation: Operation): Outcome {
-    const { input, keyOffset, keyLength } = operation;
     this.#stats[STAT.cmd_touch]! += 1;
     this.links.prefetch.addHash(operation);
-    const item = this.#lookup.forRead(input, keyOffset, keyLength, operation.hash);
+    const item = this.#lookup.forRead(operation);
     if (item === NO_ITEM) {
       this.#stats[STAT.touch_misses]! += 1;
       return Outcome.NOT_FOUND;

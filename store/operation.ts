@@ -39,7 +39,7 @@ export class Operation implements Key {
   mode: StoreMode = StoreMode.SET;
   keyOffset = 0;
   keyLength = 0;
-  /** Set by the cache when it begins the operation. */
+  /** Set with the key of a read; every other operation sets it itself. */
   hash = 0;
   /** The value, in bytes of `input`. Not used by `commitReserved`. */
   valueOffset = 0;
@@ -111,6 +111,13 @@ export class Operation implements Key {
 
   constructor(input: ByteRegion) {
     this.input = input;
+  }
+
+  /** Sets the key of a read, and leaves the rest. */
+  setKey(keyOffset: number, keyLength: number, hash: number): void {
+    this.keyOffset = keyOffset;
+    this.keyLength = keyLength;
+    this.hash = hash;
   }
 
   /**

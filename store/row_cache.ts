@@ -66,13 +66,8 @@ export class RowCache extends Cache {
     return this.parking.isRow(input, keyOffset, keyLength);
   }
 
-  override get(
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    hash = this.prefetch.hashOf(input, keyOffset, keyLength),
-    owner = 0,
-  ): ItemRef {
+  override get(operation: Operation): ItemRef {
+    const { input, keyOffset, keyLength, hash, owner } = operation;
     const { parking } = this;
     if (parking.session !== null) {
       const answer = parking.answerOf(input, keyOffset, keyLength, hash, owner);
@@ -82,29 +77,19 @@ export class RowCache extends Cache {
     if (parking.isBarred(input, keyOffset, keyLength)) {
       return parking.read(input, keyOffset, keyLength, owner);
     }
-    return super.get(input, keyOffset, keyLength, hash, owner);
+    return super.get(operation);
   }
 
-  protected override miss(
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    hash: number,
-    owner: number,
-  ): ItemRef {
+  protected override miss(operation: Operation): ItemRef {
+    const { input, keyOffset, keyLength, hash, owner } = operation;
     const { parking } = this;
     return parking.lacks(input, keyOffset, keyLength, hash)
       ? parking.read(input, keyOffset, keyLength, owner)
-      : super.miss(input, keyOffset, keyLength, hash, owner);
+      : super.miss(operation);
   }
 
-  override find(
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    owner: number,
-  ): ItemRef {
-    const hash = this.prefetch.hashOf(input, keyOffset, keyLength);
+  override find(operation: Operation): ItemRef {
+    const { input, keyOffset, keyLength, hash, owner } = operation;
     const { parking } = this;
     if (parking.session !== null) {
       const answer = parking.answerOf(input, keyOffset, keyLength, hash, owner);
@@ -113,36 +98,23 @@ export class RowCache extends Cache {
     if (parking.isBarred(input, keyOffset, keyLength)) {
       return parking.read(input, keyOffset, keyLength, owner);
     }
-    const item = this.meta.find(input, keyOffset, keyLength);
+    const item = this.meta.find(operation);
     return item === NO_ITEM && parking.lacks(input, keyOffset, keyLength, hash)
       ? parking.read(input, keyOffset, keyLength, owner)
       : item;
   }
 
-  override getAndTouch(
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    deadlineSec: number,
-    owner = 0,
-    hash = this.prefetch.hashOf(input, keyOffset, keyLength),
-  ): ItemRef {
+  override getAndTouch(operation: Operation): ItemRef {
+    const { input, keyOffset, keyLength, deadlineSec, owner } = operation;
     const { parking } = this;
-    if (!parking.isRow(input, keyOffset, keyLength)) {
-      return super.getAndTouch(input, keyOffset, keyLength, deadlineSec, owner, hash);
-    }
+    if (!parking.isRowOf(operation)) return super.getAndTouch(operation);
     return parking.mayTouch(deadlineSec)
       ? parking.getAndTouch(input, keyOffset, keyLength, deadlineSec, owner)
-      : this.get(input, keyOffset, keyLength, hash, owner);
+      : this.get(operation);
   }
 
-  override getOrLease(
-    operation: Operation,
-    hash = this.prefetch.hashOf(operation.input, operation.keyOffset, operation.keyLength),
-  ): Outcome {
-    operation.hash = hash;
-    const { input, keyOffset, keyLength, owner } = operation;
-    const item = this.get(input, keyOffset, keyLength, hash, owner);
+  override getOrLease(operation: Operation): Outcome {
+    const item = this.get(operation);
     if (item === PARKED_ITEM) return Outcome.PARKED;
     if (item === FAILED_ITEM) return Outcome.ROW_ERROR;
     return item === NO_ITEM ? this.lease(operation) : this.leaseOperations.get(operation, item);
@@ -277,14 +249,13 @@ export class RowCache extends Cache {
   }
 
   override touch(operation: Operation): Outcome {
-    const { input, keyOffset, keyLength, deadlineSec, owner } = operation;
     const { parking } = this;
     if (!parking.isRowOf(operation)) {
       return parking.leavesAhead() ? Outcome.PARKED : super.touch(operation);
     }
-    if (parking.mayTouch(deadlineSec)) return parking.touch(operation);
-    const hash = this.prefetch.hashOf(input, keyOffset, keyLength);
-    const item = this.get(input, keyOffset, keyLength, hash, owner);
+    if (parking.mayTouch(operation.deadlineSec)) return parking.touch(operation);
+    this.prefetch.addHash(operation);
+    const item = this.get(operation);
     if (item === PARKED_ITEM) return Outcome.PARKED;
     if (item === FAILED_ITEM) return Outcome.ROW_ERROR;
     operation.item = item;

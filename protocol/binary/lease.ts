@@ -19,6 +19,7 @@ export function getss(conversation: Conversation, binary: BinaryRequest, withKey
   const { thread } = conversation;
   const { cache, operation, reply } = thread;
   if (!readDeadline(conversation, binary)) return Flow.DONE;
+  cache.prefetch.addHash(operation);
   const outcome = cache.getOrLease(operation);
   if (outcome === Outcome.PARKED) return Flow.PARKED;
   if (thread.tunables.detailEnabled) {

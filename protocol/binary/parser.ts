@@ -187,9 +187,7 @@ export class BinaryParser implements Parser {
       binary.opaque = view.getInt32(at + 12);
       binary.quiet = command.quiet;
       // Grouped commands use only the key, and its hash.
-      binary.hash = prefetch.hashAt(index);
-      operation.keyOffset = keyOffset;
-      operation.keyLength = keyLength;
+      operation.setKey(keyOffset, keyLength, prefetch.hashAt(index));
       ops.countBinary(opcode);
       request.next = keyOffset + keyLength;
       const flow = command.handler(conversation, binary);

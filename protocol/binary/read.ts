@@ -67,15 +67,13 @@ const WITH_KEY = new ItemWriter(true);
 /** Get, GetK and their quiet forms. */
 export function get(conversation: Conversation, binary: BinaryRequest, withKey: boolean): Flow {
   const { thread } = conversation;
-  const { cache, input, operation, reply } = thread;
+  const { cache, operation, reply } = thread;
   if (!thread.isHolding) {
     const writer = withKey ? WITH_KEY : WITHOUT_KEY;
-    if (cache.optimistic.read(operation, binary.hash, reply, binary, writer)) return Flow.DONE;
+    if (cache.optimistic.read(operation, reply, binary, writer)) return Flow.DONE;
     thread.hold();
   }
-  const { keyOffset, keyLength } = operation;
-  const item = cache.get(input, keyOffset, keyLength, binary.hash, conversation.owner);
-  return putFound(conversation, binary, item, withKey);
+  return putFound(conversation, binary, cache.get(operation), withKey);
 }
 
 /** GaT, GaTK and their quiet forms. */
@@ -84,10 +82,10 @@ export function getAndTouch(
   binary: BinaryRequest,
   withKey: boolean,
 ): Flow {
-  const { cache, input, operation, reply } = conversation.thread;
-  const deadline = readDeadline(conversation, binary);
-  const { keyOffset, keyLength } = operation;
-  const item = cache.getAndTouch(input, keyOffset, keyLength, deadline, conversation.owner);
+  const { cache, operation, reply } = conversation.thread;
+  operation.deadlineSec = readDeadline(conversation, binary);
+  cache.prefetch.addHash(operation);
+  const item = cache.getAndTouch(operation);
   if (item !== LOCKED_ITEM) return putFound(conversation, binary, item, withKey);
   putError(reply, binary, OUTCOME_STATUS[Outcome.LOCKED]);
   return Flow.DONE;

@@ -14,8 +14,6 @@ export class BinaryRequest {
   /** Offset of the extras in the thread's input, and their length in bytes. */
   extrasOffset = 0;
   extrasLength = 0;
-  /** The key's hash, for commands that are executed in groups. */
-  hash = 0;
 
   constructor(thread: RequestThread) {
     this.thread = thread;

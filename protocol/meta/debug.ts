@@ -8,15 +8,16 @@ import { FIRST_FLAG } from "./request.ts";
 /** me: what the store knows of an item, for debugging. */
 export function metaDebug(conversation: Conversation, meta: MetaRequest): Flow {
   const { thread } = conversation;
-  const { reply, cache, operation, input } = thread;
+  const { reply, cache, operation } = thread;
   cache.meta.noteDebug();
   const refusal = meta.readKey(FIRST_FLAG);
   if (refusal !== null) {
     reply.put(refusal);
     return Flow.DONE;
   }
-  const item = cache.peek(input, meta.keyOffset, meta.keyLength);
   operation.begin(meta.keyOffset, meta.keyLength);
+  cache.prefetch.addHash(operation);
+  const item = cache.peek(operation);
   const tokens = cache.tokens.countOf(operation);
   if (item !== NO_ITEM) putDebugLine(meta, item);
   else if (tokens > 0) putTokenDebugLine(meta, tokens);

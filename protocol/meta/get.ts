@@ -36,39 +36,38 @@ export function metaGet(conversation: Conversation, meta: MetaRequest): Flow {
     reply.put(refusal);
     return Flow.DONE;
   }
+  const { keyOffset, keyLength } = meta;
+  operation.setKey(keyOffset, keyLength, cache.prefetch.hashOf(input, keyOffset, keyLength));
   if (!needsMutex(meta)) {
     thread.releaseForReads();
     if (!thread.isHolding && getOptimistically(meta)) return Flow.DONE;
   }
   thread.hold();
-  const item = findItem(conversation, meta);
+  const item = findItem(meta);
   if (item === PARKED_ITEM) return Flow.PARKED;
   if (item === FAILED_ITEM) {
     reply.put(OUTCOME_LINE[Outcome.ROW_ERROR]);
     return Flow.DONE;
   }
   if (thread.tunables.detailEnabled) {
-    thread.prefixes.countGet(input, meta.keyOffset, meta.keyLength, item !== NO_ITEM);
+    thread.prefixes.countGet(input, keyOffset, keyLength, item !== NO_ITEM);
   }
   if (item !== NO_ITEM) return answerItem(conversation, meta, item, false);
   if (!meta.vivify) return answerMiss(meta);
-  operation.begin(meta.keyOffset, meta.keyLength);
-  if (cache.isRow(input, meta.keyOffset, meta.keyLength)) return leaseRow(meta);
+  operation.begin(keyOffset, keyLength);
+  if (cache.isRow(input, keyOffset, keyLength)) return leaseRow(meta);
   if (cache.findLease(operation)) return answerLease(meta, false);
   const stub = makeStub(meta);
   return stub === NO_ITEM ? answerMiss(meta) : answerItem(conversation, meta, stub, true);
 }
 
 /** Finds the item. Of a row that shall be touched, the database thread changes the expiry time. */
-function findItem({ thread, owner }: Conversation, meta: MetaRequest): ItemRef {
-  const { cache, input, memory } = thread;
-  const { keyOffset, keyLength } = meta;
-  if (!meta.touches || !cache.isRow(input, keyOffset, keyLength)) {
-    return cache.find(input, keyOffset, keyLength, owner);
-  }
-  const deadline = deadlineSec(memory, meta.touchSeconds);
-  const item = cache.getAndTouch(input, keyOffset, keyLength, deadline, owner);
-  return item === LOCKED_ITEM ? cache.find(input, keyOffset, keyLength, owner) : item;
+function findItem({ thread, touches, touchSeconds, keyOffset, keyLength }: MetaRequest): ItemRef {
+  const { cache, input, operation, memory } = thread;
+  if (!touches || !cache.isRow(input, keyOffset, keyLength)) return cache.find(operation);
+  operation.deadlineSec = deadlineSec(memory, touchSeconds);
+  const item = cache.getAndTouch(operation);
+  return item === LOCKED_ITEM ? cache.find(operation) : item;
 }
 
 /** Whether a flag changes the item, or tells about its reads. */
@@ -124,13 +123,9 @@ const NOT_MARKING = new MetaValueWriter(false);
  */
 function getOptimistically(meta: MetaRequest): boolean {
   const { thread } = meta;
-  const { reply, input, operation, cache: { optimistic, prefetch } } = thread;
-  const { keyOffset, keyLength } = meta;
-  operation.keyOffset = keyOffset;
-  operation.keyLength = keyLength;
-  const hash = prefetch.hashOf(input, keyOffset, keyLength);
+  const { reply, operation, cache: { optimistic } } = thread;
   const writer = meta.noUpdate ? NOT_MARKING : MARKING;
-  return optimistic.read(operation, hash, reply, meta, writer);
+  return optimistic.read(operation, reply, meta, writer);
 }
 
 /** The access that mg needs: some flags create an item, change its expiry time, or win the right to refresh it. */

@@ -107,16 +107,15 @@ export function getOne(
 ): boolean {
   const { thread } = conversation;
   const { cache, reply, operation } = thread;
-  operation.keyOffset = keyOffset;
-  operation.keyLength = keyLength;
+  operation.setKey(keyOffset, keyLength, hash);
   if (!thread.isHolding) {
-    if (cache.optimistic.read(operation, hash, reply, thread, WITHOUT_ID)) {
+    if (cache.optimistic.read(operation, reply, thread, WITHOUT_ID)) {
       putEnd(reply);
       return true;
     }
     thread.hold();
   }
-  const item = cache.get(thread.input, keyOffset, keyLength, hash, conversation.owner);
+  const item = cache.get(operation);
   if (item === PARKED_ITEM) {
     conversation.task = new RowWait(thread, null);
     return false;
@@ -318,19 +317,17 @@ export class MultigetTask implements Multiget {
     const { cache, reply, input, operation } = thread;
     const kind = this.#kind;
     const writer = WRITERS[kind];
-    operation.keyOffset = keyOffset;
-    operation.keyLength = keyLength;
+    operation.setKey(keyOffset, keyLength, hash);
     if (!thread.isHolding) {
-      if (cache.optimistic.read(operation, hash, reply, thread, writer)) return true;
+      if (cache.optimistic.read(operation, reply, thread, writer)) return true;
       thread.hold();
     }
-    if (kind >= MultigetKind.GETSS && !this.#hasValue(conversation, keyOffset, keyLength, hash)) {
-      return true;
-    }
+    operation.deadlineSec = this.#deadlineSec;
+    if (kind >= MultigetKind.GETSS && !this.#hasValue(thread)) return true;
     const item = kind <= MultigetKind.GETS
-      ? cache.get(input, keyOffset, keyLength, hash, conversation.owner)
+      ? cache.get(operation)
       : kind <= MultigetKind.GATS
-      ? cache.getAndTouch(input, keyOffset, keyLength, this.#deadlineSec, conversation.owner, hash)
+      ? cache.getAndTouch(operation)
       : operation.item;
     if (item === PARKED_ITEM) {
       this.#hasParked = true;
@@ -349,17 +346,12 @@ export class MultigetTask implements Multiget {
   }
 
   /** getss and lease-get: finds the value, `operation.item`, or answers with a lease. */
-  #hasValue(
-    conversation: Conversation,
-    keyOffset: number,
-    keyLength: number,
-    hash: number,
-  ): boolean {
-    const { thread } = conversation;
+  #hasValue(thread: RequestThread): boolean {
     const { cache, operation, tunables } = thread;
+    const { keyOffset, keyLength } = operation;
     operation.begin(keyOffset, keyLength);
     operation.deadlineSec = this.#deadlineSec;
-    const outcome = cache.getOrLease(operation, hash);
+    const outcome = cache.getOrLease(operation);
     if (outcome === Outcome.OK) return true;
     if (outcome === Outcome.PARKED) this.#hasParked = true;
     if (outcome === Outcome.ROW_ERROR) this.#refusal = OUTCOME_LINE[outcome];

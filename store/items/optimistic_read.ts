@@ -1,10 +1,9 @@
-import type { ByteRegion } from "../base/bytes.ts";
 import * as limitsModule from "../limits.ts";
 import { type ItemRef, optionalBytes } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import type { Memory } from "../memory/memory.ts";
 import * as memoryModule from "../memory/memory.ts";
-import type { Operation } from "../operation.ts";
+import type { Key } from "../operation.ts";
 import * as statsModule from "../stats.ts";
 import { Found, type FoundWriter, type ReplySpace } from "./found.ts";
 import { equalKey } from "./hash_index.ts";
@@ -85,22 +84,20 @@ export class OptimisticRead {
   }
 
   /**
-   * Answers and counts a read of the operation's key without the mutex.
+   * Answers and counts a read of a key without the mutex.
    *
    * @returns False when the mutex is needed; then nothing has happened.
    */
   read<Request>(
-    operation: Operation,
-    hash: number,
+    key: Key,
     reply: ReplySpace,
     request: Request,
     writer: FoundWriter<Request>,
   ): boolean {
-    const { input, keyOffset, keyLength } = operation;
     const { found } = this;
     const start = reply.length;
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-      const outcome = this.find(input, keyOffset, keyLength, hash);
+      const outcome = this.find(key);
       if (outcome === ReadOutcome.MISS) {
         if (this.#hasRows || !writer.writeMiss(request)) return false;
         this.countMiss();
@@ -109,7 +106,7 @@ export class OptimisticRead {
       if (outcome === ReadOutcome.BUSY || found.valueLength > reply.valueRoom) break;
       if (!writer.write(request, found)) break;
       if (this.confirm()) {
-        this.noteHit(keyLength, hash, writer.marksHits);
+        this.noteHit(key, writer.marksHits);
         return true;
       }
       reply.length = start;
@@ -119,12 +116,12 @@ export class OptimisticRead {
   }
 
   /** Looks a key up. After HIT, `found` describes its item, until `confirm`. */
-  find(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ReadOutcome {
-    const group = hash & this.#versionMask;
+  find(key: Key): ReadOutcome {
+    const group = key.hash & this.#versionMask;
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       const version = this.#versions[group]!;
       if ((version & 1) === 0) {
-        const outcome = this.#walk(input, keyOffset, keyLength, hash);
+        const outcome = this.#walk(key);
         if (this.#versionsAgain[group] === version) {
           this.#group = group;
           this.#version = version;
@@ -152,7 +149,7 @@ export class OptimisticRead {
    *
    * @param marks Whether the hit counts for eviction and for the flags h and l.
    */
-  noteHit(keyLength: number, hash: number, marks: boolean): void {
+  noteHit({ keyLength, hash }: Key, marks: boolean): void {
     const { hits, slabs } = this.#links;
     const { found } = this;
     const state = found.state;
@@ -169,7 +166,7 @@ export class OptimisticRead {
     this.#memory.stats[STAT.get_misses]! += 1;
   }
 
-  #walk(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ReadOutcome {
+  #walk({ input, keyOffset, keyLength, hash }: Key): ReadOutcome {
     const { index } = this.#links;
     let item = index.head(index.bucketOf(hash));
     for (let step = 0; item !== NO_ITEM; step++) {

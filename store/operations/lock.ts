@@ -39,10 +39,9 @@ export class LockOperations {
 
   /** See `Cache.lockAndGet`. */
   lockAndGet(operation: Operation, touch: boolean): Outcome {
-    const { input, keyOffset, keyLength } = operation;
     operation.item = NO_ITEM;
     this.#links.prefetch.addHash(operation);
-    const item = this.#lookup.forRead(input, keyOffset, keyLength, operation.hash);
+    const item = this.#lookup.forRead(operation);
     if (item === NO_ITEM) {
       this.#stats[STAT.cmd_get]! += 1;
       this.#stats[STAT.get_misses]! += 1;

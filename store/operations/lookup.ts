@@ -45,7 +45,7 @@ export class Lookup {
   }
 
   /** As `live`, but counts a dead item as expired or flushed. */
-  forRead(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
+  forRead({ input, keyOffset, keyLength, hash }: Key): ItemRef {
     const item = this.#links.index.find(input, keyOffset, keyLength, hash);
     if (this.#links.watch.isOn) this.#report(item, input, keyOffset, keyLength);
     if (item === NO_ITEM || !this.#links.isDead(item)) return item;

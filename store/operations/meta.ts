@@ -1,7 +1,6 @@
 import type { StoreParts } from "./parts.ts";
 import type { Allocator } from "../space/allocator.ts";
-import type { ByteRegion } from "../base/bytes.ts";
-import type { Operation } from "../operation.ts";
+import type { Key, Operation } from "../operation.ts";
 import type { Lookup } from "./lookup.ts";
 import type { WriteGuard } from "../claims/write_guard.ts";
 import type { ItemRef, Items } from "../memory/item.ts";
@@ -52,9 +51,8 @@ export class MetaOperations {
   }
 
   /** The live item; nothing is noted yet, see `noteHit` and `noteMiss`. */
-  find(input: ByteRegion, keyOffset: number, keyLength: number): ItemRef {
-    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
-    return this.#lookup.forRead(input, keyOffset, keyLength, hash);
+  find(key: Key): ItemRef {
+    return this.#lookup.forRead(key);
   }
 
   /**

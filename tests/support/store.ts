@@ -1,6 +1,6 @@
 import { ByteRegion } from "../../store/base/bytes.ts";
 import { Cache, MoveResult } from "../../store/cache.ts";
-import { Operation, type StoreMode } from "../../store/operation.ts";
+import { type Key, Operation, type StoreMode } from "../../store/operation.ts";
 import { checkStore } from "../../store/check/check.ts";
 import { deadlineSec, writeClock } from "../../store/clock.ts";
 import { type ItemRef, NO_ITEM } from "../../store/memory/item.ts";
@@ -156,6 +156,7 @@ export class TestStore implements Disposable {
   /** getss: `hit`, or the lease's id and its remaining time. */
   getss(key: string, seconds: number): "hit" | "none" | { id: number; remain: number } {
     this.#prepare(key, { deadlineSec: deadlineSec(this.memory, seconds) });
+    this.cache.prefetch.addHash(this.operation);
     const outcome = this.cache.getOrLease(this.operation);
     if (outcome === Outcome.OK) return "hit";
     if (outcome === Outcome.NO_MEMORY) return "none";
@@ -197,7 +198,8 @@ export class TestStore implements Disposable {
 
   item(key: string): ItemRef {
     this.#prepare(key, {});
-    return this.cache.get(this.input, 0, this.operation.keyLength);
+    this.cache.prefetch.addHash(this.operation);
+    return this.cache.get(this.operation);
   }
 
   bytes(key: string): Uint8Array | undefined {
@@ -242,4 +244,10 @@ export class TestStore implements Disposable {
       ...fields,
     });
   }
+}
+
+/** The key at the start of a region. */
+export function keyIn(cache: Cache, input: ByteRegion, keyLength: number): Key {
+  const hash = cache.links.index.hash(input, 0, keyLength);
+  return { input, keyOffset: 0, keyLength, hash };
 }

@@ -68,11 +68,13 @@ export class StoreTarget implements ReplayTarget {
 
   /** Returns the item with the key in the input, and notes the hit. */
   #find(keyLength: number): ItemRef {
-    if (this.#hits === null) return this.cache.get(this.#input, 0, keyLength);
+    const { operation } = this;
     const { items, index } = this.cache.links;
-    const item = this.cache.peek(this.#input, 0, keyLength);
-    if (item === NO_ITEM) return NO_ITEM;
     const hash = index.hash(this.#input, 0, keyLength);
+    operation.setKey(0, keyLength, hash);
+    if (this.#hits === null) return this.cache.get(operation);
+    const item = this.cache.peek(operation);
+    if (item === NO_ITEM) return NO_ITEM;
     const accessedSec = items.word(item, WORD.ACCESSED_SEC);
     this.#hits.delay(item, hash, items.ownIdLow(item), items.state(item), accessedSec);
     if (this.#hits.isFull) this.#hits.apply();

@@ -3,7 +3,7 @@ import { ByteRegion, latin1Text } from "../../../store/base/bytes.ts";
 import { type Found, NO_ITEM, ReadOutcome } from "../../../store/cache.ts";
 import { CONTROL } from "../../../store/memory/memory.ts";
 import { StoreMode } from "../../../store/operation.ts";
-import { type ChangedOptions, TestStore } from "../../support/store.ts";
+import { type ChangedOptions, keyIn, TestStore } from "../../support/store.ts";
 
 type Fields = Parameters<TestStore["store"]>[3];
 
@@ -32,11 +32,10 @@ for (const changed of [{}, { casEnabled: false }]) {
     Deno.test(`an item ${name} looks the same with the mutex and without, ${JSON.stringify(changed)}`, () => {
       const store = makeStore(changed);
       store.store(StoreMode.SET, "key", "value", fields);
-      const { optimistic, links } = store.cache;
+      const { optimistic } = store.cache;
       const item = store.item("key");
       store.input.bytes.set(new TextEncoder().encode("key"));
-      const hash = links.index.hash(store.input, 0, 3);
-      assertEquals(optimistic.find(store.input, 0, 3, hash), ReadOutcome.HIT);
+      assertEquals(optimistic.find(keyIn(store.cache, store.input, 3)), ReadOutcome.HIT);
       const expected = shown(optimistic.found);
       assertEquals(shown(store.cache.describe(item)), expected);
       assertEquals(optimistic.found.idLow !== 0, changed.casEnabled !== false);

@@ -7,7 +7,7 @@ import { CONTROL, Memory } from "../../../store/memory/memory.ts";
 import { StoreMode } from "../../../store/operation.ts";
 import { randomFrom } from "../../support/random.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
-import { movePage, TestStore } from "../../support/store.ts";
+import { keyIn, movePage, TestStore } from "../../support/store.ts";
 
 const { SET } = StoreMode;
 const encoder = new TextEncoder();
@@ -25,7 +25,7 @@ class ReadStore extends TestStore {
   /** Returns the item without a trace. */
   find(key: string): ItemRef {
     this.input.bytes.set(encoder.encode(key));
-    return this.cache.peek(this.input, 0, key.length);
+    return this.cache.peek(keyIn(this.cache, this.input, key.length));
   }
 
   /** Reads a key and delays the hit. */

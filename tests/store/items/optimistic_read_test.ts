@@ -3,15 +3,14 @@ import { ByteRegion, latin1Text } from "../../../store/base/bytes.ts";
 import { ATTEMPTS_MAX, NO_ITEM, ReadOutcome } from "../../../store/cache.ts";
 import { type ItemRef, STATE, WORD } from "../../../store/memory/item.ts";
 import { CONTROL, SEGMENT_MASK } from "../../../store/memory/memory.ts";
-import { StoreMode } from "../../../store/operation.ts";
+import { type Key, StoreMode } from "../../../store/operation.ts";
 import { STAT, THREAD_STAT } from "../../../store/stats.ts";
 import { MIB } from "../../../store/limits.ts";
 import { randomFrom } from "../../support/random.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
-import { type ChangedOptions, movePage, TestStore } from "../../support/store.ts";
+import { type ChangedOptions, keyIn, movePage, TestStore } from "../../support/store.ts";
 
 const encoder = new TextEncoder();
-const KEY_AT = 0;
 
 class ReadStore extends TestStore {
   readonly copied = new ByteRegion(new ArrayBuffer(64 * 1024));
@@ -20,10 +19,15 @@ class ReadStore extends TestStore {
     super({ optimisticReads: true, threads: 2, memoryLimitBytes: 2 * MIB, ...changed });
   }
 
-  hashOf(key: string): number {
+  /** Writes a key into the input. */
+  keyOf(key: string): Key {
     const bytes = encoder.encode(key);
-    this.input.bytes.set(bytes, KEY_AT);
-    return this.cache.links.index.hash(this.input, KEY_AT, bytes.length);
+    this.input.bytes.set(bytes);
+    return keyIn(this.cache, this.input, bytes.length);
+  }
+
+  hashOf(key: string): number {
+    return this.keyOf(key).hash;
   }
 
   isInGroupOf(key: string, other: string): boolean {
@@ -32,8 +36,7 @@ class ReadStore extends TestStore {
 
   /** @param hash Left out: the key's. */
   find(key: string, hash = this.hashOf(key)): ReadOutcome {
-    this.hashOf(key);
-    return this.cache.optimistic.find(this.input, KEY_AT, key.length, hash);
+    return this.cache.optimistic.find({ ...this.keyOf(key), hash });
   }
 
   /** The value that `find` has found. */
@@ -49,14 +52,13 @@ class ReadStore extends TestStore {
 
   /** The item, which is not noted as read. */
   peek(key: string): ItemRef {
-    this.hashOf(key);
-    return this.cache.peek(this.input, KEY_AT, key.length);
+    return this.cache.peek(this.keyOf(key));
   }
 
   /** Begins an operation on a key, for operations that TestStore has no method for. */
   operate(key: string): void {
     this.hashOf(key);
-    this.operation.begin(KEY_AT, key.length);
+    this.operation.begin(0, key.length);
   }
 }
 
@@ -83,7 +85,7 @@ Deno.test("a read without the mutex finds an explicit id, and its hit is noted f
   const { optimistic } = store.cache;
   assertEquals(store.find("key"), ReadOutcome.HIT);
   assertEquals([store.copy(), optimistic.found.idLow, optimistic.found.idHigh], ["value", 7, 1]);
-  optimistic.noteHit(3, store.hashOf("key"), true);
+  optimistic.noteHit(store.keyOf("key"), true);
   store.cache.applyHits();
   const item = store.peek("key");
   assertEquals(store.cache.describe(item).wasFetched, true);
@@ -312,7 +314,7 @@ Deno.test("hits and misses of reads without the mutex are counted as those with 
     for (const key of ["key", "none", "key"]) {
       if (!optimistic) store.item(key);
       else if (store.find(key) === ReadOutcome.MISS) cache.optimistic.countMiss();
-      else cache.optimistic.noteHit(key.length, store.hashOf(key), true);
+      else cache.optimistic.noteHit(store.keyOf(key), true);
     }
     const { inspector } = cache;
     const classId = cache.links.slabs.classOf(store.item("key"));

@@ -56,8 +56,9 @@ class View {
   }
 
   find(key: string): ItemRef {
-    const { input, keyLength } = this.#prepare(key);
-    return this.cache.get(input, 0, keyLength);
+    const operation = this.#prepare(key);
+    this.cache.prefetch.addHash(operation);
+    return this.cache.get(operation);
   }
 
   remove(key: string): void {

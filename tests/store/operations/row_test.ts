@@ -9,7 +9,7 @@ import { REQUEST } from "../../../store/memory/request_layout.ts";
 import { Operation } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { type RequestSlot, RequestState } from "../../../store/rows/row_requests.ts";
-import { storeOptions } from "../../support/store.ts";
+import { keyIn, storeOptions } from "../../support/store.ts";
 
 const encoder = new TextEncoder();
 
@@ -43,7 +43,7 @@ function take(cache: Cache): RowRequest[] {
 
 function valueIn(cache: Cache, key: string): string | null {
   cache.enter();
-  const item = cache.peek(region(key), 0, key.length);
+  const item = cache.peek(keyIn(cache, region(key), key.length));
   const bytes = new Uint8Array(item === NO_ITEM ? 0 : cache.valueLength(item));
   if (item !== NO_ITEM) cache.copyValue(item, 0, bytes.length, new ByteRegion(bytes.buffer), 0);
   cache.leave();

@@ -5,7 +5,7 @@ import { deadlineSec } from "../../../store/clock.ts";
 import { MIB } from "../../../store/limits.ts";
 import { type ItemRef, NO_ITEM, STATE } from "../../../store/memory/item.ts";
 import { CLASS_STAT } from "../../../store/stats.ts";
-import { TestStore } from "../../support/store.ts";
+import { keyIn, TestStore } from "../../support/store.ts";
 
 const encoder = new TextEncoder();
 const VALUE = "v".repeat(1000);
@@ -37,7 +37,7 @@ class OneClassStore extends TestStore {
   /** A key's item, or NO_ITEM, without reading it. */
   peek(key: string): ItemRef {
     const { written } = encoder.encodeInto(key.padEnd(16, "_"), this.input.bytes);
-    return this.cache.peek(this.input, 0, written);
+    return this.cache.peek(keyIn(this.cache, this.input, written));
   }
 
   /** Stores keys that were never there before and nobody asks for. */

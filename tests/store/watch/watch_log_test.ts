@@ -61,8 +61,8 @@ Deno.test("a thread tells the watchers of another, and says whom to wake", () =>
   other.onReady = (thread) => woken.push(thread);
   other.enter();
   movePage(other, 1, 2); // refused: nothing to tell
-  other.get(store.input, 0, 3);
-  other.get(store.input, 0, 3);
+  other.get(store.operation);
+  other.get(store.operation);
   other.leave();
   assertEquals(woken, [2]);
   assertEquals(watchLog.takeReady(0), 0);

@@ -4,7 +4,7 @@ import { type ItemRef, NO_ITEM, STATE } from "../../../store/memory/item.ts";
 import { CLASS, CONTROL } from "../../../store/memory/memory.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { randomFrom } from "../random.ts";
-import { type ChangedOptions, movePage, TestStore } from "../store.ts";
+import { type ChangedOptions, keyIn, movePage, TestStore } from "../store.ts";
 
 const { SET, ADD, REPLACE, APPEND, PREPEND } = StoreMode;
 const OWNERS = 4;
@@ -212,7 +212,7 @@ export class StoreChaos {
   #peek(key: string): ItemRef {
     const { input } = this.store;
     const { written } = new TextEncoder().encodeInto(key, input.bytes);
-    return this.store.cache.peek(input, 0, written);
+    return this.store.cache.peek(keyIn(this.store.cache, input, written));
   }
 
   /** Returns whether the key's known value may be read now: neither expired nor flushed. */

@@ -120,11 +120,13 @@ export class Contest {
   }
 
   #isThere(key: string): boolean {
-    const { cache, input } = this.#side.thread;
+    const { cache, input, operation } = this.#side.thread;
     const bytes = bytesOf(key);
     input.bytes.set(bytes);
+    operation.begin(0, bytes.length);
     cache.enter();
-    const item = cache.peek(input, 0, bytes.length);
+    cache.prefetch.addHash(operation);
+    const item = cache.peek(operation);
     cache.leave();
     return item !== NO_ITEM;
   }
