@@ -112,6 +112,11 @@ Deno.test("operations count, handlers do not", () => {
 const HOLDERS: readonly (readonly [pattern: RegExp, files: string])[] = [
   [/\bcache\.(?:enter|leave|yieldMutex|mutex)\b/, "conversation store_hold thread_context"],
   [/\b(?:beginBatch|endBatch)\b/, "conversation store_hold thread_context"],
+  [
+    /\bhold\(\)/,
+    "binary/parser binary/read conversation meta/get store_hold text/parser text/read",
+  ],
+  [/\byieldMutex\(\)/, "binary/parser store_hold tasks text/parser text/read work_task"],
   [/\bmayReadOptimistically\b/, "store_hold thread_context"],
   [/\bwithoutMutex\b/, "store_hold text/admin"],
   [/\breleaseForReads\b/, "store_hold binary/parser meta/get text/parser"],

@@ -10,8 +10,7 @@ import { ROW_POOL } from "./row_pool.ts";
 /** The words in front of the rows. */
 export const ARRIVING_HEADER = {
   ...ROW_POOL, // through ARRIVING.NEXT
-  OLDEST: 2,
-  NEWEST: 3,
+  OLDEST: 2, // of AgeList; the newest value is behind it
   WORDS: 4,
 } as const;
 

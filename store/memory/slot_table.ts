@@ -1,4 +1,5 @@
 import { ByteRegion, copyBytes, equalBytes } from "../base/bytes.ts";
+import { AgeList } from "./age_list.ts";
 
 // Hot path: no allocation.
 
@@ -36,8 +37,8 @@ const HEADER = {
   FREE_SLOTS: 1, // slots nobody has: given back and never used
   LAST_USED: 2, // slots behind it were never handed out
   RECORDS: 3,
-  OLDEST: 4,
-  NEWEST: 5,
+  OLDEST: 4, // of AgeList
+  // The newest one is behind it.
   WORDS: 6,
 } as const;
 
@@ -80,6 +81,7 @@ export class SlotTable {
   readonly #bucketMask: number;
   readonly #bytes: ByteRegion;
   readonly #slots: number;
+  readonly #ages: AgeList;
 
   /** @param slots As many as the buffer was made for by `create`. */
   constructor(buffer: SharedArrayBuffer, slots: number) {
@@ -91,6 +93,12 @@ export class SlotTable {
     const offset = slots === 0 ? 0 : slotsOffset(slots);
     this.words = new Int32Array(buffer, offset);
     this.#bytes = new ByteRegion(buffer, offset);
+    this.#ages = new AgeList(this.#header, HEADER.OLDEST, this.words, {
+      start: 0,
+      recordWords: SLOT_BYTES / 4,
+      newer: NEWER_WORD,
+      older: OLDER_WORD,
+    });
   }
 
   /** The memory of an empty table. */
@@ -112,22 +120,22 @@ export class SlotTable {
 
   /** The record that was inserted first, or NO_SLOT. */
   get oldest(): number {
-    return this.#slots === 0 ? NO_SLOT : this.#header[HEADER.OLDEST]!;
+    return this.#slots === 0 ? NO_SLOT : this.#ages.oldest;
   }
 
   /** The record that was inserted last, or NO_SLOT. */
   get newest(): number {
-    return this.#slots === 0 ? NO_SLOT : this.#header[HEADER.NEWEST]!;
+    return this.#slots === 0 ? NO_SLOT : this.#ages.newest;
   }
 
   /** The record that was inserted next, or NO_SLOT. */
   newer(record: number): number {
-    return this.word(record, NEWER_WORD);
+    return this.#ages.newer(record);
   }
 
   /** The record that was inserted before, or NO_SLOT. */
   older(record: number): number {
-    return this.word(record, OLDER_WORD);
+    return this.#ages.older(record);
   }
 
   get slots(): number {
@@ -185,20 +193,14 @@ export class SlotTable {
     const bucket = hash & this.#bucketMask;
     this.setWord(record, NEXT_WORD, this.#buckets[bucket]!);
     this.#buckets[bucket] = record;
-    const header = this.#header;
-    header[HEADER.RECORDS]! += 1;
-    const newest = header[HEADER.NEWEST]!;
-    this.setWord(record, OLDER_WORD, newest);
-    this.setWord(record, NEWER_WORD, NO_SLOT);
-    if (newest === NO_SLOT) header[HEADER.OLDEST] = record;
-    else this.setWord(newest, NEWER_WORD, record);
-    header[HEADER.NEWEST] = record;
+    this.#header[HEADER.RECORDS]! += 1;
+    this.#ages.add(record);
   }
 
   /** Takes a record out of its bucket and gives its slots back. */
   remove(record: number, hash: number, dataLength: number): void {
     this.#unlink(record, hash & this.#bucketMask);
-    this.#unlinkAge(record);
+    this.#ages.remove(record);
     this.#header[HEADER.RECORDS]! -= 1;
     for (let slot = record, left = slotsFor(dataLength); left > 0; left--) {
       const next = this.word(slot, LINK_WORD);
@@ -294,15 +296,6 @@ export class SlotTable {
     }
     header[HEADER.LAST_USED]! += 1;
     return header[HEADER.LAST_USED]!;
-  }
-
-  #unlinkAge(record: number): void {
-    const newer = this.newer(record);
-    const older = this.older(record);
-    if (newer === NO_SLOT) this.#header[HEADER.NEWEST] = older;
-    else this.setWord(newer, OLDER_WORD, older);
-    if (older === NO_SLOT) this.#header[HEADER.OLDEST] = newer;
-    else this.setWord(older, NEWER_WORD, newer);
   }
 
   #unlink(record: number, bucket: number): void {

@@ -3,6 +3,7 @@ import { ByteRegion, copyBytes } from "../base/bytes.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import type { Values } from "../items/values.ts";
 import { ARRIVING_SHARE_MAX } from "../limits.ts";
+import { AgeList } from "../memory/age_list.ts";
 import {
   ARRIVING,
   ARRIVING_HEADER as HEADER,
@@ -39,6 +40,7 @@ export class ArrivingValues {
   readonly #values: Values;
   readonly #words: Int32Array;
   readonly #pool: RowPool;
+  readonly #ages: AgeList;
 
   constructor(links: ItemLinks, values: Values) {
     const { memory } = links;
@@ -51,6 +53,12 @@ export class ArrivingValues {
     const rows = arrivingRows(memory.options);
     const { NEXT, WORDS } = ARRIVING;
     this.#pool = new RowPool(this.#words, ARRIVING_ROWS_START, WORDS, NEXT, rows);
+    this.#ages = new AgeList(this.#words, HEADER.OLDEST, this.#words, {
+      start: ARRIVING_ROWS_START,
+      recordWords: WORDS,
+      newer: NEXT,
+      older: ARRIVING.PREVIOUS,
+    });
   }
 
   /** Adds a reserved item as the newest value. */
@@ -59,14 +67,9 @@ export class ArrivingValues {
     assert(row !== NO_ROW, "a connection sends one value at a time");
     const words = this.#words;
     const at = this.#at(row);
-    const newest = words[HEADER.NEWEST]!;
     words[at + ARRIVING.ITEM] = item;
-    words[at + ARRIVING.NEXT] = NO_ROW;
-    words[at + ARRIVING.PREVIOUS] = newest;
     words[at + ARRIVING.RECEIVING] = 0;
-    if (newest === NO_ROW) words[HEADER.OLDEST] = row;
-    else words[this.#at(newest) + ARRIVING.NEXT] = row;
-    words[HEADER.NEWEST] = row;
+    this.#ages.add(row);
     this.#count(item, 1);
     return row;
   }
@@ -79,7 +82,7 @@ export class ArrivingValues {
   /** Ends the row of a value that was not dropped. Its item is the caller's. */
   take(row: ArrivingRow): ItemRef {
     const item = this.itemOf(row);
-    this.#unlink(row);
+    this.#ages.remove(row);
     this.#count(item, -1);
     this.#pool.giveBack(row);
     return item;
@@ -107,12 +110,11 @@ export class ArrivingValues {
    * @returns False if `growing` itself was the oldest, and was dropped.
    */
   makeRoom(bytes: number, growing: ArrivingRow): boolean {
-    const words = this.#words;
     const bytesMax = this.#memory.limitBytes * ARRIVING_SHARE_MAX;
     while (this.#memory.sums[SUM.RESERVED_BYTES]! + bytes > bytesMax) {
       const row = this.#oldestAtRest();
       // The bound may be exceeded by one value alone, and for values that other threads are receiving into.
-      if (row === NO_ROW || (row === growing && row === words[HEADER.NEWEST])) return true;
+      if (row === NO_ROW || (row === growing && row === this.#ages.newest)) return true;
       this.#dropCounted(row);
       if (row === growing) return false;
     }
@@ -129,9 +131,8 @@ export class ArrivingValues {
 
   /** The oldest value whose thread does not receive into it at this moment. */
   #oldestAtRest(): ArrivingRow {
-    const words = this.#words;
-    let row = words[HEADER.OLDEST]!;
-    while (row !== NO_ROW && this.#isReceiving(row)) row = words[this.#at(row) + ARRIVING.NEXT]!;
+    let row = this.#ages.oldest;
+    while (row !== NO_ROW && this.#isReceiving(row)) row = this.#ages.newer(row);
     return row;
   }
 
@@ -150,7 +151,7 @@ export class ArrivingValues {
     words[at + ARRIVING.KEY_LENGTH] = keyLength;
     const from = this.#memory.segmentOf(item);
     copyBytes(this.keys, this.keyOffset(row), from, items.keyOffset(item), keyLength);
-    this.#unlink(row);
+    this.#ages.remove(row);
     this.#count(item, -1);
     words[at + ARRIVING.ITEM] = NO_ITEM;
     this.#free(item);
@@ -158,15 +159,13 @@ export class ArrivingValues {
 
   /** The rows of the values that were not dropped, the oldest first. */
   *[Symbol.iterator](): Generator<ArrivingRow> {
-    const words = this.#words;
     let previous = NO_ROW;
-    for (let row = words[HEADER.OLDEST]!; row !== NO_ROW;) {
-      assert(words[this.#at(row) + ARRIVING.PREVIOUS] === previous, "links of values agree");
+    for (let row = this.#ages.oldest; row !== NO_ROW; row = this.#ages.newer(row)) {
+      assert(this.#ages.older(row) === previous, "links of values agree");
       yield row;
       previous = row;
-      row = words[this.#at(row) + ARRIVING.NEXT]!;
     }
-    assert(words[HEADER.NEWEST] === previous, "the list of values ends at the newest one");
+    assert(this.#ages.newest === previous, "the list of values ends at the newest one");
   }
 
   /** Where a dropped value's key is in `keys`. */
@@ -200,17 +199,6 @@ export class ArrivingValues {
 
   #at(row: ArrivingRow): number {
     return ARRIVING_ROWS_START + row * ARRIVING.WORDS;
-  }
-
-  #unlink(row: ArrivingRow): void {
-    const words = this.#words;
-    const at = this.#at(row);
-    const next = words[at + ARRIVING.NEXT]!;
-    const previous = words[at + ARRIVING.PREVIOUS]!;
-    if (next === NO_ROW) words[HEADER.NEWEST] = previous;
-    else words[this.#at(next) + ARRIVING.PREVIOUS] = previous;
-    if (previous === NO_ROW) words[HEADER.OLDEST] = next;
-    else words[this.#at(previous) + ARRIVING.NEXT] = next;
   }
 
   #free(item: ItemRef): void {
