@@ -253,6 +253,28 @@ Deno.test(
   },
 );
 
+Deno.test(
+  "--token-recover on a full disk refuses to start and leaves the damaged journal where it was",
+  {
+    ignore: !CAN_MOUNT,
+  },
+  async () => {
+    using folder = new Folder();
+    using _disk = mountTinyDisk(folder.state, 1280 * 1024);
+    await twoTokens(folder, IO);
+    folder.damage();
+    const damaged = Deno.readFileSync(folder.journal);
+    const ballast = fillDisk(folder.state);
+    const error = await folder.start(IO, "--token-recover=quarantine").catch((error) => error);
+    assertStringIncludes(`${error}`, "cannot write the journal of update tokens: No space left");
+    assertEquals(Deno.readFileSync(folder.journal), damaged);
+    Deno.removeSync(ballast);
+    await using server = await folder.start(IO, "--token-recover=quarantine");
+    await server.line(`kept as ${DAMAGED_JOURNAL_NAME}`);
+    await server.stop();
+  },
+);
+
 Deno.test("an unfinished record at the end of the journal is dropped, and the log says so", async () => {
   using folder = new Folder();
   const [a] = await twoTokens(folder, IO);
