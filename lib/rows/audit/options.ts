@@ -13,6 +13,7 @@ const EXIT_STATUS = [
   "1   there are differences",
   "64  a mistake in the command line",
   "69  a cache or the proxy cannot be reached, or its replies make no sense",
+  "77  a permission of deno run is missing",
 ] as const;
 
 /** The options of an audit, checked. */

@@ -16,6 +16,12 @@ import { Report } from "./report.ts";
  * are compared all the same; without the proxy nothing can be.
  */
 export async function runAudit(options: AuditOptions): Promise<ExitCode> {
+  const flags = missingFlags(options);
+  if (flags !== "") {
+    const remedy = `add ${flags} to deno run, or use deno task audit, which may read this folder`;
+    writeRefusal(options.logFormat, "permission_missing", `not permitted to audit: ${remedy}`);
+    return ExitCode.NO_PERMISSION;
+  }
   let dials: Dials;
   try {
     dials = dialsOf(options);
@@ -47,6 +53,23 @@ export async function runAudit(options: AuditOptions): Promise<ExitCode> {
   }
   if (different > 0) return ExitCode.DIFFERENT;
   return failed > 0 ? ExitCode.UNAVAILABLE : ExitCode.OK;
+}
+
+/** Returns the flags of `deno run` that are missing; "": none. Caches that only the proxy knows are not asked about. */
+function missingFlags(options: AuditOptions): string {
+  const { proxy, caches, proxyLoginFile, cacheLoginFile } = options;
+  const isDenied = (descriptor: Deno.PermissionDescriptor): boolean =>
+    Deno.permissions.querySync(descriptor).state !== "granted";
+  const hosts = [proxy, ...caches]
+    .map(({ hostname, port }) => hostPortText(hostname, port))
+    .filter((host) => isDenied({ name: "net", host }));
+  const paths = [proxyLoginFile, cacheLoginFile, options.proxyCaCertPath, options.cacheCaCertPath]
+    .filter((path) => path !== "" && isDenied({ name: "read", path }));
+  const net = caches.length === 0 ? "--allow-net" : `--allow-net=${[...new Set(hosts)].join()}`;
+  return [
+    ...hosts.length > 0 ? [net] : [],
+    ...paths.length > 0 ? [`--allow-read=${paths.join()}`] : [],
+  ].join(" ");
 }
 
 /** How to connect. */

@@ -489,3 +489,24 @@ Deno.test("leased audit names mistakes in its options, and describes them", asyn
   assertEquals(help.code, OK);
   assertMatch(help.lines.join("\n"), /Usage: leased audit \[options\][^]*Exit status:\n {2}0 /);
 });
+
+Deno.test("a missing permission is named with the flags that grant it", async () => {
+  const audit = async (flags: readonly string[], args: readonly string[]): Promise<string> => {
+    const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["run", "--no-prompt", ...flags, MAIN, "audit", ...args],
+      env: { NO_COLOR: "1" },
+    }).output();
+    assertEquals(code, 77);
+    return textOf(stderr);
+  };
+  const proxy = ["--proxy", "127.0.0.1:1"];
+  assertStringIncludes(await audit([], proxy), "add --allow-net to deno run,");
+  assertStringIncludes(
+    await audit(["--allow-net=127.0.0.1:1"], [...proxy, "--cache=127.0.0.1:2,127.0.0.1:3"]),
+    "add --allow-net=127.0.0.1:2,127.0.0.1:3 to deno run,",
+  );
+  assertStringIncludes(
+    await audit(["--allow-net"], [...proxy, "--cache-login=/etc/none"]),
+    "add --allow-read=/etc/none to deno run,",
+  );
+});
