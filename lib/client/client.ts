@@ -458,7 +458,7 @@ export class Client<Value = any> extends Commands<Value> implements AsyncDisposa
     const line = group === "" ? "stats" : `stats ${keyBytes(group)}`;
     return new Map(
       await Promise.all(this.#servers.map(async (server) => {
-        const lines = await server.send(requests.lines(line, "lines"));
+        const lines = await server.send(requests.lines(line));
         const entries = lines.map(({ words: [, name, ...text] }) =>
           [name!, text.join(" ")] as const
         );

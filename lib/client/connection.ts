@@ -78,10 +78,6 @@ export class Connection {
     this.#socket.on("close", () => this.#stop("failed", "the connection was closed"));
   }
 
-  get isReady(): boolean {
-    return this.#isReady && this.#end === undefined;
-  }
-
   get isEnded(): boolean {
     return this.#end !== undefined;
   }
@@ -149,7 +145,8 @@ export class Connection {
   }
 
   #flush(): void {
-    if (!this.isReady || this.#queuedBytes === 0 || this.#socket.writableNeedDrain) return;
+    if (!this.#isReady || this.isEnded) return;
+    if (this.#queuedBytes === 0 || this.#socket.writableNeedDrain) return;
     this.#pieces.push(this.#text);
     const pieces = this.#pieces;
     this.#pieces = [];

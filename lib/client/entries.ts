@@ -1,8 +1,7 @@
 import { Buffer } from "node:buffer";
 import type { Codec, Encoded } from "./codecs.ts";
-import type { Entry } from "./flows/steps.ts";
 import { type Item, look } from "./requests.ts";
-import type { Seen } from "./flows/steps.ts";
+import type { Entry, Seen } from "./flows/steps.ts";
 import type { Request } from "./wire.ts";
 
 /** Client flag of an item that has no value: the row is absent, or the item exists only to be locked. */

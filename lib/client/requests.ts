@@ -324,13 +324,7 @@ export function releaseToken(key: string, id: string): Request<boolean> {
   };
 }
 
-/** A classic command whose reply is lines up to END, or one line: `stats`, `version`, `token list`. */
-export function lines(line: string, shape: "line" | "lines"): Request<readonly ReplyLine[]> {
-  return {
-    line,
-    shape,
-    key: "",
-    read: ({ lines, line }) =>
-      shape === "lines" ? lines : [{ words: line.split(" "), value: undefined }],
-  };
+/** A classic command whose reply is lines up to END, as `stats`. */
+export function lines(line: string): Request<readonly ReplyLine[]> {
+  return { line, shape: "lines", key: "", read: ({ lines }) => lines };
 }
