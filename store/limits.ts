@@ -132,7 +132,7 @@ export interface StoreOptions {
 interface RowStoreOptions {
   /** Their prefixes. `[""]`: all keys. */
   readonly prefixes: readonly string[];
-  /** What an expiry time of a row does: refuses the request, nothing, or goes into a column of the table. */
+  /** How an expiry time of a row is treated: the request is refused, it is ignored, or a column stores it. */
   readonly expiry: "refuse" | "ignore" | "column";
   /** What renews the right to serve rows from the cache, as errors name it; left out: the right has no end. */
   readonly rightFrom?: string | undefined;

@@ -11,8 +11,8 @@ const { CONTROL, SEGMENT_MASK, SEGMENT_SHIFT } = memoryModule;
 // Hot path: no allocation.
 
 /**
- * What a reply tells of an item or of a lease. One a thread, filled by every read: by `OptimisticRead.find` without the
- * mutex, by `describe` with it. Good until the next read.
+ * The fields of an item or of a lease that replies need. One a thread, filled by every read: by `OptimisticRead.find`
+ * without the mutex, by `describe` with it. Good until the next read.
  */
 export class Found {
   /** NO_ITEM: a lease. */
@@ -176,7 +176,7 @@ export interface FoundWriter<Request> {
   writeMiss(request: Request): boolean;
 }
 
-/** Where replies go. */
+/** The reply buffer, as reads without the mutex see it. */
 export interface ReplySpace {
   /** Offset behind the last reply. */
   length: number;

@@ -3,9 +3,9 @@
 /** No record. */
 const NONE = 0;
 
-/** Where the links of an `AgeList` lie, in words. */
+/** The places of an `AgeList`'s links, in words. */
 export interface AgeLinks {
-  /** Where record 0 would start, and the length of a record. */
+  /** The start that record 0 would have, and the length of a record. */
   readonly start: number;
   readonly recordWords: number;
   /** In a record: the next newer one, and the next older one. */

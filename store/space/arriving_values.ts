@@ -168,7 +168,7 @@ export class ArrivingValues {
     assert(this.#ages.newest === previous, "the list of values ends at the newest one");
   }
 
-  /** Where a dropped value's key is in `keys`. */
+  /** Returns the byte offset of a dropped value's key in `keys`. */
   keyOffset(row: ArrivingRow): number {
     return (this.#at(row) + ARRIVING.KEY) * 4;
   }
