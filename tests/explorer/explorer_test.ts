@@ -8,14 +8,8 @@ import { randomFrom } from "../support/random.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { explore, walk } from "./explore.ts";
 import { WALKS } from "./scenarios/large.ts";
-import { OriginWorld } from "./origins/origin_world.ts";
 import { OPTIONS } from "./cache_node.ts";
-import { BUCKETS } from "./scenarios/buckets.ts";
-import { ORIGINS } from "./scenarios/origins.ts";
-import { RIGHTS } from "./scenarios/rights.ts";
-import { ROWS } from "./scenarios/rows.ts";
-import { RightWorld } from "./origins/right_world.ts";
-import { BucketWorld } from "./versions/bucket_world.ts";
+import { EXPLORED } from "./scenarios/rows.ts";
 import { World } from "./world.ts";
 
 // Every interleaving of a few clients over the real store. The larger ones are those of `deno task explore`.
@@ -23,38 +17,15 @@ import { World } from "./world.ts";
 /** On all random ways through a scenario together. */
 const WALK_STEPS = 10_000;
 
-const expectation = ({ wrongAfter }: { readonly wrongAfter?: number }): string =>
-  wrongAfter === undefined ? "never wrong" : `wrong after ${wrongAfter}`;
-
 /** Ways to wrong states that clients can go. */
 const ways: TranscriptCase[] = [];
 
-for (const row of ROWS) {
-  Deno.test(`explorer, ${row.name}: ${expectation(row)}`, () => {
-    const { wrong } = explore(new World(row));
-    assertEquals(wrong?.steps, row.wrongAfter, wrong?.transcript);
-    for (const text of wrong?.playable ?? []) ways.push(...parseTranscript(row.name, text).cases);
-  });
-}
-
-for (const scenario of BUCKETS) {
-  Deno.test(`explorer, ${scenario.name}: ${expectation(scenario)}`, () => {
-    const { wrong } = explore(new BucketWorld(scenario));
-    assertEquals(wrong?.steps, scenario.wrongAfter, wrong?.transcript);
-  });
-}
-
-for (const scenario of ORIGINS) {
-  Deno.test(`explorer, ${scenario.name}: ${expectation(scenario)}`, () => {
-    const { wrong } = explore(new OriginWorld(scenario));
-    assertEquals(wrong?.steps, scenario.wrongAfter, wrong?.transcript);
-  });
-}
-
-for (const scenario of RIGHTS) {
-  Deno.test(`explorer, ${scenario.name}: ${expectation(scenario)}`, () => {
-    const { wrong } = explore(new RightWorld(scenario));
-    assertEquals(wrong?.steps, scenario.wrongAfter, wrong?.transcript);
+for (const { name, wrongAfter, world } of EXPLORED) {
+  const expectation = wrongAfter === undefined ? "never wrong" : `wrong after ${wrongAfter}`;
+  Deno.test(`explorer, ${name}: ${expectation}`, () => {
+    const { wrong } = explore(world());
+    assertEquals(wrong?.steps, wrongAfter, wrong?.transcript);
+    for (const text of wrong?.playable ?? []) ways.push(...parseTranscript(name, text).cases);
   });
 }
 

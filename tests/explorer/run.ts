@@ -5,14 +5,8 @@ import process from "node:process";
 import { randomFrom } from "../support/random.ts";
 import { drawSeed, withSeed } from "../support/seed.ts";
 import { explore, walk, type Wrong } from "./explore.ts";
-import { BUCKETS } from "./scenarios/buckets.ts";
-import { LARGE, WALKS } from "./scenarios/large.ts";
-import { LARGE_ORIGINS, ORIGINS } from "./scenarios/origins.ts";
-import { RIGHTS } from "./scenarios/rights.ts";
-import { ROWS } from "./scenarios/rows.ts";
-import { OriginWorld } from "./origins/origin_world.ts";
-import { RightWorld } from "./origins/right_world.ts";
-import { BucketWorld } from "./versions/bucket_world.ts";
+import { WALKS } from "./scenarios/large.ts";
+import { EXPLORED, type Explored, LARGE_EXPLORED } from "./scenarios/rows.ts";
 import { World } from "./world.ts";
 
 /** On all random ways through a scenario together. */
@@ -20,31 +14,10 @@ const WALK_STEPS = 300_000;
 
 const wanted = Deno.args.join(" ");
 let surprises = 0;
-for (const row of [...ROWS, ...LARGE]) {
-  if (!row.name.includes(wanted)) continue;
-  report(row, () => {
-    const { states, wrong } = explore(new World(row));
-    return { size: `${states} states`, wrong };
-  });
-}
-for (const scenario of BUCKETS) {
+for (const scenario of [...EXPLORED, ...LARGE_EXPLORED]) {
   if (!scenario.name.includes(wanted)) continue;
   report(scenario, () => {
-    const { states, wrong } = explore(new BucketWorld(scenario));
-    return { size: `${states} states`, wrong };
-  });
-}
-for (const scenario of [...ORIGINS, ...LARGE_ORIGINS]) {
-  if (!scenario.name.includes(wanted)) continue;
-  report(scenario, () => {
-    const { states, wrong } = explore(new OriginWorld(scenario));
-    return { size: `${states} states`, wrong };
-  });
-}
-for (const scenario of RIGHTS) {
-  if (!scenario.name.includes(wanted)) continue;
-  report(scenario, () => {
-    const { states, wrong } = explore(new RightWorld(scenario));
+    const { states, wrong } = explore(scenario.world());
     return { size: `${states} states`, wrong };
   });
 }
@@ -59,11 +32,7 @@ for (const row of WALKS) {
 }
 if (surprises > 0) Deno.exit(1);
 
-interface Expected {
-  readonly name: string;
-  readonly wrongAfter?: number;
-  readonly why?: string;
-}
+type Expected = Pick<Explored, "name" | "wrongAfter" | "why">;
 
 function report(row: Expected, run: () => { size: string; wrong: Wrong | undefined }): void {
   const start = process.cpuUsage();

@@ -12,31 +12,19 @@ const fault = (name: string, broken: RightFault, wrongAfter: number): RightScena
   wrongAfter,
 });
 
+// deno-fmt-ignore
 export const RIGHTS: readonly RightScenario[] = [
   { name: "right: another takes over, and the clocks drift", events: { ...EVENTS, renew: 2 } },
-  {
-    name: "right: the first origin ends, and another takes over",
-    events: { ...EVENTS, shutDown: 1 },
-  },
-  {
-    name: "right: the first origin is killed, and another takes over",
-    events: { ...EVENTS, kill: 1 },
-  },
-  {
-    name: "right: the first origin has a lock, and is killed",
-    events: { takeOver: 1, tick: 4, kill: 1 },
-    hasLock: true,
-  },
+  { name: "right: the first origin ends, and another takes over", events: { ...EVENTS, shutDown: 1 } },
+  { name: "right: the first origin is killed, and another takes over", events: { ...EVENTS, kill: 1 } },
+  { name: "right: the first origin has a lock, and is killed",
+    events: { takeOver: 1, tick: 4, kill: 1 }, hasLock: true },
   fault("the clock is not looked at", "looksNever", 14),
   fault("the clock is looked at before the request was received", "looksEarly", 14),
   fault("the right begins with the answer", "countsFromAnswer", 17),
   fault("the right is renewed in another's epoch", "renewsWhenDeposed", 17),
   fault("the second origin does not wait", "waitsNever", 11),
   fault("the second origin waits without a margin", "waitsWithoutMargin", 14),
-  {
-    name: "right fault: the end is noted before the right is given up",
-    events: { ...EVENTS, shutDown: 1 },
-    fault: "notesEndEarly",
-    wrongAfter: 13,
-  },
+  { name: "right fault: the end is noted before the right is given up",
+    events: { ...EVENTS, shutDown: 1 }, fault: "notesEndEarly", wrongAfter: 13 },
 ];

@@ -1,12 +1,32 @@
+import type { ExploredWorld } from "../explore.ts";
+import { OriginWorld } from "../origins/origin_world.ts";
+import { RightWorld } from "../origins/right_world.ts";
+import { BucketWorld } from "../versions/bucket_world.ts";
+import { World } from "../world.ts";
 import type { Row } from "../scenario.ts";
+import { BUCKETS } from "./buckets.ts";
 import { CLIENT } from "./client.ts";
 import { FAULTS } from "./faults.ts";
+import { LARGE } from "./large.ts";
+import { LARGE_ORIGINS, ORIGINS } from "./origins.ts";
 import { PROXY } from "./proxy.ts";
+import { RIGHTS } from "./rights.ts";
 import { TOKENS } from "./tokens.ts";
 import { DIRTY_WINDOWS, FILLS, FLOWS, MEETINGS } from "./leases.ts";
 
-/** All scenarios of the test. */
-export const ROWS: readonly Row[] = [
+/** A scenario in its world, with the expected result. */
+export interface Explored extends Pick<Row, "name" | "wrongAfter" | "why"> {
+  world(): ExploredWorld;
+}
+
+function explored<Scenario extends Pick<Row, "name" | "wrongAfter" | "why">>(
+  scenarios: readonly Scenario[],
+  world: (scenario: Scenario) => ExploredWorld,
+): Explored[] {
+  return scenarios.map((each) => ({ ...each, world: () => world(each) }));
+}
+
+const CACHES: readonly Row[] = [
   ...FLOWS,
   ...MEETINGS,
   ...DIRTY_WINDOWS,
@@ -15,4 +35,18 @@ export const ROWS: readonly Row[] = [
   ...PROXY,
   ...FAULTS,
   ...CLIENT,
+];
+
+/** All scenarios of the test. */
+export const EXPLORED: readonly Explored[] = [
+  ...explored(CACHES, (row) => new World(row)),
+  ...explored(BUCKETS, (scenario) => new BucketWorld(scenario)),
+  ...explored(ORIGINS, (scenario) => new OriginWorld(scenario)),
+  ...explored(RIGHTS, (scenario) => new RightWorld(scenario)),
+];
+
+/** Larger ones, which only `deno task explore` runs. */
+export const LARGE_EXPLORED: readonly Explored[] = [
+  ...explored(LARGE, (row) => new World(row)),
+  ...explored(LARGE_ORIGINS, (scenario) => new OriginWorld(scenario)),
 ];
