@@ -389,3 +389,43 @@ Deno.test("stats settings tells of update tokens", () => {
     ],
   );
 });
+
+Deno.test("stats cachedump lists a class, newest first", () => {
+  const peer = new ConversationSide().connect();
+  peer.ask("set a 0 0 1\r\nx\r\nset b 0 50 2\r\nxy\r\n");
+  const reply = peer.ask("stats cachedump 1 0\r\n");
+  assertMatch(reply, /^ITEM b \[2 b; \d{10} s\]\r\nITEM a \[1 b; 0 s\]\r\nEND\r\n$/);
+  assertMatch(peer.ask("stats cachedump 1 1\r\n"), /^ITEM b [^\r]*\r\nEND\r\n$/);
+});
+
+Deno.test("tuning commands refuse as memcached does", () => {
+  const peer = new ConversationSide().connect();
+  peer.ask("set k 0 0 1\r\nx\r\n");
+  for (
+    const [line, reply] of Object.entries({
+      "slabs": "ERROR",
+      "slabs reassign 1": "ERROR",
+      "slabs reassign x 1": "CLIENT_ERROR bad command line format",
+      "slabs reassign 1 1": "SAME src and dst class are identical",
+      "slabs reassign 1 99": "BADCLASS invalid src or dst class id",
+      "slabs reassign 1 2": "NOSPARE source class has no spare pages",
+      "slabs automove": "ERROR",
+      "slabs automove 3": "ERROR",
+      "slabs automove x": "CLIENT_ERROR bad command line format",
+      "slabs automove ratio x": "ERROR",
+      "slabs automove window 2": "CLIENT_ERROR automove window too low or too high",
+      "lru tune 50 50 1 1": "ERROR hot and warm pcts must not exceed 80",
+      "lru tune 10 10 0 1": "ERROR hot/warm age factors must be greater than 0",
+      "lru tune 10 10 1": "ERROR",
+      "lru mode x": "ERROR",
+      "lru constructor": "ERROR",
+      "lru_crawler": "ERROR",
+      "lru_crawler enable": "ERROR failed to start lru crawler thread",
+      "lru_crawler sleep 1000001": "CLIENT_ERROR sleep must be one second or less",
+      "lru_crawler sleep x": "CLIENT_ERROR bad command line format",
+      "lru_crawler crawl 64": "BADCLASS invalid class id",
+      "lru_crawler crawl all": "OK",
+      "lru_crawler metadump 0": "BADCLASS invalid class id",
+    })
+  ) assertEquals(peer.ask(`${line}\r\n`), `${reply}\r\n`, line);
+});

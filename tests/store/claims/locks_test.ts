@@ -288,3 +288,26 @@ Deno.test("locked items take a share of the memory at most, so that others can s
   store.cache.releaseOwner(3);
   assertEquals(store.cache.locks.lockedBytes, 0);
 });
+
+Deno.test("lock() is refused to its own holder under yrmcdsLocks, and anybody may touch", () => {
+  const store = new TestStore({ yrmcdsLocks: true });
+  store.store(SET, "k", "1");
+  assertEquals(store.lock("k", A), Outcome.OK);
+  assertEquals(store.lock("k", A), Outcome.LOCKED);
+  assertEquals(store.lock("k", A, { waitMs: 10 }), Outcome.LOCKED, "nobody waits for itself");
+  assertEquals(store.lockAndGet("k", A), Outcome.LOCKED);
+  assertEquals(store.touch("k", 100, { owner: B }), Outcome.TOUCHED);
+  assertEquals(store.store(SET, "k", "2", { owner: B }), Outcome.LOCKED);
+});
+
+Deno.test("a set too large by the holder removes the item and the lock, by another nothing", () => {
+  const store = storeWith("k");
+  store.lock("k", A);
+  const large = new Uint8Array(MIB + 1);
+  assertEquals(store.store(SET, "k", large, { owner: B }), Outcome.TOO_LARGE);
+  assertEquals(store.get("k"), "1");
+  assertEquals(store.store(SET, "k", large, { owner: A }), Outcome.TOO_LARGE);
+  assertEquals(store.get("k"), undefined);
+  assertEquals(store.cache.locks.count, 0);
+  store.check();
+});
