@@ -95,7 +95,7 @@ const ORDER_FAULTS: readonly Fault[] = [
   ]),
   ...faults("lib/journal/token_journal.ts", "lib/journal/token_journal", [
     ["a damaged frame is read as it is", "if (crc32(checked) !== view.getUint32(CHECKSUM_AT, true)) return null;", ""],
-    ["damage in the middle passes for an interrupted write", "if (frame !== null && frame.synced > start) {", "if (false) {"],
+    ["damage in the middle passes for an interrupted write", "if (synced <= start) continue;", "continue;"],
     ["tokens count as out before they are on the disk", "if (sync) this.sync();", ""],
     ["the name of a rewritten journal is not synced",
       "this.#files.rename(NEW_JOURNAL_NAME, JOURNAL_NAME);\n      this.#files.sync();", "this.#files.rename(NEW_JOURNAL_NAME, JOURNAL_NAME);"],

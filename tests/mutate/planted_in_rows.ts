@@ -12,7 +12,7 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["a write leaves the row's lease to its reader", "if (lease !== NO_LEASE && (owner === 0 || !leases.isHeldByClient(lease))) {", "if (false) {"],
     ["a write does not ask whether another connection has locked the row", "if (this.#guard.isLockedByOther(item, owner)) return false;", ""],
     ["the old value of a locked row stays visible", "items.setWord(item, WORD.DEADLINE_SEC, ABSENT_DEADLINE_SEC);", ""],
-    ["a row is read from the database although the cache has it by now", "if (this.#answerFromCache(slot)) continue;", ""],
+    ["a row is read from the database although the cache has it by now", "else if (!this.#answerFromCache(slot)) taken.push(", "else taken.push("],
     ["a value that no request needs any more stays detached", "if (isDetached) this.detached.release(item);", ""],
     ["a result for a connection that has ended stays", "if (item === NO_ITEM || this.requests.isOrphan(slot)) this.#fail(slot, TOO_LARGE);", "if (item === NO_ITEM) this.#fail(slot, TOO_LARGE);"],
   ]),
@@ -79,6 +79,6 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["an audit that could not reach a cache ends with 0", "failed++;", ""],
   ]),
   ...faults("lib/rows/databases/postgres/backend.ts", "lib/rows/databases/backend", [
-    ["PostgreSQL: a deposed proxy overwrites rows", "WHERE epoch = $1 FOR SHARE), ", "WHERE epoch >= 0 * $1 FOR SHARE), ", "fenced"],
+    ["PostgreSQL: a deposed proxy overwrites rows", "WHERE epoch = $1 FOR SHARE\"", "WHERE epoch >= 0 * $1 FOR SHARE\"", "fenced"],
   ]),
 ];
