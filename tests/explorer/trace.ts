@@ -16,6 +16,8 @@ interface Line {
 export class TraceWriter {
   readonly #lines: Line[] = [];
   readonly #ids = new Map<string, string>();
+  /** By cache, the ids that it has given. */
+  readonly #given: Set<string>[] = [];
   /** The transcript alone reaches this state. */
   canBePlayed = true;
 
@@ -26,6 +28,11 @@ export class TraceWriter {
   exchange(cache: number, index: number, request: string, reply: string): void {
     // Ids in packets are no text that holes could stand for.
     if (request.startsWith("\x80")) this.canBePlayed = false;
+    // Nor can one cache's transcript know the ids of another one.
+    for (const [id] of request.matchAll(ID)) {
+      if (!this.#given[cache]?.has(id)) this.canBePlayed = false;
+    }
+    this.#learn(cache, reply);
     const name = nameOf(index);
     const sent = `${name}> ${this.#written(request)}`;
     // The reply first: ids are learned there.
@@ -35,6 +42,7 @@ export class TraceWriter {
 
   /** A reply that had to wait. */
   reply(cache: number, index: number, reply: string): void {
+    this.#learn(cache, reply);
     this.#add(`${nameOf(index)}< ${this.#written(reply)}`, cache);
   }
 
@@ -76,6 +84,11 @@ export class TraceWriter {
 
   #add(text: string, cache?: number): void {
     this.#lines.push({ text, cache });
+  }
+
+  #learn(cache: number, reply: string): void {
+    const given = this.#given[cache] ??= new Set();
+    for (const [id] of reply.matchAll(ID)) given.add(id);
   }
 
   #written(text: string): string {
