@@ -26,7 +26,6 @@ const ALWAYS: readonly (readonly [reason: string, places: Places])[] = [
     "counts.txt": ["cmd_set counts +1"],
     "errors.txt": ["too large +6", "the largest +2", "appending beyond +1"],
     "leases.txt": ["a set +6"],
-    "locks.txt": ["a set that +5"],
     "meta.txt": ["a value +2"],
     "noreply.txt": ["an item +2"],
     "small_items.txt": ["-I bounds +2"],
@@ -36,8 +35,8 @@ const ALWAYS: readonly (readonly [reason: string, places: Places])[] = [
     "locks.txt": ["keys lists +2", "keys leaves +2"],
     "locks_binary.txt": ["keys +1", "keys that +0"],
     "meta.txt": ["me tells +4"],
-    "stats.txt": ["stats sizes +3", "stats cachedump lists +1"],
-    "tuning.txt": ["lru_crawler metadump +5", "lru_crawler mgdump +3", "lru_crawler can +10"],
+    "stats.txt": ["stats sizes +3"],
+    "tuning.txt": ["lru_crawler metadump +5", "lru_crawler mgdump +3"],
   }],
   ["a lease makes no row dirty: nothing cuts its time", {
     "leases.txt": ["set over a dirty +7", "set on +6", "add on +4", "replace, append and prepend over a dirty +9", "incr and decr over +8", "cas with the right id of a dirty +5", "touch cannot +7", "lock of a +7"],
