@@ -33,7 +33,7 @@ const DIFFERENCES = [
   ["silent unknown",    "1.6.45", "unknown commands were answered despite noreply"],
   ["flags that are no letters", "1.6.45", "were invalid flags like others, and the data block was passed over"],
   ["lost T and E",      ALL,      "ma's T and E were set on the item whose place a longer number had taken"],
-  ["base64 forgotten",  ALL,      "items made by N, and values that were extended, do not know that their key came as base64"],
+  ["base64 forgotten",  ALL,      "items made by N, and values that became longer, do not know that their key came as base64"],
   ["long modes",        "1.6.45", "a mode had to be one letter"],
   ["mg C",              "1.6.45", "C meant nothing to mg"],
   ["flags E and x",     "1.6.45", "were unknown"],

@@ -297,7 +297,9 @@ export class MetaCommandSource implements RequestSource {
     const { operations } = this;
     const all = [...flags];
     const isCoded = this.#chance(BASE64_SHARE);
-    const remembers = !all.some(([flag]) => forgetsBase64(flag)) && this.#chance(0.5);
+    // A number that becomes longer is a new item, too.
+    const remembers = command !== "ma" && !all.some(([flag]) => forgetsBase64(flag)) &&
+      this.#chance(0.5);
     const choices = !isCoded ? [...keys, NAMELESS[1]!] : remembers ? CODED : NAMELESS;
     const key = operations.pick(choices);
     if (isCoded) all.push(["b"]);
