@@ -58,7 +58,6 @@ const ROOMS: readonly Room[] = [
   ["lib/journal/",               "journal journal_messages state_folder"],
   ["lib/cli/",                   "argv command exit passwd help listen option_table options subcommand values"],
   ["lib/admin/",                 "http_server pages server_metrics"],
-  ["lib/rows/bytes.ts",          ""],
   ["lib/rows/databases/backend.ts lib/rows/databases/notes.ts lib/rows/databases/schema.ts lib/rows/databases/table.ts", ""],
   // Its door is lib/rows/databases/open_backend.ts, which imports it when it is needed.
   ["lib/rows/databases/postgres/", ""],

@@ -1,7 +1,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { Access } from "../../protocol/auth/access.ts";
 import type { Credentials } from "../../protocol/auth/password_checks.ts";
-import { latin1Text } from "../../store/base/bytes.ts";
+import { latin1Bytes, latin1Text } from "../../store/base/bytes.ts";
 import { isPasswordOf } from "./scrypt.ts";
 import { Throttle, WAIT_MS_MAX } from "./throttle.ts";
 import type { User, Users } from "./user_file.ts";
@@ -121,7 +121,7 @@ export class Authenticator {
   /** @returns The highest access of the user's lines that have this password. */
   async #accessOf(attempt: Attempt): Promise<Access> {
     const { user, password } = attempt.credentials;
-    const known = this.#users.get(latin1Text(user, 0, user.length));
+    const known = this.#users.get(latin1Text(user));
     const digest = this.#digest(password);
     let access: Access = Access.NONE;
     for (const each of known ?? [this.#decoy]) {
@@ -218,10 +218,6 @@ function decoyOf(users: Users): User {
   return hashed === undefined
     ? { access: Access.NONE, secret: "", isHashed: false }
     : { ...hashed, access: Access.NONE };
-}
-
-function latin1Bytes(text: string): Uint8Array {
-  return Uint8Array.from(text, (character) => character.charCodeAt(0));
 }
 
 /**

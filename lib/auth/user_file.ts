@@ -80,7 +80,7 @@ export function parseUserFile(bytes: Uint8Array, path: string): Users {
     throw new UserFileError(reason, `user file ${path}`);
   }
   const users = new Map<string, User[]>();
-  latin1Text(bytes, 0, bytes.length).split("\n").forEach((text, index) => {
+  latin1Text(bytes).split("\n").forEach((text, index) => {
     const line = text.replace(/\r$/, "");
     const number = index + 1;
     if (line === "" || COMMENT.test(line)) return;

@@ -1,5 +1,5 @@
 import { REFUSAL, REPLY } from "../../protocol/replies.ts";
-import { latin1Bytes, latin1Text } from "./bytes.ts";
+import { latin1Bytes, latin1Text } from "../../store/base/bytes.ts";
 import type { CacheClient } from "./caches/cache_client.ts";
 import type { Edit } from "./databases/backend.ts";
 import type { Flows, WriteReply } from "./flows/flows.ts";

@@ -1,7 +1,7 @@
 import { RowKind, type RowRequest } from "../../store/row_cache.ts";
 import { StoreMode } from "../../store/operation.ts";
 import { Outcome } from "../../store/outcome.ts";
-import { latin1Bytes, latin1Text } from "./bytes.ts";
+import { latin1Bytes, latin1Text } from "../../store/base/bytes.ts";
 import type { Change, Edit, Row } from "./databases/backend.ts";
 
 /** The largest number of memcached's counters. */

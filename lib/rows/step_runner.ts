@@ -1,5 +1,5 @@
 import type { Cache } from "../../store/cache.ts";
-import { latin1Bytes } from "./bytes.ts";
+import { latin1Bytes } from "../../store/base/bytes.ts";
 import type { CacheClient } from "./caches/cache_client.ts";
 import type { Backend } from "./databases/backend.ts";
 import type { Flow, FlowStep, StepKind, StepResults } from "./flows/steps.ts";

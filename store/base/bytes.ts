@@ -80,8 +80,8 @@ export function equalBytes(
 /** Bytes converted at a time: a function takes a limited number of arguments. */
 const TEXT_PIECE_LENGTH = 8192;
 
-/** Converts bytes to characters below 256 (ISO 8859-1). Allocates: for names in reports only. */
-export function latin1Text(bytes: Uint8Array, offset: number, length: number): string {
+/** Converts bytes to characters below 256 (ISO 8859-1). Allocates: not for the hot path. */
+export function latin1Text(bytes: Uint8Array, offset = 0, length = bytes.length): string {
   if (length <= TEXT_PIECE_LENGTH) return characters(bytes.subarray(offset, offset + length));
   let text = "";
   for (let at = offset; at < offset + length; at += TEXT_PIECE_LENGTH) {
@@ -93,6 +93,13 @@ export function latin1Text(bytes: Uint8Array, offset: number, length: number): s
 /** Spread arguments would take ten times as long. */
 function characters(bytes: Uint8Array): string {
   return String.fromCharCode.apply(null, bytes as unknown as number[]);
+}
+
+/** Converts characters, which must be below 256, to bytes. */
+export function latin1Bytes(text: string): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+  return bytes;
 }
 
 /** Returns the pieces as one array, in memory that does not move. */

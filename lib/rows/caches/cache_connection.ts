@@ -1,5 +1,5 @@
 import { reasonOf } from "../../reason.ts";
-import { latin1Bytes } from "../bytes.ts";
+import { latin1Bytes } from "../../../store/base/bytes.ts";
 import { dial, type DialOptions, type PeerSocket } from "./dial.ts";
 import { LineReader, REPLY_LINE_LENGTH_MAX } from "./line_reader.ts";
 

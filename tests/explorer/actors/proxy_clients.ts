@@ -1,6 +1,6 @@
 import type { Flow } from "../../../lib/rows/flows/steps.ts";
 import type { Flows, WriteReply } from "../../../lib/rows/flows/flows.ts";
-import { latin1Bytes } from "../../../lib/rows/bytes.ts";
+import { latin1Bytes } from "../../../store/base/bytes.ts";
 import { KEY } from "../key_record.ts";
 import {
   type Actor,

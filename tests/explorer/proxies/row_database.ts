@@ -7,7 +7,7 @@ import {
   type WriteResult,
 } from "../../../lib/rows/databases/backend.ts";
 import type { RowWrite } from "../../../lib/rows/flows/steps.ts";
-import { latin1Bytes } from "../../../lib/rows/bytes.ts";
+import { latin1Bytes } from "../../../store/base/bytes.ts";
 import type { Database } from "../steps.ts";
 
 /**

@@ -26,7 +26,7 @@ import {
   type ServerProcess,
   type Session,
 } from "./session.ts";
-import { latin1Text } from "../../bytes.ts";
+import { latin1Text } from "../../../../store/base/bytes.ts";
 import { reasonOf } from "../../../reason.ts";
 
 /** Time-outs of statements that a transaction may take. */

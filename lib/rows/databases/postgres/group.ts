@@ -6,7 +6,7 @@ import {
   type Write,
   type WriteResult,
 } from "../backend.ts";
-import { latin1Text } from "../../bytes.ts";
+import { latin1Text } from "../../../../store/base/bytes.ts";
 import { reasonOf } from "../../../reason.ts";
 import { type ColumnTypes, type Stored, storedAs } from "./columns.ts";
 import type { Parameter } from "./session.ts";
