@@ -161,7 +161,9 @@ export class RowParking {
   read(input: ByteRegion, keyOffset: number, keyLength: number, owner: number): ItemRef {
     if (owner === NO_OWNER) return this.#failRead("rows are not available over UDP");
     if (!this.mayServe) {
-      return this.#failRead(`rows are not available: no confirmation from ${this.#right.source}`);
+      const { isTimed, source } = this.#right;
+      const reason = isTimed ? `no confirmation from ${source}` : "this origin has ended";
+      return this.#failRead(`rows are not available: ${reason}`);
     }
     const slot = this.requests.take(RowKind.READ, owner, this.thread, input, keyOffset, keyLength);
     if (slot === NO_REQUEST) return this.#failRead("too many requests wait for the database");

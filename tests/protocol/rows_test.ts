@@ -340,6 +340,14 @@ Deno.test("a request that fails ahead of its turn is answered in its turn", () =
   );
 });
 
+Deno.test("rows are errors after the end of a right that has no clock", () => {
+  const rows = new Rows(["--rows", "r"]);
+  rows.side.thread.cache.rows!.right.end();
+  const peer = rows.side.connect();
+  const refusal = "SERVER_ERROR rows are not available: this origin has ended\r\n";
+  assertEquals(peer.ask("get r1\r\n"), refusal);
+});
+
 for (const threads of ["1", "2"]) {
   Deno.test(`rows are errors without the right to serve them, -t ${threads}; other items are not`, () => {
     const rows = new Rows(["--rows", "r", "-t", threads], "the database");
