@@ -58,6 +58,8 @@ export class RowOperations {
   readonly #leave: () => void;
   /** Whether `together` has the mutex. */
   #isTogether = false;
+  /** Bytes of values that were copied since the mutex was taken. */
+  #copied = 0;
   /** For the database thread: a key, and an operation on it. */
   readonly #key = new ByteRegion(new ArrayBuffer(KEY_LENGTH_MAX));
   readonly #operation = new Operation(this.#key);
@@ -96,6 +98,9 @@ export class RowOperations {
     const { requests } = this;
     const taken: RowRequest[] = [];
     const bytesMax = this.#links.memory.limitBytes * COPIED_SHARE_MAX;
+    // A value in the cache may be old by now: the process may have been stopped since the request came.
+    const mayServe = this.right.isValid;
+    this.#copied = 0;
     let copied = copiedBytes;
     let passed: RequestSlot = NO_REQUEST;
     while (taken.length < max) {
@@ -110,7 +115,9 @@ export class RowOperations {
       copied += bytes;
       requests.takeQueued(slot);
       if (!isRead) taken.push(this.#describe(slot, 0));
-      else if (!this.#answerFromCache(slot)) taken.push(this.#describe(slot, this.#lease(slot)));
+      else if (!mayServe || !this.#answerFromCache(slot)) {
+        taken.push(this.#describe(slot, this.#lease(slot)));
+      }
     }
     return taken;
   }
@@ -162,10 +169,11 @@ export class RowOperations {
     return true;
   }
 
-  /** Gives answers under one hold of the mutex, after which each thread is woken once. */
+  /** Gives answers under few holds of the mutex, after each of which a thread is woken once. */
   together(answer: () => void): void {
     this.#enter();
     this.#isTogether = true;
+    this.#copied = 0;
     answer();
     this.#isTogether = false;
     this.#leave();
@@ -175,8 +183,12 @@ export class RowOperations {
     if (!this.#isTogether) this.#enter();
   }
 
+  /** Ends an answer. Others get the mutex in between when much was copied. */
   #end(): void {
-    if (!this.#isTogether) this.#leave();
+    if (this.#isTogether && this.#copied < COPY_BYTES_MAX) return;
+    this.#copied = 0;
+    this.#leave();
+    if (this.#isTogether) this.#enter();
   }
 
   /**
@@ -340,8 +352,11 @@ export class RowOperations {
       this.#finishWith(slot, item);
       return true;
     }
-    const data = new Uint8Array(items.valueLength(item));
-    this.#values.read(item, 0, data.length, new ByteRegion(data.buffer), 0);
+    const length = items.valueLength(item);
+    // No longer hold of the mutex; the database has the value, too.
+    if (this.#copied + length > COPY_BYTES_MAX) return false;
+    const data = new Uint8Array(length);
+    this.#values.read(item, 0, length, new ByteRegion(data.buffer), 0);
     const copy = this.#make(this.#keyOf(slot), {
       flags: items.clientFlags(item),
       data,
@@ -418,6 +433,7 @@ export class RowOperations {
     if (item === NO_ITEM) return NO_ITEM;
     this.#storeOperations.assignId(operation, item);
     const isLong = data.length > COPY_BYTES_MAX;
+    this.#copied += data.length;
     if (isLong) this.#leave();
     this.#values.write(
       item,

@@ -131,6 +131,51 @@ Deno.test("an absent row is remembered until it is invalidated", () => {
   checkStore(cache.memory);
 });
 
+/** Has rows read, and asks for them once more before they are in the cache. */
+function askTwice(cache: Cache, keys: readonly string[], length: number): void {
+  for (const key of keys) ask(cache, key, 1);
+  const taken = take(cache);
+  for (const key of keys) ask(cache, key, 2);
+  const row = { ...ROW, data: new Uint8Array(length) };
+  for (const request of taken) cache.rows!.answerRead([request], row, true);
+}
+
+Deno.test("a read is answered from the cache under a valid right only", () => {
+  const cache = makeCache("the database");
+  const { right } = cache.rows!;
+  let nowMs = 1;
+  right.nowMs = () => nowMs;
+  right.renew(10);
+  askTwice(cache, ["foo"], 5);
+  assertEquals(take(cache), []);
+  askTwice(cache, ["bar"], 5);
+  nowMs = 10;
+  assertEquals(take(cache).map(({ key }) => key), ["bar"]);
+});
+
+Deno.test("one hold of the mutex copies few values, for reads that the cache answers and for answers", () => {
+  const cache = makeCache();
+  const { rows } = cache;
+  askTwice(cache, [..."abcdefg"], 10_000);
+  ask(cache, "h");
+  ask(cache, "i");
+  const taken = take(cache);
+  assertEquals(taken.map(({ key }) => key), ["g", "h", "i"]);
+
+  const leave = cache.leave.bind(cache);
+  let holds = 0;
+  cache.leave = () => {
+    holds++;
+    leave();
+  };
+  const data = new Uint8Array(40_000);
+  rows!.together(() => {
+    for (const request of taken) rows!.answerRead([request], { ...ROW, data }, true);
+  });
+  assertEquals(holds, 2);
+  checkStore(cache.memory);
+});
+
 Deno.test("the right to serve rows is the same for all threads, and ends at its deadline", () => {
   const cache = makeCache("the database");
   const other = openCache(new Memory(cache.memory.shared));
