@@ -29,6 +29,8 @@ export class RowLoop {
   #reads: RowRequest[] = [];
   #readsUnderWay = 0;
   readonly #writes = new WriteQueue();
+  /** Whether `#writeTogether` is about to run. */
+  #isWriteDue = false;
   #isStopping = false;
   /** Bytes of values that are copied and not answered. */
   #copiedBytes = 0;
@@ -196,11 +198,14 @@ export class RowLoop {
 
   #addWrite(write: QueuedWrite): void {
     this.#writes.add(write);
+    if (this.#isWriteDue) return;
+    this.#isWriteDue = true;
     // A command may add one while the loop sleeps.
     queueMicrotask(() => this.#writeTogether());
   }
 
   #writeTogether(): void {
+    this.#isWriteDue = false;
     for (let group; (group = this.#writes.take()).length > 0;) void this.#write(group);
   }
 
