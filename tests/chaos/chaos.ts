@@ -255,12 +255,14 @@ class Chaos {
     await read();
     old.signal("SIGSTOP");
     const next = this.#launchProxy("--take-over");
-    await next.line(WAITING);
-    // The lock beside an SQLite file lasts while its holder is stopped.
+    // The lock beside an SQLite file lasts while its holder is stopped. The right of an origin before PostgreSQL ends
+    // with its time, perhaps before the next origin has started.
     const isTimed = this.#database.folder === "";
     if (isTimed) {
       await this.#useProxy(next);
       await this.progress();
+    } else {
+      await next.line(WAITING);
     }
     const reads = read();
     old.signal("SIGCONT");
