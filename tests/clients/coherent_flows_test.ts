@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertLessOrEqual } from "@std/assert";
 import { leastPermissions, path, ServerProcess } from "../support/servers/server_process.ts";
 import { textOf } from "../support/sessions/side.ts";
 
@@ -40,5 +40,5 @@ Deno.test({
 
 Deno.test("examples/coherent_pymemcache.py has at most 200 lines", () => {
   const lines = Deno.readTextFileSync(path("examples/coherent_pymemcache.py")).split("\n");
-  assertEquals(lines.length <= 201, true, `${lines.length}`);
+  assertLessOrEqual(lines.length, 201);
 });
