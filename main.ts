@@ -6,12 +6,16 @@ const { subcommand, rest } = splitSubcommand(Deno.args);
 const PROXY = ["--port", "11311", "--db", "sqlite:leased.db"];
 const isProxy = subcommand === "proxy";
 const isInit = isProxy && rest[0] === "init";
-// Before the other modules are loaded. Signals end an audit.
-if (subcommand !== "audit" && subcommand !== "passwd") listenToSignals();
+// Before the other modules are loaded. Signals end the other subcommands.
+if (subcommand === "" || isProxy) listenToSignals();
 
-if (subcommand === "passwd") {
-  const { runPasswd } = await import("./lib/cli/passwd.ts");
-  Deno.exit(await runPasswd(rest));
+switch (subcommand) {
+  case "passwd":
+    Deno.exit(await (await import("./lib/cli/passwd.ts")).runPasswd(rest));
+    break;
+  case "doctor":
+    Deno.exit(await (await import("./lib/operator/doctor/run.ts")).runDoctor(rest));
+    break;
 }
 
 const { readProcessInfo } = await import("./lib/process_info.ts");

@@ -34,12 +34,17 @@ interface ParsedOptions<Row extends OptionRow> {
 /** The command line of a server. */
 export type ServerArguments = ParsedOptions<RowOf<typeof SERVER_OPTIONS>>;
 
-/** Reads a command line by the groups of its command. Never throws: `errors` lists all mistakes. */
+/**
+ * Reads a command line by the groups of its command. Never throws: `errors` lists all mistakes.
+ *
+ * @param operands The option of kind `list` that takes arguments without a dash; by default they are mistakes.
+ */
 export function parseOptions<Groups extends readonly OptionGroup[]>(
   argv: readonly string[],
   groups: Groups,
+  operands?: RowOf<Groups>[0],
 ): ParsedOptions<RowOf<Groups>> {
-  const parser = new Parser(groups.flatMap(([, rows]) => rows));
+  const parser = new Parser(groups.flatMap(([, rows]) => rows), operands);
   parser.parse(argv);
   return parser as unknown as ParsedOptions<RowOf<Groups>>;
 }
@@ -59,8 +64,11 @@ class Parser {
   readonly #rows: ReadonlyMap<string, OptionRow>;
   readonly #byLetter: ReadonlyMap<string, OptionRow>;
 
-  constructor(rows: readonly OptionRow[]) {
+  readonly #operands: OptionRow | undefined;
+
+  constructor(rows: readonly OptionRow[], operands = "") {
     this.#rows = new Map(rows.map((row) => [row[0], row]));
+    this.#operands = this.#rows.get(operands);
     this.#byLetter = new Map(rows.map((row) => [row[1], row]));
     for (const row of rows) this.values[row[0]] = presetOf(row);
   }
@@ -72,7 +80,9 @@ class Parser {
       if (argument === "--") continue;
       else if (argument.startsWith("--")) wanting = this.#readLong(argument.slice(2));
       else if (/^-./s.test(argument)) wanting = this.#readLetters(argument.slice(1));
-      else if (!this.#isUnknown(argv[at - 1])) {
+      else if (this.#operands !== undefined) {
+        this.#take(this.#operands, this.#operands[0], argument);
+      } else if (!this.#isUnknown(argv[at - 1])) {
         this.errors.push(`unexpected argument "${argument}": options start with -`);
       }
       if (wanting === undefined) continue;

@@ -3,11 +3,11 @@ import { type LogFormat, writeRefusal } from "../log.ts";
 /** Exit statuses of the process (sysexits.h, as in memcached). */
 export const ExitCode = {
   OK: 0,
-  /** An audit has found differences. */
+  /** An audit has found differences, or the doctor faults. */
   DIFFERENT: 1,
   /** The command line has a mistake. */
   USAGE: 64,
-  /** Another proxy has taken over; or an audit cannot reach a server, or cannot understand its replies. */
+  /** Another proxy has taken over; or an audit or the doctor cannot reach or understand a server. */
   UNAVAILABLE: 69,
   /** A thread failed, or the check at exit found a fault in the store. */
   SOFTWARE: 70,

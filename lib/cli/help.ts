@@ -1,4 +1,5 @@
 import { type OptionGroup, type OptionRow, SERVER_OPTIONS } from "./option_table.ts";
+import { SUBCOMMANDS } from "./subcommand.ts";
 import { rangeText } from "./values.ts";
 
 /** One option as `--help` and the documentation describe it. */
@@ -19,8 +20,9 @@ export interface OptionText {
 const LINE_WIDTH = 80;
 const FLAG_WIDTH = 30;
 const MEANING_AT = FLAG_WIDTH + 4;
+const SYNOPSIS_WIDTH = 34;
 
-const EXIT_STATUS = [
+export const EXIT_STATUS = [
   "0   stopped by a signal or by the shutdown command",
   "64  a mistake in the command line",
   "70  a thread failed, or the store check at exit (-vvv) failed",
@@ -28,7 +30,7 @@ const EXIT_STATUS = [
   "77  deno run denies a permission that the options need",
 ] as const;
 
-const NOTES =
+export const NOTES =
   "Sizes take the suffix k, m or g. Other options of memcached are accepted if they are not needed " +
   "here; the server logs why and what to use instead. Options that it cannot honour, such as " +
   "--memory-file, are errors.";
@@ -61,11 +63,13 @@ export function helpText(version: string): string {
   return [
     `leased ${version}: a memcached-compatible cache server with leases and locks`,
     "",
-    "Usage: leased [options]",
-    "       leased passwd <user> [level]    print a line for the file of -Y",
-    "       leased proxy [options]    see leased proxy --help",
-    "       leased audit [options]    see leased audit --help",
-    "       leased help [subcommand]",
+    "Usage: leased [options]    run the server",
+    "       leased <subcommand> [arguments]",
+    "",
+    "Subcommands (leased help <subcommand> has their options):",
+    ...SUBCOMMANDS.map(([name, synopsis, summary]) =>
+      `  ${`${name} ${synopsis}`.padEnd(SYNOPSIS_WIDTH)}${summary}`
+    ),
     ...helpLines(optionTexts(SERVER_OPTIONS)),
     "",
     "Exit status:",

@@ -286,6 +286,20 @@ const AUDIT = [
   ["prefix",        "",   "text",   "text",          NONE, NONE,  "",                "compare only keys that begin with this text; needed when a cache also holds keys that are no rows"],
   ["timeout",       "",   "whole",  "milliseconds",     1, INT31, "10000",           "how long a cache or the proxy may be silent"],
 ] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const OPERATOR = [
+  ["server",   "",   "list",   "host:port",     NONE, NONE,  "",      "server to look at, also without --server; separate several with commas, or repeat the option"],
+  ["login",    "",   "text",   "path",          NONE, NONE,  "",      "file with the line user:password for servers that ask for passwords"],
+  ["ca-cert",  "",   "text",   "path",          NONE, NONE,  "",      "reach servers over TLS, and verify them against these certificates in PEM, beside the runtime's root certificates"],
+  ["timeout",  "",   "whole",  "milliseconds",     1, INT31, "2000",  "how long a server may be silent"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
+const DOCTOR = [
+  ["json",     "",   "switch", "",              NONE, NONE,  "",      "print the findings as JSON"],
+] as const satisfies readonly OptionRow[];
+
 /** Returns the rows of a group that have one of the names. */
 function pick<Row extends OptionRow, Name extends Row[0]>(
   rows: readonly Row[],
@@ -331,6 +345,16 @@ export const INIT_OPTIONS = [
 /** The options of `leased audit`. */
 export const AUDIT_OPTIONS = [
   ["Options", [...AUDIT, ...pick(PROCESS, "log-format", "help", "license")]],
+] as const satisfies readonly OptionGroup[];
+
+/** The options of `leased doctor`. */
+export const DOCTOR_OPTIONS = [
+  ["Servers", [...OPERATOR, ...DOCTOR]],
+  ["The server to be started on this machine", [
+    ...pick(MEMORY, "memory-limit"),
+    ...pick(CONNECTIONS, "threads", "conn-limit", "listen-backlog"),
+  ]],
+  ["Process", pick(PROCESS, "log-format", "help")],
 ] as const satisfies readonly OptionGroup[];
 
 /** Prefixes of `-o` words whose part of memcached this server lacks, and why or what to use instead. */

@@ -1,8 +1,16 @@
 import { didYouMean } from "./values.ts";
 
-/** The words that may stand before the options; "": the server. */
-const SUBCOMMANDS = ["passwd", "proxy", "audit"] as const;
-type Subcommand = "" | typeof SUBCOMMANDS[number];
+/** A word that may stand before the options, its arguments, and its purpose in one line. */
+export type Subcommand = readonly [name: string, synopsis: string, summary: string];
+
+export const SUBCOMMANDS = [
+  ["proxy", "[init] [options]", "serve the rows of a database on port 11311"],
+  ["audit", "[options]", "compare caches with the database behind them"],
+  ["doctor", "[host:port ...] [options]", "find faults of this machine and of servers"],
+  ["passwd", "<user> [level]", "print a line for the file of -Y"],
+] as const satisfies readonly Subcommand[];
+/** "": the server. */
+type Name = "" | typeof SUBCOMMANDS[number][0];
 
 /**
  * Splits a command line. `help` becomes `--help`. All subcommands have the version of the server, which prints it.
@@ -11,10 +19,10 @@ type Subcommand = "" | typeof SUBCOMMANDS[number];
  */
 export function splitSubcommand(
   argv: readonly string[],
-): { subcommand: Subcommand; rest: readonly string[] } {
+): { subcommand: Name; rest: readonly string[] } {
   const [first, ...others] = argv;
   if (first === "help") return splitSubcommand([...others, "--help"]);
-  const subcommand = SUBCOMMANDS.find((name) => name === first);
+  const subcommand = SUBCOMMANDS.find(([name]) => name === first)?.[0];
   if (subcommand === undefined) return { subcommand: "", rest: argv };
   const asksVersion = others[0] === "--version" || others[0] === "-V";
   return asksVersion ? { subcommand: "", rest: others } : { subcommand, rest: others };
@@ -23,7 +31,8 @@ export function splitSubcommand(
 /** Returns the mistake of a server's command line that begins with a word; null: it begins with an option. */
 export function unknownSubcommand([first = ""]: readonly string[]): string | null {
   if (!/^[^-]/.test(first)) return null;
-  const similar = didYouMean(first, [...SUBCOMMANDS, "help"]);
-  return `unknown subcommand "${first}": there are ${SUBCOMMANDS.join(", ")} and help, ` +
+  const names = SUBCOMMANDS.map(([name]) => name);
+  const similar = didYouMean(first, [...names, "help"]);
+  return `unknown subcommand "${first}": there are ${names.join(", ")} and help, ` +
     `and options start with -${similar}`;
 }

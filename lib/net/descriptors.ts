@@ -18,6 +18,11 @@ export class DescriptorError extends Error {
   }
 }
 
+/** Returns the number of descriptors that a server needs before its first connection. */
+export function descriptorsNeeded(threads: number): number {
+  return BASE_DESCRIPTORS + threads * DESCRIPTORS_PER_THREAD + SPARE_DESCRIPTORS;
+}
+
 /**
  * Opens as many descriptors as the threads will need, and closes them again.
  *
@@ -30,7 +35,7 @@ export function requireDescriptors(threads: number, open: () => (() => void) | n
   try {
     while (closers.length < wanted) {
       const close = open();
-      if (close === null) throw new DescriptorError(BASE_DESCRIPTORS + wanted, threads);
+      if (close === null) throw new DescriptorError(descriptorsNeeded(threads), threads);
       closers.push(close);
     }
   } finally {

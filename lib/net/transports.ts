@@ -13,6 +13,8 @@ import {
 } from "./transport.ts";
 import type { Transport, TransportContext } from "./worker_transport.ts";
 
+export { probeSystem } from "./native/probe.ts";
+
 /** The name of a transport. */
 export type TransportName = BoundTransport["name"];
 

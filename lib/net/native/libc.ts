@@ -23,6 +23,7 @@ const SYMBOLS = {
   sendmsg: { parameters: ["i32", "buffer", "i32"], result: "i32" },
   recvmmsg: { parameters: ["i32", "buffer", "u32", "i32", "buffer"], result: "i32" },
   sendmmsg: { parameters: ["i32", "buffer", "u32", "i32"], result: "i32" },
+  open: { parameters: ["buffer", "i32"], result: "i32" },
   read: { parameters: ["i32", "buffer", "u32"], result: "i32" },
   write: { parameters: ["i32", "buffer", "u32"], result: "i32" },
   epoll_create1: { parameters: ["i32"], result: "i32" },

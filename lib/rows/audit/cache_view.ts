@@ -1,5 +1,5 @@
 import type { DialOptions } from "../caches/dial.ts";
-import { type Address, Peer, type ValueDigest } from "./peer.ts";
+import { type Address, Peer, type ValueDigest } from "../caches/peer.ts";
 
 /** An item of a cache. */
 export interface Cached extends ValueDigest {

@@ -7,7 +7,7 @@ import { type DialOptions, readCaCert } from "../caches/dial.ts";
 import { auditCache, noCounts } from "./audit.ts";
 import { CacheView } from "./cache_view.ts";
 import type { AuditOptions } from "./options.ts";
-import { type Address, PeerError } from "./peer.ts";
+import { type Address, PeerError } from "../caches/peer.ts";
 import { ProxyView } from "./proxy_view.ts";
 import { Report } from "./report.ts";
 

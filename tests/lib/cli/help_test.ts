@@ -2,13 +2,15 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { helpText, optionTexts } from "../../../lib/cli/help.ts";
 import {
   AUDIT_OPTIONS,
+  DOCTOR_OPTIONS,
   INIT_OPTIONS,
   type OptionRow,
   SERVER_OPTIONS,
 } from "../../../lib/cli/option_table.ts";
+import { SUBCOMMANDS } from "../../../lib/cli/subcommand.ts";
 import { readValue } from "../../../lib/cli/values.ts";
 
-const TABLES = [SERVER_OPTIONS, INIT_OPTIONS, AUDIT_OPTIONS];
+const TABLES = [SERVER_OPTIONS, INIT_OPTIONS, AUDIT_OPTIONS, DOCTOR_OPTIONS];
 const ROWS: readonly OptionRow[] = SERVER_OPTIONS.flatMap(([, rows]): readonly OptionRow[] => rows);
 
 Deno.test("helpText() names what is implemented, and nothing else", () => {
@@ -37,6 +39,13 @@ Deno.test("every command has each name and letter once, and defaults that it wou
       if (kind === "switch" || kind === "count") assert(preset === "" || preset === "on", name);
       else if (preset !== "") readValue(row, preset);
     }
+  }
+});
+
+Deno.test("helpText() has a line for every subcommand", () => {
+  for (const [name, , summary] of SUBCOMMANDS) {
+    const line = helpText("0.1.0").split("\n").find((each) => each.startsWith(`  ${name} `));
+    assert(line?.endsWith(`  ${summary}`), name);
   }
 });
 

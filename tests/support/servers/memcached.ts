@@ -55,6 +55,37 @@ export function isAtLeast(have: string, wanted: string): boolean {
   return true;
 }
 
+/** Starts the real memcached on a port of 127.0.0.1. */
+export async function startMemcachedTcp(
+  { executable }: Memcached,
+): Promise<AsyncDisposable & { readonly port: number }> {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr;
+  listener.close();
+  const user = Deno.uid() === 0 ? ["-u", "root"] : [];
+  const child = new Deno.Command(executable, {
+    args: [...user, "-l", "127.0.0.1", "-p", `${port}`],
+    stdin: "null",
+    stdout: "null",
+    stderr: "null",
+  }).spawn();
+  await until(async () => {
+    try {
+      (await Deno.connect({ hostname: "127.0.0.1", port })).close();
+      return true;
+    } catch {
+      return false;
+    }
+  });
+  return {
+    port,
+    async [Symbol.asyncDispose](): Promise<void> {
+      child.kill();
+      await child.status;
+    },
+  };
+}
+
 /** Starts the real memcached on a Unix socket of its own. */
 export async function startMemcached(
   { executable, version }: Memcached,

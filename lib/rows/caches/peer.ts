@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { hostPortText } from "../../net/transport.ts";
 import { reasonOf } from "../../reason.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
-import { dial, type DialOptions, type PeerLogin, type PeerSocket } from "../caches/dial.ts";
-import { LineReader, LineTooLongError, REPLY_LINE_LENGTH_MAX } from "../caches/line_reader.ts";
+import { dial, type DialOptions, type PeerLogin, type PeerSocket } from "./dial.ts";
+import { LineReader, LineTooLongError, REPLY_LINE_LENGTH_MAX } from "./line_reader.ts";
 
 /** The address of a cache or a proxy. */
 export interface Address {

@@ -1,0 +1,154 @@
+import * as tls from "node:tls";
+import { ExitCode, refuseUsage } from "../../cli/exit.ts";
+import { hostPortText, isLoopback } from "../../net/transport.ts";
+import type { DialOptions } from "../../rows/caches/dial.ts";
+import { type Address, PeerError } from "../../rows/caches/peer.ts";
+import { print } from "../output.ts";
+import { numberOf, StatsClient, type Table } from "../stats_client.ts";
+import { fault, type Finding, findingsText } from "./finding.ts";
+import { examineMachine, type Plan, thisMachine } from "./machine.ts";
+import { type DoctorOptions, readDoctorCommand } from "./options.ts";
+import { examineServer, type ServerFacts } from "./server.ts";
+
+/** Findings about this machine or about one server. */
+interface Report {
+  /** `host:port`; "": this machine. */
+  readonly server: string;
+  readonly findings: readonly Finding[];
+}
+
+/** `leased doctor`: prints findings. */
+export async function runDoctor(argv: readonly string[]): Promise<ExitCode> {
+  const command = readDoctorCommand(argv);
+  if (command.kind === "refuse") return refuseUsage(command.errors, command.logFormat);
+  if (command.kind === "print") {
+    print(`${command.text}\n`);
+    return ExitCode.OK;
+  }
+  const { options } = command;
+  const { addresses, dial } = options.targets;
+  const seen = await Promise.all(addresses.map((address) => look(address, dial)));
+  const isHere = addresses.length === 0 || addresses.some(({ hostname }) => isLoopback(hostname));
+  const local = seen.find(({ facts }) => facts !== null && isLoopback(facts.host));
+  const reports: Report[] = [
+    ...isHere
+      ? [{
+        server: "",
+        findings: examineMachine(thisMachine(), planOf(options, local?.facts ?? null)),
+      }]
+      : [],
+    ...seen.map(({ name, facts, reason }) => ({
+      server: name,
+      findings: facts === null ? [unreachable(reason)] : examineServer(facts),
+    })),
+  ];
+  print(options.isJson ? jsonText(reports) : reports.map(reportText).join("\n"));
+  if (seen.some(({ facts }) => facts === null)) return ExitCode.UNAVAILABLE;
+  const isFaulty = reports.some(({ findings }) => findings.some(isFault));
+  return isFaulty ? ExitCode.DIFFERENT : ExitCode.OK;
+}
+
+function isFault({ level }: Finding): boolean {
+  return level === "warning" || level === "error";
+}
+
+function unreachable(reason: string): Finding {
+  return fault("connection", [reason, "nothing else can be seen", "systemctl status leased"]);
+}
+
+function reportText({ server, findings }: Report): string {
+  return findingsText(server === "" ? "This machine" : `Server ${server}`, findings);
+}
+
+/** Escapes what is not ASCII, so that no terminal acts on it. */
+function jsonText(reports: readonly Report[]): string {
+  const json = JSON.stringify({ reports }, null, 2);
+  const escape = (character: string): string =>
+    `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return `${json.replace(/[^\x20-\x7e\n]/g, escape)}\n`;
+}
+
+/** Returns the server that runs here, or the one that the options describe. */
+function planOf(options: DoctorOptions, facts: ServerFacts | null): Plan {
+  const { memoryBytes, threads, connections, backlog } = options;
+  const planned = { process: "/proc/self", memoryBytes, threads, connections, backlog };
+  if (facts === null) return planned;
+  const { settings, stats } = facts;
+  const or = (value: number, other: number): number => Number.isNaN(value) ? other : value;
+  return {
+    process: `/proc/${or(numberOf(stats, "pid"), 0)}`,
+    memoryBytes: or(numberOf(stats, "limit_maxbytes"), memoryBytes),
+    threads: or(numberOf(stats, "threads"), threads),
+    connections: or(numberOf(stats, "max_connections"), connections),
+    backlog: or(numberOf(settings, "tcp_backlog"), backlog),
+  };
+}
+
+/** What was seen of a server; without facts, the reason. */
+interface Seen {
+  readonly name: string;
+  readonly facts: ServerFacts | null;
+  readonly reason: string;
+}
+
+async function look(address: Address, dial: DialOptions): Promise<Seen> {
+  const name = hostPortText(address.hostname, address.port);
+  try {
+    const client = await StatsClient.connect(address, dial);
+    try {
+      return { name, facts: await factsOf(client, address, dial), reason: "" };
+    } finally {
+      client.close();
+    }
+  } catch (error) {
+    if (!(error instanceof PeerError)) throw error;
+    return { name, facts: null, reason: error.message };
+  }
+}
+
+/** @throws PeerError */
+async function factsOf(
+  client: StatsClient,
+  address: Address,
+  dial: DialOptions,
+): Promise<ServerFacts> {
+  const stats = await client.table();
+  if (stats === null) throw new PeerError("answers stats with an error");
+  const nowMs = Date.now();
+  const settings = await client.table("settings");
+  return {
+    host: address.hostname,
+    port: address.port,
+    stats,
+    settings,
+    items: await client.table("items"),
+    threads: await client.table("threads"),
+    prefixes: await client.lines("stats detail dump"),
+    certificateEndMs: dial.caCert === null ? null : await certificateEnd(address, dial.timeoutMs),
+    journalBytes: journalBytes(settings, isLoopback(address.hostname)),
+    nowMs,
+  };
+}
+
+function journalBytes(settings: Table | null, isHere: boolean): number | null {
+  const folder = settings?.get("state_dir") ?? "NULL";
+  if (folder === "NULL") return null;
+  try {
+    return isHere ? Deno.statSync(`${folder}/tokens.journal`).size : NaN;
+  } catch {
+    return NaN;
+  }
+}
+
+/** Returns when a server's certificate ends, in Unix milliseconds, verified or not; NaN: the handshake failed. */
+function certificateEnd({ hostname, port }: Address, timeoutMs: number): Promise<number> {
+  const { promise, resolve } = Promise.withResolvers<number>();
+  const socket = tls.connect({ host: hostname, port, rejectUnauthorized: false }, () => {
+    resolve(Date.parse(socket.getPeerCertificate().valid_to));
+    socket.destroy();
+  });
+  socket.setTimeout(timeoutMs, () => socket.destroy());
+  socket.on("error", () => resolve(NaN));
+  socket.on("close", () => resolve(NaN));
+  return promise;
+}

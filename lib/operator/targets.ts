@@ -1,0 +1,53 @@
+import { readLoginFile } from "../auth/user_file.ts";
+import { readServerAddress } from "../cli/listen.ts";
+import { valueOr } from "../cli/values.ts";
+import { type DialOptions, readCaCert } from "../rows/caches/dial.ts";
+import type { Address } from "../rows/caches/peer.ts";
+
+/** The options of the servers to look at. */
+interface ServerValues {
+  readonly server: readonly string[];
+  readonly login: string;
+  readonly "ca-cert": string;
+  readonly timeout: number;
+}
+
+/** Servers, and how to connect to them. */
+export interface Targets {
+  readonly addresses: readonly Address[];
+  readonly dial: DialOptions;
+}
+
+/** Reads addresses and files. Adds mistakes to `errors`. */
+export function readTargets(values: ServerValues, errors: string[]): Targets {
+  const { login, server, timeout } = values;
+  const caPath = values["ca-cert"];
+  return {
+    addresses: server.map((text) =>
+      valueOr(
+        { hostname: "", port: 0 },
+        () => readServerAddress(text),
+        errors,
+        JSON.stringify(text),
+      )
+    ),
+    dial: {
+      timeoutMs: timeout,
+      login: login === ""
+        ? null
+        : fromFile(() => readLoginFile(login), `--login ${login}`, errors) ?? null,
+      caCert: fromFile(() => readCaCert(caPath), `--ca-cert ${caPath}`, errors) ?? null,
+    },
+  };
+}
+
+function fromFile<Value>(read: () => Value, label: string, errors: string[]): Value | undefined {
+  const asRange = (): Value => {
+    try {
+      return read();
+    } catch (error) {
+      throw new RangeError((error as Error).message);
+    }
+  };
+  return valueOr(undefined, asRange, errors, label);
+}
