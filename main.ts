@@ -13,6 +13,9 @@ switch (subcommand) {
   case "passwd":
     Deno.exit(await (await import("./lib/cli/passwd.ts")).runPasswd(rest));
     break;
+  case "top":
+    Deno.exit(await (await import("./lib/operator/top/run.ts")).runTop(rest));
+    break;
   case "doctor":
     Deno.exit(await (await import("./lib/operator/doctor/run.ts")).runDoctor(rest));
     break;

@@ -48,7 +48,7 @@ const ROOMS: readonly Room[] = [
   ["protocol/binary/",           "parser replies table"],
   ["protocol/thread_protocols.ts", ""],
   ["protocol/statistics.ts",     ""],
-  ["lib/",                       "process_info signals cli/command cli/exit cli/passwd cli/subcommand operator/doctor/run rows/audit/options rows/audit/run rows/init server/boot"],
+  ["lib/",                       "process_info signals cli/command cli/exit cli/passwd cli/subcommand operator/doctor/run operator/top/run rows/audit/options rows/audit/run rows/init server/boot"],
   ["lib/net/",                   "accept_failures cache_service descriptors service transport transports worker_transport portable/bind portable/sockets"],
   ["lib/net/portable/",          "bind sockets thread"],
   ["lib/net/native/",            "bind libc probe thread waker"],
@@ -66,7 +66,7 @@ const ROOMS: readonly Room[] = [
   ["lib/rows/caches/",           "cache_client caches_file dial list_keeper peer"],
   ["lib/rows/audit/",            "options run"],
   ["lib/rows/",                  "*"],
-  ["lib/operator/",              "doctor/run"],
+  ["lib/operator/",              "doctor/run top/run"],
   ["lib/server/",                "boot"],
   // Its door is lib/client/mod.ts, for applications: the server imports nothing of it.
   ["lib/client/",                ""],

@@ -300,6 +300,13 @@ const DOCTOR = [
   ["json",     "",   "switch", "",              NONE, NONE,  "",      "print the findings as JSON"],
 ] as const satisfies readonly OptionRow[];
 
+// deno-fmt-ignore
+const TOP = [
+  ["once",     "",   "switch", "",              NONE, NONE,  "",      "print one plain table and exit"],
+  ["interval", "",   "whole",  "milliseconds",   100, INT31, "1000",  "time between two looks at a server"],
+  ["view",     "",   "choice", "servers|commands|classes|threads|connections|hotkeys|latency", NONE, NONE, "servers", "table to begin with"],
+] as const satisfies readonly OptionRow[];
+
 /** Returns the rows of a group that have one of the names. */
 function pick<Row extends OptionRow, Name extends Row[0]>(
   rows: readonly Row[],
@@ -355,6 +362,11 @@ export const DOCTOR_OPTIONS = [
     ...pick(CONNECTIONS, "threads", "conn-limit", "listen-backlog"),
   ]],
   ["Process", pick(PROCESS, "log-format", "help")],
+] as const satisfies readonly OptionGroup[];
+
+/** The options of `leased top`. */
+export const TOP_OPTIONS = [
+  ["Options", [...OPERATOR, ...TOP, ...pick(PROCESS, "log-format", "help")]],
 ] as const satisfies readonly OptionGroup[];
 
 /** Prefixes of `-o` words whose part of memcached this server lacks, and why or what to use instead. */

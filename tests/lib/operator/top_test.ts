@@ -1,0 +1,222 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import {
+  type Choices,
+  choicesOf,
+  keysOf,
+  pressed,
+  screenLines,
+  tableText,
+} from "../../../lib/operator/top/screen.ts";
+import type { Sample } from "../../../lib/operator/top/views.ts";
+import { startMemcachedTcp, testWithMemcached } from "../../support/servers/memcached.ts";
+import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
+import { MAIN, ServerProcess } from "../../support/servers/server_process.ts";
+import { bytesOf, textOf } from "../../support/sessions/side.ts";
+import { waitingFor } from "../../support/waiting.ts";
+
+function table(text: string): Map<string, string> {
+  return new Map(text.split("|").map((line) => line.split(" ") as [string, string]));
+}
+
+function sample(name: string, now: string, before: string): Sample {
+  const tables = (text: string): Map<string, Map<string, string>> => new Map([["", table(text)]]);
+  return { name, reason: "", now: tables(now), before: tables(before), seconds: 2 };
+}
+
+const ONE = sample(
+  "one:1",
+  "cmd_get 1000|get_hits 90|get_misses 10|bytes 1048576|limit_maxbytes 67108864|curr_items 7",
+  "cmd_get 0|get_hits 0|get_misses 0|bytes 0|limit_maxbytes 67108864|curr_items 0",
+);
+const TWO = sample("two:2", "cmd_get 50|curr_items 900", "cmd_get 100|curr_items 1");
+
+Deno.test("rates are growth a second; a counter that fell has none, and what a server lacks is a dash", () => {
+  const [head, one, two] = tableText([ONE, TWO], "servers").split("\n");
+  assertMatch(head!, /^server +get\/s +set\/s +hit% +mem +mem% +items /);
+  assertMatch(one!, /^one:1 +500 +- +90\.0 +1\.0M +1\.6 +7 /);
+  assertMatch(two!, /^two:2 +- +- +- +- +- +900 /);
+});
+
+/** A connection for each number. */
+function connections(count: number): Sample {
+  const conns = new Map<string, string>();
+  for (let cfd = 0; cfd < count; cfd++) {
+    conns.set(`${cfd}:addr`, `tcp:10.0.0.1:${cfd}`);
+    conns.set(`${cfd}:state`, "conn_read");
+    conns.set(`${cfd}:secs_since_last_cmd`, `${cfd % 100}`);
+  }
+  return { name: "one:1", reason: "", now: new Map([["conns", conns]]), before: null, seconds: 1 };
+}
+
+Deno.test("10,000 rows scroll, sort and are filtered within every size of terminal", () => {
+  const samples = [connections(10_000)];
+  const start = choicesOf("connections");
+  for (const [columns, rows] of [[200, 50], [80, 24], [20, 5], [1, 1]] as const) {
+    const lines = screenLines(samples, start, { columns, rows }, false);
+    assertEquals(lines.length, rows);
+    assert(lines.every((line) => line.length <= columns), `${columns} columns`);
+  }
+  const press = (choices: Choices, keys: string): Choices =>
+    keysOf(keys).reduce((now, key) => pressed(now, key, samples, 24)!, choices);
+  const rowsAfter = (keys: string): string[] =>
+    screenLines(samples, press(start, keys), { columns: 80, rows: 24 }, false);
+  assertMatch(rowsAfter("")[2]!, / 99s$/);
+  assertMatch(rowsAfter("r")[2]!, / 0s$/);
+  assertMatch(rowsAfter("\x1b[C")[2]!, /^ *9999 /);
+  assertMatch(rowsAfter("\x1b[C\x1b[B\x1b[B\x1b[A")[2]!, /^ *9998 /);
+  assertMatch(rowsAfter("\x1b[C\x1b[F\x1b[A")[22]!, /^ *1 /);
+  const [title, , only, none] = rowsAfter("/10.0.0.1:1234x\x7f\r");
+  assertEquals(title, "leased top: connections, 1 rows, filter: 10.0.0.1:1234");
+  assertMatch(only!, /^ *1234 /);
+  assertEquals(none, "");
+  assertStringIncludes(rowsAfter("/x\x1b ")[0]!, "10000 rows, paused");
+  assertEquals(pressed(start, "q", samples, 24), null);
+  assertEquals(pressed(press(start, "/"), "\x03", samples, 24), null);
+});
+
+Deno.test("columns that do not fit are left out whole, and colour is the caller's choice", () => {
+  const narrow = screenLines([ONE], choicesOf("servers"), { columns: 24, rows: 5 }, false);
+  assertEquals(narrow[1]!.trimEnd(), "server*  get/s  set/s");
+  const [, head] = screenLines([ONE], choicesOf("servers"), { columns: 24, rows: 5 }, true);
+  assertEquals(head, `\x1b[7m${narrow[1]}\x1b[0m`);
+});
+
+const ARGS = ["run", "--no-prompt", "-A", MAIN, "top"];
+
+async function topOnce(
+  ...args: readonly string[]
+): Promise<{ code: number; lines: string[]; stderr: string }> {
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: [...ARGS, ...args],
+    env: { NO_COLOR: "1" },
+    stdin: "null",
+  }).output();
+  return { code, lines: textOf(stdout).trimEnd().split("\n"), stderr: textOf(stderr) };
+}
+
+testWithMemcached("leased top --once shows memcached beside leased", async (memcached) => {
+  await using other = await startMemcachedTcp(memcached);
+  await using server = await ServerProcess.start();
+  const names = [`127.0.0.1:${server.port}`, `127.0.0.1:${other.port}`];
+  for (const view of ["servers", "commands", "classes", "threads", "connections", "latency"]) {
+    const { code, lines, stderr } = await topOnce(...names, "--view", view, "--interval", "100");
+    assertEquals(code, 0, stderr);
+    assertMatch(lines[0]!, /^(server|name)/, view);
+  }
+  const { code, lines } = await topOnce(...names, "127.0.0.1:1", "--once", "--interval", "100");
+  assertEquals(code, 69);
+  assertStringIncludes(lines.find((line) => line.startsWith(names[1]!))!, memcached.version);
+  assertStringIncludes(lines.find((line) => line.startsWith("127.0.0.1:1 "))!, "refused");
+});
+
+/** A terminal of script(1), of util-linux. */
+class Pty implements AsyncDisposable {
+  /** What the screen was sent since the last `until`. */
+  shown = "";
+  readonly #child: Deno.ChildProcess;
+  readonly #keys: WritableStreamDefaultWriter<Uint8Array>;
+  readonly #output: ReadableStreamDefaultReader<Uint8Array>;
+
+  constructor(size: string, args: readonly string[], env: Readonly<Record<string, string>>) {
+    const line = [Deno.execPath(), ...ARGS, ...args].join(" ");
+    this.#child = new Deno.Command("script", {
+      args: ["-qefc", `stty ${size}; exec ${line}`, "/dev/null"],
+      env,
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "null",
+    }).spawn();
+    this.#keys = this.#child.stdin.getWriter();
+    this.#output = this.#child.stdout.getReader();
+  }
+
+  async press(keys: string): Promise<void> {
+    this.shown = "";
+    await this.#keys.write(bytesOf(keys));
+  }
+
+  async until(text: string): Promise<void> {
+    while (!this.shown.includes(text)) {
+      assert(await this.#more(), `ended before ${text}: ${JSON.stringify(this.shown)}`);
+    }
+  }
+
+  /** Returns the exit status, after the end of the output. */
+  async ended(): Promise<number> {
+    while (await this.#more());
+    return (await this.#child.status).code;
+  }
+
+  async #more(): Promise<boolean> {
+    const reading = this.#output.read();
+    const { value } = await waitingFor(() => `a screen after ${this.shown.slice(-200)}`, reading);
+    this.shown += value === undefined ? "" : textOf(value);
+    return value !== undefined;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#keys.close().catch(() => {});
+    try {
+      this.#child.kill();
+    } catch {
+      // It has ended.
+    }
+    await this.#output.cancel();
+    await this.#child.status;
+  }
+}
+
+const HAS_SCRIPT = Deno.build.os === "linux" &&
+  new Deno.Command("sh", { args: ["-c", "command -v script"], stdout: "null" }).outputSync()
+    .success;
+// deno-lint-ignore no-control-regex
+const OUR_SEQUENCES = /\x1b\[(?:\?1049[hl]|\?25[hl]|H|K)/g;
+
+Deno.test(
+  "leased top obeys keys in a terminal, and gives it back",
+  { ignore: !HAS_SCRIPT },
+  async () => {
+    await using server = await ServerProcess.start();
+    using client = await server.connect();
+    await client.ask("set a 0 0 1\r\n1\r\n", "STORED\r\n");
+    const args = [`127.0.0.1:${server.port}`, "--interval", "100"];
+    await using pty = new Pty("cols 60 rows 12", args, { NO_COLOR: "" });
+    await pty.until(`127.0.0.1:${server.port} `);
+    assertStringIncludes(pty.shown, "\x1b[7mserver*");
+    await pty.press("\t");
+    await pty.until("leased top: commands, ");
+    await pty.until("text:set");
+    await pty.press("/zzz\r");
+    await pty.until("0 rows, filter: zzz");
+    await pty.press(" ");
+    await pty.until("paused");
+    await pty.press("q");
+    assertEquals(await pty.ended(), 0);
+    assert(pty.shown.endsWith("\x1b[?25h\x1b[?1049l"), JSON.stringify(pty.shown.slice(-80)));
+  },
+);
+
+Deno.test("leased top sends a terminal nothing that a hostile server wrote", {
+  ignore: !HAS_SCRIPT,
+}, async () => {
+  const evil = "\x1b]0;evil\x07\x9b31m\x1b[2Jevil";
+  await using server = new ScriptedPeer((line) => [
+    line.startsWith("stats conns") || line.startsWith("stats hot")
+      ? `STAT ${evil}:addr ${evil}\r\n`
+      : `STAT version ${evil}\r\nSTAT ${evil}:x ${evil}\r\nSTAT items:${evil}:number 1\r\n`,
+    "END\r\n",
+  ]);
+  const args = [`127.0.0.1:${server.port}`, "--interval", "100"];
+  await using pty = new Pty("cols 300 rows 12", args, { NO_COLOR: "1" });
+  for (const view of ["servers", "commands", "classes", "threads", "connections", "hotkeys"]) {
+    await pty.until(`leased top: ${view}, `);
+    if (view !== "classes" && view !== "commands") await pty.until("evil");
+    // The runtime itself clears the line before.
+    const screen = pty.shown.slice(Math.max(0, pty.shown.indexOf("\x1b[?1049h")));
+    const rest = screen.replace(OUR_SEQUENCES, "").replace(/\r+\n/g, "");
+    assert(!/[^\x20-\x7e]/.test(rest), JSON.stringify(rest));
+    await pty.press("\t");
+  }
+  await pty.press("\x03");
+  assertEquals(await pty.ended(), 0);
+});
