@@ -71,6 +71,8 @@ export interface Settings {
   readonly flushEnabled: boolean;
   /** `--state-dir`; null: none. */
   readonly stateDir: string | null;
+  /** `--snapshot`; null: none. */
+  readonly snapshotPath: string | null;
   /** `--token-quarantine`: how long the server stores nothing after a start that has forgotten its update tokens. */
   readonly tokenQuarantineSec: number;
   /** `--token-recover` */

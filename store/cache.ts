@@ -35,6 +35,7 @@ import type { StoreParts } from "./operations/parts.ts";
 import type { RowOperations } from "./operations/row.ts";
 import type { RowParking } from "./operations/row_parking.ts";
 import * as rowSessionModule from "./rows/row_session.ts";
+import { SnapshotOperations } from "./snapshot/snapshot_operations.ts";
 import { ReservedOperations } from "./operations/reserved.ts";
 import { StoreOperations } from "./operations/store.ts";
 import * as storeModule from "./operations/store.ts";
@@ -107,6 +108,8 @@ export class Cache {
   readonly tokens: TokenOperations;
   /** For the thread that writes their journal. */
   readonly journal: JournalOperations;
+  /** Saves the whole store and restores it. */
+  readonly snapshots: SnapshotOperations;
   /** The keys of the next requests, whose items are loaded before the requests are executed. */
   readonly prefetch: Prefetch;
   /** Reads that need no mutex. */
@@ -146,6 +149,7 @@ export class Cache {
     this.reserved = new ReservedOperations(parts, this.storeOperations, this.lockOperations);
     this.tokens = new TokenOperations(parts);
     this.journal = new JournalOperations(parts);
+    this.snapshots = new SnapshotOperations(parts, this.storeOperations);
     this.meta = new MetaOperations(parts, this.leaseOperations, this.storeOperations);
     this.watchLog = this.links.watchLog;
     this.inspector = new Inspector(this.links, this.locks, this.leases, this.#guard.tokens);

@@ -16,3 +16,13 @@ export { TOKEN_ENTRIES_LEAST, TOKEN_ENTRIES_MOST } from "./memory/token_layout.t
 export { TOKEN_RECORD, TokenRecordType } from "./memory/token_record.ts";
 export { TokenQueue } from "./claims/token_queue.ts";
 export { slotsWithin, slotTableBytes } from "./memory/slot_table.ts";
+export type { PagePiece } from "./snapshot/page_pieces.ts";
+export { StoreInUseError } from "./snapshot/prepare.ts";
+export {
+  continuedOptions,
+  isReadable,
+  type SnapshotHeader,
+  type SnapshotTables,
+  tableBytes,
+  tablesIn,
+} from "./snapshot/snapshot_header.ts";

@@ -38,6 +38,7 @@ const ROOMS: readonly Room[] = [
   ["store/rows/",                "detached_items row_request row_requests row_session serving_right"],
   ["store/operations/",          "arithmetic lease lock journal lookup meta parts reserved row row_parking store token"],
   ["store/check/",               "check"],
+  ["store/snapshot/",            "page_pieces prepare snapshot_header snapshot_operations"],
   ["store/",                     "cache clock row_cache connections inspector limits operation outcome setup stats base/*"],
   ["protocol/auth/",             "access password_checks"],
   ["protocol/",                  "auth/access auth/password_checks conversation op_counts replies reply_buffer settings statistics stats/entry tasks thread_context thread_protocols tunables work_budget"],
@@ -56,6 +57,7 @@ const ROOMS: readonly Room[] = [
   ["lib/auth/",                  "authenticator scrypt user_file"],
   ["lib/counters/",              "service"],
   ["lib/journal/",               "journal journal_messages state_folder"],
+  ["lib/snapshot/",              "snapshot snapshot_format"],
   ["lib/cli/",                   "argv command exit passwd help listen option_table options subcommand values"],
   ["lib/admin/",                 "http_server pages server_metrics"],
   ["lib/rows/databases/backend.ts lib/rows/databases/notes.ts lib/rows/databases/schema.ts lib/rows/databases/table.ts", ""],
@@ -200,6 +202,11 @@ const TESTED_THROUGH: readonly (readonly [test: string, parts: string])[] = [
   ["claims/update_tokens", "check/check_tokens claims/token_view"],
   ["operations/long_copies", "items/prefetch"],
   ["space/page_mover", "space/page_evacuator space/page_selector"],
+  [
+    "snapshot/snapshot_operations",
+    "snapshot/page_pieces snapshot/prepare snapshot/readmission snapshot/restore_queues snapshot/snapshot_header " +
+    "snapshot/snapshot_pages",
+  ],
   ["watch/watch_log", "watch/item_watch"],
   [
     "operations/row",

@@ -24,11 +24,6 @@ interface ParsedOptions<Row extends OptionRow> {
   readonly ignored: readonly IgnoredOption[];
   /** All mistakes, one message each. */
   readonly errors: string[];
-  /**
-   * Whether an unsupported option stands before --help, --version and --license. memcached acts on options from left to
-   * right: test suites learn by `--enable-sasl --version` what is built in.
-   */
-  readonly refusedFirst: boolean;
 }
 
 /** The command line of a server. */
@@ -49,8 +44,6 @@ export function parseOptions<Groups extends readonly OptionGroup[]>(
   return parser as unknown as ParsedOptions<RowOf<Groups>>;
 }
 
-/** Options that print something and exit. */
-const PRINTING: readonly string[] = ["help", "version", "license"];
 /** The option whose value names other options. */
 const WORDS = "extended";
 
@@ -60,7 +53,6 @@ class Parser {
   readonly given = new Set<string>();
   readonly ignored: IgnoredOption[] = [];
   readonly errors: string[] = [];
-  refusedFirst = false;
   readonly #rows: ReadonlyMap<string, OptionRow>;
   readonly #byLetter: ReadonlyMap<string, OptionRow>;
 
@@ -152,11 +144,6 @@ class Parser {
   /** Sets an option. Errors name it by `label`. */
   #take(row: OptionRow, label: string, text: string | undefined, isNegated = false): void {
     const [name, , kind, , , , , meaning, state] = row;
-    if (state === "unsupported") {
-      this.refusedFirst ||= !PRINTING.some((each) => this.given.has(each));
-      this.errors.push(`${label} is not supported: ${meaning}`);
-      return;
-    }
     const isFirst = !this.given.has(name);
     this.given.add(name);
     if (state === "ignored" && isFirst) this.ignored.push({ option: label, reason: meaning });

@@ -14,17 +14,13 @@ export type Command =
   | { readonly kind: "refuse"; readonly errors: readonly string[]; readonly logFormat: LogFormat }
   | { readonly kind: "serve"; readonly options: ServerOptions };
 
-/**
- * Reads the command line. --help, --version and --license take precedence over mistakes, except an unsupported option
- * before them.
- */
+/** Reads the command line. --help, --version and --license take precedence over mistakes. */
 export function readCommand(argv: readonly string[], processInfo: ProcessInfo): Command {
   const parsed = parseOptions(argv, SERVER_OPTIONS);
   const { values, errors } = parsed;
   const logFormat = values["log-format"];
   const unknown = unknownSubcommand(argv);
   if (unknown !== null) return { kind: "refuse", errors: [unknown], logFormat };
-  if (parsed.refusedFirst) return { kind: "refuse", errors, logFormat };
   if (values.help) return { kind: "print", text: helpText(processInfo.version) };
   if (values.version) return { kind: "print", text: versionText(processInfo) };
   if (values.license) return { kind: "print", text: license.trimEnd() };

@@ -26,14 +26,14 @@ export const EXIT_STATUS = [
   "0   stopped by a signal or by the shutdown command",
   "64  a mistake in the command line",
   "70  a thread failed, or the store check at exit (-vvv) failed",
-  "71  cannot listen on an address, or cannot start a thread",
+  "71  cannot listen on an address, start a thread, or use a file",
   "77  deno run denies a permission that the options need",
 ] as const;
 
 export const NOTES =
   "Sizes take the suffix k, m or g. Other options of memcached are accepted if they are not needed " +
-  "here; the server logs why and what to use instead. Options that it cannot honour, such as " +
-  "--memory-file, are errors.";
+  "here; the server logs why and what to use instead. Words of -o that it cannot honour, such as " +
+  "ext_path, are errors.";
 
 /** Describes every implemented option, in the order of `--help`. */
 export function optionTexts(groups: readonly OptionGroup[]): OptionText[] {

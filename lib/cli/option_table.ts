@@ -53,9 +53,9 @@ export type OptionRow = readonly [
   meaning: string,
   /**
    * Undefined: works, and is listed by `--help`. Otherwise an option of memcached that the server accepts and logs
-   * (`ignored`), or cannot honour and refuses (`unsupported`), with its reason.
+   * (`ignored`), with its reason.
    */
-  state?: "ignored" | "unsupported",
+  state?: "ignored",
 ];
 
 /** Options under the title that they have in `--help`. */
@@ -174,6 +174,13 @@ const COUNTERS = [
 ] as const satisfies readonly OptionRow[];
 
 // deno-fmt-ignore
+const RESTART = [
+  ["snapshot",          "e",  "text",   "path",          NONE, NONE,  "",        "write all items to this file at a clean stop, and load them at the next start"],
+  ["memory-file",       "",   "text",   "path",          NONE, NONE,  "",        "memcached's name of --snapshot"],
+  ["snapshot-required", "",   "switch", "",              NONE, NONE,  "",        "refuse to start with a snapshot that cannot be loaded; without it the cache starts empty"],
+] as const satisfies readonly OptionRow[];
+
+// deno-fmt-ignore
 const MONITORING = [
   ["metrics",             "",   "text",   "[host:]port",  NONE, NONE,        "",        "serve statistics to Prometheus (GET /metrics) and GET /health by HTTP on this address; only a port: 127.0.0.1"],
   ["watcher-logbuf-size", "-o", "whole",  "KiB",             4, 1024 * 1024, "256",     "buffer of each watcher; a watcher that falls further behind loses lines"],
@@ -198,7 +205,6 @@ const WITHOUT_EFFECT = [
   ["enable-largepages",       "L",  "switch", "",                      NONE, NONE,      "",        "the native transport always asks for large pages; see /sys/kernel/mm/transparent_hugepage", "ignored"],
   ["enable-coredumps",        "r",  "switch", "",                      NONE, NONE,      "",        "the server does not change the core file limit; set ulimit -c, or LimitCORE= in systemd", "ignored"],
   ["napi-ids",                "N",  "whole",  "ids",                      1, INT31,     "",        "the server or the kernel spreads connections over threads; there is nothing to set", "ignored"],
-  ["memory-file",             "e",  "text",   "path",                  NONE, NONE,      "",        "items do not survive a restart; the cache starts empty", "unsupported"],
   ["ssl-wbuf-size",           "-o", "whole",  "KiB",                      0, 2047,      "16",      "replies are encrypted from the buffer that they were written to; there is nothing to set", "ignored"],
   ["relaxed-privileges",      "-o", "switch", "",                      NONE, NONE,      "",        "the server drops no privileges; the permissions of deno run limit it", "ignored"],
   ["drop-privileges",         "-o", "switch", "",                      NONE, NONE,      "",        "the server drops no privileges itself; the permissions of deno run limit it, and systemd can add a sandbox", "ignored"],
@@ -337,6 +343,7 @@ export const SERVER_OPTIONS = [
     ...pick(LISTED_CACHES, "caches", "cache-timeout", "cache-login", "cache-ca-cert"),
   ]],
   ["Locks", LOCKS],
+  ["Restart", RESTART],
   ["Counters", COUNTERS],
   ["Monitoring", MONITORING],
   ["Process", PROCESS],

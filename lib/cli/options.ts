@@ -4,6 +4,7 @@ import type { StoreOptions } from "../../store/limits.ts";
 import type { ProcessInfo } from "../process_info.ts";
 import type { LogFormat } from "../log.ts";
 import type { JournalOptions } from "../journal/journal_messages.ts";
+import type { SnapshotOptions } from "../snapshot/snapshot.ts";
 import type { CounterOptions } from "../counters/service.ts";
 import {
   type BoundTransport,
@@ -38,6 +39,8 @@ export interface ServerOptions {
   readonly tunables: readonly (readonly [TunableName, number])[];
   /** The journal of update tokens; null: none. */
   readonly journal: JournalOptions | null;
+  /** `--snapshot`; null: none. */
+  readonly snapshot: SnapshotOptions | null;
   /** With `--db`: options of rows, which lib/rows reads; null: there is no database. */
   readonly rows: RowArguments | null;
   /** Path; "": none. */
@@ -80,6 +83,7 @@ export function toServerOptions(
     settings: toSettings(parsed, leaseFlag, processInfo, listens, protocol, tls),
     tunables: toTunables(parsed),
     journal: toJournal(parsed),
+    snapshot: toSnapshot(parsed, errors),
     rows: toRows(parsed, errors),
     pidFile: values.pidfile,
     logFormat: values["log-format"],
@@ -142,6 +146,7 @@ function toSettings(
     lockIdleTimeoutSec: values["lock-idle-timeout"],
     flushEnabled: !values["disable-flush-all"],
     stateDir: values["state-dir"] || null,
+    snapshotPath: values.snapshot || values["memory-file"] || null,
     tokenQuarantineSec: values["token-quarantine"],
     tokenRecover: values["token-recover"],
     tokenDropEnabled: values["allow-token-drop"],
@@ -301,6 +306,14 @@ function toRows(parsed: ServerArguments, errors: string[]): RowArguments | null 
   for (const name of needDatabase as (keyof typeof values)[]) {
     if (given.has(name)) errors.push(`--${name}: needs --db`);
   }
+  return null;
+}
+
+function toSnapshot({ values }: ServerArguments, errors: string[]): SnapshotOptions | null {
+  const path = values.snapshot || values["memory-file"];
+  const isRequired = values["snapshot-required"];
+  if (path !== "") return { path, isRequired };
+  if (isRequired) errors.push("--snapshot-required: needs --snapshot");
   return null;
 }
 

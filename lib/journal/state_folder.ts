@@ -141,7 +141,7 @@ function makeFolder(path: string): void {
 }
 
 /** Syncs the names in a folder to the disk. */
-function syncFolder(path: string): void {
+export function syncFolder(path: string): void {
   const folder = Deno.openSync(path);
   try {
     folder.syncSync();

@@ -3,6 +3,7 @@ import { createSharedState, type SharedState } from "../../protocol/thread_conte
 import type { Cache } from "../../store/cache.ts";
 import { formatCache } from "../../store/row_cache.ts";
 import { checkStore, createSharedMemory, Memory } from "../../store/setup.ts";
+import type { StoreOptions } from "../../store/limits.ts";
 import { ConnectionTable } from "../../store/connections.ts";
 import { ExitCode, refuseUsage } from "../cli/exit.ts";
 import { type ServerOptions, withBound } from "../cli/options.ts";
@@ -29,6 +30,7 @@ import { announce, announceMetrics, byProtocol } from "./announce.ts";
 import { type FileProblem, PidFile, portFilePath, writePortFile } from "./files.ts";
 import { missingPermissions, refusePermissions } from "./permissions.ts";
 import { reasonOf } from "../reason.ts";
+import { Snapshot } from "../snapshot/snapshot.ts";
 import { Stop } from "../stop.ts";
 import { logStartFailure } from "./start_failure.ts";
 import { type Milestone, Threads } from "./threads.ts";
@@ -84,7 +86,7 @@ async function run(
   const server = await start(options, rows, name, stop, open);
   if (server === null) return ExitCode.OK;
   await stop.requested;
-  await shutDown(server, options.transport.threads);
+  await shutDown(server, options);
   return options.settings.verbosity < CHECKING_VERBOSITY
     ? ExitCode.OK
     : checkAtEnd(server.cache.memory);
@@ -102,6 +104,8 @@ interface Server {
   readonly authentication: Authentication | null;
   /** Null without `--state-dir`. */
   readonly journal: Journal | null;
+  /** Null without `--snapshot`. */
+  readonly snapshot: Snapshot | null;
   /** Null without `--db`. */
   readonly origin: Origin | null;
   /** Null without `--metrics`. */
@@ -136,7 +140,11 @@ async function start(
     (bound) => bound.close(),
   );
   if (options.transport.tls !== null) stop.onHangup(() => refreshCertificates(transport));
-  const { shared, cache } = makeStore(options, rows, transport);
+  const snapshot = open.adopt(
+    options.snapshot && new Snapshot(options.snapshot),
+    (file) => file?.close(),
+  );
+  const { shared, cache } = makeStore(options, rows, transport, snapshot);
   const authentication = users && new Authentication(authFile!, users, shared, transport);
   if (authentication !== null) stop.onHangup(() => authentication.reload());
   const died = (reason: string): void => {
@@ -144,12 +152,16 @@ async function start(
     stop.exitNow(ExitCode.SOFTWARE);
   };
   const threads = makeThreads(stop, authentication, died);
-  const journal = await startJournal(options, transport, shared, lifecycleShared, died);
   const threadCount = options.transport.threads;
   warnOfThreads(threadCount);
   const startThread = threadStarter(threads, transport, options, shared, lifecycleShared);
   const firstCount = Math.min(threadCount, Math.max(THREADS_FIRST, navigator.hardwareConcurrency));
   for (let index = 0; index < firstCount; index++) await startThread(index, stop);
+  // While the threads warm up. They do not use the store yet.
+  await Promise.race([snapshot?.load(cache), stop.requested]);
+  if (stop.isRequested) return null;
+  // After the items: the keys of update tokens lose theirs.
+  const journal = await startJournal(options, transport, shared, lifecycleShared, died);
   if (!await reach("warm", threads, stop)) return null;
   lifecycle.phase = LifecyclePhase.OPENING;
   if (!await reach("open", threads, stop)) return null;
@@ -166,20 +178,32 @@ async function start(
   // Last, after every other step of the start: clients can connect now.
   lifecycle.phase = LifecyclePhase.LISTENING;
   if (!await reach("listening", threads, stop)) return null;
+  snapshot?.retire();
   transport.listen();
   const [cacheListens] = byProtocol(transport.listens);
   const problems = writeFiles(pidFile, pid, cacheListens);
   announce(options, transport);
   if (admin !== null) announceMetrics(admin.listen);
   logUnwritten(problems);
-  const ticker = new Ticker(cache, startMs);
+  const ticker = new Ticker(cache, startMs - (snapshot?.clockMs ?? 0));
   ticker.start();
   admin?.serve();
   lifecycle.phase = LifecyclePhase.RUNNING;
   joinThreads(firstCount, threadCount, threads, startThread, stop).catch((error) =>
     died(reasonOf(error))
   );
-  return { lifecycle, transport, threads, cache, ticker, authentication, journal, origin, admin };
+  return {
+    lifecycle,
+    transport,
+    threads,
+    cache,
+    ticker,
+    authentication,
+    journal,
+    snapshot,
+    origin,
+    admin,
+  };
 }
 
 /** Waits until every thread has reached a milestone. @returns False if the server was stopped before. */
@@ -188,11 +212,13 @@ async function reach(milestone: Milestone, threads: Threads, stop: Stop): Promis
   return !stop.isRequested;
 }
 
-/** Finishes requests in progress, then ends the threads. */
-async function shutDown(server: Server, threadCount: number): Promise<void> {
+/** Finishes requests in progress, then ends the threads, and writes the snapshot. */
+async function shutDown(server: Server, options: ServerOptions): Promise<void> {
   server.authentication?.stop();
-  await drain(server, threadCount);
+  const hasEnded = await drain(server, options.transport.threads);
   await server.origin?.stop();
+  if (hasEnded) await server.snapshot?.save(server.cache, options.settings.version);
+  else server.snapshot?.reportUnfinished();
   await server.journal?.stop();
   await server.admin?.stop();
   server.ticker.stop();
@@ -259,12 +285,14 @@ function makeStore(
   options: ServerOptions,
   rows: RowsOptions | null,
   transport: BoundTransport,
+  snapshot: Snapshot | null,
 ): { shared: SharedState; cache: Cache } {
   const { store } = options;
-  const memory = createSharedMemory({
+  const wanted: StoreOptions = {
     ...store,
     rows: store.rows && { ...store.rows, rightFrom: rows?.rightFrom },
-  });
+  };
+  const memory = createSharedMemory(snapshot?.storeOptions(wanted) ?? wanted);
   const shared = createSharedState(memory, options.settings);
   const tunables = new Tunables(shared.tunables);
   for (const [name, value] of options.tunables) tunables.set(name, value);
@@ -386,17 +414,18 @@ function logEvent({ level, event, message, fields }: TransportEvent): void {
   logConnection(level, event, message, fields);
 }
 
-/** Lets the threads finish requests in progress, and waits until they have ended. */
+/** Lets the threads finish requests in progress. @returns Whether they have ended in time. */
 async function drain(
   { lifecycle, transport, threads }: Server,
   threadCount: number,
-): Promise<void> {
+): Promise<boolean> {
   lifecycle.phase = LifecyclePhase.DRAINING;
   for (let index = 0; index < threadCount; index++) transport.wake(index);
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const tooLate = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, DRAIN_MS_MAX + DRAIN_MARGIN_MS);
+  const tooLate = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(false), DRAIN_MS_MAX + DRAIN_MARGIN_MS);
   });
-  await Promise.race([threads.reach("ended"), tooLate]);
+  const hasEnded = await Promise.race([threads.reach("ended").then(() => true), tooLate]);
   clearTimeout(timer);
+  return hasEnded;
 }

@@ -4,7 +4,7 @@ import type { ServerOptions } from "../cli/options.ts";
 import { type LogFormat, writeRefusal, writeStderr } from "../log.ts";
 import type { Listen } from "../net/transport.ts";
 import type { TransportName } from "../net/transports.ts";
-import { PORT_FILE_VARIABLE } from "./files.ts";
+import { folderOf, PORT_FILE_VARIABLE } from "./files.ts";
 
 /** A permission and its purpose. */
 interface Need {
@@ -97,7 +97,7 @@ export function refusePermissions(
 }
 
 function neededPermissions(options: ServerOptions, transport: TransportName): Need[] {
-  const { counters, journal, listens, metrics, pidFile } = options;
+  const { counters, journal, listens, metrics, pidFile, snapshot } = options;
   const { authFile } = options.settings;
   const needs = fileNeeds(
     ["read"],
@@ -120,6 +120,12 @@ function neededPermissions(options: ServerOptions, transport: TransportName): Ne
     const purpose = `keep update tokens in ${journal.folder} (--state-dir)`;
     const alternative = "or leave --state-dir out";
     needs.push(...fileNeeds(["read", "write"], [journal.folder], purpose, alternative));
+  }
+  if (snapshot !== null) {
+    const purpose = `keep items in ${snapshot.path} (--snapshot)`;
+    const alternative = "or leave --snapshot out";
+    const folder = folderOf(snapshot.path);
+    needs.push(...fileNeeds(["read", "write"], [folder], purpose, alternative));
   }
   if (authFile !== null) {
     needs.push(...fileNeeds(["read"], [authFile], `read the user file ${authFile} (-Y)`));

@@ -14,6 +14,7 @@ import {
 } from "../net/transport.ts";
 
 import { OriginError } from "../rows/origin.ts";
+import { SnapshotError } from "../snapshot/snapshot_format.ts";
 import { StateError } from "../journal/state_folder.ts";
 import { folderOf } from "./files.ts";
 import { ThreadError } from "./threads.ts";
@@ -49,7 +50,9 @@ export function logStartFailure(error: unknown, options: ServerOptions): ExitCod
     logProcess("fatal", "cannot_start", message, { reason: error.message });
     return ExitCode.OS_ERROR;
   }
-  if (error instanceof StateError || error instanceof UserFileError) {
+  if (
+    error instanceof StateError || error instanceof UserFileError || error instanceof SnapshotError
+  ) {
     logProcess("fatal", "cannot_start", error.message, { reason: error.message });
     return ExitCode.OS_ERROR;
   }

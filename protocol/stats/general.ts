@@ -84,7 +84,7 @@ const crawlerReclaimed = ({ store, settings }: Source): number =>
 // deno-fmt-ignore
 const ROWS: readonly GeneralRow[] = [
   ["pid",                   (s) => s.settings.pid],
-  ["uptime",                (s) => s.store.control("NOW_SEC"), gauge("seconds", "since the start")],
+  ["uptime",                (s) => s.store.control("NOW_SEC") - s.store.control("RESUMED_SEC"), gauge("seconds", "since the start")],
   ["time",                  (s) => s.store.control("STARTED_UNIX_SEC") + s.store.control("NOW_SEC"), gauge("seconds", "clock of the server, Unix time")],
   ["version",               (s) => versionText(s.settings.version), info("version of memcached that the server speaks")],
   ["libevent",              (s) => s.settings.runtime],

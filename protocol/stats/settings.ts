@@ -89,7 +89,7 @@ const ROWS: readonly SettingRow[] = [
   ["ssl_kernel_tls",       (t) => yesNo(t.settings.tls?.kernelTls === true)],
   ["ssl_min_version",      (t) => TLS_VERSIONS[t.settings.tls?.minVersion ?? 2]!],
   fixed("num_napi_ids", 0),
-  fixed("memory_file", "(null)"),
+  ["memory_file",          (t) => t.settings.snapshotPath ?? "(null)"],
   fixed("client_flags_size", 4),
 ];
 

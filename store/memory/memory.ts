@@ -48,6 +48,7 @@ const WORDS = [
   "NOW_MS",
   "NOW_MILLI", // 0..999, within NOW_SEC
   "STARTED_UNIX_SEC",
+  "RESUMED_SEC", // what the clock had counted when the process started; not 0 after a restart with a snapshot
   "OLDEST_LIVE_SEC", // when the last flush happened, for `stats settings`
   "PAGE_COUNT",
   "PAGES_EVER_USED", // pages ever allocated; pages well beyond have never been touched, see prefault.ts

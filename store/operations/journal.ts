@@ -8,6 +8,7 @@ import { NO_TOKEN, type TokenRef, type UpdateTokens } from "../claims/update_tok
 import { Operation } from "../operation.ts";
 import type { Flush } from "../space/flush.ts";
 import type { ItemLinks } from "../items/item_links.ts";
+import { NO_ITEM } from "../memory/item.ts";
 import { CONTROL } from "../memory/memory.ts";
 import { TOKEN_RECORD as RECORD, TokenRecordType } from "../memory/token_record.ts";
 import { STAT } from "../stats.ts";
@@ -57,6 +58,10 @@ export class JournalOperations {
     operation.idLow = lowHalf(id);
     operation.idHigh = highHalf(id);
     operation.hash = this.#links.index.hash(input, 0, key.length);
+    // Nothing is cached under a key whose token is out; a snapshot may have an item of an earlier time.
+    const { index } = this.#links;
+    const item = index.find(input, 0, key.length, operation.hash);
+    if (item !== NO_ITEM) this.#links.unlink(item, operation.hash);
     return this.#tokens.restore(operation, sinceUnixSec) !== NO_TOKEN;
   }
 
@@ -65,8 +70,9 @@ export class JournalOperations {
     return this.#tokens.isInQuarantine;
   }
 
-  /** Resumes the quarantine of an earlier process. To be called on an empty store. */
+  /** Resumes the quarantine of an earlier process. Items of a snapshot go. */
   restoreQuarantine(): void {
+    this.#flush.now();
     this.#tokens.quarantine(true);
   }
 

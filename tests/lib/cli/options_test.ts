@@ -220,6 +220,7 @@ Deno.test("readCommand() tells the protocols what stats settings shows", () => {
     lockIdleTimeoutSec: 0,
     flushEnabled: false,
     stateDir: null,
+    snapshotPath: null,
     tokenQuarantineSec: 60,
     tokenRecover: "refuse",
     tokenDropEnabled: false,
@@ -295,10 +296,15 @@ Deno.test("readCommand() prints help, version and licence before it looks for mi
   assertEquals(license.kind === "print" && license.text.startsWith("MIT"), true);
 });
 
-Deno.test("readCommand() refuses an unsupported option before it prints what is asked for behind it", () => {
-  assertEquals(command("--memory-file=/x", "--version").kind, "refuse");
-  assertEquals(command("-e/x", "-h").kind, "refuse");
-  assertEquals(command("--version", "--memory-file=/x").kind, "print");
+Deno.test("readCommand() reads the snapshot by each of its names", () => {
+  const expected = { path: "/x", isRequired: false };
+  assertEquals(serverOptions("--snapshot=/x").snapshot, expected);
+  assertEquals(serverOptions("-e/x").snapshot, expected);
+  assertEquals(serverOptions("--memory-file=/x").snapshot, expected);
+  const required = serverOptions("-e", "/x", "--snapshot-required").snapshot;
+  assertEquals(required, { path: "/x", isRequired: true });
+  assertEquals(serverOptions().snapshot, null);
+  assertEquals(errors("--snapshot-required"), ["--snapshot-required: needs --snapshot"]);
 });
 
 Deno.test("readCommand() refuses a socket path that the kernel cannot take", () => {

@@ -1,0 +1,316 @@
+import type { Cache } from "../../store/cache.ts";
+import type { StoreOptions } from "../../store/limits.ts";
+import { continuedOptions } from "../../store/setup.ts";
+import { syncFolder } from "../journal/state_folder.ts";
+import { logProcess } from "../log.ts";
+import { reasonOf } from "../reason.ts";
+import { SnapshotError } from "./snapshot_format.ts";
+import { SnapshotReader } from "./snapshot_reader.ts";
+import { writeStore } from "./snapshot_writer.ts";
+
+/** `--snapshot`. */
+export interface SnapshotOptions {
+  readonly path: string;
+  /** Whether a file that cannot be loaded ends the start. */
+  readonly isRequired: boolean;
+}
+
+/** Names of files beside the snapshot. */
+const SUFFIX = { WRITING: ".new", LOADED: ".loaded", REFUSED: ".refused", LOCK: ".lock" } as const;
+/** Time between two lines of progress. */
+const PROGRESS_MS = 5000;
+/** Work on items between two looks at signals. */
+const SLICE_MS = 20;
+const MIB = 1024 * 1024;
+
+/** The file of `--snapshot`: read at the start, written at the stop. One server at a time has it. */
+export class Snapshot {
+  readonly #path: string;
+  readonly #isRequired: boolean;
+  readonly #lock: Deno.FsFile;
+  #reader: SnapshotReader | null = null;
+  /** Whether there is a file that cannot be loaded. */
+  #isRefused = false;
+  #isLoaded = false;
+  #isWriting = false;
+  /** What the store's clock says at the start of the process, in milliseconds. */
+  readonly clockMs: number = 0;
+
+  /**
+   * Opens the snapshot, if there is one.
+   *
+   * @throws SnapshotError when another server has it, or when it is required and cannot be loaded.
+   */
+  constructor({ path, isRequired }: SnapshotOptions) {
+    this.#path = path;
+    this.#isRequired = isRequired;
+    this.#lock = lock(path);
+    try {
+      // A process that was killed has left it.
+      remove(path + SUFFIX.WRITING);
+      this.#reader = SnapshotReader.open(path);
+    } catch (error) {
+      if (isRequired || !(error instanceof SnapshotError)) {
+        this.#lock.close();
+        throw new SnapshotError(`cannot load the snapshot ${reasonOf(error)}`);
+      }
+      this.#refuse(error);
+    }
+    if (this.#reader !== null) {
+      const { writtenUnixMs, store } = this.#reader.description;
+      this.clockMs = store.clockMs + Math.max(0, Date.now() - writtenUnixMs);
+    }
+  }
+
+  /** Returns the options of a store that goes on with the snapshot. */
+  storeOptions(options: StoreOptions): StoreOptions {
+    return this.#reader === null
+      ? options
+      : continuedOptions(options, this.#reader.store, this.clockMs);
+  }
+
+  /**
+   * Loads the snapshot into an empty store that was made with `storeOptions`.
+   *
+   * @throws SnapshotError when it is damaged and required.
+   */
+  async load(cache: Cache): Promise<void> {
+    const reader = this.#reader;
+    if (reader === null) return;
+    const startMs = performance.now();
+    cache.snapshots.resumeClock(this.clockMs);
+    try {
+      const dropped = cache.snapshots.takesPages(reader.store)
+        ? await this.#loadPages(reader, cache)
+        : await this.#loadItems(reader, cache);
+      logLoaded(this.#path, reader, cache, dropped, performance.now() - startMs);
+    } catch (error) {
+      if (!(error instanceof SnapshotError)) throw error;
+      if (this.#isRequired) throw new SnapshotError(`cannot load the snapshot ${error.message}`);
+      this.#refuse(error);
+    } finally {
+      reader.close();
+      this.#reader = null;
+      this.#isLoaded = !this.#isRefused;
+    }
+  }
+
+  async #loadPages(reader: SnapshotReader, { snapshots }: Cache): Promise<number> {
+    const pieces = snapshots.pieces(reader.store, reader.tables);
+    const progress = new Progress("read", reader.pagesBytes);
+    try {
+      await reader.readPieces(
+        pieces,
+        (piece) => snapshots.bytesOf(piece),
+        (bytes) => progress.add(bytes),
+      );
+    } catch (error) {
+      snapshots.discardPages();
+      throw error;
+    }
+    snapshots.restorePages(reader.store, reader.tables);
+    const foreign = snapshots.removeForeign();
+    if (foreign !== null) await inSlices(foreign);
+    return 0;
+  }
+
+  /** Verifies the pages, then stores their items anew. @returns How many were left out. */
+  async #loadItems(reader: SnapshotReader, cache: Cache): Promise<number> {
+    const { snapshots } = cache;
+    const { store, tables } = reader;
+    const pieces = snapshots.pieces(store, tables);
+    const scratch = new Uint8Array(Math.max(0, ...pieces.map(({ bytes }) => bytes)));
+    const progress = new Progress("verified", reader.pagesBytes);
+    await reader.readPieces(
+      pieces,
+      ({ bytes }) => scratch.subarray(0, bytes),
+      (bytes) => progress.add(bytes),
+    );
+    const readmission = snapshots.readmit(store, tables, (at, to) => reader.readPages(at, to));
+    try {
+      await inSlices(readmission.run());
+    } catch (error) {
+      cache.flushAll(0);
+      throw error;
+    }
+    return readmission.dropped;
+  }
+
+  /**
+   * Renames the file that was loaded, or refused, so that no later process loads it. To be called before the first
+   * client is served.
+   *
+   * @throws SnapshotError when it cannot be renamed.
+   */
+  retire(): void {
+    if (!this.#isLoaded && !this.#isRefused) return;
+    const name = this.#path + (this.#isLoaded ? SUFFIX.LOADED : SUFFIX.REFUSED);
+    try {
+      Deno.renameSync(this.#path, name);
+      syncFolderOf(this.#path);
+    } catch (error) {
+      throw new SnapshotError(
+        `cannot rename the snapshot ${this.#path} to ${name}: ${reasonOf(error)}; ` +
+          "a later start would load it again",
+      );
+    }
+  }
+
+  /** Writes the store, which no other thread uses any more. Logs why if that fails. */
+  async save(cache: Cache, version: string): Promise<void> {
+    const startMs = performance.now();
+    const writing = this.#path + SUFFIX.WRITING;
+    this.#isWriting = true;
+    try {
+      await inSlices(cache.snapshots.prepare());
+      using file = Deno.openSync(writing, {
+        write: true,
+        create: true,
+        truncate: true,
+        mode: 0o600,
+      });
+      let progress: Progress | null = null;
+      const fileBytes = await writeStore(cache, file, version, (bytes, allBytes) => {
+        progress ??= new Progress("written", allBytes);
+        progress.add(bytes);
+      });
+      Deno.renameSync(writing, this.#path);
+      syncFolderOf(this.#path);
+      remove(this.#path + SUFFIX.LOADED);
+      logSaved(this.#path, fileBytes, cache, performance.now() - startMs);
+    } catch (error) {
+      remove(writing);
+      this.#reportFailure(reasonOf(error));
+    }
+    this.#isWriting = false;
+  }
+
+  /** Logs that there is no snapshot, because a thread did not end. */
+  reportUnfinished(): void {
+    this.#reportFailure("a thread did not end in time, and may still change items");
+  }
+
+  #reportFailure(reason: string): void {
+    const message = `snapshot ${this.#path} not written, the next start is with an empty cache: ` +
+      reason;
+    logProcess("error", "snapshot_failed", message, { path: this.#path, reason });
+  }
+
+  /** Releases the file. If it is being written, gives it up. */
+  close(): void {
+    this.#reader?.close();
+    if (this.#isWriting) {
+      remove(this.#path + SUFFIX.WRITING);
+      const message = `snapshot ${this.#path} given up, the next start is with an empty cache`;
+      logProcess("warning", "snapshot_given_up", message, { path: this.#path });
+    }
+    this.#lock.close();
+  }
+
+  #refuse({ message: reason }: Error): void {
+    this.#isRefused = true;
+    const kept = this.#path + SUFFIX.REFUSED;
+    const message = `snapshot not loaded, the cache starts empty: ${reason}; kept as ${kept}`;
+    logProcess("error", "snapshot_refused", message, { path: this.#path, reason, kept });
+  }
+}
+
+/** Lines of the log that show how far a long work is. */
+class Progress {
+  readonly #verb: string;
+  readonly #allBytes: number;
+  #bytes = 0;
+  #nextMs = performance.now() + PROGRESS_MS;
+
+  constructor(verb: string, allBytes: number) {
+    this.#verb = verb;
+    this.#allBytes = allBytes;
+  }
+
+  add(bytes: number): void {
+    this.#bytes += bytes;
+    if (performance.now() < this.#nextMs) return;
+    this.#nextMs += PROGRESS_MS;
+    const [done, all] = [mebibytes(this.#bytes), mebibytes(this.#allBytes)];
+    logProcess("info", "snapshot_progress", `snapshot: ${done} of ${all} MiB ${this.#verb}`, {
+      bytes: this.#bytes,
+      allBytes: this.#allBytes,
+    });
+  }
+}
+
+/** Runs a generator to its end; signals are handled meanwhile. */
+async function inSlices(work: Generator<void>): Promise<void> {
+  let endMs = performance.now() + SLICE_MS;
+  for (const _ of work) {
+    if (performance.now() < endMs) continue;
+    await new Promise((resolve) => setTimeout(resolve));
+    endMs = performance.now() + SLICE_MS;
+  }
+}
+
+function logLoaded(
+  path: string,
+  { description: { writtenBy, writtenUnixMs }, pagesBytes }: SnapshotReader,
+  cache: Cache,
+  dropped: number,
+  ms: number,
+): void {
+  const items = cache.inspector.control("ITEM_COUNT");
+  const ageSec = Math.max(0, Math.round((Date.now() - writtenUnixMs) / 1000));
+  const left = dropped === 0 ? "" : `, ${dropped} items left out: no room for them`;
+  const message = `snapshot ${path} loaded: ${items} items, ${mebibytes(pagesBytes)} MiB, ` +
+    `written ${ageSec} s ago by leased ${writtenBy}${left}; ${seconds(ms)} s`;
+  logProcess("info", "snapshot_loaded", message, {
+    path,
+    items,
+    dropped,
+    bytes: pagesBytes,
+    ageSec,
+  });
+}
+
+function logSaved(path: string, bytes: number, cache: Cache, ms: number): void {
+  const items = cache.inspector.control("ITEM_COUNT");
+  const message = `snapshot ${path} written: ${items} items, ${mebibytes(bytes)} MiB, ` +
+    `${seconds(ms)} s`;
+  logProcess("info", "snapshot_written", message, { path, items, bytes });
+}
+
+function mebibytes(bytes: number): number {
+  return Math.round(bytes / MIB);
+}
+
+function seconds(ms: number): string {
+  return (ms / 1000).toFixed(1);
+}
+
+/** Locks the snapshot for this process. @throws SnapshotError when another server has it. */
+function lock(path: string): Deno.FsFile {
+  let file;
+  try {
+    file = Deno.openSync(path + SUFFIX.LOCK, { write: true, create: true, mode: 0o600 });
+    if (file.tryLockSync(true)) return file;
+  } catch (error) {
+    throw new SnapshotError(`cannot use the snapshot ${path}: ${reasonOf(error)}`);
+  }
+  file.close();
+  throw new SnapshotError(`the snapshot ${path} is in use by another server`);
+}
+
+function remove(path: string): void {
+  try {
+    Deno.removeSync(path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) {
+      logProcess("warning", "file_not_removed", `cannot remove ${path}: ${reasonOf(error)}`, {
+        path,
+      });
+    }
+  }
+}
+
+/** Makes the names in the snapshot's folder survive a power cut. */
+function syncFolderOf(path: string): void {
+  syncFolder(path.replace(/[^/]+$/, "") || ".");
+}

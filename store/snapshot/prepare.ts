@@ -1,0 +1,57 @@
+import { type ItemRef, NO_ITEM, STATE } from "../memory/item.ts";
+import { takeId } from "../memory/ids.ts";
+import { CONTROL, PAGE } from "../memory/memory.ts";
+import type { ItemLinks } from "../items/item_links.ts";
+import type { Prefixes } from "../base/prefixes.ts";
+
+/** Pages visited between two yields: about a millisecond. */
+const SLICE_PAGES = 16;
+
+/** States of chunks that a request in progress relies on. */
+const IN_USE = STATE.LOCKED | STATE.RESERVED | STATE.DETACHED;
+
+/** An item that a connection still relies on, so that the store cannot be saved. */
+export class StoreInUseError extends Error {
+  override readonly name = "StoreInUseError";
+}
+
+/**
+ * Removes everything from a store that a later process must not serve, in slices: placeholders of `mg N`, because the
+ * right to fill them ends with the process, and rows. An item that one client was told to refill gets a new id, so that
+ * only a client of the later process can win it.
+ *
+ * @param rows Keys that are rows.
+ * @throws StoreInUseError when an item is locked, or its value is still arriving.
+ */
+export function* prepareItems(links: ItemLinks, rows: Prefixes | null): Generator<void> {
+  const { control, pages } = links.memory;
+  for (let page = 0; page < control[CONTROL.PAGES_EVER_USED]!; page++) {
+    const row = page * PAGE.WORDS;
+    const classId = pages[row + PAGE.CLASS]!;
+    if (classId <= 0) continue;
+    for (let index = 0; index < pages[row + PAGE.CARVED]!; index++) {
+      const item = links.slabs.usedChunkAt(page, index, classId);
+      if (item !== NO_ITEM) prepareItem(links, item, rows);
+      // A page whose last item is removed goes back to the pool.
+      if (pages[row + PAGE.CLASS] !== classId) break;
+    }
+    if (page % SLICE_PAGES === 0) yield;
+  }
+}
+
+function prepareItem(links: ItemLinks, item: ItemRef, rows: Prefixes | null): void {
+  const { items, memory } = links;
+  const state = items.state(item);
+  if ((state & STATE.CONTINUATION) !== 0) return;
+  if ((state & IN_USE) !== 0 || (state & STATE.LINKED) === 0 || links.isPinned(item)) {
+    throw new StoreInUseError("a request still uses an item");
+  }
+  const isRow = rows?.covers(memory.segmentOf(item), items.keyOffset(item), items.keyLength(item));
+  if ((state & (STATE.STUB | STATE.ABSENT | STATE.VOID)) !== 0 || isRow === true) {
+    links.unlink(item, links.index.hashOf(item));
+  } else if ((state & STATE.WON) !== 0) {
+    takeId(memory);
+    items.setOwnId(item, memory.control[CONTROL.ID_LOW]!, memory.control[CONTROL.ID_HIGH]!);
+    items.dropState(item, STATE.WON);
+  }
+}

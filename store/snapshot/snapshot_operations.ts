@@ -1,0 +1,110 @@
+import { Prefixes } from "../base/prefixes.ts";
+import { FIRST_SECOND } from "../limits.ts";
+import { CONTROL, type Memory } from "../memory/memory.ts";
+import type { StoreParts } from "../operations/parts.ts";
+import type { StoreOperations } from "../operations/store.ts";
+import { writeClock } from "../clock.ts";
+import { type PagePiece, pagePieces } from "./page_pieces.ts";
+import { prepareItems } from "./prepare.ts";
+import { Readmission } from "./readmission.ts";
+import {
+  describeStore,
+  fitsAsPages,
+  restoreTables,
+  restoreWords,
+  saveTables,
+  type SnapshotHeader,
+  type SnapshotTables,
+} from "./snapshot_header.ts";
+import { type ReadPages, SnapshotPages } from "./snapshot_pages.ts";
+
+/**
+ * Saves the whole store and restores it in a later process. No other thread may use the store meanwhile.
+ *
+ * Pages are saved as they lie in memory, and with them the tables that refer to them. A store with the same classes
+ * takes them as they are, whatever its number of threads; nothing is done for a single item. Any other store, and one
+ * with too little memory, stores the items anew: see `Readmission`.
+ */
+export class SnapshotOperations {
+  readonly #memory: Memory;
+  readonly #parts: StoreParts;
+  readonly #store: StoreOperations;
+  /** Keys that are rows in this process. */
+  readonly #rows: Prefixes | null;
+
+  constructor(parts: StoreParts, store: StoreOperations) {
+    this.#memory = parts.links.memory;
+    this.#parts = parts;
+    this.#store = store;
+    const { rows } = this.#memory.options;
+    this.#rows = rows === undefined ? null : new Prefixes(rows.prefixes);
+  }
+
+  /**
+   * Removes everything that a later process must not serve, in slices. See `prepareItems`.
+   *
+   * @throws StoreInUseError when a request is in progress.
+   */
+  prepare(): Generator<void> {
+    return prepareItems(this.#parts.links, this.#rows);
+  }
+
+  describe(): SnapshotHeader {
+    return describeStore(this.#memory);
+  }
+
+  /** Returns the tables of the store as bytes. */
+  saveTables(header: SnapshotHeader): Uint8Array<ArrayBuffer> {
+    return saveTables(this.#memory, header);
+  }
+
+  /** Cuts the pages of a snapshot into pieces. */
+  pieces({ layout }: SnapshotHeader, { pages }: SnapshotTables): PagePiece[] {
+    return pagePieces(pages, layout.pageShift);
+  }
+
+  /** Returns the memory of a piece. */
+  bytesOf({ segment, offset, bytes }: PagePiece): Uint8Array {
+    return this.#memory.segments[segment]!.bytes.subarray(offset, offset + bytes);
+  }
+
+  /** Whether this store, which is empty, takes the pages of a snapshot as they are. */
+  takesPages(header: SnapshotHeader): boolean {
+    return fitsAsPages(header, this.#memory);
+  }
+
+  /** Makes the store the one that was saved. Its pages have been written to `bytesOf` their pieces. */
+  restorePages(header: SnapshotHeader, tables: SnapshotTables): void {
+    restoreTables(this.#memory, tables);
+    restoreWords(this.#memory, header);
+  }
+
+  /** Makes the empty store usable again after some pages have been written and `restorePages` has not run. */
+  discardPages(): void {
+    const { control, pageBytes, segments } = this.#memory;
+    // The first pages of the hash index and those of the ghost table, which lie in the first segment.
+    segments[0]!.bytes.fill(0, 0, control[CONTROL.PAGES_EVER_USED]! * pageBytes);
+  }
+
+  /** Returns the work of storing all items of a snapshot anew in this store, which is empty. */
+  readmit(header: SnapshotHeader, tables: SnapshotTables, read: ReadPages): Readmission {
+    const { control } = this.#memory;
+    for (const name of FLUSH_WORDS) control[CONTROL[name]] = header.control[name];
+    const pages = new SnapshotPages(header, tables, read);
+    return new Readmission(this.#parts, this.#store, this.#rows, pages);
+  }
+
+  /** Removes what must not be served in this process, after `restorePages`: rows of another process. */
+  removeForeign(): Generator<void> | null {
+    return this.#rows === null ? null : this.prepare();
+  }
+
+  /** Sets the clock of a restored store. */
+  resumeClock(clockMs: number): void {
+    writeClock(this.#memory, clockMs);
+    this.#memory.control[CONTROL.RESUMED_SEC] = this.#memory.control[CONTROL.NOW_SEC]! -
+      FIRST_SECOND;
+  }
+}
+
+const FLUSH_WORDS = ["FLUSH_LOW", "FLUSH_HIGH", "FLUSH_AT_SEC", "OLDEST_LIVE_SEC"] as const;

@@ -1,0 +1,251 @@
+import { assert, assertEquals, assertGreater, assertThrows } from "@std/assert";
+import { Cache } from "../../../store/cache.ts";
+import { MIB, type StoreOptions } from "../../../store/limits.ts";
+import { NO_ITEM, STATE } from "../../../store/memory/item.ts";
+import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
+import { StoreMode } from "../../../store/operation.ts";
+import { StoreInUseError } from "../../../store/setup.ts";
+import { randomFrom } from "../../support/random.ts";
+import { roundsOf } from "../../support/rounds.ts";
+import { SavedStore } from "../../support/saved_store.ts";
+import { drawSeed, withSeed } from "../../support/seed.ts";
+import { type ChangedOptions, storeOptions, TestStore } from "../../support/store.ts";
+
+/** Saves a store and restores it in another one. */
+class Restarted extends TestStore {
+  readonly tookPages: boolean;
+
+  constructor(saved: SavedStore, changed: ChangedOptions, downSec: number) {
+    const options: StoreOptions = saved.optionsFrom(storeOptions(changed), downSec);
+    super(options);
+    this.tookPages = saved.restore(this.cache, downSec);
+  }
+}
+
+function restart(store: TestStore, changed: ChangedOptions = {}, downSec = 0): Restarted {
+  return new Restarted(new SavedStore(store.cache), changed, downSec);
+}
+
+/** Item options in which the next process may differ. */
+const CHANGES: readonly (readonly [name: string, changed: ChangedOptions, takesPages: boolean])[] =
+  [
+    ["the same options", {}, true],
+    ["more memory and threads", { memoryLimitBytes: 100 * MIB, threads: 4 }, true],
+    ["versions for optimistic reads", { threads: 2, optimisticReads: true }, true],
+    ["layout memcached", { slabLayout: "memcached", growthFactor: 1.25 }, false],
+    ["other classes", { growthFactor: 1.3 }, false],
+  ];
+
+for (const [name, changed, takesPages] of CHANGES) {
+  Deno.test(`every item survives a restart with ${name}`, async () => {
+    for (let round = 0; round < roundsOf(3); round++) {
+      await withSeed(drawSeed(), (seed) => {
+        const random = randomFrom(seed);
+        let store = new TestStore();
+        const model = new Map<string, { value: Uint8Array; flags: number; id: number }>();
+        for (let generation = 0; generation < 3; generation++) {
+          change(store, model, random);
+          store.check();
+          const next = restart(store, generation === 1 ? {} : changed);
+          if (generation === 0) assertEquals(next.tookPages, takesPages);
+          store = next;
+          store.check();
+          for (const [key, { value, flags, id }] of model) {
+            assertEquals(store.bytes(key), value, key);
+            assertEquals(store.cache.clientFlags(store.item(key)), flags);
+            assertEquals(store.id(key), id);
+          }
+        }
+      });
+    }
+  });
+}
+
+function change(
+  store: TestStore,
+  model: Map<string, { value: Uint8Array; flags: number; id: number }>,
+  random: () => number,
+): void {
+  for (let step = 0; step < 800; step++) {
+    const key = `key${Math.floor(random() * 400)}`;
+    if (random() < 0.2) {
+      store.remove(key);
+      model.delete(key);
+      continue;
+    }
+    const length = Math.floor(random() < 0.05 ? random() * 300_000 : random() * 1000);
+    const value = new Uint8Array(length).fill(Math.floor(random() * 256));
+    const flags = random() < 0.5 ? 0 : Math.floor(random() * 2 ** 32);
+    const explicit = random() < 0.1 ? { explicit: true, explicitLow: step, explicitHigh: 7 } : {};
+    store.store(StoreMode.SET, key, value, { clientFlags: flags | 0, ...explicit });
+    model.set(key, { value, flags, id: store.id(key) });
+  }
+}
+
+Deno.test("the clock goes on: an item that has expired meanwhile is gone, another lives as long as it would", () => {
+  const store = new TestStore();
+  store.clock(5000);
+  store.store(StoreMode.SET, "short", "1", { deadlineSec: 20 });
+  store.store(StoreMode.SET, "long", "1", { deadlineSec: 2 + 100 });
+  for (const changed of [{}, { growthFactor: 1.3 }]) {
+    using next = restart(store, changed, 60);
+    assertEquals(next.get("short"), undefined);
+    assertEquals(next.get("long"), "1");
+    next.clock(100_000 - 1);
+    assertEquals(next.get("long"), "1");
+    next.clock(100_000);
+    assertEquals(next.get("long"), undefined);
+  }
+});
+
+Deno.test("a flush stays", () => {
+  const store = new TestStore();
+  store.store(StoreMode.SET, "a", "1");
+  store.cache.flushAll(0);
+  store.store(StoreMode.SET, "b", "1");
+  for (const changed of [{}, { growthFactor: 1.3 }]) {
+    using next = restart(store, changed);
+    assertEquals([next.get("a"), next.get("b")], [undefined, "1"]);
+  }
+});
+
+Deno.test("ids go on above all earlier ones", () => {
+  const store = new TestStore();
+  store.store(StoreMode.SET, "a", "1");
+  const lease = store.getss("b", 30);
+  const before = store.cache.journal.lastId;
+  assertEquals(lease, { id: before, remain: 0 });
+  using next = restart(store);
+  next.store(StoreMode.SET, "c", "1");
+  assertGreater(next.id("c"), before);
+});
+
+Deno.test("leases are gone, and their ids fill nothing", () => {
+  const store = new TestStore();
+  const lease = store.getss("a", 30) as { id: number };
+  using next = restart(store);
+  const renewed = next.getss("a", 30) as { id: number; remain: number };
+  assertEquals(renewed.remain, 0);
+  assertGreater(renewed.id, lease.id);
+});
+
+Deno.test("placeholders of mg N are not saved, and a stale item can be won again with a new id", () => {
+  const store = new TestStore();
+  store.store(StoreMode.SET, "stub", "", { marks: STATE.STUB | STATE.WON });
+  store.store(StoreMode.SET, "stale", "1", { marks: STATE.STALE | STATE.WON });
+  const id = store.id("stale");
+  using next = restart(store);
+  assertEquals(next.get("stub"), undefined);
+  const state = next.cache.items.state(next.item("stale"));
+  assertEquals(state & (STATE.STALE | STATE.WON), STATE.STALE);
+  assertGreater(next.id("stale"), id);
+});
+
+Deno.test("rows of a database are not saved, and no item becomes a row", () => {
+  const rows = { rows: { prefixes: ["row:"], expiry: "refuse" } } as const;
+  const store = new TestStore(rows);
+  store.store(StoreMode.SET, "row:1", "1");
+  store.store(StoreMode.SET, "a", "1");
+  {
+    using next = restart(store);
+    assertEquals([next.get("row:1"), next.get("a")], [undefined, "1"]);
+  }
+  const plain = new TestStore();
+  plain.store(StoreMode.SET, "row:1", "1");
+  plain.store(StoreMode.SET, "a", "1");
+  for (const changed of [rows, { ...rows, growthFactor: 1.3 }]) {
+    using next = restart(plain, changed);
+    assertEquals([next.get("row:1"), next.get("a")], [undefined, "1"]);
+  }
+});
+
+Deno.test("the key of an update token has no item after the restart", () => {
+  const store = new TestStore();
+  store.store(StoreMode.SET, "a", "1");
+  store.store(StoreMode.SET, "b", "1");
+  using next = restart(store);
+  const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+  assert(next.cache.journal.restore(bytes("a"), bytes(""), bytes("peer"), 0, 7));
+  assertEquals([next.get("a"), next.get("b")], [undefined, "1"]);
+});
+
+Deno.test("quarantine of an earlier process leaves no item", () => {
+  const store = new TestStore();
+  store.store(StoreMode.SET, "a", "1");
+  using next = restart(store);
+  next.cache.journal.restoreQuarantine();
+  assertEquals(next.get("a"), undefined);
+});
+
+Deno.test("a store is not saved while a request uses an item", () => {
+  const locked = new TestStore();
+  locked.store(StoreMode.SET, "a", "1");
+  locked.lock("a", 1);
+  assertThrows(() => new SavedStore(locked.cache), StoreInUseError);
+  const arriving = new TestStore();
+  arriving.cache.reserved.reserve(
+    Object.assign(arriving.operationOn("a", { mode: StoreMode.SET }), { valueLength: 100_000 }),
+  );
+  assertThrows(() => new SavedStore(arriving.cache), StoreInUseError);
+});
+
+Deno.test("with less memory the items go that were not read for longest", () => {
+  const store = new TestStore({ memoryLimitBytes: 20 * MIB });
+  const value = "v".repeat(1000);
+  for (let second = 0; second < 10; second++) {
+    store.clock(second * 10_000);
+    for (let key = 0; key < 1000; key++) {
+      store.store(StoreMode.SET, `${second}:${key}`, value);
+    }
+  }
+  using next = restart(store, { memoryLimitBytes: 4 * MIB });
+  assert(!next.tookPages);
+  const kept = (second: number): number => {
+    let count = 0;
+    for (let key = 0; key < 1000; key++) if (next.get(`${second}:${key}`) !== undefined) count++;
+    return count;
+  };
+  assertEquals([kept(9), kept(8), kept(7)], [1000, 1000, 1000]);
+  assertEquals([kept(0), kept(3), kept(5)], [0, 0, 0]);
+});
+
+Deno.test("items are evicted in the order of their last access after a restart with other classes", () => {
+  const store = new TestStore({ memoryLimitBytes: 4 * MIB });
+  const value = "v".repeat(1000);
+  for (let key = 0; key < 2000; key++) {
+    store.clock(key * 1000);
+    store.store(StoreMode.SET, `k${key}`, value);
+  }
+  using next = restart(store, { memoryLimitBytes: 4 * MIB, growthFactor: 1.3 });
+  for (let key = 0; key < 2400; key++) next.store(StoreMode.SET, `new${key}`, value);
+  let oldest = 0;
+  let newest = 0;
+  for (let key = 0; key < 500; key++) {
+    if (next.get(`k${key}`) !== undefined) oldest++;
+    if (next.get(`k${1500 + key}`) !== undefined) newest++;
+  }
+  assertEquals(oldest, 0);
+  assertGreater(newest, 300);
+});
+
+Deno.test("pages that were written before damage was found are discarded", () => {
+  const memory = new Memory(createSharedMemory(storeOptions()));
+  const cache = Cache.format(memory);
+  memory.segments[0]!.bytes.fill(0xff, 0, 10 * MIB);
+  cache.snapshots.discardPages();
+  using store = new TestStore();
+  Object.assign(store, { memory, cache });
+  store.store(StoreMode.SET, "a", "1");
+  assertEquals(store.get("a"), "1");
+  assertEquals(store.item("b"), NO_ITEM);
+});
+
+Deno.test("a page that moves to another class goes on moving after the restart", () => {
+  const store = new TestStore({ memoryLimitBytes: 4 * MIB });
+  for (let key = 0; key < 3000; key++) store.store(StoreMode.SET, `k${key}`, "v".repeat(1000));
+  const move = store.cache.movePage(store.cache.links.slabs.classOf(store.item("k2999")), 1);
+  store.cache.continueMove(move);
+  using next = restart(store, { memoryLimitBytes: 4 * MIB });
+  next.check();
+  for (let slice = 0; slice < 1000; slice++) next.cache.maintain();
+});
