@@ -4,7 +4,7 @@ import * as limitsModule from "../store/limits.ts";
 import { isExtending } from "../store/operation.ts";
 import { Outcome } from "../store/outcome.ts";
 import type { Conversation } from "./conversation.ts";
-import { REFUSAL } from "./replies.ts";
+import { REFUSAL } from "./reply/replies.ts";
 import { Flow } from "./request.ts";
 import { FillTask, type StoreReply, SwallowTask } from "./tasks.ts";
 

@@ -1,5 +1,5 @@
 import type { Cache } from "../store/cache.ts";
-import type { ReplyBuffer } from "./reply_buffer.ts";
+import type { ReplyBuffer } from "./reply/reply_buffer.ts";
 import type { WorkBudget } from "./work_budget.ts";
 
 // Hot path: no allocation.

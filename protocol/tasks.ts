@@ -7,7 +7,7 @@ import * as limitsModule from "../store/limits.ts";
 import { Outcome } from "../store/outcome.ts";
 import * as statsModule from "../store/stats.ts";
 import { type Conversation, ConversationState, type Task } from "./conversation.ts";
-import * as replyBufferModule from "./reply_buffer.ts";
+import * as replyBufferModule from "./reply/reply_buffer.ts";
 import { RowWait } from "./row_wait.ts";
 import type { RequestThread } from "./thread_context.ts";
 

@@ -6,9 +6,9 @@ import { type ConnectionId, ConnectionTable, NO_OWNER } from "../store/connectio
 import { INPUT_BYTES, REPLY_BYTES } from "../store/limits.ts";
 import { Memory, type SharedMemory, threadRowCount } from "../store/setup.ts";
 import { createVerdicts, type Credentials, PasswordChecks } from "./auth/password_checks.ts";
-import { ReplyBuffer } from "./reply_buffer.ts";
+import { ReplyBuffer } from "./reply/reply_buffer.ts";
 import { Numbers } from "./numbers.ts";
-import { setRowFailure } from "./replies.ts";
+import { setRowFailure } from "./reply/replies.ts";
 import { Request } from "./request.ts";
 import { OpCounts } from "./op_counts.ts";
 import type { Settings } from "./settings.ts";

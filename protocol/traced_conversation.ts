@@ -2,7 +2,7 @@ import { LF } from "../store/base/bytes.ts";
 import { clockSec } from "../store/clock.ts";
 import { type ConnectionId, NO_OWNER } from "../store/connections.ts";
 import { Access } from "./auth/access.ts";
-import { BINARY_ERRORS, TEXT_ERROR } from "./replies.ts";
+import { BINARY_ERRORS, TEXT_ERROR } from "./reply/replies.ts";
 import { HEADER_LENGTH, REPLY_MAGIC, REQUEST_MAGIC } from "./binary_header.ts";
 import {
   Conversation,

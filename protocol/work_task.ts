@@ -1,5 +1,5 @@
 import { type Conversation, ConversationState, type Task } from "./conversation.ts";
-import { REPLY_ROOM_MIN } from "./reply_buffer.ts";
+import { REPLY_ROOM_MIN } from "./reply/reply_buffer.ts";
 import type { RequestThread } from "./thread_context.ts";
 
 /** Work of one request that takes longer than others: a list, a dump, a page move. */

@@ -40,8 +40,9 @@ const ROOMS: readonly Room[] = [
   ["store/check/",               "check"],
   ["store/snapshot/",            "page_pieces prepare snapshot_header snapshot_operations"],
   ["store/",                     "cache clock row_cache connections inspector limits operation outcome setup stats base/*"],
+  ["protocol/reply/",            "binary_status replies reply_buffer"],
   ["protocol/auth/",             "access password_checks"],
-  ["protocol/",                  "auth/access auth/password_checks conversation op_counts replies reply_buffer settings statistics stats/entry tasks thread_context thread_protocols tunables work_budget"],
+  ["protocol/",                  "auth/access auth/password_checks conversation op_counts reply/replies reply/reply_buffer settings statistics stats/entry tasks thread_context thread_protocols tunables work_budget"],
   ["protocol/waits/",            "auth_wait token_wait wait"],
   ["protocol/stats/",            "classes connections entry general item_walk kinds ops threads"],
   ["protocol/meta/",             "arithmetic debug delete get request set"],
@@ -145,7 +146,7 @@ Deno.test(`no folder has more than ${FILES_IN_FOLDER_MAX} files`, () => {
   assertEquals(crowdedFolders(sources, FILES_IN_FOLDER_MAX), []);
 });
 
-const ERROR_TEXTS = ["protocol/replies.ts"];
+const ERROR_TEXTS = ["protocol/reply/replies.ts"];
 
 Deno.test(`texts of errors stand in ${ERROR_TEXTS.join(" and ")} only`, () => {
   const others = own.filter(({ path }) => !ERROR_TEXTS.includes(path));

@@ -1,5 +1,5 @@
 import license from "../../LICENSE" with { type: "text" };
-import { MEMCACHED_VERSION } from "../../protocol/replies.ts";
+import { MEMCACHED_VERSION } from "../../protocol/reply/replies.ts";
 import type { LogFormat } from "../log.ts";
 import type { ProcessInfo } from "../process_info.ts";
 import { parseOptions } from "./argv.ts";

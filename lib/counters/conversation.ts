@@ -1,5 +1,5 @@
 import { ConversationState } from "../../protocol/conversation.ts";
-import type { ReplyBuffer } from "../../protocol/reply_buffer.ts";
+import type { ReplyBuffer } from "../../protocol/reply/reply_buffer.ts";
 import { WORK, type WorkBudget } from "../../protocol/work_budget.ts";
 import { ByteRegion, latin1Text } from "../../store/base/bytes.ts";
 import { Activity, type ConnectionId } from "../../store/connections.ts";

@@ -1,5 +1,5 @@
 import type { Conversation } from "../../protocol/conversation.ts";
-import { REFUSAL } from "../../protocol/replies.ts";
+import { REFUSAL } from "../../protocol/reply/replies.ts";
 import type { WireProtocol } from "../../protocol/settings.ts";
 import type { ThreadContext } from "../../protocol/thread_context.ts";
 import { ThreadProtocols } from "../../protocol/thread_protocols.ts";

@@ -1,4 +1,4 @@
-import { REFUSAL, REPLY } from "../../protocol/replies.ts";
+import { REFUSAL, REPLY } from "../../protocol/reply/replies.ts";
 import { latin1Bytes, latin1Text } from "../../store/base/bytes.ts";
 import type { CacheClient } from "./caches/cache_client.ts";
 import type { Edit } from "./databases/backend.ts";

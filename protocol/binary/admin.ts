@@ -1,9 +1,9 @@
 import { putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
-import { versionText } from "../replies.ts";
+import { versionText } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
-import { Status } from "../binary_status.ts";
+import { Status } from "../reply/binary_status.ts";
 import { flush as flushStore } from "../text/admin.ts";
 import { done, refuse } from "./answer.ts";
 

@@ -3,7 +3,7 @@ import { OUTCOME_STATUS, putDone, putError } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
-import { Status } from "../binary_status.ts";
+import { Status } from "../reply/binary_status.ts";
 import { swallowBlock } from "../store_block.ts";
 
 /** Answers with success and no body, unless the request is quiet. */

@@ -4,7 +4,7 @@ import { putDone, putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
 import type { Flow } from "../request.ts";
-import { Status } from "../binary_status.ts";
+import { Status } from "../reply/binary_status.ts";
 import type { RequestThread } from "../thread_context.ts";
 import { refuse } from "./answer.ts";
 import { beginWork } from "../text/answer.ts";

@@ -3,7 +3,7 @@ import { OUTCOME_STATUS, putError, putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
-import { Status } from "../binary_status.ts";
+import { Status } from "../reply/binary_status.ts";
 import { putItem } from "./read.ts";
 import { leaseDeadlineSec } from "../text/lease.ts";
 

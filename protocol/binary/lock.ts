@@ -2,7 +2,7 @@ import type { BinaryRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { Flow } from "../request.ts";
-import { Status } from "../binary_status.ts";
+import { Status } from "../reply/binary_status.ts";
 import { answer, done, refuse } from "./answer.ts";
 
 /** Lock and LockQ. Over UDP there is no connection whose end would unlock. */

@@ -12,9 +12,9 @@ import {
 import * as binaryHeaderModule from "../binary_header.ts";
 import * as prefetchModule from "../prefetch.ts";
 import { prefetchPackets } from "../prefetch.ts";
-import { REPLY_ROOM_MIN } from "../reply_buffer.ts";
+import { REPLY_ROOM_MIN } from "../reply/reply_buffer.ts";
 import { Flow, type Request } from "../request.ts";
-import { Status } from "../binary_status.ts";
+import { Status } from "../reply/binary_status.ts";
 import { SwallowTask } from "../tasks.ts";
 import { lookAhead, readRowsAhead } from "../row_wait.ts";
 import type { RequestThread } from "../thread_context.ts";

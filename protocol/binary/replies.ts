@@ -1,9 +1,9 @@
 import { Outcome } from "../../store/outcome.ts";
 import type { BinaryRequest } from "./request.ts";
-import { OUTCOME_LINE, REFUSAL, REPLY, STATUS_TEXT } from "../replies.ts";
-import type { ReplyBuffer } from "../reply_buffer.ts";
+import { OUTCOME_LINE, REFUSAL, REPLY, STATUS_TEXT } from "../reply/replies.ts";
+import type { ReplyBuffer } from "../reply/reply_buffer.ts";
 import type { Settings } from "../settings.ts";
-import { Status } from "../binary_status.ts";
+import { Status } from "../reply/binary_status.ts";
 import * as binaryHeaderModule from "../binary_header.ts";
 
 const { HEADER_LENGTH, REPLY_MAGIC } = binaryHeaderModule;

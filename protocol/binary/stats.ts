@@ -6,7 +6,7 @@ import type { Flow } from "../request.ts";
 import type { StatEntry } from "../stats/entry.ts";
 import { generalStats, resetStats } from "../stats/general.ts";
 import { STAT_KINDS } from "../stats/kinds.ts";
-import { Status } from "../binary_status.ts";
+import { Status } from "../reply/binary_status.ts";
 import type { RequestThread } from "../thread_context.ts";
 import { sendText } from "../text/answer.ts";
 import { refuse } from "./answer.ts";

@@ -1,6 +1,6 @@
 import { OWNER_TAG_LENGTH_MAX } from "../../store/cache.ts";
 import { Outcome } from "../../store/outcome.ts";
-import { Status } from "../binary_status.ts";
+import { Status } from "../reply/binary_status.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
 import { swallowBlock } from "../store_block.ts";

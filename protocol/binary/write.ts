@@ -5,7 +5,7 @@ import { OUTCOME_STATUS, putDone, putError, putHeader } from "./replies.ts";
 import type { BinaryRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
 import { Flow } from "../request.ts";
-import { Status } from "../binary_status.ts";
+import { Status } from "../reply/binary_status.ts";
 import { afterBlock, Block, fillBlock, storeBlock } from "../store_block.ts";
 import type { StoreReply } from "../tasks.ts";
 import type { RequestThread } from "../thread_context.ts";

@@ -4,7 +4,7 @@ import { deadlineSec } from "../../store/clock.ts";
 import { MARK_KEY_BINARY } from "../../store/operation.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
-import { META, REFUSAL } from "../replies.ts";
+import { META, REFUSAL } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import { touch } from "./get.ts";
 import { putCode, putEchoedFlag, putEchoedFlags, putTtl, putU64Flag } from "./replies.ts";

@@ -1,7 +1,7 @@
 import { type ItemRef, NO_ITEM } from "../../store/cache.ts";
 import type { MetaRequest } from "./request.ts";
 import type { Conversation } from "../conversation.ts";
-import { META } from "../replies.ts";
+import { META } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import { FIRST_FLAG } from "./request.ts";
 

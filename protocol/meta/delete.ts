@@ -2,7 +2,7 @@ import { deadlineSec } from "../../store/clock.ts";
 import type { MetaRequest } from "./request.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
-import { REFUSAL } from "../replies.ts";
+import { REFUSAL } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import { putCode, putEchoedFlags } from "./replies.ts";
 import { FIRST_FLAG } from "./request.ts";

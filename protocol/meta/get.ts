@@ -15,7 +15,7 @@ import { Access } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
 import * as flagsModule from "./flags.ts";
 import * as metaRequestModule from "./request.ts";
-import * as repliesModule from "../replies.ts";
+import * as repliesModule from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import { SendTask } from "../tasks.ts";
 import type { RequestThread } from "../thread_context.ts";

@@ -4,9 +4,9 @@ import type { MetaRequest } from "./request.ts";
 import * as flagsModule from "./flags.ts";
 import * as metaRequestModule from "./request.ts";
 import type { Outcome } from "../../store/outcome.ts";
-import * as repliesModule from "../replies.ts";
+import * as repliesModule from "../reply/replies.ts";
 import { putDecimal } from "../../store/base/decimal.ts";
-import type { ReplyBuffer } from "../reply_buffer.ts";
+import type { ReplyBuffer } from "../reply/reply_buffer.ts";
 import type { RequestThread } from "../thread_context.ts";
 
 const { SPACE } = bytesModule;

@@ -3,7 +3,7 @@ import type { Operation } from "../../store/operation.ts";
 import { INPUT_BYTES, KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { decodeBase64 } from "../base64.ts";
 import type { Numbers } from "../numbers.ts";
-import * as repliesModule from "../replies.ts";
+import * as repliesModule from "../reply/replies.ts";
 import type { Request } from "../request.ts";
 import type { RequestThread } from "../thread_context.ts";
 import * as flagsModule from "./flags.ts";

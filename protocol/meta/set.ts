@@ -6,7 +6,7 @@ import { deadlineSec } from "../../store/clock.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
 import * as flagsModule from "./flags.ts";
-import { REFUSAL } from "../replies.ts";
+import { REFUSAL } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import {
   afterBlock,

@@ -1,6 +1,6 @@
 import { INPUT_BYTES, REPLY_BYTES } from "../../store/limits.ts";
 import type { Inspector } from "../../store/inspector.ts";
-import { versionText } from "../replies.ts";
+import { versionText } from "../reply/replies.ts";
 import { CLASS_STAT, CLASS_STATS, STAT, STORE_STATS } from "../../store/stats.ts";
 import type { Settings } from "../settings.ts";
 import type { ProcessState, StatThread } from "../thread_context.ts";

@@ -1,7 +1,7 @@
 import { deadlineSec, PAST_SEC } from "../../store/clock.ts";
 import { MIB } from "../../store/limits.ts";
 import type { Conversation } from "../conversation.ts";
-import { REFUSAL, REPLY, versionText } from "../replies.ts";
+import { REFUSAL, REPLY, versionText } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import { answer, argumentCount, readInt32, wordText } from "./answer.ts";
 

@@ -2,7 +2,7 @@ import { ByteRegion, latin1Text } from "../../store/base/bytes.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
-import { OUTCOME_LINE } from "../replies.ts";
+import { OUTCOME_LINE } from "../reply/replies.ts";
 import { Flow, type Request } from "../request.ts";
 import { TextWork, type Work, WorkTask } from "../work_task.ts";
 

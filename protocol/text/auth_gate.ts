@@ -8,8 +8,8 @@ import {
   ConversationState,
   type Parser,
 } from "../conversation.ts";
-import { REFUSAL, REPLY } from "../replies.ts";
-import { REPLY_ROOM_MIN } from "../reply_buffer.ts";
+import { REFUSAL, REPLY } from "../reply/replies.ts";
+import { REPLY_ROOM_MIN } from "../reply/reply_buffer.ts";
 import { SwallowTask } from "../tasks.ts";
 import type { RequestThread } from "../thread_context.ts";
 

@@ -3,7 +3,7 @@ import type { ItemRef } from "../../store/cache.ts";
 import type { Inspector } from "../../store/inspector.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import type { Conversation } from "../conversation.ts";
-import { REFUSAL, REPLY } from "../replies.ts";
+import { REFUSAL, REPLY } from "../reply/replies.ts";
 import type { Flow } from "../request.ts";
 import type { RequestThread } from "../thread_context.ts";
 import type { Work } from "../work_task.ts";

@@ -5,7 +5,7 @@ import { clockSec, deadlineSec } from "../../store/clock.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
-import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
+import { OUTCOME_LINE, REFUSAL, REPLY } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import type { RequestThread } from "../thread_context.ts";
 import { answer, argumentCount, readInt32, sendText, wordText } from "./answer.ts";

@@ -3,7 +3,7 @@ import { WaiterState } from "../../store/cache.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { Access } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
-import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
+import { OUTCOME_LINE, REFUSAL, REPLY } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import type { RequestThread } from "../thread_context.ts";
 import { StoreWait } from "../waits/wait.ts";

@@ -4,7 +4,7 @@ import type { ConnectionId } from "../../store/connections.ts";
 import { NO_ITEM } from "../../store/cache.ts";
 import { u64ToNumber } from "../../store/base/u64.ts";
 import type { Conversation } from "../conversation.ts";
-import { REFUSAL, REPLY } from "../replies.ts";
+import { REFUSAL, REPLY } from "../reply/replies.ts";
 import type { Flow } from "../request.ts";
 import type { RequestThread } from "../thread_context.ts";
 import { WORK } from "../work_budget.ts";

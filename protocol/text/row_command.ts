@@ -3,7 +3,7 @@ import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { Access } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
-import { OUTCOME_LINE, REFUSAL } from "../replies.ts";
+import { OUTCOME_LINE, REFUSAL } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import { fillBlock, readValueLength } from "../store_block.ts";
 import { SendTask, type StoreReply } from "../tasks.ts";

@@ -1,7 +1,7 @@
 import { CLASSES_MAX } from "../../store/cache.ts";
 import { Access } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
-import { REFUSAL, REPLY } from "../replies.ts";
+import { REFUSAL, REPLY } from "../reply/replies.ts";
 import type { Flow } from "../request.ts";
 import { connectionStats } from "../stats/connections.ts";
 import type { StatEntry } from "../stats/entry.ts";

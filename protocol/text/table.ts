@@ -2,7 +2,7 @@ import type { ByteRegion } from "../../store/base/bytes.ts";
 import { StoreMode } from "../../store/operation.ts";
 import { Access, type AccessRule } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
-import { REFUSAL } from "../replies.ts";
+import { REFUSAL } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import { readValueLength, swallowBlock } from "../store_block.ts";
 import type { MetaRequest } from "../meta/request.ts";

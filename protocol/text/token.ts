@@ -4,7 +4,7 @@ import { Operation } from "../../store/operation.ts";
 import { Outcome } from "../../store/outcome.ts";
 import { Access } from "../auth/access.ts";
 import type { Conversation } from "../conversation.ts";
-import { OUTCOME_LINE, REFUSAL, REPLY } from "../replies.ts";
+import { OUTCOME_LINE, REFUSAL, REPLY } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import type { RequestThread } from "../thread_context.ts";
 import { chargeTokens, readTokenOwner, type TokenReply, TokenWait } from "../waits/token_wait.ts";

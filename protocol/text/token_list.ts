@@ -1,6 +1,6 @@
 import { oneWord } from "../../store/base/key_text.ts";
 import type { Conversation } from "../conversation.ts";
-import { REFUSAL, REPLY } from "../replies.ts";
+import { REFUSAL, REPLY } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import type { RequestThread } from "../thread_context.ts";
 import { WORK } from "../work_budget.ts";

@@ -1,7 +1,7 @@
 import { CLASSES_MAX, MoveResult, type PageMove } from "../../store/cache.ts";
 import type { Conversation } from "../conversation.ts";
 import { Numbers } from "../numbers.ts";
-import { REFUSAL, REPLY } from "../replies.ts";
+import { REFUSAL, REPLY } from "../reply/replies.ts";
 import type { Flow } from "../request.ts";
 import { metadump, mgdump } from "../stats/item_walk.ts";
 import type { RequestThread } from "../thread_context.ts";

@@ -1,7 +1,7 @@
 import { Activity, NO_OWNER } from "../../store/connections.ts";
 import { WatchEvent } from "../../store/cache.ts";
 import { type Conversation, ConversationState, type Task } from "../conversation.ts";
-import { REFUSAL, REPLY } from "../replies.ts";
+import { REFUSAL, REPLY } from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import type { RequestThread } from "../thread_context.ts";
 import { answer, wordText } from "./answer.ts";

@@ -3,7 +3,7 @@ import { deadlineSec } from "../../store/clock.ts";
 import * as limitsModule from "../../store/limits.ts";
 import { Outcome } from "../../store/outcome.ts";
 import type { Conversation } from "../conversation.ts";
-import * as repliesModule from "../replies.ts";
+import * as repliesModule from "../reply/replies.ts";
 import { Flow } from "../request.ts";
 import {
   afterBlock,

@@ -1,4 +1,4 @@
-import { Status } from "../../protocol/binary_status.ts";
+import { Status } from "../../protocol/reply/binary_status.ts";
 import { opcodeOf } from "../support/sessions/binary_text.ts";
 import type { Holes } from "../support/sessions/transcript.ts";
 import type { DuelRules } from "./duel.ts";

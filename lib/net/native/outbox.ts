@@ -1,5 +1,5 @@
 // Hot path: no allocation.
-import type { ReplyBuffer } from "../../../protocol/reply_buffer.ts";
+import type { ReplyBuffer } from "../../../protocol/reply/reply_buffer.ts";
 import type { NativeConnection } from "./connection.ts";
 
 /** Replies that are sent together: more than the connections that one round usually serves (`bench ratio`, row p1). */

@@ -1,6 +1,6 @@
 import { type CounterConversation, CounterState } from "../../../lib/counters/conversation.ts";
 import { ConversationState } from "../../../protocol/conversation.ts";
-import { ReplyBuffer } from "../../../protocol/reply_buffer.ts";
+import { ReplyBuffer } from "../../../protocol/reply/reply_buffer.ts";
 import { WORK, WorkBudget } from "../../../protocol/work_budget.ts";
 import { ByteRegion } from "../../../store/base/bytes.ts";
 import { INPUT_BYTES, REPLY_BYTES } from "../../../store/limits.ts";

@@ -1,4 +1,4 @@
-import { Outcome } from "../store/outcome.ts";
+import { Outcome } from "../../store/outcome.ts";
 import { Status } from "./binary_status.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { Cache, ItemRef } from "../store/cache.ts";
+import type { Cache, ItemRef } from "../../store/cache.ts";
 
 // Hot path: no allocation.
 

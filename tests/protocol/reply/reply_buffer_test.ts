@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { ReplyBuffer } from "../../protocol/reply_buffer.ts";
-import { ByteRegion } from "../../store/base/bytes.ts";
-import { textOf } from "../support/sessions/side.ts";
+import { ReplyBuffer } from "../../../protocol/reply/reply_buffer.ts";
+import { ByteRegion } from "../../../store/base/bytes.ts";
+import { textOf } from "../../support/sessions/side.ts";
 
 function written(write: (reply: ReplyBuffer) => void): string {
   const reply = new ReplyBuffer(new ByteRegion(new ArrayBuffer(256)));

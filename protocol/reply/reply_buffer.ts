@@ -1,8 +1,8 @@
-import * as bytesModule from "../store/base/bytes.ts";
-import { type ByteRegion, copyBytes } from "../store/base/bytes.ts";
-import type { Cache, Found, ItemRef } from "../store/cache.ts";
-import * as limitsModule from "../store/limits.ts";
-import { putDecimal, putDecimalU64 } from "../store/base/decimal.ts";
+import * as bytesModule from "../../store/base/bytes.ts";
+import { type ByteRegion, copyBytes } from "../../store/base/bytes.ts";
+import type { Cache, Found, ItemRef } from "../../store/cache.ts";
+import * as limitsModule from "../../store/limits.ts";
+import { putDecimal, putDecimalU64 } from "../../store/base/decimal.ts";
 import { ValueSegments } from "./value_segments.ts";
 import * as valueSegmentsModule from "./value_segments.ts";
 
