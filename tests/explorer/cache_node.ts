@@ -7,6 +7,8 @@ import { Eviction } from "../../store/space/eviction.ts";
 import { firstIdAt } from "../../store/memory/ids.ts";
 import { NO_ITEM, STATE } from "../../store/memory/item.ts";
 import { CONTROL, type Memory } from "../../store/memory/memory.ts";
+import { assert } from "@std/assert";
+import { SavedStore } from "../support/saved_store.ts";
 import { type ConversationPeer, ConversationSide } from "../support/sessions/conversation_side.ts";
 import { KEY, KeyReader, type KeyRecord } from "./key_record.ts";
 import { LEASE_SEC } from "./steps.ts";
@@ -64,6 +66,9 @@ export class CacheNode {
   readonly #index: number;
   readonly #processes: Process[] = [];
   #disk: TokenDisk | undefined;
+  /** The last snapshot. */
+  #saved: SavedStore | undefined;
+  #savedValue = "";
   #generation = 0;
   #evictions = 0;
 
@@ -87,6 +92,8 @@ export class CacheNode {
   start(): void {
     for (let index = 0; index < this.#processes.length; index++) this.#clean(index);
     this.#generation = 0;
+    this.#saved = undefined;
+    this.#savedValue = "";
     this.#evictions = 0;
     if (this.#options.isJournaled) this.#disk = new TokenDisk(this.cache);
   }
@@ -99,6 +106,30 @@ export class CacheNode {
     cache.enter();
     cache.tokens.quarantineFor(this.#options.quarantineSec ?? 0);
     cache.leave();
+  }
+
+  /** Ends the process as a clean stop does, and starts the next with its snapshot. */
+  restartCleanly(): void {
+    for (const index of this.#process.peers.keys()) this.#reconnect(this.#generation, index);
+    if (this.#disk?.hasQueued) this.#disk.write(false);
+    this.#saved = new SavedStore(this.cache);
+    this.#savedValue = this.record().value;
+    this.#generation++;
+    this.loadSnapshot();
+    if (!this.#options.repeatsIds) this.cache.journal.raiseId(this.#saved.header.lastId);
+    this.#disk?.restart(this.cache, true);
+    const { cache } = this;
+    cache.enter();
+    cache.tokens.quarantineFor(this.#options.quarantineSec ?? 0);
+    cache.leave();
+  }
+
+  /** Loads the last snapshot, if there is one. For a fault: a server loads it once. */
+  loadSnapshot(): void {
+    if (this.#saved === undefined) return;
+    const { side } = this.#process;
+    assert(this.#saved.restore(this.cache, 0), "the pages fit");
+    side.resume(this.#saved.header.clockMs);
   }
 
   // --- what there is -------------------------------------------------------------------------------
@@ -127,6 +158,11 @@ export class CacheNode {
   /** The journal of tokens, if there is one. */
   get disk(): TokenDisk | undefined {
     return this.#disk;
+  }
+
+  /** The key's value in the last snapshot; "": none. */
+  get savedValue(): string {
+    return this.#savedValue;
   }
 
   /** The last id that was handed out. */

@@ -103,6 +103,19 @@ export class Invariants {
     else this.#check(this.#node.record());
   }
 
+  /** The cache has restarted with its snapshot. @param keepsTokens It has a journal. */
+  restartedCleanly(before: KeyRecord, keepsTokens: boolean): void {
+    const after = this.#node.record();
+    this.#dirtyUntilSec = 0;
+    this.#noteDead(before);
+    if (after.item !== NO_ITEM && after.id !== before.id) {
+      this.#fail("S3", "an item has another id after the restart");
+    }
+    if (after.isHeld || after.isLocked) this.#fail("S5", "a lease or a lock outlives the process");
+    if (keepsTokens) this.journaled(before);
+    else this.#check(after);
+  }
+
   /** The lease was dropped, and all that is known of the key with it. */
   leaseEvicted(): void {
     this.#forgetDoubt();

@@ -164,6 +164,11 @@ export function tokensAreForgotten(node: CacheNode): void {
   dropTokens(node);
 }
 
+/** A server loads the snapshot of an earlier stop. */
+export function snapshotIsLoadedAgain(node: CacheNode): void {
+  node.loadSnapshot();
+}
+
 /** A connection's lock stays when it ends. */
 export function lockOutlivesItsConnection(node: CacheNode, owner: number): void {
   const operation = new Operation(new ByteRegion(bytesOf(KEY).buffer));

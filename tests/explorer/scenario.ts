@@ -14,6 +14,7 @@ import type { ProxySetup } from "./proxies/setup.ts";
  * - `loseReply`: a command, or a request to a proxy, takes place, but its reply is lost with the connection
  * - `journalFails`: the disk refuses what the journal writes
  * - `journal`: the journal writes what is in its queue; with `isJournaled` it always may
+ * - `cleanRestart`: a cache restarts with the snapshot that it writes at its stop
  */
 export const ENVIRONMENT = [
   "time",
@@ -25,6 +26,7 @@ export const ENVIRONMENT = [
   "loseReply",
   "journalFails",
   "journal",
+  "cleanRestart",
 ] as const;
 export type EnvironmentStep = typeof ENVIRONMENT[number];
 
@@ -93,7 +95,7 @@ export interface Scenario {
   readonly onDisconnect?: (node: CacheNode, owner: number) => void;
   /** A fault that a restart triggers. */
   readonly onRestart?: (node: CacheNode) => void;
-  /** Ids repeat after a restart. */
+  /** Ids repeat after a restart, and a snapshot does not raise them. */
   readonly repeatsIds?: boolean;
   /** Proxies before the database; left out: none. */
   readonly proxy?: ProxySetup;

@@ -69,7 +69,8 @@ export class World implements ExploredWorld {
       lost: (client) => this.#lost(client),
       note: (text) => this.#trace?.note(text),
     });
-    const generations = 1 + (scenario.environment?.restart ?? 0);
+    const { restart = 0, cleanRestart = 0 } = scenario.environment ?? {};
+    const generations = 1 + restart + cleanRestart;
     for (let index = 0; index < (scenario.caches ?? 1); index++) {
       // One more connection, for events that neither an actor nor the server causes.
       const node = new CacheNode(index, scenario, generations, this.#parts.length + 1);
@@ -150,6 +151,8 @@ export class World implements ExploredWorld {
           const target = cache << 1;
           return this.#nodes[cache]!.disk?.isUnsynced ? [target, target | KEEPING] : [target];
         });
+      case "cleanRestart":
+        return nodes;
       case "crash":
         return parts.filter((index) => this.#parts[index]!.isUpdating);
       case "disconnect":
@@ -189,6 +192,8 @@ export class World implements ExploredWorld {
         return this.#evict(target);
       case "restart":
         return this.#restart(target >> 1, (target & KEEPING) !== 0);
+      case "cleanRestart":
+        return this.#restartCleanly(target);
       case "crash":
         this.#trace?.note(`${nameOf(target)} crashes`);
         this.#proxies?.abandon(target);
@@ -246,6 +251,7 @@ export class World implements ExploredWorld {
     if (record.isHeld) text += ` l${rank(record.leaseId)}<${left(record.leaseUntilSec)}`;
     if (record.dirtyUntilSec > nowSec) text += ` d${left(record.dirtyUntilSec)}`;
     for (const { id, isPending } of record.tokens) text += ` t${rank(id)}${isPending ? "p" : ""}`;
+    if (node.savedValue !== "") text += ` s${node.savedValue}`;
     if (record.isQuarantined) text += ` q${node.quarantineLeftSec}`;
     if (node.flushAtSec !== 0) text += ` f${left(node.flushAtSec)}`;
     if (node.disk !== undefined) text += ` j${node.disk.text((id) => `${rank(id)}`)}`;
@@ -451,11 +457,25 @@ export class World implements ExploredWorld {
     const before = node.record();
     node.restart(keepsAll);
     this.#scenario.onRestart?.(node);
+    this.#endWaits(cache);
+    this.#trace?.noteDeed("the server restarts");
+    this.#invariants[cache]!.restarted(before, this.#scenario.isJournaled ?? false);
+  }
+
+  #restartCleanly(cache: number): void {
+    const node = this.#nodes[cache]!;
+    const before = node.record();
+    node.restartCleanly();
+    this.#endWaits(cache);
+    this.#trace?.noteDeed("the server stops, and starts with its snapshot");
+    this.#invariants[cache]!.restartedCleanly(before, this.#scenario.isJournaled ?? false);
+  }
+
+  /** Requests that wait for a cache are sent again. */
+  #endWaits(cache: number): void {
     for (const part of this.#parts) {
       if (part.step?.kind === "ask" && part.step.cache === cache) part.isWaiting = false;
     }
-    this.#trace?.noteDeed("the server restarts");
-    this.#invariants[cache]!.restarted(before, this.#scenario.isJournaled ?? false);
   }
 
   #writeJournal(cache: number, fails: boolean): void {

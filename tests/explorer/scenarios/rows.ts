@@ -11,6 +11,7 @@ import { LARGE } from "./large.ts";
 import { LARGE_ORIGINS, ORIGINS } from "./origins.ts";
 import { PROXY } from "./proxy.ts";
 import { RIGHTS } from "./rights.ts";
+import { SNAPSHOTS } from "./snapshots.ts";
 import { TOKENS } from "./tokens.ts";
 import { DIRTY_WINDOWS, FILLS, FLOWS, MEETINGS } from "./leases.ts";
 
@@ -34,6 +35,7 @@ const CACHES: readonly Row[] = [
   ...TOKENS,
   ...PROXY,
   ...FAULTS,
+  ...SNAPSHOTS,
   ...CLIENT,
 ];
 

@@ -172,6 +172,12 @@ export class ConversationSide implements Side, Disposable {
     writeClock(this.thread.memory, this.#nowMs);
   }
 
+  /** Sets the clock to that of an earlier process. */
+  resume(milliseconds: number): void {
+    this.#nowMs = milliseconds;
+    this.pause(0);
+  }
+
   /** Forgets all items and counts, so that another case can be played as if nothing had been before. */
   empty(): void {
     const peer = this.connect();
