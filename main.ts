@@ -13,6 +13,10 @@ switch (subcommand) {
   case "passwd":
     Deno.exit(await (await import("./lib/cli/passwd.ts")).runPasswd(rest));
     break;
+  case "man":
+  case "completion":
+    Deno.exit((await import("./lib/cli/manual.ts")).runManual(subcommand, rest));
+    break;
   case "top":
     Deno.exit(await (await import("./lib/operator/top/run.ts")).runTop(rest));
     break;

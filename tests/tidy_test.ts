@@ -50,7 +50,7 @@ const ROOMS: readonly Room[] = [
   ["protocol/binary/",           "parser replies table"],
   ["protocol/thread_protocols.ts", ""],
   ["protocol/statistics.ts",     ""],
-  ["lib/",                       "process_info signals cli/command cli/exit cli/passwd cli/subcommand operator/doctor/run operator/top/run rows/audit/options rows/audit/run rows/init server/boot"],
+  ["lib/",                       "process_info signals cli/command cli/exit cli/manual cli/passwd cli/subcommand operator/doctor/run operator/top/run rows/audit/options rows/audit/run rows/init server/boot"],
   ["lib/net/",                   "accept_failures cache_service descriptors service transport transports worker_transport portable/bind portable/sockets"],
   ["lib/net/portable/",          "bind sockets thread"],
   ["lib/net/native/",            "bind libc probe thread waker"],
@@ -59,7 +59,7 @@ const ROOMS: readonly Room[] = [
   ["lib/counters/",              "service"],
   ["lib/journal/",               "journal journal_messages state_folder"],
   ["lib/snapshot/",              "snapshot snapshot_format"],
-  ["lib/cli/",                   "argv command exit passwd help listen option_table options subcommand values"],
+  ["lib/cli/",                   "argv command exit manual passwd help listen option_table options subcommand values"],
   ["lib/admin/",                 "http_server pages server_metrics"],
   ["lib/rows/databases/backend.ts lib/rows/databases/notes.ts lib/rows/databases/schema.ts lib/rows/databases/table.ts", ""],
   // Its door is lib/rows/databases/open_backend.ts, which imports it when it is needed.

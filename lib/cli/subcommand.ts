@@ -9,6 +9,8 @@ export const SUBCOMMANDS = [
   ["top", "[host:port ...] [options]", "watch servers in the terminal"],
   ["doctor", "[host:port ...] [options]", "find faults of this machine and of servers"],
   ["passwd", "<user> [level]", "print a line for the file of -Y"],
+  ["man", "", "print the man page: leased man | man -l -"],
+  ["completion", "bash|zsh|fish", "print completions for a shell"],
 ] as const satisfies readonly Subcommand[];
 /** "": the server. */
 type Name = "" | typeof SUBCOMMANDS[number][0];

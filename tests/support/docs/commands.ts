@@ -36,9 +36,10 @@ export function commandsOf({ language, lines, line }: Block): ShellCommand[] {
 /** Whether a command starts a server that keeps running. */
 export function startsServer(command: string): boolean {
   return /\btask (?:start|tokens|proxy)\b|\bmain\.ts\b/.test(command) &&
-    !/ -V\b| --help\b| proxy (?:init|--db)\b|; test \$\?|\bdeno install\b|\bmain\.ts passwd\b/.test(
-      command,
-    );
+    !/ -V\b| --help\b| proxy (?:init|--db)\b|; test \$\?|\bdeno install\b|\bmain\.ts (?:passwd|man|completion)\b/
+      .test(
+        command,
+      );
 }
 
 /** Ports that the documents name. The runner replaces them by free ports, so that tests can run in parallel. */
