@@ -2,14 +2,17 @@ import { Activity, type ConnectionId } from "../store/connections.ts";
 import { clockSec } from "../store/clock.ts";
 import * as connectionsModule from "../store/connections.ts";
 import { Access } from "./auth/access.ts";
+import * as requestTimesModule from "./counts/request_times.ts";
 import * as statsModule from "../store/stats.ts";
 import { REQUEST_MAGIC } from "./binary_header.ts";
+import type { CommandName } from "./counts/op_counts.ts";
 import type { CloseReason, RowParking, RowSession } from "../store/cache.ts";
 import type { WireProtocol } from "./settings.ts";
 import type { RequestThread, ThreadContext } from "./thread_context.ts";
 
 const { NO_OWNER } = connectionsModule;
 const { STAT, THREAD_STAT } = statsModule;
+const { NO_REQUEST } = requestTimesModule;
 
 // Hot path: no allocation.
 
@@ -55,13 +58,6 @@ export interface Parser {
    * @returns The first byte not consumed.
    */
   run(conversation: Conversation, start: number, end: number): number;
-}
-
-/** A command, as `stats ops` shows it. */
-export interface CommandName {
-  readonly name: string;
-  /** Index of the command in OpCounts, within its protocol. */
-  readonly index: number;
 }
 
 /** Work of a connection that can outlast a call of `feed`. */
@@ -140,6 +136,8 @@ export class Conversation {
   #ended = false;
   /** Whether the requests that the last `feed` began with have been answered in part. */
   #answered = false;
+  /** The request that the last `feed` did not answer, for `RequestTimes`. */
+  #unanswered = NO_REQUEST;
 
   /** @param owner Above 0, and of no other open connection; NO_OWNER for a datagram. */
   constructor(protocols: Protocols, owner: ConnectionId, options: ConversationOptions) {
@@ -197,11 +195,12 @@ export class Conversation {
   protected execute(start: number, end: number): number {
     // Only here do batches begin and end.
     const thread = this.thread as ThreadContext;
-    const { cache, operation, reply, memory } = thread;
+    const { cache, operation, reply, memory, times } = thread;
     if (this.state !== ConversationState.UNFINISHED) this.#answered = false;
     const { parking } = cache;
     if (parking !== null) parking.begin(this.rows);
     thread.beginBatch();
+    times.resume(this.#unanswered);
     const replyStart = reply.totalLength;
     operation.owner = this.owner;
     cache.watchLog.connection = this.owner;
@@ -219,6 +218,7 @@ export class Conversation {
         at = next.run(this, at, end);
       }
     }
+    this.#unanswered = times.suspend(this.task === null);
     this.#leftLength = end - at;
     if (!reply.isEmpty) this.#answered = true;
     memory.stats[STAT.bytes_written]! += reply.totalLength - replyStart;

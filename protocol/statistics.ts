@@ -7,6 +7,7 @@ import { COMMANDS } from "./text/table.ts";
 
 export { classStatistics, itemStatistics, slabStatistics } from "./stats/classes.ts";
 export { generalStatistics } from "./stats/general.ts";
+export { latencyHistograms, latencyStatistics } from "./stats/latency.ts";
 export { threadStatistics } from "./stats/threads.ts";
 
 const BINARY_NAMES = BINARY_COMMANDS.map(({ name, opcode }) => ({ name, index: opcode }));

@@ -10,7 +10,8 @@ import { ReplyBuffer } from "./reply/reply_buffer.ts";
 import { Numbers } from "./numbers.ts";
 import { setRowFailure } from "./reply/replies.ts";
 import { Request } from "./request.ts";
-import { OpCounts } from "./op_counts.ts";
+import { OpCounts } from "./counts/op_counts.ts";
+import { RequestTimes } from "./counts/request_times.ts";
 import type { Settings } from "./settings.ts";
 import { StoreHold } from "./store_hold.ts";
 import { PrefixTable } from "./prefix_counts.ts";
@@ -65,6 +66,8 @@ export interface SharedState {
   readonly tunables: SharedArrayBuffer;
   readonly prefixes: SharedArrayBuffer;
   readonly ops: SharedArrayBuffer;
+  /** Of `RequestTimes`. */
+  readonly times: SharedArrayBuffer;
   /** Of `PasswordChecks`; null: no authentication. */
   readonly verdicts: SharedArrayBuffer | null;
 }
@@ -76,6 +79,7 @@ export function createSharedState(memory: SharedMemory, settings: Settings): Sha
     tunables: Tunables.createShared(settings),
     prefixes: PrefixTable.createShared(),
     ops: OpCounts.createShared(threadRowCount(memory.options)),
+    times: RequestTimes.createShared(threadRowCount(memory.options)),
     verdicts: settings.authFile === null ? null : createVerdicts(memory.options.connectionsMax),
   };
 }
@@ -95,6 +99,7 @@ export class ThreadContext extends StoreHold {
   readonly connections: ConnectionTable;
   readonly tunables: Tunables;
   readonly prefixes: PrefixTable;
+  readonly times: RequestTimes;
   readonly ops: OpCounts;
   readonly settings: Settings;
   readonly hooks: ServerHooks;
@@ -126,7 +131,8 @@ export class ThreadContext extends StoreHold {
     this.tunables = new Tunables(shared.tunables);
     this.work = new WorkBudget(settings.requestsPerEvent * WORK.REQUEST);
     this.prefixes = new PrefixTable(shared.prefixes, settings.statsDelimiter, this.work);
-    this.ops = new OpCounts(shared.ops, threadIndex);
+    this.times = new RequestTimes(shared.times, threadIndex);
+    this.ops = new OpCounts(shared.ops, threadIndex, this.times);
     this.auth = shared.verdicts === null ? null : new PasswordChecks(
       shared.verdicts,
       this.connections,
@@ -190,6 +196,7 @@ export type StatThread = Pick<
   | "ops"
   | "prefixes"
   | "settings"
+  | "times"
   | "tunables"
   | "work"
 >;

@@ -36,6 +36,7 @@ export class ThreadProtocols implements Protocols {
     this.#texts[Access.NONE] = new TextAuthGate(thread);
     this.#texts[Access.ADMIN] = new TextParser(thread);
     this.#binaries[Access.ADMIN] = new BinaryParser(thread);
+    thread.ops.name(this.textFor(Access.ADMIN).commands, this.binaryFor(Access.ADMIN).commands);
   }
 
   textFor(access: Access): Parser {

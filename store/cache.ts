@@ -18,6 +18,7 @@ import { LeaseOperations } from "./operations/lease.ts";
 import type { Leases } from "./claims/leases.ts";
 import * as leasesModule from "./claims/leases.ts";
 import type { Prefetch } from "./items/prefetch.ts";
+import * as hotKeysModule from "./memory/hot_keys.ts";
 import type { Memory } from "./memory/memory.ts";
 import * as memoryModule from "./memory/memory.ts";
 import { MetaOperations } from "./operations/meta.ts";
@@ -40,6 +41,7 @@ import { ReservedOperations } from "./operations/reserved.ts";
 import { StoreOperations } from "./operations/store.ts";
 import * as storeModule from "./operations/store.ts";
 
+const { KeyUse } = hotKeysModule;
 const { NO_ITEM, WORD } = itemModule;
 const { NO_LEASE } = leasesModule;
 const { CONTROL, SEGMENT_SHIFT } = memoryModule;
@@ -226,14 +228,15 @@ export class Cache {
     const item = this.#lookup.forRead(operation);
     if (item === NO_ITEM) return this.miss(operation);
     this.#stats[STAT.cmd_get]! += 1;
+    this.memory.hotKeys.note(operation, KeyUse.HIT);
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.get_hits);
     this.links.hits.note(item);
     return item;
   }
 
   /** Ends a `get` that has found no item. */
-  protected miss(_operation: Operation): ItemRef {
-    this.meta.noteMiss();
+  protected miss(operation: Operation): ItemRef {
+    this.meta.noteMiss(operation);
     return NO_ITEM;
   }
 
@@ -257,11 +260,13 @@ export class Cache {
     const item = this.#lookup.forRead(operation);
     if (item === NO_ITEM) {
       this.#stats[STAT.touch_misses]! += 1;
+      this.memory.hotKeys.note(operation, KeyUse.MISS);
       return NO_ITEM;
     }
     if (!this.#yrmcdsLocks && this.#guard.isLockedByOther(item, operation.owner)) {
       return LOCKED_ITEM;
     }
+    this.memory.hotKeys.note(operation, KeyUse.HIT);
     this.memory.countClass(this.links.slabs.classOf(item), CLASS_STAT.touch_hits);
     this.links.hits.note(item);
     this.links.setDeadline(item, this.#guard.capFor(operation, operation.deadlineSec));
@@ -367,6 +372,7 @@ export class Cache {
    * @returns STORED, NOT_STORED, EXISTS, NOT_FOUND, LOCKED, NOT_LOCKED, TOO_LARGE or NO_MEMORY.
    */
   store(operation: Operation): Outcome {
+    this.noteWrite(operation);
     const outcome = this.#store(operation);
     if (this.links.watch.isOn) this.links.watch.storedFrom(operation, outcome);
     if (operation.unlock && outcome === Outcome.STORED) {
@@ -408,6 +414,11 @@ export class Cache {
     return Outcome.STORED;
   }
 
+  /** Samples the key of a write. */
+  protected noteWrite(operation: Operation): void {
+    this.memory.hotKeys.note(operation, KeyUse.WRITE);
+  }
+
   /** As `store`, with the value of `operation.reserved`: see `ReservedOperations.commit`. */
   commit(operation: Operation): Outcome {
     return this.reserved.commit(operation);
@@ -423,6 +434,7 @@ export class Cache {
 
   /** Deletes. @returns DELETED, NOT_FOUND, EXISTS (another cas id) or LOCKED. */
   remove(operation: Operation): Outcome {
+    this.noteWrite(operation);
     this.links.prefetch.addHash(operation);
     const item = this.#lookup.live(operation);
     const lease = this.leases.find(operation);
@@ -437,6 +449,7 @@ export class Cache {
 
   /** Sets the deadline. @returns TOUCHED, NOT_FOUND or LOCKED. */
   touch(operation: Operation): Outcome {
+    this.noteWrite(operation);
     this.#stats[STAT.cmd_touch]! += 1;
     this.links.prefetch.addHash(operation);
     const item = this.#lookup.forRead(operation);
@@ -462,6 +475,7 @@ export class Cache {
    *   NO_MEMORY or LOCKED.
    */
   incrDecr(operation: Operation, increment: boolean): Outcome {
+    this.noteWrite(operation);
     this.links.prefetch.addHash(operation);
     const item = this.#lookup.live(operation);
     operation.item = item;

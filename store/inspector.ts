@@ -8,6 +8,7 @@ import type { ItemLinks } from "./items/item_links.ts";
 import { walkItems, walkQueues } from "./items/item_walk.ts";
 import { KeyWalk } from "./items/key_walk.ts";
 import { KEY_LENGTH_MAX } from "./limits.ts";
+import { type HotKeyList, SAMPLE_EVERY } from "./memory/hot_keys.ts";
 import { type ItemRef, NO_ITEM, STATE, WORD } from "./memory/item.ts";
 import {
   CLASS,
@@ -163,6 +164,16 @@ export class Inspector {
     return threadRowCount(this.#memory.options);
   }
 
+  /** The keys of the most requests, of all threads. */
+  get hotKeys(): HotKeyList {
+    return this.#memory.hotKeys.read();
+  }
+
+  /** Requests of which one is sampled for `hotKeys`, on average. */
+  get requestsPerSample(): number {
+    return SAMPLE_EVERY;
+  }
+
   /** A statistic of one thread. */
   threadStat(threadIndex: number, name: keyof typeof THREAD_STAT): number {
     return this.#memory.threadStat(threadIndex, THREAD_STAT[name]);
@@ -171,6 +182,7 @@ export class Inspector {
   /** Sets every statistic to 0. Sizes and states stay. */
   resetStats(): void {
     this.#memory.resetStats();
+    this.#memory.hotKeys.reset();
   }
 
   // --- items -------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ export class RowCache extends Cache {
     const { parking } = this;
     if (parking.session !== null) {
       const answer = parking.answerOf(input, keyOffset, keyLength, hash, owner);
-      if (answer !== PARKED_ITEM && answer !== NOT_ASKED) this.meta.noteMiss();
+      if (answer !== PARKED_ITEM && answer !== NOT_ASKED) this.meta.noteMiss(operation);
       if (answer !== NOT_ASKED) return answer;
     }
     if (parking.isBarred(input, keyOffset, keyLength)) {
@@ -208,6 +208,7 @@ export class RowCache extends Cache {
       return Outcome.STORED;
     }
     const outcome = parking.store(operation, value);
+    if (outcome !== Outcome.PARKED) this.noteWrite(operation);
     if (operation.unlock && outcome === Outcome.STORED) this.lockOperations.unlock(operation);
     return outcome;
   }

@@ -1,10 +1,12 @@
-import { OpCounts } from "../../protocol/op_counts.ts";
+import { OpCounts } from "../../protocol/counts/op_counts.ts";
+import { bucketBoundUs, countOf, RequestTimes } from "../../protocol/counts/request_times.ts";
 import type { Settings } from "../../protocol/settings.ts";
 import {
   classStatistics,
   commandStatistics,
   generalStatistics,
   itemStatistics,
+  latencyHistograms,
   slabStatistics,
   threadStatistics,
 } from "../../protocol/statistics.ts";
@@ -44,11 +46,13 @@ export function serverMetrics(
   processState: () => ProcessState,
   rowStats: () => readonly Stat[] = () => [],
 ): () => string {
+  const times = new RequestTimes(shared.times, threadRowCount(shared.memory.options) - 1);
   const source: StatSource = {
     cache,
     settings,
     connections: new ConnectionTable(shared.memory.connections),
-    ops: new OpCounts(shared.ops, threadRowCount(shared.memory.options) - 1),
+    times,
+    ops: new OpCounts(shared.ops, threadRowCount(shared.memory.options) - 1, times),
     hooks: { processState },
   };
   return () => {
@@ -59,9 +63,28 @@ export function serverMetrics(
     for (const [statistics, metric] of TABLES) {
       for (const group of groupsOf(statistics(source), cache)) addGroup(exposition, group, metric);
     }
+    addLatencies(exposition, times);
     addGroup(exposition, rowStats(), rowMetric);
     return exposition.text();
   };
+}
+
+/** Buckets of `/metrics` are powers of two: the last one of each eight of `RequestTimes`, which has finer ones. */
+const BUCKETS_EACH = 8;
+
+function addLatencies(exposition: Exposition, times: RequestTimes): void {
+  const help = "seconds: from the read of a request to the sending of its reply, by kind";
+  for (const [kind, { counts, sumUs }] of latencyHistograms(times)) {
+    const starts = counts.keys().filter((bucket) => bucket % BUCKETS_EACH === 0).toArray();
+    exposition.addHistogram(
+      { name: "leased_request_duration_seconds", labels: { kind }, help },
+      {
+        boundsMs: starts.slice(0, -1).map((at) => bucketBoundUs(at + BUCKETS_EACH - 1) / 1000),
+        counts: starts.map((at) => countOf({ counts: counts.slice(at, at + BUCKETS_EACH) })),
+        sumMs: sumUs / 1000,
+      },
+    );
+  }
 }
 
 function addConstant(

@@ -23,6 +23,7 @@ export class UdpExchange {
   #stop: number;
   #end: number;
   #replyBytes = 0;
+  readonly #readAtUs: number;
 
   /** @param from Memory with the requests in [start, end); unchanged until they are executed or `keep` is called. */
   constructor(
@@ -34,6 +35,9 @@ export class UdpExchange {
     end: number,
   ) {
     this.#context = context;
+    const { times } = context.thread;
+    times.readClock();
+    this.#readAtUs = times.clockUs[0]!;
     this.#conversation = context.services[protocol].openDatagram();
     const firstEnd = binaryRequestEnd(from.bytes, start, end);
     this.#isBinary = firstEnd > 0;
@@ -55,12 +59,14 @@ export class UdpExchange {
 
   /** Executes one slice. The replies are appended to the thread's reply buffer, which must hold no value segments. */
   step(): void {
-    const { input, reply } = this.#context.thread;
+    const { input, reply, times } = this.#context.thread;
     const conversation = this.#conversation;
     const length = this.#stop - this.#at;
     copyBytes(input, 0, this.#from, this.#at, length);
     const replyStart = reply.length;
+    times.beginLate(this.#readAtUs);
     this.#at += conversation.feed(0, length);
+    times.endLate();
     this.#replyBytes += reply.length - replyStart;
     const { state } = conversation;
     if (state === ConversationState.UNFINISHED && !this.isTooLong) return;

@@ -18,6 +18,7 @@ export type TransportThread = Pick<
   | "memory"
   | "reply"
   | "takeReady"
+  | "times"
   | "tunables"
   | "work"
 >;

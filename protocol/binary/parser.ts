@@ -1,14 +1,10 @@
+import type { CommandName } from "../counts/op_counts.ts";
 import { KEY_LENGTH_MAX } from "../../store/limits.ts";
 import { putError } from "./replies.ts";
 import { BinaryRequest } from "./request.ts";
 import { BINARY_COMMANDS, type BinaryCommand, binaryCommandsFor, Part } from "./table.ts";
 import { Access } from "../auth/access.ts";
-import {
-  type CommandName,
-  type Conversation,
-  ConversationState,
-  type Parser,
-} from "../conversation.ts";
+import { type Conversation, ConversationState, type Parser } from "../conversation.ts";
 import * as binaryHeaderModule from "../binary_header.ts";
 import * as prefetchModule from "../prefetch.ts";
 import { prefetchPackets } from "../prefetch.ts";
@@ -192,6 +188,7 @@ export class BinaryParser implements Parser {
       request.next = keyOffset + keyLength;
       const flow = command.handler(conversation, binary);
       if (flow === Flow.PARKED) {
+        ops.takeBackBinary(opcode);
         request.start = at;
         readRowsAhead(conversation, index + 1);
       }

@@ -151,7 +151,7 @@ function makeStub(meta: MetaRequest): ItemRef {
 
 function answerMiss(meta: MetaRequest): Flow {
   const { thread } = meta;
-  thread.cache.meta.noteMiss();
+  thread.cache.meta.noteMiss(thread.operation);
   putMiss(meta);
   return Flow.DONE;
 }
@@ -178,7 +178,7 @@ function leaseRow(meta: MetaRequest): Flow {
 /** Under a lease there is no value. @param wins Whether the asker shall fetch it; else somebody else does. */
 function answerLease(meta: MetaRequest, wins: boolean): Flow {
   const { cache, reply, operation } = meta.thread;
-  cache.meta.noteMiss();
+  cache.meta.noteMiss(operation);
   const { found } = cache.optimistic;
   operation.marks = meta.isBinary ? MARK_KEY_BINARY : 0;
   found.describeLease(operation, wins);
@@ -200,7 +200,7 @@ function answerItem(
   const withValue = meta.value &&
     !(meta.compare && found.idLow === meta.compareLow && found.idHigh === meta.compareHigh);
   putLine(meta, found, withValue, made);
-  cache.meta.noteHit(item, meta.touches, !meta.noUpdate);
+  cache.meta.noteHit(thread.operation, item, meta.touches, !meta.noUpdate);
   if (!withValue) return Flow.DONE;
   if (!reply.value(cache, found)) {
     conversation.task = new SendTask(thread, item, true, null);

@@ -93,6 +93,7 @@ export const REFUSAL = {
   SHUTDOWN_NOT_ENABLED: line("SERVER_ERROR: shutdown not enabled"),
   DETAIL_NOT_ALLOWED: line("CLIENT_ERROR stats detail not allowed"),
   CACHEDUMP_NOT_ALLOWED: line("CLIENT_ERROR stats cachedump not allowed"),
+  HOT_KEYS_NOT_ALLOWED: line("CLIENT_ERROR stats hotkeys not allowed"),
   METADUMP_NOT_ALLOWED: line("ERROR metadump not allowed"),
   MGDUMP_NOT_ALLOWED: line("ERROR key dump not allowed"),
   KEYS_NOT_ALLOWED: line("ERROR keys not allowed"),

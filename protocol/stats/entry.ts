@@ -1,4 +1,5 @@
-import type { OpCounts } from "../op_counts.ts";
+import type { OpCounts } from "../counts/op_counts.ts";
+import type { RequestTimes } from "../counts/request_times.ts";
 import type { ServerHooks } from "../thread_context.ts";
 import type { Settings } from "../settings.ts";
 import type { Inspector } from "../../store/inspector.ts";
@@ -36,6 +37,7 @@ export interface StatSource {
   readonly connections: ConnectionTable;
   readonly settings: Settings;
   readonly ops: OpCounts;
+  readonly times: RequestTimes;
   readonly hooks: Pick<ServerHooks, "processState">;
 }
 

@@ -245,9 +245,10 @@ export function memoryLimitBytes(thread: StatSource): number {
 const RESET_UNITS = 200;
 
 /** `stats reset`: every statistic to 0. Sizes and states stay. */
-export function resetStats({ cache, prefixes, ops, work }: StatThread): void {
+export function resetStats({ cache, prefixes, ops, times, work }: StatThread): void {
   work.spent += RESET_UNITS * cache.inspector.threadCount;
   cache.inspector.resetStats();
   prefixes.clear();
   ops.reset();
+  times.reset();
 }

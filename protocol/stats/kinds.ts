@@ -2,6 +2,7 @@ import type { Protocols } from "../conversation.ts";
 import { classStats, itemStats, slabStats } from "./classes.ts";
 import type { StatEntry } from "./entry.ts";
 import { sizeStats } from "./item_walk.ts";
+import { latencyStats } from "./latency.ts";
 import { opStats } from "./ops.ts";
 import { settingStats } from "./settings.ts";
 import { threadStats } from "./threads.ts";
@@ -22,6 +23,7 @@ export const STAT_KINDS: readonly StatKind[] = [
   ["slabs",    false, ({ thread }) => slabStats(thread)],
   ["classes",  false, ({ thread }) => classStats(thread)],
   ["ops",      false, opStats],
+  ["latency",  false, ({ thread }) => latencyStats(thread)],
   ["threads",  false, ({ thread }) => threadStats(thread)],
   ["sizes",    false, ({ thread }) => sizeStats(thread)],
 ];

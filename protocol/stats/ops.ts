@@ -1,6 +1,6 @@
 import { Access } from "../auth/access.ts";
-import type { CommandName, Protocols } from "../conversation.ts";
-import type { OpCounts } from "../op_counts.ts";
+import type { Protocols } from "../conversation.ts";
+import type { CommandName, OpCounts } from "../counts/op_counts.ts";
 import { counter, linesOf, type Stat, type StatEntry } from "./entry.ts";
 
 const MEANING = counter("commands", "of both protocols, whatever became of them");

@@ -1,13 +1,9 @@
+import type { CommandName } from "../counts/op_counts.ts";
 import { CR, CRLF_LENGTH, LF, SPACE } from "../../store/base/bytes.ts";
 import { BUFFERED_VALUE_BYTES_MAX, LINE_LENGTH_MAX } from "../../store/limits.ts";
 import { authenticate, type AuthReply, refuseAuthentication } from "../waits/auth_wait.ts";
 import type { Credentials } from "../auth/password_checks.ts";
-import {
-  type CommandName,
-  type Conversation,
-  ConversationState,
-  type Parser,
-} from "../conversation.ts";
+import { type Conversation, ConversationState, type Parser } from "../conversation.ts";
 import { REFUSAL, REPLY } from "../reply/replies.ts";
 import { REPLY_ROOM_MIN } from "../reply/reply_buffer.ts";
 import { SwallowTask } from "../tasks.ts";

@@ -143,6 +143,7 @@ export class TextParser implements Parser {
       const hash = prefetch.hashAt(index);
       if (getOne(conversation, keyOffset, keyLength, hash)) continue;
       if (!hasParked(conversation)) return keyOffset + keyLength;
+      ops.takeBackText(GET_ROW);
       readRowsAhead(conversation, index + 1);
       return keyOffset - GET_LENGTH;
     }

@@ -6,6 +6,7 @@ import type { Flow } from "../request.ts";
 import { connectionStats } from "../stats/connections.ts";
 import type { StatEntry } from "../stats/entry.ts";
 import { generalStats, resetStats } from "../stats/general.ts";
+import { hotKeyStats } from "../stats/hot_keys.ts";
 import { cachedump } from "../stats/item_walk.ts";
 import { STAT_KINDS } from "../stats/kinds.ts";
 import type { PrefixTable } from "../prefix_counts.ts";
@@ -24,6 +25,7 @@ const SUB_COMMANDS: readonly SubCommand[] = [
   ["detail", Access.ADMIN, detail],
   ["cachedump", Access.ADMIN, dumpClass],
   ["conns", Access.ADMIN, (c) => send(c, connectionStats(c.thread, c.owner))],
+  ["hotkeys", Access.ADMIN, hotKeys],
   ["rows", Access.READ, (c) => rowCommand(c)],
   ["extstore", Access.READ, (c) => send(c, [])],
 ];
@@ -66,6 +68,12 @@ function* statLines(entries: Iterable<StatEntry | null>): Generator<string> {
 function reset(conversation: Conversation): Flow {
   resetStats(conversation.thread);
   return answer(conversation, REPLY.RESET);
+}
+
+function hotKeys(conversation: Conversation): Flow {
+  const { thread } = conversation;
+  if (!thread.settings.dumpEnabled) return answer(conversation, REFUSAL.HOT_KEYS_NOT_ALLOWED);
+  return send(conversation, hotKeyStats(thread));
 }
 
 function detail(conversation: Conversation): Flow {

@@ -1,6 +1,7 @@
 import * as limitsModule from "../limits.ts";
 import { type ItemRef, optionalBytes } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
+import * as hotKeysModule from "../memory/hot_keys.ts";
 import type { Memory } from "../memory/memory.ts";
 import * as memoryModule from "../memory/memory.ts";
 import type { Key } from "../operation.ts";
@@ -10,6 +11,7 @@ import { equalKey } from "./hash_index.ts";
 import type { ItemLinks } from "./item_links.ts";
 
 const { UNPINNED_BYTES_MAX } = limitsModule;
+const { KeyUse } = hotKeysModule;
 const { HEADER_BYTES, KEY_LENGTH_MASK, NO_ITEM, STATE, WORD } = itemModule;
 const { CONTROL, SEGMENT_MASK, SEGMENT_SHIFT } = memoryModule;
 const { CLASS_STAT, STAT, THREAD_STAT } = statsModule;
@@ -100,7 +102,7 @@ export class OptimisticRead {
       const outcome = this.find(key);
       if (outcome === ReadOutcome.MISS) {
         if (this.#hasRows || !writer.writeMiss(request)) return false;
-        this.countMiss();
+        this.countMiss(key);
         return true;
       }
       if (outcome === ReadOutcome.BUSY || found.valueLength > reply.valueRoom) break;
@@ -149,7 +151,9 @@ export class OptimisticRead {
    *
    * @param marks Whether the hit counts for eviction and for the flags h and l.
    */
-  noteHit({ keyLength, hash }: Key, marks: boolean): void {
+  noteHit(key: Key, marks: boolean): void {
+    const { keyLength, hash } = key;
+    this.#memory.hotKeys.note(key, KeyUse.HIT);
     const { hits, slabs } = this.#links;
     const { found } = this;
     const state = found.state;
@@ -161,7 +165,8 @@ export class OptimisticRead {
     hits.delay(found.item, hash, this.#ownIdLow, state, found.accessedSec);
   }
 
-  countMiss(): void {
+  countMiss(key: Key): void {
+    this.#memory.hotKeys.note(key, KeyUse.MISS);
     this.#memory.stats[STAT.cmd_get]! += 1;
     this.#memory.stats[STAT.get_misses]! += 1;
   }

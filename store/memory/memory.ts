@@ -1,6 +1,7 @@
 import { assert } from "../base/assert.ts";
 import { ByteRegion } from "../base/bytes.ts";
 import { CounterRows } from "../base/counter_rows.ts";
+import { HotKeys } from "./hot_keys.ts";
 import { ConnectionTable } from "../connections.ts";
 import { FIRST_SECOND, MEMORY_LIMIT_MIB_MAX, MIB, type StoreOptions } from "../limits.ts";
 import { arrivingBytesNeeded } from "./arriving_layout.ts";
@@ -181,6 +182,8 @@ export interface SharedMemory {
   readonly versions: SharedArrayBuffer;
   /** CounterRows of `threadRowCount` threads. */
   readonly threads: SharedArrayBuffer;
+  /** Of HotKeys. */
+  readonly hotKeys: SharedArrayBuffer;
 }
 
 /**
@@ -248,6 +251,7 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
     watch: new SharedArrayBuffer(watchBytesNeeded(options.watchRingBytes ?? WATCH_RING_BYTES)),
     versions: new SharedArrayBuffer(versionBytesNeeded(options.optimisticReads ?? false)),
     threads: CounterRows.createShared(threadRowCount(options), COUNTERS),
+    hotKeys: HotKeys.createShared(threadRowCount(options)),
   };
 }
 
@@ -357,6 +361,8 @@ export class Memory {
   readonly wordsOfAnyRef: Int32Array[];
   /** Threads to wake when this one releases the mutex. */
   readonly wakes: Wakes;
+  /** The keys of the most requests. */
+  readonly hotKeys: HotKeys;
   /** Versions of groups of buckets. */
   readonly versions: Versions;
   readonly pageShift: number;
@@ -390,6 +396,7 @@ export class Memory {
       { length: SEGMENT_NUMBERS },
       (_, segment) => this.words[segment] ?? noWords,
     );
+    this.hotKeys = new HotKeys(shared.hotKeys, threadIndex);
     this.versions = new Versions(shared.versions);
     this.pageShift = PAGE_SHIFT[shared.options.slabLayout];
     this.pageBytes = 1 << this.pageShift;

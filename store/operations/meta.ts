@@ -8,6 +8,7 @@ import * as itemModule from "../memory/item.ts";
 import type { LeaseOperations } from "./lease.ts";
 import { NO_LEASE } from "../claims/leases.ts";
 import type { ItemLinks } from "../items/item_links.ts";
+import * as hotKeysModule from "../memory/hot_keys.ts";
 import type { Memory } from "../memory/memory.ts";
 import type { Versions } from "../memory/versions.ts";
 import * as versionsModule from "../memory/versions.ts";
@@ -15,6 +16,7 @@ import { Outcome } from "../outcome.ts";
 import * as statsModule from "../stats.ts";
 import { CHANGED_MEANWHILE, type StoreOperations } from "./store.ts";
 
+const { KeyUse } = hotKeysModule;
 const { NO_ITEM, STATE } = itemModule;
 const { NO_GROUP } = versionsModule;
 const { CLASS_STAT, STAT } = statsModule;
@@ -58,18 +60,21 @@ export class MetaOperations {
   /**
    * Counts a hit.
    *
+   * @param key The item's.
    * @param touched Counted as a touch, else as a get.
    * @param mark Whether the hit counts for eviction and for the flags h and l.
    */
-  noteHit(item: ItemRef, touched: boolean, mark: boolean): void {
+  noteHit(key: Key, item: ItemRef, touched: boolean, mark: boolean): void {
     const memory = this.#memory;
+    memory.hotKeys.note(key, KeyUse.HIT);
     memory.stats[touched ? STAT.cmd_touch : STAT.cmd_get]! += 1;
     const classId = this.#links.slabs.classOf(item);
     memory.countClass(classId, touched ? CLASS_STAT.touch_hits : CLASS_STAT.get_hits);
     if (mark) this.#links.hits.note(item);
   }
 
-  noteMiss(): void {
+  noteMiss(key: Key): void {
+    this.#memory.hotKeys.note(key, KeyUse.MISS);
     this.#memory.stats[STAT.cmd_get]! += 1;
     this.#memory.stats[STAT.get_misses]! += 1;
   }

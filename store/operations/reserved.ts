@@ -6,6 +6,7 @@ import { isConditional, type WriteGuard } from "../claims/write_guard.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import type { Values } from "../items/values.ts";
 import { type ItemRef, NO_ITEM, WORD } from "../memory/item.ts";
+import { KeyUse } from "../memory/hot_keys.ts";
 import { SUM } from "../memory/memory.ts";
 import { isExtending, type Operation, StoreMode } from "../operation.ts";
 import { Outcome } from "../outcome.ts";
@@ -50,6 +51,7 @@ export class ReservedOperations {
    * @returns OK (the value is `operation.reserved`), or, as a `store` would be refused, TOO_LARGE or NO_MEMORY.
    */
   reserve(operation: Operation): Outcome {
+    this.#links.memory.hotKeys.note(operation, KeyUse.WRITE);
     operation.reserved = NO_ROW;
     const { keyLength, valueLength, clientFlags } = operation;
     const fits = this.#storeOperations.fits(keyLength, valueLength, clientFlags);

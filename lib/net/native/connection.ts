@@ -30,6 +30,8 @@ export class NativeConnection implements TimedConnection, WatchedDescriptor {
   closeReason: CloseReason = "normal";
   /** The conversation waits for the store, for example for a lock. Nothing is read until it resumes. */
   waiting = false;
+  /** When the bytes were read that its conversation has not finished with: see `RequestTimes.beginLate`. */
+  readAtUs = NaN;
   /** The events that epoll is asked to report. */
   watched: number = EPOLLIN;
   /** Whether it is in the run queue, because it has more to do. */

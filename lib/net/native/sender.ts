@@ -69,6 +69,7 @@ export class NativeSender {
     const { count } = outbox;
     if (count === 0) return;
     this.#io.send(outbox);
+    this.#thread.times.record();
     for (let index = 0; index < count; index++) {
       const result = outbox.results[index]!;
       const length = outbox.length(index);
@@ -129,6 +130,7 @@ export class NativeSender {
     const { reply, cache } = this.#thread;
     const length = reply.totalLength - reply.start;
     const sent = this.#sent(connection, this.#valueIo.sendReply(connection));
+    this.#thread.times.record();
     if (sent >= 0 && sent < length) this.stall(connection, this.#valueIo.unsentReply(sent));
     cache.enter();
     reply.truncate(cache, reply.start);

@@ -8,7 +8,7 @@ import type { CloseReason } from "../../../store/cache.ts";
 import { LifecyclePhase } from "../../lifecycle.ts";
 import { Epoll } from "./epoll.ts";
 import * as epollModule from "./epoll.ts";
-import { Libc, type LibcCalls } from "./libc.ts";
+import { Libc, type LibcCalls, microsecondClock } from "./libc.ts";
 import * as libcModule from "./libc.ts";
 import type { NativeWorkerData } from "./bind.ts";
 import { NativeAcceptor } from "./acceptor.ts";
@@ -75,7 +75,8 @@ export class NativeThread implements Transport {
     this.#context = context;
     this.#thread = context.thread;
     this.#workerData = context.workerData as NativeWorkerData;
-    const { reply, memory } = context.thread;
+    const { reply, memory, times } = context.thread;
+    times.readClock = microsecondClock(this.#calls, times.clockUs);
     const calls = new CallIo(this.#libc);
     const valueIo = new ValueIo(context.thread, this.#libc);
     reply.valueSegments.enabled = true;
@@ -179,6 +180,8 @@ export class NativeThread implements Transport {
   #serveReady(timeoutMs: number): void {
     const epoll = this.#epoll;
     const ready = this.#waitForSockets(timeoutMs);
+    const { times } = this.#thread;
+    times.beginRound();
     for (let index = 0; index < ready; index++) {
       const fd = epoll.fd(index);
       const connection = this.#connections[fd];
@@ -206,6 +209,7 @@ export class NativeThread implements Transport {
     if (connected) this.#receiver.receive(connected);
     this.#sender.sendQueued();
     if (this.#isUnfinished) this.#serveUnfinished();
+    times.record();
     if (this.#acceptor.pauseMs > 0) this.#acceptor.resume();
   }
 
@@ -290,6 +294,9 @@ export class NativeThread implements Transport {
     start = conversation.feed(start, end);
     sender.charge(this.#thread.work.spent);
     const { state } = conversation;
+    if (state === ConversationState.UNFINISHED || state === ConversationState.WAITING) {
+      connection.readAtUs = this.#thread.times.startUs;
+    }
     const endsSlice = state === ConversationState.NEEDS_INPUT ||
       state === ConversationState.UNFINISHED;
     if (endsSlice && reply.valueSegments.count === 0) {
@@ -358,7 +365,10 @@ export class NativeThread implements Transport {
     const { pending } = connection;
     connection.pending = null;
     if (pending !== null) this.#thread.input.bytes.set(pending);
+    const { times } = this.#thread;
+    times.beginLate(connection.readAtUs);
     this.#converse(connection, 0, pending === null ? 0 : pending.length);
+    times.endLate();
     this.#receiver.readBuffered(connection);
   }
 

@@ -151,25 +151,31 @@ export class PortableConnection implements TimedConnection {
 
   /** Reads, executes and replies until either side ends the conversation. */
   async #converse(): Promise<void> {
-    const { cache, input, reply, work } = this.#thread;
+    const { cache, input, reply, times, work } = this.#thread;
     const conversation = this.#conversation;
     let open = true;
     while (open && !this.#closing) {
       const received = await (this.#reading ?? this.#socket.read(this.#readBuffer));
       this.#reading = null;
       if (received === null) return;
+      times.readClock();
+      const readAtUs = times.clockUs[0]!;
       const full = received === this.#readBuffer.length;
       let end = this.#takeReceived(received);
       let units = 0;
       for (;;) {
         reply.reset();
+        times.beginLate(readAtUs);
         const at = conversation.feed(0, end);
         cache.applyHits();
         units = work.spent;
         if (at < end) this.#pending = input.bytes.slice(at, end);
         const { state } = conversation;
         if (state === ConversationState.WAITING) this.#buffers.everWaiting.set(this.id, this);
-        if (reply.length > 0) await this.#send(state);
+        const sending = reply.length > 0 ? this.#send(state) : null;
+        // Before other connections of the thread are served; the runtime has begun to write.
+        times.endLate();
+        if (sending !== null) await sending;
         if (state === ConversationState.WAITING) open = await this.#wait();
         if (state === ConversationState.CLOSING || this.#closed) open = false;
         if (!open || state === ConversationState.NEEDS_INPUT) break;

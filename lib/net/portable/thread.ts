@@ -46,6 +46,10 @@ export class PortableThread implements Transport {
   constructor(context: TransportContext) {
     this.#context = context;
     this.#thread = context.thread;
+    const { times } = context.thread;
+    times.readClock = () => {
+      times.clockUs[0] = performance.now() * 1000;
+    };
     this.#lifecycle = context.lifecycle;
     this.#acceptFailures = new AcceptFailures((event) => context.report(event));
     this.#timeouts = new ConnectionTimeouts(

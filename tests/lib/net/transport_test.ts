@@ -184,6 +184,32 @@ test("stats threads counts the commands of every connection, by thread", async (
   await server.stop();
 });
 
+test("stats latency counts each request once, with waits for locks, in pieces and in many slices", async (start) => {
+  await using server = await start({ args: ["-t", "2"] });
+  using holder = await server.connect();
+  using waiter = await server.connect();
+  await holder.ask("set a 0 0 1\r\n1\r\nlock a\r\n", "STORED\r\nOK\r\n");
+  await waiter.send("get b\r\nlock a 10000\r\nget a\r\n");
+  await waiter.expect("END\r\n");
+  await until(async () => await holder.stat("lock_waiting") === "1");
+  await holder.ask("unlock a\r\n", "OK\r\n");
+  await waiter.expect("OK\r\nVALUE a 0 1\r\n1\r\nEND\r\n");
+  await waiter.ask("get c\r\n".repeat(5000), "END\r\n".repeat(5000));
+  const value = "v".repeat(300_000);
+  await waiter.send(`set long 0 0 ${value.length}\r\n${value.slice(0, 1000)}`);
+  await waiter.ask(`${value.slice(1000)}\r\n`, "STORED\r\n");
+  await waiter.ask("get long\r\n", `VALUE long 0 ${value.length}\r\n${value}\r\nEND\r\n`);
+  await holder.send("stats latency\r\n");
+  const stats = await holder.until("END\r\n");
+  const counts = [...stats.matchAll(/STAT (get|set|lock):count (\d+)\r\n/g)];
+  assertEquals(counts.map(([, kind, count]) => [kind, count]), [
+    ["get", "5003"],
+    ["set", "2"],
+    ["lock", "3"],
+  ]);
+  await server.stop();
+});
+
 test("a peer that ends its side gets the answers that are due", async (start) => {
   await using server = await start();
   using client = await server.connect();

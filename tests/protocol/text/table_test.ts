@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertStrictEquals } from "@std/assert";
 import { CommandIndex, COMMANDS } from "../../../protocol/text/table.ts";
-import { TEXT_OPS_MAX } from "../../../protocol/op_counts.ts";
+import { TEXT_OPS_MAX } from "../../../protocol/counts/op_counts.ts";
 import { ByteRegion } from "../../../store/base/bytes.ts";
 
 function find(word: string): string | undefined {

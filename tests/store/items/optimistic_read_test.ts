@@ -313,7 +313,7 @@ Deno.test("hits and misses of reads without the mutex are counted as those with 
     const { cache } = store;
     for (const key of ["key", "none", "key"]) {
       if (!optimistic) store.item(key);
-      else if (store.find(key) === ReadOutcome.MISS) cache.optimistic.countMiss();
+      else if (store.find(key) === ReadOutcome.MISS) cache.optimistic.countMiss(store.keyOf(key));
       else cache.optimistic.noteHit(store.keyOf(key), true);
     }
     const { inspector } = cache;

@@ -52,8 +52,15 @@ const TEXT: Readonly<Record<string, readonly string[]>> = {
   quit: ["quit"],
   stats: [
     ...["stats", "stats items", "stats slabs", "stats sizes", "stats classes", "stats conns"],
-    ...["stats settings", "stats ops", "stats threads", "stats reset", "stats detail dump"],
-    ...["stats cachedump 1 0", "stats cachedump 3 0", "stats cachedump 4 100"],
+    ...[
+      "stats settings",
+      "stats ops",
+      "stats threads",
+      "stats latency",
+      "stats reset",
+      "stats detail dump",
+    ],
+    ...["stats hotkeys", "stats cachedump 1 0", "stats cachedump 3 0", "stats cachedump 4 100"],
   ],
   refresh_certs: ["refresh_certs"],
   cache_memlimit: ["cache_memlimit 1024"],
