@@ -52,7 +52,7 @@ interface Grid {
 
 function gridOf(samples: readonly Sample[], choices: Choices): Grid {
   const view = VIEWS[choices.view];
-  const columns = columnsOf(view, samples);
+  const columns = columnsOf(view, samples.length);
   const rows = rowsOf(view, samples);
   const at = Math.max(0, columns.findIndex(([title]) => title === choices.sort));
   const sign = choices.isReversed ? -1 : 1;
@@ -192,7 +192,7 @@ export function pressed(
     const last = gridOf(samples, choices).rows.length - pageRows;
     return { ...choices, scroll: Math.max(0, Math.min(last, row)) };
   };
-  const titles = columnsOf(VIEWS[choices.view], samples).map(([title]) => title);
+  const titles = columnsOf(VIEWS[choices.view], samples.length).map(([title]) => title);
   const sortBy = (step: number): Choices => {
     const at = Math.max(0, titles.indexOf(choices.sort)) + step + titles.length;
     return { ...choices, sort: titles[at % titles.length]! };

@@ -31,27 +31,27 @@ export interface View {
   readonly tables: readonly string[];
   /** Title of the column that sorts it at first. */
   readonly sort: string;
-  /** In the order in which narrow terminals keep them. Null: the names of the statistics, as they come. */
-  readonly columns: readonly Column[] | null;
+  /** In the order in which narrow terminals keep them. */
+  readonly columns: readonly Column[];
   /** Rows of one server, with a cell for each column. */
   rows(sample: Sample): Cell[][];
 }
 
 const SERVERS: View = {
-  tables: ["", "threads"],
+  tables: ["", "threads", "latency", "rows"],
   sort: "server",
   // deno-fmt-ignore
   columns: [
-    ["server", "text"], ["get/s", "rate"], ["set/s", "rate"], ["hit%", "percent"], ["mem", "bytes"],
+    ["server", "text"], ["get/s", "rate"], ["set/s", "rate"], ["hit%", "percent"], ["p99 us", "count"], ["mem", "bytes"],
     ["mem%", "percent"], ["items", "count"], ["conns", "count"], ["evict/s", "rate"],
     ["in/s", "byteRate"], ["out/s", "byteRate"], ["wait%", "percent"], ["saved/s", "rate"],
-    ["stale/s", "rate"], ["leases", "count"], ["locks", "count"], ["tokens", "count"],
+    ["stale/s", "rate"], ["rows/s", "rate"], ["leases", "count"], ["locks", "count"], ["tokens", "count"],
     ["oldest", "seconds"], ["up", "seconds"], ["version", "text"],
   ],
   rows(sample): Cell[][] {
     const { name, reason, now } = sample;
     const stats = now.get("") ?? null;
-    if (reason !== "") return [[name, ...new Array(18).fill(NaN), reason]];
+    if (reason !== "") return [[name, ...new Array(20).fill(NaN), reason]];
     const value = (stat: string): number => numberOf(stats, stat);
     const rate = (stat: string): number => rateOf(sample, stat);
     const hits = rate("get_hits");
@@ -64,6 +64,7 @@ const SERVERS: View = {
       rate("cmd_get"),
       rate("cmd_set"),
       percent(hits, hits + rate("get_misses")),
+      numberOf(now.get("latency") ?? null, "all:p99_us"),
       value("bytes"),
       percent(value("bytes"), value("limit_maxbytes")),
       value("curr_items"),
@@ -74,6 +75,7 @@ const SERVERS: View = {
       percent(waitUs, heldUs),
       rate("lease_wait_hint"),
       rate("lease_badval") + rate("strict_refused") + rate("token_refused"),
+      rateOf(sample, "puts_committed", "rows"),
       value("lease_curr"),
       value("lock_curr"),
       value("token_curr"),
@@ -167,45 +169,56 @@ const CONNECTIONS: View = {
     ]),
 };
 
+const HOT_KEYS: View = {
+  tables: ["hotkeys"],
+  sort: "share%",
+  // deno-fmt-ignore
+  columns: [
+    ["key", "text"], ["share%", "percent"], ["hits", "count"], ["misses", "count"], ["writes", "count"],
+    ["samples", "count"],
+  ],
+  rows: ({ now }) =>
+    [...groupsOf(now.get("hotkeys") ?? null).values()].map((group) => [
+      group.get("key") ?? "",
+      100 * numberOf(group, "share"),
+      ...["hits", "misses", "writes", "samples"].map((stat) => numberOf(group, stat)),
+    ]),
+};
+
+const LATENCY: View = {
+  tables: ["latency"],
+  sort: "per s",
+  // deno-fmt-ignore
+  columns: [
+    ["kind", "text"], ["per s", "rate"], ["p50 us", "count"], ["p90 us", "count"], ["p99 us", "count"],
+    ["p999 us", "count"], ["max us", "count"], ["mean us", "count"], ["total", "count"],
+  ],
+  rows: (sample) =>
+    [...groupsOf(sample.now.get("latency") ?? null)]
+      .filter(([, group]) => group.get("count") !== "0")
+      .map(([kind, group]) => [
+        kind,
+        rateOf(sample, `${kind}:count`, "latency"),
+        ...["p50", "p90", "p99", "p999", "max", "mean"].map((stat) =>
+          numberOf(group, `${stat}_us`)
+        ),
+        numberOf(group, "count"),
+      ]),
+};
+
 export const VIEWS: Readonly<Record<ViewName, View>> = {
   servers: SERVERS,
   commands: COMMANDS,
   classes: CLASSES,
   threads: THREADS,
   connections: CONNECTIONS,
-  hotkeys: plainView("hotkeys"),
-  latency: plainView("latency"),
+  hotkeys: HOT_KEYS,
+  latency: LATENCY,
 };
 
-/** A table as the server sends it: a row for each group, a column for each statistic. */
-function plainView(table: string): View {
-  return {
-    tables: [table],
-    sort: "name",
-    columns: null,
-    rows: ({ now }) =>
-      [...groupsOf(now.get(table) ?? null)].map(([group, members]) => [
-        group,
-        ...[...members.values()].map((text) => /^\d+(?:\.\d+)?$/.test(text) ? Number(text) : text),
-      ]),
-  };
-}
-
 /** Columns of a view for these servers. */
-export function columnsOf(view: View, samples: readonly Sample[]): readonly Column[] {
-  const own = view.columns ?? plainColumns(view, samples);
-  return view === SERVERS || samples.length < 2 ? own : [["server", "text"], ...own];
-}
-
-function plainColumns({ tables }: View, samples: readonly Sample[]): Column[] {
-  const [first] = samples.flatMap(({ now }) => [...groupsOf(now.get(tables[0]!) ?? null).values()]);
-  return [
-    ["name", "text"],
-    ...[...first ?? []].map(([stat, text]): Column => [
-      stat,
-      /^[\d.]+$/.test(text) ? "count" : "text",
-    ]),
-  ];
+export function columnsOf({ columns }: View, servers: number): readonly Column[] {
+  return columns === SERVERS.columns || servers < 2 ? columns : [["server", "text"], ...columns];
 }
 
 /** Rows of a view for these servers, in their order. */
