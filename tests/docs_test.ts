@@ -110,7 +110,7 @@ Deno.test("the list of commands that are not run names only what the documents h
 
 Deno.test("every block is run, or is part of a file", () => {
   const excerpted = ["examples", "contrib"].flatMap((folder) =>
-    [...Deno.readDirSync(path(folder))].map(({ name }) =>
+    [...Deno.readDirSync(path(folder))].filter(({ isFile }) => isFile).map(({ name }) =>
       Deno.readTextFileSync(path(`${folder}/${name}`))
     )
   );
