@@ -1,10 +1,10 @@
-import { type ItemRef, NO_ITEM, STATE } from "../memory/item.ts";
+import { type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
 import { takeId } from "../memory/ids.ts";
-import { CONTROL, PAGE } from "../memory/memory.ts";
+import { CONTROL, PAGE, SEGMENT_MASK, SEGMENT_SHIFT } from "../memory/memory.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import type { Prefixes } from "../base/prefixes.ts";
 
-/** Pages visited between two yields: about a millisecond. */
+/** Pages visited between two yields: a millisecond at most. */
 const SLICE_PAGES = 16;
 
 /** States of chunks that a request in progress relies on. */
@@ -29,6 +29,7 @@ export function* prepareItems(links: ItemLinks, rows: Prefixes | null): Generato
     const row = page * PAGE.WORDS;
     const classId = pages[row + PAGE.CLASS]!;
     if (classId <= 0) continue;
+    if (rows === null && !needsLook(links, page, classId)) continue;
     for (let index = 0; index < pages[row + PAGE.CARVED]!; index++) {
       const item = links.slabs.usedChunkAt(page, index, classId);
       if (item !== NO_ITEM) prepareItem(links, item, rows);
@@ -37,6 +38,25 @@ export function* prepareItems(links: ItemLinks, rows: Prefixes | null): Generato
     }
     if (page % SLICE_PAGES === 0) yield;
   }
+}
+
+/** States that say that an item is to be looked at closely. */
+const NOT_PLAIN = IN_USE | STATE.STUB | STATE.ABSENT | STATE.VOID | STATE.WON | STATE.CHAINED;
+
+/** Whether a page may have something else than plain items: reads one word of each chunk, as fast as memory is. */
+function needsLook({ memory, slabs }: ItemLinks, page: number, classId: number): boolean {
+  if (classId === slabs.largeClass) return true;
+  const carved = memory.pages[page * PAGE.WORDS + PAGE.CARVED]!;
+  const first = memory.pageRef(page);
+  const words = memory.words[first >>> SEGMENT_SHIFT]!;
+  const step = slabs.chunkBytes(classId) >>> 2;
+  let at = ((first & SEGMENT_MASK) << 1) + WORD.STATE;
+  for (let index = 0; index < carved; index++, at += step) {
+    const state = words[at]!;
+    // A chunk in use that is no item of the index is still in use by a request.
+    if ((state & NOT_PLAIN) !== 0 || (state !== 0 && (state & STATE.LINKED) === 0)) return true;
+  }
+  return false;
 }
 
 function prepareItem(links: ItemLinks, item: ItemRef, rows: Prefixes | null): void {

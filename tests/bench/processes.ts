@@ -15,7 +15,8 @@ export interface BenchServer extends AsyncDisposable {
   readonly name: string;
   readonly port: number;
   readonly pid: number;
-  stop(): Promise<void>;
+  /** @param signal By default SIGTERM. */
+  stop(signal?: Deno.Signal): Promise<void>;
 }
 
 export async function startMemcached(
@@ -173,11 +174,11 @@ async function start(
     cwd,
   }).spawn();
   (await connectWhenOpen(port)).close();
-  const stop = async (): Promise<void> => {
-    child.kill("SIGTERM");
+  const stop = async (signal: Deno.Signal = "SIGTERM"): Promise<void> => {
+    child.kill(signal);
     await child.status;
   };
-  return { name, port, pid: child.pid, stop, [Symbol.asyncDispose]: stop };
+  return { name, port, pid: child.pid, stop, [Symbol.asyncDispose]: () => stop() };
 }
 
 /** Connects as soon as a server listens. */

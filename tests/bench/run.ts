@@ -15,6 +15,7 @@ const BENCHES: readonly (readonly [name: string, purpose: string, load: () => Pr
   ["tls",         "CPU time of handshakes",     () => import("./tls/handshakes.ts")],
   ["connections", "first replies of a new server; memory of 10,000 idle connections", () => import("./connections.ts")],
   ["memory",      "growth of the process as part of -m, and CPU time of sets while items arrive",        () => import("./memory.ts")],
+  ["restart",     "stop and start of a full store with --snapshot, beside memcached -e and the bare disk", () => import("./restart.ts")],
   ["feed",        "CPU time of a request in process, without a transport",                              () => import("./feed.ts")],
   ["herd",        "200 clients, one hot key, a slow database: database reads and stale values",          () => import("./herd.ts")],
   ["rows",        "rows of a database: hits, misses and writes beside a server without --db and the bare database", () => import("./database/run.ts")],
