@@ -54,7 +54,7 @@ const ROOMS: readonly Room[] = [
   ["lib/",                       "process_info signals cli/command cli/exit cli/manual cli/passwd cli/subcommand operator/doctor/run operator/top/run rows/audit/options rows/audit/run rows/init server/boot"],
   ["lib/net/",                   "accept_failures cache_service descriptors service transport transports worker_transport portable/bind portable/sockets"],
   ["lib/net/portable/",          "bind sockets thread"],
-  ["lib/net/native/",            "bind libc probe thread waker"],
+  ["lib/net/native/",            "bind libc notify_socket probe thread waker"],
   ["lib/net/transports.ts",      ""],
   ["lib/auth/",                  "authenticator scrypt user_file"],
   ["lib/counters/",              "service"],

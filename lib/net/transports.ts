@@ -1,6 +1,7 @@
 import type { Lifecycle } from "../lifecycle.ts";
 import { bootClock, Libc, libcAvailable } from "./native/libc.ts";
 import { bindNative, type NativeWorkerData } from "./native/bind.ts";
+import { sendDatagram } from "./native/notify_socket.ts";
 import { NativeWaker } from "./native/waker.ts";
 import { NativeThread } from "./native/thread.ts";
 import { bindPortable } from "./portable/bind.ts";
@@ -68,6 +69,20 @@ export function createClock(name: TransportName): () => number {
   if (name === "native") return bootClock(new Libc().calls);
   const { timeOrigin } = performance;
   return () => timeOrigin + performance.now();
+}
+
+/**
+ * Returns a function that sends a datagram to a Unix socket, and says whether it could; null: the transport has none.
+ *
+ * @param socket A path, or a name of the abstract namespace with an @ in front.
+ */
+export function notifier(
+  name: TransportName,
+  socket: string,
+): ((text: string) => boolean) | null {
+  if (name === "portable") return null;
+  const libc = new Libc();
+  return (text) => sendDatagram(libc, socket, text);
 }
 
 /** On a worker: creates the transport that serves its connections. */

@@ -33,6 +33,7 @@ import { reasonOf } from "../reason.ts";
 import { Snapshot } from "../snapshot/snapshot.ts";
 import { Stop } from "../stop.ts";
 import { logStartFailure } from "./start_failure.ts";
+import { ServiceManager } from "./service_manager.ts";
 import { type Milestone, Threads } from "./threads.ts";
 import { Ticker } from "./ticker.ts";
 
@@ -104,6 +105,7 @@ interface Server {
   readonly authentication: Authentication | null;
   /** Null without `--state-dir`. */
   readonly journal: Journal | null;
+  readonly manager: ServiceManager;
   /** Null without `--snapshot`. */
   readonly snapshot: Snapshot | null;
   /** Null without `--db`. */
@@ -128,6 +130,7 @@ async function start(
 ): Promise<Server | null> {
   const startMs = performance.now();
   const { authFile, pid } = options.settings;
+  const manager = new ServiceManager(name);
   const users = authFile === null ? null : readUserFile(authFile);
   // Before the first client: signals need descriptors, and Deno ends the process if there are none left.
   stop.handleSignals();
@@ -141,7 +144,7 @@ async function start(
   );
   if (options.transport.tls !== null) stop.onHangup(() => refreshCertificates(transport));
   const snapshot = open.adopt(
-    options.snapshot && new Snapshot(options.snapshot),
+    options.snapshot && new Snapshot(options.snapshot, () => manager.goesOn()),
     (file) => file?.close(),
   );
   const { shared, cache } = makeStore(options, rows, transport, snapshot);
@@ -189,6 +192,7 @@ async function start(
   ticker.start();
   admin?.serve();
   lifecycle.phase = LifecyclePhase.RUNNING;
+  manager.ready(`serving, ${threadCount} threads`);
   joinThreads(firstCount, threadCount, threads, startThread, stop).catch((error) =>
     died(reasonOf(error))
   );
@@ -201,6 +205,7 @@ async function start(
     authentication,
     journal,
     snapshot,
+    manager,
     origin,
     admin,
   };
@@ -214,6 +219,7 @@ async function reach(milestone: Milestone, threads: Threads, stop: Stop): Promis
 
 /** Finishes requests in progress, then ends the threads, and writes the snapshot. */
 async function shutDown(server: Server, options: ServerOptions): Promise<void> {
+  server.manager.stopping();
   server.authentication?.stop();
   const hasEnded = await drain(server, options.transport.threads);
   await server.origin?.stop();

@@ -53,8 +53,13 @@ export class PidFile {
 
 /** Returns the path of the port file; "" if the variable is not set or may not be read. */
 export function portFilePath(): string {
-  const { state } = Deno.permissions.querySync({ name: "env", variable: PORT_FILE_VARIABLE });
-  return state === "granted" ? Deno.env.get(PORT_FILE_VARIABLE) ?? "" : "";
+  return readVariable(PORT_FILE_VARIABLE);
+}
+
+/** Returns a variable of the environment; "" if it is not set or may not be read. */
+export function readVariable(variable: string): string {
+  const { state } = Deno.permissions.querySync({ name: "env", variable });
+  return state === "granted" ? Deno.env.get(variable) ?? "" : "";
 }
 
 /**

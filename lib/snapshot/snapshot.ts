@@ -27,6 +27,7 @@ const MIB = 1024 * 1024;
 export class Snapshot {
   readonly #path: string;
   readonly #isRequired: boolean;
+  readonly #onProgress: () => void;
   readonly #lock: Deno.FsFile;
   #reader: SnapshotReader | null = null;
   /** Whether there is a file that cannot be loaded. */
@@ -39,10 +40,12 @@ export class Snapshot {
   /**
    * Opens the snapshot, if there is one.
    *
+   * @param onProgress Called often while the file is read or written.
    * @throws SnapshotError when another server has it, or when it is required and cannot be loaded.
    */
-  constructor({ path, isRequired }: SnapshotOptions) {
+  constructor({ path, isRequired }: SnapshotOptions, onProgress: () => void) {
     this.#path = path;
+    this.#onProgress = onProgress;
     this.#isRequired = isRequired;
     this.#lock = lock(path);
     try {
@@ -97,7 +100,7 @@ export class Snapshot {
 
   async #loadPages(reader: SnapshotReader, { snapshots }: Cache): Promise<number> {
     const pieces = snapshots.pieces(reader.store, reader.tables);
-    const progress = new Progress("read", reader.pagesBytes);
+    const progress = new Progress("read", reader.pagesBytes, this.#onProgress);
     try {
       await reader.readPieces(
         pieces,
@@ -110,7 +113,7 @@ export class Snapshot {
     }
     snapshots.restorePages(reader.store, reader.tables);
     const foreign = snapshots.removeForeign();
-    if (foreign !== null) await inSlices(foreign);
+    if (foreign !== null) await inSlices(foreign, this.#onProgress);
     return 0;
   }
 
@@ -120,7 +123,7 @@ export class Snapshot {
     const { store, tables } = reader;
     const pieces = snapshots.pieces(store, tables);
     const scratch = new Uint8Array(Math.max(0, ...pieces.map(({ bytes }) => bytes)));
-    const progress = new Progress("verified", reader.pagesBytes);
+    const progress = new Progress("verified", reader.pagesBytes, this.#onProgress);
     await reader.readPieces(
       pieces,
       ({ bytes }) => scratch.subarray(0, bytes),
@@ -128,7 +131,7 @@ export class Snapshot {
     );
     const readmission = snapshots.readmit(store, tables, (at, to) => reader.readPages(at, to));
     try {
-      await inSlices(readmission.run());
+      await inSlices(readmission.run(), this.#onProgress);
     } catch (error) {
       cache.flushAll(0);
       throw error;
@@ -162,7 +165,7 @@ export class Snapshot {
     const writing = this.#path + SUFFIX.WRITING;
     this.#isWriting = true;
     try {
-      await inSlices(cache.snapshots.prepare());
+      await inSlices(cache.snapshots.prepare(), this.#onProgress);
       using file = Deno.openSync(writing, {
         write: true,
         create: true,
@@ -171,7 +174,7 @@ export class Snapshot {
       });
       let progress: Progress | null = null;
       const fileBytes = await writeStore(cache, file, version, (bytes, allBytes) => {
-        progress ??= new Progress("written", allBytes);
+        progress ??= new Progress("written", allBytes, this.#onProgress);
         progress.add(bytes);
       });
       Deno.renameSync(writing, this.#path);
@@ -219,16 +222,19 @@ export class Snapshot {
 class Progress {
   readonly #verb: string;
   readonly #allBytes: number;
+  readonly #onProgress: () => void;
   #bytes = 0;
   #nextMs = performance.now() + PROGRESS_MS;
 
-  constructor(verb: string, allBytes: number) {
+  constructor(verb: string, allBytes: number, onProgress: () => void) {
     this.#verb = verb;
     this.#allBytes = allBytes;
+    this.#onProgress = onProgress;
   }
 
   add(bytes: number): void {
     this.#bytes += bytes;
+    this.#onProgress();
     if (performance.now() < this.#nextMs) return;
     this.#nextMs += PROGRESS_MS;
     const [done, all] = [mebibytes(this.#bytes), mebibytes(this.#allBytes)];
@@ -240,10 +246,11 @@ class Progress {
 }
 
 /** Runs a generator to its end; signals are handled meanwhile. */
-async function inSlices(work: Generator<void>): Promise<void> {
+async function inSlices(work: Generator<void>, onProgress: () => void): Promise<void> {
   let endMs = performance.now() + SLICE_MS;
   for (const _ of work) {
     if (performance.now() < endMs) continue;
+    onProgress();
     await new Promise((resolve) => setTimeout(resolve));
     endMs = performance.now() + SLICE_MS;
   }
