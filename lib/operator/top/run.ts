@@ -90,7 +90,7 @@ class ServerWatch {
 class Terminal {
   readonly #watches: readonly ServerWatch[];
   readonly #intervalMs: number;
-  readonly #hasColour = (Deno.env.get("NO_COLOR") ?? "") === "";
+  readonly #hasColour = !Deno.noColor;
   readonly #quit = Promise.withResolvers<void>();
   #choices: Choices;
   /** What is shown: while paused, samples of before. */

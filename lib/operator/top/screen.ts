@@ -113,10 +113,9 @@ export function tableText(samples: readonly Sample[], view: ViewName): string {
   return [...lines, ...missing(samples, view)].map((line) => `${line}\n`).join("");
 }
 
-/** Says which servers cannot show a view. */
+/** Says which servers cannot be reached, or lack the view. */
 function missing(samples: readonly Sample[], view: ViewName): string[] {
   return samples.flatMap(({ name, reason, now }) => {
-    if (view === "servers") return [];
     if (reason !== "") return [printable(`${name}: ${reason}`)];
     const absent = VIEWS[view].tables.filter((table) => now.get(table) === null);
     return absent.length < VIEWS[view].tables.length ? [] : [`${name}: has no stats ${absent[0]}`];

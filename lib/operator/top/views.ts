@@ -51,7 +51,7 @@ const SERVERS: View = {
   rows(sample): Cell[][] {
     const { name, reason, now } = sample;
     const stats = now.get("") ?? null;
-    if (reason !== "") return [[name, ...new Array(20).fill(NaN), reason]];
+    if (reason !== "") return [[name]];
     const value = (stat: string): number => numberOf(stats, stat);
     const rate = (stat: string): number => rateOf(sample, stat);
     const hits = rate("get_hits");

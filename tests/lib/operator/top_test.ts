@@ -120,7 +120,7 @@ testWithMemcached("leased top --once shows memcached beside leased", async (memc
   const { code, lines } = await topOnce(...names, "127.0.0.1:1", "--once", "--interval", "100");
   assertEquals(code, 69);
   assertStringIncludes(lines.find((line) => line.startsWith(names[1]!))!, memcached.version);
-  assertStringIncludes(lines.find((line) => line.startsWith("127.0.0.1:1 "))!, "refused");
+  assertStringIncludes(lines.find((line) => line.startsWith("127.0.0.1:1: "))!, "refused");
 });
 
 /** A terminal of script(1), of util-linux. */
