@@ -361,7 +361,7 @@ export class Flows<Cache> {
       default:
         this.counts.writesFailed++;
     }
-    if (write.tokenId === 0 && tokenId !== 0) this.states.release(write.key, tokenId);
+    if (write.tokenId === 0) this.states.release(write.key, tokenId);
     return reply!;
   }
 
