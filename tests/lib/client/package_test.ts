@@ -9,12 +9,14 @@ import { startLeased } from "./servers.ts";
 const CONSUMER = `
 import { Cache } from "@leased/client";
 import { LockedError, jsonCodec, type LoadOptions } from "@leased/client";
+import { bentoDriver } from "@leased/client/bentocache";
+import { KeyvStore } from "@leased/client/keyv";
 const options: LoadOptions = { ttlSec: 60 };
 const cache = new Cache<string>("127.0.0.1", { codec: jsonCodec });
 const value: Promise<string | undefined> = cache.getOrLoad("k", (key) => key, options);
 // @ts-expect-error A load of another type.
 cache.getOrLoad("k", () => 5);
-console.log(value, LockedError);
+console.log(value, LockedError, bentoDriver, KeyvStore);
 `;
 
 const tasks: Record<string, { command: string }> =

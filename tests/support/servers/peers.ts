@@ -9,6 +9,16 @@ export function newerPeers(folder: string, pattern: RegExp): string[] {
     .filter((name) => pattern.test(name)).sort().map((name) => `${root}/${folder}/${name}`);
 }
 
+/** Returns a folder in the folder of newer peers, or undefined if there is none. */
+export function newerPeersFolder(name: string): string | undefined {
+  const folder = `${Deno.env.get(VARIABLE)}/${name}`;
+  try {
+    return Deno.statSync(folder).isDirectory ? folder : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Whether a command that proves a program to be installed ends with status 0. */
 export function isInstalled([program, ...args]: readonly string[]): boolean {
   try {

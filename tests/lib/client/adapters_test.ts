@@ -1,0 +1,94 @@
+import { assert, assertEquals } from "@std/assert";
+import { PrefixedValues } from "../../../lib/client/adapters/prefixed_values.ts";
+import { newerPeersFolder } from "../../support/servers/peers.ts";
+import { path } from "../../support/servers/server_process.ts";
+import { textOf } from "../../support/sessions/side.ts";
+import { startLeased, testServers } from "./servers.ts";
+
+testServers("values are cleared by prefix, and no other ones", async (address) => {
+  const values = new PrefixedValues(address);
+  const others = new PrefixedValues(address);
+  try {
+    const keys = ["a", "a:b", "a:b:c", "a:bc", "b:a", "::", "x".repeat(300), "with blank"];
+    const set = async (): Promise<void> => {
+      for (const key of keys) assert(await values.set(key, `value of ${key}`, 60_000));
+    };
+    const left = async (): Promise<string[]> => [...(await others.getMany(keys)).keys()];
+    await set();
+    assertEquals(
+      [...await others.getMany([...keys, "none"])],
+      keys.map((key) => [key, `value of ${key}`]),
+    );
+    await values.clear("a:b");
+    assertEquals(await left(), keys.filter((key) => key !== "a:b:c"));
+    await values.clear("a");
+    assertEquals(await left(), keys.filter((key) => !key.startsWith("a:")));
+    assertEquals(await others.delete("a:bc"), false);
+    assertEquals(await others.delete("b:a"), true);
+    await set();
+    await others.clear("");
+    assertEquals(await left(), []);
+  } finally {
+    await values.close();
+    await others.close();
+  }
+});
+
+Deno.test("what was stored under a version that has been cleared meanwhile is no value", async () => {
+  await using server = await startLeased();
+  const values = new PrefixedValues(`127.0.0.1:${server.port}`);
+  using client = await server.connect();
+  try {
+    await values.set("shop:k", "old");
+    await client.ask("delete @=shop\r\n", "DELETED\r\n");
+    assertEquals(await values.get("shop:k"), undefined);
+    await values.set("shop:k", "new");
+    assertEquals(await values.get("shop:k"), "new");
+  } finally {
+    await values.close();
+  }
+});
+
+Deno.test("a prefix of too many parts is an error before anything is sent", async () => {
+  const values = new PrefixedValues("127.0.0.1:1");
+  await assertRangeError(() => values.clear("1:2:3:4:5:6:7:8"));
+  await values.close();
+});
+
+async function assertRangeError(act: () => Promise<unknown>): Promise<void> {
+  try {
+    await act();
+  } catch (error) {
+    return assert(error instanceof RangeError, `${error}`);
+  }
+  throw new Error("no error");
+}
+
+const PACKAGES = newerPeersFolder("node");
+
+Deno.test({
+  name: "the suites that Keyv and BentoCache publish pass",
+  ignore: PACKAGES === undefined,
+  fn: async () => {
+    await using server = await startLeased();
+    const script = `${PACKAGES}/host_suites.mjs`;
+    await Deno.copyFile(path("tests/lib/client/host_suites.mjs"), script);
+    const adapters = ["lib/client/adapters/keyv.ts", "lib/client/adapters/bentocache.ts"]
+      .map((name) => `file://${path(name)}`);
+    const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: [
+        "run",
+        "--no-lock",
+        "--node-modules-dir=manual",
+        "-A",
+        script,
+        ...adapters,
+        `${server.port}`,
+      ],
+      cwd: PACKAGES!,
+    }).output();
+    const lines = textOf(stdout).trim().split("\n");
+    assertEquals(lines.filter((line) => !line.startsWith("ok ")), [], textOf(stderr));
+    assert(lines.length > 50, textOf(stdout) + textOf(stderr));
+  },
+});
