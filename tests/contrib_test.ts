@@ -36,8 +36,10 @@ Deno.test("systemd finds nothing wrong with contrib/leased.service, and rates it
   const folder = Deno.makeTempDirSync();
   const file = `${folder}/leased.service`;
   Deno.writeTextFileSync(file, unitHere());
+  const socket = `${folder}/leased.socket`;
+  Deno.copyFileSync(path("contrib/leased.socket"), socket);
   const { code, stderr } = await new Deno.Command("systemd-analyze", {
-    args: ["verify", "--man=no", file],
+    args: ["verify", "--man=no", file, socket],
     stdout: "null",
   }).output();
   // Unknown settings are warnings only.

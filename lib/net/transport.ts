@@ -101,6 +101,8 @@ export interface BoundTransport {
    * @throws TlsError when that fails: the previous certificates stay in use.
    */
   refreshCertificates(): void;
+  /** Addresses of sockets that a service manager has passed, and on which the server does not listen. */
+  readonly unusedSockets?: readonly string[];
   /** Seconds since the certificates were loaded; 0 without TLS. */
   readonly certificateAgeSec: number;
   /**

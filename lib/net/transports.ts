@@ -35,6 +35,7 @@ export function chooseTransport(io: "auto" | TransportName): TransportName {
 /**
  * On the main thread: binds the addresses.
  *
+ * @param passedFds Sockets that a service manager has bound; the portable transport can use none.
  * @throws ListenError when the server cannot listen on one.
  * @throws IoUringError when the options want io_uring and this process cannot use it.
  */
@@ -43,8 +44,9 @@ export async function bindTransport(
   listens: readonly Listen[],
   options: TransportOptions,
   lifecycle: Lifecycle,
+  passedFds: readonly number[],
 ): Promise<BoundTransport> {
-  if (name === "native") return bindNative(listens, options);
+  if (name === "native") return bindNative(listens, options, passedFds);
   if (options.ioUring === "on") {
     throw new IoUringError("the portable transport has none; use --io=native");
   }

@@ -139,9 +139,16 @@ async function start(
   const lifecycle = new Lifecycle(lifecycleShared);
   const listens = [...options.listens, ...options.counters?.listens ?? []];
   const transport = open.adopt(
-    await bindTransport(name, listens, options.transport, lifecycle),
+    await bindTransport(
+      name,
+      listens,
+      options.transport,
+      lifecycle,
+      ServiceManager.passedSockets(name),
+    ),
     (bound) => bound.close(),
   );
+  ServiceManager.warnOfUnused(transport.unusedSockets ?? []);
   if (options.transport.tls !== null) stop.onHangup(() => refreshCertificates(transport));
   const snapshot = open.adopt(
     options.snapshot && new Snapshot(options.snapshot, () => manager.goesOn()),

@@ -5,6 +5,10 @@ import { readVariable } from "./files.ts";
 
 /** The variable with the name of the socket to which systemd wants its messages (sd_notify(3)). */
 const SOCKET_VARIABLE = "NOTIFY_SOCKET";
+/** Variables with the process that gets sockets, and with their number (sd_listen_fds(3)). */
+const SOCKETS_PID_VARIABLE = "LISTEN_PID";
+const SOCKETS_VARIABLE = "LISTEN_FDS";
+const FIRST_SOCKET = 3;
 /** Work that goes on gets so much more time at each message; it must go on faster than that. */
 const EXTENSION_US = 120_000_000;
 /** Between two messages about work that goes on. */
@@ -25,6 +29,36 @@ export class ServiceManager {
         "manager_not_notified",
         `${SOCKET_VARIABLE} is set, and the portable transport cannot send to it; use --io native, ` +
           "or Type=exec in the unit",
+      );
+    }
+  }
+
+  /** Returns the descriptors of sockets that the manager has bound for this process. */
+  static passedSockets(transport: TransportName): number[] {
+    if (readVariable(SOCKETS_PID_VARIABLE) !== `${Deno.pid}`) return [];
+    const count = Number(readVariable(SOCKETS_VARIABLE));
+    if (!Number.isInteger(count) || count < 1) return [];
+    if (transport === "portable") {
+      logProcess(
+        "warning",
+        "sockets_not_used",
+        `${SOCKETS_VARIABLE} is set, and the portable transport cannot use sockets that are bound ` +
+          "already; use --io native, or disable the socket unit",
+      );
+      return [];
+    }
+    return Array.from({ length: count }, (_, index) => FIRST_SOCKET + index);
+  }
+
+  /** Warns of sockets on which no option wants to listen. */
+  static warnOfUnused(addresses: readonly string[]): void {
+    for (const address of addresses) {
+      logProcess(
+        "warning",
+        "socket_not_used",
+        `${SOCKETS_VARIABLE}: the server does not listen on ${address}, and clients of that socket ` +
+          "wait for ever; give -l, -p or -s the address of the socket unit",
+        { address },
       );
     }
   }

@@ -9,6 +9,7 @@ import {
   reserveUnix,
   startListening,
 } from "./listener.ts";
+import { PassedSockets } from "./passed_sockets.ts";
 import { NativeWaker } from "./waker.ts";
 import type { TlsSettings, WireProtocol } from "../../../protocol/settings.ts";
 import { SLOTS } from "./inbox.ts";
@@ -49,13 +50,19 @@ export interface NativeWorkerData {
 /**
  * Binds the listeners, and opens each worker's epoll instance.
  *
+ * @param passedFds Sockets that a service manager has bound.
  * @throws {ListenError} When the server cannot listen on an address.
  * @throws {DescriptorError}
  * @throws {TlsError} When the certificates cannot be loaded.
  * @throws {IoUringError} When the options want io_uring and this process cannot use it.
  */
-export function bindNative(listens: readonly Listen[], options: TransportOptions): BoundTransport {
+export function bindNative(
+  listens: readonly Listen[],
+  options: TransportOptions,
+  passedFds: readonly number[] = [],
+): BoundTransport {
   const libc = new Libc();
+  const passed = new PassedSockets(libc, passedFds);
   const listeners: NativeListener[] = [];
   let tls: TlsContexts | null = null;
   try {
@@ -65,10 +72,11 @@ export function bindNative(listens: readonly Listen[], options: TransportOptions
       return fd < 0 ? null : () => libc.calls.close(fd);
     });
     for (const listen of listens) {
-      if (listen.kind === "unix") listeners.push(reserveUnix(libc, listen));
-      else listeners.push(...bindNetwork(libc, listen));
+      if (listen.kind === "unix") listeners.push(reserveUnix(libc, listen, passed));
+      else listeners.push(...bindNetwork(libc, listen, passed));
     }
-    return boundTransport(libc, listeners, options, tls, openRings(libc, options));
+    const rings = openRings(libc, options);
+    return boundTransport(libc, listeners, options, tls, rings, passed.unused);
   } catch (error) {
     closeListeners(libc, listeners);
     libc[Symbol.dispose]();
@@ -117,6 +125,7 @@ function boundTransport(
   { threads, backlog }: TransportOptions,
   tls: TlsContexts | null,
   { rings, reason }: Rings,
+  unusedSockets: readonly string[],
 ): BoundTransport {
   const streams = listeners.filter((listener) => !isUdp(listener));
   const datagrams = listeners.filter(isUdp);
@@ -141,6 +150,7 @@ function boundTransport(
     usesIoUring: rings.length > 0,
     ioUringReason: reason,
     listens: listeners.map(({ listen }) => listen),
+    unusedSockets,
     workerData: () => workerData,
     wake(threadIndex): void {
       if (!isClosed) waker.wake(threadIndex);

@@ -17,6 +17,7 @@ const SYMBOLS = {
   getsockopt: { parameters: ["i32", "i32", "i32", "buffer", "buffer"], result: "i32" },
   shutdown: { parameters: ["i32", "i32"], result: "i32" },
   close: { parameters: ["i32"], result: "i32" },
+  fcntl: { parameters: ["i32", "i32", "i32"], result: "i32" },
   recv: { parameters: ["i32", "buffer", "u32", "i32"], result: "i32" },
   send: { parameters: ["i32", "buffer", "u32", "i32"], result: "i32" },
   recvmsg: { parameters: ["i32", "buffer", "i32"], result: "i32" },

@@ -26,6 +26,7 @@ import {
   TCP_NODELAY,
   TCP_USER_TIMEOUT,
 } from "./libc.ts";
+import type { PassedSockets } from "./passed_sockets.ts";
 import {
   ADDRESS_BYTES_MAX,
   readAddress,
@@ -49,6 +50,8 @@ export interface NativeListener {
   readonly listen: Listen;
   /** For a datagram socket: the address that `startListening` binds it to. For a Unix socket: its name until then. */
   readonly address?: Uint8Array<ArrayBuffer>;
+  /** Whether a service manager has bound it, and made its file. */
+  readonly isPassed?: boolean;
   /** The inode of the socket's file; absent: there is none yet. */
   fileId?: bigint | undefined;
 }
@@ -88,9 +91,14 @@ const UDP_SEND_WAIT_US = 10_000n;
 /**
  * Binds every address of a name.
  *
+ * @param passed Has sockets that are bound already.
  * @throws {ListenError} When one of them is in use, or none can be bound.
  */
-export function bindNetwork(libc: Libc, listen: TcpListen | UdpListen): NativeListener[] {
+export function bindNetwork(
+  libc: Libc,
+  listen: TcpListen | UdpListen,
+  passed: PassedSockets,
+): NativeListener[] {
   const addresses = resolveAddresses(libc, listen.kind, listen.hostname, listen.port);
   if (addresses.length === 0) {
     throw new ListenError(
@@ -106,7 +114,7 @@ export function bindNetwork(libc: Libc, listen: TcpListen | UdpListen): NativeLi
       // All addresses of one name get the port that the first was given.
       new DataView(address.bytes.buffer).setUint16(2, port, false);
       const found = listen.kind === "tcp"
-        ? bindTcp(libc, listen, address)
+        ? bindTcp(libc, listen, address, passed)
         : reserveUdp(libc, listen, address);
       if (typeof found === "number") {
         if (found === EADDRINUSE || addresses.length === 1) throw failure(listen, found);
@@ -129,10 +137,16 @@ export function bindNetwork(libc: Libc, listen: TcpListen | UdpListen): NativeLi
  *
  * @throws {ListenError} When there is another file, or the file cannot be created.
  */
-export function reserveUnix(libc: Libc, listen: UnixListen): NativeListener {
+export function reserveUnix(
+  libc: Libc,
+  listen: UnixListen,
+  passed: PassedSockets,
+): NativeListener {
   const { calls } = libc;
   const { path } = listen;
   const address = unixAddress(path);
+  const passedFd = passed.take(address.bytes);
+  if (passedFd !== null) return { fd: passedFd, listen, isPassed: true };
   if (isStaleSocket(libc, address, path)) calls.unlink(cString(path));
   if (fileStatus(libc, path) !== null) throw failure(listen, EADDRINUSE);
   const folder = path.slice(0, path.lastIndexOf("/") + 1);
@@ -151,7 +165,7 @@ export function reserveUnix(libc: Libc, listen: UnixListen): NativeListener {
  */
 export function startListening(libc: Libc, listener: NativeListener, backlog: number): void {
   const { fd, listen, address } = listener;
-  if (listen.kind === "unix") {
+  if (listen.kind === "unix" && listener.isPassed !== true) {
     const errno = listenUnix(libc, fd, listen, address!, backlog);
     if (errno !== 0) throw failure(listen, errno);
     listener.fileId = fileStatus(libc, listen.path)?.id;
@@ -196,20 +210,34 @@ export function removeSocketFile(libc: Libc, { listen, fileId }: NativeListener)
 }
 
 /** Opens and binds a socket. @returns The listener, or the errno. */
-function bindTcp(libc: Libc, listen: TcpListen, address: SocketAddress): NativeListener | number {
+function bindTcp(
+  libc: Libc,
+  listen: TcpListen,
+  address: SocketAddress,
+  passed: PassedSockets,
+): NativeListener | number {
   const { calls } = libc;
+  const passedFd = passed.take(address.bytes);
+  if (passedFd !== null) {
+    setTcpOptions(libc, passedFd);
+    return { fd: passedFd, listen: { ...listen, ...readAddress(address.bytes) }, isPassed: true };
+  }
   const fd = calls.socket(address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return libc.errno;
   setOption(libc, fd, SOL_SOCKET, SO_REUSEADDR, 1);
-  // The sockets that are accepted inherit these.
+  setTcpOptions(libc, fd);
+  const name = bindSocket(libc, fd, address);
+  return typeof name === "number" ? name : { fd, listen: { ...listen, ...readAddress(name) } };
+}
+
+/** Sets what the sockets that are accepted inherit. */
+function setTcpOptions(libc: Libc, fd: number): void {
   setOption(libc, fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   setOption(libc, fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_SEC);
   setOption(libc, fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_SEC);
   setOption(libc, fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
   setOption(libc, fd, IPPROTO_TCP, TCP_USER_TIMEOUT, DEAD_PEER_SEC * 1000);
   setOption(libc, fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  const name = bindSocket(libc, fd, address);
-  return typeof name === "number" ? name : { fd, listen: { ...listen, ...readAddress(name) } };
 }
 
 /**

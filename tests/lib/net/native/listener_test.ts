@@ -14,6 +14,7 @@ import {
   TCP_USER_TIMEOUT,
 } from "../../../../lib/net/native/libc.ts";
 import { bindNetwork, startListening } from "../../../../lib/net/native/listener.ts";
+import { PassedSockets } from "../../../../lib/net/native/passed_sockets.ts";
 import { TRANSPORTS } from "../../../support/servers/server_process.ts";
 
 const GETSOCKOPT = {
@@ -27,7 +28,7 @@ Deno.test("an accepted connection gives a silent peer up after two minutes", {
   const own = Deno.dlopen("libc.so.6", GETSOCKOPT);
   const { calls } = libc;
   const listen = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" } as const;
-  const [listener] = bindNetwork(libc, listen);
+  const [listener] = bindNetwork(libc, listen, new PassedSockets(libc, []));
   startListening(libc, listener!, 1);
   const address = new Uint8Array(16);
   calls.getsockname(listener!.fd, address, new Int32Array([address.length]));
