@@ -12,6 +12,7 @@ const EMBEDDED_FILES = [
   / (?:worker\.ts|server\/\*) \(/,
   / (?:journal_worker\.ts|journal\/\*) \(/,
   / postgres\b/,
+  / (?:uplot\.js|assets\/\*|dashboard\/\*|admin\/\*) \(/,
 ];
 /** The executable carries its settings as JSON. */
 const SETTINGS = ['"prompt":false', '"features":["net"]', '"allow_net":[]', '"allow_ffi":[]'];

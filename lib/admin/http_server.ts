@@ -15,6 +15,10 @@ import { isLoopback, type TcpListen, type TransportEvent } from "../net/transpor
 const CONNECTIONS_MAX = 64;
 /** By default, a connection is closed after this time, whatever it waits for. */
 const CONNECTION_MS_MAX = 10_000;
+/** Streams that are open at a time. Further ones get status 503. */
+const STREAMS_MAX = 32;
+/** A stream whose peer has not taken more than this is closed. */
+const STREAM_BYTES_MAX = 256 * 1024;
 /** The longest head of a request. */
 const HEAD_BYTES_MAX = 8192;
 /** The most that is read and dropped after a refused head: closing with unread bytes would reset and lose the reply. */
@@ -32,8 +36,28 @@ export interface Reply {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
+/** A reply that goes on: server-sent events. */
+interface StreamReply extends Omit<Reply, "body"> {
+  /**
+   * Begins to send.
+   *
+   * @param send Sends more. Closes a stream whose peer is too slow.
+   * @returns A function that ends the sending, called when the stream is closed.
+   */
+  readonly stream: (send: (text: string) => void) => () => void;
+}
+
+/** What handlers see of a request. Names of headers are in lower case. */
+export interface AdminRequest {
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** The address of the client, without its port. */
+  readonly peer: string;
+}
+
+type AnyReply = Reply | StreamReply;
+
 /** Returns the reply to a request. A HEAD request gets its head only. */
-export type Handler = () => Reply | Promise<Reply>;
+export type Handler = (request: AdminRequest) => AnyReply | Promise<AnyReply>;
 
 /** Handlers by path, then by method. HEAD has GET's handler. */
 export type Routes = Readonly<Record<string, Readonly<Record<string, Handler>>>>;
@@ -54,6 +78,9 @@ export class AdminServer {
   /** Replies in progress. */
   readonly #replies = new Set<Promise<void>>();
   readonly #acceptFailures: AcceptFailures;
+  readonly #streams = new Set<ServerResponse>();
+  /** Called when the port closes. */
+  onClose: () => void = () => {};
   #isStopping = false;
 
   /**
@@ -103,6 +130,7 @@ export class AdminServer {
   /** Sends the replies in progress, for a short time, and closes everything. */
   async stop(): Promise<void> {
     this.#stopListening();
+    for (const stream of this.#streams) stream.destroy();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const tooLate = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, STOP_MS_MAX);
@@ -116,11 +144,13 @@ export class AdminServer {
   close(): void {
     this.#stopListening();
     for (const stream of this.#connections) stream.destroy();
+    for (const stream of this.#streams) stream.destroy();
   }
 
   #stopListening(): void {
     if (this.#isStopping) return;
     this.#isStopping = true;
+    this.onClose();
     this.#listener.close();
   }
 
@@ -128,9 +158,16 @@ export class AdminServer {
     if (this.#connections.size >= CONNECTIONS_MAX) this.#closeOldest();
     prepareTcp(socket);
     const localAddress = socket.localAddr.hostname;
-    const stream = Object.assign(Duplex.fromWeb(socket), { localAddress });
-    this.#connections.add(stream);
+    const remoteAddress = socket.remoteAddr.hostname;
     const deadline = setTimeout(() => stream.destroy(), this.#connectionMsMax);
+    // A stream lasts, and does not count as one of the connections.
+    const lasts = (): void => {
+      clearTimeout(deadline);
+      this.#connections.delete(stream);
+    };
+    const addresses = { localAddress, remoteAddress, lasts };
+    const stream: AdminSocket = Object.assign(Duplex.fromWeb(socket), addresses);
+    this.#connections.add(stream);
     stream.on("error", (error: Error) => {
       // Anything else is a broken invariant.
       if (!isConnectionError(error)) throw error;
@@ -151,20 +188,53 @@ export class AdminServer {
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const closed = new Promise((resolve) => response.on("close", resolve));
-    const { status, body, type, headers } = await this.#reply(request);
-    response.writeHead(status, {
+    const reply = await this.#reply(request);
+    const { status, type, headers } = reply;
+    const common = {
       "Content-Type": type ?? "text/plain; charset=utf-8",
-      "Content-Length": new TextEncoder().encode(body).length,
       "Cache-Control": "no-store",
       "X-Content-Type-Options": "nosniff",
       "Connection": "close",
       ...headers,
-    });
-    response.end(body);
+    };
+    if ("stream" in reply) {
+      if (request.method !== "HEAD" && this.#streams.size < STREAMS_MAX) {
+        response.writeHead(status, common);
+        await this.#stream(request.socket as unknown as AdminSocket, response, reply, closed);
+        return;
+      }
+      response.writeHead(request.method === "HEAD" ? status : 503, { ...common, "Retry-After": 5 });
+      response.end();
+    } else {
+      const { body } = reply;
+      const length = new TextEncoder().encode(body).length;
+      response.writeHead(status, { ...common, "Content-Length": length });
+      response.end(body);
+    }
     await closed;
   }
 
-  #reply({ method = "", url = "", headers, socket }: IncomingMessage): Reply | Promise<Reply> {
+  async #stream(
+    socket: AdminSocket,
+    response: ServerResponse,
+    { stream }: StreamReply,
+    closed: Promise<unknown>,
+  ): Promise<void> {
+    if (response.closed || this.#isStopping) return;
+    this.#streams.add(response);
+    socket.lasts();
+    const end = stream((text) => {
+      response.write(text);
+      if (response.writableLength > STREAM_BYTES_MAX) socket.destroy();
+    });
+    await closed;
+    end();
+    this.#streams.delete(response);
+  }
+
+  #reply(
+    { method = "", url = "", headers, socket }: IncomingMessage,
+  ): AnyReply | Promise<AnyReply> {
     const host = hostName(headers.host ?? "");
     if (!isHostAllowed(host, socket.localAddress!, this.listen.hostname)) {
       return { status: 421, body: `this server is not ${host}: use its address, or localhost\n` };
@@ -175,7 +245,7 @@ export class AdminServer {
       return { status: 404, body: `not found: there are ${paths}\n` };
     }
     const handler = handlers[method === "HEAD" ? "GET" : method];
-    if (handler !== undefined) return handler();
+    if (handler !== undefined) return handler({ headers, peer: socket.remoteAddress! });
     const methods = Object.keys(handlers).flatMap((name) => name === "GET" ? [name, "HEAD"] : name);
     return {
       status: 405,
@@ -184,6 +254,14 @@ export class AdminServer {
     };
   }
 }
+
+/** A connection, as `node:http` needs it. */
+type AdminSocket = Duplex & {
+  readonly localAddress: string;
+  readonly remoteAddress: string;
+  /** Takes the connection out of those whose number and time are bounded. */
+  readonly lasts: () => void;
+};
 
 /** Answers a request that is too large or malformed, and drops what follows it. */
 function refuse({ code }: { code?: string }, stream: Duplex): void {

@@ -13,6 +13,8 @@ interface AdminPages {
   readonly isServing: () => boolean;
   /** The fault while clients are served, for /health; null or left out: none. */
   readonly problem?: () => string | null;
+  /** Further pages. */
+  readonly routes?: Routes;
 }
 
 /** Returns the routes of /metrics and /health. */
@@ -23,6 +25,7 @@ export function adminRoutes(pages: AdminPages): Routes {
       GET: async () => ({ status: 200, body: await metrics.render(), type: EXPOSITION_TYPE }),
     },
     "/health": { GET: () => health(pages) },
+    ...pages.routes,
   };
 }
 
@@ -33,7 +36,7 @@ function health({ isServing, problem }: AdminPages): Reply {
 }
 
 /** A page that requests which come together share. */
-class SharedPage {
+export class SharedPage {
   /** The rendering that requests wait for; null: none does. */
   #rendering: Promise<string> | null = null;
   #renderedAtMs = -Infinity;

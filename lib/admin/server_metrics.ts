@@ -33,28 +33,40 @@ const TABLES: readonly Table[] = [
   [commandStatistics, opMetric],
 ];
 
-/**
- * Returns a function that renders the server's statistics as metrics.
- *
- * @param cache The calling thread's.
- * @param rowStats Returns the statistics of `stats rows`.
- */
-export function serverMetrics(
+/** Where the admin port's statistics come from: those of one thread, which serves no connections. */
+export interface AdminSource extends StatSource {
+  readonly cache: Cache;
+}
+
+/** @param cache The calling thread's. */
+export function statSource(
   cache: Cache,
   shared: SharedState,
   settings: Settings,
   processState: () => ProcessState,
-  rowStats: () => readonly Stat[] = () => [],
-): () => string {
-  const times = new RequestTimes(shared.times, threadRowCount(shared.memory.options) - 1);
-  const source: StatSource = {
+): AdminSource {
+  const thread = threadRowCount(shared.memory.options) - 1;
+  const times = new RequestTimes(shared.times, thread);
+  return {
     cache,
     settings,
     connections: new ConnectionTable(shared.memory.connections),
     times,
-    ops: new OpCounts(shared.ops, threadRowCount(shared.memory.options) - 1, times),
+    ops: new OpCounts(shared.ops, thread, times),
     hooks: { processState },
   };
+}
+
+/**
+ * Returns a function that renders the server's statistics as metrics.
+ *
+ * @param rowStats Returns the statistics of `stats rows`.
+ */
+export function serverMetrics(
+  source: AdminSource,
+  rowStats: () => readonly Stat[] = () => [],
+): () => string {
+  const { cache, settings, times } = source;
   return () => {
     const exposition = new Exposition();
     const { version, runtime } = settings;

@@ -70,6 +70,10 @@ export class Authenticator {
     this.#decoy = decoyOf(users);
   }
 
+  get users(): Users {
+    return this.#users;
+  }
+
   /** Replaces the users. Authenticated connections keep their access. */
   replaceUsers(users: Users): void {
     this.#users = users;

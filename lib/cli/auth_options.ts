@@ -37,7 +37,7 @@ export function checkAuthentication(
   { values }: ServerArguments,
   listens: readonly Listen[],
   counterListens: readonly Listen[],
-  metricsListen: Listen | null,
+  adminListen: Listen | null,
   errors: string[],
 ): void {
   const isOn = values["auth-file"] !== "";
@@ -54,8 +54,8 @@ export function checkAuthentication(
   if (!values["require-auth"]) return;
   if (!isOn) refusePublic(listens, "add -Y (--auth-file)", errors);
   refusePublic(counterListens, "counters have no authentication: leave --counter-port out", errors);
-  const metricsListens = metricsListen === null ? [] : [metricsListen];
-  refusePublic(metricsListens, "metrics have no authentication: leave --metrics out", errors);
+  const adminListens = adminListen === null ? [] : [adminListen];
+  refusePublic(adminListens, "metrics have no authentication: leave --admin out", errors);
 }
 
 function needsSasl(option: string, protocol: ListenProtocol): string {

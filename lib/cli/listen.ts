@@ -81,11 +81,11 @@ function readPort(text: string | undefined): number | undefined {
 }
 
 /**
- * Reads the `[host:]port` of `--metrics`; without a host it is 127.0.0.1.
+ * Reads the `[host:]port` of `--admin`; without a host it is 127.0.0.1.
  *
  * @throws RangeError
  */
-export function readMetricsAddress(text: string): TcpListen {
+export function readAdminAddress(text: string): TcpListen {
   const isPort = /^\d+$/.test(text);
   const { hostname, port } = readHostAndPort(isPort ? `127.0.0.1:${text}` : text);
   if (port === undefined || hostname === "") {

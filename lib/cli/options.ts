@@ -15,7 +15,7 @@ import {
 } from "../net/transport.ts";
 import type { IgnoredOption, ServerArguments } from "./argv.ts";
 import { checkAuthentication, protocolOf } from "./auth_options.ts";
-import { type ListenAddress, readListenAddress, readMetricsAddress } from "./listen.ts";
+import { type ListenAddress, readAdminAddress, readListenAddress } from "./listen.ts";
 import { type LeaseFlag, tokenPersistence, toLeaseFlag, toStoreOptions } from "./store_options.ts";
 import { ignoredTlsOptions, nativeOnlyTls, toTlsSettings } from "./tls_options.ts";
 import { type OptionValue, valueOr } from "./values.ts";
@@ -31,8 +31,8 @@ export interface ServerOptions {
   readonly transport: TransportOptions;
   /** Null: no counter protocol. */
   readonly counters: CounterOptions | null;
-  /** The address of `--metrics`; null: none. */
-  readonly metrics: TcpListen | null;
+  /** The address of `--admin`; null: none. */
+  readonly admin: TcpListen | null;
   /** A port of 0 is not bound yet: see `withBound`. */
   readonly settings: Settings;
   /** Initial values of settings that commands may change. */
@@ -68,9 +68,9 @@ export function toServerOptions(
   const protocol = protocolOf(parsed, errors);
   const listens = toListens(parsed, addresses, protocol, errors);
   const counters = toCounters(parsed, addresses);
-  const metrics = toMetrics(values.metrics, errors);
-  checkPorts(listens, counters?.listens ?? [], metrics, errors);
-  checkAuthentication(parsed, listens, counters?.listens ?? [], metrics, errors);
+  const admin = toAdmin(parsed, errors);
+  checkPorts(listens, counters?.listens ?? [], admin, errors);
+  checkAuthentication(parsed, listens, counters?.listens ?? [], admin, errors);
   const leaseFlag = toLeaseFlag(parsed, errors);
   const tls = toTlsSettings(parsed, errors);
   return {
@@ -79,7 +79,7 @@ export function toServerOptions(
     store: toStoreOptions(parsed, leaseFlag, processInfo, errors),
     transport: toTransportOptions(parsed, tls),
     counters,
-    metrics,
+    admin,
     settings: toSettings(parsed, leaseFlag, processInfo, listens, protocol, tls),
     tunables: toTunables(parsed),
     journal: toJournal(parsed),
@@ -238,11 +238,11 @@ function ignoredPort(
   return [{ option: "-p (--port)", reason: "every address of -l (--listen) names its own port" }];
 }
 
-/** Finds ports of counters and metrics that another listener of this server needs. */
+/** Finds ports of counters and of the admin port that another listener of this server needs. */
 function checkPorts(
   listens: readonly Listen[],
   counters: readonly TcpListen[],
-  metrics: TcpListen | null,
+  admin: TcpListen | null,
   errors: string[],
 ): void {
   const tcp = listens.filter((listen) => listen.kind === "tcp");
@@ -251,9 +251,9 @@ function checkPorts(
       errors.push(`--counter-port ${counter.port}: the cache listens on this port; choose another`);
     }
   }
-  if (metrics !== null && [...tcp, ...counters].some((each) => meet(each, metrics))) {
+  if (admin !== null && [...tcp, ...counters].some((each) => meet(each, admin))) {
     errors.push(
-      `--metrics ${metrics.port}: the server has this port for another use; choose another`,
+      `--admin ${admin.port}: the server has this port for another use; choose another`,
     );
   }
 }
@@ -292,11 +292,18 @@ function toCounters(
   };
 }
 
-/** Reads the address of `--metrics`; null: none, or a malformed one, which adds an error. */
-function toMetrics(text: string, errors: string[]): TcpListen | null {
+/** Reads the address of `--admin`; null: none, or a malformed one, which adds an error. */
+function toAdmin(
+  { values: { admin, metrics } }: ServerArguments,
+  errors: string[],
+): TcpListen | null {
+  if (admin !== "" && metrics !== "") {
+    errors.push("--metrics: the former name of --admin; leave one of them out");
+  }
+  const text = admin || metrics;
   if (text === "") return null;
-  const label = `--metrics ${JSON.stringify(text)}`;
-  return valueOr(null, () => readMetricsAddress(text), errors, label);
+  const label = `--${admin === "" ? "metrics" : "admin"} ${JSON.stringify(text)}`;
+  return valueOr(null, () => readAdminAddress(text), errors, label);
 }
 
 function toRows(parsed: ServerArguments, errors: string[]): RowArguments | null {

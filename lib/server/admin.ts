@@ -6,41 +6,58 @@ import type { ServerOptions } from "../cli/options.ts";
 import { type Lifecycle, LifecyclePhase } from "../lifecycle.ts";
 import type { Origin } from "../rows/origin.ts";
 import type { BoundTransport, TransportEvent } from "../net/transport.ts";
+import type { Authentication } from "./authentication.ts";
+
+/** Parts of the server that the admin port shows. */
+interface Shown {
+  /** The main thread's. */
+  readonly cache: Cache;
+  readonly shared: SharedState;
+  readonly lifecycle: Lifecycle;
+  readonly transport: BoundTransport;
+  /** Null without `--db`. */
+  readonly origin: Origin | null;
+  /** Null without `-Y`. */
+  readonly authentication: Authentication | null;
+}
 
 /**
- * Opens the port of `--metrics`. Its modules are loaded only if the option is given.
+ * Opens the port of `--admin`. Its modules are loaded only if the option is given.
  *
- * @param cache The main thread's.
- * @param origin Null without `--db`.
  * @param report Logs an event.
  * @returns Null without the option.
  * @throws ListenError
  */
 export async function openAdmin(
-  { metrics, settings }: ServerOptions,
-  cache: Cache,
-  shared: SharedState,
-  lifecycle: Lifecycle,
-  transport: BoundTransport,
-  origin: Origin | null,
+  { admin, settings }: ServerOptions,
+  { cache, shared, lifecycle, transport, origin, authentication }: Shown,
   report: (event: TransportEvent) => void,
 ): Promise<AdminServer | null> {
-  if (metrics === null) return null;
+  if (admin === null) return null;
   const { AdminServer } = await import("../admin/http_server.ts");
   const { adminRoutes } = await import("../admin/pages.ts");
-  const { serverMetrics } = await import("../admin/server_metrics.ts");
+  const { serverMetrics, statSource } = await import("../admin/server_metrics.ts");
+  const { dashboardRoutes } = await import("../admin/dashboard/routes.ts");
+  const { Recorder } = await import("../admin/dashboard/recorder.ts");
+  const { takeSnapshot } = await import("../admin/dashboard/series.ts");
+  const rowStats = () => origin?.stats ?? [];
+  const source = statSource(cache, shared, settings, () => processState(lifecycle, transport));
+  const recorder = new Recorder((atMs) => takeSnapshot(source, rowStats(), atMs));
   const routes = adminRoutes({
-    metrics: serverMetrics(
-      cache,
-      shared,
-      settings,
-      () => processState(lifecycle, transport),
-      () => origin?.stats ?? [],
-    ),
+    metrics: serverMetrics(source, rowStats),
     problem: () => origin?.problem ?? null,
     isServing: () => lifecycle.phase === LifecyclePhase.RUNNING,
+    routes: dashboardRoutes({
+      recorder,
+      tables: { ...source, rowStats, users: () => authentication?.users ?? null },
+      check: authentication &&
+        ((credentials, address) => authentication.accessOf(credentials, address)),
+    }),
   });
-  return new AdminServer(metrics, routes, report);
+  const server = new AdminServer(admin, routes, report);
+  recorder.start();
+  server.onClose = () => recorder.stop();
+  return server;
 }
 
 /** Returns the facts of the process that `stats` and metrics show. */

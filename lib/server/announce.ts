@@ -140,17 +140,19 @@ function openLibc() {
   return { symbols: library.symbols, [Symbol.dispose]: () => library.close() };
 }
 
-/** Logs where the metrics are, and a warning if other hosts can read them. */
-export function announceMetrics(listen: TcpListen): void {
+/** Logs where dashboard and metrics are, and a warning if other hosts can read the metrics. */
+export function announceAdmin(listen: TcpListen): void {
   const address = listenText(listen);
-  const url = `http://${address}/metrics`;
-  logProcess("info", "metrics_listening", `metrics are at ${url}`, { address, url });
+  const dashboard = `http://${address}/`;
+  const url = `${dashboard}metrics`;
+  const message = `metrics are at ${url}, the dashboard is at ${dashboard}`;
+  logProcess("info", "metrics_listening", message, { address, url, dashboard });
   if (!isPublic(listen)) return;
   logProcess(
     "warning",
     "public_address",
     `no authentication: any host that can reach ${address} can read the statistics; restrict ` +
-      `access with a firewall, or use --metrics ${listen.port} to listen on 127.0.0.1 only`,
+      `access with a firewall, or use --admin ${listen.port} to listen on 127.0.0.1 only`,
     { addresses: [address], reason: "no authentication" },
   );
 }

@@ -1,3 +1,4 @@
+import type { Access } from "../../protocol/auth/access.ts";
 import { type Credentials, Verdicts } from "../../protocol/auth/password_checks.ts";
 import type { SharedState } from "../../protocol/thread_context.ts";
 import { type ConnectionId, ConnectionTable } from "../../store/connections.ts";
@@ -41,6 +42,16 @@ export class Authentication {
       isAwaited: () => this.#verdicts.isAwaited(owner),
     });
     if (this.#verdicts.deliver(owner, access)) this.#transport.wake(threadIndex);
+  }
+
+  /** Returns the access of a user who asks over another way than a cache connection. */
+  async accessOf(credentials: Credentials, address: string): Promise<Access> {
+    return await this.#authenticator.check({ credentials, address, isAwaited: () => true });
+  }
+
+  /** The users. */
+  get users(): Users {
+    return this.#authenticator.users;
   }
 
   /** Reads the user file again. After an error the previous users stay in force. */

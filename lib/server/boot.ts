@@ -26,7 +26,7 @@ import { bindTransport, chooseTransport, type TransportName } from "../net/trans
 import { readUserFile } from "../auth/user_file.ts";
 import { Authentication } from "./authentication.ts";
 import { openAdmin } from "./admin.ts";
-import { announce, announceMetrics, byProtocol } from "./announce.ts";
+import { announce, announceAdmin, byProtocol } from "./announce.ts";
 import { type FileProblem, PidFile, portFilePath, writePortFile } from "./files.ts";
 import { missingPermissions, refusePermissions } from "./permissions.ts";
 import { reasonOf } from "../reason.ts";
@@ -110,7 +110,7 @@ interface Server {
   readonly snapshot: Snapshot | null;
   /** Null without `--db`. */
   readonly origin: Origin | null;
-  /** Null without `--metrics`. */
+  /** Null without `--admin`. */
   readonly admin: AdminServer | null;
 }
 
@@ -182,7 +182,11 @@ async function start(
   ]);
   if (stop.isRequested) return null;
   const admin = open.adopt(
-    await openAdmin(options, cache, shared, lifecycle, transport, origin, logEvent),
+    await openAdmin(
+      options,
+      { cache, shared, lifecycle, transport, origin, authentication },
+      logEvent,
+    ),
     (server) => server?.close(),
   );
   // Last, after every other step of the start: clients can connect now.
@@ -193,7 +197,7 @@ async function start(
   const [cacheListens] = byProtocol(transport.listens);
   const problems = writeFiles(pidFile, pid, cacheListens);
   announce(options, transport);
-  if (admin !== null) announceMetrics(admin.listen);
+  if (admin !== null) announceAdmin(admin.listen);
   logUnwritten(problems);
   const ticker = new Ticker(cache, startMs - (snapshot?.clockMs ?? 0));
   ticker.start();

@@ -97,7 +97,7 @@ export function refusePermissions(
 }
 
 function neededPermissions(options: ServerOptions, transport: TransportName): Need[] {
-  const { counters, journal, listens, metrics, pidFile, snapshot } = options;
+  const { counters, journal, listens, admin, pidFile, snapshot } = options;
   const { authFile } = options.settings;
   const needs = fileNeeds(
     ["read"],
@@ -115,7 +115,7 @@ function neededPermissions(options: ServerOptions, transport: TransportName): Ne
     const all = [...listens, ...counters?.listens ?? []];
     needs.push(...all.flatMap(listenNeeds), ...certificateNeeds(options));
   }
-  if (metrics !== null) needs.push(...listenNeeds(metrics));
+  if (admin !== null) needs.push(...listenNeeds(admin));
   if (journal !== null) {
     const purpose = `keep update tokens in ${journal.folder} (--state-dir)`;
     const alternative = "or leave --state-dir out";

@@ -129,8 +129,8 @@ function reasonOf({ listen, code, message }: ListenError, options: ServerOptions
 }
 
 /** The option that sets the port. */
-function flagOf(listen: Listen, { metrics }: ServerOptions): string {
-  if (listen === metrics) return "--metrics";
+function flagOf(listen: Listen, { admin }: ServerOptions): string {
+  if (listen === admin) return "--admin";
   if (listen.protocol === "counters") return "--counter-port";
   return listen.kind === "udp" ? "-U" : "-p";
 }

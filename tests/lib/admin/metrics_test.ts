@@ -161,7 +161,7 @@ testTransports("a port that is taken is named; so is the missing permission", as
   const taken = await runToEnd({ args, permissions: permissions(io) });
   assertEquals(taken.code, 71);
   assertStringIncludes(taken.stderr, `cannot listen on ${address}`);
-  assertStringIncludes(taken.stderr, "choose another with --metrics");
+  assertStringIncludes(taken.stderr, "choose another with --admin");
   const least = leastPermissions(io).filter((flag) => !flag.startsWith("--allow-net"));
   const denied = await runToEnd({ args, permissions: least });
   assertEquals(denied.code, 77);
@@ -182,5 +182,5 @@ Deno.test("metrics beyond this host are a warning, and refused under --require-a
     args: ["-p", "-1", "--require-auth", "--metrics", "*:9150"],
   });
   assertEquals(code, 64);
-  assertStringIncludes(stderr, "metrics have no authentication: leave --metrics out");
+  assertStringIncludes(stderr, "metrics have no authentication: leave --admin out");
 });

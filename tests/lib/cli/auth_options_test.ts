@@ -46,10 +46,10 @@ Deno.test("--require-auth refuses addresses that other hosts can reach without a
   assertEquals(errors("--require-auth", "-Y", "f", "-l", "0.0.0.0", "--counter-port", "11215"), [
     open("0.0.0.0:11215", "counters have no authentication: leave --counter-port out"),
   ]);
-  assertEquals(errors("--require-auth", "--metrics", "*:9150"), [
-    open("0.0.0.0:9150", "metrics have no authentication: leave --metrics out"),
+  assertEquals(errors("--require-auth", "--admin", "*:9150"), [
+    open("0.0.0.0:9150", "metrics have no authentication: leave --admin out"),
   ]);
-  assertEquals(errors("--require-auth", "--metrics", "9150"), []);
+  assertEquals(errors("--require-auth", "--admin", "9150"), []);
   assertEquals(errors("--require-auth"), []);
   assertEquals(errors("--require-auth", "-s", "/tmp/x"), []);
   assertEquals(errors("--require-auth", "-Y", "f", "-l", "0.0.0.0"), []);

@@ -42,13 +42,13 @@ Deno.test("readCommand() makes one UDP listener for two ports of an address", ()
 });
 
 Deno.test("readCommand() refuses a port that the server itself needs, and names its option", () => {
-  assertEquals(errors("--metrics", "11211", "--counter-port", "11211"), [
+  assertEquals(errors("--admin", "11211", "--counter-port", "11211"), [
     "--counter-port 11211: the cache listens on this port; choose another",
-    "--metrics 11211: the server has this port for another use; choose another",
+    "--admin 11211: the server has this port for another use; choose another",
   ]);
-  assertEquals(errors("-l", "*", "--metrics", "11211").length, 1);
-  assertEquals(errors("-l", "127.0.0.2", "--metrics", "11211"), []);
-  assertEquals(errors("-p", "0", "--counter-port", "7", "--metrics", "7").length, 1);
+  assertEquals(errors("-l", "*", "--admin", "11211").length, 1);
+  assertEquals(errors("-l", "127.0.0.2", "--admin", "11211"), []);
+  assertEquals(errors("-p", "0", "--counter-port", "7", "--admin", "7").length, 1);
 });
 
 Deno.test("readCommand() tells that -p has no effect when every address has a port", () => {
@@ -146,9 +146,9 @@ Deno.test("readCommand() makes a counter server where a port is given, on each a
   });
 });
 
-Deno.test("readCommand() reads the address of metrics; only a port is one of 127.0.0.1", () => {
-  const { metrics } = serverOptions();
-  assertEquals(metrics, null);
+Deno.test("readCommand() reads the address of the admin port; only a port is one of 127.0.0.1", () => {
+  const { admin } = serverOptions();
+  assertEquals(admin, null);
   const addresses: readonly (readonly [text: string, hostname: string, port: number])[] = [
     ["9150", "127.0.0.1", 9150],
     ["0", "127.0.0.1", 0],
@@ -158,7 +158,8 @@ Deno.test("readCommand() reads the address of metrics; only a port is one of 127
   ];
   for (const [text, hostname, port] of addresses) {
     const listen = { kind: "tcp", hostname, port, protocol: "ascii" } as const;
-    assertEquals(serverOptions("--metrics", text).metrics, listen);
+    assertEquals(serverOptions("--admin", text).admin, listen);
+    assertEquals(serverOptions("--metrics", text).admin, listen);
   }
   for (const text of ["70000", "cache1", "::1", ":9150", "cache1:", "cache1:x"]) {
     const command = readCommand(["--metrics", text], PROCESS_INFO);

@@ -1,0 +1,134 @@
+import { assert, assertEquals } from "@std/assert";
+import type { Browser, Page } from "npm:playwright-core@1.65.1";
+import { type Client, ServerProcess } from "../../../support/servers/server_process.ts";
+
+const CHROMIUM = "/usr/bin/chromium";
+const hasChromium = await Deno.stat(CHROMIUM).then(() => true, () => false);
+
+/** A page test. Ignored without Debian's package chromium. */
+function test(name: string, run: (page: Page, server: ServerProcess) => Promise<void>): void {
+  Deno.test({
+    name: `${name}${hasChromium ? "" : " (ignored: needs Debian's package chromium)"}`,
+    ignore: !hasChromium,
+    // The browser's driver keeps timers and pipes of its own.
+    sanitizeOps: false,
+    sanitizeResources: false,
+    fn: async () => {
+      const { chromium } = await import("npm:playwright-core@1.65.1");
+      await using server = await ServerProcess.start({ args: ["--admin", "0", "-z", "3333"] });
+      const line = await server.line("the dashboard is at http://");
+      const url = /http:\/\/[^/]+\/$/.exec(line)![0];
+      const browser: Browser = await chromium.launch({
+        executablePath: CHROMIUM,
+        args: ["--no-sandbox"],
+      });
+      try {
+        const page = await browser.newPage();
+        const faults: string[] = [];
+        page.on("pageerror", ({ message }) => faults.push(message));
+        page.on("console", (message) => {
+          if (message.type() === "error") faults.push(message.text());
+        });
+        await page.goto(url);
+        await page.locator("#status", { hasText: "live" }).waitFor();
+        await run(page, server);
+        assertEquals(faults, []);
+      } finally {
+        await browser.close();
+      }
+      await server.stop();
+    },
+  });
+}
+
+function tile(page: Page, name: string): ReturnType<Page["locator"]> {
+  return page.locator("#tiles div", { hasText: name }).locator("dd");
+}
+
+/** Waits until a tile shows a text. */
+async function shows(page: Page, name: string, text: string): Promise<void> {
+  await tile(page, name).and(page.getByText(text, { exact: true })).waitFor();
+}
+
+async function fill(client: Client): Promise<void> {
+  for (let index = 0; index < 7; index++) {
+    await client.ask(`set key${index} 0 0 5\r\nhello\r\n`, "STORED\r\n");
+  }
+  await client.ask("lock key1\r\nlock key2\r\n", "OK\r\nOK\r\n");
+  await client.send("getss 100 leased-key\r\n");
+  await client.until("END\r\n");
+}
+
+test("numbers and tables of the page are those of stats", async (page, server) => {
+  using client = await server.connect();
+  await fill(client);
+  await shows(page, "Items", await client.stat("curr_items"));
+  await shows(page, "Locks held", await client.stat("lock_curr"));
+  await shows(page, "Leases held", await client.stat("lease_curr"));
+  await shows(page, "Connections", await client.stat("curr_connections"));
+  await shows(page, "Quarantine", "off");
+  await page.getByRole("tab", { name: "Locks" }).click();
+  await page.getByRole("cell", { name: "key1", exact: true }).waitFor();
+  const cells = await page.locator("#table tbody td:first-child").allTextContents();
+  assertEquals(cells.sort(), ["key1", "key2"]);
+  await page.getByRole("tab", { name: "Leases" }).click();
+  await page.getByRole("cell", { name: "leased-key" }).waitFor();
+});
+
+test("tables are searched and sorted, by keyboard too", async (page, server) => {
+  using client = await server.connect();
+  await fill(client);
+  await page.getByRole("tab", { name: "Classes" }).focus();
+  await page.getByRole("tab", { name: "Hot keys" }).focus();
+  for (let step = 0; step < 3; step++) await page.keyboard.press("ArrowRight");
+  const selected = page.getByRole("tab", { selected: true });
+  assertEquals(await selected.textContent(), "Threads");
+  await page.keyboard.press("ArrowRight");
+  await page.getByRole("cell", { name: "key1", exact: true }).waitFor();
+  await page.getByRole("searchbox", { name: "Search" }).fill("KEY2");
+  assertEquals(await page.locator("#table tbody tr").count(), 1);
+  await page.getByRole("searchbox", { name: "Search" }).fill("");
+  const key = page.getByRole("columnheader", { name: "key" });
+  await key.getByRole("button").press("Enter");
+  assertEquals(await key.getAttribute("aria-sort"), "descending");
+  assertEquals(await page.locator("#table tbody td:first-child").allTextContents(), [
+    "key2",
+    "key1",
+  ]);
+  await page.keyboard.press("Enter");
+  assertEquals(await key.getAttribute("aria-sort"), "ascending");
+});
+
+for (const colorScheme of ["light", "dark"] as const) {
+  test(`axe-core finds nothing, ${colorScheme}`, async (page) => {
+    await page.emulateMedia({ colorScheme });
+    const source = new URL(import.meta.resolve("npm:axe-core@4.14.1/axe.min.js"));
+    // Not a script of the page, which its policy would refuse.
+    await page.evaluate(await Deno.readTextFile(source));
+    const violations = await page.evaluate(async () => {
+      const { axe } = globalThis as unknown as {
+        axe: { run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };
+      };
+      return (await axe.run()).violations.map(({ id, nodes }) => `${id}: ${nodes[0]!.html}`);
+    });
+    assertEquals(violations, []);
+  });
+}
+
+test("a page that gets an hour of rows keeps an hour, and draws them", async (page) => {
+  const size = await page.evaluate(() => {
+    const { Dashboard } = globalThis as unknown as { Dashboard?: unknown };
+    return typeof Dashboard;
+  });
+  assertEquals(size, "undefined");
+  await page.getByRole("button", { name: "1 h" }).click();
+  assertEquals(
+    await page.getByRole("button", { name: "1 h" }).getAttribute("aria-pressed"),
+    "true",
+  );
+  const nodes = async (): Promise<number> => await page.locator("*").count();
+  const before = await nodes();
+  await page.waitForFunction(() => performance.now() > 6000);
+  assert(await nodes() <= before + 20, "the page grows");
+  assertEquals(await page.locator("figure canvas").count() > 10, true);
+});
