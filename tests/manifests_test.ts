@@ -9,6 +9,8 @@ import { path } from "./support/servers/server_process.ts";
 import { serverOptions } from "./support/command_line.ts";
 import { textOf } from "./support/sessions/side.ts";
 
+const config = JSON.parse(Deno.readTextFileSync(path("deno.json")));
+
 // contrib/kubernetes/, .github/workflows/ and the bill of materials. No cluster and no runner is here: schemas are.
 
 const KINDS = { Deployment, PodDisruptionBudget, Service, StatefulSet };
@@ -60,6 +62,7 @@ for (const file of ["nodes.yaml", "origin.yaml"]) {
       serverOptions(...JSON.parse(args.replace("$(DATABASE_URL)", "postgres://u@h/d")));
       assertStringIncludes(text, '"prometheus.io/port":"9150"');
       assertStringIncludes(text, '"readinessProbe"');
+      assertStringIncludes(text, `"image":"leased:${config.version}"`);
     }
   });
 }
@@ -91,8 +94,9 @@ for (const name of ["test", "release"]) {
     assertEquals(validateWorkflow(text).errors, []);
     const broken = validateWorkflow(text.replaceAll("runs-on:", "run-on:"));
     assert(broken.errors.length > 0);
-    const { tasks } = JSON.parse(Deno.readTextFileSync(path("deno.json")));
-    for (const [, task] of text.matchAll(/deno task ([\w:]+)/g)) assert(task! in tasks, task);
+    for (const [, task] of text.matchAll(/deno task ([\w:]+)/g)) {
+      assert(task! in config.tasks, task);
+    }
   });
 }
 
@@ -102,9 +106,7 @@ Deno.test("the release compiles deno task compile's program for five targets", (
   };
   const { run } = jobs.executables.steps.find(({ name }) => name === "compile")!;
   const folder = Deno.makeTempDirSync();
-  const config = Deno.readTextFileSync(path("deno.json"));
-  const { command } = JSON.parse(config).tasks.compile;
-  Deno.writeTextFileSync(`${folder}/deno.json`, config);
+  const { command } = config.tasks.compile;
   Deno.writeTextFileSync(`${folder}/deno`, '#!/bin/sh\necho "deno $*"\n', { mode: 0o755 });
   Deno.writeTextFileSync(`${folder}/jq`, '#!/bin/sh\necho "$COMMAND"\n', { mode: 0o755 });
   const { code, stdout, stderr } = new Deno.Command("bash", {

@@ -70,7 +70,7 @@ function gridOf(samples: readonly Sample[], choices: Choices): Grid {
 /** Texts rise, numbers fall, unknown values are last. */
 function compare(a: Cell, b: Cell): number {
   if (typeof a === "string" && typeof b === "string") return a < b ? -1 : a > b ? 1 : 0;
-  if (typeof a !== typeof b) return typeof a === "string" ? 1 : -1;
+  if (typeof a !== typeof b) return typeof a === "string" ? -1 : 1;
   if (Number.isNaN(a) || Number.isNaN(b)) return Number(Number.isNaN(a)) - Number(Number.isNaN(b));
   return Number(b) - Number(a);
 }

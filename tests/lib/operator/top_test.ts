@@ -37,6 +37,17 @@ Deno.test("rates are growth a second; a counter that fell has none, and what a s
   assertMatch(two!, /^two:2 +- +- +- +- +- +- +900 /);
 });
 
+Deno.test("unknown values are last, whatever column sorts", () => {
+  const gone = { ...ONE, name: "a:0", reason: "refused", now: new Map(), before: null };
+  const known = sample("z:9", "version 1.6|curr_items 5", "version 1.6");
+  for (const sort of ["items", "version"]) {
+    const choices = { ...choicesOf("servers"), sort };
+    const lines = screenLines([gone, known], choices, { columns: 300, rows: 6 }, false);
+    assertEquals(lines.slice(2, 4).map((line) => line.slice(0, 3)), ["z:9", "a:0"], sort);
+    assertEquals(lines[4], "a:0: refused");
+  }
+});
+
 /** A connection for each number. */
 function connections(count: number): Sample {
   const conns = new Map<string, string>();
