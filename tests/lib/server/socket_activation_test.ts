@@ -4,7 +4,7 @@ import { Client, MAIN, ServerProcess, TRANSPORTS } from "../../support/servers/s
 
 /** As systemd does: binds sockets, and starts the server with them as the descriptors from 3 on. */
 const ACTIVATE = `
-import ctypes, os, socket, sys
+import ctypes, os, socket, sys, time
 sockets = []
 for address in sys.argv[1].split(","):
     if address.startswith("/"):
@@ -31,11 +31,18 @@ while True:
     print("ended", status, file=sys.stderr, flush=True)
     if status != 0:
         sys.exit(1)
+    while not os.path.exists(os.environ["RESTART"]):
+        time.sleep(0.02)
 `;
 
 const CAN_RUN = TRANSPORTS.includes("native") && isInstalled(["python3", "-c", ""]);
 
-function activated(addresses: string, ...args: readonly string[]): ServerProcess {
+/** @param restart The file that lets the second server start. */
+function activated(
+  restart: string,
+  addresses: string,
+  ...args: readonly string[]
+): ServerProcess {
   // deno-fmt-ignore
   const server = [
     Deno.execPath(), "run", "--no-prompt", "--allow-read", "--allow-ffi",
@@ -44,7 +51,7 @@ function activated(addresses: string, ...args: readonly string[]): ServerProcess
   return ServerProcess.launch(
     new Deno.Command("python3", {
       args: ["-c", ACTIVATE, addresses, ...server],
-      env: { NO_COLOR: "1" },
+      env: { NO_COLOR: "1", RESTART: restart },
       stdin: "null",
       stdout: "null",
       stderr: "piped",
@@ -65,16 +72,20 @@ Deno.test(
   { ignore: !CAN_RUN },
   async () => {
     const folder = Deno.makeTempDirSync();
-    await using manager = activated("0", "-p", "PORT");
+    const restart = `${folder}/restart`;
+    await using manager = activated(restart, "0", "-p", "PORT");
     const port = Number(/bound (\d+)/.exec(await manager.line("bound"))![1]);
     // Before the server runs.
     using early = new Client(await Deno.connect({ hostname: "127.0.0.1", port }));
     await early.ask("set a 0 0 1\r\n1\r\n", "STORED\r\n");
     const first = await pidOf(manager, 0);
     Deno.kill(first, "SIGTERM");
-    await manager.line("shutting down");
+    await manager.line("ended 0");
+    // While no server runs.
     using late = new Client(await Deno.connect({ hostname: "127.0.0.1", port }));
-    await late.ask("get a\r\n", "END\r\n");
+    await late.send("get a\r\n");
+    Deno.writeTextFileSync(restart, "");
+    assertEquals(await late.until("END\r\n"), "END\r\n");
     Deno.kill(await pidOf(manager, 1), "SIGKILL");
     await manager.ended();
     Deno.removeSync(folder, { recursive: true });
@@ -86,7 +97,7 @@ Deno.test("a passed Unix socket keeps its file; a socket that no option names is
 }, async () => {
   const folder = Deno.makeTempDirSync();
   const path = `${folder}/socket`;
-  await using manager = activated(`${path},0`, "-s", path);
+  await using manager = activated(folder, `${path},0`, "-s", path);
   const line = await manager.line("the server does not listen on 127.0.0.1:");
   assertStringIncludes(line, "warning");
   const pid = await pidOf(manager, 0);
