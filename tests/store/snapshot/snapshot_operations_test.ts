@@ -249,3 +249,25 @@ Deno.test("a page that moves to another class goes on moving after the restart",
   next.check();
   for (let slice = 0; slice < 1000; slice++) next.cache.maintain();
 });
+
+Deno.test("a restart changes no eviction: the same requests hit with and without it", () =>
+  withSeed(drawSeed(), (seed) => {
+    const hitsOf = (restartAt: number): number => {
+      const random = randomFrom(seed);
+      let store = new TestStore({ memoryLimitBytes: MIB, firstId: 1000 });
+      let hits = 0;
+      for (let step = 0; step < 30_000; step++) {
+        if (step === restartAt) store = restart(store, { memoryLimitBytes: MIB });
+        // Some keys are asked for much more often than others.
+        const key = `k${Math.floor(20_000 ** random())}`;
+        if (store.item(key) !== NO_ITEM) hits++;
+        else store.store(StoreMode.SET, key, "v".repeat(100 + key.length * 30));
+        if (step % 100 === 0) store.cache.maintain();
+      }
+      store.check();
+      return hits;
+    };
+    const hits = hitsOf(-1);
+    assertGreater(hits, 5000);
+    assertEquals(hitsOf(15_000), hits);
+  }));
