@@ -29,7 +29,7 @@ const WITHOUT_PROMTOOL = PROMTOOL ? "" : "; promtool (Debian's package prometheu
 
 Deno.test("every metric of alerts and dashboard is one of a server's", async () => {
   const folder = Deno.makeTempDirSync();
-  const args = ["--metrics", "0", "--state-dir", folder, "--db", `sqlite:${folder}/rows.db`];
+  const args = ["--admin", "0", "--state-dir", folder, "--db", `sqlite:${folder}/rows.db`];
   await using server = await ServerProcess.start({
     args: [...args, "-U", "-1", "--rows", "row:"],
     permissions: ["-A"],

@@ -87,8 +87,8 @@ const COUNTERS: readonly (readonly [check: string, stat: string, fault: Fault])[
     "df <state directory>; journalctl -u leased",
   ]],
   ["quarantine", "quarantine", [
-    "in quarantine",
-    "the server stores nothing",
+    "the server is in quarantine",
+    "nothing is cached",
     "ask the server: quarantine off, once no writer of before works any more",
   ]],
 ];
@@ -102,7 +102,7 @@ export function examineServer(facts: ServerFacts): Finding[] {
       const value = numberOf(facts.stats, stat);
       if (Number.isNaN(value)) return unseen(check, `the server has no statistic ${stat}`);
       if (value === 0) return ok(check, `${stat} is 0`);
-      return warning(check, [`${value} ${what} (${stat})`, why, command]);
+      return warning(check, [`${stat} is ${value}: ${what}`, why, command]);
     }),
   ];
 }

@@ -152,7 +152,7 @@ Deno.test("leased doctor finds a clash of lease flags and an old certificate of 
   const { code, text } = await doctor(`127.0.0.1:${server.port}`);
   assertEquals(code, 1);
   assertStringIncludes(text, "This machine\n");
-  assertStringIncludes(text, "warning  lease-flags: 1 items stored with client flags");
+  assertStringIncludes(text, "warning  lease-flags: lease_flag_clash is 1: items stored with");
   const args = [`localhost:${secure.port}`, "--ca-cert", certificate.certPath, "--json"];
   const { reports } = JSON.parse((await doctor(...args)).text);
   const [, { findings }] = reports;
