@@ -318,6 +318,8 @@ function makeStore(
   const [listens] = byProtocol(transport.listens);
   for (const listen of listens) connections.addListener(listenerName(listen));
   const cache = formatCache(new Memory(shared.memory));
+  // Before anything has a deadline.
+  if (snapshot !== null) cache.snapshots.resumeClock(snapshot.clockMs);
   if (options.store.tokenPersistence === "volatile") {
     cache.tokens.quarantineFor(options.settings.tokenQuarantineSec);
   }

@@ -81,7 +81,6 @@ export class Snapshot {
     const reader = this.#reader;
     if (reader === null) return;
     const startMs = performance.now();
-    cache.snapshots.resumeClock(this.clockMs);
     try {
       const dropped = cache.snapshots.takesPages(reader.store)
         ? await this.#loadPages(reader, cache)

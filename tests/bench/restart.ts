@@ -49,6 +49,7 @@ export async function main(args: readonly string[]): Promise<void> {
   const table = new Table(
     `-m ${memory}, seconds`,
     "MiB",
+    "kept",
     "stop",
     "start",
     "bare write",

@@ -10,6 +10,8 @@ import {
   until,
 } from "../../support/servers/server_process.ts";
 
+import { decodeStart, encodeStart } from "../../../lib/snapshot/snapshot_format.ts";
+import { tableBytes } from "../../../store/setup.ts";
 import { CAN_MOUNT, mountTinyDisk } from "../../support/tiny_disk.ts";
 
 // A server with --snapshot, as users run it.
@@ -98,6 +100,51 @@ Deno.test("ids after a restart are larger than those before", async () => {
   };
   const first = await newId();
   assert(await newId() > first);
+});
+
+/** Makes a snapshot older than it is. */
+function age(file: string, seconds: number): void {
+  const bytes = Deno.readFileSync(file);
+  const { description, places, pieces } = decodeStart(
+    (position, length) => bytes.slice(position, position + length),
+    bytes.length,
+  );
+  const writtenUnixMs = description.writtenUnixMs - seconds * 1000;
+  const tables = bytes.subarray(places.tables, places.tables + tableBytes(description.store));
+  const pagesBytes = places.checksums - places.pages;
+  bytes.set(encodeStart({ ...description, writtenUnixMs }, tables, pieces, pagesBytes));
+  Deno.writeFileSync(file, bytes);
+}
+
+Deno.test("time passes while the server is down: items expire, and uptime and quarantine begin anew", async () => {
+  using folder = new SnapshotFolder();
+  {
+    await using server = await folder.start("portable");
+    using client = await server.connect();
+    await client.ask("set short 0 1000 1\r\n1\r\n", "STORED\r\n");
+    await client.ask("set long 0 7200 1\r\n1\r\n", "STORED\r\n");
+    await client.ask("set unix 0 2000000000 1\r\n1\r\n", "STORED\r\n");
+    await server.stop();
+  }
+  age(folder.file, 3600);
+  const quarantine = ["--tokens", "volatile", "--token-quarantine", "600"];
+  await using server = await folder.start("portable", ...quarantine);
+  using client = await server.connect();
+  await client.ask("get short\r\n", "END\r\n");
+  await client.ask("get unix\r\n", "VALUE unix 0 1\r\n1\r\nEND\r\n");
+  await client.send("mg long t\r\n");
+  const left = Number(/t(\d+)/.exec(await client.until("\r\n"))![1]);
+  assert(left <= 3600 && left > 3000, `${left}`);
+  // As far in the future as before.
+  await client.send("mg unix t\r\n");
+  const unixLeft = Number(/t(\d+)/.exec(await client.until("\r\n"))![1]);
+  assert(Math.abs(2_000_000_000 - Date.now() / 1000 - 3600 - unixLeft) < 60, `${unixLeft}`);
+  await client.ask("set new 0 0 1\r\n1\r\n", "NOT_STORED\r\n");
+  await client.send("stats\r\n");
+  const stats = await client.until("END\r\n");
+  assert(Number(/STAT uptime (\d+)/.exec(stats)![1]) < 600, stats);
+  assert(Math.abs(Number(/STAT time (\d+)/.exec(stats)![1]) - Date.now() / 1000) < 60, stats);
+  await server.stop();
 });
 
 Deno.test("a file that was loaded does not come back after a crash", async () => {
