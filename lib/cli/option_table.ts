@@ -261,11 +261,14 @@ const ROWS = [
   ["standby",        "",   "switch", "",              NONE, NONE,  "",                 "with --db: wait while another origin serves the rows of the database, then take over; by default the start fails"],
   ["take-over",      "",   "switch", "",              NONE, NONE,  "",                 "with --db: take over from another origin, which ends"],
   ["member-time",    "",   "whole",  "milliseconds",   100, 3600000, "2000",           "with PostgreSQL: how long rows are served from the cache while the database does not answer; the next origin waits as long, unless this one was shut down"],
+  ["follow",         "",   "switch", "",              NONE, NONE,  "",                 "with --db: read the database's log, and delete rows that other programs change; `init --follow` prepares the database"],
+  ["lag-max",        "",   "whole",  "milliseconds",   100, INT31, "10000",            "with --follow: /health fails when changes have not been applied for so long"],
 ] as const satisfies readonly OptionRow[];
 
 // deno-fmt-ignore
 const INIT = [
   ["run", "", "switch", "", NONE, NONE, "", "with init: make the tables, instead of printing the SQL"],
+  ["follow", "", "switch", "", NONE, NONE, "", "with init: make what --follow of the server needs, too"],
 ] as const satisfies readonly OptionRow[];
 
 // deno-fmt-ignore

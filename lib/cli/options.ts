@@ -309,7 +309,17 @@ function toAdmin(
 function toRows(parsed: ServerArguments, errors: string[]): RowArguments | null {
   const { values, given } = parsed;
   if (values.db !== "") return parsed;
-  const needDatabase = ["rows", "row-expiry", "cache", "caches", "table", "standby", "take-over"];
+  const needDatabase = [
+    "rows",
+    "row-expiry",
+    "cache",
+    "caches",
+    "table",
+    "standby",
+    "take-over",
+    "follow",
+    "lag-max",
+  ];
   for (const name of needDatabase as (keyof typeof values)[]) {
     if (given.has(name)) errors.push(`--${name}: needs --db`);
   }

@@ -14,9 +14,11 @@ import { readCaCert } from "./caches/dial.ts";
 import { type ListChanger, ListKeeper, readCachesFile } from "./caches/list_keeper.ts";
 import { type Backend, databaseName } from "./databases/backend.ts";
 import { openBackend } from "./databases/open_backend.ts";
+import { emptyAll, expelKeys } from "./flows/expulsion.ts";
 import { Flows, type Right } from "./flows/flows.ts";
 import { takeOver } from "./flows/takeover.ts";
 import { TokenStates } from "./flows/token_states.ts";
+import { type Expeller, Follower } from "./follow/follower.ts";
 import type { RowsCommand, RowsMessage, RowsStart } from "./messages.ts";
 import type { RowsOptions } from "./options.ts";
 import { RowLoop } from "./row_loop.ts";
@@ -104,6 +106,8 @@ class DatabaseThread {
   readonly #runner: StepRunner;
   readonly #loop: RowLoop;
   readonly #right: Right;
+  /** Null: the log is not followed. */
+  readonly #follower: Follower | null;
   #isConfirming = false;
   #isConfirmed = true;
   #isDeposed = false;
@@ -127,13 +131,25 @@ class DatabaseThread {
     this.#flows = new Flows(list.list, states, options.databaseTimeoutMs);
     this.#runner = runner;
     this.#right = cache.rows!.right;
+    this.#follower = options.follows ? new Follower(backend, this.#expeller, report, pause) : null;
     this.#loop = new RowLoop(
       cache,
       this.#flows,
       this.#runner,
       options.expiry === "column",
       (name) => list.forget(this.#changer, name),
+      this.#follower && { follower: this.#follower, endOfLog: () => backend.endOfLog() },
     );
+  }
+
+  /** The one door through which changes of other writers delete rows. */
+  get #expeller(): Expeller {
+    const { list } = this.#list;
+    const run = this.#runner;
+    return {
+      expel: (keys) => run.run(expelKeys(list, keys)),
+      empty: () => this.#list.whileUnchanged(() => run.run(emptyAll(list))),
+    };
   }
 
   /** Reads files first, then takes the database over. @throws StartError */
@@ -162,6 +178,7 @@ class DatabaseThread {
       const thread = new DatabaseThread(cache, options, backend, runner, list, epoch);
       await runner.run(thread.#flows.renewRight(thread.#right, options.rightMs));
       await list.adopt(backend, caches);
+      await thread.#follower?.open();
       // A cache that does not answer joins later.
       await Promise.race([list.set(thread.#changer, caches), pause(JOIN_MS)]);
       return thread;
@@ -189,15 +206,18 @@ class DatabaseThread {
     const confirmMs = Math.min(TICK_MS, this.#options.rightMs / CONFIRMATIONS);
     const confirmer = setInterval(() => void this.#confirm(), confirmMs);
     this.#sendState();
+    const following = this.#follower?.run();
     await this.#loop.run();
     clearInterval(ticker);
     clearInterval(confirmer);
     await this.#end();
     this.#list.close();
+    await following;
     await this.#backend.close();
   }
 
   stop(): void {
+    void this.#follower?.stop();
     this.#loop.stop();
   }
 
@@ -271,14 +291,24 @@ class DatabaseThread {
     this.#resolveMs = nowMs + this.#resolvePauseMs;
   }
 
+  get #lagProblem(): string | null {
+    if (this.#follower === null) return null;
+    const { problem, lagMs } = this.#follower;
+    if (problem !== null) return problem;
+    if (lagMs <= this.#options.lagMsMax) return null;
+    return `changes of rows have not been applied for ${lagMs} ms, more than --lag-max`;
+  }
+
   #sendState(): void {
     const { isDeposed, deposedText } = this.#flows;
     if (isDeposed && !this.#isDeposed) {
       this.#isDeposed = true;
       say({ kind: "deposed", reason: deposedText });
     }
-    const problem = isDeposed ? deposedText : this.#loop.problem;
-    say({ kind: "state", stats: [...rowStats(this.#flows, this.#runner.times)], problem });
+    const follower = this.#follower ?? undefined;
+    const problem = isDeposed ? deposedText : this.#loop.problem ?? this.#lagProblem;
+    const stats = [...rowStats(this.#flows, this.#runner.times, follower)];
+    say({ kind: "state", stats, problem });
   }
 }
 

@@ -8,7 +8,12 @@ import { reasonOf } from "../reason.ts";
 import { handleSignals } from "../signals.ts";
 import { databaseName } from "./databases/backend.ts";
 import { type DatabaseOptions, openBackend } from "./databases/open_backend.ts";
-import { postgresSchema, sqliteSchema } from "./databases/schema.ts";
+import {
+  postgresFollowSchema,
+  postgresSchema,
+  sqliteFollowSchema,
+  sqliteSchema,
+} from "./databases/schema.ts";
 import { toDatabaseOptions } from "./row_arguments.ts";
 
 /** Matches the errors of PostgreSQL and SQLite about a user who may not create tables. */
@@ -18,14 +23,20 @@ const NOT_PERMITTED = /permission denied|must be owner|readonly database/;
 export type InitCommand =
   | { readonly kind: "print"; readonly text: string }
   | { readonly kind: "refuse"; readonly errors: readonly string[]; readonly logFormat: LogFormat }
-  | { readonly kind: "init"; readonly options: DatabaseOptions; readonly logFormat: LogFormat };
+  | { readonly kind: "init"; readonly options: InitOptions; readonly logFormat: LogFormat };
+
+/** What is to be made. */
+export interface InitOptions extends DatabaseOptions {
+  /** Whether an origin is to follow the changes of other writers. */
+  readonly follows: boolean;
+}
 
 /** Parses the command line after `leased proxy init`: it prints the SQL that makes the tables, or runs it. */
 export function readInitCommand(argv: readonly string[], processInfo: ProcessInfo): InitCommand {
   const { values, errors } = parseOptions(argv, INIT_OPTIONS);
   if (values.help) return { kind: "print", text: helpText(processInfo.version) };
   const logFormat = values["log-format"];
-  const options = toDatabaseOptions(values, errors);
+  const options = { ...toDatabaseOptions(values, errors), follows: values.follow };
   if (errors.length > 0) return { kind: "refuse", errors, logFormat };
   return values.run
     ? { kind: "init", options, logFormat }
@@ -34,7 +45,7 @@ export function readInitCommand(argv: readonly string[], processInfo: ProcessInf
 
 /** Makes the tables that are missing, for a user who may create tables. Changes nothing the second time. */
 export async function makeTables(
-  options: DatabaseOptions,
+  options: InitOptions,
   logFormat: LogFormat,
 ): Promise<ExitCode> {
   configureLog(logFormat, () => 0);
@@ -42,7 +53,11 @@ export async function makeTables(
   const database = databaseName(options.database);
   try {
     const backend = await openBackend(options);
-    await backend.close();
+    try {
+      if (options.follows) await backend.prepareChanges();
+    } finally {
+      await backend.close();
+    }
   } catch (error) {
     const reason = reasonOf(error);
     const advice = NOT_PERMITTED.test(reason) ? "; run init as a user who may create tables" : "";
@@ -55,8 +70,12 @@ export async function makeTables(
 }
 
 /** Returns the SQL that creates the tables, to be executed by a user who may create tables. */
-function schemaOf({ database, names }: DatabaseOptions): string {
-  return (database.kind === "sqlite" ? sqliteSchema(names) : postgresSchema(names)).trimEnd();
+function schemaOf({ database, names, follows }: InitOptions): string {
+  const isFile = database.kind === "sqlite";
+  const schema = isFile ? sqliteSchema(names) : postgresSchema(names);
+  if (!follows) return schema.trimEnd();
+  const more = isFile ? sqliteFollowSchema(names) : postgresFollowSchema(names);
+  return (schema + more).trimEnd();
 }
 
 function helpText(version: string): string {

@@ -25,4 +25,8 @@ export interface RowsOptions extends DatabaseOptions {
   readonly tokensMax: number;
   /** How long the database remembers which tokens were used. */
   readonly appliedTtlSec: number;
+  /** Whether changes of other writers are read from the database's log. */
+  readonly follows: boolean;
+  /** How far behind the log `/health` is well, in milliseconds. */
+  readonly lagMsMax: number;
 }

@@ -40,6 +40,7 @@ export function toRowsOptions(
   if (values.standby && values["take-over"]) {
     errors.push("--standby and --take-over: give one of them");
   }
+  if (given.has("lag-max") && !values.follow) errors.push("--lag-max: needs --follow");
   const options = toDatabaseOptions(values, errors);
   return {
     ...options,
@@ -55,6 +56,8 @@ export function toRowsOptions(
     cacheCaCertPath: values["cache-ca-cert"],
     tokensMax: values["token-entries"] || TOKENS_MAX,
     appliedTtlSec: values["applied-ttl"],
+    follows: values.follow,
+    lagMsMax: values["lag-max"],
   };
 }
 

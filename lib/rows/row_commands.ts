@@ -4,6 +4,8 @@ import type { CacheClient } from "./caches/cache_client.ts";
 import type { Edit } from "./databases/backend.ts";
 import type { Flows, WriteReply } from "./flows/flows.ts";
 import { TokenLimitError } from "./flows/token_states.ts";
+import { positionOf } from "./follow/follow_command.ts";
+import type { Follower } from "./follow/follower.ts";
 import { rowStats } from "./row_stats.ts";
 import type { StepRunner } from "./step_runner.ts";
 import type { QueuedWrite } from "./write_queue.ts";
@@ -14,12 +16,21 @@ type AddWrite = (write: QueuedWrite) => void;
 type Handler = (words: readonly string[], data: Uint8Array) => Promise<string> | string;
 
 const KEY_LENGTH_MAX = 250;
+/** Longest time of `follow wait`. */
+const FOLLOW_WAIT_MS_MAX = 60_000;
 const UINT32_MAX = 2 ** 32 - 1;
 const OWNER = /^[\x21-\x7e]{1,64}$/;
 const LF = 0x0a;
 const BAD_FORMAT = latin1Text(REFUSAL.BAD_FORMAT);
 const BAD_OWNER = latin1Text(REFUSAL.BAD_OWNER);
 const UNKNOWN_COMMAND = latin1Text(REPLY.ERROR);
+
+/** The follower of the database's log. */
+export interface Following {
+  readonly follower: Follower;
+  /** `Backend.endOfLog` */
+  endOfLog(): Promise<bigint>;
+}
 
 /** An invalid request; the message is the reply. */
 class Refusal extends Error {}
@@ -36,16 +47,23 @@ export class RowCommands {
     udelete: (words) => this.#udelete(words),
     token: (words) => this.#token(words),
     caches: (words) => this.#caches(words),
+    follow: (words) => this.#follow(words),
     stats: () => this.#stats(),
   };
+  readonly #following: Following | null;
 
-  /** @param forgetCache `ListKeeper.forget` */
+  /**
+   * @param forgetCache `ListKeeper.forget`
+   * @param following Null: the log is not followed.
+   */
   constructor(
     flows: Flows<CacheClient>,
     runner: StepRunner,
     forgetCache: (name: string) => Promise<boolean>,
     addWrite: AddWrite,
+    following: Following | null,
   ) {
+    this.#following = following;
     this.#flows = flows;
     this.#forgetCache = forgetCache;
     this.#runner = runner;
@@ -174,9 +192,22 @@ export class RowCommands {
     }
   }
 
+  /** `follow wait <position|now> <ms>`: every change before the position is applied. */
+  async #follow([subcommand, position = "", ms = "", ...more]: readonly string[]): Promise<string> {
+    if (subcommand !== "wait" || more.length > 0) throw new Refusal(UNKNOWN_COMMAND);
+    if (this.#following === null) {
+      throw new Error("the server does not follow the log: no --follow");
+    }
+    const timeoutMs = numberOf(ms, FOLLOW_WAIT_MS_MAX);
+    const { endOfLog, follower } = this.#following;
+    const target = position === "now" ? await endOfLog() : positionOf(position);
+    if (target === null) throw new Refusal(BAD_FORMAT);
+    return await follower.wait(target, timeoutMs) ? "OK\r\n" : "TIMEOUT\r\n";
+  }
+
   /** `stats rows` */
   #stats(): string {
-    const lines = rowStats(this.#flows, this.#runner.times)
+    const lines = rowStats(this.#flows, this.#runner.times, this.#following?.follower)
       .map(({ name, value }) => `STAT ${name} ${value}\r\n`);
     return `${[...lines].join("")}${latin1Text(REPLY.END)}`;
   }

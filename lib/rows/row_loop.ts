@@ -4,7 +4,7 @@ import { Outcome } from "../../store/outcome.ts";
 import type { CacheClient } from "./caches/cache_client.ts";
 import type { Flows, Read, WriteReply } from "./flows/flows.ts";
 import { oneLine, reasonOf } from "../reason.ts";
-import { RowCommands } from "./row_commands.ts";
+import { type Following, RowCommands } from "./row_commands.ts";
 import { RowEdit } from "./row_edits.ts";
 import type { StepRunner } from "./step_runner.ts";
 import { type QueuedWrite, WriteQueue } from "./write_queue.ts";
@@ -42,6 +42,7 @@ export class RowLoop {
   /**
    * @param keepsExpiry Whether the table has a column for expiry times.
    * @param forgetCache `ListKeeper.forget`
+   * @param following Null: the log is not followed.
    */
   constructor(
     cache: Cache,
@@ -49,12 +50,14 @@ export class RowLoop {
     runner: StepRunner,
     keepsExpiry: boolean,
     forgetCache: (name: string) => Promise<boolean>,
+    following: Following | null = null,
   ) {
     this.#cache = cache;
     this.#flows = flows;
     this.#runner = runner;
     this.#keepsExpiry = keepsExpiry;
-    this.#commands = new RowCommands(flows, runner, forgetCache, (write) => this.#addWrite(write));
+    const addWrite = (write: QueuedWrite): void => this.#addWrite(write);
+    this.#commands = new RowCommands(flows, runner, forgetCache, addWrite, following);
   }
 
   /** Serves requests until `stop`, and answers those that were taken. */

@@ -1,6 +1,8 @@
 import { counter, gauge, type Stat, type StatMeaning } from "../../protocol/stats/entry.ts";
 import type { FlowCounts, Flows } from "./flows/flows.ts";
 import type { TokenState } from "./flows/token_states.ts";
+import { followStats } from "./follow/follow_stats.ts";
+import type { Follower } from "./follow/follower.ts";
 import { type StepTimes, TIMED_STEPS, type TimedStep } from "./step_times.ts";
 
 type Row<Name> = readonly [name: string, of: Name, unit: string, meaning: string];
@@ -32,6 +34,7 @@ const TOKENS: readonly Row<TokenState>[] = [
 export function* rowStats<Cache>(
   { states, caches, counts, isDeposed }: Flows<Cache>,
   times: Readonly<Record<TimedStep, StepTimes>>,
+  follower?: Follower,
 ): Generator<Stat> {
   yield stat("epoch", states.epoch, gauge("", "number of this takeover of the database"));
   yield stat("deposed", isDeposed ? 1 : 0, gauge("", "1: another origin has taken over"));
@@ -55,6 +58,7 @@ export function* rowStats<Cache>(
     yield stat(`${name}_us`, Math.round(sumMs * 1000), counter("microseconds", meaning));
     yield stat(`${name}_failures`, failures, counter("failures", meaning));
   }
+  if (follower !== undefined) yield* followStats(follower);
 }
 
 function stat(name: string, value: number, meaning: StatMeaning): Stat {

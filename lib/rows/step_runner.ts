@@ -48,6 +48,10 @@ export class StepRunner {
     switch (step.kind) {
       case "invalidateHere":
         return this.#invalidateHere(step.keys, step.connections);
+      case "expelHere":
+        return this.#expelHere(step.keys);
+      case "emptyHere":
+        return this.#emptyHere();
       case "invalidateListed":
         return invalidateListed(step.caches, step.keys);
       case "quarantine":
@@ -81,6 +85,21 @@ export class StepRunner {
     const freed = keys.map((key, index) => cache.rows!.invalidate(key, connections[index]!));
     cache.leave();
     return freed;
+  }
+
+  #expelHere(keys: readonly string[]): void {
+    const cache = this.#cache;
+    cache.enter();
+    for (const key of keys) cache.rows!.expel(key);
+    cache.leave();
+  }
+
+  #emptyHere(): void {
+    const cache = this.#cache;
+    cache.enter();
+    cache.flushAll(0);
+    for (let row = 1; row !== 0;) row = cache.tokens.removeLocked(row);
+    cache.leave();
   }
 }
 

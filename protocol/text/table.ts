@@ -83,6 +83,7 @@ const ROWS: readonly Row[] = [
   ["uput",          5,     true,    3,      WRITE,         uput],
   ["udelete",       3,     true,    0,      WRITE,         (c) => rowCommand(c)],
   ["caches",        1,     false,   0,      cachesAccess,  (c) => rowCommand(c)],
+  ["follow",        4,     false,   0,      READ,          (c) => rowCommand(c)],
   ["quarantine",    1,     false,   0,      ADMIN,         quarantine],
   ["flush_all",     1,     true,    0,      ADMIN,         admin.flushAll],
   ["version",       1,     false,   0,      READ,          admin.version],

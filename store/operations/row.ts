@@ -156,17 +156,30 @@ export class RowOperations {
   invalidate(key: string, owner: number): boolean {
     const hash = this.#setKey(key);
     const item = this.#links.index.find(this.#key, 0, key.length, hash);
+    if (item !== NO_ITEM && this.#guard.isLockedByOther(item, owner)) return false;
+    this.#expel(item, hash, owner === 0);
+    return true;
+  }
+
+  /**
+   * Removes the key from this cache: its value, the note that it is absent, and every lease. A lock stays, whoever
+   * holds it. For a change that somebody else has committed.
+   */
+  expel(key: string): void {
+    const hash = this.#setKey(key);
+    this.#expel(this.#links.index.find(this.#key, 0, key.length, hash), hash, true);
+  }
+
+  #expel(item: ItemRef, hash: number, endsClientLease: boolean): void {
     if (item !== NO_ITEM) {
-      if (this.#guard.isLockedByOther(item, owner)) return false;
       if (this.#links.items.state(item) & STATE.LOCKED) this.#void(item, hash);
       else this.#lookup.unlink(item, hash);
     }
     const { leases } = this.#guard;
     const lease = leases.find(this.#operation);
-    if (lease !== NO_LEASE && (owner === 0 || !leases.isHeldByClient(lease))) {
+    if (lease !== NO_LEASE && (endsClientLease || !leases.isHeldByClient(lease))) {
       leases.drop(lease, hash);
     }
-    return true;
   }
 
   /** Gives answers under few holds of the mutex, after each of which a thread is woken once. */

@@ -69,6 +69,13 @@ export class ListKeeper {
     return await forgotten;
   }
 
+  /** Calls `empty` while no change of the list is in progress. */
+  async whileUnchanged<Result>(empty: () => Promise<Result>): Promise<Result> {
+    const emptied = this.#changing.then(empty);
+    this.#changing = emptied.then(() => {}, () => {});
+    return await emptied;
+  }
+
   close(): void {
     this.#isClosed = true;
     clearTimeout(this.#retry);

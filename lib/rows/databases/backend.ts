@@ -1,3 +1,5 @@
+import type { ChangeStream } from "./changes.ts";
+
 /** A row of the table. */
 export interface Row {
   /** 32 bits. */
@@ -129,6 +131,17 @@ export interface Backend {
    * @throws The database's error: whether it has noted them is unknown.
    */
   noteCaches(caches: NotedCaches["caches"], epoch: number): Promise<NoteResult>;
+  /**
+   * Opens the log of committed changes, also those of other writers.
+   *
+   * @param evicts Whether the connection of an origin before that still reads the log is ended.
+   * @throws When the log cannot be followed, with the remedy.
+   */
+  openChanges(evicts: boolean): Promise<ChangeStream>;
+  /** Returns the end of the log: every transaction whose commit has returned is before it. */
+  endOfLog(): Promise<bigint>;
+  /** Makes what `openChanges` needs, for the owner of the tables. Changes nothing the second time. */
+  prepareChanges(): Promise<void>;
   /** Deletes rows whose time has come. Readers do not see them any more. */
   purgeExpired(): Promise<void>;
   /** Forgets the tokens that were applied before `beforeUnixMs`, in Unix milliseconds. */

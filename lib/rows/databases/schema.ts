@@ -5,6 +5,28 @@ export const COLUMNS_ADVICE =
   "rows need columns for key, value, version and flags: name them with --key-column, --value-column, " +
   "--version-column and --flags-column, or choose another --table; `leased proxy init` prints the SQL";
 
+/** The publication of the table of rows, for `--follow`. */
+export const PUBLICATION = "leased";
+/** The first version whose publications can have single columns. */
+const COLUMN_LISTS_FROM = 150_000;
+
+/** Returns the statements after which an origin may follow the log, for the owner of the table. */
+export function postgresFollowSchema(names: TableNames): string {
+  const { table, key } = quotedNames(names);
+  const options = "WITH (publish_via_partition_root = true)";
+  return `CREATE TABLE IF NOT EXISTS leased_follow (one integer PRIMARY KEY CHECK (one = 1), place text NOT NULL);
+DO $leased$ BEGIN
+  IF EXISTS (SELECT FROM pg_publication WHERE pubname = '${PUBLICATION}') THEN
+    NULL;
+  ELSIF current_setting('server_version_num')::int >= ${COLUMN_LISTS_FROM} THEN
+    EXECUTE $sql$CREATE PUBLICATION ${PUBLICATION} FOR TABLE ${table} (${key}) ${options}$sql$;
+  ELSE
+    EXECUTE $sql$CREATE PUBLICATION ${PUBLICATION} FOR TABLE ${table} ${options}$sql$;
+  END IF;
+END $leased$;
+`;
+}
+
 /** Returns the statements that create the missing tables in an SQLite file. */
 export function sqliteSchema(names: TableNames): string {
   const { table, key, value, version, flags, expiry } = quotedNames(names);
@@ -23,6 +45,30 @@ CREATE TABLE IF NOT EXISTS leased_caches (one INTEGER PRIMARY KEY CHECK (one = 1
 INSERT OR IGNORE INTO leased_caches VALUES (1, 0, '');
 CREATE TABLE IF NOT EXISTS leased_applied (token INTEGER PRIMARY KEY, version INTEGER NOT NULL, at INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS leased_applied_at ON leased_applied (at);
+`;
+}
+
+/** Triggers that write the table of changes of an SQLite file. */
+export const CHANGE_TRIGGERS = ["leased_inserted", "leased_updated", "leased_deleted"] as const;
+
+/** Returns the statements after which an origin may follow the changes of an SQLite file. */
+export function sqliteFollowSchema(names: TableNames): string {
+  const { table, key } = quotedNames(names);
+  const [inserted, updated, deleted] = CHANGE_TRIGGERS;
+  // The origin's own writes are deleted by the origin before they are committed.
+  const foreign = "WHEN (SELECT own FROM leased_follow) = 0 BEGIN";
+  const note = (row: string): string =>
+    `INSERT INTO leased_changes (key) VALUES (CAST(${row}.${key} AS BLOB));`;
+  return `CREATE TABLE IF NOT EXISTS leased_changes (id INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB);
+CREATE TABLE IF NOT EXISTS leased_follow (one INTEGER PRIMARY KEY CHECK (one = 1), own INTEGER NOT NULL, followed INTEGER NOT NULL);
+INSERT OR IGNORE INTO leased_follow VALUES (1, 0, 0);
+UPDATE leased_follow SET followed = 0 WHERE (SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND
+  name IN ('${inserted}', '${updated}', '${deleted}')) < ${CHANGE_TRIGGERS.length};
+CREATE TRIGGER IF NOT EXISTS ${inserted} AFTER INSERT ON ${table} ${foreign} ${note("NEW")} END;
+CREATE TRIGGER IF NOT EXISTS ${updated} AFTER UPDATE ON ${table} ${foreign} ${note("OLD")} ${
+    note("NEW")
+  } END;
+CREATE TRIGGER IF NOT EXISTS ${deleted} AFTER DELETE ON ${table} ${foreign} ${note("OLD")} END;
 `;
 }
 

@@ -12,8 +12,10 @@ import {
   type WriteOutcome,
   type WriteResult,
 } from "./backend.ts";
+import { type ChangeStream } from "./changes.ts";
 import { notesText, readNotes } from "./notes.ts";
-import { COLUMNS_ADVICE, sqliteSchema } from "./schema.ts";
+import { COLUMNS_ADVICE, sqliteFollowSchema, sqliteSchema } from "./schema.ts";
+import { END_OF_LOG, SqliteChanges } from "./sqlite_changes.ts";
 import { DEFAULT_TABLE, quotedNames, type TableNames } from "./table.ts";
 import { reasonOf } from "../../reason.ts";
 
@@ -62,6 +64,9 @@ export class SqliteBackend implements Backend {
   readonly #release: StatementSync;
   readonly #expire: StatementSync | null;
   readonly #hasExpiry: boolean;
+  readonly #names: TableNames;
+  /** Whether triggers note changes of the table. */
+  #isFollowed = false;
   readonly #path: string;
   readonly #fileId: string;
   readonly #timeoutMs: number;
@@ -81,6 +86,7 @@ export class SqliteBackend implements Backend {
     nowUnixMs = Date.now,
   ) {
     this.#path = path;
+    this.#names = names;
     this.#timeoutMs = timeoutMs;
     this.#nowUnixMs = nowUnixMs;
     this.#database = openFile(path, names, timeoutMs);
@@ -156,6 +162,26 @@ export class SqliteBackend implements Backend {
     });
   }
 
+  openChanges(): Promise<ChangeStream> {
+    return Promise.resolve().then(() => {
+      const changes = new SqliteChanges(this.#database, (act) => this.#whenFree(act));
+      this.#isFollowed = true;
+      return changes;
+    });
+  }
+
+  endOfLog(): Promise<bigint> {
+    return Promise.resolve().then(() => {
+      const row = this.#database.prepare(END_OF_LOG).get();
+      return BigInt(row!["id"] as number);
+    });
+  }
+
+  async prepareChanges(): Promise<void> {
+    const schema = sqliteFollowSchema(this.#names);
+    await this.#whenFree(() => this.#database.exec(`BEGIN IMMEDIATE; ${schema} COMMIT`));
+  }
+
   noteEnd(): Promise<void> {
     return Promise.resolve();
   }
@@ -226,7 +252,9 @@ export class SqliteBackend implements Backend {
       this.#database.exec("ROLLBACK");
       return writes.map(() => ({ kind: "fenced", epoch: found.epoch }));
     }
+    if (this.#isFollowed) this.#database.exec("UPDATE leased_follow SET own = 1");
     const results = writes.map((write) => this.#writeOne(write));
+    if (this.#isFollowed) this.#database.exec("UPDATE leased_follow SET own = 0");
     this.#database.exec("COMMIT");
     return results;
   }

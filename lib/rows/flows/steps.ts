@@ -43,6 +43,10 @@ export type FlowStep<Cache> =
     /** The connection that writes each; 0: none. */
     readonly connections: readonly number[];
   }
+  /** Removes the keys and all their leases from the cache of this process, whoever holds their locks. */
+  | { readonly kind: "expelHere"; readonly keys: readonly string[] }
+  /** Removes all values, leases and locks from the cache of this process. */
+  | { readonly kind: "emptyHere" }
   /** Deletes the keys in all these caches, in any order or at the same time. */
   | {
     readonly kind: "invalidateListed";
@@ -69,6 +73,8 @@ export interface StepResults {
   readonly writeRows: readonly WriteResult[];
   /** By key; false: another connection holds its lock, and nothing has changed. */
   readonly invalidateHere: readonly boolean[];
+  readonly expelHere: void;
+  readonly emptyHere: void;
   /** By key: the reason why a cache did not confirm; null: all did. */
   readonly invalidateListed: readonly (string | null)[];
   readonly lockOrigin: boolean;

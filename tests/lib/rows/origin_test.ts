@@ -30,6 +30,8 @@ function optionsFor(path: string): RowsOptions {
     cacheCaCertPath: "",
     tokensMax: 100,
     appliedTtlSec: 60,
+    follows: false,
+    lagMsMax: 10_000,
   };
 }
 

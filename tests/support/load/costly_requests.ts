@@ -39,6 +39,7 @@ const TEXT: Readonly<Record<string, readonly string[]>> = {
     ...["token get nope", "token get hot owner", "token release nope 1", "token list"],
     ...["token list zzz", "token drop hot unsafe", "token drop_all unsafe"],
   ],
+  follow: ["follow wait now 0"],
   quarantine: ["quarantine off"],
   flush_all: ["flush_all 1000000"],
   version: ["version"],

@@ -12,6 +12,9 @@ import {
   type WriteOutcome,
   type WriteResult,
 } from "../backend.ts";
+import type { ChangeStream } from "../changes.ts";
+import { postgresFollowSchema } from "../schema.ts";
+import { PostgresChanges } from "./change_stream.ts";
 import { notesText, readNotes } from "../notes.ts";
 import { quotedNames, type TableNames } from "../table.ts";
 import { bytesOf, type ColumnTypes, storedAs } from "./columns.ts";
@@ -77,6 +80,10 @@ export class PostgresBackend implements Backend {
   readonly #pool: Pool;
   /** One session, which keeps the lock of the active origin. */
   readonly #originPool: Pool;
+  /** One session, for what belongs to the log. */
+  readonly #logPool: Pool;
+  readonly #url: string;
+  readonly #names: TableNames;
   readonly #timeoutMs: number;
   readonly #nowUnixMs: () => number;
   readonly #types: ColumnTypes;
@@ -87,13 +94,16 @@ export class PostgresBackend implements Backend {
   /** @param types The types of the table's columns. */
   constructor(
     pool: Pool,
-    originPool: Pool,
+    url: string,
     types: ColumnTypes,
     names: TableNames,
     { timeoutMs, nowUnixMs = Date.now }: PostgresSettings,
   ) {
     this.#pool = pool;
-    this.#originPool = originPool;
+    this.#originPool = new Pool({ url, timeoutMs }, 1);
+    this.#logPool = new Pool({ url, timeoutMs }, 1);
+    this.#url = url;
+    this.#names = names;
     this.#types = types;
     this.#statements = statementsFor(names, types);
     this.#timeoutMs = timeoutMs;
@@ -346,6 +356,29 @@ export class PostgresBackend implements Backend {
     }, this.#timeoutMs);
   }
 
+  async openChanges(evicts: boolean): Promise<ChangeStream> {
+    return await PostgresChanges.open(
+      this.#logPool,
+      this.#url,
+      this.#names,
+      this.#timeoutMs,
+      evicts,
+    );
+  }
+
+  async endOfLog(): Promise<bigint> {
+    const [row] = await this.#pool.use(
+      (session) => session.query("SELECT pg_current_wal_lsn() - '0/0' AS position"),
+      this.#timeoutMs,
+    );
+    return BigInt(row!["position"] as string);
+  }
+
+  async prepareChanges(): Promise<void> {
+    const schema = postgresFollowSchema(this.#names);
+    await this.#pool.use((session) => session.query(schema), this.#timeoutMs);
+  }
+
   async purgeExpired(): Promise<void> {
     const { expire } = this.#statements;
     if (expire === "") return;
@@ -361,7 +394,8 @@ export class PostgresBackend implements Backend {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#pool.close(), this.#originPool.close()]);
+    const pools = [this.#pool, this.#originPool, this.#logPool];
+    await Promise.all(pools.map((pool) => pool.close()));
   }
 }
 
@@ -382,7 +416,7 @@ export async function openPostgres(
       (session) => prepareTables(session, names),
       STATEMENTS_IN_WRITE * timeoutMs,
     );
-    return new PostgresBackend(pool, new Pool({ url, timeoutMs }, 1), types, names, settings);
+    return new PostgresBackend(pool, url, types, names, settings);
   } catch (error) {
     await pool.close();
     throw error;

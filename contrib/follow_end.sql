@@ -1,0 +1,2 @@
+-- After --follow is used no more: PostgreSQL stops to keep its log for the origin.
+SELECT pg_drop_replication_slot('leased_' || oid) FROM pg_database WHERE datname = current_database();

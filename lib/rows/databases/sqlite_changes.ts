@@ -1,0 +1,125 @@
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { latin1Text } from "../../../store/base/bytes.ts";
+import { CHANGED_KEYS_MAX, type Changes, type ChangeStream } from "./changes.ts";
+import { CHANGE_TRIGGERS } from "./schema.ts";
+
+/** How often the file is asked whether another connection has committed. */
+const POLL_MS = 20;
+/** Without changes for so long, an empty set is returned. */
+const IDLE_MS = 1000;
+/** Applied changes deleted under one hold of the lock on the file. */
+const DELETE_MAX = 5000;
+
+/** The number of the last change; 0: there has been none. */
+export const END_OF_LOG =
+  "SELECT coalesce(max(seq), 0) AS id FROM sqlite_sequence WHERE name = 'leased_changes'";
+
+interface ChangeRow {
+  readonly id: number;
+  readonly key: Uint8Array;
+}
+
+/** Calls a function, again while another process has locked the file. */
+export type WhenFree = <Result>(act: () => Result) => Promise<Result>;
+
+/** The table of changes of an SQLite file, which triggers write. The origin's own writes are not in it. */
+export class SqliteChanges implements ChangeStream {
+  readonly gap: string | null;
+  readonly retainedBytes = 0;
+  readonly #database: DatabaseSync;
+  readonly #whenFree: WhenFree;
+  readonly #read: StatementSync;
+  readonly #last: StatementSync;
+  readonly #version: StatementSync;
+  readonly #delete: StatementSync;
+  #seenVersion = -1;
+  #position = 0;
+  #end = 0;
+  #isHasty = false;
+  #isClosed = false;
+
+  /** @throws When `init --follow` has not made the triggers. */
+  constructor(database: DatabaseSync, whenFree: WhenFree) {
+    this.#database = database;
+    this.#whenFree = whenFree;
+    checkTriggers(database);
+    this.#read = database.prepare(
+      "SELECT id, key FROM leased_changes WHERE id > ? ORDER BY id LIMIT ?",
+    );
+    this.#last = database.prepare(END_OF_LOG);
+    this.#version = database.prepare("PRAGMA data_version");
+    this.#delete = database.prepare(
+      "DELETE FROM leased_changes WHERE id IN (SELECT id FROM leased_changes WHERE id <= ? ORDER BY id LIMIT ?)",
+    );
+    const row = database.prepare("SELECT followed FROM leased_follow").get();
+    this.gap = row?.["followed"] === 1 ? null : "the triggers of the table are new";
+  }
+
+  get endPosition(): bigint {
+    return BigInt(this.#end);
+  }
+
+  async begin(): Promise<void> {
+    await this.#whenFree(() => this.#database.exec("UPDATE leased_follow SET followed = 1"));
+  }
+
+  async next(): Promise<Changes> {
+    for (let waitedMs = 0;;) {
+      const changes = this.#take();
+      if (changes.count > 0 || waitedMs >= IDLE_MS) return changes;
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      waitedMs = this.#isHasty ? IDLE_MS : waitedMs + POLL_MS;
+      this.#isHasty = false;
+    }
+  }
+
+  #take(): Changes {
+    if (this.#isClosed) throw new Error("the table of changes is read no more");
+    // Before the changes are read: a commit in between is found by the next call.
+    const version = this.#version.get()!["data_version"] as number;
+    const position = this.#position;
+    if (version === this.#seenVersion) return nothing(position);
+    checkTriggers(this.#database);
+    const end = this.#last.get()!["id"] as number;
+    const rows = this.#read.all(position, CHANGED_KEYS_MAX + 1) as unknown as ChangeRow[];
+    this.#seenVersion = version;
+    this.#end = Math.max(end, rows.at(-1)?.id ?? 0);
+    const isFlood = rows.length > CHANGED_KEYS_MAX;
+    this.#position = this.#end;
+    if (isFlood) return { ...nothing(this.#end), isFlood, count: this.#end - position };
+    const keys = new Set(rows.map(({ key }) => latin1Text(key)));
+    return { keys: [...keys], isFlood, count: rows.length, position: BigInt(this.#end) };
+  }
+
+  async confirm(position: bigint): Promise<void> {
+    for (let deleted = DELETE_MAX; deleted === DELETE_MAX && !this.#isClosed;) {
+      if (this.#read.get(0, 1) === undefined) return;
+      deleted = Number(
+        (await this.#whenFree(() => this.#delete.run(Number(position), DELETE_MAX))).changes,
+      );
+    }
+  }
+
+  hasten(): void {
+    this.#isHasty = true;
+  }
+
+  close(): Promise<void> {
+    this.#isClosed = true;
+    return Promise.resolve();
+  }
+}
+
+function nothing(position: number): Changes {
+  return { keys: [], isFlood: false, count: 0, position: BigInt(position) };
+}
+
+/** @throws When a trigger is missing, and with it perhaps changes. */
+function checkTriggers(database: DatabaseSync): void {
+  const names = CHANGE_TRIGGERS.map((name) => `'${name}'`).join(", ");
+  const row = database.prepare(
+    `SELECT count(*) AS count FROM sqlite_schema WHERE type = 'trigger' AND name IN (${names})`,
+  ).get();
+  if (row!["count"] === CHANGE_TRIGGERS.length) return;
+  throw new Error("the triggers of --follow are missing: start `leased proxy init --follow --run`");
+}

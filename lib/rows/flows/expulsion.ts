@@ -1,0 +1,60 @@
+import type { CacheList } from "./cache_list.ts";
+import { CacheError, type Flow, step } from "./steps.ts";
+
+/** Keys deleted together. */
+const GROUP_MAX = 1000;
+
+/**
+ * Deletes keys that somebody else has changed, here and in every cache that may hold them. The change must be visible
+ * to reads that begin now: a read that began before loses its lease, so it fills nothing.
+ *
+ * @returns Why a cache did not confirm, and the keys that are left; null: all have answered. To be repeated: a cache
+ *   that leaves the list meanwhile is asked no more.
+ */
+export function* expelKeys<Cache>(
+  caches: CacheList<Cache>,
+  keys: readonly string[],
+): Flow<Cache, Failure | null> {
+  const left: string[] = [];
+  let reason = "";
+  for (let at = 0; at < keys.length; at += GROUP_MAX) {
+    const group = keys.slice(at, at + GROUP_MAX);
+    yield* step({ kind: "expelHere", keys: group });
+    // Taken after the deletion here: a cache that joins was emptied after the change.
+    const { all } = caches;
+    if (all.length === 0) continue;
+    const errors = yield* step({ kind: "invalidateListed", caches: all, keys: group });
+    for (const [index, error] of errors.entries()) {
+      if (error === null) continue;
+      reason = error;
+      left.push(group[index]!);
+    }
+  }
+  return left.length === 0 ? null : { reason, left };
+}
+
+/**
+ * Removes everything, here and from every cache that may hold rows. No change of the list may be in progress.
+ *
+ * @returns Why a cache could not be emptied; null: all are empty. To be repeated.
+ */
+export function* emptyAll<Cache>(caches: CacheList<Cache>): Flow<Cache, string | null> {
+  yield* step({ kind: "emptyHere" });
+  let failure: string | null = null;
+  for (const { cache } of [...caches.members]) {
+    try {
+      yield* step({ kind: "quarantine", cache, on: true });
+      yield* step({ kind: "quarantine", cache, on: false });
+    } catch (error) {
+      if (!(error instanceof CacheError)) throw error;
+      failure = error.message;
+    }
+  }
+  return failure;
+}
+
+/** Keys that a cache did not delete. */
+export interface Failure {
+  readonly reason: string;
+  readonly left: readonly string[];
+}

@@ -1,0 +1,230 @@
+import type { TransportEvent } from "../../net/transport.ts";
+import { reasonOf } from "../../reason.ts";
+import type { Backend } from "../databases/backend.ts";
+import type { Changes, ChangeStream } from "../databases/changes.ts";
+
+/** Pause before the log is opened again, and before a cache that has not answered is asked again. */
+const RETRY_MS = 500;
+
+/** Deletes in every place that may hold rows: the one door for changes that others make. */
+export interface Expeller {
+  /**
+   * Deletes keys.
+   *
+   * @returns Why a cache did not confirm, and the keys that are left; null: all have answered.
+   */
+  expel(keys: readonly string[]): Promise<{ reason: string; left: readonly string[] } | null>;
+  /** Deletes everything. @returns Why a cache could not be emptied; null: all are empty. */
+  empty(): Promise<string | null>;
+}
+
+/** Counters and state, for `stats rows`. */
+export interface FollowCounts {
+  changes: number;
+  keys: number;
+  /** Floods of changes, each of which has emptied everything. */
+  floods: number;
+  /** Gaps in the log, each of which has emptied everything. */
+  gaps: number;
+  /** Deletions that a cache did not confirm, and that were repeated. */
+  retries: number;
+}
+
+/** Somebody who waits for a position. */
+interface Waiter {
+  readonly position: bigint;
+  readonly resolve: (isApplied: boolean) => void;
+}
+
+/**
+ * Follows the database's log: every committed change becomes a deletion of its key everywhere, in the order of the
+ * commits. The position is confirmed after all have answered, so a change is applied at least once. If changes may be
+ * missing, everything is emptied.
+ */
+export class Follower {
+  readonly counts: FollowCounts = { changes: 0, keys: 0, floods: 0, gaps: 0, retries: 0 };
+  readonly #backend: Backend;
+  readonly #expeller: Expeller;
+  readonly #report: (event: TransportEvent) => void;
+  readonly #sleep: (ms: number) => Promise<void>;
+  readonly #waiters = new Set<Waiter>();
+  #stream: ChangeStream | null = null;
+  #isStopping = false;
+  #position = 0n;
+  #problem: string | null = null;
+  /** When all changes were known to be applied the last time. */
+  #caughtUpMs = performance.now();
+  /** The first stream, which `open` has opened. */
+  #first: ChangeStream | null = null;
+
+  constructor(
+    backend: Backend,
+    expeller: Expeller,
+    report: (event: TransportEvent) => void,
+    sleep: (ms: number) => Promise<void>,
+  ) {
+    this.#backend = backend;
+    this.#expeller = expeller;
+    this.#report = report;
+    this.#sleep = sleep;
+  }
+
+  /**
+   * Opens the log, after the takeover: ends the connection of the origin before.
+   *
+   * @throws When it cannot be followed.
+   */
+  async open(): Promise<void> {
+    this.#first = await this.#backend.openChanges(true);
+  }
+
+  /** Why the log is not followed, or is behind; null: it is followed. */
+  get problem(): string | null {
+    return this.#problem;
+  }
+
+  /** Everything before this position is applied. */
+  get position(): bigint {
+    return this.#position;
+  }
+
+  /** Bytes of the log that are known and not applied. */
+  get lagBytes(): number {
+    const end = this.#stream?.endPosition ?? this.#position;
+    return Math.max(0, Number(end - this.#position));
+  }
+
+  /** How long ago all changes were known to be applied. */
+  get lagMs(): number {
+    return Math.round(performance.now() - this.#caughtUpMs);
+  }
+
+  /** Bytes of the log that the database keeps. */
+  get retainedBytes(): number {
+    return this.#stream?.retainedBytes ?? 0;
+  }
+
+  /** Follows the log until `stop`. */
+  async run(): Promise<void> {
+    while (!this.#isStopping) {
+      try {
+        const stream = this.#first ?? await this.#backend.openChanges(false);
+        this.#first = null;
+        this.#stream = stream;
+        await this.#follow(stream);
+      } catch (error) {
+        if (this.#isStopping) break;
+        this.#fail(reasonOf(error));
+      }
+      await this.#stream?.close();
+      if (!this.#isStopping) await this.#sleep(RETRY_MS);
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    for (const waiter of this.#waiters) waiter.resolve(false);
+    await (this.#stream ?? this.#first)?.close();
+  }
+
+  /** Waits until every change before the position is applied. @returns Whether that was within `ms`. */
+  async wait(position: bigint, ms: number): Promise<boolean> {
+    if (position <= this.#position) return true;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const waiter = { position, resolve };
+    const timer = setTimeout(() => resolve(false), ms);
+    this.#waiters.add(waiter);
+    this.#stream?.hasten();
+    const isApplied = await promise;
+    clearTimeout(timer);
+    this.#waiters.delete(waiter);
+    return isApplied;
+  }
+
+  async #follow(stream: ChangeStream): Promise<void> {
+    if (stream.gap !== null) await this.#bridge(stream.gap);
+    await stream.begin();
+    for (;;) {
+      const changes = await stream.next();
+      await this.#apply(changes);
+      await stream.confirm(changes.position);
+      this.#advance(changes.position);
+      if (this.lagBytes === 0) this.#caughtUpMs = performance.now();
+      this.#clear();
+    }
+  }
+
+  /** Empties everything, because changes may be missing. */
+  async #bridge(gap: string): Promise<void> {
+    this.counts.gaps++;
+    this.#report({
+      level: "warning",
+      event: "log_gap",
+      message: `changes of rows may be missing: ${gap}; all caches are emptied`,
+      fields: { reason: gap },
+    });
+    this.#problem = `caches are being emptied: ${gap}`;
+    await this.#empty();
+  }
+
+  async #apply({ keys, isFlood, count }: Changes): Promise<void> {
+    this.counts.changes += count;
+    if (isFlood) {
+      this.counts.floods++;
+      await this.#empty();
+      return;
+    }
+    this.counts.keys += keys.length;
+    for (let left = keys; left.length > 0;) {
+      const failure = await this.#expeller.expel(left);
+      if (failure === null) return;
+      left = failure.left;
+      await this.#retryAfter(failure.reason);
+    }
+  }
+
+  async #empty(): Promise<void> {
+    for (;;) {
+      const failure = await this.#expeller.empty();
+      if (failure === null) return;
+      await this.#retryAfter(failure);
+    }
+  }
+
+  /** @throws When `stop` was called. */
+  async #retryAfter(reason: string): Promise<void> {
+    this.counts.retries++;
+    this.#fail(reason);
+    await this.#sleep(RETRY_MS);
+    if (this.#isStopping) throw new Error(reason);
+  }
+
+  #advance(position: bigint): void {
+    this.#position = position;
+    for (const waiter of this.#waiters) if (waiter.position <= position) waiter.resolve(true);
+    if (this.#waiters.size > 0) this.#stream?.hasten();
+  }
+
+  #fail(reason: string): void {
+    if (this.#problem !== reason) {
+      this.#report({
+        level: "error",
+        event: "log_not_followed",
+        message: `changes of rows are not applied: ${reason}; retrying`,
+        fields: { reason },
+      });
+    }
+    this.#problem = reason;
+  }
+
+  #clear(): void {
+    if (this.#problem === null) return;
+    this.#problem = null;
+    this.#report({
+      level: "info",
+      event: "log_followed",
+      message: "changes of rows are applied",
+      fields: {},
+    });
+  }
+}

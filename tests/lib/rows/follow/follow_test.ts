@@ -1,0 +1,220 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { DatabaseSync } from "node:sqlite";
+import {
+  sharedPostgres,
+  type TestDatabase,
+  testDatabases,
+} from "../../../support/servers/databases.ts";
+import { runInit, startProxy } from "../../../support/servers/proxy_process.ts";
+
+import { ServerProcess, until } from "../../../support/servers/server_process.ts";
+
+const FOLLOW = ["--follow"];
+const WAIT = "follow wait now 30000\r\n";
+
+/** Executes SQL as another program does. */
+async function write(database: TestDatabase, sql: string): Promise<void> {
+  if (!database.url.startsWith("sqlite:")) {
+    await (await sharedPostgres()).execute(sql, database.url);
+    return;
+  }
+  using file = new DatabaseSync(database.url.slice("sqlite:".length));
+  file.exec(`PRAGMA busy_timeout = 5000; ${sql}`);
+}
+
+async function prepare(database: TestDatabase): Promise<void> {
+  const { code, stderr } = await runInit(database, ["--follow", "--run"]);
+  assertEquals(code, 0, stderr);
+}
+
+/** A value as the database's SQL writes it. */
+const bytes = (text: string): string => `CAST('${text}' AS ${"BLOB"})`;
+
+function literal({ url }: TestDatabase, text: string): string {
+  return url.startsWith("sqlite:") ? bytes(text) : `'${text}'::bytea`;
+}
+
+testDatabases("changes of other programs delete what the origin caches", async (database) => {
+  await prepare(database);
+  await using proxy = await startProxy(database, [], FOLLOW);
+  using client = await proxy.connect();
+  const of = (text: string): string => literal(database, text);
+  await client.ask("set k 0 0 3\r\none\r\nget k\r\n", "STORED\r\nVALUE k 0 3\r\none\r\nEND\r\n");
+  await client.ask("get new\r\n", "END\r\n");
+  await write(
+    database,
+    `UPDATE kv SET value = ${of("two")} WHERE key = ${of("k")};` +
+      `INSERT INTO kv (key, value) VALUES (${of("new")}, ${of("old")})`,
+  );
+  await client.ask(WAIT, "OK\r\n");
+  await client.ask("get k new\r\n", "VALUE k 0 3\r\ntwo\r\nVALUE new 0 3\r\nold\r\nEND\r\n");
+  // A key that changes concerns the old row and the new one.
+  await client.ask("get moved\r\n", "END\r\n");
+  await write(database, `UPDATE kv SET key = ${of("moved")} WHERE key = ${of("k")}`);
+  await client.ask(WAIT, "OK\r\n");
+  await client.ask("get k moved\r\n", "VALUE moved 0 3\r\ntwo\r\nEND\r\n");
+  await write(database, `DELETE FROM kv WHERE key = ${of("moved")}`);
+  await client.ask(WAIT, "OK\r\n");
+  await client.ask("get moved\r\n", "END\r\n");
+  await client.send("stats rows\r\n");
+  assertMatch(await client.until("END\r\n"), /STAT follow_lag_bytes 0\r\n/);
+});
+
+testDatabases("changes of other programs reach listed caches", async (database) => {
+  await prepare(database);
+  await using cache = await ServerProcess.start();
+  await using proxy = await startProxy(database, [cache.port], FOLLOW);
+  using client = await proxy.connect();
+  using reader = await cache.connect();
+  await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
+  await client.ask(WAIT, "OK\r\n");
+  await reader.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
+  await reader.ask("set other 0 0 1\r\nx\r\n", "STORED\r\n");
+  const of = (text: string): string => literal(database, text);
+  await write(database, `UPDATE kv SET value = ${of("two")} WHERE key = ${of("k")}`);
+  await client.ask(WAIT, "OK\r\n");
+  await reader.ask("get k other\r\n", "VALUE other 0 1\r\nx\r\nEND\r\n");
+});
+
+testDatabases("changes while no origin runs are applied by the next one", async (database) => {
+  await prepare(database);
+  await using cache = await ServerProcess.start();
+  using reader = await cache.connect();
+  const of = (text: string): string => literal(database, text);
+  {
+    await using proxy = await startProxy(database, [cache.port], FOLLOW);
+    using client = await proxy.connect();
+    await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
+    await client.ask(WAIT, "OK\r\n");
+    await reader.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
+    await reader.ask("set other 0 0 1\r\nx\r\n", "STORED\r\n");
+    proxy.signal("SIGKILL");
+    await proxy.ended();
+  }
+  await write(database, `UPDATE kv SET value = ${of("two")} WHERE key = ${of("k")}`);
+  await using proxy = await startProxy(database, [cache.port], [...FOLLOW, "--member-time", "300"]);
+  using client = await proxy.connect();
+  await client.ask(WAIT, "OK\r\n");
+  await reader.ask("get k other\r\n", "VALUE other 0 1\r\nx\r\nEND\r\n");
+});
+
+testDatabases("a flood of changes empties everything", async (database) => {
+  await prepare(database);
+  await using proxy = await startProxy(database, [], FOLLOW);
+  using client = await proxy.connect();
+  const of = (text: string): string => literal(database, text);
+  await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
+  await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
+  const isFile = database.url.startsWith("sqlite:");
+  const rows = isFile
+    ? "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000) " +
+      "INSERT INTO kv (key, value) SELECT CAST('r' || i AS BLOB), CAST('x' AS BLOB) FROM n"
+    : "INSERT INTO kv (key, value) SELECT ('r' || i)::bytea, 'x' FROM generate_series(1, 30000) AS i";
+  await write(database, `${rows}; UPDATE kv SET value = ${of("two")} WHERE key = ${of("k")}`);
+  await client.ask(WAIT, "OK\r\n");
+  await client.ask("get k\r\n", "VALUE k 0 3\r\ntwo\r\nEND\r\n");
+  await client.send("stats rows\r\n");
+  assertMatch(await client.until("END\r\n"), /STAT follow_floods [1-9]/);
+});
+
+testDatabases("a locked row is voided, and stays locked", async (database) => {
+  await prepare(database);
+  await using proxy = await startProxy(database, [], FOLLOW);
+  using client = await proxy.connect();
+  using other = await proxy.connect();
+  const of = (text: string): string => literal(database, text);
+  await client.ask("set k 0 0 3\r\none\r\nlock k\r\n", "STORED\r\nOK\r\n");
+  await write(database, `UPDATE kv SET value = ${of("two")} WHERE key = ${of("k")}`);
+  await client.ask(WAIT, "OK\r\n");
+  await client.ask("get k\r\n", "VALUE k 0 3\r\ntwo\r\nEND\r\n");
+  await other.ask("set k 0 0 1\r\nx\r\n", "LOCKED\r\n");
+});
+
+testDatabases("follow needs --follow, and positions are checked", async (database) => {
+  await using proxy = await startProxy(database, []);
+  using client = await proxy.connect();
+  await client.ask(
+    WAIT,
+    "SERVER_ERROR the server does not follow the log: no --follow\r\n",
+  );
+}, ["SQLite"]);
+
+testDatabases(
+  "follow wait refuses what is no position, and ends after its time",
+  async (database) => {
+    await prepare(database);
+    await using proxy = await startProxy(database, [], FOLLOW);
+    using client = await proxy.connect();
+    await client.ask("follow wait 0/0 0\r\n", "OK\r\n");
+    await client.ask("follow wait FFFFFF/0 10\r\n", "TIMEOUT\r\n");
+    await client.ask("follow wait x/y 10\r\n", "CLIENT_ERROR bad command line format\r\n");
+    await client.ask("follow wait now 99999999\r\n", "CLIENT_ERROR bad command line format\r\n");
+  },
+);
+
+testDatabases(
+  "a slot that is dropped empties everything, and the log goes on",
+  async (database) => {
+    await prepare(database);
+    await using proxy = await startProxy(database, [], FOLLOW);
+    using client = await proxy.connect();
+    await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
+    await client.ask(WAIT, "OK\r\n");
+    await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
+    // As a server does whose slot was removed: both statements before the origin is back.
+    await until(async () => {
+      try {
+        await write(
+          database,
+          "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active_pid IS NOT NULL;" +
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots",
+        );
+        return true;
+      } catch {
+        return false;
+      }
+    });
+    await write(database, "UPDATE kv SET value = 'two'");
+    await proxy.line("does not exist; all caches are emptied");
+    await client.ask(WAIT, "OK\r\n");
+    await client.ask("get k\r\n", "VALUE k 0 3\r\ntwo\r\nEND\r\n");
+  },
+  ["PostgreSQL"],
+);
+
+testDatabases("a start without init --follow says what is missing", async (database) => {
+  await assertRejectsStart(database, /init --follow --run/);
+});
+
+async function assertRejectsStart(database: TestDatabase, message: RegExp): Promise<void> {
+  let reason = "";
+  try {
+    await using _proxy = await startProxy(database, [], FOLLOW);
+  } catch (error) {
+    reason = String(error);
+  }
+  assertMatch(reason, message);
+  assert(reason !== "");
+}
+
+testDatabases(
+  "the user of docs/follow.md has the rights that --follow needs",
+  async (database) => {
+    await prepare(database);
+    await write(
+      database,
+      "CREATE ROLE follower LOGIN REPLICATION; " +
+        "GRANT SELECT, INSERT, UPDATE ON kv, leased_proxy, leased_caches TO follower; " +
+        "GRANT SELECT, INSERT, DELETE ON leased_applied TO follower; " +
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON leased_follow TO follower",
+    );
+    const url = database.url.replace("postgres@", "follower@");
+    await using proxy = await startProxy({ ...database, url }, [], FOLLOW);
+    using client = await proxy.connect();
+    await client.ask("set k 0 0 3\r\none\r\nget k\r\n", "STORED\r\nVALUE k 0 3\r\none\r\nEND\r\n");
+    await write(database, "UPDATE kv SET value = 'two'");
+    await client.ask(WAIT, "OK\r\n");
+    await client.ask("get k\r\n", "VALUE k 0 3\r\ntwo\r\nEND\r\n");
+  },
+  ["PostgreSQL"],
+);
