@@ -22,6 +22,11 @@ export function writeClock(memory: Memory, milliseconds: number): void {
   memory.control[CONTROL.NOW_SEC] = FIRST_SECOND + Math.floor(milliseconds / 1000);
 }
 
+/** The store's clock, in milliseconds: an int32 that wraps. It moves with the ticks of the process. */
+export function clockMs(memory: Memory): number {
+  return memory.control[CONTROL.NOW_MS]!;
+}
+
 /** The store's clock, in seconds. */
 export function clockSec(memory: Memory): number {
   return memory.control[CONTROL.NOW_SEC]!;

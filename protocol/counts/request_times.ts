@@ -35,6 +35,9 @@ export function kindOf(command: string): number {
   return REQUEST_KINDS.indexOf(kind);
 }
 
+/** Rounds of fewer sockets are measured one of ROUNDS_PER_SAMPLE, within a tick. */
+const SMALL_ROUND_SOCKETS = 8;
+const ROUNDS_PER_SAMPLE = 4;
 const ROUND = 0;
 const LATE = 1;
 /** Stands for no request. */
@@ -61,7 +64,9 @@ export interface LatencyHistogram {
 /**
  * The latency of requests, from the read that brought a request's last byte to the moment its reply is given to the
  * kernel. The transport reads the clock once for the requests that it reads together, and once for the replies that it
- * sends together, so a request costs two additions.
+ * sends together, so a request costs two additions. The clock would be a hundredth of a round of one request or more:
+ * of small rounds that follow each other quickly it measures one of ROUNDS_PER_SAMPLE, and the others count as the last
+ * one measured, so that all requests are counted. Waits are always measured.
  *
  * A conversation may leave a request unanswered: it waits, or its slice is over. `unanswered` hands that request over
  * to the next `feed`. The transport remembers when it was read, and calls `beginLate` before, `endLate` after.
@@ -80,6 +85,13 @@ export class RequestTimes {
   /** When the requests were read: those of the round, and those of the late conversation. */
   readonly #startUs = new Float64Array(2);
   #isAny = false;
+  /** Whether the clock was read for the round, and what decides on the next one. */
+  #isMeasured = false;
+  #roundsSkipped = 0;
+  #measuredAtTick = NaN;
+  /** The last latency measured for each kind in a round, in microseconds. */
+  readonly #lastUs = new Float64Array(REQUEST_KINDS.length).fill(NaN);
+  #lastOfAnyUs = 0;
 
   /** @param threadIndex Whose requests are counted here. */
   constructor(shared: SharedArrayBuffer, threadIndex: number) {
@@ -127,11 +139,28 @@ export class RequestTimes {
 
   /** When the requests that are executed now were read. */
   get startUs(): number {
-    return this.#startUs[this.#answered === this.#late ? LATE : ROUND]!;
+    if (this.#answered === this.#late) return this.#startUs[LATE]!;
+    if (!this.#isMeasured) this.#measure();
+    return this.#startUs[ROUND]!;
   }
 
-  /** The requests of a round have been read. */
-  beginRound(): void {
+  /**
+   * The requests of a round are going to be read.
+   *
+   * @param sockets How many sockets are ready; left out: the round is measured.
+   * @param tick A number that changes at least every second: the first round behind a change is measured.
+   */
+  beginRound(sockets = SMALL_ROUND_SOCKETS, tick = 0): void {
+    this.#isMeasured = sockets >= SMALL_ROUND_SOCKETS || tick !== this.#measuredAtTick ||
+      ++this.#roundsSkipped === ROUNDS_PER_SAMPLE;
+    if (!this.#isMeasured) return;
+    this.#measuredAtTick = tick;
+    this.#measure();
+  }
+
+  #measure(): void {
+    this.#isMeasured = true;
+    this.#roundsSkipped = 0;
     this.readClock();
     this.#startUs[ROUND] = this.clockUs[0]!;
   }
@@ -140,7 +169,8 @@ export class RequestTimes {
   record(): void {
     if (!this.#isAny) return;
     this.#isAny = false;
-    this.#record(this.#round, ROUND);
+    if (this.#isMeasured) this.#record(this.#round, ROUND);
+    else this.#recordAsBefore();
   }
 
   /** Requests follow that were read earlier. */
@@ -164,7 +194,23 @@ export class RequestTimes {
       const count = answered[kind]!;
       if (count === 0) continue;
       answered[kind] = 0;
+      if (which === ROUND) this.#lastUs[kind] = this.#lastOfAnyUs = us;
       own[kind * KIND_WIDTH + bucket]! += count;
+      own[kind * KIND_WIDTH + SUM]! += count * us;
+    }
+  }
+
+  /** Records a round that was not measured. */
+  #recordAsBefore(): void {
+    const answered = this.#round;
+    const own = this.#rows.own;
+    for (let kind = 0; kind < answered.length; kind++) {
+      const count = answered[kind]!;
+      if (count === 0) continue;
+      const last = this.#lastUs[kind]!;
+      const us = Number.isNaN(last) ? this.#lastOfAnyUs : last;
+      answered[kind] = 0;
+      own[kind * KIND_WIDTH + bucketOf(us)]! += count;
       own[kind * KIND_WIDTH + SUM]! += count * us;
     }
   }

@@ -1,5 +1,5 @@
 // Hot path: `#serveReady` and what it calls run for every batch of requests.
-import { clockSec } from "../../../store/clock.ts";
+import { clockMs, clockSec } from "../../../store/clock.ts";
 import { ConversationState } from "../../../protocol/conversation.ts";
 import * as workBudgetModule from "../../../protocol/work_budget.ts";
 import * as statsModule from "../../../store/stats.ts";
@@ -181,7 +181,7 @@ export class NativeThread implements Transport {
     const epoll = this.#epoll;
     const ready = this.#waitForSockets(timeoutMs);
     const { times } = this.#thread;
-    times.beginRound();
+    times.beginRound(ready, clockMs(this.#thread.memory));
     for (let index = 0; index < ready; index++) {
       const fd = epoll.fd(index);
       const connection = this.#connections[fd];

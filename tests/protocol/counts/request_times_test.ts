@@ -167,6 +167,34 @@ Deno.test("late requests have the time at which they were read; those of the rou
   assertEquals(bucketsOf(times.histogram(GET)), [[2, 1], [960, 1]]);
 });
 
+Deno.test("of small rounds within a tick one of four is measured, and all requests are counted", () => {
+  const times = new Times();
+  let clockReads = 0;
+  times.readClock = () => {
+    clockReads++;
+    times.clockUs[0]! += 10;
+  };
+  const round = (sockets: number, tick: number): void => {
+    times.beginRound(sockets, tick);
+    times.begin(GET);
+    times.suspend(true);
+    times.record();
+  };
+  for (let count = 0; count < 9; count++) round(1, 5);
+  assertEquals(clockReads, 2 * 3);
+  assertEquals(bucketsOf(times.histogram(GET)), [[11, 9]]);
+  round(1, 6);
+  round(8, 6);
+  assertEquals(clockReads, 2 * 5);
+  assertEquals(countOf(times.histogram(GET)), 11);
+  // A request that waits is measured, whatever the round.
+  times.beginRound(1, 6);
+  times.begin(GET);
+  times.suspend(false);
+  assertEquals(times.startUs, times.clockUs[0]);
+  assertEquals(clockReads, 11);
+});
+
 Deno.test("stats latency shows every kind, stats reset forgets", () => {
   using side = new TimedSide();
   const peer = side.connect();

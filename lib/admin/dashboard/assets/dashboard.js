@@ -22,13 +22,12 @@ const COLOURS = [
   "#9c5b3b",
 ];
 
-const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 
 const plain = (value) =>
   Math.abs(value) < 1000 ? String(+value.toPrecision(3)) : short.format(value);
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
-const seconds = (value) => `${whole.format(value)} s`;
+const seconds = (value) => `${plain(value)} s`;
 
 function bytes(value) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -44,6 +43,9 @@ function microseconds(value) {
   if (value < 1000) return `${plain(value)} µs`;
   return value < 1e6 ? `${plain(value / 1000)} ms` : `${plain(value / 1e6)} s`;
 }
+
+/** Distances of lines behind plots of bytes. */
+const BYTE_STEPS = Array.from({ length: 45 }, (_, power) => 2 ** power);
 
 const KINDS = ["get", "set", "delete", "arithmetic", "touch", "lock", "lease", "token", "other"];
 
@@ -178,10 +180,23 @@ class Plot {
     if (this.plot === null) this.plot = this.make(data);
     else this.plot.setData(data);
     const last = rows.at(-1);
-    this.caption.textContent = last === undefined ? "no data yet" : this.lines.map(([name, of]) => {
-      const value = valueOf(this.columns, last, of);
-      return `${name} ${value === null ? "–" : this.format(value)}`;
-    }).join(", ");
+    if (last === undefined) this.caption.textContent = "no data yet";
+    else {this.caption.replaceChildren(...this.lines.map((line, index) =>
+        this.legend(line, index, last)
+      ));}
+  }
+
+  /** A line's name and last value, behind a mark of its colour and dashes. */
+  legend([name, of], index, row) {
+    const mark = element("span", { className: "mark", "aria-hidden": "true" });
+    mark.style.borderTop = `3px ${["solid", "dashed", "dotted"][index % 3]} ${COLOURS[index]}`;
+    const value = valueOf(this.columns, row, of);
+    return element(
+      "span",
+      { className: "key" },
+      mark,
+      `${name} ${value === null ? "–" : this.format(value)}`,
+    );
   }
 
   make(data) {
@@ -199,7 +214,12 @@ class Plot {
         legend: { show: false },
         cursor: { show: false },
         scales: { y: { range: (_plot, _least, most) => [0, most > 0 ? most * 1.05 : 1] } },
-        axes: [axis, { ...axis, size: 70, values: (_plot, splits) => splits.map(this.format) }],
+        axes: [axis, {
+          ...axis,
+          size: 70,
+          ...(this.format === bytes ? { incrs: BYTE_STEPS } : {}),
+          values: (_plot, splits) => splits.map(this.format),
+        }],
         series: [
           {},
           ...this.lines.map(([label], index) => ({
@@ -304,6 +324,55 @@ class Dashboard {
   }
 }
 
+/** How much memory each class has, and how much of it its items use. */
+class ClassMemory {
+  constructor() {
+    this.list = element("ul", { className: "bars", tabIndex: 0 });
+    this.figure = element(
+      "figure",
+      {},
+      element("h3", { textContent: "Memory by class" }),
+      this.list,
+      element("figcaption", {
+        textContent: "chunk size: bytes of items, of the chunks in the class's pages",
+      }),
+    );
+    byId("plots").append(this.figure);
+    setInterval(() => this.load(), TABLE_MS);
+    this.load();
+  }
+
+  async load() {
+    if (document.hidden) return;
+    try {
+      const reply = await fetch("/api/tables/classes");
+      if (reply.ok) this.draw(await reply.json());
+    } catch {
+      // The status says that the server does not answer.
+    }
+  }
+
+  draw({ columns, rows }) {
+    const at = (name) => columns.indexOf(name);
+    const all = rows.map((row) => ({
+      chunk: row[at("chunk_size")],
+      used: row[at("mem_requested")],
+      held: row[at("chunk_size")] * (row[at("used_chunks")] + row[at("free_chunks")]),
+    })).filter(({ held }) => held > 0);
+    const most = Math.max(...all.map(({ held }) => held), 1);
+    this.list.replaceChildren(...all.map(({ chunk, used, held }) => {
+      const outer = element("span", { className: "bar", "aria-hidden": "true" });
+      outer.style.width = `${100 * held / most}%`;
+      const inner = element("span", {});
+      inner.style.width = `${100 * used / held}%`;
+      outer.append(inner);
+      const text = `${bytes(chunk)}: ${bytes(used)} of ${bytes(held)}`;
+      return element("li", {}, element("span", { textContent: text }), outer);
+    }));
+    if (all.length === 0) this.list.replaceChildren(element("li", { textContent: "no items yet" }));
+  }
+}
+
 class Tables {
   constructor() {
     this.table = { columns: [], rows: [], total: 0 };
@@ -401,7 +470,8 @@ class Tables {
       const button = element("button", { type: "button", textContent: name.replaceAll("_", " ") });
       button.addEventListener("click", () => this.sort(index));
       const order = this.sorted !== index ? "none" : this.ascending ? "ascending" : "descending";
-      return element("th", { scope: "col", "aria-sort": order }, button);
+      const className = typeof shown[0]?.[index] === "number" ? "number" : "";
+      return element("th", { scope: "col", className, "aria-sort": order }, button);
     });
     const body = shown.map((row) =>
       element(
@@ -446,6 +516,7 @@ async function start() {
     status.textContent = error.message;
     return;
   }
+  new ClassMemory();
   new Tables();
   const source = new EventSource("/api/stream");
   let isBroken = false;
