@@ -262,6 +262,7 @@ class DatabaseThread {
   }
 
   async #tick(): Promise<void> {
+    void this.#follower?.measure();
     if (!this.#isConfirmed || this.#isTicking) return this.#sendState();
     const nowMs = performance.now();
     this.#isTicking = true;

@@ -7,7 +7,7 @@ export function* followStats(follower: Follower): Generator<Stat> {
   yield stat(
     "follow_lag_ms",
     follower.lagMs,
-    gauge("milliseconds", "since all changes were known to be applied"),
+    gauge("milliseconds", "since a moment whose changes are all applied"),
   );
   yield stat(
     "follow_lag_bytes",

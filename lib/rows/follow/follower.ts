@@ -52,8 +52,11 @@ export class Follower {
   #isStopping = false;
   #position = 0n;
   #problem: string | null = null;
-  /** When all changes were known to be applied the last time. */
+  /** All changes that were committed by then are applied. */
   #caughtUpMs = performance.now();
+  /** An end of the log, and when it was asked for; null: everything before the last one is applied. */
+  #sample: { readonly atMs: number; readonly end: bigint } | null = null;
+  #end = 0n;
   /** The first stream, which `open` has opened. */
   #first: ChangeStream | null = null;
 
@@ -90,11 +93,10 @@ export class Follower {
 
   /** Bytes of the log that are known and not applied. */
   get lagBytes(): number {
-    const end = this.#stream?.endPosition ?? this.#position;
-    return Math.max(0, Number(end - this.#position));
+    return Math.max(0, Number(this.#end - this.#position));
   }
 
-  /** How long ago all changes were known to be applied. */
+  /** How long ago a moment is whose changes are all applied. */
   get lagMs(): number {
     return Math.round(performance.now() - this.#caughtUpMs);
   }
@@ -102,6 +104,19 @@ export class Follower {
   /** Bytes of the log that the database keeps. */
   get retainedBytes(): number {
     return this.#stream?.retainedBytes ?? 0;
+  }
+
+  /** Learns the end of the log, for the lag. To be called about once a second. */
+  async measure(): Promise<void> {
+    const atMs = performance.now();
+    try {
+      this.#end = await this.#backend.endOfLog();
+    } catch {
+      // The lag grows, and the loop says why.
+      return;
+    }
+    this.#sample ??= { atMs, end: this.#end };
+    this.#advance(this.#position);
   }
 
   /** Follows the log until `stop`. */
@@ -113,8 +128,7 @@ export class Follower {
         this.#stream = stream;
         await this.#follow(stream);
       } catch (error) {
-        if (this.#isStopping) break;
-        this.#fail(reasonOf(error));
+        if (!this.#isStopping) this.#fail(reasonOf(error));
       }
       await this.#stream?.close();
       if (!this.#isStopping) await this.#sleep(RETRY_MS);
@@ -144,12 +158,12 @@ export class Follower {
   async #follow(stream: ChangeStream): Promise<void> {
     if (stream.gap !== null) await this.#bridge(stream.gap);
     await stream.begin();
+    this.#advance(stream.endPosition);
     for (;;) {
       const changes = await stream.next();
       await this.#apply(changes);
       await stream.confirm(changes.position);
       this.#advance(changes.position);
-      if (this.lagBytes === 0) this.#caughtUpMs = performance.now();
       this.#clear();
     }
   }
@@ -201,6 +215,10 @@ export class Follower {
 
   #advance(position: bigint): void {
     this.#position = position;
+    if (this.#sample !== null && this.#sample.end <= position) {
+      this.#caughtUpMs = this.#sample.atMs;
+      this.#sample = null;
+    }
     for (const waiter of this.#waiters) if (waiter.position <= position) waiter.resolve(true);
     if (this.#waiters.size > 0) this.#stream?.hasten();
   }

@@ -100,8 +100,11 @@ export class PostgresChanges implements ChangeStream, LogReceiver {
     const position = this.#taken = this.#received;
     this.#changed = new ChangedKeys();
     this.#xids = [];
-    if (this.#isPaused) this.#connection!.resume();
-    this.#isPaused = false;
+    if (this.#isPaused) {
+      this.#isPaused = false;
+      this.#heardMs = performance.now();
+      this.#connection!.resume();
+    }
     await this.#waitUntilVisible(xids);
     return { keys: [...changed.keys], isFlood: changed.isFlood, count: changed.count, position };
   }

@@ -1,0 +1,120 @@
+// Programs that write to the table directly, at full speed, beside clients that read through the origin.
+import { assert, assertEquals } from "@std/assert";
+import { DatabaseSync } from "node:sqlite";
+import { Session } from "../../../../lib/rows/databases/postgres/session.ts";
+import { type TestDatabase, testDatabases } from "../../../support/servers/databases.ts";
+import { runInit, startProxy } from "../../../support/servers/proxy_process.ts";
+import type { Client, ServerProcess } from "../../../support/servers/server_process.ts";
+
+const KEYS = ["k0", "k1", "k2", "k3"];
+const PERIODS = 3;
+/** Direct writes between two moments of rest. */
+const WRITES = 400;
+const READERS = 3;
+const SHORT_MEMBER = ["--member-time", "300"];
+
+/** Another program with a connection of its own. */
+interface Writer extends AsyncDisposable {
+  write(key: string, value: string): Promise<void>;
+}
+
+async function openWriter({ url }: TestDatabase): Promise<Writer> {
+  if (url.startsWith("sqlite:")) {
+    const file = new DatabaseSync(url.slice("sqlite:".length), { timeout: 10_000 });
+    const put = file.prepare(
+      "INSERT INTO kv (key, value) VALUES (CAST(? AS BLOB), CAST(? AS BLOB)) " +
+        "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+    );
+    return {
+      write: async (key, value) => {
+        put.run(key, value);
+        // Readers of this process go on.
+        await new Promise((resolve) => setTimeout(resolve, 0));
+      },
+      [Symbol.asyncDispose]: () => Promise.resolve(file.close()),
+    };
+  }
+  const session = await Session.open({ url, timeoutMs: 10_000 });
+  return {
+    write: async (key, value) => {
+      await session.query(
+        "INSERT INTO kv (key, value) VALUES ($1::text::bytea, $2::text::bytea) " +
+          "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        [key, value],
+      );
+    },
+    [Symbol.asyncDispose]: () => session.close(),
+  };
+}
+
+async function read(client: Client, key: string): Promise<string> {
+  await client.send(`get ${key}\r\n`);
+  const [, value = ""] = (await client.until("END\r\n")).split("\r\n");
+  return value;
+}
+
+/** Reads without a pause until `isOver`. */
+async function readOn(proxy: ServerProcess, isOver: () => boolean): Promise<void> {
+  using client = await proxy.connect();
+  while (!isOver()) for (const key of KEYS) await read(client, key);
+}
+
+/** Writes while others read. @returns The last value of each key. */
+async function writeBesideReaders(
+  proxy: ServerProcess,
+  writer: Writer,
+  from: number,
+): Promise<Map<string, string>> {
+  let isOver = false;
+  const readers = Array.from({ length: READERS }, () => readOn(proxy, () => isOver));
+  const last = new Map<string, string>();
+  for (let n = from; n < from + WRITES; n++) {
+    const key = KEYS[n % KEYS.length]!;
+    await writer.write(key, `v${n}`);
+    last.set(key, `v${n}`);
+  }
+  isOver = true;
+  await Promise.all(readers);
+  return last;
+}
+
+/** Returns the keys whose value is not the last one. */
+async function staleKeys(client: Client, last: ReadonlyMap<string, string>): Promise<string[]> {
+  const stale: string[] = [];
+  for (const [key, value] of last) if (await read(client, key) !== value) stale.push(key);
+  return stale;
+}
+
+testDatabases(
+  "after each wait, every value is the last one of direct writers",
+  async (database) => {
+    assertEquals((await runInit(database, ["--follow", "--run"])).code, 0);
+    for (let period = 0; period < PERIODS; period++) {
+      await using proxy = await startProxy(database, [], ["--follow", ...SHORT_MEMBER]);
+      await using writer = await openWriter(database);
+      const last = await writeBesideReaders(proxy, writer, period * WRITES);
+      using client = await proxy.connect();
+      await client.ask("follow wait now 60000\r\n", "OK\r\n");
+      assertEquals(await staleKeys(client, last), []);
+      // One read after another, with a wait for each write.
+      for (let n = 0; n < KEYS.length; n++) {
+        await writer.write("k0", `w${n}`);
+        await client.ask("follow wait now 60000\r\n", "OK\r\n");
+        assertEquals(await read(client, "k0"), `w${n}`);
+      }
+      proxy.signal("SIGKILL");
+      await proxy.ended();
+    }
+  },
+);
+
+testDatabases(
+  "the check finds the stale values of an origin that does not follow",
+  async (database) => {
+    await using proxy = await startProxy(database, []);
+    await using writer = await openWriter(database);
+    const last = await writeBesideReaders(proxy, writer, 0);
+    using client = await proxy.connect();
+    assert((await staleKeys(client, last)).length > 0);
+  },
+);
