@@ -200,6 +200,7 @@ export class AdminServer {
     if ("stream" in reply) {
       if (request.method !== "HEAD" && this.#streams.size < STREAMS_MAX) {
         response.writeHead(status, common);
+        response.flushHeaders();
         await this.#stream(request.socket as unknown as AdminSocket, response, reply, closed);
         return;
       }

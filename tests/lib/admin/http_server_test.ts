@@ -2,7 +2,7 @@ import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@s
 import { AdminServer, isHostAllowed } from "../../../lib/admin/http_server.ts";
 import { adminRoutes } from "../../../lib/admin/pages.ts";
 import type { TransportEvent } from "../../../lib/net/transport.ts";
-import { Client } from "../../support/servers/server_process.ts";
+import { Client, until } from "../../support/servers/server_process.ts";
 
 /** More than the sockets of both sides hold. */
 const LONG_PAGE = "# a long page\n".repeat(1_000_000);
@@ -220,4 +220,43 @@ Deno.test("on loopback, a host must be an address, localhost or the name of the 
     }
   }
   assertEquals(isHostAllowed("cache1.example", "10.0.0.1", "0.0.0.0"), true);
+});
+
+Deno.test("a stream whose peer does not read is closed; others go on", async () => {
+  const senders = new Set<(text: string) => void>();
+  const routes = {
+    "/stream": {
+      GET: () => ({
+        status: 200,
+        stream: (send: (text: string) => void): () => void => {
+          senders.add(send);
+          return () => senders.delete(send);
+        },
+      }),
+    },
+  };
+  const listen = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "ascii" } as const;
+  const server = new AdminServer(listen, routes, () => {}, 1000);
+  const served = server.serve();
+  const connect = async (): Promise<Client> => {
+    const { port } = server.listen;
+    const client = new Client(await Deno.connect({ hostname: "127.0.0.1", port }));
+    await client.send(get("/stream"));
+    return client;
+  };
+  using reads = await connect();
+  await reads.until("\r\n\r\n");
+  using _neverReads = await connect();
+  await until(() => Promise.resolve(senders.size === 2));
+  const [, slow] = [...senders];
+  const more = "x".repeat(128 * 1024);
+  await until(() => {
+    slow!(more);
+    return Promise.resolve(senders.size === 1);
+  });
+  for (const send of senders) send("still here\n");
+  await reads.until("still here\n");
+  await server.stop();
+  await served;
+  assertEquals(senders.size, 0);
 });
