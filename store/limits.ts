@@ -136,6 +136,8 @@ interface RowStoreOptions {
   readonly expiry: "refuse" | "ignore" | "column";
   /** What renews the right to serve rows from the cache, as errors name it; left out: the right has no end. */
   readonly rightFrom?: string | undefined;
+  /** Whether another server has the database, and the locks of rows; left out: no. */
+  readonly isNode?: boolean;
 }
 
 /** The least `leaseEntries`, 0 (no leases at all) aside: the longest key needs 5 slots. */

@@ -151,6 +151,7 @@ export class RowCache extends Cache {
   }
 
   override lock(operation: Operation): Outcome {
+    if (this.parking.isNode && this.parking.isRowOf(operation)) return this.parking.refuseLock();
     const row = this.#fetchForLock(operation);
     if (row === PARKED_ITEM) return Outcome.PARKED;
     if (row === FAILED_ITEM) return Outcome.ROW_ERROR;
@@ -159,6 +160,7 @@ export class RowCache extends Cache {
   }
 
   override lockAndGet(operation: Operation, touch: boolean): Outcome {
+    if (this.parking.isNode && this.parking.isRowOf(operation)) return this.parking.refuseLock();
     const row = this.#fetchForLock(operation);
     if (row === PARKED_ITEM) return Outcome.PARKED;
     if (row === FAILED_ITEM) return Outcome.ROW_ERROR;

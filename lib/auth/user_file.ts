@@ -32,6 +32,7 @@ const LINE_BYTES_MAX = 1024;
 const ACCESS_OF: Readonly<Record<string, Access>> = {
   read: Access.READ,
   write: Access.WRITE,
+  node: Access.NODE,
   admin: Access.ADMIN,
 };
 /** Beginning of a comment; alone it is an empty comment. */

@@ -260,7 +260,12 @@ const ROWS = [
   ["expiry-column",  "",   "text",   "name",          NONE, NONE,  "expires",          "with --row-expiry column: column of the expiry time, an integer: Unix seconds, 0: never"],
   ["standby",        "",   "switch", "",              NONE, NONE,  "",                 "with --db: wait while another origin serves the rows of the database, then take over; by default the start fails"],
   ["take-over",      "",   "switch", "",              NONE, NONE,  "",                 "with --db: take over from another origin, which ends"],
-  ["member-time",    "",   "whole",  "milliseconds",   100, 3600000, "2000",           "with PostgreSQL: how long rows are served from the cache while the database does not answer; the next origin waits as long, unless this one was shut down"],
+  ["member-time",    "",   "whole",  "milliseconds",   100, 3600000, "2000",           "with --db: how long a node serves rows after its origin's last answer, and with PostgreSQL, how long this server does while the database does not answer; the next origin waits as long, unless this one was shut down and had no nodes"],
+  ["member-drift",   "",   "whole",  "percent",          0, 1000,  "10",               "with --db: how much slower the clocks of nodes may run; an origin waits so much longer before it goes on without a node"],
+  ["origin",         "",   "list",   "host:port",     NONE, NONE,  "",                 "be a node: read and write rows through this origin, a server with --db; separate several with commas, they are tried in their order"],
+  ["node-name",      "",   "text",   "name",          NONE, NONE,  "",                 "with --origin: name of this node in the origin's list of caches; by default the address it listens on"],
+  ["origin-login",   "",   "text",   "path",          NONE, NONE,  "",                 "file with the line user:password for an origin that asks for passwords; the level node is needed"],
+  ["origin-ca-cert", "",   "text",   "path",          NONE, NONE,  "",                 "reach the origin over TLS, and verify it against these certificates in PEM, beside the runtime's root certificates"],
   ["follow",         "",   "switch", "",              NONE, NONE,  "",                 "with --db: read the database's log, and delete rows that other programs change; `init --follow` prepares the database"],
   ["lag-max",        "",   "whole",  "milliseconds",   100, INT31, "10000",            "with --follow: /health fails when changes have not been applied for so long"],
 ] as const satisfies readonly OptionRow[];

@@ -308,21 +308,18 @@ function toAdmin(
 
 function toRows(parsed: ServerArguments, errors: string[]): RowArguments | null {
   const { values, given } = parsed;
+  const isNode = values.origin.length > 0;
+  if (isNode && values.db !== "") errors.push("--origin and --db: give one of them");
+  for (const name of ["node-name", "origin-login", "origin-ca-cert"] as const) {
+    if (given.has(name) && !isNode) errors.push(`--${name}: needs --origin`);
+  }
   if (values.db !== "") return parsed;
-  const needDatabase = [
-    "rows",
-    "row-expiry",
-    "cache",
-    "caches",
-    "table",
-    "standby",
-    "take-over",
-    "follow",
-    "lag-max",
-  ];
+  const both = isNode ? [] : ["rows", "row-expiry"];
+  const needDatabase = [...both, "cache", "caches", "table", "standby", "take-over", "follow", "lag-max"];
   for (const name of needDatabase as (keyof typeof values)[]) {
     if (given.has(name)) errors.push(`--${name}: needs --db`);
   }
+  if (isNode) return parsed;
   return null;
 }
 

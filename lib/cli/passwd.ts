@@ -4,7 +4,7 @@ import { hashPassword } from "../auth/scrypt.ts";
 import { parseUserFile, UserFileError } from "../auth/user_file.ts";
 
 const USAGE =
-  "usage: leased passwd <user> [read|write|admin]; the password comes from the terminal, or from stdin";
+  "usage: leased passwd <user> [read|write|node|admin]; the password comes from the terminal, or from stdin";
 /** Longer passwords are refused: SASL and the text protocol would never match them. */
 const PASSWORD_BYTES_MAX = 255;
 const CTRL_C = 0x03;

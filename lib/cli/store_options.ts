@@ -90,9 +90,10 @@ export function toStoreOptions(
     leaseFlag: leaseFlag.flag,
     leaseMask: leaseFlag.mask,
     strictPrefixes: values.strict.map((prefix) => prefix === "*" ? "" : prefix),
-    rows: values.db === "" ? undefined : {
+    rows: values.db === "" && values.origin.length === 0 ? undefined : {
       prefixes: values.rows.length === 0 ? [""] : values.rows,
       expiry: values["row-expiry"],
+      isNode: values.origin.length > 0,
     },
   };
 }

@@ -15,11 +15,16 @@ import { type ListChanger, ListKeeper, readCachesFile } from "./caches/list_keep
 import { type Backend, databaseName } from "./databases/backend.ts";
 import { openBackend } from "./databases/open_backend.ts";
 import { emptyAll, expelKeys } from "./flows/expulsion.ts";
+import { DatabaseSource } from "./database_source.ts";
 import { Flows, type Right } from "./flows/flows.ts";
+import { NodeList } from "./flows/node_list.ts";
 import { takeOver } from "./flows/takeover.ts";
 import { TokenStates } from "./flows/token_states.ts";
 import { type Expeller, Follower } from "./follow/follower.ts";
 import type { RowsCommand, RowsMessage, RowsStart } from "./messages.ts";
+import { NodeDesk } from "./nodes/node_desk.ts";
+import { NodeThread } from "./nodes/node_thread.ts";
+import type { NodeOptions } from "./nodes/options.ts";
 import type { RowsOptions } from "./options.ts";
 import { RowLoop } from "./row_loop.ts";
 import { rowStats } from "./row_stats.ts";
@@ -38,7 +43,7 @@ const PURGE_INTERVAL_MS = 60_000;
 /** Longest pause between two questions for outcomes that are unknown. */
 const RESOLVE_PAUSE_MS_MAX = 30_000;
 
-let thread: DatabaseThread | null = null;
+let thread: DatabaseThread | NodeThread | null = null;
 
 self.onmessage = ({ data }: MessageEvent<RowsCommand>) => {
   switch (data.kind) {
@@ -86,7 +91,10 @@ class StartError extends Error {
 
 async function begin(start: RowsStart): Promise<void> {
   try {
-    thread = await DatabaseThread.open(start);
+    const { options } = start;
+    thread = "origins" in options
+      ? await openNode(start, options)
+      : await DatabaseThread.open(start, options);
   } catch (error) {
     const isUsage = error instanceof StartError && error.isUsage;
     return say({ kind: "refused", reason: reasonOf(error), isUsage });
@@ -95,6 +103,15 @@ async function begin(start: RowsStart): Promise<void> {
   await thread.run();
   say({ kind: "ended" });
   self.close();
+}
+
+/** @throws StartError */
+async function openNode(start: RowsStart, options: NodeOptions): Promise<NodeThread> {
+  try {
+    return await NodeThread.open(start, options, say);
+  } catch (error) {
+    throw new StartError("cannot become a node", error);
+  }
 }
 
 /** The database, the listed caches, and the loop that serves requests. */
@@ -108,6 +125,7 @@ class DatabaseThread {
   readonly #right: Right;
   /** Null: the log is not followed. */
   readonly #follower: Follower | null;
+  readonly #desk: NodeDesk;
   #isConfirming = false;
   #isConfirmed = true;
   #isDeposed = false;
@@ -128,18 +146,37 @@ class DatabaseThread {
     this.#backend = backend;
     this.#list = list;
     const states = new TokenStates(epoch, options.tokensMax, ENDED_TOKENS_MAX);
-    this.#flows = new Flows(list.list, states, options.databaseTimeoutMs);
+    const nodes = new NodeList(epoch, options.rightMs, options.driftShare);
+    this.#flows = new Flows(list.list, states, options.databaseTimeoutMs, nodes);
     this.#runner = runner;
-    this.#right = cache.rows!.right;
     this.#follower = options.follows ? new Follower(backend, this.#expeller, report, pause) : null;
-    this.#loop = new RowLoop(
-      cache,
+    const rows = cache.rows!;
+    this.#right = rows.right;
+    this.#desk = new NodeDesk(nodes, {
+      right: rows.right,
+      memberMs: options.rightMs,
+      prefixes: options.prefixes,
+      expiry: options.expiry,
+      fits: (keyLength, valueLength, flags) => rows.fits(keyLength, valueLength, flags),
+      read: (keys, isReadable) => runner.run(this.#flows.read(keys, isReadable)),
+      noteNodes: (servesMs) => backend.noteNodes(servesMs, epoch),
+      joined: (name) =>
+        report({
+          level: "info",
+          event: "node_joined",
+          message: `node ${name} is a member`,
+          fields: { node: name },
+        }),
+    });
+    runner.invalidateNodes = (keys) => this.#desk.delete(keys);
+    const source = new DatabaseSource(
       this.#flows,
-      this.#runner,
-      options.expiry === "column",
+      runner,
       (name) => list.forget(this.#changer, name),
+      options.follows ? null : this.#desk,
       this.#follower && { follower: this.#follower, endOfLog: () => backend.endOfLog() },
     );
+    this.#loop = new RowLoop(cache, source, options.expiry === "column");
   }
 
   /** The one door through which changes of other writers delete rows. */
@@ -153,7 +190,10 @@ class DatabaseThread {
   }
 
   /** Reads files first, then takes the database over. @throws StartError */
-  static async open({ options, shared, lifecycle, member }: RowsStart): Promise<DatabaseThread> {
+  static async open(
+    { shared, lifecycle, member }: RowsStart,
+    options: RowsOptions,
+  ): Promise<DatabaseThread> {
     const cache = openCache(new Memory(shared, databaseRow(shared.options)));
     cache.mutex.nowMs = () => performance.now();
     cache.onReady = createWaker(member, new Lifecycle(lifecycle));
@@ -173,8 +213,15 @@ class DatabaseThread {
       backend = await openBackend(options);
       const runner = new StepRunner(cache, backend, pause);
       const epoch = await runner.run(
-        takeOver<CacheClient>(options.takeover, options.rightMs, () => reportWait(options)),
+        takeOver<CacheClient>(
+          options.takeover,
+          options.rightMs,
+          () => reportWait(options),
+          options.driftShare,
+        ),
       );
+      // Those of the origin before serve no row any more.
+      await backend.noteNodes(0, epoch);
       const thread = new DatabaseThread(cache, options, backend, runner, list, epoch);
       await runner.run(thread.#flows.renewRight(thread.#right, options.rightMs));
       await list.adopt(backend, caches);
@@ -221,8 +268,9 @@ class DatabaseThread {
     this.#loop.stop();
   }
 
-  /** Gives the right to serve rows up, so that the next origin need not wait. */
+  /** Gives the right to serve rows up, so that the next origin need not wait, unless nodes may serve rows. */
   async #end(): Promise<void> {
+    if (this.#desk.hasMembers) return this.#right.end();
     try {
       await this.#runner.run(this.#flows.endRight(this.#right));
     } catch {

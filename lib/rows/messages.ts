@@ -2,11 +2,12 @@ import type { Stat } from "../../protocol/stats/entry.ts";
 import type { SharedMemory } from "../../store/setup.ts";
 import type { TransportEvent } from "../net/transport.ts";
 import type { ThreadMember } from "../net/transports.ts";
+import type { NodeOptions } from "./nodes/options.ts";
 import type { RowsOptions } from "./options.ts";
 
 /** What the database thread needs to begin. */
 export interface RowsStart {
-  readonly options: RowsOptions;
+  readonly options: RowsOptions | NodeOptions;
   readonly shared: SharedMemory;
   /** `Lifecycle.createShared` */
   readonly lifecycle: SharedArrayBuffer;

@@ -21,6 +21,9 @@ export interface RowsOptions extends DatabaseOptions {
   readonly rightFrom: string | undefined;
   /** How long rows may be served from the cache after the database has confirmed that no other origin took over. */
   readonly rightMs: number;
+  /** How much slower the clock of a node may run than this server's, as a share of the time. */
+  readonly driftShare: number;
+  readonly prefixes: readonly string[];
   /** Most update tokens that are out. */
   readonly tokensMax: number;
   /** How long the database remembers which tokens were used. */

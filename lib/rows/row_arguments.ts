@@ -4,6 +4,7 @@ import { valueOr } from "../cli/values.ts";
 import { type CacheAddress, cacheName } from "./caches/caches_file.ts";
 import { type Database, databaseName } from "./databases/backend.ts";
 import type { DatabaseOptions } from "./databases/open_backend.ts";
+import type { NodeOptions } from "./nodes/options.ts";
 import type { RowsOptions } from "./options.ts";
 
 const SQLITE_PREFIX = "sqlite:";
@@ -48,6 +49,8 @@ export function toRowsOptions(
     rightFrom: options.database.kind === "sqlite" ? undefined : databaseName(options.database),
     takeover: values.standby ? "standby" : values["take-over"] ? "force" : "refuse",
     rightMs: values["member-time"],
+    driftShare: values["member-drift"] / 100,
+    prefixes: values.rows.length === 0 ? [""] : values.rows,
     expiry: values["row-expiry"],
     caches: toCaches(values.cache, errors),
     cachesPath: values.caches,
@@ -58,6 +61,34 @@ export function toRowsOptions(
     appliedTtlSec: values["applied-ttl"],
     follows: values.follow,
     lagMsMax: values["lag-max"],
+  };
+}
+
+/**
+ * Makes the configuration of a node from the server's options.
+ *
+ * @param listen Its own address: the name of the node, unless an option gives one.
+ * @param errors Receives a message for every malformed address.
+ */
+export function toNodeOptions(
+  { values }: RowArguments,
+  listen: string,
+  errors: string[],
+): NodeOptions {
+  const origins = values.origin.flatMap((text) => {
+    const label = `--origin ${JSON.stringify(text)}`;
+    const address = valueOr(undefined, () => readServerAddress(text), errors, label);
+    return address === undefined ? [] : [{ ...address, name: cacheName(address) }];
+  });
+  return {
+    origins,
+    rightFrom: `origin ${origins.map(({ name }) => name).join(", ")}`,
+    name: values["node-name"] || listen,
+    prefixes: values.rows.length === 0 ? [""] : values.rows,
+    expiry: values["row-expiry"],
+    timeoutMs: values["db-timeout"],
+    loginFile: values["origin-login"],
+    caCertPath: values["origin-ca-cert"],
   };
 }
 

@@ -9,11 +9,16 @@ import type { Follower } from "./follow/follower.ts";
 import { rowStats } from "./row_stats.ts";
 import type { StepRunner } from "./step_runner.ts";
 import type { QueuedWrite } from "./write_queue.ts";
+import { nodeLines, type NodeDesk, NodeRefusal } from "./nodes/node_desk.ts";
 import { oneLine } from "../reason.ts";
 
 /** Executes a write in the next group. */
 type AddWrite = (write: QueuedWrite) => void;
-type Handler = (words: readonly string[], data: Uint8Array) => Promise<string> | string;
+type Handler = (
+  words: readonly string[],
+  data: Uint8Array,
+  addWrite: AddWrite,
+) => Promise<string> | string;
 
 const KEY_LENGTH_MAX = 250;
 /** Longest time of `follow wait`. */
@@ -40,44 +45,47 @@ export class RowCommands {
   readonly #flows: Flows<CacheClient>;
   readonly #runner: StepRunner;
   readonly #forgetCache: (name: string) => Promise<boolean>;
-  readonly #addWrite: AddWrite;
+  readonly #desk: NodeDesk | null;
   readonly #handlers: Readonly<Record<string, Handler>> = {
     uget: (words) => this.#uget(words),
-    uput: (words, data) => this.#uput(words, data),
-    udelete: (words) => this.#udelete(words),
+    uput: (words, data, addWrite) => this.#uput(words, data, addWrite),
+    udelete: (words, _, addWrite) => this.#udelete(words, addWrite),
     token: (words) => this.#token(words),
     caches: (words) => this.#caches(words),
     follow: (words) => this.#follow(words),
     stats: () => this.#stats(),
+    node: (words, data, addWrite) => this.#node(words, data, addWrite),
   };
   readonly #following: Following | null;
 
   /**
    * @param forgetCache `ListKeeper.forget`
+   * @param desk Serves nodes; null: there are none.
    * @param following Null: the log is not followed.
    */
   constructor(
     flows: Flows<CacheClient>,
     runner: StepRunner,
     forgetCache: (name: string) => Promise<boolean>,
-    addWrite: AddWrite,
+    desk: NodeDesk | null,
     following: Following | null,
   ) {
     this.#following = following;
     this.#flows = flows;
     this.#forgetCache = forgetCache;
     this.#runner = runner;
-    this.#addWrite = addWrite;
+    this.#desk = desk;
   }
 
   /**
    * Executes a command.
    *
    * @param request The line without CR LF, LF, and the value if the command has one.
+   * @param addWrite Executes a write in the next group.
    * @returns The reply, with CR LF.
    * @throws The database's error.
    */
-  async execute(request: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+  async execute(request: Uint8Array, addWrite: AddWrite): Promise<Uint8Array<ArrayBuffer>> {
     const end = request.indexOf(LF);
     const line = latin1Text(request.subarray(0, end < 0 ? request.length : end));
     const [name = "", ...words] = line.trim().split(/ +/);
@@ -85,9 +93,9 @@ export class RowCommands {
     try {
       const handler = this.#handlers[name];
       if (handler === undefined) throw new Refusal(UNKNOWN_COMMAND);
-      return latin1Bytes(await handler(words, end < 0 ? request : request.subarray(end + 1)));
+      return latin1Bytes(await handler(words, end < 0 ? request : request.subarray(end + 1), addWrite));
     } catch (error) {
-      if (error instanceof Refusal) return latin1Bytes(error.message);
+      if (error instanceof Refusal || error instanceof NodeRefusal) return latin1Bytes(error.message);
       throw error;
     }
   }
@@ -111,27 +119,30 @@ export class RowCommands {
   }
 
   /** `uput <key> <flags> <bytes> <id>` */
-  async #uput(words: readonly string[], data: Uint8Array): Promise<string> {
+  async #uput(words: readonly string[], data: Uint8Array, addWrite: AddWrite): Promise<string> {
     const [key = "", flags = "", length = "", id = ""] = words;
     if (words.length !== 4 || numberOf(length, UINT32_MAX) !== data.length) {
       throw new Refusal(BAD_FORMAT);
     }
     const change = { flags: numberOf(flags, UINT32_MAX), data };
-    return this.#answerPut(await this.#put(keyOf(key), idOf(id), change), "STORED");
+    return this.#answerPut(await put(addWrite, keyOf(key), idOf(id), change), "STORED");
   }
 
   /** `udelete <key> <id>` */
-  async #udelete(words: readonly string[]): Promise<string> {
+  async #udelete(words: readonly string[], addWrite: AddWrite): Promise<string> {
     const [key = "", id = ""] = words;
     if (words.length !== 2) throw new Refusal(BAD_FORMAT);
-    return this.#answerPut(await this.#put(keyOf(key), idOf(id), "delete"), "DELETED");
+    return this.#answerPut(await put(addWrite, keyOf(key), idOf(id), "delete"), "DELETED");
   }
 
-  #put(key: string, tokenId: number, edit: Edit): Promise<WriteReply> {
-    const bytes = typeof edit === "object" ? edit.data.length : 0;
-    return new Promise((answer) =>
-      this.#addWrite({ key, edit, tokenId, connection: 0, bytes, answer })
-    );
+  async #node(words: readonly string[], data: Uint8Array, addWrite: AddWrite): Promise<string> {
+    if (this.#desk === null) throw new Refusal(UNKNOWN_COMMAND);
+    if (this.#flows.isDeposed) throw new Error(this.#flows.deposedText);
+    if (words[0] === "command") {
+      const reply = await this.execute(data, addWrite);
+      return `NODE ${reply.length}\r\n${latin1Text(reply)}`;
+    }
+    return await this.#desk.execute(words, data, addWrite);
   }
 
   #answerPut(reply: WriteReply, word: string): string {
@@ -223,8 +234,14 @@ export class RowCommands {
       `CACHE ${name} ${state} ${weight}\r\n`
     );
     const outside = caches.outside.map((name) => `OUTSIDE ${name}\r\n`);
-    return `${lines.join("")}${outside.join("")}END ${caches.epoch}\r\n`;
+    const nodes = nodeLines(this.#desk?.states ?? []);
+    return `${lines.join("")}${outside.join("")}${nodes}END ${caches.epoch}\r\n`;
   }
+}
+
+function put(addWrite: AddWrite, key: string, tokenId: number, edit: Edit): Promise<WriteReply> {
+  const bytes = typeof edit === "object" ? edit.data.length : 0;
+  return new Promise((answer) => addWrite({ key, edit, tokenId, connection: 0, bytes, answer }));
 }
 
 /** Returns the word as a key. @throws Refusal when it is longer than 250 bytes. */

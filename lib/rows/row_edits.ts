@@ -8,9 +8,12 @@ import type { Change, Edit, Row } from "./databases/backend.ts";
 const U64_MAX = 2n ** 64n - 1n;
 const NO_DATA = new Uint8Array();
 
+/** What a client wants to write, wherever it is connected. */
+export type RowWish = Omit<RowRequest, "slot" | "owner" | "leaseId">;
+
 /** What a client's write does to a row, and how it ended. */
 export class RowEdit {
-  readonly #request: RowRequest;
+  readonly #request: RowWish;
   readonly #data: Uint8Array;
   readonly #fits: (valueLength: number) => boolean;
   /** The outcome, if the write is committed, or refused. */
@@ -25,13 +28,22 @@ export class RowEdit {
    * @param fits Whether a value of this length can be a row's.
    */
   constructor(
-    request: RowRequest,
+    request: RowWish,
     data: Uint8Array = NO_DATA,
     fits: (valueLength: number) => boolean = () => true,
   ) {
     this.#request = request;
     this.#data = data;
     this.#fits = fits;
+  }
+
+  get request(): RowWish {
+    return this.#request;
+  }
+
+  /** The value of a STORE. */
+  get data(): Uint8Array {
+    return this.#data;
   }
 
   /** For the database. A change that does not depend on the row is written with one statement. */
@@ -42,6 +54,13 @@ export class RowEdit {
     }
     this.outcome = Outcome.STORED;
     return this.#stored;
+  }
+
+  /** Sets how it ended elsewhere. */
+  settle(outcome: Outcome, number: bigint, row: Row | null): void {
+    this.outcome = outcome;
+    this.number = number;
+    this.row = row;
   }
 
   get #stored(): Change {

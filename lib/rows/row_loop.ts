@@ -1,12 +1,10 @@
 import type { Cache } from "../../store/cache.ts";
 import { RowKind, type RowRequest } from "../../store/row_cache.ts";
 import { Outcome } from "../../store/outcome.ts";
-import type { CacheClient } from "./caches/cache_client.ts";
-import type { Flows, Read, WriteReply } from "./flows/flows.ts";
+import type { Read, WriteReply } from "./flows/flows.ts";
 import { oneLine, reasonOf } from "../reason.ts";
-import { type Following, RowCommands } from "./row_commands.ts";
 import { RowEdit } from "./row_edits.ts";
-import type { StepRunner } from "./step_runner.ts";
+import type { RowSource } from "./row_source.ts";
 import { type QueuedWrite, WriteQueue } from "./write_queue.ts";
 
 /** Requests taken under one hold of the mutex. */
@@ -22,10 +20,8 @@ const SLEEP_MS = 1000;
  */
 export class RowLoop {
   readonly #cache: Cache;
-  readonly #flows: Flows<CacheClient>;
-  readonly #runner: StepRunner;
+  readonly #source: RowSource;
   readonly #keepsExpiry: boolean;
-  readonly #commands: RowCommands;
   #reads: RowRequest[] = [];
   #readsUnderWay = 0;
   readonly #writes = new WriteQueue();
@@ -39,25 +35,11 @@ export class RowLoop {
   /** The database's last error; null: it has answered since. */
   problem: string | null = null;
 
-  /**
-   * @param keepsExpiry Whether the table has a column for expiry times.
-   * @param forgetCache `ListKeeper.forget`
-   * @param following Null: the log is not followed.
-   */
-  constructor(
-    cache: Cache,
-    flows: Flows<CacheClient>,
-    runner: StepRunner,
-    keepsExpiry: boolean,
-    forgetCache: (name: string) => Promise<boolean>,
-    following: Following | null = null,
-  ) {
+  /** @param keepsExpiry Whether the table has a column for expiry times. */
+  constructor(cache: Cache, source: RowSource, keepsExpiry: boolean) {
     this.#cache = cache;
-    this.#flows = flows;
-    this.#runner = runner;
+    this.#source = source;
     this.#keepsExpiry = keepsExpiry;
-    const addWrite = (write: QueuedWrite): void => this.#addWrite(write);
-    this.#commands = new RowCommands(flows, runner, forgetCache, addWrite, following);
   }
 
   /** Serves requests until `stop`, and answers those that were taken. */
@@ -84,6 +66,7 @@ export class RowLoop {
 
   stop(): void {
     this.#isStopping = true;
+    this.#source.stop();
     this.#cache.rows!.requests.ring();
   }
 
@@ -124,12 +107,12 @@ export class RowLoop {
     let reads: readonly Read[] = [];
     let reason: string | null = null;
     try {
-      reads = await this.#runner.run(this.#flows.read([...byKey.keys()]));
+      reads = await this.#source.read([...byKey.keys()]);
       this.problem = null;
     } catch (error) {
       reason = this.problem = reasonOf(error);
     }
-    if (this.#flows.isDeposed) reason = this.#flows.deposedText;
+    reason = this.#source.endText ?? reason;
     rows.together(() => {
       let index = 0;
       for (const asked of byKey.values()) {
@@ -171,6 +154,7 @@ export class RowLoop {
       tokenId: 0,
       connection: owner,
       bytes: request.valueLength,
+      work,
       answer: (reply) => this.#answerWrite(request, work, reply),
     });
   }
@@ -216,7 +200,7 @@ export class RowLoop {
   async #write(group: readonly QueuedWrite[]): Promise<void> {
     let replies: readonly WriteReply[];
     try {
-      replies = await this.#runner.run(this.#flows.write(group));
+      replies = await this.#source.write(group);
     } catch (error) {
       const reason = reasonOf(error);
       replies = group.map(() => ({ kind: "failed", reason }));
@@ -241,7 +225,7 @@ export class RowLoop {
   async #execute(request: RowRequest, bytes: Uint8Array): Promise<void> {
     const rows = this.#cache.rows!;
     try {
-      const data = await this.#commands.execute(bytes);
+      const data = await this.#source.command(bytes, (write) => this.#addWrite(write));
       rows.answer(request, Outcome.OK, { row: { flags: 0, version: 0, data } });
     } catch (error) {
       rows.fail([request], oneLine(reasonOf(error)));

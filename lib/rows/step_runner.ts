@@ -11,6 +11,8 @@ export class StepRunner {
   readonly #cache: Cache;
   readonly #backend: Backend;
   readonly #sleep: (ms: number) => Promise<void>;
+  /** Deletes keys in all nodes. */
+  invalidateNodes: (keys: readonly string[]) => Promise<void> = () => Promise.resolve();
 
   /** @param sleep Waits for some milliseconds. */
   constructor(cache: Cache, backend: Backend, sleep: (ms: number) => Promise<void>) {
@@ -54,6 +56,8 @@ export class StepRunner {
         return this.#emptyHere();
       case "invalidateListed":
         return invalidateListed(step.caches, step.keys);
+      case "invalidateNodes":
+        return this.invalidateNodes(step.keys);
       case "quarantine":
         return step.cache.quarantine(step.on);
       case "noteCaches":

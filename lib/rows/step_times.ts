@@ -3,6 +3,7 @@ import type { StepKind } from "./flows/steps.ts";
 /** The steps whose time is taken, and the beginning of the names of their statistics. */
 export const TIMED_STEPS = [
   ["invalidateListed", "cache_delete", "deletions in listed caches before a group of writes"],
+  ["invalidateNodes", "node_delete", "deletions in nodes before a group of writes"],
   ["readRows", "database_read", "reads of rows, several together"],
   ["readEpoch", "database_confirm", "questions whether another origin has taken over"],
   ["writeRows", "database_write", "transactions of groups of writes"],

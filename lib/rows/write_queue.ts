@@ -1,4 +1,5 @@
 import type { GroupWrite, WriteReply } from "./flows/flows.ts";
+import type { RowEdit } from "./row_edits.ts";
 
 /** Writes in one transaction. */
 const GROUP_MAX = 256;
@@ -13,6 +14,8 @@ const FURTHER_GROUP_MIN = 16;
 export interface QueuedWrite extends GroupWrite {
   /** Length of its value. */
   readonly bytes: number;
+  /** What a client asked for; left out: the write is made under a token. */
+  readonly work?: RowEdit;
   answer(reply: WriteReply): void;
 }
 

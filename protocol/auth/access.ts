@@ -6,8 +6,10 @@ export const Access = {
   READ: 1,
   /** Also change values, and take leases, locks and update tokens. */
   WRITE: 2,
+  /** Also be a node of this origin. */
+  NODE: 3,
   /** Also administer: flush, list keys, locks, leases and update tokens, watch, tune, stop. */
-  ADMIN: 3,
+  ADMIN: 4,
 } as const;
 
 export type Access = typeof Access[keyof typeof Access];

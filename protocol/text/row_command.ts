@@ -11,6 +11,7 @@ import { answer } from "./answer.ts";
 
 const KEY_WORD = 1;
 const PUT_LENGTH_WORD = 3;
+const NODE_LENGTH_WORD = 4;
 
 /** Answers a command whose value arrived in pieces. */
 const LATE_REPLY: StoreReply = {
@@ -81,6 +82,14 @@ export function uput(conversation: Conversation): Flow {
   const { cache, operation } = conversation.thread;
   if (cache.parking === null) return Flow.UNKNOWN;
   if (!readValueLength(conversation, PUT_LENGTH_WORD)) return Flow.DONE;
+  return rowCommand(conversation, operation.valueLength);
+}
+
+/** `node <verb> <session> <number> <bytes>`, and a block. */
+export function node(conversation: Conversation): Flow {
+  const { cache, operation } = conversation.thread;
+  if (cache.parking === null) return Flow.UNKNOWN;
+  if (!readValueLength(conversation, NODE_LENGTH_WORD)) return Flow.DONE;
   return rowCommand(conversation, operation.valueLength);
 }
 

@@ -19,7 +19,7 @@ import { metaSet } from "../meta/set.ts";
 import { getAndTouch, getKeys, MultigetKind } from "./read.ts";
 import { stats, statsAccess } from "./stats.ts";
 import * as tuning from "./tuning.ts";
-import { cachesAccess, rowCommand, uput } from "./row_command.ts";
+import { cachesAccess, node, rowCommand, uput } from "./row_command.ts";
 import { quarantine, token, tokenAccess } from "./token.ts";
 import { watch } from "./watch.ts";
 import { arithmetic, remove, store, touch } from "./write.ts";
@@ -54,7 +54,7 @@ type Row = readonly [
   handler: Handler,
 ];
 
-const { READ, WRITE, ADMIN } = Access;
+const { READ, WRITE, NODE, ADMIN } = Access;
 
 // deno-fmt-ignore
 const ROWS: readonly Row[] = [
@@ -84,6 +84,7 @@ const ROWS: readonly Row[] = [
   ["udelete",       3,     true,    0,      WRITE,         (c) => rowCommand(c)],
   ["caches",        1,     false,   0,      cachesAccess,  (c) => rowCommand(c)],
   ["follow",        4,     false,   0,      READ,          (c) => rowCommand(c)],
+  ["node",          5,     false,   4,      NODE,          node],
   ["quarantine",    1,     false,   0,      ADMIN,         quarantine],
   ["flush_all",     1,     true,    0,      ADMIN,         admin.flushAll],
   ["version",       1,     false,   0,      READ,          admin.version],

@@ -12,10 +12,13 @@ export class KeyWalk {
   /** Buckets of the index at the start. */
   readonly #buckets: number;
   readonly #level: number;
+  readonly #includesDead: boolean;
   #bucket = 0;
 
-  constructor(links: ItemLinks) {
+  /** @param includesDead Visits dead items, too: some of them are notes of absent rows. */
+  constructor(links: ItemLinks, includesDead = false) {
     this.#links = links;
+    this.#includesDead = includesDead;
     this.#buckets = links.memory.control[CONTROL.HASH_BUCKETS]!;
     this.#level = links.memory.control[CONTROL.HASH_LEVEL]!;
   }
@@ -53,7 +56,7 @@ export class KeyWalk {
     for (let item = index.head(bucket); item !== NO_ITEM;) {
       const next = items.word(item, WORD.HASH_NEXT);
       looked++;
-      if (!this.#links.isDead(item)) visitor(item);
+      if (this.#includesDead || !this.#links.isDead(item)) visitor(item);
       item = next;
     }
     return looked;

@@ -1,10 +1,12 @@
 import { ByteRegion, latin1Text } from "../base/bytes.ts";
+import { Prefixes } from "../base/prefixes.ts";
 import { highHalf, lowHalf, u64ToBigInt, u64ToNumber } from "../base/u64.ts";
 import { NO_LEASE } from "../claims/leases.ts";
 import type { WriteGuard } from "../claims/write_guard.ts";
 import { clockSec, deadlineSec } from "../clock.ts";
 import type { ConnectionId } from "../connections.ts";
 import type { ItemLinks } from "../items/item_links.ts";
+import { KeyWalk } from "../items/key_walk.ts";
 import type { Values } from "../items/values.ts";
 import { COPIED_SHARE_MAX, COPY_BYTES_MAX, KEY_LENGTH_MAX } from "../limits.ts";
 import { ABSENT_DEADLINE_SEC, type ItemRef, NO_ITEM, STATE, WORD } from "../memory/item.ts";
@@ -32,6 +34,8 @@ import type { StoreOperations } from "./store.ts";
  * from the database: later it is answered, but not cached.
  */
 const LEASE_SEC = 60;
+/** Items and buckets that `dropRows` looks at under one hold of the mutex. */
+const DROP_MAX = 1000;
 /** With which a request fails for the memory of its answer. */
 const TOO_LARGE = "the row is too large, or there is no memory for it";
 /** No row has a version as large as this. */
@@ -179,6 +183,33 @@ export class RowOperations {
     const lease = leases.find(this.#operation);
     if (lease !== NO_LEASE && (endsClientLease || !leases.isHeldByClient(lease))) {
       leases.drop(lease, hash);
+    }
+  }
+
+  /**
+   * Removes all rows from this cache, and the notes of absent ones. A step takes the mutex itself; others get it in
+   * between. Rows that are filled meanwhile stay: the caller lets none be filled.
+   *
+   * @param prefixes Of the keys that are rows; "" for all.
+   */
+  *dropRows(prefixes: readonly string[]): Generator<void> {
+    const isAll = prefixes.includes("");
+    const rows = new Prefixes(prefixes);
+    const { items } = this.#links;
+    const walk = new KeyWalk(this.#links, true);
+    while (!walk.isDone) {
+      this.#enter();
+      for (let looked = 0; looked < DROP_MAX && !walk.isDone; walk.next()) {
+        looked += 1 + walk.visit((item) => {
+          const segment = this.#links.memory.segmentOf(item);
+          const keyOffset = items.keyOffset(item);
+          const keyLength = items.keyLength(item);
+          if (!isAll && !rows.covers(segment, keyOffset, keyLength)) return;
+          this.#lookup.unlink(item, this.#links.prefetch.hashOf(segment, keyOffset, keyLength));
+        });
+      }
+      this.#leave();
+      yield;
     }
   }
 

@@ -74,6 +74,8 @@ export class RowParking {
   readonly #isAll: boolean;
   readonly #expiry: "refuse" | "ignore" | "column";
   readonly #casEnabled: boolean;
+  /** Whether another server has the database. */
+  readonly isNode: boolean;
   /** For reads that change an expiry time. */
   readonly #operation = new Operation(new ByteRegion(new ArrayBuffer(0)));
   /** The result that was returned last: in use until the next one. */
@@ -85,7 +87,7 @@ export class RowParking {
     storeOperations: StoreOperations,
   ) {
     const { options } = links.memory;
-    const { prefixes, expiry } = options.rows!;
+    const { prefixes, expiry, isNode = false } = options.rows!;
     this.requests = requests;
     this.detached = detached;
     this.#right = right;
@@ -98,6 +100,7 @@ export class RowParking {
     this.#prefixes = new Prefixes(prefixes);
     this.#isAll = prefixes.includes("");
     this.#expiry = expiry;
+    this.isNode = isNode;
     this.#casEnabled = options.casEnabled;
   }
 
@@ -302,6 +305,11 @@ export class RowParking {
   /** Refuses to mark a row as stale, or to empty it. */
   refuseMark(): Outcome {
     return this.#fail("rows can neither be marked stale nor emptied");
+  }
+
+  /** Refuses to lock a row: another server has its lock. */
+  refuseLock(): Outcome {
+    return this.#fail("rows cannot be locked at a node: lock them at its origin");
   }
 
   /** incr, decr. */

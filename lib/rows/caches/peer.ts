@@ -114,11 +114,11 @@ export class Peer {
     }
     const hash = createHash("sha256");
     for (let left = bytes; left > 0;) {
-      const piece = await this.#block(Math.min(left, PIECE_LENGTH));
+      const piece = await this.block(Math.min(left, PIECE_LENGTH));
       hash.update(piece);
       left -= piece.length;
     }
-    const [cr, lf] = await this.#block(TRAILER_LENGTH);
+    const [cr, lf] = await this.block(TRAILER_LENGTH);
     if (cr !== 0x0d || lf !== 0x0a) {
       throw this.error(`announces a value of ${bytes} bytes, and sends another length`);
     }
@@ -150,7 +150,8 @@ export class Peer {
     if (line !== "STORED") throw this.unexpected(`the login of user ${user}`, line);
   }
 
-  async #block(length: number): Promise<Uint8Array> {
+  /** Returns the next bytes. @throws PeerError */
+  async block(length: number): Promise<Uint8Array> {
     const block = await this.#reader.block(length);
     if (block === null) throw this.error("closed the connection");
     return block;

@@ -79,6 +79,10 @@ export interface Takeover {
    * `lockOrigin` says true.
    */
   readonly servedMs: number;
+  /**
+   * How long nodes may serve rows after the origin before has ended, in milliseconds; left out or 0: no longer than it.
+   */
+  readonly nodesMs?: number;
 }
 
 /** The result of a note. */
@@ -103,6 +107,13 @@ export interface Backend {
   takeOver(rightMs?: number): Promise<Takeover>;
   /** Reads the epoch, by a connection that waits for no other request. @throws The database's error. */
   readEpoch(): Promise<number>;
+  /**
+   * Notes how long nodes may serve rows after the end of the origin of this epoch, before it takes the first one.
+   *
+   * @param servesMs In milliseconds; 0: there is no node any more.
+   * @returns False: another origin has taken over.
+   */
+  noteNodes(servesMs: number, epoch: number): Promise<boolean>;
   /** Notes that the origin of this epoch serves no rows any more: the next one need not wait. */
   noteEnd(epoch: number): Promise<void>;
   /**

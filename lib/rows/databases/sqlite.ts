@@ -60,6 +60,8 @@ export class SqliteBackend implements Backend {
   readonly #purge: StatementSync;
   readonly #notes: StatementSync;
   readonly #note: StatementSync;
+  readonly #servedByNodes: StatementSync;
+  readonly #noteNodes: StatementSync;
   readonly #savepoint: StatementSync;
   readonly #release: StatementSync;
   readonly #expire: StatementSync | null;
@@ -117,6 +119,11 @@ export class SqliteBackend implements Backend {
       "UPDATE leased_caches SET epoch = leased_caches.epoch + 1, list = ? FROM leased_proxy AS proxy " +
         "WHERE proxy.epoch = ? RETURNING leased_caches.epoch AS epoch",
     );
+    this.#servedByNodes = prepare("SELECT serves_ms AS ms FROM leased_nodes");
+    this.#noteNodes = prepare(
+      "UPDATE leased_nodes SET serves_ms = ? FROM leased_proxy AS proxy WHERE proxy.epoch = ? " +
+        "RETURNING serves_ms AS ms",
+    );
     this.#savepoint = prepare("SAVEPOINT one");
     this.#release = prepare("RELEASE one");
     this.#expire = this.#hasExpiry
@@ -152,7 +159,12 @@ export class SqliteBackend implements Backend {
 
   async takeOver(): Promise<Takeover> {
     const { epoch } = await this.#whenFree(() => this.#epoch.get()) as { epoch: number };
-    return { epoch, servedMs: this.#isLocked ? 0 : Infinity };
+    const { ms } = this.#servedByNodes.get() as { ms: number };
+    return { epoch, servedMs: this.#isLocked ? 0 : Infinity, nodesMs: ms };
+  }
+
+  async noteNodes(servesMs: number, epoch: number): Promise<boolean> {
+    return await this.#whenFree(() => this.#noteNodes.get(servesMs, epoch)) !== undefined;
   }
 
   readEpoch(): Promise<number> {

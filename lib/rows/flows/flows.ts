@@ -95,11 +95,21 @@ export class Flows<Cache> {
   readonly caches: CacheList<Cache>;
   readonly states: TokenStates;
   readonly #patienceMs: number;
+  readonly #nodes: { readonly size: number };
   /** Tokens taken for one write whose outcome is unknown, and for which nobody waits any more. */
   readonly #unanswered = new Set<number>();
 
-  /** @param patienceMs How long a write waits for its outcome, if the database does not say it. */
-  constructor(caches: CacheList<Cache>, states: TokenStates, patienceMs: number) {
+  /**
+   * @param patienceMs How long a write waits for its outcome, if the database does not say it.
+   * @param nodes How many nodes may have rows, of those that joined.
+   */
+  constructor(
+    caches: CacheList<Cache>,
+    states: TokenStates,
+    patienceMs: number,
+    nodes: { readonly size: number } = { size: 0 },
+  ) {
+    this.#nodes = nodes;
     this.caches = caches;
     this.states = states;
     this.#patienceMs = patienceMs;
@@ -226,7 +236,12 @@ export class Flows<Cache> {
       }
     }
     const written = left.filter(({ reply }) => reply === undefined);
-    if (written.length > 0) yield* this.#writeRows(written);
+    if (written.length === 0) return;
+    // A node that joins later reads keys with a token as not cacheable.
+    if (this.#nodes.size > 0) {
+      yield* step({ kind: "invalidateNodes", keys: written.map(({ write }) => write.key) });
+    }
+    yield* this.#writeRows(written);
   }
 
   *#writeRows(group: readonly Begun[]): Flow<Cache, void> {

@@ -53,6 +53,8 @@ export type FlowStep<Cache> =
     readonly caches: readonly Cache[];
     readonly keys: readonly string[];
   }
+  /** Deletes the keys in all nodes: each has confirmed it, or serves no row any more. */
+  | { readonly kind: "invalidateNodes"; readonly keys: readonly string[] }
   /** Takes the lock that only one origin has, or asks whether this one has it. */
   | { readonly kind: "lockOrigin" }
   /** Raises the epoch, and notes how long this origin may serve rows without the database. */
@@ -77,6 +79,7 @@ export interface StepResults {
   readonly emptyHere: void;
   /** By key: the reason why a cache did not confirm; null: all did. */
   readonly invalidateListed: readonly (string | null)[];
+  readonly invalidateNodes: void;
   readonly lockOrigin: boolean;
   readonly takeOver: Takeover;
   readonly readEpoch: number;

@@ -11,13 +11,13 @@ export class OccupiedError extends Error {
 /** Pause between two attempts to get the lock of the active origin. */
 const LOCK_PAUSE_MS = 200;
 /** How much slower the clock of the origin before may run, as a share of the time that it may still serve. */
-const DRIFT_SHARE = 0.1;
+export const DRIFT_SHARE = 0.1;
 /** Beside that: a timer may be early. */
 const TIMER_MS = 20;
 
 /** How long to wait before nobody serves by a right of so many milliseconds that was renewed now. */
-export function waitFor(rightMs: number): number {
-  return rightMs === 0 ? 0 : rightMs * (1 + DRIFT_SHARE) + TIMER_MS;
+export function waitFor(rightMs: number, driftShare = DRIFT_SHARE): number {
+  return rightMs === 0 ? 0 : rightMs * (1 + driftShare) + TIMER_MS;
 }
 
 /**
@@ -26,6 +26,7 @@ export function waitFor(rightMs: number): number {
  *
  * @param rightMs How long this origin may serve rows after each confirmation of the database.
  * @param onWait Called once, if another origin makes this one wait.
+ * @param driftShare How much slower the clock of a node may run, as a share of the time.
  * @returns The epoch.
  * @throws OccupiedError under the rule `refuse`; the database's error.
  */
@@ -33,6 +34,7 @@ export function* takeOver<Cache>(
   rule: TakeoverRule,
   rightMs: number,
   onWait: () => void,
+  driftShare = DRIFT_SHARE,
 ): Flow<Cache, number> {
   let isLocked = yield* step({ kind: "lockOrigin" });
   if (!isLocked) onWait();
@@ -46,14 +48,16 @@ export function* takeOver<Cache>(
     yield* step({ kind: "sleep", ms: LOCK_PAUSE_MS });
     isLocked = yield* step({ kind: "lockOrigin" });
   }
-  const { epoch, servedMs } = yield* step<Cache, "takeOver">({ kind: "takeOver", rightMs });
+  const { epoch, servedMs, nodesMs = 0 } = yield* step<Cache, "takeOver">({ kind: "takeOver", rightMs });
   if (servedMs !== Infinity) {
-    yield* step({ kind: "sleep", ms: waitFor(servedMs) });
+    yield* step({ kind: "sleep", ms: waitFor(Math.max(servedMs, nodesMs), driftShare) });
     return epoch;
   }
   while (!isLocked) {
     yield* step({ kind: "sleep", ms: LOCK_PAUSE_MS });
     isLocked = yield* step({ kind: "lockOrigin" });
   }
+  // The origin before has given memberships until its end.
+  if (nodesMs > 0) yield* step({ kind: "sleep", ms: waitFor(nodesMs, driftShare) });
   return epoch;
 }

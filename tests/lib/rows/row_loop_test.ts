@@ -4,6 +4,7 @@ import type { Backend } from "../../../lib/rows/databases/backend.ts";
 import { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import { Flows } from "../../../lib/rows/flows/flows.ts";
 import { TokenStates } from "../../../lib/rows/flows/token_states.ts";
+import { DatabaseSource } from "../../../lib/rows/database_source.ts";
 import { RowLoop } from "../../../lib/rows/row_loop.ts";
 import { StepRunner } from "../../../lib/rows/step_runner.ts";
 import { ByteRegion } from "../../../store/base/bytes.ts";
@@ -52,10 +53,8 @@ class Setting implements AsyncDisposable {
     );
     this.#loop = new RowLoop(
       this.cache,
-      this.flows,
-      runner,
+      new DatabaseSource(this.flows, runner, () => Promise.resolve(false)),
       false,
-      () => Promise.resolve(false),
     );
     // The values of requests are not what this test is about.
     this.cache.rows!.valueOf = ({ slot }) => this.#values.get(slot)!;

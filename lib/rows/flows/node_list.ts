@@ -1,0 +1,220 @@
+import { waitFor } from "./takeover.ts";
+
+/** Nodes of one origin. Each has one request waiting at the origin. */
+export const NODES_MAX = 1000;
+/** How long a node that is no member any more is shown. */
+const SHOWN_MS = 600_000;
+
+/** A node, as `caches` shows it. */
+export interface NodeState {
+  readonly name: string;
+  /** `member`: it may serve rows. `silent`: its time is over. `lost`: a write went on without it. */
+  readonly state: "member" | "silent" | "lost";
+  /** Time since its last renewal. */
+  readonly ageMs: number;
+  /** Rows that it has fetched. */
+  readonly fetched: number;
+}
+
+interface PendingKey {
+  readonly seq: number;
+  readonly key: string;
+  readonly sinceMs: number;
+}
+
+interface Node {
+  readonly name: string;
+  /** Until when it may serve rows, the margin included. */
+  untilMs: number;
+  renewedMs: number;
+  fetched: number;
+  /** Number of the last deletion; they count from 1. */
+  lastSeq: number;
+  /** Deletions that it has not confirmed, the oldest first. */
+  pending: PendingKey[];
+  /** A write went on without it: it may have old rows, and must join again without them. */
+  isLost: boolean;
+}
+
+/** Deletions of one group of writes. */
+export class Deletion {
+  /** Nodes that have not confirmed it, with the number of its last key there. */
+  readonly missing: Map<Node, number>;
+
+  constructor(missing: Map<Node, number>) {
+    this.missing = missing;
+  }
+}
+
+/** Keys that a node must delete. */
+export interface DueKeys {
+  /** The number of the last one; 0: none is due. */
+  readonly seq: number;
+  readonly keys: readonly string[];
+}
+
+/**
+ * The nodes of an origin: which of them may serve rows, until when, and which deletions they have not confirmed.
+ *
+ *   join     a session begins; the node has no row, and may serve until its time is over
+ *   renew    moves the end of its time on; from when the origin answers, with a margin
+ *   delete   every write, before its commit: until the node confirms it, or its time is over
+ *
+ * A node counts its time from before it asks, and the origin from its answer, with a margin for clocks that differ. So
+ * a node whose time is over here serves no row any more. A write goes on without it, and its session is over: it joins
+ * again, without rows. No socket, and the clock is an argument.
+ */
+export class NodeList {
+  readonly #epoch: number;
+  readonly #memberMs: number;
+  readonly #driftShare: number;
+  readonly #nodes = new Map<string, Node>();
+  #sessions = 0;
+
+  /**
+   * @param epoch Of the origin: sessions of two origins differ.
+   * @param memberMs How long a node may serve after a renewal.
+   * @param driftShare How much slower a node's clock may run, as a share of the time.
+   */
+  constructor(epoch: number, memberMs: number, driftShare: number) {
+    this.#epoch = epoch;
+    this.#memberMs = memberMs;
+    this.#driftShare = driftShare;
+  }
+
+  /** Sessions that are not over. */
+  get size(): number {
+    let size = 0;
+    for (const { isLost } of this.#nodes.values()) if (!isLost) size++;
+    return size;
+  }
+
+  /** Whether a node may serve rows now. */
+  mayServe(nowMs: number): boolean {
+    return [...this.#nodes.values()].some(({ isLost, untilMs }) => !isLost && nowMs < untilMs);
+  }
+
+  /**
+   * Begins the session of a node that has no rows.
+   *
+   * @param old Its session before, which ends; "": none.
+   * @returns The session; null: there are too many nodes.
+   */
+  join(name: string, old: string, nowMs: number): string | null {
+    this.#forgetOld(nowMs);
+    const before = this.#nodes.get(old);
+    if (before !== undefined) {
+      before.isLost = true;
+      this.#nodes.delete(old);
+    }
+    for (const [session, node] of this.#nodes) {
+      if (node.isLost && node.name === name) this.#nodes.delete(session);
+    }
+    if (this.#nodes.size >= NODES_MAX) return null;
+    const session = `${this.#epoch}-${++this.#sessions}`;
+    this.#nodes.set(session, {
+      name,
+      untilMs: nowMs,
+      renewedMs: nowMs,
+      fetched: 0,
+      lastSeq: 0,
+      pending: [],
+      isLost: false,
+    });
+    return session;
+  }
+
+  /**
+   * Renews the right of a node to serve rows.
+   *
+   * @param mostMs How long the origin itself may serve.
+   * @returns How long the node may serve, counted from before it asked; null: its session is over.
+   */
+  renew(session: string, mostMs: number, nowMs: number): number | null {
+    const node = this.#live(session);
+    if (node === undefined) return null;
+    const [oldest] = node.pending;
+    // A node that asks and confirms nothing must not keep writes waiting.
+    if (oldest !== undefined && nowMs - oldest.sinceMs > this.#memberMs) return null;
+    const grantedMs = Math.max(0, Math.min(this.#memberMs, mostMs));
+    node.untilMs = Math.max(node.untilMs, nowMs + waitFor(grantedMs, this.#driftShare));
+    node.renewedMs = nowMs;
+    return grantedMs;
+  }
+
+  /** Whether a node may keep what it reads now: later writes delete in it. */
+  isReadable(session: string): boolean {
+    return this.#live(session) !== undefined;
+  }
+
+  countFetched(session: string, rows: number): void {
+    const node = this.#live(session);
+    if (node !== undefined) node.fetched += rows;
+  }
+
+  /** The node has deleted all keys up to this number. */
+  confirm(session: string, seq: number): void {
+    const node = this.#live(session);
+    if (node !== undefined) node.pending = node.pending.filter((each) => each.seq > seq);
+  }
+
+  /** Returns the keys that a node must delete, the oldest first. */
+  due(session: string, keysMax: number): DueKeys {
+    const due = this.#live(session)?.pending.slice(0, keysMax) ?? [];
+    return { seq: due.at(-1)?.seq ?? 0, keys: due.map(({ key }) => key) };
+  }
+
+  /** Begins to delete keys in all nodes that may have them. Call it after their tokens are out. */
+  delete(keys: readonly string[], nowMs: number): Deletion {
+    const missing = new Map<Node, number>();
+    for (const node of this.#nodes.values()) {
+      if (this.#hasEnded(node, nowMs)) continue;
+      for (const key of keys) node.pending.push({ seq: ++node.lastSeq, key, sinceMs: nowMs });
+      missing.set(node, node.lastSeq);
+    }
+    return new Deletion(missing);
+  }
+
+  /** Whether every node has confirmed a deletion, or serves no row any more. */
+  isDone({ missing }: Deletion, nowMs: number): boolean {
+    for (const [node, seq] of missing) {
+      const isConfirmed = node.pending.length === 0 || node.pending[0]!.seq > seq;
+      if (isConfirmed || this.#hasEnded(node, nowMs)) missing.delete(node);
+    }
+    return missing.size === 0;
+  }
+
+  /** When the first of the nodes that have not confirmed a deletion serves no row any more. */
+  endMs({ missing }: Deletion): number {
+    return Math.min(...[...missing.keys()].map(({ untilMs }) => untilMs));
+  }
+
+  /** Yields the nodes. */
+  *states(nowMs: number): Generator<NodeState> {
+    for (const { name, isLost, untilMs, renewedMs, fetched } of this.#nodes.values()) {
+      const state = isLost ? "lost" : nowMs < untilMs ? "member" : "silent";
+      yield { name, state, ageMs: Math.max(0, nowMs - renewedMs), fetched };
+    }
+  }
+
+  #live(session: string): Node | undefined {
+    const node = this.#nodes.get(session);
+    return node?.isLost === false ? node : undefined;
+  }
+
+  /** Ends the session of a node whose time is over. @returns Whether it has ended. */
+  #hasEnded(node: Node, nowMs: number): boolean {
+    if (!node.isLost && nowMs >= node.untilMs) {
+      node.isLost = true;
+      node.pending = [];
+    }
+    return node.isLost;
+  }
+
+  #forgetOld(nowMs: number): void {
+    for (const [session, node] of this.#nodes) {
+      if (nowMs - node.renewedMs < SHOWN_MS || !this.#hasEnded(node, nowMs)) continue;
+      this.#nodes.delete(session);
+    }
+  }
+}

@@ -1,0 +1,250 @@
+import { latin1Text } from "../../../store/base/bytes.ts";
+import type { Read, Right, WriteReply } from "../flows/flows.ts";
+import type { Deletion, NodeList, NodeState } from "../flows/node_list.ts";
+import { RowEdit } from "../row_edits.ts";
+import type { QueuedWrite } from "../write_queue.ts";
+import * as wire from "./wire.ts";
+
+/** How often a node asks while nothing is deleted: so many times in the time of one renewal. */
+const RENEWALS = 4;
+/** Keys that one reply asks a node to delete. */
+const KEYS_MAX = 256;
+const SESSION_OVER = "NOT_FOUND\r\n";
+const NAME = /^[\x21-\x7e]{1,255}$/;
+
+/** What the desk of nodes needs of its origin. */
+export interface DeskWorld {
+  /** The origin's own right to serve rows. */
+  readonly right: Right & { readonly isTimed: boolean; readonly deadlineMs: number };
+  readonly memberMs: number;
+  /** The keys that are rows, and how expiry times are treated: a node must have the same. */
+  readonly prefixes: readonly string[];
+  readonly expiry: string;
+  fits(keyLength: number, valueLength: number, flags: number): boolean;
+  read(keys: readonly string[], isReadable: boolean): Promise<readonly Read[]>;
+  /** `Backend.noteNodes`: the database must know that there are nodes before the first one may serve. */
+  noteNodes(servesMs: number): Promise<boolean>;
+  joined(name: string): void;
+}
+
+interface Waiting {
+  readonly deletion: Deletion;
+  readonly resolve: () => void;
+}
+
+/** A node's request that the origin refuses; the message is the reply. */
+export class NodeRefusal extends Error {}
+
+/** The origin's side of nodes: answers their commands, and has writes wait until nodes have deleted their keys. */
+export class NodeDesk {
+  readonly #nodes: NodeList;
+  readonly #world: DeskWorld;
+  #waiting: Waiting[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** By session: ends the wait of its request for keys to delete. */
+  readonly #polls = new Map<string, () => void>();
+  /** Whether the database knows that there are nodes. */
+  #isNoted = false;
+  #isStopping = false;
+  /** Stands for the connection of each block of writes: those of one block take effect in their order. */
+  #order = 0;
+
+  constructor(nodes: NodeList, world: DeskWorld) {
+    this.#nodes = nodes;
+    this.#world = world;
+  }
+
+  get #nowMs(): number {
+    return this.#world.right.nowMs();
+  }
+
+  /** How long this origin may serve rows itself. */
+  get #servesMs(): number {
+    const { isTimed, deadlineMs } = this.#world.right;
+    if (isTimed || deadlineMs < 0) return deadlineMs - this.#nowMs;
+    return Infinity;
+  }
+
+  get states(): readonly NodeState[] {
+    return [...this.#nodes.states(this.#nowMs)];
+  }
+
+  /** Whether a node may serve rows now. */
+  get hasMembers(): boolean {
+    return this.#nodes.mayServe(this.#nowMs);
+  }
+
+  /** Deletes keys in all nodes. Resolves when each of them has confirmed it, or serves no row any more. */
+  delete(keys: readonly string[]): Promise<void> {
+    const deletion = this.#nodes.delete(keys, this.#nowMs);
+    if (this.#nodes.isDone(deletion, this.#nowMs)) return Promise.resolve();
+    for (const wake of this.#polls.values()) wake();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting.push({ deletion, resolve });
+    this.#settle();
+    return promise;
+  }
+
+  /** Lets writes go on whose deletions are done; sets the timer for the others. */
+  #settle(): void {
+    const nowMs = this.#nowMs;
+    clearTimeout(this.#timer);
+    this.#waiting = this.#waiting.filter(({ deletion, resolve }) => {
+      const isDone = this.#nodes.isDone(deletion, nowMs);
+      if (isDone) resolve();
+      return !isDone;
+    });
+    if (this.#waiting.length === 0) return;
+    const endMs = Math.min(...this.#waiting.map(({ deletion }) => this.#nodes.endMs(deletion)));
+    this.#timer = setTimeout(() => this.#settle(), Math.max(1, endMs - nowMs));
+  }
+
+  /** Ends the requests of nodes that wait. */
+  stop(): void {
+    this.#isStopping = true;
+    for (const wake of this.#polls.values()) wake();
+  }
+
+  /**
+   * `node join|poll|read|write <session> <number> <bytes>`, and a block.
+   *
+   * @throws NodeRefusal; WireError; the database's error.
+   */
+  async execute(
+    [verb, session = "", number = "", ...more]: readonly string[],
+    block: Uint8Array,
+    addWrite: (write: QueuedWrite) => void,
+  ): Promise<string> {
+    if (more.length !== 1) throw new NodeRefusal("CLIENT_ERROR bad command line format\r\n");
+    switch (verb) {
+      case "join":
+        return await this.#join(latin1Text(block));
+      case "poll":
+        return await this.#poll(session, Number(number));
+      case "read":
+        return await this.#read(session, wire.unpackKeys(block));
+      case "write":
+        return await this.#write(wire.unpackWrites(block), addWrite);
+      default:
+        throw new NodeRefusal("CLIENT_ERROR unknown request of a node\r\n");
+    }
+  }
+
+  async #join(text: string): Promise<string> {
+    const asked = readJoin(text);
+    this.#check(asked);
+    if (!this.#isNoted) {
+      if (!await this.#world.noteNodes(this.#world.memberMs)) {
+        throw new NodeRefusal("SERVER_ERROR another server has taken the database over\r\n");
+      }
+      this.#isNoted = true;
+    }
+    if (this.#isStopping) throw new NodeRefusal("SERVER_ERROR this origin ends\r\n");
+    const session = this.#nodes.join(asked.name, asked.session, this.#nowMs);
+    if (session === null) throw new NodeRefusal("SERVER_ERROR too many nodes\r\n");
+    const grantedMs = this.#nodes.renew(session, this.#servesMs, this.#nowMs);
+    this.#settle();
+    this.#world.joined(asked.name);
+    const { memberMs } = this.#world;
+    return replyOf(new TextEncoder().encode(JSON.stringify({ session, grantedMs, memberMs })));
+  }
+
+  /** A node with other options than its origin would take other keys for rows. */
+  #check({ version, prefixes, expiry }: wire.Join): void {
+    const { prefixes: own, expiry: ownExpiry } = this.#world;
+    if (version !== wire.WIRE_VERSION) {
+      throw new NodeRefusal(
+        `CLIENT_ERROR the node speaks version ${version}, and this origin version ${wire.WIRE_VERSION}\r\n`,
+      );
+    }
+    if ([...prefixes].sort().join("\n") !== [...own].sort().join("\n")) {
+      throw new NodeRefusal("CLIENT_ERROR the node has other --rows than this origin\r\n");
+    }
+    if (expiry !== ownExpiry) {
+      throw new NodeRefusal(`CLIENT_ERROR this origin has --row-expiry ${ownExpiry}\r\n`);
+    }
+  }
+
+  /** Waits until the node must delete something, or must renew its right. */
+  async #poll(session: string, confirmed: number): Promise<string> {
+    this.#nodes.confirm(session, confirmed);
+    this.#settle();
+    if (!this.#nodes.isReadable(session)) return SESSION_OVER;
+    if (this.#nodes.due(session, 1).seq === 0 && !this.#isStopping) await this.#wait(session);
+    const grantedMs = this.#nodes.renew(session, this.#servesMs, this.#nowMs);
+    if (grantedMs === null) return SESSION_OVER;
+    if (this.#isStopping) throw new NodeRefusal("SERVER_ERROR this origin ends\r\n");
+    const { seq, keys } = this.#nodes.due(session, KEYS_MAX);
+    return replyOf(wire.packDue(seq, grantedMs, keys));
+  }
+
+  async #wait(session: string): Promise<void> {
+    // A request of the same node before: its connection is gone.
+    this.#polls.get(session)?.();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#polls.set(session, resolve);
+    const timer = setTimeout(resolve, this.#world.memberMs / RENEWALS);
+    await promise;
+    clearTimeout(timer);
+    if (this.#polls.get(session) === resolve) this.#polls.delete(session);
+  }
+
+  async #read(session: string, keys: readonly string[]): Promise<string> {
+    if (keys.length === 0) return replyOf(new Uint8Array());
+    const reads = await this.#world.read(keys, this.#nodes.isReadable(session));
+    this.#nodes.countFetched(session, reads.length);
+    return replyOf(wire.packReads(reads));
+  }
+
+  async #write(
+    writes: readonly wire.SentWrite[],
+    addWrite: (write: QueuedWrite) => void,
+  ): Promise<string> {
+    const connection = -(++this.#order);
+    const replies = await Promise.all(writes.map(({ request, data }) => {
+      const { key } = request;
+      const work = new RowEdit(
+        request,
+        data,
+        (valueLength) => this.#world.fits(key.length, valueLength, request.flags),
+      );
+      return new Promise<wire.SentReply>((resolve) => {
+        const answer = (reply: WriteReply): void => {
+          const row = reply.kind === "committed" ? work.row : null;
+          resolve({ reply, outcome: work.outcome, number: work.number, row });
+        };
+        const { edit } = work;
+        addWrite({ key, edit, tokenId: 0, connection, bytes: data.length, answer });
+      });
+    }));
+    return replyOf(wire.packReplies(replies));
+  }
+}
+
+function replyOf(block: Uint8Array): string {
+  return `NODE ${block.length}\r\n${latin1Text(block)}`;
+}
+
+/** @throws NodeRefusal */
+function readJoin(text: string): wire.Join {
+  try {
+    const { version, name, session, prefixes, expiry } = JSON.parse(text) as Partial<wire.Join>;
+    if (
+      typeof version === "number" && NAME.test(String(name)) && typeof session === "string" &&
+      Array.isArray(prefixes) && typeof expiry === "string"
+    ) {
+      return { version, name: String(name), session, prefixes: prefixes.map(String), expiry };
+    }
+  } catch {
+    // It is no JSON.
+  }
+  throw new NodeRefusal("CLIENT_ERROR malformed request of a node\r\n");
+}
+
+/** As `caches` shows nodes. */
+export function nodeLines(states: readonly NodeState[]): string {
+  return states.map(({ name, state, ageMs, fetched }) =>
+    `NODE ${name} ${state} ${Math.round(ageMs)} ${fetched}\r\n`
+  ).join("");
+}
+

@@ -1,0 +1,109 @@
+import { latin1Bytes } from "../../../store/base/bytes.ts";
+import { reasonOf } from "../../reason.ts";
+import { PeerError } from "../caches/peer.ts";
+import type { Read, WriteReply } from "../flows/flows.ts";
+import type { RowSource } from "../row_source.ts";
+import type { QueuedWrite } from "../write_queue.ts";
+import type { OriginClient } from "./origin_client.ts";
+import * as wire from "./wire.ts";
+
+const STATS = "stats ";
+const NODE = "node ";
+const FORGET = "caches forget";
+const NO_ORIGIN = "SERVER_ERROR this server is a node, and no origin\r\n";
+const NOT_HERE = "SERVER_ERROR this command is for the origin\r\n";
+
+/** The origin that a node speaks to now. */
+export interface NodeLink {
+  readonly client: OriginClient | null;
+  /** The session of the membership; "": none. */
+  readonly session: string;
+  /** Why there is no membership, as errors say it. */
+  readonly problem: string;
+}
+
+/** Counters of a node. */
+export interface NodeCounts {
+  reads: number;
+  writes: number;
+  failures: number;
+}
+
+/** The rows of an origin, for its node. */
+export class NodeSource implements RowSource {
+  readonly endText = null;
+  readonly counts: NodeCounts = { reads: 0, writes: 0, failures: 0 };
+  readonly #link: NodeLink;
+  readonly #stats: () => string;
+
+  /** @param stats Returns the reply of `stats rows`. */
+  constructor(link: NodeLink, stats: () => string) {
+    this.#link = link;
+    this.#stats = stats;
+  }
+
+  async read(keys: readonly string[]): Promise<readonly Read[]> {
+    const { session } = this.#link;
+    const reads: Read[] = [];
+    while (reads.length < keys.length) {
+      const asked = keys.slice(reads.length);
+      const block = await this.#ask("read", session, wire.packKeys(asked));
+      const found = wire.unpackReads(block);
+      if (found.length !== asked.length || found[0] === null) {
+        throw new wire.WireError("the origin answers other keys than were asked for");
+      }
+      for (const read of found) {
+        if (read === null) break;
+        reads.push({ ...read, epoch: 0 });
+      }
+    }
+    this.counts.reads += keys.length;
+    // A row that was read under an earlier membership may have missed a deletion.
+    const isKept = session !== "" && session === this.#link.session;
+    return reads.map((read) => ({ ...read, cacheable: read.cacheable && isKept }));
+  }
+
+  async write(group: readonly QueuedWrite[]): Promise<readonly WriteReply[]> {
+    const { session } = this.#link;
+    const replies: WriteReply[] = [];
+    const blocks = wire.packWrites(group.map(({ work }) => work!));
+    this.counts.writes += group.length;
+    try {
+      for (const block of blocks) {
+        for (const sent of wire.unpackReplies(await this.#ask("write", session, block))) {
+          group[replies.length]!.work!.settle(sent.outcome, sent.number, sent.row);
+          replies.push(sent.reply);
+        }
+      }
+    } catch (error) {
+      const kind = error instanceof PeerError || error instanceof wire.WireError
+        ? "unknown"
+        : "failed";
+      const left = group.length - replies.length;
+      replies.push(...new Array(left).fill({ kind, reason: reasonOf(error) }));
+    }
+    return replies;
+  }
+
+  async command(request: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+    const begins = (word: string): boolean =>
+      latin1Bytes(word).every((byte, index) => request[index] === byte);
+    if (begins(STATS)) return latin1Bytes(this.#stats());
+    if (begins(NODE)) return latin1Bytes(NO_ORIGIN);
+    if (begins(FORGET)) return latin1Bytes(NOT_HERE);
+    return (await this.#ask("command", this.#link.session, request)).slice();
+  }
+
+  stop(): void {}
+
+  async #ask(verb: string, session: string, block: Uint8Array): Promise<Uint8Array> {
+    const { client, problem } = this.#link;
+    if (client === null) throw new Error(problem);
+    try {
+      return await client.ask(verb, session, 0, block);
+    } catch (error) {
+      this.counts.failures++;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,100 @@
+import { latin1Text } from "../../../store/base/bytes.ts";
+import { reasonOf } from "../../reason.ts";
+import { type Address, Peer, PeerError } from "../caches/peer.ts";
+import type { DialOptions } from "../caches/dial.ts";
+
+/** An idle connection that is older is not used again: the origin may be about to close it. */
+const IDLE_MS_MAX = 1000;
+const BLOCK = /^NODE (\d{1,10})$/;
+
+/** The origin has answered a request with an error; nothing was done. The message is its line. */
+export class OriginRefusal extends Error {
+  override readonly name = "OriginRefusal";
+  /** Whether the session of this node is over. */
+  readonly isSessionOver: boolean;
+
+  constructor(origin: string, line: string) {
+    super(
+      line === "ERROR"
+        ? `${origin} is no origin: a server with --db`
+        : `${origin}: ${line.replace(/^(?:SERVER|CLIENT)_ERROR /, "")}`,
+    );
+    this.isSessionOver = line === "NOT_FOUND";
+  }
+}
+
+/** There is no connection to the origin: nothing was sent. */
+export class UnsentError extends Error {
+  override readonly name = "UnsentError";
+}
+
+interface Idle {
+  readonly peer: Peer;
+  readonly sinceMs: number;
+}
+
+/** Requests of a node to one origin, each over a connection that serves no other one meanwhile. */
+export class OriginClient {
+  readonly name: string;
+  readonly #address: Address;
+  readonly #options: DialOptions;
+  #idle: Idle[] = [];
+  #isClosed = false;
+
+  constructor(name: string, address: Address, options: DialOptions) {
+    this.name = name;
+    this.#address = address;
+    this.#options = options;
+  }
+
+  /**
+   * Sends a request and returns the block of its reply.
+   *
+   * @throws OriginRefusal; UnsentError; PeerError: it is unknown whether the request was executed.
+   */
+  async ask(verb: string, session: string, number: number, block: Uint8Array): Promise<Uint8Array> {
+    const peer = await this.#connection();
+    let isWhole = false;
+    try {
+      const line = `node ${verb} ${session || "-"} ${number} ${block.length}\r\n`;
+      await peer.send(`${line}${latin1Text(block)}\r\n`);
+      const reply = await peer.line();
+      const [, length] = BLOCK.exec(reply) ?? [];
+      if (length !== undefined) {
+        const received = await peer.block(Number(length));
+        isWhole = true;
+        return received;
+      }
+      // Behind another reply the connection may hold anything: it is not used again.
+      throw new OriginRefusal(this.name, reply);
+    } finally {
+      if (isWhole && !this.#isClosed) this.#idle.push({ peer, sinceMs: performance.now() });
+      else peer.close();
+    }
+  }
+
+  /** Closes idle connections; the others are closed after their requests. */
+  close(): void {
+    this.#isClosed = true;
+    for (const { peer } of this.#idle) peer.close();
+    this.#idle = [];
+  }
+
+  async #connection(): Promise<Peer> {
+    for (let idle; (idle = this.#idle.pop()) !== undefined;) {
+      if (performance.now() - idle.sinceMs < IDLE_MS_MAX) return idle.peer;
+      idle.peer.close();
+    }
+    try {
+      return await Peer.connect(this.#address, this.#options);
+    } catch (error) {
+      throw new UnsentError(reasonOf(error), { cause: error });
+    }
+  }
+}
+
+/** Whether an error is one of the network, and may pass. */
+export function mayPass(error: unknown): boolean {
+  return error instanceof PeerError || error instanceof UnsentError ||
+    (error instanceof OriginRefusal && error.isSessionOver);
+}

@@ -1,0 +1,383 @@
+import { StoreMode } from "../../../store/operation.ts";
+import { Outcome } from "../../../store/outcome.ts";
+import { RowKind } from "../../../store/row_cache.ts";
+import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
+import type { Row } from "../databases/backend.ts";
+import type { Read, WriteReply } from "../flows/flows.ts";
+import type { RowWish } from "../row_edits.ts";
+
+// What a node and its origin send each other: blocks of records behind lines of text. Numbers are little-endian.
+
+/** A node and its origin must speak the same version. */
+export const WIRE_VERSION = 1;
+/** Length of a block that has more than one record. */
+export const BLOCK_BYTES = 64 * 1024;
+
+const WRITE_BYTES = 48;
+const REPLY_BYTES = 40;
+const READ_BYTES = 32;
+const KINDS: ReadonlySet<number> = new Set([
+  RowKind.STORE,
+  RowKind.REMOVE,
+  RowKind.TOUCH,
+  RowKind.COUNT,
+]);
+const MODES: ReadonlySet<number> = new Set(Object.values(StoreMode));
+const OUTCOMES: ReadonlySet<number> = new Set(Object.values(Outcome));
+const BIT = { COMPARE: 1, ALLOW_OLDER: 2, VIVIFY: 4, DECREMENT: 8, TOUCHES: 16 } as const;
+/** Kinds of replies, by their number. */
+const REPLIES = ["committed", "refused", "locked", "unknown", "failed"] as const;
+
+/** A write of a client of a node. */
+export interface SentWrite {
+  readonly request: RowWish;
+  readonly data: Uint8Array;
+}
+
+/** How it ended, and what the client is answered with. */
+export interface SentReply {
+  readonly reply: WriteReply;
+  readonly outcome: Outcome;
+  /** COUNT: the new number. */
+  readonly number: bigint;
+  /** TOUCH: the row. */
+  readonly row: Row | null;
+}
+
+/** The result of a read; null: the block had no room for it. */
+export type SentRead = Pick<Read, "row" | "version" | "cacheable"> | null;
+
+/** A block does not have the form that the version asks for. */
+export class WireError extends Error {
+  override readonly name = "WireError";
+}
+
+/** Appends records to a block. */
+class Writer {
+  #bytes = new Uint8Array(1024);
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Returns a view of the next bytes, which are zero. */
+  record(length: number): DataView {
+    const start = this.#length;
+    this.#grow(length);
+    return new DataView(this.#bytes.buffer, start, length);
+  }
+
+  bytes(bytes: Uint8Array): void {
+    const start = this.#length;
+    this.#grow(bytes.length);
+    this.#bytes.set(bytes, start);
+  }
+
+  end(): Uint8Array<ArrayBuffer> {
+    return this.#bytes.subarray(0, this.#length);
+  }
+
+  #grow(by: number): void {
+    this.#length += by;
+    if (this.#length <= this.#bytes.length) return;
+    const larger = new Uint8Array(Math.max(this.#length, 2 * this.#bytes.length));
+    larger.set(this.#bytes);
+    this.#bytes = larger;
+  }
+}
+
+/** Takes records from a block. @throws WireError at its end. */
+class Reader {
+  readonly #bytes: Uint8Array;
+  #at = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  get isAtEnd(): boolean {
+    return this.#at === this.#bytes.length;
+  }
+
+  record(length: number): DataView {
+    const { buffer, byteOffset } = this.bytes(length);
+    return new DataView(buffer, byteOffset, length);
+  }
+
+  bytes(length: number): Uint8Array {
+    const start = this.#at;
+    this.#at += length;
+    if (this.#at > this.#bytes.length) throw new WireError("a block ends in a record");
+    return this.#bytes.subarray(start, this.#at);
+  }
+}
+
+// --- keys ------------------------------------------------------------------------------------------
+
+export function packKeys(keys: readonly string[]): Uint8Array<ArrayBuffer> {
+  const writer = new Writer();
+  for (const key of keys) {
+    writer.record(1).setUint8(0, key.length);
+    writer.bytes(latin1Bytes(key));
+  }
+  return writer.end();
+}
+
+/** @throws WireError */
+export function unpackKeys(block: Uint8Array): string[] {
+  const reader = new Reader(block);
+  const keys: string[] = [];
+  while (!reader.isAtEnd) keys.push(keyOf(reader, reader.record(1).getUint8(0)));
+  return keys;
+}
+
+function keyOf(reader: Reader, length: number): string {
+  if (length === 0 || length > 250) throw new WireError(`a key of ${length} bytes`);
+  return latin1Text(reader.bytes(length));
+}
+
+// --- writes ----------------------------------------------------------------------------------------
+
+/** Returns blocks with the writes, in their order. */
+export function packWrites(writes: readonly SentWrite[]): Uint8Array<ArrayBuffer>[] {
+  const blocks: Uint8Array<ArrayBuffer>[] = [];
+  let writer = new Writer();
+  for (const { request, data } of writes) {
+    // A touch is answered with its row: the reply must not have several.
+    const isAlone = request.kind === RowKind.TOUCH;
+    const length = writer.length + WRITE_BYTES + data.length;
+    if (writer.length > 0 && (isAlone || length > BLOCK_BYTES)) {
+      blocks.push(writer.end());
+      writer = new Writer();
+    }
+    const record = writer.record(WRITE_BYTES);
+    record.setUint8(0, request.kind);
+    record.setUint8(1, request.mode);
+    record.setUint8(2, bitsOf(request));
+    record.setUint8(3, request.key.length);
+    record.setUint32(4, request.flags, true);
+    record.setUint32(8, data.length, true);
+    record.setFloat64(16, request.expiresUnixSec, true);
+    record.setFloat64(24, request.compare ?? 0, true);
+    record.setBigUint64(32, request.delta, true);
+    record.setBigUint64(40, request.initial, true);
+    writer.bytes(latin1Bytes(request.key));
+    writer.bytes(data);
+    if (!isAlone) continue;
+    blocks.push(writer.end());
+    writer = new Writer();
+  }
+  if (writer.length > 0) blocks.push(writer.end());
+  return blocks;
+}
+
+/** @throws WireError */
+export function unpackWrites(block: Uint8Array): SentWrite[] {
+  const reader = new Reader(block);
+  const writes: SentWrite[] = [];
+  while (!reader.isAtEnd) {
+    const record = reader.record(WRITE_BYTES);
+    const kind = numberIn(KINDS, record.getUint8(0), "kind") as RowKind;
+    const mode = numberIn(MODES, record.getUint8(1), "mode") as StoreMode;
+    const bits = record.getUint8(2);
+    const valueLength = record.getUint32(8, true);
+    const request = {
+      kind,
+      mode,
+      key: keyOf(reader, record.getUint8(3)),
+      flags: record.getUint32(4, true),
+      valueLength,
+      expiresUnixSec: wholeOf(record.getFloat64(16, true)),
+      compare: (bits & BIT.COMPARE) === 0 ? null : wholeOf(record.getFloat64(24, true)),
+      allowOlder: (bits & BIT.ALLOW_OLDER) !== 0,
+      vivify: (bits & BIT.VIVIFY) !== 0,
+      decrement: (bits & BIT.DECREMENT) !== 0,
+      touches: (bits & BIT.TOUCHES) !== 0,
+      delta: record.getBigUint64(32, true),
+      initial: record.getBigUint64(40, true),
+    };
+    writes.push({ request, data: reader.bytes(valueLength).slice() });
+  }
+  return writes;
+}
+
+function bitsOf({ compare, ...request }: SentWrite["request"]): number {
+  return (compare === null ? 0 : BIT.COMPARE) | (request.allowOlder ? BIT.ALLOW_OLDER : 0) |
+    (request.vivify ? BIT.VIVIFY : 0) | (request.decrement ? BIT.DECREMENT : 0) |
+    (request.touches ? BIT.TOUCHES : 0);
+}
+
+function numberIn(allowed: ReadonlySet<number>, number: number, what: string): number {
+  if (!allowed.has(number)) throw new WireError(`no ${what} has the number ${number}`);
+  return number;
+}
+
+function wholeOf(number: number): number {
+  if (!Number.isSafeInteger(number)) throw new WireError(`${number} is no whole number`);
+  return number;
+}
+
+export function packReplies(replies: readonly SentReply[]): Uint8Array<ArrayBuffer> {
+  const writer = new Writer();
+  for (const { reply, outcome, number, row } of replies) {
+    const known = (REPLIES as readonly string[]).indexOf(reply.kind);
+    const reason = "reason" in reply ? reply.reason : known < 0 ? reply.kind : "";
+    const data = row?.data ?? new TextEncoder().encode(reason);
+    const record = writer.record(REPLY_BYTES);
+    record.setUint8(0, known < 0 ? REPLIES.indexOf("failed") : known);
+    record.setUint8(1, outcome);
+    record.setUint8(2, row === null ? 0 : 1);
+    record.setUint32(4, row?.flags ?? 0, true);
+    record.setUint32(8, data.length, true);
+    record.setFloat64(16, versionOf(reply), true);
+    record.setBigUint64(24, number, true);
+    record.setFloat64(32, row?.expiresUnixSec ?? 0, true);
+    writer.bytes(data);
+  }
+  return writer.end();
+}
+
+function versionOf(reply: WriteReply): number {
+  if (reply.kind === "committed") return reply.version;
+  return reply.kind === "refused" ? reply.row?.version ?? 0 : 0;
+}
+
+/** @throws WireError */
+export function unpackReplies(block: Uint8Array): SentReply[] {
+  const reader = new Reader(block);
+  const replies: SentReply[] = [];
+  while (!reader.isAtEnd) {
+    const record = reader.record(REPLY_BYTES);
+    const kind = REPLIES[record.getUint8(0)];
+    if (kind === undefined) throw new WireError("no such reply");
+    const outcome = numberIn(OUTCOMES, record.getUint8(1), "outcome") as Outcome;
+    const hasRow = record.getUint8(2) !== 0;
+    const version = record.getFloat64(16, true);
+    const expiresUnixSec = record.getFloat64(32, true);
+    const data = reader.bytes(record.getUint32(8, true)).slice();
+    const row = { flags: record.getUint32(4, true), version, expiresUnixSec, data };
+    replies.push({
+      reply: replyOf(kind, version, data),
+      outcome,
+      number: record.getBigUint64(24, true),
+      row: hasRow ? row : null,
+    });
+  }
+  return replies;
+}
+
+function replyOf(kind: typeof REPLIES[number], version: number, data: Uint8Array): WriteReply {
+  switch (kind) {
+    case "committed":
+      return { kind, version };
+    case "refused":
+      return { kind, row: version === 0 ? null : { flags: 0, version, data: new Uint8Array() } };
+    case "locked":
+      return { kind };
+    default:
+      return { kind, reason: new TextDecoder().decode(data) };
+  }
+}
+
+// --- reads -----------------------------------------------------------------------------------------
+
+/** Packs the first reads, as many as a block holds; the others are to be asked for again. */
+export function packReads(reads: readonly Read[]): Uint8Array<ArrayBuffer> {
+  const writer = new Writer();
+  let isFull = false;
+  for (const { row, version, cacheable } of reads) {
+    const data = row?.data ?? new Uint8Array();
+    isFull ||= writer.length > 0 && writer.length + READ_BYTES + data.length > BLOCK_BYTES;
+    const record = writer.record(READ_BYTES);
+    if (isFull) continue;
+    record.setUint8(0, row === null ? 1 : 2);
+    record.setUint8(1, cacheable ? 1 : 0);
+    record.setUint32(4, row?.flags ?? 0, true);
+    record.setUint32(8, data.length, true);
+    record.setFloat64(16, version, true);
+    record.setFloat64(24, row?.expiresUnixSec ?? 0, true);
+    writer.bytes(data);
+  }
+  return writer.end();
+}
+
+/** @throws WireError */
+export function unpackReads(block: Uint8Array): SentRead[] {
+  const reader = new Reader(block);
+  const reads: SentRead[] = [];
+  while (!reader.isAtEnd) {
+    const record = reader.record(READ_BYTES);
+    const found = record.getUint8(0);
+    const data = reader.bytes(record.getUint32(8, true)).slice();
+    const version = record.getFloat64(16, true);
+    if (found === 0) {
+      reads.push(null);
+      continue;
+    }
+    const expiresUnixSec = record.getFloat64(24, true);
+    const flags = record.getUint32(4, true);
+    const row = found === 1 ? null : { flags, version, expiresUnixSec, data };
+    reads.push({ row, version, cacheable: record.getUint8(1) === 1 });
+  }
+  return reads;
+}
+
+// --- membership ------------------------------------------------------------------------------------
+
+/** What a node sends to become a member. */
+export interface Join {
+  readonly version: number;
+  readonly name: string;
+  /** Its session before; "": none. */
+  readonly session: string;
+  readonly prefixes: readonly string[];
+  readonly expiry: string;
+}
+
+/** What a node gets: its session. */
+export interface Joined {
+  readonly session: string;
+  /** How long it may serve rows, counted from before it asked. */
+  readonly grantedMs: number;
+  /** How long a renewal lasts in general. */
+  readonly memberMs: number;
+}
+
+/** The answer to a request for keys to delete. */
+export interface Due {
+  /** To be confirmed with the next request; 0: no key. */
+  readonly seq: number;
+  readonly grantedMs: number;
+  readonly keys: readonly string[];
+}
+
+const DUE_BYTES = 16;
+
+export function packDue(seq: number, grantedMs: number, keys: readonly string[]): Uint8Array {
+  const writer = new Writer();
+  const record = writer.record(DUE_BYTES);
+  record.setFloat64(0, seq, true);
+  record.setFloat64(8, grantedMs, true);
+  writer.bytes(packKeys(keys));
+  return writer.end();
+}
+
+/** @throws WireError */
+export function unpackDue(block: Uint8Array): Due {
+  const record = new Reader(block).record(DUE_BYTES);
+  return {
+    seq: record.getFloat64(0, true),
+    grantedMs: record.getFloat64(8, true),
+    keys: unpackKeys(block.subarray(DUE_BYTES)),
+  };
+}
+
+/** @throws WireError */
+export function unpackJoined(block: Uint8Array): Joined {
+  const { session, grantedMs, memberMs } = JSON.parse(latin1Text(block)) as Partial<Joined>;
+  if (typeof session === "string" && typeof grantedMs === "number" && typeof memberMs === "number") {
+    return { session, grantedMs, memberMs };
+  }
+  throw new WireError("a malformed session");
+}

@@ -1,0 +1,25 @@
+import type { Read, WriteReply } from "./flows/flows.ts";
+import type { QueuedWrite } from "./write_queue.ts";
+
+/** Where rows come from, and go to: a database, or the origin of a node. */
+export interface RowSource {
+  /** Why no row may be answered any more; null: rows may be answered. */
+  readonly endText: string | null;
+  /** @returns The rows in the order of the keys. @throws When they cannot be read. */
+  read(keys: readonly string[]): Promise<readonly Read[]>;
+  /** Executes writes together. @returns The replies, in the order of the writes. */
+  write(group: readonly QueuedWrite[]): Promise<readonly WriteReply[]>;
+  /**
+   * Executes a command of update tokens, caches or nodes.
+   *
+   * @param request The line without CR LF, LF, and the value if the command has one.
+   * @param addWrite Executes a write in the next group.
+   * @returns The reply, with CR LF.
+   */
+  command(
+    request: Uint8Array,
+    addWrite: (write: QueuedWrite) => void,
+  ): Promise<Uint8Array<ArrayBuffer>>;
+  /** Answers commands that wait for something to happen: the loop stops. */
+  stop(): void;
+}
