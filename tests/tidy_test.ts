@@ -67,7 +67,7 @@ const ROOMS: readonly Room[] = [
   // Its door is lib/rows/databases/open_backend.ts, which imports it when it is needed.
   ["lib/rows/databases/postgres/", ""],
   ["lib/rows/databases/",        "backend changes open_backend schema"],
-  ["lib/rows/flows/",            "cache_list expulsion flows steps takeover token_states"],
+  ["lib/rows/flows/",            "cache_list expulsion flows node_list steps takeover token_states"],
   ["lib/rows/caches/",           "cache_client caches_file dial list_keeper peer"],
   ["lib/rows/follow/",           "follow_command follow_stats follower"],
   ["lib/rows/audit/",            "options run"],

@@ -9,7 +9,7 @@ import type { Follower } from "./follow/follower.ts";
 import { rowStats } from "./row_stats.ts";
 import type { StepRunner } from "./step_runner.ts";
 import type { QueuedWrite } from "./write_queue.ts";
-import { nodeLines, type NodeDesk, NodeRefusal } from "./nodes/node_desk.ts";
+import { type NodeDesk, nodeLines } from "./nodes/node_desk.ts";
 import { oneLine } from "../reason.ts";
 
 /** Executes a write in the next group. */
@@ -93,9 +93,13 @@ export class RowCommands {
     try {
       const handler = this.#handlers[name];
       if (handler === undefined) throw new Refusal(UNKNOWN_COMMAND);
-      return latin1Bytes(await handler(words, end < 0 ? request : request.subarray(end + 1), addWrite));
+      return latin1Bytes(
+        await handler(words, end < 0 ? request : request.subarray(end + 1), addWrite),
+      );
     } catch (error) {
-      if (error instanceof Refusal || error instanceof NodeRefusal) return latin1Bytes(error.message);
+      if (error instanceof Refusal) {
+        return latin1Bytes(error.message);
+      }
       throw error;
     }
   }

@@ -6,10 +6,11 @@ import { checkStore, createSharedMemory, Memory } from "../../store/setup.ts";
 import type { StoreOptions } from "../../store/limits.ts";
 import { ConnectionTable } from "../../store/connections.ts";
 import { ExitCode, refuseUsage } from "../cli/exit.ts";
-import { type ServerOptions, withBound } from "../cli/options.ts";
+import { type RowArguments, type ServerOptions, withBound } from "../cli/options.ts";
+import type { NodeOptions } from "../rows/nodes/options.ts";
 import type { RowsOptions } from "../rows/options.ts";
 import type { Origin } from "../rows/origin.ts";
-import { toRowsOptions } from "../rows/row_arguments.ts";
+import { toNodeOptions, toRowsOptions } from "../rows/row_arguments.ts";
 import { Lifecycle, LifecyclePhase } from "../lifecycle.ts";
 import { configureLog, logConnection, logProcess } from "../log.ts";
 import type { AdminServer } from "../admin/http_server.ts";
@@ -63,7 +64,7 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
     return refuseUsage(errors, options.logFormat);
   }
   const errors: string[] = [];
-  const rows = options.rows && toRowsOptions(options.rows, errors);
+  const rows = options.rows && toRows(options.rows, options.listens, errors);
   if (errors.length > 0) return refuseUsage(errors, options.logFormat);
   const missing = missingPermissions(options, name, argv);
   if (missing !== null) return refusePermissions(missing, options.logFormat);
@@ -74,9 +75,20 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
   }
 }
 
+/** Reads the options of an origin, or of a node. */
+function toRows(
+  rows: RowArguments,
+  listens: ServerOptions["listens"],
+  errors: string[],
+): RowsOptions | NodeOptions {
+  if (rows.values.origin.length === 0) return toRowsOptions(rows, errors);
+  const [first] = listens;
+  return toNodeOptions(rows, first === undefined ? "" : listenerName(first), errors);
+}
+
 async function run(
   options: ServerOptions,
-  rows: RowsOptions | null,
+  rows: RowsOptions | NodeOptions | null,
   name: TransportName,
 ): Promise<ExitCode> {
   using open = new DisposableStack();
@@ -123,7 +135,7 @@ interface Server {
  */
 async function start(
   options: ServerOptions,
-  rows: RowsOptions | null,
+  rows: RowsOptions | NodeOptions | null,
   name: TransportName,
   stop: Stop,
   open: DisposableStack,
@@ -257,7 +269,7 @@ async function startJournal(
 
 /** Starts the database thread, which takes the database over. @throws OriginError */
 async function startOrigin(
-  options: RowsOptions,
+  options: RowsOptions | NodeOptions,
   transport: BoundTransport,
   { memory }: SharedState,
   lifecycle: SharedArrayBuffer,
@@ -278,7 +290,9 @@ async function startOrigin(
     deposed,
     died,
   });
-  if (options.cachesPath !== "") stop.onHangup(() => origin.reloadCaches());
+  if ("cachesPath" in options && options.cachesPath !== "") {
+    stop.onHangup(() => origin.reloadCaches());
+  }
   return origin;
 }
 
@@ -300,7 +314,7 @@ function makeThreads(
 /** Makes the shared memory and an empty store in it. The returned cache is for the main thread. */
 function makeStore(
   options: ServerOptions,
-  rows: RowsOptions | null,
+  rows: RowsOptions | NodeOptions | null,
   transport: BoundTransport,
   snapshot: Snapshot | null,
 ): { shared: SharedState; cache: Cache } {

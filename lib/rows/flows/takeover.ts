@@ -48,7 +48,10 @@ export function* takeOver<Cache>(
     yield* step({ kind: "sleep", ms: LOCK_PAUSE_MS });
     isLocked = yield* step({ kind: "lockOrigin" });
   }
-  const { epoch, servedMs, nodesMs = 0 } = yield* step<Cache, "takeOver">({ kind: "takeOver", rightMs });
+  const { epoch, servedMs, nodesMs = 0 } = yield* step<Cache, "takeOver">({
+    kind: "takeOver",
+    rightMs,
+  });
   if (servedMs !== Infinity) {
     yield* step({ kind: "sleep", ms: waitFor(Math.max(servedMs, nodesMs), driftShare) });
     return epoch;

@@ -152,7 +152,12 @@ export class Membership implements NodeLink {
     const names = this.#origins.map(({ name }) => name).join(", ");
     const problem = `no membership of ${names}: ${reason}`;
     if (wasMember || this.problem !== problem) {
-      this.#report("warning", "left_origin", `${problem}; rows are errors until it is back`, reason);
+      this.#report(
+        "warning",
+        "left_origin",
+        `${problem}; rows are errors until it is back`,
+        reason,
+      );
     }
     this.problem = problem;
   }

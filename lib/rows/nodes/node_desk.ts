@@ -1,3 +1,4 @@
+import { REPLY } from "../../../protocol/reply/replies.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
 import type { Read, Right, WriteReply } from "../flows/flows.ts";
 import type { Deletion, NodeList, NodeState } from "../flows/node_list.ts";
@@ -9,7 +10,7 @@ import * as wire from "./wire.ts";
 const RENEWALS = 4;
 /** Keys that one reply asks a node to delete. */
 const KEYS_MAX = 256;
-const SESSION_OVER = "NOT_FOUND\r\n";
+const SESSION_OVER = latin1Text(REPLY.NOT_FOUND);
 const NAME = /^[\x21-\x7e]{1,255}$/;
 
 /** What the desk of nodes needs of its origin. */
@@ -31,9 +32,6 @@ interface Waiting {
   readonly deletion: Deletion;
   readonly resolve: () => void;
 }
-
-/** A node's request that the origin refuses; the message is the reply. */
-export class NodeRefusal extends Error {}
 
 /** The origin's side of nodes: answers their commands, and has writes wait until nodes have deleted their keys. */
 export class NodeDesk {
@@ -108,14 +106,14 @@ export class NodeDesk {
   /**
    * `node join|poll|read|write <session> <number> <bytes>`, and a block.
    *
-   * @throws NodeRefusal; WireError; the database's error.
+   * @throws WireError; why the node is refused; the database's error.
    */
   async execute(
     [verb, session = "", number = "", ...more]: readonly string[],
     block: Uint8Array,
     addWrite: (write: QueuedWrite) => void,
   ): Promise<string> {
-    if (more.length !== 1) throw new NodeRefusal("CLIENT_ERROR bad command line format\r\n");
+    if (more.length !== 1) throw new Error("bad command line format");
     switch (verb) {
       case "join":
         return await this.#join(latin1Text(block));
@@ -126,7 +124,7 @@ export class NodeDesk {
       case "write":
         return await this.#write(wire.unpackWrites(block), addWrite);
       default:
-        throw new NodeRefusal("CLIENT_ERROR unknown request of a node\r\n");
+        throw new Error("unknown request of a node");
     }
   }
 
@@ -135,13 +133,13 @@ export class NodeDesk {
     this.#check(asked);
     if (!this.#isNoted) {
       if (!await this.#world.noteNodes(this.#world.memberMs)) {
-        throw new NodeRefusal("SERVER_ERROR another server has taken the database over\r\n");
+        throw new Error("another server has taken the database over");
       }
       this.#isNoted = true;
     }
-    if (this.#isStopping) throw new NodeRefusal("SERVER_ERROR this origin ends\r\n");
+    if (this.#isStopping) throw new Error("this origin ends");
     const session = this.#nodes.join(asked.name, asked.session, this.#nowMs);
-    if (session === null) throw new NodeRefusal("SERVER_ERROR too many nodes\r\n");
+    if (session === null) throw new Error("too many nodes");
     const grantedMs = this.#nodes.renew(session, this.#servesMs, this.#nowMs);
     this.#settle();
     this.#world.joined(asked.name);
@@ -153,15 +151,15 @@ export class NodeDesk {
   #check({ version, prefixes, expiry }: wire.Join): void {
     const { prefixes: own, expiry: ownExpiry } = this.#world;
     if (version !== wire.WIRE_VERSION) {
-      throw new NodeRefusal(
-        `CLIENT_ERROR the node speaks version ${version}, and this origin version ${wire.WIRE_VERSION}\r\n`,
+      throw new Error(
+        `the node speaks version ${version}, and this origin version ${wire.WIRE_VERSION}`,
       );
     }
     if ([...prefixes].sort().join("\n") !== [...own].sort().join("\n")) {
-      throw new NodeRefusal("CLIENT_ERROR the node has other --rows than this origin\r\n");
+      throw new Error("the node has other --rows than this origin");
     }
     if (expiry !== ownExpiry) {
-      throw new NodeRefusal(`CLIENT_ERROR this origin has --row-expiry ${ownExpiry}\r\n`);
+      throw new Error(`this origin has --row-expiry ${ownExpiry}`);
     }
   }
 
@@ -173,7 +171,7 @@ export class NodeDesk {
     if (this.#nodes.due(session, 1).seq === 0 && !this.#isStopping) await this.#wait(session);
     const grantedMs = this.#nodes.renew(session, this.#servesMs, this.#nowMs);
     if (grantedMs === null) return SESSION_OVER;
-    if (this.#isStopping) throw new NodeRefusal("SERVER_ERROR this origin ends\r\n");
+    if (this.#isStopping) throw new Error("this origin ends");
     const { seq, keys } = this.#nodes.due(session, KEYS_MAX);
     return replyOf(wire.packDue(seq, grantedMs, keys));
   }
@@ -225,7 +223,7 @@ function replyOf(block: Uint8Array): string {
   return `NODE ${block.length}\r\n${latin1Text(block)}`;
 }
 
-/** @throws NodeRefusal */
+/** @throws When it is malformed. */
 function readJoin(text: string): wire.Join {
   try {
     const { version, name, session, prefixes, expiry } = JSON.parse(text) as Partial<wire.Join>;
@@ -238,7 +236,7 @@ function readJoin(text: string): wire.Join {
   } catch {
     // It is no JSON.
   }
-  throw new NodeRefusal("CLIENT_ERROR malformed request of a node\r\n");
+  throw new Error("malformed request of a node");
 }
 
 /** As `caches` shows nodes. */
@@ -247,4 +245,3 @@ export function nodeLines(states: readonly NodeState[]): string {
     `NODE ${name} ${state} ${Math.round(ageMs)} ${fetched}\r\n`
   ).join("");
 }
-

@@ -10,8 +10,8 @@ import * as wire from "./wire.ts";
 const STATS = "stats ";
 const NODE = "node ";
 const FORGET = "caches forget";
-const NO_ORIGIN = "SERVER_ERROR this server is a node, and no origin\r\n";
-const NOT_HERE = "SERVER_ERROR this command is for the origin\r\n";
+const NO_ORIGIN = "this server is a node, and no origin";
+const NOT_HERE = "this command is for the origin";
 
 /** The origin that a node speaks to now. */
 export interface NodeLink {
@@ -89,8 +89,8 @@ export class NodeSource implements RowSource {
     const begins = (word: string): boolean =>
       latin1Bytes(word).every((byte, index) => request[index] === byte);
     if (begins(STATS)) return latin1Bytes(this.#stats());
-    if (begins(NODE)) return latin1Bytes(NO_ORIGIN);
-    if (begins(FORGET)) return latin1Bytes(NOT_HERE);
+    if (begins(NODE)) throw new Error(NO_ORIGIN);
+    if (begins(FORGET)) throw new Error(NOT_HERE);
     return (await this.#ask("command", this.#link.session, request)).slice();
   }
 

@@ -376,7 +376,9 @@ export function unpackDue(block: Uint8Array): Due {
 /** @throws WireError */
 export function unpackJoined(block: Uint8Array): Joined {
   const { session, grantedMs, memberMs } = JSON.parse(latin1Text(block)) as Partial<Joined>;
-  if (typeof session === "string" && typeof grantedMs === "number" && typeof memberMs === "number") {
+  if (
+    typeof session === "string" && typeof grantedMs === "number" && typeof memberMs === "number"
+  ) {
     return { session, grantedMs, memberMs };
   }
   throw new WireError("a malformed session");

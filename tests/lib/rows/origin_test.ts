@@ -32,6 +32,8 @@ function optionsFor(path: string): RowsOptions {
     appliedTtlSec: 60,
     follows: false,
     lagMsMax: 10_000,
+    driftShare: 0.1,
+    prefixes: [""],
   };
 }
 

@@ -1,0 +1,180 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { testDatabases } from "../../support/servers/databases.ts";
+import { startProxy } from "../../support/servers/proxy_process.ts";
+import {
+  type Client,
+  runToEnd,
+  type ServerProcess,
+  ServerProcess as Server,
+  until,
+} from "../../support/servers/server_process.ts";
+
+const NO_CACHES: readonly number[] = [];
+const PERMISSIONS = ["--allow-net=127.0.0.1", "--allow-ffi", "--allow-read"];
+
+/** Starts a node of these origins. */
+async function startNode(
+  origins: readonly { readonly port: number }[],
+  args: readonly string[] = [],
+): Promise<ServerProcess> {
+  const list = origins.map(({ port }) => `127.0.0.1:${port}`).join(",");
+  return await Server.start({
+    io: "native",
+    permissions: PERMISSIONS,
+    args: ["--origin", list, ...args],
+  });
+}
+
+/** Asks again until the reply matches. */
+async function eventually(server: ServerProcess, request: string, reply: RegExp): Promise<void> {
+  await until(async () => {
+    using client = await server.connect();
+    await client.send(`${request}quit\r\n`);
+    return reply.test(await client.rest());
+  });
+}
+
+async function fill(client: Client, value: string): Promise<void> {
+  await client.ask(`set k 0 0 ${value.length}\r\n${value}\r\n`, "STORED\r\n");
+}
+
+testDatabases(
+  "clients of two nodes and of their origin see each other's writes",
+  async (database) => {
+    await using origin = await startProxy(database, NO_CACHES);
+    await using one = await startNode([origin], ["--node-name", "one"]);
+    await using two = await startNode([origin], ["--node-name", "two"]);
+    using a = await one.connect();
+    using b = await two.connect();
+    using c = await origin.connect();
+    for (let round = 0; round < 5; round++) {
+      for (const writer of [a, b, c]) {
+        const value = `value ${round} ${[a, b, c].indexOf(writer)}`;
+        await fill(writer, value);
+        for (const reader of [a, b, c]) {
+          await reader.ask("get k\r\n", `VALUE k 0 ${value.length}\r\n${value}\r\nEND\r\n`);
+        }
+      }
+    }
+    await c.send("caches\r\nquit\r\n");
+    assertMatch(await c.rest(), /NODE one member \d+ \d+\r\nNODE two member \d+ \d+\r\nEND/);
+  },
+);
+
+testDatabases("every write through a node ends as at its origin", async (database) => {
+  await using origin = await startProxy(database, NO_CACHES);
+  await using node = await startNode([origin]);
+  using client = await node.connect();
+  const steps = [
+    ["add a 7 0 1\r\n5\r\n", "STORED\r\n"],
+    ["add a 7 0 1\r\n6\r\n", "NOT_STORED\r\n"],
+    ["gets a\r\n", "VALUE a 7 1 1\r\n5\r\nEND\r\n"],
+    ["cas a 7 0 1 9\r\n8\r\n", "EXISTS\r\n"],
+    ["cas a 7 0 1 1\r\n8\r\n", "STORED\r\n"],
+    ["cas none 0 0 1 1\r\n8\r\n", "NOT_FOUND\r\n"],
+    ["incr a 4\r\n", "12\r\n"],
+    ["decr a 100\r\n", "0\r\n"],
+    ["incr none 1\r\n", "NOT_FOUND\r\n"],
+    ["append a 0 0 1\r\nx\r\n", "STORED\r\n"],
+    ["prepend a 0 0 1\r\ny\r\n", "STORED\r\n"],
+    ["incr a 1\r\n", "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n"],
+    ["get a b\r\n", "VALUE a 7 3\r\ny0x\r\nEND\r\n"],
+    ["replace b 0 0 1\r\nz\r\n", "NOT_STORED\r\n"],
+    ["touch a 0\r\n", "TOUCHED\r\n"],
+    ["ma n N0 J18446744073709551615 v\r\n", "VA 20\r\n18446744073709551615\r\n"],
+    ["mg a s v\r\n", "VA 3 s3\r\ny0x\r\n"],
+    ["delete a\r\n", "DELETED\r\n"],
+    ["delete a\r\n", "NOT_FOUND\r\n"],
+    ["get a\r\n", "END\r\n"],
+    ["lock n\r\n", "CLIENT_ERROR rows cannot be locked at a node: lock them at its origin\r\n"],
+  ] as const;
+  for (const [request, reply] of steps) await client.ask(request, reply);
+  // Values in several blocks, and many rows at once.
+  const long = "v".repeat(200_000);
+  for (const key of ["l1", "l2", "l3"]) {
+    await client.ask(`set ${key} 0 0 ${long.length}\r\n${long}\r\n`, "STORED\r\n");
+  }
+  using reader = await origin.connect();
+  const value = (key: string): string => `VALUE ${key} 0 ${long.length}\r\n${long}\r\n`;
+  await reader.ask("get l1 l2 l3\r\n", `${value("l1")}${value("l2")}${value("l3")}END\r\n`);
+  await client.ask("get l1 l2 l3\r\n", `${value("l1")}${value("l2")}${value("l3")}END\r\n`);
+});
+
+testDatabases(
+  "writes go on without a node that is stopped, and it answers nothing old",
+  async (database) => {
+    await using origin = await startProxy(database, NO_CACHES, ["--member-time", "500"]);
+    await using node = await startNode([origin]);
+    using reader = await node.connect();
+    using writer = await origin.connect();
+    await fill(writer, "one");
+    await reader.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
+    node.signal("SIGSTOP");
+    await fill(writer, "two");
+    await reader.send("get k\r\nquit\r\n");
+    node.signal("SIGCONT");
+    assertMatch(
+      await reader.rest(),
+      /^(VALUE k 0 3\r\ntwo\r\nEND\r\n|SERVER_ERROR rows are not available: no confirmation from origin 127.*\r\n)$/,
+    );
+    await eventually(node, "get k\r\n", /^VALUE k 0 3\r\ntwo\r\n/);
+  },
+);
+
+testDatabases(
+  "a node without its origin answers ordinary items, and comes back by a stand-by",
+  async (database) => {
+    await using origin = await startProxy(database, NO_CACHES, [
+      "--rows",
+      "r:",
+      "--member-time",
+      "500",
+    ]);
+    const port = origin.port + 1;
+    await using node = await startNode([origin, { port }], ["--rows", "r:"]);
+    using client = await node.connect();
+    await client.ask("set i 0 0 1\r\n1\r\n", "STORED\r\n");
+    await client.ask(
+      "set r:k 0 0 1\r\n1\r\nget r:k\r\n",
+      "STORED\r\nVALUE r:k 0 1\r\n1\r\nEND\r\n",
+    );
+    origin.signal("SIGKILL");
+    await origin.ended();
+    await eventually(
+      node,
+      "get r:k\r\n",
+      /^SERVER_ERROR rows are not available: no confirmation from/,
+    );
+    await client.ask("get i\r\n", "VALUE i 0 1\r\n1\r\nEND\r\n");
+    const args = ["--rows", "r:", "--member-time", "500", "-p", String(port), "-l", "127.0.0.1"];
+    await using _standby = await startProxy(database, NO_CACHES, ["--standby", ...args]);
+    await eventually(node, "set r:k 0 0 1\r\n2\r\n", /^STORED\r\n/);
+    await eventually(node, "get r:k\r\n", /^VALUE r:k 0 1\r\n2\r\n/);
+    await client.ask("get i\r\n", "VALUE i 0 1\r\n1\r\nEND\r\n");
+  },
+);
+
+testDatabases("a server that cannot be the origin ends the start of a node", async (database) => {
+  await using origin = await startProxy(database, NO_CACHES, ["--rows", "r:"]);
+  await using plain = await Server.start({ io: "native", permissions: PERMISSIONS });
+  await using node = await startNode([origin], ["--rows", "r:"]);
+  const cases = [
+    [plain.port, [], /cannot become a node: 127.0.0.1:\d+ is no origin: a server with --db/],
+    [node.port, [], /this server is a node, and no origin/],
+    [origin.port, ["--rows", "other:"], /the node has other --rows than this origin/],
+    [
+      origin.port,
+      ["--rows", "r:", "--row-expiry", "ignore"],
+      /this origin has --row-expiry refuse/,
+    ],
+  ] as const;
+  for (const [port, args, error] of cases) {
+    const { code, stderr } = await runToEnd({
+      io: "native",
+      permissions: PERMISSIONS,
+      args: ["-p", "-1", "--origin", `127.0.0.1:${port}`, ...args],
+    });
+    assertMatch(stderr, error);
+    assertEquals(code === 0, false);
+  }
+}, ["SQLite"]);
