@@ -315,7 +315,16 @@ function toRows(parsed: ServerArguments, errors: string[]): RowArguments | null 
   }
   if (values.db !== "") return parsed;
   const both = isNode ? [] : ["rows", "row-expiry"];
-  const needDatabase = [...both, "cache", "caches", "table", "standby", "take-over", "follow", "lag-max"];
+  const needDatabase = [
+    ...both,
+    "cache",
+    "caches",
+    "table",
+    "standby",
+    "take-over",
+    "follow",
+    "lag-max",
+  ];
   for (const name of needDatabase as (keyof typeof values)[]) {
     if (given.has(name)) errors.push(`--${name}: needs --db`);
   }

@@ -1,3 +1,4 @@
+import { REPLY } from "../../../protocol/reply/replies.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
 import { reasonOf } from "../../reason.ts";
 import { type Address, Peer, PeerError } from "../caches/peer.ts";
@@ -5,6 +6,7 @@ import type { DialOptions } from "../caches/dial.ts";
 
 /** An idle connection that is older is not used again: the origin may be about to close it. */
 const IDLE_MS_MAX = 1000;
+const UNKNOWN_COMMAND = latin1Text(REPLY.ERROR).trimEnd();
 const BLOCK = /^NODE (\d{1,10})$/;
 
 /** The origin has answered a request with an error; nothing was done. The message is its line. */
@@ -15,9 +17,9 @@ export class OriginRefusal extends Error {
 
   constructor(origin: string, line: string) {
     super(
-      line === "ERROR"
+      line === UNKNOWN_COMMAND
         ? `${origin} is no origin: a server with --db`
-        : `${origin}: ${line.replace(/^(?:SERVER|CLIENT)_ERROR /, "")}`,
+        : `${origin}: ${line.replace(/^[A-Z]+_ERROR /, "")}`,
     );
     this.isSessionOver = line === "NOT_FOUND";
   }
