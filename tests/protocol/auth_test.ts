@@ -278,7 +278,8 @@ Deno.test("a change of a level in a table is noticed", () => {
   // Written out, so that a change of a table alone is noticed.
   const expected = new Map<Access, string>([
     [Access.NONE, "Version SaslMechanisms SaslAuth SaslStep"],
-    [Access.READ, "get gets uget version me mn quit Get Quit GetQ Noop GetK GetKQ QuitQ"],
+    [Access.READ, "get gets uget follow version me mn quit Get Quit GetQ Noop GetK GetKQ QuitQ"],
+    [Access.NODE, "node"],
     [
       Access.ADMIN,
       "lease quarantine flush_all verbosity refresh_certs cache_memlimit keys shutdown watch slabs lru " +

@@ -54,7 +54,8 @@ Deno.test("a mistake names its line, and no password", () => {
   );
   assertEquals(refusal("a:1\n\n:x"), "user file users, line 3: the user's name is missing");
   assertEquals(refusal("a:"), "user file users, line 1: user a has no password");
-  const level = "user file users, line 1: the level of user a must be read, write, admin or absent";
+  const level =
+    "user file users, line 1: the level of user a must be read, write, node, admin or absent";
   assertEquals(refusal("a reed:x"), level);
   assertEquals(refusal("a read write:x"), level);
   assertEquals(

@@ -40,6 +40,7 @@ const TEXT: Readonly<Record<string, readonly string[]>> = {
     ...["token list zzz", "token drop hot unsafe", "token drop_all unsafe"],
   ],
   follow: ["follow wait now 0"],
+  node: ["node poll - 0 0\r\n"],
   quarantine: ["quarantine off"],
   flush_all: ["flush_all 1000000"],
   version: ["version"],
