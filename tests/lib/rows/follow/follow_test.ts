@@ -221,3 +221,33 @@ testDatabases(
   },
   ["PostgreSQL"],
 );
+
+testDatabases(
+  "a change that is in the log before others see it is applied when they do",
+  async (database) => {
+    await prepare(database);
+    const server = await sharedPostgres();
+    await using proxy = await startProxy(database, [], FOLLOW);
+    using client = await proxy.connect();
+    await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
+    await client.ask(WAIT, "OK\r\n");
+    // The commit waits for a standby that does not exist.
+    const setStandby = async (name: string): Promise<void> => {
+      await server.execute(`ALTER SYSTEM SET synchronous_standby_names = '${name}'`, database.url);
+      await server.execute("SELECT pg_reload_conf()", database.url);
+    };
+    await setStandby("nobody");
+    const written = write(database, "UPDATE kv SET value = 'two'");
+    const waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    await until(async () => await server.execute(waiting, database.url) === "1");
+    for (let reads = 0; reads < 100; reads++) {
+      await client.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    await setStandby("");
+    await written;
+    await client.ask(WAIT, "OK\r\n");
+    await client.ask("get k\r\n", "VALUE k 0 3\r\ntwo\r\nEND\r\n");
+  },
+  ["PostgreSQL"],
+);
