@@ -26,6 +26,10 @@ const FOLLOW_WAIT_MS_MAX = 60_000;
 const UINT32_MAX = 2 ** 32 - 1;
 const OWNER = /^[\x21-\x7e]{1,64}$/;
 const LF = 0x0a;
+/** Commands that a node may forward: those of writers. The user of a node is no administrator of its origin. */
+const FORWARDED = /^(?:(?:uget|uput|udelete|follow|token (?:get|release)) |caches$)/;
+/** Said to clients of a node. */
+export const NOT_FORWARDED = "this command is for the origin";
 const BAD_FORMAT = latin1Text(REFUSAL.BAD_FORMAT);
 const BAD_OWNER = latin1Text(REFUSAL.BAD_OWNER);
 const UNKNOWN_COMMAND = latin1Text(REPLY.ERROR);
@@ -35,6 +39,12 @@ export interface Following {
   readonly follower: Follower;
   /** `Backend.endOfLog` */
   endOfLog(): Promise<bigint>;
+}
+
+/** The words of a command's line. */
+function wordsOf(request: Uint8Array): string[] {
+  const end = request.indexOf(LF);
+  return latin1Text(request.subarray(0, end < 0 ? request.length : end)).trim().split(/ +/);
 }
 
 /** An invalid request; the message is the reply. */
@@ -87,8 +97,7 @@ export class RowCommands {
    */
   async execute(request: Uint8Array, addWrite: AddWrite): Promise<Uint8Array<ArrayBuffer>> {
     const end = request.indexOf(LF);
-    const line = latin1Text(request.subarray(0, end < 0 ? request.length : end));
-    const [name = "", ...words] = line.trim().split(/ +/);
+    const [name = "", ...words] = wordsOf(request);
     if (words.at(-1) === "noreply") words.pop();
     try {
       const handler = this.#handlers[name];
@@ -143,6 +152,7 @@ export class RowCommands {
     if (this.#desk === null) throw new Refusal(UNKNOWN_COMMAND);
     if (this.#flows.isDeposed) throw new Error(this.#flows.deposedText);
     if (words[0] === "command") {
+      if (!FORWARDED.test(wordsOf(data).join(" "))) throw new Error(NOT_FORWARDED);
       const reply = await this.execute(data, addWrite);
       return `NODE ${reply.length}\r\n${latin1Text(reply)}`;
     }

@@ -18,7 +18,7 @@ Deno.test("users write rows, take tokens and change the list of caches by their 
   await using database = await createDatabase("SQLite");
   const { folder } = database;
   const users = `${folder}/users`;
-  Deno.writeTextFileSync(users, "rita read:pw\nwill write:pw\n", { mode: 0o600 });
+  Deno.writeTextFileSync(users, "rita read:pw\nwill write:pw\nnora node:pw\n", { mode: 0o600 });
   await using server = await startProxy(database, [], ["-z", "3333", "-Y", users]);
   using writer = await logIn(server, "will");
   await writer.ask("set k 0 0 1\r\n1\r\n", "STORED\r\n");
@@ -44,6 +44,17 @@ Deno.test("users write rows, take tokens and change the list of caches by their 
   await reader.ask("get k\r\n", "VALUE k 0 1\r\n1\r\nEND\r\n");
   await reader.ask("uget k\r\n", "VALUE k 0 1 1 C\r\n1\r\nEND\r\n");
   await reader.ask("caches\r\n", "END 0\r\n");
+  using node = await logIn(server, "nora");
+  for (const line of ["caches forget 127.0.0.1:1", "token list", "token  revoke k", "node join"]) {
+    await node.ask(
+      `node command s 0 ${line.length}\r\n${line}\r\n`,
+      "SERVER_ERROR this command is for the origin\r\n",
+    );
+  }
+  await node.ask(
+    "node command s 0 6\r\nuget k\r\n",
+    "NODE 25\r\nVALUE k 0 1 1 C\r\n1\r\nEND\r\n",
+  );
   await server.stop();
 });
 
