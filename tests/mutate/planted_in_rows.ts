@@ -9,10 +9,11 @@ const TESTS = "protocol/rows store/operations/row";
 // deno-fmt-ignore
 export const ROW_FAULTS: readonly Fault[] = [
   ...faults("store/operations/row.ts", TESTS, [
-    ["a write leaves the row's lease to its reader", "if (lease !== NO_LEASE && (owner === 0 || !leases.isHeldByClient(lease))) {", "if (false) {"],
-    ["a write does not ask whether another connection has locked the row", "if (this.#guard.isLockedByOther(item, owner)) return false;", ""],
+    ["a write leaves the row's lease to its reader", "if (lease !== NO_LEASE && (endsClientLease || !leases.isHeldByClient(lease))) {", "if (false) {"],
+    ["a write does not ask whether another connection has locked the row", "if (item !== NO_ITEM && this.#guard.isLockedByOther(item, owner)) return false;", ""],
     ["the old value of a locked row stays visible", "items.setWord(item, WORD.DEADLINE_SEC, ABSENT_DEADLINE_SEC);", ""],
-    ["a row is read from the database although the cache has it by now", "else if (!this.#answerFromCache(slot)) taken.push(", "else taken.push("],
+    ["a row is read from the database although the cache has it by now", "else if (!mayServe || !this.#answerFromCache(slot)) {", "else {"],
+    ["a queued read is answered from the cache after the end of the right", "else if (!mayServe || !this.#answerFromCache(slot)) {", "else if (!this.#answerFromCache(slot)) {"],
     ["a value that no request needs any more stays detached", "if (isDetached) this.detached.release(item);", ""],
     ["a result for a connection that has ended stays", "if (item === NO_ITEM || this.requests.isOrphan(slot)) this.#fail(slot, TOO_LARGE);", "if (item === NO_ITEM) this.#fail(slot, TOO_LARGE);"],
   ]),
@@ -38,8 +39,8 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["an origin notes its end before it gives its right up", "    right.end();\n    yield* step({ kind: \"noteEnd\", epoch: this.states.epoch });", "    yield* step({ kind: \"noteEnd\", epoch: this.states.epoch });\n    right.end();", "right:"],
   ]),
   ...faults("lib/rows/flows/takeover.ts", "explorer/explorer", [
-    ["a takeover does not wait for the drift of clocks", "rightMs * (1 + DRIFT_SHARE) + TIMER_MS", "rightMs", "right:"],
-    ["a takeover does not wait for the origin before", "yield* step({ kind: \"sleep\", ms: waitFor(servedMs) });", "", "right:"],
+    ["a takeover does not wait for the drift of clocks", "rightMs * (1 + driftShare) + TIMER_MS", "rightMs", "right:"],
+    ["a takeover does not wait for the origin before", "yield* step({ kind: \"sleep\", ms: waitFor(Math.max(servedMs, nodesMs), driftShare) });", "", "right:"],
   ]),
   ...faults("lib/rows/databases/sqlite.ts", "lib/rows/takeover", [
     ["SQLite: an origin needs no lock", "return this.#isLocked ||= this.#lockFile.tryLockSync(true);", "return this.#isLocked = true;", "SQLite"],

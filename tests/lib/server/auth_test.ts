@@ -226,14 +226,18 @@ Deno.test("a bad user file ends the start with status 71, and a missing permissi
 Deno.test("leased passwd --help prints how to use it", async () => {
   const { code, stdout } = await passwd("", "--help");
   assertEquals(code, 0);
-  assertMatch(text(stdout), /^usage: leased passwd <user> \[read\|write\|admin\]/);
+  assertMatch(text(stdout), /^usage: leased passwd <user> \[read\|write\|node\|admin\]/);
 });
 
 Deno.test("leased passwd refuses what no client could send", async () => {
   const cases: readonly (readonly [string, string[], string])[] = [
     ["x\n", [], "usage: leased passwd <user>"],
     ["x\n", ["--hlep"], "usage: leased passwd <user>"],
-    ["x\n", ["ann", "reed"], "leased: the level of user ann must be read, write, admin or absent"],
+    [
+      "x\n",
+      ["ann", "reed"],
+      "leased: the level of user ann must be read, write, node, admin or absent",
+    ],
     ["\n", ["ann"], "the password must have 1 to 255 bytes"],
     [`${"x".repeat(256)}\n`, ["ann"], "the password must have 1 to 255 bytes"],
   ];
