@@ -149,7 +149,7 @@ class World {
     this.#lease = 0;
   }
 
-  /** The node's questions: it joins, or asks what to delete. One at a time; an answer that is lost is not waited for. */
+  /** The node joins, or asks what to delete: one question at a time. A lost answer is not waited for. */
   #ask(): void {
     if (this.#isAsking || this.#isStopped) return;
     this.#isAsking = true;
