@@ -104,21 +104,21 @@ export class RequestTimes {
 
   // --- requests ----------------------------------------------------------------------------------
 
-  /** A request of this kind begins; the one before it has been answered. */
+  /** A request of this kind begins. It counts as answered until `suspend` says otherwise. */
   begin(kind: number): void {
-    const last = this.#current;
-    if (last !== NO_REQUEST) this.#answered[last]! += 1;
+    this.#answered[kind]! += 1;
     this.#current = kind;
   }
 
   /** The request in progress will be executed, and counted, once more. */
   takeBack(): void {
+    this.#answered[this.#current]! -= 1;
     this.#current = NO_REQUEST;
   }
 
   /** Continues with a request that `suspend` returned. */
   resume(request: number): void {
-    this.#current = request;
+    if (request !== NO_REQUEST) this.begin(request);
   }
 
   /**
@@ -128,8 +128,8 @@ export class RequestTimes {
    * @returns For `resume`: the request that has not been answered, or none.
    */
   suspend(isAnswered: boolean): number {
-    if (isAnswered) this.begin(NO_REQUEST);
-    const request = this.#current;
+    const request = isAnswered ? NO_REQUEST : this.#current;
+    if (request !== NO_REQUEST) this.#answered[request]! -= 1;
     this.#current = NO_REQUEST;
     this.#isAny = true;
     return request;
