@@ -12,6 +12,7 @@ export type Passage =
 export class Relay implements Disposable {
   readonly #listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   readonly #open = new Set<Deno.TcpConn>();
+  #connections = 0;
   /** Decides about every piece that a client sends. */
   passage: (bytes: Uint8Array) => Passage = () => "pass";
 
@@ -22,6 +23,11 @@ export class Relay implements Disposable {
 
   get port(): number {
     return this.#listener.addr.port;
+  }
+
+  /** Connections that clients have made. */
+  get connections(): number {
+    return this.#connections;
   }
 
   /** Closes all connections. */
@@ -37,6 +43,7 @@ export class Relay implements Disposable {
   async #accept(): Promise<void> {
     try {
       for await (const client of this.#listener) {
+        this.#connections++;
         this.#open.add(client);
         void this.#join(client);
       }

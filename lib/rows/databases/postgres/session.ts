@@ -1,3 +1,4 @@
+import { connect, type Socket } from "node:net";
 import postgres from "npm:postgres@3.4.9";
 import { reasonOf } from "../../../reason.ts";
 
@@ -31,14 +32,24 @@ export class LostError extends Error {
   override readonly name = "LostError";
 }
 
+type DriverSettings = postgres.Options<Record<string, postgres.PostgresType>>;
+
+/** The part of the driver's settings that says where the server is: one entry a host of the URL, or a Unix socket. */
+interface Place {
+  readonly host: readonly string[];
+  readonly port: readonly number[];
+  readonly path: string | false;
+}
+
 /**
  * One connection to PostgreSQL. The driver reconnects by itself, and would execute the rest of a transaction outside
- * it. Therefore a session refuses every statement once its connection was lost.
+ * it. Therefore a session refuses every statement, and every other connection, once its connection was lost.
  */
 export class Session {
   #isLost = false;
   readonly #sql: postgres.Sql;
   readonly #closed = Promise.withResolvers<void>();
+  #dials = 0;
   #isConnected = false;
   #process: ServerProcess | undefined;
   #lostReason = "the connection to the database was lost";
@@ -50,6 +61,9 @@ export class Session {
       fetch_types: false,
       connect_timeout: Math.ceil(timeoutMs / 1000),
       keep_alive: 15,
+      // A wait before the driver connects again would outlast the session's end.
+      backoff: () => 0,
+      socket: (place: Place) => this.#dial(place),
       onnotice: () => {},
       onclose: () => {
         this.#isLost = true;
@@ -69,7 +83,8 @@ export class Session {
         tcp_keepalives_interval: 1,
         tcp_keepalives_count: 3,
       },
-    });
+      // The driver's types leave `socket` out.
+    } as DriverSettings);
   }
 
   /**
@@ -155,6 +170,17 @@ export class Session {
     this.#isLost = true;
     await this.#sql.end({ timeout: 0 });
     if (wasConnected) await this.#closed.promise;
+    // A timer with which the driver would have connected again fires before this one.
+    else await new Promise((resolve) => setTimeout(resolve, 0));
+  }
+
+  /** Opens the driver's socket, to the next host of the URL at each attempt. */
+  #dial({ host, port, path }: Place): Socket {
+    if (this.#isLost) throw new LostError(this.#lostReason);
+    if (path !== false) return connect(path);
+    const index = this.#dials++ % host.length;
+    // The driver checks a certificate against the name that it finds here.
+    return Object.assign(connect(port[index]!, host[index]!), { host: host[index] });
   }
 }
 

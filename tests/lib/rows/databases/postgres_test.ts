@@ -9,6 +9,7 @@ import * as postgres from "../../../../lib/rows/databases/postgres/backend.ts";
 import { Session } from "../../../../lib/rows/databases/postgres/session.ts";
 import { postgresSchema } from "../../../../lib/rows/databases/schema.ts";
 import { DEFAULT_TABLE } from "../../../../lib/rows/databases/table.ts";
+import { reasonOf } from "../../../../lib/reason.ts";
 import { EDIT_FORMS } from "../../../support/edits.ts";
 import { type RowBackend, withSingleRows } from "../../../support/single_rows.ts";
 import { sharedPostgres } from "../../../support/servers/databases.ts";
@@ -133,6 +134,31 @@ testPostgres("a connection lost before the rows are locked is a failure", async 
     assertEquals((await backend.read(KEY)).row, null);
     assertEquals(await backend.outcome(1), { kind: "notApplied" });
   });
+});
+
+testPostgres("a lost session never connects again", async (url, server) => {
+  using relay = new Relay(server.port);
+  const session = await Session.open({
+    url: url.replace(`:${server.port}`, `:${relay.port}`),
+    timeoutMs: 60_000,
+  });
+  // The driver keeps statements back while it prepares one, and would send them over a new connection.
+  relay.passage = (sent) => new TextDecoder().decode(sent).includes("$1") ? "cut" : "pass";
+  const statements = Array.from(
+    { length: 5 },
+    (_, number) => session.query("SELECT $1::int", [number]).then(() => "executed", reasonOf),
+  );
+  const outcomes = await Promise.all(statements);
+  await session.close();
+  assertEquals(outcomes.filter((outcome) => outcome === "executed"), []);
+  await withSession(url, async (other) => {
+    const [row] = await other.query(
+      "SELECT count(*)::int AS count FROM pg_stat_activity " +
+        "WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'",
+    );
+    assertEquals(row!["count"], 0);
+  });
+  assertEquals(relay.connections, 1);
 });
 
 testPostgres("a session is named after the writer whose row it writes", async (url, server) => {
