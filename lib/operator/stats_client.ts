@@ -1,5 +1,5 @@
-import type { DialOptions } from "../rows/caches/dial.ts";
-import { type Address, Peer } from "../rows/caches/peer.ts";
+import type { DialOptions } from "../peers/dial.ts";
+import { type Address, Peer } from "../peers/peer.ts";
 
 /** The values of a table of statistics, by name. Both may have any characters below 256. */
 export type Table = ReadonlyMap<string, string>;

@@ -1,8 +1,8 @@
 import { readLoginFile } from "../auth/user_file.ts";
 import { readServerAddress } from "../cli/listen.ts";
 import { valueOr } from "../cli/values.ts";
-import { type DialOptions, readCaCert } from "../rows/caches/dial.ts";
-import type { Address } from "../rows/caches/peer.ts";
+import { type DialOptions, readCaCert } from "../peers/dial.ts";
+import type { Address } from "../peers/peer.ts";
 
 /** The options of the servers to look at. */
 interface ServerValues {

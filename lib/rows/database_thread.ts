@@ -1,16 +1,11 @@
 /// <reference lib="deno.worker" />
 // The entry module of the thread that speaks to the database and to the listed caches.
 import type { Cache } from "../../store/cache.ts";
-import { openCache } from "../../store/row_cache.ts";
-import { databaseRow, Memory } from "../../store/setup.ts";
-import { readLoginFile } from "../auth/user_file.ts";
-import { Lifecycle } from "../lifecycle.ts";
-import { createClock, createWaker } from "../net/transports.ts";
 import type { TransportEvent } from "../net/transport.ts";
 import { reasonOf } from "../reason.ts";
 import { CacheClient } from "./caches/cache_client.ts";
 import type { CacheAddress } from "./caches/caches_file.ts";
-import { readCaCert } from "./caches/dial.ts";
+import { readDialOptions } from "../peers/dial.ts";
 import { type ListChanger, ListKeeper, readCachesFile } from "./caches/list_keeper.ts";
 import { type Backend, databaseName } from "./databases/backend.ts";
 import { openBackend } from "./databases/open_backend.ts";
@@ -25,10 +20,11 @@ import type { RowsCommand, RowsMessage, RowsStart } from "./messages.ts";
 import { NodeDesk } from "./nodes/node_desk.ts";
 import { NodeThread } from "./nodes/node_thread.ts";
 import type { NodeOptions } from "./nodes/options.ts";
+import { openRowCache } from "./open_row_cache.ts";
 import type { RowsOptions } from "./options.ts";
 import { RowLoop } from "./row_loop.ts";
 import { rowStats } from "./row_stats.ts";
-import { StepRunner } from "./step_runner.ts";
+import { pause, StepRunner } from "./step_runner.ts";
 
 /** Ended tokens kept in memory; the database remembers the used ones for longer. */
 const ENDED_TOKENS_MAX = 10_000;
@@ -73,10 +69,6 @@ function say(message: RowsMessage): void {
 
 function report(event: TransportEvent): void {
   say({ kind: "event", event });
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 /** A part of the start failed. */
@@ -190,21 +182,11 @@ class DatabaseThread {
   }
 
   /** Reads files first, then takes the database over. @throws StartError */
-  static async open(
-    { shared, lifecycle, member }: RowsStart,
-    options: RowsOptions,
-  ): Promise<DatabaseThread> {
-    const cache = openCache(new Memory(shared, databaseRow(shared.options)));
-    cache.mutex.nowMs = () => performance.now();
-    cache.onReady = createWaker(member, new Lifecycle(lifecycle));
-    cache.rows!.right.nowMs = createClock(member.transport);
+  static async open(start: RowsStart, options: RowsOptions): Promise<DatabaseThread> {
+    const cache = openRowCache(start);
     const { cacheLoginFile, cacheCaCertPath, cacheTimeoutMs } = options;
     const caches = addressesOf(options);
-    const dialOptions = {
-      timeoutMs: cacheTimeoutMs,
-      login: cacheLoginFile === "" ? null : readLoginFile(cacheLoginFile),
-      caCert: readCaCert(cacheCaCertPath),
-    };
+    const dialOptions = readDialOptions(cacheTimeoutMs, cacheLoginFile, cacheCaCertPath);
     const connect = (hostname: string, port: number): CacheClient =>
       new CacheClient(hostname, port, dialOptions);
     const list = new ListKeeper(connect, report);

@@ -28,8 +28,7 @@ const OWNER = /^[\x21-\x7e]{1,64}$/;
 const LF = 0x0a;
 /** Commands that a node may forward: those of writers. The user of a node is no administrator of its origin. */
 const FORWARDED = /^(?:(?:uget|uput|udelete|follow|token (?:get|release)) |caches$)/;
-/** Said to clients of a node. */
-export const NOT_FORWARDED = "this command is for the origin";
+const NOT_FORWARDED = "this command is for the origin";
 const BAD_FORMAT = latin1Text(REFUSAL.BAD_FORMAT);
 const BAD_OWNER = latin1Text(REFUSAL.BAD_OWNER);
 const UNKNOWN_COMMAND = latin1Text(REPLY.ERROR);

@@ -1,4 +1,4 @@
-import { counter, gauge, type Stat, type StatMeaning } from "../../protocol/stats/entry.ts";
+import { counter, gauge, type Stat, stat } from "../../protocol/stats/entry.ts";
 import type { FlowCounts, Flows } from "./flows/flows.ts";
 import type { TokenState } from "./flows/token_states.ts";
 import { followStats } from "./follow/follow_stats.ts";
@@ -59,8 +59,4 @@ export function* rowStats<Cache>(
     yield stat(`${name}_failures`, failures, counter("failures", meaning));
   }
   if (follower !== undefined) yield* followStats(follower);
-}
-
-function stat(name: string, value: number, meaning: StatMeaning): Stat {
-  return { name, value, meaning, of: "" };
 }

@@ -53,6 +53,11 @@ export function info(meaning: string): StatMeaning {
   return { kind: "info", unit: "", meaning };
 }
 
+/** A statistic that is about all. */
+export function stat(name: string, value: number, meaning: StatMeaning): Stat {
+  return { name, value, meaning, of: "" };
+}
+
 /** The meaning of a counter of the store. */
 export function counterOf([, unit, meaning]: StatRow): StatMeaning {
   return counter(unit, meaning);

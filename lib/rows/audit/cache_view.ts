@@ -1,5 +1,5 @@
-import type { DialOptions } from "../caches/dial.ts";
-import { type Address, Peer, type ValueDigest } from "../caches/peer.ts";
+import type { DialOptions } from "../../peers/dial.ts";
+import { type Address, Peer, type ValueDigest } from "../../peers/peer.ts";
 
 /** An item of a cache. */
 export interface Cached extends ValueDigest {

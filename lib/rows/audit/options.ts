@@ -6,7 +6,7 @@ import { AUDIT_OPTIONS } from "../../cli/option_table.ts";
 import { valueOr } from "../../cli/values.ts";
 import type { LogFormat } from "../../log.ts";
 import type { ProcessInfo } from "../../process_info.ts";
-import type { Address } from "../caches/peer.ts";
+import type { Address } from "../../peers/peer.ts";
 
 const EXIT_STATUS = [
   "0   every cached value is the committed one",

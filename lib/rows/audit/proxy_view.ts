@@ -1,6 +1,6 @@
 import { readServerAddress } from "../../cli/listen.ts";
-import type { DialOptions } from "../caches/dial.ts";
-import { type Address, Peer, type ValueDigest } from "../caches/peer.ts";
+import type { DialOptions } from "../../peers/dial.ts";
+import { type Address, Peer, type ValueDigest } from "../../peers/peer.ts";
 
 /** A row of the database. */
 export interface Committed {

@@ -1,6 +1,6 @@
 import { percentEncoded } from "../../../store/base/key_text.ts";
 import type { AuditCounts, Difference } from "./audit.ts";
-import type { ValueDigest } from "../caches/peer.ts";
+import type { ValueDigest } from "../../peers/peer.ts";
 
 /** Clears the line of the terminal that the cursor is in. */
 const CLEAR = "\r\x1b[K";

@@ -1,13 +1,12 @@
-import { readLoginFile } from "../../auth/user_file.ts";
 import { ExitCode } from "../../cli/exit.ts";
 import { writeRefusal } from "../../log.ts";
 import { hostPortText } from "../../net/transport.ts";
 import { reasonOf } from "../../reason.ts";
-import { type DialOptions, readCaCert } from "../caches/dial.ts";
+import { type DialOptions, readDialOptions } from "../../peers/dial.ts";
 import { auditCache, noCounts } from "./audit.ts";
 import { CacheView } from "./cache_view.ts";
 import type { AuditOptions } from "./options.ts";
-import { type Address, PeerError } from "../caches/peer.ts";
+import { type Address, PeerError } from "../../peers/peer.ts";
 import { ProxyView } from "./proxy_view.ts";
 import { Report } from "./report.ts";
 
@@ -80,14 +79,10 @@ interface Dials {
 
 /** @throws When a file cannot be read, or has another form. */
 function dialsOf(options: AuditOptions): Dials {
-  const of = (loginFile: string, caCertPath: string): DialOptions => ({
-    timeoutMs: options.timeoutMs,
-    login: loginFile === "" ? null : readLoginFile(loginFile),
-    caCert: readCaCert(caCertPath),
-  });
+  const { timeoutMs } = options;
   return {
-    proxy: of(options.proxyLoginFile, options.proxyCaCertPath),
-    cache: of(options.cacheLoginFile, options.cacheCaCertPath),
+    proxy: readDialOptions(timeoutMs, options.proxyLoginFile, options.proxyCaCertPath),
+    cache: readDialOptions(timeoutMs, options.cacheLoginFile, options.cacheCaCertPath),
   };
 }
 

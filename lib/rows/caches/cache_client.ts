@@ -2,7 +2,7 @@ import { reasonOf } from "../../reason.ts";
 import { CacheError } from "../flows/steps.ts";
 import { CacheConnection } from "./cache_connection.ts";
 import { cacheName } from "./caches_file.ts";
-import type { DialOptions } from "./dial.ts";
+import type { DialOptions } from "../../peers/dial.ts";
 
 /** Connections to one cache. A further one is used while the others have replies outstanding. */
 const CONNECTIONS_MAX = 4;

@@ -1,7 +1,7 @@
 import { reasonOf } from "../../reason.ts";
 import { latin1Bytes } from "../../../store/base/bytes.ts";
-import { dial, type DialOptions, type PeerSocket } from "./dial.ts";
-import { LineReader, REPLY_LINE_LENGTH_MAX } from "./line_reader.ts";
+import { dial, type DialOptions, type PeerSocket } from "../../peers/dial.ts";
+import { LineReader, REPLY_LINE_LENGTH_MAX } from "../../peers/line_reader.ts";
 
 /** Requests in one write. */
 const PIECE_REQUESTS = 256;

@@ -3,8 +3,8 @@ import type { TransportEvent } from "../../net/transport.ts";
 import type { Right } from "../flows/flows.ts";
 import type { NodeLink } from "./node_source.ts";
 import { mayPass, OriginClient, OriginRefusal } from "./origin_client.ts";
-import type { Address } from "../caches/peer.ts";
-import type { DialOptions } from "../caches/dial.ts";
+import type { Address } from "../../peers/peer.ts";
+import type { DialOptions } from "../../peers/dial.ts";
 import * as wire from "./wire.ts";
 
 /** First pause after all origins have refused; each further one is twice as long. */

@@ -1,6 +1,6 @@
 import { latin1Bytes } from "../../../store/base/bytes.ts";
 import { reasonOf } from "../../reason.ts";
-import { PeerError } from "../caches/peer.ts";
+import { PeerError } from "../../peers/peer.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
 import type { RowSource } from "../row_source.ts";
 import type { QueuedWrite } from "../write_queue.ts";
@@ -9,9 +9,7 @@ import * as wire from "./wire.ts";
 
 const STATS = "stats ";
 const NODE = "node ";
-const FORGET = "caches forget";
 const NO_ORIGIN = "this server is a node, and no origin";
-const NOT_HERE = "this command is for the origin";
 
 /** The origin that a node speaks to now. */
 export interface NodeLink {
@@ -90,7 +88,6 @@ export class NodeSource implements RowSource {
       latin1Bytes(word).every((byte, index) => request[index] === byte);
     if (begins(STATS)) return latin1Bytes(this.#stats());
     if (begins(NODE)) throw new Error(NO_ORIGIN);
-    if (begins(FORGET)) throw new Error(NOT_HERE);
     return (await this.#ask("command", this.#link.session, request)).slice();
   }
 

@@ -1,14 +1,11 @@
-import { counter, gauge, type Stat } from "../../../protocol/stats/entry.ts";
+import { counter, gauge, type Stat, stat } from "../../../protocol/stats/entry.ts";
 import type { Cache } from "../../../store/cache.ts";
-import { openCache } from "../../../store/row_cache.ts";
-import { databaseRow, Memory } from "../../../store/setup.ts";
-import { readLoginFile } from "../../auth/user_file.ts";
-import { Lifecycle } from "../../lifecycle.ts";
 import type { TransportEvent } from "../../net/transport.ts";
-import { createClock, createWaker } from "../../net/transports.ts";
-import { readCaCert } from "../caches/dial.ts";
+import { readDialOptions } from "../../peers/dial.ts";
 import type { RowsMessage, RowsStart } from "../messages.ts";
+import { openRowCache } from "../open_row_cache.ts";
 import { RowLoop } from "../row_loop.ts";
+import { pause } from "../step_runner.ts";
 import { Membership } from "./membership.ts";
 import { NodeSource } from "./node_source.ts";
 import type { NodeOptions } from "./options.ts";
@@ -33,11 +30,7 @@ export class NodeThread {
       name,
       prefixes,
       expiry,
-      dial: {
-        timeoutMs,
-        login: loginFile === "" ? null : readLoginFile(loginFile),
-        caCert: readCaCert(caCertPath),
-      },
+      dial: readDialOptions(timeoutMs, loginFile, caCertPath),
       dropRows: async () => {
         for (const walk = rows.dropRows(prefixes); !walk.next().done;) await pause(0);
       },
@@ -57,16 +50,8 @@ export class NodeThread {
   }
 
   /** Joins the first origin that answers. @throws When one will not take this node. */
-  static async open(
-    { shared, lifecycle, member }: RowsStart,
-    options: NodeOptions,
-    say: Say,
-  ): Promise<NodeThread> {
-    const cache = openCache(new Memory(shared, databaseRow(shared.options)));
-    cache.mutex.nowMs = () => performance.now();
-    cache.onReady = createWaker(member, new Lifecycle(lifecycle));
-    cache.rows!.right.nowMs = createClock(member.transport);
-    const thread = new NodeThread(cache, options, say);
+  static async open(start: RowsStart, options: NodeOptions, say: Say): Promise<NodeThread> {
+    const thread = new NodeThread(openRowCache(start), options, say);
     await thread.#membership.begin();
     return thread;
   }
@@ -96,12 +81,6 @@ export class NodeThread {
   get #stats(): Stat[] {
     const { client, joins } = this.#membership;
     const { reads, writes, failures } = this.#source.counts;
-    const stat = (name: string, value: number, meaning: Stat["meaning"]): Stat => ({
-      name,
-      value,
-      meaning,
-      of: "",
-    });
     return [
       stat("node_member", client === null ? 0 : 1, gauge("", "1: member of an origin")),
       stat("node_joins", joins, counter("memberships", "that have begun")),
@@ -110,8 +89,4 @@ export class NodeThread {
       stat("node_failures", failures, counter("requests", "that the origin did not answer")),
     ];
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -1,12 +1,14 @@
 import { REPLY } from "../../../protocol/reply/replies.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
 import { reasonOf } from "../../reason.ts";
-import { type Address, Peer, PeerError } from "../caches/peer.ts";
-import type { DialOptions } from "../caches/dial.ts";
+import { type Address, Peer, PeerError } from "../../peers/peer.ts";
+import type { DialOptions } from "../../peers/dial.ts";
 
 /** An idle connection that is older is not used again: the origin may be about to close it. */
 const IDLE_MS_MAX = 1000;
 const UNKNOWN_COMMAND = latin1Text(REPLY.ERROR).trimEnd();
+/** Its other reply to a request of a session. */
+const SESSION_OVER = latin1Text(REPLY.NOT_FOUND).trimEnd();
 const BLOCK = /^NODE (\d{1,10})$/;
 
 /** The origin has answered a request with an error; nothing was done. The message is its line. */
@@ -16,12 +18,16 @@ export class OriginRefusal extends Error {
   readonly isSessionOver: boolean;
 
   constructor(origin: string, line: string) {
+    const isSessionOver = line === SESSION_OVER;
+    const reason = isSessionOver
+      ? "it has gone on without this node"
+      : line.replace(/^[A-Z]+_ERROR /, "");
     super(
       line === UNKNOWN_COMMAND
         ? `${origin} is no origin: a server with --db`
-        : `${origin}: ${line.replace(/^[A-Z]+_ERROR /, "")}`,
+        : `${origin}: ${reason}`,
     );
-    this.isSessionOver = line === "NOT_FOUND";
+    this.isSessionOver = isSessionOver;
   }
 }
 

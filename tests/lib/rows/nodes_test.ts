@@ -34,6 +34,11 @@ async function eventually(server: ServerProcess, request: string, reply: RegExp)
   });
 }
 
+function freePort(): number {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  return listener.addr.port;
+}
+
 async function fill(client: Client, value: string): Promise<void> {
   await client.ask(`set k 0 0 ${value.length}\r\n${value}\r\n`, "STORED\r\n");
 }
@@ -130,7 +135,7 @@ testDatabases(
       "--member-time",
       "500",
     ]);
-    const port = origin.port + 1;
+    const port = freePort();
     await using node = await startNode([origin, { port }], ["--rows", "r:"]);
     using client = await node.connect();
     await client.ask("set i 0 0 1\r\n1\r\n", "STORED\r\n");

@@ -1,4 +1,4 @@
-import { latin1Text } from "../../../store/base/bytes.ts";
+import { latin1Text } from "../../store/base/bytes.ts";
 
 /** The receiving half of a connection. */
 export interface ByteSource {

@@ -1,10 +1,12 @@
-/** Name and password for a cache or a proxy. Characters below 256 stand for bytes. */
+import { readLoginFile } from "../auth/user_file.ts";
+
+/** Name and password for a server. Characters below 256 stand for bytes. */
 export interface PeerLogin {
   readonly user: string;
   readonly password: string;
 }
 
-/** How to connect to a cache or a proxy. */
+/** How to connect to a server. */
 export interface DialOptions {
   /** How long it may be silent, in milliseconds. */
   readonly timeoutMs: number;
@@ -14,7 +16,7 @@ export interface DialOptions {
   readonly caCert: string | null;
 }
 
-/** A connection to a cache or a proxy. */
+/** A connection to a server. */
 export type PeerSocket = Deno.TcpConn | Deno.TlsConn;
 
 /**
@@ -46,6 +48,25 @@ export async function dial(
   } finally {
     signal.removeEventListener("abort", close);
   }
+}
+
+/**
+ * Reads the files that say how to connect.
+ *
+ * @param loginPath Path of the file with name and password; "": it asks for none.
+ * @param caCertPath Path of the certificates that verify its own one; "": without TLS.
+ * @throws When a file cannot be read, or has another form.
+ */
+export function readDialOptions(
+  timeoutMs: number,
+  loginPath: string,
+  caCertPath: string,
+): DialOptions {
+  return {
+    timeoutMs,
+    login: loginPath === "" ? null : readLoginFile(loginPath),
+    caCert: readCaCert(caCertPath),
+  };
 }
 
 /** Reads the certificates of an option. @returns Null for "". @throws Error with the path. */

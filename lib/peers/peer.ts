@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
-import { hostPortText } from "../../net/transport.ts";
-import { reasonOf } from "../../reason.ts";
-import { latin1Bytes } from "../../../store/base/bytes.ts";
+import { hostPortText } from "../net/transport.ts";
+import { reasonOf } from "../reason.ts";
+import { latin1Bytes } from "../../store/base/bytes.ts";
 import { dial, type DialOptions, type PeerLogin, type PeerSocket } from "./dial.ts";
 import { LineReader, LineTooLongError, REPLY_LINE_LENGTH_MAX } from "./line_reader.ts";
 
-/** The address of a cache or a proxy. */
+/** The address of a server. */
 export interface Address {
   readonly hostname: string;
   readonly port: number;
@@ -30,7 +30,7 @@ const PIECE_LENGTH = 64 * 1024;
 /** Length of the CR LF behind a value. */
 const TRAILER_LENGTH = 2;
 
-/** A connection to a cache or to the proxy. Buffers at most one line, or one piece of a value. */
+/** A connection to a server. Buffers at most one line, or one piece of a value. */
 export class Peer {
   /** `host:port` */
   readonly name: string;

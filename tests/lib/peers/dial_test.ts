@@ -1,6 +1,6 @@
 import { assertRejects } from "@std/assert";
-import { dial } from "../../../../lib/rows/caches/dial.ts";
-import { waitingFor } from "../../../support/waiting.ts";
+import { dial } from "../../../lib/peers/dial.ts";
+import { waitingFor } from "../../support/waiting.ts";
 
 Deno.test("dial() gives up when its signal comes before or during the TLS handshake", async () => {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
