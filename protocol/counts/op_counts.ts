@@ -41,21 +41,29 @@ export class OpCounts {
 
   /** @param index Of the command's row in the table of commands. */
   countText(index: number): void {
-    this.countBinary(BINARY_OPS + index);
+    this.#count(BINARY_OPS + index);
   }
 
   countBinary(opcode: number): void {
-    this.#own[opcode]! += 1;
-    this.#times.begin(this.#kinds[opcode]!);
+    this.#count(opcode);
+  }
+
+  #count(op: number): void {
+    this.#own[op]! += 1;
+    this.#times.begin(this.#kinds[op]!);
   }
 
   /** The command that was counted last will be executed, and counted, once more. */
   takeBackText(index: number): void {
-    this.takeBackBinary(BINARY_OPS + index);
+    this.#takeBack(BINARY_OPS + index);
   }
 
   takeBackBinary(opcode: number): void {
-    this.#own[opcode]! -= 1;
+    this.#takeBack(opcode);
+  }
+
+  #takeBack(op: number): void {
+    this.#own[op]! -= 1;
     this.#times.takeBack();
   }
 

@@ -68,8 +68,8 @@ export interface LatencyHistogram {
  * of small rounds that follow each other quickly it measures one of ROUNDS_PER_SAMPLE, and the others count as the last
  * one measured, so that all requests are counted. Waits are always measured.
  *
- * A conversation may leave a request unanswered: it waits, or its slice is over. `unanswered` hands that request over
- * to the next `feed`. The transport remembers when it was read, and calls `beginLate` before, `endLate` after.
+ * A conversation may leave a request unanswered: it waits, or its slice is over. `suspend` returns that request for
+ * the next `feed`. The transport remembers when it was read, and calls `beginLate` before, `endLate` after.
  */
 export class RequestTimes {
   /** Sets `clockUs[0]` to the transport's clock in microseconds. A result would be an object on the heap. */

@@ -1,7 +1,7 @@
 import { parseOptions } from "../../cli/argv.ts";
 import { helpLines, optionTexts } from "../../cli/help.ts";
 import { DOCTOR_OPTIONS } from "../../cli/option_table.ts";
-import type { LogFormat } from "../../log.ts";
+import type { CommandLine } from "../command_line.ts";
 import { readTargets, type Targets } from "../targets.ts";
 
 /** The options of `leased doctor`, checked. */
@@ -15,14 +15,8 @@ export interface DoctorOptions {
   readonly backlog: number;
 }
 
-/** The action that a command line asks for. */
-export type DoctorCommandLine =
-  | { readonly kind: "print"; readonly text: string }
-  | { readonly kind: "refuse"; readonly errors: readonly string[]; readonly logFormat: LogFormat }
-  | { readonly kind: "doctor"; readonly options: DoctorOptions };
-
 /** Parses the command line after `leased doctor`. */
-export function readDoctorCommand(argv: readonly string[]): DoctorCommandLine {
+export function readDoctorCommand(argv: readonly string[]): CommandLine<DoctorOptions> {
   const { values, errors } = parseOptions(argv, DOCTOR_OPTIONS, "server");
   if (values.help) return { kind: "print", text: HELP };
   const targets = readTargets(values, errors);
@@ -35,7 +29,7 @@ export function readDoctorCommand(argv: readonly string[]): DoctorCommandLine {
     connections: values["conn-limit"],
     backlog: values["listen-backlog"],
   };
-  return { kind: "doctor", options };
+  return { kind: "run", options };
 }
 
 const HELP = [

@@ -1,8 +1,9 @@
 import * as tls from "node:tls";
-import { ExitCode, refuseUsage } from "../../cli/exit.ts";
+import { ExitCode } from "../../cli/exit.ts";
 import { hostPortText, isLoopback } from "../../net/transport.ts";
-import type { DialOptions } from "../../rows/caches/dial.ts";
-import { type Address, PeerError } from "../../rows/caches/peer.ts";
+import type { DialOptions } from "../../peers/dial.ts";
+import { type Address, PeerError } from "../../peers/peer.ts";
+import { obey } from "../command_line.ts";
 import { print } from "../output.ts";
 import { numberOf, StatsClient, type Table } from "../stats_client.ts";
 import { fault, type Finding, findingsText } from "./finding.ts";
@@ -17,15 +18,13 @@ interface Report {
   readonly findings: readonly Finding[];
 }
 
-/** `leased doctor`: prints findings. */
-export async function runDoctor(argv: readonly string[]): Promise<ExitCode> {
-  const command = readDoctorCommand(argv);
-  if (command.kind === "refuse") return refuseUsage(command.errors, command.logFormat);
-  if (command.kind === "print") {
-    print(`${command.text}\n`);
-    return ExitCode.OK;
-  }
-  const { options } = command;
+/** `leased doctor` */
+export function runDoctor(argv: readonly string[]): Promise<ExitCode> {
+  return obey(readDoctorCommand(argv), examine);
+}
+
+/** Prints findings. */
+async function examine(options: DoctorOptions): Promise<ExitCode> {
   const { addresses, dial } = options.targets;
   const seen = await Promise.all(addresses.map((address) => look(address, dial)));
   const isHere = addresses.length === 0 || addresses.some(({ hostname }) => isLoopback(hostname));

@@ -1,7 +1,7 @@
 import { parseOptions } from "../../cli/argv.ts";
 import { helpLines, optionTexts } from "../../cli/help.ts";
 import { TOP_OPTIONS } from "../../cli/option_table.ts";
-import type { LogFormat } from "../../log.ts";
+import type { CommandLine } from "../command_line.ts";
 import { readTargets, type Targets } from "../targets.ts";
 import type { ViewName } from "./views.ts";
 
@@ -13,14 +13,8 @@ export interface TopOptions {
   readonly view: ViewName;
 }
 
-/** The action that a command line asks for. */
-export type TopCommandLine =
-  | { readonly kind: "print"; readonly text: string }
-  | { readonly kind: "refuse"; readonly errors: readonly string[]; readonly logFormat: LogFormat }
-  | { readonly kind: "top"; readonly options: TopOptions };
-
 /** Parses the command line after `leased top`. */
-export function readTopCommand(argv: readonly string[]): TopCommandLine {
+export function readTopCommand(argv: readonly string[]): CommandLine<TopOptions> {
   const { values, errors, given } = parseOptions(argv, TOP_OPTIONS, "server");
   if (values.help) return { kind: "print", text: HELP };
   const server = given.has("server") ? values.server : ["127.0.0.1:11211"];
@@ -32,7 +26,7 @@ export function readTopCommand(argv: readonly string[]): TopCommandLine {
     intervalMs: values.interval,
     view: values.view,
   };
-  return { kind: "top", options };
+  return { kind: "run", options };
 }
 
 const HELP = [

@@ -1,7 +1,8 @@
-import { ExitCode, refuseUsage } from "../../cli/exit.ts";
+import { ExitCode } from "../../cli/exit.ts";
 import { hostPortText } from "../../net/transport.ts";
-import type { DialOptions } from "../../rows/caches/dial.ts";
-import { type Address, PeerError } from "../../rows/caches/peer.ts";
+import type { DialOptions } from "../../peers/dial.ts";
+import { type Address, PeerError } from "../../peers/peer.ts";
+import { obey } from "../command_line.ts";
 import { print } from "../output.ts";
 import { StatsClient, type Table } from "../stats_client.ts";
 import { readTopCommand, type TopOptions } from "./options.ts";
@@ -13,15 +14,13 @@ const CLOSE_SCREEN = "\x1b[?25h\x1b[?1049l";
 const HOME = "\x1b[H";
 const CLEAR_LINE = "\x1b[K";
 
-/** `leased top`: shows servers until the operator quits. */
-export async function runTop(argv: readonly string[]): Promise<ExitCode> {
-  const command = readTopCommand(argv);
-  if (command.kind === "refuse") return refuseUsage(command.errors, command.logFormat);
-  if (command.kind === "print") {
-    print(`${command.text}\n`);
-    return ExitCode.OK;
-  }
-  const { options } = command;
+/** `leased top` */
+export function runTop(argv: readonly string[]): Promise<ExitCode> {
+  return obey(readTopCommand(argv), show);
+}
+
+/** Shows servers, once or until the operator quits. */
+async function show(options: TopOptions): Promise<ExitCode> {
   const { addresses, dial } = options.targets;
   const watches = addresses.map((address) => new ServerWatch(address, dial));
   if (options.isOnce || !Deno.stdout.isTerminal()) return await showOnce(watches, options);

@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { PrefixedValues } from "../../../lib/client/adapters/prefixed_values.ts";
 import { newerPeersFolder } from "../../support/servers/peers.ts";
 import { path } from "../../support/servers/server_process.ts";
@@ -51,18 +51,9 @@ Deno.test("what was stored under a version that has been cleared meanwhile is no
 
 Deno.test("a prefix of too many parts is an error before anything is sent", async () => {
   const values = new PrefixedValues("127.0.0.1:1");
-  await assertRangeError(() => values.clear("1:2:3:4:5:6:7:8"));
+  await assertRejects(() => values.clear("1:2:3:4:5:6:7:8"), RangeError);
   await values.close();
 });
-
-async function assertRangeError(act: () => Promise<unknown>): Promise<void> {
-  try {
-    await act();
-  } catch (error) {
-    return assert(error instanceof RangeError, `${error}`);
-  }
-  throw new Error("no error");
-}
 
 const PACKAGES = newerPeersFolder("node");
 
