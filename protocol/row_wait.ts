@@ -54,7 +54,8 @@ export function lookAhead(conversation: Conversation, run: () => boolean): void 
 export function readRowsAhead({ thread, owner }: Conversation, first: number): void {
   const { cache: { prefetch, parking }, input } = thread;
   for (let index = first; index < prefetch.count; index++) {
+    const keyOffset = prefetch.keyOffset(index);
     const keyLength = prefetch.keyLength(index);
-    parking!.readAhead(input, prefetch.keyOffset(index), keyLength, prefetch.hashAt(index), owner);
+    parking!.readAhead({ input, keyOffset, keyLength, hash: prefetch.hashAt(index) }, owner);
   }
 }

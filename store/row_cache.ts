@@ -67,49 +67,45 @@ export class RowCache extends Cache {
   }
 
   override get(operation: Operation): ItemRef {
-    const { input, keyOffset, keyLength, hash, owner } = operation;
     const { parking } = this;
     if (parking.session !== null) {
-      const answer = parking.answerOf(input, keyOffset, keyLength, hash, owner);
+      const answer = parking.answerOf(operation);
       if (answer !== PARKED_ITEM && answer !== NOT_ASKED) this.meta.noteMiss(operation);
       if (answer !== NOT_ASKED) return answer;
     }
-    if (parking.isBarred(input, keyOffset, keyLength)) {
-      return parking.read(input, keyOffset, keyLength, owner);
+    if (parking.isBarred(operation)) {
+      return parking.read(operation, operation.owner);
     }
     return super.get(operation);
   }
 
   protected override miss(operation: Operation): ItemRef {
-    const { input, keyOffset, keyLength, hash, owner } = operation;
     const { parking } = this;
-    return parking.lacks(input, keyOffset, keyLength, hash)
-      ? parking.read(input, keyOffset, keyLength, owner)
+    return parking.lacks(operation)
+      ? parking.read(operation, operation.owner)
       : super.miss(operation);
   }
 
   override find(operation: Operation): ItemRef {
-    const { input, keyOffset, keyLength, hash, owner } = operation;
     const { parking } = this;
     if (parking.session !== null) {
-      const answer = parking.answerOf(input, keyOffset, keyLength, hash, owner);
+      const answer = parking.answerOf(operation);
       if (answer !== NOT_ASKED) return answer;
     }
-    if (parking.isBarred(input, keyOffset, keyLength)) {
-      return parking.read(input, keyOffset, keyLength, owner);
+    if (parking.isBarred(operation)) {
+      return parking.read(operation, operation.owner);
     }
     const item = this.meta.find(operation);
-    return item === NO_ITEM && parking.lacks(input, keyOffset, keyLength, hash)
-      ? parking.read(input, keyOffset, keyLength, owner)
+    return item === NO_ITEM && parking.lacks(operation)
+      ? parking.read(operation, operation.owner)
       : item;
   }
 
   override getAndTouch(operation: Operation): ItemRef {
-    const { input, keyOffset, keyLength, deadlineSec, owner } = operation;
     const { parking } = this;
     if (!parking.isRowOf(operation)) return super.getAndTouch(operation);
-    return parking.mayTouch(deadlineSec)
-      ? parking.getAndTouch(input, keyOffset, keyLength, deadlineSec, owner)
+    return parking.mayTouch(operation.deadlineSec)
+      ? parking.getAndTouch(operation)
       : this.get(operation);
   }
 
@@ -122,9 +118,8 @@ export class RowCache extends Cache {
 
   /** Gives no lease on a row that the cache does not know to be absent: it is being written, and may exist by now. */
   override lease(operation: Operation): Outcome {
-    const { input, keyOffset, keyLength } = operation;
-    const hash = this.prefetch.hashOf(input, keyOffset, keyLength);
-    if (this.parking.lacks(input, keyOffset, keyLength, hash) && !this.findLease(operation)) {
+    this.prefetch.addHash(operation);
+    if (this.parking.lacks(operation) && !this.findLease(operation)) {
       return this.leaseOperations.refuse(operation);
     }
     return super.lease(operation);
@@ -173,16 +168,16 @@ export class RowCache extends Cache {
    *
    * @returns NOT_ASKED: the key is no row, or the cache knows it; or as `RowParking.read`.
    */
-  #fetchForLock({ input, keyOffset, keyLength, owner }: Operation): ItemRef {
+  #fetchForLock(operation: Operation): ItemRef {
     const { parking } = this;
-    const hash = this.prefetch.hashOf(input, keyOffset, keyLength);
+    this.prefetch.addHash(operation);
     if (parking.session !== null) {
-      const answer = parking.answerOf(input, keyOffset, keyLength, hash, owner);
+      const answer = parking.answerOf(operation);
       if (answer !== NOT_ASKED) return answer;
     }
-    return parking.isBarred(input, keyOffset, keyLength) ||
-        parking.lacks(input, keyOffset, keyLength, hash)
-      ? parking.read(input, keyOffset, keyLength, owner)
+    return parking.isBarred(operation) ||
+        parking.lacks(operation)
+      ? parking.read(operation, operation.owner)
       : NOT_ASKED;
   }
 

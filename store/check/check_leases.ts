@@ -34,7 +34,7 @@ export function checkLeases(links: ItemLinks): void {
       assert(table.bucketOf(hash) === bucket, "a record is in its key's bucket");
       if (leases.isHeld(lease)) held++;
       if (leases.isHeldNow(lease)) {
-        const item = links.index.find(key, 0, keyLength, hash);
+        const item = links.index.find({ input: key, keyOffset: 0, keyLength, hash });
         assert(item === NO_ITEM || links.isDead(item), "no key has a live value and is held");
       }
     }

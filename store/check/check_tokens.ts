@@ -30,9 +30,10 @@ export function checkTokens(links: ItemLinks): void {
       const hash = links.index.hash(data, 0, keyLength);
       assert(hash === tokens.hashOf(token), "an update token knows its key's hash");
       assert(table.bucketOf(hash) === bucket, "an update token is in its key's bucket");
-      const item = links.index.find(data, 0, keyLength, hash);
+      const key = { input: data, keyOffset: 0, keyLength, hash };
+      const item = links.index.find(key);
       assert(item === NO_ITEM || links.isDead(item), "no key with an update token has a value");
-      const lease = leases.find({ input: data, keyOffset: 0, keyLength, hash });
+      const lease = leases.find(key);
       assert(lease === NO_LEASE, "no key with an update token is held or dirty");
     }
   }

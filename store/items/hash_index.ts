@@ -6,6 +6,7 @@ import type { Memory } from "../memory/memory.ts";
 import * as memoryModule from "../memory/memory.ts";
 import type { Slabs } from "../memory/slabs.ts";
 import type { Versions } from "../memory/versions.ts";
+import type { Key } from "../operation.ts";
 
 const { HEADER_BYTES, KEY_LENGTH_MASK, NO_ITEM, WORD } = itemModule;
 const { CONTROL, NO_PAGE, PAGE_OWNER, SEGMENT_MASK, SEGMENT_SHIFT } = memoryModule;
@@ -75,7 +76,17 @@ export class HashIndex {
   }
 
   /** Returns the item with this key, dead or live, or NO_ITEM. */
-  find(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
+  find({ input, keyOffset, keyLength, hash }: Key): ItemRef {
+    return this.#find(input, keyOffset, keyLength, hash);
+  }
+
+  /** Returns the item with the key of another item, dead or live, or NO_ITEM. */
+  findSame(item: ItemRef, hash: number): ItemRef {
+    const segment = this.#segments[item >>> SEGMENT_SHIFT]!;
+    return this.#find(segment, this.#items.keyOffset(item), this.#items.keyLength(item), hash);
+  }
+
+  #find(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): ItemRef {
     let item = this.head(this.bucketOf(hash));
     while (item !== NO_ITEM) {
       // Words and offset by hand: a get spends most of its time in this loop.

@@ -60,7 +60,7 @@ export class JournalOperations {
     operation.hash = this.#links.index.hash(input, 0, key.length);
     // Nothing is cached under a key whose token is out; a snapshot may have an item of an earlier time.
     const { index } = this.#links;
-    const item = index.find(input, 0, key.length, operation.hash);
+    const item = index.find(operation);
     if (item !== NO_ITEM) this.#links.unlink(item, operation.hash);
     return this.#tokens.restore(operation, sinceUnixSec) !== NO_TOKEN;
   }

@@ -90,8 +90,7 @@ export class LockOperations {
   #findLocked(operation: Operation): ItemRef {
     const live = this.#find(operation);
     if (live !== NO_ITEM) return live;
-    const { input, keyOffset, keyLength, hash } = operation;
-    const item = this.#links.index.find(input, keyOffset, keyLength, hash);
+    const item = this.#links.index.find(operation);
     const isLocked = item !== NO_ITEM && (this.#links.items.state(item) & STATE.LOCKED) !== 0;
     return isLocked ? item : NO_ITEM;
   }

@@ -1,4 +1,3 @@
-import type { ByteRegion } from "../base/bytes.ts";
 import type { Eviction } from "../space/eviction.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
@@ -27,27 +26,27 @@ export class Lookup {
   }
 
   /** Returns the live item with this key, or NO_ITEM. Removes a dead one. */
-  live({ input, keyOffset, keyLength, hash }: Key): ItemRef {
-    const item = this.#links.index.find(input, keyOffset, keyLength, hash);
-    if (this.#links.watch.isOn) this.#report(item, input, keyOffset, keyLength);
+  live(key: Key): ItemRef {
+    const item = this.#links.index.find(key);
+    if (this.#links.watch.isOn) this.#report(item, key);
     if (item === NO_ITEM || !this.#links.isDead(item)) return item;
     if (!this.#links.isKept(item)) this.#eviction.reclaim(item);
     return NO_ITEM;
   }
 
   /** As `live`, but counts a dead item as reclaimed, as memcached does when its key is stored anew. */
-  forStore({ input, keyOffset, keyLength, hash }: Key): ItemRef {
-    const item = this.#links.index.find(input, keyOffset, keyLength, hash);
-    if (this.#links.watch.isOn) this.#report(item, input, keyOffset, keyLength);
+  forStore(key: Key): ItemRef {
+    const item = this.#links.index.find(key);
+    if (this.#links.watch.isOn) this.#report(item, key);
     if (item === NO_ITEM || !this.#links.isDead(item)) return item;
     if (!this.#links.isKept(item)) this.#eviction.reclaimForRoom(item);
     return NO_ITEM;
   }
 
   /** As `live`, but counts a dead item as expired or flushed. */
-  forRead({ input, keyOffset, keyLength, hash }: Key): ItemRef {
-    const item = this.#links.index.find(input, keyOffset, keyLength, hash);
-    if (this.#links.watch.isOn) this.#report(item, input, keyOffset, keyLength);
+  forRead(key: Key): ItemRef {
+    const item = this.#links.index.find(key);
+    if (this.#links.watch.isOn) this.#report(item, key);
     if (item === NO_ITEM || !this.#links.isDead(item)) return item;
     if (this.#links.isKept(item)) return NO_ITEM;
     this.#stats[this.#links.isExpired(item) ? STAT.get_expired : STAT.get_flushed]! += 1;
@@ -56,8 +55,8 @@ export class Lookup {
   }
 
   /** Whether there is a live item with this key, or it is known to be an absent row. */
-  knows(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): boolean {
-    const item = this.#links.index.find(input, keyOffset, keyLength, hash);
+  knows(key: Key): boolean {
+    const item = this.#links.index.find(key);
     return item !== NO_ITEM && (!this.#links.isDead(item) || this.#links.isAbsent(item));
   }
 
@@ -68,7 +67,7 @@ export class Lookup {
   }
 
   /** Reports the lookup to watchers. */
-  #report(item: ItemRef, input: ByteRegion, keyOffset: number, keyLength: number): void {
+  #report(item: ItemRef, { input, keyOffset, keyLength }: Key): void {
     const links = this.#links;
     if (item === NO_ITEM) {
       links.watch.lookedUp(NO_ITEM, "not_found", input, keyOffset, keyLength);

@@ -159,7 +159,7 @@ export class RowOperations {
    */
   invalidate(key: string, owner: number): boolean {
     const hash = this.#setKey(key);
-    const item = this.#links.index.find(this.#key, 0, key.length, hash);
+    const item = this.#links.index.find(this.#operation);
     if (item !== NO_ITEM && this.#guard.isLockedByOther(item, owner)) return false;
     this.#expel(item, hash, owner === 0);
     return true;
@@ -171,7 +171,7 @@ export class RowOperations {
    */
   expel(key: string): void {
     const hash = this.#setKey(key);
-    this.#expel(this.#links.index.find(this.#key, 0, key.length, hash), hash, true);
+    this.#expel(this.#links.index.find(this.#operation), hash, true);
   }
 
   #expel(item: ItemRef, hash: number, endsClientLease: boolean): void {
@@ -381,11 +381,11 @@ export class RowOperations {
   /** Answers a READ whose row is in the cache, or is known to be absent. */
   #answerFromCache(slot: RequestSlot): boolean {
     const { items, index } = this.#links;
-    const { bytes } = this.requests;
+    const input = this.requests.bytes;
     const keyOffset = this.requests.keyOffset(slot);
     const keyLength = this.requests.keyLength(slot);
-    const hash = this.#links.prefetch.hashOf(bytes, keyOffset, keyLength);
-    const item = index.find(bytes, keyOffset, keyLength, hash);
+    const hash = this.#links.prefetch.hashOf(input, keyOffset, keyLength);
+    const item = index.find({ input, keyOffset, keyLength, hash });
     if (item === NO_ITEM) return false;
     if (this.#links.isDead(item)) {
       const isAbsent = this.#links.isAbsent(item);

@@ -9,7 +9,7 @@ import * as limitsModule from "../limits.ts";
 import type { ItemRef } from "../memory/item.ts";
 import * as itemModule from "../memory/item.ts";
 import * as layoutModule from "../memory/request_layout.ts";
-import { isExtending, Operation, StoreMode } from "../operation.ts";
+import { isExtending, type Key, Operation, StoreMode } from "../operation.ts";
 import * as outcomeModule from "../outcome.ts";
 import type { DetachedItems } from "../rows/detached_items.ts";
 import { RowSession } from "../rows/row_session.ts";
@@ -116,8 +116,8 @@ export class RowParking {
   }
 
   /** Whether a key is a row that must not be answered from the cache now: then `read` says why. */
-  isBarred(input: ByteRegion, keyOffset: number, keyLength: number): boolean {
-    return !this.mayServe && this.isRow(input, keyOffset, keyLength);
+  isBarred(key: Key): boolean {
+    return !this.mayServe && this.isRowOf(key);
   }
 
   /** Whether there is a database behind a key. */
@@ -125,8 +125,7 @@ export class RowParking {
     return this.#isAll || this.#prefixes.covers(input, keyOffset, keyLength);
   }
 
-  /** As `isRow`, for the operation's key. */
-  isRowOf({ input, keyOffset, keyLength }: Operation): boolean {
+  isRowOf({ input, keyOffset, keyLength }: Key): boolean {
     return this.isRow(input, keyOffset, keyLength);
   }
 
@@ -161,23 +160,22 @@ export class RowParking {
    * @param owner The connection that asks.
    * @returns The row, good until the next operation; NO_ITEM: there is none; PARKED_ITEM or FAILED_ITEM.
    */
-  read(input: ByteRegion, keyOffset: number, keyLength: number, owner: number): ItemRef {
+  read(key: Key, owner: number): ItemRef {
     if (owner === NO_OWNER) return this.#failRead("rows are not available over UDP");
     if (!this.mayServe) {
       const { isTimed, source } = this.#right;
       const reason = isTimed ? `no confirmation from ${source}` : "this origin has ended";
       return this.#failRead(`rows are not available: ${reason}`);
     }
-    const slot = this.requests.take(RowKind.READ, owner, this.thread, input, keyOffset, keyLength);
+    const slot = this.requests.take(RowKind.READ, key, owner, this.thread);
     if (slot === NO_REQUEST) return this.#failRead("too many requests wait for the database");
     this.#submit(slot, false);
     return PARKED_ITEM;
   }
 
   /** Whether a key that the cache does not have is a row, and not known to be absent. */
-  lacks(input: ByteRegion, keyOffset: number, keyLength: number, hash: number): boolean {
-    return this.isRow(input, keyOffset, keyLength) &&
-      !this.#lookup.knows(input, keyOffset, keyLength, hash);
+  lacks(key: Key): boolean {
+    return this.isRowOf(key) && !this.#lookup.knows(key);
   }
 
   /**
@@ -185,27 +183,15 @@ export class RowParking {
    *
    * @returns As `read`; or NOT_ASKED: read the cache.
    */
-  answerOf(
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    hash: number,
-    owner: number,
-  ): ItemRef {
-    if (!this.isAhead) return this.#replayRead(input, keyOffset, keyLength);
-    return this.#mayReadAhead && this.lacks(input, keyOffset, keyLength, hash)
-      ? this.read(input, keyOffset, keyLength, owner)
+  answerOf(operation: Operation): ItemRef {
+    if (!this.isAhead) return this.#replayRead(operation);
+    return this.#mayReadAhead && this.lacks(operation)
+      ? this.read(operation, operation.owner)
       : PARKED_ITEM;
   }
 
   /** Reads a row and changes its expiry time. @returns As `read`, or LOCKED_ITEM. */
-  getAndTouch(
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    deadlineSec: number,
-    owner: number,
-  ): ItemRef {
+  getAndTouch({ input, keyOffset, keyLength, owner, deadlineSec }: Operation): ItemRef {
     const operation = this.#operation;
     operation.input = input;
     operation.begin(keyOffset, keyLength);
@@ -226,13 +212,13 @@ export class RowParking {
   }
 
   /** Finds the answer to a read that was submitted before. */
-  #replayRead(input: ByteRegion, keyOffset: number, keyLength: number): ItemRef {
+  #replayRead(key: Key): ItemRef {
     const session = this.session!;
     if (session.isWriting) return NOT_ASKED;
     const { slots } = session;
     for (let index = 0; index < slots.length; index++) {
       const slot = slots[index]!;
-      if (!this.#hasKey(slot, input, keyOffset, keyLength)) continue;
+      if (!this.#hasKey(slot, key)) continue;
       this.awaited = slot;
       if (this.requests.stateOf(slot) !== RequestState.DONE) return PARKED_ITEM;
       slots.splice(index, 1);
@@ -243,17 +229,10 @@ export class RowParking {
   }
 
   /** Submits a read for a key that the cache does not have and that comes up soon, if the connection may. */
-  readAhead(
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
-    hash: number,
-    owner: number,
-  ): void {
+  readAhead(key: Key, owner: number): void {
     const { session } = this;
     if (session === null || session.slots.length >= REQUESTS_PER_CONNECTION_MAX) return;
-    if (!this.lacks(input, keyOffset, keyLength, hash)) return;
-    this.read(input, keyOffset, keyLength, owner);
+    if (this.lacks(key)) this.read(key, owner);
   }
 
   #takeRead(slot: RequestSlot): ItemRef {
@@ -330,7 +309,6 @@ export class RowParking {
   #write(kind: RowKind, operation: Operation, value: ItemRef = NO_ITEM, bits = 0): Outcome {
     if (this.isReplayingWrite) return this.#replay(operation);
     const { requests, session } = this;
-    const { input, keyOffset, keyLength } = operation;
     operation.item = NO_ITEM;
     operation.isRefused = false;
     if (session !== null) {
@@ -350,7 +328,7 @@ export class RowParking {
     }
     const item = value !== NO_ITEM || !hasValue(kind) ? value : this.#copyValue(operation);
     if (hasValue(kind) && item === NO_ITEM) return this.#refuse(Outcome.NO_MEMORY);
-    const slot = requests.take(kind, operation.owner, this.thread, input, keyOffset, keyLength);
+    const slot = requests.take(kind, operation, operation.owner, this.thread);
     if (slot === NO_REQUEST) {
       if (item !== NO_ITEM && value === NO_ITEM) this.#links.free(item);
       return this.#refuse(Outcome.TOO_MANY_REQUESTS);
@@ -566,7 +544,7 @@ export class RowParking {
     this.#explain(decoder.decode(this.requests.textOf(slot)));
   }
 
-  #hasKey(slot: RequestSlot, input: ByteRegion, keyOffset: number, keyLength: number): boolean {
+  #hasKey(slot: RequestSlot, { input, keyOffset, keyLength }: Key): boolean {
     const { requests } = this;
     return requests.keyLength(slot) === keyLength &&
       equalBytes(requests.bytes, requests.keyOffset(slot), input, keyOffset, keyLength);

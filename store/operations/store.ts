@@ -16,7 +16,7 @@ import type { Values } from "../items/values.ts";
 
 const { FREQUENCY_MASK, KEY_LENGTH_MASK, NO_ITEM, OPTIONAL_WORDS, STATE, WORD } = itemModule;
 const { COPY_BYTES_MAX, UNPINNED_BYTES_MAX } = limitsModule;
-const { CONTROL, SEGMENT_SHIFT } = memoryModule;
+const { CONTROL } = memoryModule;
 const { CLASS_STAT, STAT } = statsModule;
 
 // Hot path: no allocation.
@@ -148,9 +148,7 @@ export class StoreOperations {
   replace(operation: Operation, item: ItemRef): void {
     const { items } = this;
     const { hash } = operation;
-    const segment = this.memory.segments[item >>> SEGMENT_SHIFT]!;
-    const keyLength = items.keyLength(item);
-    const old = this.links.index.find(segment, items.keyOffset(item), keyLength, hash);
+    const old = this.links.index.findSame(item, hash);
     // One change: no reader may see that the key has neither item.
     const begun = this.memory.versions.begin(hash);
     if (old !== NO_ITEM) {
@@ -209,8 +207,8 @@ export class StoreOperations {
   }
 
   /** Returns the linked item with the operation's key, or NO_ITEM. */
-  #current({ input, keyOffset, keyLength, hash }: Operation): ItemRef {
-    return this.links.index.find(input, keyOffset, keyLength, hash);
+  #current(operation: Operation): ItemRef {
+    return this.links.index.find(operation);
   }
 
   /**

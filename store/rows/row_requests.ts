@@ -7,6 +7,7 @@ import * as layoutModule from "../memory/request_layout.ts";
 import * as waiterLayoutModule from "../memory/waiter_layout.ts";
 import type { Wakes } from "../memory/wakes.ts";
 import { RowPool } from "../memory/row_pool.ts";
+import type { Key } from "../operation.ts";
 import type { Outcome } from "../outcome.ts";
 
 const { NO_ITEM } = itemModule;
@@ -124,11 +125,9 @@ export class RowRequests {
    */
   take(
     kind: RowKind,
+    { input, keyOffset, keyLength }: Key,
     owner: number,
     thread: number,
-    input: ByteRegion,
-    keyOffset: number,
-    keyLength: number,
   ): RequestSlot {
     const slot = this.#pool.take();
     if (slot === NO_REQUEST) return NO_REQUEST;

@@ -10,6 +10,7 @@ import { CONTROL, type Memory } from "../../store/memory/memory.ts";
 import { assert } from "@std/assert";
 import { SavedStore } from "../support/saved_store.ts";
 import { type ConversationPeer, ConversationSide } from "../support/sessions/conversation_side.ts";
+import { keyIn } from "../support/store.ts";
 import { KEY, KeyReader, type KeyRecord } from "./key_record.ts";
 import { LEASE_SEC } from "./steps.ts";
 import { TokenDisk } from "./token_disk.ts";
@@ -235,7 +236,7 @@ export class CacheNode {
   reviveItem(): void {
     const { links } = this.cache;
     const { key } = this.#process.reader;
-    const item = links.index.find(key, 0, KEY.length, links.index.hash(key, 0, KEY.length));
+    const item = links.index.find(keyIn(this.cache, key, KEY.length));
     if (item !== NO_ITEM && links.isExpired(item)) links.setDeadline(item, 0);
   }
 
@@ -295,12 +296,13 @@ export class CacheNode {
   }
 
   /** Removes the item, whoever holds its lock. */
-  #unlink({ items, links, locks }: Cache, { key }: KeyReader): void {
-    const hash = links.index.hash(key, 0, KEY.length);
-    const item = links.index.find(key, 0, KEY.length, hash);
+  #unlink(cache: Cache, { key }: KeyReader): void {
+    const { items, links, locks } = cache;
+    const place = keyIn(cache, key, KEY.length);
+    const item = links.index.find(place);
     if (item === NO_ITEM) return;
     if (items.state(item) & STATE.LOCKED) locks.drop(item);
-    links.unlink(item, hash);
+    links.unlink(item, place.hash);
   }
 
   #startedUnixMs(generation: number): number {

@@ -64,7 +64,7 @@ export class KeyReader {
     const { items, links, leases, locks } = cache;
     cache.enter();
     const hash = links.index.hash(this.key, 0, KEY.length);
-    const found = links.index.find(this.key, 0, KEY.length, hash);
+    const found = links.index.find(this.#keyOf(hash));
     const hasDeadItem = found !== NO_ITEM && links.isDead(found);
     const item = hasDeadItem ? NO_ITEM : found;
     const lease = leases.find(this.#keyOf(hash));

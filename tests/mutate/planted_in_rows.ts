@@ -25,9 +25,9 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["a store under the lease of an absent row is a cas", "requests.setWord(slot, REQUEST.MODE, isFill ? StoreMode.ADD : operation.mode);", "requests.setWord(slot, REQUEST.MODE, operation.mode);"],
   ]),
   ...faults("store/row_cache.ts", TESTS, [
-    ["get serves a row without the right to", "if (parking.isBarred(input, keyOffset, keyLength)) {\n      return parking.read(input, keyOffset, keyLength, owner);\n    }\n    return super.get(", "return super.get("],
-    ["mg serves a row without the right to", "if (parking.isBarred(input, keyOffset, keyLength)) {\n      return parking.read(input, keyOffset, keyLength, owner);\n    }\n    const item = this.meta", "const item = this.meta"],
-    ["lock serves a row without the right to", "parking.isBarred(input, keyOffset, keyLength) ||\n        ", ""],
+    ["get serves a row without the right to", "if (parking.isBarred(operation)) {\n      return parking.read(operation, operation.owner);\n    }\n    return super.get(", "return super.get("],
+    ["mg serves a row without the right to", "if (parking.isBarred(operation)) {\n      return parking.read(operation, operation.owner);\n    }\n    const item = this.meta", "const item = this.meta"],
+    ["lock serves a row without the right to", "parking.isBarred(operation) ||\n        ", ""],
   ]),
   ...faults("protocol/thread_context.ts", TESTS, [
     ["reads without the mutex serve rows without the right to", "(parking.session !== null || !parking.mayServe)", "parking.session !== null"],

@@ -5,11 +5,11 @@ import { NO_LEASE } from "../../../store/claims/leases.ts";
 import { type ItemRef, NO_ITEM } from "../../../store/memory/item.ts";
 import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { REQUEST } from "../../../store/memory/request_layout.ts";
-import { Operation } from "../../../store/operation.ts";
+import { type Key, Operation } from "../../../store/operation.ts";
 import { formatCache, RowKind, type RowRequest } from "../../../store/row_cache.ts";
 import { type RequestSlot, RequestState } from "../../../store/rows/row_requests.ts";
 import type { Outcome } from "../../../store/outcome.ts";
-import { storeOptions } from "../../support/store.ts";
+import { keyIn, storeOptions } from "../../support/store.ts";
 import { KEY } from "../key_record.ts";
 
 const KEY_BYTES = new ByteRegion(new TextEncoder().encode(KEY).buffer);
@@ -53,7 +53,7 @@ export class OriginStore {
     const { cache } = this;
     const { requests } = cache.rows!;
     cache.enter();
-    const slot = requests.take(kind, owner, 0, KEY_BYTES, 0, KEY.length);
+    const slot = requests.take(kind, this.#key, owner, 0);
     requests.submit(slot);
     requests.await(slot);
     cache.leave();
@@ -97,7 +97,7 @@ export class OriginStore {
     cache.enter();
     parking.mayServe = mayServe;
     const operation = new Operation(KEY_BYTES);
-    operation.setKey(0, KEY.length, this.#hash);
+    operation.setKey(0, KEY.length, this.#key.hash);
     operation.owner = owner;
     const item = cache.get(operation);
     const version = item > NO_ITEM ? this.#versionOf(item) : null;
@@ -118,12 +118,7 @@ export class OriginStore {
 
   get leaseId(): number {
     const { leases } = this.cache;
-    const lease = leases.find({
-      input: KEY_BYTES,
-      keyOffset: 0,
-      keyLength: KEY.length,
-      hash: this.#hash,
-    });
+    const lease = leases.find(this.#key);
     if (lease === NO_LEASE || !leases.isHeld(lease)) return 0;
     return u64ToNumber(leases.idLow(lease), leases.idHigh(lease));
   }
@@ -133,16 +128,16 @@ export class OriginStore {
     const { cache } = this;
     cache.enter();
     const item = this.#find();
-    if (item !== NO_ITEM) cache.links.unlink(item, this.#hash);
+    if (item !== NO_ITEM) cache.links.unlink(item, this.#key.hash);
     cache.leave();
   }
 
-  get #hash(): number {
-    return this.cache.links.index.hash(KEY_BYTES, 0, KEY.length);
+  get #key(): Key {
+    return keyIn(this.cache, KEY_BYTES, KEY.length);
   }
 
   #find(): ItemRef {
-    return this.cache.links.index.find(KEY_BYTES, 0, KEY.length, this.#hash);
+    return this.cache.links.index.find(this.#key);
   }
 
   #versionOf(item: ItemRef): number {

@@ -9,7 +9,7 @@ import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { RequestState } from "../../../store/rows/row_requests.ts";
 import { until } from "../../support/servers/server_process.ts";
-import { storeOptions } from "../../support/store.ts";
+import { keyIn, storeOptions } from "../../support/store.ts";
 
 const EVENTS = { event: (): void => {}, deposed: (): void => {}, died: (): void => {} };
 
@@ -56,7 +56,7 @@ Deno.test("the database thread takes the database over, serves requests, and end
   const { requests } = cache.rows!;
   const key = new ByteRegion(new TextEncoder().encode("key").buffer);
   cache.enter();
-  const slot = requests.take(RowKind.READ, 1, 0, key, 0, 3);
+  const slot = requests.take(RowKind.READ, keyIn(cache, key, 3), 1, 0);
   requests.submit(slot);
   requests.await(slot);
   cache.leave();

@@ -17,7 +17,7 @@ import { StoreMode } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
 import { type RequestSlot, RequestState, RowBit } from "../../../store/rows/row_requests.ts";
 import { type TestDatabase, testDatabases } from "../../support/servers/databases.ts";
-import { storeOptions } from "../../support/store.ts";
+import { keyIn, storeOptions } from "../../support/store.ts";
 
 const TIMEOUT_MS = 5000;
 
@@ -76,7 +76,7 @@ class Setting implements AsyncDisposable {
     const { cache } = this;
     const { requests } = cache.rows!;
     cache.enter();
-    const slot = requests.take(kind, 1, 0, region(key), 0, key.length);
+    const slot = requests.take(kind, keyIn(cache, region(key), key.length), 1, 0);
     this.#values.set(slot, new TextEncoder().encode(value));
     requests.setWord(slot, REQUEST.MODE, words.mode ?? StoreMode.SET);
     if (words.compare !== undefined) {

@@ -27,7 +27,7 @@ function region(text: string): ByteRegion {
 function ask(cache: Cache, key: string, owner = 1): RequestSlot {
   const { requests } = cache.rows!;
   cache.enter();
-  const slot = requests.take(RowKind.READ, owner, 0, region(key), 0, key.length);
+  const slot = requests.take(RowKind.READ, keyIn(cache, region(key), key.length), owner, 0);
   requests.submit(slot);
   requests.await(slot);
   cache.leave();
