@@ -1,6 +1,13 @@
 import { reasonOf } from "../../reason.ts";
 import type { TransportEvent } from "../../net/transport.ts";
 import type { Right } from "../flows/flows.ts";
+import {
+  type Due,
+  type NodeFlow,
+  NodeFlows,
+  type NodeResult,
+  type NodeStep,
+} from "../flows/node_flows.ts";
 import type { NodeLink } from "./node_source.ts";
 import { mayPass, OriginClient, OriginRefusal } from "./origin_client.ts";
 import type { Address } from "../../peers/peer.ts";
@@ -18,7 +25,7 @@ export interface NodeWorld {
   readonly prefixes: readonly string[];
   readonly expiry: string;
   readonly dial: DialOptions;
-  /** Removes all rows from the cache. */
+  /** Removes all rows from the cache, after what was read before has been filled. */
   dropRows(): Promise<void>;
   deleteRows(keys: readonly string[]): void;
   report(event: TransportEvent): void;
@@ -30,13 +37,10 @@ export interface OriginAddress extends Address {
   readonly name: string;
 }
 
-/**
- * The membership of a node: joins an origin without rows, then asks it again and again which keys to delete. Each
- * answer renews the right to serve rows, counted from before the question was sent.
- */
+/** The membership of a node: joins an origin, then asks it again and again which keys to delete. */
 export class Membership implements NodeLink {
   client: OriginClient | null = null;
-  session = "";
+  readonly flows: NodeFlows;
   problem: string;
   /** Memberships that have begun. */
   joins = 0;
@@ -49,6 +53,7 @@ export class Membership implements NodeLink {
   constructor(origins: readonly OriginAddress[], world: NodeWorld) {
     this.#origins = origins;
     this.#world = world;
+    this.flows = new NodeFlows(world.right);
     this.problem = `no membership of ${origins.map(({ name }) => name).join(", ")}`;
   }
 
@@ -79,7 +84,7 @@ export class Membership implements NodeLink {
       try {
         if (this.client === null && !await this.begin()) throw new Error(this.problem);
         pauseMs = PAUSE_MS;
-        await this.#serve();
+        await this.#run(this.flows.serve());
       } catch (error) {
         this.#leave(error);
         if (this.#isStopping) return;
@@ -96,54 +101,63 @@ export class Membership implements NodeLink {
   }
 
   async #join(origin: OriginAddress): Promise<void> {
-    const { right, name, prefixes, expiry, dial } = this.#world;
-    const old = this.session;
-    this.session = "";
-    right.renew(0);
-    // What was read under the session before is filled before the rows go.
-    await this.#world.sleep(0);
-    await this.#world.dropRows();
-    const client = new OriginClient(origin.name, origin, dial);
-    const join: wire.Join = { version: wire.WIRE_VERSION, name, session: old, prefixes, expiry };
-    const block = new TextEncoder().encode(JSON.stringify(join));
-    const sentMs = right.nowMs();
-    const joined = wire.unpackJoined(await client.ask("join", "", 0, block));
-    this.client = client;
-    const timeoutMs = Math.min(dial.timeoutMs, joined.memberMs);
-    this.#renewer = new OriginClient(origin.name, origin, { ...dial, timeoutMs });
-    this.session = joined.session;
-    right.renew(sentMs + joined.grantedMs);
+    await this.#run(this.flows.join(), origin);
     this.joins++;
     this.#report("info", "joined_origin", `member of origin ${origin.name}`, "");
   }
 
-  /** Asks for deletions until something fails. A connection that broke is made once more. */
-  async #serve(): Promise<void> {
-    const { right } = this.#world;
-    let confirmed = 0;
-    let hasFailed = false;
-    while (!this.#isStopping) {
-      const sentMs = right.nowMs();
-      let block: Uint8Array;
-      try {
-        block = await this.#renewer!.ask("poll", this.session, confirmed, new Uint8Array());
-        hasFailed = false;
-      } catch (error) {
-        if (hasFailed || error instanceof OriginRefusal) throw error;
-        hasFailed = true;
-        continue;
-      }
-      const { seq, grantedMs, keys } = wire.unpackDue(block);
-      if (keys.length > 0) this.#world.deleteRows(keys);
-      confirmed = Math.max(confirmed, seq);
-      right.renew(sentMs + grantedMs);
+  /** Runs a flow until `stop`. @param origin The one to join. @throws What ends the membership. */
+  async #run(flow: NodeFlow<void>, origin?: OriginAddress): Promise<void> {
+    let yielded = flow.next();
+    while (!yielded.done && !this.#isStopping) {
+      const result = this.#take(yielded.value, origin);
+      // A step that takes no time, in the same turn of the event loop.
+      yielded = flow.next(result instanceof Promise ? await result : result);
     }
+  }
+
+  #take(step: NodeStep, origin: OriginAddress | undefined): Promise<NodeResult> | NodeResult {
+    switch (step.kind) {
+      case "dropRows":
+        return this.#world.dropRows();
+      case "deleteRows":
+        return this.#world.deleteRows(step.keys);
+      case "join":
+        return this.#askToJoin(origin!, step.session);
+      case "poll":
+        return this.#poll(step);
+      case "read":
+        throw new Error("rows are read by their source");
+    }
+  }
+
+  async #askToJoin(origin: OriginAddress, session: string): Promise<wire.SentJoined> {
+    const { name, prefixes, expiry, dial } = this.#world;
+    const client = new OriginClient(origin.name, origin, dial);
+    const join: wire.Join = { version: wire.WIRE_VERSION, name, session, prefixes, expiry };
+    const block = new TextEncoder().encode(JSON.stringify(join));
+    const joined = wire.unpackJoined(await client.ask("join", "", 0, block));
+    this.client = client;
+    const timeoutMs = Math.min(dial.timeoutMs, joined.memberMs);
+    this.#renewer = new OriginClient(origin.name, origin, { ...dial, timeoutMs });
+    return joined;
+  }
+
+  async #poll({ session, confirmed, mayBreak }: NodeStep & { kind: "poll" }): Promise<Due | null> {
+    let block: Uint8Array;
+    try {
+      block = await this.#renewer!.ask("poll", session, confirmed, new Uint8Array());
+    } catch (error) {
+      if (mayBreak && !(error instanceof OriginRefusal)) return null;
+      throw error;
+    }
+    return wire.unpackDue(block);
   }
 
   /** Gives the membership up: rows that are there may miss deletions from here on. */
   #leave(error: unknown): void {
     const wasMember = this.client !== null;
-    this.#world.right.renew(0);
+    this.flows.leave();
     this.client?.close();
     this.#renewer?.close();
     this.client = null;

@@ -1,22 +1,21 @@
 import { REPLY } from "../../../protocol/reply/replies.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
-import type { Read, Right, WriteReply } from "../flows/flows.ts";
+import type { Read, WriteReply } from "../flows/flows.ts";
 import type { Deletion, NodeList, NodeState } from "../flows/node_list.ts";
+import { NodeService, type OriginRight, type ServiceFlow } from "../flows/node_service.ts";
 import { RowEdit } from "../row_edits.ts";
 import type { QueuedWrite } from "../write_queue.ts";
 import * as wire from "./wire.ts";
 
 /** How often a node asks while nothing is deleted: so many times in the time of one renewal. */
 const RENEWALS = 4;
-/** Keys that one reply asks a node to delete. */
-const KEYS_MAX = 256;
 const SESSION_OVER = latin1Text(REPLY.NOT_FOUND);
 const NAME = /^[\x21-\x7e]{1,255}$/;
 
 /** What the desk of nodes needs of its origin. */
 export interface DeskWorld {
   /** The origin's own right to serve rows. */
-  readonly right: Right & { readonly isTimed: boolean; readonly deadlineMs: number };
+  readonly right: OriginRight;
   readonly memberMs: number;
   /** The keys that are rows, and how expiry times are treated: a node must have the same. */
   readonly prefixes: readonly string[];
@@ -37,30 +36,22 @@ interface Waiting {
 export class NodeDesk {
   readonly #nodes: NodeList;
   readonly #world: DeskWorld;
+  readonly #service: NodeService;
   #waiting: Waiting[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** By session: ends the wait of its request for keys to delete. */
   readonly #polls = new Map<string, () => void>();
-  /** Whether the database knows that there are nodes. */
-  #isNoted = false;
-  #isStopping = false;
   /** Stands for the connection of each block of writes: those of one block take effect in their order. */
   #order = 0;
 
   constructor(nodes: NodeList, world: DeskWorld) {
     this.#nodes = nodes;
     this.#world = world;
+    this.#service = new NodeService(nodes, world.right);
   }
 
   get #nowMs(): number {
     return this.#world.right.nowMs();
-  }
-
-  /** How long this origin may serve rows itself. */
-  get #servesMs(): number {
-    const { isTimed, deadlineMs } = this.#world.right;
-    if (isTimed || deadlineMs < 0) return deadlineMs - this.#nowMs;
-    return Infinity;
   }
 
   get states(): readonly NodeState[] {
@@ -99,7 +90,7 @@ export class NodeDesk {
 
   /** Ends the requests of nodes that wait. */
   stop(): void {
-    this.#isStopping = true;
+    this.#service.stop();
     for (const wake of this.#polls.values()) wake();
   }
 
@@ -131,20 +122,26 @@ export class NodeDesk {
   async #join(text: string): Promise<string> {
     const asked = readJoin(text);
     this.#check(asked);
-    if (!this.#isNoted) {
-      if (!await this.#world.noteNodes(this.#world.memberMs)) {
-        throw new Error("another server has taken the database over");
-      }
-      this.#isNoted = true;
-    }
-    if (this.#isStopping) throw new Error("this origin ends");
-    const session = this.#nodes.join(asked.name, asked.session, this.#nowMs);
-    if (session === null) throw new Error("too many nodes");
-    const grantedMs = this.#nodes.renew(session, this.#servesMs, this.#nowMs);
-    this.#settle();
+    const joined = await this.#run(this.#service.join(asked.name, asked.session));
     this.#world.joined(asked.name);
     const { memberMs } = this.#world;
-    return replyOf(new TextEncoder().encode(JSON.stringify({ session, grantedMs, memberMs })));
+    return replyOf(new TextEncoder().encode(JSON.stringify({ ...joined, memberMs })));
+  }
+
+  /** Runs a flow. What it does to nodes may let writes go on. @throws The flow's error; the database's. */
+  async #run<Result>(flow: ServiceFlow<Result>): Promise<Result> {
+    let yielded = flow.next();
+    while (!yielded.done) {
+      this.#settle();
+      const { value } = yielded;
+      yielded = flow.next(
+        value.kind === "noteNodes"
+          ? await this.#world.noteNodes(this.#world.memberMs)
+          : await this.#wait(value.session),
+      );
+    }
+    this.#settle();
+    return yielded.value;
   }
 
   /** A node with other options than its origin would take other keys for rows. */
@@ -163,20 +160,13 @@ export class NodeDesk {
     }
   }
 
-  /** Waits until the node must delete something, or must renew its right. */
   async #poll(session: string, confirmed: number): Promise<string> {
-    this.#nodes.confirm(session, confirmed);
-    this.#settle();
-    if (!this.#nodes.isReadable(session)) return SESSION_OVER;
-    if (this.#nodes.due(session, 1).seq === 0 && !this.#isStopping) await this.#wait(session);
-    const grantedMs = this.#nodes.renew(session, this.#servesMs, this.#nowMs);
-    if (grantedMs === null) return SESSION_OVER;
-    if (this.#isStopping) throw new Error("this origin ends");
-    const { seq, keys } = this.#nodes.due(session, KEYS_MAX);
-    return replyOf(wire.packDue(seq, grantedMs, keys));
+    const due = await this.#run(this.#service.poll(session, confirmed));
+    return due === null ? SESSION_OVER : replyOf(wire.packDue(due));
   }
 
-  async #wait(session: string): Promise<void> {
+  /** Waits until the node must delete something, or must renew its right. */
+  async #wait(session: string): Promise<true> {
     // A request of the same node before: its connection is gone.
     this.#polls.get(session)?.();
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -185,6 +175,7 @@ export class NodeDesk {
     await promise;
     clearTimeout(timer);
     if (this.#polls.get(session) === resolve) this.#polls.delete(session);
+    return true;
   }
 
   async #read(session: string, keys: readonly string[]): Promise<string> {

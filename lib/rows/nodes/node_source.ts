@@ -2,6 +2,7 @@ import { latin1Bytes } from "../../../store/base/bytes.ts";
 import { reasonOf } from "../../reason.ts";
 import { PeerError } from "../../peers/peer.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
+import type { NodeFlows, NodeStep } from "../flows/node_flows.ts";
 import type { RowSource } from "../row_source.ts";
 import type { QueuedWrite } from "../write_queue.ts";
 import type { OriginClient } from "./origin_client.ts";
@@ -14,8 +15,7 @@ const NO_ORIGIN = "this server is a node, and no origin";
 /** The origin that a node speaks to now. */
 export interface NodeLink {
   readonly client: OriginClient | null;
-  /** The session of the membership; "": none. */
-  readonly session: string;
+  readonly flows: NodeFlows;
   /** Why there is no membership, as errors say it. */
   readonly problem: string;
 }
@@ -41,7 +41,18 @@ export class NodeSource implements RowSource {
   }
 
   async read(keys: readonly string[]): Promise<readonly Read[]> {
-    const { session } = this.#link;
+    const flow = this.#link.flows.read(keys);
+    let yielded = flow.next();
+    while (!yielded.done) {
+      const { session } = yielded.value as NodeStep & { kind: "read" };
+      yielded = flow.next(await this.#fetch(keys, session));
+    }
+    this.counts.reads += keys.length;
+    return yielded.value;
+  }
+
+  /** Reads rows; each block of the origin has as many as fit. */
+  async #fetch(keys: readonly string[], session: string): Promise<readonly Read[]> {
     const reads: Read[] = [];
     while (reads.length < keys.length) {
       const asked = keys.slice(reads.length);
@@ -55,14 +66,11 @@ export class NodeSource implements RowSource {
         reads.push({ ...read, epoch: 0 });
       }
     }
-    this.counts.reads += keys.length;
-    // A row that was read under an earlier membership may have missed a deletion.
-    const isKept = session !== "" && session === this.#link.session;
-    return reads.map((read) => ({ ...read, cacheable: read.cacheable && isKept }));
+    return reads;
   }
 
   async write(group: readonly QueuedWrite[]): Promise<readonly WriteReply[]> {
-    const { session } = this.#link;
+    const { session } = this.#link.flows;
     const replies: WriteReply[] = [];
     const blocks = wire.packWrites(group.map(({ work }) => work!));
     this.counts.writes += group.length;
@@ -88,7 +96,7 @@ export class NodeSource implements RowSource {
       latin1Bytes(word).every((byte, index) => request[index] === byte);
     if (begins(STATS)) return latin1Bytes(this.#stats());
     if (begins(NODE)) throw new Error(NO_ORIGIN);
-    return (await this.#ask("command", this.#link.session, request)).slice();
+    return (await this.#ask("command", this.#link.flows.session, request)).slice();
   }
 
   stop(): void {}

@@ -32,6 +32,7 @@ export class NodeThread {
       expiry,
       dial: readDialOptions(timeoutMs, loginFile, caCertPath),
       dropRows: async () => {
+        await pause(0);
         for (const walk = rows.dropRows(prefixes); !walk.next().done;) await pause(0);
       },
       deleteRows: (keys) => {

@@ -4,6 +4,7 @@ import { RowKind } from "../../../store/row_cache.ts";
 import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import type { Row } from "../databases/backend.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
+import type { Due, Joined } from "../flows/node_flows.ts";
 import type { RowWish } from "../row_edits.ts";
 
 // What a node and its origin send each other: blocks of records behind lines of text. Numbers are little-endian.
@@ -336,25 +337,14 @@ export interface Join {
 }
 
 /** What a node gets: its session. */
-export interface Joined {
-  readonly session: string;
-  /** How long it may serve rows, counted from before it asked. */
-  readonly grantedMs: number;
+export interface SentJoined extends Joined {
   /** How long a renewal lasts in general. */
   readonly memberMs: number;
 }
 
-/** The answer to a request for keys to delete. */
-export interface Due {
-  /** To be confirmed with the next request; 0: no key. */
-  readonly seq: number;
-  readonly grantedMs: number;
-  readonly keys: readonly string[];
-}
-
 const DUE_BYTES = 16;
 
-export function packDue(seq: number, grantedMs: number, keys: readonly string[]): Uint8Array {
+export function packDue({ seq, grantedMs, keys }: Due): Uint8Array {
   const writer = new Writer();
   const record = writer.record(DUE_BYTES);
   record.setFloat64(0, seq, true);
@@ -374,8 +364,8 @@ export function unpackDue(block: Uint8Array): Due {
 }
 
 /** @throws WireError */
-export function unpackJoined(block: Uint8Array): Joined {
-  const { session, grantedMs, memberMs } = JSON.parse(latin1Text(block)) as Partial<Joined>;
+export function unpackJoined(block: Uint8Array): SentJoined {
+  const { session, grantedMs, memberMs } = JSON.parse(latin1Text(block)) as Partial<SentJoined>;
   if (
     typeof session === "string" && typeof grantedMs === "number" && typeof memberMs === "number"
   ) {

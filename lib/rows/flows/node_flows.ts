@@ -1,0 +1,115 @@
+import type { Read, Right } from "./flows.ts";
+
+/** The answer to a join. */
+export interface Joined {
+  readonly session: string;
+  /** How long the node may serve rows, counted from before it asked. */
+  readonly grantedMs: number;
+}
+
+/** The answer to a request for keys to delete. */
+export interface Due {
+  /** To be confirmed with the next request; 0: no key. */
+  readonly seq: number;
+  readonly grantedMs: number;
+  readonly keys: readonly string[];
+}
+
+/** A step of a node, executed by its cache or its origin. */
+export type NodeStep =
+  /** Removes all rows from the cache, after what was read before has been filled. */
+  | { readonly kind: "dropRows" }
+  /** Removes the keys and their leases from the cache, in one step. */
+  | { readonly kind: "deleteRows"; readonly keys: readonly string[] }
+  /** Begins a session, and ends the one before; "": none. */
+  | { readonly kind: "join"; readonly session: string }
+  /** Confirms deletions, and waits for the next ones or for a renewal. */
+  | {
+    readonly kind: "poll";
+    readonly session: string;
+    readonly confirmed: number;
+    /** Whether a connection that breaks is a result; else it is an error. */
+    readonly mayBreak: boolean;
+  }
+  /** Reads rows. */
+  | { readonly kind: "read"; readonly session: string; readonly keys: readonly string[] };
+
+/** The result of each step. Whatever ends the membership is thrown. */
+export interface NodeResults {
+  readonly dropRows: void;
+  readonly deleteRows: void;
+  readonly join: Joined;
+  /** Null: the connection broke. */
+  readonly poll: Due | null;
+  readonly read: readonly Read[];
+}
+
+export type NodeResult = NodeResults[NodeStep["kind"]];
+
+/** A flow of a node: see `Flow`. */
+export type NodeFlow<Result> = Generator<NodeStep, Result, NodeResult>;
+
+/**
+ * The flows of a node: a membership begins without rows. Each answer of the origin renews the right to serve rows,
+ * counted from before the question was sent, and after the keys that it names were deleted.
+ *
+ * No socket and no clock, as in `Flows`: the explorer tries the steps in every order.
+ */
+export class NodeFlows {
+  /** The session of the membership; "": none. */
+  session = "";
+  readonly #right: Right;
+
+  constructor(right: Right) {
+    this.#right = right;
+  }
+
+  /** Becomes a member, without rows. @throws Why the origin cannot be asked, or refuses. */
+  *join(): NodeFlow<void> {
+    const old = this.session;
+    this.session = "";
+    this.#right.renew(0);
+    yield* step({ kind: "dropRows" });
+    const sentMs = this.#right.nowMs();
+    const { session, grantedMs } = yield* step({ kind: "join", session: old });
+    this.session = session;
+    this.#right.renew(sentMs + grantedMs);
+  }
+
+  /** Asks for deletions until something fails. A connection that broke is made once more. @throws What failed. */
+  *serve(): NodeFlow<never> {
+    const { session } = this;
+    let confirmed = 0;
+    let mayBreak = true;
+    for (;;) {
+      const sentMs = this.#right.nowMs();
+      const due: Due | null = yield* step({ kind: "poll", session, confirmed, mayBreak });
+      mayBreak = due !== null;
+      if (due === null) continue;
+      if (due.keys.length > 0) yield* step({ kind: "deleteRows", keys: due.keys });
+      confirmed = Math.max(confirmed, due.seq);
+      this.#right.renew(sentMs + due.grantedMs);
+    }
+  }
+
+  /** Gives the membership up: rows that are there may miss deletions from here on. */
+  leave(): void {
+    this.#right.renew(0);
+  }
+
+  /** Reads rows under leases that the cache gave before. @throws Why the origin does not answer. */
+  *read(keys: readonly string[]): NodeFlow<readonly Read[]> {
+    const { session } = this;
+    const reads = yield* step({ kind: "read", session, keys });
+    // A row that was read under an earlier membership may have missed a deletion.
+    const isKept = session !== "" && session === this.session;
+    return reads.map((read) => ({ ...read, cacheable: read.cacheable && isKept }));
+  }
+}
+
+/** Yields one step. @returns Its result. */
+function* step<Kind extends NodeStep["kind"]>(
+  request: NodeStep & { readonly kind: Kind },
+): NodeFlow<NodeResults[Kind]> {
+  return (yield request) as NodeResults[Kind];
+}
