@@ -42,6 +42,19 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["a takeover does not wait for the drift of clocks", "rightMs * (1 + driftShare) + TIMER_MS", "rightMs", "right:"],
     ["a takeover does not wait for the origin before", "yield* step({ kind: \"sleep\", ms: waitFor(Math.max(servedMs, nodesMs), driftShare) });", "", "right:"],
   ]),
+  ...faults("lib/rows/flows/node_flows.ts", "explorer/explorer", [
+    ["a node counts its time from the answer", "this.#right.renew(sentMs + due.grantedMs);", "this.#right.renew(0 * sentMs + this.#right.nowMs() + due.grantedMs);", "node:"],
+    ["a node joins with its rows", 'yield* step({ kind: "dropRows" });', "", "node:"],
+    ["a node keeps what it has read as a member before", "session !== \"\" && session === this.session", "session !== \"\"", "node:"],
+    ["a node confirms what it has not deleted", 'if (due.keys.length > 0) yield* step({ kind: "deleteRows", keys: due.keys });', "", "node:"],
+  ]),
+  ...faults("lib/rows/flows/node_service.ts", "explorer/explorer", [
+    ["a node gets more time than its origin has", "this.#nodes.renew(session, this.#servesMs, this.#right.nowMs())", "this.#nodes.renew(session, Infinity * this.#servesMs, this.#right.nowMs())", "node:"],
+    ["the database does not know the nodes", "if (!this.#isNoted) {", "if (this.#isNoted) {", "node:"],
+  ]),
+  ...faults("lib/rows/flows/node_list.ts", "explorer/explorer", [
+    ["an origin goes on without a node before its time is over", "nowMs + waitFor(grantedMs, this.#driftShare)", "nowMs + grantedMs", "node:"],
+  ]),
   ...faults("lib/rows/databases/sqlite.ts", "lib/rows/takeover", [
     ["SQLite: an origin needs no lock", "return this.#isLocked ||= this.#lockFile.tryLockSync(true);", "return this.#isLocked = true;", "SQLite"],
   ]),

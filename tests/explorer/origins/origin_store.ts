@@ -123,6 +123,14 @@ export class OriginStore {
     return u64ToNumber(leases.idLow(lease), leases.idHigh(lease));
   }
 
+  /** Removes the value and its lease, as a write does. */
+  delete(): void {
+    const { cache } = this;
+    cache.enter();
+    cache.rows!.invalidate(KEY, 0);
+    cache.leave();
+  }
+
   /** Removes the value, as an eviction does. */
   evict(): void {
     const { cache } = this;

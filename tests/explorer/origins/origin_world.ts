@@ -463,11 +463,7 @@ export class OriginWorld implements ExploredWorld {
   }
 
   #invalidateHere({ store }: Core, count: number): boolean[] {
-    if (!(this.#scenario.keepsAbsent && store.cached === "absent")) {
-      store.cache.enter();
-      store.cache.rows!.invalidate(KEY, 0);
-      store.cache.leave();
-    }
+    if (!(this.#scenario.keepsAbsent && store.cached === "absent")) store.delete();
     return Array.from({ length: count }, () => true);
   }
 

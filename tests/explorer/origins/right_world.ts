@@ -302,10 +302,7 @@ export class RightWorld implements ExploredWorld {
         if (step.epoch === this.#table.epoch) this.#servesMs = 0;
         return undefined;
       case "invalidateHere": {
-        const { cache } = this.#stores[running.origin]!;
-        cache.enter();
-        cache.rows!.invalidate(KEY, 0);
-        cache.leave();
+        this.#stores[running.origin]!.delete();
         return step.keys.map(() => true);
       }
       case "writeRows":

@@ -1,4 +1,5 @@
 import type { ExploredWorld } from "../explore.ts";
+import { NodeWorld } from "../nodes/node_world.ts";
 import { OriginWorld } from "../origins/origin_world.ts";
 import { RightWorld } from "../origins/right_world.ts";
 import { BucketWorld } from "../versions/bucket_world.ts";
@@ -8,6 +9,7 @@ import { BUCKETS } from "./buckets.ts";
 import { CLIENT } from "./client.ts";
 import { FAULTS } from "./faults.ts";
 import { LARGE } from "./large.ts";
+import { LARGE_NODES, NODES } from "./nodes.ts";
 import { LARGE_ORIGINS, ORIGINS } from "./origins.ts";
 import { PROXY } from "./proxy.ts";
 import { RIGHTS } from "./rights.ts";
@@ -45,10 +47,12 @@ export const EXPLORED: readonly Explored[] = [
   ...explored(BUCKETS, (scenario) => new BucketWorld(scenario)),
   ...explored(ORIGINS, (scenario) => new OriginWorld(scenario)),
   ...explored(RIGHTS, (scenario) => new RightWorld(scenario)),
+  ...explored(NODES, (scenario) => new NodeWorld(scenario)),
 ];
 
 /** Larger ones, which only `deno task explore` runs. */
 export const LARGE_EXPLORED: readonly Explored[] = [
   ...explored(LARGE, (row) => new World(row)),
   ...explored(LARGE_ORIGINS, (scenario) => new OriginWorld(scenario)),
+  ...explored(LARGE_NODES, (scenario) => new NodeWorld(scenario)),
 ];

@@ -1,0 +1,88 @@
+import { CacheList } from "../../../lib/rows/flows/cache_list.ts";
+import { Flows, type Read, type Right } from "../../../lib/rows/flows/flows.ts";
+import { type NodeFlow, NodeFlows, type NodeStep } from "../../../lib/rows/flows/node_flows.ts";
+import { NodeService } from "../../../lib/rows/flows/node_service.ts";
+import { DRIFT_SHARE } from "../../../lib/rows/flows/takeover.ts";
+import type { OriginStore } from "../origins/origin_store.ts";
+import { RecordingStates } from "../proxies/recording_states.ts";
+import type { Core, Node, Origin, Question } from "./node_parts.ts";
+import type { NodeFault, NodeScenario } from "./node_scenario.ts";
+import { RecordingNodes } from "./recording_nodes.ts";
+
+export const MEMBER_MS = 200;
+/** The most that a clock may lose in this time. */
+export const DRIFT_MS = MEMBER_MS * DRIFT_SHARE;
+/** The share of the drift without which there is no margin at all. */
+const NO_MARGIN = -DRIFT_SHARE;
+
+/** Does not look whether the membership is another one by now. */
+class KeepsEarlierReads extends NodeFlows {
+  override *read(keys: readonly string[]): NodeFlow<readonly Read[]> {
+    const { value } = super.read(keys).next();
+    return (yield value as NodeStep) as readonly Read[];
+  }
+}
+
+/** Returns an origin that does not serve. */
+export function newOrigin(store: OriginStore, index: number, clock: () => number): Origin {
+  store.start();
+  const name = `origin ${index + 1}`;
+  const origin: Origin = { name, store, lagMs: 0, isAlive: true, core: undefined };
+  const { right } = store.cache.rows!;
+  right.nowMs = () => clock() - origin.lagMs;
+  right.renew(0);
+  return origin;
+}
+
+/** Returns what an origin has that serves from now on. */
+export function newCore(
+  { cache }: OriginStore,
+  epoch: number,
+  { fault, isTimed }: NodeScenario,
+): Core {
+  const { right } = cache.rows!;
+  const states = new RecordingStates(epoch);
+  const share = fault === "leavesMarginOut" ? NO_MARGIN : DRIFT_SHARE;
+  const nodes = new RecordingNodes(epoch, MEMBER_MS, share);
+  const lasting = { isTimed: false, deadlineMs: 0, nowMs: () => right.nowMs() };
+  const service = new NodeService(nodes, fault === "grantsTooMuch" ? lasting : right);
+  const flows = new Flows(new CacheList<number>(() => 0), states, 0, nodes);
+  if (isTimed) right.renew(right.nowMs() + MEMBER_MS);
+  return { flows, states, nodes, service };
+}
+
+/** Returns a node that is no member. */
+export function newNode(
+  store: OriginStore,
+  index: number,
+  clock: () => number,
+  fault: NodeFault | undefined,
+): Node {
+  store.start();
+  const real = store.cache.rows!.right;
+  const right: Right = {
+    nowMs: () => clock() - node.lagMs,
+    renew: (deadlineMs) => {
+      const isLate = deadlineMs !== 0 && fault === "countsFromAnswer";
+      real.renew(isLate ? right.nowMs() + MEMBER_MS : deadlineMs);
+    },
+    end: () => real.end(),
+  };
+  real.nowMs = right.nowMs;
+  const flows = fault === "keepsEarlierReads" ? new KeepsEarlierReads(right) : new NodeFlows(right);
+  const node: Node = {
+    name: `node ${index + 1}`,
+    store,
+    lagMs: 0,
+    flows,
+    right,
+    origin: undefined,
+    work: undefined,
+  };
+  real.renew(0);
+  return node;
+}
+
+export function newQuestion(): Question {
+  return { state: "sent", service: undefined, wait: undefined, answer: "over" };
+}

@@ -1,0 +1,39 @@
+import { type Deletion, NodeList } from "../../../lib/rows/flows/node_list.ts";
+import { waitFor } from "../../../lib/rows/flows/takeover.ts";
+
+/** The real list of nodes, which tells what the explorer compares. */
+export class RecordingNodes extends NodeList {
+  readonly #memberMs: number;
+  /** By session: when its time is over, before any margin is left out. */
+  readonly #untilMs = new Map<string, number>();
+  readonly #deletedMs: number[] = [];
+
+  constructor(epoch: number, memberMs: number, driftShare: number) {
+    super(epoch, memberMs, driftShare);
+    this.#memberMs = memberMs;
+  }
+
+  override renew(session: string, mostMs: number, nowMs: number): number | null {
+    const grantedMs = super.renew(session, mostMs, nowMs);
+    if (grantedMs !== null) {
+      const untilMs = nowMs + waitFor(grantedMs);
+      this.#untilMs.set(session, Math.max(untilMs, this.#untilMs.get(session) ?? 0));
+    }
+    return grantedMs;
+  }
+
+  override delete(keys: readonly string[], nowMs: number): Deletion {
+    this.#deletedMs.push(nowMs);
+    return super.delete(keys, nowMs);
+  }
+
+  text(nowMs: number): string {
+    let text = `${this.#deletedMs.map((atMs) => Math.min(nowMs - atMs, this.#memberMs + 1))}`;
+    for (const [session, untilMs] of this.#untilMs) {
+      const left = Math.max(0, untilMs - nowMs);
+      const { seq, keys } = this.due(session, Infinity);
+      text += `/${session}${this.isReadable(session)}${left}.${seq}.${keys.length}`;
+    }
+    return text;
+  }
+}
