@@ -11,9 +11,11 @@ import {
 } from "./client.ts";
 import { ABSENT_FLAG } from "./entries.ts";
 import {
+  type CommitOutcome,
   OutcomeUnknownError,
   RequestError,
   RolledBackError,
+  RowWriteError,
   TokenOutError,
   UnfinishedError,
 } from "./errors.ts";
@@ -28,6 +30,7 @@ import {
   type Token,
   type Unfinished,
 } from "./flows/put.ts";
+import { putRowFlow, type RowEnd, settleRowFlow } from "./flows/put_row.ts";
 import type { Flow, Outcome } from "./flows/steps.ts";
 import { Lanes, type Work } from "./lanes.ts";
 import {
@@ -202,6 +205,39 @@ export class Cache<Value = any> extends Client<Value> {
     return await this.#finish(flow, commit, (items) => this.#release(items, limitMs));
   }
 
+  /**
+   * Writes a row of a server with `--db` by a write that the server executes once, whatever becomes of connections.
+   *
+   * @param value Undefined: deletes the row.
+   * @param options `limitMs`: how long the write is asked for. Default 5,000.
+   * @returns The row's new version.
+   * @throws RowWriteError: nothing was written, and nothing will be; OutcomeUnknownError, whose `resolve` finds out; or
+   *   why there is no update token: nothing was written.
+   */
+  async putRow(
+    key: string,
+    value: Value | undefined,
+    options: { readonly limitMs?: number } = {},
+  ): Promise<number> {
+    const { limitMs = LIMIT_MS } = options;
+    checkNumber("limitMs", limitMs, 0, MS_MAX);
+    const row = value === undefined ? undefined : this.encode(key, value);
+    const bytes = keyBytes(key);
+    const drive = async (flow: Flow<unknown, RowEnd>): Promise<RowEnd> =>
+      await new Run<unknown>(this.#hands as Hands<unknown>, NO_LOAD, { row }).drive(flow);
+    const end = await drive(putRowFlow(bytes, randomUUID(), limitMs));
+    if (end.outcome === "done") return end.version;
+    if (end.outcome === "failed") throw new RowWriteError(key, end.cause);
+    const { id } = end;
+    const unknown = (cause: unknown): OutcomeUnknownError =>
+      new OutcomeUnknownError([key], async () => {
+        const settled = await drive(settleRowFlow(bytes, id, cause, LIMIT_MS, true));
+        if (settled.outcome === "unknown") throw unknown(settled.cause);
+        return settled.outcome;
+      }, cause);
+    throw unknown(end.cause);
+  }
+
   /** Removes values and leases, after an update was committed. @throws UnfinishedError */
   async invalidate(keys: string | readonly string[], limitMs: number = LIMIT_MS): Promise<void> {
     await this.#invalidate([keys].flat().map(keyBytes), limitMs);
@@ -298,7 +334,10 @@ export class Cache<Value = any> extends Client<Value> {
       const { kept, unfinished } = error as CommitError<Item>;
       throwUnfinished(unfinished, retry, error.error);
       if (kept.length === 0) throw error.error;
-      const resolve = (): Promise<void> => this.#release(kept, LIMIT_MS);
+      const resolve = async (): Promise<CommitOutcome> => {
+        await this.#release(kept, LIMIT_MS);
+        return "told";
+      };
       throw new OutcomeUnknownError(kept.map(({ key }) => key), resolve, error.error);
     }
   }

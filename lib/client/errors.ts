@@ -97,20 +97,38 @@ export class UnfinishedError extends Error {
   }
 }
 
+/** Nothing was written by `putRow`, and nothing will be. `cause` is the reason. */
+export class RowWriteError extends Error {
+  override readonly name = "RowWriteError";
+  readonly key: string;
+
+  constructor(key: string, cause: unknown) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    super(`the row ${key} was not written: ${reason}`, { cause });
+    this.key = key;
+  }
+}
+
+/** What became of a commit: the transaction is committed, or will never be. "told": the application knows. */
+export type CommitOutcome = "done" | "failed" | "told";
+
 /**
  * `put` does not know whether the transaction was committed. Its keys stay uncacheable, so no reader gets an old value.
- * Find out from the database,
- * then call `resolve`.
+ * After `put`, find out from the database, then call `resolve`. After `putRow`, `resolve` finds out.
  */
 export class OutcomeUnknownError extends Error {
   override readonly name = "OutcomeUnknownError";
   readonly keys: readonly string[];
-  /** Releases the update tokens, when the database has told the outcome. */
-  readonly resolve: () => Promise<void>;
+  /**
+   * Ends the update tokens. After `put` the result is "told"; after `putRow` it says what became of the write.
+   *
+   * @throws UnfinishedError, OutcomeUnknownError: the servers do not answer yet; call it again.
+   */
+  readonly resolve: () => Promise<CommitOutcome>;
 
   constructor(
     keys: readonly string[],
-    resolve: () => Promise<void>,
+    resolve: () => Promise<CommitOutcome>,
     cause: unknown,
   ) {
     super(`the outcome of the commit is unknown: ${keys.join(" ")}`, { cause });

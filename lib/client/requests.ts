@@ -324,6 +324,39 @@ export function releaseToken(key: string, id: string): Request<boolean> {
   };
 }
 
+/** `token release` of a token of rows. @returns Whether it was out and unused until now. */
+export function endToken(key: string, id: string): Request<boolean> {
+  return {
+    ...releaseToken(key, id),
+    read: ({ status }) => oneOf({ OK: true, NOT_FOUND: false, BUSY: false }, status),
+  };
+}
+
+/** `uput` or `udelete`. @param row Undefined: deletes it. @returns Its version, or why it has none. */
+export function writeRow(
+  key: string,
+  row: Encoded | undefined,
+  id: string,
+): Request<number | "revoked" | "none" | "busy" | "locked"> {
+  return {
+    ...(row === undefined
+      ? { line: `udelete ${key} ${id}` }
+      : { line: `uput ${key} ${row.flags} ${VALUE_LENGTH} ${id}`, value: row.bytes }),
+    shape: "line",
+    key,
+    read: ({ status, line }) => {
+      const [word, version] = line.split(" ");
+      if ((word === "STORED" || word === "DELETED") && version !== undefined) {
+        return Number(version);
+      }
+      return oneOf(
+        { REVOKED: "revoked", NOT_FOUND: "none", BUSY: "busy", LOCKED: "locked" } as const,
+        status,
+      );
+    },
+  };
+}
+
 /** A classic command whose reply is lines up to END, as `stats`. */
 export function lines(line: string): Request<readonly ReplyLine[]> {
   return { line, shape: "lines", key: "", read: ({ lines }) => lines };

@@ -3,13 +3,20 @@ import { clearTimeout, setTimeout } from "node:timers";
 import { expiryOf } from "./checks.ts";
 import type { Codec, Encoded } from "./codecs.ts";
 import { encodeEntry, lookFor } from "./entries.ts";
-import { ConnectionError, LoadTimeoutError, LockedError } from "./errors.ts";
+import {
+  ConnectionError,
+  LoadTimeoutError,
+  LockedError,
+  RequestError,
+  ServerError,
+} from "./errors.ts";
 import type {
   Fill,
   Flow,
   Held,
   Loaded,
   Outcome,
+  RowReply,
   Seen,
   Sight,
   Step,
@@ -68,8 +75,13 @@ export interface Hands<Value> {
 export interface Application<Value> {
   load?: LoadRows<Value>;
   commit?(): unknown;
+  /** The row that `writeRow` writes; undefined: it is deleted. */
+  readonly row?: Encoded | undefined;
   answer?(key: string, outcome: Outcome<Value>): void;
 }
+
+/** Begins the reply to a write of a row whose outcome the database has not told. */
+const OUTCOME_UNKNOWN = /^\S+ outcome unknown/;
 
 /** Subscribers get `{ kind, keys }` for each counted event of a flow. */
 const events = channel("leased:client");
@@ -132,6 +144,10 @@ export class Run<Value> {
         return this.#hands.call(requests.takeToken(step.key, step.owner));
       case "releaseToken":
         return this.#releaseToken(step.key, step.id);
+      case "writeRow":
+        return this.#writeRow(step.key, step.id);
+      case "endToken":
+        return this.#hands.call(requests.endToken(step.key, step.id));
     }
   }
 
@@ -265,6 +281,32 @@ export class Run<Value> {
       }
     }));
     return failed;
+  }
+
+  async #writeRow(key: string, id: string): Promise<RowReply> {
+    const { row } = this.#application;
+    const command = row === undefined ? "udelete" : "uput";
+    const place = { server: "", command, key };
+    try {
+      const reply = await this.#hands.call(requests.writeRow(key, row, id));
+      if (typeof reply === "number") return { state: "done", version: reply };
+      switch (reply) {
+        case "locked":
+          return { state: "locked" };
+        case "busy":
+          return { state: "unknown", cause: new RequestError(place, "the write is in progress") };
+        default: {
+          const reason = reply === "revoked" ? "was revoked" : "is not known to the server";
+          return {
+            state: "ended",
+            cause: new RequestError(place, `the update token ${id} ${reason}`),
+          };
+        }
+      }
+    } catch (cause) {
+      const isRefused = cause instanceof ServerError && !OUTCOME_UNKNOWN.test(cause.reply);
+      return { state: isRefused ? "refused" : "unknown", cause };
+    }
   }
 
   async #releaseToken(key: string, id: string): Promise<boolean> {

@@ -96,7 +96,7 @@ export function* putWithTokens(
 }
 
 /** Asks with the same tag until a token is given: after a lost reply it is the same token. */
-function* takeToken(key: string, owner: string, limitMs: number): Flow<unknown, string> {
+export function* takeToken(key: string, owner: string, limitMs: number): Flow<unknown, string> {
   const pauses = pausesFor(limitMs);
   for (;;) {
     let failure: unknown;
@@ -139,7 +139,7 @@ export function* releaseFlow(
 }
 
 /** Growing pauses in ms, `limitMs` together. */
-function* pausesFor(limitMs: number): Generator<number, void> {
+export function* pausesFor(limitMs: number): Generator<number, void> {
   let pauseMs = FIRST_PAUSE_MS;
   for (
     let left = limitMs;

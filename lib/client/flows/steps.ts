@@ -83,7 +83,23 @@ export type Step<Value> =
   /** Removes values and leases. */
   | { readonly kind: "invalidate"; readonly keys: readonly string[] }
   | { readonly kind: "takeToken"; readonly key: string; readonly owner: string }
-  | { readonly kind: "releaseToken"; readonly key: string; readonly id: string };
+  | { readonly kind: "releaseToken"; readonly key: string; readonly id: string }
+  /** Asks the server of rows for the flow's write, under a token. */
+  | { readonly kind: "writeRow"; readonly key: string; readonly id: string }
+  /** Releases the token of a write that may be in progress. */
+  | { readonly kind: "endToken"; readonly key: string; readonly id: string };
+
+/** The reply to a write of a row. */
+export type RowReply =
+  | { readonly state: "done"; readonly version: number }
+  /** The token is not out: nothing was written under it, and nothing will be. */
+  | { readonly state: "ended"; readonly cause: unknown }
+  /** This attempt wrote nothing. */
+  | { readonly state: "refused"; readonly cause: unknown }
+  /** This attempt wrote nothing: another connection holds the row's lock. */
+  | { readonly state: "locked" }
+  /** The attempt is in progress, or its outcome is unknown. */
+  | { readonly state: "unknown"; readonly cause: unknown };
 
 /** The result of each step; a step may throw. */
 export interface StepResults<Value> {
@@ -103,6 +119,9 @@ export interface StepResults<Value> {
   readonly takeToken: string | undefined;
   /** Whether the token was out until now. */
   readonly releaseToken: boolean;
+  readonly writeRow: RowReply;
+  /** False: a write under it is in progress, or it was not out any more. */
+  readonly endToken: boolean;
 }
 
 export type StepKind = Step<unknown>["kind"];
