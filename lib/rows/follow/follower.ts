@@ -2,6 +2,8 @@ import type { TransportEvent } from "../../net/transport.ts";
 import { reasonOf } from "../../reason.ts";
 import type { Backend } from "../databases/backend.ts";
 import type { Changes, ChangeStream } from "../databases/changes.ts";
+import type { Failure } from "../flows/expulsion.ts";
+import { followLog, type LogResult, type LogStep } from "../flows/log_flow.ts";
 
 /** Pause before the log is opened again, and before a cache that has not answered is asked again. */
 const RETRY_MS = 500;
@@ -13,7 +15,7 @@ export interface Expeller {
    *
    * @returns Why a cache did not confirm, and the keys that are left; null: all have answered.
    */
-  expel(keys: readonly string[]): Promise<{ reason: string; left: readonly string[] } | null>;
+  expel(keys: readonly string[]): Promise<Failure | null>;
   /** Deletes everything. @returns Why a cache could not be emptied; null: all are empty. */
   empty(): Promise<string | null>;
 }
@@ -36,11 +38,7 @@ interface Waiter {
   readonly resolve: (isApplied: boolean) => void;
 }
 
-/**
- * Follows the database's log: every committed change becomes a deletion of its key everywhere, in the order of the
- * commits. The position is confirmed after all have answered, so a change is applied at least once. If changes may be
- * missing, everything is emptied.
- */
+/** Follows the database's log, by the flow `followLog`: opens it again when it ends, and knows how far behind it is. */
 export class Follower {
   readonly counts: FollowCounts = { changes: 0, keys: 0, floods: 0, gaps: 0, retries: 0 };
   readonly #backend: Backend;
@@ -156,20 +154,36 @@ export class Follower {
   }
 
   async #follow(stream: ChangeStream): Promise<void> {
-    if (stream.gap !== null) await this.#bridge(stream.gap);
-    await stream.begin();
-    this.#advance(stream.endPosition);
-    for (;;) {
-      const changes = await stream.next();
-      await this.#apply(changes);
-      await stream.confirm(changes.position);
-      this.#advance(changes.position);
-      this.#clear();
+    if (stream.gap !== null) this.#reportGap(stream.gap);
+    const flow = followLog(stream.gap === null);
+    for (let yielded = flow.next();;) {
+      yielded = flow.next(await this.#take(yielded.value, stream));
     }
   }
 
-  /** Empties everything, because changes may be missing. */
-  async #bridge(gap: string): Promise<void> {
+  /** Executes one step. @throws Why the log cannot be read, or that `stop` was called. */
+  async #take(step: LogStep, stream: ChangeStream): Promise<LogResult> {
+    switch (step.kind) {
+      case "begin":
+        await stream.begin();
+        return this.#advance(stream.endPosition);
+      case "next":
+        return this.#count(await stream.next());
+      case "expel":
+        return await this.#expeller.expel(step.keys);
+      case "empty":
+        return await this.#expeller.empty();
+      case "confirm":
+        await stream.confirm(step.position);
+        this.#advance(step.position);
+        return this.#clear();
+      case "retryLater":
+        return await this.#retryAfter(step.reason);
+    }
+  }
+
+  /** Everything is emptied, because changes may be missing. */
+  #reportGap(gap: string): void {
     this.counts.gaps++;
     this.#report({
       level: "warning",
@@ -178,31 +192,13 @@ export class Follower {
       fields: { reason: gap },
     });
     this.#problem = `caches are being emptied: ${gap}`;
-    await this.#empty();
   }
 
-  async #apply({ keys, isFlood, count }: Changes): Promise<void> {
-    this.counts.changes += count;
-    if (isFlood) {
-      this.counts.floods++;
-      await this.#empty();
-      return;
-    }
-    this.counts.keys += keys.length;
-    for (let left = keys; left.length > 0;) {
-      const failure = await this.#expeller.expel(left);
-      if (failure === null) return;
-      left = failure.left;
-      await this.#retryAfter(failure.reason);
-    }
-  }
-
-  async #empty(): Promise<void> {
-    for (;;) {
-      const failure = await this.#expeller.empty();
-      if (failure === null) return;
-      await this.#retryAfter(failure);
-    }
+  #count(changes: Changes): Changes {
+    this.counts.changes += changes.count;
+    if (changes.isFlood) this.counts.floods++;
+    else this.counts.keys += changes.keys.length;
+    return changes;
   }
 
   /** @throws When `stop` was called. */
