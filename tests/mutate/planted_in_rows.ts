@@ -55,6 +55,14 @@ export const ROW_FAULTS: readonly Fault[] = [
   ...faults("lib/rows/flows/node_list.ts", "explorer/explorer", [
     ["an origin goes on without a node before its time is over", "nowMs + waitFor(grantedMs, this.#driftShare)", "nowMs + grantedMs", "node:"],
   ]),
+  ...faults("lib/rows/flows/log_flow.ts", "explorer/explorer", [
+    ["a position of the log is confirmed before the deletions", "    if (isFlood)", '    yield* step({ kind: "confirm", position });\n    if (isFlood)', "follow:"],
+    ["a gap in the log empties nothing", "if (!isWhole) yield* emptyEverything();", "", "follow:"],
+    ["keys that a cache has not deleted are given up", "left = failure.left;", "left = [];", "follow:"],
+  ]),
+  ...faults("lib/rows/flows/expulsion.ts", "explorer/explorer", [
+    ["a change of another writer is deleted in listed caches only", 'yield* step({ kind: "expelHere", keys: group });', "", "follow:"],
+  ]),
   ...faults("lib/rows/databases/sqlite.ts", "lib/rows/takeover", [
     ["SQLite: an origin needs no lock", "return this.#isLocked ||= this.#lockFile.tryLockSync(true);", "return this.#isLocked = true;", "SQLite"],
   ]),

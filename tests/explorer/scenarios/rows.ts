@@ -1,4 +1,5 @@
 import type { ExploredWorld } from "../explore.ts";
+import { FollowWorld } from "../follow/follow_world.ts";
 import { NodeWorld } from "../nodes/node_world.ts";
 import { OriginWorld } from "../origins/origin_world.ts";
 import { RightWorld } from "../origins/right_world.ts";
@@ -9,6 +10,7 @@ import { BUCKETS } from "./buckets.ts";
 import { CLIENT } from "./client.ts";
 import { FAULTS } from "./faults.ts";
 import { LARGE } from "./large.ts";
+import { FOLLOW, LARGE_FOLLOW } from "./follow.ts";
 import { LARGE_NODES, NODES } from "./nodes.ts";
 import { LARGE_ORIGINS, ORIGINS } from "./origins.ts";
 import { PROXY } from "./proxy.ts";
@@ -48,6 +50,7 @@ export const EXPLORED: readonly Explored[] = [
   ...explored(ORIGINS, (scenario) => new OriginWorld(scenario)),
   ...explored(RIGHTS, (scenario) => new RightWorld(scenario)),
   ...explored(NODES, (scenario) => new NodeWorld(scenario)),
+  ...explored(FOLLOW, (scenario) => new FollowWorld(scenario)),
 ];
 
 /** Larger ones, which only `deno task explore` runs. */
@@ -55,4 +58,5 @@ export const LARGE_EXPLORED: readonly Explored[] = [
   ...explored(LARGE, (row) => new World(row)),
   ...explored(LARGE_ORIGINS, (scenario) => new OriginWorld(scenario)),
   ...explored(LARGE_NODES, (scenario) => new NodeWorld(scenario)),
+  ...explored(LARGE_FOLLOW, (scenario) => new FollowWorld(scenario)),
 ];

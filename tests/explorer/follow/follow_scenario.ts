@@ -1,0 +1,50 @@
+/**
+ * - `restart`: the origin is killed and starts again; listed caches keep their values
+ * - `cacheFails`: a listed cache does not answer; what it was asked took place, or did not
+ * - `loseSlot`: the log is lost from the confirmed position on; a new one begins behind changes that reads see
+ */
+export type FollowEvent = "restart" | "cacheFails" | "loseSlot";
+
+/** A rule that is broken on purpose. */
+export type FollowFault =
+  /** The log names only the new key of an update. */
+  | "leavesOldKeyOut"
+  /** A position is confirmed before all caches have answered. */
+  | "confirmsEarly"
+  /** Only the first listed cache deletes. */
+  | "forgetsOneCache"
+  /** A deletion leaves the lease, so what was read before is filled. */
+  | "keepsLease"
+  /** Changes are applied before reads see them. */
+  | "appliesUnseen"
+  /** A new log begins behind a change that reads do not see. */
+  | "beginsBehindUnseen"
+  /** After a loss of the log nothing is emptied. */
+  | "emptiesNothing"
+  /** The log may be continued before everything is empty. */
+  | "beginsEarly";
+
+/** A client of the row. */
+export type FollowClient =
+  | { readonly kind: "reader" }
+  /** Knows leases: lease, `uget`, fill. */
+  | { readonly kind: "cacheReader"; readonly cache: number }
+  /** Writes to the table: a new value, or a new key, which leaves this one absent. */
+  | { readonly kind: "direct"; readonly deed: "set" | "rename" }
+  /** Writes through the origin. */
+  | { readonly kind: "writer" };
+
+/** An origin that follows the log, and listed caches. All have the row at the beginning. */
+export interface FollowScenario {
+  readonly name: string;
+  readonly clients: readonly FollowClient[];
+  /** Listed caches. */
+  readonly caches: number;
+  /** Nothing is cached at the beginning. */
+  readonly isCold?: boolean;
+  /** Most occurrences of each event; left out: none. */
+  readonly events?: Readonly<Partial<Record<FollowEvent, number>>>;
+  readonly fault?: FollowFault;
+  /** Steps of the shortest way to a wrong state; left out: none is wrong. */
+  readonly wrongAfter?: number;
+}

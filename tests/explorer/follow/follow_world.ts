@@ -1,0 +1,526 @@
+import type { CacheList } from "../../../lib/rows/flows/cache_list.ts";
+import { emptyAll, expelKeys } from "../../../lib/rows/flows/expulsion.ts";
+import { Flows, type Read } from "../../../lib/rows/flows/flows.ts";
+import {
+  followLog,
+  type LogFlow,
+  type LogResult,
+  type LogStep,
+} from "../../../lib/rows/flows/log_flow.ts";
+import {
+  CacheError,
+  type Flow,
+  type FlowStep,
+  type StepKind,
+  type StepResults,
+} from "../../../lib/rows/flows/steps.ts";
+import { RowKind, type RowRequest } from "../../../store/row_cache.ts";
+import type { RequestSlot } from "../../../store/rows/row_requests.ts";
+import type { ExploredWorld, Move } from "../explore.ts";
+import { KEY } from "../key_record.ts";
+import { OriginStore } from "../origins/origin_store.ts";
+import { Table } from "../origins/table.ts";
+import { RecordingList } from "../proxies/recording_list.ts";
+import { RecordingStates } from "../proxies/recording_states.ts";
+import { nameOf, type TraceWriter } from "../trace.ts";
+import { ChangeLog } from "./change_log.ts";
+import type { FollowClient, FollowEvent, FollowFault, FollowScenario } from "./follow_scenario.ts";
+
+interface Actor {
+  readonly client: FollowClient;
+  readonly name: string;
+  state: "idle" | "leased" | "waiting" | "read" | "logged" | "ended";
+  leaseId: number;
+  read: Read | undefined;
+  slot: RequestSlot | undefined;
+  requests: readonly RowRequest[];
+}
+
+/** A flow of the origin, at a step that a cache or the database executes. */
+interface Running {
+  readonly name: string;
+  readonly flow: Flow<number, unknown>;
+  readonly done: (result: unknown) => void;
+  step: FlowStep<number>;
+  /** Caches that have answered, as bits; and those of them that have failed. */
+  answered: number;
+  failed: number;
+  /** Whether a cache could not be emptied. */
+  hasFailed: boolean;
+  /** A result that has not reached the flow. */
+  end: { readonly result: StepResults[StepKind] } | undefined;
+}
+
+interface ListedCache {
+  /** A version; "absent" is no value of such a cache. */
+  value: number | null;
+  leaseId: number;
+  isQuarantined: boolean;
+}
+
+type Act = () => void;
+
+/** The follower of the log: its real flow and those of rows, over the real store, with listed caches and a database. */
+export class FollowWorld implements ExploredWorld {
+  readonly canBePlayed = false;
+  readonly servers = 0;
+  readonly #scenario: FollowScenario;
+  readonly #table = new Table(false);
+  readonly #log: ChangeLog;
+  readonly #store = new OriginStore();
+  #flows!: Flows<number>;
+  #states!: RecordingStates;
+  #list!: CacheList<number>;
+  #caches: ListedCache[] = [];
+  #actors: Actor[] = [];
+  #running: Running[] = [];
+  #follower!: LogFlow<never>;
+  #logStep!: LogStep;
+  /** Whether the step of the follower is under way. */
+  #isBusy = false;
+  #budget = new Map<FollowEvent, number>();
+  #lastLease = 0;
+  #trace: TraceWriter | undefined;
+
+  constructor(scenario: FollowScenario) {
+    this.#scenario = scenario;
+    this.#log = new ChangeLog(
+      this.#table,
+      !this.#has("leavesOldKeyOut"),
+      !this.#has("appliesUnseen"),
+    );
+  }
+
+  get name(): string {
+    return this.#scenario.name;
+  }
+
+  start(trace?: TraceWriter): void {
+    const { clients, caches, isCold = false, events = {} } = this.#scenario;
+    this.#trace = trace;
+    this.#table.start(true);
+    this.#log.start();
+    this.#lastLease = 0;
+    this.#budget = new Map(Object.entries(events) as [FollowEvent, number][]);
+    const value = isCold ? null : 0;
+    this.#caches = Array.from(
+      { length: caches },
+      () => ({ value, leaseId: 0, isQuarantined: false }),
+    );
+    this.#actors = clients.map((client, index) => ({
+      client,
+      name: nameOf(index),
+      state: "idle",
+      leaseId: 0,
+      read: undefined,
+      slot: undefined,
+      requests: [],
+    }));
+    this.#boot();
+    if (!isCold) {
+      const slot = this.#store.submit(RowKind.READ, 99);
+      this.#store.cache.rows!.answerRead(this.#store.take(), this.#table.read().row, true);
+      this.#store.result(slot);
+    }
+    trace?.begin(clients.map(({ kind }) => kind));
+  }
+
+  /** Starts the origin, with an empty cache. */
+  #boot(): void {
+    this.#store.start();
+    this.#running = [];
+    const states = this.#states = new RecordingStates(++this.#table.epoch);
+    const list = this.#list = new RecordingList(states);
+    const members = this.#caches.map((_, cache) => [`${cache}`, "listed"] as const);
+    list.adopt(
+      { epoch: 1, caches: new Map(members) },
+      this.#caches.map((_, cache) => ({ name: `${cache}`, weight: 1, cache })),
+    );
+    this.#flows = new Flows(list, states, 0);
+    this.#open();
+  }
+
+  #has(fault: FollowFault): boolean {
+    return this.#scenario.fault === fault;
+  }
+
+  #may(event: FollowEvent): boolean {
+    return (this.#budget.get(event) ?? 0) > 0;
+  }
+
+  #spend(event: FollowEvent, text: string): void {
+    this.#budget.set(event, this.#budget.get(event)! - 1);
+    this.#note(text);
+  }
+
+  #note(text: string): void {
+    this.#trace?.note(text);
+  }
+
+  // --- moves -------------------------------------------------------------------------------------
+
+  moves(): Move[] {
+    return [...this.#acts().keys()];
+  }
+
+  move(move: Move): void {
+    this.#acts()[move]!();
+  }
+
+  #acts(): Act[] {
+    const acts: Act[] = [];
+    for (const actor of this.#actors) {
+      if (actor.state !== "ended" && actor.state !== "waiting") acts.push(() => this.#act(actor));
+    }
+    if (this.#canFollow()) acts.push(() => this.#follow());
+    for (const running of this.#running) acts.push(...this.#runningActs(running));
+    if (this.#may("restart")) acts.push(() => this.#restart());
+    const canLose = this.#log.isSeen || this.#has("beginsBehindUnseen");
+    if (this.#may("loseSlot") && canLose) acts.push(() => this.#loseSlot());
+    return acts;
+  }
+
+  #restart(): void {
+    this.#spend("restart", "the origin restarts");
+    for (const actor of this.#actors) if (actor.state === "waiting") actor.state = "ended";
+    this.#boot();
+  }
+
+  #loseSlot(): void {
+    this.#spend("loseSlot", "the log is lost");
+    this.#log.lose();
+  }
+
+  // --- clients -----------------------------------------------------------------------------------
+
+  #act(actor: Actor): void {
+    const { client, name } = actor;
+    switch (client.kind) {
+      case "reader":
+        return this.#readAtOrigin(actor);
+      case "cacheReader":
+        return this.#readAtCache(actor, this.#caches[client.cache]!, client.cache);
+      case "writer":
+        return this.#write(actor);
+      case "direct":
+        if (actor.state === "idle") {
+          this.#note(`a commit of ${name}, ${client.deed}, is in the log`);
+          this.#log.append(name, client.deed);
+          actor.state = "logged";
+        } else {
+          this.#note(`reads see the commit of ${name}`);
+          this.#log.show(name);
+          actor.state = "ended";
+        }
+    }
+  }
+
+  #readAtOrigin(actor: Actor): void {
+    const store = this.#store;
+    this.#note(`${actor.name} asks for the row`);
+    actor.state = "waiting";
+    actor.slot = store.submit(RowKind.READ, 1 + this.#actors.indexOf(actor));
+    actor.requests = store.take();
+    this.#begin(`read ${actor.name}`, this.#flows.read([KEY]), (reads) => {
+      const [{ row, cacheable }] = reads as [Read];
+      store.cache.rows!.answerRead(actor.requests, row, cacheable);
+      store.result(actor.slot!);
+      this.#note(`the origin's cache has ${store.cached}`);
+      actor.state = "ended";
+    });
+  }
+
+  #readAtCache(actor: Actor, cache: ListedCache, at: number): void {
+    switch (actor.state) {
+      case "idle":
+        if (cache.value !== null || cache.leaseId !== 0 || cache.isQuarantined) {
+          actor.state = "ended";
+          return;
+        }
+        this.#note(`${actor.name} takes the lease of cache ${at + 1}`);
+        actor.leaseId = cache.leaseId = ++this.#lastLease;
+        actor.state = "leased";
+        return;
+      case "leased":
+        this.#note(`${actor.name} sends uget`);
+        actor.state = "waiting";
+        return this.#begin(
+          `read ${actor.name}`,
+          this.#flows.read([KEY], this.#list.isReadable(at)),
+          (reads) => {
+            actor.state = "read";
+            [actor.read] = reads as [Read];
+          },
+        );
+      default: {
+        const { row, cacheable } = actor.read!;
+        actor.state = "ended";
+        if (cache.leaseId !== actor.leaseId) return;
+        cache.leaseId = 0;
+        if (!cacheable || row === null) return;
+        this.#note(`${actor.name} fills cache ${at + 1} with version ${row.version}`);
+        cache.value = row.version;
+      }
+    }
+  }
+
+  #write(actor: Actor): void {
+    this.#note(`${actor.name} writes through the origin`);
+    actor.state = "waiting";
+    const edit = { flags: 0, data: new Uint8Array() };
+    const write = this.#flows.write([{ key: KEY, edit, tokenId: 0, connection: 0 }]);
+    this.#begin(`write ${actor.name}`, write, () => actor.state = "ended");
+  }
+
+  // --- the follower ------------------------------------------------------------------------------
+
+  #open(): void {
+    this.#log.open();
+    this.#isBusy = false;
+    if (this.#has("beginsEarly")) this.#log.hasGap = false;
+    this.#follower = followLog(!this.#log.hasGap || this.#has("emptiesNothing"));
+    this.#logStep = this.#follower.next().value;
+  }
+
+  #canFollow(): boolean {
+    return !this.#isBusy &&
+      (this.#logStep.kind !== "next" || this.#log.isBroken || this.#log.hasNext);
+  }
+
+  #follow(): void {
+    const step = this.#logStep;
+    switch (step.kind) {
+      case "next":
+        return this.#next();
+      case "begin":
+        if (this.#log.isBroken) return this.#reopen();
+        this.#log.hasGap = false;
+        return this.#proceed(undefined);
+      case "confirm":
+        this.#note("the follower confirms");
+        this.#log.confirm(step.position);
+        return this.#proceed(undefined);
+      case "expel":
+        return this.#execute("expel", expelKeys(this.#list, step.keys));
+      case "empty":
+        return this.#execute("empty", emptyAll(this.#list));
+      case "retryLater":
+        return this.#proceed(undefined);
+    }
+  }
+
+  #next(): void {
+    if (this.#log.isBroken) return this.#reopen();
+    const changes = this.#log.take();
+    this.#note(`the follower takes the change of ${changes.keys}`);
+    if (this.#has("confirmsEarly")) this.#log.confirm(changes.position);
+    this.#proceed(changes);
+  }
+
+  #reopen(): void {
+    this.#note("the follower opens the log again");
+    this.#open();
+  }
+
+  #proceed(result: LogResult): void {
+    this.#isBusy = false;
+    this.#logStep = this.#follower.next(result).value;
+  }
+
+  #execute(name: string, flow: Flow<number, LogResult>): void {
+    this.#isBusy = true;
+    this.#begin(name, flow, (result) => this.#proceed(result));
+  }
+
+  // --- flows -------------------------------------------------------------------------------------
+
+  #begin<Result>(
+    name: string,
+    flow: Flow<number, Result>,
+    done: (result: Result) => void,
+  ): void {
+    const running: Running = {
+      name,
+      flow,
+      done: done as (result: unknown) => void,
+      step: { kind: "sleep", ms: 0 },
+      answered: 0,
+      failed: 0,
+      hasFailed: false,
+      end: undefined,
+    };
+    this.#running.push(running);
+    this.#resume(running, undefined);
+  }
+
+  #runningActs(running: Running): Act[] {
+    const { step, answered, end } = running;
+    if (end !== undefined) return [() => this.#resume(running, end.result)];
+    if (step.kind !== "invalidateListed") {
+      const acts = [() => this.#executeStep(running)];
+      if (step.kind === "quarantine" && this.#may("cacheFails")) {
+        acts.push(() => this.#failQuarantine(running));
+      }
+      return acts;
+    }
+    const left = step.caches.filter((cache) => (answered & (1 << cache)) === 0);
+    return left.flatMap((cache) => [
+      () => this.#deleteAt(running, cache, true),
+      ...this.#may("cacheFails") ? [() => this.#deleteAt(running, cache, false)] : [],
+    ]);
+  }
+
+  #deleteAt(running: Running, at: number, answers: boolean): void {
+    const step = running.step as FlowStep<number> & { kind: "invalidateListed" };
+    const cache = this.#caches[at]!;
+    if (answers) this.#note(`cache ${at + 1} deletes ${step.keys}`);
+    if (answers && step.keys.includes(KEY)) {
+      cache.value = null;
+      if (!this.#has("keepsLease")) cache.leaseId = 0;
+    }
+    if (!answers) {
+      this.#spend("cacheFails", `cache ${at + 1} does not answer`);
+      running.failed |= 1 << at;
+    }
+    running.answered |= 1 << at;
+    if (step.caches.some((each) => (running.answered & (1 << each)) === 0)) return;
+    this.#resume(running, step.keys.map(() => running.failed === 0 ? null : "no reply"));
+  }
+
+  #failQuarantine(running: Running): void {
+    this.#spend("cacheFails", "a cache does not answer");
+    running.hasFailed = true;
+    this.#go(running, () => running.flow.throw(new CacheError("no reply")));
+  }
+
+  #executeStep(running: Running): void {
+    const { step } = running;
+    switch (step.kind) {
+      case "readRows":
+        this.#note(`the database reads version ${this.#table.committed}`);
+        // What a read has found is late.
+        running.end = { result: step.keys.map(() => this.#table.read()) };
+        return;
+      case "writeRows":
+        this.#note("the database writes");
+        return this.#resume(
+          running,
+          this.#table.write(step.writes, step.epoch, () => running.name),
+        );
+      case "quarantine": {
+        const cache = this.#caches[step.cache]!;
+        this.#note(`cache ${step.cache + 1} is emptied`);
+        cache.isQuarantined = step.on;
+        if (step.on) {
+          cache.value = null;
+          cache.leaseId = 0;
+        }
+        return this.#resume(running, undefined);
+      }
+      default:
+        throw new Error(`no step of these flows: ${step.kind}`);
+    }
+  }
+
+  #resume(running: Running, result: StepResults[StepKind]): void {
+    this.#go(running, () => running.flow.next(result));
+  }
+
+  #go(running: Running, go: () => IteratorResult<FlowStep<number>, unknown>): void {
+    running.end = undefined;
+    running.answered = running.failed = 0;
+    const yielded = go();
+    if (yielded.done) {
+      this.#running = this.#running.filter((each) => each !== running);
+      return running.done(yielded.value);
+    }
+    const step = running.step = this.#changed(yielded.value);
+    switch (step.kind) {
+      case "invalidateHere":
+        this.#store.delete();
+        return this.#resume(running, step.keys.map(() => true));
+      case "expelHere":
+        this.#note("the origin deletes");
+        if (step.keys.includes(KEY)) this.#expel();
+        return this.#resume(running, undefined);
+      case "emptyHere":
+        this.#note("the origin empties its cache");
+        this.#store.cache.enter();
+        this.#store.cache.flushAll(0);
+        this.#store.cache.leave();
+        return this.#resume(running, undefined);
+      case "sleep":
+        return this.#resume(running, undefined);
+    }
+  }
+
+  #expel(): void {
+    if (this.#has("keepsLease")) return this.#store.evict();
+    const { cache } = this.#store;
+    cache.enter();
+    cache.rows!.expel(KEY);
+    cache.leave();
+  }
+
+  /** A fault: a deletion goes to the first cache only. */
+  #changed(step: FlowStep<number>): FlowStep<number> {
+    if (step.kind !== "invalidateListed" || !this.#has("forgetsOneCache")) return step;
+    return { ...step, caches: step.caches.slice(0, 1) };
+  }
+
+  // --- what there is -----------------------------------------------------------------------------
+
+  stateText(): string {
+    const { cached, leaseId } = this.#store;
+    const ids = this.#states.liveIds();
+    let text = `${this.#table.text()} ${this.#log.text()} ${[...this.#budget.values()]}`;
+    text += `|${cached}${leaseId === 0 ? "" : "l"}${this.#isBusy}`;
+    text += JSON.stringify(
+      this.#logStep,
+      (_, value) => typeof value === "bigint" ? `${value}` : value,
+    );
+    text += this.#states.text(ids, (id) => ids.indexOf(id));
+    for (const cache of this.#caches) {
+      text += `/${cache.value}${cache.leaseId === 0 ? "" : "l"}${cache.isQuarantined}`;
+    }
+    for (const { name, state, requests, read, leaseId: own, client } of this.#actors) {
+      text += ` ${name}${state}`;
+      if (state === "ended") continue;
+      text += requests.map((each) => each.leaseId !== 0 && each.leaseId === leaseId);
+      if (client.kind === "cacheReader" && own !== 0) {
+        text += this.#caches[client.cache]!.leaseId === own;
+      }
+      if (read !== undefined) text += `${read.version}${read.cacheable}`;
+    }
+    for (const { name, step, answered, failed, end, hasFailed } of this.#running) {
+      text += `{${name} ${JSON.stringify(step.kind === "writeRows" ? step.kind : step)}`;
+      text += `${answered}.${failed}${JSON.stringify(end)}${hasFailed}}`;
+    }
+    return text;
+  }
+
+  wrong(): string | undefined {
+    if (this.#log.hasGap) return undefined;
+    const values = [this.#store.cached, ...this.#caches.map(({ value }) => value)];
+    const at = values.findIndex((cached) => cached !== null && !this.#mayHave(cached));
+    if (at < 0) return undefined;
+    const name = at === 0 ? "the origin's cache" : `cache ${at}`;
+    return `${name} has ${values[at]}, which is old, and no unread part of the log says so`;
+  }
+
+  /** Whether a value is the committed one, or the change after it is in the unread part of the log. */
+  #mayHave(cached: number | "absent"): boolean {
+    const { history, committed } = this.#table;
+    const version = cached === "absent" ? history.findLastIndex(({ row }) => row === null) : cached;
+    if (version < 0 || (cached !== "absent" && history[version]!.row === null)) return false;
+    return version === committed || this.#log.isUnread(version + 1);
+  }
+
+  wrongToClients(): string | undefined {
+    return this.wrong();
+  }
+
+  look(): void {
+    this.#note(`the database has version ${this.#table.committed}`);
+  }
+}

@@ -1,0 +1,59 @@
+import type { FollowClient, FollowFault, FollowScenario } from "../follow/follow_scenario.ts";
+
+// Scenarios with an origin that follows the log: an old value is cached only while its change is in the unread part.
+
+const READER: FollowClient = { kind: "reader" };
+const WRITER: FollowClient = { kind: "writer" };
+const SET: FollowClient = { kind: "direct", deed: "set" };
+const RENAME: FollowClient = { kind: "direct", deed: "rename" };
+const cacheReader = (cache: number): FollowClient => ({ kind: "cacheReader", cache });
+
+const fault = (
+  name: string,
+  broken: FollowFault,
+  wrongAfter: number,
+  more: Partial<FollowScenario> = {},
+): FollowScenario => ({
+  name: `follow fault: ${name}`,
+  clients: [SET],
+  caches: 2,
+  fault: broken,
+  wrongAfter,
+  ...more,
+});
+
+// deno-fmt-ignore
+export const FOLLOW: readonly FollowScenario[] = [
+  { name: "follow: two direct writers, a reader", clients: [SET, RENAME, READER], caches: 1 },
+  { name: "follow: a direct writer, readers of two caches", clients: [SET, cacheReader(0), cacheReader(1)], caches: 2 },
+  { name: "follow: the origin restarts, a cache does not answer", clients: [SET, READER, cacheReader(1)], caches: 2,
+    events: { restart: 1, cacheFails: 1 } },
+  { name: "follow: the log is lost, the origin restarts", clients: [SET, READER, cacheReader(0)], caches: 2,
+    events: { restart: 1, loseSlot: 1 } },
+  { name: "follow: the log is lost, a cache does not answer", clients: [SET, READER], caches: 2,
+    events: { loseSlot: 1, cacheFails: 1 } },
+  { name: "follow: a writer at the origin, a direct writer", clients: [SET, WRITER, READER], caches: 1,
+    events: { restart: 1 } },
+  fault("the log leaves the old key of an update out", "leavesOldKeyOut", 8, { clients: [RENAME] }),
+  fault("a position is confirmed before the answers", "confirmsEarly", 4),
+  fault("one of two caches is forgotten", "forgetsOneCache", 7),
+  fault("a deletion leaves the lease, a reader", "keepsLease", 11, { clients: [SET, READER], isCold: true }),
+  fault("a deletion leaves the lease, a reader of a cache", "keepsLease", 13,
+    { clients: [SET, cacheReader(0)], isCold: true }),
+  fault("a change is applied before reads see it", "appliesUnseen", 11, { clients: [SET, READER], isCold: true }),
+  fault("nothing is emptied after a loss of the log", "emptiesNothing", 5, { events: { loseSlot: 1 } }),
+  fault("the log goes on before everything is empty", "beginsEarly", 4, { events: { loseSlot: 1 } }),
+  fault("a new log begins behind a change that reads do not see", "beginsBehindUnseen", 13,
+    { clients: [SET, READER], isCold: true, events: { loseSlot: 1 } }),
+];
+
+/** Those that take many seconds. */
+// deno-fmt-ignore
+export const LARGE_FOLLOW: readonly FollowScenario[] = [
+  { name: "follow: two direct writers, readers of both caches, the origin restarts",
+    clients: [SET, RENAME, READER, cacheReader(0), cacheReader(1)], caches: 2, events: { restart: 1 } },
+  { name: "follow: all losses", clients: [SET, RENAME, READER, cacheReader(0)], caches: 2,
+    events: { restart: 1, cacheFails: 1, loseSlot: 1 } },
+  { name: "follow: writers of both kinds, restarts", clients: [SET, WRITER, READER, cacheReader(0)], caches: 2,
+    events: { restart: 2 } },
+];
