@@ -10,6 +10,7 @@ import {
   resourceShortage,
 } from "../net/portable/sockets.ts";
 import { isLoopback, type TcpListen, type TransportEvent } from "../net/transport.ts";
+import type { AdminTls } from "./tls.ts";
 
 /** At this number of connections, a new one closes the oldest. */
 const CONNECTIONS_MAX = 64;
@@ -73,6 +74,10 @@ export class AdminServer {
   readonly #connectionMsMax: number;
   readonly #listener: Deno.TcpListener;
   readonly #http: Server;
+  /** Null: plain. */
+  readonly #tls: AdminTls | null;
+  /** The connections under `node:http`'s sockets, which TLS replaces. */
+  readonly #under = new WeakMap<object, AdminSocket>();
   /** The oldest first. */
   readonly #connections = new Set<Duplex>();
   /** Replies in progress. */
@@ -87,7 +92,8 @@ export class AdminServer {
    * Takes the address.
    *
    * @param report Logs an event.
-   * @param connectionMsMax How long a connection may last.
+   * @param connectionMsMax How long a connection may last, with its handshake.
+   * @param tls Null: plain.
    * @throws ListenError when it cannot be had.
    */
   constructor(
@@ -95,9 +101,11 @@ export class AdminServer {
     routes: Routes,
     report: (event: TransportEvent) => void,
     connectionMsMax = CONNECTION_MS_MAX,
+    tls: AdminTls | null = null,
   ) {
     this.#routes = routes;
     this.#connectionMsMax = connectionMsMax;
+    this.#tls = tls;
     this.#acceptFailures = new AcceptFailures(report, "the number of connections");
     // Not `Server.listen`: it stops accepting for good when it lacks a descriptor.
     this.#listener = openSocket(listen, BACKLOG, false) as Deno.TcpListener;
@@ -177,7 +185,17 @@ export class AdminServer {
       this.#connections.delete(stream);
       closeQuietly(socket);
     });
-    this.#http.emit("connection", stream);
+    const open = (top: Duplex): void => {
+      this.#under.set(top, stream);
+      this.#http.emit("connection", top);
+    };
+    if (this.#tls === null) return open(stream);
+    this.#tls.accept(stream, (secure) => {
+      // Whatever is wrong with it: the connection ends, and `stream` reports it.
+      secure.on("error", () => stream.destroy());
+      secure.on("close", () => stream.destroy());
+      open(secure);
+    });
   }
 
   #closeOldest(): void {
@@ -201,7 +219,7 @@ export class AdminServer {
       if (request.method !== "HEAD" && this.#streams.size < STREAMS_MAX) {
         response.writeHead(status, common);
         response.flushHeaders();
-        await this.#stream(request.socket as unknown as AdminSocket, response, reply, closed);
+        await this.#stream(this.#under.get(request.socket)!, response, reply, closed);
         return;
       }
       response.writeHead(request.method === "HEAD" ? status : 503, { ...common, "Retry-After": 5 });
@@ -237,7 +255,8 @@ export class AdminServer {
     { method = "", url = "", headers, socket }: IncomingMessage,
   ): AnyReply | Promise<AnyReply> {
     const host = hostName(headers.host ?? "");
-    if (!isHostAllowed(host, socket.localAddress!, this.listen.hostname)) {
+    const { localAddress, remoteAddress } = this.#under.get(socket)!;
+    if (!isHostAllowed(host, localAddress, this.listen.hostname)) {
       return { status: 421, body: `this server is not ${host}: use its address, or localhost\n` };
     }
     const handlers = this.#routes[url.replace(/\?.*$/s, "")];
@@ -246,7 +265,7 @@ export class AdminServer {
       return { status: 404, body: `not found: there are ${paths}\n` };
     }
     const handler = handlers[method === "HEAD" ? "GET" : method];
-    if (handler !== undefined) return handler({ headers, peer: socket.remoteAddress! });
+    if (handler !== undefined) return handler({ headers, peer: remoteAddress });
     const methods = Object.keys(handlers).flatMap((name) => name === "GET" ? [name, "HEAD"] : name);
     return {
       status: 405,

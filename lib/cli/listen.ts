@@ -81,13 +81,18 @@ function readPort(text: string | undefined): number | undefined {
 }
 
 /**
- * Reads the `[host:]port` of `--admin`; without a host it is 127.0.0.1.
+ * Reads the `[notls:|btls:|mtls:][host:]port` of `--admin`; without a host it is 127.0.0.1.
  *
+ * @param hasTls Whether there is `-Z`.
  * @throws RangeError
  */
-export function readAdminAddress(text: string): TcpListen {
-  const isPort = /^\d+$/.test(text);
-  const { hostname, port } = readHostAndPort(isPort ? `127.0.0.1:${text}` : text);
+export function readAdminAddress(text: string, hasTls: boolean): TcpListen {
+  const [, prefix, rest] = /^(?:(notls|btls|mtls):)?(.*)$/s.exec(text)!;
+  if (!hasTls && (prefix === "btls" || prefix === "mtls")) {
+    throw new RangeError(`${prefix}: needs -Z (--enable-ssl)`);
+  }
+  const isPort = /^\d+$/.test(rest!);
+  const { hostname, port } = readHostAndPort(isPort ? `127.0.0.1:${rest}` : rest!);
   if (port === undefined || hostname === "") {
     throw new RangeError("must be host:port, or a port of 127.0.0.1; '*' is every IPv4 address");
   }
@@ -96,6 +101,7 @@ export function readAdminAddress(text: string): TcpListen {
     hostname: hostname === "*" ? "0.0.0.0" : hostname,
     port,
     protocol: "ascii",
+    ...(hasTls && prefix !== "notls" ? { tls: (prefix ?? "tls") as TlsMode } : {}),
   };
 }
 

@@ -294,7 +294,7 @@ function toCounters(
 
 /** Reads the address of `--admin`; null: none, or a malformed one, which adds an error. */
 function toAdmin(
-  { values: { admin, metrics } }: ServerArguments,
+  { values: { admin, metrics, "enable-ssl": hasTls } }: ServerArguments,
   errors: string[],
 ): TcpListen | null {
   if (admin !== "" && metrics !== "") {
@@ -303,7 +303,7 @@ function toAdmin(
   const text = admin || metrics;
   if (text === "") return null;
   const label = `--${admin === "" ? "metrics" : "admin"} ${JSON.stringify(text)}`;
-  return valueOr(null, () => readAdminAddress(text), errors, label);
+  return valueOr(null, () => readAdminAddress(text, hasTls), errors, label);
 }
 
 function toRows(parsed: ServerArguments, errors: string[]): RowArguments | null {

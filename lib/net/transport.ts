@@ -105,6 +105,8 @@ export interface BoundTransport {
   readonly unusedSockets?: readonly string[];
   /** Seconds since the certificates were loaded; 0 without TLS. */
   readonly certificateAgeSec: number;
+  /** Changes when the certificates were loaded again, by any thread. */
+  readonly certificateGeneration: number;
   /**
    * Closes the listening sockets and removes socket files. Other shared descriptors stay open until the process ends:
    * a worker may still wait on them. Idempotent.

@@ -27,9 +27,10 @@ interface Shown {
  * @param report Logs an event.
  * @returns Null without the option.
  * @throws ListenError
+ * @throws TlsError
  */
 export async function openAdmin(
-  { admin, settings }: ServerOptions,
+  { admin, settings, transport: { tls } }: ServerOptions,
   { cache, shared, lifecycle, transport, origin, authentication }: Shown,
   report: (event: TransportEvent) => void,
 ): Promise<AdminServer | null> {
@@ -54,7 +55,10 @@ export async function openAdmin(
         ((credentials, address) => authentication.accessOf(credentials, address)),
     }),
   });
-  const server = new AdminServer(admin, routes, report);
+  const adminTls = admin.tls === undefined
+    ? null
+    : new (await import("../admin/tls.ts")).AdminTls(tls!, admin.tls, transport);
+  const server = new AdminServer(admin, routes, report, undefined, adminTls);
   recorder.start();
   server.onClose = () => recorder.stop();
   return server;

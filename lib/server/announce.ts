@@ -143,7 +143,7 @@ function openLibc() {
 /** Logs where dashboard and metrics are, and a warning if other hosts can read the metrics. */
 export function announceAdmin(listen: TcpListen): void {
   const address = listenText(listen);
-  const dashboard = `http://${address}/`;
+  const dashboard = `${tlsOf(listen) === undefined ? "http" : "https"}://${address}/`;
   const url = `${dashboard}metrics`;
   const message = `metrics are at ${url}, the dashboard is at ${dashboard}`;
   logProcess("info", "metrics_listening", message, { address, url, dashboard });

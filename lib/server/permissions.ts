@@ -113,9 +113,10 @@ function neededPermissions(options: ServerOptions, transport: TransportName): Ne
     });
   } else {
     const all = [...listens, ...counters?.listens ?? []];
-    needs.push(...all.flatMap(listenNeeds), ...certificateNeeds(options));
+    needs.push(...all.flatMap(listenNeeds));
   }
   if (admin !== null) needs.push(...listenNeeds(admin));
+  needs.push(...certificateNeeds(options, transport));
   if (journal !== null) {
     const purpose = `keep update tokens in ${journal.folder} (--state-dir)`;
     const alternative = "or leave --state-dir out";
@@ -144,10 +145,17 @@ function neededPermissions(options: ServerOptions, transport: TransportName): Ne
   return needs;
 }
 
-function certificateNeeds({ transport: { tls } }: ServerOptions): Need[] {
-  if (tls === null) return [];
-  const alternative = "or use --io native with --allow-ffi: OpenSSL reads the files";
-  return [...new Set([tls.chainCert, tls.key])].flatMap((path) =>
+/** The runtime reads certificates for its own TLS; OpenSSL reads them without a permission. */
+function certificateNeeds(
+  { admin, transport: { tls } }: ServerOptions,
+  transport: TransportName,
+): Need[] {
+  if (tls === null || (transport === "native" && admin?.tls === undefined)) return [];
+  const alternative = admin?.tls === undefined
+    ? "or use --io native with --allow-ffi: OpenSSL reads the files"
+    : "or serve the admin port without TLS: --admin notls:<port>";
+  const paths = new Set([tls.chainCert, tls.key, ...tls.caCert === null ? [] : [tls.caCert]]);
+  return [...paths].flatMap((path) =>
     fileNeeds(["read"], [path], `read the certificate ${path} (-Z)`, alternative)
   );
 }

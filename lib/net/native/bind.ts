@@ -162,6 +162,9 @@ function boundTransport(
     get certificateAgeSec(): number {
       return tls?.ageSec ?? 0;
     },
+    get certificateGeneration(): number {
+      return tls?.generation ?? 0;
+    },
     refreshCertificates: () => tls?.load(),
     close(): void {
       if (isClosed) return;

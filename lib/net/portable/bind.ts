@@ -93,6 +93,7 @@ export async function bindPortable(
     get certificateAgeSec(): number {
       return certificateAgeSec(certificate);
     },
+    certificateGeneration: 0,
     wake: (threadIndex) => lifecycle.wake(threadIndex),
     listen: () => {
       for (const listen of bound) {

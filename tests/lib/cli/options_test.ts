@@ -161,7 +161,15 @@ Deno.test("readCommand() reads the address of the admin port; only a port is one
     assertEquals(serverOptions("--admin", text).admin, listen);
     assertEquals(serverOptions("--metrics", text).admin, listen);
   }
-  for (const text of ["70000", "cache1", "::1", ":9150", "cache1:", "cache1:x"]) {
+  const tls = ["-Z", "--ssl-chain-cert", "c.pem"];
+  const modes = [["9150", "tls"], ["btls:9150", "btls"], ["mtls:9150", "mtls"]] as const;
+  for (const [text, mode] of modes) {
+    assertEquals(serverOptions(...tls, "--admin", text).admin?.tls, mode);
+  }
+  for (const words of [[...tls, "--admin", "notls:9150"], ["--admin", "notls:9150"]]) {
+    assertEquals(serverOptions(...words).admin?.tls, undefined);
+  }
+  for (const text of ["70000", "cache1", "::1", ":9150", "cache1:", "cache1:x", "mtls:9150"]) {
     const command = readCommand(["--metrics", text], PROCESS_INFO);
     assertEquals(command.kind, "refuse", text);
   }

@@ -65,6 +65,11 @@ export class TlsContexts {
     return Math.max(0, Math.floor((Date.now() - this.#loadedAtMs[0]!) / 1000));
   }
 
+  /** How often the certificates were loaded. */
+  get generation(): number {
+    return Atomics.load(this.#words, GENERATION_AT / 4);
+  }
+
   /**
    * Loads the files, for new connections of every thread.
    *
@@ -92,12 +97,12 @@ export class TlsContexts {
 
   /** Returns the SSL_CTX for a new connection. */
   current(): Handle {
-    const generation = Atomics.load(this.#words, GENERATION_AT / 4);
+    const { generation } = this;
     if (this.#context !== null && generation === this.#generation) return this.#context;
     const { calls } = this.#openssl;
     const old = this.#context;
     this.#lock();
-    this.#generation = Atomics.load(this.#words, GENERATION_AT / 4);
+    this.#generation = this.generation;
     const context = Deno.UnsafePointer.create(this.#address[0]!);
     if (context !== null) calls.SSL_CTX_up_ref(context);
     this.#unlock();
