@@ -2,7 +2,13 @@ import { addressOf, type LinkOptions, nameOf } from "./address.ts";
 import { checkNumber, expiryOf, keyBytes } from "./checks.ts";
 import { type Codec, type Encoded, jsonCodec } from "./codecs.ts";
 import { FLOW_FLAGS } from "./entries.ts";
-import { ConnectionError, LockedError, ProtocolError, TokenOutError } from "./errors.ts";
+import {
+  ConnectionError,
+  LockedError,
+  ProtocolError,
+  TokenOutError,
+  ValueTooLargeError,
+} from "./errors.ts";
 import * as requests from "./requests.ts";
 import { KetamaRing } from "./ring.ts";
 import { Server } from "./server.ts";
@@ -235,12 +241,12 @@ export class Commands<Value = any> {
     return signal === undefined ? this.#send(request) : abortable(this.#send(request), signal);
   }
 
-  /** @throws RangeError The value is too long. @internal */
+  /** @throws ValueTooLargeError @internal */
   protected encode(key: string, value: Value): Encoded {
     const encoded = this.codec.encode(value);
     const { length } = encoded.bytes;
     if (length > this.#valueBytesMax) {
-      throw new RangeError(
+      throw new ValueTooLargeError(
         `value of ${key}: ${length} bytes, valueBytesMax is ${this.#valueBytesMax}`,
       );
     }

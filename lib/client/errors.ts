@@ -70,6 +70,11 @@ export class TokenOutError extends RequestError {
   override readonly name = "TokenOutError";
 }
 
+/** A value is longer than `valueBytesMax`, as encoded. Nothing was sent. */
+export class ValueTooLargeError extends RangeError {
+  override readonly name = "ValueTooLargeError";
+}
+
 /** `load` took longer than `hardMs`. */
 export class LoadTimeoutError extends Error {
   override readonly name = "LoadTimeoutError";

@@ -9,6 +9,7 @@ import {
   LockedError,
   RequestError,
   ServerError,
+  ValueTooLargeError,
 } from "./errors.ts";
 import type {
   Fill,
@@ -55,6 +56,8 @@ export class FlowCounters {
   waits = 0;
   /** Values that the server did not store, because they may have been old. */
   refusedFills = 0;
+  /** Loaded values that were not kept, because they are longer than `valueBytesMax` or the server's limit. */
+  tooLarge = 0;
   /** Values that were served in their grace. */
   stale = 0;
   /** Update tokens that had ended before their release. */
@@ -82,6 +85,9 @@ export interface Application<Value> {
 
 /** Begins the reply to a write of a row whose outcome the database has not told. */
 const OUTCOME_UNKNOWN = /^\S+ outcome unknown/;
+
+/** The reply of a server whose limit is smaller than `valueBytesMax`. */
+const TOO_LARGE = /^\S+ object too large/;
 
 /** Subscribers get `{ kind, keys }` for each counted event of a flow. */
 const events = channel("leased:client");
@@ -231,10 +237,20 @@ export class Run<Value> {
         expiry = expiryOf(ttlSec === 0 ? 0 : ttlSec + entry.graceSec);
       } catch (error) {
         await this.#drop([{ key, cas }]);
-        throw error;
+        if (!(error instanceof ValueTooLargeError)) throw error;
+        return this.#count("tooLarge", [key]);
       }
-      const stored = await this.#quietly(requests.store(key, encoded, expiry, { cas }));
-      if (stored !== "stored") this.#count("refusedFills", [key]);
+      try {
+        const stored = await this.#hands.call(requests.store(key, encoded, expiry, { cas }));
+        if (stored === "stored") return;
+      } catch (error) {
+        // The value is loaded once more, whatever the failure.
+        if (error instanceof ServerError && TOO_LARGE.test(error.reply)) {
+          await this.#drop([{ key, cas }]);
+          return this.#count("tooLarge", [key]);
+        }
+      }
+      this.#count("refusedFills", [key]);
     }));
   }
 

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import {
   Cache,
   ConnectionError,
@@ -132,6 +133,34 @@ testServers("absent rows, expiry times, rows that are not kept, failures", async
     LoadTimeoutError,
     "10 ms: slow",
   );
+});
+
+testServers("a value that is too large is returned, counted, and not kept", async (address) => {
+  const events: unknown[] = [];
+  const note = (event: unknown): void => void events.push(event);
+  subscribe("leased:client", note);
+  try {
+    // The client's limit, and the server's.
+    for (const valueBytesMax of [1_000, 2 ** 25]) {
+      await using cache = new Cache(address, { valueBytesMax });
+      await using other = new Cache(address);
+      const large = "x".repeat(2 ** 21);
+      for (const count of [1, 2]) {
+        assertEquals(await cache.getOrLoad("k", () => large), large);
+        assertEquals([cache.counters.tooLarge, cache.counters.refusedFills], [count, 0]);
+      }
+      const many = await cache.getOrLoadMany(["k", "l"], () => new Map([["k", large], ["l", "v"]]));
+      assertEquals([many.get("k"), many.get("l")], [large, "v"]);
+      assertEquals(cache.counters.tooLarge, 3);
+      // The lease was given back.
+      assertEquals(await other.getOrLoad("k", () => "small"), "small");
+      await cache.deleteMany(["k", "l"]);
+    }
+  } finally {
+    unsubscribe("leased:client", note);
+  }
+  const kinds = events.filter((event) => (event as { kind: string }).kind === "tooLarge");
+  assertEquals(kinds, Array.from({ length: 6 }, () => ({ kind: "tooLarge", keys: ["k"] })));
 });
 
 testServers(
