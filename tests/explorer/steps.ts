@@ -49,6 +49,8 @@ export interface Call extends AnyStep {
   readonly note: string;
   /** The actor sends the request again when it gets no reply. */
   readonly isRepeatable?: boolean;
+  /** What it learns when it gets no reply, and does not send the request again. */
+  readonly lost?: Answer;
   /** A read, whose answer another read may get as well. */
   readonly isRead?: boolean;
   /** The answer is a version, which must not be older than what was committed before the call. */

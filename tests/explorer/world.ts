@@ -356,7 +356,9 @@ export class World implements ExploredWorld {
   #lost(index: number): void {
     const part = this.#parts[index]!;
     part.isWaiting = false;
-    if (!isRepeatable(part.step)) end(part);
+    const lost = part.step?.kind === "call" ? part.step.lost : undefined;
+    if (lost !== undefined) advance(part, part.step!, lost);
+    else if (!isRepeatable(part.step)) end(part);
   }
 
   #command(index: number, cache: number, request: string): string {
@@ -391,6 +393,7 @@ export class World implements ExploredWorld {
       this.#trace?.note(`${nameOf(index)} loses its connection to the proxy`);
       this.#proxies!.abandon(index);
       part.isWaiting = false;
+      if (step.lost !== undefined) advance(part, step, step.lost);
       return;
     }
     if (!part.isWaiting) this.#command(index, step.cache, step.request);

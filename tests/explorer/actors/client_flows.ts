@@ -27,6 +27,9 @@ const codec: Codec<string> = {
   decode: (bytes) => textOf(bytes).replace("x", ""),
 };
 
+/** Longer than any value has left. */
+const GRACE_SEC = 1000;
+
 const SETTINGS: LoadSettings = {
   waitMs: 0,
   absentSec: 0,
@@ -163,7 +166,10 @@ class Player {
       ...request,
       read: (reply) => {
         const seen = request.read(reply);
-        return borrows && seen.state === "held" ? { state: "won", cas: reply.cas } : seen;
+        if (borrows && seen.state === "held") return { state: "won", cas: reply.cas };
+        // Its time to live is over.
+        const isInGrace = seen.state === "value" && seen.entry.graceSec > 0;
+        return isInGrace ? { ...seen, leftSec: seen.entry.graceSec } : seen;
       },
     };
     const seen = yield* send(0, look, (found) => {
@@ -237,6 +243,9 @@ export const loader = (fault?: Fault, settings: Partial<LoadSettings> = {}) => (
 
 /** `getOrLoad` of a client that loads anew whatever it finds. */
 export const refresher = (fault?: Fault): () => Actor => loader(fault, { refreshSec: Infinity });
+
+/** `getOrLoad` of values that are all in their grace. */
+export const graceLoader = (fault?: Fault): () => Actor => loader(fault, { graceSec: GRACE_SEC });
 
 /** `getOrLoad` with a tag. */
 export const tagLoader = (fault?: Fault): () => Actor => loader(fault, { tags: [TAG] });

@@ -41,7 +41,7 @@ function uget(cache: number | undefined, proxy: number): Call {
 }
 
 /** `token get k`; with a tag a lost reply can be asked for again. */
-function tokenGet(proxy: number, owner: string): Call {
+export function tokenGet(proxy: number, owner: string): Call {
   return {
     kind: "call",
     proxy,
@@ -51,7 +51,7 @@ function tokenGet(proxy: number, owner: string): Call {
   };
 }
 
-function tokenRelease(id: number, proxy: number): Call {
+export function tokenRelease(id: number, proxy: number): Call {
   return {
     kind: "call",
     proxy,
@@ -95,7 +95,7 @@ function* write(flows: Flows<number>, tokenId: number): Flow<number, WriteReply>
   return reply!;
 }
 
-function uput(id: number, proxy: number): Call {
+export function uput(id: number, proxy: number): Call {
   return {
     kind: "call",
     proxy,

@@ -83,6 +83,15 @@ export class RowDatabase implements Database {
     this.#refused.add(tokenId);
   }
 
+  /** A writer was told how its write under a token ended. */
+  settle(tokenId: number, outcome: "done" | "failed"): void {
+    const isApplied = this.#applied.has(tokenId);
+    if (isApplied !== (outcome === "done")) {
+      this.#broken ??= `a writer was told that its write is ${outcome}, and it is not`;
+    }
+    if (!isApplied) this.refuse(tokenId);
+  }
+
   /** The states of these tokens. */
   text(ids: readonly number[], rank: (id: number) => number): string {
     let text = `e${this.epoch}`;

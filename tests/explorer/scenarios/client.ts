@@ -1,10 +1,24 @@
 import * as flows from "../actors/client_flows.ts";
+import { type RowFault, rowPutter } from "../actors/row_putters.ts";
+import * as clients from "../actors/proxy_clients.ts";
 import type { Row, Scenario } from "../scenario.ts";
-import { EXPIRY_AND_EVICTION, reader, tokenWriter, writer } from "./roles.ts";
+import { EXPIRY_AND_EVICTION, other, reader, tokenWriter, writer } from "./roles.ts";
 
 // The flows of the client library, and the ways to stale values if one of its rules is taken out.
 
 const TAGGED: Partial<Scenario> = { caches: 2, isServed: flows.isServed };
+
+/** Writers of a row by `put`, and a reader, at an origin without listed caches. */
+const ROWS = {
+  roles: [reader(1, clients.proxyReader()), writer(1, rowPutter())],
+  proxy: { listed: [] },
+} satisfies Partial<Row>;
+
+const rowFault = (name: string, fault: RowFault): Pick<Row, "name" | "roles" | "proxy"> => ({
+  ...ROWS,
+  name: `client of rows: ${name}`,
+  roles: [writer(1, rowPutter(fault, fault === "keeps token"))],
+});
 
 // deno-fmt-ignore
 export const CLIENT: readonly Row[] = [
@@ -13,8 +27,13 @@ export const CLIENT: readonly Row[] = [
   { name: "client: getOrLoad and put; restarts, a value is there",
     roles: [reader(2, flows.loader()), writer(1, flows.putter())], environment: { restart: 1, evict: 1, time: 1 },
     filled: true },
-  { name: "client: early refresh and grace",
+  { name: "client: early refresh",
     roles: [reader(2, flows.refresher()), writer(2, flows.putter())], environment: { evict: 1 }, filled: true },
+  { name: "client: grace",
+    roles: [reader(3, flows.graceLoader()), writer(2, flows.putter())], environment: { evict: 1 } },
+  { name: "client: grace, put with tokens",
+    roles: [reader(3, flows.graceLoader()), tokenWriter(1, flows.tokenPutter())], environment: { evict: 1 },
+    values: "always" },
   { name: "client: put with tokens",
     roles: [reader(2, flows.loader()), tokenWriter(2, flows.tokenPutter())],
     environment: { ...EXPIRY_AND_EVICTION, crash: 1 }, values: "always", filled: true },
@@ -23,6 +42,20 @@ export const CLIENT: readonly Row[] = [
     values: "always" },
   { name: "client: a tag that may be evicted",
     roles: [reader(2, flows.tagLoader()), writer(1, flows.tagPutter)], environment: { evict: 1 }, ...TAGGED },
+  { name: "client: put of a row, replies are lost", ...ROWS, environment: { loseReply: 2 } },
+  { name: "client: put of a row, an attempt arrives late",
+    ...ROWS, roles: [writer(1, rowPutter(undefined, true)), writer(1, rowPutter())],
+    proxy: { listed: [], events: { databaseFails: 1 } } },
+  { name: "client: put of a row, commits are lost", ...ROWS, environment: { loseReply: 1 },
+    proxy: { listed: [], events: { loseCommit: 1, databaseFails: 1 } } },
+  { name: "client: put of a row, the origin restarts", ...ROWS, environment: { loseReply: 1 },
+    proxy: { listed: [], events: { restart: 1 } } },
+  { name: "client: put of a row, which an operator revokes", ...ROWS,
+    roles: [...ROWS.roles, other("operator", clients.revoker)], environment: { loseReply: 1 } },
+  { ...rowFault("it takes an unknown outcome for a failure", "gives up"), environment: { loseReply: 2 },
+    wrongAfter: 5 },
+  { ...rowFault("it reports a failure and keeps the token", "keeps token"),
+    proxy: { listed: [], events: { databaseFails: 1 } }, wrongAfter: 4 },
   { name: "client without R1: it reads the row before it has the lease",
     roles: [reader(2, flows.loader("reads first")), writer(1, flows.putter())], wrongAfter: 5 },
   { name: "client without R2: it fills again with a value that was refused",
@@ -34,6 +67,8 @@ export const CLIENT: readonly Row[] = [
     roles: [reader(1, flows.loader("fills by set")), writer(1, flows.putter())], wrongAfter: 5 },
   { name: "client without R4: it refreshes by set",
     roles: [reader(1, flows.refresher("fills by set")), writer(1, flows.putter())], filled: true, wrongAfter: 5 },
+  { name: "client without R4: it fills by set after the time to live, in the grace",
+    roles: [reader(2, flows.graceLoader("fills by set")), writer(1, flows.putter())], wrongAfter: 5 },
   { name: "client without R5: it invalidates before the commit",
     roles: [reader(1, flows.loader()), writer(1, flows.putter("invalidates first"))], wrongAfter: 5 },
   { name: "client without R7: it releases a token whose commit may take effect",
