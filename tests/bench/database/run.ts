@@ -8,14 +8,14 @@ import { type BareDatabase, openPostgres, openSqlite } from "./bare.ts";
 import type { ClosedLoad, LoadResult } from "./closed_load.ts";
 
 /** Rows that are read and written. */
-const KEYS = 10_000;
-const CLIENTS = 64;
-const FIGURES = ["p50, ms", "p99, ms", "per second"];
+export const KEYS = 10_000;
+export const CLIENTS = 64;
+export const FIGURES = ["p50, ms", "p99, ms", "per second"];
 /** What the driver of PostgreSQL reads. */
 const VARIABLES = "PG*,USERNAME,USER,LOGNAME";
 
 /** A table's row: a load of a server with rows, and what it is compared with in the same round. */
-interface Comparison {
+export interface Comparison {
   readonly name: string;
   /** `perSecond`: ours ÷ theirs; `p50Ms`: the time of ours ÷ the sum of theirs. */
   readonly by: "perSecond" | "p50Ms";
@@ -57,7 +57,7 @@ export async function main(args: readonly string[]): Promise<void> {
 }
 
 /** @param folder What the server may read and write. */
-function start(
+export function start(
   port: number,
   folder: string,
   options: readonly string[] = [],
@@ -125,7 +125,7 @@ function comparisons(
   ];
 }
 
-async function compare(
+export async function compare(
   { name, by, goal, ours, theirs }: Comparison,
   rounds: number,
   table: Table,
@@ -153,14 +153,14 @@ function figuresOf(results: readonly LoadResult[]): string[] {
 }
 
 /** Empties a cache. */
-async function flush(port: number): Promise<void> {
+export async function flush(port: number): Promise<void> {
   using connection = await Deno.connect({ hostname: "127.0.0.1", port });
   await connection.write(new TextEncoder().encode("flush_all\r\n"));
   await connection.read(new Uint8Array(64));
 }
 
 /** Runs a load in a thread of its own. */
-async function runLoad(load: ClosedLoad): Promise<LoadResult> {
+export async function runLoad(load: ClosedLoad): Promise<LoadResult> {
   const workers = new Workers<ClosedLoad>(new URL("./closed_load.ts", import.meta.url), 1);
   try {
     return (await workers.ask<LoadResult>(() => load))[0]!;
