@@ -49,7 +49,7 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["a node confirms what it has not deleted", 'if (due.keys.length > 0) yield* step({ kind: "deleteRows", keys: due.keys });', "", "node:"],
   ]),
   ...faults("lib/rows/flows/node_service.ts", "explorer/explorer", [
-    ["a node gets more time than its origin has", "this.#nodes.renew(session, this.#servesMs, this.#right.nowMs())", "this.#nodes.renew(session, Infinity * this.#servesMs, this.#right.nowMs())", "node:"],
+    ["a node gets more time than its origin has", "return isTimed || deadlineMs < 0 ?", "return !isTimed && deadlineMs < 0 ?", "node:"],
     ["the database does not know the nodes", "if (!this.#isNoted) {", "if (this.#isNoted) {", "node:"],
   ]),
   ...faults("lib/rows/flows/node_list.ts", "explorer/explorer", [
