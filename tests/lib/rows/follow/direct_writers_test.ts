@@ -1,10 +1,10 @@
 // Programs that write to the table directly, at full speed, beside clients that read through the origin.
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { Session } from "../../../../lib/rows/databases/postgres/session.ts";
 import { type TestDatabase, testDatabases } from "../../../support/servers/databases.ts";
 import { runInit, startProxy } from "../../../support/servers/proxy_process.ts";
-import type { Client, ServerProcess } from "../../../support/servers/server_process.ts";
+import { type Client, type ServerProcess, until } from "../../../support/servers/server_process.ts";
 
 const KEYS = ["k0", "k1", "k2", "k3"];
 const PERIODS = 3;
@@ -115,6 +115,10 @@ testDatabases(
     await using writer = await openWriter(database);
     const last = await writeBesideReaders(proxy, writer, 0);
     using client = await proxy.connect();
-    assert((await staleKeys(client, last)).length > 0);
+    // Each value is in the cache when the next one is written, however busy the machine is.
+    for (const key of last.keys()) await until(async () => await read(client, key) !== "");
+    for (const key of KEYS) await writer.write(key, "late");
+    const late = new Map(KEYS.map((key) => [key, "late"]));
+    assertEquals(await staleKeys(client, late), KEYS);
   },
 );
