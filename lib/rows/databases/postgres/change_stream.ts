@@ -5,7 +5,7 @@ import type { TableNames } from "../table.ts";
 import { type Commit, PgoutputReader } from "./pgoutput.ts";
 import type { Pool } from "./pool.ts";
 import { type LogReceiver, ReplicationConnection } from "./replication.ts";
-import { noteFollowed, prepareSlot, readRetained, type Slot } from "./slot.ts";
+import { noteFollowed, prepareSlot, readRetained, type Slot, VISIBLE_PAUSE_MS } from "./slot.ts";
 
 /** Keys of whole transactions that wait; the connection is read no further until they are taken. */
 const WAITING_KEYS_MAX = CHANGED_KEYS_MAX / 2;
@@ -13,8 +13,6 @@ const WAITING_KEYS_MAX = CHANGED_KEYS_MAX / 2;
 const REPORT_MS = 1000;
 /** Without a message for so long, the connection is given up. */
 const SILENCE_MS = 10_000;
-/** Pause before a transaction that is not visible yet is looked for again. */
-const VISIBLE_PAUSE_MS = 2;
 /** Pause before a position that is asked for in haste. */
 const HASTE_MS = 5;
 

@@ -24,6 +24,9 @@ const FORGET = "DELETE FROM leased_follow";
 const REMEMBER =
   "INSERT INTO leased_follow VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET place = $1";
 
+/** Pause before a transaction that is not visible yet is looked for again. */
+export const VISIBLE_PAUSE_MS = 2;
+
 /** The slot that keeps the log for the origin. */
 export interface Slot {
   readonly name: string;
@@ -72,12 +75,31 @@ export async function prepareSlot(
       "SELECT lsn - '0/0' AS confirmed FROM pg_create_logical_replication_slot($1, 'pgoutput')",
       [name],
     );
+    // A commit before the slot's start may not be visible yet: a read would fill the old value for good.
+    await endOfTransactions(session);
     return { name, place, gap, confirmed: BigInt(made!["confirmed"] as string) };
   }
   if (evicts && state!["active_pid"] !== null) {
     await session.query("SELECT pg_terminate_backend($1)", [Number(state!["active_pid"])]);
   }
   return { name, place, gap, confirmed: BigInt(state!["confirmed"] as string) };
+}
+
+/**
+ * Resolves when all transactions that write, and have begun before this call, have ended: reads see those that were
+ * committed.
+ */
+export async function endOfTransactions(session: Session): Promise<void> {
+  // A snapshot's end is no number to wait for: transactions behind it may have begun.
+  const [own] = await session.query("SELECT pg_current_xact_id()::text AS id");
+  for (;;) {
+    const [row] = await session.query(
+      "SELECT pg_snapshot_xmin(pg_current_snapshot()) > $1::text::xid8 AS is_over",
+      [own!["id"] as string],
+    );
+    if (row!["is_over"]) return;
+    await new Promise((resolve) => setTimeout(resolve, VISIBLE_PAUSE_MS));
+  }
 }
 
 /** Notes that everything was emptied after the slot was made. */

@@ -7,6 +7,7 @@ import type {
 } from "../../../../lib/rows/databases/backend.ts";
 import * as postgres from "../../../../lib/rows/databases/postgres/backend.ts";
 import { Session } from "../../../../lib/rows/databases/postgres/session.ts";
+import { endOfTransactions } from "../../../../lib/rows/databases/postgres/slot.ts";
 import { postgresSchema } from "../../../../lib/rows/databases/schema.ts";
 import { DEFAULT_TABLE } from "../../../../lib/rows/databases/table.ts";
 import { reasonOf } from "../../../../lib/reason.ts";
@@ -159,6 +160,31 @@ testPostgres("a lost session never connects again", async (url, server) => {
     assertEquals(row!["count"], 0);
   });
   assertEquals(relay.connections, 1);
+});
+
+testPostgres("a new slot waits for the transactions that have begun before", async (url) => {
+  await withBackend(url, async () => {
+    await withSessions(url, async (writer, asker) => {
+      await writer.query("BEGIN");
+      await writer.query("INSERT INTO kv (key, value) VALUES ($1, $1)", [KEY]);
+      let hasEnded = false;
+      const end = endOfTransactions(asker).then(() => hasEnded = true);
+      await withSession(url, async (other) => {
+        // It asks again and again, and one that begins later does not concern it.
+        const asked = "SELECT query_start::text AS at FROM pg_stat_activity WHERE pid = $1";
+        const lastAsked = async (): Promise<unknown> =>
+          (await other.query(asked, [asker.process.pid]))[0]!["at"];
+        const first = await lastAsked();
+        await until(async () => await lastAsked() !== first);
+        await other.query("BEGIN");
+        await other.query("INSERT INTO kv (key, value) VALUES ($1, $1)", [bytes("later")]);
+        assertEquals(hasEnded, false);
+        await writer.commit();
+        await end;
+        await other.query("ROLLBACK");
+      });
+    });
+  });
 });
 
 testPostgres("a session is named after the writer whose row it writes", async (url, server) => {
