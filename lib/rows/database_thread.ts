@@ -117,6 +117,7 @@ class DatabaseThread {
   readonly #right: Right;
   /** Null: the log is not followed. */
   readonly #follower: Follower | null;
+  readonly #nodes: NodeList;
   readonly #desk: NodeDesk;
   #isConfirming = false;
   #isConfirmed = true;
@@ -138,7 +139,7 @@ class DatabaseThread {
     this.#backend = backend;
     this.#list = list;
     const states = new TokenStates(epoch, options.tokensMax, ENDED_TOKENS_MAX);
-    const nodes = new NodeList(epoch, options.rightMs, options.driftShare);
+    const nodes = this.#nodes = new NodeList(epoch, options.rightMs, options.driftShare);
     this.#flows = new Flows(list.list, states, options.databaseTimeoutMs, nodes);
     this.#runner = runner;
     this.#follower = options.follows ? new Follower(backend, this.#expeller, report, pause) : null;
@@ -165,7 +166,7 @@ class DatabaseThread {
       this.#flows,
       runner,
       (name) => list.forget(this.#changer, name),
-      options.follows ? null : this.#desk,
+      this.#desk,
       this.#follower && { follower: this.#follower, endOfLog: () => backend.endOfLog() },
     );
     this.#loop = new RowLoop(cache, source, options.expiry === "column");
@@ -176,8 +177,8 @@ class DatabaseThread {
     const { list } = this.#list;
     const run = this.#runner;
     return {
-      expel: (keys) => run.run(expelKeys(list, keys)),
-      empty: () => this.#list.whileUnchanged(() => run.run(emptyAll(list))),
+      expel: (keys) => run.run(expelKeys(list, keys, this.#nodes)),
+      empty: () => this.#list.whileUnchanged(() => run.run(emptyAll(list, this.#nodes))),
     };
   }
 

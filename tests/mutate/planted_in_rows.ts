@@ -44,9 +44,13 @@ export const ROW_FAULTS: readonly Fault[] = [
   ]),
   ...faults("lib/rows/flows/node_flows.ts", "explorer/explorer", [
     ["a node counts its time from the answer", "this.#right.renew(sentMs + due.grantedMs);", "this.#right.renew(0 * sentMs + this.#right.nowMs() + due.grantedMs);", "node:"],
-    ["a node joins with its rows", 'yield* step({ kind: "dropRows" });', "", "node:"],
+    ["a node joins with its rows", "yield* step({ kind: \"dropRows\" });\n    const sentMs", "const sentMs", "node:"],
     ["a node keeps what it has read as a member before", "session !== \"\" && session === this.session", "session !== \"\"", "node:"],
-    ["a node confirms what it has not deleted", 'if (due.keys.length > 0) yield* step({ kind: "deleteRows", keys: due.keys });', "", "node:"],
+    ["a node confirms what it has not deleted", 'if (keys.length > 0) yield* step({ kind: "deleteRows", keys });', "", "node:"],
+  ]),
+  ...faults("lib/rows/flows/expulsion.ts", "lib/rows/follow/direct_writers", [
+    ["a followed change is not deleted in nodes", "if (nodes.size > 0) yield* step({ kind: \"invalidateNodes\", keys: group });", "", "two nodes"],
+    ["a flood of changes leaves rows in nodes", "if (nodes.size > 0) yield* step({ kind: \"invalidateNodes\", keys: [EVERY_ROW] });", "", "flood"],
   ]),
   ...faults("lib/rows/flows/node_service.ts", "explorer/explorer", [
     ["a node gets more time than its origin has", "return isTimed || deadlineMs < 0 ?", "return !isTimed && deadlineMs < 0 ?", "node:"],

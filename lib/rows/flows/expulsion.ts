@@ -1,12 +1,20 @@
 import type { CacheList } from "./cache_list.ts";
+import { EVERY_ROW } from "./node_list.ts";
 import { CacheError, type Flow, step } from "./steps.ts";
 
 /** Keys deleted together. */
 const GROUP_MAX = 1000;
 
+/** How many nodes may have rows. */
+interface Nodes {
+  readonly size: number;
+}
+
+const NO_NODES: Nodes = { size: 0 };
+
 /**
- * Deletes keys that somebody else has changed, here and in every cache that may hold them. The change must be visible
- * to reads that begin now: a read that began before loses its lease, so it fills nothing.
+ * Deletes keys that somebody else has changed, here and in every cache and node that may hold them. The change must be
+ * visible to reads that begin now: a read that began before loses its lease, so it fills nothing.
  *
  * @returns Why a cache did not confirm, and the keys that are left; null: all have answered. To be repeated: a cache
  *   that leaves the list meanwhile is asked no more.
@@ -14,12 +22,15 @@ const GROUP_MAX = 1000;
 export function* expelKeys<Cache>(
   caches: CacheList<Cache>,
   keys: readonly string[],
+  nodes: Nodes = NO_NODES,
 ): Flow<Cache, Failure | null> {
   const left: string[] = [];
   let reason = "";
   for (let at = 0; at < keys.length; at += GROUP_MAX) {
     const group = keys.slice(at, at + GROUP_MAX);
     yield* step({ kind: "expelHere", keys: group });
+    // A node that joins later has no rows.
+    if (nodes.size > 0) yield* step({ kind: "invalidateNodes", keys: group });
     // Taken after the deletion here: a cache that joins was emptied after the change.
     const { all } = caches;
     if (all.length === 0) continue;
@@ -34,12 +45,17 @@ export function* expelKeys<Cache>(
 }
 
 /**
- * Removes everything, here and from every cache that may hold rows. No change of the list may be in progress.
+ * Removes everything, here and from every cache that may hold rows, and all rows from every node. No change of the list
+ * may be in progress.
  *
  * @returns Why a cache could not be emptied; null: all are empty. To be repeated.
  */
-export function* emptyAll<Cache>(caches: CacheList<Cache>): Flow<Cache, string | null> {
+export function* emptyAll<Cache>(
+  caches: CacheList<Cache>,
+  nodes: Nodes = NO_NODES,
+): Flow<Cache, string | null> {
   yield* step({ kind: "emptyHere" });
+  if (nodes.size > 0) yield* step({ kind: "invalidateNodes", keys: [EVERY_ROW] });
   let failure: string | null = null;
   for (const { cache } of [...caches.members]) {
     try {

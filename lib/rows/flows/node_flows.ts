@@ -1,4 +1,5 @@
 import type { Read, Right } from "./flows.ts";
+import { EVERY_ROW } from "./node_list.ts";
 
 /** The answer to a join. */
 export interface Joined {
@@ -58,6 +59,8 @@ export type NodeFlow<Result> = Generator<NodeStep, Result, NodeResult>;
 export class NodeFlows {
   /** The session of the membership; "": none. */
   session = "";
+  /** How often all rows were removed during a membership. */
+  #floods = 0;
   readonly #right: Right;
 
   constructor(right: Right) {
@@ -86,7 +89,12 @@ export class NodeFlows {
       const due: Due | null = yield* step({ kind: "poll", session, confirmed, mayBreak });
       mayBreak = due !== null;
       if (due === null) continue;
-      if (due.keys.length > 0) yield* step({ kind: "deleteRows", keys: due.keys });
+      const keys = due.keys.filter((key) => key !== EVERY_ROW);
+      if (keys.length < due.keys.length) {
+        this.#floods++;
+        yield* step({ kind: "dropRows" });
+      }
+      if (keys.length > 0) yield* step({ kind: "deleteRows", keys });
       confirmed = Math.max(confirmed, due.seq);
       this.#right.renew(sentMs + due.grantedMs);
     }
@@ -100,9 +108,11 @@ export class NodeFlows {
   /** Reads rows under leases that the cache gave before. @throws Why the origin does not answer. */
   *read(keys: readonly string[]): NodeFlow<readonly Read[]> {
     const { session } = this;
+    const floods = this.#floods;
     const reads = yield* step({ kind: "read", session, keys });
-    // A row that was read under an earlier membership may have missed a deletion.
-    const isKept = session !== "" && session === this.session;
+    // A row that was read under an earlier membership, or before all rows were removed, may have missed a deletion.
+    const isMember = session !== "" && session === this.session;
+    const isKept = isMember && floods === this.#floods;
     return reads.map((read) => ({ ...read, cacheable: read.cacheable && isKept }));
   }
 }

@@ -2,6 +2,8 @@ import { waitFor } from "./takeover.ts";
 
 /** Nodes of one origin. Each has one request waiting at the origin. */
 export const NODES_MAX = 1000;
+/** Stands for the keys of all rows. No key is empty. */
+export const EVERY_ROW = "";
 /** How long a node that is no member any more is shown. */
 const SHOWN_MS = 600_000;
 
@@ -58,7 +60,7 @@ export interface DueKeys {
  *
  *   join     a session begins; the node has no row, and may serve until its time is over
  *   renew    moves the end of its time on; from when the origin answers, with a margin
- *   delete   every write, before its commit: until the node confirms it, or its time is over
+ *   delete   a write before its commit, or a change in the log: until the node confirms it, or its time is over
  *
  * A node counts its time from before it asks, and the origin from its answer, with a margin for clocks that differ. So
  * a node whose time is over here serves no row any more. A write goes on without it, and its session is over: it joins

@@ -5,6 +5,7 @@ import { latin1Bytes, latin1Text } from "../../../store/base/bytes.ts";
 import type { Row } from "../databases/backend.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
 import type { Due, Joined } from "../flows/node_flows.ts";
+import { EVERY_ROW } from "../flows/node_list.ts";
 import type { RowWish } from "../row_edits.ts";
 
 // What a node and its origin send each other: blocks of records behind lines of text. Numbers are little-endian.
@@ -127,9 +128,20 @@ export function packKeys(keys: readonly string[]): Uint8Array<ArrayBuffer> {
 
 /** @throws WireError */
 export function unpackKeys(block: Uint8Array): string[] {
+  return unpackDeletions(block).map((key) => {
+    if (key === EVERY_ROW) throw new WireError("a key of 0 bytes");
+    return key;
+  });
+}
+
+/** Returns keys, of which `EVERY_ROW` may be one. @throws WireError */
+function unpackDeletions(block: Uint8Array): string[] {
   const reader = new Reader(block);
   const keys: string[] = [];
-  while (!reader.isAtEnd) keys.push(keyOf(reader, reader.record(1).getUint8(0)));
+  while (!reader.isAtEnd) {
+    const length = reader.record(1).getUint8(0);
+    keys.push(length === 0 ? EVERY_ROW : keyOf(reader, length));
+  }
   return keys;
 }
 
@@ -359,7 +371,7 @@ export function unpackDue(block: Uint8Array): Due {
   return {
     seq: record.getFloat64(0, true),
     grantedMs: record.getFloat64(8, true),
-    keys: unpackKeys(block.subarray(DUE_BYTES)),
+    keys: unpackDeletions(block.subarray(DUE_BYTES)),
   };
 }
 

@@ -1,6 +1,10 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { testDatabases } from "../../support/servers/databases.ts";
-import { startProxy } from "../../support/servers/proxy_process.ts";
+import {
+  NODE_PERMISSIONS as PERMISSIONS,
+  startNode,
+  startProxy,
+} from "../../support/servers/proxy_process.ts";
 import {
   type Client,
   runToEnd,
@@ -10,21 +14,6 @@ import {
 } from "../../support/servers/server_process.ts";
 
 const NO_CACHES: readonly number[] = [];
-const PERMISSIONS = ["--allow-net=127.0.0.1", "--allow-ffi", "--allow-read"];
-
-/** Starts a node of these origins. */
-async function startNode(
-  origins: readonly { readonly port: number }[],
-  args: readonly string[] = [],
-): Promise<ServerProcess> {
-  const list = origins.map(({ port }) => `127.0.0.1:${port}`).join(",");
-  return await Server.start({
-    io: "native",
-    permissions: PERMISSIONS,
-    args: ["--origin", list, ...args],
-  });
-}
-
 /** Asks again until the reply matches. */
 async function eventually(server: ServerProcess, request: string, reply: RegExp): Promise<void> {
   await until(async () => {

@@ -6,6 +6,8 @@ const SOURCES = ["lib", "protocol", "store"].map(path).join(",");
 /** The lock file that names the driver of PostgreSQL; deno.lock does not. */
 const LOCK_FILE = path("lib/rows/databases/postgres/deno.lock");
 
+export const NODE_PERMISSIONS = ["--allow-net=127.0.0.1", "--allow-ffi", "--allow-read"];
+
 type Place = Pick<TestDatabase, "url" | "folder">;
 
 /** Starts a proxy on a free port of 127.0.0.1, unless its options say otherwise. */
@@ -37,6 +39,19 @@ function proxyCommand(
     ...args,
   ];
   return command(database, [], all, "null");
+}
+
+/** Starts a node of these origins. */
+export async function startNode(
+  origins: readonly { readonly port: number }[],
+  args: readonly string[] = [],
+): Promise<ServerProcess> {
+  const list = origins.map(({ port }) => `127.0.0.1:${port}`).join(",");
+  return await ServerProcess.start({
+    io: "native",
+    permissions: NODE_PERMISSIONS,
+    args: ["--origin", list, ...args],
+  });
 }
 
 /** Runs `leased proxy init`. */

@@ -1,9 +1,9 @@
 // Programs that write to the table directly, at full speed, beside clients that read through the origin.
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { Session } from "../../../../lib/rows/databases/postgres/session.ts";
 import { type TestDatabase, testDatabases } from "../../../support/servers/databases.ts";
-import { runInit, startProxy } from "../../../support/servers/proxy_process.ts";
+import { runInit, startNode, startProxy } from "../../../support/servers/proxy_process.ts";
 import { type Client, type ServerProcess, until } from "../../../support/servers/server_process.ts";
 
 const KEYS = ["k0", "k1", "k2", "k3"];
@@ -16,6 +16,8 @@ const SHORT_MEMBER = ["--member-time", "300"];
 /** Another program with a connection of its own. */
 interface Writer extends AsyncDisposable {
   write(key: string, value: string): Promise<void>;
+  /** Gives every row this value, and many new ones, in one transaction. */
+  flood(value: string): Promise<void>;
 }
 
 async function openWriter({ url }: TestDatabase): Promise<Writer> {
@@ -31,6 +33,15 @@ async function openWriter({ url }: TestDatabase): Promise<Writer> {
         // Readers of this process go on.
         await new Promise((resolve) => setTimeout(resolve, 0));
       },
+      flood: (value) => {
+        file.prepare(
+          "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000) " +
+            "INSERT INTO kv (key, value) SELECT CAST(k AS BLOB), CAST(? AS BLOB) FROM " +
+            "(SELECT 'r' || i AS k FROM n UNION ALL SELECT key FROM kv) WHERE true " +
+            "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        ).run(value);
+        return Promise.resolve();
+      },
       [Symbol.asyncDispose]: () => Promise.resolve(file.close()),
     };
   }
@@ -41,6 +52,14 @@ async function openWriter({ url }: TestDatabase): Promise<Writer> {
         "INSERT INTO kv (key, value) VALUES ($1::text::bytea, $2::text::bytea) " +
           "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
         [key, value],
+      );
+    },
+    flood: async (value) => {
+      await session.query(
+        "INSERT INTO kv (key, value) SELECT k, $1::text::bytea FROM (SELECT ('r' || i)::bytea AS k " +
+          "FROM generate_series(1, 30000) AS i UNION ALL SELECT key FROM kv) AS all_keys " +
+          "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        [value],
       );
     },
     [Symbol.asyncDispose]: () => session.close(),
@@ -59,14 +78,17 @@ async function readOn(proxy: ServerProcess, isOver: () => boolean): Promise<void
   while (!isOver()) for (const key of KEYS) await read(client, key);
 }
 
-/** Writes while others read. @returns The last value of each key. */
+/** Writes while others read at these servers. @returns The last value of each key. */
 async function writeBesideReaders(
-  proxy: ServerProcess,
+  servers: readonly ServerProcess[],
   writer: Writer,
   from: number,
 ): Promise<Map<string, string>> {
   let isOver = false;
-  const readers = Array.from({ length: READERS }, () => readOn(proxy, () => isOver));
+  const readers = Array.from(
+    { length: READERS },
+    (_, index) => readOn(servers[index % servers.length]!, () => isOver),
+  );
   const last = new Map<string, string>();
   for (let n = from; n < from + WRITES; n++) {
     const key = KEYS[n % KEYS.length]!;
@@ -92,7 +114,7 @@ testDatabases(
     for (let period = 0; period < PERIODS; period++) {
       await using proxy = await startProxy(database, [], ["--follow", ...SHORT_MEMBER]);
       await using writer = await openWriter(database);
-      const last = await writeBesideReaders(proxy, writer, period * WRITES);
+      const last = await writeBesideReaders([proxy], writer, period * WRITES);
       using client = await proxy.connect();
       await client.ask("follow wait now 60000\r\n", "OK\r\n");
       assertEquals(await staleKeys(client, last), []);
@@ -113,7 +135,7 @@ testDatabases(
   async (database) => {
     await using proxy = await startProxy(database, []);
     await using writer = await openWriter(database);
-    const last = await writeBesideReaders(proxy, writer, 0);
+    const last = await writeBesideReaders([proxy], writer, 0);
     using client = await proxy.connect();
     // Each value is in the cache when the next one is written, however busy the machine is.
     for (const key of last.keys()) await until(async () => await read(client, key) !== "");
@@ -122,3 +144,81 @@ testDatabases(
     assertEquals(await staleKeys(client, late), KEYS);
   },
 );
+
+testDatabases(
+  "after each wait, every value at two nodes is the last one of direct writers",
+  async (database) => {
+    assertEquals((await runInit(database, ["--follow", "--run"])).code, 0);
+    await using origin = await startProxy(database, [], ["--follow", ...SHORT_MEMBER]);
+    await using one = await startNode([origin]);
+    await using two = await startNode([origin]);
+    await using writer = await openWriter(database);
+    using a = await one.connect();
+    using b = await two.connect();
+    for (let period = 0; period < PERIODS; period++) {
+      const last = await writeBesideReaders([one, two], writer, period * WRITES);
+      await a.ask("follow wait now 60000\r\n", "OK\r\n");
+      assertEquals([await staleKeys(a, last), await staleKeys(b, last)], [[], []]);
+      for (let n = 0; n < KEYS.length; n++) {
+        await writer.write("k0", `w${period}-${n}`);
+        await b.ask("follow wait now 60000\r\n", "OK\r\n");
+        for (const client of [a, b]) assertEquals(await read(client, "k0"), `w${period}-${n}`);
+      }
+    }
+  },
+);
+
+testDatabases(
+  "direct writes are applied without nodes that are stopped or end",
+  async (database) => {
+    assertEquals((await runInit(database, ["--follow", "--run"])).code, 0);
+    await using origin = await startProxy(database, [], ["--follow", ...SHORT_MEMBER]);
+    await using one = await startNode([origin]);
+    await using two = await startNode([origin]);
+    await using writer = await openWriter(database);
+    using a = await one.connect();
+    using b = await two.connect();
+    using waiter = await origin.connect();
+    await writer.write("k0", "first");
+    await waiter.ask("follow wait now 60000\r\n", "OK\r\n");
+    for (const client of [a, b]) assertEquals(await read(client, "k0"), "first");
+    one.signal("SIGSTOP");
+    await writer.write("k0", "second");
+    await waiter.ask("follow wait now 60000\r\n", "OK\r\n");
+    assertEquals(await read(b, "k0"), "second");
+    // Its membership is over: nothing old, with the first request that it reads.
+    await a.send("get k0\r\n");
+    one.signal("SIGCONT");
+    assertMatch(
+      await a.until("\r\n"),
+      /^(VALUE k0 0 6|SERVER_ERROR rows are not available: .* origin 127.*)\r\n$/,
+    );
+    two.signal("SIGKILL");
+    await two.ended();
+    await writer.write("k0", "third");
+    await waiter.ask("follow wait now 60000\r\n", "OK\r\n");
+    assertEquals(await read(waiter, "k0"), "third");
+  },
+);
+
+testDatabases("a flood of direct writes removes all rows from nodes", async (database) => {
+  assertEquals((await runInit(database, ["--follow", "--run"])).code, 0);
+  await using origin = await startProxy(database, [], ["--follow", "--rows", "k"]);
+  await using node = await startNode([origin], ["--rows", "k"]);
+  await using writer = await openWriter(database);
+  using client = await node.connect();
+  await client.ask("set item 0 0 1\r\n1\r\n", "STORED\r\n");
+  for (const key of KEYS) await writer.write(key, "old");
+  await client.ask("follow wait now 60000\r\n", "OK\r\n");
+  for (const key of KEYS) assertEquals(await read(client, key), "old");
+  await writer.flood("new");
+  await client.ask("follow wait now 60000\r\n", "OK\r\n");
+  for (const key of KEYS) assertEquals(await read(client, key), "new");
+  // The membership goes on, and so do ordinary items.
+  await client.ask("get item\r\n", "VALUE item 0 1\r\n1\r\nEND\r\n");
+  await client.send("stats rows\r\n");
+  assertMatch(await client.until("END\r\n"), /STAT node_joins 1\r\n/);
+  using other = await origin.connect();
+  await other.send("stats rows\r\n");
+  assertMatch(await other.until("END\r\n"), /STAT follow_floods [1-9]/);
+});
