@@ -42,10 +42,15 @@ export class Reach {
   /** Returns the tests that reach a line of a file, the nearest ones first. */
   async *testsFor(file: string, line: number): AsyncGenerator<TestFile> {
     const mirrored = `tests/${file.replace(/\.ts$/, "_test.ts")}`;
+    // Tests that start a server reach all its files: of those at one distance, the ones in the file's own room first.
     const candidates = [...this.#imports.keys()].filter((path) => path.endsWith("_test.ts"))
-      .map((path) => ({ path, distance: path === mirrored ? 0 : this.#distance(path, file) }))
+      .map((path) => ({
+        path,
+        distance: path === mirrored ? 0 : this.#distance(path, file),
+        shared: sharedFolders(path, mirrored),
+      }))
       .filter(({ distance }) => distance < Infinity)
-      .sort((a, b) => a.distance - b.distance)
+      .sort((a, b) => b.shared - a.shared || a.distance - b.distance)
       .slice(0, CANDIDATES_MAX);
     for (const [index, { path }] of candidates.entries()) {
       if (index < NEAREST && !this.#files.has(path)) {
@@ -94,4 +99,11 @@ export class Reach {
     if (measured === undefined) this.#files.set(path, measured = this.#copy.measure(path));
     return measured;
   }
+}
+
+/** Returns how many folders two paths have in common, from the first on; a path itself counts, too. */
+function sharedFolders(path: string, other: string): number {
+  const others = other.split("/");
+  const end = path.split("/").findIndex((part, index) => part !== others[index]);
+  return end === -1 ? others.length : end;
 }
