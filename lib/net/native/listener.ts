@@ -224,7 +224,8 @@ function bindTcp(
   }
   const fd = calls.socket(address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return libc.errno;
-  setOption(libc, fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  // The kernel gives a free port to one socket alone, unless both may reuse it and neither listens yet.
+  if (listen.port !== 0) setOption(libc, fd, SOL_SOCKET, SO_REUSEADDR, 1);
   setTcpOptions(libc, fd);
   const name = bindSocket(libc, fd, address);
   return typeof name === "number" ? name : { fd, listen: { ...listen, ...readAddress(name) } };

@@ -1,5 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { testDatabases } from "../../support/servers/databases.ts";
+import { freePort } from "../../support/free_ports.ts";
 import {
   NODE_PERMISSIONS as PERMISSIONS,
   startNode,
@@ -21,11 +22,6 @@ async function eventually(server: ServerProcess, request: string, reply: RegExp)
     await client.send(`${request}quit\r\n`);
     return reply.test(await client.rest());
   });
-}
-
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
 }
 
 async function fill(client: Client, value: string): Promise<void> {

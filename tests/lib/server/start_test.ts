@@ -2,6 +2,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { randomFrom } from "../../support/random.ts";
 import { roundsOf } from "../../support/rounds.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
+import { freePort } from "../../support/free_ports.ts";
 import {
   Client,
   leastPermissions,
@@ -20,13 +21,6 @@ const MANY_THREADS_MS = 4000;
 /** Clients that connect during a start, and descriptors of the server, which are fewer. */
 const CLIENTS = 1500;
 const OPEN_FILES_MAX = 1024;
-
-function freePort(): number {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr as Deno.NetAddr;
-  listener.close();
-  return port;
-}
 
 /** Connects again and again until a server listens. @returns Null after `isGone`. */
 async function connectWhenOpen(port: number, isGone?: AbortSignal): Promise<Client | null> {

@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import manifest from "../../../deno.json" with { type: "json" };
+import { freePorts } from "../free_ports.ts";
 import { path, ServerProcess } from "../servers/server_process.ts";
 import type { Block } from "./markdown.ts";
 
@@ -56,8 +57,6 @@ const PROXY_TASK = `${
 /** Folder that the documents put files into. The runner replaces it by a temporary one. */
 const FOLDER = "/tmp/leased";
 const COMMAND_SEC_MAX = 60;
-const FREE_PORTS_START = 22_000;
-const FREE_PORTS_COUNT = 10_000;
 
 /** Runs the commands of one document in their order. The last server that a command started keeps running. */
 export class DocumentShell implements AsyncDisposable {
@@ -67,7 +66,7 @@ export class DocumentShell implements AsyncDisposable {
 
   constructor() {
     this.#folder = Deno.makeTempDirSync({ prefix: "leased-docs-" });
-    this.#ports = freePorts(PORTS.length);
+    this.#ports = freePorts(PORTS.length).map(String);
     Deno.mkdirSync(`${this.#folder}/bin`);
     Deno.mkdirSync(`${this.#folder}/files`);
     Deno.symlinkSync(Deno.execPath(), `${this.#folder}/bin/deno`);
@@ -177,29 +176,6 @@ exec deno eval 'await (await fetch(Deno.args[1])).body.pipeTo(Deno.stdout.writab
 function installed(program: string): boolean {
   return new Deno.Command("sh", { args: ["-c", `command -v ${program}`], stdout: "null" })
     .outputSync().success;
-}
-
-/**
- * Returns ports of 127.0.0.1 that nothing uses. They are below the range from which Linux takes ports for other tests'
- * connections, so they stay free until a server takes them.
- */
-function freePorts(count: number): string[] {
-  const ports: string[] = [];
-  while (ports.length < count) {
-    const port = FREE_PORTS_START + Math.floor(Math.random() * FREE_PORTS_COUNT);
-    if (!ports.includes(`${port}`) && isFree(port)) ports.push(`${port}`);
-  }
-  return ports;
-}
-
-function isFree(port: number): boolean {
-  try {
-    Deno.listen({ hostname: "127.0.0.1", port }).close();
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.AddrInUse) return false;
-    throw error;
-  }
 }
 
 /** Compares output with a document's. `…` matches any text in a line, and as a line of its own any lines. */

@@ -1,3 +1,4 @@
+import { freePort } from "../free_ports.ts";
 import { newerPeers } from "./peers.ts";
 import { SocketSide } from "../sessions/socket_side.ts";
 import { until } from "./server_process.ts";
@@ -59,9 +60,7 @@ export function isAtLeast(have: string, wanted: string): boolean {
 export async function startMemcachedTcp(
   { executable }: Memcached,
 ): Promise<AsyncDisposable & { readonly port: number }> {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr;
-  listener.close();
+  const port = freePort();
   const user = Deno.uid() === 0 ? ["-u", "root"] : [];
   const child = new Deno.Command(executable, {
     args: [...user, "-l", "127.0.0.1", "-p", `${port}`],

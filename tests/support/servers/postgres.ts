@@ -1,5 +1,6 @@
 // PostgreSQL for tests: a cluster of its own in a temporary folder, on a free port of 127.0.0.1, run by the user
 // postgres when the tests run as root, which PostgreSQL refuses.
+import { freePort } from "../free_ports.ts";
 import { textOf } from "../sessions/side.ts";
 
 const INSTALLED_IN = "/usr/lib/postgresql";
@@ -7,8 +8,6 @@ const INSTALLED_IN = "/usr/lib/postgresql";
 const USER = "postgres";
 const IS_ROOT = Deno.build.os === "linux" && Deno.uid() === 0;
 
-const PORTS_START = 12_000;
-const PORTS_COUNT = 10_000;
 /** Another process may take the port first, so often. */
 const STARTS_MAX = 5;
 
@@ -155,19 +154,6 @@ export class PostgresServer {
       options,
       ...args,
     ]);
-  }
-}
-
-/** A free port below those that the system gives to connections, one of which could take it before the server does. */
-function freePort(): number {
-  for (;;) {
-    const port = PORTS_START + Math.floor(Math.random() * PORTS_COUNT);
-    try {
-      using _listener = Deno.listen({ hostname: "127.0.0.1", port });
-      return port;
-    } catch (error) {
-      if (!(error instanceof Deno.errors.AddrInUse)) throw error;
-    }
   }
 }
 

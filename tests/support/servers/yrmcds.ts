@@ -1,3 +1,4 @@
+import { freePorts } from "../free_ports.ts";
 import { untilItListens } from "./memcached.ts";
 import { SocketSide } from "../sessions/socket_side.ts";
 
@@ -48,7 +49,7 @@ async function start(name: string, portOf: (ports: Ports) => number): Promise<So
 async function tryToStart(name: string, portOf: (ports: Ports) => number): Promise<SocketSide> {
   const folder = Deno.makeTempDirSync({ prefix: "leased-test-" });
   // yrmcds cannot choose free ports itself.
-  const [port, replicationPort, counterPort] = freePorts(3) as [number, number, number];
+  const [port, replicationPort, counterPort] = freePorts(3, VIRTUAL_IP) as [number, number, number];
   const config = `${folder}/yrmcds.conf`;
   Deno.writeTextFileSync(
     config,
@@ -101,15 +102,4 @@ async function answers(port: number): Promise<boolean> {
   } finally {
     clearTimeout(timer);
   }
-}
-
-/** Returns ports that are free now. */
-function freePorts(count: number): number[] {
-  const listeners = Array.from(
-    { length: count },
-    () => Deno.listen({ hostname: VIRTUAL_IP, port: 0 }),
-  );
-  const ports = listeners.map((listener) => listener.addr.port);
-  for (const listener of listeners) listener.close();
-  return ports;
 }

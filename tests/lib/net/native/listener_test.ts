@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import {
   AF_INET,
   IPPROTO_TCP,
@@ -15,7 +15,10 @@ import {
 } from "../../../../lib/net/native/libc.ts";
 import { bindNetwork, startListening } from "../../../../lib/net/native/listener.ts";
 import { PassedSockets } from "../../../../lib/net/native/passed_sockets.ts";
+import { ListenError } from "../../../../lib/net/transport.ts";
 import { TRANSPORTS } from "../../../support/servers/server_process.ts";
+
+const ANY_PORT = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" } as const;
 
 const GETSOCKOPT = {
   getsockopt: { parameters: ["i32", "i32", "i32", "buffer", "buffer"], result: "i32" },
@@ -27,8 +30,7 @@ Deno.test("an accepted connection gives a silent peer up after two minutes", {
   using libc = new Libc();
   const own = Deno.dlopen("libc.so.6", GETSOCKOPT);
   const { calls } = libc;
-  const listen = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "auto" } as const;
-  const [listener] = bindNetwork(libc, listen, new PassedSockets(libc, []));
+  const [listener] = bindNetwork(libc, ANY_PORT, new PassedSockets(libc, []));
   startListening(libc, listener!, 1);
   const address = new Uint8Array(16);
   calls.getsockname(listener!.fd, address, new Int32Array([address.length]));
@@ -45,4 +47,17 @@ Deno.test("an accepted connection gives a silent peer up after two minutes", {
   assertEquals(times.map((name) => option(IPPROTO_TCP, name)), [60, 10, 6, 120_000, 1]);
   for (const fd of [accepted, client, listener!.fd]) calls.close(fd);
   own.close();
+});
+
+Deno.test("a port that the kernel chose belongs to one server before it listens", {
+  ignore: !TRANSPORTS.includes("native"),
+}, (): void => {
+  using libc = new Libc();
+  const passed = new PassedSockets(libc, []);
+  const [first] = bindNetwork(libc, ANY_PORT, passed);
+  const { port } = first!.listen as typeof ANY_PORT;
+  assertThrows(() => bindNetwork(libc, { ...ANY_PORT, port }, passed), ListenError, "EADDRINUSE");
+  libc.calls.close(first!.fd);
+  const [again] = bindNetwork(libc, { ...ANY_PORT, port }, passed);
+  libc.calls.close(again!.fd);
 });
