@@ -68,7 +68,7 @@ const ROOMS: readonly Room[] = [
   // Its door is lib/rows/databases/open_backend.ts, which imports it when it is needed.
   ["lib/rows/databases/postgres/", ""],
   ["lib/rows/databases/",        "backend changes open_backend schema"],
-  ["lib/rows/flows/",            "cache_list expulsion flows log_flow node_flows node_list node_service steps takeover token_states"],
+  ["lib/rows/flows/",            "cache_list expulsion flows log_flow marks node_flows node_list node_service steps takeover token_states"],
   ["lib/rows/caches/",           "cache_client caches_file list_keeper"],
   ["lib/rows/follow/",           "follow_command follow_stats follower"],
   ["lib/rows/audit/",            "options run"],

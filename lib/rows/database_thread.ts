@@ -12,6 +12,7 @@ import { openBackend } from "./databases/open_backend.ts";
 import { emptyAll, expelKeys } from "./flows/expulsion.ts";
 import { DatabaseSource } from "./database_source.ts";
 import { Flows, type Right } from "./flows/flows.ts";
+import { isLastMark, noteMark } from "./flows/marks.ts";
 import { NodeList } from "./flows/node_list.ts";
 import { takeOver } from "./flows/takeover.ts";
 import { TokenStates } from "./flows/token_states.ts";
@@ -38,6 +39,8 @@ const JOIN_MS = 1000;
 const PURGE_INTERVAL_MS = 60_000;
 /** Longest pause between two questions for outcomes that are unknown. */
 const RESOLVE_PAUSE_MS_MAX = 30_000;
+/** How long a start waits until the log is applied to saved rows; after it, they are removed. */
+const CATCH_UP_MS = 10_000;
 
 let thread: DatabaseThread | NodeThread | null = null;
 
@@ -92,8 +95,8 @@ async function begin(start: RowsStart): Promise<void> {
     return say({ kind: "refused", reason: reasonOf(error), isUsage });
   }
   say({ kind: "ready" });
-  await thread.run();
-  say({ kind: "ended" });
+  const mark = await thread.run();
+  say({ kind: "ended", mark });
   self.close();
 }
 
@@ -117,6 +120,8 @@ class DatabaseThread {
   readonly #right: Right;
   /** Null: the log is not followed. */
   readonly #follower: Follower | null;
+  #following: Promise<void> | undefined;
+  readonly #savesRows: boolean;
   readonly #nodes: NodeList;
   readonly #desk: NodeDesk;
   #isConfirming = false;
@@ -134,8 +139,10 @@ class DatabaseThread {
     runner: StepRunner,
     list: ListKeeper,
     epoch: number,
+    savesRows: boolean,
   ) {
     this.#options = options;
+    this.#savesRows = savesRows;
     this.#backend = backend;
     this.#list = list;
     const states = new TokenStates(epoch, options.tokensMax, ENDED_TOKENS_MAX);
@@ -195,7 +202,7 @@ class DatabaseThread {
     try {
       backend = await openBackend(options);
       const runner = new StepRunner(cache, backend, pause);
-      const epoch = await runner.run(
+      const taken = await runner.run(
         takeOver<CacheClient>(
           options.takeover,
           options.rightMs,
@@ -203,14 +210,27 @@ class DatabaseThread {
           options.driftShare,
         ),
       );
+      const { epoch } = taken;
       // Those of the origin before serve no row any more.
       await backend.noteNodes(0, epoch);
-      const thread = new DatabaseThread(cache, options, backend, runner, list, epoch);
-      await runner.run(thread.#flows.renewRight(thread.#right, options.rightMs));
+      const thread = new DatabaseThread(
+        cache,
+        options,
+        backend,
+        runner,
+        list,
+        epoch,
+        start.savesRows,
+      );
       await list.adopt(backend, caches);
       await thread.#follower?.open();
       // A cache that does not answer joins later.
       await Promise.race([list.set(thread.#changer, caches), pause(JOIN_MS)]);
+      if (start.savedMark !== null) {
+        await thread.#resumeRows(cache, isLastMark(start.savedMark, taken));
+      }
+      // Last: the steps before may take longer than the right lasts.
+      await runner.run(thread.#flows.renewRight(thread.#right, options.rightMs));
       return thread;
     } catch (error) {
       list.close();
@@ -230,20 +250,48 @@ class DatabaseThread {
     };
   }
 
-  /** Serves requests until `stop`. */
-  async run(): Promise<void> {
+  /** Removes the rows of the snapshot, unless they are certainly those of the database. Nothing is served before. */
+  async #resumeRows(cache: Cache, isCurrent: boolean): Promise<void> {
+    const reason = isCurrent
+      ? await this.#catchUp()
+      : "another origin was active since, or the database is another one";
+    if (reason === null) {
+      const message = "the rows of the snapshot are kept: no other origin was active since";
+      return report({ level: "info", event: "rows_kept", message, fields: {} });
+    }
+    for (const walk = cache.rows!.dropRows(this.#options.prefixes); !walk.next().done;) {
+      await pause(0);
+    }
+    const message = `the rows of the snapshot are removed: ${reason}`;
+    report({ level: "warning", event: "rows_removed", message, fields: { reason } });
+  }
+
+  /** Applies the log to rows, if it is followed. @returns Why that cannot be known; null: all is applied. */
+  async #catchUp(): Promise<string | null> {
+    const follower = this.#follower;
+    if (follower === null) return null;
+    const end = await this.#backend.endOfLog();
+    this.#following = follower.run();
+    if (await follower.wait(end, CATCH_UP_MS)) return null;
+    return follower.problem ?? `the log was not applied within ${CATCH_UP_MS} ms`;
+  }
+
+  /** Serves requests until `stop`. @returns The mark for rows that are saved; "": they must not be. */
+  async run(): Promise<string> {
     const ticker = setInterval(() => void this.#tick(), TICK_MS);
     const confirmMs = Math.min(TICK_MS, this.#options.rightMs / CONFIRMATIONS);
     const confirmer = setInterval(() => void this.#confirm(), confirmMs);
     this.#sendState();
-    const following = this.#follower?.run();
+    this.#following ??= this.#follower?.run();
     await this.#loop.run();
     clearInterval(ticker);
     clearInterval(confirmer);
     await this.#end();
     this.#list.close();
-    await following;
+    await this.#following;
+    const mark = this.#savesRows ? await this.#noteMark() : "";
     await this.#backend.close();
+    return mark;
   }
 
   stop(): void {
@@ -258,6 +306,19 @@ class DatabaseThread {
       await this.#runner.run(this.#flows.endRight(this.#right));
     } catch {
       // The next origin waits.
+    }
+  }
+
+  /** Notes that the rows in the cache are those of the database. @returns The mark; "": they may not be. */
+  async #noteMark(): Promise<string> {
+    const { epoch } = this.#flows.states;
+    try {
+      return await this.#runner.run(noteMark(epoch, crypto.randomUUID()));
+    } catch (error) {
+      const reason = reasonOf(error);
+      const message = `the rows are not saved: the database has noted no mark: ${reason}`;
+      report({ level: "warning", event: "rows_not_saved", message, fields: { reason } });
+      return "";
     }
   }
 

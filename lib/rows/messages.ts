@@ -13,6 +13,10 @@ export interface RowsStart {
   readonly lifecycle: SharedArrayBuffer;
   /** The threads that serve connections, which the database thread wakes. */
   readonly member: ThreadMember;
+  /** The mark of the rows that a snapshot has brought into the cache; null: there is none in it. */
+  readonly savedMark: string | null;
+  /** Whether the rows are saved at the end. */
+  readonly savesRows: boolean;
 }
 
 /** Messages of the main thread to the database thread. */
@@ -40,6 +44,6 @@ export type RowsMessage =
   | { readonly kind: "deposed"; readonly reason: string }
   /** The thread has failed, and serves nothing any more. */
   | { readonly kind: "died"; readonly reason: string }
-  /** Everything is answered, and the database is closed. */
-  | { readonly kind: "ended" }
+  /** Everything is answered, and the database is closed. `mark` is for rows that are saved; "": they must not be. */
+  | { readonly kind: "ended"; readonly mark: string }
   | { readonly kind: "event"; readonly event: TransportEvent };

@@ -25,7 +25,7 @@ export interface OriginEvents {
 /** The main thread's side of the thread that speaks to the database. */
 export class Origin {
   readonly #worker: Worker;
-  readonly #ended = Promise.withResolvers<void>();
+  readonly #ended = Promise.withResolvers<string>();
   #state: RowsMessage & { kind: "state" } = { kind: "state", stats: [], problem: null };
 
   private constructor(worker: Worker) {
@@ -60,7 +60,7 @@ export class Origin {
         case "died":
           return events.died(data.reason);
         case "ended":
-          return origin.#ended.resolve();
+          return origin.#ended.resolve(data.mark);
         case "event":
           return events.event(data.event);
       }
@@ -89,10 +89,14 @@ export class Origin {
     this.#send({ kind: "reload" });
   }
 
-  /** Answers what has been taken, and ends the thread. Call it when no thread serves connections any more. */
-  async stop(): Promise<void> {
+  /**
+   * Answers what has been taken, and ends the thread. Call it when no thread serves connections any more.
+   *
+   * @returns The mark for rows that are saved; "": they must not be.
+   */
+  async stop(): Promise<string> {
     this.#send({ kind: "stop" });
-    await this.#ended.promise;
+    return await this.#ended.promise;
   }
 
   #send(command: RowsCommand): void {

@@ -92,6 +92,14 @@ export function toNodeOptions(
   };
 }
 
+/**
+ * Returns the options on which cached rows depend, beside the database. Only a server with the same ones keeps the rows
+ * of a snapshot.
+ */
+export function savedRowsOptions({ prefixes, expiry, names, follows }: RowsOptions): string {
+  return JSON.stringify({ prefixes, expiry, names, follows });
+}
+
 /** Makes the options that say how to reach the database. */
 export function toDatabaseOptions(values: DatabaseValues, errors: string[]): DatabaseOptions {
   return {

@@ -76,6 +76,8 @@ export class StepRunner {
         return this.#backend.readEpoch();
       case "noteEnd":
         return this.#backend.noteEnd(step.epoch);
+      case "noteMark":
+        return this.#backend.noteMark(step.mark, step.epoch);
       case "askOutcome":
         return this.#backend.outcome(step.tokenId);
       case "sleep":

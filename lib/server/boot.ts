@@ -33,6 +33,7 @@ import { missingPermissions, refusePermissions } from "./permissions.ts";
 import { reasonOf } from "../reason.ts";
 import { Snapshot } from "../snapshot/snapshot.ts";
 import { Stop } from "../stop.ts";
+import { RowKeeping } from "./row_keeping.ts";
 import { logStartFailure } from "./start_failure.ts";
 import { ServiceManager } from "./service_manager.ts";
 import { type Milestone, Threads } from "./threads.ts";
@@ -120,6 +121,7 @@ interface Server {
   readonly manager: ServiceManager;
   /** Null without `--snapshot`. */
   readonly snapshot: Snapshot | null;
+  readonly keeping: RowKeeping;
   /** Null without `--db`. */
   readonly origin: Origin | null;
   /** Null without `--admin`. */
@@ -180,7 +182,8 @@ async function start(
   const firstCount = Math.min(threadCount, Math.max(THREADS_FIRST, navigator.hardwareConcurrency));
   for (let index = 0; index < firstCount; index++) await startThread(index, stop);
   // While the threads warm up. They do not use the store yet.
-  await Promise.race([snapshot?.load(cache), stop.requested]);
+  const keeping = new RowKeeping(rows, snapshot);
+  await Promise.race([snapshot?.load(cache, keeping.removedAtStart), stop.requested]);
   if (stop.isRequested) return null;
   // After the items: the keys of update tokens lose theirs.
   const journal = await startJournal(options, transport, shared, lifecycleShared, died);
@@ -189,7 +192,7 @@ async function start(
   if (!await reach("open", threads, stop)) return null;
   // After the ports are bound: a second server on a port in use must not take the database over.
   const origin = rows && await Promise.race([
-    startOrigin(rows, transport, shared, lifecycleShared, stop, died),
+    startOrigin(rows, keeping, transport, shared, lifecycleShared, stop, died),
     stop.requested.then(() => null),
   ]);
   if (stop.isRequested) return null;
@@ -228,6 +231,7 @@ async function start(
     authentication,
     journal,
     snapshot,
+    keeping,
     manager,
     origin,
     admin,
@@ -245,9 +249,17 @@ async function shutDown(server: Server, options: ServerOptions): Promise<void> {
   server.manager.stopping();
   server.authentication?.stop();
   const hasEnded = await drain(server, options.transport.threads);
-  await server.origin?.stop();
-  if (hasEnded) await server.snapshot?.save(server.cache, options.settings.version);
-  else server.snapshot?.reportUnfinished();
+  const mark = await server.origin?.stop() ?? "";
+  const { version } = options.settings;
+  const { keeping } = server;
+  if (hasEnded) {
+    await server.snapshot?.save(
+      server.cache,
+      version,
+      keeping.saved(mark),
+      keeping.removedAtEnd(mark),
+    );
+  } else server.snapshot?.reportUnfinished();
   await server.journal?.stop();
   await server.admin?.stop();
   server.ticker.stop();
@@ -270,6 +282,7 @@ async function startJournal(
 /** Starts the database thread, which takes the database over. @throws OriginError */
 async function startOrigin(
   options: RowsOptions | NodeOptions,
+  keeping: RowKeeping,
   transport: BoundTransport,
   { memory }: SharedState,
   lifecycle: SharedArrayBuffer,
@@ -284,7 +297,8 @@ async function startOrigin(
     });
     stop.exitNow(ExitCode.UNAVAILABLE);
   };
-  const start = { options, shared: memory, lifecycle, member };
+  const { savedMark, savesRows } = keeping;
+  const start = { options, shared: memory, lifecycle, member, savedMark, savesRows };
   const origin = await Origin.start(start, {
     event: ({ level, event, message, fields }) => logProcess(level, event, message, fields),
     deposed,

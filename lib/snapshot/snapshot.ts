@@ -4,7 +4,7 @@ import { continuedOptions } from "../../store/setup.ts";
 import { syncFolder } from "../journal/state_folder.ts";
 import { logProcess } from "../log.ts";
 import { reasonOf } from "../reason.ts";
-import { SnapshotError } from "./snapshot_format.ts";
+import { type SavedRows, SnapshotError } from "./snapshot_format.ts";
 import { SnapshotReader } from "./snapshot_reader.ts";
 import { writeStore } from "./snapshot_writer.ts";
 
@@ -65,6 +65,16 @@ export class Snapshot {
     }
   }
 
+  /** Whether the store has the items of the file. */
+  get isLoaded(): boolean {
+    return this.#isLoaded;
+  }
+
+  /** The rows in the file that is not loaded yet; null: none. */
+  get rows(): SavedRows | null {
+    return this.#reader?.description.rows ?? null;
+  }
+
   /** Returns the options of a store that goes on with the snapshot. */
   storeOptions(options: StoreOptions): StoreOptions {
     return this.#reader === null
@@ -75,16 +85,17 @@ export class Snapshot {
   /**
    * Loads the snapshot into an empty store that was made with `storeOptions`.
    *
+   * @param removed Prefixes of keys whose items are left out: those that are rows here, or were.
    * @throws SnapshotError when it is damaged and required.
    */
-  async load(cache: Cache): Promise<void> {
+  async load(cache: Cache, removed: readonly string[]): Promise<void> {
     const reader = this.#reader;
     if (reader === null) return;
     const startMs = performance.now();
     try {
       const dropped = cache.snapshots.takesPages(reader.store)
-        ? await this.#loadPages(reader, cache)
-        : await this.#loadItems(reader, cache);
+        ? await this.#loadPages(reader, cache, removed)
+        : await this.#loadItems(reader, cache, removed);
       logLoaded(this.#path, reader, cache, dropped, performance.now() - startMs);
     } catch (error) {
       if (!(error instanceof SnapshotError)) throw error;
@@ -97,7 +108,11 @@ export class Snapshot {
     }
   }
 
-  async #loadPages(reader: SnapshotReader, { snapshots }: Cache): Promise<number> {
+  async #loadPages(
+    reader: SnapshotReader,
+    { snapshots }: Cache,
+    removed: readonly string[],
+  ): Promise<number> {
     const pieces = snapshots.pieces(reader.store, reader.tables);
     const progress = new Progress("read", reader.pagesBytes, this.#onProgress);
     try {
@@ -111,13 +126,16 @@ export class Snapshot {
       throw error;
     }
     snapshots.restorePages(reader.store, reader.tables);
-    const foreign = snapshots.removeForeign();
-    if (foreign !== null) await inSlices(foreign, this.#onProgress);
+    if (removed.length > 0) await inSlices(snapshots.prepare(removed), this.#onProgress);
     return 0;
   }
 
   /** Verifies the pages, then stores their items anew. @returns How many were left out. */
-  async #loadItems(reader: SnapshotReader, cache: Cache): Promise<number> {
+  async #loadItems(
+    reader: SnapshotReader,
+    cache: Cache,
+    removed: readonly string[],
+  ): Promise<number> {
     const { snapshots } = cache;
     const { store, tables } = reader;
     const pieces = snapshots.pieces(store, tables);
@@ -128,7 +146,8 @@ export class Snapshot {
       ({ bytes }) => scratch.subarray(0, bytes),
       (bytes) => progress.add(bytes),
     );
-    const readmission = snapshots.readmit(store, tables, (at, to) => reader.readPages(at, to));
+    const read = (at: number, to: Uint8Array): void => reader.readPages(at, to);
+    const readmission = snapshots.readmit(store, tables, read, removed);
     try {
       await inSlices(readmission.run(), this.#onProgress);
     } catch (error) {
@@ -158,13 +177,23 @@ export class Snapshot {
     }
   }
 
-  /** Writes the store, which no other thread uses any more. Logs why if that fails. */
-  async save(cache: Cache, version: string): Promise<void> {
+  /**
+   * Writes the store, which no other thread uses any more. Logs why if that fails.
+   *
+   * @param rows The rows that the file keeps; null: none.
+   * @param removed Prefixes of keys whose items are left out.
+   */
+  async save(
+    cache: Cache,
+    version: string,
+    rows: SavedRows | null,
+    removed: readonly string[],
+  ): Promise<void> {
     const startMs = performance.now();
     const writing = this.#path + SUFFIX.WRITING;
     this.#isWriting = true;
     try {
-      await inSlices(cache.snapshots.prepare(), this.#onProgress);
+      await inSlices(cache.snapshots.prepare(removed), this.#onProgress);
       using file = Deno.openSync(writing, {
         write: true,
         create: true,
@@ -172,7 +201,7 @@ export class Snapshot {
         mode: 0o600,
       });
       let progress: Progress | null = null;
-      const fileBytes = await writeStore(cache, file, version, (bytes, allBytes) => {
+      const fileBytes = await writeStore(cache, file, version, rows, (bytes, allBytes) => {
         progress ??= new Progress("written", allBytes, this.#onProgress);
         progress.add(bytes);
       });

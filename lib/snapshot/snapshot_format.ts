@@ -36,11 +36,23 @@ const PAGES_ALIGNMENT = 4096;
 const DESCRIPTION_BYTES_MAX = 1024 * 1024;
 const CHECKSUM_BYTES = 4;
 
+/** What a snapshot says of the rows of a database in it. */
+export interface SavedRows {
+  /** Prefixes of the keys that are rows; "": all. */
+  readonly prefixes: readonly string[];
+  /** The options on which the values of rows depend. */
+  readonly options: string;
+  /** The note that the origin has left in the database at its end: no other origin was active before it. */
+  readonly mark: string;
+}
+
 /** What a snapshot says of itself. */
 export interface Description {
   readonly writtenBy: string;
   readonly writtenUnixMs: number;
   readonly store: SnapshotHeader;
+  /** Null or left out: there are no rows in it. */
+  readonly rows?: SavedRows | null;
 }
 
 /** Where the parts of a snapshot lie, in bytes. */

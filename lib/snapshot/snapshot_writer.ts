@@ -1,11 +1,12 @@
 import type { Cache } from "../../store/cache.ts";
 import { tablesIn } from "../../store/setup.ts";
-import { encodeChecksums, encodeStart, partChecksum } from "./snapshot_format.ts";
+import { encodeChecksums, encodeStart, partChecksum, type SavedRows } from "./snapshot_format.ts";
 
 /**
  * Writes a store, which no thread changes, to a file and syncs it.
  *
  * @param writtenBy This version, for messages of the next one.
+ * @param rows The rows in it; null: none.
  * @param onWritten Called after every piece with its length and the length of all pages, in bytes.
  * @returns The length of the file in bytes.
  * @throws The system's error, such as that of a full disk.
@@ -14,6 +15,7 @@ export async function writeStore(
   cache: Cache,
   file: Deno.FsFile,
   writtenBy: string,
+  rows: SavedRows | null,
   onWritten: (bytes: number, allBytes: number) => void,
 ): Promise<number> {
   const { snapshots } = cache;
@@ -21,7 +23,7 @@ export async function writeStore(
   const tables = snapshots.saveTables(store);
   const pieces = snapshots.pieces(store, tablesIn(store, tables));
   const pagesBytes = pieces.reduce((sum, { bytes }) => sum + bytes, 0);
-  const description = { writtenBy, writtenUnixMs: Date.now(), store };
+  const description = { writtenBy, writtenUnixMs: Date.now(), store, rows };
   const start = encodeStart(description, tables, pieces.length, pagesBytes);
   const checksums = [partChecksum(tables, 0)];
   const longest = Math.max(0, ...pieces.map(({ bytes }) => bytes));

@@ -17,22 +17,22 @@ export class StoreInUseError extends Error {
 
 /**
  * Removes everything from a store that a later process must not serve, in slices: placeholders of `mg N`, because the
- * right to fill them ends with the process, and rows. An item that one client was told to refill gets a new id, so that
- * only a client of the later process can win it.
+ * right to fill them ends with the process, notes that a row is absent, and the items of `removed`. An item that one
+ * client was told to refill gets a new id, so that only a client of the later process can win it.
  *
- * @param rows Keys that are rows.
+ * @param removed Keys whose items are removed; null: none.
  * @throws StoreInUseError when an item is locked, or its value is still arriving.
  */
-export function* prepareItems(links: ItemLinks, rows: Prefixes | null): Generator<void> {
+export function* prepareItems(links: ItemLinks, removed: Prefixes | null): Generator<void> {
   const { control, pages } = links.memory;
   for (let page = 0; page < control[CONTROL.PAGES_EVER_USED]!; page++) {
     const row = page * PAGE.WORDS;
     const classId = pages[row + PAGE.CLASS]!;
     if (classId <= 0) continue;
-    if (rows === null && !needsLook(links, page, classId)) continue;
+    if (removed === null && !needsLook(links, page, classId)) continue;
     for (let index = 0; index < pages[row + PAGE.CARVED]!; index++) {
       const item = links.slabs.usedChunkAt(page, index, classId);
-      if (item !== NO_ITEM) prepareItem(links, item, rows);
+      if (item !== NO_ITEM) prepareItem(links, item, removed);
       // A page whose last item is removed goes back to the pool.
       if (pages[row + PAGE.CLASS] !== classId) break;
     }
@@ -59,15 +59,16 @@ function needsLook({ memory, slabs }: ItemLinks, page: number, classId: number):
   return false;
 }
 
-function prepareItem(links: ItemLinks, item: ItemRef, rows: Prefixes | null): void {
+function prepareItem(links: ItemLinks, item: ItemRef, removed: Prefixes | null): void {
   const { items, memory } = links;
   const state = items.state(item);
   if ((state & STATE.CONTINUATION) !== 0) return;
   if ((state & IN_USE) !== 0 || (state & STATE.LINKED) === 0 || links.isPinned(item)) {
     throw new StoreInUseError("a request still uses an item");
   }
-  const isRow = rows?.covers(memory.segmentOf(item), items.keyOffset(item), items.keyLength(item));
-  if ((state & (STATE.STUB | STATE.ABSENT | STATE.VOID)) !== 0 || isRow === true) {
+  const segment = memory.segmentOf(item);
+  const isRemoved = removed?.covers(segment, items.keyOffset(item), items.keyLength(item));
+  if ((state & (STATE.STUB | STATE.ABSENT | STATE.VOID)) !== 0 || isRemoved === true) {
     links.unlink(item, links.index.hashOf(item));
   } else if ((state & STATE.WON) !== 0) {
     takeId(memory);

@@ -26,20 +26,21 @@ export class Readmission {
   dropped = 0;
   readonly #parts: StoreParts;
   readonly #operations: StoreOperations;
-  readonly #rows: Prefixes | null;
+  readonly #removed: Prefixes | null;
   readonly #pages: SnapshotPages;
   /** Items that have not been read since are left out. */
   #accessedSinceSec = 0;
 
+  /** @param removed Keys whose items are left out; null: none. */
   constructor(
     parts: StoreParts,
     operations: StoreOperations,
-    rows: Prefixes | null,
+    removed: Prefixes | null,
     pages: SnapshotPages,
   ) {
     this.#parts = parts;
     this.#operations = operations;
-    this.#rows = rows;
+    this.#removed = removed;
     this.#pages = pages;
   }
 
@@ -84,7 +85,7 @@ export class Readmission {
     const { links, allocator, values } = this.#parts;
     const { items } = links;
     const { bytes, keyOffset, keyLength, valueLength, state } = saved;
-    if (this.#rows?.covers(bytes, keyOffset, keyLength)) return false;
+    if (this.#removed?.covers(bytes, keyOffset, keyLength)) return false;
     if (!this.#operations.fits(keyLength, valueLength, saved.clientFlags)) return false;
     const operation = new Operation(bytes);
     operation.begin(keyOffset, keyLength);

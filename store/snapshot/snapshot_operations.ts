@@ -29,24 +29,21 @@ export class SnapshotOperations {
   readonly #memory: Memory;
   readonly #parts: StoreParts;
   readonly #store: StoreOperations;
-  /** Keys that are rows in this process. */
-  readonly #rows: Prefixes | null;
 
   constructor(parts: StoreParts, store: StoreOperations) {
     this.#memory = parts.links.memory;
     this.#parts = parts;
     this.#store = store;
-    const { rows } = this.#memory.options;
-    this.#rows = rows === undefined ? null : new Prefixes(rows.prefixes);
   }
 
   /**
    * Removes everything that a later process must not serve, in slices. See `prepareItems`.
    *
+   * @param removed Prefixes of keys whose items are removed, too; "": all.
    * @throws StoreInUseError when a request is in progress.
    */
-  prepare(): Generator<void> {
-    return prepareItems(this.#parts.links, this.#rows);
+  prepare(removed: readonly string[]): Generator<void> {
+    return prepareItems(this.#parts.links, prefixesOf(removed));
   }
 
   describe(): SnapshotHeader {
@@ -86,17 +83,21 @@ export class SnapshotOperations {
     segments[0]!.bytes.fill(0, 0, control[CONTROL.PAGES_EVER_USED]! * pageBytes);
   }
 
-  /** Returns the work of storing all items of a snapshot anew in this store, which is empty. */
-  readmit(header: SnapshotHeader, tables: SnapshotTables, read: ReadPages): Readmission {
+  /**
+   * Returns the work of storing all items of a snapshot anew in this store, which is empty.
+   *
+   * @param removed Prefixes of keys whose items are left out.
+   */
+  readmit(
+    header: SnapshotHeader,
+    tables: SnapshotTables,
+    read: ReadPages,
+    removed: readonly string[],
+  ): Readmission {
     const { control } = this.#memory;
     for (const name of FLUSH_WORDS) control[CONTROL[name]] = header.control[name];
     const pages = new SnapshotPages(header, tables, read);
-    return new Readmission(this.#parts, this.#store, this.#rows, pages);
-  }
-
-  /** Removes what must not be served in this process, after `restorePages`: rows of another process. */
-  removeForeign(): Generator<void> | null {
-    return this.#rows === null ? null : this.prepare();
+    return new Readmission(this.#parts, this.#store, prefixesOf(removed), pages);
   }
 
   /** Sets the clock of a restored store. */
@@ -105,6 +106,11 @@ export class SnapshotOperations {
     this.#memory.control[CONTROL.RESUMED_SEC] = this.#memory.control[CONTROL.NOW_SEC]! -
       FIRST_SECOND;
   }
+}
+
+/** Returns the set of keys, or null if it is empty: then pages with plain items need no look at their keys. */
+function prefixesOf(texts: readonly string[]): Prefixes | null {
+  return texts.length === 0 ? null : new Prefixes(texts);
 }
 
 const FLUSH_WORDS = ["FLUSH_LOW", "FLUSH_HIGH", "FLUSH_AT_SEC", "OLDEST_LIVE_SEC"] as const;

@@ -42,6 +42,23 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["a takeover does not wait for the drift of clocks", "rightMs * (1 + driftShare) + TIMER_MS", "rightMs", "right:"],
     ["a takeover does not wait for the origin before", "yield* step({ kind: \"sleep\", ms: waitFor(Math.max(servedMs, nodesMs), driftShare) });", "", "right:"],
   ]),
+  ...faults("lib/rows/flows/marks.ts", "lib/rows/saved_rows explorer/explorer", [
+    ["rows of a snapshot come back after a killed origin", "mark === noted && mark.startsWith(`${epoch - 1} `)", "mark === noted", "SQLite: rows do not come back after another"],
+    ["rows of a snapshot come back before a restored database", "mark === noted && mark", "mark", "restored"],
+  ]),
+  ...faults("lib/rows/database_thread.ts", "lib/rows/saved_rows", [
+    ["rows of a snapshot are served before the log was applied", "if (await follower.wait(end, CATCH_UP_MS)) return null;", "return null;", "SQLite: rows are removed when"],
+  ]),
+  ...faults("lib/server/row_keeping.ts", "lib/rows/saved_rows", [
+    ["items of other options become rows", "found?.options === this.#options ? found : null", "found", "SQLite: rows of other options"],
+    ["rows are saved without a mark", 'return mark === "" ? this.#prefixes : [];', "return [];", "SQLite: rows are not saved when"],
+  ]),
+  ...faults("lib/rows/databases/sqlite.ts", "lib/rows/databases/backend", [
+    ["SQLite: an origin that was replaced notes a mark", "UPDATE leased_mark SET mark = ? FROM leased_proxy AS proxy WHERE proxy.epoch = ? RETURNING mark", "UPDATE leased_mark SET mark = ? WHERE ? >= 0 RETURNING mark", "SQLite: a takeover learns the mark"],
+  ]),
+  ...faults("lib/rows/databases/postgres/backend.ts", "lib/rows/databases/backend", [
+    ["PostgreSQL: an origin that was replaced notes a mark", "SET mark = $1 WHERE epoch = $2 RETURNING mark", "SET mark = $1 WHERE epoch >= $2 RETURNING mark", "PostgreSQL: a takeover learns the mark"],
+  ]),
   ...faults("lib/rows/flows/node_flows.ts", "explorer/explorer", [
     ["a node counts its time from the answer", "this.#right.renew(sentMs + due.grantedMs);", "this.#right.renew(0 * sentMs + this.#right.nowMs() + due.grantedMs);", "node:"],
     ["a node joins with its rows", "yield* step({ kind: \"dropRows\" });\n    const sentMs", "const sentMs", "node:"],

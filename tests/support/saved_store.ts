@@ -14,9 +14,9 @@ export class SavedStore {
   /** All pages, one behind the other. */
   readonly #pages: Uint8Array;
 
-  /** Saves a store, as a server does at a clean stop. */
-  constructor({ snapshots }: Cache) {
-    for (const _ of snapshots.prepare());
+  /** Saves a store, as a server does at a clean stop. @param removed Prefixes of rows that are not saved. */
+  constructor({ snapshots }: Cache, removed: readonly string[] = []) {
+    for (const _ of snapshots.prepare(removed));
     this.header = snapshots.describe();
     this.#tables = tablesIn(this.header, snapshots.saveTables(this.header));
     const pieces = snapshots.pieces(this.header, this.#tables);
@@ -33,14 +33,19 @@ export class SavedStore {
     return continuedOptions(options, this.header, this.#clockMs(downSec));
   }
 
-  /** Restores the store in an empty one. @returns Whether its pages were taken as they are. */
-  restore({ snapshots }: Cache, downSec: number): boolean {
+  /**
+   * Restores the store in an empty one.
+   *
+   * @param removed Prefixes of keys that must not come back.
+   * @returns Whether its pages were taken as they are.
+   */
+  restore({ snapshots }: Cache, downSec: number, removed: readonly string[] = []): boolean {
     snapshots.resumeClock(this.#clockMs(downSec));
     if (!snapshots.takesPages(this.header)) {
       const read = (position: number, to: Uint8Array): void => {
         to.set(this.#pages.subarray(position, position + to.length));
       };
-      for (const _ of snapshots.readmit(this.header, this.#tables, read).run());
+      for (const _ of snapshots.readmit(this.header, this.#tables, read, removed).run());
       return false;
     }
     let at = 0;
@@ -49,7 +54,7 @@ export class SavedStore {
       at += piece.bytes;
     }
     snapshots.restorePages(this.header, this.#tables);
-    for (const _ of snapshots.removeForeign() ?? []);
+    if (removed.length > 0) { for (const _ of snapshots.prepare(removed)); }
     return true;
   }
 

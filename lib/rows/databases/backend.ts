@@ -83,6 +83,8 @@ export interface Takeover {
    * How long nodes may serve rows after the origin before has ended, in milliseconds; left out or 0: no longer than it.
    */
   readonly nodesMs?: number;
+  /** What `noteMark` has noted last; "": nothing. */
+  readonly mark: string;
 }
 
 /** The result of a note. */
@@ -116,6 +118,12 @@ export interface Backend {
   noteNodes(servesMs: number, epoch: number): Promise<boolean>;
   /** Notes that the origin of this epoch serves no rows any more: the next one need not wait. */
   noteEnd(epoch: number): Promise<void>;
+  /**
+   * Notes a mark in the place of the one before, after all earlier writes of the origin of this epoch.
+   *
+   * @returns False: another origin has taken over.
+   */
+  noteMark(mark: string, epoch: number): Promise<boolean>;
   /**
    * Reads rows and the epoch in one snapshot.
    *

@@ -45,6 +45,8 @@ CREATE TABLE IF NOT EXISTS leased_caches (one INTEGER PRIMARY KEY CHECK (one = 1
 INSERT OR IGNORE INTO leased_caches VALUES (1, 0, '');
 CREATE TABLE IF NOT EXISTS leased_nodes (one INTEGER PRIMARY KEY CHECK (one = 1), serves_ms INTEGER NOT NULL);
 INSERT OR IGNORE INTO leased_nodes VALUES (1, 0);
+CREATE TABLE IF NOT EXISTS leased_mark (one INTEGER PRIMARY KEY CHECK (one = 1), mark TEXT NOT NULL);
+INSERT OR IGNORE INTO leased_mark VALUES (1, '');
 CREATE TABLE IF NOT EXISTS leased_applied (token INTEGER PRIMARY KEY, version INTEGER NOT NULL, at INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS leased_applied_at ON leased_applied (at);
 `;
@@ -91,6 +93,7 @@ ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS ${flags} bigint NOT NULL DEFAULT 0
 ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS ${version} bigint NOT NULL DEFAULT 1;
 ${addExpiry}CREATE TABLE IF NOT EXISTS leased_proxy (one integer PRIMARY KEY CHECK (one = 1), epoch bigint NOT NULL);
 ALTER TABLE leased_proxy ADD COLUMN IF NOT EXISTS serves_ms bigint NOT NULL DEFAULT 0;
+ALTER TABLE leased_proxy ADD COLUMN IF NOT EXISTS mark text NOT NULL DEFAULT '';
 INSERT INTO leased_proxy VALUES (1, 0) ON CONFLICT DO NOTHING;
 CREATE TABLE IF NOT EXISTS leased_caches (one integer PRIMARY KEY CHECK (one = 1), epoch bigint NOT NULL, list text NOT NULL);
 INSERT INTO leased_caches VALUES (1, 0, '') ON CONFLICT DO NOTHING;

@@ -30,7 +30,7 @@ const CHECK_MS = 500;
 const BUSY_CODES = [5, 6];
 const NO_KEY = new Uint8Array();
 /** Tables and indexes of a schema. */
-const TABLES = 5;
+const TABLES = 7;
 /** A database without a file, for one process. */
 const MEMORY_PATH = ":memory:";
 /** Of the file beside the database that the active origin has locked. */
@@ -62,6 +62,8 @@ export class SqliteBackend implements Backend {
   readonly #note: StatementSync;
   readonly #servedByNodes: StatementSync;
   readonly #noteNodes: StatementSync;
+  readonly #mark: StatementSync;
+  readonly #noteMark: StatementSync;
   readonly #savepoint: StatementSync;
   readonly #release: StatementSync;
   readonly #expire: StatementSync | null;
@@ -124,6 +126,10 @@ export class SqliteBackend implements Backend {
       "UPDATE leased_nodes SET serves_ms = ? FROM leased_proxy AS proxy WHERE proxy.epoch = ? " +
         "RETURNING serves_ms AS ms",
     );
+    this.#mark = prepare("SELECT mark FROM leased_mark");
+    this.#noteMark = prepare(
+      "UPDATE leased_mark SET mark = ? FROM leased_proxy AS proxy WHERE proxy.epoch = ? RETURNING mark",
+    );
     this.#savepoint = prepare("SAVEPOINT one");
     this.#release = prepare("RELEASE one");
     this.#expire = this.#hasExpiry
@@ -160,7 +166,9 @@ export class SqliteBackend implements Backend {
   async takeOver(): Promise<Takeover> {
     const { epoch } = await this.#whenFree(() => this.#epoch.get()) as { epoch: number };
     const { ms } = this.#servedByNodes.get() as { ms: number };
-    return { epoch, servedMs: this.#isLocked ? 0 : Infinity, nodesMs: ms };
+    // No origin before can note one any more.
+    const { mark } = this.#mark.get() as { mark: string };
+    return { epoch, servedMs: this.#isLocked ? 0 : Infinity, nodesMs: ms, mark };
   }
 
   async noteNodes(servesMs: number, epoch: number): Promise<boolean> {
@@ -196,6 +204,10 @@ export class SqliteBackend implements Backend {
 
   noteEnd(): Promise<void> {
     return Promise.resolve();
+  }
+
+  async noteMark(mark: string, epoch: number): Promise<boolean> {
+    return await this.#whenFree(() => this.#noteMark.get(mark, epoch)) !== undefined;
   }
 
   readMany(keys: readonly Uint8Array[]): Promise<readonly Found[]> {
@@ -355,7 +367,7 @@ function openFile(path: string, names: TableNames, timeoutMs: number): DatabaseS
 function hasTables(database: DatabaseSync, { table }: TableNames): boolean {
   const [row] = database.prepare(
     "SELECT count(*) AS count FROM sqlite_schema WHERE name IN " +
-      "(?, 'leased_proxy', 'leased_caches', 'leased_applied', 'leased_applied_at')",
+      "(?, 'leased_proxy', 'leased_caches', 'leased_nodes', 'leased_mark', 'leased_applied', 'leased_applied_at')",
   ).all(table);
   return row!["count"] === TABLES;
 }

@@ -63,6 +63,8 @@ export type FlowStep<Cache> =
   | { readonly kind: "readEpoch" }
   /** Notes that the origin of this epoch serves no row any more. */
   | { readonly kind: "noteEnd"; readonly epoch: number }
+  /** Notes a mark, if no other origin has taken over. */
+  | { readonly kind: "noteMark"; readonly mark: string; readonly epoch: number }
   /** Asks the database what became of the write under a token. */
   | { readonly kind: "askOutcome"; readonly tokenId: number }
   | { readonly kind: "sleep"; readonly ms: number };
@@ -84,6 +86,8 @@ export interface StepResults {
   readonly takeOver: Takeover;
   readonly readEpoch: number;
   readonly noteEnd: void;
+  /** False: another origin has taken over. */
+  readonly noteMark: boolean;
   readonly askOutcome: WriteOutcome;
   readonly sleep: void;
 }

@@ -1,3 +1,4 @@
+import type { Takeover } from "../databases/backend.ts";
 import { type Flow, step } from "./steps.ts";
 
 /** What a server does about another origin: it ends, waits until there is none, or takes over at once. */
@@ -27,7 +28,7 @@ export function waitFor(rightMs: number, driftShare = DRIFT_SHARE): number {
  * @param rightMs How long this origin may serve rows after each confirmation of the database.
  * @param onWait Called once, if another origin makes this one wait.
  * @param driftShare How much slower the clock of a node may run, as a share of the time.
- * @returns The epoch.
+ * @returns The epoch, and the mark of the origin before.
  * @throws OccupiedError under the rule `refuse`; the database's error.
  */
 export function* takeOver<Cache>(
@@ -35,7 +36,7 @@ export function* takeOver<Cache>(
   rightMs: number,
   onWait: () => void,
   driftShare = DRIFT_SHARE,
-): Flow<Cache, number> {
+): Flow<Cache, Pick<Takeover, "epoch" | "mark">> {
   let isLocked = yield* step({ kind: "lockOrigin" });
   if (!isLocked) onWait();
   // One that ends now, or whose end the database has not noticed, is waited for.
@@ -48,13 +49,13 @@ export function* takeOver<Cache>(
     yield* step({ kind: "sleep", ms: LOCK_PAUSE_MS });
     isLocked = yield* step({ kind: "lockOrigin" });
   }
-  const { epoch, servedMs, nodesMs = 0 } = yield* step<Cache, "takeOver">({
+  const { epoch, mark, servedMs, nodesMs = 0 } = yield* step<Cache, "takeOver">({
     kind: "takeOver",
     rightMs,
   });
   if (servedMs !== Infinity) {
     yield* step({ kind: "sleep", ms: waitFor(Math.max(servedMs, nodesMs), driftShare) });
-    return epoch;
+    return { epoch, mark };
   }
   while (!isLocked) {
     yield* step({ kind: "sleep", ms: LOCK_PAUSE_MS });
@@ -62,5 +63,5 @@ export function* takeOver<Cache>(
   }
   // The origin before has given memberships until its end.
   if (nodesMs > 0) yield* step({ kind: "sleep", ms: waitFor(nodesMs, driftShare) });
-  return epoch;
+  return { epoch, mark };
 }

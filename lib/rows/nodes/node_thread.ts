@@ -57,14 +57,15 @@ export class NodeThread {
     return thread;
   }
 
-  /** Serves requests until `stop`. */
-  async run(): Promise<void> {
+  /** Serves requests until `stop`. @returns "": rows of a node are not saved. */
+  async run(): Promise<string> {
     void this.#membership.run();
     const ticker = setInterval(() => this.#sendState(), STATE_MS);
     this.#sendState();
     await this.#loop.run();
     clearInterval(ticker);
     this.#membership.stop();
+    return "";
   }
 
   stop(): void {

@@ -189,7 +189,7 @@ export class NodeWorld implements ExploredWorld {
   #takeOver(): void {
     this.#spend("takeOver", "the stand-by takes over");
     const rule = this.#origins[0]!.isAlive ? "force" : "standby";
-    this.#begin(1, "takeover", takeOver<number>(rule, MEMBER_MS, () => {}), (epoch) => {
+    this.#begin(1, "takeover", takeOver<number>(rule, MEMBER_MS, () => {}), ({ epoch }) => {
       this.#note("origin 2 serves");
       this.#nodesMs = 0;
       this.#origins[1]!.core = newCore(this.#originStores[1]!, epoch, this.#scenario);
@@ -553,9 +553,9 @@ export class NodeWorld implements ExploredWorld {
 
   #raiseEpoch(): StepResults["takeOver"] {
     const { isTimed = false } = this.#scenario;
-    const epoch = ++this.#table.epoch;
     const lockedMs = this.#origins[0]!.isAlive ? Infinity : 0;
-    return { epoch, servedMs: isTimed ? this.#servesMs : lockedMs, nodesMs: this.#nodesMs };
+    const servedMs = isTimed ? this.#servesMs : lockedMs;
+    return { epoch: ++this.#table.epoch, servedMs, nodesMs: this.#nodesMs, mark: "" };
   }
 
   // --- what there is -----------------------------------------------------------------------------

@@ -1,3 +1,4 @@
+import { assert } from "@std/assert";
 import { u64ToNumber } from "../../../store/base/u64.ts";
 import { ByteRegion } from "../../../store/base/bytes.ts";
 import type { Cache } from "../../../store/cache.ts";
@@ -9,6 +10,7 @@ import { type Key, Operation } from "../../../store/operation.ts";
 import { formatCache, RowKind, type RowRequest } from "../../../store/row_cache.ts";
 import { type RequestSlot, RequestState } from "../../../store/rows/row_requests.ts";
 import type { Outcome } from "../../../store/outcome.ts";
+import { SavedStore } from "../../support/saved_store.ts";
 import { keyIn, storeOptions } from "../../support/store.ts";
 import { KEY } from "../key_record.ts";
 
@@ -129,6 +131,29 @@ export class OriginStore {
     cache.enter();
     cache.rows!.invalidate(KEY, 0);
     cache.leave();
+  }
+
+  /** Removes the value and every lease, as the follower of the log does. */
+  expel(): void {
+    const { cache } = this;
+    cache.enter();
+    cache.rows!.expel(KEY);
+    cache.leave();
+  }
+
+  /** Saves the store, as a clean stop does. @param removed Prefixes of rows that are not saved. */
+  save(removed: readonly string[]): SavedStore {
+    return new SavedStore(this.cache, removed);
+  }
+
+  /** Loads a store that was saved, into this one, which is empty. */
+  load(saved: SavedStore): void {
+    assert(saved.restore(this.cache, 0), "the pages fit");
+  }
+
+  /** Removes all rows. */
+  dropRows(): void {
+    for (const _ of this.cache.rows!.dropRows([""]));
   }
 
   /** Removes the value, as an eviction does. */

@@ -1,3 +1,4 @@
+import type { Takeover } from "../../../lib/rows/databases/backend.ts";
 import { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import { Flows, type Right } from "../../../lib/rows/flows/flows.ts";
 import {
@@ -193,9 +194,9 @@ export class RightWorld implements ExploredWorld {
 
   #takeOver(): void {
     const rule = this.#scenario.hasLock ? "standby" : "force";
-    this.#begin(1, "takeover", takeOver<number>(rule, RIGHT_MS, () => {}), (epoch) => {
+    this.#begin(1, "takeover", takeOver<number>(rule, RIGHT_MS, () => {}), (taken) => {
       this.#note("the second origin serves");
-      this.#boot(1, epoch as number);
+      this.#boot(1, (taken as Pick<Takeover, "epoch">).epoch);
     });
   }
 
@@ -291,7 +292,7 @@ export class RightWorld implements ExploredWorld {
       case "takeOver": {
         const servedMs = this.#scenario.hasLock ? 0 : this.#servesMs;
         this.#servesMs = RIGHT_MS;
-        return { epoch: ++this.#table.epoch, servedMs };
+        return { epoch: ++this.#table.epoch, servedMs, mark: "" };
       }
       case "sleep":
         running.readyMs = this.#nowMs + this.#sleepMs(step.ms);

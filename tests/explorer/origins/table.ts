@@ -17,6 +17,8 @@ export interface Version {
 /** A plain model of a database with one row, all of whose versions are known. */
 export class Table {
   epoch = 0;
+  /** The mark that was noted last; "": none. */
+  mark = "";
   /** By version. */
   history: Version[] = [];
   readonly #applied = new Map<number, number>();
@@ -29,6 +31,7 @@ export class Table {
 
   start(isFilled: boolean): void {
     this.epoch = 0;
+    this.mark = "";
     this.#applied.clear();
     const row = isFilled ? { flags: 0, data: new TextEncoder().encode("-"), version: 0 } : null;
     this.history = [{ author: "", row }];
@@ -63,6 +66,27 @@ export class Table {
       this.history.push({ author: authorOf(write), row: made });
       return { kind: "committed", version };
     });
+  }
+
+  /** @returns False: another origin has taken over. */
+  noteMark(mark: string, epoch: number): boolean {
+    if (epoch !== this.epoch) return false;
+    this.mark = mark;
+    return true;
+  }
+
+  /** Copies the database. @returns What puts the copy in its place. */
+  copy(): () => void {
+    const { epoch, mark } = this;
+    const history = [...this.history];
+    const applied = [...this.#applied];
+    return () => {
+      this.epoch = epoch;
+      this.mark = mark;
+      this.history = [...history];
+      this.#applied.clear();
+      for (const [tokenId, version] of applied) this.#applied.set(tokenId, version);
+    };
   }
 
   outcome(tokenId: number): WriteOutcome {

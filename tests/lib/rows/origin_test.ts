@@ -43,6 +43,8 @@ function startOf(path: string, memory: Memory): Parameters<typeof Origin.start>[
     shared: memory.shared,
     lifecycle: Lifecycle.createShared(1),
     member: { transport: "portable", workerData: null },
+    savedMark: null,
+    savesRows: false,
   };
 }
 

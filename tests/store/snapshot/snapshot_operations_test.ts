@@ -15,15 +15,25 @@ import { type ChangedOptions, storeOptions, TestStore } from "../../support/stor
 class Restarted extends TestStore {
   readonly tookPages: boolean;
 
-  constructor(saved: SavedStore, changed: ChangedOptions, downSec: number) {
+  constructor(
+    saved: SavedStore,
+    changed: ChangedOptions,
+    downSec: number,
+    removed: readonly string[],
+  ) {
     const options: StoreOptions = saved.optionsFrom(storeOptions(changed), downSec);
     super(options);
-    this.tookPages = saved.restore(this.cache, downSec);
+    this.tookPages = saved.restore(this.cache, downSec, removed);
   }
 }
 
-function restart(store: TestStore, changed: ChangedOptions = {}, downSec = 0): Restarted {
-  return new Restarted(new SavedStore(store.cache), changed, downSec);
+function restart(
+  store: TestStore,
+  changed: ChangedOptions = {},
+  downSec = 0,
+  removed: readonly string[] = [],
+): Restarted {
+  return new Restarted(new SavedStore(store.cache), changed, downSec, removed);
 }
 
 /** Item options in which the next process may differ. */
@@ -141,22 +151,24 @@ Deno.test("placeholders of mg N are not saved, and a stale item can be won again
   assertGreater(next.id("stale"), id);
 });
 
-Deno.test("rows of a database are not saved, and no item becomes a row", () => {
+Deno.test("keys that are removed are neither saved nor loaded", () => {
   const rows = { rows: { prefixes: ["row:"], expiry: "refuse" } } as const;
   const store = new TestStore(rows);
-  store.store(StoreMode.SET, "row:1", "1");
-  store.store(StoreMode.SET, "a", "1");
-  {
-    using next = restart(store);
-    assertEquals([next.get("row:1"), next.get("a")], [undefined, "1"]);
+  for (const key of ["row:1", "row:2", "a", "b", "c"]) store.store(StoreMode.SET, key, key);
+  const read = (next: TestStore): (string | undefined)[] =>
+    ["row:1", "row:2", "a", "b", "c"].map((key) => next.get(key));
+  for (const changed of [rows, { ...rows, growthFactor: 1.3 }, {}]) {
+    using kept = restart(store, changed);
+    assertEquals(read(kept), ["row:1", "row:2", "a", "b", "c"]);
+    using next = restart(store, changed, 0, ["row:", "b"]);
+    next.check();
+    assertEquals(read(next), [undefined, undefined, "a", undefined, "c"]);
+    using empty = restart(store, changed, 0, [""]);
+    assertEquals(read(empty), Array(5).fill(undefined));
   }
-  const plain = new TestStore();
-  plain.store(StoreMode.SET, "row:1", "1");
-  plain.store(StoreMode.SET, "a", "1");
-  for (const changed of [rows, { ...rows, growthFactor: 1.3 }]) {
-    using next = restart(plain, changed);
-    assertEquals([next.get("row:1"), next.get("a")], [undefined, "1"]);
-  }
+  const saved = new SavedStore(store.cache, ["row:"]);
+  using next = new Restarted(saved, rows, 0, []);
+  assertEquals(read(next), [undefined, undefined, "a", "b", "c"]);
 });
 
 Deno.test("the key of an update token has no item after the restart", () => {

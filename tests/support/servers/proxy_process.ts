@@ -41,15 +41,16 @@ function proxyCommand(
   return command(database, [], all, "null");
 }
 
-/** Starts a node of these origins. */
+/** Starts a node of these origins. @param folder One that it may write; "": none. */
 export async function startNode(
   origins: readonly { readonly port: number }[],
   args: readonly string[] = [],
+  folder = "",
 ): Promise<ServerProcess> {
   const list = origins.map(({ port }) => `127.0.0.1:${port}`).join(",");
   return await ServerProcess.start({
     io: "native",
-    permissions: NODE_PERMISSIONS,
+    permissions: [...NODE_PERMISSIONS, ...folder === "" ? [] : [`--allow-write=${folder}`]],
     args: ["--origin", list, ...args],
   });
 }

@@ -63,8 +63,10 @@ const ORIGIN = `SELECT epoch, pg_try_advisory_lock(${ORIGIN_LOCK}) AS is_locked 
 /** An origin that ends before it has waited for its predecessor leaves the longer time of both. */
 const TAKE_OVER =
   "UPDATE leased_proxy SET epoch = epoch + 1, serves_ms = greatest(serves_ms, $1::bigint) " +
-  "RETURNING epoch, (SELECT serves_ms FROM leased_proxy) AS served_ms";
+  "RETURNING epoch, (SELECT serves_ms FROM leased_proxy) AS served_ms, mark";
 const NOTE_END = "UPDATE leased_proxy SET serves_ms = 0 WHERE epoch = $1";
+/** Waits for transactions of writes that have not answered: they have locked the row. */
+const NOTE_MARK = "UPDATE leased_proxy SET mark = $1 WHERE epoch = $2 RETURNING mark";
 
 const VANISHED = failed("the row appears and vanishes: somebody else writes to the table");
 
@@ -133,6 +135,14 @@ export class PostgresBackend implements Backend {
     await this.#pool.use((session) => session.query(NOTE_END, [epoch]), this.#timeoutMs);
   }
 
+  async noteMark(mark: string, epoch: number): Promise<boolean> {
+    const rows = await this.#pool.use(
+      (session) => session.query(NOTE_MARK, [mark, epoch]),
+      this.#timeoutMs,
+    );
+    return rows.length > 0;
+  }
+
   async takeOver(rightMs = 0): Promise<Takeover> {
     const patienceMs = TAKE_OVER_PATIENCE * this.#timeoutMs;
     return await this.#pool.use(async (session) => {
@@ -143,7 +153,11 @@ export class PostgresBackend implements Backend {
         await session.query("LOCK TABLE leased_proxy IN EXCLUSIVE MODE");
         const [row] = await session.query(TAKE_OVER, [rightMs]);
         if (!await session.commit()) throw new Error("the database rolled the takeover back");
-        return { epoch: Number(row!["epoch"]), servedMs: Number(row!["served_ms"]) };
+        return {
+          epoch: Number(row!["epoch"]),
+          servedMs: Number(row!["served_ms"]),
+          mark: row!["mark"] as string,
+        };
       } catch (error) {
         await rollBack(session);
         throw error;

@@ -267,6 +267,24 @@ testDatabases("a group that was taken over writes nothing", async (database) => 
   await second.close();
 });
 
+testDatabases(
+  "a takeover learns the mark of the origin before, and no older one can note one",
+  async (database) => {
+    const first = await database.open();
+    const { epoch, mark } = await first.takeOver();
+    assertEquals(mark, "");
+    assert(await first.noteMark("one", epoch));
+    const second = await database.open();
+    const later = await second.takeOver();
+    assertEquals(later.mark, "one");
+    assertEquals(await first.noteMark("two", epoch), false);
+    assert(await second.noteMark("three", later.epoch));
+    assertEquals((await first.takeOver()).mark, "three");
+    await first.close();
+    await second.close();
+  },
+);
+
 testEdits("a row expires at its time, and is purged later", async (database, edit) => {
   let nowMs = 1_000_000;
   const backend = await database.open({ ...DEFAULT_TABLE, expiry: "expires at" }, () => nowMs);

@@ -312,15 +312,15 @@ testPostgres("a takeover learns how long the origins before may serve rows", asy
   assertEquals(await first.lockOrigin(), true);
   assertEquals(await first.lockOrigin(), true, "it has the lock");
   assertEquals(await second.lockOrigin(), false);
-  assertEquals(await first.takeOver(700), { epoch: 1, servedMs: 0 });
-  assertEquals(await second.takeOver(300), { epoch: 2, servedMs: 700 });
+  assertEquals(await first.takeOver(700), { epoch: 1, servedMs: 0, mark: "" });
+  assertEquals(await second.takeOver(300), { epoch: 2, servedMs: 700, mark: "" });
   assertEquals(await first.readEpoch(), 2);
   await first.noteEnd(1);
   // The second may have ended before it had waited.
-  assertEquals(await first.takeOver(300), { epoch: 3, servedMs: 700 });
+  assertEquals(await first.takeOver(300), { epoch: 3, servedMs: 700, mark: "" });
   await first.noteEnd(3);
   await first.close();
-  assertEquals(await second.takeOver(300), { epoch: 4, servedMs: 0 });
+  assertEquals(await second.takeOver(300), { epoch: 4, servedMs: 0, mark: "" });
   assertEquals(await second.lockOrigin(), true);
   await second.close();
 });
