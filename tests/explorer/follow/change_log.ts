@@ -103,6 +103,21 @@ export class ChangeLog {
     return this.#entries.some((entry, at) => at >= this.#confirmed && entry.version === version);
   }
 
+  /** Everything before this position is confirmed. */
+  get confirmed(): bigint {
+    return BigInt(this.#confirmed);
+  }
+
+  /** The position after all changes. */
+  get end(): bigint {
+    return BigInt(this.#entries.length);
+  }
+
+  /** Returns the position after the change that has made a version; 0: it is not in the log. */
+  positionOf(version: number): bigint {
+    return BigInt(1 + this.#entries.findIndex((entry) => entry.version === version));
+  }
+
   text(): string {
     const entries = this.#entries.map(({ author, version }) => `${author}${version}`);
     return `${entries} ${this.#confirmed} ${this.#taken} ${this.hasGap}${this.isBroken}`;
