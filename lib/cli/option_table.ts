@@ -184,6 +184,7 @@ const RESTART = [
 const MONITORING = [
   ["admin",               "",   "text",   "[host:]port",  NONE, NONE,        "",        "serve the dashboard (GET /), statistics to Prometheus (GET /metrics) and GET /health by HTTP on this address; only a port: 127.0.0.1; under -Z by HTTPS, with the prefixes of -l"],
   ["metrics",             "",   "text",   "[host:]port",  NONE, NONE,        "",        "the former name of --admin"],
+  ["admin-actions",       "",   "switch", "",             NONE, NONE,        "",        "let users of the level admin drop update tokens, flush and quarantine on the dashboard; needs --admin and -Y"],
   ["watcher-logbuf-size", "-o", "whole",  "KiB",             4, 1024 * 1024, "256",     "buffer of each watcher; a watcher that falls further behind loses lines"],
 ] as const satisfies readonly OptionRow[];
 

@@ -1,6 +1,7 @@
 // The dashboard: reads the past once, then a row a second, and draws. Everything is text from this server; it enters
 // the page as text only.
-"use strict";
+import { Actions } from "./actions.js";
+import { byId, element } from "./elements.js";
 
 const SECONDS_KEPT = 3600;
 const MINUTES_KEPT = 1440;
@@ -131,18 +132,6 @@ const TABLES = [
   ["users", "Users"],
   ["rows", "Rows"],
 ];
-
-const byId = (id) => document.getElementById(id);
-
-function element(name, properties = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(properties)) {
-    if (key in made) made[key] = value;
-    else made.setAttribute(key, value);
-  }
-  made.append(...children);
-  return made;
-}
 
 /** The value of a line in a row of the history; null: unknown. */
 function valueOf(columns, row, of) {
@@ -374,12 +363,16 @@ class ClassMemory {
 }
 
 class Tables {
-  constructor() {
+  /** @param viewer What the user may see and do. */
+  constructor({ tables, actions }) {
+    /** Null: the user may not act. */
+    this.actions = actions && new Actions(actions, () => this.load());
+    this.shown = TABLES.filter(([name]) => tables.includes(name));
     this.table = { columns: [], rows: [], total: 0 };
     this.sorted = null;
     this.ascending = false;
     this.asked = 0;
-    this.tabs = TABLES.map(([name, title]) => {
+    this.tabs = this.shown.map(([name, title]) => {
       const tab = element("button", {
         type: "button",
         id: `tab-${name}`,
@@ -394,7 +387,7 @@ class Tables {
     byId("tabs").addEventListener("keydown", (event) => this.move(event));
     byId("search").addEventListener("input", () => this.draw());
     setInterval(() => this.load(), TABLE_MS);
-    this.choose(TABLES[0][0]);
+    this.choose(this.shown[0][0]);
   }
 
   /** Left and right arrows go to the tab beside. */
@@ -402,16 +395,16 @@ class Tables {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (step === undefined) return;
     event.preventDefault();
-    const at = TABLES.findIndex(([name]) => name === this.name);
-    const next = (at + step + TABLES.length) % TABLES.length;
-    this.choose(TABLES[next][0]);
+    const at = this.shown.findIndex(([name]) => name === this.name);
+    const next = (at + step + this.shown.length) % this.shown.length;
+    this.choose(this.shown[next][0]);
     this.tabs[next].focus();
   }
 
   choose(name) {
     this.name = name;
     this.sorted = null;
-    for (const [index, [each]] of TABLES.entries()) {
+    for (const [index, [each]] of this.shown.entries()) {
       this.tabs[index].setAttribute("aria-selected", String(each === name));
       this.tabs[index].tabIndex = each === name ? 0 : -1;
     }
@@ -420,7 +413,8 @@ class Tables {
   }
 
   async load() {
-    if (document.hidden) return;
+    // A redraw would take the button away to which the focus returns after the confirmation.
+    if (document.hidden || byId("confirm").open) return;
     const asked = ++this.asked;
     let table;
     try {
@@ -431,7 +425,7 @@ class Tables {
     } catch {
       return;
     }
-    if (asked !== this.asked) return;
+    if (asked !== this.asked || byId("confirm").open) return;
     this.table = table;
     this.draw();
   }
@@ -459,6 +453,12 @@ class Tables {
     );
   }
 
+  dropButton(row) {
+    const cell = (name) => row[this.table.columns.indexOf(name)];
+    const [key, id, age, owner] = ["key", "id", "age s", "owner"].map(cell);
+    return this.actions.dropButton({ key, id, age, owner });
+  }
+
   draw() {
     const { columns, total, error } = this.table;
     const found = this.rows;
@@ -466,6 +466,7 @@ class Tables {
     byId("count").textContent = error ??
       `${shown.length} of ${found.length} found, ${total} in all`;
     const hadFocus = document.activeElement?.closest("#table th")?.cellIndex;
+    const label = document.activeElement?.closest("#table td button")?.getAttribute("aria-label");
     const head = columns.map((name, index) => {
       const button = element("button", { type: "button", textContent: name.replaceAll("_", " ") });
       button.addEventListener("click", () => this.sort(index));
@@ -473,6 +474,8 @@ class Tables {
       const className = typeof shown[0]?.[index] === "number" ? "number" : "";
       return element("th", { scope: "col", className, "aria-sort": order }, button);
     });
+    const drops = this.name === "tokens" && this.actions?.canDrop;
+    if (drops) head.push(element("th", { scope: "col", textContent: "action" }));
     const body = shown.map((row) =>
       element(
         "tr",
@@ -483,6 +486,7 @@ class Tables {
             textContent: typeof cell === "number" ? cell.toLocaleString("en") : cell,
           })
         ),
+        ...(drops ? [element("td", {}, this.dropButton(row))] : []),
       )
     );
     byId("table").replaceChildren(
@@ -492,6 +496,9 @@ class Tables {
     if (hadFocus !== undefined) {
       byId("table").querySelector(`th:nth-child(${hadFocus + 1}) button`)?.focus();
     }
+    if (label !== undefined) {
+      byId("table").querySelector(`td button[aria-label="${CSS.escape(label)}"]`)?.focus();
+    }
   }
 }
 
@@ -499,10 +506,13 @@ class Tables {
 async function start() {
   const status = byId("status");
   let dashboard = null;
-  const load = async () => {
-    const reply = await fetch("/api/past");
+  const read = async (path) => {
+    const reply = await fetch(path);
     if (!reply.ok) throw new Error(await reply.text());
-    const past = await reply.json();
+    return await reply.json();
+  };
+  const load = async () => {
+    const past = await read("/api/past");
     if (dashboard === null) dashboard = new Dashboard(past);
     else {
       dashboard.seconds = past.seconds;
@@ -510,14 +520,16 @@ async function start() {
       dashboard.draw();
     }
   };
+  let viewer;
   try {
     await load();
+    viewer = await read("/api/viewer");
   } catch (error) {
     status.textContent = error.message;
     return;
   }
   new ClassMemory();
-  new Tables();
+  new Tables(viewer);
   const source = new EventSource("/api/stream");
   let isBroken = false;
   source.addEventListener("open", () => {
