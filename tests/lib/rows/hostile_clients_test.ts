@@ -59,6 +59,14 @@ Deno.test("users write rows, take tokens and change the list of caches by their 
     "node command s 0 6\r\nuget k\r\n",
     "NODE 25\r\nVALUE k 0 1 1 C\r\n1\r\nEND\r\n",
   );
+  const [key, write] = ["\x01k", `\x04\0\0\x01${"\0".repeat(44)}k`];
+  for (const [verb, record] of [["read", key], ["write", write]] as const) {
+    const block = record.repeat(257);
+    await node.ask(
+      `node ${verb} - 0 ${block.length}\r\n${block}\r\n`,
+      "SERVER_ERROR a block of more than 256 records\r\n",
+    );
+  }
   await server.stop();
 });
 
