@@ -52,7 +52,12 @@ export async function openAdmin(
     isServing: () => lifecycle.phase === LifecyclePhase.RUNNING,
     routes: dashboardRoutes({
       recorder,
-      tables: { ...source, rowStats, users: () => authentication?.users ?? null },
+      tables: {
+        ...source,
+        rowStats,
+        nodes: () => origin?.nodes ?? [],
+        users: () => authentication?.users ?? null,
+      },
       check: authentication &&
         ((credentials, address) => authentication.accessOf(credentials, address)),
       actions: adminActions

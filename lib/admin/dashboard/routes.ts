@@ -107,6 +107,7 @@ function actionRoutes(
   const actions = options && new Actions(options);
   const isShown = (name: string): boolean =>
     (name !== "rows" || tables.rowStats().length > 0) &&
+    (name !== "nodes" || tables.rowStats().some((stat) => stat.name === "nodes_member")) &&
     (name !== "users" || tables.users() !== null);
   const describe: ViewerHandler = (_request, { access }) => {
     const own = Object.keys(TABLES).filter((name) =>
@@ -129,7 +130,7 @@ function past({ recorder, tables }: DashboardOptions): unknown {
   return {
     version: settings.version,
     columns: COLUMNS,
-    hasRows: tables.rowStats().length > 0,
+    rowColumns: tables.rowStats().map(({ name }) => `rows_${name}`),
     ...recorder.past,
   };
 }

@@ -83,6 +83,14 @@ const PLOTS = [
   ["Age of the oldest update token", seconds, [["age", "token_oldest_age"]]],
 ];
 
+/** The mean time of a step: microseconds by second, over times by second. */
+const stepTime = (step) => (row) => {
+  const count = row(`rows_${step}_count`);
+  return count > 0 ? row(`rows_${step}_us`) / count : null;
+};
+const milliseconds = (value) => microseconds(1000 * value);
+
+/** Plots of rows: those without a number, as of nodes at a server that has none, are left out. */
 const ROW_PLOTS = [
   ["Writes of rows per second", plain, [
     ["committed", "rows_puts_committed"],
@@ -94,10 +102,32 @@ const ROW_PLOTS = [
   ["Writes in a group", plain, [["mean", (row) => {
     const groups = row("rows_put_groups");
     return groups > 0 ? row("rows_puts_committed") / groups : null;
-  }]]],
+  }]], "rows_put_groups"],
+  ["Steps of a write, mean time", microseconds, [
+    ["delete in caches", stepTime("cache_delete")],
+    ["delete in nodes", stepTime("node_delete")],
+    ["transaction", stepTime("database_write")],
+  ], "rows_database_write_count"],
+  ["Read of rows, mean time", microseconds, [
+    ["database", stepTime("database_read")],
+  ], "rows_database_read_count"],
   ["Reads of rows per second", plain, [
     ["cacheable", "rows_gets_cacheable"],
     ["not cacheable", "rows_gets_uncacheable"],
+  ]],
+  ["Nodes", plain, [
+    ["member", "rows_nodes_member"],
+    ["silent", "rows_nodes_silent"],
+    ["lost", "rows_nodes_lost"],
+  ]],
+  ["Epochs", plain, [["takeover", "rows_epoch"], ["list of caches", "rows_caches_epoch"]]],
+  ["Lag of the followed log", milliseconds, [["behind", "rows_follow_lag_ms"]]],
+  ["Followed log", bytes, [["not applied", "rows_follow_lag_bytes"]]],
+  ["Membership of this node", plain, [["member", "rows_node_member"]]],
+  ["Rows by this node, per second", plain, [
+    ["read", "rows_node_reads"],
+    ["written", "rows_node_writes"],
+    ["failed", "rows_node_failures"],
   ]],
 ];
 
@@ -131,6 +161,7 @@ const TABLES = [
   ["tokens", "Update tokens"],
   ["users", "Users"],
   ["rows", "Rows"],
+  ["nodes", "Nodes"],
 ];
 
 /** The value of a line in a row of the history; null: unknown. */
@@ -239,8 +270,9 @@ class Dashboard {
     this.minutes = past.minutes;
     this.range = 5;
     byId("version").textContent = past.version;
-    const plots = past.hasRows ? [...PLOTS, ...ROW_PLOTS] : PLOTS;
-    this.plots = plots.map((plot) => new Plot(plot, this.columns));
+    const known = new Set(past.rowColumns);
+    const rowPlots = ROW_PLOTS.filter(([, , [[, of]], column = of]) => known.has(column));
+    this.plots = [...PLOTS, ...rowPlots].map((plot) => new Plot(plot, this.columns));
     byId("plots").replaceChildren(...this.plots.map(({ figure }) => figure));
     this.tiles = TILES.map(([name]) => {
       const value = element("dd", { textContent: "–" });

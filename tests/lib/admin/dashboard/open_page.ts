@@ -12,50 +12,64 @@ export interface PageOptions extends ProcessOptions {
   readonly login?: { readonly username: string; readonly password: string };
 }
 
-/** A test of the dashboard, open and live. Fails if the browser reports an error. Ignored without chromium. */
+/** A test of the dashboard, open and live. Ignored without chromium. */
 export function pageTest(
   name: string,
   run: (page: Page, server: ServerProcess) => Promise<void>,
   options: () => PageOptions = () => ({}),
 ): void {
+  browserTest(name, async () => {
+    const { args = ["-z", "3333"], login, ...rest } = options();
+    await using server = await ServerProcess.start({ ...rest, args: ["--admin", "0", ...args] });
+    await withPage(server, (page) => run(page, server), login);
+    await server.stop();
+  });
+}
+
+/** A test that needs chromium. */
+export function browserTest(name: string, run: () => Promise<void>): void {
   Deno.test({
     name: `${name}${hasChromium ? "" : " (ignored: needs Debian's package chromium)"}`,
     ignore: !hasChromium,
     // The browser's driver keeps timers and pipes of its own.
     sanitizeOps: false,
     sanitizeResources: false,
-    fn: async () => {
-      const { chromium } = await import("npm:playwright-core@1.65.1");
-      const { args = ["-z", "3333"], login, ...rest } = options();
-      await using server = await ServerProcess.start({ ...rest, args: ["--admin", "0", ...args] });
-      const line = await server.line("the dashboard is at http://");
-      const url = /http:\/\/[^/]+\/$/.exec(line)![0];
-      const browser: Browser = await chromium.launch({
-        executablePath: CHROMIUM,
-        args: ["--no-sandbox"],
-      });
-      try {
-        const context = await browser.newContext(
-          login === undefined ? {} : {
-            httpCredentials: { ...login, send: "always" },
-          },
-        );
-        const page = await context.newPage();
-        const faults: string[] = [];
-        page.on("pageerror", ({ message }) => faults.push(message));
-        page.on("console", (message) => {
-          if (message.type() === "error") faults.push(message.text());
-        });
-        await page.goto(url);
-        await page.locator("#status", { hasText: "live" }).waitFor();
-        await run(page, server);
-        assertEquals(faults, []);
-      } finally {
-        await browser.close();
-      }
-      await server.stop();
-    },
+    fn: run,
   });
+}
+
+/** Opens a server's dashboard, waits until it is live, and fails if the browser reports an error. */
+export async function withPage(
+  server: ServerProcess,
+  run: (page: Page) => Promise<void>,
+  login?: PageOptions["login"],
+): Promise<void> {
+  const { chromium } = await import("npm:playwright-core@1.65.1");
+  const line = await server.line("the dashboard is at http://");
+  const url = /http:\/\/[^/]+\/$/.exec(line)![0];
+  const browser: Browser = await chromium.launch({
+    executablePath: CHROMIUM,
+    args: ["--no-sandbox"],
+  });
+  try {
+    const context = await browser.newContext(
+      login === undefined ? {} : {
+        httpCredentials: { ...login, send: "always" },
+      },
+    );
+    const page = await context.newPage();
+    const faults: string[] = [];
+    page.on("pageerror", ({ message }) => faults.push(message));
+    page.on("console", (message) => {
+      if (message.type() === "error") faults.push(message.text());
+    });
+    await page.goto(url);
+    await page.locator("#status", { hasText: "live" }).waitFor();
+    await run(page);
+    assertEquals(faults, []);
+  } finally {
+    await browser.close();
+  }
 }
 
 /** Returns what axe-core finds on the page. */
