@@ -11,6 +11,8 @@ import { CAN_MOUNT, fillDisk, makeReadOnly, mountTinyDisk } from "../../support/
 
 const HIT = "VALUE hit 0 3\r\none\r\nEND\r\n";
 const PATIENCE = ["--db-timeout", "1000"];
+/** Hits go on before PostgreSQL, however slow the machine is. */
+const PATIENT_HITS = ["--member-time", "60000"];
 
 async function reply(client: Client, request: string): Promise<string> {
   await client.send(request);
@@ -115,7 +117,7 @@ Deno.test("PostgreSQL: a write whose session is terminated during its commit has
   const cluster = await PostgresServer.start();
   try {
     const url = await cluster.createDatabase();
-    await using server = await startProxy({ url, folder: "" }, []);
+    await using server = await startProxy({ url, folder: "" }, [], PATIENT_HITS);
     using client = await server.connect();
     await cacheRow(client);
     // A commit that takes long.
@@ -152,7 +154,11 @@ Deno.test("PostgreSQL: a database that turns read only refuses writes, and healt
   const cluster = await PostgresServer.start();
   try {
     const url = await cluster.createDatabase();
-    await using server = await startProxy({ url, folder: "" }, [], ["--metrics", "0"]);
+    await using server = await startProxy({ url, folder: "" }, [], [
+      ...PATIENT_HITS,
+      "--metrics",
+      "0",
+    ]);
     const [admin] = /http:\/\/[^/]+/.exec(await server.line("metrics are at http://"))!;
     const health = async (): Promise<string> => await (await fetch(`${admin}/health`)).text();
     using client = await server.connect();
@@ -184,7 +190,7 @@ Deno.test("PostgreSQL: sessions that are terminated, and a restart, are survived
   const cluster = await PostgresServer.start();
   try {
     const url = await cluster.createDatabase();
-    await using server = await startProxy({ url, folder: "" }, [], PATIENCE);
+    await using server = await startProxy({ url, folder: "" }, [], [...PATIENCE, ...PATIENT_HITS]);
     using client = await server.connect();
     await cacheRow(client);
     const others =
@@ -211,7 +217,10 @@ Deno.test("PostgreSQL: a standby is refused until it is promoted; then writes go
     const url = await primary.createDatabase();
     using relay = new Relay(primary.port);
     const relayed = url.replace(`:${primary.port}`, `:${relay.port}`);
-    await using server = await startProxy({ url: relayed, folder: "" }, [], PATIENCE);
+    await using server = await startProxy({ url: relayed, folder: "" }, [], [
+      ...PATIENCE,
+      ...PATIENT_HITS,
+    ]);
     using client = await server.connect();
     await cacheRow(client);
     const standbyUrl = url.replace(`:${primary.port}`, `:${standby.port}`);
