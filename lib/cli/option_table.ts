@@ -305,7 +305,7 @@ const AUDIT = [
 
 // deno-fmt-ignore
 const OPERATOR = [
-  ["server",   "",   "list",   "host:port",     NONE, NONE,  "",      "server to look at, also without --server; separate several with commas, or repeat the option"],
+  ["server",   "",   "list",   "host:port",     NONE, NONE,  "",      "server to look at, or the path of its Unix socket, with a slash; also without --server; separate several with commas, or repeat the option"],
   ["login",    "",   "text",   "path",          NONE, NONE,  "",      "file with the line user:password for servers that ask for passwords"],
   ["ca-cert",  "",   "text",   "path",          NONE, NONE,  "",      "reach servers over TLS, and verify them against these certificates in PEM, beside the runtime's root certificates"],
   ["timeout",  "",   "whole",  "milliseconds",     1, INT31, "2000",  "how long a server may be silent"],
