@@ -9,6 +9,7 @@ const ENTRIES = [
   "main.ts",
   "lib/server/worker.ts",
   "lib/journal/journal_worker.ts",
+  "lib/snapshot/read_worker.ts",
   "lib/rows/database_thread.ts",
   "lib/rows/databases/postgres/backend.ts",
 ];

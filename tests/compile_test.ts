@@ -11,6 +11,7 @@ const EMBEDDED_FILES = [
   / main\.ts \(/,
   / (?:worker\.ts|server\/\*) \(/,
   / (?:journal_worker\.ts|journal\/\*) \(/,
+  / (?:read_worker\.ts|snapshot\/\*) \(/,
   / postgres\b/,
   / (?:uplot\.js|assets\/\*|dashboard\/\*|admin\/\*) \(/,
 ];

@@ -19,9 +19,11 @@ export interface SnapshotOptions {
 const SUFFIX = { WRITING: ".new", LOADED: ".loaded", REFUSED: ".refused", LOCK: ".lock" } as const;
 /** Time between two lines of progress. */
 const PROGRESS_MS = 5000;
-/** Work on items between two looks at signals. */
+/** Work between two looks at signals. */
 const SLICE_MS = 20;
 const MIB = 1024 * 1024;
+/** Each thread reads at least so much, which takes as long as its start. */
+const THREAD_BYTES = 128 * MIB;
 
 /** The file of `--snapshot`: read at the start, written at the stop. One server at a time has it. */
 export class Snapshot {
@@ -119,6 +121,7 @@ export class Snapshot {
       await reader.readPieces(
         pieces,
         (piece) => snapshots.bytesOf(piece),
+        Math.min(navigator.hardwareConcurrency, Math.floor(reader.pagesBytes / THREAD_BYTES)),
         (bytes) => progress.add(bytes),
       );
     } catch (error) {
@@ -144,6 +147,7 @@ export class Snapshot {
     await reader.readPieces(
       pieces,
       ({ bytes }) => scratch.subarray(0, bytes),
+      1,
       (bytes) => progress.add(bytes),
     );
     const read = (at: number, to: Uint8Array): void => reader.readPages(at, to);
@@ -194,16 +198,10 @@ export class Snapshot {
     this.#isWriting = true;
     try {
       await inSlices(cache.snapshots.prepare(removed), this.#onProgress);
-      using file = Deno.openSync(writing, {
-        write: true,
-        create: true,
-        truncate: true,
-        mode: 0o600,
-      });
       let progress: Progress | null = null;
-      const fileBytes = await writeStore(cache, file, version, rows, (bytes, allBytes) => {
+      const fileBytes = await writeStore(cache, writing, version, rows, (bytes, allBytes) => {
         progress ??= new Progress("written", allBytes, this.#onProgress);
-        progress.add(bytes);
+        return progress.add(bytes);
       });
       Deno.renameSync(writing, this.#path);
       syncFolderOf(this.#path);
@@ -246,6 +244,18 @@ export class Snapshot {
   }
 }
 
+/** Lets signals be handled during a long work. */
+class Turns {
+  #endMs = performance.now() + SLICE_MS;
+
+  /** Resolves after a turn of the event loop, if the last one is long ago. */
+  async take(): Promise<void> {
+    if (performance.now() < this.#endMs) return;
+    await new Promise((resolve) => setTimeout(resolve));
+    this.#endMs = performance.now() + SLICE_MS;
+  }
+}
+
 /** Lines of the log that show how far a long work is. */
 class Progress {
   readonly #verb: string;
@@ -253,6 +263,7 @@ class Progress {
   readonly #onProgress: () => void;
   #bytes = 0;
   #nextMs = performance.now() + PROGRESS_MS;
+  readonly #turns = new Turns();
 
   constructor(verb: string, allBytes: number, onProgress: () => void) {
     this.#verb = verb;
@@ -260,9 +271,11 @@ class Progress {
     this.#onProgress = onProgress;
   }
 
-  add(bytes: number): void {
+  /** Notes bytes, and lets signals be handled. */
+  async add(bytes: number): Promise<void> {
     this.#bytes += bytes;
     this.#onProgress();
+    await this.#turns.take();
     if (performance.now() < this.#nextMs) return;
     this.#nextMs += PROGRESS_MS;
     const [done, all] = [mebibytes(this.#bytes), mebibytes(this.#allBytes)];
@@ -275,12 +288,10 @@ class Progress {
 
 /** Runs a generator to its end; signals are handled meanwhile. */
 async function inSlices(work: Generator<void>, onProgress: () => void): Promise<void> {
-  let endMs = performance.now() + SLICE_MS;
+  const turns = new Turns();
   for (const _ of work) {
-    if (performance.now() < endMs) continue;
     onProgress();
-    await new Promise((resolve) => setTimeout(resolve));
-    endMs = performance.now() + SLICE_MS;
+    await turns.take();
   }
 }
 

@@ -14,6 +14,13 @@ import {
   partChecksum,
   SnapshotError,
 } from "./snapshot_format.ts";
+import {
+  type PageReading,
+  type PieceToRead,
+  readAt,
+  type ReadingMessage,
+  readPages,
+} from "./page_reading.ts";
 import { reasonOf } from "../reason.ts";
 
 /** A snapshot that is being read: its start, its tables and its checksums are in memory and intact. */
@@ -70,38 +77,39 @@ export class SnapshotReader {
    * Reads all pages.
    *
    * @param bytesOf Returns the memory for a piece.
-   * @param onRead Called after every piece with its length in bytes.
+   * @param threads How many threads read; several need shared memory, other for each piece.
+   * @param onRead Called after every piece with its length in bytes; what it returns is waited for.
    * @throws SnapshotError if a piece is damaged.
    */
   async readPieces(
     pieces: readonly PagePiece[],
     bytesOf: (piece: PagePiece) => Uint8Array,
-    onRead: (bytes: number) => void,
+    threads: number,
+    onRead: (bytes: number) => Promise<void>,
   ): Promise<void> {
     let position = this.#pagesAt;
-    this.#file.seekSync(position, Deno.SeekMode.Start);
-    for (const [index, piece] of pieces.entries()) {
-      const bytes = bytesOf(piece);
-      for (let at = 0; at < bytes.length;) {
-        const read = await this.#file.read(bytes.subarray(at));
-        if (read === null) throw new SnapshotError(`${this.#path}: it is truncated`);
-        at += read;
-      }
-      if (partChecksum(bytes, index + 1) !== this.#checksums[index + 1]) {
-        throw new SnapshotError(`${this.#path}: the pages at byte ${position} are damaged`);
-      }
-      position += bytes.length;
-      onRead(bytes.length);
+    const all = pieces.map((piece, index): PieceToRead => {
+      const part = index + 1;
+      const at = position;
+      position += piece.bytes;
+      return { bytes: bytesOf(piece), position: at, part, checksum: this.#checksums[part]! };
+    });
+    const taken = new Int32Array(new SharedArrayBuffer(4));
+    const reading: PageReading = { path: this.#path, pieces: all, taken };
+    try {
+      if (threads > 1) await readByThreads(reading, threads, onRead);
+      else for (const bytes of readPages(reading)) await onRead(bytes);
+    } catch (error) {
+      throw new SnapshotError(`${this.#path}: ${reasonOf(error)}`);
     }
   }
 
   /** Reads bytes of the pages. @param position 0 is the first byte of the first page. */
   readPages(position: number, to: Uint8Array): void {
-    this.#file.seekSync(this.#pagesAt + position, Deno.SeekMode.Start);
-    for (let at = 0; at < to.length;) {
-      const read = this.#file.readSync(to.subarray(at));
-      if (read === null) throw new SnapshotError(`${this.#path}: it is truncated`);
-      at += read;
+    try {
+      readAt(this.#file, this.#pagesAt + position, to);
+    } catch (error) {
+      throw new SnapshotError(`${this.#path}: ${reasonOf(error)}`);
     }
   }
 
@@ -126,4 +134,33 @@ export class SnapshotReader {
     }
     return at === length ? bytes : bytes.slice(0, at);
   }
+}
+
+/** Reads by other threads. Resolves when all have ended: none writes to the memory any more. */
+async function readByThreads(
+  reading: PageReading,
+  threads: number,
+  onRead: (bytes: number) => Promise<void>,
+): Promise<void> {
+  const reasons = await Promise.all(
+    Array.from({ length: threads }, () => {
+      const worker = new Worker(new URL("./read_worker.ts", import.meta.url), {
+        type: "module",
+        name: "leased-snapshot",
+      });
+      const ended = Promise.withResolvers<string | null>();
+      worker.onmessage = ({ data }: MessageEvent<ReadingMessage>) => {
+        if (data.kind === "read") void onRead(data.bytes);
+        else ended.resolve(data.reason);
+      };
+      worker.onerror = (event) => {
+        event.preventDefault();
+        ended.resolve(`a thread that reads it has failed: ${event.message}`);
+      };
+      worker.postMessage(reading);
+      return ended.promise;
+    }),
+  );
+  const reason = reasons.find((each) => each !== null);
+  if (reason !== undefined && reason !== null) throw new Error(reason);
 }

@@ -143,15 +143,6 @@ export function commandsFor(access: Access): readonly CommandRow[] {
   });
 }
 
-/** The reply by the access that a command needs. */
-const REFUSED: Readonly<Record<Access, Uint8Array>> = {
-  [Access.NONE]: REFUSAL.UNAUTHENTICATED,
-  [Access.READ]: REFUSAL.UNAUTHENTICATED,
-  [Access.WRITE]: REFUSAL.NEEDS_WRITE,
-  [Access.NODE]: REFUSAL.NEEDS_NODE,
-  [Access.ADMIN]: REFUSAL.NEEDS_ADMIN,
-};
-
 /**
  * Refuses a command that the peer's user may not give, and skips its data block.
  *
@@ -160,7 +151,7 @@ const REFUSED: Readonly<Record<Access, Uint8Array>> = {
  */
 function refuseAccess(conversation: Conversation, needed: Access, lengthWord: number): Flow {
   if (lengthWord > 0 && !readValueLength(conversation, lengthWord)) return Flow.DONE;
-  answer(conversation, REFUSED[needed]);
+  answer(conversation, needed === Access.ADMIN ? REFUSAL.NEEDS_ADMIN : REFUSAL.NEEDS_WRITE);
   return lengthWord > 0 ? swallowBlock(conversation) : Flow.DONE;
 }
 

@@ -16,6 +16,7 @@ const ENTRIES = [
   "main.ts",
   "lib/server/worker.ts",
   "lib/journal/journal_worker.ts",
+  "lib/snapshot/read_worker.ts",
   "lib/rows/database_thread.ts",
 ];
 
@@ -78,9 +79,7 @@ export class Copy implements AsyncDisposable {
    * @returns Null when it fails, or takes too long.
    */
   async measure(file: string): Promise<TestFile | null> {
-    const folder = await Deno.makeTempDir({ prefix: "leased-mutate-profile-" });
-    // Deno removes the folder itself before it writes to it.
-    const profile = `${folder}/lines`;
+    const profile = await Deno.makeTempDir({ prefix: "leased-mutate-profile-" });
     try {
       // Optimized code differs while lines are counted, so tests of allocation fail then.
       const covered = await this.#deno([...TEST_ARGUMENTS, `--coverage=${profile}`, file]);
@@ -94,7 +93,7 @@ export class Copy implements AsyncDisposable {
         lines: covered.success ? await this.#lines(profile) : null,
       };
     } finally {
-      await Deno.remove(folder, { recursive: true });
+      await Deno.remove(profile, { recursive: true });
     }
   }
 

@@ -55,4 +55,9 @@ export class Recorder {
   get past(): { seconds: HistoryRow[]; minutes: HistoryRow[] } {
     return { seconds: this.#seconds.rows(), minutes: this.#minutes.rows() };
   }
+
+  /** The statistics at the last second. */
+  get latest(): Snapshot {
+    return this.#second;
+  }
 }

@@ -77,8 +77,7 @@ export class NodeThread {
 
   #sendState(): void {
     const { client, problem } = this.#membership;
-    const fault = client === null ? problem : null;
-    this.#say({ kind: "state", stats: this.#stats, problem: fault, nodes: [] });
+    this.#say({ kind: "state", stats: this.#stats, problem: client === null ? problem : null });
   }
 
   get #stats(): Stat[] {
