@@ -164,17 +164,21 @@ export class Connection {
     const { login } = this.#link;
     if (login === undefined) return this.#ready();
     const text = Buffer.from(`${login.user} ${login.password}`);
+    const fail = (reply: string): void =>
+      this.#stop("failed", `login of ${login.user} failed: ${reply}`);
     const request: Request<void> = {
       line: `set login 0 0 ${text.length}`,
       value: text,
       shape: "line",
       key: "",
       read: ({ status, line }) => {
-        if (status !== "STORED") this.#stop("failed", `login of ${login.user} failed: ${line}`);
-        else this.#ready();
+        if (status === "STORED") this.#ready();
+        else fail(line);
       },
     };
-    const pending = this.#pendingOf(request, () => {}, () => {});
+    const pending = this.#pendingOf(request, () => {}, (error) => {
+      if (error instanceof ServerError) fail(error.reply);
+    });
     pending.next = this.#first;
     this.#first = pending;
     this.#last ??= pending;

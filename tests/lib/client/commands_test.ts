@@ -11,14 +11,9 @@ import {
   TokenOutError,
   UnsupportedError,
 } from "../../../lib/client/mod.ts";
-import { LEASE_FLAG, startLeased, startMemcached, testServers } from "./servers.ts";
-import { Certificates, tlsArguments } from "../../support/servers/certificates.ts";
+import { LEASE_FLAG, startLeased, startMemcached, startSecured, testServers } from "./servers.ts";
+import { Certificates } from "../../support/servers/certificates.ts";
 import { MEMCACHEDS } from "../../support/servers/memcached.ts";
-import {
-  leastPermissions,
-  ServerProcess,
-  TRANSPORTS,
-} from "../../support/servers/server_process.ts";
 
 testServers("commands of values", async (address) => {
   await using client = new Client(address);
@@ -161,26 +156,17 @@ Deno.test("getss and deletess; update tokens", async () => {
 
 Deno.test("TLS with a client certificate, and a login", async () => {
   using certificates = new Certificates();
-  const { cert, key, certPath, keyPath } = certificates.make("localhost");
-  const users = `${certificates.folder}/users`;
-  await Deno.writeTextFile(users, "anna:secret\n");
-  await Deno.chmod(users, 0o600);
-  const io = TRANSPORTS.at(-1)!;
-  await using server = await ServerProcess.start({
-    io,
-    args: [
-      ...tlsArguments({ cert, key, certPath, keyPath }),
-      ...["--ssl-verify-mode", "2", "--ssl-ca-cert", certPath, "-Y", users],
-    ],
-    permissions: [...leastPermissions(io), `--allow-read=${certificates.folder}`],
-  });
-  const address = `127.0.0.1:${server.port}`;
+  await using server = await startSecured(certificates);
+  const { address, cert, key } = server;
   const tls = { ca: cert, cert, key };
   await using client = new Client(address, { tls, login: { user: "anna", password: "secret" } });
   assertEquals(await client.set("k", 1), true);
   assertEquals(await client.get("k"), 1);
-  await using wrong = new Client(address, { tls, login: { user: "anna", password: "x" } });
-  await assertRejects(() => wrong.get("k"), RequestError, "mg k");
+  await using wrong = new Client(address, {
+    ...{ tls, connectMs: 30_000, replyMs: 30_000 },
+    login: { user: "anna", password: "x" },
+  });
+  await assertRejects(() => wrong.get("k"), ConnectionError, "mg k: login of anna failed: CLIENT_");
   await using stranger = new Client(address, { tls: { ca: cert } });
   await assertRejects(() => stranger.get("k"), ConnectionError);
   await using doubter = new Client(address, { tls: {} });
