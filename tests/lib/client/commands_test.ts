@@ -5,7 +5,6 @@ import {
   compressed,
   ConnectionError,
   LockedError,
-  RequestError,
   ServerError,
   textCodec,
   TokenOutError,

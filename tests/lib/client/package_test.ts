@@ -1,8 +1,9 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { isInstalled } from "../../support/servers/peers.ts";
 import { path } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
-import { startLeased } from "./servers.ts";
+import { Certificates } from "../../support/servers/certificates.ts";
+import { startLeased, startSecured } from "./servers.ts";
 
 // The package as users get it, in a bare project.
 
@@ -17,6 +18,14 @@ const value: Promise<string | undefined> = cache.getOrLoad("k", (key) => key, op
 // @ts-expect-error A load of another type.
 cache.getOrLoad("k", () => 5);
 console.log(value, LockedError, bentoDriver, KeyvStore);
+`;
+
+/** What a client with and without a certificate, an authority, and a password gets. */
+const TLS_RESULTS = `right: value
+no certificate: ConnectionError
+unknown authority: ConnectionError
+no TLS: ConnectionError
+wrong password: ConnectionError
 `;
 
 const tasks: Record<string, { command: string }> =
@@ -40,7 +49,19 @@ async function run(
     true,
     `${program} ${args.join(" ")}: ${textOf(stderr)}${textOf(stdout)}`,
   );
-  return textOf(stdout);
+  return textOf(stdout) + textOf(stderr);
+}
+
+/** Every declaration that a declaration of the package imports is in the package. */
+async function checkDeclarations(folder: string): Promise<void> {
+  const files = (await Array.fromAsync(Deno.readDir(folder))).map(({ name }) => name);
+  for (const name of files.filter((name) => name.endsWith(".d.ts"))) {
+    const text = await Deno.readTextFile(`${folder}/${name}`);
+    for (const [, imported] of text.matchAll(/(?:from |import\()"(\..+?)\.js"/g)) {
+      const { isFile } = await Deno.stat(`${folder}/${imported}.d.ts`);
+      assert(isFile, `${name} imports ${imported}`);
+    }
+  }
 }
 
 Deno.test("the package and the server have one version", () => {
@@ -51,14 +72,16 @@ Deno.test("the package and the server have one version", () => {
 });
 
 Deno.test({
-  name: "the package works in a bare project of Node and of Deno, and has types",
+  name: "the package works in a bare project of Node and of Deno, with TLS, and has types",
   ignore: !isInstalled(["npm", "--version"]),
   fn: async () => {
     const folder = await Deno.makeTempDir({ prefix: "leased-test-" });
+    using certificates = new Certificates();
     try {
       const pack = tasks["client:pack"]!.command.split(" && ").slice(1, -2).join(" && ")
         .replaceAll(".client", `${folder}/source`).replace("../", `${folder}/`);
-      await run(path(""), "sh", ["-c", pack.replace("deno pack", `${Deno.execPath()} pack`)]);
+      const packed = pack.replace("deno pack", `${Deno.execPath()} pack`);
+      assertEquals(await run(path(""), "sh", ["-c", packed]), "", "no warning");
       await Deno.writeTextFile(
         `${folder}/package.json`,
         `{ "type": "module" }`,
@@ -69,34 +92,31 @@ Deno.test({
         "--no-audit",
         "./leased-client.tgz",
       ]);
-      const example = await Deno.readTextFile(path("examples/client.mjs"));
-      const asUser = example.replace(
-        '"../lib/client/mod.ts"',
-        '"@leased/client"',
-      );
-      await Deno.writeTextFile(`${folder}/client.mjs`, asUser);
+      for (const program of ["examples/client.mjs", "tests/lib/client/tls_client.mjs"]) {
+        const text = await Deno.readTextFile(path(program));
+        const asUser = text.replace(/"(?:\.\.\/)+lib\/client\/mod\.ts"/, '"@leased/client"');
+        await Deno.writeTextFile(`${folder}/${program.split("/").at(-1)}`, asUser);
+      }
       await Deno.writeTextFile(`${folder}/consumer.ts`, CONSUMER);
       await run(folder, Deno.execPath(), [
         "check",
         "--node-modules-dir=manual",
         "consumer.ts",
       ]);
+      for (const part of ["", "adapters/"]) {
+        await checkDeclarations(`${folder}/node_modules/@leased/client/${part}`);
+      }
       await using server = await startLeased();
+      await using secured = await startSecured(certificates);
       const deno = ["run", "--node-modules-dir=manual", "-A"];
-      for (
-        const [program, args] of [["node", []], [
-          Deno.execPath(),
-          deno,
-        ]] as const
-      ) {
-        const output = await run(folder, program, [
-          ...args,
-          "client.mjs",
-          `${server.port}`,
-        ]);
+      for (const [program, args] of [["node", []], [Deno.execPath(), deno]] as const) {
+        const output = await run(folder, program, [...args, "client.mjs", `${server.port}`]);
         assertStringIncludes(output, "first title");
         assertStringIncludes(output, "second title");
         assertStringIncludes(output, "loads: 2");
+        const { certPath, keyPath, port } = secured;
+        const tls = [...args, "tls_client.mjs", `${port}`, certPath, keyPath];
+        assertEquals(await run(folder, program, tls), TLS_RESULTS);
       }
     } finally {
       await Deno.remove(folder, { recursive: true });

@@ -3,7 +3,16 @@ import {
   MEMCACHEDS,
   startMemcached as startSide,
 } from "../../support/servers/memcached.ts";
-import { ServerProcess, TRANSPORTS } from "../../support/servers/server_process.ts";
+import {
+  type Certificate,
+  type Certificates,
+  tlsArguments,
+} from "../../support/servers/certificates.ts";
+import {
+  leastPermissions,
+  ServerProcess,
+  TRANSPORTS,
+} from "../../support/servers/server_process.ts";
 
 /** A server of a test, and the address that clients are given. */
 export interface TestServer extends AsyncDisposable {
@@ -18,6 +27,32 @@ export async function startLeased(args: readonly string[] = []): Promise<ServerP
     io: TRANSPORTS.at(-1)!,
     args: ["-z", "3333", "--tokens", "volatile", "--token-quarantine", "0", ...args],
   });
+}
+
+/** Starts leased with TLS; it wants its own certificate from clients, and the login of anna with the password secret. */
+export async function startSecured(
+  certificates: Certificates,
+): Promise<TestServer & Certificate & { readonly port: number }> {
+  const certificate = certificates.make("localhost");
+  const users = `${certificates.folder}/users`;
+  await Deno.writeTextFile(users, "anna:secret\n");
+  await Deno.chmod(users, 0o600);
+  const io = TRANSPORTS.at(-1)!;
+  const server = await ServerProcess.start({
+    io,
+    args: [
+      ...tlsArguments(certificate),
+      ...["--ssl-verify-mode", "2", "--ssl-ca-cert", certificate.certPath, "-Y", users],
+    ],
+    permissions: [...leastPermissions(io), `--allow-read=${certificates.folder}`],
+  });
+  const { port } = server;
+  return {
+    ...certificate,
+    port,
+    address: `127.0.0.1:${port}`,
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  };
 }
 
 /** A test with leased, and one with every memcached of this machine. */
