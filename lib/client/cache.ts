@@ -1,14 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { checkNumber, keyBytes } from "./checks.ts";
-import {
-  abortable,
-  type CallOptions,
-  Client,
-  type ClientOptions,
-  type Section,
-  type StoreOptions,
-  type WeightedServer,
-} from "./client.ts";
+import { Client, type Section, type WeightedServer } from "./client.ts";
+import { abortable, type CallOptions, type ClientOptions, type StoreOptions } from "./commands.ts";
 import { ABSENT_FLAG } from "./entries.ts";
 import {
   type CommitOutcome,
@@ -89,7 +82,16 @@ const LOCK_TRIES = 3;
 /** Settings of flows that do not load. */
 const NO_LOAD = settingsOf({});
 
-/** A client whose flows keep a cache in step with a database. */
+/**
+ * A client whose flows keep a cache in step with a database.
+ *
+ * @example
+ * ```ts
+ * const shop = new Cache("127.0.0.1:11211", { codec: jsonCodec });
+ * await shop.getOrLoad("price", () => 5); // 5
+ * await shop.close();
+ * ```
+ */
 // deno-lint-ignore no-explicit-any
 export class Cache<Value = any> extends Client<Value> {
   readonly #lanes = new Lanes<Outcome<Value>>();
@@ -117,6 +119,12 @@ export class Cache<Value = any> extends Client<Value> {
    * @param load Reads the primary database, outside of transactions that began before.
    * @returns Undefined: there is no such row.
    * @throws What `load` throws; LoadTimeoutError; RequestError, unless `whenDown` is "miss".
+   * @example
+   * ```ts
+   * const articles = new Map([["article:7", "title"]]);
+   * await cache.getOrLoad("article:7", (key) => articles.get(key), { ttlSec: 60 }); // "title"
+   * await cache.getOrLoad("article:8", (key) => articles.get(key), { absentSec: 5 }); // undefined
+   * ```
    */
   async getOrLoad<T extends Value>(
     key: string,
@@ -126,7 +134,16 @@ export class Cache<Value = any> extends Client<Value> {
     return (await this.getOrLoadEntry(key, load, options)).value;
   }
 
-  /** Like `getOrLoad`, and tells whether the value is stale. */
+  /**
+   * Like `getOrLoad`, and tells whether the value is stale.
+   *
+   * @example
+   * ```ts
+   * const load = () => "text";
+   * await cache.getOrLoadEntry("page", load, { graceSec: 600 }); // { value: "text", isStale: false, from: "load" }
+   * await cache.getOrLoadEntry("page", load, { graceSec: 600 }); // { value: "text", isStale: false, from: "cache" }
+   * ```
+   */
   async getOrLoadEntry<T extends Value>(
     key: string,
     load: Load<T>,
@@ -154,6 +171,11 @@ export class Cache<Value = any> extends Client<Value> {
    *
    * @returns A map without the keys that have no row.
    * @throws As `getOrLoad`.
+   * @example
+   * ```ts
+   * const load = (keys: readonly string[]) => new Map(keys.map((key) => [key, key.length]));
+   * await cache.getOrLoadMany(["one", "three"], load); // new Map([["one", 3], ["three", 5]])
+   * ```
    */
   async getOrLoadMany<T extends Value>(
     keys: Iterable<string>,
@@ -186,6 +208,13 @@ export class Cache<Value = any> extends Client<Value> {
    * @param commit Runs the transaction, and returns when it has been committed. Turn off retries in the driver.
    * @returns What `commit` returns.
    * @throws What `commit` throws; OutcomeUnknownError, UnfinishedError; or, before the commit, why there are no tokens.
+   * @example
+   * ```ts
+   * const titles = new Map([["title:7", "first"]]);
+   * await cache.getOrLoad("title:7", (key) => titles.get(key)); // "first"
+   * await cache.put("title:7", () => void titles.set("title:7", "second"), { form: "tokens" });
+   * await cache.getOrLoad("title:7", (key) => titles.get(key)); // "second"
+   * ```
    */
   async put<Result>(
     keys: string | readonly string[],
@@ -213,6 +242,12 @@ export class Cache<Value = any> extends Client<Value> {
    * @returns The row's new version.
    * @throws RowWriteError: nothing was written, and nothing will be; OutcomeUnknownError, whose `resolve` finds out; or
    *   why there is no update token: nothing was written.
+   * @example
+   * ```ts
+   * await cache.putRow("row:7", { price: 5 }); // 1
+   * await cache.get("row:7"); // { price: 5 }
+   * await cache.putRow("row:7", undefined); // 2
+   * ```
    */
   async putRow(
     key: string,
@@ -238,12 +273,33 @@ export class Cache<Value = any> extends Client<Value> {
     throw unknown(end.cause);
   }
 
-  /** Removes values and leases, after an update was committed. @throws UnfinishedError */
+  /**
+   * Removes values and leases, after an update was committed.
+   *
+   * @throws UnfinishedError
+   * @example
+   * ```ts
+   * await cache.getOrLoad("list", () => [1, 2]); // [1, 2]
+   * await cache.invalidate("list");
+   * await cache.getOrLoad("list", () => [1, 2, 3]); // [1, 2, 3]
+   * ```
+   */
   async invalidate(keys: string | readonly string[], limitMs: number = LIMIT_MS): Promise<void> {
     await this.#invalidate([keys].flat().map(keyBytes), limitMs);
   }
 
-  /** Makes all values of these tags invalid, after an update was committed. @throws UnfinishedError */
+  /**
+   * Makes all values of these tags invalid, after an update was committed.
+   *
+   * @throws UnfinishedError
+   * @example
+   * ```ts
+   * const options = { tags: ["toys"] };
+   * await cache.getOrLoad("top ten".replace(" ", "-"), () => "ball", options); // "ball"
+   * await cache.invalidateTags("toys");
+   * await cache.getOrLoad("top ten".replace(" ", "-"), () => "doll", options); // "doll"
+   * ```
+   */
   async invalidateTags(
     tags: string | readonly string[],
     limitMs: number = LIMIT_MS,
@@ -258,6 +314,10 @@ export class Cache<Value = any> extends Client<Value> {
    *   connection, which never reconnects.
    * @param options `waitMs`: how long to wait for the lock. Default 0.
    * @throws LockedError, TokenOutError, or what `fn` throws
+   * @example
+   * ```ts
+   * await cache.withLock("nightly-report", ({ fence, signal }) => fence > 0 && !signal.aborted); // true
+   * ```
    */
   async withLock<Result>(
     key: string,
@@ -280,6 +340,11 @@ export class Cache<Value = any> extends Client<Value> {
    * @param fn Gets undefined if there is no value. If it returns undefined nothing is stored.
    * @returns The value that was stored.
    * @throws RequestError Others changed the value each of 20 times.
+   * @example
+   * ```ts
+   * await cache.compareAndSwap("cart:7", (cart = []) => [...cart, "ball"]); // ["ball"]
+   * await cache.compareAndSwap("cart:7", (cart = []) => [...cart, "doll"]); // ["ball", "doll"]
+   * ```
    */
   async compareAndSwap<T extends Value>(
     key: string,
@@ -300,7 +365,15 @@ export class Cache<Value = any> extends Client<Value> {
     throw new RequestError(place, `others changed the value each of ${CAS_TRIES} times`);
   }
 
-  /** Returns a part of the cache with keys of its own, which can be invalidated together. */
+  /**
+   * Returns a part of the cache with keys of its own, which can be invalidated together.
+   *
+   * @example
+   * ```ts
+   * const tenant = cache.namespace("tenant-7");
+   * await tenant.getOrLoad("name", (key) => `the ${key}`); // "the name"
+   * ```
+   */
   namespace(name: string): Namespace<Value> {
     keyBytes(`${name}:`);
     return new Namespace(this, name);
@@ -384,7 +457,15 @@ function throwUnfinished<Item extends string | Token>(
   throw new UnfinishedError(message, keys, () => retry(items), cause);
 }
 
-/** A part of a cache: its keys have a prefix, and a tag of its own. */
+/**
+ * A part of a cache: its keys have a prefix, and a tag of its own.
+ *
+ * @example
+ * ```ts
+ * const release: Namespace = cache.namespace("release-1");
+ * await release.getOrLoad("index", () => "old"); // "old"
+ * ```
+ */
 // deno-lint-ignore no-explicit-any
 export class Namespace<Value = any> {
   readonly #cache: Cache<Value>;
@@ -398,7 +479,15 @@ export class Namespace<Value = any> {
     this.#tag = `namespace:${name}`;
   }
 
-  /** As `Cache.getOrLoad`; `load` gets the key without the prefix. */
+  /**
+   * As `Cache.getOrLoad`; `load` gets the key without the prefix.
+   *
+   * @example
+   * ```ts
+   * await cache.namespace("a").getOrLoad("k", () => 1); // 1
+   * await cache.namespace("b").getOrLoad("k", () => 2); // 2
+   * ```
+   */
   getOrLoad<T extends Value>(
     key: string,
     load: Load<T>,
@@ -408,7 +497,15 @@ export class Namespace<Value = any> {
     return this.#cache.getOrLoad(this.#prefix + key, loadOwn, this.#options(options));
   }
 
-  /** As `Cache.getOrLoadMany`; `loadMany` gets the keys without the prefix. */
+  /**
+   * As `Cache.getOrLoadMany`; `loadMany` gets the keys without the prefix.
+   *
+   * @example
+   * ```ts
+   * const load = (keys: readonly string[]) => new Map(keys.map((key) => [key, key.length]));
+   * await cache.namespace("c").getOrLoadMany(["one"], load); // new Map([["one", 3]])
+   * ```
+   */
   async getOrLoadMany<T extends Value>(
     keys: Iterable<string>,
     loadMany: LoadMany<T>,
@@ -426,7 +523,14 @@ export class Namespace<Value = any> {
     return new Map([...found].map(([key, value]) => [key.slice(length), value]));
   }
 
-  /** As `Cache.put`. */
+  /**
+   * As `Cache.put`.
+   *
+   * @example
+   * ```ts
+   * await cache.namespace("d").put("k", () => "the transaction's result"); // "the transaction's result"
+   * ```
+   */
   put<Result>(
     keys: string | readonly string[],
     commit: () => Promise<Result> | Result,
@@ -435,7 +539,18 @@ export class Namespace<Value = any> {
     return this.#cache.put([keys].flat().map((key) => this.#prefix + key), commit, options);
   }
 
-  /** Makes all values of the namespace invalid. @throws UnfinishedError */
+  /**
+   * Makes all values of the namespace invalid.
+   *
+   * @throws UnfinishedError
+   * @example
+   * ```ts
+   * const docs = cache.namespace("docs");
+   * await docs.getOrLoad("index", () => "old"); // "old"
+   * await docs.invalidate();
+   * await docs.getOrLoad("index", () => "new"); // "new"
+   * ```
+   */
   invalidate(): Promise<void> {
     return this.#cache.invalidateTags(this.#tag);
   }

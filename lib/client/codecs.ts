@@ -19,19 +19,45 @@ export interface Codec<Value> {
 const COMPRESSED_FLAG = 0x1_0000;
 const MIN_BYTES_DEFAULT = 512;
 
-/** Values are bytes. */
+/**
+ * Values are bytes.
+ *
+ * @example
+ * ```ts
+ * const files = new Client<Uint8Array>("127.0.0.1:11211", { codec: bytesCodec });
+ * await files.set("file", Uint8Array.of(1, 2)); // true
+ * await files.get("file"); // Uint8Array.of(1, 2)
+ * ```
+ */
 export const bytesCodec: Codec<Uint8Array> = {
   encode: (bytes) => ({ bytes, flags: 0 }),
   decode: (bytes) => new Uint8Array(bytes),
 };
 
-/** Values are texts, stored as UTF-8. */
+/**
+ * Values are texts, stored as UTF-8.
+ *
+ * @example
+ * ```ts
+ * const texts = new Client<string>("127.0.0.1:11211", { codec: textCodec });
+ * await texts.set("text", "€ 3"); // true
+ * await texts.get("text"); // "€ 3"
+ * ```
+ */
 export const textCodec: Codec<string> = {
   encode: (text) => ({ bytes: Buffer.from(text), flags: 0 }),
   decode: (bytes) => textOf(bytes),
 };
 
-/** Values are whatever JSON can hold; the default. A value that JSON cannot hold is a TypeError. */
+/**
+ * Values are whatever JSON can hold; the default. A value that JSON cannot hold is a TypeError.
+ *
+ * @example
+ * ```ts
+ * jsonCodec.encode({ a: 1 }).bytes.length; // 7
+ * jsonCodec.encode(undefined); // throws TypeError
+ * ```
+ */
 // deno-lint-ignore no-explicit-any
 export const jsonCodec: Codec<any> = {
   encode: (value) => {
@@ -47,6 +73,12 @@ export const jsonCodec: Codec<any> = {
  *
  * @param minBytes Shorter values are not tried. Default 512.
  * @param maxBytes Longest value that is decompressed; a longer one is an error. Default 64 MiB.
+ * @example
+ * ```ts
+ * const pages = new Client("127.0.0.1:11211", { codec: compressed(jsonCodec, { minBytes: 100 }) });
+ * await pages.set("page", "x".repeat(10_000)); // true
+ * (await pages.get("page")).length; // 10_000
+ * ```
  */
 export function compressed<Value>(
   codec: Codec<Value>,

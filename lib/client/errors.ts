@@ -12,7 +12,16 @@ function placed({ server, command, key }: Place, message: string): string {
   return [server, what, message].filter((part) => part !== "").join(": ");
 }
 
-/** A request failed. Its message names server, command and key. */
+/**
+ * A request failed. Its message names server, command and key.
+ *
+ * @example
+ * ```ts
+ * const error = await new Client("127.0.0.1:1").get("k").catch((error) => error);
+ * error instanceof RequestError; // true
+ * [error.server, error.command, error.key]; // ["127.0.0.1:1", "mg", "k"]
+ * ```
+ */
 export class RequestError extends Error implements Place {
   override readonly name: string = "RequestError";
   readonly server: string;
@@ -25,7 +34,15 @@ export class RequestError extends Error implements Place {
   }
 }
 
-/** The server refused a request; `reply` is the server's reply. */
+/**
+ * The server refused a request; `reply` is the server's reply.
+ *
+ * @example
+ * ```ts
+ * await cache.set("name", "Anna"); // true
+ * await cache.increment("name"); // throws ServerError
+ * ```
+ */
 export class ServerError extends RequestError {
   override readonly name: string = "ServerError";
   readonly reply: string;
@@ -36,27 +53,77 @@ export class ServerError extends RequestError {
   }
 }
 
-/** The server does not know the command: only `leased` has locks, `getss`, update tokens and rows. */
+/**
+ * The server does not know the command: only `leased` has locks, `getss`, update tokens and rows.
+ *
+ * @example
+ * ```ts
+ * const other = createServer((socket) => socket.on("data", () => socket.write("ERROR\r\n")));
+ * await once(other.listen(0, "127.0.0.1"), "listening");
+ * const { port } = other.address() as AddressInfo;
+ * await using client = new Client(`127.0.0.1:${port}`);
+ * await client.lock("k"); // throws UnsupportedError
+ * other.close();
+ * ```
+ */
 export class UnsupportedError extends ServerError {
   override readonly name = "UnsupportedError";
 }
 
-/** The connection could not be made, or ended before the reply. The server may have executed the request. */
+/**
+ * The connection could not be made, or ended before the reply. The server may have executed the request.
+ *
+ * @example
+ * ```ts
+ * await new Client("127.0.0.1:1").get("k"); // throws ConnectionError
+ * ```
+ */
 export class ConnectionError extends RequestError {
   override readonly name: string = "ConnectionError";
 }
 
-/** No reply within the time-out, in ms. The server may have executed the request; its connection is closed. */
+/**
+ * No reply within the time-out, in ms. The server may have executed the request; its connection is closed.
+ *
+ * @example
+ * ```ts
+ * const silent = createServer().listen(0, "127.0.0.1");
+ * await once(silent, "listening");
+ * const { port } = silent.address() as AddressInfo;
+ * await new Client(`127.0.0.1:${port}`, { replyMs: 50 }).get("k"); // throws TimeoutError
+ * silent.close();
+ * ```
+ */
 export class TimeoutError extends ConnectionError {
   override readonly name = "TimeoutError";
 }
 
-/** The server sent bytes that are no reply to the request. Its connection is closed. */
+/**
+ * The server sent bytes that are no reply to the request. Its connection is closed.
+ *
+ * @example
+ * ```ts
+ * const web = createServer((socket) => void socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
+ * await once(web.listen(0, "127.0.0.1"), "listening");
+ * const { port } = web.address() as AddressInfo;
+ * await new Client(`127.0.0.1:${port}`).get("k"); // throws ProtocolError
+ * web.close();
+ * ```
+ */
 export class ProtocolError extends ConnectionError {
   override readonly name = "ProtocolError";
 }
 
-/** Another connection holds the key's lock. */
+/**
+ * Another connection holds the key's lock.
+ *
+ * @example
+ * ```ts
+ * await cache.set("door", "closed"); // true
+ * await using _section = await cache.lock("door");
+ * await cache.lock("door"); // throws LockedError
+ * ```
+ */
 export class LockedError extends RequestError {
   override readonly name = "LockedError";
 
@@ -65,17 +132,41 @@ export class LockedError extends RequestError {
   }
 }
 
-/** The key has an update token of another writer, so it can have no value and no lock. */
+/**
+ * The key has an update token of another writer, so it can have no value and no lock.
+ *
+ * @example
+ * ```ts
+ * const id = await cache.takeToken("gate", "painter");
+ * await cache.lock("gate"); // throws TokenOutError
+ * await cache.releaseToken("gate", id); // true
+ * ```
+ */
 export class TokenOutError extends RequestError {
   override readonly name = "TokenOutError";
 }
 
-/** A value is longer than `valueBytesMax`, as encoded. Nothing was sent. */
+/**
+ * A value is longer than `valueBytesMax`, as encoded. Nothing was sent.
+ *
+ * @example
+ * ```ts
+ * const small = new Client("127.0.0.1:11211", { valueBytesMax: 10 });
+ * await small.set("k", "x".repeat(100)); // throws ValueTooLargeError
+ * ```
+ */
 export class ValueTooLargeError extends RangeError {
   override readonly name = "ValueTooLargeError";
 }
 
-/** `load` took longer than `hardMs`. */
+/**
+ * `load` took longer than `hardMs`.
+ *
+ * @example
+ * ```ts
+ * await cache.getOrLoad("slow", () => new Promise(() => {}), { hardMs: 10 }); // throws LoadTimeoutError
+ * ```
+ */
 export class LoadTimeoutError extends Error {
   override readonly name = "LoadTimeoutError";
 }
@@ -83,6 +174,14 @@ export class LoadTimeoutError extends Error {
 /**
  * The transaction has ended, but a server did not confirm the step behind it, for `keys`. The message says what that
  * means for readers.
+ *
+ * @example
+ * ```ts
+ * const away = new Cache("127.0.0.1:1");
+ * const error = await away.put("k", () => {}, { limitMs: 10 }).catch((error) => error);
+ * error instanceof UnfinishedError; // true
+ * await error.retry(); // throws UnfinishedError
+ * ```
  */
 export class UnfinishedError extends Error {
   override readonly name = "UnfinishedError";
@@ -102,7 +201,14 @@ export class UnfinishedError extends Error {
   }
 }
 
-/** Nothing was written by `putRow`, and nothing will be. `cause` is the reason. */
+/**
+ * Nothing was written by `putRow`, and nothing will be. `cause` is the reason.
+ *
+ * @example
+ * ```ts
+ * await cache.putRow("no-row", 1); // throws RowWriteError
+ * ```
+ */
 export class RowWriteError extends Error {
   override readonly name = "RowWriteError";
   readonly key: string;
@@ -120,6 +226,14 @@ export type CommitOutcome = "done" | "failed" | "told";
 /**
  * `put` does not know whether the transaction was committed. Its keys stay uncacheable, so no reader gets an old value.
  * After `put`, find out from the database, then call `resolve`. After `putRow`, `resolve` finds out.
+ *
+ * @example
+ * ```ts
+ * const lose = () => Promise.reject(new Error("the connection to the database is lost"));
+ * const error = await cache.put("sum", lose, { form: "tokens" }).catch((error) => error);
+ * error instanceof OutcomeUnknownError; // true
+ * await error.resolve(); // "told"
+ * ```
  */
 export class OutcomeUnknownError extends Error {
   override readonly name = "OutcomeUnknownError";
@@ -142,7 +256,17 @@ export class OutcomeUnknownError extends Error {
   }
 }
 
-/** Throw it from `commit` to say that the transaction was certainly not committed. */
+/**
+ * Throw it from `commit` to say that the transaction was certainly not committed.
+ *
+ * @example
+ * ```ts
+ * const commit = () => {
+ *   throw new RolledBackError("there are not enough seats");
+ * };
+ * await cache.put("seats:1", commit, { form: "tokens" }); // throws RolledBackError
+ * ```
+ */
 export class RolledBackError extends Error {
   override readonly name = "RolledBackError";
 }

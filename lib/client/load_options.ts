@@ -1,5 +1,5 @@
 import { checkNumber, expiryOf, keyBytes } from "./checks.ts";
-import type { CallOptions } from "./client.ts";
+import type { CallOptions } from "./commands.ts";
 import type { LoadSettings } from "./flows/load.ts";
 
 const TTL_SEC = 600;

@@ -2,14 +2,10 @@
 export type { LinkOptions } from "./address.ts";
 export { Cache, Namespace } from "./cache.ts";
 export type { CacheEntry, Load, LoadMany, PutOptions } from "./cache.ts";
-export { Client, Commands, Section } from "./client.ts";
-export type {
-  CallOptions,
-  ClientOptions,
-  StoreOptions,
-  Versioned,
-  WeightedServer,
-} from "./client.ts";
+export { Client, Section } from "./client.ts";
+export type { WeightedServer } from "./client.ts";
+export { Commands } from "./commands.ts";
+export type { CallOptions, ClientOptions, StoreOptions, Versioned } from "./commands.ts";
 export { bytesCodec, compressed, jsonCodec, textCodec } from "./codecs.ts";
 export type { Codec, Encoded } from "./codecs.ts";
 export * from "./errors.ts";

@@ -14,12 +14,32 @@ export interface BentoDriverResult {
   factory(config: BentoDriverOptions): BentoDriver;
 }
 
-/** A second layer for BentoCache: `bentostore().useL2Layer(bentoDriver({ servers: "127.0.0.1:11211" }))`. */
+/**
+ * A second layer for BentoCache: `bentostore().useL2Layer(bentoDriver({ servers: "127.0.0.1:11211" }))`.
+ *
+ * @example
+ * ```ts
+ * const driver = bentoDriver({ servers: "127.0.0.1:11211" }).factory({ servers: "127.0.0.1:11211", prefix: "shop" });
+ * await driver.set("k", "v", 60_000); // true
+ * await driver.get("k"); // "v"
+ * await driver.disconnect();
+ * ```
+ */
 export function bentoDriver(options: BentoDriverOptions): BentoDriverResult {
   return { options, factory: (config) => new BentoDriver({ ...options, ...config }) };
 }
 
-/** A driver of BentoCache. All methods throw RequestError. */
+/**
+ * A driver of BentoCache. All methods throw RequestError.
+ *
+ * @example
+ * ```ts
+ * const driver = new BentoDriver({ servers: "127.0.0.1:11211", prefix: "shop" });
+ * await driver.set("l", "w"); // true
+ * await driver.pull("l"); // "w"
+ * await driver.disconnect();
+ * ```
+ */
 export class BentoDriver {
   readonly type = "l2";
   readonly #values: PrefixedValues;

@@ -4,6 +4,14 @@ import { type AdapterOptions, PrefixedValues } from "./prefixed_values.ts";
 /**
  * A store for Keyv: `new Keyv({ store: new KeyvStore("127.0.0.1:11211"), namespace: "shop" })`. `clear` concerns the
  * namespace of the Keyv; without one, the keys of all. It cannot list keys, so Keyv has no `iterator`.
+ *
+ * @example
+ * ```ts
+ * const store = new KeyvStore("127.0.0.1:11211");
+ * await store.set("k", "v", 60_000); // true
+ * await store.get("k"); // "v"
+ * await store.disconnect();
+ * ```
  */
 export class KeyvStore extends EventEmitter {
   readonly opts: { readonly servers: string | readonly string[] } & AdapterOptions;

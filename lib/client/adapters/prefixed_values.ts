@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
-import { Client, type ClientOptions } from "../client.ts";
+import { Client } from "../client.ts";
+import type { ClientOptions } from "../commands.ts";
 import { textCodec } from "../codecs.ts";
 
 /** Options of an adapter: those of a client whose values are texts. */
