@@ -1,5 +1,7 @@
-// Two processes of the shop over one database and one cache: deno task shop [plain|coherent|check]
-// `check` edits and reads pages in both ways of caching, and counts pages that were stale: their price was lower than
+// Two processes of the shop over one database: deno task shop [plain|coherent|rows|check] [pages] [database]
+// plain, coherent: over an SQLite file, with one cache. rows: each with a node, and an origin before the database, which
+// is a new SQLite file, or the URL of a PostgreSQL whose table `kv` may be filled.
+// `check` edits and reads pages in all ways, and counts pages that were stale: their price was lower than
 // one that an edit had been told before the page was asked for. Each edit of a product raises its price.
 import { TextLineStream } from "@std/streams";
 
@@ -9,12 +11,13 @@ const PRODUCTS = 100;
 const PAGE_PRODUCTS = 50;
 const READERS = 16;
 const EDITORS = 2;
-/** Check ends after so many pages in the coherent way, and as many or the first stale one in the plain way. */
+/** Check ends after so many pages in the coherent way, and as many and a stale one in the plain way. */
 const PAGES = Number(Deno.args[1] ?? 5_000);
 
-type Way = "plain" | "coherent";
+const WAYS = ["plain", "coherent", "rows"] as const;
+type Way = typeof WAYS[number];
 
-/** A shop of two processes, with a cache and a database of its own. */
+/** A shop of two processes, with a cache of its own, or with an origin and two nodes. */
 class Shop implements AsyncDisposable {
   readonly ports: number[] = [];
   readonly #children: Deno.ChildProcess[] = [];
@@ -23,16 +26,14 @@ class Shop implements AsyncDisposable {
   static async open(way: Way): Promise<Shop> {
     const shop = new Shop();
     try {
-      const line = await shop.#start("stderr", "main.ts", ["-l", HOST, "-p", "-1"]);
-      const cache = /listens on (\S+?)[;,]/.exec(line)![1]!;
+      const url = Deno.args[2] ?? `sqlite:${shop.#folder}/rows.db`;
+      const server = await shop.#serve(...way === "rows" ? ["--db", url] : []);
       for (let process = 0; process < 2; process++) {
         const port = freePort();
-        await shop.#start("stdout", "examples/shop/shop.ts", [
-          `${port}`,
-          `${shop.#folder}/shop.db`,
-          cache,
-          way,
-        ]);
+        const places = way === "rows"
+          ? [await shop.#serve("--origin", server)]
+          : [`${shop.#folder}/shop.db`, server];
+        await shop.#start("stdout", "examples/shop/shop.ts", [`${port}`, way, ...places], /(.+)/);
         shop.ports.push(port);
       }
       return shop;
@@ -42,11 +43,18 @@ class Shop implements AsyncDisposable {
     }
   }
 
-  /** Starts a program. @returns Its first line on this stream. */
+  /** Starts a server. @returns Its address. */
+  async #serve(...args: string[]): Promise<string> {
+    const all = ["-l", HOST, "-p", "-1", ...args];
+    return await this.#start("stderr", "main.ts", all, /listens on (\S+?)[;,]/);
+  }
+
+  /** Starts a program. @returns The first group of `sign`, which a line on this stream has. */
   async #start(
     stream: "stdout" | "stderr",
     program: string,
     args: readonly string[],
+    sign: RegExp,
   ): Promise<string> {
     const child = new Deno.Command(Deno.execPath(), {
       args: [
@@ -66,10 +74,14 @@ class Shop implements AsyncDisposable {
     this.#children.push(child);
     const lines = child[stream].pipeThrough(new TextDecoderStream())
       .pipeThrough(new TextLineStream()).getReader();
-    const { value } = await lines.read();
-    if (value === undefined) throw new Error(`${program} did not start`);
-    void drain(lines);
-    return value;
+    for (;;) {
+      const { value } = await lines.read();
+      if (value === undefined) throw new Error(`${program} did not start`);
+      const [, found] = sign.exec(value) ?? [];
+      if (found === undefined) continue;
+      void drain(lines);
+      return found;
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -141,7 +153,7 @@ async function check(way: Way): Promise<void> {
   await using shop = await Shop.open(way);
   const { pages, stale } = await visit(
     shop,
-    (seen) => seen.pages >= PAGES && (way === "coherent" || seen.stale > 0),
+    (seen) => seen.pages >= PAGES && (way !== "plain" || seen.stale > 0),
   );
   say(`${way} caching: ${pages} pages, ${stale} stale`);
 }
@@ -153,12 +165,11 @@ function say(text: string): void {
 
 const [command = "coherent"] = Deno.args;
 if (command === "check") {
-  await check("plain");
-  await check("coherent");
-} else if (command === "plain" || command === "coherent") {
-  await using shop = await Shop.open(command);
+  for (const way of WAYS) await check(way);
+} else if (WAYS.includes(command as Way)) {
+  await using shop = await Shop.open(command as Way);
   say(`${command} caching: ${shop.ports.map((port) => `http://${HOST}:${port}/`).join(" and ")}`);
   await new Promise<void>((resolve) => Deno.addSignalListener("SIGINT", resolve));
 } else {
-  throw new Error(`${command}: must be plain, coherent or check`);
+  throw new Error(`${command}: must be plain, coherent, rows or check`);
 }
