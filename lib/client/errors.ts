@@ -58,7 +58,7 @@ export class ServerError extends RequestError {
  *
  * @example
  * ```ts
- * const other = createServer((socket) => socket.on("data", () => socket.write("ERROR\r\n")));
+ * const other = createServer((socket) => socket.on("data", () => socket.write(`ERROR\r\n`)));
  * await once(other.listen(0, "127.0.0.1"), "listening");
  * const { port } = other.address() as AddressInfo;
  * await using client = new Client(`127.0.0.1:${port}`);

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import * as client from "../../../lib/client/mod.ts";
 import * as bento from "../../../lib/client/adapters/bentocache.ts";
 import * as keyv from "../../../lib/client/adapters/keyv.ts";

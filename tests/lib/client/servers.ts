@@ -29,7 +29,7 @@ export async function startLeased(args: readonly string[] = []): Promise<ServerP
   });
 }
 
-/** Starts leased with TLS; it wants its own certificate from clients, and the login of anna with the password secret. */
+/** Starts leased with TLS. Clients need its own certificate, and the login of anna with the password secret. */
 export async function startSecured(
   certificates: Certificates,
 ): Promise<TestServer & Certificate & { readonly port: number }> {
