@@ -131,7 +131,7 @@ export class RowCache extends Cache {
       return parking.leavesAhead() ? Outcome.PARKED : super.removeAndLease(operation);
     }
     const { deadlineSec } = operation;
-    const outcome = parking.remove(operation);
+    const outcome = this.#noted(operation, parking.remove(operation));
     operation.deadlineSec = deadlineSec;
     if (outcome !== Outcome.DELETED && outcome !== Outcome.NOT_FOUND) return outcome;
     if (outcome === Outcome.DELETED) this.lockOperations.removeHeld(operation);
@@ -204,9 +204,14 @@ export class RowCache extends Cache {
       super.remove(operation);
       return Outcome.STORED;
     }
-    const outcome = parking.store(operation, value);
-    if (outcome !== Outcome.PARKED) this.noteWrite(operation);
+    const outcome = this.#noted(operation, parking.store(operation, value));
     if (operation.unlock && outcome === Outcome.STORED) this.lockOperations.unlock(operation);
+    return outcome;
+  }
+
+  /** Samples the key of a row's write, when it is answered: it was parked before. */
+  #noted(operation: Operation, outcome: Outcome): Outcome {
+    if (outcome !== Outcome.PARKED && !operation.isCommand) this.noteWrite(operation);
     return outcome;
   }
 
@@ -240,7 +245,7 @@ export class RowCache extends Cache {
     if (!this.parking.isRowOf(operation) || this.#holdsLease(operation)) {
       return this.parking.leavesAhead() ? Outcome.PARKED : super.remove(operation);
     }
-    const outcome = this.parking.remove(operation);
+    const outcome = this.#noted(operation, this.parking.remove(operation));
     // The lock goes with what its holder deletes.
     if (outcome === Outcome.DELETED) this.lockOperations.removeHeld(operation);
     return outcome;
@@ -251,7 +256,9 @@ export class RowCache extends Cache {
     if (!parking.isRowOf(operation)) {
       return parking.leavesAhead() ? Outcome.PARKED : super.touch(operation);
     }
-    if (parking.mayTouch(operation.deadlineSec)) return parking.touch(operation);
+    if (parking.mayTouch(operation.deadlineSec)) {
+      return this.#noted(operation, parking.touch(operation));
+    }
     this.prefetch.addHash(operation);
     const item = this.get(operation);
     if (item === PARKED_ITEM) return Outcome.PARKED;
@@ -261,7 +268,9 @@ export class RowCache extends Cache {
   }
 
   override incrDecr(operation: Operation, increment: boolean): Outcome {
-    if (this.parking.isRowOf(operation)) return this.parking.count(operation, increment);
+    if (this.parking.isRowOf(operation)) {
+      return this.#noted(operation, this.parking.count(operation, increment));
+    }
     return this.parking.leavesAhead() ? Outcome.PARKED : super.incrDecr(operation, increment);
   }
 }

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { Duplex } from "node:stream";
+import { concatBytes } from "../../store/base/bytes.ts";
 import { ACCEPT_PAUSE_MS, AcceptFailures } from "../net/accept_failures.ts";
 import { openSocket } from "../net/portable/bind.ts";
 import {
@@ -24,6 +25,8 @@ const STREAM_BYTES_MAX = 256 * 1024;
 const HEAD_BYTES_MAX = 8192;
 /** The most that is read and dropped after a refused head: closing with unread bytes would reset and lose the reply. */
 const SURPLUS_BYTES_MAX = 1024 * 1024;
+/** The longest body of a request. */
+const BODY_BYTES_MAX = 4096;
 const BACKLOG = 128;
 /** Time for replies in progress at a stop. */
 const STOP_MS_MAX = 500;
@@ -53,6 +56,10 @@ export interface AdminRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   /** The address of the client, without its port. */
   readonly peer: string;
+  /** The part of the address behind the question mark. */
+  readonly query: URLSearchParams;
+  /** Reads the body; null: it is too long, or the client has gone. */
+  readonly body: () => Promise<string | null>;
 }
 
 type AnyReply = Reply | StreamReply;
@@ -251,21 +258,28 @@ export class AdminServer {
     this.#streams.delete(response);
   }
 
-  #reply(
-    { method = "", url = "", headers, socket }: IncomingMessage,
-  ): AnyReply | Promise<AnyReply> {
+  #reply(request: IncomingMessage): AnyReply | Promise<AnyReply> {
+    const { method = "", url = "", headers, socket } = request;
     const host = hostName(headers.host ?? "");
     const { localAddress, remoteAddress } = this.#under.get(socket)!;
     if (!isHostAllowed(host, localAddress, this.listen.hostname)) {
       return { status: 421, body: `this server is not ${host}: use its address, or localhost\n` };
     }
-    const handlers = this.#routes[url.replace(/\?.*$/s, "")];
+    const [path, query] = url.split(/\?(.*)/s, 2);
+    const handlers = this.#routes[path!];
     if (handlers === undefined) {
       const paths = Object.keys(this.#routes).join(" and ");
       return { status: 404, body: `not found: there are ${paths}\n` };
     }
     const handler = handlers[method === "HEAD" ? "GET" : method];
-    if (handler !== undefined) return handler({ headers, peer: remoteAddress });
+    if (handler !== undefined) {
+      return handler({
+        headers,
+        peer: remoteAddress,
+        query: new URLSearchParams(query),
+        body: () => bodyOf(request),
+      });
+    }
     const methods = Object.keys(handlers).flatMap((name) => name === "GET" ? [name, "HEAD"] : name);
     return {
       status: 405,
@@ -273,6 +287,22 @@ export class AdminServer {
       headers: { Allow: methods.join(", ") },
     };
   }
+}
+
+/** Reads a request's body; null: it is too long, or the client has gone. */
+async function bodyOf(request: IncomingMessage): Promise<string | null> {
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  try {
+    for await (const piece of request) {
+      length += piece.length;
+      if (length > BODY_BYTES_MAX) return null;
+      pieces.push(piece);
+    }
+  } catch {
+    return null;
+  }
+  return new TextDecoder().decode(concatBytes(pieces));
 }
 
 /** A connection, as `node:http` needs it. */

@@ -60,8 +60,13 @@ export class AdminTls {
   /** With mode 1 of `--ssl-verify-mode` a certificate is optional, but must be right. */
   #isRefused(socket: TLSSocket): boolean {
     if (!this.#options.requestCert) return false;
-    const isGiven = Object.keys(socket.getPeerCertificate() ?? {}).length > 0;
+    const certificate = socket.getPeerCertificate() ?? {};
+    const isGiven = Object.keys(certificate).length > 0;
     if (!isGiven) return this.#options.rejectUnauthorized === true;
+    // The runtime does not look at the time of a certificate that is an authority itself.
+    const nowMs = Date.now();
+    const { valid_from: from, valid_to: to } = certificate;
+    if (!(Date.parse(from) <= nowMs && nowMs <= Date.parse(to))) return true;
     // Without authorities of its own, the runtime would trust those of the public.
     return this.#settings.caCert === null || !socket.authorized;
   }

@@ -184,6 +184,7 @@ const RESTART = [
 const MONITORING = [
   ["admin",               "",   "text",   "[host:]port",  NONE, NONE,        "",        "serve the dashboard (GET /), statistics to Prometheus (GET /metrics) and GET /health by HTTP on this address; only a port: 127.0.0.1; under -Z by HTTPS, with the prefixes of -l"],
   ["metrics",             "",   "text",   "[host:]port",  NONE, NONE,        "",        "the former name of --admin"],
+  ["admin-actions",       "",   "switch", "",             NONE, NONE,        "",        "let users of the level admin drop update tokens, flush and quarantine on the dashboard; needs --admin and -Y"],
   ["watcher-logbuf-size", "-o", "whole",  "KiB",             4, 1024 * 1024, "256",     "buffer of each watcher; a watcher that falls further behind loses lines"],
 ] as const satisfies readonly OptionRow[];
 
@@ -304,7 +305,7 @@ const AUDIT = [
 
 // deno-fmt-ignore
 const OPERATOR = [
-  ["server",   "",   "list",   "host:port",     NONE, NONE,  "",      "server to look at, also without --server; separate several with commas, or repeat the option"],
+  ["server",   "",   "list",   "host:port",     NONE, NONE,  "",      "server to look at, or the path of its Unix socket, with a slash; also without --server; separate several with commas, or repeat the option"],
   ["login",    "",   "text",   "path",          NONE, NONE,  "",      "file with the line user:password for servers that ask for passwords"],
   ["ca-cert",  "",   "text",   "path",          NONE, NONE,  "",      "reach servers over TLS, and verify them against these certificates in PEM, beside the runtime's root certificates"],
   ["timeout",  "",   "whole",  "milliseconds",     1, INT31, "2000",  "how long a server may be silent"],

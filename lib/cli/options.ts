@@ -33,6 +33,8 @@ export interface ServerOptions {
   readonly counters: CounterOptions | null;
   /** The address of `--admin`; null: none. */
   readonly admin: TcpListen | null;
+  /** Whether users may act on the dashboard. */
+  readonly adminActions: boolean;
   /** A port of 0 is not bound yet: see `withBound`. */
   readonly settings: Settings;
   /** Initial values of settings that commands may change. */
@@ -80,6 +82,7 @@ export function toServerOptions(
     transport: toTransportOptions(parsed, tls),
     counters,
     admin,
+    adminActions: toAdminActions(parsed, errors),
     settings: toSettings(parsed, leaseFlag, processInfo, listens, protocol, tls),
     tunables: toTunables(parsed),
     journal: toJournal(parsed),
@@ -88,7 +91,7 @@ export function toServerOptions(
     pidFile: values.pidfile,
     logFormat: values["log-format"],
     ignored: [...parsed.ignored, ...ignoredPort(parsed, addresses), ...ignoredTlsOptions(parsed)],
-    nativeOnly: nativeOnlyTls(parsed, listens.map(tlsOf)),
+    nativeOnly: nativeOnlyTls(parsed, listens.map(tlsOf), admin?.tls),
     user: values.user,
   };
 }
@@ -304,6 +307,16 @@ function toAdmin(
   if (text === "") return null;
   const label = `--${admin === "" ? "metrics" : "admin"} ${JSON.stringify(text)}`;
   return valueOr(null, () => readAdminAddress(text, hasTls), errors, label);
+}
+
+/** Returns whether there are actions on the dashboard. They need users. */
+function toAdminActions({ values }: ServerArguments, errors: string[]): boolean {
+  if (!values["admin-actions"]) return false;
+  if (values.admin === "" && values.metrics === "") errors.push("--admin-actions: needs --admin");
+  if (values["auth-file"] === "") {
+    errors.push("--admin-actions: needs -Y (--auth-file): only users of the level admin may act");
+  }
+  return true;
 }
 
 function toRows(parsed: ServerArguments, errors: string[]): RowArguments | null {

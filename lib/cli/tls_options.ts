@@ -55,14 +55,21 @@ const NATIVE_ONLY = [
   ["ssl-handshake-timeout", 10],
 ] as const;
 
-/** Returns the options and the listeners that the portable transport does not support. */
+/**
+ * Returns the options and the listeners that the portable transport does not support.
+ *
+ * @param modes Those of the listeners of `-l`.
+ */
 export function nativeOnlyTls(
   { values }: ServerArguments,
   modes: readonly (TlsMode | undefined)[],
+  adminMode: TlsMode | undefined,
 ): string[] {
   if (!values["enable-ssl"]) return [];
   const found = NATIVE_ONLY.filter(([name, preset]) => values[name] !== preset)
     .map(([name]) => `--${name}`);
   if (modes.includes("mtls")) found.push("-l mtls:");
+  // Without --ssl-ca-cert, which is refused too, no client certificate would be right.
+  if (adminMode === "mtls") found.push("--admin mtls:");
   return found;
 }

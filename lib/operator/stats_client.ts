@@ -1,5 +1,5 @@
-import type { DialOptions } from "../peers/dial.ts";
-import { type Address, Peer } from "../peers/peer.ts";
+import type { Address, DialOptions, UnixAddress } from "../peers/dial.ts";
+import { Peer } from "../peers/peer.ts";
 
 /** The values of a table of statistics, by name. Both may have any characters below 256. */
 export type Table = ReadonlyMap<string, string>;
@@ -20,7 +20,10 @@ export class StatsClient {
   }
 
   /** @throws PeerError */
-  static async connect(address: Address, options: DialOptions): Promise<StatsClient> {
+  static async connect(
+    address: Address | UnixAddress,
+    options: DialOptions,
+  ): Promise<StatsClient> {
     return new StatsClient(await Peer.connect(address, options), options.timeoutMs);
   }
 

@@ -1,8 +1,7 @@
 import { readLoginFile } from "../auth/user_file.ts";
 import { readServerAddress } from "../cli/listen.ts";
 import { valueOr } from "../cli/values.ts";
-import { type DialOptions, readCaCert } from "../peers/dial.ts";
-import type { Address } from "../peers/peer.ts";
+import { type Address, type DialOptions, readCaCert, type UnixAddress } from "../peers/dial.ts";
 
 /** The options of the servers to look at. */
 interface ServerValues {
@@ -14,7 +13,7 @@ interface ServerValues {
 
 /** Servers, and how to connect to them. */
 export interface Targets {
-  readonly addresses: readonly Address[];
+  readonly addresses: readonly (Address | UnixAddress)[];
   readonly dial: DialOptions;
 }
 
@@ -26,7 +25,7 @@ export function readTargets(values: ServerValues, errors: string[]): Targets {
     addresses: server.map((text) =>
       valueOr(
         { hostname: "", port: 0 },
-        () => readServerAddress(text),
+        () => readTarget(text),
         errors,
         JSON.stringify(text),
       )
@@ -39,6 +38,16 @@ export function readTargets(values: ServerValues, errors: string[]): Targets {
       caCert: fromFile(() => readCaCert(caPath), `--ca-cert ${caPath}`, errors) ?? null,
     },
   };
+}
+
+/** Reads `host:port`, or the path of a Unix socket, which has a slash. @throws RangeError */
+function readTarget(text: string): Address | UnixAddress {
+  if (text.includes("/")) return { path: text };
+  try {
+    return readServerAddress(text);
+  } catch (error) {
+    throw new RangeError(`${(error as Error).message}, or the path of a Unix socket, with a slash`);
+  }
 }
 
 function fromFile<Value>(read: () => Value, label: string, errors: string[]): Value | undefined {

@@ -17,19 +17,31 @@ export interface DialOptions {
 }
 
 /** A connection to a server. */
-export type PeerSocket = Deno.TcpConn | Deno.TlsConn;
+export type PeerSocket = Deno.TcpConn | Deno.TlsConn | Deno.UnixConn;
+
+/** The address of a server. */
+export interface Address {
+  readonly hostname: string;
+  readonly port: number;
+}
+
+/** The socket file of a server on this host. */
+export interface UnixAddress {
+  readonly path: string;
+}
 
 /**
- * Connects, and makes the TLS handshake if there is one.
+ * Connects, and makes the TLS handshake if there is one. Unix sockets are plain.
  *
  * @param signal Gives up.
  * @throws The runtime's error.
  */
 export async function dial(
-  address: { readonly hostname: string; readonly port: number },
+  address: Address | UnixAddress,
   caCert: string | null,
   signal: AbortSignal,
 ): Promise<PeerSocket> {
+  if ("path" in address) return await Deno.connect({ transport: "unix", path: address.path });
   const { hostname, port } = address;
   const plain = await Deno.connect({ hostname, port, signal });
   plain.setNoDelay();

@@ -2,13 +2,21 @@ import { createHash } from "node:crypto";
 import { hostPortText } from "../net/transport.ts";
 import { reasonOf } from "../reason.ts";
 import { latin1Bytes } from "../../store/base/bytes.ts";
-import { dial, type DialOptions, type PeerLogin, type PeerSocket } from "./dial.ts";
+import {
+  type Address,
+  dial,
+  type DialOptions,
+  type PeerLogin,
+  type PeerSocket,
+  type UnixAddress,
+} from "./dial.ts";
 import { LineReader, LineTooLongError, REPLY_LINE_LENGTH_MAX } from "./line_reader.ts";
 
-/** The address of a server. */
-export interface Address {
-  readonly hostname: string;
-  readonly port: number;
+export type { Address, UnixAddress };
+
+/** Returns `host:port`, or the path. */
+export function addressText(address: Address | UnixAddress): string {
+  return "path" in address ? address.path : hostPortText(address.hostname, address.port);
 }
 
 /** A server cannot be reached, or sends something else than its protocol allows. */
@@ -32,7 +40,7 @@ const TRAILER_LENGTH = 2;
 
 /** A connection to a server. Buffers at most one line, or one piece of a value. */
 export class Peer {
-  /** `host:port` */
+  /** `addressText` */
   readonly name: string;
   readonly #socket: PeerSocket;
   readonly #timeoutMs: number;
@@ -52,7 +60,7 @@ export class Peer {
    * @param options The time-out is that for every byte that is waited for.
    * @throws PeerError
    */
-  static async connect(address: Address, options: DialOptions): Promise<Peer> {
+  static async connect(address: Address | UnixAddress, options: DialOptions): Promise<Peer> {
     const peer = await Peer.#open(address, options);
     if (options.login === null) return peer;
     try {
@@ -64,8 +72,11 @@ export class Peer {
     }
   }
 
-  static async #open(address: Address, { timeoutMs, caCert }: DialOptions): Promise<Peer> {
-    const name = hostPortText(address.hostname, address.port);
+  static async #open(
+    address: Address | UnixAddress,
+    { timeoutMs, caCert }: DialOptions,
+  ): Promise<Peer> {
+    const name = addressText(address);
     const giveUp = new AbortController();
     const timer = setTimeout(() => giveUp.abort(), timeoutMs);
     try {

@@ -400,8 +400,9 @@ class DatabaseThread {
     }
     const follower = this.#follower ?? undefined;
     const problem = isDeposed ? deposedText : this.#loop.problem ?? this.#lagProblem;
-    const stats = [...rowStats(this.#flows, this.#runner.times, follower)];
-    say({ kind: "state", stats, problem });
+    const nodes = this.#desk.states;
+    const stats = [...rowStats(this.#flows, this.#runner.times, nodes, follower)];
+    say({ kind: "state", stats, problem, nodes });
   }
 }
 

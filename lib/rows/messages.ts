@@ -2,6 +2,7 @@ import type { Stat } from "../../protocol/stats/entry.ts";
 import type { SharedMemory } from "../../store/setup.ts";
 import type { TransportEvent } from "../net/transport.ts";
 import type { ThreadMember } from "../net/transports.ts";
+import type { NodeState } from "./flows/node_list.ts";
 import type { NodeOptions } from "./nodes/options.ts";
 import type { RowsOptions } from "./options.ts";
 
@@ -39,6 +40,8 @@ export type RowsMessage =
     readonly stats: readonly Stat[];
     /** Why `/health` is not well; null: it is. */
     readonly problem: string | null;
+    /** The nodes of an origin. */
+    readonly nodes: readonly NodeState[];
   }
   /** Another server has taken the database over. */
   | { readonly kind: "deposed"; readonly reason: string }

@@ -1,5 +1,6 @@
 import type { Stat } from "../../protocol/stats/entry.ts";
 import type { TransportEvent } from "../net/transport.ts";
+import type { NodeState } from "./flows/node_list.ts";
 import type { RowsCommand, RowsMessage, RowsStart } from "./messages.ts";
 
 /** The database, or the list of caches, cannot be used. */
@@ -26,7 +27,7 @@ export interface OriginEvents {
 export class Origin {
   readonly #worker: Worker;
   readonly #ended = Promise.withResolvers<string>();
-  #state: RowsMessage & { kind: "state" } = { kind: "state", stats: [], problem: null };
+  #state: RowsMessage & { kind: "state" } = { kind: "state", stats: [], problem: null, nodes: [] };
 
   private constructor(worker: Worker) {
     this.#worker = worker;
@@ -82,6 +83,11 @@ export class Origin {
   /** The statistics of `stats rows`, not older than about a second. */
   get stats(): readonly Stat[] {
     return this.#state.stats;
+  }
+
+  /** The nodes, not older than `stats`. */
+  get nodes(): readonly NodeState[] {
+    return this.#state.nodes;
   }
 
   /** Reads the file of caches again. */

@@ -231,7 +231,8 @@ export class RowCommands {
 
   /** `stats rows` */
   #stats(): string {
-    const lines = rowStats(this.#flows, this.#runner.times, this.#following?.follower)
+    const nodes = this.#desk?.states ?? [];
+    const lines = rowStats(this.#flows, this.#runner.times, nodes, this.#following?.follower)
       .map(({ name, value }) => `STAT ${name} ${value}\r\n`);
     return `${[...lines].join("")}${latin1Text(REPLY.END)}`;
   }

@@ -1,5 +1,6 @@
 import { counter, gauge, type Stat, stat } from "../../protocol/stats/entry.ts";
 import type { FlowCounts, Flows } from "./flows/flows.ts";
+import type { NodeState } from "./flows/node_list.ts";
 import type { TokenState } from "./flows/token_states.ts";
 import { followStats } from "./follow/follow_stats.ts";
 import type { Follower } from "./follow/follower.ts";
@@ -30,10 +31,18 @@ const TOKENS: readonly Row<TokenState>[] = [
   ["tokens_revoked", "revoked", "tokens", "that were revoked, and are remembered"],
 ];
 
+/** States of nodes. */
+const NODES: readonly Row<NodeState["state"]>[] = [
+  ["nodes_member", "member", "nodes", "that may serve rows"],
+  ["nodes_silent", "silent", "nodes", "whose time is over"],
+  ["nodes_lost", "lost", "nodes", "that a write went on without, and that have not joined again"],
+];
+
 /** Yields the statistics of the database thread: the lines of `stats rows`, and metrics. */
 export function* rowStats<Cache>(
   { states, caches, counts, isDeposed }: Flows<Cache>,
   times: Readonly<Record<TimedStep, StepTimes>>,
+  nodes: readonly NodeState[],
   follower?: Follower,
 ): Generator<Stat> {
   yield stat("epoch", states.epoch, gauge("", "number of this takeover of the database"));
@@ -45,6 +54,9 @@ export function* rowStats<Cache>(
     gauge("caches", "not in the list, and may hold values"),
   );
   yield stat("caches_epoch", caches.epoch, gauge("", "number of this list of caches"));
+  for (const [name, of, unit, meaning] of NODES) {
+    yield stat(name, nodes.filter(({ state }) => state === of).length, gauge(unit, meaning));
+  }
   const tokens = states.counts();
   for (const [name, of, unit, meaning] of TOKENS) {
     yield stat(name, tokens[of], gauge(unit, meaning));

@@ -6,6 +6,8 @@ import type { ServerOptions } from "../cli/options.ts";
 import { type Lifecycle, LifecyclePhase } from "../lifecycle.ts";
 import type { Origin } from "../rows/origin.ts";
 import type { BoundTransport, TransportEvent } from "../net/transport.ts";
+import { logProcess } from "../log.ts";
+import { tokensDropped } from "./messages.ts";
 import type { Authentication } from "./authentication.ts";
 
 /** Parts of the server that the admin port shows. */
@@ -30,7 +32,7 @@ interface Shown {
  * @throws TlsError
  */
 export async function openAdmin(
-  { admin, settings, transport: { tls } }: ServerOptions,
+  { admin, adminActions, settings, transport: { tls } }: ServerOptions,
   { cache, shared, lifecycle, transport, origin, authentication }: Shown,
   report: (event: TransportEvent) => void,
 ): Promise<AdminServer | null> {
@@ -50,9 +52,22 @@ export async function openAdmin(
     isServing: () => lifecycle.phase === LifecyclePhase.RUNNING,
     routes: dashboardRoutes({
       recorder,
-      tables: { ...source, rowStats, users: () => authentication?.users ?? null },
+      tables: {
+        ...source,
+        rowStats,
+        nodes: () => origin?.nodes ?? [],
+        users: () => authentication?.users ?? null,
+      },
       check: authentication &&
         ((credentials, address) => authentication.accessOf(credentials, address)),
+      actions: adminActions
+        ? {
+          cache,
+          settings,
+          done: (event, message, by) => logProcess("warning", event, message, { by }),
+          tokensDropped: (drop) => report(tokensDropped(drop)),
+        }
+        : null,
     }),
   });
   const adminTls = admin.tls === undefined

@@ -120,6 +120,7 @@ export const REFUSAL = {
   BAD_AUTH_FORMAT: line("CLIENT_ERROR bad authentication token format"),
   AUTH_FAILED: line("CLIENT_ERROR authentication failure"),
   NEEDS_WRITE: line("CLIENT_ERROR not permitted: this user may only read"),
+  NEEDS_NODE: line("CLIENT_ERROR not permitted: this user is no node"),
   NEEDS_ADMIN: line("CLIENT_ERROR not permitted: this user is no administrator"),
   // Commands that must be the first of their batch.
   METADUMP_NOT_ALONE: line("ERROR cannot pipeline other commands before metadump"),

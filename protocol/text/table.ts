@@ -143,6 +143,15 @@ export function commandsFor(access: Access): readonly CommandRow[] {
   });
 }
 
+/** The reply by the access that a command needs. */
+const REFUSED: Readonly<Record<Access, Uint8Array>> = {
+  [Access.NONE]: REFUSAL.UNAUTHENTICATED,
+  [Access.READ]: REFUSAL.UNAUTHENTICATED,
+  [Access.WRITE]: REFUSAL.NEEDS_WRITE,
+  [Access.NODE]: REFUSAL.NEEDS_NODE,
+  [Access.ADMIN]: REFUSAL.NEEDS_ADMIN,
+};
+
 /**
  * Refuses a command that the peer's user may not give, and skips its data block.
  *
@@ -151,7 +160,7 @@ export function commandsFor(access: Access): readonly CommandRow[] {
  */
 function refuseAccess(conversation: Conversation, needed: Access, lengthWord: number): Flow {
   if (lengthWord > 0 && !readValueLength(conversation, lengthWord)) return Flow.DONE;
-  answer(conversation, needed === Access.ADMIN ? REFUSAL.NEEDS_ADMIN : REFUSAL.NEEDS_WRITE);
+  answer(conversation, REFUSED[needed]);
   return lengthWord > 0 ? swallowBlock(conversation) : Flow.DONE;
 }
 

@@ -5,6 +5,12 @@ export function percentEncoded(key: string): string {
   return key.replace(/[^A-Za-z0-9\-._~]/g, percent);
 }
 
+/** Returns the key that `percentEncoded` has encoded; null: the text is none of its results. */
+export function percentDecoded(text: string): string | null {
+  if (!/^(?:[A-Za-z0-9\-._~]|%[\dA-F]{2})*$/.test(text)) return null;
+  return text.replace(/%(..)/g, (_, digits) => String.fromCharCode(parseInt(digits, 16)));
+}
+
 /**
  * Encodes a key as one word of a line. Changes only blanks, control characters and percent signs,
  * which keys of binary requests and of base64 may contain.

@@ -6,6 +6,7 @@ import { sharedPostgres, type TestDatabase } from "../support/servers/databases.
 import { launchProxy } from "../support/servers/proxy_process.ts";
 import { Relay } from "../support/servers/relay.ts";
 import { path, ServerProcess, until } from "../support/servers/server_process.ts";
+import { Client as LibraryClient, RequestError, textCodec } from "../../lib/client/mod.ts";
 import { type Committed, type History, violationsOf } from "./history.ts";
 import { PatientClient } from "./patient_client.ts";
 
@@ -27,11 +28,16 @@ const WRITES_BETWEEN = 20;
 const WAITING = "waiting for its end";
 /** The owner of a token that `token list` shows for none. */
 const NO_OWNER = "-";
+/** Owners of tokens of the client library, in writers that were killed. */
+const LIBRARY_OWNER = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** The result of a run. */
 export interface Ran {
   readonly reads: number;
   readonly fromCaches: number;
+  readonly byLibrary: number;
+  /** Writes that the library has ended. */
+  readonly failed: number;
   readonly writes: number;
   readonly commits: number;
   readonly tokensFreed: number;
@@ -82,9 +88,9 @@ export async function runChaos(
 class Chaos {
   readonly #database: TestDatabase;
   readonly #random: () => number;
-  readonly #history: History = { acknowledged: [], observed: [], committed: [] };
+  readonly #history: History = { acknowledged: [], observed: [], committed: [], failed: [] };
   readonly #disturbances: Record<string, number> = {};
-  /** Between the proxy, direct readers, writers, and a cache. */
+  /** Between the proxy, direct readers, and a cache. */
   readonly #cacheRelays: Relay[] = [];
   readonly #caches: ServerProcess[] = [];
   /** Has the list of caches. */
@@ -102,6 +108,7 @@ class Chaos {
   #now = 0;
   #writersStarted = 0;
   #fromCaches = 0;
+  #byLibrary = 0;
 
   constructor(database: TestDatabase, seed: number) {
     this.#database = database;
@@ -119,7 +126,8 @@ class Chaos {
     await noteCommits(this.#database);
     for (let count = 0; count < WRITERS; count++) this.#writers.push(this.#startWriter());
     for (let count = 0; count < READERS; count++) {
-      this.#readers.push(count % 2 === 0 ? this.#readByProxy() : this.#readByCache());
+      const ways = [this.#readByProxy, this.#readByCache, this.#readByLibrary];
+      this.#readers.push(ways[count % ways.length]!.call(this));
     }
   }
 
@@ -186,6 +194,8 @@ class Chaos {
     return {
       reads: this.#history.observed.length,
       fromCaches: this.#fromCaches,
+      byLibrary: this.#byLibrary,
+      failed: this.#history.failed.length,
       writes: this.#history.acknowledged.length,
       commits: versionsIn(this.#history.committed),
       tokensFreed,
@@ -285,7 +295,6 @@ class Chaos {
         ...["run", "--no-prompt", "--allow-net=127.0.0.1", `--lock=${path("tests/deno.lock")}`],
         path("tests/chaos/writer.ts"),
         ...[`${this.#proxyRelay.port}`, owner, `${this.#choose(2 ** 32)}`, `${KEYS}`],
-        ...this.#cacheRelays.map(({ port }) => `${port}`),
       ],
       stdin: "null",
       stdout: "piped",
@@ -302,6 +311,10 @@ class Chaos {
       const [key, value, version] = line.split(" ");
       // A killed writer may leave half a line.
       if (version === undefined || version === "") continue;
+      if (version === "failed") {
+        this.#history.failed.push({ key: key!, value: value! });
+        continue;
+      }
       const write = { key: key!, value: value!, version: Number(version), at: this.#now++ };
       this.#history.acknowledged.push(write);
     }
@@ -326,6 +339,29 @@ class Chaos {
   async #readByProxy(): Promise<void> {
     const client = this.#client(this.#proxyRelay.port);
     while (!this.#isOver) await this.#getAtProxy(client, this.#anyKey(), "a reader at the proxy");
+  }
+
+  /** Reads rows by the client library. */
+  async #readByLibrary(): Promise<void> {
+    await using client = new LibraryClient<string>(`127.0.0.1:${this.#proxyRelay.port}`, {
+      codec: textCodec,
+    });
+    while (!this.#isOver) {
+      const keys = [this.#anyKey(), this.#anyKey()];
+      const began = this.#now++;
+      try {
+        const found = await client.getMany(keys);
+        const ended = this.#now++;
+        for (const key of new Set(keys)) {
+          const by = "a reader by the library";
+          this.#history.observed.push({ key, value: found.get(key) ?? null, began, ended, by });
+        }
+        this.#byLibrary++;
+      } catch (error) {
+        if (!(error instanceof RequestError)) throw error;
+        await pause();
+      }
+    }
   }
 
   /** Reads caches themselves, takes leases, and fills. */
@@ -385,7 +421,7 @@ class Chaos {
       return tokens.every(({ owner, state }) => owner !== NO_OWNER && state === "idle");
     });
     for (const { key, id, owner } of tokens) {
-      if (!this.#killedOwners.has(owner)) {
+      if (!this.#killedOwners.has(owner) && !LIBRARY_OWNER.test(owner)) {
         throw new Error(`token ${id} of ${owner} on ${key} is stuck`);
       }
       const reply = await client.insist(`token revoke ${key} ${id}\r\n`);

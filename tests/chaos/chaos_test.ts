@@ -23,6 +23,7 @@ function goodHistory(): History {
       { key: "k", value: "a", version: 1 },
       { key: "k", value: "b", version: 2 },
     ],
+    failed: [{ key: "k", value: "x" }],
     acknowledged: [
       { key: "k", value: "a", version: 1, at: 2 },
       { key: "k", value: "b", version: 2, at: 5 },
@@ -64,6 +65,9 @@ Deno.test("the checker of histories finds what was planted, and nothing else", (
     planted(({ acknowledged }) => acknowledged.push({ key: "k", value: "c", version: 3, at: 8 })),
     ["lost: [8] k = c acknowledged, version 3; the database has nothing of it"],
   );
+  assertEquals(planted(({ failed }) => failed.push({ key: "k", value: "b" })), [
+    "failed, but committed: k b, version 2",
+  ]);
   assertEquals(
     planted(({ acknowledged }) =>
       acknowledged.push({ key: "k", value: "b", version: 3, at: 0 })

@@ -28,15 +28,18 @@ export interface History {
   readonly acknowledged: Acknowledged[];
   readonly observed: Observed[];
   readonly committed: Committed[];
+  /** Values that a client was told will never be written. */
+  readonly failed: { readonly key: string; readonly value: string }[];
 }
 
 /**
  * Finds what must not be: reads of a value older than the last write that was acknowledged before the read began, reads
- * of values that were never committed, acknowledged writes that the database does not have, writes applied twice.
+ * of values that were never committed, acknowledged writes that the database does not have, failed ones that it has,
+ * writes applied twice.
  *
  * @returns A text for each, with the shortest history around it.
  */
-export function violationsOf({ acknowledged, observed, committed }: History): string[] {
+export function violationsOf({ acknowledged, observed, committed, failed }: History): string[] {
   const violations: string[] = [];
   const versions = new Map<string, number>();
   for (const { key, value, version } of committed) {
@@ -46,6 +49,12 @@ export function violationsOf({ acknowledged, observed, committed }: History): st
       violations.push(`applied twice: ${name}, versions ${first} and ${version}`);
     }
     versions.set(name, version);
+  }
+  for (const { key, value } of failed) {
+    const version = versions.get(`${key} ${value}`);
+    if (version !== undefined) {
+      violations.push(`failed, but committed: ${key} ${value}, version ${version}`);
+    }
   }
   const committedOf = Map.groupBy(committed, ({ key }) => key);
   const told = new Set<string>();

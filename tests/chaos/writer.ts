@@ -1,22 +1,42 @@
-// A writer that a test kills: writer.ts <proxy's port> <owner> <seed> <keys> <cache's port>…
-// Half of its writes are `ms`; half take an update token and delete the key in every cache themselves. It prints
-// `<key> <value> <version>` for each write that was acknowledged.
+// A writer that a test kills: writer.ts <proxy's port> <owner> <seed> <keys>
+// A third of its writes are `ms`, a third take an update token first, a third are the client library's. It
+// prints `<key> <value> <version>` for each write that was acknowledged, and `<key> <value> failed` for each that the
+// library says will never be.
+import { Cache, OutcomeUnknownError, RowWriteError, textCodec } from "../../lib/client/mod.ts";
 import { randomFrom } from "../support/random.ts";
 import { PatientClient } from "./patient_client.ts";
 
-const [proxyPort, owner, seed, keys, ...cachePorts] = Deno.args;
+const [proxyPort, owner, seed, keys] = Deno.args;
 const random = randomFrom(Number(seed));
 const proxy = new PatientClient(Number(proxyPort));
-const caches = cachePorts.map((port) => new PatientClient(Number(port)));
+const library = new Cache<string>(`127.0.0.1:${proxyPort}`, { codec: textCodec });
 
 for (let count = 0;; count++) {
   const key = `k${Math.floor(random() * Number(keys))}`;
   const value = `${owner}.${count}`;
-  const version = random() < 0.5
-    ? await writeAtOnce(key, value)
-    : await writeUnderToken(key, value);
+  const way = [writeAtOnce, writeUnderToken, writeByLibrary][Math.floor(random() * 3)]!;
+  const version = await way(key, value);
   // deno-lint-ignore no-console -- its output is its result
   if (version !== null) console.log(`${key} ${value} ${version}`);
+}
+
+async function writeByLibrary(key: string, value: string): Promise<number | "failed" | null> {
+  let failure: unknown;
+  try {
+    return await library.putRow(key, value, { limitMs: 500 });
+  } catch (error) {
+    failure = error;
+  }
+  while (failure instanceof OutcomeUnknownError) {
+    try {
+      return await failure.resolve() === "done" ? null : "failed";
+    } catch (error) {
+      failure = error;
+    }
+  }
+  // Any other error is of the token: nothing was written.
+  if (!(failure instanceof RowWriteError)) await new Promise((resolve) => setTimeout(resolve, 20));
+  return "failed";
 }
 
 /** Version of the row; null: not written, or nobody knows. */
@@ -28,12 +48,6 @@ async function writeAtOnce(key: string, value: string): Promise<number | null> {
 
 async function writeUnderToken(key: string, value: string): Promise<number | null> {
   const [, id] = /^TOKEN (\d+)/.exec(await proxy.insist(`token get ${key} ${owner}\r\n`))!;
-  for (const cache of caches) {
-    const reply = await cache.try(`delete ${key}\r\n`);
-    if (/^(?:DELETED|NOT_FOUND)/.test(reply ?? "")) continue;
-    await proxy.insist(`token release ${key} ${id}\r\n`);
-    return null;
-  }
   const reply = await proxy.insist(`uput ${key} 0 ${value.length} ${id}\r\n${value}\r\n`);
   const version = /^STORED (\d+)/.exec(reply)?.[1];
   return version === undefined ? null : Number(version);

@@ -79,7 +79,9 @@ export class Copy implements AsyncDisposable {
    * @returns Null when it fails, or takes too long.
    */
   async measure(file: string): Promise<TestFile | null> {
-    const profile = await Deno.makeTempDir({ prefix: "leased-mutate-profile-" });
+    const folder = await Deno.makeTempDir({ prefix: "leased-mutate-profile-" });
+    // Deno removes the folder itself before it writes to it.
+    const profile = `${folder}/lines`;
     try {
       // Optimized code differs while lines are counted, so tests of allocation fail then.
       const covered = await this.#deno([...TEST_ARGUMENTS, `--coverage=${profile}`, file]);
@@ -93,7 +95,7 @@ export class Copy implements AsyncDisposable {
         lines: covered.success ? await this.#lines(profile) : null,
       };
     } finally {
-      await Deno.remove(profile, { recursive: true });
+      await Deno.remove(folder, { recursive: true });
     }
   }
 

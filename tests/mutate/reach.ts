@@ -10,11 +10,13 @@ export interface TestFile {
   readonly lines: ReadonlyMap<string, ReadonlySet<number>> | null;
 }
 
-/** Test files looked at for one place: the nearest ones by imports. */
-const CANDIDATES_MAX = 24;
-/** The first of them are run with the mutant at once: to learn what they reach takes longer. */
+/** Test files run for one place: the nearest ones by imports, of those that reach it. */
+const FILES_MAX = 24;
+/** The first files are run with the mutant at once: to learn what they reach takes longer. */
 const NEAREST = 4;
-/** What a test file of them is taken to need, in seconds. */
+/** Time to learn for one place what more test files reach: files that nothing is known of are left out after that. */
+const MEASURE_MS_MAX = 120_000;
+/** What a test file of those is taken to need, in seconds. */
 const NEAREST_SEC = 15;
 
 /**
@@ -22,14 +24,14 @@ const NEAREST_SEC = 15;
  * each ran. A test file is run once to learn this, when it is first asked for; the nearest ones are not.
  */
 export class Reach {
-  readonly #copy: Copy;
+  readonly #copy: Pick<Copy, "measure" | "run">;
   readonly #imports: ReadonlyMap<string, readonly string[]>;
   readonly #distances = new Map<string, Map<string, number>>();
   readonly #files = new Map<string, Promise<TestFile | null>>();
   readonly #passes = new Map<string, Promise<boolean>>();
 
   /** @param copy Where the tests are run without a mutant. */
-  constructor(copy: Copy, sources: readonly Source[]) {
+  constructor(copy: Pick<Copy, "measure" | "run">, sources: readonly Source[]) {
     this.#copy = copy;
     // A server in a process of its own is started by its address.
     const server = ["main.ts", "lib/server/worker.ts"];
@@ -50,16 +52,24 @@ export class Reach {
         shared: sharedFolders(path, mirrored),
       }))
       .filter(({ distance }) => distance < Infinity)
-      .sort((a, b) => b.shared - a.shared || a.distance - b.distance)
-      .slice(0, CANDIDATES_MAX);
+      .sort((a, b) => b.shared - a.shared || a.distance - b.distance);
+    let count = 0;
+    let measureMs = 0;
     for (const [index, { path }] of candidates.entries()) {
+      if (count === FILES_MAX) return;
       if (index < NEAREST && !this.#files.has(path)) {
+        count++;
         yield { path, durationSec: NEAREST_SEC, lines: null };
         continue;
       }
+      if (measureMs > MEASURE_MS_MAX && !this.#files.has(path)) continue;
+      const startMs = performance.now();
       const test = await this.#measure(path);
+      measureMs += performance.now() - startMs;
       if (test === null) continue;
-      if (test.lines?.get(file)?.has(line) || this.#mayReachElsewhere(test, file)) yield test;
+      if (!test.lines?.get(file)?.has(line) && !this.#mayReachElsewhere(test, file)) continue;
+      count++;
+      yield test;
     }
   }
 

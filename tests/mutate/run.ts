@@ -1,18 +1,20 @@
-// `deno task mutate [PATH…] [--sample N] [--seed N] [--minutes N] [--jobs N]`: changes the source at random places, one
-// at a time, in copies, and runs the tests that reach each place until one fails. PATHs select files of the source.
-// Prints the survivors as diffs, and a last line with the share that was caught.
+// `deno task mutate [PATH…] [--sample N] [--seed N] [--minutes N] [--jobs N] [--results FILE]`: changes the source at
+// random places, one at a time, in copies, and runs the tests that reach each place until one fails. PATHs select files
+// of the source. Prints the survivors as diffs, and a last line with the share that was caught. FILE gets the verdicts;
+// a run with a FILE that exists goes on where that one ended.
 // `--planted [TEXT…]`: plants the faults of planted.ts instead, with status 1 when one is not caught. Each TEXT selects
 // those whose file or description contains it.
 
 import { parseArgs } from "@std/cli/parse-args";
 import { randomFrom } from "../support/random.ts";
-import { drawSeed } from "../support/seed.ts";
+import { drawSeed, hash32 } from "../support/seed.ts";
 import { readSources } from "../support/sources.ts";
 import { Copy } from "./copy.ts";
 import { type Fault, plant } from "./fault.ts";
 import { applied, BREAKING, diffOf, type Mutant, mutantsOf } from "./operators.ts";
 import { FAULTS } from "./planted.ts";
 import { Reach } from "./reach.ts";
+import { Results, type Verdict } from "./results.ts";
 
 /** A mutant that makes tests this many times slower counts as caught. */
 const SLOWDOWN_MAX = 5;
@@ -22,13 +24,6 @@ const SLOWDOWN_BASE_MS = 30_000;
 const PLANTED_LIMIT_MS = 300_000;
 /** Tests of one mutant: one that outlasts them survives. */
 const TESTS_MS_MAX = 180_000;
-
-type Verdict =
-  | { readonly kind: "caught"; readonly by: string }
-  /** `tests`: files that passed with it. */
-  | { readonly kind: "survives"; readonly tests: readonly string[] }
-  /** It is no mutant: another one is drawn. */
-  | { readonly kind: "does not compile" };
 
 /** Returns the mutants in a random order. */
 function shuffled(mutants: readonly Mutant[], seed: number): Mutant[] {
@@ -45,16 +40,18 @@ function shuffled(mutants: readonly Mutant[], seed: number): Mutant[] {
 async function verdictOf(mutant: Mutant, text: string, copy: Copy, reach: Reach): Promise<Verdict> {
   const target = `${copy.folder}/${mutant.file}`;
   const passed: string[] = [];
-  const startMs = performance.now();
+  let testsMs = 0;
   await Deno.writeTextFile(target, applied(mutant, text));
   try {
     if (BREAKING.has(mutant.operator) && !await copy.compiles()) {
       return { kind: "does not compile" };
     }
     for await (const { path, durationSec } of reach.testsFor(mutant.file, mutant.line)) {
-      if (performance.now() - startMs > TESTS_MS_MAX && passed.length > 0) break;
+      if (testsMs > TESTS_MS_MAX) break;
       const limitMs = SLOWDOWN_BASE_MS + durationSec * 1000 * SLOWDOWN_MAX;
+      const startMs = performance.now();
       const result = await copy.run(path, limitMs);
+      testsMs += performance.now() - startMs;
       if (result.kind === "passed") {
         passed.push(path);
       } else if (await reach.passes(path, limitMs)) {
@@ -62,7 +59,7 @@ async function verdictOf(mutant: Mutant, text: string, copy: Copy, reach: Reach)
         return { kind: "caught", by };
       }
     }
-    return { kind: "survives", tests: passed };
+    return passed.length === 0 ? { kind: "untested" } : { kind: "survives", tests: passed };
   } finally {
     await Deno.writeTextFile(target, text);
   }
@@ -108,14 +105,26 @@ function print(text: string): void {
   console.log(text);
 }
 
+/** Prints a verdict, with the change unless it was caught. */
+function report(mutant: Mutant, verdict: Verdict, text: string): void {
+  const place = `${mutant.file}:${mutant.line} ${mutant.operator}`;
+  if (verdict.kind === "caught") {
+    print(`caught   ${place}: ${verdict.by}`);
+  } else if (verdict.kind === "survives") {
+    print(`SURVIVES ${place}: passed ${verdict.tests.join(" ")}\n${diffOf(mutant, text)}`);
+  } else if (verdict.kind === "untested") {
+    print(`UNTESTED ${place}: no test was run\n${diffOf(mutant, text)}`);
+  }
+}
+
 async function main(): Promise<number> {
-  const { _: paths, sample, seed: givenSeed, minutes, jobs, planted } = parseArgs(Deno.args, {
+  const options = parseArgs(Deno.args, {
     boolean: ["planted"],
-    string: ["sample", "seed", "minutes", "jobs"],
-    default: { sample: "50", minutes: "600", jobs: "2" },
+    string: ["sample", "seed", "minutes", "jobs", "results"],
   });
-  if (planted) return await tryPlanted(paths.map(String), Number(jobs)) === 0 ? 0 : 1;
-  const seed = givenSeed === undefined ? drawSeed() : Number(givenSeed);
+  const paths = options._;
+  const jobs = Number(options.jobs ?? 2);
+  if (options.planted) return await tryPlanted(paths.map(String), jobs) === 0 ? 0 : 1;
   const sources = readSources();
   const selected = sources.filter(({ path }) =>
     /^(?:main\.ts|lib\/|protocol\/|store\/)/.test(path) &&
@@ -123,41 +132,41 @@ async function main(): Promise<number> {
   );
   const texts = new Map(selected.map(({ path, text }) => [path, text]));
   const mutants = selected.flatMap(({ path, text }) => mutantsOf(path, text));
-  const wanted = Math.min(Number(sample), mutants.length);
-  print(`${wanted} of ${mutants.length} mutants of ${selected.length} files, --seed ${seed}`);
-  const endMs = performance.now() + Number(minutes) * 60_000;
+  const seed = options.seed === undefined ? undefined : Number(options.seed);
+  const file = options.results as string | undefined;
+  const results = new Results(file, hash32([...texts.values()].join()), seed, drawSeed);
+  const wanted = Math.min(Number(options.sample ?? 50), mutants.length);
+  print(
+    `${wanted} of ${mutants.length} mutants of ${selected.length} files, --seed ${results.seed}`,
+  );
+  const endMs = performance.now() + Number(options.minutes ?? 600) * 60_000;
   await using plain = await Copy.make(endMs);
   const reach = new Reach(plain, sources);
-  const queue = shuffled(mutants, seed).values();
-  let caught = 0;
-  let tried = 0;
+  const queue = shuffled(mutants, results.seed).values();
   let inProgress = 0;
-  await Promise.all(Array.from({ length: Number(jobs) }, async () => {
+  await Promise.all(Array.from({ length: jobs }, async () => {
     await using copy = await Copy.make(endMs);
-    while (tried + inProgress < wanted) {
+    while (results.tried + inProgress < wanted) {
       const { value: mutant } = queue.next();
       if (mutant === undefined) return;
+      if (results.has(mutant)) continue;
       const text = texts.get(mutant.file)!;
       inProgress++;
       const verdict = await verdictOf(mutant, text, copy, reach);
       inProgress--;
       // The last one has no verdict: its tests were ended.
       if (performance.now() > endMs) return;
-      if (verdict.kind === "does not compile") continue;
-      tried++;
-      const place = `${mutant.file}:${mutant.line} ${mutant.operator}`;
-      if (verdict.kind === "caught") {
-        caught++;
-        print(`caught   ${place}: ${verdict.by}`);
-      } else {
-        print(`SURVIVES ${place}: passed ${verdict.tests.join(" ")}\n${diffOf(mutant, text)}`);
-      }
+      results.add(mutant, verdict);
+      report(mutant, verdict, text);
     }
   }));
+  const caught = results.count("caught");
+  const share = results.tried === 0 ? 0 : Math.round(100 * caught / results.tried);
   print(
-    `\n${tried} mutants, ${caught} caught (${
-      tried === 0 ? 0 : Math.round(100 * caught / tried)
-    } %), ${tried - caught} survive`,
+    `\n${results.tried} mutants, ${caught} caught (${share} %), ${
+      results.count("survives")
+    } survive, ` +
+      `${results.count("untested")} reached by no test that was run`,
   );
   return 0;
 }

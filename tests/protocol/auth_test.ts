@@ -21,7 +21,7 @@ import {
 const UNAUTHENTICATED = "CLIENT_ERROR unauthenticated\r\n";
 const FAILED = "CLIENT_ERROR authentication failure\r\n";
 const NOT_PERMITTED =
-  /^CLIENT_ERROR not permitted: this user (?:may only read|is no administrator)\r\n$/;
+  /^CLIENT_ERROR not permitted: this user (?:may only read|is no node|is no administrator)\r\n$/;
 const REFUSED = 0x20;
 /** Commands that change, or tell, something else in every run: the options that allow them all. */
 const OPTIONS = ["-z", "80", "-A", "--tokens", "volatile", "--token-quarantine", "0"];

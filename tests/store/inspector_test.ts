@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { StoreMode } from "../../store/operation.ts";
 import { ByteRegion } from "../../store/base/bytes.ts";
 import { type ItemRef, NO_ITEM } from "../../store/cache.ts";
+import { THREAD_STAT } from "../../store/stats.ts";
 import { TestStore } from "../support/store.ts";
 
 const COUNT = 1000;
@@ -79,6 +80,15 @@ Deno.test("keys are compared with prefixes, and asked for blanks", () => {
       assert(!inspector.isKeyOneWord(item));
     })
   );
+});
+
+Deno.test("threadStat() reads one statistic of one thread", () => {
+  const { cache: { inspector, memory } } = new TestStore();
+  memory.threadStats[THREAD_STAT.read_fallbacks] = 7;
+  const maintenance = inspector.threadCount - 1;
+  assertEquals(inspector.threadStat(maintenance, "read_fallbacks"), 7);
+  assertEquals(inspector.threadStat(maintenance, "batches"), 0);
+  assertEquals(inspector.threadStat(0, "read_fallbacks"), 0);
 });
 
 Deno.test("resetStats clears statistics and keeps sizes", () => {

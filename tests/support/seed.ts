@@ -16,7 +16,7 @@ export function drawSeed(): number {
 }
 
 /** FNV-1a. */
-function hash32(text: string): number {
+export function hash32(text: string): number {
   let hash = 0x811c9dc5;
   for (const character of text) hash = Math.imul(hash ^ character.charCodeAt(0), 0x01000193);
   return hash >>> 0;

@@ -12,6 +12,13 @@ export function mountTinyDisk(path: string, bytes: number): Disposable {
   return { [Symbol.dispose]: () => void isInstalled(["umount", path]) };
 }
 
+/** Makes a mounted file system read only until the end of the scope. No file of it may be open for writing. */
+export function makeReadOnly(path: string): Disposable {
+  const remount = (mode: string): boolean => isInstalled(["mount", "-o", `remount,${mode}`, path]);
+  if (!remount("ro")) throw new Error(`cannot make ${path} read only`);
+  return { [Symbol.dispose]: () => void remount("rw") };
+}
+
 /** Fills the disk. @returns The file that does it. */
 export function fillDisk(path: string): string {
   const ballast = `${path}/ballast`;

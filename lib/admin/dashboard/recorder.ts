@@ -55,9 +55,4 @@ export class Recorder {
   get past(): { seconds: HistoryRow[]; minutes: HistoryRow[] } {
     return { seconds: this.#seconds.rows(), minutes: this.#minutes.rows() };
   }
-
-  /** The statistics at the last second. */
-  get latest(): Snapshot {
-    return this.#second;
-  }
 }

@@ -27,12 +27,24 @@ export interface Table {
   readonly total: number;
 }
 
+/** A node of an origin. */
+interface NodeRow {
+  readonly name: string;
+  readonly state: string;
+  /** Time since it asked. */
+  readonly ageMs: number;
+  /** Rows that it has fetched. */
+  readonly fetched: number;
+}
+
 /** What tables are made from. */
 export interface TableSource extends StatSource {
   readonly cache: Cache;
   /** The users of `-Y`; null: no authentication. */
   readonly users: () => Users | null;
   readonly rowStats: () => readonly Stat[];
+  /** The nodes of an origin. */
+  readonly nodes: () => readonly NodeRow[];
 }
 
 interface TableKind {
@@ -47,6 +59,7 @@ export const TABLES: Readonly<Record<string, TableKind>> = {
   classes: { access: Access.READ, read: classes },
   threads: { access: Access.READ, read: threads },
   rows: { access: Access.READ, read: rows },
+  nodes: { access: Access.ADMIN, read: nodes },
   connections: { access: Access.ADMIN, read: connections },
   locks: { access: Access.ADMIN, read: locks },
   leases: { access: Access.ADMIN, read: leases },
@@ -127,6 +140,18 @@ function rows({ rowStats }: TableSource): Table {
   return tableOf(
     ["statistic", "value", "meaning"],
     rowStats().map(({ name, value, meaning }) => [name, value, meaning?.meaning ?? ""]),
+  );
+}
+
+function nodes({ nodes }: TableSource): Table {
+  return tableOf(
+    ["node", "state", "asked before s", "rows fetched"],
+    nodes().map(({ name, state, ageMs, fetched }) => [
+      percentEncoded(name),
+      state,
+      Math.round(ageMs / 1000),
+      fetched,
+    ]),
   );
 }
 

@@ -33,7 +33,7 @@ export function readDoctorCommand(argv: readonly string[]): CommandLine<DoctorOp
 }
 
 const HELP = [
-  "Usage: leased doctor [host:port ...] [options]",
+  "Usage: leased doctor [host:port | path ...] [options]",
   "",
   "Looks at this machine, and at running servers. For each fault it prints why it",
   "matters, and a command that mends it.",

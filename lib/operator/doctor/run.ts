@@ -1,8 +1,8 @@
 import * as tls from "node:tls";
 import { ExitCode } from "../../cli/exit.ts";
-import { hostPortText, isLoopback } from "../../net/transport.ts";
-import type { DialOptions } from "../../peers/dial.ts";
-import { type Address, PeerError } from "../../peers/peer.ts";
+import { isLoopback } from "../../net/transport.ts";
+import type { Address, DialOptions, UnixAddress } from "../../peers/dial.ts";
+import { addressText, PeerError } from "../../peers/peer.ts";
 import { obey } from "../command_line.ts";
 import { print } from "../output.ts";
 import { numberOf, StatsClient, type Table } from "../stats_client.ts";
@@ -13,7 +13,7 @@ import { examineServer, type ServerFacts } from "./server.ts";
 
 /** Findings about this machine or about one server. */
 interface Report {
-  /** `host:port`; "": this machine. */
+  /** `host:port`, or the path of a Unix socket; "": this machine. */
   readonly server: string;
   readonly findings: readonly Finding[];
 }
@@ -27,8 +27,8 @@ export function runDoctor(argv: readonly string[]): Promise<ExitCode> {
 async function examine(options: DoctorOptions): Promise<ExitCode> {
   const { addresses, dial } = options.targets;
   const seen = await Promise.all(addresses.map((address) => look(address, dial)));
-  const isHere = addresses.length === 0 || addresses.some(({ hostname }) => isLoopback(hostname));
-  const local = seen.find(({ facts }) => facts !== null && isLoopback(facts.host));
+  const isHere = addresses.length === 0 || addresses.some(isOfThisHost);
+  const local = seen.find(({ facts }) => facts !== null && facts.isHere);
   const reports: Report[] = [
     ...isHere
       ? [{
@@ -90,8 +90,8 @@ interface Seen {
   readonly reason: string;
 }
 
-async function look(address: Address, dial: DialOptions): Promise<Seen> {
-  const name = hostPortText(address.hostname, address.port);
+async function look(address: Address | UnixAddress, dial: DialOptions): Promise<Seen> {
+  const name = addressText(address);
   try {
     const client = await StatsClient.connect(address, dial);
     try {
@@ -105,26 +105,33 @@ async function look(address: Address, dial: DialOptions): Promise<Seen> {
   }
 }
 
+function isOfThisHost(address: Address | UnixAddress): boolean {
+  return "path" in address || isLoopback(address.hostname);
+}
+
 /** @throws PeerError */
 async function factsOf(
   client: StatsClient,
-  address: Address,
+  address: Address | UnixAddress,
   dial: DialOptions,
 ): Promise<ServerFacts> {
   const stats = await client.table();
   if (stats === null) throw new PeerError("answers stats with an error");
   const nowMs = Date.now();
+  const isHere = isOfThisHost(address);
   const settings = await client.table("settings");
   return {
-    host: address.hostname,
-    port: address.port,
+    isHere,
+    netcat: "path" in address ? `-U ${address.path}` : `${address.hostname} ${address.port}`,
     stats,
     settings,
     items: await client.table("items"),
     threads: await client.table("threads"),
     prefixes: await client.lines("stats detail dump"),
-    certificateEndMs: dial.caCert === null ? null : await certificateEnd(address, dial.timeoutMs),
-    journalBytes: journalBytes(settings, isLoopback(address.hostname)),
+    certificateEndMs: dial.caCert === null || "path" in address
+      ? null
+      : await certificateEnd(address, dial.timeoutMs),
+    journalBytes: journalBytes(settings, isHere),
     nowMs,
   };
 }

@@ -4,8 +4,10 @@ import { type Fault, fault, type Finding, ok, unseen, warning } from "./finding.
 
 /** What a server says of itself. Null: it does not have that table. */
 export interface ServerFacts {
-  readonly host: string;
-  readonly port: number;
+  /** Whether it runs on this host. */
+  readonly isHere: boolean;
+  /** The arguments by which `nc` reaches it. */
+  readonly netcat: string;
   readonly stats: Table;
   readonly settings: Table | null;
   readonly items: Table | null;
@@ -108,8 +110,8 @@ export function examineServer(facts: ServerFacts): Finding[] {
 }
 
 /** Returns a command that sends one line to the server. */
-function ask({ host, port }: ServerFacts, line: string): string {
-  return `printf '${line}\\r\\nquit\\r\\n' | nc ${host} ${port}`;
+function ask({ netcat }: ServerFacts, line: string): string {
+  return `printf '${line}\\r\\nquit\\r\\n' | nc ${netcat}`;
 }
 
 /** Evictions of items that were read or stored shortly before. */

@@ -30,7 +30,7 @@ export function readTopCommand(argv: readonly string[]): CommandLine<TopOptions>
 }
 
 const HELP = [
-  "Usage: leased top [host:port ...] [options]",
+  "Usage: leased top [host:port | path ...] [options]",
   "",
   "Watches servers, memcached included; by default 127.0.0.1:11211.",
   ...helpLines(optionTexts(TOP_OPTIONS)),

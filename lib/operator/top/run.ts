@@ -1,7 +1,6 @@
 import { ExitCode } from "../../cli/exit.ts";
-import { hostPortText } from "../../net/transport.ts";
-import type { DialOptions } from "../../peers/dial.ts";
-import { type Address, PeerError } from "../../peers/peer.ts";
+import type { Address, DialOptions, UnixAddress } from "../../peers/dial.ts";
+import { addressText, PeerError } from "../../peers/peer.ts";
 import { obey } from "../command_line.ts";
 import { print } from "../output.ts";
 import { StatsClient, type Table } from "../stats_client.ts";
@@ -45,16 +44,16 @@ async function showOnce(
 /** Looks at one server again and again, over one connection that is made again after an error. */
 class ServerWatch {
   sample: Sample;
-  readonly #address: Address;
+  readonly #address: Address | UnixAddress;
   readonly #dial: DialOptions;
   #client: StatsClient | null = null;
   #seenMs = 0;
   #isLooking = false;
 
-  constructor(address: Address, dial: DialOptions) {
+  constructor(address: Address | UnixAddress, dial: DialOptions) {
     this.#address = address;
     this.#dial = dial;
-    const name = hostPortText(address.hostname, address.port);
+    const name = addressText(address);
     this.sample = { name, reason: "connecting", now: new Map(), before: null, seconds: 0 };
   }
 

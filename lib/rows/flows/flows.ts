@@ -222,13 +222,12 @@ export class Flows<Cache> {
       if (!freed[index]) this.#fail(each, { kind: "locked" });
     }
     const left = group.filter(({ reply }) => reply === undefined);
-    // The list is taken after the tokens. A writer that holds a token has deleted the key in these caches itself.
+    // The list is taken after the tokens.
     const { all } = this.caches;
-    const own = all.length === 0 ? [] : left.filter(({ write }) => write.tokenId === 0);
-    if (own.length > 0) {
-      const keys = own.map(({ write }) => write.key);
+    if (all.length > 0 && left.length > 0) {
+      const keys = left.map(({ write }) => write.key);
       const errors = yield* step({ kind: "invalidateListed", caches: all, keys });
-      for (const [index, each] of own.entries()) {
+      for (const [index, each] of left.entries()) {
         const reason = errors[index] ?? null;
         if (reason === null) continue;
         this.counts.cacheErrors++;

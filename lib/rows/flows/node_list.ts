@@ -112,7 +112,7 @@ export class NodeList {
     for (const [session, node] of this.#nodes) {
       if (node.isLost && node.name === name) this.#nodes.delete(session);
     }
-    if (this.#nodes.size >= NODES_MAX) return null;
+    if (this.#nodes.size >= NODES_MAX && !this.#forgetEnded(nowMs)) return null;
     const session = `${this.#epoch}-${++this.#sessions}`;
     this.#nodes.set(session, {
       name,
@@ -211,6 +211,14 @@ export class NodeList {
       node.pending = [];
     }
     return node.isLost;
+  }
+
+  /** Makes room: forgets a node that serves no row, if possible one that a write went on without. */
+  #forgetEnded(nowMs: number): boolean {
+    const sessions = [...this.#nodes];
+    const ended = sessions.find(([, { isLost }]) => isLost) ??
+      sessions.find(([, node]) => this.#hasEnded(node, nowMs));
+    return ended !== undefined && this.#nodes.delete(ended[0]);
   }
 
   #forgetOld(nowMs: number): void {

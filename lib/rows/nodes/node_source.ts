@@ -55,7 +55,7 @@ export class NodeSource implements RowSource {
   async #fetch(keys: readonly string[], session: string): Promise<readonly Read[]> {
     const reads: Read[] = [];
     while (reads.length < keys.length) {
-      const asked = keys.slice(reads.length);
+      const asked = keys.slice(reads.length, reads.length + wire.RECORDS_MAX);
       const block = await this.#ask("read", session, wire.packKeys(asked));
       const found = wire.unpackReads(block);
       if (found.length !== asked.length || found[0] === null) {

@@ -77,7 +77,8 @@ export class NodeThread {
 
   #sendState(): void {
     const { client, problem } = this.#membership;
-    this.#say({ kind: "state", stats: this.#stats, problem: client === null ? problem : null });
+    const fault = client === null ? problem : null;
+    this.#say({ kind: "state", stats: this.#stats, problem: fault, nodes: [] });
   }
 
   get #stats(): Stat[] {

@@ -14,6 +14,8 @@ import type { RowWish } from "../row_edits.ts";
 export const WIRE_VERSION = 1;
 /** Length of a block that has more than one record. */
 export const BLOCK_BYTES = 64 * 1024;
+/** Keys or writes of one block: more of them would keep the origin from its other requests. */
+export const RECORDS_MAX = 256;
 
 const WRITE_BYTES = 48;
 const REPLY_BYTES = 40;
@@ -128,21 +130,26 @@ export function packKeys(keys: readonly string[]): Uint8Array<ArrayBuffer> {
 
 /** @throws WireError */
 export function unpackKeys(block: Uint8Array): string[] {
-  return unpackDeletions(block).map((key) => {
+  return unpackDeletions(block, RECORDS_MAX).map((key) => {
     if (key === EVERY_ROW) throw new WireError("a key of 0 bytes");
     return key;
   });
 }
 
 /** Returns keys, of which `EVERY_ROW` may be one. @throws WireError */
-function unpackDeletions(block: Uint8Array): string[] {
+function unpackDeletions(block: Uint8Array, most = Infinity): string[] {
   const reader = new Reader(block);
   const keys: string[] = [];
   while (!reader.isAtEnd) {
+    checkCount(keys.length + 1, most);
     const length = reader.record(1).getUint8(0);
     keys.push(length === 0 ? EVERY_ROW : keyOf(reader, length));
   }
   return keys;
+}
+
+function checkCount(count: number, most = RECORDS_MAX): void {
+  if (count > most) throw new WireError(`a block of more than ${most} records`);
 }
 
 function keyOf(reader: Reader, length: number): string {
@@ -190,6 +197,7 @@ export function unpackWrites(block: Uint8Array): SentWrite[] {
   const reader = new Reader(block);
   const writes: SentWrite[] = [];
   while (!reader.isAtEnd) {
+    checkCount(writes.length + 1);
     const record = reader.record(WRITE_BYTES);
     const kind = numberIn(KINDS, record.getUint8(0), "kind") as RowKind;
     const mode = numberIn(MODES, record.getUint8(1), "mode") as StoreMode;

@@ -61,19 +61,6 @@ export function tokenRelease(id: number, proxy: number): Call {
   };
 }
 
-/** `caches`: as bits. */
-function listCaches(proxy: number): Call {
-  return {
-    kind: "call",
-    proxy,
-    note: "caches",
-    call: ({ caches }) => ({
-      word: `${caches.all.reduce((bits, cache) => bits | (1 << cache), 0)}`,
-      id: 0,
-    }),
-  };
-}
-
 /** Revokes all tokens of the key. */
 const revoke: Call = {
   kind: "call",
@@ -221,14 +208,14 @@ export const proxyReader = (proxy = 0): MakeActor =>
 
 export interface WriterWays {
   readonly proxy?: number;
-  /** The cache in which it deletes; left out: the one that the proxy names. */
+  /** The caches in which it deletes itself; left out: that is the proxy's. */
   readonly caches?: readonly number[];
   /** How it deletes; left out: by `delete`. */
   readonly deletes?: "delete" | "deletess" | "set";
   /** Starts again when its token has been revoked, once. */
   readonly startsAgain?: boolean;
-  /** The order of its steps: token, delete, put; and list, when that comes earlier than deleting. */
-  readonly order?: "tdp" | "dtp" | "tpd" | "ltdp";
+  /** The order of its steps: token, delete, put. */
+  readonly order?: "tdp" | "dtp" | "tpd";
   /** Gives a tag. */
   readonly tag?: boolean;
 }
@@ -240,11 +227,8 @@ const DELETIONS = {
   set: "set k 0 -1 0\r\n",
 } as const;
 
-function* invalidate(bits: number, deletion: string): Generator<Ask, void, Answer> {
-  for (let cache = 0; bits >> cache > 0; cache++) {
-    if ((bits & (1 << cache)) === 0) continue;
-    yield atCache(ask(deletion), cache);
-  }
+function* invalidate(caches: readonly number[], deletion: string): Generator<Ask, void, Answer> {
+  for (const cache of caches) yield atCache(ask(deletion), cache);
 }
 
 /** Yields a step until it comes to something. */
@@ -255,26 +239,21 @@ function* untilDone(step: Call): Generator<Call, Answer, Answer> {
   }
 }
 
-/** The rules: token, delete in every cache, put; and what the answers to a put ask for. */
+/** The rules: token, delete in every cache unless the proxy does it, put; and what the answers to a put ask for. */
 export const writer = (ways: WriterWays = {}): MakeActor => {
-  const { proxy = 0, caches, deletes = "delete", startsAgain = false, order = "tdp", tag } = ways;
-  const fixed = caches?.reduce((bits, cache) => bits | (1 << cache), 0);
+  const { proxy = 0, caches = [], deletes = "delete", startsAgain = false, order = "tdp", tag } =
+    ways;
   return function* (name): Actor {
     for (let attempt = 0; attempt < 2; attempt++) {
       let id = 0;
-      let bits = fixed;
       let word = "";
       for (const letter of order) {
         switch (letter) {
           case "t":
             ({ id } = yield tokenGet(proxy, tag ? name : ""));
             break;
-          case "l":
-            bits ??= Number((yield listCaches(proxy)).word);
-            break;
           case "d":
-            bits ??= Number((yield listCaches(proxy)).word);
-            yield* invalidate(bits, DELETIONS[deletes]);
+            yield* invalidate(caches, DELETIONS[deletes]);
             break;
           case "p":
             ({ word } = yield* untilDone(patient(uput(id, proxy))));

@@ -336,7 +336,7 @@ export class Proxies {
     try {
       if (step.kind === "invalidateListed") {
         const cache = step.caches[at]!;
-        this.#invalidate(running.client, cache);
+        if (!this.#setup.skips?.(step)) this.#invalidate(running.client, cache);
         running.deleted |= 1 << cache;
         if (!step.caches.every((each) => running.deleted & (1 << each))) return;
         running.end = { result: step.keys.map(() => null) };

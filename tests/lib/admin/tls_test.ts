@@ -4,14 +4,18 @@ import type { Buffer } from "node:buffer";
 import {
   type Certificate,
   Certificates,
+  openssl,
   tlsArguments,
 } from "../../support/servers/certificates.ts";
 import {
   Client,
+  runToEnd,
   ServerProcess,
   testTransports,
   until,
 } from "../../support/servers/server_process.ts";
+
+const PERMISSIONS = ["--allow-net", "--allow-read", "--allow-ffi"];
 
 interface Reply {
   readonly status: number;
@@ -71,7 +75,7 @@ testTransports("under -Z the admin port speaks TLS, and its users log in", async
   await Deno.chmod(users, 0o600);
   await using server = await start({
     args: [...tlsArguments(own), "-Y", users, "--admin", "0"],
-    permissions: ["--allow-net", "--allow-read", "--allow-ffi"],
+    permissions: PERMISSIONS,
   });
   const port = await portOf(server);
   const get = async (path: string, login?: string): Promise<number | "refused"> =>
@@ -119,7 +123,7 @@ Deno.test("the admin port verifies client certificates as the cache's ports do",
   for (const { args, admin, expected } of cases) {
     await using server = await ServerProcess.start({
       args: [...args, "--admin", admin, "--io", "native"],
-      permissions: ["--allow-net", "--allow-read", "--allow-ffi"],
+      permissions: PERMISSIONS,
     });
     const port = await portOf(server);
     const found = [];
@@ -132,6 +136,96 @@ Deno.test("the admin port verifies client certificates as the cache's ports do",
   }
 });
 
+Deno.test("expired certificates: of a client it is refused, of the server clients refuse it", async () => {
+  using certificates = new Certificates();
+  const own = certificates.make("own");
+  const expired = certificates.makeExpired("expired");
+  for (const mode of ["1", "2"]) {
+    await using server = await ServerProcess.start({
+      args: [
+        ...tlsArguments(own, `ssl_ca_cert=${expired.certPath}`, `ssl_verify_mode=${mode}`),
+        ...["--admin", "0", "--io", "native"],
+      ],
+      permissions: PERMISSIONS,
+    });
+    const reply = await ask(await portOf(server), "/metrics", { ca: own.cert, client: expired });
+    assertEquals(statusOf(reply), "refused");
+    await server.stop();
+  }
+  await using server = await ServerProcess.start({
+    args: [...tlsArguments(expired), "--admin", "0"],
+    permissions: PERMISSIONS,
+  });
+  const reply = await ask(await portOf(server), "/health", { ca: expired.cert });
+  assertEquals(reply, "CERT_HAS_EXPIRED");
+  await server.stop();
+});
+
+Deno.test("keys in DER serve the admin port, in every form that OpenSSL writes", async () => {
+  using certificates = new Certificates();
+  const curve = certificates.make("curve");
+  const rsa = certificates.make("rsa", ["rsa:2048"]);
+  const forms = [
+    [curve, "pkcs8", "pkcs8", "-topk8", "-nocrypt"],
+    [curve, "sec1", "ec"],
+    [rsa, "pkcs8", "pkcs8", "-topk8", "-nocrypt"],
+    [rsa, "pkcs1", "rsa", "-traditional"],
+  ] as const;
+  for (const [certificate, form, command, ...options] of forms) {
+    const der = `${certificate.keyPath}.${form}`;
+    openssl(command, "-in", certificate.keyPath, "-outform", "DER", "-out", der, ...options);
+    await using server = await ServerProcess.start({
+      args: [
+        ...tlsArguments({ ...certificate, keyPath: der }, "ssl_keyformat=2"),
+        ...["--admin", "0", "--io", "native"],
+      ],
+      permissions: PERMISSIONS,
+    });
+    const reply = await ask(await portOf(server), "/health", { ca: certificate.cert });
+    assertEquals(statusOf(reply), 200, form);
+    await server.stop();
+  }
+  await Deno.writeTextFile(`${rsa.keyPath}.none`, "no key\n");
+  const { code, stderr } = await runToEnd({
+    args: [
+      ...tlsArguments({ ...rsa, keyPath: `${rsa.keyPath}.none` }, "ssl_keyformat=2"),
+      ...["--admin", "0", "-l", "notls:127.0.0.1", "-p", "-1", "--io", "native"],
+    ],
+    permissions: PERMISSIONS,
+  });
+  assertEquals(code, 64);
+  assertStringIncludes(stderr, `${rsa.keyPath}.none`);
+});
+
+Deno.test("native: SIGHUP gives the admin port the new certificate", async () => {
+  using certificates = new Certificates();
+  const own = certificates.make("own");
+  const other = certificates.make("other");
+  await using server = await ServerProcess.start({
+    args: [...tlsArguments(own), "--admin", "0", "--io", "native"],
+    permissions: PERMISSIONS,
+  });
+  const port = await portOf(server);
+  const fingerprint = async (): Promise<string> =>
+    (await ask(port, "/health", { ca: own.cert + other.cert }) as Reply).fingerprint;
+  const first = await fingerprint();
+  await Deno.copyFile(other.certPath, own.certPath);
+  await Deno.copyFile(other.keyPath, own.keyPath);
+  server.signal("SIGHUP");
+  await until(async () => await fingerprint() !== first);
+  await server.stop();
+});
+
+Deno.test("the portable transport refuses --admin mtls:", async () => {
+  const args = ["-Z", "-o", "ssl_chain_cert=/c", "--admin", "mtls:9150"];
+  const { code, stderr } = await runToEnd({ args: ["--io", "portable", ...args] });
+  assertEquals(code, 64);
+  assertStringIncludes(
+    stderr,
+    "--admin mtls:: the portable transport cannot do that; use --io native",
+  );
+});
+
 Deno.test("refresh_certs gives the admin port the new certificate; a wrong file leaves the old one", async () => {
   using certificates = new Certificates();
   const own = certificates.make("own");
@@ -139,7 +233,7 @@ Deno.test("refresh_certs gives the admin port the new certificate; a wrong file 
   const ca = own.cert + other.cert;
   await using server = await ServerProcess.start({
     args: [...tlsArguments(own), "-l", "notls:127.0.0.1", "--admin", "0", "--io", "native"],
-    permissions: ["--allow-net", "--allow-read", "--allow-ffi"],
+    permissions: PERMISSIONS,
   });
   const port = await portOf(server);
   const fingerprint = async (): Promise<string> =>
@@ -162,7 +256,7 @@ Deno.test("1,000 connections that never finish a handshake stall neither the adm
   const own = certificates.make("own");
   await using server = await ServerProcess.start({
     args: [...tlsArguments(own), "-l", "notls:127.0.0.1", "--admin", "0"],
-    permissions: ["--allow-net", "--allow-read", "--allow-ffi"],
+    permissions: PERMISSIONS,
   });
   const port = await portOf(server);
   using client = await server.connect();
@@ -189,7 +283,7 @@ Deno.test("a stream over TLS goes on, and frees its place when its client leaves
   const own = certificates.make("own");
   await using server = await ServerProcess.start({
     args: [...tlsArguments(own), "-l", "notls:127.0.0.1", "--admin", "0"],
-    permissions: ["--allow-net", "--allow-read", "--allow-ffi"],
+    permissions: PERMISSIONS,
   });
   const port = await portOf(server);
   const connect = (): Promise<Deno.TlsConn> =>

@@ -292,6 +292,20 @@ Deno.test("readCommand() tells what the portable transport cannot do", () => {
   const { nativeOnly } = serverOptions("-Z", "-l", "mtls:a", "-o", words.join());
   assertEquals(nativeOnly, ["--ssl-ciphers", "--ssl-min-version", "-l mtls:"]);
   assertEquals(serverOptions("-Z", "-o", "ssl_chain_cert=/c").nativeOnly, []);
+  const admin = (address: string): readonly string[] =>
+    serverOptions("-Z", "-o", "ssl_chain_cert=/c", "--admin", address).nativeOnly;
+  assertEquals(admin("9150"), []);
+  assertEquals(admin("btls:9150"), []);
+  assertEquals(admin("mtls:9150"), ["--admin mtls:"]);
+});
+
+Deno.test("readCommand() refuses actions on the dashboard without a dashboard or users", () => {
+  assertEquals(errors("--admin-actions"), [
+    "--admin-actions: needs --admin",
+    "--admin-actions: needs -Y (--auth-file): only users of the level admin may act",
+  ]);
+  assertEquals(errors("--admin-actions", "--metrics", "9150", "-Y", "/users"), []);
+  assertEquals(serverOptions("--admin", "9150", "-Y", "/users").adminActions, false);
 });
 
 Deno.test("readCommand() prints help, version and licence before it looks for mistakes", () => {

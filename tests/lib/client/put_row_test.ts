@@ -12,6 +12,7 @@ import { randomFrom } from "../../support/random.ts";
 import { drawSeed, withSeed } from "../../support/seed.ts";
 import { testDatabases } from "../../support/servers/databases.ts";
 import { startProxy } from "../../support/servers/proxy_process.ts";
+import { Setting } from "../../support/servers/proxy_setting.ts";
 import { Relay } from "../../support/servers/relay.ts";
 import { ServerProcess } from "../../support/servers/server_process.ts";
 import { startLeased } from "./servers.ts";
@@ -39,6 +40,25 @@ testDatabases("putRow writes and deletes rows, through the origin and a node", a
     assertEquals([await cache.get(key), await other.get(key)], [undefined, undefined]);
     await assertRejects(() => cache.putRow("a b", "x"), RangeError, "blanks");
   }
+});
+
+testDatabases("putRow deletes the row in listed caches, or writes nothing", async (database) => {
+  await using setting = await Setting.open(database);
+  const { proxy, caches } = setting;
+  await using cache = new Cache<string>(`127.0.0.1:${proxy.port}`, { codec: textCodec });
+  const clients = await Promise.all(caches.map((each) => setting.connect(each)));
+  for (const value of ["first", undefined]) {
+    for (const client of clients) await client.ask("set k 0 0 3\r\nold\r\n", "STORED\r\n");
+    await cache.putRow("k", value);
+    for (const client of clients) await client.ask("get k\r\n", "END\r\n");
+  }
+  await cache.putRow("k", "second");
+  await caches[1]!.stop();
+  const error = await assertRejects(() => cache.putRow("k", "third"), RowWriteError);
+  assert(error.cause instanceof ServerError, `${error.cause}`);
+  assertEquals(await cache.get("k"), "second");
+  const client = await setting.connect();
+  await client.ask("token list\r\n", "END\r\n");
 });
 
 testDatabases(

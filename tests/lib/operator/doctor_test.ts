@@ -4,7 +4,7 @@ import { examineServer, type ServerFacts } from "../../../lib/operator/doctor/se
 import { Certificates, tlsArguments } from "../../support/servers/certificates.ts";
 import { startMemcachedTcp, testWithMemcached } from "../../support/servers/memcached.ts";
 import { ScriptedPeer } from "../../support/servers/scripted_peer.ts";
-import { MAIN, ServerProcess } from "../../support/servers/server_process.ts";
+import { Client, MAIN, ServerProcess } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
 
 const MIB = 2 ** 20;
@@ -84,8 +84,8 @@ function table(text: string): Map<string, string> {
 
 function facts(stats: string, other: Partial<ServerFacts> = {}): ServerFacts {
   return {
-    host: "127.0.0.1",
-    port: 11211,
+    isHere: true,
+    netcat: "127.0.0.1 11211",
     stats: new Map([...table(CLEAN_STATS), ...table(stats)]),
     settings: table("state_dir /var/lib/leased|num_threads 4"),
     items: table("items:1:evicted 0|items:1:evicted_time 0"),
@@ -158,6 +158,27 @@ Deno.test("leased doctor finds a clash of lease flags and an old certificate of 
   const [, { findings }] = reports;
   const ends = findings.find(({ check }: { check: string }) => check === "certificate");
   assertMatch(`${ends.level} ${ends.what}`, /^warning ends in [12] days$/);
+});
+
+Deno.test("leased doctor looks at servers at Unix sockets, which are on this machine", async () => {
+  const folder = await Deno.makeTempDir();
+  const path = `${folder}/leased.sock`;
+  await using server = await ServerProcess.start({
+    args: ["-s", path, "-z", "3333"],
+    permissions: ["-A"],
+  });
+  using client = await Client.connectUnix(path);
+  await client.ask("set a 13107 0 1\r\n1\r\n", "STORED\r\n");
+  const { code, text } = await doctor(path);
+  assertEquals(code, 1);
+  assertStringIncludes(text, "This machine\n");
+  assertStringIncludes(text, `Server ${path}\n`);
+  assertStringIncludes(text, "lease_flag_clash is 1");
+  const { code: none, text: reason } = await doctor(`${folder}/none`);
+  assertEquals(none, 69);
+  assertStringIncludes(reason, `error    connection: ${folder}/none: `);
+  await server.stop();
+  await Deno.remove(folder, { recursive: true });
 });
 
 testWithMemcached("leased doctor says what it cannot see of memcached", async (memcached) => {

@@ -134,6 +134,20 @@ testWithMemcached("leased top --once shows memcached beside leased", async (memc
   assertStringIncludes(lines.find((line) => line.startsWith("127.0.0.1:1: "))!, "refused");
 });
 
+Deno.test("leased top reads servers at Unix sockets", async () => {
+  const folder = await Deno.makeTempDir();
+  const path = `${folder}/leased.sock`;
+  await using server = await ServerProcess.start({ args: ["-s", path], permissions: ["-A"] });
+  const known = await topOnce(path, "--once", "--interval", "100");
+  assertEquals(known.code, 0, known.stderr);
+  assertMatch(known.lines[1]!, /leased\.sock /);
+  const unknown = await topOnce(`${folder}/none`, "--once", "--interval", "100");
+  assertEquals(unknown.code, 69);
+  assertStringIncludes(unknown.lines.join("\n"), `${folder}/none: `);
+  await server.stop();
+  await Deno.remove(folder, { recursive: true });
+});
+
 /** A terminal of script(1), of util-linux. */
 class Pty implements AsyncDisposable {
   /** What the screen was sent since the last `until`. */

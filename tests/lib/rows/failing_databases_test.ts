@@ -2,15 +2,17 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { createDatabase } from "../../support/servers/databases.ts";
 import { HAS_POSTGRES, PostgresServer } from "../../support/servers/postgres.ts";
-import { startProxy } from "../../support/servers/proxy_process.ts";
+import { launchProxy, startProxy } from "../../support/servers/proxy_process.ts";
 import { Relay } from "../../support/servers/relay.ts";
 import { type Client, until } from "../../support/servers/server_process.ts";
-import { CAN_MOUNT, fillDisk, mountTinyDisk } from "../../support/tiny_disk.ts";
+import { CAN_MOUNT, fillDisk, makeReadOnly, mountTinyDisk } from "../../support/tiny_disk.ts";
 
 // A database fails under a server that serves its rows: hits go on, errors name the reason, and nothing is lost.
 
 const HIT = "VALUE hit 0 3\r\none\r\nEND\r\n";
 const PATIENCE = ["--db-timeout", "1000"];
+/** Hits go on before PostgreSQL, however slow the machine is. */
+const PATIENT_HITS = ["--member-time", "60000"];
 
 async function reply(client: Client, request: string): Promise<string> {
   await client.send(request);
@@ -62,6 +64,25 @@ Deno.test("SQLite: a file that is deleted under the server refuses writes, also 
   await server.stop();
 });
 
+Deno.test("SQLite: a disk that is read only ends the start, and says why", {
+  ignore: !CAN_MOUNT,
+}, async () => {
+  await using database = await createDatabase("SQLite");
+  const folder = `${database.folder}/disk`;
+  using _disk = mountTinyDisk(folder, 1_000_000);
+  const place = { url: `sqlite:${folder}/rows.db`, folder };
+  for (const isNew of [true, false]) {
+    if (!isNew) {
+      await using server = await startProxy(place, []);
+      await server.stop();
+    }
+    using _readOnly = makeReadOnly(folder);
+    const { code, stderr } = await launchProxy(place, []).ended();
+    assertEquals(code, 71);
+    assertMatch(stderr, /cannot use the database \S+rows\.db: .* must be writable/);
+  }
+});
+
 Deno.test("SQLite: a locked file refuses writes by name, and health says so; hits go on", async () => {
   await using database = await createDatabase("SQLite");
   await using server = await startProxy(database, [], [...PATIENCE, "--metrics", "0"]);
@@ -96,7 +117,7 @@ Deno.test("PostgreSQL: a write whose session is terminated during its commit has
   const cluster = await PostgresServer.start();
   try {
     const url = await cluster.createDatabase();
-    await using server = await startProxy({ url, folder: "" }, []);
+    await using server = await startProxy({ url, folder: "" }, [], PATIENT_HITS);
     using client = await server.connect();
     await cacheRow(client);
     // A commit that takes long.
@@ -127,13 +148,49 @@ Deno.test("PostgreSQL: a write whose session is terminated during its commit has
   }
 });
 
+Deno.test("PostgreSQL: a database that turns read only refuses writes, and health says so", {
+  ignore: !HAS_POSTGRES,
+}, async () => {
+  const cluster = await PostgresServer.start();
+  try {
+    const url = await cluster.createDatabase();
+    await using server = await startProxy({ url, folder: "" }, [], [
+      ...PATIENT_HITS,
+      "--metrics",
+      "0",
+    ]);
+    const [admin] = /http:\/\/[^/]+/.exec(await server.line("metrics are at http://"))!;
+    const health = async (): Promise<string> => await (await fetch(`${admin}/health`)).text();
+    using client = await server.connect();
+    await cacheRow(client);
+    const setReadOnly = async (change: string): Promise<void> => {
+      await cluster.execute(`ALTER SYSTEM ${change}`, url);
+      await cluster.execute("SELECT pg_reload_conf()", url);
+    };
+    await setReadOnly("SET default_transaction_read_only = on");
+    const refused = "the database is read only: set default_transaction_read_only to off";
+    await until(async () => (await health()).includes(refused));
+    for (const command of ["set hit 0 0 3\r\ntwo", "append hit 0 0 1\r\n!", "delete hit"]) {
+      await client.ask(`${command}\r\n`, `SERVER_ERROR ${refused}\r\n`);
+    }
+    await client.ask("get hit absent\r\n", HIT);
+    await setReadOnly("RESET default_transaction_read_only");
+    await untilWritten(client);
+    await until(async () => !(await health()).includes(refused));
+    await client.ask("get hit\r\n", HIT);
+    await server.stop();
+  } finally {
+    await cluster.stop();
+  }
+});
+
 Deno.test("PostgreSQL: sessions that are terminated, and a restart, are survived", {
   ignore: !HAS_POSTGRES,
 }, async () => {
   const cluster = await PostgresServer.start();
   try {
     const url = await cluster.createDatabase();
-    await using server = await startProxy({ url, folder: "" }, [], PATIENCE);
+    await using server = await startProxy({ url, folder: "" }, [], [...PATIENCE, ...PATIENT_HITS]);
     using client = await server.connect();
     await cacheRow(client);
     const others =
@@ -160,7 +217,10 @@ Deno.test("PostgreSQL: a standby is refused until it is promoted; then writes go
     const url = await primary.createDatabase();
     using relay = new Relay(primary.port);
     const relayed = url.replace(`:${primary.port}`, `:${relay.port}`);
-    await using server = await startProxy({ url: relayed, folder: "" }, [], PATIENCE);
+    await using server = await startProxy({ url: relayed, folder: "" }, [], [
+      ...PATIENCE,
+      ...PATIENT_HITS,
+    ]);
     using client = await server.connect();
     await cacheRow(client);
     const standbyUrl = url.replace(`:${primary.port}`, `:${standby.port}`);

@@ -5,6 +5,7 @@ import { UdpClient } from "../../support/servers/udp_client.ts";
 import { type Client, type ServerProcess, until } from "../../support/servers/server_process.ts";
 
 const READS_ONLY = "CLIENT_ERROR not permitted: this user may only read\r\n";
+const NO_NODE = "CLIENT_ERROR not permitted: this user is no node\r\n";
 const NO_ADMIN = "CLIENT_ERROR not permitted: this user is no administrator\r\n";
 
 async function logIn(server: ServerProcess, user: string): Promise<Client> {
@@ -24,6 +25,9 @@ Deno.test("users write rows, take tokens and change the list of caches by their 
   await writer.ask("set k 0 0 1\r\n1\r\n", "STORED\r\n");
   await writer.ask("token list\r\n", NO_ADMIN);
   await writer.ask("caches forget 127.0.0.1:1\r\n", NO_ADMIN);
+  for (const verb of ["join", "poll", "read", "write", "command"]) {
+    await writer.ask(`node ${verb} - 0 2\r\n\x01k\r\n`, NO_NODE);
+  }
   await writer.ask("uput k 0 1 77\r\n2\r\n", "NOT_FOUND\r\n");
   using reader = await logIn(server, "rita");
   for (
@@ -55,6 +59,14 @@ Deno.test("users write rows, take tokens and change the list of caches by their 
     "node command s 0 6\r\nuget k\r\n",
     "NODE 25\r\nVALUE k 0 1 1 C\r\n1\r\nEND\r\n",
   );
+  const [key, write] = ["\x01k", `\x04\0\0\x01${"\0".repeat(44)}k`];
+  for (const [verb, record] of [["read", key], ["write", write]] as const) {
+    const block = record.repeat(257);
+    await node.ask(
+      `node ${verb} - 0 ${block.length}\r\n${block}\r\n`,
+      "SERVER_ERROR a block of more than 256 records\r\n",
+    );
+  }
   await server.stop();
 });
 

@@ -6,6 +6,7 @@ import { Flows } from "../../../lib/rows/flows/flows.ts";
 import { TokenStates } from "../../../lib/rows/flows/token_states.ts";
 import { DatabaseSource } from "../../../lib/rows/database_source.ts";
 import { RowLoop } from "../../../lib/rows/row_loop.ts";
+import type { RowSource } from "../../../lib/rows/row_source.ts";
 import { StepRunner } from "../../../lib/rows/step_runner.ts";
 import { ByteRegion } from "../../../store/base/bytes.ts";
 import { formatCache, RowKind } from "../../../store/row_cache.ts";
@@ -40,7 +41,8 @@ class Setting implements AsyncDisposable {
   readonly #ended: Promise<void>;
   readonly #values = new Map<RequestSlot, Uint8Array>();
 
-  private constructor(backend: Backend, epoch: number) {
+  /** @param wrap Stands between the loop and the database. */
+  private constructor(backend: Backend, epoch: number, wrap: (source: RowSource) => RowSource) {
     this.#backend = backend;
     const list = new CacheList<CacheClient>(() => {
       throw new Error("there are no caches");
@@ -53,7 +55,7 @@ class Setting implements AsyncDisposable {
     );
     this.#loop = new RowLoop(
       this.cache,
-      new DatabaseSource(this.flows, runner, () => Promise.resolve(false)),
+      wrap(new DatabaseSource(this.flows, runner, () => Promise.resolve(false))),
       false,
     );
     // The values of requests are not what this test is about.
@@ -61,9 +63,16 @@ class Setting implements AsyncDisposable {
     this.#ended = this.#loop.run();
   }
 
-  static async open(database: TestDatabase): Promise<Setting> {
+  static async open(
+    database: TestDatabase,
+    wrap = (source: RowSource): RowSource => source,
+  ): Promise<Setting> {
     const backend = await database.open();
-    return new Setting(backend, (await backend.takeOver()).epoch);
+    return new Setting(backend, (await backend.takeOver()).epoch, wrap);
+  }
+
+  get problem(): string | null {
+    return this.#loop.problem;
   }
 
   /** Submits a request. */
@@ -195,4 +204,31 @@ testDatabases("tokens and caches are served", async (database) => {
   assertEquals(await command(`token release k ${id}\n`), "NOT_FOUND\r\n");
   assertEquals(await command("caches\n"), "END 0\r\n");
   assertEquals(await command("nonsense\n"), "ERROR\r\n");
+});
+
+testDatabases("a problem lasts until the database has answered", async (database) => {
+  let isDown = false;
+  const whileUp = async <T>(answer: () => Promise<T>): Promise<T> => {
+    if (isDown) throw new Error("the database is down");
+    return await answer();
+  };
+  await using rows = await Setting.open(database, (source) => ({
+    get endText() {
+      return source.endText;
+    },
+    read: (keys) => whileUp(() => source.read(keys)),
+    write: (group) => whileUp(() => source.write(group)),
+    command: (request, addWrite) => source.command(request, addWrite),
+    stop: () => source.stop(),
+  }));
+  const read = (): Promise<Outcome> => rows.outcome(rows.ask(RowKind.READ, "k"));
+  const write = (): Promise<Outcome> => rows.outcome(rows.ask(RowKind.STORE, "k", "1"));
+  for (const [ask, answered] of [[read, Outcome.NOT_FOUND], [write, Outcome.STORED]] as const) {
+    isDown = true;
+    assertEquals(await ask(), Outcome.ROW_ERROR);
+    assertEquals(rows.problem, "the database is down");
+    isDown = false;
+    assertEquals(await ask(), answered);
+    assertEquals(rows.problem, null);
+  }
 });

@@ -103,6 +103,7 @@ testTransports(
       );
       using last = await server.connect();
       await last.ask(textLogin("eve", "new"), "STORED\r\n");
+      assertEquals(server.lines.filter((line) => line.includes("SIGHUP ignored")), []);
     }, text(stdout));
   },
 );

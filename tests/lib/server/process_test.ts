@@ -39,6 +39,7 @@ test("the server ends with 0 at SIGINT, SIGTERM and SIGUSR1, and stays at SIGHUP
   for (const signal of ["SIGINT", "SIGTERM", "SIGUSR1"] as const) {
     await using server = await start();
     server.signal("SIGHUP");
+    await server.line("SIGHUP ignored: there is no file to reload");
     using client = await server.connect();
     await client.ask("set a 0 0 1\r\n1\r\n", "STORED\r\n");
     server.signal(signal);

@@ -41,6 +41,15 @@ Deno.test("put(), copy(), byte(), crlf() and text() append", () => {
   );
 });
 
+Deno.test("reset() leaves nothing of a batch that began behind replies", () => {
+  const reply = new ReplyBuffer(new ByteRegion(new ArrayBuffer(64)));
+  reply.text("123");
+  reply.begin(8);
+  assertEquals([reply.start, reply.isEmpty], [8, true]);
+  reply.reset();
+  assertEquals([reply.start, reply.length, reply.isEmpty], [0, 0, true]);
+});
+
 Deno.test("room counts down to 0 and reset() gives it back", () => {
   const reply = new ReplyBuffer(new ByteRegion(new ArrayBuffer(8)));
   assertEquals(reply.room, 8);

@@ -1,9 +1,17 @@
 import { assertEquals } from "@std/assert";
-import { oneWord, percentEncoded } from "../../../store/base/key_text.ts";
+import { oneWord, percentDecoded, percentEncoded } from "../../../store/base/key_text.ts";
 
 Deno.test("percentEncoded() leaves letters, digits and -._~ as they are", () => {
   assertEquals(percentEncoded("azAZ09-._~"), "azAZ09-._~");
   assertEquals(percentEncoded("a%b/\x01\xff"), "a%25b%2F%01%FF");
+});
+
+Deno.test("percentDecoded() reverses percentEncoded(), and refuses other texts", () => {
+  const key = String.fromCharCode(...Array(256).keys());
+  assertEquals(percentDecoded(percentEncoded(key)), key);
+  for (const text of ["a b", "%", "%4", "%zz", "%ff", "\xe9", "a\n"]) {
+    assertEquals(percentDecoded(text), null, text);
+  }
 });
 
 Deno.test("oneWord() changes only what would end the word, and %", () => {

@@ -20,22 +20,50 @@ export class Certificates implements Disposable {
     name: string,
     key: readonly string[] = ["ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"],
   ): Certificate {
-    const [certPath, keyPath] = [`${this.folder}/${name}.pem`, `${this.folder}/${name}.key`];
-    const { success, stderr } = new Deno.Command("openssl", {
+    return this.#make(name, (certPath, keyPath) => {
       // deno-fmt-ignore
-      args: ["req", "-x509", "-newkey", ...key, "-nodes", "-keyout", keyPath, "-out", certPath, "-days", "2",
-        "-subj", `/CN=${name}`, "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
-        "-addext", "basicConstraints=critical,CA:FALSE", "-addext", "extendedKeyUsage=serverAuth,clientAuth"],
-      stderr: "piped",
-    }).outputSync();
-    if (!success) throw new Error(`Cannot make a certificate: ${new TextDecoder().decode(stderr)}`);
-    const [cert, text] = [Deno.readTextFileSync(certPath), Deno.readTextFileSync(keyPath)];
-    return { certPath, keyPath, cert, key: text };
+      openssl("req", "-x509", "-newkey", ...key, "-nodes", "-keyout", keyPath, "-out", certPath, "-days", "2",
+        ...subject(name));
+    });
+  }
+
+  /** As `make`, but it ended yesterday. */
+  makeExpired(name: string): Certificate {
+    return this.#make(name, (certPath, keyPath) => {
+      const request = `${certPath}.csr`;
+      // deno-fmt-ignore
+      openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+        "-keyout", keyPath, "-out", request, ...subject(name));
+      // deno-fmt-ignore
+      openssl("x509", "-req", "-in", request, "-signkey", keyPath, "-out", certPath, "-days", "-1",
+        "-copy_extensions", "copy");
+    });
+  }
+
+  #make(name: string, write: (certPath: string, keyPath: string) => void): Certificate {
+    const [certPath, keyPath] = [`${this.folder}/${name}.pem`, `${this.folder}/${name}.key`];
+    write(certPath, keyPath);
+    const [cert, key] = [Deno.readTextFileSync(certPath), Deno.readTextFileSync(keyPath)];
+    return { certPath, keyPath, cert, key };
   }
 
   [Symbol.dispose](): void {
     Deno.removeSync(this.folder, { recursive: true });
   }
+}
+
+/** Runs a command of `openssl`. */
+export function openssl(...args: string[]): void {
+  const { success, stderr } = new Deno.Command("openssl", { args, stderr: "piped" }).outputSync();
+  if (!success) {
+    throw new Error(`Cannot run openssl ${args[0]}: ${new TextDecoder().decode(stderr)}`);
+  }
+}
+
+// deno-fmt-ignore
+function subject(name: string): string[] {
+  return ["-subj", `/CN=${name}`, "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+    "-addext", "basicConstraints=critical,CA:FALSE", "-addext", "extendedKeyUsage=serverAuth,clientAuth"];
 }
 
 /** The options of a server with this certificate. */

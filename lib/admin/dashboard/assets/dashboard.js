@@ -1,6 +1,7 @@
 // The dashboard: reads the past once, then a row a second, and draws. Everything is text from this server; it enters
 // the page as text only.
-"use strict";
+import { Actions } from "./actions.js";
+import { byId, element } from "./elements.js";
 
 const SECONDS_KEPT = 3600;
 const MINUTES_KEPT = 1440;
@@ -82,6 +83,14 @@ const PLOTS = [
   ["Age of the oldest update token", seconds, [["age", "token_oldest_age"]]],
 ];
 
+/** The mean time of a step: microseconds by second, over times by second. */
+const stepTime = (step) => (row) => {
+  const count = row(`rows_${step}_count`);
+  return count > 0 ? row(`rows_${step}_us`) / count : null;
+};
+const milliseconds = (value) => microseconds(1000 * value);
+
+/** Plots of rows: those without a number, as of nodes at a server that has none, are left out. */
 const ROW_PLOTS = [
   ["Writes of rows per second", plain, [
     ["committed", "rows_puts_committed"],
@@ -93,10 +102,32 @@ const ROW_PLOTS = [
   ["Writes in a group", plain, [["mean", (row) => {
     const groups = row("rows_put_groups");
     return groups > 0 ? row("rows_puts_committed") / groups : null;
-  }]]],
+  }]], "rows_put_groups"],
+  ["Steps of a write, mean time", microseconds, [
+    ["delete in caches", stepTime("cache_delete")],
+    ["delete in nodes", stepTime("node_delete")],
+    ["transaction", stepTime("database_write")],
+  ], "rows_database_write_count"],
+  ["Read of rows, mean time", microseconds, [
+    ["database", stepTime("database_read")],
+  ], "rows_database_read_count"],
   ["Reads of rows per second", plain, [
     ["cacheable", "rows_gets_cacheable"],
     ["not cacheable", "rows_gets_uncacheable"],
+  ]],
+  ["Nodes", plain, [
+    ["member", "rows_nodes_member"],
+    ["silent", "rows_nodes_silent"],
+    ["lost", "rows_nodes_lost"],
+  ]],
+  ["Epochs", plain, [["takeover", "rows_epoch"], ["list of caches", "rows_caches_epoch"]]],
+  ["Lag of the followed log", milliseconds, [["behind", "rows_follow_lag_ms"]]],
+  ["Followed log", bytes, [["not applied", "rows_follow_lag_bytes"]]],
+  ["Membership of this node", plain, [["member", "rows_node_member"]]],
+  ["Rows by this node, per second", plain, [
+    ["read", "rows_node_reads"],
+    ["written", "rows_node_writes"],
+    ["failed", "rows_node_failures"],
   ]],
 ];
 
@@ -130,19 +161,8 @@ const TABLES = [
   ["tokens", "Update tokens"],
   ["users", "Users"],
   ["rows", "Rows"],
+  ["nodes", "Nodes"],
 ];
-
-const byId = (id) => document.getElementById(id);
-
-function element(name, properties = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(properties)) {
-    if (key in made) made[key] = value;
-    else made.setAttribute(key, value);
-  }
-  made.append(...children);
-  return made;
-}
 
 /** The value of a line in a row of the history; null: unknown. */
 function valueOf(columns, row, of) {
@@ -250,8 +270,9 @@ class Dashboard {
     this.minutes = past.minutes;
     this.range = 5;
     byId("version").textContent = past.version;
-    const plots = past.hasRows ? [...PLOTS, ...ROW_PLOTS] : PLOTS;
-    this.plots = plots.map((plot) => new Plot(plot, this.columns));
+    const known = new Set(past.rowColumns);
+    const rowPlots = ROW_PLOTS.filter(([, , [[, of]], column = of]) => known.has(column));
+    this.plots = [...PLOTS, ...rowPlots].map((plot) => new Plot(plot, this.columns));
     byId("plots").replaceChildren(...this.plots.map(({ figure }) => figure));
     this.tiles = TILES.map(([name]) => {
       const value = element("dd", { textContent: "–" });
@@ -374,12 +395,16 @@ class ClassMemory {
 }
 
 class Tables {
-  constructor() {
+  /** @param viewer What the user may see and do. */
+  constructor({ tables, actions }) {
+    /** Null: the user may not act. */
+    this.actions = actions && new Actions(actions, () => this.load());
+    this.shown = TABLES.filter(([name]) => tables.includes(name));
     this.table = { columns: [], rows: [], total: 0 };
     this.sorted = null;
     this.ascending = false;
     this.asked = 0;
-    this.tabs = TABLES.map(([name, title]) => {
+    this.tabs = this.shown.map(([name, title]) => {
       const tab = element("button", {
         type: "button",
         id: `tab-${name}`,
@@ -394,7 +419,7 @@ class Tables {
     byId("tabs").addEventListener("keydown", (event) => this.move(event));
     byId("search").addEventListener("input", () => this.draw());
     setInterval(() => this.load(), TABLE_MS);
-    this.choose(TABLES[0][0]);
+    this.choose(this.shown[0][0]);
   }
 
   /** Left and right arrows go to the tab beside. */
@@ -402,16 +427,16 @@ class Tables {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (step === undefined) return;
     event.preventDefault();
-    const at = TABLES.findIndex(([name]) => name === this.name);
-    const next = (at + step + TABLES.length) % TABLES.length;
-    this.choose(TABLES[next][0]);
+    const at = this.shown.findIndex(([name]) => name === this.name);
+    const next = (at + step + this.shown.length) % this.shown.length;
+    this.choose(this.shown[next][0]);
     this.tabs[next].focus();
   }
 
   choose(name) {
     this.name = name;
     this.sorted = null;
-    for (const [index, [each]] of TABLES.entries()) {
+    for (const [index, [each]] of this.shown.entries()) {
       this.tabs[index].setAttribute("aria-selected", String(each === name));
       this.tabs[index].tabIndex = each === name ? 0 : -1;
     }
@@ -420,7 +445,8 @@ class Tables {
   }
 
   async load() {
-    if (document.hidden) return;
+    // A redraw would take the button away to which the focus returns after the confirmation.
+    if (document.hidden || byId("confirm").open) return;
     const asked = ++this.asked;
     let table;
     try {
@@ -431,7 +457,7 @@ class Tables {
     } catch {
       return;
     }
-    if (asked !== this.asked) return;
+    if (asked !== this.asked || byId("confirm").open) return;
     this.table = table;
     this.draw();
   }
@@ -459,6 +485,12 @@ class Tables {
     );
   }
 
+  dropButton(row) {
+    const cell = (name) => row[this.table.columns.indexOf(name)];
+    const [key, id, age, owner] = ["key", "id", "age s", "owner"].map(cell);
+    return this.actions.dropButton({ key, id, age, owner });
+  }
+
   draw() {
     const { columns, total, error } = this.table;
     const found = this.rows;
@@ -466,6 +498,7 @@ class Tables {
     byId("count").textContent = error ??
       `${shown.length} of ${found.length} found, ${total} in all`;
     const hadFocus = document.activeElement?.closest("#table th")?.cellIndex;
+    const label = document.activeElement?.closest("#table td button")?.getAttribute("aria-label");
     const head = columns.map((name, index) => {
       const button = element("button", { type: "button", textContent: name.replaceAll("_", " ") });
       button.addEventListener("click", () => this.sort(index));
@@ -473,6 +506,8 @@ class Tables {
       const className = typeof shown[0]?.[index] === "number" ? "number" : "";
       return element("th", { scope: "col", className, "aria-sort": order }, button);
     });
+    const drops = this.name === "tokens" && this.actions?.canDrop;
+    if (drops) head.push(element("th", { scope: "col", textContent: "action" }));
     const body = shown.map((row) =>
       element(
         "tr",
@@ -483,6 +518,7 @@ class Tables {
             textContent: typeof cell === "number" ? cell.toLocaleString("en") : cell,
           })
         ),
+        ...(drops ? [element("td", {}, this.dropButton(row))] : []),
       )
     );
     byId("table").replaceChildren(
@@ -492,6 +528,9 @@ class Tables {
     if (hadFocus !== undefined) {
       byId("table").querySelector(`th:nth-child(${hadFocus + 1}) button`)?.focus();
     }
+    if (label !== undefined) {
+      byId("table").querySelector(`td button[aria-label="${CSS.escape(label)}"]`)?.focus();
+    }
   }
 }
 
@@ -499,10 +538,13 @@ class Tables {
 async function start() {
   const status = byId("status");
   let dashboard = null;
-  const load = async () => {
-    const reply = await fetch("/api/past");
+  const read = async (path) => {
+    const reply = await fetch(path);
     if (!reply.ok) throw new Error(await reply.text());
-    const past = await reply.json();
+    return await reply.json();
+  };
+  const load = async () => {
+    const past = await read("/api/past");
     if (dashboard === null) dashboard = new Dashboard(past);
     else {
       dashboard.seconds = past.seconds;
@@ -510,14 +552,16 @@ async function start() {
       dashboard.draw();
     }
   };
+  let viewer;
   try {
     await load();
+    viewer = await read("/api/viewer");
   } catch (error) {
     status.textContent = error.message;
     return;
   }
   new ClassMemory();
-  new Tables();
+  new Tables(viewer);
   const source = new EventSource("/api/stream");
   let isBroken = false;
   source.addEventListener("open", () => {

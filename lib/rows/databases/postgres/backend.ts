@@ -23,6 +23,7 @@ import { Pool } from "./pool.ts";
 import { prepareTables } from "./schema.ts";
 import {
   isLockTimeout,
+  isReadOnly,
   isRefusal,
   isRowError,
   type ResultRow,
@@ -59,7 +60,8 @@ const NOTE = "WITH proxy AS (SELECT epoch FROM leased_proxy WHERE epoch = $2 FOR
 
 /** Key of the advisory lock of the active origin: an arbitrary number, and that of the table, which is its schema's. */
 const ORIGIN_LOCK = "(7305804::bigint << 32) | 'leased_proxy'::regclass::oid::bigint";
-const ORIGIN = `SELECT epoch, pg_try_advisory_lock(${ORIGIN_LOCK}) AS is_locked FROM leased_proxy`;
+const ORIGIN = `SELECT epoch, pg_try_advisory_lock(${ORIGIN_LOCK}) AS is_locked, ` +
+  "current_setting('transaction_read_only') = 'on' AS is_read_only FROM leased_proxy";
 /** An origin that ends before it has waited for its predecessor leaves the longer time of both. */
 const TAKE_OVER =
   "UPDATE leased_proxy SET epoch = epoch + 1, serves_ms = greatest(serves_ms, $1::bigint) " +
@@ -68,6 +70,7 @@ const NOTE_END = "UPDATE leased_proxy SET serves_ms = 0 WHERE epoch = $1";
 /** Waits for transactions of writes that have not answered: they have locked the row. */
 const NOTE_MARK = "UPDATE leased_proxy SET mark = $1 WHERE epoch = $2 RETURNING mark";
 
+const READ_ONLY = "the database is read only: set default_transaction_read_only to off";
 const VANISHED = failed("the row appears and vanishes: somebody else writes to the table");
 
 /** The SQL statements of a backend. */
@@ -90,6 +93,8 @@ export class PostgresBackend implements Backend {
   readonly #nowUnixMs: () => number;
   readonly #types: ColumnTypes;
   readonly #statements: Statements;
+  /** Whether the server refused writes when it was asked last. */
+  #isReadOnly = false;
   /** The server's processes that have not answered a COMMIT, by token. */
   readonly #unanswered = new Map<number, ServerProcess>();
 
@@ -123,6 +128,7 @@ export class PostgresBackend implements Backend {
   /** Asks by the session that has the lock. After it was lost, another one takes the lock again. */
   async #askOrigin(): Promise<ResultRow> {
     const [row] = await this.#originPool.use((session) => session.query(ORIGIN), this.#timeoutMs);
+    this.#isReadOnly = row!["is_read_only"] === true;
     return row!;
   }
 
@@ -205,7 +211,7 @@ export class PostgresBackend implements Backend {
       if (writes.length > 1 && isLockTimeout(error) && lockWaits > 1) {
         return await this.#writeUnlocked(writes, epoch, lockWaits - 1);
       }
-      const reason = reasonOf(error);
+      const reason = isReadOnly(error) ? READ_ONLY : reasonOf(error);
       // Before its COMMIT is sent, a transaction that loses its connection is rolled back.
       if (progress.process === null || isRefusal(error)) return group.end(failed(reason));
       for (const { tokenId } of writes) this.#unanswered.set(tokenId, progress.process);
@@ -317,7 +323,7 @@ export class PostgresBackend implements Backend {
 
   /** `readEpoch` has asked the server just now. */
   check(): Promise<void> {
-    return Promise.resolve();
+    return this.#isReadOnly ? Promise.reject(new Error(READ_ONLY)) : Promise.resolve();
   }
 
   async outcome(tokenId: number): Promise<WriteOutcome> {

@@ -193,6 +193,7 @@ export function isRefusal(error: unknown): boolean {
 }
 
 const LOCK_NOT_AVAILABLE = "55P03";
+const READ_ONLY_TRANSACTION = "25006";
 /** Classes of errors that one row causes: its data, a constraint, a trigger, a limit, a right. */
 const ROW_ERRORS = ["22", "23", "42", "44", "54", "P0"];
 
@@ -204,6 +205,11 @@ export function isRowError(error: unknown): boolean {
 /** Whether the server has waited for another session's lock as long as it should. */
 export function isLockTimeout(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.code === LOCK_NOT_AVAILABLE;
+}
+
+/** Whether the server has refused a statement because it takes no writes now. */
+export function isReadOnly(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && error.code === READ_ONLY_TRANSACTION;
 }
 
 /** Returns the reason why a server cannot be used, or null if it can. */

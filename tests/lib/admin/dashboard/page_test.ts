@@ -1,45 +1,6 @@
 import { assertEquals } from "@std/assert";
-import type { Browser, Page } from "npm:playwright-core@1.65.1";
-import { type Client, ServerProcess } from "../../../support/servers/server_process.ts";
-
-const CHROMIUM = "/usr/bin/chromium";
-const hasChromium = await Deno.stat(CHROMIUM).then(() => true, () => false);
-
-/** A page test. Ignored without Debian's package chromium. */
-function test(name: string, run: (page: Page, server: ServerProcess) => Promise<void>): void {
-  Deno.test({
-    name: `${name}${hasChromium ? "" : " (ignored: needs Debian's package chromium)"}`,
-    ignore: !hasChromium,
-    // The browser's driver keeps timers and pipes of its own.
-    sanitizeOps: false,
-    sanitizeResources: false,
-    fn: async () => {
-      const { chromium } = await import("npm:playwright-core@1.65.1");
-      await using server = await ServerProcess.start({ args: ["--admin", "0", "-z", "3333"] });
-      const line = await server.line("the dashboard is at http://");
-      const url = /http:\/\/[^/]+\/$/.exec(line)![0];
-      const browser: Browser = await chromium.launch({
-        executablePath: CHROMIUM,
-        args: ["--no-sandbox"],
-      });
-      try {
-        const page = await browser.newPage();
-        const faults: string[] = [];
-        page.on("pageerror", ({ message }) => faults.push(message));
-        page.on("console", (message) => {
-          if (message.type() === "error") faults.push(message.text());
-        });
-        await page.goto(url);
-        await page.locator("#status", { hasText: "live" }).waitFor();
-        await run(page, server);
-        assertEquals(faults, []);
-      } finally {
-        await browser.close();
-      }
-      await server.stop();
-    },
-  });
-}
+import { accessibilityFaults, type Page, pageTest as test } from "./open_page.ts";
+import type { Client } from "../../../support/servers/server_process.ts";
 
 function tile(page: Page, name: string): ReturnType<Page["locator"]> {
   return page.locator("#tiles div", { hasText: name }).locator("dd");
@@ -102,16 +63,7 @@ test("tables are searched and sorted, by keyboard too", async (page, server) => 
 for (const colorScheme of ["light", "dark"] as const) {
   test(`axe-core finds nothing, ${colorScheme}`, async (page) => {
     await page.emulateMedia({ colorScheme });
-    const source = new URL(import.meta.resolve("npm:axe-core@4.14.1/axe.min.js"));
-    // Not a script of the page, which its policy would refuse.
-    await page.evaluate(await Deno.readTextFile(source));
-    const violations = await page.evaluate(async () => {
-      const { axe } = globalThis as unknown as {
-        axe: { run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };
-      };
-      return (await axe.run()).violations.map(({ id, nodes }) => `${id}: ${nodes[0]!.html}`);
-    });
-    assertEquals(violations, []);
+    assertEquals(await accessibilityFaults(page), []);
   });
 }
 

@@ -36,7 +36,18 @@ async function ask(
 }
 
 const statusOf = (reply: string): number => Number(/^HTTP\/1\.1 (\d+) /.exec(reply)![1]);
-const PAGES = ["/", "/dashboard.js", "/dashboard.css", "/uplot.js", "/uplot.css", "/api/past"];
+const PAGES = [
+  ...[
+    "/",
+    "/actions.js",
+    "/elements.js",
+    "/dashboard.js",
+    "/dashboard.css",
+    "/uplot.js",
+    "/uplot.css",
+  ],
+  ...["/api/past", "/api/viewer"],
+];
 const TABLE_PAGES = Object.keys(TABLES).map((name) => `/api/tables/${name}`);
 
 testTransports(

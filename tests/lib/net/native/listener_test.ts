@@ -1,4 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
+import { relative } from "node:path";
 import {
   AF_INET,
   IPPROTO_TCP,
@@ -13,7 +14,7 @@ import {
   TCP_NODELAY,
   TCP_USER_TIMEOUT,
 } from "../../../../lib/net/native/libc.ts";
-import { bindNetwork, startListening } from "../../../../lib/net/native/listener.ts";
+import { bindNetwork, reserveUnix, startListening } from "../../../../lib/net/native/listener.ts";
 import { PassedSockets } from "../../../../lib/net/native/passed_sockets.ts";
 import { ListenError } from "../../../../lib/net/transport.ts";
 import { TRANSPORTS } from "../../../support/servers/server_process.ts";
@@ -60,4 +61,25 @@ Deno.test("a port that the kernel chose belongs to one server before it listens"
   libc.calls.close(first!.fd);
   const [again] = bindNetwork(libc, { ...ANY_PORT, port }, passed);
   libc.calls.close(again!.fd);
+});
+
+Deno.test("a socket file that a server left behind is replaced, also by a relative path", {
+  ignore: !TRANSPORTS.includes("native"),
+}, async () => {
+  using libc = new Libc();
+  const folder = await Deno.makeTempDir();
+  const path = relative(Deno.cwd(), `${folder}/s`);
+  const listen = { kind: "unix", path, mode: 0o700, protocol: "auto" } as const;
+  for (let round = 0; round < 2; round++) {
+    const listener = reserveUnix(libc, listen, new PassedSockets(libc, []));
+    startListening(libc, listener, 1);
+    assertEquals(Deno.lstatSync(path).isSocket, true);
+    assertThrows(
+      () => reserveUnix(libc, listen, new PassedSockets(libc, [])),
+      ListenError,
+      "EADDRINUSE",
+    );
+    libc.calls.close(listener.fd);
+  }
+  await Deno.remove(folder, { recursive: true });
 });

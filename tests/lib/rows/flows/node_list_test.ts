@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { NodeList } from "../../../../lib/rows/flows/node_list.ts";
+import { NodeList, NODES_MAX } from "../../../../lib/rows/flows/node_list.ts";
 import { randomFrom } from "../../../support/random.ts";
 
 // The real list of an origin, with one modelled node, whose messages take any time, whose clock may be slow, and whose
@@ -249,3 +249,23 @@ for (const broken of RULES) {
     assert(runAll(broken).stale > 0);
   });
 }
+
+Deno.test("nodes whose time is over keep no room from others; members do", () => {
+  const list = new NodeList(1, MEMBER_MS, DRIFT_SHARE);
+  const join = (name: string, nowMs: number): string | null => {
+    const session = list.join(name, "", nowMs);
+    if (session !== null) list.renew(session, Infinity, nowMs);
+    return session;
+  };
+  for (let index = 0; index < NODES_MAX; index++) join(`member${index}`, 0);
+  assertEquals(join("late", 1), null);
+  list.delete([KEY], 3 * MEMBER_MS);
+  const after = join("after a write", 3 * MEMBER_MS)!;
+  assert(list.isReadable(after));
+  for (let index = 1; index < NODES_MAX; index++) join(`new${index}`, 3 * MEMBER_MS);
+  assert(list.isReadable(after));
+  assertEquals(join("late", 3 * MEMBER_MS), null);
+  const silent = join("without a write", 6 * MEMBER_MS)!;
+  assert(list.isReadable(silent));
+  assert(!list.isReadable(after), "the first silent node has made room");
+});
