@@ -36,6 +36,7 @@ import {
 } from "./load_options.ts";
 import * as requests from "./requests.ts";
 import { FlowCounters, type Hands, type LoadControl, type LoadRows, Run, sleep } from "./run.ts";
+import { traced } from "./spans.ts";
 
 /** Loads the row of a key; undefined: there is none. */
 export type Load<Value> = (
@@ -151,19 +152,17 @@ export class Cache<Value = any> extends Client<Value> {
   ): Promise<CacheEntry<T>> {
     const settings = settingsOf(options);
     const bytes = loadKey(key, settings);
-    const answer = this.#lanes.join(
-      bytes,
-      () =>
-        this.#begin(
-          bytes,
-          settings,
-          async (_, control) => new Map([[bytes, await load(key, control)]]),
-        ),
-    );
+    const loadOne: LoadRows<Value> = async (_, control) =>
+      new Map([[bytes, await load(key, control)]]);
     const { signal } = options;
-    const outcome = await (signal === undefined ? answer : abortable(answer, signal));
-    if ("error" in outcome) throw outcome.error;
-    return outcome as CacheEntry<T>;
+    return await traced("getOrLoad", key, async (span) => {
+      const answer = this.#lanes.join(bytes, () => this.#begin(bytes, settings, loadOne));
+      const outcome = await (signal === undefined ? answer : abortable(answer, signal));
+      if ("error" in outcome) throw outcome.error;
+      span?.setAttribute("leased.from", outcome.from);
+      span?.setAttribute("leased.stale", outcome.isStale);
+      return outcome as CacheEntry<T>;
+    });
   }
 
   /**
@@ -196,10 +195,12 @@ export class Cache<Value = any> extends Client<Value> {
         else if (outcome.value !== undefined) found.set(names.get(key)!, outcome.value as T);
       },
     });
-    const done = run.drive(loadFlow([...names.keys()], settings));
-    await (options.signal === undefined ? done : abortable(done, options.signal));
-    if (failure !== undefined) throw failure.error;
-    return found;
+    return await traced("getOrLoadMany", names.values(), async () => {
+      const done = run.drive(loadFlow([...names.keys()], settings));
+      await (options.signal === undefined ? done : abortable(done, options.signal));
+      if (failure !== undefined) throw failure.error;
+      return found;
+    });
   }
 
   /**
@@ -226,12 +227,14 @@ export class Cache<Value = any> extends Client<Value> {
     checkNumber("limitMs", limitMs, 0, MS_MAX);
     // Sorted, so that two writers do not wait for each other.
     const all = [...new Set([...[keys].flat().map(keyBytes), ...tags.map(tagKey)])].sort();
-    if (form === "leases") {
-      const flow = putWithLeases(all, limitMs);
-      return await this.#finish(flow, commit, (items) => this.#invalidate(items, limitMs));
-    }
-    const flow = putWithTokens(all, randomUUID(), limitMs, isRolledBack);
-    return await this.#finish(flow, commit, (items) => this.#release(items, limitMs));
+    return await traced("put", all, async () => {
+      if (form === "leases") {
+        const flow = putWithLeases(all, limitMs);
+        return await this.#finish(flow, commit, (items) => this.#invalidate(items, limitMs));
+      }
+      const flow = putWithTokens(all, randomUUID(), limitMs, isRolledBack);
+      return await this.#finish(flow, commit, (items) => this.#release(items, limitMs));
+    });
   }
 
   /**
@@ -260,17 +263,19 @@ export class Cache<Value = any> extends Client<Value> {
     const bytes = keyBytes(key);
     const drive = async (flow: Flow<unknown, RowEnd>): Promise<RowEnd> =>
       await new Run<unknown>(this.#hands as Hands<unknown>, NO_LOAD, { row }).drive(flow);
-    const end = await drive(putRowFlow(bytes, randomUUID(), limitMs));
-    if (end.outcome === "done") return end.version;
-    if (end.outcome === "failed") throw new RowWriteError(key, end.cause);
-    const { id } = end;
-    const unknown = (cause: unknown): OutcomeUnknownError =>
-      new OutcomeUnknownError([key], async () => {
-        const settled = await drive(settleRowFlow(bytes, id, cause, LIMIT_MS, true));
-        if (settled.outcome === "unknown") throw unknown(settled.cause);
-        return settled.outcome;
-      }, cause);
-    throw unknown(end.cause);
+    return await traced("putRow", key, async () => {
+      const end = await drive(putRowFlow(bytes, randomUUID(), limitMs));
+      if (end.outcome === "done") return end.version;
+      if (end.outcome === "failed") throw new RowWriteError(key, end.cause);
+      const { id } = end;
+      const unknown = (cause: unknown): OutcomeUnknownError =>
+        new OutcomeUnknownError([key], async () => {
+          const settled = await drive(settleRowFlow(bytes, id, cause, LIMIT_MS, true));
+          if (settled.outcome === "unknown") throw unknown(settled.cause);
+          return settled.outcome;
+        }, cause);
+      throw unknown(end.cause);
+    });
   }
 
   /**
@@ -295,9 +300,9 @@ export class Cache<Value = any> extends Client<Value> {
    * @example
    * ```ts
    * const options = { tags: ["toys"] };
-   * await cache.getOrLoad("top ten".replace(" ", "-"), () => "ball", options); // "ball"
+   * await cache.getOrLoad("top-ten", () => "ball", options); // "ball"
    * await cache.invalidateTags("toys");
-   * await cache.getOrLoad("top ten".replace(" ", "-"), () => "doll", options); // "doll"
+   * await cache.getOrLoad("top-ten", () => "doll", options); // "doll"
    * ```
    */
   async invalidateTags(
@@ -324,13 +329,15 @@ export class Cache<Value = any> extends Client<Value> {
     fn: (section: Section<Value>) => Promise<Result> | Result,
     options: CallOptions & { readonly waitMs?: number } = {},
   ): Promise<Result> {
-    // Not by `await using`: Node 20 has no such statement.
-    const section = await this.#lockOrCreate(key, options);
-    try {
-      return await fn(section);
-    } finally {
-      await section[Symbol.asyncDispose]();
-    }
+    return await traced("withLock", key, async () => {
+      // Not by `await using`: Node 20 has no such statement.
+      const section = await this.#lockOrCreate(key, options);
+      try {
+        return await fn(section);
+      } finally {
+        await section[Symbol.asyncDispose]();
+      }
+    });
   }
 
   /**
