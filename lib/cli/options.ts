@@ -71,7 +71,7 @@ export function toServerOptions(
   const listens = toListens(parsed, addresses, protocol, errors);
   const counters = toCounters(parsed, addresses);
   const admin = toAdmin(parsed, errors);
-  checkPorts(listens, counters?.listens ?? [], admin, errors);
+  checkPorts(parsed, listens, counters?.listens ?? [], admin, errors);
   checkAuthentication(parsed, listens, counters?.listens ?? [], admin, errors);
   const leaseFlag = toLeaseFlag(parsed, errors);
   const tls = toTlsSettings(parsed, errors);
@@ -243,6 +243,7 @@ function ignoredPort(
 
 /** Finds ports of counters and of the admin port that another listener of this server needs. */
 function checkPorts(
+  { values: { metrics } }: ServerArguments,
   listens: readonly Listen[],
   counters: readonly TcpListen[],
   admin: TcpListen | null,
@@ -255,8 +256,9 @@ function checkPorts(
     }
   }
   if (admin !== null && [...tcp, ...counters].some((each) => meet(each, admin))) {
+    const option = metrics === "" ? "--admin" : "--metrics";
     errors.push(
-      `--admin ${admin.port}: the server has this port for another use; choose another`,
+      `${option} ${admin.port}: the server has this port for another use; choose another`,
     );
   }
 }

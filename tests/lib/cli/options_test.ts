@@ -46,6 +46,9 @@ Deno.test("readCommand() refuses a port that the server itself needs, and names 
     "--counter-port 11211: the cache listens on this port; choose another",
     "--admin 11211: the server has this port for another use; choose another",
   ]);
+  assertEquals(errors("--metrics", "11211"), [
+    "--metrics 11211: the server has this port for another use; choose another",
+  ]);
   assertEquals(errors("-l", "*", "--admin", "11211").length, 1);
   assertEquals(errors("-l", "127.0.0.2", "--admin", "11211"), []);
   assertEquals(errors("-p", "0", "--counter-port", "7", "--admin", "7").length, 1);
