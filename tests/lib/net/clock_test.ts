@@ -1,4 +1,5 @@
 import { assert } from "@std/assert";
+import { Libc, microsecondClock } from "../../../lib/net/native/libc.ts";
 import { createClock, type TransportName } from "../../../lib/net/transports.ts";
 import { TRANSPORTS } from "../../support/servers/server_process.ts";
 
@@ -50,4 +51,20 @@ Deno.test({
     const now = clock();
     assert(before <= now && now <= uptimeMs() + 10, `${before} ${now}`);
   },
+});
+
+Deno.test("the clock of latencies counts microseconds", {
+  ignore: !TRANSPORTS.includes("native"),
+}, () => {
+  using libc = new Libc();
+  const clockUs = new Float64Array(2);
+  const readClock = microsecondClock(libc.calls, clockUs);
+  const startMs = performance.now();
+  readClock();
+  const [beforeUs] = clockUs;
+  assert(beforeUs! > 0);
+  while (performance.now() < startMs + 2) readClock();
+  const passedUs = clockUs[0]! - beforeUs!;
+  assert(passedUs > 1000 && passedUs <= (performance.now() - startMs) * 1000, `${passedUs}`);
+  assert(clockUs[1] === 0);
 });
