@@ -1,10 +1,16 @@
 /** Nodes of an origin: hits, misses and writes at a node beside a server without `--origin` and the origin. */
 import { readOptions } from "../options.ts";
 import { type BenchServer, say } from "../processes.ts";
-import { Table } from "../table.ts";
-import { openPostgres, openSqlite } from "./bare.ts";
-import type { ClosedLoad, LoadResult } from "./closed_load.ts";
-import { CLIENTS, compare, type Comparison, FIGURES, flush, KEYS, runLoad, start } from "./run.ts";
+import {
+  benchFolder,
+  CLIENTS,
+  compareAll,
+  type Comparison,
+  type Loads,
+  loadsOf,
+  openDatabase,
+  start,
+} from "./run.ts";
 
 export async function main(args: readonly string[]): Promise<void> {
   const { seconds, rounds, port, databases, nodes, parts, folder } = readOptions(args, {
@@ -17,14 +23,10 @@ export async function main(args: readonly string[]): Promise<void> {
     folder: ".",
   }, { databases: ["sqlite", "postgres"], parts: ["hit", "miss", "one", "many"] });
   await using stack = new AsyncDisposableStack();
-  const place = await Deno.makeTempDir({ dir: Deno.realPathSync(folder), prefix: "leased-bench-" });
-  await Deno.chmod(place, 0o755);
-  stack.defer(() => Deno.remove(place, { recursive: true }));
+  const place = await benchFolder(folder, stack);
   const bare = stack.use(await start(port + 1, place));
   for (const kind of databases) {
-    await using database = kind === "sqlite"
-      ? openSqlite(place, KEYS)
-      : await openPostgres(place, KEYS);
+    await using database = await openDatabase(kind, place);
     for (const count of nodes) {
       await using cluster = new AsyncDisposableStack();
       const origin = cluster.use(await start(port, place, ["--db", database.url]));
@@ -34,69 +36,42 @@ export async function main(args: readonly string[]): Promise<void> {
         started.push(cluster.use(await start(port + 2 + at, place, options)));
       }
       say(`\n${database.name}, nodes: ${count}`);
-      const table = new Table("load", "ratio", "goal", ...FIGURES, "beside: " + FIGURES.join(", "));
-      for (const one of comparisons(started[0]!, origin, bare, seconds)) {
-        if (parts.includes(one.name.split(" ")[0]!)) await compare(one, rounds, table);
-      }
+      const loads = [started[0]!, origin, bare].map((each) => loadsOf(each.port, seconds));
+      await compareAll(comparisons(loads[0]!, loads[1]!, loads[2]!), parts, rounds);
     }
   }
 }
 
 /** @param bare A server without rows: its replies to one client are the time of a round trip. */
-function comparisons(
-  node: BenchServer,
-  origin: BenchServer,
-  bare: BenchServer,
-  seconds: number,
-): Comparison[] {
-  const load = ({ port }: BenchServer, of: Partial<ClosedLoad>): Promise<LoadResult> =>
-    runLoad({
-      port,
-      connections: CLIENTS,
-      seconds,
-      command: "get",
-      keys: KEYS,
-      isOnce: false,
-      ...of,
-    });
-  const fill = async (server: BenchServer): Promise<void> => {
-    await load(server, { command: "set", isOnce: true, seconds: Infinity });
-    await load(server, { isOnce: true, seconds: Infinity });
-  };
-  const miss = async (server: BenchServer): Promise<LoadResult> => {
-    await flush(server.port);
-    return await load(server, { connections: 1, isOnce: true });
-  };
-  const write = (server: BenchServer): Promise<LoadResult> =>
-    load(server, { connections: 1, command: "set" });
+function comparisons(node: Loads, origin: Loads, bare: Loads): Comparison[] {
   return [
     {
       name: "hit",
       by: "p50Ms",
       goal: "≤ 1.02",
-      ours: async () => (await fill(node), await load(node, {})),
-      theirs: [async () => (await fill(bare), await load(bare, {}))],
+      ours: () => node.hits(),
+      theirs: [() => bare.hits()],
     },
     {
       name: "miss",
       by: "p50Ms",
       goal: "≤ 1",
-      ours: () => miss(node),
-      theirs: [() => miss(origin), () => load(bare, { connections: 1 })],
+      ours: () => node.misses(),
+      theirs: [() => origin.misses(), () => bare.gets(1)],
     },
     {
       name: "one writer",
       by: "p50Ms",
       goal: "≤ 1",
-      ours: () => write(node),
-      theirs: [() => write(origin), () => write(bare)],
+      ours: () => node.writes(1),
+      theirs: [() => origin.writes(1), () => bare.writes(1)],
     },
     {
       name: `many writers: ${CLIENTS}`,
       by: "perSecond",
       goal: "",
-      ours: () => load(node, { command: "set" }),
-      theirs: [() => load(origin, { command: "set" })],
+      ours: () => node.writes(CLIENTS),
+      theirs: [() => origin.writes(CLIENTS)],
     },
   ];
 }

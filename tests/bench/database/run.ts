@@ -10,7 +10,7 @@ import type { ClosedLoad, LoadResult } from "./closed_load.ts";
 /** Rows that are read and written. */
 export const KEYS = 10_000;
 export const CLIENTS = 64;
-export const FIGURES = ["p50, ms", "p99, ms", "per second"];
+const FIGURES = ["p50, ms", "p99, ms", "per second"];
 /** What the driver of PostgreSQL reads. */
 const VARIABLES = "PG*,USERNAME,USER,LOGNAME";
 
@@ -35,25 +35,32 @@ export async function main(args: readonly string[]): Promise<void> {
     folder: ".",
   }, { databases: ["sqlite", "postgres"], parts: ["hit", "miss", "one", "many"] });
   await using stack = new AsyncDisposableStack();
-  const place = await Deno.makeTempDir({ dir: Deno.realPathSync(folder), prefix: "leased-bench-" });
-  await Deno.chmod(place, 0o755);
-  stack.defer(() => Deno.remove(place, { recursive: true }));
+  const place = await benchFolder(folder, stack);
   const listed = Array.from({ length: Math.max(...caches) }, (_, at) => port + 2 + at);
   for (const each of [port + 1, ...listed]) stack.use(await start(each, place));
   for (const kind of databases) {
-    await using database = kind === "sqlite"
-      ? openSqlite(place, KEYS)
-      : await openPostgres(place, KEYS);
+    await using database = await openDatabase(kind, place);
     for (const count of caches) {
       const options = listed.slice(0, count).flatMap((each) => ["--cache", `127.0.0.1:${each}`]);
       await using server = await start(port, place, ["--db", database.url, ...options]);
       say(`\n${database.name}, listed caches: ${count}`);
-      const table = new Table("load", "ratio", "goal", ...FIGURES, "beside: " + FIGURES.join(", "));
-      for (const one of comparisons(server, port + 1, database, seconds)) {
-        if (parts.includes(one.name.split(" ")[0]!)) await compare(one, rounds, table);
-      }
+      const own = loadsOf(server.port, seconds);
+      const bare = loadsOf(port + 1, seconds);
+      await compareAll(comparisons(own, bare, database, seconds), parts, rounds);
     }
   }
+}
+
+/** Makes a folder that goes away with the stack. */
+export async function benchFolder(dir: string, stack: AsyncDisposableStack): Promise<string> {
+  const place = await Deno.makeTempDir({ dir: Deno.realPathSync(dir), prefix: "leased-bench-" });
+  await Deno.chmod(place, 0o755);
+  stack.defer(() => Deno.remove(place, { recursive: true }));
+  return place;
+}
+
+export async function openDatabase(kind: string, place: string): Promise<BareDatabase> {
+  return kind === "sqlite" ? openSqlite(place, KEYS) : await openPostgres(place, KEYS);
 }
 
 /** @param folder What the server may read and write. */
@@ -72,13 +79,12 @@ export function start(
   return startLeased(port, 1, "native", options, permissions, cores);
 }
 
-function comparisons(
-  { port }: BenchServer,
-  barePort: number,
-  database: BareDatabase,
-  seconds: number,
-): Comparison[] {
-  const load = (of: Partial<ClosedLoad>): Promise<LoadResult> =>
+/** What the clients ask of one server. */
+export type Loads = ReturnType<typeof loadsOf>;
+
+// deno-lint-ignore explicit-function-return-type
+export function loadsOf(port: number, seconds: number) {
+  const run = (of: Partial<ClosedLoad>): Promise<LoadResult> =>
     runLoad({
       port,
       connections: CLIENTS,
@@ -88,44 +94,75 @@ function comparisons(
       isOnce: false,
       ...of,
     });
-  const fill = async (at: number): Promise<void> => {
-    await load({ port: at, command: "set", isOnce: true, seconds: Infinity });
-    await load({ port: at, isOnce: true, seconds: Infinity });
+  return {
+    /** Gets of cached rows. */
+    async hits(): Promise<LoadResult> {
+      await run({ command: "set", isOnce: true, seconds: Infinity });
+      await run({ isOnce: true, seconds: Infinity });
+      return await run({});
+    },
+    /** Gets of rows that are not cached, by one client. */
+    async misses(): Promise<LoadResult> {
+      await flush(port);
+      return await run({ connections: 1, isOnce: true });
+    },
+    gets: (connections: number) => run({ connections }),
+    writes: (connections: number) => run({ connections, command: "set" }),
   };
+}
+
+function comparisons(
+  own: Loads,
+  bare: Loads,
+  database: BareDatabase,
+  seconds: number,
+): Comparison[] {
   const isSqlite = database.name === "SQLite";
   return [
     {
       name: "hit",
       by: "p50Ms",
       goal: "≤ 1.02",
-      ours: async () => (await fill(port), await load({})),
-      theirs: [async () => (await fill(barePort), await load({ port: barePort }))],
+      ours: () => own.hits(),
+      theirs: [() => bare.hits()],
     },
     {
       name: "miss",
       by: "p50Ms",
       goal: "≤ 1.3",
-      ours: async () => (await flush(port), await load({ connections: 1, isOnce: true })),
-      theirs: [() => load({ port: barePort, connections: 1 }), () => database.reads(seconds)],
+      ours: () => own.misses(),
+      theirs: [() => bare.gets(1), () => database.reads(seconds)],
     },
     {
       name: "one writer",
       by: "perSecond",
       goal: "≥ 0.6",
-      ours: () => load({ connections: 1, command: "set" }),
+      ours: () => own.writes(1),
       theirs: [() => database.writes(1, seconds)],
     },
     {
       name: `many writers: ${CLIENTS}`,
       by: "perSecond",
       goal: isSqlite ? "≥ 5" : "≥ 1.0",
-      ours: () => load({ command: "set" }),
+      ours: () => own.writes(CLIENTS),
       theirs: [() => database.writes(CLIENTS, seconds)],
     },
   ];
 }
 
-export async function compare(
+/** @param parts First words of the comparisons that are wanted. */
+export async function compareAll(
+  comparisons: readonly Comparison[],
+  parts: readonly string[],
+  rounds: number,
+): Promise<void> {
+  const table = new Table("load", "ratio", "goal", ...FIGURES, "beside: " + FIGURES.join(", "));
+  for (const one of comparisons) {
+    if (parts.includes(one.name.split(" ")[0]!)) await compare(one, rounds, table);
+  }
+}
+
+async function compare(
   { name, by, goal, ours, theirs }: Comparison,
   rounds: number,
   table: Table,
@@ -153,14 +190,14 @@ function figuresOf(results: readonly LoadResult[]): string[] {
 }
 
 /** Empties a cache. */
-export async function flush(port: number): Promise<void> {
+async function flush(port: number): Promise<void> {
   using connection = await Deno.connect({ hostname: "127.0.0.1", port });
   await connection.write(new TextEncoder().encode("flush_all\r\n"));
   await connection.read(new Uint8Array(64));
 }
 
 /** Runs a load in a thread of its own. */
-export async function runLoad(load: ClosedLoad): Promise<LoadResult> {
+async function runLoad(load: ClosedLoad): Promise<LoadResult> {
   const workers = new Workers<ClosedLoad>(new URL("./closed_load.ts", import.meta.url), 1);
   try {
     return (await workers.ask<LoadResult>(() => load))[0]!;
