@@ -255,22 +255,16 @@ export function createSharedMemory(options: StoreOptions): SharedMemory {
   };
 }
 
-/** The memory limit in pages. */
+/** The memory limit in pages. With pages of 1 MiB a store takes more than a small limit, as memcached does. */
 function limitPagesOf(options: StoreOptions): number {
   const { memoryLimitBytes } = options;
   const bytesMax = MEMORY_LIMIT_MIB_MAX * MIB;
-  const refuse = (range: string): never => {
-    throw new RangeError(`Cannot make a store of ${memoryLimitBytes} bytes: ${range}`);
-  };
   if (!(memoryLimitBytes >= MIB && memoryLimitBytes <= bytesMax)) {
-    refuse(`must be ${MIB}..${bytesMax}`);
+    throw new RangeError(
+      `Cannot make a store of ${memoryLimitBytes} bytes: must be ${MIB}..${bytesMax}`,
+    );
   }
-  const limitPages = pagesWithin(options, memoryLimitBytes);
-  if (limitPages < PAGES_MIN) {
-    const pageBytes = 1 << PAGE_SHIFT[options.slabLayout];
-    refuse(`pages of ${pageBytes} bytes need at least ${(PAGES_MIN + 1) * pageBytes}`);
-  }
-  return limitPages;
+  return Math.max(PAGES_MIN, pagesWithin(options, memoryLimitBytes));
 }
 
 /** Makes the control buffer, with the words that do not start as 0. */
