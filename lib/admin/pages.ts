@@ -57,3 +57,15 @@ export class SharedPage {
     return page;
   }
 }
+
+/** Renders pages one after the other, with pauses for the others of the thread. */
+export class Turns {
+  #last: Promise<unknown> = Promise.resolve();
+
+  take(render: () => string): Promise<string> {
+    const rendered = this.#last.then(render);
+    // A rendering that fails ends the process by its request.
+    this.#last = rendered.then(() => pause(RENDER_INTERVAL_MS));
+    return rendered;
+  }
+}

@@ -4,7 +4,7 @@ import { latin1Text } from "../../../store/base/bytes.ts";
 import { oneWord } from "../../../store/base/key_text.ts";
 import { isLoopback } from "../../net/transport.ts";
 import type { AdminRequest, Handler, Reply, Routes } from "../http_server.ts";
-import { SharedPage } from "../pages.ts";
+import { SharedPage, Turns } from "../pages.ts";
 import actionsScript from "./assets/actions.js" with { type: "text" };
 import elementsScript from "./assets/elements.js" with { type: "text" };
 import css from "./assets/dashboard.css" with { type: "text" };
@@ -29,6 +29,8 @@ interface DashboardOptions {
   readonly actions: ActionsOptions | null;
 }
 
+/** Characters of a search: a key's, percent-encoded. */
+const SEARCH_LENGTH_MAX = 750;
 const JSON_TYPE = "application/json; charset=utf-8";
 const SCRIPT_TYPE = "text/javascript; charset=utf-8";
 const CSS_TYPE = "text/css; charset=utf-8";
@@ -73,7 +75,9 @@ export function dashboardRoutes(options: DashboardOptions): Routes {
     };
   };
   const tablePages = Object.entries(TABLES).map(([name, { access, read }]) =>
-    [`/api/tables/${name}`, page(() => read(tables), access)] as const
+    [`/api/tables/${name}`, {
+      GET: guarded(access, tableHandler((search) => JSON.stringify(read(tables, search)))),
+    }] as const
   );
   return {
     "/": file(html, "text/html; charset=utf-8"),
@@ -96,6 +100,17 @@ export function dashboardRoutes(options: DashboardOptions): Routes {
     },
     ...Object.fromEntries(tablePages),
     ...actionRoutes(options, guarded),
+  };
+}
+
+/** Returns a handler of a table's page. Requests for all rows share a rendering; searches take turns. */
+function tableHandler(render: (search: string) => string): Handler {
+  const all = new SharedPage(() => render(""));
+  const turns = new Turns();
+  return async ({ query }) => {
+    const search = (query.get("search") ?? "").slice(0, SEARCH_LENGTH_MAX);
+    const body = search === "" ? await all.render() : await turns.take(() => render(search));
+    return { status: 200, body, type: JSON_TYPE };
   };
 }
 

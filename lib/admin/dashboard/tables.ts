@@ -7,12 +7,12 @@ import {
 } from "../../../protocol/statistics.ts";
 import type { Stat, StatSource } from "../../../protocol/stats/entry.ts";
 import { percentEncoded } from "../../../store/base/key_text.ts";
-import { type Cache, NO_ITEM } from "../../../store/cache.ts";
+import { type Cache, NO_ITEM, type TokenView } from "../../../store/cache.ts";
 import { clockSec } from "../../../store/clock.ts";
 import { Activity, type ConnectionId } from "../../../store/connections.ts";
 import type { Users } from "../../auth/user_file.ts";
 
-/** Rows of a table, at most; a page says how many there are. */
+/** Rows of a reply, at most. */
 const ROWS_MAX = 10_000;
 /** Buckets, rows of locks, or tokens that one hold of the mutex visits. */
 const VISITS_PER_HOLD = 256;
@@ -22,9 +22,43 @@ type Cell = string | number;
 /** A table of the dashboard. */
 export interface Table {
   readonly columns: readonly string[];
+  /** The first ROWS_MAX of those that were found. */
   readonly rows: readonly (readonly Cell[])[];
-  /** How many rows there are; the table has the first ROWS_MAX of them. */
+  readonly found: number;
+  /** How many rows there are. */
   readonly total: number;
+  /** Whether there are more than a reply has: then a search is the server's. */
+  readonly isCut: boolean;
+}
+
+/** Collects the rows of a table that have a text. */
+class Rows {
+  readonly rows: Cell[][] = [];
+  found = 0;
+  total = 0;
+  readonly #search: string;
+
+  /** @param search "": all rows. */
+  constructor(search: string) {
+    this.#search = search.toLowerCase();
+  }
+
+  get isFull(): boolean {
+    return this.rows.length >= ROWS_MAX;
+  }
+
+  add(...row: Cell[]): void {
+    this.total++;
+    const has = (cell: Cell): boolean => String(cell).toLowerCase().includes(this.#search);
+    if (this.#search !== "" && !row.some(has)) return;
+    this.found++;
+    if (!this.isFull) this.rows.push(row);
+  }
+
+  table(columns: readonly string[]): Table {
+    const { rows, found, total } = this;
+    return { columns, rows, found, total, isCut: total > ROWS_MAX };
+  }
 }
 
 /** A node of an origin. */
@@ -50,7 +84,8 @@ export interface TableSource extends StatSource {
 interface TableKind {
   /** What a user must be allowed to do to see it. Tables with keys or addresses are an administrator's. */
   readonly access: Access;
-  read(source: TableSource): Table;
+  /** @param search Rows without this text are left out. */
+  read(source: TableSource, search: string): Table;
 }
 
 /** The tables, by the last part of their path. */
@@ -67,24 +102,18 @@ export const TABLES: Readonly<Record<string, TableKind>> = {
   users: { access: Access.ADMIN, read: users },
 };
 
-function hotKeys({ cache, settings }: TableSource): Table {
+function hotKeys({ cache, settings }: TableSource, search: string): Table {
+  const found = new Rows(search);
   const columns = ["key", "share %", "hit %", "hits", "misses", "writes", "error"];
-  if (!settings.dumpEnabled) return { columns, rows: [], total: 0 };
+  if (!settings.dumpEnabled) return found.table(columns);
   const { samples, keys } = cache.inspector.hotKeys;
   const percent = (part: number, all: number): number =>
     all === 0 ? 0 : Math.round(10_000 * part / all) / 100;
-  return tableOf(
-    columns,
-    keys.map(({ key, count, error, hits, misses, writes }) => [
-      percentEncoded(key),
-      percent(count, samples),
-      percent(hits, hits + misses),
-      hits,
-      misses,
-      writes,
-      error,
-    ]),
-  );
+  for (const { key, count, error, hits, misses, writes } of keys) {
+    const [share, hitShare] = [percent(count, samples), percent(hits, hits + misses)];
+    found.add(percentEncoded(key), share, hitShare, hits, misses, writes, error);
+  }
+  return found.table(columns);
 }
 
 const CLASS_COLUMNS = [
@@ -92,14 +121,14 @@ const CLASS_COLUMNS = [
   ...["waste_percent", "get_hits", "cmd_set", "evicted", "evicted_time", "age"],
 ];
 
-function classes(source: TableSource): Table {
+function classes(source: TableSource, search: string): Table {
   const { cache } = source;
   cache.enter();
   try {
     const all = [itemStatistics, slabStatistics, classStatistics].flatMap((statistics) => [
       ...statistics(source),
     ]);
-    return pivoted("class", CLASS_COLUMNS, all);
+    return pivoted("class", CLASS_COLUMNS, all, search);
   } finally {
     cache.leave();
   }
@@ -110,8 +139,8 @@ const THREAD_COLUMNS = [
   ...["read_retries", "read_fallbacks"],
 ];
 
-function threads(source: TableSource): Table {
-  return pivoted("thread", THREAD_COLUMNS, [...threadStatistics(source)]);
+function threads(source: TableSource, search: string): Table {
+  return pivoted("thread", THREAD_COLUMNS, [...threadStatistics(source)], search);
 }
 
 /** Returns a table with a row for each thing that the statistics are about. */
@@ -119,6 +148,7 @@ function pivoted(
   first: string,
   columns: readonly string[],
   statistics: readonly (Stat | null)[],
+  search: string,
 ): Table {
   const found = new Map<string, Map<string, Cell>>();
   for (const stat of statistics) {
@@ -126,131 +156,138 @@ function pivoted(
     const row = found.get(stat.of) ?? new Map<string, Cell>();
     found.set(stat.of, row.set(stat.name, numberOr(stat.value)));
   }
-  return tableOf(
-    [first, ...columns],
-    [...found].map(([of, row]) => [numberOr(of), ...columns.map((name) => row.get(name) ?? "")]),
-  );
+  const rows = new Rows(search);
+  for (const [of, row] of found) {
+    rows.add(numberOr(of), ...columns.map((name) => row.get(name) ?? ""));
+  }
+  return rows.table([first, ...columns]);
 }
 
 function numberOr(value: Cell): Cell {
   return value === "" || Number.isNaN(Number(value)) ? value : Number(value);
 }
 
-function rows({ rowStats }: TableSource): Table {
-  return tableOf(
-    ["statistic", "value", "meaning"],
-    rowStats().map(({ name, value, meaning }) => [name, value, meaning?.meaning ?? ""]),
-  );
+function rows({ rowStats }: TableSource, search: string): Table {
+  const found = new Rows(search);
+  for (const { name, value, meaning } of rowStats()) {
+    found.add(name, value, meaning?.meaning ?? "");
+  }
+  return found.table(["statistic", "value", "meaning"]);
 }
 
-function nodes({ nodes }: TableSource): Table {
-  return tableOf(
-    ["node", "state", "asked before s", "rows fetched"],
-    nodes().map(({ name, state, ageMs, fetched }) => [
-      percentEncoded(name),
-      state,
-      Math.round(ageMs / 1000),
-      fetched,
-    ]),
-  );
+function nodes({ nodes }: TableSource, search: string): Table {
+  const found = new Rows(search);
+  for (const { name, state, ageMs, fetched } of nodes()) {
+    found.add(percentEncoded(name), state, Math.round(ageMs / 1000), fetched);
+  }
+  return found.table(["node", "state", "asked before s", "rows fetched"]);
 }
 
 const ACTIVITY_NAMES = new Map<Activity, string>(
   Object.entries(Activity).map(([name, activity]) => [activity, name.toLowerCase()]),
 );
 
-function connections({ cache, connections }: TableSource): Table {
+function connections({ cache, connections }: TableSource, search: string): Table {
   const nowSec = clockSec(cache.memory);
-  const found: Cell[][] = [];
-  let total = 0;
+  const found = new Rows(search);
   for (const row of connections) {
-    if (total++ >= ROWS_MAX) continue;
     const state = ACTIVITY_NAMES.get(row.activity) ?? "";
     const number = connections.numberOf(row.id);
-    found.push([number, row.peer, row.listener, row.thread, state, nowSec - row.seenAtSec]);
+    found.add(number, row.peer, row.listener, row.thread, state, nowSec - row.seenAtSec);
   }
-  const columns = ["connection", "peer", "listener", "thread", "state", "idle s"];
-  return { columns, rows: found, total };
+  return found.table(["connection", "peer", "listener", "thread", "state", "idle s"]);
 }
 
-function locks({ cache, connections, settings }: TableSource): Table {
-  const columns = ["key", "connection", "peer", "age s", "waiting"];
-  const found: Cell[][] = [];
+function locks({ cache, connections, settings }: TableSource, search: string): Table {
+  const found = new Rows(search);
   const { locks, inspector } = cache;
-  let total = 0;
   let row = 1;
   const visit = (): boolean => {
     const nowSec = clockSec(cache.memory);
     const end = Math.min(locks.rowEnd, row + VISITS_PER_HOLD);
     for (; row < end; row++) {
       const item = locks.itemOf(row);
-      if (item === NO_ITEM || total++ >= ROWS_MAX) continue;
+      if (item === NO_ITEM) continue;
       const owner = locks.ownerOf(row) as ConnectionId;
-      found.push([
+      found.add(
         percentEncoded(inspector.key(item)),
         connections.numberOf(owner),
         connections.peerOf(owner),
         nowSec - locks.sinceSec(row),
         locks.waiters.countOf(row),
-      ]);
+      );
     }
     return row < locks.rowEnd;
   };
   if (settings.dumpEnabled) inHolds(cache, visit);
-  return { columns, rows: found, total };
+  return found.table(["key", "connection", "peer", "age s", "waiting"]);
 }
 
-function leases({ cache, settings }: TableSource): Table {
+function leases({ cache, settings }: TableSource, search: string): Table {
   const { inspector } = cache;
-  const found: Cell[][] = [];
-  let total = 0;
+  const found = new Rows(search);
   let bucket = 0;
   const visit = (): boolean => {
     const end = Math.min(inspector.leaseBucketCount, bucket + VISITS_PER_HOLD);
     inspector.visitLeases(bucket, end, ({ key, remainSec }) => {
-      if (total++ < ROWS_MAX) found.push([percentEncoded(key), remainSec]);
+      found.add(percentEncoded(key), remainSec);
     });
     bucket = end;
     return bucket < inspector.leaseBucketCount;
   };
   if (settings.dumpEnabled) inHolds(cache, visit);
-  return { columns: ["key", "remaining s"], rows: found, total };
+  return found.table(["key", "remaining s"]);
 }
 
-function tokens({ cache, settings }: TableSource): Table {
+const TOKEN_COLUMNS = ["key", "id", "age s", "owner", "peer"];
+
+function tokenCells({ key, id, ageSec, owner, peer }: TokenView): Cell[] {
+  return [percentEncoded(key), id, ageSec, percentEncoded(owner), percentEncoded(peer)];
+}
+
+/** Returns the oldest update tokens first. */
+function tokens({ cache, settings }: TableSource, search: string): Table {
   const { inspector } = cache;
-  const found: Cell[][] = [];
+  const found = new Rows(search);
+  if (!settings.dumpEnabled) return found.table(TOKEN_COLUMNS);
+  if (search !== "") return foundTokens(cache, found);
   let lastId = 0;
-  const visit = (): boolean => {
-    const before = found.length;
-    inspector.visitTokensAfter(lastId, VISITS_PER_HOLD, ({ key, id, ageSec, owner, peer }) => {
-      lastId = id;
-      found.push([percentEncoded(key), id, ageSec, percentEncoded(owner), percentEncoded(peer)]);
+  inHolds(cache, () => {
+    const before = found.total;
+    inspector.visitTokensAfter(lastId, VISITS_PER_HOLD, (token) => {
+      lastId = token.id;
+      found.add(...tokenCells(token));
     });
-    return found.length > before && found.length < ROWS_MAX;
-  };
-  if (settings.dumpEnabled) inHolds(cache, visit);
-  const columns = ["key", "id", "age s", "owner", "peer"];
-  return { columns, rows: found, total: Math.max(found.length, inspector.tokenCount) };
+    return found.total > before && !found.isFull;
+  });
+  found.total = found.found = Math.max(found.total, inspector.tokenCount);
+  return found.table(TOKEN_COLUMNS);
 }
 
-function users(source: TableSource): Table {
+/** Walks the table of tokens, which has no order: a walk by age begins at the oldest one after each hold. */
+function foundTokens(cache: Cache, found: Rows): Table {
+  const { inspector } = cache;
+  let bucket = 0;
+  inHolds(cache, () => {
+    const end = Math.min(inspector.tokenBucketCount, bucket + VISITS_PER_HOLD);
+    inspector.visitTokens(bucket, end, (token) => found.add(...tokenCells(token)));
+    bucket = end;
+    return bucket < inspector.tokenBucketCount;
+  });
+  found.rows.sort((a, b) => Number(a[1]) - Number(b[1]));
+  return found.table(TOKEN_COLUMNS);
+}
+
+function users(source: TableSource, search: string): Table {
   const levels = new Map<Access, string>(
     Object.entries(Access).map(([name, access]) => [access, name.toLowerCase()]),
   );
-  const all = [...source.users() ?? []];
-  return tableOf(
-    ["user", "levels", "passwords"],
-    all.map(([name, lines]) => [
-      percentEncoded(name),
-      [...new Set(lines.map(({ access }) => levels.get(access)!))].join(", "),
-      lines.length,
-    ]),
-  );
-}
-
-function tableOf(columns: readonly string[], rows: readonly (readonly Cell[])[]): Table {
-  return { columns, rows: rows.slice(0, ROWS_MAX), total: rows.length };
+  const found = new Rows(search);
+  for (const [name, lines] of source.users() ?? []) {
+    const own = [...new Set(lines.map(({ access }) => levels.get(access)!))].join(", ");
+    found.add(percentEncoded(name), own, lines.length);
+  }
+  return found.table(["user", "levels", "passwords"]);
 }
 
 /** Calls `visit` under the mutex until it returns false, and lets others take the mutex in between. */

@@ -7,6 +7,8 @@ const SECONDS_KEPT = 3600;
 const MINUTES_KEPT = 1440;
 const ROWS_SHOWN = 200;
 const TABLE_MS = 5000;
+/** How long a search of the server waits for the next key. */
+const SEARCH_MS = 300;
 const PLOT_HEIGHT = 150;
 const SECONDS_PER_MINUTE = 60;
 
@@ -269,6 +271,8 @@ class Dashboard {
     this.seconds = past.seconds;
     this.minutes = past.minutes;
     this.range = 5;
+    /** The drawing that waits for the browser's next frame: rows that come together are drawn once. 0: none. */
+    this.frame = 0;
     byId("version").textContent = past.version;
     const known = new Set(past.rowColumns);
     const rowPlots = ROW_PLOTS.filter(([, , [[, of]], column = of]) => known.has(column));
@@ -310,7 +314,10 @@ class Dashboard {
     this.seconds.push(row);
     if (this.seconds.length > SECONDS_KEPT) this.seconds.shift();
     this.addMinute(row[0]);
-    this.draw();
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      this.draw();
+    });
   }
 
   /** Makes the mean of the last minute, as the server does, when a minute has passed. */
@@ -400,7 +407,7 @@ class Tables {
     /** Null: the user may not act. */
     this.actions = actions && new Actions(actions, () => this.load());
     this.shown = TABLES.filter(([name]) => tables.includes(name));
-    this.table = { columns: [], rows: [], total: 0 };
+    this.table = { columns: [], rows: [], found: 0, total: 0, isCut: false };
     this.sorted = null;
     this.ascending = false;
     this.asked = 0;
@@ -417,7 +424,12 @@ class Tables {
     });
     byId("tabs").append(...this.tabs);
     byId("tabs").addEventListener("keydown", (event) => this.move(event));
-    byId("search").addEventListener("input", () => this.draw());
+    let typing = 0;
+    byId("search").addEventListener("input", () => {
+      if (!this.table.isCut) return this.draw();
+      clearTimeout(typing);
+      typing = setTimeout(() => this.load(), SEARCH_MS);
+    });
     setInterval(() => this.load(), TABLE_MS);
     this.choose(this.shown[0][0]);
   }
@@ -435,6 +447,7 @@ class Tables {
 
   choose(name) {
     this.name = name;
+    this.table.isCut = false;
     this.sorted = null;
     for (const [index, [each]] of this.shown.entries()) {
       this.tabs[index].setAttribute("aria-selected", String(each === name));
@@ -448,18 +461,21 @@ class Tables {
     // A redraw would take the button away to which the focus returns after the confirmation.
     if (document.hidden || byId("confirm").open) return;
     const asked = ++this.asked;
+    const search = this.table.isCut ? byId("search").value : "";
     let table;
     try {
-      const reply = await fetch(`/api/tables/${this.name}`);
+      const reply = await fetch(`/api/tables/${this.name}?search=${encodeURIComponent(search)}`);
       table = reply.ok
         ? await reply.json()
-        : { columns: [], rows: [], total: 0, error: await reply.text() };
+        : { columns: [], rows: [], found: 0, total: 0, isCut: false, error: await reply.text() };
     } catch {
       return;
     }
     if (asked !== this.asked || byId("confirm").open) return;
     this.table = table;
     this.draw();
+    // Only now it is known that the search is the server's.
+    if (table.isCut && search === "" && byId("search").value !== "") this.load();
   }
 
   sort(column) {
@@ -492,11 +508,11 @@ class Tables {
   }
 
   draw() {
-    const { columns, total, error } = this.table;
-    const found = this.rows;
-    const shown = found.slice(0, ROWS_SHOWN);
-    byId("count").textContent = error ??
-      `${shown.length} of ${found.length} found, ${total} in all`;
+    const { columns, total, isCut, error } = this.table;
+    const rows = this.rows;
+    const shown = rows.slice(0, ROWS_SHOWN);
+    const found = isCut ? this.table.found : rows.length;
+    byId("count").textContent = error ?? `${shown.length} of ${found} found, ${total} in all`;
     const hadFocus = document.activeElement?.closest("#table th")?.cellIndex;
     const label = document.activeElement?.closest("#table td button")?.getAttribute("aria-label");
     const head = columns.map((name, index) => {

@@ -40,7 +40,7 @@ export function browserTest(name: string, run: () => Promise<void>): void {
 
 /** Opens a server's dashboard, waits until it is live, and fails if the browser reports an error. */
 export async function withPage(
-  server: ServerProcess,
+  server: Pick<ServerProcess, "line">,
   run: (page: Page) => Promise<void>,
   login?: PageOptions["login"],
 ): Promise<void> {
