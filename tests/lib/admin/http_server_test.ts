@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertGreater, assertLess, assertMatch } from "@std/assert";
-import { AdminServer, isHostAllowed } from "../../../lib/admin/http_server.ts";
+import { type AdminRequest, AdminServer, isHostAllowed } from "../../../lib/admin/http_server.ts";
 import { adminRoutes } from "../../../lib/admin/pages.ts";
 import type { TransportEvent } from "../../../lib/net/transport.ts";
 import { Client, until } from "../../support/servers/server_process.ts";
@@ -259,4 +259,38 @@ Deno.test("a stream whose peer does not read is closed; others go on", async () 
   await server.stop();
   await served;
   assertEquals(senders.size, 0);
+});
+
+Deno.test("bodies are bounded in size and time, whole or in chunks", async () => {
+  const bodies: (string | null)[] = [];
+  const routes = {
+    "/act": {
+      POST: async ({ body }: AdminRequest) => {
+        bodies.push(await body());
+        return { status: 200, body: "" };
+      },
+    },
+  };
+  const listen = { kind: "tcp", hostname: "127.0.0.1", port: 0, protocol: "ascii" } as const;
+  const server = new AdminServer(listen, routes, () => {}, 1000);
+  const served = server.serve();
+  const ask = async (rest: string): Promise<string> => {
+    const { port } = server.listen;
+    using client = new Client(await Deno.connect({ hostname: "127.0.0.1", port }));
+    await client.send(`POST /act HTTP/1.1\r\nHost: localhost\r\n${rest}`);
+    return await client.rest();
+  };
+  const chunked = "Transfer-Encoding: chunked\r\n\r\n";
+  assertEquals(statusOf(await ask("Content-Length: 3\r\n\r\nabc")), 200);
+  assertEquals(statusOf(await ask(`${chunked}1\r\na\r\n2\r\nbc\r\n0\r\n\r\n`)), 200);
+  assertEquals(statusOf(await ask("\r\n")), 200);
+  assertEquals(statusOf(await ask(`Content-Length: 4097\r\n\r\n${"x".repeat(4097)}`)), 200);
+  assertEquals(bodies, ["abc", "abc", "", null]);
+  // Their time is up, and no handler waits any more.
+  assertEquals(await ask("Content-Length: 100\r\n\r\nabc"), "");
+  assertEquals(await ask(`${chunked}ff\r\nabc`), "");
+  await until(() => bodies.length === 6);
+  assertEquals(bodies.slice(4), [null, null]);
+  await server.stop();
+  await served;
 });
