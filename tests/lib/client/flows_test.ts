@@ -303,6 +303,39 @@ testServers("options and keys of flows are checked before anything is sent", asy
   assertEquals(await cache.getOrLoad(long, load), "v");
 });
 
+Deno.test("a server that is away: flows fail, or load without a fill, by choice; writes never do", async () => {
+  const server = await startLeased();
+  const address = `127.0.0.1:${server.port}`;
+  await using failing = new Cache(address);
+  await using missing = new Cache(address, { whenDown: "miss" });
+  for (const cache of [failing, missing]) await cache.set("k", "cached");
+  await server[Symbol.asyncDispose]();
+  const row = new Row("v");
+  const options = { tags: ["tag"], graceSec: 60 };
+  for (let loads = 1; loads <= 3; loads++) {
+    assertEquals(await missing.getOrLoad("k", row.load, options), "v");
+    assertEquals(row.loads, loads);
+    assertEquals(await missing.get("k"), undefined);
+  }
+  assertEquals(
+    await missing.getOrLoadMany(["a", "b"], () => new Map([["a", 1]])),
+    new Map([["a", 1]]),
+  );
+  await assertRejects(() => failing.getOrLoad("k", row.load), ConnectionError, `${address}: mg k`);
+  await assertRejects(() => failing.getOrLoadMany(["k"], () => new Map()), ConnectionError);
+  assertEquals(row.loads, 3);
+  for (const cache of [failing, missing]) {
+    await assertRejects(() => cache.set("k", 1), ConnectionError);
+    await assertRejects(() => cache.put("k", () => {}, { limitMs: 10 }), UnfinishedError);
+    let commits = 0;
+    const tokens = { form: "tokens", limitMs: 10 } as const;
+    await assertRejects(() => cache.put("k", () => void commits++, tokens), ConnectionError);
+    await assertRejects(() => cache.withLock("k", () => commits++), ConnectionError);
+    await assertRejects(() => cache.putRow("k", 1, { limitMs: 10 }), ConnectionError);
+    assertEquals(commits, 0);
+  }
+});
+
 Deno.test("put reports a server that does not confirm an invalidation, and offers to retry", async () => {
   await using server = await startLeased();
   using relay = new Relay(server.port);

@@ -1,9 +1,11 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { hostPortText } from "../../../lib/net/transport.ts";
+import { Client, textCodec } from "../../../lib/client/mod.ts";
 import { KetamaRing } from "../../../lib/client/ring.ts";
 import { isInstalled } from "../../support/servers/peers.ts";
 import { path } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
+import { startLeased } from "./servers.ts";
 
 const PYTHON = "/usr/bin/python3";
 const KEY_COUNT = 500;
@@ -77,4 +79,48 @@ async function compare(places: readonly { hostname: string; port: number }[]): P
     expected[ring.of(`key${number}`)]!.push(`key${number}`);
   }
   assertEquals(asked, expected);
+}
+
+Deno.test({
+  name:
+    "values over three servers: libmemcached finds those of the client, and the other way round",
+  ignore: !hasPylibmc,
+  fn: async () => {
+    await using stack = new AsyncDisposableStack();
+    const servers: { server: string; weight: number }[] = [];
+    for (const weight of [1, 2, 1]) {
+      const { port } = stack.use(await startLeased());
+      servers.push({ server: `127.0.0.1:${port}`, weight });
+    }
+    const client = stack.use(new Client(servers, { codec: textCodec, replyMs: 20_000 }));
+    const keys = Array.from({ length: KEY_COUNT }, (_, number) => `key:${number}`);
+    await askPython("set", keys, servers);
+    const found = await client.getMany(keys);
+    assertEquals(keys.map((key) => found.get(key)), keys.map((key) => `python ${key}`));
+    await client.setMany(keys.map((key) => [key, `typescript ${key}`]));
+    const lines = keys.map((key) => `typescript ${key}\n`).join("");
+    assertEquals(await askPython("get", keys, servers), lines);
+    for (const [, statistics] of await client.stats()) {
+      assert(Number(statistics.get("curr_items")) > KEY_COUNT / 10, "each server has its part");
+    }
+  },
+});
+
+/** Has libmemcached set or get keys. @returns What it prints. */
+async function askPython(
+  command: "set" | "get",
+  keys: readonly string[],
+  servers: readonly { readonly server: string; readonly weight: number }[],
+): Promise<string> {
+  const names = servers.map(({ server, weight }) => `${server}:${weight}`);
+  const child = new Deno.Command(PYTHON, {
+    args: [path("tests/clients/ketama_values.py"), command, ...names],
+    ...{ stdin: "piped", stdout: "piped", stderr: "piped" },
+  }).spawn();
+  const input = child.stdin.getWriter();
+  await input.write(new TextEncoder().encode(keys.join("\n")));
+  await input.close();
+  const { code, stdout, stderr } = await child.output();
+  assertEquals(code, 0, textOf(stderr));
+  return textOf(stdout);
 }
