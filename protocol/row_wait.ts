@@ -37,7 +37,7 @@ export function lookAhead(conversation: Conversation, run: () => boolean): void 
   const parking = cache.parking!;
   const session: RowSession = parking.session!;
   const { awaited } = parking;
-  if (session.slots.length === 1) {
+  if (session.slots.length === 1 && !session.awaitsRoom) {
     const { length } = reply;
     parking.isAhead = true;
     parking.hasLeftAhead = false;

@@ -169,6 +169,12 @@ export class FillTask implements Task {
       conversation.pause(ConversationState.NEEDS_INPUT);
       return at;
     }
+    const room = cache.awaitRoom(this.#operation);
+    if (room === Outcome.PARKED) {
+      conversation.task = new RowWait(conversation.thread, this);
+      return at;
+    }
+    if (room !== Outcome.OK) return this.#refuse(conversation, at);
     const outcome = this.#store(conversation.thread, at);
     if (outcome === Outcome.PARKED) {
       const answer = new StoredRow(this.#operation, this.#reply);

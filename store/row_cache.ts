@@ -53,8 +53,9 @@ export class RowCache extends Cache {
   }
 
   override leave(): void {
-    super.leave();
     const { requests } = this.rows;
+    if (requests.isRoomAwaited) this.parking.giveRoom();
+    super.leave();
     if (requests.bellIsDue) requests.ring();
   }
 
@@ -221,13 +222,23 @@ export class RowCache extends Cache {
     return deadlineSec !== 0 && deadlineSec <= clockSec(this.memory) && this.#holdsLease(operation);
   }
 
+  override awaitRoom(operation: Operation): Outcome {
+    const isRow = this.#isReservedRow(operation, this.reserved.itemOf(operation.reserved));
+    return isRow ? this.parking.awaitRoom(operation) : Outcome.OK;
+  }
+
+  #isReservedRow({ isCommand }: Operation, item: ItemRef): boolean {
+    const { items } = this;
+    return isCommand ||
+      this.isRow(this.memory.segmentOf(item), items.keyOffset(item), items.keyLength(item));
+  }
+
   override commit(operation: Operation): Outcome {
     const item = this.reserved.itemOf(operation.reserved);
+    if (!this.#isReservedRow(operation, item)) return super.commit(operation);
     const segment = this.memory.segmentOf(item);
     const keyOffset = this.items.keyOffset(item);
     const keyLength = this.items.keyLength(item);
-    const isRow = operation.isCommand || this.isRow(segment, keyOffset, keyLength);
-    if (!isRow) return super.commit(operation);
     this.reserved.take(operation);
     operation.input = segment;
     operation.keyOffset = keyOffset;

@@ -18,7 +18,8 @@ export const REQUEST_HEADER = {
   DETACHED_ITEMS: 8, // items that requests refer to and that are in no index
   DETACHED_KIB: 9, // their memory
   RIGHT_UNTIL_MS: 10, // and 11: a double, at an even word: see rows/serving_right.ts
-  WORDS: 12,
+  ROOM: 12, // a LIST: writes that wait until other values leave their memory
+  WORDS: 16,
 } as const;
 
 /** Bytes of the text with which a request may fail. */

@@ -2,6 +2,7 @@ import { ByteRegion, equalBytes } from "../base/bytes.ts";
 import { Prefixes } from "../base/prefixes.ts";
 import { type LeaseRef, type Leases, NO_LEASE } from "../claims/leases.ts";
 import { isConditional } from "../claims/write_guard.ts";
+import { clockSec } from "../clock.ts";
 import * as connectionsModule from "../connections.ts";
 import type { ItemLinks } from "../items/item_links.ts";
 import type { Values } from "../items/values.ts";
@@ -18,17 +19,16 @@ import type { RequestSlot, RowRequests } from "../rows/row_requests.ts";
 import * as requestsModule from "../rows/row_requests.ts";
 import type { ServingRight } from "../rows/serving_right.ts";
 import type { Allocator } from "../space/allocator.ts";
-import * as statsModule from "../stats.ts";
 import type { Lookup } from "./lookup.ts";
 import type { StoreParts } from "./parts.ts";
 import type { RowOperations } from "./row.ts";
+import { countWrite } from "./row_counts.ts";
 import type { StoreOperations } from "./store.ts";
 
 const { NO_OWNER } = connectionsModule;
-const { DETACHED_SHARE_MAX } = limitsModule;
+const { DETACHED_SHARE_MAX, ROOM_WAIT_SEC } = limitsModule;
 const { NO_ITEM } = itemModule;
 const { REQUEST } = layoutModule;
-const { CLASS_STAT, STAT } = statsModule;
 const { Outcome } = outcomeModule;
 type Outcome = outcomeModule.Outcome;
 const { NO_REQUEST, RequestState, RowBit, RowKind } = requestsModule;
@@ -315,7 +315,7 @@ export class RowParking {
       const isFull = session.slots.length >= REQUESTS_PER_CONNECTION_MAX;
       if (this.isAhead && (!session.isWriting || isFull)) return this.#refuse(Outcome.PARKED);
       // Reads that were submitted ahead, and not needed.
-      if (!session.isWriting) this.abandon(session);
+      if (!session.isWriting && !session.awaitsRoom) this.abandon(session);
     }
     if (operation.owner === NO_OWNER) {
       return this.#fail("rows are not available over UDP", false);
@@ -323,8 +323,9 @@ export class RowParking {
     if (this.#expiry === "refuse" && operation.deadlineSec !== 0) {
       return this.#fail("rows have no expiry time; see --row-expiry");
     }
-    if (hasValue(kind) && !this.#hasRoom(operation.valueLength)) {
-      return this.#refuse(Outcome.NO_MEMORY);
+    if (hasValue(kind) && value === NO_ITEM) {
+      const outcome = this.awaitRoom(operation);
+      if (outcome !== Outcome.OK) return outcome;
     }
     const item = value !== NO_ITEM || !hasValue(kind) ? value : this.#copyValue(operation);
     if (hasValue(kind) && item === NO_ITEM) return this.#refuse(Outcome.NO_MEMORY);
@@ -388,9 +389,53 @@ export class RowParking {
     return lease !== NO_LEASE && leases.isHeldByClient(lease) ? lease : NO_LEASE;
   }
 
-  /** Whether another value of so many bytes may be on its way to the database. */
-  #hasRoom(bytes: number): boolean {
-    return this.detached.bytes + bytes <= this.#links.memory.limitBytes * DETACHED_SHARE_MAX;
+  /**
+   * Makes sure that a value may be on its way to the database: together they take a share of the memory. A write whose
+   * value does not fit waits for others to end, behind those that wait already.
+   *
+   * @returns OK; PARKED: the connection waits, and executes the same request once more; or NO_MEMORY.
+   */
+  awaitRoom({ input, valueLength, owner }: Operation): Outcome {
+    const { requests, session } = this;
+    const { memory } = this.#links;
+    let untilSec = 0;
+    if (session !== null && session.awaitsRoom) {
+      this.awaited = session.slots[0]!;
+      if (requests.stateOf(this.awaited) !== RequestState.DONE) return Outcome.PARKED;
+      untilSec = requests.word(this.awaited, REQUEST.DEADLINE_SEC);
+      this.abandon(session);
+      this.session = null;
+    }
+    const mayPass = untilSec !== 0 || !requests.isRoomAwaited;
+    if (mayPass && valueLength <= this.#room) return Outcome.OK;
+    if (this.isAhead) return this.#refuse(Outcome.NO_MEMORY);
+    untilSec ||= clockSec(memory) + ROOM_WAIT_SEC;
+    if (clockSec(memory) >= untilSec || valueLength > this.#roomMax) return Outcome.NO_MEMORY;
+    const noKey = { input, keyOffset: 0, keyLength: 0, hash: 0 };
+    const slot = requests.take(RowKind.STORE, noKey, owner, this.thread);
+    if (slot === NO_REQUEST) return Outcome.TOO_MANY_REQUESTS;
+    requests.awaitRoom(slot, valueLength, untilSec);
+    // Reads that were submitted ahead, and not needed.
+    if (session !== null && !session.isWriting) this.abandon(session);
+    this.session = new RowSession();
+    this.session.awaitsRoom = true;
+    this.session.slots.push(slot);
+    this.awaited = slot;
+    return Outcome.PARKED;
+  }
+
+  /** Ends the waits of writes for which there is memory by now. */
+  giveRoom(): void {
+    this.requests.giveRoom(this.#room, clockSec(this.#links.memory));
+  }
+
+  /** Bytes that values on their way to the database may take in all. */
+  get #roomMax(): number {
+    return this.#links.memory.limitBytes * DETACHED_SHARE_MAX;
+  }
+
+  get #room(): number {
+    return this.#roomMax - this.detached.bytes;
   }
 
   /** Copies the value in the input into an item of its own, or returns NO_ITEM. */
@@ -416,7 +461,7 @@ export class RowParking {
     operation.resultLow = requests.word(slot, REQUEST.NUMBER_LOW);
     operation.resultHigh = requests.word(slot, REQUEST.NUMBER_HIGH);
     operation.isRefused = false;
-    this.#countWrite(slot, outcome, operation);
+    countWrite(this.#links, requests, slot, outcome, operation.mode);
     this.#keepResult(slot);
     operation.item = this.#result;
     this.free(slot);
@@ -435,41 +480,6 @@ export class RowParking {
       requests.word(slot, REQUEST.MODE) === StoreMode.ADD &&
       requests.kindOf(slot) === RowKind.STORE;
     return isFill && outcome === Outcome.NOT_STORED ? Outcome.EXISTS : outcome;
-  }
-
-  /** Counts a write as the same operation on an ordinary item is counted. */
-  #countWrite(slot: RequestSlot, outcome: Outcome, operation: Operation): void {
-    const { memory, slabs } = this.#links;
-    const isDone = outcome === Outcome.STORED || outcome === Outcome.OK;
-    const isMissing = outcome === Outcome.NOT_FOUND;
-    switch (this.requests.kindOf(slot)) {
-      case RowKind.STORE: {
-        const item = this.requests.word(slot, REQUEST.ITEM);
-        const classId = item === NO_ITEM ? SMALLEST_CLASS : slabs.classOf(item);
-        memory.stats[STAT.cmd_set]! += 1;
-        memory.countClass(classId, CLASS_STAT.cmd_set);
-        if (operation.mode !== StoreMode.CAS) return;
-        if (isMissing) memory.stats[STAT.cas_misses]! += 1;
-        if (isDone) memory.countClass(classId, CLASS_STAT.cas_hits);
-        if (outcome === Outcome.EXISTS) memory.countClass(classId, CLASS_STAT.cas_badval);
-        return;
-      }
-      case RowKind.REMOVE:
-        if (isMissing) memory.stats[STAT.delete_misses]! += 1;
-        if (outcome !== Outcome.DELETED) return;
-        return memory.countClass(SMALLEST_CLASS, CLASS_STAT.delete_hits);
-      case RowKind.COUNT: {
-        const isDecr = (this.requests.word(slot, REQUEST.BITS) & RowBit.DECREMENT) !== 0;
-        if (isMissing) memory.stats[isDecr ? STAT.decr_misses : STAT.incr_misses]! += 1;
-        if (!isDone) return;
-        const hits = isDecr ? CLASS_STAT.decr_hits : CLASS_STAT.incr_hits;
-        return memory.countClass(SMALLEST_CLASS, hits);
-      }
-      case RowKind.TOUCH:
-        memory.stats[STAT.cmd_touch]! += 1;
-        if (isMissing) memory.stats[STAT.touch_misses]! += 1;
-        else memory.countClass(SMALLEST_CLASS, CLASS_STAT.touch_hits);
-    }
   }
 
   /** Refuses a write before it is submitted. Ahead of its turn it is refused only then. */
@@ -551,8 +561,6 @@ export class RowParking {
   }
 }
 
-/** To count in: a row that is written has no item here. */
-const SMALLEST_CLASS = 1;
 const decoder = new TextDecoder();
 
 function hasValue(kind: RowKind): boolean {

@@ -58,6 +58,8 @@ export const RequestState = {
   TAKEN: 2,
   /** It has its result. */
   DONE: 3,
+  /** It waits for the memory of others' values, and is no request yet. */
+  AWAITS_ROOM: 4,
 } as const;
 export type RequestState = typeof RequestState[keyof typeof RequestState];
 
@@ -76,7 +78,8 @@ type RequestWord = Exclude<keyof typeof REQUEST, "WORDS" | "STATE" | "NEXT" | "P
  *   FREE → QUEUED → TAKEN → DONE → FREE
  *
  * A connection takes a slot, fills it, and submits it. The database thread takes all that is queued, works, and
- * finishes each request. The connection reads the result and releases the slot. When a connection ends, its queued
+ * finishes each request. The connection reads the result and releases the slot. A write that waits for memory has a
+ * slot, too: FREE → AWAITS_ROOM → DONE → FREE; then it begins anew. When a connection ends, its queued
  * requests are dropped, finished ones are released, and one that is taken loses its owner: its end frees it.
  * The table knows no values: who releases a slot frees its items first (`RowOperations`).
  */
@@ -150,6 +153,37 @@ export class RowRequests {
     this.#bellIsDue = true;
   }
 
+  /**
+   * Appends a write to those that wait for memory.
+   *
+   * @param bytes That it needs.
+   * @param untilSec When it ends in vain, in seconds of the store's clock.
+   */
+  awaitRoom(slot: RequestSlot, bytes: number, untilSec: number): void {
+    this.setWord(slot, REQUEST.STATE, RequestState.AWAITS_ROOM);
+    this.setWord(slot, REQUEST.NUMBER_LOW, bytes);
+    this.setWord(slot, REQUEST.DEADLINE_SEC, untilSec);
+    this.#append(HEADER.ROOM, slot);
+  }
+
+  /** Whether writes wait for memory. */
+  get isRoomAwaited(): boolean {
+    return this.#words[HEADER.ROOM + LIST.COUNT] !== 0;
+  }
+
+  /** Ends the waits of the writes for which there are `bytes`, and of those whose time is over. The oldest go first. */
+  giveRoom(bytes: number, nowSec: number): void {
+    let left = bytes;
+    for (let slot; (slot = this.#words[HEADER.ROOM + LIST.FIRST]!) !== NO_REQUEST;) {
+      if (nowSec < this.word(slot, REQUEST.DEADLINE_SEC)) {
+        left -= this.word(slot, REQUEST.NUMBER_LOW);
+        if (left < 0) return;
+      }
+      this.#detach(HEADER.ROOM, slot);
+      this.finish(slot, this.outcomeOf(slot));
+    }
+  }
+
   stateOf(slot: RequestSlot): RequestState {
     return this.#words[this.#at(slot) + REQUEST.STATE]! as RequestState;
   }
@@ -208,8 +242,10 @@ export class RowRequests {
   free(slot: RequestSlot): void {
     const words = this.#words;
     const at = this.#at(slot);
-    if (words[at + REQUEST.STATE] === RequestState.QUEUED) this.#detach(HEADER.QUEUE, slot);
-    else if (words[at + REQUEST.AWAITED] !== 0 && words[at + REQUEST.STATE] === RequestState.DONE) {
+    const state = words[at + REQUEST.STATE];
+    if (state === RequestState.QUEUED) this.#detach(HEADER.QUEUE, slot);
+    else if (state === RequestState.AWAITS_ROOM) this.#detach(HEADER.ROOM, slot);
+    else if (words[at + REQUEST.AWAITED] !== 0 && state === RequestState.DONE) {
       this.#detach(this.#ready(words[at + REQUEST.THREAD]!), slot);
     }
     words[at + REQUEST.STATE] = RequestState.FREE;
@@ -253,7 +289,7 @@ export class RowRequests {
     this.#words[this.#at(slot) + REQUEST.STATE] = RequestState.TAKEN;
   }
 
-  /** Ends a taken request that has an owner. Its result has been set. */
+  /** Ends a taken request that has an owner, or a wait. Its result has been set. */
   finish(slot: RequestSlot, outcome: Outcome): void {
     const words = this.#words;
     const at = this.#at(slot);

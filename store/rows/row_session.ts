@@ -19,4 +19,6 @@ export class RowSession {
   readonly slots: RequestSlot[] = [];
   /** Whether they write; else they read. */
   isWriting = false;
+  /** Whether the only slot is no request yet: a write waits until other values leave their memory. */
+  awaitsRoom = false;
 }

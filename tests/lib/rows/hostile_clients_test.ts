@@ -119,3 +119,22 @@ Deno.test("clients that leave in the middle of writes leave no connection and no
   assertEquals(/tokens_busy (\d+)/.exec(stats)![1], "0");
   await server.stop();
 });
+
+Deno.test("large values of many clients wait for each other's memory", async () => {
+  await using database = await createDatabase("SQLite");
+  await using server = await startProxy(database, [], ["-m", "16"]);
+  const write = async (name: string, count: number, bytes: number): Promise<void> => {
+    using client = await server.connect();
+    const value = name.repeat(bytes);
+    for (let index = 0; index < count; index++) {
+      await client.send(`set ${name}${index} 0 0 ${bytes}\r\n${value}\r\n`);
+    }
+    await client.send(`get ${name}${count - 1}\r\n`);
+    const reply = `VALUE ${name}${count - 1} 0 ${bytes}\r\n${value}\r\nEND\r\n`;
+    await client.expect("STORED\r\n".repeat(count) + reply);
+  };
+  const names = [..."abcdefghijklmn"];
+  await Promise.all(names.map((name) => write(name, 2, 1_000_000)));
+  await Promise.all(names.slice(0, 6).map((name) => write(name, 64, 50_000)));
+  await server.stop();
+});

@@ -1,13 +1,16 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { ByteRegion } from "../../../store/base/bytes.ts";
 import type { Cache } from "../../../store/cache.ts";
 import { formatCache, openCache, RowKind, type RowRequest } from "../../../store/row_cache.ts";
 import { checkStore } from "../../../store/check/check.ts";
+import { writeClock } from "../../../store/clock.ts";
+import { ROOM_WAIT_SEC } from "../../../store/limits.ts";
 import { NO_ITEM } from "../../../store/memory/item.ts";
 import { createSharedMemory, Memory } from "../../../store/memory/memory.ts";
 import { REQUEST } from "../../../store/memory/request_layout.ts";
 import { Operation } from "../../../store/operation.ts";
 import { Outcome } from "../../../store/outcome.ts";
+import type { RowSession } from "../../../store/rows/row_session.ts";
 import { type RequestSlot, RequestState } from "../../../store/rows/row_requests.ts";
 import { keyIn, storeOptions } from "../../support/store.ts";
 
@@ -197,4 +200,116 @@ Deno.test("a right without an end reads no clock", () => {
   assertEquals([right.isTimed, right.isValid], [false, true]);
   right.end();
   assertEquals(right.isValid, false);
+});
+
+/** A cache whose values on their way to the database take all the memory that they may, but `left` bytes. */
+function makeFullCache(left: number): { readonly cache: Cache; readonly free: () => void } {
+  const cache = makeCache();
+  const { detached } = cache.rows!;
+  const share = cache.memory.limitBytes * 3 / 4;
+  let bytes = share - left;
+  Object.defineProperty(detached, "bytes", { get: () => bytes });
+  const free = (): void => {
+    bytes = 0;
+    cache.enter();
+    cache.leave();
+  };
+  return { cache, free };
+}
+
+/** A connection that stores a row. */
+class Writer {
+  session: RowSession | null = null;
+  readonly #cache: Cache;
+  readonly #operation: Operation;
+
+  constructor(cache: Cache, key: string, owner: number, bytes: number) {
+    this.#cache = cache;
+    this.#operation = new Operation(region(key + "v".repeat(bytes)));
+    this.#operation.begin(0, key.length);
+    this.#operation.owner = owner;
+    this.#operation.valueOffset = key.length;
+    this.#operation.valueLength = bytes;
+  }
+
+  store(): Outcome {
+    const cache = this.#cache;
+    const parking = cache.parking!;
+    cache.enter();
+    parking.session = this.session;
+    const outcome = cache.store(this.#operation);
+    if (outcome === Outcome.PARKED) parking.isAnswered(parking.awaited);
+    this.session = parking.session;
+    parking.session = null;
+    cache.leave();
+    return outcome;
+  }
+
+  leave(): void {
+    this.#cache.enter();
+    this.#cache.parking!.abandon(this.session!);
+    this.#cache.leave();
+  }
+}
+
+function readyIn(cache: Cache): number[] {
+  const owners: number[] = [];
+  for (let owner; (owner = cache.takeReady(0)) !== 0;) owners.push(owner);
+  return owners;
+}
+
+Deno.test("writes wait for the memory of others' values, the oldest first", () => {
+  const { cache, free } = makeFullCache(999);
+  const [first, gone, second] = [1, 2, 3].map((owner) => new Writer(cache, "k", owner, 1000));
+  for (const writer of [first!, gone!, second!]) assertEquals(writer.store(), Outcome.PARKED);
+  const small = new Writer(cache, "small", 4, 10);
+  assertEquals(small.store(), Outcome.PARKED, "it waits behind the others");
+  assertEquals(take(cache).length, 0);
+  assertEquals(readyIn(cache), []);
+  assertEquals(first!.store(), Outcome.PARKED);
+  gone!.leave();
+  free();
+  assertEquals(readyIn(cache), [1, 3, 4]);
+  for (const writer of [first!, second!, small]) assertEquals(writer.store(), Outcome.PARKED);
+  assertEquals(take(cache).map(({ key, owner }) => [key, owner]), [["k", 1], ["k", 3], [
+    "small",
+    4,
+  ]]);
+  assertEquals(cache.rows!.requests.inUse, 3);
+});
+
+Deno.test("a write waits for memory for a bounded time, and not at all if its value never fits", () => {
+  const { cache, free } = makeFullCache(999);
+  writeClock(cache.memory, 1000);
+  const writer = new Writer(cache, "k", 1, 1000);
+  assertEquals(writer.store(), Outcome.PARKED);
+  writeClock(cache.memory, (1 + ROOM_WAIT_SEC) * 1000 - 1);
+  cache.enter();
+  cache.leave();
+  assertEquals(readyIn(cache), []);
+  writeClock(cache.memory, (1 + ROOM_WAIT_SEC) * 1000);
+  cache.enter();
+  cache.leave();
+  assertEquals(readyIn(cache), [1]);
+  assertEquals(writer.store(), Outcome.NO_MEMORY);
+  assertEquals(cache.rows!.requests.inUse, 0);
+  const { limitBytes } = cache.memory;
+  assertEquals(new Writer(cache, "k", 1, limitBytes * 3 / 4 + 1).store(), Outcome.TOO_LARGE);
+  free();
+  assertEquals(writer.store(), Outcome.PARKED);
+  assertEquals(take(cache).length, 1);
+});
+
+Deno.test("a write that waits for memory lets no other of its connection go first", () => {
+  const { cache } = makeFullCache(999);
+  const parking = cache.parking!;
+  assertEquals(new Writer(cache, "other", 2, 1000).store(), Outcome.PARKED);
+  const writer = new Writer(cache, "k", 1, 10);
+  assertEquals(writer.store(), Outcome.PARKED);
+  assert(writer.session!.awaitsRoom);
+  parking.isAhead = true;
+  const ahead = new Writer(cache, "ahead", 3, 10);
+  assertEquals(ahead.store(), Outcome.PARKED);
+  assertEquals(ahead.session, null, "ahead of its turn it does not wait");
+  assert(parking.hasLeftAhead);
 });
