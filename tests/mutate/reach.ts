@@ -14,6 +14,9 @@ export interface TestFile {
 const FILES_MAX = 24;
 /** The first files are run with the mutant at once: to learn what they reach takes longer. */
 const NEAREST = 4;
+/** It asks for every command in a few seconds, and stands in no room. */
+const TRANSCRIPTS = "tests/transcripts/conversation_test.ts";
+const PLAYED = /^(?:protocol|store)\//;
 /** Time to learn for one place what more test files reach: files that nothing is known of are left out after that. */
 const MEASURE_MS_MAX = 120_000;
 /** What a test file of those is taken to need, in seconds. */
@@ -49,7 +52,9 @@ export class Reach {
       .map((path) => ({
         path,
         distance: path === mirrored ? 0 : this.#distance(path, file),
-        shared: sharedFolders(path, mirrored),
+        shared: path === TRANSCRIPTS && PLAYED.test(file)
+          ? Infinity
+          : sharedFolders(path, mirrored),
       }))
       .filter(({ distance }) => distance < Infinity)
       .sort((a, b) => b.shared - a.shared || a.distance - b.distance);
