@@ -160,13 +160,7 @@ class DatabaseThread {
       fits: (keyLength, valueLength, flags) => rows.fits(keyLength, valueLength, flags),
       read: (keys, isReadable) => runner.run(this.#flows.read(keys, isReadable)),
       noteNodes: (servesMs) => backend.noteNodes(servesMs, epoch),
-      joined: (name) =>
-        report({
-          level: "info",
-          event: "node_joined",
-          message: `node ${name} is a member`,
-          fields: { node: name },
-        }),
+      report,
     });
     runner.invalidateNodes = (keys) => this.#desk.delete(keys);
     const source = new DatabaseSource(
@@ -355,6 +349,7 @@ class DatabaseThread {
 
   async #tick(): Promise<void> {
     void this.#follower?.measure();
+    this.#desk.watch();
     if (!this.#isConfirmed || this.#isTicking) return this.#sendState();
     const nowMs = performance.now();
     this.#isTicking = true;

@@ -67,12 +67,10 @@ export function toRowsOptions(
 /**
  * Makes the configuration of a node from the server's options.
  *
- * @param listen Its own address: the name of the node, unless an option gives one.
  * @param errors Receives a message for every malformed address.
  */
 export function toNodeOptions(
   { values }: RowArguments,
-  listen: string,
   errors: string[],
 ): NodeOptions {
   const origins = values.origin.flatMap((text) => {
@@ -83,7 +81,7 @@ export function toNodeOptions(
   return {
     origins,
     rightFrom: `origin ${origins.map(({ name }) => name).join(", ")}`,
-    name: values["node-name"] || listen,
+    name: values["node-name"],
     prefixes: values.rows.length === 0 ? [""] : values.rows,
     expiry: values["row-expiry"],
     timeoutMs: values["db-timeout"],

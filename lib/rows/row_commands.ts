@@ -237,10 +237,11 @@ export class RowCommands {
     return `${[...lines].join("")}${latin1Text(REPLY.END)}`;
   }
 
-  /** `caches [forget <host:port>]`: the caches in which a writer must delete the key, and those that have left. */
+  /** `caches [forget <host:port>|<node>]`: the caches in which writers delete, those that have left, and nodes. */
   async #caches([subcommand, name, ...more]: readonly string[]): Promise<string> {
     if (subcommand === "forget" && name !== undefined && more.length === 0) {
-      return await this.#forgetCache(name) ? "OK\r\n" : "NOT_FOUND\r\n";
+      const isForgotten = this.#desk?.forget(name) || await this.#forgetCache(name);
+      return isForgotten ? "OK\r\n" : "NOT_FOUND\r\n";
     }
     if (subcommand !== undefined) throw new Refusal(UNKNOWN_COMMAND);
     const { caches } = this.#flows;

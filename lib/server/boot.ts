@@ -65,7 +65,7 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
     return refuseUsage(errors, options.logFormat);
   }
   const errors: string[] = [];
-  const rows = options.rows && toRows(options.rows, options.listens, errors);
+  const rows = options.rows && toRows(options.rows, errors);
   if (errors.length > 0) return refuseUsage(errors, options.logFormat);
   const missing = missingPermissions(options, name, argv);
   if (missing !== null) return refusePermissions(missing, options.logFormat);
@@ -79,12 +79,11 @@ export async function serve(options: ServerOptions, argv: readonly string[]): Pr
 /** Reads the options of an origin, or of a node. */
 function toRows(
   rows: RowArguments,
-  listens: ServerOptions["listens"],
   errors: string[],
 ): RowsOptions | NodeOptions {
-  if (rows.values.origin.length === 0) return toRowsOptions(rows, errors);
-  const [first] = listens;
-  return toNodeOptions(rows, first === undefined ? "" : listenerName(first), errors);
+  return rows.values.origin.length === 0
+    ? toRowsOptions(rows, errors)
+    : toNodeOptions(rows, errors);
 }
 
 async function run(
@@ -298,7 +297,12 @@ async function startOrigin(
     stop.exitNow(ExitCode.UNAVAILABLE);
   };
   const { savedMark, savesRows } = keeping;
-  const start = { options, shared: memory, lifecycle, member, savedMark, savesRows };
+  // Only a bound transport knows the port of a listener on port 0.
+  const [[first]] = byProtocol(transport.listens);
+  const own = "origins" in options && options.name === "" && first !== undefined
+    ? { ...options, name: listenerName(first) }
+    : options;
+  const start = { options: own, shared: memory, lifecycle, member, savedMark, savesRows };
   const origin = await Origin.start(start, {
     event: ({ level, event, message, fields }) => logProcess(level, event, message, fields),
     deposed,

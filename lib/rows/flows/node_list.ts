@@ -18,6 +18,18 @@ export interface NodeState {
   readonly fetched: number;
 }
 
+/** What a log says of nodes. */
+export interface NodeChange {
+  readonly name: string;
+  /**
+   * `silent`: its time is over. `lost`: besides, a write went on without it. `returned`: it is a member after it was
+   * silent or lost.
+   */
+  readonly kind: "joined" | "returned" | "silent" | "lost";
+  /** Time since its last renewal. */
+  readonly ageMs: number;
+}
+
 interface PendingKey {
   readonly seq: number;
   readonly key: string;
@@ -36,6 +48,8 @@ interface Node {
   pending: PendingKey[];
   /** A write went on without it: it may have old rows, and must join again without them. */
   isLost: boolean;
+  /** Whether its silence was told. */
+  isSilent: boolean;
 }
 
 /** Deletions of one group of writes. */
@@ -72,6 +86,8 @@ export class NodeList {
   readonly #driftShare: number;
   readonly #nodes = new Map<string, Node>();
   #sessions = 0;
+  /** Told of every change. */
+  tell: (change: NodeChange) => void = () => {};
 
   /**
    * @param epoch Of the origin: sessions of two origins differ.
@@ -105,12 +121,15 @@ export class NodeList {
   join(name: string, old: string, nowMs: number): string | null {
     this.#forgetOld(nowMs);
     const before = this.#nodes.get(old);
+    let lastMs = before?.renewedMs;
     if (before !== undefined) {
       before.isLost = true;
       this.#nodes.delete(old);
     }
     for (const [session, node] of this.#nodes) {
-      if (node.isLost && node.name === name) this.#nodes.delete(session);
+      if (!node.isLost || node.name !== name) continue;
+      lastMs = Math.max(lastMs ?? 0, node.renewedMs);
+      this.#nodes.delete(session);
     }
     if (this.#nodes.size >= NODES_MAX && !this.#forgetEnded(nowMs)) return null;
     const session = `${this.#epoch}-${++this.#sessions}`;
@@ -122,7 +141,10 @@ export class NodeList {
       lastSeq: 0,
       pending: [],
       isLost: false,
+      isSilent: false,
     });
+    const kind = lastMs === undefined ? "joined" : "returned";
+    this.tell({ name, kind, ageMs: nowMs - (lastMs ?? nowMs) });
     return session;
   }
 
@@ -139,6 +161,10 @@ export class NodeList {
     // A node that asks and confirms nothing must not keep writes waiting.
     if (oldest !== undefined && nowMs - oldest.sinceMs > this.#memberMs) return null;
     const grantedMs = Math.max(0, Math.min(this.#memberMs, mostMs));
+    if (node.isSilent) {
+      node.isSilent = false;
+      this.tell({ name: node.name, kind: "returned", ageMs: nowMs - node.renewedMs });
+    }
     node.untilMs = Math.max(node.untilMs, nowMs + waitFor(grantedMs, this.#driftShare));
     node.renewedMs = nowMs;
     return grantedMs;
@@ -191,6 +217,28 @@ export class NodeList {
     return Math.min(...[...missing.keys()].map(({ untilMs }) => untilMs));
   }
 
+  /** Tells of nodes whose time is over. */
+  watch(nowMs: number): void {
+    for (const node of this.#nodes.values()) {
+      if (node.isLost || node.isSilent || nowMs < node.untilMs) continue;
+      node.isSilent = true;
+      this.tell({ name: node.name, kind: "silent", ageMs: nowMs - node.renewedMs });
+    }
+  }
+
+  /** Forgets a node that serves no row. @returns False if there is none. */
+  forget(name: string, nowMs: number): boolean {
+    let isForgotten = false;
+    for (const [session, node] of this.#nodes) {
+      if (node.name !== name || nowMs < node.untilMs && !node.isLost) continue;
+      // A write that waits for it goes on.
+      node.isLost = true;
+      node.pending = [];
+      isForgotten = this.#nodes.delete(session);
+    }
+    return isForgotten;
+  }
+
   /** Yields the nodes. */
   *states(nowMs: number): Generator<NodeState> {
     for (const { name, isLost, untilMs, renewedMs, fetched } of this.#nodes.values()) {
@@ -209,6 +257,7 @@ export class NodeList {
     if (!node.isLost && nowMs >= node.untilMs) {
       node.isLost = true;
       node.pending = [];
+      this.tell({ name: node.name, kind: "lost", ageMs: nowMs - node.renewedMs });
     }
     return node.isLost;
   }

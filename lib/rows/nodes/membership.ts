@@ -102,8 +102,9 @@ export class Membership implements NodeLink {
 
   async #join(origin: OriginAddress): Promise<void> {
     await this.#run(this.flows.join(), origin);
-    this.joins++;
-    this.#report("info", "joined_origin", `member of origin ${origin.name}`, "");
+    const again = this.joins++ === 0 ? "" : " again, without rows";
+    const message = `node ${this.#world.name} is a member of origin ${origin.name}${again}`;
+    this.#report("info", "joined_origin", message, "");
   }
 
   /** Runs a flow until `stop`. @param origin The one to join. @throws What ends the membership. */
@@ -169,7 +170,7 @@ export class Membership implements NodeLink {
       this.#report(
         "warning",
         "left_origin",
-        `${problem}; rows are errors until it is back`,
+        `node ${this.#world.name} has ${problem}; rows are errors until it is back`,
         reason,
       );
     }
@@ -177,7 +178,8 @@ export class Membership implements NodeLink {
   }
 
   #report(level: TransportEvent["level"], event: string, message: string, reason: string): void {
-    this.#world.report({ level, event, message, fields: { reason } });
+    const { name } = this.#world;
+    this.#world.report({ level, event, message, fields: { node: name, reason } });
   }
 }
 

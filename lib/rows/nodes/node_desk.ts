@@ -1,7 +1,8 @@
 import { REPLY } from "../../../protocol/reply/replies.ts";
 import { latin1Text } from "../../../store/base/bytes.ts";
+import type { TransportEvent } from "../../net/transport.ts";
 import type { Read, WriteReply } from "../flows/flows.ts";
-import type { Deletion, NodeList, NodeState } from "../flows/node_list.ts";
+import type { Deletion, NodeChange, NodeList, NodeState } from "../flows/node_list.ts";
 import { NodeService, type OriginRight, type ServiceFlow } from "../flows/node_service.ts";
 import { RowEdit } from "../row_edits.ts";
 import type { QueuedWrite } from "../write_queue.ts";
@@ -24,7 +25,7 @@ export interface DeskWorld {
   read(keys: readonly string[], isReadable: boolean): Promise<readonly Read[]>;
   /** `Backend.noteNodes`: the database must know that there are nodes before the first one may serve. */
   noteNodes(servesMs: number): Promise<boolean>;
-  joined(name: string): void;
+  report(event: TransportEvent): void;
 }
 
 interface Waiting {
@@ -48,6 +49,7 @@ export class NodeDesk {
     this.#nodes = nodes;
     this.#world = world;
     this.#service = new NodeService(nodes, world.right);
+    nodes.tell = (change) => world.report(eventOf(change));
   }
 
   get #nowMs(): number {
@@ -61,6 +63,16 @@ export class NodeDesk {
   /** Whether a node may serve rows now. */
   get hasMembers(): boolean {
     return this.#nodes.mayServe(this.#nowMs);
+  }
+
+  /** Reports nodes whose time is over. Call it now and then. */
+  watch(): void {
+    this.#nodes.watch(this.#nowMs);
+  }
+
+  /** `NodeList.forget` */
+  forget(name: string): boolean {
+    return this.#nodes.forget(name, this.#nowMs);
   }
 
   /** Deletes keys in all nodes. Resolves when each of them has confirmed it, or serves no row any more. */
@@ -123,7 +135,6 @@ export class NodeDesk {
     const asked = readJoin(text);
     this.#check(asked);
     const joined = await this.#run(this.#service.join(asked.name, asked.session));
-    this.#world.joined(asked.name);
     const { memberMs } = this.#world;
     return replyOf(new TextEncoder().encode(JSON.stringify({ ...joined, memberMs })));
   }
@@ -228,6 +239,20 @@ function readJoin(text: string): wire.Join {
     // It is no JSON.
   }
   throw new Error("malformed request of a node");
+}
+
+/** Returns a change of the nodes as the log has it. */
+function eventOf({ name, kind, ageMs }: NodeChange): TransportEvent {
+  const age = `${Math.round(ageMs)} ms`;
+  const reason = kind === "joined" ? "" : `no renewal for ${age}`;
+  const message = {
+    joined: `node ${name} is a member`,
+    returned: `node ${name} is a member again, after ${age}`,
+    silent: `node ${name} is silent: ${reason}; the next write goes on without it`,
+    lost: `node ${name} is lost: ${reason}; a write went on without it, and it must join again`,
+  }[kind];
+  const level = kind === "silent" || kind === "lost" ? "warning" : "info";
+  return { level, event: `node_${kind}`, message, fields: { node: name, reason } };
 }
 
 /** As `caches` shows nodes. */
