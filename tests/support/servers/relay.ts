@@ -16,6 +16,9 @@ export class Relay implements Disposable {
   /** Decides about every piece that a client sends. */
   passage: (bytes: Uint8Array) => Passage = () => "pass";
 
+  /** Every piece waits so long, in both directions. */
+  delayMs = 0;
+
   /** @param target Port of the server. May change: new connections go to the new one. */
   constructor(public target: number) {
     void this.#accept();
@@ -78,6 +81,7 @@ export class Relay implements Disposable {
       }
       if (passage === "cut") break;
       if (passage === "cut reply") pair.losesReply = true;
+      await this.#delay();
       if (!await writeAll(pair.server, bytes)) break;
     }
     if (!pair.isStranded) this.#closeBoth(pair);
@@ -88,9 +92,15 @@ export class Relay implements Disposable {
     for (;;) {
       const length = await pair.server.read(buffer).catch(() => null);
       if (length === null || pair.losesReply) break;
+      await this.#delay();
       if (!pair.isStranded && !await writeAll(pair.client, buffer.subarray(0, length))) break;
     }
     this.#closeBoth(pair);
+  }
+
+  async #delay(): Promise<void> {
+    const { delayMs } = this;
+    if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
   }
 
   #closeBoth({ client, server }: Pair): void {
