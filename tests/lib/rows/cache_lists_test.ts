@@ -78,6 +78,34 @@ testDatabases(
 );
 
 testDatabases(
+  "caches forget takes back a cache that left with its values; one that never joined leaves nothing",
+  async (database) => {
+    await using setting = await Setting.openListed(database, [0, 1], ["--cache-timeout", "300"]);
+    const client = await setting.connect();
+    const forget = async (cache: number, reply: string): Promise<void> => {
+      await client.ask(`caches forget ${setting.nameOf(cache)}\r\n`, reply);
+    };
+    await forget(1, "NOT_FOUND\r\n");
+    setting.caches[1]!.signal("SIGSTOP");
+    await setting.reload([0]);
+    await setting.proxy.line(`${setting.nameOf(1)} has left and could not be emptied: `);
+    assertEquals(`${(await listOf(client)).outside}`, "1");
+    await forget(1, "OK\r\n");
+    assertEquals(`${(await listOf(client)).outside}`, "0");
+
+    setting.writeList([0, 1]);
+    setting.proxy.signal("SIGHUP");
+    await setting.proxy.line(`${setting.nameOf(1)} cannot join yet`);
+    await forget(1, "NOT_FOUND\r\n");
+    await client.ask("set k 0 0 3\r\none\r\n", "STORED\r\n");
+    await using next = await setting.startListed([0], ["--take-over"]);
+    using later = await next.connect();
+    await later.send("caches\r\n");
+    assertMatch(await later.until(/END \d+\r\n/), /^CACHE \S+ listed 1\r\nEND \d+\r\n$/);
+  },
+);
+
+testDatabases(
   "a stand-by with another list takes over: caches of the first that it does not know are emptied",
   async (database) => {
     await using setting = await Setting.openListed(database, [0, 1]);
