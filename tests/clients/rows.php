@@ -1,11 +1,30 @@
 <?php
-// Writes and reads rows with php-memcached: rows.php text|binary PORT PREFIX. Ends with status 1 on a surprise.
-[, $protocol, $port, $prefix] = $argv;
-$client = new Memcached();
-$client->setOption(Memcached::OPT_BINARY_PROTOCOL, $protocol === "binary");
-$client->setOption(Memcached::OPT_PREFIX_KEY, $prefix);
-$client->setOption(Memcached::OPT_COMPRESSION, false);
-$client->addServer("127.0.0.1", (int) $port);
+// Writes and reads rows with php-memcached: rows.php text|binary PORT[,PORT] PREFIX.
+// With two ports, each call goes to another server than the one before. Ends with status 1 on a surprise.
+[, $protocol, $ports, $prefix] = $argv;
+
+// Clients of several servers, in turns.
+class Turns
+{
+    private int $turn = 0;
+
+    public function __construct(private array $clients) {}
+
+    public function __call(string $name, array $arguments): mixed
+    {
+        $this->turn = ($this->turn + 1) % count($this->clients);
+        return $this->clients[$this->turn]->$name(...$arguments);
+    }
+}
+
+$client = new Turns(array_map(function (string $port) use ($protocol, $prefix): Memcached {
+    $client = new Memcached();
+    $client->setOption(Memcached::OPT_BINARY_PROTOCOL, $protocol === "binary");
+    $client->setOption(Memcached::OPT_PREFIX_KEY, $prefix);
+    $client->setOption(Memcached::OPT_COMPRESSION, false);
+    $client->addServer("127.0.0.1", (int) $port);
+    return $client;
+}, explode(",", $ports)));
 
 function expect(string $name, mixed $actual, mixed $expected): void
 {

@@ -1,6 +1,6 @@
-"""Writes and reads rows through the update-token proxy with a Python library: rows.py LIBRARY PORT PREFIX.
+"""Writes and reads rows through the update-token proxy with a Python library: rows.py LIBRARY PORT[,PORT] PREFIX.
 
-Ends with status 1 on a surprise.
+With two ports, each call goes to another server than the one before. Ends with status 1 on a surprise.
 """
 import sys
 
@@ -23,6 +23,25 @@ def pylibmc(port, binary):
 
     return pylibmc.Client(["%s:%d" % (ADDRESS, port)], binary=binary,
                           behaviors={"cas": True, "tcp_nodelay": True})
+
+
+def hashed(ports):
+    from pymemcache.client.hash import HashClient
+
+    return HashClient([(ADDRESS, int(port)) for port in ports.split(",")], timeout=10, connect_timeout=10,
+                      default_noreply=False)
+
+
+class Turns:
+    """Clients of several servers, in turns."""
+
+    def __init__(self, clients):
+        self.clients = clients
+        self.turn = 0
+
+    def __getattr__(self, name):
+        self.turn = (self.turn + 1) % len(self.clients)
+        return getattr(self.clients[self.turn], name)
 
 
 LIBRARIES = {
@@ -72,6 +91,9 @@ def work(client, prefix):
     client.set(a, b"last")
 
 
-library, port, prefix = sys.argv[1:]
-connect, module = LIBRARIES[library]
-work(connect(int(port)), prefix)
+library, ports, prefix = sys.argv[1:]
+if library == "pymemcache-hash":
+    work(hashed(ports), prefix)
+else:
+    connect, module = LIBRARIES[library]
+    work(Turns([connect(int(port)) for port in ports.split(",")]), prefix)

@@ -1,9 +1,9 @@
-# Writes and reads rows through the update-token proxy with Dalli: rows.rb binary|meta PORT PREFIX. Ends with status 1 on a
-# surprise.
+# Writes and reads rows through the update-token proxy with Dalli: rows.rb binary|meta PORT[,PORT] PREFIX.
+# With two ports, each call goes to another server than the one before. Ends with status 1 on a surprise.
 require "dalli"
 require "logger"
 
-protocol, port, prefix = ARGV
+protocol, ports, prefix = ARGV
 # Dalli 5 is made for newer Rubies; this is all that it misses here.
 class String
   def byteindex(text, offset = 0)
@@ -15,7 +15,18 @@ end unless String.method_defined?(:byteindex)
 Dalli.logger = Logger.new(File::NULL)
 # Dalli puts a colon behind its namespace.
 OPTIONS = { protocol: protocol.to_sym, namespace: prefix.chomp(":"), socket_timeout: 10, compress: false }.freeze
-CLIENT = Dalli::Client.new("127.0.0.1:#{port}", OPTIONS.dup)
+# Clients of several servers, in turns.
+class Turns < BasicObject
+  def initialize(clients)
+    @clients = clients
+  end
+
+  def method_missing(name, *args, **options, &block)
+    @clients.rotate!
+    @clients.first.__send__(name, *args, **options, &block)
+  end
+end
+CLIENT = Turns.new(ports.split(",").map { |port| Dalli::Client.new("127.0.0.1:#{port}", OPTIONS.dup) })
 
 def expect(name, actual, expected)
   return if actual == expected
