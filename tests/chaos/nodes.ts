@@ -251,8 +251,13 @@ class NodesChaos {
     return origin;
   }
 
+  /** Starts an origin that takes over, and again if it ends: sessions of a stopped one may hold locks for a while. */
   async #replaceOrigin(): Promise<void> {
-    await this.#useOrigin(this.#launchOrigin("--take-over"));
+    for (;;) {
+      const origin = this.#launchOrigin("--take-over");
+      const serves = await origin.line("listens on").then(() => true, () => false);
+      if (serves) return await this.#useOrigin(origin);
+    }
   }
 
   /** Puts an origin into the other place as soon as it serves. */
