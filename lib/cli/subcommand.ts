@@ -6,8 +6,8 @@ export type Subcommand = readonly [name: string, synopsis: string, summary: stri
 export const SUBCOMMANDS = [
   ["proxy", "[init] [options]", "serve the rows of a database on port 11311"],
   ["audit", "[options]", "compare caches with the database behind them"],
-  ["top", "[host:port | path ...] [options]", "watch servers in the terminal"],
-  ["doctor", "[host:port | path ...] [options]", "find faults of this machine and of servers"],
+  ["top", "[server ...] [options]", "watch servers in the terminal"],
+  ["doctor", "[server ...] [options]", "find faults of this machine and of servers"],
   ["passwd", "<user> [level]", "print a line for the file of -Y"],
   ["man", "", "print the man page: leased man | man -l -"],
   ["completion", "bash|zsh|fish", "print completions for a shell"],

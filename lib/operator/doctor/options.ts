@@ -33,7 +33,7 @@ export function readDoctorCommand(argv: readonly string[]): CommandLine<DoctorOp
 }
 
 const HELP = [
-  "Usage: leased doctor [host:port | path ...] [options]",
+  "Usage: leased doctor [server ...] [options], a server is host:port or a path",
   "",
   "Looks at this machine, and at running servers. For each fault it prints why it",
   "matters, and a command that mends it.",

@@ -30,7 +30,7 @@ export function readTopCommand(argv: readonly string[]): CommandLine<TopOptions>
 }
 
 const HELP = [
-  "Usage: leased top [host:port | path ...] [options]",
+  "Usage: leased top [server ...] [options], a server is host:port or a path",
   "",
   "Watches servers, memcached included; by default 127.0.0.1:11211.",
   ...helpLines(optionTexts(TOP_OPTIONS)),
