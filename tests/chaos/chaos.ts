@@ -7,6 +7,7 @@ import { Relay } from "../support/servers/relay.ts";
 import { path, ServerProcess, until } from "../support/servers/server_process.ts";
 import { Client as LibraryClient, RequestError, textCodec } from "../../lib/client/mod.ts";
 import { noteCommits, readCommits, versionsIn } from "./commits.ts";
+import { type Disturbed, runDisturbed } from "./disturbed.ts";
 import { type History, violationsOf } from "./history.ts";
 import { PatientClient } from "./patient_client.ts";
 
@@ -71,21 +72,10 @@ export async function runChaos(
   seed: number,
   disturbances: number,
 ): Promise<Ran> {
-  const chaos = new Chaos(database, seed);
-  try {
-    await chaos.start();
-    for (let count = 0; count < disturbances; count++) {
-      await chaos.progress();
-      await chaos.disturb();
-    }
-    await chaos.progress();
-    return await chaos.finish();
-  } finally {
-    await chaos.stop();
-  }
+  return await runDisturbed(new Chaos(database, seed), disturbances);
 }
 
-class Chaos {
+class Chaos implements Disturbed<Ran> {
   readonly #database: TestDatabase;
   readonly #random: () => number;
   readonly #history: History = { acknowledged: [], observed: [], committed: [], failed: [] };

@@ -5,6 +5,7 @@ import { launchProxy, startNode } from "../support/servers/proxy_process.ts";
 import { Relay } from "../support/servers/relay.ts";
 import { type ServerProcess, until } from "../support/servers/server_process.ts";
 import { noteCommits, readCommits, versionsIn } from "./commits.ts";
+import { type Disturbed, runDisturbed } from "./disturbed.ts";
 import { type History, violationsOf } from "./history.ts";
 import { PatientClient } from "./patient_client.ts";
 
@@ -62,21 +63,10 @@ export async function runNodesChaos(
   seed: number,
   disturbances: number,
 ): Promise<NodesRan> {
-  const chaos = new NodesChaos(database, seed);
-  try {
-    await chaos.start();
-    for (let count = 0; count < disturbances; count++) {
-      await chaos.progress();
-      await chaos.disturb();
-    }
-    await chaos.progress();
-    return await chaos.finish();
-  } finally {
-    await chaos.stop();
-  }
+  return await runDisturbed(new NodesChaos(database, seed), disturbances);
 }
 
-class NodesChaos {
+class NodesChaos implements Disturbed<NodesRan> {
   readonly #database: TestDatabase;
   readonly #random: () => number;
   readonly #history: History = { acknowledged: [], observed: [], committed: [], failed: [] };

@@ -33,7 +33,8 @@ export function readDoctorCommand(argv: readonly string[]): CommandLine<DoctorOp
 }
 
 const HELP = [
-  "Usage: leased doctor [server ...] [options], a server is host:port or a path",
+  "Usage: leased doctor [server ...] [options]",
+  "       A server is host:port, or the path of a Unix socket.",
   "",
   "Looks at this machine, and at running servers. For each fault it prints why it",
   "matters, and a command that mends it.",

@@ -30,7 +30,8 @@ export function readTopCommand(argv: readonly string[]): CommandLine<TopOptions>
 }
 
 const HELP = [
-  "Usage: leased top [server ...] [options], a server is host:port or a path",
+  "Usage: leased top [server ...] [options]",
+  "       A server is host:port, or the path of a Unix socket.",
   "",
   "Watches servers, memcached included; by default 127.0.0.1:11211.",
   ...helpLines(optionTexts(TOP_OPTIONS)),
