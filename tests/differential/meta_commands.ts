@@ -1,3 +1,4 @@
+import { LINE_LENGTH_MAX } from "../../store/limits.ts";
 import { OperationSource } from "../support/models/operations.ts";
 import type { Part } from "../support/sessions/transcript.ts";
 import { CommandSource, type Fence, type RequestSource, textFence } from "./commands.ts";
@@ -310,7 +311,9 @@ export class MetaCommandSource implements RequestSource {
     if (this.#chance(0.3)) all.push([`O${operations.integer(0, 1e6)}`]);
     const makes = command === "ma" && all.some(([flag]) => String(flag).startsWith("N"));
     if (this.#chance(0.2) && (!makes || this.#isEqual("ma N q"))) all.push(["q"]);
-    if (this.#chance(0.03) && this.#isEqual("bad flags")) {
+    // The value behind a refused line is a line. A long one whose end comes later closes the connection.
+    const isLine = Number(length) <= LINE_LENGTH_MAX;
+    if (this.#chance(0.03) && isLine && this.#isEqual("bad flags")) {
       for (let count = operations.integer(1, 4); count > 0; count--) {
         all.push([operations.pick(BAD_FLAGS)]);
       }

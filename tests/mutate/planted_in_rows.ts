@@ -21,7 +21,7 @@ export const ROW_FAULTS: readonly Fault[] = [
     ["a connection has any number of writes in progress", "if (this.isAhead && (!session.isWriting || isFull)) return this.#refuse(Outcome.PARKED);", ""],
     ["a queued write of a connection that has ended is made", "if (this.requests.stateOf(slot) === RequestState.TAKEN) this.requests.orphan(slot);\n      else this.free(slot);", "if (this.requests.stateOf(slot) !== RequestState.DONE) this.requests.orphan(slot);\n      else this.free(slot);"],
     ["RowParking takes an expiry time that it must refuse", "if (this.#expiry === \"refuse\" && operation.deadlineSec !== 0) {", "if (false) {"],
-    ["values on their way to the database have no bound", "return this.detached.bytes + bytes <= this.#links.memory.limitBytes * DETACHED_SHARE_MAX;", "return true;"],
+    ["values on their way to the database have no bound", "if (mayPass && valueLength <= this.#room) return Outcome.OK;", "return Outcome.OK;"],
     ["a store under the lease of an absent row is a cas", "requests.setWord(slot, REQUEST.MODE, isFill ? StoreMode.ADD : operation.mode);", "requests.setWord(slot, REQUEST.MODE, operation.mode);"],
   ]),
   ...faults("store/row_cache.ts", TESTS, [

@@ -10,6 +10,8 @@ import { browserTest, type Page, withPage } from "./open_page.ts";
 
 const CONNECTIONS = 10_000;
 const TOKENS = 10_000;
+/** Of simulated time, between two looks at the page. */
+const BATCHES_AN_HOUR = 36;
 
 async function count(page: Page, text: RegExp): Promise<void> {
   await page.locator("#count", { hasText: text }).waitFor();
@@ -128,16 +130,17 @@ browserTest("a page that is open for hours has the size of one that is open for 
     const items = page.locator("#tiles div", { hasText: "Items" }).locator("dd");
     let batches = 0;
     const hour = async (): Promise<[elements: number, bytes: number]> => {
-      for (let left = 3600; left > 0; left -= 100) {
-        dashboard.pass(100);
+      for (let batch = 0; batch < BATCHES_AN_HOUR; batch++) {
+        dashboard.pass(3600 / BATCHES_AN_HOUR);
         await items.and(page.getByText(String(++batches), { exact: true })).waitFor();
       }
       return [await page.locator("*").count(), await liveBytes(page)];
     };
     const [elements, bytes] = await hour();
     for (const later of [await hour(), await hour()]) {
-      assertEquals(later[0], elements);
-      assertLess(later[1], 1.5 * bytes);
+      // Legends and hot keys come and go with what they show; one element a batch would be a leak.
+      assertLess(later[0] - elements, BATCHES_AN_HOUR);
+      assertLess(later[1], 1.2 * bytes);
     }
   });
 });
