@@ -20,10 +20,12 @@ module BinaryLeases
   GETSS = 0x60
   DELETESS = 0x64
   LEASED = 0x12
+  UNCACHEABLE = 0x13
 
   def getss(key, seconds)
     status, extras_length, body, cas_id = lease_request(GETSS, key, seconds)
     return [Lease.new(body.unpack("NN")[1]), cas_id] if status == LEASED
+    return [Lease.new(1), 0] if status == UNCACHEABLE # an update is under way: as if another held the lease
     raise Dalli::DalliError, "getss: status #{status}" unless status.zero?
 
     [body.byteslice(extras_length..), cas_id]
