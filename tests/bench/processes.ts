@@ -157,13 +157,14 @@ export async function pinGenerator(cores = GENERATOR_CORE): Promise<void> {
   await new Deno.Command("taskset", { args, stdout: "null" }).output();
 }
 
-async function start(
+/** Starts a program, and waits until it listens. @param cores As taskset(1) takes them. */
+export async function start(
   name: string,
   port: number,
   program: string,
   args: readonly string[],
-  cwd: string,
-  cores: string,
+  cwd = ".",
+  cores: string = SERVER_CORE,
 ): Promise<BenchServer> {
   const pinned = navigator.hardwareConcurrency >= 2;
   const words = pinned ? ["taskset", "-c", cores, program, ...args] : [program, ...args];

@@ -22,6 +22,7 @@ const BENCHES: readonly (readonly [name: string, purpose: string, load: () => Pr
   ["nodes",       "nodes of an origin: hits beside a server without --origin, misses and writes beside the origin", () => import("./database/nodes.ts")],
   ["tokens",      "durable update tokens: pairs a second beside bare syncs",  () => import("./tokens.ts")],
   ["client",      "client libraries of Node and Deno: gets a second, CPU time per get; needs their packages", () => import("./client/run.ts")],
+  ["client-herd", "client libraries: 500 callers in 4 processes, one hot key, a slow database; needs their packages", () => import("./client/herd.ts")],
   ["store",       "miss ratios of traces, and pauses, in process; needs the traces",       () => import("./store.ts")],
 ];
 

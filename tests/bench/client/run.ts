@@ -7,7 +7,7 @@ import { path } from "../../support/servers/server_process.ts";
 import { textOf } from "../../support/sessions/side.ts";
 import { isInstalled } from "../../support/servers/peers.ts";
 import { readOptions } from "../options.ts";
-import { DEBIAN_MEMCACHED, say, startMemcached } from "../processes.ts";
+import { type BenchServer, DEBIAN_MEMCACHED, say, start, startMemcached } from "../processes.ts";
 import { median } from "../rows.ts";
 import { Table } from "../table.ts";
 
@@ -34,35 +34,31 @@ export async function main(args: readonly string[]): Promise<void> {
   await Deno.copyFile(path("tests/bench/client/drive.mjs"), `${packages}/drive.mjs`);
   const hasRedis = isInstalled([redis, "--version"]);
   await using memcached = await startMemcached(DEBIAN_MEMCACHED, port, 1);
-  const redisServer = hasRedis ? startRedis(redis, port + 1) : undefined;
-  try {
-    const libraries = LIBRARIES.filter((library) => hasRedis || library !== "ioredis");
-    const table = new Table("library", "runtime", "in flight", "gets/s", "CPU µs per get");
-    for (const runtime of ["node", "deno"] as const) {
-      for (const inFlight of options.inFlight) {
-        for (const library of libraries) {
-          const own: Result[] = [];
-          for (let round = 0; round < options.rounds; round++) {
-            const server = library === "ioredis" ? port + 1 : memcached.port;
-            const requests = inFlight === 1 ? options.requests / 10 : options.requests;
-            own.push(await drive(runtime, packages, [library, server, inFlight, requests]));
-          }
-          const rate = median(own.map(({ rate }) => rate));
-          const cpuUs = median(own.map(({ cpuUs }) => cpuUs));
-          const name = library === OWN ? "**@leased/client**" : library;
-          table.row(name, runtime, `${inFlight}`, rate.toFixed(0), cpuUs.toFixed(1));
+  await using _ = hasRedis ? await startRedis(redis, port + 1) : undefined;
+  const libraries = LIBRARIES.filter((library) => hasRedis || library !== "ioredis");
+  const table = new Table("library", "runtime", "in flight", "gets/s", "CPU µs per get");
+  for (const runtime of ["node", "deno"] as const) {
+    for (const inFlight of options.inFlight) {
+      for (const library of libraries) {
+        const own: Result[] = [];
+        for (let round = 0; round < options.rounds; round++) {
+          const server = library === "ioredis" ? port + 1 : memcached.port;
+          const requests = inFlight === 1 ? options.requests / 10 : options.requests;
+          own.push(await drive(runtime, packages, [library, server, inFlight, requests]));
         }
+        const rate = median(own.map(({ rate }) => rate));
+        const cpuUs = median(own.map(({ cpuUs }) => cpuUs));
+        const name = library === OWN ? "**@leased/client**" : library;
+        table.row(name, runtime, `${inFlight}`, rate.toFixed(0), cpuUs.toFixed(1));
       }
     }
-  } finally {
-    redisServer?.kill();
-    await redisServer?.status;
   }
 }
 
-function startRedis(redis: string, port: number): Deno.ChildProcess {
+/** @param redis The path of redis-server. */
+export function startRedis(redis: string, port: number): Promise<BenchServer> {
   const args = ["--port", `${port}`, "--bind", "127.0.0.1", "--save", ""];
-  return new Deno.Command(redis, { args, stdout: "null" }).spawn();
+  return start("redis-server", port, redis, args);
 }
 
 async function drive(
