@@ -241,13 +241,9 @@ class NodesChaos implements Disturbed<NodesRan> {
     return origin;
   }
 
-  /** Starts an origin that takes over, and again if it ends: sessions of a stopped one may hold locks for a while. */
+  /** Starts an origin that takes over. */
   async #replaceOrigin(): Promise<void> {
-    for (;;) {
-      const origin = this.#launchOrigin("--take-over");
-      const serves = await origin.line("listens on").then(() => true, () => false);
-      if (serves) return await this.#useOrigin(origin);
-    }
+    await this.#useOrigin(this.#launchOrigin("--take-over"));
   }
 
   /** Puts an origin into the other place as soon as it serves. */

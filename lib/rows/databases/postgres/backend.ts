@@ -39,8 +39,8 @@ const STATEMENTS_IN_WRITE = 4;
 const INSERTIONS_MAX = 5;
 /** Waits for a lock in the time of a statement; after one, a group goes on without the locked rows. */
 const LOCK_WAITS = 8;
-/** Time-outs that a takeover waits for the old proxy's writes; the server ends each write after one. */
-const TAKE_OVER_PATIENCE = 3;
+/** How long a takeover waits for the writes of the origin before; then it ends their sessions. */
+const TAKE_OVER_GRACE_MS = 1000;
 /** Pause between two checks of a process that still runs. */
 const OUTCOME_POLL_MS = 50;
 
@@ -66,6 +66,10 @@ const ORIGIN = `SELECT epoch, pg_try_advisory_lock(${ORIGIN_LOCK}) AS is_locked,
 const TAKE_OVER =
   "UPDATE leased_proxy SET epoch = epoch + 1, serves_ms = greatest(serves_ms, $1::bigint) " +
   "RETURNING epoch, (SELECT serves_ms FROM leased_proxy) AS served_ms, mark";
+/** Every write has locked the table of the epoch. */
+const END_WRITES = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE granted " +
+  "AND relation = 'leased_proxy'::regclass AND mode <> 'AccessShareLock' AND pid <> pg_backend_pid() " +
+  "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
 const NOTE_END = "UPDATE leased_proxy SET serves_ms = 0 WHERE epoch = $1";
 /** Waits for transactions of writes that have not answered: they have locked the row. */
 const NOTE_MARK = "UPDATE leased_proxy SET mark = $1 WHERE epoch = $2 RETURNING mark";
@@ -150,25 +154,41 @@ export class PostgresBackend implements Backend {
   }
 
   async takeOver(rightMs = 0): Promise<Takeover> {
-    const patienceMs = TAKE_OVER_PATIENCE * this.#timeoutMs;
+    const timeoutMs = this.#timeoutMs;
+    const graceMs = Math.min(TAKE_OVER_GRACE_MS, timeoutMs);
     return await this.#pool.use(async (session) => {
-      await session.query("BEGIN");
-      try {
-        await session.query(`SET LOCAL statement_timeout = ${patienceMs}`);
-        // Share locks on a row have no queue: those of a busy proxy would keep an update waiting for ever.
-        await session.query("LOCK TABLE leased_proxy IN EXCLUSIVE MODE");
-        const [row] = await session.query(TAKE_OVER, [rightMs]);
-        if (!await session.commit()) throw new Error("the database rolled the takeover back");
-        return {
-          epoch: Number(row!["epoch"]),
-          servedMs: Number(row!["served_ms"]),
-          mark: row!["mark"] as string,
-        };
-      } catch (error) {
-        await rollBack(session);
-        throw error;
-      }
-    }, patienceMs + this.#timeoutMs);
+      const taken = await this.#takeOverWith(session, rightMs, graceMs);
+      if (taken !== null) return taken;
+      // No time-out ends a statement whose rest the server awaits from an origin that is stopped.
+      await session.query(END_WRITES);
+      const again = await this.#takeOverWith(session, rightMs, timeoutMs);
+      if (again !== null) return again;
+      throw new Error(`other sessions have kept their locks on leased_proxy for ${timeoutMs} ms`);
+    }, STATEMENTS_IN_WRITE * timeoutMs);
+  }
+
+  /** @returns Null: other sessions have kept their locks for `lockMs` milliseconds. */
+  async #takeOverWith(session: Session, rightMs: number, lockMs: number): Promise<Takeover | null> {
+    await session.query("BEGIN");
+    try {
+      const statementMs = lockMs + this.#timeoutMs;
+      await session.query(
+        `SET LOCAL lock_timeout = ${lockMs}; SET LOCAL statement_timeout = ${statementMs}`,
+      );
+      // Share locks on a row have no queue: those of a busy proxy would keep an update waiting for ever.
+      await session.query("LOCK TABLE leased_proxy IN EXCLUSIVE MODE");
+      const [row] = await session.query(TAKE_OVER, [rightMs]);
+      if (!await session.commit()) throw new Error("the database rolled the takeover back");
+      return {
+        epoch: Number(row!["epoch"]),
+        servedMs: Number(row!["served_ms"]),
+        mark: row!["mark"] as string,
+      };
+    } catch (error) {
+      await rollBack(session);
+      if (isLockTimeout(error)) return null;
+      throw error;
+    }
   }
 
   async readMany(keys: readonly Uint8Array[]): Promise<readonly Found[]> {

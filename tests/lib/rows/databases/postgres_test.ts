@@ -10,6 +10,7 @@ import { Session } from "../../../../lib/rows/databases/postgres/session.ts";
 import { endOfTransactions } from "../../../../lib/rows/databases/postgres/slot.ts";
 import { postgresSchema } from "../../../../lib/rows/databases/schema.ts";
 import { DEFAULT_TABLE } from "../../../../lib/rows/databases/table.ts";
+import { latin1Bytes, latin1Text } from "../../../../store/base/bytes.ts";
 import { reasonOf } from "../../../../lib/reason.ts";
 import { EDIT_FORMS } from "../../../support/edits.ts";
 import { type RowBackend, withSingleRows } from "../../../support/single_rows.ts";
@@ -134,6 +135,44 @@ testPostgres("a connection lost before the rows are locked is a failure", async 
     assertEquals(result.kind, "failed");
     assertEquals((await backend.read(KEY)).row, null);
     assertEquals(await backend.outcome(1), { kind: "notApplied" });
+  });
+});
+
+/** Sends a statement without what ends it, as a process does that is stopped meanwhile. @returns Its connection. */
+async function beginStatement(url: string, text: string): Promise<Deno.TcpConn> {
+  const { hostname, port, username, pathname } = new URL(url);
+  const message = (type: string, body: string): Uint8Array => {
+    const length = new Uint8Array(4);
+    new DataView(length.buffer).setUint32(0, body.length + 4);
+    return latin1Bytes(type + latin1Text(length) + body);
+  };
+  const connection = await Deno.connect({ hostname, port: Number(port) });
+  let received = "";
+  const answered = async (end: string): Promise<void> => {
+    const buffer = new Uint8Array(4096);
+    while (!received.includes(end)) {
+      const count = await connection.read(buffer);
+      assert(count !== null, received);
+      received += latin1Text(buffer.subarray(0, count));
+    }
+  };
+  const names = ["user", username, "database", pathname.slice(1), "", ""].join("\0");
+  await connection.write(message("", `\0\x03\0\0${names}`));
+  await answered("Z\0\0\0\x05I");
+  await connection.write(message("P", `\0${text}\0\0\0`));
+  await connection.write(message("H", ""));
+  await answered("1\0\0\0\x04");
+  return connection;
+}
+
+testPostgres("a takeover ends the sessions of a stopped origin that keep it waiting", async (url) => {
+  await withBackend(url, async (first, epoch) => {
+    using _stopped = await beginStatement(url, "SELECT epoch FROM leased_proxy FOR SHARE");
+    await withBackend(url, async (second, later) => {
+      assertEquals(later, epoch + 1);
+      assertEquals((await second.write(KEY, 1, later, set("new"))).kind, "committed");
+      assertEquals((await first.write(KEY, 2, epoch, set("old"))).kind, "fenced");
+    });
   });
 });
 
