@@ -17,6 +17,8 @@ export interface OperationRanges {
 }
 
 const HOT_KEYS = 4;
+/** Of the longest length; a line that is not `get` or `gets` has at most 2,048 bytes. */
+const GAT_KEYS_MAX = 8;
 /**
  * Only these are incremented, and their values are short: a value in a chain of chunks is no
  * number, whatever it begins with.
@@ -100,8 +102,9 @@ export class OperationSource {
         return { name, keys: this.#keys() };
       case "gat":
       case "gats": {
-        // A locked key stops a gat after the keys before it were touched.
-        const keys = this.#ranges.locks ? [this.key()] : this.#keys();
+        // A locked key stops a gat after the keys before it were touched. A long line ends the connection, unless all
+        // of it arrives at once.
+        const keys = this.#ranges.locks ? [this.key()] : this.#keys().slice(0, GAT_KEYS_MAX);
         return { name, keys, exptime: this.pick(this.#ranges.exptimes) };
       }
       case "touch":

@@ -165,16 +165,19 @@ async function beginStatement(url: string, text: string): Promise<Deno.TcpConn> 
   return connection;
 }
 
-testPostgres("a takeover ends the sessions of a stopped origin that keep it waiting", async (url) => {
-  await withBackend(url, async (first, epoch) => {
-    using _stopped = await beginStatement(url, "SELECT epoch FROM leased_proxy FOR SHARE");
-    await withBackend(url, async (second, later) => {
-      assertEquals(later, epoch + 1);
-      assertEquals((await second.write(KEY, 1, later, set("new"))).kind, "committed");
-      assertEquals((await first.write(KEY, 2, epoch, set("old"))).kind, "fenced");
+testPostgres(
+  "a takeover ends the sessions of a stopped origin that keep it waiting",
+  async (url) => {
+    await withBackend(url, async (first, epoch) => {
+      using _stopped = await beginStatement(url, "SELECT epoch FROM leased_proxy FOR SHARE");
+      await withBackend(url, async (second, later) => {
+        assertEquals(later, epoch + 1);
+        assertEquals((await second.write(KEY, 1, later, set("new"))).kind, "committed");
+        assertEquals((await first.write(KEY, 2, epoch, set("old"))).kind, "fenced");
+      });
     });
-  });
-});
+  },
+);
 
 testPostgres("a lost session never connects again", async (url, server) => {
   using relay = new Relay(server.port);
