@@ -96,7 +96,13 @@ export class NodeSource implements RowSource {
       latin1Bytes(word).every((byte, index) => request[index] === byte);
     if (begins(STATS)) return latin1Bytes(this.#stats());
     if (begins(NODE)) throw new Error(NO_ORIGIN);
-    return (await this.#ask("command", this.#link.flows.session, request)).slice();
+    try {
+      return (await this.#ask("command", this.#link.flows.session, request)).slice();
+    } catch (error) {
+      // The client must ask again, or it would take what the origin may have executed for refused.
+      if (error instanceof PeerError) throw new Error(`outcome unknown: ${error.message}`);
+      throw error;
+    }
   }
 
   stop(): void {}

@@ -42,6 +42,30 @@ testDatabases("putRow writes and deletes rows, through the origin and a node", a
   }
 });
 
+testDatabases(
+  "putRow at a node repeats a write whose reply the node has not got",
+  async (database) => {
+    await using origin = await startProxy(database, []);
+    using relay = new Relay(origin.port);
+    await using node = await ServerProcess.start({
+      io: "native",
+      permissions: PERMISSIONS,
+      args: ["--origin", `127.0.0.1:${relay.port}`],
+    });
+    await using cache = new Cache<string>(`127.0.0.1:${node.port}`, { codec: textCodec });
+    for (const [round, passage] of (["cut reply", "cut"] as const).entries()) {
+      let left = 2;
+      relay.passage = (bytes) => {
+        const isWrite = new TextDecoder().decode(bytes).includes("\r\nuput k ");
+        return isWrite && left-- > 0 ? passage : "pass";
+      };
+      assertEquals(await cache.putRow("k", passage, { limitMs: 60_000 }), round + 1);
+      assert(left <= 0, "replies were lost");
+      assertEquals(await cache.get("k"), passage);
+    }
+  },
+);
+
 testDatabases("putRow deletes the row in listed caches, or writes nothing", async (database) => {
   await using setting = await Setting.open(database);
   const { proxy, caches } = setting;
