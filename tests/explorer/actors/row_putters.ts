@@ -13,7 +13,7 @@ import { tokenGet, tokenRelease, uput } from "./proxy_clients.ts";
 // `put` of the client library for a row: its real flow, at the real flows of rows.
 
 /** Time for one repetition of each request. */
-const LIMIT_MS = 10;
+export const LIMIT_MS = 10;
 
 /** There was no reply. */
 const LOST: Answer = { word: "lost", id: 0 };
@@ -32,7 +32,8 @@ const fragile = (call: Call): Call => ({
   lost: LOST,
 });
 
-function rowReply(word: string, fault: RowFault | undefined): RowReply {
+/** Returns what the client understands of a reply to its write. */
+export function rowReply(word: string, fault: RowFault | undefined): RowReply {
   const cause = new Error(word);
   switch (word) {
     case "committed":
@@ -43,6 +44,8 @@ function rowReply(word: string, fault: RowFault | undefined): RowReply {
     case "failed":
     case "refused":
       return { state: "refused", cause };
+    case "locked":
+      return { state: "locked" };
     default:
       return { state: fault === "keeps token" ? "refused" : "unknown", cause };
   }

@@ -16,6 +16,7 @@ import type { RequestSlot } from "../../../store/rows/row_requests.ts";
 import type { RowRequest } from "../../../store/row_cache.ts";
 import type { OriginStore } from "../origins/origin_store.ts";
 import type { RecordingStates } from "../proxies/recording_states.ts";
+import type { NodePut } from "./node_put.ts";
 import type { NodeClient } from "./node_scenario.ts";
 import type { RecordingNodes } from "./recording_nodes.ts";
 
@@ -89,6 +90,8 @@ export interface Running {
 export interface Actor {
   readonly client: NodeClient;
   readonly name: string;
+  /** Of a writer by `putRow`. */
+  readonly put: NodePut | undefined;
   state: "idle" | "looked" | "begun" | "waiting" | "ended";
   mayServe: boolean;
   /** The version that was committed when its request was received. */

@@ -1,7 +1,10 @@
+import type { RowFault } from "../actors/row_putters.ts";
+
 /**
  * - `tick`: all clocks go on
  * - `drift`: a clock loses as much as it may, in a tick
- * - `lose`: a node's connection breaks, before or after the origin has received its question
+ * - `lose`: a node's connection breaks, before or after the origin has received its question; a write that it forwards
+ *   may arrive all the same, later
  * - `join`: a node that is no member joins
  * - `confirm`: an origin has its right confirmed by the database
  * - `kill`: the first origin is killed
@@ -34,8 +37,9 @@ export type NodeFault =
   /** The stand-by does not wait. */
   | "waitsNever";
 
-/** A client: a reader of the row at a node, or a writer at an origin. */
+/** A client: a reader of the row at a node, a writer by `putRow` at a node, or a writer at an origin. */
 export type NodeClient =
+  | { readonly kind: "putter"; readonly node: number; readonly fault?: RowFault }
   | { readonly kind: "reader"; readonly node: number }
   | { readonly kind: "writer"; readonly origin: number };
 

@@ -1,12 +1,15 @@
 import { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import { Flows, type Read, type Right } from "../../../lib/rows/flows/flows.ts";
 import { type NodeFlow, NodeFlows, type NodeStep } from "../../../lib/rows/flows/node_flows.ts";
+import type { Flow } from "../../../lib/rows/flows/steps.ts";
 import { NodeService } from "../../../lib/rows/flows/node_service.ts";
 import { DRIFT_SHARE } from "../../../lib/rows/flows/takeover.ts";
 import type { OriginStore } from "../origins/origin_store.ts";
 import { RecordingStates } from "../proxies/recording_states.ts";
-import type { Core, Node, Origin, Question } from "./node_parts.ts";
-import type { NodeFault, NodeScenario } from "./node_scenario.ts";
+import { nameOf } from "../trace.ts";
+import type { Actor, Core, Node, Origin, Question, Running } from "./node_parts.ts";
+import { NodePut } from "./node_put.ts";
+import type { NodeClient, NodeFault, NodeScenario } from "./node_scenario.ts";
 import { RecordingNodes } from "./recording_nodes.ts";
 
 export const MEMBER_MS = 200;
@@ -85,4 +88,37 @@ export function newNode(
 
 export function newQuestion(): Question {
   return { state: "sent", service: undefined, wait: undefined, answer: "over" };
+}
+
+export function newActor(client: NodeClient, index: number): Actor {
+  const name = nameOf(index);
+  return {
+    client,
+    name,
+    put: client.kind === "putter" ? new NodePut(name, client.fault) : undefined,
+    state: "idle",
+    mayServe: false,
+    before: 0,
+    slot: undefined,
+    requests: [],
+  };
+}
+
+/** Returns a flow of an origin that has not begun. */
+export function newRunning<Result>(
+  origin: number,
+  name: string,
+  flow: Flow<number, Result>,
+  done: (result: Result) => void,
+): Running {
+  return {
+    origin,
+    name,
+    flow,
+    done: done as (result: unknown) => void,
+    step: { kind: "sleep", ms: 0 },
+    deletion: undefined,
+    end: { result: undefined },
+    readyMs: 0,
+  };
 }

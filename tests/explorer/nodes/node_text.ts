@@ -1,9 +1,17 @@
 import type { Actor, Node, Origin, Running, Work } from "./node_parts.ts";
+import type { NodeClient } from "./node_scenario.ts";
 
 // The state as a text, for `ExploredWorld.stateText`: times as what is left of them, leases and tokens by their order.
 
 /** Ages beyond this one are equal. */
 const AGE_MS_MAX = 400;
+
+/** A client, as a trace names it. */
+export function roleText(client: NodeClient): string {
+  return client.kind === "writer"
+    ? `a writer at origin ${client.origin + 1}`
+    : `a ${client.kind} at node ${client.node + 1}`;
+}
 
 export function originText({ core, isAlive, lagMs, store }: Origin): string {
   if (!isAlive) return "|dead";

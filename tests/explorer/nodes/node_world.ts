@@ -9,11 +9,12 @@ import type { ExploredWorld, Move } from "../explore.ts";
 import { KEY } from "../key_record.ts";
 import { OriginStore } from "../origins/origin_store.ts";
 import { Table } from "../origins/table.ts";
-import { nameOf, type TraceWriter } from "../trace.ts";
+import type { TraceWriter } from "../trace.ts";
 import type { Actor, Core, Node, Origin, Running, Work } from "./node_parts.ts";
 import type { NodeEvent, NodeFault, NodeScenario } from "./node_scenario.ts";
-import { nodeText, originText, runningText, workText } from "./node_text.ts";
-import { DRIFT_MS, MEMBER_MS, newCore, newNode, newOrigin, newQuestion } from "./node_setup.ts";
+import type { PutWorld } from "./node_put.ts";
+import { nodeText, originText, roleText, runningText, workText } from "./node_text.ts";
+import * as setup from "./node_setup.ts";
 
 const TICK_MS = 100;
 type Act = () => void;
@@ -57,33 +58,19 @@ export class NodeWorld implements ExploredWorld {
     this.#table.epoch = 1;
     this.#nowMs = 1000;
     this.#nodesMs = 0;
-    this.#servesMs = isTimed ? MEMBER_MS : 0;
+    this.#servesMs = isTimed ? setup.MEMBER_MS : 0;
     this.#running = [];
     this.#reads = [];
     this.#wrong = undefined;
     this.#budget = new Map(Object.entries(events) as [NodeEvent, number][]);
     const clock = (): number => this.#nowMs;
-    this.#origins = this.#originStores.map((store, index) => newOrigin(store, index, clock));
-    this.#nodes = this.#nodeStores.map((store, index) => newNode(store, index, clock, fault));
-    this.#actors = clients.map((client, index) => ({
-      client,
-      name: nameOf(index),
-      state: "idle",
-      mayServe: false,
-      before: 0,
-      slot: undefined,
-      requests: [],
-    }));
-    this.#origins[0]!.core = newCore(this.#originStores[0]!, 1, this.#scenario);
+    this.#origins = this.#originStores.map((store, index) => setup.newOrigin(store, index, clock));
+    this.#nodes = this.#nodeStores.map((store, index) => setup.newNode(store, index, clock, fault));
+    this.#actors = clients.map(setup.newActor);
+    this.#origins[0]!.core = setup.newCore(this.#originStores[0]!, 1, this.#scenario);
     this.#fillMembers();
     this.#trace = trace;
-    trace?.begin(
-      clients.map((client) =>
-        client.kind === "reader"
-          ? `a reader at node ${client.node + 1}`
-          : `a writer at origin ${client.origin + 1}`
-      ),
-    );
+    trace?.begin(clients.map(roleText));
   }
 
   /** The first nodes join the first origin, and read the row unless they are cold. */
@@ -117,7 +104,12 @@ export class NodeWorld implements ExploredWorld {
 
   #acts(): Act[] {
     const acts: Act[] = [];
-    for (const actor of this.#actors) if (this.#canAct(actor)) acts.push(() => this.#act(actor));
+    for (const actor of this.#actors) {
+      if (this.#canAct(actor)) acts.push(() => this.#act(actor));
+      if (actor.client.kind === "putter") {
+        acts.push(...actor.put!.acts(this.#putWorld(actor.client.node)));
+      }
+    }
     for (const [index, { work }] of this.#nodes.entries()) {
       if (work !== undefined) acts.push(...this.#workActs(work));
       else if (this.#may("join")) acts.push(...this.#joinActs(index));
@@ -176,7 +168,7 @@ export class NodeWorld implements ExploredWorld {
 
   #drift(server: Origin | Node): void {
     this.#spend("drift", `the clock of ${server.name} loses as much as it may`);
-    server.lagMs += DRIFT_MS;
+    server.lagMs += setup.DRIFT_MS;
     this.#tick();
   }
 
@@ -189,10 +181,10 @@ export class NodeWorld implements ExploredWorld {
   #takeOver(): void {
     this.#spend("takeOver", "the stand-by takes over");
     const rule = this.#origins[0]!.isAlive ? "force" : "standby";
-    this.#begin(1, "takeover", takeOver<number>(rule, MEMBER_MS, () => {}), ({ epoch }) => {
+    this.#begin(1, "takeover", takeOver<number>(rule, setup.MEMBER_MS, () => {}), ({ epoch }) => {
       this.#note("origin 2 serves");
       this.#nodesMs = 0;
-      this.#origins[1]!.core = newCore(this.#originStores[1]!, epoch, this.#scenario);
+      this.#origins[1]!.core = setup.newCore(this.#originStores[1]!, epoch, this.#scenario);
     });
   }
 
@@ -200,13 +192,13 @@ export class NodeWorld implements ExploredWorld {
     this.#spend("confirm", "origin 1 has its right confirmed");
     const { core, store } = this.#origins[0]!;
     const { right } = store.cache.rows!;
-    this.#begin(0, "confirmation", core!.flows.renewRight(right, MEMBER_MS), () => {});
+    this.#begin(0, "confirmation", core!.flows.renewRight(right, setup.MEMBER_MS), () => {});
   }
 
   // --- clients -----------------------------------------------------------------------------------
 
   #canAct({ client, state }: Actor): boolean {
-    if (state === "ended" || state === "waiting") return false;
+    if (state === "ended" || state === "waiting" || client.kind === "putter") return false;
     return client.kind === "reader" || this.#serving(client.origin) !== undefined;
   }
 
@@ -288,6 +280,19 @@ export class NodeWorld implements ExploredWorld {
     this.#begin(origin, actor.name, write, () => this.#note(`the write of ${actor.name} ends`));
   }
 
+  /** What `putRow` at a node sees of its world. */
+  #putWorld(node: number): PutWorld {
+    return {
+      origin: this.#nodes[node]!.origin,
+      cores: this.#origins.map((_, index) => this.#serving(index)),
+      begin: (origin, name, write, answer) =>
+        this.#begin(origin, name, write, ([reply]) => answer(reply!.kind)),
+      mayLose: this.#may("lose"),
+      lose: (text) => this.#spend("lose", text),
+      note: (text) => this.#note(text),
+    };
+  }
+
   // --- flows of nodes ----------------------------------------------------------------------------
 
   #joinActs(node: number): Act[] {
@@ -334,7 +339,7 @@ export class NodeWorld implements ExploredWorld {
       ...begun,
       step: { kind: "dropRows" },
       askedMs: 0,
-      question: newQuestion(),
+      question: setup.newQuestion(),
     };
     this.#proceed(work, undefined);
     if (work.step.kind === "read") this.#reads.push(work);
@@ -348,7 +353,7 @@ export class NodeWorld implements ExploredWorld {
     if (yielded.done) return this.#finish(work, () => work.done(yielded.value));
     work.step = yielded.value;
     work.askedMs = right.nowMs();
-    work.question = newQuestion();
+    work.question = setup.newQuestion();
   }
 
   #deleteRows(work: Work): void {
@@ -436,7 +441,7 @@ export class NodeWorld implements ExploredWorld {
 
   #noteNodes(origin: number): boolean {
     if (this.#table.epoch !== origin + 1) return this.#scenario.isTimed ?? false;
-    if (!this.#scenario.isTimed && !this.#has("notesNothing")) this.#nodesMs = MEMBER_MS;
+    if (!this.#scenario.isTimed && !this.#has("notesNothing")) this.#nodesMs = setup.MEMBER_MS;
     return true;
   }
 
@@ -467,16 +472,7 @@ export class NodeWorld implements ExploredWorld {
     flow: Flow<number, Result>,
     done: (result: Result) => void,
   ): void {
-    const running: Running = {
-      origin,
-      name,
-      flow,
-      done: done as (result: unknown) => void,
-      step: { kind: "sleep", ms: 0 },
-      deletion: undefined,
-      end: { result: undefined },
-      readyMs: 0,
-    };
+    const running = setup.newRunning(origin, name, flow, done);
     this.#running.push(running);
     this.#resume(running);
   }
@@ -494,7 +490,7 @@ export class NodeWorld implements ExploredWorld {
       this.#note(`origin ${origin + 1}: ${step.kind}`);
       running.end = { result: this.#resultOf(running) };
       // What a read has found is late.
-      if (step.kind === "readRows") return;
+      if (step.kind === "readRows" || step.kind === "askOutcome") return;
     }
     this.#resume(running);
   }
@@ -544,6 +540,8 @@ export class NodeWorld implements ExploredWorld {
         return this.#table.epoch;
       case "readRows":
         return step.keys.map(() => this.#table.read());
+      case "askOutcome":
+        return this.#table.outcome(step.tokenId);
       case "writeRows":
         return this.#table.write(step.writes, step.epoch, () => name);
       default:
@@ -564,7 +562,8 @@ export class NodeWorld implements ExploredWorld {
     let text = `${this.#table.text()} ${[...this.#budget.values()]} ${this.#nodesMs}`;
     for (const origin of this.#origins) text += originText(origin);
     for (const node of this.#nodes) text += nodeText(node) + this.#workText(node.work);
-    for (const { state, before, mayServe } of this.#actors) {
+    for (const { state, before, mayServe, put } of this.#actors) {
+      text += put?.text(this.#table, this.#origins.map(({ core }) => core)) ?? "";
       text += state === "ended" ? " ." : ` ${state}${before}${mayServe}`;
     }
     for (const work of this.#reads) text += this.#workText(work);
@@ -582,6 +581,7 @@ export class NodeWorld implements ExploredWorld {
 
   wrong(): string | undefined {
     const { committed } = this.#table;
+    for (const { put } of this.#actors) this.#wrong ??= put?.wrong(this.#table);
     for (const { name, store } of this.#nodes) {
       const { cached } = store;
       if (cached === null || cached === committed || !store.cache.rows!.right.isValid) continue;

@@ -5,6 +5,7 @@ import type { NodeClient, NodeFault, NodeScenario } from "../nodes/node_scenario
 const reader = (node: number): NodeClient => ({ kind: "reader", node });
 const WRITER: NodeClient = { kind: "writer", origin: 0 };
 const LATER: NodeClient = { kind: "writer", origin: 1 };
+const PUTTER: NodeClient = { kind: "putter", node: 0 };
 const TAKEN = { tick: 3, kill: 1, takeOver: 1 } as const;
 /** Clocks go on by more than a membership at once. */
 const FAR_MS = 210;
@@ -36,6 +37,11 @@ export const NODES: readonly NodeScenario[] = [
   { name: "node: a stand-by takes over by force", clients: [LATER], nodes: 1, events: { tick: 3, takeOver: 1 },
     isTimed: true },
   { name: "node: its clock drifts", clients: [WRITER], nodes: 1, events: { tick: 3, drift: 1 } },
+  { name: "node: putRow at a node, connections break", clients: [PUTTER], nodes: 1, events: { lose: 2 } },
+  { name: "node: putRow at a node takes an unknown outcome for a failure",
+    clients: [{ ...PUTTER, fault: "gives up" }], nodes: 1, events: { lose: 2 }, wrongAfter: 11 },
+  { name: "node: putRow at a node reports a failure and keeps the token",
+    clients: [{ ...PUTTER, fault: "keeps token" }], nodes: 1, events: { lose: 1 }, wrongAfter: 12 },
   fault("the clock is looked at before the bytes were received", "looksEarly", 9,
     { clients: [reader(0), WRITER], events: { tick: 3 } }),
   fault("the clock is not looked at", "looksNever", 8, { clients: [reader(0), WRITER], events: { tick: 3 } }),
@@ -57,6 +63,9 @@ export const NODES: readonly NodeScenario[] = [
 export const LARGE_NODES: readonly NodeScenario[] = [
   { name: "node: it is stopped, and its clock drifts", clients: [reader(0), WRITER], nodes: 1,
     events: { tick: 2, drift: 1 }, tickMs: FAR_MS },
+  { name: "node: putRow at a node, the origin is killed", clients: [PUTTER], nodes: 1,
+    events: { ...TAKEN, tick: 1, join: 1 }, tickMs: FAR_MS },
+  { name: "node: putRow at a node, and a reader", clients: [reader(0), PUTTER], nodes: 1, events: { lose: 2 } },
   { name: "node: it is stopped past its membership, and comes back", clients: [reader(0), WRITER], nodes: 1,
     events: { tick: 2, lose: 1, join: 1 }, tickMs: FAR_MS },
   { name: "node: it is away for part of its membership, and its clock drifts", clients: [WRITER], nodes: 1,
