@@ -15,7 +15,7 @@ import { Flows, type Right } from "./flows/flows.ts";
 import { isLastMark, noteMark } from "./flows/marks.ts";
 import { NodeList } from "./flows/node_list.ts";
 import { takeOver } from "./flows/takeover.ts";
-import { TokenStates } from "./flows/token_states.ts";
+import { type ProxyToken, TokenStates } from "./flows/token_states.ts";
 import { type Expeller, Follower } from "./follow/follower.ts";
 import type { RowsCommand, RowsMessage, RowsStart } from "./messages.ts";
 import { NodeDesk } from "./nodes/node_desk.ts";
@@ -31,6 +31,8 @@ import { pause, StepRunner } from "./step_runner.ts";
 const ENDED_TOKENS_MAX = 10_000;
 /** Confirmations that the database is asked for while one right to serve rows lasts. */
 const CONFIRMATIONS = 4;
+/** Update tokens that the dashboard shows. */
+const TOKENS_SENT_MAX = 1000;
 /** How often outcomes that are unknown are asked for, and the state is sent. */
 const TICK_MS = 1000;
 /** How long a start waits for caches to join. */
@@ -145,7 +147,12 @@ class DatabaseThread {
     this.#savesRows = savesRows;
     this.#backend = backend;
     this.#list = list;
-    const states = new TokenStates(epoch, options.tokensMax, ENDED_TOKENS_MAX);
+    const states = new TokenStates(
+      epoch,
+      options.tokensMax,
+      ENDED_TOKENS_MAX,
+      () => performance.now(),
+    );
     const nodes = this.#nodes = new NodeList(epoch, options.rightMs, options.driftShare);
     this.#flows = new Flows(list.list, states, options.databaseTimeoutMs, nodes);
     this.#runner = runner;
@@ -387,6 +394,12 @@ class DatabaseThread {
     return `changes of rows have not been applied for ${lagMs} ms, more than --lag-max`;
   }
 
+  get #oldestTokens(): (ProxyToken & { readonly ageMs: number })[] {
+    const nowMs = performance.now();
+    const oldest = this.#flows.states.list().take(TOKENS_SENT_MAX);
+    return [...oldest.map((token) => ({ ...token, ageMs: nowMs - token.sinceMs }))];
+  }
+
   #sendState(): void {
     const { isDeposed, deposedText } = this.#flows;
     if (isDeposed && !this.#isDeposed) {
@@ -397,7 +410,7 @@ class DatabaseThread {
     const problem = isDeposed ? deposedText : this.#loop.problem ?? this.#lagProblem;
     const nodes = this.#desk.states;
     const stats = [...rowStats(this.#flows, this.#runner.times, nodes, follower)];
-    say({ kind: "state", stats, problem, nodes });
+    say({ kind: "state", stats, problem, nodes, tokens: this.#oldestTokens });
   }
 }
 

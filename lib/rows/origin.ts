@@ -23,11 +23,13 @@ export interface OriginEvents {
   died(reason: string): void;
 }
 
+type State = RowsMessage & { readonly kind: "state" };
+
 /** The main thread's side of the thread that speaks to the database. */
 export class Origin {
   readonly #worker: Worker;
   readonly #ended = Promise.withResolvers<string>();
-  #state: RowsMessage & { kind: "state" } = { kind: "state", stats: [], problem: null, nodes: [] };
+  #state: State = { kind: "state", stats: [], problem: null, nodes: [], tokens: [] };
 
   private constructor(worker: Worker) {
     this.#worker = worker;
@@ -88,6 +90,11 @@ export class Origin {
   /** The nodes, not older than `stats`. */
   get nodes(): readonly NodeState[] {
     return this.#state.nodes;
+  }
+
+  /** The oldest update tokens, not older than `stats`. */
+  get tokens(): State["tokens"] {
+    return this.#state.tokens;
   }
 
   /** Reads the file of caches again. */

@@ -56,6 +56,7 @@ export async function openAdmin(
         ...source,
         rowStats,
         nodes: () => origin?.nodes ?? [],
+        rowTokens: () => origin?.tokens ?? [],
         users: () => authentication?.users ?? null,
       },
       check: authentication &&

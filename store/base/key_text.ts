@@ -5,9 +5,14 @@ export function percentEncoded(key: string): string {
   return key.replace(/[^A-Za-z0-9\-._~]/g, percent);
 }
 
-/** Returns the key that `percentEncoded` has encoded; null: the text is none of its results. */
+/** Percent-encodes a key for people to read: keeps all that is printable in ASCII, but blanks and percent signs. */
+export function printable(key: string): string {
+  return key.replace(/[^!-$&-~]/g, percent);
+}
+
+/** Returns the key that `printable` or `percentEncoded` has encoded; null: the text is none of their results. */
 export function percentDecoded(text: string): string | null {
-  if (!/^(?:[A-Za-z0-9\-._~]|%[\dA-F]{2})*$/.test(text)) return null;
+  if (!/^(?:[!-$&-~]|%[\dA-F]{2})*$/.test(text)) return null;
   return text.replace(/%(..)/g, (_, digits) => String.fromCharCode(parseInt(digits, 16)));
 }
 

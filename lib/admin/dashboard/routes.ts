@@ -120,9 +120,12 @@ function actionRoutes(
   guarded: (access: Access, handler: ViewerHandler) => Handler,
 ): Routes {
   const actions = options && new Actions(options);
+  const has = (statistic: string): boolean =>
+    tables.rowStats().some(({ name }) => name === statistic);
   const isShown = (name: string): boolean =>
     (name !== "rows" || tables.rowStats().length > 0) &&
-    (name !== "nodes" || tables.rowStats().some((stat) => stat.name === "nodes_member")) &&
+    (name !== "row-tokens" || has("tokens_idle")) &&
+    (name !== "nodes" || has("nodes_member")) &&
     (name !== "users" || tables.users() !== null);
   const describe: ViewerHandler = (_request, { access }) => {
     const own = Object.keys(TABLES).filter((name) =>

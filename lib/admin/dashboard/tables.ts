@@ -6,7 +6,7 @@ import {
   threadStatistics,
 } from "../../../protocol/statistics.ts";
 import type { Stat, StatSource } from "../../../protocol/stats/entry.ts";
-import { percentEncoded } from "../../../store/base/key_text.ts";
+import { printable } from "../../../store/base/key_text.ts";
 import { type Cache, NO_ITEM, type TokenView } from "../../../store/cache.ts";
 import { clockSec } from "../../../store/clock.ts";
 import { Activity, type ConnectionId } from "../../../store/connections.ts";
@@ -71,6 +71,16 @@ interface NodeRow {
   readonly fetched: number;
 }
 
+/** An update token of a row. */
+interface RowToken {
+  readonly id: number;
+  readonly key: string;
+  /** "": none. */
+  readonly owner: string;
+  readonly state: string;
+  readonly ageMs: number;
+}
+
 /** What tables are made from. */
 export interface TableSource extends StatSource {
   readonly cache: Cache;
@@ -79,6 +89,8 @@ export interface TableSource extends StatSource {
   readonly rowStats: () => readonly Stat[];
   /** The nodes of an origin. */
   readonly nodes: () => readonly NodeRow[];
+  /** Update tokens of an origin. */
+  readonly rowTokens: () => readonly RowToken[];
 }
 
 interface TableKind {
@@ -94,6 +106,7 @@ export const TABLES: Readonly<Record<string, TableKind>> = {
   classes: { access: Access.READ, read: classes },
   threads: { access: Access.READ, read: threads },
   rows: { access: Access.READ, read: rows },
+  "row-tokens": { access: Access.ADMIN, read: rowTokens },
   nodes: { access: Access.ADMIN, read: nodes },
   connections: { access: Access.ADMIN, read: connections },
   locks: { access: Access.ADMIN, read: locks },
@@ -111,7 +124,7 @@ function hotKeys({ cache, settings }: TableSource, search: string): Table {
     all === 0 ? 0 : Math.round(10_000 * part / all) / 100;
   for (const { key, count, error, hits, misses, writes } of keys) {
     const [share, hitShare] = [percent(count, samples), percent(hits, hits + misses)];
-    found.add(percentEncoded(key), share, hitShare, hits, misses, writes, error);
+    found.add(printable(key), share, hitShare, hits, misses, writes, error);
   }
   return found.table(columns);
 }
@@ -178,9 +191,17 @@ function rows({ rowStats }: TableSource, search: string): Table {
 function nodes({ nodes }: TableSource, search: string): Table {
   const found = new Rows(search);
   for (const { name, state, ageMs, fetched } of nodes()) {
-    found.add(percentEncoded(name), state, Math.round(ageMs / 1000), fetched);
+    found.add(printable(name), state, Math.round(ageMs / 1000), fetched);
   }
   return found.table(["node", "state", "asked before s", "rows fetched"]);
+}
+
+function rowTokens({ rowTokens, settings }: TableSource, search: string): Table {
+  const found = new Rows(search);
+  for (const { key, id, state, ageMs, owner } of settings.dumpEnabled ? rowTokens() : []) {
+    found.add(printable(key), id, state, Math.round(ageMs / 1000), printable(owner));
+  }
+  return found.table(["key", "id", "state", "age s", "owner"]);
 }
 
 const ACTIVITY_NAMES = new Map<Activity, string>(
@@ -210,7 +231,7 @@ function locks({ cache, connections, settings }: TableSource, search: string): T
       if (item === NO_ITEM) continue;
       const owner = locks.ownerOf(row) as ConnectionId;
       found.add(
-        percentEncoded(inspector.key(item)),
+        printable(inspector.key(item)),
         connections.numberOf(owner),
         connections.peerOf(owner),
         nowSec - locks.sinceSec(row),
@@ -230,7 +251,7 @@ function leases({ cache, settings }: TableSource, search: string): Table {
   const visit = (): boolean => {
     const end = Math.min(inspector.leaseBucketCount, bucket + VISITS_PER_HOLD);
     inspector.visitLeases(bucket, end, ({ key, remainSec }) => {
-      found.add(percentEncoded(key), remainSec);
+      found.add(printable(key), remainSec);
     });
     bucket = end;
     return bucket < inspector.leaseBucketCount;
@@ -242,7 +263,7 @@ function leases({ cache, settings }: TableSource, search: string): Table {
 const TOKEN_COLUMNS = ["key", "id", "age s", "owner", "peer"];
 
 function tokenCells({ key, id, ageSec, owner, peer }: TokenView): Cell[] {
-  return [percentEncoded(key), id, ageSec, percentEncoded(owner), percentEncoded(peer)];
+  return [printable(key), id, ageSec, printable(owner), printable(peer)];
 }
 
 /** Returns the oldest update tokens first. */
@@ -285,7 +306,7 @@ function users(source: TableSource, search: string): Table {
   const found = new Rows(search);
   for (const [name, lines] of source.users() ?? []) {
     const own = [...new Set(lines.map(({ access }) => levels.get(access)!))].join(", ");
-    found.add(percentEncoded(name), own, lines.length);
+    found.add(printable(name), own, lines.length);
   }
   return found.table(["user", "levels", "passwords"]);
 }

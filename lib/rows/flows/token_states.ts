@@ -22,6 +22,8 @@ export interface ProxyToken {
   /** The tag that the writer chose; "": none. */
   readonly owner: string;
   readonly state: TokenState;
+  /** When it was taken, on the clock of the states. */
+  readonly sinceMs: number;
   /** The version that its write gave the row; 0 before. */
   readonly version: number;
 }
@@ -69,6 +71,7 @@ interface Token {
   key: string;
   owner: string;
   state: TokenState;
+  sinceMs: number;
   version: number;
 }
 
@@ -85,6 +88,7 @@ export class TokenStates {
   readonly epoch: number;
   readonly #tokensMax: number;
   readonly #endedMax: number;
+  readonly #nowMs: () => number;
   #lastId: number;
   /** Live tokens, by key: idle, busy, unknown. */
   readonly #live = new Map<string, Map<number, Token>>();
@@ -96,14 +100,16 @@ export class TokenStates {
    * @param epoch 1..EPOCH_MAX, larger than that of every earlier proxy.
    * @param tokensMax Most live tokens at the same time.
    * @param endedMax Most ended tokens to remember.
+   * @param nowMs A clock, for the age of tokens.
    */
-  constructor(epoch: number, tokensMax: number, endedMax: number) {
+  constructor(epoch: number, tokensMax: number, endedMax: number, nowMs = () => 0) {
     if (!(epoch >= 1 && epoch <= EPOCH_MAX)) {
       throw new RangeError(`epoch ${epoch}: must be 1..${EPOCH_MAX}`);
     }
     this.epoch = epoch;
     this.#tokensMax = tokensMax;
     this.#endedMax = endedMax;
+    this.#nowMs = nowMs;
     this.#lastId = epoch * IDS_PER_EPOCH;
   }
 
@@ -128,7 +134,7 @@ export class TokenStates {
       throw new TokenLimitError(`too many update tokens: at most ${this.#tokensMax}`);
     }
     const id = ++this.#lastId;
-    const token: Token = { id, key, owner, state: "idle", version: 0 };
+    const token: Token = { id, key, owner, state: "idle", sinceMs: this.#nowMs(), version: 0 };
     if (tokens === undefined) this.#live.set(key, new Map([[id, token]]));
     else tokens.set(id, token);
     this.#liveCount++;

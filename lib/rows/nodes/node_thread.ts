@@ -78,7 +78,7 @@ export class NodeThread {
   #sendState(): void {
     const { client, problem } = this.#membership;
     const fault = client === null ? problem : null;
-    this.#say({ kind: "state", stats: this.#stats, problem: fault, nodes: [] });
+    this.#say({ kind: "state", stats: this.#stats, problem: fault, nodes: [], tokens: [] });
   }
 
   get #stats(): Stat[] {

@@ -47,6 +47,13 @@ function microseconds(value) {
   return value < 1e6 ? `${plain(value / 1000)} ms` : `${plain(value / 1e6)} s`;
 }
 
+/** Texts of times on an axis, of the browser's time zone. @param step Seconds between two. */
+function clockTimes(_plot, times, _axis, _space, step) {
+  const format = { hour: "2-digit", minute: "2-digit" };
+  if (step < SECONDS_PER_MINUTE) format.second = "2-digit";
+  return times.map((time) => new Date(1000 * time).toLocaleTimeString("en-GB", format));
+}
+
 /** Distances of lines behind plots of bytes. */
 const BYTE_STEPS = Array.from({ length: 45 }, (_, power) => 2 ** power);
 
@@ -92,6 +99,12 @@ const stepTime = (step) => (row) => {
 };
 const milliseconds = (value) => microseconds(1000 * value);
 
+const ROW_TOKENS = [
+  ["idle", "rows_tokens_idle"],
+  ["busy", "rows_tokens_busy"],
+  ["unknown", "rows_tokens_unknown"],
+];
+
 /** Plots of rows: those without a number, as of nodes at a server that has none, are left out. */
 const ROW_PLOTS = [
   ["Writes of rows per second", plain, [
@@ -117,6 +130,7 @@ const ROW_PLOTS = [
     ["cacheable", "rows_gets_cacheable"],
     ["not cacheable", "rows_gets_uncacheable"],
   ]],
+  ["Update tokens of rows", plain, ROW_TOKENS],
   ["Nodes", plain, [
     ["member", "rows_nodes_member"],
     ["silent", "rows_nodes_silent"],
@@ -144,7 +158,7 @@ const TILES = [
   ["Stale fills refused per second", plain, refusedFills],
   ["Leases held", plain, (row) => row("lease_curr")],
   ["Locks held", plain, (row) => row("lock_curr")],
-  ["Update tokens out", plain, (row) => row("token_curr")],
+  ["Update tokens out", plain, sum("token_curr", ...ROW_TOKENS.map(([, column]) => column))],
   [
     "Quarantine",
     (value) => value > 0 ? "on" : "off",
@@ -163,6 +177,7 @@ const TABLES = [
   ["tokens", "Update tokens"],
   ["users", "Users"],
   ["rows", "Rows"],
+  ["row-tokens", "Tokens of rows"],
   ["nodes", "Nodes"],
 ];
 
@@ -234,9 +249,11 @@ class Plot {
         width: this.width,
         height: PLOT_HEIGHT,
         legend: { show: false },
+        // The last time on the axis is wider than what lies to its left.
+        padding: [null, 30, null, null],
         cursor: { show: false },
         scales: { y: { range: (_plot, _least, most) => [0, most > 0 ? most * 1.05 : 1] } },
-        axes: [axis, {
+        axes: [{ ...axis, size: 30, space: 80, values: clockTimes }, {
           ...axis,
           size: 70,
           ...(this.format === bytes ? { incrs: BYTE_STEPS } : {}),
@@ -372,21 +389,20 @@ class ClassMemory {
 
   async load() {
     if (document.hidden) return;
-    try {
-      const reply = await fetch("/api/tables/classes");
-      if (reply.ok) this.draw(await reply.json());
-    } catch {
-      // The status says that the server does not answer.
-    }
+    // If there is no table, the status says that the server does not answer.
+    const table = await fetch("/api/tables/classes").then((reply) => reply.ok ? reply.json() : null)
+      .catch(() => null);
+    if (table !== null) this.draw(table);
   }
 
   draw({ columns, rows }) {
-    const at = (name) => columns.indexOf(name);
-    const all = rows.map((row) => ({
-      chunk: row[at("chunk_size")],
-      used: row[at("mem_requested")],
-      held: row[at("chunk_size")] * (row[at("used_chunks")] + row[at("free_chunks")]),
-    })).filter(({ held }) => held > 0);
+    const all = rows.map((row) => {
+      // A class without items has no number of some columns.
+      const at = (name) => Number(row[columns.indexOf(name)]);
+      const chunk = at("chunk_size");
+      const held = chunk * (at("used_chunks") + at("free_chunks"));
+      return { chunk, used: at("mem_requested"), held };
+    }).filter(({ held }) => held > 0);
     const most = Math.max(...all.map(({ held }) => held), 1);
     this.list.replaceChildren(...all.map(({ chunk, used, held }) => {
       const outer = element("span", { className: "bar", "aria-hidden": "true" });
@@ -528,10 +544,12 @@ class Tables {
       element(
         "tr",
         {},
-        ...row.map((cell) =>
+        ...row.map((cell, index) =>
           element("td", {
             className: typeof cell === "number" ? "number" : "",
-            textContent: typeof cell === "number" ? cell.toLocaleString("en") : cell,
+            textContent: typeof cell === "number" && columns[index] !== "id"
+              ? cell.toLocaleString("en")
+              : cell,
           })
         ),
         ...(drops ? [element("td", {}, this.dropButton(row))] : []),

@@ -1,4 +1,5 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { JOURNAL_NAME } from "../../../../lib/journal/token_journal.ts";
 import { accessibilityFaults, type Page, type PageOptions, pageTest } from "./open_page.ts";
 import { Client, ServerProcess } from "../../../support/servers/server_process.ts";
 
@@ -28,10 +29,15 @@ class ActedOn implements AsyncDisposable {
     this.headers = { Host: "localhost", Origin: "http://localhost" };
   }
 
-  static async start(args = ["--admin-actions", "--allow-token-drop"]): Promise<ActedOn> {
+  /** @param folder Of the journal of update tokens; left out: there is none. */
+  static async start(
+    args = ["--admin-actions", "--allow-token-drop"],
+    folder?: string,
+  ): Promise<ActedOn> {
+    const tokens = folder === undefined ? TOKENS : ["--state-dir", folder];
     const server = await ServerProcess.start({
-      args: ["-Y", usersFile(), "--admin", "0", ...TOKENS, ...args],
-      permissions: PERMISSIONS,
+      args: ["-Y", usersFile(), "--admin", "0", ...tokens, ...args],
+      permissions: [...PERMISSIONS, ...folder === undefined ? [] : [`--allow-write=${folder}`]],
     });
     const line = await server.line("the dashboard is at http://");
     const acted = new ActedOn(server, Number(/:(\d+)\/$/.exec(line)![1]));
@@ -203,6 +209,29 @@ Deno.test("without the option there are no actions; -F and a missing --allow-tok
     assertEquals(await acted.act(name), [403, `refused: ${refusals[name]}\n`]);
   }
   await acted.server.stop();
+});
+
+Deno.test("with a journal that cannot be read, quarantine stays on, and the others act", async () => {
+  const folder = Deno.makeTempDirSync();
+  try {
+    Deno.writeTextFileSync(`${folder}/${JOURNAL_NAME}`, "no journal\n".repeat(20));
+    await using acted = await ActedOn.start(undefined, folder);
+    const { server } = acted;
+    await server.line("start again with --token-recover");
+    using client = await connectAs(server, BOSS);
+    const reason = "the journal of update tokens cannot be read; start again with --token-recover";
+    const [, text] = await acted.ask("GET", "/api/viewer", BOSS);
+    assertEquals(JSON.parse(text).actions.refusals["quarantine-off"], reason);
+    assertEquals(await acted.act("quarantine-off"), [403, `refused: ${reason}\n`]);
+    assertEquals((await acted.act("flush"))[0], 200);
+    assertEquals((await acted.act("quarantine-on"))[0], 200);
+    assertEquals((await acted.act("drop-token", { key: "a", id: 1 }))[0], 404);
+    assertEquals(await client.stat("quarantine"), "1");
+    await client.ask("set a 0 0 1\r\n1\r\n", "NOT_STORED\r\n");
+    await server.stop();
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });
 
 function actionOptions(user: "reader" | "boss"): () => PageOptions {

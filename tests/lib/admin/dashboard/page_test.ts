@@ -36,6 +36,29 @@ test("numbers and tables of the page are those of stats", async (page, server) =
   await page.getByRole("cell", { name: "leased-key" }).waitFor();
 });
 
+test("memory is shown although a class has pages and no items", async (page) => {
+  const columns = ["chunk_size", "used_chunks", "free_chunks", "mem_requested"];
+  const rows = [[48, 10, 1355, 400], [96, 0, 682, ""], [120, "", "", ""]];
+  const body = JSON.stringify({ columns, rows, found: 3, total: 3, isCut: false });
+  await page.route("**/api/tables/classes", (route) => route.fulfill({ body }));
+  await page.locator(".bars li", { hasText: "48 B: 400 B of 64 KiB" }).waitFor();
+  const texts = await page.locator(".bars li").allTextContents();
+  assertEquals(texts, ["48 B: 400 B of 64 KiB", "96 B: 0 B of 63.9 KiB"]);
+});
+
+test("keys can be read, and ids copied", async (page, server) => {
+  using client = await server.connect();
+  await client.ask("set user:1 0 0 1\r\n1\r\nlock user:1\r\n", "STORED\r\nOK\r\n");
+  await client.send("token get price:7 web1\r\n");
+  const reply = await client.until("\r\n");
+  await page.getByRole("tab", { name: "Locks" }).click();
+  await page.getByRole("cell", { name: "user:1", exact: true }).waitFor();
+  await page.getByRole("tab", { name: "Update tokens" }).click();
+  for (const name of ["price:7", reply.slice("TOKEN ".length).trim()]) {
+    await page.getByRole("cell", { name, exact: true }).waitFor();
+  }
+}, () => ({ args: ["--tokens", "volatile", "--token-quarantine", "0"] }));
+
 test("tables are searched and sorted, by keyboard too", async (page, server) => {
   using client = await server.connect();
   await fill(client);

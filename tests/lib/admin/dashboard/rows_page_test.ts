@@ -35,6 +35,9 @@ browserTest(
       return await client.stat("nodes_member", "rows") === "1";
     });
     using client = await node.connect();
+    using writer = await origin.connect();
+    await writer.send("token get held:1 importer\r\n");
+    await writer.until("\r\n");
     await withPage(origin, async (page) => {
       await writeUntil(
         client,
@@ -52,6 +55,12 @@ browserTest(
       await page.getByRole("tab", { name: "Nodes" }).click();
       await page.getByRole("cell", { name: "first", exact: true }).waitFor();
       await page.getByRole("cell", { name: "member", exact: true }).waitFor();
+      await page.getByRole("tab", { name: "Tokens of rows" }).click();
+      for (const name of ["held:1", "idle", "importer"]) {
+        await page.getByRole("cell", { name, exact: true }).waitFor();
+      }
+      await page.locator("#tiles div", { hasText: "Update tokens out" }).locator("dd")
+        .and(page.getByText("1", { exact: true })).waitFor();
       assertEquals(await accessibilityFaults(page), []);
     });
     await withPage(node, async (page) => {
