@@ -207,7 +207,7 @@ class DatabaseThread {
         takeOver<CacheClient>(
           options.takeover,
           options.rightMs,
-          () => reportWait(options),
+          (problem) => reportWait(options, problem),
           options.driftShare,
         ),
       );
@@ -414,8 +414,16 @@ class DatabaseThread {
   }
 }
 
-function reportWait({ takeover, database }: RowsOptions): void {
+function reportWait({ takeover, database }: RowsOptions, problem: string | null): void {
   const name = databaseName(database);
+  if (problem !== null) {
+    return report({
+      level: "warning",
+      event: "takeover_failed",
+      message: `cannot take over the rows of ${name}, trying again: ${problem}`,
+      fields: { database: name, reason: problem },
+    });
+  }
   report({
     level: "info",
     event: "waiting_for_origin",

@@ -1,8 +1,12 @@
 import type { Takeover } from "../databases/backend.ts";
+import { reasonOf } from "../../reason.ts";
 import { type Flow, step } from "./steps.ts";
 
 /** What a server does about another origin: it ends, waits until there is none, or takes over at once. */
 export type TakeoverRule = "refuse" | "standby" | "force";
+
+/** What a takeover tells: the epoch, and the mark of the origin before. */
+type Taken = Pick<Takeover, "epoch" | "mark">;
 
 /** Another origin serves the rows of the database. */
 export class OccupiedError extends Error {
@@ -23,22 +27,45 @@ export function waitFor(rightMs: number, driftShare = DRIFT_SHARE): number {
 
 /**
  * Takes the database over, and waits until the origin before answers no row from its cache any more: with the lock
- * that only one origin has, and with its time. Nothing may be served before.
+ * that only one origin has, and with its time. Nothing may be served before. A stand-by tries until it succeeds,
+ * whatever the database says.
  *
  * @param rightMs How long this origin may serve rows after each confirmation of the database.
- * @param onWait Called once, if another origin makes this one wait.
+ * @param onWait Called if another origin makes this one wait, and with each new problem that a stand-by has.
  * @param driftShare How much slower the clock of a node may run, as a share of the time.
  * @returns The epoch, and the mark of the origin before.
- * @throws OccupiedError under the rule `refuse`; the database's error.
+ * @throws OccupiedError under the rule `refuse`; the database's error, unless this is a stand-by.
  */
 export function* takeOver<Cache>(
   rule: TakeoverRule,
   rightMs: number,
-  onWait: () => void,
+  onWait: (problem: string | null) => void,
   driftShare = DRIFT_SHARE,
-): Flow<Cache, Pick<Takeover, "epoch" | "mark">> {
+): Flow<Cache, Taken> {
+  let told: string | null | undefined;
+  const tell = (problem: string | null): void => {
+    if (problem !== told) onWait(problem);
+    told = problem;
+  };
+  for (;;) {
+    try {
+      return yield* tryTakeover(rule, rightMs, tell, driftShare);
+    } catch (error) {
+      if (rule !== "standby") throw error;
+      tell(reasonOf(error));
+      yield* step({ kind: "sleep", ms: LOCK_PAUSE_MS });
+    }
+  }
+}
+
+function* tryTakeover<Cache>(
+  rule: TakeoverRule,
+  rightMs: number,
+  tell: (problem: string | null) => void,
+  driftShare: number,
+): Flow<Cache, Taken> {
   let isLocked = yield* step({ kind: "lockOrigin" });
-  if (!isLocked) onWait();
+  if (!isLocked) tell(null);
   // One that ends now, or whose end the database has not noticed, is waited for.
   for (let waitedMs = 0; !isLocked && rule !== "force"; waitedMs += LOCK_PAUSE_MS) {
     if (rule === "refuse" && waitedMs >= rightMs) {

@@ -47,6 +47,26 @@ for (const signal of ["SIGTERM", "SIGKILL"] as const) {
   });
 }
 
+testDatabases(
+  "a stand-by outlives its connection to the database",
+  async (database) => {
+    const url = new URL(database.url);
+    using relay = new Relay(Number(url.port));
+    url.port = `${relay.port}`;
+    await using first = await startProxy(database, NO_CACHES);
+    await using second = launchProxy({ ...database, url: url.href }, NO_CACHES, ["--standby"]);
+    await second.line("waiting for its end");
+    relay.passage = () => "cut";
+    relay.cutAll();
+    await second.line(/cannot take over the rows of postgres:.*, trying again: /);
+    first.signal("SIGKILL");
+    await first.ended();
+    relay.passage = () => "pass";
+    await second.line("listens on");
+  },
+  ["PostgreSQL"],
+);
+
 testDatabases("a stand-by ends at SIGTERM", async (database) => {
   await using _first = await startProxy(database, NO_CACHES);
   await using second = launchProxy(database, NO_CACHES, ["--standby"]);

@@ -66,10 +66,11 @@ const ORIGIN = `SELECT epoch, pg_try_advisory_lock(${ORIGIN_LOCK}) AS is_locked,
 const TAKE_OVER =
   "UPDATE leased_proxy SET epoch = epoch + 1, serves_ms = greatest(serves_ms, $1::bigint) " +
   "RETURNING epoch, (SELECT serves_ms FROM leased_proxy) AS served_ms, mark";
-/** Every write has locked the table of the epoch. */
-const END_WRITES = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE granted " +
-  "AND relation = 'leased_proxy'::regclass AND mode <> 'AccessShareLock' AND pid <> pg_backend_pid() " +
-  "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+/** Every write has locked the table of the epoch. Only sessions of the same user may be ended. */
+const END_WRITES =
+  "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid) " +
+  "WHERE granted AND relation = 'leased_proxy'::regclass AND mode <> 'AccessShareLock' " +
+  "AND pid <> pg_backend_pid() AND datname = current_database() AND usename = current_user";
 const NOTE_END = "UPDATE leased_proxy SET serves_ms = 0 WHERE epoch = $1";
 /** Waits for transactions of writes that have not answered: they have locked the row. */
 const NOTE_MARK = "UPDATE leased_proxy SET mark = $1 WHERE epoch = $2 RETURNING mark";

@@ -94,6 +94,9 @@ export class Session {
    */
   static async open(settings: SessionSettings): Promise<Session> {
     const session = new Session(settings);
+    const { timeoutMs } = settings;
+    const late = `the database did not take a connection within ${timeoutMs} ms`;
+    const timer = setTimeout(() => session.abandon(late), timeoutMs);
     try {
       const [server] = await session.query(
         "SELECT current_setting('server_version_num')::int AS version, pg_is_in_recovery() AS standby, " +
@@ -110,6 +113,8 @@ export class Session {
     } catch (error) {
       await session.close();
       throw error;
+    } finally {
+      clearTimeout(timer);
     }
   }
 
@@ -174,9 +179,12 @@ export class Session {
     else await new Promise((resolve) => setTimeout(resolve, 0));
   }
 
-  /** Opens the driver's socket, to the next host of the URL at each attempt. */
+  /** Opens the driver's socket, to the next host of the URL at each attempt, of which the driver makes any number. */
   #dial({ host, port, path }: Place): Socket {
     if (this.#isLost) throw new LostError(this.#lostReason);
+    if (this.#dials > host.length) {
+      throw new LostError("the database closed the connection before it answered");
+    }
     if (path !== false) return connect(path);
     const index = this.#dials++ % host.length;
     // The driver checks a certificate against the name that it finds here.

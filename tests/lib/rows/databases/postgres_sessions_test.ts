@@ -1,0 +1,79 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import {
+  openPostgres,
+  type PostgresBackend,
+} from "../../../../lib/rows/databases/postgres/backend.ts";
+import { Session } from "../../../../lib/rows/databases/postgres/session.ts";
+import { DEFAULT_TABLE } from "../../../../lib/rows/databases/table.ts";
+import { latin1Bytes } from "../../../../store/base/bytes.ts";
+import { sharedPostgres, testDatabases } from "../../../support/servers/databases.ts";
+import { Relay } from "../../../support/servers/relay.ts";
+
+const KEYS = [latin1Bytes("k")];
+
+async function withBackend(
+  url: string,
+  run: (backend: PostgresBackend) => Promise<void>,
+): Promise<void> {
+  const backend = await openPostgres(url, DEFAULT_TABLE, { connectionsMax: 4, timeoutMs: 1000 });
+  try {
+    await run(backend);
+  } finally {
+    await backend.close();
+  }
+}
+
+testDatabases("requests fail while every connection is closed at once", async ({ url }) => {
+  const relayed = new URL(url);
+  using relay = new Relay(Number(relayed.port));
+  relayed.port = `${relay.port}`;
+  await withBackend(relayed.href, async (backend) => {
+    relay.passage = () => "cut";
+    relay.cutAll();
+    for (let count = 0; count < 3; count++) await assertRejects(() => backend.readMany(KEYS));
+    await assertRejects(
+      () => backend.readMany(KEYS),
+      Error,
+      "the database closed the connection before it answered",
+    );
+    relay.passage = () => "pass";
+    assertEquals((await backend.readMany(KEYS))[0]!.row, null);
+  });
+}, ["PostgreSQL"]);
+
+testDatabases("requests fail while connections are taken and not answered", async ({ url }) => {
+  const relayed = new URL(url);
+  using relay = new Relay(Number(relayed.port));
+  relayed.port = `${relay.port}`;
+  await withBackend(relayed.href, async (backend) => {
+    using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    relay.target = silent.addr.port;
+    relay.cutAll();
+    await assertRejects(() => backend.readMany(KEYS));
+    await assertRejects(
+      () => backend.readMany(KEYS),
+      Error,
+      "the database did not take a connection within 1000 ms",
+    );
+  });
+}, ["PostgreSQL"]);
+
+testDatabases("a takeover that another user locks out says so", async ({ url }) => {
+  const server = await sharedPostgres();
+  await server.execute("CREATE ROLE other LOGIN", url);
+  await withBackend(url, async (backend) => {
+    await server.execute("GRANT ALL ON leased_proxy TO other", url);
+    const other = server.urlOf(new URL(url).pathname.slice(1), "other");
+    const session = await Session.open({ url: other, timeoutMs: 60_000 });
+    await session.query("BEGIN");
+    await session.query("SELECT FROM leased_proxy FOR SHARE");
+    await assertRejects(
+      () => backend.takeOver(),
+      Error,
+      "other sessions have kept their locks on leased_proxy for 1000 ms",
+    );
+    await session.query("ROLLBACK");
+    await session.close();
+    assertEquals((await backend.takeOver()).epoch, 1);
+  });
+}, ["PostgreSQL"]);
