@@ -24,6 +24,8 @@ export type NodeStep =
   | { readonly kind: "deleteRows"; readonly keys: readonly string[] }
   /** Begins a session, and ends the one before; "": none. */
   | { readonly kind: "join"; readonly session: string }
+  /** Ends a session: no row is served any more. */
+  | { readonly kind: "leave"; readonly session: string }
   /** Confirms deletions, and waits for the next ones or for a renewal. */
   | {
     readonly kind: "poll";
@@ -40,6 +42,7 @@ export interface NodeResults {
   readonly dropRows: void;
   readonly deleteRows: void;
   readonly join: Joined;
+  readonly leave: void;
   /** Null: the connection broke. */
   readonly poll: Due | null;
   readonly read: readonly Read[];
@@ -88,6 +91,7 @@ export class NodeFlows {
       const sentMs = this.#right.nowMs();
       const due: Due | null = yield* step({ kind: "poll", session, confirmed, mayBreak });
       mayBreak = due !== null;
+      if (session !== this.session) throw new Error("the membership is over");
       if (due === null) continue;
       const keys = due.keys.filter((key) => key !== EVERY_ROW);
       if (keys.length < due.keys.length) {
@@ -103,6 +107,14 @@ export class NodeFlows {
   /** Gives the membership up: rows that are there may miss deletions from here on. */
   leave(): void {
     this.#right.renew(0);
+  }
+
+  /** Ends the membership for good, and tells the origin: its writes need not wait. @throws Why it cannot be told. */
+  *signOff(): NodeFlow<void> {
+    const { session } = this;
+    this.session = "";
+    this.#right.end();
+    yield* step({ kind: "leave", session });
   }
 
   /** Reads rows under leases that the cache gave before. @throws Why the origin does not answer. */

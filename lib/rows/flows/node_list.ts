@@ -23,9 +23,9 @@ export interface NodeChange {
   readonly name: string;
   /**
    * `silent`: its time is over. `lost`: besides, a write went on without it. `returned`: it is a member after it was
-   * silent or lost.
+   * silent or lost. `left`: it has ended.
    */
-  readonly kind: "joined" | "returned" | "silent" | "lost";
+  readonly kind: "joined" | "returned" | "silent" | "lost" | "left";
   /** Time since its last renewal. */
   readonly ageMs: number;
 }
@@ -74,6 +74,7 @@ export interface DueKeys {
  *
  *   join     a session begins; the node has no row, and may serve until its time is over
  *   renew    moves the end of its time on; from when the origin answers, with a margin
+ *   leave    the node serves no row any more
  *   delete   a write before its commit, or a change in the log: until the node confirms it, or its time is over
  *
  * A node counts its time from before it asks, and the origin from its answer, with a margin for clocks that differ. So
@@ -170,6 +171,15 @@ export class NodeList {
     return grantedMs;
   }
 
+  /** Ends the session of a node that serves no row any more. */
+  leave(session: string, nowMs: number): void {
+    const node = this.#live(session);
+    if (node === undefined) return;
+    this.#end(node);
+    this.#nodes.delete(session);
+    this.tell({ name: node.name, kind: "left", ageMs: nowMs - node.renewedMs });
+  }
+
   /** Whether a node may keep what it reads now: later writes delete in it. */
   isReadable(session: string): boolean {
     return this.#live(session) !== undefined;
@@ -231,9 +241,7 @@ export class NodeList {
     let isForgotten = false;
     for (const [session, node] of this.#nodes) {
       if (node.name !== name || nowMs < node.untilMs && !node.isLost) continue;
-      // A write that waits for it goes on.
-      node.isLost = true;
-      node.pending = [];
+      this.#end(node);
       isForgotten = this.#nodes.delete(session);
     }
     return isForgotten;
@@ -252,11 +260,16 @@ export class NodeList {
     return node?.isLost === false ? node : undefined;
   }
 
+  /** Has writes go on without a node. */
+  #end(node: Node): void {
+    node.isLost = true;
+    node.pending = [];
+  }
+
   /** Ends the session of a node whose time is over. @returns Whether it has ended. */
   #hasEnded(node: Node, nowMs: number): boolean {
     if (!node.isLost && nowMs >= node.untilMs) {
-      node.isLost = true;
-      node.pending = [];
+      this.#end(node);
       this.tell({ name: node.name, kind: "lost", ageMs: nowMs - node.renewedMs });
     }
     return node.isLost;

@@ -94,8 +94,14 @@ export class Membership implements NodeLink {
     }
   }
 
-  stop(): void {
+  /** Ends the membership. Call it when no thread serves connections any more. */
+  async stop(): Promise<void> {
     this.#isStopping = true;
+    try {
+      if (this.client !== null) await this.#take(this.flows.signOff().next().value!, undefined);
+    } catch {
+      // The origin waits until the time of this node is over.
+    }
     this.client?.close();
     this.#renewer?.close();
   }
@@ -127,6 +133,8 @@ export class Membership implements NodeLink {
         return this.#askToJoin(origin!, step.session);
       case "poll":
         return this.#poll(step);
+      case "leave":
+        return this.#signOff(step.session);
       case "read":
         throw new Error("rows are read by their source");
     }
@@ -142,6 +150,10 @@ export class Membership implements NodeLink {
     const timeoutMs = Math.min(dial.timeoutMs, joined.memberMs);
     this.#renewer = new OriginClient(origin.name, origin, { ...dial, timeoutMs });
     return joined;
+  }
+
+  async #signOff(session: string): Promise<void> {
+    await this.#renewer!.ask("leave", session, 0, new Uint8Array());
   }
 
   async #poll({ session, confirmed, mayBreak }: NodeStep & { kind: "poll" }): Promise<Due | null> {

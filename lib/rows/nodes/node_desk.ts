@@ -107,7 +107,7 @@ export class NodeDesk {
   }
 
   /**
-   * `node join|poll|read|write <session> <number> <bytes>`, and a block.
+   * `node join|poll|leave|read|write <session> <number> <bytes>`, and a block.
    *
    * @throws WireError; why the node is refused; the database's error.
    */
@@ -122,6 +122,8 @@ export class NodeDesk {
         return await this.#join(latin1Text(block));
       case "poll":
         return await this.#poll(session, Number(number));
+      case "leave":
+        return this.#leave(session);
       case "read":
         return await this.#read(session, wire.unpackKeys(block));
       case "write":
@@ -189,6 +191,13 @@ export class NodeDesk {
     return true;
   }
 
+  #leave(session: string): string {
+    this.#nodes.leave(session, this.#nowMs);
+    this.#polls.get(session)?.();
+    this.#settle();
+    return replyOf(new Uint8Array());
+  }
+
   async #read(session: string, keys: readonly string[]): Promise<string> {
     if (keys.length === 0) return replyOf(new Uint8Array());
     const reads = await this.#world.read(keys, this.#nodes.isReadable(session));
@@ -244,12 +253,13 @@ function readJoin(text: string): wire.Join {
 /** Returns a change of the nodes as the log has it. */
 function eventOf({ name, kind, ageMs }: NodeChange): TransportEvent {
   const age = `${Math.round(ageMs)} ms`;
-  const reason = kind === "joined" ? "" : `no renewal for ${age}`;
+  const reason = kind === "joined" || kind === "left" ? "" : `no renewal for ${age}`;
   const message = {
     joined: `node ${name} is a member`,
     returned: `node ${name} is a member again, after ${age}`,
     silent: `node ${name} is silent: ${reason}; the next write goes on without it`,
     lost: `node ${name} is lost: ${reason}; a write went on without it, and it must join again`,
+    left: `node ${name} has ended`,
   }[kind];
   const level = kind === "silent" || kind === "lost" ? "warning" : "info";
   return { level, event: `node_${kind}`, message, fields: { node: name, reason } };

@@ -64,7 +64,7 @@ export class NodeThread {
     this.#sendState();
     await this.#loop.run();
     clearInterval(ticker);
-    this.#membership.stop();
+    await this.#membership.stop();
     return "";
   }
 

@@ -6,11 +6,20 @@ import type { RowFault } from "../actors/row_putters.ts";
  * - `lose`: a node's connection breaks, before or after the origin has received its question; a write that it forwards
  *   may arrive all the same, later
  * - `join`: a node that is no member joins
+ * - `end`: a member ends, and says so
  * - `confirm`: an origin has its right confirmed by the database
  * - `kill`: the first origin is killed
  * - `takeOver`: the stand-by takes over; while the first origin lives, by force
  */
-export type NodeEvent = "tick" | "drift" | "lose" | "join" | "confirm" | "kill" | "takeOver";
+export type NodeEvent =
+  | "tick"
+  | "drift"
+  | "lose"
+  | "join"
+  | "end"
+  | "confirm"
+  | "kill"
+  | "takeOver";
 
 /** A rule that is broken on purpose. */
 export type NodeFault =
@@ -35,7 +44,9 @@ export type NodeFault =
   /** The database does not know that there are nodes. */
   | "notesNothing"
   /** The stand-by does not wait. */
-  | "waitsNever";
+  | "waitsNever"
+  /** A node that ends says so while it serves rows. */
+  | "signsOffEarly";
 
 /** A client: a reader of the row at a node, a writer by `putRow` at a node, or a writer at an origin. */
 export type NodeClient =

@@ -2,6 +2,7 @@ import { CacheList } from "../../../lib/rows/flows/cache_list.ts";
 import { Flows, type Read, type Right } from "../../../lib/rows/flows/flows.ts";
 import { type NodeFlow, NodeFlows, type NodeStep } from "../../../lib/rows/flows/node_flows.ts";
 import type { Flow } from "../../../lib/rows/flows/steps.ts";
+import type { Deletion } from "../../../lib/rows/flows/node_list.ts";
 import { NodeService } from "../../../lib/rows/flows/node_service.ts";
 import { DRIFT_SHARE } from "../../../lib/rows/flows/takeover.ts";
 import type { OriginStore } from "../origins/origin_store.ts";
@@ -69,7 +70,7 @@ export function newNode(
       const isLate = deadlineMs !== 0 && fault === "countsFromAnswer";
       real.renew(isLate ? right.nowMs() + MEMBER_MS : deadlineMs);
     },
-    end: () => real.end(),
+    end: () => fault === "signsOffEarly" || real.end(),
   };
   real.nowMs = right.nowMs;
   const flows = fault === "keepsEarlierReads" ? new KeepsEarlierReads(right) : new NodeFlows(right);
@@ -84,6 +85,14 @@ export function newNode(
   };
   real.renew(0);
   return node;
+}
+
+/** A fault: a deletion does not wait for nodes whose question is not at the origin. */
+export function forgetSilent({ missing }: Deletion, nodes: readonly Node[]): void {
+  for (const node of missing.keys()) {
+    const { work } = nodes.find(({ name }) => name === node.name)!;
+    if (work?.question.state !== "served") missing.delete(node);
+  }
 }
 
 export function newQuestion(): Question {

@@ -111,6 +111,7 @@ export class NodeWorld implements ExploredWorld {
       }
     }
     for (const [index, { work }] of this.#nodes.entries()) {
+      if (work?.step.kind === "poll" && this.#may("end")) acts.push(() => this.#end(index));
       if (work !== undefined) acts.push(...this.#workActs(work));
       else if (this.#may("join")) acts.push(...this.#joinActs(index));
     }
@@ -135,19 +136,19 @@ export class NodeWorld implements ExploredWorld {
     const [first] = this.#origins;
     if (this.#may("tick")) {
       acts.push(() => this.#tick());
-      const slow = this.#may("drift") ? this.#driftingServers : [];
-      for (const server of slow) acts.push(() => this.#drift(server));
+      // The time of an origin that has a lock ends with its process.
+      const timed = this.#scenario.isTimed ? [this.#origins[0]!, ...this.#nodes] : this.#nodes;
+      if (this.#may("drift")) acts.push(...timed.map((server) => () => this.#drift(server)));
     }
     if (this.#may("kill") && first!.isAlive) acts.push(() => this.#kill());
     if (this.#may("takeOver")) acts.push(() => this.#takeOver());
-    if (this.#may("confirm") && first!.isAlive && !this.#isRunning("confirmation")) {
+    if (
+      this.#may("confirm") && first!.isAlive &&
+      !this.#running.some(({ name }) => name === "confirmation")
+    ) {
       acts.push(() => this.#confirm());
     }
     return acts;
-  }
-
-  #isRunning(name: string): boolean {
-    return this.#running.some((each) => each.name === name);
   }
 
   #note(text: string): void {
@@ -159,11 +160,6 @@ export class NodeWorld implements ExploredWorld {
   #tick(): void {
     this.#spend("tick", "the clocks go on");
     this.#nowMs += this.#scenario.tickMs ?? TICK_MS;
-  }
-
-  /** The time of an origin that has a lock ends with its process. */
-  get #driftingServers(): (Origin | Node)[] {
-    return this.#scenario.isTimed ? [this.#origins[0]!, ...this.#nodes] : this.#nodes;
   }
 
   #drift(server: Origin | Node): void {
@@ -326,6 +322,15 @@ export class NodeWorld implements ExploredWorld {
     this.#ask({ node: index, origin, flow: node.flows.serve(), done: failed, failed });
   }
 
+  /** Ends a member. The answer to its question is not received any more. */
+  #end(index: number): void {
+    const node = this.#nodes[index]!;
+    this.#spend("end", `${node.name} ends`);
+    const ended = (): void => this.#leave(node);
+    const flow = node.flows.signOff();
+    this.#ask({ node: index, origin: node.origin!, flow, done: ended, failed: ended });
+  }
+
   #leave(node: Node): void {
     this.#note(`${node.name} is no member any more`);
     node.flows.leave();
@@ -402,6 +407,11 @@ export class NodeWorld implements ExploredWorld {
     if (step.kind === "join") question.service = core.service.join(name, step.session);
     else if (step.kind === "poll") {
       question.service = core.service.poll(step.session, step.confirmed);
+    } else if (step.kind === "leave") {
+      core.nodes.leave(step.session, this.#origins[work.origin]!.store.cache.rows!.right.nowMs());
+      question.state = "answered";
+      question.answer = undefined;
+      return;
     } else if (step.kind === "read") {
       const isReadable = core.nodes.isReadable(step.session);
       const read = core.flows.read(step.keys, isReadable);
@@ -425,18 +435,15 @@ export class NodeWorld implements ExploredWorld {
         return;
       }
       question.answer = yielded.value ?? "over";
-      if (this.#has("confirmsEarly")) this.#confirmAll(work);
+      // A fault: what a node is to delete is taken for deleted.
+      if (this.#has("confirmsEarly") && work.step.kind === "poll") {
+        this.#serving(work.origin)!.nodes.confirm(work.step.session, Infinity);
+      }
       this.#note(`origin ${work.origin + 1} answers ${this.#nodes[work.node]!.name}`);
     } catch {
       question.answer = "over";
     }
     question.state = "answered";
-  }
-
-  /** A fault: what a node is to delete is taken for deleted. */
-  #confirmAll({ origin, step }: Work): void {
-    if (step.kind !== "poll") return;
-    this.#serving(origin)!.nodes.confirm(step.session, Infinity);
   }
 
   #noteNodes(origin: number): boolean {
@@ -520,11 +527,7 @@ export class NodeWorld implements ExploredWorld {
   #deleteInNodes(origin: number, keys: readonly string[]): Deletion {
     const { core, store } = this.#origins[origin]!;
     const deletion = core!.nodes.delete(keys, store.cache.rows!.right.nowMs());
-    if (!this.#has("deletesInMembersOnly")) return deletion;
-    for (const node of deletion.missing.keys()) {
-      const { work } = this.#nodes.find(({ name }) => name === node.name)!;
-      if (work?.question.state !== "served") deletion.missing.delete(node);
-    }
+    if (this.#has("deletesInMembersOnly")) setup.forgetSilent(deletion, this.#nodes);
     return deletion;
   }
 
@@ -550,9 +553,8 @@ export class NodeWorld implements ExploredWorld {
   }
 
   #raiseEpoch(): StepResults["takeOver"] {
-    const { isTimed = false } = this.#scenario;
     const lockedMs = this.#origins[0]!.isAlive ? Infinity : 0;
-    const servedMs = isTimed ? this.#servesMs : lockedMs;
+    const servedMs = this.#scenario.isTimed ? this.#servesMs : lockedMs;
     return { epoch: ++this.#table.epoch, servedMs, nodesMs: this.#nodesMs, mark: "" };
   }
 
@@ -590,9 +592,7 @@ export class NodeWorld implements ExploredWorld {
     return this.#wrong;
   }
 
-  wrongToClients(): string | undefined {
-    return this.wrong();
-  }
+  wrongToClients = this.wrong;
 
   look(): void {
     this.#note(`the database has version ${this.#table.committed}`);

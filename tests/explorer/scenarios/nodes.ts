@@ -42,6 +42,8 @@ export const NODES: readonly NodeScenario[] = [
     clients: [{ ...PUTTER, fault: "gives up" }], nodes: 1, events: { lose: 2 }, wrongAfter: 11 },
   { name: "node: putRow at a node reports a failure and keeps the token",
     clients: [{ ...PUTTER, fault: "keeps token" }], nodes: 1, events: { lose: 1 }, wrongAfter: 12 },
+  { name: "node: it ends, and says so", clients: [reader(0), WRITER], nodes: 1, events: { end: 1, tick: 1 } },
+  fault("a node says that it ends while it serves rows", "signsOffEarly", 4, { events: { end: 1 } }),
   fault("the clock is looked at before the bytes were received", "looksEarly", 9,
     { clients: [reader(0), WRITER], events: { tick: 3 } }),
   fault("the clock is not looked at", "looksNever", 8, { clients: [reader(0), WRITER], events: { tick: 3 } }),

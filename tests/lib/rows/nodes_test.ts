@@ -111,6 +111,22 @@ testDatabases(
   },
 );
 
+testDatabases("a node that ends signs off: no write waits for it", async (database) => {
+  // Longer than the test may take.
+  await using origin = await startProxy(database, NO_CACHES, ["--member-time", "600000"]);
+  await using node = await startNode([origin], ["--node-name", "one"]);
+  using reader = await node.connect();
+  using writer = await origin.connect();
+  await fill(writer, "one");
+  await reader.ask("get k\r\n", "VALUE k 0 3\r\none\r\nEND\r\n");
+  node.signal("SIGTERM");
+  assertEquals((await node.ended()).code, 0);
+  await fill(writer, "two");
+  await writer.send("caches\r\nquit\r\n");
+  assertMatch(await writer.rest(), /^END \d+\r\n$/);
+  await origin.line("node one has ended");
+});
+
 testDatabases(
   "a node without its origin answers ordinary items, and comes back by a stand-by",
   async (database) => {
