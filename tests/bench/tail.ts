@@ -23,10 +23,12 @@ const MEMORY = ["-m", "64"];
 /** As fast as a server answers: measures its capacity and fills the store. */
 const CLOSED_SEC = 4;
 const LOAD = 0.5;
+/** How often an open page of the dashboard reads its tables. */
+const PAGE_MS = 5000;
 const SHARES = [0.5, 0.99, 0.999, 1];
 
 export async function main(args: readonly string[]): Promise<void> {
-  const { seconds, rounds, io, threads, clients, rate, memcached, port } = readOptions(args, {
+  const { seconds, rounds, io, threads, clients, rate, page, memcached, port } = readOptions(args, {
     seconds: 60,
     rounds: 30,
     io: "native",
@@ -34,16 +36,24 @@ export async function main(args: readonly string[]): Promise<void> {
     /** Threads that load the servers. */
     clients: 1,
     rate: 0,
+    /** Compare the server under an open page of its dashboard with the one without. */
+    page: false,
     memcached: DEBIAN_MEMCACHED,
     port: 21310,
   }, { io: TRANSPORTS });
   const cores = coresFor(threads);
   say(`-t ${threads} on ${cores.text}; ${clients} client threads`);
   await using stack = new AsyncDisposableStack();
+  const admin = page ? ["--admin", `${port + 2}`] : [];
   const servers = [
-    stack.use(await startLeased(port, threads, io, MEMORY, [], cores.server)),
-    stack.use(await startMemcached(memcached, port + 1, threads, MEMORY, cores.server)),
+    stack.use(await startLeased(port, threads, io, [...MEMORY, ...admin], [], cores.server)),
+    stack.use(
+      page
+        ? await startLeased(port + 1, threads, io, MEMORY, [], cores.server)
+        : await startMemcached(memcached, port + 1, threads, MEMORY, cores.server),
+    ),
   ];
+  if (page) stack.use(openPage(port + 2));
   await pinGenerator(cores.clients.list);
   const loads: ClientThreads[] = [];
   const most: number[] = [];
@@ -74,6 +84,28 @@ export async function main(args: readonly string[]): Promise<void> {
     "ours ÷ theirs",
     ...SHARES.map((share) => ranged(ratios(quantiles(ours, share), quantiles(theirs, share)))),
   );
+}
+
+/** Reads what an open page of the dashboard reads. */
+function openPage(port: number): Disposable {
+  const controller = new AbortController();
+  const read = async (path: string): Promise<void> => {
+    const { signal } = controller;
+    try {
+      const { body } = await fetch(`http://127.0.0.1:${port}/api/${path}`, { signal });
+      for await (const _ of body!);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+  };
+  void read("stream");
+  const timer = setInterval(() => ["tables/hot-keys", "tables/classes"].map(read), PAGE_MS);
+  return {
+    [Symbol.dispose]: () => {
+      clearInterval(timer);
+      controller.abort();
+    },
+  };
 }
 
 /** The quantile `share` of each round. */
