@@ -320,7 +320,7 @@ const DOCTOR = [
 const TOP = [
   ["once",     "",   "switch", "",              NONE, NONE,  "",      "print one plain table and exit"],
   ["interval", "",   "whole",  "milliseconds",   100, INT31, "1000",  "time between two looks at a server"],
-  ["view",     "",   "choice", "servers|commands|classes|threads|connections|hotkeys|latency", NONE, NONE, "servers", "table to begin with"],
+  ["view",     "",   "choice", "servers|commands|classes|threads|connections|hotkeys|latency|rows", NONE, NONE, "servers", "table to begin with"],
 ] as const satisfies readonly OptionRow[];
 
 /** Returns the rows of a group that have one of the names. */

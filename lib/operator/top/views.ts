@@ -206,6 +206,19 @@ const LATENCY: View = {
       ]),
 };
 
+/** An origin or a node: what `stats rows` tells. */
+const ROWS: View = {
+  tables: ["rows"],
+  sort: "statistic",
+  columns: [["statistic", "text"], ["per s", "rate"], ["value", "count"]],
+  rows: (sample) =>
+    [...sample.now.get("rows") ?? []].map(([stat, value]) => [
+      stat,
+      rateOf(sample, stat, "rows"),
+      Number(value),
+    ]),
+};
+
 export const VIEWS: Readonly<Record<ViewName, View>> = {
   servers: SERVERS,
   commands: COMMANDS,
@@ -214,6 +227,7 @@ export const VIEWS: Readonly<Record<ViewName, View>> = {
   connections: CONNECTIONS,
   hotkeys: HOT_KEYS,
   latency: LATENCY,
+  rows: ROWS,
 };
 
 /** Columns of a view for these servers. */

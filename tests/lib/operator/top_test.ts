@@ -99,6 +99,15 @@ Deno.test("hot keys come with their share, latencies with their rate", () => {
   assertMatch(tableText([now], "latency"), /^kind .*\nget +10 +- +- +40 .* 30\n$/);
 });
 
+Deno.test("rows are what stats rows tells of origins and nodes; other servers have none", () => {
+  const tables = (count: number): Map<string, Map<string, string>> =>
+    new Map([["rows", table(`puts_committed ${count}|nodes_member 2`)]]);
+  const origin = { name: "one:1", reason: "", now: tables(30), before: tables(10), seconds: 2 };
+  const text = tableText([origin, TWO], "rows");
+  assertMatch(text, /^server +statistic +per s +value *\n[^]*\none:1 +puts_committed +10 +30 *\n/);
+  assertEquals(text.trimEnd().split("\n").length, 3);
+});
+
 Deno.test("columns that do not fit are left out whole, and colour is the caller's choice", () => {
   const narrow = screenLines([ONE], choicesOf("servers"), { columns: 24, rows: 5 }, false);
   assertEquals(narrow[1]!.trimEnd(), "server*  get/s  set/s");
