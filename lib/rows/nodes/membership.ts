@@ -16,7 +16,8 @@ import * as wire from "./wire.ts";
 
 /** First pause after all origins have refused; each further one is twice as long. */
 const PAUSE_MS = 100;
-const PAUSE_MS_MAX = 1000;
+/** Short beside the time that a stand-by waits for nodes: clients wait for both. */
+const PAUSE_MS_MAX = 250;
 
 /** What a membership needs of its node. */
 export interface NodeWorld {
