@@ -67,6 +67,8 @@ export class TracedConversation extends Conversation {
   readonly #mayBeBinary: boolean;
   /** The request under way, for errors that follow its first bytes. */
   #command = "";
+  /** Whether the request at the beginning of the input is logged: it waits for a row. */
+  #isLogged = false;
   /** Bytes of the binary request under way that have not been fed. */
   #binaryLeft = 0;
 
@@ -94,8 +96,12 @@ export class TracedConversation extends Conversation {
       stop = this.#pieceEnd(begins, at, Math.max(at, stop), end);
       const replyAt = reply.length;
       const next = this.execute(at, stop);
-      if (next > at || this.state === ConversationState.CLOSING) {
-        if (begins && this.#verbosity >= COMMANDS_VERBOSITY) this.#logCommand(command);
+      // A command that waits for a row is executed once more, as part of what waits.
+      const hasBegun = begins && this.task !== null;
+      if (next > at || hasBegun || this.state === ConversationState.CLOSING) {
+        const isNew = begins && !this.#isLogged;
+        if (isNew && this.#verbosity >= COMMANDS_VERBOSITY) this.#logCommand(command);
+        this.#isLogged = next === at;
         this.#command = command;
         this.#binaryLeft = Math.max(0, this.#binaryLeft - (next - at));
       }

@@ -263,6 +263,26 @@ Deno.test("a connection whose commands are logged writes each row once", () => {
   rows.side.check();
 });
 
+Deno.test("the log names each command of a row once, and the one that fails", () => {
+  const rows = new Rows(["-vvv"]);
+  const peer = rows.side.connect();
+  peer.ask("get a\r\nset k 0 0 1\r\n1\r\ndelete k\r\nset bad2 0 0 1\r\n1\r\nmn\r\n");
+  rows.run();
+  assertEquals(
+    peer.ask(""),
+    "END\r\nSTORED\r\nDELETED\r\nSERVER_ERROR no such luck\r\nMN\r\n",
+  );
+  const log = rows.side.events.map(({ event, message }) => `${event} ${message}`);
+  assertEquals(log, [
+    "command tcp:127.0.0.1:1: get a",
+    "command tcp:127.0.0.1:1: set k 0 0 1",
+    "command tcp:127.0.0.1:1: delete k",
+    "command tcp:127.0.0.1:1: set bad2 0 0 1",
+    "protocol_error tcp:127.0.0.1:1: SERVER_ERROR no such luck: set bad2 0 0 1",
+    "command tcp:127.0.0.1:1: mn",
+  ]);
+});
+
 Deno.test("a row is fetched and locked; its holder writes it, and others wait", () => {
   const rows = new Rows();
   const holder = rows.side.connect();
