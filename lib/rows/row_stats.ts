@@ -61,6 +61,8 @@ export function* rowStats<Cache>(
   for (const [name, of, unit, meaning] of TOKENS) {
     yield stat(name, tokens[of], gauge(unit, meaning));
   }
+  const age = gauge("seconds", "age of the oldest update token that is idle, busy or unknown");
+  yield stat("tokens_oldest_age", states.oldestAgeSec(), age);
   for (const [name, of, unit, meaning] of COUNTS) {
     yield stat(name, counts[of], counter(unit, meaning));
   }

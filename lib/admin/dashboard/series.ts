@@ -43,7 +43,7 @@ const GAUGES = [
   ...["bytes", "total_malloced", "limit_maxbytes", "curr_items", "curr_connections"],
   ...["lease_curr", "lock_curr", "lock_waiting", "token_curr", "token_oldest_age"],
   ...["quarantine", "class_evicted_time", "rows_epoch", "rows_caches_epoch", "rows_caches"],
-  ...["rows_tokens_idle", "rows_tokens_busy", "rows_tokens_unknown"],
+  ...["rows_tokens_idle", "rows_tokens_busy", "rows_tokens_unknown", "rows_tokens_oldest_age"],
   ...["rows_nodes_member", "rows_nodes_silent", "rows_nodes_lost", "rows_node_member"],
   ...["rows_follow_lag_ms", "rows_follow_lag_bytes"],
 ] as const;

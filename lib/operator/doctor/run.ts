@@ -127,6 +127,7 @@ async function factsOf(
     settings,
     items: await client.table("items"),
     threads: await client.table("threads"),
+    rows: await client.table("rows"),
     prefixes: await client.lines("stats detail dump"),
     certificateEndMs: dial.caCert === null || "path" in address
       ? null

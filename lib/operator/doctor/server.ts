@@ -12,6 +12,8 @@ export interface ServerFacts {
   readonly settings: Table | null;
   readonly items: Table | null;
   readonly threads: Table | null;
+  /** `stats rows` */
+  readonly rows: Table | null;
   /** Lines of `stats detail dump`. */
   readonly prefixes: readonly string[] | null;
   /** When its certificate ends, in Unix milliseconds; NaN: not seen; null: no TLS. */
@@ -179,11 +181,15 @@ function connections({ stats }: ServerFacts): Finding {
 }
 
 function tokens(facts: ServerFacts): Finding {
-  const ageSec = numberOf(facts.stats, "token_oldest_age");
-  if (Number.isNaN(ageSec)) return unseen("tokens", "the server has no update tokens");
+  const ages = [
+    numberOf(facts.stats, "token_oldest_age"),
+    numberOf(facts.rows, "tokens_oldest_age"),
+  ].filter((age) => !Number.isNaN(age));
+  if (ages.length === 0) return unseen("tokens", "the server has no update tokens");
+  const ageSec = Math.max(...ages);
   if (ageSec <= TOKEN_AGE_MAX_SEC) return ok("tokens", `the oldest is ${ageSec} s old`);
   return warning("tokens", [
-    `${numberOf(facts.stats, "token_curr")} update tokens are out, the oldest for ${ageSec} s`,
+    `an update token has been out for ${ageSec} s`,
     "a writer is gone or very slow; its keys are not cached until the token is released",
     ask(facts, "token list"),
   ]);

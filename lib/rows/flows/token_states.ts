@@ -228,6 +228,14 @@ export class TokenStates {
     return counts;
   }
 
+  /** Returns for how many seconds the oldest live token has been out; 0: there is none. */
+  oldestAgeSec(): number {
+    const nowMs = this.#nowMs();
+    let oldestMs = nowMs;
+    for (const { sinceMs } of this.list()) oldestMs = Math.min(oldestMs, sinceMs);
+    return Math.floor((nowMs - oldestMs) / 1000);
+  }
+
   #find(key: string, id: number): Token | undefined {
     const token = this.#live.get(key)?.get(id) ?? this.#ended.get(id);
     return token?.key === key ? token : undefined;

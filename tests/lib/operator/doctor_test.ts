@@ -90,6 +90,7 @@ function facts(stats: string, other: Partial<ServerFacts> = {}): ServerFacts {
     settings: table("state_dir /var/lib/leased|num_threads 4"),
     items: table("items:1:evicted 0|items:1:evicted_time 0"),
     threads: table("0:mutex_wait_us 0|0:mutex_held_us 9000000"),
+    rows: null,
     prefixes: ["PREFIX user get 5000 hit 4000 set 1 del 0"],
     certificateEndMs: null,
     journalBytes: 1000,
@@ -110,6 +111,7 @@ Deno.test("a good server has no faults, and each bad figure is one", () => {
     [facts("get_hits 1|get_misses 5000", { prefixes: [] }), "hit-ratio warning"],
     [facts("curr_connections 1000"), "connections warning"],
     [facts("token_curr 2|token_oldest_age 61"), "tokens warning"],
+    [facts("time 1000", { rows: table("tokens_oldest_age 61") }), "tokens warning"],
     [facts("time 1000", { journalBytes: 100 * MIB }), "journal warning"],
     [facts("time 1000", { journalBytes: NaN }), "journal unseen"],
     [

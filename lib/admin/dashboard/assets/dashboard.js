@@ -131,6 +131,7 @@ const ROW_PLOTS = [
     ["not cacheable", "rows_gets_uncacheable"],
   ]],
   ["Update tokens of rows", plain, ROW_TOKENS],
+  ["Age of the oldest token of rows", seconds, [["age", "rows_tokens_oldest_age"]]],
   ["Nodes", plain, [
     ["member", "rows_nodes_member"],
     ["silent", "rows_nodes_silent"],

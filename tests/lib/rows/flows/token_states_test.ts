@@ -96,6 +96,21 @@ Deno.test("live tokens have a limit, and ended ones are forgotten, the oldest fi
   tokens.get("k4", "");
 });
 
+Deno.test("the oldest live token has the age of its first request", () => {
+  let nowMs = 5000;
+  const tokens = new TokenStates(1, 10, 10, () => nowMs);
+  assertEquals(tokens.oldestAgeSec(), 0);
+  const first = tokens.get("k", "web1");
+  nowMs += 2500;
+  tokens.get("l", "web2");
+  tokens.get("k", "web1");
+  assertEquals(tokens.oldestAgeSec(), 2);
+  assertEquals([...tokens.list("k")].map(({ sinceMs }) => sinceMs), [5000]);
+  tokens.release("k", first);
+  nowMs += 1000;
+  assertEquals(tokens.oldestAgeSec(), 1);
+});
+
 Deno.test("no sequence of calls makes a key with a live token cacheable, or applies a token twice", () =>
   withSeed(drawSeed(), (seed) => {
     const random = randomFrom(seed);
