@@ -172,6 +172,21 @@ Deno.test("TLS with a client certificate, and a login", async () => {
   await assertRejects(() => doubter.get("k"), ConnectionError);
 });
 
+for (const memcached of MEMCACHEDS) {
+  Deno.test(`a login at memcached ${memcached.version} with -Y`, async () => {
+    const file = Deno.makeTempFileSync();
+    Deno.writeTextFileSync(file, "anna:secret\n");
+    await using server = await startMemcached(memcached, ["-Y", file]);
+    await using client = new Client(server.address, {
+      login: { user: "anna", password: "secret" },
+    });
+    assertEquals([await client.set("k", 1), await client.get("k")], [true, 1]);
+    await using stranger = new Client(server.address);
+    await assertRejects(() => stranger.get("k"), ServerError, "unauthenticated");
+    Deno.removeSync(file);
+  });
+}
+
 Deno.test("a lock belongs to its section", async () => {
   await using server = await startLeased();
   const address = `127.0.0.1:${server.port}`;

@@ -73,8 +73,11 @@ export function testServers(
 }
 
 /** Starts memcached on a Unix socket. */
-export async function startMemcached(memcached: Memcached): Promise<TestServer> {
-  const side = await startSide(memcached);
+export async function startMemcached(
+  memcached: Memcached,
+  options: readonly string[] = [],
+): Promise<TestServer> {
+  const side = await startSide(memcached, options);
   const { path } = side.address as Deno.UnixConnectOptions;
   return { address: path, [Symbol.asyncDispose]: () => side.close() };
 }
